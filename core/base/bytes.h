@@ -1,0 +1,89 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <span>
+#include <string>
+#include <string_view>
+#include <type_traits>
+#include <vector>
+
+#include "core/base/status.h"
+
+namespace hvd {
+
+using Bytes = std::vector<std::byte>;
+
+// Appends fixed-width little-endian numbers and length-prefixed strings to a byte vector.
+class ByteWriter {
+ public:
+  explicit ByteWriter(Bytes& out) : out_(out) {}
+
+  template <typename T>
+  requires std::is_integral_v<T> || std::is_enum_v<T> || std::is_floating_point_v<T>
+  void put(T value) {
+    const std::size_t at = out_.size();
+    out_.resize(at + sizeof value);
+    std::memcpy(out_.data() + at, &value, sizeof value);
+  }
+  void put_string(std::string_view text) {
+    put(static_cast<std::uint32_t>(text.size()));
+    const auto* first = reinterpret_cast<const std::byte*>(text.data());
+    out_.insert(out_.end(), first, first + text.size());
+  }
+
+ private:
+  Bytes& out_;
+};
+
+// Reads what ByteWriter wrote. Every read is checked; a short or malformed message throws
+// Error{kTransport}, whatever the bytes are.
+class ByteReader {
+ public:
+  explicit ByteReader(std::span<const std::byte> in) : in_(in) {}
+
+  template <typename T>
+  requires std::is_integral_v<T> || std::is_floating_point_v<T> T get() {
+    need(sizeof(T));
+    T value;
+    std::memcpy(&value, in_.data(), sizeof value);
+    in_ = in_.subspan(sizeof value);
+    return value;
+  }
+  // An enum whose valid values are 0 .. count-1.
+  template <typename E>
+  requires std::is_enum_v<E> E get_enum(unsigned count) {
+    const auto raw = get<std::underlying_type_t<E>>();
+    if (static_cast<std::uint64_t>(raw) >= count) malformed("enum value out of range");
+    return static_cast<E>(raw);
+  }
+  std::string get_string() {
+    const auto length = get<std::uint32_t>();
+    need(length);
+    std::string text(reinterpret_cast<const char*>(in_.data()), length);
+    in_ = in_.subspan(length);
+    return text;
+  }
+  // A count of items that take at least `bytes_each`: a lie fails here, before anyone allocates.
+  std::size_t get_count(std::size_t bytes_each) {
+    const auto count = get<std::uint32_t>();
+    if (bytes_each != 0 && count > in_.size() / bytes_each) malformed("count larger than message");
+    return count;
+  }
+  std::size_t remaining() const { return in_.size(); }
+  void expect_end() const {
+    if (!in_.empty()) malformed("trailing bytes");
+  }
+  [[noreturn]] static void malformed(const char* why) {
+    throw PeerLostError(std::string("malformed control message: ") + why);
+  }
+
+ private:
+  void need(std::size_t bytes) const {
+    if (in_.size() < bytes) malformed("truncated");
+  }
+  std::span<const std::byte> in_;
+};
+
+}  // namespace hvd

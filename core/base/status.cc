@@ -1,0 +1,49 @@
+#include "core/base/status.h"
+
+namespace hvd {
+
+const char* name_of(StatusCode code) {
+  switch (code) {
+    case StatusCode::kOk:
+      return "kOk";
+    case StatusCode::kInvalidArgument:
+      return "kInvalidArgument";
+    case StatusCode::kMismatch:
+      return "kMismatch";
+    case StatusCode::kStalled:
+      return "kStalled";
+    case StatusCode::kTransport:
+      return "kTransport";
+    case StatusCode::kAborted:
+      return "kAborted";
+    case StatusCode::kUnsupported:
+      return "kUnsupported";
+    case StatusCode::kInternal:
+      return "kInternal";
+  }
+  return "unknown status code";
+}
+
+void Status::throw_if_error() const {
+  switch (code_) {
+    case StatusCode::kOk:
+      return;
+    case StatusCode::kInvalidArgument:
+      throw InvalidArgumentError(message_);
+    case StatusCode::kMismatch:
+      throw MismatchError(message_);
+    case StatusCode::kStalled:
+      throw StalledError(message_);
+    case StatusCode::kTransport:
+      throw PeerLostError(message_);
+    case StatusCode::kAborted:
+      throw AbortedError(message_);
+    case StatusCode::kUnsupported:
+      throw UnsupportedError(message_);
+    case StatusCode::kInternal:
+      throw InternalError(message_);
+  }
+  throw InternalError("status code " + std::to_string(static_cast<int>(code_)) + ": " + message_);
+}
+
+}  // namespace hvd

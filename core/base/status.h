@@ -1,0 +1,105 @@
+#pragma once
+
+#include <cstdint>
+#include <stdexcept>
+#include <string>
+
+namespace hvd {
+
+// Between ranks and threads an error is a Status; at the API it becomes the exception of its code.
+enum class StatusCode : std::uint8_t {
+  kOk = 0,
+  kInvalidArgument,  // a mistake on this rank
+  kMismatch,         // ranks disagree; the job stays usable
+  kStalled,          // a peer was silent past the limit
+  kTransport,        // a peer is gone, or a port is broken
+  kAborted,          // a peer left, or this job was stopped
+  kUnsupported,      // not in this build
+  kInternal,         // a bug of ours
+};
+
+class [[nodiscard]] Status {
+ public:
+  Status() = default;
+  Status(StatusCode code, std::string message) : code_(code), message_(std::move(message)) {}
+
+  bool ok() const noexcept { return code_ == StatusCode::kOk; }
+  StatusCode code() const noexcept { return code_; }
+  const std::string& message() const noexcept { return message_; }
+
+  // Throws the exception that belongs to the code; returns when ok.
+  void throw_if_error() const;
+
+  friend bool operator==(const Status&, const Status&) = default;
+
+ private:
+  StatusCode code_ = StatusCode::kOk;
+  std::string message_;
+};
+
+// "kMismatch" and so on, for logs.
+const char* name_of(StatusCode code);
+
+// Base of all exceptions of this library.
+class Error : public std::runtime_error {
+ public:
+  Error(StatusCode code, const std::string& message) : std::runtime_error(message), code_(code) {}
+  StatusCode code() const noexcept { return code_; }
+  Status status() const { return {code_, what()}; }
+
+ private:
+  StatusCode code_;
+};
+
+// A mistake of the caller on this rank, with the offending values.
+class InvalidArgumentError : public Error {
+ public:
+  explicit InvalidArgumentError(const std::string& message)
+      : Error(StatusCode::kInvalidArgument, message) {}
+};
+
+// Ranks disagree about one tensor: thrown on every rank, naming two ranks and both values.
+class MismatchError : public Error {
+ public:
+  explicit MismatchError(const std::string& message) : Error(StatusCode::kMismatch, message) {}
+};
+
+class UnsupportedError : public Error {
+ public:
+  explicit UnsupportedError(const std::string& message)
+      : Error(StatusCode::kUnsupported, message) {}
+};
+
+class InternalError : public Error {
+ public:
+  explicit InternalError(const std::string& message) : Error(StatusCode::kInternal, message) {}
+};
+
+// The job cannot go on as it is; what elastic training may recover from. Never a user's mistake.
+class HorovodInternalError : public Error {
+ public:
+  using Error::Error;
+};
+
+// A peer was silent past the stall limit.
+class StalledError : public HorovodInternalError {
+ public:
+  explicit StalledError(const std::string& message)
+      : HorovodInternalError(StatusCode::kStalled, message) {}
+};
+
+// A peer died or cannot be reached; the message has its rank, host and reason.
+class PeerLostError : public HorovodInternalError {
+ public:
+  explicit PeerLostError(const std::string& message)
+      : HorovodInternalError(StatusCode::kTransport, message) {}
+};
+
+// A peer left in order, or this rank shut down, while work was pending.
+class AbortedError : public HorovodInternalError {
+ public:
+  explicit AbortedError(const std::string& message)
+      : HorovodInternalError(StatusCode::kAborted, message) {}
+};
+
+}  // namespace hvd

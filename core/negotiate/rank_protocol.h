@@ -1,0 +1,119 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "core/base/bytes.h"
+#include "core/base/clock.h"
+#include "core/base/status.h"
+#include "core/base/topology.h"
+#include "core/negotiate/request.h"
+#include "core/negotiate/tree.h"
+
+namespace hvd {
+
+// Rank 0's are the first entry of the log, so they are equal everywhere.
+struct NegotiationSettings {
+  std::size_t fusion_threshold = 1 << 20;  // bytes; 0 = no fusion
+  std::size_t cache_capacity = 1024;       // slots
+  int batches_in_flight = 4;
+  Duration batching_gap = Duration::zero();
+  Duration stall_warning = std::chrono::seconds(60);  // zero = never
+  Duration stall_limit = std::chrono::seconds(600);   // zero = never
+};
+
+// Names one submission on its own rank; the caller's choice, never sent.
+using Ticket = std::uint64_t;
+
+// ---- effects: what the runtime must do, in the order of the log
+
+struct BatchMember {
+  Ticket ticket = 0;
+  std::size_t offset = 0;  // bytes from the start of the fused buffer (allreduce, broadcast)
+};
+
+// One fused batch: every member has the same kind, dtype, device, op and root.
+struct RunBatch {
+  std::uint64_t number = 0;  // counts batches, equal on all ranks; given back to finished()
+  CollectiveKind kind = CollectiveKind::kAllreduce;
+  DType dtype = DType::kF32;
+  DeviceKind device = DeviceKind::kCpu;
+  ReduceOp op = ReduceOp::kSum;
+  Rank root = 0;
+  int divisor = 1;        // ranks that contribute
+  std::size_t bytes = 0;  // of the fused buffer, alignment gaps included
+  std::vector<BatchMember> members;
+};
+
+// The submission failed; the job goes on.
+struct FailTicket {
+  Ticket ticket = 0;
+  Status status;
+};
+
+// A report for the user (stall warning): log it.
+struct Report {
+  std::string text;
+};
+
+// The last effect: nothing runs any more, every pending submission fails with `why`.
+struct Stopped {
+  Status why;
+};
+
+using Effect = std::variant<RunBatch, FailTicket, Report, Stopped>;
+
+struct OutgoingMessage {
+  Rank to = 0;
+  Bytes bytes;
+};
+
+// One rank's side of the negotiation (and rank 0's sequencer). A value machine: events go in,
+// messages and effects come out; it has no thread, no clock and no transport. Not thread-safe.
+class RankProtocol {
+ public:
+  // `epoch` tells Runtimes of one process lifetime apart: messages of another epoch are dropped.
+  RankProtocol(Tree tree, NegotiationSettings settings, std::uint32_t epoch = 0);
+  ~RankProtocol();
+  RankProtocol(RankProtocol&&) noexcept;
+  RankProtocol& operator=(RankProtocol&&) noexcept;
+
+  // -- events. None of them waits.
+
+  // Requires: request.name is not pending on this rank.
+  void submit(Ticket ticket, const Request& request);
+  // A batch is finished on this rank (credit goes back to rank 0).
+  void finished(std::uint64_t batch);
+  // Orderly shutdown: nothing is submitted after this.
+  void leave();
+  // This rank cannot go on: stops the job on all ranks with `why`.
+  void fail(const Status& why);
+  // This rank saw that `rank` is gone.
+  void peer_lost(Rank rank, const Status& why);
+  // Throws PeerLostError on a malformed message; the protocol is unchanged then.
+  void receive(Rank from, std::span<const std::byte> message);
+  // Time passes: stall reports and limits, the batching gap.
+  void tick(TimePoint now);
+
+  // -- effects
+
+  // Empty when there is nothing (more) to send. Messages to one rank arrive in this order.
+  std::optional<OutgoingMessage> next_message();
+  std::optional<Effect> next_effect();
+
+  // When tick() must be called at the latest; empty = no timer runs.
+  std::optional<TimePoint> next_deadline() const;
+  // Stop was applied here and all children confirmed it: this rank may go.
+  bool finished_leaving() const;
+
+ private:
+  class Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace hvd

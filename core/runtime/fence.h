@@ -1,0 +1,31 @@
+#pragma once
+
+#include <memory>
+
+namespace hvd {
+
+// A point in a device's work queue. The default one is reached: host memory needs no waiting.
+class Fence {
+ public:
+  class State {
+   public:
+    virtual ~State() = default;
+    virtual bool reached() = 0;  // any thread
+    // Returns when reached; throws Error if the device failed. Any thread.
+    virtual void wait() = 0;
+  };
+
+  Fence() = default;
+  explicit Fence(std::shared_ptr<State> state) : state_(std::move(state)) {}
+
+  bool reached() const { return state_ == nullptr || state_->reached(); }
+  void wait() const {
+    if (state_ != nullptr) state_->wait();
+  }
+  const std::shared_ptr<State>& state() const { return state_; }
+
+ private:
+  std::shared_ptr<State> state_;
+};
+
+}  // namespace hvd

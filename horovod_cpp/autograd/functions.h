@@ -1,0 +1,86 @@
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "horovod_cpp/tensor/tensor.h"
+
+// Differentiable functions of tensors. Inputs broadcast as in NumPy where two are combined; both
+// must have one dtype (nothing is cast silently). Shapes that do not fit throw InvalidArgumentError
+// naming both.
+namespace hvd {
+
+Tensor add(const Tensor& a, const Tensor& b);
+Tensor sub(const Tensor& a, const Tensor& b);
+Tensor mul(const Tensor& a, const Tensor& b);
+Tensor div(const Tensor& a, const Tensor& b);
+Tensor neg(const Tensor& a);
+Tensor pow(const Tensor& a, double exponent);
+Tensor exp(const Tensor& a);
+Tensor log(const Tensor& a);
+Tensor sqrt(const Tensor& a);
+Tensor tanh(const Tensor& a);
+Tensor sigmoid(const Tensor& a);
+Tensor relu(const Tensor& a);
+
+// [m, k] x [k, n] -> [m, n]
+Tensor matmul(const Tensor& a, const Tensor& b);
+// input [batch, in], weight [out, in], bias [out] or undefined -> [batch, out]
+Tensor linear(const Tensor& input, const Tensor& weight, const Tensor& bias = {});
+
+// Over the given axes (empty = all).
+Tensor sum(const Tensor& a, std::vector<std::int64_t> axes = {}, bool keepdim = false);
+Tensor mean(const Tensor& a, std::vector<std::int64_t> axes = {}, bool keepdim = false);
+Tensor max(const Tensor& a);
+// Index of the largest element along an axis, int64. Not differentiable.
+Tensor argmax(const Tensor& a, std::int64_t axis);
+Tensor log_softmax(const Tensor& a, std::int64_t axis);
+Tensor softmax(const Tensor& a, std::int64_t axis);
+Tensor concat(const std::vector<Tensor>& parts, std::int64_t axis);
+Tensor stack(const std::vector<Tensor>& parts, std::int64_t axis);
+
+// NCHW. input [n, ci, h, w], weight [co, ci, kh, kw], bias [co] or undefined.
+Tensor conv2d(const Tensor& input, const Tensor& weight, const Tensor& bias = {}, int stride = 1,
+              int padding = 0);
+Tensor max_pool2d(const Tensor& input, int kernel, int stride = 0 /* kernel */);
+// Normalises each channel of [n, c, h, w]. In training it uses the batch's statistics and moves the
+// running ones by `momentum`; else it uses the running ones.
+Tensor batch_norm(const Tensor& input, const Tensor& weight, const Tensor& bias,
+                  Tensor& running_mean, Tensor& running_var, bool training, double momentum = 0.1,
+                  double eps = 1e-5);
+// Zeroes with probability p and scales the rest by 1/(1-p).
+Tensor dropout(const Tensor& input, double p, bool training);
+
+// logits [n, classes], targets int64 [n] -> scalar mean
+Tensor cross_entropy(const Tensor& logits, const Tensor& targets);
+Tensor mse_loss(const Tensor& input, const Tensor& target);
+
+inline Tensor operator+(const Tensor& a, const Tensor& b) {
+  return add(a, b);
+}
+inline Tensor operator-(const Tensor& a, const Tensor& b) {
+  return sub(a, b);
+}
+inline Tensor operator*(const Tensor& a, const Tensor& b) {
+  return mul(a, b);
+}
+inline Tensor operator/(const Tensor& a, const Tensor& b) {
+  return div(a, b);
+}
+inline Tensor operator-(const Tensor& a) {
+  return neg(a);
+}
+Tensor operator+(const Tensor& a, double b);
+Tensor operator-(const Tensor& a, double b);
+Tensor operator*(const Tensor& a, double b);
+Tensor operator/(const Tensor& a, double b);
+inline Tensor operator+(double a, const Tensor& b) {
+  return b + a;
+}
+inline Tensor operator*(double a, const Tensor& b) {
+  return b * a;
+}
+Tensor operator-(double a, const Tensor& b);
+Tensor operator/(double a, const Tensor& b);
+
+}  // namespace hvd

@@ -1,0 +1,24 @@
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "horovod_cpp/tensor/tensor.h"
+
+namespace hvd {
+namespace data {
+
+// One example, or one batch of them: the tensors a dataset gives, e.g. {image, label}.
+using Sample = std::vector<Tensor>;
+
+// A finite, indexable set of examples. get() may be called from several threads.
+class Dataset {
+ public:
+  virtual ~Dataset() = default;
+  virtual std::int64_t size() const = 0;
+  // Throws InvalidArgumentError when index is outside [0, size()).
+  virtual Sample get(std::int64_t index) const = 0;
+};
+
+}  // namespace data
+}  // namespace hvd

@@ -1,0 +1,126 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <initializer_list>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "core/base/dtype.h"
+#include "core/base/tensor_view.h"
+
+namespace hvd {
+
+namespace autograd {
+struct Record;  // a tensor's place in the graph; defined in horovod_cpp/autograd
+}
+
+// An n-dimensional array with a dtype, a shape and strides: a handle on shared memory, like
+// PyTorch's. Copies of a Tensor are the same tensor. It owns its memory or wraps memory that
+// something else keeps alive. Different tensors may be used from different threads; one tensor
+// being written may not be used from another.
+class Tensor {
+ public:
+  Tensor() = default;  // undefined: holds nothing
+
+  // -- making one (memory is 64-byte aligned; throws InvalidArgumentError on a bad shape)
+  static Tensor empty(Shape shape, DType dtype = DType::kF32);
+  static Tensor zeros(Shape shape, DType dtype = DType::kF32);
+  static Tensor ones(Shape shape, DType dtype = DType::kF32);
+  static Tensor full(Shape shape, double value, DType dtype = DType::kF32);
+  static Tensor arange(std::int64_t count, DType dtype = DType::kI64);
+  static Tensor scalar(double value, DType dtype = DType::kF32);
+  // Copies `values`.
+  static Tensor from(std::span<const float> values, Shape shape);
+  static Tensor from(std::span<const double> values, Shape shape);
+  static Tensor from(std::span<const std::int64_t> values, Shape shape);
+  // Wraps memory that `owner` keeps alive. Strides in elements; empty = row-major.
+  static Tensor wrap(void* data, Shape shape, DType dtype, std::shared_ptr<const void> owner,
+                     std::vector<std::int64_t> strides = {});
+
+  // -- facts
+  bool defined() const noexcept { return impl_ != nullptr; }
+  const Shape& shape() const;
+  const std::vector<std::int64_t>& strides() const;  // in elements
+  std::int64_t dim() const;                          // number of axes
+  std::int64_t size(std::int64_t axis) const;        // negative counts from the end
+  std::int64_t numel() const;
+  DType dtype() const;
+  Device device() const;
+  bool is_contiguous() const;
+  // True when both are handles on one tensor.
+  bool is(const Tensor& other) const noexcept { return impl_ == other.impl_; }
+  const void* id() const noexcept { return impl_.get(); }
+
+  // -- elements
+  void* data() const;
+  // Throws InvalidArgumentError unless T is the dtype's C++ type (float, double, std::int32_t,
+  // std::int64_t, std::uint8_t, Float16, BFloat16).
+  template <typename T>
+  T* data() const;
+  // The one element of a tensor of numel 1, as double.
+  double item() const;
+  // All elements in row-major order, converted.
+  std::vector<double> to_vector() const;
+  // Contiguous memory and its owner, for the engine. Throws InvalidArgumentError when not
+  // contiguous.
+  Lease lease() const;
+
+  // -- views (share memory; differentiable where the result's dtype is floating)
+  Tensor reshape(Shape shape) const;  // one -1 is inferred; copies if a view is not possible
+  Tensor flatten(std::int64_t first_axis = 0) const;
+  Tensor permute(std::vector<std::int64_t> axes) const;
+  Tensor transpose(std::int64_t a, std::int64_t b) const;
+  Tensor t() const { return transpose(0, 1); }
+  Tensor slice(std::int64_t axis, std::int64_t begin, std::int64_t end) const;
+  Tensor select(std::int64_t axis, std::int64_t index) const;
+  Tensor unsqueeze(std::int64_t axis) const;
+  Tensor squeeze(std::int64_t axis) const;
+  Tensor expand(Shape shape) const;
+  Tensor detach() const;  // the same memory, outside the graph
+
+  // -- copies
+  Tensor contiguous() const;  // itself when it is
+  Tensor clone() const;
+  Tensor to(DType dtype) const;  // itself when it has this dtype
+
+  // -- in place (not recorded; throws InvalidArgumentError on a leaf that requires grad outside
+  //    no_grad)
+  Tensor& copy_(const Tensor& source);  // broadcasts and converts
+  Tensor& fill_(double value);
+  Tensor& zero_();
+  Tensor& add_(const Tensor& other, double alpha = 1.0);
+  Tensor& mul_(double factor);
+
+  // -- autograd (defined in horovod_cpp/autograd)
+  bool requires_grad() const;
+  Tensor& requires_grad_(bool value = true);  // leaves of a floating dtype only
+  bool is_leaf() const;
+  Tensor grad() const;  // undefined when there is none
+  void set_grad(Tensor grad);
+  // Sums gradients into the leaves. `gradient` may be omitted for a tensor of numel 1.
+  void backward(const Tensor& gradient = {}) const;
+  // Called with the leaf's full gradient as soon as backward() can add nothing more to it. Several
+  // hooks run in the order they were added; the returned function removes this one.
+  std::function<void()> register_hook(std::function<void(const Tensor& leaf)> hook) const;
+
+  // -- internals shared with autograd
+  std::shared_ptr<autograd::Record>& record() const;
+
+  struct Impl;
+  explicit Tensor(std::shared_ptr<Impl> impl) : impl_(std::move(impl)) {}
+
+ private:
+  std::shared_ptr<Impl> impl_;
+};
+
+// "Tensor([2, 3], float32)" and the elements of small ones.
+std::string to_string(const Tensor& tensor);
+
+// Same dtype, shape and bits.
+bool bitwise_equal(const Tensor& a, const Tensor& b);
+
+}  // namespace hvd

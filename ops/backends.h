@@ -1,0 +1,34 @@
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "core/base/config.h"
+#include "core/runtime/collective.h"
+#include "core/runtime/control_plane.h"
+
+namespace hvd {
+
+// The ports of one rank.
+struct Ports {
+  std::unique_ptr<ControlPlane> control;
+  std::vector<std::unique_ptr<Collective>> collectives;
+};
+
+// One row of the table of backends, for --check-build and the doctor.
+struct BackendInfo {
+  std::string name;     // "self", "shm", "mpi", ...
+  bool usable = false;  // here and now
+  std::string detail;   // version and place, or why it is not usable and what to do
+};
+
+std::vector<BackendInfo> backends();
+
+// Finds the other ranks of this job (by what its launcher left in the environment) and connects to
+// them; a program started by hand is a world of one. Collective. Throws UnsupportedError when a
+// launcher started this process that cannot be understood (never a silent world of one), and
+// StalledError naming who is missing after config.start_timeout.
+Ports connect(const Config& config);
+
+}  // namespace hvd

@@ -1,0 +1,138 @@
+#!/usr/bin/env python3
+"""Checks what no compiler does: the direction of includes and a few fences. No exception list.
+
+    structure.py [ROOT]      ROOT defaults to the repository this file is in
+
+Prints one line a finding, `FILE:LINE: what`, and exits 1 if there is any.
+"""
+
+import pathlib
+import re
+import sys
+
+# `unit: units it may include`, longest prefix wins. A unit may include itself and, transitively,
+# whatever its entries may include.
+MAY_INCLUDE = {
+    "core/base": [],
+    "core/negotiate": ["core/base"],
+    "core/runtime": ["core/negotiate"],
+    "ops/host": ["core/runtime"],
+    "ops/self": ["ops/host"],
+    "ops/sim": ["ops/host"],
+    "ops/shm": ["ops/host"],
+    "ops/mpi": ["ops/host"],
+    "ops/hier": ["ops/host"],
+    "ops": ["ops/host", "ops/self", "ops/sim", "ops/shm", "ops/mpi", "ops/hier"],
+    "horovod_cpp/tensor": ["core/base"],
+    "horovod_cpp/autograd": ["horovod_cpp/tensor"],
+    "horovod_cpp/nn": ["horovod_cpp/autograd"],
+    "horovod_cpp/optim": ["horovod_cpp/autograd"],
+    "horovod_cpp/data": ["horovod_cpp/tensor"],
+    "horovod_cpp/io": ["horovod_cpp/tensor"],
+    "horovod_cpp/dist": [
+        "core/runtime", "ops", "horovod_cpp/autograd", "horovod_cpp/nn", "horovod_cpp/optim",
+        "horovod_cpp/data",
+    ],
+    "horovod_cpp": ["horovod_cpp/dist", "horovod_cpp/io"],
+    "bindings/native": ["horovod_cpp"],
+    "runner": ["core/base", "ops"],
+    "examples": ["horovod_cpp"],
+    "test": ["bindings/native", "runner", "horovod_cpp", "examples"],
+}
+
+# (pattern of an included header, folders that may include it)
+FENCED_HEADERS = [
+    (re.compile(r"^mpi\.h$"), ["ops/mpi", "test/mpi", "test/bench"]),
+    (re.compile(r"^nccl\.h$"), ["ops/nccl", "test/gpu"]),
+    (re.compile(r"^cuda.*\.h$"), ["ops/cuda", "ops/nccl", "test/gpu"]),
+    (re.compile(r"^pybind11/"), ["bindings/native"]),
+]
+
+# (pattern of a line, files that may contain it, what to do instead)
+FENCED_TEXT = [
+    (re.compile(r"\bgetenv\b"), ["core/base/config.cc"], "read the environment in core/base/config.cc"),
+    (re.compile(r"\bHVD_WITH_\w"), ["ops/backends.cc"], "only ops/backends.cc knows what was compiled"),
+]
+
+SOURCES = ("core", "ops", "horovod_cpp", "bindings", "runner", "examples", "test")
+INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]')
+FIXED_TOP = {"core", "ops", "horovod_cpp", "bindings", "runner", "examples", "test", "build"}
+
+
+def unit_of(path):
+    """The longest key of MAY_INCLUDE that is a folder above `path`."""
+    folder = pathlib.PurePosixPath(path).parent
+    for candidate in (folder, *folder.parents):
+        if str(candidate) in MAY_INCLUDE:
+            return str(candidate)
+    return None
+
+
+def reachable(unit):
+    seen, todo = set(), [unit]
+    while todo:
+        current = todo.pop()
+        if current not in seen:
+            seen.add(current)
+            todo.extend(MAY_INCLUDE[current])
+    return seen
+
+
+def check_file(root, path, findings):
+    name = path.relative_to(root).as_posix()
+    unit = unit_of(name)
+    if unit is None:
+        findings.append(f"{name}:1: this folder is in no row of MAY_INCLUDE")
+        return
+    allowed = reachable(unit)
+    for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
+        for pattern, files, instead in FENCED_TEXT:
+            if pattern.search(line) and name not in files and not name.startswith("test/"):
+                findings.append(f"{name}:{number}: {pattern.pattern}: {instead}")
+        match = INCLUDE.match(line)
+        if not match:
+            continue
+        header = match.group(2)
+        for pattern, folders in FENCED_HEADERS:
+            if pattern.search(header) and not any(name.startswith(f + "/") for f in folders):
+                findings.append(f"{name}:{number}: <{header}> belongs to {', '.join(folders)}")
+        if (root / header).is_file():
+            target = unit_of(header)
+            if target not in allowed:
+                findings.append(f"{name}:{number}: {unit} may not include {target} ({header})")
+        elif match.group(1) == '"':
+            findings.append(f'{name}:{number}: "{header}" is not a file below the repository root')
+
+
+def check_top_level(root, findings):
+    for entry in sorted(root.iterdir()):
+        if entry.is_dir() and not entry.name.startswith(".") and entry.name not in FIXED_TOP:
+            findings.append(f"{entry.name}/: the top level is fixed; put it in a folder that is there")
+
+
+def check_sizes(root, path, findings):
+    lines = path.read_text(encoding="utf-8").count("\n")
+    if lines > 400 and "test" not in path.relative_to(root).parts:
+        findings.append(f"{path.relative_to(root)}:{lines}: over 400 lines; split it by subject")
+
+
+def main():
+    default = pathlib.Path(__file__).resolve().parents[2]
+    root = pathlib.Path(sys.argv[1]).resolve() if len(sys.argv) > 1 else default
+    findings = []
+    files = 0
+    for folder in SOURCES:
+        for pattern in ("*.h", "*.cc", "*.cu"):
+            for path in sorted((root / folder).rglob(pattern)):
+                files += 1
+                check_file(root, path, findings)
+                check_sizes(root, path, findings)
+    check_top_level(root, findings)
+    for finding in findings:
+        print(finding)
+    print(f"structure: {files} files, {len(findings)} findings", file=sys.stderr)
+    return 1 if findings else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

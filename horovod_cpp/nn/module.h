@@ -6,12 +6,10 @@
 #include <utility>
 #include <vector>
 
+#include "horovod_cpp/tensor/named_tensors.h"
 #include "horovod_cpp/tensor/tensor.h"
 
 namespace hvd {
-
-using NamedTensors = std::vector<std::pair<std::string, Tensor>>;
-
 namespace nn {
 
 // A layer or a model: named parameters, buffers and sub-modules, and a forward function. Names and

@@ -1,0 +1,24 @@
+#pragma once
+
+#include <string>
+
+#include "core/base/bytes.h"
+#include "horovod_cpp/optim/optimizer.h"
+#include "horovod_cpp/tensor/named_tensors.h"
+
+// What ranks must share before they train. All of these are collective and block; all ranks must
+// pass the same names, shapes and dtypes (MismatchError on every rank otherwise).
+namespace hvd {
+
+// Overwrites every tensor with the root's values.
+void broadcast_parameters(const NamedTensors& state, int root_rank = 0);
+
+// Makes options (learning rates and so on) and state tensors those of the root: missing state is
+// created, surplus state is dropped. Takes no step; the root's state is only read. Throws
+// InvalidArgumentError on every rank when the parameter groups do not fit the root's.
+void broadcast_optimizer_state(optim::Optimizer& optimizer, int root_rank = 0);
+
+// The root's bytes on every rank; what other ranks pass is ignored.
+Bytes broadcast_object(Bytes object, int root_rank = 0, const std::string& name = "");
+
+}  // namespace hvd

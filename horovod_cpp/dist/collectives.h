@@ -1,12 +1,9 @@
 #pragma once
 
-#include <cstdint>
 #include <string>
-#include <vector>
 
-#include "core/base/bytes.h"
 #include "core/base/reduce_op.h"
-#include "core/runtime/handle.h"
+#include "horovod_cpp/dist/world.h"
 #include "horovod_cpp/tensor/tensor.h"
 
 // Collectives on tensors. Common to all of them:
@@ -20,24 +17,6 @@
 //   AbortedError when the job ended. The blocking forms are the async ones, synchronized.
 // - Any thread; not recorded by autograd.
 namespace hvd {
-
-// A collective call in flight. Copies share it. Dropping all of them does not cancel the call.
-class CollectiveHandle {
- public:
-  CollectiveHandle() = default;  // empty: done, with an undefined result
-  CollectiveHandle(Handle handle, Tensor output);
-
-  // True when synchronize() would not block.
-  bool poll() const { return handle_.done(); }
-  // Waits for the result; throws what the call failed with. May be called again.
-  Tensor synchronize() const;
-
- private:
-  Handle handle_;
-  Tensor output_;  // undefined for an allgather, whose result the engine allocates
-  Shape row_shape_;
-  friend CollectiveHandle allgather_async(const Tensor&, const std::string&);
-};
 
 // The element-wise reduction over all ranks, of the input's shape and dtype and bitwise equal on
 // every rank. float16 and bfloat16 accumulate in float32 and are rounded once; integer averages are

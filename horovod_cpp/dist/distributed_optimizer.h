@@ -16,6 +16,8 @@ struct DistributedOptions {
   ReduceOp op = ReduceOp::kAverage;
   // Gradients are summed over this many backward passes before they are reduced; at least 1.
   int backward_passes_per_step = 1;
+  // The ranks to reduce over; null = those of init().
+  std::shared_ptr<World> world;
 };
 
 // Decorates any optimizer: when backward() has finished a parameter's gradient, its reduction over
@@ -30,8 +32,8 @@ class DistributedOptimizer final : public optim::Optimizer {
  public:
   // Throws InvalidArgumentError when names repeat, when a parameter of `optimizer` has no name,
   // when backward_passes_per_step < 1, or before init().
-  DistributedOptimizer(std::shared_ptr<optim::Optimizer> optimizer, NamedTensors named_parameters,
-                       DistributedOptions options = {});
+  DistributedOptimizer(std::shared_ptr<optim::Optimizer> optimizer,
+                       NamedTensors named_parameters = {}, DistributedOptions options = {});
   ~DistributedOptimizer() override;
 
   // synchronize(), then the wrapped optimizer's step.
@@ -62,6 +64,7 @@ class DistributedOptimizer final : public optim::Optimizer {
   void on_gradient(Entry& entry);
   void reduce(Entry& entry);
 
+  std::shared_ptr<World> world_;
   std::shared_ptr<optim::Optimizer> inner_;
   DistributedOptions options_;
   std::vector<std::unique_ptr<Entry>> entries_;

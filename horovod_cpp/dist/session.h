@@ -1,6 +1,8 @@
 #pragma once
 
-#include "core/runtime/runtime.h"
+#include <memory>
+
+#include "horovod_cpp/dist/world.h"
 
 namespace hvd {
 
@@ -28,8 +30,8 @@ int local_size();
 int cross_rank();
 int cross_size();
 
-// The engine behind the functions of this folder. Throws InvalidArgumentError before init(). The
-// returned pointer keeps the engine alive while a call uses it, even if another thread shuts down.
-std::shared_ptr<Runtime> session();
+// The ranks behind the functions of this folder. Throws InvalidArgumentError before init(). The
+// pointer keeps the engine alive while a call uses it, even if another thread shuts down.
+std::shared_ptr<World> world();
 
 }  // namespace hvd

@@ -6,6 +6,7 @@
 #include <cstdlib>
 #include <string_view>
 
+#include "core/base/log.h"
 #include "core/base/status.h"
 
 namespace hvd {
@@ -56,25 +57,40 @@ Duration read_duration(const char* name, Duration fallback, Duration unit) {
   return std::chrono::duration_cast<Duration>(unit * *value);
 }
 
+void check_log_level(const char* name) {
+  const auto text = environment(name);
+  if (text && !parse_log_level(*text)) {
+    bad_value(name, *text, "debug, info, warning, error or off");
+  }
+}
+
 struct LauncherVariables {
   const char* launcher;
   const char* rank;
   const char* size;
+  bool speaks_mpi;
 };
 
-// In order of trust: our own launcher's first, then MPI's, then a scheduler's.
+// In order of trust: MPI's own variables name the world that MPI_Init will find, whoever started
+// mpirun; then our launcher's, then those that others set.
 constexpr std::array<LauncherVariables, 6> kLaunchers = {{
-    {"hvdrun", "HOROVOD_RANK", "HOROVOD_SIZE"},
-    {"Open MPI", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"},
-    {"MPICH or Intel MPI", "PMI_RANK", "PMI_SIZE"},
-    {"PMIx", "PMIX_RANK", "PMIX_SIZE"},
-    {"Slurm", "SLURM_PROCID", "SLURM_NTASKS"},
-    {"torchrun", "RANK", "WORLD_SIZE"},
+    {"Open MPI", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", true},
+    {"MPICH or Intel MPI", "PMI_RANK", "PMI_SIZE", true},
+    {"PMIx", "PMIX_RANK", "SLURM_STEP_NUM_TASKS", true},
+    {"hvdrun", "HOROVOD_RANK", "HOROVOD_SIZE", false},
+    {"Slurm", "SLURM_PROCID", "SLURM_NTASKS", false},
+    {"torchrun", "RANK", "WORLD_SIZE", false},
 }};
 
 std::optional<int> read_int(const char* name) {
   const auto text = environment(name);
   return text ? parse_number<int>(*text) : std::nullopt;
+}
+
+// A batch script has a SLURM_PROCID too, but it is one process, started once; srun's tasks inherit
+// its variables and have a step.
+bool in_batch_script() {
+  return environment("ENVIRONMENT") == "BATCH" && !environment("SLURM_STEP_ID");
 }
 
 }  // namespace
@@ -98,6 +114,7 @@ Config read_config() {
   config.stall_limit =
       read_duration("HOROVOD_STALL_SHUTDOWN_TIME_SECONDS", config.stall_limit, seconds(1));
   config.start_timeout = read_duration("HOROVOD_START_TIMEOUT", config.start_timeout, seconds(1));
+  check_log_level("HOROVOD_LOG_LEVEL");
   config.hostname = environment("HOROVOD_HOSTNAME").value_or("");
   config.timeline = environment("HOROVOD_TIMELINE").value_or("");
   return config;
@@ -105,8 +122,10 @@ Config read_config() {
 
 LaunchInfo read_launch_info() {
   for (const LauncherVariables& row : kLaunchers) {
-    if (!environment(row.rank) && !environment(row.size)) continue;
-    return {row.launcher, read_int(row.rank), read_int(row.size)};
+    const bool other = !row.speaks_mpi;  // these names are also set where nothing was launched
+    if (!environment(row.rank) || (other && !environment(row.size))) continue;
+    if (row.launcher == std::string_view("Slurm") && in_batch_script()) continue;
+    return {row.launcher, read_int(row.rank), read_int(row.size), row.speaks_mpi};
   }
   return {};
 }

@@ -38,9 +38,11 @@ struct LaunchInfo {
   std::string launcher;  // "Open MPI", "hvdrun", "Slurm", ...; empty = started by hand
   std::optional<int> rank;
   std::optional<int> size;
+  bool speaks_mpi = false;  // MPI_Init will find the other ranks
 };
 
-// Looks at the variables launchers set. Never throws: what it finds may be incomplete.
+// Looks at the variables launchers set. Never throws: what it finds may be incomplete. The shell of
+// a Slurm allocation (salloc, a batch script) is no launcher, only its job steps are.
 LaunchInfo read_launch_info();
 
 // The only way to the environment outside config.cc; empty optional when unset.

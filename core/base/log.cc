@@ -6,7 +6,6 @@
 #include <string>
 
 #include "core/base/config.h"
-#include "core/base/status.h"
 
 namespace hvd {
 namespace {
@@ -15,23 +14,26 @@ constexpr std::array<const char*, 5> kNames = {"debug", "info", "warning", "erro
 
 std::atomic<int> log_rank{-1};
 
-LogLevel read_level() {
-  const std::string text = environment("HOROVOD_LOG_LEVEL").value_or("warning");
+}  // namespace
+
+std::optional<LogLevel> parse_log_level(std::string_view name) {
   for (std::size_t i = 0; i < kNames.size(); ++i) {
-    if (text == kNames[i]) return static_cast<LogLevel>(i);
+    if (name == kNames[i]) return static_cast<LogLevel>(i);
   }
-  throw InvalidArgumentError("HOROVOD_LOG_LEVEL='" + text +
-                             "': expected debug, info, warning, error or off");
+  return std::nullopt;
 }
 
-}  // namespace
+LogLevel read_log_level() {
+  const auto name = environment("HOROVOD_LOG_LEVEL");
+  return name ? parse_log_level(*name).value_or(LogLevel::kWarning) : LogLevel::kWarning;
+}
 
 void set_log_rank(int rank) {
   log_rank = rank;
 }
 
 void log(LogLevel level, std::string_view text) {
-  static const LogLevel threshold = read_level();
+  static const LogLevel threshold = read_log_level();
   if (level < threshold || level == LogLevel::kOff) return;
   const int rank = log_rank;
   std::string line = "[hvd";

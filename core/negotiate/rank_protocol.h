@@ -61,9 +61,11 @@ struct Report {
   std::string text;
 };
 
-// The last effect: nothing runs any more, every pending submission fails with `why`.
+// The last effect: every pending submission fails with `why`. After an orderly end the batches that
+// were issued before it still finish; otherwise nothing runs any more and they are aborted.
 struct Stopped {
   Status why;
+  bool orderly = false;  // a rank left; its number is in `why`
 };
 
 using Effect = std::variant<RunBatch, FailTicket, Report, Stopped>;
@@ -85,7 +87,8 @@ class RankProtocol {
 
   // -- events. None of them waits.
 
-  // Requires: request.name is not pending on this rank.
+  // Throws InvalidArgumentError when request.name is pending on this rank or its root is no rank,
+  // and the reason once this rank has left or the job has stopped.
   void submit(Ticket ticket, const Request& request);
   // A batch is finished on this rank (credit goes back to rank 0).
   void finished(std::uint64_t batch);
@@ -93,16 +96,20 @@ class RankProtocol {
   void leave();
   // This rank cannot go on: stops the job on all ranks with `why`.
   void fail(const Status& why);
-  // This rank saw that `rank` is gone.
+  // This rank saw that `rank` is gone; `why` names it, and is what every rank gets to read. Every
+  // neighbour of a dead rank in the tree must be told so; ranks that merely left have stopped
+  // before (then this only ends the wait for them).
   void peer_lost(Rank rank, const Status& why);
   // Throws PeerLostError on a malformed message; the protocol is unchanged then.
   void receive(Rank from, std::span<const std::byte> message);
-  // Time passes: stall reports and limits, the batching gap.
+  // Time passes: stall reports and limits, the batching gap. `now` never goes back.
   void tick(TimePoint now);
 
   // -- effects
 
-  // Empty when there is nothing (more) to send. Messages to one rank arrive in this order.
+  // Empty when there is nothing (more) to send. Messages to one rank arrive in this order. What was
+  // submitted since the last call travels in one message, so submit all that is there first; send
+  // before executing effects.
   std::optional<OutgoingMessage> next_message();
   std::optional<Effect> next_effect();
 

@@ -16,6 +16,9 @@ enum class CollectiveKind : std::uint8_t { kAllreduce = 0, kBroadcast = 1, kAllg
 
 inline constexpr int kCollectiveKindCount = 3;
 
+// "allreduce", "broadcast", "allgather".
+const char* name_of(CollectiveKind kind);
+
 // What must be equal on all ranks for a name to run: compared, merged and cached. What may differ
 // by rank (allgather's first dimension) is exchanged in the data plane when the step runs.
 struct Request {

@@ -14,6 +14,8 @@ struct Tree {
   int size = 1;
   Rank parent = 0;             // rank 0 is its own
   std::vector<Rank> children;  // ascending
+  // The ranks at and below each child, ascending, in the order of `children`.
+  std::vector<std::vector<Rank>> below = {};
 };
 
 inline constexpr int kTreeFanOut = 32;

@@ -29,7 +29,8 @@ struct GatherSlice {
   std::vector<std::size_t> bytes_of;
 };
 
-// One running collective.
+// One running collective. Used and destroyed by the coordinator, but for this: on an asynchronous
+// device it is destroyed by the completion thread, after a fence past it was reached.
 class Operation {
  public:
   virtual ~Operation() = default;
@@ -53,13 +54,14 @@ class Collective {
   virtual ~Collective() = default;
 
   virtual DeviceKind device() const noexcept = 0;
+  // Aligned to 64 bytes.
   virtual Buffer allocate(std::size_t bytes) = 0;
   // Work started later begins only past `ready`.
   virtual void after(const Fence& ready) = 0;
 
   // output = scale * reduce over ranks of input, in rank order, bitwise equal on every rank.
-  // f16 and bf16 accumulate in f32 and are rounded once. Integers scale in f64 and truncate.
-  // `op` is kSum, kMin, kMax or kProduct (an average is a sum with a scale).
+  // f16 and bf16 accumulate in f32 and are rounded once. Integers scale in f64, truncate and
+  // saturate. `op` is kSum, kMin, kMax or kProduct (an average is a sum with a scale).
   virtual std::unique_ptr<Operation> all_reduce(std::span<const Slice> slices, ReduceOp op,
                                                 double scale) = 0;
   // On the root: input is sent (and copied to output); elsewhere: output is written.

@@ -11,24 +11,18 @@
 #include "core/runtime/control_plane.h"
 #include "core/runtime/fence.h"
 #include "core/runtime/handle.h"
+#include "core/runtime/observer.h"
+#include "core/runtime/submission.h"
 
 namespace hvd {
-
-// One collective call of one rank. Memory is kept alive by the leases until the handle is done.
-struct Submission {
-  Request request;
-  Lease input;
-  Lease output;           // allreduce and broadcast; may be the same memory as input
-  std::int64_t rows = 0;  // allgather: this rank's first dimension
-  Fence ready;            // input may be read past this point
-};
 
 // One rank of a job: owns the ports and the coordinator thread that serves them. A process may hold
 // several (that is how tests get ranks). A world of one rank has no thread and negotiates nothing.
 class Runtime {
  public:
   Runtime(std::unique_ptr<ControlPlane> control,
-          std::vector<std::unique_ptr<Collective>> collectives, const Config& config);
+          std::vector<std::unique_ptr<Collective>> collectives, const Config& config,
+          std::vector<std::unique_ptr<Observer>> observers = {});
   // Shuts down.
   ~Runtime();
   Runtime(const Runtime&) = delete;

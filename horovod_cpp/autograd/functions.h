@@ -7,7 +7,9 @@
 
 // Differentiable functions of tensors. Inputs broadcast as in NumPy where two are combined; both
 // must have one dtype (nothing is cast silently). Shapes that do not fit throw InvalidArgumentError
-// naming both.
+// naming both. Results are new, contiguous and a function of the inputs' values alone: the same
+// bits wherever they lie. float16 and bfloat16 are computed in float32 and rounded; images, softmax
+// and losses take float32 and float64 only; integers add, subtract, multiply and sum.
 namespace hvd {
 
 Tensor add(const Tensor& a, const Tensor& b);
@@ -15,6 +17,7 @@ Tensor sub(const Tensor& a, const Tensor& b);
 Tensor mul(const Tensor& a, const Tensor& b);
 Tensor div(const Tensor& a, const Tensor& b);
 Tensor neg(const Tensor& a);
+// Floating dtypes. e^x below the smallest normal number is 0; relu keeps NaN, its slope at 0 is 0.
 Tensor pow(const Tensor& a, double exponent);
 Tensor exp(const Tensor& a);
 Tensor log(const Tensor& a);
@@ -23,36 +26,45 @@ Tensor tanh(const Tensor& a);
 Tensor sigmoid(const Tensor& a);
 Tensor relu(const Tensor& a);
 
-// [m, k] x [k, n] -> [m, n]
+// [m, k] x [k, n] -> [m, n]; either may be strided, e.g. a.t().
 Tensor matmul(const Tensor& a, const Tensor& b);
 // input [batch, in], weight [out, in], bias [out] or undefined -> [batch, out]
 Tensor linear(const Tensor& input, const Tensor& weight, const Tensor& bias = {});
 
-// Over the given axes (empty = all).
+// Over the given axes (empty = all). Integers add up in int64; mean takes floating dtypes.
 Tensor sum(const Tensor& a, std::vector<std::int64_t> axes = {}, bool keepdim = false);
 Tensor mean(const Tensor& a, std::vector<std::int64_t> axes = {}, bool keepdim = false);
+// The largest element as a scalar; the first of several gets the gradient, a NaN wins.
 Tensor max(const Tensor& a);
-// Index of the largest element along an axis, int64. Not differentiable.
+// Index of the (first) largest element along an axis, which goes; int64. Not differentiable.
 Tensor argmax(const Tensor& a, std::int64_t axis);
 Tensor log_softmax(const Tensor& a, std::int64_t axis);
 Tensor softmax(const Tensor& a, std::int64_t axis);
+// Parts agree in dtype and in every other axis; stack makes a new axis.
 Tensor concat(const std::vector<Tensor>& parts, std::int64_t axis);
 Tensor stack(const std::vector<Tensor>& parts, std::int64_t axis);
 
-// NCHW. input [n, ci, h, w], weight [co, ci, kh, kw], bias [co] or undefined.
+// NCHW. input [n, ci, h, w], weight [co, ci, kh, kw], bias [co] or undefined -> [n, co, oh, ow],
+// oh = (h + 2 padding - kh) / stride + 1. Cross-correlation, zero padding.
 Tensor conv2d(const Tensor& input, const Tensor& weight, const Tensor& bias = {}, int stride = 1,
               int padding = 0);
+// input [n, c, h, w] -> [n, c, oh, ow], oh = (h - kernel) / stride + 1; the first of several
+// largest elements of a window gets its gradient, a NaN wins.
 Tensor max_pool2d(const Tensor& input, int kernel, int stride = 0 /* kernel */);
-// Normalises each channel of [n, c, h, w]. In training it uses the batch's statistics and moves the
-// running ones by `momentum`; else it uses the running ones.
+// Normalises each channel of [n, c, h, w]; the other tensors are [c]. In training it uses the
+// batch's statistics and moves the running ones by `momentum` (the variance unbiased, as PyTorch's)
+// and needs two values a channel; else it uses the running ones.
 Tensor batch_norm(const Tensor& input, const Tensor& weight, const Tensor& bias,
                   Tensor& running_mean, Tensor& running_var, bool training, double momentum = 0.1,
                   double eps = 1e-5);
-// Zeroes with probability p and scales the rest by 1/(1-p).
+// Zeroes with probability p and scales the rest by 1/(1-p); the input itself if not training. Draws
+// from this thread's default_generator().
 Tensor dropout(const Tensor& input, double p, bool training);
 
-// logits [n, classes], targets int64 [n] -> scalar mean
+// logits [n, classes], targets int64 [n] -> scalar mean. Throws InvalidArgumentError naming a
+// target that is no class.
 Tensor cross_entropy(const Tensor& logits, const Tensor& targets);
+// Mean squared difference of two tensors of one shape.
 Tensor mse_loss(const Tensor& input, const Tensor& target);
 
 inline Tensor operator+(const Tensor& a, const Tensor& b) {
@@ -70,6 +82,7 @@ inline Tensor operator/(const Tensor& a, const Tensor& b) {
 inline Tensor operator-(const Tensor& a) {
   return neg(a);
 }
+// A number takes the tensor's dtype; throws InvalidArgumentError if that would lose its fraction.
 Tensor operator+(const Tensor& a, double b);
 Tensor operator-(const Tensor& a, double b);
 Tensor operator*(const Tensor& a, double b);

@@ -20,5 +20,8 @@ class Dataset {
   virtual Sample get(std::int64_t index) const = 0;
 };
 
+// Throws InvalidArgumentError unless 0 <= index < size.
+void check_index(std::int64_t index, std::int64_t size);
+
 }  // namespace data
 }  // namespace hvd

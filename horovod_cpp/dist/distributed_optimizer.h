@@ -45,12 +45,13 @@ class DistributedOptimizer final : public optim::Optimizer {
   // again before the next backward() does nothing.
   void synchronize();
 
-  std::vector<optim::ParamGroup>& param_groups() override;
-  std::map<const void*, optim::ParamState>& state() override;
-
- protected:
-  void update(Tensor& param, const Tensor& grad, optim::ParamState& state,
-              const std::map<std::string, double>& options) override;
+  // Those of the wrapped optimizer.
+  std::vector<optim::ParamGroup>& param_groups() override { return inner_->param_groups(); }
+  std::map<const void*, optim::ParamState>& state() override { return inner_->state(); }
+  NamedTensors state_dict() override { return inner_->state_dict(); }
+  void load_state_dict(const NamedTensors& state) override { inner_->load_state_dict(state); }
+  // Throws InvalidArgumentError: a parameter that is added later has no hook and no name.
+  void add_param_group(optim::ParamGroup group) override;
 
  private:
   struct Entry {

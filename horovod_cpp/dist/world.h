@@ -22,6 +22,8 @@ class CollectiveHandle {
 
   // True when synchronize() would not block.
   bool poll() const { return handle_.done(); }
+  // Waits at most this long; true when synchronize() would not block.
+  bool wait_for(Duration limit) const { return handle_.wait_for(limit); }
   // Waits for the result; throws what the call failed with. May be called again.
   Tensor synchronize() const;
 

@@ -5,52 +5,58 @@
 #include <string>
 #include <vector>
 
-#include "horovod_cpp/tensor/tensor.h"
+#include "horovod_cpp/tensor/named_tensors.h"
 
 namespace hvd {
 namespace optim {
 
-// Parameters that share options ("lr", "momentum", ...), as in PyTorch.
+// By name: "lr", "momentum", ... A switch is 0 or 1.
+using Options = std::map<std::string, double>;
+
+// Parameters that share options, as in PyTorch.
 struct ParamGroup {
   std::vector<Tensor> params;
-  std::map<std::string, double> options;
+  Options options;
 };
 
-// Per parameter: tensors by name ("momentum_buffer", "exp_avg") and the number of steps taken.
+// Per parameter: tensors by name ("momentum_buffer", "exp_avg"), each with the parameter's shape
+// and dtype, and the number of steps taken.
 struct ParamState {
   std::map<std::string, Tensor> tensors;
   std::int64_t steps = 0;
 };
 
-// Applies gradients to parameters. A subclass supplies the update of one parameter. Parameters
-// without a gradient are skipped. Not thread-safe.
+// Applies gradients to parameters. Parameters without a gradient are skipped; gradients are read,
+// never written. Not thread-safe.
 class Optimizer {
  public:
   virtual ~Optimizer() = default;
+  Optimizer(const Optimizer&) = delete;
+  Optimizer& operator=(const Optimizer&) = delete;
 
-  virtual void step();
-  virtual void zero_grad(bool set_to_none = true);
+  virtual void step() = 0;
+  virtual void zero_grad(bool set_to_none = true) = 0;
 
-  // Groups may be changed between steps (lr schedules).
-  virtual std::vector<ParamGroup>& param_groups() { return groups_; }
-  void add_param_group(ParamGroup group);  // missing options take this optimizer's defaults
+  // Options may be changed between steps (lr schedules).
+  virtual std::vector<ParamGroup>& param_groups() = 0;
+  // Missing options take this optimizer's defaults. Throws InvalidArgumentError, and changes
+  // nothing, on an empty group, a parameter given twice, one that is not a contiguous float32 or
+  // float64 leaf, or an option that is unknown or out of range.
+  virtual void add_param_group(ParamGroup group) = 0;
 
   // State of parameters that have taken a step, keyed by Tensor::id().
-  virtual std::map<const void*, ParamState>& state() { return state_; }
+  virtual std::map<const void*, ParamState>& state() = 0;
+
+  // Options and state as tensors, for checkpoints and broadcasts. Of group g and its parameter p:
+  // "group.g.<option>" (float64 scalar), "group.g.param.p.steps" (int64 scalar) and
+  // "group.g.param.p.<state tensor>" (the optimizer's own tensor, not a copy).
+  virtual NamedTensors state_dict() = 0;
+  // Copies such a state in. Throws InvalidArgumentError naming the entry that is missing,
+  // unexpected, doubled or of the wrong shape or dtype; nothing is changed then.
+  virtual void load_state_dict(const NamedTensors& state) = 0;
 
  protected:
-  // Throws InvalidArgumentError on an empty list, a parameter given twice or an unknown option.
-  Optimizer(std::vector<ParamGroup> groups, std::map<std::string, double> defaults);
-  // For decorators that forward everything.
   Optimizer() = default;
-  // Updates `param` in place from `grad`; never writes `grad`.
-  virtual void update(Tensor& param, const Tensor& grad, ParamState& state,
-                      const std::map<std::string, double>& options) = 0;
-
- private:
-  std::vector<ParamGroup> groups_;
-  std::map<std::string, double> defaults_;
-  std::map<const void*, ParamState> state_;
 };
 
 }  // namespace optim

@@ -8,7 +8,7 @@
 
 namespace hvd {
 
-// Tensors by name, in a fixed order: parameters, a state dict, a checkpoint's content.
+// Tensors with names, in an order that means something: what a state dict is.
 using NamedTensors = std::vector<std::pair<std::string, Tensor>>;
 
 }  // namespace hvd

@@ -54,6 +54,8 @@ class Tensor {
   // True when both are handles on one tensor.
   bool is(const Tensor& other) const noexcept { return impl_ == other.impl_; }
   const void* id() const noexcept { return impl_.get(); }
+  // How many handles on this tensor there are.
+  long handles() const noexcept { return impl_.use_count(); }
 
   // -- elements
   void* data() const;
@@ -66,7 +68,7 @@ class Tensor {
   // All elements in row-major order, converted.
   std::vector<double> to_vector() const;
   // Contiguous memory and its owner, for the engine. Throws InvalidArgumentError when not
-  // contiguous.
+  // contiguous. What is written through it or through data() goes unseen by autograd.
   Lease lease() const;
 
   // -- views (share memory; differentiable where the result's dtype is floating)
@@ -87,11 +89,12 @@ class Tensor {
   Tensor clone() const;
   Tensor to(DType dtype) const;  // itself when it has this dtype
 
-  // -- in place (not recorded; throws InvalidArgumentError on a leaf that requires grad outside
-  //    no_grad)
+  // -- in place (not recorded: throws InvalidArgumentError if this tensor or `other` requires grad,
+  //    outside no_grad)
   Tensor& copy_(const Tensor& source);  // broadcasts and converts
   Tensor& fill_(double value);
   Tensor& zero_();
+  // this += alpha * other. `other` broadcasts and has this tensor's dtype.
   Tensor& add_(const Tensor& other, double alpha = 1.0);
   Tensor& mul_(double factor);
 
@@ -101,8 +104,10 @@ class Tensor {
   bool is_leaf() const;
   Tensor grad() const;  // undefined when there is none
   void set_grad(Tensor grad);
-  // Sums gradients into the leaves. `gradient` may be omitted for a tensor of numel 1.
-  void backward(const Tensor& gradient = {}) const;
+  // Sums gradients into the leaves. `gradient` may be omitted for a tensor of numel 1. Frees the
+  // graph as it goes, unless retain_graph; a second backward() through a freed graph throws
+  // InvalidArgumentError, as does one that needs values which were modified in place since.
+  void backward(const Tensor& gradient = {}, bool retain_graph = false) const;
   // Called with the leaf's full gradient as soon as backward() can add nothing more to it. Several
   // hooks run in the order they were added; the returned function removes this one.
   std::function<void()> register_hook(std::function<void(const Tensor& leaf)> hook) const;

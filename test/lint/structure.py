@@ -104,6 +104,74 @@ def check_file(root, path, findings):
             findings.append(f'{name}:{number}: "{header}" is not a file below the repository root')
 
 
+# A line that opens a function's body (and no class, namespace, table or control flow).
+CONTROL = re.compile(r"^\s*(namespace|class|struct|union|enum|extern|if|for|while|switch|do|else|try|catch)\b")
+FUNCTION_LINES = 60
+# "Around 60": a function may be a little longer when a cut would hurt, never much.
+FUNCTION_LIMIT = FUNCTION_LINES + 5
+
+
+def function_bodies(lines):
+    """Yields (first line, number of lines) of each body that opens at column 0: namespaces are not
+    indented in our style, so these are the functions outside classes."""
+    start = None
+    for number, line in enumerate(lines, 1):
+        if start is None:
+            if line and not line[0].isspace() and line.rstrip().endswith("{"):
+                head = line
+                back = number - 1
+                while "(" not in head and back > 0 and lines[back - 1].startswith(" "):
+                    back -= 1
+                    head = lines[back - 1] + head
+                if "(" in head and "= {" not in head and not CONTROL.match(head):
+                    start = number
+            elif line.startswith("    ") and line.rstrip().endswith(") {"):
+                # parameters on continuation lines: the body still ends at column 0
+                back = number - 1
+                while back > 0 and lines[back - 1].startswith("    "):
+                    back -= 1
+                opener = lines[back - 1] if back > 0 else ""
+                if opener and not opener[0].isspace() and "(" in opener and ")" not in opener:
+                    start = back
+        elif line.startswith("}"):
+            yield start, number - start + 1
+            start = None
+
+
+def check_functions(root, path, findings):
+    name = path.relative_to(root)
+    for start, length in function_bodies(path.read_text(encoding="utf-8").splitlines()):
+        if length > FUNCTION_LIMIT:
+            findings.append(f"{name}:{start}: a function of {length} lines; aim at {FUNCTION_LINES}")
+
+
+TEST_TARGET = re.compile(r"hvd_add_test\([^)]*?\bDIR\s+(\S+)")
+TEST_SOURCE = re.compile(r"\b(\w+_test\.cc)\b")
+PYTEST_FOLDERS = ("bindings", "lint", "mpi")
+
+
+def check_tests_belong(root, findings):
+    """Every *_test.cc and test_*.py lies where a target or pytest collects it."""
+    text = ""
+    listed = set()  # sources that a folder's own CMakeLists.txt names
+    for lists in sorted((root / "test").rglob("CMakeLists.txt")):
+        content = lists.read_text(encoding="utf-8")
+        text += content
+        folder = lists.parent.relative_to(root).as_posix()
+        listed |= {f"{folder}/{name}" for name in TEST_SOURCE.findall(content)}
+    targets = tuple(f"test/{folder}/" for folder in TEST_TARGET.findall(text))
+    collected = tuple(f"test/{folder}/" for folder in PYTEST_FOLDERS)
+    for folder in SOURCES:
+        for path in sorted((root / folder).rglob("*_test.cc")):
+            name = path.relative_to(root).as_posix()
+            if not name.startswith(targets) and name not in listed:
+                findings.append(f"{name}:1: in no test target (see test/CMakeLists.txt)")
+        for path in sorted((root / folder).rglob("test_*.py")):
+            name = path.relative_to(root).as_posix()
+            if not name.startswith(collected):
+                findings.append(f"{name}:1: in no test target (pytest runs {', '.join(collected)})")
+
+
 def check_top_level(root, findings):
     for entry in sorted(root.iterdir()):
         if entry.is_dir() and not entry.name.startswith(".") and entry.name not in FIXED_TOP:
@@ -127,6 +195,8 @@ def main():
                 files += 1
                 check_file(root, path, findings)
                 check_sizes(root, path, findings)
+                check_functions(root, path, findings)
+    check_tests_belong(root, findings)
     check_top_level(root, findings)
     for finding in findings:
         print(finding)

@@ -7,6 +7,7 @@
 #include <map>
 
 #include "core/base/dtype.h"
+#include "core/base/log.h"
 #include "core/base/status.h"
 #include "core/base/tensor_view.h"
 
@@ -56,6 +57,15 @@ TEST_F(ConfigTest, AMalformedValueNamesTheVariableAndTheValue) {
   EXPECT_THAT(error_of_reading(), AllOf(HasSubstr("HOROVOD_FUSION_THRESHOLD"), HasSubstr("64MB")));
 }
 
+TEST_F(ConfigTest, AnUnknownLogLevelIsMalformedAndLoggingGoesOn) {
+  set("HOROVOD_LOG_LEVEL", "loud");
+  EXPECT_THAT(error_of_reading(), AllOf(HasSubstr("HOROVOD_LOG_LEVEL='loud'"), HasSubstr("debug")));
+  EXPECT_EQ(read_log_level(), LogLevel::kWarning);
+  set("HOROVOD_LOG_LEVEL", "off");
+  EXPECT_EQ(error_of_reading(), "");
+  EXPECT_EQ(read_log_level(), LogLevel::kOff);
+}
+
 TEST_F(ConfigTest, NegativeAndInfiniteTimesAreMalformed) {
   set("HOROVOD_CYCLE_TIME", "-1");
   EXPECT_THAT(error_of_reading(), HasSubstr("HOROVOD_CYCLE_TIME"));
@@ -77,6 +87,36 @@ TEST_F(ConfigTest, FindsTheLauncherByItsVariables) {
   EXPECT_EQ(info.launcher, "Open MPI");
   EXPECT_EQ(info.rank, 1);
   EXPECT_EQ(info.size, 4);
+}
+
+TEST_F(ConfigTest, TrustsMpiAboveTheLauncherThatStartedIt) {
+  set("HOROVOD_RANK", "0");
+  set("HOROVOD_SIZE", "8");
+  EXPECT_EQ(read_launch_info().launcher, "hvdrun");
+  EXPECT_FALSE(read_launch_info().speaks_mpi);
+  set("OMPI_COMM_WORLD_RANK", "1");
+  set("OMPI_COMM_WORLD_SIZE", "4");
+  EXPECT_EQ(read_launch_info().launcher, "Open MPI");
+  EXPECT_EQ(read_launch_info().size, 4);
+  EXPECT_TRUE(read_launch_info().speaks_mpi);
+}
+
+TEST_F(ConfigTest, TheShellOfASlurmAllocationIsNoLauncher) {
+  set("SLURM_NTASKS", "4");  // salloc
+  EXPECT_EQ(read_launch_info().launcher, "");
+  set("SLURM_PROCID", "0");  // a batch script
+  set("ENVIRONMENT", "BATCH");
+  EXPECT_EQ(read_launch_info().launcher, "");
+  set("SLURM_STEP_ID", "0");  // srun in that script
+  EXPECT_EQ(read_launch_info().launcher, "Slurm");
+  EXPECT_EQ(read_launch_info().size, 4);
+}
+
+TEST_F(ConfigTest, ARankWithoutASizeIsNotTorchrun) {
+  set("RANK", "3");
+  EXPECT_EQ(read_launch_info().launcher, "");
+  set("WORLD_SIZE", "4");
+  EXPECT_EQ(read_launch_info().launcher, "torchrun");
 }
 
 TEST(DTypeNames, RoundTripAndUnknownNamesListTheKnownOnes) {

@@ -36,6 +36,15 @@ TEST(MakeTree, EveryRankIsItsParentsChildAndReachesRankZero) {
   }
 }
 
+TEST(MakeTree, SaysWhichRanksAreBelowEachChild) {
+  const std::vector<int> host_of = {0, 1, 0, 1, 2, 3, 3};
+  const Tree root = make_tree(0, host_of, 2);
+  EXPECT_EQ(root.children, (std::vector<Rank>{1, 2, 4}));
+  EXPECT_EQ(root.below, (std::vector<std::vector<Rank>>{{1, 3, 5, 6}, {2}, {4}}));
+  EXPECT_EQ(make_tree(1, host_of, 2).below, (std::vector<std::vector<Rank>>{{3}, {5, 6}}));
+  EXPECT_TRUE(make_tree(4, host_of, 2).below.empty());
+}
+
 TEST(MakeTree, RefusesARankOutsideTheWorld) {
   const std::vector<int> host_of = {0, 0};
   EXPECT_THROW(make_tree(2, host_of), InvalidArgumentError);

@@ -2,8 +2,21 @@
 
 #include <gtest/gtest.h>
 
+#include "test/support/control_plane_contract.h"
+
 namespace hvd {
 namespace {
+
+class SelfControlPlaneContract : public testing::TestWithParam<test::ControlPlaneCase> {};
+
+TEST_P(SelfControlPlaneContract, Holds) {
+  SelfControlPlane plane("here");
+  GetParam().run(plane, 0, 1);
+}
+
+INSTANTIATE_TEST_SUITE_P(Port, SelfControlPlaneContract,
+                         testing::ValuesIn(test::control_plane_contract()),
+                         [](const auto& given) { return given.param.name; });
 
 TEST(SelfControlPlane, IsAWorldOfOneRank) {
   SelfControlPlane plane("here");

@@ -1,0 +1,148 @@
+#include "horovod_cpp/autograd/functions.h"
+
+#include <pybind11/functional.h>
+#include <pybind11/stl.h>
+
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "bindings/native/bindings.h"
+#include "horovod_cpp/autograd/grad_mode.h"
+
+namespace hvd::python {
+namespace {
+
+// Nothing is recorded from construction to end().
+struct GradPause {
+  void end() { guard.reset(); }
+  std::unique_ptr<NoGradGuard> guard = std::make_unique<NoGradGuard>();
+};
+
+using MaybeTensor = std::optional<Tensor>;
+
+std::function<void()> add_hook(const Tensor& tensor, const py::function& hook) {
+  return tensor.register_hook([owner = keep_alive(hook)](const Tensor& leaf) {
+    const py::gil_scoped_acquire gil;
+    auto* object = static_cast<PyObject*>(const_cast<void*>(owner.get()));
+    py::reinterpret_borrow<py::function>(object)(leaf);
+  });
+}
+
+void bind_gradients(py::module_& m) {
+  auto cls = py::reinterpret_borrow<py::class_<Tensor>>(m.attr("Tensor"));
+  cls.def_property(
+      "requires_grad", &Tensor::requires_grad,
+      [](Tensor& t, bool value) { t.requires_grad_(value); },
+      "Whether backward() leaves a gradient here. May be set on leaves of a floating dtype.");
+  cls.def("requires_grad_", &Tensor::requires_grad_, py::return_value_policy::reference_internal,
+          py::arg("value") = true, "Sets ``requires_grad`` and returns the tensor.");
+  cls.def_property_readonly("is_leaf", &Tensor::is_leaf,
+                            "Whether no recorded operation produced this tensor.");
+  cls.def_property(
+      "grad",
+      [](const Tensor& t) -> py::object {
+        Tensor grad = t.grad();
+        return grad.defined() ? py::cast(grad) : py::none();
+      },
+      [](Tensor& t, const py::object& grad) {
+        t.set_grad(grad.is_none() ? Tensor() : tensor_from(grad));
+      },
+      "The gradient that backward() left, a Tensor of this shape and dtype; None without one.");
+  cls.def(
+      "backward",
+      [](const Tensor& t, const py::object& gradient) {
+        const Tensor start = gradient.is_none() ? Tensor() : tensor_from(gradient);
+        const py::gil_scoped_release nogil;
+        t.backward(start);
+      },
+      py::arg("gradient") = py::none(),
+      R"(Add the gradients of this tensor to all leaves that require one.
+
+Args:
+    gradient: what this tensor's own gradient is, of its shape; may be omitted for one element.
+
+Raises:
+    InvalidArgumentError: nothing was recorded, or ``gradient`` is missing or does not fit.)");
+  cls.def("register_hook", &add_hook, py::arg("hook"),
+          R"(Call ``hook(leaf)`` as soon as backward() can add nothing more to this leaf's gradient.
+
+It runs on the thread that called backward(); what it raises comes out of backward().
+
+Returns:
+    A function that removes the hook.)");
+}
+
+void bind_elementwise(py::module_& m) {
+  m.def("add", &add, py::arg("a"), py::arg("b"), ReleaseGil(), "Element-wise sum.");
+  m.def("sub", &sub, py::arg("a"), py::arg("b"), ReleaseGil(), "Element-wise difference.");
+  m.def("mul", &mul, py::arg("a"), py::arg("b"), ReleaseGil(), "Element-wise product.");
+  m.def("div", &div, py::arg("a"), py::arg("b"), ReleaseGil(), "Element-wise quotient.");
+  m.def("neg", &neg, py::arg("a"), ReleaseGil(), "Element-wise negation.");
+  m.def("pow", &pow, py::arg("a"), py::arg("exponent"), ReleaseGil(), "Element-wise power.");
+  m.def("exp", &exp, py::arg("a"), ReleaseGil(), "Element-wise exponential.");
+  m.def("log", &log, py::arg("a"), ReleaseGil(), "Element-wise natural logarithm.");
+  m.def("sqrt", &sqrt, py::arg("a"), ReleaseGil(), "Element-wise square root.");
+  m.def("tanh", &tanh, py::arg("a"), ReleaseGil(), "Element-wise hyperbolic tangent.");
+  m.def("sigmoid", &sigmoid, py::arg("a"), ReleaseGil(), "Element-wise 1 / (1 + exp(-a)).");
+  m.def("relu", &relu, py::arg("a"), ReleaseGil(), "Element-wise max(a, 0).");
+}
+
+void bind_reductions(py::module_& m) {
+  const auto axes = py::arg("axes") = std::vector<std::int64_t>{};
+  const auto keepdim = py::arg("keepdim") = false;
+  m.def("sum", &sum, py::arg("a"), axes, keepdim, ReleaseGil(), "Sum over ``axes`` (empty: all).");
+  m.def("mean", &mean, py::arg("a"), axes, keepdim, ReleaseGil(),
+        "Mean over ``axes`` (empty: all).");
+  m.def("max", &max, py::arg("a"), ReleaseGil(), "The largest element, a scalar tensor.");
+  m.def("argmax", &argmax, py::arg("a"), py::arg("axis"), ReleaseGil(),
+        "Index of the largest element along ``axis``, int64. Not differentiable.");
+  m.def("log_softmax", &log_softmax, py::arg("a"), py::arg("axis"), ReleaseGil(),
+        "Logarithm of softmax along ``axis``.");
+  m.def("softmax", &softmax, py::arg("a"), py::arg("axis"), ReleaseGil(),
+        "exp(a) normalised to sum 1 along ``axis``.");
+  m.def("concat", &concat, py::arg("parts"), py::arg("axis"), ReleaseGil(),
+        "Tensors joined along an axis they have.");
+  m.def("stack", &stack, py::arg("parts"), py::arg("axis"), ReleaseGil(),
+        "Tensors of one shape joined along a new axis.");
+}
+
+void bind_layers(py::module_& m) {
+  m.def("matmul", &matmul, py::arg("a"), py::arg("b"), ReleaseGil(), "[m, k] x [k, n] -> [m, n].");
+  m.def(
+      "linear",
+      [](const Tensor& input, const Tensor& weight, const MaybeTensor& bias) {
+        return linear(input, weight, bias.value_or(Tensor()));
+      },
+      py::arg("input"), py::arg("weight"), py::arg("bias") = py::none(), ReleaseGil(),
+      "input [batch, in], weight [out, in], bias [out] or None -> [batch, out].");
+  m.def(
+      "conv2d",
+      [](const Tensor& input, const Tensor& weight, const MaybeTensor& bias, int stride,
+         int padding) { return conv2d(input, weight, bias.value_or(Tensor()), stride, padding); },
+      py::arg("input"), py::arg("weight"), py::arg("bias") = py::none(), py::arg("stride") = 1,
+      py::arg("padding") = 0, ReleaseGil(),
+      "NCHW convolution: input [n, ci, h, w], weight [co, ci, kh, kw], bias [co] or None.");
+  m.def("max_pool2d", &max_pool2d, py::arg("input"), py::arg("kernel"), py::arg("stride") = 0,
+        ReleaseGil(), "Maximum over kernel x kernel windows of [n, c, h, w]; stride 0 = kernel.");
+  m.def("dropout", &dropout, py::arg("input"), py::arg("p"), py::arg("training") = true,
+        ReleaseGil(), "Zeroes with probability ``p`` and scales the rest by 1/(1-p).");
+  m.def("cross_entropy", &cross_entropy, py::arg("logits"), py::arg("targets"), ReleaseGil(),
+        "Mean cross entropy of logits [n, classes] against int64 targets [n], a scalar.");
+  m.def("mse_loss", &mse_loss, py::arg("input"), py::arg("target"), ReleaseGil(),
+        "Mean squared difference, a scalar.");
+}
+
+}  // namespace
+
+void bind_autograd(py::module_& m) {
+  bind_gradients(m);
+  bind_elementwise(m);
+  bind_reductions(m);
+  bind_layers(m);
+  m.def("grad_enabled", &grad_enabled, "Whether operations of this thread are recorded.");
+  // What no_grad() of the Python package is made of.
+  py::class_<GradPause>(m, "_GradPause").def(py::init<>()).def("end", &GradPause::end);
+}
+
+}  // namespace hvd::python

@@ -1,0 +1,54 @@
+#pragma once
+
+#include <pybind11/numpy.h>
+#include <pybind11/pybind11.h>
+
+#include <memory>
+#include <string>
+
+#include "horovod_cpp/tensor/named_tensors.h"
+#include "horovod_cpp/tensor/tensor.h"
+
+// One bind_* function for each folder of horovod_cpp, in the file of that name.
+namespace hvd::python {
+
+namespace py = pybind11;
+
+void bind_errors(py::module_& m);
+void bind_tensor(py::module_& m);
+void bind_autograd(py::module_& m);
+void bind_nn(py::module_& m);
+void bind_optim(py::module_& m);
+void bind_data(py::module_& m);
+void bind_io(py::module_& m);
+void bind_dist(py::module_& m);
+
+// What a call that computes or waits runs under. Everything Python is converted before and after.
+using ReleaseGil = py::call_guard<py::gil_scoped_release>;
+
+// Keeps a Python object alive from C++. Any thread may drop the last copy: with the GIL at hand the
+// object goes at once, else as soon as the main thread runs Python again.
+std::shared_ptr<const void> keep_alive(py::object object);
+
+// "float32", numpy.float32, numpy.dtype("float32"). Throws InvalidArgumentError listing the known
+// names, TypeError on anything that names no dtype.
+DType dtype_from(const py::handle& object);
+
+// Wraps the array's memory; no copy. Throws InvalidArgumentError on strides that a tensor cannot
+// have, TypeError on a NumPy dtype that has no counterpart. wrap_array is for memory that is only
+// read; tensor_from_numpy also throws on a read-only array.
+Tensor wrap_array(const py::array& array);
+Tensor tensor_from_numpy(const py::array& array);
+// The tensor's memory as an array; no copy. Throws TypeError on bfloat16.
+py::array tensor_to_numpy(const Tensor& tensor);
+// A Tensor as it is, an array wrapped; TypeError on everything else.
+Tensor tensor_from(const py::handle& object);
+// A new tensor with the values of a tensor, an array, a number or nested lists. Python's floats
+// become float32, its ints int64.
+Tensor copy_to_tensor(const py::handle& object);
+
+// An ordered dict of name -> Tensor, and back. The latter also takes a list of pairs.
+py::dict to_dict(const NamedTensors& tensors);
+NamedTensors named_tensors_from(const py::handle& object);
+
+}  // namespace hvd::python

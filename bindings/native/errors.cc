@@ -1,0 +1,75 @@
+#include <pybind11/pybind11.h>
+
+#include <array>
+
+#include "bindings/native/bindings.h"
+#include "core/base/status.h"
+
+namespace hvd::python {
+namespace {
+
+// Python's classes by status code. They live as long as the process: the translator may run at any
+// time, also while the interpreter goes down.
+std::array<PyObject*, static_cast<std::size_t>(StatusCode::kInternal) + 1> class_of{};
+
+PyObject* make_class(py::module_& m, const char* name, const char* doc, const py::tuple& bases) {
+  const std::string full_name = std::string("horovod_cpp.") + name;
+  PyObject* type = PyErr_NewExceptionWithDoc(full_name.c_str(), doc, bases.ptr(), nullptr);
+  if (type == nullptr) throw py::error_already_set();
+  m.attr(name) = py::reinterpret_borrow<py::object>(type);
+  return type;
+}
+
+void translate(std::exception_ptr pointer) {
+  if (pointer == nullptr) return;
+  try {
+    std::rethrow_exception(pointer);
+  } catch (const Error& error) {
+    py::set_error(class_of[static_cast<std::size_t>(error.code())], error.what());
+  }
+}
+
+}  // namespace
+
+void bind_errors(py::module_& m) {
+  const auto bases = [](PyObject* a, PyObject* b = nullptr) -> py::tuple {
+    const auto first = py::reinterpret_borrow<py::object>(a);
+    if (b == nullptr) return py::make_tuple(first);
+    return py::make_tuple(first, py::reinterpret_borrow<py::object>(b));
+  };
+  const auto set = [](StatusCode code, PyObject* type) {
+    class_of[static_cast<std::size_t>(code)] = type;
+  };
+  PyObject* error =
+      make_class(m, "Error", "Base of all exceptions of horovod_cpp.", bases(PyExc_Exception));
+  PyObject* internal = make_class(
+      m, "HorovodInternalError",
+      "The job cannot go on as it is: a rank is gone, silent or left. Never a user's mistake.",
+      bases(error, PyExc_RuntimeError));
+  class_of.fill(error);
+  set(StatusCode::kInvalidArgument,
+      make_class(m, "InvalidArgumentError",
+                 "A mistake on this rank; the message has the offending values.",
+                 bases(error, PyExc_ValueError)));
+  set(StatusCode::kMismatch,
+      make_class(m, "MismatchError",
+                 "Ranks disagree about one tensor. Raised on every rank, naming the tensor, two "
+                 "ranks and both values; the job stays usable.",
+                 bases(error, PyExc_RuntimeError)));
+  set(StatusCode::kStalled,
+      make_class(m, "StalledError", "A rank was silent past the stall limit.", bases(internal)));
+  set(StatusCode::kTransport,
+      make_class(m, "PeerLostError", "A rank died or cannot be reached; the message names it.",
+                 bases(internal)));
+  set(StatusCode::kAborted,
+      make_class(m, "AbortedError", "A rank left, or this one shut down, while work was pending.",
+                 bases(internal)));
+  set(StatusCode::kUnsupported,
+      make_class(m, "UnsupportedError", "Not available in this build or on this machine.",
+                 bases(error)));
+  set(StatusCode::kInternal,
+      make_class(m, "InternalError", "A bug of horovod_cpp; please report it.", bases(error)));
+  py::register_exception_translator(&translate);
+}
+
+}  // namespace hvd::python

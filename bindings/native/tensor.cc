@@ -1,0 +1,324 @@
+#include <pybind11/functional.h>
+#include <pybind11/operators.h>
+#include <pybind11/stl.h>
+
+#include <cstring>
+#include <optional>
+#include <vector>
+
+#include "bindings/native/bindings.h"
+#include "bindings/native/tensor_index.h"
+#include "core/base/status.h"
+#include "horovod_cpp/autograd/functions.h"
+#include "horovod_cpp/tensor/random.h"
+
+namespace hvd::python {
+namespace {
+
+using TensorClass = py::class_<Tensor>;
+
+py::tuple to_tuple(const Shape& shape) {
+  py::tuple tuple(shape.size());
+  for (std::size_t i = 0; i < shape.size(); ++i) tuple[i] = py::int_(shape[i]);
+  return tuple;
+}
+
+// One extent or a sequence of them.
+Shape shape_from(const py::handle& object) {
+  if (PyIndex_Check(object.ptr()) != 0) return {object.cast<std::int64_t>()};
+  return object.cast<Shape>();
+}
+
+DType dtype_or(const py::object& dtype, DType standard) {
+  return dtype.is_none() ? standard : dtype_from(dtype);
+}
+
+py::object item(const Tensor& tensor) {
+  if (is_floating(tensor.dtype()) || tensor.numel() != 1) return py::float_(tensor.item());
+  // Through double, an int64 would lose bits.
+  return py::int_(*tensor.to(DType::kI64).contiguous().data<std::int64_t>());
+}
+
+py::buffer_info buffer_of(const Tensor& tensor) {
+  return tensor_to_numpy(tensor).request(/*writable=*/true);
+}
+
+// NumPy's protocol; `copy` is NumPy 2's.
+py::object to_array(const Tensor& tensor, const py::object& dtype, const py::object& copy) {
+  py::object array = tensor_to_numpy(tensor);
+  const py::object present = array.attr("dtype");
+  const bool convert = !dtype.is_none() && !present.equal(dtype);
+  if (convert && !copy.is_none() && !copy.cast<bool>()) {
+    throw py::value_error("the tensor cannot become an array of that dtype without a copy");
+  }
+  if (convert) return array.attr("astype")(dtype);
+  if (!copy.is_none() && copy.cast<bool>()) return array.attr("copy")();
+  return array;
+}
+
+py::tuple get_state(const Tensor& tensor) {
+  const Tensor dense = tensor.detach().contiguous();
+  return py::make_tuple(std::string(name_of(dense.dtype())), to_tuple(dense.shape()),
+                        py::bytes(static_cast<const char*>(dense.data()),
+                                  static_cast<std::size_t>(dense.numel()) * size_of(dense.dtype())),
+                        tensor.requires_grad());
+}
+
+Tensor set_state(const py::tuple& state) {
+  Tensor tensor = Tensor::empty(state[1].cast<Shape>(), parse_dtype(state[0].cast<std::string>()));
+  const auto bytes = state[2].cast<std::string_view>();
+  if (bytes.size() != static_cast<std::size_t>(tensor.numel()) * size_of(tensor.dtype())) {
+    throw InvalidArgumentError("a pickled tensor has " + std::to_string(bytes.size()) +
+                               " bytes for shape " + to_string(tensor.shape()));
+  }
+  std::memcpy(tensor.data(), bytes.data(), bytes.size());
+  if (state[3].cast<bool>()) tensor.requires_grad_();
+  return tensor;
+}
+
+template <typename Function>
+auto without_gil(Function&& function) {
+  const py::gil_scoped_release nogil;
+  return function();
+}
+
+using TensorTensor = Tensor (*)(const Tensor&, const Tensor&);
+using TensorNumber = Tensor (*)(const Tensor&, double);
+using NumberTensor = Tensor (*)(double, const Tensor&);
+
+// The operator and its reflection, for tensors, arrays and numbers.
+void def_operator(TensorClass& cls, const std::string& name, TensorTensor both, TensorNumber right,
+                  NumberTensor left) {
+  const std::string direct = "__" + name + "__";
+  const std::string reflected = "__r" + name + "__";
+  cls.def(direct.c_str(), both, py::is_operator(), ReleaseGil());
+  cls.def(
+      direct.c_str(),
+      [both](const Tensor& a, const py::array& b) {
+        const Tensor wrapped = wrap_array(b);
+        return without_gil([&] { return both(a, wrapped); });
+      },
+      py::is_operator());
+  cls.def(direct.c_str(), right, py::is_operator(), ReleaseGil());
+  cls.def(
+      reflected.c_str(),
+      [both](const Tensor& b, const py::array& a) {
+        const Tensor wrapped = wrap_array(a);
+        return without_gil([&] { return both(wrapped, b); });
+      },
+      py::is_operator());
+  cls.def(
+      reflected.c_str(), [left](const Tensor& b, double a) { return left(a, b); },
+      py::is_operator(), ReleaseGil());
+}
+
+void bind_operators(TensorClass& cls) {
+  def_operator(
+      cls, "add", &hvd::add, [](const Tensor& a, double b) { return a + b; },
+      [](double a, const Tensor& b) { return a + b; });
+  def_operator(
+      cls, "sub", &hvd::sub, [](const Tensor& a, double b) { return a - b; },
+      [](double a, const Tensor& b) { return a - b; });
+  def_operator(
+      cls, "mul", &hvd::mul, [](const Tensor& a, double b) { return a * b; },
+      [](double a, const Tensor& b) { return a * b; });
+  def_operator(
+      cls, "truediv", &hvd::div, [](const Tensor& a, double b) { return a / b; },
+      [](double a, const Tensor& b) { return a / b; });
+  cls.def("__neg__", &hvd::neg, ReleaseGil());
+  cls.def("__pow__", &hvd::pow, py::is_operator(), ReleaseGil());
+  cls.def("__matmul__", &hvd::matmul, py::is_operator(), ReleaseGil());
+  cls.def("__getitem__", &index_tensor, py::arg("index"));
+  cls.def("__setitem__", &assign_index, py::arg("index"), py::arg("value"));
+  cls.def("__len__", [](const Tensor& t) {
+    if (t.dim() == 0) throw py::type_error("a scalar tensor has no length");
+    return t.size(0);
+  });
+  cls.def("__iter__", [](const Tensor& t) {
+    if (t.dim() == 0) throw py::type_error("a scalar tensor cannot be iterated");
+    py::list rows;
+    for (std::int64_t i = 0; i < t.size(0); ++i) rows.append(t.select(0, i));
+    return py::iter(rows);
+  });
+  cls.def("__float__", [](const Tensor& t) { return t.item(); });
+  cls.def("__int__", [](const Tensor& t) { return py::int_(item(t)); });
+  cls.def("__bool__", [](const Tensor& t) { return t.item() != 0.0; });
+  cls.def("__repr__", [](const Tensor& t) { return to_string(t); });
+  // Makes array + tensor a tensor, so that the graph is not lost on the way.
+  cls.attr("__array_priority__") = 1000;
+}
+
+void bind_facts(TensorClass& cls) {
+  cls.def_property_readonly(
+      "shape", [](const Tensor& t) { return to_tuple(t.shape()); }, "Extents, a tuple of ints.");
+  cls.def_property_readonly(
+      "dtype", [](const Tensor& t) { return std::string(name_of(t.dtype())); },
+      "Name of the element type: \"float32\", \"bfloat16\", ...");
+  cls.def_property_readonly("ndim", &Tensor::dim, "Number of axes.");
+  cls.def("dim", &Tensor::dim, "Number of axes.");
+  cls.def("size", &Tensor::size, py::arg("axis"),
+          "Extent of ``axis``; a negative one counts from the end.");
+  cls.def("numel", &Tensor::numel, "Number of elements.");
+  cls.def("is_contiguous", &Tensor::is_contiguous, "Whether memory is dense and row-major.");
+  cls.def("is_same", &Tensor::is, py::arg("other"),
+          "Whether both are handles on one tensor; ``is`` compares the handles.");
+  cls.def("item", &item, "The one element as a Python number. ValueError unless ``numel() == 1``.");
+  cls.def(
+      "tolist",
+      [](const Tensor& t) {
+        return tensor_to_numpy(t.dtype() == DType::kBF16 ? t.detach().to(DType::kF32) : t)
+            .attr("tolist")();
+      },
+      "Nested lists of Python numbers, or one number for a scalar.");
+  cls.def("numpy", &tensor_to_numpy,
+          R"(The tensor's memory as a writable NumPy array; nothing is copied.
+
+Writes are seen by the tensor and are not recorded by autograd.
+
+Raises:
+    TypeError: the dtype is bfloat16, which NumPy does not have; use ``.to("float32")``.)");
+  cls.def("__array__", &to_array, py::arg("dtype") = py::none(), py::arg("copy") = py::none());
+  cls.def_buffer(&buffer_of);
+  cls.def(py::pickle(&get_state, &set_state));
+}
+
+void bind_views(TensorClass& cls) {
+  cls.def(
+      "reshape",
+      [](const Tensor& t, const py::args& shape) {
+        return t.reshape(shape.size() == 1 ? shape_from(shape[0]) : shape.cast<Shape>());
+      },
+      "A view of another shape (one extent may be -1); a copy where no view is possible.");
+  cls.def("flatten", &Tensor::flatten, py::arg("first_axis") = 0,
+          "Merges all axes from ``first_axis`` on into one.");
+  cls.def("permute", &Tensor::permute, py::arg("axes"), "A view with the axes in another order.");
+  cls.def("transpose", &Tensor::transpose, py::arg("a"), py::arg("b"),
+          "A view with two axes swapped.");
+  cls.def("t", &Tensor::t, "The transpose of a matrix, a view.");
+  cls.def("slice", &Tensor::slice, py::arg("axis"), py::arg("begin"), py::arg("end"),
+          "A view of the elements begin to end-1 of ``axis``.");
+  cls.def("select", &Tensor::select, py::arg("axis"), py::arg("index"),
+          "A view of one position of ``axis``, which disappears.");
+  cls.def("unsqueeze", &Tensor::unsqueeze, py::arg("axis"),
+          "A view with an axis of extent 1 more.");
+  cls.def("squeeze", &Tensor::squeeze, py::arg("axis"), "A view without that axis of extent 1.");
+  cls.def(
+      "expand",
+      [](const Tensor& t, const py::handle& shape) { return t.expand(shape_from(shape)); },
+      py::arg("shape"), "A view that repeats axes of extent 1.");
+  cls.def("detach", &Tensor::detach, "The same memory, outside the graph.");
+  cls.def("contiguous", &Tensor::contiguous, ReleaseGil(), "Itself, or a dense copy.");
+  cls.def("clone", &Tensor::clone, ReleaseGil(), "A copy with memory of its own.");
+  cls.def(
+      "to", [](const Tensor& t, const py::handle& dtype) { return t.to(dtype_from(dtype)); },
+      py::arg("dtype"), "Itself, or a copy converted to ``dtype``.");
+}
+
+void bind_in_place(TensorClass& cls) {
+  constexpr auto kSelf = py::return_value_policy::reference_internal;
+  cls.def(
+      "copy_",
+      [](Tensor& t, const py::handle& source) -> Tensor& {
+        const Tensor from = tensor_from(source);
+        return *without_gil([&] { return &t.copy_(from); });
+      },
+      kSelf, py::arg("source"), "Overwrites with a tensor or array; broadcasts and converts.");
+  cls.def("fill_", &Tensor::fill_, kSelf, py::arg("value"), "Sets all elements to ``value``.");
+  cls.def("zero_", &Tensor::zero_, kSelf, "Sets all elements to 0.");
+  cls.def("add_", &Tensor::add_, kSelf, py::arg("other"), py::arg("alpha") = 1.0,
+          "Adds ``alpha * other`` in place.");
+  cls.def("mul_", &Tensor::mul_, kSelf, py::arg("factor"), "Multiplies in place.");
+}
+
+void bind_constructors(py::module_& m) {
+  m.def(
+      "tensor",
+      [](const py::handle& data, const py::object& dtype, bool requires_grad) {
+        Tensor result = copy_to_tensor(data);
+        if (!dtype.is_none()) result = result.to(dtype_from(dtype));
+        if (requires_grad) result.requires_grad_();
+        return result;
+      },
+      py::arg("data"), py::arg("dtype") = py::none(), py::arg("requires_grad") = false,
+      R"(Make a tensor with a copy of ``data``.
+
+Args:
+    data: a Tensor, a NumPy array, a number, or nested lists of numbers. Python's floats become
+        float32, its ints int64.
+    dtype: element type, as a name ("bfloat16") or a NumPy dtype; None keeps that of ``data``.
+    requires_grad: whether backward() leaves a gradient here.
+
+Raises:
+    InvalidArgumentError: ``dtype`` is unknown.
+    TypeError: ``data`` holds something else than numbers of a supported dtype.)");
+  m.def("from_numpy", &tensor_from_numpy, py::arg("array"),
+        R"(Wrap a NumPy array as a tensor; nothing is copied, both see each other's writes.
+
+Raises:
+    InvalidArgumentError: the array is read-only, or has negative or odd strides.
+    TypeError: not an array, or of a dtype without counterpart.)");
+}
+
+void bind_fillers(py::module_& m) {
+  const auto def_filled = [&m](const char* name, Tensor (*make)(Shape, DType), const char* doc) {
+    m.def(
+        name,
+        [make](const py::handle& shape, const py::object& dtype) {
+          return make(shape_from(shape), dtype_or(dtype, DType::kF32));
+        },
+        py::arg("shape"), py::arg("dtype") = py::none(), doc);
+  };
+  def_filled("empty", &Tensor::empty, "A tensor of ``shape`` with unset elements (float32).");
+  def_filled("zeros", &Tensor::zeros, "A tensor of ``shape`` full of zeros (float32).");
+  def_filled("ones", &Tensor::ones, "A tensor of ``shape`` full of ones (float32).");
+  m.def(
+      "full",
+      [](const py::handle& shape, double value, const py::object& dtype) {
+        return Tensor::full(shape_from(shape), value, dtype_or(dtype, DType::kF32));
+      },
+      py::arg("shape"), py::arg("value"), py::arg("dtype") = py::none(),
+      "A tensor of ``shape`` full of ``value`` (float32).");
+  m.def(
+      "arange",
+      [](std::int64_t count, const py::object& dtype) {
+        return Tensor::arange(count, dtype_or(dtype, DType::kI64));
+      },
+      py::arg("count"), py::arg("dtype") = py::none(), "0, 1, ..., count-1 (int64).");
+  m.def("manual_seed", &manual_seed, py::arg("seed"),
+        "Seed this thread's random numbers, which initialisers, rand, randn and dropout use.");
+  const auto def_random = [&m](const char* name, auto make, const char* doc) {
+    m.def(
+        name,
+        [make](const py::handle& shape, const py::object& dtype) {
+          return make(shape_from(shape), dtype_or(dtype, DType::kF32));
+        },
+        py::arg("shape"), py::arg("dtype") = py::none(), doc);
+  };
+  def_random(
+      "rand", [](Shape shape, DType dtype) { return rand(std::move(shape), dtype); },
+      "Uniform random numbers in [0, 1) (float32).");
+  def_random(
+      "randn", [](Shape shape, DType dtype) { return randn(std::move(shape), dtype); },
+      "Normal random numbers with mean 0 and deviation 1 (float32).");
+  m.def("bitwise_equal", &bitwise_equal, py::arg("a"), py::arg("b"), ReleaseGil(),
+        "Whether dtype, shape and all bits are the same.");
+}
+
+}  // namespace
+
+void bind_tensor(py::module_& m) {
+  TensorClass cls(m, "Tensor", py::buffer_protocol(),
+                  R"(An n-dimensional array with a dtype, a shape and a place in the graph.
+
+A handle: assigning or passing a Tensor shares its memory. dtypes: uint8, int32, int64, float16,
+bfloat16, float32, float64. Operators broadcast as in NumPy; both sides must have one dtype. NumPy
+arrays may stand on either side.)");
+  bind_facts(cls);
+  bind_views(cls);
+  bind_in_place(cls);
+  bind_operators(cls);
+  bind_constructors(m);
+  bind_fillers(m);
+}
+
+}  // namespace hvd::python

@@ -1,0 +1,14 @@
+#pragma once
+
+#include "bindings/native/bindings.h"
+
+namespace hvd::python {
+
+// NumPy's basic indexing: integers, slices of step 1, None, Ellipsis and tuples of them. The result
+// is a view. Throws IndexError out of range, TypeError on other kinds of index.
+Tensor index_tensor(const Tensor& tensor, const py::handle& index);
+
+// tensor[index] = value: a number, or a Tensor or array that broadcasts.
+void assign_index(Tensor& tensor, const py::handle& index, const py::handle& value);
+
+}  // namespace hvd::python

@@ -1,0 +1,71 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "core/base/bytes.h"
+#include "core/base/clock.h"
+#include "core/base/topology.h"
+#include "core/negotiate/request.h"
+
+namespace hvd {
+
+using SlotNumber = std::uint32_t;
+
+// A request that `count` ranks announced, `lowest` being the first of them.
+struct Variant {
+  Request request;
+  Rank lowest = 0;
+  int count = 1;
+
+  friend bool operator==(const Variant&, const Variant&) = default;
+};
+
+// What ranks announced for one name: one variant when they agree. Two are enough to say how they
+// disagree; further ones are counted with the second.
+using Variants = std::vector<Variant>;
+
+inline constexpr std::size_t kMaxVariants = 2;
+
+void merge(Variants& into, const Variant& variant);
+
+// A name that has been incomplete below the sender for a while.
+struct Absence {
+  std::string name;
+  Duration held = Duration::zero();  // by the node that has held it longest
+  std::vector<Rank> missing;         // ascending
+
+  friend bool operator==(const Absence&, const Absence&) = default;
+};
+
+// A rank's answer to the step `ask`.
+struct Sighting {
+  Rank rank = 0;
+  std::string last_submitted;  // empty = nothing yet
+
+  friend bool operator==(const Sighting&, const Sighting&) = default;
+};
+
+// Message up the tree: what became ready at the sender and on all ranks below it.
+struct Announcement {
+  std::uint64_t applied = 0;  // number of the last decision the sender had applied
+  std::vector<SlotNumber>
+      slots;                    // announced by every rank at and below the sender, as the slot says
+  std::vector<Variants> names;  // in full; each entry is about one name
+  std::vector<Rank> leaving;
+  std::vector<Absence> absences;
+  std::vector<Sighting> sightings;
+
+  bool empty() const;
+  // Keeps the storage.
+  void clear();
+
+  friend bool operator==(const Announcement&, const Announcement&) = default;
+};
+
+void write(ByteWriter& out, const Announcement& announcement);
+// Reads into `announcement`, whose storage is reused. Throws PeerLostError on a malformed message.
+void read_announcement(ByteReader& in, Announcement& announcement);
+
+}  // namespace hvd

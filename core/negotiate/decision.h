@@ -1,0 +1,69 @@
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "core/base/bytes.h"
+#include "core/negotiate/announcement.h"
+#include "core/negotiate/rank_protocol.h"
+#include "core/negotiate/request.h"
+
+namespace hvd {
+
+// ---- steps of the log
+
+// Everything that follows is done under these; the first step of every log.
+struct ChangeSettings {
+  NegotiationSettings settings;
+};
+// `slot` stands for `request` from here on; a slot that is there keeps its name. A slot that is
+// defined `once` is free again after its first run.
+struct DefineSlot {
+  SlotNumber slot = 0;
+  Request request;
+  bool once = false;
+};
+// One fused batch: `count` slots from `first` on in Decision::slots.
+struct RunSlots {
+  std::uint32_t first = 0;
+  std::uint32_t count = 0;
+};
+// The pending submission of `name` fails on every rank.
+struct RejectName {
+  std::string name;
+  Status why;
+};
+// Who has this slot's name pending announces it again in full.
+struct EvictSlot {
+  SlotNumber slot = 0;
+};
+// Every rank answers with a Sighting.
+struct Ask {};
+// Orderly end; nothing follows.
+struct Stop {
+  Status why;
+};
+
+using Step = std::variant<ChangeSettings, DefineSlot, RunSlots, RejectName, EvictSlot, Ask, Stop>;
+
+// Message down the tree: the next entry of the log. Every rank applies entries in number order.
+struct Decision {
+  std::uint64_t number = 0;
+  std::vector<Step> steps;
+  std::vector<SlotNumber> slots;  // what the RunSlots steps point into
+
+  std::span<const SlotNumber> slots_of(const RunSlots& run) const {
+    return std::span(slots).subspan(run.first, run.count);
+  }
+  // Keeps the storage.
+  void clear();
+};
+
+void write(ByteWriter& out, const Decision& decision);
+// Reads into `decision`, whose storage is reused. Throws PeerLostError on a malformed message.
+void read_decision(ByteReader& in, Decision& decision);
+
+}  // namespace hvd

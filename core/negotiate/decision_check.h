@@ -1,0 +1,46 @@
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+#include <unordered_map>
+#include <unordered_set>
+#include <vector>
+
+#include "core/negotiate/decision.h"
+#include "core/negotiate/response_cache.h"
+#include "core/negotiate/submissions.h"
+
+namespace hvd {
+
+// Whether a decision, as a whole, fits what this rank knows; asked before any of it is applied.
+class DecisionCheck {
+ public:
+  DecisionCheck(const ResponseCache& cache, const Submissions& submissions)
+      : cache_(cache), submissions_(submissions) {}
+
+  // Throws PeerLostError when it does not fit.
+  void operator()(const Decision& decision);
+
+ private:
+  // A slot as the steps so far leave it; no request = it is free.
+  struct View {
+    const Request* request = nullptr;
+    bool once = false;
+  };
+  View view(SlotNumber slot) const;
+
+  void check(const DefineSlot& step);
+  void check(const EvictSlot& step);
+  void check(std::span<const SlotNumber> batch);
+
+  const ResponseCache& cache_;
+  const Submissions& submissions_;
+  // About the decision at hand; kept for their storage.
+  std::unordered_map<SlotNumber, View> changes_;
+  std::unordered_set<std::string_view> rejected_;
+  std::size_t bound_ = 0;           // slots that are or were defined are below it
+  std::vector<std::uint64_t> ran_;  // by slot: the last check that saw it run
+  std::uint64_t number_ = 0;
+};
+
+}  // namespace hvd

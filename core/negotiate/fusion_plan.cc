@@ -1,0 +1,53 @@
+#include "core/negotiate/fusion_plan.h"
+
+namespace hvd {
+namespace {
+
+constexpr std::size_t align_up(std::size_t bytes) {
+  return (bytes + kAlignment - 1) / kAlignment * kAlignment;
+}
+
+// The group that `key` still fills: the last one opened for it.
+std::size_t open_group(const FusionPlan& plan, const FusionKey& key) {
+  for (std::size_t g = plan.groups.size(); g-- > 0;) {
+    if (plan.groups[g].key == key) return g;
+  }
+  return plan.groups.size();
+}
+
+}  // namespace
+
+FusionKey fusion_key(const Request& request) {
+  return {request.kind, request.dtype, request.device, request.op, request.root};
+}
+
+void plan_fusion(std::span<const FusionItem> items, std::size_t limit_bytes, FusionPlan& plan) {
+  plan.groups.clear();
+  plan.group_of.clear();
+  for (const FusionItem& item : items) {
+    const std::size_t bytes = align_up(item.bytes);
+    std::size_t at = open_group(plan, item.key);
+    if (at == plan.groups.size() || plan.groups[at].bytes + bytes > limit_bytes) {
+      at = plan.groups.size();
+      plan.groups.push_back({item.key, 0, 0, 0});
+    }
+    plan.groups[at].bytes += bytes;
+    ++plan.groups[at].count;
+    plan.group_of.push_back(at);
+  }
+
+  std::size_t first = 0;
+  for (FusedGroup& group : plan.groups) {
+    group.first = first;
+    first += group.count;
+    group.bytes = group.count = 0;  // counted again while the members are placed
+  }
+  plan.members.resize(items.size());
+  for (std::size_t i = 0; i < items.size(); ++i) {
+    FusedGroup& group = plan.groups[plan.group_of[i]];
+    plan.members[group.first + group.count++] = {items[i].id, group.bytes};
+    group.bytes += align_up(items[i].bytes);
+  }
+}
+
+}  // namespace hvd

@@ -1,0 +1,42 @@
+#pragma once
+
+#include <cstdint>
+
+#include "core/base/bytes.h"
+#include "core/base/status.h"
+
+namespace hvd {
+
+// What a control message is. The values are part of the wire format.
+enum class MessageKind : std::uint8_t {
+  kAnnouncement = 0,  // up the tree
+  kDecision = 1,      // down the tree: the next entry of the log
+  kAlarm = 2,         // to rank 0, past the tree: this job must stop
+  kHalt = 3,          // to any rank, past the tree: stop now
+  kConfirm = 4,       // up the tree: this rank has stopped
+};
+
+inline constexpr std::uint8_t kMessageVersion = 1;
+
+struct MessageHeader {
+  MessageKind kind = MessageKind::kAnnouncement;
+  std::uint32_t epoch = 0;
+};
+
+// Why a job must stop, with the rank that is gone (-1: none is).
+struct Emergency {
+  Status why;
+  std::int32_t lost = -1;
+};
+
+void write(ByteWriter& out, const MessageHeader& header);
+// Throws PeerLostError on another version or an unknown kind.
+MessageHeader read_header(ByteReader& in);
+
+void write(ByteWriter& out, const Status& status);
+Status read_status(ByteReader& in);
+
+void write(ByteWriter& out, const Emergency& emergency);
+Emergency read_emergency(ByteReader& in);
+
+}  // namespace hvd

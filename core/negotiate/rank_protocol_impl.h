@@ -1,0 +1,125 @@
+#pragma once
+
+#include <deque>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "core/negotiate/announcement.h"
+#include "core/negotiate/decision.h"
+#include "core/negotiate/decision_check.h"
+#include "core/negotiate/fifo.h"
+#include "core/negotiate/fusion_plan.h"
+#include "core/negotiate/message.h"
+#include "core/negotiate/rank_protocol.h"
+#include "core/negotiate/response_cache.h"
+#include "core/negotiate/sequencer.h"
+#include "core/negotiate/submissions.h"
+#include "core/negotiate/tally.h"
+
+namespace hvd {
+
+// The parts of RankProtocol and how they hang together. Split over rank_protocol.cc (events,
+// messages, effects), log_replica.cc (decisions), stopping.cc (leaving, failures) and stalls.cc.
+class RankProtocol::Impl {
+ public:
+  Impl(Tree tree, const NegotiationSettings& settings, std::uint32_t epoch);
+
+  void submit(Ticket ticket, const Request& request);
+  void finished(std::uint64_t batch);
+  void leave();
+  void fail(const Status& why);
+  void peer_lost(Rank rank, const Status& why);
+  void receive(Rank from, std::span<const std::byte> message);
+  void tick(TimePoint now);
+  std::optional<OutgoingMessage> next_message();
+  std::optional<Effect> next_effect();
+  std::optional<TimePoint> next_deadline() const;
+  bool finished_leaving() const;
+
+ private:
+  bool root() const { return tree_.rank == 0; }
+
+  // -- rank_protocol.cc
+  void announce(const Request& request);
+  void receive_announcement(Rank from, ByteReader& in);
+  void check(const Announcement& announcement, Tally::Reporter from) const;
+  void check(const Variants& variants, Tally::Reporter from) const;
+  void take(const Absence& absence, Tally::Reporter from);
+  // What became ready here goes up (rank 0: to the sequencer and down again).
+  void flush();
+  std::optional<Tally::Reporter> reporter_of(Rank child) const;
+  void send(Rank to, MessageKind kind, const auto& body) {
+    OutgoingMessage message{to, {}};
+    message.bytes.reserve(last_size_);
+    ByteWriter out(message.bytes);
+    write(out, MessageHeader{kind, epoch_});
+    write(out, body);
+    last_size_ = message.bytes.size();
+    messages_.push(std::move(message));
+  }
+
+  // -- log_replica.cc
+  void receive_decision(std::span<const std::byte> message, ByteReader& in);
+  void apply(const Decision& decision);
+  void apply(const Decision& decision, const ChangeSettings& step);
+  void apply(const Decision& decision, const DefineSlot& step);
+  void apply(const Decision& decision, const RunSlots& step);
+  void apply(const Decision& decision, const RejectName& step);
+  void apply(const Decision& decision, const EvictSlot& step);
+  void apply(const Decision& decision, const Ask& step);
+  void apply(const Decision& decision, const Stop& step);
+
+  // -- stopping.cc
+  void receive_alarm(ByteReader& in);
+  void halt(const Emergency& emergency);
+  void stop(const Status& why, bool orderly);
+  void lost(Rank rank);
+
+  // -- stalls.cc
+  void check_names();
+  void tell_absence(const std::string& name, Duration held);
+  void check_batches();
+  void ask();
+  std::string describe_name(const Overdue& wait) const;
+  std::string describe_batch(const Overdue& wait) const;
+  std::string describe_rank(Rank rank) const;
+
+  Tree tree_;
+  NegotiationSettings settings_;
+  std::uint32_t epoch_;
+
+  ResponseCache cache_;
+  Submissions submissions_;
+  DecisionCheck check_decision_{cache_, submissions_};
+  Tally tally_;
+  Announcement outbox_;                 // complete here, not yet sent
+  std::optional<Sequencer> sequencer_;  // rank 0 only
+  std::uint64_t applied_ = 0;           // number of the last decision
+  std::uint64_t batches_ = 0;
+  std::map<std::string, std::deque<Status>> rejected_ahead_;  // fails the next submissions
+  std::string last_submitted_;
+  TimePoint now_{};
+  StallMonitor names_monitor_;
+  StallMonitor batches_monitor_;                   // rank 0 only
+  std::map<std::string, std::vector<Rank>> told_;  // others: who is missing, as last told upwards
+  std::map<Rank, Sighting> sightings_;             // rank 0: answers since it last asked
+
+  bool leaving_ = false;
+  std::optional<Status> stopped_;
+  std::vector<bool> gone_;  // by child: confirmed the stop, or lost
+  bool parent_gone_ = false;
+
+  Fifo<OutgoingMessage> messages_;
+  std::size_t last_size_ = 0;  // bytes of the last message; the next is likely to be as large
+  Fifo<Effect> effects_;
+
+  // Scratch, kept for its storage.
+  Announcement incoming_;
+  Decision decision_;
+  std::vector<FusionItem> items_;
+  FusionPlan plan_;
+};
+
+}  // namespace hvd

@@ -1,0 +1,47 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "core/negotiate/announcement.h"
+#include "core/negotiate/fusion_plan.h"
+#include "core/negotiate/request.h"
+
+namespace hvd {
+
+// The slots: small numbers that stand for requests seen before. Equal on all ranks that have
+// applied the same log.
+class ResponseCache {
+ public:
+  // The slot of a name.
+  std::optional<SlotNumber> find(const std::string& name) const;
+  bool defined(SlotNumber slot) const { return slot < slots_.size() && slots_[slot].defined; }
+
+  // -- of defined slots
+  const Request& request(SlotNumber slot) const { return slots_[slot].request; }
+  bool once(SlotNumber slot) const { return slots_[slot].once; }
+  // How the slot is placed in a batch; its id is the slot.
+  const FusionItem& item(SlotNumber slot) const { return slots_[slot].item; }
+
+  // Defines a free slot, or defines a slot of this name anew.
+  void define(SlotNumber slot, const Request& request, bool once);
+  void erase(SlotNumber slot);
+
+  // Slots that have ever been defined are below this.
+  std::size_t size() const { return slots_.size(); }
+
+ private:
+  struct Slot {
+    bool defined = false;
+    bool once = false;
+    FusionItem item;
+    Request request;
+  };
+  std::vector<Slot> slots_;
+  std::unordered_map<std::string, SlotNumber> slot_of_;
+};
+
+}  // namespace hvd

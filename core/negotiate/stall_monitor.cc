@@ -1,0 +1,45 @@
+#include "core/negotiate/stall_monitor.h"
+
+#include <algorithm>
+
+namespace hvd {
+
+StallMonitor::StallMonitor(Duration warning, Duration limit)
+    : warning_(warning), limit_(limit), scale_(warning > Duration::zero() ? warning : limit) {
+  if (limit > Duration::zero()) scale_ = std::min(scale_, limit);
+}
+
+std::optional<TimePoint> StallMonitor::next_check() const {
+  if (scale_ == Duration::zero()) return std::nullopt;
+  return next_check_;
+}
+
+StallFindings StallMonitor::check(TimePoint now, std::span<const Waiting> waiting) {
+  StallFindings findings;
+  std::map<std::uint64_t, Watch> still;
+  for (const Waiting& one : waiting) {
+    const auto known = watches_.find(one.round);
+    Watch watch = known == watches_.end() ? Watch{now} : known->second;
+    watch.since = std::min(watch.since, now - one.before);
+    look(one, watch, now, findings);
+    still.emplace(one.round, watch);
+  }
+  watches_ = std::move(still);
+  next_check_ = now + scale_ / 8;
+  return findings;
+}
+
+void StallMonitor::look(const Waiting& waiting, Watch& watch, TimePoint now,
+                        StallFindings& findings) const {
+  const Duration held = now - watch.since;
+  if (held >= scale_ / 4) findings.held.push_back({waiting.name, held});
+  if (!watch.asked && held >= scale_ / 2) watch.asked = findings.ask = true;
+  if (warning_ > Duration::zero() && held >= warning_ * (watch.warnings + 1)) {
+    watch.warnings = static_cast<int>(held / warning_);
+    findings.overdue.push_back({waiting.name, held});
+  }
+  const bool hopeless = limit_ > Duration::zero() && held >= limit_;
+  if (hopeless && !findings.hopeless) findings.hopeless = Overdue{waiting.name, held};
+}
+
+}  // namespace hvd

@@ -1,0 +1,62 @@
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "core/base/clock.h"
+
+namespace hvd {
+
+// Something that began and has not ended: a name that some ranks announced, a batch that runs.
+struct Waiting {
+  std::string name;
+  std::uint64_t round = 0;             // tells one wait from the next
+  Duration before = Duration::zero();  // others have waited this long already
+};
+
+// A wait that became remarkable.
+struct Overdue {
+  std::string name;
+  Duration held = Duration::zero();
+};
+
+struct StallFindings {
+  std::vector<Overdue> held;        // for at least a quarter of the warning time
+  bool ask = false;                 // some wait passed half of it
+  std::vector<Overdue> overdue;     // for the warning time; once every warning time
+  std::optional<Overdue> hopeless;  // for the limit
+};
+
+// Which waits last too long. Looks at them only now and then, so that waits which end in time cost
+// nothing; a finding may come late by an eighth of the warning time. Pure: it has no clock.
+class StallMonitor {
+ public:
+  // Zero = never.
+  StallMonitor(Duration warning, Duration limit);
+
+  // When check() has to be called while something waits; empty = never.
+  std::optional<TimePoint> next_check() const;
+  bool due(TimePoint now) const { return next_check() && now >= *next_check(); }
+  // `waiting` is all that waits at `now`; what is not in it has ended.
+  StallFindings check(TimePoint now, std::span<const Waiting> waiting);
+
+ private:
+  struct Watch {
+    TimePoint since;
+    bool asked = false;
+    int warnings = 0;
+  };
+  void look(const Waiting& waiting, Watch& watch, TimePoint now, StallFindings& findings) const;
+
+  Duration warning_;
+  Duration limit_;
+  Duration scale_;  // quarters and eighths are of this
+  TimePoint next_check_{};
+  std::map<std::uint64_t, Watch> watches_;  // by round
+};
+
+}  // namespace hvd

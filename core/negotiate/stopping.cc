@@ -1,0 +1,76 @@
+// How a job ends: ranks that leave, ranks that cannot go on, ranks that are gone.
+
+#include <algorithm>
+
+#include "core/negotiate/rank_protocol_impl.h"
+
+namespace hvd {
+
+void RankProtocol::Impl::leave() {
+  if (leaving_ || stopped_) return;
+  leaving_ = true;
+  outbox_.leaving.push_back(tree_.rank);
+}
+
+void RankProtocol::Impl::fail(const Status& why) {
+  if (stopped_) return;
+  const Emergency emergency{why, -1};
+  if (!root()) send(0, MessageKind::kAlarm, emergency);
+  halt(emergency);
+}
+
+void RankProtocol::Impl::peer_lost(Rank rank, const Status& why) {
+  lost(rank);
+  if (stopped_) return;
+  const Emergency emergency{{StatusCode::kTransport, why.message()}, rank};
+  if (!root() && rank != 0) send(0, MessageKind::kAlarm, emergency);
+  // Parent and children only go after this rank has stopped, so a neighbour died. Any other rank
+  // may have left in order while the stop is still on its way here: rank 0 knows.
+  const bool neighbour = rank == tree_.parent || reporter_of(rank).has_value();
+  if (root() || rank == 0 || neighbour) halt(emergency);
+}
+
+void RankProtocol::Impl::receive_alarm(ByteReader& in) {
+  const Emergency emergency = read_emergency(in);
+  in.expect_end();
+  if (stopped_) return;
+  halt(emergency);
+}
+
+// Stops here and tells the others: rank 0 everybody, another rank its children (rank 0 may be
+// dead).
+void RankProtocol::Impl::halt(const Emergency& emergency) {
+  if (emergency.lost >= 0) lost(emergency.lost);
+  if (root()) {
+    for (Rank rank = 1; rank < tree_.size; ++rank) {
+      if (rank != emergency.lost) send(rank, MessageKind::kHalt, emergency);
+    }
+  } else {
+    for (const Rank child : tree_.children) {
+      if (child != emergency.lost) send(child, MessageKind::kHalt, emergency);
+    }
+  }
+  stop(emergency.why, false);
+}
+
+void RankProtocol::Impl::stop(const Status& why, bool orderly) {
+  stopped_ = why;
+  effects_.push(Stopped{why, orderly});
+  if (root() || parent_gone_) return;
+  OutgoingMessage confirm{tree_.parent, {}};
+  ByteWriter out(confirm.bytes);
+  write(out, MessageHeader{MessageKind::kConfirm, epoch_});
+  messages_.push(std::move(confirm));
+}
+
+// `rank` needs not be waited for: it confirmed the stop, or it is gone.
+void RankProtocol::Impl::lost(Rank rank) {
+  if (const auto child = reporter_of(rank)) gone_[*child - 1] = true;
+  if (!root() && rank == tree_.parent) parent_gone_ = true;
+}
+
+bool RankProtocol::Impl::finished_leaving() const {
+  return stopped_ && std::all_of(gone_.begin(), gone_.end(), [](bool gone) { return gone; });
+}
+
+}  // namespace hvd

@@ -1,0 +1,89 @@
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <span>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "core/negotiate/announcement.h"
+#include "core/negotiate/response_cache.h"
+#include "core/negotiate/stall_monitor.h"
+#include "core/negotiate/tree.h"
+
+namespace hvd {
+
+// What one node of the tree has heard. Counts announcements by name, whatever form they have (slot
+// or request), until the node itself and every rank below it have announced.
+class Tally {
+ public:
+  // Who reports to this node: itself, then its children in the order of the tree.
+  using Reporter = std::size_t;
+  static constexpr Reporter kSelf = 0;
+
+  Tally(const Tree& tree, const ResponseCache& cache);
+
+  // What becomes complete is appended to `complete` (slots or names) and is forgotten here. What
+  // the reporter sent before it applied the entry that cleared the slot or name is dropped.
+  void add(SlotNumber slot, Reporter from, std::uint64_t applied, Announcement& complete);
+  void add(const Variants& variants, Reporter from, std::uint64_t applied, Announcement& complete);
+  // A child says that this name is incomplete below it.
+  void add(const Absence& absence, Reporter from);
+
+  // True when an announcement of `slot` by a rank that had applied that much is void.
+  bool is_void(SlotNumber slot, std::uint64_t applied) const;
+  bool is_void(const std::string& name, std::uint64_t applied) const;
+
+  // Log entry `number` evicted or rejected the name: forgets what was heard about it.
+  void clear(const std::string& name, std::uint64_t number);
+  // Child `from` had applied this much; older entries of the log are of no further interest.
+  void child_applied(Reporter from, std::uint64_t applied);
+
+  // -- for stall reports
+  bool idle() const { return waiting_ == 0; }
+  // Names that somebody at or below this node announced and somebody else did not.
+  std::vector<Waiting> waiting() const;
+  // Ranks at or below this node that have not announced `name`, as far as is known here.
+  std::vector<Rank> missing(const std::string& name) const;
+
+  int weight(Reporter from) const;  // ranks at and below a reporter
+  Rank lowest(Reporter from) const;
+
+ private:
+  struct Count {
+    std::size_t arrived = 0;
+    std::uint64_t round = 0;  // 0 = nothing heard
+    bool in_full = false;     // somebody announced a request: `variants` counts everybody
+    Variants variants;
+    std::vector<std::uint64_t> bits;  // who reported
+  };
+
+  bool has(const Count& count, Reporter from) const;
+  void open(Count& count);
+  // False when `from` has reported already.
+  bool arrive(Count& count, Reporter from);
+  void reset(Count& count);
+  void count_in_full(Count& count, const Request& request);
+  Count& count_of(SlotNumber slot);
+  const Count* find(const std::string& name) const;
+  // How long a child has waited for `name`; zero = no child said so.
+  Duration held_below(const std::string& name) const;
+  void forget_old_clears();
+
+  const Tree& tree_;
+  const ResponseCache& cache_;
+  const std::size_t reporters_;
+  std::vector<Count> slots_;
+  std::unordered_map<std::string, Count> names_;  // names without a slot
+  std::map<std::string, std::map<Reporter, Absence>> absences_;
+  std::vector<std::uint64_t> slot_cleared_;
+  std::unordered_map<std::string, std::uint64_t> name_cleared_;
+  std::size_t forget_at_ = 64;  // size of name_cleared_ that is worth a sweep
+  std::vector<std::uint64_t> child_applied_;
+  std::uint64_t rounds_ = 0;
+  std::size_t waiting_ = 0;
+};
+
+}  // namespace hvd

@@ -1,0 +1,126 @@
+#include "core/runtime/completion_thread.h"
+
+#include <condition_variable>
+#include <deque>
+#include <exception>
+#include <utility>
+
+#include "core/base/thread_annotations.h"
+#include "core/runtime/current_status.h"
+
+namespace hvd {
+
+struct CompletionThread::Shared {
+  struct Waiting {
+    std::unique_ptr<Batch> batch;
+    Fence fence;
+  };
+
+  Shared(std::function<void(Batch&)> when_reached, Doorbell& doorbell)
+      : reached(std::move(when_reached)), bell(&doorbell) {}
+
+  const std::function<void(Batch&)> reached;
+  Doorbell* const bell;
+  Mutex mutex;
+  std::condition_variable_any changed;
+  std::deque<Waiting> waiting HVD_GUARDED_BY(mutex);
+  std::deque<Ended> ended HVD_GUARDED_BY(mutex);
+  bool busy HVD_GUARDED_BY(mutex) = false;
+  bool stop HVD_GUARDED_BY(mutex) = false;
+  bool gone HVD_GUARDED_BY(mutex) = false;
+
+  // False when the thread shall end.
+  bool take(Waiting& next) {
+    const MutexLock lock(mutex);
+    while (waiting.empty() && !stop) changed.wait(mutex);
+    if (stop) {
+      gone = true;
+      changed.notify_all();
+      return false;
+    }
+    next = std::move(waiting.front());
+    waiting.pop_front();
+    busy = true;
+    return true;
+  }
+
+  void put(Ended done) {
+    const MutexLock lock(mutex);
+    ended.push_back(std::move(done));
+    busy = false;
+    changed.notify_all();
+    if (!stop) bell->ring();  // under the mutex: who set `stop` may let the bell die
+  }
+
+  bool is_gone() const HVD_REQUIRES(mutex) { return gone; }
+  bool is_idle() const HVD_REQUIRES(mutex) { return waiting.empty() && !busy; }
+
+  bool wait_for(Duration limit, bool (Shared::*condition)() const) {
+    const TimePoint deadline = Clock::now() + limit;
+    const MutexLock lock(mutex);
+    while (!(this->*condition)()) {
+      if (changed.wait_until(mutex, deadline) == std::cv_status::timeout) {
+        return (this->*condition)();
+      }
+    }
+    return true;
+  }
+};
+
+namespace {
+
+constexpr Duration kEndLimit = std::chrono::seconds(1);
+
+}  // namespace
+
+CompletionThread::CompletionThread(std::function<void(Batch&)> reached, Doorbell& bell)
+    : shared_(std::make_shared<Shared>(std::move(reached), bell)) {}
+
+CompletionThread::~CompletionThread() {
+  if (!thread_.joinable()) return;
+  {
+    const MutexLock lock(shared_->mutex);
+    shared_->stop = true;
+    shared_->changed.notify_all();
+  }
+  if (shared_->wait_for(kEndLimit, &Shared::is_gone)) {
+    thread_.join();
+  } else {
+    thread_.detach();
+  }
+}
+
+void CompletionThread::add(std::unique_ptr<Batch> batch, Fence fence) {
+  {
+    const MutexLock lock(shared_->mutex);
+    shared_->waiting.push_back({std::move(batch), std::move(fence)});
+    shared_->changed.notify_all();
+  }
+  if (thread_.joinable()) return;
+  thread_ = std::thread([shared = shared_] {
+    for (Shared::Waiting next; shared->take(next);) {
+      Status status;
+      try {
+        next.fence.wait();
+        shared->reached(*next.batch);
+      } catch (...) {
+        status = current_status();
+      }
+      shared->put({std::move(next.batch), std::move(status)});
+    }
+  });
+}
+
+std::optional<CompletionThread::Ended> CompletionThread::next_ended() {
+  const MutexLock lock(shared_->mutex);
+  if (shared_->ended.empty()) return std::nullopt;
+  Ended ended = std::move(shared_->ended.front());
+  shared_->ended.pop_front();
+  return ended;
+}
+
+bool CompletionThread::drain(Duration limit) {
+  return shared_->wait_for(limit, &Shared::is_idle);
+}
+
+}  // namespace hvd

@@ -1,0 +1,45 @@
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <thread>
+
+#include "core/base/clock.h"
+#include "core/base/status.h"
+#include "core/runtime/batch.h"
+#include "core/runtime/doorbell.h"
+#include "core/runtime/fence.h"
+
+namespace hvd {
+
+// Waits for the fences of asynchronous devices so that the coordinator never does. The thread
+// starts with the first batch: a host-only Runtime has none.
+class CompletionThread {
+ public:
+  struct Ended {
+    std::unique_ptr<Batch> batch;
+    Status status;  // what the fence's wait() threw
+  };
+
+  // `reached` is called on the completion thread for a batch whose fence was reached; `bell` rings
+  // after each batch that ended and must outlive the thread.
+  CompletionThread(std::function<void(Batch&)> reached, Doorbell& bell);
+  // A thread that hangs in a device for longer than a second is left behind.
+  ~CompletionThread();
+  CompletionThread(const CompletionThread&) = delete;
+  CompletionThread& operator=(const CompletionThread&) = delete;
+
+  void add(std::unique_ptr<Batch> batch, Fence fence);
+  // The next batch that ended, in the order of add().
+  std::optional<Ended> next_ended();
+  // Waits until no fence is waited for; false after `limit`.
+  bool drain(Duration limit);
+
+ private:
+  struct Shared;
+  std::shared_ptr<Shared> shared_;
+  std::thread thread_;
+};
+
+}  // namespace hvd

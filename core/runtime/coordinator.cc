@@ -1,0 +1,311 @@
+#include "core/runtime/coordinator.h"
+
+#include <algorithm>
+#include <string>
+#include <thread>
+#include <utility>
+#include <variant>
+
+#include "core/base/log.h"
+#include "core/runtime/current_status.h"
+
+namespace hvd {
+namespace {
+
+using std::chrono::microseconds;
+using std::chrono::seconds;
+
+// Waking an idle core costs about 40 us; half of that is worth spinning for, no more. Ranks that
+// share cores do not spin: they would take the time from the rank they wait for.
+constexpr Duration kSpinLimit = microseconds(20);
+constexpr int kLooksPerClockRead = 32;
+constexpr Duration kUnreadyInterval = microseconds(50);  // fences do not ring
+constexpr Duration kHeartbeat = seconds(1);              // at least one turn while leaving
+constexpr Duration kAnswerLimit = seconds(10);  // from leave() or fail() to the others' answer
+constexpr Duration kDrainLimit = seconds(30);   // for batches that were started before the stop
+constexpr Duration kLostDrainLimit = seconds(1);
+constexpr Duration kGoodbyeLimit = seconds(5);  // from the stop until all children confirmed it
+
+NegotiationSettings settings_from(const Config& config) {
+  NegotiationSettings settings;
+  settings.fusion_threshold = config.fusion_threshold;
+  settings.cache_capacity = config.cache_capacity;
+  settings.batching_gap = config.batching_gap;
+  settings.stall_warning = config.stall_warning;
+  settings.stall_limit = config.stall_limit;
+  return settings;
+}
+
+Duration spin_limit(const Topology& topology) {
+  const unsigned cores = std::thread::hardware_concurrency();
+  return static_cast<unsigned>(topology.local_size) <= cores ? kSpinLimit : Duration::zero();
+}
+
+void relax() {
+#if defined(__x86_64__)
+  __builtin_ia32_pause();
+#endif
+}
+
+// What ends the job on all ranks is never one user's mistake.
+Status as_failure(const Status& status, Rank rank) {
+  const StatusCode code = status.code();
+  const bool keep = code == StatusCode::kStalled || code == StatusCode::kUnsupported ||
+                    code == StatusCode::kInternal;
+  return {keep ? code : StatusCode::kTransport,
+          "rank " + std::to_string(rank) + " cannot go on: " + status.message()};
+}
+
+}  // namespace
+
+Coordinator::Coordinator(std::unique_ptr<ControlPlane> control,
+                         std::vector<std::unique_ptr<Collective>> collectives, const Config& config,
+                         std::vector<std::unique_ptr<Observer>> observers)
+    : control_(std::move(control)),
+      collectives_(std::move(collectives)),
+      topology_(control_->topology()),
+      spin_limit_(spin_limit(topology_)),
+      observers_(std::move(observers)),
+      protocol_(make_tree(topology_.rank, control_->host_of()), settings_from(config)),
+      executor_(collectives_, topology_, table_, observers_, control_->doorbell()) {}
+
+void Coordinator::run() noexcept {
+  Doorbell& bell = control_->doorbell();
+  try {
+    while (phase_ != Phase::kEnded) {
+      const auto seen = bell.rings();
+      const TimePoint now = Clock::now();
+      if (turn(now) || spin(seen)) continue;
+      bell.wait_until(seen, sleep_until(now));
+    }
+  } catch (...) {
+    const Status why = current_status();
+    abort_ports(why);
+    stop(why);
+  }
+  ended_ = true;
+  end_bell_.ring();
+}
+
+void Coordinator::leave() noexcept {
+  leave_asked_ = true;
+  wake();
+}
+
+bool Coordinator::wait_for_end(Duration limit) noexcept {
+  for (;;) {
+    const auto seen = end_bell_.rings();
+    if (ended_) return true;
+    const auto turns = turns_.load();
+    end_bell_.wait_until(seen, Clock::now() + limit);
+    if (!ended_ && turns_.load() == turns) return false;
+  }
+}
+
+void Coordinator::abort_ports(const Status& why) noexcept {
+  for (const auto& collective : collectives_) collective->abort();
+  control_->abort(why);
+}
+
+bool Coordinator::turn(TimePoint now) {
+  turns_.fetch_add(1, std::memory_order_relaxed);
+  bool moved = apply_effects();  // a stopped protocol takes no submissions
+  if (phase_ == Phase::kRunning && !left_) announce();
+  send();
+  moved |= receive();
+  protocol_.tick(now);
+  send();  // a node forwards a decision before it executes it
+  moved |= apply_effects();
+  moved |= advance_batches();
+  send();
+  return check_phase(now) || moved;
+}
+
+// A host tensor is announced when it can be read; its fence does not ring.
+bool Coordinator::readable(const InFlight& entry) {
+  if (entry.submission.request.device != DeviceKind::kCpu) return true;
+  if (!entry.submission.ready.reached()) return false;
+  entry.submission.ready.wait();  // throws if its device failed
+  return true;
+}
+
+void Coordinator::announce() {
+  const bool leave = leave_asked_;  // before the table is read: what came before it is announced
+  auto added = table_.take_added();
+  if (!unready_.empty()) {
+    added.insert(added.begin(), std::make_move_iterator(unready_.begin()),
+                 std::make_move_iterator(unready_.end()));
+    unready_.clear();
+  }
+  for (InFlightPtr& entry : added) {
+    try {
+      if (!readable(*entry)) {
+        unready_.push_back(std::move(entry));
+        continue;
+      }
+    } catch (...) {
+      fail(current_status());
+      return;
+    }
+    observers_.submitted(entry->name());
+    protocol_.submit(entry->ticket, entry->submission.request);
+  }
+  if (!leave) return;
+  left_ = true;
+  phase_deadline_ = std::min(phase_deadline_, Clock::now() + kAnswerLimit);
+  protocol_.leave();
+}
+
+bool Coordinator::receive() {
+  bool moved = false;
+  for (;;) {
+    try {
+      const auto message = control_->poll();
+      if (!message) return moved;
+      moved = true;
+      protocol_.receive(message->from, message->bytes);
+    } catch (const LostRankError& lost) {
+      on_lost(lost.rank(), lost.status());
+      moved = true;
+    } catch (...) {
+      fail(current_status());
+      return moved;
+    }
+  }
+}
+
+bool Coordinator::apply_effects() {
+  bool moved = false;
+  while (auto effect = protocol_.next_effect()) {
+    std::visit([this](auto& known) { apply(known); }, *effect);
+    moved = true;
+  }
+  return moved;
+}
+
+void Coordinator::apply(RunBatch& effect) {
+  executor_.run(std::move(effect));
+}
+
+void Coordinator::apply(const FailTicket& effect) {
+  const InFlightPtr entry = table_.find(effect.ticket);
+  table_.remove(effect.ticket);
+  observers_.failed(entry->name(), effect.status);
+  entry->completion.finish(effect.status);
+}
+
+void Coordinator::apply(const Report& effect) {
+  log(LogLevel::kWarning, effect.text);
+}
+
+void Coordinator::apply(const Stopped& effect) {
+  if (phase_ != Phase::kRunning) return;
+  stop_reason_ = effect.why;
+  if (effect.orderly && executor_.busy()) {
+    phase_ = Phase::kDraining;
+    phase_deadline_ = Clock::now() + kDrainLimit;
+  } else {
+    stop(stop_reason_);
+  }
+}
+
+bool Coordinator::advance_batches() {
+  const bool moved = executor_.advance();
+  while (const auto number = executor_.next_finished()) protocol_.finished(*number);
+  if (!executor_.failure().ok()) fail(executor_.failure());
+  return moved;
+}
+
+void Coordinator::send() {
+  while (const auto message = protocol_.next_message()) {
+    try {
+      control_->send(message->to, message->bytes);
+    } catch (const LostRankError& lost) {
+      on_lost(lost.rank(), lost.status());
+    } catch (...) {
+      fail(current_status());
+    }
+  }
+}
+
+void Coordinator::on_lost(Rank rank, const Status& why) {
+  protocol_.peer_lost(rank, why);
+  // It may have gone in order, with its part of the batches done.
+  if (phase_ == Phase::kDraining) {
+    phase_deadline_ = std::min(phase_deadline_, Clock::now() + kLostDrainLimit);
+  }
+}
+
+void Coordinator::fail(const Status& why) {
+  if (phase_ != Phase::kRunning || !failure_.ok()) return;
+  failure_ = as_failure(why, topology_.rank);
+  phase_deadline_ = std::min(phase_deadline_, Clock::now() + kAnswerLimit);
+  protocol_.fail(failure_);
+}
+
+// True when the phase changed.
+bool Coordinator::check_phase(TimePoint now) {
+  const bool late = now >= phase_deadline_;
+  switch (phase_) {
+    case Phase::kRunning:
+      if (!late) return false;
+      stop_reason_ = failure_;
+      if (failure_.ok()) {
+        stop_reason_ = {StatusCode::kAborted,
+                        "this rank shut down and got no answer from the others within 10 s"};
+      }
+      control_->abort(stop_reason_);
+      stop(stop_reason_);
+      return true;
+    case Phase::kDraining:
+      if (!late && executor_.busy()) return false;
+      stop(stop_reason_);
+      return true;
+    case Phase::kLeaving:
+      if (!late && !protocol_.finished_leaving()) return false;
+      phase_ = Phase::kEnded;
+      return true;
+    case Phase::kEnded:
+      return false;
+  }
+  return false;
+}
+
+void Coordinator::stop(const Status& why) {
+  // First the ports let go of the tensors, then their owners learn that they may have them back.
+  if (executor_.busy()) executor_.abort();
+  for (const InFlightPtr& entry : table_.close(why)) {
+    observers_.failed(entry->name(), why);
+    entry->completion.finish(why);
+  }
+  unready_.clear();
+  phase_ = Phase::kLeaving;
+  phase_deadline_ = Clock::now() + kGoodbyeLimit;
+}
+
+TimePoint Coordinator::sleep_until(TimePoint now) const {
+  TimePoint deadline = phase_deadline_;
+  if (const auto timer = protocol_.next_deadline()) deadline = std::min(deadline, *timer);
+  if (const auto interval = control_->poll_interval()) {
+    deadline = std::min(deadline, now + *interval);
+  }
+  if (!unready_.empty()) deadline = std::min(deadline, now + kUnreadyInterval);
+  if (leave_asked_) deadline = std::min(deadline, now + kHeartbeat);
+  return deadline;
+}
+
+// True when the bell rang. Only while an answer may be near.
+bool Coordinator::spin(std::uint32_t seen) {
+  if (spin_limit_ == Duration::zero() || (!executor_.busy() && table_.empty())) return false;
+  const Doorbell& bell = control_->doorbell();
+  const TimePoint deadline = Clock::now() + spin_limit_;
+  do {
+    for (int look = 0; look < kLooksPerClockRead; ++look) {
+      if (bell.rings() != seen) return true;
+      relax();
+    }
+  } while (Clock::now() < deadline);
+  return false;
+}
+
+}  // namespace hvd

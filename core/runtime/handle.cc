@@ -1,0 +1,51 @@
+#include "core/runtime/handle.h"
+
+#include <utility>
+
+#include "core/runtime/completion.h"
+
+namespace hvd {
+
+bool Completion::finish(Status status, Outcome outcome, Owners owners) {
+  std::uint32_t expected = kPending;
+  if (!state_.compare_exchange_strong(expected, kEnding, std::memory_order_acq_rel)) return false;
+  status_ = std::move(status);
+  outcome_ = std::move(outcome);
+  owners_ = std::move(owners);
+  state_.store(kDone, std::memory_order_release);
+  Doorbell(finished_).ring();
+  return true;
+}
+
+bool Completion::wait_until(TimePoint deadline) {
+  Doorbell bell(finished_);
+  for (;;) {
+    const std::uint32_t seen = bell.rings();
+    if (done()) return true;
+    throw_if_forked(generation_);
+    if (Clock::now() >= deadline) return false;
+    bell.wait_until(seen, deadline);
+  }
+}
+
+const Outcome& Completion::wait() {
+  wait_until(TimePoint::max());
+  if (!owners_dropped_.test_and_set(std::memory_order_acq_rel)) owners_ = {};
+  status_.throw_if_error();
+  return outcome_;
+}
+
+bool Handle::done() const {
+  return completion_ == nullptr || completion_->done();
+}
+
+bool Handle::wait_for(Duration limit) const {
+  return completion_ == nullptr || completion_->wait_until(Clock::now() + limit);
+}
+
+const Outcome& Handle::wait() const {
+  static const Outcome nothing;
+  return completion_ == nullptr ? nothing : completion_->wait();
+}
+
+}  // namespace hvd

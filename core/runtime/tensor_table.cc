@@ -1,0 +1,91 @@
+#include "core/runtime/tensor_table.h"
+
+#include <algorithm>
+#include <string>
+#include <utility>
+
+namespace hvd {
+
+std::vector<Handle> TensorTable::add(std::vector<Submission> submissions) {
+  std::vector<InFlightPtr> entries;
+  std::vector<Handle> handles;
+  entries.reserve(submissions.size());
+  handles.reserve(submissions.size());
+  for (Submission& submission : submissions) {
+    const auto& entry = entries.emplace_back(std::make_shared<InFlight>());
+    entry->submission = std::move(submission);
+    handles.emplace_back(std::shared_ptr<Completion>(entry, &entry->completion));
+  }
+
+  const MutexLock lock(mutex_);
+  closed_.throw_if_error();
+  for (std::size_t i = 0; i < entries.size(); ++i) {
+    if (names_.insert(entries[i]->name()).second) continue;
+    for (std::size_t j = 0; j < i; ++j) names_.erase(entries[j]->name());
+    throw InvalidArgumentError("tensor '" + entries[i]->name() +
+                               "' is already in flight on this rank; wait for its handle, or "
+                               "submit under another name");
+  }
+  for (InFlightPtr& entry : entries) {
+    entry->ticket = ++last_ticket_;
+    by_ticket_.emplace(entry->ticket, entry);
+    added_.push_back(std::move(entry));
+  }
+  return handles;
+}
+
+std::vector<InFlightPtr> TensorTable::take_added() {
+  std::vector<InFlightPtr> added;
+  const MutexLock lock(mutex_);
+  added.swap(added_);
+  return added;
+}
+
+InFlightPtr TensorTable::find(Ticket ticket) const {
+  const MutexLock lock(mutex_);
+  const auto it = by_ticket_.find(ticket);
+  if (it == by_ticket_.end()) {
+    throw InternalError("ticket " + std::to_string(ticket) + " is not in flight");
+  }
+  return it->second;
+}
+
+bool TensorTable::remove(Ticket ticket) {
+  InFlightPtr entry;  // outlives the lock: its destructor may free user memory
+  const MutexLock lock(mutex_);
+  const auto it = by_ticket_.find(ticket);
+  if (it == by_ticket_.end()) return false;
+  entry = std::move(it->second);
+  by_ticket_.erase(it);
+  names_.erase(entry->name());
+  return true;
+}
+
+std::vector<InFlightPtr> TensorTable::close(const Status& why) {
+  std::vector<InFlightPtr> entries;
+  std::vector<InFlightPtr> added;
+  {
+    const MutexLock lock(mutex_);
+    if (closed_.ok()) closed_ = why;
+    entries.reserve(by_ticket_.size());
+    for (auto& [ticket, entry] : by_ticket_) entries.push_back(std::move(entry));
+    by_ticket_.clear();
+    names_.clear();
+    added.swap(added_);
+  }
+  std::sort(entries.begin(), entries.end(),
+            [](const InFlightPtr& a, const InFlightPtr& b) { return a->ticket < b->ticket; });
+  return entries;
+}
+
+Status TensorTable::closed() const {
+  const MutexLock lock(mutex_);
+  return closed_;
+}
+
+bool TensorTable::empty() const {
+  const MutexLock lock(mutex_);
+  return by_ticket_.empty();
+}
+
+}  // namespace hvd

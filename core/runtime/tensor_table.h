@@ -1,0 +1,60 @@
+#pragma once
+
+#include <memory>
+#include <string_view>
+#include <unordered_map>
+#include <unordered_set>
+#include <vector>
+
+#include "core/base/status.h"
+#include "core/base/thread_annotations.h"
+#include "core/negotiate/rank_protocol.h"
+#include "core/runtime/completion.h"
+#include "core/runtime/handle.h"
+#include "core/runtime/submission.h"
+
+namespace hvd {
+
+// A submission between submit() and the end of its handle.
+struct InFlight {
+  Ticket ticket = 0;
+  Submission submission;
+  Completion completion;
+
+  const std::string& name() const { return submission.request.name; }
+};
+
+using InFlightPtr = std::shared_ptr<InFlight>;
+
+// Submissions in flight: the one structure that threads share. Its mutex is never held while
+// anything else is called: no port, no hook, no destructor of user memory.
+class TensorTable {
+ public:
+  // All or none. Throws InvalidArgumentError on a name that is in flight or twice in the list, and
+  // the status of close() after it.
+  std::vector<Handle> add(std::vector<Submission> submissions);
+
+  // What was added since the last call, in order of submission.
+  std::vector<InFlightPtr> take_added();
+  // Throws InternalError on a ticket that is not in flight.
+  InFlightPtr find(Ticket ticket) const;
+  // From now on the name may be submitted again. False if it had left already.
+  bool remove(Ticket ticket);
+
+  // Empties the table for good and returns what was in flight, in order of submission. The first
+  // reason stays.
+  std::vector<InFlightPtr> close(const Status& why);
+  // Why the table is closed; ok while it is open.
+  Status closed() const;
+  bool empty() const;
+
+ private:
+  mutable Mutex mutex_;
+  Status closed_ HVD_GUARDED_BY(mutex_);
+  Ticket last_ticket_ HVD_GUARDED_BY(mutex_) = 0;
+  std::unordered_map<Ticket, InFlightPtr> by_ticket_ HVD_GUARDED_BY(mutex_);
+  std::unordered_set<std::string_view> names_ HVD_GUARDED_BY(mutex_);  // point into by_ticket_
+  std::vector<InFlightPtr> added_ HVD_GUARDED_BY(mutex_);
+};
+
+}  // namespace hvd

@@ -1,0 +1,44 @@
+#include "core/runtime/threaded_engine.h"
+
+#include <utility>
+
+namespace hvd {
+namespace {
+
+constexpr Duration kStuckLimit = std::chrono::seconds(5);
+constexpr Duration kAbortLimit = std::chrono::seconds(1);  // for an aborted port to come back
+
+}  // namespace
+
+ThreadedEngine::ThreadedEngine(std::shared_ptr<Coordinator> coordinator)
+    : coordinator_(std::move(coordinator)),
+      thread_([coordinator = coordinator_] { coordinator->run(); }) {}
+
+ThreadedEngine::~ThreadedEngine() {
+  shutdown();
+  if (coordinator_->ended()) {
+    thread_.join();
+  } else {
+    thread_.detach();
+  }
+}
+
+std::vector<Handle> ThreadedEngine::submit(std::vector<Submission> submissions) {
+  auto handles = coordinator_->table().add(std::move(submissions));
+  coordinator_->wake();
+  return handles;
+}
+
+void ThreadedEngine::shutdown() {
+  if (abandoned_) return;
+  coordinator_->leave();
+  if (coordinator_->wait_for_end(kStuckLimit)) return;
+  const Status why(StatusCode::kAborted,
+                   "this rank shut down while its coordinator was stuck inside a port");
+  coordinator_->abort_ports(why);
+  if (coordinator_->wait_for_end(kAbortLimit)) return;
+  abandoned_ = true;
+  for (const InFlightPtr& entry : coordinator_->table().close(why)) entry->completion.finish(why);
+}
+
+}  // namespace hvd

@@ -1,0 +1,112 @@
+#include <algorithm>
+#include <string>
+
+#include "core/base/status.h"
+#include "horovod_cpp/autograd/functions.h"
+#include "horovod_cpp/autograd/node.h"
+#include "horovod_cpp/tensor/impl.h"
+#include "horovod_cpp/tensor/kernels/batch_norm.h"
+#include "horovod_cpp/tensor/kernels/convolution.h"
+#include "horovod_cpp/tensor/kernels/copy.h"
+#include "horovod_cpp/tensor/kernels/elementwise.h"
+#include "horovod_cpp/tensor/kernels/pooling.h"
+#include "horovod_cpp/tensor/kernels/reduce.h"
+#include "horovod_cpp/tensor/shapes.h"
+
+namespace hvd {
+namespace {
+
+using autograd::edge_to;
+using autograd::requires_grad;
+using autograd::Saved;
+using autograd::should_record;
+
+void require_channels(const Tensor& tensor, const Tensor& input, const char* what) {
+  if (!tensor.defined()) {
+    throw InvalidArgumentError(std::string("batch_norm: ") + what + " is undefined");
+  }
+  shapes::require_same_dtype(input, tensor, "batch_norm");
+  if (tensor.shape() != Shape{input.size(1)}) {
+    throw InvalidArgumentError("batch_norm: input " + to_string(input.shape()) + ", " + what + " " +
+                               to_string(tensor.shape()));
+  }
+}
+
+// running = (1 - momentum) * running + momentum * now
+void move_towards(Tensor& running, const Tensor& now, double momentum) {
+  kernels::scale(running, 1.0 - momentum);
+  kernels::add_into(running, kernels::to(now, running.dtype()), momentum);
+}
+
+}  // namespace
+
+Tensor conv2d(const Tensor& input, const Tensor& weight, const Tensor& bias, int stride,
+              int padding) {
+  const kernels::ConvOptions options = {stride, padding};
+  Tensor result = kernels::conv2d(input, weight, bias, options);
+  if (!should_record({&input, &weight, &bias})) return result;
+  const Saved x(input);
+  const Saved w(weight);
+  return autograd::record(
+      std::move(result), "conv2d", {edge_to(input), edge_to(weight), edge_to(bias)},
+      [=, x_wanted = requires_grad(input), w_wanted = requires_grad(weight),
+       bias_wanted = requires_grad(bias)](const Tensor& gradient) {
+        std::vector<Tensor> gradients(3);
+        if (x_wanted || w_wanted) {
+          auto parts = kernels::conv2d_grad(gradient, x.get("conv2d"), w.get("conv2d"), options,
+                                            x_wanted, w_wanted);
+          gradients[0] = std::move(parts.input);
+          gradients[1] = std::move(parts.weight);
+        }
+        if (bias_wanted) gradients[2] = kernels::sum(gradient, {true, false, true, true}, false);
+        return gradients;
+      });
+}
+
+Tensor max_pool2d(const Tensor& input, int kernel, int stride) {
+  auto [values, index] = kernels::max_pool2d(input, kernel, stride == 0 ? kernel : stride);
+  if (!should_record({&input})) return values;
+  return autograd::record(
+      std::move(values), "max_pool2d", {edge_to(input)},
+      [index = std::move(index), shape = input.shape()](const Tensor& gradient) {
+        return std::vector<Tensor>{kernels::max_pool2d_grad(gradient, index, shape)};
+      });
+}
+
+Tensor batch_norm(const Tensor& input, const Tensor& weight, const Tensor& bias,
+                  Tensor& running_mean, Tensor& running_var, bool training, double momentum,
+                  double eps) {
+  shapes::require_dim(input, 4, "batch_norm", "input [n, c, h, w]");
+  shapes::require_float(input, "batch_norm");
+  require_channels(weight, input, "weight");
+  require_channels(bias, input, "bias");
+  require_channels(running_mean, input, "running_mean");
+  require_channels(running_var, input, "running_var");
+  kernels::Moments moments;
+  if (training) {
+    const std::int64_t count = input.numel() / std::max<std::int64_t>(input.size(1), 1);
+    if (count < 2) {
+      throw InvalidArgumentError("batch_norm: input " + to_string(input.shape()) +
+                                 " has fewer than two values a channel to learn from");
+    }
+    moments = kernels::channel_moments(input);
+    move_towards(running_mean, moments.mean, momentum);
+    Tensor unbiased = kernels::clone(moments.variance);
+    kernels::scale(unbiased, static_cast<double>(count) / static_cast<double>(count - 1));
+    move_towards(running_var, unbiased, momentum);
+  } else {  // copies: the running statistics may move before backward
+    moments = {kernels::clone(kernels::to(running_mean, DType::kF64)),
+               kernels::clone(kernels::to(running_var, DType::kF64))};
+  }
+  Tensor result = kernels::batch_norm(input, moments, weight, bias, eps);
+  if (!should_record({&input, &weight, &bias})) return result;
+  return autograd::record(
+      std::move(result), "batch_norm", {edge_to(input), edge_to(weight), edge_to(bias)},
+      [x = Saved(input), w = Saved(weight), moments, eps, training](const Tensor& gradient) {
+        auto parts = kernels::batch_norm_grad(gradient, x.get("batch_norm"), moments,
+                                              w.get("batch_norm"), eps, training);
+        return std::vector<Tensor>{parts.input, parts.weight, parts.bias};
+      });
+}
+
+}  // namespace hvd

@@ -1,0 +1,71 @@
+// The members of Tensor that concern its place in the graph.
+#include <algorithm>
+#include <string>
+
+#include "core/base/status.h"
+#include "horovod_cpp/autograd/node.h"
+#include "horovod_cpp/tensor/kernels/views.h"
+
+namespace hvd {
+namespace {
+
+autograd::Record& own_record(const Tensor& tensor) {
+  std::shared_ptr<autograd::Record>& place = tensor.record();
+  if (place == nullptr) place = std::make_shared<autograd::Record>();
+  return *place;
+}
+
+}  // namespace
+
+bool Tensor::requires_grad() const {
+  return autograd::requires_grad(*this);
+}
+
+bool Tensor::is_leaf() const {
+  return record() == nullptr || record()->node == nullptr;
+}
+
+Tensor& Tensor::requires_grad_(bool value) {
+  if (!is_leaf()) {
+    throw InvalidArgumentError("requires_grad_: only leaves can change it; use detach()");
+  }
+  if (value && !is_floating(dtype())) {
+    throw InvalidArgumentError("requires_grad_: only floating dtypes have gradients, not " +
+                               std::string(name_of(dtype())));
+  }
+  if (value || record() != nullptr) own_record(*this).requires_grad = value;
+  return *this;
+}
+
+Tensor Tensor::grad() const {
+  return record() == nullptr ? Tensor() : record()->grad;
+}
+
+void Tensor::set_grad(Tensor grad) {
+  if (grad.defined() && (grad.shape() != shape() || grad.dtype() != dtype())) {
+    throw InvalidArgumentError("set_grad: " + to_string(grad.shape()) + " " +
+                               std::string(name_of(grad.dtype())) + " for a tensor " +
+                               to_string(shape()) + " " + std::string(name_of(dtype())));
+  }
+  if (grad.defined() || record() != nullptr) own_record(*this).grad = std::move(grad);
+}
+
+std::function<void()> Tensor::register_hook(std::function<void(const Tensor& leaf)> hook) const {
+  if (!requires_grad() || !is_leaf()) {
+    throw InvalidArgumentError("register_hook: takes a leaf that requires grad");
+  }
+  const std::shared_ptr<autograd::Record> place = record();
+  const std::uint64_t id = place->next_hook++;
+  place->hooks.push_back({id, std::move(hook)});
+  return [weak = std::weak_ptr(place), id] {
+    if (const auto alive = weak.lock()) {
+      std::erase_if(alive->hooks, [&](const autograd::Hook& each) { return each.id == id; });
+    }
+  };
+}
+
+Tensor Tensor::detach() const {
+  return kernels::alias(*this);
+}
+
+}  // namespace hvd

@@ -1,0 +1,82 @@
+#include "horovod_cpp/autograd/node.h"
+
+#include <string>
+
+#include "core/base/status.h"
+#include "horovod_cpp/autograd/grad_mode.h"
+#include "horovod_cpp/tensor/impl.h"
+#include "horovod_cpp/tensor/kernels/views.h"
+
+namespace hvd {
+namespace autograd {
+namespace {
+
+std::atomic<std::uint64_t> next_sequence{0};
+
+// Deletes a node without recursion: what it alone keeps alive is queued while it goes, so a graph
+// of any depth needs little stack.
+void retire(Node* node) {
+  thread_local std::vector<Node*>* queue = nullptr;
+  if (queue != nullptr) {
+    queue->push_back(node);
+    return;
+  }
+  std::vector<Node*> pending = {node};
+  queue = &pending;
+  while (!pending.empty()) {
+    Node* next = pending.back();
+    pending.pop_back();
+    delete next;
+  }
+  queue = nullptr;
+}
+
+}  // namespace
+
+Saved::Saved(const Tensor& value) {
+  if (!value.defined()) return;
+  value_ = kernels::alias(value);
+  version_ = version_of(value);
+}
+
+const Tensor& Saved::get(const char* operation) const {
+  if (value_.defined() && version_of(value_) != version_) {
+    throw InvalidArgumentError(std::string("backward of ") + operation + " needs a tensor (shape " +
+                               to_string(value_.shape()) +
+                               ") that was modified in place after it was used");
+  }
+  return value_;
+}
+
+bool requires_grad(const Tensor& tensor) {
+  return tensor.defined() && tensor.record() != nullptr && tensor.record()->requires_grad;
+}
+
+bool should_record(std::initializer_list<const Tensor*> inputs) {
+  if (!grad_enabled()) return false;
+  for (const Tensor* input : inputs) {
+    if (requires_grad(*input)) return true;
+  }
+  return false;
+}
+
+Edge edge_to(const Tensor& input) {
+  if (!requires_grad(input)) return {};
+  if (input.record()->node != nullptr) return {input.record()->node, {}};
+  return {nullptr, input};
+}
+
+Tensor record(Tensor result, const char* name, std::vector<Edge> inputs, Backward backward) {
+  auto node = std::shared_ptr<Node>(
+      new Node{name, std::move(inputs), std::move(backward), result.shape(), result.dtype(),
+               next_sequence.fetch_add(1, std::memory_order_relaxed)},
+      retire);
+  auto place = std::make_shared<Record>();
+  place->requires_grad = true;
+  place->node = std::move(node);
+  result.record() = std::move(place);
+  return result;
+}
+
+}  // namespace autograd
+}  // namespace hvd

@@ -1,0 +1,82 @@
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "horovod_cpp/tensor/tensor.h"
+
+// The graph. Tensors made by recorded operations point to their Node, nodes point to the nodes and
+// leaves their inputs came from, nothing points back: dropping the result drops the graph.
+namespace hvd {
+namespace autograd {
+
+struct Node;
+
+// Where a gradient goes: to the node that made an input, to a leaf, or (both empty) nowhere.
+struct Edge {
+  std::shared_ptr<Node> node;
+  Tensor leaf;
+
+  bool wanted() const { return node != nullptr || leaf.defined(); }
+  const void* key() const { return node ? static_cast<const void*>(node.get()) : leaf.id(); }
+};
+
+// Gradients of the inputs, given that of the result. Undefined where the edge wants none (it may
+// also be given there; it is ignored).
+using Backward = std::function<std::vector<Tensor>(const Tensor& gradient)>;
+
+// One recorded operation with one result.
+struct Node {
+  const char* name;
+  std::vector<Edge> inputs;
+  Backward backward;  // empty once the graph was freed
+  Shape shape;        // of the result
+  DType dtype;
+  std::uint64_t sequence;  // grows with every recorded operation
+};
+
+struct Hook {
+  std::uint64_t id;
+  std::function<void(const Tensor& leaf)> call;
+};
+
+// A tensor's place in the graph.
+struct Record {
+  bool requires_grad = false;
+  std::shared_ptr<Node> node;  // null for a leaf
+  Tensor grad;
+  std::vector<Hook> hooks;
+  std::uint64_t next_hook = 0;
+};
+
+// A value that backward() needs: outside the graph (so that a result can be saved by its own node),
+// with a check that nobody wrote into it since.
+class Saved {
+ public:
+  Saved() = default;
+  explicit Saved(const Tensor& value);
+  // Throws InvalidArgumentError naming `operation` if the memory was modified in place.
+  const Tensor& get(const char* operation) const;
+
+ private:
+  Tensor value_;
+  std::uint64_t version_ = 0;
+};
+
+bool requires_grad(const Tensor& tensor);
+
+// Whether an operation on these is to be recorded.
+bool should_record(std::initializer_list<const Tensor*> inputs);
+
+// Makes `result`, a fresh unrecorded tensor, the result of an operation; returns it. Call only if
+// should_record().
+Tensor record(Tensor result, const char* name, std::vector<Edge> inputs, Backward backward);
+
+Edge edge_to(const Tensor& input);
+
+}  // namespace autograd
+}  // namespace hvd

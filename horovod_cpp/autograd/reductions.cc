@@ -1,0 +1,150 @@
+#include <string>
+
+#include "core/base/status.h"
+#include "horovod_cpp/autograd/functions.h"
+#include "horovod_cpp/autograd/node.h"
+#include "horovod_cpp/tensor/kernels/copy.h"
+#include "horovod_cpp/tensor/kernels/elementwise.h"
+#include "horovod_cpp/tensor/kernels/reduce.h"
+#include "horovod_cpp/tensor/kernels/views.h"
+#include "horovod_cpp/tensor/shapes.h"
+
+namespace hvd {
+namespace {
+
+using autograd::edge_to;
+using autograd::Saved;
+using autograd::should_record;
+
+// The sum over `mask`, times `factor`.
+Tensor scaled_sum(const Tensor& a, const std::vector<bool>& mask, bool keepdim, double factor,
+                  const char* name) {
+  Tensor result = kernels::sum(a, mask, keepdim);
+  if (factor != 1.0) kernels::scale(result, factor);
+  if (!should_record({&a})) return result;
+  return autograd::record(
+      std::move(result), name, {edge_to(a)},
+      [shape = a.shape(), kept = shapes::reduced(a.shape(), mask, true), factor,
+       name](const Tensor& gradient) {
+        Tensor scaled = gradient;
+        if (factor != 1.0) {
+          scaled = kernels::binary(kernels::Binary::kMul, gradient,
+                                   Tensor::scalar(factor, gradient.dtype()), name);
+        }
+        return std::vector<Tensor>{kernels::expand(kernels::reshape(scaled, kept), shape)};
+      });
+}
+
+using Forward = Tensor (*)(const Tensor&);
+using Backward = Tensor (*)(const Tensor&, const Tensor&);
+
+// A function of rows along `axis` whose gradient follows from its result.
+Tensor along(const Tensor& a, std::int64_t axis, const char* name, Forward forward,
+             Backward backward) {
+  shapes::require_float(a, name);
+  const std::int64_t at = shapes::axis(axis, a.dim(), name);
+  if (at != a.dim() - 1) {
+    // Exchanging two axes is its own inverse.
+    return along(a.transpose(at, -1), -1, name, forward, backward).transpose(at, -1);
+  }
+  Tensor result = forward(kernels::contiguous(a));
+  if (!should_record({&a})) return result;
+  const Saved y(result);
+  return autograd::record(std::move(result), name, {edge_to(a)}, [=](const Tensor& gradient) {
+    return std::vector<Tensor>{backward(kernels::contiguous(gradient), y.get(name))};
+  });
+}
+
+}  // namespace
+
+Tensor sum(const Tensor& a, std::vector<std::int64_t> axes, bool keepdim) {
+  return scaled_sum(a, shapes::axis_mask(axes, a.dim(), "sum"), keepdim, 1.0, "sum");
+}
+
+Tensor mean(const Tensor& a, std::vector<std::int64_t> axes, bool keepdim) {
+  if (!is_floating(a.dtype())) {
+    throw InvalidArgumentError("mean: takes a floating dtype, got " +
+                               std::string(name_of(a.dtype())));
+  }
+  const std::vector<bool> mask = shapes::axis_mask(axes, a.dim(), "mean");
+  double count = 1.0;
+  for (std::size_t i = 0; i < mask.size(); ++i) {
+    if (mask[i]) count *= static_cast<double>(a.shape()[i]);
+  }
+  return scaled_sum(a, mask, keepdim, 1.0 / count, "mean");
+}
+
+Tensor max(const Tensor& a) {
+  const std::int64_t at = kernels::argmax_flat(a);
+  const auto pick = [at](const Tensor& dense) {
+    return kernels::select(kernels::reshape(dense, {-1}), 0, at);
+  };
+  Tensor result = kernels::clone(pick(kernels::contiguous(a)));
+  if (!should_record({&a})) return result;
+  return autograd::record(std::move(result), "max", {edge_to(a)},
+                          [pick, shape = a.shape()](const Tensor& gradient) {
+                            Tensor all = Tensor::zeros(shape, gradient.dtype());
+                            kernels::copy_into(pick(all), gradient);
+                            return std::vector<Tensor>{all};
+                          });
+}
+
+Tensor argmax(const Tensor& a, std::int64_t axis) {
+  return kernels::argmax(a, axis);
+}
+
+Tensor softmax(const Tensor& a, std::int64_t axis) {
+  return along(a, axis, "softmax", kernels::softmax, kernels::softmax_grad);
+}
+
+Tensor log_softmax(const Tensor& a, std::int64_t axis) {
+  return along(a, axis, "log_softmax", kernels::log_softmax, kernels::log_softmax_grad);
+}
+
+Tensor concat(const std::vector<Tensor>& parts, std::int64_t axis) {
+  if (parts.empty()) throw InvalidArgumentError("concat: no tensors");
+  const std::int64_t at = shapes::axis(axis, parts[0].dim(), "concat");
+  Shape shape = parts[0].shape();
+  std::vector<std::int64_t> ends;
+  std::int64_t total = 0;
+  bool wanted = false;
+  for (const Tensor& part : parts) {
+    shapes::require_same_dtype(parts[0], part, "concat");
+    Shape expected = shape;
+    if (part.dim() == parts[0].dim()) expected[static_cast<std::size_t>(at)] = part.size(at);
+    if (part.shape() != expected) {
+      throw InvalidArgumentError("concat: shapes " + to_string(shape) + " and " +
+                                 to_string(part.shape()) + " along axis " + std::to_string(axis));
+    }
+    total += part.size(at);
+    ends.push_back(total);
+    wanted = wanted || should_record({&part});
+  }
+  shape[static_cast<std::size_t>(at)] = total;
+  Tensor result = Tensor::empty(shape, parts[0].dtype());
+  const auto piece = [at, ends](const Tensor& whole, std::size_t i) {
+    return kernels::slice(whole, at, i == 0 ? 0 : ends[i - 1], ends[i]);
+  };
+  std::vector<autograd::Edge> inputs;
+  for (std::size_t i = 0; i < parts.size(); ++i) {
+    kernels::copy_into(piece(result, i), parts[i]);
+    inputs.push_back(edge_to(parts[i]));
+  }
+  if (!wanted) return result;
+  return autograd::record(std::move(result), "concat", std::move(inputs),
+                          [piece, count = parts.size()](const Tensor& gradient) {
+                            std::vector<Tensor> gradients;
+                            for (std::size_t i = 0; i < count; ++i) {
+                              gradients.push_back(piece(gradient, i));
+                            }
+                            return gradients;
+                          });
+}
+
+Tensor stack(const std::vector<Tensor>& parts, std::int64_t axis) {
+  std::vector<Tensor> rows;
+  for (const Tensor& part : parts) rows.push_back(part.unsqueeze(axis));
+  return concat(rows, axis);
+}
+
+}  // namespace hvd

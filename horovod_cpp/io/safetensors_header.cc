@@ -1,0 +1,108 @@
+#include "horovod_cpp/io/safetensors_header.h"
+
+#include <algorithm>
+#include <array>
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "core/base/status.h"
+#include "horovod_cpp/io/header_reader.h"
+
+namespace hvd {
+namespace io {
+namespace {
+
+// Indexed by DType.
+constexpr std::array<std::string_view, kDTypeCount> kDTypeCodes = {"U8",   "I32", "I64", "F16",
+                                                                   "BF16", "F32", "F64"};
+
+[[noreturn]] void fail(const std::string& what) {
+  throw InvalidArgumentError(what);
+}
+
+std::string quote(std::string_view text) {
+  try {
+    return nlohmann::json(text).dump();
+  } catch (const nlohmann::json::exception&) {
+    fail("a name or metadata string is not UTF-8");
+  }
+}
+
+void check_size(const HeaderEntry& entry) {
+  std::uint64_t bytes = size_of(entry.dtype);
+  for (const std::int64_t extent : entry.shape) {
+    if (__builtin_mul_overflow(bytes, static_cast<std::uint64_t>(extent), &bytes)) {
+      fail("tensor '" + entry.name + "' of shape " + to_string(entry.shape) +
+           " has more than 2^64 bytes");
+    }
+  }
+  if (bytes != entry.end - entry.begin) {
+    fail("tensor '" + entry.name + "' of shape " + to_string(entry.shape) + " and dtype " +
+         std::string(name_of(entry.dtype)) + " needs " + std::to_string(bytes) +
+         " bytes, its data_offsets give " + std::to_string(entry.end - entry.begin));
+  }
+}
+
+void check_layout(std::vector<HeaderEntry>& entries, std::uint64_t data_bytes) {
+  std::ranges::stable_sort(
+      entries, {}, [](const HeaderEntry& entry) { return std::pair(entry.begin, entry.end); });
+  std::uint64_t expected = 0;
+  for (const HeaderEntry& entry : entries) {
+    const std::string range =
+        "[" + std::to_string(entry.begin) + ", " + std::to_string(entry.end) + ")";
+    if (entry.begin > entry.end || entry.end > data_bytes) {
+      fail("tensor '" + entry.name + "' lies at " + range + " of " + std::to_string(data_bytes) +
+           " data bytes");
+    }
+    if (entry.begin != expected) {
+      fail("tensor '" + entry.name + "' lies at " + range + ", which " +
+           (entry.begin < expected ? "overlaps the one before" : "leaves a hole before it") +
+           ": expected to begin at " + std::to_string(expected));
+    }
+    check_size(entry);
+    expected = entry.end;
+  }
+  if (expected != data_bytes) {
+    fail("the tensors end at byte " + std::to_string(expected) + " of " +
+         std::to_string(data_bytes) + " data bytes");
+  }
+}
+
+}  // namespace
+
+DType parse_code(const std::string& code, const std::string& name) {
+  for (std::size_t i = 0; i < kDTypeCodes.size(); ++i) {
+    if (kDTypeCodes[i] == code) return static_cast<DType>(i);
+  }
+  fail("tensor '" + name + "' has dtype '" + code + "'; known: U8, I32, I64, F16, BF16, F32, F64");
+}
+
+std::string write_header(const Header& header) {
+  std::string json = "{";
+  if (!header.metadata.empty()) {
+    json += quote(kMetadataKey) + ":{";
+    for (const auto& [key, value] : header.metadata) json += quote(key) + ":" + quote(value) + ",";
+    json.back() = '}';
+    json += ",";
+  }
+  for (const HeaderEntry& entry : header.entries) {
+    json += quote(entry.name) + R"(:{"dtype":")";
+    json += kDTypeCodes[static_cast<std::size_t>(entry.dtype)];
+    json += R"(","shape":)" + nlohmann::json(entry.shape).dump() + R"(,"data_offsets":[)" +
+            std::to_string(entry.begin) + "," + std::to_string(entry.end) + "]},";
+  }
+  if (json.size() > 1) json.pop_back();
+  json += "}";
+  json.resize((json.size() + 7) / 8 * 8, ' ');
+  return json;
+}
+
+Header parse_header(std::string_view json, std::uint64_t data_bytes) {
+  if (json.empty() || json.front() != '{') fail("the header does not begin with '{'");
+  Header header = read_header_json(json);
+  check_layout(header.entries, data_bytes);
+  return header;
+}
+
+}  // namespace io
+}  // namespace hvd

@@ -1,0 +1,23 @@
+#include "horovod_cpp/nn/linear.h"
+
+#include "horovod_cpp/autograd/functions.h"
+#include "horovod_cpp/nn/checks.h"
+#include "horovod_cpp/nn/init.h"
+
+namespace hvd {
+namespace nn {
+
+Linear::Linear(std::int64_t in_features, std::int64_t out_features, bool with_bias) {
+  check_positive("Linear", "in_features", in_features);
+  check_positive("Linear", "out_features", out_features);
+  weight = register_parameter("weight", Tensor::empty({out_features, in_features}));
+  if (with_bias) bias = register_parameter("bias", Tensor::empty({out_features}));
+  init::layer_default_(weight, bias);
+}
+
+Tensor Linear::forward(const Tensor& input) {
+  return linear(input, weight, bias);
+}
+
+}  // namespace nn
+}  // namespace hvd

@@ -1,0 +1,33 @@
+#include "horovod_cpp/nn/sequential.h"
+
+#include <string>
+
+#include "core/base/status.h"
+
+namespace hvd {
+namespace nn {
+
+Sequential::Sequential(const std::vector<std::shared_ptr<Module>>& modules) {
+  for (const std::shared_ptr<Module>& module : modules) push_back(module);
+}
+
+void Sequential::push_back(std::shared_ptr<Module> module) {
+  register_module(std::to_string(size()), std::move(module));
+}
+
+const std::shared_ptr<Module>& Sequential::at(std::size_t index) const {
+  if (index >= size()) {
+    throw InvalidArgumentError("module " + std::to_string(index) + " of a Sequential of " +
+                               std::to_string(size()));
+  }
+  return named_children()[index].second;
+}
+
+Tensor Sequential::forward(const Tensor& input) {
+  Tensor value = input;
+  for (const auto& [name, module] : named_children()) value = module->forward(value);
+  return value;
+}
+
+}  // namespace nn
+}  // namespace hvd

@@ -1,0 +1,30 @@
+#include "horovod_cpp/optim/option_checks.h"
+
+#include <cmath>
+#include <string>
+
+#include "core/base/status.h"
+
+namespace hvd {
+namespace optim {
+namespace {
+
+[[noreturn]] void fail(const char* name, double value, const char* expected) {
+  throw InvalidArgumentError(std::string("optimizer: ") + name + "=" + std::to_string(value) +
+                             ": expected " + expected);
+}
+
+}  // namespace
+
+void check_not_negative(const Options& options, const char* name) {
+  const double value = options.at(name);
+  if (!(value >= 0) || std::isinf(value)) fail(name, value, "a finite number of at least 0");
+}
+
+void check_below_one(const Options& options, const char* name) {
+  const double value = options.at(name);
+  if (!(value >= 0 && value < 1)) fail(name, value, "0 <= value < 1");
+}
+
+}  // namespace optim
+}  // namespace hvd

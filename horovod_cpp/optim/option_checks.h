@@ -1,0 +1,13 @@
+#pragma once
+
+#include "horovod_cpp/optim/optimizer.h"
+
+namespace hvd {
+namespace optim {
+
+// Each throws InvalidArgumentError naming option and value; NaN is never in range.
+void check_not_negative(const Options& options, const char* name);
+void check_below_one(const Options& options, const char* name);  // 0 <= value < 1
+
+}  // namespace optim
+}  // namespace hvd

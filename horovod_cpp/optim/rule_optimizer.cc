@@ -1,0 +1,110 @@
+#include "horovod_cpp/optim/rule_optimizer.h"
+
+#include <set>
+#include <utility>
+
+#include "core/base/status.h"
+#include "horovod_cpp/autograd/grad_mode.h"
+#include "horovod_cpp/tensor/impl.h"
+
+namespace hvd {
+namespace optim {
+namespace {
+
+std::string describe(const Tensor& tensor) {
+  return std::string(name_of(tensor.dtype())) + " " + to_string(tensor.shape());
+}
+
+void check_param(const Tensor& param, std::size_t index) {
+  const std::string where = "optimizer: parameter " + std::to_string(index) + " of the group ";
+  if (!param.defined()) throw InvalidArgumentError(where + "is undefined");
+  if (param.dtype() != DType::kF32 && param.dtype() != DType::kF64) {
+    throw InvalidArgumentError(where + "is " + describe(param) + ": expected float32 or float64");
+  }
+  if (!param.is_leaf() || !param.is_contiguous()) {
+    throw InvalidArgumentError(where + "(" + describe(param) +
+                               ") is not a contiguous leaf: it is a view or was computed");
+  }
+}
+
+void check_params(const std::vector<Tensor>& params, const std::vector<ParamGroup>& groups) {
+  if (params.empty()) throw InvalidArgumentError("optimizer: a group without parameters");
+  std::set<const void*> known;
+  for (const ParamGroup& group : groups) {
+    for (const Tensor& param : group.params) known.insert(param.id());
+  }
+  for (std::size_t i = 0; i < params.size(); ++i) {
+    check_param(params[i], i);
+    if (!known.insert(params[i].id()).second) {
+      throw InvalidArgumentError("optimizer: parameter " + std::to_string(i) + " of the group (" +
+                                 describe(params[i]) + ") is given twice");
+    }
+  }
+}
+
+Options with_defaults(const Options& given, const Options& defaults) {
+  Options options = defaults;
+  for (const auto& [name, value] : given) {
+    const auto known = options.find(name);
+    if (known == options.end()) {
+      std::string names;
+      for (const auto& [other, unused] : defaults) names += (names.empty() ? "" : ", ") + other;
+      throw InvalidArgumentError("optimizer: unknown option '" + name + "'; known: " + names);
+    }
+    known->second = value;
+  }
+  return options;
+}
+
+}  // namespace
+
+RuleOptimizer::RuleOptimizer(std::vector<ParamGroup> groups, Traits traits)
+    : traits_(std::move(traits)) {
+  if (groups.empty()) throw InvalidArgumentError("optimizer: no parameters");
+  for (ParamGroup& group : groups) RuleOptimizer::add_param_group(std::move(group));
+}
+
+void RuleOptimizer::add_param_group(ParamGroup group) {
+  check_params(group.params, groups_);
+  group.options = with_defaults(group.options, traits_.defaults);
+  traits_.check(group.options);
+  groups_.push_back(std::move(group));
+}
+
+void RuleOptimizer::step() {
+  const NoGradGuard no_grad;
+  for (ParamGroup& group : groups_) {
+    for (Tensor& param : group.params) {
+      const Tensor grad = param.grad();
+      if (!grad.defined()) continue;
+      ParamState& state = state_[param.id()];
+      ++state.steps;
+      update(param, grad.contiguous(), state, group.options);
+      bump_version(param);
+    }
+  }
+}
+
+void RuleOptimizer::zero_grad(bool set_to_none) {
+  for (ParamGroup& group : groups_) {
+    for (Tensor& param : group.params) {
+      Tensor grad = param.grad();
+      if (!grad.defined()) continue;
+      if (set_to_none) {
+        param.set_grad({});
+      } else {
+        const NoGradGuard no_grad;
+        grad.zero_();
+      }
+    }
+  }
+}
+
+std::vector<ParamGroup> one_group(std::vector<Tensor> params) {
+  std::vector<ParamGroup> groups(1);
+  groups.front().params = std::move(params);
+  return groups;
+}
+
+}  // namespace optim
+}  // namespace hvd

@@ -1,0 +1,28 @@
+#include "horovod_cpp/tensor/isa/compiled.h"
+
+namespace hvd {
+namespace isa {
+namespace HVD_ISA_NAME {
+namespace {
+
+template <typename T>
+Kernels<T> kernels() {
+  Kernels<T> result{};
+  set_elementwise(result);
+  set_reductions(result);
+  set_gemm(result);
+  set_windows(result);
+  return result;
+}
+
+}  // namespace
+
+// Declared again in choose.cc, the one caller.
+void fill(Table& table) {
+  table.f32 = kernels<float>();
+  table.f64 = kernels<double>();
+}
+
+}  // namespace HVD_ISA_NAME
+}  // namespace isa
+}  // namespace hvd

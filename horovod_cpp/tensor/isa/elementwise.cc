@@ -1,0 +1,139 @@
+#include <math.h>
+
+#include "horovod_cpp/tensor/isa/chunks.h"
+#include "horovod_cpp/tensor/isa/compiled.h"
+
+namespace hvd {
+namespace isa {
+namespace HVD_ISA_NAME {
+namespace {
+
+template <typename T>
+void unary(Unary op, const T* in, T* out, std::int64_t n) {
+  switch (op) {
+    case Unary::kNeg:
+      for (std::int64_t i = 0; i < n; ++i) out[i] = -in[i];
+      return;
+    case Unary::kSqrt:  // the processor's own: Eigen's is wrong at infinity
+      for (std::int64_t i = 0; i < n; ++i) {
+        if constexpr (sizeof(T) == sizeof(float)) {
+          out[i] = ::sqrtf(in[i]);
+        } else {
+          out[i] = ::sqrt(in[i]);
+        }
+      }
+      return;
+    case Unary::kRelu:
+      for (std::int64_t i = 0; i < n; ++i) out[i] = in[i] < T(0) ? T(0) : in[i];  // keeps NaN
+      return;
+    case Unary::kExp:
+      map_chunks(in, out, n, [](const Chunk<T>& x) -> Chunk<T> { return exp_of<T>(x); });
+      return;
+    case Unary::kLog:
+      map_chunks(in, out, n, [](const Chunk<T>& x) -> Chunk<T> { return x.log(); });
+      return;
+    case Unary::kTanh:
+      map_chunks(in, out, n, [](const Chunk<T>& x) -> Chunk<T> { return x.tanh(); });
+      return;
+    case Unary::kSigmoid:
+      map_chunks(in, out, n,
+                 [](const Chunk<T>& x) -> Chunk<T> { return T(1) / (T(1) + exp_of<T>(-x)); });
+      return;
+  }
+}
+
+// The three common stride pairs get loops of their own, which vectorise.
+template <typename T, typename Op>
+void zip(const T* a, std::int64_t sa, const T* b, std::int64_t sb, T* out, std::int64_t n, Op op) {
+  if (sa == 1 && sb == 1) {
+    for (std::int64_t i = 0; i < n; ++i) out[i] = op(a[i], b[i]);
+  } else if (sa == 1 && sb == 0) {
+    const T y = *b;
+    for (std::int64_t i = 0; i < n; ++i) out[i] = op(a[i], y);
+  } else if (sa == 0 && sb == 1) {
+    const T x = *a;
+    for (std::int64_t i = 0; i < n; ++i) out[i] = op(x, b[i]);
+  } else {
+    for (std::int64_t i = 0; i < n; ++i) out[i] = op(a[i * sa], b[i * sb]);
+  }
+}
+
+template <typename T>
+void binary(Binary op, const T* a, std::int64_t sa, const T* b, std::int64_t sb, T* out,
+            std::int64_t n) {
+  switch (op) {
+    case Binary::kAdd:
+      zip(a, sa, b, sb, out, n, [](T x, T y) { return x + y; });
+      return;
+    case Binary::kSub:
+      zip(a, sa, b, sb, out, n, [](T x, T y) { return x - y; });
+      return;
+    case Binary::kMul:
+      zip(a, sa, b, sb, out, n, [](T x, T y) { return x * y; });
+      return;
+    case Binary::kDiv:
+      zip(a, sa, b, sb, out, n, [](T x, T y) { return x / y; });
+      return;
+    case Binary::kReluGrad:
+      zip(a, sa, b, sb, out, n, [](T g, T y) { return y > T(0) ? g : T(0); });
+      return;
+    case Binary::kTanhGrad:
+      zip(a, sa, b, sb, out, n, [](T g, T y) { return g * (T(1) - y * y); });
+      return;
+    case Binary::kSigmoidGrad:
+      zip(a, sa, b, sb, out, n, [](T g, T y) { return g * y * (T(1) - y); });
+      return;
+    case Binary::kSqrtGrad:
+      zip(a, sa, b, sb, out, n, [](T g, T y) { return g / (T(2) * y); });
+      return;
+  }
+}
+
+template <typename T>
+void power(const T* in, T exponent, T* out, std::int64_t n) {
+  if (exponent == T(2)) {
+    for (std::int64_t i = 0; i < n; ++i) out[i] = in[i] * in[i];
+    return;
+  }
+  for (std::int64_t i = 0; i < n; ++i) {
+    if constexpr (sizeof(T) == sizeof(float)) {
+      out[i] = ::powf(in[i], exponent);
+    } else {
+      out[i] = ::pow(in[i], exponent);
+    }
+  }
+}
+
+template <typename T>
+void add_scaled(T* out, const T* in, T alpha, std::int64_t n) {
+  for (std::int64_t i = 0; i < n; ++i) out[i] += alpha * in[i];
+}
+
+template <typename T>
+void affine(const T* in, T scale, T shift, T* out, std::int64_t n) {
+  for (std::int64_t i = 0; i < n; ++i) out[i] = in[i] * scale + shift;
+}
+
+template <typename T>
+void affine2(const T* a, T scale_a, const T* b, T scale_b, T shift, T* out, std::int64_t n) {
+  for (std::int64_t i = 0; i < n; ++i) out[i] = a[i] * scale_a + b[i] * scale_b + shift;
+}
+
+}  // namespace
+
+template <typename T>
+void set_elementwise(Kernels<T>& kernels) {
+  kernels.unary = unary<T>;
+  kernels.binary = binary<T>;
+  kernels.pow = power<T>;
+  kernels.add_scaled = add_scaled<T>;
+  kernels.affine = affine<T>;
+  kernels.affine2 = affine2<T>;
+}
+
+template void set_elementwise(Kernels<float>& kernels);
+template void set_elementwise(Kernels<double>& kernels);
+
+}  // namespace HVD_ISA_NAME
+}  // namespace isa
+}  // namespace hvd

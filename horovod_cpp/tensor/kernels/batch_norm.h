@@ -1,0 +1,28 @@
+#pragma once
+
+#include "horovod_cpp/tensor/tensor.h"
+
+namespace hvd {
+namespace kernels {
+
+// Statistics of each channel of [n, c, h, w], f64 [c]: the mean and the mean squared distance to
+// it.
+struct Moments {
+  Tensor mean, variance;
+};
+Moments channel_moments(const Tensor& input);
+
+// (input - mean) / sqrt(variance + eps) * weight + bias, channel by channel. mean and variance are
+// f64 [c], weight and bias have the input's dtype.
+Tensor batch_norm(const Tensor& input, const Moments& moments, const Tensor& weight,
+                  const Tensor& bias, double eps);
+
+struct BatchNormGradients {
+  Tensor input, weight, bias;
+};
+// `training`: the moments came from this input, so the gradient flows through them too.
+BatchNormGradients batch_norm_grad(const Tensor& grad, const Tensor& input, const Moments& moments,
+                                   const Tensor& weight, double eps, bool training);
+
+}  // namespace kernels
+}  // namespace hvd

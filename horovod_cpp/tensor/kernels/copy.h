@@ -1,0 +1,20 @@
+#pragma once
+
+#include "horovod_cpp/tensor/tensor.h"
+
+// Functions of this namespace do what their namesakes in hvd do, outside the graph: autograd
+// records them. Results are contiguous and new, unless a comment says otherwise.
+namespace hvd {
+namespace kernels {
+
+Tensor contiguous(const Tensor& a);  // `a` itself when it is
+Tensor clone(const Tensor& a);
+Tensor to(const Tensor& a, DType dtype);  // `a` itself when it has this dtype
+
+// Broadcasts and converts `source` into `target`'s memory, which may not overlap it unless both are
+// the same elements.
+void copy_into(const Tensor& target, const Tensor& source);
+void fill(const Tensor& target, double value);
+
+}  // namespace kernels
+}  // namespace hvd

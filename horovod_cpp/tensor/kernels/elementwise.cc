@@ -1,0 +1,159 @@
+#include "horovod_cpp/tensor/kernels/elementwise.h"
+
+#include <type_traits>
+
+#include "core/base/status.h"
+#include "horovod_cpp/tensor/dispatch.h"
+#include "horovod_cpp/tensor/impl.h"
+#include "horovod_cpp/tensor/kernels/copy.h"
+#include "horovod_cpp/tensor/kernels/loops.h"
+#include "horovod_cpp/tensor/shapes.h"
+
+namespace hvd {
+namespace kernels {
+namespace {
+
+bool is_half(DType dtype) {
+  return dtype == DType::kF16 || dtype == DType::kBF16;
+}
+
+[[noreturn]] void refuse(const char* function, DType dtype) {
+  throw InvalidArgumentError(std::string(function) + ": not defined for dtype " +
+                             std::string(name_of(dtype)));
+}
+
+// Integer arithmetic wraps, as NumPy's: it is done on unsigned values.
+template <typename T>
+T integer_op(Binary op, T a, T b) {
+  using U = std::conditional_t<sizeof(T) == 8, std::uint64_t, std::uint32_t>;
+  const U x = static_cast<U>(a);
+  const U y = static_cast<U>(b);
+  switch (op) {
+    case Binary::kAdd:
+      return static_cast<T>(x + y);
+    case Binary::kSub:
+      return static_cast<T>(x - y);
+    default:
+      return static_cast<T>(x * y);
+  }
+}
+
+template <typename T>
+void binary_row(Binary op, const T* a, std::int64_t sa, const T* b, std::int64_t sb, T* out,
+                std::int64_t n) {
+  if constexpr (std::is_floating_point_v<T>) {
+    isa::table().of<T>().binary(op, a, sa, b, sb, out, n);
+  } else if constexpr (std::is_integral_v<T>) {
+    for (std::int64_t i = 0; i < n; ++i) out[i] = integer_op(op, a[i * sa], b[i * sb]);
+  } else {
+    throw InternalError("half types compute in float32");
+  }
+}
+
+}  // namespace
+
+Tensor unary(Unary op, const Tensor& a, const char* function) {
+  const DType dtype = a.dtype();
+  if (is_half(dtype)) return to(unary(op, to(a, DType::kF32), function), dtype);
+  if (!is_floating(dtype)) {
+    if (op != Unary::kNeg) refuse(function, dtype);
+    return binary(Binary::kSub, Tensor::zeros({}, dtype), a, function);
+  }
+  const Tensor in = contiguous(a);
+  Tensor result = Tensor::empty(a.shape(), dtype);
+  dispatch_float(dtype, [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    isa::table().of<T>().unary(op, in.data<T>(), result.data<T>(), in.numel());
+  });
+  return result;
+}
+
+Tensor binary(Binary op, const Tensor& a, const Tensor& b, const char* function) {
+  shapes::require_same_dtype(a, b, function);
+  const DType dtype = a.dtype();
+  if (is_half(dtype)) {
+    return to(binary(op, to(a, DType::kF32), to(b, DType::kF32), function), dtype);
+  }
+  if (!is_floating(dtype) && op != Binary::kAdd && op != Binary::kSub && op != Binary::kMul) {
+    refuse(function, dtype);
+  }
+  Tensor result = Tensor::empty(shapes::broadcast(a.shape(), b.shape(), function), dtype);
+  const Shape& shape = result.shape();
+  dispatch(dtype, [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    const T* x = a.data<T>();
+    const T* y = b.data<T>();
+    T* out = result.data<T>();
+    for_each_row<3>(
+        shape,
+        {result.strides(), shapes::broadcast_strides(a.shape(), a.strides(), shape, function),
+         shapes::broadcast_strides(b.shape(), b.strides(), shape, function)},
+        [&](const auto& at, std::int64_t n, const auto& step) {
+          binary_row(op, x + at[1], step[1], y + at[2], step[2], out + at[0], n);
+        });
+  });
+  return result;
+}
+
+Tensor pow(const Tensor& a, double exponent) {
+  const DType dtype = a.dtype();
+  if (is_half(dtype)) return to(pow(to(a, DType::kF32), exponent), dtype);
+  if (!is_floating(dtype)) refuse("pow", dtype);
+  const Tensor in = contiguous(a);
+  Tensor result = Tensor::empty(a.shape(), dtype);
+  dispatch_float(dtype, [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    isa::table().of<T>().pow(in.data<T>(), static_cast<T>(exponent), result.data<T>(), in.numel());
+  });
+  return result;
+}
+
+void add_into(const Tensor& target, const Tensor& source, double alpha) {
+  shapes::require_same_dtype(target, source, "add_");
+  const auto from =
+      shapes::broadcast_strides(source.shape(), source.strides(), target.shape(), "add_");
+  dispatch(target.dtype(), [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    using Compute = typename compute_type<T>::type;
+    T* out = target.data<T>();
+    const T* in = source.data<T>();
+    const Compute factor = convert<Compute>(alpha);
+    for_each_row<2>(target.shape(), {target.strides(), from},
+                    [&](const auto& at, std::int64_t n, const auto& step) {
+                      if constexpr (std::is_floating_point_v<T>) {
+                        if (step[0] == 1 && step[1] == 1) {
+                          isa::table().of<T>().add_scaled(out + at[0], in + at[1], factor, n);
+                          return;
+                        }
+                      }
+                      for (std::int64_t i = 0; i < n; ++i) {
+                        T& to = out[at[0] + i * step[0]];
+                        to = convert<T>(convert<Compute>(to) +
+                                        factor * convert<Compute>(in[at[1] + i * step[1]]));
+                      }
+                    });
+  });
+  bump_version(target);
+}
+
+void scale(const Tensor& target, double factor) {
+  dispatch(target.dtype(), [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    T* out = target.data<T>();
+    for_each_row<1>(target.shape(), {target.strides()},
+                    [&](const auto& at, std::int64_t n, const auto& step) {
+                      for (std::int64_t i = 0; i < n; ++i) {
+                        T& element = out[at[0] + i * step[0]];
+                        if constexpr (std::is_floating_point_v<T>) {
+                          element *= static_cast<T>(factor);
+                        } else {
+                          element = convert<T>(convert<double>(element) * factor);
+                        }
+                      }
+                    });
+  });
+  bump_version(target);
+}
+
+}  // namespace kernels
+}  // namespace hvd

@@ -1,0 +1,133 @@
+#include "horovod_cpp/tensor/memory.h"
+
+#include <algorithm>
+#include <bit>
+#include <cstdlib>
+#include <limits>
+#include <map>
+#include <mutex>
+#include <new>
+#include <vector>
+
+#ifdef __SANITIZE_ADDRESS__
+#include <sanitizer/asan_interface.h>
+#else
+#define ASAN_POISON_MEMORY_REGION(block, bytes) static_cast<void>(0)
+#define ASAN_UNPOISON_MEMORY_REGION(block, bytes) static_cast<void>(0)
+#endif
+
+namespace hvd {
+namespace memory {
+namespace {
+
+// Four classes a doubling: at most a quarter of a block is unused, and blocks of similar tensors
+// can stand in for each other.
+std::size_t size_class(std::size_t bytes) {
+  if (bytes <= kAlignment) return kAlignment;
+  if (bytes > std::numeric_limits<std::size_t>::max() / 2) throw std::bad_alloc();
+  const std::size_t step = std::max(std::bit_floor(bytes - 1) / 4, kAlignment);
+  return (bytes + step - 1) / step * step;
+}
+
+class Cache {
+ public:
+  void* take(std::size_t size) {
+    {
+      const std::lock_guard lock(mutex_);
+      const auto found = free_.find(size);
+      if (found != free_.end() && !found->second.empty()) {
+        void* block = found->second.back();
+        found->second.pop_back();
+        statistics_.cached -= size;
+        ++statistics_.reused;
+        count(size);
+        ASAN_UNPOISON_MEMORY_REGION(block, size);
+        return block;
+      }
+    }
+    void* block = std::aligned_alloc(kAlignment, size);
+    if (block == nullptr) {  // what the cache holds may be what is missing
+      release();
+      block = std::aligned_alloc(kAlignment, size);
+      if (block == nullptr) throw std::bad_alloc();
+    }
+    const std::lock_guard lock(mutex_);
+    ++statistics_.fresh;
+    count(size);
+    return block;
+  }
+
+  void give(void* block, std::size_t size) noexcept {
+    {
+      const std::lock_guard lock(mutex_);
+      statistics_.in_use -= size;
+      if (statistics_.cached + size <= statistics_.peak && keep(block, size)) return;
+    }
+    std::free(block);
+  }
+
+  void release() noexcept {
+    const std::lock_guard lock(mutex_);
+    for (auto& [size, blocks] : free_) {
+      for (void* block : blocks) {
+        ASAN_UNPOISON_MEMORY_REGION(block, size);
+        std::free(block);
+      }
+      blocks.clear();
+    }
+    statistics_.cached = 0;
+  }
+
+  Statistics statistics() {
+    const std::lock_guard lock(mutex_);
+    return statistics_;
+  }
+
+ private:
+  void count(std::size_t size) {
+    statistics_.in_use += size;
+    statistics_.peak = std::max(statistics_.peak, statistics_.in_use);
+  }
+
+  bool keep(void* block, std::size_t size) noexcept {
+    try {
+      free_[size].push_back(block);
+    } catch (const std::bad_alloc&) {
+      return false;
+    }
+    statistics_.cached += size;
+    ASAN_POISON_MEMORY_REGION(block, size);
+    return true;
+  }
+
+  std::mutex mutex_;
+  std::map<std::size_t, std::vector<void*>> free_;
+  Statistics statistics_;
+};
+
+// Never destroyed: tensors with static lifetime may be freed after any destructor of ours.
+Cache& cache() {
+  static Cache* const instance = new Cache;
+  return *instance;
+}
+
+}  // namespace
+
+void* allocate(std::size_t bytes) {
+  return cache().take(size_class(bytes));
+}
+
+void deallocate(void* block, std::size_t bytes) noexcept {
+  cache().give(block, size_class(bytes));
+}
+
+void release_cache() noexcept {
+  cache().release();
+}
+
+Statistics statistics() {
+  return cache().statistics();
+}
+
+}  // namespace memory
+}  // namespace hvd

@@ -1,0 +1,253 @@
+#include "horovod_cpp/tensor/tensor.h"
+
+#include <algorithm>
+#include <cstring>
+#include <type_traits>
+
+#include "core/base/status.h"
+#include "horovod_cpp/tensor/dispatch.h"
+#include "horovod_cpp/tensor/impl.h"
+#include "horovod_cpp/tensor/kernels/copy.h"
+#include "horovod_cpp/tensor/memory.h"
+#include "horovod_cpp/tensor/shapes.h"
+
+namespace hvd {
+namespace {
+
+bool row_major(const Shape& shape, const std::vector<std::int64_t>& strides) {
+  std::int64_t expected = 1;
+  for (std::size_t i = shape.size(); i-- > 0;) {
+    if (shape[i] == 0) return true;
+    if (shape[i] != 1 && strides[i] != expected) return false;
+    expected *= shape[i];
+  }
+  return true;
+}
+
+std::shared_ptr<Tensor::Impl> make_impl(std::shared_ptr<Storage> storage, void* data, Shape shape,
+                                        std::vector<std::int64_t> strides, DType dtype) {
+  auto impl = std::make_shared<Tensor::Impl>();
+  impl->storage = std::move(storage);
+  impl->data = static_cast<std::byte*>(data);
+  impl->dtype = dtype;
+  impl->numel = numel_of(shape);
+  impl->contiguous = row_major(shape, strides);
+  impl->shape = std::move(shape);
+  impl->strides = std::move(strides);
+  return impl;
+}
+
+template <typename T>
+Tensor copy_of(std::span<const T> values, Shape shape) {
+  const std::int64_t numel = numel_of(shape);
+  if (numel != static_cast<std::int64_t>(values.size())) {
+    throw InvalidArgumentError("Tensor::from: " + std::to_string(values.size()) +
+                               " values for shape " + to_string(shape));
+  }
+  Tensor result = Tensor::empty(std::move(shape), dtype_of<T>::value);
+  if (!values.empty()) std::memcpy(result.data(), values.data(), values.size_bytes());
+  return result;
+}
+
+}  // namespace
+
+Storage::Storage(std::size_t size) : data(memory::allocate(size)), bytes(size) {}
+
+Storage::~Storage() {
+  if (owner == nullptr) memory::deallocate(data, bytes);
+}
+
+Tensor::Impl& impl_of(const Tensor& tensor, const char* function) {
+  if (!tensor.defined()) {
+    throw InvalidArgumentError(std::string(function) + ": the tensor is undefined");
+  }
+  return *static_cast<Tensor::Impl*>(const_cast<void*>(tensor.id()));
+}
+
+Tensor make_view(const Tensor& base, Shape shape, std::vector<std::int64_t> strides,
+                 std::int64_t offset) {
+  const Tensor::Impl& impl = impl_of(base);
+  std::byte* data = impl.data + offset * static_cast<std::int64_t>(size_of(impl.dtype));
+  return Tensor(make_impl(impl.storage, data, std::move(shape), std::move(strides), impl.dtype));
+}
+
+void bump_version(const Tensor& tensor) {
+  impl_of(tensor).storage->version.fetch_add(1, std::memory_order_relaxed);
+}
+
+std::uint64_t version_of(const Tensor& tensor) {
+  return impl_of(tensor).storage->version.load(std::memory_order_relaxed);
+}
+
+Tensor Tensor::empty(Shape shape, DType dtype) {
+  std::int64_t bytes = 0;
+  if (__builtin_mul_overflow(numel_of(shape), static_cast<std::int64_t>(size_of(dtype)), &bytes)) {
+    throw InvalidArgumentError("Tensor::empty: shape " + to_string(shape) +
+                               " needs over 2^63 bytes");
+  }
+  auto storage = std::make_shared<Storage>(static_cast<std::size_t>(bytes));
+  void* data = storage->data;
+  std::vector<std::int64_t> strides = shapes::row_major_strides(shape);
+  return Tensor(make_impl(std::move(storage), data, std::move(shape), std::move(strides), dtype));
+}
+
+Tensor Tensor::zeros(Shape shape, DType dtype) {
+  Tensor result = empty(std::move(shape), dtype);
+  std::memset(result.data(), 0, static_cast<std::size_t>(result.numel()) * size_of(dtype));
+  return result;
+}
+
+Tensor Tensor::ones(Shape shape, DType dtype) {
+  return full(std::move(shape), 1.0, dtype);
+}
+
+Tensor Tensor::full(Shape shape, double value, DType dtype) {
+  Tensor result = empty(std::move(shape), dtype);
+  kernels::fill(result, value);
+  return result;
+}
+
+Tensor Tensor::arange(std::int64_t count, DType dtype) {
+  Tensor result = empty({count}, dtype);
+  dispatch(dtype, [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    T* out = result.data<T>();
+    for (std::int64_t i = 0; i < count; ++i) out[i] = convert<T>(i);
+  });
+  return result;
+}
+
+Tensor Tensor::scalar(double value, DType dtype) {
+  return full({}, value, dtype);
+}
+
+Tensor Tensor::from(std::span<const float> values, Shape shape) {
+  return copy_of(values, std::move(shape));
+}
+Tensor Tensor::from(std::span<const double> values, Shape shape) {
+  return copy_of(values, std::move(shape));
+}
+Tensor Tensor::from(std::span<const std::int64_t> values, Shape shape) {
+  return copy_of(values, std::move(shape));
+}
+
+Tensor Tensor::wrap(void* data, Shape shape, DType dtype, std::shared_ptr<const void> owner,
+                    std::vector<std::int64_t> strides) {
+  if (data == nullptr && numel_of(shape) != 0) {
+    throw InvalidArgumentError("Tensor::wrap: null memory for shape " + to_string(shape));
+  }
+  if (owner == nullptr) {
+    throw InvalidArgumentError("Tensor::wrap: without an owner nothing keeps the memory alive");
+  }
+  if (strides.empty()) strides = shapes::row_major_strides(shape);
+  if (strides.size() != shape.size()) {
+    throw InvalidArgumentError("Tensor::wrap: " + std::to_string(strides.size()) +
+                               " strides for shape " + to_string(shape));
+  }
+  auto storage = std::make_shared<Storage>(data, std::move(owner));
+  return Tensor(make_impl(std::move(storage), data, std::move(shape), std::move(strides), dtype));
+}
+
+const Shape& Tensor::shape() const {
+  return impl_of(*this, "shape").shape;
+}
+const std::vector<std::int64_t>& Tensor::strides() const {
+  return impl_of(*this, "strides").strides;
+}
+std::int64_t Tensor::dim() const {
+  return static_cast<std::int64_t>(shape().size());
+}
+std::int64_t Tensor::size(std::int64_t axis) const {
+  return shape()[static_cast<std::size_t>(shapes::axis(axis, dim(), "size"))];
+}
+std::int64_t Tensor::numel() const {
+  return impl_of(*this, "numel").numel;
+}
+DType Tensor::dtype() const {
+  return impl_of(*this, "dtype").dtype;
+}
+Device Tensor::device() const {
+  return {};
+}
+bool Tensor::is_contiguous() const {
+  return impl_of(*this, "is_contiguous").contiguous;
+}
+
+void* Tensor::data() const {
+  return impl_of(*this, "data").data;
+}
+
+template <typename T>
+T* Tensor::data() const {
+  const Impl& impl = impl_of(*this, "data");
+  if (impl.dtype != dtype_of<T>::value) {
+    throw InvalidArgumentError("data<" + std::string(name_of(dtype_of<T>::value)) +
+                               ">: the tensor's dtype is " + std::string(name_of(impl.dtype)));
+  }
+  return reinterpret_cast<T*>(impl.data);
+}
+
+template std::uint8_t* Tensor::data() const;
+template std::int32_t* Tensor::data() const;
+template std::int64_t* Tensor::data() const;
+template Float16* Tensor::data() const;
+template BFloat16* Tensor::data() const;
+template float* Tensor::data() const;
+template double* Tensor::data() const;
+
+double Tensor::item() const {
+  if (numel() != 1) {
+    throw InvalidArgumentError("item: takes a tensor of one element, got shape " +
+                               to_string(shape()));
+  }
+  return to_vector().front();
+}
+
+std::vector<double> Tensor::to_vector() const {
+  const Tensor values = kernels::contiguous(kernels::to(*this, DType::kF64));
+  const double* begin = values.data<double>();
+  return {begin, begin + values.numel()};
+}
+
+Lease Tensor::lease() const {
+  const Impl& impl = impl_of(*this, "lease");
+  if (!impl.contiguous) {
+    throw InvalidArgumentError("lease: " + to_string(*this) + " is not contiguous");
+  }
+  return {{impl.data, impl.numel, impl.dtype, device()}, impl.storage};
+}
+
+std::shared_ptr<autograd::Record>& Tensor::record() const {
+  return impl_of(*this, "record").record;
+}
+
+bool is_sole_owner(const Tensor& tensor) {
+  return impl_of(tensor).storage.use_count() == 1 && tensor.handles() == 1;
+}
+
+std::string to_string(const Tensor& tensor) {
+  if (!tensor.defined()) return "Tensor(undefined)";
+  constexpr std::int64_t kShown = 16;
+  std::string text =
+      "Tensor(" + to_string(tensor.shape()) + ", " + std::string(name_of(tensor.dtype())) + ")";
+  if (tensor.numel() > kShown) return text;
+  text += " {";
+  const char* separator = "";
+  for (const double value : tensor.to_vector()) {
+    char digits[32];
+    std::snprintf(digits, sizeof digits, "%s%.6g", separator, value);
+    text += digits;
+    separator = ", ";
+  }
+  return text + "}";
+}
+
+bool bitwise_equal(const Tensor& a, const Tensor& b) {
+  if (a.dtype() != b.dtype() || a.shape() != b.shape()) return false;
+  const Tensor left = kernels::contiguous(a);
+  const Tensor right = kernels::contiguous(b);
+  const std::size_t bytes = static_cast<std::size_t>(a.numel()) * size_of(a.dtype());
+  return bytes == 0 || std::memcmp(left.data(), right.data(), bytes) == 0;
+}
+
+}  // namespace hvd

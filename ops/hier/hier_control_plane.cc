@@ -1,0 +1,38 @@
+#include "ops/hier/hier_control_plane.h"
+
+namespace hvd {
+
+HierControlPlane::HierControlPlane(std::unique_ptr<ControlPlane> local,
+                                   std::unique_ptr<ControlPlane> remote)
+    : local_(std::move(local)), remote_(std::move(remote)) {}
+
+bool HierControlPlane::is_local(Rank rank) const noexcept {
+  const std::vector<int>& hosts = remote_->host_of();
+  return hosts[static_cast<std::size_t>(rank)] ==
+         hosts[static_cast<std::size_t>(remote_->topology().rank)];
+}
+
+void HierControlPlane::send(Rank to, std::span<const std::byte> message) {
+  (local_ != nullptr && is_local(to) ? *local_ : *remote_).send(to, message);
+}
+
+std::optional<Message> HierControlPlane::poll() {
+  if (local_ == nullptr) return remote_->poll();
+  remote_first_ = !remote_first_;
+  ControlPlane& first = remote_first_ ? *remote_ : *local_;
+  ControlPlane& second = remote_first_ ? *local_ : *remote_;
+  if (auto message = first.poll()) return message;
+  return second.poll();
+}
+
+Doorbell& HierControlPlane::doorbell() noexcept {
+  return (local_ != nullptr ? *local_ : *remote_).doorbell();
+}
+
+void HierControlPlane::abort(const Status& why) noexcept {
+  if (local_ != nullptr) local_->abort(why);
+  remote_->abort(why);
+  doorbell().ring();
+}
+
+}  // namespace hvd

@@ -1,0 +1,12 @@
+#pragma once
+
+#include <cstddef>
+
+#include "core/runtime/collective.h"
+
+namespace hvd::host {
+
+// Uninitialised memory of this process, aligned to 64 bytes.
+Buffer allocate_buffer(std::size_t bytes);
+
+}  // namespace hvd::host

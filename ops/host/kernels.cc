@@ -1,0 +1,146 @@
+#include "ops/host/kernels.h"
+
+#include <concepts>
+#include <limits>
+#include <string>
+#include <type_traits>
+
+#include "core/base/status.h"
+
+namespace hvd::host {
+namespace {
+
+// Integers are computed as unsigned ones of at least 32 bits, where overflow wraps around.
+template <std::integral T>
+using Wrapping = std::conditional_t<sizeof(T) < 4, std::uint32_t, std::make_unsigned_t<T>>;
+
+struct Sum {
+  template <typename T>
+  [[gnu::always_inline]] static T apply(T a, T b) {
+    if constexpr (std::integral<T>) {
+      return static_cast<T>(static_cast<Wrapping<T>>(a) + static_cast<Wrapping<T>>(b));
+    } else {
+      return a + b;
+    }
+  }
+};
+
+struct Product {
+  template <typename T>
+  [[gnu::always_inline]] static T apply(T a, T b) {
+    if constexpr (std::integral<T>) {
+      return static_cast<T>(static_cast<Wrapping<T>>(a) * static_cast<Wrapping<T>>(b));
+    } else {
+      return a * b;
+    }
+  }
+};
+
+template <typename T>
+[[gnu::always_inline]] inline bool is_nan(T value) {
+  return value != value;
+}
+
+// A NaN on either side wins. `|` rather than `||`: the loop stays free of branches.
+struct Min {
+  template <typename T>
+  [[gnu::always_inline]] static T apply(T a, T b) {
+    return (a < b) | is_nan(a) ? a : b;
+  }
+};
+
+struct Max {
+  template <typename T>
+  [[gnu::always_inline]] static T apply(T a, T b) {
+    return (a > b) | is_nan(a) ? a : b;
+  }
+};
+
+// ivdep: memory is disjoint or exactly the same, so no iteration reads what another one writes.
+template <typename Op, typename T>
+[[gnu::always_inline]] inline void combine_loop(const T* a, const T* b, T* out,
+                                                std::int64_t count) {
+#pragma GCC ivdep
+  for (std::int64_t i = 0; i < count; ++i) out[i] = Op::apply(a[i], b[i]);
+}
+
+template <typename T>
+[[gnu::always_inline]] inline T scaled(T value, double factor) {
+  if constexpr (std::floating_point<T>) {
+    return value * static_cast<T>(factor);
+  } else {
+    using Limits = std::numeric_limits<T>;
+    const double exact = static_cast<double>(value) * factor;
+    // For 64 bits the double next to max() is 2^63, which no longer fits.
+    if (exact >= static_cast<double>(Limits::max())) return Limits::max();
+    if (exact <= static_cast<double>(Limits::min())) return Limits::min();
+    return is_nan(exact) ? T{0} : static_cast<T>(exact);
+  }
+}
+
+template <typename T>
+[[gnu::always_inline]] inline void scale_loop(const T* in, double factor, T* out,
+                                              std::int64_t count) {
+#pragma GCC ivdep
+  for (std::int64_t i = 0; i < count; ++i) out[i] = scaled(in[i], factor);
+}
+
+template <typename Op, typename T>
+void combine_baseline(const T* a, const T* b, T* out, std::int64_t count) {
+  combine_loop<Op>(a, b, out, count);
+}
+
+template <typename T>
+void scale_baseline(const T* in, double factor, T* out, std::int64_t count) {
+  scale_loop(in, factor, out, count);
+}
+
+#if defined(__x86_64__)
+
+template <typename Op, typename T>
+[[gnu::target("avx2")]] void combine_avx2(const T* a, const T* b, T* out, std::int64_t count) {
+  combine_loop<Op>(a, b, out, count);
+}
+
+template <typename T>
+[[gnu::target("avx2")]] void scale_avx2(const T* in, double factor, T* out, std::int64_t count) {
+  scale_loop(in, factor, out, count);
+}
+
+#endif
+
+template <typename Op, typename T>
+Kernels<T> kernels_of([[maybe_unused]] Isa isa) {
+#if defined(__x86_64__)
+  if (isa == Isa::kAvx2) return {combine_avx2<Op, T>, scale_avx2<T>};
+#endif
+  return {combine_baseline<Op, T>, scale_baseline<T>};
+}
+
+}  // namespace
+
+template <typename T>
+Kernels<T> kernels(ReduceOp op, Isa isa) {
+  switch (op) {
+    case ReduceOp::kSum:
+      return kernels_of<Sum, T>(isa);
+    case ReduceOp::kMin:
+      return kernels_of<Min, T>(isa);
+    case ReduceOp::kMax:
+      return kernels_of<Max, T>(isa);
+    case ReduceOp::kProduct:
+      return kernels_of<Product, T>(isa);
+    case ReduceOp::kAverage:
+      break;
+  }
+  throw InvalidArgumentError("reduce takes Sum, Min, Max or Product, not " +
+                             std::string(name_of(op)) + " (an average is a sum with a scale)");
+}
+
+template Kernels<std::uint8_t> kernels(ReduceOp, Isa);
+template Kernels<std::int32_t> kernels(ReduceOp, Isa);
+template Kernels<std::int64_t> kernels(ReduceOp, Isa);
+template Kernels<float> kernels(ReduceOp, Isa);
+template Kernels<double> kernels(ReduceOp, Isa);
+
+}  // namespace hvd::host

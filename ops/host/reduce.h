@@ -1,0 +1,23 @@
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+#include "core/base/dtype.h"
+#include "core/base/reduce_op.h"
+
+namespace hvd::host {
+
+// out[i] = scale * (inputs[0][i] op inputs[1][i] op ...), in the order of `inputs`, for i < numel:
+// the same bits on every CPU and however the elements are divided among calls.
+// - f16 and bf16 accumulate and scale in f32 and are rounded once, at the end; f32 scales in f32.
+// - Integers wrap around. A scale other than 1 is applied in f64, truncated towards zero and
+//   saturated.
+// - kMin and kMax return NaN where any input is NaN.
+// `out` may be exactly one of the inputs and must not overlap one otherwise. Pointers are aligned
+// to their dtype. Throws InvalidArgumentError for kAverage (a sum with a scale), no inputs, or a
+// negative numel.
+void reduce(DType dtype, ReduceOp op, std::span<const void* const> inputs, void* out,
+            std::int64_t numel, double scale);
+
+}  // namespace hvd::host

@@ -1,0 +1,50 @@
+#include "ops/mpi/byte_sequence.h"
+
+#include <algorithm>
+#include <cstring>
+
+namespace hvd {
+
+void ByteSequence::append(void* data, std::size_t bytes) {
+  if (bytes == 0) return;
+  regions_.push_back({static_cast<std::byte*>(data), bytes_, bytes});
+  bytes_ += bytes;
+}
+
+// Calls visit(place in memory, bytes before it in the range, bytes) for each part of the range.
+template <typename Visit>
+void ByteSequence::for_each(std::size_t offset, std::size_t count, Visit visit) const {
+  auto region =
+      std::upper_bound(regions_.begin(), regions_.end(), offset,
+                       [](std::size_t at, const Region& each) { return at < each.begin; });
+  if (region != regions_.begin()) --region;
+  for (std::size_t done = 0; done < count; ++region) {
+    const std::size_t skip = offset + done - region->begin;
+    const std::size_t part = std::min(region->bytes - skip, count - done);
+    visit(region->data + skip, done, part);
+    done += part;
+  }
+}
+
+std::byte* ByteSequence::whole(std::size_t offset, std::size_t count) const noexcept {
+  std::byte* place = nullptr;
+  for_each(offset, count, [&](std::byte* data, std::size_t, std::size_t part) {
+    if (part == count) place = data;
+  });
+  return place;
+}
+
+void ByteSequence::copy_to(std::byte* out, std::size_t offset, std::size_t count) const noexcept {
+  for_each(offset, count, [out](const std::byte* data, std::size_t before, std::size_t part) {
+    if (out + before != data) std::memcpy(out + before, data, part);
+  });
+}
+
+void ByteSequence::copy_from(const std::byte* in, std::size_t offset,
+                             std::size_t count) const noexcept {
+  for_each(offset, count, [in](std::byte* data, std::size_t before, std::size_t part) {
+    if (in + before != data) std::memcpy(data, in + before, part);
+  });
+}
+
+}  // namespace hvd

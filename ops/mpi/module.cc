@@ -1,0 +1,146 @@
+#include "ops/mpi/module.h"
+
+#include <mpi.h>
+
+#include <thread>
+
+#include "core/base/log.h"
+#include "ops/mpi/environment.h"
+#include "ops/mpi/messages.h"
+#include "ops/mpi/mpi_collective.h"
+#include "ops/mpi/mpi_control_plane.h"
+
+namespace hvd {
+namespace {
+
+constexpr std::chrono::milliseconds kProbe{1};   // between looks while the others start
+constexpr std::chrono::seconds kAnswerGrace{5};  // for rank 0 to tell who is missing
+
+Bytes to_bytes(const std::string& text) {
+  const auto* first = reinterpret_cast<const std::byte*>(text.data());
+  return {first, first + text.size()};
+}
+
+std::string to_text(const Bytes& bytes) {
+  return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
+}
+
+class Link final : public MpiLink {
+ public:
+  explicit Link(TimePoint deadline) : communicator_(std::make_shared<MpiCommunicator>(deadline)) {}
+
+  Rank rank() const noexcept override { return communicator_->rank(); }
+  int size() const noexcept override { return communicator_->size(); }
+
+  // By way of rank 0, because a collective call could not say who is missing.
+  std::vector<std::string> all_gather(const std::string& mine, TimePoint deadline) override {
+    MpiOutbox outbox(communicator_);
+    Bytes all;
+    if (rank() == 0) {
+      all = collect(mine, deadline);
+      for (Rank to = 1; to < size(); ++to) outbox.send(to, MpiTag::kBootstrap, all);
+    } else {
+      outbox.send(0, MpiTag::kBootstrap, to_bytes(mine));
+      all = await_answer(deadline + kAnswerGrace);
+    }
+    while (!outbox.flush() && Clock::now() < deadline + kAnswerGrace) {
+      std::this_thread::sleep_for(kProbe);
+    }
+    return read_all(all);
+  }
+
+  std::unique_ptr<ControlPlane> make_control_plane(const Placement& placement,
+                                                   std::vector<Rank> peers) override {
+    return std::make_unique<MpiControlPlane>(communicator_, placement, std::move(peers));
+  }
+  std::unique_ptr<Collective> make_collective() override {
+    return std::make_unique<MpiCollective>(communicator_, MpiCollectiveLimits{});
+  }
+
+ private:
+  // Rank 0: the encoding of all texts or, at the deadline, of the names of who is missing.
+  Bytes collect(const std::string& mine, TimePoint deadline) {
+    std::vector<std::string> texts(static_cast<std::size_t>(size()));
+    std::vector<bool> here(texts.size(), false);
+    texts[0] = mine;
+    here[0] = true;
+    MpiInbox inbox(communicator_, MPI_ANY_SOURCE);
+    for (std::size_t missing = texts.size() - 1; missing > 0;) {
+      if (auto arrival = inbox.poll()) {
+        const auto from = static_cast<std::size_t>(arrival->message.from);
+        texts[from] = to_text(arrival->message.bytes);
+        here[from] = true;
+        --missing;
+      } else if (Clock::now() >= deadline) {
+        return encode({describe_missing(here)}, false);
+      } else {
+        std::this_thread::sleep_for(kProbe);
+      }
+    }
+    return encode(texts, true);
+  }
+
+  static std::string describe_missing(const std::vector<bool>& here) {
+    std::string ranks;
+    for (std::size_t r = 0; r < here.size(); ++r) {
+      if (!here[r]) ranks += (ranks.empty() ? "" : ", ") + std::to_string(r);
+    }
+    return "rank(s) " + ranks + " did not connect before the start timeout (HOROVOD_START_TIMEOUT)";
+  }
+
+  static Bytes encode(const std::vector<std::string>& texts, bool complete) {
+    Bytes bytes;
+    ByteWriter writer(bytes);
+    writer.put(static_cast<std::uint8_t>(complete));
+    for (const std::string& text : texts) writer.put_string(text);
+    return bytes;
+  }
+
+  Bytes await_answer(TimePoint deadline) {
+    MpiInbox inbox(communicator_, 0);
+    while (Clock::now() < deadline) {
+      if (auto arrival = inbox.poll()) return std::move(arrival->message.bytes);
+      std::this_thread::sleep_for(kProbe);
+    }
+    return encode({"rank 0 did not answer before the start timeout (HOROVOD_START_TIMEOUT)"},
+                  false);
+  }
+
+  std::vector<std::string> read_all(const Bytes& bytes) {
+    ByteReader reader(bytes);
+    const bool complete = reader.get<std::uint8_t>() != 0;
+    if (!complete) {
+      MpiEnvironment::instance().note_failure();
+      throw StalledError(reader.get_string());
+    }
+    std::vector<std::string> texts;
+    for (int r = 0; r < size(); ++r) texts.push_back(reader.get_string());
+    reader.expect_end();
+    return texts;
+  }
+
+  std::shared_ptr<MpiCommunicator> communicator_;
+};
+
+class Module final : public MpiModule {
+ public:
+  std::string version() const override {
+    char text[MPI_MAX_LIBRARY_VERSION_STRING] = {};
+    int length = 0;
+    check_mpi(MPI_Get_library_version(text, &length), "MPI_Get_library_version");
+    return {text, static_cast<std::size_t>(length)};
+  }
+  std::unique_ptr<MpiLink> connect(TimePoint deadline) override {
+    MpiEnvironment::instance().initialise(deadline);
+    return std::make_unique<Link>(deadline);
+  }
+  void set_log_rank(Rank rank) override { hvd::set_log_rank(rank); }
+};
+
+}  // namespace
+}  // namespace hvd
+
+extern "C" __attribute__((visibility("default"))) hvd::MpiModule* hvd_mpi_module() {
+  static hvd::Module module;
+  return &module;
+}

@@ -1,0 +1,51 @@
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "core/base/clock.h"
+#include "core/base/placement.h"
+#include "core/runtime/collective.h"
+#include "core/runtime/control_plane.h"
+
+namespace hvd {
+
+// What the MPI module offers to a program that does not link MPI. The module and the program must
+// come from one build: they share these classes.
+
+// One duplicated communicator over all ranks; what is made from it shares it.
+class MpiLink {
+ public:
+  virtual ~MpiLink() = default;
+
+  virtual Rank rank() const noexcept = 0;
+  virtual int size() const noexcept = 0;
+  // Every rank's text, by rank. Collective; waits for the others, and throws StalledError naming
+  // those who are missing at the deadline.
+  virtual std::vector<std::string> all_gather(const std::string& mine, TimePoint deadline) = 0;
+  // For messages to `peers`; it also tells how often running collectives want to be polled.
+  virtual std::unique_ptr<ControlPlane> make_control_plane(const Placement& placement,
+                                                           std::vector<Rank> peers) = 0;
+  virtual std::unique_ptr<Collective> make_collective() = 0;
+};
+
+class MpiModule {
+ public:
+  // "Open MPI v4.1.4, ..."; before connect() too.
+  virtual std::string version() const = 0;
+  // Initialises MPI if nobody has. Collective; throws StalledError at the deadline, and
+  // UnsupportedError if MPI was finalized.
+  virtual std::unique_ptr<MpiLink> connect(TimePoint deadline) = 0;
+  // The module has its own log.
+  virtual void set_log_rank(Rank rank) = 0;
+
+ protected:
+  ~MpiModule() = default;
+};
+
+inline constexpr const char* kMpiModuleFile = "libhvd_mpi.so";
+inline constexpr const char* kMpiModuleSymbol = "hvd_mpi_module";
+using MpiModuleFunction = MpiModule* (*)();
+
+}  // namespace hvd

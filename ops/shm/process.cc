@@ -1,0 +1,51 @@
+#include "ops/shm/process.h"
+
+#include <unistd.h>
+
+#include <cerrno>
+#include <csignal>
+#include <fstream>
+#include <optional>
+#include <sstream>
+#include <string>
+
+namespace hvd {
+namespace {
+
+struct Stat {
+  char state = '?';
+  std::uint64_t start_time = 0;
+};
+
+// Fields 3 and 22 of /proc/PID/stat. The second one, the program's name in parentheses, may hold
+// anything, so counting starts behind its last parenthesis.
+std::optional<Stat> read_stat(pid_t pid) {
+  std::ifstream file("/proc/" + std::to_string(pid) + "/stat");
+  std::string line;
+  if (!std::getline(file, line)) return std::nullopt;
+  const auto name_end = line.rfind(')');
+  if (name_end == std::string::npos) return std::nullopt;
+  std::istringstream rest(line.substr(name_end + 1));
+  Stat stat;
+  rest >> stat.state;
+  std::string skipped;
+  for (int field = 4; field < 22; ++field) rest >> skipped;
+  rest >> stat.start_time;
+  if (!rest) return std::nullopt;
+  return stat;
+}
+
+}  // namespace
+
+ProcessId this_process() {
+  const auto stat = read_stat(getpid());
+  return {getpid(), stat ? stat->start_time : 0};
+}
+
+bool is_alive(const ProcessId& process) {
+  if (process.start_time == 0) return kill(process.pid, 0) == 0 || errno == EPERM;
+  const auto stat = read_stat(process.pid);
+  return stat && stat->state != 'Z' && stat->state != 'X' && stat->start_time == process.start_time;
+}
+
+}  // namespace hvd

@@ -1,0 +1,190 @@
+#include "ops/shm/shm_control_plane.h"
+
+#include <algorithm>
+#include <cstring>
+#include <thread>
+#include <utility>
+
+namespace hvd {
+namespace {
+
+using FrameLength = std::uint64_t;
+constexpr std::chrono::seconds kFarewell{1};  // for what is still queued when a rank leaves
+
+Bytes make_frame(std::span<const std::byte> message) {
+  const FrameLength length = message.size();
+  Bytes frame(sizeof length + message.size());
+  std::memcpy(frame.data(), &length, sizeof length);
+  std::copy(message.begin(), message.end(), frame.begin() + sizeof length);
+  return frame;
+}
+
+}  // namespace
+
+ShmControlPlane::ShmControlPlane(Placement placement, std::shared_ptr<SharedMemory> memory,
+                                 const std::vector<ProcessId>& processes)
+    : placement_(std::move(placement)),
+      topology_(topology_of(placement_)),
+      mailboxes_(std::move(memory), topology_.local_size),
+      slot_(&mailboxes_.slot(topology_.local_rank)),
+      doorbell_(slot_->bell) {
+  const std::vector<Rank> ranks = local_ranks(placement_);
+  std::vector<ProcessId> watched;
+  for (int local = 0; local < topology_.local_size; ++local) {
+    if (local == topology_.local_rank) continue;
+    Peer& peer = peers_.emplace_back();
+    peer.rank = ranks[static_cast<std::size_t>(local)];
+    peer.process = processes[static_cast<std::size_t>(local)];
+    peer.slot = &mailboxes_.slot(local);
+    peer.to = mailboxes_.ring(topology_.local_rank, local);
+    peer.from = mailboxes_.ring(local, topology_.local_rank);
+    watched.push_back(peer.process);
+  }
+  watch_ = std::make_unique<PeerWatch>(std::move(watched), [this](std::size_t i) {
+    peers_[i].ended.store(true, std::memory_order_release);
+    doorbell_.ring();
+  });
+}
+
+ShmControlPlane::~ShmControlPlane() {
+  const TimePoint deadline = Clock::now() + kFarewell;
+  while (!aborted_ && !flush_all() && Clock::now() < deadline) {
+    doorbell_.wait_until(doorbell_.rings(), Clock::now() + std::chrono::milliseconds(1));
+  }
+  watch_.reset();
+  auto here = RankState::kHere;
+  slot_->state.compare_exchange_strong(here, RankState::kLeft);
+  for (Peer& peer : peers_) Doorbell(peer.slot->bell).ring();
+}
+
+ShmControlPlane::Peer* ShmControlPlane::find(Rank rank) noexcept {
+  const auto peer = std::find_if(peers_.begin(), peers_.end(),
+                                 [rank](const Peer& candidate) { return candidate.rank == rank; });
+  return peer == peers_.end() ? nullptr : &*peer;
+}
+
+bool ShmControlPlane::accepts(const Peer& peer) noexcept {
+  return peer.slot->state == RankState::kHere && !peer.ended.load(std::memory_order_acquire);
+}
+
+bool ShmControlPlane::is_gone(const Peer& peer) noexcept {
+  // In this order: a rank that left says so before its process ends.
+  const bool ended = peer.ended.load(std::memory_order_acquire);
+  const RankState state = peer.slot->state;
+  return state == RankState::kFailed || (ended && state != RankState::kLeft);
+}
+
+void ShmControlPlane::send(Rank to, std::span<const std::byte> message) {
+  Peer* peer = find(to);
+  if (peer == nullptr) {
+    throw InternalError("rank " + std::to_string(to) + " has no mailbox on host " +
+                        placement_.host_name(topology_.rank));
+  }
+  peer->outbox.push_back(make_frame(message));
+  flush(*peer);
+}
+
+void ShmControlPlane::flush(Peer& peer) {
+  if (!accepts(peer)) {
+    peer.outbox.clear();
+    peer.front_sent = 0;
+    return;
+  }
+  bool wrote = false;
+  while (!peer.outbox.empty()) {
+    const Bytes& frame = peer.outbox.front();
+    const std::size_t count = peer.to.write(std::span(frame).subspan(peer.front_sent));
+    wrote = wrote || count > 0;
+    peer.front_sent += count;
+    if (peer.front_sent < frame.size()) break;
+    peer.outbox.pop_front();
+    peer.front_sent = 0;
+  }
+  if (wrote) Doorbell(peer.slot->bell).ring();
+}
+
+bool ShmControlPlane::flush_all() {
+  bool empty = true;
+  for (Peer& peer : peers_) {
+    if (!peer.outbox.empty()) flush(peer);
+    empty = empty && peer.outbox.empty();
+  }
+  return empty;
+}
+
+std::optional<Message> ShmControlPlane::receive(Peer& peer) {
+  while (true) {
+    if (peer.incoming.empty()) {
+      FrameLength length = 0;
+      if (peer.from.readable() < sizeof length) return std::nullopt;
+      if (peer.from.read(std::as_writable_bytes(std::span(&length, 1)))) {
+        Doorbell(peer.slot->bell).ring();
+      }
+      if (length == 0) return Message{peer.rank, {}};
+      peer.incoming.resize(static_cast<std::size_t>(length));
+      peer.received = 0;
+    }
+    const std::size_t count = std::min(peer.from.readable(), peer.incoming.size() - peer.received);
+    if (count == 0) return std::nullopt;
+    if (peer.from.read(std::span(peer.incoming).subspan(peer.received, count))) {
+      Doorbell(peer.slot->bell).ring();
+    }
+    peer.received += count;
+    if (peer.received == peer.incoming.size()) {
+      return Message{peer.rank, std::exchange(peer.incoming, {})};
+    }
+  }
+}
+
+std::optional<Message> ShmControlPlane::poll() {
+  flush_all();
+  Peer* lost = nullptr;
+  for (std::size_t i = 0; i < peers_.size(); ++i) {
+    Peer& peer = peers_[(next_ + i) % peers_.size()];
+    // Before looking for mail: what a peer sent before it was gone is here then.
+    const bool gone = is_gone(peer);
+    if (auto message = receive(peer)) {
+      next_ = (next_ + i + 1) % peers_.size();
+      return message;
+    }
+    // A death comes before the failures it caused.
+    if (gone && !peer.reported && (lost == nullptr || peer.ended)) lost = &peer;
+  }
+  if (lost == nullptr) return std::nullopt;
+  if (!lost->ended && notice_deaths()) return poll();
+  lost->reported = true;
+  throw LostRankError(lost->rank, describe_loss(*lost));
+}
+
+// A peer may have failed because of a death that the watching thread is about to see.
+bool ShmControlPlane::notice_deaths() {
+  bool any = false;
+  for (Peer& peer : peers_) {
+    if (peer.reported || peer.slot->state != RankState::kHere) continue;
+    if (!peer.ended && !is_alive(peer.process)) peer.ended = true;
+    any = any || peer.ended;
+  }
+  return any;
+}
+
+std::string ShmControlPlane::describe_loss(const Peer& peer) const {
+  const std::string who = "rank " + std::to_string(peer.rank) + " on host " +
+                          placement_.host_name(peer.rank) + " (pid " +
+                          std::to_string(peer.process.pid) + ")";
+  if (peer.slot->state != RankState::kFailed) {
+    return who + " is gone: its process ended without shutting down";
+  }
+  return who + " failed: " + peer.slot->why;
+}
+
+void ShmControlPlane::abort(const Status& why) noexcept {
+  if (aborted_.exchange(true)) return;
+  const std::size_t count = std::min(why.message().size(), sizeof slot_->why - 1);
+  std::memcpy(slot_->why, why.message().data(), count);
+  slot_->why[count] = '\0';
+  slot_->state = RankState::kFailed;
+  for (Peer& peer : peers_) Doorbell(peer.slot->bell).ring();
+  doorbell_.ring();
+}
+
+}  // namespace hvd

@@ -1,0 +1,74 @@
+#pragma once
+
+#include <atomic>
+#include <deque>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "core/base/placement.h"
+#include "core/runtime/control_plane.h"
+#include "ops/shm/mailboxes.h"
+#include "ops/shm/peer_watch.h"
+
+namespace hvd {
+
+// Ranks of one host talk through mailboxes in a segment that all map. A rank that dies is noticed
+// by the others through the system, whatever it was doing; one whose control plane was destroyed
+// has left in order and is not reported.
+class ShmControlPlane final : public ControlPlane {
+ public:
+  // `processes[i]` is the process of the i-th rank of this host. Collective only in that all of
+  // them get the same zeroed memory; nobody waits for anybody.
+  ShmControlPlane(Placement placement, std::shared_ptr<SharedMemory> memory,
+                  const std::vector<ProcessId>& processes);
+  // Gives what is still queued one second to leave.
+  ~ShmControlPlane() override;
+
+  Topology topology() const noexcept override { return topology_; }
+  const std::vector<int>& host_of() const noexcept override { return placement_.host_of; }
+  std::string host_name(Rank rank) const override { return placement_.host_name(rank); }
+  // Throws InternalError for a rank of another host. What is sent to a rank that is gone vanishes.
+  void send(Rank to, std::span<const std::byte> message) override;
+  std::optional<Message> poll() override;
+  Doorbell& doorbell() noexcept override { return doorbell_; }
+  void abort(const Status& why) noexcept override;
+
+ private:
+  struct Peer {
+    Rank rank = 0;
+    ProcessId process;
+    RankSlot* slot = nullptr;
+    ByteRing to;
+    ByteRing from;
+    std::atomic<bool> ended{false};  // set by the watching thread
+    bool reported = false;
+
+    std::deque<Bytes> outbox;    // frames the ring had no room for
+    std::size_t front_sent = 0;  // bytes of outbox.front() that are in the ring
+
+    Bytes incoming;            // the frame that is arriving
+    std::size_t received = 0;  // bytes of it that are here
+  };
+
+  Peer* find(Rank rank) noexcept;
+  static bool accepts(const Peer& peer) noexcept;
+  static bool is_gone(const Peer& peer) noexcept;
+  void flush(Peer& peer);
+  bool flush_all();
+  std::optional<Message> receive(Peer& peer);
+  bool notice_deaths();
+  std::string describe_loss(const Peer& peer) const;
+
+  Placement placement_;
+  Topology topology_;
+  Mailboxes mailboxes_;
+  RankSlot* slot_;
+  Doorbell doorbell_;
+  std::deque<Peer> peers_;  // a deque: peers do not move
+  std::size_t next_ = 0;    // whose mail is looked at first
+  std::atomic<bool> aborted_{false};
+  std::unique_ptr<PeerWatch> watch_;  // last: its thread uses the rest
+};
+
+}  // namespace hvd

@@ -1,0 +1,22 @@
+#pragma once
+
+#include <vector>
+
+#include "ops/sim/sim_meetings.h"
+#include "ops/sim/sim_network.h"
+#include "ops/sim/sim_world.h"
+
+namespace hvd {
+
+// What the ports of one SimWorld share.
+struct SimState {
+  SimState(int world_size, const SimOptions& sim_options);
+
+  const int size;
+  const SimOptions options;
+  std::vector<int> host_of;
+  SimNetwork network;
+  SimMeetings meetings;
+};
+
+}  // namespace hvd

@@ -1,0 +1,29 @@
+#pragma once
+
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace hvd::runner {
+
+// A host and the number of ranks it may hold.
+struct HostSlots {
+  std::string host;
+  int slots = 1;
+
+  friend bool operator==(const HostSlots&, const HostSlots&) = default;
+};
+
+// Reads "a:2,b:4"; a host without a number has one slot. Throws InvalidArgumentError naming -H and
+// the part that is wrong (empty name, slots below 1 or not a number, a host given twice).
+std::vector<HostSlots> parse_hosts(std::string_view text);
+
+std::string to_string(std::span<const HostSlots> hosts);  // "a:2,b:4"
+
+int total_slots(std::span<const HostSlots> hosts);
+
+// Whether `host` means this machine, whose name is `hostname` ("node7" or "node7.cluster").
+bool is_local_host(std::string_view host, std::string_view hostname);
+
+}  // namespace hvd::runner

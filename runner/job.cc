@@ -1,0 +1,340 @@
+#include "runner/job.h"
+
+#include <poll.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <csignal>
+#include <cstdio>
+#include <cstring>
+#include <list>
+#include <optional>
+#include <vector>
+
+#include "core/base/clock.h"
+#include "core/base/status.h"
+#include "runner/listener.h"
+#include "runner/output.h"
+#include "runner/process.h"
+#include "runner/report.h"
+#include "runner/stdio.h"
+#include "runner/wire.h"
+
+namespace hvd::runner {
+namespace {
+
+// Agents kill their program 5 s after a stop; mpirun gets a moment more, then is ended, then
+// killed.
+constexpr Duration kAgentsEnd = std::chrono::milliseconds(6500);
+constexpr Duration kMpirunEnds = std::chrono::milliseconds(1500);
+constexpr Duration kLastWords = std::chrono::seconds(7);  // agents may outlive mpirun that long
+constexpr std::size_t kReadOnce = 1 << 16;
+
+struct Peer {
+  UniqueFd fd;
+  MessageReader reader;
+  int rank = -1;  // until it said hello with the right key
+  std::string host;
+  bool ended = false;
+};
+
+class Job {
+ public:
+  Job(const Options& options, const LaunchContext& context);
+  int run();
+
+ private:
+  void start(const LaunchContext& context);
+  void turn();
+  int wait_time() const;
+  bool finished() const;
+  void serve(Peer& peer);
+  void handle(Peer& peer, const Message& message);
+  void welcome(Peer& peer, const Hello& hello);
+  void record_end(Peer& peer, const ProgramEnd& end);
+  void relay_mpirun(UniqueFd& fd, Stream stream);
+  void on_signal();
+  void reap();
+  void stop(int signal);
+  void send_stop(Peer& peer);
+  void enforce_stop();
+  void print(int rank, Stream stream, std::string_view bytes);
+  void write_out();
+  int conclude();
+
+  const Options& options_;
+  UniqueFd signals_;
+  Listener listener_;
+  StdinPump stdin_;
+  OutputWriter writer_;
+  OutputPrinter printer_;
+  std::list<Peer> peers_;
+  std::vector<RankEnd> ends_;
+  std::vector<bool> seen_;  // by rank: its agent said hello
+  pid_t mpirun_ = -1;
+  std::optional<int> mpirun_status_;
+  UniqueFd mpirun_out_;
+  UniqueFd mpirun_err_;
+  std::string held_;  // what mpirun said after a failure that we report better
+  int caught_signal_ = 0;
+  int stop_signal_ = 0;                 // what agents were told; 0 = nothing yet
+  std::optional<TimePoint> next_blow_;  // when enforce_stop() goes on
+  int blows_ = 0;
+  TimePoint mpirun_ended_{};
+};
+
+std::int64_t system_time() {
+  const auto now = std::chrono::system_clock::now().time_since_epoch();
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(now).count();
+}
+
+Job::Job(const Options& options, const LaunchContext& context)
+    : options_(options),
+      signals_(watch_signals()),
+      listener_(may_be_remote(options, context)),
+      writer_(signals_.get()),
+      printer_(writer_.one_terminal()),
+      seen_(static_cast<std::size_t>(options.np), false) {
+  start(context);
+}
+
+void Job::start(const LaunchContext& context) {
+  const LaunchPlan plan = make_launch_plan(options_, context, to_string(listener_.address()));
+  if (options_.verbose) {
+    std::string line = "hvdrun:";
+    for (const std::string& word : plan.argv) line += " " + word;
+    writer_.write(Stream::kStderr, line + "\n");
+  }
+  Pipe in = make_pipe();
+  Pipe out = make_pipe();
+  Pipe err = make_pipe();
+  // Agents that outlive mpirun become our children, and we can reap them.
+  prctl(PR_SET_CHILD_SUBREAPER, 1);
+  // mpirun takes its ranks along when it gets SIGTERM, and it gets it even if we are killed.
+  const ChildStart child = start_child({.argv = plan.argv,
+                                        .environment = plan.environment,
+                                        .stdin_fd = in.read_end.get(),
+                                        .stdout_fd = out.write_end.get(),
+                                        .stderr_fd = err.write_end.get(),
+                                        .death_signal = SIGTERM});
+  if (child.error != 0) {
+    throw InternalError("could not start " + plan.argv[0] + ": " + std::strerror(child.error));
+  }
+  mpirun_ = child.pid;
+  stdin_.connect(std::move(in.write_end));
+  mpirun_out_ = std::move(out.read_end);
+  mpirun_err_ = std::move(err.read_end);
+  set_nonblocking(mpirun_out_.get());
+  set_nonblocking(mpirun_err_.get());
+}
+
+int Job::run() {
+  while (!finished()) turn();
+  return conclude();
+}
+
+bool Job::finished() const {
+  if (!mpirun_status_) return false;
+  const bool quiet = peers_.empty() && !mpirun_out_ && !mpirun_err_;
+  return quiet || Clock::now() >= mpirun_ended_ + kLastWords;
+}
+
+int Job::wait_time() const {
+  TimePoint until = Clock::now() + std::chrono::seconds(1);
+  if (const auto due = printer_.due()) until = std::min(until, *due);
+  if (next_blow_) until = std::min(until, *next_blow_);
+  if (mpirun_status_) until = std::min(until, mpirun_ended_ + kLastWords);
+  const auto left = std::chrono::ceil<std::chrono::milliseconds>(until - Clock::now());
+  return static_cast<int>(std::max<std::int64_t>(0, left.count()));
+}
+
+void Job::turn() {
+  std::vector<pollfd> polls = {{signals_.get(), POLLIN, 0},
+                               {listener_.fd(), POLLIN, 0},
+                               {mpirun_out_.get(), POLLIN, 0},
+                               {mpirun_err_.get(), POLLIN, 0},
+                               stdin_.wanted()};
+  const std::size_t fixed = polls.size();
+  for (const Peer& peer : peers_) polls.push_back({peer.fd.get(), POLLIN, 0});
+  poll(polls.data(), polls.size(), wait_time());
+  std::size_t at = fixed;
+  for (Peer& peer : peers_) {
+    if (polls[at++].revents != 0) serve(peer);
+  }
+  std::erase_if(peers_, [](const Peer& peer) { return !peer.fd; });
+  if (polls[1].revents != 0) {
+    if (UniqueFd fd = listener_.accept()) peers_.emplace_back().fd = std::move(fd);
+  }
+  if (polls[2].revents != 0) relay_mpirun(mpirun_out_, Stream::kStdout);
+  if (polls[3].revents != 0) relay_mpirun(mpirun_err_, Stream::kStderr);
+  if (polls[4].revents != 0) stdin_.move();
+  if (polls[0].revents != 0) on_signal();
+  printer_.flush_due(Clock::now());
+  write_out();
+  enforce_stop();
+}
+
+void Job::serve(Peer& peer) {
+  std::string bytes;
+  const bool alive = read_available(peer.fd.get(), bytes, kReadOnce);
+  bool broken = false;
+  try {
+    peer.reader.feed(std::as_bytes(std::span(bytes)));
+    while (const auto message = peer.fd ? peer.reader.next() : std::nullopt) handle(peer, *message);
+  } catch (const PeerLostError& error) {
+    broken = true;  // a stranger on our port, or an agent of another version
+  }
+  if (alive && !broken) return;
+  if (peer.rank >= 0 && !peer.ended) {
+    const bool stopping = stop_signal_ != 0;
+    record_end(peer, {EndKind::kLost, 0, stopping, system_time()});
+  }
+  peer.fd.reset();
+}
+
+void Job::handle(Peer& peer, const Message& message) {
+  if (peer.rank < 0) return welcome(peer, read_hello(message));
+  switch (message.type) {
+    case MessageType::kOutput: {
+      const Output output = read_output(message);
+      return print(peer.rank, output.stream, output.bytes);
+    }
+    case MessageType::kEnd:
+      return record_end(peer, read_end(message));
+    case MessageType::kHello:
+    case MessageType::kStop:
+      ByteReader::malformed("agents send output and their end");
+  }
+}
+
+void Job::welcome(Peer& peer, const Hello& hello) {
+  if (hello.key != listener_.address().key) ByteReader::malformed("a stranger's key");
+  if (hello.rank < 0 || hello.rank >= options_.np || seen_[static_cast<std::size_t>(hello.rank)]) {
+    ByteReader::malformed("rank");
+  }
+  seen_[static_cast<std::size_t>(hello.rank)] = true;
+  peer.rank = hello.rank;
+  peer.host = hello.host;
+  if (stop_signal_ != 0) send_stop(peer);
+}
+
+void Job::record_end(Peer& peer, const ProgramEnd& end) {
+  peer.ended = true;
+  peer.fd.reset();  // the agent waits for this
+  ends_.push_back({peer.rank, peer.host, end});
+  if (is_failure(ends_.back()) && stop_signal_ == 0) stop(SIGTERM);
+}
+
+void Job::relay_mpirun(UniqueFd& fd, Stream stream) {
+  std::string bytes;
+  if (!read_available(fd.get(), bytes, kReadOnce)) fd.reset();
+  if (stop_signal_ != 0 && !options_.verbose) {
+    held_ += bytes;
+  } else {
+    print(OutputPrinter::kLauncher, stream, bytes);
+  }
+}
+
+void Job::on_signal() {
+  while (const int signal = read_signal(signals_.get())) {
+    if (signal != SIGCHLD) {
+      // Who asks twice does not want to wait.
+      stop(caught_signal_ == 0 ? signal : SIGKILL);
+      if (caught_signal_ == 0) caught_signal_ = signal;
+      continue;
+    }
+    reap();
+  }
+}
+
+void Job::reap() {
+  int status = 0;
+  while (const pid_t pid = waitpid(-1, &status, WNOHANG)) {
+    if (pid < 0) return;
+    if (pid != mpirun_) continue;  // an agent that outlived mpirun
+    mpirun_status_ = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+    mpirun_ended_ = Clock::now();
+    if (!peers_.empty()) stop(SIGTERM);  // ranks that outlived it would run for ever
+  }
+}
+
+void Job::stop(int signal) {
+  if (stop_signal_ == 0) next_blow_ = Clock::now() + kAgentsEnd;
+  // Before the first agent is here nobody but mpirun can be told.
+  const bool nobody = std::none_of(seen_.begin(), seen_.end(), [](bool seen) { return seen; });
+  if (nobody || signal == SIGKILL) next_blow_ = Clock::now();
+  stop_signal_ = signal;
+  for (Peer& peer : peers_) {
+    if (peer.rank >= 0 && !peer.ended) send_stop(peer);
+  }
+}
+
+void Job::send_stop(Peer& peer) {
+  Bytes bytes;
+  append(bytes, Stop{stop_signal_});
+  // A few bytes into an empty socket; an agent that is gone shows as the end of its stream.
+  [[maybe_unused]] const auto sent =
+      ::send(peer.fd.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
+}
+
+// The job has to end: first mpirun is asked, then its whole group is killed.
+void Job::enforce_stop() {
+  if (!next_blow_ || Clock::now() < *next_blow_ || mpirun_status_) return;
+  kill(-mpirun_, blows_ == 0 ? SIGTERM : SIGKILL);
+  ++blows_;
+  next_blow_ = Clock::now() + kMpirunEnds;
+}
+
+void Job::print(int rank, Stream stream, std::string_view bytes) {
+  printer_.feed(rank, stream, bytes, Clock::now());
+  write_out();
+}
+
+void Job::write_out() {
+  for (const OutputPrinter::Chunk& chunk : printer_.take()) {
+    if (!writer_.write(chunk.stream, chunk.text) && caught_signal_ == 0) {
+      caught_signal_ = SIGPIPE;  // as any program whose reader has left
+      stop(SIGTERM);
+    }
+  }
+}
+
+int Job::conclude() {
+  const RankEnd* first = first_failure(ends_);
+  const bool mpirun_failed = first == nullptr && caught_signal_ == 0 && *mpirun_status_ != 0;
+  if (mpirun_failed) print(OutputPrinter::kLauncher, Stream::kStderr, held_);
+  printer_.finish();
+  write_out();
+  if (first != nullptr) {
+    writer_.write(Stream::kStderr, failure_report(ends_, options_.np, options_.command[0],
+                                                  printer_.last_lines(first->rank)));
+    return exit_code(*first);
+  }
+  if (caught_signal_ != 0) {
+    writer_.write(Stream::kStderr, "hvdrun: stopped by " + signal_name(caught_signal_) + "\n");
+    return 128 + caught_signal_;
+  }
+  if (mpirun_failed) {
+    writer_.write(Stream::kStderr, "hvdrun: mpirun failed with exit code " +
+                                       std::to_string(*mpirun_status_) +
+                                       "; its messages are above\n");
+    return *mpirun_status_;
+  }
+  if (ends_.size() == seen_.size()) return 0;
+  writer_.write(Stream::kStderr, "hvdrun: mpirun ended, but only " + std::to_string(ends_.size()) +
+                                     " of " + std::to_string(options_.np) +
+                                     " ranks said how they ended\n");
+  return 1;
+}
+
+}  // namespace
+
+int run_job(const Options& options, const LaunchContext& context) {
+  return Job(options, context).run();
+}
+
+}  // namespace hvd::runner

@@ -1,0 +1,70 @@
+#pragma once
+
+#include <array>
+#include <deque>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "core/base/clock.h"
+#include "runner/wire.h"
+
+namespace hvd::runner {
+
+// Turns what ranks write into lines that say who wrote them, "[1] text", and keeps each rank's
+// last lines. Lines of different ranks are never mixed. A line that does not end is shown after
+// kPartialDelay; a carriage return starts it again, so progress bars work. Pure: bytes in, chunks
+// out.
+class OutputPrinter {
+ public:
+  static constexpr Duration kPartialDelay = std::chrono::milliseconds(100);
+  static constexpr std::size_t kLastLines = 10;
+  static constexpr int kLauncher = -1;  // mpirun itself, "[mpirun] text"
+
+  struct Chunk {
+    Stream stream;
+    std::string text;
+    friend bool operator==(const Chunk&, const Chunk&) = default;
+  };
+
+  // `one_terminal`: standard output and standard error end up in the same place.
+  explicit OutputPrinter(bool one_terminal) : one_terminal_(one_terminal) {}
+
+  void feed(int rank, Stream stream, std::string_view bytes, TimePoint now);
+  // Shows lines without an end that have waited long enough.
+  void flush_due(TimePoint now);
+  // When flush_due() has something to do next; empty while nothing waits.
+  std::optional<TimePoint> due() const;
+  // Shows what is left and ends the last line.
+  void finish();
+
+  // What to write, in order.
+  std::vector<Chunk> take() { return std::exchange(chunks_, {}); }
+  const std::deque<std::string>& last_lines(int rank) const;
+
+ private:
+  using Key = std::pair<int, Stream>;
+  struct Line {
+    std::string waiting;      // not shown yet
+    std::string whole;        // since the last line end or carriage return, for last_lines()
+    bool restart = false;     // a carriage return came before `waiting`
+    bool saw_return = false;  // the last byte was one; the next decides what it meant
+    bool shown = false;       // a part of this line is on the screen
+    TimePoint since{};
+  };
+
+  void write(const Key& key, Line& line, bool newline);
+  void remember(int rank, const std::string& line);
+  std::optional<Key>& open_line(Stream stream);
+
+  bool one_terminal_;
+  std::map<Key, Line> lines_;
+  std::array<std::optional<Key>, 2> open_;  // whose unfinished line each terminal shows
+  std::map<int, std::deque<std::string>> last_lines_;
+  std::vector<Chunk> chunks_;
+};
+
+}  // namespace hvd::runner

@@ -1,0 +1,180 @@
+#include "runner/process.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <pty.h>
+#include <sys/prctl.h>
+#include <sys/signalfd.h>
+#include <sys/stat.h>
+#include <termios.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <csignal>
+#include <cstring>
+
+#include "core/base/status.h"
+
+namespace hvd::runner {
+namespace {
+
+[[noreturn]] void throw_errno(const char* call) {
+  throw InternalError(std::string(call) + ": " + std::strerror(errno));
+}
+
+std::vector<char*> pointers(std::vector<std::string>& texts) {
+  std::vector<char*> out;
+  for (std::string& text : texts) out.push_back(text.data());
+  out.push_back(nullptr);
+  return out;
+}
+
+void move_fd(int from, int to) {
+  if (from >= 0) dup2(from, to);
+}
+
+// After fork(): only calls that are safe there. Returns when exec failed.
+void become(const ChildSpec& spec, char* const* argv, char* const* environment, pid_t parent) {
+  setsid();
+  if (spec.death_signal != 0) {
+    prctl(PR_SET_PDEATHSIG, spec.death_signal);
+    if (getppid() != parent) _exit(1);  // it died before prctl
+  }
+  move_fd(spec.stdin_fd, STDIN_FILENO);
+  move_fd(spec.stdout_fd, STDOUT_FILENO);
+  move_fd(spec.stderr_fd, STDERR_FILENO);
+  std::signal(SIGPIPE, SIG_DFL);
+  sigset_t none;
+  sigemptyset(&none);
+  sigprocmask(SIG_SETMASK, &none, nullptr);
+  execvpe(argv[0], argv, environment);
+}
+
+bool is_ignored(int signal) {
+  struct sigaction action {};
+  return sigaction(signal, nullptr, &action) == 0 && action.sa_handler == SIG_IGN;
+}
+
+bool is_executable_file(const std::string& path) {
+  struct stat info {};
+  return stat(path.c_str(), &info) == 0 && S_ISREG(info.st_mode) && access(path.c_str(), X_OK) == 0;
+}
+
+}  // namespace
+
+void UniqueFd::reset() {
+  if (fd_ >= 0) close(fd_);
+  fd_ = -1;
+}
+
+Pipe make_pipe() {
+  std::array<int, 2> fds{};
+  if (pipe2(fds.data(), O_CLOEXEC) != 0) throw_errno("pipe2");
+  return {UniqueFd(fds[0]), UniqueFd(fds[1])};
+}
+
+Pipe make_terminal() {
+  int ours = -1;
+  int program = -1;
+  termios settings{};
+  cfmakeraw(&settings);  // bytes pass unchanged
+  settings.c_cflag |= CREAD;
+  if (openpty(&ours, &program, nullptr, &settings, nullptr) != 0) throw_errno("openpty");
+  fcntl(ours, F_SETFD, FD_CLOEXEC);
+  fcntl(program, F_SETFD, FD_CLOEXEC);
+  return {UniqueFd(ours), UniqueFd(program)};
+}
+
+void set_nonblocking(int fd) {
+  fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) | O_NONBLOCK);
+}
+
+ChildStart start_child(const ChildSpec& spec) {
+  std::vector<std::string> arguments = spec.argv;
+  std::vector<std::string> variables;
+  for (const auto& [name, value] : spec.environment) variables.push_back(name + "=" + value);
+  const std::vector<char*> argv = pointers(arguments);
+  const std::vector<char*> environment = pointers(variables);
+  Pipe failure = make_pipe();  // closes on exec; carries errno otherwise
+  const pid_t parent = getpid();
+  const pid_t pid = fork();
+  if (pid < 0) return {-1, errno};
+  if (pid == 0) {
+    become(spec, argv.data(), environment.data(), parent);
+    const int error = errno;
+    [[maybe_unused]] const auto written = write(failure.write_end.get(), &error, sizeof error);
+    _exit(127);
+  }
+  failure.write_end.reset();
+  int error = 0;
+  ssize_t got = 0;
+  do {
+    got = read(failure.read_end.get(), &error, sizeof error);
+  } while (got < 0 && errno == EINTR);
+  return {pid, got == sizeof error ? error : 0};
+}
+
+UniqueFd watch_signals() {
+  std::signal(SIGPIPE, SIG_IGN);
+  sigset_t set;
+  sigemptyset(&set);
+  sigaddset(&set, SIGTERM);
+  sigaddset(&set, SIGCHLD);
+  // nohup and background jobs start with these ignored, and mean it.
+  for (const int signal : {SIGINT, SIGHUP}) {
+    if (!is_ignored(signal)) sigaddset(&set, signal);
+  }
+  sigprocmask(SIG_BLOCK, &set, nullptr);
+  const int fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
+  if (fd < 0) throw_errno("signalfd");
+  return UniqueFd(fd);
+}
+
+int read_signal(int fd) {
+  signalfd_siginfo info{};
+  return read(fd, &info, sizeof info) == sizeof info ? static_cast<int>(info.ssi_signo) : 0;
+}
+
+bool read_available(int fd, std::string& out, std::size_t limit) {
+  std::array<char, 1 << 14> buffer;
+  std::size_t total = 0;
+  while (total < limit) {
+    const ssize_t got = read(fd, buffer.data(), std::min(buffer.size(), limit - total));
+    if (got > 0) {
+      out.append(buffer.data(), static_cast<std::size_t>(got));
+      total += static_cast<std::size_t>(got);
+    } else if (got < 0 && errno == EINTR) {
+      continue;
+    } else {
+      // A pseudo terminal says EIO when its last writer is gone.
+      return got < 0 && errno == EAGAIN;
+    }
+  }
+  return true;
+}
+
+Environment current_environment() {
+  Environment environment;
+  for (char** entry = environ; *entry != nullptr; ++entry) {
+    const std::string_view text = *entry;
+    const std::size_t equals = text.find('=');
+    if (equals == std::string_view::npos) continue;
+    environment.emplace(text.substr(0, equals), text.substr(equals + 1));
+  }
+  return environment;
+}
+
+std::string find_in_path(const std::string& name, const std::string& path) {
+  std::size_t begin = 0;
+  while (begin <= path.size()) {
+    const std::size_t end = std::min(path.find(':', begin), path.size());
+    const std::string folder = path.substr(begin, end - begin);
+    const std::string candidate = (folder.empty() ? "." : folder) + "/" + name;
+    if (is_executable_file(candidate)) return candidate;
+    begin = end + 1;
+  }
+  return "";
+}
+
+}  // namespace hvd::runner

@@ -1,0 +1,74 @@
+#pragma once
+
+#include <sys/types.h>
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "runner/launch_plan.h"
+
+namespace hvd::runner {
+
+// Owns a file descriptor.
+class UniqueFd {
+ public:
+  UniqueFd() = default;
+  explicit UniqueFd(int fd) : fd_(fd) {}
+  UniqueFd(UniqueFd&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
+  UniqueFd& operator=(UniqueFd&& other) noexcept {
+    std::swap(fd_, other.fd_);
+    return *this;
+  }
+  ~UniqueFd() { reset(); }
+  void reset();
+  int get() const { return fd_; }
+  explicit operator bool() const { return fd_ >= 0; }
+
+ private:
+  int fd_ = -1;
+};
+
+struct Pipe {
+  UniqueFd read_end;
+  UniqueFd write_end;
+};
+// Both ends close on exec. Throws Error{kInternal}.
+Pipe make_pipe();
+// A raw pseudo terminal: `write_end` is what a program writes to. A program that believes it
+// writes to a terminal sends each line when it ends, not kilobytes later.
+Pipe make_terminal();
+
+void set_nonblocking(int fd);
+
+struct ChildSpec {
+  std::vector<std::string> argv;  // argv[0] is looked up in PATH
+  Environment environment;
+  int stdin_fd = -1;  // -1 = inherit
+  int stdout_fd = -1;
+  int stderr_fd = -1;
+  int death_signal = 0;  // what the child gets when this process dies
+};
+
+struct ChildStart {
+  pid_t pid = -1;
+  int error = 0;  // errno when it could not be started
+};
+
+// Starts a program in a session and process group of its own, with default signal handling.
+ChildStart start_child(const ChildSpec& spec);
+
+// Blocks the signals that `read_signal` returns: the SIGINT and SIGHUP that this process does not
+// ignore, SIGTERM and SIGCHLD. SIGPIPE becomes an error code. Returns a signalfd.
+UniqueFd watch_signals();
+// The next pending signal, or 0.
+int read_signal(int fd);
+
+// Appends what can be read now; false at the end of the stream. `limit` bounds one call.
+bool read_available(int fd, std::string& out, std::size_t limit);
+
+Environment current_environment();
+// The full path of an executable file named `name` in PATH, or empty.
+std::string find_in_path(const std::string& name, const std::string& path);
+
+}  // namespace hvd::runner

@@ -1,0 +1,38 @@
+#pragma once
+
+#include <deque>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "runner/wire.h"
+
+namespace hvd::runner {
+
+// How one rank ended.
+struct RankEnd {
+  int rank = 0;
+  std::string host;
+  ProgramEnd end;
+};
+
+// True for an end that is a rank's own failure: not exit code 0, and not an answer to our stop.
+bool is_failure(const RankEnd& rank);
+
+// The failure that came first by the ranks' clocks; null when none failed.
+const RankEnd* first_failure(std::span<const RankEnd> ends);
+
+// What a shell would say: the exit code, 128 + signal, 127 (not found) or 126 (not executable).
+int exit_code(const RankEnd& rank);
+
+// "exit code 3", "killed by SIGKILL", "could not start './x': No such file or directory".
+std::string describe_end(const RankEnd& rank, const std::string& program);
+
+// The block hvdrun ends with: first failing rank, how, its last lines, which others failed.
+std::string failure_report(std::span<const RankEnd> ends, int np, const std::string& program,
+                           const std::deque<std::string>& last_lines);
+
+// "SIGTERM"; "signal 99" for numbers without a name.
+std::string signal_name(int signal);
+
+}  // namespace hvd::runner

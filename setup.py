@@ -1,0 +1,71 @@
+"""Builds horovod_cpp._native and hvdrun with CMake and packs them into the wheel.
+
+The build folder `build/pip` is kept, so that a second `pip install .` compiles only what changed.
+Settings: CMAKE_ARGS (extra options of the configure run), CMAKE_BUILD_PARALLEL_LEVEL (jobs).
+"""
+
+import filecmp
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+
+import pybind11
+from setuptools import Extension, setup
+from setuptools.command.build_ext import build_ext
+
+ROOT = pathlib.Path(__file__).resolve().parent
+BUILD = ROOT / "build" / "pip"
+STAGE = BUILD / "stage"
+HVDRUN = STAGE / "bin" / "hvdrun"
+
+
+def version():
+    text = (ROOT / "CMakeLists.txt").read_text(encoding="utf-8")
+    return re.search(r"project\(horovod_cpp VERSION ([0-9.]+)", text).group(1)
+
+
+def pybind11_headers():
+    """A copy of pybind11 at a path that stays: pip's own is in a new folder each time, and would
+    make CMake compile everything again."""
+    source = pathlib.Path(pybind11.__file__).parent
+    copy = BUILD / "pybind11"
+    stamp = pathlib.Path("include") / "pybind11" / "detail" / "common.h"
+    if not (copy / stamp).exists() or not filecmp.cmp(source / stamp, copy / stamp, shallow=False):
+        shutil.rmtree(copy, ignore_errors=True)
+        shutil.copytree(source, copy, ignore=shutil.ignore_patterns("__pycache__"))
+    return copy / "share" / "cmake" / "pybind11"
+
+
+class CMakeBuild(build_ext):
+    def run(self):
+        BUILD.mkdir(parents=True, exist_ok=True)
+        jobs = os.environ.get("CMAKE_BUILD_PARALLEL_LEVEL", str(os.cpu_count() or 1))
+        configure = [
+            "cmake", "-S", str(ROOT), "-B", str(BUILD), "-G", "Ninja",
+            "-DCMAKE_BUILD_TYPE=Release", "-DHVD_PYTHON=ON", "-DHVD_TESTS=OFF",
+            f"-DPython3_EXECUTABLE={sys.executable}", f"-Dpybind11_DIR={pybind11_headers()}",
+            *os.environ.get("CMAKE_ARGS", "").split(),
+        ]
+        subprocess.run(configure, check=True)
+        subprocess.run(["cmake", "--build", str(BUILD), "--target", "hvd_wheel", "--parallel", jobs], check=True)
+        shutil.rmtree(STAGE, ignore_errors=True)
+        subprocess.run(["cmake", "--install", str(BUILD), "--component", "python", "--strip",
+                        "--prefix", str(STAGE)], check=True)
+        package = pathlib.Path(self.build_lib) / "horovod_cpp"
+        shutil.copytree(STAGE / "horovod_cpp", package, dirs_exist_ok=True)
+
+    def get_outputs(self):
+        return [str(path) for path in (pathlib.Path(self.build_lib) / "horovod_cpp").glob("*.so")]
+
+
+setup(
+    version=version(),
+    packages=["horovod_cpp"],
+    package_dir={"horovod_cpp": "bindings/horovod_cpp"},
+    ext_modules=[Extension("horovod_cpp._native", sources=[])],
+    cmdclass={"build_ext": CMakeBuild},
+    data_files=[("bin", [os.path.relpath(HVDRUN, ROOT)])],
+)

@@ -1,0 +1,102 @@
+"""Fixtures of the Python tests. They see the installed package only."""
+
+import importlib.util
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
+import sysconfig
+
+import pytest
+
+REPOSITORY = pathlib.Path(__file__).resolve().parents[2]
+
+_spec = importlib.util.find_spec("horovod_cpp")
+if _spec is None or _spec.origin is None:
+    pytest.exit("horovod_cpp is not installed in this Python: pip install .", returncode=2)
+
+
+@pytest.fixture
+def world():
+    """A world of one rank."""
+    import horovod_cpp as hvd
+
+    hvd.init()
+    yield hvd
+    hvd.shutdown()
+
+
+@pytest.fixture
+def examples():
+    return REPOSITORY / "examples"
+
+
+def _hvdrun():
+    found = shutil.which("hvdrun", path=sysconfig.get_path("scripts"))
+    assert found, "hvdrun was not installed together with the package"
+    return found
+
+
+class Ranks:
+    """Runs Python programs on several ranks, in a folder of their own."""
+
+    def __init__(self, folder):
+        self.folder = folder
+
+    def launch(self, command, np, launcher="hvdrun", timeout=120, environment=None):
+        """Runs `command` (words after the interpreter) and returns the finished process."""
+        start = {
+            "hvdrun": [_hvdrun(), "-np", str(np)],
+            "mpirun": ["mpirun", "--allow-run-as-root", "--oversubscribe", "-np", str(np)],
+        }[launcher]
+        return subprocess.run(
+            [*start, sys.executable, *map(str, command)], cwd=self.folder, text=True,
+            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=timeout,
+            env={**os.environ, **(environment or {})})
+
+    def check(self, source, np=2, **options):
+        """Runs a program text on every rank; all must succeed. Returns the output."""
+        program = self.folder / "program.py"
+        program.write_text(PROLOGUE + source)
+        done = self.launch([program], np, **options)
+        assert done.returncode == 0, done.stdout
+        return done.stdout
+
+
+# What every program of a multi-rank test starts with.
+PROLOGUE = """
+import numpy as np
+import pytest
+import horovod_cpp as hvd
+hvd.init()
+rank, size = hvd.rank(), hvd.size()
+"""
+
+
+@pytest.fixture
+def ranks(tmp_path):
+    return Ranks(tmp_path)
+
+
+def processes_with(text):
+    """Process ids whose command line or environment contains `text`, this process excluded."""
+    found = []
+    for entry in pathlib.Path("/proc").iterdir():
+        if not entry.name.isdigit() or int(entry.name) == os.getpid():
+            continue
+        try:
+            seen = (entry / "cmdline").read_bytes() + (entry / "environ").read_bytes()
+        except OSError:
+            continue
+        if text.encode() in seen:
+            found.append(int(entry.name))
+    return found
+
+
+@pytest.fixture
+def marked_processes(monkeypatch):
+    """Gives children a mark in their environment; returns a function that lists who still runs."""
+    mark = f"HVD_TEST_MARK_{os.getpid()}_{os.urandom(4).hex()}"
+    monkeypatch.setenv(mark, "1")
+    return lambda: processes_with(mark)

@@ -1,0 +1,66 @@
+"""The examples, run as a user would."""
+
+import json
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+import horovod_cpp as hvd
+
+
+@pytest.fixture
+def train(ranks, examples):
+    def run(np, *options, launcher="hvdrun"):
+        done = ranks.launch([examples / "train_digits.py", *options], np, launcher=launcher)
+        assert done.returncode == 0, done.stdout
+        return done.stdout
+
+    return run
+
+
+@pytest.mark.parametrize("launcher", ["mpirun", "hvdrun"])
+def test_training_on_two_ranks_reaches_the_accuracy_and_equal_parameters(train, tmp_path, launcher):
+    text = train(2, launcher=launcher)
+    assert "parameters equal on all ranks" in text
+    assert float(text.strip().rsplit("test accuracy ", 1)[1]) >= 0.97
+    assert "samples/s" in text
+    assert hvd.load(tmp_path / "digits.safetensors")["0.weight"].shape == (16, 1, 3, 3)
+
+
+def test_one_rank_and_two_ranks_see_the_same_losses(train, tmp_path):
+    for np_, batch in ((1, 64), (2, 32)):
+        train(np_, "--epochs", 3, "--batch-size", batch, "--log-json", f"{np_}.json")
+    one, two = (json.loads((tmp_path / f"{n}.json").read_text()) for n in (1, 2))
+    assert len(one) == len(two) >= 50
+    np.testing.assert_allclose(two[:50], one[:50], rtol=0, atol=1e-4)
+    assert len(set(one)) == len(one)
+
+
+def test_one_seed_gives_bitwise_equal_runs_and_another_seed_another_run(train, tmp_path):
+    for name, seed in (("a", 3), ("b", 3), ("c", 4)):
+        train(2, "--epochs", 2, "--seed", seed, "--checkpoint", name)
+    a, b, c = ((tmp_path / name).read_bytes() for name in "abc")
+    assert a == b != c
+
+
+def test_digits_in_files_train_like_those_in_memory(train, tmp_path, examples):
+    subprocess.run([sys.executable, examples / "write_digits.py", tmp_path / "digits"], check=True)
+    train(1, "--epochs", 1, "--log-json", "memory.json")
+    train(1, "--epochs", 1, "--log-json", "files.json", "--data", tmp_path / "digits")
+    assert (tmp_path / "memory.json").read_text() == (tmp_path / "files.json").read_text()
+
+
+def test_the_learning_rate_scales_with_the_ranks_if_asked(train, tmp_path):
+    train(2, "--epochs", 1, "--lr", 0.02, "--scale-lr", "--checkpoint", "scaled")
+    train(2, "--epochs", 1, "--lr", 0.04, "--checkpoint", "given")
+    assert (tmp_path / "scaled").read_bytes() == (tmp_path / "given").read_bytes()
+
+
+@pytest.mark.parametrize("options", [["--data", "/nowhere"], ["--batch-size", "5000"],
+                                     ["--epochs", "x"]])
+def test_wrong_options_end_with_a_message(ranks, examples, options):
+    done = ranks.launch([examples / "train_digits.py", *options], 1)
+    assert done.returncode != 0
+    assert options[1] in done.stdout and "Traceback" not in done.stdout

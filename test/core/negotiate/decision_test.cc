@@ -1,0 +1,72 @@
+#include "core/negotiate/decision.h"
+
+#include <gtest/gtest.h>
+
+#include "core/base/status.h"
+#include "test/core/negotiate/negotiate_builders.h"
+
+namespace hvd {
+namespace {
+
+using test::gradient;
+
+Bytes encoded(const Decision& decision) {
+  Bytes bytes;
+  ByteWriter out(bytes);
+  write(out, decision);
+  return bytes;
+}
+
+Decision full_decision() {
+  Decision decision;
+  decision.number = 12;
+  decision.slots = {4, 5, 6};
+  NegotiationSettings settings;
+  settings.fusion_threshold = 99;
+  decision.steps = {ChangeSettings{settings},
+                    DefineSlot{4, gradient("w"), true},
+                    RunSlots{0, 1},
+                    RejectName{"v", {StatusCode::kMismatch, "no"}},
+                    EvictSlot{2},
+                    RunSlots{1, 2},
+                    Ask{},
+                    Stop{{StatusCode::kAborted, "left"}}};
+  return decision;
+}
+
+TEST(Decision, SurvivesTheWireIntoUsedStorage) {
+  const Bytes bytes = encoded(full_decision());
+  Decision back = full_decision();
+  ByteReader in(bytes);
+  read_decision(in, back);
+  EXPECT_EQ(back.number, 12u);
+  ASSERT_EQ(back.steps.size(), 8u);
+  EXPECT_EQ(std::get<ChangeSettings>(back.steps[0]).settings.fusion_threshold, 99u);
+  EXPECT_EQ(std::get<DefineSlot>(back.steps[1]).request, gradient("w"));
+  EXPECT_TRUE(std::get<DefineSlot>(back.steps[1]).once);
+  EXPECT_EQ(std::get<RejectName>(back.steps[3]).why, Status(StatusCode::kMismatch, "no"));
+  const auto run = back.slots_of(std::get<RunSlots>(back.steps[5]));
+  EXPECT_EQ(std::vector<SlotNumber>(run.begin(), run.end()), (std::vector<SlotNumber>{5, 6}));
+  EXPECT_EQ(encoded(back), bytes);
+}
+
+TEST(Decision, ThrowsOnEveryTruncation) {
+  const Bytes bytes = encoded(full_decision());
+  Decision back;
+  for (std::size_t size = 0; size < bytes.size(); ++size) {
+    ByteReader in({bytes.data(), size});
+    EXPECT_THROW(read_decision(in, back), PeerLostError) << size;
+  }
+}
+
+TEST(Decision, RefusesAnUnknownStep) {
+  Decision decision;
+  decision.steps = {Ask{}};
+  Bytes bytes = encoded(decision);
+  bytes.back() = std::byte{7};
+  ByteReader in(bytes);
+  EXPECT_THROW(read_decision(in, decision), PeerLostError);
+}
+
+}  // namespace
+}  // namespace hvd

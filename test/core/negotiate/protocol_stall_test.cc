@@ -1,0 +1,131 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "test/core/negotiate/negotiate_builders.h"
+#include "test/support/lock_step_cluster.h"
+
+namespace hvd {
+namespace {
+
+using std::chrono::seconds;
+using test::gradient;
+using test::LockStepCluster;
+using test::trees_of;
+using testing::AllOf;
+using testing::Contains;
+using testing::HasSubstr;
+using testing::IsEmpty;
+using testing::Not;
+
+class ProtocolStall : public testing::Test {
+ protected:
+  static NegotiationSettings settings(Duration limit) {
+    NegotiationSettings settings;
+    settings.stall_warning = seconds(60);
+    settings.stall_limit = limit;
+    return settings;
+  }
+  void wait(LockStepCluster& cluster, int duration) {
+    for (int second = 0; second < duration; ++second) {
+      cluster.advance(seconds(1));
+      cluster.settle(random_);
+    }
+  }
+  std::mt19937 random_{3};
+};
+
+TEST_F(ProtocolStall, TheReportNamesTensorMissingRanksSecondsAndTheirLastSubmission) {
+  LockStepCluster cluster(trees_of({0, 0, 1, 1}), settings(seconds(0)));
+  for (const Rank r : {0, 1, 2}) cluster.submit(r, gradient("w"));
+  cluster.submit(3, gradient("another"));
+  wait(cluster, 59);
+  EXPECT_THAT(cluster.reports(0), IsEmpty());
+  wait(cluster, 20);
+  EXPECT_THAT(cluster.reports(0),
+              Contains(AllOf(HasSubstr("tensor \"w\", submitted by 3 of 4 ranks, has waited 6"),
+                             HasSubstr(" s for rank 3 (last submitted \"another\")"))));
+  EXPECT_THAT(cluster.reports(0),
+              Contains(HasSubstr("tensor \"another\", submitted by 1 of 4 ranks")));
+  EXPECT_THAT(cluster.reports(1), IsEmpty());
+  EXPECT_FALSE(cluster.stopped(0));
+  cluster.submit(3, gradient("w"));
+  cluster.settle(random_);
+  EXPECT_EQ(cluster.batches().size(), 1u);
+}
+
+TEST_F(ProtocolStall, AReportIsRepeatedOnlyAfterAnotherWarningTime) {
+  LockStepCluster cluster(trees_of({0, 0}), settings(seconds(0)));
+  cluster.submit(0, gradient("w"));
+  wait(cluster, 115);
+  EXPECT_EQ(cluster.reports(0).size(), 1u);
+  wait(cluster, 20);
+  EXPECT_EQ(cluster.reports(0).size(), 2u);
+}
+
+TEST_F(ProtocolStall, ASilentRankIsSaidToBeSilent) {
+  LockStepCluster cluster(trees_of({0, 0, 0}), settings(seconds(0)));
+  cluster.submit(0, gradient("w"));
+  cluster.submit(1, gradient("w"));
+  cluster.settle(random_);
+  cluster.mute(2);
+  wait(cluster, 70);
+  ASSERT_EQ(cluster.reports(0).size(), 1u);
+  EXPECT_THAT(cluster.reports(0)[0], HasSubstr("for rank 2 (does not answer"));
+}
+
+TEST_F(ProtocolStall, PastTheLimitEveryRankStopsWithTensorAndMissingRanks) {
+  LockStepCluster cluster(trees_of({0, 0, 1, 1}), settings(seconds(600)));
+  for (const Rank r : {0, 1, 2}) cluster.submit(r, gradient("w"));
+  wait(cluster, 590);
+  EXPECT_FALSE(cluster.stopped(0));
+  wait(cluster, 30);
+  for (Rank r = 0; r < 4; ++r) {
+    ASSERT_TRUE(cluster.stopped(r));
+    EXPECT_EQ(cluster.stopped(r)->why.code(), StatusCode::kStalled);
+    EXPECT_THAT(cluster.stopped(r)->why.message(),
+                AllOf(HasSubstr("\"w\""), HasSubstr("rank 3 (has submitted nothing yet)"),
+                      Not(HasSubstr("rank 2"))));
+  }
+}
+
+TEST_F(ProtocolStall, ABatchThatDoesNotEndIsBlamedOnWhoDoesNotAnswer) {
+  LockStepCluster cluster(trees_of({0, 0, 0}), settings(seconds(600)));
+  for (Rank r = 0; r < 3; ++r) cluster.submit(r, gradient("w"));
+  while (cluster.batches_run(0) == 0) cluster.perform(cluster.events().front());
+  cluster.mute(2);
+  cluster.mute_finish(0);
+  wait(cluster, 70);
+  ASSERT_EQ(cluster.reports(0).size(), 1u);
+  EXPECT_THAT(cluster.reports(0)[0],
+              AllOf(HasSubstr("batch of tensor \"w\" has run for 6"),
+                    HasSubstr("rank 2 (does not answer"), Not(HasSubstr("rank 1"))));
+  wait(cluster, 620);
+  ASSERT_TRUE(cluster.stopped(1));
+  EXPECT_EQ(cluster.stopped(1)->why.code(), StatusCode::kStalled);
+}
+
+TEST_F(ProtocolStall, StepsThatEndInTimeAreNeverReported) {
+  LockStepCluster cluster(trees_of({0, 0, 1, 1}), settings(seconds(600)));
+  for (int step = 0; step < 200; ++step) {
+    cluster.submit(0, gradient("w"));
+    wait(cluster, 7);
+    for (const Rank r : {1, 2, 3}) cluster.submit(r, gradient("w"));
+    cluster.settle(random_);
+  }
+  EXPECT_EQ(cluster.batches_run(0), 200u);
+  EXPECT_THAT(cluster.reports(0), IsEmpty());
+}
+
+TEST_F(ProtocolStall, ThereIsADeadlineOnlyWhileSomethingWaits) {
+  LockStepCluster cluster(trees_of({0, 0}), settings(seconds(600)));
+  cluster.settle(random_);
+  EXPECT_FALSE(cluster.rank(0).next_deadline());
+  cluster.submit(0, gradient("w"));
+  EXPECT_TRUE(cluster.rank(0).next_deadline());
+  cluster.submit(1, gradient("w"));
+  cluster.settle(random_);
+  EXPECT_FALSE(cluster.rank(0).next_deadline());
+}
+
+}  // namespace
+}  // namespace hvd

@@ -1,0 +1,76 @@
+#include "core/negotiate/tally.h"
+
+#include <gtest/gtest.h>
+
+#include "test/core/negotiate/negotiate_builders.h"
+#include "test/support/lock_step_cluster.h"
+
+namespace hvd {
+namespace {
+
+using test::gradient;
+
+// Rank 1 of a tree in which ranks 2 and 3 are below it, and 4 below 3.
+class TallyTest : public testing::Test {
+ protected:
+  static constexpr Tally::Reporter kTwo = 1;
+  static constexpr Tally::Reporter kThreeAndFour = 2;
+
+  Tree tree_ = test::trees_of({0, 0, 1, 1, 3})[1];
+  ResponseCache cache_;
+  Tally tally_{tree_, cache_};
+  Announcement complete_;
+};
+
+TEST_F(TallyTest, ForwardsASlotOnceEveryReporterAnnouncedIt) {
+  cache_.define(0, gradient("w"), false);
+  tally_.add(0, kTwo, 1, complete_);
+  tally_.add(0, kTwo, 1, complete_);
+  tally_.add(0, kThreeAndFour, 1, complete_);
+  EXPECT_TRUE(complete_.empty());
+  EXPECT_FALSE(tally_.idle());
+  tally_.add(0, Tally::kSelf, 1, complete_);
+  EXPECT_EQ(complete_.slots, (std::vector<SlotNumber>{0}));
+  EXPECT_TRUE(tally_.idle());
+}
+
+TEST_F(TallyTest, CountsSlotsAndRequestsOfOneNameTogether) {
+  cache_.define(0, gradient("w"), false);
+  tally_.add(0, kThreeAndFour, 1, complete_);
+  tally_.add({{gradient("w", 9), 1, 1}}, Tally::kSelf, 1, complete_);
+  tally_.add(0, kTwo, 1, complete_);
+  EXPECT_TRUE(complete_.slots.empty());
+  ASSERT_EQ(complete_.names.size(), 1u);
+  EXPECT_EQ(complete_.names[0], (Variants{{gradient("w"), 2, 3}, {gradient("w", 9), 1, 1}}));
+}
+
+TEST_F(TallyTest, DropsWhatWasSentBeforeTheEntryThatClearedItsName) {
+  cache_.define(0, gradient("w"), false);
+  tally_.add(0, kTwo, 4, complete_);
+  tally_.clear("w", 5);
+  cache_.erase(0);
+  EXPECT_TRUE(tally_.idle());
+  tally_.add(0, kThreeAndFour, 4, complete_);
+  tally_.add({{gradient("w"), 2, 1}}, kTwo, 4, complete_);
+  EXPECT_TRUE(tally_.idle());
+  tally_.add({{gradient("w"), 2, 1}}, kTwo, 5, complete_);
+  EXPECT_FALSE(tally_.idle());
+}
+
+TEST_F(TallyTest, NamesTheMissingRanksAsPreciselyAsItsChildrenTold) {
+  tally_.add({{gradient("w"), 2, 1}}, kTwo, 1, complete_);
+  EXPECT_EQ(tally_.missing("w"), (std::vector<Rank>{1, 3, 4}));
+  tally_.add(Absence{"w", std::chrono::seconds(3), {4}}, kThreeAndFour);
+  EXPECT_EQ(tally_.missing("w"), (std::vector<Rank>{1, 4}));
+  ASSERT_EQ(tally_.waiting().size(), 1u);
+  EXPECT_EQ(tally_.waiting()[0].before, std::chrono::seconds(3));
+}
+
+TEST_F(TallyTest, WaitsForANameThatOnlyAChildKnows) {
+  tally_.add(Absence{"w", std::chrono::seconds(3), {4}}, kThreeAndFour);
+  EXPECT_FALSE(tally_.idle());
+  EXPECT_EQ(tally_.missing("w"), (std::vector<Rank>{1, 2, 4}));
+}
+
+}  // namespace
+}  // namespace hvd

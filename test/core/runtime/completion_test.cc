@@ -1,0 +1,76 @@
+#include "core/runtime/completion.h"
+
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <thread>
+#include <vector>
+
+namespace hvd {
+namespace {
+
+TEST(Handle, WithoutASubmissionIsDone) {
+  const Handle handle;
+  EXPECT_TRUE(handle.done());
+  EXPECT_TRUE(handle.wait().rows_of.empty());
+}
+
+TEST(Handle, ThrowsTheErrorEveryTimeItIsAsked) {
+  const auto completion = std::make_shared<Completion>();
+  const Handle handle(completion);
+  const Handle copy = handle;
+  EXPECT_FALSE(handle.done());
+  completion->finish({StatusCode::kMismatch, "shapes differ"});
+  EXPECT_TRUE(handle.done());
+  EXPECT_THROW(handle.wait(), MismatchError);
+  EXPECT_THROW(handle.wait(), MismatchError);
+  EXPECT_THROW(copy.wait(), MismatchError);
+}
+
+TEST(Handle, KeepsItsOutcomeForEveryWaiter) {
+  const auto completion = std::make_shared<Completion>();
+  const Handle handle(completion);
+  std::vector<std::jthread> waiters;
+  for (int i = 0; i < 4; ++i) {
+    waiters.emplace_back([handle] {
+      EXPECT_EQ(handle.wait().rows_of, (std::vector<std::int64_t>{3, 4}));
+      EXPECT_EQ(handle.wait().rows_of.size(), 2u);
+    });
+  }
+  Outcome outcome;
+  outcome.rows_of = {3, 4};
+  completion->finish({}, std::move(outcome));
+}
+
+TEST(Handle, WaitsForAWhileAndSaysWhetherItEnded) {
+  const auto completion = std::make_shared<Completion>();
+  const Handle handle(completion);
+  EXPECT_FALSE(handle.wait_for(std::chrono::milliseconds(5)));
+  std::thread other([&] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    completion->finish(Status());
+  });
+  EXPECT_TRUE(handle.wait_for(std::chrono::seconds(30)));
+  other.join();
+}
+
+TEST(Completion, TheFirstEndDecides) {
+  Completion completion;
+  EXPECT_TRUE(completion.finish({StatusCode::kAborted, "first"}));
+  EXPECT_FALSE(completion.finish({}));
+  EXPECT_THROW(completion.wait(), AbortedError);
+}
+
+TEST(Completion, LetsGoOfOwnersOnTheThreadThatWaits) {
+  const auto completion = std::make_shared<Completion>();
+  std::thread::id dropped_by;
+  std::shared_ptr<const void> owner(&dropped_by,
+                                    [&](const void*) { dropped_by = std::this_thread::get_id(); });
+  std::thread([&] { completion->finish({}, {}, {std::move(owner), nullptr}); }).join();
+  EXPECT_EQ(dropped_by, std::thread::id());
+  completion->wait();
+  EXPECT_EQ(dropped_by, std::this_thread::get_id());
+}
+
+}  // namespace
+}  // namespace hvd

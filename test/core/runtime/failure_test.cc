@@ -1,0 +1,249 @@
+// What the survivors see when a rank dies, hangs, or a port breaks.
+
+#include <gtest/gtest.h>
+
+#include <limits>
+#include <memory>
+#include <new>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "core/base/clock.h"
+#include "core/base/status.h"
+#include "test/core/runtime/gated_control_plane.h"
+#include "test/core/runtime/sim_ranks.h"
+#include "test/support/run_ranks.h"
+
+namespace hvd {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+using test::allgather;
+using test::allreduce;
+using test::broadcast;
+using test::run_ranks;
+using test::shared;
+using test::SimRanks;
+
+constexpr SimOptions kAsync = {.asynchronous = true, .device = DeviceKind::kCuda};
+
+class Failure : public testing::TestWithParam<std::tuple<SimOptions, int>> {
+ protected:
+  const SimOptions& options() const { return std::get<0>(GetParam()); }
+  int size() const { return std::get<1>(GetParam()); }
+  Submission sum(const std::string& name) const {
+    return allreduce(name, shared<float>({1}), ReduceOp::kSum, options().device);
+  }
+};
+
+INSTANTIATE_TEST_SUITE_P(All, Failure,
+                         testing::Combine(testing::Values(SimOptions{}, kAsync,
+                                                          SimOptions{.ranks_per_host = 2}),
+                                          testing::Values(2, 4, 7)),
+                         [](const auto& tested) {
+                           const SimOptions& options = std::get<0>(tested.param);
+                           const std::string name = options.asynchronous          ? "Async"
+                                                    : options.ranks_per_host != 0 ? "TwoAHost"
+                                                                                  : "Sync";
+                           return name + std::to_string(std::get<1>(tested.param));
+                         });
+
+// Runs `calls`, which must throw PeerLostError naming the rank.
+template <typename Calls>
+void expect_lost(Rank lost, Rank here, Calls calls) {
+  const std::string name = "rank " + std::to_string(lost);
+  try {
+    calls();
+    ADD_FAILURE() << "rank " << here << " was told nothing";
+  } catch (const PeerLostError& error) {
+    EXPECT_NE(std::string(error.what()).find(name), std::string::npos) << error.what();
+  }
+}
+
+TEST_P(Failure, EverySurvivorLearnsWhoDied) {
+  for (Rank victim = 0; victim < size(); ++victim) {
+    SimRanks ranks(size(), options());
+    const TimePoint start = Clock::now();
+    run_ranks(size(), [&](Rank rank) {
+      if (rank == victim) {
+        ranks[rank].submit(sum("before")).wait();
+        ranks.world.kill(victim);
+        return;
+      }
+      Handle handle;
+      expect_lost(victim, rank, [&] {
+        handle = ranks[rank].submit(sum("before"));
+        handle.wait();
+        handle = ranks[rank].submit(sum("after"));
+        handle.wait();
+      });
+      EXPECT_EQ(ranks[rank].stopped().code(), StatusCode::kTransport);
+      expect_lost(victim, rank, [&] { ranks[rank].submit(sum("later")); });
+    });
+    EXPECT_LT(Clock::now() - start, seconds(5)) << "rank " << victim << " of " << size();
+  }
+}
+
+// The others have started an operation that will never be complete.
+TEST_P(Failure, ADeathInTheMiddleOfABatchEndsIt) {
+  const Rank victim = size() - 1;
+  SimRanks ranks(size(), options());
+  std::vector<Handle> handles;
+  for (Rank rank = 0; rank < size(); ++rank) {
+    for (int i = 0; i < 20; ++i) {
+      handles.push_back(ranks[rank].submit(sum("gradient." + std::to_string(i))));
+    }
+  }
+  ranks.world.kill(victim);
+  for (std::size_t i = 0; i < handles.size(); ++i) {
+    try {
+      handles[i].wait();  // either it was finished before, or
+    } catch (const PeerLostError&) {
+    }
+  }
+  for (Rank rank = 0; rank < victim; ++rank) {
+    EXPECT_THROW(ranks[rank].submit(sum("later")).wait(), PeerLostError);
+  }
+}
+
+TEST(Stall, IsGivenUpAtTheLimitNamingTensorAndRank) {
+  Config config;
+  config.stall_warning = milliseconds(50);
+  config.stall_limit = milliseconds(150);
+  SimRanks ranks(3, {}, config);
+  const Handle first = ranks[0].submit(allreduce("lonely", shared<float>({1})));
+  const Handle second = ranks[2].submit(allreduce("lonely", shared<float>({1})));
+  for (const Handle& handle : {first, second}) {
+    try {
+      handle.wait();
+      ADD_FAILURE() << "rank 1 never submitted";
+    } catch (const StalledError& error) {
+      const std::string text = error.what();
+      EXPECT_NE(text.find("lonely"), std::string::npos) << text;
+      EXPECT_NE(text.find("1"), std::string::npos) << text;
+    }
+  }
+  EXPECT_EQ(ranks[1].stopped().code(), StatusCode::kStalled);
+}
+
+TEST(Stall, IsReportedAndForgottenWhenTheRankComes) {
+  Config config;
+  config.stall_warning = milliseconds(50);
+  SimRanks ranks(2, {}, config);
+  testing::internal::CaptureStderr();
+  const auto values = shared<float>({1});
+  const Handle handle = ranks[0].submit(allreduce("late", values));
+  std::this_thread::sleep_for(milliseconds(200));
+  ranks[1].submit(allreduce("late", shared<float>({2}))).wait();
+  handle.wait();
+  const std::string report = testing::internal::GetCapturedStderr();
+  EXPECT_EQ(values->front(), 3);
+  EXPECT_NE(report.find("late"), std::string::npos) << report;
+}
+
+TEST(Stall, ASilentRankThatComesBackLosesNothing) {
+  SimRanks ranks(3);
+  ranks.world.silence(1);
+  std::vector<Handle> handles;
+  const auto values = shared<float>({1});
+  for (Rank rank = 0; rank < 3; ++rank) {
+    handles.push_back(ranks[rank].submit(allreduce("x", rank == 0 ? values : shared<float>({1}))));
+  }
+  std::this_thread::sleep_for(milliseconds(30));
+  EXPECT_FALSE(handles[0].done());
+  ranks.world.resume(1);
+  for (const Handle& handle : handles) handle.wait();
+  EXPECT_EQ(values->front(), 3);
+}
+
+// A real collective of a rank that has no memory left.
+class FullCollective final : public Collective {
+ public:
+  explicit FullCollective(std::unique_ptr<Collective> inner) : inner_(std::move(inner)) {}
+
+  DeviceKind device() const noexcept override { return inner_->device(); }
+  Buffer allocate(std::size_t) override { throw std::bad_alloc(); }
+  void after(const Fence& ready) override { inner_->after(ready); }
+  std::unique_ptr<Operation> all_reduce(std::span<const Slice> slices, ReduceOp op,
+                                        double scale) override {
+    return inner_->all_reduce(slices, op, scale);
+  }
+  std::unique_ptr<Operation> broadcast(std::span<const Slice> slices, Rank root) override {
+    return inner_->broadcast(slices, root);
+  }
+  std::unique_ptr<Operation> all_gather(std::span<const GatherSlice> slices) override {
+    return inner_->all_gather(slices);
+  }
+  std::unique_ptr<Operation> exchange(std::span<const std::int64_t> mine,
+                                      std::span<std::int64_t> all) override {
+    return inner_->exchange(mine, all);
+  }
+  Fence fence() override { return inner_->fence(); }
+  void abort() noexcept override { inner_->abort(); }
+
+ private:
+  std::unique_ptr<Collective> inner_;
+};
+
+// A rank that cannot do its part says so instead of leaving the others waiting.
+TEST(FailureOfOneRank, StopsEveryRankWithItsReason) {
+  for (const bool asynchronous : {false, true}) {
+    const auto wrap = [](Rank rank, std::unique_ptr<Collective> inner) {
+      if (rank != 1) return inner;
+      return std::unique_ptr<Collective>(std::make_unique<FullCollective>(std::move(inner)));
+    };
+    SimRanks ranks(3, {.asynchronous = asynchronous}, {}, wrap);
+    run_ranks(3, [&](Rank rank) {
+      ranks[rank].submit(allreduce("before", shared<float>({1}))).wait();
+      const auto handle = ranks[rank].submit(allgather("rows", shared<float>({1, 2}), 1));
+      try {
+        handle.wait();
+        ADD_FAILURE() << "rank " << rank << " got a result";
+      } catch (const PeerLostError& error) {
+        const std::string text = error.what();
+        EXPECT_NE(text.find("rank 1"), std::string::npos) << text;
+        EXPECT_NE(text.find("out of memory"), std::string::npos) << text;
+      }
+      EXPECT_THROW(ranks[rank].submit(allreduce("later", shared<float>({1}))), PeerLostError);
+    });
+  }
+}
+
+TEST(FailureOfOneRank, RowsThatCannotBeAddedStopEveryRank) {
+  SimRanks ranks(3);
+  run_ranks(3, [&](Rank rank) {
+    auto rows = allgather("huge", shared<std::int64_t>({}), 0);
+    rows.rows = std::numeric_limits<std::int64_t>::max() / 2;
+    EXPECT_THROW(ranks[rank].submit(std::move(rows)).wait(), InternalError);
+    EXPECT_EQ(ranks[rank].stopped().code(), StatusCode::kInternal);
+  });
+}
+
+// The coordinator of rank 0 hangs inside a port, as inside a broken MPI.
+TEST(FailureOfOneRank, ACoordinatorThatIsStuckInAPortIsAbandoned) {
+  SimWorld world(2);
+  const auto gate = std::make_shared<test::Gate>();
+  std::vector<std::unique_ptr<Collective>> collectives;
+  collectives.push_back(world.collective(0));
+  auto stuck = std::make_unique<Runtime>(
+      std::make_unique<test::GatedControlPlane>(world.control_plane(0), gate),
+      std::move(collectives), Config{});
+  const Handle handle = stuck->submit(allreduce("x", shared<float>({1})));
+  gate->close();
+  world.control_plane(0)->doorbell().ring();
+  gate->wait_for_visitor();
+  const TimePoint start = Clock::now();
+  stuck->shutdown();
+  EXPECT_LT(Clock::now() - start, seconds(10));
+  EXPECT_THROW(handle.wait(), AbortedError);
+  EXPECT_THROW(stuck->submit(allreduce("y", shared<float>({1}))), AbortedError);
+  EXPECT_THROW(world.control_plane(1)->poll(), LostRankError);
+  stuck.reset();
+  gate->open();
+  gate->wait_until_destroyed();  // the coordinator came back and cleaned up behind itself
+}
+
+}  // namespace
+}  // namespace hvd

@@ -1,0 +1,162 @@
+// How a Runtime begins and ends.
+
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "core/base/status.h"
+#include "test/core/runtime/sim_ranks.h"
+#include "test/support/run_ranks.h"
+#include "test/support/threads.h"
+
+namespace hvd {
+namespace {
+
+using test::allreduce;
+using test::run_ranks;
+using test::shared;
+using test::SimRanks;
+
+TEST(Shutdown, FailsWhatIsPendingAndNamesWhoLeft) {
+  SimRanks ranks(3);
+  const Handle handle = ranks[1].submit(allreduce("pending", shared<float>({1})));
+  ranks[2].shutdown();
+  try {
+    handle.wait();
+    ADD_FAILURE() << "rank 2 left before it submitted";
+  } catch (const AbortedError& error) {
+    EXPECT_NE(std::string(error.what()).find("rank 2"), std::string::npos) << error.what();
+  }
+  ranks[1].shutdown();
+  EXPECT_THROW(ranks[1].submit(allreduce("later", shared<float>({1}))), AbortedError);
+  EXPECT_EQ(ranks[1].stopped().code(), StatusCode::kAborted);
+}
+
+TEST(Shutdown, FailsTheLeaversOwnSubmissions) {
+  SimRanks ranks(2);
+  const Handle handle = ranks[0].submit(allreduce("x", shared<float>({1})));
+  ranks[0].shutdown();
+  EXPECT_TRUE(handle.done());
+  EXPECT_THROW(handle.wait(), AbortedError);
+}
+
+// What all ranks have submitted still runs, in whatever state the leaver finds it.
+TEST(Shutdown, FinishesWhatIsCompleteOnAllRanks) {
+  for (const bool asynchronous : {false, true}) {
+    for (int round = 0; round < 20; ++round) {
+      SimRanks ranks(3, {.asynchronous = asynchronous});
+      run_ranks(3, [&](Rank rank) {
+        std::vector<std::shared_ptr<std::vector<float>>> values;
+        std::vector<Handle> handles;
+        for (int i = 0; i < 10; ++i) {
+          values.push_back(shared<float>({1}));
+          handles.push_back(ranks[rank].submit(allreduce(std::to_string(i), values.back())));
+        }
+        // Rank 0 waits before it leaves: so all of them are complete.
+        if (rank == 0) {
+          for (const Handle& handle : handles) handle.wait();
+          ranks[0].shutdown();
+        }
+        for (int i = 0; i < 10; ++i) {
+          const auto index = static_cast<std::size_t>(i);
+          EXPECT_NO_THROW(handles[index].wait());
+          EXPECT_EQ(values[index]->front(), 3);
+        }
+      });
+    }
+  }
+}
+
+TEST(Shutdown, IsIdempotentAndThreadSafe) {
+  SimRanks ranks(2);
+  run_ranks(4, [&](int thread) { ranks[thread % 2].shutdown(); });
+  ranks[0].shutdown();
+}
+
+TEST(Shutdown, OfOneRankEndsTheOthersSubmitLoop) {
+  SimRanks ranks(4);
+  run_ranks(4, [&](Rank rank) {
+    if (rank == 3) {
+      for (int i = 0; i < 5; ++i) {
+        ranks[rank].submit(allreduce(std::to_string(i), shared<float>({1}))).wait();
+      }
+      ranks[rank].shutdown();
+      return;
+    }
+    try {
+      for (int i = 0;; ++i) {
+        ranks[rank].submit(allreduce(std::to_string(i), shared<float>({1}))).wait();
+      }
+    } catch (const AbortedError&) {
+    }
+  });
+}
+
+TEST(Lifetime, AHundredRoundsLeaveNoThreadBehind) {
+  const std::size_t before = test::thread_count();
+  for (int round = 0; round < 100; ++round) {
+    SimRanks ranks(3, {.asynchronous = round % 2 == 1});
+    run_ranks(3, [&](Rank rank) {
+      const auto values = shared<float>({1});
+      ranks[rank].submit(allreduce("x", values)).wait();
+      EXPECT_EQ(values->front(), 3);
+    });
+  }
+  EXPECT_TRUE(test::thread_count_falls_to(before));
+}
+
+TEST(Lifetime, ARuntimeThatWasNeverUsedEndsAtOnce) {
+  const TimePoint start = Clock::now();
+  for (int round = 0; round < 10; ++round) SimRanks ranks(4);
+  EXPECT_LT(Clock::now() - start, std::chrono::seconds(5));
+}
+
+TEST(Lifetime, RanksMayGoInAnyOrder) {
+  for (Rank first = 0; first < 4; ++first) {
+    SimRanks ranks(4, {.ranks_per_host = 2});
+    for (Rank i = 0; i < 4; ++i) {
+      ranks.runtimes[static_cast<std::size_t>((first + i) % 4)].reset();
+    }
+  }
+}
+
+// Runs `body` in a forked child; true if it threw AbortedError there.
+template <typename Body>
+bool aborted_in_child(Body body) {
+  const pid_t child = fork();
+  if (child == 0) {
+    int code = 1;
+    try {
+      body();
+    } catch (const AbortedError&) {
+      code = 0;
+    } catch (...) {
+    }
+    _exit(code);
+  }
+  int status = 0;
+  waitpid(child, &status, 0);
+  return WIFEXITED(status) && WEXITSTATUS(status) == 0;
+}
+
+TEST(Fork, CallsInTheChildThrowInsteadOfHanging) {
+  SimRanks ranks(2);
+  const Handle pending = ranks[0].submit(allreduce("x", shared<float>({1})));
+  EXPECT_TRUE(aborted_in_child([&] { ranks[0].submit(allreduce("y", shared<float>({1}))); }));
+  EXPECT_TRUE(aborted_in_child([&] { ranks[0].shutdown(); }));
+  EXPECT_TRUE(aborted_in_child([&] { pending.wait(); }));
+  EXPECT_TRUE(aborted_in_child([&] {
+    ranks.runtimes.clear();  // must not join threads that are not here
+    throw AbortedError("came back");
+  }));
+  ranks[1].submit(allreduce("x", shared<float>({1}))).wait();
+  pending.wait();  // the parent is as it was
+}
+
+}  // namespace
+}  // namespace hvd

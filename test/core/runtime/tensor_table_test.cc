@@ -1,0 +1,116 @@
+#include "core/runtime/tensor_table.h"
+
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "test/core/runtime/sim_ranks.h"
+
+namespace hvd {
+namespace {
+
+std::vector<Submission> named(const std::vector<std::string>& names) {
+  std::vector<Submission> submissions;
+  for (const std::string& name : names) {
+    submissions.push_back(test::allreduce(name, test::shared<float>({1})));
+  }
+  return submissions;
+}
+
+std::vector<std::string> names_of(const std::vector<InFlightPtr>& entries) {
+  std::vector<std::string> names;
+  for (const InFlightPtr& entry : entries) names.push_back(entry->name());
+  return names;
+}
+
+TEST(TensorTable, GivesWhatWasAddedOnceAndInOrder) {
+  TensorTable table;
+  table.add(named({"b", "a"}));
+  table.add(named({"c"}));
+  EXPECT_EQ(names_of(table.take_added()), (std::vector<std::string>{"b", "a", "c"}));
+  EXPECT_TRUE(table.take_added().empty());
+  EXPECT_FALSE(table.empty());
+}
+
+TEST(TensorTable, RefusesANameInFlightAndNamesIt) {
+  TensorTable table;
+  table.add(named({"a"}));
+  try {
+    table.add(named({"a"}));
+    ADD_FAILURE() << "taken twice";
+  } catch (const InvalidArgumentError& error) {
+    EXPECT_NE(std::string(error.what()).find("'a'"), std::string::npos);
+  }
+}
+
+TEST(TensorTable, AddsAllOrNone) {
+  TensorTable table;
+  table.add(named({"a"}));
+  EXPECT_THROW(table.add(named({"b", "a"})), InvalidArgumentError);
+  EXPECT_THROW(table.add(named({"c", "c"})), InvalidArgumentError);
+  table.add(named({"b", "c"}));
+  EXPECT_EQ(names_of(table.take_added()), (std::vector<std::string>{"a", "b", "c"}));
+}
+
+TEST(TensorTable, ANameIsFreeOnceItWasRemoved) {
+  TensorTable table;
+  table.add(named({"a"}));
+  const Ticket ticket = table.take_added().front()->ticket;
+  EXPECT_EQ(table.find(ticket)->name(), "a");
+  EXPECT_TRUE(table.remove(ticket));
+  EXPECT_FALSE(table.remove(ticket));
+  EXPECT_THROW(table.find(ticket), InternalError);
+  table.add(named({"a"}));
+  EXPECT_NE(table.take_added().front()->ticket, ticket);
+}
+
+TEST(TensorTable, ClosesOnceAndForAll) {
+  TensorTable table;
+  table.add(named({"b", "a"}));
+  EXPECT_TRUE(table.closed().ok());
+  EXPECT_EQ(names_of(table.close({StatusCode::kAborted, "rank 1 left"})),
+            (std::vector<std::string>{"b", "a"}));
+  EXPECT_TRUE(table.empty());
+  EXPECT_TRUE(table.take_added().empty());
+  EXPECT_TRUE(table.close({StatusCode::kInternal, "later"}).empty());
+  EXPECT_EQ(table.closed().message(), "rank 1 left");
+  EXPECT_THROW(table.add(named({"c"})), AbortedError);
+}
+
+// Memory of users may need locks of theirs, or of ours: submit() from a deleter must not hang.
+TEST(TensorTable, HoldsNoLockWhileMemoryIsFreed) {
+  TensorTable table;
+  auto submissions = named({"a"});
+  submissions[0].input.owner = std::shared_ptr<const void>(
+      &table, [&](const void*) { table.add(named({"from a deleter"})); });
+  table.add(std::move(submissions));
+  const Ticket ticket = table.take_added().front()->ticket;
+  table.remove(ticket);
+  EXPECT_EQ(names_of(table.take_added()), (std::vector<std::string>{"from a deleter"}));
+}
+
+TEST(TensorTable, ServesSeveralThreads) {
+  TensorTable table;
+  std::vector<std::jthread> threads;
+  for (int thread = 0; thread < 4; ++thread) {
+    threads.emplace_back([&table, thread] {
+      for (int i = 0; i < 200; ++i) {
+        table.add(named({std::to_string(thread) + "." + std::to_string(i)}));
+      }
+    });
+  }
+  std::size_t seen = 0;
+  while (seen < 800) {
+    for (const InFlightPtr& entry : table.take_added()) {
+      EXPECT_TRUE(table.remove(entry->ticket));
+      ++seen;
+    }
+  }
+  EXPECT_TRUE(table.empty());
+}
+
+}  // namespace
+}  // namespace hvd

@@ -1,0 +1,239 @@
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <limits>
+#include <string>
+#include <vector>
+
+#include "core/base/status.h"
+#include "horovod_cpp/tensor/isa/table.h"
+#include "horovod_cpp/tensor/random.h"
+
+namespace hvd {
+namespace isa {
+namespace {
+
+constexpr std::int64_t kLength = 1037;  // no multiple of any register
+
+template <typename T>
+std::vector<T> numbers(std::int64_t count, std::uint64_t seed, double low = -2, double high = 2) {
+  Generator generator(seed);
+  std::vector<T> result;
+  for (std::int64_t i = 0; i < count; ++i) {
+    result.push_back(static_cast<T>(low + (high - low) * generator.uniform()));
+  }
+  return result;
+}
+
+template <typename T>
+void expect_near(const std::vector<T>& given, const std::vector<T>& expected, double ulps) {
+  ASSERT_EQ(given.size(), expected.size());
+  const double eps = std::numeric_limits<T>::epsilon();
+  for (std::size_t i = 0; i < given.size(); ++i) {
+    const double want = static_cast<double>(expected[i]);
+    EXPECT_NEAR(static_cast<double>(given[i]), want, ulps * eps * std::max(1.0, std::abs(want)))
+        << "element " << i;
+  }
+}
+
+template <typename T>
+class Levels : public testing::Test {};
+using FloatTypes = testing::Types<float, double>;
+TYPED_TEST_SUITE(Levels, FloatTypes);
+
+TEST(Choose, TakesTheWidestUnlessTold) {
+  const auto& tables = available();
+  EXPECT_EQ(&choose(tables, std::nullopt), tables.back());
+  for (const Table* each : tables) EXPECT_EQ(&choose(tables, std::string(each->name)), each);
+  EXPECT_EQ(tables.front()->name, "baseline");
+}
+
+TEST(Choose, NamesWhatTheProcessorCanRun) {
+  try {
+    choose({available().front()}, "v9");
+    FAIL();
+  } catch (const InvalidArgumentError& error) {
+    EXPECT_STREQ(error.what(), "HVD_ISA='v9': this processor can run baseline");
+  }
+}
+
+TYPED_TEST(Levels, AgreeOnElementwiseFunctions) {
+  const auto a = numbers<TypeParam>(kLength, 1);
+  const auto b = numbers<TypeParam>(kLength, 2, 0.5, 2);
+  for (const Table* each : available()) {
+    const Kernels<TypeParam>& kernels = each->of<TypeParam>();
+    const Kernels<TypeParam>& base = available().front()->of<TypeParam>();
+    std::vector<TypeParam> given(kLength);
+    std::vector<TypeParam> expected(kLength);
+    for (const Unary op : {Unary::kNeg, Unary::kExp, Unary::kLog, Unary::kSqrt, Unary::kTanh,
+                           Unary::kSigmoid, Unary::kRelu}) {
+      const auto& in = op == Unary::kLog || op == Unary::kSqrt ? b : a;
+      kernels.unary(op, in.data(), given.data(), kLength);
+      base.unary(op, in.data(), expected.data(), kLength);
+      expect_near(given, expected, 8);
+    }
+    for (const Binary op :
+         {Binary::kAdd, Binary::kSub, Binary::kMul, Binary::kDiv, Binary::kReluGrad,
+          Binary::kTanhGrad, Binary::kSigmoidGrad, Binary::kSqrtGrad}) {
+      for (const auto& [sa, sb] : {std::pair{1, 1}, {1, 0}, {0, 1}}) {
+        kernels.binary(op, a.data(), sa, b.data(), sb, given.data(), kLength);
+        base.binary(op, a.data(), sa, b.data(), sb, expected.data(), kLength);
+        expect_near(given, expected, 4);
+      }
+    }
+  }
+}
+
+TYPED_TEST(Levels, GiveSpecialValuesTheirMeaning) {
+  constexpr TypeParam kInf = std::numeric_limits<TypeParam>::infinity();
+  constexpr TypeParam kNaN = std::numeric_limits<TypeParam>::quiet_NaN();
+  for (const Table* each : available()) {
+    const auto at = [&](Unary op, TypeParam x) {
+      TypeParam y = 7;
+      each->of<TypeParam>().unary(op, &x, &y, 1);
+      return y;
+    };
+    EXPECT_EQ(at(Unary::kExp, -kInf), 0) << each->name;
+    EXPECT_EQ(at(Unary::kExp, -1000), 0) << each->name;
+    EXPECT_EQ(at(Unary::kExp, kInf), kInf) << each->name;
+    EXPECT_EQ(at(Unary::kExp, 0), 1) << each->name;
+    EXPECT_EQ(at(Unary::kLog, 0), -kInf) << each->name;
+    EXPECT_EQ(at(Unary::kLog, kInf), kInf) << each->name;
+    EXPECT_TRUE(std::isnan(at(Unary::kLog, -1))) << each->name;
+    EXPECT_EQ(at(Unary::kSqrt, kInf), kInf) << each->name;
+    EXPECT_EQ(at(Unary::kTanh, -kInf), -1) << each->name;
+    EXPECT_EQ(at(Unary::kSigmoid, -1000), 0) << each->name;
+    EXPECT_EQ(at(Unary::kSigmoid, kInf), 1) << each->name;
+    EXPECT_TRUE(std::signbit(at(Unary::kTanh, TypeParam(-0.0)))) << each->name;
+    for (const Unary op : {Unary::kNeg, Unary::kExp, Unary::kLog, Unary::kSqrt, Unary::kTanh,
+                           Unary::kSigmoid, Unary::kRelu}) {
+      EXPECT_TRUE(std::isnan(at(op, kNaN))) << each->name << " " << static_cast<int>(op);
+    }
+  }
+}
+
+TYPED_TEST(Levels, DoNotCareWhereInMemoryAnOperandLies) {
+  const auto in = numbers<TypeParam>(kLength, 1, 0.1, 2);
+  for (const Table* each : available()) {
+    const Kernels<TypeParam>& kernels = each->of<TypeParam>();
+    std::vector<TypeParam> reference(kLength);
+    for (std::size_t shift = 0; shift < 17; ++shift) {
+      std::vector<TypeParam> moved(shift, TypeParam(0));
+      moved.insert(moved.end(), in.begin(), in.end());
+      std::vector<TypeParam> out(moved.size());
+      for (const Unary op : {Unary::kExp, Unary::kLog, Unary::kTanh, Unary::kSigmoid}) {
+        kernels.unary(op, in.data(), reference.data(), kLength);
+        kernels.unary(op, moved.data() + shift, out.data() + shift, kLength);
+        EXPECT_TRUE(std::equal(reference.begin(), reference.end(),
+                               out.begin() + static_cast<std::ptrdiff_t>(shift)));
+      }
+      EXPECT_EQ(kernels.sum(moved.data() + shift, kLength), kernels.sum(in.data(), kLength));
+      for (const Binary op : {Binary::kMul, Binary::kSigmoidGrad}) {
+        kernels.binary(op, in.data(), 1, in.data(), 1, reference.data(), kLength);
+        kernels.binary(op, moved.data() + shift, 1, in.data(), 1, out.data() + shift, kLength);
+        EXPECT_TRUE(std::equal(reference.begin(), reference.end(),
+                               out.begin() + static_cast<std::ptrdiff_t>(shift)));
+      }
+      kernels.gemm(false, true, 17, 17, 61, in.data(), 61, in.data(), 61, reference.data(), 17,
+                   false);
+      kernels.gemm(false, true, 17, 17, 61, moved.data() + shift, 61, in.data(), 61,
+                   out.data() + shift, 17, false);
+      EXPECT_TRUE(std::equal(reference.begin(), reference.begin() + 17 * 17,
+                             out.begin() + static_cast<std::ptrdiff_t>(shift)));
+      kernels.log_softmax(in.data(), reference.data(), 17, 61);
+      kernels.log_softmax(moved.data() + shift, out.data() + shift, 17, 61);
+      EXPECT_TRUE(std::equal(reference.begin(), reference.end(),
+                             out.begin() + static_cast<std::ptrdiff_t>(shift)));
+    }
+  }
+}
+
+TYPED_TEST(Levels, AgreeOnReductions) {
+  const auto a = numbers<TypeParam>(kLength, 1);
+  const auto b = numbers<TypeParam>(kLength, 2);
+  double total = 0;
+  double squares = 0;
+  double product = 0;
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    const double x = static_cast<double>(a[i]);
+    total += x;
+    squares += (x - 0.5) * (x - 0.5);
+    product += x * (static_cast<double>(b[i]) - 0.5);
+  }
+  const double bound = 300 * static_cast<double>(std::numeric_limits<TypeParam>::epsilon());
+  for (const Table* each : available()) {
+    const Kernels<TypeParam>& kernels = each->of<TypeParam>();
+    const auto half = TypeParam(0.5);
+    EXPECT_NEAR(kernels.sum(a.data(), kLength), total, bound * 10);
+    EXPECT_NEAR(kernels.sum_squares(a.data(), half, kLength), squares, bound * 100);
+    EXPECT_NEAR(kernels.dot(a.data(), b.data(), half, kLength), product, bound * 10);
+    EXPECT_EQ(kernels.sum(a.data(), 0), 0.0);
+  }
+}
+
+TYPED_TEST(Levels, MultiplyMatricesExactlyOnIntegers) {
+  Generator generator(1);
+  for (const auto& [m, n, k] : {std::array<std::int64_t, 3>{1, 1, 1},
+                                {3, 5, 7},
+                                {17, 33, 65},
+                                {64, 1, 40},
+                                {1, 64, 40},
+                                {70, 300, 20}}) {
+    std::vector<TypeParam> a(static_cast<std::size_t>(m * k));
+    std::vector<TypeParam> b(static_cast<std::size_t>(k * n));
+    for (auto& x : a) x = static_cast<TypeParam>(generator.below(9)) - 4;
+    for (auto& x : b) x = static_cast<TypeParam>(generator.below(9)) - 4;
+    for (const bool ta : {false, true}) {
+      for (const bool tb : {false, true}) {
+        std::vector<TypeParam> expected;
+        for (std::int64_t i = 0; i < m; ++i) {
+          for (std::int64_t j = 0; j < n; ++j) {
+            TypeParam total = 1;  // what c holds before
+            for (std::int64_t l = 0; l < k; ++l) {
+              total += a[static_cast<std::size_t>(ta ? l * m + i : i * k + l)] *
+                       b[static_cast<std::size_t>(tb ? j * k + l : l * n + j)];
+            }
+            expected.push_back(total);
+          }
+        }
+        for (const Table* each : available()) {
+          std::vector<TypeParam> c(expected.size(), TypeParam(1));
+          const auto& kernels = each->of<TypeParam>();
+          kernels.gemm(ta, tb, m, n, k, a.data(), ta ? m : k, b.data(), tb ? k : n, c.data(), n,
+                       true);
+          EXPECT_EQ(c, expected) << each->name << " " << m << " " << n << " " << k;
+          kernels.gemm(ta, tb, m, n, k, a.data(), ta ? m : k, b.data(), tb ? k : n, c.data(), n,
+                       false);
+          for (auto& x : c) x += 1;
+          EXPECT_EQ(c, expected) << each->name << " " << m << " " << n << " " << k;
+        }
+      }
+    }
+  }
+}
+
+TYPED_TEST(Levels, GatherAndScatterWindowsAlike) {
+  const Window window = {2, 7, 6, 3, 2, 2, 1, 4, 4};
+  const auto image = numbers<TypeParam>(2 * 7 * 6, 1);
+  const std::int64_t ld = 20;  // wider than the 16 columns
+  const Kernels<TypeParam>& base = available().front()->of<TypeParam>();
+  std::vector<TypeParam> columns(12 * ld, TypeParam(0));
+  base.image_to_columns(window, image.data(), columns.data(), ld);
+  std::vector<TypeParam> back(image.size(), TypeParam(0));
+  base.columns_to_image(window, columns.data(), ld, back.data());
+  for (const Table* each : available()) {
+    const Kernels<TypeParam>& kernels = each->of<TypeParam>();
+    std::vector<TypeParam> given(columns.size(), TypeParam(0));
+    kernels.image_to_columns(window, image.data(), given.data(), ld);
+    EXPECT_EQ(given, columns);
+    std::vector<TypeParam> image_again(image.size(), TypeParam(0));
+    kernels.columns_to_image(window, columns.data(), ld, image_again.data());
+    EXPECT_EQ(image_again, back);
+  }
+}
+
+}  // namespace
+}  // namespace isa
+}  // namespace hvd

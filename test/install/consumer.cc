@@ -1,0 +1,14 @@
+// Sums one number a rank; fails unless the sum is right on every rank.
+#include <horovod_cpp/horovod.h>
+
+#include <cstdio>
+
+int main() {
+  hvd::init();
+  const hvd::Tensor mine = hvd::Tensor::scalar(hvd::rank() + 1);
+  const double sum = hvd::allreduce(mine, hvd::ReduceOp::kSum, "sum").item();
+  const double expected = hvd::size() * (hvd::size() + 1) / 2.0;
+  std::printf("rank %d of %d: sum %.0f\n", hvd::rank(), hvd::size(), sum);
+  hvd::shutdown();
+  return sum == expected ? 0 : 1;
+}

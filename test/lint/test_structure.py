@@ -1,0 +1,125 @@
+#!/usr/bin/env python3
+"""Plants violations in a copy of the tree and sees structure.py report them."""
+
+import pathlib
+import shutil
+import subprocess
+import sys
+import tempfile
+import unittest
+
+HERE = pathlib.Path(__file__).resolve()
+ROOT = HERE.parents[2]
+COPIED = ("core", "ops", "horovod_cpp", "bindings", "runner", "examples", "test")
+
+
+class StructureTest(unittest.TestCase):
+    def setUp(self):
+        self._folder = tempfile.TemporaryDirectory()
+        self.root = pathlib.Path(self._folder.name)
+        ignore = shutil.ignore_patterns("build", "__pycache__", "*.egg-info")
+        for folder in COPIED:
+            shutil.copytree(ROOT / folder, self.root / folder, ignore=ignore)
+
+    def tearDown(self):
+        self._folder.cleanup()
+
+    def check(self):
+        """Returns (exit code, findings)."""
+        run = subprocess.run(
+            [sys.executable, str(HERE.parent / "structure.py"), str(self.root)],
+            capture_output=True, text=True, check=False)
+        return run.returncode, run.stdout
+
+    def plant(self, path, text):
+        """Appends text to a file, which is made if it is not there."""
+        file = self.root / path
+        file.parent.mkdir(parents=True, exist_ok=True)
+        with file.open("a", encoding="utf-8") as out:
+            out.write(text)
+
+    def assert_reported(self, *words):
+        code, findings = self.check()
+        self.assertEqual(code, 1, "nothing was reported")
+        for word in words:
+            self.assertIn(word, findings)
+
+    def test_the_tree_as_it_is_has_no_findings(self):
+        self.assertEqual(self.check(), (0, ""))
+
+    def test_an_include_against_the_table_is_reported_with_its_line(self):
+        self.plant("core/base/planted.cc", "\n#include \"core/runtime/fence.h\"\n")
+        self.assert_reported("core/base/planted.cc:2: core/base may not include core/runtime")
+
+    def test_one_backend_may_not_know_another(self):
+        self.plant("ops/shm/planted.cc", '#include "ops/self/self_control_plane.h"\n')
+        self.assert_reported("ops/shm may not include ops/self")
+
+    def test_the_engine_may_not_know_the_model_layer(self):
+        self.plant("core/runtime/planted.h", '#include "horovod_cpp/tensor/tensor.h"\n')
+        self.assert_reported("core/runtime may not include horovod_cpp/tensor")
+
+    def test_angle_brackets_do_not_hide_an_include(self):
+        self.plant("core/base/planted.cc", "#include <core/runtime/fence.h>\n")
+        self.assert_reported("core/base may not include core/runtime")
+
+    def test_a_path_that_is_not_from_the_root_is_reported(self):
+        self.plant("core/base/planted.cc", '#include "dtype.h"\n')
+        self.assert_reported('"dtype.h" is not a file below the repository root')
+
+    def test_mpi_outside_its_folder_is_reported(self):
+        self.plant("core/runtime/planted.cc", "#include <mpi.h>\n")
+        self.assert_reported("core/runtime/planted.cc:1: <mpi.h> belongs to ops/mpi")
+
+    def test_cuda_and_nccl_outside_their_folders_are_reported(self):
+        self.plant("ops/shm/planted.cc", "#include <cuda_runtime.h>\n#include <nccl.h>\n")
+        self.assert_reported("<cuda_runtime.h> belongs to", "<nccl.h> belongs to")
+
+    def test_getenv_outside_config_is_reported(self):
+        self.plant("runner/planted.cc", 'const char* x = std::getenv("X");\n')
+        self.assert_reported("runner/planted.cc:1", "getenv")
+
+    def test_hvd_with_outside_backends_is_reported(self):
+        self.plant("ops/shm/planted.cc", "#ifdef HVD_WITH_MPI\n#endif\n")
+        self.assert_reported("ops/shm/planted.cc:1", "HVD_WITH_")
+
+    def test_a_new_folder_at_the_top_is_reported(self):
+        self.plant("utils/planted.txt", "x\n")
+        self.assert_reported("utils/: the top level is fixed")
+
+    def test_a_source_folder_in_no_row_of_the_table_is_reported(self):
+        self.plant("core/utils/planted.cc", "int planted;\n")
+        self.assert_reported("core/utils/planted.cc:1: this folder is in no row")
+
+    def test_a_long_file_is_reported(self):
+        self.plant("core/base/planted.cc", "int planted();\n" * 401)
+        self.assert_reported("core/base/planted.cc:401: over 400 lines")
+
+    def test_a_long_function_is_reported_with_its_first_line(self):
+        body = "  planted();\n" * 70
+        self.plant("core/base/planted.cc", f"namespace hvd {{\n\nvoid planted() {{\n{body}}}\n\n}}\n")
+        self.assert_reported("core/base/planted.cc:3: a function of 72 lines")
+
+    def test_a_long_namespace_class_or_table_is_no_long_function(self):
+        members = "  int planted();\n" * 70
+        rows = "    {1, 2},\n" * 70
+        self.plant("core/base/planted.cc",
+                   f"namespace hvd {{\nclass Planted {{\n{members}}};\n"
+                   f"constexpr Row kRows[] = {{\n{rows}}};\n}}\n")
+        self.assertEqual(self.check(), (0, ""))
+
+    def test_a_test_file_that_no_target_takes_is_reported(self):
+        self.plant("test/planted/planted_test.cc", "int planted;\n")
+        self.assert_reported("test/planted/planted_test.cc:1: in no test target")
+
+    def test_a_test_file_beside_the_sources_is_reported(self):
+        self.plant("core/base/planted_test.cc", "int planted;\n")
+        self.assert_reported("core/base/planted_test.cc:1: in no test target")
+
+    def test_a_python_test_that_pytest_does_not_collect_is_reported(self):
+        self.plant("test/core/test_planted.py", "def test_planted(): pass\n")
+        self.assert_reported("test/core/test_planted.py:1: in no test target")
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,34 @@
+// Rank 2 of 4 kills itself in the middle; the others say whom they lost and how soon.
+#include <unistd.h>
+
+#include <csignal>
+#include <cstdio>
+#include <thread>
+
+#include "ops/backends.h"
+
+int main() {
+  using namespace hvd;
+  const Ports ports = connect(read_config());
+  ControlPlane& plane = *ports.control;
+  const TimePoint start = Clock::now();
+  if (plane.topology().rank == 2) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(200));
+    raise(SIGKILL);
+  }
+  while (Clock::now() - start < std::chrono::seconds(10)) {
+    const auto seen = plane.doorbell().rings();
+    try {
+      plane.poll();
+    } catch (const LostRankError& error) {
+      std::printf("lost rank %d after %.0f s: %s\n", error.rank(), to_seconds(Clock::now() - start),
+                  error.what());
+      std::fflush(stdout);
+      ports.collectives.front()->abort();
+      plane.abort(error.status());
+      return 0;
+    }
+    plane.doorbell().wait_until(seen, Clock::now() + std::chrono::seconds(1));
+  }
+  return 1;
+}

@@ -1,0 +1,13 @@
+#pragma once
+
+#include "ops/backends.h"
+
+namespace hvd::test {
+
+// What connect() gave this rank; all cases use it one after the other.
+Ports& ports();
+
+// Leaves and connects again. Collective.
+void reconnect();
+
+}  // namespace hvd::test

@@ -1,0 +1,84 @@
+#include "ops/self/self_collective.h"
+
+#include <gtest/gtest.h>
+
+#include "core/base/status.h"
+#include "test/support/collective_contract.h"
+#include "test/support/typed_array.h"
+
+namespace hvd {
+namespace {
+
+using test::CollectiveCase;
+using test::TypedArray;
+
+class SelfCollectiveContract : public testing::TestWithParam<CollectiveCase> {};
+
+TEST_P(SelfCollectiveContract, Holds) {
+  SelfCollective collective;
+  GetParam().run(collective, 0, 1);
+}
+
+INSTANTIATE_TEST_SUITE_P(Port, SelfCollectiveContract,
+                         testing::ValuesIn(test::collective_contract()),
+                         [](const auto& given) { return given.param.name; });
+
+// A fence that the test reaches.
+class Gate final : public Fence::State {
+ public:
+  bool reached() override { return open; }
+  void wait() override {}
+  bool open = false;
+};
+
+TEST(SelfCollective, StartsNothingBeforeTheFenceIsReached) {
+  const auto gate = std::make_shared<Gate>();
+  SelfCollective collective;
+  collective.after(Fence(gate));
+  TypedArray input(DType::kF32, std::vector<double>{2, 4});
+  TypedArray output(DType::kF32, 2);
+  const Slice slice = {input.view(), output.view()};
+  const auto operation = collective.all_reduce({&slice, 1}, ReduceOp::kSum, 0.5);
+  EXPECT_FALSE(operation->advance());
+  EXPECT_EQ(output.at(1), 0);
+  gate->open = true;
+  EXPECT_TRUE(operation->advance());
+  EXPECT_EQ(output.at(1), 2);
+}
+
+TEST(SelfCollective, WorksOnceHoweverOftenItIsPolled) {
+  SelfCollective collective;
+  TypedArray array(DType::kF32, std::vector<double>{8});
+  const Slice slice = {array.view(), array.view()};
+  const auto operation = collective.all_reduce({&slice, 1}, ReduceOp::kSum, 0.5);
+  EXPECT_TRUE(operation->advance());
+  EXPECT_TRUE(operation->advance());
+  EXPECT_EQ(array.at(0), 4);
+}
+
+// Read-only memory shows that nothing is written: a copy would write the same bytes.
+TEST(SelfCollective, InPlaceAndUnscaledWritesNothing) {
+  static const float kReadOnly[] = {1, 2, 3};
+  SelfCollective collective;
+  const TensorView view = {const_cast<float*>(kReadOnly), 3, DType::kF32, {}};
+  const Slice slice = {view, view};
+  EXPECT_TRUE(collective.all_reduce({&slice, 1}, ReduceOp::kSum, 1.0)->advance());
+  EXPECT_TRUE(collective.broadcast({&slice, 1}, 0)->advance());
+}
+
+TEST(SelfCollective, AbortFailsWhatHasNotRun) {
+  SelfCollective collective;
+  TypedArray array(DType::kF32, std::vector<double>{8});
+  const Slice slice = {array.view(), array.view()};
+  const auto operation = collective.broadcast({&slice, 1}, 0);
+  collective.abort();
+  EXPECT_THROW(operation->advance(), AbortedError);
+}
+
+TEST(SelfCollective, RefusesARootThatIsNotThere) {
+  SelfCollective collective;
+  EXPECT_THROW(collective.broadcast({}, 1), InvalidArgumentError);
+}
+
+}  // namespace
+}  // namespace hvd

@@ -1,0 +1,362 @@
+// The real hvdrun with the real mpirun and small shell programs.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <poll.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <fstream>
+#include <regex>
+#include <sstream>
+#include <thread>
+
+#include "core/base/clock.h"
+#include "runner/process.h"
+
+namespace hvd::runner {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+using testing::HasSubstr;
+using testing::Not;
+using testing::StartsWith;
+
+constexpr const char* kRank = "$OMPI_COMM_WORLD_RANK";
+
+struct Result {
+  int code = -1;  // 128 + signal when hvdrun itself was killed
+  std::string out;
+  std::string err;
+  Duration took{};
+};
+
+// One start of hvdrun; ends what is left of it when the test is over.
+class Launch {
+ public:
+  explicit Launch(std::vector<std::string> arguments, const std::string& input = "",
+                  Environment environment = current_environment()) {
+    Pipe in = make_pipe();
+    Pipe out = make_pipe();
+    Pipe err = make_pipe();
+    arguments.insert(arguments.begin(), HVDRUN_PATH);
+    const ChildStart child = start_child({.argv = std::move(arguments),
+                                          .environment = std::move(environment),
+                                          .stdin_fd = in.read_end.get(),
+                                          .stdout_fd = out.write_end.get(),
+                                          .stderr_fd = err.write_end.get()});
+    EXPECT_EQ(child.error, 0);
+    pid_ = child.pid;
+    out_ = std::move(out.read_end);
+    err_ = std::move(err.read_end);
+    set_nonblocking(out_.get());
+    set_nonblocking(err_.get());
+    EXPECT_EQ(write(in.write_end.get(), input.data(), input.size()),
+              static_cast<ssize_t>(input.size()));
+  }
+  ~Launch() {
+    if (pid_ > 0) kill(pid_, SIGTERM);
+  }
+
+  pid_t pid() const { return pid_; }
+
+  // Reads until `text` has been printed; false after 20 s.
+  bool wait_for(const std::string& text) {
+    return read_until([&] { return result_.out.find(text) != std::string::npos; });
+  }
+  Result finish() {
+    EXPECT_TRUE(read_until([&] { return !out_ && !err_; })) << "hvdrun did not end";
+    int status = 0;
+    waitpid(pid_, &status, 0);
+    pid_ = -1;
+    result_.code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+    result_.took = Clock::now() - start_;
+    return result_;
+  }
+
+ private:
+  template <typename Done>
+  bool read_until(Done done) {
+    const TimePoint limit = Clock::now() + seconds(20);
+    while (!done() && Clock::now() < limit) {
+      std::array<pollfd, 2> polls = {{{out_.get(), POLLIN, 0}, {err_.get(), POLLIN, 0}}};
+      poll(polls.data(), polls.size(), 100);
+      if (polls[0].revents != 0 && !read_available(out_.get(), result_.out, 1 << 20)) out_.reset();
+      if (polls[1].revents != 0 && !read_available(err_.get(), result_.err, 1 << 20)) err_.reset();
+    }
+    return done();
+  }
+
+  TimePoint start_ = Clock::now();
+  pid_t pid_ = -1;
+  UniqueFd out_;
+  UniqueFd err_;
+  Result result_;
+};
+
+Result run(std::vector<std::string> arguments, const std::string& input = "") {
+  return Launch(std::move(arguments), input).finish();
+}
+
+Result run_shell(int np, const std::string& script, const std::string& input = "") {
+  return run({"-np", std::to_string(np), "sh", "-c", script}, input);
+}
+
+std::vector<std::string> sorted_lines(const std::string& text) {
+  std::vector<std::string> lines;
+  std::istringstream in(text);
+  for (std::string line; std::getline(in, line);) lines.push_back(line);
+  std::sort(lines.begin(), lines.end());
+  return lines;
+}
+
+bool is_running(pid_t pid) {
+  std::ifstream stat("/proc/" + std::to_string(pid) + "/stat");
+  std::string number, name, state;
+  return static_cast<bool>(stat >> number >> name >> state) && state != "Z";
+}
+
+// Every process id that a rank printed as "pid 123".
+std::vector<pid_t> printed_pids(const std::string& text) {
+  std::vector<pid_t> pids;
+  const std::regex pattern("pid (\\d+)");
+  for (std::sregex_iterator it(text.begin(), text.end(), pattern), end; it != end; ++it) {
+    pids.push_back(std::stoi((*it)[1]));
+  }
+  return pids;
+}
+
+bool all_gone(const std::vector<pid_t>& pids, Duration within) {
+  const TimePoint limit = Clock::now() + within;
+  while (std::any_of(pids.begin(), pids.end(), is_running)) {
+    if (Clock::now() > limit) return false;
+    std::this_thread::sleep_for(milliseconds(20));
+  }
+  return true;
+}
+
+TEST(Hvdrun, RunsOneRank) {
+  const Result result = run_shell(1, std::string("echo rank ") + kRank);
+  EXPECT_EQ(result.code, 0) << result.err;
+  EXPECT_EQ(result.out, "[0] rank 0\n");
+  EXPECT_EQ(result.err, "");
+}
+
+TEST(Hvdrun, RunsMoreRanksThanCoresAndPrefixesTheirLines) {
+  const Result result = run_shell(4, std::string("echo out; echo err ") + kRank + " >&2");
+  EXPECT_EQ(result.code, 0) << result.err;
+  EXPECT_THAT(sorted_lines(result.out),
+              testing::ElementsAre("[0] out", "[1] out", "[2] out", "[3] out"));
+  EXPECT_THAT(sorted_lines(result.err),
+              testing::ElementsAre("[0] err 0", "[1] err 1", "[2] err 2", "[3] err 3"));
+}
+
+TEST(Hvdrun, EndsWithTheFirstFailingRanksNumberCodeAndLastLines) {
+  const Result result = run_shell(4, std::string("echo before; if [ ") + kRank +
+                                         " = 1 ]; then echo broken >&2; exit 3; fi; sleep 60");
+  EXPECT_EQ(result.code, 3);
+  EXPECT_THAT(result.err, HasSubstr("hvdrun: rank 1 of 4 failed first"));
+  EXPECT_THAT(result.err, HasSubstr("exit code 3"));
+  const std::string block = result.err.substr(result.err.find("hvdrun: rank 1"));
+  EXPECT_THAT(block, HasSubstr("    before\n"));
+  EXPECT_THAT(block, HasSubstr("    broken\n"));
+  EXPECT_LT(result.took, seconds(10));
+}
+
+TEST(Hvdrun, NamesTheSignalThatKilledARank) {
+  const Result result = run_shell(4, std::string("[ ") + kRank + " = 2 ] && kill -9 $$; sleep 60");
+  EXPECT_EQ(result.code, 137);
+  EXPECT_THAT(result.err, HasSubstr("rank 2 of 4 failed first"));
+  EXPECT_THAT(result.err, HasSubstr("killed by SIGKILL"));
+  EXPECT_LT(result.took, seconds(10));
+}
+
+TEST(Hvdrun, KillsRanksThatIgnoreTheRequestToEnd) {
+  const Result result =
+      run_shell(2, std::string("trap '' TERM; echo pid $$; [ ") + kRank +
+                       " = 1 ] && sleep 0.3 && exit 9; while :; do sleep 1; done");
+  EXPECT_EQ(result.code, 9);
+  EXPECT_LT(result.took, seconds(10));
+  EXPECT_EQ(printed_pids(result.out).size(), 2u);
+  EXPECT_TRUE(all_gone(printed_pids(result.out), seconds(1)));
+}
+
+TEST(Hvdrun, LeavesNoGrandchildrenBehind) {
+  const Result result = run_shell(2, "sleep 600 & echo pid $!; exit 0");
+  EXPECT_EQ(result.code, 0) << result.err;
+  EXPECT_EQ(printed_pids(result.out).size(), 2u);
+  EXPECT_TRUE(all_gone(printed_pids(result.out), seconds(1)));
+}
+
+TEST(Hvdrun, WaitsForTheOthersWhenARankSucceedsEarly) {
+  const Result result =
+      run_shell(2, std::string("[ ") + kRank + " = 0 ] && exit 0; sleep 1; echo done");
+  EXPECT_EQ(result.code, 0) << result.err;
+  EXPECT_EQ(result.out, "[1] done\n");
+}
+
+TEST(Hvdrun, SaysThatAProgramIsMissing) {
+  const Result result = run({"-np", "2", "no-such-program"});
+  EXPECT_EQ(result.code, 127);
+  EXPECT_THAT(result.err, HasSubstr("could not start 'no-such-program': No such file"));
+}
+
+TEST(Hvdrun, SaysThatAProgramIsNotExecutable) {
+  const std::string path = testing::TempDir() + "hvdrun_test_plain_file";
+  std::ofstream(path) << "no program\n";
+  const Result result = run({"-np", "2", path});
+  EXPECT_EQ(result.code, 126);
+  EXPECT_THAT(result.err, HasSubstr("could not start '" + path + "': Permission denied"));
+  std::remove(path.c_str());
+}
+
+TEST(Hvdrun, GivesStandardInputToRankZeroOnly) {
+  const Result result = run({"-np", "2", "cat"}, "one\ntwo\n");
+  EXPECT_EQ(result.code, 0) << result.err;
+  EXPECT_EQ(result.out, "[0] one\n[0] two\n");
+}
+
+TEST(Hvdrun, LosesNothingOfALotOfOutput) {
+  const Result result = run({"-np", "2", "seq", "1", "100000"});
+  EXPECT_EQ(result.code, 0) << result.err;
+  std::array<int, 2> next = {1, 1};
+  std::istringstream in(result.out);
+  std::string prefix;
+  int value = 0;
+  while (in >> prefix >> value) {
+    ASSERT_TRUE(prefix == "[0]" || prefix == "[1]") << prefix;
+    ASSERT_EQ(value, next[prefix == "[1]"]++);
+  }
+  EXPECT_EQ(next[0], 100001);
+  EXPECT_EQ(next[1], 100001);
+}
+
+TEST(Hvdrun, ShowsLinesWhenTheyAreWrittenAndNotAtTheEnd) {
+  Launch job({"-np", "1", "python3", "-c", "print('early'); import time; time.sleep(60)"});
+  EXPECT_TRUE(job.wait_for("[0] early\n"));
+  kill(job.pid(), SIGTERM);
+  EXPECT_EQ(job.finish().code, 128 + SIGTERM);
+}
+
+TEST(Hvdrun, PassesTheProgramsOwnOptionsUntouched) {
+  const Result result = run({"-np", "1", "--", "printf", "%s|", "-np", "--help", "a b", ""});
+  EXPECT_EQ(result.out, "[0] -np|--help|a b||\n");
+}
+
+TEST(Hvdrun, SetsHorovodVariables) {
+  const Result result =
+      run({"-np", "2", "--timeline-filename", "t.json", "--fusion-threshold-mb", "2", "sh", "-c",
+           "echo $HOROVOD_TIMELINE $HOROVOD_FUSION_THRESHOLD ${HVDRUN_AGENT-none}"});
+  EXPECT_EQ(sorted_lines(result.out)[1], "[1] t.json 2097152 none");
+}
+
+TEST(Hvdrun, PrintsThePlanWhenAsked) {
+  const Result result = run({"-np", "1", "--verbose", "true"});
+  EXPECT_EQ(result.code, 0);
+  EXPECT_THAT(result.err, HasSubstr("mpirun -np 1"));
+  EXPECT_THAT(result.err, HasSubstr("--bind-to none"));
+}
+
+class ForwardedSignal : public testing::TestWithParam<int> {};
+
+TEST_P(ForwardedSignal, ReachesEveryRankAndBecomesTheExitCode) {
+  Launch job({"-np", "2", "python3", "-c",
+              "import os, signal, time\n"
+              "def got(number, frame): print('got', number); os._exit(0)\n"
+              "for s in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP): signal.signal(s, got)\n"
+              "print('ready')\n"
+              "while True: time.sleep(0.05)"});
+  ASSERT_TRUE(job.wait_for("[0] ready"));
+  ASSERT_TRUE(job.wait_for("[1] ready"));
+  kill(job.pid(), GetParam());
+  const Result result = job.finish();
+  EXPECT_EQ(result.code, 128 + GetParam());
+  EXPECT_THAT(result.out, HasSubstr("[0] got " + std::to_string(GetParam())));
+  EXPECT_THAT(result.out, HasSubstr("[1] got " + std::to_string(GetParam())));
+  EXPECT_THAT(result.err, HasSubstr("hvdrun: stopped by SIG"));
+}
+
+INSTANTIATE_TEST_SUITE_P(Each, ForwardedSignal, testing::Values(SIGINT, SIGTERM, SIGHUP));
+
+// SIGKILL of hvdrun and of mpirun: nobody can clean up for them.
+TEST(Hvdrun, LeavesNothingRunningWhenItIsKilled) {
+  Launch job({"-np", "3", "sh", "-c", "sleep 600 & echo pid $! pid $$; wait"});
+  for (const char* rank : {"[0]", "[1]", "[2]"}) ASSERT_TRUE(job.wait_for(rank));
+  kill(job.pid(), SIGKILL);
+  const Result result = job.finish();
+  EXPECT_EQ(printed_pids(result.out).size(), 6u);
+  EXPECT_TRUE(all_gone(printed_pids(result.out), seconds(8)));
+}
+
+TEST(Hvdrun, EndsTheRanksWhenMpirunIsKilled) {
+  Launch job({"-np", "2", "sh", "-c", "echo pid $$; sleep 600"});
+  ASSERT_TRUE(job.wait_for("[0]"));
+  ASSERT_TRUE(job.wait_for("[1]"));
+  std::ifstream children("/proc/" + std::to_string(job.pid()) + "/task/" +
+                         std::to_string(job.pid()) + "/children");
+  pid_t mpirun = 0;
+  ASSERT_TRUE(children >> mpirun);
+  kill(mpirun, SIGKILL);
+  const Result result = job.finish();
+  EXPECT_EQ(result.code, 137) << result.err;
+  EXPECT_TRUE(all_gone(printed_pids(result.out), seconds(8)));
+}
+
+TEST(Hvdrun, StopsWhenItsReaderLeaves) {
+  const TimePoint start = Clock::now();
+  const int status = std::system("'" HVDRUN_PATH "' -np 2 yes 2>/dev/null | head -1 >/dev/null");
+  EXPECT_EQ(status, 0);
+  EXPECT_LT(Clock::now() - start, seconds(10));
+}
+
+TEST(Hvdrun, RunsWithClosedStandardStreams) {
+  EXPECT_EQ(std::system("'" HVDRUN_PATH "' -np 2 true <&- >&- 2>&-"), 0);
+}
+
+TEST(Hvdrun, SaysHowToInstallMpirun) {
+  Environment environment = current_environment();
+  environment["PATH"] = "/nonexistent";
+  const Result result = Launch({"-np", "1", "/bin/true"}, "", environment).finish();
+  EXPECT_EQ(result.code, 1);
+  EXPECT_THAT(result.err, HasSubstr("apt-get install openmpi-bin"));
+}
+
+TEST(Hvdrun, ShowsMpirunsOwnTroubles) {
+  const Result result = run({"-np", "1", "-H", "no-such-host.invalid:1", "true"});
+  EXPECT_NE(result.code, 0);
+  EXPECT_THAT(result.err, HasSubstr("[mpirun] "));
+  EXPECT_THAT(result.err, HasSubstr("hvdrun: mpirun failed with exit code"));
+}
+
+TEST(Hvdrun, RefusesABadCommandLineWithCodeTwo) {
+  const Result result = run({"-np", "0", "true"});
+  EXPECT_EQ(result.code, 2);
+  EXPECT_THAT(result.err, StartsWith("hvdrun: -np: '0'"));
+  EXPECT_EQ(result.out, "");
+}
+
+TEST(Hvdrun, TeachesAndTellsItsVersion) {
+  EXPECT_THAT(run({"--help"}).out, HasSubstr("Examples"));
+  EXPECT_THAT(run({"--version"}).out, HasSubstr("horovod_cpp"));
+}
+
+TEST(Hvdrun, ListsTheBackendsOfThisBuild) {
+  const Result result = run({"--check-build"});
+  EXPECT_EQ(result.code, 0);
+  EXPECT_THAT(result.out, testing::ContainsRegex("\\[x\\] self"));
+  EXPECT_THAT(result.out, testing::ContainsRegex("\\[.\\] mpi"));
+}
+
+TEST(Hvdrun, RefusesToBeAnAgentWithoutMpirun) {
+  const Result result = run({"--agent", "--", "true"});
+  EXPECT_EQ(result.code, 1);
+  EXPECT_THAT(result.err, HasSubstr("--agent is for mpirun's use"));
+}
+
+}  // namespace
+}  // namespace hvd::runner

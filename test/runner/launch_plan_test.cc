@@ -1,0 +1,130 @@
+#include "runner/launch_plan.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+namespace hvd::runner {
+namespace {
+
+using testing::Contains;
+using testing::ElementsAre;
+using testing::IsEmpty;
+using testing::Not;
+using testing::Pair;
+
+LaunchContext two_cores(Environment environment = {}) {
+  return {.mpirun = "/usr/bin/mpirun",
+          .hvdrun = "/opt/bin/hvdrun",
+          .hostname = "node1",
+          .cores = 2,
+          .is_root = false,
+          .environment = std::move(environment)};
+}
+
+Options ranks(int np, std::vector<HostSlots> hosts = {}) {
+  Options options;
+  options.np = np;
+  options.hosts = std::move(hosts);
+  options.command = {"./train", "--lr", "0.1"};
+  return options;
+}
+
+LaunchPlan plan(const Options& options, const LaunchContext& context) {
+  return make_launch_plan(options, context, "key 1 127.0.0.1");
+}
+
+std::vector<std::string> after(const std::vector<std::string>& words, const std::string& word) {
+  const auto it = std::find(words.begin(), words.end(), word);
+  return it == words.end() ? std::vector<std::string>{}
+                           : std::vector<std::string>(it + 1, words.end());
+}
+
+// What follows each -x.
+std::vector<std::string> exported(const std::vector<std::string>& argv) {
+  std::vector<std::string> names;
+  for (std::size_t i = 0; i + 1 < argv.size(); ++i) {
+    if (argv[i] == "-x") names.push_back(argv[i + 1]);
+  }
+  return names;
+}
+
+TEST(LaunchPlan, StartsAnAgentARankWithTheProgramUntouched) {
+  const auto argv = plan(ranks(2), two_cores()).argv;
+  EXPECT_EQ(argv[0], "/usr/bin/mpirun");
+  EXPECT_EQ(after(argv, "-np")[0], "2");
+  EXPECT_THAT(after(argv, "/opt/bin/hvdrun"),
+              ElementsAre("--agent", "--", "./train", "--lr", "0.1"));
+}
+
+TEST(LaunchPlan, StaysOnThisMachineWithoutHosts) {
+  EXPECT_EQ(after(plan(ranks(2), two_cores()).argv, "-H")[0], "localhost:2");
+  EXPECT_FALSE(may_be_remote(ranks(2), two_cores()));
+}
+
+TEST(LaunchPlan, LeavesTheHostsToAScheduler) {
+  const LaunchContext context = two_cores({{"SLURM_JOB_ID", "17"}});
+  EXPECT_THAT(after(plan(ranks(2), context).argv, "-H"), IsEmpty());
+  EXPECT_TRUE(may_be_remote(ranks(2), context));
+}
+
+TEST(LaunchPlan, PassesHostsOn) {
+  const Options options = ranks(3, {{"node1", 1}, {"node2", 2}});
+  EXPECT_EQ(after(plan(options, two_cores()).argv, "-H")[0], "node1:1,node2:2");
+  EXPECT_TRUE(may_be_remote(options, two_cores()));
+  EXPECT_FALSE(may_be_remote(ranks(1, {{"node1", 1}}), two_cores()));
+}
+
+TEST(LaunchPlan, NeverTiesRanksToCores) {
+  EXPECT_EQ(after(plan(ranks(1), two_cores()).argv, "--bind-to")[0], "none");
+}
+
+TEST(LaunchPlan, OversubscribesOnlyWhenThisMachineHasMoreRanksThanCores) {
+  EXPECT_THAT(plan(ranks(2), two_cores()).argv, Not(Contains("--oversubscribe")));
+  EXPECT_THAT(plan(ranks(3), two_cores()).argv, Contains("--oversubscribe"));
+  EXPECT_THAT(plan(ranks(4, {{"node1", 2}, {"node2", 2}}), two_cores()).argv,
+              Not(Contains("--oversubscribe")));
+  EXPECT_THAT(plan(ranks(4, {{"localhost", 3}, {"node2", 1}}), two_cores()).argv,
+              Contains("--oversubscribe"));
+}
+
+TEST(LaunchPlan, LetsRootRun) {
+  LaunchContext context = two_cores();
+  EXPECT_THAT(plan(ranks(1), context).environment,
+              Not(Contains(Pair("OMPI_ALLOW_RUN_AS_ROOT", "1"))));
+  context.is_root = true;
+  EXPECT_THAT(plan(ranks(1), context).environment, Contains(Pair("OMPI_ALLOW_RUN_AS_ROOT", "1")));
+  EXPECT_THAT(plan(ranks(1), context).environment,
+              Contains(Pair("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1")));
+}
+
+TEST(LaunchPlan, TurnsOptionsIntoSettingsThatWinOverTheEnvironment) {
+  Options options = ranks(1);
+  options.timeline_filename = "t.json";
+  options.fusion_threshold = 1048576;
+  const auto environment =
+      plan(options, two_cores({{"HOROVOD_FUSION_THRESHOLD", "7"}, {"A", "b"}})).environment;
+  EXPECT_THAT(environment, Contains(Pair("HOROVOD_TIMELINE", "t.json")));
+  EXPECT_THAT(environment, Contains(Pair("HOROVOD_FUSION_THRESHOLD", "1048576")));
+  EXPECT_THAT(environment, Contains(Pair("A", "b")));
+}
+
+TEST(LaunchPlan, KeepsSettingsThatNoOptionChanges) {
+  const auto environment = plan(ranks(1), two_cores({{"HOROVOD_CYCLE_TIME", "1"}})).environment;
+  EXPECT_THAT(environment, Contains(Pair("HOROVOD_CYCLE_TIME", "1")));
+  EXPECT_EQ(environment.count("HOROVOD_TIMELINE"), 0u);
+}
+
+TEST(LaunchPlan, ExportsSettingsAndPathsToOtherHosts) {
+  const auto names = exported(plan(ranks(1), two_cores({{"HOROVOD_CYCLE_TIME", "1"},
+                                                        {"HVD_X", "1"},
+                                                        {"PYTHONPATH", "p"},
+                                                        {"HOROVOD_HOSTNAME", "me"},
+                                                        {"HOME", "/h"}}))
+                                  .argv);
+  EXPECT_THAT(names, ElementsAre("HOROVOD_CYCLE_TIME", "HVDRUN_AGENT", "HVD_X", "PYTHONPATH"));
+}
+
+}  // namespace
+}  // namespace hvd::runner

@@ -1,0 +1,82 @@
+#include "runner/report.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cerrno>
+#include <csignal>
+
+namespace hvd::runner {
+namespace {
+
+using testing::EndsWith;
+using testing::HasSubstr;
+using testing::Not;
+using testing::StartsWith;
+
+RankEnd ended(int rank, EndKind kind, int value, std::int64_t time, bool was_stopped = false) {
+  return {rank, "node1", {kind, value, was_stopped, time}};
+}
+
+TEST(FirstFailure, GoesByTimeAndNotByArrival) {
+  const std::vector<RankEnd> ends = {ended(3, EndKind::kExited, 1, 20),
+                                     ended(1, EndKind::kSignaled, SIGKILL, 10),
+                                     ended(0, EndKind::kExited, 0, 5)};
+  ASSERT_NE(first_failure(ends), nullptr);
+  EXPECT_EQ(first_failure(ends)->rank, 1);
+}
+
+TEST(FirstFailure, IsNoneWhenAllSucceededOrWereStopped) {
+  const std::vector<RankEnd> ends = {ended(0, EndKind::kExited, 0, 1),
+                                     ended(1, EndKind::kSignaled, SIGTERM, 2, true),
+                                     ended(2, EndKind::kExited, 143, 3, true)};
+  EXPECT_EQ(first_failure(ends), nullptr);
+  EXPECT_EQ(failure_report(ends, 3, "x", {}), "");
+}
+
+TEST(FirstFailure, CountsAVanishedAgent) {
+  const std::vector<RankEnd> ends = {ended(2, EndKind::kLost, 0, 5)};
+  EXPECT_EQ(first_failure(ends)->rank, 2);
+  EXPECT_EQ(exit_code(ends[0]), 1);
+}
+
+TEST(ExitCode, IsWhatAShellWouldSay) {
+  EXPECT_EQ(exit_code(ended(0, EndKind::kExited, 3, 0)), 3);
+  EXPECT_EQ(exit_code(ended(0, EndKind::kSignaled, SIGKILL, 0)), 137);
+  EXPECT_EQ(exit_code(ended(0, EndKind::kNotStarted, ENOENT, 0)), 127);
+  EXPECT_EQ(exit_code(ended(0, EndKind::kNotStarted, EACCES, 0)), 126);
+}
+
+TEST(DescribeEnd, HelpsWithAProgramThatDoesNotStart) {
+  EXPECT_THAT(describe_end(ended(0, EndKind::kNotStarted, ENOENT, 0), "train"),
+              HasSubstr("could not start 'train': No such file or directory; it is not in PATH (a "
+                        "program in this folder is ./train)"));
+  EXPECT_THAT(describe_end(ended(0, EndKind::kNotStarted, ENOENT, 0), "./train"),
+              EndsWith("No such file or directory"));
+  EXPECT_THAT(describe_end(ended(0, EndKind::kNotStarted, EACCES, 0), "./t.py"),
+              HasSubstr("chmod +x"));
+}
+
+TEST(FailureReport, NamesTheFirstRankItsCodeItsLastLinesAndTheOthers) {
+  const std::vector<RankEnd> ends = {ended(1, EndKind::kExited, 3, 10),
+                                     ended(2, EndKind::kSignaled, SIGABRT, 11),
+                                     ended(0, EndKind::kSignaled, SIGTERM, 12, true)};
+  const std::string text = failure_report(ends, 3, "./x", {"Traceback", "ValueError: lr"});
+  EXPECT_THAT(text, StartsWith("hvdrun: rank 1 of 3 failed first, on host node1: exit code 3\n"));
+  EXPECT_THAT(text, HasSubstr("after it: rank 2: killed by SIGABRT\n"));
+  EXPECT_THAT(text, Not(HasSubstr("rank 0")));
+  EXPECT_THAT(text, EndsWith("the last lines of rank 1:\n    Traceback\n    ValueError: lr\n"));
+}
+
+TEST(FailureReport, SaysWhenNothingWasPrinted) {
+  EXPECT_THAT(failure_report(std::vector<RankEnd>{ended(1, EndKind::kExited, 3, 10)}, 2, "x", {}),
+              EndsWith("rank 1 printed nothing\n"));
+}
+
+TEST(SignalName, KnowsNamesAndNumbers) {
+  EXPECT_EQ(signal_name(SIGSEGV), "SIGSEGV");
+  EXPECT_EQ(signal_name(999), "signal 999");
+}
+
+}  // namespace
+}  // namespace hvd::runner

@@ -1,0 +1,67 @@
+#!/usr/bin/env python3
+"""Adds up a run of test/run.sh.  count.py RESULTS
+
+RESULTS/steps.tsv names the steps and their exit codes; a step that wrote NAME.xml (JUnit) counts
+for the cases in it, another one for one case. A case that was skipped, a step without a single
+case and a step that failed without a failing case count as failures: nothing may be left out
+silently. Prints what failed, then `N passed, M failed`; exits 1 if M is not 0 or N is.
+"""
+
+import pathlib
+import sys
+import xml.etree.ElementTree as ElementTree
+
+
+def cases_of(file):
+    """Yields (name, what went wrong or None) for each case of a JUnit file."""
+    for case in ElementTree.parse(file).getroot().iter("testcase"):
+        name = f"{case.get('classname')}.{case.get('name')}"
+        wrong = None
+        for tag in ("failure", "error", "skipped"):
+            if case.find(tag) is not None:
+                wrong = "skipped" if tag == "skipped" else "failed"
+        if wrong is None and case.get("status", "run") not in ("run", "passed"):
+            wrong = f"not run ({case.get('status')})"
+        yield name, wrong
+
+
+def count(results):
+    """Returns (passed, list of failures)."""
+    passed, failures = 0, []
+    for line in (results / "steps.tsv").read_text(encoding="utf-8").splitlines():
+        step, code = line.split("\t")
+        file = results / f"{step}.xml"
+        if not file.exists():
+            if code == "0":
+                passed += 1
+            else:
+                failures.append(f"{step}: exit code {code}")
+            continue
+        wrong = []
+        cases = 0
+        try:
+            for name, what in cases_of(file):
+                cases += 1
+                if what:
+                    wrong.append(f"{step}: {name} {what}")
+        except ElementTree.ParseError as error:
+            wrong.append(f"{step}: {file.name} is broken: {error}")
+        passed += max(cases - len(wrong), 0)
+        if cases == 0 and not wrong:
+            wrong.append(f"{step}: not one test case")
+        if code != "0" and not wrong:
+            wrong.append(f"{step}: exit code {code}")
+        failures += wrong
+    return passed, failures
+
+
+def main():
+    passed, failures = count(pathlib.Path(sys.argv[1]))
+    for failure in failures:
+        print(f"FAILED {failure}")
+    print(f"{passed} passed, {len(failures)} failed")
+    return 0 if passed and not failures else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

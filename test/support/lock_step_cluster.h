@@ -1,0 +1,143 @@
+#pragma once
+
+#include <deque>
+#include <map>
+#include <memory>
+#include <random>
+#include <set>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "core/negotiate/rank_protocol.h"
+
+namespace hvd::test {
+
+// The tree in which parents[r] is the parent of rank r (rank 0 is its own), as every rank sees it.
+std::vector<Tree> trees_of(const std::vector<Rank>& parents);
+
+// How often a random test repeats itself: `usual`, or ten times that when HVD_TEST_LONG is set.
+int repetitions(int usual);
+
+// A promise of the protocol that was broken.
+class Violation : public std::logic_error {
+ public:
+  using std::logic_error::logic_error;
+};
+
+// One submission of one rank, and what became of it.
+struct Submitted {
+  std::string name;
+  int round = 0;  // the i-th submission of this name on this rank
+  Request request;
+  enum class Outcome { kPending, kRan, kRejected } outcome = Outcome::kPending;
+  Status why;  // of a rejection
+};
+
+// What a batch is, in terms that must be equal on all ranks.
+struct BatchRecord {
+  RunBatch batch;                                   // tickets cleared
+  std::vector<std::pair<std::string, int>> rounds;  // of its members
+};
+
+// N ranks as values in one thread. Messages wait in FIFO links until the schedule delivers them;
+// whatever one rank does is checked against what the others did: batches are equal on all ranks,
+// the i-th submission of a name meets the i-th of every other rank, each ends the same way.
+class LockStepCluster {
+ public:
+  LockStepCluster(std::vector<Tree> trees, const NegotiationSettings& settings);
+
+  int size() const { return static_cast<int>(nodes_.size()); }
+  RankProtocol& rank(Rank r) { return *node(r).protocol; }
+  const RankProtocol& rank(Rank r) const { return *node(r).protocol; }
+
+  // -- what a rank's user does. `flush` = its coordinator looks right away.
+  void submit(Rank r, const Request& request, bool flush = true);
+  bool pending(Rank r, const std::string& name) const;
+  void leave(Rank r);
+  // The rank disappears: its messages that were not delivered yet are lost or kept, its neighbours
+  // in the tree will see it.
+  void kill(Rank r, bool lose_mail);
+  // Time passes on all ranks.
+  void advance(Duration by);
+  TimePoint now() const { return now_; }
+
+  // -- the schedule
+  struct Event {
+    enum class Kind { kDeliver, kFinish, kSeeDeath } kind = Kind::kDeliver;
+    Rank from = 0;  // kSeeDeath: who died
+    Rank to = 0;    // whose coordinator acts
+    friend auto operator<=>(const Event&, const Event&) = default;
+  };
+  std::vector<Event> events() const;
+  void perform(const Event& event);
+  // Performs events in random order until there is none.
+  void settle(std::mt19937& random);
+  // The rank's coordinator sends its messages and takes its effects.
+  void flush(Rank r);
+
+  // -- what happened
+  const std::vector<Submitted>& submitted(Rank r) const { return node(r).submitted; }
+  const std::vector<BatchRecord>& batches() const { return batches_; }
+  std::uint64_t batches_run(Rank r) const { return node(r).ran; }
+  const std::vector<std::string>& reports(Rank r) const { return node(r).reports; }
+  const std::optional<Stopped>& stopped(Rank r) const { return node(r).stopped; }
+  std::size_t messages_sent(Rank r) const { return node(r).sent; }
+  std::size_t bytes_sent(Rank r) const { return node(r).sent_bytes; }
+  int rounds(Rank r, const std::string& name) const;  // submissions of a name so far
+  bool left(Rank r) const { return node(r).left; }
+  bool dead(Rank r) const { return node(r).dead; }
+  // What this rank was told and what it said, as a hash. What it was told in a row without saying
+  // anything is taken in any order: such events only add to its counts. (Their order may show in
+  // the wording of a report or of a rejection, but in nothing else.)
+  std::size_t history(Rank r) const;
+
+  // Messages on their way from one rank to another; for tests that alter them.
+  std::deque<Bytes>& link(Rank from, Rank to) { return links_[{from, to}]; }
+  // A rank whose messages are not delivered is silent, but alive.
+  void mute(Rank r) { node(r).muted = true; }
+  // A rank whose batches never end.
+  void mute_finish(Rank r) { node(r).endless = true; }
+
+ private:
+  struct Node {
+    std::unique_ptr<RankProtocol> protocol;
+    Tree tree;
+    std::vector<Submitted> submitted;      // by ticket
+    std::map<std::string, Ticket> last;    // by name
+    std::map<std::string, int> rounds;     // by name
+    std::deque<std::uint64_t> unfinished;  // batches
+    std::set<Rank> deaths_to_see;
+    std::uint64_t ran = 0;
+    std::vector<std::string> reports;
+    std::optional<Stopped> stopped;
+    std::size_t sent = 0;
+    std::size_t sent_bytes = 0;
+    std::size_t history = 0;  // up to when it last said something
+    std::size_t told = 0;     // since then
+    bool left = false;
+    bool dead = false;
+    bool muted = false;
+    bool endless = false;
+  };
+  Node& node(Rank r) { return nodes_[static_cast<std::size_t>(r)]; }
+  const Node& node(Rank r) const { return nodes_[static_cast<std::size_t>(r)]; }
+  void remember(Rank r, const std::string& what);
+  // The order of what comes before and what comes after matters.
+  void close_history(Rank r, std::size_t said);
+
+  void on(Rank r, RunBatch batch);
+  void on(Rank r, FailTicket fail);
+  void on(Rank r, Report report);
+  void on(Rank r, Stopped stopped);
+  void end(Rank r, Ticket ticket, Submitted::Outcome outcome);
+
+  std::vector<Node> nodes_;
+  std::map<std::pair<Rank, Rank>, std::deque<Bytes>> links_;
+  std::vector<BatchRecord> batches_;
+  std::map<std::pair<std::string, int>, Submitted::Outcome> outcomes_;
+  TimePoint now_{};
+  std::size_t credit_;  // batches that may be unfinished
+};
+
+}  // namespace hvd::test

@@ -1,0 +1,50 @@
+# Sourced by test/run.sh and examples/quickstart.sh from the repository root: installs what is
+# missing and says so. Quick when nothing is.
+
+# install_packages NAME...   Debian packages
+install_packages() {
+  local package missing=() sudo=()
+  for package in "$@"; do
+    dpkg-query -W -f='${Status}' "$package" 2>/dev/null | grep -q "ok installed" ||
+      missing+=("$package")
+  done
+  ((${#missing[@]})) || return 0
+  echo "installing Debian packages: ${missing[*]}"
+  ((EUID == 0)) || sudo=(sudo)
+  "${sudo[@]}" apt-get update -qq
+  "${sudo[@]}" env DEBIAN_FRONTEND=noninteractive \
+    apt-get install -y -qq --no-install-recommends "${missing[@]}" >/dev/null
+}
+
+# make_venv   build/venv with test/requirements.txt, from Debian's own Python
+make_venv() {
+  local stamp wanted
+  wanted=$(sha256sum test/requirements.txt | cut -d' ' -f1)
+  stamp=build/venv/requirements-$wanted
+  [[ -e $stamp ]] && return 0
+  echo "making build/venv with the Python packages of test/requirements.txt"
+  [[ -x build/venv/bin/pip ]] || /usr/bin/python3 -m venv build/venv
+  build/venv/bin/pip install --quiet --disable-pip-version-check -r test/requirements.txt
+  touch "$stamp"
+}
+
+# install_package   this repository into build/venv, with hvdrun
+install_package() {
+  build/venv/bin/pip install --quiet --disable-pip-version-check --no-build-isolation .
+}
+
+# write_digits   the digits that scikit-learn ships, where the examples look for them
+write_digits() {
+  build/venv/bin/python examples/write_digits.py build/data/digits
+}
+
+# Open MPI refuses to run as root unless told twice that it is meant.
+if ((EUID == 0)); then
+  export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
+fi
+
+# Compilers, libraries and Open MPI: enough to build and train.
+build_packages=(g++ cmake ninja-build libopenmpi-dev openmpi-bin libeigen3-dev
+                libboost-program-options-dev nlohmann-json3-dev zlib1g-dev python3-venv python3-dev)
+test_packages=("${build_packages[@]}" libgtest-dev libgmock-dev libbenchmark-dev
+               clang-format clang-tidy)

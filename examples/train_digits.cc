@@ -41,16 +41,22 @@ bool parse(int argc, char** argv, Options& options) {
       "folder with IDX files (MNIST's names) or CIFAR-10's data_batch_*.bin");
   add("epochs", po::value(&options.epochs)->default_value(15), "passes over the training set");
   add("batch-size", po::value(&options.batch_size)->default_value(32), "examples a step and rank");
-  add("lr", po::value(&options.lr)->default_value(0.05), "learning rate");
+  add("lr", po::value(&options.lr)->default_value(0.05, "0.05"), "learning rate");
   add("scale-lr", po::bool_switch(&options.scale_lr), "multiply the learning rate by the ranks");
   add("seed", po::value(&options.seed)->default_value(1), "of the parameters and the order");
   add("checkpoint", po::value(&options.checkpoint)->default_value("digits.safetensors"),
       "where rank 0 saves the parameters; empty = nowhere");
   add("log-json", po::value(&options.log_json), "where rank 0 writes the loss of every step");
   po::variables_map values;
-  po::store(po::parse_command_line(argc, argv, description), values);
+  const po::positional_options_description none;  // a word that belongs to no option is an error
+  po::store(po::command_line_parser(argc, argv).options(description).positional(none).run(),
+            values);
   po::notify(values);
   if (values.count("help") != 0) std::cout << description;
+  if (options.epochs < 1) {
+    throw hvd::InvalidArgumentError("--epochs " + std::to_string(options.epochs) +
+                                    ": must be at least 1");
+  }
   return values.count("help") == 0;
 }
 

@@ -31,7 +31,10 @@ def parse():
     parser.add_argument("--checkpoint", default="digits.safetensors",
                         help="where rank 0 saves the parameters; empty = nowhere")
     parser.add_argument("--log-json", help="where rank 0 writes the loss of every step")
-    return parser.parse_args()
+    options = parser.parse_args()
+    if options.epochs < 1:
+        parser.error(f"--epochs {options.epochs}: must be at least 1")
+    return options
 
 
 def digits_in_memory():

@@ -35,6 +35,11 @@ std::vector<fs::path> candidates(const std::string& build_folder) {
 #elif defined(__aarch64__)
     files.push_back(own / "../lib/aarch64-linux-gnu/horovod_cpp" / kMpiModuleFile);
 #endif
+    // hvdrun in the bin folder of a Python environment.
+    std::error_code ignored;
+    for (const auto& entry : fs::directory_iterator(own / "../lib", ignored)) {
+      files.push_back(entry.path() / "site-packages/horovod_cpp" / kMpiModuleFile);
+    }
   }
   if (!build_folder.empty()) files.push_back(fs::path(build_folder) / kMpiModuleFile);
   return files;
@@ -59,6 +64,10 @@ MpiLibrary find_and_open(const std::string& build_folder) {
   for (const fs::path& file : candidates(build_folder)) {
     if (fs::exists(file, ignored)) return open_file(fs::canonical(file, ignored));
   }
+  // The linker's own search: the rpath that find_package(horovod_cpp) gives to a program, and
+  // LD_LIBRARY_PATH.
+  const MpiLibrary elsewhere = open_file(kMpiModuleFile);
+  if (elsewhere.module != nullptr) return elsewhere;
   return {nullptr, std::string(kMpiModuleFile) +
                        " is not installed next to this library; build with -DHVD_MPI=ON"};
 }

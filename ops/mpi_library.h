@@ -13,7 +13,7 @@ struct MpiLibrary {
 };
 
 // Opens libhvd_mpi.so the first time: next to the file that holds this code or the program, in
-// their lib/horovod_cpp, or in `build_folder`.
+// their lib/horovod_cpp, in `build_folder`, or where the linker looks (rpath, LD_LIBRARY_PATH).
 const MpiLibrary& mpi_library(const std::string& build_folder);
 
 }  // namespace hvd

@@ -11,6 +11,7 @@ The names are those of the C++ library (``#include <horovod_cpp/horovod.h>``, na
 """
 
 import atexit as _atexit
+import sys as _sys
 from importlib.metadata import version as _version
 
 from horovod_cpp import data, io, nn, optim
@@ -103,8 +104,15 @@ from horovod_cpp.run import RankError, run
 
 __version__ = _version("horovod_cpp")
 
-# Not in it, because they hide builtins from `import *`: max, pow, sum.
-__all__ = [name for name in dir() if not name.startswith("_") and name not in ("max", "pow", "sum")]
+# Not in it: what would hide builtins from `import *`, and modules that are no part of the API.
+_unlisted = ("max", "pow", "sum", "autograd", "init_functions", "objects", "run_wire")
+__all__ = [name for name in dir() if not name.startswith("_") and name not in _unlisted]
 
-# While Python still runs, so that arrays in flight are dropped as they should.
-_atexit.register(shutdown)
+
+def _shutdown_at_exit():
+    """While Python still runs, so that arrays in flight are dropped as they should."""
+    if not hasattr(_sys, "last_value"):  # an exception that nobody caught: see session.h
+        shutdown()
+
+
+_atexit.register(_shutdown_at_exit)

@@ -54,7 +54,7 @@ def run(fn, args=(), kwargs=None, np=2):
         A list of what the ranks returned, by rank.
 
     Raises:
-        TypeError: ``fn`` is not callable.
+        TypeError: ``fn`` is not callable, or ``np`` is no int.
         InvalidArgumentError: ``np`` is less than 1, or this process is itself a rank.
         RankError: a rank raised or died; has its number and traceback, and the exception as cause.
         UnsupportedError: hvdrun is not installed where this Python can find it.

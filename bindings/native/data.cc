@@ -209,7 +209,8 @@ Raises:
            py::arg("sampler") = py::none(), py::arg("drop_last") = false,
            py::arg("num_workers") = 0, py::arg("prefetch_factor") = 2, py::arg("seed") = 0)
       .def("__len__", &data::DataLoader::size, "Batches in one pass.")
-      .def_property_readonly("sampler", &data::DataLoader::sampler)
+      .def_property_readonly("sampler", &data::DataLoader::sampler,
+                             "What decides the order, a Sampler.")
       .def("__iter__", [](const std::shared_ptr<data::DataLoader>& loader) {
         return std::make_unique<Pass>(loader);
       });

@@ -85,7 +85,8 @@ Raises:
       .def("train", &nn::Module::train, py::arg("mode") = true,
            "Switch this module and its sub-modules to training (dropout, batch statistics).")
       .def("eval", &nn::Module::eval, "Switch to evaluation; the same as train(False).")
-      .def_property_readonly("training", &nn::Module::is_training)
+      .def_property_readonly("training", &nn::Module::is_training,
+                             "Whether train() or eval() was called last; True at first.")
       .def("zero_grad", &nn::Module::zero_grad, py::arg("set_to_none") = true,
            "Drop all gradients, or fill them with zeros.")
       .def("apply", &nn::Module::apply, py::arg("function"),
@@ -94,10 +95,14 @@ Raises:
 
 template <typename Layer>
 void def_weight_and_bias(py::classh<Layer, nn::Module>& cls) {
-  cls.def_property_readonly("weight", [](const Layer& layer) { return layer.weight; });
-  cls.def_property_readonly("bias", [](const Layer& layer) -> py::object {
-    return layer.bias.defined() ? py::cast(layer.bias) : py::none();
-  });
+  cls.def_property_readonly(
+      "weight", [](const Layer& layer) { return layer.weight; }, "The parameter.");
+  cls.def_property_readonly(
+      "bias",
+      [](const Layer& layer) -> py::object {
+        return layer.bias.defined() ? py::cast(layer.bias) : py::none();
+      },
+      "The parameter; None without one.");
 }
 
 void bind_parametrised(py::module_& m) {
@@ -117,8 +122,10 @@ void bind_parametrised(py::module_& m) {
   norm.def(py::init<std::int64_t, double, double>(), py::arg("num_features"), py::arg("eps") = 1e-5,
            py::arg("momentum") = 0.1);
   def_weight_and_bias(norm);
-  norm.def_readonly("running_mean", &nn::BatchNorm2d::running_mean)
-      .def_readonly("running_var", &nn::BatchNorm2d::running_var);
+  norm.def_readonly("running_mean", &nn::BatchNorm2d::running_mean,
+                    "What evaluation uses, [num_features]; a buffer, not a parameter.")
+      .def_readonly("running_var", &nn::BatchNorm2d::running_var,
+                    "What evaluation uses, [num_features]; a buffer, not a parameter.");
 }
 
 void bind_plain(py::module_& m) {

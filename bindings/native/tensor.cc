@@ -312,7 +312,8 @@ void bind_tensor(py::module_& m) {
 
 A handle: assigning or passing a Tensor shares its memory. dtypes: uint8, int32, int64, float16,
 bfloat16, float32, float64. Operators broadcast as in NumPy; both sides must have one dtype. NumPy
-arrays may stand on either side.)");
+arrays may stand on either side. Reductions and element-wise functions are functions of the module:
+``hvd.sum(t)``, ``hvd.exp(t)``.)");
   bind_facts(cls);
   bind_views(cls);
   bind_in_place(cls);

@@ -19,7 +19,7 @@ void broadcast_all(World& on, const NamedTensors& tensors, int root_rank) {
   for (const auto& [name, tensor] : tensors) {
     handles.push_back(on.broadcast_async(tensor, tensor, root_rank, name));
   }
-  for (const CollectiveHandle& handle : handles) handle.synchronize();
+  synchronize_all(handles);
 }
 
 // The optimizer's structure: options by group, then steps and state tensors by parameter.

@@ -8,9 +8,10 @@
 #include "horovod_cpp/optim/optimizer.h"
 #include "horovod_cpp/tensor/named_tensors.h"
 
-// What ranks must share before they train. All of these are collective and block; all ranks must
-// pass the same names, shapes and dtypes (MismatchError on every rank otherwise). `world` is the
-// one of init() unless given.
+// What ranks must share before they train. All of these are collective and block. All ranks must
+// pass the same names, shapes and dtypes: where shapes or dtypes differ, MismatchError on every
+// rank; a name that some ranks lack is reported as a stall. `world` is the one of init() unless
+// given.
 namespace hvd {
 
 // Overwrites every tensor with the root's values.

@@ -102,18 +102,12 @@ void DistributedOptimizer::synchronize() {
   for (const auto& entry : entries_) {
     if (!entry->in_flight) reduce(*entry);
   }
-  // Wait for all of them even if one fails: no gradient may be in flight when this returns.
-  std::exception_ptr first_error;
+  std::vector<CollectiveHandle> handles;
   for (const auto& entry : entries_) {
-    try {
-      entry->handle.synchronize();
-    } catch (...) {
-      if (first_error == nullptr) first_error = std::current_exception();
-    }
-    entry->handle = {};
+    handles.push_back(std::move(entry->handle));
     entry->in_flight = false;
   }
-  if (first_error != nullptr) std::rethrow_exception(first_error);
+  synchronize_all(handles);
   synchronized_ = true;
 }
 

@@ -1,5 +1,8 @@
 #include "horovod_cpp/dist/session.h"
 
+#include <unistd.h>
+
+#include <cstdio>
 #include <cstdlib>
 #include <mutex>
 
@@ -44,12 +47,19 @@ std::shared_ptr<World> make_world() {
       std::move(ports.control), std::move(ports.collectives), config, std::move(observers)));
 }
 
-void shutdown_at_exit() {
+void at_exit(int status, void*) {
+  bool failed = false;
   try {
-    shutdown();
+    failed = status != 0 && is_initialized() && size() > 1;
+    // No goodbye from the rank that fails first: those that wait for its data would end before it,
+    // and the launcher would name them. They see it end instead.
+    if (!failed || !world()->stopped().ok()) shutdown();
   } catch (const std::exception& error) {
     log(LogLevel::kError, std::string("shutdown at exit: ") + error.what());
   }
+  if (!failed) return;
+  std::fflush(nullptr);
+  _exit(status);  // MPI_Finalize would wait for ranks that hang
 }
 
 }  // namespace
@@ -61,7 +71,7 @@ void init() {
   s.world = make_world();
   if (!s.exit_handler_set) {
     // Set after MPI was initialised, so that it runs before MPI's own handler.
-    std::atexit(shutdown_at_exit);
+    on_exit(at_exit, nullptr);
     s.exit_handler_set = true;
   }
 }

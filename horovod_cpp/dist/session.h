@@ -16,7 +16,8 @@ namespace hvd {
 void init();
 
 // Leaves in order: what is complete on all ranks still runs, the rest fails with AbortedError here
-// and on the other ranks. Does nothing when not initialised. Also called at exit.
+// and on the other ranks. Does nothing when not initialised. Also called at exit, unless the exit
+// status is a failure: then the other ranks lose this one.
 void shutdown();
 
 bool is_initialized();

@@ -1,5 +1,6 @@
 #include "horovod_cpp/dist/world.h"
 
+#include <exception>
 #include <numeric>
 
 #include "core/base/status.h"
@@ -31,6 +32,18 @@ Tensor CollectiveHandle::synchronize() const {
                std::accumulate(outcome.rows_of.begin(), outcome.rows_of.end(), std::int64_t{0}));
   return Tensor::wrap(outcome.gathered.view.data, std::move(shape), outcome.gathered.view.dtype,
                       outcome.gathered.owner);
+}
+
+void synchronize_all(const std::vector<CollectiveHandle>& handles) {
+  std::exception_ptr first_error;
+  for (const CollectiveHandle& handle : handles) {
+    try {
+      handle.synchronize();
+    } catch (...) {
+      if (first_error == nullptr) first_error = std::current_exception();
+    }
+  }
+  if (first_error != nullptr) std::rethrow_exception(first_error);
 }
 
 Request World::named_request(CollectiveKind kind, const Tensor& input, const std::string& name) {

@@ -4,8 +4,10 @@
 #include <atomic>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "core/base/reduce_op.h"
+#include "core/base/status.h"
 #include "core/runtime/runtime.h"
 #include "horovod_cpp/tensor/tensor.h"
 
@@ -33,6 +35,10 @@ class CollectiveHandle {
   Shape row_shape_;
 };
 
+// Waits for every one of them, even if some fail, so that no tensor is in flight any more; then
+// throws what the first one that failed did.
+void synchronize_all(const std::vector<CollectiveHandle>& handles);
+
 // The ranks of a job and the collectives among them, on tensors. The functions of collectives.h use
 // the World that init() made; a test makes several in one process. Any thread.
 class World {
@@ -51,6 +57,8 @@ class World {
 
   // Leaves the job in order. Idempotent.
   void shutdown() { runtime_->shutdown(); }
+  // Why the job stopped; ok while it runs.
+  Status stopped() const { return runtime_->stopped(); }
 
  private:
   Request named_request(CollectiveKind kind, const Tensor& input, const std::string& name);

@@ -1,5 +1,7 @@
 """Programs on 2 and more ranks; each covers one subject."""
 
+import time
+
 import pytest
 
 
@@ -226,7 +228,7 @@ else:
 """)
 
 
-def test_a_timeline_that_cannot_be_written_is_every_ranks_error(ranks, marked_processes):
+def test_a_timeline_that_cannot_be_written_is_every_ranks_error(ranks):
     program = ranks.folder / "timeline.py"
     program.write_text("""
 import numpy as np
@@ -242,6 +244,44 @@ except hvd.Error as error:
     said = [line for line in done.stdout.splitlines() if "cannot write the timeline" in line]
     assert any("InvalidArgumentError" in line for line in said), done.stdout
     assert any("PeerLostError rank 0" in line for line in said), done.stdout
+
+
+def test_a_rank_that_raises_is_the_one_that_hvdrun_reports(ranks):
+    program = ranks.folder / "raises.py"
+    program.write_text("""
+import numpy as np
+import horovod_cpp as hvd
+hvd.init()
+for step in range(10**9):
+    if hvd.rank() == 1 and step == 20:
+        raise ValueError("boom")
+    hvd.allreduce(np.ones(1000), name="x")
+""")
+    done = ranks.launch([program], 3, timeout=30)
+    assert done.returncode == 1
+    report = done.stdout.partition("hvdrun: rank ")[2]
+    assert report.startswith("1 of 3 failed first") and "boom" in report, done.stdout
+
+
+def test_a_rank_that_is_stopped_ends_the_job_at_the_stall_limit(ranks, marked_processes):
+    program = ranks.folder / "stopped.py"
+    program.write_text("""
+import os, signal
+import numpy as np
+import horovod_cpp as hvd
+hvd.init()
+for step in range(10**9):
+    if hvd.rank() == 1 and step == 20:
+        os.kill(os.getpid(), signal.SIGSTOP)
+    hvd.allreduce(np.ones(1000), name="x")
+""")
+    done = ranks.launch([program], 3, timeout=30, environment={
+        "HOROVOD_STALL_CHECK_TIME_SECONDS": "1", "HOROVOD_STALL_SHUTDOWN_TIME_SECONDS": "2"})
+    assert done.returncode == 1
+    assert "StalledError" in done.stdout and "for rank 1" in done.stdout, done.stdout
+    end = time.monotonic() + 5
+    while marked_processes() and time.monotonic() < end:
+        time.sleep(0.05)
     assert marked_processes() == []
 
 

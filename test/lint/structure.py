@@ -174,7 +174,9 @@ def check_tests_belong(root, findings):
 
 def check_top_level(root, findings):
     for entry in sorted(root.iterdir()):
-        if entry.is_dir() and not entry.name.startswith(".") and entry.name not in FIXED_TOP:
+        if entry.name.startswith(".") or entry.name.endswith(".egg-info"):  # pip's, git ignores it
+            continue
+        if entry.is_dir() and entry.name not in FIXED_TOP:
             findings.append(f"{entry.name}/: the top level is fixed; put it in a folder that is there")
 
 

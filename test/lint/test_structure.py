@@ -87,6 +87,11 @@ class StructureTest(unittest.TestCase):
         self.plant("utils/planted.txt", "x\n")
         self.assert_reported("utils/: the top level is fixed")
 
+    def test_what_pip_leaves_at_the_top_is_accepted(self):
+        self.plant("horovod_cpp.egg-info/PKG-INFO", "x\n")
+        code, findings = self.check()
+        self.assertEqual(code, 0, findings)
+
     def test_a_source_folder_in_no_row_of_the_table_is_reported(self):
         self.plant("core/utils/planted.cc", "int planted;\n")
         self.assert_reported("core/utils/planted.cc:1: this folder is in no row")

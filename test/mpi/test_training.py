@@ -60,7 +60,9 @@ def test_another_seed_is_another_run(tmp_path):
 @pytest.mark.parametrize("options, named", [
     (["--data", "/nowhere"], "/nowhere"),
     (["--data", DIGITS, "--batch-size", "100000"], "100000"),
+    (["--data", DIGITS, "--epochs", "0"], "--epochs 0"),
     (["--data", DIGITS, "--no-such-option"], "no-such-option"),
+    (["--data", DIGITS, "stray"], "too many positional"),
 ])
 def test_bad_input_is_named(options, named, tmp_path):
     done = subprocess.run([PROGRAM, *options], env=ENVIRONMENT, text=True,

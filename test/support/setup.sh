@@ -28,9 +28,10 @@ make_venv() {
   touch "$stamp"
 }
 
-# install_package   this repository into build/venv, with hvdrun
+# install_package   this repository into build/venv, with hvdrun. The flags are those of the cpu
+# preset, so that ccache compiles nothing twice where it is installed.
 install_package() {
-  build/venv/bin/pip install --quiet --disable-pip-version-check --no-build-isolation .
+  CMAKE_ARGS="-DHVD_WERROR=ON" build/venv/bin/pip install --quiet --disable-pip-version-check --no-build-isolation .
 }
 
 # write_digits   the digits that scikit-learn ships, where the examples look for them
@@ -47,4 +48,4 @@ fi
 build_packages=(g++ cmake ninja-build libopenmpi-dev openmpi-bin libeigen3-dev
                 libboost-program-options-dev nlohmann-json3-dev zlib1g-dev python3-venv python3-dev)
 test_packages=("${build_packages[@]}" libgtest-dev libgmock-dev libbenchmark-dev
-               clang-format clang-tidy)
+               clang-format clang-tidy ccache)

@@ -30,7 +30,7 @@ Rows everywhere(const std::map<std::string, std::string>& row) {
   return {row, row, row};
 }
 
-NegotiationSettings settings_of(std::size_t capacity, int in_flight, int warning = 0,
+NegotiationSettings settings_of(std::size_t capacity, int in_flight, int warning = 60,
                                 int limit = 0) {
   NegotiationSettings settings;
   settings.cache_capacity = capacity;
@@ -73,7 +73,12 @@ class EverySchedule : public testing::TestWithParam<World> {
                        .settings = world.settings,
                        .known = world.known,
                        .seconds = world.seconds};
-    explore_all(job, [&](const LockStepCluster& cluster) { check_outcomes(job.program, cluster); });
+    explore_all(job, [&](const LockStepCluster& cluster) {
+      check_outcomes(job.program, cluster);
+      for (Rank r = 0; r < cluster.size(); ++r) {
+        ASSERT_FALSE(cluster.rank(r).next_deadline()) << "something still waits on rank " << r;
+      }
+    });
   }
 };
 

@@ -103,6 +103,62 @@ Bytes message_of(const Decision& decision, std::uint32_t epoch = 0) {
   return bytes;
 }
 
+TEST_F(RankProtocolTest, AFailureReachesThoseBelowARankThatDoesNotAnswer) {
+  LockStepCluster cluster(trees_of({0, 0, 1}), {});
+  cluster.settle(random_);
+  cluster.mute(1);
+  cluster.rank(0).fail({StatusCode::kInternal, "no memory"});
+  cluster.flush(0);
+  cluster.settle(random_);
+  ASSERT_TRUE(cluster.stopped(2));
+  EXPECT_EQ(cluster.stopped(2)->why.message(), "no memory");
+}
+
+// Its receivers drop what was announced before an eviction was applied.
+TEST_F(RankProtocolTest, WhatWasReadyBeforeADecisionIsSentUnderTheNumberBeforeIt) {
+  RankProtocol rank(trees_of({0, 0})[1], {});
+  const auto next_announcement = [&] {
+    const Bytes bytes = rank.next_message().value().bytes;
+    ByteReader in(bytes);
+    read_header(in);
+    Announcement announcement;
+    read_announcement(in, announcement);
+    return announcement;
+  };
+  Decision decision;
+  decision.number = 1;
+  decision.steps = {DefineSlot{0, gradient("w"), false}};
+  rank.receive(0, message_of(decision));
+  rank.submit(5, gradient("w"));
+  decision.number = 2;
+  decision.steps = {EvictSlot{0}};
+  rank.receive(0, message_of(decision));
+  const Announcement before = next_announcement();
+  EXPECT_EQ(before.applied, 1u);
+  EXPECT_EQ(before.slots, (std::vector<SlotNumber>{0}));
+  const Announcement after = next_announcement();
+  EXPECT_EQ(after.applied, 2u);
+  EXPECT_EQ(after.names, (std::vector<Variants>{{{gradient("w"), 1, 1}}}));
+  EXPECT_FALSE(rank.next_message());
+}
+
+TEST_F(RankProtocolTest, EveryRejectAheadOfASubmissionFailsOne) {
+  RankProtocol rank(trees_of({0, 0})[1], {});
+  Decision decision;
+  decision.number = 1;
+  decision.steps = {RejectName{"w", {StatusCode::kMismatch, "first"}},
+                    RejectName{"w", {StatusCode::kMismatch, "second"}}};
+  rank.receive(0, message_of(decision));
+  for (const std::string why : {"first", "second"}) {
+    rank.submit(5, gradient("w"));
+    const auto effect = rank.next_effect();
+    ASSERT_TRUE(effect);
+    EXPECT_EQ(std::get<FailTicket>(*effect).status.message(), why);
+  }
+  rank.submit(6, gradient("w"));
+  EXPECT_TRUE(rank.next_message());
+}
+
 TEST_F(RankProtocolTest, ARejectAheadOfTheSubmissionFailsTheNextSubmissionOnly) {
   RankProtocol rank(trees_of({0, 0})[1], {});
   Decision decision;

@@ -72,5 +72,19 @@ TEST_F(TallyTest, WaitsForANameThatOnlyAChildKnows) {
   EXPECT_EQ(tally_.missing("w"), (std::vector<Rank>{1, 2, 4}));
 }
 
+TEST_F(TallyTest, ForgetsWhatAChildToldOnceTheNameIsCompleteOrCleared) {
+  cache_.define(0, gradient("w"), false);
+  const Absence absence{"w", std::chrono::seconds(3), {4}};
+  tally_.add(absence, kThreeAndFour);
+  for (const auto from : {kTwo, kThreeAndFour, Tally::kSelf}) tally_.add(0, from, 1, complete_);
+  tally_.add(0, kTwo, 1, complete_);
+  EXPECT_EQ(tally_.missing("w"), (std::vector<Rank>{1, 3, 4}));
+  tally_.add(absence, kThreeAndFour);
+  EXPECT_EQ(tally_.missing("w"), (std::vector<Rank>{1, 4}));
+  tally_.clear("w", 5);
+  tally_.add(0, kTwo, 5, complete_);
+  EXPECT_EQ(tally_.missing("w"), (std::vector<Rank>{1, 3, 4}));
+}
+
 }  // namespace
 }  // namespace hvd

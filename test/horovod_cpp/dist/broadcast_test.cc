@@ -34,6 +34,19 @@ TEST(BroadcastParameters, OverwritesEveryTensorOfEveryDtype) {
   });
 }
 
+TEST(BroadcastParameters, HasNothingInFlightAfterAMismatch) {
+  run_worlds(2, [](const std::shared_ptr<World>& world) {
+    const Rank rank = world->topology().rank;
+    NamedTensors state = {{"differs", Tensor::zeros({1 + rank})}};
+    for (int i = 0; i < 50; ++i) {
+      state.emplace_back("equal" + std::to_string(i), Tensor::zeros({50000}));
+    }
+    EXPECT_THROW(broadcast_parameters(state, 0, world), MismatchError);
+    state.erase(state.begin());
+    EXPECT_NO_THROW(broadcast_parameters(state, 0, world));
+  });
+}
+
 TEST(BroadcastObject, CarriesBytesOfAnyLength) {
   for (const std::size_t length : {0, 1, 100000}) {
     run_worlds(2, [length](const std::shared_ptr<World>& world) {

@@ -7,10 +7,9 @@
 #include "horovod_cpp/tensor/tensor.h"
 
 // Collectives on tensors. Common to all of them:
-// - Calls of different ranks belong together by `name`; it must be unique among calls of its kind
-// in
-//   flight on this rank (InvalidArgumentError). An empty name is numbered automatically: then all
-//   ranks must make their unnamed calls of one kind in the same order.
+// - Calls of different ranks belong together by `name`, unique among this rank's calls of one kind
+//   in flight (InvalidArgumentError). An empty name is numbered automatically: then all ranks must
+//   make their unnamed calls of one kind in the same order.
 // - Input must be contiguous host memory of any dtype; it may be used again once the call ended.
 // - *_async calls return at once, and errors come from synchronize(): MismatchError (on every rank;
 //   the job goes on) when ranks disagree on dtype, shape, op or root; StalledError, PeerLostError,

@@ -133,7 +133,7 @@ double mean_over_ranks(const std::vector<double>& values, const std::string& nam
   Tensor sums = Tensor::zeros({2}, hvd::DType::kF64);
   for (const double value : values) sums.data<double>()[0] += value;
   sums.data<double>()[1] = static_cast<double>(values.size());
-  hvd::allreduce_(sums, hvd::ReduceOp::kSum, name);
+  hvd::allreduce_(sums, {.op = hvd::ReduceOp::kSum, .name = name});
   return sums.data<double>()[0] / sums.data<double>()[1];
 }
 
@@ -157,17 +157,18 @@ double test_accuracy(hvd::nn::Module& model, const DatasetPtr& test) {
 bool parameters_equal_on_all_ranks(const hvd::nn::Module& model) {
   bool equal = true;
   for (const auto& [name, tensor] : model.state_dict()) {
-    equal = hvd::bitwise_equal(hvd::broadcast(tensor, 0, "check." + name), tensor) && equal;
+    equal =
+        hvd::bitwise_equal(hvd::broadcast(tensor, 0, {.name = "check." + name}), tensor) && equal;
   }
   Tensor all = Tensor::scalar(equal ? 1 : 0, hvd::DType::kI32);
-  hvd::allreduce_(all, hvd::ReduceOp::kMin, "check.equal");
+  hvd::allreduce_(all, {.op = hvd::ReduceOp::kMin, .name = "check.equal"});
   return all.item() == 1;
 }
 
 // One loss a step, averaged over the ranks.
 void write_losses(const std::string& path, const std::vector<double>& losses) {
   Tensor mean = Tensor::from(losses, {static_cast<std::int64_t>(losses.size())});
-  hvd::allreduce_(mean, hvd::ReduceOp::kAverage, "losses");
+  hvd::allreduce_(mean, {.name = "losses"});
   if (hvd::rank() != 0) return;
   std::ofstream out(path);
   out.precision(17);

@@ -27,6 +27,9 @@ def parse():
     parser.add_argument("--lr", type=float, default=0.05, help="learning rate")
     parser.add_argument("--scale-lr", action="store_true",
                         help="multiply the learning rate by the ranks")
+    parser.add_argument("--compression", default="none",
+                        choices=["none", "fp16", "bf16", "int8", "powersgd"],
+                        help="how gradients travel between ranks")
     parser.add_argument("--seed", type=int, default=1, help="of the parameters and the order")
     parser.add_argument("--checkpoint", default="digits.safetensors",
                         help="where rank 0 saves the parameters; empty = nowhere")
@@ -70,6 +73,10 @@ def make_model(image):
         nn.Conv2d(channels, 16, 3, padding=1), nn.ReLU(), nn.MaxPool2d(2),
         nn.Conv2d(16, 32, 3, padding=1), nn.ReLU(), nn.MaxPool2d(2),
         nn.Flatten(), nn.Linear(32 * (height // 4) * (width // 4), 10))
+
+
+def compression(name):
+    return hvd.Compression.powersgd(2) if name == "powersgd" else getattr(hvd.Compression, name)
 
 
 def mean_over_ranks(values, name):
@@ -118,7 +125,8 @@ def main():
     lr = options.lr * (hvd.size() if options.scale_lr else 1)
 
     optimizer = hvd.optim.SGD(model.parameters(), lr=lr, momentum=0.9)
-    optimizer = hvd.DistributedOptimizer(optimizer, model.named_parameters())
+    optimizer = hvd.DistributedOptimizer(optimizer, model.named_parameters(),
+                                         compression=compression(options.compression))
     hvd.broadcast_parameters(model.state_dict(), root_rank=0)
     hvd.broadcast_optimizer_state(optimizer, root_rank=0)
 

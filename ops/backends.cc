@@ -5,6 +5,7 @@
 #include <climits>
 #include <fstream>
 
+#include "core/base/launch_info.h"
 #include "core/base/log.h"
 #include "core/base/placement.h"
 #include "ops/hier/hier_control_plane.h"
@@ -150,7 +151,8 @@ void expect_world(const LaunchInfo& launch, const MpiLink& link) {
                          text(launch.size) + ", but MPI sees rank " + std::to_string(link.rank()) +
                          " of " + std::to_string(link.size()) +
                          ": this MPI does not understand that launcher. Use the mpirun of the MPI "
-                         "that horovod_cpp was built with, or hvdrun");
+                         "that horovod_cpp was built with; " +
+                         launch_advice(launch.launcher));
 }
 
 Ports connect_by_mpi(const LaunchInfo& launch, const Config& config) {
@@ -160,7 +162,7 @@ Ports connect_by_mpi(const LaunchInfo& launch, const Config& config) {
                            " started this process, but MPI cannot be used: " + library.detail);
   }
   const TimePoint deadline = Clock::now() + config.start_timeout;
-  const auto link = library.module->connect(deadline);
+  const auto link = library.module->connect(deadline, config.mpi_threads_disable);
   expect_world(launch, *link);
   const Neighbourhood here = meet(*link, config, deadline);
   set_log_rank(link->rank());
@@ -169,6 +171,7 @@ Ports connect_by_mpi(const LaunchInfo& launch, const Config& config) {
   Ports ports;
   ports.control = make_control_plane(*link, here, std::move(memory));
   ports.collectives.push_back(link->make_collective());
+  ports.mpi_threads = link->threads_supported();
   return ports;
 }
 
@@ -198,8 +201,8 @@ Ports connect(const Config& config) {
       launch.launcher + " started this process (" +
       (launch.rank ? "rank " + std::to_string(*launch.rank) : "a rank it does not say") + " of " +
       (launch.size ? std::to_string(*launch.size) : "?") +
-      "), but without MPI the ranks cannot find each other: start the program with hvdrun or "
-      "mpirun. If it was meant to run alone, unset that launcher's variables");
+      (launch.local_rank ? ", local rank " + std::to_string(*launch.local_rank) : "") +
+      "), but without MPI the ranks cannot find each other: " + launch_advice(launch.launcher));
 }
 
 }  // namespace hvd

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -14,6 +15,8 @@ namespace hvd {
 struct Ports {
   std::unique_ptr<ControlPlane> control;
   std::vector<std::unique_ptr<Collective>> collectives;
+  // Whether MPI granted MPI_THREAD_MULTIPLE; empty = this job does without MPI.
+  std::optional<bool> mpi_threads;
 };
 
 // One row of the table of backends, for --check-build and the doctor.

@@ -2,6 +2,9 @@
 
 #include <algorithm>
 #include <charconv>
+#include <fstream>
+#include <optional>
+#include <sstream>
 
 #include "core/base/status.h"
 
@@ -13,6 +16,13 @@ namespace {
                              "; expected host:slots,host:slots, such as -H node1:4,node2:4");
 }
 
+std::string slots_problem(std::string_view number, int& slots) {
+  const char* last = number.data() + number.size();
+  const auto [end, error] = std::from_chars(number.data(), last, slots);
+  if (error != std::errc() || end != last) return "slots is not a whole number";
+  return slots < 1 || slots > 1'000'000 ? "slots must be 1 to 1000000" : "";
+}
+
 HostSlots parse_host(std::string_view part) {
   const std::size_t colon = part.find(':');
   HostSlots host{std::string(part.substr(0, colon)), 1};
@@ -21,11 +31,23 @@ HostSlots parse_host(std::string_view part) {
     bad_hosts(part, "a host name has no blanks");
   }
   if (colon == std::string_view::npos) return host;
-  const std::string_view number = part.substr(colon + 1);
-  const char* last = number.data() + number.size();
-  const auto [end, error] = std::from_chars(number.data(), last, host.slots);
-  if (error != std::errc() || end != last) bad_hosts(part, "slots is not a whole number");
-  if (host.slots < 1 || host.slots > 1'000'000) bad_hosts(part, "slots must be 1 to 1000000");
+  const std::string problem = slots_problem(part.substr(colon + 1), host.slots);
+  if (!problem.empty()) bad_hosts(part, problem);
+  return host;
+}
+
+// One line of a hostfile without its comment; nothing when it is empty.
+std::optional<HostSlots> parse_line(const std::string& line, const std::string& place) {
+  std::istringstream words(line.substr(0, line.find('#')));
+  HostSlots host;
+  if (!(words >> host.host)) return std::nullopt;
+  for (std::string word; words >> word;) {
+    const bool known = word.starts_with("slots=");
+    const std::string problem = known ? slots_problem(word.substr(6), host.slots) : "";
+    if (known && problem.empty()) continue;
+    throw InvalidArgumentError(place + ": '" + word + "': " + (known ? problem + "; " : "") +
+                               "expected lines such as 'node1 slots=4'");
+  }
   return host;
 }
 
@@ -48,6 +70,26 @@ std::vector<HostSlots> parse_hosts(std::string_view text) {
     if (comma == std::string_view::npos) return hosts;
     text.remove_prefix(comma + 1);
   }
+}
+
+std::vector<HostSlots> read_hostfile(const std::string& path) {
+  std::ifstream file(path);
+  if (!file) throw InvalidArgumentError("--hostfile: cannot read '" + path + "'");
+  std::vector<HostSlots> hosts;
+  int number = 0;
+  for (std::string line; std::getline(file, line);) {
+    const std::string place = path + ":" + std::to_string(++number);
+    const auto host = parse_line(line, place);
+    if (!host) continue;
+    for (const HostSlots& other : hosts) {
+      if (other.host == host->host) {
+        throw InvalidArgumentError(place + ": '" + host->host + "': this host is given twice");
+      }
+    }
+    hosts.push_back(*host);
+  }
+  if (hosts.empty()) throw InvalidArgumentError("--hostfile: '" + path + "' names no host");
+  return hosts;
 }
 
 std::string to_string(std::span<const HostSlots> hosts) {

@@ -19,6 +19,10 @@ struct HostSlots {
 // the part that is wrong (empty name, slots below 1 or not a number, a host given twice).
 std::vector<HostSlots> parse_hosts(std::string_view text);
 
+// Reads a file with lines such as "node1 slots=4"; without slots a host has one; # begins a
+// comment. Throws InvalidArgumentError naming file and line.
+std::vector<HostSlots> read_hostfile(const std::string& path);
+
 std::string to_string(std::span<const HostSlots> hosts);  // "a:2,b:4"
 
 int total_slots(std::span<const HostSlots> hosts);

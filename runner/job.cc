@@ -7,10 +7,12 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <csignal>
 #include <cstdio>
 #include <cstring>
+#include <ctime>
 #include <list>
 #include <optional>
 #include <vector>
@@ -20,6 +22,7 @@
 #include "runner/listener.h"
 #include "runner/output.h"
 #include "runner/process.h"
+#include "runner/rank_files.h"
 #include "runner/report.h"
 #include "runner/stdio.h"
 #include "runner/wire.h"
@@ -62,6 +65,7 @@ class Job {
   void stop(int signal);
   void send_stop(Peer& peer);
   void enforce_stop();
+  void enforce_start();
   void print(int rank, Stream stream, std::string_view bytes);
   void write_out();
   int conclude();
@@ -75,6 +79,10 @@ class Job {
   std::list<Peer> peers_;
   std::vector<RankEnd> ends_;
   std::vector<bool> seen_;  // by rank: its agent said hello
+  RankFiles files_;
+  Duration start_timeout_{};
+  TimePoint start_deadline_ = TimePoint::max();  // until all are seen
+  std::string not_started_;                      // what to say about those who did not come
   pid_t mpirun_ = -1;
   std::optional<int> mpirun_status_;
   UniqueFd mpirun_out_;
@@ -92,18 +100,35 @@ std::int64_t system_time() {
   return std::chrono::duration_cast<std::chrono::nanoseconds>(now).count();
 }
 
+// "2026-11-21 14:03:22.123"
+std::string wall_clock() {
+  const std::int64_t now = system_time();
+  const std::time_t seconds = now / 1'000'000'000;
+  std::tm fields{};
+  localtime_r(&seconds, &fields);
+  std::array<char, 32> text{};
+  const std::size_t length = std::strftime(text.data(), text.size(), "%F %T", &fields);
+  std::snprintf(text.data() + length, text.size() - length, ".%03d",
+                static_cast<int>(now / 1'000'000 % 1000));
+  return text.data();
+}
+
 Job::Job(const Options& options, const LaunchContext& context)
     : options_(options),
       signals_(watch_signals()),
       listener_(may_be_remote(options, context)),
       writer_(signals_.get()),
-      printer_(writer_.one_terminal()),
-      seen_(static_cast<std::size_t>(options.np), false) {
+      printer_(writer_.one_terminal(), options.timestamps ? wall_clock : OutputPrinter::Stamp{}),
+      seen_(static_cast<std::size_t>(options.np), false),
+      files_(options.output_folder, options.np) {
   start(context);
 }
 
 void Job::start(const LaunchContext& context) {
   const LaunchPlan plan = make_launch_plan(options_, context, to_string(listener_.address()));
+  for (const std::string& warning : options_.warnings) {
+    writer_.write(Stream::kStderr, "hvdrun: warning: " + warning + "\n");
+  }
   if (options_.verbose) {
     std::string line = "hvdrun:";
     for (const std::string& word : plan.argv) line += " " + word;
@@ -125,6 +150,8 @@ void Job::start(const LaunchContext& context) {
     throw InternalError("could not start " + plan.argv[0] + ": " + std::strerror(child.error));
   }
   mpirun_ = child.pid;
+  start_timeout_ = plan.start_timeout;
+  start_deadline_ = Clock::now() + start_timeout_;
   stdin_.connect(std::move(in.write_end));
   mpirun_out_ = std::move(out.read_end);
   mpirun_err_ = std::move(err.read_end);
@@ -147,6 +174,7 @@ int Job::wait_time() const {
   TimePoint until = Clock::now() + std::chrono::seconds(1);
   if (const auto due = printer_.due()) until = std::min(until, *due);
   if (next_blow_) until = std::min(until, *next_blow_);
+  until = std::min(until, start_deadline_);
   if (mpirun_status_) until = std::min(until, mpirun_ended_ + kLastWords);
   const auto left = std::chrono::ceil<std::chrono::milliseconds>(until - Clock::now());
   return static_cast<int>(std::max<std::int64_t>(0, left.count()));
@@ -175,6 +203,7 @@ void Job::turn() {
   if (polls[0].revents != 0) on_signal();
   printer_.flush_due(Clock::now());
   write_out();
+  enforce_start();
   enforce_stop();
 }
 
@@ -220,6 +249,9 @@ void Job::welcome(Peer& peer, const Hello& hello) {
   peer.rank = hello.rank;
   peer.host = hello.host;
   if (stop_signal_ != 0) send_stop(peer);
+  if (std::find(seen_.begin(), seen_.end(), false) == seen_.end()) {
+    start_deadline_ = TimePoint::max();
+  }
 }
 
 void Job::record_end(Peer& peer, const ProgramEnd& end) {
@@ -289,7 +321,27 @@ void Job::enforce_stop() {
   next_blow_ = Clock::now() + kMpirunEnds;
 }
 
+// mpirun may wait for a machine for ever.
+void Job::enforce_start() {
+  if (Clock::now() < start_deadline_) return;
+  start_deadline_ = TimePoint::max();
+  if (stop_signal_ != 0 || mpirun_status_) return;
+  std::string missing;
+  for (std::size_t rank = 0; rank < seen_.size(); ++rank) {
+    if (!seen_[rank]) missing += (missing.empty() ? "" : ", ") + std::to_string(rank);
+  }
+  std::array<char, 32> seconds{};
+  std::snprintf(seconds.data(), seconds.size(), "%g", to_seconds(start_timeout_));
+  not_started_ = "hvdrun: not started after " + std::string(seconds.data()) + " s: rank " +
+                 missing + " of " + std::to_string(options_.np) +
+                 "; can this machine reach theirs with ssh, and they this one? --verbose shows "
+                 "mpirun's command, --start-timeout (HOROVOD_START_TIMEOUT) gives them more time\n";
+  stop(SIGTERM);
+}
+
 void Job::print(int rank, Stream stream, std::string_view bytes) {
+  const std::string trouble = files_.write(rank, stream, bytes);
+  if (!trouble.empty()) writer_.write(Stream::kStderr, "hvdrun: " + trouble + "\n");
   printer_.feed(rank, stream, bytes, Clock::now());
   write_out();
 }
@@ -305,7 +357,8 @@ void Job::write_out() {
 
 int Job::conclude() {
   const RankEnd* first = first_failure(ends_);
-  const bool mpirun_failed = first == nullptr && caught_signal_ == 0 && *mpirun_status_ != 0;
+  const bool mpirun_failed =
+      first == nullptr && caught_signal_ == 0 && not_started_.empty() && *mpirun_status_ != 0;
   if (mpirun_failed) print(OutputPrinter::kLauncher, Stream::kStderr, held_);
   printer_.finish();
   write_out();
@@ -313,6 +366,10 @@ int Job::conclude() {
     writer_.write(Stream::kStderr, failure_report(ends_, options_.np, options_.command[0],
                                                   printer_.last_lines(first->rank)));
     return exit_code(*first);
+  }
+  if (!not_started_.empty()) {
+    writer_.write(Stream::kStderr, not_started_);
+    return 1;
   }
   if (caught_signal_ != 0) {
     writer_.write(Stream::kStderr, "hvdrun: stopped by " + signal_name(caught_signal_) + "\n");

@@ -4,6 +4,9 @@
 #include <array>
 #include <string_view>
 
+#include "core/base/config.h"
+#include "core/base/setting_kinds.h"
+
 namespace hvd::runner {
 namespace {
 
@@ -15,6 +18,8 @@ constexpr std::array<const char*, 4> kSchedulerVariables = {"SLURM_JOB_ID", "PBS
 constexpr std::array<const char*, 7> kExported = {
     "PATH",         "LD_LIBRARY_PATH", "PYTHONPATH",  "VIRTUAL_ENV",
     "CONDA_PREFIX", "OMP_NUM_THREADS", kAgentVariable};
+
+constexpr const char* kStartTimeout = "HOROVOD_START_TIMEOUT";
 
 bool scheduled(const Environment& environment) {
   return std::any_of(kSchedulerVariables.begin(), kSchedulerVariables.end(),
@@ -49,16 +54,40 @@ Environment plan_environment(const Options& options, const LaunchContext& contex
     environment.insert_or_assign("OMPI_ALLOW_RUN_AS_ROOT", "1");
     environment.insert_or_assign("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1");
   }
-  if (!options.timeline_filename.empty()) {
-    environment["HOROVOD_TIMELINE"] = options.timeline_filename;
-  }
-  if (options.fusion_threshold) {
-    environment["HOROVOD_FUSION_THRESHOLD"] = std::to_string(*options.fusion_threshold);
-  }
+  environment.erase(kSourcesVariable);  // of an hvdrun that started this one
+  for (const auto& [name, value] : settings_environment(options)) environment[name] = value;
   return environment;
 }
 
+// ssh must never ask: nobody would see the question.
+void add_ssh(std::vector<std::string>& argv, const Options& options) {
+  std::string arguments = "-o BatchMode=yes -o ConnectTimeout=10";
+  if (options.ssh_port != 0) arguments += " -p " + std::to_string(options.ssh_port);
+  if (!options.ssh_identity.empty()) arguments += " -i " + options.ssh_identity;
+  add(argv, {"--mca", "plm_rsh_args", arguments});
+}
+
+void add_interfaces(std::vector<std::string>& argv, const Options& options) {
+  std::string names;
+  for (const std::string& name : options.interfaces) names += (names.empty() ? "" : ",") + name;
+  if (names.empty()) return;
+  add(argv, {"--mca", "btl_tcp_if_include", names, "--mca", "oob_tcp_if_include", names});
+}
+
 }  // namespace
+
+Environment settings_environment(const Options& options) {
+  Environment environment;
+  std::string sources;
+  for (const auto& [name, chosen] : options.settings) {
+    environment[name] = chosen.value;
+    std::string source = chosen.source;
+    std::replace(source.begin(), source.end(), ';', ',');  // what separates the entries
+    sources += (sources.empty() ? "" : ";") + name + "=" + source;
+  }
+  if (!sources.empty()) environment[kSourcesVariable] = sources;
+  return environment;
+}
 
 bool may_be_remote(const Options& options, const LaunchContext& context) {
   if (options.hosts.empty()) return scheduled(context.environment);
@@ -69,7 +98,11 @@ bool may_be_remote(const Options& options, const LaunchContext& context) {
 
 LaunchPlan make_launch_plan(const Options& options, const LaunchContext& context,
                             const std::string& agent_address) {
-  LaunchPlan plan{{}, plan_environment(options, context, agent_address)};
+  LaunchPlan plan{{}, plan_environment(options, context, agent_address), Config{}.start_timeout};
+  if (const auto it = plan.environment.find(kStartTimeout); it != plan.environment.end()) {
+    check_setting(kStartTimeout, it->second, kStartTimeout);
+    plan.start_timeout = *Seconds::read(it->second);
+  }
   std::vector<std::string>& argv = plan.argv;
   add(argv, {context.mpirun, "-np", std::to_string(options.np)});
   if (!options.hosts.empty()) {
@@ -79,7 +112,9 @@ LaunchPlan make_launch_plan(const Options& options, const LaunchContext& context
   }
   // Open MPI ties each rank of a small job to one core by default. A rank has more threads than
   // one (coordinator, loader, OpenMP), and they would all share that core.
-  add(argv, {"--bind-to", "none"});
+  argv.insert(argv.end(), options.binding_args.begin(), options.binding_args.end());
+  if (may_be_remote(options, context)) add_ssh(argv, options);
+  add_interfaces(argv, options);
   if (ranks_here(options, context) > context.cores) {
     // Ranks that wait inside MPI have to give their core to those that compute.
     add(argv, {"--oversubscribe", "--mca", "mpi_yield_when_idle", "1"});
@@ -87,6 +122,7 @@ LaunchPlan make_launch_plan(const Options& options, const LaunchContext& context
   for (const auto& [name, value] : plan.environment) {
     if (is_exported(name)) add(argv, {"-x", name});
   }
+  argv.insert(argv.end(), options.mpi_args.begin(), options.mpi_args.end());
   add(argv, {context.hvdrun, "--agent", "--"});
   argv.insert(argv.end(), options.command.begin(), options.command.end());
   return plan;

@@ -1,14 +1,12 @@
 #pragma once
 
-#include <map>
 #include <string>
 #include <vector>
 
+#include "core/base/clock.h"
 #include "runner/options.h"
 
 namespace hvd::runner {
-
-using Environment = std::map<std::string, std::string>;
 
 // What the machine is like: everything a plan depends on besides the options.
 struct LaunchContext {
@@ -27,12 +25,17 @@ inline constexpr const char* kAgentVariable = "HVDRUN_AGENT";
 struct LaunchPlan {
   std::vector<std::string> argv;
   Environment environment;
+  Duration start_timeout{};  // HOROVOD_START_TIMEOUT: all agents must have come by then
 };
+
+// The variables that options set for the ranks, and kSourcesVariable with where they came from.
+Environment settings_environment(const Options& options);
 
 // Whether ranks may run on other machines, so that hvdrun has to listen beyond loopback.
 bool may_be_remote(const Options& options, const LaunchContext& context);
 
-// `agent_address` is the value of kAgentVariable. Pure.
+// `agent_address` is the value of kAgentVariable. Pure. Throws InvalidArgumentError on a malformed
+// HOROVOD_START_TIMEOUT.
 LaunchPlan make_launch_plan(const Options& options, const LaunchContext& context,
                             const std::string& agent_address);
 

@@ -13,9 +13,10 @@
 
 #include "core/base/config.h"
 #include "core/base/status.h"
-#include "ops/backends.h"
+#include "runner/about.h"
 #include "runner/agent.h"
 #include "runner/job.h"
+#include "runner/option_table.h"
 #include "runner/process.h"
 
 namespace hvd::runner {
@@ -63,21 +64,13 @@ void open_standard_streams() {
   }
 }
 
-// A connection a rank, and a few more.
+// A connection and perhaps two files a rank, and a few more.
 void raise_file_limit(int ranks) {
-  const rlim_t needed = static_cast<rlim_t>(ranks) + 64;
+  const rlim_t needed = 3 * static_cast<rlim_t>(ranks) + 64;
   rlimit limit{};
   if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur >= needed) return;
   limit.rlim_cur = std::min(needed, limit.rlim_max);
   setrlimit(RLIMIT_NOFILE, &limit);
-}
-
-void print_backends() {
-  std::puts("hvdrun (horovod_cpp) " HVD_VERSION ", backends:");
-  for (const BackendInfo& backend : backends()) {
-    std::printf("  [%c] %-8s %s\n", backend.usable ? 'x' : ' ', backend.name.c_str(),
-                backend.detail.c_str());
-  }
 }
 
 int run(std::span<const std::string> arguments) {
@@ -86,7 +79,7 @@ int run(std::span<const std::string> arguments) {
   }
   Options options;
   try {
-    options = parse_options(arguments);
+    options = parse_options(arguments, current_environment());
   } catch (const InvalidArgumentError& error) {
     std::fprintf(stderr, "hvdrun: %s\n", error.what());
     return kUsage;
@@ -100,7 +93,11 @@ int run(std::span<const std::string> arguments) {
     return 0;
   }
   if (options.check_build) {
-    print_backends();
+    std::fputs(describe_build().c_str(), stdout);
+    return 0;
+  }
+  if (options.help_settings) {
+    std::fputs(describe_settings_here(options).c_str(), stdout);
     return 0;
   }
   raise_file_limit(options.np);

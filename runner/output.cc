@@ -8,10 +8,6 @@ namespace {
 constexpr std::size_t kLongestWait = 1 << 16;  // bytes of one line held back
 constexpr std::size_t kLongestKept = 1 << 12;  // bytes of one line in last_lines()
 
-std::string prefix(int rank) {
-  return rank == OutputPrinter::kLauncher ? "[mpirun] " : "[" + std::to_string(rank) + "] ";
-}
-
 }  // namespace
 
 void OutputPrinter::feed(int rank, Stream stream, std::string_view bytes, TimePoint now) {
@@ -65,6 +61,11 @@ void OutputPrinter::finish() {
 
 std::optional<OutputPrinter::Key>& OutputPrinter::open_line(Stream stream) {
   return open_[one_terminal_ ? 0 : static_cast<std::size_t>(stream)];
+}
+
+std::string OutputPrinter::prefix(int rank) const {
+  const std::string who = rank == kLauncher ? "mpirun" : std::to_string(rank);
+  return "[" + who + "] " + (stamp_ ? stamp_() + " " : "");
 }
 
 // Moves `waiting` to the screen. `newline` ends the line.

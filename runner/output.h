@@ -2,6 +2,7 @@
 
 #include <array>
 #include <deque>
+#include <functional>
 #include <map>
 #include <optional>
 #include <string>
@@ -30,8 +31,13 @@ class OutputPrinter {
     friend bool operator==(const Chunk&, const Chunk&) = default;
   };
 
-  // `one_terminal`: standard output and standard error end up in the same place.
-  explicit OutputPrinter(bool one_terminal) : one_terminal_(one_terminal) {}
+  // What stands between the prefix and the text of a line: the time, or nothing.
+  using Stamp = std::function<std::string()>;
+
+  // `one_terminal`: standard output and standard error end up in the same place. `stamp` is called
+  // when a line begins to be shown; empty = none.
+  explicit OutputPrinter(bool one_terminal, Stamp stamp = {})
+      : one_terminal_(one_terminal), stamp_(std::move(stamp)) {}
 
   void feed(int rank, Stream stream, std::string_view bytes, TimePoint now);
   // Shows lines without an end that have waited long enough.
@@ -57,10 +63,12 @@ class OutputPrinter {
   };
 
   void write(const Key& key, Line& line, bool newline);
+  std::string prefix(int rank) const;
   void remember(int rank, const std::string& line);
   std::optional<Key>& open_line(Stream stream);
 
   bool one_terminal_;
+  Stamp stamp_;
   std::map<Key, Line> lines_;
   std::array<std::optional<Key>, 2> open_;  // whose unfinished line each terminal shows
   std::map<int, std::deque<std::string>> last_lines_;

@@ -4,6 +4,7 @@
 #include <pybind11/pybind11.h>
 
 #include <memory>
+#include <stdexcept>
 #include <string>
 
 #include "horovod_cpp/tensor/named_tensors.h"
@@ -33,6 +34,19 @@ std::shared_ptr<const void> keep_alive(py::object object);
 // "float32", numpy.float32, numpy.dtype("float32"). Throws InvalidArgumentError listing the known
 // names, TypeError on anything that names no dtype.
 DType dtype_from(const py::handle& object);
+
+// An exception of Python on its way through C++, which may throw it several times and on any
+// thread. Python gets the exception itself again.
+class PythonError : public std::runtime_error {
+ public:
+  // Needs the GIL.
+  explicit PythonError(py::error_already_set& error);
+  PyObject* exception() const { return exception_; }
+
+ private:
+  PyObject* exception_;
+  std::shared_ptr<const void> owner_;
+};
 
 // Wraps the array's memory; no copy. Throws InvalidArgumentError on strides that a tensor cannot
 // have, TypeError on a NumPy dtype that has no counterpart. wrap_array is for memory that is only

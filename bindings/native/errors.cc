@@ -24,12 +24,19 @@ void translate(std::exception_ptr pointer) {
   if (pointer == nullptr) return;
   try {
     std::rethrow_exception(pointer);
+  } catch (const PythonError& error) {
+    PyErr_SetObject(reinterpret_cast<PyObject*>(Py_TYPE(error.exception())), error.exception());
   } catch (const Error& error) {
     py::set_error(class_of[static_cast<std::size_t>(error.code())], error.what());
   }
 }
 
 }  // namespace
+
+PythonError::PythonError(py::error_already_set& error)
+    : std::runtime_error(error.what()),
+      exception_(error.value().ptr()),
+      owner_(keep_alive(error.value())) {}
 
 void bind_errors(py::module_& m) {
   const auto bases = [](PyObject* a, PyObject* b = nullptr) -> py::tuple {

@@ -9,7 +9,8 @@ namespace hvd::python {
 namespace {
 
 constexpr const char* kSupported =
-    "uint8, int32, int64, float16, float32 and float64 (bfloat16 has no NumPy dtype)";
+    "bool, uint8, int8, uint16, int16, int32, int64, float16, float32, float64, complex64 and "
+    "complex128 (bfloat16 has no NumPy dtype)";
 
 std::string text_of(const py::handle& object) {
   return py::str(object).cast<std::string>();
@@ -19,30 +20,31 @@ std::string type_name(const py::handle& object) {
   return Py_TYPE(object.ptr())->tp_name;
 }
 
+struct NumpyDType {
+  char kind;
+  py::ssize_t bytes;
+  DType dtype;
+};
+
+constexpr NumpyDType kNumpyDTypes[] = {
+    {'b', 1, DType::kBool}, {'u', 1, DType::kU8},  {'u', 2, DType::kU16}, {'i', 1, DType::kI8},
+    {'i', 2, DType::kI16},  {'i', 4, DType::kI32}, {'i', 8, DType::kI64}, {'f', 2, DType::kF16},
+    {'f', 4, DType::kF32},  {'f', 8, DType::kF64}, {'c', 8, DType::kC64}, {'c', 16, DType::kC128}};
+
 DType dtype_of(const py::array& array) {
   const py::dtype dtype = array.dtype();
-  const bool native = dtype.attr("isnative").cast<bool>();
-  const auto bytes = dtype.itemsize();
-  if (native) {
-    switch (dtype.kind()) {
-      case 'u':
-        if (bytes == 1) return DType::kU8;
-        break;
-      case 'i':
-        if (bytes == 4) return DType::kI32;
-        if (bytes == 8) return DType::kI64;
-        break;
-      case 'f':
-        if (bytes == 2) return DType::kF16;
-        if (bytes == 4) return DType::kF32;
-        if (bytes == 8) return DType::kF64;
-        break;
-      default:
-        break;
+  if (dtype.attr("isnative").cast<bool>()) {
+    for (const NumpyDType& known : kNumpyDTypes) {
+      if (known.kind == dtype.kind() && known.bytes == dtype.itemsize()) return known.dtype;
     }
   }
   throw py::type_error("a tensor cannot hold NumPy's dtype " + text_of(dtype) + "; it holds " +
                        kSupported);
+}
+
+// Of a complex number that of its parts.
+std::size_t alignment_of(DType dtype) {
+  return is_complex(dtype) ? size_of(dtype) / 2 : size_of(dtype);
 }
 
 std::vector<std::int64_t> element_strides(const py::array& array) {
@@ -75,10 +77,9 @@ Tensor wrap_array(const py::array& array) {
   Shape shape(array.shape(), array.shape() + array.ndim());
   std::vector<std::int64_t> strides = element_strides(array);
   void* data = const_cast<void*>(array.data());
-  if (reinterpret_cast<std::uintptr_t>(data) % size_of(dtype) != 0) {
+  if (reinterpret_cast<std::uintptr_t>(data) % alignment_of(dtype) != 0) {
     throw InvalidArgumentError(
-        "the array's memory is not aligned to its element size; pass "
-        "array.copy()");
+        "the array's memory is not aligned to its elements; pass array.copy()");
   }
   return Tensor::wrap(data, std::move(shape), dtype, keep_alive(array), std::move(strides));
 }
@@ -115,8 +116,10 @@ Tensor copy_to_tensor(const py::handle& object) {
   auto array =
       py::array(py::module_::import("numpy").attr("array")(object, py::arg("order") = "C"));
   const Tensor tensor = wrap_array(array);
-  // Python's floats carry no dtype; float32 is what models are made of.
+  // Python's floats carry no dtype; float32 is what models are made of, complex64 what goes with
+  // it.
   if (!typed && tensor.dtype() == DType::kF64) return tensor.to(DType::kF32);
+  if (!typed && tensor.dtype() == DType::kC128) return tensor.to(DType::kC64);
   return tensor.clone();
 }
 

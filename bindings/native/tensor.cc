@@ -1,7 +1,9 @@
+#include <pybind11/complex.h>
 #include <pybind11/functional.h>
 #include <pybind11/operators.h>
 #include <pybind11/stl.h>
 
+#include <complex>
 #include <cstring>
 #include <optional>
 #include <vector>
@@ -35,6 +37,10 @@ DType dtype_or(const py::object& dtype, DType standard) {
 
 py::object item(const Tensor& tensor) {
   if (is_floating(tensor.dtype()) || tensor.numel() != 1) return py::float_(tensor.item());
+  if (is_complex(tensor.dtype())) {
+    return py::cast(*tensor.to(DType::kC128).data<std::complex<double>>());
+  }
+  if (tensor.dtype() == DType::kBool) return py::bool_(tensor.item() != 0.0);
   // Through double, an int64 would lose bits.
   return py::int_(*tensor.to(DType::kI64).contiguous().data<std::int64_t>());
 }
@@ -244,7 +250,7 @@ void bind_constructors(py::module_& m) {
 
 Args:
     data: a Tensor, a NumPy array, a number, or nested lists of numbers. Python's floats become
-        float32, its ints int64.
+        float32, its complex numbers complex64, its ints int64, its bools bool.
     dtype: element type, as a name ("bfloat16") or a NumPy dtype; None keeps that of ``data``.
     requires_grad: whether backward() leaves a gradient here.
 
@@ -311,9 +317,10 @@ void bind_tensor(py::module_& m) {
                   R"(An n-dimensional array with a dtype, a shape and a place in the graph.
 
 A handle: assigning or passing a Tensor shares its memory. dtypes: uint8, int32, int64, float16,
-bfloat16, float32, float64. Operators broadcast as in NumPy; both sides must have one dtype. NumPy
-arrays may stand on either side. Reductions and element-wise functions are functions of the module:
-``hvd.sum(t)``, ``hvd.exp(t)``.)");
+bfloat16, float32, float64, and bool, int8, uint16, int16, complex64, complex128, which are stored,
+converted and communicated only: arithmetic on them raises InvalidArgumentError. Operators broadcast
+as in NumPy; both sides must have one dtype. NumPy arrays may stand on either side. Reductions and
+element-wise functions are functions of the module: ``hvd.sum(t)``, ``hvd.exp(t)``.)");
   bind_facts(cls);
   bind_views(cls);
   bind_in_place(cls);

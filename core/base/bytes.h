@@ -51,6 +51,12 @@ class ByteReader {
     in_ = in_.subspan(sizeof value);
     return value;
   }
+  // A byte that is 0 or 1.
+  bool get_flag() {
+    const auto flag = get<std::uint8_t>();
+    if (flag > 1) malformed("flag out of range");
+    return flag == 1;
+  }
   // An enum whose valid values are 0 .. count-1.
   template <typename E>
   requires std::is_enum_v<E> E get_enum(unsigned count) {

@@ -1,96 +1,174 @@
 #include "core/base/config.h"
 
+#include <algorithm>
 #include <array>
-#include <charconv>
-#include <cmath>
 #include <cstdlib>
-#include <string_view>
+#include <mutex>
+#include <set>
 
-#include "core/base/log.h"
+#include "core/base/launch_info.h"
+#include "core/base/setting_kinds.h"
 #include "core/base/status.h"
 
 namespace hvd {
 namespace {
 
-[[noreturn]] void bad_value(const char* name, std::string_view value, const char* accepted) {
-  throw InvalidArgumentError(std::string(name) + "='" + std::string(value) + "': expected " +
-                             accepted);
-}
-
-template <typename T>
-std::optional<T> parse_number(std::string_view text) {
-  T value{};
-  const char* last = text.data() + text.size();
-  const auto [end, error] = std::from_chars(text.data(), last, value);
-  if (error != std::errc() || end != last) return std::nullopt;
-  return value;
-}
-
-std::size_t read_size(const char* name, std::size_t fallback) {
-  const auto text = environment(name);
-  if (!text) return fallback;
-  const auto value = parse_number<std::uint64_t>(*text);
-  if (!value) bad_value(name, *text, "a whole number of at least 0");
-  return static_cast<std::size_t>(*value);
-}
-
-bool read_flag(const char* name) {
-  const auto text = environment(name);
-  if (!text) return false;
-  for (const char* yes : {"1", "true", "yes", "on"}) {
-    if (*text == yes) return true;
-  }
-  for (const char* no : {"0", "false", "no", "off", ""}) {
-    if (*text == no) return false;
-  }
-  bad_value(name, *text, "0 or 1");
-}
-
-// `unit` is what the number counts.
-Duration read_duration(const char* name, Duration fallback, Duration unit) {
-  const auto text = environment(name);
-  if (!text) return fallback;
-  const auto value = parse_number<double>(*text);
-  if (!value || !std::isfinite(*value) || *value < 0 || *value > 1e9) {
-    bad_value(name, *text, "a number from 0 to 1e9");
-  }
-  return std::chrono::duration_cast<Duration>(unit * *value);
-}
-
-void check_log_level(const char* name) {
-  const auto text = environment(name);
-  if (text && !parse_log_level(*text)) {
-    bad_value(name, *text, "debug, info, warning, error or off");
-  }
-}
-
-struct LauncherVariables {
-  const char* launcher;
-  const char* rank;
-  const char* size;
-  bool speaks_mpi;
+struct Setting {
+  const char* name;
+  const char* accepted;
+  const char* meaning;
+  bool (*read)(Config&, std::string_view);  // false = malformed
+  std::string (*write)(const Config&);
 };
 
-// In order of trust: MPI's own variables name the world that MPI_Init will find, whoever started
-// mpirun; then our launcher's, then those that others set.
-constexpr std::array<LauncherVariables, 6> kLaunchers = {{
-    {"Open MPI", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", true},
-    {"MPICH or Intel MPI", "PMI_RANK", "PMI_SIZE", true},
-    {"PMIx", "PMIX_RANK", "SLURM_STEP_NUM_TASKS", true},
-    {"hvdrun", "HOROVOD_RANK", "HOROVOD_SIZE", false},
-    {"Slurm", "SLURM_PROCID", "SLURM_NTASKS", false},
-    {"torchrun", "RANK", "WORLD_SIZE", false},
-}};
-
-std::optional<int> read_int(const char* name) {
-  const auto text = environment(name);
-  return text ? parse_number<int>(*text) : std::nullopt;
+template <typename Kind, auto Member>
+Setting setting(const char* name, const char* meaning) {
+  return {name, Kind::kAccepted, meaning,
+          [](Config& config, std::string_view text) {
+            const auto value = Kind::read(text);
+            if (value) config.*Member = *value;
+            return value.has_value();
+          },
+          [](const Config& config) { return Kind::write(config.*Member); }};
 }
 
-// A batch script has a SLURM_PROCID too, but it is one process, started once; srun's tasks inherit
-// its variables and have a step.
-bool in_batch_script() {
-  return environment("ENVIRONMENT") == "BATCH" && !environment("SLURM_STEP_ID");
+const std::array kSettings = {
+    setting<WholeNumber, &Config::fusion_threshold>(
+        "HOROVOD_FUSION_THRESHOLD", "bytes that may share one fused batch; 0 turns fusion off"),
+    setting<Milliseconds, &Config::batching_gap>("HOROVOD_CYCLE_TIME",
+                                                 "least milliseconds between two batches"),
+    setting<WholeNumber, &Config::cache_capacity>(
+        "HOROVOD_CACHE_CAPACITY", "tensors whose negotiation is remembered; 0 = none"),
+    setting<Flag, &Config::disable_group_fusion>("HOROVOD_DISABLE_GROUP_FUSION",
+                                                 "1 = only what was submitted as a group is fused"),
+    setting<Flag, &Config::deterministic>(
+        "HOROVOD_DETERMINISTIC",
+        "1 = bitwise equal runs: only what was submitted as a group is fused"),
+    setting<Seconds, &Config::stall_warning>(
+        "HOROVOD_STALL_CHECK_TIME_SECONDS",
+        "report a tensor that some ranks did not submit after this many seconds; 0 = never"),
+    setting<Seconds, &Config::stall_limit>("HOROVOD_STALL_SHUTDOWN_TIME_SECONDS",
+                                           "give up on it after this many seconds; 0 = never"),
+    setting<Flag, &Config::stall_check_disable>(
+        "HOROVOD_STALL_CHECK_DISABLE",
+        "1 = no such reports, and no giving up unless the limit is set as well"),
+    setting<Seconds, &Config::start_timeout>(
+        "HOROVOD_START_TIMEOUT", "seconds that init() and hvdrun wait for the ranks to start"),
+    setting<TimelinePath, &Config::timeline>(
+        "HOROVOD_TIMELINE", "file for a trace of this job that Perfetto opens; DYNAMIC = none yet"),
+    setting<Flag, &Config::timeline_mark_cycles>("HOROVOD_TIMELINE_MARK_CYCLES",
+                                                 "1 = mark each decision of rank 0 in the trace"),
+    setting<PositiveNumber, &Config::timeline_max_mb>("HVD_TIMELINE_MAX_MB",
+                                                      "MiB after which the trace ends"),
+    setting<Flag, &Config::stats>("HVD_STATS", "1 = one line of statistics at exit"),
+    setting<Text, &Config::flight_recorder_dir>(
+        "HVD_FLIGHT_RECORDER_DIR",
+        "folder for the last operations of each rank of a failed job; empty = horovod_cpp-<user "
+        "number> in the temporary folder"),
+    setting<WholeNumber, &Config::flight_recorder_size>(
+        "HVD_FLIGHT_RECORDER_SIZE", "operations that are kept for that; 0 = none"),
+    setting<Flag, &Config::autotune>(
+        "HOROVOD_AUTOTUNE",
+        "1 = search for the best fusion threshold and cycle time while training"),
+    setting<Text, &Config::autotune_log>("HOROVOD_AUTOTUNE_LOG",
+                                         "file for what autotune tried (CSV, rank 0)"),
+    setting<WholeNumber, &Config::autotune_warmup_samples>(
+        "HOROVOD_AUTOTUNE_WARMUP_SAMPLES", "samples that autotune discards at the start"),
+    setting<PositiveNumber, &Config::autotune_steps_per_sample>(
+        "HOROVOD_AUTOTUNE_STEPS_PER_SAMPLE", "repetitions of a tensor that make one sample"),
+    setting<PositiveNumber, &Config::autotune_max_samples>("HOROVOD_AUTOTUNE_BAYES_OPT_MAX_SAMPLES",
+                                                           "most points that autotune tries"),
+    setting<Fraction, &Config::autotune_noise>(
+        "HOROVOD_AUTOTUNE_GAUSSIAN_PROCESS_NOISE",
+        "how much of the spread between samples autotune takes for noise, 0 to 1"),
+    setting<Level, &Config::log_level>("HOROVOD_LOG_LEVEL",
+                                       "least level of the messages on standard error"),
+    setting<Flag, &Config::log_hide_time>("HOROVOD_LOG_HIDE_TIME",
+                                          "1 = log lines without the time"),
+    setting<Text, &Config::hostname>(
+        "HOROVOD_HOSTNAME",
+        "ranks with one host name share memory; empty = the system's name and boot"),
+    setting<Cores, &Config::thread_affinity>(
+        "HOROVOD_THREAD_AFFINITY",
+        "cores for the engine's threads, one a local rank, such as 0,8; empty = any core"),
+    setting<Flag, &Config::mpi_threads_disable>(
+        "HOROVOD_MPI_THREADS_DISABLE", "1 = ask MPI for calls from one thread at a time only"),
+    setting<Flag, &Config::dynamic_process_sets>(
+        "HOROVOD_DYNAMIC_PROCESS_SETS", "accepted; process sets can always be added and removed"),
+    setting<Transport, &Config::controller>(
+        "HOROVOD_CONTROLLER", "mpi or gloo, accepted; the engine takes shared memory and MPI"),
+    setting<Transport, &Config::cpu_operations>(
+        "HOROVOD_CPU_OPERATIONS", "mpi or gloo, accepted; the engine takes shared memory and MPI"),
+};
+
+const Setting& find_setting(std::string_view name) {
+  for (const Setting& row : kSettings) {
+    if (name == row.name) return row;
+  }
+  throw InternalError("there is no setting " + std::string(name));
+}
+
+[[noreturn]] void bad_value(const std::string& origin, std::string_view value,
+                            const std::string& accepted) {
+  throw InvalidArgumentError(origin + "='" + std::string(value) + "': expected " + accepted);
+}
+
+// "NAME=source;NAME=source"
+std::map<std::string, std::string, std::less<>> read_sources() {
+  std::map<std::string, std::string, std::less<>> sources;
+  const std::string text = environment(kSourcesVariable).value_or("");
+  std::string_view rest = text;
+  while (!rest.empty()) {
+    const std::string_view entry = rest.substr(0, rest.find(';'));
+    const std::size_t equals = entry.find('=');
+    if (equals != std::string_view::npos) {
+      sources.emplace(entry.substr(0, equals), entry.substr(equals + 1));
+    }
+    rest.remove_prefix(std::min(rest.size(), entry.size() + 1));
+  }
+  return sources;
+}
+
+void imply(Config& config, const char* name, const char* by) {
+  config.sources[name] = by;
+}
+
+void settle(Config& config) {
+  if (config.stall_check_disable) {
+    config.stall_warning = Duration::zero();
+    imply(config, "HOROVOD_STALL_CHECK_TIME_SECONDS", "HOROVOD_STALL_CHECK_DISABLE");
+    if (config.is_default("HOROVOD_STALL_SHUTDOWN_TIME_SECONDS")) {
+      config.stall_limit = Duration::zero();
+      imply(config, "HOROVOD_STALL_SHUTDOWN_TIME_SECONDS", "HOROVOD_STALL_CHECK_DISABLE");
+    }
+  }
+  if (config.deterministic && config.autotune) {
+    throw InvalidArgumentError(
+        "HOROVOD_DETERMINISTIC=1 and HOROVOD_AUTOTUNE=1: a run whose settings change is not "
+        "reproducible; unset one of them");
+  }
+}
+
+void warn_once(const std::string& name, const std::string& text) {
+  static std::mutex mutex;
+  static std::set<std::string> warned;
+  const std::lock_guard lock(mutex);
+  if (warned.insert(name).second) log(LogLevel::kWarning, text);
+}
+
+void warn_of_unused(const Config& config) {
+  if (read_launch_info().rank.value_or(0) != 0) return;
+  for (const UnusedVariable& variable : unused_variables()) {
+    const auto value = environment(variable.name);
+    if (!value || Flag::read(*value) == false) continue;
+    warn_once(variable.name,
+              std::string(variable.name) + "='" + *value + "' does nothing here: " + variable.why);
+  }
+  if (config.controller == "gloo" || config.cpu_operations == "gloo") {
+    warn_once("gloo",
+              "HOROVOD_CONTROLLER and HOROVOD_CPU_OPERATIONS: there is no Gloo here; ranks talk "
+              "through shared memory and MPI");
+  }
 }
 
 }  // namespace
@@ -102,32 +180,61 @@ std::optional<std::string> environment(const char* name) {
 }
 
 Config read_config() {
-  using std::chrono::milliseconds;
-  using std::chrono::seconds;
   Config config;
-  config.fusion_threshold = read_size("HOROVOD_FUSION_THRESHOLD", config.fusion_threshold);
-  config.batching_gap = read_duration("HOROVOD_CYCLE_TIME", config.batching_gap, milliseconds(1));
-  config.cache_capacity = read_size("HOROVOD_CACHE_CAPACITY", config.cache_capacity);
-  config.stall_warning =
-      read_duration("HOROVOD_STALL_CHECK_TIME_SECONDS", config.stall_warning, seconds(1));
-  if (read_flag("HOROVOD_STALL_CHECK_DISABLE")) config.stall_warning = Duration::zero();
-  config.stall_limit =
-      read_duration("HOROVOD_STALL_SHUTDOWN_TIME_SECONDS", config.stall_limit, seconds(1));
-  config.start_timeout = read_duration("HOROVOD_START_TIMEOUT", config.start_timeout, seconds(1));
-  check_log_level("HOROVOD_LOG_LEVEL");
-  config.hostname = environment("HOROVOD_HOSTNAME").value_or("");
-  config.timeline = environment("HOROVOD_TIMELINE").value_or("");
+  const auto sources = read_sources();
+  for (const Setting& row : kSettings) {
+    const auto text = environment(row.name);
+    if (!text) continue;
+    const auto source = sources.find(row.name);
+    const bool by_hvdrun = source != sources.end();
+    const std::string origin =
+        by_hvdrun ? std::string(row.name) + " (" + source->second + ")" : std::string(row.name);
+    if (!row.read(config, *text)) bad_value(origin, *text, row.accepted);
+    config.sources[row.name] = by_hvdrun ? source->second : "environment";
+  }
+  settle(config);
+  warn_of_unused(config);
   return config;
 }
 
-LaunchInfo read_launch_info() {
-  for (const LauncherVariables& row : kLaunchers) {
-    const bool other = !row.speaks_mpi;  // these names are also set where nothing was launched
-    if (!environment(row.rank) || (other && !environment(row.size))) continue;
-    if (row.launcher == std::string_view("Slurm") && in_batch_script()) continue;
-    return {row.launcher, read_int(row.rank), read_int(row.size), row.speaks_mpi};
+std::vector<SettingInfo> describe_settings(const Config& config) {
+  const Config defaults;
+  std::vector<SettingInfo> rows;
+  for (const Setting& row : kSettings) {
+    const auto source = config.sources.find(row.name);
+    rows.push_back({row.name, row.write(config), row.write(defaults),
+                    source == config.sources.end() ? "default" : source->second, row.meaning});
   }
-  return {};
+  return rows;
+}
+
+void check_setting(std::string_view name, const std::string& value, const std::string& origin) {
+  const Setting& row = find_setting(name);
+  Config scratch;
+  if (!row.read(scratch, value)) bad_value(origin, value, row.accepted);
+}
+
+const std::vector<UnusedVariable>& unused_variables() {
+  static const std::vector<UnusedVariable> variables = {
+      {"HOROVOD_HIERARCHICAL_ALLREDUCE", "the engine chooses its algorithm by the hosts it finds"},
+      {"HOROVOD_HIERARCHICAL_ALLGATHER", "the engine chooses its algorithm by the hosts it finds"},
+      {"HOROVOD_TORUS_ALLREDUCE", "it is an algorithm for NCCL"},
+      {"HOROVOD_BATCH_D2D_MEMCOPIES", "it is for GPUs"},
+      {"HOROVOD_NUM_NCCL_STREAMS", "it is for NCCL"},
+      {"HOROVOD_ENABLE_ASYNC_COMPLETION", "it is for GPUs"},
+      {"HOROVOD_DISABLE_NVTX_RANGES", "there are no NVTX ranges"},
+      {"HOROVOD_ENABLE_XLA_OPS", "it is for TensorFlow"},
+      {"HOROVOD_ELASTIC", "there is no elastic training yet"},
+      {"HOROVOD_ELASTIC_TIMEOUT", "there is no elastic training yet"},
+      {"HOROVOD_ADASUM_MPI_CHUNK_SIZE", "Adasum moves its data in one piece"},
+      {"HOROVOD_CCL_CACHE", "there is no oneCCL backend"},
+      {"HOROVOD_CCL_BGT_AFFINITY", "its name is HOROVOD_THREAD_AFFINITY"},
+      {"HOROVOD_GLOO_IFACE", "there is no Gloo; hvdrun --network-interfaces chooses for MPI"},
+      {"HOROVOD_GLOO_TIMEOUT_SECONDS", "there is no Gloo; HOROVOD_START_TIMEOUT limits the start"},
+      {"HOROVOD_GLOO_RENDEZVOUS_ADDR", "there is no Gloo; start the ranks with hvdrun or mpirun"},
+      {"HOROVOD_GLOO_RENDEZVOUS_PORT", "there is no Gloo; start the ranks with hvdrun or mpirun"},
+  };
+  return variables;
 }
 
 }  // namespace hvd

@@ -1,49 +1,94 @@
 #pragma once
 
 #include <cstddef>
-#include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
+#include <string_view>
+#include <vector>
 
 #include "core/base/clock.h"
+#include "core/base/log.h"
 
 namespace hvd {
 
-// What the environment says. Malformed values throw InvalidArgumentError naming the variable, the
-// value and what is accepted.
+// What is in force, one member a setting. The table in config.cc says which variable fills which
+// member, what it accepts and what it means; describe_settings() shows it.
 struct Config {
-  // Bytes that may share one fused batch; 0 turns fusion off. HOROVOD_FUSION_THRESHOLD.
-  std::size_t fusion_threshold = 1 << 20;
-  // Least time between two batches. HOROVOD_CYCLE_TIME, in milliseconds.
+  std::size_t fusion_threshold = 1 << 20;  // bytes; 0 = no fusion
   Duration batching_gap = Duration::zero();
-  // Response slots. HOROVOD_CACHE_CAPACITY.
-  std::size_t cache_capacity = 1024;
-  // A tensor that some ranks did not submit is reported after this long; zero = never.
-  // HOROVOD_STALL_CHECK_TIME_SECONDS, HOROVOD_STALL_CHECK_DISABLE.
-  Duration stall_warning = std::chrono::seconds(60);
-  // ... and given up after this long; zero = never. HOROVOD_STALL_SHUTDOWN_TIME_SECONDS.
-  Duration stall_limit = std::chrono::seconds(600);
-  // How long init() waits for the other ranks. HOROVOD_START_TIMEOUT, in seconds.
+  std::size_t cache_capacity = 1024;  // response slots
+  bool disable_group_fusion = false;
+  bool deterministic = false;
+
+  bool stall_check_disable = false;
+  Duration stall_warning = std::chrono::seconds(60);  // zero = never
+  Duration stall_limit = std::chrono::seconds(600);   // zero = never
   Duration start_timeout = std::chrono::seconds(60);
-  // Ranks with one host identity share memory. HOROVOD_HOSTNAME; empty = ask the system.
-  std::string hostname;
-  // Chrome trace of this job, written by rank 0. HOROVOD_TIMELINE; empty = none.
-  std::string timeline;
+
+  std::string timeline;  // empty = none
+  bool timeline_mark_cycles = false;
+  std::size_t timeline_max_mb = 512;  // MiB
+  bool stats = false;
+  std::string flight_recorder_dir;  // empty = the user's in the temporary folder
+  std::size_t flight_recorder_size = 1024;
+
+  bool autotune = false;
+  std::string autotune_log;  // empty = none
+  std::size_t autotune_warmup_samples = 3;
+  std::size_t autotune_steps_per_sample = 10;
+  std::size_t autotune_max_samples = 20;
+  double autotune_noise = 0.8;
+
+  LogLevel log_level = LogLevel::kWarning;
+  bool log_hide_time = false;
+
+  std::string hostname;  // ranks with one host name share memory; empty = ask the system
+  std::vector<int> thread_affinity;  // by local rank: the core of its coordinator; empty = any
+  bool mpi_threads_disable = false;
+  bool dynamic_process_sets = true;
+  std::string controller = "mpi";
+  std::string cpu_operations = "mpi";
+
+  // Where a value that is not the default came from, by the setting's name.
+  std::map<std::string, std::string, std::less<>> sources;
+
+  // Whether the user chose this setting. `name` as in the table: "HOROVOD_CYCLE_TIME".
+  bool is_default(std::string_view name) const { return !sources.contains(name); }
 };
 
+// Fills a Config from the environment. Malformed values and contradictions throw
+// InvalidArgumentError naming the variable, the value and what is accepted. Variables of Horovod's
+// that mean nothing here are warned about once a process, on rank 0.
 Config read_config();
 
-// What a launcher said about this process. `launcher` names whose variables were found.
-struct LaunchInfo {
-  std::string launcher;  // "Open MPI", "hvdrun", "Slurm", ...; empty = started by hand
-  std::optional<int> rank;
-  std::optional<int> size;
-  bool speaks_mpi = false;  // MPI_Init will find the other ranks
+// One row of describe_settings().
+struct SettingInfo {
+  std::string name;   // of the environment variable
+  std::string value;  // as one would write it into the variable
+  std::string default_value;
+  // "default", "environment", "hvdrun --cycle-time-ms", "job.yaml:3" (hvdrun's --config-file),
+  // or the name of the setting that implies this one. What autotune chose is in its log, not here.
+  std::string source;
+  std::string meaning;  // with the unit
 };
 
-// Looks at the variables launchers set. Never throws: what it finds may be incomplete. The shell of
-// a Slurm allocation (salloc, a batch script) is no launcher, only its job steps are.
-LaunchInfo read_launch_info();
+// Every setting, in the order of the table.
+std::vector<SettingInfo> describe_settings(const Config& config);
+
+// Throws InvalidArgumentError naming `origin` (an option, a line of a file) unless `value` is what
+// the setting `name` accepts.
+void check_setting(std::string_view name, const std::string& value, const std::string& origin);
+
+// A variable of Horovod's that is read by nothing here.
+struct UnusedVariable {
+  const char* name;
+  const char* why;
+};
+const std::vector<UnusedVariable>& unused_variables();
+
+// Where hvdrun leaves the sources of what it set: "NAME=source" entries, separated by ';'.
+inline constexpr const char* kSourcesVariable = "HVD_SETTING_SOURCES";
 
 // The only way to the environment outside config.cc; empty optional when unset.
 std::optional<std::string> environment(const char* name);

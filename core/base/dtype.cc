@@ -10,17 +10,23 @@ namespace {
 struct DTypeRow {
   std::string_view name;
   std::size_t bytes;
-  bool floating;
+  enum { kInteger, kFloating, kComplex } sort;
 };
 
 // Indexed by the enum's value.
-constexpr std::array<DTypeRow, kDTypeCount> kRows = {{{"uint8", 1, false},
-                                                      {"int32", 4, false},
-                                                      {"int64", 8, false},
-                                                      {"float16", 2, true},
-                                                      {"bfloat16", 2, true},
-                                                      {"float32", 4, true},
-                                                      {"float64", 8, true}}};
+constexpr std::array<DTypeRow, kDTypeCount> kRows = {{{"uint8", 1, DTypeRow::kInteger},
+                                                      {"int32", 4, DTypeRow::kInteger},
+                                                      {"int64", 8, DTypeRow::kInteger},
+                                                      {"float16", 2, DTypeRow::kFloating},
+                                                      {"bfloat16", 2, DTypeRow::kFloating},
+                                                      {"float32", 4, DTypeRow::kFloating},
+                                                      {"float64", 8, DTypeRow::kFloating},
+                                                      {"int8", 1, DTypeRow::kInteger},
+                                                      {"uint16", 2, DTypeRow::kInteger},
+                                                      {"int16", 2, DTypeRow::kInteger},
+                                                      {"bool", 1, DTypeRow::kInteger},
+                                                      {"complex64", 8, DTypeRow::kComplex},
+                                                      {"complex128", 16, DTypeRow::kComplex}}};
 
 const DTypeRow& row(DType dtype) {
   const auto index = static_cast<std::size_t>(dtype);
@@ -41,7 +47,11 @@ std::string_view name_of(DType dtype) {
 }
 
 bool is_floating(DType dtype) {
-  return row(dtype).floating;
+  return row(dtype).sort == DTypeRow::kFloating;
+}
+
+bool is_complex(DType dtype) {
+  return row(dtype).sort == DTypeRow::kComplex;
 }
 
 DType parse_dtype(std::string_view name) {

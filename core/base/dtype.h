@@ -2,7 +2,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <string>
 #include <string_view>
 
 namespace hvd {
@@ -16,19 +15,26 @@ enum class DType : std::uint8_t {
   kBF16 = 4,
   kF32 = 5,
   kF64 = 6,
+  kI8 = 7,
+  kU16 = 8,
+  kI16 = 9,
+  kBool = 10,  // one byte, 0 or 1
+  kC64 = 11,   // two f32: real, imaginary
+  kC128 = 12,  // two f64
 };
 
-inline constexpr int kDTypeCount = 7;
+inline constexpr int kDTypeCount = 13;
 
 // Bytes of one element.
 std::size_t size_of(DType dtype);
 
-// NumPy's name: "uint8", "int32", "int64", "float16", "bfloat16", "float32", "float64".
+// NumPy's name: "uint8", "int32", "float16", "bfloat16", "bool", "complex64" and so on.
 std::string_view name_of(DType dtype);
 
 // Inverse of name_of. Throws InvalidArgumentError that lists the known names.
 DType parse_dtype(std::string_view name);
 
 bool is_floating(DType dtype);
+bool is_complex(DType dtype);
 
 }  // namespace hvd

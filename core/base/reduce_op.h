@@ -1,29 +1,31 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <string_view>
 
 namespace hvd {
 
-// Average is the sum divided by the number of ranks (for integers: in float64, then truncated).
-enum class ReduceOp : std::uint8_t { kAverage = 0, kSum = 1, kMin = 2, kMax = 3, kProduct = 4 };
+// How the ranks' elements become one. Average is the sum divided by the number of ranks that
+// contributed (for integers: in float64, then truncated). Adasum: Maleki et al., "Scaling
+// Distributed Training with Adaptive Summation" (2020). The first six values are Horovod's.
+enum class ReduceOp : std::uint8_t {
+  kAverage = 0,
+  kSum = 1,
+  kAdasum = 2,
+  kMin = 3,
+  kMax = 4,
+  kProduct = 5,
+  kBitAnd = 6,  // integers and bool
+  kBitOr = 7,   // integers and bool
+};
 
-inline constexpr int kReduceOpCount = 5;
+inline constexpr int kReduceOpCount = 8;
 
 constexpr std::string_view name_of(ReduceOp op) {
-  switch (op) {
-    case ReduceOp::kAverage:
-      return "Average";
-    case ReduceOp::kSum:
-      return "Sum";
-    case ReduceOp::kMin:
-      return "Min";
-    case ReduceOp::kMax:
-      return "Max";
-    case ReduceOp::kProduct:
-      return "Product";
-  }
-  return "unknown op";
+  constexpr std::string_view kNames[] = {"Average", "Sum",     "Adasum", "Min",
+                                         "Max",     "Product", "BitAnd", "BitOr"};
+  return kNames[static_cast<std::size_t>(op)];
 }
 
 }  // namespace hvd

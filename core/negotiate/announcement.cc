@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "core/negotiate/message.h"
+
 namespace hvd {
 namespace {
 
@@ -21,6 +23,58 @@ void read_ranks(ByteReader& in, std::vector<Rank>& ranks) {
   for (Rank& rank : ranks) rank = read_rank(in);
 }
 
+template <typename T>
+void write_numbers(ByteWriter& out, const std::vector<T>& numbers) {
+  out.put(static_cast<std::uint32_t>(numbers.size()));
+  for (const T number : numbers) out.put(number);
+}
+
+template <typename T>
+void read_numbers(ByteReader& in, std::vector<T>& numbers) {
+  numbers.resize(in.get_count(sizeof(T)));
+  for (T& number : numbers) number = in.get<T>();
+}
+
+void write_absence(ByteWriter& out, const Absence& absence) {
+  out.put(absence.set);
+  out.put_string(absence.name);
+  write(out, absence.held);
+  write_ranks(out, absence.missing);
+}
+
+Absence read_absence(ByteReader& in) {
+  Absence absence;
+  absence.set = in.get<ProcessSetId>();
+  absence.name = in.get_string();
+  absence.held = read_duration(in);
+  read_ranks(in, absence.missing);
+  return absence;
+}
+
+void write_sighting(ByteWriter& out, const Sighting& sighting) {
+  out.put(static_cast<std::int32_t>(sighting.rank));
+  out.put(sighting.ask);
+  out.put(sighting.submissions);
+  out.put_string(sighting.last_submitted);
+  out.put(sighting.pending);
+  out.put_string(sighting.waits_for);
+  write_numbers(out, sighting.joins);
+  out.put_string(sighting.where);
+}
+
+Sighting read_sighting(ByteReader& in) {
+  Sighting sighting;
+  sighting.rank = read_rank(in);
+  sighting.ask = in.get<std::uint64_t>();
+  sighting.submissions = in.get<std::uint64_t>();
+  sighting.last_submitted = in.get_string();
+  sighting.pending = in.get<std::uint64_t>();
+  sighting.waits_for = in.get_string();
+  read_numbers(in, sighting.joins);
+  sighting.where = in.get_string();
+  return sighting;
+}
+
 Variants read_variants(ByteReader& in) {
   const auto count = in.get<std::uint8_t>();
   if (count == 0 || count > kMaxVariants) ByteReader::malformed("number of variants");
@@ -31,7 +85,8 @@ Variants read_variants(ByteReader& in) {
     variant.count = in.get<std::int32_t>();
     if (variant.count < 1) ByteReader::malformed("a variant nobody announced");
     variant.request = read_request(in);
-    if (i > 0 && variant.request.name != variants.front().request.name) {
+    const Request& first = i > 0 ? variants.front().request : variant.request;
+    if (variant.request.name != first.name || variant.request.set != first.set) {
       ByteReader::malformed("variants of two names");
     }
     variants.push_back(std::move(variant));
@@ -66,62 +121,63 @@ void merge(Variants& into, const Variant& variant) {
 }
 
 bool Announcement::empty() const {
-  return slots.empty() && names.empty() && leaving.empty() && absences.empty() && sightings.empty();
+  return slots.empty() && names.empty() && leaving.empty() && joined.empty() && finished.empty() &&
+         absences.empty() && sightings.empty();
 }
 
 void Announcement::clear() {
   slots.clear();
   names.clear();
   leaving.clear();
+  joined.clear();
+  finished.clear();
   absences.clear();
   sightings.clear();
 }
 
+void write(ByteWriter& out, const Joining& joining) {
+  out.put(joining.set);
+  out.put(static_cast<std::int32_t>(joining.rank));
+  out.put(static_cast<std::uint8_t>(joining.joins_average ? 1 : 0));
+}
+
+Joining read_joining(ByteReader& in) {
+  Joining joining;
+  joining.set = in.get<ProcessSetId>();
+  joining.rank = read_rank(in);
+  joining.joins_average = in.get_flag();
+  return joining;
+}
+
 void write(ByteWriter& out, const Announcement& announcement) {
   out.put(announcement.applied);
-  out.put(static_cast<std::uint32_t>(announcement.slots.size()));
-  for (const SlotNumber slot : announcement.slots) out.put(slot);
+  write_numbers(out, announcement.slots);
   out.put(static_cast<std::uint32_t>(announcement.names.size()));
   for (const Variants& variants : announcement.names) write_variants(out, variants);
   write_ranks(out, announcement.leaving);
+  out.put(static_cast<std::uint32_t>(announcement.joined.size()));
+  for (const Joining& joining : announcement.joined) write(out, joining);
+  write_numbers(out, announcement.finished);
   out.put(static_cast<std::uint32_t>(announcement.absences.size()));
-  for (const Absence& absence : announcement.absences) {
-    out.put_string(absence.name);
-    out.put(static_cast<std::int64_t>(absence.held.count()));
-    write_ranks(out, absence.missing);
-  }
+  for (const Absence& absence : announcement.absences) write_absence(out, absence);
   out.put(static_cast<std::uint32_t>(announcement.sightings.size()));
-  for (const Sighting& sighting : announcement.sightings) {
-    out.put(static_cast<std::int32_t>(sighting.rank));
-    out.put_string(sighting.last_submitted);
-  }
+  for (const Sighting& sighting : announcement.sightings) write_sighting(out, sighting);
 }
 
 void read_announcement(ByteReader& in, Announcement& announcement) {
   announcement.clear();
   announcement.applied = in.get<std::uint64_t>();
-  announcement.slots.resize(in.get_count(sizeof(SlotNumber)));
-  for (SlotNumber& slot : announcement.slots) slot = in.get<SlotNumber>();
+  read_numbers(in, announcement.slots);
   const std::size_t names = in.get_count(1);
   for (std::size_t i = 0; i < names; ++i) announcement.names.push_back(read_variants(in));
   read_ranks(in, announcement.leaving);
-  const std::size_t absences = in.get_count(16);
-  for (std::size_t i = 0; i < absences; ++i) {
-    Absence absence;
-    absence.name = in.get_string();
-    const auto held = in.get<std::int64_t>();
-    if (held < 0) ByteReader::malformed("negative time");
-    absence.held = Duration(held);
-    read_ranks(in, absence.missing);
-    announcement.absences.push_back(std::move(absence));
-  }
-  const std::size_t sightings = in.get_count(8);
-  for (std::size_t i = 0; i < sightings; ++i) {
-    Sighting sighting;
-    sighting.rank = read_rank(in);
-    sighting.last_submitted = in.get_string();
-    announcement.sightings.push_back(std::move(sighting));
-  }
+  announcement.joined.resize(in.get_count(9));
+  for (Joining& joining : announcement.joined) joining = read_joining(in);
+  read_numbers(in, announcement.finished);
+  const std::size_t absences = in.get_count(20);
+  for (std::size_t i = 0; i < absences; ++i) announcement.absences.push_back(read_absence(in));
+  const std::size_t sightings = in.get_count(44);
+  for (std::size_t i = 0; i < sightings; ++i) announcement.sightings.push_back(read_sighting(in));
   in.expect_end();
 }
 

@@ -32,6 +32,7 @@ void merge(Variants& into, const Variant& variant);
 
 // A name that has been incomplete below the sender for a while.
 struct Absence {
+  ProcessSetId set = kWorldSet;
   std::string name;
   Duration held = Duration::zero();  // by the node that has held it longest
   std::vector<Rank> missing;         // ascending
@@ -39,10 +40,25 @@ struct Absence {
   friend bool operator==(const Absence&, const Absence&) = default;
 };
 
+// A rank's join: it has no more data in this set.
+struct Joining {
+  ProcessSetId set = kWorldSet;
+  Rank rank = 0;
+  bool joins_average = false;
+
+  friend bool operator==(const Joining&, const Joining&) = default;
+};
+
 // A rank's answer to the step `ask`.
 struct Sighting {
   Rank rank = 0;
-  std::string last_submitted;  // empty = nothing yet
+  std::uint64_t ask = 0;            // which one, counted from 1
+  std::uint64_t submissions = 0;    // it has made so many
+  std::string last_submitted;       // empty = nothing yet
+  std::uint64_t pending = 0;        // of its submissions
+  std::string waits_for;            // of those, the one that has waited longest
+  std::vector<ProcessSetId> joins;  // sets in which it has called join() and waits
+  std::string where;                // its program is here; empty = it cannot say
 
   friend bool operator==(const Sighting&, const Sighting&) = default;
 };
@@ -54,6 +70,8 @@ struct Announcement {
       slots;                    // announced by every rank at and below the sender, as the slot says
   std::vector<Variants> names;  // in full; each entry is about one name
   std::vector<Rank> leaving;
+  std::vector<Joining> joined;
+  std::vector<std::uint64_t> finished;  // batches, told by the lowest rank of their set
   std::vector<Absence> absences;
   std::vector<Sighting> sightings;
 
@@ -63,6 +81,9 @@ struct Announcement {
 
   friend bool operator==(const Announcement&, const Announcement&) = default;
 };
+
+void write(ByteWriter& out, const Joining& joining);
+Joining read_joining(ByteReader& in);
 
 void write(ByteWriter& out, const Announcement& announcement);
 // Reads into `announcement`, whose storage is reused. Throws PeerLostError on a malformed message.

@@ -21,15 +21,11 @@ void write_settings(ByteWriter& out, const NegotiationSettings& settings) {
   out.put(static_cast<std::uint64_t>(settings.fusion_threshold));
   out.put(static_cast<std::uint64_t>(settings.cache_capacity));
   out.put(static_cast<std::int32_t>(settings.batches_in_flight));
-  out.put(static_cast<std::int64_t>(settings.batching_gap.count()));
-  out.put(static_cast<std::int64_t>(settings.stall_warning.count()));
-  out.put(static_cast<std::int64_t>(settings.stall_limit.count()));
-}
-
-Duration read_duration(ByteReader& in) {
-  const auto ticks = in.get<std::int64_t>();
-  if (ticks < 0) ByteReader::malformed("negative time");
-  return Duration(ticks);
+  write(out, settings.batching_gap);
+  write(out, settings.stall_warning);
+  write(out, settings.stall_limit);
+  out.put(static_cast<std::uint8_t>(settings.deterministic ? 1 : 0));
+  out.put(static_cast<std::uint8_t>(settings.observed ? 1 : 0));
 }
 
 NegotiationSettings read_settings(ByteReader& in) {
@@ -41,6 +37,8 @@ NegotiationSettings read_settings(ByteReader& in) {
   settings.batching_gap = read_duration(in);
   settings.stall_warning = read_duration(in);
   settings.stall_limit = read_duration(in);
+  settings.deterministic = in.get_flag();
+  settings.observed = in.get_flag();
   return settings;
 }
 
@@ -52,17 +50,19 @@ struct StepWriter {
   void operator()(const DefineSlot& step) {
     out.put(step.slot);
     out.put(static_cast<std::uint8_t>(step.once ? 1 : 0));
-    write(out, step.request);
+    write(out, *step.request);
   }
   void operator()(const RunSlots& step) {
     out.put(step.count);
     for (const SlotNumber slot : decision.slots_of(step)) out.put(slot);
   }
   void operator()(const RejectName& step) {
+    out.put(step.set);
     out.put_string(step.name);
     write(out, step.why);
   }
   void operator()(const EvictSlot& step) { out.put(step.slot); }
+  void operator()(const JoinRank& step) { write(out, step.joining); }
   void operator()(const Ask&) {}
   void operator()(const Stop& step) { write(out, step.why); }
 };
@@ -70,10 +70,8 @@ struct StepWriter {
 DefineSlot read_define(ByteReader& in) {
   DefineSlot step;
   step.slot = in.get<SlotNumber>();
-  const auto once = in.get<std::uint8_t>();
-  if (once > 1) ByteReader::malformed("flag out of range");
-  step.once = once == 1;
-  step.request = read_request(in);
+  step.once = in.get_flag();
+  step.request = std::make_shared<const Request>(read_request(in));
   return step;
 }
 
@@ -97,12 +95,16 @@ void read_step(ByteReader& in, Decision& decision) {
       decision.steps.emplace_back(read_run(in, decision.slots));
       return;
     case tag_of<RejectName>(): {
+      const auto set = in.get<ProcessSetId>();
       std::string name = in.get_string();
-      decision.steps.emplace_back(RejectName{std::move(name), read_status(in)});
+      decision.steps.emplace_back(RejectName{set, std::move(name), read_status(in)});
       return;
     }
     case tag_of<EvictSlot>():
       decision.steps.emplace_back(EvictSlot{in.get<SlotNumber>()});
+      return;
+    case tag_of<JoinRank>():
+      decision.steps.emplace_back(JoinRank{read_joining(in)});
       return;
     case tag_of<Ask>():
       decision.steps.emplace_back(Ask{});

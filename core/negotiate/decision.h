@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <string>
 #include <variant>
@@ -23,22 +24,28 @@ struct ChangeSettings {
 // defined `once` is free again after its first run.
 struct DefineSlot {
   SlotNumber slot = 0;
-  Request request;
+  std::shared_ptr<const Request> request;
   bool once = false;
 };
-// One fused batch: `count` slots from `first` on in Decision::slots.
+// One fused batch, or process sets to add or remove one after the other: `count` slots from `first`
+// on in Decision::slots.
 struct RunSlots {
   std::uint32_t first = 0;
   std::uint32_t count = 0;
 };
-// The pending submission of `name` fails on every rank.
+// The pending submission of `name` fails on every rank that is expected in its process set.
 struct RejectName {
+  ProcessSetId set = kWorldSet;
   std::string name;
   Status why;
 };
 // Who has this slot's name pending announces it again in full.
 struct EvictSlot {
   SlotNumber slot = 0;
+};
+// From here on nobody waits for this rank in this process set, until all of its ranks have joined.
+struct JoinRank {
+  Joining joining;
 };
 // Every rank answers with a Sighting.
 struct Ask {};
@@ -47,7 +54,8 @@ struct Stop {
   Status why;
 };
 
-using Step = std::variant<ChangeSettings, DefineSlot, RunSlots, RejectName, EvictSlot, Ask, Stop>;
+using Step =
+    std::variant<ChangeSettings, DefineSlot, RunSlots, RejectName, EvictSlot, JoinRank, Ask, Stop>;
 
 // Message down the tree: the next entry of the log. Every rank applies entries in number order.
 struct Decision {

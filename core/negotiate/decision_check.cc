@@ -4,6 +4,7 @@ namespace hvd {
 
 void DecisionCheck::operator()(const Decision& decision) {
   changes_.clear();
+  changed_sets_.reset();
   rejected_.clear();
   bound_ = cache_.size();
   ++number_;
@@ -15,7 +16,9 @@ void DecisionCheck::operator()(const Decision& decision) {
     } else if (const auto* evict = std::get_if<EvictSlot>(&step)) {
       check(*evict);
     } else if (const auto* reject = std::get_if<RejectName>(&step)) {
-      rejected_.insert(reject->name);
+      check(*reject);
+    } else if (const auto* join = std::get_if<JoinRank>(&step)) {
+      check(*join);
     }
   }
 }
@@ -29,19 +32,32 @@ DecisionCheck::View DecisionCheck::view(SlotNumber slot) const {
   return {&cache_.request(slot), cache_.once(slot)};
 }
 
+ProcessSets& DecisionCheck::changed_sets() {
+  if (!changed_sets_) changed_sets_ = applied_sets_;
+  return *changed_sets_;
+}
+
+// What was submitted as the slot says is pending by slot; what waits for a slot, by name.
+bool DecisionCheck::pending(SlotNumber slot, const std::string& name) const {
+  const bool changed = !changes_.empty() && changes_.contains(slot);
+  return changed ? submissions_.find(name) != nullptr : submissions_.has(slot);
+}
+
 void DecisionCheck::check(const DefineSlot& step) {
+  const Request& request = *step.request;
   if (step.slot > bound_) ByteReader::malformed("slot out of range");
   if (step.slot == bound_) ++bound_;
   const Request* before = view(step.slot).request;
-  if (before != nullptr && before->name != step.request.name) {
+  if (before != nullptr && (before->name != request.name || before->set != request.set)) {
     ByteReader::malformed("slot is taken");
   }
   if (before == nullptr && step.slot < ran_.size()) ran_[step.slot] = 0;
-  const auto* pending = submissions_.find(step.request.name);
-  if (pending != nullptr && pending->request != step.request) {
+  const auto* mine = submissions_.find(request.name);
+  if (mine != nullptr && mine->request != request) {
     ByteReader::malformed("a slot that is not what was submitted");
   }
-  changes_[step.slot] = {&step.request, step.once};
+  if (!fault_of(request, sets()).empty()) ByteReader::malformed("a slot that cannot run");
+  changes_[step.slot] = {&request, step.once};
 }
 
 void DecisionCheck::check(const EvictSlot& step) {
@@ -49,24 +65,61 @@ void DecisionCheck::check(const EvictSlot& step) {
   changes_[step.slot] = {};
 }
 
+void DecisionCheck::check(const RejectName& step) {
+  if (!sets().known(step.set)) ByteReader::malformed("unknown process set");
+  const auto slot = cache_.find(step.name);
+  const bool mine = submissions_.find(step.name) != nullptr || (slot && submissions_.has(*slot));
+  if (mine != sets().expects(step.set, rank_)) {
+    ByteReader::malformed("rejects what was not submitted");
+  }
+  if (!rejected_.insert(step.name).second) ByteReader::malformed("rejects a name twice");
+}
+
+void DecisionCheck::check(const JoinRank& step) {
+  const auto& [set, rank, joins_average] = step.joining;
+  if (!sets().known(set) || !sets().expects(set, rank)) ByteReader::malformed("cannot join");
+  const auto mine = submissions_.joins().find(set);
+  const bool announced = mine != submissions_.joins().end() && mine->second.announced;
+  if (rank == rank_ && !announced) ByteReader::malformed("joins who did not ask for it");
+  changed_sets().join(set, rank, joins_average);
+}
+
 void DecisionCheck::check(std::span<const SlotNumber> batch) {
   if (ran_.size() < bound_) ran_.resize(bound_);
   const Request* first = view(batch.front()).request;
-  for (const SlotNumber slot : batch) {
-    const View seen = view(slot);
-    if (seen.request == nullptr) ByteReader::malformed("unknown slot");
-    if (fusion_key(*seen.request) != fusion_key(*first)) {
-      ByteReader::malformed("a batch of two kinds");
-    }
-    if (ran_[slot] == number_) ByteReader::malformed("a slot runs twice");
-    ran_[slot] = number_;
-    const std::string& name = seen.request->name;
-    const bool pending = submissions_.has(slot) || submissions_.find(name) != nullptr;
-    if (!pending || (!rejected_.empty() && rejected_.contains(name))) {
-      ByteReader::malformed("runs what was not submitted");
-    }
-    if (seen.once) changes_[slot] = {};
+  if (first == nullptr) ByteReader::malformed("unknown slot");
+  const FusionKey key = fusion_key(*first);
+  if (!sets().known(key.set)) ByteReader::malformed("unknown process set");
+  const bool expected = sets().expects(key.set, rank_);
+  for (const SlotNumber slot : batch) check_member(slot, key, expected);
+}
+
+void DecisionCheck::check_member(SlotNumber slot, const FusionKey& key, bool expected) {
+  const View seen = view(slot);
+  if (seen.request == nullptr) ByteReader::malformed("unknown slot");
+  const Request& request = *seen.request;
+  if (fusion_key(request) != key) ByteReader::malformed("a batch of two kinds");
+  if (ran_[slot] == number_) ByteReader::malformed("a slot runs twice");
+  ran_[slot] = number_;
+  if (expected != pending(slot, request.name) ||
+      (!rejected_.empty() && rejected_.contains(request.name))) {
+    ByteReader::malformed("runs what was not submitted");
   }
+  if (changes_sets(request.kind)) change_sets(request);
+  if (seen.once) changes_[slot] = {};
+}
+
+void DecisionCheck::change_sets(const Request& request) {
+  if (!fault_of(request, sets()).empty()) ByteReader::malformed("no such process set");
+  if (request.kind == CollectiveKind::kAddSet) {
+    changed_sets().add(request.numbers);
+    return;
+  }
+  const ProcessSetId set = removed_set(request);
+  if (submissions_.pending_in(set) > 0 || submissions_.joins().contains(set)) {
+    ByteReader::malformed("removes a process set that is in use");
+  }
+  changed_sets().remove(set);
 }
 
 }  // namespace hvd

@@ -14,51 +14,52 @@ struct FusionKey {
   CollectiveKind kind = CollectiveKind::kAllreduce;
   DType dtype = DType::kF32;
   DeviceKind device = DeviceKind::kCpu;
+  ProcessSetId set = kWorldSet;
   ReduceOp op = ReduceOp::kSum;
   Rank root = 0;
+  double prescale = 1.0;
+  double postscale = 1.0;
+  WireFormat wire = WireFormat::kNone;
 
   friend bool operator==(const FusionKey&, const FusionKey&) = default;
 };
 
 FusionKey fusion_key(const Request& request);
 
-// One tensor to place. `id` is the caller's: a slot number, a place in a queue.
+// One request to place. `id` is the caller's: a slot number, a place in a queue.
 struct FusionItem {
   std::uint32_t id = 0;
   FusionKey key;
-  std::size_t bytes = 0;
+  std::size_t bytes = 0;  // of its tensors, each rounded up to a multiple of kAlignment
 };
 
-struct FusedMember {
-  std::uint32_t id = 0;
-  std::size_t offset = 0;  // bytes from the start of the fusion buffer
-};
+FusionItem fusion_item(std::uint32_t id, const Request& request);
 
 // One batch: `count` members from `first` on in FusionPlan::members.
 struct FusedGroup {
   FusionKey key;
-  std::size_t bytes = 0;  // buffer needed, alignment gaps included
+  std::size_t bytes = 0;  // of its members
   std::size_t first = 0;
   std::size_t count = 0;
 };
 
 struct FusionPlan {
-  std::vector<FusedGroup> groups;  // in the order in which they were opened
-  std::vector<FusedMember> members;
+  std::vector<FusedGroup> groups;      // in the order in which they were opened
+  std::vector<std::uint32_t> members;  // their ids
 
-  std::span<const FusedMember> members_of(const FusedGroup& group) const {
+  std::span<const std::uint32_t> members_of(const FusedGroup& group) const {
     return std::span(members).subspan(group.first, group.count);
   }
 
   std::vector<std::size_t> group_of;  // scratch, by item
 };
 
-// Offsets in a fusion buffer are multiples of this many bytes: one cache line.
+// Tensors in a fusion buffer begin at multiples of this many bytes: one cache line.
 inline constexpr std::size_t kAlignment = 64;
 
 // Packs `items` into groups of at most `limit_bytes`, one open group a key. An item larger than the
 // limit gets a group of its own, so a limit of 0 turns fusion off. Pure: equal arguments give equal
-// plans, and the members of one group alone give that group again. Reuses the storage of `plan`.
+// plans. Reuses the storage of `plan`.
 void plan_fusion(std::span<const FusionItem> items, std::size_t limit_bytes, FusionPlan& plan);
 
 }  // namespace hvd

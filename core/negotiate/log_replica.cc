@@ -22,47 +22,90 @@ void RankProtocol::Impl::apply(const Decision& decision) {
     if (stopped_) return;
     std::visit([&](const auto& s) { apply(decision, s); }, step);
   }
+  announce_joins();
 }
 
 void RankProtocol::Impl::apply(const Decision&, const ChangeSettings& step) {
   settings_ = step.settings;
-  names_monitor_ = StallMonitor(settings_.stall_warning, settings_.stall_limit);
+  names_monitor_.set_limits(settings_.stall_warning, settings_.stall_limit);
+  batches_monitor_.set_limits(settings_.stall_warning, settings_.stall_limit);
+  joins_monitor_.set_limits(settings_.stall_warning, settings_.stall_limit);
+  parent_watch_.set_limit(settings_.stall_limit);
 }
 
 void RankProtocol::Impl::apply(const Decision&, const DefineSlot& step) {
   cache_.define(step.slot, step.request, step.once);
-  submissions_.settle(step.request.name, step.slot);
+  submissions_.settle(step.request->name, step.slot);
 }
 
 void RankProtocol::Impl::apply(const Decision& decision, const RunSlots& step) {
   const auto slots = decision.slots_of(step);
-  items_.clear();
-  for (const SlotNumber slot : slots) items_.push_back(cache_.item(slot));
-  // One batch already: the plan only places its members.
-  plan_fusion(items_, static_cast<std::size_t>(-1), plan_);
-  const FusedGroup& group = plan_.groups.front();
-  RunBatch batch{batches_++,       group.key.kind, group.key.dtype,
-                 group.key.device, group.key.op,   group.key.root,
-                 tree_.size,       group.bytes,    {}};
-  batch.members.reserve(slots.size());
-  for (const FusedMember& member : plan_.members) {
-    batch.members.push_back({*submissions_.take(member.id), member.offset});
-    if (cache_.once(member.id)) cache_.erase(member.id);
+  if (!changes_sets(cache_.request(slots.front()).kind)) return run_batch(slots);
+  for (const SlotNumber slot : slots) change_sets(slot);
+}
+
+// Ranks outside the set count the batch, and that is all.
+void RankProtocol::Impl::run_batch(std::span<const SlotNumber> slots) {
+  const FusionKey& key = cache_.item(slots.front()).key;
+  RunBatch batch{batches_++, key, sets_.divisor(key.set), 0, {}};
+  const bool member = sets_.has(key.set, tree_.rank);
+  note_progress(key.set);
+  if (member) batch.members.reserve(slots.size());
+  if (sets_.lowest(key.set) == tree_.rank) owed_.push_back(batch.number);
+  for (const SlotNumber slot : slots) {
+    batch.bytes += cache_.item(slot).bytes;
+    const Ticket ticket = submissions_.take(slot).value_or(0);
+    if (member) batch.members.push_back({ticket, cache_.shared_request(slot)});
+    forget(slot);
   }
+  if (!member) return;
+  ++running_;
   effects_.push(std::move(batch));
 }
 
+void RankProtocol::Impl::change_sets(SlotNumber slot) {
+  const std::shared_ptr<const Request> request = cache_.shared_request(slot);
+  const Ticket ticket = submissions_.take(slot).value_or(0);
+  forget(slot);
+  if (request->kind == CollectiveKind::kAddSet) {
+    const ProcessSetId set = sets_.add(request->numbers);
+    tally_.recount(set, applied_, outbox_);
+    effects_.push(SetAdded{ticket, set, sets_.ranks(set)});
+    return;
+  }
+  const ProcessSetId set = removed_set(*request);
+  sets_.remove(set);
+  tally_.recount(set, applied_, outbox_);
+  effects_.push(SetRemoved{ticket, set});
+}
+
+// The clock of those who wait for the others to join begins anew.
+void RankProtocol::Impl::note_progress(ProcessSetId set) {
+  if (!root() || !sets_.anyone_joined()) return;
+  if (set >= progress_.size()) progress_.resize(set + std::size_t{1});
+  progress_[set] = ++progress_count_;
+}
+
+void RankProtocol::Impl::forget(SlotNumber slot) {
+  if (cache_.once(slot)) cache_.erase(slot);
+}
+
 void RankProtocol::Impl::apply(const Decision&, const RejectName& step) {
-  tally_.clear(step.name, applied_);
   std::optional<Ticket> ticket = submissions_.take(step.name);
   if (!ticket) {
     if (const auto slot = cache_.find(step.name)) ticket = submissions_.take(*slot);
   }
-  if (ticket) {
-    effects_.push(FailTicket{*ticket, step.why});
-  } else {
-    rejected_ahead_[step.name].push_back(step.why);
-  }
+  if (ticket) effects_.push(FailTicket{*ticket, step.why});
+}
+
+void RankProtocol::Impl::apply(const Decision&, const JoinRank& step) {
+  const auto& [set, rank, joins_average] = step.joining;
+  const bool all = sets_.join(set, rank, joins_average);
+  note_progress(set);
+  tally_.recount(set, applied_, outbox_);
+  told_.clear();  // what was told before this entry does not count any more
+  if (!all || !sets_.has(set, tree_.rank)) return;
+  effects_.push(AllJoined{submissions_.end_join(set), rank});
 }
 
 void RankProtocol::Impl::apply(const Decision&, const EvictSlot& step) {
@@ -74,7 +117,9 @@ void RankProtocol::Impl::apply(const Decision&, const EvictSlot& step) {
 }
 
 void RankProtocol::Impl::apply(const Decision&, const Ask&) {
-  outbox_.sightings.push_back({tree_.rank, last_submitted_});
+  ++asks_;
+  if (root()) sightings_.asked(now_);
+  effects_.push(Look{});
 }
 
 void RankProtocol::Impl::apply(const Decision&, const Stop& step) {

@@ -3,7 +3,7 @@
 namespace hvd {
 namespace {
 
-constexpr unsigned kMessageKindCount = 5;
+constexpr unsigned kMessageKindCount = 7;
 constexpr unsigned kStatusCodeCount = 8;
 
 }  // namespace
@@ -22,6 +22,12 @@ MessageHeader read_header(ByteReader& in) {
   return header;
 }
 
+bool is_observation(std::span<const std::byte> message) {
+  constexpr std::size_t kKindAt = sizeof kMessageVersion + sizeof MessageHeader::epoch;
+  return message.size() > kKindAt &&
+         message[kKindAt] == static_cast<std::byte>(MessageKind::kObservation);
+}
+
 void write(ByteWriter& out, const Status& status) {
   out.put(status.code());
   out.put_string(status.message());
@@ -31,6 +37,17 @@ Status read_status(ByteReader& in) {
   const auto code = in.get_enum<StatusCode>(kStatusCodeCount);
   if (code == StatusCode::kOk) ByteReader::malformed("a reason that is no error");
   return {code, in.get_string()};
+}
+
+void write(ByteWriter& out, Duration duration) {
+  out.put(static_cast<std::int64_t>(duration.count()));
+}
+
+Duration read_duration(ByteReader& in) {
+  constexpr std::int64_t kLongest = std::int64_t{1} << 61;  // 73 years in ns
+  const auto ticks = in.get<std::int64_t>();
+  if (ticks < 0 || ticks > kLongest) ByteReader::malformed("time out of range");
+  return Duration(ticks);
 }
 
 void write(ByteWriter& out, const Emergency& emergency) {

@@ -1,8 +1,11 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <span>
 
 #include "core/base/bytes.h"
+#include "core/base/clock.h"
 #include "core/base/status.h"
 
 namespace hvd {
@@ -14,9 +17,11 @@ enum class MessageKind : std::uint8_t {
   kAlarm = 2,         // to rank 0, past the tree: this job must stop
   kHalt = 3,          // to any rank, past the tree: stop now
   kConfirm = 4,       // up the tree: this rank has stopped
+  kObservation = 5,   // to rank 0 or back, past the tree: between observers, never to a protocol
+  kProbe = 6,         // up the tree: do you still run? Down: yes
 };
 
-inline constexpr std::uint8_t kMessageVersion = 1;
+inline constexpr std::uint8_t kMessageVersion = 3;
 
 struct MessageHeader {
   MessageKind kind = MessageKind::kAnnouncement;
@@ -32,9 +37,15 @@ struct Emergency {
 void write(ByteWriter& out, const MessageHeader& header);
 // Throws PeerLostError on another version or an unknown kind.
 MessageHeader read_header(ByteReader& in);
+// Whether the message is one between observers. Any bytes.
+bool is_observation(std::span<const std::byte> message);
 
 void write(ByteWriter& out, const Status& status);
 Status read_status(ByteReader& in);
+
+void write(ByteWriter& out, Duration duration);
+// Not negative, and short enough to be added to any time.
+Duration read_duration(ByteReader& in);
 
 void write(ByteWriter& out, const Emergency& emergency);
 Emergency read_emergency(ByteReader& in);

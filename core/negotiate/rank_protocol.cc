@@ -10,46 +10,43 @@ RankProtocol::Impl::Impl(Tree tree, const NegotiationSettings& settings, std::ui
     : tree_(std::move(tree)),
       settings_(settings),
       epoch_(epoch),
-      tally_(tree_, cache_),
+      sets_(tree_.size),
+      check_decision_(tree_.rank, cache_, sets_, submissions_),
+      tally_(tree_, cache_, sets_),
       names_monitor_(settings.stall_warning, settings.stall_limit),
       batches_monitor_(settings.stall_warning, settings.stall_limit),
+      joins_monitor_(settings.stall_warning, settings.stall_limit),
+      parent_watch_(settings.stall_limit),
       gone_(tree_.children.size(), false) {
   if (tree_.below.size() != tree_.children.size()) {
     throw InvalidArgumentError("RankProtocol: the tree does not say which ranks are below rank " +
                                std::to_string(tree_.rank));
   }
-  if (settings_.batches_in_flight < 1) {
-    throw InvalidArgumentError("RankProtocol: batches_in_flight is " +
-                               std::to_string(settings_.batches_in_flight) +
-                               ", at least 1 is needed");
-  }
-  if (root()) sequencer_.emplace(settings_, tree_.size, cache_);
+  check(settings_);
+  if (root()) sequencer_.emplace(settings_, cache_, sets_);
+}
+
+void RankProtocol::Impl::check(const NegotiationSettings& settings) {
+  if (settings.batches_in_flight >= 1) return;
+  throw InvalidArgumentError("RankProtocol: batches_in_flight is " +
+                             std::to_string(settings.batches_in_flight) + ", at least 1 is needed");
 }
 
 void RankProtocol::Impl::submit(Ticket ticket, const Request& request) {
-  if (stopped_) stopped_->throw_if_error();
-  if (leaving_) throw AbortedError("tensor \"" + request.name + "\": this rank has shut down");
-  if (request.root < 0 || request.root >= tree_.size) {
-    throw InvalidArgumentError("tensor \"" + request.name + "\": root rank " +
-                               std::to_string(request.root) + " in a world of " +
-                               std::to_string(tree_.size));
-  }
+  check_submission(request);
+  if (request.kind == CollectiveKind::kJoin) return join(ticket, request);
   const auto slot = cache_.find(request.name);
   if ((slot && submissions_.has(*slot)) || submissions_.find(request.name) != nullptr) {
     throw InvalidArgumentError("tensor \"" + request.name + "\" is in flight already");
   }
-  last_submitted_ = request.name;
-  if (!rejected_ahead_.empty()) {
-    const auto rejected = rejected_ahead_.find(request.name);
-    if (rejected != rejected_ahead_.end()) {
-      effects_.push(FailTicket{ticket, std::move(rejected->second.front())});
-      rejected->second.pop_front();
-      if (rejected->second.empty()) rejected_ahead_.erase(rejected);
-      return;
-    }
+  if (slot && cache_.request(*slot).set != request.set) {
+    throw InvalidArgumentError("tensor \"" + request.name + "\" belongs to " +
+                               describe_set(cache_.request(*slot).set) + ", not to " +
+                               describe_set(request.set));
   }
+  last_submitted_ = request.name;
   if (slot && cache_.request(*slot) == request) {
-    submissions_.add(*slot, ticket);
+    submissions_.add(*slot, request.set, ticket);
     tally_.add(*slot, Tally::kSelf, applied_, outbox_);
   } else {
     submissions_.add(request, ticket);
@@ -57,18 +54,93 @@ void RankProtocol::Impl::submit(Ticket ticket, const Request& request) {
   }
 }
 
+void RankProtocol::Impl::check_submission(const Request& request) const {
+  if (stopped_) stopped_->throw_if_error();
+  if (leaving_) throw AbortedError("tensor \"" + request.name + "\": this rank has shut down");
+  const std::string fault = fault_here(request);
+  if (fault.empty()) return;
+  throw InvalidArgumentError(std::string(name_of(request.kind)) + " \"" + request.name +
+                             "\": " + fault);
+}
+
+// Why this rank may not submit this now; empty when it may.
+std::string RankProtocol::Impl::fault_here(const Request& request) const {
+  std::string fault = fault_of(request, sets_);
+  if (!fault.empty()) return fault;
+  const auto set = [&] { return describe_set(request.set); };
+  const auto rank = [&] { return "rank " + std::to_string(tree_.rank); };
+  if (!sets_.has(request.set, tree_.rank)) return rank() + " is not in " + set();
+  if (submissions_.removes(request.set)) return set() + " is being removed";
+  if (submissions_.joins().contains(request.set)) {
+    return rank() + " has joined " + set() + " and waits for the others";
+  }
+  if (request.kind != CollectiveKind::kRemoveSet) return "";
+  const ProcessSetId removed = removed_set(request);
+  if (submissions_.removes(removed)) return describe_set(removed) + " is being removed already";
+  if (submissions_.pending_in(removed) > 0 || submissions_.joins().contains(removed)) {
+    return rank() + " has something pending in " + describe_set(removed);
+  }
+  return "";
+}
+
+void RankProtocol::Impl::join(Ticket ticket, const Request& request) {
+  last_submitted_ = request.name;
+  submissions_.join(request.set, {ticket, request.joins_average, false});
+  announce_joins();
+}
+
 void RankProtocol::Impl::announce(const Request& request) {
   tally_.add(Variants{{request, tree_.rank, 1}}, Tally::kSelf, applied_, outbox_);
 }
 
+void RankProtocol::Impl::announce_joins() {
+  for (const Joining& joining : submissions_.take_joins(tree_.rank)) {
+    outbox_.joined.push_back(joining);
+  }
+}
+
 void RankProtocol::Impl::finished(std::uint64_t batch) {
-  if (sequencer_) sequencer_->finished(batch);
+  if (stopped_) return;
+  if (running_ > 0) --running_;
+  if (std::erase(owed_, batch) != 0) outbox_.finished.push_back(batch);
+}
+
+void RankProtocol::Impl::change_settings(const NegotiationSettings& settings) {
+  check(settings);
+  need_root("change_settings");
+  sequencer_->change(settings);
+}
+
+void RankProtocol::Impl::expect_wait_for_root(TimePoint deadline) {
+  need_root("expect_wait_for_root");
+  root_expected_ = deadline;
+}
+
+void RankProtocol::Impl::sighted(const std::string& where) {
+  if (stopped_) return;
+  Sighting sighting{tree_.rank,
+                    asks_,
+                    submissions_.count(),
+                    last_submitted_,
+                    submissions_.pending(),
+                    submissions_.longest_pending(cache_),
+                    {},
+                    where};
+  for (const auto& [set, join] : submissions_.joins()) sighting.joins.push_back(set);
+  outbox_.sightings.push_back(std::move(sighting));
+}
+
+void RankProtocol::Impl::need_root(const char* what) const {
+  if (root()) return;
+  throw InvalidArgumentError(std::string(what) + ": on rank 0 only, not on rank " +
+                             std::to_string(tree_.rank));
 }
 
 void RankProtocol::Impl::receive(Rank from, std::span<const std::byte> message) {
   ByteReader in(message);
   const MessageHeader header = read_header(in);
   if (header.epoch != epoch_) return;
+  if (from == tree_.parent) parent_watch_.heard();
   switch (header.kind) {
     case MessageKind::kAnnouncement:
       return receive_announcement(from, in);
@@ -85,6 +157,10 @@ void RankProtocol::Impl::receive(Rank from, std::span<const std::byte> message) 
       if (!reporter_of(from)) ByteReader::malformed("a confirmation not from a child");
       lost(from);
       return;
+    case MessageKind::kProbe:
+      return receive_probe(from, in);
+    case MessageKind::kObservation:
+      ByteReader::malformed("an observation given to the protocol");
   }
 }
 
@@ -98,27 +174,49 @@ void RankProtocol::Impl::check(const Variants& variants, Tally::Reporter from) c
   std::int64_t count = 0;
   for (const Variant& variant : variants) {
     count += variant.count;
-    if (variant.request.root < 0 || variant.request.root >= tree_.size) {
-      ByteReader::malformed("root out of range");
+    if (!fault_of(variant.request, sets_).empty()) {
+      ByteReader::malformed("a request that cannot run");
     }
-    if (variant.lowest >= tree_.size) ByteReader::malformed("rank out of range");
+    if (!sets_.expects(variant.request.set, variant.lowest)) {
+      ByteReader::malformed("announced by a rank that does not belong to the process set");
+    }
   }
-  if (count != tally_.weight(from)) ByteReader::malformed("announced by too few or too many");
-  if (variants.size() == 2 && variants[0].request == variants[1].request) {
+  const Request& request = variants.front().request;
+  if (count != tally_.weight(from, request.set)) {
+    ByteReader::malformed("announced by too few or too many");
+  }
+  if (variants.size() == 2 && request == variants[1].request) {
     ByteReader::malformed("one variant twice");
+  }
+  if (tally_.set_of(request.name).value_or(request.set) != request.set) {
+    ByteReader::malformed("a name of another process set");
+  }
+}
+
+void RankProtocol::Impl::check(const Joining& joining, Tally::Reporter from) const {
+  const std::vector<Rank>& below = tree_.below[from - 1];
+  if (!std::binary_search(below.begin(), below.end(), joining.rank) || !sets_.known(joining.set) ||
+      !sets_.expects(joining.set, joining.rank)) {
+    ByteReader::malformed("a join that is none");
   }
 }
 
 void RankProtocol::Impl::check(const Announcement& announcement, Tally::Reporter from) const {
   if (announcement.applied > applied_) ByteReader::malformed("applied what is not decided");
   for (const SlotNumber slot : announcement.slots) {
-    if (!tally_.is_void(slot, announcement.applied) && !cache_.defined(slot)) {
+    if (tally_.is_void(slot, announcement.applied)) continue;
+    if (!cache_.defined(slot) || tally_.weight(from, cache_.request(slot).set) == 0) {
       ByteReader::malformed("unknown slot");
     }
   }
   for (const Variants& variants : announcement.names) check(variants, from);
+  for (const Joining& joining : announcement.joined) check(joining, from);
   const auto outside = [&](Rank rank) { return rank >= tree_.size; };
   for (const Absence& absence : announcement.absences) {
+    if (!sets_.known(absence.set)) ByteReader::malformed("unknown process set");
+    if (tally_.set_of(absence.name).value_or(absence.set) != absence.set) {
+      ByteReader::malformed("a name of another process set");
+    }
     if (std::any_of(absence.missing.begin(), absence.missing.end(), outside)) {
       ByteReader::malformed("rank out of range");
     }
@@ -144,14 +242,18 @@ void RankProtocol::Impl::receive_announcement(Rank from, ByteReader& in) {
   for (const Variants& variants : incoming_.names) {
     tally_.add(variants, *reporter, applied, outbox_);
   }
-  outbox_.leaving.insert(outbox_.leaving.end(), incoming_.leaving.begin(), incoming_.leaving.end());
+  const auto pass_on = [](auto& into, const auto& from_below) {
+    into.insert(into.end(), from_below.begin(), from_below.end());
+  };
+  pass_on(outbox_.leaving, incoming_.leaving);
+  pass_on(outbox_.joined, incoming_.joined);
+  pass_on(outbox_.finished, incoming_.finished);
   for (Sighting& sighting : incoming_.sightings) outbox_.sightings.push_back(std::move(sighting));
 }
 
 // A child has waited long: so has this node, whether it knew the name or not.
 void RankProtocol::Impl::take(const Absence& absence, Tally::Reporter from) {
-  if (tally_.is_void(absence.name, incoming_.applied)) return;
-  tally_.add(absence, from);
+  if (!tally_.add(absence, from, incoming_.applied)) return;
   if (!root()) tell_absence(absence.name, absence.held);
 }
 
@@ -166,9 +268,7 @@ void RankProtocol::Impl::flush() {
   }
   while (!stopped_) {
     for (const Rank rank : outbox_.leaving) sequencer_->leave(rank);
-    for (Sighting& sighting : outbox_.sightings) {
-      sightings_.insert_or_assign(sighting.rank, std::move(sighting));
-    }
+    for (Sighting& sighting : outbox_.sightings) sightings_.take(std::move(sighting));
     sequencer_->take(outbox_);
     decision_.clear();
     sequencer_->decide(now_, decision_);
@@ -201,6 +301,15 @@ void RankProtocol::submit(Ticket ticket, const Request& request) {
 void RankProtocol::finished(std::uint64_t batch) {
   impl_->finished(batch);
 }
+void RankProtocol::sighted(const std::string& where) {
+  impl_->sighted(where);
+}
+void RankProtocol::expect_wait_for_root(TimePoint deadline) {
+  impl_->expect_wait_for_root(deadline);
+}
+void RankProtocol::change_settings(const NegotiationSettings& settings) {
+  impl_->change_settings(settings);
+}
 void RankProtocol::leave() {
   impl_->leave();
 }
@@ -222,6 +331,10 @@ std::optional<OutgoingMessage> RankProtocol::next_message() {
 std::optional<Effect> RankProtocol::next_effect() {
   return impl_->next_effect();
 }
+const NegotiationSettings& RankProtocol::settings() const {
+  return impl_->settings();
+}
+
 std::optional<TimePoint> RankProtocol::next_deadline() const {
   return impl_->next_deadline();
 }

@@ -12,6 +12,7 @@
 #include "core/base/clock.h"
 #include "core/base/status.h"
 #include "core/base/topology.h"
+#include "core/negotiate/fusion_plan.h"
 #include "core/negotiate/request.h"
 #include "core/negotiate/tree.h"
 
@@ -25,6 +26,9 @@ struct NegotiationSettings {
   Duration batching_gap = Duration::zero();
   Duration stall_warning = std::chrono::seconds(60);  // zero = never
   Duration stall_limit = std::chrono::seconds(600);   // zero = never
+  // Fuse only what was submitted as a group.
+  bool deterministic = false;
+  bool observed = false;  // every rank sends what its observers saw to rank 0
 };
 
 // Names one submission on its own rank; the caller's choice, never sent.
@@ -33,22 +37,40 @@ using Ticket = std::uint64_t;
 // ---- effects: what the runtime must do, in the order of the log
 
 struct BatchMember {
-  Ticket ticket = 0;
-  std::size_t offset = 0;  // bytes from the start of the fused buffer (allreduce, broadcast)
+  Ticket ticket = 0;  // 0 = this rank has joined: it brings the neutral element
+  std::shared_ptr<const Request> request;
 };
 
-// One fused batch: every member has the same kind, dtype, device, op and root.
+// One fused batch: every member has this key.
 struct RunBatch {
   std::uint64_t number = 0;  // counts batches, equal on all ranks; given back to finished()
-  CollectiveKind kind = CollectiveKind::kAllreduce;
-  DType dtype = DType::kF32;
-  DeviceKind device = DeviceKind::kCpu;
-  ReduceOp op = ReduceOp::kSum;
-  Rank root = 0;
-  int divisor = 1;        // ranks that contribute
-  std::size_t bytes = 0;  // of the fused buffer, alignment gaps included
+  FusionKey key;
+  int divisor = 1;        // ranks that contribute: what an average divides by
+  std::size_t bytes = 0;  // of the tensors, alignment gaps included
   std::vector<BatchMember> members;
 };
+
+// The process set exists from here on; its Collective has to be made before the next effect.
+struct SetAdded {
+  Ticket ticket = 0;
+  ProcessSetId set = kWorldSet;
+  std::vector<Rank> ranks;  // ascending
+};
+
+// Nothing of the set follows.
+struct SetRemoved {
+  Ticket ticket = 0;
+  ProcessSetId set = kWorldSet;
+};
+
+// All ranks of the set have joined, and may submit again.
+struct AllJoined {
+  Ticket ticket = 0;
+  Rank last = 0;  // who joined last, the same on all of them
+};
+
+// Rank 0 wants to know what this rank's program is doing: answer with RankProtocol::sighted().
+struct Look {};
 
 // The submission failed; the job goes on.
 struct FailTicket {
@@ -68,7 +90,8 @@ struct Stopped {
   bool orderly = false;  // a rank left; its number is in `why`
 };
 
-using Effect = std::variant<RunBatch, FailTicket, Report, Stopped>;
+using Effect =
+    std::variant<RunBatch, FailTicket, SetAdded, SetRemoved, AllJoined, Look, Report, Stopped>;
 
 struct OutgoingMessage {
   Rank to = 0;
@@ -87,11 +110,18 @@ class RankProtocol {
 
   // -- events. None of them waits.
 
-  // Throws InvalidArgumentError when request.name is pending on this rank or its root is no rank,
-  // and the reason once this rank has left or the job has stopped.
+  // Throws InvalidArgumentError when request.name is pending on this rank, its set is unknown or
+  // does not have this rank or its root, or this rank has joined; and the reason once this rank has
+  // left or the job has stopped. kJoin is announced once nothing else of its set is pending here.
   void submit(Ticket ticket, const Request& request);
   // A batch is finished on this rank (credit goes back to rank 0).
   void finished(std::uint64_t batch);
+  // The answer to Look: where this rank's program is ("train.py:12"); empty = it cannot say.
+  void sighted(const std::string& where);
+  // Rank 0: until `deadline` nobody is blamed for waiting for rank 0.
+  void expect_wait_for_root(TimePoint deadline);
+  // Rank 0: everything decided later is done under these.
+  void change_settings(const NegotiationSettings& settings);
   // Orderly shutdown: nothing is submitted after this.
   void leave();
   // This rank cannot go on: stops the job on all ranks with `why`.
@@ -113,6 +143,8 @@ class RankProtocol {
   std::optional<OutgoingMessage> next_message();
   std::optional<Effect> next_effect();
 
+  // Those of the log as far as it was applied here.
+  const NegotiationSettings& settings() const;
   // When tick() must be called at the latest; empty = no timer runs.
   std::optional<TimePoint> next_deadline() const;
   // Stop was applied here and all children confirmed it: this rank may go.

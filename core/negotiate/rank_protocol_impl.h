@@ -1,6 +1,6 @@
 #pragma once
 
-#include <deque>
+#include <functional>
 #include <map>
 #include <optional>
 #include <string>
@@ -10,24 +10,33 @@
 #include "core/negotiate/decision.h"
 #include "core/negotiate/decision_check.h"
 #include "core/negotiate/fifo.h"
-#include "core/negotiate/fusion_plan.h"
 #include "core/negotiate/message.h"
+#include "core/negotiate/parent_watch.h"
+#include "core/negotiate/process_sets.h"
 #include "core/negotiate/rank_protocol.h"
 #include "core/negotiate/response_cache.h"
 #include "core/negotiate/sequencer.h"
+#include "core/negotiate/sightings.h"
 #include "core/negotiate/submissions.h"
 #include "core/negotiate/tally.h"
 
 namespace hvd {
 
+// "60 s", for people.
+std::string seconds_text(Duration duration);
+
 // The parts of RankProtocol and how they hang together. Split over rank_protocol.cc (events,
-// messages, effects), log_replica.cc (decisions), stopping.cc (leaving, failures) and stalls.cc.
+// messages, effects), log_replica.cc (decisions), stopping.cc (leaving, failures), stalls.cc and
+// verdicts.cc.
 class RankProtocol::Impl {
  public:
   Impl(Tree tree, const NegotiationSettings& settings, std::uint32_t epoch);
 
   void submit(Ticket ticket, const Request& request);
   void finished(std::uint64_t batch);
+  void sighted(const std::string& where);
+  void expect_wait_for_root(TimePoint deadline);
+  void change_settings(const NegotiationSettings& settings);
   void leave();
   void fail(const Status& why);
   void peer_lost(Rank rank, const Status& why);
@@ -35,6 +44,7 @@ class RankProtocol::Impl {
   void tick(TimePoint now);
   std::optional<OutgoingMessage> next_message();
   std::optional<Effect> next_effect();
+  const NegotiationSettings& settings() const { return settings_; }
   std::optional<TimePoint> next_deadline() const;
   bool finished_leaving() const;
 
@@ -42,10 +52,17 @@ class RankProtocol::Impl {
   bool root() const { return tree_.rank == 0; }
 
   // -- rank_protocol.cc
+  void check_submission(const Request& request) const;
+  std::string fault_here(const Request& request) const;
+  void join(Ticket ticket, const Request& request);
   void announce(const Request& request);
+  void announce_joins();
+  static void check(const NegotiationSettings& settings);
+  void need_root(const char* what) const;
   void receive_announcement(Rank from, ByteReader& in);
   void check(const Announcement& announcement, Tally::Reporter from) const;
   void check(const Variants& variants, Tally::Reporter from) const;
+  void check(const Joining& joining, Tally::Reporter from) const;
   void take(const Absence& absence, Tally::Reporter from);
   // What became ready here goes up (rank 0: to the sequencer and down again).
   void flush();
@@ -59,6 +76,7 @@ class RankProtocol::Impl {
     last_size_ = message.bytes.size();
     messages_.push(std::move(message));
   }
+  void send(Rank to, MessageKind kind);  // without a body
 
   // -- log_replica.cc
   void receive_decision(std::span<const std::byte> message, ByteReader& in);
@@ -68,8 +86,14 @@ class RankProtocol::Impl {
   void apply(const Decision& decision, const RunSlots& step);
   void apply(const Decision& decision, const RejectName& step);
   void apply(const Decision& decision, const EvictSlot& step);
+  void apply(const Decision& decision, const JoinRank& step);
   void apply(const Decision& decision, const Ask& step);
   void apply(const Decision& decision, const Stop& step);
+
+  void run_batch(std::span<const SlotNumber> slots);
+  void change_sets(SlotNumber slot);
+  void forget(SlotNumber slot);
+  void note_progress(ProcessSetId set);
 
   // -- stopping.cc
   void receive_alarm(ByteReader& in);
@@ -79,32 +103,52 @@ class RankProtocol::Impl {
 
   // -- stalls.cc
   void check_names();
+  std::vector<Waiting> blameable(std::vector<Waiting> waiting) const;
   void tell_absence(const std::string& name, Duration held);
   void check_batches();
-  void ask();
+  void check_joins();
+  bool waits() const;  // this rank does, for others
+  void watch_parent();
+  void receive_probe(Rank from, ByteReader& in);
+  // What rank 0 does about waits that became remarkable.
+  void report(const StallFindings& findings,
+              const std::function<std::string(const Overdue&)>& describe);
+
+  // -- verdicts.cc
   std::string describe_name(const Overdue& wait) const;
   std::string describe_batch(const Overdue& wait) const;
-  std::string describe_rank(Rank rank) const;
+  std::string describe_join(ProcessSetId set, const Overdue& wait) const;
+  std::string describe_missing(const std::vector<Rank>& missing, ProcessSetId set) const;
+  std::string verdict(const Sighting& seen, ProcessSetId set) const;
+  Duration patience() const;
 
   Tree tree_;
   NegotiationSettings settings_;
   std::uint32_t epoch_;
 
   ResponseCache cache_;
+  ProcessSets sets_;
   Submissions submissions_;
-  DecisionCheck check_decision_{cache_, submissions_};
+  DecisionCheck check_decision_;
   Tally tally_;
   Announcement outbox_;                 // complete here, not yet sent
   std::optional<Sequencer> sequencer_;  // rank 0 only
   std::uint64_t applied_ = 0;           // number of the last decision
   std::uint64_t batches_ = 0;
-  std::map<std::string, std::deque<Status>> rejected_ahead_;  // fails the next submissions
+  std::vector<std::uint64_t> owed_;  // batches whose credit this rank gives back
+  std::size_t running_ = 0;          // batches that this rank was told to run and has not finished
   std::string last_submitted_;
   TimePoint now_{};
   StallMonitor names_monitor_;
-  StallMonitor batches_monitor_;                   // rank 0 only
+  StallMonitor batches_monitor_;         // rank 0 only
+  StallMonitor joins_monitor_;           // rank 0 only
+  ParentWatch parent_watch_;             // not on rank 0
+  std::vector<std::uint64_t> progress_;  // rank 0, by set: changes when something ran
+  std::uint64_t progress_count_ = 0;
+  std::uint64_t asks_ = 0;                         // steps so far
   std::map<std::string, std::vector<Rank>> told_;  // others: who is missing, as last told upwards
-  std::map<Rank, Sighting> sightings_;             // rank 0: answers since it last asked
+  Sightings sightings_;                            // rank 0 only
+  std::optional<TimePoint> root_expected_;         // rank 0: nobody is blamed for it until then
 
   bool leaving_ = false;
   std::optional<Status> stopped_;
@@ -118,8 +162,6 @@ class RankProtocol::Impl {
   // Scratch, kept for its storage.
   Announcement incoming_;
   Decision decision_;
-  std::vector<FusionItem> items_;
-  FusionPlan plan_;
 };
 
 }  // namespace hvd

@@ -1,6 +1,7 @@
 #include "core/negotiate/request.h"
 
-#include <limits>
+#include <cmath>
+#include <cstdio>
 
 #include "core/base/status.h"
 
@@ -9,38 +10,92 @@ namespace {
 
 constexpr unsigned kDeviceKindCount = 2;
 
-std::string differ(const char* field, const std::string& a, Rank rank_a, const std::string& b,
-                   Rank rank_b) {
-  return std::string(field) + ": " + a + " on rank " + std::to_string(rank_a) + ", " + b +
-         " on rank " + std::to_string(rank_b);
-}
-
 std::string text_of(DeviceKind device) {
   return device == DeviceKind::kCpu ? "cpu" : "cuda";
 }
 
-// A peer's shape must not make numel() or bytes() throw or overflow later.
-void check_extents(const Shape& shape, DType dtype) {
-  std::int64_t bytes = static_cast<std::int64_t>(size_of(dtype));
-  for (const std::int64_t extent : shape) {
-    if (extent < 0 || __builtin_mul_overflow(bytes, extent, &bytes)) {
-      ByteReader::malformed("shape out of range");
+std::string text_of(double scale) {
+  char text[32];
+  std::snprintf(text, sizeof text, "%.17g", scale);
+  return text;
+}
+
+std::string text_of(const std::vector<std::int32_t>& numbers) {
+  return to_string(Shape(numbers.begin(), numbers.end()));
+}
+
+// A scale that is not a number would make a request differ from itself.
+double read_scale(ByteReader& in) {
+  const auto scale = in.get<double>();
+  if (!std::isfinite(scale)) ByteReader::malformed("scale out of range");
+  return scale;
+}
+
+// A peer's shapes must not make numel_of(), bytes_of() or their sum throw or overflow later.
+void check_extents(const std::vector<Shape>& shapes, DType dtype) {
+  constexpr std::int64_t kMostBytes = std::int64_t{1} << 62;
+  std::int64_t room = kMostBytes;
+  for (const Shape& shape : shapes) {
+    std::int64_t bytes = static_cast<std::int64_t>(size_of(dtype));
+    for (const std::int64_t extent : shape) {
+      if (extent < 0 || __builtin_mul_overflow(bytes, extent, &bytes)) {
+        ByteReader::malformed("shape out of range");
+      }
     }
+    if (bytes > room) ByteReader::malformed("shape out of range");
+    room -= bytes;
   }
+}
+
+Shape read_shape(ByteReader& in) {
+  Shape shape(in.get_count(sizeof(std::int64_t)));
+  for (std::int64_t& extent : shape) extent = in.get<std::int64_t>();
+  return shape;
+}
+
+bool ragged(CollectiveKind kind) {
+  return kind == CollectiveKind::kAllgather || kind == CollectiveKind::kAlltoall ||
+         kind == CollectiveKind::kGather || kind == CollectiveKind::kScatter;
+}
+
+// Says one difference; the ranks are the same in all of them.
+class Difference {
+ public:
+  Difference(Rank a, Rank b) : a_(a), b_(b) {}
+
+  std::string operator()(const std::string& field, std::string_view a, std::string_view b) const {
+    return field + ": " + std::string(a) + " on rank " + std::to_string(a_) + ", " +
+           std::string(b) + " on rank " + std::to_string(b_);
+  }
+
+ private:
+  Rank a_;
+  Rank b_;
+};
+
+std::string describe_shapes(const Request& a, const Request& b, const Difference& say) {
+  if (a.shapes.size() != b.shapes.size()) {
+    return say("number of tensors in the group", std::to_string(a.shapes.size()),
+               std::to_string(b.shapes.size()));
+  }
+  std::size_t at = 0;
+  while (a.shapes[at] == b.shapes[at]) ++at;
+  std::string field = ragged(a.kind) ? "shape after the first dimension" : "shape";
+  if (a.shapes.size() > 1) {
+    field +=
+        " of tensor " + std::to_string(at) + " of the group of " + std::to_string(a.shapes.size());
+  }
+  return say(field, to_string(a.shapes[at]), to_string(b.shapes[at]));
 }
 
 }  // namespace
 
 const char* name_of(CollectiveKind kind) {
-  switch (kind) {
-    case CollectiveKind::kAllreduce:
-      return "allreduce";
-    case CollectiveKind::kBroadcast:
-      return "broadcast";
-    case CollectiveKind::kAllgather:
-      return "allgather";
-  }
-  return "unknown collective";
+  constexpr const char* kNames[] = {
+      "allreduce", "broadcast", "allgather", "alltoall",        "reducescatter",      "reduce",
+      "gather",    "scatter",   "barrier",   "add process set", "remove process set", "join"};
+  static_assert(std::size(kNames) == kCollectiveKindCount);
+  return kNames[static_cast<std::size_t>(kind)];
 }
 
 void write(ByteWriter& out, const Request& request) {
@@ -48,47 +103,66 @@ void write(ByteWriter& out, const Request& request) {
   out.put(request.kind);
   out.put(request.dtype);
   out.put(request.device);
+  out.put(request.set);
   out.put(request.op);
   out.put(static_cast<std::int32_t>(request.root));
+  out.put(request.prescale);
+  out.put(request.postscale);
+  out.put(request.wire);
   out.put(static_cast<std::uint8_t>(request.automatic_name ? 1 : 0));
-  out.put(static_cast<std::uint32_t>(request.shape.size()));
-  for (const std::int64_t extent : request.shape) out.put(extent);
+  out.put(static_cast<std::uint32_t>(request.shapes.size()));
+  for (const Shape& shape : request.shapes) {
+    out.put(static_cast<std::uint32_t>(shape.size()));
+    for (const std::int64_t extent : shape) out.put(extent);
+  }
+  out.put(static_cast<std::uint32_t>(request.numbers.size()));
+  for (const std::int32_t number : request.numbers) out.put(number);
 }
 
 Request read_request(ByteReader& in) {
   Request request;
   request.name = in.get_string();
   request.kind = in.get_enum<CollectiveKind>(kCollectiveKindCount);
+  if (request.kind == CollectiveKind::kJoin) ByteReader::malformed("a join is no request here");
   request.dtype = in.get_enum<DType>(kDTypeCount);
   request.device = in.get_enum<DeviceKind>(kDeviceKindCount);
+  request.set = in.get<ProcessSetId>();
   request.op = in.get_enum<ReduceOp>(kReduceOpCount);
   request.root = in.get<std::int32_t>();
-  const auto automatic = in.get<std::uint8_t>();
-  if (automatic > 1) ByteReader::malformed("flag out of range");
-  request.automatic_name = automatic == 1;
-  request.shape.resize(in.get_count(sizeof(std::int64_t)));
-  for (std::int64_t& extent : request.shape) extent = in.get<std::int64_t>();
-  check_extents(request.shape, request.dtype);
+  request.prescale = read_scale(in);
+  request.postscale = read_scale(in);
+  request.wire = in.get_enum<WireFormat>(kWireFormatCount);
+  request.automatic_name = in.get_flag();
+  const std::size_t shapes = in.get_count(sizeof(std::uint32_t));
+  request.shapes.reserve(shapes);
+  for (std::size_t i = 0; i < shapes; ++i) request.shapes.push_back(read_shape(in));
+  check_extents(request.shapes, request.dtype);
+  request.numbers.resize(in.get_count(sizeof(std::int32_t)));
+  for (std::int32_t& number : request.numbers) number = in.get<std::int32_t>();
   return request;
 }
 
 std::string describe_difference(const Request& a, Rank rank_a, const Request& b, Rank rank_b) {
-  const auto say = [&](const char* field, const std::string& left, const std::string& right) {
-    return differ(field, left, rank_a, right, rank_b);
-  };
+  const Difference say(rank_a, rank_b);
   if (a.name != b.name) return say("name", a.name, b.name);
+  if (a.set != b.set) return say("process set", std::to_string(a.set), std::to_string(b.set));
   if (a.kind != b.kind) return say("collective", name_of(a.kind), name_of(b.kind));
-  if (a.dtype != b.dtype) {
-    return say("dtype", std::string(name_of(a.dtype)), std::string(name_of(b.dtype)));
-  }
-  if (a.shape != b.shape) {
-    const bool rows = a.kind == CollectiveKind::kAllgather;
-    return say(rows ? "shape after the first dimension" : "shape", to_string(a.shape),
-               to_string(b.shape));
-  }
-  if (a.op != b.op) return say("op", std::string(name_of(a.op)), std::string(name_of(b.op)));
+  if (a.dtype != b.dtype) return say("dtype", name_of(a.dtype), name_of(b.dtype));
+  if (a.shapes != b.shapes) return describe_shapes(a, b, say);
+  if (a.op != b.op) return say("op", name_of(a.op), name_of(b.op));
   if (a.root != b.root) return say("root", std::to_string(a.root), std::to_string(b.root));
+  if (a.prescale != b.prescale) {
+    return say("prescale factor", text_of(a.prescale), text_of(b.prescale));
+  }
+  if (a.postscale != b.postscale) {
+    return say("postscale factor", text_of(a.postscale), text_of(b.postscale));
+  }
+  if (a.wire != b.wire) return say("wire format", name_of(a.wire), name_of(b.wire));
   if (a.device != b.device) return say("device", text_of(a.device), text_of(b.device));
+  if (a.numbers != b.numbers) {
+    const bool ranks = a.kind == CollectiveKind::kAddSet;
+    return say(ranks ? "ranks" : "process set to remove", text_of(a.numbers), text_of(b.numbers));
+  }
   if (a.automatic_name != b.automatic_name) {
     return say("name", a.automatic_name ? "automatic" : "given by the caller",
                b.automatic_name ? "automatic" : "given by the caller");

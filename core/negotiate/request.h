@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "core/base/bytes.h"
 #include "core/base/device.h"
@@ -9,33 +10,77 @@
 #include "core/base/reduce_op.h"
 #include "core/base/tensor_view.h"
 #include "core/base/topology.h"
+#include "core/base/wire_format.h"
 
 namespace hvd {
 
-enum class CollectiveKind : std::uint8_t { kAllreduce = 0, kBroadcast = 1, kAllgather = 2 };
+// What a request asks for. The values are part of the wire format.
+enum class CollectiveKind : std::uint8_t {
+  kAllreduce = 0,
+  kBroadcast = 1,
+  kAllgather = 2,
+  kAlltoall = 3,
+  kReducescatter = 4,
+  kReduce = 5,
+  kGather = 6,
+  kScatter = 7,
+  kBarrier = 8,
+  kAddSet = 9,      // `numbers` = the ranks of a new process set, ascending
+  kRemoveSet = 10,  // `numbers` = the set
+  kJoin = 11,       // this rank has no more data in this set; never compared, merged or cached
+};
 
-inline constexpr int kCollectiveKindCount = 3;
+inline constexpr int kCollectiveKindCount = 12;
 
-// "allreduce", "broadcast", "allgather".
+// "allreduce", "broadcast", "add process set" and so on.
 const char* name_of(CollectiveKind kind);
 
+// Broadcast, reduce, gather and scatter.
+constexpr bool needs_root(CollectiveKind kind) {
+  return kind == CollectiveKind::kBroadcast || kind == CollectiveKind::kReduce ||
+         kind == CollectiveKind::kGather || kind == CollectiveKind::kScatter;
+}
+// Add and remove: the log itself carries them out; they are no batch.
+constexpr bool changes_sets(CollectiveKind kind) {
+  return kind == CollectiveKind::kAddSet || kind == CollectiveKind::kRemoveSet;
+}
+
+// Process sets are numbered in the order in which the log adds them; numbers are never reused.
+using ProcessSetId = std::uint32_t;
+
+inline constexpr ProcessSetId kWorldSet = 0;
+
 // What must be equal on all ranks for a name to run: compared, merged and cached. What may differ
-// by rank (allgather's first dimension) is exchanged in the data plane when the step runs.
+// by rank (first dimensions, splits) is exchanged in the data plane when the step runs.
 struct Request {
-  std::string name;
+  std::string name;  // unique in all sets: those of other sets than the world carry its number
   CollectiveKind kind = CollectiveKind::kAllreduce;
   DType dtype = DType::kF32;
   DeviceKind device = DeviceKind::kCpu;
-  ReduceOp op = ReduceOp::kSum;  // allreduce only
-  Rank root = 0;                 // broadcast only
-  Shape shape;                   // allgather: without the first dimension
-  bool automatic_name = false;   // gets a slot for one run only
+  ProcessSetId set = kWorldSet;
+  ReduceOp op = ReduceOp::kSum;  // reductions only, like the scales
+  Rank root = 0;                 // of the world; broadcast, reduce, gather and scatter only
+  double prescale = 1.0;
+  double postscale = 1.0;
+  WireFormat wire = WireFormat::kNone;  // allreduce only
+  // One a tensor; several are a group, which is announced, run and rejected as one. Allgather,
+  // alltoall, gather and scatter: without the first dimension.
+  std::vector<Shape> shapes;
+  std::vector<std::int32_t> numbers;  // kAddSet and kRemoveSet only
+  bool automatic_name = false;        // gets a slot for one run only
+  bool joins_average = false;         // kJoin: averages go on dividing by this rank too
 
-  std::int64_t numel() const { return numel_of(shape); }
-  std::size_t bytes() const { return static_cast<std::size_t>(numel()) * size_of(dtype); }
+  std::size_t bytes_of(std::size_t tensor) const {
+    return static_cast<std::size_t>(numel_of(shapes[tensor])) * size_of(dtype);
+  }
 
   friend bool operator==(const Request&, const Request&) = default;
 };
+
+// Of a kRemoveSet.
+inline ProcessSetId removed_set(const Request& request) {
+  return static_cast<ProcessSetId>(request.numbers.front());
+}
 
 void write(ByteWriter& out, const Request& request);
 Request read_request(ByteReader& in);

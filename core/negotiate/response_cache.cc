@@ -8,14 +8,14 @@ std::optional<SlotNumber> ResponseCache::find(const std::string& name) const {
   return found->second;
 }
 
-void ResponseCache::define(SlotNumber slot, const Request& request, bool once) {
+void ResponseCache::define(SlotNumber slot, std::shared_ptr<const Request> request, bool once) {
   if (slot >= slots_.size()) slots_.resize(slot + std::size_t{1});
-  slots_[slot] = {true, once, {slot, fusion_key(request), request.bytes()}, request};
-  slot_of_[request.name] = slot;
+  slot_of_[request->name] = slot;
+  slots_[slot] = {once, fusion_item(slot, *request), std::move(request)};
 }
 
 void ResponseCache::erase(SlotNumber slot) {
-  slot_of_.erase(slots_[slot].request.name);
+  slot_of_.erase(slots_[slot].request->name);
   slots_[slot] = {};
 }
 

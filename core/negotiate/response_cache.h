@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <unordered_map>
@@ -18,16 +19,21 @@ class ResponseCache {
  public:
   // The slot of a name.
   std::optional<SlotNumber> find(const std::string& name) const;
-  bool defined(SlotNumber slot) const { return slot < slots_.size() && slots_[slot].defined; }
+  bool defined(SlotNumber slot) const {
+    return slot < slots_.size() && slots_[slot].request != nullptr;
+  }
 
   // -- of defined slots
-  const Request& request(SlotNumber slot) const { return slots_[slot].request; }
+  const Request& request(SlotNumber slot) const { return *slots_[slot].request; }
+  const std::shared_ptr<const Request>& shared_request(SlotNumber slot) const {
+    return slots_[slot].request;
+  }
   bool once(SlotNumber slot) const { return slots_[slot].once; }
   // How the slot is placed in a batch; its id is the slot.
   const FusionItem& item(SlotNumber slot) const { return slots_[slot].item; }
 
   // Defines a free slot, or defines a slot of this name anew.
-  void define(SlotNumber slot, const Request& request, bool once);
+  void define(SlotNumber slot, std::shared_ptr<const Request> request, bool once);
   void erase(SlotNumber slot);
 
   // Slots that have ever been defined are below this.
@@ -35,10 +41,9 @@ class ResponseCache {
 
  private:
   struct Slot {
-    bool defined = false;
     bool once = false;
     FusionItem item;
-    Request request;
+    std::shared_ptr<const Request> request;  // null = the slot is free
   };
   std::vector<Slot> slots_;
   std::unordered_map<std::string, SlotNumber> slot_of_;

@@ -17,46 +17,72 @@ Status disagreement(const Variants& variants) {
 
 }  // namespace
 
-Sequencer::Sequencer(const NegotiationSettings& settings, int size, const ResponseCache& cache)
-    : settings_(settings), size_(size), cache_(cache), slots_(settings.cache_capacity) {}
+Sequencer::Sequencer(const NegotiationSettings& settings, const ResponseCache& cache,
+                     const ProcessSets& sets)
+    : settings_(settings), cache_(cache), sets_(sets), slots_(settings.cache_capacity) {}
 
 void Sequencer::take(Announcement& complete) {
   for (const SlotNumber slot : complete.slots) {
+    if (reject_for_a_join(cache_.request(slot))) continue;
     slots_.set_busy(slot);
     ready_.push_back({slot, nullptr});
   }
   for (const Variants& variants : complete.names) take_name(variants);
+  joined_.insert(joined_.end(), complete.joined.begin(), complete.joined.end());
+  for (const std::uint64_t batch : complete.finished) finished(batch);
   complete.clear();
 }
 
 void Sequencer::take_name(const Variants& variants) {
   const Request& request = variants.front().request;
   if (variants.size() > 1) {
-    rejects_.push_back({request.name, disagreement(variants)});
+    rejects_.push_back({request.set, request.name, disagreement(variants)});
     return;
   }
+  if (reject_for_a_join(request)) return;
   const auto slot = cache_.find(request.name);
   if (slot) slots_.set_busy(*slot);
   const bool same = slot && cache_.request(*slot) == request;
-  ready_.push_back({slot.value_or(kNoSlot), same ? nullptr : std::make_unique<Request>(request)});
+  ready_.push_back(
+      {slot.value_or(kNoSlot), same ? nullptr : std::make_shared<const Request>(request)});
+}
+
+// No rank joins while it has something pending, so who is needed and has joined did so before.
+bool Sequencer::reject_for_a_join(const Request& request) {
+  std::string why;
+  if (needs_root(request.kind) && sets_.joined(request.set, request.root)) {
+    why = "tensor \"" + request.name + "\": rank " + std::to_string(request.root) +
+          ", the root of this " + name_of(request.kind) + ", has joined";
+  } else if (request.kind == CollectiveKind::kRemoveSet && sets_.joined(kWorldSet) > 0) {
+    why = describe_set(removed_set(request)) +
+          " may be in use: it cannot be removed while a rank has joined the world";
+  } else {
+    return false;
+  }
+  rejects_.push_back({request.set, request.name, {StatusCode::kMismatch, why}});
+  return true;
 }
 
 void Sequencer::finished(std::uint64_t batch) {
   std::erase_if(running_, [&](const RunningBatch& running) { return running.number == batch; });
 }
 
+void Sequencer::change(const NegotiationSettings& settings) {
+  settings_ = settings;
+  settings_told_ = false;
+  slots_.set_capacity(settings.cache_capacity);
+}
+
 void Sequencer::leave(Rank rank) {
   if (!leaving_) leaving_ = rank;
 }
 
-bool Sequencer::has_credit(DeviceKind device) const {
-  const auto used = std::count_if(running_.begin(), running_.end(),
-                                  [&](const RunningBatch& r) { return r.device == device; });
+bool Sequencer::may_run(CollectiveKind kind, ProcessSetId set, DeviceKind device) const {
+  if (changes_sets(kind)) return true;
+  const auto used = std::count_if(running_.begin(), running_.end(), [&](const RunningBatch& r) {
+    return r.set == set && r.device == device;
+  });
   return used < settings_.batches_in_flight;
-}
-
-bool Sequencer::has_credit() const {
-  return has_credit(DeviceKind::kCpu) || has_credit(DeviceKind::kCuda);
 }
 
 void Sequencer::decide(TimePoint now, Decision& decision) {
@@ -70,9 +96,12 @@ void Sequencer::decide(TimePoint now, Decision& decision) {
   gap_ends_.reset();
   if (last_run_ && now < *last_run_ + settings_.batching_gap) {
     if (!ready_.empty()) gap_ends_ = *last_run_ + settings_.batching_gap;
-  } else if (!ready_.empty() && has_credit()) {
+  } else if (!ready_.empty()) {
     run_ready(now, decision);
   }
+  // After the evictions: what becomes complete by a join may be announced by its slot.
+  for (const Joining& joining : joined_) decision.steps.emplace_back(JoinRank{joining});
+  joined_.clear();
   if (leaving_ && ready_.empty()) {
     stopped_ = true;
     decision.steps.emplace_back(
@@ -80,48 +109,52 @@ void Sequencer::decide(TimePoint now, Decision& decision) {
   }
 }
 
-void Sequencer::run_ready(TimePoint now, Decision& decision) {
+// Neighbours mostly belong to one set and device: their credit is looked up once.
+void Sequencer::find_runnable() {
   items_.clear();
-  const std::size_t seen = std::min(ready_.size(), kLookAhead);
-  for (std::size_t i = 0; i < seen; ++i) {
+  const Request* before = nullptr;
+  bool may = false;
+  for (std::size_t i = 0; i < ready_.size() && items_.size() < kLookAhead; ++i) {
     const Ready& ready = ready_[i];
-    FusionItem item = ready.in_full
-                          ? FusionItem{0, fusion_key(*ready.in_full), ready.in_full->bytes()}
-                          : cache_.item(ready.slot);
-    item.id = static_cast<std::uint32_t>(i);
-    items_.push_back(item);
+    const Request& request = ready.in_full ? *ready.in_full : cache_.request(ready.slot);
+    const bool same = before != nullptr && before->set == request.set &&
+                      before->device == request.device && before->kind == request.kind;
+    if (!same) may = may_run(request.kind, request.set, request.device);
+    before = &request;
+    if (!may) continue;
+    items_.push_back(ready.in_full ? fusion_item(0, request) : cache_.item(ready.slot));
+    items_.back().id = static_cast<std::uint32_t>(i);
   }
-  plan_fusion(items_, settings_.fusion_threshold, plan_);
+}
 
+void Sequencer::run_ready(TimePoint now, Decision& decision) {
+  find_runnable();
+  plan_fusion(items_, settings_.deterministic ? 0 : settings_.fusion_threshold, plan_);
   bool any = false;
   for (const FusedGroup& group : plan_.groups) {
-    if (!has_credit(group.key.device)) continue;
+    if (!may_run(group.key.kind, group.key.set, group.key.device)) continue;
     run_group(group, decision);
     any = true;
-    for (const FusedMember& member : plan_.members_of(group)) items_[member.id].id = kNoSlot;
   }
   if (!any) return;
   last_run_ = now;
-  std::size_t kept = 0;
-  for (std::size_t i = 0; i < ready_.size(); ++i) {
-    if (i < seen && items_[i].id == kNoSlot) continue;
-    if (kept != i) ready_[kept] = std::move(ready_[i]);
-    ++kept;
-  }
-  ready_.resize(kept);
+  std::erase_if(ready_, [](const Ready& ready) { return ready.done; });
 }
 
 void Sequencer::run_group(const FusedGroup& group, Decision& decision) {
   RunSlots run{static_cast<std::uint32_t>(decision.slots.size()),
                static_cast<std::uint32_t>(group.count)};
   once_.clear();
-  const Ready& first = ready_[plan_.members_of(group).front().id];
-  running_.push_back({batches_++, group.key.device,
-                      first.in_full ? first.in_full->name : cache_.request(first.slot).name});
-  for (const FusedMember& member : plan_.members_of(group)) {
-    Ready& ready = ready_[member.id];
+  const Ready& first = ready_[plan_.members_of(group).front()];
+  if (!changes_sets(group.key.kind)) {
+    running_.push_back({batches_++, group.key.set, group.key.device,
+                        first.in_full ? first.in_full->name : cache_.request(first.slot).name});
+  }
+  for (const std::uint32_t member : plan_.members_of(group)) {
+    Ready& ready = ready_[member];
     const SlotNumber slot = ready.in_full ? define(ready, decision) : ready.slot;
     decision.slots.push_back(slot);
+    ready.done = true;
   }
   decision.steps.emplace_back(run);
   for (const SlotNumber slot : decision.slots_of(run)) slots_.ran(slot);
@@ -134,8 +167,9 @@ SlotNumber Sequencer::define(Ready& ready, Decision& decision) {
   SlotNumber slot = ready.slot;
   bool once = false;
   if (slot == kNoSlot) {
-    once = ready.in_full->automatic_name || settings_.cache_capacity == 0;
-    if (!once && slots_.full()) {
+    once = ready.in_full->automatic_name || changes_sets(ready.in_full->kind) ||
+           settings_.cache_capacity == 0;
+    while (!once && slots_.full()) {
       if (const auto victim = slots_.least_recent()) {
         decision.steps.emplace_back(EvictSlot{*victim});
         slots_.free(*victim);
@@ -150,7 +184,7 @@ SlotNumber Sequencer::define(Ready& ready, Decision& decision) {
       slots_.keep(slot);
     }
   }
-  decision.steps.emplace_back(DefineSlot{slot, std::move(*ready.in_full), once});
+  decision.steps.emplace_back(DefineSlot{slot, std::move(ready.in_full), once});
   return slot;
 }
 

@@ -10,14 +10,16 @@
 #include "core/negotiate/announcement.h"
 #include "core/negotiate/decision.h"
 #include "core/negotiate/fusion_plan.h"
+#include "core/negotiate/process_sets.h"
 #include "core/negotiate/response_cache.h"
 #include "core/negotiate/slot_allocator.h"
 
 namespace hvd {
 
-// A batch that rank 0 has not finished yet.
+// A batch that the lowest rank of its process set has not finished yet.
 struct RunningBatch {
   std::uint64_t number = 0;
+  ProcessSetId set = kWorldSet;
   DeviceKind device = DeviceKind::kCpu;
   std::string first_name;  // one of its tensors, for reports
 };
@@ -25,13 +27,16 @@ struct RunningBatch {
 // Rank 0: turns what all ranks announced into steps of the log.
 class Sequencer {
  public:
-  // `cache` is rank 0's own: what it has applied.
-  Sequencer(const NegotiationSettings& settings, int size, const ResponseCache& cache);
+  // `cache` and `sets` are rank 0's own: what it has applied.
+  Sequencer(const NegotiationSettings& settings, const ResponseCache& cache,
+            const ProcessSets& sets);
 
-  // Takes the slots and names that every rank announced.
+  // Takes the slots and names that every expected rank announced, the joins and the credit.
   void take(Announcement& complete);
-  // Credit of a batch that ended here. Unknown numbers are ignored.
+  // Credit of a batch that ended. Unknown numbers are ignored.
   void finished(std::uint64_t batch);
+  // Holds for this and all later decisions.
+  void change(const NegotiationSettings& settings);
   // From now on only what is complete runs.
   void leave(Rank rank);
   void ask() { ask_ = true; }
@@ -47,23 +52,27 @@ class Sequencer {
   static constexpr SlotNumber kNoSlot = static_cast<SlotNumber>(-1);
   // Complete on all ranks and not yet run.
   struct Ready {
-    SlotNumber slot = kNoSlot;         // the name's slot, if it has one
-    std::unique_ptr<Request> in_full;  // what the slot must be (re)defined as; null = as it is
+    SlotNumber slot = kNoSlot;  // the name's slot, if it has one
+    // What the slot must be (re)defined as; null = as it is.
+    std::shared_ptr<const Request> in_full;
+    bool done = false;
   };
 
   void take_name(const Variants& variants);
-  bool has_credit(DeviceKind device) const;
-  bool has_credit() const;
+  bool reject_for_a_join(const Request& request);
+  bool may_run(CollectiveKind kind, ProcessSetId set, DeviceKind device) const;
+  void find_runnable();
   void run_ready(TimePoint now, Decision& decision);
   void run_group(const FusedGroup& group, Decision& decision);
   SlotNumber define(Ready& ready, Decision& decision);
 
   NegotiationSettings settings_;
-  int size_;
   const ResponseCache& cache_;
+  const ProcessSets& sets_;
   SlotAllocator slots_;
   std::vector<Ready> ready_;
   std::vector<RejectName> rejects_;
+  std::vector<Joining> joined_;
   std::vector<RunningBatch> running_;
   std::uint64_t batches_ = 0;
   std::optional<TimePoint> last_run_;

@@ -14,6 +14,9 @@ class SlotAllocator {
   // At most `capacity` slots outlive their run.
   explicit SlotAllocator(std::size_t capacity) : capacity_(capacity) {}
 
+  // What is kept beyond it goes when room is needed.
+  void set_capacity(std::size_t capacity) { capacity_ = capacity; }
+
   bool full() const { return kept_ >= capacity_; }
   // A free number; it belongs to no list yet.
   SlotNumber take();

@@ -4,9 +4,12 @@
 
 namespace hvd {
 
-StallMonitor::StallMonitor(Duration warning, Duration limit)
-    : warning_(warning), limit_(limit), scale_(warning > Duration::zero() ? warning : limit) {
+void StallMonitor::set_limits(Duration warning, Duration limit) {
+  warning_ = warning;
+  limit_ = limit;
+  scale_ = warning > Duration::zero() ? warning : limit;
   if (limit > Duration::zero()) scale_ = std::min(scale_, limit);
+  next_check_ = {};
 }
 
 std::optional<TimePoint> StallMonitor::next_check() const {
@@ -32,14 +35,18 @@ StallFindings StallMonitor::check(TimePoint now, std::span<const Waiting> waitin
 void StallMonitor::look(const Waiting& waiting, Watch& watch, TimePoint now,
                         StallFindings& findings) const {
   const Duration held = now - watch.since;
-  if (held >= scale_ / 4) findings.held.push_back({waiting.name, held});
-  if (!watch.asked && held >= scale_ / 2) watch.asked = findings.ask = true;
+  if (held >= scale_ / 4) findings.held.push_back({waiting.name, waiting.round, held});
+  if (held >= scale_ * watch.asks + scale_ / 2) {
+    watch.asks = static_cast<int>((held - scale_ / 2) / scale_) + 1;
+    findings.ask = true;
+  }
   if (warning_ > Duration::zero() && held >= warning_ * (watch.warnings + 1)) {
     watch.warnings = static_cast<int>(held / warning_);
-    findings.overdue.push_back({waiting.name, held});
+    findings.overdue.push_back({waiting.name, waiting.round, held});
   }
   const bool hopeless = limit_ > Duration::zero() && held >= limit_;
-  if (hopeless && !findings.hopeless) findings.hopeless = Overdue{waiting.name, held};
+  if (hopeless && !findings.hopeless)
+    findings.hopeless = Overdue{waiting.name, waiting.round, held};
 }
 
 }  // namespace hvd

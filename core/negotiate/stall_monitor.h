@@ -21,12 +21,13 @@ struct Waiting {
 // A wait that became remarkable.
 struct Overdue {
   std::string name;
+  std::uint64_t round = 0;
   Duration held = Duration::zero();
 };
 
 struct StallFindings {
   std::vector<Overdue> held;        // for at least a quarter of the warning time
-  bool ask = false;                 // some wait passed half of it
+  bool ask = false;                 // some wait comes near to its next warning
   std::vector<Overdue> overdue;     // for the warning time; once every warning time
   std::optional<Overdue> hopeless;  // for the limit
 };
@@ -36,7 +37,9 @@ struct StallFindings {
 class StallMonitor {
  public:
   // Zero = never.
-  StallMonitor(Duration warning, Duration limit);
+  StallMonitor(Duration warning, Duration limit) { set_limits(warning, limit); }
+  // What waits already goes on waiting.
+  void set_limits(Duration warning, Duration limit);
 
   // When check() has to be called while something waits; empty = never.
   std::optional<TimePoint> next_check() const;
@@ -47,14 +50,14 @@ class StallMonitor {
  private:
   struct Watch {
     TimePoint since;
-    bool asked = false;
+    int asks = 0;
     int warnings = 0;
   };
   void look(const Waiting& waiting, Watch& watch, TimePoint now, StallFindings& findings) const;
 
-  Duration warning_;
-  Duration limit_;
-  Duration scale_;  // quarters and eighths are of this
+  Duration warning_{};
+  Duration limit_{};
+  Duration scale_{};  // quarters and eighths are of this
   TimePoint next_check_{};
   std::map<std::uint64_t, Watch> watches_;  // by round
 };

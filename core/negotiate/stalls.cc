@@ -1,21 +1,13 @@
-// Waits that last too long: what nodes say upwards, and what rank 0 tells people.
+// Waits that last too long: what nodes say upwards, and what rank 0 does about them.
 
 #include <algorithm>
-#include <cstdio>
 
 #include "core/negotiate/rank_protocol_impl.h"
 
 namespace hvd {
 namespace {
 
-constexpr std::size_t kRanksInText = 16;
-constexpr std::size_t kNamesInText = 4;
-
-std::string seconds(Duration duration) {
-  char text[32];
-  std::snprintf(text, sizeof text, "%.3g s", to_seconds(duration));
-  return text;
-}
+constexpr std::size_t kWaitsInText = 4;
 
 }  // namespace
 
@@ -24,6 +16,8 @@ void RankProtocol::Impl::tick(TimePoint now) {
   if (stopped_) return;
   if (!tally_.idle() && names_monitor_.due(now_)) check_names();
   if (sequencer_ && !sequencer_->running().empty() && batches_monitor_.due(now_)) check_batches();
+  if (root() && sets_.anyone_joined() && joins_monitor_.due(now_)) check_joins();
+  if (!root()) watch_parent();
 }
 
 std::optional<TimePoint> RankProtocol::Impl::next_deadline() const {
@@ -35,38 +29,37 @@ std::optional<TimePoint> RankProtocol::Impl::next_deadline() const {
   if (!tally_.idle()) also(names_monitor_.next_check());
   if (sequencer_) also(sequencer_->next_deadline());
   if (sequencer_ && !sequencer_->running().empty()) also(batches_monitor_.next_check());
+  if (root() && sets_.anyone_joined()) also(joins_monitor_.next_check());
+  if (!root() && waits()) also(parent_watch_.next_check());
   return deadline;
 }
 
 void RankProtocol::Impl::check_names() {
-  const StallFindings findings = names_monitor_.check(now_, tally_.waiting());
-  if (!root()) {
-    std::erase_if(told_, [&](const auto& entry) {
-      return std::none_of(findings.held.begin(), findings.held.end(),
-                          [&](const Overdue& wait) { return wait.name == entry.first; });
-    });
-    for (const Overdue& wait : findings.held) tell_absence(wait.name, wait.held);
-    return;
-  }
-  if (findings.ask) ask();
-  std::string text;
-  for (std::size_t i = 0; i < findings.overdue.size() && i < kNamesInText; ++i) {
-    text += (i == 0 ? "" : "; ") + describe_name(findings.overdue[i]);
-  }
-  if (findings.overdue.size() > kNamesInText) {
-    text += "; and " + std::to_string(findings.overdue.size() - kNamesInText) + " more tensors";
-  }
-  if (!text.empty()) effects_.push(Report{"stalled: " + text});
-  if (findings.hopeless) {
-    halt({{StatusCode::kStalled, "stalled, giving up: " + describe_name(*findings.hopeless)}, -1});
-  }
+  const StallFindings findings = names_monitor_.check(now_, blameable(tally_.waiting()));
+  if (root()) return report(findings, [&](const Overdue& wait) { return describe_name(wait); });
+  std::erase_if(told_, [&](const auto& entry) {
+    return std::none_of(findings.held.begin(), findings.held.end(),
+                        [&](const Overdue& wait) { return wait.name == entry.first; });
+  });
+  for (const Overdue& wait : findings.held) tell_absence(wait.name, wait.held);
+}
+
+// Waits for rank 0 do not count while they are expected, nor does the time they took.
+std::vector<Waiting> RankProtocol::Impl::blameable(std::vector<Waiting> waiting) const {
+  if (!root_expected_) return waiting;
+  std::erase_if(waiting, [&](Waiting& one) {
+    if (tally_.missing(one.name) != std::vector<Rank>{0}) return false;
+    one.before = std::min(one.before, std::max(now_ - *root_expected_, Duration::zero()));
+    return now_ < *root_expected_;
+  });
+  return waiting;
 }
 
 void RankProtocol::Impl::tell_absence(const std::string& name, Duration held) {
   std::vector<Rank> missing = tally_.missing(name);
   const auto [told, news] = told_.try_emplace(name);
   if (!news && told->second == missing) return;
-  outbox_.absences.push_back({name, held, missing});
+  outbox_.absences.push_back({tally_.set_of(name).value_or(kWorldSet), name, held, missing});
   told->second = std::move(missing);
 }
 
@@ -75,55 +68,79 @@ void RankProtocol::Impl::check_batches() {
   for (const RunningBatch& batch : sequencer_->running()) {
     running.push_back({batch.first_name, batch.number + 1, Duration::zero()});
   }
-  const StallFindings findings = batches_monitor_.check(now_, running);
-  if (findings.ask) ask();
+  StallFindings findings = batches_monitor_.check(now_, running);
   // Batches run in order: the first one holds up the others.
-  if (!findings.overdue.empty()) {
-    effects_.push(Report{"stalled: " + describe_batch(findings.overdue.front())});
-  }
-  if (findings.hopeless && !stopped_) {
-    halt({{StatusCode::kStalled, "stalled, giving up: " + describe_batch(*findings.hopeless)}, -1});
-  }
+  if (findings.overdue.size() > 1) findings.overdue.resize(1);
+  report(findings, [&](const Overdue& wait) { return describe_batch(wait); });
 }
 
-void RankProtocol::Impl::ask() {
-  sightings_.clear();
-  sequencer_->ask();
+// Who has joined waits for the others, who may take their time as long as something runs.
+void RankProtocol::Impl::check_joins() {
+  std::vector<Waiting> waiting;
+  for (ProcessSetId set = 0; set < progress_.size(); ++set) {
+    if (!sets_.known(set) || sets_.joined(set) == 0) continue;
+    const bool only_root = sets_.expects(set, 0) && sets_.active(set) == 1;
+    if (only_root && root_expected_ && now_ < *root_expected_) continue;
+    waiting.push_back({describe_set(set), progress_[set], Duration::zero()});
+  }
+  report(joins_monitor_.check(now_, waiting), [&](const Overdue& wait) {
+    const auto set = std::find(progress_.begin(), progress_.end(), wait.round);
+    return describe_join(static_cast<ProcessSetId>(set - progress_.begin()), wait);
+  });
 }
 
-std::string RankProtocol::Impl::describe_name(const Overdue& wait) const {
-  const std::vector<Rank> missing = tally_.missing(wait.name);
-  const auto here = static_cast<std::size_t>(tree_.size) - missing.size();
-  std::string text = "tensor \"" + wait.name + "\", submitted by " + std::to_string(here) + " of " +
-                     std::to_string(tree_.size) + " ranks, has waited " + seconds(wait.held) +
-                     " for ";
-  for (std::size_t i = 0; i < missing.size() && i < kRanksInText; ++i) {
-    text += (i == 0 ? "" : ", ") + describe_rank(missing[i]);
-  }
-  if (missing.size() > kRanksInText) {
-    text += " and " + std::to_string(missing.size() - kRanksInText) + " more ranks";
-  }
-  return text;
+bool RankProtocol::Impl::waits() const {
+  return running_ > 0 || submissions_.pending() > 0 || !submissions_.joins().empty();
 }
 
-std::string RankProtocol::Impl::describe_batch(const Overdue& wait) const {
-  std::string text = "the batch of tensor \"" + wait.name + "\" has run for " + seconds(wait.held);
-  std::size_t silent = 0;
-  for (Rank rank = 0; rank < tree_.size; ++rank) {
-    if (sightings_.contains(rank)) continue;
-    if (++silent <= kRanksInText) text += ", " + describe_rank(rank);
+// Rank 0 finds every other rank that is silent; this finds rank 0.
+void RankProtocol::Impl::watch_parent() {
+  switch (parent_watch_.check(now_, waits())) {
+    case ParentWatch::Finding::kNone:
+      return;
+    case ParentWatch::Finding::kAsk:
+      return send(tree_.parent, MessageKind::kProbe);
+    case ParentWatch::Finding::kSilent:
+      break;
   }
-  if (silent > kRanksInText)
-    text += " and " + std::to_string(silent - kRanksInText) + " more ranks";
-  return silent == 0 ? text + ", and every rank answers" : text;
+  const std::string parent = "rank " + std::to_string(tree_.parent);
+  const std::string what =
+      tree_.parent == 0 ? "which decides for all" : "through which rank 0 is heard";
+  const Emergency emergency{
+      {StatusCode::kStalled, "stalled, giving up: " + parent + ", " + what + ", has sent rank " +
+                                 std::to_string(tree_.rank) + " nothing for " +
+                                 seconds_text(settings_.stall_limit) +
+                                 " and does not answer: stopped or gone"},
+      -1};
+  // What rank 0 would do; what it hears of it, if it goes on one day, is in fail().
+  for (Rank rank = 1; tree_.parent == 0 && rank < tree_.size; ++rank) {
+    if (rank != tree_.rank) send(rank, MessageKind::kHalt, emergency);
+  }
+  fail(emergency.why);
 }
 
-std::string RankProtocol::Impl::describe_rank(Rank rank) const {
-  const std::string text = "rank " + std::to_string(rank);
-  const auto seen = sightings_.find(rank);
-  if (seen == sightings_.end()) return text + " (does not answer: busy, stopped or gone)";
-  if (seen->second.last_submitted.empty()) return text + " (has submitted nothing yet)";
-  return text + " (last submitted \"" + seen->second.last_submitted + "\")";
+void RankProtocol::Impl::receive_probe(Rank from, ByteReader& in) {
+  in.expect_end();
+  if (!root() && from == tree_.parent) return;
+  if (!reporter_of(from)) ByteReader::malformed("a probe not from parent or child");
+  if (!stopped_) send(from, MessageKind::kProbe);
+}
+
+void RankProtocol::Impl::report(const StallFindings& findings,
+                                const std::function<std::string(const Overdue&)>& describe) {
+  if (stopped_) return;
+  if (findings.ask) sequencer_->ask();
+  std::string text;
+  for (std::size_t i = 0; i < findings.overdue.size() && i < kWaitsInText; ++i) {
+    text += (i == 0 ? "" : "; ") + describe(findings.overdue[i]);
+  }
+  if (findings.overdue.size() > kWaitsInText) {
+    text += "; and " + std::to_string(findings.overdue.size() - kWaitsInText) + " more";
+  }
+  if (!text.empty()) effects_.push(Report{"stalled: " + text});
+  if (findings.hopeless) {
+    halt({{StatusCode::kStalled, "stalled, giving up: " + describe(*findings.hopeless)}, -1});
+  }
 }
 
 }  // namespace hvd

@@ -57,10 +57,14 @@ void RankProtocol::Impl::stop(const Status& why, bool orderly) {
   stopped_ = why;
   effects_.push(Stopped{why, orderly});
   if (root() || parent_gone_) return;
-  OutgoingMessage confirm{tree_.parent, {}};
-  ByteWriter out(confirm.bytes);
-  write(out, MessageHeader{MessageKind::kConfirm, epoch_});
-  messages_.push(std::move(confirm));
+  send(tree_.parent, MessageKind::kConfirm);
+}
+
+void RankProtocol::Impl::send(Rank to, MessageKind kind) {
+  OutgoingMessage message{to, {}};
+  ByteWriter out(message.bytes);
+  write(out, MessageHeader{kind, epoch_});
+  messages_.push(std::move(message));
 }
 
 // `rank` needs not be waited for: it confirmed the stop, or it is gone.

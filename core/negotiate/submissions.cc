@@ -2,13 +2,37 @@
 
 namespace hvd {
 
-void Submissions::add(SlotNumber slot, Ticket ticket) {
+void Submissions::begin(ProcessSetId set) {
+  if (set >= pending_in_.size()) pending_in_.resize(set + std::size_t{1});
+  ++pending_in_[set];
+  ++pending_;
+}
+
+void Submissions::end(ProcessSetId set) {
+  --pending_in_[set];
+  --pending_;
+}
+
+Submissions::BySlot& Submissions::place(SlotNumber slot) {
   if (slot >= by_slot_.size()) by_slot_.resize(slot + std::size_t{1});
-  by_slot_[slot] = {true, ticket};
+  return by_slot_[slot];
+}
+
+void Submissions::add(SlotNumber slot, ProcessSetId set, Ticket ticket) {
+  place(slot) = {true, set, ticket, ++count_};
+  begin(set);
 }
 
 void Submissions::add(const Request& request, Ticket ticket) {
-  by_name_.insert_or_assign(request.name, InFull{ticket, request});
+  by_name_.insert_or_assign(request.name, InFull{ticket, ++count_, request});
+  begin(request.set);
+  if (request.kind == CollectiveKind::kRemoveSet) removals_.push_back(removed_set(request));
+}
+
+void Submissions::erase(std::unordered_map<std::string, InFull>::iterator found) {
+  const Request& request = found->second.request;
+  if (request.kind == CollectiveKind::kRemoveSet) std::erase(removals_, removed_set(request));
+  by_name_.erase(found);
 }
 
 const Submissions::InFull* Submissions::find(const std::string& name) const {
@@ -20,6 +44,7 @@ const Submissions::InFull* Submissions::find(const std::string& name) const {
 std::optional<Ticket> Submissions::take(SlotNumber slot) {
   if (!has(slot)) return std::nullopt;
   by_slot_[slot].pending = false;
+  end(by_slot_[slot].set);
   return by_slot_[slot].ticket;
 }
 
@@ -27,16 +52,68 @@ std::optional<Ticket> Submissions::take(const std::string& name) {
   const auto found = by_name_.find(name);
   if (found == by_name_.end()) return std::nullopt;
   const Ticket ticket = found->second.ticket;
-  by_name_.erase(found);
+  end(found->second.request.set);
+  erase(found);
   return ticket;
 }
 
 void Submissions::settle(const std::string& name, SlotNumber slot) {
-  if (const auto ticket = take(name)) add(slot, *ticket);
+  const auto found = by_name_.find(name);
+  if (found == by_name_.end()) return;
+  const InFull& mine = found->second;
+  place(slot) = {true, mine.request.set, mine.ticket, mine.number};
+  erase(found);
 }
 
 void Submissions::unsettle(SlotNumber slot, const Request& request) {
-  if (const auto ticket = take(slot)) add(request, *ticket);
+  if (!has(slot)) return;
+  const BySlot& mine = by_slot_[slot];
+  by_name_.insert_or_assign(request.name, InFull{mine.ticket, mine.number, request});
+  by_slot_[slot].pending = false;
+}
+
+void Submissions::join(ProcessSetId set, const Join& join) {
+  joins_[set] = join;
+  unannounced_ = true;
+}
+
+std::vector<Joining> Submissions::take_joins(Rank rank) {
+  std::vector<Joining> ready;
+  if (!unannounced_) return ready;
+  unannounced_ = false;
+  for (auto& [set, join] : joins_) {
+    if (join.announced) continue;
+    join.announced = pending_in(set) == 0;
+    if (join.announced) {
+      ready.push_back({set, rank, join.joins_average});
+    } else {
+      unannounced_ = true;
+    }
+  }
+  return ready;
+}
+
+Ticket Submissions::end_join(ProcessSetId set) {
+  const auto found = joins_.find(set);
+  const Ticket ticket = found->second.ticket;
+  joins_.erase(found);
+  return ticket;
+}
+
+std::string Submissions::longest_pending(const ResponseCache& cache) const {
+  std::string name;
+  std::uint64_t least = count_ + 1;
+  for (SlotNumber slot = 0; slot < by_slot_.size(); ++slot) {
+    if (!by_slot_[slot].pending || by_slot_[slot].number >= least) continue;
+    least = by_slot_[slot].number;
+    name = cache.request(slot).name;
+  }
+  for (const auto& [pending, mine] : by_name_) {
+    if (mine.number >= least) continue;
+    least = mine.number;
+    name = pending;
+  }
+  return name;
 }
 
 }  // namespace hvd

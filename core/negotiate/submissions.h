@@ -1,5 +1,8 @@
 #pragma once
 
+#include <algorithm>
+#include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <unordered_map>
@@ -8,19 +11,26 @@
 #include "core/negotiate/announcement.h"
 #include "core/negotiate/rank_protocol.h"
 #include "core/negotiate/request.h"
+#include "core/negotiate/response_cache.h"
 
 namespace hvd {
 
 // What this rank has submitted and has not run yet. A submission that is what its name's slot says
-// is kept by slot; any other by name, with its request.
+// is kept by slot; any other by name, with its request. Joins are kept apart: they have no name.
 class Submissions {
  public:
   struct InFull {
     Ticket ticket = 0;
+    std::uint64_t number = 0;  // counts submissions
     Request request;
   };
+  struct Join {
+    Ticket ticket = 0;
+    bool joins_average = false;
+    bool announced = false;
+  };
 
-  void add(SlotNumber slot, Ticket ticket);
+  void add(SlotNumber slot, ProcessSetId set, Ticket ticket);
   void add(const Request& request, Ticket ticket);
 
   bool has(SlotNumber slot) const { return slot < by_slot_.size() && by_slot_[slot].pending; }
@@ -34,13 +44,48 @@ class Submissions {
   // The slot goes: from now on its submission is kept by name.
   void unsettle(SlotNumber slot, const Request& request);
 
+  // -- by process set. A join is not counted.
+  std::size_t pending_in(ProcessSetId set) const {
+    return set < pending_in_.size() ? pending_in_[set] : 0;
+  }
+  // Its removal is pending.
+  bool removes(ProcessSetId set) const {
+    return std::find(removals_.begin(), removals_.end(), set) != removals_.end();
+  }
+
+  void join(ProcessSetId set, const Join& join);
+  const std::map<ProcessSetId, Join>& joins() const { return joins_; }
+  // Joins whose set has nothing else pending here; each is given once.
+  std::vector<Joining> take_joins(Rank rank);
+  // Join of the set is over.
+  Ticket end_join(ProcessSetId set);
+
+  // -- for stall reports
+  std::uint64_t count() const { return count_; }  // made so far
+  std::size_t pending() const { return pending_; }
+  // The name that is pending for longest; empty = none is.
+  std::string longest_pending(const ResponseCache& cache) const;
+
  private:
   struct BySlot {
     bool pending = false;
+    ProcessSetId set = kWorldSet;
     Ticket ticket = 0;
+    std::uint64_t number = 0;
   };
+  void begin(ProcessSetId set);
+  void end(ProcessSetId set);
+  void erase(std::unordered_map<std::string, InFull>::iterator found);
+  BySlot& place(SlotNumber slot);
+
   std::vector<BySlot> by_slot_;
   std::unordered_map<std::string, InFull> by_name_;
+  std::vector<std::size_t> pending_in_;  // by set
+  std::size_t pending_ = 0;
+  std::uint64_t count_ = 0;
+  std::vector<ProcessSetId> removals_;
+  std::map<ProcessSetId, Join> joins_;
+  bool unannounced_ = false;  // some join may be
 };
 
 }  // namespace hvd

@@ -1,39 +1,42 @@
 #include "core/negotiate/tally.h"
 
 #include <algorithm>
+#include <iterator>
 
 namespace hvd {
 
-Tally::Tally(const Tree& tree, const ResponseCache& cache)
+Tally::Tally(const Tree& tree, const ResponseCache& cache, const ProcessSets& sets)
     : tree_(tree),
       cache_(cache),
+      sets_(sets),
+      self_({tree.rank}),
       reporters_(tree.children.size() + 1),
-      child_applied_(tree.children.size(), 0) {}
-
-int Tally::weight(Reporter from) const {
-  return from == kSelf ? 1 : static_cast<int>(tree_.below[from - 1].size());
+      child_applied_(tree.children.size(), 0) {
+  Announcement none;
+  recount(kWorldSet, 0, none);
 }
 
-Rank Tally::lowest(Reporter from) const {
-  return from == kSelf ? tree_.rank : tree_.below[from - 1].front();
+const std::vector<Rank>& Tally::below(Reporter from) const {
+  return from == kSelf ? self_ : tree_.below[from - 1];
 }
 
 bool Tally::has(const Count& count, Reporter from) const {
   return !count.bits.empty() && ((count.bits[from / 64] >> (from % 64)) & 1) != 0;
 }
 
-void Tally::open(Count& count) {
+void Tally::open(Count& count, ProcessSetId set) {
   if (count.round != 0) return;
   count.round = ++rounds_;
+  count.set = set;
   ++waiting_;
 }
 
-bool Tally::arrive(Count& count, Reporter from) {
+bool Tally::arrive(Count& count, Reporter from, ProcessSetId set) {
   if (has(count, from)) return false;
   if (count.bits.empty()) count.bits.resize(reporters_ / 64 + 1);
   count.bits[from / 64] |= std::uint64_t{1} << (from % 64);
   ++count.arrived;
-  open(count);
+  open(count, set);
   return true;
 }
 
@@ -49,8 +52,9 @@ void Tally::reset(Count& count) {
 // Those who announced the slot so far announced what the slot says.
 void Tally::count_in_full(Count& count, const Request& request) {
   count.in_full = true;
+  const Expected& expected = expected_[request.set];
   for (Reporter r = 0; r < reporters_; ++r) {
-    if (has(count, r)) merge(count.variants, {request, lowest(r), weight(r)});
+    if (has(count, r)) merge(count.variants, {request, expected.lowest[r], expected.weight[r]});
   }
 }
 
@@ -62,40 +66,78 @@ Tally::Count& Tally::count_of(SlotNumber slot) {
 void Tally::add(SlotNumber slot, Reporter from, std::uint64_t applied, Announcement& complete) {
   if (is_void(slot, applied)) return;
   Count& count = count_of(slot);
-  if (!arrive(count, from)) return;
-  if (count.in_full) merge(count.variants, {cache_.request(slot), lowest(from), weight(from)});
-  if (count.arrived < reporters_) return;
+  const Request& request = cache_.request(slot);
+  if (!arrive(count, from, request.set)) return;
   if (count.in_full) {
-    complete.names.push_back(std::move(count.variants));
-  } else {
-    complete.slots.push_back(slot);
+    const Expected& expected = expected_[request.set];
+    merge(count.variants, {request, expected.lowest[from], expected.weight[from]});
   }
-  reset(count);
-  if (!absences_.empty()) absences_.erase(cache_.request(slot).name);
+  if (is_complete(count)) complete_slot(slot, complete);
 }
 
 void Tally::add(const Variants& variants, Reporter from, std::uint64_t applied,
                 Announcement& complete) {
-  const std::string& name = variants.front().request.name;
-  if (is_void(name, applied)) return;
-  const std::optional<SlotNumber> slot = cache_.find(name);
-  Count& count = slot ? count_of(*slot) : names_[name];
+  const Request& request = variants.front().request;
+  if (is_void(request.name, applied)) return;
+  const std::optional<SlotNumber> slot = cache_.find(request.name);
+  Count& count = slot ? count_of(*slot) : names_[request.name];
   if (has(count, from)) return;
   if (slot && !count.in_full) count_in_full(count, cache_.request(*slot));
   count.in_full = true;
-  arrive(count, from);
+  arrive(count, from, request.set);
   for (const Variant& variant : variants) merge(count.variants, variant);
-  if (count.arrived < reporters_) return;
+  if (!is_complete(count)) return;
+  complete_in_full(count, complete);
+  if (!slot) names_.erase(complete.names.back().front().request.name);
+}
+
+void Tally::complete_slot(SlotNumber slot, Announcement& complete) {
+  Count& count = slots_[slot];
+  if (count.in_full) return complete_in_full(count, complete);
+  complete.slots.push_back(slot);
+  reset(count);
+  if (!absences_.empty()) absences_.erase(cache_.request(slot).name);
+}
+
+void Tally::complete_in_full(Count& count, Announcement& complete) {
   complete.names.push_back(std::move(count.variants));
   reset(count);
-  if (!slot) names_.erase(name);
   absences_.erase(complete.names.back().front().request.name);
 }
 
-void Tally::add(const Absence& absence, Reporter from) {
+bool Tally::add(const Absence& absence, Reporter from, std::uint64_t applied) {
+  // By now nobody is waited for below this child, or the child knew less than this node did when
+  // the name became complete here.
+  if (weight(from, absence.set) == 0 || applied < expected_[absence.set].since) return false;
+  if (is_void(absence.name, applied)) return false;
   const std::optional<SlotNumber> slot = cache_.find(absence.name);
-  open(slot ? count_of(*slot) : names_[absence.name]);
+  open(slot ? count_of(*slot) : names_[absence.name], absence.set);
   absences_[absence.name][from] = absence;
+  return true;
+}
+
+void Tally::recount(ProcessSetId set, std::uint64_t number, Announcement& complete) {
+  if (set >= expected_.size()) expected_.resize(set + std::size_t{1});
+  Expected& expected = expected_[set];
+  expected = {std::vector<int>(reporters_), std::vector<Rank>(reporters_), 0, number};
+  for (Reporter r = 0; r < reporters_; ++r) {
+    for (const Rank rank : below(r)) {
+      if (!sets_.known(set) || !sets_.expects(set, rank)) continue;
+      if (expected.weight[r]++ == 0) expected.lowest[r] = rank;
+    }
+    if (expected.weight[r] > 0) ++expected.reporters;
+  }
+  const auto waited = [&](const Count& count) {
+    return count.round != 0 && count.set == set && count.arrived > 0 && is_complete(count);
+  };
+  for (SlotNumber slot = 0; slot < slots_.size(); ++slot) {
+    if (waited(slots_[slot])) complete_slot(slot, complete);
+  }
+  for (auto name = names_.begin(); name != names_.end();) {
+    const bool done = waited(name->second);
+    if (done) complete_in_full(name->second, complete);
+    name = done ? names_.erase(name) : std::next(name);
+  }
 }
 
 bool Tally::is_void(SlotNumber slot, std::uint64_t applied) const {
@@ -152,23 +194,27 @@ std::vector<Waiting> Tally::waiting() const {
   return all;
 }
 
+std::optional<ProcessSetId> Tally::set_of(const std::string& name) const {
+  if (const auto slot = cache_.find(name)) return cache_.request(*slot).set;
+  const auto found = names_.find(name);
+  if (found == names_.end()) return std::nullopt;
+  return found->second.set;
+}
+
 std::vector<Rank> Tally::missing(const std::string& name) const {
   std::vector<Rank> ranks;
   const Count* count = find(name);
-  if (count == nullptr) return ranks;
+  if (count == nullptr || count->round == 0) return ranks;
   const auto told = absences_.find(name);
   for (Reporter r = 0; r < reporters_; ++r) {
     if (has(*count, r)) continue;
-    if (r == kSelf) {
-      ranks.push_back(tree_.rank);
-      continue;
-    }
-    const std::vector<Rank>* below = &tree_.below[r - 1];
+    const std::vector<Rank>* those = &below(r);
     if (told != absences_.end()) {
       const auto detail = told->second.find(r);
-      if (detail != told->second.end()) below = &detail->second.missing;
+      if (detail != told->second.end()) those = &detail->second.missing;
     }
-    ranks.insert(ranks.end(), below->begin(), below->end());
+    std::copy_if(those->begin(), those->end(), std::back_inserter(ranks),
+                 [&](Rank rank) { return sets_.expects(count->set, rank); });
   }
   std::sort(ranks.begin(), ranks.end());
   return ranks;

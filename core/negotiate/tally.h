@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "core/negotiate/announcement.h"
+#include "core/negotiate/process_sets.h"
 #include "core/negotiate/response_cache.h"
 #include "core/negotiate/stall_monitor.h"
 #include "core/negotiate/tree.h"
@@ -16,27 +17,31 @@
 namespace hvd {
 
 // What one node of the tree has heard. Counts announcements by name, whatever form they have (slot
-// or request), until the node itself and every rank below it have announced.
+// or request), until all have announced who are expected to: the ranks at and below this node that
+// belong to the name's process set and have not joined.
 class Tally {
  public:
   // Who reports to this node: itself, then its children in the order of the tree.
   using Reporter = std::size_t;
   static constexpr Reporter kSelf = 0;
 
-  Tally(const Tree& tree, const ResponseCache& cache);
+  Tally(const Tree& tree, const ResponseCache& cache, const ProcessSets& sets);
 
   // What becomes complete is appended to `complete` (slots or names) and is forgotten here. What
   // the reporter sent before it applied the entry that cleared the slot or name is dropped.
   void add(SlotNumber slot, Reporter from, std::uint64_t applied, Announcement& complete);
   void add(const Variants& variants, Reporter from, std::uint64_t applied, Announcement& complete);
-  // A child says that this name is incomplete below it.
-  void add(const Absence& absence, Reporter from);
+  // A child says that this name is incomplete below it. False when that is void.
+  bool add(const Absence& absence, Reporter from, std::uint64_t applied);
+  // Log entry `number` added the set or changed who is expected in it. What waited for nobody else
+  // is appended to `complete`.
+  void recount(ProcessSetId set, std::uint64_t number, Announcement& complete);
 
   // True when an announcement of `slot` by a rank that had applied that much is void.
   bool is_void(SlotNumber slot, std::uint64_t applied) const;
   bool is_void(const std::string& name, std::uint64_t applied) const;
 
-  // Log entry `number` evicted or rejected the name: forgets what was heard about it.
+  // Log entry `number` evicted the name's slot: forgets what was heard about it.
   void clear(const std::string& name, std::uint64_t number);
   // Child `from` had applied this much; older entries of the log are of no further interest.
   void child_applied(Reporter from, std::uint64_t applied);
@@ -48,22 +53,42 @@ class Tally {
   // Ranks at or below this node that have not announced `name`, as far as is known here.
   std::vector<Rank> missing(const std::string& name) const;
 
-  int weight(Reporter from) const;  // ranks at and below a reporter
-  Rank lowest(Reporter from) const;
+  // The process set of a name that is known or waits; else none.
+  std::optional<ProcessSetId> set_of(const std::string& name) const;
+
+  // Ranks at and below a reporter that are expected in the set.
+  int weight(Reporter from, ProcessSetId set) const {
+    return set < expected_.size() ? expected_[set].weight[from] : 0;
+  }
 
  private:
   struct Count {
     std::size_t arrived = 0;
     std::uint64_t round = 0;  // 0 = nothing heard
-    bool in_full = false;     // somebody announced a request: `variants` counts everybody
+    ProcessSetId set = kWorldSet;
+    bool in_full = false;  // somebody announced a request: `variants` counts everybody
     Variants variants;
     std::vector<std::uint64_t> bits;  // who reported
   };
 
+  // Whom names of one process set wait for.
+  struct Expected {
+    std::vector<int> weight;   // by reporter
+    std::vector<Rank> lowest;  // by reporter, if its weight is not 0
+    std::size_t reporters = 0;
+    std::uint64_t since = 0;  // log entry
+  };
+
+  const std::vector<Rank>& below(Reporter from) const;
   bool has(const Count& count, Reporter from) const;
-  void open(Count& count);
+  void open(Count& count, ProcessSetId set);
+  bool is_complete(const Count& count) const {
+    return count.arrived == expected_[count.set].reporters;
+  }
   // False when `from` has reported already.
-  bool arrive(Count& count, Reporter from);
+  bool arrive(Count& count, Reporter from, ProcessSetId set);
+  void complete_slot(SlotNumber slot, Announcement& complete);
+  void complete_in_full(Count& count, Announcement& complete);
   void reset(Count& count);
   void count_in_full(Count& count, const Request& request);
   Count& count_of(SlotNumber slot);
@@ -74,7 +99,10 @@ class Tally {
 
   const Tree& tree_;
   const ResponseCache& cache_;
+  const ProcessSets& sets_;
+  const std::vector<Rank> self_;
   const std::size_t reporters_;
+  std::vector<Expected> expected_;  // by set
   std::vector<Count> slots_;
   std::unordered_map<std::string, Count> names_;  // names without a slot
   std::map<std::string, std::map<Reporter, Absence>> absences_;

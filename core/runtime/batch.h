@@ -8,20 +8,26 @@
 #include "core/negotiate/rank_protocol.h"
 #include "core/runtime/collective.h"
 #include "core/runtime/observer.h"
+#include "core/runtime/process_set.h"
 #include "core/runtime/tensor_table.h"
 
 namespace hvd {
 
-// One fused batch on its way through a Collective. Allgather takes two operations: the ranks
-// exchange their rows, then move the bytes into outputs allocated here.
+// One fused batch on its way through the Collective of its process set. Where sizes differ by rank
+// it takes two operations: the ranks exchange their row counts, then move the bytes into results
+// allocated here.
 class Batch {
  public:
-  // `members` in the order of the plan.
-  Batch(RunBatch plan, std::vector<InFlightPtr> members, Collective& collective, Topology topology);
+  // `members` in the order of the plan: the submissions, with stand-ins where this rank has joined.
+  // `position` is this rank's in the set. `collective` outlives the batch.
+  Batch(RunBatch plan, std::vector<InFlightPtr> members, Collective& collective, ProcessSetPtr set,
+        Rank position);
 
   std::uint64_t number() const { return plan_.number; }
+  const FusionKey& key() const { return plan_.key; }
   const std::vector<InFlightPtr>& members() const { return members_; }
-  BatchInfo info() const;
+  // What observers see. Its stats are known once cancel() was called.
+  BatchInfo& info() { return info_; }
 
   bool started() const { return stage_ != Stage::kNew; }
   // Starts the first operation. Throws Error.
@@ -36,28 +42,56 @@ class Batch {
   // What a member's handle gets. Requires: advance() was true and fence() was reached.
   Outcome take_outcome(std::size_t member);
   // Afterwards the ports no longer touch the members' memory.
-  void cancel() noexcept { operation_.reset(); }
+  void cancel() noexcept;
 
  private:
   enum class Stage { kNew, kExchanging, kMoving };
 
+  // One tensor of one member.
+  struct Tensor {
+    std::size_t member = 0;
+    std::size_t index = 0;  // in the member
+  };
+  const Part& part(Tensor tensor) const {
+    return members_[tensor.member]->submission.parts[tensor.index];
+  }
+  const Request& request(Tensor tensor) const {
+    return members_[tensor.member]->submission.request;
+  }
+
+  void describe();
   void wait_for_inputs();
-  std::vector<Slice> slices() const;
+  std::unique_ptr<Operation> start_alike();
   void start_exchange();
-  void start_gather();
-  GatherSlice allocate_gathered(std::size_t member);
+  std::unique_ptr<Operation> start_exchanged();
+  Reduction reduction() const;
+  std::vector<Slice> slices() const;
+  std::vector<ScatterSlice> scatter_slices() const;
+  std::vector<std::int64_t> numel_of_ranks(Tensor tensor) const;
+  std::int64_t announced(std::size_t tensor, Rank by, Rank about) const;
+  std::vector<std::int64_t> rows_to(std::size_t tensor) const;
+  std::vector<std::int64_t> rows_from(std::size_t tensor) const;
+  void check_rows(std::size_t tensor, const std::vector<std::int64_t>& rows) const;
+  void* allocate_result(std::size_t tensor, std::vector<std::int64_t> rows);
 
   RunBatch plan_;
   std::vector<InFlightPtr> members_;
   Collective* collective_;
-  Topology topology_;
+  ProcessSetPtr set_;
+  Rank position_;
+  Rank root_ = 0;  // in the set
+  std::vector<Tensor> tensors_;
+  BatchInfo info_;
   Stage stage_ = Stage::kNew;
-  // Allgather: rows_of_all_[r * members + i] is the first dimension of member i on rank r.
-  std::vector<std::int64_t> rows_;
-  std::vector<std::int64_t> rows_of_all_;
+  // What every rank announced about every tensor: see announced().
+  std::size_t counts_ = 1;  // a tensor
+  std::vector<std::int64_t> mine_;
+  std::vector<std::int64_t> all_;
   std::vector<Outcome> outcomes_;
   std::vector<Slice> slices_;
+  std::vector<ScatterSlice> scatter_slices_;
   std::vector<GatherSlice> gather_slices_;
+  std::vector<ExchangeSlice> exchange_slices_;
   std::unique_ptr<Operation> operation_;  // last: what it reads and writes outlives it
 };
 

@@ -6,8 +6,9 @@
 #include <span>
 #include <vector>
 
+#include "core/base/clock.h"
 #include "core/base/device.h"
-#include "core/base/reduce_op.h"
+#include "core/base/reduction.h"
 #include "core/base/tensor_view.h"
 #include "core/base/topology.h"
 #include "core/runtime/fence.h"
@@ -19,6 +20,20 @@ namespace hvd {
 struct Slice {
   TensorView input;
   TensorView output;
+  // All-reduce in a lossy wire format: numel values that are added to the prescaled input before it
+  // is encoded and then hold what the encoding lost (error feedback: Karimireddy et al. 2019). A
+  // rank that encodes a part of the sum again adds that loss to its own residual, so that over many
+  // steps outputs sum to what inputs do, less what the residuals hold. May be null.
+  float* residual = nullptr;
+};
+
+// One tensor of a fused reduce-scatter: rank r gets numel_of[r] elements of the reduced input, in
+// rank order; their sum is input.numel. `output` is this rank's part and may be where it stands in
+// the input.
+struct ScatterSlice {
+  TensorView input;
+  TensorView output;
+  std::vector<std::int64_t> numel_of;
 };
 
 // One tensor of a fused all-gather: rank r contributes bytes_of[r] bytes; `output` has room for
@@ -29,6 +44,23 @@ struct GatherSlice {
   std::vector<std::size_t> bytes_of;
 };
 
+// One tensor of a fused all-to-all: bytes_to[r] bytes of `input` go to rank r and bytes_from[r]
+// bytes of `output` come from it, both in rank order without gaps. A gather or a scatter is one in
+// which most counts are 0.
+struct ExchangeSlice {
+  const void* input = nullptr;
+  void* output = nullptr;
+  std::vector<std::size_t> bytes_to;
+  std::vector<std::size_t> bytes_from;
+};
+
+// What a finished operation did on this rank.
+struct OperationStats {
+  std::size_t packed_bytes = 0;  // of this rank's contribution as it travels
+  Duration packing = Duration::zero();
+  Duration unpacking = Duration::zero();
+};
+
 // One running collective. Used and destroyed by the coordinator, but for this: on an asynchronous
 // device it is destroyed by the completion thread, after a fence past it was reached.
 class Operation {
@@ -37,6 +69,8 @@ class Operation {
   // Does what can be done now and never waits; true when this rank's part is finished (for an
   // asynchronous device: enqueued). Throws Error when it cannot finish; it is over then.
   virtual bool advance() = 0;
+  // Of what was done so far.
+  virtual OperationStats stats() const { return {}; }
 };
 
 // Communication memory. `data` stays valid while a copy of `owner` lives.
@@ -46,9 +80,12 @@ struct Buffer {
   std::shared_ptr<const void> owner;
 };
 
-// Port: how bytes move. One a rank and device kind; all ranks start the same operations in the same
-// order. Used by the coordinator thread alone, but for abort(). The slices' memory (and the spans
-// given to exchange) must live until the operation is destroyed.
+// Port: how bytes move. One a rank, process set and device kind; all ranks start the same
+// operations in the same order. Used by the coordinator thread alone, but for abort(). The tensors'
+// memory (and the spans given to exchange) must live until the operation is destroyed. The slices
+// of one call have one dtype. What has no meaning throws InvalidArgumentError at the call, on every
+// rank, and nothing was started: what check_reduction() refuses, kAverage, a rank that is not
+// there, counts that do not fit.
 class Collective {
  public:
   virtual ~Collective() = default;
@@ -59,17 +96,31 @@ class Collective {
   // Work started later begins only past `ready`.
   virtual void after(const Fence& ready) = 0;
 
-  // output = scale * reduce over ranks of input, in rank order, bitwise equal on every rank.
-  // f16 and bf16 accumulate in f32 and are rounded once. Integers scale in f64, truncate and
-  // saturate. `op` is kSum, kMin, kMax or kProduct (an average is a sum with a scale).
-  virtual std::unique_ptr<Operation> all_reduce(std::span<const Slice> slices, ReduceOp op,
-                                                double scale) = 0;
+  // kAdasum treats each slice by itself (ops/host/adasum.h has the order of the ranks). In a lossy
+  // wire format blocks do not reach beyond a slice, and all ranks get the same bits.
+  virtual std::unique_ptr<Operation> all_reduce(std::span<const Slice> slices,
+                                                const Reduction& reduction) = 0;
+  virtual std::unique_ptr<Operation> reduce_scatter(std::span<const ScatterSlice> slices,
+                                                    const Reduction& reduction) = 0;
   // On the root: input is sent (and copied to output); elsewhere: output is written.
   virtual std::unique_ptr<Operation> broadcast(std::span<const Slice> slices, Rank root) = 0;
   virtual std::unique_ptr<Operation> all_gather(std::span<const GatherSlice> slices) = 0;
+  virtual std::unique_ptr<Operation> all_to_all(std::span<const ExchangeSlice> slices) = 0;
   // Host integers whatever the device: sizes that differ by rank. all.size() = size * mine.size().
   virtual std::unique_ptr<Operation> exchange(std::span<const std::int64_t> mine,
                                               std::span<std::int64_t> all) = 0;
+
+  // One tensor from one rank to another, which has called receive() with the same tag; outside the
+  // order of the other operations. Calls of one pair and tag belong together in order. No data
+  // moves before both are there; a send and a receive that differ in dtype or numel both throw
+  // MismatchError from advance(), and nothing else is disturbed.
+  virtual std::unique_ptr<Operation> send(const TensorView& tensor, Rank to, int tag) = 0;
+  virtual std::unique_ptr<Operation> receive(const TensorView& tensor, Rank from, int tag) = 0;
+
+  // A Collective among some ranks of this one, numbered 0, 1, ... there in the given ascending
+  // order; this rank is one of them. All of them call it, with the same number, which is never used
+  // again; none waits. abort() here ends its operations too.
+  virtual std::unique_ptr<Collective> subset(std::uint32_t number, std::span<const Rank> ranks) = 0;
 
   // A point past everything started so far.
   virtual Fence fence() = 0;

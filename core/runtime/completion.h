@@ -1,15 +1,15 @@
 #pragma once
 
-#include <array>
 #include <atomic>
 #include <cstdint>
-#include <memory>
+#include <vector>
 
 #include "core/base/clock.h"
 #include "core/base/status.h"
 #include "core/runtime/doorbell.h"
 #include "core/runtime/fork_guard.h"
 #include "core/runtime/handle.h"
+#include "core/runtime/submission.h"
 
 namespace hvd {
 
@@ -17,12 +17,10 @@ namespace hvd {
 // waits for costs no system call. Thread-safe.
 class Completion {
  public:
-  using Owners = std::array<std::shared_ptr<const void>, 2>;
-
-  // The first call decides and returns true; later ones change nothing. `owners` (of the leases)
-  // are dropped by the first thread that waits, or with the last handle: freeing user memory may
-  // need locks that the coordinator must never wait for.
-  bool finish(Status status, Outcome outcome = {}, Owners owners = {});
+  // The first call decides and returns true; later ones change nothing. The leases of `parts` are
+  // dropped by the first thread that waits, or with the last handle: freeing user memory may need
+  // locks that the coordinator must never wait for.
+  bool finish(Status status, Outcome outcome = {}, std::vector<Part> parts = {});
 
   bool done() const noexcept { return state_.load(std::memory_order_acquire) == kDone; }
   // Blocks until finish(), or until the deadline; true when finished. Throws AbortedError in a
@@ -32,16 +30,18 @@ class Completion {
   const Outcome& wait();
 
  private:
+  bool block_until(TimePoint deadline);
+
   static constexpr std::uint32_t kPending = 0, kEnding = 1, kDone = 2;
 
   std::atomic<std::uint32_t> state_{kPending};
   DoorbellState finished_;
-  std::atomic_flag owners_dropped_;
+  std::atomic_flag parts_dropped_;
   const std::uint32_t generation_ = fork_generation();
   // Written while kEnding, constant from kDone on.
   Status status_;
   Outcome outcome_;
-  Owners owners_;
+  std::vector<Part> parts_;
 };
 
 }  // namespace hvd

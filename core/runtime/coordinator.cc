@@ -4,10 +4,10 @@
 #include <string>
 #include <thread>
 #include <utility>
-#include <variant>
 
-#include "core/base/log.h"
+#include "core/negotiate/message.h"
 #include "core/runtime/current_status.h"
+#include "core/runtime/thread_affinity.h"
 
 namespace hvd {
 namespace {
@@ -22,7 +22,6 @@ constexpr int kLooksPerClockRead = 32;
 constexpr Duration kUnreadyInterval = microseconds(50);  // fences do not ring
 constexpr Duration kHeartbeat = seconds(1);              // at least one turn while leaving
 constexpr Duration kAnswerLimit = seconds(10);  // from leave() or fail() to the others' answer
-constexpr Duration kDrainLimit = seconds(30);   // for batches that were started before the stop
 constexpr Duration kLostDrainLimit = seconds(1);
 constexpr Duration kGoodbyeLimit = seconds(5);  // from the stop until all children confirmed it
 
@@ -33,6 +32,7 @@ NegotiationSettings settings_from(const Config& config) {
   settings.batching_gap = config.batching_gap;
   settings.stall_warning = config.stall_warning;
   settings.stall_limit = config.stall_limit;
+  settings.deterministic = config.deterministic || config.disable_group_fusion;
   return settings;
 }
 
@@ -56,22 +56,47 @@ Status as_failure(const Status& status, Rank rank) {
           "rank " + std::to_string(rank) + " cannot go on: " + status.message()};
 }
 
+// The other ranks are connected by now and learn why this one does not come.
+std::shared_ptr<Autotune> make_autotune(const Config& config, ControlPlane& control) {
+  if (!config.autotune || control.topology().rank != 0) return nullptr;
+  try {
+    return std::make_shared<Autotune>(config);
+  } catch (const Error& error) {
+    control.abort(error.status());
+    throw;
+  }
+}
+
+ObserverList with(ObserverList observers, const std::shared_ptr<Autotune>& autotune) {
+  if (autotune != nullptr) observers.push_back(autotune);
+  return observers;
+}
+
 }  // namespace
 
 Coordinator::Coordinator(std::unique_ptr<ControlPlane> control,
                          std::vector<std::unique_ptr<Collective>> collectives, const Config& config,
-                         std::vector<std::unique_ptr<Observer>> observers)
+                         ObserverList observers)
     : control_(std::move(control)),
       collectives_(std::move(collectives)),
       topology_(control_->topology()),
       spin_limit_(spin_limit(topology_)),
-      observers_(std::move(observers)),
-      protocol_(make_tree(topology_.rank, control_->host_of()), settings_from(config)),
-      executor_(collectives_, topology_, table_, observers_, control_->doorbell()) {}
+      cores_(config.thread_affinity),
+      settings_(settings_from(config)),
+      autotune_(make_autotune(config, *control_)),
+      sets_(topology_.size),
+      transfers_(collectives_, config.stall_warning, config.stall_limit),
+      observers_(with(std::move(observers), autotune_), topology_),
+      protocol_(make_tree(topology_.rank, control_->host_of()), settings_),
+      notifier_(control_->doorbell()),
+      executor_(collectives_, topology_.rank, table_, observers_, control_->doorbell()) {
+  executor_.add_set(sets_.find(kWorldSet));
+}
 
 void Coordinator::run() noexcept {
   Doorbell& bell = control_->doorbell();
   try {
+    pin_this_thread(cores_, topology_.local_rank);
     while (phase_ != Phase::kEnded) {
       const auto seen = bell.rings();
       const TimePoint now = Clock::now();
@@ -81,7 +106,7 @@ void Coordinator::run() noexcept {
   } catch (...) {
     const Status why = current_status();
     abort_ports(why);
-    stop(why);
+    stop(why, false);
   }
   ended_ = true;
   end_bell_.ring();
@@ -89,6 +114,26 @@ void Coordinator::run() noexcept {
 
 void Coordinator::leave() noexcept {
   leave_asked_ = true;
+  wake();
+}
+
+void Coordinator::expect_wait_for_root(Duration wait) {
+  if (topology_.rank != 0) return;
+  post([this, deadline = Clock::now() + wait] { protocol_.expect_wait_for_root(deadline); });
+}
+
+void Coordinator::change_settings(std::function<void(NegotiationSettings&)> change) {
+  post([this, change = std::move(change)] {
+    change(settings_);
+    protocol_.change_settings(settings_);
+  });
+}
+
+void Coordinator::post(std::function<void()> command) {
+  {
+    const MutexLock lock(mutex_);
+    commands_.push_back(std::move(command));
+  }
   wake();
 }
 
@@ -110,13 +155,18 @@ void Coordinator::abort_ports(const Status& why) noexcept {
 bool Coordinator::turn(TimePoint now) {
   turns_.fetch_add(1, std::memory_order_relaxed);
   bool moved = apply_effects();  // a stopped protocol takes no submissions
-  if (phase_ == Phase::kRunning && !left_) announce();
+  if (phase_ == Phase::kRunning && !left_) {
+    run_commands();
+    announce();
+  }
   send();
   moved |= receive();
   protocol_.tick(now);
+  observers_.tick(now, protocol_.settings().observed);
   send();  // a node forwards a decision before it executes it
   moved |= apply_effects();
   moved |= advance_batches();
+  moved |= advance_transfers(now);
   send();
   return check_phase(now) || moved;
 }
@@ -129,6 +179,25 @@ bool Coordinator::readable(const InFlight& entry) {
   return true;
 }
 
+void Coordinator::run_commands() {
+  std::vector<std::function<void()>> commands;
+  {
+    const MutexLock lock(mutex_);
+    commands.swap(commands_);
+  }
+  for (const auto& command : commands) command();
+  if (topology_.rank == 0 && observers_.wants_observed() != settings_.observed) {
+    settings_.observed = !settings_.observed;
+    protocol_.change_settings(settings_);
+  }
+  if (const auto tuned = autotune_ ? autotune_->take_change() : std::nullopt) {
+    settings_.fusion_threshold = tuned->fusion_threshold;
+    settings_.batching_gap = tuned->batching_gap;
+    protocol_.change_settings(settings_);
+  }
+  if (const auto where = notifier_.next_answer()) protocol_.sighted(*where);
+}
+
 void Coordinator::announce() {
   const bool leave = leave_asked_;  // before the table is read: what came before it is announced
   auto added = table_.take_added();
@@ -137,23 +206,36 @@ void Coordinator::announce() {
                  std::make_move_iterator(unready_.end()));
     unready_.clear();
   }
-  for (InFlightPtr& entry : added) {
-    try {
-      if (!readable(*entry)) {
-        unready_.push_back(std::move(entry));
-        continue;
-      }
-    } catch (...) {
-      fail(current_status());
-      return;
-    }
-    observers_.submitted(entry->name());
-    protocol_.submit(entry->ticket, entry->submission.request);
+  for (const InFlightPtr& entry : added) {
+    if (!announce(entry)) return;
   }
   if (!leave) return;
   left_ = true;
   phase_deadline_ = std::min(phase_deadline_, Clock::now() + kAnswerLimit);
   protocol_.leave();
+}
+
+// False when this rank has failed.
+bool Coordinator::announce(const InFlightPtr& entry) {
+  try {
+    if (!readable(*entry)) {
+      unready_.push_back(entry);
+      return true;
+    }
+  } catch (...) {
+    fail(current_status());
+    return false;
+  }
+  try {
+    protocol_.submit(entry->ticket, entry->submission.request);
+    if (!runs_batches(entry->submission.request.kind)) return true;
+    entry->announced = Clock::now();
+    observers_.submitted(*entry, entry->announced);
+  } catch (const InvalidArgumentError& error) {
+    // Another thread removed the process set since the submission was checked.
+    fail(entry->ticket, error.status());
+  }
+  return true;
 }
 
 bool Coordinator::receive() {
@@ -163,7 +245,11 @@ bool Coordinator::receive() {
       const auto message = control_->poll();
       if (!message) return moved;
       moved = true;
-      protocol_.receive(message->from, message->bytes);
+      if (is_observation(message->bytes)) {
+        observers_.receive(message->from, message->bytes, Clock::now());
+      } else {
+        protocol_.receive(message->from, message->bytes);
+      }
     } catch (const LostRankError& lost) {
       on_lost(lost.rank(), lost.status());
       moved = true;
@@ -174,41 +260,6 @@ bool Coordinator::receive() {
   }
 }
 
-bool Coordinator::apply_effects() {
-  bool moved = false;
-  while (auto effect = protocol_.next_effect()) {
-    std::visit([this](auto& known) { apply(known); }, *effect);
-    moved = true;
-  }
-  return moved;
-}
-
-void Coordinator::apply(RunBatch& effect) {
-  executor_.run(std::move(effect));
-}
-
-void Coordinator::apply(const FailTicket& effect) {
-  const InFlightPtr entry = table_.find(effect.ticket);
-  table_.remove(effect.ticket);
-  observers_.failed(entry->name(), effect.status);
-  entry->completion.finish(effect.status);
-}
-
-void Coordinator::apply(const Report& effect) {
-  log(LogLevel::kWarning, effect.text);
-}
-
-void Coordinator::apply(const Stopped& effect) {
-  if (phase_ != Phase::kRunning) return;
-  stop_reason_ = effect.why;
-  if (effect.orderly && executor_.busy()) {
-    phase_ = Phase::kDraining;
-    phase_deadline_ = Clock::now() + kDrainLimit;
-  } else {
-    stop(stop_reason_);
-  }
-}
-
 bool Coordinator::advance_batches() {
   const bool moved = executor_.advance();
   while (const auto number = executor_.next_finished()) protocol_.finished(*number);
@@ -216,20 +267,32 @@ bool Coordinator::advance_batches() {
   return moved;
 }
 
+bool Coordinator::advance_transfers(TimePoint now) {
+  if (phase_ == Phase::kLeaving || phase_ == Phase::kEnded) return false;
+  const bool moved = transfers_.advance(now);
+  while (const auto report = transfers_.next_report()) warn(*report);
+  if (!transfers_.failure().ok()) fail(transfers_.failure());
+  return moved;
+}
+
 void Coordinator::send() {
-  while (const auto message = protocol_.next_message()) {
-    try {
-      control_->send(message->to, message->bytes);
-    } catch (const LostRankError& lost) {
-      on_lost(lost.rank(), lost.status());
-    } catch (...) {
-      fail(current_status());
-    }
+  while (const auto message = protocol_.next_message()) send(*message);
+  while (const auto message = observers_.next_message()) send(*message);
+}
+
+void Coordinator::send(const OutgoingMessage& message) {
+  try {
+    control_->send(message.to, message.bytes);
+  } catch (const LostRankError& lost) {
+    on_lost(lost.rank(), lost.status());
+  } catch (...) {
+    fail(current_status());
   }
 }
 
 void Coordinator::on_lost(Rank rank, const Status& why) {
   protocol_.peer_lost(rank, why);
+  observers_.peer_lost(rank);
   // It may have gone in order, with its part of the batches done.
   if (phase_ == Phase::kDraining) {
     phase_deadline_ = std::min(phase_deadline_, Clock::now() + kLostDrainLimit);
@@ -255,14 +318,15 @@ bool Coordinator::check_phase(TimePoint now) {
                         "this rank shut down and got no answer from the others within 10 s"};
       }
       control_->abort(stop_reason_);
-      stop(stop_reason_);
+      stop(stop_reason_, false);
       return true;
     case Phase::kDraining:
-      if (!late && executor_.busy()) return false;
-      stop(stop_reason_);
+      if (now >= transfers_deadline_) transfers_.close(stop_reason_);
+      if (!late && (executor_.busy() || transfers_.busy())) return false;
+      stop(stop_reason_, true);
       return true;
     case Phase::kLeaving:
-      if (!late && !protocol_.finished_leaving()) return false;
+      if (!late && !(protocol_.finished_leaving() && observers_.settled(now))) return false;
       phase_ = Phase::kEnded;
       return true;
     case Phase::kEnded:
@@ -271,14 +335,18 @@ bool Coordinator::check_phase(TimePoint now) {
   return false;
 }
 
-void Coordinator::stop(const Status& why) {
+void Coordinator::stop(const Status& why, bool orderly) {
+  if (phase_ == Phase::kLeaving || phase_ == Phase::kEnded) return;
   // First the ports let go of the tensors, then their owners learn that they may have them back.
-  if (executor_.busy()) executor_.abort();
+  if (executor_.busy() || transfers_.busy()) executor_.abort();
+  transfers_.close(why);
+  observers_.stopped(why, orderly);
   for (const InFlightPtr& entry : table_.close(why)) {
-    observers_.failed(entry->name(), why);
+    if (runs_batches(entry->submission.request.kind)) observers_.failed(*entry, why);
     entry->completion.finish(why);
   }
   unready_.clear();
+  observers_.leave(Clock::now());
   phase_ = Phase::kLeaving;
   phase_deadline_ = Clock::now() + kGoodbyeLimit;
 }
@@ -286,6 +354,9 @@ void Coordinator::stop(const Status& why) {
 TimePoint Coordinator::sleep_until(TimePoint now) const {
   TimePoint deadline = phase_deadline_;
   if (const auto timer = protocol_.next_deadline()) deadline = std::min(deadline, *timer);
+  if (const auto timer = observers_.next_deadline()) deadline = std::min(deadline, *timer);
+  deadline = std::min(deadline, transfers_.next_deadline(now));
+  if (transfers_.busy()) deadline = std::min(deadline, transfers_deadline_);
   if (const auto interval = control_->poll_interval()) {
     deadline = std::min(deadline, now + *interval);
   }
@@ -296,7 +367,8 @@ TimePoint Coordinator::sleep_until(TimePoint now) const {
 
 // True when the bell rang. Only while an answer may be near.
 bool Coordinator::spin(std::uint32_t seen) {
-  if (spin_limit_ == Duration::zero() || (!executor_.busy() && table_.empty())) return false;
+  if (spin_limit_ == Duration::zero()) return false;
+  if (!executor_.busy() && !transfers_.busy() && table_.empty()) return false;
   const Doorbell& bell = control_->doorbell();
   const TimePoint deadline = Clock::now() + spin_limit_;
   do {

@@ -2,19 +2,25 @@
 
 #include <atomic>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <vector>
 
 #include "core/base/clock.h"
 #include "core/base/config.h"
 #include "core/base/status.h"
+#include "core/base/thread_annotations.h"
 #include "core/negotiate/rank_protocol.h"
+#include "core/runtime/autotune.h"
 #include "core/runtime/collective.h"
 #include "core/runtime/control_plane.h"
 #include "core/runtime/doorbell.h"
 #include "core/runtime/executor.h"
+#include "core/runtime/notifier.h"
 #include "core/runtime/observers.h"
+#include "core/runtime/process_set.h"
 #include "core/runtime/tensor_table.h"
+#include "core/runtime/transfers.h"
 
 namespace hvd {
 
@@ -25,14 +31,20 @@ class Coordinator {
  public:
   Coordinator(std::unique_ptr<ControlPlane> control,
               std::vector<std::unique_ptr<Collective>> collectives, const Config& config,
-              std::vector<std::unique_ptr<Observer>> observers);
+              ObserverList observers);
 
   // Returns when this rank has left the job, or the job has stopped.
   void run() noexcept;
 
   TensorTable& table() { return table_; }                // any thread
+  Transfers& transfers() { return transfers_; }          // any thread: add()
+  const SetRegistry& sets() const { return sets_; }      // any thread
+  Notifier& notifier() { return notifier_; }             // any thread: on_look(), on_stall()
   void wake() noexcept { control_->doorbell().ring(); }  // any thread
   void leave() noexcept;                                 // any thread
+  // As RankProtocol has them. Any thread.
+  void expect_wait_for_root(Duration wait);
+  void change_settings(std::function<void(NegotiationSettings&)> change);
   // Waits for the end of run(). False if the coordinator made no turn for `limit`: it is stuck
   // inside a port. Any thread.
   bool wait_for_end(Duration limit) noexcept;
@@ -44,20 +56,32 @@ class Coordinator {
   enum class Phase { kRunning, kDraining, kLeaving, kEnded };
 
   bool turn(TimePoint now);
+  void post(std::function<void()> command);
+  void run_commands();
   void announce();
+  bool announce(const InFlightPtr& entry);
   static bool readable(const InFlight& entry);
   bool receive();
   bool apply_effects();
   void apply(RunBatch& effect);
   void apply(const FailTicket& effect);
+  void apply(const SetAdded& effect);
+  void apply(const SetRemoved& effect);
+  void apply(const AllJoined& effect);
+  void apply(const Look& effect);
   void apply(const Report& effect);
   void apply(const Stopped& effect);
   bool advance_batches();
+  bool advance_transfers(TimePoint now);
+  void finish(Ticket ticket, std::int64_t number);
+  void fail(Ticket ticket, const Status& why);
+  void warn(const std::string& text);
   void send();
+  void send(const OutgoingMessage& message);
   void on_lost(Rank rank, const Status& why);
   void fail(const Status& why);
   bool check_phase(TimePoint now);
-  void stop(const Status& why);
+  void stop(const Status& why, bool orderly);
   TimePoint sleep_until(TimePoint now) const;
   bool spin(std::uint32_t seen);
 
@@ -65,22 +89,31 @@ class Coordinator {
   std::vector<std::unique_ptr<Collective>> collectives_;
   const Topology topology_;
   const Duration spin_limit_;
+  const std::vector<int> cores_;        // of the coordinators of this host
+  NegotiationSettings settings_;        // rank 0: of the log
+  std::shared_ptr<Autotune> autotune_;  // rank 0, if it was asked for
   TensorTable table_;
+  SetRegistry sets_;
+  Transfers transfers_;
   Observers observers_;
   RankProtocol protocol_;
   Phase phase_ = Phase::kRunning;
   Status stop_reason_;
   TimePoint phase_deadline_ = TimePoint::max();
+  TimePoint transfers_deadline_ = TimePoint::max();  // while draining
   bool left_ = false;
   Status failure_;                    // what fail() told the protocol
   std::vector<InFlightPtr> unready_;  // host tensors whose fence was not reached
 
+  Mutex mutex_;
+  std::vector<std::function<void()>> commands_ HVD_GUARDED_BY(mutex_);  // for the next turn
   std::atomic<bool> leave_asked_{false};
   std::atomic<std::uint64_t> turns_{0};
   std::atomic<bool> ended_{false};
   DoorbellState end_state_;
   Doorbell end_bell_{end_state_};
-  Executor executor_;  // last: may own a thread
+  Notifier notifier_;  // last: these may own a thread
+  Executor executor_;
 };
 
 }  // namespace hvd

@@ -1,9 +1,14 @@
 #pragma once
 
+#include <functional>
+#include <string>
 #include <vector>
 
+#include "core/base/clock.h"
 #include "core/base/status.h"
+#include "core/negotiate/rank_protocol.h"
 #include "core/runtime/handle.h"
+#include "core/runtime/process_set.h"
 #include "core/runtime/submission.h"
 
 namespace hvd {
@@ -13,6 +18,12 @@ class Engine {
  public:
   virtual ~Engine() = default;
   virtual std::vector<Handle> submit(std::vector<Submission> submissions) = 0;
+  virtual Handle submit(PointToPoint transfer) = 0;
+  virtual const SetRegistry& sets() const = 0;
+  virtual void expect_wait_for_root(Duration wait) = 0;
+  virtual void change_settings(std::function<void(NegotiationSettings&)> change) = 0;
+  virtual void on_look(std::function<std::string()> where) = 0;
+  virtual void on_stall(std::function<void(const std::string&)> report) = 0;
   virtual void shutdown() = 0;
   virtual Status stopped() const = 0;
 };

@@ -12,25 +12,53 @@ constexpr Duration kDeviceLimit = std::chrono::seconds(1);
 
 }  // namespace
 
-Executor::Executor(std::span<const std::unique_ptr<Collective>> collectives, Topology topology,
+Executor::Executor(std::span<const std::unique_ptr<Collective>> world, Rank rank,
                    TensorTable& table, Observers& observers, Doorbell& bell)
-    : collectives_(collectives),
-      topology_(topology),
+    : world_(world),
+      rank_(rank),
       table_(table),
       observers_(observers),
       completion_([this](Batch& batch) { finish_handles(batch); }, bell) {}
 
+void Executor::add_set(const ProcessSetPtr& set) {
+  for (const auto& collective : world_) {
+    Port& port = ports_[{set->id, collective->device()}];
+    port.collective = collective.get();
+    port.set = set;
+    port.position = set->position_of(rank_);
+    if (set->id == kWorldSet) continue;
+    port.owned = collective->subset(set->id, set->ranks);
+    port.collective = port.owned.get();
+  }
+}
+
+void Executor::remove_set(ProcessSetId id) {
+  for (const auto& collective : world_) {
+    const auto it = ports_.find({id, collective->device()});
+    if (it == ports_.end()) continue;
+    it->second.removed = true;
+    if (it->second.unfinished == 0) ports_.erase(it);
+  }
+}
+
 void Executor::run(RunBatch plan) {
   if (!failure_.ok()) return;
   try {
+    Port& port = port_for(plan.key);
+    const PortKey lane = lane_of(plan.key);
     std::vector<InFlightPtr> members;
     members.reserve(plan.members.size());
-    for (const BatchMember& member : plan.members) members.push_back(table_.find(member.ticket));
-    Collective& collective = collective_for(plan.device);
-    waiting_.push_back(
-        std::make_unique<Batch>(std::move(plan), std::move(members), collective, topology_));
+    for (const BatchMember& member : plan.members) {
+      members.push_back(member.ticket != 0 ? table_.find(member.ticket)
+                                           : stand_in(*member.request, *port.set, port.position,
+                                                      *port.collective, port.scratch));
+    }
+    auto& waiting = waiting_[lane];
+    waiting.push_back(std::make_unique<Batch>(std::move(plan), std::move(members), *port.collective,
+                                              port.set, port.position));
+    ++port.unfinished;
     ++unfinished_;
-    observers_.negotiated(*waiting_.back());
+    observers_.negotiated(waiting.back()->info());
   } catch (...) {
     fail(current_status());
   }
@@ -41,7 +69,7 @@ bool Executor::advance() {
   try {
     bool moved = take_ended();
     moved |= poll_running();
-    moved |= start_waiting();
+    for (auto& [key, lane] : waiting_) moved |= start_waiting(lane);
     return moved;
   } catch (...) {
     fail(current_status());
@@ -57,7 +85,7 @@ std::optional<std::uint64_t> Executor::next_finished() {
 }
 
 void Executor::abort() noexcept {
-  for (const auto& collective : collectives_) collective->abort();
+  for (const auto& collective : world_) collective->abort();
   running_.clear();
   waiting_.clear();
   completion_.drain(kDeviceLimit);
@@ -66,28 +94,34 @@ void Executor::abort() noexcept {
   unfinished_ = 0;
 }
 
-Collective& Executor::collective_for(DeviceKind device) const {
-  for (const auto& collective : collectives_) {
-    if (collective->device() == device) return *collective;
-  }
-  throw InternalError("a batch was negotiated for a device that this rank has no backend for");
+// The communicators of one asynchronous device share its queue: work that is enqueued in different
+// orders on two ranks would wait for itself. So there the log's order holds across process sets.
+Executor::PortKey Executor::lane_of(const FusionKey& key) {
+  return {key.device == DeviceKind::kCpu ? key.set : kWorldSet, key.device};
 }
 
-// The first batch that waits blocks the others until all its operations are started: see
-// Batch::all_started().
-bool Executor::start_waiting() {
+Executor::Port& Executor::port_for(const FusionKey& key) {
+  const auto it = ports_.find({key.set, key.device});
+  if (it != ports_.end()) return it->second;
+  throw InternalError("a batch was negotiated for process set " + std::to_string(key.set) +
+                      " and a device, one of which this rank does not have");
+}
+
+// The first batch that waits blocks the others of its lane until all its operations are started:
+// see Batch::all_started().
+bool Executor::start_waiting(std::deque<BatchPtr>& lane) {
   bool moved = false;
-  while (!waiting_.empty()) {
-    Batch& batch = *waiting_.front();
+  while (!lane.empty()) {
+    Batch& batch = *lane.front();
     if (!batch.started()) {
-      observers_.started(batch);
+      observers_.started(batch.info());
       batch.start();
       moved = true;
     }
     const bool finished = batch.advance();
     if (!batch.all_started()) return moved;
-    std::unique_ptr<Batch> started = std::move(waiting_.front());
-    waiting_.pop_front();
+    BatchPtr started = std::move(lane.front());
+    lane.pop_front();
     moved = true;
     if (finished) {
       finished_here(std::move(started));
@@ -100,7 +134,7 @@ bool Executor::start_waiting() {
 
 bool Executor::poll_running() {
   bool moved = false;
-  for (std::unique_ptr<Batch>& batch : running_) {
+  for (BatchPtr& batch : running_) {
     if (!batch->advance()) continue;
     finished_here(std::move(batch));
     moved = true;
@@ -111,23 +145,26 @@ bool Executor::poll_running() {
 
 bool Executor::take_ended() {
   bool moved = false;
-  while (const auto ended = completion_.next_ended()) {
+  while (auto ended = completion_.next_ended()) {
     moved = true;
     ended->status.throw_if_error();
-    count_finished(*ended->batch);
+    observers_.finished(ended->batch->info());
+    count_finished(std::move(ended->batch));
   }
   return moved;
 }
 
-void Executor::finished_here(std::unique_ptr<Batch> batch) {
+void Executor::finished_here(BatchPtr batch) {
   Fence fence = batch->fence();
   if (!fence.reached()) {
     completion_.add(std::move(batch), std::move(fence));
     return;
   }
   fence.wait();  // throws if the device failed
+  batch->cancel();
+  observers_.finished(batch->info());  // whoever waited finds it counted
   finish_handles(*batch);
-  count_finished(*batch);
+  count_finished(std::move(batch));
 }
 
 // On the coordinator or on the completion thread.
@@ -136,17 +173,18 @@ void Executor::finish_handles(Batch& batch) {
   for (std::size_t i = 0; i < batch.members().size(); ++i) {
     InFlight& member = *batch.members()[i];
     if (!table_.remove(member.ticket)) continue;
-    Submission& submission = member.submission;
-    member.completion.finish(
-        {}, batch.take_outcome(i),
-        {std::move(submission.input.owner), std::move(submission.output.owner)});
+    member.completion.finish({}, batch.take_outcome(i), std::move(member.submission.parts));
   }
 }
 
-void Executor::count_finished(const Batch& batch) {
-  observers_.finished(batch);
-  finished_.push_back(batch.number());
+void Executor::count_finished(BatchPtr batch) {
+  finished_.push_back(batch->number());
   --unfinished_;
+  Port& port = port_for(batch->key());
+  batch.reset();  // before the collective it used
+  if (--port.unfinished == 0 && port.removed) {
+    ports_.erase({port.set->id, port.collective->device()});
+  }
 }
 
 void Executor::fail(const Status& why) {

@@ -2,9 +2,11 @@
 
 #include <cstdint>
 #include <deque>
+#include <map>
 #include <memory>
 #include <optional>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "core/base/status.h"
@@ -15,17 +17,26 @@
 #include "core/runtime/completion_thread.h"
 #include "core/runtime/doorbell.h"
 #include "core/runtime/observers.h"
+#include "core/runtime/process_set.h"
+#include "core/runtime/stand_in.h"
 #include "core/runtime/tensor_table.h"
 
 namespace hvd {
 
 // Runs the batches of the log: starts their operations in log order, keeps several running, polls
-// them, and ends the handles. Used by one thread; never waits for another rank or a device.
+// them, and ends the handles. Host batches of different process sets do not wait for each other.
+// Used by one thread; never waits for another rank or a device.
 class Executor {
  public:
-  // The arguments outlive the executor.
-  Executor(std::span<const std::unique_ptr<Collective>> collectives, Topology topology,
-           TensorTable& table, Observers& observers, Doorbell& bell);
+  // `world` are the collectives of all ranks, one a device. The arguments outlive the executor.
+  Executor(std::span<const std::unique_ptr<Collective>> world, Rank rank, TensorTable& table,
+           Observers& observers, Doorbell& bell);
+
+  // This rank is in the set: makes its collectives. All of its ranks call this at the same place of
+  // the log. Throws Error.
+  void add_set(const ProcessSetPtr& set);
+  // Nothing of the set follows; its collectives go once its batches are finished.
+  void remove_set(ProcessSetId id);
 
   // Takes the next batch of the log. After a failure batches are dropped: the job is about to stop.
   void run(RunBatch plan);
@@ -42,23 +53,40 @@ class Executor {
   void abort() noexcept;
 
  private:
-  Collective& collective_for(DeviceKind device) const;
-  bool start_waiting();
+  using PortKey = std::pair<ProcessSetId, DeviceKind>;
+  using BatchPtr = std::unique_ptr<Batch>;
+
+  // Where the batches of one process set and device move.
+  struct Port {
+    Collective* collective = nullptr;
+    ProcessSetPtr set;
+    Rank position = 0;                  // of this rank in the set
+    std::unique_ptr<Collective> owned;  // of all sets but the world
+    std::size_t unfinished = 0;         // batches
+    bool removed = false;
+    ScratchMemory scratch;
+  };
+
+  static PortKey lane_of(const FusionKey& key);
+  Port& port_for(const FusionKey& key);
+  bool start_waiting(std::deque<BatchPtr>& lane);
   bool poll_running();
   bool take_ended();
-  void finished_here(std::unique_ptr<Batch> batch);
+  void finished_here(BatchPtr batch);
   void finish_handles(Batch& batch);
-  void count_finished(const Batch& batch);
+  void count_finished(BatchPtr batch);
   void fail(const Status& why);
 
-  std::span<const std::unique_ptr<Collective>> collectives_;
-  Topology topology_;
+  std::span<const std::unique_ptr<Collective>> world_;
+  const Rank rank_;
   TensorTable& table_;
   Observers& observers_;
   Status failure_;
   std::size_t unfinished_ = 0;
-  std::deque<std::unique_ptr<Batch>> waiting_;   // not all of its operations started; log order
-  std::vector<std::unique_ptr<Batch>> running_;  // log order
+  std::map<PortKey, Port> ports_;  // before the batches, which use them
+  // Batches not all of whose operations are started, in log order: see lane_of().
+  std::map<PortKey, std::deque<BatchPtr>> waiting_;
+  std::vector<BatchPtr> running_;  // log order
   std::deque<std::uint64_t> finished_;
   CompletionThread completion_;  // last: its thread uses the table
 };

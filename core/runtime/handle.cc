@@ -2,22 +2,31 @@
 
 #include <utility>
 
+#include "core/runtime/blocked_time.h"
 #include "core/runtime/completion.h"
 
 namespace hvd {
 
-bool Completion::finish(Status status, Outcome outcome, Owners owners) {
+bool Completion::finish(Status status, Outcome outcome, std::vector<Part> parts) {
   std::uint32_t expected = kPending;
   if (!state_.compare_exchange_strong(expected, kEnding, std::memory_order_acq_rel)) return false;
   status_ = std::move(status);
   outcome_ = std::move(outcome);
-  owners_ = std::move(owners);
+  parts_ = std::move(parts);
   state_.store(kDone, std::memory_order_release);
   Doorbell(finished_).ring();
   return true;
 }
 
 bool Completion::wait_until(TimePoint deadline) {
+  if (done()) return true;
+  const TimePoint begin = Clock::now();
+  const bool finished = block_until(deadline);
+  add_blocked_time(Clock::now() - begin);
+  return finished;
+}
+
+bool Completion::block_until(TimePoint deadline) {
   Doorbell bell(finished_);
   for (;;) {
     const std::uint32_t seen = bell.rings();
@@ -30,7 +39,7 @@ bool Completion::wait_until(TimePoint deadline) {
 
 const Outcome& Completion::wait() {
   wait_until(TimePoint::max());
-  if (!owners_dropped_.test_and_set(std::memory_order_acq_rel)) owners_ = {};
+  if (!parts_dropped_.test_and_set(std::memory_order_acq_rel)) parts_ = {};
   status_.throw_if_error();
   return outcome_;
 }

@@ -10,11 +10,18 @@
 
 namespace hvd {
 
-// What an operation produced besides writing the caller's output.
+// What became of one tensor, besides what was written to the caller's output.
+struct Result {
+  // Allgather, alltoall, gather (root), scatter: allocated by the engine.
+  Lease gathered = {};
+  // Rows of `gathered` that came from each rank of the set.
+  std::vector<std::int64_t> rows_of = {};
+};
+
+// What an operation produced.
 struct Outcome {
-  // Allgather only: the concatenation, allocated by the engine, and every rank's first dimension.
-  Lease gathered;
-  std::vector<std::int64_t> rows_of;
+  std::vector<Result> results = {};  // one a tensor; empty when none has any
+  std::int64_t number = 0;           // add: the process set; join: the rank that joined last
 };
 
 // Where the engine writes the end of a submission; thread-safe.

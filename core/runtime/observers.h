@@ -1,38 +1,63 @@
 #pragma once
 
-#include <memory>
+#include <cstdint>
+#include <optional>
 #include <span>
-#include <string_view>
-#include <vector>
 
-#include "core/runtime/batch.h"
+#include "core/base/clock.h"
+#include "core/base/topology.h"
+#include "core/negotiate/rank_protocol.h"
 #include "core/runtime/observer.h"
+#include "core/runtime/observer_mail.h"
+#include "core/runtime/tensor_table.h"
 
 namespace hvd {
 
-// All observers of one Runtime. With none of them no event costs more than a branch.
+// All observers of one Runtime, and the mail between those of its ranks. Used by one thread. With
+// none of them no call costs more than a branch.
 class Observers {
  public:
-  explicit Observers(std::vector<std::unique_ptr<Observer>> all) : all_(std::move(all)) {}
+  Observers(ObserverList all, const Topology& topology, std::uint32_t epoch = 0);
 
-  void submitted(std::string_view name) {
-    for (const auto& observer : all_) observer->submitted(name);
-  }
-  void negotiated(const Batch& batch) { tell(&Observer::negotiated, batch); }
-  void started(const Batch& batch) { tell(&Observer::started, batch); }
-  void finished(const Batch& batch) { tell(&Observer::finished, batch); }
-  void failed(std::string_view name, const Status& why) {
-    for (const auto& observer : all_) observer->failed(name, why);
-  }
+  // -- events; see Observer.
+
+  // `at`: when the submission was announced, the BatchMemberInfo::submitted of its batch.
+  void submitted(const InFlight& entry, TimePoint at);
+  // These set the batch's times to now.
+  void negotiated(BatchInfo& batch);
+  void started(BatchInfo& batch);
+  // The batch has its stats by now.
+  void finished(BatchInfo& batch);
+  void failed(const InFlight& entry, const Status& why);
+  // Once, when the log said stop or the coordinator gave up.
+  void stopped(const Status& why, bool orderly);
+
+  // -- mail: messages for which is_observation() is true, sent past the tree.
+
+  // Rank 0: NegotiationSettings::observed should be this from now on.
+  bool wants_observed() const;
+  // Time passes, next_deadline() at the latest; `observed` is what the log says.
+  void tick(TimePoint now, bool observed) { mail_.tick(now, observed); }
+  // After stopped() and everything that finished or failed: the last words of this rank go out.
+  void leave(TimePoint now) { mail_.leave(now, orderly_); }
+  // The last words of the others are here or will not come any more. Before, rank 0's coordinator
+  // does not end (half a second at most; at once if the end was not orderly).
+  bool settled(TimePoint now) const { return mail_.settled(now); }
+  // `now` was read after the message came out of the control plane: answers carry it to measure
+  // clocks. What is malformed is dropped with a warning.
+  void receive(Rank from, std::span<const std::byte> message, TimePoint now);
+  // This rank is gone: its last words will not come.
+  void peer_lost(Rank rank) { mail_.peer_lost(rank); }
+  std::optional<OutgoingMessage> next_message() { return mail_.next_message(); }
+  std::optional<TimePoint> next_deadline() const { return mail_.next_deadline(); }
 
  private:
-  void tell(void (Observer::*event)(const BatchInfo&), const Batch& batch) {
-    if (all_.empty()) return;
-    const BatchInfo info = batch.info();
-    for (const auto& observer : all_) ((*observer).*event)(info);
-  }
+  void tell(BatchInfo& batch, TimePoint& when, void (Observer::*event)(const BatchInfo&));
 
-  std::vector<std::unique_ptr<Observer>> all_;
+  ObserverList all_;
+  ObserverMail mail_;
+  bool orderly_ = false;
+  bool warned_ = false;
 };
 
 }  // namespace hvd

@@ -14,11 +14,11 @@ namespace hvd {
 class Runtime::Impl {
  public:
   Impl(std::unique_ptr<ControlPlane> control, std::vector<std::unique_ptr<Collective>> collectives,
-       const Config& config, std::vector<std::unique_ptr<Observer>> observers)
+       const Config& config, ObserverList observers)
       : topology_(control->topology()) {
     for (const auto& collective : collectives) devices_.push_back(collective->device());
     if (topology_.size == 1) {
-      engine_ = std::make_unique<SoloEngine>(std::move(control), std::move(collectives),
+      engine_ = std::make_unique<SoloEngine>(std::move(control), std::move(collectives), config,
                                              std::move(observers));
     } else {
       engine_ = std::make_unique<ThreadedEngine>(std::make_shared<Coordinator>(
@@ -38,14 +38,26 @@ class Runtime::Impl {
   }
 
   void check_fits(const Submission& submission) const {
-    check(submission, topology_.size);
-    const DeviceKind device = submission.request.device;
-    if (std::find(devices_.begin(), devices_.end(), device) != devices_.end()) return;
-    throw UnsupportedError("tensor '" + submission.request.name +
-                           "': no backend of this job serves the device it is on");
+    const Request& request = submission.request;
+    const SetRegistry& sets = engine().sets();
+    check(submission, *sets.find(request.set), topology_.rank);
+    if (request.kind == CollectiveKind::kRemoveSet) {
+      sets.find(static_cast<ProcessSetId>(request.numbers.front()));
+    }
+    if (runs_batches(request.kind)) check_device(request.device, "tensor '" + request.name + "'");
+  }
+
+  void check_fits(const PointToPoint& transfer) const {
+    check(transfer, topology_.size);
+    check_device(transfer.tensor.view.device.kind, "transfer");
   }
 
  private:
+  void check_device(DeviceKind device, const std::string& what) const {
+    if (std::find(devices_.begin(), devices_.end(), device) != devices_.end()) return;
+    throw UnsupportedError(what + ": no backend of this job serves the device it is on");
+  }
+
   const Topology topology_;
   const std::uint32_t generation_ = fork_generation();
   std::vector<DeviceKind> devices_;
@@ -54,7 +66,7 @@ class Runtime::Impl {
 
 Runtime::Runtime(std::unique_ptr<ControlPlane> control,
                  std::vector<std::unique_ptr<Collective>> collectives, const Config& config,
-                 std::vector<std::unique_ptr<Observer>> observers)
+                 ObserverList observers)
     : impl_(std::make_unique<Impl>(std::move(control), std::move(collectives), config,
                                    std::move(observers))) {}
 
@@ -74,6 +86,41 @@ std::vector<Handle> Runtime::submit(std::vector<Submission> submissions) {
   Engine& engine = impl_->engine();
   for (const Submission& submission : submissions) impl_->check_fits(submission);
   return engine.submit(std::move(submissions));
+}
+
+Handle Runtime::submit(PointToPoint transfer) {
+  Engine& engine = impl_->engine();
+  impl_->check_fits(transfer);
+  return engine.submit(std::move(transfer));
+}
+
+std::vector<Rank> Runtime::ranks_of(ProcessSetId set) const {
+  return impl_->engine().sets().find(set)->ranks;
+}
+
+std::vector<ProcessSetId> Runtime::process_set_ids() const {
+  return impl_->engine().sets().ids();
+}
+
+void Runtime::expect_wait_for_root(Duration wait) {
+  impl_->engine().expect_wait_for_root(wait);
+}
+
+void Runtime::change_settings(std::function<void(NegotiationSettings&)> change) {
+  const Rank rank = topology().rank;
+  if (rank != 0) {
+    throw InvalidArgumentError("the settings of a job are changed on rank 0, not on rank " +
+                               std::to_string(rank));
+  }
+  impl_->engine().change_settings(std::move(change));
+}
+
+void Runtime::on_look(std::function<std::string()> where) {
+  impl_->engine().on_look(std::move(where));
+}
+
+void Runtime::on_stall(std::function<void(const std::string&)> report) {
+  impl_->engine().on_stall(std::move(report));
 }
 
 void Runtime::shutdown() {

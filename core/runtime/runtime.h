@@ -1,11 +1,14 @@
 #pragma once
 
+#include <functional>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "core/base/config.h"
 #include "core/base/tensor_view.h"
 #include "core/base/topology.h"
+#include "core/negotiate/rank_protocol.h"
 #include "core/negotiate/request.h"
 #include "core/runtime/collective.h"
 #include "core/runtime/control_plane.h"
@@ -22,7 +25,7 @@ class Runtime {
  public:
   Runtime(std::unique_ptr<ControlPlane> control,
           std::vector<std::unique_ptr<Collective>> collectives, const Config& config,
-          std::vector<std::unique_ptr<Observer>> observers = {});
+          ObserverList observers = {});
   // Shuts down.
   ~Runtime();
   Runtime(const Runtime&) = delete;
@@ -31,10 +34,37 @@ class Runtime {
   const Topology& topology() const noexcept;
 
   // Any thread; never waits for another rank. Throws InvalidArgumentError on a name that is already
-  // in flight or a tensor that does not fit its request, and the reason once the job has stopped.
+  // in flight, a tensor that does not fit its request, a process set that is not there, does not
+  // have this rank or was joined by it; and the reason once the job has stopped. Adding a process
+  // set and removing one are submissions of the whole world.
   Handle submit(Submission submission);
   // All or none of them are submitted.
   std::vector<Handle> submit(std::vector<Submission> submissions);
+
+  // Sends or receives one tensor; ranks and errors as above. Transfers between two ranks with one
+  // tag pair up in order. The handle fails with MismatchError when the two ends differ in dtype or
+  // size, and with StalledError when the other end does not come within the stall limit.
+  Handle submit(PointToPoint transfer);
+
+  // The ranks of a process set, ascending. Throws InvalidArgumentError on a set that is not, or no
+  // longer, there. Any thread, like all that follows.
+  std::vector<Rank> ranks_of(ProcessSetId set) const;
+  std::vector<ProcessSetId> process_set_ids() const;  // ascending; 0 is the world
+
+  // Rank 0 is about to work for up to `wait` without submitting: until then nobody is blamed for
+  // waiting for it. Without effect on other ranks.
+  void expect_wait_for_root(Duration wait);
+  // Rank 0: what is decided from soon on is done under the changed settings. `change` gets those of
+  // now, on the coordinator thread: it must not throw, wait or call the Runtime. Throws
+  // InvalidArgumentError on other ranks. A world of one rank negotiates under none and ignores it.
+  void change_settings(std::function<void(NegotiationSettings&)> change);
+
+  // `where` says where this rank's program is ("train.py:12"), for reports of stalls; called on a
+  // thread of its own, and may take locks that the program holds while it waits: an answer that
+  // does not come is done without.
+  void on_look(std::function<std::string()> where);
+  // `report` gets every stall warning, besides the log; on the same thread.
+  void on_stall(std::function<void(const std::string&)> report);
 
   // Leaves in order: what is complete on all ranks still runs, the rest fails with AbortedError.
   // Idempotent; returns when this rank may go. Any thread.

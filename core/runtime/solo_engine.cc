@@ -2,47 +2,94 @@
 
 #include <utility>
 
+#include "core/base/log.h"
+#include "core/runtime/current_status.h"
+
 namespace hvd {
 
 SoloEngine::SoloEngine(std::unique_ptr<ControlPlane> control,
-                       std::vector<std::unique_ptr<Collective>> collectives,
-                       std::vector<std::unique_ptr<Observer>> observers)
+                       std::vector<std::unique_ptr<Collective>> collectives, const Config& config,
+                       ObserverList observers)
     : control_(std::move(control)),
       collectives_(std::move(collectives)),
-      observers_(std::move(observers)),
-      executor_(collectives_, control_->topology(), table_, observers_, control_->doorbell()) {}
+      observers_(std::move(observers), control_->topology()),
+      transfers_(collectives_, config.stall_warning, config.stall_limit),
+      notifier_(control_->doorbell()),
+      executor_(collectives_, 0, table_, observers_, control_->doorbell()) {
+  executor_.add_set(sets_.find(kWorldSet));
+}
+
+SoloEngine::~SoloEngine() {
+  shutdown();
+  if (waiter_.joinable()) waiter_.join();
+}
 
 std::vector<Handle> SoloEngine::submit(std::vector<Submission> submissions) {
   auto handles = table_.add(std::move(submissions));
   const MutexLock turn(turn_);
   // Another thread may have run what this one added: then its handles are done already.
-  for (const InFlightPtr& entry : table_.take_added()) run(*entry);
+  for (const InFlightPtr& entry : table_.take_added()) run(entry);
   return handles;
 }
 
-void SoloEngine::shutdown() {
+Handle SoloEngine::submit(PointToPoint transfer) {
+  Handle handle = transfers_.add(std::move(transfer));
   const MutexLock turn(turn_);
-  stop({StatusCode::kAborted, "this rank has shut down"});
+  advance_transfers();
+  if (!transfers_.busy()) return handle;
+  if (!waiter_.joinable()) waiter_ = std::thread([this] { wait_for_transfers(); });
+  control_->doorbell().ring();
+  return handle;
 }
 
-void SoloEngine::run(const InFlight& entry) {
-  const Request& request = entry.submission.request;
-  try {
-    entry.submission.ready.wait();  // there is nobody else to keep waiting
-  } catch (const Error& error) {
-    stop(error.status());
-    return;
+void SoloEngine::shutdown() {
+  {
+    const MutexLock turn(turn_);
+    stop({StatusCode::kAborted, "this rank has shut down"});
   }
-  observers_.submitted(request.name);
+  control_->doorbell().ring();
+}
+
+void SoloEngine::run(const InFlightPtr& entry) {
+  const Request& request = entry->submission.request;
+  try {
+    sets_.find(request.set);  // may have been removed since the submission was checked
+    switch (request.kind) {
+      case CollectiveKind::kAddSet: {
+        const auto set = std::make_shared<const SetMembers>(SetMembers{++last_set_, {0}});
+        executor_.add_set(set);
+        sets_.add(set);
+        return end(*entry, {}, set->id);
+      }
+      case CollectiveKind::kRemoveSet: {
+        const auto set = sets_.find(static_cast<ProcessSetId>(request.numbers.front()));
+        sets_.remove(set->id);
+        executor_.remove_set(set->id);
+        return end(*entry, {}, set->id);
+      }
+      case CollectiveKind::kJoin:
+        return end(*entry, {}, 0);
+      default:
+        return run_batch(entry);
+    }
+  } catch (const InvalidArgumentError& error) {
+    end(*entry, error.status(), 0);
+  } catch (...) {
+    stop(current_status());
+  }
+}
+
+void SoloEngine::run_batch(const InFlightPtr& entry) {
+  const Request& request = entry->submission.request;
+  entry->submission.ready.wait();  // there is nobody else to keep waiting
+  entry->announced = Clock::now();
+  observers_.tick(entry->announced, observers_.wants_observed());
+  observers_.submitted(*entry, entry->announced);
+  RunBatch plan{.number = ++batches_, .key = fusion_key(request), .divisor = 1, .members = {}};
+  plan.members.push_back({entry->ticket, std::shared_ptr<const Request>(entry, &request)});
+  for (std::size_t i = 0; i < request.shapes.size(); ++i) plan.bytes += request.bytes_of(i);
+  executor_.run(std::move(plan));
   Doorbell& bell = control_->doorbell();
-  executor_.run({.number = ++batches_,
-                 .kind = request.kind,
-                 .dtype = request.dtype,
-                 .device = request.device,
-                 .op = request.op,
-                 .root = request.root,
-                 .bytes = request.bytes(),
-                 .members = {{.ticket = entry.ticket}}});
   while (executor_.busy()) {
     const auto seen = bell.rings();
     if (executor_.advance()) continue;
@@ -53,11 +100,46 @@ void SoloEngine::run(const InFlight& entry) {
   if (!executor_.failure().ok()) stop(executor_.failure());
 }
 
+// Of what runs no batch.
+void SoloEngine::end(const InFlight& entry, const Status& status, std::int64_t number) {
+  const InFlightPtr kept = table_.find(entry.ticket);
+  table_.remove(entry.ticket);
+  kept->completion.finish(status, {.number = number});
+}
+
+void SoloEngine::advance_transfers() {
+  while (transfers_.advance(Clock::now())) {
+  }
+  while (const auto report = transfers_.next_report()) {
+    log(LogLevel::kWarning, *report);
+    notifier_.report(*report);
+  }
+  if (!transfers_.failure().ok()) stop(transfers_.failure());
+}
+
+void SoloEngine::wait_for_transfers() {
+  Doorbell& bell = control_->doorbell();
+  while (table_.closed().ok()) {
+    const auto seen = bell.rings();
+    TimePoint deadline;
+    {
+      const MutexLock turn(turn_);
+      advance_transfers();
+      deadline = transfers_.next_deadline(Clock::now());
+    }
+    if (table_.closed().ok()) bell.wait_until(seen, deadline);
+  }
+}
+
 void SoloEngine::stop(const Status& why) {
+  if (!table_.closed().ok()) return;
+  transfers_.close(why);
+  observers_.stopped(why, why.code() == StatusCode::kAborted);
   for (const InFlightPtr& entry : table_.close(why)) {
-    observers_.failed(entry->name(), why);
+    observers_.failed(*entry, why);
     entry->completion.finish(why);
   }
+  observers_.leave(Clock::now());
 }
 
 }  // namespace hvd

@@ -1,41 +1,69 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
+#include <string>
+#include <thread>
 #include <vector>
 
+#include "core/base/config.h"
 #include "core/base/thread_annotations.h"
 #include "core/runtime/control_plane.h"
 #include "core/runtime/engine.h"
 #include "core/runtime/executor.h"
+#include "core/runtime/notifier.h"
 #include "core/runtime/observers.h"
 #include "core/runtime/tensor_table.h"
+#include "core/runtime/transfers.h"
 
 namespace hvd {
 
-// A world of one rank: no thread and no negotiation; submit() returns handles that are done.
+// A world of one rank: no negotiation; submit() returns handles that are done. It has a thread only
+// from the first transfer on that had to wait for its other end.
 class SoloEngine final : public Engine {
  public:
   SoloEngine(std::unique_ptr<ControlPlane> control,
-             std::vector<std::unique_ptr<Collective>> collectives,
-             std::vector<std::unique_ptr<Observer>> observers);
+             std::vector<std::unique_ptr<Collective>> collectives, const Config& config,
+             ObserverList observers);
+  ~SoloEngine() override;
+  SoloEngine(const SoloEngine&) = delete;
+  SoloEngine& operator=(const SoloEngine&) = delete;
 
   std::vector<Handle> submit(std::vector<Submission> submissions) override;
+  Handle submit(PointToPoint transfer) override;
+  const SetRegistry& sets() const override { return sets_; }
+  // There is nobody who could wait, or see other settings.
+  void expect_wait_for_root(Duration) override {}
+  void change_settings(std::function<void(NegotiationSettings&)>) override {}
+  void on_look(std::function<std::string()>) override {}
+  void on_stall(std::function<void(const std::string&)> report) override {
+    notifier_.on_stall(std::move(report));
+  }
   void shutdown() override;
   Status stopped() const override { return table_.closed(); }
 
  private:
-  void run(const InFlight& entry) HVD_REQUIRES(turn_);
+  void run(const InFlightPtr& entry) HVD_REQUIRES(turn_);
+  void run_batch(const InFlightPtr& entry) HVD_REQUIRES(turn_);
+  void end(const InFlight& entry, const Status& status, std::int64_t number) HVD_REQUIRES(turn_);
+  void advance_transfers() HVD_REQUIRES(turn_);
+  void wait_for_transfers();
   void stop(const Status& why) HVD_REQUIRES(turn_);
 
   std::unique_ptr<ControlPlane> control_;
   std::vector<std::unique_ptr<Collective>> collectives_;
   TensorTable table_;
+  SetRegistry sets_{1};
   // Submitting threads take turns with the ports, which know one thread at a time.
   Mutex turn_;
   std::uint64_t batches_ HVD_GUARDED_BY(turn_) = 0;
+  ProcessSetId last_set_ HVD_GUARDED_BY(turn_) = kWorldSet;
   Observers observers_ HVD_GUARDED_BY(turn_);
-  Executor executor_ HVD_GUARDED_BY(turn_);  // last: may own a thread
+  Transfers transfers_;  // but for add(): with turn_
+  Notifier notifier_;    // last: these may own a thread
+  Executor executor_ HVD_GUARDED_BY(turn_);
+  std::thread waiter_ HVD_GUARDED_BY(turn_);
 };
 
 }  // namespace hvd

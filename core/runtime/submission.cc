@@ -1,16 +1,36 @@
 #include "core/runtime/submission.h"
 
+#include <algorithm>
+#include <cmath>
 #include <cstddef>
 #include <functional>
+#include <limits>
 #include <string>
 
+#include "core/base/reduction.h"
 #include "core/base/status.h"
 
 namespace hvd {
 namespace {
 
+using Kind = CollectiveKind;
+
+bool has_tensors(Kind kind) {
+  return kind < Kind::kBarrier;
+}
+
 [[noreturn]] void refuse(const Request& request, const std::string& why) {
-  throw InvalidArgumentError("tensor '" + request.name + "': " + why);
+  const std::string what = has_tensors(request.kind) ? "tensor" : name_of(request.kind);
+  throw InvalidArgumentError(what + " '" + request.name + "': " + why);
+}
+
+bool reduces(Kind kind) {
+  return kind == Kind::kAllreduce || kind == Kind::kReducescatter || kind == Kind::kReduce;
+}
+
+bool rooted(Kind kind) {
+  return kind == Kind::kBroadcast || kind == Kind::kReduce || kind == Kind::kGather ||
+         kind == Kind::kScatter;
 }
 
 void check_view(const Request& request, const char* which, const TensorView& view,
@@ -30,44 +50,196 @@ void check_view(const Request& request, const char* which, const TensorView& vie
   if (view.data == nullptr && numel != 0) refuse(request, "its " + name + " has no memory");
 }
 
-void check_overlap(const Submission& submission) {
-  const TensorView& in = submission.input.view;
-  const TensorView& out = submission.output.view;
+void check_overlap(const Request& request, const Part& part) {
+  const TensorView& in = part.input.view;
+  const TensorView& out = part.output.view;
   if (in.data == out.data || in.numel == 0) return;
   const auto* in_first = static_cast<const std::byte*>(in.data);
   const auto* out_first = static_cast<const std::byte*>(out.data);
   const std::less<const std::byte*> before;
   if (before(in_first, out_first + out.bytes()) && before(out_first, in_first + in.bytes())) {
-    refuse(submission.request, "input and output overlap without being the same memory");
+    refuse(request, "input and output overlap without being the same memory");
   }
 }
 
-std::int64_t gathered_numel(const Submission& submission) {
-  if (submission.rows < 0) {
-    refuse(submission.request, "its first dimension is " + std::to_string(submission.rows));
-  }
-  Shape shape = submission.request.shape;
-  shape.insert(shape.begin(), submission.rows);
+// Elements of `rows` rows; the request's shape is that of one row.
+std::int64_t numel_of_rows(const Request& request, const Shape& row, std::int64_t rows) {
+  if (rows < 0) refuse(request, "its first dimension is " + std::to_string(rows));
+  Shape shape = row;
+  shape.insert(shape.begin(), rows);
   return numel_of(shape);
+}
+
+std::int64_t sum_of_splits(const Request& request, const Part& part, int set_size) {
+  if (part.splits.size() != static_cast<std::size_t>(set_size)) {
+    refuse(request, "it has " + std::to_string(part.splits.size()) +
+                        " splits for a process set of " + std::to_string(set_size) + " ranks");
+  }
+  std::int64_t sum = 0;
+  for (const std::int64_t rows : part.splits) {
+    if (rows < 0 || rows > std::numeric_limits<std::int64_t>::max() - sum) {
+      refuse(request, "a split is " + std::to_string(rows));
+    }
+    sum += rows;
+  }
+  return sum;
+}
+
+void check_residual(const Request& request, const Part& part) {
+  const TensorView& residual = part.residual.view;
+  if (residual.data == nullptr) return;
+  if (request.wire == WireFormat::kNone) {
+    refuse(request, "it has a residual but no wire format that loses anything");
+  }
+  if (residual.dtype != DType::kF32 || residual.numel != part.input.view.numel ||
+      residual.device.kind != request.device) {
+    refuse(request, "its residual must be float32 of " + std::to_string(part.input.view.numel) +
+                        " elements on the same device, not " +
+                        std::string(name_of(residual.dtype)) + " of " +
+                        std::to_string(residual.numel));
+  }
+}
+
+void check_scattered(const Request& request, const Part& part, const Shape& shape,
+                     const SetMembers& set, Rank rank) {
+  if (shape.empty()) refuse(request, "a scalar has no first dimension to scatter");
+  check_view(request, "input", part.input.view, numel_of(shape));
+  const auto rows = scattered_rows(shape.front(), set.size());
+  const Shape row(shape.begin() + 1, shape.end());
+  const auto position = static_cast<std::size_t>(set.position_of(rank));
+  check_view(request, "output", part.output.view, numel_of_rows(request, row, rows[position]));
+}
+
+void check_part(const Request& request, const Part& part, const Shape& shape, const SetMembers& set,
+                Rank rank) {
+  const bool root = request.root == rank;
+  switch (request.kind) {
+    case Kind::kAllgather:
+    case Kind::kGather:
+      check_view(request, "input", part.input.view, numel_of_rows(request, shape, part.rows));
+      return;
+    case Kind::kScatter:
+      if (!root) {
+        if (part.splits.empty() && part.input.view.numel == 0) return;
+        refuse(request, "only the root, rank " + std::to_string(request.root) + ", gives data");
+      }
+      [[fallthrough]];
+    case Kind::kAlltoall:
+      check_view(request, "input", part.input.view,
+                 numel_of_rows(request, shape, sum_of_splits(request, part, set.size())));
+      return;
+    case Kind::kReducescatter:
+      check_scattered(request, part, shape, set, rank);
+      return;
+    default:  // allreduce, broadcast, reduce
+      check_view(request, "input", part.input.view, numel_of(shape));
+      if (request.kind == Kind::kReduce && !root) return;
+      check_view(request, "output", part.output.view, numel_of(shape));
+      check_overlap(request, part);
+      check_residual(request, part);
+  }
+}
+
+// What a joined rank brings must stay neutral under the scale.
+void check_scales(const Request& request) {
+  const ReduceOp op = request.op;
+  if (!std::isfinite(request.prescale) || !std::isfinite(request.postscale)) {
+    refuse(request, "its scales " + std::to_string(request.prescale) + " and " +
+                        std::to_string(request.postscale) + " must be finite");
+  }
+  const bool ordered = op == ReduceOp::kMin || op == ReduceOp::kMax;
+  const bool unscaled = op == ReduceOp::kProduct || op == ReduceOp::kBitAnd;
+  if ((unscaled && request.prescale != 1.0) || (ordered && request.prescale <= 0)) {
+    refuse(request, "reduction " + std::string(name_of(op)) + " cannot be prescaled by " +
+                        std::to_string(request.prescale) + "; use the postscale");
+  }
+}
+
+void check_reduction(const Request& request) {
+  try {
+    hvd::check_reduction(request.dtype,
+                         {request.op, request.prescale, request.postscale, request.wire});
+  } catch (const InvalidArgumentError& error) {
+    refuse(request, error.what());
+  }
+  check_scales(request);
+  if (request.kind == Kind::kAllreduce) return;
+  if (request.op == ReduceOp::kAdasum) refuse(request, "only an allreduce takes reduction Adasum");
+  if (request.wire != WireFormat::kNone) {
+    refuse(request, "only an allreduce takes wire format " + std::string(name_of(request.wire)));
+  }
+}
+
+void check_set_change(const Request& request, const SetMembers& set) {
+  if (request.set != kWorldSet) refuse(request, "the whole world adds and removes process sets");
+  const auto& numbers = request.numbers;
+  if (request.kind == Kind::kRemoveSet) {
+    if (numbers.size() != 1) refuse(request, "one process set at a time");
+    if (numbers.front() == static_cast<std::int32_t>(kWorldSet)) {
+      refuse(request, "the world cannot be removed");
+    }
+    return;
+  }
+  if (numbers.empty()) refuse(request, "a process set has at least one rank");
+  for (const std::int32_t rank : numbers) {
+    if (!set.has(rank)) {
+      refuse(request, "rank " + std::to_string(rank) + " is not in a world of " +
+                          std::to_string(set.size()));
+    }
+  }
+  if (std::adjacent_find(numbers.begin(), numbers.end(), std::greater_equal<>()) != numbers.end()) {
+    refuse(request, "its ranks must ascend, each once");
+  }
 }
 
 }  // namespace
 
-void check(const Submission& submission, int size) {
+std::vector<std::int64_t> scattered_rows(std::int64_t rows, int set_size) {
+  std::vector<std::int64_t> shares(static_cast<std::size_t>(set_size), rows / set_size);
+  const auto more = static_cast<std::size_t>(rows % set_size);
+  for (std::size_t rank = 0; rank < more; ++rank) ++shares[rank];
+  return shares;
+}
+
+void check(const Submission& submission, const SetMembers& set, Rank rank) {
   const Request& request = submission.request;
   if (request.name.empty()) throw InvalidArgumentError("a tensor was submitted without a name");
-  if (request.kind == CollectiveKind::kAllgather) {
-    check_view(request, "input", submission.input.view, gathered_numel(submission));
-    return;
+  if (!set.has(rank)) {
+    refuse(request, "this rank, " + std::to_string(rank) + ", is not in process set " +
+                        std::to_string(set.id));
   }
-  const std::int64_t numel = request.numel();
-  check_view(request, "input", submission.input.view, numel);
-  check_view(request, "output", submission.output.view, numel);
-  check_overlap(submission);
-  const bool in_world = request.root >= 0 && request.root < size;
-  if (request.kind == CollectiveKind::kBroadcast && !in_world) {
-    refuse(request, "root rank " + std::to_string(request.root) + " is not in a world of " +
-                        std::to_string(size));
+  const std::size_t tensors = request.shapes.size();
+  if (submission.parts.size() != tensors || (tensors != 0) != has_tensors(request.kind)) {
+    refuse(request, "it has " + std::to_string(submission.parts.size()) + " tensors and " +
+                        std::to_string(tensors) + " shapes");
+  }
+  if (rooted(request.kind) && !set.has(request.root)) {
+    refuse(request, "root rank " + std::to_string(request.root) + " is not in process set " +
+                        std::to_string(set.id) + " of " + std::to_string(set.size()) + " ranks");
+  }
+  if (request.kind == Kind::kAddSet || request.kind == Kind::kRemoveSet) {
+    check_set_change(request, set);
+  }
+  if (reduces(request.kind)) check_reduction(request);
+  for (std::size_t i = 0; i < tensors; ++i) {
+    check_part(request, submission.parts[i], request.shapes[i], set, rank);
+  }
+}
+
+void check(const PointToPoint& transfer, int world_size) {
+  const bool send = transfer.direction == PointToPoint::Direction::kSend;
+  const std::string what = send ? "send: " : "receive: ";
+  if (transfer.peer < 0 || transfer.peer >= world_size) {
+    throw InvalidArgumentError(what + "rank " + std::to_string(transfer.peer) +
+                               " is not in a world of " + std::to_string(world_size));
+  }
+  if (transfer.tag < 0) {
+    throw InvalidArgumentError(what + "tag " + std::to_string(transfer.tag) + " is negative");
+  }
+  const TensorView& view = transfer.tensor.view;
+  if (view.numel < 0 || (view.data == nullptr && view.numel != 0)) {
+    throw InvalidArgumentError(what + "a tensor of " + std::to_string(view.numel) +
+                               " elements has no memory");
   }
 }
 

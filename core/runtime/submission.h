@@ -1,26 +1,56 @@
 #pragma once
 
 #include <cstdint>
+#include <vector>
 
 #include "core/base/tensor_view.h"
 #include "core/negotiate/request.h"
 #include "core/runtime/fence.h"
+#include "core/runtime/process_set.h"
 
 namespace hvd {
 
-// One collective call of one rank. Memory is kept alive by the leases until the handle is done;
-// their owners are let go by the thread that waits for the handle (by the coordinator if the
-// handle was dropped before, or if the submission failed).
-struct Submission {
-  Request request;
+// One tensor of a collective call.
+struct Part {
   Lease input;
-  Lease output;           // allreduce and broadcast; may be the same memory as input
-  std::int64_t rows = 0;  // allgather: this rank's first dimension
-  Fence ready;            // input may be read past this point
+  // Allreduce, broadcast, reduce (root), reducescatter: written; may be the same memory as input.
+  // The others' results are allocated by the engine.
+  Lease output = {};
+  Lease residual = {};                    // see Slice::residual; float32, as many elements as input
+  std::int64_t rows = 0;                  // allgather, gather: this rank's first dimension
+  std::vector<std::int64_t> splits = {};  // alltoall, scatter (root): rows for each rank of the set
 };
 
+// One collective call of one rank: a tensor, or a group of them. Memory is kept alive by the leases
+// until the handle is done; their owners are let go by the thread that waits for the handle (by the
+// coordinator if the handle was dropped before, or if the submission failed).
+struct Submission {
+  Request request;
+  std::vector<Part> parts;  // one for each of request.shapes
+  Fence ready;              // inputs may be read past this point
+};
+
+// One tensor from this rank to another or back; bypasses the order of the collectives.
+struct PointToPoint {
+  enum class Direction { kSend, kReceive } direction = Direction::kSend;
+  Rank peer = 0;
+  int tag = 0;   // not negative
+  Lease tensor;  // read or written
+};
+
+// Whether requests of this kind run as batches: the others only change what the log knows.
+constexpr bool runs_batches(CollectiveKind kind) {
+  return kind <= CollectiveKind::kBarrier;
+}
+
+// Rows of its first dimension that each rank of a set gets from a reducescatter: equal shares, the
+// remainder one each to the first ranks.
+std::vector<std::int64_t> scattered_rows(std::int64_t rows, int set_size);
+
 // Throws InvalidArgumentError naming the tensor and the offending values when the submission does
-// not fit its request or a world of `size` ranks.
-void check(const Submission& submission, int size);
+// not fit its request or the rank's place in the process set.
+void check(const Submission& submission, const SetMembers& set, Rank rank);
+// ... or the transfer a world of `world_size` ranks.
+void check(const PointToPoint& transfer, int world_size);
 
 }  // namespace hvd

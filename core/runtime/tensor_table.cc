@@ -20,11 +20,10 @@ std::vector<Handle> TensorTable::add(std::vector<Submission> submissions) {
   const MutexLock lock(mutex_);
   closed_.throw_if_error();
   for (std::size_t i = 0; i < entries.size(); ++i) {
-    if (names_.insert(entries[i]->name()).second) continue;
-    for (std::size_t j = 0; j < i; ++j) names_.erase(entries[j]->name());
-    throw InvalidArgumentError("tensor '" + entries[i]->name() +
-                               "' is already in flight on this rank; wait for its handle, or "
-                               "submit under another name");
+    const std::string refusal = take_in(*entries[i]);
+    if (refusal.empty()) continue;
+    for (std::size_t j = 0; j < i; ++j) forget(*entries[j]);
+    throw InvalidArgumentError("tensor '" + entries[i]->name() + "' " + refusal);
   }
   for (InFlightPtr& entry : entries) {
     entry->ticket = ++last_ticket_;
@@ -57,7 +56,7 @@ bool TensorTable::remove(Ticket ticket) {
   if (it == by_ticket_.end()) return false;
   entry = std::move(it->second);
   by_ticket_.erase(it);
-  names_.erase(entry->name());
+  forget(*entry);
   return true;
 }
 
@@ -71,6 +70,7 @@ std::vector<InFlightPtr> TensorTable::close(const Status& why) {
     for (auto& [ticket, entry] : by_ticket_) entries.push_back(std::move(entry));
     by_ticket_.clear();
     names_.clear();
+    joined_.clear();
     added.swap(added_);
   }
   std::sort(entries.begin(), entries.end(),
@@ -86,6 +86,26 @@ Status TensorTable::closed() const {
 bool TensorTable::empty() const {
   const MutexLock lock(mutex_);
   return by_ticket_.empty();
+}
+
+std::string TensorTable::take_in(const InFlight& entry) {
+  const Request& request = entry.submission.request;
+  if (joined_.contains(request.set)) {
+    return "was submitted to process set " + std::to_string(request.set) +
+           ", which this rank has joined; wait for the handle of the join";
+  }
+  if (!names_.insert(entry.name()).second) {
+    return "is already in flight on this rank; wait for its handle, or submit under another name";
+  }
+  if (request.kind == CollectiveKind::kJoin) joined_.insert(request.set);
+  return {};
+}
+
+void TensorTable::forget(const InFlight& entry) {
+  names_.erase(entry.name());
+  if (entry.submission.request.kind == CollectiveKind::kJoin) {
+    joined_.erase(entry.submission.request.set);
+  }
 }
 
 }  // namespace hvd

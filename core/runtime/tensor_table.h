@@ -1,6 +1,7 @@
 #pragma once
 
 #include <memory>
+#include <string>
 #include <string_view>
 #include <unordered_map>
 #include <unordered_set>
@@ -19,6 +20,7 @@ namespace hvd {
 struct InFlight {
   Ticket ticket = 0;
   Submission submission;
+  TimePoint announced{};  // when the others were told
   Completion completion;
 
   const std::string& name() const { return submission.request.name; }
@@ -30,8 +32,8 @@ using InFlightPtr = std::shared_ptr<InFlight>;
 // anything else is called: no port, no hook, no destructor of user memory.
 class TensorTable {
  public:
-  // All or none. Throws InvalidArgumentError on a name that is in flight or twice in the list, and
-  // the status of close() after it.
+  // All or none. Throws InvalidArgumentError on a name that is in flight or twice in the list or a
+  // process set that this rank has joined, and the status of close() after it.
   std::vector<Handle> add(std::vector<Submission> submissions);
 
   // What was added since the last call, in order of submission.
@@ -49,11 +51,17 @@ class TensorTable {
   bool empty() const;
 
  private:
+  // Why the entry may not be added; empty when it was.
+  std::string take_in(const InFlight& entry) HVD_REQUIRES(mutex_);
+  void forget(const InFlight& entry) HVD_REQUIRES(mutex_);
+
   mutable Mutex mutex_;
   Status closed_ HVD_GUARDED_BY(mutex_);
   Ticket last_ticket_ HVD_GUARDED_BY(mutex_) = 0;
   std::unordered_map<Ticket, InFlightPtr> by_ticket_ HVD_GUARDED_BY(mutex_);
   std::unordered_set<std::string_view> names_ HVD_GUARDED_BY(mutex_);  // point into by_ticket_
+  // Process sets whose kJoin is in flight.
+  std::unordered_set<ProcessSetId> joined_ HVD_GUARDED_BY(mutex_);
   std::vector<InFlightPtr> added_ HVD_GUARDED_BY(mutex_);
 };
 

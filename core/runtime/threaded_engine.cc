@@ -29,6 +29,12 @@ std::vector<Handle> ThreadedEngine::submit(std::vector<Submission> submissions) 
   return handles;
 }
 
+Handle ThreadedEngine::submit(PointToPoint transfer) {
+  Handle handle = coordinator_->transfers().add(std::move(transfer));
+  coordinator_->wake();
+  return handle;
+}
+
 void ThreadedEngine::shutdown() {
   if (abandoned_) return;
   coordinator_->leave();
@@ -39,6 +45,7 @@ void ThreadedEngine::shutdown() {
   if (coordinator_->wait_for_end(kAbortLimit)) return;
   abandoned_ = true;
   for (const InFlightPtr& entry : coordinator_->table().close(why)) entry->completion.finish(why);
+  coordinator_->transfers().abandon(why);
 }
 
 }  // namespace hvd

@@ -1,8 +1,11 @@
 #pragma once
 
 #include <atomic>
+#include <functional>
 #include <memory>
+#include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "core/runtime/coordinator.h"
@@ -19,6 +22,18 @@ class ThreadedEngine final : public Engine {
   ThreadedEngine& operator=(const ThreadedEngine&) = delete;
 
   std::vector<Handle> submit(std::vector<Submission> submissions) override;
+  Handle submit(PointToPoint transfer) override;
+  const SetRegistry& sets() const override { return coordinator_->sets(); }
+  void expect_wait_for_root(Duration wait) override { coordinator_->expect_wait_for_root(wait); }
+  void change_settings(std::function<void(NegotiationSettings&)> change) override {
+    coordinator_->change_settings(std::move(change));
+  }
+  void on_look(std::function<std::string()> where) override {
+    coordinator_->notifier().on_look(std::move(where));
+  }
+  void on_stall(std::function<void(const std::string&)> report) override {
+    coordinator_->notifier().on_stall(std::move(report));
+  }
   // A coordinator that is stuck inside a port is abandoned: its handles fail here, and it keeps
   // itself and its ports alive until it comes back.
   void shutdown() override;

@@ -1,104 +1,95 @@
 #include "core/runtime/timeline.h"
 
-#include <cerrno>
-#include <cstring>
 #include <utility>
 
-#include "core/base/log.h"
+#include "core/base/status.h"
 
 namespace hvd {
+namespace {
 
-Timeline::Timeline(const std::string& path, const TimelineOptions& options)
-    : path_(path), options_(options), file_(path), tracks_(options.rank) {
-  writer_ = std::thread([this] { write_until_stopped(); });
+constexpr Duration kOthersLimit = std::chrono::seconds(1);
+
+}  // namespace
+
+Timeline::Timeline(Rank rank, const TimelineOptions& options)
+    : rank_(rank), options_(options), recorder_(options.queue_limit) {}
+
+Timeline::~Timeline() = default;
+
+void Timeline::start(const std::string& path) {
+  if (rank_ != 0) return;
+  const MutexLock one_at_a_time(control_);
+  if (writer()) {
+    throw InvalidArgumentError("start_timeline('" + path + "'): a timeline is being recorded");
+  }
+  auto begun = std::make_shared<TimelineWriter>(path, options_, recorder_);
+  {
+    const MutexLock lock(mutex_);
+    writer_ = std::move(begun);
+  }
+  record(true);
+  wanted_ = true;
 }
 
-Timeline::~Timeline() {
-  stopping_ = true;
-  bell_.ring();
-  writer_.join();
+void Timeline::stop() {
+  const MutexLock one_at_a_time(control_);
+  const auto ending = writer();
+  if (!ending) return;
+  wanted_ = false;
+  record(false);
+  if (!job_ended_) ending->wait_for_others(Clock::now() + kOthersLimit);
+  {
+    const MutexLock lock(mutex_);
+    writer_.reset();
+  }
+  ending->finish();
 }
 
-void Timeline::submitted(std::string_view name) {
-  push({.kind = TimelineEvent::Kind::kSubmitted, .at = now(), .names = {std::string(name)}});
+void Timeline::record(bool on) {
+  recording_ = on;
+  recorder_.record(on);
 }
 
-void Timeline::negotiated(const BatchInfo& batch) {
-  push_batch(TimelineEvent::Kind::kNegotiated, batch);
+std::shared_ptr<TimelineWriter> Timeline::writer() const {
+  const MutexLock lock(mutex_);
+  return writer_;
 }
 
-void Timeline::started(const BatchInfo& batch) {
-  push_batch(TimelineEvent::Kind::kStarted, batch);
+void Timeline::submitted(const SubmissionInfo& submission) {
+  if (recording_) recorder_.submitted(submission);
 }
 
 void Timeline::finished(const BatchInfo& batch) {
-  push_batch(TimelineEvent::Kind::kFinished, batch);
+  if (recording_) recorder_.finished(batch);
 }
 
-void Timeline::failed(std::string_view name, const Status& why) {
-  push({.kind = TimelineEvent::Kind::kFailed,
-        .at = now(),
-        .names = {std::string(name)},
-        .why = why.message()});
+void Timeline::failed(std::uint64_t, std::string_view name, const Status& why, TimePoint at) {
+  if (recording_) recorder_.failed(name, why, at);
 }
 
-void Timeline::push_batch(TimelineEvent::Kind kind, const BatchInfo& batch) {
-  push({.kind = kind,
-        .at = now(),
-        .names = {batch.names.begin(), batch.names.end()},
-        .batch = batch.number,
-        .collective = batch.kind,
-        .dtype = batch.dtype,
-        .bytes = batch.bytes});
+void Timeline::stopped(const Status&, bool) {
+  job_ended_ = true;
 }
 
-// Wakes nobody: the writer comes by itself, and the observed thread makes no system call.
-void Timeline::push(TimelineEvent event) {
-  const std::size_t count = event.names.size();
-  const MutexLock lock(mutex_);
-  if (queued_ + count > options_.queue_limit) {
-    dropped_ += count;
-    return;
+bool Timeline::wants_observed() const {
+  if (!wanted_) return false;
+  const auto current = writer();
+  return current && !current->ended();
+}
+
+void Timeline::observed(bool on) {
+  if (rank_ != 0) record(on);
+}
+
+void Timeline::collect(Bytes& out) {
+  const Bytes block = recorder_.take();
+  out.insert(out.end(), block.begin(), block.end());
+}
+
+void Timeline::receive(const Observation& observation) {
+  if (const auto current = writer()) {
+    current->add(observation.from, observation.clock.value_or(ClockEstimate{}), observation.bytes);
   }
-  queued_ += count;
-  queue_.push_back(std::move(event));
-}
-
-void Timeline::write_until_stopped() {
-  Records records;
-  tracks_.open(records);
-  write(records);
-  while (true) {
-    const std::uint32_t seen = bell_.rings();
-    const bool last = stopping_;
-    write_queued();
-    if (last) break;
-    bell_.wait_until(seen, Clock::now() + options_.flush_interval);
-  }
-  records.clear();
-  tracks_.close(now(), records);
-  write(records);
-}
-
-void Timeline::write_queued() {
-  std::vector<TimelineEvent> events;
-  std::uint64_t dropped = 0;
-  {
-    const MutexLock lock(mutex_);
-    events.swap(queue_);
-    queued_ = 0;
-    dropped = std::exchange(dropped_, 0);
-  }
-  Records records;
-  for (const TimelineEvent& event : events) tracks_.apply(event, records);
-  if (dropped != 0) tracks_.dropped(dropped, now(), records);
-  write(records);
-}
-
-void Timeline::write(const Records& records) {
-  if (broken_ || file_.append(records)) return;
-  broken_ = true;
-  log(LogLevel::kWarning, "the timeline '" + path_ + "' ends here: " + std::strerror(errno));
 }
 
 }  // namespace hvd

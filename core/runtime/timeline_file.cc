@@ -65,6 +65,13 @@ bool TimelineFile::append(std::span<const std::string> records) {
   return true;
 }
 
+std::size_t TimelineFile::size_with(std::span<const std::string> records) const {
+  constexpr std::size_t kSeparator = 2;
+  std::size_t size = static_cast<std::size_t>(end_) + kTrailer.size();
+  for (const std::string& record : records) size += record.size() + kSeparator;
+  return size;
+}
+
 bool TimelineFile::append_piece(std::span<const std::string> records) {
   std::string text;
   for (const std::string& record : records) {

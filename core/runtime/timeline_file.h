@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <span>
 #include <string>
@@ -19,6 +20,8 @@ class TimelineFile {
   // Appends complete JSON values. False when the system refused (errno says why); the file is then
   // what it was before, as far as the system lets us.
   bool append(std::span<const std::string> records);
+  // Its size once `records` are appended.
+  std::size_t size_with(std::span<const std::string> records) const;
 
  private:
   bool append_piece(std::span<const std::string> records);

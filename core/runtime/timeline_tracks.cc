@@ -1,6 +1,6 @@
 #include "core/runtime/timeline_tracks.h"
 
-#include <string_view>
+#include <algorithm>
 
 #include "core/runtime/json_string.h"
 
@@ -8,37 +8,174 @@ namespace hvd {
 namespace {
 
 using std::chrono::nanoseconds;
+using Kind = TimelineEvent::Kind;
 
-std::string kind_name(CollectiveKind kind) {
-  switch (kind) {
-    case CollectiveKind::kAllreduce:
-      return "ALLREDUCE";
-    case CollectiveKind::kBroadcast:
-      return "BROADCAST";
-    case CollectiveKind::kAllgather:
-      return "ALLGATHER";
+constexpr int kRankTrack = 0;  // what belongs to no tensor
+
+// "allreduce" -> "ALLREDUCE", "add process set" -> "ADD_PROCESS_SET".
+std::string name_in_trace(CollectiveKind kind) {
+  std::string name = name_of(kind);
+  for (char& letter : name) {
+    letter = letter == ' ' ? '_' : static_cast<char>(letter - 'a' + 'A');
   }
-  return "UNKNOWN";
+  return name;
 }
 
 // The format counts in microseconds, with a fraction; integers keep locales out of it.
-std::string microseconds(nanoseconds time) {
-  const std::int64_t count = time.count() > 0 ? time.count() : 0;
-  const std::string fraction = std::to_string(1000 + count % 1000);
-  return std::to_string(count / 1000) + "." + fraction.substr(1);
+std::string microseconds(std::int64_t count) {
+  const std::string fraction = std::to_string(1000 + std::abs(count) % 1000);
+  return (count < 0 ? "-" : "") + std::to_string(std::abs(count) / 1000) + "." + fraction.substr(1);
 }
 
 std::string batch_args(const TimelineEvent& event) {
   return R"("batch":)" + std::to_string(event.batch) + R"(,"tensors":)" +
          std::to_string(event.names.size()) + R"(,"bytes":)" + std::to_string(event.bytes) +
-         R"(,"dtype":")" + std::string(name_of(event.dtype)) + '"';
+         R"(,"packed_bytes":)" + std::to_string(event.packed_bytes) + R"(,"dtype":")" +
+         std::string(name_of(event.dtype)) + R"(","process_set":)" + std::to_string(event.set);
 }
 
 }  // namespace
 
 void TimelineTracks::open(Records& records) const {
-  records.push_back(head("process_name", 'M', 0) + R"(,"args":{"name":"rank )" +
+  records.push_back(head("process_name", 'M', kRankTrack) + R"(,"args":{"name":"rank )" +
                     std::to_string(rank_) + R"("}})");
+  records.push_back(head("process_sort_index", 'M', kRankTrack) + R"(,"args":{"sort_index":)" +
+                    std::to_string(rank_) + "}}");
+}
+
+void TimelineTracks::set_clock(const ClockEstimate& clock, Records& records) {
+  if (clock_) {
+    const Duration moved = clock.offset - clock_->offset;
+    const bool same = moved <= clock_->error && -moved <= clock_->error;
+    if (same) return;
+  }
+  clock_ = clock;
+  records.push_back(instant("CLOCK_OFFSET", kRankTrack, 0,
+                            R"("offset_us":)" + microseconds(nanoseconds(clock.offset).count()) +
+                                R"(,"error_us":)" +
+                                microseconds(nanoseconds(clock.error).count())));
+}
+
+TimelineTracks::Nanoseconds TimelineTracks::trace_time(TimePoint here) const {
+  const Duration offset = clock_ ? clock_->offset : Duration::zero();
+  return nanoseconds(here + offset - begin_).count();
+}
+
+void TimelineTracks::apply(const TimelineEvent& event, Records& records) {
+  switch (event.kind) {
+    case Kind::kSubmitted:
+      return begin_negotiating(event, records);
+    case Kind::kFinished:
+      return finish(event, records);
+    case Kind::kFailed:
+      return fail(event, records);
+    case Kind::kDropped:
+      records.push_back(instant("DROPPED", kRankTrack, trace_time(event.at),
+                                R"("events":)" + std::to_string(event.count)));
+      return;
+    case Kind::kClosed:
+      return;
+  }
+}
+
+void TimelineTracks::begin_negotiating(const TimelineEvent& event, Records& records) {
+  const TimelineEvent::Name& name = event.names.front();
+  Track& track = track_of(name, records);
+  end_negotiating(track, track.end, R"("unfinished":true)", records);
+  track.negotiating = event.collective;
+  track.end = std::max(track.end, trace_time(event.at));
+  const std::string args = name.automatic ? R"("name":)" + json_string(name.text) : "";
+  records.push_back(head("NEGOTIATE_" + name_in_trace(event.collective), 'B', track.number) +
+                    R"(,"ts":)" + microseconds(track.end) + R"(,"args":{)" + args + "}}");
+}
+
+void TimelineTracks::end_negotiating(Track& track, Nanoseconds at, const std::string& args,
+                                     Records& records) {
+  if (!track.negotiating) return;
+  track.end = std::max(track.end, at);
+  records.push_back(head("NEGOTIATE_" + name_in_trace(*track.negotiating), 'E', track.number) +
+                    R"(,"ts":)" + microseconds(track.end) + R"(,"args":{)" + args + "}}");
+  track.negotiating.reset();
+}
+
+void TimelineTracks::finish(const TimelineEvent& event, Records& records) {
+  const std::string args = batch_args(event);
+  if (mark_cycles_) {
+    records.push_back(instant("CYCLE_START", kRankTrack, trace_time(event.negotiated),
+                              R"("batch":)" + std::to_string(event.batch)));
+  }
+  for (const TimelineEvent::Name& name : event.names) {
+    Track& track = track_of(name, records);
+    end_negotiating(track, trace_time(event.negotiated), "", records);
+    show_batch(track, event, args, records);
+    if (name.automatic) release(name);
+  }
+}
+
+void TimelineTracks::show_batch(Track& track, const TimelineEvent& event, const std::string& args,
+                                Records& records) const {
+  const Nanoseconds queued = std::max(track.end, trace_time(event.negotiated));
+  const Nanoseconds started = std::max(queued, trace_time(event.started));
+  const Nanoseconds finished = std::max(started, trace_time(event.at));
+  const Nanoseconds packed = std::min(finished, started + nanoseconds(event.packing).count());
+  const Nanoseconds unpacking = std::max(packed, finished - nanoseconds(event.unpacking).count());
+  track.end = finished;
+  records.push_back(span("QUEUE", track, queued, started, ""));
+  records.push_back(span(name_in_trace(event.collective), track, started, finished, args));
+  if (packed != started) records.push_back(span("PACK", track, started, packed, ""));
+  if (unpacking != finished) records.push_back(span("UNPACK", track, unpacking, finished, ""));
+}
+
+void TimelineTracks::fail(const TimelineEvent& event, Records& records) {
+  const TimelineEvent::Name& name = event.names.front();
+  Track& track = track_of(name, records);
+  const std::string args = R"("error":)" + json_string(event.why);
+  track.end = std::max(track.end, trace_time(event.at));
+  records.push_back(instant("FAILED", track.number, track.end, args));
+  end_negotiating(track, track.end, args, records);
+  release(name);
+}
+
+void TimelineTracks::close(TimePoint now, Records& records) {
+  const Nanoseconds end = nanoseconds(now - begin_).count();
+  for (auto& [name, track] : tracks_) {
+    end_negotiating(track, end, R"("unfinished":true)", records);
+  }
+  for (Track& track : lanes_) end_negotiating(track, end, R"("unfinished":true)", records);
+}
+
+TimelineTracks::Track& TimelineTracks::track_of(const TimelineEvent::Name& name, Records& records) {
+  const std::string text(name.text);
+  // A failed name may be automatic although nobody says so.
+  if (const auto lane = taken_.find(text); lane != taken_.end()) return lanes_[lane->second];
+  if (!name.automatic) {
+    const auto [it, is_new] = tracks_.try_emplace(text);
+    return is_new ? new_track(it->second, text, records) : it->second;
+  }
+  if (free_lanes_.empty()) {
+    free_lanes_.push_back(lanes_.size());
+    lanes_.emplace_back();
+    new_track(lanes_.back(), "unnamed " + std::to_string(lanes_.size()), records);
+  }
+  const std::size_t lane = free_lanes_.back();
+  free_lanes_.pop_back();
+  taken_.emplace(text, lane);
+  return lanes_[lane];
+}
+
+TimelineTracks::Track& TimelineTracks::new_track(Track& track, const std::string& title,
+                                                 Records& records) {
+  track.number = ++track_count_;
+  records.push_back(head("thread_name", 'M', track.number) + R"(,"args":{"name":)" +
+                    json_string(title) + "}}");
+  return track;
+}
+
+void TimelineTracks::release(const TimelineEvent::Name& name) {
+  const auto lane = taken_.find(std::string(name.text));
+  if (lane == taken_.end()) return;
+  free_lanes_.push_back(lane->second);
+  taken_.erase(lane);
 }
 
 // The beginning of a record: everything that all types have in common.
@@ -47,89 +184,16 @@ std::string TimelineTracks::head(const std::string& name, char type, int track) 
          std::to_string(rank_) + R"(,"tid":)" + std::to_string(track);
 }
 
-// The phase that the track is in, ended at `end`.
-std::string TimelineTracks::span(const Track& track, nanoseconds end,
-                                 const std::string& args) const {
-  return head(name_of_phase(track), 'X', track.number) + R"(,"ts":)" + microseconds(track.since) +
-         R"(,"dur":)" + microseconds(end - track.since) + R"(,"args":{)" + args + "}}";
+std::string TimelineTracks::instant(const std::string& name, int track, Nanoseconds at,
+                                    const std::string& args) const {
+  return head(name, 'i', track) + R"(,"ts":)" + microseconds(std::max<Nanoseconds>(at, 0)) +
+         R"(,"s":")" + (track == kRankTrack ? "p" : "t") + R"(","args":{)" + args + "}}";
 }
 
-TimelineTracks::Track& TimelineTracks::track_of(const std::string& name, Records& records) {
-  const auto [it, is_new] = tracks_.try_emplace(name);
-  if (is_new) {
-    it->second.number = static_cast<int>(tracks_.size());
-    records.push_back(head("thread_name", 'M', it->second.number) + R"(,"args":{"name":)" +
-                      json_string(name) + "}}");
-  }
-  return it->second;
-}
-
-std::string TimelineTracks::name_of_phase(const Track& track) {
-  switch (track.phase) {
-    case Phase::kNegotiating:
-      return track.collective ? "NEGOTIATE_" + kind_name(*track.collective) : "NEGOTIATE";
-    case Phase::kQueued:
-      return "QUEUE";
-    default:
-      return kind_name(track.collective.value_or(CollectiveKind::kAllreduce));
-  }
-}
-
-// Ends the phase `from`, if the track is in it, and begins the next one.
-void TimelineTracks::move_to(Phase next, Phase from, Track& track, const TimelineEvent& event,
-                             Records& records) {
-  track.collective.reset();
-  if (event.kind != TimelineEvent::Kind::kSubmitted) track.collective = event.collective;
-  if (track.phase == from && from != Phase::kNone) {
-    const std::string args = from == Phase::kRunning ? batch_args(event) : "";
-    records.push_back(span(track, event.at, args));
-  }
-  track.phase = next;
-  track.since = event.at;
-}
-
-void TimelineTracks::fail(Track& track, const TimelineEvent& event, Records& records) {
-  const std::string why = R"("error":)" + json_string(event.why);
-  records.push_back(head("FAILED", 'i', track.number) + R"(,"ts":)" + microseconds(event.at) +
-                    R"(,"s":"t","args":{)" + why + "}}");
-  if (track.phase != Phase::kNone) records.push_back(span(track, event.at, why));
-  track.phase = Phase::kNone;
-}
-
-void TimelineTracks::apply(const TimelineEvent& event, Records& records) {
-  for (const std::string& name : event.names) {
-    Track& track = track_of(name, records);
-    switch (event.kind) {
-      case TimelineEvent::Kind::kSubmitted:
-        move_to(Phase::kNegotiating, Phase::kNone, track, event, records);
-        break;
-      case TimelineEvent::Kind::kNegotiated:
-        move_to(Phase::kQueued, Phase::kNegotiating, track, event, records);
-        break;
-      case TimelineEvent::Kind::kStarted:
-        move_to(Phase::kRunning, Phase::kQueued, track, event, records);
-        break;
-      case TimelineEvent::Kind::kFinished:
-        move_to(Phase::kNone, Phase::kRunning, track, event, records);
-        break;
-      case TimelineEvent::Kind::kFailed:
-        fail(track, event, records);
-        break;
-    }
-  }
-}
-
-void TimelineTracks::dropped(std::uint64_t count, nanoseconds at, Records& records) {
-  records.push_back(head("DROPPED", 'i', 0) + R"(,"ts":)" + microseconds(at) +
-                    R"(,"s":"p","args":{"events":)" + std::to_string(count) + "}}");
-}
-
-void TimelineTracks::close(nanoseconds at, Records& records) {
-  for (auto& [name, track] : tracks_) {
-    if (track.phase == Phase::kNone) continue;
-    records.push_back(span(track, at, R"("unfinished":true)"));
-    track.phase = Phase::kNone;
-  }
+std::string TimelineTracks::span(const std::string& name, const Track& track, Nanoseconds from,
+                                 Nanoseconds to, const std::string& args) const {
+  return head(name, 'X', track.number) + R"(,"ts":)" + microseconds(from) + R"(,"dur":)" +
+         microseconds(to - from) + R"(,"args":{)" + args + "}}";
 }
 
 }  // namespace hvd

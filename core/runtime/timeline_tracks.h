@@ -1,70 +1,75 @@
 #pragma once
 
-#include <chrono>
 #include <cstdint>
 #include <optional>
 #include <string>
 #include <unordered_map>
 #include <vector>
 
-#include "core/base/dtype.h"
+#include "core/base/clock.h"
 #include "core/base/topology.h"
-#include "core/negotiate/request.h"
+#include "core/runtime/clock_offset.h"
+#include "core/runtime/timeline_events.h"
 
 namespace hvd {
 
-// Something that happened to a tensor, or to those of a batch (see Observer).
-struct TimelineEvent {
-  enum class Kind { kSubmitted, kNegotiated, kStarted, kFinished, kFailed };
-
-  Kind kind = Kind::kSubmitted;
-  std::chrono::nanoseconds at{0};  // since the timeline began
-  std::vector<std::string> names = {};
-  // Of the batch, from kNegotiated to kFinished.
-  std::uint64_t batch = 0;
-  CollectiveKind collective = CollectiveKind::kAllreduce;
-  DType dtype = DType::kF32;
-  std::size_t bytes = 0;
-  std::string why = {};  // kFailed
-};
-
-// Turns events into records of the Chrome trace event format (JSON objects): one track a tensor,
-// on it NEGOTIATE_<KIND> from submitted to negotiated, QUEUE up to started, <KIND> up to finished,
-// one after the other. Pure. Events may be missing; then the phases that need them are.
+// Turns the events of one rank into records of the Chrome trace event format (JSON objects), with
+// the rank as the process and one track a tensor: NEGOTIATE_<OP> from submitted to negotiated
+// (begin and end, so that a trace of a job that hangs shows who waits), QUEUE up to started, <OP>
+// up to finished and in it PACK and UNPACK, which are as long as they took in all. Tensors with
+// automatic names take turns on tracks of their own. Pure. Spans of one track never overlap.
 class TimelineTracks {
  public:
   using Records = std::vector<std::string>;
 
-  // `rank` is the process number in the trace.
-  explicit TimelineTracks(Rank rank) : rank_(rank) {}
+  // The trace's time 0 is `begin` of rank 0's clock. `mark_cycles`: an instant CYCLE_START where
+  // each batch was negotiated.
+  TimelineTracks(Rank rank, TimePoint begin, bool mark_cycles)
+      : rank_(rank), begin_(begin), mark_cycles_(mark_cycles) {}
 
   // What stands before everything else.
   void open(Records& records) const;
+  // How this rank's clock relates to rank 0's, from here on; written as an instant CLOCK_OFFSET
+  // when it is news.
+  void set_clock(const ClockEstimate& clock, Records& records);
   void apply(const TimelineEvent& event, Records& records);
-  // `count` tensor events were left out.
-  void dropped(std::uint64_t count, std::chrono::nanoseconds at, Records& records);
-  // What has begun ends here, marked as unfinished.
-  void close(std::chrono::nanoseconds at, Records& records);
+  // What has begun ends at `now` of rank 0's clock, marked as unfinished.
+  void close(TimePoint now, Records& records);
 
  private:
-  enum class Phase { kNone, kNegotiating, kQueued, kRunning };
+  using Nanoseconds = std::int64_t;  // since the trace began
 
   struct Track {
     int number = 0;
-    Phase phase = Phase::kNone;
-    std::chrono::nanoseconds since{0};
-    std::optional<CollectiveKind> collective;  // known once negotiated
+    Nanoseconds end = 0;  // nothing begins earlier
+    std::optional<CollectiveKind> negotiating;
   };
 
-  Track& track_of(const std::string& name, Records& records);
-  void move_to(Phase next, Phase from, Track& track, const TimelineEvent& event, Records& records);
-  void fail(Track& track, const TimelineEvent& event, Records& records);
+  Nanoseconds trace_time(TimePoint here) const;
+  Track& track_of(const TimelineEvent::Name& name, Records& records);
+  Track& new_track(Track& track, const std::string& title, Records& records);
+  void release(const TimelineEvent::Name& name);
+  void begin_negotiating(const TimelineEvent& event, Records& records);
+  void end_negotiating(Track& track, Nanoseconds at, const std::string& args, Records& records);
+  void finish(const TimelineEvent& event, Records& records);
+  void show_batch(Track& track, const TimelineEvent& event, const std::string& args,
+                  Records& records) const;
+  void fail(const TimelineEvent& event, Records& records);
   std::string head(const std::string& name, char type, int track) const;
-  std::string span(const Track& track, std::chrono::nanoseconds end, const std::string& args) const;
-  static std::string name_of_phase(const Track& track);
+  std::string instant(const std::string& name, int track, Nanoseconds at,
+                      const std::string& args) const;
+  std::string span(const std::string& name, const Track& track, Nanoseconds from, Nanoseconds to,
+                   const std::string& args) const;
 
-  Rank rank_;
-  std::unordered_map<std::string, Track> tracks_;
+  const Rank rank_;
+  const TimePoint begin_;
+  const bool mark_cycles_;
+  std::optional<ClockEstimate> clock_;
+  int track_count_ = 0;
+  std::unordered_map<std::string, Track> tracks_;       // by name
+  std::unordered_map<std::string, std::size_t> taken_;  // automatic names: the lane each is on
+  std::vector<Track> lanes_;
+  std::vector<std::size_t> free_lanes_;
 };
 
 }  // namespace hvd

@@ -4,6 +4,7 @@
 #include "core/base/status.h"
 #include "horovod_cpp/autograd/functions.h"
 #include "horovod_cpp/autograd/node.h"
+#include "horovod_cpp/tensor/dispatch.h"
 #include "horovod_cpp/tensor/kernels/elementwise.h"
 #include "horovod_cpp/tensor/kernels/reduce.h"
 
@@ -62,6 +63,7 @@ Tensor mapped_by_result(Unary function, Binary gradient_op, const Tensor& a, con
 
 // A number as an operand; refuses to lose its fraction.
 Tensor operand(double value, const Tensor& other) {
+  require_arithmetic(other.dtype(), "an operation with a number");
   if (!is_floating(other.dtype()) && value != std::trunc(value)) {
     throw InvalidArgumentError("the number " + std::to_string(value) + " is not a " +
                                std::string(name_of(other.dtype())));

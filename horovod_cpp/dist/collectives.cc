@@ -1,48 +1,321 @@
 #include "horovod_cpp/dist/collectives.h"
 
-#include "horovod_cpp/dist/session.h"
+#include <algorithm>
+#include <numeric>
+#include <utility>
+
+#include "core/base/status.h"
+#include "horovod_cpp/dist/allreduce_call.h"
+#include "horovod_cpp/dist/engine_call.h"
+#include "horovod_cpp/tensor/impl.h"
 
 namespace hvd {
+namespace {
 
-CollectiveHandle allreduce_async(const Tensor& tensor, ReduceOp op, const std::string& name) {
-  return world()->allreduce_async(tensor, Tensor::empty(tensor.shape(), tensor.dtype()), op, name);
+using Kind = CollectiveKind;
+
+Tensor empty_like(const Tensor& tensor) {
+  return tensor.defined() ? Tensor::empty(tensor.shape(), tensor.dtype()) : Tensor();
 }
 
-CollectiveHandle allreduce_async_(Tensor& tensor, ReduceOp op, const std::string& name) {
-  return world()->allreduce_async(tensor, tensor, op, name);
+std::shared_ptr<CallInFlight> allreduce_call(const std::vector<Tensor>& tensors,
+                                             const AllreduceOptions& options, bool in_place) {
+  const auto compressor = options.compression.compressor();
+  std::vector<AllreduceTensor> items;
+  items.reserve(tensors.size());
+  for (std::size_t i = 0; i < tensors.size(); ++i) {
+    AllreduceTensor& item = items.emplace_back();
+    item.input = tensors[i];
+    item.output = in_place ? tensors[i] : empty_like(tensors[i]);
+    if (compressor != nullptr && tensors[i].defined()) {
+      const std::string name = options.name + "." + std::to_string(i);
+      item.compressor = compressor->for_tensor(name, tensors[i].shape(), tensors[i].dtype());
+    }
+  }
+  return start_allreduce(std::move(items), options);
 }
 
-Tensor allreduce(const Tensor& tensor, ReduceOp op, const std::string& name) {
-  return allreduce_async(tensor, op, name).synchronize();
+std::shared_ptr<CallInFlight> broadcast_call(const std::vector<Tensor>& tensors, int root_rank,
+                                             const CollectiveOptions& options, bool in_place) {
+  CallSpec spec = make_spec(Kind::kBroadcast, options.process_set, options.name);
+  spec.root = root_rank;
+  check_root(spec);
+  std::vector<CallTensor> parts;
+  for (const Tensor& tensor : tensors) {
+    check_tensor(spec, tensor);
+    CallTensor& part = parts.emplace_back();
+    part.input = tensor;
+    part.output = in_place ? tensor : empty_like(tensor);
+    part.shape = tensor.shape();
+  }
+  return start(spec, parts);
 }
 
-void allreduce_(Tensor& tensor, ReduceOp op, const std::string& name) {
-  allreduce_async_(tensor, op, name).synchronize();
+Shape row_shape(const Tensor& tensor) {
+  return {tensor.shape().begin() + 1, tensor.shape().end()};
 }
 
-CollectiveHandle allgather_async(const Tensor& tensor, const std::string& name) {
-  return world()->allgather_async(tensor, name);
+// allgather and gather
+std::shared_ptr<CallInFlight> gather_call(CallSpec spec, const std::vector<Tensor>& tensors) {
+  std::vector<CallTensor> parts;
+  for (const Tensor& tensor : tensors) {
+    check_rows(spec, tensor);
+    CallTensor& part = parts.emplace_back();
+    part.input = tensor;
+    part.shape = row_shape(tensor);
+    part.rows = tensor.size(0);
+  }
+  return start(spec, parts);
 }
 
-Tensor allgather(const Tensor& tensor, const std::string& name) {
-  return allgather_async(tensor, name).synchronize();
+CallSpec reduction_spec(Kind kind, const ReduceOptions& options) {
+  CallSpec spec = make_spec(kind, options.process_set, options.name);
+  spec.op = options.op;
+  spec.prescale = options.prescale_factor;
+  spec.postscale = options.postscale_factor;
+  return spec;
 }
 
-CollectiveHandle broadcast_async(const Tensor& tensor, int root_rank, const std::string& name) {
-  return world()->broadcast_async(tensor, Tensor::empty(tensor.shape(), tensor.dtype()), root_rank,
-                                  name);
+std::shared_ptr<CallInFlight> reducescatter_call(const std::vector<Tensor>& tensors,
+                                                 const ReduceOptions& options) {
+  CallSpec spec = reduction_spec(Kind::kReducescatter, options);
+  const auto position = static_cast<std::size_t>(spec.set.rank());
+  std::vector<CallTensor> parts;
+  for (const Tensor& tensor : tensors) {
+    check_rows(spec, tensor);
+    CallTensor& part = parts.emplace_back();
+    part.input = tensor;
+    part.shape = tensor.shape();
+    Shape mine = row_shape(tensor);
+    mine.insert(mine.begin(), scattered_rows(tensor.size(0), spec.set.size())[position]);
+    part.output = Tensor::empty(std::move(mine), tensor.dtype());
+  }
+  return start(spec, parts);
 }
 
-CollectiveHandle broadcast_async_(Tensor& tensor, int root_rank, const std::string& name) {
-  return world()->broadcast_async(tensor, tensor, root_rank, name);
+// The given splits, or equal ones; each is this many rows of `tensor` for one rank of the set.
+std::vector<std::int64_t> splits_of(const CallSpec& spec, const Tensor& tensor,
+                                    const std::vector<std::int64_t>& given) {
+  const int ranks = spec.set.size();
+  const std::int64_t rows = tensor.size(0);
+  if (given.empty()) {
+    if (rows % ranks != 0) {
+      throw InvalidArgumentError(full_name(spec) + ": " + std::to_string(rows) +
+                                 " rows do not divide evenly among " + std::to_string(ranks) +
+                                 " ranks; give splits");
+    }
+    return std::vector<std::int64_t>(static_cast<std::size_t>(ranks), rows / ranks);
+  }
+  const auto sum = std::accumulate(given.begin(), given.end(), std::int64_t{0});
+  if (given.size() != static_cast<std::size_t>(ranks) || sum != rows) {
+    throw InvalidArgumentError(full_name(spec) + ": " + std::to_string(given.size()) +
+                               " splits of " + std::to_string(sum) + " rows in all, for " +
+                               std::to_string(ranks) + " ranks and a tensor of shape " +
+                               to_string(tensor.shape()));
+  }
+  return given;
 }
 
-Tensor broadcast(const Tensor& tensor, int root_rank, const std::string& name) {
-  return broadcast_async(tensor, root_rank, name).synchronize();
+CollectiveHandle transfer(PointToPoint::Direction direction, const Tensor& tensor, int peer,
+                          const PointToPointOptions& options) {
+  const bool sends = direction == PointToPoint::Direction::kSend;
+  const std::string what = sends ? "send" : "recv";
+  const std::shared_ptr<World> world = options.process_set.world();
+  if (!tensor.defined()) throw InvalidArgumentError(what + ": the tensor is undefined");
+  static_cast<void>(options.process_set.rank());  // throws unless this rank is in it
+  const std::vector<Rank> ranks = options.process_set.ranks();
+  const bool known = std::find(ranks.begin(), ranks.end(), peer) != ranks.end();
+  if (!known || peer == world->topology().rank) {
+    throw InvalidArgumentError(
+        what + ": rank " + std::to_string(peer) +
+        (known ? " is this rank itself"
+               : " is not in process set " + std::to_string(options.process_set.id())));
+  }
+  return CollectiveHandle(start_transfer(*world, direction, tensor, peer, options.tag));
 }
 
-void broadcast_(Tensor& tensor, int root_rank, const std::string& name) {
-  broadcast_async_(tensor, root_rank, name).synchronize();
+}  // namespace
+
+CollectiveHandle allreduce_async(const Tensor& tensor, const AllreduceOptions& options) {
+  return CollectiveHandle(allreduce_call({tensor}, options, false));
+}
+CollectiveHandle allreduce_async_(const Tensor& tensor, const AllreduceOptions& options) {
+  return CollectiveHandle(allreduce_call({tensor}, options, true));
+}
+GroupHandle grouped_allreduce_async(const std::vector<Tensor>& tensors,
+                                    const AllreduceOptions& options) {
+  return GroupHandle(allreduce_call(tensors, options, false));
+}
+GroupHandle grouped_allreduce_async_(const std::vector<Tensor>& tensors,
+                                     const AllreduceOptions& options) {
+  return GroupHandle(allreduce_call(tensors, options, true));
+}
+Tensor allreduce(const Tensor& tensor, const AllreduceOptions& options) {
+  return allreduce_async(tensor, options).synchronize();
+}
+void allreduce_(const Tensor& tensor, const AllreduceOptions& options) {
+  allreduce_async_(tensor, options).synchronize();
+}
+std::vector<Tensor> grouped_allreduce(const std::vector<Tensor>& tensors,
+                                      const AllreduceOptions& options) {
+  return grouped_allreduce_async(tensors, options).synchronize();
+}
+void grouped_allreduce_(const std::vector<Tensor>& tensors, const AllreduceOptions& options) {
+  grouped_allreduce_async_(tensors, options).synchronize();
+}
+
+CollectiveHandle reduce_async(const Tensor& tensor, int root_rank, const ReduceOptions& options) {
+  CallSpec spec = reduction_spec(Kind::kReduce, options);
+  spec.root = root_rank;
+  check_root(spec);
+  check_tensor(spec, tensor);
+  const bool root = spec.set.world()->topology().rank == root_rank;
+  CallTensor part;
+  part.input = tensor;
+  part.output = root ? empty_like(tensor) : Tensor();
+  part.shape = tensor.shape();
+  return CollectiveHandle(start(spec, {part}));
+}
+Tensor reduce(const Tensor& tensor, int root_rank, const ReduceOptions& options) {
+  return reduce_async(tensor, root_rank, options).synchronize();
+}
+
+CollectiveHandle reducescatter_async(const Tensor& tensor, const ReduceOptions& options) {
+  return CollectiveHandle(reducescatter_call({tensor}, options));
+}
+GroupHandle grouped_reducescatter_async(const std::vector<Tensor>& tensors,
+                                        const ReduceOptions& options) {
+  return GroupHandle(reducescatter_call(tensors, options));
+}
+Tensor reducescatter(const Tensor& tensor, const ReduceOptions& options) {
+  return reducescatter_async(tensor, options).synchronize();
+}
+std::vector<Tensor> grouped_reducescatter(const std::vector<Tensor>& tensors,
+                                          const ReduceOptions& options) {
+  return grouped_reducescatter_async(tensors, options).synchronize();
+}
+
+CollectiveHandle allgather_async(const Tensor& tensor, const CollectiveOptions& options) {
+  return CollectiveHandle(
+      gather_call(make_spec(Kind::kAllgather, options.process_set, options.name), {tensor}));
+}
+GroupHandle grouped_allgather_async(const std::vector<Tensor>& tensors,
+                                    const CollectiveOptions& options) {
+  return GroupHandle(
+      gather_call(make_spec(Kind::kAllgather, options.process_set, options.name), tensors));
+}
+Tensor allgather(const Tensor& tensor, const CollectiveOptions& options) {
+  return allgather_async(tensor, options).synchronize();
+}
+std::vector<Tensor> grouped_allgather(const std::vector<Tensor>& tensors,
+                                      const CollectiveOptions& options) {
+  return grouped_allgather_async(tensors, options).synchronize();
+}
+
+CollectiveHandle gather_async(const Tensor& tensor, int root_rank,
+                              const CollectiveOptions& options) {
+  CallSpec spec = make_spec(Kind::kGather, options.process_set, options.name);
+  spec.root = root_rank;
+  check_root(spec);
+  return CollectiveHandle(gather_call(spec, {tensor}));
+}
+Tensor gather(const Tensor& tensor, int root_rank, const CollectiveOptions& options) {
+  return gather_async(tensor, root_rank, options).synchronize();
+}
+
+CollectiveHandle broadcast_async(const Tensor& tensor, int root_rank,
+                                 const CollectiveOptions& options) {
+  return CollectiveHandle(broadcast_call({tensor}, root_rank, options, false));
+}
+CollectiveHandle broadcast_async_(const Tensor& tensor, int root_rank,
+                                  const CollectiveOptions& options) {
+  return CollectiveHandle(broadcast_call({tensor}, root_rank, options, true));
+}
+GroupHandle grouped_broadcast_async(const std::vector<Tensor>& tensors, int root_rank,
+                                    const CollectiveOptions& options) {
+  return GroupHandle(broadcast_call(tensors, root_rank, options, false));
+}
+GroupHandle grouped_broadcast_async_(const std::vector<Tensor>& tensors, int root_rank,
+                                     const CollectiveOptions& options) {
+  return GroupHandle(broadcast_call(tensors, root_rank, options, true));
+}
+Tensor broadcast(const Tensor& tensor, int root_rank, const CollectiveOptions& options) {
+  return broadcast_async(tensor, root_rank, options).synchronize();
+}
+void broadcast_(const Tensor& tensor, int root_rank, const CollectiveOptions& options) {
+  broadcast_async_(tensor, root_rank, options).synchronize();
+}
+std::vector<Tensor> grouped_broadcast(const std::vector<Tensor>& tensors, int root_rank,
+                                      const CollectiveOptions& options) {
+  return grouped_broadcast_async(tensors, root_rank, options).synchronize();
+}
+void grouped_broadcast_(const std::vector<Tensor>& tensors, int root_rank,
+                        const CollectiveOptions& options) {
+  grouped_broadcast_async_(tensors, root_rank, options).synchronize();
+}
+
+CollectiveHandle scatter_async(const Tensor& tensor, int root_rank, const SplitOptions& options) {
+  CallSpec spec = make_spec(Kind::kScatter, options.process_set, options.name);
+  spec.root = root_rank;
+  check_root(spec);
+  check_rows(spec, tensor);
+  CallTensor part;
+  part.shape = row_shape(tensor);
+  if (spec.set.world()->topology().rank == root_rank) {
+    part.input = tensor;
+    part.splits = splits_of(spec, tensor, options.splits);
+  } else {
+    part.input = Tensor::empty({0}, tensor.dtype());
+  }
+  return CollectiveHandle(start(spec, {part}));
+}
+Tensor scatter(const Tensor& tensor, int root_rank, const SplitOptions& options) {
+  return scatter_async(tensor, root_rank, options).synchronize();
+}
+
+AlltoallHandle alltoall_async(const Tensor& tensor, const SplitOptions& options) {
+  CallSpec spec = make_spec(Kind::kAlltoall, options.process_set, options.name);
+  check_rows(spec, tensor);
+  CallTensor part;
+  part.input = tensor;
+  part.shape = row_shape(tensor);
+  part.splits = splits_of(spec, tensor, options.splits);
+  return AlltoallHandle(start(spec, {part}));
+}
+AlltoallResult alltoall(const Tensor& tensor, const SplitOptions& options) {
+  return alltoall_async(tensor, options).synchronize();
+}
+
+BarrierHandle barrier_async(const BarrierOptions& options) {
+  return BarrierHandle(
+      start_without_tensors(make_spec(Kind::kBarrier, options.process_set, options.name)));
+}
+void barrier(const BarrierOptions& options) {
+  barrier_async(options).synchronize();
+}
+
+JoinHandle join_async(const JoinOptions& options) {
+  CallSpec spec = make_spec(Kind::kJoin, options.process_set, "");
+  spec.joins_average = options.average == JoinAverage::kSize;
+  JoinHandle handle(start_without_tensors(spec));
+  spec.set.world()->restart_unnamed(spec.set.id());
+  return handle;
+}
+int join(const JoinOptions& options) {
+  return join_async(options).synchronize();
+}
+
+CollectiveHandle isend(const Tensor& tensor, int to, const PointToPointOptions& options) {
+  return transfer(PointToPoint::Direction::kSend, tensor, to, options);
+}
+CollectiveHandle irecv(const Tensor& tensor, int from, const PointToPointOptions& options) {
+  return transfer(PointToPoint::Direction::kReceive, tensor, from, options);
+}
+void send(const Tensor& tensor, int to, const PointToPointOptions& options) {
+  isend(tensor, to, options).synchronize();
+}
+void recv(const Tensor& tensor, int from, const PointToPointOptions& options) {
+  irecv(tensor, from, options).synchronize();
 }
 
 }  // namespace hvd

@@ -2,12 +2,20 @@
 
 #include <map>
 #include <set>
+#include <string>
+#include <utility>
 
 #include "core/base/status.h"
-#include "horovod_cpp/dist/session.h"
+#include "horovod_cpp/autograd/grad_mode.h"
+#include "horovod_cpp/dist/collectives.h"
+#include "horovod_cpp/dist/gradient_reducer.h"
 
 namespace hvd {
 namespace {
+
+[[noreturn]] void refuse(const std::string& why) {
+  throw InvalidArgumentError("DistributedOptimizer: " + why);
+}
 
 std::string default_name(std::size_t group, std::size_t position) {
   return "parameter." + std::to_string(group) + "." + std::to_string(position);
@@ -18,9 +26,7 @@ NamedTensors with_names(optim::Optimizer& optimizer, const NamedTensors& given) 
   std::map<const void*, std::string> name_of;
   std::set<std::string> names;
   for (const auto& [name, param] : given) {
-    if (!names.insert(name).second) {
-      throw InvalidArgumentError("DistributedOptimizer: two parameters are named '" + name + "'");
-    }
+    if (!names.insert(name).second) refuse("two parameters are named '" + name + "'");
     name_of.emplace(param.id(), name);
   }
   NamedTensors named;
@@ -30,9 +36,8 @@ NamedTensors with_names(optim::Optimizer& optimizer, const NamedTensors& given) 
       const Tensor& param = groups[g].params[p];
       const auto found = name_of.find(param.id());
       if (found == name_of.end() && !given.empty()) {
-        throw InvalidArgumentError("DistributedOptimizer: parameter " + std::to_string(p) +
-                                   " of group " + std::to_string(g) + ", shape " +
-                                   to_string(param.shape()) + ", is not in named_parameters");
+        refuse("parameter " + std::to_string(p) + " of group " + std::to_string(g) + ", shape " +
+               to_string(param.shape()) + ", is not in named_parameters");
       }
       named.emplace_back(found == name_of.end() ? default_name(g, p) : found->second, param);
     }
@@ -40,97 +45,136 @@ NamedTensors with_names(optim::Optimizer& optimizer, const NamedTensors& given) 
   return named;
 }
 
+void check_passes(int passes) {
+  if (passes < 1) {
+    refuse("backward_passes_per_step is " + std::to_string(passes) + ", must be at least 1");
+  }
+}
+
+void check_options(const DistributedOptions& options) {
+  check_passes(options.backward_passes_per_step);
+  const double predivide = options.gradient_predivide_factor;
+  if (!(predivide > 0)) {
+    refuse("gradient_predivide_factor is " + std::to_string(predivide) + ", must be above 0");
+  }
+  if (predivide != 1 && options.op != ReduceOp::kAverage) {
+    refuse("gradient_predivide_factor goes with Average, not with " +
+           std::string(name_of(options.op)));
+  }
+  if (options.num_groups < 0) {
+    refuse("num_groups is " + std::to_string(options.num_groups) + ", must not be negative");
+  }
+  if (options.num_groups > 0 && !options.groups.empty()) {
+    refuse("give num_groups or groups, not both");
+  }
+  if (options.clip_grad_norm && !(options.clip_grad_norm->max_norm > 0)) {
+    refuse("clip_grad_norm: max_norm is " + std::to_string(options.clip_grad_norm->max_norm) +
+           ", must be above 0");
+  }
+  const bool linear = options.op == ReduceOp::kAverage || options.op == ReduceOp::kSum;
+  if (!linear && !options.compression.is_none()) {
+    refuse("compression " + options.compression.name() + " goes with Average and Sum, not with " +
+           std::string(name_of(options.op)));
+  }
+  if (options.op == ReduceOp::kAdasum && (options.num_groups > 0 || !options.groups.empty())) {
+    refuse("groups are of gradients; Adasum reduces none");
+  }
+}
+
 }  // namespace
 
 DistributedOptimizer::DistributedOptimizer(std::shared_ptr<optim::Optimizer> optimizer,
                                            NamedTensors named_parameters,
                                            DistributedOptions options)
-    : world_(options.world != nullptr ? options.world : world()),
-      inner_(std::move(optimizer)),
-      options_(std::move(options)) {
-  if (inner_ == nullptr) throw InvalidArgumentError("DistributedOptimizer: no optimizer given");
-  if (options_.backward_passes_per_step < 1) {
-    throw InvalidArgumentError("DistributedOptimizer: backward_passes_per_step is " +
-                               std::to_string(options_.backward_passes_per_step) +
-                               ", must be at least 1");
+    : inner_(std::move(optimizer)), options_(std::move(options)) {
+  if (inner_ == nullptr) refuse("no optimizer given");
+  check_options(options_);
+  // Of this job, whatever init() makes later.
+  options_.process_set = options_.process_set.world()->process_set(options_.process_set.id());
+  named_ = with_names(*inner_, named_parameters);
+  reducer_ = std::make_shared<GradientReducer>(named_, options_);
+}
+
+DistributedOptimizer::~DistributedOptimizer() = default;
+
+void DistributedOptimizer::step() {
+  if (!skips_synchronize_) {
+    reducer_->synchronize();
+  } else if (const std::string name = reducer_->in_flight(); !name.empty()) {
+    refuse("step() inside skip_synchronize() while the gradient of '" + name +
+           "' is being reduced; call synchronize() first");
   }
-  NamedTensors named = with_names(*inner_, named_parameters);
-  if (world_->topology().size == 1) return;
-  for (auto& [name, param] : named) {
+  const bool alone = !options_.process_set.included() || options_.process_set.size() == 1;
+  if (options_.op == ReduceOp::kAdasum && !alone) {
+    step_by_delta();
+  } else {
+    inner_->step();
+  }
+  reducer_->begin_step();
+}
+
+void DistributedOptimizer::step_by_delta() {
+  const NoGradGuard no_grad;
+  NamedTensors trained;
+  std::vector<Tensor> starts;
+  for (const auto& [name, param] : named_) {
     if (!param.requires_grad()) continue;
-    auto entry = std::make_unique<Entry>();
-    entry->name = std::move(name);
-    entry->param = param;
-    entry->remove_hook =
-        param.register_hook([this, raw = entry.get()](const Tensor&) { on_gradient(*raw); });
-    entries_.push_back(std::move(entry));
+    trained.emplace_back(name, param);
+    starts.push_back(param.detach().clone());
   }
-}
-
-DistributedOptimizer::~DistributedOptimizer() {
-  for (const auto& entry : entries_) entry->remove_hook();
-}
-
-void DistributedOptimizer::on_gradient(Entry& entry) {
-  if (entry.in_flight) {
-    throw InvalidArgumentError(
-        "DistributedOptimizer: '" + entry.name + "' got more than backward_passes_per_step=" +
-        std::to_string(options_.backward_passes_per_step) +
-        " backward passes since the last step(); raise it, or call step() in between");
+  inner_->step();
+  std::vector<Tensor> deltas;
+  std::vector<CollectiveHandle> handles;
+  for (std::size_t i = 0; i < trained.size(); ++i) {
+    deltas.push_back(trained[i].second.detach().clone());
+    deltas.back().add_(starts[i], -1.0);
+    handles.push_back(allreduce_async_(deltas.back(), {.op = ReduceOp::kAdasum,
+                                                       .name = "delta." + trained[i].first,
+                                                       .process_set = options_.process_set}));
   }
-  synchronized_ = false;
-  ++entry.passes;
-  if (entry.passes >= options_.backward_passes_per_step) reduce(entry);
-}
-
-void DistributedOptimizer::reduce(Entry& entry) {
-  Tensor grad = entry.param.grad();
-  if (!grad.defined()) {
-    grad = Tensor::zeros(entry.param.shape(), entry.param.dtype());
-    entry.param.set_grad(grad);
-  } else if (!grad.is_contiguous()) {
-    grad = grad.contiguous();
-    entry.param.set_grad(grad);
+  synchronize_all(handles);
+  for (std::size_t i = 0; i < trained.size(); ++i) {
+    trained[i].second.copy_(starts[i].add_(deltas[i]));
   }
-  entry.handle = world_->allreduce_async(grad, grad, options_.op, entry.name);
-  entry.in_flight = true;
-  entry.passes = 0;
 }
 
 void DistributedOptimizer::synchronize() {
-  if (synchronized_) return;
-  for (const auto& entry : entries_) {
-    if (!entry->in_flight) reduce(*entry);
-  }
-  std::vector<CollectiveHandle> handles;
-  for (const auto& entry : entries_) {
-    handles.push_back(std::move(entry->handle));
-    entry->in_flight = false;
-  }
-  synchronize_all(handles);
-  synchronized_ = true;
-}
-
-void DistributedOptimizer::step() {
-  synchronize();
-  inner_->step();
-  synchronized_ = false;
+  reducer_->synchronize();
 }
 
 void DistributedOptimizer::zero_grad(bool set_to_none) {
-  for (const auto& entry : entries_) {
-    if (entry->in_flight) {
-      throw InvalidArgumentError("DistributedOptimizer: zero_grad() while the gradient of '" +
-                                 entry->name +
-                                 "' is being reduced; call step() or synchronize() first");
-    }
+  if (const std::string name = reducer_->in_flight(); !name.empty()) {
+    refuse("zero_grad() while the gradient of '" + name +
+           "' is being reduced; call step() or synchronize() first");
   }
+  reducer_->drop_accumulated();
   inner_->zero_grad(set_to_none);
 }
 
+ScopeGuard DistributedOptimizer::no_sync() {
+  reducer_->hold();
+  return ScopeGuard([reducer = reducer_] { reducer->release(); });
+}
+
+ScopeGuard DistributedOptimizer::skip_synchronize() {
+  if (options_.op == ReduceOp::kAdasum) {
+    refuse("skip_synchronize() with Adasum, which reduces no gradients");
+  }
+  const bool before = std::exchange(skips_synchronize_, true);
+  return ScopeGuard([this, before] { skips_synchronize_ = before; });
+}
+
+int DistributedOptimizer::backward_passes_per_step() const {
+  return reducer_->backward_passes_per_step();
+}
+
+void DistributedOptimizer::set_backward_passes_per_step(int passes) {
+  check_passes(passes);
+  reducer_->set_backward_passes_per_step(passes);
+}
+
 void DistributedOptimizer::add_param_group(optim::ParamGroup) {
-  throw InvalidArgumentError(
-      "DistributedOptimizer: add parameter groups to the optimizer before it is wrapped");
+  refuse("add parameter groups to the optimizer before it is wrapped");
 }
 
 }  // namespace hvd

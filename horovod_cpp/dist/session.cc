@@ -2,13 +2,17 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
+#include <filesystem>
+#include <functional>
 #include <mutex>
 
 #include "core/base/config.h"
 #include "core/base/log.h"
-#include "core/runtime/timeline.h"
+#include "core/runtime/observability.h"
+#include "horovod_cpp/dist/collectives.h"
 #include "ops/backends.h"
 
 namespace hvd {
@@ -17,6 +21,11 @@ namespace {
 struct Session {
   std::mutex mutex;
   std::shared_ptr<World> world;
+  Config config;  // of the world, or of the last one
+  // Given to every world.
+  std::function<void(const std::string&)> on_stall;
+  std::function<std::string()> on_look;
+  bool homogeneous = true;
   bool exit_handler_set = false;
 };
 
@@ -26,25 +35,57 @@ Session& session() {
   return *instance;
 }
 
+// Each user has one: a job that fails replaces what the last one left.
+std::string default_flight_recorder_folder() {
+  const auto name = "horovod_cpp-" + std::to_string(getuid());
+  return (std::filesystem::temp_directory_path() / name).string();
+}
+
+std::shared_ptr<Observability> make_observability(const Config& config, const Topology& topology) {
+  ObservabilityOptions options;
+  options.timeline.max_bytes = config.timeline_max_mb << 20;
+  options.timeline.mark_cycles = config.timeline_mark_cycles;
+  options.flight_recorder.operations = config.flight_recorder_size;
+  options.flight_recorder.folder = config.flight_recorder_dir.empty()
+                                       ? default_flight_recorder_folder()
+                                       : config.flight_recorder_dir;
+  return std::make_shared<Observability>(topology.rank, topology.size, options);
+}
+
 // The other ranks are connected by now and learn why this one does not come.
-std::unique_ptr<Observer> open_timeline(const std::string& path, ControlPlane& control) {
+void open_timeline(const std::string& path, Observability& observability, ControlPlane& control) {
+  if (path.empty()) return;
   try {
-    return std::make_unique<Timeline>(path);
+    observability.start_timeline(path);
   } catch (const Error& error) {
     control.abort(error.status());
     throw;
   }
 }
 
-std::shared_ptr<World> make_world() {
-  const Config config = read_config();
+std::shared_ptr<World> make_world(const Config& config) {
   Ports ports = connect(config);
-  std::vector<std::unique_ptr<Observer>> observers;
-  if (!config.timeline.empty() && ports.control->topology().rank == 0) {
-    observers.push_back(open_timeline(config.timeline, *ports.control));
-  }
-  return std::make_shared<World>(std::make_unique<Runtime>(
-      std::move(ports.control), std::move(ports.collectives), config, std::move(observers)));
+  WorldOptions options;
+  options.mpi_threads = ports.mpi_threads;
+  options.observability = make_observability(config, ports.control->topology());
+  open_timeline(config.timeline, *options.observability, *ports.control);
+  if (config.deterministic)
+    options.bucket_bytes = std::max<std::size_t>(config.fusion_threshold, 1);
+  auto runtime = std::make_unique<Runtime>(std::move(ports.control), std::move(ports.collectives),
+                                           config, options.observability->observers());
+  return std::make_shared<World>(std::move(runtime), std::move(options));
+}
+
+// Largest and smallest local size of all ranks are equal.
+bool has_equal_hosts(World& world) {
+  const int mine = world.topology().local_size;
+  Tensor extremes = Tensor::empty({2}, DType::kI32);
+  extremes.data<std::int32_t>()[0] = mine;
+  extremes.data<std::int32_t>()[1] = -mine;
+  allreduce_(
+      extremes,
+      {.op = ReduceOp::kMax, .name = "init.local_size", .process_set = world.global_process_set()});
+  return extremes.data<std::int32_t>()[0] == -extremes.data<std::int32_t>()[1];
 }
 
 void at_exit(int status, void*) {
@@ -64,11 +105,17 @@ void at_exit(int status, void*) {
 
 }  // namespace
 
-void init() {
+void init(const InitOptions& options) {
   Session& s = session();
   const std::lock_guard lock(s.mutex);
   if (s.world != nullptr) return;
-  s.world = make_world();
+  s.config = read_config();
+  std::shared_ptr<World> world = make_world(s.config);
+  if (s.on_stall) world->runtime().on_stall(s.on_stall);
+  if (s.on_look) world->runtime().on_look(s.on_look);
+  s.homogeneous = has_equal_hosts(*world);
+  for (const std::vector<Rank>& ranks : options.process_sets) world->add_process_set(ranks);
+  s.world = std::move(world);
   if (!s.exit_handler_set) {
     // Set after MPI was initialised, so that it runs before MPI's own handler.
     on_exit(at_exit, nullptr);
@@ -83,7 +130,11 @@ void shutdown() {
     const std::lock_guard lock(s.mutex);
     leaving = std::move(s.world);
   }
-  if (leaving != nullptr) leaving->shutdown();
+  if (leaving == nullptr) return;
+  leaving->shutdown();
+  if (s.config.stats && leaving->topology().rank == 0) {
+    std::fprintf(stderr, "%s\n", leaving->options().observability->summary().c_str());
+  }
 }
 
 bool is_initialized() {
@@ -96,9 +147,46 @@ std::shared_ptr<World> world() {
   Session& s = session();
   const std::lock_guard lock(s.mutex);
   if (s.world == nullptr) {
-    throw InvalidArgumentError("horovod_cpp is not initialised: call hvd::init() first");
+    throw InvalidArgumentError("horovod_cpp is not initialised: call init() first");
   }
   return s.world;
+}
+
+bool mpi_enabled() {
+  return world()->options().mpi_threads.has_value();
+}
+
+bool mpi_threads_supported() {
+  const std::optional<bool> threads = world()->options().mpi_threads;
+  if (!threads) throw InvalidArgumentError("mpi_threads_supported: this job does without MPI");
+  return *threads;
+}
+
+std::vector<SettingInfo> config() {
+  Session& s = session();
+  const std::lock_guard lock(s.mutex);
+  return describe_settings(s.world == nullptr ? read_config() : s.config);
+}
+
+void on_stall(std::function<void(const std::string&)> report) {
+  Session& s = session();
+  const std::lock_guard lock(s.mutex);
+  s.on_stall = std::move(report);
+  if (s.world != nullptr) s.world->runtime().on_stall(s.on_stall);
+}
+
+void on_look(std::function<std::string()> where) {
+  Session& s = session();
+  const std::lock_guard lock(s.mutex);
+  s.on_look = std::move(where);
+  if (s.world != nullptr) s.world->runtime().on_look(s.on_look);
+}
+
+bool is_homogeneous() {
+  static_cast<void>(world());  // throws before init()
+  Session& s = session();
+  const std::lock_guard lock(s.mutex);
+  return s.homogeneous;
 }
 
 int rank() {

@@ -1,105 +1,89 @@
 #include "horovod_cpp/dist/world.h"
 
-#include <exception>
+#include <algorithm>
 #include <numeric>
+#include <string>
 
-#include "core/base/status.h"
+#include "horovod_cpp/dist/engine_call.h"
 
 namespace hvd {
 namespace {
 
-// Prefixes names, so that an allreduce and a broadcast of one parameter may be in flight together.
-constexpr std::array<const char*, kCollectiveKindCount> kPrefixes = {"allreduce", "broadcast",
-                                                                     "allgather"};
-
-void check_output(const Tensor& input, const Tensor& output, const std::string& name) {
-  if (output.is(input)) return;
-  if (output.dtype() != input.dtype() || output.shape() != input.shape()) {
-    throw InvalidArgumentError(name + ": output is " + to_string(output.shape()) + " " +
-                               std::string(name_of(output.dtype())) + ", input is " +
-                               to_string(input.shape()) + " " +
-                               std::string(name_of(input.dtype())));
-  }
+std::string text_of(const std::vector<Rank>& ranks) {
+  std::string text = "[";
+  for (const Rank rank : ranks) text += (text.size() == 1 ? "" : ", ") + std::to_string(rank);
+  return text + "]";
 }
 
 }  // namespace
 
-Tensor CollectiveHandle::synchronize() const {
-  const Outcome& outcome = handle_.wait();
-  if (outcome.gathered.owner == nullptr) return output_;
-  Shape shape = row_shape_;
-  shape.insert(shape.begin(),
-               std::accumulate(outcome.rows_of.begin(), outcome.rows_of.end(), std::int64_t{0}));
-  return Tensor::wrap(outcome.gathered.view.data, std::move(shape), outcome.gathered.view.dtype,
-                      outcome.gathered.owner);
+ProcessSet World::global_process_set() {
+  const MutexLock lock(mutex_);
+  if (!global_) {
+    std::vector<Rank> ranks(static_cast<std::size_t>(topology().size));
+    std::iota(ranks.begin(), ranks.end(), 0);
+    global_.emplace(shared_from_this(), kWorldSet, std::move(ranks));
+  }
+  return *global_;
 }
 
-void synchronize_all(const std::vector<CollectiveHandle>& handles) {
-  std::exception_ptr first_error;
-  for (const CollectiveHandle& handle : handles) {
-    try {
-      handle.synchronize();
-    } catch (...) {
-      if (first_error == nullptr) first_error = std::current_exception();
+ProcessSet World::process_set(ProcessSetId id) {
+  if (id == kWorldSet) return global_process_set();
+  return {shared_from_this(), id, runtime_->ranks_of(id)};
+}
+
+std::vector<ProcessSetId> World::process_set_ids() const {
+  return runtime_->process_set_ids();
+}
+
+ProcessSet World::add_process_set(std::vector<Rank> ranks) {
+  const std::string what = "add_process_set" + text_of(ranks);
+  if (ranks.empty()) throw InvalidArgumentError(what + ": a process set has at least one rank");
+  std::sort(ranks.begin(), ranks.end());
+  const auto twice = std::adjacent_find(ranks.begin(), ranks.end());
+  if (twice != ranks.end()) {
+    throw InvalidArgumentError(what + ": rank " + std::to_string(*twice) + " is there twice");
+  }
+  if (ranks.front() < 0 || ranks.back() >= topology().size) {
+    const Rank wrong = ranks.front() < 0 ? ranks.front() : ranks.back();
+    throw InvalidArgumentError(what + ": rank " + std::to_string(wrong) +
+                               " is not in this job of " + std::to_string(topology().size));
+  }
+  for (const ProcessSetId id : process_set_ids()) {
+    if (runtime_->ranks_of(id) == ranks) {
+      throw InvalidArgumentError(what + ": process set " + std::to_string(id) +
+                                 " has these ranks already");
     }
   }
-  if (first_error != nullptr) std::rethrow_exception(first_error);
+  const CallSpec spec = make_spec(CollectiveKind::kAddSet, global_process_set(), "");
+  const auto call = start_without_tensors(spec, {ranks.begin(), ranks.end()});
+  const auto id = static_cast<ProcessSetId>(call->result().number);
+  return {shared_from_this(), id, std::move(ranks)};
 }
 
-Request World::named_request(CollectiveKind kind, const Tensor& input, const std::string& name) {
-  if (!input.defined()) throw InvalidArgumentError("'" + name + "': the tensor is undefined");
-  const auto index = static_cast<std::size_t>(kind);
-  Request request;
-  request.kind = kind;
-  request.automatic_name = name.empty();
-  request.name = std::string(kPrefixes[index]) + "." +
-                 (name.empty() ? "noname." + std::to_string(unnamed_[index].fetch_add(1)) : name);
-  request.dtype = input.dtype();
-  request.device = input.device().kind;
-  request.shape = input.shape();
-  return request;
+bool World::remove_process_set(const ProcessSet& set) {
+  const ProcessSetId id = set.id();
+  const std::vector<ProcessSetId> known = process_set_ids();
+  if (id == kWorldSet || std::find(known.begin(), known.end(), id) == known.end()) return false;
+  const CallSpec spec = make_spec(CollectiveKind::kRemoveSet, global_process_set(), "");
+  start_without_tensors(spec, {static_cast<std::int32_t>(id)})->result();
+  return true;
 }
 
-CollectiveHandle World::submit(Request request, const Tensor& input, const Tensor& output) {
-  check_output(input, output, request.name);
-  Submission submission;
-  submission.request = std::move(request);
-  submission.input = input.lease();
-  submission.output = output.lease();
-  return CollectiveHandle(runtime_->submit(std::move(submission)), output);
+std::uint64_t World::count_unnamed(CollectiveKind kind, ProcessSetId set) {
+  const MutexLock lock(mutex_);
+  return unnamed_[{kind, set}]++;
 }
 
-CollectiveHandle World::allreduce_async(const Tensor& input, const Tensor& output, ReduceOp op,
-                                        const std::string& name) {
-  Request request = named_request(CollectiveKind::kAllreduce, input, name);
-  request.op = op;
-  return submit(std::move(request), input, output);
+void World::uncount_unnamed(CollectiveKind kind, ProcessSetId set, std::uint64_t number) {
+  const MutexLock lock(mutex_);
+  std::uint64_t& count = unnamed_[{kind, set}];
+  if (count == number + 1) count = number;
 }
 
-CollectiveHandle World::broadcast_async(const Tensor& input, const Tensor& output, int root_rank,
-                                        const std::string& name) {
-  Request request = named_request(CollectiveKind::kBroadcast, input, name);
-  if (root_rank < 0 || root_rank >= topology().size) {
-    throw InvalidArgumentError(request.name + ": root rank " + std::to_string(root_rank) +
-                               " is outside this world of " + std::to_string(topology().size) +
-                               " ranks");
-  }
-  request.root = root_rank;
-  return submit(std::move(request), input, output);
-}
-
-CollectiveHandle World::allgather_async(const Tensor& input, const std::string& name) {
-  Request request = named_request(CollectiveKind::kAllgather, input, name);
-  if (request.shape.empty()) {
-    throw InvalidArgumentError(request.name + ": a scalar has no first axis to gather along");
-  }
-  Shape row_shape(request.shape.begin() + 1, request.shape.end());
-  Submission submission;
-  submission.rows = request.shape.front();
-  request.shape = row_shape;
-  submission.request = std::move(request);
-  submission.input = input.lease();
-  return CollectiveHandle(runtime_->submit(std::move(submission)), {}, std::move(row_shape));
+void World::restart_unnamed(ProcessSetId set) {
+  const MutexLock lock(mutex_);
+  std::erase_if(unnamed_, [set](const auto& entry) { return entry.first.second == set; });
 }
 
 }  // namespace hvd

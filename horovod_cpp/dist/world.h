@@ -1,59 +1,56 @@
 #pragma once
 
-#include <array>
-#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <map>
 #include <memory>
-#include <string>
+#include <optional>
+#include <utility>
 #include <vector>
 
-#include "core/base/reduce_op.h"
 #include "core/base/status.h"
+#include "core/base/thread_annotations.h"
+#include "core/runtime/observability.h"
 #include "core/runtime/runtime.h"
-#include "horovod_cpp/tensor/tensor.h"
+#include "horovod_cpp/dist/process_set.h"
 
 namespace hvd {
 
-// A collective call in flight. Copies share it. Dropping all of them does not cancel the call.
-class CollectiveHandle {
- public:
-  CollectiveHandle() = default;  // empty: done, with an undefined result
-  // `output` is undefined for an allgather, whose result the engine allocates; `row_shape` is then
-  // the shape of one row.
-  CollectiveHandle(Handle handle, Tensor output, Shape row_shape = {})
-      : handle_(std::move(handle)), output_(std::move(output)), row_shape_(std::move(row_shape)) {}
-
-  // True when synchronize() would not block.
-  bool poll() const { return handle_.done(); }
-  // Waits at most this long; true when synchronize() would not block.
-  bool wait_for(Duration limit) const { return handle_.wait_for(limit); }
-  // Waits for the result; throws what the call failed with. May be called again.
-  Tensor synchronize() const;
-
- private:
-  Handle handle_;
-  Tensor output_;
-  Shape row_shape_;
+struct WorldOptions {
+  // DistributedOptimizer sends gradients as fixed groups of about this many bytes, in parameter
+  // order (deterministic mode); 0 = each on its own as soon as it is there.
+  std::size_t bucket_bytes = 0;
+  // Whether MPI granted MPI_THREAD_MULTIPLE; empty = this job does without MPI.
+  std::optional<bool> mpi_threads = {};
+  // Whose observers the Runtime has; null = nobody watches.
+  std::shared_ptr<Observability> observability = nullptr;
 };
 
-// Waits for every one of them, even if some fail, so that no tensor is in flight any more; then
-// throws what the first one that failed did.
-void synchronize_all(const std::vector<CollectiveHandle>& handles);
-
-// The ranks of a job and the collectives among them, on tensors. The functions of collectives.h use
-// the World that init() made; a test makes several in one process. Any thread.
-class World {
+// The ranks of a job. The functions of this folder use the World that init() made, through their
+// ProcessSet; a test makes several in one process. Held by a shared_ptr. Any thread.
+class World : public std::enable_shared_from_this<World> {
  public:
-  explicit World(std::unique_ptr<Runtime> runtime) : runtime_(std::move(runtime)) {}
+  explicit World(std::unique_ptr<Runtime> runtime, WorldOptions options = {})
+      : options_(std::move(options)), runtime_(std::move(runtime)) {}
 
   const Topology& topology() const noexcept { return runtime_->topology(); }
+  const WorldOptions& options() const noexcept { return options_; }
+  Runtime& runtime() noexcept { return *runtime_; }
 
-  // `output` may be `input` (in place), else it must have its shape and dtype. An empty name is
-  // numbered automatically. See collectives.h for the rest of the contract.
-  CollectiveHandle allreduce_async(const Tensor& input, const Tensor& output, ReduceOp op,
-                                   const std::string& name);
-  CollectiveHandle broadcast_async(const Tensor& input, const Tensor& output, int root_rank,
-                                   const std::string& name);
-  CollectiveHandle allgather_async(const Tensor& input, const std::string& name);
+  // See process_set.h.
+  ProcessSet global_process_set();
+  ProcessSet process_set(ProcessSetId id);
+  std::vector<ProcessSetId> process_set_ids() const;
+  ProcessSet add_process_set(std::vector<Rank> ranks);
+  bool remove_process_set(const ProcessSet& set);
+
+  // Unnamed calls so far of one kind in one set: equal on all ranks that call in the same order.
+  std::uint64_t count_unnamed(CollectiveKind kind, ProcessSetId set);
+  // That call was not made after all. Without effect when others were counted since.
+  void uncount_unnamed(CollectiveKind kind, ProcessSetId set, std::uint64_t number);
+  // This rank joined the set: ranks that ran out of data early made fewer calls, so that all count
+  // from 0 again.
+  void restart_unnamed(ProcessSetId set);
 
   // Leaves the job in order. Idempotent.
   void shutdown() { runtime_->shutdown(); }
@@ -61,12 +58,11 @@ class World {
   Status stopped() const { return runtime_->stopped(); }
 
  private:
-  Request named_request(CollectiveKind kind, const Tensor& input, const std::string& name);
-  CollectiveHandle submit(Request request, const Tensor& input, const Tensor& output);
-
-  std::unique_ptr<Runtime> runtime_;
-  // Unnamed calls so far, by kind: equal on all ranks that call in the same order.
-  std::array<std::atomic<std::uint64_t>, kCollectiveKindCount> unnamed_{};
+  const WorldOptions options_;
+  std::unique_ptr<Runtime> runtime_;  // after what observes it
+  Mutex mutex_;
+  std::optional<ProcessSet> global_ HVD_GUARDED_BY(mutex_);  // made when it is first asked for
+  std::map<std::pair<CollectiveKind, ProcessSetId>, std::uint64_t> unnamed_ HVD_GUARDED_BY(mutex_);
 };
 
 }  // namespace hvd

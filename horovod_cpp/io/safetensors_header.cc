@@ -12,9 +12,9 @@ namespace hvd {
 namespace io {
 namespace {
 
-// Indexed by DType.
-constexpr std::array<std::string_view, kDTypeCount> kDTypeCodes = {"U8",   "I32", "I64", "F16",
-                                                                   "BF16", "F32", "F64"};
+// Indexed by DType; empty where the format has no code.
+constexpr std::array<std::string_view, kDTypeCount> kDTypeCodes = {
+    "U8", "I32", "I64", "F16", "BF16", "F32", "F64", "I8", "U16", "I16", "BOOL", "", ""};
 
 [[noreturn]] void fail(const std::string& what) {
   throw InvalidArgumentError(what);
@@ -26,6 +26,15 @@ std::string quote(std::string_view text) {
   } catch (const nlohmann::json::exception&) {
     fail("a name or metadata string is not UTF-8");
   }
+}
+
+std::string_view code_of(const HeaderEntry& entry) {
+  const std::string_view code = kDTypeCodes[static_cast<std::size_t>(entry.dtype)];
+  if (code.empty()) {
+    fail("tensor '" + entry.name + "' has dtype " + std::string(name_of(entry.dtype)) +
+         ", which the safetensors format cannot hold");
+  }
+  return code;
 }
 
 void check_size(const HeaderEntry& entry) {
@@ -71,10 +80,13 @@ void check_layout(std::vector<HeaderEntry>& entries, std::uint64_t data_bytes) {
 }  // namespace
 
 DType parse_code(const std::string& code, const std::string& name) {
+  std::string known;
   for (std::size_t i = 0; i < kDTypeCodes.size(); ++i) {
+    if (kDTypeCodes[i].empty()) continue;
     if (kDTypeCodes[i] == code) return static_cast<DType>(i);
+    known += (i == 0 ? "" : ", ") + std::string(kDTypeCodes[i]);
   }
-  fail("tensor '" + name + "' has dtype '" + code + "'; known: U8, I32, I64, F16, BF16, F32, F64");
+  fail("tensor '" + name + "' has dtype '" + code + "'; known: " + known);
 }
 
 std::string write_header(const Header& header) {
@@ -87,7 +99,7 @@ std::string write_header(const Header& header) {
   }
   for (const HeaderEntry& entry : header.entries) {
     json += quote(entry.name) + R"(:{"dtype":")";
-    json += kDTypeCodes[static_cast<std::size_t>(entry.dtype)];
+    json += code_of(entry);
     json += R"(","shape":)" + nlohmann::json(entry.shape).dump() + R"(,"data_offsets":[)" +
             std::to_string(entry.begin) + "," + std::to_string(entry.end) + "]},";
   }

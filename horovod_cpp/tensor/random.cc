@@ -96,7 +96,7 @@ std::array<double, 2> box_muller(const Block& block) {
 template <typename Make>
 void fill_blocks(const Tensor& target, Generator& generator, Make make) {
   const std::int64_t numel = target.numel();
-  dispatch(target.dtype(), [&](auto tag) {
+  dispatch(target.dtype(), "random numbers", [&](auto tag) {
     using T = typename decltype(tag)::type;
     T* out = target.data<T>();
     constexpr std::size_t kWidth = std::tuple_size_v<decltype(make(Block{}))>;

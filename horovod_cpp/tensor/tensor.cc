@@ -1,6 +1,7 @@
 #include "horovod_cpp/tensor/tensor.h"
 
 #include <algorithm>
+#include <complex>
 #include <cstring>
 #include <type_traits>
 
@@ -17,7 +18,6 @@ namespace {
 bool row_major(const Shape& shape, const std::vector<std::int64_t>& strides) {
   std::int64_t expected = 1;
   for (std::size_t i = shape.size(); i-- > 0;) {
-    if (shape[i] == 0) return true;
     if (shape[i] != 1 && strides[i] != expected) return false;
     expected *= shape[i];
   }
@@ -31,7 +31,7 @@ std::shared_ptr<Tensor::Impl> make_impl(std::shared_ptr<Storage> storage, void* 
   impl->data = static_cast<std::byte*>(data);
   impl->dtype = dtype;
   impl->numel = numel_of(shape);
-  impl->contiguous = row_major(shape, strides);
+  impl->contiguous = impl->numel == 0 || row_major(shape, strides);
   impl->shape = std::move(shape);
   impl->strides = std::move(strides);
   return impl;
@@ -109,7 +109,8 @@ Tensor Tensor::full(Shape shape, double value, DType dtype) {
 
 Tensor Tensor::arange(std::int64_t count, DType dtype) {
   Tensor result = empty({count}, dtype);
-  dispatch(dtype, [&](auto tag) {
+  if (count > 0) kernels::require_fits(static_cast<double>(count - 1), dtype, "arange");
+  dispatch_any(dtype, [&](auto tag) {
     using T = typename decltype(tag)::type;
     T* out = result.data<T>();
     for (std::int64_t i = 0; i < count; ++i) out[i] = convert<T>(i);
@@ -188,6 +189,12 @@ T* Tensor::data() const {
 }
 
 template std::uint8_t* Tensor::data() const;
+template std::int8_t* Tensor::data() const;
+template std::uint16_t* Tensor::data() const;
+template std::int16_t* Tensor::data() const;
+template bool* Tensor::data() const;
+template std::complex<float>* Tensor::data() const;
+template std::complex<double>* Tensor::data() const;
 template std::int32_t* Tensor::data() const;
 template std::int64_t* Tensor::data() const;
 template Float16* Tensor::data() const;
@@ -225,6 +232,20 @@ bool is_sole_owner(const Tensor& tensor) {
   return impl_of(tensor).storage.use_count() == 1 && tensor.handles() == 1;
 }
 
+namespace {
+
+void append(std::string& text, const char* separator, std::span<const double> parts) {
+  char digits[64];
+  if (parts.size() == 1) {
+    std::snprintf(digits, sizeof digits, "%s%.6g", separator, parts[0]);
+  } else {
+    std::snprintf(digits, sizeof digits, "%s%.6g%+.6gj", separator, parts[0], parts[1]);
+  }
+  text += digits;
+}
+
+}  // namespace
+
 std::string to_string(const Tensor& tensor) {
   if (!tensor.defined()) return "Tensor(undefined)";
   constexpr std::int64_t kShown = 16;
@@ -232,12 +253,13 @@ std::string to_string(const Tensor& tensor) {
       "Tensor(" + to_string(tensor.shape()) + ", " + std::string(name_of(tensor.dtype())) + ")";
   if (tensor.numel() > kShown) return text;
   text += " {";
-  const char* separator = "";
-  for (const double value : tensor.to_vector()) {
-    char digits[32];
-    std::snprintf(digits, sizeof digits, "%s%.6g", separator, value);
-    text += digits;
-    separator = ", ";
+  const bool complex = is_complex(tensor.dtype());
+  const Tensor wide =
+      kernels::contiguous(kernels::to(tensor, complex ? DType::kC128 : DType::kF64));
+  const auto* part = static_cast<const double*>(wide.data());
+  const std::size_t parts = complex ? 2 : 1;
+  for (std::int64_t i = 0; i < tensor.numel(); ++i, part += parts) {
+    append(text, i == 0 ? "" : ", ", {part, parts});
   }
   return text + "}";
 }

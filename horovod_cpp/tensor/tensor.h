@@ -22,6 +22,11 @@ struct Record;  // a tensor's place in the graph; defined in horovod_cpp/autogra
 // PyTorch's. Copies of a Tensor are the same tensor. It owns its memory or wraps memory that
 // something else keeps alive. Different tensors may be used from different threads; one tensor
 // being written may not be used from another.
+//
+// Every dtype can be made, wrapped, viewed, copied, converted, compared, saved and communicated.
+// Arithmetic, autograd, nn and optim know uint8, int32, int64 and the floating dtypes; for the
+// others they throw InvalidArgumentError naming the function and the dtype. A complex tensor
+// converts to complex ones only.
 class Tensor {
  public:
   Tensor() = default;  // undefined: holds nothing
@@ -30,6 +35,8 @@ class Tensor {
   static Tensor empty(Shape shape, DType dtype = DType::kF32);
   static Tensor zeros(Shape shape, DType dtype = DType::kF32);
   static Tensor ones(Shape shape, DType dtype = DType::kF32);
+  // A value that an integer dtype does not reach to, and for bool anything but 0 and 1, throws
+  // InvalidArgumentError; the same in arange, scalar and fill_.
   static Tensor full(Shape shape, double value, DType dtype = DType::kF32);
   static Tensor arange(std::int64_t count, DType dtype = DType::kI64);
   static Tensor scalar(double value, DType dtype = DType::kF32);
@@ -60,12 +67,13 @@ class Tensor {
   // -- elements
   void* data() const;
   // Throws InvalidArgumentError unless T is the dtype's C++ type (float, double, std::int32_t,
-  // std::int64_t, std::uint8_t, Float16, BFloat16).
+  // std::int64_t, std::uint8_t, Float16, BFloat16, std::int8_t, std::uint16_t, std::int16_t, bool,
+  // std::complex<float>, std::complex<double>).
   template <typename T>
   T* data() const;
-  // The one element of a tensor of numel 1, as double.
+  // The one element of a tensor of numel 1, as double; not of a complex one.
   double item() const;
-  // All elements in row-major order, converted.
+  // All elements in row-major order, converted; not of a complex tensor.
   std::vector<double> to_vector() const;
   // Contiguous memory and its owner, for the engine. Throws InvalidArgumentError when not
   // contiguous. What is written through it or through data() goes unseen by autograd.

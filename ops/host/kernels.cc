@@ -1,5 +1,6 @@
 #include "ops/host/kernels.h"
 
+#include <complex>
 #include <concepts>
 #include <limits>
 #include <string>
@@ -9,6 +10,11 @@
 
 namespace hvd::host {
 namespace {
+
+template <typename T>
+constexpr bool kIsComplex = false;
+template <typename T>
+constexpr bool kIsComplex<std::complex<T>> = true;
 
 // Integers are computed as unsigned ones of at least 32 bits, where overflow wraps around.
 template <std::integral T>
@@ -30,6 +36,9 @@ struct Product {
   [[gnu::always_inline]] static T apply(T a, T b) {
     if constexpr (std::integral<T>) {
       return static_cast<T>(static_cast<Wrapping<T>>(a) * static_cast<Wrapping<T>>(b));
+    } else if constexpr (kIsComplex<T>) {
+      // The operator of std::complex calls a function that looks for infinities.
+      return {a.real() * b.real() - a.imag() * b.imag(), a.real() * b.imag() + a.imag() * b.real()};
     } else {
       return a * b;
     }
@@ -56,6 +65,20 @@ struct Max {
   }
 };
 
+struct BitAnd {
+  template <std::integral T>
+  [[gnu::always_inline]] static T apply(T a, T b) {
+    return static_cast<T>(a & b);
+  }
+};
+
+struct BitOr {
+  template <std::integral T>
+  [[gnu::always_inline]] static T apply(T a, T b) {
+    return static_cast<T>(a | b);
+  }
+};
+
 // ivdep: memory is disjoint or exactly the same, so no iteration reads what another one writes.
 template <typename Op, typename T>
 [[gnu::always_inline]] inline void combine_loop(const T* a, const T* b, T* out,
@@ -68,6 +91,8 @@ template <typename T>
 [[gnu::always_inline]] inline T scaled(T value, double factor) {
   if constexpr (std::floating_point<T>) {
     return value * static_cast<T>(factor);
+  } else if constexpr (kIsComplex<T>) {
+    return {scaled(value.real(), factor), scaled(value.imag(), factor)};
   } else {
     using Limits = std::numeric_limits<T>;
     const double exact = static_cast<double>(value) * factor;
@@ -121,26 +146,29 @@ Kernels<T> kernels_of([[maybe_unused]] Isa isa) {
 
 template <typename T>
 Kernels<T> kernels(ReduceOp op, Isa isa) {
-  switch (op) {
-    case ReduceOp::kSum:
-      return kernels_of<Sum, T>(isa);
-    case ReduceOp::kMin:
-      return kernels_of<Min, T>(isa);
-    case ReduceOp::kMax:
-      return kernels_of<Max, T>(isa);
-    case ReduceOp::kProduct:
-      return kernels_of<Product, T>(isa);
-    case ReduceOp::kAverage:
-      break;
+  if (op == ReduceOp::kSum) return kernels_of<Sum, T>(isa);
+  if (op == ReduceOp::kProduct) return kernels_of<Product, T>(isa);
+  if constexpr (!kIsComplex<T>) {
+    if (op == ReduceOp::kMin) return kernels_of<Min, T>(isa);
+    if (op == ReduceOp::kMax) return kernels_of<Max, T>(isa);
   }
-  throw InvalidArgumentError("reduce takes Sum, Min, Max or Product, not " +
-                             std::string(name_of(op)) + " (an average is a sum with a scale)");
+  if constexpr (std::integral<T>) {
+    if (op == ReduceOp::kBitAnd) return kernels_of<BitAnd, T>(isa);
+    if (op == ReduceOp::kBitOr) return kernels_of<BitOr, T>(isa);
+  }
+  throw InvalidArgumentError("reduce has no elementwise operation " + std::string(name_of(op)) +
+                             " for this dtype (an average is a sum with a scale)");
 }
 
 template Kernels<std::uint8_t> kernels(ReduceOp, Isa);
+template Kernels<std::int8_t> kernels(ReduceOp, Isa);
+template Kernels<std::uint16_t> kernels(ReduceOp, Isa);
+template Kernels<std::int16_t> kernels(ReduceOp, Isa);
 template Kernels<std::int32_t> kernels(ReduceOp, Isa);
 template Kernels<std::int64_t> kernels(ReduceOp, Isa);
 template Kernels<float> kernels(ReduceOp, Isa);
 template Kernels<double> kernels(ReduceOp, Isa);
+template Kernels<std::complex<float>> kernels(ReduceOp, Isa);
+template Kernels<std::complex<double>> kernels(ReduceOp, Isa);
 
 }  // namespace hvd::host

@@ -1,11 +1,13 @@
 #include "ops/host/reduce.h"
 
 #include <algorithm>
+#include <complex>
 #include <cstring>
 #include <string>
 #include <type_traits>
 
 #include "core/base/half.h"
+#include "core/base/reduction.h"
 #include "core/base/status.h"
 #include "ops/host/convert.h"
 #include "ops/host/kernels.h"
@@ -13,15 +15,21 @@
 namespace hvd::host {
 namespace {
 
-// Elements that are worked on at a time: two blocks of accumulators (at most 8 KiB each) and the
-// piece of the input fit into an L1 cache of 32 KiB.
-constexpr std::int64_t kBlock = 1024;
-
 template <typename T>
 constexpr bool kIsHalf = std::is_same_v<T, Float16> || std::is_same_v<T, BFloat16>;
 
 template <typename T>
 using Accumulator = std::conditional_t<kIsHalf<T>, float, T>;
+
+// Elements that are worked on at a time: two blocks of accumulators of 8 KiB and the piece of the
+// input fit into an L1 cache of 32 KiB.
+template <typename T>
+constexpr std::int64_t kBlock = 8192 / sizeof(Accumulator<T>);
+
+struct Scales {
+  double before;
+  double after;
+};
 
 // The elements as accumulators: converted into `scratch` if they are halves, else where they are.
 template <typename T>
@@ -38,63 +46,100 @@ const Accumulator<T>* widen(const T* in, Accumulator<T>* scratch, std::int64_t c
 // that it may be any of them.
 template <typename T>
 void reduce_block(const Kernels<Accumulator<T>>& kernel, std::span<const void* const> inputs,
-                  std::int64_t first, std::int64_t count, double scale, T* out) {
+                  std::int64_t first, std::int64_t count, Scales scales, T* out) {
   using A = Accumulator<T>;
-  alignas(64) A sum_block[kBlock];
-  alignas(64) A wide_block[kBlock];
+  alignas(64) A sum_block[kBlock<T>];
+  alignas(64) A wide_block[kBlock<T>];
   A* result = sum_block;
   if constexpr (!kIsHalf<T>) result = out;
-  const auto input = [&](std::size_t i) { return static_cast<const T*>(inputs[i]) + first; };
+  const auto load = [&](std::size_t i, A* scratch) -> const A* {
+    const A* const wide = widen(static_cast<const T*>(inputs[i]) + first, scratch, count);
+    if (scales.before == 1.0) return wide;
+    kernel.scale(wide, scales.before, scratch, count);
+    return scratch;
+  };
 
-  const A* sum = widen(input(0), sum_block, count);
+  const A* sum = load(0, sum_block);
   for (std::size_t i = 1; i < inputs.size(); ++i) {
-    A* const to = i + 1 == inputs.size() && scale == 1.0 ? result : sum_block;
-    kernel.combine(sum, widen(input(i), wide_block, count), to, count);
+    A* const to = i + 1 == inputs.size() && scales.after == 1.0 ? result : sum_block;
+    kernel.combine(sum, load(i, wide_block), to, count);
     sum = to;
   }
-  if (scale != 1.0) kernel.scale(sum, scale, result, count);
+  if (scales.after != 1.0) {
+    kernel.scale(sum, scales.after, result, count);
+  } else if (sum != result) {  // of one input, which had a prescale
+    std::copy_n(sum, count, result);
+  }
   if constexpr (kIsHalf<T>) from_float(result, out, count);
 }
 
 template <typename T>
 void reduce_all(ReduceOp op, std::span<const void* const> inputs, void* out, std::int64_t numel,
-                double scale) {
+                Scales scales) {
   const auto kernel = kernels<Accumulator<T>>(op);
-  if (inputs.size() == 1 && scale == 1.0) {
+  if (inputs.size() == 1 && scales.before == 1.0 && scales.after == 1.0) {
     if (out != inputs[0] && numel > 0) {
       std::memcpy(out, inputs[0], static_cast<std::size_t>(numel) * sizeof(T));
     }
     return;
   }
-  for (std::int64_t first = 0; first < numel; first += kBlock) {
-    const std::int64_t count = std::min(kBlock, numel - first);
-    reduce_block<T>(kernel, inputs, first, count, scale, static_cast<T*>(out) + first);
+  for (std::int64_t first = 0; first < numel; first += kBlock<T>) {
+    const std::int64_t count = std::min(kBlock<T>, numel - first);
+    reduce_block<T>(kernel, inputs, first, count, scales, static_cast<T*>(out) + first);
   }
+}
+
+// On bytes that are 0 or 1 all of bool's operations are one of two.
+ReduceOp bool_op(ReduceOp op) {
+  const bool is_or = op == ReduceOp::kSum || op == ReduceOp::kMax || op == ReduceOp::kBitOr;
+  return is_or ? ReduceOp::kBitOr : ReduceOp::kBitAnd;
+}
+
+void check(DType dtype, ReduceOp op, std::size_t inputs, std::int64_t numel, Scales scales) {
+  if (inputs == 0) throw InvalidArgumentError("reduce of no inputs");
+  if (numel < 0) {
+    throw InvalidArgumentError("reduce of a negative number of elements: " + std::to_string(numel));
+  }
+  if (op == ReduceOp::kAverage || op == ReduceOp::kAdasum) {
+    throw InvalidArgumentError("reduce takes an elementwise operation, not " +
+                               std::string(name_of(op)));
+  }
+  check_reduction(dtype, {.op = op, .prescale = scales.before, .postscale = scales.after});
 }
 
 }  // namespace
 
 void reduce(DType dtype, ReduceOp op, std::span<const void* const> inputs, void* out,
-            std::int64_t numel, double scale) {
-  if (inputs.empty()) throw InvalidArgumentError("reduce of no inputs");
-  if (numel < 0) {
-    throw InvalidArgumentError("reduce of a negative number of elements: " + std::to_string(numel));
-  }
+            std::int64_t numel, double prescale, double postscale) {
+  const Scales scales{prescale, postscale};
+  check(dtype, op, inputs.size(), numel, scales);
   switch (dtype) {
     case DType::kU8:
-      return reduce_all<std::uint8_t>(op, inputs, out, numel, scale);
+      return reduce_all<std::uint8_t>(op, inputs, out, numel, scales);
+    case DType::kI8:
+      return reduce_all<std::int8_t>(op, inputs, out, numel, scales);
+    case DType::kU16:
+      return reduce_all<std::uint16_t>(op, inputs, out, numel, scales);
+    case DType::kI16:
+      return reduce_all<std::int16_t>(op, inputs, out, numel, scales);
     case DType::kI32:
-      return reduce_all<std::int32_t>(op, inputs, out, numel, scale);
+      return reduce_all<std::int32_t>(op, inputs, out, numel, scales);
     case DType::kI64:
-      return reduce_all<std::int64_t>(op, inputs, out, numel, scale);
+      return reduce_all<std::int64_t>(op, inputs, out, numel, scales);
     case DType::kF16:
-      return reduce_all<Float16>(op, inputs, out, numel, scale);
+      return reduce_all<Float16>(op, inputs, out, numel, scales);
     case DType::kBF16:
-      return reduce_all<BFloat16>(op, inputs, out, numel, scale);
+      return reduce_all<BFloat16>(op, inputs, out, numel, scales);
     case DType::kF32:
-      return reduce_all<float>(op, inputs, out, numel, scale);
+      return reduce_all<float>(op, inputs, out, numel, scales);
     case DType::kF64:
-      return reduce_all<double>(op, inputs, out, numel, scale);
+      return reduce_all<double>(op, inputs, out, numel, scales);
+    case DType::kBool:
+      return reduce_all<std::uint8_t>(bool_op(op), inputs, out, numel, scales);
+    case DType::kC64:
+      return reduce_all<std::complex<float>>(op, inputs, out, numel, scales);
+    case DType::kC128:
+      return reduce_all<std::complex<double>>(op, inputs, out, numel, scales);
   }
   throw InvalidArgumentError("reduce of unknown dtype number " +
                              std::to_string(static_cast<int>(dtype)));

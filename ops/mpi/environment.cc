@@ -28,7 +28,7 @@ MpiEnvironment& MpiEnvironment::instance() {
   return *environment;
 }
 
-void MpiEnvironment::initialise(TimePoint deadline) {
+void MpiEnvironment::initialise(TimePoint deadline, bool serialized) {
   throw_if_forked(generation_);
   std::lock_guard entry(entry_);
   int finalized = 0;
@@ -43,19 +43,19 @@ void MpiEnvironment::initialise(TimePoint deadline) {
   if (world_ != MPI_COMM_NULL) return;
   int initialised = 0;
   check_mpi(MPI_Initialized(&initialised), "MPI_Initialized");
-  if (initialised == 0) start_thread(deadline);
-  read_thread_level();
+  if (initialised == 0) start_thread(deadline, serialized);
+  read_thread_level(serialized);
   world_ = duplicate(MPI_COMM_WORLD, deadline);
 }
 
-void MpiEnvironment::start_thread(TimePoint deadline) {
+void MpiEnvironment::start_thread(TimePoint deadline, bool serialized) {
   sigset_t all;
   sigset_t before;
   sigfillset(&all);
   pthread_sigmask(SIG_SETMASK, &all, &before);  // the program's signals are for its own threads
-  thread_ = std::thread([this] {
+  thread_ = std::thread([this, wanted = serialized ? MPI_THREAD_SERIALIZED : MPI_THREAD_MULTIPLE] {
     int provided = MPI_THREAD_SINGLE;
-    const int code = MPI_Init_thread(nullptr, nullptr, MPI_THREAD_MULTIPLE, &provided);
+    const int code = MPI_Init_thread(nullptr, nullptr, wanted, &provided);
     std::unique_lock lock(mutex_);
     init_code_ = code;
     initialised_ = true;
@@ -80,11 +80,11 @@ void MpiEnvironment::start_thread(TimePoint deadline) {
   std::atexit([] { instance().finalize_at_exit(); });
 }
 
-void MpiEnvironment::read_thread_level() {
+void MpiEnvironment::read_thread_level(bool serialized) {
   int level = MPI_THREAD_SINGLE;
   check_mpi(MPI_Query_thread(&level), "MPI_Query_thread");
   concurrent_ = level == MPI_THREAD_MULTIPLE;
-  if (concurrent_) return;
+  if (concurrent_ || serialized) return;
   log(LogLevel::kWarning,
       "this MPI does not offer MPI_THREAD_MULTIPLE: do not call MPI yourself while horovod_cpp "
       "is initialised");

@@ -28,7 +28,8 @@ class MpiEnvironment {
 
   // Throws StalledError at the deadline, UnsupportedError if MPI was finalized already,
   // AbortedError in a process that was forked from one that had initialised MPI.
-  void initialise(TimePoint deadline);
+  // `serialized`: asks for MPI_THREAD_SERIALIZED rather than MPI_THREAD_MULTIPLE.
+  void initialise(TimePoint deadline, bool serialized);
   // MPI may be called from several threads at once.
   bool concurrent() const noexcept { return concurrent_; }
   // Duplicates our private copy of MPI_COMM_WORLD. Collective; throws StalledError at the deadline.
@@ -41,8 +42,8 @@ class MpiEnvironment {
 
  private:
   MpiEnvironment() = default;
-  void start_thread(TimePoint deadline);
-  void read_thread_level();
+  void start_thread(TimePoint deadline, bool serialized);
+  void read_thread_level(bool serialized);
   void finalize_at_exit() noexcept;
   MPI_Comm duplicate(MPI_Comm from, TimePoint deadline);
 

@@ -12,10 +12,17 @@ constexpr std::chrono::microseconds kRelaxed{100};
 
 }  // namespace
 
-MpiCommunicator::MpiCommunicator(TimePoint deadline)
-    : handle_(MpiEnvironment::instance().duplicate(deadline)) {
-  check_mpi(MPI_Comm_rank(handle_, &rank_), "MPI_Comm_rank");
-  check_mpi(MPI_Comm_size(handle_, &size_), "MPI_Comm_size");
+MpiCommunicator::MpiCommunicator(TimePoint deadline) {
+  MpiEnvironment& environment = MpiEnvironment::instance();
+  control_ = environment.duplicate(deadline);
+  data_ = environment.duplicate(deadline);
+  check_mpi(MPI_Comm_rank(control_, &rank_), "MPI_Comm_rank");
+  check_mpi(MPI_Comm_size(control_, &size_), "MPI_Comm_size");
+}
+
+MpiCommunicator::~MpiCommunicator() {
+  MpiEnvironment::instance().release(control_);
+  MpiEnvironment::instance().release(data_);
 }
 
 void MpiCommunicator::begin_work() noexcept {
@@ -28,8 +35,8 @@ Duration MpiCommunicator::poll_interval() const noexcept {
   return kRelaxed;
 }
 
-MpiOutbox::MpiOutbox(std::shared_ptr<MpiCommunicator> communicator)
-    : communicator_(std::move(communicator)) {}
+MpiOutbox::MpiOutbox(std::shared_ptr<MpiCommunicator> communicator, MPI_Comm handle)
+    : communicator_(std::move(communicator)), handle_(handle) {}
 
 MpiOutbox::~MpiOutbox() {
   if (sending_.empty()) return;
@@ -44,7 +51,7 @@ void MpiOutbox::send(Rank to, MpiTag tag, Bytes bytes) {
   Sending& sending = sending_.emplace_back();
   sending.bytes = std::move(bytes);
   const int code = MPI_Isend(sending.bytes.data(), static_cast<int>(sending.bytes.size()), MPI_BYTE,
-                             to, static_cast<int>(tag), communicator_->handle(), &sending.request);
+                             to, static_cast<int>(tag), handle_, &sending.request);
   if (code != MPI_SUCCESS) sending_.pop_back();
   check_mpi(code, "MPI_Isend");
   flush();
@@ -60,8 +67,9 @@ bool MpiOutbox::flush() {
   return true;
 }
 
-MpiInbox::MpiInbox(std::shared_ptr<MpiCommunicator> communicator, int source)
-    : communicator_(std::move(communicator)), source_(source) {}
+MpiInbox::MpiInbox(std::shared_ptr<MpiCommunicator> communicator, MPI_Comm handle, int source,
+                   int tag)
+    : communicator_(std::move(communicator)), handle_(handle), source_(source), tag_(tag) {}
 
 MpiInbox::~MpiInbox() {
   if (!receiving_) return;
@@ -82,8 +90,7 @@ bool MpiInbox::start_receiving() {
   int found = 0;
   MPI_Message matched = MPI_MESSAGE_NULL;
   MPI_Status status;
-  check_mpi(MPI_Improbe(source_, MPI_ANY_TAG, communicator_->handle(), &found, &matched, &status),
-            "MPI_Improbe");
+  check_mpi(MPI_Improbe(source_, tag_, handle_, &found, &matched, &status), "MPI_Improbe");
   if (found == 0) return false;
   int count = 0;
   check_mpi(MPI_Get_count(&status, MPI_BYTE, &count), "MPI_Get_count");

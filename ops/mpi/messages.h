@@ -13,20 +13,22 @@
 
 namespace hvd {
 
-// A communicator of our own, freed with its last user.
+// Communicators of our own, freed with their last user: one for control messages, whose receivers
+// take whatever comes, and one for tensors, whose tags are MpiTags.
 class MpiCommunicator {
  public:
   // Collective; throws StalledError at the deadline.
   explicit MpiCommunicator(TimePoint deadline);
-  ~MpiCommunicator() { MpiEnvironment::instance().release(handle_); }
+  ~MpiCommunicator();
   MpiCommunicator(const MpiCommunicator&) = delete;
   MpiCommunicator& operator=(const MpiCommunicator&) = delete;
 
-  MPI_Comm handle() const noexcept { return handle_; }
+  MPI_Comm control() const noexcept { return control_; }
+  MPI_Comm data() const noexcept { return data_; }
   Rank rank() const noexcept { return rank_; }
   int size() const noexcept { return size_; }
 
-  // MPI moves data only while it is called and rings nobody. What runs over this communicator
+  // MPI moves data only while it is called and rings nobody. What runs over a communicator
   // counts itself here, and says when it moved, so that whoever sleeps knows how long it may.
   void begin_work() noexcept;
   void end_work() noexcept { --work_; }
@@ -36,19 +38,28 @@ class MpiCommunicator {
   Duration poll_interval() const noexcept;
 
  private:
-  MPI_Comm handle_;
+  MPI_Comm control_ = MPI_COMM_NULL;
+  MPI_Comm data_ = MPI_COMM_NULL;
   int rank_ = 0;
   int size_ = 0;
   int work_ = 0;
   TimePoint last_progress_;
 };
 
-enum class MpiTag : int { kBootstrap = 1, kControl = 2, kFailure = 3 };
+// On the control communicator, and below MpiTags::kReserved on the one for data.
+enum class MpiTag : int {
+  kBootstrap = 1,
+  kControl = 2,
+  kFailure = 3,
+  kTransfer = 4,      // data: what the two ends of a transfer say
+  kTransferData = 5,  // data
+};
 
 // Messages on their way out; owns their memory until MPI is done with it.
 class MpiOutbox {
  public:
-  explicit MpiOutbox(std::shared_ptr<MpiCommunicator> communicator);
+  // `handle`: one of the communicator's.
+  MpiOutbox(std::shared_ptr<MpiCommunicator> communicator, MPI_Comm handle);
   // What MPI still reads is left to it.
   ~MpiOutbox();
   MpiOutbox(const MpiOutbox&) = delete;
@@ -64,6 +75,7 @@ class MpiOutbox {
     Bytes bytes;
   };
   std::shared_ptr<MpiCommunicator> communicator_;
+  MPI_Comm handle_;
   std::deque<Sending> sending_;
 };
 
@@ -75,8 +87,10 @@ class MpiInbox {
     MpiTag tag;
   };
 
-  // From `source` or MPI_ANY_SOURCE, in the order in which they were sent, whatever their tag.
-  MpiInbox(std::shared_ptr<MpiCommunicator> communicator, int source);
+  // From `source` or MPI_ANY_SOURCE with `tag` or MPI_ANY_TAG, in the order in which they were
+  // sent. `handle`: one of the communicator's.
+  MpiInbox(std::shared_ptr<MpiCommunicator> communicator, MPI_Comm handle, int source,
+           int tag = MPI_ANY_TAG);
   ~MpiInbox();
   MpiInbox(const MpiInbox&) = delete;
   MpiInbox& operator=(const MpiInbox&) = delete;
@@ -87,7 +101,9 @@ class MpiInbox {
   bool start_receiving();
 
   std::shared_ptr<MpiCommunicator> communicator_;
+  MPI_Comm handle_;
   int source_;
+  int tag_;
   MPI_Request request_ = MPI_REQUEST_NULL;
   bool receiving_ = false;
   Arrival arrival_;

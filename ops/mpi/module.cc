@@ -31,10 +31,13 @@ class Link final : public MpiLink {
 
   Rank rank() const noexcept override { return communicator_->rank(); }
   int size() const noexcept override { return communicator_->size(); }
+  bool threads_supported() const noexcept override {
+    return MpiEnvironment::instance().concurrent();
+  }
 
   // By way of rank 0, because a collective call could not say who is missing.
   std::vector<std::string> all_gather(const std::string& mine, TimePoint deadline) override {
-    MpiOutbox outbox(communicator_);
+    MpiOutbox outbox(communicator_, communicator_->control());
     Bytes all;
     if (rank() == 0) {
       all = collect(mine, deadline);
@@ -64,7 +67,7 @@ class Link final : public MpiLink {
     std::vector<bool> here(texts.size(), false);
     texts[0] = mine;
     here[0] = true;
-    MpiInbox inbox(communicator_, MPI_ANY_SOURCE);
+    MpiInbox inbox(communicator_, communicator_->control(), MPI_ANY_SOURCE);
     for (std::size_t missing = texts.size() - 1; missing > 0;) {
       if (auto arrival = inbox.poll()) {
         const auto from = static_cast<std::size_t>(arrival->message.from);
@@ -97,7 +100,7 @@ class Link final : public MpiLink {
   }
 
   Bytes await_answer(TimePoint deadline) {
-    MpiInbox inbox(communicator_, 0);
+    MpiInbox inbox(communicator_, communicator_->control(), 0);
     while (Clock::now() < deadline) {
       if (auto arrival = inbox.poll()) return std::move(arrival->message.bytes);
       std::this_thread::sleep_for(kProbe);
@@ -128,10 +131,10 @@ class Module final : public MpiModule {
     char text[MPI_MAX_LIBRARY_VERSION_STRING] = {};
     int length = 0;
     check_mpi(MPI_Get_library_version(text, &length), "MPI_Get_library_version");
-    return {text, static_cast<std::size_t>(length)};
+    return text;  // some count its end in `length`
   }
-  std::unique_ptr<MpiLink> connect(TimePoint deadline) override {
-    MpiEnvironment::instance().initialise(deadline);
+  std::unique_ptr<MpiLink> connect(TimePoint deadline, bool serialized) override {
+    MpiEnvironment::instance().initialise(deadline, serialized);
     return std::make_unique<Link>(deadline);
   }
   void set_log_rank(Rank rank) override { hvd::set_log_rank(rank); }

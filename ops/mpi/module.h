@@ -14,13 +14,15 @@ namespace hvd {
 // What the MPI module offers to a program that does not link MPI. The module and the program must
 // come from one build: they share these classes.
 
-// One duplicated communicator over all ranks; what is made from it shares it.
+// Duplicated communicators over all ranks; what is made from it shares them.
 class MpiLink {
  public:
   virtual ~MpiLink() = default;
 
   virtual Rank rank() const noexcept = 0;
   virtual int size() const noexcept = 0;
+  // MPI_THREAD_MULTIPLE was granted.
+  virtual bool threads_supported() const noexcept = 0;
   // Every rank's text, by rank. Collective; waits for the others, and throws StalledError naming
   // those who are missing at the deadline.
   virtual std::vector<std::string> all_gather(const std::string& mine, TimePoint deadline) = 0;
@@ -34,9 +36,10 @@ class MpiModule {
  public:
   // "Open MPI v4.1.4, ..."; before connect() too.
   virtual std::string version() const = 0;
-  // Initialises MPI if nobody has. Collective; throws StalledError at the deadline, and
+  // Initialises MPI if nobody has; `serialized`: for calls from one thread at a time only (then the
+  // program makes none itself). Collective; throws StalledError at the deadline, and
   // UnsupportedError if MPI was finalized.
-  virtual std::unique_ptr<MpiLink> connect(TimePoint deadline) = 0;
+  virtual std::unique_ptr<MpiLink> connect(TimePoint deadline, bool serialized) = 0;
   // The module has its own log.
   virtual void set_log_rank(Rank rank) = 0;
 

@@ -2,124 +2,147 @@
 
 #include <algorithm>
 
-#include "ops/host/reduce.h"
-
 namespace hvd {
 
-MpiAllReduce::MpiAllReduce(std::shared_ptr<MpiCollectiveState> state, std::vector<Fence> ready,
-                           std::span<const Slice> slices, ReduceOp op, double scale)
-    : MpiOperation(std::move(state), std::move(ready)),
-      op_(op),
-      scale_(scale),
-      send_counts_(size()),
-      send_offsets_(size()),
-      receive_counts_(size()),
-      receive_offsets_(size()) {
-  if (!slices.empty()) dtype_ = slices.front().input.dtype;
-  element_bytes_ = size_of(dtype_);
-  for (const Slice& slice : slices) {
-    input_.append(slice.input.data, slice.input.bytes());
-    output_.append(slice.output.data, slice.output.bytes());
-  }
-}
+// Bytes [first, last) of the batch.
+class MpiAllReduce::Piece : public MpiPiece {
+ public:
+  Piece(MpiAllReduce& operation, std::size_t first, std::size_t last)
+      : MpiPiece(operation),
+        batch_(*operation.batch_),
+        stats_(operation.stats_),
+        first_(first),
+        last_(last) {}
 
-bool MpiAllReduce::next(MPI_Request* request) {
-  switch (stage_) {
-    case Stage::kStart:
-      if (input_.bytes() == 0) return false;
-      if (input_.bytes() <= state().limits.small_bytes) {
-        send_to_all(request);
-      } else {
-        scatter(request);
-      }
+ protected:
+  enum Stage { kScatter, kGather };
+
+  const std::byte* packed() {
+    if (const std::byte* const place = batch_.input(first_, last_)) return place;
+    const Stopwatch packing(stats_.packing);
+    std::byte* const place = scratch(last_ - first_);
+    batch_.pack(first_, last_, place);
+    return place;
+  }
+  // Where the result is put together: in the output, if it stands there as it travels.
+  std::byte* result_place() {
+    std::byte* const place = batch_.output(first_, last_);
+    return place != nullptr ? place : scratch(last_ - first_);
+  }
+  void unpack(const std::byte* result) {
+    if (result == batch_.output(first_, last_)) return;
+    const Stopwatch unpacking(stats_.unpacking);
+    batch_.unpack(first_, last_, result);
+  }
+
+  const ReduceBatch& batch_;
+  OperationStats& stats_;
+  std::size_t first_, last_;
+};
+
+// All ranks get all of it and reduce it themselves.
+class MpiAllReduce::WholePiece final : public Piece {
+ public:
+  using Piece::Piece;
+
+  bool next() override {
+    if (inputs_.empty()) {
+      exchange();
       return true;
-    case Stage::kAllHere:
-      reduce_all();
-      return false;
-    case Stage::kRangesHere:
-      reduce_range_and_gather(request);
+    }
+    std::byte* const result = result_place();
+    batch_.reduce(first_, last_, inputs_, result);
+    unpack(result);
+    return false;
+  }
+
+ private:
+  void exchange() {
+    const std::size_t bytes = last_ - first_;
+    const std::byte* const mine = packed();
+    std::byte* const received = scratch(bytes * size());
+    for (std::size_t r = 0; r < size(); ++r) {
+      std::byte* const place = received + r * bytes;
+      inputs_.push_back(r == rank() ? mine : place);
+      if (r == rank()) continue;
+      receive(r, place, bytes, kScatter);
+      send(r, mine, bytes, kScatter);
+    }
+  }
+
+  std::vector<const void*> inputs_;
+};
+
+// Each rank gets a range of it, reduces that and sends the result to all.
+class MpiAllReduce::ScatteredPiece final : public Piece {
+ public:
+  using Piece::Piece;
+
+  bool next() override {
+    if (inputs_.empty()) {
+      scatter();
       return true;
-    case Stage::kGathered:
-      const std::size_t bytes = piece_numel_ * element_bytes_;
-      output_.copy_from(result_, done_bytes_, bytes);
-      done_bytes_ += bytes;
-      if (done_bytes_ == input_.bytes()) return false;
-      scatter(request);
+    }
+    if (result_ == nullptr) {
+      reduce_and_gather();
       return true;
+    }
+    unpack(result_);
+    return false;
   }
-  return false;
+
+ private:
+  // Where what `rank` reduces begins in the piece, and its length.
+  std::size_t offset(std::size_t rank) const {
+    return batch_.boundary(first_ + (last_ - first_) * rank / size()) - first_;
+  }
+  std::size_t length(std::size_t rank) const { return offset(rank + 1) - offset(rank); }
+
+  void scatter() {
+    const std::byte* const mine = packed();
+    const std::size_t bytes = length(rank());
+    std::byte* const received = scratch(bytes * size());
+    for (std::size_t r = 0; r < size(); ++r) {
+      std::byte* const place = received + r * bytes;
+      inputs_.push_back(r == rank() ? mine + offset(r) : place);
+      if (r != rank()) receive(r, place, bytes, kScatter);
+    }
+    for (std::size_t r = 0; r < size(); ++r) {
+      if (r != rank()) send(r, mine + offset(r), length(r), kScatter);
+    }
+  }
+
+  void reduce_and_gather() {
+    result_ = result_place();
+    for (std::size_t r = 0; r < size(); ++r) {
+      if (r != rank()) receive(r, result_ + offset(r), length(r), kGather);
+    }
+    std::byte* const mine = result_ + offset(rank());
+    batch_.reduce(first_ + offset(rank()), first_ + offset(rank() + 1), inputs_, mine);
+    for (std::size_t r = 0; r < size(); ++r) {
+      if (r != rank()) send(r, mine, length(rank()), kGather);
+    }
+  }
+
+  std::vector<const void*> inputs_;
+  std::byte* result_ = nullptr;
+};
+
+MpiAllReduce::MpiAllReduce(std::shared_ptr<MpiSet> set, std::vector<Fence> ready,
+                           std::span<const Slice> slices, const Reduction& reduction)
+    : MpiOperation(std::move(set), std::move(ready)), batch_(ReduceBatch::make(slices, reduction)) {
+  stats_.packed_bytes = batch_->bytes();
+  // Who encodes a sum again has to keep what that loses: one rank for each element.
+  small_ = reduction.wire == WireFormat::kNone && batch_->bytes() * size() <= limits().small_bytes;
+  piece_bytes_ = small_ ? batch_->bytes() : limits().piece_bytes;
 }
 
-void MpiAllReduce::send_to_all(MPI_Request* request) {
-  const std::size_t bytes = input_.bytes();
-  piece_numel_ = bytes / element_bytes_;
-  received_ = state().receive.take(bytes * size());
-  input_.copy_to(received_ + rank() * bytes, 0, bytes);
-  const int count = static_cast<int>(bytes);
-  check_mpi(MPI_Iallgather(MPI_IN_PLACE, 0, MPI_DATATYPE_NULL, received_, count, MPI_BYTE,
-                           communicator().handle(), request),
-            "MPI_Iallgather");
-  stage_ = Stage::kAllHere;
-}
-
-void MpiAllReduce::reduce_all() {
-  std::vector<const void*> inputs;
-  for (std::size_t r = 0; r < size(); ++r) inputs.push_back(received_ + r * input_.bytes());
-  result_ = piece_result();
-  host::reduce(dtype_, op_, inputs, result_, static_cast<std::int64_t>(piece_numel_), scale_);
-  output_.copy_from(result_, 0, output_.bytes());
-}
-
-std::byte* MpiAllReduce::piece_result() {
-  const std::size_t bytes = piece_numel_ * element_bytes_;
-  std::byte* const place = output_.whole(done_bytes_, bytes);
-  return place != nullptr ? place : state().result.take(bytes);
-}
-
-void MpiAllReduce::scatter(MPI_Request* request) {
-  const std::size_t most = std::max<std::size_t>(1, state().limits.piece_bytes / element_bytes_);
-  piece_numel_ = std::min(most, (input_.bytes() - done_bytes_) / element_bytes_);
-  const std::size_t piece = piece_numel_ * element_bytes_;
-  packed_ = input_.whole(done_bytes_, piece);
-  if (packed_ == nullptr) {
-    std::byte* const buffer = state().send.take(piece);
-    input_.copy_to(buffer, done_bytes_, piece);
-    packed_ = buffer;
-  }
-  const std::size_t mine = range_numel(rank()) * element_bytes_;
-  received_ = state().receive.take(mine * size());
-  for (std::size_t r = 0; r < size(); ++r) {
-    const bool other = r != rank();  // this rank's own part is read where it stands
-    send_counts_[r] = other ? static_cast<int>(range_numel(r) * element_bytes_) : 0;
-    send_offsets_[r] = static_cast<int>(range_begin(r) * element_bytes_);
-    receive_counts_[r] = other ? static_cast<int>(mine) : 0;
-    receive_offsets_[r] = static_cast<int>(mine * r);
-  }
-  check_mpi(MPI_Ialltoallv(packed_, send_counts_.data(), send_offsets_.data(), MPI_BYTE, received_,
-                           receive_counts_.data(), receive_offsets_.data(), MPI_BYTE,
-                           communicator().handle(), request),
-            "MPI_Ialltoallv");
-  stage_ = Stage::kRangesHere;
-}
-
-void MpiAllReduce::reduce_range_and_gather(MPI_Request* request) {
-  const std::size_t mine = range_numel(rank()) * element_bytes_;
-  const std::size_t at = range_begin(rank()) * element_bytes_;
-  std::vector<const void*> inputs;
-  for (std::size_t r = 0; r < size(); ++r) {
-    inputs.push_back(r == rank() ? packed_ + at : received_ + r * mine);
-  }
-  result_ = piece_result();
-  host::reduce(dtype_, op_, inputs, result_ + at, static_cast<std::int64_t>(range_numel(rank())),
-               scale_);
-  for (std::size_t r = 0; r < size(); ++r) {
-    receive_counts_[r] = static_cast<int>(range_numel(r) * element_bytes_);
-    receive_offsets_[r] = send_offsets_[r];
-  }
-  check_mpi(MPI_Iallgatherv(MPI_IN_PLACE, 0, MPI_DATATYPE_NULL, result_, receive_counts_.data(),
-                            receive_offsets_.data(), MPI_BYTE, communicator().handle(), request),
-            "MPI_Iallgatherv");
-  stage_ = Stage::kGathered;
+std::unique_ptr<MpiPiece> MpiAllReduce::next_piece() {
+  const std::size_t first = started_;
+  if (first == batch_->bytes()) return nullptr;
+  started_ = batch_->boundary(first + piece_bytes_);
+  if (small_) return std::make_unique<WholePiece>(*this, first, started_);
+  return std::make_unique<ScatteredPiece>(*this, first, started_);
 }
 
 }  // namespace hvd

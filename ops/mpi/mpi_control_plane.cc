@@ -17,9 +17,9 @@ MpiControlPlane::MpiControlPlane(std::shared_ptr<MpiCommunicator> communicator, 
       topology_(topology_of(placement_)),
       peers_(std::move(peers)),
       communicator_(communicator),
-      outbox_(communicator),
-      farewells_(communicator),
-      inbox_(communicator, MPI_ANY_SOURCE) {}
+      outbox_(communicator, communicator->control()),
+      farewells_(communicator, communicator->control()),
+      inbox_(communicator, communicator->control(), MPI_ANY_SOURCE) {}
 
 MpiControlPlane::~MpiControlPlane() {
   const TimePoint deadline = Clock::now() + kFarewell;

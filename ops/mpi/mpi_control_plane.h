@@ -12,7 +12,7 @@
 namespace hvd {
 
 // Ranks talk by MPI messages. MPI rings nobody, so this is polled with back-off, also while data
-// moves over the same communicator; it cannot see a peer die, only one that says it failed.
+// moves; it cannot see a peer die, only one that says it failed.
 class MpiControlPlane final : public ControlPlane {
  public:
   // Serves the ranks that `peers` lists; with none it never calls MPI.

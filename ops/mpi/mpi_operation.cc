@@ -1,59 +1,100 @@
 #include "ops/mpi/mpi_operation.h"
 
-#include <algorithm>
-
-#include "core/base/status.h"
-#include "ops/host/host_buffer.h"
+#include <climits>
 
 namespace hvd {
+namespace {
 
-std::byte* Scratch::take(std::size_t bytes) {
-  if (buffer_.bytes < bytes) {
-    buffer_ = {};  // first give back, then ask: the two need not fit at once
-    buffer_ = host::allocate_buffer(bytes);
-  }
-  return static_cast<std::byte*>(buffer_.data);
+constexpr std::size_t kPieces = 2;  // on their way at a time: one moves while one is reduced
+
+}  // namespace
+
+MpiPiece::MpiPiece(MpiOperation& operation)
+    : set_(*operation.set_),
+      first_tag_(set_.first_tag(operation.number_)),
+      scratch_(set_.shared().pool),
+      pending_(set_.shared().communicator, set_.shared().limits.message_bytes) {}
+
+void MpiPiece::send(std::size_t to, const std::byte* data, std::size_t bytes, int stage) {
+  pending_.send(set_.world_rank(to), first_tag_ + stage, data, bytes);
 }
 
-MpiOperation::MpiOperation(std::shared_ptr<MpiCollectiveState> state, std::vector<Fence> ready)
-    : state_(std::move(state)), ready_(std::move(ready)) {
-  state_->order.push_back(this);
-  state_->communicator->begin_work();
+void MpiPiece::receive(std::size_t from, std::byte* data, std::size_t bytes, int stage) {
+  pending_.receive(set_.world_rank(from), first_tag_ + stage, data, bytes);
+}
+
+std::size_t MpiPiece::size() const noexcept {
+  return set_.size();
+}
+
+std::size_t MpiPiece::rank() const noexcept {
+  return set_.rank();
+}
+
+MpiOperation::MpiOperation(std::shared_ptr<MpiSet> set, std::vector<Fence> ready)
+    : set_(std::move(set)), ready_(std::move(ready)), number_(set_->begin_operation()) {
+  set_->shared().communicator->begin_work();
 }
 
 MpiOperation::~MpiOperation() {
   if (finished_) return;
   finish();
-  // The other ranks' next call would meet this one: nothing can follow it.
-  state_->aborted = true;
+  // The other ranks wait for what this one will not send.
+  set_->abort();
   MpiEnvironment::instance().note_failure();
-  if (request_ != MPI_REQUEST_NULL) {
-    new std::shared_ptr<MpiCollectiveState>(state_);  // MPI may still touch the scratch memory
-  }
+  bool withdrawn = true;
+  for (const Running& each : pieces_) withdrawn = each.piece->withdraw() && withdrawn;
+  if (!withdrawn) new std::deque<Running>(std::move(pieces_));  // MPI may still touch their memory
 }
 
 void MpiOperation::finish() {
   finished_ = true;
-  std::erase(state_->order, this);
-  state_->communicator->end_work();
+  set_->end_operation(number_);
+  set_->shared().communicator->end_work();
 }
 
 bool MpiOperation::advance() {
   if (finished_) return true;
-  if (state_->aborted) throw AbortedError("the collectives of this rank were aborted");
-  if (state_->order.front() != this) return false;
+  set_->throw_if_aborted();
   std::erase_if(ready_, [](const Fence& fence) { return fence.reached(); });
-  if (!ready_.empty()) return false;
-  while (true) {
-    if (request_ != MPI_REQUEST_NULL) {
-      int done = 0;
-      check_mpi(MPI_Test(&request_, &done, MPI_STATUS_IGNORE), "MPI_Test");
-      if (done == 0) return false;
-      state_->communicator->note_progress();
-    }
-    if (!next(&request_)) break;
+  if (!ready_.empty() || !set_->may_post(number_)) return false;
+  while (move_pieces() || start_pieces()) {
   }
+  if (!all_started_ || !pieces_.empty()) return false;
   finish();
+  return true;
+}
+
+// True if a piece moved.
+bool MpiOperation::move_pieces() {
+  bool moved = false;
+  int limit = INT_MAX;  // the stage of the piece in front
+  for (auto each = pieces_.begin(); each != pieces_.end();) {
+    bool done = false;
+    while (!done && each->stage < limit && each->piece->arrived()) {
+      done = !each->piece->next();
+      ++each->stage;
+      moved = true;
+    }
+    if (done) {
+      each = pieces_.erase(each);
+    } else {
+      limit = each->stage;
+      ++each;
+    }
+  }
+  return moved;
+}
+
+// True if a piece started.
+bool MpiOperation::start_pieces() {
+  if (all_started_ || pieces_.size() == kPieces) return false;
+  auto piece = next_piece();
+  if (piece == nullptr) {
+    all_started_ = true;
+    return false;
+  }
+  pieces_.push_back({std::move(piece)});
   return true;
 }
 

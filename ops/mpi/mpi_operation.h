@@ -2,77 +2,104 @@
 
 #include <mpi.h>
 
-#include <atomic>
 #include <cstddef>
+#include <cstdint>
 #include <deque>
 #include <memory>
 #include <vector>
 
 #include "core/runtime/collective.h"
-#include "ops/mpi/messages.h"
+#include "ops/mpi/mpi_set.h"
+#include "ops/mpi/pending.h"
 
 namespace hvd {
 
-struct MpiCollectiveLimits {
-  // Batches up to this many bytes go whole to all ranks, which saves a step; larger ones are
-  // scattered, reduced and gathered.
-  std::size_t small_bytes = std::size_t{16} << 10;
-  // MPI counts bytes in int: longer batches go piece by piece. At most INT_MAX.
-  std::size_t piece_bytes = std::size_t{256} << 20;
-};
-
-// Memory that grows and is reused by one operation after the other.
-class Scratch {
- public:
-  std::byte* take(std::size_t bytes);  // 64-byte aligned; what was in it is lost
-
- private:
-  Buffer buffer_;
-};
-
 class MpiOperation;
 
-// What the operations of one MpiCollective share.
-struct MpiCollectiveState {
-  std::shared_ptr<MpiCommunicator> communicator;
-  MpiCollectiveLimits limits;
-  std::atomic<bool> aborted{false};
-  // Unfinished, in the order of their start. Collective calls on a communicator must be made in one
-  // order on all ranks, and an operation makes several: only the first one makes calls.
-  std::deque<const MpiOperation*> order;
-  Scratch send;
-  Scratch receive;
-  Scratch result;
+// A part of an operation: messages, local work, messages and so on.
+class MpiPiece {
+ public:
+  explicit MpiPiece(MpiOperation& operation);
+  virtual ~MpiPiece() = default;
+  MpiPiece(const MpiPiece&) = delete;
+  MpiPiece& operator=(const MpiPiece&) = delete;
+
+  // True when all that was posted has moved.
+  bool arrived() { return pending_.test(); }
+  // Requires: arrived(). Does the local work that follows and posts the next messages; false when
+  // there are none and the piece is done.
+  virtual bool next() = 0;
+  // Gives up; false if MPI still uses memory of the piece.
+  bool withdraw() noexcept { return pending_.withdraw(); }
+
+ protected:
+  // To and from a rank of the set. Messages of one stage between two ranks arrive in the order in
+  // which pieces post them.
+  void send(std::size_t to, const std::byte* data, std::size_t bytes, int stage);
+  void receive(std::size_t from, std::byte* data, std::size_t bytes, int stage);
+  std::byte* scratch(std::size_t bytes) { return scratch_.take(bytes); }
+  std::size_t size() const noexcept;
+  std::size_t rank() const noexcept;
+
+ private:
+  const MpiSet& set_;
+  int first_tag_;
+  Scratch scratch_;
+  MpiPending pending_;
 };
 
-// An operation is a chain of non-blocking collective calls with local work between them.
+// An operation is a row of pieces, a few of which are on their way at a time. On all ranks they
+// start in one order, and none enters a stage before those in front of it have.
 class MpiOperation : public Operation {
  public:
-  MpiOperation(std::shared_ptr<MpiCollectiveState> state, std::vector<Fence> ready);
-  // If it was not finished, the communicator is not usable any more.
+  MpiOperation(std::shared_ptr<MpiSet> set, std::vector<Fence> ready);
+  // If it was not finished, the set is not usable any more.
   ~MpiOperation() override;
   MpiOperation(const MpiOperation&) = delete;
   MpiOperation& operator=(const MpiOperation&) = delete;
 
   bool advance() final;
+  OperationStats stats() const final { return stats_; }
 
  protected:
-  // The previous call has completed. Does the local work that follows and starts the next call by
-  // giving MPI `request`; false when there is none and the operation is finished.
-  virtual bool next(MPI_Request* request) = 0;
+  // nullptr after the last one.
+  virtual std::unique_ptr<MpiPiece> next_piece() = 0;
 
-  MpiCollectiveState& state() const { return *state_; }
-  const MpiCommunicator& communicator() const { return *state_->communicator; }
-  std::size_t size() const { return static_cast<std::size_t>(communicator().size()); }
-  std::size_t rank() const { return static_cast<std::size_t>(communicator().rank()); }
+  OperationStats stats_;
+
+  const MpiCollectiveLimits& limits() const noexcept { return set_->shared().limits; }
+  std::size_t size() const noexcept { return set_->size(); }
+  std::size_t rank() const noexcept { return set_->rank(); }
 
  private:
+  friend class MpiPiece;
+  bool move_pieces();
+  bool start_pieces();
   void finish();
 
-  std::shared_ptr<MpiCollectiveState> state_;
+  std::shared_ptr<MpiSet> set_;
   std::vector<Fence> ready_;
-  MPI_Request request_ = MPI_REQUEST_NULL;
+  std::uint64_t number_;
+  struct Running {
+    std::unique_ptr<MpiPiece> piece;
+    int stage = 0;  // how often it has posted
+  };
+  std::deque<Running> pieces_;
+  bool all_started_ = false;
   bool finished_ = false;
+};
+
+// Adds the time of its life to a duration.
+class Stopwatch {
+ public:
+  explicit Stopwatch(Duration& total) : total_(total), start_(Clock::now()) {}
+  ~Stopwatch() { total_ += Clock::now() - start_; }
+  Stopwatch(const Stopwatch&) = delete;
+  Stopwatch& operator=(const Stopwatch&) = delete;
+
+ private:
+  Duration& total_;
+  TimePoint start_;
 };
 
 }  // namespace hvd

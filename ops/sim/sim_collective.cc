@@ -1,12 +1,11 @@
 #include "ops/sim/sim_collective.h"
 
 #include <chrono>
-#include <new>
-#include <string>
 #include <thread>
 #include <utility>
 
-#include "core/base/status.h"
+#include "ops/host/arguments.h"
+#include "ops/host/host_buffer.h"
 
 namespace hvd {
 namespace {
@@ -27,6 +26,7 @@ class PolledOperation final : public Operation {
     finished_ = finished_ || meetings_.collect(lane_, number_, call_);
     return finished_;
   }
+  OperationStats stats() const override { return {.packed_bytes = packed_bytes(*call_)}; }
 
  private:
   SimMeetings& meetings_;
@@ -49,25 +49,47 @@ class EnqueuedOperation final : public Operation {
   ~EnqueuedOperation() override { meetings_.withdraw(call_); }
 
   bool advance() override {
-    meetings_.check_running(call_->rank);
+    call_->member->check_running();
     return true;
   }
+  OperationStats stats() const override { return {.packed_bytes = packed_bytes(*call_)}; }
 
  private:
   SimMeetings& meetings_;
   SimCallPtr call_;
 };
 
-void check_op(ReduceOp op) {
-  if (op == ReduceOp::kAverage) {
-    throw InvalidArgumentError("all_reduce: an average is a sum with a scale");
+class TransferOperation final : public Operation {
+ public:
+  TransferOperation(SimTransfers& transfers, SimTransferPtr transfer, std::vector<Fence> ready)
+      : transfers_(transfers), transfer_(std::move(transfer)), ready_(std::move(ready)) {
+    transfers_.post(transfer_);
+    if (ready_.empty()) transfers_.make_ready(transfer_);
   }
-}
+  ~TransferOperation() override { transfers_.withdraw(*transfer_); }
+
+  bool advance() override {
+    if (finished_) return true;
+    std::erase_if(ready_, [](const Fence& fence) { return fence.reached(); });
+    if (ready_.empty()) transfers_.make_ready(transfer_);
+    finished_ = transfers_.collect(*transfer_);
+    return finished_;
+  }
+  OperationStats stats() const override {
+    return {.packed_bytes = transfer_->sends ? transfer_->tensor.bytes() : 0};
+  }
+
+ private:
+  SimTransfers& transfers_;
+  SimTransferPtr transfer_;
+  std::vector<Fence> ready_;
+  bool finished_ = false;
+};
 
 }  // namespace
 
-SimCollective::SimCollective(std::shared_ptr<SimState> world, Rank rank)
-    : world_(std::move(world)), rank_(rank) {
+SimCollective::SimCollective(std::shared_ptr<SimState> world, SimMemberPtr member)
+    : world_(std::move(world)), member_(std::move(member)) {
   if (world_->options.asynchronous) device_ = std::make_unique<SimDevice>();
 }
 
@@ -76,11 +98,7 @@ SimCollective::~SimCollective() {
 }
 
 Buffer SimCollective::allocate(std::size_t bytes) {
-  constexpr std::align_val_t kAlignment{64};  // a cache line
-  std::shared_ptr<void> owner(::operator new(bytes, kAlignment),
-                              [](void* data) { ::operator delete(data, kAlignment); });
-  void* const data = owner.get();
-  return {data, bytes, std::move(owner)};
+  return host::allocate_buffer(bytes);
 }
 
 void SimCollective::after(const Fence& ready) {
@@ -88,31 +106,53 @@ void SimCollective::after(const Fence& ready) {
     ready.wait();
     return;
   }
-  device_->enqueue([world = world_, rank = rank_, ready] {
-    while (!ready.reached() && !world->meetings.aborted(rank)) {
+  std::erase_if(ready_, [](const Fence& fence) { return fence.reached(); });
+  if (!ready.reached()) ready_.push_back(ready);
+  device_->enqueue([member = member_, ready] {
+    while (!ready.reached() && !member->is_aborted()) {
       std::this_thread::sleep_for(std::chrono::microseconds(50));
     }
     if (ready.reached()) ready.wait();  // throws if its device failed
   });
 }
 
-std::unique_ptr<Operation> SimCollective::all_reduce(std::span<const Slice> slices, ReduceOp op,
-                                                     double scale) {
-  check_op(op);
-  SimCall call{.kind = SimKind::kReduce, .op = op, .scale = scale};
+std::unique_ptr<Operation> SimCollective::all_reduce(std::span<const Slice> slices,
+                                                     const Reduction& reduction) {
+  host::check_all_reduce(slices, reduction);
+  SimCall call{.kind = SimKind::kReduce, .reduction = reduction};
   call.slices.assign(slices.begin(), slices.end());
   return start(std::move(call));
 }
 
+std::unique_ptr<Operation> SimCollective::reduce_scatter(std::span<const ScatterSlice> slices,
+                                                         const Reduction& reduction) {
+  host::check_reduce_scatter(slices, reduction, member_->rank, member_->size);
+  SimCall call{.kind = SimKind::kScatter, .reduction = reduction};
+  for (const ScatterSlice& slice : slices) {
+    call.slices.push_back({slice.input, slice.output});
+    call.numel_of.push_back(slice.numel_of);
+  }
+  return start(std::move(call));
+}
+
 std::unique_ptr<Operation> SimCollective::broadcast(std::span<const Slice> slices, Rank root) {
+  host::check_rank("broadcast from root", root, member_->size);
   SimCall call{.kind = SimKind::kBroadcast, .root = root};
   call.slices.assign(slices.begin(), slices.end());
   return start(std::move(call));
 }
 
 std::unique_ptr<Operation> SimCollective::all_gather(std::span<const GatherSlice> slices) {
+  host::check_all_gather(slices, member_->size);
   SimCall call{.kind = SimKind::kGather};
   call.gathers.assign(slices.begin(), slices.end());
+  return start(std::move(call));
+}
+
+std::unique_ptr<Operation> SimCollective::all_to_all(std::span<const ExchangeSlice> slices) {
+  host::check_all_to_all(slices, member_->rank, member_->size);
+  SimCall call{.kind = SimKind::kAllToAll};
+  call.exchanges.assign(slices.begin(), slices.end());
   return start(std::move(call));
 }
 
@@ -121,10 +161,27 @@ std::unique_ptr<Operation> SimCollective::exchange(std::span<const std::int64_t>
   const Lane lane = device_ == nullptr ? Lane::kData : Lane::kHost;
   auto call = std::make_shared<SimCall>();
   call->kind = SimKind::kExchange;
-  call->rank = rank_;
+  call->member = member_;
   call->mine = mine;
   call->all = all;
   return std::make_unique<PolledOperation>(world_->meetings, lane, std::move(call));
+}
+
+std::unique_ptr<Operation> SimCollective::send(const TensorView& tensor, Rank to, int tag) {
+  host::check_rank("send to rank", to, member_->size);
+  return transfer(tensor, to, tag, true);
+}
+
+std::unique_ptr<Operation> SimCollective::receive(const TensorView& tensor, Rank from, int tag) {
+  host::check_rank("receive from rank", from, member_->size);
+  return transfer(tensor, from, tag, false);
+}
+
+std::unique_ptr<Collective> SimCollective::subset(std::uint32_t number,
+                                                  std::span<const Rank> ranks) {
+  const Rank rank = host::check_subset(ranks, member_->rank, member_->size);
+  return std::make_unique<SimCollective>(world_,
+                                         world_->meetings.subset(member_, number, ranks, rank));
 }
 
 Fence SimCollective::fence() {
@@ -132,12 +189,23 @@ Fence SimCollective::fence() {
 }
 
 std::unique_ptr<Operation> SimCollective::start(SimCall call) {
-  call.rank = rank_;
+  call.member = member_;
   auto shared = std::make_shared<SimCall>(std::move(call));
   if (device_ == nullptr) {
     return std::make_unique<PolledOperation>(world_->meetings, Lane::kData, std::move(shared));
   }
   return std::make_unique<EnqueuedOperation>(world_->meetings, *device_, std::move(shared));
+}
+
+std::unique_ptr<Operation> SimCollective::transfer(const TensorView& tensor, Rank peer, int tag,
+                                                   bool sends) {
+  auto end = std::make_shared<SimTransfer>();
+  end->member = member_;
+  end->peer = peer;
+  end->tag = tag;
+  end->sends = sends;
+  end->tensor = tensor;
+  return std::make_unique<TransferOperation>(world_->transfers, std::move(end), ready_);
 }
 
 }  // namespace hvd

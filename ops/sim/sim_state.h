@@ -4,6 +4,7 @@
 
 #include "ops/sim/sim_meetings.h"
 #include "ops/sim/sim_network.h"
+#include "ops/sim/sim_transfers.h"
 #include "ops/sim/sim_world.h"
 
 namespace hvd {
@@ -17,6 +18,7 @@ struct SimState {
   std::vector<int> host_of;
   SimNetwork network;
   SimMeetings meetings;
+  SimTransfers transfers;
 };
 
 }  // namespace hvd

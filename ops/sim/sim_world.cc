@@ -62,7 +62,8 @@ SimState::SimState(int world_size, const SimOptions& sim_options)
     : size(world_size),
       options(complete(sim_options, world_size)),
       network(size, options.max_delay, options.seed),
-      meetings(size, options.max_delay, options.seed, network) {
+      meetings(size, options.max_delay, options.seed, network),
+      transfers(options.max_delay, options.seed, network) {
   for (Rank rank = 0; rank < size; ++rank) host_of.push_back(rank / options.ranks_per_host);
 }
 
@@ -78,11 +79,11 @@ std::unique_ptr<ControlPlane> SimWorld::control_plane(Rank rank) {
 }
 
 std::unique_ptr<Collective> SimWorld::collective(Rank rank) {
-  return std::make_unique<SimCollective>(state_, rank);
+  return std::make_unique<SimCollective>(state_, state_->meetings.member(rank));
 }
 
 void SimWorld::kill(Rank rank) {
-  state_->meetings.abort(rank);
+  state_->meetings.abort(*state_->meetings.member(rank));
   state_->network.cut(rank, "killed");
 }
 

@@ -53,13 +53,12 @@ std::vector<std::int64_t> resnet50() {
 
 double milliseconds_of_one_step(std::vector<Tensor>& tensors) {
   hvd::Tensor start = Tensor::zeros({1});
-  hvd::allreduce_(start, hvd::ReduceOp::kSum, "start");  // all ranks begin together
+  hvd::allreduce_(start, {.op = hvd::ReduceOp::kSum, .name = "start"});  // all ranks begin together
   const auto begin = Clock::now();
   std::vector<hvd::CollectiveHandle> handles;
   handles.reserve(tensors.size());
   for (std::size_t i = 0; i < tensors.size(); ++i) {
-    handles.push_back(
-        hvd::allreduce_async_(tensors[i], hvd::ReduceOp::kAverage, "g" + std::to_string(i)));
+    handles.push_back(hvd::allreduce_async_(tensors[i], {.name = "g" + std::to_string(i)}));
   }
   for (const auto& handle : handles) handle.synchronize();
   return 1e3 * hvd::to_seconds(Clock::now() - begin);

@@ -18,7 +18,7 @@ std::vector<Request> gradients(int count) {
   for (int i = 0; i < count; ++i) {
     Request& request = requests[static_cast<std::size_t>(i)];
     request.name = "model.layers." + std::to_string(i) + ".weight";
-    request.shape = {64, 3, 3, 3};
+    request.shapes = {{64, 3, 3, 3}};
   }
   return requests;
 }

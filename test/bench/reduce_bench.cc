@@ -22,7 +22,7 @@ void sum(benchmark::State& state, DType dtype) {
   for (const auto& array : arrays) inputs.push_back(array.data());
   const auto numel = static_cast<std::int64_t>(bytes / size_of(dtype));
   for (auto _ : state) {
-    host::reduce(dtype, ReduceOp::kSum, inputs, out.data(), numel, scale);
+    host::reduce(dtype, ReduceOp::kSum, inputs, out.data(), numel, 1.0, scale);
     benchmark::ClobberMemory();
   }
   state.SetBytesProcessed(state.iterations() * static_cast<std::int64_t>((ranks + 1) * bytes));

@@ -4,6 +4,7 @@ import importlib.util
 import os
 import pathlib
 import shutil
+import signal
 import subprocess
 import sys
 import sysconfig
@@ -27,7 +28,7 @@ def world():
     hvd.shutdown()
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def examples():
     return REPOSITORY / "examples"
 
@@ -44,15 +45,25 @@ class Ranks:
     def __init__(self, folder):
         self.folder = folder
 
-    def launch(self, command, np, launcher="hvdrun", timeout=120, environment=None):
+    def launch(self, command, np, launcher="hvdrun", timeout=120, environment=None, flags=()):
         """Runs `command` (words after the interpreter) and returns the finished process."""
+        done = self.start(command, np, launcher, environment, flags)
+        try:
+            text, _ = done.communicate(timeout=timeout)
+        except subprocess.TimeoutExpired:
+            os.killpg(done.pid, signal.SIGKILL)
+            raise
+        return subprocess.CompletedProcess(done.args, done.returncode, text)
+
+    def start(self, command, np, launcher="hvdrun", environment=None, flags=()):
+        """The same, not waited for; a process group of its own. `flags`: of the launcher."""
         start = {
             "hvdrun": [_hvdrun(), "-np", str(np)],
             "mpirun": ["mpirun", "--allow-run-as-root", "--oversubscribe", "-np", str(np)],
         }[launcher]
-        return subprocess.run(
-            [*start, sys.executable, *map(str, command)], cwd=self.folder, text=True,
-            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=timeout,
+        return subprocess.Popen(
+            [*start, *map(str, flags), sys.executable, *map(str, command)], cwd=self.folder,
+            text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, start_new_session=True,
             env={**os.environ, **(environment or {})})
 
     def check(self, source, np=2, **options):
@@ -77,6 +88,12 @@ rank, size = hvd.rank(), hvd.size()
 @pytest.fixture
 def ranks(tmp_path):
     return Ranks(tmp_path)
+
+
+@pytest.fixture(scope="session")
+def ranks_in():
+    """For fixtures that live longer than a test: a function of a folder."""
+    return Ranks
 
 
 def processes_with(text):

@@ -301,3 +301,10 @@ for step in range(10**9):
     assert done.returncode != 0
     assert "rank 1" in done.stdout and "SIGKILL" in done.stdout, done.stdout
     assert marked_processes() == []
+
+
+def test_a_job_over_mpi_says_so(ranks):
+    ranks.check("""
+assert hvd.mpi_built() and hvd.mpi_enabled() and hvd.mpi_threads_supported() in (True, False)
+assert hvd.is_homogeneous()
+""")

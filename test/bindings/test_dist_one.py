@@ -46,7 +46,8 @@ def test_init_and_shutdown_repeat():
 @pytest.mark.parametrize("shape", [(), (3,), (2, 5), (0,)])
 @pytest.mark.parametrize("op", list(hvd.ReduceOp))
 def test_reducing_over_one_rank_gives_the_input(world, shape, op):
-    x = np.arange(np.prod(shape), dtype=np.float32).reshape(shape)
+    bitwise = op in (hvd.BitAnd, hvd.BitOr)
+    x = np.arange(np.prod(shape), dtype=np.int32 if bitwise else np.float32).reshape(shape)
     result = hvd.allreduce(x, op, name="x")
     np.testing.assert_array_equal(result, x)
     assert not np.shares_memory(result, x)
@@ -87,8 +88,10 @@ def test_wrong_arguments_are_errors(world):
         hvd.allreduce(np.ones(1), op="sum")
     with pytest.raises(TypeError):
         hvd.allreduce(np.ones(1), name=3)
-    with pytest.raises(TypeError, match="complex64"):
-        hvd.allreduce(np.ones(1, np.complex64))
+    with pytest.raises(TypeError, match="<U1|str"):
+        hvd.allreduce(np.array(["x"]))
+    with pytest.raises(hvd.InvalidArgumentError, match="Min.*complex64"):
+        hvd.allreduce(np.ones(1, np.complex64), hvd.Min)
     with pytest.raises(hvd.InvalidArgumentError, match="root"):
         hvd.broadcast(np.ones(1), root_rank=1)
     with pytest.raises(hvd.InvalidArgumentError, match="scalar"):
@@ -178,3 +181,50 @@ def test_every_public_name_is_documented():
     for module in (hvd.nn, hvd.optim, hvd.data, hvd.io, hvd.nn.init):
         for name in module.__all__:
             assert (getattr(module, name).__doc__ or "").strip(), name
+
+
+def test_what_the_build_can_use_has_horovods_names(world):
+    assert world.mpi_built() and not world.mpi_enabled()  # a world of one does without
+    assert world.nccl_built() == 0 and not world.cuda_built()
+    assert not any([world.gloo_built(), world.gloo_enabled(), world.ddl_built(), world.ccl_built(),
+                    world.rocm_built()])
+    with pytest.raises(world.InvalidArgumentError, match="MPI"):
+        world.mpi_threads_supported()
+    assert world.is_homogeneous()
+
+
+def test_reductions_have_horovods_numbers(world):
+    names = [world.Average, world.Sum, world.Adasum, world.Min, world.Max, world.Product]
+    assert [int(op) for op in names] == list(range(6))
+
+
+def test_wrong_objects_are_type_errors(world):
+    for call in (world.poll, world.synchronize, world.add_process_set, world.allreduce):
+        with pytest.raises(TypeError):
+            call(None)
+    with pytest.raises(TypeError, match="3"):
+        world.on_stall(3)
+
+
+def test_numpy_scalars_and_empty_arrays_are_arrays(world):
+    assert world.allreduce(np.float32(2.5)) == 2.5
+    empty = np.zeros((0, 3), np.float32)
+    assert world.allreduce_(empty) is empty
+
+
+def test_process_sets_compare_and_hash_by_what_they_are(world):
+    mine = world.ProcessSet([0])
+    known = {mine: "here"}
+    assert mine == mine and mine != world.ProcessSet([0]) and known[mine] == "here"
+    with pytest.raises(world.InvalidArgumentError):
+        world.add_process_set(mine)  # the global set has these ranks
+    assert mine != world.global_process_set
+
+
+def test_a_section_wants_a_timeout_above_0(world):
+    for timeout in (0, -1, float("nan")):
+        with pytest.raises(world.InvalidArgumentError, match="timeout"):
+            with world.rank_zero_section(timeout=timeout):
+                pass
+    with world.rank_zero_section(timeout=float("inf")) as mine:
+        assert mine

@@ -6,7 +6,7 @@
 int main() {
   hvd::init();
   const hvd::Tensor mine = hvd::Tensor::scalar(hvd::rank() + 1);
-  const double sum = hvd::allreduce(mine, hvd::ReduceOp::kSum, "sum").item();
+  const double sum = hvd::allreduce(mine, {.op = hvd::ReduceOp::kSum, .name = "sum"}).item();
   const double expected = hvd::size() * (hvd::size() + 1) / 2.0;
   std::printf("rank %d of %d: sum %.0f\n", hvd::rank(), hvd::size(), sum);
   hvd::shutdown();

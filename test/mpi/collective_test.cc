@@ -2,8 +2,13 @@
 #include <gtest/gtest.h>
 #include <mpi.h>
 
+#include <algorithm>
+#include <thread>
+
+#include "core/base/config.h"
 #include "core/base/status.h"
 #include "ops/mpi/mpi_collective.h"
+#include "test/mpi/failure_printer.h"
 #include "test/support/collective_contract.h"
 
 // MPI is initialised by this program, as mpi4py would: ours has to live with it.
@@ -15,13 +20,16 @@ TimePoint soon() {
 }
 
 std::shared_ptr<MpiCommunicator> communicator() {
-  MpiEnvironment::instance().initialise(soon());
+  MpiEnvironment::instance().initialise(soon(), false);
   return std::make_shared<MpiCommunicator>(soon());
 }
 
 // Pieces so small that every batch takes many, with ranges of no element on some ranks.
-constexpr MpiCollectiveLimits kTinyPieces = {.small_bytes = 0, .piece_bytes = 520};
-constexpr MpiCollectiveLimits kAlwaysSmall = {.small_bytes = 1 << 26};
+constexpr MpiCollectiveLimits kTinyPieces = {.small_bytes = 0, .piece_bytes = 2'600};
+// Pieces that take many messages.
+constexpr MpiCollectiveLimits kTinyMessages = {
+    .small_bytes = 0, .piece_bytes = 60'000, .message_bytes = 7'001};
+constexpr MpiCollectiveLimits kAlwaysSmall = {.small_bytes = std::size_t{1} << 30};
 constexpr MpiCollectiveLimits kNeverSmall = {.small_bytes = 0};
 
 class LimitsContract : public ::testing::TestWithParam<CollectiveCase> {
@@ -37,6 +45,10 @@ TEST_P(LimitsContract, HoldsPieceByPiece) {
   hold(kTinyPieces);
 }
 
+TEST_P(LimitsContract, HoldsMessageByMessage) {
+  hold(kTinyMessages);
+}
+
 TEST_P(LimitsContract, HoldsWhenEveryBatchGoesToAll) {
   hold(kAlwaysSmall);
 }
@@ -48,15 +60,106 @@ TEST_P(LimitsContract, HoldsWhenEveryBatchIsScattered) {
 INSTANTIATE_TEST_SUITE_P(Mpi, LimitsContract, ::testing::ValuesIn(collective_contract()),
                          [](const auto& instance) { return instance.param.name; });
 
-TEST(MpiCollective, RefusesPiecesThatMpiCannotCount) {
+TEST(MpiCollective, RefusesLimitsThatCannotBeKept) {
   const auto shared = communicator();
-  EXPECT_THROW(MpiCollective(shared, {.piece_bytes = std::size_t{1} << 31}), InvalidArgumentError);
-  EXPECT_THROW(MpiCollective(shared, {.piece_bytes = 0}), InvalidArgumentError);
+  const auto with = [&](MpiCollectiveLimits limits) { MpiCollective(shared, limits); };
+  EXPECT_THROW(with({.piece_bytes = 511}), InvalidArgumentError) << "less than an encoded block";
+  EXPECT_THROW(with({.message_bytes = std::size_t{1} << 31}), InvalidArgumentError);
+  EXPECT_THROW(with({.message_bytes = 0}), InvalidArgumentError);
+}
+
+TEST(MpiTags, SmallestMpiTellsACoupleOfSetsApart) {
+  const MpiTags tags(32767);
+  EXPECT_EQ(tags.labels(), 126);
+  const int last = tags.label(static_cast<std::uint64_t>(tags.labels()) - 1);
+  EXPECT_LE(MpiTags::first(last, MpiTags::kWindow - 1) + MpiTags::kStages - 1, 32767);
+  EXPECT_GE(MpiTags::first(tags.label(0), 0), MpiTags::kReserved);
+  EXPECT_EQ(MpiTags::first(tags.label(5), 3), MpiTags::first(tags.label(131), 67));
+  EXPECT_THROW(MpiTags(32766), UnsupportedError);
+}
+
+int greatest_tag(const MpiCommunicator& communicator) {
+  int* value = nullptr;
+  int found = 0;
+  MPI_Comm_get_attr(communicator.data(), MPI_TAG_UB, static_cast<void*>(&value), &found);
+  return found != 0 ? *value : 0;
+}
+
+TEST(MpiCollective, RefusesASubsetThatItsTagsCannotTellFromAnother) {
+  const auto shared = communicator();
+  MpiCollective collective(shared, {});
+  const auto labels = static_cast<std::uint32_t>(MpiTags(greatest_tag(*shared)).labels());
+  const Rank alone[] = {shared->rank()};
+  auto first = collective.subset(7, alone);
+  EXPECT_THROW(collective.subset(7 + labels, alone), UnsupportedError);
+  EXPECT_NO_THROW(collective.subset(8 + labels, alone));
+  first.reset();
+  EXPECT_NO_THROW(collective.subset(7 + labels, alone));
+}
+
+// More than have tags of their own, polled from the last one on every other rank.
+TEST(MpiCollective, KeepsApartMoreOperationsThanItHasTagsFor) {
+  const auto shared = communicator();
+  MpiCollective collective(shared, {});
+  constexpr std::size_t kCount = 3 * MpiTags::kWindow + 5;
+  const auto size = static_cast<std::size_t>(shared->size());
+  std::vector<std::int64_t> mine(kCount);
+  std::vector<std::vector<std::int64_t>> all(kCount, std::vector<std::int64_t>(size));
+  std::vector<std::unique_ptr<Operation>> operations;
+  for (std::size_t i = 0; i < kCount; ++i) {
+    mine[i] = static_cast<std::int64_t>(i * size) + shared->rank();
+    operations.push_back(collective.exchange({&mine[i], 1}, all[i]));
+  }
+  std::size_t finished = 0;
+  for (const TimePoint deadline = soon(); finished < kCount; std::this_thread::yield()) {
+    ASSERT_LT(Clock::now(), deadline) << finished << " finished";
+    finished = 0;
+    for (std::size_t i = 0; i < kCount; ++i) {
+      const std::size_t at = shared->rank() % 2 == 0 ? i : kCount - 1 - i;
+      finished += operations[at]->advance() ? 1 : 0;
+    }
+  }
+  for (std::size_t i = 0; i < kCount; ++i) {
+    for (std::size_t r = 0; r < size; ++r) {
+      ASSERT_EQ(all[i][r], static_cast<std::int64_t>(i * size + r)) << "exchange " << i;
+    }
+  }
+}
+
+// What an int cannot count, in a transfer and in pieces: 2 GiB and a little a rank.
+TEST(MpiCollective, MovesMoreBytesThanAnIntCounts) {
+  if (!environment("HVD_TEST_LONG")) GTEST_SKIP() << "HVD_TEST_LONG is not set";
+  const auto shared = communicator();
+  if (shared->size() != 2) GTEST_SKIP() << "memory for two ranks";
+  MpiCollective collective(shared, {});
+  constexpr std::size_t kBytes = (std::size_t{1} << 31) + 12'345;
+  const auto value_of = [](std::size_t i) { return static_cast<std::uint8_t>(i * 7 / 4096); };
+  std::vector<std::uint8_t> bytes(kBytes);
+  const TensorView view = {bytes.data(), kBytes, DType::kU8, {}};
+  const auto expect_values = [&](const char* what) {
+    for (std::size_t i = 0; i < kBytes; ++i) ASSERT_EQ(bytes[i], value_of(i)) << what << i;
+  };
+  const auto complete = [&](const std::unique_ptr<Operation>& operation) {
+    while (!operation->advance()) std::this_thread::yield();
+  };
+  if (shared->rank() == 0) {
+    for (std::size_t i = 0; i < kBytes; ++i) bytes[i] = value_of(i);
+    complete(collective.send(view, 1, 0));
+  } else {
+    complete(collective.receive(view, 0, 0));
+    expect_values("received byte ");
+    std::fill(bytes.begin(), bytes.end(), std::uint8_t{0});
+  }
+  const Slice slice = {view, view};
+  complete(collective.broadcast({&slice, 1}, 0));
+  expect_values("broadcast byte ");
+  complete(collective.all_reduce({&slice, 1}, {.op = ReduceOp::kMax}));
+  expect_values("reduced byte ");
 }
 
 TEST(MpiCollective, ReturnsMpisErrorsAsExceptions) {
   const auto shared = communicator();
-  MpiOutbox outbox(shared);
+  MpiOutbox outbox(shared, shared->control());
   try {
     outbox.send(shared->size(), MpiTag::kControl, Bytes(4));
     FAIL() << "sent to a rank that is not there";
@@ -74,10 +177,7 @@ int main(int argc, char** argv) {
   MPI_Init_thread(&argc, &argv, MPI_THREAD_MULTIPLE, &provided);
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);
   ::testing::InitGoogleTest(&argc, argv);
-  if (rank != 0) {
-    auto& listeners = ::testing::UnitTest::GetInstance()->listeners();
-    delete listeners.Release(listeners.default_result_printer());
-  }
+  hvd::test::print_by_rank(rank);
   const int result = RUN_ALL_TESTS();
   MPI_Finalize();
   return result;

@@ -6,6 +6,7 @@
 #include <filesystem>
 
 #include "core/base/config.h"
+#include "core/base/launch_info.h"
 #include "core/base/placement.h"
 #include "test/mpi/mpi_world.h"
 #include "test/support/collective_contract.h"

@@ -10,6 +10,7 @@
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
+#include <filesystem>
 #include <fstream>
 #include <regex>
 #include <sstream>
@@ -255,6 +256,75 @@ TEST(Hvdrun, SetsHorovodVariables) {
   EXPECT_EQ(sorted_lines(result.out)[1], "[1] t.json 2097152 none");
 }
 
+TEST(Hvdrun, SaysWhereASettingCameFrom) {
+  const Result result = run({"-np", "1", "--cycle-time-ms", "2", "sh", "-c",
+                             "echo $HOROVOD_CYCLE_TIME $HVD_SETTING_SOURCES"});
+  EXPECT_EQ(result.out, "[0] 2 HOROVOD_CYCLE_TIME=hvdrun --cycle-time-ms\n");
+}
+
+TEST(Hvdrun, KeepsTheOutputOfEachRankInAFile) {
+  const std::string folder = testing::TempDir() + "hvdrun_test_output";
+  const Result result = run({"-np", "2", "--output-filename", folder, "sh", "-c",
+                             std::string("echo out ") + kRank + "; echo err >&2"});
+  EXPECT_EQ(result.code, 0) << result.err;
+  EXPECT_EQ(sorted_lines(result.out)[1], "[1] out 1") << "and on the screen";
+  std::stringstream out, err;
+  out << std::ifstream(folder + "/rank.1/stdout").rdbuf();
+  err << std::ifstream(folder + "/rank.1/stderr").rdbuf();
+  EXPECT_EQ(out.str(), "out 1\n");
+  EXPECT_EQ(err.str(), "err\n");
+  std::filesystem::remove_all(folder);
+}
+
+TEST(Hvdrun, PutsTheTimeBeforeLinesWhenAsked) {
+  const Result result = run({"-np", "1", "-prefix-timestamp", "echo", "x"});
+  EXPECT_THAT(result.out, testing::MatchesRegex("\\[0\\] [0-9-]+ [0-9]+:[0-9]+:[0-9.]+ x\n"));
+}
+
+TEST(Hvdrun, GivesUpOnRanksThatDoNotStart) {
+  // An ssh that never comes through.
+  const std::string agent = testing::TempDir() + "hvdrun_test_ssh";
+  std::ofstream(agent) << "#!/bin/sh\nsleep 60\n";
+  std::filesystem::permissions(agent, std::filesystem::perms::owner_all);
+  const Result result = run({"-np", "1", "-H", "192.0.2.1:1", "--start-timeout", "1", "--mpi-args",
+                             "--mca plm_rsh_agent " + agent, "true"});
+  EXPECT_EQ(result.code, 1);
+  EXPECT_THAT(result.err, HasSubstr("not started after 1 s: rank 0 of 1"));
+  EXPECT_LT(result.took, seconds(20));
+  std::remove(agent.c_str());
+}
+
+TEST(Hvdrun, WarnsOfOptionsThatDoNothingAndGoesOn) {
+  const Result result = run({"-np", "1", "--num-nccl-streams", "2", "echo", "x"});
+  EXPECT_EQ(result.code, 0);
+  EXPECT_EQ(result.out, "[0] x\n");
+  EXPECT_THAT(result.err, HasSubstr("hvdrun: warning: --num-nccl-streams does nothing"));
+}
+
+TEST(Hvdrun, TakesRanksAndMachinesFromSlurm) {
+  std::array<char, 256> host{};
+  gethostname(host.data(), host.size() - 1);
+  Environment environment = current_environment();
+  environment["SLURM_JOB_NODELIST"] = host.data();
+  environment["SLURM_TASKS_PER_NODE"] = "2";
+  environment["SLURM_NTASKS"] = "2";
+  const Result result = Launch({"echo", "x"}, "", environment).finish();
+  EXPECT_EQ(result.code, 0) << result.err;
+  EXPECT_EQ(sorted_lines(result.out), (std::vector<std::string>{"[0] x", "[1] x"}));
+}
+
+TEST(Hvdrun, ShowsTheSettingsOfARank) {
+  Environment environment = current_environment();
+  environment["HOROVOD_CACHE_CAPACITY"] = "7";
+  const Result result =
+      Launch({"--cycle-time-ms", "2", "--help-settings"}, "", environment).finish();
+  EXPECT_EQ(result.code, 0) << result.err;
+  EXPECT_THAT(result.out, HasSubstr("HOROVOD_CACHE_CAPACITY=7\n"));
+  EXPECT_THAT(result.out, HasSubstr("from: environment; default: '1024'\n"));
+  EXPECT_THAT(result.out, HasSubstr("HOROVOD_CYCLE_TIME=2\n"));
+  EXPECT_THAT(result.out, HasSubstr("from: hvdrun --cycle-time-ms"));
+}
+
 TEST(Hvdrun, PrintsThePlanWhenAsked) {
   const Result result = run({"-np", "1", "--verbose", "true"});
   EXPECT_EQ(result.code, 0);
@@ -345,9 +415,11 @@ TEST(Hvdrun, TeachesAndTellsItsVersion) {
   EXPECT_THAT(run({"--version"}).out, HasSubstr("horovod_cpp"));
 }
 
-TEST(Hvdrun, ListsTheBackendsOfThisBuild) {
-  const Result result = run({"--check-build"});
+TEST(Hvdrun, ListsWhatThisBuildHasAndCanUse) {
+  const Result result = run({"-cb"});
   EXPECT_EQ(result.code, 0);
+  EXPECT_THAT(result.out, testing::ContainsRegex("HVD_MPI +o"));
+  EXPECT_THAT(result.out, testing::ContainsRegex("\\[x\\] mpirun +/"));
   EXPECT_THAT(result.out, testing::ContainsRegex("\\[x\\] self"));
   EXPECT_THAT(result.out, testing::ContainsRegex("\\[.\\] mpi"));
 }

@@ -5,6 +5,8 @@
 
 #include <algorithm>
 
+#include "core/base/status.h"
+
 namespace hvd::runner {
 namespace {
 
@@ -101,13 +103,61 @@ TEST(LaunchPlan, LetsRootRun) {
 
 TEST(LaunchPlan, TurnsOptionsIntoSettingsThatWinOverTheEnvironment) {
   Options options = ranks(1);
-  options.timeline_filename = "t.json";
-  options.fusion_threshold = 1048576;
+  options.settings["HOROVOD_TIMELINE"] = {"t.json", "hvdrun --timeline-filename"};
+  options.settings["HOROVOD_FUSION_THRESHOLD"] = {"1048576", "a;b.yaml:3"};
   const auto environment =
       plan(options, two_cores({{"HOROVOD_FUSION_THRESHOLD", "7"}, {"A", "b"}})).environment;
   EXPECT_THAT(environment, Contains(Pair("HOROVOD_TIMELINE", "t.json")));
   EXPECT_THAT(environment, Contains(Pair("HOROVOD_FUSION_THRESHOLD", "1048576")));
   EXPECT_THAT(environment, Contains(Pair("A", "b")));
+  EXPECT_THAT(environment, Contains(Pair("HVD_SETTING_SOURCES",
+                                         "HOROVOD_FUSION_THRESHOLD=a,b.yaml:3;"
+                                         "HOROVOD_TIMELINE=hvdrun --timeline-filename")));
+}
+
+TEST(LaunchPlan, ForgetsWhatAnOuterHvdrunSet) {
+  const auto environment = plan(ranks(1), two_cores({{"HVD_SETTING_SOURCES", "A=b"}})).environment;
+  EXPECT_EQ(environment.count("HVD_SETTING_SOURCES"), 0u);
+}
+
+TEST(LaunchPlan, TakesTheStartTimeoutFromOptionEnvironmentOrDefault) {
+  EXPECT_EQ(plan(ranks(1), two_cores()).start_timeout, std::chrono::seconds(60));
+  const LaunchContext context = two_cores({{"HOROVOD_START_TIMEOUT", "5"}});
+  EXPECT_EQ(plan(ranks(1), context).start_timeout, std::chrono::seconds(5));
+  Options options = ranks(1);
+  options.settings["HOROVOD_START_TIMEOUT"] = {"0.5", "hvdrun --start-timeout"};
+  EXPECT_EQ(plan(options, context).start_timeout, std::chrono::milliseconds(500));
+  EXPECT_THROW(plan(ranks(1), two_cores({{"HOROVOD_START_TIMEOUT", "soon"}})),
+               InvalidArgumentError);
+}
+
+TEST(LaunchPlan, GivesSshThePortAndTheKeyAndNeverLetsItAsk) {
+  Options options = ranks(1, {{"node2", 1}});
+  EXPECT_EQ(after(plan(options, two_cores()).argv, "plm_rsh_args")[0],
+            "-o BatchMode=yes -o ConnectTimeout=10");
+  options.ssh_port = 2222;
+  options.ssh_identity = "/k";
+  EXPECT_EQ(after(plan(options, two_cores()).argv, "plm_rsh_args")[0],
+            "-o BatchMode=yes -o ConnectTimeout=10 -p 2222 -i /k");
+  EXPECT_THAT(plan(ranks(1), two_cores()).argv, Not(Contains("plm_rsh_args")));
+}
+
+TEST(LaunchPlan, TellsMpiWhichInterfacesToUse) {
+  Options options = ranks(1);
+  EXPECT_THAT(plan(options, two_cores()).argv, Not(Contains("btl_tcp_if_include")));
+  options.interfaces = {"eth0", "eth1"};
+  const auto argv = plan(options, two_cores()).argv;
+  EXPECT_EQ(after(argv, "btl_tcp_if_include")[0], "eth0,eth1");
+  EXPECT_EQ(after(argv, "oob_tcp_if_include")[0], "eth0,eth1");
+}
+
+TEST(LaunchPlan, PassesWordsForMpirunOnBeforeTheAgent) {
+  Options options = ranks(1);
+  options.mpi_args = {"--mca", "x", "a b"};
+  options.binding_args = {"--bind-to", "core"};
+  const auto argv = plan(options, two_cores()).argv;
+  EXPECT_THAT(after(argv, "--mca"), testing::IsSupersetOf({"x", "a b", "--agent"}));
+  EXPECT_EQ(after(argv, "--bind-to")[0], "core");
 }
 
 TEST(LaunchPlan, KeepsSettingsThatNoOptionChanges) {

@@ -3,7 +3,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <fstream>
+#include <sstream>
+
 #include "core/base/status.h"
+#include "runner/option_table.h"
 
 namespace hvd::runner {
 namespace {
@@ -12,6 +16,27 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 
 using Words = std::vector<std::string>;
+
+// The value of a variable that an option set, or "unset".
+std::string setting(const Options& options, const std::string& name) {
+  const auto it = options.settings.find(name);
+  return it == options.settings.end() ? "unset" : it->second.value;
+}
+
+// `words` before -np 1 x.
+Options with(Words words) {
+  for (const char* word : {"-np", "1", "x"}) words.emplace_back(word);
+  return parse_options(words);
+}
+
+std::string refusal(const Words& words, const Environment& environment = {}) {
+  try {
+    parse_options(words, environment);
+  } catch (const InvalidArgumentError& error) {
+    return error.what();
+  }
+  return "accepted";
+}
 
 TEST(ParseOptions, SplitsAtTheProgramAndLeavesItsOptionsAlone) {
   const Options options = parse_options(
@@ -30,8 +55,8 @@ TEST(ParseOptions, TakesEveryOption) {
                           "--fusion-threshold-mb", "0.5", "-np", "3", "./x"});
   EXPECT_EQ(options.np, 3);
   EXPECT_THAT(options.hosts, ElementsAre(HostSlots{"a", 1}, HostSlots{"b", 2}));
-  EXPECT_EQ(options.timeline_filename, "t.json");
-  EXPECT_EQ(options.fusion_threshold, std::size_t{512 * 1024});
+  EXPECT_EQ(setting(options, "HOROVOD_TIMELINE"), "t.json");
+  EXPECT_EQ(setting(options, "HOROVOD_FUSION_THRESHOLD"), "524288");
   EXPECT_TRUE(options.verbose);
 }
 
@@ -63,10 +88,255 @@ TEST(ParseOptions, TakesASingleDashAndArgumentsWithBlanksAsTheProgramsOwn) {
               ElementsAre("-", "a b", ""));
 }
 
-TEST(ParseOptions, LeavesFusionAloneUnlessAskedAndZeroTurnsItOff) {
-  EXPECT_FALSE(parse_options(Words{"-np", "1", "x"}).fusion_threshold.has_value());
-  EXPECT_EQ(parse_options(Words{"--fusion-threshold-mb", "0", "-np", "1", "x"}).fusion_threshold,
-            std::size_t{0});
+TEST(ParseOptions, SetsNothingUnlessAsked) {
+  EXPECT_TRUE(with({}).settings.empty());
+  EXPECT_TRUE(with({}).warnings.empty());
+  EXPECT_EQ(setting(with({"--fusion-threshold-mb", "0"}), "HOROVOD_FUSION_THRESHOLD"), "0");
+}
+
+struct SettingCase {
+  const char* name;
+  Words words;
+  const char* variable;
+  const char* value;
+};
+
+class SettingOption : public testing::TestWithParam<SettingCase> {};
+
+TEST_P(SettingOption, SetsItsVariableAndSaysWhereItCameFrom) {
+  const Options options = with(GetParam().words);
+  EXPECT_EQ(setting(options, GetParam().variable), GetParam().value);
+  EXPECT_EQ(options.settings.begin()->second.source, "hvdrun " + GetParam().words[0]);
+  EXPECT_EQ(options.settings.size(), 1u);
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Each, SettingOption,
+    testing::Values(
+        SettingCase{"Cycle", {"--cycle-time-ms", "1.5"}, "HOROVOD_CYCLE_TIME", "1.5"},
+        SettingCase{"Cache", {"--cache-capacity", "0"}, "HOROVOD_CACHE_CAPACITY", "0"},
+        SettingCase{"Deterministic", {"--deterministic"}, "HOROVOD_DETERMINISTIC", "1"},
+        SettingCase{"Autotune", {"--autotune"}, "HOROVOD_AUTOTUNE", "1"},
+        SettingCase{"NoAutotune", {"--no-autotune"}, "HOROVOD_AUTOTUNE", "0"},
+        SettingCase{"Log", {"--autotune-log-file", "a.csv"}, "HOROVOD_AUTOTUNE_LOG", "a.csv"},
+        SettingCase{
+            "Warmup", {"--autotune-warmup-samples", "1"}, "HOROVOD_AUTOTUNE_WARMUP_SAMPLES", "1"},
+        SettingCase{"Steps",
+                    {"--autotune-steps-per-sample", "2"},
+                    "HOROVOD_AUTOTUNE_STEPS_PER_SAMPLE",
+                    "2"},
+        SettingCase{"Points",
+                    {"--autotune-bayes-opt-max-samples", "3"},
+                    "HOROVOD_AUTOTUNE_BAYES_OPT_MAX_SAMPLES",
+                    "3"},
+        SettingCase{"Noise",
+                    {"--autotune-gaussian-process-noise", "0.5"},
+                    "HOROVOD_AUTOTUNE_GAUSSIAN_PROCESS_NOISE",
+                    "0.5"},
+        SettingCase{"Marks", {"--timeline-mark-cycles"}, "HOROVOD_TIMELINE_MARK_CYCLES", "1"},
+        SettingCase{"NoMarks", {"--no-timeline-mark-cycles"}, "HOROVOD_TIMELINE_MARK_CYCLES", "0"},
+        SettingCase{"StallCheck", {"--stall-check"}, "HOROVOD_STALL_CHECK_DISABLE", "0"},
+        SettingCase{"NoStallCheck", {"--no-stall-check"}, "HOROVOD_STALL_CHECK_DISABLE", "1"},
+        SettingCase{"StallWarning",
+                    {"--stall-check-warning-time-seconds", "5"},
+                    "HOROVOD_STALL_CHECK_TIME_SECONDS",
+                    "5"},
+        SettingCase{"StallLimit",
+                    {"--stall-check-shutdown-time-seconds", "9"},
+                    "HOROVOD_STALL_SHUTDOWN_TIME_SECONDS",
+                    "9"},
+        SettingCase{"LogLevel", {"--log-level", "TRACE"}, "HOROVOD_LOG_LEVEL", "TRACE"},
+        SettingCase{"LogTime", {"--log-with-timestamp"}, "HOROVOD_LOG_HIDE_TIME", "0"},
+        SettingCase{"LogNoTime", {"--log-without-timestamp"}, "HOROVOD_LOG_HIDE_TIME", "1"},
+        SettingCase{"LogOldName", {"--log-hide-timestamp"}, "HOROVOD_LOG_HIDE_TIME", "1"},
+        SettingCase{"Affinity", {"--thread-affinity", "3,4"}, "HOROVOD_THREAD_AFFINITY", "3,4"},
+        SettingCase{"Threads", {"--mpi-threads-disable"}, "HOROVOD_MPI_THREADS_DISABLE", "1"},
+        SettingCase{"StartTimeout", {"--start-timeout", "7"}, "HOROVOD_START_TIMEOUT", "7"},
+        SettingCase{"Stats", {"--stats"}, "HVD_STATS", "1"},
+        SettingCase{"Mpi", {"--mpi"}, "HOROVOD_CONTROLLER", "mpi"},
+        SettingCase{"Gloo", {"--gloo"}, "HOROVOD_CONTROLLER", "gloo"}),
+    [](const auto& each) { return std::string(each.param.name); });
+
+TEST(ParseOptions, TakesHvdrunsOwnOptionsUnderHorovodsNames) {
+  const Options options =
+      with({"--output-filename", "out", "-prefix-timestamp", "--network-interfaces", "eth0,eth1",
+            "--network-interface", "ib0", "-p", "2222", "-i", "key", "--mpi-args", "--mca a 'b c'",
+            "--binding-args=--bind-to core"});
+  EXPECT_EQ(options.output_folder, "out");
+  EXPECT_TRUE(options.timestamps);
+  EXPECT_THAT(options.interfaces, ElementsAre("eth0", "eth1", "ib0"));
+  EXPECT_EQ(options.ssh_port, 2222);
+  EXPECT_EQ(options.ssh_identity, "key");
+  EXPECT_THAT(options.mpi_args, ElementsAre("--mca", "a", "b c"));
+  EXPECT_THAT(options.binding_args, ElementsAre("--bind-to", "core"));
+}
+
+TEST(ParseOptions, WarnsOfOptionsThatDoNothing) {
+  const Options options = with({"--num-nccl-streams", "2", "--tcp", "--no-torus-allreduce"});
+  ASSERT_EQ(options.warnings.size(), 2u);
+  EXPECT_THAT(options.warnings[0], HasSubstr("--num-nccl-streams does nothing: it is for NCCL"));
+  EXPECT_THAT(options.warnings[1], HasSubstr("--tcp"));
+  EXPECT_THAT(options.command, ElementsAre("x"));
+}
+
+// GAP-45: --jsrun of Horovod ends in a ValueError about unpacking.
+TEST(ParseOptions, RefusesWhatItCannotDoAndSaysWhy) {
+  EXPECT_THAT(refusal({"--jsrun", "-np", "1", "x"}), HasSubstr("--jsrun: there is no support"));
+  EXPECT_THAT(refusal({"--min-np", "1", "-np", "2", "x"}), HasSubstr("--min-np: "));
+  EXPECT_THAT(refusal({"--blacklist-cooldown-range", "1", "2", "-np", "2", "x"}),
+              HasSubstr("no elastic training"));
+}
+
+// GAP-49: the engine wants a core for each rank of a machine.
+TEST(ParseOptions, ThreadAffinityNeedsACoreForEachRankOfAMachine) {
+  EXPECT_THAT(refusal({"-np", "2", "--thread-affinity", "4", "x"}),
+              HasSubstr("--thread-affinity 4: 1 cores, but a machine has 2 ranks"));
+  EXPECT_EQ(refusal({"-np", "2", "--thread-affinity", "4,5", "x"}), "accepted");
+  EXPECT_EQ(refusal({"-np", "2", "-H", "a:1,b:1", "--thread-affinity", "4", "x"}), "accepted");
+  EXPECT_THAT(refusal({"-np", "4", "-H", "a:1,b:5", "--thread-affinity", "4,5", "x"}),
+              HasSubstr("3 ranks"));
+}
+
+std::string write_file(const std::string& name, const std::string& text) {
+  const std::string path = testing::TempDir() + "options_test_" + name;
+  std::ofstream(path) << text;
+  return path;
+}
+
+TEST(ConfigFile, SetsWhatTheCommandLineLeavesOpen) {
+  const std::string path = write_file("good.yaml", R"(# a job
+params:
+  fusion_threshold_mb: 2
+  cycle_time_ms: 1.5
+  hierarchical_allreduce: false
+autotune:
+  enabled: true
+  log_file: tune.csv
+timeline: {filename: t.json, mark_cycles: no}
+stall_check:
+  enabled: false
+library_options:
+  thread_affinity: [3]
+  mpi_args: --mca x 1
+logging:
+  level: DEBUG
+  with_timestamp: false
+controller: mpi
+)");
+  const Options options = with({"--config-file", path, "--cycle-time-ms", "4", "--stall-check"});
+  EXPECT_EQ(setting(options, "HOROVOD_FUSION_THRESHOLD"), "2097152");
+  EXPECT_EQ(options.settings.at("HOROVOD_FUSION_THRESHOLD").source, path + ":3");
+  EXPECT_EQ(setting(options, "HOROVOD_CYCLE_TIME"), "4");
+  EXPECT_EQ(setting(options, "HOROVOD_AUTOTUNE"), "1");
+  EXPECT_EQ(setting(options, "HOROVOD_AUTOTUNE_LOG"), "tune.csv");
+  EXPECT_EQ(setting(options, "HOROVOD_TIMELINE"), "t.json");
+  EXPECT_EQ(setting(options, "HOROVOD_TIMELINE_MARK_CYCLES"), "0");
+  EXPECT_EQ(setting(options, "HOROVOD_STALL_CHECK_DISABLE"), "0") << "the command line wins";
+  EXPECT_EQ(setting(options, "HOROVOD_THREAD_AFFINITY"), "3");
+  EXPECT_EQ(setting(options, "HOROVOD_LOG_LEVEL"), "DEBUG");
+  EXPECT_EQ(setting(options, "HOROVOD_LOG_HIDE_TIME"), "1");
+  EXPECT_EQ(setting(options, "HOROVOD_CONTROLLER"), "mpi");
+  EXPECT_THAT(options.mpi_args, ElementsAre("--mca", "x", "1"));
+  EXPECT_TRUE(options.warnings.empty());
+}
+
+TEST(ConfigFile, DisabledStallChecksAndEnabledFeaturesWithoutMeaning) {
+  const std::string path = write_file("stall.yaml",
+                                      "stall_check:\n  enabled: no\n"
+                                      "params:\n  hierarchical_allreduce: yes\n"
+                                      "  deterministic: false\n");
+  const Options options = with({"--config-file", path});
+  EXPECT_EQ(setting(options, "HOROVOD_STALL_CHECK_DISABLE"), "1");
+  EXPECT_EQ(setting(options, "HOROVOD_DETERMINISTIC"), "unset");
+  ASSERT_EQ(options.warnings.size(), 1u);
+  EXPECT_THAT(options.warnings[0], HasSubstr(path + ":4: params.hierarchical_allreduce does"));
+}
+
+struct BadFile {
+  const char* name;
+  const char* text;
+  const char* says;
+};
+
+class BadConfigFile : public testing::TestWithParam<BadFile> {};
+
+TEST_P(BadConfigFile, IsRefusedNamingTheLine) {
+  const std::string path = write_file(GetParam().name, GetParam().text);
+  EXPECT_THAT(refusal({"--config-file", path, "-np", "1", "x"}), HasSubstr(path + GetParam().says));
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Each, BadConfigFile,
+    testing::Values(
+        BadFile{"UnknownKey", "params:\n  cycle_time: 1\n", ":2: unknown key params.cycle_time"},
+        BadFile{"UnknownSection", "autotunes:\n  enabled: 1\n", ":2: unknown key autotunes."},
+        BadFile{"BadNumber", "\nparams:\n  cycle_time_ms: soon\n",
+                ":3: params.cycle_time_ms='soon'"},
+        BadFile{"BadMib", "params:\n  fusion_threshold_mb: -1\n", ":2: params.fusion_threshold_mb"},
+        BadFile{"BadFlag", "autotune:\n  enabled: 7\n", ":2: autotune.enabled: '7'"},
+        BadFile{"NoValue", "params:\n  cycle_time_ms:\n", ":2: params.cycle_time_ms: has no value"},
+        BadFile{"Twice", "controller: mpi\ncontroller: gloo\n", ":2: controller: was already"},
+        BadFile{"NoMap", "- a\n- b\n", ":1: expected 'key: value' lines"},
+        BadFile{"Nested", "params:\n  cycle_time_ms: [[1]]\n",
+                ":2: params.cycle_time_ms: expected a"},
+        BadFile{"NoYaml", "params: {\n  a: b\n", ":"}),
+    [](const auto& each) { return std::string(each.param.name); });
+
+TEST(ConfigFile, MustBeThere) {
+  EXPECT_THAT(refusal({"--config-file", "/no/such", "-np", "1", "x"}),
+              HasSubstr("--config-file: cannot read '/no/such'"));
+}
+
+TEST(ConfigFile, MayBeEmpty) {
+  EXPECT_TRUE(with({"--config-file", write_file("empty.yaml", "# nothing\n")}).settings.empty());
+}
+
+TEST(Hostfile, NamesMachinesAndSlots) {
+  const std::string path = write_file("hosts", "# mine\nnode1 slots=2\n\nnode2  # one\n");
+  const Options options = parse_options(Words{"-hostfile", path, "-np", "3", "x"});
+  EXPECT_THAT(options.hosts, ElementsAre(HostSlots{"node1", 2}, HostSlots{"node2", 1}));
+  EXPECT_THAT(refusal({"--hostfile", path, "-H", "a:1", "-np", "1", "x"}),
+              HasSubstr("-H and --hostfile"));
+}
+
+TEST(Hostfile, IsRefusedNamingTheLine) {
+  const auto says = [](const std::string& text) {
+    return refusal({"--hostfile", write_file("bad_hosts", text), "-np", "1", "x"});
+  };
+  EXPECT_THAT(says("a\nb slots=0\n"), HasSubstr("bad_hosts:2: 'slots=0'"));
+  EXPECT_THAT(says("a slots=2x\n"), HasSubstr("bad_hosts:1: 'slots=2x'"));
+  EXPECT_THAT(says("a gpus=2\n"), HasSubstr("bad_hosts:1: 'gpus=2'"));
+  EXPECT_THAT(says("a\nb\na\n"), HasSubstr("bad_hosts:3: 'a': this host is given twice"));
+  EXPECT_THAT(says("# nobody\n"), HasSubstr("names no host"));
+  EXPECT_THAT(refusal({"--hostfile", "/no/such", "-np", "1", "x"}), HasSubstr("/no/such"));
+}
+
+Environment in_slurm() {
+  return {{"SLURM_JOB_ID", "17"},
+          {"SLURM_JOB_NODELIST", "n[01-02],m1"},
+          {"SLURM_TASKS_PER_NODE", "2(x2),1"},
+          {"SLURM_NTASKS", "5"}};
+}
+
+TEST(Slurm, GivesRanksAndMachines) {
+  const Options options = parse_options(Words{"python", "train.py"}, in_slurm());
+  EXPECT_EQ(options.np, 5);
+  EXPECT_THAT(options.hosts,
+              ElementsAre(HostSlots{"n01", 2}, HostSlots{"n02", 2}, HostSlots{"m1", 1}));
+}
+
+TEST(Slurm, IsOverruledByTheCommandLine) {
+  EXPECT_EQ(parse_options(Words{"-np", "3", "x"}, in_slurm()).np, 3);
+  EXPECT_THAT(parse_options(Words{"-np", "1", "-H", "a:1", "x"}, in_slurm()).hosts,
+              ElementsAre(HostSlots{"a", 1}));
+  EXPECT_THAT(refusal({"-np", "6", "x"}, in_slurm()),
+              HasSubstr("-np 6: more ranks than this Slurm job has tasks (5, on n01:2,"));
+}
+
+TEST(Slurm, NeedsANumberOfRanksWhereNoTasksWereAskedFor) {
+  Environment environment = in_slurm();
+  environment.erase("SLURM_NTASKS");
+  EXPECT_THAT(refusal({"x"}, environment), HasSubstr("-np: missing"));
 }
 
 TEST(ParseOptions, NeedsNoProgramToTellAboutItself) {
@@ -129,15 +399,61 @@ INSTANTIATE_TEST_SUITE_P(
         BadCase{"FusionNotANumber",
                 {"--fusion-threshold-mb", "64MB", "-np", "1", "x"},
                 "--fusion-threshold-mb: '64MB'"},
+        BadCase{
+            "CycleNegative", {"--cycle-time-ms", "-1", "-np", "1", "x"}, "--cycle-time-ms='-1'"},
+        BadCase{"CacheTuple",
+                {"--cache-capacity", "(None,)", "-np", "1", "x"},
+                "--cache-capacity='(None,)': expected a whole number"},
+        BadCase{"NoiseAboveOne",
+                {"--autotune-gaussian-process-noise", "2", "-np", "1", "x"},
+                "--autotune-gaussian-process-noise='2': expected a number from 0 to 1"},
+        BadCase{"PortZero", {"-p", "0", "-np", "1", "x"}, "-p: '0': expected a port"},
+        BadCase{"IdentityWithBlank", {"-i", "a b", "-np", "1", "x"}, "-i: 'a b'"},
+        BadCase{"OpenQuote", {"--mpi-args", "'a", "-np", "1", "x"}, "--mpi-args: ''a'"},
+        BadCase{"BothWays",
+                {"--autotune", "--no-autotune", "-np", "1", "x"},
+                "--no-autotune: contradicts --autotune"},
+        BadCase{
+            "TwoControllers", {"--gloo", "--mpi", "-np", "1", "x"}, "--mpi: contradicts --gloo"},
         BadCase{"TimelineEmpty", {"--timeline-filename=", "-np", "1", "x"}, "--timeline-filename"}),
     [](const auto& each) { return std::string(each.param.name); });
 
+// Every option of horovodrun 0.28.1.
+TEST(OptionTable, KnowsEveryOptionOfHorovodrun) {
+  std::istringstream names(
+      "-v --version -np --num-proc -cb --check-build --disable-cache --start-timeout "
+      "--network-interfaces --network-interface --output-filename --verbose --config-file -p "
+      "--ssh-port -i --ssh-identity-file --fusion-threshold-mb --cycle-time-ms --cache-capacity "
+      "--hierarchical-allreduce --no-hierarchical-allreduce --hierarchical-allgather "
+      "--no-hierarchical-allgather --torus-allreduce --no-torus-allreduce --autotune "
+      "--no-autotune --autotune-log-file --autotune-warmup-samples --autotune-steps-per-sample "
+      "--autotune-bayes-opt-max-samples --autotune-gaussian-process-noise --min-np "
+      "--min-num-proc --max-np --max-num-proc --slots-per-host --elastic-timeout --reset-limit "
+      "--blacklist-cooldown-range --host-discovery-script --timeline-filename "
+      "--timeline-mark-cycles --no-timeline-mark-cycles --no-stall-check --stall-check "
+      "--stall-check-warning-time-seconds --stall-check-shutdown-time-seconds "
+      "--mpi-threads-disable --no-mpi-threads-disable --mpi-args --tcp --binding-args "
+      "--num-nccl-streams --thread-affinity --gloo-timeout-seconds --log-level "
+      "--log-with-timestamp --log-without-timestamp -prefix-timestamp "
+      "--prefix-output-with-timestamp --log-hide-timestamp --no-log-hide-timestamp -H --hosts "
+      "-hostfile --hostfile --gloo --mpi --jsrun");
+  for (std::string name; names >> name;) EXPECT_NE(find_option(name), nullptr) << name;
+}
+
+TEST(SplitWords, WorksAsAShellDoes) {
+  EXPECT_THAT(split_words("  a  \"b c\" 'd \"e' f\\ g '' ", "-x"),
+              ElementsAre("a", "b c", "d \"e", "f g", ""));
+  EXPECT_TRUE(split_words(" ", "-x").empty());
+}
+
 TEST(HelpText, NamesEveryOptionAndShowsExamples) {
   const std::string text = help_text();
-  for (const char* option : {"-np", "-H", "--timeline-filename", "--fusion-threshold-mb",
-                             "--verbose", "--check-build", "--version", "--help"}) {
-    EXPECT_THAT(text, HasSubstr(option));
+  for (const OptionRow& row : option_table()) {
+    if (row.effect != Effect::kOwn && row.effect != Effect::kSetting) continue;
+    EXPECT_THAT(text, HasSubstr("--" + std::string(row.name())));
   }
+  EXPECT_THAT(text, HasSubstr("salloc"));
+  EXPECT_THAT(text, HasSubstr("srun"));
   EXPECT_THAT(text, HasSubstr("hvdrun -np 2 python train.py"));
 }
 

@@ -53,6 +53,14 @@ TEST(OutputPrinter, PutsTheRankBeforeEachLineAndKeepsStreamsApart) {
   EXPECT_EQ(screen.err, "[0] c\n");
 }
 
+TEST(OutputPrinter, PutsTheTimeBehindTheRankWhenAsked) {
+  int calls = 0;
+  OutputPrinter printer(false, [&] { return "t" + std::to_string(++calls); });
+  printer.feed(1, kOut, "a\nb\n", {});
+  EXPECT_THAT(printer.take(), ElementsAre(OutputPrinter::Chunk{kOut, "[1] t1 a\n"},
+                                          OutputPrinter::Chunk{kOut, "[1] t2 b\n"}));
+}
+
 TEST(OutputPrinter, HoldsAPartOfALineUntilTheRestIsHere) {
   Screen screen;
   screen.feed(0, "par");

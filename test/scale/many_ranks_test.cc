@@ -29,7 +29,7 @@ std::vector<Tree> hosts_of_eight(int size) {
 Request gradient(int i) {
   Request request;
   request.name = "layer" + std::to_string(i) + ".weight";
-  request.shape = {i + 1, 3};
+  request.shapes = {{i + 1, 3}};
   return request;
 }
 
@@ -68,7 +68,7 @@ TEST_P(ManyRanks, RunTheSamePlansWhateverTheOrderOfArrival) {
   LockStepCluster cluster(hosts_of_eight(GetParam()), {});
   for (int round = 0; round < kRounds; ++round) submit_shuffled(cluster);  // checks as it goes
   std::size_t members = 0;
-  for (const auto& batch : cluster.batches()) members += batch.rounds.size();
+  for (const auto& [number, batch] : cluster.batches()) members += batch.rounds.size();
   EXPECT_EQ(members, static_cast<std::size_t>(kTensors * kRounds));
   for (Rank r = 0; r < cluster.size(); ++r) {
     ASSERT_EQ(cluster.batches_run(r), cluster.batches().size());

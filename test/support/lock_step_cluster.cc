@@ -31,22 +31,29 @@ int repetitions(int usual) {
   return std::getenv("HVD_TEST_LONG") != nullptr ? 10 * usual : usual;
 }
 
+std::string to_string(const Round& round) {
+  return round.name + " round " + std::to_string(round.round) + " of epoch " +
+         std::to_string(round.epoch);
+}
+
 LockStepCluster::LockStepCluster(std::vector<Tree> trees, const NegotiationSettings& settings)
     : credit_(static_cast<std::size_t>(settings.batches_in_flight)) {
   for (Tree& tree : trees) {
     Node node;
     node.protocol = std::make_unique<RankProtocol>(tree, settings);
     node.tree = std::move(tree);
+    sets_[kWorldSet].push_back(node.tree.rank);
     nodes_.push_back(std::move(node));
   }
   for (Rank r = 0; r < size(); ++r) flush(r);
 }
 
+// Without credit rank 0 says nothing about what becomes complete, but keeps the order; and credit
+// of other sets than the world comes back from other ranks.
 void LockStepCluster::remember(Rank r, const std::string& what) {
   Node& n = node(r);
   const std::size_t hash = std::hash<std::string>{}(what)*0x9e3779b97f4a7c15;
-  // Without credit rank 0 says nothing about what becomes complete, but keeps the order.
-  if (r == 0 && n.unfinished.size() >= credit_) close_history(r, 0);
+  if (r == 0 && (n.unfinished.size() >= credit_ || sets_.size() > 1)) close_history(r, 0);
   n.told += hash;
 }
 
@@ -59,25 +66,72 @@ void LockStepCluster::close_history(Rank r, std::size_t said) {
   node(r).told = 0;
 }
 
-void LockStepCluster::submit(Rank r, const Request& request, bool flush_now) {
+Ticket LockStepCluster::new_ticket(Rank r, const Request& request) {
   Node& n = node(r);
+  const Round id{request.name, n.epochs[request.set], n.rounds[request.set][request.name]++};
+  n.submitted.push_back({id, request, {}, {}});
+  return n.submitted.size();
+}
+
+void LockStepCluster::submit(Rank r, const Request& request, bool flush_now) {
   remember(r, "submit " + request.name);
-  const Ticket ticket = n.submitted.size();
-  n.submitted.push_back({request.name, n.rounds[request.name]++, request, {}, {}});
-  n.last[request.name] = ticket;
-  n.protocol->submit(ticket, request);
+  const Ticket ticket = new_ticket(r, request);
+  node(r).last[request.name] = ticket;
+  rank(r).submit(ticket, request);
+  if (flush_now) flush(r);
+}
+
+void LockStepCluster::join(Rank r, ProcessSetId set, bool joins_average, bool flush_now,
+                           const std::string& name) {
+  Request request;
+  request.name = name;
+  request.kind = CollectiveKind::kJoin;
+  request.set = set;
+  request.joins_average = joins_average;
+  submit(r, request, false);
+  node(r).joins[set] = node(r).submitted.size();
   if (flush_now) flush(r);
 }
 
 bool LockStepCluster::pending(Rank r, const std::string& name) const {
   const Node& n = node(r);
   const auto last = n.last.find(name);
-  return last != n.last.end() && n.submitted[last->second].outcome == Submitted::Outcome::kPending;
+  return last != n.last.end() &&
+         n.submitted[last->second - 1].outcome == Submitted::Outcome::kPending;
+}
+
+bool LockStepCluster::pending_in(Rank r, ProcessSetId set) const {
+  return std::any_of(node(r).submitted.begin(), node(r).submitted.end(), [&](const Submitted& one) {
+    return one.request.set == set && one.outcome == Submitted::Outcome::kPending;
+  });
 }
 
 int LockStepCluster::rounds(Rank r, const std::string& name) const {
-  const auto found = node(r).rounds.find(name);
-  return found == node(r).rounds.end() ? 0 : found->second;
+  for (const auto& [set, rounds] : node(r).rounds) {
+    const auto found = rounds.find(name);
+    if (found != rounds.end()) return found->second;
+  }
+  return 0;
+}
+
+int LockStepCluster::epoch(Rank r, ProcessSetId set) const {
+  const auto found = node(r).epochs.find(set);
+  return found == node(r).epochs.end() ? 0 : found->second;
+}
+
+std::optional<ProcessSetId> LockStepCluster::added(Rank r, const std::string& name) const {
+  const auto found = added_.find(name);
+  if (found == added_.end() || !node(r).sets.contains(found->second)) return std::nullopt;
+  return found->second;
+}
+
+std::uint64_t LockStepCluster::batches_of(Rank r) const {
+  std::uint64_t count = 0;
+  for (const auto& [number, record] : batches_) {
+    const std::vector<Rank>& ranks = sets_.at(record.batch.key.set);
+    if (std::binary_search(ranks.begin(), ranks.end(), r)) ++count;
+  }
+  return count;
 }
 
 void LockStepCluster::leave(Rank r) {
@@ -185,54 +239,117 @@ void LockStepCluster::flush(Rank r) {
   if (said != 0) close_history(r, said);
 }
 
-void LockStepCluster::end(Rank r, Ticket ticket, Submitted::Outcome outcome) {
-  Submitted& mine = node(r).submitted.at(ticket);
-  const std::string what = mine.name + " round " + std::to_string(mine.round);
+Submitted& LockStepCluster::end(Rank r, Ticket ticket, Submitted::Outcome outcome) {
+  Submitted& mine = node(r).submitted.at(ticket - 1);
   if (mine.outcome != Submitted::Outcome::kPending) {
-    throw Violation(what + " ends twice on rank " + std::to_string(r));
+    throw Violation(to_string(mine.id) + " ends twice on rank " + std::to_string(r));
   }
   mine.outcome = outcome;
-  const auto [before, first] = outcomes_.try_emplace({mine.name, mine.round}, outcome);
-  if (!first && before->second != outcome) throw Violation(what + " ends differently by rank");
+  const auto [before, first] = outcomes_.try_emplace(mine.id, outcome);
+  if (!first && before->second != outcome) {
+    throw Violation(to_string(mine.id) + " ends differently by rank");
+  }
+  return mine;
+}
+
+Round LockStepCluster::run_member(Rank r, const RunBatch& batch, const BatchMember& member) {
+  const Submitted& mine = end(r, member.ticket, Submitted::Outcome::kRan);
+  if (*member.request != mine.request) {
+    throw Violation(mine.id.name + " runs as another request");
+  }
+  if (fusion_key(mine.request) != batch.key) {
+    throw Violation(mine.id.name + " runs in a batch of another kind");
+  }
+  return mine.id;
+}
+
+void LockStepCluster::check_joined_or_not(Rank r, const RunBatch& batch) const {
+  const std::vector<Rank>& ranks = sets_.at(batch.key.set);
+  if (!std::binary_search(ranks.begin(), ranks.end(), r) || !node(r).sets.contains(batch.key.set)) {
+    throw Violation("rank " + std::to_string(r) + " runs a batch of a set it is not in");
+  }
+  const auto neutral = std::count_if(batch.members.begin(), batch.members.end(),
+                                     [](const BatchMember& member) { return member.ticket == 0; });
+  const auto all = static_cast<std::ptrdiff_t>(batch.members.size());
+  if (neutral != (joins(r, batch.key.set) && neutral > 0 ? all : 0)) {
+    throw Violation("rank " + std::to_string(r) + " runs what it did not submit");
+  }
 }
 
 void LockStepCluster::on(Rank r, RunBatch batch) {
   Node& n = node(r);
-  if (batch.number != n.ran++) throw Violation("batches out of order");
+  check_joined_or_not(r, batch);
+  if (batch.number < n.next_batch) throw Violation("batches out of order");
+  n.next_batch = batch.number + 1;
+  ++n.ran;
+  // Only the credit that the lowest rank gives back changes what others do.
+  if (r == sets_.at(batch.key.set).front()) {
+    n.unfinished.push_back(batch.number);
+  } else if (!n.endless) {
+    n.protocol->finished(batch.number);
+  }
   BatchRecord mine{std::move(batch), {}};
   for (BatchMember& member : mine.batch.members) {
-    end(r, member.ticket, Submitted::Outcome::kRan);
-    const Submitted& submitted = n.submitted.at(member.ticket);
-    mine.rounds.emplace_back(submitted.name, submitted.round);
+    if (member.ticket == 0) continue;
+    mine.rounds.push_back(run_member(r, mine.batch, member));
     member.ticket = 0;
-    const Request& request = submitted.request;
-    if (request.kind != mine.batch.kind || request.dtype != mine.batch.dtype) {
-      throw Violation(submitted.name + " runs in a batch of another kind");
-    }
-    if (member.offset + request.bytes() > mine.batch.bytes) throw Violation("outside its buffer");
   }
-  if (r == 0) n.unfinished.push_back(mine.batch.number);  // the others' credit is not counted
-  if (mine.batch.number == batches_.size()) {
-    batches_.push_back(std::move(mine));
-    return;
-  }
-  const BatchRecord& theirs = batches_.at(mine.batch.number);
-  const auto same_offset = [](const BatchMember& a, const BatchMember& b) {
-    return a.offset == b.offset;
+  const auto [known, first] = batches_.try_emplace(mine.batch.number, mine);
+  BatchRecord& theirs = known->second;
+  if (first) return;
+  if (theirs.rounds.empty()) theirs.rounds = mine.rounds;
+  const auto same_request = [](const BatchMember& a, const BatchMember& b) {
+    return *a.request == *b.request;
   };
-  if (theirs.rounds != mine.rounds || theirs.batch.bytes != mine.batch.bytes ||
-      theirs.batch.op != mine.batch.op || theirs.batch.root != mine.batch.root ||
+  if ((!mine.rounds.empty() && theirs.rounds != mine.rounds) ||
+      theirs.batch.bytes != mine.batch.bytes || theirs.batch.key != mine.batch.key ||
       theirs.batch.divisor != mine.batch.divisor ||
       !std::equal(mine.batch.members.begin(), mine.batch.members.end(),
-                  theirs.batch.members.begin(), theirs.batch.members.end(), same_offset)) {
+                  theirs.batch.members.begin(), theirs.batch.members.end(), same_request)) {
     throw Violation("batch " + std::to_string(theirs.batch.number) + " differs on rank " +
                     std::to_string(r));
   }
 }
 
 void LockStepCluster::on(Rank r, FailTicket fail) {
-  end(r, fail.ticket, Submitted::Outcome::kRejected);
-  node(r).submitted.at(fail.ticket).why = std::move(fail.status);
+  end(r, fail.ticket, Submitted::Outcome::kRejected).why = std::move(fail.status);
+}
+
+void LockStepCluster::on(Rank r, SetAdded added) {
+  Node& n = node(r);
+  if (added.set != n.next_set++) throw Violation("sets are not numbered one after the other");
+  n.sets.insert(added.set);
+  const auto [known, first] = sets_.try_emplace(added.set, added.ranks);
+  if (!first && known->second != added.ranks) throw Violation("a set of other ranks");
+  if (added.ticket == 0) return;
+  const Submitted& mine = end(r, added.ticket, Submitted::Outcome::kRan);
+  if (mine.request.numbers != added.ranks) throw Violation("not the set that was asked for");
+  if (added_.try_emplace(mine.id.name, added.set).first->second != added.set) {
+    throw Violation(mine.id.name + " adds several sets");
+  }
+}
+
+void LockStepCluster::on(Rank r, SetRemoved removed) {
+  if (node(r).sets.erase(removed.set) == 0) throw Violation("an unknown set is removed");
+  if (pending_in(r, removed.set)) throw Violation("a set is removed that is in use");
+  if (removed.ticket == 0) return;
+  const Submitted& mine = end(r, removed.ticket, Submitted::Outcome::kRan);
+  if (removed_set(mine.request) != removed.set) throw Violation("another set is removed");
+}
+
+void LockStepCluster::on(Rank r, AllJoined joined) {
+  const Submitted& mine = end(r, joined.ticket, Submitted::Outcome::kRan);
+  const ProcessSetId set = mine.request.set;
+  if (node(r).joins.erase(set) == 0) throw Violation("all joined, but not this rank");
+  const std::pair key(set, node(r).epochs[set]++);
+  if (last_joined_.try_emplace(key, joined.last).first->second != joined.last) {
+    throw Violation("who joined last differs by rank");
+  }
+  node(r).rounds[set].clear();
+}
+
+void LockStepCluster::on(Rank r, Look) {
+  rank(r).sighted(node(r).where);
 }
 
 void LockStepCluster::on(Rank r, Report report) {

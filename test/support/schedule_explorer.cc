@@ -58,7 +58,7 @@ class Explorer {
   LockStepCluster begin() const {
     LockStepCluster cluster(trees_of(job_.parents), job_.settings);
     for (const std::string& name : job_.known) {
-      for (Rank r = 0; r < cluster.size(); ++r) submit(job_.program, {r, name}, cluster);
+      for (Rank r = 0; r < cluster.size(); ++r) submit(job_.program, {r, "", name}, cluster);
       settle(cluster);
     }
     return cluster;

@@ -46,6 +46,9 @@ fi
 
 # Compilers, libraries and Open MPI: enough to build and train.
 build_packages=(g++ cmake ninja-build libopenmpi-dev openmpi-bin libeigen3-dev
-                libboost-program-options-dev nlohmann-json3-dev zlib1g-dev python3-venv python3-dev)
+                libboost-program-options-dev libyaml-cpp-dev nlohmann-json3-dev zlib1g-dev
+                python3-venv python3-dev)
 test_packages=("${build_packages[@]}" libgtest-dev libgmock-dev libbenchmark-dev
-               clang-format clang-tidy ccache)
+               clang clang-format clang-tidy libclang-rt-14-dev ccache)
+# For test/mpi/slurm.sh, which needs a whole Slurm.
+long_packages=(slurm-wlm munge)

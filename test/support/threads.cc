@@ -2,6 +2,7 @@
 
 #include <chrono>
 #include <filesystem>
+#include <mutex>
 #include <thread>
 
 #include "core/base/clock.h"
@@ -9,6 +10,9 @@
 namespace hvd::test {
 
 std::size_t thread_count() {
+  // ThreadSanitizer starts a thread of its own together with the first one of the program.
+  static std::once_flag first;
+  std::call_once(first, [] { std::thread([] {}).join(); });
   const std::filesystem::directory_iterator tasks("/proc/self/task");
   return static_cast<std::size_t>(std::distance(begin(tasks), end(tasks)));
 }

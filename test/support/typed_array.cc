@@ -35,6 +35,12 @@ void TypedArray::set(std::int64_t index, double value) {
   switch (dtype_) {
     case DType::kU8:
       return store(to, static_cast<std::uint8_t>(value));
+    case DType::kI8:
+      return store(to, static_cast<std::int8_t>(value));
+    case DType::kU16:
+      return store(to, static_cast<std::uint16_t>(value));
+    case DType::kI16:
+      return store(to, static_cast<std::int16_t>(value));
     case DType::kI32:
       return store(to, static_cast<std::int32_t>(value));
     case DType::kI64:
@@ -47,7 +53,19 @@ void TypedArray::set(std::int64_t index, double value) {
       return store(to, static_cast<float>(value));
     case DType::kF64:
       return store(to, value);
+    case DType::kBool:
+      return store(to, static_cast<std::uint8_t>(value != 0));
+    case DType::kC64:
+    case DType::kC128:
+      return set_complex(index, value);
   }
+}
+
+void TypedArray::set_complex(std::int64_t index, std::complex<double> value) {
+  std::byte* const to = bytes_.data() + static_cast<std::size_t>(index) * size_of(dtype_);
+  if (dtype_ == DType::kC64) return store(to, std::complex<float>(value));
+  if (dtype_ == DType::kC128) return store(to, value);
+  throw InternalError("a complex number in an array of " + std::string(name_of(dtype_)));
 }
 
 double TypedArray::at(std::int64_t index) const {
@@ -55,6 +73,12 @@ double TypedArray::at(std::int64_t index) const {
   switch (dtype_) {
     case DType::kU8:
       return load<std::uint8_t>(from);
+    case DType::kI8:
+      return load<std::int8_t>(from);
+    case DType::kU16:
+      return load<std::uint16_t>(from);
+    case DType::kI16:
+      return load<std::int16_t>(from);
     case DType::kI32:
       return load<std::int32_t>(from);
     case DType::kI64:
@@ -67,8 +91,20 @@ double TypedArray::at(std::int64_t index) const {
       return load<float>(from);
     case DType::kF64:
       return load<double>(from);
+    case DType::kBool:
+      return load<std::uint8_t>(from);
+    case DType::kC64:
+    case DType::kC128:
+      return complex_at(index).real();
   }
   throw InternalError("unknown dtype");
+}
+
+std::complex<double> TypedArray::complex_at(std::int64_t index) const {
+  const std::byte* const from = bytes_.data() + static_cast<std::size_t>(index) * size_of(dtype_);
+  if (dtype_ == DType::kC64) return std::complex<double>(load<std::complex<float>>(from));
+  if (dtype_ == DType::kC128) return load<std::complex<double>>(from);
+  return at(index);
 }
 
 std::vector<double> TypedArray::values() const {

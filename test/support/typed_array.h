@@ -1,5 +1,6 @@
 #pragma once
 
+#include <complex>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -9,10 +10,12 @@
 
 namespace hvd::test {
 
-inline constexpr DType kAllDTypes[] = {DType::kU8,   DType::kI32, DType::kI64, DType::kF16,
-                                       DType::kBF16, DType::kF32, DType::kF64};
+inline constexpr DType kAllDTypes[] = {
+    DType::kU8,   DType::kI8,  DType::kU16, DType::kI16,  DType::kI32, DType::kI64, DType::kF16,
+    DType::kBF16, DType::kF32, DType::kF64, DType::kBool, DType::kC64, DType::kC128};
 
-// Numbers stored as elements of any dtype, written and read as doubles.
+// Numbers stored as elements of any dtype, written and read as doubles. What is not 0 is 1 as a
+// bool; a complex element's imaginary part is 0 unless set.
 class TypedArray {
  public:
   // Zeros.
@@ -28,7 +31,9 @@ class TypedArray {
   TensorView view() { return {bytes_.data(), numel_, dtype_, {}}; }
 
   void set(std::int64_t index, double value);
-  double at(std::int64_t index) const;
+  void set_complex(std::int64_t index, std::complex<double> value);  // complex dtypes only
+  double at(std::int64_t index) const;                               // the real part
+  std::complex<double> complex_at(std::int64_t index) const;
   std::vector<double> values() const;
 
   friend bool operator==(const TypedArray&, const TypedArray&) = default;  // bitwise

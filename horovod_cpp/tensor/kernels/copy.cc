@@ -1,6 +1,8 @@
 #include "horovod_cpp/tensor/kernels/copy.h"
 
+#include <cmath>
 #include <cstring>
+#include <limits>
 
 #include "horovod_cpp/tensor/dispatch.h"
 #include "horovod_cpp/tensor/impl.h"
@@ -11,16 +13,51 @@ namespace hvd {
 namespace kernels {
 namespace {
 
+// Steps are in elements.
+using CopyRow = void (*)(std::byte* out, std::int64_t step_out, const std::byte* in,
+                         std::int64_t step_in, std::int64_t n);
+
 template <typename To, typename From>
-void copy_row(To* out, std::int64_t step_out, const From* in, std::int64_t step_in,
-              std::int64_t n) {
+void copy_row(std::byte* out_bytes, std::int64_t step_out, const std::byte* in_bytes,
+              std::int64_t step_in, std::int64_t n) {
+  To* const out = reinterpret_cast<To*>(out_bytes);
+  const From* const in = reinterpret_cast<const From*>(in_bytes);
   if constexpr (std::is_same_v<To, From>) {
     if (step_out == 1 && step_in == 1) {
-      std::memmove(out, in, static_cast<std::size_t>(n) * sizeof(To));
+      std::memmove(out_bytes, in_bytes, static_cast<std::size_t>(n) * sizeof(To));
       return;
     }
   }
   for (std::int64_t i = 0; i < n; ++i) out[i * step_out] = convert<To>(in[i * step_in]);
+}
+
+// Null where there is no conversion.
+CopyRow copy_row_of(DType to, DType from) {
+  return dispatch_any(to, [from](auto to_tag) {
+    using To = typename decltype(to_tag)::type;
+    return dispatch_any(from, [](auto from_tag) -> CopyRow {
+      using From = typename decltype(from_tag)::type;
+      if constexpr (kConverts<To, From>) {
+        return copy_row<To, From>;
+      } else {
+        return nullptr;
+      }
+    });
+  });
+}
+
+template <typename T>
+bool fits(double value) {
+  if constexpr (std::is_same_v<T, bool>) {
+    return value == 0.0 || value == 1.0;
+  } else if constexpr (std::is_integral_v<T>) {
+    using Limits = std::numeric_limits<T>;
+    const double whole = std::trunc(value);
+    return whole >= static_cast<double>(Limits::min()) &&
+           whole < static_cast<double>(Limits::max()) + 1.0;
+  } else {
+    return true;
+  }
 }
 
 }  // namespace
@@ -45,23 +82,34 @@ Tensor to(const Tensor& a, DType dtype) {
 void copy_into(const Tensor& target, const Tensor& source) {
   const auto from =
       shapes::broadcast_strides(source.shape(), source.strides(), target.shape(), "copy");
-  dispatch(target.dtype(), [&](auto to_tag) {
-    using To = typename decltype(to_tag)::type;
-    dispatch(source.dtype(), [&](auto from_tag) {
-      using From = typename decltype(from_tag)::type;
-      To* out = target.data<To>();
-      const From* in = source.data<From>();
-      for_each_row<2>(target.shape(), {target.strides(), from},
-                      [&](const auto& at, std::int64_t n, const auto& step) {
-                        copy_row(out + at[0], step[0], in + at[1], step[1], n);
-                      });
-    });
-  });
+  const CopyRow row = copy_row_of(target.dtype(), source.dtype());
+  if (row == nullptr) {
+    throw InvalidArgumentError("copy: " + std::string(name_of(source.dtype())) +
+                               " elements would lose their imaginary parts as " +
+                               std::string(name_of(target.dtype())));
+  }
+  auto* const out = static_cast<std::byte*>(target.data());
+  const auto* const in = static_cast<const std::byte*>(source.data());
+  const auto out_bytes = static_cast<std::int64_t>(size_of(target.dtype()));
+  const auto in_bytes = static_cast<std::int64_t>(size_of(source.dtype()));
+  for_each_row<2>(target.shape(), {target.strides(), from},
+                  [&](const auto& at, std::int64_t n, const auto& step) {
+                    row(out + at[0] * out_bytes, step[0], in + at[1] * in_bytes, step[1], n);
+                  });
   bump_version(target);
 }
 
+void require_fits(double value, DType dtype, const char* function) {
+  const bool good =
+      dispatch_any(dtype, [&](auto tag) { return fits<typename decltype(tag)::type>(value); });
+  if (good) return;
+  throw InvalidArgumentError(std::string(function) + ": " + std::to_string(value) +
+                             " does not fit dtype " + std::string(name_of(dtype)));
+}
+
 void fill(const Tensor& target, double value) {
-  dispatch(target.dtype(), [&](auto tag) {
+  require_fits(value, target.dtype(), "fill");
+  dispatch_any(target.dtype(), [&](auto tag) {
     using T = typename decltype(tag)::type;
     T* out = target.data<T>();
     const T element = convert<T>(value);

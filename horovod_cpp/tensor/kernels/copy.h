@@ -12,9 +12,14 @@ Tensor clone(const Tensor& a);
 Tensor to(const Tensor& a, DType dtype);  // `a` itself when it has this dtype
 
 // Broadcasts and converts `source` into `target`'s memory, which may not overlap it unless both are
-// the same elements.
+// the same elements. Complex elements become complex ones only, else InvalidArgumentError.
 void copy_into(const Tensor& target, const Tensor& source);
+// Throws InvalidArgumentError if `value` does not fit (see require_fits).
 void fill(const Tensor& target, double value);
+
+// Throws InvalidArgumentError naming `function` if an integer dtype does not reach to `value`, its
+// fraction aside, or if `value` is neither 0 nor 1 for bool.
+void require_fits(double value, DType dtype, const char* function);
 
 }  // namespace kernels
 }  // namespace hvd

@@ -79,7 +79,7 @@ Tensor binary(Binary op, const Tensor& a, const Tensor& b, const char* function)
   }
   Tensor result = Tensor::empty(shapes::broadcast(a.shape(), b.shape(), function), dtype);
   const Shape& shape = result.shape();
-  dispatch(dtype, [&](auto tag) {
+  dispatch(dtype, function, [&](auto tag) {
     using T = typename decltype(tag)::type;
     const T* x = a.data<T>();
     const T* y = b.data<T>();
@@ -112,7 +112,7 @@ void add_into(const Tensor& target, const Tensor& source, double alpha) {
   shapes::require_same_dtype(target, source, "add_");
   const auto from =
       shapes::broadcast_strides(source.shape(), source.strides(), target.shape(), "add_");
-  dispatch(target.dtype(), [&](auto tag) {
+  dispatch(target.dtype(), "add_", [&](auto tag) {
     using T = typename decltype(tag)::type;
     using Compute = typename compute_type<T>::type;
     T* out = target.data<T>();
@@ -137,7 +137,7 @@ void add_into(const Tensor& target, const Tensor& source, double alpha) {
 }
 
 void scale(const Tensor& target, double factor) {
-  dispatch(target.dtype(), [&](auto tag) {
+  dispatch(target.dtype(), "mul_", [&](auto tag) {
     using T = typename decltype(tag)::type;
     T* out = target.data<T>();
     for_each_row<1>(target.shape(), {target.strides()},

@@ -59,13 +59,14 @@ Tensor sum(const Tensor& a, const std::vector<bool>& mask, bool keepdim) {
   if (a.dtype() == DType::kF16 || a.dtype() == DType::kBF16) {
     return to(sum(to(a, DType::kF32), mask, keepdim), a.dtype());
   }
+  require_arithmetic(a.dtype(), "sum");
   const DType dtype = is_floating(a.dtype()) ? a.dtype() : DType::kI64;
   const Tensor kept = Tensor::zeros(shapes::reduced(a.shape(), mask, true), dtype);
   std::vector<std::int64_t> out_strides = kept.strides();
   for (std::size_t i = 0; i < mask.size(); ++i) {
     if (mask[i]) out_strides[i] = 0;
   }
-  dispatch(a.dtype(), [&](auto tag) {
+  dispatch(a.dtype(), "sum", [&](auto tag) {
     using T = typename decltype(tag)::type;
     using Out = std::conditional_t<std::is_floating_point_v<T>, T, std::int64_t>;
     if constexpr (!std::is_class_v<T>) {
@@ -97,7 +98,7 @@ std::int64_t argmax_flat(const Tensor& a) {
   const Tensor values =
       contiguous(a.dtype() == DType::kF16 || a.dtype() == DType::kBF16 ? to(a, DType::kF32) : a);
   std::int64_t best = 0;
-  dispatch(values.dtype(), [&](auto tag) {
+  dispatch(values.dtype(), "max", [&](auto tag) {
     using T = typename decltype(tag)::type;
     if constexpr (!std::is_class_v<T>) {
       const T* in = values.data<T>();
@@ -131,7 +132,7 @@ Tensor argmax(const Tensor& a, std::int64_t axis) {
   const bool half = a.dtype() == DType::kF16 || a.dtype() == DType::kBF16;
   const Tensor rows = contiguous(permute(half ? to(a, DType::kF32) : a, order));
   const std::int64_t columns = a.size(at);
-  dispatch(rows.dtype(), [&](auto tag) {
+  dispatch(rows.dtype(), "argmax", [&](auto tag) {
     using T = typename decltype(tag)::type;
     if constexpr (!std::is_class_v<T>) {
       const T* in = rows.data<T>();

@@ -31,8 +31,10 @@ Announcement full_announcement() {
   announcement.slots = {7, 0, 1000};
   announcement.names = {{{gradient("a"), 1, 2}}, {{gradient("b"), 1, 1}, {gradient("b", 9), 2, 1}}};
   announcement.leaving = {3};
-  announcement.absences = {{"late", std::chrono::seconds(15), {2, 5}}};
-  announcement.sightings = {{2, "something else"}};
+  announcement.absences = {{4, "late", std::chrono::seconds(15), {2, 5}}};
+  announcement.joined = {{0, 3, true}, {2, 1, false}};
+  announcement.finished = {17, 1ull << 40};
+  announcement.sightings = {{2, 3, 99, "something else", 2, "w", {0, 5}, "train.py:12"}};
   return announcement;
 }
 
@@ -62,14 +64,18 @@ TEST(Announcement, ThrowsOnEveryTruncationAndOnTrailingBytes) {
   EXPECT_THROW(read_announcement(in, back), PeerLostError);
 }
 
-TEST(Announcement, RefusesVariantsOfTwoNames) {
-  Announcement announcement;
-  announcement.names = {{{gradient("a"), 0, 1}, {gradient("b"), 1, 1}}};
-  Bytes bytes;
-  ByteWriter out(bytes);
-  write(out, announcement);
-  ByteReader in(bytes);
-  EXPECT_THROW(read_announcement(in, announcement), PeerLostError);
+TEST(Announcement, RefusesVariantsOfTwoNamesOrProcessSets) {
+  Request elsewhere = gradient("a");
+  elsewhere.set = 1;
+  for (const Request& other : {gradient("b"), elsewhere}) {
+    Announcement announcement;
+    announcement.names = {{{gradient("a"), 0, 1}, {other, 1, 1}}};
+    Bytes bytes;
+    ByteWriter out(bytes);
+    write(out, announcement);
+    ByteReader in(bytes);
+    EXPECT_THROW(read_announcement(in, announcement), PeerLostError);
+  }
 }
 
 }  // namespace

@@ -9,6 +9,7 @@ namespace hvd {
 namespace {
 
 using test::gradient;
+using test::shared;
 
 Bytes encoded(const Decision& decision) {
   Bytes bytes;
@@ -23,12 +24,14 @@ Decision full_decision() {
   decision.slots = {4, 5, 6};
   NegotiationSettings settings;
   settings.fusion_threshold = 99;
+  settings.deterministic = true;
   decision.steps = {ChangeSettings{settings},
-                    DefineSlot{4, gradient("w"), true},
+                    DefineSlot{4, shared(gradient("w")), true},
                     RunSlots{0, 1},
-                    RejectName{"v", {StatusCode::kMismatch, "no"}},
+                    RejectName{3, "v", {StatusCode::kMismatch, "no"}},
                     EvictSlot{2},
                     RunSlots{1, 2},
+                    JoinRank{{2, 1, true}},
                     Ask{},
                     Stop{{StatusCode::kAborted, "left"}}};
   return decision;
@@ -40,13 +43,15 @@ TEST(Decision, SurvivesTheWireIntoUsedStorage) {
   ByteReader in(bytes);
   read_decision(in, back);
   EXPECT_EQ(back.number, 12u);
-  ASSERT_EQ(back.steps.size(), 8u);
+  ASSERT_EQ(back.steps.size(), 9u);
   EXPECT_EQ(std::get<ChangeSettings>(back.steps[0]).settings.fusion_threshold, 99u);
-  EXPECT_EQ(std::get<DefineSlot>(back.steps[1]).request, gradient("w"));
+  EXPECT_EQ(*std::get<DefineSlot>(back.steps[1]).request, gradient("w"));
   EXPECT_TRUE(std::get<DefineSlot>(back.steps[1]).once);
+  EXPECT_EQ(std::get<RejectName>(back.steps[3]).set, 3u);
   EXPECT_EQ(std::get<RejectName>(back.steps[3]).why, Status(StatusCode::kMismatch, "no"));
   const auto run = back.slots_of(std::get<RunSlots>(back.steps[5]));
   EXPECT_EQ(std::vector<SlotNumber>(run.begin(), run.end()), (std::vector<SlotNumber>{5, 6}));
+  EXPECT_EQ(std::get<JoinRank>(back.steps[6]).joining, (Joining{2, 1, true}));
   EXPECT_EQ(encoded(back), bytes);
 }
 
@@ -63,7 +68,7 @@ TEST(Decision, RefusesAnUnknownStep) {
   Decision decision;
   decision.steps = {Ask{}};
   Bytes bytes = encoded(decision);
-  bytes.back() = std::byte{7};
+  bytes.back() = std::byte{8};
   ByteReader in(bytes);
   EXPECT_THROW(read_decision(in, decision), PeerLostError);
 }

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <memory>
 #include <string>
 
 #include "core/negotiate/request.h"
@@ -11,8 +12,12 @@ inline Request gradient(std::string name, std::int64_t numel = 4, DType dtype = 
   Request request;
   request.name = std::move(name);
   request.dtype = dtype;
-  request.shape = {numel};
+  request.shapes = {{numel}};
   return request;
+}
+
+inline std::shared_ptr<const Request> shared(Request request) {
+  return std::make_shared<const Request>(std::move(request));
 }
 
 }  // namespace hvd::test

@@ -42,8 +42,10 @@ TEST_F(ProtocolStall, TheReportNamesTensorMissingRanksSecondsAndTheirLastSubmiss
   EXPECT_THAT(cluster.reports(0), IsEmpty());
   wait(cluster, 20);
   EXPECT_THAT(cluster.reports(0),
-              Contains(AllOf(HasSubstr("tensor \"w\", submitted by 3 of 4 ranks, has waited 6"),
-                             HasSubstr(" s for rank 3 (last submitted \"another\")"))));
+              Contains(AllOf(
+                  HasSubstr("tensor \"w\", submitted by 3 of 4 ranks, has waited 6"),
+                  HasSubstr(" s for rank 3 (went a different way: it waits for \"another\", which "
+                            "ranks 0, 1, 2 did not submit; last submitted \"another\""))));
   EXPECT_THAT(cluster.reports(0),
               Contains(HasSubstr("tensor \"another\", submitted by 1 of 4 ranks")));
   EXPECT_THAT(cluster.reports(1), IsEmpty());
@@ -83,8 +85,7 @@ TEST_F(ProtocolStall, PastTheLimitEveryRankStopsWithTensorAndMissingRanks) {
     ASSERT_TRUE(cluster.stopped(r));
     EXPECT_EQ(cluster.stopped(r)->why.code(), StatusCode::kStalled);
     EXPECT_THAT(cluster.stopped(r)->why.message(),
-                AllOf(HasSubstr("\"w\""), HasSubstr("rank 3 (has submitted nothing yet)"),
-                      Not(HasSubstr("rank 2"))));
+                AllOf(HasSubstr("\"w\""), HasSubstr("rank 3 (slow: "), Not(HasSubstr("rank 2"))));
   }
 }
 
@@ -114,6 +115,63 @@ TEST_F(ProtocolStall, StepsThatEndInTimeAreNeverReported) {
   }
   EXPECT_EQ(cluster.batches_run(0), 200u);
   EXPECT_THAT(cluster.reports(0), IsEmpty());
+}
+
+TEST_F(ProtocolStall, ASilentRank0IsGivenUpByThoseWhoWaitForIt) {
+  LockStepCluster cluster(trees_of({0, 0, 1, 1}), settings(seconds(600)));
+  cluster.mute(0);
+  cluster.submit(1, gradient("w"));
+  wait(cluster, 740);
+  EXPECT_FALSE(cluster.stopped(1));
+  wait(cluster, 20);
+  for (const Rank r : {1, 2, 3}) {  // 2 and 3 do not wait for anything
+    ASSERT_TRUE(cluster.stopped(r)) << r;
+    EXPECT_EQ(cluster.stopped(r)->why.code(), StatusCode::kStalled);
+    EXPECT_THAT(cluster.stopped(r)->why.message(),
+                AllOf(HasSubstr("rank 0, which decides for all, has sent rank 1 nothing for 600 s"),
+                      HasSubstr("does not answer")));
+  }
+}
+
+TEST_F(ProtocolStall, ASilentRank0IsGivenUpWhileABatchRuns) {
+  LockStepCluster cluster(trees_of({0, 0, 0}), settings(seconds(600)));
+  cluster.mute_finish(1);
+  for (Rank r = 0; r < 3; ++r) cluster.submit(r, gradient("w"));
+  cluster.settle(random_);
+  ASSERT_EQ(cluster.batches_run(1), 1u);
+  cluster.mute(0);
+  wait(cluster, 740);
+  EXPECT_FALSE(cluster.stopped(1));
+  wait(cluster, 20);
+  for (const Rank r : {1, 2}) {
+    ASSERT_TRUE(cluster.stopped(r)) << r;
+    EXPECT_THAT(cluster.stopped(r)->why.message(), HasSubstr("rank 0, which decides"));
+  }
+}
+
+TEST_F(ProtocolStall, ASilentParentIsGivenUpOnAllRanks) {
+  LockStepCluster cluster(trees_of({0, 0, 1, 1}), settings(seconds(600)));
+  cluster.mute(1);
+  cluster.submit(2, gradient("w"));
+  wait(cluster, 760);
+  for (const Rank r : {0, 2, 3}) {
+    ASSERT_TRUE(cluster.stopped(r)) << r;
+    EXPECT_EQ(cluster.stopped(r)->why.code(), StatusCode::kStalled);
+    EXPECT_THAT(cluster.stopped(r)->why.message(),
+                HasSubstr("rank 1, through which rank 0 is heard, has sent rank 2 nothing"));
+  }
+}
+
+TEST_F(ProtocolStall, ARank0ThatAnswersIsWaitedForHoweverLongItSaid) {
+  LockStepCluster cluster(trees_of({0, 0, 1, 1}), settings(seconds(60)));
+  cluster.rank(0).expect_wait_for_root(cluster.now() + seconds(2000));
+  for (const Rank r : {1, 2, 3}) cluster.submit(r, gradient("w"));
+  wait(cluster, 1900);
+  for (Rank r = 0; r < 4; ++r) EXPECT_FALSE(cluster.stopped(r)) << r;
+  cluster.submit(0, gradient("w"));
+  cluster.settle(random_);
+  EXPECT_EQ(cluster.batches_run(3), 1u);
+  EXPECT_FALSE(cluster.rank(3).next_deadline());
 }
 
 TEST_F(ProtocolStall, ThereIsADeadlineOnlyWhileSomethingWaits) {

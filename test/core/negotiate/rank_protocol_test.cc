@@ -13,6 +13,7 @@ namespace {
 
 using test::gradient;
 using test::LockStepCluster;
+using test::shared;
 using test::Submitted;
 using test::trees_of;
 using testing::HasSubstr;
@@ -33,7 +34,7 @@ TEST_F(RankProtocolTest, ANameRunsOnceEveryRankSubmittedIt) {
   cluster.submit(3, gradient("w"));
   cluster.settle(random_);
   ASSERT_EQ(cluster.batches().size(), 1u);
-  EXPECT_EQ(cluster.batches()[0].batch.divisor, 4);
+  EXPECT_EQ(cluster.batches().at(0).batch.divisor, 4);
   for (Rank r = 0; r < 4; ++r) EXPECT_EQ(cluster.batches_run(r), 1u);
 }
 
@@ -127,7 +128,7 @@ TEST_F(RankProtocolTest, WhatWasReadyBeforeADecisionIsSentUnderTheNumberBeforeIt
   };
   Decision decision;
   decision.number = 1;
-  decision.steps = {DefineSlot{0, gradient("w"), false}};
+  decision.steps = {DefineSlot{0, shared(gradient("w")), false}};
   rank.receive(0, message_of(decision));
   rank.submit(5, gradient("w"));
   decision.number = 2;
@@ -142,39 +143,15 @@ TEST_F(RankProtocolTest, WhatWasReadyBeforeADecisionIsSentUnderTheNumberBeforeIt
   EXPECT_FALSE(rank.next_message());
 }
 
-TEST_F(RankProtocolTest, EveryRejectAheadOfASubmissionFailsOne) {
+TEST_F(RankProtocolTest, ARejectOfWhatThisRankDidNotSubmitIsRefused) {
   RankProtocol rank(trees_of({0, 0})[1], {});
   Decision decision;
   decision.number = 1;
-  decision.steps = {RejectName{"w", {StatusCode::kMismatch, "first"}},
-                    RejectName{"w", {StatusCode::kMismatch, "second"}}};
-  rank.receive(0, message_of(decision));
-  for (const std::string why : {"first", "second"}) {
-    rank.submit(5, gradient("w"));
-    const auto effect = rank.next_effect();
-    ASSERT_TRUE(effect);
-    EXPECT_EQ(std::get<FailTicket>(*effect).status.message(), why);
-  }
-  rank.submit(6, gradient("w"));
-  EXPECT_TRUE(rank.next_message());
-}
-
-TEST_F(RankProtocolTest, ARejectAheadOfTheSubmissionFailsTheNextSubmissionOnly) {
-  RankProtocol rank(trees_of({0, 0})[1], {});
-  Decision decision;
-  decision.number = 1;
-  decision.steps = {RejectName{"w", {StatusCode::kMismatch, "no"}}};
-  rank.receive(0, message_of(decision));
-  EXPECT_FALSE(rank.next_effect());
+  decision.steps = {RejectName{0, "w", {StatusCode::kMismatch, "no"}}};
+  EXPECT_THROW(rank.receive(0, message_of(decision)), PeerLostError);
   rank.submit(5, gradient("w"));
-  EXPECT_FALSE(rank.next_message()) << "it must not meet another rank's next submission";
-  const auto effect = rank.next_effect();
-  ASSERT_TRUE(effect);
-  EXPECT_EQ(std::get<FailTicket>(*effect).ticket, 5u);
-  EXPECT_EQ(std::get<FailTicket>(*effect).status, Status(StatusCode::kMismatch, "no"));
-  rank.submit(6, gradient("w"));
-  EXPECT_TRUE(rank.next_message());
-  EXPECT_FALSE(rank.next_effect());
+  rank.receive(0, message_of(decision));
+  EXPECT_EQ(std::get<FailTicket>(*rank.next_effect()).ticket, 5u);
 }
 
 TEST_F(RankProtocolTest, ANameInFlightOrARootOutsideTheWorldIsRefused) {
@@ -182,8 +159,44 @@ TEST_F(RankProtocolTest, ANameInFlightOrARootOutsideTheWorldIsRefused) {
   rank.submit(0, gradient("w"));
   EXPECT_THROW(rank.submit(1, gradient("w")), InvalidArgumentError);
   Request broadcast = gradient("v");
+  broadcast.kind = CollectiveKind::kBroadcast;
   broadcast.root = 2;
   EXPECT_THROW(rank.submit(2, broadcast), InvalidArgumentError);
+}
+
+TEST_F(RankProtocolTest, AGroupRunsAsOneAndItsCompositionIsPartOfTheAgreement) {
+  LockStepCluster cluster(trees_of({0, 0}), {});
+  Request group = gradient("g");
+  group.shapes = {{4}, {100}};
+  submit_everywhere(cluster, group);
+  cluster.settle(random_);
+  ASSERT_EQ(cluster.batches().size(), 1u);
+  EXPECT_EQ(cluster.batches().at(0).batch.members.size(), 1u);
+  EXPECT_EQ(cluster.batches().at(0).batch.bytes, 64u + 448u);
+  cluster.submit(0, group);
+  group.shapes.pop_back();
+  cluster.submit(1, group);
+  cluster.settle(random_);
+  EXPECT_THAT(cluster.submitted(1).back().why.message(),
+              HasSubstr("number of tensors in the group: 2 on rank 0, 1 on rank 1"));
+}
+
+TEST_F(RankProtocolTest, RankZeroChangesTheSettingsOfAllRanks) {
+  NegotiationSettings settings;
+  settings.stall_warning = std::chrono::seconds(0);
+  settings.stall_limit = std::chrono::seconds(0);
+  LockStepCluster cluster(trees_of({0, 0, 1}), settings);
+  cluster.submit(2, gradient("w"));
+  cluster.settle(random_);
+  EXPECT_FALSE(cluster.rank(1).next_deadline()) << "nobody looks for stalls";
+  settings.stall_warning = std::chrono::seconds(60);
+  cluster.rank(0).change_settings(settings);
+  cluster.flush(0);
+  cluster.settle(random_);
+  EXPECT_TRUE(cluster.rank(1).next_deadline());
+  EXPECT_THROW(cluster.rank(1).change_settings(settings), InvalidArgumentError);
+  settings.batches_in_flight = 0;
+  EXPECT_THROW(cluster.rank(0).change_settings(settings), InvalidArgumentError);
 }
 
 TEST_F(RankProtocolTest, AfterTheEndSubmittingThrowsTheReason) {
@@ -210,7 +223,7 @@ TEST_F(RankProtocolTest, ADecisionThatDoesNotFitThrowsAndChangesNothing) {
   rank.submit(3, gradient("w"));
   Decision good;
   good.number = 1;
-  good.steps = {DefineSlot{0, gradient("w"), false}, RunSlots{0, 1}};
+  good.steps = {DefineSlot{0, shared(gradient("w")), false}, RunSlots{0, 1}};
   good.slots = {0};
   const auto altered = [&](auto change) {
     Decision decision = good;
@@ -224,11 +237,11 @@ TEST_F(RankProtocolTest, ADecisionThatDoesNotFitThrowsAndChangesNothing) {
                             })),
                PeerLostError);
   EXPECT_THROW(rank.receive(0, altered([](Decision& d) {
-                              d.steps[0] = DefineSlot{0, gradient("w", 5), false};
+                              d.steps[0] = DefineSlot{0, shared(gradient("w", 5)), false};
                             })),
                PeerLostError);
   EXPECT_THROW(rank.receive(0, altered([](Decision& d) {
-                              d.steps[0] = DefineSlot{4000000, gradient("w"), false};
+                              d.steps[0] = DefineSlot{4000000, shared(gradient("w")), false};
                             })),
                PeerLostError);
   EXPECT_THROW(rank.receive(1, message_of(good)), PeerLostError);

@@ -43,11 +43,12 @@ class SequencerTest : public testing::Test {
     return n;
   }
   ResponseCache cache_;
+  ProcessSets sets_{2};
   NegotiationSettings settings_;
 };
 
 TEST_F(SequencerTest, TellsItsSettingsFirstAndOnce) {
-  Sequencer sequencer(settings_, 2, cache_);
+  Sequencer sequencer(settings_, cache_, sets_);
   const Decision first = decide(sequencer);
   ASSERT_EQ(first.steps.size(), 1u);
   EXPECT_TRUE(std::holds_alternative<ChangeSettings>(first.steps[0]));
@@ -56,7 +57,7 @@ TEST_F(SequencerTest, TellsItsSettingsFirstAndOnce) {
 
 TEST_F(SequencerTest, BatchesGrowWhileCreditIsOut) {
   settings_.batches_in_flight = 1;
-  Sequencer sequencer(settings_, 2, cache_);
+  Sequencer sequencer(settings_, cache_, sets_);
   complete(sequencer, gradient("a"));
   EXPECT_EQ(count<RunSlots>(decide(sequencer)), 1);
   complete(sequencer, gradient("b"));
@@ -70,7 +71,7 @@ TEST_F(SequencerTest, BatchesGrowWhileCreditIsOut) {
 
 TEST_F(SequencerTest, HoldsTheBatchingGap) {
   settings_.batching_gap = milliseconds(5);
-  Sequencer sequencer(settings_, 2, cache_);
+  Sequencer sequencer(settings_, cache_, sets_);
   complete(sequencer, gradient("a"));
   EXPECT_EQ(count<RunSlots>(decide(sequencer, milliseconds(10))), 1);
   EXPECT_FALSE(sequencer.next_deadline());
@@ -81,7 +82,7 @@ TEST_F(SequencerTest, HoldsTheBatchingGap) {
 }
 
 TEST_F(SequencerTest, RedefinesTheSlotWhenAllChangedAlike) {
-  Sequencer sequencer(settings_, 2, cache_);
+  Sequencer sequencer(settings_, cache_, sets_);
   complete(sequencer, gradient("a", 4));
   decide(sequencer);
   complete(sequencer, gradient("a", 8));
@@ -93,7 +94,7 @@ TEST_F(SequencerTest, RedefinesTheSlotWhenAllChangedAlike) {
 
 TEST_F(SequencerTest, EvictsTheLeastRecentlyRunSlotForANewName) {
   settings_.cache_capacity = 2;
-  Sequencer sequencer(settings_, 2, cache_);
+  Sequencer sequencer(settings_, cache_, sets_);
   for (const char* name : {"a", "b"}) {
     complete(sequencer, gradient(name));
     decide(sequencer);
@@ -108,9 +109,94 @@ TEST_F(SequencerTest, EvictsTheLeastRecentlyRunSlotForANewName) {
   EXPECT_FALSE(cache_.find("b"));
 }
 
+TEST_F(SequencerTest, RunsEveryRequestOnItsOwnInDeterministicMode) {
+  settings_.deterministic = true;
+  Sequencer sequencer(settings_, cache_, sets_);
+  Request group = gradient("group");
+  group.shapes = {{4}, {8}};
+  for (const Request& request : {gradient("a"), gradient("empty", 0), group, gradient("b")}) {
+    complete(sequencer, request);
+  }
+  const Decision all = decide(sequencer);
+  EXPECT_EQ(count<RunSlots>(all), 4);
+  EXPECT_EQ(all.slots.size(), 4u);
+}
+
+TEST_F(SequencerTest, TellsChangedSettingsAndDecidesUnderThem) {
+  Sequencer sequencer(settings_, cache_, sets_);
+  for (const char* name : {"a", "b", "c"}) {
+    complete(sequencer, gradient(name));
+    decide(sequencer);
+    sequencer.finished(static_cast<std::uint64_t>(name[0] - 'a'));
+  }
+  settings_.fusion_threshold = 0;
+  settings_.cache_capacity = 1;
+  sequencer.change(settings_);
+  complete(sequencer, gradient("d"));
+  complete(sequencer, gradient("e"));
+  const Decision next = decide(sequencer);
+  ASSERT_TRUE(std::holds_alternative<ChangeSettings>(next.steps.front()));
+  EXPECT_EQ(std::get<ChangeSettings>(next.steps.front()).settings.cache_capacity, 1u);
+  EXPECT_EQ(count<RunSlots>(next), 2);
+  EXPECT_EQ(count<EvictSlot>(next), 4) << "only one slot outlives its run now: that of \"e\"";
+}
+
+TEST_F(SequencerTest, BoundsTheBatchesOfEverySetAndDeviceApart) {
+  settings_.batches_in_flight = 1;
+  sets_.add({0, 1});
+  Sequencer sequencer(settings_, cache_, sets_);
+  Request of_set = gradient("s");
+  of_set.set = 1;
+  Request on_device = gradient("d");
+  on_device.device = DeviceKind::kCuda;
+  for (const Request& request : {gradient("a"), of_set, on_device}) {
+    complete(sequencer, request);
+    EXPECT_EQ(count<RunSlots>(decide(sequencer)), 1) << request.name;
+  }
+  of_set.name = "t";
+  complete(sequencer, gradient("b"));
+  complete(sequencer, of_set);
+  EXPECT_EQ(count<RunSlots>(decide(sequencer)), 0);
+  Announcement credit;
+  credit.finished = {1};
+  sequencer.take(credit);
+  const Decision next = decide(sequencer);
+  ASSERT_EQ(next.slots.size(), 1u);
+  EXPECT_EQ(cache_.request(next.slots[0]).name, "t");
+}
+
+TEST_F(SequencerTest, AddsAndRemovesSetsWithoutCreditAndInSlotsForOneRun) {
+  settings_.batches_in_flight = 1;
+  Sequencer sequencer(settings_, cache_, sets_);
+  complete(sequencer, gradient("a"));
+  decide(sequencer);
+  Request add;
+  add.name = "add";
+  add.kind = CollectiveKind::kAddSet;
+  add.numbers = {0};
+  complete(sequencer, add);
+  EXPECT_EQ(count<RunSlots>(decide(sequencer)), 1);
+  EXPECT_FALSE(cache_.find("add"));
+  EXPECT_EQ(sequencer.running().size(), 1u);
+}
+
+TEST_F(SequencerTest, DecidesJoinsAfterEvictions) {
+  settings_.cache_capacity = 1;
+  Sequencer sequencer(settings_, cache_, sets_);
+  complete(sequencer, gradient("a"));
+  decide(sequencer);
+  Announcement more;
+  more.names = {{{gradient("b"), 0, 2}}};
+  more.joined = {{kWorldSet, 1, false}};
+  sequencer.take(more);
+  const Decision next = decide(sequencer);
+  EXPECT_EQ(count<EvictSlot>(next), 1);
+  EXPECT_TRUE(std::holds_alternative<JoinRank>(next.steps.back()));
+}
+
 TEST_F(SequencerTest, GivesAutomaticNamesASlotForOneRun) {
   settings_.cache_capacity = 1;
-  Sequencer sequencer(settings_, 2, cache_);
+  Sequencer sequencer(settings_, cache_, sets_);
   complete(sequencer, gradient("kept"));
   decide(sequencer);
   for (const char* name : {"noname.1", "noname.2"}) {
@@ -126,7 +212,7 @@ TEST_F(SequencerTest, GivesAutomaticNamesASlotForOneRun) {
 
 TEST_F(SequencerTest, RejectsADisagreementWithoutCredit) {
   settings_.batches_in_flight = 1;
-  Sequencer sequencer(settings_, 2, cache_);
+  Sequencer sequencer(settings_, cache_, sets_);
   complete(sequencer, gradient("a"));
   decide(sequencer);
   Announcement all;
@@ -140,7 +226,7 @@ TEST_F(SequencerTest, RejectsADisagreementWithoutCredit) {
 
 TEST_F(SequencerTest, RunsWhatIsCompleteBeforeItStopsForARankThatLeft) {
   settings_.batches_in_flight = 1;
-  Sequencer sequencer(settings_, 2, cache_);
+  Sequencer sequencer(settings_, cache_, sets_);
   complete(sequencer, gradient("a"));
   decide(sequencer);
   complete(sequencer, gradient("b"));

@@ -28,6 +28,24 @@ TEST(StallMonitor, ReportsAtAQuarterAsksAtHalfAndWarnsAtTheWarningTime) {
   EXPECT_EQ(monitor.check(at(160), waiting).overdue.size(), 1u);
 }
 
+TEST(StallMonitor, AsksAgainBeforeEveryWarning) {
+  StallMonitor monitor(seconds(80), seconds(0));
+  const std::vector<Waiting> waiting = {{"w", 1, {}}};
+  for (int second = 0; second < 400; second += 10) {
+    const bool half_way = second % 80 == 40;
+    EXPECT_EQ(monitor.check(at(second), waiting).ask, half_way) << second;
+  }
+}
+
+TEST(StallMonitor, GoesOnCountingWhenItsLimitsChange) {
+  StallMonitor monitor(seconds(80), seconds(0));
+  const std::vector<Waiting> waiting = {{"w", 1, {}}};
+  monitor.check(at(0), waiting);
+  monitor.set_limits(seconds(40), seconds(60));
+  EXPECT_EQ(monitor.check(at(45), waiting).overdue.size(), 1u);
+  EXPECT_TRUE(monitor.check(at(60), waiting).hopeless);
+}
+
 TEST(StallMonitor, ANewRoundOfANameBeginsANewWait) {
   StallMonitor monitor(seconds(80), seconds(0));
   monitor.check(at(0), std::vector<Waiting>{{"w", 1, {}}});

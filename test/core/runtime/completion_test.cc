@@ -12,7 +12,7 @@ namespace {
 TEST(Handle, WithoutASubmissionIsDone) {
   const Handle handle;
   EXPECT_TRUE(handle.done());
-  EXPECT_TRUE(handle.wait().rows_of.empty());
+  EXPECT_TRUE(handle.wait().results.empty());
 }
 
 TEST(Handle, ThrowsTheErrorEveryTimeItIsAsked) {
@@ -33,12 +33,13 @@ TEST(Handle, KeepsItsOutcomeForEveryWaiter) {
   std::vector<std::jthread> waiters;
   for (int i = 0; i < 4; ++i) {
     waiters.emplace_back([handle] {
-      EXPECT_EQ(handle.wait().rows_of, (std::vector<std::int64_t>{3, 4}));
-      EXPECT_EQ(handle.wait().rows_of.size(), 2u);
+      EXPECT_EQ(handle.wait().results.at(0).rows_of, (std::vector<std::int64_t>{3, 4}));
+      EXPECT_EQ(handle.wait().number, 7);
     });
   }
   Outcome outcome;
-  outcome.rows_of = {3, 4};
+  outcome.results = {{.rows_of = {3, 4}}};
+  outcome.number = 7;
   completion->finish({}, std::move(outcome));
 }
 
@@ -61,12 +62,14 @@ TEST(Completion, TheFirstEndDecides) {
   EXPECT_THROW(completion.wait(), AbortedError);
 }
 
-TEST(Completion, LetsGoOfOwnersOnTheThreadThatWaits) {
+TEST(Completion, LetsGoOfTensorsOnTheThreadThatWaits) {
   const auto completion = std::make_shared<Completion>();
   std::thread::id dropped_by;
   std::shared_ptr<const void> owner(&dropped_by,
                                     [&](const void*) { dropped_by = std::this_thread::get_id(); });
-  std::thread([&] { completion->finish({}, {}, {std::move(owner), nullptr}); }).join();
+  std::vector<Part> parts(1);
+  parts[0].input.owner = std::move(owner);
+  std::thread([&] { completion->finish({}, {}, std::move(parts)); }).join();
   EXPECT_EQ(dropped_by, std::thread::id());
   completion->wait();
   EXPECT_EQ(dropped_by, std::this_thread::get_id());

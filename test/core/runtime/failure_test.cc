@@ -2,8 +2,10 @@
 
 #include <gtest/gtest.h>
 
+#include <functional>
 #include <limits>
 #include <memory>
+#include <mutex>
 #include <new>
 #include <string>
 #include <thread>
@@ -11,6 +13,7 @@
 
 #include "core/base/clock.h"
 #include "core/base/status.h"
+#include "test/core/runtime/forwarding_collective.h"
 #include "test/core/runtime/gated_control_plane.h"
 #include "test/core/runtime/sim_ranks.h"
 #include "test/support/run_ranks.h"
@@ -143,6 +146,56 @@ TEST(Stall, IsReportedAndForgottenWhenTheRankComes) {
   EXPECT_NE(report.find("late"), std::string::npos) << report;
 }
 
+// What rank 0 tells people says where the program of the missing rank is, if that can be known.
+TEST(Stall, IsReportedWithThePlaceWhereTheMissingRankIs) {
+  Config config;
+  config.stall_warning = milliseconds(50);
+  SimRanks ranks(3, {}, config);
+  test::Gate gate;
+  gate.close();
+  std::mutex mutex;
+  std::string reports;
+  ranks[0].on_stall([&](const std::string& text) {
+    const std::lock_guard lock(mutex);
+    reports += text;
+    if (reports.find("train.py:12") != std::string::npos) gate.open();
+  });
+  ranks[1].on_look([] { return "train.py:12"; });
+  testing::internal::CaptureStderr();
+  std::vector<Handle> handles;
+  for (const Rank rank : {0, 2}) {
+    handles.push_back(ranks[rank].submit(allreduce("late", shared<float>({1}))));
+  }
+  gate.pass();  // hangs, and the test's limit ends it, if nobody is ever told
+  ranks[1].submit(allreduce("late", shared<float>({2}))).wait();
+  for (const Handle& handle : handles) handle.wait();
+  EXPECT_NE(testing::internal::GetCapturedStderr().find("train.py:12"), std::string::npos);
+}
+
+TEST(Settings, OfRank0ChangeForAllRanks) {
+  SimRanks ranks(2);
+  EXPECT_THROW(ranks[1].change_settings([](NegotiationSettings&) {}), InvalidArgumentError);
+  ranks[0].change_settings([](NegotiationSettings& settings) {
+    settings.stall_warning = milliseconds(20);
+    settings.stall_limit = milliseconds(80);
+  });
+  testing::internal::CaptureStderr();
+  EXPECT_THROW(ranks[1].submit(allreduce("lonely", shared<float>({1}))).wait(), StalledError);
+  testing::internal::GetCapturedStderr();
+}
+
+TEST(Stall, BlamesNobodyWhoWaitsForRank0WhileThatIsExpected) {
+  Config config;
+  config.stall_warning = milliseconds(20);
+  config.stall_limit = milliseconds(60);
+  SimRanks ranks(2, {}, config);
+  ranks[0].expect_wait_for_root(seconds(30));
+  const Handle waiting = ranks[1].submit(allreduce("x", shared<float>({1})));
+  EXPECT_FALSE(waiting.wait_for(milliseconds(300)));
+  ranks[0].submit(allreduce("x", shared<float>({1}))).wait();
+  waiting.wait();
+}
+
 TEST(Stall, ASilentRankThatComesBackLosesNothing) {
   SimRanks ranks(3);
   ranks.world.silence(1);
@@ -159,32 +212,10 @@ TEST(Stall, ASilentRankThatComesBackLosesNothing) {
 }
 
 // A real collective of a rank that has no memory left.
-class FullCollective final : public Collective {
+class FullCollective final : public test::ForwardingCollective {
  public:
-  explicit FullCollective(std::unique_ptr<Collective> inner) : inner_(std::move(inner)) {}
-
-  DeviceKind device() const noexcept override { return inner_->device(); }
+  using ForwardingCollective::ForwardingCollective;
   Buffer allocate(std::size_t) override { throw std::bad_alloc(); }
-  void after(const Fence& ready) override { inner_->after(ready); }
-  std::unique_ptr<Operation> all_reduce(std::span<const Slice> slices, ReduceOp op,
-                                        double scale) override {
-    return inner_->all_reduce(slices, op, scale);
-  }
-  std::unique_ptr<Operation> broadcast(std::span<const Slice> slices, Rank root) override {
-    return inner_->broadcast(slices, root);
-  }
-  std::unique_ptr<Operation> all_gather(std::span<const GatherSlice> slices) override {
-    return inner_->all_gather(slices);
-  }
-  std::unique_ptr<Operation> exchange(std::span<const std::int64_t> mine,
-                                      std::span<std::int64_t> all) override {
-    return inner_->exchange(mine, all);
-  }
-  Fence fence() override { return inner_->fence(); }
-  void abort() noexcept override { inner_->abort(); }
-
- private:
-  std::unique_ptr<Collective> inner_;
 };
 
 // A rank that cannot do its part says so instead of leaving the others waiting.
@@ -215,10 +246,52 @@ TEST(FailureOfOneRank, RowsThatCannotBeAddedStopEveryRank) {
   SimRanks ranks(3);
   run_ranks(3, [&](Rank rank) {
     auto rows = allgather("huge", shared<std::int64_t>({}), 0);
-    rows.rows = std::numeric_limits<std::int64_t>::max() / 2;
+    rows.parts[0].rows = std::numeric_limits<std::int64_t>::max() / 2;
     EXPECT_THROW(ranks[rank].submit(std::move(rows)).wait(), InternalError);
     EXPECT_EQ(ranks[rank].stopped().code(), StatusCode::kInternal);
   });
+}
+
+// A real collective of a rank whose exchanged counts arrive changed.
+class LyingCollective final : public test::ForwardingCollective {
+ public:
+  using ForwardingCollective::ForwardingCollective;
+  std::unique_ptr<Operation> exchange(std::span<const std::int64_t> mine,
+                                      std::span<std::int64_t> all) override {
+    lies_.assign(mine.size(), -5);
+    return ForwardingCollective::exchange(lies_, all);
+  }
+
+ private:
+  std::vector<std::int64_t> lies_;
+};
+
+TEST(FailureOfOneRank, CountsThatLieStopEveryRankBeforeAnythingIsAllocated) {
+  const std::vector<std::function<Submission(Rank)>> calls = {
+      [](Rank) { return allgather("lie", shared<float>({1}), 1); },
+      [](Rank) { return test::gather("lie", shared<float>({1}), 1, 0); },
+      [](Rank) {
+        return test::alltoall("lie", shared<float>({1, 2, 3}), 1, {1, 1, 1});
+      },
+      [](Rank rank) {
+        return rank == 1 ? test::scatter("lie", shared<float>({1, 2, 3}), 1, 1, {1, 1, 1})
+                         : test::scatter("lie", shared<float>({}), 1, 1, {});
+      }};
+  for (const auto& call : calls) {
+    SimRanks ranks(3, {}, {}, [](Rank rank, std::unique_ptr<Collective> inner) {
+      if (rank != 1) return inner;
+      return std::unique_ptr<Collective>(std::make_unique<LyingCollective>(std::move(inner)));
+    });
+    run_ranks(3, [&](Rank rank) {
+      try {
+        ranks[rank].submit(call(rank)).wait();
+        ADD_FAILURE() << "rank " << rank << " believed it";
+      } catch (const InternalError& error) {
+        const std::string text = error.what();
+        EXPECT_NE(text.find("'lie': rank 1 announced -5 rows"), std::string::npos) << text;
+      }
+    });
+  }
 }
 
 // The coordinator of rank 0 hangs inside a port, as inside a broken MPI.

@@ -1,9 +1,12 @@
 // How a Runtime begins and ends.
 
 #include <gtest/gtest.h>
+#include <malloc.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <filesystem>
+#include <iterator>
 #include <memory>
 #include <string>
 #include <thread>
@@ -97,18 +100,40 @@ TEST(Shutdown, OfOneRankEndsTheOthersSubmitLoop) {
   });
 }
 
-TEST(Lifetime, AHundredRoundsLeaveNoThreadBehind) {
-  { SimRanks ranks(2); }  // ThreadSanitizer starts a thread of its own with the first one
-  const std::size_t before = test::thread_count();
-  for (int round = 0; round < 100; ++round) {
-    SimRanks ranks(3, {.asynchronous = round % 2 == 1});
-    run_ranks(3, [&](Rank rank) {
-      const auto values = shared<float>({1});
-      ranks[rank].submit(allreduce("x", values)).wait();
-      EXPECT_EQ(values->front(), 3);
-    });
-  }
-  EXPECT_TRUE(test::thread_count_falls_to(before));
+// Entries of a directory of this process in /proc.
+std::size_t count_entries(const char* directory) {
+  return static_cast<std::size_t>(std::distance(std::filesystem::directory_iterator(directory),
+                                                std::filesystem::directory_iterator()));
+}
+
+void use_everything(int round) {
+  SimRanks ranks(3, {.asynchronous = round % 2 == 1});
+  for (Rank rank = 0; rank < 3; ++rank) ranks[rank].on_look([] { return "here"; });
+  run_ranks(3, [&](Rank rank) {
+    const auto values = shared<float>({1});
+    ranks[rank].submit(allreduce("x", values)).wait();
+    EXPECT_EQ(values->front(), 3);
+    const auto set = ranks[rank].submit(test::add_set("set", {0, 2})).wait().number;
+    if (rank != 1) {
+      const auto row = test::allgather("row", shared<float>({1}), 1);
+      ranks[rank].submit(test::in_set(static_cast<ProcessSetId>(set), row)).wait();
+    }
+    ranks[rank].submit(test::send(shared<float>({1}), (rank + 1) % 3, 0));
+    ranks[rank].submit(test::receive(shared<float>({1}), (rank + 2) % 3, 0)).wait();
+    ranks[rank].submit(test::join("join")).wait();
+  });
+}
+
+TEST(Lifetime, AHundredRoundsLeaveNeitherThreadsNorFilesNorMemoryBehind) {
+  for (int round = 0; round < 60; ++round) use_everything(round);  // caches fill
+  const std::size_t threads = test::thread_count();
+  const std::size_t files = count_entries("/proc/self/fd");
+  const std::size_t bytes = mallinfo2().uordblks;
+  for (int round = 0; round < 100; ++round) use_everything(round);
+  EXPECT_TRUE(test::thread_count_falls_to(threads));
+  EXPECT_EQ(count_entries("/proc/self/fd"), files);
+  // Less than a small object a round. (Sanitizers have heaps of their own and look for themselves.)
+  EXPECT_LT(mallinfo2().uordblks, bytes + 100 * 16);
 }
 
 TEST(Lifetime, ARuntimeThatWasNeverUsedEndsAtOnce) {

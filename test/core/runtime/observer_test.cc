@@ -53,12 +53,15 @@ class Diarist final : public Observer {
  public:
   explicit Diarist(std::shared_ptr<Diary> diary) : diary_(std::move(diary)) {}
 
-  void submitted(std::string_view name) override { note("submitted", name); }
+  void submitted(const SubmissionInfo& submission) override { note("submitted", submission.name); }
   void negotiated(const BatchInfo& batch) override { note("negotiated", text(batch)); }
   void started(const BatchInfo& batch) override { note("started", text(batch)); }
   void finished(const BatchInfo& batch) override { note("finished", text(batch)); }
-  void failed(std::string_view name, const Status& why) override {
+  void failed(std::uint64_t, std::string_view name, const Status& why, TimePoint) override {
     note("failed", std::string(name) + " " + name_of(why.code()));
+  }
+  void stopped(const Status&, bool orderly) override {
+    note("stopped", orderly ? "in order" : "by a failure");
   }
 
  private:
@@ -67,17 +70,15 @@ class Diarist final : public Observer {
   }
   static std::string text(const BatchInfo& batch) {
     std::string text;
-    for (const std::string_view name : batch.names) text += std::string(name) + ",";
+    for (const BatchMemberInfo& member : batch.members) text += std::string(member.name) + ",";
     return text + " " + std::to_string(batch.bytes) + " B";
   }
 
   std::shared_ptr<Diary> diary_;
 };
 
-std::vector<std::unique_ptr<Observer>> writing_to(const std::shared_ptr<Diary>& diary) {
-  std::vector<std::unique_ptr<Observer>> observers;
-  observers.push_back(std::make_unique<Diarist>(diary));
-  return observers;
+ObserverList writing_to(const std::shared_ptr<Diary>& diary) {
+  return {std::make_shared<Diarist>(diary)};
 }
 
 // Ranks of a SimWorld of which rank 0 keeps a diary and passes a gate when it polls.
@@ -91,9 +92,9 @@ struct WatchedRanks {
       if (rank == 0) {
         control = std::make_unique<test::GatedControlPlane>(std::move(control), gate);
       }
-      runtimes.push_back(std::make_unique<Runtime>(
-          std::move(control), std::move(collectives), config,
-          rank == 0 ? writing_to(diary) : std::vector<std::unique_ptr<Observer>>{}));
+      runtimes.push_back(std::make_unique<Runtime>(std::move(control), std::move(collectives),
+                                                   config,
+                                                   rank == 0 ? writing_to(diary) : ObserverList{}));
     }
   }
   Runtime& operator[](Rank rank) { return *runtimes[static_cast<std::size_t>(rank)]; }
@@ -122,7 +123,7 @@ TEST(Observers, SeeTheLifeOfATensor) {
     ranks[0].shutdown();
     EXPECT_EQ(ranks.diary->lines(),
               (std::vector<std::string>{"submitted x", "negotiated x, 4 B", "started x, 4 B",
-                                        "finished x, 4 B"}));
+                                        "finished x, 4 B", "stopped in order"}));
   }
 }
 
@@ -136,7 +137,7 @@ TEST(Observers, SeeWhatFailed) {
   ranks[0].shutdown();
   EXPECT_EQ(ranks.diary->lines(),
             (std::vector<std::string>{"submitted w", "failed w kMismatch", "submitted pending",
-                                      "failed pending kAborted"}));
+                                      "stopped in order", "failed pending kAborted"}));
 }
 
 TEST(Fusion, OneBatchServesWhatWasSubmittedTogether) {
@@ -227,7 +228,7 @@ TEST_F(Solo, HandlesAreDoneWhenSubmitReturns) {
   const Handle gather = runtime->submit(allgather("rows", rows, 2));
   EXPECT_TRUE(gather.done());
   EXPECT_EQ(test::gathered<double>(gather.wait()), *rows);
-  EXPECT_EQ(gather.wait().rows_of, (std::vector<std::int64_t>{2}));
+  EXPECT_EQ(gather.wait().results[0].rows_of, (std::vector<std::int64_t>{2}));
   EXPECT_EQ(*values, (std::vector<float>{1, 2}));
   EXPECT_EQ(*average, (std::vector<float>{3}));
   EXPECT_EQ(diary->count("finished"), 4);

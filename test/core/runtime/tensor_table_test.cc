@@ -7,7 +7,7 @@
 #include <thread>
 #include <vector>
 
-#include "test/core/runtime/sim_ranks.h"
+#include "test/core/runtime/submissions.h"
 
 namespace hvd {
 namespace {
@@ -55,6 +55,31 @@ TEST(TensorTable, AddsAllOrNone) {
   EXPECT_EQ(names_of(table.take_added()), (std::vector<std::string>{"a", "b", "c"}));
 }
 
+TEST(TensorTable, RefusesWhatFollowsAJoinOfTheSameProcessSet) {
+  TensorTable table;
+  std::vector<Submission> joins;
+  joins.push_back(test::join("join"));
+  table.add(std::move(joins));
+  EXPECT_THROW(table.add(named({"a"})), InvalidArgumentError);
+  std::vector<Submission> elsewhere;
+  elsewhere.push_back(test::in_set(2, test::allreduce("b", test::shared<float>({1}))));
+  table.add(std::move(elsewhere));
+  const auto added = table.take_added();
+  ASSERT_EQ(names_of(added), (std::vector<std::string>{"join", "b@2"}));
+  table.remove(added[0]->ticket);
+  table.add(named({"a"}));
+}
+
+TEST(TensorTable, AJoinThatWasRefusedJoinsNothing) {
+  TensorTable table;
+  table.add(named({"a"}));
+  std::vector<Submission> joins;
+  joins.push_back(test::join("join"));
+  joins.push_back(test::join("a"));
+  EXPECT_THROW(table.add(std::move(joins)), InvalidArgumentError);
+  table.add(named({"b"}));
+}
+
 TEST(TensorTable, ANameIsFreeOnceItWasRemoved) {
   TensorTable table;
   table.add(named({"a"}));
@@ -84,7 +109,7 @@ TEST(TensorTable, ClosesOnceAndForAll) {
 TEST(TensorTable, HoldsNoLockWhileMemoryIsFreed) {
   TensorTable table;
   auto submissions = named({"a"});
-  submissions[0].input.owner = std::shared_ptr<const void>(
+  submissions[0].parts[0].input.owner = std::shared_ptr<const void>(
       &table, [&](const void*) { table.add(named({"from a deleter"})); });
   table.add(std::move(submissions));
   const Ticket ticket = table.take_added().front()->ticket;

@@ -3,11 +3,12 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <thread>
+#include <atomic>
 
 #include "core/base/status.h"
 #include "horovod_cpp/autograd/functions.h"
-#include "horovod_cpp/nn/layers.h"
+#include "horovod_cpp/autograd/grad_mode.h"
+#include "horovod_cpp/dist/collectives.h"
 #include "horovod_cpp/optim/sgd.h"
 #include "test/horovod_cpp/dist/worlds.h"
 
@@ -32,33 +33,33 @@ std::unique_ptr<DistributedOptimizer> distributed_sgd(std::vector<Tensor> params
 }
 
 TEST(DistributedOptimizer, AppliesTheAverageGradientOnEveryRank) {
-  run_worlds(2, [](const std::shared_ptr<World>& world) {
+  run_sets(2, [](const ProcessSet& all) {
     Tensor weight = weight_of(10);
-    const auto optimizer = distributed_sgd({weight}, {.world = world});
+    const auto optimizer = distributed_sgd({weight}, {.process_set = all});
     // d/dw of sum(w * (rank + 1)): 1 on rank 0, 2 on rank 1.
-    sum(weight * static_cast<double>(world->topology().rank + 1)).backward();
+    sum(weight * static_cast<double>(all.rank() + 1)).backward();
     optimizer->step();
     EXPECT_THAT(weight.to_vector(), ElementsAre(8.5, 8.5));
   });
 }
 
 TEST(DistributedOptimizer, SumsWhenAsked) {
-  run_worlds(2, [](const std::shared_ptr<World>& world) {
+  run_sets(2, [](const ProcessSet& all) {
     Tensor weight = weight_of(10);
-    const auto optimizer = distributed_sgd({weight}, {.op = ReduceOp::kSum, .world = world});
-    sum(weight * static_cast<double>(world->topology().rank + 1)).backward();
+    const auto optimizer = distributed_sgd({weight}, {.op = ReduceOp::kSum, .process_set = all});
+    sum(weight * static_cast<double>(all.rank() + 1)).backward();
     optimizer->step();
     EXPECT_THAT(weight.to_vector(), ElementsAre(7, 7));
   });
 }
 
 TEST(DistributedOptimizer, ReducesOnceForSeveralBackwardPasses) {
-  run_worlds(2, [](const std::shared_ptr<World>& world) {
+  run_sets(2, [](const ProcessSet& all) {
     Tensor weight = weight_of(0);
     const auto optimizer =
-        distributed_sgd({weight}, {.backward_passes_per_step = 2, .world = world});
+        distributed_sgd({weight}, {.backward_passes_per_step = 2, .process_set = all});
     for (int pass = 0; pass < 2; ++pass) {
-      sum(weight * static_cast<double>(world->topology().rank + 1)).backward();
+      sum(weight * static_cast<double>(all.rank() + 1)).backward();
     }
     optimizer->step();
     EXPECT_THAT(weight.to_vector(), ElementsAre(-3, -3));  // (2 * 1 + 2 * 2) / 2 ranks
@@ -66,12 +67,12 @@ TEST(DistributedOptimizer, ReducesOnceForSeveralBackwardPasses) {
 }
 
 TEST(DistributedOptimizer, AGradientThatOnlyOneRankHasIsAveragedWithZeros) {
-  run_worlds(2, [](const std::shared_ptr<World>& world) {
+  run_sets(2, [](const ProcessSet& all) {
     Tensor used = weight_of(0);
     Tensor sometimes = weight_of(0);
-    const auto optimizer = distributed_sgd({used, sometimes}, {.world = world});
+    const auto optimizer = distributed_sgd({used, sometimes}, {.process_set = all});
     Tensor loss = sum(used);
-    if (world->topology().rank == 1) loss = loss + sum(sometimes * 4.0);
+    if (all.rank() == 1) loss = loss + sum(sometimes * 4.0);
     loss.backward();
     optimizer->step();
     EXPECT_THAT(sometimes.to_vector(), ElementsAre(-2, -2));
@@ -79,9 +80,9 @@ TEST(DistributedOptimizer, AGradientThatOnlyOneRankHasIsAveragedWithZeros) {
 }
 
 TEST(DistributedOptimizer, SynchronizeMayBeCalledAgain) {
-  run_worlds(2, [](const std::shared_ptr<World>& world) {
+  run_sets(2, [](const ProcessSet& all) {
     Tensor weight = weight_of(0);
-    const auto optimizer = distributed_sgd({weight}, {.op = ReduceOp::kSum, .world = world});
+    const auto optimizer = distributed_sgd({weight}, {.op = ReduceOp::kSum, .process_set = all});
     sum(weight).backward();
     optimizer->synchronize();
     optimizer->synchronize();
@@ -93,9 +94,9 @@ TEST(DistributedOptimizer, SynchronizeMayBeCalledAgain) {
 }
 
 TEST(DistributedOptimizer, ZeroGradWhileReductionsAreInFlightIsRefused) {
-  run_worlds(2, [](const std::shared_ptr<World>& world) {
+  run_sets(2, [](const ProcessSet& all) {
     Tensor weight = weight_of(0);
-    const auto optimizer = distributed_sgd({weight}, {.world = world});
+    const auto optimizer = distributed_sgd({weight}, {.process_set = all});
     sum(weight).backward();
     EXPECT_THROW(optimizer->zero_grad(), InvalidArgumentError);
     optimizer->step();
@@ -104,111 +105,182 @@ TEST(DistributedOptimizer, ZeroGradWhileReductionsAreInFlightIsRefused) {
   });
 }
 
-TEST(DistributedOptimizer, OneBackwardTooManyIsAnErrorThatSaysWhatToDo) {
-  run_worlds(2, [](const std::shared_ptr<World>& world) {
-    Tensor weight = weight_of(0);
-    const auto optimizer = distributed_sgd({weight}, {.world = world});
-    sum(weight).backward();
-    try {
-      sum(weight).backward();
-      ADD_FAILURE() << "nothing was thrown";
-    } catch (const InvalidArgumentError& error) {
-      EXPECT_THAT(error.what(), HasSubstr("backward_passes_per_step=1"));
-      EXPECT_THAT(error.what(), HasSubstr("'parameter.0.0'"));
-    }
-    optimizer->synchronize();
-  });
-}
-
 TEST(DistributedOptimizer, RefusesBadArguments) {
-  run_worlds(2, [](const std::shared_ptr<World>& world) {
+  run_sets(2, [](const ProcessSet& all) {
     Tensor a = weight_of(0);
     Tensor b = weight_of(0);
     const auto sgd = std::make_shared<optim::SGD>(std::vector<Tensor>{a, b});
-    const DistributedOptions options{.world = world};
+    const DistributedOptions options{.process_set = all};
     EXPECT_THROW(DistributedOptimizer(nullptr, {}, options), InvalidArgumentError);
     EXPECT_THROW(DistributedOptimizer(sgd, {{"x", a}, {"x", b}}, options), InvalidArgumentError);
     EXPECT_THROW(DistributedOptimizer(sgd, {{"x", a}}, options), InvalidArgumentError);
-    EXPECT_THROW(DistributedOptimizer(sgd, {}, {.backward_passes_per_step = 0, .world = world}),
-                 InvalidArgumentError);
     EXPECT_THROW(DistributedOptimizer(sgd, {}, {}), InvalidArgumentError);  // before init()
+    const auto complaint = [&](DistributedOptions bad) {
+      bad.process_set = all;
+      return message_of<InvalidArgumentError>([&] { DistributedOptimizer(sgd, {}, bad); });
+    };
+    EXPECT_THAT(complaint({.backward_passes_per_step = 0}), HasSubstr("is 0, must be at least 1"));
+    EXPECT_THAT(complaint({.gradient_predivide_factor = 0}), HasSubstr("must be above 0"));
+    EXPECT_THAT(complaint({.op = ReduceOp::kSum, .gradient_predivide_factor = 2}),
+                HasSubstr("goes with Average, not with Sum"));
+    EXPECT_THAT(complaint({.op = ReduceOp::kAdasum, .compression = Compression::fp16()}),
+                HasSubstr("compression fp16"));
+    EXPECT_THAT(complaint({.op = ReduceOp::kAdasum, .num_groups = 2}), HasSubstr("Adasum"));
+    EXPECT_THAT(complaint({.num_groups = -1}), HasSubstr("num_groups is -1"));
+    EXPECT_THAT(complaint({.num_groups = 1, .groups = {{a}}}), HasSubstr("not both"));
+    EXPECT_THAT(complaint({.groups = {{a}, {a, b}}}), HasSubstr("groups[1]"));
+    EXPECT_THAT(complaint({.groups = {{weight_of(1)}}}), HasSubstr("groups[0]"));
+    EXPECT_THAT(complaint({.clip_grad_norm = ClipGradNorm{.max_norm = 0}}), HasSubstr("max_norm"));
   });
 }
 
-// The gradients of the last layers are reduced while backward has not reached the first ones.
+// The gradients of the last layers are reduced while backward has not reached the first ones: here
+// it does not reach them before another rank has the reduced gradient of the last.
 TEST(DistributedOptimizer, ReducesWhileBackwardStillRuns) {
-  run_worlds(2, [](const std::shared_ptr<World>& world) {
+  std::atomic<int> submitted{0};
+  run_sets(2, [&](const ProcessSet& all) {
     Tensor first = weight_of(1);
     Tensor last = weight_of(1);
-    const auto optimizer = distributed_sgd({first, last}, {.world = world});
-    double last_when_first_was_ready = 0;
-    // Runs after the optimizer's hook of `first`; `last` was submitted before, so it can be waited
-    // for here, in the middle of backward.
-    first.register_hook([&](const Tensor&) {
-      const auto deadline = Clock::now() + std::chrono::seconds(30);
-      while (last.grad().to_vector()[0] != 3 && Clock::now() < deadline) {
-        std::this_thread::sleep_for(std::chrono::milliseconds(1));
-      }
-      last_when_first_was_ready = last.grad().to_vector()[0];
+    const auto optimizer = distributed_sgd({first, last}, {.process_set = all});
+    bool in_time = false;
+    last.register_hook([&](const Tensor& leaf) {  // runs after the optimizer's hook
+      if (!leaf.grad().defined()) ++submitted;    // it is on its way
     });
-    // d/dlast = factor, on average 3; d/dfirst comes after it, through relu.
-    const double factor = world->topology().rank * 2 + 2;
-    sum(relu(first) * last * factor).backward();
+    first.register_hook([&](const Tensor&) { in_time = submitted.load() > 0; });
+    sum(relu(first) * last * 2.0).backward();
+    EXPECT_TRUE(in_time);
     optimizer->step();
-    EXPECT_EQ(last_when_first_was_ready, 3);
+  });
+  EXPECT_EQ(submitted.load(), 2);
+}
+
+TEST(DistributedOptimizer, SynchronizeThenClippingByHandThenStepReducesOnce) {
+  run_sets(2, [](const ProcessSet& all) {
+    Tensor weight = weight_of(0);
+    const auto optimizer = distributed_sgd({weight}, {.op = ReduceOp::kSum, .process_set = all});
+    for (int step = 0; step < 2; ++step) {
+      optimizer->zero_grad();
+      sum(weight).backward();
+      optimizer->synchronize();
+      weight.grad().mul_(0.25);
+      const auto skip = optimizer->skip_synchronize();
+      optimizer->step();
+    }
+    EXPECT_THAT(weight.to_vector(), ElementsAre(-1, -1));
+    sum(weight).backward();
+    {
+      const auto skip = optimizer->skip_synchronize();
+      EXPECT_THAT(message_of<InvalidArgumentError>([&] { optimizer->step(); }),
+                  HasSubstr("call synchronize() first"));
+    }
+    optimizer->step();
   });
 }
 
-// Data parallelism is exact: N ranks over batch B/N take the steps of one rank over batch B.
-TEST(DistributedOptimizer, TrainsAsOneRankOverTheWholeBatchWould) {
-  constexpr int kRanks = 4;
-  constexpr std::int64_t kBatch = 16;
-  const auto make_batch = [](std::int64_t step, std::int64_t row, double* input, double* target) {
-    for (int i = 0; i < 3; ++i) input[i] = static_cast<double>((step * 7 + row * 3 + i) % 5) - 2;
-    *target = input[0] - 2 * input[1] + 0.5 * input[2];
-  };
-  const auto train = [&](int ranks, int rank, const auto& make_optimizer) {
-    manual_seed(11);
-    nn::Linear model(3, 1);
-    const auto optimizer = make_optimizer(model);
-    for (std::int64_t step = 0; step < 20; ++step) {
-      const std::int64_t rows = kBatch / ranks;
-      Tensor inputs = Tensor::empty({rows, 3}, DType::kF32);
-      Tensor targets = Tensor::empty({rows, 1}, DType::kF32);
-      for (std::int64_t row = 0; row < rows; ++row) {
-        double input[3];
-        double target = 0;
-        make_batch(step, row * ranks + rank, input, &target);
-        for (int i = 0; i < 3; ++i) {
-          inputs.data<float>()[row * 3 + i] = static_cast<float>(input[i]);
-        }
-        targets.data<float>()[row] = static_cast<float>(target);
+TEST(DistributedOptimizer, GroupsOfAnyKindGiveTheSameResult) {
+  run_sets(2, [](const ProcessSet& all) {
+    std::vector<Tensor> params;
+    for (int i = 0; i < 5; ++i) params.push_back(weight_of(i));
+    params[3] = Tensor::full({2}, 3, DType::kF64);  // a group may have several dtypes
+    params[3].requires_grad_();
+    const auto step = [&](DistributedOptions options) {
+      options.process_set = all;
+      for (Tensor& param : params) {
+        const NoGradGuard no_grad;
+        param.fill_(0);
       }
-      optimizer->zero_grad();
-      mse_loss(model(inputs), targets).backward();
+      const auto optimizer = distributed_sgd(params, options);
+      for (const std::size_t used : {0u, 2u, 3u, 4u}) {  // one gets no gradient
+        sum(params[used] * static_cast<double>(all.rank() + 1)).backward();
+      }
       optimizer->step();
-    }
-    return model.parameters()[0].detach().clone();
-  };
-  const auto sgd = [](nn::Module& model) {
-    return std::make_shared<optim::SGD>(model.parameters(),
-                                        optim::SGDOptions{.lr = 0.05, .momentum = 0.9});
-  };
-  const Tensor alone = train(1, 0, sgd);
-  std::vector<Tensor> together(kRanks);
-  run_worlds(kRanks, [&](const std::shared_ptr<World>& world) {
-    const int rank = world->topology().rank;
-    together[static_cast<std::size_t>(rank)] =
-        train(kRanks, rank, [&](nn::Module& model) -> std::shared_ptr<optim::Optimizer> {
-          return std::make_shared<DistributedOptimizer>(sgd(model), model.named_parameters(),
-                                                        DistributedOptions{.world = world});
-        });
+      optimizer->zero_grad();
+      for (const std::size_t used : {0u, 2u, 3u, 4u}) EXPECT_EQ(params[used].to_vector()[1], -1.5);
+      EXPECT_EQ(params[1].to_vector()[1], 0);
+    };
+    step({});
+    step({.num_groups = 1});
+    step({.num_groups = 2});
+    step({.num_groups = 9});
+    step({.groups = {{params[4], params[0]}, {params[3], params[1]}}});
+    step({.gradient_predivide_factor = 4, .num_groups = 2});
   });
-  for (const Tensor& parameters : together) {
-    EXPECT_TRUE(bitwise_equal(parameters, together[0]));
-    for (std::size_t i = 0; i < 3; ++i) {
-      EXPECT_NEAR(parameters.to_vector()[i], alone.to_vector()[i], 1e-5);
-    }
+}
+
+// Deterministic mode: fixed groups in parameter order, whatever the order of backward.
+TEST(DistributedOptimizer, SendsFixedGroupsWhenTheWorldSaysSo) {
+  WorldsSetup setup;
+  setup.world.bucket_bytes = 16;  // two parameters of two float32 each
+  run_sets(
+      2,
+      [](const ProcessSet& all) {
+        std::vector<Tensor> params = {weight_of(0), weight_of(0), weight_of(0)};
+        const auto optimizer = distributed_sgd(params, {.process_set = all});
+        sum(params[0]).backward();
+        EXPECT_TRUE(params[0].grad().defined());  // waits for its group
+        sum(params[1]).backward();
+        EXPECT_FALSE(params[0].grad().defined());
+        sum(params[2]).backward();
+        EXPECT_FALSE(params[2].grad().defined());
+        optimizer->step();
+        for (const Tensor& param : params) EXPECT_EQ(param.to_vector()[0], -1);
+      },
+      setup);
+}
+
+TEST(DistributedOptimizer, OfASetLeavesRanksOutsideOnTheirOwn) {
+  run_worlds(3, [](const std::shared_ptr<World>& world) {
+    const ProcessSet pair = world->add_process_set({0, 2});
+    Tensor weight = weight_of(0);
+    const auto optimizer = distributed_sgd({weight}, {.process_set = pair});
+    const Rank rank = world->topology().rank;
+    sum(weight * static_cast<double>(rank + 1)).backward();
+    optimizer->step();
+    EXPECT_EQ(weight.to_vector()[0], -2);                   // (1 + 3) / 2; alone 2
+    barrier({.process_set = world->global_process_set()});  // nobody leaves before
+  });
+}
+
+TEST(DistributedOptimizer, OfTwoOptimizersReducesTheGradientsOfBoth) {
+  run_sets(2, [](const ProcessSet& all) {
+    Tensor one = weight_of(0);
+    Tensor two = weight_of(0);
+    const auto make = [&](const Tensor& param, const char* name) {
+      return DistributedOptimizer(
+          std::make_shared<optim::SGD>(std::vector<Tensor>{param}, optim::SGDOptions{.lr = 1}),
+          {{name, param}}, {.process_set = all});
+    };
+    auto first = make(one, "generator.weight");
+    auto second = make(two, "discriminator.weight");
+    sum(one * 2.0 + two * static_cast<double>(all.rank())).backward();
+    second.step();
+    first.step();
+    EXPECT_EQ(one.to_vector()[0], -2);
+    EXPECT_EQ(two.to_vector()[0], -0.5);
+  });
+}
+
+// Adasum of equal vectors is the vector, of orthogonal ones their sum.
+TEST(DistributedOptimizer, WithAdasumCombinesWhatTheOptimizerChanged) {
+  for (const int size : {1, 2, 3, 4}) {
+    run_sets(size, [size](const ProcessSet& all) {
+      Tensor equal = Tensor::zeros({2});
+      Tensor apart = Tensor::zeros({4});
+      equal.requires_grad_();
+      apart.requires_grad_();
+      const auto optimizer =
+          distributed_sgd({equal, apart}, {.op = ReduceOp::kAdasum, .process_set = all});
+      Tensor mine = Tensor::zeros({4});
+      mine.data<float>()[all.rank()] = 3;
+      (sum(equal * 2.0) + sum(apart * mine)).backward();
+      optimizer->synchronize();
+      optimizer->step();
+      EXPECT_NEAR(equal.to_vector()[0], -2, 1e-5);
+      for (int i = 0; i < 4; ++i) {
+        EXPECT_NEAR(apart.to_vector()[static_cast<std::size_t>(i)], i < size ? -3 : 0, 1e-5);
+      }
+      EXPECT_THROW(optimizer->skip_synchronize(), InvalidArgumentError);
+    });
   }
 }
 

@@ -27,6 +27,7 @@ TEST(Tensor, UndefinedOneSaysSo) {
 TEST(Tensor, FactoriesFillEveryDtype) {
   for (int i = 0; i < kDTypeCount; ++i) {
     const auto dtype = static_cast<DType>(i);
+    if (dtype == DType::kBool || is_complex(dtype)) continue;  // dtypes_test.cc
     EXPECT_EQ(Tensor::zeros({3}, dtype).to_vector(), V(3, 0.0));
     EXPECT_EQ(Tensor::ones({3}, dtype).to_vector(), V(3, 1.0));
     EXPECT_EQ(Tensor::full({2}, 7, dtype).to_vector(), V(2, 7.0));
@@ -212,10 +213,14 @@ TEST(Copy, BroadcastsAndConverts) {
 }
 
 TEST(To, ConvertsBetweenAllDtypes) {
-  for (int from = 0; from < kDTypeCount; ++from) {
-    for (int to = 0; to < kDTypeCount; ++to) {
-      const Tensor a = Tensor::arange(5, static_cast<DType>(from));
-      EXPECT_EQ(a.to(static_cast<DType>(to)).to_vector(), (V{0, 1, 2, 3, 4}));
+  for (int i = 0; i < kDTypeCount; ++i) {
+    for (int j = 0; j < kDTypeCount; ++j) {
+      const auto from = static_cast<DType>(i);
+      const auto to = static_cast<DType>(j);
+      if (is_complex(from) || is_complex(to)) continue;  // dtypes_test.cc
+      const bool has_bool = from == DType::kBool || to == DType::kBool;
+      const Tensor a = Tensor::arange(5).to(from);
+      EXPECT_EQ(a.to(to).to_vector(), has_bool ? (V{0, 1, 1, 1, 1}) : (V{0, 1, 2, 3, 4}));
     }
   }
   const Tensor a = Tensor::ones({1});

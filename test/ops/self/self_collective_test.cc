@@ -38,7 +38,7 @@ TEST(SelfCollective, StartsNothingBeforeTheFenceIsReached) {
   TypedArray input(DType::kF32, std::vector<double>{2, 4});
   TypedArray output(DType::kF32, 2);
   const Slice slice = {input.view(), output.view()};
-  const auto operation = collective.all_reduce({&slice, 1}, ReduceOp::kSum, 0.5);
+  const auto operation = collective.all_reduce({&slice, 1}, {.postscale = 0.5});
   EXPECT_FALSE(operation->advance());
   EXPECT_EQ(output.at(1), 0);
   gate->open = true;
@@ -50,7 +50,7 @@ TEST(SelfCollective, WorksOnceHoweverOftenItIsPolled) {
   SelfCollective collective;
   TypedArray array(DType::kF32, std::vector<double>{8});
   const Slice slice = {array.view(), array.view()};
-  const auto operation = collective.all_reduce({&slice, 1}, ReduceOp::kSum, 0.5);
+  const auto operation = collective.all_reduce({&slice, 1}, {.postscale = 0.5});
   EXPECT_TRUE(operation->advance());
   EXPECT_TRUE(operation->advance());
   EXPECT_EQ(array.at(0), 4);
@@ -62,7 +62,7 @@ TEST(SelfCollective, InPlaceAndUnscaledWritesNothing) {
   SelfCollective collective;
   const TensorView view = {const_cast<float*>(kReadOnly), 3, DType::kF32, {}};
   const Slice slice = {view, view};
-  EXPECT_TRUE(collective.all_reduce({&slice, 1}, ReduceOp::kSum, 1.0)->advance());
+  EXPECT_TRUE(collective.all_reduce({&slice, 1}, {})->advance());
   EXPECT_TRUE(collective.broadcast({&slice, 1}, 0)->advance());
 }
 
@@ -73,6 +73,44 @@ TEST(SelfCollective, AbortFailsWhatHasNotRun) {
   const auto operation = collective.broadcast({&slice, 1}, 0);
   collective.abort();
   EXPECT_THROW(operation->advance(), AbortedError);
+}
+
+TEST(SelfCollective, TransfersNothingBeforeTheFenceIsReached) {
+  const auto gate = std::make_shared<Gate>();
+  SelfCollective collective;
+  TypedArray from(DType::kF32, std::vector<double>{3});
+  TypedArray to(DType::kF32, 1);
+  const auto receive = collective.receive(to.view(), 0, 1);
+  collective.after(Fence(gate));
+  const auto send = collective.send(from.view(), 0, 1);
+  EXPECT_FALSE(send->advance());
+  EXPECT_FALSE(receive->advance());
+  EXPECT_EQ(to.at(0), 0);
+  gate->open = true;
+  EXPECT_TRUE(receive->advance());
+  EXPECT_TRUE(send->advance());
+  EXPECT_EQ(to.at(0), 3);
+}
+
+TEST(SelfCollective, AWithdrawnReceiveIsNotWritten) {
+  SelfCollective collective;
+  TypedArray from(DType::kF32, std::vector<double>{3});
+  TypedArray to(DType::kF32, 1);
+  collective.receive(to.view(), 0, 1).reset();
+  const auto send = collective.send(from.view(), 0, 1);
+  EXPECT_FALSE(send->advance());
+  EXPECT_EQ(to.at(0), 0);
+}
+
+TEST(SelfCollective, AbortFailsWhatItsSubsetsHaveNotRun) {
+  SelfCollective collective;
+  const Rank only[] = {0};
+  const auto subset = collective.subset(1, only);
+  TypedArray array(DType::kF32, std::vector<double>{8});
+  const auto receive = subset->receive(array.view(), 0, 0);
+  EXPECT_FALSE(receive->advance());
+  collective.abort();
+  EXPECT_THROW(receive->advance(), AbortedError);
 }
 
 TEST(SelfCollective, RefusesARootThatIsNotThere) {

@@ -44,23 +44,31 @@ std::vector<Case> cases_of(const std::vector<Case>& contract, bool large) {
   return chosen;
 }
 
-using Parameters = std::tuple<Flavour, int, test::CollectiveCase>;
-
 template <typename T>
 std::string contract_name(const testing::TestParamInfo<T>& info) {
   return std::get<0>(info.param).name + std::to_string(std::get<1>(info.param)) + "_" +
          std::get<2>(info.param).name;
 }
 
+using Sizes = std::vector<int>;
+using Parameters = std::tuple<Flavour, Sizes, test::CollectiveCase>;
+
+std::string collective_name(const testing::TestParamInfo<Parameters>& info) {
+  return std::get<0>(info.param).name + "_" + std::get<2>(info.param).name;
+}
+
+// In a world of each of the sizes.
 class SimCollectiveContract : public testing::TestWithParam<Parameters> {};
 
 TEST_P(SimCollectiveContract, Holds) {
-  const auto& [flavour, size, contract] = GetParam();
-  SimWorld world(size, flavour.options);
-  test::run_ranks(size, [&, &run = contract.run](Rank rank) {
-    const auto collective = world.collective(rank);
-    run(*collective, rank, world.size());
-  });
+  const auto& [flavour, sizes, contract] = GetParam();
+  for (const int size : sizes) {
+    SimWorld world(size, flavour.options);
+    test::run_ranks(size, [&, &run = contract.run](Rank rank) {
+      const auto collective = world.collective(rank);
+      run(*collective, rank, world.size());
+    });
+  }
 }
 
 const auto kCollectiveContract = test::collective_contract();
@@ -68,23 +76,24 @@ const auto kControlContract = test::control_plane_contract();
 
 INSTANTIATE_TEST_SUITE_P(All, SimCollectiveContract,
                          testing::Combine(testing::Values(kFlavours[0], kFlavours[1]),
-                                          testing::ValuesIn(kSizes),
+                                          testing::Values(Sizes{1, 2, 3, 4, 7}),
                                           testing::ValuesIn(cases_of(kCollectiveContract, false))),
-                         contract_name<Parameters>);
+                         collective_name);
 INSTANTIATE_TEST_SUITE_P(Delayed, SimCollectiveContract,
                          testing::Combine(testing::Values(kFlavours[2], kFlavours[3]),
-                                          testing::Values(2, 3),
+                                          testing::Values(Sizes{2, 3}),
                                           testing::ValuesIn(cases_of(kCollectiveContract, false))),
-                         contract_name<Parameters>);
+                         collective_name);
 INSTANTIATE_TEST_SUITE_P(Large, SimCollectiveContract,
                          testing::Combine(testing::Values(kFlavours[0], kFlavours[1]),
-                                          testing::Values(2),
+                                          testing::Values(Sizes{2}),
                                           testing::ValuesIn(cases_of(kCollectiveContract, true))),
-                         contract_name<Parameters>);
+                         collective_name);
 INSTANTIATE_TEST_SUITE_P(Abort, SimCollectiveContract,
-                         testing::Combine(testing::Values(kFlavours[0]), testing::Values(2, 3, 7),
+                         testing::Combine(testing::Values(kFlavours[0]),
+                                          testing::Values(Sizes{2, 3, 7}),
                                           testing::Values(test::collective_abort_contract())),
-                         contract_name<Parameters>);
+                         collective_name);
 
 using ControlParameters = std::tuple<Flavour, int, test::ControlPlaneCase>;
 

@@ -104,8 +104,8 @@ TEST(SimWorld, OperationsThatDoNotBelongTogetherFailOnEveryRank) {
     const auto collective = world.collective(rank);
     std::array<float, 3> values = {};
     const Slice slice = in_place(values);
-    const auto operation = rank == 0 ? collective->all_reduce({&slice, 1}, ReduceOp::kSum, 1.0)
-                                     : collective->broadcast({&slice, 1}, 0);
+    const auto operation =
+        rank == 0 ? collective->all_reduce({&slice, 1}, {}) : collective->broadcast({&slice, 1}, 0);
     EXPECT_THROW(test::finish(*operation, *collective), InternalError);
   });
 }
@@ -116,11 +116,37 @@ TEST(SimWorld, AWithdrawnOperationIsNeitherReadNorWritten) {
   const auto late = world.collective(1);
   std::array<float, 3> values = {1, 2, 3};
   const Slice slice = in_place(values);
-  auto withdrawn = late->all_reduce({&slice, 1}, ReduceOp::kSum, 1.0);
+  auto withdrawn = late->all_reduce({&slice, 1}, {});
   withdrawn.reset();
-  const auto waiting = early->all_reduce({&slice, 1}, ReduceOp::kSum, 1.0);
+  const auto waiting = early->all_reduce({&slice, 1}, {});
   EXPECT_FALSE(waiting->advance());
   EXPECT_EQ(values, (std::array<float, 3>{1, 2, 3}));
+}
+
+TEST(SimWorld, ASubsetHasTheSameRanksForAll) {
+  SimWorld world(3);
+  const auto first = world.collective(0);
+  const auto second = world.collective(1);
+  const Rank pair[] = {0, 1};
+  const Rank everyone[] = {0, 1, 2};
+  const auto subset = first->subset(5, pair);
+  EXPECT_THROW(second->subset(5, everyone), InternalError);
+}
+
+TEST(SimWorld, AKilledRankFailsInItsSubsetsToo) {
+  SimWorld world(2);
+  const auto collective = world.collective(0);
+  const Rank pair[] = {0, 1};
+  const auto subset = collective->subset(5, pair);
+  std::array<float, 3> values = {};
+  const Slice slice = in_place(values);
+  const auto operation = subset->all_reduce({&slice, 1}, {});
+  const auto transfer = subset->receive(slice.input, 1, 0);
+  EXPECT_FALSE(operation->advance());
+  EXPECT_FALSE(transfer->advance());
+  world.kill(0);
+  EXPECT_THROW(operation->advance(), AbortedError);
+  EXPECT_THROW(transfer->advance(), AbortedError);
 }
 
 TEST(AsynchronousSimWorld, EnqueuesAndFinishesAtTheFence) {
@@ -128,7 +154,7 @@ TEST(AsynchronousSimWorld, EnqueuesAndFinishesAtTheFence) {
   const auto first = world.collective(0);
   std::array<float, 3> mine = {1, 2, 3};
   const Slice slice = in_place(mine);
-  const auto operation = first->all_reduce({&slice, 1}, ReduceOp::kSum, 1.0);
+  const auto operation = first->all_reduce({&slice, 1}, {});
   EXPECT_TRUE(operation->advance());
   const Fence fence = first->fence();
   EXPECT_FALSE(fence.reached());
@@ -136,7 +162,7 @@ TEST(AsynchronousSimWorld, EnqueuesAndFinishesAtTheFence) {
   const auto second = world.collective(1);
   std::array<float, 3> other = {10, 20, 30};
   const Slice other_slice = in_place(other);
-  const auto answer = second->all_reduce({&other_slice, 1}, ReduceOp::kSum, 1.0);
+  const auto answer = second->all_reduce({&other_slice, 1}, {});
   fence.wait();
   second->fence().wait();
   EXPECT_EQ(mine, (std::array<float, 3>{11, 22, 33}));
@@ -148,7 +174,7 @@ TEST(AsynchronousSimWorld, AbortFailsOperationsAndFences) {
   const auto collective = world.collective(0);
   std::array<float, 3> values = {};
   const Slice slice = in_place(values);
-  const auto operation = collective->all_reduce({&slice, 1}, ReduceOp::kSum, 1.0);
+  const auto operation = collective->all_reduce({&slice, 1}, {});
   const Fence fence = collective->fence();
   collective->abort();
   EXPECT_THROW(fence.wait(), AbortedError);
@@ -166,12 +192,12 @@ TEST(AsynchronousSimWorld, WorkStartsPastAForeignFence) {
   std::array<float, 3> others = {1, 1, 1};
   const Slice slice = in_place(values);
   const Slice other_slice = in_place(others);
-  const auto producing = producer->all_reduce({&slice, 1}, ReduceOp::kSum, 1.0);
+  const auto producing = producer->all_reduce({&slice, 1}, {});
   consumer->after(producer->fence());
-  const auto consuming = consumer->all_reduce({&slice, 1}, ReduceOp::kSum, 10.0);
+  const auto consuming = consumer->all_reduce({&slice, 1}, {.postscale = 10});
   const Fence consumed = consumer->fence();
   EXPECT_FALSE(consumed.reached());
-  const auto answer = partner->all_reduce({&other_slice, 1}, ReduceOp::kSum, 1.0);
+  const auto answer = partner->all_reduce({&other_slice, 1}, {});
   consumed.wait();
   EXPECT_EQ(values, (std::array<float, 3>{20, 30, 40}));
 }

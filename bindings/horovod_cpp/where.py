@@ -1,0 +1,18 @@
+"""The line at which this program is, for reports of stalls on other ranks."""
+
+import pathlib
+import sys
+import threading
+
+_PACKAGE = str(pathlib.Path(__file__).parent)
+
+
+def where():
+    """The innermost line of the main thread outside this package: "train.py:12 in evaluate"."""
+    frame = sys._current_frames().get(threading.main_thread().ident)
+    while frame is not None and frame.f_code.co_filename.startswith(_PACKAGE):
+        frame = frame.f_back
+    if frame is None:
+        return ""
+    name = pathlib.Path(frame.f_code.co_filename).name
+    return f"{name}:{frame.f_lineno} in {frame.f_code.co_name}"

@@ -1,0 +1,127 @@
+#pragma once
+
+#include <pybind11/functional.h>
+#include <pybind11/stl.h>
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "bindings/native/bindings.h"
+#include "horovod_cpp/dist/collective_handle.h"
+#include "horovod_cpp/dist/compression.h"
+#include "horovod_cpp/dist/process_set.h"
+
+// What the files dist_*.cc share.
+namespace hvd::python {
+
+using MaybeName = std::optional<std::string>;
+
+// horovod_cpp.ProcessSet: some ranks, and the set of the engine once they were registered.
+class PythonProcessSet {
+ public:
+  // Not registered. Throws InvalidArgumentError on no ranks or a rank twice.
+  explicit PythonProcessSet(std::vector<int> ranks);
+  explicit PythonProcessSet(ProcessSet set, std::vector<int> ranks = {})
+      : ranks_(std::move(ranks)), set_(std::move(set)) {}
+
+  // Throws InvalidArgumentError unless it is registered.
+  const ProcessSet& registered() const;
+  const std::optional<ProcessSet>& set() const { return set_; }
+  std::vector<int> ranks() const;
+  void register_as(ProcessSet set) { set_ = std::move(set); }
+  void forget() { set_.reset(); }
+  // What it was made of, whatever became of it; none for the global set.
+  const std::vector<int>& named_ranks() const { return ranks_; }
+
+ private:
+  std::vector<int> ranks_;
+  std::optional<ProcessSet> set_;
+};
+
+// A collective call in flight; gives its result as Python knows it.
+class PendingResult {
+ public:
+  using Convert = std::function<py::object(const CallResult&)>;
+
+  template <typename T>
+  PendingResult(AsyncResult<T> handle, Convert convert)
+      : wait_for_([handle](Duration limit) { return handle.wait_for(limit); }),
+        result_([handle] { return handle.result(); }),
+        convert_(std::move(convert)) {}
+
+  bool poll() const;
+  // Waits without the GIL, but so that Ctrl-C raises KeyboardInterrupt soon.
+  py::object synchronize() const;
+
+ private:
+  std::function<bool(Duration)> wait_for_;
+  std::function<CallResult()> result_;
+  Convert convert_;
+};
+
+// What a call reads: a dense tensor, and whether the caller gave an array.
+struct Input {
+  explicit Input(const py::handle& object);
+  // The result in the type of the input; None for an undefined tensor.
+  py::object like(const Tensor& result) const { return as_given(result, is_numpy); }
+  static py::object as_given(const Tensor& result, bool is_numpy);
+
+  Tensor tensor;
+  bool is_numpy = false;
+};
+
+// What a grouped call reads.
+struct InputList {
+  explicit InputList(const py::handle& objects);
+  PendingResult::Convert all_like() const;
+
+  std::vector<Tensor> tensors;
+  std::vector<bool> is_numpy;
+};
+
+// What a call writes: the caller's own memory. Throws InvalidArgumentError when not contiguous.
+Tensor target_from(const py::handle& object);
+std::vector<Tensor> targets_from(const py::handle& objects);
+
+// -- how results become Python objects
+PendingResult::Convert one_like(const Input& input);
+PendingResult::Convert itself(py::object object);
+
+// The argument process_set, the whole job by default.
+inline py::arg_v process_set_arg(py::module_& m) {
+  return py::arg_v("process_set", m.attr("global_process_set"), "global_process_set");
+}
+
+// Calls `start` without the GIL.
+template <typename Start>
+auto without_gil(Start&& start) {
+  const py::gil_scoped_release nogil;
+  return start();
+}
+
+// hvd.Compression as it is; a compressor written in Python (an object or class with compress and
+// decompress) wrapped.
+Compression compression_from(const py::handle& object);
+
+// The documentation of what all collectives share, appended to their own.
+extern const char* const kCollectiveDoc;
+extern const char* const kInPlaceDoc;
+
+// Puts a result in the place of the Handle, for the form that waits.
+template <typename... Args>
+auto waiting(PendingResult (*start)(Args...)) {
+  return [start](Args... args) { return start(std::forward<Args>(args)...).synchronize(); };
+}
+
+void bind_session(py::module_& m);
+void bind_process_sets(py::module_& m);
+void bind_compression(py::module_& m);
+void bind_reductions(py::module_& m);
+void bind_movement(py::module_& m);
+void bind_training(py::module_& m);
+void bind_observability(py::module_& m);
+
+}  // namespace hvd::python

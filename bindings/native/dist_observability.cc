@@ -1,0 +1,163 @@
+#include "bindings/native/dist.h"
+#include "horovod_cpp/dist/observability.h"
+#include "horovod_cpp/dist/session.h"
+
+namespace hvd::python {
+namespace {
+
+py::dict to_dict(const BatchTotals& totals) {
+  py::dict dict;
+  dict["batches"] = totals.batches;
+  dict["tensors"] = totals.tensors;
+  dict["bytes"] = totals.bytes;
+  dict["packed_bytes"] = totals.packed_bytes;
+  dict["negotiate_seconds"] = to_seconds(totals.negotiate);
+  dict["queue_seconds"] = to_seconds(totals.queue);
+  dict["collective_seconds"] = to_seconds(totals.collective);
+  dict["pack_seconds"] = to_seconds(totals.pack);
+  dict["unpack_seconds"] = to_seconds(totals.unpack);
+  return dict;
+}
+
+py::dict to_dict(const Histogram& histogram) {
+  py::list bounds, counts;
+  for (std::size_t i = 0; i < Histogram::kBuckets; ++i) {
+    bounds.append(histogram.bound(i));
+    counts.append(histogram.counts[i]);
+  }
+  py::dict dict;
+  dict["bounds"] = bounds;
+  dict["counts"] = counts;
+  dict["sum"] = histogram.sum;
+  return dict;
+}
+
+py::dict to_dict(const RankMetrics& rank) {
+  py::dict dict = to_dict(rank.totals);
+  dict["exposed_seconds"] = to_seconds(rank.exposed);
+  dict["late_batches"] = rank.lateness.batches;
+  dict["last_batches"] = rank.lateness.last;
+  dict["late_seconds"] = to_seconds(rank.lateness.total);
+  dict["latest_seconds"] = to_seconds(rank.lateness.longest);
+  return dict;
+}
+
+py::dict metrics_dict() {
+  const MetricsSnapshot snapshot = without_gil([] { return metrics(); });
+  py::dict dict = to_dict(snapshot.totals);
+  dict["rank"] = snapshot.rank;
+  dict["size"] = snapshot.size;
+  dict["age_seconds"] = to_seconds(snapshot.age);
+  dict["failed"] = snapshot.failed;
+  dict["exposed_seconds"] = to_seconds(snapshot.exposed);
+  py::dict kinds, histograms;
+  for (std::size_t kind = 0; kind < snapshot.by_kind.size(); ++kind) {
+    if (snapshot.by_kind[kind].batches == 0) continue;
+    kinds[name_of(static_cast<CollectiveKind>(kind))] = to_dict(snapshot.by_kind[kind]);
+  }
+  dict["by_kind"] = kinds;
+  histograms["negotiate_seconds"] = to_dict(snapshot.negotiate_seconds);
+  histograms["queue_seconds"] = to_dict(snapshot.queue_seconds);
+  histograms["collective_seconds"] = to_dict(snapshot.collective_seconds);
+  histograms["batch_bytes"] = to_dict(snapshot.batch_bytes);
+  dict["histograms"] = histograms;
+  py::list ranks;
+  for (const RankMetrics& rank : snapshot.ranks) ranks.append(to_dict(rank));
+  dict["ranks"] = ranks;
+  return dict;
+}
+
+py::list config_list() {
+  py::list list;
+  for (const SettingInfo& setting : config()) {
+    py::dict row;
+    row["name"] = setting.name;
+    row["value"] = setting.value;
+    row["default"] = setting.default_value;
+    row["source"] = setting.source;
+    row["meaning"] = setting.meaning;
+    list.append(row);
+  }
+  return list;
+}
+
+// A Python function that threads of the engine call, and may drop.
+template <typename Result, typename... Args>
+std::function<Result(Args...)> callback_from(const py::object& function) {
+  if (function.is_none()) return nullptr;
+  if (PyCallable_Check(function.ptr()) == 0) {
+    throw py::type_error("expected a function or None, not " +
+                         py::repr(function).cast<std::string>());
+  }
+  const auto owner = keep_alive(function);
+  return [owner, pointer = function.ptr()](Args... args) -> Result {
+    if (Py_IsInitialized() == 0) return Result();
+    const py::gil_scoped_acquire gil;
+    try {
+      const py::object result = py::reinterpret_borrow<py::object>(pointer)(args...);
+      if constexpr (!std::is_void_v<Result>) return result.cast<Result>();
+    } catch (py::error_already_set& error) {
+      error.discard_as_unraisable("a callback of horovod_cpp");
+    }
+    return Result();
+  };
+}
+
+}  // namespace
+
+void bind_observability(py::module_& m) {
+  m.def("start_timeline", &start_timeline, py::arg("file_path"), ReleaseGil(),
+        R"(Record what all ranks do into one Chrome trace; ui.perfetto.dev opens it.
+
+Rank 0 writes the file, by its own clock; it is valid JSON at every moment. Every rank may call this
+and stop_timeline(); rank 0's calls count.
+
+Raises:
+    InvalidArgumentError: before init(), it records already, or the file cannot be written.)");
+  m.def("stop_timeline", &stop_timeline, ReleaseGil(),
+        "Complete the file of start_timeline(). Does nothing when nothing is recorded.");
+  m.def("metrics", &metrics_dict,
+        R"(Counters and histograms of this rank, as a dict.
+
+``rank``, ``size``, ``age_seconds`` (since init()), ``batches``, ``tensors`` (a group counts once),
+``bytes`` (of this rank's inputs), ``packed_bytes`` (as they travelled), ``failed`` (calls),
+``negotiate_seconds`` (until all ranks had announced), ``queue_seconds`` (until the collective
+began), ``collective_seconds``, of which ``pack_seconds`` and ``unpack_seconds``, and
+``exposed_seconds`` (this program waited). ``by_kind``: the same by kind of collective.
+``histograms``: name -> ``bounds``, ``counts``, ``sum``. ``ranks``, on rank 0: the same of every
+rank, and ``late_batches``, ``last_batches`` (for which it came last), ``late_seconds``,
+``latest_seconds``: how late it announced compared with the first rank.)");
+  m.def("metrics_text", &metrics_text, ReleaseGil(),
+        "The metrics in Prometheus' text format, for an endpoint or a file.");
+  m.def("dump_flight_recorder", &dump_flight_recorder, py::arg("file_path"), ReleaseGil(),
+        R"(Write this rank's last operations (HVD_FLIGHT_RECORDER_SIZE of them) as JSON.
+
+A job that fails does so by itself, into HVD_FLIGHT_RECORDER_DIR.
+
+Raises:
+    InvalidArgumentError: before init(), or the file cannot be written.)");
+  m.def("config", &config_list,
+        R"(Every setting: a list of dicts with name, value, default, source and meaning.
+
+Raises:
+    InvalidArgumentError: a variable is malformed.)");
+  m.def(
+      "on_stall",
+      [](const py::object& report) {
+        auto callback = callback_from<void, const std::string&>(report);
+        without_gil([&] { on_stall(std::move(callback)); });
+      },
+      py::arg("callback"),
+      R"(Have every stall warning given to ``callback(text)``, besides the log.
+
+It runs on a thread of its own. None = no longer. Holds for later jobs of this process too.)");
+  m.def(
+      "_on_look",
+      [](const py::object& where) {
+        auto callback = callback_from<std::string>(where);
+        without_gil([&] { on_look(std::move(callback)); });
+      },
+      py::arg("callback"));
+}
+
+}  // namespace hvd::python

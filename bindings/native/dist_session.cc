@@ -1,0 +1,36 @@
+#include "bindings/native/dist.h"
+#include "horovod_cpp/dist/session.h"
+#include "ops/backends.h"
+
+namespace hvd::python {
+
+void bind_session(py::module_& m) {
+  m.def("shutdown", &shutdown, ReleaseGil(),
+        R"(Leave the job in order: what is complete on all ranks still runs, the rest fails with
+AbortedError here and on the other ranks. Does nothing when not initialised; runs at exit too,
+unless an exception that nobody caught ends the program: then the other ranks lose this one.)");
+  m.def("is_initialized", &is_initialized, "Whether init() was called, and shutdown() not since.");
+  m.def("rank", &rank, "This process's number among all, 0 to size()-1. Needs init().");
+  m.def("size", &size, "Number of ranks in the job. Needs init().");
+  m.def("local_rank", &local_rank, "This process's number on its host. Needs init().");
+  m.def("local_size", &local_size, "Number of ranks on this host. Needs init().");
+  m.def("cross_rank", &cross_rank,
+        "This host's number among those that have this local_rank. Needs init().");
+  m.def("cross_size", &cross_size, "Number of hosts that have this local_rank. Needs init().");
+  m.def("is_homogeneous", &is_homogeneous,
+        "Whether every host has the same number of ranks. Needs init().");
+  m.def("mpi_enabled", &mpi_enabled, "Whether this job uses MPI. Needs init().");
+  m.def("mpi_threads_supported", &mpi_threads_supported,
+        "Whether MPI granted MPI_THREAD_MULTIPLE; InvalidArgumentError when this job does not use "
+        "MPI. Needs init().");
+  m.def(
+      "_backends",
+      [] {
+        py::dict usable;
+        for (const BackendInfo& backend : backends()) usable[backend.name.c_str()] = backend.usable;
+        return usable;
+      },
+      "What this build can use here, by name.");
+}
+
+}  // namespace hvd::python

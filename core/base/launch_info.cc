@@ -1,0 +1,82 @@
+#include "core/base/launch_info.h"
+
+#include <array>
+#include <charconv>
+#include <string_view>
+
+#include "core/base/config.h"
+
+namespace hvd {
+namespace {
+
+struct LauncherVariables {
+  const char* launcher;
+  const char* rank;
+  std::array<const char*, 2> size;  // the first that is set counts
+  const char* local_rank;
+  bool speaks_mpi;
+};
+
+constexpr const char* kSlurm = "Slurm";
+
+// In order of trust: MPI's own variables name the world that MPI_Init will find, whoever started
+// mpirun; then our launcher's, then those that others set. Slurm's number of tasks is the step's
+// where there is a step: an allocation may be larger.
+constexpr std::array<LauncherVariables, 6> kLaunchers = {{
+    {"Open MPI",
+     "OMPI_COMM_WORLD_RANK",
+     {"OMPI_COMM_WORLD_SIZE", ""},
+     "OMPI_COMM_WORLD_LOCAL_RANK",
+     true},
+    {"MPICH or Intel MPI", "PMI_RANK", {"PMI_SIZE", ""}, "MPI_LOCALRANKID", true},
+    {"PMIx", "PMIX_RANK", {"SLURM_STEP_NUM_TASKS", ""}, "SLURM_LOCALID", true},
+    {"hvdrun", "HOROVOD_RANK", {"HOROVOD_SIZE", ""}, "HOROVOD_LOCAL_RANK", false},
+    {kSlurm, "SLURM_PROCID", {"SLURM_STEP_NUM_TASKS", "SLURM_NTASKS"}, "SLURM_LOCALID", false},
+    {"torchrun", "RANK", {"WORLD_SIZE", ""}, "LOCAL_RANK", false},
+}};
+
+std::optional<int> read_int(const char* name) {
+  const auto text = environment(name);
+  if (!text) return std::nullopt;
+  int value = 0;
+  const char* last = text->data() + text->size();
+  const auto [end, error] = std::from_chars(text->data(), last, value);
+  return error == std::errc() && end == last ? std::optional(value) : std::nullopt;
+}
+
+const char* size_variable(const LauncherVariables& row) {
+  return environment(row.size[0]) ? row.size[0] : row.size[1];
+}
+
+// A batch script has a SLURM_PROCID too, but it is one process, started once; srun's tasks inherit
+// its variables and have a step.
+bool in_batch_script() {
+  return environment("ENVIRONMENT") == "BATCH" && !environment("SLURM_STEP_ID");
+}
+
+}  // namespace
+
+LaunchInfo read_launch_info() {
+  for (const LauncherVariables& row : kLaunchers) {
+    const char* size = size_variable(row);
+    const bool other = !row.speaks_mpi;  // these names are also set where nothing was launched
+    if (!environment(row.rank) || (other && !environment(size))) continue;
+    if (row.launcher == std::string_view(kSlurm) && in_batch_script()) continue;
+    return {row.launcher, read_int(row.rank), read_int(size), read_int(row.local_rank),
+            row.speaks_mpi};
+  }
+  return {};
+}
+
+std::string launch_advice(const std::string& launcher) {
+  const bool under_slurm = environment("SLURM_JOB_ID").has_value();
+  if (launcher != kSlurm && !under_slurm) {
+    return "start the program with hvdrun or mpirun; if it was meant to run alone, unset that "
+           "launcher's variables";
+  }
+  return "use 'srun --mpi=pmix' ('srun --mpi=list' shows whether this Slurm has PMIx; Open MPI 5 "
+         "understands nothing else), or, inside the allocation of sbatch or salloc, 'hvdrun "
+         "program' in place of 'srun program'; if it was meant to run alone, use 'srun -n 1'";
+}
+
+}  // namespace hvd

@@ -1,0 +1,84 @@
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/base/clock.h"
+#include "core/base/log.h"
+
+// How settings of each kind are read and written. read() gives nothing for malformed text; write()
+// gives text that read() takes. kAccepted completes "expected ...".
+namespace hvd {
+
+struct WholeNumber {
+  static constexpr const char* kAccepted = "a whole number of at least 0";
+  static std::optional<std::size_t> read(std::string_view text);
+  static std::string write(std::size_t value);
+};
+
+struct PositiveNumber {
+  static constexpr const char* kAccepted = "a whole number of at least 1";
+  static std::optional<std::size_t> read(std::string_view text);
+  static std::string write(std::size_t value);
+};
+
+struct Flag {
+  static constexpr const char* kAccepted = "0, 1, true, false, yes, no, on or off";
+  static std::optional<bool> read(std::string_view text);
+  static std::string write(bool value);
+};
+
+struct Milliseconds {
+  static constexpr const char* kAccepted = "milliseconds, a number from 0 to 1e9";
+  static std::optional<Duration> read(std::string_view text);
+  static std::string write(Duration value);
+};
+
+struct Seconds {
+  static constexpr const char* kAccepted = "seconds, a number from 0 to 1e9";
+  static std::optional<Duration> read(std::string_view text);
+  static std::string write(Duration value);
+};
+
+struct Fraction {
+  static constexpr const char* kAccepted = "a number from 0 to 1";
+  static std::optional<double> read(std::string_view text);
+  static std::string write(double value);
+};
+
+struct Text {
+  static constexpr const char* kAccepted = "text";
+  static std::optional<std::string> read(std::string_view text) { return std::string(text); }
+  static std::string write(const std::string& value) { return value; }
+};
+
+// DYNAMIC is Horovod's word for "no file yet": start_timeline() always works here.
+struct TimelinePath {
+  static constexpr const char* kAccepted = "a file name, or DYNAMIC";
+  static std::optional<std::string> read(std::string_view text);
+  static std::string write(const std::string& value) { return value; }
+};
+
+struct Level {
+  static constexpr const char* kAccepted =
+      "trace, debug, info, warning, error, fatal or off (also in capitals)";
+  static std::optional<LogLevel> read(std::string_view text) { return parse_log_level(text); }
+  static std::string write(LogLevel value) { return name_of(value); }
+};
+
+struct Cores {
+  static constexpr const char* kAccepted = "core numbers with commas, one a local rank";
+  static std::optional<std::vector<int>> read(std::string_view text);
+  static std::string write(const std::vector<int>& value);
+};
+
+// mpi and gloo mean the same engine here.
+struct Transport {
+  static constexpr const char* kAccepted = "mpi or gloo (both mean: shared memory and MPI)";
+  static std::optional<std::string> read(std::string_view text);
+  static std::string write(const std::string& value) { return value; }
+};
+
+}  // namespace hvd

@@ -1,0 +1,95 @@
+#include "core/negotiate/process_sets.h"
+
+#include <algorithm>
+#include <cmath>
+#include <functional>
+#include <numeric>
+#include <utility>
+
+namespace hvd {
+namespace {
+
+std::string fault_of_ranks(const std::vector<std::int32_t>& ranks, int world_size) {
+  const std::string text = to_string(Shape(ranks.begin(), ranks.end()));
+  if (ranks.empty()) return "a process set of no ranks";
+  if (std::adjacent_find(ranks.begin(), ranks.end(), std::greater_equal<>()) != ranks.end()) {
+    return "the ranks " + text + " are not ascending";
+  }
+  if (ranks.front() < 0 || ranks.back() >= world_size) {
+    return "ranks " + text + " in a world of " + std::to_string(world_size);
+  }
+  return "";
+}
+
+std::string fault_of_removal(const std::vector<std::int32_t>& numbers, const ProcessSets& sets) {
+  if (numbers.size() != 1) return "the removal of " + std::to_string(numbers.size()) + " sets";
+  const std::int32_t set = numbers.front();
+  if (set == static_cast<std::int32_t>(kWorldSet)) return "the world cannot be removed";
+  if (set < 0 || !sets.known(static_cast<ProcessSetId>(set))) {
+    return "there is no process set " + std::to_string(set);
+  }
+  return "";
+}
+
+}  // namespace
+
+ProcessSets::ProcessSets(int world_size) {
+  Set& world = sets_.emplace_back();
+  world.ranks.resize(static_cast<std::size_t>(world_size));
+  std::iota(world.ranks.begin(), world.ranks.end(), 0);
+  reset_joins(world);
+}
+
+void ProcessSets::reset_joins(Set& set) {
+  set.states.assign(static_cast<std::size_t>(set.ranks.back()) + 1, State::kOutside);
+  for (const Rank rank : set.ranks) set.states[static_cast<std::size_t>(rank)] = State::kActive;
+  joins_ -= std::exchange(set.joined, 0);
+  set.divisor = static_cast<int>(set.ranks.size());
+}
+
+ProcessSetId ProcessSets::add(const std::vector<Rank>& ranks) {
+  Set& set = sets_.emplace_back();
+  set.ranks = ranks;
+  reset_joins(set);
+  return end() - 1;
+}
+
+void ProcessSets::remove(ProcessSetId set) {
+  joins_ -= sets_[set].joined;
+  sets_[set] = {};
+}
+
+bool ProcessSets::join(ProcessSetId set, Rank rank, bool joins_average) {
+  Set& joined = sets_[set];
+  joined.states[static_cast<std::size_t>(rank)] = State::kJoined;
+  if (!joins_average) --joined.divisor;
+  ++joins_;
+  if (static_cast<std::size_t>(++joined.joined) < joined.ranks.size()) return false;
+  reset_joins(joined);
+  return true;
+}
+
+std::string fault_of(const Request& request, const ProcessSets& sets) {
+  if (!sets.known(request.set)) return "there is no " + describe_set(request.set);
+  if (needs_root(request.kind) && !sets.has(request.set, request.root)) {
+    return "root rank " + std::to_string(request.root) + " is not in " + describe_set(request.set) +
+           " of " + std::to_string(sets.ranks(request.set).size()) + " ranks";
+  }
+  if (!std::isfinite(request.prescale) || !std::isfinite(request.postscale)) {
+    return "a scale factor is not finite";
+  }
+  if (request.joins_average && request.kind != CollectiveKind::kJoin) {
+    return "only a join can leave averages as they are";
+  }
+  if (!changes_sets(request.kind)) return "";
+  if (request.set != kWorldSet) return "process sets are added and removed by the world";
+  return request.kind == CollectiveKind::kAddSet
+             ? fault_of_ranks(request.numbers, sets.world_size())
+             : fault_of_removal(request.numbers, sets);
+}
+
+std::string describe_set(ProcessSetId set) {
+  return set == kWorldSet ? "the world" : "process set " + std::to_string(set);
+}
+
+}  // namespace hvd

@@ -1,0 +1,101 @@
+// What the log tells this rank to do.
+
+#include <string>
+#include <utility>
+#include <variant>
+
+#include "core/base/log.h"
+#include "core/runtime/coordinator.h"
+#include "core/runtime/current_status.h"
+
+namespace hvd {
+namespace {
+
+using std::chrono::seconds;
+
+constexpr Duration kDrainLimit = seconds(30);  // for batches that were started before the stop
+// Both ends of a transfer may have met before the stop, yet only one of them saw it so far.
+constexpr Duration kTransferDrainLimit = seconds(1);
+
+}  // namespace
+
+bool Coordinator::apply_effects() {
+  bool moved = false;
+  while (auto effect = protocol_.next_effect()) {
+    std::visit([this](auto& known) { apply(known); }, *effect);
+    moved = true;
+  }
+  return moved;
+}
+
+void Coordinator::apply(RunBatch& effect) {
+  executor_.run(std::move(effect));
+}
+
+void Coordinator::apply(const FailTicket& effect) {
+  fail(effect.ticket, effect.status);
+}
+
+void Coordinator::apply(const SetAdded& effect) {
+  const auto set = std::make_shared<const SetMembers>(SetMembers{effect.set, effect.ranks});
+  try {
+    if (set->has(topology_.rank)) executor_.add_set(set);
+  } catch (...) {
+    fail(current_status());
+    return;
+  }
+  sets_.add(set);
+  finish(effect.ticket, effect.set);
+}
+
+void Coordinator::apply(const SetRemoved& effect) {
+  sets_.remove(effect.set);
+  executor_.remove_set(effect.set);
+  finish(effect.ticket, effect.set);
+}
+
+void Coordinator::apply(const AllJoined& effect) {
+  finish(effect.ticket, effect.last);
+}
+
+void Coordinator::apply(const Look&) {
+  if (!notifier_.look()) protocol_.sighted({});
+}
+
+void Coordinator::apply(const Report& effect) {
+  warn(effect.text);
+}
+
+void Coordinator::apply(const Stopped& effect) {
+  if (phase_ != Phase::kRunning) return;
+  stop_reason_ = effect.why;
+  if (effect.orderly && (executor_.busy() || transfers_.busy())) {
+    phase_ = Phase::kDraining;
+    phase_deadline_ = Clock::now() + kDrainLimit;
+    transfers_deadline_ = Clock::now() + kTransferDrainLimit;
+  } else {
+    stop(stop_reason_, effect.orderly);
+  }
+}
+
+// Of what runs no batch: `number` is the outcome's.
+void Coordinator::finish(Ticket ticket, std::int64_t number) {
+  if (ticket == 0) return;
+  const InFlightPtr entry = table_.find(ticket);
+  table_.remove(ticket);
+  entry->completion.finish({}, {.number = number});
+}
+
+void Coordinator::fail(Ticket ticket, const Status& why) {
+  const InFlightPtr entry = table_.find(ticket);
+  table_.remove(ticket);
+  if (runs_batches(entry->submission.request.kind)) observers_.failed(*entry, why);
+  entry->completion.finish(why);
+}
+
+void Coordinator::warn(const std::string& text) {
+  log(LogLevel::kWarning, text);
+  notifier_.report(text);
+}
+
+}  // namespace hvd

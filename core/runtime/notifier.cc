@@ -1,0 +1,146 @@
+#include "core/runtime/notifier.h"
+
+#include <condition_variable>
+#include <deque>
+#include <utility>
+
+#include "core/base/clock.h"
+#include "core/base/log.h"
+#include "core/base/thread_annotations.h"
+#include "core/runtime/current_status.h"
+
+namespace hvd {
+namespace {
+
+constexpr Duration kEndLimit = std::chrono::seconds(1);
+
+}  // namespace
+
+struct Notifier::Shared {
+  using Task = std::function<void(Shared&)>;
+
+  explicit Shared(Doorbell& doorbell) : bell(&doorbell) {}
+
+  Doorbell* const bell;
+  Mutex mutex;
+  std::condition_variable_any changed;
+  // Shared, so that the coordinator never copies or destroys what belongs to the user.
+  std::shared_ptr<const std::function<std::string()>> where HVD_GUARDED_BY(mutex);
+  std::shared_ptr<const std::function<void(const std::string&)>> on_stall HVD_GUARDED_BY(mutex);
+  std::deque<Task> tasks HVD_GUARDED_BY(mutex);
+  std::optional<std::string> answer HVD_GUARDED_BY(mutex);
+  bool looking HVD_GUARDED_BY(mutex) = false;
+  bool stop HVD_GUARDED_BY(mutex) = false;
+  bool gone HVD_GUARDED_BY(mutex) = false;
+
+  void push(Task task) HVD_REQUIRES(mutex) {
+    tasks.push_back(std::move(task));
+    changed.notify_all();
+  }
+
+  // False when the thread shall end.
+  bool take(Task& task) {
+    const MutexLock lock(mutex);
+    while (tasks.empty() && !stop) changed.wait(mutex);
+    if (stop) {
+      gone = true;
+      changed.notify_all();
+      return false;
+    }
+    task = std::move(tasks.front());
+    tasks.pop_front();
+    return true;
+  }
+
+  void put(std::string text) {
+    const MutexLock lock(mutex);
+    answer = std::move(text);
+    looking = false;
+    if (!stop) bell->ring();  // under the mutex: who set `stop` may let the bell die
+  }
+
+  bool wait_until_gone() {
+    const TimePoint deadline = Clock::now() + kEndLimit;
+    const MutexLock lock(mutex);
+    while (!gone) {
+      if (changed.wait_until(mutex, deadline) == std::cv_status::timeout) return gone;
+    }
+    return true;
+  }
+};
+
+Notifier::Notifier(Doorbell& bell) : shared_(std::make_shared<Shared>(bell)) {}
+
+Notifier::~Notifier() {
+  if (!thread_.joinable()) return;
+  {
+    const MutexLock lock(shared_->mutex);
+    shared_->stop = true;
+    shared_->changed.notify_all();
+  }
+  if (shared_->wait_until_gone()) {
+    thread_.join();
+  } else {
+    thread_.detach();
+  }
+}
+
+void Notifier::on_look(std::function<std::string()> where) {
+  auto next = std::make_shared<const std::function<std::string()>>(std::move(where));
+  const MutexLock lock(shared_->mutex);
+  shared_->where.swap(next);
+}
+
+void Notifier::on_stall(std::function<void(const std::string&)> report) {
+  auto next = std::make_shared<const std::function<void(const std::string&)>>(std::move(report));
+  const MutexLock lock(shared_->mutex);
+  shared_->on_stall.swap(next);
+}
+
+bool Notifier::look() {
+  {
+    const MutexLock lock(shared_->mutex);
+    if (shared_->where == nullptr || *shared_->where == nullptr || shared_->looking) return false;
+    shared_->looking = true;
+    shared_->push([where = shared_->where](Shared& shared) {
+      std::string text;
+      try {
+        text = (*where)();
+      } catch (...) {
+        log(LogLevel::kWarning, "asking where the program is: " + current_status().message());
+      }
+      shared.put(std::move(text));
+    });
+  }
+  start();
+  return true;
+}
+
+std::optional<std::string> Notifier::next_answer() {
+  const MutexLock lock(shared_->mutex);
+  return std::exchange(shared_->answer, std::nullopt);
+}
+
+void Notifier::report(const std::string& text) {
+  {
+    const MutexLock lock(shared_->mutex);
+    if (shared_->on_stall == nullptr || *shared_->on_stall == nullptr) return;
+    shared_->push([tell = shared_->on_stall, text](Shared&) {
+      try {
+        (*tell)(text);
+      } catch (...) {
+        log(LogLevel::kWarning, "reporting a stall: " + current_status().message());
+      }
+    });
+  }
+  start();
+}
+
+void Notifier::start() {
+  if (thread_.joinable()) return;
+  thread_ = std::thread([shared = shared_] {
+    for (Shared::Task task; shared->take(task); task = nullptr) task(*shared);
+  });
+}
+
+}  // namespace hvd

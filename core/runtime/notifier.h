@@ -1,0 +1,43 @@
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <thread>
+
+#include "core/runtime/doorbell.h"
+
+namespace hvd {
+
+// Calls user code for the coordinator, which must never wait for it: it may want a lock that the
+// program holds while it waits for the coordinator. The thread starts with the first call.
+class Notifier {
+ public:
+  // `bell` rings when an answer is there, and must outlive this.
+  explicit Notifier(Doorbell& bell);
+  // A thread that is stuck in user code for longer than a second is left behind.
+  ~Notifier();
+  Notifier(const Notifier&) = delete;
+  Notifier& operator=(const Notifier&) = delete;
+
+  // What to call from now on; any thread. An exception is logged.
+  void on_look(std::function<std::string()> where);
+  void on_stall(std::function<void(const std::string&)> report);
+
+  // Asks where the program is. False when nobody can say: there is no function, or it has not come
+  // back from the last time.
+  bool look();
+  // What look() found out, once.
+  std::optional<std::string> next_answer();
+  void report(const std::string& text);
+
+ private:
+  struct Shared;
+  void start();
+
+  std::shared_ptr<Shared> shared_;
+  std::thread thread_;
+};
+
+}  // namespace hvd

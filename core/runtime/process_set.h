@@ -1,0 +1,45 @@
+#pragma once
+
+#include <map>
+#include <memory>
+#include <vector>
+
+#include "core/base/thread_annotations.h"
+#include "core/base/topology.h"
+#include "core/negotiate/request.h"
+
+namespace hvd {
+
+// Some ranks of the world, numbered 0, 1, ... among themselves in ascending order.
+struct SetMembers {
+  ProcessSetId id = kWorldSet;
+  std::vector<Rank> ranks;  // of the world, ascending
+
+  int size() const { return static_cast<int>(ranks.size()); }
+  bool has(Rank rank) const;
+  // The number that a rank of the world has in this set. Throws InvalidArgumentError if it has
+  // none.
+  Rank position_of(Rank rank) const;
+};
+
+using ProcessSetPtr = std::shared_ptr<const SetMembers>;
+
+// The process sets that the log has added and not removed, the world among them. Thread-safe: the
+// coordinator writes, user threads read.
+class SetRegistry {
+ public:
+  explicit SetRegistry(int world_size);
+
+  // Throws InvalidArgumentError on a set that is not, or no longer, there.
+  ProcessSetPtr find(ProcessSetId id) const;
+  std::vector<ProcessSetId> ids() const;  // ascending
+
+  void add(ProcessSetPtr set);
+  void remove(ProcessSetId id);
+
+ private:
+  mutable Mutex mutex_;
+  std::map<ProcessSetId, ProcessSetPtr> sets_ HVD_GUARDED_BY(mutex_);
+};
+
+}  // namespace hvd

@@ -1,0 +1,170 @@
+#include "core/runtime/timeline_writer.h"
+
+#include <cerrno>
+#include <chrono>
+#include <cstring>
+#include <utility>
+
+#include "core/base/log.h"
+
+namespace hvd {
+namespace {
+
+// Of blocks that wait for the writing thread.
+constexpr std::size_t kQueueBytes = std::size_t{64} << 20;
+// Left free for what is written after the last event.
+constexpr std::size_t kReserve = 4096;
+
+std::string start_record() {
+  const auto since_epoch = std::chrono::duration_cast<std::chrono::microseconds>(
+      std::chrono::system_clock::now().time_since_epoch());
+  return R"({"name":"TIMELINE_START","ph":"i","pid":0,"tid":0,"ts":0.000,"s":"g","args":{)"
+         R"("start_time_since_epoch_in_micros":)" +
+         std::to_string(since_epoch.count()) + "}}";
+}
+
+}  // namespace
+
+TimelineWriter::TimelineWriter(const std::string& path, const TimelineOptions& options,
+                               TimelineRecorder& own)
+    : path_(path), options_(options), own_(own), file_(path) {
+  Records records;
+  tracks_of(0, records);
+  records.push_back(start_record());
+  write(records);
+  thread_ = std::thread([this] { write_until_stopped(); });
+}
+
+TimelineWriter::~TimelineWriter() {
+  if (thread_.joinable()) finish();
+}
+
+void TimelineWriter::finish() {
+  {
+    const MutexLock lock(mutex_);
+    stopping_ = true;
+    changed_.notify_all();
+  }
+  thread_.join();
+}
+
+void TimelineWriter::add(Rank from, const ClockEstimate& clock, std::span<const std::byte> block) {
+  if (ended_) return;
+  const MutexLock lock(mutex_);
+  recording_.insert(from);
+  if (queued_bytes_ + block.size() > kQueueBytes) {
+    ++lost_blocks_[from];
+    return;
+  }
+  queued_bytes_ += block.size();
+  queue_.push_back({from, clock, {block.begin(), block.end()}});
+}
+
+void TimelineWriter::wait_for_others(TimePoint deadline) {
+  const MutexLock lock(mutex_);
+  while (!recording_.empty() && !ended_) {
+    if (changed_.wait_until(mutex_, deadline) == std::cv_status::timeout) return;
+  }
+}
+
+TimelineTracks& TimelineWriter::tracks_of(Rank rank, Records& records) {
+  const auto [it, is_new] = tracks_.try_emplace(rank, rank, begin_, options_.mark_cycles);
+  if (is_new) it->second.open(records);
+  return it->second;
+}
+
+void TimelineWriter::write_until_stopped() {
+  for (bool last = false; !last;) {
+    last = sleep();
+    write_queued();
+  }
+  Records records;
+  for (auto& [rank, tracks] : tracks_) tracks.close(Clock::now(), records);
+  write(records);
+}
+
+// True when it was the last time.
+bool TimelineWriter::sleep() {
+  const TimePoint deadline = Clock::now() + options_.flush_interval;
+  const MutexLock lock(mutex_);
+  while (!stopping_) {
+    if (changed_.wait_until(mutex_, deadline) == std::cv_status::timeout) break;
+  }
+  return stopping_;
+}
+
+void TimelineWriter::write_queued() {
+  std::vector<Block> blocks;
+  std::map<Rank, std::uint64_t> lost;
+  {
+    const MutexLock lock(mutex_);
+    blocks.swap(queue_);
+    lost.swap(lost_blocks_);
+    queued_bytes_ = 0;
+  }
+  const Bytes own = own_.take();
+  Records records;
+  if (!own.empty()) read({0, {}, own}, records);
+  for (const Block& block : blocks) read(block, records);
+  for (const auto& [rank, count] : lost) {
+    TimelineEvent event;
+    event.kind = TimelineEvent::Kind::kDropped;
+    event.at = Clock::now();
+    event.count = count;
+    tracks_of(0, records).apply(event, records);
+  }
+  write(records);
+}
+
+void TimelineWriter::read(const Block& block, Records& records) {
+  TimelineTracks& tracks = tracks_of(block.from, records);
+  if (block.from != 0) tracks.set_clock(block.clock, records);
+  bool closed = false;
+  try {
+    read_timeline(block.bytes, [&](const TimelineEvent& event) {
+      closed |= event.kind == TimelineEvent::Kind::kClosed;
+      tracks.apply(event, records);
+    });
+  } catch (const PeerLostError& error) {
+    if (!std::exchange(warned_, true)) {
+      log(LogLevel::kWarning,
+          "the timeline misses events of rank " + std::to_string(block.from) + ": " + error.what());
+    }
+  }
+  if (!closed) return;
+  const MutexLock lock(mutex_);
+  recording_.erase(block.from);
+  changed_.notify_all();
+}
+
+void TimelineWriter::write(const Records& records) {
+  if (ended_) return;
+  if (file_.size_with(records) + kReserve <= options_.max_bytes) {
+    if (!file_.append(records)) end(std::strerror(errno));
+    return;
+  }
+  std::size_t size = file_.size_with({}) + kReserve;
+  Records last;
+  for (const std::string& record : records) {
+    size += file_.size_with({&record, 1}) - file_.size_with({});
+    if (size > options_.max_bytes) break;
+    last.push_back(record);
+  }
+  const std::string why = "it has reached its limit of " + std::to_string(options_.max_bytes) +
+                          " bytes (HVD_TIMELINE_MAX_MB)";
+  const auto at = std::chrono::duration_cast<std::chrono::microseconds>(Clock::now() - begin_);
+  last.push_back(R"({"name":"TIMELINE_FULL","ph":"i","pid":0,"tid":0,"ts":)" +
+                 std::to_string(at.count()) + R"(,"s":"g","args":{"limit_bytes":)" +
+                 std::to_string(options_.max_bytes) + "}}");
+  const bool written = file_.append(last);
+  end(written ? why : std::strerror(errno));
+}
+
+void TimelineWriter::end(const std::string& why) {
+  log(LogLevel::kWarning, "the timeline '" + path_ + "' ends here: " + why);
+  const MutexLock lock(mutex_);
+  ended_ = true;
+  changed_.notify_all();
+}
+
+}  // namespace hvd

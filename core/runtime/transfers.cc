@@ -1,0 +1,184 @@
+#include "core/runtime/transfers.h"
+
+#include <algorithm>
+#include <sstream>
+#include <utility>
+
+#include "core/runtime/current_status.h"
+
+namespace hvd {
+namespace {
+
+using Direction = PointToPoint::Direction;
+
+constexpr Duration kFenceInterval = std::chrono::microseconds(50);  // fences do not ring
+
+// What goes wrong between the two ends of one transfer; anything else is a broken port.
+bool concerns_one(const Status& status) {
+  return status.code() == StatusCode::kMismatch || status.code() == StatusCode::kInvalidArgument ||
+         status.code() == StatusCode::kUnsupported;
+}
+
+std::string describe(const PointToPoint& transfer, Duration waited) {
+  const bool send = transfer.direction == Direction::kSend;
+  std::ostringstream out;
+  out << (send ? "send to rank " : "receive from rank ") << transfer.peer << " with tag "
+      << transfer.tag << " (" << transfer.tensor.view.numel << " of "
+      << name_of(transfer.tensor.view.dtype) << ") has waited " << to_seconds(waited)
+      << " s for the " << (send ? "receive" : "send") << " there";
+  return out.str();
+}
+
+}  // namespace
+
+Transfers::Transfers(std::span<const std::unique_ptr<Collective>> world, Duration warning,
+                     Duration limit)
+    : world_(world), warning_(warning), limit_(limit) {}
+
+Handle Transfers::add(PointToPoint transfer) {
+  auto added = std::make_shared<Transfer>();
+  added->what = std::move(transfer);
+  Handle handle(std::shared_ptr<Completion>(added, &added->completion));
+  const MutexLock lock(mutex_);
+  closed_.throw_if_error();
+  in_flight_.insert(added);
+  added_.push_back(std::move(added));
+  return handle;
+}
+
+bool Transfers::advance(TimePoint now) {
+  if (!failure_.ok()) return false;
+  bool moved = start_added(now);
+  for (TransferPtr& transfer : running_) {
+    if (!advance(transfer) && !check_wait(transfer, now)) continue;
+    transfer.reset();
+    moved = true;
+  }
+  std::erase(running_, nullptr);
+  return moved;
+}
+
+std::optional<std::string> Transfers::next_report() {
+  if (reports_.empty()) return std::nullopt;
+  std::string report = std::move(reports_.front());
+  reports_.pop_front();
+  return report;
+}
+
+TimePoint Transfers::next_deadline(TimePoint now) const {
+  TimePoint deadline = TimePoint::max();
+  if (!failure_.ok()) return deadline;
+  for (const TransferPtr& transfer : running_) {
+    if (transfer->moved) deadline = std::min(deadline, now + kFenceInterval);
+    if (warning_ != Duration::zero() && !transfer->reported) {
+      deadline = std::min(deadline, transfer->since + warning_);
+    }
+    if (limit_ != Duration::zero()) deadline = std::min(deadline, transfer->since + limit_);
+  }
+  return deadline;
+}
+
+void Transfers::close(const Status& why) {
+  {
+    const MutexLock lock(mutex_);
+    if (closed_.ok()) closed_ = why;
+    running_.insert(running_.end(), added_.begin(), added_.end());
+    added_.clear();
+  }
+  for (const TransferPtr& transfer : running_) end(transfer, why);
+  running_.clear();
+}
+
+void Transfers::abandon(const Status& why) {
+  std::set<TransferPtr> in_flight;
+  {
+    const MutexLock lock(mutex_);
+    if (closed_.ok()) closed_ = why;
+    in_flight.swap(in_flight_);
+  }
+  for (const TransferPtr& transfer : in_flight) transfer->completion.finish(why);
+}
+
+bool Transfers::start_added(TimePoint now) {
+  std::vector<TransferPtr> added;
+  {
+    const MutexLock lock(mutex_);
+    added.swap(added_);
+  }
+  for (TransferPtr& transfer : added) {
+    transfer->since = now;
+    try {
+      start(*transfer);
+    } catch (...) {
+      if (fail(transfer, current_status())) continue;
+    }
+    running_.push_back(std::move(transfer));
+  }
+  return !added.empty();
+}
+
+void Transfers::start(Transfer& transfer) {
+  const PointToPoint& what = transfer.what;
+  const TensorView& tensor = what.tensor.view;
+  const auto it = std::find_if(world_.begin(), world_.end(), [&](const auto& collective) {
+    return collective->device() == tensor.device.kind;
+  });
+  if (it == world_.end()) throw UnsupportedError("no backend serves the device of the tensor");
+  transfer.collective = it->get();
+  transfer.operation = what.direction == Direction::kSend
+                           ? (*it)->send(tensor, what.peer, what.tag)
+                           : (*it)->receive(tensor, what.peer, what.tag);
+}
+
+// True when the transfer has ended.
+bool Transfers::advance(const TransferPtr& transfer) {
+  if (!failure_.ok()) return false;
+  try {
+    if (!transfer->moved) {
+      if (!transfer->operation->advance()) return false;
+      transfer->moved = transfer->collective->fence();
+    }
+    if (!transfer->moved->reached()) return false;
+    transfer->moved->wait();  // throws if the device failed
+  } catch (...) {
+    return fail(transfer, current_status());
+  }
+  return end(transfer, {});
+}
+
+// A broken port ends no transfer: close() does, with the reason that the ranks agreed on.
+bool Transfers::fail(const TransferPtr& transfer, const Status& status) {
+  if (concerns_one(status)) return end(transfer, status);
+  if (failure_.ok()) failure_ = status;
+  return false;
+}
+
+// True when the transfer has waited too long.
+bool Transfers::check_wait(const TransferPtr& transfer, TimePoint now) {
+  const Duration waited = now - transfer->since;
+  if (limit_ != Duration::zero() && waited >= limit_) {
+    return end(transfer, {StatusCode::kStalled,
+                          describe(transfer->what, waited) + ", longer than the stall limit"});
+  }
+  if (warning_ != Duration::zero() && waited >= warning_ && !transfer->reported) {
+    transfer->reported = true;
+    reports_.push_back(describe(transfer->what, waited));
+  }
+  return false;
+}
+
+// First the port lets go of the tensor, then its owner learns that it may have it back. Always
+// true.
+bool Transfers::end(const TransferPtr& transfer, const Status& status) {
+  transfer->operation.reset();
+  {
+    const MutexLock lock(mutex_);
+    in_flight_.erase(transfer);
+  }
+  std::vector<Part> parts(1);
+  parts.front().input = std::move(transfer->what.tensor);
+  transfer->completion.finish(status, {}, std::move(parts));
+  return true;
+}
+
+}  // namespace hvd

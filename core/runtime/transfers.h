@@ -1,0 +1,79 @@
+#pragma once
+
+#include <deque>
+#include <memory>
+#include <optional>
+#include <set>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "core/base/clock.h"
+#include "core/base/status.h"
+#include "core/base/thread_annotations.h"
+#include "core/runtime/collective.h"
+#include "core/runtime/completion.h"
+#include "core/runtime/handle.h"
+#include "core/runtime/submission.h"
+
+namespace hvd {
+
+// The sends and receives in flight: each ends by itself, in no order of the log. add() may be
+// called by any thread, the rest by the thread that uses the collectives.
+class Transfers {
+ public:
+  // `world` are the collectives of all ranks, one a device; they outlive this. A transfer that
+  // waits longer than `warning` is reported once; longer than `limit`, it fails (zero = never).
+  Transfers(std::span<const std::unique_ptr<Collective>> world, Duration warning, Duration limit);
+
+  // Throws the status of close() after it.
+  Handle add(PointToPoint transfer);
+
+  // Does what can be done now; true if anything moved.
+  bool advance(TimePoint now);
+  // About a transfer that has waited for long.
+  std::optional<std::string> next_report();
+  bool busy() const { return !running_.empty(); }
+  // When advance() must be called at the latest although nobody rang.
+  TimePoint next_deadline(TimePoint now) const;
+  // What broke a port; ok if nothing did. The job is about to stop then.
+  const Status& failure() const { return failure_; }
+  // Ends all, for good; the ports no longer touch their tensors.
+  void close(const Status& why);
+  // Fails the handles, for good, while the thread that uses the collectives is stuck in one. Any
+  // thread.
+  void abandon(const Status& why);
+
+ private:
+  struct Transfer {
+    PointToPoint what;
+    Completion completion;
+    Collective* collective = nullptr;
+    std::unique_ptr<Operation> operation;
+    std::optional<Fence> moved;  // asynchronous devices: enqueued up to here
+    TimePoint since;
+    bool reported = false;
+  };
+  using TransferPtr = std::shared_ptr<Transfer>;
+
+  bool start_added(TimePoint now);
+  void start(Transfer& transfer);
+  bool fail(const TransferPtr& transfer, const Status& status);
+  bool advance(const TransferPtr& transfer);
+  bool check_wait(const TransferPtr& transfer, TimePoint now);
+  bool end(const TransferPtr& transfer, const Status& status);
+
+  std::span<const std::unique_ptr<Collective>> world_;
+  const Duration warning_;
+  const Duration limit_;
+  std::vector<TransferPtr> running_;
+  std::deque<std::string> reports_;
+  Status failure_;
+
+  Mutex mutex_;
+  Status closed_ HVD_GUARDED_BY(mutex_);
+  std::set<TransferPtr> in_flight_ HVD_GUARDED_BY(mutex_);
+  std::vector<TransferPtr> added_ HVD_GUARDED_BY(mutex_);
+};
+
+}  // namespace hvd

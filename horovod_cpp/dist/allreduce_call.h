@@ -1,0 +1,26 @@
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "horovod_cpp/dist/collective_handle.h"
+#include "horovod_cpp/dist/options.h"
+
+namespace hvd {
+
+// One tensor of an allreduce, with what a compression keeps for it between calls.
+struct AllreduceTensor {
+  Tensor input;
+  Tensor output;  // may be the input
+  // What int8 lost, float32 of the input's shape; undefined = it is forgotten.
+  Tensor residual = {};
+  // Null = the tensor travels as options.compression.wire() says.
+  std::shared_ptr<TensorCompressor> compressor = {};
+};
+
+// Starts the first round of all of them as one group. options.compression.compressor() is not
+// asked: the tensors have theirs.
+std::shared_ptr<CallInFlight> start_allreduce(std::vector<AllreduceTensor> tensors,
+                                              const AllreduceOptions& options);
+
+}  // namespace hvd

@@ -1,0 +1,95 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <type_traits>
+#include <vector>
+
+#include "core/base/clock.h"
+#include "horovod_cpp/tensor/tensor.h"
+
+namespace hvd {
+
+// What a collective call gave, whatever its kind.
+struct CallResult {
+  std::vector<Tensor> tensors = {};
+  // Rows of the first tensor that came from each rank of the set: allgather, alltoall, gather,
+  // scatter.
+  std::vector<std::int64_t> rows_of = {};
+  std::int64_t number = 0;  // join: the rank that joined last
+};
+
+// A call in flight. Any thread. Calls of several rounds (compression) go on when somebody asks.
+class CallInFlight {
+ public:
+  virtual ~CallInFlight() = default;
+  // Waits until result() would not block, at most until the deadline; whether it would not.
+  virtual bool wait_until(TimePoint deadline) = 0;
+  // Waits for the end; throws what the call failed with, every time it is asked.
+  virtual const CallResult& result() = 0;
+};
+
+struct AlltoallResult {
+  Tensor output;
+  std::vector<std::int64_t> received_splits;  // rows of `output` from each rank of the set
+};
+
+template <typename T>
+T take_result(const CallResult& result) {
+  if constexpr (std::is_same_v<T, Tensor>) {
+    return result.tensors.empty() ? Tensor() : result.tensors.front();
+  } else if constexpr (std::is_same_v<T, std::vector<Tensor>>) {
+    return result.tensors;
+  } else if constexpr (std::is_same_v<T, AlltoallResult>) {
+    return {result.tensors.front(), result.rows_of};
+  } else if constexpr (std::is_same_v<T, int>) {
+    return static_cast<int>(result.number);
+  }
+}
+
+// A collective call in flight whose result is a T. Copies share it. Dropping all of them does not
+// cancel the call.
+template <typename T>
+class AsyncResult {
+ public:
+  AsyncResult() = default;  // empty: done, with an empty result
+  explicit AsyncResult(std::shared_ptr<CallInFlight> call) : call_(std::move(call)) {}
+
+  // True when synchronize() would not block.
+  bool poll() const { return wait_for(Duration::zero()); }
+  // Waits at most this long; true when synchronize() would not block.
+  bool wait_for(Duration limit) const {
+    return call_ == nullptr || call_->wait_until(Clock::now() + limit);
+  }
+  // Waits for the result; throws what the call failed with. May be called again.
+  T synchronize() const {
+    return take_result<T>(call_ == nullptr ? CallResult{} : call_->result());
+  }
+  // The same, with everything that is known of it.
+  CallResult result() const { return call_ == nullptr ? CallResult{} : call_->result(); }
+
+ private:
+  std::shared_ptr<CallInFlight> call_;
+};
+
+using CollectiveHandle = AsyncResult<Tensor>;
+using GroupHandle = AsyncResult<std::vector<Tensor>>;
+using AlltoallHandle = AsyncResult<AlltoallResult>;
+using BarrierHandle = AsyncResult<void>;
+using JoinHandle = AsyncResult<int>;
+
+// Waits for every one of them, even if some fail, so that no tensor is in flight any more; then
+// throws what the first one that failed did.
+void synchronize_all(const std::vector<CollectiveHandle>& handles);
+
+// Horovod's spelling of the handle's methods.
+template <typename T>
+bool poll(const AsyncResult<T>& handle) {
+  return handle.poll();
+}
+template <typename T>
+T synchronize(const AsyncResult<T>& handle) {
+  return handle.synchronize();
+}
+
+}  // namespace hvd

@@ -1,0 +1,259 @@
+#include "horovod_cpp/dist/engine_call.h"
+
+#include <algorithm>
+#include <exception>
+#include <numeric>
+#include <optional>
+#include <utility>
+
+#include "core/base/status.h"
+#include "core/base/thread_annotations.h"
+#include "core/runtime/runtime.h"
+#include "horovod_cpp/dist/world.h"
+#include "horovod_cpp/tensor/impl.h"
+
+namespace hvd {
+namespace {
+
+// Where the result of one tensor is found.
+struct Expected {
+  std::size_t handle = 0;
+  std::size_t part = 0;
+  Tensor output;
+  Shape row_shape;
+  DType dtype = DType::kF32;
+};
+
+class EngineCall final : public CallInFlight {
+ public:
+  EngineCall(std::vector<Handle> handles, std::vector<Expected> expected)
+      : handles_(std::move(handles)), expected_(std::move(expected)) {}
+
+  bool wait_until(TimePoint deadline) override {
+    return std::all_of(handles_.begin(), handles_.end(), [&](const Handle& handle) {
+      return handle.wait_for(std::max(deadline - Clock::now(), Duration::zero()));
+    });
+  }
+
+  const CallResult& result() override {
+    std::exception_ptr first_error;
+    for (const Handle& handle : handles_) {  // all of them, so that no tensor is in flight any more
+      try {
+        handle.wait();
+      } catch (...) {
+        if (first_error == nullptr) first_error = std::current_exception();
+      }
+    }
+    if (first_error != nullptr) std::rethrow_exception(first_error);
+    const MutexLock lock(mutex_);
+    if (!result_) result_ = collect();
+    return *result_;
+  }
+
+ private:
+  CallResult collect() const {
+    CallResult result;
+    for (const Expected& each : expected_) {
+      const Outcome& outcome = handles_[each.handle].wait();
+      if (each.output.defined() || each.part >= outcome.results.size()) {
+        result.tensors.push_back(each.output);
+        continue;
+      }
+      const Result& part = outcome.results[each.part];
+      result.tensors.push_back(wrap(each, part));
+      if (result.rows_of.empty()) result.rows_of = part.rows_of;
+    }
+    for (const Handle& handle : handles_) result.number = handle.wait().number;
+    return result;
+  }
+
+  // Undefined where the engine made no result: not on the root.
+  static Tensor wrap(const Expected& expected, const Result& part) {
+    if (part.rows_of.empty()) return {};
+    Shape shape = expected.row_shape;
+    shape.insert(shape.begin(),
+                 std::accumulate(part.rows_of.begin(), part.rows_of.end(), std::int64_t{0}));
+    if (part.gathered.owner == nullptr) return Tensor::empty(std::move(shape), expected.dtype);
+    return Tensor::wrap(part.gathered.view.data, std::move(shape), expected.dtype,
+                        part.gathered.owner);
+  }
+
+  const std::vector<Handle> handles_;
+  const std::vector<Expected> expected_;
+  Mutex mutex_;
+  std::optional<CallResult> result_ HVD_GUARDED_BY(mutex_);  // constant once it is there
+};
+
+// A wire format serves these; other tensors of a compressed call travel as they are.
+WireFormat wire_of(const CallSpec& spec, DType dtype) {
+  return dtype == DType::kF32 || dtype == DType::kF64 ? spec.wire : WireFormat::kNone;
+}
+
+// Gives a call without a name its number, and takes it back if the call was not submitted: the next
+// one must meet what the other ranks submitted.
+class Numbering {
+ public:
+  explicit Numbering(CallSpec& spec) : spec_(spec), numbers_(spec.name.empty()) {
+    if (!numbers_) return;
+    number_ = spec.set.world()->count_unnamed(spec.kind, spec.set.id());
+    spec.name = "noname." + std::to_string(number_);
+  }
+  ~Numbering() {
+    if (numbers_) spec_.set.world()->uncount_unnamed(spec_.kind, spec_.set.id(), number_);
+  }
+  Numbering(const Numbering&) = delete;
+  Numbering& operator=(const Numbering&) = delete;
+  void keep() { numbers_ = false; }
+
+ private:
+  CallSpec& spec_;
+  bool numbers_;
+  std::uint64_t number_ = 0;
+};
+
+Request request_of(const CallSpec& spec) {
+  Request request;
+  request.name = full_name(spec);
+  request.kind = spec.kind;
+  request.set = spec.set.id();
+  request.op = spec.op;
+  request.root = spec.root;
+  request.prescale = spec.prescale;
+  request.postscale = spec.postscale;
+  request.automatic_name = spec.automatic_name;
+  request.joins_average = spec.joins_average;
+  return request;
+}
+
+// The group of the tensors of one dtype, after `others` groups.
+Submission group_of(const CallSpec& spec, const Tensor& tensor, std::size_t others) {
+  Submission submission;
+  submission.request = request_of(spec);
+  Request& request = submission.request;
+  if (others > 0) request.name += "." + std::string(name_of(tensor.dtype()));
+  request.dtype = tensor.dtype();
+  request.device = tensor.device().kind;
+  request.wire = wire_of(spec, tensor.dtype());
+  return submission;
+}
+
+Part part_of(const CallTensor& tensor, WireFormat wire) {
+  Part part;
+  part.input = tensor.input.lease();
+  if (tensor.output.defined()) {
+    part.output = tensor.output.lease();
+    bump_version(tensor.output);
+  }
+  if (tensor.residual.defined() && wire != WireFormat::kNone) {
+    part.residual = tensor.residual.lease();
+  }
+  part.rows = tensor.rows;
+  part.splits = tensor.splits;
+  return part;
+}
+
+}  // namespace
+
+void synchronize_all(const std::vector<CollectiveHandle>& handles) {
+  std::exception_ptr first_error;
+  for (const CollectiveHandle& handle : handles) {
+    try {
+      handle.synchronize();
+    } catch (...) {
+      if (first_error == nullptr) first_error = std::current_exception();
+    }
+  }
+  if (first_error != nullptr) std::rethrow_exception(first_error);
+}
+
+CallSpec make_spec(CollectiveKind kind, const ProcessSet& set, const std::string& name) {
+  static_cast<void>(set.rank());  // throws unless this rank is in it
+  CallSpec spec;
+  spec.kind = kind;
+  spec.set = set;
+  spec.automatic_name = name.empty();
+  spec.name = name;
+  return spec;
+}
+
+std::string full_name(const CallSpec& spec) {
+  const ProcessSetId set = spec.set.id();
+  return (set == kWorldSet ? "" : "set" + std::to_string(set) + ".") +
+         std::string(name_of(spec.kind)) + "." + (spec.name.empty() ? "noname" : spec.name);
+}
+
+void check_tensor(const CallSpec& spec, const Tensor& tensor) {
+  if (!tensor.defined()) throw InvalidArgumentError(full_name(spec) + ": the tensor is undefined");
+  if (!tensor.is_contiguous()) {
+    throw InvalidArgumentError(full_name(spec) + ": the tensor of shape " +
+                               to_string(tensor.shape()) + " is not contiguous");
+  }
+}
+
+void check_rows(const CallSpec& spec, const Tensor& tensor) {
+  check_tensor(spec, tensor);
+  if (tensor.dim() == 0) {
+    throw InvalidArgumentError(full_name(spec) + ": a scalar has no first axis to work along");
+  }
+}
+
+void check_root(const CallSpec& spec) {
+  const std::vector<Rank> ranks = spec.set.ranks();
+  if (std::find(ranks.begin(), ranks.end(), spec.root) != ranks.end()) return;
+  throw InvalidArgumentError(full_name(spec) + ": root rank " + std::to_string(spec.root) +
+                             " is not among the " + std::to_string(ranks.size()) +
+                             " ranks of process set " + std::to_string(spec.set.id()));
+}
+
+std::shared_ptr<CallInFlight> start(CallSpec& spec, const std::vector<CallTensor>& tensors) {
+  if (tensors.empty()) {
+    return std::make_shared<EngineCall>(std::vector<Handle>{}, std::vector<Expected>{});
+  }
+  Numbering numbering(spec);
+  std::vector<Submission> submissions;
+  std::vector<Expected> expected;
+  for (const CallTensor& tensor : tensors) {
+    const DType dtype = tensor.input.dtype();
+    auto group = std::find_if(submissions.begin(), submissions.end(),
+                              [&](const Submission& s) { return s.request.dtype == dtype; });
+    if (group == submissions.end()) {
+      submissions.push_back(group_of(spec, tensor.input, submissions.size()));
+      group = submissions.end() - 1;
+    }
+    Expected& result = expected.emplace_back();
+    result.handle = static_cast<std::size_t>(group - submissions.begin());
+    result.part = group->parts.size();
+    result.output = tensor.output;
+    result.row_shape = tensor.shape;
+    result.dtype = dtype;
+    group->request.shapes.push_back(tensor.shape);
+    group->parts.push_back(part_of(tensor, group->request.wire));
+  }
+  auto handles = spec.set.world()->runtime().submit(std::move(submissions));
+  numbering.keep();
+  return std::make_shared<EngineCall>(std::move(handles), std::move(expected));
+}
+
+std::shared_ptr<CallInFlight> start_without_tensors(CallSpec spec,
+                                                    std::vector<std::int32_t> numbers) {
+  Numbering numbering(spec);
+  Submission submission;
+  submission.request = request_of(spec);
+  submission.request.numbers = std::move(numbers);
+  std::vector<Handle> handles;
+  handles.push_back(spec.set.world()->runtime().submit(std::move(submission)));
+  numbering.keep();
+  return std::make_shared<EngineCall>(std::move(handles), std::vector<Expected>{});
+}
+
+std::shared_ptr<CallInFlight> start_transfer(World& world, PointToPoint::Direction direction,
+                                             const Tensor& tensor, Rank peer, int tag) {
+  if (direction == PointToPoint::Direction::kReceive) bump_version(tensor);
+  std::vector<Handle> handles;
+  handles.push_back(world.runtime().submit(PointToPoint{direction, peer, tag, tensor.lease()}));
+  Expected result;
+  result.output = tensor;
+  return std::make_shared<EngineCall>(std::move(handles), std::vector<Expected>{result});
+}
+
+}  // namespace hvd

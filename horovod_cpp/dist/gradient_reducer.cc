@@ -1,0 +1,201 @@
+#include "horovod_cpp/dist/gradient_reducer.h"
+
+#include <algorithm>
+#include <exception>
+#include <utility>
+
+#include "core/base/status.h"
+#include "horovod_cpp/dist/world.h"
+#include "horovod_cpp/optim/clip_grad_norm.h"
+
+namespace hvd {
+namespace {
+
+bool reduces(const DistributedOptions& options) {
+  return options.op != ReduceOp::kAdasum && options.process_set.included() &&
+         options.process_set.size() > 1;
+}
+
+}  // namespace
+
+GradientReducer::GradientReducer(const NamedTensors& parameters, const DistributedOptions& options)
+    : options_(options),
+      reduces_(reduces(options)),
+      passes_per_window_(options.backward_passes_per_step) {
+  // Else there is nothing to do between backward() and the wrapped optimizer.
+  if (!reduces_ && !options_.average_aggregated_gradients && !options_.clip_grad_norm) return;
+  make_entries(parameters);
+  for (std::vector<Entry*>& entries : divide_entries()) add_bucket(std::move(entries));
+}
+
+GradientReducer::~GradientReducer() {
+  for (const auto& entry : entries_) entry->remove_hook();
+}
+
+void GradientReducer::make_entries(const NamedTensors& parameters) {
+  const auto compressor = options_.compression.compressor();
+  for (const auto& [name, param] : parameters) {
+    if (!param.requires_grad()) continue;
+    auto entry = std::make_unique<Entry>();
+    entry->name = name;
+    entry->param = param;
+    if (reduces_ && compressor != nullptr) {
+      entry->compressor = compressor->for_tensor(name, param.shape(), param.dtype());
+    }
+    if (reduces_ && options_.compression.wire() == WireFormat::kInt8) {
+      entry->residual = Tensor::zeros(param.shape(), DType::kF32);
+    }
+    entries_.push_back(std::move(entry));
+  }
+}
+
+void GradientReducer::add_bucket(std::vector<Entry*> entries) {
+  auto bucket = std::make_unique<Bucket>();
+  bucket->name = entries.front()->name;
+  if (entries.size() > 1) bucket->name += "+" + std::to_string(entries.size() - 1);
+  bucket->entries = std::move(entries);
+  for (Entry* entry : bucket->entries) {
+    entry->remove_hook = entry->param.register_hook(
+        [this, entry, raw = bucket.get()](const Tensor&) { on_gradient(*entry, *raw); });
+  }
+  buckets_.push_back(std::move(bucket));
+}
+
+void GradientReducer::on_gradient(Entry& entry, Bucket& bucket) {
+  synchronized_ = false;
+  ++entry.passes;
+  const bool clips_first = options_.clip_grad_norm &&
+                           options_.clip_grad_norm->when == ClipGradNorm::When::kBeforeReduction;
+  if (holds_ > 0 || clips_first) return;
+  if (!reduces_ && !options_.average_aggregated_gradients) return;
+  const bool full = std::all_of(bucket.entries.begin(), bucket.entries.end(),
+                                [&](Entry* each) { return each->passes >= passes_per_window_; });
+  if (full) start(bucket);
+  drive();
+}
+
+void GradientReducer::drive() {
+  std::erase_if(driven_, [](const std::shared_ptr<CallInFlight>& call) {
+    return call->wait_until(Clock::now());
+  });
+}
+
+Tensor GradientReducer::take_gradient(Entry& entry) {
+  Tensor gradient = entry.param.grad();
+  const int passes = std::exchange(entry.passes, 0);
+  if (!gradient.defined()) {
+    // Every rank reduces the same names; alone, a parameter without a gradient is skipped.
+    return reduces_ ? Tensor::zeros(entry.param.shape(), entry.param.dtype()) : gradient;
+  }
+  entry.param.set_grad({});
+  if (!gradient.is_contiguous()) gradient = gradient.contiguous();
+  if (options_.average_aggregated_gradients && passes > 1) gradient.mul_(1.0 / passes);
+  return gradient;
+}
+
+void GradientReducer::start(Bucket& bucket) {
+  finish(bucket);
+  for (Entry* entry : bucket.entries) bucket.gradients.push_back(take_gradient(*entry));
+  bucket.started = true;
+  if (!reduces_) {
+    finish(bucket);
+    return;
+  }
+  std::vector<AllreduceTensor> tensors;
+  for (std::size_t i = 0; i < bucket.entries.size(); ++i) {
+    const Tensor& gradient = bucket.gradients[i];
+    tensors.push_back(
+        {gradient, gradient, bucket.entries[i]->residual, bucket.entries[i]->compressor});
+  }
+  AllreduceOptions call;
+  call.op = options_.op;
+  call.name = bucket.name;
+  call.prescale_factor = 1 / options_.gradient_predivide_factor;
+  call.postscale_factor = options_.gradient_predivide_factor;
+  call.compression = options_.compression;
+  call.process_set = options_.process_set;
+  try {
+    bucket.call = start_allreduce(std::move(tensors), call);
+  } catch (...) {
+    finish(bucket);
+    throw;
+  }
+  if (options_.compression.compressor() != nullptr) driven_.push_back(bucket.call);
+}
+
+void GradientReducer::finish(Bucket& bucket) {
+  const std::shared_ptr<CallInFlight> call = std::exchange(bucket.call, nullptr);
+  std::exception_ptr error;
+  try {
+    if (call != nullptr) call->result();
+  } catch (...) {
+    error = std::current_exception();
+  }
+  const std::vector<Tensor> gradients = std::exchange(bucket.gradients, {});
+  for (std::size_t i = 0; i < gradients.size(); ++i) {
+    Tensor& reduced = bucket.entries[i]->reduced;
+    if (!reduced.defined()) {
+      reduced = gradients[i];
+    } else if (gradients[i].defined()) {
+      reduced.add_(gradients[i]);
+    }
+  }
+  if (error != nullptr) std::rethrow_exception(error);
+}
+
+void GradientReducer::synchronize() {
+  if (synchronized_) return;
+  clip(ClipGradNorm::When::kBeforeReduction);
+  std::exception_ptr first_error;
+  const auto attempt = [&](auto&& action) {
+    try {
+      action();
+    } catch (...) {
+      if (first_error == nullptr) first_error = std::current_exception();
+    }
+  };
+  for (const auto& bucket : buckets_) {
+    const bool open = std::any_of(bucket->entries.begin(), bucket->entries.end(),
+                                  [](Entry* entry) { return entry->passes > 0; });
+    if (open || !bucket->started) attempt([&] { start(*bucket); });
+  }
+  for (const auto& bucket : buckets_) {  // all of them: then nothing is in flight any more
+    attempt([&] { finish(*bucket); });
+    bucket->started = false;
+  }
+  driven_.clear();
+  for (const auto& entry : entries_) {
+    Tensor reduced = std::exchange(entry->reduced, {});
+    if (reduced.defined()) entry->param.set_grad(std::move(reduced));
+  }
+  if (first_error != nullptr) std::rethrow_exception(first_error);
+  clip(ClipGradNorm::When::kAfterReduction);
+  synchronized_ = true;
+}
+
+void GradientReducer::clip(ClipGradNorm::When when) {
+  if (!options_.clip_grad_norm || options_.clip_grad_norm->when != when) return;
+  std::vector<Tensor> params;
+  for (const auto& entry : entries_) {
+    params.push_back(entry->param);
+    const bool averages = when == ClipGradNorm::When::kBeforeReduction &&
+                          options_.average_aggregated_gradients && entry->passes > 1;
+    if (!averages) continue;
+    entry->param.grad().mul_(1.0 / entry->passes);
+    entry->passes = 1;
+  }
+  optim::clip_grad_norm_(params, options_.clip_grad_norm->max_norm);
+}
+
+std::string GradientReducer::in_flight() const {
+  for (const auto& bucket : buckets_) {
+    if (bucket->started) return bucket->name;
+  }
+  return "";
+}
+
+void GradientReducer::drop_accumulated() {
+  for (const auto& entry : entries_) entry->passes = 0;
+}
+
+}  // namespace hvd

@@ -1,0 +1,85 @@
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "horovod_cpp/dist/allreduce_call.h"
+#include "horovod_cpp/dist/distributed_optimizer.h"
+
+namespace hvd {
+
+// The gradients of some parameters on their way through the ranks: hears of them from backward(),
+// starts their reductions, gives them back. The state machine behind DistributedOptimizer, whose
+// header tells the rules. One thread.
+class GradientReducer {
+ public:
+  // `parameters` have unique names, equal on all ranks. `options` are checked. Members of
+  // options.groups must be among the parameters (InvalidArgumentError).
+  GradientReducer(const NamedTensors& parameters, const DistributedOptions& options);
+  ~GradientReducer();
+  GradientReducer(const GradientReducer&) = delete;
+  GradientReducer& operator=(const GradientReducer&) = delete;
+
+  // Closes all windows, waits, and puts the reduced gradients where they were.
+  void synchronize();
+  // Name of a parameter whose gradient is in flight; empty if none is.
+  std::string in_flight() const;
+  // The passes that were made since do not count: their gradients were dropped.
+  void drop_accumulated();
+  // Gradients may have changed: the next synchronize() reduces again.
+  void begin_step() { synchronized_ = false; }
+
+  void hold() { ++holds_; }  // backward() only accumulates until release()
+  void release() { --holds_; }
+  void set_backward_passes_per_step(int passes) { passes_per_window_ = passes; }
+  int backward_passes_per_step() const { return passes_per_window_; }
+
+ private:
+  struct Entry {
+    std::string name;
+    Tensor param;
+    int passes = 0;   // backward passes in the open window
+    Tensor reduced;   // sum of the windows that ended since the last synchronize()
+    Tensor residual;  // what int8 lost
+    std::shared_ptr<TensorCompressor> compressor;
+    std::function<void()> remove_hook;
+  };
+  // What is reduced together.
+  struct Bucket {
+    std::string name;
+    std::vector<Entry*> entries;
+    bool started = false;                // a reduction, since the last synchronize()
+    std::vector<Tensor> gradients;       // in flight
+    std::shared_ptr<CallInFlight> call;  // null: none
+  };
+  using EntryGroups = std::vector<std::vector<Entry*>>;
+
+  void make_entries(const NamedTensors& parameters);
+  EntryGroups divide_entries() const;
+  EntryGroups given_groups(const std::vector<Entry*>& all) const;
+  EntryGroups equal_groups(const std::vector<Entry*>& all) const;
+  void add_bucket(std::vector<Entry*> entries);
+
+  void on_gradient(Entry& entry, Bucket& bucket);
+  // Takes the gradients of its open windows from the parameters and sends them on their way.
+  void start(Bucket& bucket);
+  // Waits until nothing of it is in flight.
+  void finish(Bucket& bucket);
+  // Lets calls of several rounds go on.
+  void drive();
+  Tensor take_gradient(Entry& entry);
+  void clip(ClipGradNorm::When when);
+
+  const DistributedOptions options_;
+  const bool reduces_;  // over more ranks than this one
+  int passes_per_window_;
+  int holds_ = 0;
+  bool synchronized_ = false;
+  std::vector<std::unique_ptr<Entry>> entries_;  // in parameter order
+  std::vector<std::unique_ptr<Bucket>> buckets_;
+  std::vector<std::shared_ptr<CallInFlight>> driven_;
+};
+
+}  // namespace hvd

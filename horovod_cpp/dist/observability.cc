@@ -1,0 +1,35 @@
+#include "horovod_cpp/dist/observability.h"
+
+#include "core/runtime/observability.h"
+#include "horovod_cpp/dist/session.h"
+
+namespace hvd {
+namespace {
+
+std::shared_ptr<Observability> observability() {
+  return world()->options().observability;
+}
+
+}  // namespace
+
+void start_timeline(const std::string& path) {
+  observability()->start_timeline(path);
+}
+
+void stop_timeline() {
+  observability()->stop_timeline();
+}
+
+MetricsSnapshot metrics() {
+  return observability()->metrics();
+}
+
+std::string metrics_text() {
+  return observability()->prometheus_text();
+}
+
+void dump_flight_recorder(const std::string& path) {
+  observability()->dump_flight_recorder(path);
+}
+
+}  // namespace hvd

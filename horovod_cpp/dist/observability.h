@@ -1,0 +1,25 @@
+#pragma once
+
+#include <string>
+
+#include "core/runtime/metrics.h"
+
+// What can be seen of the job of init(). Any thread; InvalidArgumentError before init().
+namespace hvd {
+
+// Records what all ranks do into one Chrome trace (ui.perfetto.dev), written by rank 0 by its own
+// clock; the file is valid JSON at every moment. Every rank may call these, rank 0's calls count.
+// start throws InvalidArgumentError when it records already or the file cannot be written; stop
+// waits at most a second for what is on its way, and does nothing when nothing is recorded.
+void start_timeline(const std::string& path);
+void stop_timeline();
+
+// Counters and histograms of this rank; on rank 0 also what the others reported.
+MetricsSnapshot metrics();
+// The same in Prometheus' text format.
+std::string metrics_text();
+
+// Writes this rank's last operations as JSON. Throws InvalidArgumentError with path and reason.
+void dump_flight_recorder(const std::string& path);
+
+}  // namespace hvd

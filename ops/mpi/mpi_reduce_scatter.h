@@ -1,0 +1,32 @@
+#pragma once
+
+#include <memory>
+#include <span>
+
+#include "ops/mpi/byte_sequence.h"
+#include "ops/mpi/mpi_operation.h"
+
+namespace hvd {
+
+// See MpiCollective. Requires: slices of one dtype whose parts add up.
+class MpiReduceScatter final : public MpiOperation {
+ public:
+  MpiReduceScatter(std::shared_ptr<MpiSet> set, std::vector<Fence> ready,
+                   std::span<const ScatterSlice> slices, const Reduction& reduction);
+
+ protected:
+  std::unique_ptr<MpiPiece> next_piece() override;
+
+ private:
+  class Piece;
+
+  Reduction reduction_;
+  DType dtype_ = DType::kF32;
+  std::vector<ByteSequence> inputs_;  // what this rank contributes to the part of each rank
+  ByteSequence output_;
+  std::size_t longest_ = 0;  // bytes of the longest part
+  std::size_t share_;        // bytes of each part that make a piece
+  std::size_t started_ = 0;  // bytes of each part in the pieces before the next one
+};
+
+}  // namespace hvd

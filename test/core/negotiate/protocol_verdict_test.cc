@@ -1,0 +1,204 @@
+// What the report of a stall says about each missing rank.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "core/base/status.h"
+#include "test/core/negotiate/negotiate_builders.h"
+#include "test/support/lock_step_cluster.h"
+
+namespace hvd {
+namespace {
+
+using std::chrono::seconds;
+using test::gradient;
+using test::LockStepCluster;
+using test::trees_of;
+using testing::AllOf;
+using testing::Each;
+using testing::HasSubstr;
+using testing::IsEmpty;
+using testing::Not;
+
+class Verdict : public testing::Test {
+ protected:
+  static NegotiationSettings settings(int limit = 0) {
+    NegotiationSettings settings;
+    settings.stall_warning = seconds(60);
+    settings.stall_limit = seconds(limit);
+    return settings;
+  }
+  void wait(LockStepCluster& cluster, int duration) {
+    for (int second = 0; second < duration; ++second) {
+      cluster.advance(seconds(1));
+      cluster.settle(random_);
+    }
+  }
+  void submit(LockStepCluster& cluster, const std::vector<Rank>& ranks, const Request& request) {
+    for (const Rank r : ranks) cluster.submit(r, request);
+    cluster.settle(random_);
+  }
+  ProcessSetId add_set(LockStepCluster& cluster, const std::vector<Rank>& ranks) {
+    Request request;
+    request.name = "add";
+    request.kind = CollectiveKind::kAddSet;
+    request.numbers = ranks;
+    for (Rank r = 0; r < cluster.size(); ++r) cluster.submit(r, request);
+    cluster.settle(random_);
+    return cluster.added(0, "add").value();
+  }
+  std::mt19937 random_{3};
+};
+
+TEST_F(Verdict, SlowIsWhoAnswersAndWaitsForNothing) {
+  LockStepCluster cluster(trees_of({0, 0, 1}), settings());
+  cluster.set_where(2, "train.py:12");
+  submit(cluster, {0, 1, 2}, gradient("before"));
+  submit(cluster, {0, 1}, gradient("w"));
+  wait(cluster, 70);
+  ASSERT_EQ(cluster.reports(0).size(), 1u);
+  EXPECT_THAT(cluster.reports(0)[0],
+              AllOf(HasSubstr("tensor \"w\", submitted by 2 of 3 ranks, has waited 6"),
+                    HasSubstr("for rank 2 (slow: it answers and waits for nothing, so it is busy "
+                              "outside the engine; last submitted \"before\", submission 1, now at "
+                              "train.py:12)")));
+}
+
+TEST_F(Verdict, WentADifferentWayIsWhoWaitsForWhatOthersDidNotSubmit) {
+  LockStepCluster cluster(trees_of({0, 0, 1}), settings());
+  submit(cluster, {0, 1}, gradient("model/w"));
+  submit(cluster, {2}, gradient("model_1/w"));
+  wait(cluster, 70);
+  EXPECT_THAT(cluster.reports(0),
+              testing::Contains(HasSubstr("rank 2 (went a different way: it waits for "
+                                          "\"model_1/w\", which ranks 0, 1 did not submit")));
+}
+
+TEST_F(Verdict, WhoDoesNotAnswerIsStoppedOrGone) {
+  LockStepCluster cluster(trees_of({0, 0, 1}), settings());
+  submit(cluster, {0, 1}, gradient("w"));
+  cluster.mute(2);
+  wait(cluster, 70);
+  ASSERT_EQ(cluster.reports(0).size(), 1u);
+  EXPECT_THAT(cluster.reports(0)[0], HasSubstr("rank 2 (does not answer: stopped or gone)"));
+}
+
+TEST_F(Verdict, AnotherStallDoesNotMakeThoseSilentWhoAnswered) {
+  LockStepCluster cluster(trees_of({0, 0, 0}), settings());
+  submit(cluster, {0}, gradient("w"));
+  wait(cluster, 28);
+  submit(cluster, {0}, gradient("v"));
+  wait(cluster, 200);
+  EXPECT_THAT(cluster.reports(0), AllOf(Not(IsEmpty()), Each(Not(HasSubstr("does not answer")))));
+}
+
+TEST_F(Verdict, JoinedIsWhoWaitsInJoinOfAnotherSet) {
+  LockStepCluster cluster(trees_of({0, 0, 1}), settings());
+  const ProcessSetId set = add_set(cluster, {0, 2});
+  cluster.join(2);
+  Request request = gradient("w");
+  request.set = set;
+  submit(cluster, {0}, request);
+  wait(cluster, 70);
+  ASSERT_FALSE(cluster.reports(0).empty());
+  EXPECT_THAT(cluster.reports(0)[0],
+              HasSubstr("tensor \"w\" of process set 1, submitted by 1 of 2 ranks, has waited"));
+  EXPECT_THAT(cluster.reports(0)[0], HasSubstr("rank 2 (joined the world"));
+}
+
+TEST_F(Verdict, AJoinThatWaitsForASubmissionSaysWhichOne) {
+  LockStepCluster cluster(trees_of({0, 0, 1}), settings());
+  submit(cluster, {2}, gradient("v"));
+  cluster.join(2);
+  submit(cluster, {0, 1}, gradient("w"));
+  wait(cluster, 70);
+  EXPECT_THAT(cluster.reports(0),
+              testing::Contains(HasSubstr(
+                  "rank 2 (joined, but waits for \"v\", which ranks 0, 1 did not submit")));
+}
+
+TEST_F(Verdict, WhoHasJoinedIsNotMissing) {
+  LockStepCluster cluster(trees_of({0, 0, 1, 1}), settings());
+  cluster.join(3);
+  submit(cluster, {0, 1}, gradient("w"));
+  wait(cluster, 70);
+  ASSERT_FALSE(cluster.reports(0).empty());
+  EXPECT_THAT(cluster.reports(0)[0], AllOf(HasSubstr("\"w\", submitted by 2 of 3 ranks"),
+                                           HasSubstr("rank 2 (slow"), Not(HasSubstr("rank 3"))));
+}
+
+// What a node said about missing ranks before a join does not count any more: it says so again.
+TEST_F(Verdict, NamesMissingRanksExactlyAfterAJoinElsewhere) {
+  using Kind = LockStepCluster::Event::Kind;
+  LockStepCluster cluster(trees_of({0, 0, 1, 1, 0}), settings());
+  submit(cluster, {0, 1, 2}, gradient("w"));
+  for (int second = 0; second < 26; ++second) cluster.advance(seconds(1));
+  ASSERT_FALSE(cluster.link(1, 0).empty()) << "rank 1 says that rank 3 is missing";
+  cluster.join(4);
+  cluster.perform({Kind::kDeliver, 4, 0});
+  cluster.settle(random_);
+  wait(cluster, 60);
+  ASSERT_FALSE(cluster.reports(0).empty());
+  EXPECT_THAT(cluster.reports(0)[0],
+              AllOf(HasSubstr("submitted by 3 of 4 ranks"), HasSubstr("for rank 3 ("),
+                    Not(HasSubstr("rank 1 (")), Not(HasSubstr("rank 2 ("))));
+}
+
+TEST_F(Verdict, AJoinThatNobodyFollowsIsReportedAndGivenUp) {
+  LockStepCluster cluster(trees_of({0, 0, 1}), settings(600));
+  cluster.join(1);
+  wait(cluster, 70);
+  ASSERT_EQ(cluster.reports(0).size(), 1u);
+  EXPECT_THAT(cluster.reports(0)[0],
+              AllOf(HasSubstr("join() of the world, called by 1 of 3 ranks, has waited"),
+                    HasSubstr("rank 0 (slow"), HasSubstr("rank 2 (slow")));
+  wait(cluster, 550);
+  ASSERT_TRUE(cluster.stopped(1));
+  EXPECT_EQ(cluster.stopped(1)->why.code(), StatusCode::kStalled);
+}
+
+TEST_F(Verdict, AJoinMayWaitAsLongAsTheOthersRunSomething) {
+  LockStepCluster cluster(trees_of({0, 0, 1}), settings(600));
+  cluster.join(1);
+  for (int step = 0; step < 100; ++step) {
+    submit(cluster, {0, 2}, gradient("w"));
+    wait(cluster, 20);
+  }
+  EXPECT_THAT(cluster.reports(0), IsEmpty());
+  EXPECT_FALSE(cluster.stopped(0));
+}
+
+TEST_F(Verdict, WaitsForRankZeroThatItAnnouncedAreNeitherReportedNorGivenUp) {
+  LockStepCluster cluster(trees_of({0, 0, 1}), settings(600));
+  cluster.rank(0).expect_wait_for_root(cluster.now() + seconds(1000));
+  submit(cluster, {1, 2}, gradient("w"));
+  wait(cluster, 900);
+  EXPECT_THAT(cluster.reports(0), IsEmpty());
+  EXPECT_FALSE(cluster.stopped(0));
+  cluster.rank(0).expect_wait_for_root(cluster.now());
+  wait(cluster, 50);
+  EXPECT_THAT(cluster.reports(0), IsEmpty()) << "the time before does not count";
+  wait(cluster, 40);
+  EXPECT_THAT(cluster.reports(0), AllOf(Not(IsEmpty()), Each(HasSubstr("for rank 0 (slow"))));
+  wait(cluster, 600);
+  EXPECT_TRUE(cluster.stopped(0));
+}
+
+TEST_F(Verdict, OthersAreBlamedWhileRankZeroIsExpectedToBeLate) {
+  LockStepCluster cluster(trees_of({0, 0, 1}), settings(600));
+  cluster.rank(0).expect_wait_for_root(cluster.now() + seconds(1000));
+  submit(cluster, {1}, gradient("w"));
+  wait(cluster, 70);
+  ASSERT_EQ(cluster.reports(0).size(), 1u);
+  EXPECT_THAT(cluster.reports(0)[0],
+              AllOf(HasSubstr("rank 0 (said that others would have to wait for it)"),
+                    HasSubstr("rank 2 (slow")));
+}
+
+TEST_F(Verdict, OnlyRankZeroMayBeExpected) {
+  LockStepCluster cluster(trees_of({0, 0}), settings());
+  EXPECT_THROW(cluster.rank(1).expect_wait_for_root(cluster.now()), InvalidArgumentError);
+}
+
+}  // namespace
+}  // namespace hvd

@@ -1,0 +1,113 @@
+#include "core/runtime/notifier.h"
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <future>
+#include <memory>
+#include <stdexcept>
+#include <string>
+
+#include "test/support/threads.h"
+
+namespace hvd {
+namespace {
+
+class NotifierTest : public testing::Test {
+ protected:
+  // The answer, once the bell rang for it.
+  std::string answer(Notifier& notifier) {
+    for (;;) {
+      const auto seen = bell.rings();
+      if (const auto text = notifier.next_answer()) return *text;
+      bell.wait_until(seen, Clock::now() + std::chrono::seconds(10));
+    }
+  }
+
+  DoorbellState state;
+  Doorbell bell{state};
+};
+
+TEST_F(NotifierTest, HasNoThreadUntilItIsNeeded) {
+  const std::size_t before = test::thread_count();
+  Notifier notifier(bell);
+  EXPECT_FALSE(notifier.look());
+  notifier.report("nobody listens");
+  EXPECT_EQ(test::thread_count(), before);
+}
+
+TEST_F(NotifierTest, AnswersFromAnotherThread) {
+  Notifier notifier(bell);
+  std::thread::id asked;
+  notifier.on_look([&] {
+    asked = std::this_thread::get_id();
+    return "train.py:12";
+  });
+  EXPECT_TRUE(notifier.look());
+  EXPECT_EQ(answer(notifier), "train.py:12");
+  EXPECT_NE(asked, std::this_thread::get_id());
+  EXPECT_EQ(notifier.next_answer(), std::nullopt);
+}
+
+TEST_F(NotifierTest, AsksOnceUntilTheAnswerIsThere) {
+  Notifier notifier(bell);
+  std::promise<void> gate;
+  std::atomic<int> asked{0};
+  notifier.on_look([&, open = gate.get_future().share()] {
+    open.wait();
+    return std::to_string(++asked);
+  });
+  EXPECT_TRUE(notifier.look());
+  EXPECT_FALSE(notifier.look());
+  gate.set_value();
+  EXPECT_EQ(answer(notifier), "1");
+  EXPECT_TRUE(notifier.look());
+  EXPECT_EQ(answer(notifier), "2");
+}
+
+TEST_F(NotifierTest, SaysNothingWhenTheFunctionThrows) {
+  Notifier notifier(bell);
+  notifier.on_look([]() -> std::string { throw std::runtime_error("no frame"); });
+  testing::internal::CaptureStderr();
+  EXPECT_TRUE(notifier.look());
+  EXPECT_EQ(answer(notifier), "");
+  EXPECT_NE(testing::internal::GetCapturedStderr().find("no frame"), std::string::npos);
+}
+
+TEST_F(NotifierTest, ReportsInOrder) {
+  std::promise<std::string> told;
+  Notifier notifier(bell);
+  std::string all;
+  notifier.on_stall([&](const std::string& text) {
+    all += text;
+    if (text == "b") told.set_value(all);
+  });
+  notifier.report("a");
+  notifier.report("b");
+  EXPECT_EQ(told.get_future().get(), "ab");
+}
+
+// As when the program holds the interpreter's lock and waits for us.
+TEST_F(NotifierTest, LeavesAThreadBehindThatIsStuckInUserCode) {
+  auto gate = std::make_shared<std::promise<void>>();
+  auto came_back = std::make_shared<std::promise<void>>();
+  auto entered = std::make_shared<std::promise<void>>();
+  const TimePoint start = Clock::now();
+  {
+    Notifier notifier(bell);
+    notifier.on_look([=, open = gate->get_future().share()] {
+      entered->set_value();
+      open.wait();
+      came_back->set_value();
+      return "too late";
+    });
+    EXPECT_TRUE(notifier.look());
+    entered->get_future().wait();
+  }
+  EXPECT_LT(Clock::now() - start, std::chrono::seconds(5));
+  gate->set_value();
+  came_back->get_future().wait();
+}
+
+}  // namespace
+}  // namespace hvd

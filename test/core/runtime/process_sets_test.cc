@@ -1,0 +1,185 @@
+// Process sets of running jobs.
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "core/base/status.h"
+#include "test/core/runtime/forwarding_collective.h"
+#include "test/core/runtime/sim_ranks.h"
+#include "test/support/run_ranks.h"
+
+namespace hvd {
+namespace {
+
+using test::add_set;
+using test::allreduce;
+using test::in_set;
+using test::remove_set;
+using test::run_ranks;
+using test::shared;
+using test::SimRanks;
+
+ProcessSetId added(Runtime& runtime, const std::string& name, const std::vector<Rank>& ranks) {
+  return static_cast<ProcessSetId>(runtime.submit(add_set(name, ranks)).wait().number);
+}
+
+TEST(RuntimeProcessSets, AreKnownOnEveryRankOnceAdded) {
+  SimRanks ranks(3);
+  run_ranks(3, [&](Rank rank) {
+    EXPECT_EQ(ranks[rank].process_set_ids(), (std::vector<ProcessSetId>{0}));
+    EXPECT_EQ(ranks[rank].ranks_of(kWorldSet), (std::vector<Rank>{0, 1, 2}));
+    const ProcessSetId first = added(ranks[rank], "first", {0, 2});
+    const ProcessSetId second = added(ranks[rank], "second", {1});
+    EXPECT_NE(first, second);
+    EXPECT_EQ(ranks[rank].ranks_of(first), (std::vector<Rank>{0, 2}));
+    EXPECT_EQ(ranks[rank].ranks_of(second), (std::vector<Rank>{1}));
+    EXPECT_EQ(ranks[rank].process_set_ids(), (std::vector<ProcessSetId>{0, first, second}));
+  });
+}
+
+TEST(RuntimeProcessSets, RefuseRanksOutsideAndTensorsAfterTheRemoval) {
+  SimRanks ranks(3);
+  run_ranks(3, [&](Rank rank) {
+    const ProcessSetId set = added(ranks[rank], "set", {0, 2});
+    const auto values = shared<float>({1});
+    if (rank == 1) {
+      EXPECT_THROW(ranks[rank].submit(in_set(set, allreduce("x", values))), InvalidArgumentError);
+    } else {
+      ranks[rank].submit(in_set(set, allreduce("x", values))).wait();
+      EXPECT_EQ(values->front(), 2);
+    }
+    EXPECT_THROW(ranks[rank].submit(in_set(set + 1, allreduce("x", values))), InvalidArgumentError);
+    EXPECT_THROW(ranks[rank].ranks_of(set + 1), InvalidArgumentError);
+    ranks[rank].submit(remove_set("away", set)).wait();
+    EXPECT_EQ(ranks[rank].process_set_ids(), (std::vector<ProcessSetId>{0}));
+    EXPECT_THROW(ranks[rank].submit(in_set(set, allreduce("x", values))), InvalidArgumentError);
+    EXPECT_THROW(ranks[rank].submit(remove_set("again", set)), InvalidArgumentError);
+    EXPECT_NE(added(ranks[rank], "other", {0, 2}), set) << "a number was used twice";
+  });
+}
+
+TEST(RuntimeProcessSets, TakeAnAverageOverTheirOwnRanks) {
+  SimRanks ranks(4);
+  run_ranks(4, [&](Rank rank) {
+    const ProcessSetId even = added(ranks[rank], "even", {0, 2});
+    const ProcessSetId odd = added(ranks[rank], "odd", {1, 3});
+    const auto values = shared<float>({static_cast<float>(rank)});
+    ranks[rank]
+        .submit(in_set(rank % 2 == 0 ? even : odd, allreduce("x", values, ReduceOp::kAverage)))
+        .wait();
+    EXPECT_EQ(values->front(), static_cast<float>(rank % 2 + 1));
+  });
+}
+
+// What is held up does not move until it is let go.
+class HeldOperation final : public Operation {
+ public:
+  HeldOperation(std::unique_ptr<Operation> inner, const std::atomic<bool>& held)
+      : inner_(std::move(inner)), held_(held) {}
+  bool advance() override { return !held_ && inner_->advance(); }
+
+ private:
+  std::unique_ptr<Operation> inner_;
+  const std::atomic<bool>& held_;
+};
+
+struct Watch {
+  std::atomic<bool> held{false};
+  std::atomic<int> subsets{0};  // alive
+};
+
+class WatchedSubset final : public test::ForwardingCollective {
+ public:
+  WatchedSubset(std::unique_ptr<Collective> inner, Watch& watch, bool holds)
+      : ForwardingCollective(std::move(inner)), watch_(watch), holds_(holds) {
+    ++watch_.subsets;
+  }
+  ~WatchedSubset() override { --watch_.subsets; }
+  std::unique_ptr<Operation> exchange(std::span<const std::int64_t> mine,
+                                      std::span<std::int64_t> all) override {
+    auto operation = ForwardingCollective::exchange(mine, all);
+    if (!holds_) return operation;
+    return std::make_unique<HeldOperation>(std::move(operation), watch_.held);
+  }
+
+ private:
+  Watch& watch_;
+  const bool holds_;
+};
+
+// The first process set's exchanges are held up while `watch` says so.
+class WatchedCollective final : public test::ForwardingCollective {
+ public:
+  WatchedCollective(std::unique_ptr<Collective> inner, Watch& watch)
+      : ForwardingCollective(std::move(inner)), watch_(watch) {}
+  std::unique_ptr<Collective> subset(std::uint32_t number, std::span<const Rank> ranks) override {
+    return std::make_unique<WatchedSubset>(ForwardingCollective::subset(number, ranks), watch_,
+                                           made_++ == 0);
+  }
+
+ private:
+  Watch& watch_;
+  int made_ = 0;
+};
+
+// Rank 0 is in both: what blocks one of them there holds up neither the other nor the world.
+TEST(RuntimeProcessSets, DoNotWaitForEachOther) {
+  Watch watch;
+  SimRanks ranks(3, {}, {}, [&](Rank rank, std::unique_ptr<Collective> inner) {
+    if (rank != 0) return inner;
+    return std::unique_ptr<Collective>(
+        std::make_unique<WatchedCollective>(std::move(inner), watch));
+  });
+  watch.held = true;
+  std::vector<Handle> held(2);
+  run_ranks(3, [&](Rank rank) {
+    const ProcessSetId first = added(ranks[rank], "first", {0, 1});
+    const ProcessSetId second = added(ranks[rank], "second", {0, 2});
+    if (rank != 2) {
+      held[static_cast<std::size_t>(rank)] =
+          ranks[rank].submit(in_set(first, test::allgather("held", shared<float>({1}), 1)));
+    }
+    for (int i = 0; i < 10; ++i) {
+      const std::string name = "x" + std::to_string(i);
+      ranks[rank].submit(test::allgather(name, shared<float>({1}), 1)).wait();
+      if (rank == 1) continue;
+      ranks[rank].submit(in_set(second, test::allgather(name, shared<float>({1}), 1))).wait();
+    }
+  });
+  EXPECT_FALSE(held[0].done());
+  watch.held = false;
+  ranks[0].submit(test::send(shared<float>({1}), 0, 0));  // wakes the coordinator
+  EXPECT_EQ(test::gathered<float>(held[0].wait()), (std::vector<float>{1, 1}));
+  held[1].wait();
+}
+
+TEST(RuntimeProcessSets, LetTheirCollectivesGoWhenTheyAreRemoved) {
+  Watch watch;
+  SimRanks ranks(2, {}, {}, [&](Rank rank, std::unique_ptr<Collective> inner) {
+    if (rank != 0) return inner;
+    return std::unique_ptr<Collective>(
+        std::make_unique<WatchedCollective>(std::move(inner), watch));
+  });
+  run_ranks(2, [&](Rank rank) {
+    const ProcessSetId other = added(ranks[rank], "other", {1});
+    const ProcessSetId both = added(ranks[rank], "both", {0, 1});
+    if (rank == 0) {
+      EXPECT_EQ(watch.subsets, 1) << "only of sets that have this rank";
+    }
+    ranks[rank].submit(in_set(both, test::allgather("x", shared<float>({1}), 1))).wait();
+    ranks[rank].submit(remove_set("away", both)).wait();
+    ranks[rank].submit(remove_set("away too", other)).wait();
+    ranks[rank].submit(test::barrier("later")).wait();
+    if (rank == 0) {
+      EXPECT_EQ(watch.subsets, 0);
+    }
+  });
+}
+
+}  // namespace
+}  // namespace hvd

@@ -30,6 +30,9 @@
 namespace hvd::runner {
 namespace {
 
+// After a rank's failure the others have this long to notice it, say what they know and save what
+// they can; who still runs then is stopped.
+constexpr Duration kSurvivorsEnd = std::chrono::seconds(5);
 // Agents kill their program 5 s after a stop; mpirun gets a moment more, then is ended, then
 // killed.
 constexpr Duration kAgentsEnd = std::chrono::milliseconds(6500);
@@ -89,6 +92,7 @@ class Job {
   UniqueFd mpirun_err_;
   std::string held_;  // what mpirun said after a failure that we report better
   int caught_signal_ = 0;
+  std::optional<TimePoint> stop_at_;    // after a failure: when the other ranks are stopped
   int stop_signal_ = 0;                 // what agents were told; 0 = nothing yet
   std::optional<TimePoint> next_blow_;  // when enforce_stop() goes on
   int blows_ = 0;
@@ -173,6 +177,7 @@ bool Job::finished() const {
 int Job::wait_time() const {
   TimePoint until = Clock::now() + std::chrono::seconds(1);
   if (const auto due = printer_.due()) until = std::min(until, *due);
+  if (stop_at_) until = std::min(until, *stop_at_);
   if (next_blow_) until = std::min(until, *next_blow_);
   until = std::min(until, start_deadline_);
   if (mpirun_status_) until = std::min(until, mpirun_ended_ + kLastWords);
@@ -258,7 +263,8 @@ void Job::record_end(Peer& peer, const ProgramEnd& end) {
   peer.ended = true;
   peer.fd.reset();  // the agent waits for this
   ends_.push_back({peer.rank, peer.host, end});
-  if (is_failure(ends_.back()) && stop_signal_ == 0) stop(SIGTERM);
+  if (is_failure(ends_.back()) && stop_signal_ == 0 && !stop_at_)
+    stop_at_ = Clock::now() + kSurvivorsEnd;
 }
 
 void Job::relay_mpirun(UniqueFd& fd, Stream stream) {
@@ -295,6 +301,7 @@ void Job::reap() {
 }
 
 void Job::stop(int signal) {
+  stop_at_.reset();
   if (stop_signal_ == 0) next_blow_ = Clock::now() + kAgentsEnd;
   // Before the first agent is here nobody but mpirun can be told.
   const bool nobody = std::none_of(seen_.begin(), seen_.end(), [](bool seen) { return seen; });
@@ -315,6 +322,7 @@ void Job::send_stop(Peer& peer) {
 
 // The job has to end: first mpirun is asked, then its whole group is killed.
 void Job::enforce_stop() {
+  if (stop_at_ && Clock::now() >= *stop_at_) stop(SIGTERM);
   if (!next_blow_ || Clock::now() < *next_blow_ || mpirun_status_) return;
   kill(-mpirun_, blows_ == 0 ? SIGTERM : SIGKILL);
   ++blows_;

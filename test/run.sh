@@ -109,7 +109,7 @@ for sanitizer in tsan asan; do
     step "$sanitizer" run_ctest "$sanitizer" "$sanitizer" '^unit$' "$jobs" -E EverySchedule
   fi
 done
-step build-fuzz build fuzz && step fuzz run_fuzzer
+step build-fuzz build fuzz protocol_fuzz protocol_corpus && step fuzz run_fuzzer
 if step python-package install_package; then
   step python run_pytest
 fi

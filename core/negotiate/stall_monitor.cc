@@ -36,12 +36,13 @@ void StallMonitor::look(const Waiting& waiting, Watch& watch, TimePoint now,
                         StallFindings& findings) const {
   const Duration held = now - watch.since;
   if (held >= scale_ / 4) findings.held.push_back({waiting.name, waiting.round, held});
-  if (held >= scale_ * watch.asks + scale_ / 2) {
-    watch.asks = static_cast<int>((held - scale_ / 2) / scale_) + 1;
+  // Divided, not multiplied: limits that came in a message may be as long as they like.
+  if (held >= scale_ / 2 && (held - scale_ / 2) / scale_ >= watch.asks) {
+    watch.asks = (held - scale_ / 2) / scale_ + 1;
     findings.ask = true;
   }
-  if (warning_ > Duration::zero() && held >= warning_ * (watch.warnings + 1)) {
-    watch.warnings = static_cast<int>(held / warning_);
+  if (warning_ > Duration::zero() && held / warning_ > watch.warnings) {
+    watch.warnings = held / warning_;
     findings.overdue.push_back({waiting.name, waiting.round, held});
   }
   const bool hopeless = limit_ > Duration::zero() && held >= limit_;

@@ -50,8 +50,8 @@ class StallMonitor {
  private:
   struct Watch {
     TimePoint since;
-    int asks = 0;
-    int warnings = 0;
+    std::int64_t asks = 0;
+    std::int64_t warnings = 0;
   };
   void look(const Waiting& waiting, Watch& watch, TimePoint now, StallFindings& findings) const;
 

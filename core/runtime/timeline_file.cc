@@ -4,88 +4,113 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <cstdio>
 #include <cstring>
-#include <string_view>
+#include <filesystem>
+#include <utility>
 
 #include "core/base/status.h"
 
 namespace hvd {
 namespace {
 
+constexpr std::string_view kHead = "[";
 constexpr std::string_view kTrailer = "\n]\n";
 
-// Bytes in one system call. A signal may interrupt one at a page's edge only, so that small ones
-// leave next to no time for that.
-constexpr std::size_t kPiece = 4096;
-
-bool write_all(int fd, std::string_view text, std::int64_t offset) {
+bool write_all(int fd, std::string_view text, std::size_t offset) {
   while (!text.empty()) {
-    const ssize_t written = pwrite(fd, text.data(), text.size(), offset);
+    const ssize_t written = pwrite(fd, text.data(), text.size(), static_cast<off_t>(offset));
     if (written < 0 && errno == EINTR) continue;
     if (written <= 0) return false;
     text.remove_prefix(static_cast<std::size_t>(written));
-    offset += written;
+    offset += static_cast<std::size_t>(written);
   }
   return true;
 }
 
-[[noreturn]] void refuse(const std::string& path) {
-  throw InvalidArgumentError("cannot write the timeline '" + path + "': " + std::strerror(errno));
+UniqueFd create(const std::string& path) {
+  return UniqueFd(open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644));
+}
+
+bool exchange_files(const std::string& a, const std::string& b) {
+  return renameat2(AT_FDCWD, a.c_str(), AT_FDCWD, b.c_str(), RENAME_EXCHANGE) == 0;
+}
+
+[[noreturn]] void refuse(const std::string& path, const std::string& why) {
+  throw InvalidArgumentError("cannot write the timeline '" + path + "': " + why);
+}
+
+// Where the bytes go: what a link points to, never in place of a device or a pipe.
+std::string target_of(const std::string& path) {
+  if (path.empty()) refuse(path, std::strerror(ENOENT));
+  std::error_code error;
+  const std::filesystem::path target =
+      std::filesystem::weakly_canonical(std::filesystem::absolute(path), error);
+  if (error) refuse(path, error.message());
+  const auto type = std::filesystem::status(target, error).type();
+  if (type != std::filesystem::file_type::not_found &&
+      type != std::filesystem::file_type::regular) {
+    refuse(path, "it is no regular file");
+  }
+  return target;
 }
 
 }  // namespace
 
 TimelineFile::TimelineFile(const std::string& path)
-    // Not waiting for a reader, should it be a pipe.
-    : fd_(open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NONBLOCK, 0644)) {
-  if (fd_ < 0) refuse(path);
-  if (!write_all(fd_, "[" + std::string(kTrailer), 0)) {
+    : path_(target_of(path)), next_path_(path_ + ".next") {
+  const auto begin = [this](Copy& copy) {
+    copy.fd = create(next_path_);
+    return copy.fd && append_to(copy, kHead);
+  };
+  if (!begin(shown_) || std::rename(next_path_.c_str(), path_.c_str()) != 0) {
     const int why = errno;
-    close(fd_);
-    errno = why;
-    refuse(path);
+    unlink(next_path_.c_str());
+    refuse(path, std::strerror(why));
   }
-  end_ = 1;
+  if (begin(next_) && exchange_files(path_, next_path_)) {
+    std::swap(shown_, next_);
+  } else {
+    next_.fd.reset();
+    unlink(next_path_.c_str());
+  }
 }
 
 TimelineFile::~TimelineFile() {
-  close(fd_);
+  if (next_.fd) unlink(next_path_.c_str());
 }
 
 bool TimelineFile::append(std::span<const std::string> records) {
-  while (!records.empty()) {
-    std::size_t count = 1;
-    std::size_t bytes = records[0].size();
-    while (count < records.size() && bytes + records[count].size() <= kPiece) {
-      bytes += records[count++].size();
-    }
-    if (!append_piece(records.first(count))) return false;
-    records = records.subspan(count);
+  std::string text;
+  for (const std::string& record : records) {
+    text += shown_.end == kHead.size() && text.empty() ? "\n" : ",\n";
+    text += record;
   }
+  if (!next_.fd) return append_to(shown_, text);
+  if (!append_to(next_, behind_ + text) || !exchange_files(path_, next_path_)) return false;
+  std::swap(shown_, next_);
+  behind_ = std::move(text);
   return true;
 }
 
 std::size_t TimelineFile::size_with(std::span<const std::string> records) const {
   constexpr std::size_t kSeparator = 2;
-  std::size_t size = static_cast<std::size_t>(end_) + kTrailer.size();
+  std::size_t size = shown_.end + kTrailer.size();
   for (const std::string& record : records) size += record.size() + kSeparator;
   return size;
 }
 
-bool TimelineFile::append_piece(std::span<const std::string> records) {
-  std::string text;
-  for (const std::string& record : records) {
-    text += end_ == 1 && text.empty() ? "\n" : ",\n";
-    text += record;
-  }
-  text += kTrailer;
-  if (write_all(fd_, text, end_)) {
-    end_ += static_cast<std::int64_t>(text.size() - kTrailer.size());
+bool TimelineFile::append_to(Copy& copy, std::string_view text) {
+  const std::string bytes = std::string(text) + std::string(kTrailer);
+  if (write_all(copy.fd.get(), bytes, copy.end)) {
+    copy.end += text.size();
     return true;
   }
   const int why = errno;
   // The array as it was; if even that fails there is nothing left to try.
-  if (ftruncate(fd_, end_) == 0) write_all(fd_, kTrailer, end_);
+  if (ftruncate(copy.fd.get(), static_cast<off_t>(copy.end)) == 0) {
+    write_all(copy.fd.get(), kTrailer, copy.end);
+  }
   errno = why;
   return false;
 }

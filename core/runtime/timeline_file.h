@@ -1,33 +1,46 @@
 #pragma once
 
 #include <cstddef>
-#include <cstdint>
 #include <span>
 #include <string>
+#include <string_view>
+
+#include "core/base/unique_fd.h"
 
 namespace hvd {
 
-// A file with one JSON array that grows: the closing bracket is overwritten by the next records and
-// written again behind them by the same system call, so that whoever dies leaves a valid file.
+// A file with one JSON array that grows, and that whoever opens it finds complete at any moment,
+// whether its writer runs, was killed or found no space. Bytes are only ever appended to a second
+// copy, `<path>.next`, that then changes places with the first in one system call. Where the file
+// system cannot do that (NFS), one copy is appended to in place: whole but for moments.
 class TimelineFile {
  public:
-  // Writes an empty array over what was there. Throws InvalidArgumentError with path and reason.
+  // Writes an empty array in place of what was there. Throws InvalidArgumentError with path and
+  // reason.
   explicit TimelineFile(const std::string& path);
+  // Removes the second copy.
   ~TimelineFile();
   TimelineFile(const TimelineFile&) = delete;
   TimelineFile& operator=(const TimelineFile&) = delete;
 
-  // Appends complete JSON values. False when the system refused (errno says why); the file is then
-  // what it was before, as far as the system lets us.
+  // Appends complete JSON values. False when the system refused (errno says why): the file is what
+  // it was before.
   bool append(std::span<const std::string> records);
   // Its size once `records` are appended.
   std::size_t size_with(std::span<const std::string> records) const;
 
  private:
-  bool append_piece(std::span<const std::string> records);
+  struct Copy {
+    UniqueFd fd;
+    std::size_t end = 0;  // bytes up to the end of the last record
+  };
+  static bool append_to(Copy& copy, std::string_view text);
 
-  int fd_;
-  std::int64_t end_ = 0;  // bytes up to the end of the last record
+  std::string path_;
+  std::string next_path_;
+  Copy shown_;
+  Copy next_;           // without fd: the file system exchanges no files
+  std::string behind_;  // what the next copy lacks
 };
 
 }  // namespace hvd

@@ -8,6 +8,7 @@
 #include "core/base/half.h"
 #include "core/base/status.h"
 #include "ops/host/convert.h"
+#include "ops/host/isa.h"
 #include "ops/host/reduce.h"
 
 namespace hvd::host {
@@ -50,7 +51,7 @@ template <typename T>
 template <typename T>
 [[gnu::always_inline]] inline void combine_loop(const T* a, const T* b, AdasumWeights weights,
                                                 T* out, std::int64_t count) {
-#pragma GCC ivdep
+  HVD_INDEPENDENT
   for (std::int64_t i = 0; i < count; ++i) {
     out[i] = static_cast<T>(weights.a * static_cast<double>(a[i]) +
                             weights.b * static_cast<double>(b[i]));

@@ -1,5 +1,12 @@
 #pragma once
 
+// For the loop that follows: no iteration reads what another one writes.
+#ifdef __clang__
+#define HVD_INDEPENDENT _Pragma("clang loop vectorize(assume_safety)")
+#else
+#define HVD_INDEPENDENT _Pragma("GCC ivdep")
+#endif
+
 namespace hvd::host {
 
 // The instruction sets that kernels of ops/host are compiled for; chosen at run time.

@@ -79,11 +79,11 @@ struct BitOr {
   }
 };
 
-// ivdep: memory is disjoint or exactly the same, so no iteration reads what another one writes.
+// HVD_INDEPENDENT: memory is disjoint or exactly the same.
 template <typename Op, typename T>
 [[gnu::always_inline]] inline void combine_loop(const T* a, const T* b, T* out,
                                                 std::int64_t count) {
-#pragma GCC ivdep
+  HVD_INDEPENDENT
   for (std::int64_t i = 0; i < count; ++i) out[i] = Op::apply(a[i], b[i]);
 }
 
@@ -106,7 +106,7 @@ template <typename T>
 template <typename T>
 [[gnu::always_inline]] inline void scale_loop(const T* in, double factor, T* out,
                                               std::int64_t count) {
-#pragma GCC ivdep
+  HVD_INDEPENDENT
   for (std::int64_t i = 0; i < count; ++i) out[i] = scaled(in[i], factor);
 }
 

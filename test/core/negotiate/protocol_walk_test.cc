@@ -4,6 +4,8 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
+
 #include "test/support/protocol_program_random.h"
 
 namespace hvd {
@@ -30,7 +32,9 @@ class Walk {
 
   LockStepCluster& cluster() { return cluster_; }
   const Program& program() const { return program_; }
-  std::mt19937& random() { return random_; }
+  Rank any_rank() { return static_cast<Rank>(random_() % static_cast<unsigned>(cluster_.size())); }
+  int some_steps() { return static_cast<int>(random_() % 200); }
+  bool heads() { return random_() % 2 == 0; }
 
   // Goes on for at most `steps` moves; false when nothing can move any more.
   bool go(int steps) {
@@ -80,6 +84,63 @@ class Walk {
   int idle_ = 0;
 };
 
+// -- How a walk ends: with its program, by shutdown() on a rank, by one death, by two.
+
+void end_as_the_oracle_says(Walk& walk) {
+  ASSERT_NO_THROW(walk.finish());
+  ASSERT_NO_THROW(check_outcomes(walk.program(), walk.cluster()));
+  for (Rank r = 0; r < walk.cluster().size(); ++r) {
+    ASSERT_FALSE(walk.cluster().rank(r).next_deadline()) << "rank " << r << " waits for nothing";
+  }
+}
+
+void leave_in_one_state(Walk& walk) {
+  LockStepCluster& cluster = walk.cluster();
+  const Rank leaver = walk.any_rank();
+  ASSERT_NO_THROW(walk.go(walk.some_steps()));
+  cluster.leave(leaver);
+  ASSERT_NO_THROW(walk.finish());
+  for (Rank r = 0; r < cluster.size(); ++r) {
+    ASSERT_TRUE(cluster.stopped(r)) << "rank " << r;
+    EXPECT_EQ(cluster.stopped(r)->why.message(),
+              "rank " + std::to_string(leaver) + " left the job");
+    EXPECT_EQ(cluster.batches_run(r), cluster.batches_of(r));
+    EXPECT_TRUE(cluster.rank(r).finished_leaving());
+  }
+}
+
+void die_and_be_named(Walk& walk) {
+  LockStepCluster& cluster = walk.cluster();
+  const Rank victim = walk.any_rank();
+  ASSERT_NO_THROW(walk.go(walk.some_steps()));
+  cluster.kill(victim, walk.heads());
+  ASSERT_NO_THROW(walk.finish());
+  for (Rank r = 0; r < cluster.size(); ++r) {
+    if (r == victim) continue;
+    ASSERT_TRUE(cluster.stopped(r)) << "rank " << r << ", victim " << victim;
+    EXPECT_EQ(cluster.stopped(r)->why,
+              Status(StatusCode::kTransport,
+                     "rank " + std::to_string(victim) + " is gone: its process ended"));
+    EXPECT_TRUE(cluster.rank(r).finished_leaving()) << "rank " << r << ", victim " << victim;
+  }
+}
+
+void die_in_pairs(Walk& walk) {
+  LockStepCluster& cluster = walk.cluster();
+  const Rank first = walk.any_rank();
+  const Rank second = (first + 1 + walk.any_rank() % (cluster.size() - 1)) % cluster.size();
+  ASSERT_NO_THROW(walk.go(walk.some_steps()));
+  cluster.kill(first, walk.heads());
+  cluster.kill(second, walk.heads());
+  ASSERT_NO_THROW(walk.finish());
+  for (Rank r = 0; r < cluster.size(); ++r) {
+    if (r == first || r == second) continue;
+    ASSERT_TRUE(cluster.stopped(r)) << "rank " << r << ", dead " << first << ", " << second;
+    EXPECT_EQ(cluster.stopped(r)->why.code(), StatusCode::kTransport);
+    EXPECT_TRUE(cluster.rank(r).finished_leaving());
+  }
+}
+
 // Ten thousand schedules where the compiler optimises, else enough to keep them honest.
 #ifdef NDEBUG
 constexpr int kSchedules = 1000;
@@ -89,81 +150,20 @@ constexpr int kSchedules = 40;
 
 class RandomWalks : public testing::TestWithParam<int> {};
 
-TEST_P(RandomWalks, EndAsTheOracleSays) {
+TEST_P(RandomWalks, EndInOneStateEverywhere) {
+  constexpr std::array kEndings = {end_as_the_oracle_says, leave_in_one_state,
+                                   end_as_the_oracle_says, die_and_be_named,
+                                   end_as_the_oracle_says, die_in_pairs};
   const int count = repetitions(kSchedules);
   for (int seed = GetParam() * count; seed < (GetParam() + 1) * count; ++seed) {
     SCOPED_TRACE(seed);
     Walk walk(static_cast<std::uint32_t>(seed));
-    ASSERT_NO_THROW(walk.finish());
-    ASSERT_NO_THROW(check_outcomes(walk.program(), walk.cluster()));
-    for (Rank r = 0; r < walk.cluster().size(); ++r) {
-      ASSERT_FALSE(walk.cluster().rank(r).next_deadline()) << "rank " << r << " waits for nothing";
-    }
+    kEndings[static_cast<std::size_t>(seed) % kEndings.size()](walk);
+    if (testing::Test::HasFailure()) return;
   }
 }
 
 INSTANTIATE_TEST_SUITE_P(Tenths, RandomWalks, testing::Range(0, 10));
-
-TEST(RandomWalk, WithALeavingRankStopsEverywhereInOneState) {
-  for (int seed = 0; seed < repetitions(100); ++seed) {
-    SCOPED_TRACE(seed);
-    Walk walk(static_cast<std::uint32_t>(seed));
-    LockStepCluster& cluster = walk.cluster();
-    const auto leaver = static_cast<Rank>(walk.random()() % static_cast<unsigned>(cluster.size()));
-    ASSERT_NO_THROW(walk.go(static_cast<int>(walk.random()() % 200)));
-    cluster.leave(leaver);
-    ASSERT_NO_THROW(walk.finish());
-    for (Rank r = 0; r < cluster.size(); ++r) {
-      ASSERT_TRUE(cluster.stopped(r)) << "rank " << r;
-      EXPECT_EQ(cluster.stopped(r)->why.message(),
-                "rank " + std::to_string(leaver) + " left the job");
-      EXPECT_EQ(cluster.batches_run(r), cluster.batches_of(r));
-      EXPECT_TRUE(cluster.rank(r).finished_leaving());
-    }
-  }
-}
-
-TEST(RandomWalk, WithADyingRankStopsEverySurvivorWithItsName) {
-  for (int seed = 0; seed < repetitions(100); ++seed) {
-    SCOPED_TRACE(seed);
-    Walk walk(static_cast<std::uint32_t>(seed));
-    LockStepCluster& cluster = walk.cluster();
-    const auto victim = static_cast<Rank>(walk.random()() % static_cast<unsigned>(cluster.size()));
-    ASSERT_NO_THROW(walk.go(static_cast<int>(walk.random()() % 200)));
-    cluster.kill(victim, walk.random()() % 2 == 0);
-    ASSERT_NO_THROW(walk.finish());
-    for (Rank r = 0; r < cluster.size(); ++r) {
-      if (r == victim) continue;
-      ASSERT_TRUE(cluster.stopped(r)) << "rank " << r << ", victim " << victim;
-      EXPECT_EQ(cluster.stopped(r)->why,
-                Status(StatusCode::kTransport,
-                       "rank " + std::to_string(victim) + " is gone: its process ended"));
-      EXPECT_TRUE(cluster.rank(r).finished_leaving()) << "rank " << r << ", victim " << victim;
-    }
-  }
-}
-
-TEST(RandomWalk, WithTwoDyingRanksStopsEverySurvivor) {
-  for (int seed = 0; seed < repetitions(100); ++seed) {
-    SCOPED_TRACE(seed);
-    Walk walk(static_cast<std::uint32_t>(seed));
-    LockStepCluster& cluster = walk.cluster();
-    const auto size = static_cast<unsigned>(cluster.size());
-    const auto first = static_cast<Rank>(walk.random()() % size);
-    const auto second =
-        static_cast<Rank>((static_cast<unsigned>(first) + 1 + walk.random()() % (size - 1)) % size);
-    ASSERT_NO_THROW(walk.go(static_cast<int>(walk.random()() % 200)));
-    cluster.kill(first, walk.random()() % 2 == 0);
-    cluster.kill(second, walk.random()() % 2 == 0);
-    ASSERT_NO_THROW(walk.finish());
-    for (Rank r = 0; r < cluster.size(); ++r) {
-      if (r == first || r == second) continue;
-      ASSERT_TRUE(cluster.stopped(r)) << "rank " << r << ", dead " << first << ", " << second;
-      EXPECT_EQ(cluster.stopped(r)->why.code(), StatusCode::kTransport);
-      EXPECT_TRUE(cluster.rank(r).finished_leaving());
-    }
-  }
-}
 
 }  // namespace
 }  // namespace hvd

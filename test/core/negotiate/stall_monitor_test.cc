@@ -67,6 +67,20 @@ TEST(StallMonitor, GivesUpAtTheLimitEvenIfItNeverWarns) {
   EXPECT_EQ(late.hopeless->name, "w");
 }
 
+// As a message may say; undefined-behaviour sanitizers watch.
+TEST(StallMonitor, TakesLimitsAndWaitsOfCenturies) {
+  constexpr Duration kCenturies{std::int64_t{1} << 60};
+  StallMonitor monitor(kCenturies, kCenturies);
+  std::size_t warnings = 0;
+  for (int hour = 0; hour < 8; ++hour) {
+    const StallFindings found =
+        monitor.check(TimePoint{} + std::chrono::hours(hour), {{{"w", 1, 3 * kCenturies}}});
+    warnings += found.overdue.size();
+    EXPECT_TRUE(found.hopeless);
+  }
+  EXPECT_EQ(warnings, 1u);
+}
+
 TEST(StallMonitor, NeverLooksWhenBothTimesAreZero) {
   StallMonitor monitor(seconds(0), seconds(0));
   EXPECT_FALSE(monitor.next_check());

@@ -10,6 +10,7 @@
 #include "core/base/placement.h"
 #include "ops/hier/hier_control_plane.h"
 #include "ops/mpi_library.h"
+#include "ops/nccl_library.h"
 #include "ops/self/self_collective.h"
 #include "ops/self/self_control_plane.h"
 #include "ops/shm/process.h"
@@ -22,6 +23,12 @@ namespace {
 constexpr const char* kMpiBuildFolder = HVD_WITH_MPI;
 #else
 constexpr const char* kMpiBuildFolder = "";
+#endif
+
+#ifdef HVD_WITH_NCCL
+constexpr const char* kNcclBuildFolder = HVD_WITH_NCCL;
+#else
+constexpr const char* kNcclBuildFolder = "";
 #endif
 
 std::string host_name() {
@@ -186,11 +193,24 @@ Ports connect_to_self(const Config& config) {
 
 std::vector<BackendInfo> backends() {
   const MpiLibrary& mpi = mpi_library(kMpiBuildFolder);
-  return {
+  std::vector<BackendInfo> rows = {
       {"self", true, "a world of one rank"},
       {"shm", true, "control messages between the ranks of a host"},
       {"mpi", mpi.module != nullptr, mpi.detail},
   };
+  const NcclLibrary& nccl = nccl_library(kNcclBuildFolder);
+  if (nccl.module == nullptr) {
+    rows.push_back({"cuda", false, nccl.detail});
+    rows.push_back({"nccl", false, nccl.detail});
+    return rows;
+  }
+  const bool has_device = nccl.module->devices() > 0;
+  rows.push_back(
+      {"cuda", has_device, nccl.module->cuda_version() + ": " + nccl.module->describe_devices()});
+  rows.push_back({"nccl", has_device,
+                  nccl.module->version() + (has_device ? "" : ", without a device") + " (" +
+                      nccl.detail + ")"});
+  return rows;
 }
 
 Ports connect(const Config& config) {

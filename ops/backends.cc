@@ -1,10 +1,6 @@
 #include "ops/backends.h"
 
-#include <unistd.h>
-
-#include <climits>
-#include <fstream>
-
+#include "core/base/host.h"
 #include "core/base/launch_info.h"
 #include "core/base/log.h"
 #include "core/base/placement.h"
@@ -30,19 +26,6 @@ constexpr const char* kNcclBuildFolder = HVD_WITH_NCCL;
 #else
 constexpr const char* kNcclBuildFolder = "";
 #endif
-
-std::string host_name() {
-  char name[HOST_NAME_MAX + 1] = {};
-  return gethostname(name, sizeof name - 1) == 0 ? name : "unknown";
-}
-
-// Hosts may share a name, and one machine may have had another life: the boot tells them apart.
-std::string boot_id() {
-  std::ifstream file("/proc/sys/kernel/random/boot_id");
-  std::string id;
-  std::getline(file, id);
-  return id;
-}
 
 // What each rank tells the others when they meet.
 struct Introduction {
@@ -73,6 +56,7 @@ Introduction decode(const std::string& text) {
 }
 
 Introduction introduce(const Config& config) {
+  // Hosts may share a name, and one machine may have had another life: the boot tells them apart.
   const bool named = !config.hostname.empty();
   const std::string host = named ? config.hostname : host_name();
   return {named ? host : host + " " + boot_id(), host, this_process()};
@@ -84,17 +68,17 @@ struct Neighbourhood {
   std::vector<ProcessId> processes;
 };
 
-Neighbourhood meet(MpiLink& link, const Config& config, TimePoint deadline) {
+Neighbourhood meet(Rendezvous& others, const Config& config, TimePoint deadline) {
   std::vector<std::string> identities;
   std::vector<std::string> hosts;
   std::vector<ProcessId> processes;
-  for (const std::string& text : link.all_gather(encode(introduce(config)), deadline)) {
+  for (const std::string& text : others.all_gather(encode(introduce(config)), deadline)) {
     const Introduction introduction = decode(text);
     identities.push_back(introduction.identity);
     hosts.push_back(introduction.host);
     processes.push_back(introduction.process);
   }
-  Neighbourhood here{place(link.rank(), identities, hosts), {}};
+  Neighbourhood here{place(others.rank(), identities, hosts), {}};
   for (const Rank r : local_ranks(here.placement)) {
     here.processes.push_back(processes[static_cast<std::size_t>(r)]);
   }
@@ -103,7 +87,7 @@ Neighbourhood meet(MpiLink& link, const Config& config, TimePoint deadline) {
 
 // Memory that all ranks of this host map; empty if this rank is alone there. Every rank of the
 // world calls it. Either all of them succeed or all throw what the first one met.
-std::shared_ptr<SharedMemory> share_memory(MpiLink& link, const Placement& placement,
+std::shared_ptr<SharedMemory> share_memory(Rendezvous& others, const Placement& placement,
                                            TimePoint deadline) {
   const std::vector<Rank> locals = local_ranks(placement);
   const std::size_t bytes = Mailboxes::bytes_needed(static_cast<int>(locals.size()));
@@ -120,10 +104,10 @@ std::shared_ptr<SharedMemory> share_memory(MpiLink& link, const Placement& place
     }
   };
   if (leader && !alone) attempt([&] { return SharedMemory::create(bytes); });
-  const auto paths = link.all_gather(memory != nullptr ? memory->path() : "", deadline);
+  const auto paths = others.all_gather(memory != nullptr ? memory->path() : "", deadline);
   const std::string& path = paths[static_cast<std::size_t>(locals.front())];
   if (!leader && !path.empty()) attempt([&] { return SharedMemory::open(path, bytes); });
-  const auto failures = link.all_gather(failure, deadline);
+  const auto failures = others.all_gather(failure, deadline);
   if (memory != nullptr) memory->remove_name();
   for (const std::string& text : failures) {
     if (!text.empty()) throw UnsupportedError(text);

@@ -7,9 +7,11 @@
 #include "ops/hier/hier_control_plane.h"
 #include "ops/mpi_library.h"
 #include "ops/nccl_library.h"
+#include "ops/rendezvous/meeting.h"
 #include "ops/self/self_collective.h"
 #include "ops/self/self_control_plane.h"
 #include "ops/shm/process.h"
+#include "ops/shm/shm_collective.h"
 #include "ops/shm/shm_control_plane.h"
 
 namespace hvd {
@@ -88,9 +90,8 @@ Neighbourhood meet(Rendezvous& others, const Config& config, TimePoint deadline)
 // Memory that all ranks of this host map; empty if this rank is alone there. Every rank of the
 // world calls it. Either all of them succeed or all throw what the first one met.
 std::shared_ptr<SharedMemory> share_memory(Rendezvous& others, const Placement& placement,
-                                           TimePoint deadline) {
+                                           const DataSegment::Needs& needs, TimePoint deadline) {
   const std::vector<Rank> locals = local_ranks(placement);
-  const std::size_t bytes = Mailboxes::bytes_needed(static_cast<int>(locals.size()));
   const bool alone = locals.size() == 1;
   const bool leader = locals.front() == placement.rank;
   std::shared_ptr<SharedMemory> memory;
@@ -103,10 +104,10 @@ std::shared_ptr<SharedMemory> share_memory(Rendezvous& others, const Placement& 
                 placement.host_name(placement.rank) + ": " + error.what();
     }
   };
-  if (leader && !alone) attempt([&] { return SharedMemory::create(bytes); });
+  if (leader && !alone) attempt([&] { return SharedMemory::create(needs.bytes, needs.reserved); });
   const auto paths = others.all_gather(memory != nullptr ? memory->path() : "", deadline);
   const std::string& path = paths[static_cast<std::size_t>(locals.front())];
-  if (!leader && !path.empty()) attempt([&] { return SharedMemory::open(path, bytes); });
+  if (!leader && !path.empty()) attempt([&] { return SharedMemory::open(path, needs.bytes); });
   const auto failures = others.all_gather(failure, deadline);
   if (memory != nullptr) memory->remove_name();
   for (const std::string& text : failures) {
@@ -158,12 +159,74 @@ Ports connect_by_mpi(const LaunchInfo& launch, const Config& config) {
   const Neighbourhood here = meet(*link, config, deadline);
   set_log_rank(link->rank());
   library.module->set_log_rank(link->rank());
-  auto memory = share_memory(*link, here.placement, deadline);
+  const std::size_t bytes = Mailboxes::bytes_needed(static_cast<int>(here.processes.size()));
+  auto memory = share_memory(*link, here.placement, {bytes, bytes}, deadline);
   Ports ports;
   ports.control = make_control_plane(*link, here, std::move(memory));
   ports.collectives.push_back(link->make_collective());
   ports.mpi_threads = link->threads_supported();
   return ports;
+}
+
+// The segment of a host whose ranks need nothing else: mailboxes, then what tensors move through.
+std::size_t tensors_begin(int ranks) {
+  const std::size_t page = DataSegment::kAlignment;
+  return (Mailboxes::bytes_needed(ranks) + page - 1) / page * page;
+}
+
+std::unique_ptr<Collective> make_shm_collective(const Placement& placement,
+                                                const std::shared_ptr<SharedMemory>& memory) {
+  const Mailboxes mailboxes(memory, placement.size());
+  std::vector<DoorbellState*> bells;
+  for (Rank r = 0; r < placement.size(); ++r) bells.push_back(&mailboxes.slot(r).bell);
+  return std::make_unique<ShmCollective>(
+      std::make_unique<DataSegment>(memory, tensors_begin(placement.size()), placement.size(),
+                                    placement.rank, ShmLimits{}, std::move(bells)));
+}
+
+// All ranks are on this machine, and MPI is not asked.
+Ports connect_by_rendezvous(const LaunchInfo& launch, const Meeting& meeting,
+                            const Config& config) {
+  const TimePoint deadline = Clock::now() + config.start_timeout;
+  const auto others = attend(meeting, deadline);
+  const Neighbourhood here = meet(*others, config, deadline);
+  if (here.placement.hosts() > 1) {
+    throw UnsupportedError(launch.launcher + " started ranks on " +
+                           std::to_string(here.placement.hosts()) + " hosts (" +
+                           here.placement.host_names[0] + ", " + here.placement.host_names[1] +
+                           (here.placement.hosts() > 2 ? ", ..." : "") +
+                           "): without MPI all have to be on one; for several start the job with "
+                           "hvdrun -H host:slots,...");
+  }
+  set_log_rank(others->rank());
+  DataSegment::Needs needs = DataSegment::needs(others->size(), ShmLimits{});
+  needs.bytes += tensors_begin(others->size());
+  needs.reserved += tensors_begin(others->size());
+  auto memory = share_memory(*others, here.placement, needs, deadline);
+  Ports ports;
+  ports.collectives.push_back(make_shm_collective(here.placement, memory));
+  ports.control =
+      std::make_unique<ShmControlPlane>(here.placement, std::move(memory), here.processes);
+  return ports;
+}
+
+// Nothing if MPI has to connect the ranks: because they want it, or because only it can.
+std::optional<Meeting> meeting_without_mpi(const LaunchInfo& launch, const Config& config) {
+  if (config.controller == "mpi") {
+    if (launch.speaks_mpi) return std::nullopt;
+    throw UnsupportedError("HOROVOD_CONTROLLER=mpi, but " + launch.launcher +
+                           " started this process without MPI: use mpirun or hvdrun --mpi, or "
+                           "leave HOROVOD_CONTROLLER alone");
+  }
+  if (!launch.speaks_mpi) return find_meeting(launch, config.rendezvous);
+  if (config.controller != "gloo") return std::nullopt;
+  if (!config.rendezvous.empty()) return find_meeting(launch, config.rendezvous);
+  if (launch.rank == 0) {
+    log(LogLevel::kWarning,
+        "HOROVOD_CONTROLLER=gloo: MPI started this job and connects its ranks; without it they "
+        "meet where HVD_RENDEZVOUS says, or if hvdrun --gloo starts them");
+  }
+  return std::nullopt;
 }
 
 Ports connect_to_self(const Config& config) {
@@ -179,7 +242,7 @@ std::vector<BackendInfo> backends() {
   const MpiLibrary& mpi = mpi_library(kMpiBuildFolder);
   std::vector<BackendInfo> rows = {
       {"self", true, "a world of one rank"},
-      {"shm", true, "control messages between the ranks of a host"},
+      {"shm", true, "the ranks of a host, with MPI or without"},
       {"mpi", mpi.module != nullptr, mpi.detail},
   };
   const NcclLibrary& nccl = nccl_library(kNcclBuildFolder);
@@ -200,13 +263,18 @@ std::vector<BackendInfo> backends() {
 Ports connect(const Config& config) {
   const LaunchInfo launch = read_launch_info();
   if (launch.launcher.empty() || launch.size == 1) return connect_to_self(config);
+  if (const auto meeting = meeting_without_mpi(launch, config)) {
+    return connect_by_rendezvous(launch, *meeting, config);
+  }
   if (launch.speaks_mpi) return connect_by_mpi(launch, config);
   throw UnsupportedError(
       launch.launcher + " started this process (" +
       (launch.rank ? "rank " + std::to_string(*launch.rank) : "a rank it does not say") + " of " +
       (launch.size ? std::to_string(*launch.size) : "?") +
       (launch.local_rank ? ", local rank " + std::to_string(*launch.local_rank) : "") +
-      "), but without MPI the ranks cannot find each other: " + launch_advice(launch.launcher));
+      "), but without MPI the ranks cannot find each other: " + launch_advice(launch.launcher) +
+      ". On one machine HVD_RENDEZVOUS=file:///folder/name or MASTER_ADDR and MASTER_PORT do as "
+      "well");
 }
 
 }  // namespace hvd

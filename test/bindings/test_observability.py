@@ -89,6 +89,7 @@ import json, time
 path, dynamic = {str(path)!r}, {how == "start_timeline"}
 if dynamic:
     steps(3)
+    hvd.barrier()   # finished on all ranks
     hvd.start_timeline(path)
 def measured():
     seen = {{e["pid"] for e in json.load(open(path)) if e["name"] == "CLOCK_OFFSET"}}

@@ -45,7 +45,7 @@ option(HVD_TRAINING "Build horovod_cpp/: tensors, autograd, nn, optim, data, dis
 option(HVD_RUNNER "Build hvdrun" ON)
 hvd_tristate(HVD_TESTS AUTO "Tests and benchmarks")
 option(HVD_WERROR "Treat warnings as errors" OFF)
-option(HVD_FUZZ "libFuzzer targets; use the preset fuzz" OFF)
+option(HVD_FUZZ "libFuzzer targets; use the preset asan" OFF)
 set(HVD_SANITIZE "" CACHE STRING "Sanitizers, e.g. thread or address,undefined")
 
 set(CMAKE_CXX_STANDARD 20)
@@ -77,9 +77,13 @@ if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
   target_compile_options(hvd_build_flags INTERFACE
     $<BUILD_INTERFACE:-Wno-maybe-uninitialized;-Wno-restrict>)
 endif()
+if(CMAKE_CXX_COMPILER_ID MATCHES "Clang")
+  target_compile_options(hvd_build_flags INTERFACE $<BUILD_INTERFACE:-Wthread-safety>)
+endif()
 if(HVD_SANITIZE)
+  # -g1: reports need lines, not variables, and it builds a fifth faster.
   target_compile_options(hvd_build_flags INTERFACE
-    -fsanitize=${HVD_SANITIZE} -fno-sanitize-recover=all -fno-omit-frame-pointer -O1)
+    -fsanitize=${HVD_SANITIZE} -fno-sanitize-recover=all -fno-omit-frame-pointer -O1 -g1)
   target_link_options(hvd_build_flags INTERFACE -fsanitize=${HVD_SANITIZE})
 endif()
 

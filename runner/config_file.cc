@@ -2,6 +2,8 @@
 
 #include <yaml-cpp/yaml.h>
 
+#include <filesystem>
+
 #include "core/base/status.h"
 
 namespace hvd::runner {
@@ -13,10 +15,12 @@ class Reader {
 
   std::vector<ConfigEntry> read() {
     try {
+      if (std::filesystem::is_directory(path_)) throw YAML::BadFile(path_);
       const YAML::Node root = YAML::LoadFile(path_);
       if (!root.IsNull()) read_map(root, "");
     } catch (const YAML::BadFile&) {
-      throw InvalidArgumentError("--config-file: cannot read '" + path_ + "'");
+      throw InvalidArgumentError("--config-file: cannot read '" + path_ +
+                                 "' (a file of 'key: value' lines)");
     } catch (const YAML::ParserException& error) {
       fail(error.mark, error.msg);
     }

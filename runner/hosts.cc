@@ -74,7 +74,9 @@ std::vector<HostSlots> parse_hosts(std::string_view text) {
 
 std::vector<HostSlots> read_hostfile(const std::string& path) {
   std::ifstream file(path);
-  if (!file) throw InvalidArgumentError("--hostfile: cannot read '" + path + "'");
+  if (!file || file.peek() == std::ifstream::traits_type::eof()) {
+    throw InvalidArgumentError("--hostfile: '" + path + "' cannot be read, or is empty");
+  }
   std::vector<HostSlots> hosts;
   int number = 0;
   for (std::string line; std::getline(file, line);) {

@@ -33,7 +33,7 @@ namespace {
 
 // After a rank's failure the others have this long to notice it, say what they know and save what
 // they can; who still runs then is stopped.
-constexpr Duration kSurvivorsEnd = std::chrono::seconds(5);
+constexpr Duration kSurvivorsEnd = std::chrono::seconds(3);
 // Agents kill their program 5 s after a stop; mpirun gets a moment more, then is ended, then
 // killed.
 constexpr Duration kAgentsEnd = std::chrono::milliseconds(6500);

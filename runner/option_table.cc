@@ -218,30 +218,32 @@ std::string help_text() {
     }
   }
   std::ostringstream text;
-  text << "hvdrun starts a program as N cooperating ranks (through Open MPI's mpirun) and ends\n"
-          "with the first failing rank's number, exit code and last lines.\n\n"
-          "  hvdrun -np N [options] program [arguments of the program]\n\n"
-       << table
-       << "\nExamples\n"
-          "  hvdrun -np 2 python train.py --epochs 3       two ranks on this machine\n"
-          "  hvdrun -np 4 ./train_digits                   more ranks than cores is fine\n"
-          "  hvdrun -np 8 -H node1:4,node2:4 ./train       two machines: ssh without a password, "
-          "and\n"
-          "                                                hvdrun and the program at the same "
-          "paths\n"
-          "  hvdrun -np 2 --timeline-filename t.json ./train\n"
-          "  hvdrun -np 2 -- -odd-program-name             -- ends hvdrun's options\n\n"
-          "Slurm\n"
-          "  salloc -N 2 -n 8; hvdrun python train.py      takes machines and ranks from the job,\n"
-          "                                                also in a script for sbatch\n"
-          "  srun -N 2 -n 8 --mpi=pmix python train.py     without hvdrun; srun --mpi=list shows\n"
-          "                                                whether this Slurm has PMIx\n\n"
-          "Lines of rank 1 arrive as '[1] text', standard error stays standard error, and rank 0\n"
-          "gets standard input. HOROVOD_* and HVD_* variables reach every rank on every machine.\n"
-          "Other options of horovodrun are accepted with a warning or refused with a reason.\n"
-          "The exit code is the first failing rank's, 128 plus the number for a signal, 2 for a\n"
-          "command line that hvdrun does not understand. Ctrl-C reaches all ranks; what has not\n"
-          "ended 5 seconds later is killed.\n";
+  text
+      << "hvdrun starts a program as N cooperating ranks (through Open MPI's mpirun) and ends\n"
+         "with the first failing rank's number, exit code and last lines.\n\n"
+         "  hvdrun -np N [options] program [arguments of the program]\n\n"
+      << table
+      << "\nExamples\n"
+         "  hvdrun -np 2 python train.py --epochs 3       two ranks on this machine\n"
+         "  hvdrun -np 4 ./train_digits                   more ranks than cores is fine\n"
+         "  hvdrun -np 8 -H node1:4,node2:4 ./train       two machines: ssh without a password, "
+         "and\n"
+         "                                                hvdrun and the program at the same "
+         "paths\n"
+         "  hvdrun -np 2 --timeline-filename t.json ./train\n"
+         "  hvdrun -np 2 -- -odd-program-name             -- ends hvdrun's options\n\n"
+         "Slurm\n"
+         "  salloc -N 2 -n 8; hvdrun python train.py      takes machines and ranks from the job,\n"
+         "                                                also in a script for sbatch\n"
+         "  srun -N 2 -n 8 --mpi=pmix python train.py     without hvdrun; srun --mpi=list shows\n"
+         "                                                whether this Slurm has PMIx\n\n"
+         "Lines of rank 1 arrive as '[1] text', standard error stays standard error, and rank 0\n"
+         "gets standard input. HOROVOD_* and HVD_* variables reach every rank on every machine.\n"
+         "Other options of horovodrun are accepted with a warning or refused with a reason.\n"
+         "The exit code is the first failing rank's, 128 plus the number for a signal, 2 for a\n"
+         "command line that hvdrun does not understand. Ctrl-C reaches all ranks; what has not\n"
+         "ended 5 seconds later is killed. When a rank fails, the others have 3 seconds to notice\n"
+         "and end by themselves.\n";
   return text.str();
 }
 

@@ -79,10 +79,10 @@ check_install_tree() {
 
 # Random bytes for the decoders and for RankProtocol::receive, grown from real messages.
 run_fuzzer() {
-  local corpus=build/fuzz/corpus
+  local corpus=build/asan/corpus
   rm -rf "$corpus" && mkdir -p "$corpus" &&
-    build/fuzz/test/fuzz/protocol_corpus "$corpus" &&
-    build/fuzz/test/fuzz/protocol_fuzz -max_total_time=$((${HVD_TEST_LONG:-0} ? 300 : 10)) \
+    build/asan/test/fuzz/protocol_corpus "$corpus" &&
+    build/asan/test/fuzz/protocol_fuzz -max_total_time=$((${HVD_TEST_LONG:-0} ? 300 : 10)) \
       -timeout=20 -artifact_prefix="$results/" "$corpus"
 }
 
@@ -102,14 +102,15 @@ if step build-cpu build cpu; then
   step tidy python3 test/lint/tidy.py build/cpu \
     ${HVD_TEST_LONG:+'clang-analyzer-core.*,clang-analyzer-cplusplus.*'}
 fi
-for sanitizer in tsan asan; do
-  if step "build-$sanitizer" build "$sanitizer" core_test ops_test; then
-    # Explorations run the same code ten thousands of times: minutes under a sanitizer, for nothing
-    # that the random walks do not reach.
-    step "$sanitizer" run_ctest "$sanitizer" "$sanitizer" '^unit$' "$jobs" -E EverySchedule
-  fi
-done
-step build-fuzz build fuzz protocol_fuzz protocol_corpus && step fuzz run_fuzzer
+# Explorations run the same code ten thousands of times: minutes under a sanitizer, for nothing that
+# the random walks do not reach.
+if step build-tsan build tsan core_test ops_test; then
+  step tsan run_ctest tsan tsan '^unit$' "$jobs" -E EverySchedule
+fi
+if step build-asan build asan core_test ops_test protocol_fuzz protocol_corpus; then
+  step asan run_ctest asan asan '^unit$' "$jobs" -E EverySchedule
+  step fuzz run_fuzzer
+fi
 if step python-package install_package; then
   step python run_pytest
 fi

@@ -106,11 +106,16 @@ std::function<Result(Args...)> callback_from(const py::object& function) {
 }  // namespace
 
 void bind_observability(py::module_& m) {
-  m.def("start_timeline", &start_timeline, py::arg("file_path"), ReleaseGil(),
+  m.def("start_timeline", &start_timeline, py::arg("file_path"),
+        py::arg("mark_cycles") = std::nullopt, ReleaseGil(),
         R"(Record what all ranks do into one Chrome trace; ui.perfetto.dev opens it.
 
 Rank 0 writes the file, by its own clock; it is valid JSON at every moment. Every rank may call this
 and stop_timeline(); rank 0's calls count.
+
+Args:
+    file_path: What is there is replaced. While it is written, file_path + ".next" is there as well.
+    mark_cycles: Mark each decision of rank 0; None: as HOROVOD_TIMELINE_MARK_CYCLES says.
 
 Raises:
     InvalidArgumentError: before init(), it records already, or the file cannot be written.)");

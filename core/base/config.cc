@@ -1,5 +1,7 @@
 #include "core/base/config.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <array>
 #include <cstdlib>
@@ -65,7 +67,7 @@ const std::array kSettings = {
         "HVD_FLIGHT_RECORDER_DIR",
         "folder for the last operations of each rank of a failed job; empty = horovod_cpp-<user "
         "number> in the temporary folder"),
-    setting<WholeNumber, &Config::flight_recorder_size>(
+    setting<Operations, &Config::flight_recorder_size>(
         "HVD_FLIGHT_RECORDER_SIZE", "operations that are kept for that; 0 = none"),
     setting<Flag, &Config::autotune>(
         "HOROVOD_AUTOTUNE",
@@ -161,8 +163,37 @@ void warn_once(const std::string& name, const std::string& text) {
   if (warned.insert(name).second) log(LogLevel::kWarning, text);
 }
 
+// Launchers place ranks with some of Horovod's names, and its build reads others.
+bool is_read_elsewhere(std::string_view name) {
+  constexpr std::array kPlaces = {"HOROVOD_RANK",       "HOROVOD_SIZE",       "HOROVOD_LOCAL_RANK",
+                                  "HOROVOD_LOCAL_SIZE", "HOROVOD_CROSS_RANK", "HOROVOD_CROSS_SIZE"};
+  constexpr std::array kBuild = {"HOROVOD_WITH",  "HOROVOD_GPU",  "HOROVOD_CUDA_", "HOROVOD_NCCL_",
+                                 "HOROVOD_ROCM_", "HOROVOD_MPI_", "HOROVOD_BUILD_"};
+  return std::find(kPlaces.begin(), kPlaces.end(), name) != kPlaces.end() ||
+         std::any_of(kBuild.begin(), kBuild.end(),
+                     [&](const char* prefix) { return name.starts_with(prefix); });
+}
+
+bool is_known(std::string_view name) {
+  const auto has_name = [&](const auto& row) { return name == row.name; };
+  return std::any_of(kSettings.begin(), kSettings.end(), has_name) ||
+         std::any_of(unused_variables().begin(), unused_variables().end(), has_name) ||
+         is_read_elsewhere(name);
+}
+
+// A misspelt name would otherwise be a setting that nobody misses.
+void warn_of_unknown() {
+  for (char** entry = environ; entry != nullptr && *entry != nullptr; ++entry) {
+    const std::string_view text = *entry;
+    const std::string name(text.substr(0, text.find('=')));
+    if (!name.starts_with("HOROVOD_") || is_known(name)) continue;
+    warn_once(name, name + " is no setting of horovod_cpp; config() and hvdrun --help list them");
+  }
+}
+
 void warn_of_unused(const Config& config) {
   if (read_launch_info().rank.value_or(0) != 0) return;
+  warn_of_unknown();
   for (const UnusedVariable& variable : unused_variables()) {
     const auto value = environment(variable.name);
     if (!value || Flag::read(*value) == false) continue;

@@ -60,7 +60,8 @@ struct Config {
 
 // Fills a Config from the environment. Malformed values and contradictions throw
 // InvalidArgumentError naming the variable, the value and what is accepted. Variables of Horovod's
-// that mean nothing here are warned about once a process, on rank 0.
+// that mean nothing here, and HOROVOD_ names that nobody knows, are warned about once a process, on
+// rank 0.
 Config read_config();
 
 // One row of describe_settings().

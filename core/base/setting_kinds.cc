@@ -53,6 +53,11 @@ std::string PositiveNumber::write(std::size_t value) {
   return std::to_string(value);
 }
 
+std::optional<std::size_t> Operations::read(std::string_view text) {
+  const auto value = parse_number<std::size_t>(text);
+  return value && *value <= 1'000'000 ? value : std::nullopt;
+}
+
 std::optional<bool> Flag::read(std::string_view text) {
   std::string lower(text);
   std::transform(lower.begin(), lower.end(), lower.begin(), [](char c) {

@@ -24,6 +24,13 @@ struct PositiveNumber {
   static std::string write(std::size_t value);
 };
 
+// That are kept in memory.
+struct Operations {
+  static constexpr const char* kAccepted = "a whole number from 0 to 1000000";
+  static std::optional<std::size_t> read(std::string_view text);
+  static std::string write(std::size_t value) { return WholeNumber::write(value); }
+};
+
 struct Flag {
   static constexpr const char* kAccepted = "0, 1, true, false, yes, no, on or off";
   static std::optional<bool> read(std::string_view text);

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "core/base/topology.h"
@@ -26,7 +27,9 @@ class Observability {
   ObserverList observers() const;
 
   // See Timeline::start() and stop().
-  void start_timeline(const std::string& path) { timeline_->start(path); }
+  void start_timeline(const std::string& path, std::optional<bool> mark_cycles = {}) {
+    timeline_->start(path, mark_cycles);
+  }
   void stop_timeline() { timeline_->stop(); }
 
   MetricsSnapshot metrics() const { return metrics_->snapshot(); }

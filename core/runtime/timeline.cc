@@ -16,13 +16,15 @@ Timeline::Timeline(Rank rank, const TimelineOptions& options)
 
 Timeline::~Timeline() = default;
 
-void Timeline::start(const std::string& path) {
+void Timeline::start(const std::string& path, std::optional<bool> mark_cycles) {
   if (rank_ != 0) return;
   const MutexLock one_at_a_time(control_);
   if (writer()) {
     throw InvalidArgumentError("start_timeline('" + path + "'): a timeline is being recorded");
   }
-  auto begun = std::make_shared<TimelineWriter>(path, options_, recorder_);
+  TimelineOptions options = options_;
+  options.mark_cycles = mark_cycles.value_or(options_.mark_cycles);
+  auto begun = std::make_shared<TimelineWriter>(path, options, recorder_);
   {
     const MutexLock lock(mutex_);
     writer_ = std::move(begun);

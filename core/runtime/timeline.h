@@ -2,6 +2,7 @@
 
 #include <atomic>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "core/base/thread_annotations.h"
@@ -25,8 +26,8 @@ class Timeline final : public Observer {
   // Rank 0: begins to record into `path`, which is overwritten; the other ranks follow within
   // moments. On the other ranks these two do nothing, so that all may call them. Throws
   // InvalidArgumentError when it records already, or naming path and reason if it cannot be
-  // written. Any thread.
-  void start(const std::string& path);
+  // written. `mark_cycles`: instead of what the options say. Any thread.
+  void start(const std::string& path, std::optional<bool> mark_cycles = {});
   // Rank 0: ends it; waits for what is on its way from the other ranks, at most a second. Nothing
   // happens when it does not record. Any thread.
   void stop();

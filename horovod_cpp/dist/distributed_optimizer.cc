@@ -54,8 +54,10 @@ void check_passes(int passes) {
 void check_options(const DistributedOptions& options) {
   check_passes(options.backward_passes_per_step);
   const double predivide = options.gradient_predivide_factor;
-  if (!(predivide > 0)) {
-    refuse("gradient_predivide_factor is " + std::to_string(predivide) + ", must be above 0");
+  // Both 1 / factor and factor / size are rounded to float32.
+  if (!(predivide >= 1e-30 && predivide <= 1e30)) {
+    refuse("gradient_predivide_factor is " + std::to_string(predivide) +
+           ", must be between 1e-30 and 1e30");
   }
   if (predivide != 1 && options.op != ReduceOp::kAverage) {
     refuse("gradient_predivide_factor goes with Average, not with " +

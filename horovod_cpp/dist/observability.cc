@@ -12,8 +12,8 @@ std::shared_ptr<Observability> observability() {
 
 }  // namespace
 
-void start_timeline(const std::string& path) {
-  observability()->start_timeline(path);
+void start_timeline(const std::string& path, std::optional<bool> mark_cycles) {
+  observability()->start_timeline(path, mark_cycles);
 }
 
 void stop_timeline() {

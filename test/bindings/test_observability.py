@@ -89,6 +89,7 @@ import json, time
 path, dynamic = {str(path)!r}, {how == "start_timeline"}
 if dynamic:
     steps(3)
+    hvd.barrier()   # finished on all ranks
     hvd.start_timeline(path)
 def measured():
     seen = {{e["pid"] for e in json.load(open(path)) if e["name"] == "CLOCK_OFFSET"}}
@@ -105,7 +106,7 @@ if dynamic:
         json.load(open(path))
     hvd.barrier()
     steps(3)
-    hvd.start_timeline(path + ".second")
+    hvd.start_timeline(path + ".second", mark_cycles=True)
     if rank == 0:
         with pytest.raises(hvd.InvalidArgumentError, match="recorded"):
             hvd.start_timeline(path + ".third")
@@ -116,7 +117,10 @@ if dynamic:
 """, np=3, **options)
     check_timeline(path, 3, 5)
     if how == "start_timeline":
-        assert "allreduce.plain" in (ranks.folder / "trace.json.second").read_text()
+        second = (ranks.folder / "trace.json.second").read_text()
+        assert "allreduce.plain" in second and "CYCLE_START" in second
+        assert "CYCLE_START" not in path.read_text()
+        assert not list(ranks.folder.glob("*.next"))
         assert not (ranks.folder / "trace.json.third").exists()
 
 

@@ -283,8 +283,10 @@ INSTANTIATE_TEST_SUITE_P(
     [](const auto& each) { return std::string(each.param.name); });
 
 TEST(ConfigFile, MustBeThere) {
-  EXPECT_THAT(refusal({"--config-file", "/no/such", "-np", "1", "x"}),
-              HasSubstr("--config-file: cannot read '/no/such'"));
+  for (const std::string unreadable : {"/no/such", "/tmp"}) {
+    EXPECT_THAT(refusal({"--config-file", unreadable, "-np", "1", "x"}),
+                HasSubstr("--config-file: cannot read '" + unreadable + "'"));
+  }
 }
 
 TEST(ConfigFile, MayBeEmpty) {
@@ -308,7 +310,9 @@ TEST(Hostfile, IsRefusedNamingTheLine) {
   EXPECT_THAT(says("a gpus=2\n"), HasSubstr("bad_hosts:1: 'gpus=2'"));
   EXPECT_THAT(says("a\nb\na\n"), HasSubstr("bad_hosts:3: 'a': this host is given twice"));
   EXPECT_THAT(says("# nobody\n"), HasSubstr("names no host"));
-  EXPECT_THAT(refusal({"--hostfile", "/no/such", "-np", "1", "x"}), HasSubstr("/no/such"));
+  for (const char* unreadable : {"/no/such", "/tmp"}) {
+    EXPECT_THAT(refusal({"--hostfile", unreadable, "-np", "1", "x"}), HasSubstr(unreadable));
+  }
 }
 
 Environment in_slurm() {

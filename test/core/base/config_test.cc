@@ -261,6 +261,21 @@ TEST_F(ConfigTest, DoesNotWarnOfWhatIsSwitchedOffOrOfOtherRanks) {
   EXPECT_EQ(warnings_of_reading(), "");
 }
 
+TEST_F(ConfigTest, WarnsOnceOfNamesThatNobodyKnows) {
+  set("HOROVOD_FUSION_TRESHOLD", "1");
+  set("HOROVOD_SIZE", "2");
+  set("HOROVOD_WITH_MPI", "1");
+  EXPECT_THAT(warnings_of_reading(),
+              AllOf(HasSubstr("HOROVOD_FUSION_TRESHOLD is no setting"),
+                    Not(HasSubstr("HOROVOD_SIZE")), Not(HasSubstr("HOROVOD_WITH_MPI"))));
+  EXPECT_EQ(warnings_of_reading(), "");
+}
+
+TEST_F(ConfigTest, TheFlightRecorderIsBounded) {
+  set("HVD_FLIGHT_RECORDER_SIZE", "1000001");
+  EXPECT_THROW(read_config(), InvalidArgumentError);
+}
+
 TEST_F(ConfigTest, GlooIsAcceptedWithAWordAboutWhatIsUsed) {
   set("HOROVOD_CPU_OPERATIONS", "gloo");
   EXPECT_THAT(warnings_of_reading(), HasSubstr("shared memory and MPI"));

@@ -120,7 +120,10 @@ TEST(DistributedOptimizer, RefusesBadArguments) {
       return message_of<InvalidArgumentError>([&] { DistributedOptimizer(sgd, {}, bad); });
     };
     EXPECT_THAT(complaint({.backward_passes_per_step = 0}), HasSubstr("is 0, must be at least 1"));
-    EXPECT_THAT(complaint({.gradient_predivide_factor = 0}), HasSubstr("must be above 0"));
+    for (const double factor : {0.0, -1.0, 1e-40, 1e40}) {
+      EXPECT_THAT(complaint({.gradient_predivide_factor = factor}),
+                  HasSubstr("must be between 1e-30 and 1e30"));
+    }
     EXPECT_THAT(complaint({.op = ReduceOp::kSum, .gradient_predivide_factor = 2}),
                 HasSubstr("goes with Average, not with Sum"));
     EXPECT_THAT(complaint({.op = ReduceOp::kAdasum, .compression = Compression::fp16()}),

@@ -65,7 +65,7 @@ def run(fn, args=(), kwargs=None, np=2):
         raise TypeError(f"np is a number of ranks, got {type(np).__name__}")
     if np < 1:
         raise _native.InvalidArgumentError(f"hvd.run: np is {np}, must be at least 1")
-    if "OMPI_COMM_WORLD_RANK" in os.environ:
+    if "OMPI_COMM_WORLD_RANK" in os.environ or "HOROVOD_RANK" in os.environ:
         raise _native.InvalidArgumentError("hvd.run was called on a rank of a running job")
     call = cloudpickle.dumps((fn, tuple(args), dict(kwargs or {})))
     with contextlib.ExitStack() as stack:

@@ -25,7 +25,7 @@ def _leave_with_caller(connection):
 
 
 def _rank_of_launcher():
-    return int(os.environ["OMPI_COMM_WORLD_RANK"])
+    return int(os.environ.get("OMPI_COMM_WORLD_RANK") or os.environ["HOROVOD_RANK"])
 
 
 def _describe(error):

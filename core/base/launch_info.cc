@@ -61,9 +61,11 @@ const char* size_variable(const LauncherVariables& row) {
 }
 
 // A batch script has a SLURM_PROCID too, but it is one process, started once; srun's tasks inherit
-// its variables and have a step.
-bool in_batch_script() {
-  return environment("ENVIRONMENT") == "BATCH" && !environment("SLURM_STEP_ID");
+// its variables and have a step. What torchrun starts in a step inherits those of torchrun's task.
+bool is_no_task_of_slurms() {
+  const bool in_batch_script =
+      environment("ENVIRONMENT") == "BATCH" && !environment("SLURM_STEP_ID");
+  return in_batch_script || environment("TORCHELASTIC_RUN_ID");
 }
 
 }  // namespace
@@ -73,7 +75,7 @@ LaunchInfo read_launch_info() {
     const char* size = size_variable(row);
     const bool other = !row.speaks_mpi;  // these names are also set where nothing was launched
     if (!environment(row.rank) || (other && !environment(size))) continue;
-    if (row.launcher == std::string_view(kSlurm) && in_batch_script()) continue;
+    if (row.launcher == std::string_view(kSlurm) && is_no_task_of_slurms()) continue;
     return {row.launcher,
             read_int(row.rank),
             read_int(size),

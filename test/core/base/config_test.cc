@@ -291,6 +291,18 @@ TEST_F(ConfigTest, TheControllerIsMpiGlooOrChosenHere) {
   EXPECT_EQ(read_config().rendezvous, "file:///tmp/job");
 }
 
+TEST_F(ConfigTest, RanksThatTorchrunStartedInAStepOfSlurmAreTorchruns) {
+  set("SLURM_PROCID", "0");
+  set("SLURM_STEP_NUM_TASKS", "1");
+  set("SLURM_STEP_ID", "0");
+  set("RANK", "3");
+  set("WORLD_SIZE", "4");
+  EXPECT_EQ(read_launch_info().launcher, "Slurm");
+  set("TORCHELASTIC_RUN_ID", "none");
+  EXPECT_EQ(read_launch_info().launcher, "torchrun");
+  EXPECT_EQ(read_launch_info().size, 4);
+}
+
 TEST_F(ConfigTest, FindsHowManyRanksShareTheHost) {
   set("RANK", "1");
   set("WORLD_SIZE", "4");

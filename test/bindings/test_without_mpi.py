@@ -1,0 +1,243 @@
+"""Jobs of one machine in which MPI does not exist: started by hvdrun, or by hand as torchrun does."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+from ranks import PROLOGUE
+
+import horovod_cpp as hvd
+
+NO_MPIRUN = {"PATH": "/nonexistent"}
+
+COLLECTIVES = """
+import os
+assert not any(name.startswith("OMPI_") for name in os.environ)
+assert "libmpi" not in open("/proc/self/maps").read()
+assert not hvd.mpi_enabled()
+assert hvd.local_size() == size and hvd.local_rank() == rank and hvd.cross_size() == 1
+mine = np.arange(100000, dtype=np.float32) + rank
+assert (hvd.allreduce(mine, hvd.Sum) == size * np.arange(100000) + sum(range(size))).all()
+assert (hvd.allgather(np.full(rank + 1, rank)) == np.repeat(range(size), range(1, size + 1))).all()
+assert (hvd.broadcast(np.array([rank + 5.0]), 1) == [6.0]).all()
+assert (hvd.alltoall(np.arange(size) + 10 * rank) == 10 * np.arange(size) + rank).all()
+assert not [name for name in os.listdir("/dev/shm") if f"hvd-{os.getpid()}-" in name]
+print("fine", flush=True)
+"""
+
+TRAINING = """
+from horovod_cpp import nn
+hvd.manual_seed(1)
+model = nn.Sequential(nn.Linear(16, 32), nn.ReLU(), nn.Linear(32, 4))
+optimizer = hvd.DistributedOptimizer(
+    hvd.optim.SGD(model.parameters(), lr=0.1, momentum=0.9), model.named_parameters())
+hvd.broadcast_parameters(model.state_dict(), root_rank=0)
+random = np.random.default_rng(rank)
+images = hvd.tensor(random.standard_normal((8, 16), dtype=np.float32))
+labels = hvd.tensor(random.integers(0, 4, 8))
+for step in range(20):
+    optimizer.zero_grad()
+    hvd.cross_entropy(model(images), labels).backward()
+    optimizer.step()
+digest = hash(b"".join(p.numpy().tobytes() for p in model.parameters()))
+assert (hvd.allgather(np.array([digest])) == digest).all()
+print("parameters", digest, flush=True)
+"""
+
+
+@pytest.mark.parametrize("np", [2, 4])
+@pytest.mark.parametrize("how", [{"environment": NO_MPIRUN}, {"flags": ["--gloo"]},
+                                 {"environment": {"HOROVOD_CONTROLLER": "gloo"}}],
+                         ids=["no-mpirun", "option", "variable"])
+def test_hvdrun_starts_ranks_that_reduce(ranks, np, how):
+    assert ranks.check(COLLECTIVES, np=np, **how).count("fine") == np
+
+
+@pytest.mark.parametrize("np", [2, 4])
+def test_training_gives_the_bits_that_it_gives_with_mpi(ranks, np):
+    def parameters(**how):
+        output = ranks.check(TRAINING, np=np, **how)
+        return {line.split()[-1] for line in output.splitlines() if "parameters" in line}
+
+    fixed = {"PYTHONHASHSEED": "0"}
+    without = parameters(environment={**NO_MPIRUN, **fixed})
+    assert len(without) == 1
+    assert without == parameters(flags=["--mpi"], environment=fixed)
+
+
+def test_run_needs_no_mpirun(monkeypatch):
+    monkeypatch.setenv("PATH", "/nonexistent")
+
+    def work():
+        import numpy as np
+
+        hvd.init()
+        return hvd.allreduce(np.array([hvd.rank() + 1]), hvd.Sum).tolist()
+
+    assert hvd.run(work, np=2) == [[3], [3]]
+
+
+class ByHand:
+    """Starts ranks with the variables that torchrun sets, or some of them."""
+
+    def __init__(self, folder, port):
+        self.folder = folder
+        self._port = port
+        self._ranks = []
+
+    def start(self, source, rank, size, environment=None, clear=()):
+        program = self.folder / "program.py"
+        program.write_text(source)
+        variables = {"RANK": str(rank), "WORLD_SIZE": str(size), "LOCAL_RANK": str(rank),
+                     "LOCAL_WORLD_SIZE": str(size), "MASTER_ADDR": "localhost",
+                     "MASTER_PORT": self._port, **os.environ, **(environment or {})}
+        for name in clear:
+            del variables[name]
+        process = subprocess.Popen([sys.executable, str(program), str(self.folder)], text=True,
+                                   stdout=subprocess.PIPE, stderr=subprocess.STDOUT, env=variables)
+        self._ranks.append(process)
+        return process
+
+    def outputs(self, source, size, **options):
+        """Of all ranks, which have to succeed."""
+        started = [self.start(source, rank, size, **options) for rank in range(size)]
+        outputs = [process.communicate(timeout=60)[0] for process in started]
+        for process, output in zip(started, outputs, strict=True):
+            assert process.returncode == 0, output
+        return outputs
+
+    def end(self):
+        for process in self._ranks:
+            if process.poll() is None:
+                process.kill()
+            process.communicate()
+
+
+@pytest.fixture
+def by_hand(tmp_path):
+    job = ByHand(tmp_path, str(20000 + os.getpid() % 10000))
+    yield job
+    job.end()
+
+
+@pytest.mark.parametrize("size", [2, 4])
+def test_torchruns_variables_are_enough(by_hand, size):
+    for output in by_hand.outputs(PROLOGUE + COLLECTIVES, size):
+        assert "fine" in output
+
+
+def test_a_file_is_enough_and_is_gone_afterwards(by_hand):
+    place = by_hand.folder / "meeting"
+    again = PROLOGUE + """
+for round in range(5):
+    assert (hvd.allreduce(np.array([rank]), hvd.Sum) == [1]).all()
+    hvd.shutdown()
+    hvd.init()
+"""
+    by_hand.outputs(again, 2, environment={"HVD_RENDEZVOUS": f"file://{place}"},
+                    clear=["MASTER_ADDR", "MASTER_PORT"])
+    assert not place.exists()
+
+
+# Says what init() throws and how long that took.
+INIT = """
+import time
+import horovod_cpp as hvd
+begin = time.monotonic()
+try:
+    hvd.init()
+except hvd.Error as error:
+    print(type(error).__name__, error, flush=True)
+print("seconds", time.monotonic() - begin)
+"""
+
+
+def refusal(process):
+    output = process.communicate(timeout=60)[0]
+    return output, float(output.split()[-1])
+
+
+def test_several_machines_are_sent_to_hvdrun_at_once(by_hand):
+    text, seconds = refusal(by_hand.start(INIT, 0, 4, {"LOCAL_WORLD_SIZE": "2"}))
+    assert "UnsupportedError" in text and "2 of 4 ranks" in text and "hvdrun" in text
+    assert seconds < 5
+
+
+def test_ranks_that_say_they_are_on_two_hosts_are_sent_to_hvdrun(by_hand):
+    started = [by_hand.start(INIT, rank, 2, {"HOROVOD_HOSTNAME": f"host{rank}"})
+               for rank in range(2)]
+    for process in started:
+        text, seconds = refusal(process)
+        assert "UnsupportedError" in text and "host0, host1" in text and "hvdrun" in text
+        assert seconds < 20
+
+
+def test_a_rank_that_does_not_come_is_named(by_hand):
+    limit = {"HOROVOD_START_TIMEOUT": "2"}
+    started = [by_hand.start(INIT, rank, 3, limit) for rank in (0, 1)]
+    for process in started:
+        text, seconds = refusal(process)
+        assert "StalledError" in text and "rank(s) 2 did not connect" in text, text
+        assert seconds < 20
+
+
+def test_without_a_place_the_error_says_how_to_name_one(by_hand):
+    text, _ = refusal(by_hand.start(INIT, 0, 2, clear=["MASTER_ADDR"]))
+    assert "UnsupportedError" in text and "HVD_RENDEZVOUS" in text and "hvdrun" in text
+
+
+def test_mpi_can_be_insisted_on(by_hand):
+    text, _ = refusal(by_hand.start(INIT, 0, 2, {"HOROVOD_CONTROLLER": "mpi"}))
+    assert "UnsupportedError" in text and "HOROVOD_CONTROLLER=mpi" in text
+
+
+SURVIVOR = """
+import json, os, sys, time
+import numpy as np
+import horovod_cpp as hvd
+hvd.init()
+print("up", flush=True)
+try:
+    while True:
+        hvd.allreduce(np.ones(100000, np.float32), name="gradient")
+except hvd.HorovodInternalError as error:
+    print(json.dumps({"error": type(error).__name__, "text": str(error), "at": time.time()}))
+"""
+
+
+@pytest.mark.parametrize("victim", [0, 2])
+def test_every_survivor_learns_of_a_killed_rank_and_nothing_is_left(by_hand, victim):
+    before = set(os.listdir("/dev/shm"))
+    started = [by_hand.start(SURVIVOR, rank, 4) for rank in range(4)]
+    for process in started:
+        assert process.stdout.readline() == "up\n"
+    time.sleep(0.5)
+    started[victim].send_signal(signal.SIGKILL)
+    killed = time.time()
+    for rank in set(range(4)) - {victim}:
+        output = started[rank].communicate(timeout=30)[0]
+        told = json.loads(output.splitlines()[-1])
+        assert told["error"] in ("PeerLostError", "AbortedError"), told
+        assert f"rank {victim}" in told["text"], told
+        assert told["at"] - killed < 5, told
+    assert not {name for name in set(os.listdir("/dev/shm")) - before if "hvd" in name}
+
+
+def test_hvdrun_reports_the_killed_rank(ranks):
+    job = ranks.start(["-c", SURVIVOR.replace('print("up"', 'print("up", os.getpid()')], 4,
+                      environment=NO_MPIRUN)
+    pids = {}
+    while len(pids) < 4:
+        rank, _, pid = job.stdout.readline().split()
+        pids[rank] = int(pid)
+    os.kill(pids["[3]"], signal.SIGKILL)
+    killed = time.monotonic()
+    output, _ = job.communicate(timeout=30)
+    assert time.monotonic() - killed < 10
+    assert job.returncode == 137, output
+    assert "rank 3 of 4 failed first" in output and "SIGKILL" in output
+    assert output.count('"error"') == 3, output

@@ -35,6 +35,7 @@ LAUNCHERS = {
     "mpirun-enable-recovery": [*MPIRUN, "--enable-recovery", "--tag-output", "bash", "-c",
                                '"$@"; code=$?; echo; echo "exit code $code"', "bash"],
     "hvdrun": [str(BUILD / "runner" / "hvdrun"), "-np", str(RANKS)],
+    "hvdrun-without-mpi": [str(BUILD / "runner" / "hvdrun"), "-np", str(RANKS), "--gloo"],
 }
 
 
@@ -52,7 +53,7 @@ def ranks_of(program):
         if [part.decode() for part in command] != program:
             continue
         for variable in variables:
-            if variable.startswith(b"OMPI_COMM_WORLD_RANK="):
+            if variable.startswith((b"OMPI_COMM_WORLD_RANK=", b"HOROVOD_RANK=")):
                 found[int(variable.split(b"=")[1])] = int(entry.name)
     return found
 

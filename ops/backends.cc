@@ -1,18 +1,17 @@
 #include "ops/backends.h"
 
-#include <unistd.h>
-
-#include <climits>
-#include <fstream>
-
+#include "core/base/host.h"
 #include "core/base/launch_info.h"
 #include "core/base/log.h"
 #include "core/base/placement.h"
 #include "ops/hier/hier_control_plane.h"
 #include "ops/mpi_library.h"
+#include "ops/nccl_library.h"
+#include "ops/rendezvous/meeting.h"
 #include "ops/self/self_collective.h"
 #include "ops/self/self_control_plane.h"
 #include "ops/shm/process.h"
+#include "ops/shm/shm_collective.h"
 #include "ops/shm/shm_control_plane.h"
 
 namespace hvd {
@@ -24,18 +23,11 @@ constexpr const char* kMpiBuildFolder = HVD_WITH_MPI;
 constexpr const char* kMpiBuildFolder = "";
 #endif
 
-std::string host_name() {
-  char name[HOST_NAME_MAX + 1] = {};
-  return gethostname(name, sizeof name - 1) == 0 ? name : "unknown";
-}
-
-// Hosts may share a name, and one machine may have had another life: the boot tells them apart.
-std::string boot_id() {
-  std::ifstream file("/proc/sys/kernel/random/boot_id");
-  std::string id;
-  std::getline(file, id);
-  return id;
-}
+#ifdef HVD_WITH_NCCL
+constexpr const char* kNcclBuildFolder = HVD_WITH_NCCL;
+#else
+constexpr const char* kNcclBuildFolder = "";
+#endif
 
 // What each rank tells the others when they meet.
 struct Introduction {
@@ -66,6 +58,7 @@ Introduction decode(const std::string& text) {
 }
 
 Introduction introduce(const Config& config) {
+  // Hosts may share a name, and one machine may have had another life: the boot tells them apart.
   const bool named = !config.hostname.empty();
   const std::string host = named ? config.hostname : host_name();
   return {named ? host : host + " " + boot_id(), host, this_process()};
@@ -77,17 +70,17 @@ struct Neighbourhood {
   std::vector<ProcessId> processes;
 };
 
-Neighbourhood meet(MpiLink& link, const Config& config, TimePoint deadline) {
+Neighbourhood meet(Rendezvous& others, const Config& config, TimePoint deadline) {
   std::vector<std::string> identities;
   std::vector<std::string> hosts;
   std::vector<ProcessId> processes;
-  for (const std::string& text : link.all_gather(encode(introduce(config)), deadline)) {
+  for (const std::string& text : others.all_gather(encode(introduce(config)), deadline)) {
     const Introduction introduction = decode(text);
     identities.push_back(introduction.identity);
     hosts.push_back(introduction.host);
     processes.push_back(introduction.process);
   }
-  Neighbourhood here{place(link.rank(), identities, hosts), {}};
+  Neighbourhood here{place(others.rank(), identities, hosts), {}};
   for (const Rank r : local_ranks(here.placement)) {
     here.processes.push_back(processes[static_cast<std::size_t>(r)]);
   }
@@ -96,10 +89,9 @@ Neighbourhood meet(MpiLink& link, const Config& config, TimePoint deadline) {
 
 // Memory that all ranks of this host map; empty if this rank is alone there. Every rank of the
 // world calls it. Either all of them succeed or all throw what the first one met.
-std::shared_ptr<SharedMemory> share_memory(MpiLink& link, const Placement& placement,
-                                           TimePoint deadline) {
+std::shared_ptr<SharedMemory> share_memory(Rendezvous& others, const Placement& placement,
+                                           const DataSegment::Needs& needs, TimePoint deadline) {
   const std::vector<Rank> locals = local_ranks(placement);
-  const std::size_t bytes = Mailboxes::bytes_needed(static_cast<int>(locals.size()));
   const bool alone = locals.size() == 1;
   const bool leader = locals.front() == placement.rank;
   std::shared_ptr<SharedMemory> memory;
@@ -112,11 +104,11 @@ std::shared_ptr<SharedMemory> share_memory(MpiLink& link, const Placement& place
                 placement.host_name(placement.rank) + ": " + error.what();
     }
   };
-  if (leader && !alone) attempt([&] { return SharedMemory::create(bytes); });
-  const auto paths = link.all_gather(memory != nullptr ? memory->path() : "", deadline);
+  if (leader && !alone) attempt([&] { return SharedMemory::create(needs.bytes, needs.reserved); });
+  const auto paths = others.all_gather(memory != nullptr ? memory->path() : "", deadline);
   const std::string& path = paths[static_cast<std::size_t>(locals.front())];
-  if (!leader && !path.empty()) attempt([&] { return SharedMemory::open(path, bytes); });
-  const auto failures = link.all_gather(failure, deadline);
+  if (!leader && !path.empty()) attempt([&] { return SharedMemory::open(path, needs.bytes); });
+  const auto failures = others.all_gather(failure, deadline);
   if (memory != nullptr) memory->remove_name();
   for (const std::string& text : failures) {
     if (!text.empty()) throw UnsupportedError(text);
@@ -167,12 +159,74 @@ Ports connect_by_mpi(const LaunchInfo& launch, const Config& config) {
   const Neighbourhood here = meet(*link, config, deadline);
   set_log_rank(link->rank());
   library.module->set_log_rank(link->rank());
-  auto memory = share_memory(*link, here.placement, deadline);
+  const std::size_t bytes = Mailboxes::bytes_needed(static_cast<int>(here.processes.size()));
+  auto memory = share_memory(*link, here.placement, {bytes, bytes}, deadline);
   Ports ports;
   ports.control = make_control_plane(*link, here, std::move(memory));
   ports.collectives.push_back(link->make_collective());
   ports.mpi_threads = link->threads_supported();
   return ports;
+}
+
+// The segment of a host whose ranks need nothing else: mailboxes, then what tensors move through.
+std::size_t tensors_begin(int ranks) {
+  const std::size_t page = DataSegment::kAlignment;
+  return (Mailboxes::bytes_needed(ranks) + page - 1) / page * page;
+}
+
+std::unique_ptr<Collective> make_shm_collective(const Placement& placement,
+                                                const std::shared_ptr<SharedMemory>& memory) {
+  const Mailboxes mailboxes(memory, placement.size());
+  std::vector<DoorbellState*> bells;
+  for (Rank r = 0; r < placement.size(); ++r) bells.push_back(&mailboxes.slot(r).bell);
+  return std::make_unique<ShmCollective>(
+      std::make_unique<DataSegment>(memory, tensors_begin(placement.size()), placement.size(),
+                                    placement.rank, ShmLimits{}, std::move(bells)));
+}
+
+// All ranks are on this machine, and MPI is not asked.
+Ports connect_by_rendezvous(const LaunchInfo& launch, const Meeting& meeting,
+                            const Config& config) {
+  const TimePoint deadline = Clock::now() + config.start_timeout;
+  const auto others = attend(meeting, deadline);
+  const Neighbourhood here = meet(*others, config, deadline);
+  if (here.placement.hosts() > 1) {
+    throw UnsupportedError(launch.launcher + " started ranks on " +
+                           std::to_string(here.placement.hosts()) + " hosts (" +
+                           here.placement.host_names[0] + ", " + here.placement.host_names[1] +
+                           (here.placement.hosts() > 2 ? ", ..." : "") +
+                           "): without MPI all have to be on one; for several start the job with "
+                           "hvdrun -H host:slots,...");
+  }
+  set_log_rank(others->rank());
+  DataSegment::Needs needs = DataSegment::needs(others->size(), ShmLimits{});
+  needs.bytes += tensors_begin(others->size());
+  needs.reserved += tensors_begin(others->size());
+  auto memory = share_memory(*others, here.placement, needs, deadline);
+  Ports ports;
+  ports.collectives.push_back(make_shm_collective(here.placement, memory));
+  ports.control =
+      std::make_unique<ShmControlPlane>(here.placement, std::move(memory), here.processes);
+  return ports;
+}
+
+// Nothing if MPI has to connect the ranks: because they want it, or because only it can.
+std::optional<Meeting> meeting_without_mpi(const LaunchInfo& launch, const Config& config) {
+  if (config.controller == "mpi") {
+    if (launch.speaks_mpi) return std::nullopt;
+    throw UnsupportedError("HOROVOD_CONTROLLER=mpi, but " + launch.launcher +
+                           " started this process without MPI: use mpirun or hvdrun --mpi, or "
+                           "leave HOROVOD_CONTROLLER alone");
+  }
+  if (!launch.speaks_mpi) return find_meeting(launch, config.rendezvous);
+  if (config.controller != "gloo") return std::nullopt;
+  if (!config.rendezvous.empty()) return find_meeting(launch, config.rendezvous);
+  if (launch.rank == 0) {
+    log(LogLevel::kWarning,
+        "HOROVOD_CONTROLLER=gloo: MPI started this job and connects its ranks; without it they "
+        "meet where HVD_RENDEZVOUS says, or if hvdrun --gloo starts them");
+  }
+  return std::nullopt;
 }
 
 Ports connect_to_self(const Config& config) {
@@ -186,23 +240,41 @@ Ports connect_to_self(const Config& config) {
 
 std::vector<BackendInfo> backends() {
   const MpiLibrary& mpi = mpi_library(kMpiBuildFolder);
-  return {
+  std::vector<BackendInfo> rows = {
       {"self", true, "a world of one rank"},
-      {"shm", true, "control messages between the ranks of a host"},
+      {"shm", true, "the ranks of a host, with MPI or without"},
       {"mpi", mpi.module != nullptr, mpi.detail},
   };
+  const NcclLibrary& nccl = nccl_library(kNcclBuildFolder);
+  if (nccl.module == nullptr) {
+    rows.push_back({"cuda", false, nccl.detail});
+    rows.push_back({"nccl", false, nccl.detail});
+    return rows;
+  }
+  const bool has_device = nccl.module->devices() > 0;
+  rows.push_back(
+      {"cuda", has_device, nccl.module->cuda_version() + ": " + nccl.module->describe_devices()});
+  rows.push_back({"nccl", has_device,
+                  nccl.module->version() + (has_device ? "" : ", without a device") + " (" +
+                      nccl.detail + ")"});
+  return rows;
 }
 
 Ports connect(const Config& config) {
   const LaunchInfo launch = read_launch_info();
   if (launch.launcher.empty() || launch.size == 1) return connect_to_self(config);
+  if (const auto meeting = meeting_without_mpi(launch, config)) {
+    return connect_by_rendezvous(launch, *meeting, config);
+  }
   if (launch.speaks_mpi) return connect_by_mpi(launch, config);
   throw UnsupportedError(
       launch.launcher + " started this process (" +
       (launch.rank ? "rank " + std::to_string(*launch.rank) : "a rank it does not say") + " of " +
       (launch.size ? std::to_string(*launch.size) : "?") +
       (launch.local_rank ? ", local rank " + std::to_string(*launch.local_rank) : "") +
-      "), but without MPI the ranks cannot find each other: " + launch_advice(launch.launcher));
+      "), but without MPI the ranks cannot find each other: " + launch_advice(launch.launcher) +
+      ". On one machine HVD_RENDEZVOUS=file:///folder/name or MASTER_ADDR and MASTER_PORT do as "
+      "well");
 }
 
 }  // namespace hvd

@@ -12,8 +12,7 @@ struct MpiLibrary {
   std::string detail;           // where it is, and MPI's version
 };
 
-// Opens libhvd_mpi.so the first time: next to the file that holds this code or the program, in
-// their lib/horovod_cpp, in `build_folder`, or where the linker looks (rpath, LD_LIBRARY_PATH).
+// Opens libhvd_mpi.so the first time, as open_module() finds it.
 const MpiLibrary& mpi_library(const std::string& build_folder);
 
 }  // namespace hvd

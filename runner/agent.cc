@@ -60,15 +60,19 @@ UniqueFd connect_to(const AgentAddress& address) {
                       "; is a firewall between the hosts?");
 }
 
-// mpirun starts agents with the rank in this variable.
+// mpirun starts agents with the rank in the first of these variables, hvdrun in the second.
 int rank_from(const Environment& environment) {
-  const auto it = environment.find("OMPI_COMM_WORLD_RANK");
   int rank = -1;
-  if (it != environment.end()) {
+  for (const char* name : {"OMPI_COMM_WORLD_RANK", "HOROVOD_RANK"}) {
+    const auto it = environment.find(name);
+    if (it == environment.end()) continue;
     std::from_chars(it->second.data(), it->second.data() + it->second.size(), rank);
+    break;
   }
-  if (rank < 0)
-    throw InvalidArgumentError("--agent is for mpirun's use; start hvdrun -np N program");
+  if (rank < 0) {
+    throw InvalidArgumentError(
+        "--agent is for mpirun's and hvdrun's use; start hvdrun -np N program");
+  }
   return rank;
 }
 

@@ -23,6 +23,7 @@
 #include "runner/process.h"
 #include "runner/rank_files.h"
 #include "runner/report.h"
+#include "runner/root_processes.h"
 #include "runner/stdio.h"
 #include "runner/wall_clock.h"
 #include "runner/wire.h"
@@ -62,7 +63,7 @@ class Job {
   void handle(Peer& peer, const Message& message);
   void welcome(Peer& peer, const Hello& hello);
   void record_end(Peer& peer, const ProgramEnd& end);
-  void relay_mpirun(UniqueFd& fd, Stream stream);
+  void relay_starter(UniqueFd& fd, Stream stream);
   void on_signal();
   void reap();
   void stop(int signal);
@@ -86,17 +87,17 @@ class Job {
   Duration start_timeout_{};
   TimePoint start_deadline_ = TimePoint::max();  // until all are seen
   std::string not_started_;                      // what to say about those who did not come
-  pid_t mpirun_ = -1;
-  std::optional<int> mpirun_status_;
-  UniqueFd mpirun_out_;
-  UniqueFd mpirun_err_;
+  std::string starter_;                          // of the ranks: "mpirun", ...
+  RootProcesses roots_;
+  UniqueFd starter_out_;
+  UniqueFd starter_err_;
   std::string held_;  // what mpirun said after a failure that we report better
   int caught_signal_ = 0;
   std::optional<TimePoint> stop_at_;    // after a failure: when the other ranks are stopped
   int stop_signal_ = 0;                 // what agents were told; 0 = nothing yet
   std::optional<TimePoint> next_blow_;  // when enforce_stop() goes on
   int blows_ = 0;
-  TimePoint mpirun_ended_{};
+  TimePoint roots_ended_{};
 };
 
 Job::Job(const Options& options, const LaunchContext& context)
@@ -111,38 +112,31 @@ Job::Job(const Options& options, const LaunchContext& context)
 }
 
 void Job::start(const LaunchContext& context) {
-  const LaunchPlan plan = make_launch_plan(options_, context, to_string(listener_.address()));
-  for (const std::string& warning : options_.warnings) {
+  const LaunchPlan plan = make_launch_plan(options_, context, to_string(listener_.address()),
+                                           "unix:hvdrun-" + random_key());
+  starter_ = plan.by_mpirun ? "mpirun" : "an agent of hvdrun";
+  for (const std::string& warning : plan.warnings) {
     writer_.write(Stream::kStderr, "hvdrun: warning: " + warning + "\n");
   }
   if (options_.verbose) {
     std::string line = "hvdrun:";
-    for (const std::string& word : plan.argv) line += " " + word;
+    for (const std::string& word : plan.commands[0].argv) line += " " + word;
+    if (!plan.by_mpirun) line += " (" + std::to_string(plan.commands.size()) + " times)";
     writer_.write(Stream::kStderr, line + "\n");
   }
   Pipe in = make_pipe();
   Pipe out = make_pipe();
   Pipe err = make_pipe();
-  // Agents that outlive mpirun become our children, and we can reap them.
+  // Agents that outlive who started them become our children, and we can reap them.
   prctl(PR_SET_CHILD_SUBREAPER, 1);
-  // mpirun takes its ranks along when it gets SIGTERM, and it gets it even if we are killed.
-  const ChildStart child = start_child({.argv = plan.argv,
-                                        .environment = plan.environment,
-                                        .stdin_fd = in.read_end.get(),
-                                        .stdout_fd = out.write_end.get(),
-                                        .stderr_fd = err.write_end.get(),
-                                        .death_signal = SIGTERM});
-  if (child.error != 0) {
-    throw InternalError("could not start " + plan.argv[0] + ": " + std::strerror(child.error));
-  }
-  mpirun_ = child.pid;
+  roots_.start(plan, in.read_end.get(), out.write_end.get(), err.write_end.get());
   start_timeout_ = plan.start_timeout;
   start_deadline_ = Clock::now() + start_timeout_;
   stdin_.connect(std::move(in.write_end));
-  mpirun_out_ = std::move(out.read_end);
-  mpirun_err_ = std::move(err.read_end);
-  set_nonblocking(mpirun_out_.get());
-  set_nonblocking(mpirun_err_.get());
+  starter_out_ = std::move(out.read_end);
+  starter_err_ = std::move(err.read_end);
+  set_nonblocking(starter_out_.get());
+  set_nonblocking(starter_err_.get());
 }
 
 int Job::run() {
@@ -151,9 +145,9 @@ int Job::run() {
 }
 
 bool Job::finished() const {
-  if (!mpirun_status_) return false;
-  const bool quiet = peers_.empty() && !mpirun_out_ && !mpirun_err_;
-  return quiet || Clock::now() >= mpirun_ended_ + kLastWords;
+  if (!roots_.ended()) return false;
+  const bool quiet = peers_.empty() && !starter_out_ && !starter_err_;
+  return quiet || Clock::now() >= roots_ended_ + kLastWords;
 }
 
 int Job::wait_time() const {
@@ -162,7 +156,7 @@ int Job::wait_time() const {
   if (stop_at_) until = std::min(until, *stop_at_);
   if (next_blow_) until = std::min(until, *next_blow_);
   until = std::min(until, start_deadline_);
-  if (mpirun_status_) until = std::min(until, mpirun_ended_ + kLastWords);
+  if (roots_.ended()) until = std::min(until, roots_ended_ + kLastWords);
   const auto left = std::chrono::ceil<std::chrono::milliseconds>(until - Clock::now());
   return static_cast<int>(std::max<std::int64_t>(0, left.count()));
 }
@@ -170,8 +164,8 @@ int Job::wait_time() const {
 void Job::turn() {
   std::vector<pollfd> polls = {{signals_.get(), POLLIN, 0},
                                {listener_.fd(), POLLIN, 0},
-                               {mpirun_out_.get(), POLLIN, 0},
-                               {mpirun_err_.get(), POLLIN, 0},
+                               {starter_out_.get(), POLLIN, 0},
+                               {starter_err_.get(), POLLIN, 0},
                                stdin_.wanted()};
   const std::size_t fixed = polls.size();
   for (const Peer& peer : peers_) polls.push_back({peer.fd.get(), POLLIN, 0});
@@ -184,8 +178,8 @@ void Job::turn() {
   if (polls[1].revents != 0) {
     if (UniqueFd fd = listener_.accept()) peers_.emplace_back().fd = std::move(fd);
   }
-  if (polls[2].revents != 0) relay_mpirun(mpirun_out_, Stream::kStdout);
-  if (polls[3].revents != 0) relay_mpirun(mpirun_err_, Stream::kStderr);
+  if (polls[2].revents != 0) relay_starter(starter_out_, Stream::kStdout);
+  if (polls[3].revents != 0) relay_starter(starter_err_, Stream::kStderr);
   if (polls[4].revents != 0) stdin_.move();
   if (polls[0].revents != 0) on_signal();
   printer_.flush_due(Clock::now());
@@ -249,7 +243,7 @@ void Job::record_end(Peer& peer, const ProgramEnd& end) {
     stop_at_ = Clock::now() + kSurvivorsEnd;
 }
 
-void Job::relay_mpirun(UniqueFd& fd, Stream stream) {
+void Job::relay_starter(UniqueFd& fd, Stream stream) {
   std::string bytes;
   if (!read_available(fd.get(), bytes, kReadOnce)) fd.reset();
   if (stop_signal_ != 0 && !options_.verbose) {
@@ -275,17 +269,18 @@ void Job::reap() {
   int status = 0;
   while (const pid_t pid = waitpid(-1, &status, WNOHANG)) {
     if (pid < 0) return;
-    if (pid != mpirun_) continue;  // an agent that outlived mpirun
-    mpirun_status_ = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
-    mpirun_ended_ = Clock::now();
-    if (!peers_.empty()) stop(SIGTERM);  // ranks that outlived it would run for ever
+    if (!roots_.note_end(pid, status)) continue;  // an agent that outlived mpirun
+    if (roots_.ended()) roots_ended_ = Clock::now();
+    // Ranks that outlived mpirun would run for ever, and those without one of theirs wait for it.
+    const bool over = roots_.ended() || roots_.exit_code() != 0;
+    if (over && !peers_.empty() && stop_signal_ == 0) stop(SIGTERM);
   }
 }
 
 void Job::stop(int signal) {
   stop_at_.reset();
   if (stop_signal_ == 0) next_blow_ = Clock::now() + kAgentsEnd;
-  // Before the first agent is here nobody but mpirun can be told.
+  // Before the first agent is here only what we started can be told.
   const bool nobody = std::none_of(seen_.begin(), seen_.end(), [](bool seen) { return seen; });
   if (nobody || signal == SIGKILL) next_blow_ = Clock::now();
   stop_signal_ = signal;
@@ -302,11 +297,11 @@ void Job::send_stop(Peer& peer) {
       ::send(peer.fd.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
 }
 
-// The job has to end: first mpirun is asked, then its whole group is killed.
+// The job has to end: first what we started is asked, then its whole groups are killed.
 void Job::enforce_stop() {
   if (stop_at_ && Clock::now() >= *stop_at_) stop(SIGTERM);
-  if (!next_blow_ || Clock::now() < *next_blow_ || mpirun_status_) return;
-  kill(-mpirun_, blows_ == 0 ? SIGTERM : SIGKILL);
+  if (!next_blow_ || Clock::now() < *next_blow_ || roots_.ended()) return;
+  roots_.signal(blows_ == 0 ? SIGTERM : SIGKILL);
   ++blows_;
   next_blow_ = Clock::now() + kMpirunEnds;
 }
@@ -315,7 +310,7 @@ void Job::enforce_stop() {
 void Job::enforce_start() {
   if (Clock::now() < start_deadline_) return;
   start_deadline_ = TimePoint::max();
-  if (stop_signal_ != 0 || mpirun_status_) return;
+  if (stop_signal_ != 0 || roots_.ended()) return;
   std::string missing;
   for (std::size_t rank = 0; rank < seen_.size(); ++rank) {
     if (!seen_[rank]) missing += (missing.empty() ? "" : ", ") + std::to_string(rank);
@@ -347,9 +342,9 @@ void Job::write_out() {
 
 int Job::conclude() {
   const RankEnd* first = first_failure(ends_);
-  const bool mpirun_failed =
-      first == nullptr && caught_signal_ == 0 && not_started_.empty() && *mpirun_status_ != 0;
-  if (mpirun_failed) print(OutputPrinter::kLauncher, Stream::kStderr, held_);
+  const bool starter_failed =
+      first == nullptr && caught_signal_ == 0 && not_started_.empty() && roots_.exit_code() != 0;
+  if (starter_failed) print(OutputPrinter::kLauncher, Stream::kStderr, held_);
   printer_.finish();
   write_out();
   if (first != nullptr) {
@@ -365,16 +360,16 @@ int Job::conclude() {
     writer_.write(Stream::kStderr, "hvdrun: stopped by " + signal_name(caught_signal_) + "\n");
     return 128 + caught_signal_;
   }
-  if (mpirun_failed) {
-    writer_.write(Stream::kStderr, "hvdrun: mpirun failed with exit code " +
-                                       std::to_string(*mpirun_status_) +
+  if (starter_failed) {
+    writer_.write(Stream::kStderr, "hvdrun: " + starter_ + " failed with exit code " +
+                                       std::to_string(roots_.exit_code()) +
                                        "; its messages are above\n");
-    return *mpirun_status_;
+    return roots_.exit_code();
   }
   if (ends_.size() == seen_.size()) return 0;
-  writer_.write(Stream::kStderr, "hvdrun: mpirun ended, but only " + std::to_string(ends_.size()) +
-                                     " of " + std::to_string(options_.np) +
-                                     " ranks said how they ended\n");
+  writer_.write(Stream::kStderr, "hvdrun: " + starter_ + " ended, but only " +
+                                     std::to_string(ends_.size()) + " of " +
+                                     std::to_string(options_.np) + " ranks said how they ended\n");
   return 1;
 }
 

@@ -6,6 +6,7 @@
 
 #include "core/base/config.h"
 #include "core/base/setting_kinds.h"
+#include "core/base/status.h"
 
 namespace hvd::runner {
 namespace {
@@ -20,6 +21,11 @@ constexpr std::array<const char*, 7> kExported = {
     "CONDA_PREFIX", "OMP_NUM_THREADS", kAgentVariable};
 
 constexpr const char* kStartTimeout = "HOROVOD_START_TIMEOUT";
+constexpr const char* kController = "HOROVOD_CONTROLLER";
+constexpr const char* kRendezvous = "HVD_RENDEZVOUS";
+
+// What an MPI that started hvdrun itself left behind: ranks would take it for their own.
+constexpr std::array<const char*, 4> kForeign = {"OMPI_", "PMIX_", "PMI_", "MPI_LOCAL"};
 
 bool scheduled(const Environment& environment) {
   return std::any_of(kSchedulerVariables.begin(), kSchedulerVariables.end(),
@@ -74,6 +80,66 @@ void add_interfaces(std::vector<std::string>& argv, const Options& options) {
   add(argv, {"--mca", "btl_tcp_if_include", names, "--mca", "oob_tcp_if_include", names});
 }
 
+// "auto", "mpi" or "gloo".
+std::string controller(const Options& options, const LaunchContext& context) {
+  const auto chosen = options.settings.find(kController);
+  if (chosen != options.settings.end()) return chosen->second.value;
+  const auto variable = context.environment.find(kController);
+  if (variable == context.environment.end()) return Config{}.controller;
+  check_setting(kController, variable->second, kController);
+  return variable->second;
+}
+
+std::vector<std::string> mpirun_command(const Options& options, const LaunchContext& context,
+                                        const Environment& environment) {
+  std::vector<std::string> argv;
+  add(argv, {context.mpirun, "-np", std::to_string(options.np)});
+  if (!options.hosts.empty()) {
+    add(argv, {"-H", to_string(options.hosts)});
+  } else if (!scheduled(context.environment)) {
+    add(argv, {"-H", to_string(std::vector<HostSlots>{{"localhost", options.np}})});
+  }
+  // Open MPI ties each rank of a small job to one core by default. A rank has more threads than
+  // one (coordinator, loader, OpenMP), and they would all share that core.
+  argv.insert(argv.end(), options.binding_args.begin(), options.binding_args.end());
+  if (may_be_remote(options, context)) add_ssh(argv, options);
+  add_interfaces(argv, options);
+  if (ranks_here(options, context) > context.cores) {
+    // Ranks that wait inside MPI have to give their core to those that compute.
+    add(argv, {"--oversubscribe", "--mca", "mpi_yield_when_idle", "1"});
+  }
+  for (const auto& [name, value] : environment) {
+    if (is_exported(name)) add(argv, {"-x", name});
+  }
+  argv.insert(argv.end(), options.mpi_args.begin(), options.mpi_args.end());
+  return argv;
+}
+
+void add_agent(std::vector<std::string>& argv, const Options& options,
+               const LaunchContext& context) {
+  add(argv, {context.hvdrun, "--agent", "--"});
+  argv.insert(argv.end(), options.command.begin(), options.command.end());
+}
+
+// The names are Horovod's own for ranks without MPI.
+Environment rank_environment(Environment environment, int rank, int size,
+                             const std::string& rendezvous) {
+  std::erase_if(environment, [](const auto& variable) {
+    return std::any_of(kForeign.begin(), kForeign.end(),
+                       [&](const char* prefix) { return variable.first.starts_with(prefix); });
+  });
+  for (const char* number : {"HOROVOD_RANK", "HOROVOD_LOCAL_RANK"}) {
+    environment[number] = std::to_string(rank);
+  }
+  for (const char* count : {"HOROVOD_SIZE", "HOROVOD_LOCAL_SIZE"}) {
+    environment[count] = std::to_string(size);
+  }
+  environment["HOROVOD_CROSS_RANK"] = "0";
+  environment["HOROVOD_CROSS_SIZE"] = "1";
+  environment[kRendezvous] = rendezvous;
+  return environment;
+}
+
 }  // namespace
 
 Environment settings_environment(const Options& options) {
@@ -96,35 +162,44 @@ bool may_be_remote(const Options& options, const LaunchContext& context) {
   });
 }
 
+bool starts_by_mpirun(const Options& options, const LaunchContext& context) {
+  const std::string wanted = controller(options, context);
+  const bool remote = may_be_remote(options, context);
+  const bool can = !context.mpirun.empty();
+  if (!remote && (wanted == "gloo" || (wanted == "auto" && !(can && context.has_mpi)))) {
+    return false;
+  }
+  if (can) return true;
+  throw UnsupportedError(std::string("there is no mpirun in PATH; hvdrun starts ") +
+                         (remote ? "ranks on other machines" : "ranks that use MPI (--mpi)") +
+                         " with Open MPI: apt-get install openmpi-bin");
+}
+
 LaunchPlan make_launch_plan(const Options& options, const LaunchContext& context,
-                            const std::string& agent_address) {
-  LaunchPlan plan{{}, plan_environment(options, context, agent_address), Config{}.start_timeout};
-  if (const auto it = plan.environment.find(kStartTimeout); it != plan.environment.end()) {
+                            const std::string& agent_address, const std::string& rendezvous) {
+  const Environment environment = plan_environment(options, context, agent_address);
+  LaunchPlan plan{starts_by_mpirun(options, context), {}, options.warnings, Config{}.start_timeout};
+  if (const auto it = environment.find(kStartTimeout); it != environment.end()) {
     check_setting(kStartTimeout, it->second, kStartTimeout);
     plan.start_timeout = *Seconds::read(it->second);
   }
-  std::vector<std::string>& argv = plan.argv;
-  add(argv, {context.mpirun, "-np", std::to_string(options.np)});
-  if (!options.hosts.empty()) {
-    add(argv, {"-H", to_string(options.hosts)});
-  } else if (!scheduled(context.environment)) {
-    add(argv, {"-H", to_string(std::vector<HostSlots>{{"localhost", options.np}})});
+  if (plan.by_mpirun) {
+    if (controller(options, context) == "gloo") {
+      plan.warnings.push_back(
+          "--gloo: only the ranks of one machine do without MPI; mpirun starts "
+          "this job");
+    }
+    plan.commands.push_back({mpirun_command(options, context, environment), environment});
+    add_agent(plan.commands[0].argv, options, context);
+    return plan;
   }
-  // Open MPI ties each rank of a small job to one core by default. A rank has more threads than
-  // one (coordinator, loader, OpenMP), and they would all share that core.
-  argv.insert(argv.end(), options.binding_args.begin(), options.binding_args.end());
-  if (may_be_remote(options, context)) add_ssh(argv, options);
-  add_interfaces(argv, options);
-  if (ranks_here(options, context) > context.cores) {
-    // Ranks that wait inside MPI have to give their core to those that compute.
-    add(argv, {"--oversubscribe", "--mca", "mpi_yield_when_idle", "1"});
+  if (!options.mpi_args.empty()) {
+    plan.warnings.push_back("--mpi-args does nothing: hvdrun starts these ranks without mpirun");
   }
-  for (const auto& [name, value] : plan.environment) {
-    if (is_exported(name)) add(argv, {"-x", name});
+  for (int rank = 0; rank < options.np; ++rank) {
+    plan.commands.push_back({{}, rank_environment(environment, rank, options.np, rendezvous)});
+    add_agent(plan.commands.back().argv, options, context);
   }
-  argv.insert(argv.end(), options.mpi_args.begin(), options.mpi_args.end());
-  add(argv, {context.hvdrun, "--agent", "--"});
-  argv.insert(argv.end(), options.command.begin(), options.command.end());
   return plan;
 }
 

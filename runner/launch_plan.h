@@ -10,8 +10,9 @@ namespace hvd::runner {
 
 // What the machine is like: everything a plan depends on besides the options.
 struct LaunchContext {
-  std::string mpirun;  // absolute path
-  std::string hvdrun;  // absolute path; the same on every host
+  std::string mpirun;   // absolute path; empty = there is none
+  bool has_mpi = true;  // ranks of this build can use it
+  std::string hvdrun;   // absolute path; the same on every host
   std::string hostname;
   int cores = 1;  // that this process may use
   bool is_root = false;
@@ -21,11 +22,17 @@ struct LaunchContext {
 // Name of the variable through which agents find hvdrun.
 inline constexpr const char* kAgentVariable = "HVDRUN_AGENT";
 
-// mpirun's command line and its whole environment.
-struct LaunchPlan {
+// A process that hvdrun starts.
+struct LaunchCommand {
   std::vector<std::string> argv;
-  Environment environment;
-  Duration start_timeout{};  // HOROVOD_START_TIMEOUT: all agents must have come by then
+  Environment environment;  // all of it
+};
+
+struct LaunchPlan {
+  bool by_mpirun = true;
+  std::vector<LaunchCommand> commands;  // mpirun, which starts the agents; else an agent a rank
+  std::vector<std::string> warnings;    // for the user to read
+  Duration start_timeout{};             // HOROVOD_START_TIMEOUT: all agents must have come by then
 };
 
 // The variables that options set for the ranks, and kSourcesVariable with where they came from.
@@ -34,9 +41,15 @@ Environment settings_environment(const Options& options);
 // Whether ranks may run on other machines, so that hvdrun has to listen beyond loopback.
 bool may_be_remote(const Options& options, const LaunchContext& context);
 
-// `agent_address` is the value of kAgentVariable. Pure. Throws InvalidArgumentError on a malformed
-// HOROVOD_START_TIMEOUT.
+// Whether mpirun starts the ranks; otherwise hvdrun does, on this machine, and MPI is not needed.
+// HOROVOD_CONTROLLER (--mpi, --gloo) decides; by default mpirun does where it can be used. Throws
+// UnsupportedError when it has to and cannot.
+bool starts_by_mpirun(const Options& options, const LaunchContext& context);
+
+// `agent_address` is the value of kAgentVariable, `rendezvous` that of HVD_RENDEZVOUS where mpirun
+// does not start the ranks. Pure. Throws as starts_by_mpirun(), and InvalidArgumentError on a
+// malformed HOROVOD_START_TIMEOUT or HOROVOD_CONTROLLER.
 LaunchPlan make_launch_plan(const Options& options, const LaunchContext& context,
-                            const std::string& agent_address);
+                            const std::string& agent_address, const std::string& rendezvous);
 
 }  // namespace hvd::runner

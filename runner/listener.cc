@@ -22,19 +22,6 @@ namespace {
                       std::strerror(errno));
 }
 
-std::string random_key() {
-  std::array<unsigned char, 16> bytes{};
-  if (getrandom(bytes.data(), bytes.size(), 0) != static_cast<ssize_t>(bytes.size())) {
-    throw_errno("getrandom");
-  }
-  std::string key;
-  for (const unsigned char byte : bytes) {
-    key += "0123456789abcdef"[byte >> 4];
-    key += "0123456789abcdef"[byte & 15];
-  }
-  return key;
-}
-
 // This machine's IPv4 addresses that other machines can reach.
 std::vector<std::string> outside_addresses() {
   std::vector<std::string> addresses;
@@ -53,6 +40,19 @@ std::vector<std::string> outside_addresses() {
 }
 
 }  // namespace
+
+std::string random_key() {
+  std::array<unsigned char, 16> bytes{};
+  if (getrandom(bytes.data(), bytes.size(), 0) != static_cast<ssize_t>(bytes.size())) {
+    throw_errno("getrandom");
+  }
+  std::string key;
+  for (const unsigned char byte : bytes) {
+    key += "0123456789abcdef"[byte >> 4];
+    key += "0123456789abcdef"[byte & 15];
+  }
+  return key;
+}
 
 Listener::Listener(bool remote)
     : fd_(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0)) {

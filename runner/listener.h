@@ -5,6 +5,9 @@
 
 namespace hvd::runner {
 
+// 32 hexadecimal digits that nobody can guess. Throws Error{kInternal}.
+std::string random_key();
+
 // The TCP port on which hvdrun awaits its agents; not blocking.
 class Listener {
  public:

@@ -13,6 +13,7 @@
 
 #include "core/base/config.h"
 #include "core/base/status.h"
+#include "ops/backends.h"
 #include "runner/about.h"
 #include "runner/agent.h"
 #include "runner/job.h"
@@ -37,14 +38,17 @@ int usable_cores() {
   return sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : 1;
 }
 
+bool mpi_is_usable() {
+  for (const BackendInfo& backend : backends()) {
+    if (backend.name == "mpi") return backend.usable;
+  }
+  return false;
+}
+
 LaunchContext look_around() {
   LaunchContext context;
   context.mpirun = find_in_path("mpirun", environment("PATH").value_or("/usr/bin:/bin"));
-  if (context.mpirun.empty()) {
-    throw UnsupportedError(
-        "there is no mpirun in PATH; hvdrun starts its ranks with Open MPI: "
-        "apt-get install openmpi-bin");
-  }
+  context.has_mpi = mpi_is_usable();
   context.hvdrun = own_path();
   std::array<char, 256> name{};
   gethostname(name.data(), name.size() - 1);

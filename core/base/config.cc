@@ -97,8 +97,13 @@ const std::array kSettings = {
         "HOROVOD_MPI_THREADS_DISABLE", "1 = ask MPI for calls from one thread at a time only"),
     setting<Flag, &Config::dynamic_process_sets>(
         "HOROVOD_DYNAMIC_PROCESS_SETS", "accepted; process sets can always be added and removed"),
-    setting<Transport, &Config::controller>(
-        "HOROVOD_CONTROLLER", "mpi or gloo, accepted; the engine takes shared memory and MPI"),
+    setting<Controller, &Config::controller>(
+        "HOROVOD_CONTROLLER",
+        "how the ranks connect: mpi, gloo = without MPI, auto = by MPI if it started them"),
+    setting<Text, &Config::rendezvous>(
+        "HVD_RENDEZVOUS",
+        "where the ranks meet without MPI: file:///folder/name, tcp://127.0.0.1:port, unix:name or "
+        "env:// (MASTER_ADDR and MASTER_PORT); empty = what the launcher left"),
     setting<Transport, &Config::cpu_operations>(
         "HOROVOD_CPU_OPERATIONS", "mpi or gloo, accepted; the engine takes shared memory and MPI"),
 };
@@ -195,10 +200,10 @@ void warn_of_unused(const Config& config) {
     warn_once(variable.name,
               std::string(variable.name) + "='" + *value + "' does nothing here: " + variable.why);
   }
-  if (config.controller == "gloo" || config.cpu_operations == "gloo") {
+  if (config.cpu_operations == "gloo") {
     warn_once("gloo",
-              "HOROVOD_CONTROLLER and HOROVOD_CPU_OPERATIONS: there is no Gloo here; ranks talk "
-              "through shared memory and MPI");
+              "HOROVOD_CPU_OPERATIONS: there is no Gloo here; tensors move through shared memory "
+              "and MPI");
   }
 }
 

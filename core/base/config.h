@@ -47,7 +47,8 @@ struct Config {
   std::vector<int> thread_affinity;  // by local rank: the core of its coordinator; empty = any
   bool mpi_threads_disable = false;
   bool dynamic_process_sets = true;
-  std::string controller = "mpi";
+  std::string controller = "auto";
+  std::string rendezvous;  // empty = by what the launcher left; see ops/rendezvous/meeting.h
   std::string cpu_operations = "mpi";
 
   // Where a value that is not the default came from, by the setting's name.

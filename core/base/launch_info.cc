@@ -14,6 +14,7 @@ struct LauncherVariables {
   const char* rank;
   std::array<const char*, 2> size;  // the first that is set counts
   const char* local_rank;
+  const char* local_size;
   bool speaks_mpi;
 };
 
@@ -27,12 +28,23 @@ constexpr std::array<LauncherVariables, 6> kLaunchers = {{
      "OMPI_COMM_WORLD_RANK",
      {"OMPI_COMM_WORLD_SIZE", ""},
      "OMPI_COMM_WORLD_LOCAL_RANK",
+     "OMPI_COMM_WORLD_LOCAL_SIZE",
      true},
-    {"MPICH or Intel MPI", "PMI_RANK", {"PMI_SIZE", ""}, "MPI_LOCALRANKID", true},
-    {"PMIx", "PMIX_RANK", {"SLURM_STEP_NUM_TASKS", ""}, "SLURM_LOCALID", true},
-    {"hvdrun", "HOROVOD_RANK", {"HOROVOD_SIZE", ""}, "HOROVOD_LOCAL_RANK", false},
-    {kSlurm, "SLURM_PROCID", {"SLURM_STEP_NUM_TASKS", "SLURM_NTASKS"}, "SLURM_LOCALID", false},
-    {"torchrun", "RANK", {"WORLD_SIZE", ""}, "LOCAL_RANK", false},
+    {"MPICH or Intel MPI",
+     "PMI_RANK",
+     {"PMI_SIZE", ""},
+     "MPI_LOCALRANKID",
+     "MPI_LOCALNRANKS",
+     true},
+    {"PMIx", "PMIX_RANK", {"SLURM_STEP_NUM_TASKS", ""}, "SLURM_LOCALID", "", true},
+    {"hvdrun",
+     "HOROVOD_RANK",
+     {"HOROVOD_SIZE", ""},
+     "HOROVOD_LOCAL_RANK",
+     "HOROVOD_LOCAL_SIZE",
+     false},
+    {kSlurm, "SLURM_PROCID", {"SLURM_STEP_NUM_TASKS", "SLURM_NTASKS"}, "SLURM_LOCALID", "", false},
+    {"torchrun", "RANK", {"WORLD_SIZE", ""}, "LOCAL_RANK", "LOCAL_WORLD_SIZE", false},
 }};
 
 std::optional<int> read_int(const char* name) {
@@ -62,7 +74,11 @@ LaunchInfo read_launch_info() {
     const bool other = !row.speaks_mpi;  // these names are also set where nothing was launched
     if (!environment(row.rank) || (other && !environment(size))) continue;
     if (row.launcher == std::string_view(kSlurm) && in_batch_script()) continue;
-    return {row.launcher, read_int(row.rank), read_int(size), read_int(row.local_rank),
+    return {row.launcher,
+            read_int(row.rank),
+            read_int(size),
+            read_int(row.local_rank),
+            read_int(row.local_size),
             row.speaks_mpi};
   }
   return {};

@@ -11,6 +11,7 @@ struct LaunchInfo {
   std::optional<int> rank;
   std::optional<int> size;
   std::optional<int> local_rank;  // among the ranks of this host
+  std::optional<int> local_size;  // ranks of this host
   bool speaks_mpi = false;        // MPI_Init will find the other ranks
 };
 

@@ -81,6 +81,13 @@ struct Cores {
   static std::string write(const std::vector<int>& value);
 };
 
+// gloo is Horovod's word for "without MPI".
+struct Controller {
+  static constexpr const char* kAccepted = "auto, mpi, or gloo (without MPI, on one machine)";
+  static std::optional<std::string> read(std::string_view text);
+  static std::string write(const std::string& value) { return value; }
+};
+
 // mpi and gloo mean the same engine here.
 struct Transport {
   static constexpr const char* kAccepted = "mpi or gloo (both mean: shared memory and MPI)";

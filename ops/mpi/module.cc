@@ -13,8 +13,7 @@
 namespace hvd {
 namespace {
 
-constexpr std::chrono::milliseconds kProbe{1};   // between looks while the others start
-constexpr std::chrono::seconds kAnswerGrace{5};  // for rank 0 to tell who is missing
+constexpr std::chrono::milliseconds kProbe{1};  // between looks while the others start
 
 Bytes to_bytes(const std::string& text) {
   const auto* first = reinterpret_cast<const std::byte*>(text.data());
@@ -75,28 +74,12 @@ class Link final : public MpiLink {
         here[from] = true;
         --missing;
       } else if (Clock::now() >= deadline) {
-        return encode({describe_missing(here)}, false);
+        return encode_gather_failure(missing_ranks(here));
       } else {
         std::this_thread::sleep_for(kProbe);
       }
     }
-    return encode(texts, true);
-  }
-
-  static std::string describe_missing(const std::vector<bool>& here) {
-    std::string ranks;
-    for (std::size_t r = 0; r < here.size(); ++r) {
-      if (!here[r]) ranks += (ranks.empty() ? "" : ", ") + std::to_string(r);
-    }
-    return "rank(s) " + ranks + " did not connect before the start timeout (HOROVOD_START_TIMEOUT)";
-  }
-
-  static Bytes encode(const std::vector<std::string>& texts, bool complete) {
-    Bytes bytes;
-    ByteWriter writer(bytes);
-    writer.put(static_cast<std::uint8_t>(complete));
-    for (const std::string& text : texts) writer.put_string(text);
-    return bytes;
+    return encode_gathered(texts);
   }
 
   Bytes await_answer(TimePoint deadline) {
@@ -105,21 +88,16 @@ class Link final : public MpiLink {
       if (auto arrival = inbox.poll()) return std::move(arrival->message.bytes);
       std::this_thread::sleep_for(kProbe);
     }
-    return encode({"rank 0 did not answer before the start timeout (HOROVOD_START_TIMEOUT)"},
-                  false);
+    return encode_gather_failure(missing_answer());
   }
 
   std::vector<std::string> read_all(const Bytes& bytes) {
-    ByteReader reader(bytes);
-    const bool complete = reader.get<std::uint8_t>() != 0;
-    if (!complete) {
+    try {
+      return decode_gathered(bytes, size());
+    } catch (const Error&) {
       MpiEnvironment::instance().note_failure();
-      throw StalledError(reader.get_string());
+      throw;
     }
-    std::vector<std::string> texts;
-    for (int r = 0; r < size(); ++r) texts.push_back(reader.get_string());
-    reader.expect_end();
-    return texts;
   }
 
   std::shared_ptr<MpiCommunicator> communicator_;

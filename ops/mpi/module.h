@@ -6,6 +6,7 @@
 
 #include "core/base/clock.h"
 #include "core/base/placement.h"
+#include "core/base/rendezvous.h"
 #include "core/runtime/collective.h"
 #include "core/runtime/control_plane.h"
 
@@ -15,17 +16,10 @@ namespace hvd {
 // come from one build: they share these classes.
 
 // Duplicated communicators over all ranks; what is made from it shares them.
-class MpiLink {
+class MpiLink : public Rendezvous {
  public:
-  virtual ~MpiLink() = default;
-
-  virtual Rank rank() const noexcept = 0;
-  virtual int size() const noexcept = 0;
   // MPI_THREAD_MULTIPLE was granted.
   virtual bool threads_supported() const noexcept = 0;
-  // Every rank's text, by rank. Collective; waits for the others, and throws StalledError naming
-  // those who are missing at the deadline.
-  virtual std::vector<std::string> all_gather(const std::string& mine, TimePoint deadline) = 0;
   // For messages to `peers`; it also tells how often running collectives want to be polled.
   virtual std::unique_ptr<ControlPlane> make_control_plane(const Placement& placement,
                                                            std::vector<Rank> peers) = 0;

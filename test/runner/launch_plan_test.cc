@@ -33,8 +33,18 @@ Options ranks(int np, std::vector<HostSlots> hosts = {}) {
   return options;
 }
 
-LaunchPlan plan(const Options& options, const LaunchContext& context) {
-  return make_launch_plan(options, context, "key 1 127.0.0.1");
+LaunchPlan whole_plan(const Options& options, const LaunchContext& context) {
+  return make_launch_plan(options, context, "key 1 127.0.0.1", "unix:meeting");
+}
+
+// What is started first: mpirun, if it can be.
+LaunchCommand plan(const Options& options, const LaunchContext& context) {
+  return whole_plan(options, context).commands.at(0);
+}
+
+Options with_controller(Options options, const std::string& controller) {
+  options.settings["HOROVOD_CONTROLLER"] = {controller, "hvdrun --controller"};
+  return options;
 }
 
 std::vector<std::string> after(const std::vector<std::string>& words, const std::string& word) {
@@ -121,12 +131,12 @@ TEST(LaunchPlan, ForgetsWhatAnOuterHvdrunSet) {
 }
 
 TEST(LaunchPlan, TakesTheStartTimeoutFromOptionEnvironmentOrDefault) {
-  EXPECT_EQ(plan(ranks(1), two_cores()).start_timeout, std::chrono::seconds(60));
+  EXPECT_EQ(whole_plan(ranks(1), two_cores()).start_timeout, std::chrono::seconds(60));
   const LaunchContext context = two_cores({{"HOROVOD_START_TIMEOUT", "5"}});
-  EXPECT_EQ(plan(ranks(1), context).start_timeout, std::chrono::seconds(5));
+  EXPECT_EQ(whole_plan(ranks(1), context).start_timeout, std::chrono::seconds(5));
   Options options = ranks(1);
   options.settings["HOROVOD_START_TIMEOUT"] = {"0.5", "hvdrun --start-timeout"};
-  EXPECT_EQ(plan(options, context).start_timeout, std::chrono::milliseconds(500));
+  EXPECT_EQ(whole_plan(options, context).start_timeout, std::chrono::milliseconds(500));
   EXPECT_THROW(plan(ranks(1), two_cores({{"HOROVOD_START_TIMEOUT", "soon"}})),
                InvalidArgumentError);
 }
@@ -174,6 +184,59 @@ TEST(LaunchPlan, ExportsSettingsAndPathsToOtherHosts) {
                                                         {"HOME", "/h"}}))
                                   .argv);
   EXPECT_THAT(names, ElementsAre("HOROVOD_CYCLE_TIME", "HVDRUN_AGENT", "HVD_X", "PYTHONPATH"));
+}
+
+TEST(LaunchPlan, MpirunStartsTheRanksWhereItCanUnlessTold) {
+  const LaunchContext usual = two_cores();
+  LaunchContext no_mpirun = usual;
+  no_mpirun.mpirun.clear();
+  LaunchContext no_mpi = usual;
+  no_mpi.has_mpi = false;
+  EXPECT_TRUE(starts_by_mpirun(ranks(2), usual));
+  EXPECT_FALSE(starts_by_mpirun(ranks(2), no_mpirun));
+  EXPECT_FALSE(starts_by_mpirun(ranks(2), no_mpi));
+  EXPECT_FALSE(starts_by_mpirun(with_controller(ranks(2), "gloo"), usual));
+  EXPECT_TRUE(starts_by_mpirun(with_controller(ranks(2), "mpi"), no_mpi));
+  EXPECT_FALSE(starts_by_mpirun(ranks(2), two_cores({{"HOROVOD_CONTROLLER", "gloo"}})));
+  EXPECT_TRUE(starts_by_mpirun(with_controller(ranks(2), "auto"),
+                               two_cores({{"HOROVOD_CONTROLLER", "gloo"}})));
+  EXPECT_THROW(starts_by_mpirun(ranks(2), two_cores({{"HOROVOD_CONTROLLER", "x"}})),
+               InvalidArgumentError);
+  EXPECT_THROW(starts_by_mpirun(with_controller(ranks(2), "mpi"), no_mpirun), UnsupportedError);
+}
+
+TEST(LaunchPlan, OnlyMpirunReachesOtherMachines) {
+  const Options remote = ranks(2, {{"node1", 1}, {"node2", 1}});
+  LaunchContext context = two_cores();
+  const LaunchPlan gloo = whole_plan(with_controller(remote, "gloo"), context);
+  EXPECT_TRUE(gloo.by_mpirun);
+  EXPECT_THAT(gloo.warnings, ElementsAre(testing::HasSubstr("--gloo")));
+  context.mpirun.clear();
+  EXPECT_THROW(starts_by_mpirun(remote, context), UnsupportedError);
+}
+
+TEST(LaunchPlan, WithoutMpirunThereIsAnAgentARank) {
+  Options options = with_controller(ranks(2), "gloo");
+  options.mpi_args = {"--mca", "x", "y"};
+  const LaunchPlan plan = whole_plan(
+      options, two_cores({{"A", "b"}, {"OMPI_COMM_WORLD_RANK", "5"}, {"PMIX_RANK", "5"}}));
+  EXPECT_FALSE(plan.by_mpirun);
+  EXPECT_THAT(plan.warnings, ElementsAre(testing::HasSubstr("--mpi-args does nothing")));
+  ASSERT_EQ(plan.commands.size(), 2u);
+  for (const LaunchCommand& command : plan.commands) {
+    EXPECT_THAT(command.argv,
+                ElementsAre("/opt/bin/hvdrun", "--agent", "--", "./train", "--lr", "0.1"));
+    EXPECT_THAT(
+        command.environment,
+        testing::IsSupersetOf({Pair("A", "b"), Pair("HVDRUN_AGENT", "key 1 127.0.0.1"),
+                               Pair("HVD_RENDEZVOUS", "unix:meeting"), Pair("HOROVOD_SIZE", "2"),
+                               Pair("HOROVOD_LOCAL_SIZE", "2"), Pair("HOROVOD_CROSS_RANK", "0"),
+                               Pair("HOROVOD_CROSS_SIZE", "1")}));
+    EXPECT_EQ(command.environment.count("OMPI_COMM_WORLD_RANK"), 0u);
+    EXPECT_EQ(command.environment.count("PMIX_RANK"), 0u);
+  }
+  EXPECT_EQ(plan.commands[1].environment.at("HOROVOD_RANK"), "1");
+  EXPECT_EQ(plan.commands[1].environment.at("HOROVOD_LOCAL_RANK"), "1");
 }
 
 }  // namespace

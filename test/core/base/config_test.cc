@@ -277,8 +277,26 @@ TEST_F(ConfigTest, TheFlightRecorderIsBounded) {
 }
 
 TEST_F(ConfigTest, GlooIsAcceptedWithAWordAboutWhatIsUsed) {
-  set("HOROVOD_CONTROLLER", "gloo");
+  set("HOROVOD_CPU_OPERATIONS", "gloo");
   EXPECT_THAT(warnings_of_reading(), HasSubstr("shared memory and MPI"));
+}
+
+TEST_F(ConfigTest, TheControllerIsMpiGlooOrChosenHere) {
+  EXPECT_EQ(read_config().controller, "auto");
+  for (const char* known : {"mpi", "gloo", "auto"}) {
+    set("HOROVOD_CONTROLLER", known);
+    EXPECT_EQ(read_config().controller, known);
+  }
+  set("HVD_RENDEZVOUS", "file:///tmp/job");
+  EXPECT_EQ(read_config().rendezvous, "file:///tmp/job");
+}
+
+TEST_F(ConfigTest, FindsHowManyRanksShareTheHost) {
+  set("RANK", "1");
+  set("WORLD_SIZE", "4");
+  EXPECT_FALSE(read_launch_info().local_size.has_value());
+  set("LOCAL_WORLD_SIZE", "2");
+  EXPECT_EQ(read_launch_info().local_size, 2);
 }
 
 TEST_F(ConfigTest, NegativeAndInfiniteTimesAreMalformed) {

@@ -1,0 +1,52 @@
+#include "ops/cuda/stream.h"
+
+#include "ops/cuda/check.h"
+#include "ops/cuda/device.h"
+
+namespace hvd {
+
+CudaEvent::CudaEvent(int device, cudaStream_t stream) {
+  const CudaDeviceScope scope(device);
+  check_cuda(cudaEventCreateWithFlags(&event_, cudaEventDisableTiming | cudaEventBlockingSync),
+             "cudaEventCreateWithFlags");
+  if (const cudaError_t code = cudaEventRecord(event_, stream); code != cudaSuccess) {
+    cudaEventDestroy(event_);
+    check_cuda(code, "cudaEventRecord");
+  }
+}
+
+CudaEvent::~CudaEvent() {
+  cudaEventDestroy(event_);
+}
+
+bool CudaEvent::reached() {
+  return cudaEventQuery(event_) != cudaErrorNotReady;
+}
+
+void CudaEvent::wait() {
+  check_cuda(cudaEventSynchronize(event_), "cudaEventSynchronize");
+}
+
+CudaStream::CudaStream(int device) : device_(device) {
+  const CudaDeviceScope scope(device);
+  check_cuda(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking),
+             "cudaStreamCreateWithFlags");
+}
+
+CudaStream::~CudaStream() {
+  cudaStreamDestroy(stream_);
+}
+
+Fence CudaStream::fence() const {
+  return Fence(std::make_shared<CudaEvent>(device_, stream_));
+}
+
+bool CudaStream::wait_for(const Fence& ready) {
+  const auto event = std::dynamic_pointer_cast<CudaEvent>(ready.state());
+  if (event == nullptr) return false;
+  const CudaDeviceScope scope(device_);
+  check_cuda(cudaStreamWaitEvent(stream_, event->get(), 0), "cudaStreamWaitEvent");
+  return true;
+}
+
+}  // namespace hvd

@@ -1,0 +1,50 @@
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include <memory>
+
+#include "core/runtime/fence.h"
+
+namespace hvd {
+
+// A point in a stream. Waiting sleeps, it does not spin.
+class CudaEvent final : public Fence::State {
+ public:
+  // Records the point; the stream may go away before the event does.
+  CudaEvent(int device, cudaStream_t stream);
+  ~CudaEvent() override;
+  CudaEvent(const CudaEvent&) = delete;
+  CudaEvent& operator=(const CudaEvent&) = delete;
+
+  // Also when the device failed: then wait() throws.
+  bool reached() override;
+  void wait() override;
+  cudaEvent_t get() const noexcept { return event_; }
+
+ private:
+  cudaEvent_t event_ = nullptr;
+};
+
+// A queue of a device's work that does not wait for the default stream.
+class CudaStream {
+ public:
+  explicit CudaStream(int device);
+  ~CudaStream();  // what is enqueued still runs
+  CudaStream(const CudaStream&) = delete;
+  CudaStream& operator=(const CudaStream&) = delete;
+
+  int device() const noexcept { return device_; }
+  cudaStream_t get() const noexcept { return stream_; }
+  // Past everything enqueued so far.
+  Fence fence() const;
+  // Later work starts past `ready`, and the host does not wait. False, and nothing happened, if
+  // `ready` is no CUDA event.
+  bool wait_for(const Fence& ready);
+
+ private:
+  int device_;
+  cudaStream_t stream_ = nullptr;
+};
+
+}  // namespace hvd

@@ -1,0 +1,54 @@
+#pragma once
+
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "core/runtime/collective.h"
+#include "ops/nccl/launch_queue.h"
+
+namespace hvd {
+
+// Collectives on the memory of one CUDA device. A fused batch is one group of NCCL calls, a call a
+// slice, without packing. advance() is true when a call is enqueued on the stream that all sets of
+// this device share; fence() tells when it is done.
+//
+// NCCL cannot do all that the port asks for; these throw UnsupportedError: what nccl_reduction()
+// refuses, send and receive (they would stand in the order of the collectives).
+class NcclCollective final : public Collective {
+ public:
+  NcclCollective(std::shared_ptr<LaunchQueue> queue,
+                 std::shared_ptr<NcclCommunicator> communicator);
+
+  DeviceKind device() const noexcept override { return DeviceKind::kCuda; }
+  Buffer allocate(std::size_t bytes) override;
+  void after(const Fence& ready) override;
+
+  std::unique_ptr<Operation> all_reduce(std::span<const Slice> slices,
+                                        const Reduction& reduction) override;
+  std::unique_ptr<Operation> reduce_scatter(std::span<const ScatterSlice> slices,
+                                            const Reduction& reduction) override;
+  std::unique_ptr<Operation> broadcast(std::span<const Slice> slices, Rank root) override;
+  std::unique_ptr<Operation> all_gather(std::span<const GatherSlice> slices) override;
+  std::unique_ptr<Operation> all_to_all(std::span<const ExchangeSlice> slices) override;
+  // By way of the device, behind what is enqueued; advance() is true when `all` is filled.
+  std::unique_ptr<Operation> exchange(std::span<const std::int64_t> mine,
+                                      std::span<std::int64_t> all) override;
+  std::unique_ptr<Operation> send(const TensorView& tensor, Rank to, int tag) override;
+  std::unique_ptr<Operation> receive(const TensorView& tensor, Rank from, int tag) override;
+  std::unique_ptr<Collective> subset(std::uint32_t number, std::span<const Rank> ranks) override;
+
+  Fence fence() override { return queue_->stream().fence(); }
+  void abort() noexcept override { communicator_->abort(); }
+
+ private:
+  using Calls = std::function<void(ncclComm_t, cudaStream_t)>;
+  std::shared_ptr<LaunchQueue::Call> enqueue(Calls calls);
+  std::unique_ptr<Operation> start(Calls calls, std::size_t bytes);
+
+  std::shared_ptr<LaunchQueue> queue_;
+  std::shared_ptr<NcclCommunicator> communicator_;
+  std::vector<Fence> ready_;  // foreign fences, not reached when last looked at
+};
+
+}  // namespace hvd

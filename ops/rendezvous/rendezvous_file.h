@@ -1,0 +1,32 @@
+#pragma once
+
+#include <optional>
+#include <string>
+
+namespace hvd {
+
+// What rank 0 leaves in a file for the others. Written whole or not at all, readable by this user.
+struct RendezvousNote {
+  std::string machine;  // boot_id() of rank 0's
+  std::string socket;   // name of its unix socket
+};
+
+// Nothing if there is no file. Throws InvalidArgumentError if it holds something else.
+std::optional<RendezvousNote> read_rendezvous_file(const std::string& path);
+
+// Rank 0's file; removed when destroyed, if it is still this one.
+class RendezvousFile {
+ public:
+  // Replaces what an earlier job left behind. Throws InvalidArgumentError if the file cannot be
+  // written, holds something else, or another job's rank 0 still listens where it says.
+  RendezvousFile(std::string path, RendezvousNote note);
+  ~RendezvousFile();
+  RendezvousFile(const RendezvousFile&) = delete;
+  RendezvousFile& operator=(const RendezvousFile&) = delete;
+
+ private:
+  std::string path_;
+  std::string socket_;
+};
+
+}  // namespace hvd

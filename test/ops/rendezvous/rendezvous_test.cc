@@ -1,0 +1,301 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+#include <thread>
+
+#include "core/base/host.h"
+#include "ops/rendezvous/frame_stream.h"
+#include "ops/rendezvous/hello.h"
+#include "ops/rendezvous/rendezvous_file.h"
+#include "test/ops/rendezvous/rendezvous_places.h"
+#include "test/support/run_ranks.h"
+
+namespace hvd::test {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+
+struct Place {
+  const char* name;
+  MeetingPoint (*make)();
+};
+
+class RendezvousAt : public ::testing::TestWithParam<Place> {
+ protected:
+  Meeting meeting(Rank rank, int size, std::string key = "") const {
+    return {point_, rank, size, std::move(key)};
+  }
+  // What a rank that only comes and gathers meets with.
+  Status outcome(const Meeting& meeting, Duration limit = kPlenty) const {
+    return status_of([&] { attend(meeting, in(limit))->all_gather("x", in(limit)); });
+  }
+  // The outcomes of ranks that come at the same time.
+  std::vector<Status> outcomes(const std::vector<Meeting>& meetings, Duration limit) const {
+    std::vector<Status> all(meetings.size());
+    run_ranks(static_cast<int>(meetings.size()), [&](int i) {
+      const auto at = static_cast<std::size_t>(i);
+      all[at] = outcome(meetings[at], limit);
+    });
+    return all;
+  }
+
+  const MeetingPoint point_ = GetParam().make();
+};
+
+TEST_P(RendezvousAt, EveryRankGetsEverysTextInOrderAgainAndAgain) {
+  run_ranks(4, [&](Rank rank) {
+    const auto others = attend(meeting(rank, 4, "key"), in(kPlenty));
+    EXPECT_EQ(others->rank(), rank);
+    EXPECT_EQ(others->size(), 4);
+    for (int round = 0; round < 50; ++round) {
+      const std::string mine = std::string(static_cast<std::size_t>(round) * 100, 'x');
+      const auto all = others->all_gather(mine + std::to_string(rank), in(kPlenty));
+      ASSERT_EQ(all, (std::vector<std::string>{mine + "0", mine + "1", mine + "2", mine + "3"}));
+    }
+  });
+}
+
+TEST_P(RendezvousAt, CanBeUsedAgainAtOnce) {
+  run_ranks(3, [&](Rank rank) {
+    for (int job = 0; job < 20; ++job) {
+      const auto others = attend(meeting(rank, 3), in(kPlenty));
+      const std::string mine = std::to_string(job);
+      ASSERT_EQ(others->all_gather(mine, in(kPlenty)), std::vector<std::string>(3, mine));
+    }
+  });
+}
+
+TEST_P(RendezvousAt, TheDeadlineNamesWhoIsMissingOnEveryRank) {
+  for (const Status& status : outcomes({meeting(0, 4), meeting(2, 4)}, kSoon)) {
+    EXPECT_EQ(status.code(), StatusCode::kStalled);
+    EXPECT_THAT(status.message(), HasSubstr("rank(s) 1, 3 did not connect"));
+  }
+}
+
+TEST_P(RendezvousAt, TheDeadlineNamesRankZeroWhenItIsMissing) {
+  const Status status = outcome(meeting(1, 2), kSoon);
+  EXPECT_EQ(status.code(), StatusCode::kStalled);
+  EXPECT_THAT(status.message(), AllOf(HasSubstr("rank 0"), HasSubstr(to_string(point_))));
+}
+
+TEST_P(RendezvousAt, SizesThatDifferAreAnErrorOnBothAtOnce) {
+  for (const Status& status : outcomes({meeting(0, 2), meeting(1, 3)}, kPlenty)) {
+    EXPECT_EQ(status.code(), StatusCode::kMismatch);
+    EXPECT_THAT(status.message(), AllOf(HasSubstr("of 3 ranks"), HasSubstr("one of 2")));
+  }
+}
+
+TEST_P(RendezvousAt, TwoRanksWithOneNumberAreAnErrorOnAllAtOnce) {
+  for (const Status& status : outcomes({meeting(0, 3), meeting(1, 3), meeting(1, 3)}, kPlenty)) {
+    EXPECT_EQ(status.code(), StatusCode::kMismatch);
+    EXPECT_THAT(status.message(), AllOf(HasSubstr("rank 1 of 3"), HasSubstr("two processes")));
+  }
+}
+
+TEST_P(RendezvousAt, ASecondRankZeroIsRefusedAtOnce) {
+  const auto first = attend(meeting(0, 2), in(kPlenty));
+  const Status status = outcome(meeting(0, 2));
+  EXPECT_EQ(status.code(), StatusCode::kInvalidArgument);
+  EXPECT_THAT(status.message(), AllOf(HasSubstr("rank 0"), HasSubstr("choose another")));
+  // The first one is not disturbed.
+  run_ranks(2, [&](Rank rank) {
+    if (rank == 0) {
+      first->all_gather("x", in(kPlenty));
+    } else {
+      EXPECT_EQ(outcome(meeting(1, 2)), Status());
+    }
+  });
+}
+
+TEST_P(RendezvousAt, AKeyKeepsStrangersOutAndTheJobGoesOn) {
+  std::atomic<bool> refused = false;
+  run_ranks(3, [&](int i) {
+    if (i == 2) {
+      const Status status = outcome(meeting(1, 2, "another"));
+      EXPECT_EQ(status.code(), StatusCode::kTransport);
+      EXPECT_THAT(status.message(), AllOf(HasSubstr("key"), HasSubstr("rank 1")));
+      refused = true;
+      return;
+    }
+    while (i == 1 && !refused) std::this_thread::yield();
+    EXPECT_EQ(outcome(meeting(i, 2, "key")), Status());
+  });
+}
+
+TEST_P(RendezvousAt, ARankThatEndsIsReportedAtOnce) {
+  std::atomic<bool> all_here = false;
+  run_ranks(3, [&](Rank rank) {
+    const Status status = status_of([&] {
+      const auto others = attend(meeting(rank, 3), in(kPlenty));
+      if (rank == 1) all_here = true;
+      while (rank == 2 && !all_here) std::this_thread::yield();
+      if (rank != 2) others->all_gather("x", in(kPlenty));
+    });
+    if (rank == 2) return;
+    EXPECT_EQ(status.code(), StatusCode::kTransport);
+    EXPECT_THAT(status.message(), HasSubstr("rank 2"));
+  });
+}
+
+TEST_P(RendezvousAt, AWorldOfOneWaitsForNobody) {
+  EXPECT_EQ(attend(meeting(0, 1), in(kSoon))->all_gather("a", in(kSoon)),
+            std::vector<std::string>{"a"});
+}
+
+INSTANTIATE_TEST_SUITE_P(Places, RendezvousAt,
+                         ::testing::Values(Place{"Tcp", tcp_point}, Place{"Unix", unix_point},
+                                           Place{"File", file_point}),
+                         [](const auto& instance) { return instance.param.name; });
+
+UniqueFd connected(const MeetingPoint& point) {
+  std::string why;
+  UniqueFd fd = connect_to(point, why);
+  EXPECT_TRUE(static_cast<bool>(fd)) << why;
+  return fd;
+}
+
+void say(const UniqueFd& fd, std::span<const std::byte> bytes) {
+  EXPECT_EQ(::send(fd.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL),
+            static_cast<ssize_t>(bytes.size()));
+}
+
+// What a rank says first, byte by byte as it travels.
+Bytes hello_bytes(const Hello& hello) {
+  int ends[2] = {};
+  EXPECT_EQ(socketpair(AF_UNIX, SOCK_STREAM, 0, ends), 0);
+  const UniqueFd reader(ends[1]);
+  FrameStream stream{UniqueFd(ends[0]), 0};
+  stream.send(FrameType::kHello, encode(hello));
+  Bytes bytes(4096);
+  bytes.resize(static_cast<std::size_t>(recv(reader.get(), bytes.data(), bytes.size(), 0)));
+  return bytes;
+}
+
+TEST(RendezvousHost, StrangersGarbageAndCutMessagesDoNotDisturbIt) {
+  const MeetingPoint point = tcp_point();
+  const auto host = attend({point, 0, 2, ""}, in(kPlenty));
+  const Bytes hello = hello_bytes({"", 1, 2, 77});
+  std::vector<UniqueFd> strangers;
+  for (std::size_t cut = 0; cut < hello.size(); ++cut) {
+    strangers.push_back(connected(point));
+    say(strangers.back(), std::span(hello).first(cut));  // and nothing more
+  }
+  std::mt19937 random(1);
+  for (int i = 0; i < 200; ++i) {
+    Bytes altered = hello;
+    altered[random() % 9] ^= static_cast<std::byte>(1 + random() % 255);  // in the header
+    strangers.push_back(connected(point));
+    say(strangers.back(), altered);
+    if (i % 2 == 0) strangers.back().reset();
+  }
+  run_ranks(2, [&](Rank rank) {
+    if (rank == 0) {
+      EXPECT_EQ(host->all_gather("a", in(kPlenty)).size(), 2u);
+    } else {
+      const auto guest = attend({point, 1, 2, ""}, in(kPlenty));
+      EXPECT_EQ(guest->all_gather("b", in(kPlenty)), (std::vector<std::string>{"a", "b"}));
+    }
+  });
+}
+
+TEST(RendezvousHost, ARankOutOfRangeIsNamed) {
+  const MeetingPoint point = unix_point();
+  const auto host = attend({point, 0, 2, ""}, in(kPlenty));
+  const UniqueFd fd = connected(point);
+  say(fd, hello_bytes({"", 7, 2, 77}));
+  const Status status = status_of([&] { host->all_gather("a", in(kPlenty)); });
+  EXPECT_EQ(status.code(), StatusCode::kMismatch);
+  EXPECT_THAT(status.message(), AllOf(HasSubstr("rank 7 (process 77)"), HasSubstr("1 to 1")));
+}
+
+TEST(RendezvousHost, TheDeadlineTellsWhoWasSentAway) {
+  const MeetingPoint point = tcp_point();
+  const auto host = attend({point, 0, 2, ""}, in(kPlenty));
+  const UniqueFd fd = connected(point);
+  const std::string text = "GET / HTTP/1.1\r\n\r\n";
+  say(fd, std::as_bytes(std::span(text)));
+  const Status status = status_of([&] { host->all_gather("a", in(kSoon)); });
+  EXPECT_EQ(status.code(), StatusCode::kStalled);
+  EXPECT_THAT(status.message(), AllOf(HasSubstr("rank(s) 1"), HasSubstr("GET / HTTP/1.1")));
+}
+
+// Something that is not rank 0 listens; `says` is what it sends to whoever comes.
+Status outcome_with_listener(const std::string& says, Duration limit) {
+  const MeetingPoint point = tcp_point();
+  const UniqueFd listener = listen_at(point);
+  std::thread service([&] {
+    pollfd ready{listener.get(), POLLIN, 0};
+    poll(&ready, 1, 20000);
+    const UniqueFd fd = accept_from(listener, point);
+    if (!says.empty()) say(fd, std::as_bytes(std::span(says)));
+    char byte = 0;
+    while (recv(fd.get(), &byte, 1, 0) != 0)
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  });
+  const Status status = status_of([&] { attend({point, 1, 2, ""}, in(limit)); });
+  service.join();
+  return status;
+}
+
+TEST(RendezvousGuest, AnotherServiceOnThePortIsQuoted) {
+  const Status status = outcome_with_listener("SSH-2.0-OpenSSH_9.2\r\n", kPlenty);
+  EXPECT_EQ(status.code(), StatusCode::kTransport);
+  EXPECT_THAT(status.message(), AllOf(HasSubstr("rank 1"), HasSubstr("SSH-2.0-OpenSSH_9.2")));
+}
+
+TEST(RendezvousGuest, AServiceThatSaysNothingIsGivenUpAtTheDeadline) {
+  const Status status = outcome_with_listener("", kSoon);
+  EXPECT_EQ(status.code(), StatusCode::kStalled);
+  EXPECT_THAT(status.message(), HasSubstr("does not answer"));
+}
+
+TEST(RendezvousFile, WhatAnEarlierJobLeftIsReplacedAndNothingIsLeftBehind) {
+  const MeetingPoint point = file_point();
+  const std::filesystem::path folder = std::filesystem::path(point.where).parent_path();
+  std::ofstream(point.where) << "horovod_cpp rendezvous 1\n" << boot_id() << "\nhvd-gone\n";
+  run_ranks(2, [&](Rank rank) {
+    attend({point, rank, 2, ""}, in(kPlenty))->all_gather("x", in(kPlenty));
+  });
+  const std::string name = std::filesystem::path(point.where).filename().string();
+  for (const auto& entry : std::filesystem::directory_iterator(folder)) {
+    EXPECT_FALSE(entry.path().filename().string().starts_with(name)) << entry.path();
+  }
+}
+
+TEST(RendezvousFile, AFileOfAnotherMachineIsSaidToBeOne) {
+  const MeetingPoint point = file_point();
+  std::ofstream(point.where) << "horovod_cpp rendezvous 1\nanother-boot\nhvd-there\n";
+  const Status status = status_of([&] { attend({point, 1, 2, ""}, in(kSoon)); });
+  std::filesystem::remove(point.where);
+  EXPECT_EQ(status.code(), StatusCode::kStalled);
+  EXPECT_THAT(status.message(), AllOf(HasSubstr("another machine"), HasSubstr("hvdrun")));
+}
+
+TEST(RendezvousFile, SomebodyElsesFileIsNeitherReadNorReplaced) {
+  const MeetingPoint point = file_point();
+  for (const std::string content :
+       {"", "notes\n", "horovod_cpp rendezvous 1\n", "horovod_cpp rendezvous 1\nboot\n\n"}) {
+    std::ofstream(point.where) << content;
+    for (const Rank rank : {0, 1}) {
+      const Status status = status_of([&] { attend({point, rank, 2, ""}, in(kSoon)); });
+      EXPECT_EQ(status.code(), StatusCode::kInvalidArgument) << content;
+      EXPECT_THAT(status.message(), HasSubstr(point.where));
+    }
+    std::ifstream file(point.where);
+    EXPECT_EQ(std::string(std::istreambuf_iterator<char>(file), {}), content);
+  }
+  std::filesystem::remove(point.where);
+}
+
+TEST(RendezvousFile, AFolderThatIsNotThereIsAnError) {
+  const Meeting meeting{{MeetingPoint::Kind::kFile, "/nonexistent/folder/file", 0}, 0, 2, ""};
+  const Status status = status_of([&] { attend(meeting, in(kPlenty)); });
+  EXPECT_EQ(status.code(), StatusCode::kInvalidArgument);
+  EXPECT_THAT(status.message(), AllOf(HasSubstr("/nonexistent/folder/file"), HasSubstr("No such")));
+}
+
+}  // namespace
+}  // namespace hvd::test

@@ -47,7 +47,11 @@ struct Config {
   std::vector<int> thread_affinity;  // by local rank: the core of its coordinator; empty = any
   bool mpi_threads_disable = false;
   bool dynamic_process_sets = true;
-  std::string controller = "mpi";
+  // Names with commas; empty = whatever reaches the other hosts. For control messages.
+  std::string network_interfaces;
+  bool hierarchical_allreduce = true;
+  bool hierarchical_allgather = true;
+  std::string controller = "tcp";  // between hosts: tcp (gloo means it too) or mpi
   std::string cpu_operations = "mpi";
 
   // Where a value that is not the default came from, by the setting's name.

@@ -114,6 +114,11 @@ std::string Cores::write(const std::vector<int>& value) {
   return text;
 }
 
+std::optional<std::string> Controller::read(std::string_view text) {
+  if (text == "tcp") return std::string(text);
+  return Transport::read(text);
+}
+
 std::optional<std::string> Transport::read(std::string_view text) {
   for (const char* known : {"mpi", "gloo"}) {
     if (text == known) return std::string(text);

@@ -74,6 +74,13 @@ struct Cores {
   static std::string write(const std::vector<int>& value);
 };
 
+// gloo's place is taken by the engine's own TCP.
+struct Controller {
+  static constexpr const char* kAccepted = "tcp, mpi or gloo (gloo means tcp)";
+  static std::optional<std::string> read(std::string_view text);
+  static std::string write(const std::string& value) { return value; }
+};
+
 // mpi and gloo mean the same engine here.
 struct Transport {
   static constexpr const char* kAccepted = "mpi or gloo (both mean: shared memory and MPI)";

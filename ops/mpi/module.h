@@ -26,7 +26,7 @@ class MpiLink {
   // Every rank's text, by rank. Collective; waits for the others, and throws StalledError naming
   // those who are missing at the deadline.
   virtual std::vector<std::string> all_gather(const std::string& mine, TimePoint deadline) = 0;
-  // For messages to `peers`; it also tells how often running collectives want to be polled.
+  // For messages to `peers`.
   virtual std::unique_ptr<ControlPlane> make_control_plane(const Placement& placement,
                                                            std::vector<Rank> peers) = 0;
   virtual std::unique_ptr<Collective> make_collective() = 0;

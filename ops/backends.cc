@@ -1,5 +1,7 @@
 #include "ops/backends.h"
 
+#include <algorithm>
+
 #include "core/base/host.h"
 #include "core/base/launch_info.h"
 #include "core/base/log.h"
@@ -13,6 +15,7 @@
 #include "ops/shm/process.h"
 #include "ops/shm/shm_collective.h"
 #include "ops/shm/shm_control_plane.h"
+#include "ops/tcp/connect_hosts.h"
 
 namespace hvd {
 namespace {
@@ -116,20 +119,44 @@ std::shared_ptr<SharedMemory> share_memory(Rendezvous& others, const Placement& 
   return memory;
 }
 
-std::unique_ptr<ControlPlane> make_control_plane(MpiLink& link, const Neighbourhood& here,
-                                                 std::shared_ptr<SharedMemory> memory) {
+std::vector<Rank> remote_ranks(const Placement& placement) {
+  const std::vector<Rank> locals = local_ranks(placement);
   std::vector<Rank> remote;
-  const std::vector<int>& host_of = here.placement.host_of;
-  for (Rank r = 0; r < here.placement.size(); ++r) {
-    const int my_host = host_of[static_cast<std::size_t>(here.placement.rank)];
-    if (host_of[static_cast<std::size_t>(r)] != my_host) remote.push_back(r);
+  for (Rank r = 0; r < placement.size(); ++r) {
+    if (!std::binary_search(locals.begin(), locals.end(), r)) remote.push_back(r);
   }
+  return remote;
+}
+
+// To the ranks of other hosts: over TCP, or by MPI's messages if the user prefers them (where only
+// MPI's network connects the hosts). `bell`: of this host's control plane, if it has one.
+std::unique_ptr<ControlPlane> make_remote_plane(MpiLink& link, const Placement& placement,
+                                                const Config& config, const Doorbell* bell,
+                                                TimePoint deadline) {
+  if (config.controller == "mpi") {
+    return link.make_control_plane(placement, remote_ranks(placement));
+  }
+  const AllGather all_gather = [&link](const std::string& mine, TimePoint limit) {
+    return link.all_gather(mine, limit);
+  };
+  return connect_hosts(placement, config.network_interfaces, bell, all_gather, deadline);
+}
+
+// `memory`: what the ranks of this host share; empty if this rank is alone there.
+std::unique_ptr<ControlPlane> make_control_plane(MpiLink& link, const Neighbourhood& here,
+                                                 const Config& config,
+                                                 std::shared_ptr<SharedMemory> memory,
+                                                 TimePoint deadline) {
+  const Placement& placement = here.placement;
   std::unique_ptr<ControlPlane> local;
   if (memory != nullptr) {
-    local = std::make_unique<ShmControlPlane>(here.placement, std::move(memory), here.processes);
+    local = std::make_unique<ShmControlPlane>(placement, std::move(memory), here.processes);
   }
-  return std::make_unique<HierControlPlane>(
-      std::move(local), link.make_control_plane(here.placement, std::move(remote)));
+  if (placement.hosts() == 1) return local;
+  const Doorbell* bell = local != nullptr ? &local->doorbell() : nullptr;
+  auto remote = make_remote_plane(link, placement, config, bell, deadline);
+  if (local == nullptr) return remote;
+  return std::make_unique<HierControlPlane>(std::move(local), std::move(remote));
 }
 
 void expect_world(const LaunchInfo& launch, const MpiLink& link) {
@@ -162,7 +189,7 @@ Ports connect_by_mpi(const LaunchInfo& launch, const Config& config) {
   const std::size_t bytes = Mailboxes::bytes_needed(static_cast<int>(here.processes.size()));
   auto memory = share_memory(*link, here.placement, {bytes, bytes}, deadline);
   Ports ports;
-  ports.control = make_control_plane(*link, here, std::move(memory));
+  ports.control = make_control_plane(*link, here, config, std::move(memory), deadline);
   ports.collectives.push_back(link->make_collective());
   ports.mpi_threads = link->threads_supported();
   return ports;
@@ -243,6 +270,7 @@ std::vector<BackendInfo> backends() {
   std::vector<BackendInfo> rows = {
       {"self", true, "a world of one rank"},
       {"shm", true, "the ranks of a host, with MPI or without"},
+      {"tcp", true, "control messages between hosts"},
       {"mpi", mpi.module != nullptr, mpi.detail},
   };
   const NcclLibrary& nccl = nccl_library(kNcclBuildFolder);

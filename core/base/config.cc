@@ -97,9 +97,20 @@ const std::array kSettings = {
         "HOROVOD_MPI_THREADS_DISABLE", "1 = ask MPI for calls from one thread at a time only"),
     setting<Flag, &Config::dynamic_process_sets>(
         "HOROVOD_DYNAMIC_PROCESS_SETS", "accepted; process sets can always be added and removed"),
+    setting<Text, &Config::network_interfaces>(
+        "HOROVOD_GLOO_IFACE",
+        "interfaces for control messages between hosts, such as eth0,ib0; empty = what reaches "
+        "the others"),
+    setting<Flag, &Config::hierarchical_allreduce>(
+        "HOROVOD_HIERARCHICAL_ALLREDUCE",
+        "1 = on several hosts, reduce inside each host before between them"),
+    setting<Flag, &Config::hierarchical_allgather>(
+        "HOROVOD_HIERARCHICAL_ALLGATHER",
+        "1 = on several hosts, send to each host once and share it there"),
     setting<Controller, &Config::controller>(
         "HOROVOD_CONTROLLER",
-        "how the ranks connect: mpi, gloo = without MPI, auto = by MPI if it started them"),
+        "how the ranks connect: mpi (control messages between hosts too), gloo = without MPI, "
+        "auto = by MPI if it started them, and then by TCP between hosts"),
     setting<Text, &Config::rendezvous>(
         "HVD_RENDEZVOUS",
         "where the ranks meet without MPI: file:///folder/name, tcp://127.0.0.1:port, unix:name or "
@@ -252,8 +263,6 @@ void check_setting(std::string_view name, const std::string& value, const std::s
 
 const std::vector<UnusedVariable>& unused_variables() {
   static const std::vector<UnusedVariable> variables = {
-      {"HOROVOD_HIERARCHICAL_ALLREDUCE", "the engine chooses its algorithm by the hosts it finds"},
-      {"HOROVOD_HIERARCHICAL_ALLGATHER", "the engine chooses its algorithm by the hosts it finds"},
       {"HOROVOD_TORUS_ALLREDUCE", "it is an algorithm for NCCL"},
       {"HOROVOD_BATCH_D2D_MEMCOPIES", "it is for GPUs"},
       {"HOROVOD_NUM_NCCL_STREAMS", "it is for NCCL"},
@@ -265,7 +274,6 @@ const std::vector<UnusedVariable>& unused_variables() {
       {"HOROVOD_ADASUM_MPI_CHUNK_SIZE", "Adasum moves its data in one piece"},
       {"HOROVOD_CCL_CACHE", "there is no oneCCL backend"},
       {"HOROVOD_CCL_BGT_AFFINITY", "its name is HOROVOD_THREAD_AFFINITY"},
-      {"HOROVOD_GLOO_IFACE", "there is no Gloo; hvdrun --network-interfaces chooses for MPI"},
       {"HOROVOD_GLOO_TIMEOUT_SECONDS", "there is no Gloo; HOROVOD_START_TIMEOUT limits the start"},
       {"HOROVOD_GLOO_RENDEZVOUS_ADDR", "there is no Gloo; start the ranks with hvdrun or mpirun"},
       {"HOROVOD_GLOO_RENDEZVOUS_PORT", "there is no Gloo; start the ranks with hvdrun or mpirun"},

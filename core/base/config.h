@@ -47,6 +47,10 @@ struct Config {
   std::vector<int> thread_affinity;  // by local rank: the core of its coordinator; empty = any
   bool mpi_threads_disable = false;
   bool dynamic_process_sets = true;
+  // Names with commas; empty = whatever reaches the other hosts. For control messages.
+  std::string network_interfaces;
+  bool hierarchical_allreduce = true;
+  bool hierarchical_allgather = true;
   std::string controller = "auto";
   std::string rendezvous;  // empty = by what the launcher left; see ops/rendezvous/meeting.h
   std::string cpu_operations = "mpi";

@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -122,6 +123,10 @@ class Collective {
   // again; none waits. abort() here ends its operations too.
   virtual std::unique_ptr<Collective> subset(std::uint32_t number, std::span<const Rank> ranks) = 0;
 
+  // How soon to advance running operations although nobody rang the doorbell; empty = only when
+  // rung. What cannot ring (MPI) answers a back-off of at most 100 us while any of its operations
+  // runs, those of subsets included.
+  virtual std::optional<Duration> poll_interval() const { return std::nullopt; }
   // A point past everything started so far.
   virtual Fence fence() = 0;
   // Running operations throw from advance() soon. Any thread.

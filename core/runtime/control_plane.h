@@ -35,7 +35,8 @@ class ControlPlane {
   virtual void send(Rank to, std::span<const std::byte> message) = 0;
   // The next message, if one is here. Throws PeerLostError naming a peer that is gone, once a peer.
   virtual std::optional<Message> poll() = 0;
-  // Everything that can make poll() or an Operation progress rings this.
+  // Everything that can make poll() or an Operation progress rings this, but for what says that it
+  // wants to be polled.
   virtual Doorbell& doorbell() noexcept = 0;
   // How soon to poll again although nobody rang; empty = only when rung. Control planes that cannot
   // ring (MPI between hosts) answer a back-off of at most 100 us.

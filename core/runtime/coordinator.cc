@@ -317,7 +317,7 @@ bool Coordinator::check_phase(TimePoint now) {
         stop_reason_ = {StatusCode::kAborted,
                         "this rank shut down and got no answer from the others within 10 s"};
       }
-      control_->abort(stop_reason_);
+      abort_ports(stop_reason_);
       stop(stop_reason_, false);
       return true;
     case Phase::kDraining:
@@ -359,6 +359,11 @@ TimePoint Coordinator::sleep_until(TimePoint now) const {
   if (transfers_.busy()) deadline = std::min(deadline, transfers_deadline_);
   if (const auto interval = control_->poll_interval()) {
     deadline = std::min(deadline, now + *interval);
+  }
+  for (const auto& collective : collectives_) {
+    if (const auto interval = collective->poll_interval()) {
+      deadline = std::min(deadline, now + *interval);
+    }
   }
   if (!unready_.empty()) deadline = std::min(deadline, now + kUnreadyInterval);
   if (leave_asked_) deadline = std::min(deadline, now + kHeartbeat);

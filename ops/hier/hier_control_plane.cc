@@ -13,11 +13,10 @@ bool HierControlPlane::is_local(Rank rank) const noexcept {
 }
 
 void HierControlPlane::send(Rank to, std::span<const std::byte> message) {
-  (local_ != nullptr && is_local(to) ? *local_ : *remote_).send(to, message);
+  (is_local(to) ? *local_ : *remote_).send(to, message);
 }
 
 std::optional<Message> HierControlPlane::poll() {
-  if (local_ == nullptr) return remote_->poll();
   remote_first_ = !remote_first_;
   ControlPlane& first = remote_first_ ? *remote_ : *local_;
   ControlPlane& second = remote_first_ ? *local_ : *remote_;
@@ -25,12 +24,8 @@ std::optional<Message> HierControlPlane::poll() {
   return second.poll();
 }
 
-Doorbell& HierControlPlane::doorbell() noexcept {
-  return (local_ != nullptr ? *local_ : *remote_).doorbell();
-}
-
 void HierControlPlane::abort(const Status& why) noexcept {
-  if (local_ != nullptr) local_->abort(why);
+  local_->abort(why);
   remote_->abort(why);
   doorbell().ring();
 }

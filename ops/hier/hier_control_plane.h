@@ -12,7 +12,8 @@ namespace hvd {
 // others. It sleeps on the local one's doorbell.
 class HierControlPlane final : public ControlPlane {
  public:
-  // Both know the whole world's topology. `local` may be empty if this rank is alone on its host.
+  // Both know the whole world's topology. `remote` rings the doorbell of `local` or has an interval
+  // in which it is polled.
   HierControlPlane(std::unique_ptr<ControlPlane> local, std::unique_ptr<ControlPlane> remote);
 
   Topology topology() const noexcept override { return remote_->topology(); }
@@ -20,7 +21,7 @@ class HierControlPlane final : public ControlPlane {
   std::string host_name(Rank rank) const override { return remote_->host_name(rank); }
   void send(Rank to, std::span<const std::byte> message) override;
   std::optional<Message> poll() override;
-  Doorbell& doorbell() noexcept override;
+  Doorbell& doorbell() noexcept override { return local_->doorbell(); }
   std::optional<Duration> poll_interval() const override { return remote_->poll_interval(); }
   void abort(const Status& why) noexcept override;
 

@@ -54,14 +54,14 @@ template <typename T>
 struct Min {
   template <typename T>
   [[gnu::always_inline]] static T apply(T a, T b) {
-    return (a < b) | is_nan(a) ? a : b;
+    return ((a < b) | is_nan(a)) ? a : b;
   }
 };
 
 struct Max {
   template <typename T>
   [[gnu::always_inline]] static T apply(T a, T b) {
-    return (a > b) | is_nan(a) ? a : b;
+    return ((a > b) | is_nan(a)) ? a : b;
   }
 };
 

@@ -20,7 +20,7 @@ class MpiLink : public Rendezvous {
  public:
   // MPI_THREAD_MULTIPLE was granted.
   virtual bool threads_supported() const noexcept = 0;
-  // For messages to `peers`; it also tells how often running collectives want to be polled.
+  // For messages to `peers`.
   virtual std::unique_ptr<ControlPlane> make_control_plane(const Placement& placement,
                                                            std::vector<Rank> peers) = 0;
   virtual std::unique_ptr<Collective> make_collective() = 0;

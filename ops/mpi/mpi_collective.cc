@@ -106,6 +106,12 @@ std::unique_ptr<Collective> MpiCollective::subset(std::uint32_t number,
       new MpiCollective(std::make_shared<MpiSet>(set_, number, std::move(members))));
 }
 
+std::optional<Duration> MpiCollective::poll_interval() const {
+  const MpiCommunicator& communicator = *set_->shared().communicator;
+  if (!communicator.has_work()) return std::nullopt;
+  return communicator.poll_interval();
+}
+
 void MpiCollective::abort() noexcept {
   set_->abort();
   MpiEnvironment::instance().note_failure();

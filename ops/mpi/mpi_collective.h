@@ -41,6 +41,7 @@ class MpiCollective final : public Collective {
   // Throws UnsupportedError when MPI has too few tags for so many sets (MpiTags).
   std::unique_ptr<Collective> subset(std::uint32_t number, std::span<const Rank> ranks) override;
 
+  std::optional<Duration> poll_interval() const override;
   Fence fence() override { return {}; }  // finished operations have left nothing running
   void abort() noexcept override;
 

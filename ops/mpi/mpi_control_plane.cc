@@ -39,12 +39,10 @@ void MpiControlPlane::send(Rank to, std::span<const std::byte> message) {
 }
 
 std::optional<Duration> MpiControlPlane::poll_interval() const {
-  if (peers_.empty() && !communicator_->has_work()) return std::nullopt;
   return communicator_->poll_interval();
 }
 
 std::optional<Message> MpiControlPlane::poll() {
-  if (peers_.empty()) return std::nullopt;
   if (failure_pending_) tell_failure();
   outbox_.flush();
   auto arrival = inbox_.poll();

@@ -11,11 +11,11 @@
 
 namespace hvd {
 
-// Ranks talk by MPI messages. MPI rings nobody, so this is polled with back-off, also while data
-// moves; it cannot see a peer die, only one that says it failed.
+// Ranks of several hosts talk by MPI messages, where TCP does not connect them. MPI rings nobody,
+// so this is polled with back-off; it cannot see a peer die, only one that says it failed.
 class MpiControlPlane final : public ControlPlane {
  public:
-  // Serves the ranks that `peers` lists; with none it never calls MPI.
+  // Serves the ranks that `peers` lists.
   MpiControlPlane(std::shared_ptr<MpiCommunicator> communicator, Placement placement,
                   std::vector<Rank> peers);
   // Gives what is still on its way one second to leave.

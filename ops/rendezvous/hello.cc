@@ -2,7 +2,7 @@
 
 namespace hvd {
 
-Bytes encode(const Hello& hello) {
+Bytes encode(const RendezvousHello& hello) {
   Bytes bytes;
   bytes.reserve(hello.key.size() + 20);
   ByteWriter writer(bytes);
@@ -13,9 +13,9 @@ Bytes encode(const Hello& hello) {
   return bytes;
 }
 
-Hello decode_hello(std::span<const std::byte> bytes) {
+RendezvousHello decode_rendezvous_hello(std::span<const std::byte> bytes) {
   ByteReader reader(bytes);
-  Hello hello;
+  RendezvousHello hello;
   hello.key = reader.get_string();
   hello.rank = reader.get<std::int32_t>();
   hello.size = reader.get<std::int32_t>();

@@ -9,7 +9,7 @@ namespace hvd {
 
 // What a rank says to rank 0 first. A rank that is not of this job, by key, number or size, gets an
 // answer that says why, instead of a welcome.
-struct Hello {
+struct RendezvousHello {
   std::string key;  // empty = the job has none
   std::int32_t rank = 0;
   std::int32_t size = 0;
@@ -18,8 +18,8 @@ struct Hello {
 
 inline constexpr std::size_t kLongestHello = 4096;  // bytes
 
-Bytes encode(const Hello& hello);
+Bytes encode(const RendezvousHello& hello);
 // Throws PeerLostError.
-Hello decode_hello(std::span<const std::byte> bytes);
+RendezvousHello decode_rendezvous_hello(std::span<const std::byte> bytes);
 
 }  // namespace hvd

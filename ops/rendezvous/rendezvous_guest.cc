@@ -59,7 +59,7 @@ bool RendezvousGuest::enter(const MeetingPoint& point, const std::string& key, T
   UniqueFd fd = connect_to(*socket, why);
   if (!fd) return false;
   stream_ = std::make_unique<FrameStream>(std::move(fd), kLongestAnswer);
-  stream_->send(FrameType::kHello, encode(Hello{key, rank_, size_, getpid()}));
+  stream_->send(FrameType::kHello, encode(RendezvousHello{key, rank_, size_, getpid()}));
   try {
     const auto frame = await_frame(deadline);
     if (!frame) {

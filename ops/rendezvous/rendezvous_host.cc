@@ -87,7 +87,7 @@ void RendezvousHost::serve(Guest& guest) {
 
 void RendezvousHost::handle(Guest& guest, const Frame& frame) {
   if (guest.rank < 0 && frame.type == FrameType::kHello) {
-    return welcome(guest, decode_hello(frame.payload));
+    return welcome(guest, decode_rendezvous_hello(frame.payload));
   }
   if (guest.rank < 0 || frame.type != FrameType::kText || guest.text) {
     ByteReader::malformed("a rank says hello and then one text a gathering");
@@ -95,7 +95,7 @@ void RendezvousHost::handle(Guest& guest, const Frame& frame) {
   guest.text.emplace(reinterpret_cast<const char*>(frame.payload.data()), frame.payload.size());
 }
 
-void RendezvousHost::welcome(Guest& guest, const Hello& hello) {
+void RendezvousHost::welcome(Guest& guest, const RendezvousHello& hello) {
   if (hello.key != key_) {
     const Status why(
         StatusCode::kTransport,
@@ -118,7 +118,7 @@ void RendezvousHost::welcome(Guest& guest, const Hello& hello) {
   guest.stream.send(FrameType::kWelcome, {});
 }
 
-void RendezvousHost::check_place(const Hello& hello) const {
+void RendezvousHost::check_place(const RendezvousHello& hello) const {
   const std::string who = "rank " + std::to_string(hello.rank) + of_process(hello.process);
   if (hello.size != size_) {
     throw MismatchError(who + " was started in a world of " + std::to_string(hello.size) +

@@ -37,8 +37,8 @@ class RendezvousHost final : public Rendezvous {
   Status who_is_missing() const;
   void serve(Guest& guest);
   void handle(Guest& guest, const Frame& frame);
-  void welcome(Guest& guest, const Hello& hello);
-  void check_place(const Hello& hello) const;
+  void welcome(Guest& guest, const RendezvousHello& hello);
+  void check_place(const RendezvousHello& hello) const;
   void send_away(Guest& guest, const std::string& why);
   void answer(const Bytes& bytes, TimePoint deadline);
 

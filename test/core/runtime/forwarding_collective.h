@@ -46,6 +46,7 @@ class ForwardingCollective : public Collective {
   std::unique_ptr<Collective> subset(std::uint32_t number, std::span<const Rank> ranks) override {
     return inner_->subset(number, ranks);
   }
+  std::optional<Duration> poll_interval() const override { return inner_->poll_interval(); }
   Fence fence() override { return inner_->fence(); }
   void abort() noexcept override { inner_->abort(); }
 

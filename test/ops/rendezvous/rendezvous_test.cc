@@ -163,7 +163,7 @@ void say(const UniqueFd& fd, std::span<const std::byte> bytes) {
 }
 
 // What a rank says first, byte by byte as it travels.
-Bytes hello_bytes(const Hello& hello) {
+Bytes hello_bytes(const RendezvousHello& hello) {
   int ends[2] = {};
   EXPECT_EQ(socketpair(AF_UNIX, SOCK_STREAM, 0, ends), 0);
   const UniqueFd reader(ends[1]);

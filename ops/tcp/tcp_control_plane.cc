@@ -1,0 +1,168 @@
+#include "ops/tcp/tcp_control_plane.h"
+
+#include <poll.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <csignal>
+#include <cstring>
+
+namespace hvd {
+namespace {
+
+constexpr std::chrono::seconds kFarewell{1};   // for what is still queued when a rank leaves
+constexpr std::size_t kLongestReason = 1'000;  // bytes
+
+UniqueFd make_wake() {
+  UniqueFd wake(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+  if (wake) return wake;
+  throw InternalError(std::string("cannot serve the connections, eventfd: ") +
+                      std::strerror(errno));
+}
+
+int milliseconds_until(TimePoint deadline) {
+  using std::chrono::milliseconds;
+  if (deadline == TimePoint::max()) return -1;
+  const auto left = std::chrono::ceil<milliseconds>(deadline - Clock::now()).count();
+  return static_cast<int>(std::clamp<decltype(left)>(left, 0, 60'000));
+}
+
+}  // namespace
+
+TcpDoor open_door(const std::string& interfaces) {
+  TcpDoor door;
+  door.endpoint.addresses = addresses_of(interfaces, local_addresses());
+  door.listener = listen_anywhere();
+  door.endpoint.port = door.listener.port;
+  door.endpoint.knock = draw_secret();
+  door.endpoint.answer = draw_secret();
+  return door;
+}
+
+TcpControlPlane::TcpControlPlane(const Placement& placement, TcpDoor door,
+                                 std::vector<TcpEndpoint> endpoints, const Doorbell* bell,
+                                 Duration link_timeout)
+    : placement_(placement),
+      topology_(topology_of(placement)),
+      doorbell_(bell != nullptr ? *bell : Doorbell(own_bell_)),
+      wake_(make_wake()),
+      network_(placement, std::move(door.listener), std::move(endpoints), link_timeout) {
+  // The program's signals are for its own threads.
+  sigset_t all;
+  sigset_t before;
+  sigfillset(&all);
+  pthread_sigmask(SIG_SETMASK, &all, &before);
+  thread_ = std::thread([this] { run(); });
+  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+}
+
+TcpControlPlane::~TcpControlPlane() {
+  {
+    MutexLock lock(mutex_);
+    network_.part(TcpFrameKind::kGoodbye, {});
+    after_call();
+    const TimePoint deadline = Clock::now() + kFarewell;
+    while (!network_.parted() && Clock::now() < deadline) changed_.wait_until(mutex_, deadline);
+    stop_ = true;
+  }
+  wake();
+  thread_.join();
+}
+
+void TcpControlPlane::connect(std::span<const Rank> to, std::span<const Rank> from,
+                              TimePoint deadline) {
+  std::vector<Rank> all(to.begin(), to.end());
+  all.insert(all.end(), from.begin(), from.end());
+  MutexLock lock(mutex_);
+  for (const Rank rank : to) network_.open(rank, TimePoint::max());
+  after_call();
+  while (true) {
+    const auto missing = std::find_if(all.begin(), all.end(),
+                                      [this](Rank rank) { return !network_.connected(rank); });
+    if (missing == all.end()) return;
+    for (const TcpNetwork::Event& event : network_.events()) {
+      if (event.lost) throw LostRankError(event.from, event.why);
+    }
+    if (Clock::now() >= deadline) {
+      throw StalledError(network_.obstacle(*missing) +
+                         " within the start timeout (HOROVOD_START_TIMEOUT)");
+    }
+    changed_.wait_until(mutex_, deadline);
+  }
+}
+
+void TcpControlPlane::run() {
+  while (true) {
+    int timeout = 0;
+    {
+      MutexLock lock(mutex_);
+      if (stop_) return;
+      wakes_at_ = network_.next_deadline();
+      timeout = milliseconds_until(wakes_at_);
+    }
+    std::array<pollfd, 2> sources = {
+        {{wake_.get(), POLLIN, 0}, {network_.descriptor(), POLLIN, 0}}};
+    ::poll(sources.data(), sources.size(), timeout);
+    std::uint64_t ignored = 0;
+    if (sources[0].revents != 0) {
+      static_cast<void>(read(wake_.get(), &ignored, sizeof ignored));
+    }
+    MutexLock lock(mutex_);
+    network_.serve();
+    report_events();
+    changed_.notify_all();
+  }
+}
+
+void TcpControlPlane::wake() noexcept {
+  const std::uint64_t one = 1;
+  static_cast<void>(write(wake_.get(), &one, sizeof one));
+}
+
+void TcpControlPlane::after_call() {
+  report_events();
+  if (network_.next_deadline() < wakes_at_) {
+    wakes_at_ = network_.next_deadline();
+    wake();
+  }
+}
+
+void TcpControlPlane::report_events() {
+  const std::size_t count = network_.events().size();
+  if (waiting_.exchange(count, std::memory_order_release) < count) doorbell_.ring();
+}
+
+void TcpControlPlane::send(Rank to, std::span<const std::byte> message) {
+  if (to < 0 || to >= topology_.size || to == topology_.rank) {
+    throw InternalError("rank " + std::to_string(topology_.rank) + " cannot send to rank " +
+                        std::to_string(to) + " over TCP");
+  }
+  MutexLock lock(mutex_);
+  network_.send(to, message);
+  after_call();
+}
+
+std::optional<Message> TcpControlPlane::poll() {
+  if (waiting_.load(std::memory_order_acquire) == 0) return std::nullopt;
+  MutexLock lock(mutex_);
+  TcpNetwork::Event event = std::move(network_.events().front());
+  network_.events().pop_front();
+  waiting_.store(network_.events().size(), std::memory_order_release);
+  if (event.lost) throw LostRankError(event.from, event.why);
+  return Message{event.from, std::move(event.message)};
+}
+
+void TcpControlPlane::abort(const Status& why) noexcept {
+  try {
+    MutexLock lock(mutex_);
+    network_.part(TcpFrameKind::kFailure, why.message().substr(0, kLongestReason));
+    after_call();
+  } catch (...) {
+    wake();  // out of memory: the others see the connections end with the process
+  }
+}
+
+}  // namespace hvd

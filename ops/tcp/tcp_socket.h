@@ -1,0 +1,40 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+
+#include "core/base/clock.h"
+#include "core/base/unique_fd.h"
+
+// Non-blocking TCP sockets. What fails for good throws UnsupportedError with the call and its text.
+namespace hvd {
+
+struct TcpListener {
+  UniqueFd socket;
+  std::uint16_t port = 0;  // chosen by the system
+};
+
+// On all addresses of this machine, IPv6 and IPv4.
+TcpListener listen_anywhere();
+
+// The next connection, set up like those of connect_to(); empty when there is none now.
+UniqueFd accept_from(int listener, Duration link_timeout);
+
+// Starts to connect; whether it worked shows when the socket can be written. A peer that
+// acknowledges nothing for `link_timeout` breaks the connection, whether or not something is sent.
+// Empty with errno set if it failed at once.
+UniqueFd connect_to(const std::string& address, std::uint16_t port, Duration link_timeout);
+
+// What became of connect_to(): 0 or an errno.
+int connect_result(int socket);
+
+// Bytes moved; 0 when none can be now. Empty when the connection is over: `why` is "" for an end
+// that the peer made in order.
+std::optional<std::size_t> write_some(int socket, std::span<const std::byte> bytes,
+                                      std::string& why);
+std::optional<std::size_t> read_some(int socket, std::span<std::byte> bytes, std::string& why);
+
+}  // namespace hvd

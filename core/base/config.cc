@@ -97,8 +97,10 @@ const std::array kSettings = {
         "HOROVOD_DYNAMIC_PROCESS_SETS", "accepted; process sets can always be added and removed"),
     setting<Transport, &Config::controller>(
         "HOROVOD_CONTROLLER", "mpi or gloo, accepted; the engine takes shared memory and MPI"),
-    setting<Transport, &Config::cpu_operations>(
-        "HOROVOD_CPU_OPERATIONS", "mpi or gloo, accepted; the engine takes shared memory and MPI"),
+    setting<CpuOperations, &Config::cpu_operations>(
+        "HOROVOD_CPU_OPERATIONS",
+        "how tensors move: shm = through shared memory where all ranks are on one host, else by "
+        "MPI; mpi = always by MPI"),
 };
 
 const Setting& find_setting(std::string_view name) {

@@ -48,7 +48,7 @@ struct Config {
   bool mpi_threads_disable = false;
   bool dynamic_process_sets = true;
   std::string controller = "mpi";
-  std::string cpu_operations = "mpi";
+  std::string cpu_operations = "shm";
 
   // Where a value that is not the default came from, by the setting's name.
   std::map<std::string, std::string, std::less<>> sources;

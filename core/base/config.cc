@@ -115,8 +115,10 @@ const std::array kSettings = {
         "HVD_RENDEZVOUS",
         "where the ranks meet without MPI: file:///folder/name, tcp://127.0.0.1:port, unix:name or "
         "env:// (MASTER_ADDR and MASTER_PORT); empty = what the launcher left"),
-    setting<Transport, &Config::cpu_operations>(
-        "HOROVOD_CPU_OPERATIONS", "mpi or gloo, accepted; the engine takes shared memory and MPI"),
+    setting<CpuOperations, &Config::cpu_operations>(
+        "HOROVOD_CPU_OPERATIONS",
+        "how tensors move: shm = through shared memory where all ranks are on one host, else by "
+        "MPI; mpi = always by MPI"),
 };
 
 const Setting& find_setting(std::string_view name) {

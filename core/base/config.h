@@ -53,7 +53,7 @@ struct Config {
   bool hierarchical_allgather = true;
   std::string controller = "auto";
   std::string rendezvous;  // empty = by what the launcher left; see ops/rendezvous/meeting.h
-  std::string cpu_operations = "mpi";
+  std::string cpu_operations = "shm";
 
   // Where a value that is not the default came from, by the setting's name.
   std::map<std::string, std::string, std::less<>> sources;

@@ -88,6 +88,13 @@ struct Controller {
   static std::string write(const std::string& value) { return value; }
 };
 
+// Of tensors in host memory. There is no Gloo here: it means the default.
+struct CpuOperations {
+  static constexpr const char* kAccepted = "shm, mpi or gloo (which means shm)";
+  static std::optional<std::string> read(std::string_view text);
+  static std::string write(const std::string& value) { return value; }
+};
+
 // mpi and gloo mean the same engine here.
 struct Transport {
   static constexpr const char* kAccepted = "mpi or gloo (both mean: shared memory and MPI)";

@@ -101,6 +101,12 @@ Buffer SimCollective::allocate(std::size_t bytes) {
   return host::allocate_buffer(bytes);
 }
 
+std::unique_ptr<Operation> SimCollective::make_arena(std::uint64_t number, std::size_t bytes,
+                                                     ArenaMemory& made) {
+  return arenas_.make(number, bytes, member_->size, made,
+                      [this](auto mine, auto all) { return exchange(mine, all); });
+}
+
 void SimCollective::after(const Fence& ready) {
   if (device_ == nullptr) {
     ready.wait();
@@ -121,6 +127,7 @@ std::unique_ptr<Operation> SimCollective::all_reduce(std::span<const Slice> slic
   host::check_all_reduce(slices, reduction);
   SimCall call{.kind = SimKind::kReduce, .reduction = reduction};
   call.slices.assign(slices.begin(), slices.end());
+  call.arena = arenas_.find(slices, member_->rank);
   return start(std::move(call));
 }
 

@@ -19,6 +19,7 @@
 #include "core/base/clock.h"
 #include "core/base/status.h"
 #include "runner/process.h"
+#include "runner/wall_clock.h"
 #include "runner/wire.h"
 
 namespace hvd::runner {
@@ -140,9 +141,7 @@ void Agent::start_program() {
   set_nonblocking(err_.get());
   pid_ = child.pid;
   if (child.error != 0) {
-    const auto now = std::chrono::system_clock::now().time_since_epoch();
-    end_ = ProgramEnd{EndKind::kNotStarted, child.error, false,
-                      std::chrono::duration_cast<std::chrono::nanoseconds>(now).count()};
+    end_ = ProgramEnd{EndKind::kNotStarted, child.error, false, system_time()};
   }
 }
 
@@ -227,11 +226,10 @@ void Agent::stop(int signal) {
 void Agent::reap() {
   int status = 0;
   if (end_ || waitpid(pid_, &status, WNOHANG) != pid_) return;
-  const auto now = std::chrono::system_clock::now().time_since_epoch();
   const bool exited = WIFEXITED(status);
   end_ = ProgramEnd{exited ? EndKind::kExited : EndKind::kSignaled,
                     exited ? WEXITSTATUS(status) : WTERMSIG(status), kill_at_.has_value(),
-                    std::chrono::duration_cast<std::chrono::nanoseconds>(now).count()};
+                    system_time()};
   kill(-pid_, SIGKILL);  // what the program left running in its group
 }
 

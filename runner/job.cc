@@ -12,7 +12,6 @@
 #include <csignal>
 #include <cstdio>
 #include <cstring>
-#include <ctime>
 #include <list>
 #include <optional>
 #include <vector>
@@ -25,6 +24,7 @@
 #include "runner/rank_files.h"
 #include "runner/report.h"
 #include "runner/stdio.h"
+#include "runner/wall_clock.h"
 #include "runner/wire.h"
 
 namespace hvd::runner {
@@ -98,24 +98,6 @@ class Job {
   int blows_ = 0;
   TimePoint mpirun_ended_{};
 };
-
-std::int64_t system_time() {
-  const auto now = std::chrono::system_clock::now().time_since_epoch();
-  return std::chrono::duration_cast<std::chrono::nanoseconds>(now).count();
-}
-
-// "2026-11-21 14:03:22.123"
-std::string wall_clock() {
-  const std::int64_t now = system_time();
-  const std::time_t seconds = now / 1'000'000'000;
-  std::tm fields{};
-  localtime_r(&seconds, &fields);
-  std::array<char, 32> text{};
-  const std::size_t length = std::strftime(text.data(), text.size(), "%F %T", &fields);
-  std::snprintf(text.data() + length, text.size() - length, ".%03d",
-                static_cast<int>(now / 1'000'000 % 1000));
-  return text.data();
-}
 
 Job::Job(const Options& options, const LaunchContext& context)
     : options_(options),

@@ -104,17 +104,26 @@ double sum_of(const double (&lanes)[kLanes]) {
   return sum;
 }
 
+// body(first, count, a, b): elements [first, first + count) of both as floats, which it may change.
+template <typename T, typename Body>
+void for_each_wide_block(const T* a, const T* b, std::int64_t numel, Isa isa, const Body& body) {
+  alignas(64) float wide_a[kBlock];
+  alignas(64) float wide_b[kBlock];
+  for (std::int64_t first = 0; first < numel; first += kBlock) {
+    const std::int64_t count = std::min(kBlock, numel - first);
+    to_float(a + first, wide_a, count, isa);
+    to_float(b + first, wide_b, count, isa);
+    body(first, count, wide_a, wide_b);
+  }
+}
+
 template <typename T>
 void multiply(const T* a, const T* b, std::int64_t numel, Isa isa, Lanes& sums) {
   if constexpr (kIsHalf<T>) {
-    alignas(64) float wide_a[kBlock];
-    alignas(64) float wide_b[kBlock];
-    for (std::int64_t first = 0; first < numel; first += kBlock) {
-      const std::int64_t count = std::min(kBlock, numel - first);
-      to_float(a + first, wide_a, count, isa);
-      to_float(b + first, wide_b, count, isa);
-      loops_of<float>(isa).multiply(wide_a, wide_b, count, sums);
-    }
+    for_each_wide_block(a, b, numel, isa,
+                        [&](std::int64_t, std::int64_t count, const float* x, const float* y) {
+                          loops_of<float>(isa).multiply(x, y, count, sums);
+                        });
   } else {
     loops_of<T>(isa).multiply(a, b, numel, sums);
   }
@@ -123,15 +132,11 @@ void multiply(const T* a, const T* b, std::int64_t numel, Isa isa, Lanes& sums) 
 template <typename T>
 void combine(const T* a, const T* b, AdasumWeights weights, T* out, std::int64_t numel, Isa isa) {
   if constexpr (kIsHalf<T>) {
-    alignas(64) float wide_a[kBlock];
-    alignas(64) float wide_b[kBlock];
-    for (std::int64_t first = 0; first < numel; first += kBlock) {
-      const std::int64_t count = std::min(kBlock, numel - first);
-      to_float(a + first, wide_a, count, isa);
-      to_float(b + first, wide_b, count, isa);
-      loops_of<float>(isa).combine(wide_a, wide_b, weights, wide_a, count);
-      from_float(wide_a, out + first, count, isa);
-    }
+    for_each_wide_block(a, b, numel, isa,
+                        [&](std::int64_t first, std::int64_t count, float* x, const float* y) {
+                          loops_of<float>(isa).combine(x, y, weights, x, count);
+                          from_float(x, out + first, count, isa);
+                        });
   } else {
     loops_of<T>(isa).combine(a, b, weights, out, numel);
   }

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "ops/host/stopwatch.h"
+
 namespace hvd {
 
 // Bytes [first, last) of the batch.
@@ -19,7 +21,7 @@ class MpiAllReduce::Piece : public MpiPiece {
 
   const std::byte* packed() {
     if (const std::byte* const place = batch_.input(first_, last_)) return place;
-    const Stopwatch packing(stats_.packing);
+    const host::Stopwatch packing(stats_.packing);
     std::byte* const place = scratch(last_ - first_);
     batch_.pack(first_, last_, place);
     return place;
@@ -31,11 +33,11 @@ class MpiAllReduce::Piece : public MpiPiece {
   }
   void unpack(const std::byte* result) {
     if (result == batch_.output(first_, last_)) return;
-    const Stopwatch unpacking(stats_.unpacking);
+    const host::Stopwatch unpacking(stats_.unpacking);
     batch_.unpack(first_, last_, result);
   }
 
-  const ReduceBatch& batch_;
+  const host::ReduceBatch& batch_;
   OperationStats& stats_;
   std::size_t first_, last_;
 };
@@ -130,7 +132,8 @@ class MpiAllReduce::ScatteredPiece final : public Piece {
 
 MpiAllReduce::MpiAllReduce(std::shared_ptr<MpiSet> set, std::vector<Fence> ready,
                            std::span<const Slice> slices, const Reduction& reduction)
-    : MpiOperation(std::move(set), std::move(ready)), batch_(ReduceBatch::make(slices, reduction)) {
+    : MpiOperation(std::move(set), std::move(ready)),
+      batch_(host::ReduceBatch::make(slices, reduction)) {
   stats_.packed_bytes = batch_->bytes();
   // Who encodes a sum again has to keep what that loses: one rank for each element.
   small_ = reduction.wire == WireFormat::kNone && batch_->bytes() * size() <= limits().small_bytes;

@@ -3,8 +3,8 @@
 #include <memory>
 #include <span>
 
+#include "ops/host/reduce_batch.h"
 #include "ops/mpi/mpi_operation.h"
-#include "ops/mpi/reduce_batch.h"
 
 namespace hvd {
 
@@ -22,7 +22,7 @@ class MpiAllReduce final : public MpiOperation {
   class WholePiece;
   class ScatteredPiece;
 
-  std::unique_ptr<ReduceBatch> batch_;
+  std::unique_ptr<host::ReduceBatch> batch_;
   bool small_;
   std::size_t piece_bytes_;
   std::size_t started_ = 0;  // bytes of the pieces before the next one

@@ -4,9 +4,9 @@
 #include <string>
 
 #include "core/base/status.h"
+#include "ops/host/adasum_operation.h"
 #include "ops/host/arguments.h"
 #include "ops/host/host_buffer.h"
-#include "ops/mpi/mpi_adasum.h"
 #include "ops/mpi/mpi_all_reduce.h"
 #include "ops/mpi/mpi_movement.h"
 #include "ops/mpi/mpi_reduce_scatter.h"
@@ -32,7 +32,8 @@ std::unique_ptr<Operation> MpiCollective::all_reduce(std::span<const Slice> slic
                                                      const Reduction& reduction) {
   host::check_all_reduce(slices, reduction);
   if (reduction.op == ReduceOp::kAdasum) {
-    return std::make_unique<MpiAdasum>(set_, ready_, slices, reduction);
+    return std::make_unique<host::AdasumOperation>(*this, rank(), size(), ready_, slices,
+                                                   reduction);
   }
   return std::make_unique<MpiAllReduce>(set_, ready_, slices, reduction);
 }
@@ -41,7 +42,8 @@ std::unique_ptr<Operation> MpiCollective::reduce_scatter(std::span<const Scatter
                                                          const Reduction& reduction) {
   host::check_reduce_scatter(slices, reduction, rank(), size());
   if (reduction.op == ReduceOp::kAdasum) {
-    return std::make_unique<MpiAdasum>(set_, ready_, slices, reduction);
+    return std::make_unique<host::AdasumOperation>(*this, rank(), size(), ready_, slices,
+                                                   reduction);
   }
   return std::make_unique<MpiReduceScatter>(set_, ready_, slices, reduction);
 }
@@ -85,16 +87,14 @@ std::unique_ptr<Operation> MpiCollective::receive(const TensorView& tensor, Rank
 
 std::unique_ptr<Operation> MpiCollective::transfer(bool sends, const TensorView& tensor, Rank peer,
                                                    int tag) {
-  const MpiShared& shared = set_->shared();
   return std::make_unique<MpiTransferOperation>(
-      set_, Transfer{.sends = sends,
-                     .key = {set_->key(), tag},
-                     .peer = set_->world_rank(static_cast<std::size_t>(peer)),
-                     .from = sends ? rank() : peer,
-                     .to = sends ? peer : rank(),
-                     .tensor = tensor,
-                     .ready = ready_,
-                     .pending = MpiPending(shared.communicator, shared.limits.message_bytes)});
+      set_, host::Transfer{.sends = sends,
+                           .key = {set_->key(), tag},
+                           .peer = set_->world_rank(static_cast<std::size_t>(peer)),
+                           .from = sends ? rank() : peer,
+                           .to = sends ? peer : rank(),
+                           .tensor = tensor,
+                           .ready = ready_});
 }
 
 std::unique_ptr<Collective> MpiCollective::subset(std::uint32_t number,

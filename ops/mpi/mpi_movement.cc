@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <bit>
 
+#include "ops/host/stopwatch.h"
+
 namespace hvd {
 
 class MpiBroadcast::Piece final : public MpiPiece {
@@ -39,7 +41,7 @@ class MpiBroadcast::Piece final : public MpiPiece {
   void read_input() {
     data_ = operation_.input_.whole(first_, bytes_);
     if (data_ != nullptr) return;
-    const Stopwatch packing(operation_.stats_.packing);
+    const host::Stopwatch packing(operation_.stats_.packing);
     data_ = scratch(bytes_);
     operation_.input_.copy_to(data_, first_, bytes_);
   }
@@ -61,7 +63,7 @@ class MpiBroadcast::Piece final : public MpiPiece {
 
   void write_output() {
     if (data_ == operation_.output_.whole(first_, bytes_)) return;
-    const Stopwatch unpacking(operation_.stats_.unpacking);
+    const host::Stopwatch unpacking(operation_.stats_.unpacking);
     operation_.output_.copy_from(data_, first_, bytes_);
   }
 
@@ -107,7 +109,7 @@ class MpiExchange::Piece final : public MpiPiece {
   }
 
  private:
-  std::size_t length(const ByteSequence& sequence) const {
+  std::size_t length(const host::ByteSequence& sequence) const {
     const std::size_t total = sequence.bytes();
     return total > first_ ? std::min(operation_.share_, total - first_) : 0;
   }
@@ -115,7 +117,7 @@ class MpiExchange::Piece final : public MpiPiece {
   void receive_all() {
     received_.resize(size());
     for (std::size_t r = 0; r < size(); ++r) {
-      const ByteSequence& output = operation_.outputs_[r];
+      const host::ByteSequence& output = operation_.outputs_[r];
       const std::size_t bytes = length(output);
       if (r == rank() || bytes == 0) continue;
       received_[r] = output.whole(first_, bytes);
@@ -127,10 +129,10 @@ class MpiExchange::Piece final : public MpiPiece {
   // Starts with the next rank, so that not all send to one at first.
   void send_all() {
     const std::byte* data = nullptr;
-    const ByteSequence* packed = nullptr;
+    const host::ByteSequence* packed = nullptr;
     for (std::size_t i = 1; i <= size(); ++i) {
       const std::size_t to = (rank() + i) % size();
-      const ByteSequence& input = *operation_.inputs_[to];
+      const host::ByteSequence& input = *operation_.inputs_[to];
       const std::size_t bytes = length(input);
       if (bytes == 0) continue;
       if (packed != &input) data = pack(input, bytes);
@@ -143,18 +145,18 @@ class MpiExchange::Piece final : public MpiPiece {
     }
   }
 
-  const std::byte* pack(const ByteSequence& input, std::size_t bytes) {
+  const std::byte* pack(const host::ByteSequence& input, std::size_t bytes) {
     if (const std::byte* const place = input.whole(first_, bytes)) return place;
-    const Stopwatch packing(operation_.stats_.packing);
+    const host::Stopwatch packing(operation_.stats_.packing);
     std::byte* const place = scratch(bytes);
     input.copy_to(place, first_, bytes);
     return place;
   }
 
   void take_in() {
-    const Stopwatch unpacking(operation_.stats_.unpacking);
+    const host::Stopwatch unpacking(operation_.stats_.unpacking);
     for (std::size_t r = 0; r < size(); ++r) {
-      const ByteSequence& output = operation_.outputs_[r];
+      const host::ByteSequence& output = operation_.outputs_[r];
       if (received_[r] != nullptr) output.copy_from(received_[r], first_, length(output));
     }
   }
@@ -167,7 +169,7 @@ class MpiExchange::Piece final : public MpiPiece {
 MpiExchange::MpiExchange(std::shared_ptr<MpiSet> set, std::vector<Fence> ready,
                          std::span<const GatherSlice> slices)
     : MpiOperation(std::move(set), std::move(ready)), outputs_(size()) {
-  const auto input = std::make_shared<ByteSequence>();
+  const auto input = std::make_shared<host::ByteSequence>();
   for (const GatherSlice& slice : slices) {
     auto* place = static_cast<std::byte*>(slice.output);
     for (std::size_t r = 0; r < size(); ++r) {
@@ -185,7 +187,8 @@ MpiExchange::MpiExchange(std::shared_ptr<MpiSet> set, std::vector<Fence> ready,
 MpiExchange::MpiExchange(std::shared_ptr<MpiSet> set, std::vector<Fence> ready,
                          std::span<const ExchangeSlice> slices)
     : MpiOperation(std::move(set), std::move(ready)), outputs_(size()) {
-  for (std::size_t r = 0; r < size(); ++r) inputs_.push_back(std::make_shared<ByteSequence>());
+  for (std::size_t r = 0; r < size(); ++r)
+    inputs_.push_back(std::make_shared<host::ByteSequence>());
   for (const ExchangeSlice& slice : slices) {
     auto* from = static_cast<std::byte*>(const_cast<void*>(slice.input));
     auto* to = static_cast<std::byte*>(slice.output);
@@ -202,7 +205,7 @@ MpiExchange::MpiExchange(std::shared_ptr<MpiSet> set, std::vector<Fence> ready,
 
 void MpiExchange::prepare() {
   for (const auto& input : inputs_) longest_ = std::max(longest_, input->bytes());
-  for (const ByteSequence& output : outputs_) longest_ = std::max(longest_, output.bytes());
+  for (const host::ByteSequence& output : outputs_) longest_ = std::max(longest_, output.bytes());
   share_ = std::max<std::size_t>(1, limits().piece_bytes / size());
 }
 

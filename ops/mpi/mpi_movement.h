@@ -3,7 +3,7 @@
 #include <memory>
 #include <span>
 
-#include "ops/mpi/byte_sequence.h"
+#include "ops/host/byte_sequence.h"
 #include "ops/mpi/mpi_operation.h"
 
 namespace hvd {
@@ -21,8 +21,8 @@ class MpiBroadcast final : public MpiOperation {
   class Piece;
 
   std::size_t root_;
-  ByteSequence input_;  // on the root
-  ByteSequence output_;
+  host::ByteSequence input_;  // on the root
+  host::ByteSequence output_;
   std::size_t started_ = 0;  // bytes of the pieces before the next one
 };
 
@@ -42,10 +42,10 @@ class MpiExchange final : public MpiOperation {
 
   void prepare();
 
-  std::vector<std::shared_ptr<ByteSequence>> inputs_;  // by receiver; may be one for all
-  std::vector<ByteSequence> outputs_;                  // by sender
-  std::size_t longest_ = 0;                            // bytes of the longest of them
-  std::size_t share_ = 0;                              // bytes of each that make a piece
+  std::vector<std::shared_ptr<host::ByteSequence>> inputs_;  // by receiver; may be one for all
+  std::vector<host::ByteSequence> outputs_;                  // by sender
+  std::size_t longest_ = 0;                                  // bytes of the longest of them
+  std::size_t share_ = 0;                                    // bytes of each that make a piece
   std::size_t started_ = 0;  // bytes of each in the pieces before the next one
 };
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "ops/host/reduce.h"
+#include "ops/host/stopwatch.h"
 
 namespace hvd {
 
@@ -28,9 +29,9 @@ class MpiReduceScatter::Piece final : public MpiPiece {
   }
 
   const std::byte* packed(std::size_t rank) {
-    const ByteSequence& input = operation_.inputs_[rank];
+    const host::ByteSequence& input = operation_.inputs_[rank];
     if (const std::byte* const place = input.whole(first_, length(rank))) return place;
-    const Stopwatch packing(operation_.stats_.packing);
+    const host::Stopwatch packing(operation_.stats_.packing);
     std::byte* const place = scratch(length(rank));
     input.copy_to(place, first_, length(rank));
     return place;
@@ -64,7 +65,7 @@ class MpiReduceScatter::Piece final : public MpiPiece {
                  static_cast<std::int64_t>(bytes / size_of(operation_.dtype_)), reduction.prescale,
                  reduction.postscale);
     if (place != nullptr) return;
-    const Stopwatch unpacking(operation_.stats_.unpacking);
+    const host::Stopwatch unpacking(operation_.stats_.unpacking);
     operation_.output_.copy_from(result, first_, bytes);
   }
 
@@ -88,7 +89,7 @@ MpiReduceScatter::MpiReduceScatter(std::shared_ptr<MpiSet> set, std::vector<Fenc
     output_.append(slice.output.data, slice.output.bytes());
     stats_.packed_bytes += slice.input.bytes();
   }
-  for (const ByteSequence& input : inputs_) longest_ = std::max(longest_, input.bytes());
+  for (const host::ByteSequence& input : inputs_) longest_ = std::max(longest_, input.bytes());
   share_ = std::max<std::size_t>(1, limits().piece_bytes / size() / element) * element;
 }
 

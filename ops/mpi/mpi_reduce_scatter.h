@@ -3,7 +3,7 @@
 #include <memory>
 #include <span>
 
-#include "ops/mpi/byte_sequence.h"
+#include "ops/host/byte_sequence.h"
 #include "ops/mpi/mpi_operation.h"
 
 namespace hvd {
@@ -22,8 +22,8 @@ class MpiReduceScatter final : public MpiOperation {
 
   Reduction reduction_;
   DType dtype_ = DType::kF32;
-  std::vector<ByteSequence> inputs_;  // what this rank contributes to the part of each rank
-  ByteSequence output_;
+  std::vector<host::ByteSequence> inputs_;  // what this rank contributes to the part of each rank
+  host::ByteSequence output_;
   std::size_t longest_ = 0;  // bytes of the longest part
   std::size_t share_;        // bytes of each part that make a piece
   std::size_t started_ = 0;  // bytes of each part in the pieces before the next one

@@ -5,7 +5,9 @@
 #include <string>
 
 #include "core/base/status.h"
-#include "ops/mpi/reduce_batch.h"
+#include "ops/host/reduce_batch.h"
+#include "ops/host/set_key.h"
+#include "ops/mpi/transfer_link.h"
 
 namespace hvd {
 namespace {
@@ -24,39 +26,27 @@ std::vector<Rank> all_ranks(const MpiCommunicator& communicator) {
   return ranks;
 }
 
-constexpr std::uint64_t kWorldKey = 0;
-
-// Numbers are unique among the subsets of one set only. Those of the world keep theirs, so that
-// their labels return as late as can be; those of others are spread (the finaliser of SplitMix64).
-std::uint64_t key_of(std::uint64_t parent, std::uint32_t number) {
-  if (parent == kWorldKey) return std::uint64_t{number} + 1;
-  std::uint64_t mixed = (parent << 32 | parent >> 32) + number + 0x9e3779b97f4a7c15;
-  mixed = (mixed ^ mixed >> 30) * 0xbf58476d1ce4e5b9;
-  mixed = (mixed ^ mixed >> 27) * 0x94d049bb133111eb;
-  return mixed ^ mixed >> 31;
-}
-
 }  // namespace
 
 MpiShared::MpiShared(std::shared_ptr<MpiCommunicator> mpi, MpiCollectiveLimits the_limits)
     : communicator(std::move(mpi)),
       limits(the_limits),
       tags(greatest_tag(*communicator)),
-      transfers(communicator) {
-  if (limits.piece_bytes < ReduceBatch::kLongestUnit || limits.message_bytes == 0 ||
+      transfers(std::make_unique<MpiTransferLink>(communicator, the_limits.message_bytes)) {
+  if (limits.piece_bytes < host::ReduceBatch::kLongestUnit || limits.message_bytes == 0 ||
       limits.message_bytes > INT_MAX) {
     throw InvalidArgumentError(
         "pieces of " + std::to_string(limits.piece_bytes) + " bytes in messages of " +
         std::to_string(limits.message_bytes) + " bytes: expected pieces of at least " +
-        std::to_string(ReduceBatch::kLongestUnit) + ", and messages of 1 to INT_MAX");
+        std::to_string(host::ReduceBatch::kLongestUnit) + ", and messages of 1 to INT_MAX");
   }
 }
 
 MpiSet::MpiSet(std::shared_ptr<MpiShared> shared)
-    : MpiSet(shared, nullptr, kWorldKey, all_ranks(*shared->communicator)) {}
+    : MpiSet(shared, nullptr, host::kWorldKey, all_ranks(*shared->communicator)) {}
 
 MpiSet::MpiSet(std::shared_ptr<const MpiSet> parent, std::uint32_t number, std::vector<Rank> ranks)
-    : MpiSet(parent->shared_, parent, key_of(parent->key_, number), std::move(ranks)) {}
+    : MpiSet(parent->shared_, parent, host::subset_key(parent->key_, number), std::move(ranks)) {}
 
 MpiSet::MpiSet(std::shared_ptr<MpiShared> shared, std::shared_ptr<const MpiSet> parent,
                std::uint64_t key, std::vector<Rank> ranks)

@@ -10,10 +10,10 @@
 #include <span>
 #include <vector>
 
+#include "ops/host/transfers.h"
 #include "ops/mpi/messages.h"
 #include "ops/mpi/scratch.h"
 #include "ops/mpi/tags.h"
-#include "ops/mpi/transfers.h"
 
 namespace hvd {
 
@@ -37,7 +37,7 @@ struct MpiShared {
   MpiTags tags;
   std::set<int> labels;  // of the sets that exist
   ScratchPool pool;
-  MpiTransfers transfers;
+  host::Transfers transfers;
 };
 
 // The ranks of one Collective and its running operations.

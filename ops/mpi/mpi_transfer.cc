@@ -4,7 +4,7 @@
 
 namespace hvd {
 
-MpiTransferOperation::MpiTransferOperation(std::shared_ptr<MpiSet> set, Transfer transfer)
+MpiTransferOperation::MpiTransferOperation(std::shared_ptr<MpiSet> set, host::Transfer transfer)
     : set_(std::move(set)), transfer_(set_->shared().transfers.add(std::move(transfer))) {
   set_->shared().communicator->begin_work();
 }
@@ -14,7 +14,7 @@ MpiTransferOperation::~MpiTransferOperation() {
   finish();
   set_->abort();  // the peer waits for this end
   MpiEnvironment::instance().note_failure();
-  transfer_->pending.withdraw();
+  transfer_->data.reset();
   set_->shared().transfers.remove(transfer_);
 }
 
@@ -26,10 +26,9 @@ void MpiTransferOperation::finish() {
 bool MpiTransferOperation::advance() {
   if (finished_) return true;
   set_->throw_if_aborted();
-  MpiTransfers& transfers = set_->shared().transfers;
+  host::Transfers& transfers = set_->shared().transfers;
   transfers.poll();
-  // Not before what this end said has left: nobody might poll later.
-  if (!transfer_->settled || !transfer_->pending.test() || !transfers.flush()) return false;
+  if (!transfers.done(*transfer_)) return false;
   finish();
   transfer_->status.throw_if_error();
   return true;

@@ -10,7 +10,7 @@ namespace hvd {
 // One end of MpiCollective's send and receive.
 class MpiTransferOperation final : public Operation {
  public:
-  MpiTransferOperation(std::shared_ptr<MpiSet> set, Transfer transfer);
+  MpiTransferOperation(std::shared_ptr<MpiSet> set, host::Transfer transfer);
   // If it was not finished, the set is not usable any more.
   ~MpiTransferOperation() override;
   MpiTransferOperation(const MpiTransferOperation&) = delete;
@@ -23,7 +23,7 @@ class MpiTransferOperation final : public Operation {
   void finish();
 
   std::shared_ptr<MpiSet> set_;
-  std::shared_ptr<Transfer> transfer_;
+  std::shared_ptr<host::Transfer> transfer_;
   bool finished_ = false;
 };
 

@@ -1,10 +1,8 @@
 """What a long job may not do: grow."""
 
-import pathlib
 import re
-import subprocess
-import sys
 
+from ranks import Ranks
 
 STEPS = 10000
 WARM_STEPS = 1000
@@ -12,11 +10,8 @@ GROWTH_LIMIT_KIB = 1024
 
 TRAINING = f"""
 import gc
-import numpy as np
-import horovod_cpp as hvd
 from horovod_cpp import nn
 
-hvd.init()
 hvd.manual_seed(1)
 model = nn.Sequential(nn.Linear(16, 32), nn.ReLU(), nn.Linear(32, 4))
 optimizer = hvd.DistributedOptimizer(
@@ -46,15 +41,10 @@ hvd.shutdown()
 
 
 def test_ten_thousand_steps_of_training_keep_memory_flat(tmp_path):
-    program = tmp_path / "program.py"
-    program.write_text(TRAINING)
-    hvdrun = pathlib.Path(sys.executable).with_name("hvdrun")
-    done = subprocess.run([hvdrun, "-np", "2", sys.executable, program], text=True, timeout=600,
-                          stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
-    assert done.returncode == 0, done.stdout
-    rows = re.findall(r"resident KiB every \d+ steps:([ \d]+)", done.stdout)
-    assert len(rows) == 2, done.stdout
+    output = Ranks(tmp_path).check(TRAINING, timeout=600)
+    rows = re.findall(r"resident KiB every \d+ steps:([ \d]+)", output)
+    assert len(rows) == 2, output
     for row in rows:
         print("resident KiB:", row)
         _, warm, *later = map(int, row.split())
-        assert max(later) - warm <= GROWTH_LIMIT_KIB, done.stdout
+        assert max(later) - warm <= GROWTH_LIMIT_KIB, output

@@ -1,12 +1,12 @@
-#include "ops/mpi/reduce_batch.h"
+#include "ops/host/reduce_batch.h"
 
 #include <algorithm>
 
+#include "ops/host/byte_sequence.h"
 #include "ops/host/reduce.h"
 #include "ops/host/wire_batch.h"
-#include "ops/mpi/byte_sequence.h"
 
-namespace hvd {
+namespace hvd::host {
 namespace {
 
 class PlainBatch final : public ReduceBatch {
@@ -72,7 +72,7 @@ class EncodedBatch final : public ReduceBatch {
   }
 
  private:
-  host::WireBatch batch_;
+  WireBatch batch_;
 };
 
 }  // namespace
@@ -85,4 +85,4 @@ std::unique_ptr<ReduceBatch> ReduceBatch::make(std::span<const Slice> slices,
   return std::make_unique<PlainBatch>(slices, reduction);
 }
 
-}  // namespace hvd
+}  // namespace hvd::host

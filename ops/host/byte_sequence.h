@@ -3,7 +3,7 @@
 #include <cstddef>
 #include <vector>
 
-namespace hvd {
+namespace hvd::host {
 
 // Regions of memory seen as one sequence of bytes, end to end. Offsets count bytes from its start.
 class ByteSequence {
@@ -29,4 +29,4 @@ class ByteSequence {
   std::size_t bytes_ = 0;
 };
 
-}  // namespace hvd
+}  // namespace hvd::host

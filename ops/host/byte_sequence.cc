@@ -1,9 +1,9 @@
-#include "ops/mpi/byte_sequence.h"
+#include "ops/host/byte_sequence.h"
 
 #include <algorithm>
 #include <cstring>
 
-namespace hvd {
+namespace hvd::host {
 
 void ByteSequence::append(void* data, std::size_t bytes) {
   if (bytes == 0) return;
@@ -47,4 +47,4 @@ void ByteSequence::copy_from(const std::byte* in, std::size_t offset,
   });
 }
 
-}  // namespace hvd
+}  // namespace hvd::host

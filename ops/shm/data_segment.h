@@ -1,0 +1,98 @@
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "core/base/topology.h"
+#include "core/runtime/doorbell.h"
+#include "ops/shm/byte_ring.h"
+#include "ops/shm/shared_memory.h"
+
+namespace hvd {
+
+struct ShmLimits {
+  // Operations of one set that move at a time; the next ones wait for them.
+  std::size_t lanes = 4;
+  // Bytes that a rank shows to the others at a time; twice as many in each lane, so that one is
+  // filled while the other is read. A multiple of 4096: more would leave the caches, fewer would
+  // wait for flags rather than for memory.
+  std::size_t chunk_bytes = std::size_t{64} << 10;
+  // All-reduces of up to this many bytes are reduced by every rank for itself, which saves a step;
+  // of larger ones each rank reduces a range for all. Two ranks always reduce for themselves.
+  std::size_t small_bytes = std::size_t{64} << 10;
+  // Sets, besides that of all ranks, that exist at a time.
+  std::size_t sets = 256;
+};
+
+// How far a rank is with the operation that has a lane: see ShmOperation. Written by that rank, on
+// cache lines of its own (two, because they are fetched in pairs).
+struct alignas(128) LaneProgress {
+  std::atomic<std::uint64_t> written{0};
+  std::atomic<std::uint64_t> reduced{0};
+  std::atomic<std::uint64_t> read{0};
+};
+
+// The memory through which the tensors of a host's ranks move: for each pair of ranks two rings for
+// transfers, and for each set and rank progress and chunks. The places of sets are given out in the
+// segment itself, because ranks make sets in different orders; memory for a place is reserved when
+// it is given out, so that sets nobody makes cost nothing.
+class DataSegment {
+ public:
+  using Place = std::size_t;
+  static constexpr Place kWorldPlace = 0;
+
+  struct Needs {
+    std::size_t bytes = 0;     // address space from the offset on
+    std::size_t reserved = 0;  // of them memory from the beginning
+  };
+  static Needs needs(int ranks, const ShmLimits& limits);
+  static constexpr std::size_t kAlignment = 4096;
+
+  // Lies in `memory` from `offset` (a multiple of kAlignment) on, needs() bytes, zeroed: that is
+  // the initial state. `bells` are the doorbells of the ranks and outlive this, as `memory` does.
+  DataSegment(std::shared_ptr<SharedMemory> memory, std::size_t offset, int ranks, int rank,
+              const ShmLimits& limits, std::vector<DoorbellState*> bells);
+
+  int ranks() const noexcept { return ranks_; }
+  int rank() const noexcept { return rank_; }
+  const ShmLimits& limits() const noexcept { return limits_; }
+  void ring(int rank) const noexcept { Doorbell(*bells_[static_cast<std::size_t>(rank)]).ring(); }
+
+  LaneProgress& progress(Place place, int rank, std::size_t lane) const noexcept;
+  std::byte* chunk(Place place, int rank, std::size_t lane, std::size_t which) const noexcept;
+
+  // Of a set's lowest rank, once: gives the set `key` (not 0) a place. Throws UnsupportedError when
+  // there are too many sets or no memory for one more.
+  Place give_place(std::uint64_t key, const std::vector<int>& members);
+  // Where the set is; empty until its lowest rank has given it a place.
+  std::optional<Place> find_place(std::uint64_t key) const noexcept;
+  // Of each member, once. The place is free when the last one has left.
+  void leave_place(Place place, const std::vector<int>& members) noexcept;
+
+  ByteRing notes(int from, int to) const noexcept;
+  ByteRing data(int from, int to) const noexcept;
+
+ private:
+  struct Layout;
+  struct Entry {
+    std::atomic<std::uint64_t> key{0};
+    std::atomic<std::uint64_t> left{0};  // members
+  };
+
+  Entry& entry(Place place) const noexcept;
+  ByteRing ring_of(int from, int to, std::size_t which) const noexcept;
+  std::byte* rank_area(Place place, int rank) const noexcept;
+
+  std::shared_ptr<SharedMemory> memory_;
+  std::size_t offset_;
+  int ranks_;
+  int rank_;
+  ShmLimits limits_;
+  std::vector<DoorbellState*> bells_;
+};
+
+}  // namespace hvd

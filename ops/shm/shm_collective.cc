@@ -1,0 +1,107 @@
+#include "ops/shm/shm_collective.h"
+
+#include <algorithm>
+#include <string>
+
+#include "core/base/status.h"
+#include "ops/host/adasum_operation.h"
+#include "ops/host/arguments.h"
+#include "ops/host/host_buffer.h"
+#include "ops/shm/shm_all_reduce.h"
+#include "ops/shm/shm_movement.h"
+#include "ops/shm/shm_reduce_scatter.h"
+#include "ops/shm/shm_transfer.h"
+
+namespace hvd {
+
+ShmCollective::ShmCollective(std::unique_ptr<DataSegment> segment)
+    : set_(std::make_shared<ShmSet>(std::make_shared<ShmShared>(std::move(segment)))) {}
+
+Buffer ShmCollective::allocate(std::size_t bytes) {
+  return host::allocate_buffer(bytes);
+}
+
+void ShmCollective::after(const Fence& ready) {
+  std::erase_if(ready_, [](const Fence& fence) { return fence.reached(); });
+  if (!ready.reached()) ready_.push_back(ready);
+}
+
+std::unique_ptr<Operation> ShmCollective::all_reduce(std::span<const Slice> slices,
+                                                     const Reduction& reduction) {
+  host::check_all_reduce(slices, reduction);
+  if (reduction.op == ReduceOp::kAdasum) {
+    return std::make_unique<host::AdasumOperation>(*this, rank(), size(), ready_, slices,
+                                                   reduction);
+  }
+  return std::make_unique<ShmAllReduce>(set_, ready_, slices, reduction);
+}
+
+std::unique_ptr<Operation> ShmCollective::reduce_scatter(std::span<const ScatterSlice> slices,
+                                                         const Reduction& reduction) {
+  host::check_reduce_scatter(slices, reduction, rank(), size());
+  if (reduction.op == ReduceOp::kAdasum) {
+    return std::make_unique<host::AdasumOperation>(*this, rank(), size(), ready_, slices,
+                                                   reduction);
+  }
+  return std::make_unique<ShmReduceScatter>(set_, ready_, slices, reduction);
+}
+
+std::unique_ptr<Operation> ShmCollective::broadcast(std::span<const Slice> slices, Rank root) {
+  host::check_rank("broadcast from root", root, size());
+  return std::make_unique<ShmGather>(set_, ready_, slices, root);
+}
+
+std::unique_ptr<Operation> ShmCollective::all_gather(std::span<const GatherSlice> slices) {
+  host::check_all_gather(slices, size());
+  return std::make_unique<ShmGather>(set_, ready_, slices);
+}
+
+std::unique_ptr<Operation> ShmCollective::all_to_all(std::span<const ExchangeSlice> slices) {
+  host::check_all_to_all(slices, rank(), size());
+  return std::make_unique<ShmExchange>(set_, ready_, slices);
+}
+
+std::unique_ptr<Operation> ShmCollective::exchange(std::span<const std::int64_t> mine,
+                                                   std::span<std::int64_t> all) {
+  if (all.size() != set_->size() * mine.size()) {
+    throw InvalidArgumentError("exchange of " + std::to_string(mine.size()) + " numbers among " +
+                               std::to_string(set_->size()) + " ranks, with room for " +
+                               std::to_string(all.size()));
+  }
+  const GatherSlice slice = {mine.data(), all.data(),
+                             std::vector<std::size_t>(set_->size(), mine.size_bytes())};
+  return all_gather({&slice, 1});
+}
+
+std::unique_ptr<Operation> ShmCollective::send(const TensorView& tensor, Rank to, int tag) {
+  host::check_rank("send to rank", to, size());
+  return transfer(true, tensor, to, tag);
+}
+
+std::unique_ptr<Operation> ShmCollective::receive(const TensorView& tensor, Rank from, int tag) {
+  host::check_rank("receive from rank", from, size());
+  return transfer(false, tensor, from, tag);
+}
+
+std::unique_ptr<Operation> ShmCollective::transfer(bool sends, const TensorView& tensor, Rank peer,
+                                                   int tag) {
+  return std::make_unique<ShmTransferOperation>(
+      set_, host::Transfer{.sends = sends,
+                           .key = {set_->key(), tag},
+                           .peer = set_->member(static_cast<std::size_t>(peer)),
+                           .from = sends ? rank() : peer,
+                           .to = sends ? peer : rank(),
+                           .tensor = tensor,
+                           .ready = ready_});
+}
+
+std::unique_ptr<Collective> ShmCollective::subset(std::uint32_t number,
+                                                  std::span<const Rank> ranks) {
+  host::check_subset(ranks, rank(), size());
+  std::vector<int> members;
+  for (const Rank each : ranks) members.push_back(set_->member(static_cast<std::size_t>(each)));
+  return std::unique_ptr<Collective>(
+      new ShmCollective(std::make_shared<ShmSet>(set_, number, std::move(members))));
+}
+
+}  // namespace hvd

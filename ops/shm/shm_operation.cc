@@ -1,0 +1,117 @@
+#include "ops/shm/shm_operation.h"
+
+#include <algorithm>
+#include <string>
+
+#include "core/base/status.h"
+
+namespace hvd {
+
+ShmOperation::ShmOperation(std::shared_ptr<ShmSet> set, std::vector<Fence> ready)
+    : set_(std::move(set)),
+      ready_(std::move(ready)),
+      number_(set_->begin_operation()),
+      first_(number_ / set_->segment().limits().lanes << kStepBits) {}
+
+ShmOperation::~ShmOperation() {
+  if (!finished_) set_->abort();  // the other ranks wait for what this one will not do
+}
+
+void ShmOperation::set_plan(const Plan& plan) {
+  plan_ = plan;
+  if (std::max(plan.writes, plan.reads) < Step{1} << kStepBits) return;
+  throw UnsupportedError("an operation of more than 2^" + std::to_string(kStepBits) +
+                         " steps through shared memory");
+}
+
+std::byte* ShmOperation::chunk(std::size_t rank, Step step) const {
+  return sides_[rank].chunks[step % 2];
+}
+
+bool ShmOperation::advance() {
+  if (finished_) return true;
+  set_->throw_if_aborted();
+  if (!open()) return false;
+  while (try_reduce() || try_write() || try_read()) {
+  }
+  if (!done()) return false;
+  if (!told_end_) tell_read();
+  finished_ = true;
+  return true;
+}
+
+// True when the lane is this operation's.
+bool ShmOperation::open() {
+  if (!ready_.empty()) {
+    std::erase_if(ready_, [](const Fence& fence) { return fence.reached(); });
+    if (!ready_.empty()) return false;
+  }
+  if (sides_.empty()) {
+    const auto place = set_->place();
+    if (!place) return false;
+    const DataSegment& segment = set_->segment();
+    const std::size_t lane = number_ % segment.limits().lanes;
+    for (std::size_t r = 0; r < size(); ++r) {
+      const int member = set_->member(r);
+      sides_.push_back(
+          {&segment.progress(*place, member, lane),
+           {segment.chunk(*place, member, lane, 0), segment.chunk(*place, member, lane, 1)}});
+    }
+  }
+  return open_ || (open_ = reached(&LaneProgress::read, 0, [](std::size_t) { return true; }));
+}
+
+bool ShmOperation::try_write() {
+  if (written_ == plan_.writes) return false;
+  const auto wanted = [this](std::size_t r) { return sends(r, written_ - 2); };
+  if (written_ >= 2 && !reached(&LaneProgress::read, written_ - 1, wanted)) return false;
+  write(written_);
+  tell(&LaneProgress::written, ++written_);
+  return true;
+}
+
+bool ShmOperation::try_reduce() {
+  if (!plan_.reduces || reduced_ == written_) return false;
+  if (!reached(&LaneProgress::written, reduced_ + 1, [](std::size_t) { return true; })) {
+    return false;
+  }
+  reduce(reduced_);
+  tell(&LaneProgress::reduced, ++reduced_);
+  return true;
+}
+
+bool ShmOperation::try_read() {
+  if (read_ == plan_.reads || (plan_.reduces && read_ == reduced_)) return false;
+  const auto wanted = [this](std::size_t r) { return receives(r, read_); };
+  const Flag flag = plan_.reduces ? &LaneProgress::reduced : &LaneProgress::written;
+  if (!reached(flag, read_ + 1, wanted)) return false;
+  read(read_);
+  ++read_;
+  tell_read();
+  return true;
+}
+
+// True when all ranks that it concerns have said so.
+template <typename Concerns>
+bool ShmOperation::reached(Flag flag, Step steps, const Concerns& concerns) const {
+  const std::uint64_t value = first_ + steps;
+  for (std::size_t r = 0; r < sides_.size(); ++r) {
+    if (concerns(r) && (sides_[r].progress->*flag).load(std::memory_order_acquire) < value) {
+      return false;
+    }
+  }
+  return true;
+}
+
+void ShmOperation::tell(Flag flag, Step steps) {
+  (sides_[rank()].progress->*flag).store(first_ + steps, std::memory_order_release);
+  set_->ring_others();
+}
+
+// Once this rank has done all, in a way that lets the lane's next operation begin.
+void ShmOperation::tell_read() {
+  told_end_ = done();
+  tell(&LaneProgress::read, told_end_ ? Step{1} << kStepBits : read_);
+}
+
+}  // namespace hvd

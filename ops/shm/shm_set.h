@@ -1,0 +1,78 @@
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "core/base/topology.h"
+#include "ops/host/transfers.h"
+#include "ops/shm/data_segment.h"
+
+namespace hvd {
+
+// What the Collectives of one rank share.
+struct ShmShared {
+  ShmShared(std::unique_ptr<DataSegment> the_segment);
+
+  // Sets that this rank left before their lowest rank had given them a place.
+  struct Departure {
+    std::uint64_t key;
+    std::vector<int> members;
+  };
+  void settle_departures() noexcept;
+
+  std::unique_ptr<DataSegment> segment;
+  host::Transfers transfers;
+  std::vector<Departure> departures;
+};
+
+// The ranks of one Collective and its place in the segment.
+class ShmSet {
+ public:
+  using Place = DataSegment::Place;
+
+  // All ranks of the segment.
+  explicit ShmSet(std::shared_ptr<ShmShared> shared);
+  // `members`: ranks of the segment, ascending; this one is among them. Throws UnsupportedError
+  // when there is no place for it.
+  ShmSet(std::shared_ptr<const ShmSet> parent, std::uint32_t number, std::vector<int> members);
+  ~ShmSet();
+  ShmSet(const ShmSet&) = delete;
+  ShmSet& operator=(const ShmSet&) = delete;
+
+  ShmShared& shared() const noexcept { return *shared_; }
+  const DataSegment& segment() const noexcept { return *shared_->segment; }
+  // Tells it from all other sets, on all ranks alike.
+  std::uint64_t key() const noexcept { return key_; }
+  std::size_t size() const noexcept { return members_.size(); }
+  std::size_t rank() const noexcept { return rank_; }
+  // In the segment.
+  int member(std::size_t rank) const { return members_[rank]; }
+
+  // Operations are counted, on all ranks alike.
+  std::uint64_t begin_operation() noexcept { return next_operation_++; }
+  // Empty until the set's lowest rank has made it.
+  std::optional<Place> place() noexcept;
+  void ring_others() const noexcept;
+
+  // Of this set and those made from it. Any thread.
+  void abort() noexcept;
+  void throw_if_aborted() const;
+
+ private:
+  ShmSet(std::shared_ptr<ShmShared> shared, std::shared_ptr<const ShmSet> parent, std::uint64_t key,
+         std::vector<int> members);
+
+  std::shared_ptr<ShmShared> shared_;
+  std::shared_ptr<const ShmSet> parent_;
+  std::uint64_t key_;
+  std::vector<int> members_;
+  std::size_t rank_ = 0;
+  std::optional<Place> place_;
+  std::uint64_t next_operation_ = 0;
+  std::atomic<bool> aborted_{false};
+};
+
+}  // namespace hvd

@@ -1,0 +1,35 @@
+#pragma once
+
+#include <deque>
+#include <memory>
+#include <vector>
+
+#include "ops/shm/shm_collective.h"
+
+namespace hvd::test {
+
+// The ranks of one host, all in this process, with a Collective each.
+class ShmRanks {
+ public:
+  explicit ShmRanks(int size, const ShmLimits& limits = {})
+      : bells_(static_cast<std::size_t>(size)) {
+    const DataSegment::Needs needs = DataSegment::needs(size, limits);
+    const auto memory = SharedMemory::create(needs.bytes, needs.reserved);
+    memory->remove_name();
+    std::vector<DoorbellState*> bells;
+    for (DoorbellState& bell : bells_) bells.push_back(&bell);
+    for (int rank = 0; rank < size; ++rank) {
+      collectives_.push_back(std::make_unique<ShmCollective>(
+          std::make_unique<DataSegment>(memory, 0, size, rank, limits, bells)));
+    }
+  }
+
+  ShmCollective& operator[](Rank rank) { return *collectives_[static_cast<std::size_t>(rank)]; }
+  Doorbell bell(Rank rank) { return Doorbell(bells_[static_cast<std::size_t>(rank)]); }
+
+ private:
+  std::deque<DoorbellState> bells_;
+  std::vector<std::unique_ptr<ShmCollective>> collectives_;
+};
+
+}  // namespace hvd::test

@@ -1,0 +1,76 @@
+"""Runs Python programs on several ranks, for the tests of test/bindings and test/mpi."""
+
+import os
+import pathlib
+import shutil
+import signal
+import subprocess
+import sys
+import sysconfig
+
+
+def _hvdrun():
+    found = shutil.which("hvdrun", path=sysconfig.get_path("scripts"))
+    assert found, "hvdrun was not installed together with the package"
+    return found
+
+
+class Ranks:
+    """Runs Python programs on several ranks, in a folder of their own."""
+
+    def __init__(self, folder):
+        self.folder = folder
+
+    def launch(self, command, np, launcher="hvdrun", timeout=120, environment=None, flags=()):
+        """Runs `command` (words after the interpreter) and returns the finished process."""
+        done = self.start(command, np, launcher, environment, flags)
+        try:
+            text, _ = done.communicate(timeout=timeout)
+        except subprocess.TimeoutExpired:
+            os.killpg(done.pid, signal.SIGKILL)
+            raise
+        return subprocess.CompletedProcess(done.args, done.returncode, text)
+
+    def start(self, command, np, launcher="hvdrun", environment=None, flags=()):
+        """The same, not waited for; a process group of its own. `flags`: of the launcher."""
+        start = {
+            "hvdrun": [_hvdrun(), "-np", str(np)],
+            "mpirun": ["mpirun", "--allow-run-as-root", "--oversubscribe", "-np", str(np)],
+        }[launcher]
+        return subprocess.Popen(
+            [*start, *map(str, flags), sys.executable, *map(str, command)], cwd=self.folder,
+            text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, start_new_session=True,
+            env={**os.environ, **(environment or {})})
+
+    def check(self, source, np=2, **options):
+        """Runs a program text on every rank; all must succeed. Returns the output."""
+        program = self.folder / "program.py"
+        program.write_text(PROLOGUE + source)
+        done = self.launch([program], np, **options)
+        assert done.returncode == 0, done.stdout
+        return done.stdout
+
+
+# What every program of a multi-rank test starts with.
+PROLOGUE = """
+import numpy as np
+import pytest
+import horovod_cpp as hvd
+hvd.init()
+rank, size = hvd.rank(), hvd.size()
+"""
+
+
+def processes_with(text):
+    """Process ids whose command line or environment contains `text`, this process excluded."""
+    found = []
+    for entry in pathlib.Path("/proc").iterdir():
+        if not entry.name.isdigit() or int(entry.name) == os.getpid():
+            continue
+        try:
+            seen = (entry / "cmdline").read_bytes() + (entry / "environ").read_bytes()
+        except OSError:
+            continue
+        if text.encode() in seen:
+            found.append(int(entry.name))
+    return found

@@ -62,7 +62,7 @@ std::string difference(const SimCall& a, const SimCall& b) {
 
 Result reduced(const SimCalls& calls, std::size_t slice) {
   std::vector<const void*> inputs;
-  const SimArenaPtr& arena = calls.front()->arena;
+  const host::MappedArenaPtr& arena = calls.front()->arena;
   for (const SimCallPtr& call : calls) {
     if (arena != nullptr) {
       inputs.push_back(arena->at(inputs.size(), call->slices[slice]));

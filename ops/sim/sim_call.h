@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "core/runtime/collective.h"
-#include "ops/sim/sim_arena.h"
+#include "ops/host/mapped_arena.h"
 
 namespace hvd {
 
@@ -37,7 +37,7 @@ struct SimCall {
   Reduction reduction = {};
   Rank root = 0;
   std::vector<Slice> slices = {};
-  SimArenaPtr arena = nullptr;                           // in which the slices lie on all ranks
+  host::MappedArenaPtr arena = nullptr;                  // in which the slices lie on all ranks
   std::vector<std::vector<std::int64_t>> numel_of = {};  // kScatter: of each slice
   std::vector<GatherSlice> gathers = {};
   std::vector<ExchangeSlice> exchanges = {};

@@ -6,6 +6,7 @@
 
 #include "ops/host/arguments.h"
 #include "ops/host/host_buffer.h"
+#include "ops/sim/sim_arena.h"
 
 namespace hvd {
 namespace {
@@ -103,8 +104,10 @@ Buffer SimCollective::allocate(std::size_t bytes) {
 
 std::unique_ptr<Operation> SimCollective::make_arena(std::uint64_t number, std::size_t bytes,
                                                      ArenaMemory& made) {
-  return arenas_.make(number, bytes, member_->size, made,
-                      [this](auto mine, auto all) { return exchange(mine, all); });
+  const auto arena = std::make_shared<host::MappedArena>();
+  arenas_.add(number, arena);
+  return make_sim_arena(arena, bytes, member_->size, made,
+                        [this](auto mine, auto all) { return exchange(mine, all); });
 }
 
 void SimCollective::after(const Fence& ready) {

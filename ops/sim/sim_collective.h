@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "core/runtime/collective.h"
-#include "ops/sim/sim_arena.h"
+#include "ops/host/mapped_arena.h"
 #include "ops/sim/sim_device.h"
 #include "ops/sim/sim_state.h"
 
@@ -45,7 +45,7 @@ class SimCollective final : public Collective {
 
   std::shared_ptr<SimState> world_;
   SimMemberPtr member_;
-  SimArenas arenas_;
+  host::MappedArenas arenas_;
   std::vector<Fence> ready_;           // asynchronous only: not reached when last looked at
   std::unique_ptr<SimDevice> device_;  // asynchronous only; last: its thread uses the world
 };

@@ -82,7 +82,7 @@ struct Request {
   std::vector<std::int32_t> numbers;  // kAddSet and kRemoveSet only
   bool automatic_name = false;        // gets a slot for one run only
   bool joins_average = false;         // kJoin: averages go on dividing by this rank too
-  ArenaPlace place = {};           // allreduce only
+  ArenaPlace place = {};              // allreduce only
 
   std::size_t bytes_of(std::size_t tensor) const {
     return static_cast<std::size_t>(numel_of(shapes[tensor])) * size_of(dtype);

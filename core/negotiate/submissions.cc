@@ -65,8 +65,7 @@ void Submissions::settle(const std::string& name, SlotNumber slot) {
   const auto found = by_name_.find(name);
   if (found == by_name_.end()) return;
   InFull& mine = found->second;
-  place(slot) = {true, mine.request.set, mine.ticket, mine.number,
-                 std::move(mine.request.place)};
+  place(slot) = {true, mine.request.set, mine.ticket, mine.number, std::move(mine.request.place)};
   erase(found);
 }
 

@@ -111,9 +111,9 @@ class Collective {
   // Aligned to 64 bytes.
   virtual Buffer allocate(std::size_t bytes) = 0;
   // Makes an arena of `bytes` bytes on every rank; collective, under a number that is not 0 and
-  // never used again here. `made` is filled in when the operation is finished. Other ranks may write
-  // into `made.mine` while an operation in it runs here, and after abort(). Backends whose ranks do
-  // not reach each other's memory leave it at this: memory that is not shared.
+  // never used again here. `made` is filled in when the operation is finished. Other ranks may
+  // write into `made.mine` while an operation in it runs here, and after abort(). Backends whose
+  // ranks do not reach each other's memory leave it at this: memory that is not shared.
   virtual std::unique_ptr<Operation> make_arena(std::uint64_t number, std::size_t bytes,
                                                 ArenaMemory& made);
   // Work started later begins only past `ready`.

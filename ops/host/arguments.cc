@@ -36,10 +36,9 @@ void check_all_reduce(std::span<const Slice> slices, const Reduction& reduction)
   for (const Slice& slice : slices) {
     check_reduction_of(slice.input.dtype, reduction);
     if (!slice.place || !packs) continue;
-    throw InvalidArgumentError("all_reduce: " + described(slice.input) +
-                               " cannot be reduced in place in wire format " +
-                               std::string(name_of(reduction.wire)) + " by " +
-                               std::string(name_of(reduction.op)));
+    throw InvalidArgumentError(
+        "all_reduce: " + described(slice.input) + " cannot be reduced in place in wire format " +
+        std::string(name_of(reduction.wire)) + " by " + std::string(name_of(reduction.op)));
   }
 }
 

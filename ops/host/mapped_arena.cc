@@ -16,7 +16,8 @@ MappedArenaPtr MappedArenas::find(std::span<const Slice> slices, Rank rank) cons
   const bool placed =
       std::any_of(slices.begin(), slices.end(), [](const Slice& s) { return s.place.has_value(); });
   if (!placed) return nullptr;
-  const auto found = slices.front().place ? arenas_.find(slices.front().place->arena) : arenas_.end();
+  const auto found =
+      slices.front().place ? arenas_.find(slices.front().place->arena) : arenas_.end();
   MappedArenaPtr arena = found == arenas_.end() ? nullptr : found->second.lock();
   for (const Slice& slice : slices) {
     if (arena != nullptr && slice.place && slice.place->arena == found->first &&

@@ -13,7 +13,7 @@ namespace hvd::host {
 
 // An arena of which this process reaches every rank's part.
 struct MappedArena {
-  std::vector<std::byte*> begin_of;                  // by rank
+  std::vector<std::byte*> begin_of;                 // by rank
   std::vector<std::shared_ptr<const void>> memory;  // what keeps this process's access to it
 
   // Where a slice lies on a rank.

@@ -14,8 +14,8 @@ namespace {
 
 // What a rank writes into its chunk.
 struct Offer {
-  std::uint32_t mapped = 0;   // it reaches all parts; written in the second step
-  std::uint32_t length = 0;   // of the path; 0 = it has no memory to share
+  std::uint32_t mapped = 0;  // it reaches all parts; written in the second step
+  std::uint32_t length = 0;  // of the path; 0 = it has no memory to share
   char path[1024] = {};
 };
 

@@ -28,9 +28,8 @@ ShmReduceInPlace::ShmReduceInPlace(std::shared_ptr<ShmSet> set, std::vector<Fenc
       reduction_(reduction),
       inputs_(size()) {
   // Neighbours one after the other: a share is then a range of memory.
-  std::sort(slices_.begin(), slices_.end(), [](const Slice& a, const Slice& b) {
-    return a.place->offset < b.place->offset;
-  });
+  std::sort(slices_.begin(), slices_.end(),
+            [](const Slice& a, const Slice& b) { return a.place->offset < b.place->offset; });
   for (const Slice& slice : slices_) lines_ += lines_of(slice);
   set_plan({.writes = 1, .reads = 1, .reduces = true});
 }

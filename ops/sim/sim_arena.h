@@ -14,8 +14,8 @@ namespace hvd {
 using SimExchange = std::function<std::unique_ptr<Operation>(std::span<const std::int64_t> mine,
                                                              std::span<std::int64_t> all)>;
 
-// Fills `arena` in with the addresses of memory of `bytes` bytes on `size` ranks, of which they tell
-// each other; then `made`.
+// Fills `arena` in with the addresses of memory of `bytes` bytes on `size` ranks, of which they
+// tell each other; then `made`.
 std::unique_ptr<Operation> make_sim_arena(host::MappedArenaPtr arena, std::size_t bytes, int size,
                                           ArenaMemory& made, const SimExchange& exchange);
 

@@ -133,7 +133,8 @@ void many_run_side_by_side(Collective& collective, Rank rank, int size) {
       packed.emplace_back().add(values);
       operations.push_back(collective.all_reduce(packed.back().slices(), {}));
     } else {
-      placed.push_back({arenas[i % 3].put(values, 4096 * i), arenas[i % 3].put(values, 4096 * i + 2048)});
+      placed.push_back(
+          {arenas[i % 3].put(values, 4096 * i), arenas[i % 3].put(values, 4096 * i + 2048)});
       operations.push_back(collective.all_reduce(placed.back(), {}));
     }
   }
@@ -163,8 +164,8 @@ void sets_have_arenas_of_their_own(Collective& collective, Rank rank, int size) 
     pairs.push_back(collective.subset(number, ranks));
     arenas.emplace_back(*pairs.back(), number + 1, 1 << 14);
     const double value = first + 10.0 * rank;
-    slices.push_back(arenas.back().put(
-        make_array(DType::kF64, 700, [&](std::int64_t) { return value; }), 64));
+    slices.push_back(
+        arenas.back().put(make_array(DType::kF64, 700, [&](std::int64_t) { return value; }), 64));
     operations.push_back(pairs.back()->all_reduce({&slices.back(), 1}, {}));
   }
   slices.push_back(everyone.put(contributions(ReduceOp::kSum, DType::kF64, rank, 700), 192));

@@ -107,7 +107,7 @@ void write_variants(ByteWriter& out, const Variants& variants) {
 
 void merge(Variants& into, const Variant& variant) {
   auto same = std::find_if(into.begin(), into.end(),
-                           [&](const Variant& v) { return v.request == variant.request; });
+                           [&](const Variant& v) { return agree(v.request, variant.request); });
   if (same == into.end() && into.size() < kMaxVariants) {
     into.push_back(variant);
     return;
@@ -116,6 +116,7 @@ void merge(Variants& into, const Variant& variant) {
     into.back().count += variant.count;
     return;
   }
+  merge_place(same->request, variant.request);
   same->count += variant.count;
   same->lowest = std::min(same->lowest, variant.lowest);
 }

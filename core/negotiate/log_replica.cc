@@ -34,6 +34,7 @@ void RankProtocol::Impl::apply(const Decision&, const ChangeSettings& step) {
 }
 
 void RankProtocol::Impl::apply(const Decision&, const DefineSlot& step) {
+  if (submissions_.has(step.slot)) submissions_.keep(step.slot, cache_.request(step.slot));
   cache_.define(step.slot, step.request, step.once);
   submissions_.settle(step.request->name, step.slot);
 }
@@ -48,6 +49,7 @@ void RankProtocol::Impl::apply(const Decision& decision, const RunSlots& step) {
 void RankProtocol::Impl::run_batch(std::span<const SlotNumber> slots) {
   const FusionKey& key = cache_.item(slots.front()).key;
   RunBatch batch{batches_++, key, sets_.divisor(key.set), 0, {}};
+  if (sets_.joined(key.set) > 0) batch.key.arena = 0;  // a joined rank brings no arena
   const bool member = sets_.has(key.set, tree_.rank);
   note_progress(key.set);
   if (member) batch.members.reserve(slots.size());

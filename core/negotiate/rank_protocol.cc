@@ -45,7 +45,7 @@ void RankProtocol::Impl::submit(Ticket ticket, const Request& request) {
                                describe_set(request.set));
   }
   last_submitted_ = request.name;
-  if (slot && cache_.request(*slot) == request) {
+  if (slot && submissions_.stands_for(*slot, cache_.request(*slot), request)) {
     submissions_.add(*slot, request.set, ticket);
     tally_.add(*slot, Tally::kSelf, applied_, outbox_);
   } else {
@@ -185,7 +185,7 @@ void RankProtocol::Impl::check(const Variants& variants, Tally::Reporter from) c
   if (count != tally_.weight(from, request.set)) {
     ByteReader::malformed("announced by too few or too many");
   }
-  if (variants.size() == 2 && request == variants[1].request) {
+  if (variants.size() == 2 && agree(request, variants[1].request)) {
     ByteReader::malformed("one variant twice");
   }
   if (tally_.set_of(request.name).value_or(request.set) != request.set) {

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "core/base/status.h"
@@ -62,6 +63,8 @@ class Batch {
   void describe();
   void wait_for_inputs();
   std::unique_ptr<Operation> start_alike();
+  std::optional<SlicePlace> place_of(Tensor tensor) const;
+  Outcome arena_outcome() const;
   void start_exchange();
   std::unique_ptr<Operation> start_exchanged();
   Reduction reduction() const;
@@ -88,6 +91,7 @@ class Batch {
   std::vector<std::int64_t> mine_;
   std::vector<std::int64_t> all_;
   std::vector<Outcome> outcomes_;
+  ArenaMemory arena_;
   std::vector<Slice> slices_;
   std::vector<ScatterSlice> scatter_slices_;
   std::vector<GatherSlice> gather_slices_;

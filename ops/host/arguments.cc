@@ -32,7 +32,14 @@ std::string described(const TensorView& tensor) {
 }  // namespace
 
 void check_all_reduce(std::span<const Slice> slices, const Reduction& reduction) {
-  for (const Slice& slice : slices) check_reduction_of(slice.input.dtype, reduction);
+  const bool packs = reduction.wire != WireFormat::kNone || reduction.op == ReduceOp::kAdasum;
+  for (const Slice& slice : slices) {
+    check_reduction_of(slice.input.dtype, reduction);
+    if (!slice.place || !packs) continue;
+    throw InvalidArgumentError(
+        "all_reduce: " + described(slice.input) + " cannot be reduced in place in wire format " +
+        std::string(name_of(reduction.wire)) + " by " + std::string(name_of(reduction.op)));
+  }
 }
 
 void check_reduce_scatter(std::span<const ScatterSlice> slices, const Reduction& reduction,

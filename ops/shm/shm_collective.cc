@@ -8,7 +8,9 @@
 #include "ops/host/arguments.h"
 #include "ops/host/host_buffer.h"
 #include "ops/shm/shm_all_reduce.h"
+#include "ops/shm/shm_make_arena.h"
 #include "ops/shm/shm_movement.h"
+#include "ops/shm/shm_reduce_in_place.h"
 #include "ops/shm/shm_reduce_scatter.h"
 #include "ops/shm/shm_transfer.h"
 
@@ -19,6 +21,13 @@ ShmCollective::ShmCollective(std::unique_ptr<DataSegment> segment)
 
 Buffer ShmCollective::allocate(std::size_t bytes) {
   return host::allocate_buffer(bytes);
+}
+
+std::unique_ptr<Operation> ShmCollective::make_arena(std::uint64_t number, std::size_t bytes,
+                                                     ArenaMemory& made) {
+  const auto arena = std::make_shared<host::MappedArena>();
+  arenas_.add(number, arena);
+  return std::make_unique<ShmMakeArena>(set_, arena, bytes, made);
 }
 
 void ShmCollective::after(const Fence& ready) {
@@ -32,6 +41,9 @@ std::unique_ptr<Operation> ShmCollective::all_reduce(std::span<const Slice> slic
   if (reduction.op == ReduceOp::kAdasum) {
     return std::make_unique<host::AdasumOperation>(*this, rank(), size(), ready_, slices,
                                                    reduction);
+  }
+  if (auto arena = arenas_.find(slices, rank())) {
+    return std::make_unique<ShmReduceInPlace>(set_, ready_, std::move(arena), slices, reduction);
   }
   return std::make_unique<ShmAllReduce>(set_, ready_, slices, reduction);
 }

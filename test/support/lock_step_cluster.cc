@@ -254,12 +254,15 @@ Submitted& LockStepCluster::end(Rank r, Ticket ticket, Submitted::Outcome outcom
 
 Round LockStepCluster::run_member(Rank r, const RunBatch& batch, const BatchMember& member) {
   const Submitted& mine = end(r, member.ticket, Submitted::Outcome::kRan);
-  if (*member.request != mine.request) {
+  if (!agree(*member.request, mine.request)) {
     throw Violation(mine.id.name + " runs as another request");
   }
-  if (fusion_key(mine.request) != batch.key) {
-    throw Violation(mine.id.name + " runs in a batch of another kind");
+  FusionKey key = fusion_key(mine.request);
+  if (batch.key.arena != 0 && member.request->place != mine.request.place) {
+    throw Violation(mine.id.name + " is reduced where it does not lie");
   }
+  if (batch.key.arena == 0) key.arena = 0;  // somebody is elsewhere
+  if (key != batch.key) throw Violation(mine.id.name + " runs in a batch of another kind");
   return mine.id;
 }
 

@@ -93,6 +93,9 @@ const std::array kSettings = {
     setting<Cores, &Config::thread_affinity>(
         "HOROVOD_THREAD_AFFINITY",
         "cores for the engine's threads, one a local rank, such as 0,8; empty = any core"),
+    setting<Flag, &Config::bind_cores>(
+        "HVD_BIND_CORES",
+        "0 = ranks of one host do not share out its cores among them, but wander over all"),
     setting<Flag, &Config::mpi_threads_disable>(
         "HOROVOD_MPI_THREADS_DISABLE", "1 = ask MPI for calls from one thread at a time only"),
     setting<Flag, &Config::dynamic_process_sets>(

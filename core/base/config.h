@@ -45,6 +45,7 @@ struct Config {
 
   std::string hostname;  // ranks with one host name share memory; empty = ask the system
   std::vector<int> thread_affinity;  // by local rank: the core of its coordinator; empty = any
+  bool bind_cores = true;            // see core/runtime/core_binding.h
   bool mpi_threads_disable = false;
   bool dynamic_process_sets = true;
   // Names with commas; empty = whatever reaches the other hosts. For control messages.

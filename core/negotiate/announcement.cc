@@ -26,13 +26,13 @@ void read_ranks(ByteReader& in, std::vector<Rank>& ranks) {
 template <typename T>
 void write_numbers(ByteWriter& out, const std::vector<T>& numbers) {
   out.put(static_cast<std::uint32_t>(numbers.size()));
-  for (const T number : numbers) out.put(number);
+  out.put_all(std::span(numbers));
 }
 
 template <typename T>
 void read_numbers(ByteReader& in, std::vector<T>& numbers) {
   numbers.resize(in.get_count(sizeof(T)));
-  for (T& number : numbers) number = in.get<T>();
+  in.get_all(std::span(numbers));
 }
 
 void write_absence(ByteWriter& out, const Absence& absence) {

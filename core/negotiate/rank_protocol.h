@@ -144,6 +144,11 @@ class RankProtocol {
   std::optional<OutgoingMessage> next_message();
   std::optional<Effect> next_effect();
 
+  // What the caller has done with: its storage serves again, so that a steady flow allocates
+  // nothing.
+  void reuse(OutgoingMessage&& sent);
+  void reuse(RunBatch&& done);
+
   // Those of the log as far as it was applied here.
   const NegotiationSettings& settings() const;
   // When tick() must be called at the latest; empty = no timer runs.

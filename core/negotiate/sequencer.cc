@@ -147,7 +147,7 @@ void Sequencer::run_group(const FusedGroup& group, Decision& decision) {
   const Ready& first = ready_[plan_.members_of(group).front()];
   if (!changes_sets(group.key.kind)) {
     running_.push_back({batches_++, group.key.set, group.key.device,
-                        first.in_full ? first.in_full->name : cache_.request(first.slot).name});
+                        first.in_full ? first.in_full : cache_.shared_request(first.slot)});
   }
   for (const std::uint32_t member : plan_.members_of(group)) {
     Ready& ready = ready_[member];

@@ -3,7 +3,6 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
-#include <string>
 #include <vector>
 
 #include "core/base/clock.h"
@@ -21,7 +20,7 @@ struct RunningBatch {
   std::uint64_t number = 0;
   ProcessSetId set = kWorldSet;
   DeviceKind device = DeviceKind::kCpu;
-  std::string first_name;  // one of its tensors, for reports
+  std::shared_ptr<const Request> first;  // one of its tensors, for reports
 };
 
 // Rank 0: turns what all ranks announced into steps of the log.

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "core/base/status.h"
@@ -42,6 +43,8 @@ class Batch {
   Fence fence() { return collective_->fence(); }
   // What a member's handle gets. Requires: advance() was true and fence() was reached.
   Outcome take_outcome(std::size_t member);
+  // The batch is over.
+  RunBatch take_plan() { return std::move(plan_); }
   // Afterwards the ports no longer touch the members' memory.
   void cancel() noexcept;
 

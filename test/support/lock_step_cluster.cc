@@ -27,6 +27,16 @@ std::vector<Tree> trees_of(const std::vector<Rank>& parents) {
   return trees;
 }
 
+std::vector<Tree> hosts_of(int size, int per_host) {
+  std::vector<Rank> parents;
+  for (Rank r = 0; r < size; ++r) {
+    const int host = r / per_host;
+    const Rank leader = r - r % per_host;
+    parents.push_back(r != leader ? leader : host == 0 ? 0 : (host - 1) / kTreeFanOut * per_host);
+  }
+  return trees_of(parents);
+}
+
 int repetitions(int usual) {
   return std::getenv("HVD_TEST_LONG") != nullptr ? 10 * usual : usual;
 }

@@ -9,6 +9,7 @@
 #include "core/base/launch_info.h"
 #include "core/base/log.h"
 #include "core/base/placement.h"
+#include "ops/hier/hier_collective.h"
 #include "ops/hier/hier_control_plane.h"
 #include "ops/mpi_library.h"
 #include "ops/self/self_collective.h"
@@ -140,7 +141,7 @@ std::vector<Rank> remote_ranks(const Placement& placement) {
 std::unique_ptr<ControlPlane> make_remote_plane(MpiLink& link, const Placement& placement,
                                                 const Config& config, const Doorbell* bell,
                                                 TimePoint deadline) {
-  if (config.controller == "mpi") {
+  if (config.control_plane == "mpi") {
     return link.make_control_plane(placement, remote_ranks(placement));
   }
   const AllGather all_gather = [&link](const std::string& mine, TimePoint limit) {
@@ -164,6 +165,16 @@ std::unique_ptr<ControlPlane> make_control_plane(MpiLink& link, const Neighbourh
   auto remote = make_remote_plane(link, placement, config, bell, deadline);
   if (local == nullptr) return remote;
   return std::make_unique<HierControlPlane>(std::move(local), std::move(remote));
+}
+
+std::unique_ptr<Collective> make_collective(MpiLink& link, const Placement& placement,
+                                            const Config& config) {
+  const HierOptions options = {.all_reduce = config.hierarchical_allreduce,
+                               .all_gather = config.hierarchical_allgather,
+                               .rank_order = config.deterministic};
+  auto flat = link.make_collective();
+  if (!options.all_reduce && !options.all_gather) return flat;
+  return HierCollective::make(std::move(flat), nullptr, placement.rank, placement.host_of, options);
 }
 
 void expect_world(const LaunchInfo& launch, const MpiLink& link) {
@@ -196,7 +207,7 @@ Ports connect_by_mpi(const LaunchInfo& launch, const Config& config) {
   auto memory = share_memory(*link, here.placement, deadline);
   Ports ports;
   ports.control = make_control_plane(*link, here, config, std::move(memory), deadline);
-  ports.collectives.push_back(link->make_collective());
+  ports.collectives.push_back(make_collective(*link, here.placement, config));
   ports.mpi_threads = link->threads_supported();
   return ports;
 }

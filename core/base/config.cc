@@ -105,10 +105,12 @@ const std::array kSettings = {
     setting<Flag, &Config::hierarchical_allgather>(
         "HOROVOD_HIERARCHICAL_ALLGATHER",
         "1 = on several hosts, send to each host once and share it there"),
-    setting<Controller, &Config::controller>(
-        "HOROVOD_CONTROLLER",
-        "what carries control messages between hosts: tcp (gloo means it too), or mpi where TCP "
-        "does not connect them"),
+    setting<ControlTransport, &Config::control_plane>(
+        "HVD_CONTROL_PLANE",
+        "what carries control messages between hosts: tcp, or mpi where TCP does not connect them "
+        "(it polls, and notices no host that dies)"),
+    setting<Transport, &Config::controller>(
+        "HOROVOD_CONTROLLER", "mpi or gloo, accepted; the engine takes shared memory and MPI"),
     setting<Transport, &Config::cpu_operations>(
         "HOROVOD_CPU_OPERATIONS", "mpi or gloo, accepted; the engine takes shared memory and MPI"),
 };
@@ -179,7 +181,7 @@ void warn_of_unused(const Config& config) {
   if (config.controller == "gloo" || config.cpu_operations == "gloo") {
     warn_once("gloo",
               "HOROVOD_CONTROLLER and HOROVOD_CPU_OPERATIONS: there is no Gloo here; ranks talk "
-              "through shared memory and TCP, and data moves through shared memory and MPI");
+              "through shared memory and MPI");
   }
 }
 

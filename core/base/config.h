@@ -51,7 +51,8 @@ struct Config {
   std::string network_interfaces;
   bool hierarchical_allreduce = true;
   bool hierarchical_allgather = true;
-  std::string controller = "tcp";  // between hosts: tcp (gloo means it too) or mpi
+  std::string control_plane = "tcp";  // between hosts: tcp or mpi
+  std::string controller = "mpi";
   std::string cpu_operations = "mpi";
 
   // Where a value that is not the default came from, by the setting's name.

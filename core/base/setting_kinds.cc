@@ -114,9 +114,9 @@ std::string Cores::write(const std::vector<int>& value) {
   return text;
 }
 
-std::optional<std::string> Controller::read(std::string_view text) {
-  if (text == "tcp") return std::string(text);
-  return Transport::read(text);
+std::optional<std::string> ControlTransport::read(std::string_view text) {
+  if (text != "tcp" && text != "mpi") return std::nullopt;
+  return std::string(text);
 }
 
 std::optional<std::string> Transport::read(std::string_view text) {

@@ -74,9 +74,8 @@ struct Cores {
   static std::string write(const std::vector<int>& value);
 };
 
-// gloo's place is taken by the engine's own TCP.
-struct Controller {
-  static constexpr const char* kAccepted = "tcp, mpi or gloo (gloo means tcp)";
+struct ControlTransport {
+  static constexpr const char* kAccepted = "tcp or mpi";
   static std::optional<std::string> read(std::string_view text);
   static std::string write(const std::string& value) { return value; }
 };

@@ -6,6 +6,7 @@
 #include "core/base/launch_info.h"
 #include "core/base/log.h"
 #include "core/base/placement.h"
+#include "ops/hier/hier_collective.h"
 #include "ops/hier/hier_control_plane.h"
 #include "ops/mpi_library.h"
 #include "ops/nccl_library.h"
@@ -75,7 +76,7 @@ Introduction introduce(const Config& config) {
 struct Neighbourhood {
   Placement placement;
   std::vector<ProcessId> processes;
-  bool shm = true;  // tensors move through shared memory: all ranks are here and want it
+  bool shm = true;  // tensors move through shared memory inside this host
 
   int local_size() const { return static_cast<int>(processes.size()); }
 };
@@ -96,7 +97,7 @@ Neighbourhood meet(Rendezvous& others, const Config& config, TimePoint deadline)
   for (const Rank r : local_ranks(here.placement)) {
     here.processes.push_back(processes[static_cast<std::size_t>(r)]);
   }
-  here.shm = shm && here.local_size() > 1 && here.local_size() == here.placement.size();
+  here.shm = shm && here.local_size() > 1;
   return here;
 }
 
@@ -161,7 +162,7 @@ std::vector<Rank> remote_ranks(const Placement& placement) {
 std::unique_ptr<ControlPlane> make_remote_plane(MpiLink& link, const Placement& placement,
                                                 const Config& config, const Doorbell* bell,
                                                 TimePoint deadline) {
-  if (config.controller == "mpi") {
+  if (config.control_plane == "mpi") {
     return link.make_control_plane(placement, remote_ranks(placement));
   }
   const AllGather all_gather = [&link](const std::string& mine, TimePoint limit) {
@@ -187,15 +188,33 @@ std::unique_ptr<ControlPlane> make_control_plane(MpiLink& link, const Neighbourh
   return std::make_unique<HierControlPlane>(std::move(local), std::move(remote));
 }
 
+// Among the ranks of this host.
 std::unique_ptr<Collective> make_shm_collective(const Neighbourhood& here,
                                                 std::shared_ptr<SharedMemory> memory) {
   const int ranks = here.local_size();
   const Mailboxes mailboxes(memory, ranks);
   std::vector<DoorbellState*> bells;
   for (int r = 0; r < ranks; ++r) bells.push_back(&mailboxes.slot(r).bell);
-  return std::make_unique<ShmCollective>(
-      std::make_unique<DataSegment>(std::move(memory), data_offset(here), ranks,
-                                    here.placement.rank, ShmLimits{}, std::move(bells)));
+  const Rank place = topology_of(here.placement).local_rank;
+  return std::make_unique<ShmCollective>(std::make_unique<DataSegment>(
+      std::move(memory), data_offset(here), ranks, place, ShmLimits{}, std::move(bells)));
+}
+
+// How tensors move in a job with MPI.
+std::unique_ptr<Collective> make_collective(MpiLink& link, const Neighbourhood& here,
+                                            const Config& config,
+                                            std::shared_ptr<SharedMemory> memory) {
+  const Placement& placement = here.placement;
+  std::unique_ptr<Collective> local;
+  if (here.shm) local = make_shm_collective(here, std::move(memory));
+  if (local != nullptr && placement.hosts() == 1) return local;
+  const HierOptions options = {.all_reduce = config.hierarchical_allreduce,
+                               .all_gather = config.hierarchical_allgather,
+                               .rank_order = config.deterministic};
+  auto flat = link.make_collective();
+  if (placement.hosts() == 1 || (!options.all_reduce && !options.all_gather)) return flat;
+  return HierCollective::make(std::move(flat), std::move(local), placement.rank, placement.host_of,
+                              options);
 }
 
 void expect_world(const LaunchInfo& launch, const MpiLink& link) {
@@ -228,8 +247,7 @@ Ports connect_by_mpi(const LaunchInfo& launch, const Config& config) {
   auto memory = share_memory(*link, here, deadline);
   Ports ports;
   ports.control = make_control_plane(*link, here, config, memory, deadline);
-  ports.collectives.push_back(here.shm ? make_shm_collective(here, std::move(memory))
-                                       : link->make_collective());
+  ports.collectives.push_back(make_collective(*link, here, config, std::move(memory)));
   ports.mpi_threads = link->threads_supported();
   return ports;
 }

@@ -110,18 +110,21 @@ const std::array kSettings = {
     setting<Flag, &Config::hierarchical_allgather>(
         "HOROVOD_HIERARCHICAL_ALLGATHER",
         "1 = on several hosts, send to each host once and share it there"),
+    setting<ControlTransport, &Config::control_plane>(
+        "HVD_CONTROL_PLANE",
+        "what carries control messages between hosts: tcp, or mpi where TCP does not connect them "
+        "(it polls, and notices no host that dies)"),
     setting<Controller, &Config::controller>(
         "HOROVOD_CONTROLLER",
-        "how the ranks connect: mpi (control messages between hosts too), gloo = without MPI, "
-        "auto = by MPI if it started them, and then by TCP between hosts"),
+        "how the ranks connect: mpi, gloo = without MPI, auto = by MPI if it started them"),
     setting<Text, &Config::rendezvous>(
         "HVD_RENDEZVOUS",
         "where the ranks meet without MPI: file:///folder/name, tcp://127.0.0.1:port, unix:name or "
         "env:// (MASTER_ADDR and MASTER_PORT); empty = what the launcher left"),
     setting<CpuOperations, &Config::cpu_operations>(
         "HOROVOD_CPU_OPERATIONS",
-        "how tensors move: shm = through shared memory where all ranks are on one host, else by "
-        "MPI; mpi = always by MPI"),
+        "how tensors move: shm = through shared memory inside a host, by MPI between hosts; mpi = "
+        "always by MPI"),
 };
 
 const Setting& find_setting(std::string_view name) {

@@ -52,6 +52,7 @@ struct Config {
   std::string network_interfaces;
   bool hierarchical_allreduce = true;
   bool hierarchical_allgather = true;
+  std::string control_plane = "tcp";  // between hosts: tcp or mpi
   std::string controller = "auto";
   std::string rendezvous;  // empty = by what the launcher left; see ops/rendezvous/meeting.h
   std::string cpu_operations = "shm";

@@ -130,6 +130,11 @@ std::optional<std::string> Controller::read(std::string_view text) {
   return Transport::read(text);
 }
 
+std::optional<std::string> ControlTransport::read(std::string_view text) {
+  if (text != "tcp" && text != "mpi") return std::nullopt;
+  return std::string(text);
+}
+
 std::optional<std::string> CpuOperations::read(std::string_view text) {
   return one_of({"shm", "mpi", "gloo"}, text);
 }

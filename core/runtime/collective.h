@@ -48,7 +48,7 @@ struct ScatterSlice {
 };
 
 // One tensor of a fused all-gather: rank r contributes bytes_of[r] bytes; `output` has room for
-// their sum, in rank order.
+// their sum, in rank order. `input` may be where it stands in the output.
 struct GatherSlice {
   const void* input = nullptr;
   void* output = nullptr;

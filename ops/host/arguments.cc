@@ -63,6 +63,12 @@ void check_all_gather(std::span<const GatherSlice> slices, int size) {
   for (const GatherSlice& slice : slices) check_counts("all_gather", slice.bytes_of.size(), size);
 }
 
+void check_exchange(std::size_t mine, std::size_t all, int size) {
+  if (all == mine * static_cast<std::size_t>(size)) return;
+  throw InvalidArgumentError("exchange of " + std::to_string(mine) + " numbers among " +
+                             std::to_string(size) + " ranks, with room for " + std::to_string(all));
+}
+
 void check_all_to_all(std::span<const ExchangeSlice> slices, Rank rank, int size) {
   for (const ExchangeSlice& slice : slices) {
     check_counts("all_to_all", slice.bytes_to.size(), size);

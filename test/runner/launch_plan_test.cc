@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "core/base/config.h"
 #include "core/base/status.h"
 
 namespace hvd::runner {

@@ -6,6 +6,7 @@
 #include "core/base/launch_info.h"
 #include "core/base/log.h"
 #include "core/base/placement.h"
+#include "ops/hier/hier_collective.h"
 #include "ops/hier/hier_control_plane.h"
 #include "ops/mpi_library.h"
 #include "ops/nccl_library.h"
@@ -37,6 +38,7 @@ struct Introduction {
   std::string identity;
   std::string host;
   ProcessId process;
+  bool shm = false;  // it wants its tensors to move through shared memory
 };
 
 std::string encode(const Introduction& introduction) {
@@ -46,6 +48,7 @@ std::string encode(const Introduction& introduction) {
   writer.put_string(introduction.host);
   writer.put(static_cast<std::int64_t>(introduction.process.pid));
   writer.put(introduction.process.start_time);
+  writer.put(static_cast<std::uint8_t>(introduction.shm));
   return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
 }
 
@@ -56,6 +59,7 @@ Introduction decode(const std::string& text) {
   introduction.host = reader.get_string();
   introduction.process.pid = static_cast<pid_t>(reader.get<std::int64_t>());
   introduction.process.start_time = reader.get<std::uint64_t>();
+  introduction.shm = reader.get_flag();
   reader.expect_end();
   return introduction;
 }
@@ -64,37 +68,62 @@ Introduction introduce(const Config& config) {
   // Hosts may share a name, and one machine may have had another life: the boot tells them apart.
   const bool named = !config.hostname.empty();
   const std::string host = named ? config.hostname : host_name();
-  return {named ? host : host + " " + boot_id(), host, this_process()};
+  return {named ? host : host + " " + boot_id(), host, this_process(),
+          config.cpu_operations != "mpi"};
 }
 
 // A place in the world, and the processes of the ranks of this host.
 struct Neighbourhood {
   Placement placement;
   std::vector<ProcessId> processes;
+  bool shm = true;  // tensors move through shared memory inside this host
+
+  int local_size() const { return static_cast<int>(processes.size()); }
 };
 
 Neighbourhood meet(Rendezvous& others, const Config& config, TimePoint deadline) {
   std::vector<std::string> identities;
   std::vector<std::string> hosts;
   std::vector<ProcessId> processes;
+  bool shm = true;
   for (const std::string& text : others.all_gather(encode(introduce(config)), deadline)) {
     const Introduction introduction = decode(text);
     identities.push_back(introduction.identity);
     hosts.push_back(introduction.host);
     processes.push_back(introduction.process);
+    shm = shm && introduction.shm;
   }
   Neighbourhood here{place(others.rank(), identities, hosts), {}};
   for (const Rank r : local_ranks(here.placement)) {
     here.processes.push_back(processes[static_cast<std::size_t>(r)]);
   }
+  here.shm = shm && here.local_size() > 1;
   return here;
+}
+
+// What the ranks of this host share: mailboxes and, behind them, what tensors move through.
+std::size_t data_offset(const Neighbourhood& here) {
+  const std::size_t mailboxes = Mailboxes::bytes_needed(here.local_size());
+  return (mailboxes + DataSegment::kAlignment - 1) / DataSegment::kAlignment *
+         DataSegment::kAlignment;
+}
+
+DataSegment::Needs memory_needs(const Neighbourhood& here) {
+  if (!here.shm) {
+    const std::size_t mailboxes = Mailboxes::bytes_needed(here.local_size());
+    return {mailboxes, mailboxes};
+  }
+  const DataSegment::Needs data = DataSegment::needs(here.local_size(), {});
+  return {data_offset(here) + data.bytes, data_offset(here) + data.reserved};
 }
 
 // Memory that all ranks of this host map; empty if this rank is alone there. Every rank of the
 // world calls it. Either all of them succeed or all throw what the first one met.
-std::shared_ptr<SharedMemory> share_memory(Rendezvous& others, const Placement& placement,
-                                           const DataSegment::Needs& needs, TimePoint deadline) {
+std::shared_ptr<SharedMemory> share_memory(Rendezvous& others, const Neighbourhood& here,
+                                           TimePoint deadline) {
+  const Placement& placement = here.placement;
   const std::vector<Rank> locals = local_ranks(placement);
+  const auto [bytes, reserved] = memory_needs(here);
   const bool alone = locals.size() == 1;
   const bool leader = locals.front() == placement.rank;
   std::shared_ptr<SharedMemory> memory;
@@ -107,10 +136,10 @@ std::shared_ptr<SharedMemory> share_memory(Rendezvous& others, const Placement& 
                 placement.host_name(placement.rank) + ": " + error.what();
     }
   };
-  if (leader && !alone) attempt([&] { return SharedMemory::create(needs.bytes, needs.reserved); });
+  if (leader && !alone) attempt([&] { return SharedMemory::create(bytes, reserved); });
   const auto paths = others.all_gather(memory != nullptr ? memory->path() : "", deadline);
   const std::string& path = paths[static_cast<std::size_t>(locals.front())];
-  if (!leader && !path.empty()) attempt([&] { return SharedMemory::open(path, needs.bytes); });
+  if (!leader && !path.empty()) attempt([&] { return SharedMemory::open(path, bytes); });
   const auto failures = others.all_gather(failure, deadline);
   if (memory != nullptr) memory->remove_name();
   for (const std::string& text : failures) {
@@ -133,7 +162,7 @@ std::vector<Rank> remote_ranks(const Placement& placement) {
 std::unique_ptr<ControlPlane> make_remote_plane(MpiLink& link, const Placement& placement,
                                                 const Config& config, const Doorbell* bell,
                                                 TimePoint deadline) {
-  if (config.controller == "mpi") {
+  if (config.control_plane == "mpi") {
     return link.make_control_plane(placement, remote_ranks(placement));
   }
   const AllGather all_gather = [&link](const std::string& mine, TimePoint limit) {
@@ -157,6 +186,35 @@ std::unique_ptr<ControlPlane> make_control_plane(MpiLink& link, const Neighbourh
   auto remote = make_remote_plane(link, placement, config, bell, deadline);
   if (local == nullptr) return remote;
   return std::make_unique<HierControlPlane>(std::move(local), std::move(remote));
+}
+
+// Among the ranks of this host.
+std::unique_ptr<Collective> make_shm_collective(const Neighbourhood& here,
+                                                std::shared_ptr<SharedMemory> memory) {
+  const int ranks = here.local_size();
+  const Mailboxes mailboxes(memory, ranks);
+  std::vector<DoorbellState*> bells;
+  for (int r = 0; r < ranks; ++r) bells.push_back(&mailboxes.slot(r).bell);
+  const Rank place = topology_of(here.placement).local_rank;
+  return std::make_unique<ShmCollective>(std::make_unique<DataSegment>(
+      std::move(memory), data_offset(here), ranks, place, ShmLimits{}, std::move(bells)));
+}
+
+// How tensors move in a job with MPI.
+std::unique_ptr<Collective> make_collective(MpiLink& link, const Neighbourhood& here,
+                                            const Config& config,
+                                            std::shared_ptr<SharedMemory> memory) {
+  const Placement& placement = here.placement;
+  std::unique_ptr<Collective> local;
+  if (here.shm) local = make_shm_collective(here, std::move(memory));
+  if (local != nullptr && placement.hosts() == 1) return local;
+  const HierOptions options = {.all_reduce = config.hierarchical_allreduce,
+                               .all_gather = config.hierarchical_allgather,
+                               .rank_order = config.deterministic};
+  auto flat = link.make_collective();
+  if (placement.hosts() == 1 || (!options.all_reduce && !options.all_gather)) return flat;
+  return HierCollective::make(std::move(flat), std::move(local), placement.rank, placement.host_of,
+                              options);
 }
 
 void expect_world(const LaunchInfo& launch, const MpiLink& link) {
@@ -186,29 +244,12 @@ Ports connect_by_mpi(const LaunchInfo& launch, const Config& config) {
   const Neighbourhood here = meet(*link, config, deadline);
   set_log_rank(link->rank());
   library.module->set_log_rank(link->rank());
-  const std::size_t bytes = Mailboxes::bytes_needed(static_cast<int>(here.processes.size()));
-  auto memory = share_memory(*link, here.placement, {bytes, bytes}, deadline);
+  auto memory = share_memory(*link, here, deadline);
   Ports ports;
-  ports.control = make_control_plane(*link, here, config, std::move(memory), deadline);
-  ports.collectives.push_back(link->make_collective());
+  ports.control = make_control_plane(*link, here, config, memory, deadline);
+  ports.collectives.push_back(make_collective(*link, here, config, std::move(memory)));
   ports.mpi_threads = link->threads_supported();
   return ports;
-}
-
-// The segment of a host whose ranks need nothing else: mailboxes, then what tensors move through.
-std::size_t tensors_begin(int ranks) {
-  const std::size_t page = DataSegment::kAlignment;
-  return (Mailboxes::bytes_needed(ranks) + page - 1) / page * page;
-}
-
-std::unique_ptr<Collective> make_shm_collective(const Placement& placement,
-                                                const std::shared_ptr<SharedMemory>& memory) {
-  const Mailboxes mailboxes(memory, placement.size());
-  std::vector<DoorbellState*> bells;
-  for (Rank r = 0; r < placement.size(); ++r) bells.push_back(&mailboxes.slot(r).bell);
-  return std::make_unique<ShmCollective>(
-      std::make_unique<DataSegment>(memory, tensors_begin(placement.size()), placement.size(),
-                                    placement.rank, ShmLimits{}, std::move(bells)));
 }
 
 // All ranks are on this machine, and MPI is not asked.
@@ -226,12 +267,14 @@ Ports connect_by_rendezvous(const LaunchInfo& launch, const Meeting& meeting,
                            "hvdrun -H host:slots,...");
   }
   set_log_rank(others->rank());
-  DataSegment::Needs needs = DataSegment::needs(others->size(), ShmLimits{});
-  needs.bytes += tensors_begin(others->size());
-  needs.reserved += tensors_begin(others->size());
-  auto memory = share_memory(*others, here.placement, needs, deadline);
+  if (!here.shm) {
+    throw UnsupportedError("HOROVOD_CPU_OPERATIONS=mpi, but " + launch.launcher +
+                           " started this process without MPI: leave it alone, or use mpirun or "
+                           "hvdrun --mpi");
+  }
+  auto memory = share_memory(*others, here, deadline);
   Ports ports;
-  ports.collectives.push_back(make_shm_collective(here.placement, memory));
+  ports.collectives.push_back(make_shm_collective(here, memory));
   ports.control =
       std::make_unique<ShmControlPlane>(here.placement, std::move(memory), here.processes);
   return ports;
@@ -269,7 +312,7 @@ std::vector<BackendInfo> backends() {
   const MpiLibrary& mpi = mpi_library(kMpiBuildFolder);
   std::vector<BackendInfo> rows = {
       {"self", true, "a world of one rank"},
-      {"shm", true, "the ranks of a host, with MPI or without"},
+      {"shm", true, "messages between the ranks of a host; tensors where all ranks are on one"},
       {"tcp", true, "control messages between hosts"},
       {"mpi", mpi.module != nullptr, mpi.detail},
   };

@@ -29,7 +29,9 @@ constexpr Duration kGrace = std::chrono::seconds(5);
 constexpr Duration kDeliver = std::chrono::seconds(2);  // of a stopped program's last bytes
 constexpr std::size_t kMostUnsent = 1 << 18;            // bytes; above it the program has to wait
 constexpr std::size_t kReadOnce = 1 << 16;
-constexpr int kDrainReads = 17;  // more than the largest pipe (1 MiB) holds
+// Of what is left when the program has ended: more than the largest terminal and pipe hold.
+constexpr std::size_t kMostDrained = std::size_t{4} << 20;
+constexpr int kQuietMs = 500;
 
 std::string host_name() {
   std::array<char, 256> name{};
@@ -90,6 +92,7 @@ class Agent {
   void on_signal();
   void stop(int signal);
   void reap();
+  void drain_program(TimePoint limit);
   void deliver_end();
   int wait_time() const;
 
@@ -237,14 +240,22 @@ void Agent::reap() {
   kill(-pid_, SIGKILL);  // what the program left running in its group
 }
 
+// What the program wrote and nobody has read: a terminal holds up to 640 KiB, and hands over a few
+// at a time. It ends when all that have it open are gone; one that got away may keep it open.
+void Agent::drain_program(TimePoint limit) {
+  while ((out_ || err_) && unsent_.size() < kMostDrained && Clock::now() < limit) {
+    std::array<pollfd, 2> polls = {{{out_.get(), POLLIN, 0}, {err_.get(), POLLIN, 0}}};
+    if (poll(polls.data(), polls.size(), kQuietMs) == 0) return;
+    if (polls[0].revents != 0) read_program(out_, Stream::kStdout);
+    if (polls[1].revents != 0) read_program(err_, Stream::kStderr);
+  }
+}
+
 // Everything the program wrote, then its end. hvdrun closes the connection when it has read that;
 // leaving earlier could reset the connection and lose what is still on its way.
 void Agent::deliver_end() {
   const TimePoint limit = Clock::now() + kDeliver;
-  for (int i = 0; i < kDrainReads; ++i) {
-    read_program(out_, Stream::kStdout);
-    read_program(err_, Stream::kStderr);
-  }
+  drain_program(limit);
   append(unsent_, *end_);
   const bool hurry = kill_at_.has_value();
   while (launcher_ && !(hurry && Clock::now() >= limit)) {

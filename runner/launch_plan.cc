@@ -21,6 +21,7 @@ constexpr std::array<const char*, 7> kExported = {
     "CONDA_PREFIX", "OMP_NUM_THREADS", kAgentVariable};
 
 constexpr const char* kStartTimeout = "HOROVOD_START_TIMEOUT";
+constexpr const char* kInterfaces = "HOROVOD_GLOO_IFACE";
 constexpr const char* kController = "HOROVOD_CONTROLLER";
 constexpr const char* kRendezvous = "HVD_RENDEZVOUS";
 
@@ -73,9 +74,14 @@ void add_ssh(std::vector<std::string>& argv, const Options& options) {
   add(argv, {"--mca", "plm_rsh_args", arguments});
 }
 
-void add_interfaces(std::vector<std::string>& argv, const Options& options) {
+std::string joined_interfaces(const Options& options) {
   std::string names;
   for (const std::string& name : options.interfaces) names += (names.empty() ? "" : ",") + name;
+  return names;
+}
+
+void add_interfaces(std::vector<std::string>& argv, const Options& options) {
+  const std::string names = joined_interfaces(options);
   if (names.empty()) return;
   add(argv, {"--mca", "btl_tcp_if_include", names, "--mca", "oob_tcp_if_include", names});
 }
@@ -150,6 +156,11 @@ Environment settings_environment(const Options& options) {
     std::string source = chosen.source;
     std::replace(source.begin(), source.end(), ';', ',');  // what separates the entries
     sources += (sources.empty() ? "" : ";") + name + "=" + source;
+  }
+  if (!options.interfaces.empty()) {
+    environment[kInterfaces] = joined_interfaces(options);
+    sources +=
+        (sources.empty() ? "" : ";") + std::string(kInterfaces) + "=hvdrun --network-interfaces";
   }
   if (!sources.empty()) environment[kSourcesVariable] = sources;
   return environment;

@@ -56,7 +56,6 @@ constexpr OptionRow repeated(OptionRow row) {
 }
 
 constexpr std::string_view kElastic = "there is no elastic training yet";
-constexpr std::string_view kAlgorithm = "the engine chooses its algorithm by the hosts it finds";
 
 constexpr std::array kOptions = {
     own("np,num-proc", 0, "N",
@@ -72,7 +71,7 @@ constexpr std::array kOptions = {
     own("prefix-output-with-timestamp,prefix-timestamp", 0, "", "the time before each line"),
     sets("HOROVOD_START_TIMEOUT", "start-timeout", "SECONDS", "",
          "give up when a rank has not started by then"),
-    own("network-interfaces", 0, "A,B", "the network interfaces that hvdrun and MPI use"),
+    own("network-interfaces", 0, "A,B", "the network interfaces that MPI and the engine use"),
     repeated(own("network-interface", 0, "A", "one of them; may be repeated")),
     own("ssh-port", 'p', "PORT", "port of the other machines' ssh servers"),
     own("ssh-identity-file", 'i', "FILE", "private key for ssh"),
@@ -134,16 +133,23 @@ constexpr std::array kOptions = {
     turns("HOROVOD_MPI_THREADS_DISABLE", "0", "no-mpi-threads-disable",
           "library_options.mpi_threads_disable", "do not"),
 
+    turns("HOROVOD_HIERARCHICAL_ALLREDUCE", "1", "hierarchical-allreduce",
+          "params.hierarchical_allreduce",
+          "on several machines, reduce inside each before between them (the default)"),
+    turns("HOROVOD_HIERARCHICAL_ALLREDUCE", "0", "no-hierarchical-allreduce",
+          "params.hierarchical_allreduce", "do not"),
+    turns("HOROVOD_HIERARCHICAL_ALLGATHER", "1", "hierarchical-allgather",
+          "params.hierarchical_allgather",
+          "on several machines, send to each once and share it there (the default)"),
+    turns("HOROVOD_HIERARCHICAL_ALLGATHER", "0", "no-hierarchical-allgather",
+          "params.hierarchical_allgather", "do not"),
+
     sets("HOROVOD_CONTROLLER", "controller", "mpi", "controller",
          "auto, mpi, or gloo: without MPI, on this machine"),
     turns("HOROVOD_CONTROLLER", "mpi", "mpi", "", "the same as --controller mpi"),
     turns("HOROVOD_CONTROLLER", "gloo", "gloo", "", "the same as --controller gloo"),
 
     does_nothing("disable-cache", "", "", "hvdrun caches nothing"),
-    does_nothing("hierarchical-allreduce", "", "params.hierarchical_allreduce", kAlgorithm),
-    does_nothing("no-hierarchical-allreduce", "", "params.hierarchical_allreduce", ""),
-    does_nothing("hierarchical-allgather", "", "params.hierarchical_allgather", kAlgorithm),
-    does_nothing("no-hierarchical-allgather", "", "params.hierarchical_allgather", ""),
     does_nothing("torus-allreduce", "", "params.torus_allreduce", "it is an algorithm for NCCL"),
     does_nothing("no-torus-allreduce", "", "params.torus_allreduce", ""),
     does_nothing(

@@ -118,7 +118,7 @@ std::shared_ptr<DistributedOptimizer> make_optimizer(
     const py::object& compression, int backward_passes_per_step, ReduceOp op,
     double gradient_predivide_factor, const py::object& groups, const PythonProcessSet& set,
     bool average_aggregated_gradients, const std::optional<double>& clip_grad_norm,
-    const std::string& clip_when) {
+    const std::string& clip_when, bool gradient_as_bucket_view, bool overlap_step) {
   NamedTensors named;
   if (!named_parameters.is_none()) named = named_tensors_from(named_parameters);
   DistributedOptions options;
@@ -129,6 +129,8 @@ std::shared_ptr<DistributedOptimizer> make_optimizer(
   options.gradient_predivide_factor = gradient_predivide_factor;
   set_groups(groups, options);
   options.clip_grad_norm = clip_from(clip_grad_norm, clip_when);
+  options.gradient_as_bucket_view = gradient_as_bucket_view;
+  options.overlap_step = overlap_step;
   options.process_set = set.registered();
   return std::make_shared<DistributedOptimizer>(std::move(optimizer), std::move(named),
                                                 std::move(options));
@@ -177,6 +179,11 @@ Args:
     average_aggregated_gradients: divide the sum over passes by the number of passes it has.
     clip_grad_norm: largest joint L2 norm of the gradients; None = no clipping.
     clip_when: "after" the reduction, or "before" it (each rank's own gradients).
+    gradient_as_bucket_view: from the first step on gradients lie in memory that the ranks of a host
+        share and are reduced where they are, which changes no bit; all ranks make the optimizer.
+        ``param.grad.numpy()`` is a view of that memory and keeps it.
+    overlap_step: step() updates each parameter as soon as its gradient is reduced, which changes no
+        bit. Not with clip_grad_norm or Adasum.
 
 Raises:
     InvalidArgumentError: before init(), names repeat or miss a parameter, or options are out of
@@ -192,7 +199,8 @@ void bind_optimizer(py::module_& m) {
            py::arg("backward_passes_per_step") = 1, py::arg("op") = ReduceOp::kAverage,
            py::arg("gradient_predivide_factor") = 1.0, py::arg("groups") = py::none(),
            process_set_arg(m), py::kw_only(), py::arg("average_aggregated_gradients") = false,
-           py::arg("clip_grad_norm") = py::none(), py::arg("clip_when") = "after")
+           py::arg("clip_grad_norm") = py::none(), py::arg("clip_when") = "after",
+           py::arg("gradient_as_bucket_view") = true, py::arg("overlap_step") = false)
       .def("synchronize", &DistributedOptimizer::synchronize, ReleaseGil(),
            "Wait until every gradient is reduced (and clipped, if that is an option). Call it "
            "before reading or\nclipping gradients; calling it again before the next backward() "

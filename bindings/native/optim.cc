@@ -120,6 +120,11 @@ void bind_group_view(py::module_& m) {
 
 void bind_base(py::module_& m) {
   py::classh<optim::Optimizer>(m, "Optimizer", "Applies gradients to parameters.")
+      .def("step_parameters", &optim::Optimizer::step_parameters, py::arg("params"), ReleaseGil(),
+           "What step() does, for these parameters alone; doing all of them one after the other is "
+           "a "
+           "step.\n\nRaises:\n    InvalidArgumentError: one is not of this optimizer; nothing is "
+           "changed then.")
       .def("step", &optim::Optimizer::step, ReleaseGil(),
            "Update all parameters that have a gradient, in place.")
       .def("zero_grad", &optim::Optimizer::zero_grad, py::arg("set_to_none") = true, ReleaseGil(),

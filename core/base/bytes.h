@@ -27,6 +27,13 @@ class ByteWriter {
     out_.resize(at + sizeof value);
     std::memcpy(out_.data() + at, &value, sizeof value);
   }
+  // All of them, without their count.
+  template <typename T>
+  requires std::is_integral_v<T>
+  void put_all(std::span<const T> values) {
+    const auto bytes = std::as_bytes(values);
+    out_.insert(out_.end(), bytes.begin(), bytes.end());
+  }
   void put_string(std::string_view text) {
     put(static_cast<std::uint32_t>(text.size()));
     const auto* first = reinterpret_cast<const std::byte*>(text.data());
@@ -50,6 +57,15 @@ class ByteReader {
     std::memcpy(&value, in_.data(), sizeof value);
     in_ = in_.subspan(sizeof value);
     return value;
+  }
+  // As many as `values` has.
+  template <typename T>
+  requires std::is_integral_v<T>
+  void get_all(std::span<T> values) {
+    if (values.empty()) return;
+    need(values.size_bytes());
+    std::memcpy(values.data(), in_.data(), values.size_bytes());
+    in_ = in_.subspan(values.size_bytes());
   }
   // A byte that is 0 or 1.
   bool get_flag() {

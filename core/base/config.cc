@@ -93,6 +93,9 @@ const std::array kSettings = {
     setting<Cores, &Config::thread_affinity>(
         "HOROVOD_THREAD_AFFINITY",
         "cores for the engine's threads, one a local rank, such as 0,8; empty = any core"),
+    setting<Flag, &Config::bind_cores>(
+        "HVD_BIND_CORES",
+        "0 = ranks of one host do not share out its cores among them, but wander over all"),
     setting<Flag, &Config::mpi_threads_disable>(
         "HOROVOD_MPI_THREADS_DISABLE", "1 = ask MPI for calls from one thread at a time only"),
     setting<Flag, &Config::dynamic_process_sets>(
@@ -107,16 +110,21 @@ const std::array kSettings = {
     setting<Flag, &Config::hierarchical_allgather>(
         "HOROVOD_HIERARCHICAL_ALLGATHER",
         "1 = on several hosts, send to each host once and share it there"),
+    setting<ControlTransport, &Config::control_plane>(
+        "HVD_CONTROL_PLANE",
+        "what carries control messages between hosts: tcp, or mpi where TCP does not connect them "
+        "(it polls, and notices no host that dies)"),
     setting<Controller, &Config::controller>(
         "HOROVOD_CONTROLLER",
-        "how the ranks connect: mpi (control messages between hosts too), gloo = without MPI, "
-        "auto = by MPI if it started them, and then by TCP between hosts"),
+        "how the ranks connect: mpi, gloo = without MPI, auto = by MPI if it started them"),
     setting<Text, &Config::rendezvous>(
         "HVD_RENDEZVOUS",
         "where the ranks meet without MPI: file:///folder/name, tcp://127.0.0.1:port, unix:name or "
         "env:// (MASTER_ADDR and MASTER_PORT); empty = what the launcher left"),
-    setting<Transport, &Config::cpu_operations>(
-        "HOROVOD_CPU_OPERATIONS", "mpi or gloo, accepted; the engine takes shared memory and MPI"),
+    setting<CpuOperations, &Config::cpu_operations>(
+        "HOROVOD_CPU_OPERATIONS",
+        "how tensors move: shm = through shared memory inside a host, by MPI between hosts; mpi = "
+        "always by MPI"),
 };
 
 const Setting& find_setting(std::string_view name) {

@@ -45,15 +45,17 @@ struct Config {
 
   std::string hostname;  // ranks with one host name share memory; empty = ask the system
   std::vector<int> thread_affinity;  // by local rank: the core of its coordinator; empty = any
+  bool bind_cores = true;            // see core/runtime/core_binding.h
   bool mpi_threads_disable = false;
   bool dynamic_process_sets = true;
   // Names with commas; empty = whatever reaches the other hosts. For control messages.
   std::string network_interfaces;
   bool hierarchical_allreduce = true;
   bool hierarchical_allgather = true;
+  std::string control_plane = "tcp";  // between hosts: tcp or mpi
   std::string controller = "auto";
   std::string rendezvous;  // empty = by what the launcher left; see ops/rendezvous/meeting.h
-  std::string cpu_operations = "mpi";
+  std::string cpu_operations = "shm";
 
   // Where a value that is not the default came from, by the setting's name.
   std::map<std::string, std::string, std::less<>> sources;

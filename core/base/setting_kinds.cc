@@ -36,6 +36,12 @@ std::optional<Duration> parse_duration(std::string_view text, Duration unit) {
   return std::chrono::duration_cast<Duration>(unit * *value);
 }
 
+std::optional<std::string> one_of(std::initializer_list<std::string_view> known,
+                                  std::string_view text) {
+  if (std::find(known.begin(), known.end(), text) == known.end()) return std::nullopt;
+  return std::string(text);
+}
+
 }  // namespace
 
 std::optional<std::size_t> WholeNumber::read(std::string_view text) {
@@ -124,11 +130,17 @@ std::optional<std::string> Controller::read(std::string_view text) {
   return Transport::read(text);
 }
 
+std::optional<std::string> ControlTransport::read(std::string_view text) {
+  if (text != "tcp" && text != "mpi") return std::nullopt;
+  return std::string(text);
+}
+
+std::optional<std::string> CpuOperations::read(std::string_view text) {
+  return one_of({"shm", "mpi", "gloo"}, text);
+}
+
 std::optional<std::string> Transport::read(std::string_view text) {
-  for (const char* known : {"mpi", "gloo"}) {
-    if (text == known) return std::string(text);
-  }
-  return std::nullopt;
+  return one_of({"mpi", "gloo"}, text);
 }
 
 }  // namespace hvd

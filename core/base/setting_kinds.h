@@ -81,9 +81,22 @@ struct Cores {
   static std::string write(const std::vector<int>& value);
 };
 
+struct ControlTransport {
+  static constexpr const char* kAccepted = "tcp or mpi";
+  static std::optional<std::string> read(std::string_view text);
+  static std::string write(const std::string& value) { return value; }
+};
+
 // gloo is Horovod's word for "without MPI".
 struct Controller {
   static constexpr const char* kAccepted = "auto, mpi, or gloo (without MPI, on one machine)";
+  static std::optional<std::string> read(std::string_view text);
+  static std::string write(const std::string& value) { return value; }
+};
+
+// Of tensors in host memory. There is no Gloo here: it means the default.
+struct CpuOperations {
+  static constexpr const char* kAccepted = "shm, mpi or gloo (which means shm)";
   static std::optional<std::string> read(std::string_view text);
   static std::string write(const std::string& value) { return value; }
 };

@@ -26,13 +26,13 @@ void read_ranks(ByteReader& in, std::vector<Rank>& ranks) {
 template <typename T>
 void write_numbers(ByteWriter& out, const std::vector<T>& numbers) {
   out.put(static_cast<std::uint32_t>(numbers.size()));
-  for (const T number : numbers) out.put(number);
+  out.put_all(std::span(numbers));
 }
 
 template <typename T>
 void read_numbers(ByteReader& in, std::vector<T>& numbers) {
   numbers.resize(in.get_count(sizeof(T)));
-  for (T& number : numbers) number = in.get<T>();
+  in.get_all(std::span(numbers));
 }
 
 void write_absence(ByteWriter& out, const Absence& absence) {
@@ -107,7 +107,7 @@ void write_variants(ByteWriter& out, const Variants& variants) {
 
 void merge(Variants& into, const Variant& variant) {
   auto same = std::find_if(into.begin(), into.end(),
-                           [&](const Variant& v) { return v.request == variant.request; });
+                           [&](const Variant& v) { return agree(v.request, variant.request); });
   if (same == into.end() && into.size() < kMaxVariants) {
     into.push_back(variant);
     return;
@@ -116,6 +116,7 @@ void merge(Variants& into, const Variant& variant) {
     into.back().count += variant.count;
     return;
   }
+  merge_place(same->request, variant.request);
   same->count += variant.count;
   same->lowest = std::min(same->lowest, variant.lowest);
 }

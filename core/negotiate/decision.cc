@@ -54,7 +54,7 @@ struct StepWriter {
   }
   void operator()(const RunSlots& step) {
     out.put(step.count);
-    for (const SlotNumber slot : decision.slots_of(step)) out.put(slot);
+    out.put_all(decision.slots_of(step));
   }
   void operator()(const RejectName& step) {
     out.put(step.set);
@@ -79,7 +79,8 @@ RunSlots read_run(ByteReader& in, std::vector<SlotNumber>& slots) {
   RunSlots step{static_cast<std::uint32_t>(slots.size()), 0};
   step.count = static_cast<std::uint32_t>(in.get_count(sizeof(SlotNumber)));
   if (step.count == 0) ByteReader::malformed("an empty batch");
-  for (std::uint32_t i = 0; i < step.count; ++i) slots.push_back(in.get<SlotNumber>());
+  slots.resize(slots.size() + step.count);
+  in.get_all(std::span(slots).subspan(step.first));
   return step;
 }
 

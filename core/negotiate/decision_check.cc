@@ -1,6 +1,15 @@
 #include "core/negotiate/decision_check.h"
 
 namespace hvd {
+namespace {
+
+// Whether what was submitted so runs when `defined` does: packed, it runs wherever it lies.
+bool serves(const Request& defined, const Request& submitted) {
+  return agree(defined, submitted) &&
+         (defined.place.arena == 0 || defined.place == submitted.place);
+}
+
+}  // namespace
 
 void DecisionCheck::operator()(const Decision& decision) {
   changes_.clear();
@@ -29,7 +38,7 @@ DecisionCheck::View DecisionCheck::view(SlotNumber slot) const {
     if (changed != changes_.end()) return changed->second;
   }
   if (!cache_.defined(slot)) return {};
-  return {&cache_.request(slot), cache_.once(slot)};
+  return {&cache_.request(slot), cache_.once(slot), submissions_.has(slot)};
 }
 
 ProcessSets& DecisionCheck::changed_sets() {
@@ -39,25 +48,28 @@ ProcessSets& DecisionCheck::changed_sets() {
 
 // What was submitted as the slot says is pending by slot; what waits for a slot, by name.
 bool DecisionCheck::pending(SlotNumber slot, const std::string& name) const {
+  const View seen = view(slot);
   const bool changed = !changes_.empty() && changes_.contains(slot);
-  return changed ? submissions_.find(name) != nullptr : submissions_.has(slot);
+  return seen.pending || (changed && submissions_.find(name) != nullptr);
 }
 
 void DecisionCheck::check(const DefineSlot& step) {
   const Request& request = *step.request;
   if (step.slot > bound_) ByteReader::malformed("slot out of range");
   if (step.slot == bound_) ++bound_;
-  const Request* before = view(step.slot).request;
-  if (before != nullptr && (before->name != request.name || before->set != request.set)) {
+  const View before = view(step.slot);
+  if (before.request != nullptr &&
+      (before.request->name != request.name || before.request->set != request.set)) {
     ByteReader::malformed("slot is taken");
   }
-  if (before == nullptr && step.slot < ran_.size()) ran_[step.slot] = 0;
+  if (before.request == nullptr && step.slot < ran_.size()) ran_[step.slot] = 0;
   const auto* mine = submissions_.find(request.name);
-  if (mine != nullptr && mine->request != request) {
+  if ((mine != nullptr && !serves(request, mine->request)) ||
+      (before.pending && !serves(request, *before.request))) {
     ByteReader::malformed("a slot that is not what was submitted");
   }
   if (!fault_of(request, sets()).empty()) ByteReader::malformed("a slot that cannot run");
-  changes_[step.slot] = {&request, step.once};
+  changes_[step.slot] = {&request, step.once, before.pending};
 }
 
 void DecisionCheck::check(const EvictSlot& step) {

@@ -30,6 +30,7 @@ class DecisionCheck {
   struct View {
     const Request* request = nullptr;
     bool once = false;
+    bool pending = false;  // this rank submitted it as the slot
   };
   View view(SlotNumber slot) const;
 

@@ -7,9 +7,10 @@ constexpr std::size_t align_up(std::size_t bytes) {
   return (bytes + kAlignment - 1) / kAlignment * kAlignment;
 }
 
-// Even items of no bytes share nothing when fusion is off.
+// Even items of no bytes share nothing when fusion is off. Arenas are made one by one.
 bool fits(const FusedGroup& group, const FusionItem& item, std::size_t limit_bytes) {
-  return limit_bytes > 0 && group.bytes + item.bytes <= limit_bytes;
+  return limit_bytes > 0 && item.key.kind != CollectiveKind::kMakeArena &&
+         group.bytes + item.bytes <= limit_bytes;
 }
 
 // The group that `key` still fills: the last one opened for it.
@@ -23,8 +24,8 @@ std::size_t open_group(const FusionPlan& plan, const FusionKey& key) {
 }  // namespace
 
 FusionKey fusion_key(const Request& request) {
-  return {request.kind, request.dtype,    request.device,    request.set, request.op,
-          request.root, request.prescale, request.postscale, request.wire};
+  return {request.kind, request.dtype,    request.device,    request.set,  request.op,
+          request.root, request.prescale, request.postscale, request.wire, arena_of(request)};
 }
 
 FusionItem fusion_item(std::uint32_t id, const Request& request) {

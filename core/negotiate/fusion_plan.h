@@ -20,6 +20,7 @@ struct FusionKey {
   double prescale = 1.0;
   double postscale = 1.0;
   WireFormat wire = WireFormat::kNone;
+  ArenaNumber arena = 0;  // whose memory is reduced in place; 0 = packed
 
   friend bool operator==(const FusionKey&, const FusionKey&) = default;
 };

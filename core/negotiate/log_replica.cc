@@ -11,7 +11,9 @@ void RankProtocol::Impl::receive_decision(std::span<const std::byte> message, By
   check_decision_(decision_);
   flush();  // under the number that was applied when it became ready
   for (const Rank child : tree_.children) {
-    messages_.push(OutgoingMessage{child, Bytes(message.begin(), message.end())});
+    OutgoingMessage copy{child, take_spare(spare_bytes_)};
+    copy.bytes.assign(message.begin(), message.end());
+    messages_.push(std::move(copy));
   }
   apply(decision_);
 }
@@ -34,6 +36,7 @@ void RankProtocol::Impl::apply(const Decision&, const ChangeSettings& step) {
 }
 
 void RankProtocol::Impl::apply(const Decision&, const DefineSlot& step) {
+  if (submissions_.has(step.slot)) submissions_.keep(step.slot, cache_.request(step.slot));
   cache_.define(step.slot, step.request, step.once);
   submissions_.settle(step.request->name, step.slot);
 }
@@ -48,7 +51,9 @@ void RankProtocol::Impl::apply(const Decision& decision, const RunSlots& step) {
 void RankProtocol::Impl::run_batch(std::span<const SlotNumber> slots) {
   const FusionKey& key = cache_.item(slots.front()).key;
   RunBatch batch{batches_++, key, sets_.divisor(key.set), 0, {}};
+  if (sets_.joined(key.set) > 0) batch.key.arena = 0;  // a joined rank brings no arena
   const bool member = sets_.has(key.set, tree_.rank);
+  if (member) batch.members = take_spare(spare_members_);
   note_progress(key.set);
   if (member) batch.members.reserve(slots.size());
   if (sets_.lowest(key.set) == tree_.rank) owed_.push_back(batch.number);

@@ -81,6 +81,10 @@ std::string fault_of(const Request& request, const ProcessSets& sets) {
   if (request.joins_average && request.kind != CollectiveKind::kJoin) {
     return "only a join can leave averages as they are";
   }
+  if (request.kind == CollectiveKind::kMakeArena &&
+      (request.shapes.size() != 1 || request.shapes.front().size() != 1)) {
+    return "an arena has one size";
+  }
   if (!changes_sets(request.kind)) return "";
   if (request.set != kWorldSet) return "process sets are added and removed by the world";
   return request.kind == CollectiveKind::kAddSet

@@ -35,7 +35,7 @@ void RankProtocol::Impl::check(const NegotiationSettings& settings) {
 void RankProtocol::Impl::submit(Ticket ticket, const Request& request) {
   check_submission(request);
   if (request.kind == CollectiveKind::kJoin) return join(ticket, request);
-  const auto slot = cache_.find(request.name);
+  const auto slot = cache_.find_next(request.name);
   if ((slot && submissions_.has(*slot)) || submissions_.find(request.name) != nullptr) {
     throw InvalidArgumentError("tensor \"" + request.name + "\" is in flight already");
   }
@@ -45,7 +45,7 @@ void RankProtocol::Impl::submit(Ticket ticket, const Request& request) {
                                describe_set(request.set));
   }
   last_submitted_ = request.name;
-  if (slot && cache_.request(*slot) == request) {
+  if (slot && submissions_.stands_for(*slot, cache_.request(*slot), request)) {
     submissions_.add(*slot, request.set, ticket);
     tally_.add(*slot, Tally::kSelf, applied_, outbox_);
   } else {
@@ -185,7 +185,7 @@ void RankProtocol::Impl::check(const Variants& variants, Tally::Reporter from) c
   if (count != tally_.weight(from, request.set)) {
     ByteReader::malformed("announced by too few or too many");
   }
-  if (variants.size() == 2 && request == variants[1].request) {
+  if (variants.size() == 2 && agree(request, variants[1].request)) {
     ByteReader::malformed("one variant twice");
   }
   if (tally_.set_of(request.name).value_or(request.set) != request.set) {
@@ -279,6 +279,18 @@ void RankProtocol::Impl::flush() {
   }
 }
 
+void RankProtocol::Impl::reuse(OutgoingMessage&& sent) {
+  if (spare_bytes_.size() == kSpares) return;
+  sent.bytes.clear();
+  spare_bytes_.push_back(std::move(sent.bytes));
+}
+
+void RankProtocol::Impl::reuse(RunBatch&& done) {
+  if (spare_members_.size() == kSpares) return;
+  done.members.clear();
+  spare_members_.push_back(std::move(done.members));
+}
+
 std::optional<OutgoingMessage> RankProtocol::Impl::next_message() {
   flush();
   return messages_.pop();
@@ -330,6 +342,12 @@ std::optional<OutgoingMessage> RankProtocol::next_message() {
 }
 std::optional<Effect> RankProtocol::next_effect() {
   return impl_->next_effect();
+}
+void RankProtocol::reuse(OutgoingMessage&& sent) {
+  impl_->reuse(std::move(sent));
+}
+void RankProtocol::reuse(RunBatch&& done) {
+  impl_->reuse(std::move(done));
 }
 const NegotiationSettings& RankProtocol::settings() const {
   return impl_->settings();

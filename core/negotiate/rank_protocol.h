@@ -41,7 +41,8 @@ struct BatchMember {
   std::shared_ptr<const Request> request;
 };
 
-// One fused batch: every member has this key.
+// One fused batch: every member has this key, but for an arena that a joined rank cannot bring:
+// then it says 0.
 struct RunBatch {
   std::uint64_t number = 0;  // counts batches, equal on all ranks; given back to finished()
   FusionKey key;
@@ -142,6 +143,11 @@ class RankProtocol {
   // before executing effects.
   std::optional<OutgoingMessage> next_message();
   std::optional<Effect> next_effect();
+
+  // What the caller has done with: its storage serves again, so that a steady flow allocates
+  // nothing.
+  void reuse(OutgoingMessage&& sent);
+  void reuse(RunBatch&& done);
 
   // Those of the log as far as it was applied here.
   const NegotiationSettings& settings() const;

@@ -44,6 +44,8 @@ class RankProtocol::Impl {
   void tick(TimePoint now);
   std::optional<OutgoingMessage> next_message();
   std::optional<Effect> next_effect();
+  void reuse(OutgoingMessage&& sent);
+  void reuse(RunBatch&& done);
   const NegotiationSettings& settings() const { return settings_; }
   std::optional<TimePoint> next_deadline() const;
   bool finished_leaving() const;
@@ -68,7 +70,7 @@ class RankProtocol::Impl {
   void flush();
   std::optional<Tally::Reporter> reporter_of(Rank child) const;
   void send(Rank to, MessageKind kind, const auto& body) {
-    OutgoingMessage message{to, {}};
+    OutgoingMessage message{to, take_spare(spare_bytes_)};
     message.bytes.reserve(last_size_);
     ByteWriter out(message.bytes);
     write(out, MessageHeader{kind, epoch_});
@@ -77,6 +79,14 @@ class RankProtocol::Impl {
     messages_.push(std::move(message));
   }
   void send(Rank to, MessageKind kind);  // without a body
+  static constexpr std::size_t kSpares = 64;
+  template <typename Storage>
+  static Storage take_spare(std::vector<Storage>& spares) {
+    if (spares.empty()) return {};
+    Storage storage = std::move(spares.back());
+    spares.pop_back();
+    return storage;
+  }
 
   // -- log_replica.cc
   void receive_decision(std::span<const std::byte> message, ByteReader& in);
@@ -159,7 +169,9 @@ class RankProtocol::Impl {
   std::size_t last_size_ = 0;  // bytes of the last message; the next is likely to be as large
   Fifo<Effect> effects_;
 
-  // Scratch, kept for its storage.
+  // Kept for their storage.
+  std::vector<Bytes> spare_bytes_;
+  std::vector<std::vector<BatchMember>> spare_members_;
   Announcement incoming_;
   Decision decision_;
 };

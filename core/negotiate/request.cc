@@ -53,6 +53,17 @@ Shape read_shape(ByteReader& in) {
   return shape;
 }
 
+// One offset a tensor or, when packed, none.
+ArenaPlace read_place(ByteReader& in, const Request& request) {
+  ArenaPlace place;
+  place.arena = in.get<ArenaNumber>();
+  if (place.arena == 0) return place;
+  if (request.kind != CollectiveKind::kAllreduce) ByteReader::malformed("place of no allreduce");
+  place.offsets.resize(request.shapes.size());
+  for (std::uint64_t& offset : place.offsets) offset = in.get<std::uint64_t>();
+  return place;
+}
+
 bool ragged(CollectiveKind kind) {
   return kind == CollectiveKind::kAllgather || kind == CollectiveKind::kAlltoall ||
          kind == CollectiveKind::kGather || kind == CollectiveKind::kScatter;
@@ -74,6 +85,9 @@ class Difference {
 };
 
 std::string describe_shapes(const Request& a, const Request& b, const Difference& say) {
+  if (a.kind == CollectiveKind::kMakeArena) {
+    return say("bytes", to_string(a.shapes.front()), to_string(b.shapes.front()));
+  }
   if (a.shapes.size() != b.shapes.size()) {
     return say("number of tensors in the group", std::to_string(a.shapes.size()),
                std::to_string(b.shapes.size()));
@@ -93,7 +107,8 @@ std::string describe_shapes(const Request& a, const Request& b, const Difference
 const char* name_of(CollectiveKind kind) {
   constexpr const char* kNames[] = {
       "allreduce", "broadcast", "allgather", "alltoall",        "reducescatter",      "reduce",
-      "gather",    "scatter",   "barrier",   "add process set", "remove process set", "join"};
+      "gather",    "scatter",   "barrier",   "add process set", "remove process set", "join",
+      "make arena"};
   static_assert(std::size(kNames) == kCollectiveKindCount);
   return kNames[static_cast<std::size_t>(kind)];
 }
@@ -117,6 +132,8 @@ void write(ByteWriter& out, const Request& request) {
   }
   out.put(static_cast<std::uint32_t>(request.numbers.size()));
   for (const std::int32_t number : request.numbers) out.put(number);
+  out.put(request.place.arena);
+  for (const std::uint64_t offset : request.place.offsets) out.put(offset);
 }
 
 Request read_request(ByteReader& in) {
@@ -139,7 +156,29 @@ Request read_request(ByteReader& in) {
   check_extents(request.shapes, request.dtype);
   request.numbers.resize(in.get_count(sizeof(std::int32_t)));
   for (std::int32_t& number : request.numbers) number = in.get<std::int32_t>();
+  request.place = read_place(in, request);
   return request;
+}
+
+// Names every member: a new one does not compile until it is compared here.
+bool agree(const Request& a, const Request& b) {
+  const auto& [name, kind, dtype, device, set, op, root, prescale, postscale, wire, shapes, numbers,
+               automatic_name, joins_average, place] = a;
+  return name == b.name && kind == b.kind && dtype == b.dtype && device == b.device &&
+         set == b.set && op == b.op && root == b.root && prescale == b.prescale &&
+         postscale == b.postscale && wire == b.wire && shapes == b.shapes && numbers == b.numbers &&
+         automatic_name == b.automatic_name && joins_average == b.joins_average;
+}
+
+void merge_place(Request& into, const Request& other) {
+  if (into.place != other.place) into.place = {};
+}
+
+// Who has its bytes encoded, or its tensors treated one by one, needs memory of its own for that.
+ArenaNumber arena_of(const Request& request) {
+  const bool in_place = request.kind == CollectiveKind::kAllreduce &&
+                        request.wire == WireFormat::kNone && request.op != ReduceOp::kAdasum;
+  return in_place ? request.place.arena : 0;
 }
 
 std::string describe_difference(const Request& a, Rank rank_a, const Request& b, Rank rank_b) {

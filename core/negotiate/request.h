@@ -28,9 +28,10 @@ enum class CollectiveKind : std::uint8_t {
   kAddSet = 9,      // `numbers` = the ranks of a new process set, ascending
   kRemoveSet = 10,  // `numbers` = the set
   kJoin = 11,       // this rank has no more data in this set; never compared, merged or cached
+  kMakeArena = 12,  // communication memory of so many bytes on every rank: the only shape
 };
 
-inline constexpr int kCollectiveKindCount = 12;
+inline constexpr int kCollectiveKindCount = 13;
 
 // "allreduce", "broadcast", "add process set" and so on.
 const char* name_of(CollectiveKind kind);
@@ -49,6 +50,18 @@ constexpr bool changes_sets(CollectiveKind kind) {
 using ProcessSetId = std::uint32_t;
 
 inline constexpr ProcessSetId kWorldSet = 0;
+
+// Arenas are numbered by the log; 0 is none.
+using ArenaNumber = std::uint64_t;
+
+// Where the tensors of a request lie in an arena. Ranks that differ in it do not disagree: what is
+// not at one place everywhere is packed.
+struct ArenaPlace {
+  ArenaNumber arena = 0;               // 0 = packed
+  std::vector<std::uint64_t> offsets;  // bytes, one a tensor; none when packed
+
+  friend bool operator==(const ArenaPlace&, const ArenaPlace&) = default;
+};
 
 // What must be equal on all ranks for a name to run: compared, merged and cached. What may differ
 // by rank (first dimensions, splits) is exchanged in the data plane when the step runs.
@@ -69,6 +82,7 @@ struct Request {
   std::vector<std::int32_t> numbers;  // kAddSet and kRemoveSet only
   bool automatic_name = false;        // gets a slot for one run only
   bool joins_average = false;         // kJoin: averages go on dividing by this rank too
+  ArenaPlace place = {};              // allreduce only
 
   std::size_t bytes_of(std::size_t tensor) const {
     return static_cast<std::size_t>(numel_of(shapes[tensor])) * size_of(dtype);
@@ -76,6 +90,15 @@ struct Request {
 
   friend bool operator==(const Request&, const Request&) = default;
 };
+
+// Equal but for their placements.
+bool agree(const Request& a, const Request& b);
+
+// Two that agree become one: packed, unless both are at one place.
+void merge_place(Request& into, const Request& other);
+
+// The arena in which a request with this place is reduced; 0 = it is packed, wherever it lies.
+ArenaNumber arena_of(const Request& request);
 
 // Of a kRemoveSet.
 inline ProcessSetId removed_set(const Request& request) {

@@ -19,6 +19,9 @@ class ResponseCache {
  public:
   // The slot of a name.
   std::optional<SlotNumber> find(const std::string& name) const;
+  // The same, found at once if the name that was asked for last time was followed by this one the
+  // time before: programs submit in the same order again and again.
+  std::optional<SlotNumber> find_next(const std::string& name);
   bool defined(SlotNumber slot) const {
     return slot < slots_.size() && slots_[slot].request != nullptr;
   }
@@ -40,13 +43,16 @@ class ResponseCache {
   std::size_t size() const { return slots_.size(); }
 
  private:
+  static constexpr SlotNumber kNone = static_cast<SlotNumber>(-1);
   struct Slot {
     bool once = false;
     FusionItem item;
     std::shared_ptr<const Request> request;  // null = the slot is free
+    SlotNumber next = kNone;                 // what find_next() found after this
   };
   std::vector<Slot> slots_;
   std::unordered_map<std::string, SlotNumber> slot_of_;
+  SlotNumber last_ = kNone;  // what find_next() found last
 };
 
 }  // namespace hvd

@@ -42,9 +42,8 @@ void Sequencer::take_name(const Variants& variants) {
   if (reject_for_a_join(request)) return;
   const auto slot = cache_.find(request.name);
   if (slot) slots_.set_busy(*slot);
-  const bool same = slot && cache_.request(*slot) == request;
-  ready_.push_back(
-      {slot.value_or(kNoSlot), same ? nullptr : std::make_shared<const Request>(request)});
+  const bool moved = slot && request.place.arena == 0 && agree(cache_.request(*slot), request);
+  ready_.push_back({slot.value_or(kNoSlot), std::make_shared<const Request>(request), moved});
 }
 
 // No rank joins while it has something pending, so who is needed and has joined did so before.
@@ -148,7 +147,7 @@ void Sequencer::run_group(const FusedGroup& group, Decision& decision) {
   const Ready& first = ready_[plan_.members_of(group).front()];
   if (!changes_sets(group.key.kind)) {
     running_.push_back({batches_++, group.key.set, group.key.device,
-                        first.in_full ? first.in_full->name : cache_.request(first.slot).name});
+                        first.in_full ? first.in_full : cache_.shared_request(first.slot)});
   }
   for (const std::uint32_t member : plan_.members_of(group)) {
     Ready& ready = ready_[member];
@@ -165,7 +164,7 @@ void Sequencer::run_group(const FusedGroup& group, Decision& decision) {
 // least recently run name, else (all are about to run) one for this run only.
 SlotNumber Sequencer::define(Ready& ready, Decision& decision) {
   SlotNumber slot = ready.slot;
-  bool once = false;
+  bool once = ready.moved;
   if (slot == kNoSlot) {
     once = ready.in_full->automatic_name || changes_sets(ready.in_full->kind) ||
            settings_.cache_capacity == 0;
@@ -178,12 +177,9 @@ SlotNumber Sequencer::define(Ready& ready, Decision& decision) {
       }
     }
     slot = slots_.take();
-    if (once) {
-      once_.push_back(slot);
-    } else {
-      slots_.keep(slot);
-    }
+    if (!once) slots_.keep(slot);
   }
+  if (once) once_.push_back(slot);
   decision.steps.emplace_back(DefineSlot{slot, std::move(ready.in_full), once});
   return slot;
 }

@@ -3,7 +3,6 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
-#include <string>
 #include <vector>
 
 #include "core/base/clock.h"
@@ -21,7 +20,7 @@ struct RunningBatch {
   std::uint64_t number = 0;
   ProcessSetId set = kWorldSet;
   DeviceKind device = DeviceKind::kCpu;
-  std::string first_name;  // one of its tensors, for reports
+  std::shared_ptr<const Request> first;  // one of its tensors, for reports
 };
 
 // Rank 0: turns what all ranks announced into steps of the log.
@@ -55,6 +54,9 @@ class Sequencer {
     SlotNumber slot = kNoSlot;  // the name's slot, if it has one
     // What the slot must be (re)defined as; null = as it is.
     std::shared_ptr<const Request> in_full;
+    // Ranks moved, and not to one place: others may have announced by the slot alone, so that where
+    // they are is not known. The slot goes with this run, and all announce in full.
+    bool moved = false;
     bool done = false;
   };
 

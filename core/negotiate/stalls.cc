@@ -66,7 +66,7 @@ void RankProtocol::Impl::tell_absence(const std::string& name, Duration held) {
 void RankProtocol::Impl::check_batches() {
   std::vector<Waiting> running;
   for (const RunningBatch& batch : sequencer_->running()) {
-    running.push_back({batch.first_name, batch.number + 1, Duration::zero()});
+    running.push_back({batch.first->name, batch.number + 1, Duration::zero()});
   }
   StallFindings findings = batches_monitor_.check(now_, running);
   // Batches run in order: the first one holds up the others.

@@ -19,7 +19,11 @@ Submissions::BySlot& Submissions::place(SlotNumber slot) {
 }
 
 void Submissions::add(SlotNumber slot, ProcessSetId set, Ticket ticket) {
-  place(slot) = {true, set, ticket, ++count_};
+  BySlot& mine = place(slot);
+  mine.pending = true;
+  mine.set = set;
+  mine.ticket = ticket;
+  mine.number = ++count_;
   begin(set);
 }
 
@@ -60,9 +64,21 @@ std::optional<Ticket> Submissions::take(const std::string& name) {
 void Submissions::settle(const std::string& name, SlotNumber slot) {
   const auto found = by_name_.find(name);
   if (found == by_name_.end()) return;
-  const InFull& mine = found->second;
-  place(slot) = {true, mine.request.set, mine.ticket, mine.number};
+  InFull& mine = found->second;
+  place(slot) = {true, mine.request.set, mine.ticket, mine.number, std::move(mine.request.place)};
   erase(found);
+}
+
+bool Submissions::stands_for(SlotNumber slot, const Request& request,
+                             const Request& submitted) const {
+  if (!agree(request, submitted)) return false;
+  if (request.place == submitted.place) return true;
+  return request.place.arena == 0 && slot < by_slot_.size() &&
+         by_slot_[slot].told == submitted.place;
+}
+
+void Submissions::keep(SlotNumber slot, const Request& request) {
+  if (request.place.arena != 0) by_slot_[slot].told = request.place;
 }
 
 void Submissions::unsettle(SlotNumber slot, const Request& request) {

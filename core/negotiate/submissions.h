@@ -33,6 +33,10 @@ class Submissions {
   void add(SlotNumber slot, ProcessSetId set, Ticket ticket);
   void add(const Request& request, Ticket ticket);
 
+  // Whether announcing the slot, which is this request, says as much as announcing `submitted` in
+  // full. What a slot packs may lie anywhere, but who moved must tell: all may have moved alike.
+  bool stands_for(SlotNumber slot, const Request& request, const Request& submitted) const;
+
   bool has(SlotNumber slot) const { return slot < by_slot_.size() && by_slot_[slot].pending; }
   // Null when `name` is not pending by name.
   const InFull* find(const std::string& name) const;
@@ -41,6 +45,8 @@ class Submissions {
   std::optional<Ticket> take(const std::string& name);
   // The name has a slot now that says what was submitted.
   void settle(const std::string& name, SlotNumber slot);
+  // The slot is about to be defined anew, for ranks that moved; what is pending here stays in it.
+  void keep(SlotNumber slot, const Request& request);
   // The slot goes: from now on its submission is kept by name.
   void unsettle(SlotNumber slot, const Request& request);
 
@@ -72,6 +78,7 @@ class Submissions {
     ProcessSetId set = kWorldSet;
     Ticket ticket = 0;
     std::uint64_t number = 0;
+    ArenaPlace told;  // where this rank's tensors lie, as the others heard last
   };
   void begin(ProcessSetId set);
   void end(ProcessSetId set);

@@ -85,6 +85,7 @@ bool Batch::advance() {
 }
 
 Outcome Batch::take_outcome(std::size_t member) {
+  if (plan_.key.kind == Kind::kMakeArena) return arena_outcome();
   return outcomes_.empty() ? Outcome{} : std::move(outcomes_[member]);
 }
 
@@ -121,9 +122,23 @@ std::unique_ptr<Operation> Batch::start_alike() {
       mine_ = {1};
       all_.resize(set_->ranks.size());
       return collective_->exchange(mine_, all_);
+    case Kind::kMakeArena: {
+      const Request& request = members_.front()->submission.request;
+      return collective_->make_arena(plan_.number + 1, request.bytes_of(0), arena_);
+    }
     default:
       throw InternalError(std::string("a batch of kind ") + name_of(plan_.key.kind));
   }
+}
+
+// Nobody can reduce in an arena that is not shared: it gets no number.
+Outcome Batch::arena_outcome() const {
+  const Buffer& mine = arena_.mine;
+  const TensorView view = {mine.data, static_cast<std::int64_t>(mine.bytes), DType::kU8, {}};
+  Outcome outcome;
+  outcome.results.push_back({.gathered = {view, mine.owner}});
+  outcome.number = arena_.shared ? static_cast<std::int64_t>(plan_.number) + 1 : 0;
+  return outcome;
 }
 
 Reduction Batch::reduction() const {
@@ -137,10 +152,15 @@ std::vector<Slice> Batch::slices() const {
   slices.reserve(tensors_.size());
   for (const Tensor tensor : tensors_) {
     const Part& mine = part(tensor);
-    slices.push_back(
-        {mine.input.view, mine.output.view, static_cast<float*>(mine.residual.view.data)});
+    slices.push_back({mine.input.view, mine.output.view,
+                      static_cast<float*>(mine.residual.view.data), place_of(tensor)});
   }
   return slices;
+}
+
+std::optional<SlicePlace> Batch::place_of(Tensor tensor) const {
+  if (plan_.key.arena == 0) return std::nullopt;
+  return SlicePlace{plan_.key.arena, request(tensor).place.offsets[tensor.index]};
 }
 
 std::vector<ScatterSlice> Batch::scatter_slices() const {

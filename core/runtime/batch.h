@@ -2,6 +2,8 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
+#include <utility>
 #include <vector>
 
 #include "core/base/status.h"
@@ -41,6 +43,8 @@ class Batch {
   Fence fence() { return collective_->fence(); }
   // What a member's handle gets. Requires: advance() was true and fence() was reached.
   Outcome take_outcome(std::size_t member);
+  // The batch is over.
+  RunBatch take_plan() { return std::move(plan_); }
   // Afterwards the ports no longer touch the members' memory.
   void cancel() noexcept;
 
@@ -62,6 +66,8 @@ class Batch {
   void describe();
   void wait_for_inputs();
   std::unique_ptr<Operation> start_alike();
+  std::optional<SlicePlace> place_of(Tensor tensor) const;
+  Outcome arena_outcome() const;
   void start_exchange();
   std::unique_ptr<Operation> start_exchanged();
   Reduction reduction() const;
@@ -88,6 +94,7 @@ class Batch {
   std::vector<std::int64_t> mine_;
   std::vector<std::int64_t> all_;
   std::vector<Outcome> outcomes_;
+  ArenaMemory arena_;
   std::vector<Slice> slices_;
   std::vector<ScatterSlice> scatter_slices_;
   std::vector<GatherSlice> gather_slices_;

@@ -16,6 +16,12 @@
 
 namespace hvd {
 
+// Where a tensor begins in an arena, on every rank alike.
+struct SlicePlace {
+  std::uint64_t arena = 0;   // its number
+  std::uint64_t offset = 0;  // bytes
+};
+
 // One tensor of a fused batch. `input` and `output` have equal numel and dtype and may be the same
 // memory (in place) but must not overlap otherwise.
 struct Slice {
@@ -26,6 +32,10 @@ struct Slice {
   // rank that encodes a part of the sum again adds that loss to its own residual, so that over many
   // steps outputs sum to what inputs do, less what the residuals hold. May be null.
   float* residual = nullptr;
+  // All-reduce: all ranks agreed that input and output are the same memory and begin here, so that
+  // each may read and write the others' where it lies. Absent = nobody else touches it. Slices of
+  // one call are all in one arena or all in none.
+  std::optional<SlicePlace> place = {};
 };
 
 // One tensor of a fused reduce-scatter: rank r gets numel_of[r] elements of the reduced input, in
@@ -38,7 +48,7 @@ struct ScatterSlice {
 };
 
 // One tensor of a fused all-gather: rank r contributes bytes_of[r] bytes; `output` has room for
-// their sum, in rank order.
+// their sum, in rank order. `input` may be where it stands in the output.
 struct GatherSlice {
   const void* input = nullptr;
   void* output = nullptr;
@@ -81,6 +91,12 @@ struct Buffer {
   std::shared_ptr<const void> owner;
 };
 
+// One rank's part of an arena: communication memory of one size on all ranks.
+struct ArenaMemory {
+  Buffer mine;
+  bool shared = false;  // all_reduce takes places in it; equal on all ranks
+};
+
 // Port: how bytes move. One a rank, process set and device kind; all ranks start the same
 // operations in the same order. Used by the coordinator thread alone, but for abort(). The tensors'
 // memory (and the spans given to exchange) must live until the operation is destroyed. The slices
@@ -94,9 +110,16 @@ class Collective {
   virtual DeviceKind device() const noexcept = 0;
   // Aligned to 64 bytes.
   virtual Buffer allocate(std::size_t bytes) = 0;
+  // Makes an arena of `bytes` bytes on every rank; collective, under a number that is not 0 and
+  // never used again here. `made` is filled in when the operation is finished. Other ranks may
+  // write into `made.mine` while an operation in it runs here, and after abort(). Backends whose
+  // ranks do not reach each other's memory leave it at this: memory that is not shared.
+  virtual std::unique_ptr<Operation> make_arena(std::uint64_t number, std::size_t bytes,
+                                                ArenaMemory& made);
   // Work started later begins only past `ready`.
   virtual void after(const Fence& ready) = 0;
 
+  // Slices with a place: finished when no rank reads or writes this rank's memory any more.
   // kAdasum treats each slice by itself (ops/host/adasum.h has the order of the ranks). In a lossy
   // wire format blocks do not reach beyond a slice, and all ranks get the same bits.
   virtual std::unique_ptr<Operation> all_reduce(std::span<const Slice> slices,

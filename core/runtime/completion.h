@@ -2,6 +2,8 @@
 
 #include <atomic>
 #include <cstdint>
+#include <memory>
+#include <utility>
 #include <vector>
 
 #include "core/base/clock.h"
@@ -10,6 +12,7 @@
 #include "core/runtime/fork_guard.h"
 #include "core/runtime/handle.h"
 #include "core/runtime/submission.h"
+#include "core/runtime/submission_gate.h"
 
 namespace hvd {
 
@@ -17,10 +20,16 @@ namespace hvd {
 // waits for costs no system call. Thread-safe.
 class Completion {
  public:
+  explicit Completion(std::shared_ptr<SubmissionGate> gate = nullptr) : gate_(std::move(gate)) {}
+
   // The first call decides and returns true; later ones change nothing. The leases of `parts` are
   // dropped by the first thread that waits, or with the last handle: freeing user memory may need
   // locks that the coordinator must never wait for.
   bool finish(Status status, Outcome outcome = {}, std::vector<Part> parts = {});
+  // The same in two steps, for many at once: a thread that waits for all of them wakes when the
+  // last has ended. wake() follows on each that end() ended.
+  bool end(Status status, Outcome outcome = {}, std::vector<Part> parts = {});
+  void wake() noexcept { Doorbell(finished_).ring(); }
 
   bool done() const noexcept { return state_.load(std::memory_order_acquire) == kDone; }
   // Blocks until finish(), or until the deadline; true when finished. Throws AbortedError in a
@@ -31,9 +40,11 @@ class Completion {
 
  private:
   bool block_until(TimePoint deadline);
+  bool spin() const noexcept;
 
   static constexpr std::uint32_t kPending = 0, kEnding = 1, kDone = 2;
 
+  const std::shared_ptr<SubmissionGate> gate_;  // of the engine this was submitted to; may be null
   std::atomic<std::uint32_t> state_{kPending};
   DoorbellState finished_;
   std::atomic_flag parts_dropped_;

@@ -91,6 +91,7 @@ CompletionThread::~CompletionThread() {
 }
 
 void CompletionThread::add(std::unique_ptr<Batch> batch, Fence fence) {
+  ++added_;
   {
     const MutexLock lock(shared_->mutex);
     shared_->waiting.push_back({std::move(batch), std::move(fence)});
@@ -112,10 +113,12 @@ void CompletionThread::add(std::unique_ptr<Batch> batch, Fence fence) {
 }
 
 std::optional<CompletionThread::Ended> CompletionThread::next_ended() {
+  if (added_ == 0) return std::nullopt;
   const MutexLock lock(shared_->mutex);
   if (shared_->ended.empty()) return std::nullopt;
   Ended ended = std::move(shared_->ended.front());
   shared_->ended.pop_front();
+  --added_;
   return ended;
 }
 

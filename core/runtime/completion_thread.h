@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -39,6 +40,7 @@ class CompletionThread {
  private:
   struct Shared;
   std::shared_ptr<Shared> shared_;
+  std::size_t added_ = 0;  // and not taken from next_ended()
   std::thread thread_;
 };
 

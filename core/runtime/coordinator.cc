@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <string>
-#include <thread>
 #include <utility>
 
 #include "core/negotiate/message.h"
@@ -15,12 +14,6 @@ namespace {
 using std::chrono::microseconds;
 using std::chrono::seconds;
 
-// Waking an idle core costs about 40 us; half of that is worth spinning for, no more. Ranks that
-// share cores do not spin: they would take the time from the rank they wait for.
-constexpr Duration kSpinLimit = microseconds(20);
-constexpr int kLooksPerClockRead = 32;
-constexpr Duration kUnreadyInterval = microseconds(50);  // fences do not ring
-constexpr Duration kHeartbeat = seconds(1);              // at least one turn while leaving
 constexpr Duration kAnswerLimit = seconds(10);  // from leave() or fail() to the others' answer
 constexpr Duration kLostDrainLimit = seconds(1);
 constexpr Duration kGoodbyeLimit = seconds(5);  // from the stop until all children confirmed it
@@ -34,17 +27,6 @@ NegotiationSettings settings_from(const Config& config) {
   settings.stall_limit = config.stall_limit;
   settings.deterministic = config.deterministic || config.disable_group_fusion;
   return settings;
-}
-
-Duration spin_limit(const Topology& topology) {
-  const unsigned cores = std::thread::hardware_concurrency();
-  return static_cast<unsigned>(topology.local_size) <= cores ? kSpinLimit : Duration::zero();
-}
-
-void relax() {
-#if defined(__x86_64__)
-  __builtin_ia32_pause();
-#endif
 }
 
 // What ends the job on all ranks is never one user's mistake.
@@ -80,10 +62,12 @@ Coordinator::Coordinator(std::unique_ptr<ControlPlane> control,
     : control_(std::move(control)),
       collectives_(std::move(collectives)),
       topology_(control_->topology()),
-      spin_limit_(spin_limit(topology_)),
+      spin_limits_(spin_limits(cores_a_rank(topology_.local_size))),
       cores_(config.thread_affinity),
       settings_(settings_from(config)),
       autotune_(make_autotune(config, *control_)),
+      gate_(std::make_shared<SubmissionGate>(control_->doorbell())),
+      table_(gate_),
       sets_(topology_.size),
       transfers_(collectives_, config.stall_warning, config.stall_limit),
       observers_(with(std::move(observers), autotune_), topology_),
@@ -91,17 +75,24 @@ Coordinator::Coordinator(std::unique_ptr<ControlPlane> control,
       notifier_(control_->doorbell()),
       executor_(collectives_, topology_.rank, table_, observers_, control_->doorbell()) {
   executor_.add_set(sets_.find(kWorldSet));
+  set_waiter_spin(spin_limits_.waiter);
+}
+
+Coordinator::~Coordinator() {
+  gate_->close();
 }
 
 void Coordinator::run() noexcept {
   Doorbell& bell = control_->doorbell();
   try {
     pin_this_thread(cores_, topology_.local_rank);
-    while (phase_ != Phase::kEnded) {
+    TimePoint active{};  // when something moved here or a peer rang
+    for (auto before = bell.rings(); phase_ != Phase::kEnded;) {
       const auto seen = bell.rings();
       const TimePoint now = Clock::now();
-      if (turn(now) || spin(seen)) continue;
-      bell.wait_until(seen, sleep_until(now));
+      const bool moved = turn(now);
+      if (moved || seen != std::exchange(before, seen)) active = now;
+      if (!moved && !spin(seen, active)) sleep(seen, now);
     }
   } catch (...) {
     const Status why = current_status();
@@ -134,6 +125,7 @@ void Coordinator::post(std::function<void()> command) {
     const MutexLock lock(mutex_);
     commands_.push_back(std::move(command));
   }
+  any_command_.store(true, std::memory_order_release);
   wake();
 }
 
@@ -157,7 +149,7 @@ bool Coordinator::turn(TimePoint now) {
   bool moved = apply_effects();  // a stopped protocol takes no submissions
   if (phase_ == Phase::kRunning && !left_) {
     run_commands();
-    announce();
+    moved |= announce();
   }
   send();
   moved |= receive();
@@ -180,12 +172,14 @@ bool Coordinator::readable(const InFlight& entry) {
 }
 
 void Coordinator::run_commands() {
-  std::vector<std::function<void()>> commands;
-  {
-    const MutexLock lock(mutex_);
-    commands.swap(commands_);
+  if (any_command_.exchange(false, std::memory_order_acq_rel)) {
+    std::vector<std::function<void()>> commands;
+    {
+      const MutexLock lock(mutex_);
+      commands.swap(commands_);
+    }
+    for (const auto& command : commands) command();
   }
-  for (const auto& command : commands) command();
   if (topology_.rank == 0 && observers_.wants_observed() != settings_.observed) {
     settings_.observed = !settings_.observed;
     protocol_.change_settings(settings_);
@@ -198,7 +192,8 @@ void Coordinator::run_commands() {
   if (const auto where = notifier_.next_answer()) protocol_.sighted(*where);
 }
 
-void Coordinator::announce() {
+// True if something was announced.
+bool Coordinator::announce() {
   const bool leave = leave_asked_;  // before the table is read: what came before it is announced
   auto added = table_.take_added();
   if (!unready_.empty()) {
@@ -207,12 +202,15 @@ void Coordinator::announce() {
     unready_.clear();
   }
   for (const InFlightPtr& entry : added) {
-    if (!announce(entry)) return;
+    if (!announce(entry)) return true;
   }
-  if (!leave) return;
+  const std::size_t announced = added.size() - unready_.size();
+  if (announced > 0) expect_more(announced);
+  if (!leave) return announced > 0;
   left_ = true;
   phase_deadline_ = std::min(phase_deadline_, Clock::now() + kAnswerLimit);
   protocol_.leave();
+  return true;
 }
 
 // False when this rank has failed.
@@ -262,7 +260,10 @@ bool Coordinator::receive() {
 
 bool Coordinator::advance_batches() {
   const bool moved = executor_.advance();
-  while (const auto number = executor_.next_finished()) protocol_.finished(*number);
+  while (auto done = executor_.next_finished()) {
+    protocol_.finished(done->number);
+    protocol_.reuse(std::move(*done));
+  }
   if (!executor_.failure().ok()) fail(executor_.failure());
   return moved;
 }
@@ -276,7 +277,10 @@ bool Coordinator::advance_transfers(TimePoint now) {
 }
 
 void Coordinator::send() {
-  while (const auto message = protocol_.next_message()) send(*message);
+  while (auto message = protocol_.next_message()) {
+    send(*message);
+    protocol_.reuse(std::move(*message));
+  }
   while (const auto message = observers_.next_message()) send(*message);
 }
 
@@ -349,40 +353,6 @@ void Coordinator::stop(const Status& why, bool orderly) {
   observers_.leave(Clock::now());
   phase_ = Phase::kLeaving;
   phase_deadline_ = Clock::now() + kGoodbyeLimit;
-}
-
-TimePoint Coordinator::sleep_until(TimePoint now) const {
-  TimePoint deadline = phase_deadline_;
-  if (const auto timer = protocol_.next_deadline()) deadline = std::min(deadline, *timer);
-  if (const auto timer = observers_.next_deadline()) deadline = std::min(deadline, *timer);
-  deadline = std::min(deadline, transfers_.next_deadline(now));
-  if (transfers_.busy()) deadline = std::min(deadline, transfers_deadline_);
-  if (const auto interval = control_->poll_interval()) {
-    deadline = std::min(deadline, now + *interval);
-  }
-  for (const auto& collective : collectives_) {
-    if (const auto interval = collective->poll_interval()) {
-      deadline = std::min(deadline, now + *interval);
-    }
-  }
-  if (!unready_.empty()) deadline = std::min(deadline, now + kUnreadyInterval);
-  if (leave_asked_) deadline = std::min(deadline, now + kHeartbeat);
-  return deadline;
-}
-
-// True when the bell rang. Only while an answer may be near.
-bool Coordinator::spin(std::uint32_t seen) {
-  if (spin_limit_ == Duration::zero()) return false;
-  if (!executor_.busy() && !transfers_.busy() && table_.empty()) return false;
-  const Doorbell& bell = control_->doorbell();
-  const TimePoint deadline = Clock::now() + spin_limit_;
-  do {
-    for (int look = 0; look < kLooksPerClockRead; ++look) {
-      if (bell.rings() != seen) return true;
-      relax();
-    }
-  } while (Clock::now() < deadline);
-  return false;
 }
 
 }  // namespace hvd

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "core/base/clock.h"
@@ -19,6 +20,8 @@
 #include "core/runtime/notifier.h"
 #include "core/runtime/observers.h"
 #include "core/runtime/process_set.h"
+#include "core/runtime/spin_limits.h"
+#include "core/runtime/submission_gate.h"
 #include "core/runtime/tensor_table.h"
 #include "core/runtime/transfers.h"
 
@@ -32,6 +35,9 @@ class Coordinator {
   Coordinator(std::unique_ptr<ControlPlane> control,
               std::vector<std::unique_ptr<Collective>> collectives, const Config& config,
               ObserverList observers);
+  ~Coordinator();
+  Coordinator(const Coordinator&) = delete;
+  Coordinator& operator=(const Coordinator&) = delete;
 
   // Returns when this rank has left the job, or the job has stopped.
   void run() noexcept;
@@ -41,7 +47,11 @@ class Coordinator {
   const SetRegistry& sets() const { return sets_; }      // any thread
   Notifier& notifier() { return notifier_; }             // any thread: on_look(), on_stall()
   void wake() noexcept { control_->doorbell().ring(); }  // any thread
-  void leave() noexcept;                                 // any thread
+  // The table has something new. Any thread.
+  void submitted() noexcept {
+    if (gate_->rings()) wake();
+  }
+  void leave() noexcept;  // any thread
   // As RankProtocol has them. Any thread.
   void expect_wait_for_root(Duration wait);
   void change_settings(std::function<void(NegotiationSettings&)> change);
@@ -58,8 +68,9 @@ class Coordinator {
   bool turn(TimePoint now);
   void post(std::function<void()> command);
   void run_commands();
-  void announce();
+  bool announce();
   bool announce(const InFlightPtr& entry);
+  void expect_more(std::size_t announced);
   static bool readable(const InFlight& entry);
   bool receive();
   bool apply_effects();
@@ -82,16 +93,20 @@ class Coordinator {
   void fail(const Status& why);
   bool check_phase(TimePoint now);
   void stop(const Status& why, bool orderly);
+  std::optional<Duration> poll_interval() const;
   TimePoint sleep_until(TimePoint now) const;
-  bool spin(std::uint32_t seen);
+  void sleep(std::uint32_t seen, TimePoint now);
+  bool spin(std::uint32_t seen, TimePoint active);
+  bool may_spin(TimePoint active) const;
 
   std::unique_ptr<ControlPlane> control_;
   std::vector<std::unique_ptr<Collective>> collectives_;
   const Topology topology_;
-  const Duration spin_limit_;
+  const SpinLimits spin_limits_;
   const std::vector<int> cores_;        // of the coordinators of this host
   NegotiationSettings settings_;        // rank 0: of the log
   std::shared_ptr<Autotune> autotune_;  // rank 0, if it was asked for
+  const std::shared_ptr<SubmissionGate> gate_;
   TensorTable table_;
   SetRegistry sets_;
   Transfers transfers_;
@@ -104,9 +119,11 @@ class Coordinator {
   bool left_ = false;
   Status failure_;                    // what fail() told the protocol
   std::vector<InFlightPtr> unready_;  // host tensors whose fence was not reached
+  TimePoint more_until_{};            // submissions are expected to come in a stream
 
   Mutex mutex_;
   std::vector<std::function<void()>> commands_ HVD_GUARDED_BY(mutex_);  // for the next turn
+  std::atomic<bool> any_command_{false};
   std::atomic<bool> leave_asked_{false};
   std::atomic<std::uint64_t> turns_{0};
   std::atomic<bool> ended_{false};

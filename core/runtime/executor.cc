@@ -46,12 +46,11 @@ void Executor::run(RunBatch plan) {
   try {
     Port& port = port_for(plan.key);
     const PortKey lane = lane_of(plan.key);
-    std::vector<InFlightPtr> members;
-    members.reserve(plan.members.size());
-    for (const BatchMember& member : plan.members) {
-      members.push_back(member.ticket != 0 ? table_.find(member.ticket)
-                                           : stand_in(*member.request, *port.set, port.position,
-                                                      *port.collective, port.scratch));
+    std::vector<InFlightPtr> members = table_.find(plan.members);
+    for (std::size_t i = 0; i < members.size(); ++i) {
+      if (members[i] != nullptr) continue;
+      members[i] = stand_in(*plan.members[i].request, *port.set, port.position, *port.collective,
+                            port.scratch);
     }
     auto& waiting = waiting_[lane];
     waiting.push_back(std::make_unique<Batch>(std::move(plan), std::move(members), *port.collective,
@@ -77,11 +76,11 @@ bool Executor::advance() {
   }
 }
 
-std::optional<std::uint64_t> Executor::next_finished() {
+std::optional<RunBatch> Executor::next_finished() {
   if (finished_.empty()) return std::nullopt;
-  const std::uint64_t number = finished_.front();
+  RunBatch plan = std::move(finished_.front());
   finished_.pop_front();
-  return number;
+  return plan;
 }
 
 void Executor::abort() noexcept {
@@ -167,20 +166,23 @@ void Executor::finished_here(BatchPtr batch) {
   count_finished(std::move(batch));
 }
 
-// On the coordinator or on the completion thread.
+// On the coordinator or on the completion thread. First all end, then those wake who wait.
 void Executor::finish_handles(Batch& batch) {
   batch.cancel();
-  for (std::size_t i = 0; i < batch.members().size(); ++i) {
-    InFlight& member = *batch.members()[i];
-    if (!table_.remove(member.ticket)) continue;
-    member.completion.finish({}, batch.take_outcome(i), std::move(member.submission.parts));
+  const std::vector<InFlightPtr>& members = batch.members();
+  table_.remove(members);
+  for (std::size_t i = 0; i < members.size(); ++i) {
+    InFlight& member = *members[i];
+    if (member.ticket == 0) continue;  // a stand-in: nobody waits for it
+    member.completion.end({}, batch.take_outcome(i), std::move(member.submission.parts));
   }
+  for (const InFlightPtr& member : members) member->completion.wake();
 }
 
 void Executor::count_finished(BatchPtr batch) {
-  finished_.push_back(batch->number());
   --unfinished_;
   Port& port = port_for(batch->key());
+  finished_.push_back(batch->take_plan());
   batch.reset();  // before the collective it used
   if (--port.unfinished == 0 && port.removed) {
     ports_.erase({port.set->id, port.collective->device()});

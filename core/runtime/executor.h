@@ -43,7 +43,7 @@ class Executor {
   // Does what can be done now; true if anything moved.
   bool advance();
   // The next batch that is finished on this rank.
-  std::optional<std::uint64_t> next_finished();
+  std::optional<RunBatch> next_finished();
   // Batches that are not finished, those waiting for a device included.
   bool busy() const { return unfinished_ != 0; }
   // What kept a batch from finishing on this rank; ok if nothing did.
@@ -87,7 +87,7 @@ class Executor {
   // Batches not all of whose operations are started, in log order: see lane_of().
   std::map<PortKey, std::deque<BatchPtr>> waiting_;
   std::vector<BatchPtr> running_;  // log order
-  std::deque<std::uint64_t> finished_;
+  std::deque<RunBatch> finished_;
   CompletionThread completion_;  // last: its thread uses the table
 };
 

@@ -4,26 +4,49 @@
 
 #include "core/runtime/blocked_time.h"
 #include "core/runtime/completion.h"
+#include "core/runtime/spin_limits.h"
 
 namespace hvd {
+namespace {
+
+constexpr int kLooksPerClockRead = 32;
+
+}  // namespace
 
 bool Completion::finish(Status status, Outcome outcome, std::vector<Part> parts) {
+  if (!end(std::move(status), std::move(outcome), std::move(parts))) return false;
+  wake();
+  return true;
+}
+
+bool Completion::end(Status status, Outcome outcome, std::vector<Part> parts) {
   std::uint32_t expected = kPending;
   if (!state_.compare_exchange_strong(expected, kEnding, std::memory_order_acq_rel)) return false;
   status_ = std::move(status);
   outcome_ = std::move(outcome);
   parts_ = std::move(parts);
   state_.store(kDone, std::memory_order_release);
-  Doorbell(finished_).ring();
   return true;
 }
 
 bool Completion::wait_until(TimePoint deadline) {
   if (done()) return true;
-  const TimePoint begin = Clock::now();
-  const bool finished = block_until(deadline);
-  add_blocked_time(Clock::now() - begin);
-  return finished;
+  const BlockedThread blocked;
+  if (gate_ != nullptr) gate_->urge();
+  return spin() || block_until(deadline);
+}
+
+bool Completion::spin() const noexcept {
+  const Duration limit = waiter_spin();
+  if (limit == Duration::zero()) return false;
+  const TimePoint deadline = Clock::now() + limit;
+  do {
+    for (int look = 0; look < kLooksPerClockRead; ++look) {
+      if (done()) return true;
+      relax();
+    }
+  } while (Clock::now() < deadline);
+  return false;
 }
 
 bool Completion::block_until(TimePoint deadline) {

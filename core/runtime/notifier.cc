@@ -1,5 +1,6 @@
 #include "core/runtime/notifier.h"
 
+#include <atomic>
 #include <condition_variable>
 #include <deque>
 #include <utility>
@@ -29,6 +30,7 @@ struct Notifier::Shared {
   std::shared_ptr<const std::function<void(const std::string&)>> on_stall HVD_GUARDED_BY(mutex);
   std::deque<Task> tasks HVD_GUARDED_BY(mutex);
   std::optional<std::string> answer HVD_GUARDED_BY(mutex);
+  std::atomic<bool> answered{false};  // written under the mutex, may be read without it
   bool looking HVD_GUARDED_BY(mutex) = false;
   bool stop HVD_GUARDED_BY(mutex) = false;
   bool gone HVD_GUARDED_BY(mutex) = false;
@@ -55,6 +57,7 @@ struct Notifier::Shared {
   void put(std::string text) {
     const MutexLock lock(mutex);
     answer = std::move(text);
+    answered = true;
     looking = false;
     if (!stop) bell->ring();  // under the mutex: who set `stop` may let the bell die
   }
@@ -117,7 +120,9 @@ bool Notifier::look() {
 }
 
 std::optional<std::string> Notifier::next_answer() {
+  if (!shared_->answered) return std::nullopt;
   const MutexLock lock(shared_->mutex);
+  shared_->answered = false;
   return std::exchange(shared_->answer, std::nullopt);
 }
 

@@ -52,6 +52,8 @@ class Runtime::Impl {
     check_device(transfer.tensor.view.device.kind, "transfer");
   }
 
+  const std::shared_ptr<ArenaRegistry>& arenas() const { return arenas_; }
+
  private:
   void check_device(DeviceKind device, const std::string& what) const {
     if (std::find(devices_.begin(), devices_.end(), device) != devices_.end()) return;
@@ -61,6 +63,7 @@ class Runtime::Impl {
   const Topology topology_;
   const std::uint32_t generation_ = fork_generation();
   std::vector<DeviceKind> devices_;
+  const std::shared_ptr<ArenaRegistry> arenas_ = std::make_shared<ArenaRegistry>();
   std::unique_ptr<Engine> engine_;
 };
 
@@ -84,7 +87,10 @@ Handle Runtime::submit(Submission submission) {
 
 std::vector<Handle> Runtime::submit(std::vector<Submission> submissions) {
   Engine& engine = impl_->engine();
-  for (const Submission& submission : submissions) impl_->check_fits(submission);
+  for (Submission& submission : submissions) {
+    impl_->check_fits(submission);
+    impl_->arenas()->place(submission);
+  }
   return engine.submit(std::move(submissions));
 }
 
@@ -92,6 +98,17 @@ Handle Runtime::submit(PointToPoint transfer) {
   Engine& engine = impl_->engine();
   impl_->check_fits(transfer);
   return engine.submit(std::move(transfer));
+}
+
+ArenaHandle Runtime::make_arena(const std::string& name, std::size_t bytes, ProcessSetId set) {
+  Submission submission;
+  submission.request.name = name;
+  submission.request.kind = CollectiveKind::kMakeArena;
+  submission.request.dtype = DType::kU8;
+  submission.request.set = set;
+  submission.request.automatic_name = true;
+  submission.request.shapes = {{static_cast<std::int64_t>(bytes)}};
+  return {submit(std::move(submission)), set, impl_->arenas()};
 }
 
 std::vector<Rank> Runtime::ranks_of(ProcessSetId set) const {

@@ -10,6 +10,7 @@
 #include "core/base/topology.h"
 #include "core/negotiate/rank_protocol.h"
 #include "core/negotiate/request.h"
+#include "core/runtime/arena.h"
 #include "core/runtime/collective.h"
 #include "core/runtime/control_plane.h"
 #include "core/runtime/fence.h"
@@ -45,6 +46,12 @@ class Runtime {
   // tag pair up in order. The handle fails with MismatchError when the two ends differ in dtype or
   // size, and with StalledError when the other end does not come within the stall limit.
   Handle submit(PointToPoint transfer);
+
+  // Communication memory for allreduces in place; collective in the process set, under one name and
+  // size. From the handle's wait() on submissions find out by themselves what lies in it. Errors as
+  // above; wait() throws MismatchError on all ranks when their sizes differ. What lies in it when
+  // the job has stopped may be overwritten by ranks that do not know it yet.
+  ArenaHandle make_arena(const std::string& name, std::size_t bytes, ProcessSetId set = kWorldSet);
 
   // The ranks of a process set, ascending. Throws InvalidArgumentError on a set that is not, or no
   // longer, there. Any thread, like all that follows.

@@ -170,6 +170,17 @@ void check_reduction(const Request& request) {
   }
 }
 
+void check_arena(const Submission& submission) {
+  const Request& request = submission.request;
+  if (request.dtype != DType::kU8 || request.shapes.size() != 1 ||
+      request.shapes.front().size() != 1 || !submission.parts.empty()) {
+    refuse(request, "an arena is one number of bytes and no tensor");
+  }
+  if (request.shapes.front().front() < 1) {
+    refuse(request, "an arena of " + std::to_string(request.shapes.front().front()) + " bytes");
+  }
+}
+
 void check_set_change(const Request& request, const SetMembers& set) {
   if (request.set != kWorldSet) refuse(request, "the whole world adds and removes process sets");
   const auto& numbers = request.numbers;
@@ -208,6 +219,7 @@ void check(const Submission& submission, const SetMembers& set, Rank rank) {
     refuse(request, "this rank, " + std::to_string(rank) + ", is not in process set " +
                         std::to_string(set.id));
   }
+  if (request.kind == Kind::kMakeArena) return check_arena(submission);
   const std::size_t tensors = request.shapes.size();
   if (submission.parts.size() != tensors || (tensors != 0) != has_tensors(request.kind)) {
     refuse(request, "it has " + std::to_string(submission.parts.size()) + " tensors and " +

@@ -40,7 +40,7 @@ struct PointToPoint {
 
 // Whether requests of this kind run as batches: the others only change what the log knows.
 constexpr bool runs_batches(CollectiveKind kind) {
-  return kind <= CollectiveKind::kBarrier;
+  return kind <= CollectiveKind::kBarrier || kind == CollectiveKind::kMakeArena;
 }
 
 // Rows of its first dimension that each rank of a set gets from a reducescatter: equal shares, the

@@ -12,7 +12,7 @@ std::vector<Handle> TensorTable::add(std::vector<Submission> submissions) {
   entries.reserve(submissions.size());
   handles.reserve(submissions.size());
   for (Submission& submission : submissions) {
-    const auto& entry = entries.emplace_back(std::make_shared<InFlight>());
+    const auto& entry = entries.emplace_back(std::make_shared<InFlight>(gate_));
     entry->submission = std::move(submission);
     handles.emplace_back(std::shared_ptr<Completion>(entry, &entry->completion));
   }
@@ -30,23 +30,39 @@ std::vector<Handle> TensorTable::add(std::vector<Submission> submissions) {
     by_ticket_.emplace(entry->ticket, entry);
     added_.push_back(std::move(entry));
   }
+  count_.store(by_ticket_.size(), std::memory_order_release);
+  any_added_.store(true, std::memory_order_release);
   return handles;
 }
 
 std::vector<InFlightPtr> TensorTable::take_added() {
   std::vector<InFlightPtr> added;
+  if (!any_added_.load(std::memory_order_acquire)) return added;
   const MutexLock lock(mutex_);
   added.swap(added_);
+  any_added_.store(false, std::memory_order_release);
   return added;
 }
 
 InFlightPtr TensorTable::find(Ticket ticket) const {
   const MutexLock lock(mutex_);
-  const auto it = by_ticket_.find(ticket);
-  if (it == by_ticket_.end()) {
-    throw InternalError("ticket " + std::to_string(ticket) + " is not in flight");
+  return at(ticket);
+}
+
+std::vector<InFlightPtr> TensorTable::find(std::span<const BatchMember> members) const {
+  std::vector<InFlightPtr> entries;
+  entries.reserve(members.size());
+  const MutexLock lock(mutex_);
+  for (const BatchMember& member : members) {
+    entries.push_back(member.ticket == 0 ? nullptr : at(member.ticket));
   }
-  return it->second;
+  return entries;
+}
+
+const InFlightPtr& TensorTable::at(Ticket ticket) const {
+  const auto it = by_ticket_.find(ticket);
+  if (it != by_ticket_.end()) return it->second;
+  throw InternalError("ticket " + std::to_string(ticket) + " is not in flight");
 }
 
 bool TensorTable::remove(Ticket ticket) {
@@ -57,7 +73,16 @@ bool TensorTable::remove(Ticket ticket) {
   entry = std::move(it->second);
   by_ticket_.erase(it);
   forget(*entry);
+  count_.store(by_ticket_.size(), std::memory_order_release);
   return true;
+}
+
+void TensorTable::remove(std::span<const InFlightPtr> entries) {
+  const MutexLock lock(mutex_);
+  for (const InFlightPtr& entry : entries) {
+    if (by_ticket_.erase(entry->ticket) != 0) forget(*entry);
+  }
+  count_.store(by_ticket_.size(), std::memory_order_release);
 }
 
 std::vector<InFlightPtr> TensorTable::close(const Status& why) {
@@ -69,6 +94,8 @@ std::vector<InFlightPtr> TensorTable::close(const Status& why) {
     entries.reserve(by_ticket_.size());
     for (auto& [ticket, entry] : by_ticket_) entries.push_back(std::move(entry));
     by_ticket_.clear();
+    count_.store(0, std::memory_order_release);
+    any_added_.store(false, std::memory_order_release);
     names_.clear();
     joined_.clear();
     added.swap(added_);
@@ -81,11 +108,6 @@ std::vector<InFlightPtr> TensorTable::close(const Status& why) {
 Status TensorTable::closed() const {
   const MutexLock lock(mutex_);
   return closed_;
-}
-
-bool TensorTable::empty() const {
-  const MutexLock lock(mutex_);
-  return by_ticket_.empty();
 }
 
 std::string TensorTable::take_in(const InFlight& entry) {

@@ -1,10 +1,14 @@
 #pragma once
 
+#include <atomic>
 #include <memory>
+#include <memory_resource>
+#include <span>
 #include <string>
 #include <string_view>
 #include <unordered_map>
 #include <unordered_set>
+#include <utility>
 #include <vector>
 
 #include "core/base/status.h"
@@ -23,6 +27,7 @@ struct InFlight {
   TimePoint announced{};  // when the others were told
   Completion completion;
 
+  explicit InFlight(std::shared_ptr<SubmissionGate> gate = nullptr) : completion(std::move(gate)) {}
   const std::string& name() const { return submission.request.name; }
 };
 
@@ -32,6 +37,9 @@ using InFlightPtr = std::shared_ptr<InFlight>;
 // anything else is called: no port, no hook, no destructor of user memory.
 class TensorTable {
  public:
+  // `gate`: of the coordinator that takes what is added; null = nobody naps.
+  explicit TensorTable(std::shared_ptr<SubmissionGate> gate = nullptr) : gate_(std::move(gate)) {}
+
   // All or none. Throws InvalidArgumentError on a name that is in flight or twice in the list or a
   // process set that this rank has joined, and the status of close() after it.
   std::vector<Handle> add(std::vector<Submission> submissions);
@@ -40,29 +48,41 @@ class TensorTable {
   std::vector<InFlightPtr> take_added();
   // Throws InternalError on a ticket that is not in flight.
   InFlightPtr find(Ticket ticket) const;
+  // ... of each; null for those without a ticket.
+  std::vector<InFlightPtr> find(std::span<const BatchMember> members) const;
   // From now on the name may be submitted again. False if it had left already.
   bool remove(Ticket ticket);
+  // ... of each that is still in flight.
+  void remove(std::span<const InFlightPtr> entries);
 
   // Empties the table for good and returns what was in flight, in order of submission. The first
   // reason stays.
   std::vector<InFlightPtr> close(const Status& why);
   // Why the table is closed; ok while it is open.
   Status closed() const;
-  bool empty() const;
+  bool empty() const { return count() == 0; }
+  std::size_t count() const { return count_.load(std::memory_order_acquire); }
 
  private:
   // Why the entry may not be added; empty when it was.
   std::string take_in(const InFlight& entry) HVD_REQUIRES(mutex_);
   void forget(const InFlight& entry) HVD_REQUIRES(mutex_);
+  const InFlightPtr& at(Ticket ticket) const HVD_REQUIRES(mutex_);
 
+  const std::shared_ptr<SubmissionGate> gate_;
   mutable Mutex mutex_;
   Status closed_ HVD_GUARDED_BY(mutex_);
   Ticket last_ticket_ HVD_GUARDED_BY(mutex_) = 0;
-  std::unordered_map<Ticket, InFlightPtr> by_ticket_ HVD_GUARDED_BY(mutex_);
-  std::unordered_set<std::string_view> names_ HVD_GUARDED_BY(mutex_);  // point into by_ticket_
+  std::pmr::unsynchronized_pool_resource nodes_ HVD_GUARDED_BY(mutex_);  // of the next two
+  std::pmr::unordered_map<Ticket, InFlightPtr> by_ticket_ HVD_GUARDED_BY(mutex_){&nodes_};
+  std::pmr::unordered_set<std::string_view> names_ HVD_GUARDED_BY(mutex_){
+      &nodes_};  // point into by_ticket_
   // Process sets whose kJoin is in flight.
   std::unordered_set<ProcessSetId> joined_ HVD_GUARDED_BY(mutex_);
   std::vector<InFlightPtr> added_ HVD_GUARDED_BY(mutex_);
+  // Written under the mutex; may be read without it.
+  std::atomic<std::size_t> count_{0};   // by_ticket_.size()
+  std::atomic<bool> any_added_{false};  // !added_.empty()
 };
 
 }  // namespace hvd

@@ -25,7 +25,7 @@ ThreadedEngine::~ThreadedEngine() {
 
 std::vector<Handle> ThreadedEngine::submit(std::vector<Submission> submissions) {
   auto handles = coordinator_->table().add(std::move(submissions));
-  coordinator_->wake();
+  coordinator_->submitted();
   return handles;
 }
 

@@ -43,6 +43,7 @@ Handle Transfers::add(PointToPoint transfer) {
   closed_.throw_if_error();
   in_flight_.insert(added);
   added_.push_back(std::move(added));
+  any_added_ = true;
   return handle;
 }
 
@@ -100,10 +101,12 @@ void Transfers::abandon(const Status& why) {
 }
 
 bool Transfers::start_added(TimePoint now) {
+  if (!any_added_) return false;
   std::vector<TransferPtr> added;
   {
     const MutexLock lock(mutex_);
     added.swap(added_);
+    any_added_ = false;
   }
   for (TransferPtr& transfer : added) {
     transfer->since = now;

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <atomic>
 #include <deque>
 #include <memory>
 #include <optional>
@@ -74,6 +75,7 @@ class Transfers {
   Status closed_ HVD_GUARDED_BY(mutex_);
   std::set<TransferPtr> in_flight_ HVD_GUARDED_BY(mutex_);
   std::vector<TransferPtr> added_ HVD_GUARDED_BY(mutex_);
+  std::atomic<bool> any_added_{false};  // written under the mutex, may be read without it
 };
 
 }  // namespace hvd

@@ -24,6 +24,9 @@ void deliver(const Tensor& leaf, Tensor gradient) {
   const std::shared_ptr<Record> place = leaf.record();
   if (place->grad.defined()) {  // in place: it may be part of a communication buffer
     kernels::add_into(place->grad, gradient, 1.0);
+  } else if (place->grad_memory.defined()) {
+    kernels::copy_into(place->grad_memory, gradient);
+    place->grad = place->grad_memory;
   } else {
     place->grad = ours(gradient) ? std::move(gradient) : kernels::clone(gradient);
   }

@@ -1,8 +1,9 @@
-// The members of Tensor that concern its place in the graph.
+// The members of Tensor that concern its place in the graph, and grad_memory.h.
 #include <algorithm>
 #include <string>
 
 #include "core/base/status.h"
+#include "horovod_cpp/autograd/grad_memory.h"
 #include "horovod_cpp/autograd/node.h"
 #include "horovod_cpp/tensor/kernels/views.h"
 
@@ -13,6 +14,13 @@ autograd::Record& own_record(const Tensor& tensor) {
   std::shared_ptr<autograd::Record>& place = tensor.record();
   if (place == nullptr) place = std::make_shared<autograd::Record>();
   return *place;
+}
+
+void check_gradient(const char* function, const Tensor& leaf, const Tensor& grad) {
+  if (!grad.defined() || (grad.shape() == leaf.shape() && grad.dtype() == leaf.dtype())) return;
+  throw InvalidArgumentError(std::string(function) + ": " + to_string(grad.shape()) + " " +
+                             std::string(name_of(grad.dtype())) + " for a tensor " +
+                             to_string(leaf.shape()) + " " + std::string(name_of(leaf.dtype())));
 }
 
 }  // namespace
@@ -42,12 +50,22 @@ Tensor Tensor::grad() const {
 }
 
 void Tensor::set_grad(Tensor grad) {
-  if (grad.defined() && (grad.shape() != shape() || grad.dtype() != dtype())) {
-    throw InvalidArgumentError("set_grad: " + to_string(grad.shape()) + " " +
-                               std::string(name_of(grad.dtype())) + " for a tensor " +
-                               to_string(shape()) + " " + std::string(name_of(dtype())));
-  }
+  check_gradient("set_grad", *this, grad);
   if (grad.defined() || record() != nullptr) own_record(*this).grad = std::move(grad);
+}
+
+Tensor grad_memory(const Tensor& leaf) {
+  return leaf.record() == nullptr ? Tensor() : leaf.record()->grad_memory;
+}
+
+void set_grad_memory(const Tensor& leaf, Tensor memory) {
+  check_gradient("set_grad_memory", leaf, memory);
+  if (memory.defined() && !memory.is_contiguous()) {
+    throw InvalidArgumentError("set_grad_memory: a tensor of shape " + to_string(memory.shape()) +
+                               " that is not contiguous");
+  }
+  if (!memory.defined() && leaf.record() == nullptr) return;
+  own_record(leaf).grad_memory = std::move(memory);
 }
 
 std::function<void()> Tensor::register_hook(std::function<void(const Tensor& leaf)> hook) const {

@@ -49,6 +49,7 @@ struct Record {
   bool requires_grad = false;
   std::shared_ptr<Node> node;  // null for a leaf
   Tensor grad;
+  Tensor grad_memory;  // of a gradient that is not there yet; undefined = any
   std::vector<Hook> hooks;
   std::uint64_t next_hook = 0;
 };

@@ -66,13 +66,12 @@ class RoundsCall final : public CallInFlight {
 
   void submit_round() {
     if (round_ == 0) {
-      round_call_ = start(spec_, sent_);  // from here on the call has a name
+      round_call_ = start(spec_, std::exchange(sent_, {}));  // from here on the call has a name
     } else {
       CallSpec spec = spec_;
       spec.name += ".round" + std::to_string(round_);
-      round_call_ = start(spec, sent_);
+      round_call_ = start(spec, std::exchange(sent_, {}));
     }
-    sent_.clear();
   }
 
   // Waits for the round; starts the next one, or ends the call.
@@ -161,7 +160,7 @@ std::shared_ptr<CallInFlight> start_allreduce(std::vector<AllreduceTensor> tenso
     part.output = std::move(each.output);
     part.residual = std::move(each.residual);
   }
-  return start(spec, parts);
+  return start(spec, std::move(parts));
 }
 
 }  // namespace hvd

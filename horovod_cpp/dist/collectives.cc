@@ -48,7 +48,7 @@ std::shared_ptr<CallInFlight> broadcast_call(const std::vector<Tensor>& tensors,
     part.output = in_place ? tensor : empty_like(tensor);
     part.shape = tensor.shape();
   }
-  return start(spec, parts);
+  return start(spec, std::move(parts));
 }
 
 Shape row_shape(const Tensor& tensor) {
@@ -65,7 +65,7 @@ std::shared_ptr<CallInFlight> gather_call(CallSpec spec, const std::vector<Tenso
     part.shape = row_shape(tensor);
     part.rows = tensor.size(0);
   }
-  return start(spec, parts);
+  return start(spec, std::move(parts));
 }
 
 CallSpec reduction_spec(Kind kind, const ReduceOptions& options) {
@@ -90,7 +90,7 @@ std::shared_ptr<CallInFlight> reducescatter_call(const std::vector<Tensor>& tens
     mine.insert(mine.begin(), scattered_rows(tensor.size(0), spec.set.size())[position]);
     part.output = Tensor::empty(std::move(mine), tensor.dtype());
   }
-  return start(spec, parts);
+  return start(spec, std::move(parts));
 }
 
 // The given splits, or equal ones; each is this many rows of `tensor` for one rank of the set.

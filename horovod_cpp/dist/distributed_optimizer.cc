@@ -81,6 +81,14 @@ void check_options(const DistributedOptions& options) {
   if (options.op == ReduceOp::kAdasum && (options.num_groups > 0 || !options.groups.empty())) {
     refuse("groups are of gradients; Adasum reduces none");
   }
+  if (options.overlap_step && options.clip_grad_norm) {
+    refuse(
+        "overlap_step updates parameters before all gradients are there, clip_grad_norm needs "
+        "all of them first; give one of the two");
+  }
+  if (options.overlap_step && options.op == ReduceOp::kAdasum) {
+    refuse("overlap_step with Adasum, which reduces no gradients");
+  }
 }
 
 }  // namespace
@@ -100,6 +108,7 @@ DistributedOptimizer::DistributedOptimizer(std::shared_ptr<optim::Optimizer> opt
 DistributedOptimizer::~DistributedOptimizer() = default;
 
 void DistributedOptimizer::step() {
+  if (options_.overlap_step && !skips_synchronize_) return step_as_reduced();
   if (!skips_synchronize_) {
     reducer_->synchronize();
   } else if (const std::string name = reducer_->in_flight(); !name.empty()) {
@@ -112,6 +121,28 @@ void DistributedOptimizer::step() {
   } else {
     inner_->step();
   }
+  reducer_->begin_step();
+}
+
+// What the reducer does not hear of (a gradient without requires_grad, a synchronize() before this
+// one, a world of one rank) steps at the end.
+void DistributedOptimizer::step_as_reduced() {
+  std::set<const void*> stepped;
+  reducer_->synchronize([&](const std::vector<Tensor>& params) {
+    inner_->step_parameters(params);
+    for (const Tensor& param : params) stepped.insert(param.id());
+  });
+  std::vector<Tensor> others;
+  for (const auto& [name, param] : named_) {
+    if (!stepped.contains(param.id())) others.push_back(param);
+  }
+  inner_->step_parameters(others);
+  reducer_->begin_step();
+}
+
+void DistributedOptimizer::step_parameters(const std::vector<Tensor>& params) {
+  reducer_->synchronize();
+  inner_->step_parameters(params);
   reducer_->begin_step();
 }
 

@@ -39,6 +39,16 @@ struct DistributedOptions {
   int num_groups = 0;
   std::vector<std::vector<Tensor>> groups = {};
   std::optional<ClipGradNorm> clip_grad_norm = {};
+  // From the first synchronize() on gradients lie in memory that the ranks share (in reverse
+  // parameter order, about that of backward) and are reduced there instead of being packed and
+  // unpacked; the results are the same bits. All ranks of the set must make the optimizer, none
+  // waits. Where ranks do not share memory, with compression and with Adasum gradients lie in
+  // memory of their own.
+  bool gradient_as_bucket_view = true;
+  // step() updates each parameter as soon as its gradient is reduced, rather than after the last
+  // one; the results are the same bits. Not with clip_grad_norm, which needs all of them, nor with
+  // Adasum. When a reduction fails, parameters that were reduced before have taken their step.
+  bool overlap_step = false;
   // The ranks to reduce over. A rank outside trains on its own.
   ProcessSet process_set = {};
 };
@@ -91,6 +101,8 @@ class DistributedOptimizer final : public optim::Optimizer {
   // synchronize(), then the wrapped optimizer's step. Inside skip_synchronize() the latter alone:
   // InvalidArgumentError if gradients are in flight.
   void step() override;
+  // synchronize(), then the wrapped optimizer's.
+  void step_parameters(const std::vector<Tensor>& params) override;
   // Throws InvalidArgumentError while reductions are in flight (between backward and step).
   // Otherwise drops what was accumulated on this rank.
   void zero_grad(bool set_to_none = true) override;
@@ -121,6 +133,7 @@ class DistributedOptimizer final : public optim::Optimizer {
 
  private:
   void step_by_delta();
+  void step_as_reduced();
 
   std::shared_ptr<optim::Optimizer> inner_;
   DistributedOptions options_;

@@ -167,10 +167,10 @@ void synchronize_all(const std::vector<CollectiveHandle>& handles) {
 }
 
 CallSpec make_spec(CollectiveKind kind, const ProcessSet& set, const std::string& name) {
-  static_cast<void>(set.rank());  // throws unless this rank is in it
   CallSpec spec;
   spec.kind = kind;
-  spec.set = set;
+  spec.set = set.resolved();           // what follows asks it again and again
+  static_cast<void>(spec.set.rank());  // throws unless this rank is in it
   spec.automatic_name = name.empty();
   spec.name = name;
   return spec;
@@ -178,8 +178,12 @@ CallSpec make_spec(CollectiveKind kind, const ProcessSet& set, const std::string
 
 std::string full_name(const CallSpec& spec) {
   const ProcessSetId set = spec.set.id();
-  return (set == kWorldSet ? "" : "set" + std::to_string(set) + ".") +
-         std::string(name_of(spec.kind)) + "." + (spec.name.empty() ? "noname" : spec.name);
+  const std::string_view kind = name_of(spec.kind);
+  const std::string_view name = spec.name.empty() ? "noname" : std::string_view(spec.name);
+  std::string full;
+  full.reserve(16 + kind.size() + name.size());
+  if (set != kWorldSet) full.append("set").append(std::to_string(set)).append(".");
+  return full.append(kind).append(".").append(name);
 }
 
 void check_tensor(const CallSpec& spec, const Tensor& tensor) {
@@ -205,14 +209,15 @@ void check_root(const CallSpec& spec) {
                              " ranks of process set " + std::to_string(spec.set.id()));
 }
 
-std::shared_ptr<CallInFlight> start(CallSpec& spec, const std::vector<CallTensor>& tensors) {
+std::shared_ptr<CallInFlight> start(CallSpec& spec, std::vector<CallTensor> tensors) {
   if (tensors.empty()) {
     return std::make_shared<EngineCall>(std::vector<Handle>{}, std::vector<Expected>{});
   }
   Numbering numbering(spec);
   std::vector<Submission> submissions;
   std::vector<Expected> expected;
-  for (const CallTensor& tensor : tensors) {
+  expected.reserve(tensors.size());
+  for (CallTensor& tensor : tensors) {
     const DType dtype = tensor.input.dtype();
     auto group = std::find_if(submissions.begin(), submissions.end(),
                               [&](const Submission& s) { return s.request.dtype == dtype; });
@@ -224,9 +229,9 @@ std::shared_ptr<CallInFlight> start(CallSpec& spec, const std::vector<CallTensor
     result.handle = static_cast<std::size_t>(group - submissions.begin());
     result.part = group->parts.size();
     result.output = tensor.output;
-    result.row_shape = tensor.shape;
+    if (!tensor.output.defined()) result.row_shape = tensor.shape;
     result.dtype = dtype;
-    group->request.shapes.push_back(tensor.shape);
+    group->request.shapes.push_back(std::move(tensor.shape));
     group->parts.push_back(part_of(tensor, group->request.wire));
   }
   auto handles = spec.set.world()->runtime().submit(std::move(submissions));

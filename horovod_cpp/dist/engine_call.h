@@ -53,7 +53,7 @@ void check_root(const CallSpec& spec);
 
 // Submits the tensors as one group a dtype, all or none, and gives the call its number if it has no
 // name. Never waits for another rank.
-std::shared_ptr<CallInFlight> start(CallSpec& spec, const std::vector<CallTensor>& tensors);
+std::shared_ptr<CallInFlight> start(CallSpec& spec, std::vector<CallTensor> tensors);
 
 // A call without tensors: barrier, join, process sets. `numbers` as in Request.
 std::shared_ptr<CallInFlight> start_without_tensors(CallSpec spec,

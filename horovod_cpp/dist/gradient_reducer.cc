@@ -5,7 +5,8 @@
 #include <utility>
 
 #include "core/base/status.h"
-#include "horovod_cpp/dist/world.h"
+#include "horovod_cpp/autograd/grad_memory.h"
+#include "horovod_cpp/autograd/grad_mode.h"
 #include "horovod_cpp/optim/clip_grad_norm.h"
 
 namespace hvd {
@@ -26,10 +27,19 @@ GradientReducer::GradientReducer(const NamedTensors& parameters, const Distribut
   if (!reduces_ && !options_.average_aggregated_gradients && !options_.clip_grad_norm) return;
   make_entries(parameters);
   for (std::vector<Entry*>& entries : divide_entries()) add_bucket(std::move(entries));
+  if (!reduces_ || !options.gradient_as_bucket_view || !options.compression.is_none()) return;
+  std::vector<Tensor> params;
+  for (const auto& entry : entries_) params.push_back(entry->param);
+  if (!params.empty()) views_ = {params, options_.process_set, entries_.front()->name};
 }
 
 GradientReducer::~GradientReducer() {
-  for (const auto& entry : entries_) entry->remove_hook();
+  for (const auto& entry : entries_) {
+    entry->remove_hook();
+    if (entry->view.defined() && grad_memory(entry->param).is(entry->view)) {
+      set_grad_memory(entry->param, {});
+    }
+  }
 }
 
 void GradientReducer::make_entries(const NamedTensors& parameters) {
@@ -39,6 +49,7 @@ void GradientReducer::make_entries(const NamedTensors& parameters) {
     auto entry = std::make_unique<Entry>();
     entry->name = name;
     entry->param = param;
+    set_grad_memory(entry->param, {});  // of an optimizer before
     if (reduces_ && compressor != nullptr) {
       entry->compressor = compressor->for_tensor(name, param.shape(), param.dtype());
     }
@@ -81,13 +92,21 @@ void GradientReducer::drive() {
 }
 
 Tensor GradientReducer::take_gradient(Entry& entry) {
+  const NoGradGuard no_grad;
   Tensor gradient = entry.param.grad();
   const int passes = std::exchange(entry.passes, 0);
+  // The view is taken until the next synchronize(): meanwhile backward() must not write into it.
+  const bool into_view = entry.view.defined() && !entry.reduced.is(entry.view);
+  set_grad_memory(entry.param, {});
   if (!gradient.defined()) {
     // Every rank reduces the same names; alone, a parameter without a gradient is skipped.
+    if (into_view) return Tensor(entry.view).zero_();
     return reduces_ ? Tensor::zeros(entry.param.shape(), entry.param.dtype()) : gradient;
   }
   entry.param.set_grad({});
+  if (into_view && !gradient.is(entry.view)) {  // the program put its own tensor there
+    gradient = Tensor(entry.view).copy_(gradient);
+  }
   if (!gradient.is_contiguous()) gradient = gradient.contiguous();
   if (options_.average_aggregated_gradients && passes > 1) gradient.mul_(1.0 / passes);
   return gradient;
@@ -97,6 +116,7 @@ void GradientReducer::start(Bucket& bucket) {
   finish(bucket);
   for (Entry* entry : bucket.entries) bucket.gradients.push_back(take_gradient(*entry));
   bucket.started = true;
+  bucket.order = ++starts_;
   if (!reduces_) {
     finish(bucket);
     return;
@@ -143,7 +163,45 @@ void GradientReducer::finish(Bucket& bucket) {
   if (error != nullptr) std::rethrow_exception(error);
 }
 
-void GradientReducer::synchronize() {
+GradientReducer::Bucket& GradientReducer::next_finished(std::vector<Bucket*>& left,
+                                                        bool overtake) const {
+  constexpr Duration kPatience = std::chrono::milliseconds(1);  // with the one started first
+  const auto over = [](const Bucket* bucket) {
+    return bucket->call == nullptr || bucket->call->wait_until(Clock::now());
+  };
+  auto next = left.begin();
+  while (overtake && !over(*next)) {
+    next = std::find_if(left.begin() + 1, left.end(), over);
+    if (next != left.end() || left.front()->call->wait_until(Clock::now() + kPatience)) break;
+    next = left.begin();
+  }
+  if (next == left.end()) next = left.begin();
+  Bucket& bucket = **next;
+  left.erase(next);
+  return bucket;
+}
+
+void GradientReducer::give_back(Bucket& bucket) {
+  for (Entry* entry : bucket.entries) {
+    Tensor reduced = std::exchange(entry->reduced, {});
+    if (reduced.defined()) entry->param.set_grad(std::move(reduced));
+    set_grad_memory(entry->param, entry->view);
+  }
+  bucket.started = false;
+}
+
+void GradientReducer::move_into_arena() {
+  const std::vector<Tensor> views = views_.take();
+  for (std::size_t i = 0; i < views.size(); ++i) {
+    Entry& entry = *entries_[i];
+    entry.view = views[i];
+    set_grad_memory(entry.param, entry.view);
+    const Tensor gradient = entry.param.grad();
+    if (gradient.defined()) entry.param.set_grad(Tensor(entry.view).copy_(gradient));
+  }
+}
+
+void GradientReducer::synchronize(const OnReduced& on_reduced) {
   if (synchronized_) return;
   clip(ClipGradNorm::When::kBeforeReduction);
   std::exception_ptr first_error;
@@ -159,16 +217,22 @@ void GradientReducer::synchronize() {
                                   [](Entry* entry) { return entry->passes > 0; });
     if (open || !bucket->started) attempt([&] { start(*bucket); });
   }
-  for (const auto& bucket : buckets_) {  // all of them: then nothing is in flight any more
-    attempt([&] { finish(*bucket); });
-    bucket->started = false;
+  std::vector<Bucket*> left;
+  for (const auto& bucket : buckets_) left.push_back(bucket.get());
+  std::sort(left.begin(), left.end(),
+            [](const Bucket* a, const Bucket* b) { return a->order < b->order; });
+  while (!left.empty()) {  // all of them: then nothing is in flight any more
+    Bucket& bucket = next_finished(left, on_reduced != nullptr);
+    attempt([&] { finish(bucket); });
+    give_back(bucket);
+    if (on_reduced == nullptr || first_error != nullptr) continue;
+    std::vector<Tensor> params;
+    for (const Entry* entry : bucket.entries) params.push_back(entry->param);
+    attempt([&] { on_reduced(params); });
   }
   driven_.clear();
-  for (const auto& entry : entries_) {
-    Tensor reduced = std::exchange(entry->reduced, {});
-    if (reduced.defined()) entry->param.set_grad(std::move(reduced));
-  }
   if (first_error != nullptr) std::rethrow_exception(first_error);
+  move_into_arena();
   clip(ClipGradNorm::When::kAfterReduction);
   synchronized_ = true;
 }

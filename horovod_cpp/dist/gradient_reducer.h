@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <string>
@@ -7,6 +8,7 @@
 
 #include "horovod_cpp/dist/allreduce_call.h"
 #include "horovod_cpp/dist/distributed_optimizer.h"
+#include "horovod_cpp/dist/gradient_views.h"
 
 namespace hvd {
 
@@ -22,8 +24,10 @@ class GradientReducer {
   GradientReducer(const GradientReducer&) = delete;
   GradientReducer& operator=(const GradientReducer&) = delete;
 
-  // Closes all windows, waits, and puts the reduced gradients where they were.
-  void synchronize();
+  // Closes all windows, waits, and puts the reduced gradients where they were. `on_reduced` hears
+  // of parameters as soon as theirs are, until something fails; not of those that were before.
+  using OnReduced = std::function<void(const std::vector<Tensor>& params)>;
+  void synchronize(const OnReduced& on_reduced = {});
   // Name of a parameter whose gradient is in flight; empty if none is.
   std::string in_flight() const;
   // The passes that were made since do not count: their gradients were dropped.
@@ -43,6 +47,7 @@ class GradientReducer {
     int passes = 0;   // backward passes in the open window
     Tensor reduced;   // sum of the windows that ended since the last synchronize()
     Tensor residual;  // what int8 lost
+    Tensor view;      // in the arena; undefined: the gradient lies anywhere
     std::shared_ptr<TensorCompressor> compressor;
     std::function<void()> remove_hook;
   };
@@ -51,6 +56,7 @@ class GradientReducer {
     std::string name;
     std::vector<Entry*> entries;
     bool started = false;                // a reduction, since the last synchronize()
+    std::uint64_t order = 0;             // of the last one, among all
     std::vector<Tensor> gradients;       // in flight
     std::shared_ptr<CallInFlight> call;  // null: none
   };
@@ -70,6 +76,12 @@ class GradientReducer {
   // Lets calls of several rounds go on.
   void drive();
   Tensor take_gradient(Entry& entry);
+  // Takes the next bucket from those that are left, which are in order of their start: with
+  // `overtake` one whose call is over, if there is one.
+  Bucket& next_finished(std::vector<Bucket*>& left, bool overtake) const;
+  // Puts the reduced gradients of a bucket that is finished where they were.
+  void give_back(Bucket& bucket);
+  void move_into_arena();
   void clip(ClipGradNorm::When when);
 
   const DistributedOptions options_;
@@ -77,6 +89,8 @@ class GradientReducer {
   int passes_per_window_;
   int holds_ = 0;
   bool synchronized_ = false;
+  std::uint64_t starts_ = 0;
+  GradientViews views_;
   std::vector<std::unique_ptr<Entry>> entries_;  // in parameter order
   std::vector<std::unique_ptr<Bucket>> buckets_;
   std::vector<std::shared_ptr<CallInFlight>> driven_;

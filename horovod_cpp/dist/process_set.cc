@@ -17,8 +17,12 @@ std::shared_ptr<const ProcessSet::Members> ProcessSet::members() const {
   return members_ != nullptr ? members_ : hvd::world()->global_process_set().members_;
 }
 
+ProcessSet ProcessSet::resolved() const {
+  return members_ != nullptr ? *this : hvd::world()->global_process_set();
+}
+
 ProcessSetId ProcessSet::id() const {
-  return members()->id;
+  return members_ != nullptr ? members_->id : members()->id;
 }
 
 std::vector<Rank> ProcessSet::ranks() const {
@@ -32,8 +36,10 @@ int ProcessSet::size() const {
 int ProcessSet::rank() const {
   const auto all = members();
   const Rank mine = world()->topology().rank;
-  const auto found = std::find(all->ranks.begin(), all->ranks.end(), mine);
-  if (found != all->ranks.end()) return static_cast<int>(found - all->ranks.begin());
+  const auto found = std::lower_bound(all->ranks.begin(), all->ranks.end(), mine);
+  if (found != all->ranks.end() && *found == mine) {
+    return static_cast<int>(found - all->ranks.begin());
+  }
   std::string text;
   for (const Rank each : all->ranks) text += (text.empty() ? "" : ", ") + std::to_string(each);
   throw InvalidArgumentError("rank " + std::to_string(mine) + " is not in process set " +

@@ -31,6 +31,8 @@ class ProcessSet {
   int rank() const;
   bool included() const;
 
+  // The same set, looked up now: a set of all ranks then belongs to the job of this moment.
+  ProcessSet resolved() const;
   // The job it belongs to. Throws AbortedError when that has ended.
   std::shared_ptr<World> world() const;
 

@@ -8,9 +8,11 @@
 #include <filesystem>
 #include <functional>
 #include <mutex>
+#include <optional>
 
 #include "core/base/config.h"
 #include "core/base/log.h"
+#include "core/runtime/core_binding.h"
 #include "core/runtime/observability.h"
 #include "horovod_cpp/dist/collectives.h"
 #include "ops/backends.h"
@@ -21,7 +23,8 @@ namespace {
 struct Session {
   std::mutex mutex;
   std::shared_ptr<World> world;
-  Config config;  // of the world, or of the last one
+  std::optional<CoreBinding> binding;  // as long as the world
+  Config config;                       // of the world, or of the last one
   // Given to every world.
   std::function<void(const std::string&)> on_stall;
   std::function<std::string()> on_look;
@@ -111,6 +114,10 @@ void init(const InitOptions& options) {
   if (s.world != nullptr) return;
   s.config = read_config();
   std::shared_ptr<World> world = make_world(s.config);
+  // Those of the engine's threads that the user bound stay where they are.
+  if (s.config.bind_cores && s.config.thread_affinity.empty()) {
+    s.binding.emplace(world->topology().local_rank, world->topology().local_size);
+  }
   if (s.on_stall) world->runtime().on_stall(s.on_stall);
   if (s.on_look) world->runtime().on_look(s.on_look);
   s.homogeneous = has_equal_hosts(*world);
@@ -129,6 +136,7 @@ void shutdown() {
   {
     const std::lock_guard lock(s.mutex);
     leaving = std::move(s.world);
+    s.binding.reset();
   }
   if (leaving == nullptr) return;
   leaving->shutdown();

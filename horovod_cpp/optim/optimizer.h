@@ -35,6 +35,9 @@ class Optimizer {
   Optimizer& operator=(const Optimizer&) = delete;
 
   virtual void step() = 0;
+  // What step() does, for these parameters alone: doing all of them one after the other is a step,
+  // bit for bit. Throws InvalidArgumentError on one that is in no group; nothing is changed then.
+  virtual void step_parameters(const std::vector<Tensor>& params) = 0;
   virtual void zero_grad(bool set_to_none = true) = 0;
 
   // Options may be changed between steps (lr schedules).

@@ -68,21 +68,34 @@ void RuleOptimizer::add_param_group(ParamGroup group) {
   check_params(group.params, groups_);
   group.options = with_defaults(group.options, traits_.defaults);
   traits_.check(group.options);
+  for (const Tensor& param : group.params) group_of_[param.id()] = groups_.size();
   groups_.push_back(std::move(group));
 }
 
 void RuleOptimizer::step() {
   const NoGradGuard no_grad;
   for (ParamGroup& group : groups_) {
-    for (Tensor& param : group.params) {
-      const Tensor grad = param.grad();
-      if (!grad.defined()) continue;
-      ParamState& state = state_[param.id()];
-      ++state.steps;
-      update(param, grad.contiguous(), state, group.options);
-      bump_version(param);
-    }
+    for (Tensor& param : group.params) step_one(param, group.options);
   }
+}
+
+void RuleOptimizer::step_parameters(const std::vector<Tensor>& params) {
+  for (std::size_t i = 0; i < params.size(); ++i) {
+    if (params[i].defined() && group_of_.contains(params[i].id())) continue;
+    throw InvalidArgumentError("step_parameters: tensor " + std::to_string(i) +
+                               " is no parameter of this optimizer");
+  }
+  const NoGradGuard no_grad;
+  for (Tensor param : params) step_one(param, groups_[group_of_.at(param.id())].options);
+}
+
+void RuleOptimizer::step_one(Tensor& param, const Options& options) {
+  const Tensor grad = param.grad();
+  if (!grad.defined()) return;
+  ParamState& state = state_[param.id()];
+  ++state.steps;
+  update(param, grad.contiguous(), state, options);
+  bump_version(param);
 }
 
 void RuleOptimizer::zero_grad(bool set_to_none) {

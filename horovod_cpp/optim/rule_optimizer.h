@@ -14,6 +14,7 @@ namespace optim {
 class RuleOptimizer : public Optimizer {
  public:
   void step() override;
+  void step_parameters(const std::vector<Tensor>& params) override;
   void zero_grad(bool set_to_none = true) override;
   std::vector<ParamGroup>& param_groups() override { return groups_; }
   void add_param_group(ParamGroup group) override;
@@ -39,7 +40,10 @@ class RuleOptimizer : public Optimizer {
                       const Options& options) = 0;
 
  private:
+  void step_one(Tensor& param, const Options& options);
+
   std::vector<ParamGroup> groups_;
+  std::map<const void*, std::size_t> group_of_;  // by Tensor::id()
   Traits traits_;
   std::map<const void*, ParamState> state_;
 };

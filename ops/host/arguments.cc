@@ -32,7 +32,14 @@ std::string described(const TensorView& tensor) {
 }  // namespace
 
 void check_all_reduce(std::span<const Slice> slices, const Reduction& reduction) {
-  for (const Slice& slice : slices) check_reduction_of(slice.input.dtype, reduction);
+  const bool packs = reduction.wire != WireFormat::kNone || reduction.op == ReduceOp::kAdasum;
+  for (const Slice& slice : slices) {
+    check_reduction_of(slice.input.dtype, reduction);
+    if (!slice.place || !packs) continue;
+    throw InvalidArgumentError(
+        "all_reduce: " + described(slice.input) + " cannot be reduced in place in wire format " +
+        std::string(name_of(reduction.wire)) + " by " + std::string(name_of(reduction.op)));
+  }
 }
 
 void check_reduce_scatter(std::span<const ScatterSlice> slices, const Reduction& reduction,
@@ -54,6 +61,12 @@ void check_reduce_scatter(std::span<const ScatterSlice> slices, const Reduction&
 
 void check_all_gather(std::span<const GatherSlice> slices, int size) {
   for (const GatherSlice& slice : slices) check_counts("all_gather", slice.bytes_of.size(), size);
+}
+
+void check_exchange(std::size_t mine, std::size_t all, int size) {
+  if (all == mine * static_cast<std::size_t>(size)) return;
+  throw InvalidArgumentError("exchange of " + std::to_string(mine) + " numbers among " +
+                             std::to_string(size) + " ranks, with room for " + std::to_string(all));
 }
 
 void check_all_to_all(std::span<const ExchangeSlice> slices, Rank rank, int size) {

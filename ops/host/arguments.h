@@ -13,6 +13,8 @@ void check_all_reduce(std::span<const Slice> slices, const Reduction& reduction)
 void check_reduce_scatter(std::span<const ScatterSlice> slices, const Reduction& reduction,
                           Rank rank, int size);
 void check_all_gather(std::span<const GatherSlice> slices, int size);
+// An exchange of `mine` numbers with room for `all`.
+void check_exchange(std::size_t mine, std::size_t all, int size);
 void check_all_to_all(std::span<const ExchangeSlice> slices, Rank rank, int size);
 
 // `what` says what the rank is to the call: "broadcast from root".

@@ -1,9 +1,7 @@
 #include "ops/mpi/mpi_collective.h"
 
 #include <algorithm>
-#include <string>
 
-#include "core/base/status.h"
 #include "ops/host/adasum_operation.h"
 #include "ops/host/arguments.h"
 #include "ops/host/host_buffer.h"
@@ -65,11 +63,7 @@ std::unique_ptr<Operation> MpiCollective::all_to_all(std::span<const ExchangeSli
 
 std::unique_ptr<Operation> MpiCollective::exchange(std::span<const std::int64_t> mine,
                                                    std::span<std::int64_t> all) {
-  if (all.size() != set_->size() * mine.size()) {
-    throw InvalidArgumentError("exchange of " + std::to_string(mine.size()) + " numbers among " +
-                               std::to_string(set_->size()) + " ranks, with room for " +
-                               std::to_string(all.size()));
-  }
+  host::check_exchange(mine.size(), all.size(), size());
   const GatherSlice slice = {mine.data(), all.data(),
                              std::vector<std::size_t>(set_->size(), mine.size_bytes())};
   return all_gather({&slice, 1});

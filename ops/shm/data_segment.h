@@ -16,11 +16,11 @@ namespace hvd {
 
 struct ShmLimits {
   // Operations of one set that move at a time; the next ones wait for them.
-  std::size_t lanes = 4;
+  std::size_t lanes = 2;
   // Bytes that a rank shows to the others at a time; twice as many in each lane, so that one is
   // filled while the other is read. A multiple of 4096: more would leave the caches, fewer would
   // wait for flags rather than for memory.
-  std::size_t chunk_bytes = std::size_t{64} << 10;
+  std::size_t chunk_bytes = std::size_t{128} << 10;
   // All-reduces of up to this many bytes are reduced by every rank for itself, which saves a step;
   // of larger ones each rank reduces a range for all. Two ranks always reduce for themselves.
   std::size_t small_bytes = std::size_t{64} << 10;

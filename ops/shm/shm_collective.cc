@@ -1,14 +1,14 @@
 #include "ops/shm/shm_collective.h"
 
 #include <algorithm>
-#include <string>
 
-#include "core/base/status.h"
 #include "ops/host/adasum_operation.h"
 #include "ops/host/arguments.h"
 #include "ops/host/host_buffer.h"
 #include "ops/shm/shm_all_reduce.h"
+#include "ops/shm/shm_make_arena.h"
 #include "ops/shm/shm_movement.h"
+#include "ops/shm/shm_reduce_in_place.h"
 #include "ops/shm/shm_reduce_scatter.h"
 #include "ops/shm/shm_transfer.h"
 
@@ -19,6 +19,13 @@ ShmCollective::ShmCollective(std::unique_ptr<DataSegment> segment)
 
 Buffer ShmCollective::allocate(std::size_t bytes) {
   return host::allocate_buffer(bytes);
+}
+
+std::unique_ptr<Operation> ShmCollective::make_arena(std::uint64_t number, std::size_t bytes,
+                                                     ArenaMemory& made) {
+  const auto arena = std::make_shared<host::MappedArena>();
+  arenas_.add(number, arena);
+  return std::make_unique<ShmMakeArena>(set_, arena, bytes, made);
 }
 
 void ShmCollective::after(const Fence& ready) {
@@ -32,6 +39,9 @@ std::unique_ptr<Operation> ShmCollective::all_reduce(std::span<const Slice> slic
   if (reduction.op == ReduceOp::kAdasum) {
     return std::make_unique<host::AdasumOperation>(*this, rank(), size(), ready_, slices,
                                                    reduction);
+  }
+  if (auto arena = arenas_.find(slices, rank())) {
+    return std::make_unique<ShmReduceInPlace>(set_, ready_, std::move(arena), slices, reduction);
   }
   return std::make_unique<ShmAllReduce>(set_, ready_, slices, reduction);
 }
@@ -63,11 +73,7 @@ std::unique_ptr<Operation> ShmCollective::all_to_all(std::span<const ExchangeSli
 
 std::unique_ptr<Operation> ShmCollective::exchange(std::span<const std::int64_t> mine,
                                                    std::span<std::int64_t> all) {
-  if (all.size() != set_->size() * mine.size()) {
-    throw InvalidArgumentError("exchange of " + std::to_string(mine.size()) + " numbers among " +
-                               std::to_string(set_->size()) + " ranks, with room for " +
-                               std::to_string(all.size()));
-  }
+  host::check_exchange(mine.size(), all.size(), size());
   const GatherSlice slice = {mine.data(), all.data(),
                              std::vector<std::size_t>(set_->size(), mine.size_bytes())};
   return all_gather({&slice, 1});

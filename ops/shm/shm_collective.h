@@ -4,13 +4,14 @@
 #include <vector>
 
 #include "core/runtime/collective.h"
+#include "ops/host/mapped_arena.h"
 #include "ops/shm/shm_set.h"
 
 namespace hvd {
 
 // Collectives among the ranks of one host through a segment that all map (DataSegment). A rank
 // packs straight from the tensors into chunks of its own, which the others read and unpack straight
-// into theirs; nobody writes another rank's memory. All arithmetic is ops/host's.
+// into theirs. All arithmetic is ops/host's. Nobody writes another rank's memory, but for arenas.
 //
 // All-reduce, chunk by chunk: of few bytes, or of two ranks, every rank reduces everything for
 // itself; else each rank reduces a range and shows the result to all. Either way in rank order, so
@@ -22,6 +23,8 @@ class ShmCollective final : public Collective {
 
   DeviceKind device() const noexcept override { return DeviceKind::kCpu; }
   Buffer allocate(std::size_t bytes) override;
+  std::unique_ptr<Operation> make_arena(std::uint64_t number, std::size_t bytes,
+                                        ArenaMemory& made) override;
   void after(const Fence& ready) override;
 
   std::unique_ptr<Operation> all_reduce(std::span<const Slice> slices,
@@ -49,6 +52,7 @@ class ShmCollective final : public Collective {
   std::unique_ptr<Operation> transfer(bool sends, const TensorView& tensor, Rank peer, int tag);
 
   std::shared_ptr<ShmSet> set_;
+  host::MappedArenas arenas_;
   std::vector<Fence> ready_;  // not reached when last looked at
 };
 

@@ -148,10 +148,11 @@ std::optional<Message> ShmControlPlane::poll() {
       return message;
     }
     // A death comes before the failures it caused.
-    if (gone && !peer.reported && (lost == nullptr || peer.ended)) lost = &peer;
+    const bool died = peer.slot->state != RankState::kFailed;
+    if (gone && !peer.reported && (lost == nullptr || died)) lost = &peer;
   }
   if (lost == nullptr) return std::nullopt;
-  if (!lost->ended && notice_deaths()) return poll();
+  if (lost->slot->state == RankState::kFailed && notice_deaths()) return poll();
   lost->reported = true;
   throw LostRankError(lost->rank, describe_loss(*lost));
 }

@@ -52,7 +52,10 @@ class ShmSet {
   int member(std::size_t rank) const { return members_[rank]; }
 
   // Operations are counted, on all ranks alike.
-  std::uint64_t begin_operation() noexcept { return next_operation_++; }
+  std::uint64_t begin_operation() noexcept {
+    shared_->settle_departures();
+    return next_operation_++;
+  }
   // Empty until the set's lowest rank has made it.
   std::optional<Place> place() noexcept;
   void ring_others() const noexcept;

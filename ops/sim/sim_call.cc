@@ -23,6 +23,11 @@ T sum_before(const std::vector<T>& counts, Rank rank) {
   return std::accumulate(counts.begin(), counts.begin() + rank, T{0});
 }
 
+std::pair<std::uint64_t, std::uint64_t> place_of(const Slice& slice) {
+  if (!slice.place) return {};
+  return {slice.place->arena, slice.place->offset};
+}
+
 // Why two ranks' calls do not belong together; empty when they do.
 std::string difference(const SimCall& a, const SimCall& b) {
   if (a.kind != b.kind) return "kinds";
@@ -39,6 +44,7 @@ std::string difference(const SimCall& a, const SimCall& b) {
   for (std::size_t i = 0; i < a.slices.size(); ++i) {
     if (a.slices[i].input.dtype != b.slices[i].input.dtype) return "dtypes";
     if (a.slices[i].input.numel != b.slices[i].input.numel) return "numbers of elements";
+    if (place_of(a.slices[i]) != place_of(b.slices[i])) return "places";
   }
   if (a.numel_of != b.numel_of) return "parts";
   for (std::size_t i = 0; i < a.gathers.size(); ++i) {
@@ -56,7 +62,12 @@ std::string difference(const SimCall& a, const SimCall& b) {
 
 Result reduced(const SimCalls& calls, std::size_t slice) {
   std::vector<const void*> inputs;
+  const host::MappedArenaPtr& arena = calls.front()->arena;
   for (const SimCallPtr& call : calls) {
+    if (arena != nullptr) {
+      inputs.push_back(arena->at(inputs.size(), call->slices[slice]));
+      continue;
+    }
     inputs.push_back(call->decoded.empty() ? call->slices[slice].input.data
                                            : call->decoded[slice].data());
   }
@@ -168,6 +179,16 @@ SimResults results_of(const SimCalls& calls) {
   return results;
 }
 
+void write_in_place(const SimCalls& calls, const SimResults& results) {
+  const SimCall& any = *calls.front();
+  if (any.arena == nullptr) return;
+  for (std::size_t i = 0; i < any.slices.size(); ++i) {
+    for (std::size_t rank = 0; rank < calls.size(); ++rank) {
+      copy_out(results[i], 0, results[i].size(), any.arena->at(rank, any.slices[i]));
+    }
+  }
+}
+
 void write_results(const SimCalls& calls, const SimResults& results, SimCall& call) {
   if (call.kind == SimKind::kExchange) {
     copy_out(results[0], 0, results[0].size(), call.all.data());
@@ -176,6 +197,7 @@ void write_results(const SimCalls& calls, const SimResults& results, SimCall& ca
     copy_out(results[i], 0, results[i].size(), call.gathers[i].output);
   }
   for (std::size_t i = 0; i < call.exchanges.size(); ++i) copy_parcels(calls, results[i], i, call);
+  if (call.arena != nullptr) return;
   for (std::size_t i = 0; i < call.slices.size(); ++i) {
     const TensorView& output = call.slices[i].output;
     const std::int64_t first =
@@ -192,6 +214,7 @@ std::size_t packed_bytes(const SimCall& call) {
   for (const ExchangeSlice& slice : call.exchanges) {
     bytes += sum_before(slice.bytes_to, call.member->size);
   }
+  if (call.arena != nullptr) return 0;
   if (call.kind == SimKind::kBroadcast && call.root != call.member->rank) return 0;
   for (const Slice& slice : call.slices) {
     bytes += call.reduction.wire == WireFormat::kNone

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "core/runtime/collective.h"
+#include "ops/host/mapped_arena.h"
 
 namespace hvd {
 
@@ -36,6 +37,7 @@ struct SimCall {
   Reduction reduction = {};
   Rank root = 0;
   std::vector<Slice> slices = {};
+  host::MappedArenaPtr arena = nullptr;                  // in which the slices lie on all ranks
   std::vector<std::vector<std::int64_t>> numel_of = {};  // kScatter: of each slice
   std::vector<GatherSlice> gathers = {};
   std::vector<ExchangeSlice> exchanges = {};
@@ -58,7 +60,10 @@ std::string disagreement(const SimCalls& calls);
 
 SimResults results_of(const SimCalls& calls);
 
-// Copies what is the call's to its outputs.
+// Of slices in an arena: writes the results to where they lie on all ranks.
+void write_in_place(const SimCalls& calls, const SimResults& results);
+
+// Of all others: copies what is the call's to its outputs.
 void write_results(const SimCalls& calls, const SimResults& results, SimCall& call);
 
 // Of the call's contribution as it would travel.

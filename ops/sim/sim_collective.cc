@@ -6,6 +6,7 @@
 
 #include "ops/host/arguments.h"
 #include "ops/host/host_buffer.h"
+#include "ops/sim/sim_arena.h"
 
 namespace hvd {
 namespace {
@@ -101,6 +102,14 @@ Buffer SimCollective::allocate(std::size_t bytes) {
   return host::allocate_buffer(bytes);
 }
 
+std::unique_ptr<Operation> SimCollective::make_arena(std::uint64_t number, std::size_t bytes,
+                                                     ArenaMemory& made) {
+  const auto arena = std::make_shared<host::MappedArena>();
+  arenas_.add(number, arena);
+  return make_sim_arena(arena, bytes, member_->size, made,
+                        [this](auto mine, auto all) { return exchange(mine, all); });
+}
+
 void SimCollective::after(const Fence& ready) {
   if (device_ == nullptr) {
     ready.wait();
@@ -121,6 +130,7 @@ std::unique_ptr<Operation> SimCollective::all_reduce(std::span<const Slice> slic
   host::check_all_reduce(slices, reduction);
   SimCall call{.kind = SimKind::kReduce, .reduction = reduction};
   call.slices.assign(slices.begin(), slices.end());
+  call.arena = arenas_.find(slices, member_->rank);
   return start(std::move(call));
 }
 

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "core/runtime/collective.h"
+#include "ops/host/mapped_arena.h"
 #include "ops/sim/sim_device.h"
 #include "ops/sim/sim_state.h"
 
@@ -19,6 +20,8 @@ class SimCollective final : public Collective {
 
   DeviceKind device() const noexcept override { return world_->options.device; }
   Buffer allocate(std::size_t bytes) override;
+  std::unique_ptr<Operation> make_arena(std::uint64_t number, std::size_t bytes,
+                                        ArenaMemory& made) override;
   void after(const Fence& ready) override;
   std::unique_ptr<Operation> all_reduce(std::span<const Slice> slices,
                                         const Reduction& reduction) override;
@@ -42,6 +45,7 @@ class SimCollective final : public Collective {
 
   std::shared_ptr<SimState> world_;
   SimMemberPtr member_;
+  host::MappedArenas arenas_;
   std::vector<Fence> ready_;           // asynchronous only: not reached when last looked at
   std::unique_ptr<SimDevice> device_;  // asynchronous only; last: its thread uses the world
 };

@@ -55,7 +55,10 @@ void SimMeetings::compute(Meeting& meeting) {
     if (call->withdrawn) return;  // its rank is gone: the others wait until they are told
   }
   meeting.error = disagreement(meeting.calls);
-  if (meeting.error.empty()) meeting.results = results_of(meeting.calls);
+  if (meeting.error.empty()) {
+    meeting.results = results_of(meeting.calls);
+    write_in_place(meeting.calls, meeting.results);
+  }
   for (std::size_t rank = 0; rank < meeting.calls.size(); ++rank) {
     meeting.due.push_back(Clock::now() + random_delay(random_, max_delay_));
   }

@@ -1,7 +1,6 @@
 #include "ops/tcp/tcp_network.h"
 
 #include <sys/epoll.h>
-#include <sys/socket.h>
 
 #include <algorithm>
 #include <array>
@@ -96,7 +95,7 @@ void TcpNetwork::check_time(TimePoint now) {
 
 void TcpNetwork::accept_all() {
   for (int i = 0; i < kAcceptsInARow; ++i) {
-    UniqueFd socket = accept_from(listener_.socket.get(), link_timeout_);
+    TcpDescriptor socket = accept_from(listener_.socket.get(), link_timeout_);
     if (!socket) {
       if (errno != EMFILE && errno != ENFILE && errno != ENOBUFS && errno != ENOMEM) return;
       epoll_event none{0, {.u64 = 0}};
@@ -117,7 +116,7 @@ void TcpNetwork::drop_oldest_stranger() {
   close(*std::find_if(unsettled_.begin(), unsettled_.end(), is_stranger));
 }
 
-TcpNetwork::Link& TcpNetwork::add(UniqueFd socket, Stage stage, Rank rank, Duration limit) {
+TcpNetwork::Link& TcpNetwork::add(TcpDescriptor socket, Stage stage, Rank rank, Duration limit) {
   const Id id = ++last_id_;
   Link& link = links_[id];
   link.id = id;
@@ -142,9 +141,7 @@ void TcpNetwork::close(Id id) {
   if (found == links_.end()) return;
   const Link& link = found->second;
   if (link.rank >= 0 && peer(link.rank).sending == id) peer(link.rank).sending = 0;
-  // A child of this process may hold a copy of the socket.
   epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, link.socket.get(), nullptr);
-  shutdown(link.socket.get(), SHUT_RDWR);
   unsettled_.erase(id);
   links_.erase(found);
 }

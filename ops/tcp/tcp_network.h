@@ -71,7 +71,7 @@ class TcpNetwork {
 
   struct Link {
     Id id = 0;
-    UniqueFd socket;
+    TcpDescriptor socket;
     Stage stage = Stage::kStranger;
     Rank rank = -1;      // of the other end
     TimePoint deadline;  // of the handshake
@@ -105,7 +105,7 @@ class TcpNetwork {
   void check_time(TimePoint now);
   void accept_all();
   void drop_oldest_stranger();
-  Link& add(UniqueFd socket, Stage stage, Rank rank, Duration limit);
+  Link& add(TcpDescriptor socket, Stage stage, Rank rank, Duration limit);
   void watch(Link& link, bool is_new);
   void close(Id id);
   void close_all(Rank rank);

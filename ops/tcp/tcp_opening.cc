@@ -37,7 +37,7 @@ std::string TcpNetwork::unreachable(Rank rank) const {
          (last.empty() ? "" : " (last attempt: " + last + ")") +
          ": check the network and the firewalls between the hosts, choose an interface with "
          "hvdrun --network-interfaces (HOROVOD_GLOO_IFACE), or let MPI carry control messages "
-         "with HOROVOD_CONTROLLER=mpi";
+         "with HVD_CONTROL_PLANE=mpi";
 }
 
 std::string TcpNetwork::obstacle(Rank rank) const {
@@ -62,7 +62,7 @@ void TcpNetwork::attempt(Rank rank) {
   if (other.addresses.empty()) return;  // until give_up
   const std::string& address = other.addresses[other.next_address % other.addresses.size()];
   const std::uint16_t port = endpoints_[static_cast<std::size_t>(rank)].port;
-  UniqueFd socket = connect_to(address, port, link_timeout_);
+  TcpDescriptor socket = connect_to(address, port, link_timeout_);
   if (!socket) return retry(rank, std::strerror(errno));
   watch(add(std::move(socket), Stage::kConnecting, rank, kConnectLimit), true);
 }

@@ -72,10 +72,10 @@ std::optional<std::size_t> moved(ssize_t count, std::string& why) {
 TcpListener listen_anywhere() {
   TcpListener listener;
   int family = AF_INET6;
-  listener.socket = UniqueFd(socket(family, kFlags, 0));
+  listener.socket = TcpDescriptor(socket(family, kFlags, 0));
   if (!listener.socket || !bind_anywhere(listener.socket.get(), family)) {
     family = AF_INET;  // a kernel without IPv6
-    listener.socket = UniqueFd(socket(family, kFlags, 0));
+    listener.socket = TcpDescriptor(socket(family, kFlags, 0));
     if (!listener.socket) fail("socket");
     if (!bind_anywhere(listener.socket.get(), family)) fail("bind");
   }
@@ -84,13 +84,13 @@ TcpListener listen_anywhere() {
   return listener;
 }
 
-UniqueFd accept_from(int listener, Duration link_timeout) {
-  UniqueFd accepted(accept4(listener, nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
+TcpDescriptor accept_from(int listener, Duration link_timeout) {
+  TcpDescriptor accepted(accept4(listener, nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
   if (accepted) set_up(accepted.get(), link_timeout);
   return accepted;
 }
 
-UniqueFd connect_to(const std::string& address, std::uint16_t port, Duration link_timeout) {
+TcpDescriptor connect_to(const std::string& address, std::uint16_t port, Duration link_timeout) {
   sockaddr_in6 v6{};
   v6.sin6_family = AF_INET6;
   v6.sin6_port = htons(port);
@@ -103,7 +103,7 @@ UniqueFd connect_to(const std::string& address, std::uint16_t port, Duration lin
     errno = EAFNOSUPPORT;
     return {};
   }
-  UniqueFd connecting(socket(is_v6 ? AF_INET6 : AF_INET, kFlags, 0));
+  TcpDescriptor connecting(socket(is_v6 ? AF_INET6 : AF_INET, kFlags, 0));
   if (!connecting) return {};
   set_up(connecting.get(), link_timeout);
   const auto* name =

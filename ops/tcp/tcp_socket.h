@@ -7,13 +7,13 @@
 #include <string>
 
 #include "core/base/clock.h"
-#include "core/base/unique_fd.h"
+#include "ops/tcp/tcp_descriptor.h"
 
 // Non-blocking TCP sockets. What fails for good throws UnsupportedError with the call and its text.
 namespace hvd {
 
 struct TcpListener {
-  UniqueFd socket;
+  TcpDescriptor socket;
   std::uint16_t port = 0;  // chosen by the system
 };
 
@@ -21,12 +21,12 @@ struct TcpListener {
 TcpListener listen_anywhere();
 
 // The next connection, set up like those of connect_to(); empty when there is none now.
-UniqueFd accept_from(int listener, Duration link_timeout);
+TcpDescriptor accept_from(int listener, Duration link_timeout);
 
 // Starts to connect; whether it worked shows when the socket can be written. A peer that
 // acknowledges nothing for `link_timeout` breaks the connection, whether or not something is sent.
 // Empty with errno set if it failed at once.
-UniqueFd connect_to(const std::string& address, std::uint16_t port, Duration link_timeout);
+TcpDescriptor connect_to(const std::string& address, std::uint16_t port, Duration link_timeout);
 
 // What became of connect_to(): 0 or an errno.
 int connect_result(int socket);

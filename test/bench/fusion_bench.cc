@@ -12,43 +12,22 @@
 
 #include "core/base/clock.h"
 #include "horovod_cpp/horovod.h"
+#include "test/bench/gradient_sets.h"
 
 namespace {
 
 using hvd::Clock;
 using hvd::Tensor;
 
-struct GradientSet {
+struct NamedSet {
   const char* name;
   std::vector<Tensor> tensors;
 };
 
-std::vector<Tensor> zeros(const std::vector<std::int64_t>& sizes) {
+std::vector<Tensor> zeros(const hvd::bench::GradientSet& sizes) {
   std::vector<Tensor> tensors;
   for (const std::int64_t size : sizes) tensors.push_back(Tensor::zeros({size}));
   return tensors;
-}
-
-// Sizes of ResNet-50's parameters in the order in which backward produces them.
-std::vector<std::int64_t> resnet50() {
-  std::vector<std::int64_t> sizes = {64 * 3 * 49, 64, 64};
-  std::int64_t in = 64;
-  const int blocks[] = {3, 4, 6, 3};
-  for (int stage = 0; stage < 4; ++stage) {
-    const std::int64_t width = 64 << stage;
-    for (int block = 0; block < blocks[stage]; ++block) {
-      const std::int64_t out = 4 * width;
-      for (const std::int64_t conv : {in * width, 9 * width * width, width * out}) {
-        sizes.push_back(conv);
-        sizes.insert(sizes.end(), 2, conv == width * out ? out : width);
-      }
-      if (block == 0) sizes.insert(sizes.end(), {in * out, out, out});
-      in = out;
-    }
-  }
-  sizes.insert(sizes.end(), {2048 * 1000, 1000});
-  std::reverse(sizes.begin(), sizes.end());
-  return sizes;
 }
 
 double milliseconds_of_one_step(std::vector<Tensor>& tensors) {
@@ -74,10 +53,10 @@ double median(std::vector<double> values) {
 int main(int argc, char** argv) {
   const int repetitions = argc > 1 ? std::atoi(argv[1]) : 7;
   const std::vector<std::size_t> thresholds_kib = {0, 256, 1024, 4096, 16384, 65536};
-  std::vector<GradientSet> sets = {
-      {"ResNet-50, 161 tensors, 102 MB", zeros(resnet50())},
-      {"1,000 tensors of 1,024 floats", zeros(std::vector<std::int64_t>(1000, 1024))}};
-  for (GradientSet& set : sets) {
+  std::vector<NamedSet> sets = {
+      {"ResNet-50, 161 tensors, 102 MB", zeros(hvd::bench::resnet50())},
+      {"1,000 tensors of 1,024 floats", zeros(hvd::bench::thousand_small())}};
+  for (NamedSet& set : sets) {
     std::vector<std::vector<double>> times(thresholds_kib.size());
     for (int round = 0; round < repetitions; ++round) {
       for (std::size_t t = 0; t < thresholds_kib.size(); ++t) {

@@ -152,13 +152,16 @@ TEST(LaunchPlan, GivesSshThePortAndTheKeyAndNeverLetsItAsk) {
   EXPECT_THAT(plan(ranks(1), two_cores()).argv, Not(Contains("plm_rsh_args")));
 }
 
-TEST(LaunchPlan, TellsMpiWhichInterfacesToUse) {
+TEST(LaunchPlan, TellsMpiAndTheEngineWhichInterfacesToUse) {
   Options options = ranks(1);
   EXPECT_THAT(plan(options, two_cores()).argv, Not(Contains("btl_tcp_if_include")));
   options.interfaces = {"eth0", "eth1"};
   const auto argv = plan(options, two_cores()).argv;
   EXPECT_EQ(after(argv, "btl_tcp_if_include")[0], "eth0,eth1");
   EXPECT_EQ(after(argv, "oob_tcp_if_include")[0], "eth0,eth1");
+  const auto environment = plan(options, two_cores()).environment;
+  EXPECT_EQ(environment.at("HOROVOD_GLOO_IFACE"), "eth0,eth1");
+  EXPECT_EQ(environment.at(kSourcesVariable), "HOROVOD_GLOO_IFACE=hvdrun --network-interfaces");
 }
 
 TEST(LaunchPlan, PassesWordsForMpirunOnBeforeTheAgent) {

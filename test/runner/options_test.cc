@@ -153,6 +153,12 @@ INSTANTIATE_TEST_SUITE_P(
         SettingCase{"Threads", {"--mpi-threads-disable"}, "HOROVOD_MPI_THREADS_DISABLE", "1"},
         SettingCase{"StartTimeout", {"--start-timeout", "7"}, "HOROVOD_START_TIMEOUT", "7"},
         SettingCase{"Stats", {"--stats"}, "HVD_STATS", "1"},
+        SettingCase{
+            "Hierarchical", {"--hierarchical-allreduce"}, "HOROVOD_HIERARCHICAL_ALLREDUCE", "1"},
+        SettingCase{"NotHierarchical",
+                    {"--no-hierarchical-allgather"},
+                    "HOROVOD_HIERARCHICAL_ALLGATHER",
+                    "0"},
         SettingCase{"Mpi", {"--mpi"}, "HOROVOD_CONTROLLER", "mpi"},
         SettingCase{"Gloo", {"--gloo"}, "HOROVOD_CONTROLLER", "gloo"}),
     [](const auto& each) { return std::string(each.param.name); });
@@ -243,13 +249,15 @@ controller: mpi
 TEST(ConfigFile, DisabledStallChecksAndEnabledFeaturesWithoutMeaning) {
   const std::string path = write_file("stall.yaml",
                                       "stall_check:\n  enabled: no\n"
-                                      "params:\n  hierarchical_allreduce: yes\n"
+                                      "params:\n  torus_allreduce: yes\n"
+                                      "  hierarchical_allreduce: no\n"
                                       "  deterministic: false\n");
   const Options options = with({"--config-file", path});
   EXPECT_EQ(setting(options, "HOROVOD_STALL_CHECK_DISABLE"), "1");
   EXPECT_EQ(setting(options, "HOROVOD_DETERMINISTIC"), "unset");
   ASSERT_EQ(options.warnings.size(), 1u);
-  EXPECT_THAT(options.warnings[0], HasSubstr(path + ":4: params.hierarchical_allreduce does"));
+  EXPECT_THAT(options.warnings[0], HasSubstr(path + ":4: params.torus_allreduce does"));
+  EXPECT_EQ(setting(options, "HOROVOD_HIERARCHICAL_ALLREDUCE"), "0");
 }
 
 struct BadFile {

@@ -10,21 +10,11 @@
 namespace hvd {
 namespace {
 
+using test::hosts_of;
 using test::LockStepCluster;
-using test::trees_of;
 
 constexpr int kTensors = 8;
 constexpr int kRounds = 3;
-
-// Ranks on hosts of eight, leaders in a tree of fan-out 32; the same as make_tree, for all at once.
-std::vector<Tree> hosts_of_eight(int size) {
-  std::vector<Rank> parents;
-  for (Rank r = 0; r < size; ++r) {
-    const int host = r / 8;
-    parents.push_back(r % 8 != 0 ? 8 * host : host == 0 ? 0 : (host - 1) / kTreeFanOut * 8);
-  }
-  return trees_of(parents);
-}
 
 Request gradient(int i) {
   Request request;
@@ -65,7 +55,7 @@ class ManyRanks : public testing::TestWithParam<int> {
 };
 
 TEST_P(ManyRanks, RunTheSamePlansWhateverTheOrderOfArrival) {
-  LockStepCluster cluster(hosts_of_eight(GetParam()), {});
+  LockStepCluster cluster(hosts_of(GetParam(), 8), {});
   for (int round = 0; round < kRounds; ++round) submit_shuffled(cluster);  // checks as it goes
   std::size_t members = 0;
   for (const auto& [number, batch] : cluster.batches()) members += batch.rounds.size();
@@ -76,7 +66,7 @@ TEST_P(ManyRanks, RunTheSamePlansWhateverTheOrderOfArrival) {
 }
 
 TEST_P(ManyRanks, LoadRankZeroByTheFanOutAlone) {
-  const std::vector<Tree> trees = hosts_of_eight(GetParam());
+  const std::vector<Tree> trees = hosts_of(GetParam(), 8);
   const std::size_t children = trees[0].children.size();
   EXPECT_LE(children, static_cast<std::size_t>(kTreeFanOut + 7));
   LockStepCluster cluster(trees, {});

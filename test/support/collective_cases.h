@@ -78,6 +78,7 @@ TypedArray wild_numbers(DType dtype, Rank rank, std::int64_t numel);
 std::vector<TypedArray> wild_numbers_of_all(DType dtype, int size, std::int64_t numel);
 
 void add_all_reduce_cases(std::vector<CollectiveCase>& cases);
+void add_arena_cases(std::vector<CollectiveCase>& cases);     // all_reduce in place
 void add_rounding_cases(std::vector<CollectiveCase>& cases);  // of all_reduce: order, bounds
 void add_adasum_cases(std::vector<CollectiveCase>& cases);
 void add_wire_cases(std::vector<CollectiveCase>& cases);

@@ -28,8 +28,10 @@ CollectiveCase guarded(CollectiveCase unguarded) {
   return {std::move(unguarded.name), std::move(run)};
 }
 
-// Rank size-1 is not there: what the others started can only be aborted.
+// Rank size-1 goes once the arena is made: what the others started can only be aborted.
 void expect_abort_ends_waiting_operations(Collective& collective, Rank rank, int size) {
+  ArenaMemory arena;
+  finish(*collective.make_arena(1, 4096, arena), collective);
   if (rank == size - 1) return;
   std::vector<Rank> everyone;
   for (Rank each = 0; each < size; ++each) everyone.push_back(each);
@@ -41,6 +43,9 @@ void expect_abort_ends_waiting_operations(Collective& collective, Rank rank, int
   operations.push_back(collective.all_reduce(batches[0].slices(), {}));
   operations.push_back(subset->all_reduce(batches[1].slices(), {}));
   operations.push_back(collective.receive(received.view(), size - 1, 0));
+  Slice placed{{arena.mine.data, 100, DType::kF32, {}}, {arena.mine.data, 100, DType::kF32, {}}};
+  if (arena.shared) placed.place = SlicePlace{1, 0};
+  operations.push_back(collective.all_reduce({&placed, 1}, {}));
   for (const auto& operation : operations) EXPECT_FALSE(operation->advance());
   collective.abort();
   for (const auto& operation : operations) {
@@ -150,6 +155,7 @@ void expect_same(const TypedArray& actual, const TypedArray& expected, const std
 std::vector<CollectiveCase> collective_contract() {
   std::vector<CollectiveCase> cases;
   add_all_reduce_cases(cases);
+  add_arena_cases(cases);
   add_rounding_cases(cases);
   add_adasum_cases(cases);
   add_wire_cases(cases);

@@ -21,7 +21,7 @@ struct CollectiveCase {
 std::vector<CollectiveCase> collective_contract();
 
 // Aborts its Collective: for one that no other case uses. On rank size-1, which never starts the
-// operation that the others wait for, it returns at once.
+// operations that the others wait for, it returns once the arena of all ranks is made.
 CollectiveCase collective_abort_contract();
 
 // Polls until the operation is finished and its results are there. Throws std::runtime_error after

@@ -92,6 +92,25 @@ void expect_gathers(std::int64_t slices, const Lengths& length, Collective& coll
   }
 }
 
+void gathers_in_place(Collective& collective, Rank rank, int size) {
+  const Lengths ragged = [](std::int64_t slice, Rank from) { return (from * 5 + slice * 3) % 17; };
+  Gathering all = gathering(6, ragged, rank, size);
+  for (std::size_t i = 0; i < all.slices.size(); ++i) {
+    const std::vector<std::size_t>& bytes_of = all.slices[i].bytes_of;
+    const std::size_t first =
+        std::accumulate(bytes_of.begin(), bytes_of.begin() + rank, std::size_t{0});
+    auto* const place = static_cast<std::byte*>(all.outputs[i].data()) + first;
+    const auto* const mine = static_cast<const std::byte*>(all.inputs[i].data());
+    std::copy_n(mine, all.inputs[i].bytes(), place);
+    all.slices[i].input = place;
+  }
+  const auto operation = collective.all_gather(all.slices);
+  finish(*operation, collective);
+  for (std::size_t i = 0; i < all.slices.size(); ++i) {
+    expect_same(all.outputs[i], all.expected[i], "slice " + std::to_string(i));
+  }
+}
+
 void gathers_equal_parts(Collective& collective, Rank rank, int size) {
   expect_gathers(
       3, [](auto slice, Rank) { return 24 * (slice + 1); }, collective, rank, size);
@@ -145,6 +164,7 @@ void add_movement_cases(std::vector<CollectiveCase>& cases) {
   cases.push_back({"BroadcastOfSeveralMebibytes", broadcasts_several_mebibytes});
   cases.push_back({"AllGatherOfEqualParts", gathers_equal_parts});
   cases.push_back({"AllGatherOfRaggedParts", gathers_ragged_parts});
+  cases.push_back({"AllGatherInPlace", gathers_in_place});
   cases.push_back({"AllGatherFromOneRankAlone", gathers_from_one_rank_alone});
   cases.push_back({"AllGatherOfNothing", gathers_nothing});
   cases.push_back({"AllGatherOfSeveralMebibytes", gathers_several_mebibytes});

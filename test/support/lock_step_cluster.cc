@@ -27,6 +27,16 @@ std::vector<Tree> trees_of(const std::vector<Rank>& parents) {
   return trees;
 }
 
+std::vector<Tree> hosts_of(int size, int per_host) {
+  std::vector<Rank> parents;
+  for (Rank r = 0; r < size; ++r) {
+    const int host = r / per_host;
+    const Rank leader = r - r % per_host;
+    parents.push_back(r != leader ? leader : host == 0 ? 0 : (host - 1) / kTreeFanOut * per_host);
+  }
+  return trees_of(parents);
+}
+
 int repetitions(int usual) {
   return std::getenv("HVD_TEST_LONG") != nullptr ? 10 * usual : usual;
 }
@@ -254,12 +264,15 @@ Submitted& LockStepCluster::end(Rank r, Ticket ticket, Submitted::Outcome outcom
 
 Round LockStepCluster::run_member(Rank r, const RunBatch& batch, const BatchMember& member) {
   const Submitted& mine = end(r, member.ticket, Submitted::Outcome::kRan);
-  if (*member.request != mine.request) {
+  if (!agree(*member.request, mine.request)) {
     throw Violation(mine.id.name + " runs as another request");
   }
-  if (fusion_key(mine.request) != batch.key) {
-    throw Violation(mine.id.name + " runs in a batch of another kind");
+  FusionKey key = fusion_key(mine.request);
+  if (batch.key.arena != 0 && member.request->place != mine.request.place) {
+    throw Violation(mine.id.name + " is reduced where it does not lie");
   }
+  if (batch.key.arena == 0) key.arena = 0;  // somebody is elsewhere
+  if (key != batch.key) throw Violation(mine.id.name + " runs in a batch of another kind");
   return mine.id;
 }
 

@@ -16,6 +16,9 @@ namespace hvd::test {
 
 // The tree in which parents[r] is the parent of rank r (rank 0 is its own), as every rank sees it.
 std::vector<Tree> trees_of(const std::vector<Rank>& parents);
+// Hosts of `per_host` ranks whose leaders form a tree of fan-out kTreeFanOut; the same as
+// make_tree, for all ranks at once.
+std::vector<Tree> hosts_of(int size, int per_host);
 
 // How often a random test repeats itself: `usual`, or ten times that when HVD_TEST_LONG is set.
 int repetitions(int usual);

@@ -32,7 +32,7 @@ const Epoch* epoch_of(const Program& program, Rank r, const std::string& label, 
 
 Expected lock_step_outcome(const Program& program, const std::string& label, const Round& id) {
   const Request* first = nullptr;
-  bool agree = true;
+  bool all_agree = true;
   int divisor = 0;
   std::vector<Rank> joined;
   for (const Rank r : ranks_of(program, label)) {
@@ -48,14 +48,14 @@ Expected lock_step_outcome(const Program& program, const std::string& label, con
     }
     const Request& request = rounds->second[static_cast<std::size_t>(id.round)];
     if (first == nullptr) first = &request;
-    agree = agree && request == *first;
+    all_agree = all_agree && agree(request, *first);
     ++divisor;
   }
   if (first == nullptr) return {};  // there is no such set
   const bool root_joined = needs_root(first->kind) &&
                            std::find(joined.begin(), joined.end(), first->root) != joined.end();
   const bool in_use = first->kind == CollectiveKind::kRemoveSet && !joined.empty();
-  return {agree && !root_joined && !in_use ? Outcome::kRan : Outcome::kRejected, divisor};
+  return {all_agree && !root_joined && !in_use ? Outcome::kRan : Outcome::kRejected, divisor};
 }
 
 // A join ends when all have joined.

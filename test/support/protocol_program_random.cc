@@ -41,6 +41,13 @@ Request deviating(Request request, std::mt19937& random) {
   return request;
 }
 
+// Whose tensors lie in an arena, and where: mostly at one place on all ranks.
+void place(Request& request, std::uint64_t offset) {
+  if (request.kind != CollectiveKind::kAllreduce) return;
+  request.place.arena = 1;
+  request.place.offsets.assign(request.shapes.size(), offset);
+}
+
 // How many steps each rank's data lasts, where ranks join. All ranks do the same in one step, so
 // who lasts shorter never waits for something that who lasts longer does not submit.
 using Lengths = std::vector<unsigned>;
@@ -58,10 +65,15 @@ void add_name(const std::string& name, const std::vector<Member>& members,
   for (unsigned step = 0; step < kMostSteps; ++step) {
     if (once_in(3, random)) continue;
     if (once_in(3, random)) request = random_request(name, ranks, random);
+    if (once_in(2, random)) place(request, 64 * (random() % 2));
     for (const Member& member : members) {
       if (step >= member.steps) continue;
-      member.epoch->names[name].push_back(once_in(25, random) ? deviating(request, random)
-                                                              : request);
+      Request mine = once_in(25, random) ? deviating(request, random) : request;
+      mine.place = {};
+      if (request.place.arena != 0 && !once_in(5, random)) {
+        place(mine, request.place.offsets[0] + 64 * (once_in(5, random) ? 1 : 0));
+      }
+      member.epoch->names[name].push_back(std::move(mine));
     }
   }
 }

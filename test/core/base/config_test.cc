@@ -311,6 +311,17 @@ TEST_F(ConfigTest, FindsHowManyRanksShareTheHost) {
   EXPECT_EQ(read_launch_info().local_size, 2);
 }
 
+TEST_F(ConfigTest, TensorsMoveThroughSharedMemoryUnlessMpiIsAskedFor) {
+  EXPECT_EQ(read_config().cpu_operations, "shm");
+  for (const char* each : {"shm", "mpi"}) {
+    set("HOROVOD_CPU_OPERATIONS", each);
+    EXPECT_EQ(read_config().cpu_operations, each);
+    EXPECT_EQ(warnings_of_reading(), "");
+  }
+  set("HOROVOD_CPU_OPERATIONS", "gloo");
+  EXPECT_THAT(warnings_of_reading(), HasSubstr("shared memory and MPI"));
+}
+
 TEST_F(ConfigTest, NegativeAndInfiniteTimesAreMalformed) {
   set("HOROVOD_CYCLE_TIME", "-1");
   EXPECT_THAT(error_of_reading(), HasSubstr("HOROVOD_CYCLE_TIME"));

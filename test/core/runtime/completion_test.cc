@@ -6,6 +6,8 @@
 #include <thread>
 #include <vector>
 
+#include "core/runtime/blocked_time.h"
+
 namespace hvd {
 namespace {
 
@@ -53,6 +55,22 @@ TEST(Handle, WaitsForAWhileAndSaysWhetherItEnded) {
   });
   EXPECT_TRUE(handle.wait_for(std::chrono::seconds(30)));
   other.join();
+}
+
+TEST(Completion, EndsBeforeItWakesWhoWaits) {
+  const auto completion = std::make_shared<Completion>();
+  EXPECT_TRUE(completion->end({}, {.number = 3}));
+  EXPECT_TRUE(completion->done());
+  EXPECT_FALSE(completion->end({StatusCode::kAborted, "late"}));
+  EXPECT_EQ(Handle(completion).wait().number, 3);
+}
+
+TEST(Completion, WakesAThreadThatWaitsOnceItIsTold) {
+  const auto completion = std::make_shared<Completion>();
+  std::jthread waiter([&] { EXPECT_EQ(Handle(completion).wait().number, 5); });
+  while (blocked_threads() == 0) std::this_thread::yield();
+  completion->end({}, {.number = 5});
+  completion->wake();
 }
 
 TEST(Completion, TheFirstEndDecides) {

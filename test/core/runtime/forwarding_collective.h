@@ -15,6 +15,10 @@ class ForwardingCollective : public Collective {
 
   DeviceKind device() const noexcept override { return inner_->device(); }
   Buffer allocate(std::size_t bytes) override { return inner_->allocate(bytes); }
+  std::unique_ptr<Operation> make_arena(std::uint64_t number, std::size_t bytes,
+                                        ArenaMemory& made) override {
+    return inner_->make_arena(number, bytes, made);
+  }
   void after(const Fence& ready) override { inner_->after(ready); }
   std::unique_ptr<Operation> all_reduce(std::span<const Slice> slices,
                                         const Reduction& reduction) override {

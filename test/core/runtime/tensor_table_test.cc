@@ -92,6 +92,32 @@ TEST(TensorTable, ANameIsFreeOnceItWasRemoved) {
   EXPECT_NE(table.take_added().front()->ticket, ticket);
 }
 
+TEST(TensorTable, FindsTheMembersOfABatchAndNothingForThoseWithoutATicket) {
+  TensorTable table;
+  table.add(named({"a", "b"}));
+  const auto added = table.take_added();
+  const std::vector<BatchMember> members = {
+      {added[1]->ticket, {}}, {0, {}}, {added[0]->ticket, {}}};
+  const std::vector<InFlightPtr> found = table.find(members);
+  ASSERT_EQ(found.size(), 3u);
+  EXPECT_EQ(found[0], added[1]);
+  EXPECT_EQ(found[1], nullptr);
+  EXPECT_EQ(found[2], added[0]);
+  EXPECT_THROW(table.find(std::vector<BatchMember>{{added[1]->ticket + 1, {}}}), InternalError);
+}
+
+TEST(TensorTable, RemovesABatchAtOnceButForWhatHasLeftAlready) {
+  TensorTable table;
+  table.add(named({"a", "b", "c"}));
+  const auto added = table.take_added();
+  EXPECT_EQ(table.count(), 3u);
+  table.remove(added[0]->ticket);
+  table.remove(std::span(added).first(2));
+  EXPECT_EQ(table.count(), 1u);
+  table.add(named({"a", "b"}));
+  EXPECT_THROW(table.add(named({"c"})), InvalidArgumentError);
+}
+
 TEST(TensorTable, ClosesOnceAndForAll) {
   TensorTable table;
   table.add(named({"b", "a"}));

@@ -68,6 +68,20 @@ TEST(Optimizer, AppliesTheOptionsOfEachGroup) {
   EXPECT_THAT(b.to_vector(), Each(-0.5));
 }
 
+TEST(Optimizer, StepsTheParametersThatItIsGivenWithTheOptionsOfTheirGroups) {
+  Tensor a = parameter(0);
+  Tensor b = parameter(0);
+  Tensor c = parameter(0);
+  SGD sgd(std::vector<ParamGroup>{{{a, b}, {}}, {{c}, {{"lr", 0.25}}}}, {.lr = 1});
+  for (Tensor* param : {&a, &c}) set_grad(*param, 1);
+  EXPECT_THAT(error_of([&] { sgd.step_parameters({a, parameter(0)}); }), HasSubstr("tensor 1"));
+  EXPECT_THAT(a.to_vector(), Each(0));
+  sgd.step_parameters({c, b});
+  EXPECT_THAT(a.to_vector(), Each(0));
+  EXPECT_THAT(b.to_vector(), Each(0));  // has no gradient
+  EXPECT_THAT(c.to_vector(), Each(-0.25));
+}
+
 TEST(Optimizer, TakesAGroupLater) {
   Tensor a = parameter(0);
   Tensor b = parameter(0);

@@ -80,6 +80,33 @@ TEST(SharedMemory, FallsBackToAMemfdWhereTheFolderIsTooSmall) {
   EXPECT_EQ(WEXITSTATUS(status), 0);
 }
 
+// In a child with a /dev/shm of 64 KiB of its own; 77 = this user may not mount.
+int reserve_more_than_a_tiny_folder_has() {
+  if (unshare(CLONE_NEWNS) != 0 && unshare(CLONE_NEWUSER | CLONE_NEWNS) != 0) return 77;
+  if (mount("none", "/", nullptr, MS_REC | MS_PRIVATE, nullptr) != 0) return 77;
+  if (mount("tmpfs", "/dev/shm", "tmpfs", 0, "size=64k") != 0) return 77;
+  const auto made = SharedMemory::create(1'000'000, 4096);
+  const auto opened = SharedMemory::open(made->path(), 1'000'000);
+  opened->reserve(40'000, 10'000);
+  made->data()[49'999] = std::byte{1};  // SIGBUS if not reserved
+  try {
+    made->reserve(0, 1'000'000);
+  } catch (const UnsupportedError& error) {
+    return std::string(error.what()).find("1000000 bytes") != std::string::npos ? 0 : 2;
+  }
+  return 1;
+}
+
+TEST(SharedMemory, ReservesPagesLaterOrSaysThatThereAreNone) {
+  const pid_t child = fork();
+  if (child == 0) _exit(reserve_more_than_a_tiny_folder_has());
+  int status = 0;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  ASSERT_TRUE(WIFEXITED(status)) << "signal " << WTERMSIG(status);
+  if (WEXITSTATUS(status) == 77) GTEST_SKIP() << "this user may not mount a folder";
+  EXPECT_EQ(WEXITSTATUS(status), 0);
+}
+
 TEST(Mailboxes, FitASmallDevShmForAnyNumberOfRanks) {
   for (const int ranks : {2, 8, 64, 128}) {
     EXPECT_LE(Mailboxes::bytes_needed(ranks), std::size_t{32} << 20) << ranks << " ranks";

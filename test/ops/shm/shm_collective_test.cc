@@ -5,6 +5,7 @@
 
 #include <numeric>
 #include <string>
+#include <thread>
 #include <tuple>
 #include <vector>
 
@@ -73,6 +74,135 @@ INSTANTIATE_TEST_SUITE_P(Abort, ShmCollectiveContract,
                                             ::testing::Values(Sizes{2, 3, 7}),
                                             ::testing::Values(collective_abort_contract())),
                          name_of_case);
+
+// Looks only when it was rung: whoever is not told of what it waits for waits for ever.
+void finish_when_rung(const Operations& operations, Doorbell bell) {
+  const TimePoint deadline = Clock::now() + std::chrono::seconds(30);
+  for (;;) {
+    const auto seen = bell.rings();
+    bool finished = true;
+    for (const auto& operation : operations) finished = operation->advance() && finished;
+    if (finished) return;
+    ASSERT_LT(Clock::now(), deadline) << "nobody rang";
+    bell.wait_until(seen, deadline);
+  }
+}
+
+// One of each kind, so long that they take several steps.
+void run_one_of_each(Collective& collective, Rank rank, int size, const Doorbell& bell) {
+  const auto ranks = static_cast<std::size_t>(size);
+  constexpr std::int64_t kNumel = 150'000;
+  Batch sums[3];
+  for (Batch& batch : sums) batch.add(contributions(ReduceOp::kSum, DType::kF32, rank, kNumel));
+  Batch copies;
+  copies.add(contributions(ReduceOp::kSum, DType::kF32, rank, kNumel));
+  TypedArray whole = contributions(ReduceOp::kSum, DType::kF32, rank, kNumel * size);
+  TypedArray part(DType::kF32, kNumel);
+  const ScatterSlice scatter = {whole.view(), part.view(),
+                                std::vector<std::int64_t>(ranks, kNumel)};
+  TypedArray arrived(DType::kF32, kNumel * size);
+  const std::vector<std::size_t> bytes(ranks, kNumel * sizeof(float));
+  const ExchangeSlice parcels = {whole.data(), arrived.data(), bytes, bytes};
+  TypedArray all(DType::kF32, kNumel * size);
+  const GatherSlice gather = {part.data(), all.data(), bytes};
+  TypedArray received(DType::kF32, kNumel);
+  Operations operations;
+  operations.push_back(collective.all_reduce(sums[0].slices(), {}));
+  operations.push_back(collective.broadcast(copies.slices(), size - 1));
+  operations.push_back(collective.reduce_scatter({&scatter, 1}, {}));
+  operations.push_back(collective.all_to_all({&parcels, 1}));
+  operations.push_back(collective.all_reduce(sums[1].slices(), {.wire = WireFormat::kF16}));
+  operations.push_back(collective.receive(received.view(), (rank + 1) % size, 0));
+  operations.push_back(collective.send(copies.input(0).view(), (rank + size - 1) % size, 0));
+  operations.push_back(collective.all_reduce(sums[2].slices(), {.op = ReduceOp::kAdasum}));
+  operations.push_back(collective.all_gather({&gather, 1}));
+  if (rank == 1) std::this_thread::sleep_for(std::chrono::milliseconds(3));
+  ASSERT_NO_FATAL_FAILURE(finish_when_rung(operations, bell));
+  expect_same(sums[0].output(0), combination(ReduceOp::kSum, DType::kF32, size, kNumel), "sum");
+  expect_same(copies.output(0), contributions(ReduceOp::kSum, DType::kF32, size - 1, kNumel),
+              "broadcast");
+}
+
+TEST(ShmCollective, RingsWhoeverMayWait) {
+  for (const int size : {2, 3}) {
+    ShmRanks ranks(size, {.lanes = 2, .chunk_bytes = 65'536});
+    run_ranks(size, [&](Rank rank) {
+      std::vector<Rank> everyone(static_cast<std::size_t>(size));
+      std::iota(everyone.begin(), everyone.end(), 0);
+      run_one_of_each(ranks[rank], rank, size, ranks.bell(rank));
+      const auto subset = ranks[rank].subset(5, everyone);
+      run_one_of_each(*subset, rank, size, ranks.bell(rank));
+    });
+  }
+}
+
+// The lowest rank of a set gives it a place; the others may have started operations long before.
+TEST(ShmCollective, StartsInASetThatItsLowestRankHasNotMadeYet) {
+  ShmRanks ranks(2);
+  const Rank both[] = {0, 1};
+  Batch batches[2];
+  for (const Rank rank : both) {
+    batches[rank].add(contributions(ReduceOp::kSum, DType::kI32, rank, 100));
+  }
+  const auto early = ranks[1].subset(3, both);
+  const auto operation = early->all_reduce(batches[1].slices(), {});
+  EXPECT_FALSE(operation->advance());
+  const auto seen = ranks.bell(1).rings();
+  const auto late = ranks[0].subset(3, both);
+  EXPECT_NE(ranks.bell(1).rings(), seen) << "the place was given in silence";
+  const auto other = late->all_reduce(batches[0].slices(), {});
+  while (!other->advance()) operation->advance();
+  while (!operation->advance()) other->advance();
+  expect_same(batches[0].output(0), combination(ReduceOp::kSum, DType::kI32, 2, 100), "sum");
+}
+
+TEST(ShmCollective, RefusesMoreSetsAtATimeThanItHasPlacesFor) {
+  ShmRanks ranks(2, {.sets = 2});
+  const Rank both[] = {0, 1};
+  auto first = ranks[0].subset(1, both);
+  auto first_there = ranks[1].subset(1, both);
+  const auto second = ranks[0].subset(2, both);
+  try {
+    ranks[0].subset(3, both);
+    FAIL() << "a third place";
+  } catch (const UnsupportedError& error) {
+    EXPECT_THAT(error.what(), HasSubstr("2 process sets"));
+  }
+  first.reset();
+  EXPECT_THROW(ranks[0].subset(4, both), UnsupportedError) << "rank 1 is still in it";
+  first_there.reset();
+  EXPECT_NO_THROW(ranks[0].subset(5, both));
+}
+
+TEST(ShmCollective, ASetThatWasLeftBeforeItWasMadeTakesNoPlace) {
+  ShmRanks ranks(2, {.sets = 1});
+  const Rank both[] = {0, 1};
+  ranks[1].subset(1, both).reset();
+  ranks[0].subset(1, both).reset();
+  const auto next = ranks[1].subset(2, both);
+  EXPECT_NO_THROW(ranks[0].subset(2, both));
+}
+
+TEST(ShmCollective, AnOperationThatIsGivenUpEndsItsSet) {
+  ShmRanks ranks(2);
+  Batch batch;
+  batch.add(TypedArray(DType::kF32, 10));
+  ranks[0].all_reduce(batch.slices(), {}).reset();
+  const auto next = ranks[0].all_reduce(batch.slices(), {});
+  EXPECT_THROW(next->advance(), AbortedError);
+}
+
+TEST(DataSegment, RefusesLimitsThatCannotBeKept) {
+  const auto with = [](int size, const ShmLimits& limits) { ShmRanks ranks(size, limits); };
+  EXPECT_THROW(with(2, {.lanes = 0}), InvalidArgumentError);
+  EXPECT_THROW(with(2, {.chunk_bytes = 5000}), InvalidArgumentError);
+  EXPECT_THROW(with(65, {.chunk_bytes = 4096}), InvalidArgumentError) << "no share for each rank";
+}
+
+TEST(DataSegment, FitsASmallDevShmUnlessManyRanksShareIt) {
+  EXPECT_LE(DataSegment::needs(2, {}).reserved, std::size_t{6} << 20);
+  EXPECT_LE(DataSegment::needs(64, {}).reserved, std::size_t{48} << 20);
+}
 
 }  // namespace
 }  // namespace hvd::test

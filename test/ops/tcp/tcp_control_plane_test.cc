@@ -149,7 +149,7 @@ TEST(TcpControlPlane, ARankThatCannotBeReachedIsNamedWithItsAddressesAndWhatToDo
   const auto expected =
       AllOf(HasSubstr("rank 2 on host node2"), HasSubstr("127.0.0.1:" + std::to_string(closed)),
             HasSubstr("Connection refused"), HasSubstr("HOROVOD_GLOO_IFACE"),
-            HasSubstr("--network-interfaces"), HasSubstr("HOROVOD_CONTROLLER=mpi"));
+            HasSubstr("--network-interfaces"), HasSubstr("HVD_CONTROL_PLANE=mpi"));
   zero->send(2, text_message("anybody?"));
   const LostRankError error = loss_seen_by(*zero);
   EXPECT_EQ(error.rank(), 2);

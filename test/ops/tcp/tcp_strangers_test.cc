@@ -3,6 +3,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <sys/wait.h>
+
+#include <csignal>
 #include <deque>
 #include <thread>
 
@@ -172,6 +175,37 @@ TEST_F(TcpStrangers, ARankThatReadsSlowlyHoldsNobodyUpAndLosesNothing) {
         make_frame(TcpFrameKind::kMessage, Bytes(kBytes, static_cast<std::byte>(i)));
     ASSERT_TRUE(rank.read(expected.size()) == expected) << "message " << i;
   }
+}
+
+// A loader's worker process, say, outlives the rank that forked it.
+TEST(TcpDescriptors, AChildOfARankThatDiedDoesNotKeepItsConnectionOpen) {
+  TcpDoors world(3);
+  const auto zero = world.plane(0);
+  const pid_t rank = fork();
+  if (rank == 0) {
+    TcpDescriptor socket(::socket(AF_INET, SOCK_STREAM, 0));
+    sockaddr_in name{};
+    name.sin_family = AF_INET;
+    name.sin_port = htons(world.endpoints[0].port);
+    name.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    if (connect(socket.get(), reinterpret_cast<sockaddr*>(&name), sizeof name) != 0) _exit(1);
+    const Bytes hello = encode_hello({world.endpoints[0].knock, 2, 0});
+    std::byte welcome[kWelcomeBytes];
+    static_cast<void>(!write(socket.get(), hello.data(), hello.size()));
+    static_cast<void>(!recv(socket.get(), welcome, sizeof welcome, MSG_WAITALL));
+    const Bytes confirm = make_frame(TcpFrameKind::kConfirm, {});
+    static_cast<void>(!write(socket.get(), confirm.data(), confirm.size()));
+    const pid_t worker = fork();
+    if (worker == 0) {
+      sleep(20);
+      _exit(0);
+    }
+    raise(SIGKILL);
+  }
+  const TimePoint start = Clock::now();
+  EXPECT_THROW(next_message(*zero), LostRankError);
+  EXPECT_LT(Clock::now() - start, seconds(15));
+  waitpid(rank, nullptr, 0);
 }
 
 // Another process took the port of a rank that is gone, or an address leads elsewhere.

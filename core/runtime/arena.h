@@ -1,0 +1,90 @@
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "core/base/tensor_view.h"
+#include "core/base/thread_annotations.h"
+#include "core/negotiate/request.h"
+#include "core/runtime/handle.h"
+#include "core/runtime/submission.h"
+
+namespace hvd {
+
+// Communication memory of one size on every rank of a process set. Tensors that lie in it at the
+// same place on all ranks are reduced there, without being packed; whatever else is done with it is
+// as with any memory. For one thread.
+class Arena {
+ public:
+  // `number` 0: ordinary memory, in which nothing is reduced in place.
+  Arena(ArenaNumber number, ProcessSetId set, Lease memory);
+
+  // Whether the ranks reach each other's parts; equal on all ranks.
+  bool shared() const { return number_ != 0; }
+  std::size_t bytes() const { return memory_.view.bytes(); }
+  // Where the next piece begins.
+  std::size_t used() const { return used_; }
+
+  // The next `numel` elements, in order, aligned to 64 bytes, uninitialised; the lease keeps the
+  // arena's memory. Ranks that take the same pieces get them at the same places. Throws
+  // InvalidArgumentError when there is no room.
+  Lease take(std::int64_t numel, DType dtype);
+
+ private:
+  friend class ArenaRegistry;
+
+  const ArenaNumber number_;
+  const ProcessSetId set_;
+  const Lease memory_;
+  std::size_t used_ = 0;
+};
+
+class ArenaRegistry;
+
+// An arena that the other ranks may still have to ask for. For one thread.
+class ArenaHandle {
+ public:
+  ArenaHandle() = default;  // empty: done() is true, wait() gives null
+  ArenaHandle(Handle handle, ProcessSetId set, std::shared_ptr<ArenaRegistry> registry)
+      : handle_(std::move(handle)), set_(set), registry_(std::move(registry)) {}
+
+  // True when wait() would not block.
+  bool done() const { return handle_.done(); }
+  // Throws what it failed with.
+  std::shared_ptr<Arena> wait();
+
+ private:
+  Handle handle_;
+  ProcessSetId set_ = kWorldSet;
+  std::shared_ptr<ArenaRegistry> registry_;
+  std::shared_ptr<Arena> arena_;
+};
+
+// The arenas of a Runtime: tells the others where what is submitted lies. Any thread.
+class ArenaRegistry {
+ public:
+  void add(const Arena& arena);
+  // Fills in the place of an allreduce all of whose tensors are reduced in place, in one arena of
+  // its process set.
+  void place(Submission& submission) const;
+
+ private:
+  struct Entry {
+    ArenaNumber number = 0;
+    ProcessSetId set = kWorldSet;
+    const std::byte* begin = nullptr;
+    std::size_t bytes = 0;
+    std::weak_ptr<const void> memory;
+  };
+  static bool contains(const Entry& entry, const Part& part);
+
+  std::atomic<bool> any_{false};
+  mutable Mutex mutex_;
+  std::vector<Entry> entries_ HVD_GUARDED_BY(mutex_);
+};
+
+}  // namespace hvd

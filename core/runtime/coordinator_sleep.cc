@@ -1,0 +1,82 @@
+// When the coordinator sleeps, for how long, and what it does instead.
+
+#include <algorithm>
+
+#include "core/runtime/blocked_time.h"
+#include "core/runtime/coordinator.h"
+
+namespace hvd {
+namespace {
+
+using std::chrono::microseconds;
+using std::chrono::seconds;
+
+constexpr int kLooksPerClockRead = 32;
+// How long submissions of a stream may wait for each other while nobody waits for them.
+constexpr Duration kNap = microseconds(50);
+constexpr Duration kUnreadyInterval = microseconds(50);  // fences do not ring
+constexpr Duration kHeartbeat = seconds(1);              // at least one turn while leaving
+
+}  // namespace
+
+// Who submits while earlier submissions are still in flight is likely to go on.
+void Coordinator::expect_more(std::size_t announced) {
+  if (table_.count() > announced) more_until_ = Clock::now() + kNap;
+}
+
+// Of what does not ring.
+std::optional<Duration> Coordinator::poll_interval() const {
+  std::optional<Duration> shortest = control_->poll_interval();
+  for (const auto& collective : collectives_) {
+    const auto interval = collective->poll_interval();
+    if (interval) shortest = std::min(shortest.value_or(*interval), *interval);
+  }
+  return shortest;
+}
+
+TimePoint Coordinator::sleep_until(TimePoint now) const {
+  TimePoint deadline = phase_deadline_;
+  if (const auto timer = protocol_.next_deadline()) deadline = std::min(deadline, *timer);
+  if (const auto timer = observers_.next_deadline()) deadline = std::min(deadline, *timer);
+  deadline = std::min(deadline, transfers_.next_deadline(now));
+  if (transfers_.busy()) deadline = std::min(deadline, transfers_deadline_);
+  if (const auto interval = poll_interval()) deadline = std::min(deadline, now + *interval);
+  if (!unready_.empty()) deadline = std::min(deadline, now + kUnreadyInterval);
+  if (leave_asked_) deadline = std::min(deadline, now + kHeartbeat);
+  return deadline;
+}
+
+void Coordinator::sleep(std::uint32_t seen, TimePoint now) {
+  const TimePoint deadline = sleep_until(now);
+  if (now < more_until_) {
+    gate_->nap(seen, std::min(deadline, more_until_));
+  } else {
+    control_->doorbell().wait_until(seen, deadline);
+  }
+}
+
+// False when it is time to sleep: `active` is when something moved last.
+bool Coordinator::spin(std::uint32_t seen, TimePoint active) {
+  const Doorbell& bell = control_->doorbell();
+  const bool polled = poll_interval().has_value();
+  while (may_spin(active)) {
+    for (int look = 0; look < kLooksPerClockRead; ++look) {
+      if (bell.rings() != seen) return true;
+      relax();
+    }
+    if (polled) return true;
+  }
+  return false;
+}
+
+// A thread that waits leaves its core to this one, until it has what it waits for: it must wake
+// then.
+bool Coordinator::may_spin(TimePoint active) const {
+  const bool in_flight = executor_.busy() || transfers_.busy() || !table_.empty();
+  const bool waited_for = in_flight && blocked_threads() > 0;
+  const Duration limit =
+      waited_for ? spin_limits_.coordinator_waited_for : spin_limits_.coordinator;
+  return limit > Duration::zero() && Clock::now() < active + limit;
+}
+
+}  // namespace hvd

@@ -1,0 +1,42 @@
+#include "horovod_cpp/dist/gradient_views.h"
+
+#include <utility>
+
+#include "core/negotiate/fusion_plan.h"
+#include "horovod_cpp/dist/world.h"
+
+namespace hvd {
+namespace {
+
+std::size_t room_for(const Tensor& param) {
+  const std::size_t bytes = static_cast<std::size_t>(param.numel()) * size_of(param.dtype());
+  return (bytes + kAlignment - 1) / kAlignment * kAlignment;
+}
+
+}  // namespace
+
+GradientViews::GradientViews(std::vector<Tensor> params, const ProcessSet& set,
+                             const std::string& name)
+    : params_(std::move(params)) {
+  std::size_t bytes = 0;
+  for (const Tensor& param : params_) bytes += room_for(param);
+  if (bytes == 0) params_.clear();
+  if (params_.empty()) return;
+  const std::string prefix = set.id() == kWorldSet ? "" : "set" + std::to_string(set.id()) + ".";
+  arena_ = set.world()->runtime().make_arena(prefix + "gradients." + name, bytes, set.id());
+}
+
+std::vector<Tensor> GradientViews::take() {
+  if (params_.empty() || !arena_.done()) return {};
+  const std::vector<Tensor> params = std::exchange(params_, {});
+  const auto arena = std::exchange(arena_, {}).wait();
+  if (!arena->shared()) return {};
+  std::vector<Tensor> views(params.size());
+  for (std::size_t i = params.size(); i-- > 0;) {
+    const Lease piece = arena->take(params[i].numel(), params[i].dtype());
+    views[i] = Tensor::wrap(piece.view.data, params[i].shape(), params[i].dtype(), piece.owner);
+  }
+  return views;
+}
+
+}  // namespace hvd

@@ -1,0 +1,87 @@
+#pragma once
+
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "core/runtime/collective.h"
+#include "ops/hier/hier_layout.h"
+#include "ops/hier/hier_operation.h"
+
+namespace hvd {
+
+struct HierOptions {
+  bool all_reduce = true;  // by host; false = as the flat collective does
+  bool all_gather = true;
+  // Sums and products of floating and complex numbers are added in rank order, by the flat
+  // collective; else host by host, each host's in rank order.
+  bool rank_order = false;
+};
+
+// Collectives on several hosts with several ranks each, made of others: `local` among the ranks of
+// a host, `cross` among ranks of different hosts, and `flat` among all of them for what a hierarchy
+// does not help. Every byte crosses the network once a host instead of once a rank.
+//   all-reduce   hosts of equal size: reduce-scatter in each host, all-reduce of each part between
+//                the ranks that hold it, all-gather in each host. Else: reduce to each host's first
+//                rank, all-reduce between those, broadcast in each host. Flat: Adasum, wire
+//                formats, and sums and products of f16 and bf16, which would be rounded twice.
+//   all-gather   where hosts are of equal size and ranks stand in blocks: each rank with those of
+//                its place on the other hosts, then each host's ranks with each other. Else flat.
+//   others       flat: each byte has one receiver, or there are few of them.
+// Results are equal on all ranks in any case. They are those of `flat` bit by bit but for sums and
+// products of f32, f64 and complex numbers without rank_order, where the order of additions
+// differs. Requires: finished operations of these collectives have left nothing running (host
+// memory).
+class HierCollective final : public Collective {
+ public:
+  // Among the ranks of `flat`, rank r of which is on host host_of[r]; `local` has those of this
+  // rank's host in ascending order, or is empty and made from `flat`. All ranks call it, none
+  // waits. Where there is one host, or no host has two ranks, one of the given ones is returned.
+  static std::unique_ptr<Collective> make(std::unique_ptr<Collective> flat,
+                                          std::unique_ptr<Collective> local, Rank rank,
+                                          std::vector<int> host_of, const HierOptions& options);
+
+  DeviceKind device() const noexcept override { return local_->device(); }
+  Buffer allocate(std::size_t bytes) override { return local_->allocate(bytes); }
+  void after(const Fence& ready) override;
+  std::unique_ptr<Operation> all_reduce(std::span<const Slice> slices,
+                                        const Reduction& reduction) override;
+  std::unique_ptr<Operation> reduce_scatter(std::span<const ScatterSlice> slices,
+                                            const Reduction& reduction) override;
+  std::unique_ptr<Operation> broadcast(std::span<const Slice> slices, Rank root) override;
+  std::unique_ptr<Operation> all_gather(std::span<const GatherSlice> slices) override;
+  std::unique_ptr<Operation> all_to_all(std::span<const ExchangeSlice> slices) override;
+  std::unique_ptr<Operation> exchange(std::span<const std::int64_t> mine,
+                                      std::span<std::int64_t> all) override;
+  std::unique_ptr<Operation> send(const TensorView& tensor, Rank to, int tag) override;
+  std::unique_ptr<Operation> receive(const TensorView& tensor, Rank from, int tag) override;
+  std::unique_ptr<Collective> subset(std::uint32_t number, std::span<const Rank> ranks) override;
+  std::optional<Duration> poll_interval() const override;
+  Fence fence() override { return {}; }
+  void abort() noexcept override;
+
+ private:
+  HierCollective(std::unique_ptr<Collective> flat, std::unique_ptr<Collective> local, Rank rank,
+                 std::vector<int> host_of, HierLayout layout, const HierOptions& options);
+
+  bool by_host(std::span<const Slice> slices, const Reduction& reduction) const;
+  std::unique_ptr<Operation> reduce_in_parts(std::span<const Slice> slices,
+                                             const Reduction& reduction);
+  std::unique_ptr<Operation> reduce_by_leaders(std::span<const Slice> slices,
+                                               const Reduction& reduction);
+
+  const Rank rank_;
+  const std::vector<int> host_of_;
+  const HierLayout layout_;
+  const HierOptions options_;
+  // Operations on one collective start in the order in which they were made; first stages and last
+  // ones do not come in one order, so they have a collective each.
+  std::unique_ptr<Collective> flat_;
+  std::unique_ptr<Collective> local_;   // first stages
+  std::unique_ptr<Collective> cross_;   // empty if this rank has no part in it
+  std::unique_ptr<Collective> spread_;  // last stages, in the host
+  HierOrderPtr cross_order_ = std::make_shared<HierOrder>();
+  HierOrderPtr spread_order_ = std::make_shared<HierOrder>();
+};
+
+}  // namespace hvd

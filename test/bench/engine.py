@@ -1,0 +1,312 @@
+#!/usr/bin/env python3
+"""The engine against its peers on this machine: runs the measurements, prints the tables.
+
+    engine.py [--quick] [--json FILE] [--details FILE] [--readme] [--build FOLDER]
+
+--json      the targets: an array with the keys what, unit, ours, theirs, ratio, target, met, peer
+--details   every measurement as it was printed
+--readme    puts the tables into test/bench/README.md, between its two marks
+"""
+
+import argparse
+import json
+import os
+import pathlib
+import platform
+import socket
+import subprocess
+import sys
+
+BENCH = pathlib.Path(__file__).resolve().parent
+MARKS = ("<!-- tables begin -->\n", "<!-- tables end -->\n")
+KIB, MIB = 1024, 1024 * 1024
+CORES = len(os.sched_getaffinity(0))
+
+
+def launch(ranks):
+    """mpirun: a core for each rank where there are enough, else the cores for all."""
+    binding = ["--bind-to", "core"] if ranks <= CORES else ["--oversubscribe", "--bind-to", "none"]
+    return ["mpirun", "-np", str(ranks), *binding]
+
+
+def lines_of(command):
+    done = subprocess.run(command, stdout=subprocess.PIPE, text=True, timeout=400)
+    if done.returncode != 0:
+        sys.exit(f"{' '.join(map(str, command))}: exit code {done.returncode}")
+    return [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
+
+
+def interpreter_with(*modules):
+    """The first Python here that has them, and nothing printed about those that do not."""
+    for python in dict.fromkeys((sys.executable, "/usr/bin/python3")):
+        done = subprocess.run([python, "-c", "import " + ", ".join(modules)], capture_output=True)
+        if done.returncode == 0:
+            return python
+    return None
+
+
+def free_port():
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+class Results:
+    """Everything that was measured."""
+
+    def __init__(self):
+        self.lines, self.versions = [], {}
+
+    def add(self, lines):
+        for line in lines:
+            if "section" in line:
+                self.lines.append(line)
+            else:
+                self.versions.update(line)
+
+    def of(self, section, ranks, **wanted):
+        wanted.update(section=section, ranks=ranks)
+        return [each for each in self.lines if all(each.get(k) == v for k, v in wanted.items())]
+
+    def time(self, section, case, way, ranks=2, key="median_us"):
+        """Microseconds; None if nobody measured it."""
+        found = self.of(section, ranks, case=case, way=way)
+        return found[0][key] if found else None
+
+    def value(self, section, case=None, ranks=2):
+        found = self.of(section, ranks, **({"case": case} if case else {}))
+        return found[0]["value"] if found else None
+
+
+def measure(options):
+    build, seconds = pathlib.Path(options.build), 0.2 if options.quick else 2.0
+    results = Results()
+    plan = {2: ("memory", "blocking", "async", "sets", "idle", "late"),
+            4: ("blocking", "async", "sets"), 8: ("crowd",)}
+    for ranks, sections in plan.items():
+        for section in sections:
+            program = build / "test/bench/engine_bench"
+            results.add(lines_of([*launch(ranks), program, section, str(seconds)]))
+    for peer, modules in (("hvd", ("horovod_cpp", "numpy")), ("gloo", ("torch.distributed", "numpy")),
+                          ("horovod", ("horovod.torch", "numpy"))):
+        python = interpreter_with(*modules)
+        if python is None:
+            results.versions[peer] = "absent"
+            continue
+        program = [python, BENCH / "engine_python.py", peer, str(seconds), str(free_port())]
+        results.add(lines_of([*launch(2), *program]))
+    results.add(lines_of([build / "test/bench/messages_bench"]))
+    results.add(negotiation(build, seconds))
+    return results
+
+
+def negotiation(build, seconds):
+    done = subprocess.run(
+        [build / "test/bench/negotiate_bench", "--benchmark_filter=two_ranks/200$",
+         f"--benchmark_min_time={seconds}", "--benchmark_format=json"],
+        stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, check=True, timeout=100)
+    step = json.loads(done.stdout)["benchmarks"][0]
+    return [{"section": "negotiate", "case": case, "ranks": 2, "value": step[case]}
+            for case in ("us_per_rank", "allocations")]
+
+
+# -- the targets
+
+
+def row(what, unit, ours, theirs, target, peer, compare="ours"):
+    """`compare`: what may not exceed the target, ours or the ratio."""
+    ratio = ours / theirs if ours is not None and theirs else None
+    judged = ratio if compare == "ratio" else ours
+    met = judged is not None and judged <= target
+    return {"what": what, "unit": unit, "ours": ours, "theirs": theirs, "ratio": ratio,
+            "target": target if compare == "ours" else f"ratio {target}", "met": met, "peer": peer}
+
+
+def size_rows(results, way, label, targets):
+    name = f"{results.versions.get('mpi', 'MPI')} in place"
+    return [row(f"{size // KIB} KiB in place, {label}" if size < MIB else
+                f"{size // MIB} MiB in place, {label}", "us",
+                results.time("blocking", str(size), way),
+                results.time("blocking", str(size), "mpi"), target, name, "ratio")
+            for size, target in zip((64 * KIB, MIB, 16 * MIB, 64 * MIB), targets)]
+
+
+def set_row(results, way, label, target):
+    theirs = {name: results.time("sets", "ResNet-50", name) for name in ("mpi", "pack+mpi")}
+    best = min(theirs, key=lambda name: theirs[name])
+    names = {"mpi": "tensor by tensor", "pack+mpi": "pack, reduce, unpack"}
+    ours = results.time("sets", "ResNet-50", way)
+    return row(f"ResNet-50 gradients{label}", "ms", ours and ours / 1e3, theirs[best] / 1e3, target,
+               f"{results.versions.get('mpi', 'MPI')}, {names[best]}", "ratio")
+
+
+def blocking_rows(results):
+    mpi = f"{results.versions.get('mpi', 'MPI')} in place"
+    rows = [row(f"blocking allreduce 1 KiB, C++, {label}", "us",
+                results.time("blocking", "1024", "hvd", key=key),
+                results.time("blocking", "1024", "mpi", key=key), target, mpi)
+            for label, key, target in (("median", "median_us", 10), ("p90", "p90_us", 40))]
+    ours = results.time("blocking", "1024", "hvd python")
+    peers = [way for way in ("gloo", "horovod") if results.time("blocking", "1024", way)]
+    theirs = min((results.time("blocking", "1024", way) for way in peers), default=None)
+    return [*rows, row("blocking allreduce 1 KiB, Python on a NumPy array", "us", ours, theirs, 20,
+                       ", ".join(results.versions[way] for way in peers))]
+
+
+def crowd_rows(results):
+    name = f"{results.versions.get('mpi', 'MPI')}, in place or packed"
+    rows = []
+    for each in results.of("crowd", 8, way="hvd"):
+        ours = min(results.time("crowd", each["case"], way, 8) for way in ("hvd", "hvd grouped"))
+        theirs = min(results.time("crowd", each["case"], way, 8) for way in ("mpi", "pack+mpi"))
+        case = case_name(each)
+        rows.append(row(f"8 ranks on {CORES} cores: {case}", "us", ours, theirs, 2, name, "ratio"))
+    return rows
+
+
+def per_tensor(results, way):
+    total = results.time("sets", "1,000 x 1,024", way)
+    return total and total / 1000
+
+
+def targets(results):
+    percent = lambda value: value if value is None else 100 * value
+    children = results.of("messages", 1024)[0]["children"]
+    return [
+        *blocking_rows(results),
+        *size_rows(results, "hvd", "private buffers", (0.65, 0.9, 1.0, 0.45)),
+        *size_rows(results, "hvd arena", "arena", (0.5, 0.45, 0.25, 0.15)),
+        set_row(results, "hvd", "", 0.6),
+        set_row(results, "hvd arena", ", arena", 0.25),
+        row("1,000 tensors of 1,024 floats", "us a tensor", per_tensor(results, "hvd"),
+            per_tensor(results, "mpi"), 1.5, results.versions.get("mpi", "MPI")),
+        row("cached step of 200 tensors in core/negotiate", "us a rank",
+            results.value("negotiate", "us_per_rank"), None, 20, ""),
+        row("allocations in that step", "a rank", results.value("negotiate", "allocations"), None,
+            0, ""),
+        row("CPU while idle after init()", "% of a core",
+            percent(results.value("idle", "fraction of a core")), None, 0.1, ""),
+        row("loss of a computation after init()", "%",
+            percent(results.value("idle", "loss of a computation")), None, 1, ""),
+        row("loss of rank 0's computation while rank 1 is 5 ms late", "%",
+            percent(results.value("late", "loss")), None, 1, ""),
+        row("rank 0's messages a tensor at 1,024 virtual ranks", "messages",
+            results.value("messages", ranks=1024), None, children, ""),
+        *crowd_rows(results),
+    ]
+
+
+# -- the tables
+
+
+def number(value):
+    if value is None:
+        return "-"
+    if isinstance(value, (str, bool)):
+        return {True: "yes", False: "no"}.get(value, value) if isinstance(value, bool) else value
+    return f"{value:.4g}" if abs(value) < 10000 else f"{value:,.0f}"
+
+
+def markdown(header, rows):
+    lines = ["| " + " | ".join(header) + " |", "|" + "---|" * len(header)]
+    return lines + ["| " + " | ".join(map(number, cells)) + " |" for cells in rows] + [""]
+
+
+def size_name(size):
+    for unit, factor in (("MiB", MIB), ("KiB", KIB)):
+        if size >= factor:
+            return f"{size // factor} {unit}"
+    return f"{size} B"
+
+
+def case_name(line):
+    return size_name(int(line["case"])) if line["case"].isdigit() else line["case"]
+
+
+def ways_of(lines):
+    return list(dict.fromkeys(line["way"] for line in lines))
+
+
+def time_table(results, section, ranks):
+    """A row a case: median (p90) of every way, in microseconds; and the bandwidth of ours."""
+    lines = results.of(section, ranks)
+    if not lines:
+        return []
+    ways = ways_of(lines)
+    rows = []
+    for case in dict.fromkeys(line["case"] for line in lines):
+        of_case = {line["way"]: line for line in lines if line["case"] == case}
+        cells = [f"{number(of_case[way]['median_us'])} ({number(of_case[way]['p90_us'])})"
+                 if way in of_case else "-" for way in ways]
+        first = next(iter(of_case.values()))
+        ours = of_case["hvd"]["median_us"] if "hvd" in of_case else None
+        algbw = ours and first["bytes"] / ours / 1e3
+        floor = floor_us(results, first["bytes"]) if ranks == 2 else None
+        rows.append([case_name(first), first["tensors"], *cells, algbw,
+                     algbw and algbw * 2 * (ranks - 1) / ranks, floor])
+    title = {"blocking": "One tensor, blocking", "async": "Tensors of one size, all in flight",
+             "sets": "Gradient sets", "crowd": "More ranks than cores"}[section]
+    return [f"### {title}, {ranks} ranks: median (p90), us", "",
+            *markdown(["case", "tensors", *ways, "algbw GB/s", "busbw GB/s", "floor us"], rows)]
+
+
+def floor_us(results, size):
+    """Three cache lines filled for each line of payload: see README.md."""
+    return 3 * size / results.value("memory") * 1e6
+
+
+def growth_table(results):
+    lines = [line for line in results.lines if line["section"] == "messages"]
+    rows = [[line["ranks"], line["value"], line["children"]] for line in lines]
+    return ["### What rank 0 sends in steady state", "",
+            *markdown(["ranks", "messages a tensor", "children in the tree"], rows)]
+
+
+def setting(results):
+    versions = results.versions
+    peers = ", ".join(f"{name}: {versions.get(name, 'absent')}" for name in ("mpi", "gloo", "horovod"))
+    fills = results.value("memory") / 1e9
+    return [f"{CORES} cores, {platform.machine()}, Linux {platform.release()}. Peers: {peers}. "
+            f"A core fills {fills:.1f} GB/s of cache lines from memory while the others do.", ""]
+
+
+def tables(results, rows):
+    header = ["what", "unit", "ours", "theirs", "ratio", "target", "met", "peer"]
+    lines = [*setting(results), "### Targets, 2 ranks, medians", "",
+             *markdown(header, [[each[key] for key in header] for each in rows])]
+    for section, ranks in (("blocking", 2), ("async", 2), ("sets", 2), ("blocking", 4), ("async", 4),
+                           ("sets", 4), ("crowd", 8)):
+        lines += time_table(results, section, ranks)
+    return "\n".join(lines + growth_table(results))
+
+
+def put_into_readme(text):
+    path = BENCH / "README.md"
+    before, rest = path.read_text().split(MARKS[0])
+    after = rest.split(MARKS[1])[1]
+    path.write_text(before + MARKS[0] + text + MARKS[1] + after)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--quick", action="store_true", help="a tenth of the time a case")
+    parser.add_argument("--json", help="the targets go here")
+    parser.add_argument("--details", help="every measurement goes here")
+    parser.add_argument("--readme", action="store_true", help="the tables go into README.md too")
+    parser.add_argument("--build", default=BENCH.parents[1] / "build/cpu", help="a Release build")
+    options = parser.parse_args()
+    results = measure(options)
+    rows = targets(results)
+    text = tables(results, rows)
+    print(text)
+    if options.json:
+        pathlib.Path(options.json).write_text(json.dumps(rows, indent=2) + "\n")
+    if options.details:
+        details = {"versions": results.versions, "measurements": results.lines}
+        pathlib.Path(options.details).write_text(json.dumps(details, indent=2) + "\n")
+    if options.readme:
+        put_into_readme(text)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,10 @@
+#pragma once
+
+#include <cstddef>
+
+namespace hvd::bench {
+
+// How often this program has asked for memory. One thread.
+std::size_t allocations();
+
+}  // namespace hvd::bench

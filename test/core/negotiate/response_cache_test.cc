@@ -1,0 +1,45 @@
+#include "core/negotiate/response_cache.h"
+
+#include <gtest/gtest.h>
+
+#include "test/core/negotiate/negotiate_builders.h"
+
+namespace hvd {
+namespace {
+
+using test::gradient;
+using test::shared;
+
+ResponseCache cache_of(const std::vector<std::string>& names) {
+  ResponseCache cache;
+  for (const std::string& name : names) {
+    cache.define(static_cast<SlotNumber>(cache.size()), shared(gradient(name)), false);
+  }
+  return cache;
+}
+
+TEST(ResponseCache, FindsTheNextNameInAnyOrderAndInTheSameOneAgain) {
+  ResponseCache cache = cache_of({"a", "b", "c"});
+  for (int round = 0; round < 2; ++round) {
+    EXPECT_EQ(cache.find_next("b"), 1u);
+    EXPECT_EQ(cache.find_next("a"), 0u);
+    EXPECT_EQ(cache.find_next("nobody's"), std::nullopt);
+    EXPECT_EQ(cache.find_next("c"), 2u);
+  }
+  EXPECT_EQ(cache.find_next("a"), 0u);
+  EXPECT_EQ(cache.find_next("b"), 1u);
+}
+
+TEST(ResponseCache, DoesNotFindAnErasedNameWhereItWasNext) {
+  ResponseCache cache = cache_of({"a", "b"});
+  for (const char* name : {"a", "b", "a"}) EXPECT_TRUE(cache.find_next(name));
+  cache.erase(1);
+  EXPECT_EQ(cache.find_next("b"), std::nullopt);
+  cache.define(1, shared(gradient("c")), false);
+  EXPECT_EQ(cache.find_next("a"), 0u);
+  EXPECT_EQ(cache.find_next("c"), 1u);
+  EXPECT_EQ(cache.find_next("b"), std::nullopt);
+}
+
+}  // namespace
+}  // namespace hvd

@@ -1,0 +1,117 @@
+// A rank of a job on several hosts, started by two_hosts.sh.
+//   two_hosts_job results         prints where it is and what the collectives gave
+//   two_hosts_job lose RANK       reduces until it is told whom it lost; RANK kills itself
+//   two_hosts_job lose -1         the same while the link goes down
+#include <unistd.h>
+
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <string>
+#include <thread>
+
+#include "core/runtime/runtime.h"
+#include "ops/backends.h"
+#include "test/core/runtime/submissions.h"
+
+namespace hvd::test {
+namespace {
+
+double wall_clock() {
+  const auto now = std::chrono::system_clock::now().time_since_epoch();
+  return std::chrono::duration<double>(now).count();
+}
+
+std::uint64_t fold(std::uint64_t hash, const void* data, std::size_t bytes) {
+  const auto* const each = static_cast<const unsigned char*>(data);
+  for (std::size_t i = 0; i < bytes; ++i) hash = (hash ^ each[i]) * 0x100000001b3;
+  return hash;
+}
+
+[[noreturn]] void wrong(const std::string& what) {
+  std::printf("WRONG %s\n", what.c_str());
+  std::fflush(stdout);
+  _exit(1);
+}
+
+// Sums of small integers, exact in any order, of few and many elements; and gathered rows.
+std::uint64_t hash_of_results(Runtime& runtime) {
+  std::uint64_t hash = 0xcbf29ce484222325;
+  const int rank = runtime.topology().rank;
+  const int size = runtime.topology().size;
+  for (const std::size_t numel : {1u, 1'000u, 70'001u, 600'000u}) {
+    const auto values = shared(std::vector<float>(numel));
+    for (std::size_t i = 0; i < numel; ++i) {
+      (*values)[i] = static_cast<float>(static_cast<int>(i % 97) * (rank + 1));
+    }
+    runtime.submit(allreduce("sum" + std::to_string(numel), values)).wait();
+    for (std::size_t i = 0; i < numel; ++i) {
+      const int expected = static_cast<int>(i % 97) * size * (size + 1) / 2;
+      if ((*values)[i] == static_cast<float>(expected)) continue;
+      wrong("element " + std::to_string(i) + " of " + std::to_string(numel));
+    }
+    hash = fold(hash, values->data(), numel * sizeof(float));
+  }
+  constexpr std::int64_t kWidth = 1'000;
+  const auto mine = shared(std::vector<float>(static_cast<std::size_t>(rank + 3) * kWidth,
+                                              static_cast<float>(rank)));
+  const Handle handle = runtime.submit(allgather("rows", mine, kWidth));
+  const TensorView& all = handle.wait().results.front().gathered.view;
+  const auto* place = static_cast<const float*>(all.data);
+  for (int from = 0; from < size; ++from) {
+    for (std::int64_t i = 0; i < (from + 3) * kWidth; ++i) {
+      if (*place++ != static_cast<float>(from)) wrong("row of rank " + std::to_string(from));
+    }
+  }
+  return fold(hash, all.data, all.bytes());
+}
+
+int print_results(Runtime& runtime, const std::string& host) {
+  const Topology& here = runtime.topology();
+  const std::uint64_t hash = hash_of_results(runtime);
+  std::printf("RESULT rank %d of %d host %s local %d/%d cross %d/%d hash %016llx\n", here.rank,
+              here.size, host.c_str(), here.local_rank, here.local_size, here.cross_rank,
+              here.cross_size, static_cast<unsigned long long>(hash));
+  std::fflush(stdout);
+  runtime.shutdown();
+  return 0;
+}
+
+int reduce_until_lost(Runtime& runtime, const std::string& host, int victim) {
+  const int rank = runtime.topology().rank;
+  try {
+    for (int step = 0;; ++step) {
+      const auto values = shared(std::vector<float>(10'000, 1.0f));
+      runtime.submit(allreduce("gradient", values)).wait();
+      if (step == 20) {
+        std::printf("RUNNING rank %d\n", rank);
+        std::fflush(stdout);
+      }
+      if (step == 50 && rank == victim) {
+        std::printf("DIED rank %d at %.3f\n", rank, wall_clock());
+        std::fflush(stdout);
+        raise(SIGKILL);
+      }
+      std::this_thread::sleep_for(std::chrono::milliseconds(2));
+    }
+  } catch (const HorovodInternalError& error) {
+    std::printf("TOLD rank %d host %s at %.3f: %s\n", rank, host.c_str(), wall_clock(),
+                error.what());
+    std::fflush(stdout);
+    _exit(0);
+  }
+}
+
+}  // namespace
+}  // namespace hvd::test
+
+int main(int argc, char** argv) {
+  using namespace hvd;
+  const Config config = read_config();
+  Ports ports = connect(config);
+  const std::string host = ports.control->host_name(ports.control->topology().rank);
+  Runtime runtime(std::move(ports.control), std::move(ports.collectives), config);
+  const bool loses = argc == 3 && std::string(argv[1]) == "lose";
+  if (loses) return test::reduce_until_lost(runtime, host, std::atoi(argv[2]));
+  return test::print_results(runtime, host);
+}

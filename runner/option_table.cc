@@ -145,7 +145,7 @@ constexpr std::array kOptions = {
           "params.hierarchical_allgather", "do not"),
 
     sets("HOROVOD_CONTROLLER", "controller", "mpi", "controller",
-         "mpi or gloo, accepted; ranks talk through shared memory and MPI"),
+         "auto, mpi, or gloo: without MPI, on this machine"),
     turns("HOROVOD_CONTROLLER", "mpi", "mpi", "", "the same as --controller mpi"),
     turns("HOROVOD_CONTROLLER", "gloo", "gloo", "", "the same as --controller gloo"),
 
@@ -225,7 +225,8 @@ std::string help_text() {
   }
   std::ostringstream text;
   text
-      << "hvdrun starts a program as N cooperating ranks (through Open MPI's mpirun) and ends\n"
+      << "hvdrun starts a program as N cooperating ranks (through Open MPI's mpirun; on one\n"
+         "machine also without it) and ends\n"
          "with the first failing rank's number, exit code and last lines.\n\n"
          "  hvdrun -np N [options] program [arguments of the program]\n\n"
       << table

@@ -91,7 +91,7 @@ class _Job:
         self._np = np
         self._call = call
         self._outcomes = {}  # rank -> (kind, value)
-        self._lost = []  # ranks whose connection ended without an outcome, in order
+        self._failed = []  # ranks that failed, or ended without an outcome, in order
         self._ranks = {}  # connection -> rank
         self._tail = []  # the last lines of output
         self._partial = b""
@@ -136,9 +136,11 @@ class _Job:
         rank = self._ranks[connection]
         try:
             self._outcomes[rank] = receive(connection)
+            if self._outcomes[rank][0] == "failure":
+                self._failed.append(rank)
         except (EOFError, ConnectionError):
             if rank not in self._outcomes:
-                self._lost.append(rank)
+                self._failed.append(rank)
             self._close(connection)
 
     def _close(self, connection):
@@ -164,10 +166,7 @@ class _Job:
 
     def _first_failure(self):
         """The rank that failed first: what ranks say after that is a consequence."""
-        for rank, (kind, _) in self._outcomes.items():
-            if kind == "failure":
-                return rank
-        return self._lost[0] if self._lost else None
+        return self._failed[0] if self._failed else None
 
     def _error(self):
         rank = self._first_failure()

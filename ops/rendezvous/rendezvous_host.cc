@@ -61,9 +61,11 @@ void RendezvousHost::collect(TimePoint deadline) {
     std::erase_if(guests_,
                   [](const Guest& guest) { return guest.stream.ended() || guest.sent_away; });
     if (polls[0].revents == 0) continue;
-    const auto strangers = std::count_if(guests_.begin(), guests_.end(),
-                                         [](const Guest& guest) { return guest.rank < 0; });
-    if (static_cast<std::size_t>(strangers) >= kMostStrangers) guests_.pop_front();
+    const auto is_stranger = [](const Guest& guest) { return guest.rank < 0; };
+    const auto strangers = std::count_if(guests_.begin(), guests_.end(), is_stranger);
+    if (static_cast<std::size_t>(strangers) >= kMostStrangers) {
+      guests_.erase(std::find_if(guests_.begin(), guests_.end(), is_stranger));
+    }
     if (UniqueFd fd = accept_from(listener_, point_)) guests_.emplace_back(std::move(fd));
   }
 }

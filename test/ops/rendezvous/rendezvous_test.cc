@@ -201,6 +201,24 @@ TEST(RendezvousHost, StrangersGarbageAndCutMessagesDoNotDisturbIt) {
   });
 }
 
+TEST(RendezvousHost, ACrowdOfSilentStrangersPushesNoRankOut) {
+  const MeetingPoint point = unix_point();
+  const auto host = attend({point, 0, 3, ""}, in(kPlenty));
+  std::vector<UniqueFd> strangers;
+  std::atomic<bool> crowded = false;
+  run_ranks(3, [&](Rank rank) {
+    if (rank == 0) {
+      EXPECT_EQ(host->all_gather("x", in(kPlenty)).size(), 3u);
+      return;
+    }
+    while (rank == 2 && !crowded) std::this_thread::yield();
+    const auto others = attend({point, rank, 3, ""}, in(kPlenty));
+    for (int i = 0; rank == 1 && i < 300; ++i) strangers.push_back(connected(point));
+    if (rank == 1) crowded = true;
+    EXPECT_EQ(others->all_gather("x", in(kPlenty)).size(), 3u);
+  });
+}
+
 TEST(RendezvousHost, ARankOutOfRangeIsNamed) {
   const MeetingPoint point = unix_point();
   const auto host = attend({point, 0, 2, ""}, in(kPlenty));

@@ -110,7 +110,8 @@ bool HierCollective::by_host(std::span<const Slice> slices, const Reduction& red
   if (reduction.op == ReduceOp::kAdasum || reduction.wire != WireFormat::kNone) return false;
   const DType dtype = slices.front().input.dtype;
   if (!rounds(reduction.op, dtype)) return true;
-  return !options_.rank_order && dtype != DType::kF16 && dtype != DType::kBF16;
+  return reduction.op == ReduceOp::kSum && !options_.rank_order && dtype != DType::kF16 &&
+         dtype != DType::kBF16;
 }
 
 std::unique_ptr<Operation> HierCollective::all_reduce(std::span<const Slice> slices,

@@ -13,8 +13,8 @@ namespace hvd {
 struct HierOptions {
   bool all_reduce = true;  // by host; false = as the flat collective does
   bool all_gather = true;
-  // Sums and products of floating and complex numbers are added in rank order, by the flat
-  // collective; else host by host, each host's in rank order.
+  // Sums of floating and complex numbers are added in rank order, by the flat collective; else host
+  // by host, each host's in rank order.
   bool rank_order = false;
 };
 
@@ -24,14 +24,14 @@ struct HierOptions {
 //   all-reduce   hosts of equal size: reduce-scatter in each host, all-reduce of each part between
 //                the ranks that hold it, all-gather in each host. Else: reduce to each host's first
 //                rank, all-reduce between those, broadcast in each host. Flat: Adasum, wire
-//                formats, and sums and products of f16 and bf16, which would be rounded twice.
+//                formats, products of floating and complex numbers, and sums of f16 and bf16, which
+//                would be rounded twice.
 //   all-gather   where hosts are of equal size and ranks stand in blocks: each rank with those of
 //                its place on the other hosts, then each host's ranks with each other. Else flat.
 //   others       flat: each byte has one receiver, or there are few of them.
-// Results are equal on all ranks in any case. They are those of `flat` bit by bit but for sums and
-// products of f32, f64 and complex numbers without rank_order, where the order of additions
-// differs. Requires: finished operations of these collectives have left nothing running (host
-// memory).
+// Results are equal on all ranks in any case. They are those of `flat` bit by bit but for sums of
+// f32, f64 and complex numbers without rank_order, where the order of additions differs. Requires:
+// finished operations of these collectives have left nothing running (host memory).
 class HierCollective final : public Collective {
  public:
   // Among the ranks of `flat`, rank r of which is on host host_of[r]; `local` has those of this

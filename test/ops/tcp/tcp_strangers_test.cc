@@ -183,6 +183,7 @@ TEST(TcpDescriptors, AChildOfARankThatDiedDoesNotKeepItsConnectionOpen) {
   const auto zero = world.plane(0);
   const pid_t rank = fork();
   if (rank == 0) {
+    setpgid(0, 0);
     TcpDescriptor socket(::socket(AF_INET, SOCK_STREAM, 0));
     sockaddr_in name{};
     name.sin_family = AF_INET;
@@ -206,6 +207,7 @@ TEST(TcpDescriptors, AChildOfARankThatDiedDoesNotKeepItsConnectionOpen) {
   EXPECT_THROW(next_message(*zero), LostRankError);
   EXPECT_LT(Clock::now() - start, seconds(15));
   waitpid(rank, nullptr, 0);
+  kill(-rank, SIGKILL);  // its worker
 }
 
 // Another process took the port of a rank that is gone, or an address leads elsewhere.

@@ -2,4 +2,4 @@
 
 import os
 
-collect_ignore = [] if os.environ.get("HVD_TEST_LONG") else ["test_soak.py"]
+collect_ignore = [] if os.environ.get("HVD_TEST_LONG") else ["test_soak.py", "test_kills.py"]

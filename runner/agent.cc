@@ -8,13 +8,16 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <charconv>
 #include <csignal>
 #include <cstdio>
 #include <cstring>
+#include <initializer_list>
 #include <optional>
+#include <thread>
 
 #include "core/base/clock.h"
 #include "core/base/status.h"
@@ -63,19 +66,36 @@ UniqueFd connect_to(const AgentAddress& address) {
 }
 
 // mpirun starts agents with the rank in the first of these variables, hvdrun in the second.
-int rank_from(const Environment& environment) {
-  int rank = -1;
-  for (const char* name : {"OMPI_COMM_WORLD_RANK", "HOROVOD_RANK"}) {
+// Of the first of these variables that is set and a number.
+std::optional<int> number_from(const Environment& environment,
+                               std::initializer_list<const char*> names) {
+  for (const char* name : names) {
     const auto it = environment.find(name);
     if (it == environment.end()) continue;
-    std::from_chars(it->second.data(), it->second.data() + it->second.size(), rank);
-    break;
+    int number = 0;
+    const char* last = it->second.data() + it->second.size();
+    if (std::from_chars(it->second.data(), last, number).ec == std::errc()) return number;
   }
+  return std::nullopt;
+}
+
+int rank_from(const Environment& environment) {
+  const int rank = number_from(environment, {"OMPI_COMM_WORLD_RANK", "HOROVOD_RANK"}).value_or(-1);
   if (rank < 0) {
     throw InvalidArgumentError(
         "--agent is for mpirun's and hvdrun's use; start hvdrun -np N program");
   }
   return rank;
+}
+
+// Libraries with threads of their own would start one a core in every rank; two ranks on two cores
+// would run four.
+void share_out_threads(Environment& environment) {
+  if (environment.contains("OMP_NUM_THREADS")) return;
+  const int ranks =
+      number_from(environment, {"OMPI_COMM_WORLD_LOCAL_SIZE", "HOROVOD_LOCAL_SIZE"}).value_or(1);
+  const int cores = static_cast<int>(std::thread::hardware_concurrency());
+  environment["OMP_NUM_THREADS"] = std::to_string(std::max(1, cores / std::max(1, ranks)));
 }
 
 class Agent {
@@ -121,6 +141,7 @@ Agent::Agent(std::span<const std::string> command, Environment environment, Uniq
   }
   const AgentAddress parsed = parse_agent_address(address->second);
   environment_.erase(address);  // the program has no use for it
+  share_out_threads(environment_);
   signals_ = watch_signals();
   launcher_ = connect_to(parsed);
   append(unsent_, Hello{parsed.key, hello.rank, hello.host});

@@ -104,7 +104,7 @@ Job::Job(const Options& options, const LaunchContext& context)
     : options_(options),
       signals_(watch_signals()),
       listener_(may_be_remote(options, context)),
-      writer_(signals_.get()),
+      writer_(watch_stop_signals()),
       printer_(writer_.one_terminal(), options.timestamps ? wall_clock : OutputPrinter::Stamp{}),
       seen_(static_cast<std::size_t>(options.np), false),
       files_(options.output_folder, options.np) {

@@ -11,8 +11,11 @@
 
 #include <array>
 #include <cerrno>
+#include <chrono>
 #include <csignal>
 #include <cstring>
+#include <thread>
+#include <utility>
 
 #include "core/base/status.h"
 
@@ -59,6 +62,23 @@ bool is_ignored(int signal) {
 bool is_executable_file(const std::string& path) {
   struct stat info {};
   return stat(path.c_str(), &info) == 0 && S_ISREG(info.st_mode) && access(path.c_str(), X_OK) == 0;
+}
+
+sigset_t stop_signals() {
+  sigset_t set;
+  sigemptyset(&set);
+  sigaddset(&set, SIGTERM);
+  // nohup and background jobs start with these ignored, and mean it.
+  for (const int signal : {SIGINT, SIGHUP}) {
+    if (!is_ignored(signal)) sigaddset(&set, signal);
+  }
+  return set;
+}
+
+UniqueFd watch(const sigset_t& set) {
+  const int fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
+  if (fd < 0) throw_errno("signalfd");
+  return UniqueFd(fd);
 }
 
 }  // namespace
@@ -112,18 +132,14 @@ ChildStart start_child(const ChildSpec& spec) {
 
 UniqueFd watch_signals() {
   std::signal(SIGPIPE, SIG_IGN);
-  sigset_t set;
-  sigemptyset(&set);
-  sigaddset(&set, SIGTERM);
+  sigset_t set = stop_signals();
   sigaddset(&set, SIGCHLD);
-  // nohup and background jobs start with these ignored, and mean it.
-  for (const int signal : {SIGINT, SIGHUP}) {
-    if (!is_ignored(signal)) sigaddset(&set, signal);
-  }
   sigprocmask(SIG_BLOCK, &set, nullptr);
-  const int fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
-  if (fd < 0) throw_errno("signalfd");
-  return UniqueFd(fd);
+  return watch(set);
+}
+
+UniqueFd watch_stop_signals() {
+  return watch(stop_signals());
 }
 
 int read_signal(int fd) {
@@ -134,6 +150,7 @@ int read_signal(int fd) {
 bool read_available(int fd, std::string& out, std::size_t limit) {
   std::array<char, 1 << 14> buffer;
   std::size_t total = 0;
+  bool looked_again = false;
   while (total < limit) {
     const ssize_t got = read(fd, buffer.data(), std::min(buffer.size(), limit - total));
     if (got > 0) {
@@ -141,8 +158,11 @@ bool read_available(int fd, std::string& out, std::size_t limit) {
       total += static_cast<std::size_t>(got);
     } else if (got < 0 && errno == EINTR) {
       continue;
+    } else if (got < 0 && errno == EIO && !std::exchange(looked_again, true)) {
+      // A pseudo terminal says so when its last writer is gone, now and then before its last bytes
+      // have come through.
+      std::this_thread::sleep_for(std::chrono::milliseconds(2));
     } else {
-      // A pseudo terminal says EIO when its last writer is gone.
       return got < 0 && errno == EAGAIN;
     }
   }

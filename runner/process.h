@@ -42,6 +42,8 @@ ChildStart start_child(const ChildSpec& spec);
 // Blocks the signals that `read_signal` returns: the SIGINT and SIGHUP that this process does not
 // ignore, SIGTERM and SIGCHLD. SIGPIPE becomes an error code. Returns a signalfd.
 UniqueFd watch_signals();
+// Readable while one of them other than SIGCHLD is pending. After watch_signals().
+UniqueFd watch_stop_signals();
 // The next pending signal, or 0.
 int read_signal(int fd);
 

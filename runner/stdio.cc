@@ -46,7 +46,7 @@ void StdinPump::move() {
 bool OutputWriter::write(Stream stream, std::string_view text) {
   const int fd = stream == Stream::kStdout ? STDOUT_FILENO : STDERR_FILENO;
   while (!text.empty() && !dropping_) {
-    std::array<pollfd, 2> polls = {{{fd, POLLOUT, 0}, {signals_, POLLIN, 0}}};
+    std::array<pollfd, 2> polls = {{{fd, POLLOUT, 0}, {stop_.get(), POLLIN, 0}}};
     poll(polls.data(), polls.size(), -1);
     if (polls[0].revents == 0) {
       dropping_ = polls[1].revents != 0;

@@ -28,16 +28,16 @@ class StdinPump {
 // Writes to this process's standard output and standard error.
 class OutputWriter {
  public:
-  // A signal that shows up on `signals` ends the wait for a reader that does not read; output is
-  // dropped from then on.
-  explicit OutputWriter(int signals) : signals_(signals) {}
+  // What shows up on `stop` (watch_stop_signals()) ends the wait for a reader that does not read;
+  // output is dropped from then on.
+  explicit OutputWriter(UniqueFd stop) : stop_(std::move(stop)) {}
   // False when the reader has left.
   bool write(Stream stream, std::string_view text);
   // Whether both streams go to one terminal or file.
   bool one_terminal() const;
 
  private:
-  int signals_;
+  UniqueFd stop_;
   bool dropping_ = false;
 };
 

@@ -23,11 +23,14 @@ GradientViews::GradientViews(std::vector<Tensor> params, const ProcessSet& set,
   if (bytes == 0) params_.clear();
   if (params_.empty()) return;
   const std::string prefix = set.id() == kWorldSet ? "" : "set" + std::to_string(set.id()) + ".";
-  arena_ = set.world()->runtime().make_arena(prefix + "gradients." + name, bytes, set.id());
+  // Numbered: an optimizer of equal names may come while this request is on its way.
+  const auto number = set.world()->count_unnamed(CollectiveKind::kMakeArena, set.id());
+  arena_ = set.world()->runtime().make_arena(
+      prefix + "gradients." + std::to_string(number) + "." + name, bytes, set.id());
 }
 
 std::vector<Tensor> GradientViews::take() {
-  if (params_.empty() || !arena_.done()) return {};
+  if (params_.empty()) return {};
   const std::vector<Tensor> params = std::exchange(params_, {});
   const auto arena = std::exchange(arena_, {}).wait();
   if (!arena->shared()) return {};

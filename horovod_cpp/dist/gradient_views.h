@@ -17,10 +17,9 @@ class GradientViews {
   // Asks for the arena, under `name`; never waits. All ranks of the set must ask.
   GradientViews(std::vector<Tensor> params, const ProcessSet& set, const std::string& name);
 
-  // Once: tensors of the parameters' shapes and dtypes, uninitialised, as soon as the arena is
-  // there; none before, and none at all when the ranks do not share memory. They keep the memory.
-  // Throws what the arena failed with, MismatchError when the parameters take not the same room on
-  // all ranks.
+  // Once, waiting for ranks that have not asked yet: tensors of the parameters' shapes and dtypes,
+  // uninitialised; none when the ranks do not share memory. They keep the memory. Throws what the
+  // arena failed with, MismatchError when the parameters take not the same room on all ranks.
   std::vector<Tensor> take();
 
  private:

@@ -25,6 +25,7 @@ namespace {
 
 using std::chrono::milliseconds;
 using std::chrono::seconds;
+using testing::AllOf;
 using testing::HasSubstr;
 using testing::Not;
 using testing::StartsWith;
@@ -236,6 +237,18 @@ TEST_P(Hvdrun, GivesStandardInputToRankZeroOnly) {
   const Result result = run({"-np", "2", "cat"}, "one\ntwo\n");
   EXPECT_EQ(result.code, 0) << result.err;
   EXPECT_EQ(result.out, "[0] one\n[0] two\n");
+}
+
+TEST_P(Hvdrun, SharesOutTheCoresAmongTheThreadsOfRanks) {
+  Environment environment = current_environment();
+  environment.erase("OMP_NUM_THREADS");
+  const unsigned share = std::max(1U, std::thread::hardware_concurrency() / 2);
+  const std::vector<std::string> command = {"-np", "2", "sh", "-c", "echo $OMP_NUM_THREADS"};
+  const std::string line = "] " + std::to_string(share) + "\n";
+  const auto printed = [&] { return Launch(command, "", environment).finish().out; };
+  EXPECT_THAT(printed(), AllOf(HasSubstr("[0" + line), HasSubstr("[1" + line)));
+  environment["OMP_NUM_THREADS"] = "7";
+  EXPECT_THAT(printed(), AllOf(HasSubstr("[0] 7\n"), HasSubstr("[1] 7\n")));
 }
 
 TEST_P(Hvdrun, LosesNothingOfALotOfOutput) {

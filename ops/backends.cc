@@ -123,7 +123,7 @@ std::shared_ptr<SharedMemory> share_memory(Rendezvous& others, const Neighbourho
                                            TimePoint deadline) {
   const Placement& placement = here.placement;
   const std::vector<Rank> locals = local_ranks(placement);
-  const auto [bytes, reserved] = memory_needs(here);
+  const DataSegment::Needs needs = memory_needs(here);
   const bool alone = locals.size() == 1;
   const bool leader = locals.front() == placement.rank;
   std::shared_ptr<SharedMemory> memory;
@@ -136,10 +136,10 @@ std::shared_ptr<SharedMemory> share_memory(Rendezvous& others, const Neighbourho
                 placement.host_name(placement.rank) + ": " + error.what();
     }
   };
-  if (leader && !alone) attempt([&] { return SharedMemory::create(bytes, reserved); });
+  if (leader && !alone) attempt([&] { return SharedMemory::create(needs.bytes, needs.reserved); });
   const auto paths = others.all_gather(memory != nullptr ? memory->path() : "", deadline);
   const std::string& path = paths[static_cast<std::size_t>(locals.front())];
-  if (!leader && !path.empty()) attempt([&] { return SharedMemory::open(path, bytes); });
+  if (!leader && !path.empty()) attempt([&] { return SharedMemory::open(path, needs.bytes); });
   const auto failures = others.all_gather(failure, deadline);
   if (memory != nullptr) memory->remove_name();
   for (const std::string& text : failures) {

@@ -74,7 +74,7 @@ std::optional<Message> ShmTransferLink::hear() {
 
 std::unique_ptr<host::TransferData> ShmTransferLink::send(Rank to, const std::byte* data,
                                                           std::size_t bytes) {
-  auto stream = std::make_shared<Stream<const std::byte>>(data, bytes);
+  auto stream = std::make_shared<Stream<const std::byte>>(Stream<const std::byte>{data, bytes});
   if (bytes > 0) peer(to).sending.push_back(stream);
   move_out(peer(to));
   return std::make_unique<Data>(std::move(stream));
@@ -82,7 +82,7 @@ std::unique_ptr<host::TransferData> ShmTransferLink::send(Rank to, const std::by
 
 std::unique_ptr<host::TransferData> ShmTransferLink::receive(Rank from, std::byte* data,
                                                              std::size_t bytes) {
-  auto stream = std::make_shared<Stream<std::byte>>(data, bytes);
+  auto stream = std::make_shared<Stream<std::byte>>(Stream<std::byte>{data, bytes});
   if (bytes > 0) peer(from).receiving.push_back(stream);
   move_in(peer(from));
   return std::make_unique<Data>(std::move(stream));

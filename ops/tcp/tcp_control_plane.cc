@@ -79,9 +79,10 @@ void TcpControlPlane::connect(std::span<const Rank> to, std::span<const Rank> fr
   MutexLock lock(mutex_);
   for (const Rank rank : to) network_.open(rank, TimePoint::max());
   after_call();
+  const auto is_missing = [this](Rank rank)
+                              HVD_REQUIRES(mutex_) { return !network_.connected(rank); };
   while (true) {
-    const auto missing = std::find_if(all.begin(), all.end(),
-                                      [this](Rank rank) { return !network_.connected(rank); });
+    const auto missing = std::find_if(all.begin(), all.end(), is_missing);
     if (missing == all.end()) return;
     for (const TcpNetwork::Event& event : network_.events()) {
       if (event.lost) throw LostRankError(event.from, event.why);
@@ -97,14 +98,15 @@ void TcpControlPlane::connect(std::span<const Rank> to, std::span<const Rank> fr
 void TcpControlPlane::run() {
   while (true) {
     int timeout = 0;
+    int descriptor = -1;
     {
       MutexLock lock(mutex_);
       if (stop_) return;
       wakes_at_ = network_.next_deadline();
       timeout = milliseconds_until(wakes_at_);
+      descriptor = network_.descriptor();
     }
-    std::array<pollfd, 2> sources = {
-        {{wake_.get(), POLLIN, 0}, {network_.descriptor(), POLLIN, 0}}};
+    std::array<pollfd, 2> sources = {{{wake_.get(), POLLIN, 0}, {descriptor, POLLIN, 0}}};
     ::poll(sources.data(), sources.size(), timeout);
     std::uint64_t ignored = 0;
     if (sources[0].revents != 0) {

@@ -53,8 +53,8 @@ std::uint64_t hash_of_results(Runtime& runtime) {
     hash = fold(hash, values->data(), numel * sizeof(float));
   }
   constexpr std::int64_t kWidth = 1'000;
-  const auto mine = shared(std::vector<float>(static_cast<std::size_t>(rank + 3) * kWidth,
-                                              static_cast<float>(rank)));
+  const auto mine = shared(
+      std::vector<float>(static_cast<std::size_t>(rank + 3) * kWidth, static_cast<float>(rank)));
   const Handle handle = runtime.submit(allgather("rows", mine, kWidth));
   const TensorView& all = handle.wait().results.front().gathered.view;
   const auto* place = static_cast<const float*>(all.data);

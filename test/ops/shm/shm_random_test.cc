@@ -45,7 +45,8 @@ Job random_job(std::mt19937& random) {
                          {},
                          below(2) == 0});
     for (unsigned slice = 0; slice <= below(4); ++slice) {
-      job.plans.back().numels.push_back(below(2) == 0 ? below(100) : below(100'000));
+      job.plans.back().numels.push_back(
+          static_cast<std::int64_t>(below(below(2) == 0 ? 100 : 100'000)));
     }
   }
   return job;

@@ -65,6 +65,7 @@ void FrameStream::read_available() {
 
 std::optional<Frame> FrameStream::receive() {
   read_available();
+  if (received_.empty()) return std::nullopt;
   // Every byte counts: a stranger may say less than a header and wait.
   const std::size_t seen = std::min(received_.size(), sizeof kMagic);
   if (std::memcmp(received_.data(), &kMagic, seen) != 0) refuse(received_);

@@ -90,7 +90,7 @@ class ByHand:
         self._ranks = []
 
     def start(self, source, rank, size, environment=None, clear=()):
-        program = self.folder / "program.py"
+        program = self.folder / f"program{rank}.py"  # another rank may be reading its own just now
         program.write_text(source)
         variables = {"RANK": str(rank), "WORLD_SIZE": str(size), "LOCAL_RANK": str(rank),
                      "LOCAL_WORLD_SIZE": str(size), "MASTER_ADDR": "localhost",

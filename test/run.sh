@@ -104,12 +104,13 @@ if step build-cpu build cpu; then
 fi
 # core/base and core/negotiate have no threads, and neither has arithmetic. Explorations run the same
 # code ten thousands of times: minutes under a sanitizer, for nothing that random walks do not reach.
+large_shapes='TwoByThree|ThreeUneven|LocalMadeOfFlat'  # of hosts: more threads, the same code
 if step build-tsan build tsan core_runtime_test ops_test; then
-  step tsan run_ctest tsan tsan '^unit$' "$jobs" -E 'ReduceExactly|WireBatches|InRankOrder|Interleaved'
+  step tsan run_ctest tsan tsan '^unit$' "$jobs" -E "ReduceExactly|WireBatches|InRankOrder|Interleaved|$large_shapes"
 fi
 if step build-asan build asan core_base_test core_negotiate_test core_runtime_test ops_test \
   protocol_fuzz protocol_corpus; then
-  step asan run_ctest asan asan '^unit$' "$jobs" -E EverySchedule
+  step asan run_ctest asan asan '^unit$' "$jobs" -E "EverySchedule|$large_shapes"
   step fuzz run_fuzzer
 fi
 if step python-package install_package; then

@@ -113,7 +113,13 @@ extern const char* const kInPlaceDoc;
 // Puts a result in the place of the Handle, for the form that waits.
 template <typename... Args>
 auto waiting(PendingResult (*start)(Args...)) {
-  return [start](Args... args) { return start(std::forward<Args>(args)...).synchronize(); };
+  return [start](Args... args) {
+    const PendingResult pending = [&] {
+      const DriverSeat::WaitsAtOnce waits;
+      return start(std::forward<Args>(args)...);
+    }();
+    return pending.synchronize();
+  };
 }
 
 void bind_session(py::module_& m);

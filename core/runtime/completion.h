@@ -9,10 +9,10 @@
 #include "core/base/clock.h"
 #include "core/base/status.h"
 #include "core/runtime/doorbell.h"
+#include "core/runtime/driver_seat.h"
 #include "core/runtime/fork_guard.h"
 #include "core/runtime/handle.h"
 #include "core/runtime/submission.h"
-#include "core/runtime/submission_gate.h"
 
 namespace hvd {
 
@@ -20,7 +20,7 @@ namespace hvd {
 // waits for costs no system call. Thread-safe.
 class Completion {
  public:
-  explicit Completion(std::shared_ptr<SubmissionGate> gate = nullptr) : gate_(std::move(gate)) {}
+  explicit Completion(std::shared_ptr<DriverSeat> seat = nullptr) : seat_(std::move(seat)) {}
 
   // The first call decides and returns true; later ones change nothing. The leases of `parts` are
   // dropped by the first thread that waits, or with the last handle: freeing user memory may need
@@ -44,7 +44,7 @@ class Completion {
 
   static constexpr std::uint32_t kPending = 0, kEnding = 1, kDone = 2;
 
-  const std::shared_ptr<SubmissionGate> gate_;  // of the engine this was submitted to; may be null
+  const std::shared_ptr<DriverSeat> seat_;  // of the engine this was submitted to; may be null
   std::atomic<std::uint32_t> state_{kPending};
   DoorbellState finished_;
   std::atomic_flag parts_dropped_;

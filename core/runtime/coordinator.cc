@@ -38,6 +38,13 @@ Status as_failure(const Status& status, Rank rank) {
           "rank " + std::to_string(rank) + " cannot go on: " + status.message()};
 }
 
+// Devices belong to threads: CUDA has a current one in each.
+bool others_may_drive(const std::vector<std::unique_ptr<Collective>>& collectives) {
+  return std::all_of(collectives.begin(), collectives.end(), [](const auto& collective) {
+    return collective->device() == DeviceKind::kCpu;
+  });
+}
+
 // The other ranks are connected by now and learn why this one does not come.
 std::shared_ptr<Autotune> make_autotune(const Config& config, ControlPlane& control) {
   if (!config.autotune || control.topology().rank != 0) return nullptr;
@@ -66,8 +73,9 @@ Coordinator::Coordinator(std::unique_ptr<ControlPlane> control,
       cores_(config.thread_affinity),
       settings_(settings_from(config)),
       autotune_(make_autotune(config, *control_)),
-      gate_(std::make_shared<SubmissionGate>(control_->doorbell())),
-      table_(gate_),
+      seat_(std::make_shared<DriverSeat>(control_->doorbell(), *this,
+                                         others_may_drive(collectives_))),
+      table_(seat_),
       sets_(topology_.size),
       transfers_(collectives_, config.stall_warning, config.stall_limit),
       observers_(with(std::move(observers), autotune_), topology_),
@@ -79,28 +87,53 @@ Coordinator::Coordinator(std::unique_ptr<ControlPlane> control,
 }
 
 Coordinator::~Coordinator() {
-  gate_->close();
+  seat_->close();
 }
 
-void Coordinator::run() noexcept {
-  Doorbell& bell = control_->doorbell();
+template <typename Action>
+void Coordinator::stop_if_it_throws(Action action) noexcept {
   try {
-    pin_this_thread(cores_, topology_.local_rank);
-    TimePoint active{};  // when something moved here or a peer rang
-    for (auto before = bell.rings(); phase_ != Phase::kEnded;) {
-      const auto seen = bell.rings();
-      const TimePoint now = Clock::now();
-      const bool moved = turn(now);
-      if (moved || seen != std::exchange(before, seen)) active = now;
-      if (!moved && !spin(seen, active)) sleep(seen, now);
-    }
+    action();
   } catch (...) {
     const Status why = current_status();
     abort_ports(why);
     stop(why, false);
+    phase_ = Phase::kEnded;
+  }
+}
+
+void Coordinator::run() noexcept {
+  Doorbell& bell = control_->doorbell();
+  stop_if_it_throws([this] { pin_this_thread(cores_, topology_.local_rank); });
+  TimePoint active{};  // when something moved here or a peer rang
+  for (auto before = bell.rings(); phase_ != Phase::kEnded;) {
+    const auto seen = bell.rings();
+    const TimePoint now = Clock::now();
+    const bool moved = turn(now);
+    if (moved || seen != std::exchange(before, seen)) active = now;
+    if (!moved && !spin(seen, active)) rest(seen, now);
   }
   ended_ = true;
   end_bell_.ring();
+}
+
+std::optional<std::uint32_t> Coordinator::drive(const Completion& awaited,
+                                                TimePoint deadline) noexcept {
+  Doorbell& bell = control_->doorbell();
+  TimePoint active = Clock::now();
+  for (auto before = bell.rings();;) {
+    const auto seen = bell.rings();
+    const TimePoint now = Clock::now();
+    const bool moved = turn(now);
+    if (awaited.done() || now >= deadline || phase_ == Phase::kEnded) {
+      return anything_left(now) ? std::nullopt : std::optional(seen);
+    }
+    if (moved || seen != std::exchange(before, seen)) active = now;
+    if (moved || spin(seen, active)) continue;
+    bell.listen(Listener::kDriver);
+    bell.sleep(seen, std::min(deadline, sleep_until(now)), Listener::kDriver);
+    bell.ignore(Listener::kDriver);
+  }
 }
 
 void Coordinator::leave() noexcept {
@@ -144,7 +177,14 @@ void Coordinator::abort_ports(const Status& why) noexcept {
   control_->abort(why);
 }
 
-bool Coordinator::turn(TimePoint now) {
+// One look at everything; true if something moved.
+bool Coordinator::turn(TimePoint now) noexcept {
+  bool moved = true;
+  stop_if_it_throws([&] { moved = work(now); });
+  return moved;
+}
+
+bool Coordinator::work(TimePoint now) {
   turns_.fetch_add(1, std::memory_order_relaxed);
   bool moved = apply_effects();  // a stopped protocol takes no submissions
   if (phase_ == Phase::kRunning && !left_) {

@@ -16,12 +16,12 @@
 #include "core/runtime/collective.h"
 #include "core/runtime/control_plane.h"
 #include "core/runtime/doorbell.h"
+#include "core/runtime/driver_seat.h"
 #include "core/runtime/executor.h"
 #include "core/runtime/notifier.h"
 #include "core/runtime/observers.h"
 #include "core/runtime/process_set.h"
 #include "core/runtime/spin_limits.h"
-#include "core/runtime/submission_gate.h"
 #include "core/runtime/tensor_table.h"
 #include "core/runtime/transfers.h"
 
@@ -29,8 +29,9 @@ namespace hvd {
 
 // The loop of one rank: submissions and control messages into the protocol, its effects into the
 // executor, its messages into the control plane. Sleeps on the control plane's doorbell, which all
-// of these ring. run() is the coordinator thread; other threads use what is marked "any thread".
-class Coordinator {
+// of these ring. run() is the coordinator thread; a thread that waits for a handle may run the loop
+// in its place (see DriverSeat); other threads use what is marked "any thread".
+class Coordinator final : public Drivable {
  public:
   Coordinator(std::unique_ptr<ControlPlane> control,
               std::vector<std::unique_ptr<Collective>> collectives, const Config& config,
@@ -47,9 +48,9 @@ class Coordinator {
   const SetRegistry& sets() const { return sets_; }      // any thread
   Notifier& notifier() { return notifier_; }             // any thread: on_look(), on_stall()
   void wake() noexcept { control_->doorbell().ring(); }  // any thread
-  // The table has something new. Any thread.
+  // The table or the transfers have something new. Any thread.
   void submitted() noexcept {
-    if (gate_->rings()) wake();
+    if (seat_->submissions_ring()) wake();
   }
   void leave() noexcept;  // any thread
   // As RankProtocol has them. Any thread.
@@ -65,7 +66,12 @@ class Coordinator {
   // Running -> (the log said stop) -> draining what it started before -> leaving -> ended.
   enum class Phase { kRunning, kDraining, kLeaving, kEnded };
 
-  bool turn(TimePoint now);
+  std::optional<std::uint32_t> drive(const Completion& awaited,
+                                     TimePoint deadline) noexcept override;
+  template <typename Action>
+  void stop_if_it_throws(Action action) noexcept;
+  bool turn(TimePoint now) noexcept;
+  bool work(TimePoint now);
   void post(std::function<void()> command);
   void run_commands();
   bool announce();
@@ -95,7 +101,8 @@ class Coordinator {
   void stop(const Status& why, bool orderly);
   std::optional<Duration> poll_interval() const;
   TimePoint sleep_until(TimePoint now) const;
-  void sleep(std::uint32_t seen, TimePoint now);
+  void rest(std::uint32_t seen, TimePoint now);
+  bool anything_left(TimePoint now) const;
   bool spin(std::uint32_t seen, TimePoint active);
   bool may_spin(TimePoint active) const;
 
@@ -106,7 +113,7 @@ class Coordinator {
   const std::vector<int> cores_;        // of the coordinators of this host
   NegotiationSettings settings_;        // rank 0: of the log
   std::shared_ptr<Autotune> autotune_;  // rank 0, if it was asked for
-  const std::shared_ptr<SubmissionGate> gate_;
+  const std::shared_ptr<DriverSeat> seat_;
   TensorTable table_;
   SetRegistry sets_;
   Transfers transfers_;

@@ -46,13 +46,19 @@ TimePoint Coordinator::sleep_until(TimePoint now) const {
   return deadline;
 }
 
-void Coordinator::sleep(std::uint32_t seen, TimePoint now) {
+void Coordinator::rest(std::uint32_t seen, TimePoint now) {
   const TimePoint deadline = sleep_until(now);
   if (now < more_until_) {
-    gate_->nap(seen, std::min(deadline, more_until_));
+    seat_->nap(seen, std::min(deadline, more_until_));
   } else {
-    control_->doorbell().wait_until(seen, deadline);
+    seat_->rest(seen, deadline);
   }
+}
+
+// Whether the coordinator's thread, which rests, has to go on where another one stopped.
+bool Coordinator::anything_left(TimePoint now) const {
+  return phase_ != Phase::kRunning || left_ || executor_.busy() || transfers_.busy() ||
+         !table_.empty() || sleep_until(now) < seat_->rests_until();
 }
 
 // False when it is time to sleep: `active` is when something moved last.

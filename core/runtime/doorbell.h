@@ -10,21 +10,34 @@ namespace hvd {
 // The state of a doorbell: may lie in memory that several processes share.
 struct DoorbellState {
   std::atomic<std::uint32_t> rings{0};
-  std::atomic<std::uint32_t> sleepers{0};
+  std::atomic<std::uint32_t> listeners{0};  // bits of Listener: whom a ring wakes
 };
 
+// Who sleeps on a doorbell: the thread it belongs to, or one that does its work for a while.
+enum class Listener : std::uint32_t { kOwner = 1, kDriver = 2 };
+
 // What a coordinator sleeps on: submissions, control mail and peers' data all ring it. A futex, so
-// that ringing costs no system call while nobody sleeps. One thread waits, any number ring.
+// that ringing costs no system call while nobody listens. Any number of threads ring.
 class Doorbell {
  public:
   // Rings through `state`, which must outlive this object.
   explicit Doorbell(DoorbellState& state) noexcept : state_(&state) {}
 
   void ring() noexcept;
-  // Read this before looking for work; a ring after it makes wait_until return at once.
+  // Read this before looking for work; a ring after it makes sleep() return at once.
   std::uint32_t rings() const noexcept { return state_->rings.load(std::memory_order_acquire); }
-  // Sleeps until somebody rings after `seen` was read, or until the deadline.
-  void wait_until(std::uint32_t seen, TimePoint deadline) noexcept;
+
+  // From now on rings wake those who sleep as `who`; until ignore().
+  void listen(Listener who) noexcept;
+  void ignore(Listener who) noexcept;
+  // Sleeps until somebody rings after `seen` was read, or until the deadline. A ring that came
+  // while `who` did not listen may go unnoticed until the deadline.
+  void sleep(std::uint32_t seen, TimePoint deadline, Listener who) noexcept;
+  // Listens for good, and sleeps. Several threads may.
+  void wait_until(std::uint32_t seen, TimePoint deadline) noexcept {
+    listen(Listener::kOwner);
+    sleep(seen, deadline, Listener::kOwner);
+  }
 
  private:
   DoorbellState* state_;

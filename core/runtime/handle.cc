@@ -31,9 +31,11 @@ bool Completion::end(Status status, Outcome outcome, std::vector<Part> parts) {
 
 bool Completion::wait_until(TimePoint deadline) {
   if (done()) return true;
+  throw_if_forked(generation_);
+  if (Clock::now() >= deadline) return false;
   const BlockedThread blocked;
-  if (gate_ != nullptr) gate_->urge();
-  return spin() || block_until(deadline);
+  if (seat_ != nullptr) seat_->drive(*this, deadline);
+  return done() || spin() || block_until(deadline);
 }
 
 bool Completion::spin() const noexcept {

@@ -12,7 +12,7 @@ std::vector<Handle> TensorTable::add(std::vector<Submission> submissions) {
   entries.reserve(submissions.size());
   handles.reserve(submissions.size());
   for (Submission& submission : submissions) {
-    const auto& entry = entries.emplace_back(std::make_shared<InFlight>(gate_));
+    const auto& entry = entries.emplace_back(std::make_shared<InFlight>(seat_));
     entry->submission = std::move(submission);
     handles.emplace_back(std::shared_ptr<Completion>(entry, &entry->completion));
   }

@@ -27,7 +27,7 @@ struct InFlight {
   TimePoint announced{};  // when the others were told
   Completion completion;
 
-  explicit InFlight(std::shared_ptr<SubmissionGate> gate = nullptr) : completion(std::move(gate)) {}
+  explicit InFlight(std::shared_ptr<DriverSeat> seat = nullptr) : completion(std::move(seat)) {}
   const std::string& name() const { return submission.request.name; }
 };
 
@@ -37,8 +37,8 @@ using InFlightPtr = std::shared_ptr<InFlight>;
 // anything else is called: no port, no hook, no destructor of user memory.
 class TensorTable {
  public:
-  // `gate`: of the coordinator that takes what is added; null = nobody naps.
-  explicit TensorTable(std::shared_ptr<SubmissionGate> gate = nullptr) : gate_(std::move(gate)) {}
+  // `seat`: of the coordinator that takes what is added; null = it does not sleep.
+  explicit TensorTable(std::shared_ptr<DriverSeat> seat = nullptr) : seat_(std::move(seat)) {}
 
   // All or none. Throws InvalidArgumentError on a name that is in flight or twice in the list or a
   // process set that this rank has joined, and the status of close() after it.
@@ -69,7 +69,7 @@ class TensorTable {
   void forget(const InFlight& entry) HVD_REQUIRES(mutex_);
   const InFlightPtr& at(Ticket ticket) const HVD_REQUIRES(mutex_);
 
-  const std::shared_ptr<SubmissionGate> gate_;
+  const std::shared_ptr<DriverSeat> seat_;
   mutable Mutex mutex_;
   Status closed_ HVD_GUARDED_BY(mutex_);
   Ticket last_ticket_ HVD_GUARDED_BY(mutex_) = 0;

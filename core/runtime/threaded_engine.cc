@@ -31,7 +31,7 @@ std::vector<Handle> ThreadedEngine::submit(std::vector<Submission> submissions) 
 
 Handle ThreadedEngine::submit(PointToPoint transfer) {
   Handle handle = coordinator_->transfers().add(std::move(transfer));
-  coordinator_->wake();
+  coordinator_->submitted();
   return handle;
 }
 

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "core/base/status.h"
+#include "core/runtime/driver_seat.h"
 #include "horovod_cpp/dist/allreduce_call.h"
 #include "horovod_cpp/dist/engine_call.h"
 #include "horovod_cpp/tensor/impl.h"
@@ -134,6 +135,16 @@ CollectiveHandle transfer(PointToPoint::Direction direction, const Tensor& tenso
   return CollectiveHandle(start_transfer(*world, direction, tensor, peer, options.tag));
 }
 
+// What `start` starts, of whoever waits for it at once.
+template <typename Start>
+auto finished(Start start) {
+  const auto handle = [&] {
+    const DriverSeat::WaitsAtOnce waits;
+    return start();
+  }();
+  return handle.synchronize();
+}
+
 }  // namespace
 
 CollectiveHandle allreduce_async(const Tensor& tensor, const AllreduceOptions& options) {
@@ -151,17 +162,17 @@ GroupHandle grouped_allreduce_async_(const std::vector<Tensor>& tensors,
   return GroupHandle(allreduce_call(tensors, options, true));
 }
 Tensor allreduce(const Tensor& tensor, const AllreduceOptions& options) {
-  return allreduce_async(tensor, options).synchronize();
+  return finished([&] { return allreduce_async(tensor, options); });
 }
 void allreduce_(const Tensor& tensor, const AllreduceOptions& options) {
-  allreduce_async_(tensor, options).synchronize();
+  finished([&] { return allreduce_async_(tensor, options); });
 }
 std::vector<Tensor> grouped_allreduce(const std::vector<Tensor>& tensors,
                                       const AllreduceOptions& options) {
-  return grouped_allreduce_async(tensors, options).synchronize();
+  return finished([&] { return grouped_allreduce_async(tensors, options); });
 }
 void grouped_allreduce_(const std::vector<Tensor>& tensors, const AllreduceOptions& options) {
-  grouped_allreduce_async_(tensors, options).synchronize();
+  finished([&] { return grouped_allreduce_async_(tensors, options); });
 }
 
 CollectiveHandle reduce_async(const Tensor& tensor, int root_rank, const ReduceOptions& options) {
@@ -177,7 +188,7 @@ CollectiveHandle reduce_async(const Tensor& tensor, int root_rank, const ReduceO
   return CollectiveHandle(start(spec, {part}));
 }
 Tensor reduce(const Tensor& tensor, int root_rank, const ReduceOptions& options) {
-  return reduce_async(tensor, root_rank, options).synchronize();
+  return finished([&] { return reduce_async(tensor, root_rank, options); });
 }
 
 CollectiveHandle reducescatter_async(const Tensor& tensor, const ReduceOptions& options) {
@@ -188,11 +199,11 @@ GroupHandle grouped_reducescatter_async(const std::vector<Tensor>& tensors,
   return GroupHandle(reducescatter_call(tensors, options));
 }
 Tensor reducescatter(const Tensor& tensor, const ReduceOptions& options) {
-  return reducescatter_async(tensor, options).synchronize();
+  return finished([&] { return reducescatter_async(tensor, options); });
 }
 std::vector<Tensor> grouped_reducescatter(const std::vector<Tensor>& tensors,
                                           const ReduceOptions& options) {
-  return grouped_reducescatter_async(tensors, options).synchronize();
+  return finished([&] { return grouped_reducescatter_async(tensors, options); });
 }
 
 CollectiveHandle allgather_async(const Tensor& tensor, const CollectiveOptions& options) {
@@ -205,11 +216,11 @@ GroupHandle grouped_allgather_async(const std::vector<Tensor>& tensors,
       gather_call(make_spec(Kind::kAllgather, options.process_set, options.name), tensors));
 }
 Tensor allgather(const Tensor& tensor, const CollectiveOptions& options) {
-  return allgather_async(tensor, options).synchronize();
+  return finished([&] { return allgather_async(tensor, options); });
 }
 std::vector<Tensor> grouped_allgather(const std::vector<Tensor>& tensors,
                                       const CollectiveOptions& options) {
-  return grouped_allgather_async(tensors, options).synchronize();
+  return finished([&] { return grouped_allgather_async(tensors, options); });
 }
 
 CollectiveHandle gather_async(const Tensor& tensor, int root_rank,
@@ -220,7 +231,7 @@ CollectiveHandle gather_async(const Tensor& tensor, int root_rank,
   return CollectiveHandle(gather_call(spec, {tensor}));
 }
 Tensor gather(const Tensor& tensor, int root_rank, const CollectiveOptions& options) {
-  return gather_async(tensor, root_rank, options).synchronize();
+  return finished([&] { return gather_async(tensor, root_rank, options); });
 }
 
 CollectiveHandle broadcast_async(const Tensor& tensor, int root_rank,
@@ -240,18 +251,18 @@ GroupHandle grouped_broadcast_async_(const std::vector<Tensor>& tensors, int roo
   return GroupHandle(broadcast_call(tensors, root_rank, options, true));
 }
 Tensor broadcast(const Tensor& tensor, int root_rank, const CollectiveOptions& options) {
-  return broadcast_async(tensor, root_rank, options).synchronize();
+  return finished([&] { return broadcast_async(tensor, root_rank, options); });
 }
 void broadcast_(const Tensor& tensor, int root_rank, const CollectiveOptions& options) {
-  broadcast_async_(tensor, root_rank, options).synchronize();
+  finished([&] { return broadcast_async_(tensor, root_rank, options); });
 }
 std::vector<Tensor> grouped_broadcast(const std::vector<Tensor>& tensors, int root_rank,
                                       const CollectiveOptions& options) {
-  return grouped_broadcast_async(tensors, root_rank, options).synchronize();
+  return finished([&] { return grouped_broadcast_async(tensors, root_rank, options); });
 }
 void grouped_broadcast_(const std::vector<Tensor>& tensors, int root_rank,
                         const CollectiveOptions& options) {
-  grouped_broadcast_async_(tensors, root_rank, options).synchronize();
+  finished([&] { return grouped_broadcast_async_(tensors, root_rank, options); });
 }
 
 CollectiveHandle scatter_async(const Tensor& tensor, int root_rank, const SplitOptions& options) {
@@ -270,7 +281,7 @@ CollectiveHandle scatter_async(const Tensor& tensor, int root_rank, const SplitO
   return CollectiveHandle(start(spec, {part}));
 }
 Tensor scatter(const Tensor& tensor, int root_rank, const SplitOptions& options) {
-  return scatter_async(tensor, root_rank, options).synchronize();
+  return finished([&] { return scatter_async(tensor, root_rank, options); });
 }
 
 AlltoallHandle alltoall_async(const Tensor& tensor, const SplitOptions& options) {
@@ -283,7 +294,7 @@ AlltoallHandle alltoall_async(const Tensor& tensor, const SplitOptions& options)
   return AlltoallHandle(start(spec, {part}));
 }
 AlltoallResult alltoall(const Tensor& tensor, const SplitOptions& options) {
-  return alltoall_async(tensor, options).synchronize();
+  return finished([&] { return alltoall_async(tensor, options); });
 }
 
 BarrierHandle barrier_async(const BarrierOptions& options) {
@@ -291,7 +302,7 @@ BarrierHandle barrier_async(const BarrierOptions& options) {
       start_without_tensors(make_spec(Kind::kBarrier, options.process_set, options.name)));
 }
 void barrier(const BarrierOptions& options) {
-  barrier_async(options).synchronize();
+  finished([&] { return barrier_async(options); });
 }
 
 JoinHandle join_async(const JoinOptions& options) {
@@ -302,7 +313,7 @@ JoinHandle join_async(const JoinOptions& options) {
   return handle;
 }
 int join(const JoinOptions& options) {
-  return join_async(options).synchronize();
+  return finished([&] { return join_async(options); });
 }
 
 CollectiveHandle isend(const Tensor& tensor, int to, const PointToPointOptions& options) {
@@ -312,10 +323,10 @@ CollectiveHandle irecv(const Tensor& tensor, int from, const PointToPointOptions
   return transfer(PointToPoint::Direction::kReceive, tensor, from, options);
 }
 void send(const Tensor& tensor, int to, const PointToPointOptions& options) {
-  isend(tensor, to, options).synchronize();
+  finished([&] { return isend(tensor, to, options); });
 }
 void recv(const Tensor& tensor, int from, const PointToPointOptions& options) {
-  irecv(tensor, from, options).synchronize();
+  finished([&] { return irecv(tensor, from, options); });
 }
 
 }  // namespace hvd

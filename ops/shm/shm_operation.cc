@@ -58,13 +58,13 @@ bool ShmOperation::open() {
            {segment.chunk(*place, member, lane, 0), segment.chunk(*place, member, lane, 1)}});
     }
   }
-  return open_ || (open_ = reached(&LaneProgress::read, 0, [](std::size_t) { return true; }));
+  return open_ || (open_ = all_read(0, [](std::size_t) { return true; }));
 }
 
 bool ShmOperation::try_write() {
   if (written_ == plan_.writes) return false;
   const auto wanted = [this](std::size_t r) { return sends(r, written_ - 2); };
-  if (written_ >= 2 && !reached(&LaneProgress::read, written_ - 1, wanted)) return false;
+  if (written_ >= 2 && !all_read(written_ - 1, wanted)) return false;
   write(written_);
   tell(&LaneProgress::written, ++written_);
   return true;
@@ -96,11 +96,28 @@ template <typename Concerns>
 bool ShmOperation::reached(Flag flag, Step steps, const Concerns& concerns) const {
   const std::uint64_t value = first_ + steps;
   for (std::size_t r = 0; r < sides_.size(); ++r) {
-    if (concerns(r) && (sides_[r].progress->*flag).load(std::memory_order_acquire) < value) {
+    if (concerns(r) && (sides_[r].progress->*flag).load(std::memory_order_seq_cst) < value) {
       return false;
     }
   }
   return true;
+}
+
+// The same of what has been read. Ranks rarely wait for that: they say so, and are rung only then.
+template <typename Concerns>
+bool ShmOperation::all_read(Step steps, const Concerns& concerns) {
+  std::atomic<bool>& wants = sides_[rank()].progress->wants_reads;
+  bool all = reached(&LaneProgress::read, steps, concerns);
+  if (!all && !wants_reads_) {
+    wants_reads_ = true;
+    wants.store(true, std::memory_order_seq_cst);
+    all = reached(&LaneProgress::read, steps, concerns);
+  }
+  if (all && wants_reads_) {
+    wants_reads_ = false;
+    wants.store(false, std::memory_order_seq_cst);
+  }
+  return all;
 }
 
 void ShmOperation::tell(Flag flag, Step steps) {
@@ -111,7 +128,13 @@ void ShmOperation::tell(Flag flag, Step steps) {
 // Once this rank has done all, in a way that lets the lane's next operation begin.
 void ShmOperation::tell_read() {
   told_end_ = done();
-  tell(&LaneProgress::read, told_end_ ? Step{1} << kStepBits : read_);
+  const Step steps = told_end_ ? Step{1} << kStepBits : read_;
+  sides_[rank()].progress->read.store(first_ + steps, std::memory_order_seq_cst);
+  for (std::size_t r = 0; r < size(); ++r) {
+    if (r != rank() && sides_[r].progress->wants_reads.load(std::memory_order_seq_cst)) {
+      set_->ring(r);
+    }
+  }
 }
 
 }  // namespace hvd

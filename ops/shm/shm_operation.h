@@ -79,6 +79,8 @@ class ShmOperation : public Operation {
   void tell(Flag flag, Step steps);
   void tell_read();
   template <typename Concerns>
+  bool all_read(Step steps, const Concerns& concerns);
+  template <typename Concerns>
   bool reached(Flag flag, Step steps, const Concerns& concerns) const;
 
   // A rank's part of the lane.
@@ -98,6 +100,7 @@ class ShmOperation : public Operation {
   Step reduced_ = 0;
   Step read_ = 0;
   bool told_end_ = false;
+  bool wants_reads_ = false;
   bool finished_ = false;
 };
 

@@ -66,7 +66,7 @@ std::optional<ShmSet::Place> ShmSet::place() noexcept {
 
 void ShmSet::ring_others() const noexcept {
   for (std::size_t r = 0; r < members_.size(); ++r) {
-    if (r != rank_) segment().ring(members_[r]);
+    if (r != rank_) ring(r);
   }
 }
 

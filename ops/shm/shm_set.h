@@ -58,6 +58,7 @@ class ShmSet {
   }
   // Empty until the set's lowest rank has made it.
   std::optional<Place> place() noexcept;
+  void ring(std::size_t rank) const noexcept { segment().ring(members_[rank]); }
   void ring_others() const noexcept;
 
   // Of this set and those made from it. Any thread.

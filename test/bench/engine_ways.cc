@@ -30,6 +30,7 @@ class Hvd : public Way {
     return {tensor.data<float>(), static_cast<std::size_t>(tensor.numel())};
   }
   void reduce() override {
+    if (tensors_.size() == 1) return allreduce_(tensors_.front(), options_.front());
     for (std::size_t i = 0; i < tensors_.size(); ++i) {
       handles_.push_back(allreduce_async_(tensors_[i], options_[i]));
     }
@@ -94,7 +95,7 @@ std::unique_ptr<Way> make(const GradientSet& sizes) {
 }
 
 constexpr WayInfo kWays[] = {
-    {"hvd", "allreduce_async_ of each tensor, then synchronize", make<Hvd>},
+    {"hvd", "allreduce_; of several allreduce_async_ each, then synchronize", make<Hvd>},
     {"hvd grouped", "grouped_allreduce_", make<HvdGrouped>},
     {"mpi", "MPI_Allreduce in place, tensor by tensor", make<Mpi>},
     {"pack+mpi", "pack, MPI_Allreduce in place, unpack", make<PackedMpi>},

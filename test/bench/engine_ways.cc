@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "horovod_cpp/dist/gradient_views.h"
 #include "horovod_cpp/horovod.h"
 
 namespace hvd::bench {
@@ -44,6 +45,14 @@ class Hvd : public Way {
 
  private:
   std::vector<CollectiveHandle> handles_;
+};
+
+// Where DistributedOptimizer has the gradients: in memory that the ranks share.
+class HvdArena final : public Hvd {
+ public:
+  explicit HvdArena(const GradientSet& sizes) : Hvd(sizes) {
+    tensors_ = GradientViews(tensors_, {}, "benchmark").take();
+  }
 };
 
 class HvdGrouped final : public Hvd {
@@ -97,6 +106,7 @@ std::unique_ptr<Way> make(const GradientSet& sizes) {
 constexpr WayInfo kWays[] = {
     {"hvd", "allreduce_; of several allreduce_async_ each, then synchronize", make<Hvd>},
     {"hvd grouped", "grouped_allreduce_", make<HvdGrouped>},
+    {"hvd arena", "the same in communication memory", make<HvdArena>},
     {"mpi", "MPI_Allreduce in place, tensor by tensor", make<Mpi>},
     {"pack+mpi", "pack, MPI_Allreduce in place, unpack", make<PackedMpi>},
 };

@@ -27,9 +27,9 @@ std::shared_ptr<data::Dataset> examples() {
 }
 
 // An MLP with dropout, a shuffling sampler, momentum or Adam, and a schedule of both options.
-class Run {
+class Training {
  public:
-  explicit Run(std::uint64_t seed, bool adam) : dataset_(examples()) {
+  explicit Training(std::uint64_t seed, bool adam) : dataset_(examples()) {
     manual_seed(seed);
     model_ = std::make_unique<nn::Sequential>(nn::Linear(8, 16), nn::ReLU(), nn::Dropout(0.3),
                                               nn::Linear(16, 3));
@@ -95,17 +95,17 @@ class Run {
 
 TEST(Resume, EqualsAnUninterruptedRunBitForBit) {
   for (const bool adam : {false, true}) {
-    Run whole(1, adam);
+    Training whole(1, adam);
     whole.train(kSteps);
     const NamedTensors expected = whole.state();
     for (const std::int64_t stop : {kBatches, 2 * kBatches + 2}) {  // after a pass, and inside one
       const TemporaryFolder folder;
       {
-        Run first(1, adam);
+        Training first(1, adam);
         first.train(stop);
         first.save(folder.file("a"));
       }
-      Run second(99, adam);  // whatever it began with is overwritten
+      Training second(99, adam);  // whatever it began with is overwritten
       second.load(folder.file("a"));
       second.train(kSteps);
       const NamedTensors given = second.state();

@@ -47,7 +47,7 @@ void expect_equal_everywhere(const char* rule, const Run& run) {
   const std::vector<T> expected = result_of<T>("baseline", 0, run);
   EXPECT_NE(expected, result_of<T>("baseline", 0, [](auto&&...) {})) << rule;
   for (const isa::Table* level : isa::available()) {
-    for (const std::size_t shift : {0, 1, 7}) {
+    for (const std::size_t shift : {0u, 1u, 7u}) {
       const std::vector<T> given = result_of<T>(level->name, shift, run);
       EXPECT_EQ(std::memcmp(given.data(), expected.data(), expected.size() * sizeof(T)), 0)
           << rule << " " << level->name << " shifted by " << shift;

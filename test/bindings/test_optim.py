@@ -37,7 +37,7 @@ def test_every_optimizer_steps_and_goes_on_from_its_state(name):
     for step in range(4):
         with_grad(whole, [1, step]), with_grad(halves, [1, step])
         if step == 2:
-            halves.copy_(whole.detach())
+            halves.detach().copy_(whole.detach())
             second.load_state_dict(first.state_dict())
         if step >= 2:
             second.step()

@@ -2,6 +2,7 @@
 
 #include <functional>
 #include <memory>
+#include <ostream>
 #include <string>
 #include <vector>
 
@@ -22,6 +23,10 @@ struct OptimizerCase {
   std::string name;  // in optim.safetensors too
   MakeOptimizer make;
 };
+
+inline void PrintTo(const OptimizerCase& instance, std::ostream* out) {
+  *out << instance.name;
+}
 
 template <typename Optimizer, typename Options>
 OptimizerCase optimizer_case(std::string name, const Options& options) {

@@ -53,6 +53,10 @@ struct Case {
   Make make;
 };
 
+void PrintTo(const Case& instance, std::ostream* out) {
+  *out << instance.name;
+}
+
 OneCycleLROptions three_phase() {
   return {.max_lr = {0.7}, .total_steps = 14, .base_momentum = 0.5, .three_phase = true};
 }

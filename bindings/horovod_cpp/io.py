@@ -3,6 +3,7 @@
 from horovod_cpp._native import (
     Checkpoint,
     get_rng_state,
+    integers_from,
     load,
     load_checkpoint,
     load_metadata,
@@ -12,6 +13,6 @@ from horovod_cpp._native import (
 )
 
 __all__ = [
-    "Checkpoint", "get_rng_state", "load", "load_checkpoint", "load_metadata", "save",
-    "save_checkpoint", "set_rng_state",
+    "Checkpoint", "get_rng_state", "integers_from", "load", "load_checkpoint", "load_metadata",
+    "save", "save_checkpoint", "set_rng_state",
 ]

@@ -5,6 +5,7 @@
 
 #include <filesystem>
 
+#include "core/base/status.h"
 #include "horovod_cpp/io/checkpoint.h"
 #include "horovod_cpp/io/safetensors.h"
 #include "horovod_cpp/tensor/rng_state.h"
@@ -12,14 +13,25 @@
 namespace hvd::python {
 namespace {
 
+std::int64_t int64_from(const py::handle& value, const std::string& name) {
+  int overflow = 0;
+  const long long number = PyLong_AsLongLongAndOverflow(value.ptr(), &overflow);
+  if (number == -1 && PyErr_Occurred() != nullptr) throw py::error_already_set();
+  if (overflow != 0) throw InvalidArgumentError("'" + name + "' does not fit into int64");
+  return number;
+}
+
 // A part of a checkpoint: a state dict, or an object that has one. Counters may be ints.
 NamedTensors part_from(const py::handle& object) {
   if (py::hasattr(object, "state_dict")) return part_from(object.attr("state_dict")());
   py::dict entries;
   for (const auto& [name, value] : py::dict(py::reinterpret_borrow<py::object>(object))) {
-    entries[name] = py::isinstance<py::int_>(value) && !py::isinstance<py::bool_>(value)
-                        ? py::cast(io::integers({{"", value.cast<std::int64_t>()}})[0].second)
-                        : py::reinterpret_borrow<py::object>(value);
+    if (py::isinstance<py::int_>(value) && !py::isinstance<py::bool_>(value)) {
+      const auto text = name.cast<std::string>();
+      entries[name] = io::integers({{text, int64_from(value, text)}})[0].second;
+    } else {
+      entries[name] = value;
+    }
   }
   return named_tensors_from(entries);
 }
@@ -56,7 +68,7 @@ void bind_checkpoint(py::module_& m) {
 
     io.save_checkpoint("run.safetensors", {
         "model": model, "optimizer": optimizer, "schedule": schedule,
-        "sampler": {"epoch": epoch, "position": batch * batch_size},
+        "sampler": {"epoch": epoch, "position": batch * batch_size},  # ints: see integers_from()
         "random": {"state": io.get_rng_state()}})
 
 Args:
@@ -77,6 +89,14 @@ Raises:
 
 Raises:
     InvalidArgumentError: the file is missing, was cut or altered, or is no checkpoint.)");
+  m.def(
+      "integers_from",
+      [](const py::handle& state) { return io::integers_from(named_tensors_from(state)); },
+      py::arg("state"),
+      R"(The ints of a part that was saved as such: {"epoch": 3} from {"epoch": Tensor}.
+
+Raises:
+    InvalidArgumentError: an entry is not an int64 scalar.)");
 }
 
 void bind_rng_state(py::module_& m) {

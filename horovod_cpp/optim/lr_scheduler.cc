@@ -136,7 +136,8 @@ StepLR::StepLR(Optimizer& optimizer, std::int64_t step_size, double gamma)
 }
 
 double StepLR::lr_at(std::int64_t epoch, std::size_t group) const {
-  return initial_lr(group) * std::pow(gamma_, static_cast<double>(epoch / step_size_));
+  const std::int64_t steps = epoch / step_size_;
+  return initial_lr(group) * std::pow(gamma_, static_cast<double>(steps));
 }
 
 MultiStepLR::MultiStepLR(Optimizer& optimizer, std::vector<std::int64_t> milestones, double gamma)
@@ -196,9 +197,8 @@ double LinearLR::lr_at(std::int64_t epoch, std::size_t group) const {
   return initial_lr(group) * (start_factor_ + (end_factor_ - start_factor_) * share);
 }
 
-LambdaLR::LambdaLR(Optimizer& optimizer, Function lambda)
-    : LambdaLR(optimizer,
-               std::vector<Function>(optimizer.param_groups().size(), std::move(lambda))) {}
+LambdaLR::LambdaLR(Optimizer& optimizer, const Function& lambda)
+    : LambdaLR(optimizer, std::vector<Function>(optimizer.param_groups().size(), lambda)) {}
 
 LambdaLR::LambdaLR(Optimizer& optimizer, std::vector<Function> lambdas)
     : LRScheduler(optimizer), lambdas_(std::move(lambdas)) {

@@ -126,7 +126,7 @@ class LambdaLR : public LRScheduler {
  public:
   using Function = std::function<double(std::int64_t epoch)>;
 
-  LambdaLR(Optimizer& optimizer, Function lambda);
+  LambdaLR(Optimizer& optimizer, const Function& lambda);
   // Throws unless there are as many functions as groups.
   LambdaLR(Optimizer& optimizer, std::vector<Function> lambdas);
   double lr_at(std::int64_t epoch, std::size_t group) const override;

@@ -1,4 +1,5 @@
 // Processes that are killed while they save.
+#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
@@ -35,6 +36,12 @@ double generation_of(const std::string& path) {
   return generation;
 }
 
+bool can_write_without_a_name(const TemporaryFolder& folder) {
+  const int fd = open(folder.path().c_str(), O_TMPFILE | O_WRONLY | O_CLOEXEC, 0600);
+  if (fd >= 0) close(fd);
+  return fd >= 0;
+}
+
 TEST(KilledSave, LeavesTheOldOrTheNewFileWhole) {
   const TemporaryFolder folder;
   const std::string path = folder.file("a");
@@ -54,7 +61,8 @@ TEST(KilledSave, LeavesTheOldOrTheNewFileWhole) {
     advanced += now > generation ? 1 : 0;
     generation = now;
   }
-  EXPECT_GT(advanced, 0);  // or nothing was ever saved
+  EXPECT_GT(advanced, 0);                         // or nothing was ever saved
+  if (!can_write_without_a_name(folder)) return;  // killed writers leave their temporary files
   // Between linking and renaming a whole file may keep its temporary name; nothing else stays.
   for (const std::string& name : folder.names()) EXPECT_GE(generation_of(folder.file(name)), 1);
 }

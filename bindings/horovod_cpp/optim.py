@@ -1,5 +1,21 @@
-"""Optimizers, with PyTorch's names."""
+"""Optimizers and gradient clipping, with PyTorch's names; schedules are in optim.lr_scheduler."""
 
-from horovod_cpp._native import SGD, Adam, Optimizer, ParamGroup
+from horovod_cpp import lr_scheduler
+from horovod_cpp._native import (
+    LAMB,
+    SGD,
+    Adadelta,
+    Adagrad,
+    Adam,
+    AdamW,
+    Optimizer,
+    ParamGroup,
+    RMSprop,
+    clip_grad_norm_,
+    clip_grad_value_,
+)
 
-__all__ = ["SGD", "Adam", "Optimizer", "ParamGroup"]
+__all__ = [
+    "LAMB", "SGD", "Adadelta", "Adagrad", "Adam", "AdamW", "Optimizer", "ParamGroup", "RMSprop",
+    "clip_grad_norm_", "clip_grad_value_", "lr_scheduler",
+]

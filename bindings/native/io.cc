@@ -5,9 +5,113 @@
 
 #include <filesystem>
 
+#include "core/base/status.h"
+#include "horovod_cpp/io/checkpoint.h"
 #include "horovod_cpp/io/safetensors.h"
+#include "horovod_cpp/tensor/rng_state.h"
 
 namespace hvd::python {
+namespace {
+
+std::int64_t int64_from(const py::handle& value, const std::string& name) {
+  int overflow = 0;
+  const long long number = PyLong_AsLongLongAndOverflow(value.ptr(), &overflow);
+  if (number == -1 && PyErr_Occurred() != nullptr) throw py::error_already_set();
+  if (overflow != 0) throw InvalidArgumentError("'" + name + "' does not fit into int64");
+  return number;
+}
+
+// A part of a checkpoint: a state dict, or an object that has one. Counters may be ints.
+NamedTensors part_from(const py::handle& object) {
+  if (py::hasattr(object, "state_dict")) return part_from(object.attr("state_dict")());
+  py::dict entries;
+  for (const auto& [name, value] : py::dict(py::reinterpret_borrow<py::object>(object))) {
+    if (py::isinstance<py::int_>(value) && !py::isinstance<py::bool_>(value)) {
+      const auto text = name.cast<std::string>();
+      entries[name] = io::integers({{text, int64_from(value, text)}})[0].second;
+    } else {
+      entries[name] = value;
+    }
+  }
+  return named_tensors_from(entries);
+}
+
+void bind_checkpoint(py::module_& m) {
+  py::class_<io::Checkpoint>(m, "Checkpoint", "What load_checkpoint() read: parts and metadata.")
+      .def_property_readonly(
+          "parts",
+          [](const io::Checkpoint& self) {
+            py::dict parts;
+            for (const auto& [name, tensors] : self.parts) parts[py::str(name)] = to_dict(tensors);
+            return parts;
+          },
+          "Dict of part name -> state dict.")
+      .def(
+          "part",
+          [](const io::Checkpoint& self, const std::string& name) {
+            return to_dict(self.part(name));
+          },
+          py::arg("name"), "The state dict of a part; InvalidArgumentError when there is none.")
+      .def_readonly("metadata", &io::Checkpoint::metadata, "The metadata, a dict of str to str.");
+  m.def(
+      "save_checkpoint",
+      [](const std::filesystem::path& path, const py::dict& parts, const io::Metadata& metadata) {
+        io::Checkpoint checkpoint{{}, metadata};
+        for (const auto& [name, part] : parts) {
+          checkpoint.parts[name.cast<std::string>()] = part_from(part);
+        }
+        const py::gil_scoped_release nogil;
+        io::save_checkpoint(path.string(), checkpoint);
+      },
+      py::arg("path"), py::arg("parts"), py::arg("metadata") = io::Metadata{},
+      R"(Write all that a run needs to go on into one file, which is complete or not there.
+
+    io.save_checkpoint("run.safetensors", {
+        "model": model, "optimizer": optimizer, "schedule": schedule,
+        "sampler": {"epoch": epoch, "position": batch * batch_size},  # ints: see integers_from()
+        "random": {"state": io.get_rng_state()}})
+
+Args:
+    path: safetensors file to write; tensor ``name`` of part ``part`` is called "part.name" in it.
+    parts: dict of part name -> state dict (Tensors, arrays, ints), or an object that has one.
+    metadata: a dict of str to str that is stored along.
+
+Raises:
+    InvalidArgumentError: the file cannot be written, or a name does not fit.)");
+  m.def(
+      "load_checkpoint",
+      [](const std::filesystem::path& path) {
+        const py::gil_scoped_release nogil;
+        return io::load_checkpoint(path.string());
+      },
+      py::arg("path"),
+      R"(Read a file of save_checkpoint(); a Checkpoint.
+
+Raises:
+    InvalidArgumentError: the file is missing, was cut or altered, or is no checkpoint.)");
+  m.def(
+      "integers_from",
+      [](const py::handle& state) { return io::integers_from(named_tensors_from(state)); },
+      py::arg("state"),
+      R"(The ints of a part that was saved as such: {"epoch": 3} from {"epoch": Tensor}.
+
+Raises:
+    InvalidArgumentError: an entry is not an int64 scalar.)");
+}
+
+void bind_rng_state(py::module_& m) {
+  m.def(
+      "get_rng_state", [] { return get_rng_state(); },
+      "The state of this thread's random numbers, an int64 Tensor [2].");
+  m.def(
+      "set_rng_state", [](const Tensor& state) { set_rng_state(state); }, py::arg("state"),
+      R"(Go on from such a state.
+
+Raises:
+    InvalidArgumentError: it is not an int64 Tensor [2].)");
+}
+
+}  // namespace
 
 void bind_io(py::module_& m) {
   m.def(
@@ -42,6 +146,8 @@ Raises:
       "load_metadata", [load](const std::filesystem::path& path) { return load(path).metadata; },
       py::arg("path"),
       "The metadata of a safetensors file, a dict of str to str. Errors are those of load().");
+  bind_checkpoint(m);
+  bind_rng_state(m);
 }
 
 }  // namespace hvd::python

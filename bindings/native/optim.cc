@@ -5,10 +5,9 @@
 #include <vector>
 
 #include "bindings/native/bindings.h"
-#include "core/base/status.h"
-#include "horovod_cpp/optim/adam.h"
+#include "bindings/native/optim.h"
+#include "horovod_cpp/optim/clip_grad_norm.h"
 #include "horovod_cpp/optim/optimizer.h"
-#include "horovod_cpp/optim/sgd.h"
 
 namespace hvd::python {
 namespace {
@@ -52,7 +51,8 @@ std::vector<GroupView> param_groups(const std::shared_ptr<optim::Optimizer>& opt
   return groups;
 }
 
-// What an optimizer is made for: tensors, or dicts {"params": tensors, option: number}.
+}  // namespace
+
 std::vector<optim::ParamGroup> groups_from(const py::iterable& params) {
   std::vector<optim::ParamGroup> groups;
   std::vector<Tensor> plain;
@@ -83,6 +83,8 @@ std::vector<optim::ParamGroup> groups_from(const py::iterable& params) {
   if (groups.empty()) groups.push_back({std::move(plain), {}});
   return groups;
 }
+
+namespace {
 
 // The tensors of one parameter's state by name, and "step".
 py::dict state_of(optim::Optimizer& optimizer, const Tensor& param) {
@@ -155,35 +157,47 @@ Raises:
            "State of one parameter: {\"step\": int, name: Tensor}; empty before its first step.");
 }
 
-void bind_optimizers(py::module_& m) {
-  py::classh<optim::SGD, optim::Optimizer>(m, "SGD",
-                                           R"(Stochastic gradient descent with momentum.
+// What torch.nn.utils takes: one Tensor or several.
+std::vector<Tensor> tensors_from(const py::handle& parameters) {
+  if (py::isinstance<Tensor>(parameters)) return {parameters.cast<Tensor>()};
+  return py::list(py::reinterpret_borrow<py::object>(parameters)).cast<std::vector<Tensor>>();
+}
+
+void bind_clipping(py::module_& m) {
+  m.def(
+      "clip_grad_norm_",
+      [](const py::handle& parameters, double max_norm, double norm_type, bool error_if_nonfinite) {
+        const std::vector<Tensor> params = tensors_from(parameters);
+        const py::gil_scoped_release nogil;
+        return optim::clip_grad_norm_(params, max_norm, {norm_type, error_if_nonfinite});
+      },
+      py::arg("parameters"), py::arg("max_norm"), py::arg("norm_type") = 2.0,
+      py::arg("error_if_nonfinite") = false,
+      R"(Scale gradients by one factor, so that their joint norm is at most ``max_norm``.
 
 Args:
-    params: Tensors, or dicts {"params": Tensors, option: number} with options of their own.
-    lr: learning rate.
-    momentum, dampening, weight_decay, nesterov: as in PyTorch.
+    parameters: a Tensor or several; those without a gradient are skipped.
+    max_norm: above 0.
+    norm_type: order of the norm, above 0; ``float("inf")`` is the largest magnitude.
+    error_if_nonfinite: raise, and change nothing, when the norm is infinite or NaN.
+
+Returns:
+    The norm that the gradients had, a float.
 
 Raises:
-    InvalidArgumentError: no parameters, one given twice, or an option unknown or out of range.)")
-      .def(py::init([](const py::iterable& params, double lr, double momentum, double dampening,
-                       double weight_decay, bool nesterov) {
-             return std::make_shared<optim::SGD>(
-                 groups_from(params),
-                 optim::SGDOptions{lr, momentum, dampening, weight_decay, nesterov});
-           }),
-           py::arg("params"), py::arg("lr") = 1e-3, py::arg("momentum") = 0.0,
-           py::arg("dampening") = 0.0, py::arg("weight_decay") = 0.0, py::arg("nesterov") = false);
-  py::classh<optim::Adam, optim::Optimizer>(
-      m, "Adam",
-      R"(Adam (Kingma and Ba 2015). Arguments are PyTorch's; ``params`` and errors those of SGD.)")
-      .def(py::init([](const py::iterable& params, double lr, std::pair<double, double> betas,
-                       double eps, double weight_decay) {
-             return std::make_shared<optim::Adam>(groups_from(params),
-                                                  optim::AdamOptions{lr, betas, eps, weight_decay});
-           }),
-           py::arg("params"), py::arg("lr") = 1e-3, py::arg("betas") = std::pair(0.9, 0.999),
-           py::arg("eps") = 1e-8, py::arg("weight_decay") = 0.0);
+    InvalidArgumentError: an argument is out of range, or the norm is not finite.)");
+  m.def(
+      "clip_grad_value_",
+      [](const py::handle& parameters, double clip_value) {
+        const std::vector<Tensor> params = tensors_from(parameters);
+        const py::gil_scoped_release nogil;
+        optim::clip_grad_value_(params, clip_value);
+      },
+      py::arg("parameters"), py::arg("clip_value"),
+      R"(Bring every element of the gradients into [-clip_value, clip_value]; NaN stays.
+
+Raises:
+    InvalidArgumentError: ``clip_value`` is below 0.)");
 }
 
 }  // namespace
@@ -192,6 +206,8 @@ void bind_optim(py::module_& m) {
   bind_group_view(m);
   bind_base(m);
   bind_optimizers(m);
+  bind_clipping(m);
+  bind_lr_schedulers(m);
 }
 
 }  // namespace hvd::python

@@ -27,10 +27,14 @@ std::string temporary_name(const std::string& path) {
   return path + ".tmp." + std::to_string(getpid()) + "." + std::to_string(count++);
 }
 
+std::filesystem::path folder_of(const std::string& path) {
+  const std::filesystem::path folder = std::filesystem::path(path).parent_path();
+  return folder.empty() ? "." : folder;
+}
+
 // So that the rename itself survives a crash. Some file systems cannot; the file is whole anyway.
 void sync_folder_of(const std::string& path) {
-  const std::filesystem::path folder = std::filesystem::path(path).parent_path();
-  const int fd = open(folder.empty() ? "." : folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  const int fd = open(folder_of(path).c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   if (fd < 0) return;
   fsync(fd);
   close(fd);
@@ -44,13 +48,16 @@ AtomicFile::AtomicFile(std::string path)
   if (std::filesystem::is_other(path_, ignored)) {  // /dev/null would become a file
     fail("is a device, a pipe or a socket, not a file");
   }
+  fd_ = open(folder_of(path_).c_str(), O_TMPFILE | O_WRONLY | O_CLOEXEC, 0666);
+  has_name_ = fd_ < 0;
+  if (!has_name_) return;
   fd_ = open(temporary_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
   if (fd_ < 0) fail("cannot create " + temporary_ + ": " + last_error());
 }
 
 AtomicFile::~AtomicFile() {
   if (fd_ >= 0) close(fd_);
-  if (!temporary_.empty()) unlink(temporary_.c_str());
+  if (has_name_) unlink(temporary_.c_str());
 }
 
 void AtomicFile::write(const void* data, std::size_t bytes) {
@@ -66,11 +73,18 @@ void AtomicFile::write(const void* data, std::size_t bytes) {
 
 void AtomicFile::commit() {
   if (fsync(fd_) != 0) fail("cannot be flushed to the disk: " + last_error());
+  if (!has_name_) {
+    const std::string open_file = "/proc/self/fd/" + std::to_string(fd_);
+    if (linkat(AT_FDCWD, open_file.c_str(), AT_FDCWD, temporary_.c_str(), AT_SYMLINK_FOLLOW) != 0) {
+      fail("cannot create " + temporary_ + ": " + last_error());
+    }
+    has_name_ = true;
+  }
   if (close(std::exchange(fd_, -1)) != 0) fail("cannot be closed: " + last_error());
   if (rename(temporary_.c_str(), path_.c_str()) != 0) {
     fail("cannot take the place of what is there: " + last_error());
   }
-  temporary_.clear();
+  has_name_ = false;
   sync_folder_of(path_);
 }
 
@@ -99,9 +113,10 @@ void InputFile::read(void* to, std::size_t bytes) {
   while (bytes > 0) {
     const ssize_t got = ::read(fd_, at, bytes);
     if (got < 0 && errno == EINTR) continue;
-    if (got < 0) fail("cannot be read: " + last_error());
-    if (got == 0) fail("ended while it was being read");
+    if (got < 0) fail("cannot be read at byte " + std::to_string(offset_) + ": " + last_error());
+    if (got == 0) fail("ended at byte " + std::to_string(offset_) + " while it was being read");
     at += got;
+    offset_ += static_cast<std::uint64_t>(got);
     bytes -= static_cast<std::size_t>(got);
   }
 }

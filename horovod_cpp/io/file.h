@@ -8,11 +8,13 @@ namespace hvd {
 namespace io {
 
 // Writes a file so that `path` names either what it named before or the complete new content, even
-// if the process is killed. Every failure throws InvalidArgumentError naming path and reason.
+// if the process is killed. Where the file system can, the content has no name until it is
+// complete, so that a killed process leaves nothing behind. Every failure throws
+// InvalidArgumentError naming path and reason.
 class AtomicFile {
  public:
   explicit AtomicFile(std::string path);
-  ~AtomicFile();  // removes the temporary file unless commit() succeeded
+  ~AtomicFile();  // leaves nothing unless commit() succeeded
   AtomicFile(const AtomicFile&) = delete;
   AtomicFile& operator=(const AtomicFile&) = delete;
 
@@ -25,6 +27,7 @@ class AtomicFile {
 
   std::string path_;
   std::string temporary_;
+  bool has_name_ = false;  // `temporary_` is there
   int fd_ = -1;
 };
 
@@ -46,6 +49,7 @@ class InputFile {
   std::string path_;
   int fd_ = -1;
   std::uint64_t size_ = 0;
+  std::uint64_t offset_ = 0;
 };
 
 }  // namespace io

@@ -24,9 +24,9 @@ struct StateFile {
 // written; a file that was at `path` is then as it was.
 void save(const std::string& path, const NamedTensors& tensors, const Metadata& metadata = {});
 
-// Reads such a file: dtypes U8, I32, I64, F16, BF16, F32 and F64. Nothing in the file is trusted:
-// whatever does not fit the format throws InvalidArgumentError naming the path and the fault,
-// before memory is allocated for it.
+// Reads such a file: dtypes BOOL, U8, I8, U16, I16, I32, I64, F16, BF16, F32 and F64. Nothing in
+// the file is trusted: whatever does not fit the format throws InvalidArgumentError naming the path
+// and the fault, before memory is allocated for it.
 StateFile load(const std::string& path);
 
 }  // namespace io

@@ -13,10 +13,13 @@ struct AdamOptions {
   std::pair<double, double> betas = {0.9, 0.999};
   double eps = 1e-8;
   double weight_decay = 0;
+  bool amsgrad = false;
+  bool maximize = false;
 };
 
-// Adam; the formula is in adam_rule.h. Options of a group: lr, beta1, beta2, eps, weight_decay.
-// State: "exp_avg" and "exp_avg_sq".
+// Adam; the formula is in rules/adam.h. Options of a group: lr, beta1, beta2, eps, weight_decay
+// (added to the gradient), amsgrad, maximize. State: "exp_avg", "exp_avg_sq" and, with amsgrad,
+// "max_exp_avg_sq".
 class Adam : public RuleOptimizer {
  public:
   explicit Adam(std::vector<Tensor> params, const AdamOptions& options = {});

@@ -1,48 +1,120 @@
 #include "horovod_cpp/optim/clip_grad_norm.h"
 
+#include <algorithm>
 #include <cmath>
 #include <string>
 
 #include "core/base/status.h"
 #include "horovod_cpp/autograd/grad_mode.h"
 #include "horovod_cpp/tensor/dispatch.h"
+#include "horovod_cpp/tensor/impl.h"
+#include "horovod_cpp/tensor/isa/table.h"
 
 namespace hvd {
 namespace optim {
 namespace {
 
-double sum_of_squares(const Tensor& tensor) {
-  const Tensor values = tensor.contiguous();
+// Half-precision gradients are looked at in float32.
+Tensor computable(const Tensor& grad) {
+  return grad.to(grad.dtype() == DType::kF64 ? DType::kF64 : DType::kF32).contiguous();
+}
+
+template <typename T>
+double largest(const T* values, std::int64_t count) {
+  double result = 0;
+  for (std::int64_t i = 0; i < count; ++i) {
+    const double magnitude = std::abs(static_cast<double>(values[i]));
+    if (!(magnitude <= result)) result = magnitude;  // takes a NaN
+    if (std::isnan(result)) break;                   // and keeps it
+  }
+  return result;
+}
+
+// Sum of |x|^norm_type, or the largest |x|.
+double part_of_norm(const Tensor& grad, double norm_type) {
+  const Tensor values = computable(grad);
   return dispatch_float(values.dtype(), [&](auto tag) {
     using T = typename decltype(tag)::type;
     const T* first = values.data<T>();
+    if (std::isinf(norm_type)) return largest(first, values.numel());
+    if (norm_type == 2) return isa::table().of<T>().sum_squares(first, T{0}, values.numel());
     double sum = 0;
     for (std::int64_t i = 0; i < values.numel(); ++i) {
-      sum += static_cast<double>(first[i]) * static_cast<double>(first[i]);
+      sum += std::pow(std::abs(static_cast<double>(first[i])), norm_type);
     }
     return sum;
   });
 }
 
+double norm_of(const std::vector<Tensor>& params, double norm_type) {
+  double norm = 0;
+  for (const Tensor& param : params) {
+    if (!param.grad().defined()) continue;
+    const double part = part_of_norm(param.grad(), norm_type);
+    if (!std::isinf(norm_type)) {
+      norm += part;
+    } else if (!(part <= norm)) {
+      norm = part;
+      if (std::isnan(norm)) break;
+    }
+  }
+  if (std::isinf(norm_type)) return norm;
+  return norm_type == 2 ? std::sqrt(norm) : std::pow(norm, 1 / norm_type);
+}
+
+template <typename T>
+void clamp(T* values, std::int64_t count, T bound) {
+  for (std::int64_t i = 0; i < count; ++i) {
+    values[i] = values[i] > bound ? bound : values[i] < -bound ? -bound : values[i];
+  }
+}
+
 }  // namespace
 
-double clip_grad_norm_(const std::vector<Tensor>& params, double max_norm) {
+double clip_grad_norm_(const std::vector<Tensor>& params, double max_norm,
+                       const ClipGradNormOptions& options) {
   if (!(max_norm > 0)) {
     throw InvalidArgumentError("clip_grad_norm: max_norm " + std::to_string(max_norm) +
                                " must be above 0");
   }
-  const NoGradGuard no_grad;
-  double squares = 0;
-  for (const Tensor& param : params) {
-    if (param.grad().defined()) squares += sum_of_squares(param.grad());
+  if (!(options.norm_type > 0)) {
+    throw InvalidArgumentError("clip_grad_norm: norm_type " + std::to_string(options.norm_type) +
+                               " must be above 0");
   }
-  const double norm = std::sqrt(squares);
+  const NoGradGuard no_grad;
+  const double norm = norm_of(params, options.norm_type);
+  if (options.error_if_nonfinite && !std::isfinite(norm)) {
+    throw InvalidArgumentError("clip_grad_norm: the gradients' norm of order " +
+                               std::to_string(options.norm_type) + " is " + std::to_string(norm));
+  }
   const double factor = max_norm / (norm + 1e-6);
   if (factor >= 1) return norm;
   for (const Tensor& param : params) {
     if (param.grad().defined()) param.grad().mul_(factor);
   }
   return norm;
+}
+
+void clip_grad_value_(const std::vector<Tensor>& params, double clip_value) {
+  if (!(clip_value >= 0)) {
+    throw InvalidArgumentError("clip_grad_value: clip_value " + std::to_string(clip_value) +
+                               " must be at least 0");
+  }
+  const NoGradGuard no_grad;
+  for (const Tensor& param : params) {
+    Tensor grad = param.grad();
+    if (!grad.defined()) continue;
+    const Tensor values = computable(grad);
+    dispatch_float(values.dtype(), [&](auto tag) {
+      using T = typename decltype(tag)::type;
+      clamp(values.data<T>(), values.numel(), static_cast<T>(clip_value));
+    });
+    if (values.is(grad)) {
+      bump_version(grad);
+    } else {
+      grad.copy_(values);
+    }
+  }
 }
 
 }  // namespace optim

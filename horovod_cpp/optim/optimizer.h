@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -17,10 +18,12 @@ using Options = std::map<std::string, double>;
 struct ParamGroup {
   std::vector<Tensor> params;
   Options options;
+  // Where learning rate schedules start from: "lr" when the first of them was made for this group.
+  std::optional<double> initial_lr = {};
 };
 
 // Per parameter: tensors by name ("momentum_buffer", "exp_avg"), each with the parameter's shape
-// and dtype, and the number of steps taken.
+// and dtype (float32 for a float16 or bfloat16 parameter), and the number of steps taken.
 struct ParamState {
   std::map<std::string, Tensor> tensors;
   std::int64_t steps = 0;
@@ -43,8 +46,8 @@ class Optimizer {
   // Options may be changed between steps (lr schedules).
   virtual std::vector<ParamGroup>& param_groups() = 0;
   // Missing options take this optimizer's defaults. Throws InvalidArgumentError, and changes
-  // nothing, on an empty group, a parameter given twice, one that is not a contiguous float32 or
-  // float64 leaf, or an option that is unknown or out of range.
+  // nothing, on an empty group, a parameter given twice, one that is not a contiguous leaf of a
+  // floating dtype, or an option that is unknown or out of range.
   virtual void add_param_group(ParamGroup group) = 0;
 
   // State of parameters that have taken a step, keyed by Tensor::id().

@@ -21,9 +21,19 @@ void check_not_negative(const Options& options, const char* name) {
   if (!(value >= 0) || std::isinf(value)) fail(name, value, "a finite number of at least 0");
 }
 
+void check_finite(const Options& options, const char* name) {
+  const double value = options.at(name);
+  if (!std::isfinite(value)) fail(name, value, "a finite number");
+}
+
 void check_below_one(const Options& options, const char* name) {
   const double value = options.at(name);
   if (!(value >= 0 && value < 1)) fail(name, value, "0 <= value < 1");
+}
+
+void check_at_most_one(const Options& options, const char* name) {
+  const double value = options.at(name);
+  if (!(value >= 0 && value <= 1)) fail(name, value, "0 <= value <= 1");
 }
 
 }  // namespace optim

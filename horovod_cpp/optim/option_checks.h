@@ -7,7 +7,9 @@ namespace optim {
 
 // Each throws InvalidArgumentError naming option and value; NaN is never in range.
 void check_not_negative(const Options& options, const char* name);
-void check_below_one(const Options& options, const char* name);  // 0 <= value < 1
+void check_finite(const Options& options, const char* name);
+void check_below_one(const Options& options, const char* name);    // 0 <= value < 1
+void check_at_most_one(const Options& options, const char* name);  // 0 <= value <= 1
 
 }  // namespace optim
 }  // namespace hvd

@@ -5,6 +5,8 @@
 
 #include "core/base/status.h"
 #include "horovod_cpp/autograd/grad_mode.h"
+#include "horovod_cpp/optim/master_param.h"
+#include "horovod_cpp/tensor/dispatch.h"
 #include "horovod_cpp/tensor/impl.h"
 
 namespace hvd {
@@ -18,8 +20,8 @@ std::string describe(const Tensor& tensor) {
 void check_param(const Tensor& param, std::size_t index) {
   const std::string where = "optimizer: parameter " + std::to_string(index) + " of the group ";
   if (!param.defined()) throw InvalidArgumentError(where + "is undefined");
-  if (param.dtype() != DType::kF32 && param.dtype() != DType::kF64) {
-    throw InvalidArgumentError(where + "is " + describe(param) + ": expected float32 or float64");
+  if (!is_floating(param.dtype())) {
+    throw InvalidArgumentError(where + "is " + describe(param) + ": expected a floating dtype");
   }
   if (!param.is_leaf() || !param.is_contiguous()) {
     throw InvalidArgumentError(where + "(" + describe(param) +
@@ -54,6 +56,28 @@ Options with_defaults(const Options& given, const Options& defaults) {
     known->second = value;
   }
   return options;
+}
+
+// Where `param` is no longer what `master` was rounded to, someone wrote it.
+template <typename Half>
+void take_over(const Tensor& param, const Tensor& master) {
+  const Half* given = param.data<Half>();
+  float* kept = master.data<float>();
+  for (std::int64_t i = 0; i < param.numel(); ++i) {
+    if (convert<Half>(kept[i]).bits != given[i].bits) kept[i] = convert<float>(given[i]);
+  }
+}
+
+Tensor& master_of(const Tensor& param, ParamState& state) {
+  Tensor& master = state.tensors[kMasterParam];
+  if (!master.defined()) {
+    master = param.detach().to(DType::kF32);
+  } else if (param.dtype() == DType::kF16) {
+    take_over<Float16>(param, master);
+  } else {
+    take_over<BFloat16>(param, master);
+  }
+  return master;
 }
 
 }  // namespace
@@ -94,8 +118,14 @@ void RuleOptimizer::step_one(Tensor& param, const Options& options) {
   if (!grad.defined()) return;
   ParamState& state = state_[param.id()];
   ++state.steps;
-  update(param, grad.contiguous(), state, options);
-  bump_version(param);
+  if (is_half(param.dtype())) {
+    Tensor& master = master_of(param, state);
+    update(master, grad.to(DType::kF32).contiguous(), state, options);
+    param.copy_(master);
+  } else {
+    update(param, grad.contiguous(), state, options);
+    bump_version(param);
+  }
 }
 
 void RuleOptimizer::zero_grad(bool set_to_none) {
@@ -111,6 +141,12 @@ void RuleOptimizer::zero_grad(bool set_to_none) {
       }
     }
   }
+}
+
+Tensor& state_tensor(ParamState& state, const char* name, const Tensor& param, double initial) {
+  Tensor& tensor = state.tensors[name];
+  if (!tensor.defined()) tensor = Tensor::full(param.shape(), initial, param.dtype());
+  return tensor;
 }
 
 std::vector<ParamGroup> one_group(std::vector<Tensor> params) {

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -9,8 +10,14 @@
 namespace hvd {
 namespace optim {
 
+class StateEntries;
+
 // What SGD, Adam and the like share: groups, defaults and state. A subclass supplies the update of
 // one parameter.
+//
+// A float16 or bfloat16 parameter is updated in float32: its state has one more tensor,
+// "master_param" (float32), which takes the step and is then rounded into the parameter. Elements
+// of the parameter that someone else wrote since are taken over first.
 class RuleOptimizer : public Optimizer {
  public:
   void step() override;
@@ -26,27 +33,34 @@ class RuleOptimizer : public Optimizer {
   // What the base class knows about a subclass.
   struct Traits {
     Options defaults;
-    // Names that ParamState::tensors may have: all of them or none.
+    // Names in ParamState::tensors: those that every step leaves there, and those that depend on
+    // the options.
     std::vector<std::string> state_tensors;
+    std::vector<std::string> optional_state_tensors;
     // Throws InvalidArgumentError on values that are out of range or exclude each other.
     void (*check)(const Options&) = nullptr;
   };
 
   // Throws as add_param_group() does, and when there is no group.
   RuleOptimizer(std::vector<ParamGroup> groups, Traits traits);
-  // Updates `param` in place from `grad` (same shape and dtype, contiguous). `state.steps` counts
-  // this step already.
+  // Updates `param` in place from `grad` (same shape and dtype, float32 or float64, contiguous).
+  // `state.steps` counts this step already.
   virtual void update(Tensor& param, const Tensor& grad, ParamState& state,
                       const Options& options) = 0;
 
  private:
   void step_one(Tensor& param, const Options& options);
+  std::optional<ParamState> take_param(StateEntries& entries, const std::string& key,
+                                       const Tensor& param) const;
 
   std::vector<ParamGroup> groups_;
   std::map<const void*, std::size_t> group_of_;  // by Tensor::id()
   Traits traits_;
   std::map<const void*, ParamState> state_;
 };
+
+// The state tensor `name`, like `param` and filled with `initial` when it is new.
+Tensor& state_tensor(ParamState& state, const char* name, const Tensor& param, double initial = 0);
 
 // One group with the optimizer's defaults.
 std::vector<ParamGroup> one_group(std::vector<Tensor> params);

@@ -1,10 +1,12 @@
 #include "horovod_cpp/optim/sgd.h"
 
+#include <string>
 #include <utility>
 
 #include "core/base/status.h"
 #include "horovod_cpp/optim/option_checks.h"
-#include "horovod_cpp/optim/sgd_rule.h"
+#include "horovod_cpp/optim/rules/table.h"
+#include "horovod_cpp/tensor/dispatch.h"
 
 namespace hvd {
 namespace optim {
@@ -17,12 +19,14 @@ Options to_map(const SGDOptions& options) {
           {"momentum", options.momentum},
           {"dampening", options.dampening},
           {"weight_decay", options.weight_decay},
-          {"nesterov", options.nesterov ? 1.0 : 0.0}};
+          {"nesterov", options.nesterov ? 1.0 : 0.0},
+          {"maximize", options.maximize ? 1.0 : 0.0}};
 }
 
 void check(const Options& options) {
   check_not_negative(options, "lr");
   check_not_negative(options, "momentum");
+  check_finite(options, "dampening");
   check_not_negative(options, "weight_decay");
   if (options.at("nesterov") == 0) return;
   if (options.at("momentum") == 0 || options.at("dampening") != 0) {
@@ -32,40 +36,32 @@ void check(const Options& options) {
   }
 }
 
-template <typename T>
-void update_as(Tensor& param, const Tensor& grad, ParamState& state, const Options& options) {
-  SgdRule<T> rule;
-  rule.lr = static_cast<T>(options.at("lr"));
-  rule.momentum = static_cast<T>(options.at("momentum"));
-  rule.weight_decay = static_cast<T>(options.at("weight_decay"));
-  rule.nesterov = options.at("nesterov") != 0;
-  if (rule.momentum == T{0}) {
-    sgd_update(rule, param.numel(), param.data<T>(), grad.data<T>());
-    return;
-  }
-  Tensor& buffer = state.tensors[kBuffer];
-  if (buffer.defined()) {
-    rule.take = static_cast<T>(1 - options.at("dampening"));
-  } else {
-    buffer = Tensor::zeros(param.shape(), param.dtype());
-  }
-  sgd_momentum_update(rule, param.numel(), param.data<T>(), grad.data<T>(), buffer.data<T>());
-}
-
 }  // namespace
 
 SGD::SGD(std::vector<Tensor> params, const SGDOptions& options)
     : SGD(one_group(std::move(params)), options) {}
 
 SGD::SGD(std::vector<ParamGroup> groups, const SGDOptions& options)
-    : RuleOptimizer(std::move(groups), {to_map(options), {kBuffer}, check}) {}
+    : RuleOptimizer(std::move(groups), {to_map(options), {}, {kBuffer}, check}) {}
 
 void SGD::update(Tensor& param, const Tensor& grad, ParamState& state, const Options& options) {
-  if (param.dtype() == DType::kF32) {
-    update_as<float>(param, grad, state, options);
-  } else {
-    update_as<double>(param, grad, state, options);
-  }
+  dispatch_float(param.dtype(), [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    SgdRule<T> rule;
+    rule.sign = options.at("maximize") != 0 ? T{-1} : T{1};
+    rule.lr = static_cast<T>(options.at("lr"));
+    rule.momentum = static_cast<T>(options.at("momentum"));
+    rule.weight_decay = static_cast<T>(options.at("weight_decay"));
+    rule.nesterov = options.at("nesterov") != 0;
+    T* buffer = nullptr;
+    if (rule.momentum != T{0}) {
+      if (state.tensors.contains(kBuffer)) {
+        rule.take = static_cast<T>(1 - options.at("dampening"));
+      }
+      buffer = state_tensor(state, kBuffer, param).data<T>();
+    }
+    update_table().of<T>().sgd(rule, param.numel(), param.data<T>(), grad.data<T>(), buffer);
+  });
 }
 
 }  // namespace optim

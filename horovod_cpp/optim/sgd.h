@@ -1,6 +1,5 @@
 #pragma once
 
-#include <string>
 #include <vector>
 
 #include "horovod_cpp/optim/rule_optimizer.h"
@@ -14,10 +13,11 @@ struct SGDOptions {
   double dampening = 0;
   double weight_decay = 0;
   bool nesterov = false;  // needs momentum and no dampening
+  bool maximize = false;
 };
 
-// Stochastic gradient descent with momentum; the formula is in sgd_rule.h. Options of a group: lr,
-// momentum, dampening, weight_decay, nesterov. State: "momentum_buffer" when momentum is not 0.
+// Stochastic gradient descent with momentum; the formula is in rules/sgd.h. Options of a group:
+// those of SGDOptions. State: "momentum_buffer" when momentum is not 0.
 class SGD : public RuleOptimizer {
  public:
   explicit SGD(std::vector<Tensor> params, const SGDOptions& options = {});

@@ -2,8 +2,9 @@
 #include <string>
 #include <utility>
 
-#include "core/base/status.h"
+#include "horovod_cpp/optim/master_param.h"
 #include "horovod_cpp/optim/rule_optimizer.h"
+#include "horovod_cpp/optim/state_entries.h"
 
 namespace hvd {
 namespace optim {
@@ -17,67 +18,30 @@ std::string param_key(std::size_t group, std::size_t param) {
   return group_key(group) + "param." + std::to_string(param) + ".";
 }
 
-// A state dict that gives its entries away; what is left at the end was not expected.
-class Entries {
- public:
-  explicit Entries(const NamedTensors& state) {
-    for (const auto& [name, tensor] : state) {
-      if (!tensor.defined()) fail(name, "is undefined");
-      if (!entries_.emplace(name, tensor).second) fail(name, "is there twice");
-    }
-  }
+}  // namespace
 
-  // Undefined when there is none. Throws unless it has this shape and dtype.
-  Tensor take(const std::string& name, const Shape& shape, DType dtype) {
-    const auto it = entries_.find(name);
-    if (it == entries_.end()) return {};
-    const Tensor tensor = it->second;
-    if (tensor.shape() != shape || tensor.dtype() != dtype) {
-      fail(name, "is " + std::string(name_of(tensor.dtype())) + " " + to_string(tensor.shape()) +
-                     ": expected " + std::string(name_of(dtype)) + " " + to_string(shape));
-    }
-    entries_.erase(it);
-    return tensor;
-  }
-
-  double take_option(const std::string& name) {
-    const Tensor value = take(name, {}, DType::kF64);
-    if (!value.defined()) fail(name, "is missing");
-    return value.item();
-  }
-
-  void expect_empty() const {
-    if (!entries_.empty()) fail(entries_.begin()->first, "is unexpected");
-  }
-
-  [[noreturn]] static void fail(const std::string& name, const std::string& what) {
-    throw InvalidArgumentError("optimizer state: '" + name + "' " + what);
-  }
-
- private:
-  std::map<std::string, Tensor> entries_;
-};
-
-// What `entries` hold of one parameter; nothing if it has taken no step.
-std::optional<ParamState> take_param(Entries& entries, const std::string& key, const Tensor& param,
-                                     const std::vector<std::string>& names) {
+std::optional<ParamState> RuleOptimizer::take_param(StateEntries& entries, const std::string& key,
+                                                    const Tensor& param) const {
   const Tensor steps = entries.take(key + "steps", {}, DType::kI64);
   if (!steps.defined()) return std::nullopt;
   ParamState state;
   state.steps = *steps.data<std::int64_t>();
-  if (state.steps < 1) Entries::fail(key + "steps", "is " + std::to_string(state.steps));
-  for (const std::string& name : names) {
-    const Tensor tensor = entries.take(key + name, param.shape(), param.dtype());
+  if (state.steps < 1) entries.fail(key + "steps", "is " + std::to_string(state.steps));
+  const bool half = is_half(param.dtype());
+  const auto take = [&](const std::string& name) {
+    const Tensor tensor =
+        entries.take(key + name, param.shape(), half ? DType::kF32 : param.dtype());
     if (tensor.defined()) state.tensors[name] = tensor.clone().detach();
-  }
-  if (state.tensors.empty() || state.tensors.size() == names.size()) return state;
-  for (const std::string& name : names) {
-    if (!state.tensors.contains(name)) Entries::fail(key + name, "is missing");
+    return tensor.defined();
+  };
+  for (const std::string& name : traits_.optional_state_tensors) take(name);
+  std::vector<std::string> required = traits_.state_tensors;
+  if (half) required.emplace_back(kMasterParam);
+  for (const std::string& name : required) {
+    if (!take(name)) entries.fail(key + name, "is missing");
   }
   return state;
 }
-
-}  // namespace
 
 NamedTensors RuleOptimizer::state_dict() {
   NamedTensors entries;
@@ -88,9 +52,7 @@ NamedTensors RuleOptimizer::state_dict() {
     for (std::size_t p = 0; p < groups_[g].params.size(); ++p) {
       const auto it = state_.find(groups_[g].params[p].id());
       if (it == state_.end()) continue;
-      Tensor steps = Tensor::empty({}, DType::kI64);
-      *steps.data<std::int64_t>() = it->second.steps;
-      entries.emplace_back(param_key(g, p) + "steps", steps);
+      entries.emplace_back(param_key(g, p) + "steps", count_entry(it->second.steps));
       for (const auto& [name, tensor] : it->second.tensors) {
         entries.emplace_back(param_key(g, p) + name, tensor);
       }
@@ -100,16 +62,16 @@ NamedTensors RuleOptimizer::state_dict() {
 }
 
 void RuleOptimizer::load_state_dict(const NamedTensors& state) {
-  Entries entries(state);
+  StateEntries entries("optimizer state", state);
   std::vector<Options> options;
   std::map<const void*, ParamState> loaded;
   for (std::size_t g = 0; g < groups_.size(); ++g) {
     options.push_back(groups_[g].options);
-    for (auto& [name, value] : options.back()) value = entries.take_option(group_key(g) + name);
+    for (auto& [name, value] : options.back()) value = entries.take_number(group_key(g) + name);
     traits_.check(options.back());
     for (std::size_t p = 0; p < groups_[g].params.size(); ++p) {
       const Tensor& param = groups_[g].params[p];
-      auto taken = take_param(entries, param_key(g, p), param, traits_.state_tensors);
+      auto taken = take_param(entries, param_key(g, p), param);
       if (taken) loaded[param.id()] = std::move(*taken);
     }
   }

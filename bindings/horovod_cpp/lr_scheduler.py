@@ -1,0 +1,20 @@
+"""Learning rate schedules, with PyTorch's names and numbers; use it as optim.lr_scheduler."""
+
+from horovod_cpp._native import (
+    CosineAnnealingLR,
+    ExponentialLR,
+    LambdaLR,
+    LearningRateWarmup,
+    LinearLR,
+    LRScheduler,
+    MultiStepLR,
+    OneCycleLR,
+    ReduceLROnPlateau,
+    SequentialLR,
+    StepLR,
+)
+
+__all__ = [
+    "CosineAnnealingLR", "ExponentialLR", "LambdaLR", "LearningRateWarmup", "LinearLR",
+    "LRScheduler", "MultiStepLR", "OneCycleLR", "ReduceLROnPlateau", "SequentialLR", "StepLR",
+]

@@ -1,0 +1,153 @@
+#include "bindings/native/optim.h"
+
+#include <pybind11/stl.h>
+
+#include <memory>
+#include <utility>
+
+#include "horovod_cpp/optim/adadelta.h"
+#include "horovod_cpp/optim/adagrad.h"
+#include "horovod_cpp/optim/adam.h"
+#include "horovod_cpp/optim/adamw.h"
+#include "horovod_cpp/optim/lamb.h"
+#include "horovod_cpp/optim/rmsprop.h"
+#include "horovod_cpp/optim/sgd.h"
+
+namespace hvd::python {
+namespace {
+
+void bind_sgd(py::module_& m) {
+  py::classh<optim::SGD, optim::Optimizer>(m, "SGD",
+                                           R"(Stochastic gradient descent with momentum.
+
+Args:
+    params: Tensors of a floating dtype, or dicts {"params": Tensors, option: number} with options
+        of their own. float16 and bfloat16 ones are updated through a float32 copy.
+    lr: learning rate.
+    momentum, dampening, weight_decay, nesterov, maximize: as in PyTorch.
+
+Raises:
+    InvalidArgumentError: no parameters, one given twice, or an option unknown or out of range.)")
+      .def(py::init([](const py::iterable& params, double lr, double momentum, double dampening,
+                       double weight_decay, bool nesterov, bool maximize) {
+             return std::make_shared<optim::SGD>(
+                 groups_from(params),
+                 optim::SGDOptions{lr, momentum, dampening, weight_decay, nesterov, maximize});
+           }),
+           py::arg("params"), py::arg("lr") = 1e-3, py::arg("momentum") = 0.0,
+           py::arg("dampening") = 0.0, py::arg("weight_decay") = 0.0, py::arg("nesterov") = false,
+           py::kw_only(), py::arg("maximize") = false);
+}
+
+void bind_adam(py::module_& m) {
+  py::classh<optim::Adam, optim::Optimizer>(m, "Adam",
+                                            R"(Adam (Kingma and Ba 2015).
+
+Arguments are PyTorch's; ``params`` and errors those of SGD.)")
+      .def(
+          py::init([](const py::iterable& params, double lr, const std::pair<double, double>& betas,
+                      double eps, double weight_decay, bool amsgrad, bool maximize) {
+            return std::make_shared<optim::Adam>(
+                groups_from(params),
+                optim::AdamOptions{lr, betas, eps, weight_decay, amsgrad, maximize});
+          }),
+          py::arg("params"), py::arg("lr") = 1e-3, py::arg("betas") = std::pair(0.9, 0.999),
+          py::arg("eps") = 1e-8, py::arg("weight_decay") = 0.0, py::arg("amsgrad") = false,
+          py::kw_only(), py::arg("maximize") = false);
+}
+
+void bind_adamw(py::module_& m) {
+  py::classh<optim::AdamW, optim::Optimizer>(
+      m, "AdamW",
+      R"(Adam with decoupled weight decay (Loshchilov and Hutter 2019).
+
+Arguments are PyTorch's; ``params`` and errors those of SGD.)")
+      .def(
+          py::init([](const py::iterable& params, double lr, const std::pair<double, double>& betas,
+                      double eps, double weight_decay, bool amsgrad, bool maximize) {
+            return std::make_shared<optim::AdamW>(
+                groups_from(params),
+                optim::AdamWOptions{lr, betas, eps, weight_decay, amsgrad, maximize});
+          }),
+          py::arg("params"), py::arg("lr") = 1e-3, py::arg("betas") = std::pair(0.9, 0.999),
+          py::arg("eps") = 1e-8, py::arg("weight_decay") = 1e-2, py::arg("amsgrad") = false,
+          py::kw_only(), py::arg("maximize") = false);
+}
+
+void bind_rmsprop(py::module_& m) {
+  py::classh<optim::RMSprop, optim::Optimizer>(m, "RMSprop",
+                                               R"(RMSprop (Tieleman and Hinton 2012).
+
+Arguments are PyTorch's; ``params`` and errors those of SGD.)")
+      .def(py::init([](const py::iterable& params, double lr, double alpha, double eps,
+                       double weight_decay, double momentum, bool centered, bool maximize) {
+             return std::make_shared<optim::RMSprop>(
+                 groups_from(params),
+                 optim::RMSpropOptions{lr, alpha, eps, weight_decay, momentum, centered, maximize});
+           }),
+           py::arg("params"), py::arg("lr") = 1e-2, py::arg("alpha") = 0.99, py::arg("eps") = 1e-8,
+           py::arg("weight_decay") = 0.0, py::arg("momentum") = 0.0, py::arg("centered") = false,
+           py::kw_only(), py::arg("maximize") = false);
+}
+
+void bind_adagrad(py::module_& m) {
+  py::classh<optim::Adagrad, optim::Optimizer>(m, "Adagrad",
+                                               R"(Adagrad (Duchi, Hazan and Singer 2011).
+
+Arguments are PyTorch's; ``params`` and errors those of SGD.)")
+      .def(py::init([](const py::iterable& params, double lr, double lr_decay, double weight_decay,
+                       double initial_accumulator_value, double eps, bool maximize) {
+             return std::make_shared<optim::Adagrad>(
+                 groups_from(params),
+                 optim::AdagradOptions{lr, lr_decay, weight_decay, initial_accumulator_value, eps,
+                                       maximize});
+           }),
+           py::arg("params"), py::arg("lr") = 1e-2, py::arg("lr_decay") = 0.0,
+           py::arg("weight_decay") = 0.0, py::arg("initial_accumulator_value") = 0.0,
+           py::arg("eps") = 1e-10, py::kw_only(), py::arg("maximize") = false);
+}
+
+void bind_adadelta(py::module_& m) {
+  py::classh<optim::Adadelta, optim::Optimizer>(m, "Adadelta",
+                                                R"(Adadelta (Zeiler 2012).
+
+Arguments are PyTorch's; ``params`` and errors those of SGD.)")
+      .def(py::init([](const py::iterable& params, double lr, double rho, double eps,
+                       double weight_decay, bool maximize) {
+             return std::make_shared<optim::Adadelta>(
+                 groups_from(params), optim::AdadeltaOptions{lr, rho, eps, weight_decay, maximize});
+           }),
+           py::arg("params"), py::arg("lr") = 1.0, py::arg("rho") = 0.9, py::arg("eps") = 1e-6,
+           py::arg("weight_decay") = 0.0, py::kw_only(), py::arg("maximize") = false);
+}
+
+void bind_lamb(py::module_& m) {
+  py::classh<optim::LAMB, optim::Optimizer>(
+      m, "LAMB",
+      R"(LAMB (You et al. 2020): Adam's direction, as long as the parameter is.
+
+``params`` and errors are those of SGD, the other arguments those of AdamW.)")
+      .def(
+          py::init([](const py::iterable& params, double lr, const std::pair<double, double>& betas,
+                      double eps, double weight_decay, bool maximize) {
+            return std::make_shared<optim::LAMB>(
+                groups_from(params), optim::LAMBOptions{lr, betas, eps, weight_decay, maximize});
+          }),
+          py::arg("params"), py::arg("lr") = 1e-3, py::arg("betas") = std::pair(0.9, 0.999),
+          py::arg("eps") = 1e-6, py::arg("weight_decay") = 0.0, py::kw_only(),
+          py::arg("maximize") = false);
+}
+
+}  // namespace
+
+void bind_optimizers(py::module_& m) {
+  bind_sgd(m);
+  bind_adam(m);
+  bind_adamw(m);
+  bind_rmsprop(m);
+  bind_adagrad(m);
+  bind_adadelta(m);
+  bind_lamb(m);
+}
+
+}  // namespace hvd::python

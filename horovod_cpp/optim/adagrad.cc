@@ -1,0 +1,56 @@
+#include "horovod_cpp/optim/adagrad.h"
+
+#include <utility>
+
+#include "horovod_cpp/optim/option_checks.h"
+#include "horovod_cpp/optim/rules/table.h"
+#include "horovod_cpp/tensor/dispatch.h"
+
+namespace hvd {
+namespace optim {
+namespace {
+
+constexpr const char* kSum = "sum";
+
+Options to_map(const AdagradOptions& options) {
+  return {{"lr", options.lr},
+          {"lr_decay", options.lr_decay},
+          {"weight_decay", options.weight_decay},
+          {"initial_accumulator_value", options.initial_accumulator_value},
+          {"eps", options.eps},
+          {"maximize", options.maximize ? 1.0 : 0.0}};
+}
+
+void check(const Options& options) {
+  check_not_negative(options, "lr");
+  check_not_negative(options, "lr_decay");
+  check_not_negative(options, "weight_decay");
+  check_not_negative(options, "initial_accumulator_value");
+  check_not_negative(options, "eps");
+}
+
+}  // namespace
+
+Adagrad::Adagrad(std::vector<Tensor> params, const AdagradOptions& options)
+    : Adagrad(one_group(std::move(params)), options) {}
+
+Adagrad::Adagrad(std::vector<ParamGroup> groups, const AdagradOptions& options)
+    : RuleOptimizer(std::move(groups), {to_map(options), {kSum}, {}, check}) {}
+
+void Adagrad::update(Tensor& param, const Tensor& grad, ParamState& state, const Options& options) {
+  dispatch_float(param.dtype(), [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    AdagradRule<T> rule;
+    rule.sign = options.at("maximize") != 0 ? T{-1} : T{1};
+    const auto before = static_cast<double>(state.steps - 1);
+    rule.step_size = static_cast<T>(options.at("lr") / (1 + before * options.at("lr_decay")));
+    rule.eps = static_cast<T>(options.at("eps"));
+    rule.weight_decay = static_cast<T>(options.at("weight_decay"));
+    Tensor& sum = state_tensor(state, kSum, param, options.at("initial_accumulator_value"));
+    update_table().of<T>().adagrad(rule, param.numel(), param.data<T>(), grad.data<T>(),
+                                   sum.data<T>());
+  });
+}
+
+}  // namespace optim
+}  // namespace hvd

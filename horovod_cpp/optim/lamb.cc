@@ -1,0 +1,72 @@
+#include "horovod_cpp/optim/lamb.h"
+
+#include <cmath>
+#include <utility>
+
+#include "horovod_cpp/optim/option_checks.h"
+#include "horovod_cpp/optim/rules/table.h"
+#include "horovod_cpp/tensor/dispatch.h"
+
+namespace hvd {
+namespace optim {
+namespace {
+
+constexpr const char* kMean = "exp_avg";
+constexpr const char* kSquare = "exp_avg_sq";
+
+Options to_map(const LAMBOptions& options) {
+  return {{"lr", options.lr},
+          {"beta1", options.betas.first},
+          {"beta2", options.betas.second},
+          {"eps", options.eps},
+          {"weight_decay", options.weight_decay},
+          {"maximize", options.maximize ? 1.0 : 0.0}};
+}
+
+void check(const Options& options) {
+  check_not_negative(options, "lr");
+  check_below_one(options, "beta1");
+  check_below_one(options, "beta2");
+  check_not_negative(options, "eps");
+  check_not_negative(options, "weight_decay");
+}
+
+template <typename T>
+LambRule<T> rule_of(const Options& options, std::int64_t steps) {
+  const double beta1 = options.at("beta1");
+  const double beta2 = options.at("beta2");
+  const auto exponent = static_cast<double>(steps);
+  LambRule<T> rule;
+  rule.sign = options.at("maximize") != 0 ? T{-1} : T{1};
+  rule.lr = static_cast<T>(options.at("lr"));
+  rule.beta1 = static_cast<T>(beta1);
+  rule.beta2 = static_cast<T>(beta2);
+  rule.take1 = static_cast<T>(1 - beta1);
+  rule.take2 = static_cast<T>(1 - beta2);
+  rule.correction = static_cast<T>(1 - std::pow(beta1, exponent));
+  rule.root_correction = static_cast<T>(std::sqrt(1 - std::pow(beta2, exponent)));
+  rule.eps = static_cast<T>(options.at("eps"));
+  rule.weight_decay = static_cast<T>(options.at("weight_decay"));
+  return rule;
+}
+
+}  // namespace
+
+LAMB::LAMB(std::vector<Tensor> params, const LAMBOptions& options)
+    : LAMB(one_group(std::move(params)), options) {}
+
+LAMB::LAMB(std::vector<ParamGroup> groups, const LAMBOptions& options)
+    : RuleOptimizer(std::move(groups), {to_map(options), {kMean, kSquare}, {}, check}) {}
+
+void LAMB::update(Tensor& param, const Tensor& grad, ParamState& state, const Options& options) {
+  dispatch_float(param.dtype(), [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    const auto rule = rule_of<T>(options, state.steps);
+    update_table().of<T>().lamb(rule, param.numel(), param.data<T>(), grad.data<T>(),
+                                state_tensor(state, kMean, param).data<T>(),
+                                state_tensor(state, kSquare, param).data<T>());
+  });
+}
+
+}  // namespace optim
+}  // namespace hvd

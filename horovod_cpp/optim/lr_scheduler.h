@@ -1,0 +1,187 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "horovod_cpp/optim/optimizer.h"
+
+// Learning rate schedules with PyTorch's names and numbers. A schedule is a function of the epoch:
+// what it gives at an epoch depends on its arguments and on the groups' initial learning rates
+// alone, so that a resumed run needs the epoch and nothing else, and schedules can be composed.
+// "Epoch" is whatever step() counts: call it once an epoch or once a batch.
+//
+// Any Optimizer can be scheduled, a DistributedOptimizer too; it must outlive the schedule. All
+// ranks must call step() alike.
+namespace hvd {
+namespace optim {
+namespace lr_scheduler {
+
+class LRScheduler {
+ public:
+  virtual ~LRScheduler() = default;
+  LRScheduler(const LRScheduler&) = delete;
+  LRScheduler& operator=(const LRScheduler&) = delete;
+
+  // The learning rate of a parameter group at an epoch; changes nothing.
+  virtual double lr_at(std::int64_t epoch, std::size_t group) const = 0;
+  // All options that the schedule sets for a group at an epoch: {"lr": lr_at()} for most.
+  virtual Options options_at(std::int64_t epoch, std::size_t group) const;
+
+  // Goes on to the next epoch and sets the groups' options. A group that was added since starts
+  // from the learning rate it has.
+  void step();
+  // Epochs stepped so far; the options in force are those of this epoch. 0 at first.
+  std::int64_t last_epoch() const { return last_epoch_; }
+  bool is_of(const Optimizer& optimizer) const { return &optimizer_ == &optimizer; }
+  // Each group's learning rate in force.
+  std::vector<double> get_last_lr() const;
+
+  // "last_epoch" (int64 scalar) and, of group g, "initial_lr.g" (float64 scalar). Functions and
+  // arguments are not in it: make the schedule anew with the same ones.
+  NamedTensors state_dict() const;
+  // Copies such a state in and sets the options of its epoch. Throws InvalidArgumentError naming
+  // the entry that is missing, unexpected or of the wrong dtype or shape; nothing is changed then.
+  void load_state_dict(const NamedTensors& state);
+
+ protected:
+  // Remembers each group's learning rate as its initial one, unless another schedule has.
+  explicit LRScheduler(Optimizer& optimizer);
+  // Sets the options of epoch 0; the last line of a subclass's constructor.
+  void start();
+  double initial_lr(std::size_t group) const;
+  std::size_t groups() const;
+  const Options& group_options(std::size_t group) const;
+
+ private:
+  void apply(std::int64_t epoch);
+
+  Optimizer& optimizer_;
+  std::int64_t last_epoch_ = 0;
+};
+
+// initial_lr * gamma^(epoch / step_size). Throws unless step_size >= 1.
+class StepLR : public LRScheduler {
+ public:
+  StepLR(Optimizer& optimizer, std::int64_t step_size, double gamma = 0.1);
+  double lr_at(std::int64_t epoch, std::size_t group) const override;
+
+ private:
+  std::int64_t step_size_;
+  double gamma_;
+};
+
+// initial_lr * gamma^(number of milestones reached). Throws unless milestones ascend.
+class MultiStepLR : public LRScheduler {
+ public:
+  MultiStepLR(Optimizer& optimizer, std::vector<std::int64_t> milestones, double gamma = 0.1);
+  double lr_at(std::int64_t epoch, std::size_t group) const override;
+
+ private:
+  std::vector<std::int64_t> milestones_;
+  double gamma_;
+};
+
+// initial_lr * gamma^epoch.
+class ExponentialLR : public LRScheduler {
+ public:
+  ExponentialLR(Optimizer& optimizer, double gamma);
+  double lr_at(std::int64_t epoch, std::size_t group) const override;
+
+ private:
+  double gamma_;
+};
+
+// eta_min + (initial_lr - eta_min) * (1 + cos(pi * epoch / t_max)) / 2, which rises again after
+// t_max (Loshchilov, Hutter: "SGDR: stochastic gradient descent with warm restarts", ICLR 2017,
+// without the restarts). Throws unless t_max >= 1.
+class CosineAnnealingLR : public LRScheduler {
+ public:
+  CosineAnnealingLR(Optimizer& optimizer, std::int64_t t_max, double eta_min = 0);
+  double lr_at(std::int64_t epoch, std::size_t group) const override;
+
+ private:
+  std::int64_t t_max_;
+  double eta_min_;
+};
+
+// initial_lr times a factor that goes from start_factor to end_factor in a straight line over
+// total_iters epochs and stays there. Throws unless 0 < start_factor <= 1, 0 <= end_factor <= 1 and
+// total_iters >= 1.
+class LinearLR : public LRScheduler {
+ public:
+  explicit LinearLR(Optimizer& optimizer, double start_factor = 1.0 / 3, double end_factor = 1,
+                    std::int64_t total_iters = 5);
+  double lr_at(std::int64_t epoch, std::size_t group) const override;
+
+ private:
+  double start_factor_;
+  double end_factor_;
+  std::int64_t total_iters_;
+};
+
+// initial_lr * lambda(epoch); one function for all groups or one each.
+class LambdaLR : public LRScheduler {
+ public:
+  using Function = std::function<double(std::int64_t epoch)>;
+
+  LambdaLR(Optimizer& optimizer, const Function& lambda);
+  // Throws unless there are as many functions as groups.
+  LambdaLR(Optimizer& optimizer, std::vector<Function> lambdas);
+  double lr_at(std::int64_t epoch, std::size_t group) const override;
+
+ private:
+  std::vector<Function> lambdas_;
+};
+
+// One schedule after the other: the i-th begins, with its epoch 0, at milestones[i - 1]. All must
+// be of this optimizer. Throws unless milestones ascend and are one fewer than schedules.
+class SequentialLR : public LRScheduler {
+ public:
+  SequentialLR(Optimizer& optimizer, std::vector<std::shared_ptr<LRScheduler>> schedulers,
+               std::vector<std::int64_t> milestones);
+  double lr_at(std::int64_t epoch, std::size_t group) const override;
+  Options options_at(std::int64_t epoch, std::size_t group) const override;
+
+ private:
+  struct Place {
+    const LRScheduler* scheduler;
+    std::int64_t epoch;  // of that one
+  };
+  Place at(std::int64_t epoch) const;
+
+  std::vector<std::shared_ptr<LRScheduler>> schedulers_;
+  std::vector<std::int64_t> milestones_;
+};
+
+struct LearningRateWarmupOptions {
+  double scale = 1;          // times more samples a step than `lr` was chosen for: hvd::size()
+  double warmup_epochs = 5;  // passes over the data until lr * scale is reached; 0 = at once
+  std::int64_t steps_per_epoch = 1;  // step() calls a pass
+};
+
+// The linear scaling rule with gradual warm-up (Goyal et al.: "Accurate, large minibatch SGD:
+// training ImageNet in 1 hour", 2017), as Horovod's LearningRateWarmup: the initial learning rate
+// times a factor that goes from 1 to `scale` in a straight line, and stays there. The factor is
+// that of the end of a step, (epoch + 1) / steps_per_epoch passes. `schedule`, if there is one,
+// counts from the same epoch 0 and is multiplied by the factor. The momentum needs no correction:
+// this library's SGD has the learning rate outside of the buffer.
+class LearningRateWarmup : public LRScheduler {
+ public:
+  // Throws unless scale > 0, warmup_epochs >= 0 and steps_per_epoch >= 1.
+  LearningRateWarmup(Optimizer& optimizer, const LearningRateWarmupOptions& options,
+                     std::shared_ptr<LRScheduler> schedule = nullptr);
+  double lr_at(std::int64_t epoch, std::size_t group) const override;
+  Options options_at(std::int64_t epoch, std::size_t group) const override;
+
+ private:
+  double factor_at(std::int64_t epoch) const;
+
+  LearningRateWarmupOptions options_;
+  std::shared_ptr<LRScheduler> schedule_;
+};
+
+}  // namespace lr_scheduler
+}  // namespace optim
+}  // namespace hvd

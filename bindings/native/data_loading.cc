@@ -72,7 +72,7 @@ class Pass {
 
   // Joins the workers.
   void stop() {
-    if (running_) return;  // another thread's; it ends before the interpreter does
+    if (!iterator_ || running_) return;  // another thread's; it ends before the interpreter does
     done_ = true;
     const py::gil_scoped_release nogil;
     iterator_.reset();
@@ -87,6 +87,8 @@ class Pass {
       where.remove_suffix(std::min(where.size(), std::string_view(original.what()).size() + 2));
       py::handle(original.exception()).attr("add_note")(std::string(where));
       throw;
+    } catch (const py::type_error&) {
+      throw py::type_error(error.what());
     } catch (...) {
       return;
     }

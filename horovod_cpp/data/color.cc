@@ -81,8 +81,8 @@ double mean_gray(const T* planes, std::int64_t pixels, std::int64_t channels) {
   return sum / static_cast<double>(pixels);
 }
 
-// Hue in turns [0, 1), saturation and value in [0, 1], and back (A. R. Smith, "Color gamut
-// transform pairs", SIGGRAPH 1978).
+// Hue in turns (reds beside magenta are negative), saturation and value in [0, 1] (A. R. Smith,
+// "Color gamut transform pairs", SIGGRAPH 1978).
 Rgb to_hsv(const Rgb& rgb) {
   const auto [low, high] = std::ranges::minmax(rgb);
   const float span = high - low;
@@ -95,10 +95,10 @@ Rgb to_hsv(const Rgb& rgb) {
   } else {
     sixths = 4 + (rgb[0] - rgb[1]) / span;
   }
-  const float turn = sixths / 6;
-  return {turn - std::floor(turn), span / high, high};
+  return {sixths / 6, span / high, high};
 }
 
+// The reverse, for a hue in [0, 1).
 Rgb to_rgb(const Rgb& hsv) {
   const float sixth = std::floor(hsv[0] * 6);
   const float rest = hsv[0] * 6 - sixth;

@@ -82,6 +82,12 @@ def test_an_exception_of_a_python_dataset_comes_back_with_the_examples_number(wo
 
 
 @pytest.mark.parametrize("workers", [0, 2])
+def test_an_example_that_is_no_tensor_is_a_type_error(workers):
+    with pytest.raises(TypeError, match="example 1: .*cannot hold"):
+        list(data.DataLoader([1, "two"], num_workers=workers))
+
+
+@pytest.mark.parametrize("workers", [0, 2])
 def test_what_a_python_dataset_draws_depends_on_seed_epoch_and_index(workers):
     def drawn(loader):
         return {label: tuple(row) for rows, labels in loader

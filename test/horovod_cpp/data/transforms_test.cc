@@ -59,12 +59,16 @@ TEST(RandomCrop, ChoosesEveryPlaceEquallyOften) {
 
 TEST(RandomCrop, ReachesAllOfThePaddingAndNoFurther) {
   manual_seed(1);
-  const RandomCrop crop(1, 1);
-  std::map<double, int> values;
-  const Tensor image = counting(2, 2).clone().fill_(7);
-  for (int i = 0; i < 1600; ++i) ++values[crop(image).item()];
-  EXPECT_NEAR(values[7], 400, 90);  // 4 of 16 places
-  EXPECT_EQ(values.size(), 2u);
+  const RandomCrop crop(2, 1);
+  const Tensor image = counting(2, 2);  // 0 1 / 2 3
+  std::map<std::vector<double>, int> crops;
+  for (int i = 0; i < 1800; ++i) ++crops[crop(image).to_vector()];
+  ASSERT_EQ(crops.size(), 9u);
+  for (const auto& [pixels, count] : crops) EXPECT_NEAR(count, 200, 60);
+  EXPECT_TRUE(crops.contains({0, 0, 0, 0}));  // 0 in the lower right corner, the rest is padding
+  EXPECT_TRUE(crops.contains({3, 0, 0, 0}));
+  EXPECT_TRUE(crops.contains({2, 3, 0, 0}));
+  EXPECT_TRUE(crops.contains({0, 0, 0, 1}));
 }
 
 TEST(RandomCrop, RefusesACropLargerThanTheImage) {

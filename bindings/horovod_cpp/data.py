@@ -1,21 +1,67 @@
 """Datasets, samplers and the loader, with PyTorch's names."""
 
+import abc
+
+from horovod_cpp import _native, transforms
 from horovod_cpp._native import (
     CIFAR10,
+    CIFAR100,
     MNIST,
+    BatchSampler,
+    ConcatDataset,
     DataLoader,
-    Dataset,
+    DatasetFolder,
     DistributedSampler,
     ImageDataset,
+    ImageFolder,
     RandomSampler,
-    Sampler,
     SequentialSampler,
     Subset,
     TensorDataset,
+    TransformDataset,
+    random_split,
     read_idx,
+    read_image,
 )
 
+
+class Dataset(abc.ABC):
+    """A finite, indexable set of examples, each a tuple of tensors.
+
+    Derive from it, or write any class with the same two methods. ``__getitem__`` may give tensors,
+    NumPy arrays and numbers, alone or in a tuple; a DataLoader's workers call it, one at a time.
+    """
+
+    @abc.abstractmethod
+    def __len__(self):
+        """Number of examples."""
+
+    @abc.abstractmethod
+    def __getitem__(self, index):
+        """Example ``index``."""
+
+
+class Sampler(abc.ABC):
+    """The order in which a DataLoader visits a dataset: an iterable of indices.
+
+    If it has a method ``set_epoch``, that is called with the number of the pass before each.
+    """
+
+    @abc.abstractmethod
+    def __len__(self):
+        """Indices in one pass."""
+
+    @abc.abstractmethod
+    def __iter__(self):
+        """Start a pass."""
+
+
+Dataset.register(_native.Dataset)
+Sampler.register(_native.Sampler)
+
 __all__ = [
-    "CIFAR10", "MNIST", "DataLoader", "Dataset", "DistributedSampler", "ImageDataset",
-    "RandomSampler", "Sampler", "SequentialSampler", "Subset", "TensorDataset", "read_idx",
+    "CIFAR10", "CIFAR100", "MNIST", "BatchSampler", "ConcatDataset", "DataLoader", "Dataset",
+    "DatasetFolder", "DistributedSampler", "ImageDataset", "ImageFolder", "RandomSampler",
+    "Sampler", "SequentialSampler", "Subset", "TensorDataset", "TransformDataset", "random_split",
+    "read_idx", "read_image", "transforms",
 ]

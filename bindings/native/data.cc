@@ -3,47 +3,19 @@
 #include <memory>
 #include <optional>
 
-#include "bindings/native/bindings.h"
+#include "bindings/native/data.h"
+#include "bindings/native/shared_object.h"
 #include "core/base/status.h"
-#include "horovod_cpp/data/data_loader.h"
 #include "horovod_cpp/data/datasets.h"
 #include "horovod_cpp/data/idx.h"
 #include "horovod_cpp/data/image_dataset.h"
-#include "horovod_cpp/data/sampler.h"
+#include "horovod_cpp/data/image_file.h"
+#include "horovod_cpp/data/image_folder.h"
 
 namespace hvd::python {
 namespace {
 
-py::tuple to_tuple(const data::Sample& sample) {
-  py::tuple tuple(sample.size());
-  for (std::size_t i = 0; i < sample.size(); ++i) tuple[i] = py::cast(sample[i]);
-  return tuple;
-}
-
-// One pass over a loader, as Python wants it: advance first, then read.
-class Pass {
- public:
-  explicit Pass(std::shared_ptr<data::DataLoader> loader) : loader_(std::move(loader)) {}
-
-  // Empty at the end.
-  std::optional<data::Sample> next() {
-    if (!iterator_) {
-      iterator_.emplace(loader_->begin());
-    } else if (!done_) {
-      ++*iterator_;
-    }
-    done_ = done_ || *iterator_ == loader_->end();
-    if (done_) return std::nullopt;
-    return **iterator_;
-  }
-
- private:
-  std::shared_ptr<data::DataLoader> loader_;
-  std::optional<data::DataLoader::Iterator> iterator_;
-  bool done_ = false;
-};
-
-void bind_datasets(py::module_& m) {
+void bind_plain_datasets(py::module_& m) {
   py::classh<data::Dataset>(m, "Dataset",
                             "A finite, indexable set of examples, each a tuple of tensors.")
       .def("__len__", &data::Dataset::size)
@@ -55,7 +27,12 @@ void bind_datasets(py::module_& m) {
               throw py::index_error("example " + std::to_string(index) + " of " +
                                     std::to_string(size));
             }
-            return to_tuple(dataset.get(index < 0 ? index + size : index));
+            data::Sample sample;
+            {
+              const py::gil_scoped_release nogil;
+              sample = dataset.get(index < 0 ? index + size : index);
+            }
+            return to_tuple(sample);
           },
           py::arg("index"));
   py::classh<data::TensorDataset, data::Dataset>(
@@ -72,13 +49,56 @@ Raises:
         for (const py::handle& array : arrays) tensors.push_back(tensor_from(array));
         return std::make_shared<data::TensorDataset>(std::move(tensors));
       }));
+}
+
+std::vector<std::shared_ptr<data::Subset>> split_at_random(const py::handle& dataset,
+                                                           const py::sequence& lengths,
+                                                           std::optional<std::uint64_t> seed) {
+  Generator seeded(seed.value_or(0));
+  Generator& generator = seed ? seeded : default_generator();
+  bool whole = true;
+  for (const py::handle length : lengths) whole = whole && PyFloat_Check(length.ptr()) == 0;
+  if (whole) {
+    return data::random_split(dataset_from(dataset), lengths.cast<std::vector<std::int64_t>>(),
+                              generator);
+  }
+  return data::random_split(dataset_from(dataset), lengths.cast<std::vector<double>>(), generator);
+}
+
+void bind_derived_datasets(py::module_& m) {
   py::classh<data::Subset, data::Dataset>(m, "Subset",
                                           "The examples of ``dataset`` at ``indices``.")
-      .def(py::init([](const std::shared_ptr<data::Dataset>& dataset,
-                       std::vector<std::int64_t> indices) {
-             return std::make_shared<data::Subset>(dataset, std::move(indices));
+      .def(py::init([](const py::handle& dataset, std::vector<std::int64_t> indices) {
+             return std::make_shared<data::Subset>(dataset_from(dataset), std::move(indices));
            }),
            py::arg("dataset"), py::arg("indices"));
+  py::classh<data::ConcatDataset, data::Dataset>(
+      m, "ConcatDataset", "The examples of several datasets, one after the other.")
+      .def(py::init([](const py::iterable& datasets) {
+             std::vector<std::shared_ptr<const data::Dataset>> parts;
+             for (const py::handle dataset : datasets) parts.push_back(dataset_from(dataset));
+             return std::make_shared<data::ConcatDataset>(std::move(parts));
+           }),
+           py::arg("datasets"));
+  py::classh<data::TransformDataset, data::Dataset>(
+      m, "TransformDataset",
+      "Examples of ``dataset`` whose first field, the image, went through ``transform``.")
+      .def(py::init([](const py::handle& dataset, const py::handle& transform) {
+             return std::make_shared<data::TransformDataset>(dataset_from(dataset),
+                                                             transform_from(transform));
+           }),
+           py::arg("dataset"), py::arg("transform"));
+  m.def("random_split", &split_at_random, py::arg("dataset"), py::arg("lengths"),
+        py::arg("seed") = py::none(),
+        R"(Split a dataset at random into Subsets that do not overlap.
+
+Args:
+    dataset: a Dataset.
+    lengths: numbers of examples that add up to ``len(dataset)``, or floats that add up to 1.
+    seed: of the order; by default this thread's generator (``hvd.manual_seed``) is used.
+
+Raises:
+    InvalidArgumentError: the lengths do not add up.)");
 }
 
 data::PixelFormat pixel_format(const py::handle& dtype) {
@@ -134,93 +154,97 @@ Arguments and errors are those of MNIST.)")
              return std::make_shared<data::CIFAR10>(folder, train, pixel_format(dtype));
            }),
            py::arg("folder"), py::arg("train") = true, py::arg("dtype") = "float32");
+  py::classh<data::CIFAR100, data::ImageDataset>(
+      m, "CIFAR100",
+      R"(CIFAR-100 in its binary version (train.bin, test.bin) from ``folder``; the fine labels.
+
+Arguments and errors are those of MNIST.)")
+      .def(py::init([](const std::string& folder, bool train, const py::handle& dtype) {
+             return std::make_shared<data::CIFAR100>(folder, train, pixel_format(dtype));
+           }),
+           py::arg("folder"), py::arg("train") = true, py::arg("dtype") = "float32");
   m.def("read_idx", &data::read_idx, py::arg("path"), ReleaseGil(),
         "Read an IDX file, gzipped or not, as a Tensor.");
 }
 
-void bind_samplers(py::module_& m) {
-  py::classh<data::Sampler>(m, "Sampler", "The order in which a DataLoader visits a dataset.")
-      .def("__len__", &data::Sampler::size)
-      .def("__iter__", [](data::Sampler& s) { return py::iter(py::cast(s.indices())); })
-      .def("indices", &data::Sampler::indices, "Start a pass: the indices in order.")
-      .def("set_epoch", &data::Sampler::set_epoch, py::arg("epoch"),
-           "Choose the order of the next pass; samplers with one order ignore it.");
-  py::classh<data::SequentialSampler, data::Sampler>(m, "SequentialSampler", "0, 1, ..., size-1.")
-      .def(py::init<std::int64_t>(), py::arg("size"));
-  py::classh<data::RandomSampler, data::Sampler>(m, "RandomSampler",
-                                                 "A new permutation every pass.")
-      .def(py::init<std::int64_t, std::uint64_t>(), py::arg("size"), py::arg("seed") = 0);
-  py::classh<data::DistributedSampler, data::Sampler>(
-      m, "DistributedSampler",
-      R"(One rank's share of a dataset, with PyTorch's partition.
-
-The (shuffled) order is padded from its beginning to a multiple of ``num_replicas``, or cut to one
-with ``drop_last``; rank r takes positions r, r + num_replicas, ... Call ``set_epoch(n)`` before
-every pass, else each pass has the same order.
-
-Args:
-    dataset_size: number of examples.
-    num_replicas, rank: usually ``hvd.size()`` and ``hvd.rank()``.
-    shuffle: permute first; all ranks must pass the same ``seed``.
-
-Raises:
-    InvalidArgumentError: not 0 <= rank < num_replicas.)")
-      .def(py::init<std::int64_t, int, int, bool, std::uint64_t, bool>(), py::arg("dataset_size"),
-           py::arg("num_replicas"), py::arg("rank"), py::arg("shuffle") = true, py::arg("seed") = 0,
-           py::arg("drop_last") = false);
+data::ImageMode image_mode(const std::string& name) {
+  if (name == "rgb") return data::ImageMode::kRgb;
+  if (name == "gray") return data::ImageMode::kGray;
+  if (name == "unchanged") return data::ImageMode::kUnchanged;
+  throw InvalidArgumentError("read_image: mode '" + name +
+                             "': expected 'rgb', 'gray' or 'unchanged'");
 }
 
-void bind_loader(py::module_& m) {
-  py::classh<Pass>(m, "_Pass")
-      .def("__iter__", [](py::object self) { return self; })
-      .def("__next__", [](Pass& pass) {
-        std::optional<data::Sample> batch;
-        {
-          const py::gil_scoped_release nogil;
-          batch = pass.next();
-        }
-        if (!batch) throw py::stop_iteration();
-        return to_tuple(*batch);
-      });
-  py::classh<data::DataLoader>(
-      m, "DataLoader",
-      R"(Gives a dataset in batches: tuples of tensors with the batch as first axis.
+py::dict class_to_idx(const data::DatasetFolder& folder) {
+  py::dict indices;
+  for (const std::string& name : folder.classes()) indices[py::str(name)] = py::len(indices);
+  return indices;
+}
+
+void bind_folders(py::module_& m) {
+  m.def(
+      "read_image",
+      [](const std::string& path, const std::string& mode) {
+        return data::read_image(path, image_mode(mode));
+      },
+      py::arg("path"), py::arg("mode") = "rgb", ReleaseGil(),
+      R"(Decode a JPEG or PNG file to uint8 [channels, height, width].
 
 Args:
-    dataset: a Dataset.
-    batch_size: examples a batch (here: on this rank).
-    shuffle: a new random order every pass; excludes ``sampler``.
-    sampler: decides the order, e.g. a DistributedSampler.
-    drop_last: leave out a last batch that is not full.
-    num_workers: threads that load ahead; 0 loads in the thread that iterates.
-    prefetch_factor: batches a worker that may wait to be consumed.
-    seed: of ``shuffle``.
+    path: of the file.
+    mode: "rgb", "gray", or "unchanged" (1 to 4 channels, as stored).
 
 Raises:
-    InvalidArgumentError: an option is out of range, or shuffle together with a sampler.)")
-      .def(py::init([](const std::shared_ptr<data::Dataset>& dataset, std::int64_t batch_size,
-                       bool shuffle, std::shared_ptr<data::Sampler> sampler, bool drop_last,
-                       int num_workers, int prefetch_factor, std::uint64_t seed) {
-             return std::make_shared<data::DataLoader>(
-                 dataset, data::DataLoaderOptions{batch_size, shuffle, std::move(sampler),
-                                                  drop_last, num_workers, prefetch_factor, seed});
+    InvalidArgumentError: no image, or truncated or corrupt; the message names the file.)");
+  py::classh<data::DatasetFolder, data::Dataset>(
+      m, "DatasetFolder",
+      R"(Files in one folder a class: example i is (loader(path), label).
+
+Args:
+    root: has a folder for each class; classes are numbered in the order of their names.
+    loader: a callable that makes a tensor or array of a path; several threads call it.
+    extensions: endings of the names of the files to take, such as ".npy".
+    transform: what the loaded tensor goes through, native or another callable.
+
+Raises:
+    InvalidArgumentError: no folder, or a class without files; the message names it.)")
+      .def(py::init([](const std::string& root, const py::function& loader,
+                       const std::vector<std::string>& extensions, const py::handle& transform) {
+             auto load = [function = SharedObject(loader)](const std::string& path) {
+               return in_python([&] { return example_tensor(function.get()(path)); });
+             };
+             return std::make_shared<data::DatasetFolder>(root, std::move(load), extensions,
+                                                          transform_from(transform));
            }),
-           py::arg("dataset"), py::arg("batch_size") = 1, py::arg("shuffle") = false,
-           py::arg("sampler") = py::none(), py::arg("drop_last") = false,
-           py::arg("num_workers") = 0, py::arg("prefetch_factor") = 2, py::arg("seed") = 0)
-      .def("__len__", &data::DataLoader::size, "Batches in one pass.")
-      .def_property_readonly("sampler", &data::DataLoader::sampler,
-                             "What decides the order, a Sampler.")
-      .def("__iter__", [](const std::shared_ptr<data::DataLoader>& loader) {
-        return std::make_unique<Pass>(loader);
-      });
+           py::arg("root"), py::arg("loader"), py::arg("extensions"),
+           py::arg("transform") = py::none())
+      .def_property_readonly("classes", &data::DatasetFolder::classes, "Names of the classes.")
+      .def_property_readonly("class_to_idx", &class_to_idx, "The label of each class.")
+      .def_property_readonly("samples", &data::DatasetFolder::samples,
+                             "Pairs of path and label, one an example.");
+  py::classh<data::ImageFolder, data::DatasetFolder>(
+      m, "ImageFolder",
+      R"(JPEG and PNG files in one folder a class: (uint8 [3, height, width], label).
+
+Arguments and errors are those of DatasetFolder. A broken file is an error when it is read.)")
+      .def(py::init([](const std::string& root, const py::handle& transform) {
+             return std::make_shared<data::ImageFolder>(root, transform_from(transform));
+           }),
+           py::arg("root"), py::arg("transform") = py::none());
 }
 
 }  // namespace
 
-void bind_data(py::module_& m) {
-  bind_datasets(m);
+void bind_datasets(py::module_& m) {
+  bind_plain_datasets(m);
+  bind_derived_datasets(m);
   bind_images(m);
+  bind_folders(m);
+}
+
+void bind_data(py::module_& m) {
+  bind_transforms(m);
+  bind_datasets(m);
   bind_samplers(m);
   bind_loader(m);
 }

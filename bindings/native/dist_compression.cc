@@ -1,20 +1,9 @@
 #include "bindings/native/dist.h"
+#include "bindings/native/shared_object.h"
 #include "core/base/status.h"
 
 namespace hvd::python {
 namespace {
-
-// Python objects that C++ may copy and drop on any thread.
-class SharedObject {
- public:
-  explicit SharedObject(py::object object) : pointer_(object.ptr()), owner_(keep_alive(object)) {}
-  // Needs the GIL.
-  py::object get() const { return py::reinterpret_borrow<py::object>(pointer_); }
-
- private:
-  PyObject* pointer_;
-  std::shared_ptr<const void> owner_;
-};
 
 Tensor dense_tensor(const py::handle& object) {
   return py::isinstance<Tensor>(object) ? Input(object).tensor.clone() : copy_to_tensor(object);

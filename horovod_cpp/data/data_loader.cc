@@ -5,59 +5,27 @@
 #include <exception>
 #include <mutex>
 #include <optional>
-#include <span>
 #include <stop_token>
 #include <string>
 #include <thread>
 #include <utility>
 
 #include "core/base/status.h"
+#include "horovod_cpp/data/batch_loading.h"
 #include "horovod_cpp/data/collate.h"
 
 namespace hvd {
 namespace data {
 namespace {
 
-template <typename Int>
-Int batches_of(Int examples, Int batch_size, bool drop_last) {
-  return examples / batch_size + (!drop_last && examples % batch_size != 0 ? 1 : 0);
-}
-
-// Batches of one pass: which indices each of them holds.
-class Plan {
- public:
-  Plan(std::vector<std::int64_t> indices, const DataLoaderOptions& options)
-      : indices_(std::move(indices)),
-        batch_size_(static_cast<std::size_t>(options.batch_size)),
-        batches_(batches_of(indices_.size(), batch_size_, options.drop_last)) {}
-
-  std::size_t batches() const { return batches_; }
-  std::span<const std::int64_t> batch(std::size_t number) const {
-    const std::size_t first = number * batch_size_;
-    return std::span(indices_).subspan(first, std::min(batch_size_, indices_.size() - first));
+void check_batch_sampler_is_alone(const DataLoaderOptions& options) {
+  if (options.batch_sampler == nullptr) return;
+  if (options.batch_size == 1 && !options.shuffle && options.sampler == nullptr &&
+      !options.drop_last) {
+    return;
   }
-
- private:
-  std::vector<std::int64_t> indices_;
-  std::size_t batch_size_;
-  std::size_t batches_;
-};
-
-// A batch, or what loading it threw.
-struct Loaded {
-  Sample batch;
-  std::exception_ptr error;
-};
-
-Loaded load(const Dataset& dataset, std::span<const std::int64_t> indices) {
-  try {
-    std::vector<Sample> samples;
-    samples.reserve(indices.size());
-    for (const std::int64_t index : indices) samples.push_back(dataset.get(index));
-    return {collate(samples), nullptr};
-  } catch (...) {
-    return {{}, std::current_exception()};
-  }
+  throw InvalidArgumentError(
+      "DataLoader: batch_sampler excludes batch_size, shuffle, sampler and drop_last");
 }
 
 void check(const std::shared_ptr<const Dataset>& dataset, const DataLoaderOptions& options) {
@@ -77,6 +45,13 @@ void check(const std::shared_ptr<const Dataset>& dataset, const DataLoaderOption
   if (options.shuffle && options.sampler != nullptr) {
     throw InvalidArgumentError("DataLoader: shuffle and sampler exclude each other");
   }
+  check_batch_sampler_is_alone(options);
+}
+
+std::shared_ptr<Sampler> sampler_for(std::int64_t size, const DataLoaderOptions& options) {
+  if (options.sampler != nullptr) return options.sampler;
+  if (options.shuffle) return std::make_shared<RandomSampler>(size, options.seed);
+  return std::make_shared<SequentialSampler>(size, options.seed);
 }
 
 }  // namespace
@@ -85,10 +60,10 @@ void check(const std::shared_ptr<const Dataset>& dataset, const DataLoaderOption
 // taken only when its slot is free, so at most `slots` batches are loaded ahead of the consumer.
 class DataLoader::Iterator::Pass {
  public:
-  Pass(std::shared_ptr<const Dataset> dataset, Plan plan, const DataLoaderOptions& options)
-      : dataset_(std::move(dataset)), plan_(std::move(plan)) {
-    const auto workers = std::min(static_cast<std::size_t>(options.num_workers), plan_.batches());
-    slots_.resize(workers * static_cast<std::size_t>(options.prefetch_factor));
+  Pass(PassPlan plan, std::shared_ptr<Sampler> sampler, int num_workers, int prefetch_factor)
+      : plan_(std::move(plan)), sampler_(std::move(sampler)), number_(sampler_->passes()) {
+    const auto workers = std::min(static_cast<std::size_t>(num_workers), plan_.batches.size());
+    slots_.resize(workers * static_cast<std::size_t>(prefetch_factor));
     for (std::size_t i = 0; i < workers; ++i) {
       threads_.emplace_back([this](const std::stop_token& stop) { work(stop); });
     }
@@ -100,13 +75,20 @@ class DataLoader::Iterator::Pass {
   }
 
   // Nothing at the end of the pass.
-  std::optional<Loaded> next() {
-    if (consumed_ == plan_.batches()) return std::nullopt;
-    if (threads_.empty()) return load(*dataset_, plan_.batch(consumed_++));
+  std::optional<LoadedBatch> next() {
+    if (consumed_ == plan_.batches.size()) return std::nullopt;
+    const auto examples = static_cast<std::int64_t>(plan_.batches[consumed_].size());
+    LoadedBatch loaded = threads_.empty() ? load_batch(plan_, consumed_++) : take_slot();
+    if (!loaded.error && sampler_->passes() == number_) sampler_->advance(examples);
+    return loaded;
+  }
+
+ private:
+  LoadedBatch take_slot() {
     std::unique_lock lock(mutex_);
-    std::optional<Loaded>& slot = slots_[consumed_ % slots_.size()];
+    std::optional<LoadedBatch>& slot = slots_[consumed_ % slots_.size()];
     slot_filled_.wait(lock, [&] { return slot.has_value(); });
-    Loaded loaded = std::move(*slot);
+    LoadedBatch loaded = std::move(*slot);
     slot.reset();
     ++consumed_;
     lock.unlock();
@@ -114,29 +96,31 @@ class DataLoader::Iterator::Pass {
     return loaded;
   }
 
- private:
-  bool may_take() const { return taken_ == plan_.batches() || taken_ < consumed_ + slots_.size(); }
+  bool may_take() const {
+    return taken_ == plan_.batches.size() || taken_ < consumed_ + slots_.size();
+  }
 
   void work(const std::stop_token& stop) {
     std::unique_lock lock(mutex_);
     while (slot_freed_.wait(lock, stop, [this] { return may_take(); }) && !stop.stop_requested() &&
-           taken_ < plan_.batches()) {
+           taken_ < plan_.batches.size()) {
       const std::size_t number = taken_++;
       lock.unlock();
-      Loaded loaded = load(*dataset_, plan_.batch(number));
+      LoadedBatch loaded = load_batch(plan_, number, stop);
       lock.lock();
       slots_[number % slots_.size()] = std::move(loaded);
       slot_filled_.notify_one();
     }
   }
 
-  std::shared_ptr<const Dataset> dataset_;
-  Plan plan_;
+  PassPlan plan_;
+  std::shared_ptr<Sampler> sampler_;  // of the consumer's thread
+  std::int64_t number_;               // of this pass among the sampler's
 
   std::mutex mutex_;  // guards what follows, up to the threads
   std::condition_variable_any slot_freed_;
   std::condition_variable_any slot_filled_;
-  std::vector<std::optional<Loaded>> slots_;
+  std::vector<std::optional<LoadedBatch>> slots_;
   std::size_t taken_ = 0;     // by workers
   std::size_t consumed_ = 0;  // written by the consumer alone
 
@@ -148,7 +132,7 @@ DataLoader::Iterator::Iterator(std::shared_ptr<Pass> pass) : pass_(std::move(pas
 }
 
 DataLoader::Iterator& DataLoader::Iterator::operator++() {
-  std::optional<Loaded> loaded = pass_->next();
+  std::optional<LoadedBatch> loaded = pass_->next();
   if (!loaded || loaded->error) pass_.reset();
   if (loaded && loaded->error) std::rethrow_exception(loaded->error);
   batch_ = loaded ? std::move(loaded->batch) : Sample{};
@@ -158,22 +142,21 @@ DataLoader::Iterator& DataLoader::Iterator::operator++() {
 DataLoader::DataLoader(std::shared_ptr<const Dataset> dataset, DataLoaderOptions options)
     : dataset_(std::move(dataset)), options_(std::move(options)) {
   check(dataset_, options_);
-  if (options_.sampler != nullptr) return;
-  const std::int64_t size = dataset_->size();
-  if (options_.shuffle) {
-    options_.sampler = std::make_shared<RandomSampler>(size, options_.seed);
-  } else {
-    options_.sampler = std::make_shared<SequentialSampler>(size);
-  }
-}
-
-std::int64_t DataLoader::size() const {
-  return batches_of(options_.sampler->size(), options_.batch_size, options_.drop_last);
+  if (options_.collate_fn == nullptr) options_.collate_fn = collate;
+  if (options_.batch_sampler != nullptr) return;
+  options_.batch_sampler = std::make_shared<BatchSampler>(sampler_for(dataset_->size(), options_),
+                                                          options_.batch_size, options_.drop_last);
 }
 
 DataLoader::Iterator DataLoader::begin() {
-  return Iterator(std::make_shared<Iterator::Pass>(
-      dataset_, Plan(options_.sampler->indices(), options_), options_));
+  std::vector<std::vector<std::int64_t>> batches = options_.batch_sampler->batches();
+  for (const std::vector<std::int64_t>& batch : batches) {
+    if (batch.empty()) throw InvalidArgumentError("DataLoader: the batch sampler gave no index");
+  }
+  const SamplerState state = sampler()->state();
+  PassPlan plan{dataset_, options_.collate_fn, std::move(batches), state.seed, state.epoch};
+  return Iterator(std::make_shared<Iterator::Pass>(std::move(plan), sampler(), options_.num_workers,
+                                                   options_.prefetch_factor));
 }
 
 }  // namespace data

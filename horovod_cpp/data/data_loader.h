@@ -2,15 +2,20 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <iterator>
 #include <memory>
 #include <vector>
 
+#include "horovod_cpp/data/batch_sampler.h"
 #include "horovod_cpp/data/dataset.h"
 #include "horovod_cpp/data/sampler.h"
 
 namespace hvd {
 namespace data {
+
+// Makes one batch of a batch's examples. Workers call it at the same time.
+using CollateFn = std::function<Sample(const std::vector<Sample>&)>;
 
 struct DataLoaderOptions {
   std::int64_t batch_size = 1;
@@ -19,27 +24,40 @@ struct DataLoaderOptions {
   bool drop_last = false;                      // leave out a last batch that is not full
   int num_workers = 0;                         // threads that load; 0: the one that iterates
   int prefetch_factor = 2;                     // batches that may wait for the consumer, a worker
-  std::uint64_t seed = 0;                      // of shuffle
+  std::uint64_t seed = 0;                      // of the sampler, if none is given
+  // Decides order and batches; excludes batch_size, shuffle, sampler and drop_last.
+  std::shared_ptr<BatchSampler> batch_sampler = nullptr;
+  CollateFn collate_fn = nullptr;  // collate() (collate.h), if none is given
 };
 
 // Gives a dataset in batches, one pass a range-for:
 //
 //   for (const Sample& batch : loader) ...
 //
-// Batches come in the sampler's order whatever the number of workers. What a dataset throws in a
-// worker is rethrown where its batch would have come, and ends the pass. Leaving a loop early stops
-// and joins the workers. Use one loader from one thread; passes may overlap.
+// Batches come in the sampler's order whatever the number of workers. What an example draws from
+// default_generator() (tensor/random.h), as the transforms do, depends on the sampler's seed, the
+// epoch and the example's index alone: not on workers, ranks or batches.
+//
+// What a dataset throws in a worker is thrown where its batch would have come, and ends the pass:
+// an error of this library as the same class, with the example's index before its message; any
+// other std::exception as a std::runtime_error that names the example and has the original nested.
+// Leaving a loop early stops and joins the workers, which takes as long as the examples they are
+// at. Use one loader from one thread; passes may overlap.
+//
+// sampler()->state() between two batches tells where the pass is (of overlapping passes: the one
+// begun last), prefetched batches not counted. A loader whose sampler loaded that state goes on
+// with the next batch, bit for bit.
 class DataLoader {
  public:
   class Iterator;
 
   // Throws InvalidArgumentError on a missing dataset, a batch size or prefetch factor below 1, a
-  // negative number of workers, or shuffle together with a sampler.
+  // negative number of workers, or options that exclude each other.
   DataLoader(std::shared_ptr<const Dataset> dataset, DataLoaderOptions options = {});
 
-  // Batches in one pass.
-  std::int64_t size() const;
-  const std::shared_ptr<Sampler>& sampler() const { return options_.sampler; }
+  // Batches in one whole pass.
+  std::int64_t size() const { return options_.batch_sampler->size(); }
+  const std::shared_ptr<Sampler>& sampler() const { return options_.batch_sampler->sampler(); }
 
   Iterator begin();
   std::default_sentinel_t end() const { return {}; }

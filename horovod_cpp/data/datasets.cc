@@ -1,5 +1,7 @@
 #include "horovod_cpp/data/datasets.h"
 
+#include <algorithm>
+#include <cmath>
 #include <string>
 #include <utility>
 
@@ -49,6 +51,86 @@ Subset::Subset(std::shared_ptr<const Dataset> dataset, std::vector<std::int64_t>
 Sample Subset::get(std::int64_t index) const {
   check_index(index, size());
   return dataset_->get(indices_[static_cast<std::size_t>(index)]);
+}
+
+ConcatDataset::ConcatDataset(std::vector<std::shared_ptr<const Dataset>> datasets)
+    : datasets_(std::move(datasets)) {
+  if (datasets_.empty()) throw InvalidArgumentError("ConcatDataset: no datasets");
+  std::int64_t end = 0;
+  for (const auto& dataset : datasets_) {
+    if (dataset == nullptr) throw InvalidArgumentError("ConcatDataset: a dataset is missing");
+    end += dataset->size();
+    ends_.push_back(end);
+  }
+}
+
+Sample ConcatDataset::get(std::int64_t index) const {
+  check_index(index, size());
+  const auto end = std::ranges::upper_bound(ends_, index);
+  const std::int64_t begin = end == ends_.begin() ? 0 : *(end - 1);
+  return datasets_[static_cast<std::size_t>(end - ends_.begin())]->get(index - begin);
+}
+
+TransformDataset::TransformDataset(std::shared_ptr<const Dataset> dataset,
+                                   std::shared_ptr<const transforms::Transform> transform)
+    : dataset_(std::move(dataset)), transform_(std::move(transform)) {
+  if (dataset_ == nullptr) throw InvalidArgumentError("TransformDataset: no dataset");
+  if (transform_ == nullptr) throw InvalidArgumentError("TransformDataset: no transform");
+}
+
+Sample TransformDataset::get(std::int64_t index) const {
+  Sample sample = dataset_->get(index);
+  if (sample.empty()) throw InvalidArgumentError("TransformDataset: an example without fields");
+  sample.front() = (*transform_)(sample.front());
+  return sample;
+}
+
+std::vector<std::shared_ptr<Subset>> random_split(std::shared_ptr<const Dataset> dataset,
+                                                  const std::vector<std::int64_t>& lengths,
+                                                  Generator& generator) {
+  if (dataset == nullptr) throw InvalidArgumentError("random_split: no dataset");
+  std::int64_t total = 0;
+  for (const std::int64_t length : lengths) {
+    if (length < 0) {
+      throw InvalidArgumentError("random_split: a length of " + std::to_string(length));
+    }
+    total += length;
+  }
+  if (total != dataset->size()) {
+    throw InvalidArgumentError("random_split: the lengths add up to " + std::to_string(total) +
+                               ", the dataset has " + std::to_string(dataset->size()));
+  }
+  const std::vector<std::int64_t> order = generator.permutation(total);
+  std::vector<std::shared_ptr<Subset>> parts;
+  auto at = order.begin();
+  for (const std::int64_t length : lengths) {
+    parts.push_back(std::make_shared<Subset>(dataset, std::vector<std::int64_t>(at, at + length)));
+    at += length;
+  }
+  return parts;
+}
+
+std::vector<std::shared_ptr<Subset>> random_split(std::shared_ptr<const Dataset> dataset,
+                                                  const std::vector<double>& fractions,
+                                                  Generator& generator) {
+  if (dataset == nullptr) throw InvalidArgumentError("random_split: no dataset");
+  const std::int64_t size = dataset->size();
+  double total = 0;
+  std::int64_t left = size;
+  std::vector<std::int64_t> lengths;
+  for (const double fraction : fractions) {
+    if (!(fraction >= 0 && fraction <= 1)) {
+      throw InvalidArgumentError("random_split: a fraction of " + std::to_string(fraction));
+    }
+    total += fraction;
+    lengths.push_back(static_cast<std::int64_t>(static_cast<double>(size) * fraction));
+    left -= lengths.back();
+  }
+  if (std::abs(total - 1) > 1e-9) {
+    throw InvalidArgumentError("random_split: the fractions add up to " + std::to_string(total));
+  }
+  for (std::size_t i = 0; left > 0; i = (i + 1) % lengths.size(), --left) ++lengths[i];
+  return random_split(std::move(dataset), lengths, generator);
 }
 
 }  // namespace data

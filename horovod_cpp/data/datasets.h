@@ -4,6 +4,8 @@
 #include <vector>
 
 #include "horovod_cpp/data/dataset.h"
+#include "horovod_cpp/data/transform.h"
+#include "horovod_cpp/tensor/random.h"
 
 namespace hvd {
 namespace data {
@@ -32,6 +34,43 @@ class Subset : public Dataset {
   std::shared_ptr<const Dataset> dataset_;
   std::vector<std::int64_t> indices_;
 };
+
+// The examples of several datasets, one after the other. Throws InvalidArgumentError without any.
+class ConcatDataset : public Dataset {
+ public:
+  explicit ConcatDataset(std::vector<std::shared_ptr<const Dataset>> datasets);
+  std::int64_t size() const override { return ends_.back(); }
+  Sample get(std::int64_t index) const override;
+
+ private:
+  std::vector<std::shared_ptr<const Dataset>> datasets_;
+  std::vector<std::int64_t> ends_;  // of each dataset, in examples from the first one's beginning
+};
+
+// Examples of `dataset` whose first field, the image, went through `transform`. Throws
+// InvalidArgumentError without the one or the other, and in get() on an example without fields.
+class TransformDataset : public Dataset {
+ public:
+  TransformDataset(std::shared_ptr<const Dataset> dataset,
+                   std::shared_ptr<const transforms::Transform> transform);
+  std::int64_t size() const override { return dataset_->size(); }
+  Sample get(std::int64_t index) const override;
+
+ private:
+  std::shared_ptr<const Dataset> dataset_;
+  std::shared_ptr<const transforms::Transform> transform_;
+};
+
+// Splits a dataset at random into parts of the given lengths that do not overlap. Throws
+// InvalidArgumentError unless the lengths are at least 0 and add up to the dataset's size.
+std::vector<std::shared_ptr<Subset>> random_split(std::shared_ptr<const Dataset> dataset,
+                                                  const std::vector<std::int64_t>& lengths,
+                                                  Generator& generator = default_generator());
+// Lengths as fractions of the size, rounded down; what is left goes one each to the parts from the
+// first on. Throws InvalidArgumentError unless they are at least 0 and add up to 1.
+std::vector<std::shared_ptr<Subset>> random_split(std::shared_ptr<const Dataset> dataset,
+                                                  const std::vector<double>& fractions,
+                                                  Generator& generator = default_generator());
 
 }  // namespace data
 }  // namespace hvd

@@ -1,7 +1,5 @@
 #include "horovod_cpp/data/image_dataset.h"
 
-#include <cstddef>
-#include <cstring>
 #include <utility>
 
 #include "core/base/status.h"
@@ -25,19 +23,13 @@ ImageDataset::ImageDataset(Tensor images, Tensor labels, PixelFormat format)
 
 Sample ImageDataset::get(std::int64_t index) const {
   check_index(index, size());
-  const Shape shape(images_.shape().begin() + 1, images_.shape().end());
-  const std::int64_t pixels = numel_of(shape);
-  const std::uint8_t* from = images_.data<std::uint8_t>() + index * pixels;
-  Tensor label = Tensor::empty({}, DType::kI64);
-  *label.data<std::int64_t>() = labels_.data<std::int64_t>()[index];
-  if (format_ == PixelFormat::kU8) {
-    Tensor image = Tensor::empty(shape, DType::kU8);
-    std::memcpy(image.data(), from, static_cast<std::size_t>(pixels));
-    return {image, label};
-  }
-  Tensor image = Tensor::empty(shape, DType::kF32);
+  const Tensor stored = images_.select(0, index);
+  const Tensor label = labels_.select(0, index);
+  if (format_ == PixelFormat::kU8) return {stored, label};
+  Tensor image = Tensor::empty(stored.shape(), DType::kF32);
+  const auto* from = stored.data<std::uint8_t>();
   float* to = image.data<float>();
-  for (std::int64_t i = 0; i < pixels; ++i) to[i] = static_cast<float>(from[i]) / 255.0f;
+  for (std::int64_t i = 0; i < stored.numel(); ++i) to[i] = static_cast<float>(from[i]) / 255.0f;
   return {image, label};
 }
 

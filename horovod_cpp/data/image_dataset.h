@@ -14,7 +14,7 @@ enum class PixelFormat {
 };
 
 // Labelled images, kept as bytes. Example i is {image [channels, height, width] in the pixel
-// format, label: int64 scalar}.
+// format, label: int64 scalar}; a uint8 image and the label are views, not copies.
 class ImageDataset : public Dataset {
  public:
   // images: u8 [n, channels, height, width]; labels: int64 [n]. Throws InvalidArgumentError on
@@ -53,6 +53,14 @@ class CIFAR10 : public ImageDataset {
  public:
   explicit CIFAR10(const std::string& folder, bool train = true,
                    PixelFormat format = PixelFormat::kF32);
+};
+
+// CIFAR-100 in its binary version: train.bin or test.bin in `folder`. Labels are the 100 fine ones.
+// Images [3, 32, 32]. Throws InvalidArgumentError naming file and fault.
+class CIFAR100 : public ImageDataset {
+ public:
+  explicit CIFAR100(const std::string& folder, bool train = true,
+                    PixelFormat format = PixelFormat::kF32);
 };
 
 }  // namespace data

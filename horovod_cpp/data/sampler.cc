@@ -1,5 +1,6 @@
 #include "horovod_cpp/data/sampler.h"
 
+#include <algorithm>
 #include <numeric>
 #include <string>
 
@@ -27,14 +28,50 @@ std::vector<std::int64_t> in_order(std::int64_t size) {
   return order;
 }
 
-// Each rank's number of examples.
-std::int64_t share_of(std::int64_t size, std::int64_t replicas, bool drop_last) {
-  return drop_last ? size / replicas : size / replicas + (size % replicas != 0 ? 1 : 0);
+std::int64_t share_of(std::int64_t size, std::int64_t replicas, std::int64_t rank, Uneven uneven) {
+  const std::int64_t whole = size / replicas;
+  const std::int64_t left = size % replicas;
+  switch (uneven) {
+    case Uneven::kPad:
+      return whole + (left != 0 ? 1 : 0);
+    case Uneven::kDrop:
+      return whole;
+    case Uneven::kKeep:
+      return whole + (rank < left ? 1 : 0);
+  }
+  return whole;
 }
 
 }  // namespace
 
-void Sampler::set_epoch(std::int64_t) {}
+std::vector<std::int64_t> Sampler::indices() {
+  if (begun_) {
+    state_.position = 0;
+    if (next_ == Next::kAnotherEpoch) ++state_.epoch;
+  }
+  begun_ = true;
+  ++passes_;
+  std::vector<std::int64_t> rest = order(state_.epoch);
+  const auto seen = std::min(state_.position, static_cast<std::int64_t>(rest.size()));
+  rest.erase(rest.begin(), rest.begin() + seen);
+  return rest;
+}
+
+void Sampler::set_epoch(std::int64_t epoch) {
+  if (begun_ || epoch != state_.epoch) state_.position = 0;
+  state_.epoch = epoch;
+  begun_ = false;
+}
+
+void Sampler::load_state(const SamplerState& state) {
+  if (state.epoch < 0 || state.position < 0 || state.position > size()) {
+    throw InvalidArgumentError("load_state: epoch " + std::to_string(state.epoch) + ", position " +
+                               std::to_string(state.position) + ": expected an epoch >= 0 and " +
+                               "a position from 0 to the sampler's " + std::to_string(size()));
+  }
+  state_ = state;
+  begun_ = false;
+}
 
 std::vector<std::int64_t> random_permutation(std::int64_t size, std::uint64_t seed,
                                              std::int64_t epoch) {
@@ -43,42 +80,48 @@ std::vector<std::int64_t> random_permutation(std::int64_t size, std::uint64_t se
   return generator.permutation(checked_size(size));
 }
 
-SequentialSampler::SequentialSampler(std::int64_t size) : size_(checked_size(size)) {}
+SequentialSampler::SequentialSampler(std::int64_t size, std::uint64_t seed)
+    : Sampler(seed, Next::kAnotherEpoch), size_(checked_size(size)) {}
 
-std::vector<std::int64_t> SequentialSampler::indices() {
+std::vector<std::int64_t> SequentialSampler::order(std::int64_t) {
   return in_order(size_);
 }
 
 RandomSampler::RandomSampler(std::int64_t size, std::uint64_t seed)
-    : size_(checked_size(size)), seed_(seed) {}
+    : Sampler(seed, Next::kAnotherEpoch), size_(checked_size(size)) {}
 
-std::vector<std::int64_t> RandomSampler::indices() {
-  return random_permutation(size_, seed_, epoch_++);
+std::vector<std::int64_t> RandomSampler::order(std::int64_t epoch) {
+  return random_permutation(size_, seed(), epoch);
 }
 
 DistributedSampler::DistributedSampler(std::int64_t dataset_size, int num_replicas, int rank,
                                        bool shuffle, std::uint64_t seed, bool drop_last)
-    : dataset_size_(checked_size(dataset_size)),
+    : DistributedSampler(dataset_size, num_replicas, rank, shuffle, seed,
+                         drop_last ? Uneven::kDrop : Uneven::kPad) {}
+
+DistributedSampler::DistributedSampler(std::int64_t dataset_size, int num_replicas, int rank,
+                                       bool shuffle, std::uint64_t seed, Uneven uneven)
+    : Sampler(seed, Next::kSameEpoch),
+      dataset_size_(checked_size(dataset_size)),
       num_replicas_(num_replicas),
       rank_(rank),
-      shuffle_(shuffle),
-      seed_(seed) {
+      shuffle_(shuffle) {
   if (num_replicas < 1 || rank < 0 || rank >= num_replicas) {
     throw InvalidArgumentError("DistributedSampler: rank " + std::to_string(rank) + " of " +
                                std::to_string(num_replicas) +
                                " replicas: expected 0 <= rank < num_replicas");
   }
-  share_ = share_of(dataset_size_, num_replicas_, drop_last);
+  share_ = share_of(dataset_size_, num_replicas_, rank_, uneven);
 }
 
-std::vector<std::int64_t> DistributedSampler::indices() {
-  const std::vector<std::int64_t> order =
-      shuffle_ ? random_permutation(dataset_size_, seed_, epoch_) : in_order(dataset_size_);
+std::vector<std::int64_t> DistributedSampler::order(std::int64_t epoch) {
+  const std::vector<std::int64_t> whole =
+      shuffle_ ? random_permutation(dataset_size_, seed(), epoch) : in_order(dataset_size_);
   std::vector<std::int64_t> mine;
   mine.reserve(static_cast<std::size_t>(share_));
   for (std::int64_t i = 0; i < share_; ++i) {
     // Past the end the order starts again: that is the padding.
-    mine.push_back(order[static_cast<std::size_t>((rank_ + i * num_replicas_) % dataset_size_)]);
+    mine.push_back(whole[static_cast<std::size_t>((rank_ + i * num_replicas_) % dataset_size_)]);
   }
   return mine;
 }

@@ -72,7 +72,7 @@ def test_wrong_loader_options_are_errors():
     with pytest.raises(hvd.InvalidArgumentError):
         data.DataLoader(numbers(3), shuffle=True, sampler=data.SequentialSampler(3))
     with pytest.raises(TypeError):
-        data.DataLoader([1, 2, 3])
+        data.DataLoader(3)
 
 
 def test_distributed_sampler_partitions_one_permutation():

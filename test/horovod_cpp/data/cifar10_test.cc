@@ -67,6 +67,24 @@ TEST(CIFAR10, NamesTheFileAndWhatIsWrongWithIt) {
   EXPECT_THAT(error_of(folder.path()), HasSubstr("data_batch_3.bin: record 1 has label 10"));
 }
 
+TEST(CIFAR100, GivesTheFineLabels) {
+  const TemporaryFolder folder;
+  folder.write("train.bin", std::string(1, 19) + record(99, 10) + std::string(1, 3) + record(0, 5));
+  folder.write("test.bin", std::string(1, 1) + record(42, 60));
+  const CIFAR100 train(folder.path(), true, PixelFormat::kU8);
+  ASSERT_EQ(train.size(), 2);
+  EXPECT_EQ(train.get(0)[1].item(), 99);
+  EXPECT_THAT(train.get(0)[0].select(0, 1).to_vector(), Each(11));
+  EXPECT_EQ(train.get(1)[1].item(), 0);
+  EXPECT_EQ(CIFAR100(folder.path(), false).get(0)[1].item(), 42);
+  folder.write("test.bin", std::string(1, 1) + record(100, 60));
+  EXPECT_THAT(message_of<InvalidArgumentError>([&] { CIFAR100(folder.path(), false); }),
+              HasSubstr("test.bin: record 0 has label 100: expected 0 to 99"));
+  folder.write("test.bin", record(1, 60));
+  EXPECT_THAT(message_of<InvalidArgumentError>([&] { CIFAR100(folder.path(), false); }),
+              HasSubstr("no multiple of the 3074 bytes of a CIFAR-100 record"));
+}
+
 }  // namespace
 }  // namespace data
 }  // namespace hvd

@@ -10,6 +10,7 @@
 
 #include "core/base/status.h"
 #include "horovod_cpp/data/datasets.h"
+#include "test/horovod_cpp/temporary_folder.h"
 #include "test/support/threads.h"
 
 namespace hvd {
@@ -40,7 +41,7 @@ class UnevenNumbers : public Dataset {
   Sample get(std::int64_t index) const override {
     ++calls;
     std::this_thread::sleep_for(std::chrono::microseconds(index % 4 == 0 ? 1000 : 10));
-    if (index == broken_) throw std::runtime_error("example " + std::to_string(index));
+    if (index == broken_) throw std::runtime_error("number " + std::to_string(index));
     return {Tensor::scalar(static_cast<double>(index), DType::kI64)};
   }
   mutable std::atomic<int> calls{0};
@@ -149,9 +150,31 @@ TEST(DataLoader, RethrowsWhatAWorkerMetWhereItsBatchWouldHaveCome) {
       for (const Sample& batch : loader) seen.push_back(batch[0].to_vector());
       ADD_FAILURE() << "nothing was thrown";
     } catch (const std::runtime_error& error) {
-      EXPECT_STREQ(error.what(), "example 9");
+      EXPECT_STREQ(error.what(), "DataLoader: example 9: number 9");
+      try {
+        std::rethrow_if_nested(error);
+        ADD_FAILURE() << "the original is lost";
+      } catch (const std::runtime_error& original) {
+        EXPECT_STREQ(original.what(), "number 9");
+      }
     }
     EXPECT_EQ(seen, (Batches{{0, 1}, {2, 3}, {4, 5}, {6, 7}}));
+  }
+}
+
+TEST(DataLoader, NamesTheExampleInAnErrorOfThisLibrary) {
+  class Broken : public Dataset {
+   public:
+    std::int64_t size() const override { return 4; }
+    Sample get(std::int64_t index) const override {
+      if (index == 2) throw InvalidArgumentError("cat.png: is a broken PNG file");
+      return {Tensor::scalar(0)};
+    }
+  };
+  for (const int workers : {0, 2}) {
+    DataLoader loader(std::make_shared<Broken>(), {.batch_size = 2, .num_workers = workers});
+    EXPECT_EQ(message_of<InvalidArgumentError>([&] { collect(loader); }),
+              "DataLoader: example 2: cat.png: is a broken PNG file");
   }
 }
 

@@ -6,6 +6,7 @@
 #include "core/base/status.h"
 #include "horovod_cpp/data/collate.h"
 #include "horovod_cpp/data/image_dataset.h"
+#include "horovod_cpp/data/transforms.h"
 
 namespace hvd {
 namespace data {
@@ -54,6 +55,72 @@ TEST(Subset, GivesTheChosenExamplesInTheirOrder) {
 TEST(Subset, RefusesAnIndexOutsideAtOnce) {
   EXPECT_THROW(Subset(pairs(), {0, 3}), InvalidArgumentError);
   EXPECT_THROW(Subset(nullptr, {}), InvalidArgumentError);
+}
+
+TEST(ConcatDataset, GivesOneDatasetAfterTheOther) {
+  const auto empty = std::make_shared<Subset>(pairs(), std::vector<std::int64_t>{});
+  const ConcatDataset both({pairs(), empty, pairs()});
+  ASSERT_EQ(both.size(), 6);
+  std::vector<double> labels;
+  for (std::int64_t i = 0; i < both.size(); ++i) labels.push_back(both.get(i)[1].item());
+  EXPECT_THAT(labels, ElementsAre(0, 1, 2, 0, 1, 2));
+  EXPECT_THROW(both.get(6), InvalidArgumentError);
+  EXPECT_THROW(both.get(-1), InvalidArgumentError);
+  EXPECT_THROW(ConcatDataset({}), InvalidArgumentError);
+  EXPECT_THROW(ConcatDataset({pairs(), nullptr}), InvalidArgumentError);
+}
+
+TEST(RandomSplit, GivesEveryExampleToOnePart) {
+  const auto dataset = std::make_shared<TensorDataset>(std::vector<Tensor>{Tensor::arange(10)});
+  const auto values_of = [](const Subset& part) {
+    std::vector<double> values;
+    for (std::int64_t i = 0; i < part.size(); ++i) values.push_back(part.get(i)[0].item());
+    return values;
+  };
+  Generator generator(3);
+  const auto parts = random_split(dataset, std::vector<std::int64_t>{7, 0, 3}, generator);
+  ASSERT_EQ(parts.size(), 3u);
+  EXPECT_EQ(parts[1]->size(), 0);
+  std::vector<double> all = values_of(*parts[0]);
+  const std::vector<double> last = values_of(*parts[2]);
+  all.insert(all.end(), last.begin(), last.end());
+  EXPECT_THAT(all, ::testing::Not(::testing::ElementsAreArray(Tensor::arange(10).to_vector())));
+  EXPECT_THAT(all, ::testing::UnorderedElementsAreArray(Tensor::arange(10).to_vector()));
+
+  Generator same(3);
+  const auto again = random_split(dataset, std::vector<std::int64_t>{7, 0, 3}, same);
+  EXPECT_EQ(values_of(*again[2]), last);
+}
+
+TEST(RandomSplit, RoundsFractionsDownAndGivesTheRestToTheFirst) {
+  const auto dataset = std::make_shared<TensorDataset>(std::vector<Tensor>{Tensor::arange(11)});
+  const auto parts = random_split(dataset, std::vector<double>{0.25, 0.25, 0.5});
+  EXPECT_EQ(parts[0]->size(), 3);
+  EXPECT_EQ(parts[1]->size(), 3);
+  EXPECT_EQ(parts[2]->size(), 5);
+}
+
+TEST(RandomSplit, RefusesLengthsThatDoNotAddUp) {
+  using Lengths = std::vector<std::int64_t>;
+  EXPECT_THROW(random_split(pairs(), Lengths{1, 1}), InvalidArgumentError);
+  EXPECT_THROW(random_split(pairs(), Lengths{4, -1}), InvalidArgumentError);
+  EXPECT_THROW(random_split(pairs(), std::vector<double>{0.5, 0.4}), InvalidArgumentError);
+  EXPECT_THROW(random_split(pairs(), std::vector<double>{1.5, -0.5}), InvalidArgumentError);
+  EXPECT_THROW(random_split(nullptr, Lengths{}), InvalidArgumentError);
+}
+
+TEST(TransformDataset, ChangesTheFirstFieldAlone) {
+  const auto doubled = std::make_shared<transforms::Lambda>([](const Tensor& image) {
+    Tensor result = image.clone();
+    return result.mul_(2);
+  });
+  const TransformDataset dataset(pairs(), doubled);
+  EXPECT_EQ(dataset.size(), 3);
+  EXPECT_THAT(dataset.get(1)[0].to_vector(), ElementsAre(6, 8));
+  EXPECT_EQ(dataset.get(1)[1].item(), 1);
+  EXPECT_THAT(pairs()->get(1)[0].to_vector(), ElementsAre(3, 4));
+  EXPECT_THROW(TransformDataset(nullptr, doubled), InvalidArgumentError);
+  EXPECT_THROW(TransformDataset(pairs(), nullptr), InvalidArgumentError);
 }
 
 TEST(Collate, StacksViewsThatAreNotContiguous) {

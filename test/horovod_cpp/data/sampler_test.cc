@@ -132,6 +132,18 @@ TEST(DistributedSampler, ChangesItsOrderWithTheEpochAndOnlyThen) {
   EXPECT_EQ(sampler.indices(), first);
 }
 
+TEST(DistributedSampler, KeepsEveryExampleOnceWhenSharesMayDiffer) {
+  std::vector<Indices> shares;
+  for (int rank = 0; rank < 4; ++rank) {
+    DistributedSampler sampler(10, 4, rank, false, 0, Uneven::kKeep);
+    shares.push_back(sampler.indices());
+    EXPECT_EQ(sampler.size(), static_cast<std::int64_t>(shares.back().size()));
+  }
+  EXPECT_EQ(shares, (std::vector<Indices>{{0, 4, 8}, {1, 5, 9}, {2, 6}, {3, 7}}));
+  EXPECT_EQ(DistributedSampler(10, 4, 3, false, 0, Uneven::kPad).indices(), (Indices{3, 7, 1}));
+  EXPECT_EQ(DistributedSampler(10, 4, 0, false, 0, Uneven::kDrop).indices(), (Indices{0, 4}));
+}
+
 TEST(DistributedSampler, RefusesARankOutsideTheWorld) {
   for (const auto& [replicas, rank] : {std::pair(2, 2), {2, -1}, {0, 0}, {-1, 0}}) {
     try {
@@ -142,6 +154,55 @@ TEST(DistributedSampler, RefusesARankOutsideTheWorld) {
                   HasSubstr("rank " + std::to_string(rank) + " of " + std::to_string(replicas)));
     }
   }
+}
+
+TEST(Samplers, GoOnWithTheRestOfThePassOfALoadedState) {
+  RandomSampler sampler(10, 4);
+  sampler.indices();
+  const Indices second = sampler.indices();
+  sampler.advance(4);
+  const SamplerState state = sampler.state();
+  EXPECT_EQ(state, (SamplerState{4, 1, 4}));
+  const Indices third = sampler.indices();
+
+  RandomSampler resumed(10, /*another seed*/ 99);
+  resumed.load_state(state);
+  EXPECT_EQ(resumed.state(), state);
+  EXPECT_EQ(resumed.indices(), Indices(second.begin() + 4, second.end()));
+  EXPECT_EQ(resumed.indices(), third);
+  EXPECT_EQ(resumed.state(), (SamplerState{4, 2, 0}));
+}
+
+TEST(Samplers, KeepALoadedPositionOnlyForItsOwnEpoch) {
+  DistributedSampler sampler(12, 2, 1, true, 3);
+  sampler.set_epoch(5);
+  const Indices whole = sampler.indices();
+  sampler.advance(2);
+  const SamplerState state = sampler.state();
+  sampler.set_epoch(5);
+  EXPECT_EQ(sampler.indices(), whole) << "a pass that is begun anew is whole";
+  sampler.load_state(state);
+  sampler.set_epoch(5);
+  EXPECT_EQ(sampler.indices(), Indices(whole.begin() + 2, whole.end()));
+  sampler.load_state(state);
+  sampler.set_epoch(6);
+  EXPECT_EQ(sampler.indices().size(), whole.size());
+}
+
+TEST(Samplers, HaveNothingLeftOfAPassThatEnded) {
+  SequentialSampler sampler(3);
+  sampler.load_state({0, 2, 3});
+  EXPECT_EQ(sampler.indices(), Indices{});
+  EXPECT_EQ(sampler.indices(), (Indices{0, 1, 2}));
+  EXPECT_EQ(sampler.state().epoch, 3);
+}
+
+TEST(Samplers, RefuseAStateTheyCannotBeIn) {
+  SequentialSampler sampler(3);
+  EXPECT_THROW(sampler.load_state({0, 0, 4}), InvalidArgumentError);
+  EXPECT_THROW(sampler.load_state({0, 0, -1}), InvalidArgumentError);
+  EXPECT_THROW(sampler.load_state({0, -1, 0}), InvalidArgumentError);
+  EXPECT_EQ(sampler.state(), SamplerState{});
 }
 
 TEST(Samplers, RefuseANegativeSize) {

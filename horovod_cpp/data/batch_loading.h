@@ -1,0 +1,34 @@
+#pragma once
+
+#include <cstdint>
+#include <exception>
+#include <memory>
+#include <stop_token>
+#include <vector>
+
+#include "horovod_cpp/data/data_loader.h"
+
+namespace hvd {
+namespace data {
+
+// What a pass of a DataLoader is made of. Does not change, so workers share it.
+struct PassPlan {
+  std::shared_ptr<const Dataset> dataset;
+  CollateFn collate_fn;
+  std::vector<std::vector<std::int64_t>> batches;
+  std::uint64_t seed = 0;  // seed and epoch of what examples draw at random
+  std::int64_t epoch = 0;
+};
+
+// A batch, or what loading it threw.
+struct LoadedBatch {
+  Sample batch;
+  std::exception_ptr error;
+};
+
+// Loads batch `number`. Once a stop is requested no further example is begun, and what comes back
+// is not meant to be used. Never throws.
+LoadedBatch load_batch(const PassPlan& plan, std::size_t number, const std::stop_token& stop = {});
+
+}  // namespace data
+}  // namespace hvd

@@ -1,0 +1,104 @@
+#include "horovod_cpp/data/image_file.h"
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <system_error>
+#include <vector>
+
+#include "core/base/status.h"
+#include "horovod_cpp/data/decode.h"
+
+namespace hvd {
+namespace data {
+namespace {
+
+constexpr std::int64_t kMaxPixels = std::int64_t{1} << 28;
+constexpr std::array<std::uint8_t, 3> kJpegMagic = {0xFF, 0xD8, 0xFF};
+constexpr std::array<std::uint8_t, 8> kPngMagic = {0x89, 'P', 'N', 'G', '\r', '\n', 0x1A, '\n'};
+
+template <std::size_t N>
+bool begins_with(std::span<const std::uint8_t> bytes, const std::array<std::uint8_t, N>& magic) {
+  return bytes.size() >= N && std::equal(magic.begin(), magic.end(), bytes.begin());
+}
+
+void copy_channel(const std::uint8_t* from, std::int64_t channels, std::int64_t pixels,
+                  std::uint8_t* to) {
+  for (std::int64_t i = 0; i < pixels; ++i) to[i] = from[i * channels];
+}
+
+// Sums to 2^16, so that white stays white.
+void copy_luma(const std::uint8_t* from, std::int64_t channels, std::int64_t pixels,
+               std::uint8_t* to) {
+  for (std::int64_t i = 0; i < pixels; ++i, from += channels) {
+    to[i] = static_cast<std::uint8_t>(
+        (19595U * from[0] + 38470U * from[1] + 7471U * from[2] + 0x8000U) >> 16);
+  }
+}
+
+// [height, width, channels] to the planes that `mode` asks for.
+Tensor to_planes(const Tensor& pixels, ImageMode mode) {
+  const std::int64_t stored = pixels.size(2);
+  const std::int64_t count = pixels.size(0) * pixels.size(1);
+  const bool is_gray = stored <= 2;
+  std::int64_t wanted = stored;
+  if (mode != ImageMode::kUnchanged) wanted = mode == ImageMode::kRgb ? 3 : 1;
+  Tensor planes = Tensor::empty({wanted, pixels.size(0), pixels.size(1)}, DType::kU8);
+  const auto* from = pixels.data<std::uint8_t>();
+  auto* to = planes.data<std::uint8_t>();
+  if (mode == ImageMode::kGray && !is_gray) {
+    copy_luma(from, stored, count, to);
+    return planes;
+  }
+  const bool repeats = mode == ImageMode::kRgb && is_gray;
+  for (std::int64_t c = 0; c < wanted; ++c) {
+    copy_channel(from + (repeats ? 0 : c), stored, count, to + c * count);
+  }
+  return planes;
+}
+
+// Into memory of this thread, which the next call uses again.
+std::span<const std::uint8_t> read_file(const std::string& path) {
+  thread_local std::vector<std::uint8_t> bytes;
+  const auto fail = [&path](const std::string& what) {
+    throw InvalidArgumentError(path + ": " + what);
+  };
+  std::error_code error;
+  const auto status = std::filesystem::status(path, error);
+  if (exists(status) && !is_regular_file(status)) fail("is not a regular file");
+  errno = 0;
+  std::ifstream file(path, std::ios::binary | std::ios::ate);
+  if (!file) fail(std::string("cannot be opened: ") + std::strerror(errno));
+  bytes.resize(static_cast<std::size_t>(std::max<std::streamoff>(file.tellg(), 0)));
+  file.seekg(0);
+  file.read(reinterpret_cast<char*>(bytes.data()), static_cast<std::streamsize>(bytes.size()));
+  if (!file) fail(std::string("cannot be read: ") + std::strerror(errno));
+  return bytes;
+}
+
+}  // namespace
+
+Tensor make_pixels(std::int64_t height, std::int64_t width, std::int64_t channels,
+                   const std::string& name) {
+  if (height > kMaxPixels / width) {
+    throw InvalidArgumentError(name + ": has " + std::to_string(height) + " x " +
+                               std::to_string(width) + " pixels, which is more than 2^28");
+  }
+  return Tensor::empty({height, width, channels}, DType::kU8);
+}
+
+Tensor decode_image(std::span<const std::uint8_t> bytes, const std::string& name, ImageMode mode) {
+  if (begins_with(bytes, kJpegMagic)) return to_planes(decode_jpeg(bytes, name), mode);
+  if (begins_with(bytes, kPngMagic)) return to_planes(decode_png(bytes, name), mode);
+  throw InvalidArgumentError(name + (bytes.empty() ? ": is empty" : ": is neither JPEG nor PNG"));
+}
+
+Tensor read_image(const std::string& path, ImageMode mode) {
+  return decode_image(read_file(path), path, mode);
+}
+
+}  // namespace data
+}  // namespace hvd

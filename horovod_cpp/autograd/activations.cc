@@ -54,8 +54,7 @@ Tensor gated(const Tensor& a, const char* name, Gate gate, Slope slope) {
       [saved = Saved(x), open, slope, name](const Tensor& gradient) {
         const Tensor factor =
             zipped(saved.get(name), open, [slope](auto v, auto g) { return g + v * slope(v, g); });
-        return std::vector<Tensor>{
-            kernels::binary(kernels::Binary::kMul, gradient, factor, name)};
+        return std::vector<Tensor>{kernels::binary(kernels::Binary::kMul, gradient, factor, name)};
       });
 }
 
@@ -76,11 +75,11 @@ Tensor leaky_relu(const Tensor& a, double negative_slope) {
   const Tensor x = kernels::contiguous(a);
   Tensor result = scaled(x, x);
   if (!should_record({&a})) return result;
-  return autograd::record(std::move(result), "leaky_relu", {edge_to(a)},
-                          [saved = Saved(x), scaled](const Tensor& gradient) {
-                            return std::vector<Tensor>{
-                                scaled(kernels::contiguous(gradient), saved.get("leaky_relu"))};
-                          });
+  return autograd::record(
+      std::move(result), "leaky_relu", {edge_to(a)},
+      [saved = Saved(x), scaled](const Tensor& gradient) {
+        return std::vector<Tensor>{scaled(kernels::contiguous(gradient), saved.get("leaky_relu"))};
+      });
 }
 
 Tensor silu(const Tensor& a) {

@@ -36,7 +36,7 @@ struct Rows {
 
 void check_options(const char* name, const Tensor& input, const ClassLossOptions& options) {
   shapes::require_float(input, name);
-  if (options.reduction == Reduction::kBatchMean) {
+  if (options.reduction == LossReduction::kBatchMean) {
     throw InvalidArgumentError(std::string(name) + ": batchmean is a reduction of kl_div alone");
   }
   if (!(options.label_smoothing >= 0.0 && options.label_smoothing <= 1.0)) {
@@ -89,7 +89,7 @@ Tensor classes_last(const Tensor& input) {
 // What divides the summed loss: the examples' weights, or 1.
 template <typename T>
 double divisor(const Rule& rule, const Rows& rows) {
-  if (rule.options.reduction != Reduction::kMean) return 1.0;
+  if (rule.options.reduction != LossReduction::kMean) return 1.0;
   double total = 0.0;
   for (std::int64_t i = 0; i < rows.targets.numel(); ++i) {
     const std::int64_t target = rows.targets.data<std::int64_t>()[i];
@@ -137,8 +137,9 @@ Tensor row_gradients(const Rule& rule, const Rows& rows, const std::vector<doubl
   return result;
 }
 
-Tensor reduced(const Tensor& losses, double divided_by, Reduction reduction, const Shape& shape) {
-  if (reduction == Reduction::kNone) return kernels::clone(losses.reshape(shape));
+Tensor reduced(const Tensor& losses, double divided_by, LossReduction reduction,
+               const Shape& shape) {
+  if (reduction == LossReduction::kNone) return kernels::clone(losses.reshape(shape));
   double total = 0.0;
   for (const double loss : losses.to_vector()) total += loss;
   return Tensor::scalar(total / divided_by, losses.dtype());
@@ -157,10 +158,10 @@ Tensor class_loss(const Rule& rule, const Tensor& input, const Tensor& targets, 
   const std::int64_t classes = rows_of_input.size(1);
   check_targets(rule.name, input, targets, classes, rule.options.ignore_index);
   const Tensor& weight = rule.options.weight;
-  const Rows rows = {softmax ? kernels::log_softmax(rows_of_input) : rows_of_input.detach(),
-                     kernels::clone(kernels::contiguous(targets)).reshape({-1}),
-                     weight.defined() ? kernels::clone(weight)
-                                      : Tensor::ones({classes}, input.dtype())};
+  const Rows rows = {
+      softmax ? kernels::log_softmax(rows_of_input) : rows_of_input.detach(),
+      kernels::clone(kernels::contiguous(targets)).reshape({-1}),
+      weight.defined() ? kernels::clone(weight) : Tensor::ones({classes}, input.dtype())};
   return dispatch_float(input.dtype(), [&](auto tag) {
     using T = typename decltype(tag)::type;
     const double divided_by = divisor<T>(rule, rows);
@@ -188,12 +189,12 @@ Tensor soft_cross_entropy(const Tensor& logits, const Tensor& targets,
   }
   const Tensor rows = classes_last(logits);
   const double smoothing = options.label_smoothing;
-  Tensor wanted = classes_last(targets) * (1.0 - smoothing) +
-                  smoothing / static_cast<double>(rows.size(1));
+  Tensor wanted =
+      classes_last(targets) * (1.0 - smoothing) + smoothing / static_cast<double>(rows.size(1));
   if (options.weight.defined()) wanted = wanted * options.weight.detach();
   const Tensor losses = sum(wanted * log_softmax(rows, 1), {1}) * -1.0;
-  if (options.reduction == Reduction::kMean) return mean(losses);
-  if (options.reduction == Reduction::kSum) return sum(losses);
+  if (options.reduction == LossReduction::kMean) return mean(losses);
+  if (options.reduction == LossReduction::kSum) return sum(losses);
   Shape shape = logits.shape();
   shape.erase(shape.begin() + (logits.dim() == 1 ? 0 : 1));
   return losses.reshape(shape);
@@ -214,9 +215,9 @@ Tensor cross_entropy(const Tensor& logits, const Tensor& targets, const ClassLos
   check_options("cross_entropy", logits, options);
   if (is_floating(targets.dtype())) return soft_cross_entropy(logits, targets, options);
   const auto classes = static_cast<double>(logits.dim() == 1 ? logits.size(0) : logits.size(1));
-  return class_loss({"cross_entropy", options, 1.0 - options.label_smoothing,
-                     options.label_smoothing / classes},
-                    logits, targets, true);
+  return class_loss(
+      {"cross_entropy", options, 1.0 - options.label_smoothing, options.label_smoothing / classes},
+      logits, targets, true);
 }
 
 Tensor dropout(const Tensor& input, double p, bool training) {

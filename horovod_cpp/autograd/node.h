@@ -51,7 +51,7 @@ struct Record {
   std::shared_ptr<Node> node;  // null for a leaf
   Tensor grad;
   std::vector<RowGradient> rows;  // belong to the gradient too (row_gradient.h)
-  Tensor grad_memory;  // of a gradient that is not there yet; undefined = any
+  Tensor grad_memory;             // of a gradient that is not there yet; undefined = any
   std::vector<Hook> hooks;
   std::uint64_t next_hook = 0;
 };

@@ -24,8 +24,8 @@ Tensor normalized(const Tensor& input, std::int64_t rows, double eps, const char
   return autograd::record(
       std::move(result.values), name, {edge_to(input)},
       [values, inverse = std::move(result.inverse), name](const Tensor& gradient) {
-        return std::vector<Tensor>{kernels::normalize_rows_grad(kernels::contiguous(gradient),
-                                                                values.get(name), inverse)};
+        return std::vector<Tensor>{
+            kernels::normalize_rows_grad(kernels::contiguous(gradient), values.get(name), inverse)};
       });
 }
 

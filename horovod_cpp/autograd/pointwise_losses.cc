@@ -73,7 +73,9 @@ struct CrossEntropy {
 
 struct CrossEntropyOfLogits {
   // log(1 + e^-x)
-  static double softplus(double x) { return std::log1p(std::exp(-std::abs(x))) + std::max(-x, 0.0); }
+  static double softplus(double x) {
+    return std::log1p(std::exp(-std::abs(x))) + std::max(-x, 0.0);
+  }
   double loss(double x, double t, double factor) const {
     return (1 - t) * x + (1 + (factor - 1) * t) * softplus(x);
   }
@@ -111,9 +113,9 @@ void for_each_element(const Tensor& input, const Tensor& target, const Tensor& f
   }
 }
 
-double divisor(const Tensor& input, Reduction reduction) {
-  if (reduction == Reduction::kMean) return static_cast<double>(input.numel());
-  if (reduction == Reduction::kBatchMean) {
+double divisor(const Tensor& input, LossReduction reduction) {
+  if (reduction == LossReduction::kMean) return static_cast<double>(input.numel());
+  if (reduction == LossReduction::kBatchMean) {
     return static_cast<double>(input.dim() == 0 ? 1 : input.size(0));
   }
   return 1.0;
@@ -121,8 +123,8 @@ double divisor(const Tensor& input, Reduction reduction) {
 
 template <typename Loss>
 Tensor forward(const Loss& loss, const Tensor& x, const Tensor& t, const Tensor& factor,
-               Reduction reduction) {
-  const bool each = reduction == Reduction::kNone;
+               LossReduction reduction) {
+  const bool each = reduction == LossReduction::kNone;
   Tensor result = Tensor::zeros(each ? x.shape() : Shape{}, x.dtype());
   dispatch_float(x.dtype(), [&](auto tag) {
     using T = typename decltype(tag)::type;
@@ -165,7 +167,7 @@ void check_shapes(const char* name, const Tensor& input, const Tensor& target) {
 
 template <typename Loss>
 Tensor pointwise(const char* name, const Loss& loss, const Tensor& input, const Tensor& target,
-                 Reduction reduction, const Tensor& factor = {}) {
+                 LossReduction reduction, const Tensor& factor = {}) {
   check_shapes(name, input, target);
   const Tensor x = kernels::contiguous(input);
   const Tensor t = kernels::contiguous(target);
@@ -179,21 +181,21 @@ Tensor pointwise(const char* name, const Loss& loss, const Tensor& input, const 
         const Tensor& b = t_saved.get(name);
         std::vector<Tensor> gradients(2);
         if (x_wanted) {
-          gradients[0] = backward(
-              gradient, divided_by, a, b, factor,
-              [&](double v, double w, double f) { return loss.input_slope(v, w, f); });
+          gradients[0] =
+              backward(gradient, divided_by, a, b, factor,
+                       [&](double v, double w, double f) { return loss.input_slope(v, w, f); });
         }
         if (t_wanted) {
-          gradients[1] = backward(
-              gradient, divided_by, a, b, factor,
-              [&](double v, double w, double f) { return loss.target_slope(v, w, f); });
+          gradients[1] =
+              backward(gradient, divided_by, a, b, factor,
+                       [&](double v, double w, double f) { return loss.target_slope(v, w, f); });
         }
         return gradients;
       });
 }
 
-void refuse_batch_mean(const char* name, Reduction reduction) {
-  if (reduction != Reduction::kBatchMean) return;
+void refuse_batch_mean(const char* name, LossReduction reduction) {
+  if (reduction != LossReduction::kBatchMean) return;
   throw InvalidArgumentError(std::string(name) + ": batchmean is a reduction of kl_div alone");
 }
 
@@ -206,12 +208,13 @@ void check_at_least(const char* name, const char* what, double value, double lea
 // The losses of all elements, times `weight`, reduced.
 template <typename Loss>
 Tensor weighted(const char* name, const Loss& loss, const Tensor& input, const Tensor& target,
-                const Tensor& weight, Reduction reduction, const Tensor& factor = {}) {
+                const Tensor& weight, LossReduction reduction, const Tensor& factor = {}) {
   if (!weight.defined()) return pointwise(name, loss, input, target, reduction, factor);
   const Tensor spread = weight.expand(input.shape());
-  const Tensor losses = mul(pointwise(name, loss, input, target, Reduction::kNone, factor), spread);
-  if (reduction == Reduction::kNone) return losses;
-  return reduction == Reduction::kSum ? sum(losses) : mean(losses);
+  const Tensor losses =
+      mul(pointwise(name, loss, input, target, LossReduction::kNone, factor), spread);
+  if (reduction == LossReduction::kNone) return losses;
+  return reduction == LossReduction::kSum ? sum(losses) : mean(losses);
 }
 
 void check_probabilities(const Tensor& input) {
@@ -224,30 +227,32 @@ void check_probabilities(const Tensor& input) {
 
 }  // namespace
 
-Tensor mse_loss(const Tensor& input, const Tensor& target, Reduction reduction) {
+Tensor mse_loss(const Tensor& input, const Tensor& target, LossReduction reduction) {
   refuse_batch_mean("mse_loss", reduction);
   return pointwise("mse_loss", OfDifference<Squared>{}, input, target, reduction);
 }
 
-Tensor l1_loss(const Tensor& input, const Tensor& target, Reduction reduction) {
+Tensor l1_loss(const Tensor& input, const Tensor& target, LossReduction reduction) {
   refuse_batch_mean("l1_loss", reduction);
   return pointwise("l1_loss", OfDifference<Absolute>{}, input, target, reduction);
 }
 
-Tensor huber_loss(const Tensor& input, const Tensor& target, Reduction reduction, double delta) {
+Tensor huber_loss(const Tensor& input, const Tensor& target, LossReduction reduction,
+                  double delta) {
   refuse_batch_mean("huber_loss", reduction);
   check_at_least("huber_loss", "delta", delta, std::numeric_limits<double>::min());
   return pointwise("huber_loss", OfDifference<Huber>{{delta}}, input, target, reduction);
 }
 
-Tensor smooth_l1_loss(const Tensor& input, const Tensor& target, Reduction reduction, double beta) {
+Tensor smooth_l1_loss(const Tensor& input, const Tensor& target, LossReduction reduction,
+                      double beta) {
   refuse_batch_mean("smooth_l1_loss", reduction);
   check_at_least("smooth_l1_loss", "beta", beta, 0.0);
   return pointwise("smooth_l1_loss", OfDifference<SmoothL1>{{beta}}, input, target, reduction);
 }
 
 Tensor binary_cross_entropy(const Tensor& input, const Tensor& target, const Tensor& weight,
-                            Reduction reduction) {
+                            LossReduction reduction) {
   refuse_batch_mean("binary_cross_entropy", reduction);
   check_shapes("binary_cross_entropy", input, target);
   check_probabilities(input);
@@ -255,7 +260,7 @@ Tensor binary_cross_entropy(const Tensor& input, const Tensor& target, const Ten
 }
 
 Tensor binary_cross_entropy_with_logits(const Tensor& input, const Tensor& target,
-                                        const Tensor& weight, Reduction reduction,
+                                        const Tensor& weight, LossReduction reduction,
                                         const Tensor& pos_weight) {
   constexpr const char* kName = "binary_cross_entropy_with_logits";
   refuse_batch_mean(kName, reduction);
@@ -267,7 +272,7 @@ Tensor binary_cross_entropy_with_logits(const Tensor& input, const Tensor& targe
   return weighted(kName, CrossEntropyOfLogits{}, input, target, weight, reduction, factor);
 }
 
-Tensor kl_div(const Tensor& input, const Tensor& target, Reduction reduction, bool log_target) {
+Tensor kl_div(const Tensor& input, const Tensor& target, LossReduction reduction, bool log_target) {
   if (log_target) return pointwise("kl_div", KLDivergenceOfLogs{}, input, target, reduction);
   return pointwise("kl_div", KLDivergence{}, input, target, reduction);
 }

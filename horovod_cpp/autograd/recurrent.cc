@@ -26,9 +26,9 @@ void check(const char* name, std::int64_t gates, const Tensor& projected, const 
       projected.size(1) == hidden.size(0) && projected.size(2) == gates * n) {
     return;
   }
-  throw InvalidArgumentError(std::string(name) + ": projected input " +
-                             to_string(projected.shape()) + ", weight " + to_string(weight.shape()) +
-                             " and hidden state " + to_string(hidden.shape()) + " do not fit");
+  throw InvalidArgumentError(
+      std::string(name) + ": projected input " + to_string(projected.shape()) + ", weight " +
+      to_string(weight.shape()) + " and hidden state " + to_string(hidden.shape()) + " do not fit");
 }
 
 void require_shape(const char* name, const Tensor& tensor, const Shape& shape, const char* what) {
@@ -52,7 +52,8 @@ LstmResult lstm_sequence(const Tensor& projected, const Tensor& weight, const Te
   if (autograd::should_record({&projected, &weight, &hidden, &cell})) {
     states.hidden = states.hidden.detach();  // its own node must not keep itself alive
     all = autograd::record(
-        std::move(all), "lstm", {edge_to(projected), edge_to(weight), edge_to(hidden), edge_to(cell)},
+        std::move(all), "lstm",
+        {edge_to(projected), edge_to(weight), edge_to(hidden), edge_to(cell)},
         [states, written = Saved(states.hidden), w = Saved(w), h = Saved(h), c = Saved(c),
          reverse](const Tensor& gradient) {
           written.get("lstm");
@@ -72,13 +73,13 @@ Tensor gru_sequence(const Tensor& projected, const Tensor& weight, const Tensor&
   require_shape("gru", bias, {weight.size(0)}, "bias");
   const Tensor w = kernels::contiguous(weight);
   const Tensor h = kernels::contiguous(hidden);
-  kernels::GruStates states =
-      kernels::gru(projected, w, kernels::contiguous(bias), h, reverse);
+  kernels::GruStates states = kernels::gru(projected, w, kernels::contiguous(bias), h, reverse);
   Tensor output = states.hidden;
   if (!autograd::should_record({&projected, &weight, &bias, &hidden})) return output;
   states.hidden = states.hidden.detach();  // its own node must not keep itself alive
   return autograd::record(
-      std::move(output), "gru", {edge_to(projected), edge_to(weight), edge_to(bias), edge_to(hidden)},
+      std::move(output), "gru",
+      {edge_to(projected), edge_to(weight), edge_to(bias), edge_to(hidden)},
       [states, written = Saved(states.hidden), w = Saved(w), h = Saved(h),
        reverse](const Tensor& gradient) {
         written.get("gru");

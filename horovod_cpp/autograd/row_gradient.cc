@@ -44,8 +44,7 @@ RowGradient coalesced(const Tensor& rows, const Tensor& values) {
   }
   Shape shape = values.shape();
   shape[0] = static_cast<std::int64_t>(kept.size());
-  const RowGradient result = {Tensor::from(kept, {shape[0]}),
-                              Tensor::zeros(shape, values.dtype())};
+  const RowGradient result = {Tensor::from(kept, {shape[0]}), Tensor::zeros(shape, values.dtype())};
   kernels::add_rows(result.values, Tensor::from(targets, {rows.numel()}), values);
   return result;
 }

@@ -25,8 +25,7 @@ class LeakyReLU : public Module {
 
 class GELU : public Module {
  public:
-  explicit GELU(GeluApproximate approximate = GeluApproximate::kNone)
-      : approximate_(approximate) {}
+  explicit GELU(GeluApproximate approximate = GeluApproximate::kNone) : approximate_(approximate) {}
   Tensor forward(const Tensor& input) override;
 
  private:

@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "core/base/status.h"
+#include "horovod_cpp/autograd/bmm.h"
 #include "horovod_cpp/nn/checks.h"
 #include "horovod_cpp/nn/functional.h"
 #include "horovod_cpp/nn/init.h"
@@ -49,8 +50,10 @@ MultiheadAttention::MultiheadAttention(std::int64_t embed_dim, std::int64_t num_
   }
   in_proj_weight = register_parameter("in_proj_weight", Tensor::empty({3 * embed_dim, embed_dim}));
   init::xavier_uniform_(in_proj_weight);
-  if (options.bias) in_proj_bias = register_parameter("in_proj_bias", Tensor::zeros({3 * embed_dim}));
-  out_proj = register_module("out_proj", std::make_shared<Linear>(embed_dim, embed_dim, options.bias));
+  if (options.bias)
+    in_proj_bias = register_parameter("in_proj_bias", Tensor::zeros({3 * embed_dim}));
+  out_proj =
+      register_module("out_proj", std::make_shared<Linear>(embed_dim, embed_dim, options.bias));
   if (options.bias) init::zeros_(out_proj->bias);
 }
 
@@ -98,7 +101,7 @@ AttentionResult MultiheadAttention::forward(const Tensor& query, const Tensor& k
   const Tensor q = split_heads(project(steps_first(query), 0) * scale);
   const Tensor k = split_heads(project(steps_first(key), 1));
   const Tensor v = split_heads(project(steps_first(value), 2));
-  Tensor scores = matmul(q, k.transpose(1, 2));
+  Tensor scores = bmm(q, k.transpose(1, 2));
   if (options.attn_mask.defined()) {
     require_shape(options.attn_mask, {{queries, keys}, {batch * num_heads_, queries, keys}},
                   "attn_mask");
@@ -112,8 +115,7 @@ AttentionResult MultiheadAttention::forward(const Tensor& query, const Tensor& k
                           .reshape({batch * num_heads_, 1, keys});
   }
   const Tensor weights = dropout(softmax(scores, -1), options_.dropout, is_training());
-  const Tensor joined =
-      matmul(weights, v).transpose(0, 1).reshape({queries, batch, embed_dim_});
+  const Tensor joined = bmm(weights, v).transpose(0, 1).reshape({queries, batch, embed_dim_});
   AttentionResult result;
   result.output = (*out_proj)(joined);
   if (options_.batch_first) result.output = result.output.transpose(0, 1).contiguous();

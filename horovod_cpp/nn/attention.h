@@ -27,9 +27,9 @@ struct MultiheadAttentionOptions {
   bool batch_first = false;  // tensors are [batch, steps, embed_dim]
 };
 
-// Vaswani et al.: "Attention is all you need", NIPS 2017. query [queries, batch, embed_dim], key and
-// value [keys, batch, embed_dim]. Parameters are PyTorch's: in_proj_weight [3 embed_dim, embed_dim]
-// (Xavier uniform), in_proj_bias, out_proj.
+// Vaswani et al.: "Attention is all you need", NIPS 2017. query [queries, batch, embed_dim], key
+// and value [keys, batch, embed_dim]. Parameters are PyTorch's: in_proj_weight [3 embed_dim,
+// embed_dim] (Xavier uniform), in_proj_bias, out_proj.
 class MultiheadAttention : public Module {
  public:
   // Throws InvalidArgumentError unless num_heads divides embed_dim.

@@ -25,8 +25,7 @@ BatchNorm::BatchNorm(const char* layer, std::int64_t num_features, const BatchNo
 void BatchNorm::require_dims(const Tensor& input, std::int64_t least, std::int64_t most) const {
   if (input.dim() >= least && input.dim() <= most) return;
   throw InvalidArgumentError("input " + to_string(input.shape()) + " for num_features " +
-                             std::to_string(num_features_) + ": expected " +
-                             std::to_string(least) +
+                             std::to_string(num_features_) + ": expected " + std::to_string(least) +
                              (least == most ? "" : " to " + std::to_string(most)) + " axes");
 }
 

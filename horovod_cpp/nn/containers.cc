@@ -47,8 +47,8 @@ void ModuleDict::erase(const std::string& name) {
 }
 
 const std::shared_ptr<Module>& ModuleDict::at(const std::string& name) const {
-  const auto found = std::ranges::find_if(
-      named_children(), [&](const auto& entry) { return entry.first == name; });
+  const auto found = std::ranges::find_if(named_children(),
+                                          [&](const auto& entry) { return entry.first == name; });
   if (found == named_children().end()) {
     throw InvalidArgumentError("a ModuleDict has no module '" + name + "'");
   }

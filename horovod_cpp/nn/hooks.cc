@@ -26,7 +26,7 @@ struct Watch {
     if (const std::shared_ptr<Hooks> alive = hooks.lock()) {
       const auto entries = alive->backward.entries;  // a hook may remove itself
       for (const auto& [id, hook] : entries) {
-        Tensor replaced = hook(*alive->owner, grad_output, result);
+        Tensor replaced = hook(*alive->owner, result, grad_output);
         if (replaced.defined() && result.defined()) result = std::move(replaced);
       }
     }

@@ -89,8 +89,7 @@ void orthogonal_(const Tensor& weight, double gain, Generator& generator) {
   Eigen::MatrixXd draws(std::max(rows, columns), std::min(rows, columns));
   for (Eigen::Index i = 0; i < draws.size(); ++i) draws.data()[i] = generator.normal();
   const Eigen::HouseholderQR<Eigen::MatrixXd> qr(draws);
-  Eigen::MatrixXd q =
-      qr.householderQ() * Eigen::MatrixXd::Identity(draws.rows(), draws.cols());
+  Eigen::MatrixXd q = qr.householderQ() * Eigen::MatrixXd::Identity(draws.rows(), draws.cols());
   // Without the signs of R's diagonal the matrices would not be uniformly distributed.
   for (Eigen::Index i = 0; i < q.cols(); ++i) {
     if (qr.matrixQR()(i, i) < 0) q.col(i) *= -1;

@@ -45,7 +45,7 @@ Tensor NLLLoss::forward(const Tensor& input, const Tensor& target) {
   return nll_loss(input, target, options_);
 }
 
-BCELoss::BCELoss(const Tensor& weight, Reduction reduction)
+BCELoss::BCELoss(const Tensor& weight, LossReduction reduction)
     : weight_(weight), reduction_(reduction) {
   if (weight.defined()) register_buffer("weight", weight);
 }
@@ -54,7 +54,7 @@ Tensor BCELoss::forward(const Tensor& input, const Tensor& target) {
   return binary_cross_entropy(input, target, weight_, reduction_);
 }
 
-BCEWithLogitsLoss::BCEWithLogitsLoss(const Tensor& weight, Reduction reduction,
+BCEWithLogitsLoss::BCEWithLogitsLoss(const Tensor& weight, LossReduction reduction,
                                      const Tensor& pos_weight)
     : weight_(weight), reduction_(reduction), pos_weight_(pos_weight) {
   if (weight.defined()) register_buffer("weight", weight);

@@ -17,48 +17,48 @@ class Loss : public Module {
   Tensor operator()(const Tensor& input, const Tensor& target);
 };
 
-// Reduction alone.
+// PyTorch has these with a reduction alone.
 class MSELoss : public Loss {
  public:
-  explicit MSELoss(Reduction reduction = Reduction::kMean) : reduction_(reduction) {}
+  explicit MSELoss(LossReduction reduction = LossReduction::kMean) : reduction_(reduction) {}
   using Loss::forward;
   Tensor forward(const Tensor& input, const Tensor& target) override;
 
  private:
-  Reduction reduction_;
+  LossReduction reduction_;
 };
 
 class L1Loss : public Loss {
  public:
-  explicit L1Loss(Reduction reduction = Reduction::kMean) : reduction_(reduction) {}
+  explicit L1Loss(LossReduction reduction = LossReduction::kMean) : reduction_(reduction) {}
   using Loss::forward;
   Tensor forward(const Tensor& input, const Tensor& target) override;
 
  private:
-  Reduction reduction_;
+  LossReduction reduction_;
 };
 
 class HuberLoss : public Loss {
  public:
-  explicit HuberLoss(Reduction reduction = Reduction::kMean, double delta = 1.0)
+  explicit HuberLoss(LossReduction reduction = LossReduction::kMean, double delta = 1.0)
       : reduction_(reduction), delta_(delta) {}
   using Loss::forward;
   Tensor forward(const Tensor& input, const Tensor& target) override;
 
  private:
-  Reduction reduction_;
+  LossReduction reduction_;
   double delta_;
 };
 
 class SmoothL1Loss : public Loss {
  public:
-  explicit SmoothL1Loss(Reduction reduction = Reduction::kMean, double beta = 1.0)
+  explicit SmoothL1Loss(LossReduction reduction = LossReduction::kMean, double beta = 1.0)
       : reduction_(reduction), beta_(beta) {}
   using Loss::forward;
   Tensor forward(const Tensor& input, const Tensor& target) override;
 
  private:
-  Reduction reduction_;
+  LossReduction reduction_;
   double beta_;
 };
 
@@ -86,37 +86,38 @@ class NLLLoss : public Loss {
 // `weight` and `pos_weight` are buffers.
 class BCELoss : public Loss {
  public:
-  explicit BCELoss(const Tensor& weight = {}, Reduction reduction = Reduction::kMean);
+  explicit BCELoss(const Tensor& weight = {}, LossReduction reduction = LossReduction::kMean);
   using Loss::forward;
   Tensor forward(const Tensor& input, const Tensor& target) override;
 
  private:
   Tensor weight_;
-  Reduction reduction_;
+  LossReduction reduction_;
 };
 
 class BCEWithLogitsLoss : public Loss {
  public:
-  explicit BCEWithLogitsLoss(const Tensor& weight = {}, Reduction reduction = Reduction::kMean,
+  explicit BCEWithLogitsLoss(const Tensor& weight = {},
+                             LossReduction reduction = LossReduction::kMean,
                              const Tensor& pos_weight = {});
   using Loss::forward;
   Tensor forward(const Tensor& input, const Tensor& target) override;
 
  private:
   Tensor weight_;
-  Reduction reduction_;
+  LossReduction reduction_;
   Tensor pos_weight_;
 };
 
 class KLDivLoss : public Loss {
  public:
-  explicit KLDivLoss(Reduction reduction = Reduction::kMean, bool log_target = false)
+  explicit KLDivLoss(LossReduction reduction = LossReduction::kMean, bool log_target = false)
       : reduction_(reduction), log_target_(log_target) {}
   using Loss::forward;
   Tensor forward(const Tensor& input, const Tensor& target) override;
 
  private:
-  Reduction reduction_;
+  LossReduction reduction_;
   bool log_target_;
 };
 

@@ -163,8 +163,8 @@ NamedModules Module::named_descendants() const {
   const auto add = [&found](const auto& self, const Module& module,
                             const std::string& prefix) -> void {
     for (const auto& [name, child] : module.children_) {
-      const bool known = std::ranges::any_of(
-          found, [&](const auto& entry) { return entry.second == child; });
+      const bool known =
+          std::ranges::any_of(found, [&](const auto& entry) { return entry.second == child; });
       if (known) continue;
       found.emplace_back(prefix + name, child);
       self(self, *child, prefix + name + ".");
@@ -222,7 +222,8 @@ void Module::load_state_dict(const NamedTensors& state) {
 }
 
 void Module::train(bool mode) {
-  apply([mode](Module& module) { module.training_ = mode; });
+  training_ = mode;
+  for (const auto& [name, child] : children_) child->train(mode);
 }
 
 void Module::zero_grad(bool set_to_none) {
@@ -286,8 +287,12 @@ void Module::add_child(std::string name, std::shared_ptr<Module> module) {
   children_.emplace_back(std::move(name), std::move(module));
 }
 
+bool Module::has_part(const std::string& name) const {
+  return has_name(parameters_, name) || has_name(buffers_, name) || has_name(children_, name);
+}
+
 void Module::unregister(const std::string& name) {
-  if (!has_name(parameters_, name) && !has_name(buffers_, name) && !has_name(children_, name)) {
+  if (!has_part(name)) {
     throw InvalidArgumentError("the module has no part named '" + name + "'");
   }
   for (const auto& [known, child] : children_) {
@@ -302,7 +307,7 @@ void Module::check_name(const std::string& name) const {
   if (name.empty() || name.find('.') != std::string::npos) {
     throw InvalidArgumentError("'" + name + "' cannot name a part of a module: empty or with '.'");
   }
-  if (has_name(parameters_, name) || has_name(buffers_, name) || has_name(children_, name)) {
+  if (has_part(name)) {
     throw InvalidArgumentError("the module has a part named '" + name + "' already");
   }
 }

@@ -5,7 +5,8 @@
 namespace hvd {
 namespace nn {
 
-// Normalises over the last axes, which have the shape `normalized_shape` (autograd/normalization.h).
+// Normalises over the last axes, which have the shape `normalized_shape`
+// (autograd/normalization.h).
 class LayerNorm : public Module {
  public:
   explicit LayerNorm(Shape normalized_shape, double eps = 1e-5, bool elementwise_affine = true);

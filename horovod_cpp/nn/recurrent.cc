@@ -68,10 +68,10 @@ Tensor Recurrent::run_layers(const Tensor& input, const Run& run) {
 
 Tensor Recurrent::initial_state(const Tensor& input, const Tensor& state, const char* what) const {
   if (input.dim() != 3 || input.size(2) != input_size_ || input.numel() == 0) {
-    throw InvalidArgumentError("input " + to_string(input.shape()) + " for input_size " +
-                               std::to_string(input_size_) + ": expected " +
-                               (options_.batch_first ? "[batch, steps, input_size]"
-                                                     : "[steps, batch, input_size]"));
+    throw InvalidArgumentError(
+        "input " + to_string(input.shape()) + " for input_size " + std::to_string(input_size_) +
+        ": expected " +
+        (options_.batch_first ? "[batch, steps, input_size]" : "[steps, batch, input_size]"));
   }
   const Shape shape = {static_cast<std::int64_t>(cells_.size()),
                        input.size(options_.batch_first ? 0 : 1), hidden_size_};
@@ -98,17 +98,17 @@ LstmOutput LSTM::forward(const Tensor& input, const Tensor& hidden, const Tensor
   const Tensor h = initial_state(input, hidden, "the hidden state");
   const Tensor c = initial_state(input, cell, "the cell state");
   std::vector<Tensor> last_hidden, last_cell;
-  const Tensor output = run_layers(input, [&](const Cell& part, std::size_t index,
-                                              const Tensor& given, bool reverse) {
-    const auto at = static_cast<std::int64_t>(index);
-    const Tensor bias = part.bias_ih.defined() ? part.bias_ih + part.bias_hh : Tensor();
-    const LstmResult result = lstm_sequence(functional::linear(given, part.weight_ih, bias),
-                                            part.weight_hh, h.select(0, at), c.select(0, at),
-                                            reverse);
-    last_hidden.push_back(final_state(result.output, reverse));
-    last_cell.push_back(result.cell);
-    return result.output;
-  });
+  const Tensor output = run_layers(
+      input, [&](const Cell& part, std::size_t index, const Tensor& given, bool reverse) {
+        const auto at = static_cast<std::int64_t>(index);
+        const Tensor bias = part.bias_ih.defined() ? part.bias_ih + part.bias_hh : Tensor();
+        const LstmResult result =
+            lstm_sequence(functional::linear(given, part.weight_ih, bias), part.weight_hh,
+                          h.select(0, at), c.select(0, at), reverse);
+        last_hidden.push_back(final_state(result.output, reverse));
+        last_cell.push_back(result.cell);
+        return result.output;
+      });
   return {output, stack(last_hidden, 0), stack(last_cell, 0)};
 }
 
@@ -131,17 +131,17 @@ Tensor GRU::forward(const Tensor& input) {
 GruOutput GRU::forward(const Tensor& input, const Tensor& hidden) {
   const Tensor h = initial_state(input, hidden, "the hidden state");
   std::vector<Tensor> last;
-  const Tensor output = run_layers(input, [&](const Cell& part, std::size_t index,
-                                              const Tensor& given, bool reverse) {
-    const Tensor bias = part.bias_hh.defined()
-                            ? part.bias_hh
-                            : Tensor::zeros({part.weight_hh.size(0)}, given.dtype());
-    const Tensor result =
-        gru_sequence(functional::linear(given, part.weight_ih, part.bias_ih), part.weight_hh, bias,
-                     h.select(0, static_cast<std::int64_t>(index)), reverse);
-    last.push_back(final_state(result, reverse));
-    return result;
-  });
+  const Tensor output = run_layers(
+      input, [&](const Cell& part, std::size_t index, const Tensor& given, bool reverse) {
+        const Tensor bias = part.bias_hh.defined()
+                                ? part.bias_hh
+                                : Tensor::zeros({part.weight_hh.size(0)}, given.dtype());
+        const Tensor result =
+            gru_sequence(functional::linear(given, part.weight_ih, part.bias_ih), part.weight_hh,
+                         bias, h.select(0, static_cast<std::int64_t>(index)), reverse);
+        last.push_back(final_state(result, reverse));
+        return result;
+      });
   return {output, stack(last, 0)};
 }
 

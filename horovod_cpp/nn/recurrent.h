@@ -27,8 +27,8 @@ class Recurrent : public Module {
     Tensor weight_ih, weight_hh, bias_ih, bias_hh;  // biases undefined without
   };
   // The outputs of one direction of one layer [steps, batch, hidden].
-  using Run = std::function<Tensor(const Cell& cell, std::size_t index, const Tensor& input,
-                                   bool reverse)>;
+  using Run =
+      std::function<Tensor(const Cell& cell, std::size_t index, const Tensor& input, bool reverse)>;
 
   Recurrent(const char* layer, std::int64_t gates, std::int64_t input_size,
             std::int64_t hidden_size, const RecurrentOptions& options);

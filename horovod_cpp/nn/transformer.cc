@@ -12,8 +12,8 @@ TransformerEncoderLayer::TransformerEncoderLayer(std::int64_t d_model, std::int6
   MultiheadAttentionOptions attention;
   attention.dropout = options.dropout;
   attention.batch_first = options.batch_first;
-  self_attn = register_module("self_attn",
-                              std::make_shared<MultiheadAttention>(d_model, nhead, attention));
+  self_attn =
+      register_module("self_attn", std::make_shared<MultiheadAttention>(d_model, nhead, attention));
   linear1 = register_module("linear1", std::make_shared<Linear>(d_model, options.dim_feedforward));
   dropout = register_module("dropout", std::make_shared<Dropout>(options.dropout));
   linear2 = register_module("linear2", std::make_shared<Linear>(options.dim_feedforward, d_model));

@@ -71,7 +71,9 @@ GruGradients gradients(const Sequence& sequence, const Tensor& grad, const GruSt
                        const Tensor& weight, const Tensor& first) {
   const std::int64_t n = sequence.hidden;
   const std::int64_t block = sequence.states();
-  GruGradients result = {Tensor::empty(states.gates.shape(), grad.dtype()), {}, {},
+  GruGradients result = {Tensor::empty(states.gates.shape(), grad.dtype()),
+                         {},
+                         {},
                          Tensor::zeros(first.shape(), grad.dtype())};
   const Tensor recurrent = Tensor::empty(states.gates.shape(), grad.dtype());
   T* carried = result.hidden.data<T>();

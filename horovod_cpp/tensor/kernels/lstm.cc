@@ -67,7 +67,8 @@ LstmGradients gradients(const Sequence& sequence, const Tensor& grad, const Lstm
                         const Tensor& weight, const Tensor& hidden, const Tensor& cell) {
   const std::int64_t n = sequence.hidden;
   const std::int64_t block = sequence.states();
-  LstmGradients result = {Tensor::empty(states.gates.shape(), grad.dtype()), {},
+  LstmGradients result = {Tensor::empty(states.gates.shape(), grad.dtype()),
+                          {},
                           Tensor::zeros(hidden.shape(), grad.dtype()),
                           Tensor::empty(cell.shape(), grad.dtype())};
   T* carried = result.hidden.data<T>();

@@ -36,7 +36,8 @@ void add_rows(const Tensor& table, const Tensor& rows, const Tensor& values) {
     for (std::int64_t i = 0; i < rows.numel(); ++i, in += columns) {
       T* out = table.data<T>() + rows.data<std::int64_t>()[i] * columns;
       for (std::int64_t j = 0; j < columns; ++j) {
-        out[j] = convert<T>(static_cast<Compute>(convert<Compute>(out[j]) + convert<Compute>(in[j])));
+        out[j] =
+            convert<T>(static_cast<Compute>(convert<Compute>(out[j]) + convert<Compute>(in[j])));
       }
     }
   });

@@ -160,12 +160,14 @@ class Pass {
 
 void backward(const std::vector<Root>& roots, bool retain_graph) {
   const NoGradGuard no_grad;
+  const DeliveryScope delivers(true);
   Pass(roots, nullptr, retain_graph).run();
 }
 
 std::vector<Tensor> gradients(const std::vector<Root>& roots, const std::vector<Tensor>& wanted,
                               bool retain_graph) {
   const NoGradGuard no_grad;
+  const DeliveryScope keeps(false);
   Pass pass(roots, &wanted, retain_graph);
   pass.run();
   std::vector<Tensor> result;

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "horovod_cpp/autograd/losses.h"
 #include "horovod_cpp/tensor/tensor.h"
 
 // Differentiable functions of tensors. Inputs broadcast as in NumPy where two are combined; both
@@ -60,12 +61,6 @@ Tensor batch_norm(const Tensor& input, const Tensor& weight, const Tensor& bias,
 // Zeroes with probability p and scales the rest by 1/(1-p); the input itself if not training. Draws
 // from this thread's default_generator().
 Tensor dropout(const Tensor& input, double p, bool training);
-
-// logits [n, classes], targets int64 [n] -> scalar mean. Throws InvalidArgumentError naming a
-// target that is no class.
-Tensor cross_entropy(const Tensor& logits, const Tensor& targets);
-// Mean squared difference of two tensors of one shape.
-Tensor mse_loss(const Tensor& input, const Tensor& target);
 
 inline Tensor operator+(const Tensor& a, const Tensor& b) {
   return add(a, b);

@@ -46,12 +46,16 @@ Tensor& Tensor::requires_grad_(bool value) {
 }
 
 Tensor Tensor::grad() const {
-  return record() == nullptr ? Tensor() : record()->grad;
+  if (record() == nullptr) return {};
+  autograd::make_dense(*this);
+  return record()->grad;
 }
 
 void Tensor::set_grad(Tensor grad) {
   check_gradient("set_grad", *this, grad);
-  if (grad.defined() || record() != nullptr) own_record(*this).grad = std::move(grad);
+  if (!grad.defined() && record() == nullptr) return;
+  own_record(*this).grad = std::move(grad);
+  record()->rows.clear();
 }
 
 Tensor grad_memory(const Tensor& leaf) {

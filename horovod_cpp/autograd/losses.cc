@@ -1,3 +1,4 @@
+#include <cmath>
 #include <string>
 
 #include "core/base/status.h"
@@ -17,77 +18,206 @@ using autograd::edge_to;
 using autograd::Saved;
 using autograd::should_record;
 
-void check_targets(const Tensor& logits, const Tensor& targets) {
-  shapes::require_dim(logits, 2, "cross_entropy", "logits [n, classes]");
-  shapes::require_float(logits, "cross_entropy");
-  if (targets.dtype() != DType::kI64 || targets.shape() != Shape{logits.size(0)}) {
-    throw InvalidArgumentError("cross_entropy: logits " + to_string(logits.shape()) +
-                               " need int64 targets [" + std::to_string(logits.size(0)) +
-                               "], got " + std::string(name_of(targets.dtype())) + " " +
+// How the loss of one example follows from its log-probabilities: those of the target count `hit`,
+// those of every class `each`, both times the class's weight.
+struct Rule {
+  const char* name;
+  ClassLossOptions options;
+  double hit;
+  double each;
+};
+
+// Examples as rows.
+struct Rows {
+  Tensor values;   // [rows, classes], contiguous
+  Tensor targets;  // int64 [rows], contiguous
+  Tensor weights;  // [classes], contiguous
+};
+
+void check_options(const char* name, const Tensor& input, const ClassLossOptions& options) {
+  shapes::require_float(input, name);
+  if (options.reduction == LossReduction::kBatchMean) {
+    throw InvalidArgumentError(std::string(name) + ": batchmean is a reduction of kl_div alone");
+  }
+  if (!(options.label_smoothing >= 0.0 && options.label_smoothing <= 1.0)) {
+    throw InvalidArgumentError(std::string(name) + ": label_smoothing " +
+                               std::to_string(options.label_smoothing) + " is not within [0, 1]");
+  }
+  if (input.dim() == 0 || input.numel() == 0) {
+    throw InvalidArgumentError(std::string(name) + ": the batch is empty: input " +
+                               to_string(input.shape()));
+  }
+  const std::int64_t classes = input.dim() == 1 ? input.size(0) : input.size(1);
+  if (!options.weight.defined()) return;
+  shapes::require_same_dtype(input, options.weight, name);
+  if (options.weight.shape() != Shape{classes}) {
+    throw InvalidArgumentError(std::string(name) + ": input " + to_string(input.shape()) +
+                               " and weight " + to_string(options.weight.shape()) +
+                               ": expected one for each class");
+  }
+}
+
+void check_targets(const char* name, const Tensor& input, const Tensor& targets,
+                   std::int64_t classes, std::int64_t ignored) {
+  Shape expected = input.shape();
+  expected.erase(expected.begin() + (input.dim() == 1 ? 0 : 1));
+  if (targets.dtype() != DType::kI64 || targets.shape() != expected) {
+    throw InvalidArgumentError(std::string(name) + ": input " + to_string(input.shape()) +
+                               " needs int64 targets " + to_string(expected) + ", got " +
+                               std::string(name_of(targets.dtype())) + " " +
                                to_string(targets.shape()));
   }
-  if (logits.size(0) == 0) throw InvalidArgumentError("cross_entropy: the batch is empty");
-  const std::int64_t* target = targets.data<std::int64_t>();
-  for (std::int64_t i = 0; i < targets.numel(); ++i) {
-    const std::int64_t given = target[i * targets.strides()[0]];
-    if (given < 0 || given >= logits.size(1)) {
-      throw InvalidArgumentError("cross_entropy: target " + std::to_string(given) + " at index " +
-                                 std::to_string(i) + " for " + std::to_string(logits.size(1)) +
-                                 " classes");
-    }
+  const Tensor flat = kernels::contiguous(targets);
+  for (std::int64_t i = 0; i < flat.numel(); ++i) {
+    const std::int64_t given = flat.data<std::int64_t>()[i];
+    if (given == ignored || (given >= 0 && given < classes)) continue;
+    throw InvalidArgumentError(std::string(name) + ": target " + std::to_string(given) +
+                               " at index " + std::to_string(i) + " for " +
+                               std::to_string(classes) + " classes");
   }
 }
 
-// -mean of log_probability[i, target[i]]
+// [n, c, ...] -> [n * ..., c]
+Tensor classes_last(const Tensor& input) {
+  if (input.dim() == 1) return input.reshape({1, -1});
+  std::vector<std::int64_t> axes = {0};
+  for (std::int64_t axis = 2; axis < input.dim(); ++axis) axes.push_back(axis);
+  axes.push_back(1);
+  return input.permute(axes).reshape({-1, input.size(1)}).contiguous();
+}
+
+// What divides the summed loss: the examples' weights, or 1.
 template <typename T>
-double mean_loss(const Tensor& log_probability, const std::int64_t* target) {
-  const T* row = log_probability.data<T>();
-  const std::int64_t classes = log_probability.size(1);
+double divisor(const Rule& rule, const Rows& rows) {
+  if (rule.options.reduction != LossReduction::kMean) return 1.0;
   double total = 0.0;
-  for (std::int64_t i = 0; i < log_probability.size(0); ++i) {
-    total -= static_cast<double>(row[i * classes + target[i]]);
+  for (std::int64_t i = 0; i < rows.targets.numel(); ++i) {
+    const std::int64_t target = rows.targets.data<std::int64_t>()[i];
+    if (target == rule.options.ignore_index) continue;
+    total += static_cast<double>(rows.weights.data<T>()[target]);
   }
-  return total / static_cast<double>(log_probability.size(0));
+  return total;
 }
 
-// (softmax - one_hot(target)) * scale
-Tensor loss_grad(const Tensor& log_probability, const Tensor& targets, double scale) {
-  Tensor result = kernels::unary(kernels::Unary::kExp, log_probability, "cross_entropy");
-  const std::int64_t* target = targets.data<std::int64_t>();
-  dispatch_float(result.dtype(), [&](auto tag) {
-    using T = typename decltype(tag)::type;
-    T* out = result.data<T>();
-    for (std::int64_t i = 0; i < result.size(0); ++i) out[i * result.size(1) + target[i]] -= T(1);
-  });
-  kernels::scale(result, scale);
+// The loss of each row.
+template <typename T>
+Tensor row_losses(const Rule& rule, const Rows& rows) {
+  Tensor losses = Tensor::zeros({rows.values.size(0)}, rows.values.dtype());
+  const std::int64_t classes = rows.values.size(1);
+  const T* value = rows.values.data<T>();
+  const T* weight = rows.weights.data<T>();
+  for (std::int64_t i = 0; i < losses.numel(); ++i, value += classes) {
+    const std::int64_t target = rows.targets.data<std::int64_t>()[i];
+    if (target == rule.options.ignore_index) continue;
+    double loss = -rule.hit * static_cast<double>(weight[target] * value[target]);
+    for (std::int64_t c = 0; rule.each != 0.0 && c < classes; ++c) {
+      loss -= rule.each * static_cast<double>(weight[c] * value[c]);
+    }
+    losses.data<T>()[i] = static_cast<T>(loss);
+  }
+  return losses;
+}
+
+// The gradient of the log-probabilities, given that of each row's loss.
+template <typename T>
+Tensor row_gradients(const Rule& rule, const Rows& rows, const std::vector<double>& scales) {
+  Tensor result = Tensor::zeros(rows.values.shape(), rows.values.dtype());
+  const std::int64_t classes = rows.values.size(1);
+  const T* weight = rows.weights.data<T>();
+  T* out = result.data<T>();
+  for (std::int64_t i = 0; i < rows.targets.numel(); ++i, out += classes) {
+    const std::int64_t target = rows.targets.data<std::int64_t>()[i];
+    if (target == rule.options.ignore_index) continue;
+    const double scale = scales[static_cast<std::size_t>(i)];
+    for (std::int64_t c = 0; rule.each != 0.0 && c < classes; ++c) {
+      out[c] = static_cast<T>(-scale * rule.each) * weight[c];
+    }
+    out[target] -= static_cast<T>(scale * rule.hit) * weight[target];
+  }
   return result;
+}
+
+Tensor reduced(const Tensor& losses, double divided_by, LossReduction reduction,
+               const Shape& shape) {
+  if (reduction == LossReduction::kNone) return kernels::clone(losses.reshape(shape));
+  double total = 0.0;
+  for (const double loss : losses.to_vector()) total += loss;
+  return Tensor::scalar(total / divided_by, losses.dtype());
+}
+
+// The gradient of each row's loss, given that of the reduced one.
+std::vector<double> scales_of(const Tensor& gradient, double divided_by, std::int64_t rows) {
+  std::vector<double> scales = gradient.to_vector();
+  if (gradient.dim() == 0) scales.assign(static_cast<std::size_t>(rows), scales[0] / divided_by);
+  return scales;
+}
+
+// The loss of log-probabilities; `softmax`: `input` are logits.
+Tensor class_loss(const Rule& rule, const Tensor& input, const Tensor& targets, bool softmax) {
+  const Tensor rows_of_input = classes_last(input);
+  const std::int64_t classes = rows_of_input.size(1);
+  check_targets(rule.name, input, targets, classes, rule.options.ignore_index);
+  const Tensor& weight = rule.options.weight;
+  const Rows rows = {
+      softmax ? kernels::log_softmax(rows_of_input) : rows_of_input.detach(),
+      kernels::clone(kernels::contiguous(targets)).reshape({-1}),
+      weight.defined() ? kernels::clone(weight) : Tensor::ones({classes}, input.dtype())};
+  return dispatch_float(input.dtype(), [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    const double divided_by = divisor<T>(rule, rows);
+    Tensor result =
+        reduced(row_losses<T>(rule, rows), divided_by, rule.options.reduction, targets.shape());
+    if (!should_record({&rows_of_input})) return result;
+    return autograd::record(
+        std::move(result), rule.name, {edge_to(rows_of_input)},
+        [=, values = Saved(rows.values)](const Tensor& gradient) {
+          values.get(rule.name);
+          const auto scales = scales_of(gradient, divided_by, rows.targets.numel());
+          Tensor result_gradient = row_gradients<T>(rule, rows, scales);
+          if (!softmax) return std::vector<Tensor>{result_gradient};
+          return std::vector<Tensor>{kernels::log_softmax_grad(result_gradient, rows.values)};
+        });
+  });
+}
+
+// Targets that are probabilities: the sum of -target * weight * log_softmax(logits).
+Tensor soft_cross_entropy(const Tensor& logits, const Tensor& targets,
+                          const ClassLossOptions& options) {
+  if (targets.shape() != logits.shape()) {
+    throw InvalidArgumentError("cross_entropy: logits " + to_string(logits.shape()) +
+                               " and probabilities " + to_string(targets.shape()) + " differ");
+  }
+  const Tensor rows = classes_last(logits);
+  const double smoothing = options.label_smoothing;
+  Tensor wanted =
+      classes_last(targets) * (1.0 - smoothing) + smoothing / static_cast<double>(rows.size(1));
+  if (options.weight.defined()) wanted = wanted * options.weight.detach();
+  const Tensor losses = sum(wanted * log_softmax(rows, 1), {1}) * -1.0;
+  if (options.reduction == LossReduction::kMean) return mean(losses);
+  if (options.reduction == LossReduction::kSum) return sum(losses);
+  Shape shape = logits.shape();
+  shape.erase(shape.begin() + (logits.dim() == 1 ? 0 : 1));
+  return losses.reshape(shape);
 }
 
 }  // namespace
 
-Tensor cross_entropy(const Tensor& logits, const Tensor& targets) {
-  check_targets(logits, targets);
-  const Tensor log_probability = kernels::log_softmax(kernels::contiguous(logits));
-  const Tensor classes = kernels::contiguous(targets);
-  const double loss = dispatch_float(logits.dtype(), [&](auto tag) {
-    return mean_loss<typename decltype(tag)::type>(log_probability, classes.data<std::int64_t>());
-  });
-  Tensor result = Tensor::scalar(loss, logits.dtype());
-  if (!should_record({&logits})) return result;
-  return autograd::record(
-      std::move(result), "cross_entropy", {edge_to(logits)},
-      [log_probability, classes = Saved(classes)](const Tensor& gradient) {
-        const double scale = gradient.item() / static_cast<double>(log_probability.size(0));
-        return std::vector<Tensor>{loss_grad(log_probability, classes.get("cross_entropy"), scale)};
-      });
+Tensor nll_loss(const Tensor& log_probability, const Tensor& targets,
+                const ClassLossOptions& options) {
+  check_options("nll_loss", log_probability, options);
+  if (options.label_smoothing != 0.0) {
+    throw InvalidArgumentError("nll_loss: label_smoothing is an option of cross_entropy alone");
+  }
+  return class_loss({"nll_loss", options, 1.0, 0.0}, log_probability, targets, false);
 }
 
-Tensor mse_loss(const Tensor& input, const Tensor& target) {
-  if (input.shape() != target.shape()) {
-    throw InvalidArgumentError("mse_loss: shapes " + to_string(input.shape()) + " and " +
-                               to_string(target.shape()) + " differ");
-  }
-  return mean(pow(sub(input, target), 2.0));
+Tensor cross_entropy(const Tensor& logits, const Tensor& targets, const ClassLossOptions& options) {
+  check_options("cross_entropy", logits, options);
+  if (is_floating(targets.dtype())) return soft_cross_entropy(logits, targets, options);
+  const auto classes = static_cast<double>(logits.dim() == 1 ? logits.size(0) : logits.size(1));
+  return class_loss(
+      {"cross_entropy", options, 1.0 - options.label_smoothing, options.label_smoothing / classes},
+      logits, targets, true);
 }
 
 Tensor dropout(const Tensor& input, double p, bool training) {

@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "horovod_cpp/autograd/row_gradient.h"
 #include "horovod_cpp/tensor/tensor.h"
 
 // The graph. Tensors made by recorded operations point to their Node, nodes point to the nodes and
@@ -49,7 +50,8 @@ struct Record {
   bool requires_grad = false;
   std::shared_ptr<Node> node;  // null for a leaf
   Tensor grad;
-  Tensor grad_memory;  // of a gradient that is not there yet; undefined = any
+  std::vector<RowGradient> rows;  // belong to the gradient too (row_gradient.h)
+  Tensor grad_memory;             // of a gradient that is not there yet; undefined = any
   std::vector<Hook> hooks;
   std::uint64_t next_hook = 0;
 };
@@ -69,6 +71,24 @@ class Saved {
 };
 
 bool requires_grad(const Tensor& tensor);
+
+// While one lives, the backward pass of this thread does (or does not) end at the leaves' grad().
+class DeliveryScope {
+ public:
+  explicit DeliveryScope(bool to_leaves);
+  ~DeliveryScope();
+  DeliveryScope(const DeliveryScope&) = delete;
+  DeliveryScope& operator=(const DeliveryScope&) = delete;
+
+ private:
+  bool previous_;
+};
+
+// Whether the pass that runs may call add_row_gradient(leaf, ...) instead of returning a gradient.
+bool takes_rows(const Tensor& leaf);
+
+// Adds the leaf's rows to its dense gradient.
+void make_dense(const Tensor& leaf);
 
 // Whether an operation on these is to be recorded.
 bool should_record(std::initializer_list<const Tensor*> inputs);

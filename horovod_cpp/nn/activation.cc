@@ -9,5 +9,33 @@ Tensor ReLU::forward(const Tensor& input) {
   return relu(input);
 }
 
+Tensor LeakyReLU::forward(const Tensor& input) {
+  return leaky_relu(input, negative_slope_);
+}
+
+Tensor GELU::forward(const Tensor& input) {
+  return gelu(input, approximate_);
+}
+
+Tensor SiLU::forward(const Tensor& input) {
+  return silu(input);
+}
+
+Tensor Sigmoid::forward(const Tensor& input) {
+  return sigmoid(input);
+}
+
+Tensor Tanh::forward(const Tensor& input) {
+  return tanh(input);
+}
+
+Tensor Softmax::forward(const Tensor& input) {
+  return softmax(input, dim_);
+}
+
+Tensor LogSoftmax::forward(const Tensor& input) {
+  return log_softmax(input, dim_);
+}
+
 }  // namespace nn
 }  // namespace hvd

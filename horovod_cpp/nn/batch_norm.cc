@@ -1,26 +1,69 @@
 #include "horovod_cpp/nn/batch_norm.h"
 
-#include "horovod_cpp/autograd/functions.h"
+#include "core/base/status.h"
 #include "horovod_cpp/nn/checks.h"
+#include "horovod_cpp/nn/functional.h"
+#include "horovod_cpp/tensor/impl.h"
 
 namespace hvd {
 namespace nn {
 
-BatchNorm2d::BatchNorm2d(std::int64_t num_features, double eps, double momentum)
-    : eps_(eps), momentum_(momentum) {
-  check_positive("BatchNorm2d", "num_features", num_features);
-  weight = register_parameter("weight", Tensor::ones({num_features}));
-  bias = register_parameter("bias", Tensor::zeros({num_features}));
-  running_mean = register_buffer("running_mean", Tensor::zeros({num_features}));
-  running_var = register_buffer("running_var", Tensor::ones({num_features}));
-  num_batches_tracked = register_buffer("num_batches_tracked", Tensor::zeros({}, DType::kI64));
+BatchNorm::BatchNorm(const char* layer, std::int64_t num_features, const BatchNormOptions& options)
+    : num_features_(num_features), options_(options) {
+  check_positive(layer, "num_features", num_features);
+  if (options.affine) {
+    weight = register_parameter("weight", Tensor::ones({num_features}));
+    bias = register_parameter("bias", Tensor::zeros({num_features}));
+  }
+  if (options.track_running_stats) {
+    running_mean = register_buffer("running_mean", Tensor::zeros({num_features}));
+    running_var = register_buffer("running_var", Tensor::ones({num_features}));
+    num_batches_tracked = register_buffer("num_batches_tracked", Tensor::zeros({}, DType::kI64));
+  }
 }
 
-Tensor BatchNorm2d::forward(const Tensor& input) {
-  Tensor output =
-      batch_norm(input, weight, bias, running_mean, running_var, is_training(), momentum_, eps_);
-  if (is_training()) ++*num_batches_tracked.data<std::int64_t>();
+void BatchNorm::require_dims(const Tensor& input, std::int64_t least, std::int64_t most) const {
+  if (input.dim() >= least && input.dim() <= most) return;
+  throw InvalidArgumentError("input " + to_string(input.shape()) + " for num_features " +
+                             std::to_string(num_features_) + ": expected " + std::to_string(least) +
+                             (least == most ? "" : " to " + std::to_string(most)) + " axes");
+}
+
+Tensor BatchNorm::forward(const Tensor& input) {
+  if (input.dim() < 2 || input.size(1) != num_features_) {
+    throw InvalidArgumentError("input " + to_string(input.shape()) + " for num_features " +
+                               std::to_string(num_features_));
+  }
+  const bool learns = is_training() && options_.track_running_stats;
+  double momentum = options_.momentum.value_or(0.0);
+  if (learns && !options_.momentum) momentum = 1.0 / (num_batches_tracked.item() + 1.0);
+  Tensor output = functional::batch_norm(input, running_mean, running_var, weight, bias,
+                                         is_training() || !options_.track_running_stats, momentum,
+                                         options_.eps);
+  if (learns) {
+    ++*num_batches_tracked.data<std::int64_t>();
+    bump_version(num_batches_tracked);
+  }
   return output;
+}
+
+BatchNorm1d::BatchNorm1d(std::int64_t num_features, const BatchNormOptions& options)
+    : BatchNorm("BatchNorm1d", num_features, options) {}
+
+Tensor BatchNorm1d::forward(const Tensor& input) {
+  require_dims(input, 2, 3);
+  return BatchNorm::forward(input);
+}
+
+BatchNorm2d::BatchNorm2d(std::int64_t num_features, double eps, double momentum)
+    : BatchNorm2d(num_features, BatchNormOptions{eps, momentum, true, true}) {}
+
+BatchNorm2d::BatchNorm2d(std::int64_t num_features, const BatchNormOptions& options)
+    : BatchNorm("BatchNorm2d", num_features, options) {}
+
+Tensor BatchNorm2d::forward(const Tensor& input) {
+  require_dims(input, 4, 4);
+  return BatchNorm::forward(input);
 }
 
 }  // namespace nn

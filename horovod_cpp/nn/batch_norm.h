@@ -1,16 +1,26 @@
 #pragma once
 
+#include <optional>
+
 #include "horovod_cpp/nn/module.h"
 
 namespace hvd {
 namespace nn {
 
-// Normalises each channel of [n, num_features, h, w] (Ioffe, Szegedy: "Batch normalization", ICML
-// 2015). In training it uses the batch's statistics and moves the running ones by `momentum`; in
-// evaluation it uses the running ones.
-class BatchNorm2d : public Module {
+struct BatchNormOptions {
+  double eps = 1e-5;
+  // How far a batch moves the running statistics; none: they are the mean over all batches.
+  std::optional<double> momentum = 0.1;
+  bool affine = true;               // has weight and bias
+  bool track_running_stats = true;  // without, evaluation uses the batch's statistics too
+};
+
+// What BatchNorm1d and 2d share: normalises each channel (Ioffe, Szegedy: "Batch normalization",
+// ICML 2015). In training it uses the batch's statistics and moves the running ones; in evaluation
+// it uses the running ones. What the options leave out is undefined.
+class BatchNorm : public Module {
  public:
-  explicit BatchNorm2d(std::int64_t num_features, double eps = 1e-5, double momentum = 0.1);
+  // Takes any [n, num_features, ...]; the subclasses are particular about the number of axes.
   Tensor forward(const Tensor& input) override;
 
   Tensor weight;               // [num_features], starts at 1
@@ -19,9 +29,29 @@ class BatchNorm2d : public Module {
   Tensor running_var;          // [num_features], starts at 1
   Tensor num_batches_tracked;  // int64 scalar
 
+ protected:
+  BatchNorm(const char* layer, std::int64_t num_features, const BatchNormOptions& options);
+  // Throws InvalidArgumentError unless `input` has between `least` and `most` axes.
+  void require_dims(const Tensor& input, std::int64_t least, std::int64_t most) const;
+
  private:
-  double eps_;
-  double momentum_;
+  std::int64_t num_features_;
+  BatchNormOptions options_;
+};
+
+// [n, num_features] or [n, num_features, length]
+class BatchNorm1d : public BatchNorm {
+ public:
+  explicit BatchNorm1d(std::int64_t num_features, const BatchNormOptions& options = {});
+  Tensor forward(const Tensor& input) override;
+};
+
+// [n, num_features, h, w]
+class BatchNorm2d : public BatchNorm {
+ public:
+  explicit BatchNorm2d(std::int64_t num_features, double eps = 1e-5, double momentum = 0.1);
+  BatchNorm2d(std::int64_t num_features, const BatchNormOptions& options);
+  Tensor forward(const Tensor& input) override;
 };
 
 }  // namespace nn

@@ -57,6 +57,8 @@ double calculate_gain(Nonlinearity nonlinearity, double slope) {
       return std::sqrt(2.0);
     case Nonlinearity::kLeakyReLU:
       return std::sqrt(2.0 / (1.0 + slope * slope));
+    case Nonlinearity::kSELU:
+      return 0.75;
     case Nonlinearity::kLinear:
     case Nonlinearity::kSigmoid:
       break;

@@ -20,8 +20,8 @@ Fans fans_of(const Tensor& weight);
 
 // Which fan keeps its variance: the input's in forward, or the output's in backward.
 enum class FanMode { kFanIn, kFanOut };
-// What follows the layer: its recommended gain is 1, 1, 5/3, sqrt(2), sqrt(2 / (1 + slope^2)).
-enum class Nonlinearity { kLinear, kSigmoid, kTanh, kReLU, kLeakyReLU };
+// What follows the layer: its recommended gain is 1, 1, 5/3, sqrt(2), sqrt(2 / (1 + slope^2)), 3/4.
+enum class Nonlinearity { kLinear, kSigmoid, kTanh, kReLU, kLeakyReLU, kSELU };
 
 // `slope` is the leaky ReLU's; others ignore it.
 double calculate_gain(Nonlinearity nonlinearity, double slope = 0.01);
@@ -50,6 +50,16 @@ void kaiming_uniform_(const Tensor& weight, double a = 0.0, FanMode mode = FanMo
 void kaiming_normal_(const Tensor& weight, double a = 0.0, FanMode mode = FanMode::kFanIn,
                      Nonlinearity nonlinearity = Nonlinearity::kLeakyReLU,
                      Generator& generator = default_generator());
+
+// The normal distribution without what lies outside [low, high].
+void trunc_normal_(const Tensor& tensor, double mean = 0.0, double std = 1.0, double low = -2.0,
+                   double high = 2.0, Generator& generator = default_generator());
+
+// Saxe, McClelland, Ganguli: "Exact solutions to the nonlinear dynamics of learning in deep linear
+// neural networks", 2013. As a matrix [first axis, all others], its rows (or its columns if they
+// are fewer) are orthogonal and of length `gain`. Throws InvalidArgumentError below two axes.
+void orthogonal_(const Tensor& weight, double gain = 1.0,
+                 Generator& generator = default_generator());
 
 // PyTorch's default of Linear and convolutions: both uniform within 1 / sqrt(fan in of `weight`).
 // An undefined bias is left alone.

@@ -1,7 +1,7 @@
 #include "horovod_cpp/nn/linear.h"
 
-#include "horovod_cpp/autograd/functions.h"
 #include "horovod_cpp/nn/checks.h"
+#include "horovod_cpp/nn/functional.h"
 #include "horovod_cpp/nn/init.h"
 
 namespace hvd {
@@ -16,7 +16,7 @@ Linear::Linear(std::int64_t in_features, std::int64_t out_features, bool with_bi
 }
 
 Tensor Linear::forward(const Tensor& input) {
-  return linear(input, weight, bias);
+  return functional::linear(input, weight, bias);
 }
 
 }  // namespace nn

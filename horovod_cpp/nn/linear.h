@@ -5,7 +5,7 @@
 namespace hvd {
 namespace nn {
 
-// [batch, in_features] -> [batch, out_features]: input * weight^T + bias, with weight
+// [..., in_features] -> [..., out_features]: input * weight^T + bias, with weight
 // [out_features, in_features] and bias [out_features]. Starts as PyTorch's (init::layer_default_).
 class Linear : public Module {
  public:

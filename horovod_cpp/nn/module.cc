@@ -1,11 +1,19 @@
 #include "horovod_cpp/nn/module.h"
 
+#include <cxxabi.h>
+
 #include <algorithm>
+#include <cstdlib>
 #include <map>
 #include <set>
+#include <typeinfo>
 
 #include "core/base/status.h"
+#include "horovod_cpp/autograd/grad_memory.h"
 #include "horovod_cpp/autograd/grad_mode.h"
+#include "horovod_cpp/nn/hooks.h"
+#include "horovod_cpp/tensor/impl.h"
+#include "horovod_cpp/tensor/kernels/copy.h"
 
 namespace hvd {
 namespace nn {
@@ -36,7 +44,136 @@ std::string find_faults(const NamedTensors& own, const NamedTensors& state) {
   return faults;
 }
 
+// An error that has the name of a module already.
+class LocatedError : public InvalidArgumentError {
+ public:
+  using InvalidArgumentError::InvalidArgumentError;
+};
+
+// Converts in place: all handles on the tensor see the new dtype.
+void convert(const Tensor& tensor, DType dtype) {
+  const Tensor converted = kernels::to(tensor.detach(), dtype);
+  const Tensor::Impl& from = impl_of(converted);
+  Tensor::Impl& into = impl_of(tensor);
+  into.storage = from.storage;
+  into.data = from.data;
+  into.dtype = from.dtype;
+  into.strides = from.strides;
+  into.contiguous = from.contiguous;
+}
+
+void convert_with_gradient(Tensor tensor, DType dtype) {
+  const Tensor grad = tensor.grad();
+  tensor.set_grad({});
+  convert(tensor, dtype);
+  if (grad.defined()) tensor.set_grad(kernels::to(grad, dtype));
+}
+
+void erase_name(auto& entries, const std::string& name) {
+  std::erase_if(entries, [&](const auto& entry) { return entry.first == name; });
+}
+
 }  // namespace
+
+Module::Module(Module&& other) noexcept
+    : parameters_(std::move(other.parameters_)),
+      buffers_(std::move(other.buffers_)),
+      children_(std::move(other.children_)),
+      hooks_(std::move(other.hooks_)),
+      training_(other.training_) {
+  for (const auto& [name, child] : children_) {
+    if (child->parent_ == &other) child->parent_ = this;
+  }
+  if (hooks_ != nullptr) hooks_->owner = this;
+}
+
+Module::~Module() {
+  for (const auto& [name, child] : children_) {
+    if (child->parent_ == this) child->parent_ = nullptr;
+  }
+}
+
+Tensor Module::operator()(const Tensor& input) {
+  return call(input, [this](const Tensor& given) { return forward(given); });
+}
+
+Tensor Module::call(const Tensor& input, const std::function<Tensor(const Tensor&)>& body) {
+  try {
+    return hooks_ == nullptr ? body(input) : call_with_hooks(hooks_, input, body);
+  } catch (const LocatedError&) {
+    throw;
+  } catch (const InvalidArgumentError& error) {
+    const std::string at = path();
+    throw LocatedError((at.empty() ? class_name() : "'" + at + "' (" + class_name() + ")") + ": " +
+                       error.what());
+  }
+}
+
+std::string Module::path() const {
+  if (parent_ == nullptr) return {};
+  const std::string above = parent_->path();
+  return above.empty() ? name_ : above + "." + name_;
+}
+
+std::string Module::class_name() const {
+  int failed = 0;
+  const std::unique_ptr<char, void (*)(void*)> text(
+      abi::__cxa_demangle(typeid(*this).name(), nullptr, nullptr, &failed), std::free);
+  const std::string full = failed == 0 ? text.get() : typeid(*this).name();
+  const std::size_t colon = full.rfind("::");
+  return colon == std::string::npos ? full : full.substr(colon + 2);
+}
+
+Hooks& Module::own_hooks() {
+  if (hooks_ == nullptr) hooks_ = std::make_shared<Hooks>(Hooks{this, {}, {}, {}});
+  return *hooks_;
+}
+
+std::function<void()> Module::register_forward_pre_hook(ForwardPreHook hook) {
+  const std::uint64_t id = own_hooks().before.add(std::move(hook));
+  return [weak = std::weak_ptr(hooks_), id] {
+    if (const auto alive = weak.lock()) alive->before.remove(id);
+  };
+}
+
+std::function<void()> Module::register_forward_hook(ForwardHook hook) {
+  const std::uint64_t id = own_hooks().after.add(std::move(hook));
+  return [weak = std::weak_ptr(hooks_), id] {
+    if (const auto alive = weak.lock()) alive->after.remove(id);
+  };
+}
+
+std::function<void()> Module::register_full_backward_hook(BackwardHook hook) {
+  const std::uint64_t id = own_hooks().backward.add(std::move(hook));
+  return [weak = std::weak_ptr(hooks_), id] {
+    if (const auto alive = weak.lock()) alive->backward.remove(id);
+  };
+}
+
+std::vector<std::shared_ptr<Module>> Module::children() const {
+  std::vector<std::shared_ptr<Module>> modules;
+  for (const auto& [name, child] : children_) {
+    if (std::ranges::find(modules, child) == modules.end()) modules.push_back(child);
+  }
+  return modules;
+}
+
+NamedModules Module::named_descendants() const {
+  NamedModules found;
+  const auto add = [&found](const auto& self, const Module& module,
+                            const std::string& prefix) -> void {
+    for (const auto& [name, child] : module.children_) {
+      const Module* one = child.get();
+      const bool known = std::ranges::any_of(
+          found, [one](const auto& entry) { return entry.second.get() == one; });
+      if (known) continue;
+      found.emplace_back(prefix + name, child);
+      self(self, *child, prefix + name + ".");
+    }
+  };
+  add(add, *this, "");
+  return found;
+}
 
 template <typename Visit>
 void Module::walk(const std::string& prefix, const Visit& visit) const {
@@ -86,19 +223,39 @@ void Module::load_state_dict(const NamedTensors& state) {
 }
 
 void Module::train(bool mode) {
-  apply([mode](Module& module) { module.training_ = mode; });
+  training_ = mode;
+  for (const auto& [name, child] : children_) child->train(mode);
 }
 
 void Module::zero_grad(bool set_to_none) {
   const NoGradGuard no_grad;
   for (Tensor& parameter : parameters()) {
-    Tensor grad = parameter.grad();
-    if (!grad.defined()) continue;
     if (set_to_none) {
       parameter.set_grad({});
-    } else {
+    } else if (Tensor grad = parameter.grad(); grad.defined()) {
       grad.zero_();
     }
+  }
+}
+
+void Module::requires_grad_(bool value) {
+  for (Tensor& parameter : parameters()) parameter.requires_grad_(value);
+}
+
+void Module::to(DType dtype) {
+  if (!is_floating(dtype)) {
+    throw InvalidArgumentError("Module::to: takes a floating dtype, got " +
+                               std::string(name_of(dtype)));
+  }
+  for (const auto& [name, parameter] : named_parameters()) {
+    if (!grad_memory(parameter).defined()) continue;
+    throw InvalidArgumentError("Module::to: the gradient of '" + name +
+                               "' lies in a DistributedOptimizer's memory; convert the module "
+                               "before its optimizer is wrapped");
+  }
+  for (const auto& [name, parameter] : named_parameters()) convert_with_gradient(parameter, dtype);
+  for (const auto& [name, buffer] : named_buffers()) {
+    if (is_floating(buffer.dtype())) convert(buffer, dtype);
   }
 }
 
@@ -125,14 +282,33 @@ Tensor Module::register_buffer(std::string name, Tensor value) {
 void Module::add_child(std::string name, std::shared_ptr<Module> module) {
   check_name(name);
   if (module == nullptr) throw InvalidArgumentError("module '" + name + "' is null");
+  if (module.get() == this) throw InvalidArgumentError("a module cannot hold itself");
+  module->parent_ = this;
+  module->name_ = name;
   children_.emplace_back(std::move(name), std::move(module));
+}
+
+bool Module::has_part(const std::string& name) const {
+  return has_name(parameters_, name) || has_name(buffers_, name) || has_name(children_, name);
+}
+
+void Module::unregister(const std::string& name) {
+  if (!has_part(name)) {
+    throw InvalidArgumentError("the module has no part named '" + name + "'");
+  }
+  for (const auto& [known, child] : children_) {
+    if (known == name && child->parent_ == this && child->name_ == name) child->parent_ = nullptr;
+  }
+  erase_name(parameters_, name);
+  erase_name(buffers_, name);
+  erase_name(children_, name);
 }
 
 void Module::check_name(const std::string& name) const {
   if (name.empty() || name.find('.') != std::string::npos) {
     throw InvalidArgumentError("'" + name + "' cannot name a part of a module: empty or with '.'");
   }
-  if (has_name(parameters_, name) || has_name(buffers_, name) || has_name(children_, name)) {
+  if (has_part(name)) {
     throw InvalidArgumentError("the module has a part named '" + name + "' already");
   }
 }

@@ -12,18 +12,39 @@
 namespace hvd {
 namespace nn {
 
+class Module;
+struct Hooks;  // of one module; defined in hooks.h
+
+using NamedModules = std::vector<std::pair<std::string, std::shared_ptr<Module>>>;
+
+// Called by operator() around forward(), in the order they were added. Each may return what
+// replaces the input or the output, or an undefined Tensor to leave it. A layer that takes more than one
+// tensor passes its first input and its main output.
+using ForwardPreHook = std::function<Tensor(Module& module, const Tensor& input)>;
+using ForwardHook =
+    std::function<Tensor(Module& module, const Tensor& input, const Tensor& output)>;
+// Called in backward() once the gradient of the module's input is known (undefined if the input
+// wants none), which it may replace.
+using BackwardHook = std::function<Tensor(Module& module, const Tensor& grad_input,
+                                          const Tensor& grad_output)>;
+
 // A layer or a model: named parameters, buffers and sub-modules, and a forward function. Names and
 // their order are PyTorch's ("0.weight", "bn.running_mean"). Not thread-safe.
 class Module {
  public:
   Module() = default;
-  virtual ~Module() = default;
+  virtual ~Module();
   // A copy would share its tensors with the original without saying so.
   Module(const Module&) = delete;
   Module& operator=(const Module&) = delete;
 
   virtual Tensor forward(const Tensor& input) = 0;
-  Tensor operator()(const Tensor& input) { return forward(input); }
+  // forward() between the hooks. An InvalidArgumentError that comes out of it names the innermost
+  // module it passed by its path and class: "'features.0' (Conv2d): ...".
+  Tensor operator()(const Tensor& input);
+  // What operator() does, with `body` in the place of forward(): for layers that take more inputs
+  // than one. The tensors are the first input and the main output.
+  Tensor call(const Tensor& input, const std::function<Tensor(const Tensor&)>& body);
 
   // Own ones first, then those of the sub-modules in the order of registration. A tensor that is
   // registered in several places comes once, under its first name.
@@ -36,22 +57,43 @@ class Module {
   // doubled or wrongly shaped entries; nothing is changed then.
   void load_state_dict(const NamedTensors& state);
 
-  void train(bool mode = true);
+  // Virtual, so that a module can keep parts of itself as they are (frozen statistics).
+  virtual void train(bool mode = true);
   void eval() { train(false); }
   bool is_training() const { return training_; }
   // Drops the gradients, or fills them with zeros.
   void zero_grad(bool set_to_none = true);
+  // Switches all parameters, as Tensor::requires_grad_ does.
+  void requires_grad_(bool value = true);
+  // Converts parameters, their gradients and buffers of a floating dtype in place: whoever holds
+  // them (layers, optimizers made later) sees the new dtype. Throws InvalidArgumentError, and
+  // changes nothing, on a dtype that is not floating and when a gradient lies in memory that a
+  // DistributedOptimizer gave out.
+  void to(DType dtype);
+  void half() { to(DType::kF16); }
+  void bfloat16() { to(DType::kBF16); }
   // Calls `function` on every sub-module, then on this one.
   void apply(const std::function<void(Module&)>& function);
 
   // Sub-modules with the names they were registered under.
-  const std::vector<std::pair<std::string, std::shared_ptr<Module>>>& named_children() const {
-    return children_;
-  }
+  const NamedModules& named_children() const { return children_; }
+  std::vector<std::shared_ptr<Module>> children() const;
+  // All below this one with their paths ("layer1.0.conv1"), parents first, each module once.
+  // PyTorch's lists also start with the module itself, under the name "".
+  NamedModules named_descendants() const;
+  // The path from the outermost module that holds this one; empty if none does.
+  std::string path() const;
+  // The C++ class without its namespace ("Linear").
+  virtual std::string class_name() const;
+
+  // Each returns a function that removes the hook.
+  std::function<void()> register_forward_pre_hook(ForwardPreHook hook);
+  std::function<void()> register_forward_hook(ForwardHook hook);
+  std::function<void()> register_full_backward_hook(BackwardHook hook);
 
  protected:
   // Movable only by a layer's own class, so that Sequential can take layers by value.
-  Module(Module&&) = default;
+  Module(Module&& other) noexcept;
 
   // Each throws InvalidArgumentError on a name that is empty, contains '.', or is taken, and on an
   // undefined tensor or module. Returns what was registered; parameters require grad.
@@ -66,6 +108,10 @@ class Module {
   std::shared_ptr<M> register_module(std::string name, M module) {
     return register_module(std::move(name), std::make_shared<M>(std::move(module)));
   }
+  // Whether a parameter, buffer or sub-module has this name.
+  bool has_part(const std::string& name) const;
+  // Forgets the parameter, buffer or sub-module; throws InvalidArgumentError if there is none.
+  void unregister(const std::string& name);
 
  private:
   enum class Kind { kParameter, kBuffer };
@@ -76,10 +122,14 @@ class Module {
   template <typename Visit>
   void walk(const std::string& prefix, const Visit& visit) const;
   NamedTensors named(Kind wanted) const;
+  Hooks& own_hooks();
 
   NamedTensors parameters_;
   NamedTensors buffers_;
-  std::vector<std::pair<std::string, std::shared_ptr<Module>>> children_;
+  NamedModules children_;
+  std::shared_ptr<Hooks> hooks_;  // null without any
+  Module* parent_ = nullptr;      // the one that registered this module last, while it lives
+  std::string name_;              // in parent_
   bool training_ = true;
 };
 

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "horovod_cpp/autograd/pooling.h"
 #include "horovod_cpp/nn/module.h"
 
 namespace hvd {
@@ -9,12 +10,34 @@ namespace nn {
 // kernel_size.
 class MaxPool2d : public Module {
  public:
-  explicit MaxPool2d(int kernel_size, int stride = 0);
+  explicit MaxPool2d(int kernel_size, int stride = 0, int padding = 0, bool ceil_mode = false);
+  explicit MaxPool2d(const Pool2dOptions& options);
   Tensor forward(const Tensor& input) override;
 
  private:
-  int kernel_size_;
-  int stride_;
+  Pool2dOptions options_;
+};
+
+// The mean of each window; see Pool2dOptions for what padding counts.
+class AvgPool2d : public Module {
+ public:
+  explicit AvgPool2d(int kernel_size, int stride = 0, int padding = 0, bool ceil_mode = false,
+                     bool count_include_pad = true);
+  explicit AvgPool2d(const Pool2dOptions& options);
+  Tensor forward(const Tensor& input) override;
+
+ private:
+  Pool2dOptions options_;
+};
+
+// [n, c, h, w] -> [n, c, output_size]: means over windows that cover the input evenly.
+class AdaptiveAvgPool2d : public Module {
+ public:
+  explicit AdaptiveAvgPool2d(Size2d output_size);
+  Tensor forward(const Tensor& input) override;
+
+ private:
+  Size2d output_size_;
 };
 
 }  // namespace nn

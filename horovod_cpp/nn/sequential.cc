@@ -25,7 +25,7 @@ const std::shared_ptr<Module>& Sequential::at(std::size_t index) const {
 
 Tensor Sequential::forward(const Tensor& input) {
   Tensor value = input;
-  for (const auto& [name, module] : named_children()) value = module->forward(value);
+  for (const auto& [name, module] : named_children()) value = (*module)(value);
   return value;
 }
 

@@ -8,6 +8,7 @@
 #include <functional>
 
 #include "core/base/status.h"
+#include "horovod_cpp/autograd/functions.h"
 #include "horovod_cpp/nn/layers.h"
 
 namespace hvd {
@@ -165,6 +166,72 @@ TEST(Init, LayersRepeatWithTheSeed) {
   EXPECT_TRUE(bitwise_equal(a.weight, b.weight));
   EXPECT_TRUE(bitwise_equal(a.bias, b.bias));
   EXPECT_FALSE(bitwise_equal(a.weight, c.weight));
+}
+
+// rows x rows^T (or columns^T x columns) of an orthogonal matrix is gain^2 times the identity.
+void expect_orthogonal(const Tensor& weight, double gain) {
+  const Tensor matrix = weight.detach().flatten(1).to(DType::kF64);
+  const bool wide = matrix.size(0) <= matrix.size(1);
+  const Tensor product = wide ? matmul(matrix, matrix.t()) : matmul(matrix.t(), matrix);
+  for (std::int64_t i = 0; i < product.size(0); ++i) {
+    for (std::int64_t j = 0; j < product.size(1); ++j) {
+      EXPECT_NEAR(product.select(0, i).select(0, j).item(), i == j ? gain * gain : 0.0, 1e-5);
+    }
+  }
+}
+
+TEST(Orthogonal, MakesRowsOrColumnsOrthogonal) {
+  for (const Shape& shape : {Shape{6, 4}, Shape{4, 6}, Shape{3, 2, 2, 2}, Shape{5, 5}}) {
+    const Tensor tensor = Tensor::empty(shape);
+    init::orthogonal_(tensor, 2.0);
+    expect_orthogonal(tensor, 2.0);
+  }
+  EXPECT_THROW(init::orthogonal_(Tensor::empty({3})), InvalidArgumentError);
+}
+
+TEST(Orthogonal, FollowsItsGenerator) {
+  Generator first(7), second(7), third(8);
+  const Tensor a = Tensor::empty({3, 3}), b = Tensor::empty({3, 3}), c = Tensor::empty({3, 3});
+  init::orthogonal_(a, 1.0, first);
+  init::orthogonal_(b, 1.0, second);
+  init::orthogonal_(c, 1.0, third);
+  EXPECT_TRUE(bitwise_equal(a, b));
+  EXPECT_FALSE(bitwise_equal(a, c));
+}
+
+TEST(TruncatedNormal, StaysWithinItsRangeAndHasItsMoments) {
+  const Tensor tensor = Tensor::empty({20000});
+  init::trunc_normal_(tensor, 1.0, 0.5, 0.0, 2.0);
+  const Moments moments = moments_of(tensor);
+  EXPECT_NEAR(moments.mean, 1.0, 0.02);
+  EXPECT_NEAR(moments.deviation, 0.5 * 0.8796, 0.01);  // of N(0, 1) within +-2
+  for (const double value : tensor.to_vector()) {
+    EXPECT_GE(value, 0.0);
+    EXPECT_LE(value, 2.0);
+  }
+}
+
+TEST(TruncatedNormal, ReachesIntoTheTail) {
+  const Tensor tensor = Tensor::empty({4000});
+  init::trunc_normal_(tensor, 0.0, 1.0, 4.0, 100.0);
+  const Moments moments = moments_of(tensor);
+  EXPECT_NEAR(moments.mean, 4.2256, 0.02);  // phi(4) / (1 - Phi(4))
+  for (const double value : tensor.to_vector()) EXPECT_GE(value, 4.0);
+  EXPECT_THROW(init::trunc_normal_(tensor, 0, 1, 2, 1), InvalidArgumentError);
+  EXPECT_THROW(init::trunc_normal_(Tensor::arange(3)), InvalidArgumentError);
+}
+
+TEST(Init, AppliesToAModelLayerByLayer) {
+  Sequential model(Linear(3, 4), ReLU(), Sequential(Linear(4, 2)));
+  model.apply([](Module& module) {
+    if (auto* linear = dynamic_cast<Linear*>(&module)) {
+      init::constant_(linear->weight, 0.5);
+      init::zeros_(linear->bias);
+    }
+  });
+  for (const auto& [name, parameter] : model.named_parameters()) {
+    EXPECT_THAT(parameter.to_vector(), Each(name.ends_with("weight") ? 0.5 : 0.0)) << name;
+  }
 }
 
 }  // namespace

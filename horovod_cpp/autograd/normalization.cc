@@ -1,0 +1,100 @@
+#include "horovod_cpp/autograd/normalization.h"
+
+#include <algorithm>
+#include <string>
+
+#include "core/base/status.h"
+#include "horovod_cpp/autograd/functions.h"
+#include "horovod_cpp/autograd/node.h"
+#include "horovod_cpp/tensor/kernels/copy.h"
+#include "horovod_cpp/tensor/kernels/normalize.h"
+#include "horovod_cpp/tensor/shapes.h"
+
+namespace hvd {
+namespace {
+
+using autograd::edge_to;
+using autograd::Saved;
+
+Tensor normalized(const Tensor& input, std::int64_t rows, double eps, const char* name) {
+  shapes::require_float(input, name);
+  kernels::Normalized result = kernels::normalize_rows(kernels::contiguous(input), rows, eps);
+  if (!autograd::should_record({&input})) return result.values;
+  const Saved values(result.values);
+  return autograd::record(
+      std::move(result.values), name, {edge_to(input)},
+      [values, inverse = std::move(result.inverse), name](const Tensor& gradient) {
+        return std::vector<Tensor>{
+            kernels::normalize_rows_grad(kernels::contiguous(gradient), values.get(name), inverse)};
+      });
+}
+
+// value * weight + bias, each of which may be undefined.
+Tensor affine(Tensor value, const Tensor& weight, const Tensor& bias) {
+  if (weight.defined()) value = mul(value, weight);
+  if (bias.defined()) value = add(value, bias);
+  return value;
+}
+
+void check_affine(const Tensor& input, const Tensor& parameter, const Shape& expected,
+                  const char* name, const char* what) {
+  if (!parameter.defined()) return;
+  shapes::require_same_dtype(input, parameter, name);
+  if (parameter.shape() == expected) return;
+  throw InvalidArgumentError(std::string(name) + ": input " + to_string(input.shape()) + " and " +
+                             what + " " + to_string(parameter.shape()) + ": expected " +
+                             to_string(expected));
+}
+
+bool is_half(const Tensor& a) {
+  return a.dtype() == DType::kF16 || a.dtype() == DType::kBF16;
+}
+
+Tensor widened(const Tensor& a) {
+  return a.defined() ? a.to(DType::kF32) : a;
+}
+
+}  // namespace
+
+Tensor layer_norm(const Tensor& input, const Shape& normalized_shape, const Tensor& weight,
+                  const Tensor& bias, double eps) {
+  const auto axes = static_cast<std::ptrdiff_t>(normalized_shape.size());
+  if (axes == 0 || input.dim() < axes ||
+      !std::equal(normalized_shape.begin(), normalized_shape.end(), input.shape().end() - axes)) {
+    throw InvalidArgumentError("layer_norm: input " + to_string(input.shape()) +
+                               " does not end in normalized_shape " + to_string(normalized_shape));
+  }
+  check_affine(input, weight, normalized_shape, "layer_norm", "weight");
+  check_affine(input, bias, normalized_shape, "layer_norm", "bias");
+  if (is_half(input)) {
+    return layer_norm(input.to(DType::kF32), normalized_shape, widened(weight), widened(bias), eps)
+        .to(input.dtype());
+  }
+  const std::int64_t columns = std::max<std::int64_t>(numel_of(normalized_shape), 1);
+  return affine(normalized(input, input.numel() / columns, eps, "layer_norm"), weight, bias);
+}
+
+Tensor group_norm(const Tensor& input, std::int64_t num_groups, const Tensor& weight,
+                  const Tensor& bias, double eps) {
+  if (input.dim() < 2 || num_groups < 1 || input.size(1) % num_groups != 0) {
+    throw InvalidArgumentError("group_norm: input " + to_string(input.shape()) +
+                               " [n, c, ...] has no channels that divide into num_groups " +
+                               std::to_string(num_groups));
+  }
+  const std::int64_t channels = input.size(1);
+  check_affine(input, weight, {channels}, "group_norm", "weight");
+  check_affine(input, bias, {channels}, "group_norm", "bias");
+  if (is_half(input)) {
+    return group_norm(input.to(DType::kF32), num_groups, widened(weight), widened(bias), eps)
+        .to(input.dtype());
+  }
+  Shape per_channel(static_cast<std::size_t>(input.dim() - 1), 1);
+  per_channel[0] = channels;
+  const auto spread = [&](const Tensor& parameter) {
+    return parameter.defined() ? parameter.reshape(per_channel) : parameter;
+  };
+  return affine(normalized(input, input.size(0) * num_groups, eps, "group_norm"), spread(weight),
+                spread(bias));
+}
+
+}  // namespace hvd

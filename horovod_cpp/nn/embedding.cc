@@ -1,0 +1,30 @@
+#include "horovod_cpp/nn/embedding.h"
+
+#include "core/base/status.h"
+#include "horovod_cpp/autograd/embedding.h"
+#include "horovod_cpp/nn/checks.h"
+#include "horovod_cpp/nn/init.h"
+
+namespace hvd {
+namespace nn {
+
+Embedding::Embedding(std::int64_t num_embeddings, std::int64_t embedding_dim,
+                     std::optional<std::int64_t> padding_idx, bool sparse)
+    : padding_idx_(padding_idx), sparse_(sparse) {
+  check_positive("Embedding", "num_embeddings", num_embeddings);
+  check_positive("Embedding", "embedding_dim", embedding_dim);
+  if (padding_idx && (*padding_idx < -num_embeddings || *padding_idx >= num_embeddings)) {
+    throw InvalidArgumentError("Embedding: padding_idx=" + std::to_string(*padding_idx) +
+                               ": expected a row of " + std::to_string(num_embeddings));
+  }
+  weight = register_parameter("weight", Tensor::empty({num_embeddings, embedding_dim}));
+  init::normal_(weight);
+  if (padding_idx) init::zeros_(weight.detach().select(0, *padding_idx));
+}
+
+Tensor Embedding::forward(const Tensor& input) {
+  return embedding(input, weight, padding_idx_, sparse_);
+}
+
+}  // namespace nn
+}  // namespace hvd

@@ -1,0 +1,69 @@
+#include "horovod_cpp/nn/functional.h"
+
+#include "core/base/status.h"
+
+namespace hvd {
+namespace nn {
+namespace functional {
+
+Tensor linear(const Tensor& input, const Tensor& weight, const Tensor& bias) {
+  if (input.dim() == 2) return hvd::linear(input, weight, bias);
+  if (input.dim() == 0 || weight.dim() != 2 || input.size(-1) != weight.size(1)) {
+    throw InvalidArgumentError("linear: input " + to_string(input.shape()) + " and weight " +
+                               to_string(weight.shape()) + " do not fit");
+  }
+  Shape shape = input.shape();
+  shape.back() = 1;
+  const std::int64_t rows = numel_of(shape);
+  shape.back() = weight.size(0);
+  return hvd::linear(input.reshape({rows, input.size(-1)}), weight, bias).reshape(shape);
+}
+
+Tensor max_pool2d(const Tensor& input, const Pool2dOptions& options) {
+  const Size2d kernel = options.kernel_size;
+  const Size2d stride = options.stride;
+  // What hvd::max_pool2d(input, kernel, stride) knows has a vectorised kernel.
+  const bool plain = kernel.height == kernel.width && stride.height == stride.width &&
+                     options.padding == Size2d(0) && !options.ceil_mode;
+  if (!plain) return hvd::max_pool2d(input, options);
+  return hvd::max_pool2d(input, static_cast<int>(kernel.height), static_cast<int>(stride.height));
+}
+
+Tensor batch_norm(const Tensor& input, const Tensor& running_mean, const Tensor& running_var,
+                  const Tensor& weight, const Tensor& bias, bool training, double momentum,
+                  double eps) {
+  if (input.dim() < 2) {
+    throw InvalidArgumentError("batch_norm: input " + to_string(input.shape()) +
+                               ": expected [n, c, ...]");
+  }
+  const bool tracks = running_mean.defined() && running_var.defined();
+  if (!tracks && !training) {
+    throw InvalidArgumentError("batch_norm: evaluation needs running statistics");
+  }
+  const Shape channels = {input.size(1)};
+  const auto or_full = [&](const Tensor& given, double value) {
+    return given.defined() ? given : Tensor::full(channels, value, input.dtype());
+  };
+  Tensor mean = tracks ? running_mean : or_full({}, 0);
+  Tensor variance = tracks ? running_var : or_full({}, 1);
+  const Tensor scale = or_full(weight, 1);
+  const Tensor shift = or_full(bias, 0);
+  const auto normalized = [&](const Tensor& images) {
+    return hvd::batch_norm(images, scale, shift, mean, variance, training, momentum, eps);
+  };
+  if (input.dim() == 4) return normalized(input);
+  if (input.dim() > 2) {
+    std::int64_t pixels = 1;
+    for (std::int64_t axis = 2; axis < input.dim(); ++axis) pixels *= input.size(axis);
+    const Tensor images = input.reshape({input.size(0), input.size(1), pixels, 1});
+    return normalized(images).reshape(input.shape());
+  }
+  // One image whose pixels are the batch: the kernels run along pixels.
+  const std::int64_t batch = input.size(0);
+  const Tensor image = input.t().reshape({1, input.size(1), batch, 1});
+  return normalized(image).reshape({input.size(1), batch}).t().contiguous();
+}
+
+}  // namespace functional
+}  // namespace nn
+}  // namespace hvd

@@ -3,7 +3,9 @@
 from horovod_cpp import init_functions as init
 from horovod_cpp._native import (
     BatchNorm2d,
+    Conv1d,
     Conv2d,
+    ConvTranspose2d,
     CrossEntropyLoss,
     Dropout,
     Flatten,
@@ -16,6 +18,7 @@ from horovod_cpp._native import (
 )
 
 __all__ = [
-    "BatchNorm2d", "Conv2d", "CrossEntropyLoss", "Dropout", "Flatten", "Linear", "MaxPool2d",
+    "BatchNorm2d", "Conv1d", "Conv2d", "ConvTranspose2d", "CrossEntropyLoss", "Dropout", "Flatten",
+    "Linear", "MaxPool2d",
     "Module", "MSELoss", "ReLU", "Sequential", "init",
 ]

@@ -19,6 +19,7 @@ void bind_errors(py::module_& m);
 void bind_tensor(py::module_& m);
 void bind_autograd(py::module_& m);
 void bind_nn(py::module_& m);
+void bind_convolution(py::module_& m);  // after bind_nn
 void bind_optim(py::module_& m);
 void bind_data(py::module_& m);
 void bind_io(py::module_& m);

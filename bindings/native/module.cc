@@ -8,6 +8,7 @@ PYBIND11_MODULE(_native, m) {
   python::bind_tensor(m);
   python::bind_autograd(m);
   python::bind_nn(m);
+  python::bind_convolution(m);
   python::bind_optim(m);
   python::bind_data(m);
   python::bind_io(m);

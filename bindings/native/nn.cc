@@ -5,6 +5,7 @@
 #include <string>
 
 #include "bindings/native/bindings.h"
+#include "bindings/native/weight_and_bias.h"
 #include "core/base/status.h"
 #include "horovod_cpp/nn/layers.h"
 
@@ -93,30 +94,12 @@ Raises:
            "Call ``function(module)`` on every sub-module, then on this one.");
 }
 
-template <typename Layer>
-void def_weight_and_bias(py::classh<Layer, nn::Module>& cls) {
-  cls.def_property_readonly(
-      "weight", [](const Layer& layer) { return layer.weight; }, "The parameter.");
-  cls.def_property_readonly(
-      "bias",
-      [](const Layer& layer) -> py::object {
-        return layer.bias.defined() ? py::cast(layer.bias) : py::none();
-      },
-      "The parameter; None without one.");
-}
-
 void bind_parametrised(py::module_& m) {
   py::classh<nn::Linear, nn::Module> linear(
       m, "Linear", "[batch, in_features] -> [batch, out_features]: input x weight^T + bias.");
   linear.def(py::init<std::int64_t, std::int64_t, bool>(), py::arg("in_features"),
              py::arg("out_features"), py::arg("bias") = true);
   def_weight_and_bias(linear);
-  py::classh<nn::Conv2d, nn::Module> conv(
-      m, "Conv2d", "NCHW convolution with a square kernel: [n, in, h, w] -> [n, out, h', w'].");
-  conv.def(py::init<std::int64_t, std::int64_t, int, int, int, bool>(), py::arg("in_channels"),
-           py::arg("out_channels"), py::arg("kernel_size"), py::arg("stride") = 1,
-           py::arg("padding") = 0, py::arg("bias") = true);
-  def_weight_and_bias(conv);
   py::classh<nn::BatchNorm2d, nn::Module> norm(
       m, "BatchNorm2d", "Normalises each channel of [n, num_features, h, w].");
   norm.def(py::init<std::int64_t, double, double>(), py::arg("num_features"), py::arg("eps") = 1e-5,

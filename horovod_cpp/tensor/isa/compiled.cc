@@ -11,6 +11,7 @@ Kernels<T> kernels() {
   set_elementwise(result);
   set_reductions(result);
   set_gemm(result);
+  set_rows(result);
   set_windows(result);
   return result;
 }

@@ -17,6 +17,8 @@ void set_reductions(Kernels<T>& kernels);
 template <typename T>
 void set_gemm(Kernels<T>& kernels);
 template <typename T>
+void set_rows(Kernels<T>& kernels);
+template <typename T>
 void set_windows(Kernels<T>& kernels);
 
 }  // namespace HVD_ISA_NAME

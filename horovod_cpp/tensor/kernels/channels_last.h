@@ -1,0 +1,18 @@
+#pragma once
+
+#include "horovod_cpp/tensor/tensor.h"
+
+// Images whose channels lie side by side: the shape is [n, c, ...], the strides are those of a
+// dense [n, ..., c]. Convolution, pooling and normalisation compute on these rows of c elements;
+// functions from element to element keep their operand's strides, so that a network's activations
+// stay in this layout until something needs the usual one.
+namespace hvd {
+namespace kernels {
+
+bool is_channels_last(const Tensor& a);
+Tensor empty_channels_last(const Shape& shape, DType dtype);
+// `a` itself when it is.
+Tensor channels_last(const Tensor& a);
+
+}  // namespace kernels
+}  // namespace hvd

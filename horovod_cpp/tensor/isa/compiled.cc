@@ -12,7 +12,7 @@ Kernels<T> kernels() {
   set_reductions(result);
   set_gemm(result);
   set_rows(result);
-  set_windows(result);
+  set_columns(result);
   return result;
 }
 

@@ -19,7 +19,7 @@ void set_gemm(Kernels<T>& kernels);
 template <typename T>
 void set_rows(Kernels<T>& kernels);
 template <typename T>
-void set_windows(Kernels<T>& kernels);
+void set_columns(Kernels<T>& kernels);
 
 }  // namespace HVD_ISA_NAME
 }  // namespace isa

@@ -50,15 +50,17 @@ void store(T* out, typename Simd<T>::Vec value, std::int64_t n) {
   for (std::int64_t i = 0; i < n; ++i) out[i] = value[i];
 }
 
-// Every loop over the accumulators is unrolled, or g++ 12 keeps them in memory.
+// Every loop over the accumulators is unrolled and the functions stay functions, or g++ 12 keeps
+// the accumulators in memory.
 template <typename T, int R, int V>
 struct Tile {
   using Vec = typename Simd<T>::Vec;
   static constexpr int kLanes = Simd<T>::kLanes;
 
   // c[rows[i]] += a[rows[i]] * b for R rows
-  static void product(const T* a, const std::int64_t* a_rows, std::int64_t k, const T* b,
-                      std::int64_t ldb, T* c, const std::int64_t* c_rows, std::int64_t n) {
+  __attribute__((noinline)) static void product(const T* a, const std::int64_t* a_rows,
+                                                std::int64_t k, const T* b, std::int64_t ldb, T* c,
+                                                const std::int64_t* c_rows, std::int64_t n) {
     Vec sums[R][V];
     const T* left[R];
 #pragma GCC unroll 6
@@ -92,8 +94,9 @@ struct Tile {
   }
 
   // w += sum over i of a[rows[i]]^T y[i], R columns of a
-  static void outer(std::int64_t count, const T* a, const std::int64_t* a_rows, const T* y, T* w,
-                    std::int64_t ldw, std::int64_t n) {
+  __attribute__((noinline)) static void outer(std::int64_t count, const T* a,
+                                              const std::int64_t* a_rows, const T* y, T* w,
+                                              std::int64_t ldw, std::int64_t n) {
     Vec sums[R][V];
 #pragma GCC unroll 6
     for (int r = 0; r < R; ++r) {
@@ -212,24 +215,28 @@ void transpose(std::int64_t rows, std::int64_t columns, const T* in, std::int64_
                std::int64_t ld_out) {
   using Packet = typename Eigen::internal::packet_traits<T>::type;
   constexpr int kSide = Eigen::internal::unpacket_traits<Packet>::size;
+  constexpr std::int64_t kBlock = 256;  // rows, whose lines stay in the cache for the next columns
   const std::int64_t whole_rows = rows / kSide * kSide;
   const std::int64_t whole_columns = columns / kSide * kSide;
-  for (std::int64_t i = 0; i < whole_rows; i += kSide) {
+  for (std::int64_t first = 0; first < whole_rows; first += kBlock) {
+    const std::int64_t end = whole_rows - first < kBlock ? whole_rows : first + kBlock;
     for (std::int64_t j = 0; j < whole_columns; j += kSide) {
-      Eigen::internal::PacketBlock<Packet, kSide> tile;
+      for (std::int64_t i = first; i < end; i += kSide) {
+        Eigen::internal::PacketBlock<Packet, kSide> tile;
 #pragma GCC unroll 16
-      for (int s = 0; s < kSide; ++s) {
-        tile.packet[s] = Eigen::internal::ploadu<Packet>(in + (i + s) * ld_in + j);
-      }
-      Eigen::internal::ptranspose(tile);
+        for (int s = 0; s < kSide; ++s) {
+          tile.packet[s] = Eigen::internal::ploadu<Packet>(in + (i + s) * ld_in + j);
+        }
+        Eigen::internal::ptranspose(tile);
 #pragma GCC unroll 16
-      for (int s = 0; s < kSide; ++s) {
-        Eigen::internal::pstoreu(out + (j + s) * ld_out + i, tile.packet[s]);
+        for (int s = 0; s < kSide; ++s) {
+          Eigen::internal::pstoreu(out + (j + s) * ld_out + i, tile.packet[s]);
+        }
       }
     }
   }
-  for (std::int64_t i = 0; i < rows; ++i) {
-    for (std::int64_t j = i < whole_rows ? whole_columns : 0; j < columns; ++j) {
+  for (std::int64_t j = 0; j < columns; ++j) {  // what fills no tile
+    for (std::int64_t i = j < whole_columns ? whole_rows : 0; i < rows; ++i) {
       out[j * ld_out + i] = in[i * ld_in + j];
     }
   }

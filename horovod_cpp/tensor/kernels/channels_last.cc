@@ -9,41 +9,33 @@
 
 namespace hvd {
 namespace kernels {
-namespace {
-
-// Axes of [n, c, ...] in the order [n, ..., c], and back.
-std::vector<std::int64_t> to_last(std::int64_t dim) {
-  std::vector<std::int64_t> axes(static_cast<std::size_t>(dim));
+Tensor rows_of(const Tensor& images) {
+  std::vector<std::int64_t> axes(static_cast<std::size_t>(images.dim()), 0);
   std::iota(axes.begin() + 1, axes.end(), 2);
-  axes.front() = 0;
   axes.back() = 1;
-  return axes;
+  return permute(images, axes);
 }
 
-std::vector<std::int64_t> from_last(std::int64_t dim) {
-  std::vector<std::int64_t> axes(static_cast<std::size_t>(dim));
+Tensor images_of(const Tensor& rows) {
+  std::vector<std::int64_t> axes(static_cast<std::size_t>(rows.dim()), 0);
   std::iota(axes.begin() + 1, axes.end(), 0);
-  axes[0] = 0;
-  axes[1] = dim - 1;
-  return axes;
+  axes[1] = rows.dim() - 1;
+  return permute(rows, axes);
 }
-
-}  // namespace
 
 bool is_channels_last(const Tensor& a) {
-  return a.dim() > 2 && permute(a, to_last(a.dim())).is_contiguous();
+  return !a.is_contiguous() && a.dim() > 2 && rows_of(a).is_contiguous();
 }
 
 Tensor empty_channels_last(const Shape& shape, DType dtype) {
   Shape dense = shape;
   dense.erase(dense.begin() + 1);
   dense.push_back(shape[1]);
-  return permute(Tensor::empty(std::move(dense), dtype),
-                 from_last(static_cast<std::int64_t>(shape.size())));
+  return images_of(Tensor::empty(std::move(dense), dtype));
 }
 
 Tensor channels_last(const Tensor& a) {
-  if (is_channels_last(a)) return a;
+  if (rows_of(a).is_contiguous()) return a;
   Tensor result = empty_channels_last(a.shape(), a.dtype());
   if (!a.is_contiguous() || (a.dtype() != DType::kF32 && a.dtype() != DType::kF64)) {
     copy_into(result, a);

@@ -9,9 +9,14 @@
 namespace hvd {
 namespace kernels {
 
+// [n, c, ...] seen as [n, ..., c], and back: views.
+Tensor rows_of(const Tensor& images);
+Tensor images_of(const Tensor& rows);
+
+// Dense as rows, and not dense in the usual order too (as with one channel).
 bool is_channels_last(const Tensor& a);
 Tensor empty_channels_last(const Shape& shape, DType dtype);
-// `a` itself when it is.
+// `a` itself when its rows are dense.
 Tensor channels_last(const Tensor& a);
 
 }  // namespace kernels

@@ -170,10 +170,8 @@ class Packed {
   // weight [depth, columns, taps]
   void pack_straight(const T* from, std::int64_t group, std::int64_t first) {
     T* to = panel(group, first);
-    for (std::int64_t d = 0; d < depth_; ++d, from += columns_ * taps_) {
-      for (std::int64_t tap = 0; tap < taps_; ++tap, to += ld(first)) {
-        for (std::int64_t i = 0; i < width(first); ++i) to[i] = from[i * taps_ + tap];
-      }
+    for (std::int64_t d = 0; d < depth_; ++d, from += columns_ * taps_, to += taps_ * ld(first)) {
+      kernels_.transpose(width(first), taps_, from, taps_, to, ld(first));
     }
   }
 

@@ -7,7 +7,9 @@ avg_pool2d = _native.functional.avg_pool2d
 batch_norm = _native.functional.batch_norm
 binary_cross_entropy = _native.functional.binary_cross_entropy
 binary_cross_entropy_with_logits = _native.functional.binary_cross_entropy_with_logits
+conv1d = _native.functional.conv1d
 conv2d = _native.functional.conv2d
+conv_transpose2d = _native.functional.conv_transpose2d
 cross_entropy = _native.functional.cross_entropy
 dropout = _native.functional.dropout
 embedding = _native.functional.embedding
@@ -36,7 +38,9 @@ __all__ = [
     "batch_norm",
     "binary_cross_entropy",
     "binary_cross_entropy_with_logits",
+    "conv1d",
     "conv2d",
+    "conv_transpose2d",
     "cross_entropy",
     "dropout",
     "embedding",

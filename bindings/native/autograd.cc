@@ -116,13 +116,6 @@ void bind_layers(py::module_& m) {
       },
       py::arg("input"), py::arg("weight"), py::arg("bias") = py::none(), ReleaseGil(),
       "input [batch, in], weight [out, in], bias [out] or None -> [batch, out].");
-  m.def(
-      "conv2d",
-      [](const Tensor& input, const Tensor& weight, const MaybeTensor& bias, int stride,
-         int padding) { return conv2d(input, weight, bias.value_or(Tensor()), stride, padding); },
-      py::arg("input"), py::arg("weight"), py::arg("bias") = py::none(), py::arg("stride") = 1,
-      py::arg("padding") = 0, ReleaseGil(),
-      "NCHW convolution: input [n, ci, h, w], weight [co, ci, kh, kw], bias [co] or None.");
   m.def("max_pool2d", py::overload_cast<const Tensor&, int, int>(&max_pool2d), py::arg("input"),
         py::arg("kernel"), py::arg("stride") = 0, ReleaseGil(),
         "Maximum over kernel x kernel windows of [n, c, h, w]; stride 0 = kernel.");

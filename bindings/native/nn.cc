@@ -4,7 +4,7 @@
 
 namespace hvd::python {
 
-Size2d size2d_from(const py::object& object) {
+IntPair int_pair_from(const py::object& object) {
   if (object.is_none()) return 0;
   if (py::isinstance<py::int_>(object)) return object.cast<std::int64_t>();
   if (py::isinstance<py::sequence>(object) && py::len(object) == 2) {
@@ -25,6 +25,7 @@ LossReduction reduction_from(const std::string& name) {
 void bind_nn(py::module_& m) {
   bind_nn_module(m);
   bind_nn_layers(m);
+  bind_convolution(m);
   bind_nn_containers(m);
   bind_nn_sequences(m);
   bind_nn_losses(m);

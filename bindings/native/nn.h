@@ -12,6 +12,7 @@ namespace hvd::python {
 
 void bind_nn_module(py::module_& m);
 void bind_nn_layers(py::module_& m);
+void bind_convolution(py::module_& m);
 void bind_nn_containers(py::module_& m);
 void bind_nn_sequences(py::module_& m);
 void bind_nn_losses(py::module_& m);
@@ -30,7 +31,7 @@ inline py::object to_object(const Tensor& tensor) {
 }
 
 // One int, or a pair of them; None is 0. TypeError on everything else.
-Size2d size2d_from(const py::object& object);
+IntPair int_pair_from(const py::object& object);
 
 // "none", "mean", "sum", "batchmean". Throws InvalidArgumentError listing them.
 LossReduction reduction_from(const std::string& name);

@@ -52,7 +52,7 @@ void bind_pooling(py::module_& f) {
       "max_pool2d",
       [](const Tensor& x, const py::object& size, const py::object& stride,
          const py::object& padding, bool ceil_mode) {
-        const Pool2dOptions options = {size2d_from(size), size2d_from(stride), size2d_from(padding),
+        const Pool2dOptions options = {int_pair_from(size), int_pair_from(stride), int_pair_from(padding),
                                        ceil_mode};
         return released([&] { return F::max_pool2d(x, options); });
       },
@@ -62,7 +62,7 @@ void bind_pooling(py::module_& f) {
       "avg_pool2d",
       [](const Tensor& x, const py::object& size, const py::object& stride,
          const py::object& padding, bool ceil_mode, bool count_include_pad) {
-        const Pool2dOptions options = {size2d_from(size), size2d_from(stride), size2d_from(padding),
+        const Pool2dOptions options = {int_pair_from(size), int_pair_from(stride), int_pair_from(padding),
                                        ceil_mode, count_include_pad};
         return released([&] { return F::avg_pool2d(x, options); });
       },
@@ -72,7 +72,7 @@ void bind_pooling(py::module_& f) {
   f.def(
       "adaptive_avg_pool2d",
       [](const Tensor& x, const py::object& size) {
-        const Size2d output = size2d_from(size);
+        const IntPair output = int_pair_from(size);
         return released([&] { return F::adaptive_avg_pool2d(x, output); });
       },
       input, py::arg("output_size"),
@@ -207,7 +207,7 @@ void bind_nn_functional(py::module_& m) {
   bind_losses(f);
   bind_class_losses(f);
   // Those of the top level that need no further names.
-  f.attr("conv2d") = m.attr("conv2d");
+  for (const char* name : {"conv1d", "conv2d", "conv_transpose2d"}) f.attr(name) = m.attr(name);
 }
 
 }  // namespace hvd::python

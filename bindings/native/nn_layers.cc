@@ -19,12 +19,6 @@ void bind_parametrised(py::module_& m) {
   linear.def(py::init<std::int64_t, std::int64_t, bool>(), py::arg("in_features"),
              py::arg("out_features"), py::arg("bias") = true);
   def_weight_and_bias(linear);
-  Class<nn::Conv2d> conv(
-      m, "Conv2d", "NCHW convolution with a square kernel: [n, in, h, w] -> [n, out, h', w'].");
-  conv.def(py::init<std::int64_t, std::int64_t, int, int, int, bool>(), py::arg("in_channels"),
-           py::arg("out_channels"), py::arg("kernel_size"), py::arg("stride") = 1,
-           py::arg("padding") = 0, py::arg("bias") = true);
-  def_weight_and_bias(conv);
   Class<nn::Embedding> embedding(
       m, "Embedding",
       "A row of weight [num_embeddings, embedding_dim] for each int64 index; with ``sparse`` the\n"
@@ -87,7 +81,7 @@ void bind_pooling(py::module_& m) {
       .def(py::init([](const py::object& kernel, const py::object& stride,
                        const py::object& padding, bool ceil_mode) {
              return std::make_shared<nn::MaxPool2d>(Pool2dOptions{
-                 size2d_from(kernel), size2d_from(stride), size2d_from(padding), ceil_mode});
+                 int_pair_from(kernel), int_pair_from(stride), int_pair_from(padding), ceil_mode});
            }),
            py::arg("kernel_size"), py::arg("stride") = none, py::arg("padding") = 0,
            py::arg("ceil_mode") = false);
@@ -95,7 +89,7 @@ void bind_pooling(py::module_& m) {
       .def(py::init([](const py::object& kernel, const py::object& stride,
                        const py::object& padding, bool ceil_mode, bool count_include_pad) {
              return std::make_shared<nn::AvgPool2d>(
-                 Pool2dOptions{size2d_from(kernel), size2d_from(stride), size2d_from(padding),
+                 Pool2dOptions{int_pair_from(kernel), int_pair_from(stride), int_pair_from(padding),
                                ceil_mode, count_include_pad});
            }),
            py::arg("kernel_size"), py::arg("stride") = none, py::arg("padding") = 0,
@@ -103,7 +97,7 @@ void bind_pooling(py::module_& m) {
   Class<nn::AdaptiveAvgPool2d>(m, "AdaptiveAvgPool2d",
                                "Means over windows that make [n, c, h, w] output_size large.")
       .def(py::init([](const py::object& size) {
-             return std::make_shared<nn::AdaptiveAvgPool2d>(size2d_from(size));
+             return std::make_shared<nn::AdaptiveAvgPool2d>(int_pair_from(size));
            }),
            py::arg("output_size"));
 }

@@ -8,6 +8,7 @@
 #include "core/base/status.h"
 #include "horovod_cpp/autograd/grad_mode.h"
 #include "horovod_cpp/tensor/impl.h"
+#include "horovod_cpp/tensor/kernels/channels_last.h"
 #include "horovod_cpp/tensor/kernels/copy.h"
 #include "horovod_cpp/tensor/kernels/elementwise.h"
 
@@ -17,7 +18,8 @@ namespace {
 
 // Nobody else sees this gradient, so it may be written into or kept.
 bool ours(const Tensor& gradient) {
-  return is_sole_owner(gradient) && gradient.is_contiguous();
+  return is_sole_owner(gradient) &&
+         (gradient.is_contiguous() || kernels::is_channels_last(gradient));
 }
 
 void deliver(const Tensor& leaf, Tensor gradient) {

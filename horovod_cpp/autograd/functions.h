@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "horovod_cpp/autograd/convolution.h"
 #include "horovod_cpp/autograd/losses.h"
 #include "horovod_cpp/tensor/tensor.h"
 
@@ -45,10 +46,6 @@ Tensor softmax(const Tensor& a, std::int64_t axis);
 Tensor concat(const std::vector<Tensor>& parts, std::int64_t axis);
 Tensor stack(const std::vector<Tensor>& parts, std::int64_t axis);
 
-// NCHW. input [n, ci, h, w], weight [co, ci, kh, kw], bias [co] or undefined -> [n, co, oh, ow],
-// oh = (h + 2 padding - kh) / stride + 1. Cross-correlation, zero padding.
-Tensor conv2d(const Tensor& input, const Tensor& weight, const Tensor& bias = {}, int stride = 1,
-              int padding = 0);
 // input [n, c, h, w] -> [n, c, oh, ow], oh = (h - kernel) / stride + 1; the first of several
 // largest elements of a window gets its gradient, a NaN wins.
 Tensor max_pool2d(const Tensor& input, int kernel, int stride = 0 /* kernel */);

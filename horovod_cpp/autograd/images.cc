@@ -6,18 +6,15 @@
 #include "horovod_cpp/autograd/node.h"
 #include "horovod_cpp/tensor/impl.h"
 #include "horovod_cpp/tensor/kernels/batch_norm.h"
-#include "horovod_cpp/tensor/kernels/convolution.h"
 #include "horovod_cpp/tensor/kernels/copy.h"
 #include "horovod_cpp/tensor/kernels/elementwise.h"
 #include "horovod_cpp/tensor/kernels/pooling.h"
-#include "horovod_cpp/tensor/kernels/reduce.h"
 #include "horovod_cpp/tensor/shapes.h"
 
 namespace hvd {
 namespace {
 
 using autograd::edge_to;
-using autograd::requires_grad;
 using autograd::Saved;
 using autograd::should_record;
 
@@ -39,29 +36,6 @@ void move_towards(Tensor& running, const Tensor& now, double momentum) {
 }
 
 }  // namespace
-
-Tensor conv2d(const Tensor& input, const Tensor& weight, const Tensor& bias, int stride,
-              int padding) {
-  const kernels::ConvOptions options = {stride, padding};
-  Tensor result = kernels::conv2d(input, weight, bias, options);
-  if (!should_record({&input, &weight, &bias})) return result;
-  const Saved x(input);
-  const Saved w(weight);
-  return autograd::record(
-      std::move(result), "conv2d", {edge_to(input), edge_to(weight), edge_to(bias)},
-      [=, x_wanted = requires_grad(input), w_wanted = requires_grad(weight),
-       bias_wanted = requires_grad(bias)](const Tensor& gradient) {
-        std::vector<Tensor> gradients(3);
-        if (x_wanted || w_wanted) {
-          auto parts = kernels::conv2d_grad(gradient, x.get("conv2d"), w.get("conv2d"), options,
-                                            x_wanted, w_wanted);
-          gradients[0] = std::move(parts.input);
-          gradients[1] = std::move(parts.weight);
-        }
-        if (bias_wanted) gradients[2] = kernels::sum(gradient, {true, false, true, true}, false);
-        return gradients;
-      });
-}
 
 Tensor max_pool2d(const Tensor& input, int kernel, int stride) {
   auto [values, index] = kernels::max_pool2d(input, kernel, stride == 0 ? kernel : stride);

@@ -17,7 +17,7 @@ using autograd::should_record;
 using kernels::Span;
 using kernels::Spans;
 
-std::string text_of(const Size2d& size) {
+std::string text_of(const IntPair& size) {
   return "[" + std::to_string(size.height) + ", " + std::to_string(size.width) + "]";
 }
 
@@ -50,7 +50,7 @@ struct Windows {
 
 Windows sliding_windows(const Tensor& input, const Pool2dOptions& options, const char* function) {
   check_input(input, function);
-  const Size2d stride = options.stride == Size2d(0) ? options.kernel_size : options.stride;
+  const IntPair stride = options.stride == IntPair(0) ? options.kernel_size : options.stride;
   Windows windows = {sliding_spans(input.size(2), options.kernel_size.height, stride.height,
                                    options.padding.height, options),
                      sliding_spans(input.size(3), options.kernel_size.width, stride.width,
@@ -102,7 +102,7 @@ Tensor avg_pool2d(const Tensor& input, const Pool2dOptions& options) {
   return mean_over(input, sliding_windows(input, options, "avg_pool2d"), "avg_pool2d");
 }
 
-Tensor adaptive_avg_pool2d(const Tensor& input, Size2d output_size) {
+Tensor adaptive_avg_pool2d(const Tensor& input, IntPair output_size) {
   check_input(input, "adaptive_avg_pool2d");
   if (output_size.height < 1 || output_size.width < 1 || input.size(2) < 1 || input.size(3) < 1) {
     throw InvalidArgumentError("adaptive_avg_pool2d: input " + to_string(input.shape()) +

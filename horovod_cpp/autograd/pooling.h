@@ -2,31 +2,20 @@
 
 #include <cstdint>
 
+#include "horovod_cpp/autograd/int_pair.h"
 #include "horovod_cpp/tensor/tensor.h"
 
 // Pooling over windows of [n, c, h, w], f32 or f64. Errors are InvalidArgumentError naming the
 // function, the input's shape and the argument.
 namespace hvd {
 
-// An extent along the height and one along the width; one number stands for both.
-struct Size2d {
-  // Implicit: kernel_size = 3 means {3, 3}.
-  Size2d(std::int64_t both) : height(both), width(both) {}
-  Size2d(int both) : height(both), width(both) {}
-  Size2d(std::int64_t h, std::int64_t w) : height(h), width(w) {}
-  friend bool operator==(const Size2d&, const Size2d&) = default;
-
-  std::int64_t height;
-  std::int64_t width;
-};
-
 // oh = (h + 2 padding - kernel) / stride + 1, rounded down, or up with ceil_mode (a window that
 // would start beyond the input and its first padding is left out). Padding is at most half of the
 // kernel.
 struct Pool2dOptions {
-  Size2d kernel_size = 1;
-  Size2d stride = 0;  // 0: the kernel's
-  Size2d padding = 0;
+  IntPair kernel_size = 1;
+  IntPair stride = 0;  // 0: the kernel's
+  IntPair padding = 0;
   bool ceil_mode = false;
   bool count_include_pad = true;  // means only: whether padding counts in the divisor
 };
@@ -36,6 +25,6 @@ struct Pool2dOptions {
 Tensor max_pool2d(const Tensor& input, const Pool2dOptions& options);
 Tensor avg_pool2d(const Tensor& input, const Pool2dOptions& options);
 // Means over output_size windows: window i of n reads [floor(i h / n), ceil((i + 1) h / n)).
-Tensor adaptive_avg_pool2d(const Tensor& input, Size2d output_size);
+Tensor adaptive_avg_pool2d(const Tensor& input, IntPair output_size);
 
 }  // namespace hvd

@@ -1,25 +1,37 @@
 #pragma once
 
+#include "horovod_cpp/autograd/convolution.h"
 #include "horovod_cpp/nn/module.h"
 
 namespace hvd {
 namespace nn {
 
-// [n, in_channels, h, w] -> [n, out_channels, h', w'] with h' = (h + 2 padding - kernel) / stride
-// + 1, zero padding and a square kernel: weight [out_channels, in_channels, kernel, kernel], bias
-// [out_channels]. Starts as PyTorch's (init::layer_default_).
+struct Conv2dOptions {
+  IntPair stride = 1;
+  ConvPadding padding = 0;
+  IntPair dilation = 1;
+  std::int64_t groups = 1;
+  bool bias = true;
+};
+
+// [n, in_channels, h, w] -> [n, out_channels, h', w'] as hvd::conv2d: weight [out_channels,
+// in_channels / groups, kernel...], bias [out_channels]. Starts as PyTorch's
+// (init::layer_default_). Throws InvalidArgumentError naming the argument that makes no sense.
 class Conv2d : public Module {
  public:
-  Conv2d(std::int64_t in_channels, std::int64_t out_channels, int kernel_size, int stride = 1,
-         int padding = 0, bool bias = true);
+  Conv2d(std::int64_t in_channels, std::int64_t out_channels, IntPair kernel_size,
+         Conv2dOptions options);
+  Conv2d(std::int64_t in_channels, std::int64_t out_channels, IntPair kernel_size,
+         IntPair stride = 1, ConvPadding padding = 0, bool with_bias = true)
+      : Conv2d(in_channels, out_channels, kernel_size,
+               Conv2dOptions{.stride = stride, .padding = padding, .bias = with_bias}) {}
   Tensor forward(const Tensor& input) override;
 
   Tensor weight;
   Tensor bias;  // undefined without one
 
  private:
-  int stride_;
-  int padding_;
+  Conv2dOptions options_;
 };
 
 }  // namespace nn

@@ -20,11 +20,11 @@ Tensor linear(const Tensor& input, const Tensor& weight, const Tensor& bias) {
 }
 
 Tensor max_pool2d(const Tensor& input, const Pool2dOptions& options) {
-  const Size2d kernel = options.kernel_size;
-  const Size2d stride = options.stride;
+  const IntPair kernel = options.kernel_size;
+  const IntPair stride = options.stride;
   // What hvd::max_pool2d(input, kernel, stride) knows has a vectorised kernel.
   const bool plain = kernel.height == kernel.width && stride.height == stride.width &&
-                     options.padding == Size2d(0) && !options.ceil_mode;
+                     options.padding == IntPair(0) && !options.ceil_mode;
   if (!plain) return hvd::max_pool2d(input, options);
   return hvd::max_pool2d(input, static_cast<int>(kernel.height), static_cast<int>(stride.height));
 }

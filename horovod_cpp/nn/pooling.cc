@@ -9,12 +9,12 @@ namespace hvd {
 namespace nn {
 namespace {
 
-std::int64_t smaller(const Size2d& size) {
+std::int64_t smaller(const IntPair& size) {
   return std::min(size.height, size.width);
 }
 
 Pool2dOptions checked(const char* layer, Pool2dOptions options) {
-  if (options.stride == Size2d(0)) options.stride = options.kernel_size;
+  if (options.stride == IntPair(0)) options.stride = options.kernel_size;
   check_positive(layer, "kernel_size", smaller(options.kernel_size));
   check_positive(layer, "stride", smaller(options.stride));
   check_at_least(layer, "padding", smaller(options.padding), 0);
@@ -42,7 +42,7 @@ Tensor AvgPool2d::forward(const Tensor& input) {
   return avg_pool2d(input, options_);
 }
 
-AdaptiveAvgPool2d::AdaptiveAvgPool2d(Size2d output_size) : output_size_(output_size) {
+AdaptiveAvgPool2d::AdaptiveAvgPool2d(IntPair output_size) : output_size_(output_size) {
   check_positive("AdaptiveAvgPool2d", "output_size", smaller(output_size));
 }
 

@@ -33,11 +33,11 @@ class AvgPool2d : public Module {
 // [n, c, h, w] -> [n, c, output_size]: means over windows that cover the input evenly.
 class AdaptiveAvgPool2d : public Module {
  public:
-  explicit AdaptiveAvgPool2d(Size2d output_size);
+  explicit AdaptiveAvgPool2d(IntPair output_size);
   Tensor forward(const Tensor& input) override;
 
  private:
-  Size2d output_size_;
+  IntPair output_size_;
 };
 
 }  // namespace nn

@@ -1,5 +1,7 @@
 #include "horovod_cpp/tensor/memory.h"
 
+#include <sys/mman.h>
+
 #include <algorithm>
 #include <bit>
 #include <cstdlib>
@@ -19,6 +21,20 @@
 namespace hvd {
 namespace memory {
 namespace {
+
+constexpr std::size_t kHugePage = std::size_t{2} << 20;
+
+// Large blocks ask for huge pages: convolutions walk through matrices in steps of many pages, and
+// would wait for the translation of addresses otherwise. It is a hint, so that nothing may fail.
+void* fresh_block(std::size_t size) {
+  if (size < kHugePage) return std::aligned_alloc(kAlignment, size);
+  const std::size_t whole = (size + kHugePage - 1) / kHugePage * kHugePage;
+  void* block = std::aligned_alloc(kHugePage, whole);
+#ifdef MADV_HUGEPAGE
+  if (block != nullptr) madvise(block, size / kHugePage * kHugePage, MADV_HUGEPAGE);
+#endif
+  return block;
+}
 
 // Four classes a doubling: at most a quarter of a block is unused, and blocks of similar tensors
 // can stand in for each other.
@@ -45,10 +61,10 @@ class Cache {
         return block;
       }
     }
-    void* block = std::aligned_alloc(kAlignment, size);
+    void* block = fresh_block(size);
     if (block == nullptr) {  // what the cache holds may be what is missing
       release();
-      block = std::aligned_alloc(kAlignment, size);
+      block = fresh_block(size);
       if (block == nullptr) throw std::bad_alloc();
     }
     const std::lock_guard lock(mutex_);

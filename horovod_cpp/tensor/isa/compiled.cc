@@ -11,7 +11,8 @@ Kernels<T> kernels() {
   set_elementwise(result);
   set_reductions(result);
   set_gemm(result);
-  set_windows(result);
+  set_rows(result);
+  set_columns(result);
   return result;
 }
 

@@ -17,7 +17,9 @@ void set_reductions(Kernels<T>& kernels);
 template <typename T>
 void set_gemm(Kernels<T>& kernels);
 template <typename T>
-void set_windows(Kernels<T>& kernels);
+void set_rows(Kernels<T>& kernels);
+template <typename T>
+void set_columns(Kernels<T>& kernels);
 
 }  // namespace HVD_ISA_NAME
 }  // namespace isa

@@ -27,12 +27,11 @@ enum class Binary {
   kSqrtGrad,
 };
 
-// One image [channels, height, width] and the windows that slide over it.
-struct Window {
-  std::int64_t channels, height, width;
-  std::int64_t kernel_h, kernel_w;
-  std::int64_t stride, padding;
-  std::int64_t out_h, out_w;
+// Rows of two matrices that belong together: where each begins, in elements.
+struct RowPairs {
+  std::int64_t count;
+  const std::int64_t* a;
+  const std::int64_t* c;
 };
 
 // T is float or double. Counts and strides are in elements. Outputs do not overlap inputs unless
@@ -69,13 +68,37 @@ struct Kernels {
                const T* a, std::int64_t lda, const T* b, std::int64_t ldb, T* c, std::int64_t ldc,
                bool accumulate);
 
-  // columns [channels * kernel_h * kernel_w, out_h * out_w], rows `ld` apart; zero where padded.
-  void (*image_to_columns)(const Window& window, const T* image, T* columns, std::int64_t ld);
-  // The transpose of it: adds every column entry to the pixel it came from.
-  void (*columns_to_image)(const Window& window, const T* columns, std::int64_t ld, T* image);
+  // The most columns that gather_gemm and gather_outer take at once, and the unit to which the
+  // right side of gather_gemm is padded.
+  std::int64_t panel;
+  std::int64_t lanes;
+  // c[i] += a[i] * b for each pair of rows, a [.., k], c [.., n]. b [k, n], rows `ldb` apart, each
+  // readable up to the next multiple of `lanes`.
+  void (*gather_gemm)(const RowPairs& rows, std::int64_t k, std::int64_t n, const T* a, const T* b,
+                      std::int64_t ldb, T* c);
+  // w [k, n] += the sum of a[i]^T c[i] over the pairs.
+  void (*gather_outer)(const RowPairs& rows, std::int64_t k, std::int64_t n, const T* a, const T* c,
+                       T* w, std::int64_t ldw);
+  // in [rows, columns] -> out [columns, rows]
+  void (*transpose)(std::int64_t rows, std::int64_t columns, const T* in, std::int64_t ld_in,
+                    T* out, std::int64_t ld_out);
 
-  // `index` receives the offset, within its plane, of each window's first largest element.
-  void (*max_pool)(const Window& window, const T* image, T* out, std::int32_t* index);
+  // Dense [rows, columns], with numbers for each column. Sums of x - x[0] and of its square.
+  void (*column_moments)(std::int64_t rows, std::int64_t columns, const T* in, double* sums,
+                         double* squares);
+  // out = in * scale + shift, cut off below zero if `relu`
+  void (*column_affine)(std::int64_t rows, std::int64_t columns, const T* in, const T* scale,
+                        const T* shift, bool relu, T* out);
+  // Sums of g and of g * (x - center).
+  void (*column_dots)(std::int64_t rows, std::int64_t columns, const T* g, const T* x,
+                      const T* center, double* sums, double* dots);
+  // out = a * scale_a + b * scale_b + shift
+  void (*column_affine2)(std::int64_t rows, std::int64_t columns, const T* a, const T* scale_a,
+                         const T* b, const T* scale_b, const T* shift, T* out);
+  // The largest of some rows in each column, and the row it came from: the first of several, and a
+  // NaN, wins.
+  void (*max_of_rows)(const T* in, std::int64_t columns, const std::int32_t* rows,
+                      std::int64_t count, T* out, std::int32_t* index);
 };
 
 struct Table {

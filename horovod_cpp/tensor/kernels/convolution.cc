@@ -1,186 +1,320 @@
 #include "horovod_cpp/tensor/kernels/convolution.h"
 
 #include <algorithm>
-#include <cstring>
 
-#include "core/base/status.h"
 #include "horovod_cpp/tensor/dispatch.h"
 #include "horovod_cpp/tensor/isa/table.h"
+#include "horovod_cpp/tensor/kernels/channels_last.h"
 #include "horovod_cpp/tensor/kernels/copy.h"
-#include "horovod_cpp/tensor/shapes.h"
 
-// Convolution as GEMM: the windows of a few images become the columns of one matrix
-// [ci * kh * kw, images * oh * ow] (Chellapilla, Puri, Simard 2006). Late layers have images of a
-// few pixels, so several images share a GEMM until it is wide enough to be worth reading the
-// weights for.
+// A convolution is, for each tap of the kernel, a product of the rows (pixels) of one side that the
+// tap connects with rows of the other side. What a tap would read from the padding is in no pair,
+// so it costs nothing: on an image of 2x2 that is more than half of the work. With few channels
+// there is too little depth in a tap; then the taps' rows are put side by side first.
 namespace hvd {
 namespace kernels {
 namespace {
 
-constexpr std::int64_t kWideEnough = 256;  // columns
+constexpr std::int64_t kBlockRows = 512;  // of the result, so that they stay in the cache
+constexpr std::int64_t kShallow = 16;     // channels
 
-struct Plan {
-  isa::Window window;
-  std::int64_t images, out_channels;
-  std::int64_t depth;   // ci * kh * kw
-  std::int64_t pixels;  // oh * ow
-  std::int64_t group;   // images a GEMM
-
-  std::int64_t image_size() const { return window.channels * window.height * window.width; }
+// One of the two sides: what lies where.
+struct Side {
+  std::array<std::int64_t, 2> extent;
+  std::int64_t channels;  // all groups
 };
 
-Plan make_plan(const Tensor& input, const Tensor& weight, const Tensor& bias,
-               const ConvOptions& options) {
-  shapes::require_dim(input, 4, "conv2d", "input [n, ci, h, w]");
-  shapes::require_dim(weight, 4, "conv2d", "weight [co, ci, kh, kw]");
-  shapes::require_same_dtype(input, weight, "conv2d");
-  shapes::require_float(input, "conv2d");
-  const auto fail = [&](const std::string& what) {
-    throw InvalidArgumentError("conv2d: input " + to_string(input.shape()) + ", weight " +
-                               to_string(weight.shape()) + ": " + what);
-  };
-  if (input.size(1) != weight.size(1)) fail("channels differ");
-  if (options.stride < 1) fail("stride " + std::to_string(options.stride));
-  if (options.padding < 0) fail("padding " + std::to_string(options.padding));
-  if (bias.defined()) {
-    shapes::require_same_dtype(input, bias, "conv2d");
-    if (bias.shape() != Shape{weight.size(0)}) fail("bias " + to_string(bias.shape()));
-  }
-  const std::int64_t spare_h = input.size(2) + 2 * options.padding - weight.size(2);
-  const std::int64_t spare_w = input.size(3) + 2 * options.padding - weight.size(3);
-  if (spare_h < 0 || spare_w < 0 || weight.numel() == 0) fail("the kernel does not fit");
-  Plan plan;
-  plan.window = {input.size(1),
-                 input.size(2),
-                 input.size(3),
-                 weight.size(2),
-                 weight.size(3),
-                 options.stride,
-                 options.padding,
-                 spare_h / options.stride + 1,
-                 spare_w / options.stride + 1};
-  plan.images = input.size(0);
-  plan.out_channels = weight.size(0);
-  plan.depth = weight.size(1) * weight.size(2) * weight.size(3);
-  plan.pixels = plan.window.out_h * plan.window.out_w;
-  plan.group = std::clamp<std::int64_t>((kWideEnough + plan.pixels - 1) / plan.pixels, 1,
-                                        std::max<std::int64_t>(plan.images, 1));
-  return plan;
+Side in_side(const ConvShape& shape) {
+  return {shape.in, shape.in_channels};
+}
+Side out_side(const ConvShape& shape) {
+  return {shape.out, shape.out_channels};
 }
 
-// Calls body(first image, images) for each group.
-template <typename Body>
-void for_each_group(const Plan& plan, Body body) {
-  for (std::int64_t first = 0; first < plan.images; first += plan.group) {
-    body(first, std::min(plan.group, plan.images - first));
+// Rows of the side that is computed block by block, `c`, and those of the other one, `a`.
+class Pairs {
+ public:
+  // c_is_out: the results are the strided side.
+  Pairs(const ConvShape& shape, bool c_is_out)
+      : shape_(shape),
+        c_is_out_(c_is_out),
+        a_side_(c_is_out ? in_side(shape) : out_side(shape)),
+        c_side_(c_is_out ? out_side(shape) : in_side(shape)) {}
+
+  // Lines of c, counted through all images.
+  std::int64_t lines() const { return shape_.images * c_side_.extent[0]; }
+  std::int64_t lines_a_block() const {
+    return std::max<std::int64_t>(1, kBlockRows / std::max<std::int64_t>(c_side_.extent[1], 1));
   }
+  std::int64_t line_rows() const { return c_side_.extent[1]; }
+
+  // The pairs of one tap for lines [first, last) of c. Offsets of `c` count from line `origin` in
+  // steps of c_step, those of `a` from the first image in steps of its channels.
+  isa::RowPairs of_tap(std::int64_t tap, std::int64_t first, std::int64_t last, std::int64_t origin,
+                       std::int64_t c_step) {
+    const auto ys = partners(0, tap / shape_.kernel[1]);
+    const auto xs = partners(1, tap % shape_.kernel[1]);
+    a_.clear();
+    c_.clear();
+    for (std::int64_t line = first; line < last; ++line) {
+      const std::int64_t image = line / c_side_.extent[0];
+      const std::int64_t y = ys[static_cast<std::size_t>(line % c_side_.extent[0])];
+      if (y < 0) continue;
+      const std::int64_t a_line = (image * a_side_.extent[0] + y) * a_side_.extent[1];
+      const std::int64_t c_line = (line - origin) * c_side_.extent[1];
+      for (std::int64_t x = 0; x < c_side_.extent[1]; ++x) {
+        const std::int64_t partner = xs[static_cast<std::size_t>(x)];
+        if (partner < 0) continue;
+        a_.push_back((a_line + partner) * a_side_.channels);
+        c_.push_back((c_line + x) * c_step);
+      }
+    }
+    return {static_cast<std::int64_t>(a_.size()), a_.data(), c_.data()};
+  }
+
+  // Pairs of row i of a block, which are `step` apart, with row i of c from line `first` on.
+  isa::RowPairs straight(std::int64_t first, std::int64_t last, std::int64_t step) {
+    a_.clear();
+    c_.clear();
+    const std::int64_t begin = first * line_rows();
+    for (std::int64_t row = begin; row < last * line_rows(); ++row) {
+      a_.push_back((row - begin) * step);
+      c_.push_back(row * c_side_.channels);
+    }
+    return {static_cast<std::int64_t>(a_.size()), a_.data(), c_.data()};
+  }
+
+ private:
+  // For each position of c along an axis, what the tap connects it with; -1 = padding.
+  std::vector<std::int64_t> partners(std::size_t axis, std::int64_t tap) const {
+    std::vector<std::int64_t> result;
+    const std::int64_t shift = tap * shape_.dilation[axis] - shape_.padding[axis];
+    const std::int64_t stride = shape_.stride[axis];
+    for (std::int64_t at = 0; at < c_side_.extent[axis]; ++at) {
+      std::int64_t partner = c_is_out_ ? at * stride + shift : at - shift;
+      if (!c_is_out_) partner = partner < 0 || partner % stride != 0 ? -1 : partner / stride;
+      result.push_back(partner >= 0 && partner < a_side_.extent[axis] ? partner : -1);
+    }
+    return result;
+  }
+
+  const ConvShape& shape_;
+  const bool c_is_out_;
+  const Side a_side_;
+  const Side c_side_;
+  std::vector<std::int64_t> a_, c_;
+};
+
+std::int64_t round_up(std::int64_t n, std::int64_t unit) {
+  return (n + unit - 1) / unit * unit;
 }
 
-// The columns of `count` images from `first` on; rows plan.pixels * count apart.
+// Rows of side a that a block of c meets, all taps' side by side: [rows, depth * taps].
 template <typename T>
-void gather(const Plan& plan, const T* input, std::int64_t first, std::int64_t count, T* columns) {
-  for (std::int64_t i = 0; i < count; ++i) {
-    isa::table().of<T>().image_to_columns(plan.window, input + (first + i) * plan.image_size(),
-                                          columns + i * plan.pixels, plan.pixels * count);
+void gather_patches(Pairs& pairs, const ConvShape& shape, std::int64_t depth, std::int64_t first,
+                    std::int64_t last, const T* a, T* patches) {
+  const std::int64_t taps = shape.taps();
+  std::fill_n(patches, (last - first) * pairs.line_rows() * depth * taps, T(0));
+  for (std::int64_t tap = 0; tap < taps; ++tap) {
+    const isa::RowPairs rows = pairs.of_tap(tap, first, last, first, depth * taps);
+    for (std::int64_t i = 0; i < rows.count; ++i) {
+      const T* from = a + rows.a[i];
+      T* to = patches + rows.c[i] + tap;
+      for (std::int64_t d = 0; d < depth; ++d) to[d * taps] = from[d];
+    }
   }
 }
 
-// Between [n, co, pixels], as tensors have it, and [co, n * pixels], as the GEMM has it.
+// The weight as the right side of products: for each group, for each panel of up to `panel` columns
+// of the result side, rows (depth, tap) of the panel's columns, padded to whole registers.
 template <typename T>
-void channels_first(const Plan& plan, const T* images, std::int64_t count, T* matrix) {
-  for (std::int64_t c = 0; c < plan.out_channels; ++c) {
-    for (std::int64_t i = 0; i < count; ++i) {
-      std::memcpy(matrix + (c * count + i) * plan.pixels,
-                  images + (i * plan.out_channels + c) * plan.pixels,
-                  static_cast<std::size_t>(plan.pixels) * sizeof(T));
+class Packed {
+ public:
+  Packed(const ConvShape& shape, bool c_is_out, const Tensor& weight)
+      : kernels_(isa::table().of<T>()),
+        taps_(shape.taps()),
+        depth_((c_is_out ? shape.in_channels : shape.out_channels) / shape.groups),
+        columns_((c_is_out ? shape.out_channels : shape.in_channels) / shape.groups),
+        padded_(round_up(columns_, kernels_.lanes)),
+        memory_(Tensor::empty({shape.groups * depth_ * taps_ * padded_}, weight.dtype())) {
+    if (padded_ != columns_) std::fill_n(memory_.template data<T>(), memory_.numel(), T(0));
+    for (std::int64_t group = 0; group < shape.groups; ++group) {
+      const T* from = weight.data<T>() + group * depth_ * taps_ * columns_;
+      for (std::int64_t first = 0; first < columns_; first += kernels_.panel) {
+        if (c_is_out) {
+          pack_transposed(from + first * depth_ * taps_, group, first);
+        } else {
+          pack_straight(from + first * taps_, group, first);
+        }
+      }
+    }
+  }
+
+  std::int64_t columns() const { return columns_; }
+  std::int64_t width(std::int64_t first) const {
+    return std::min(kernels_.panel, columns_ - first);
+  }
+  // Rows of a panel are this far apart.
+  std::int64_t ld(std::int64_t first) const { return round_up(width(first), kernels_.lanes); }
+  T* panel(std::int64_t group, std::int64_t first) const {
+    return memory_.template data<T>() + depth_ * taps_ * (group * padded_ + first);
+  }
+
+ private:
+  // weight [columns, depth, taps]
+  void pack_transposed(const T* from, std::int64_t group, std::int64_t first) {
+    kernels_.transpose(width(first), depth_ * taps_, from, depth_ * taps_, panel(group, first),
+                       ld(first));
+  }
+
+  // weight [depth, columns, taps]
+  void pack_straight(const T* from, std::int64_t group, std::int64_t first) {
+    T* to = panel(group, first);
+    for (std::int64_t d = 0; d < depth_; ++d, from += columns_ * taps_, to += taps_ * ld(first)) {
+      kernels_.transpose(width(first), taps_, from, taps_, to, ld(first));
+    }
+  }
+
+  const isa::Kernels<T>& kernels_;
+  const std::int64_t taps_, depth_, columns_, padded_;
+  Tensor memory_;
+};
+
+// Rows [begin, end) of `channels` each become the bias, or zero.
+template <typename T>
+void start_rows(const Tensor& bias, std::int64_t rows, std::int64_t channels, T* out) {
+  if (!bias.defined()) {
+    std::fill_n(out, rows * channels, T(0));
+    return;
+  }
+  for (std::int64_t i = 0; i < rows; ++i) {
+    std::copy_n(bias.data<T>(), channels, out + i * channels);
+  }
+}
+
+// Cuts the work into products of rows: for each block of c, start(first row, rows); then for each
+// group and tap, or for all taps at once where they are shallow,
+// body(rows, what rows.a counts from, group, depth, tap, taps a row of the weight is apart).
+template <typename T, typename Start, typename Body>
+void for_each_product(const ConvShape& shape, bool c_is_out, const T* a, Start start, Body body) {
+  Pairs pairs(shape, c_is_out);
+  const std::int64_t taps = shape.taps();
+  const std::int64_t depth = (c_is_out ? shape.in_channels : shape.out_channels) / shape.groups;
+  const std::int64_t c_channels = c_is_out ? shape.out_channels : shape.in_channels;
+  const bool shallow = depth < kShallow && taps > 1;
+  const std::int64_t step = pairs.lines_a_block();
+  const Tensor patches =
+      Tensor::empty({shallow ? step * pairs.line_rows() * depth * taps : 0}, dtype_of<T>::value);
+  for (std::int64_t first = 0; first < pairs.lines(); first += step) {
+    const std::int64_t last = std::min(first + step, pairs.lines());
+    start(first * pairs.line_rows(), (last - first) * pairs.line_rows());
+    for (std::int64_t group = 0; group < shape.groups; ++group) {
+      const T* left = a + group * depth;
+      if (shallow) {
+        gather_patches(pairs, shape, depth, first, last, left, patches.data<T>());
+        body(pairs.straight(first, last, depth * taps), patches.data<T>(), group, depth * taps,
+             std::int64_t{0}, std::int64_t{1});
+        continue;
+      }
+      for (std::int64_t tap = 0; tap < taps; ++tap) {
+        body(pairs.of_tap(tap, first, last, 0, c_channels), left, group, depth, tap, taps);
+      }
     }
   }
 }
 
 template <typename T>
-void images_first(const Plan& plan, const T* matrix, std::int64_t count, const T* bias, T* images) {
+void multiply(const ConvShape& shape, bool c_is_out, const T* a, const Tensor& weight,
+              const Tensor& bias, T* c) {
   const isa::Kernels<T>& kernels = isa::table().of<T>();
-  for (std::int64_t i = 0; i < count; ++i) {
-    for (std::int64_t c = 0; c < plan.out_channels; ++c) {
-      kernels.affine(matrix + (c * count + i) * plan.pixels, T(1), bias ? bias[c] : T(-0.0),
-                     images + (i * plan.out_channels + c) * plan.pixels, plan.pixels);
-    }
-  }
+  const Packed<T> packed(shape, c_is_out, weight);
+  const std::int64_t channels = packed.columns() * shape.groups;
+  for_each_product(
+      shape, c_is_out, a,
+      [&](std::int64_t row, std::int64_t rows) {
+        start_rows(bias, rows, channels, c + row * channels);
+      },
+      [&](const isa::RowPairs& rows, const T* left, std::int64_t group, std::int64_t depth,
+          std::int64_t tap, std::int64_t taps) {
+        for (std::int64_t n = 0; n < packed.columns(); n += kernels.panel) {
+          kernels.gather_gemm(rows, depth, packed.width(n), left,
+                              packed.panel(group, n) + tap * packed.ld(n), taps * packed.ld(n),
+                              c + group * packed.columns() + n);
+        }
+      });
 }
 
+// sums [groups, depth, taps, columns] += what a and the gradient c give.
 template <typename T>
-Tensor forward(const Plan& plan, const Tensor& input, const Tensor& weight, const Tensor& bias) {
+void sum_outer(const ConvShape& shape, const T* a, const T* c, T* sums) {
   const isa::Kernels<T>& kernels = isa::table().of<T>();
-  Tensor result = Tensor::empty(
-      {plan.images, plan.out_channels, plan.window.out_h, plan.window.out_w}, input.dtype());
-  const Tensor columns = Tensor::empty({plan.depth, plan.group * plan.pixels}, input.dtype());
-  const Tensor product =
-      Tensor::empty({plan.out_channels, plan.group * plan.pixels}, input.dtype());
-  const T* shift = bias.defined() ? bias.data<T>() : nullptr;
-  for_each_group(plan, [&](std::int64_t first, std::int64_t count) {
-    const std::int64_t width = plan.pixels * count;
-    T* out = result.data<T>() + first * plan.out_channels * plan.pixels;
-    gather(plan, input.data<T>(), first, count, columns.data<T>());
-    T* matrix = count == 1 ? out : product.data<T>();
-    kernels.gemm(false, false, plan.out_channels, width, plan.depth, weight.data<T>(), plan.depth,
-                 columns.data<T>(), width, matrix, width, false);
-    if (count > 1 || shift != nullptr) images_first(plan, matrix, count, shift, out);
-  });
+  const std::int64_t columns = shape.out_channels / shape.groups;
+  const std::int64_t group_size = shape.in_channels / shape.groups * shape.taps() * columns;
+  for_each_product(
+      shape, true, a, [](std::int64_t, std::int64_t) {},
+      [&](const isa::RowPairs& rows, const T* left, std::int64_t group, std::int64_t depth,
+          std::int64_t tap, std::int64_t taps) {
+        T* sum = sums + group * group_size + tap * columns;
+        for (std::int64_t n = 0; n < columns; n += kernels.panel) {
+          kernels.gather_outer(rows, depth, std::min(kernels.panel, columns - n), left,
+                               c + group * columns + n, sum + n, taps * columns);
+        }
+      });
+}
+
+Shape images_shape(const ConvShape& shape, const Side& side) {
+  Shape result = {shape.images, side.channels};
+  if (shape.spatial == 2) result.push_back(side.extent[0]);
+  result.push_back(side.extent[1]);
   return result;
 }
 
-template <typename T>
-ConvGradients backward(const Plan& plan, const Tensor& grad, const Tensor& input,
-                       const Tensor& weight, bool input_needed, bool weight_needed) {
-  const isa::Kernels<T>& kernels = isa::table().of<T>();
-  const DType dtype = input.dtype();
-  ConvGradients result;
-  if (input_needed) result.input = Tensor::zeros(input.shape(), dtype);
-  if (weight_needed) result.weight = Tensor::zeros(weight.shape(), dtype);
-  const Tensor columns = Tensor::empty({plan.depth, plan.group * plan.pixels}, dtype);
-  const Tensor reordered = Tensor::empty({plan.out_channels, plan.group * plan.pixels}, dtype);
-  for_each_group(plan, [&](std::int64_t first, std::int64_t count) {
-    const std::int64_t width = plan.pixels * count;
-    const T* g = grad.data<T>() + first * plan.out_channels * plan.pixels;
-    if (count > 1) {
-      channels_first(plan, g, count, reordered.data<T>());
-      g = reordered.data<T>();
-    }
-    if (weight_needed) {
-      gather(plan, input.data<T>(), first, count, columns.data<T>());
-      kernels.gemm(false, true, plan.out_channels, plan.depth, width, g, width, columns.data<T>(),
-                   width, result.weight.data<T>(), plan.depth, true);
-    }
-    if (input_needed) {
-      kernels.gemm(true, false, plan.depth, width, plan.out_channels, weight.data<T>(), plan.depth,
-                   g, width, columns.data<T>(), width, false);
-      for (std::int64_t i = 0; i < count; ++i) {
-        kernels.columns_to_image(plan.window, columns.data<T>() + i * plan.pixels, width,
-                                 result.input.data<T>() + (first + i) * plan.image_size());
-      }
-    }
+Tensor product(const ConvShape& shape, bool c_is_out, const Tensor& a, const Tensor& weight,
+               const Tensor& bias) {
+  const Tensor rows = channels_last(a);
+  const Tensor dense = contiguous(weight);
+  const Tensor shift = bias.defined() ? contiguous(bias) : bias;
+  Tensor result = empty_channels_last(
+      images_shape(shape, c_is_out ? out_side(shape) : in_side(shape)), a.dtype());
+  dispatch_float(a.dtype(), [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    multiply<T>(shape, c_is_out, rows.data<T>(), dense, shift, result.data<T>());
   });
   return result;
 }
 
 }  // namespace
 
-Tensor conv2d(const Tensor& input, const Tensor& weight, const Tensor& bias, ConvOptions options) {
-  const Plan plan = make_plan(input, weight, bias, options);
-  const Tensor shift = bias.defined() ? contiguous(bias) : bias;
-  return dispatch_float(input.dtype(), [&](auto tag) {
-    return forward<typename decltype(tag)::type>(plan, contiguous(input), contiguous(weight),
-                                                 shift);
-  });
+Tensor convolve(const ConvShape& shape, const Tensor& input, const Tensor& weight,
+                const Tensor& bias) {
+  return product(shape, true, input, weight, bias);
 }
 
-ConvGradients conv2d_grad(const Tensor& grad, const Tensor& input, const Tensor& weight,
-                          ConvOptions options, bool input_needed, bool weight_needed) {
-  const Plan plan = make_plan(input, weight, {}, options);
-  return dispatch_float(input.dtype(), [&](auto tag) {
-    return backward<typename decltype(tag)::type>(plan, contiguous(grad), contiguous(input),
-                                                  contiguous(weight), input_needed, weight_needed);
+Tensor convolve_transposed(const ConvShape& shape, const Tensor& output, const Tensor& weight,
+                           const Tensor& bias) {
+  return product(shape, false, output, weight, bias);
+}
+
+Tensor convolve_weight_grad(const ConvShape& shape, const Tensor& input, const Tensor& output) {
+  const std::int64_t rows = shape.in_channels / shape.groups * shape.taps();
+  const std::int64_t columns = shape.out_channels / shape.groups;
+  const Tensor sums = Tensor::zeros({shape.groups, rows, columns}, input.dtype());
+  Shape weight_shape = {shape.out_channels, shape.in_channels / shape.groups};
+  if (shape.spatial == 2) weight_shape.push_back(shape.kernel[0]);
+  weight_shape.push_back(shape.kernel[1]);
+  Tensor result = Tensor::empty(weight_shape, input.dtype());
+  const Tensor a = channels_last(input);
+  const Tensor c = channels_last(output);
+  dispatch_float(input.dtype(), [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    sum_outer<T>(shape, a.data<T>(), c.data<T>(), sums.data<T>());
+    for (std::int64_t group = 0; group < shape.groups; ++group) {
+      const std::int64_t at = group * rows * columns;
+      isa::table().of<T>().transpose(rows, columns, sums.data<T>() + at, columns,
+                                     result.data<T>() + at, rows);
+    }
   });
+  return result;
 }
 
 }  // namespace kernels

@@ -1,24 +1,34 @@
 #pragma once
 
+#include <array>
+
 #include "horovod_cpp/tensor/tensor.h"
 
 namespace hvd {
 namespace kernels {
 
-struct ConvOptions {
-  std::int64_t stride = 1;
-  std::int64_t padding = 0;
+// A convolution of images with one or two spatial axes (one: the height is 1), or the transposed
+// one that goes the other way: `in` is the side that is padded, `out` the side that is strided.
+struct ConvShape {
+  std::int64_t images, in_channels, out_channels, groups;
+  std::array<std::int64_t, 2> in, out, kernel, stride, padding, dilation;
+  std::int64_t spatial;  // 1 or 2
+
+  std::int64_t taps() const { return kernel[0] * kernel[1]; }
 };
 
-// input [n, ci, h, w], weight [co, ci, kh, kw], bias [co] or undefined; f32 or f64.
-Tensor conv2d(const Tensor& input, const Tensor& weight, const Tensor& bias, ConvOptions options);
+// Tensors are f32 or f64, of one dtype and fit the shape; the caller has checked. The weight is
+// [out_channels, in_channels / groups, kernel...]; results that are images are channels last.
 
-// The gradients that are asked for; the others stay undefined.
-struct ConvGradients {
-  Tensor input, weight;
-};
-ConvGradients conv2d_grad(const Tensor& grad, const Tensor& input, const Tensor& weight,
-                          ConvOptions options, bool input_needed, bool weight_needed);
+// [n, in_channels, ...] -> [n, out_channels, ...]; bias [out_channels] or undefined.
+Tensor convolve(const ConvShape& shape, const Tensor& input, const Tensor& weight,
+                const Tensor& bias);
+// The transpose of it: [n, out_channels, ...] -> [n, in_channels, ...]. It is the gradient of
+// `input`, and a transposed convolution; bias [in_channels] or undefined.
+Tensor convolve_transposed(const ConvShape& shape, const Tensor& output, const Tensor& weight,
+                           const Tensor& bias);
+// The gradient of the weight, where `output` is the gradient of the out side.
+Tensor convolve_weight_grad(const ConvShape& shape, const Tensor& input, const Tensor& output);
 
 }  // namespace kernels
 }  // namespace hvd

@@ -5,6 +5,7 @@
 #include "core/base/status.h"
 #include "horovod_cpp/tensor/dispatch.h"
 #include "horovod_cpp/tensor/impl.h"
+#include "horovod_cpp/tensor/kernels/channels_last.h"
 #include "horovod_cpp/tensor/kernels/copy.h"
 #include "horovod_cpp/tensor/kernels/loops.h"
 #include "horovod_cpp/tensor/shapes.h"
@@ -59,6 +60,7 @@ Tensor unary(Unary op, const Tensor& a, const char* function) {
     if (op != Unary::kNeg) refuse(function, dtype);
     return binary(Binary::kSub, Tensor::zeros({}, dtype), a, function);
   }
+  if (is_channels_last(a)) return images_of(unary(op, rows_of(a), function));
   const Tensor in = contiguous(a);
   Tensor result = Tensor::empty(a.shape(), dtype);
   dispatch_float(dtype, [&](auto tag) {
@@ -76,6 +78,9 @@ Tensor binary(Binary op, const Tensor& a, const Tensor& b, const char* function)
   }
   if (!is_floating(dtype) && op != Binary::kAdd && op != Binary::kSub && op != Binary::kMul) {
     refuse(function, dtype);
+  }
+  if (a.shape() == b.shape() && is_channels_last(a) && is_channels_last(b)) {
+    return images_of(binary(op, rows_of(a), rows_of(b), function));
   }
   Tensor result = Tensor::empty(shapes::broadcast(a.shape(), b.shape(), function), dtype);
   const Shape& shape = result.shape();
@@ -110,6 +115,9 @@ Tensor pow(const Tensor& a, double exponent) {
 
 void add_into(const Tensor& target, const Tensor& source, double alpha) {
   shapes::require_same_dtype(target, source, "add_");
+  if (target.shape() == source.shape() && is_channels_last(target) && is_channels_last(source)) {
+    return add_into(rows_of(target), rows_of(source), alpha);
+  }
   const auto from =
       shapes::broadcast_strides(source.shape(), source.strides(), target.shape(), "add_");
   dispatch(target.dtype(), "add_", [&](auto tag) {

@@ -45,7 +45,7 @@ TEST(Reference, PoolingIsTorchs) {
         {.kernel_size = {3, 2}, .stride = {2, 3}, .padding = {1, 1}, .count_include_pad = false});
   });
   expect_function("adaptive_avg_pool",
-                  [](const Tensor& x) { return AdaptiveAvgPool2d(Size2d(3, 4))(x); });
+                  [](const Tensor& x) { return AdaptiveAvgPool2d(IntPair(3, 4))(x); });
 }
 
 void expect_layer(const std::string& name, Module& layer) {

@@ -214,26 +214,6 @@ TYPED_TEST(Levels, MultiplyMatricesExactlyOnIntegers) {
   }
 }
 
-TYPED_TEST(Levels, GatherAndScatterWindowsAlike) {
-  const Window window = {2, 7, 6, 3, 2, 2, 1, 4, 4};
-  const auto image = numbers<TypeParam>(2 * 7 * 6, 1);
-  const std::int64_t ld = 20;  // wider than the 16 columns
-  const Kernels<TypeParam>& base = available().front()->of<TypeParam>();
-  std::vector<TypeParam> columns(12 * ld, TypeParam(0));
-  base.image_to_columns(window, image.data(), columns.data(), ld);
-  std::vector<TypeParam> back(image.size(), TypeParam(0));
-  base.columns_to_image(window, columns.data(), ld, back.data());
-  for (const Table* each : available()) {
-    const Kernels<TypeParam>& kernels = each->of<TypeParam>();
-    std::vector<TypeParam> given(columns.size(), TypeParam(0));
-    kernels.image_to_columns(window, image.data(), given.data(), ld);
-    EXPECT_EQ(given, columns);
-    std::vector<TypeParam> image_again(image.size(), TypeParam(0));
-    kernels.columns_to_image(window, columns.data(), ld, image_again.data());
-    EXPECT_EQ(image_again, back);
-  }
-}
-
 }  // namespace
 }  // namespace isa
 }  // namespace hvd

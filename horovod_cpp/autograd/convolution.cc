@@ -1,0 +1,194 @@
+#include "horovod_cpp/autograd/convolution.h"
+
+#include <string>
+
+#include "core/base/status.h"
+#include "horovod_cpp/autograd/node.h"
+#include "horovod_cpp/tensor/kernels/convolution.h"
+#include "horovod_cpp/tensor/kernels/reduce.h"
+#include "horovod_cpp/tensor/shapes.h"
+
+namespace hvd {
+namespace {
+
+using autograd::edge_to;
+using autograd::requires_grad;
+using autograd::Saved;
+using kernels::ConvShape;
+
+// The arguments of a call, for what is computed from them and for errors.
+struct Call {
+  const char* function;
+  std::int64_t spatial;
+  const Tensor& input;
+  const Tensor& weight;
+  const Tensor& bias;
+  IntPair stride;
+  IntPair dilation;
+  std::int64_t groups;
+
+  [[noreturn]] void fail(const std::string& what) const {
+    throw InvalidArgumentError(std::string(function) + ": input " + to_string(input.shape()) +
+                               ", weight " + to_string(weight.shape()) + ": " + what);
+  }
+};
+
+std::array<std::int64_t, 2> both(IntPair pair) {
+  return {pair.height, pair.width};
+}
+
+void check(const Call& call, std::int64_t bias_size) {
+  const bool two = call.spatial == 2;
+  shapes::require_dim(call.input, call.spatial + 2, call.function,
+                      two ? "input [n, c, h, w]" : "input [n, c, l]");
+  shapes::require_dim(call.weight, call.spatial + 2, call.function,
+                      two ? "weight [.., .., kh, kw]" : "weight [co, ci / groups, k]");
+  shapes::require_same_dtype(call.input, call.weight, call.function);
+  shapes::require_float(call.input, call.function);
+  if (call.weight.numel() == 0) call.fail("the weight is empty");
+  if (call.groups < 1) call.fail("groups " + std::to_string(call.groups));
+  for (const auto& [what, pair] :
+       {std::pair{"stride ", call.stride}, {"dilation ", call.dilation}}) {
+    if (pair.height < 1) call.fail(what + std::to_string(pair.height));
+    if (pair.width < 1) call.fail(what + std::to_string(pair.width));
+  }
+  if (!call.bias.defined()) return;
+  shapes::require_same_dtype(call.input, call.bias, call.function);
+  if (call.bias.shape() != Shape{bias_size}) call.fail("bias " + to_string(call.bias.shape()));
+}
+
+std::array<std::int64_t, 2> extents(const Tensor& images) {
+  return {images.dim() == 4 ? images.size(2) : 1, images.size(-1)};
+}
+
+ConvShape common_shape(const Call& call) {
+  ConvShape shape{};
+  shape.images = call.input.size(0);
+  shape.groups = call.groups;
+  shape.kernel = extents(call.weight);
+  shape.stride = both(call.stride);
+  shape.dilation = both(call.dilation);
+  shape.spatial = call.spatial;
+  return shape;
+}
+
+std::int64_t reach(const ConvShape& shape, std::size_t axis) {
+  return shape.dilation[axis] * (shape.kernel[axis] - 1) + 1;
+}
+
+ConvShape conv_shape(const Call& call, const ConvPadding& padding) {
+  check(call, call.weight.dim() > 0 ? call.weight.size(0) : 0);
+  ConvShape shape = common_shape(call);
+  shape.in_channels = call.input.size(1);
+  shape.out_channels = call.weight.size(0);
+  shape.in = extents(call.input);
+  if (shape.in_channels != call.weight.size(1) * call.groups) call.fail("channels differ");
+  if (shape.out_channels % call.groups != 0) {
+    call.fail("no multiple of " + std::to_string(call.groups) + " groups");
+  }
+  for (std::size_t axis = call.spatial == 2 ? 0 : 1; axis < 2; ++axis) {
+    std::int64_t total = 2 * both(padding.size)[axis];
+    if (padding.same) {
+      if (shape.stride[axis] != 1) call.fail("padding 'same' needs a stride of 1");
+      total = reach(shape, axis) - 1;
+    }
+    if (total < 0) call.fail("padding " + std::to_string(total / 2));
+    shape.padding[axis] = total / 2;
+    const std::int64_t spare = shape.in[axis] + total - reach(shape, axis);
+    if (spare < 0) call.fail("the kernel does not fit");
+    shape.out[axis] = spare / shape.stride[axis] + 1;
+  }
+  if (call.spatial == 1) shape.out[0] = 1;
+  return shape;
+}
+
+ConvShape transposed_shape(const Call& call, IntPair padding, IntPair output_padding) {
+  check(call, call.weight.dim() > 1 ? call.weight.size(1) * call.groups : 0);
+  ConvShape shape = common_shape(call);
+  shape.out_channels = call.input.size(1);
+  shape.in_channels = call.weight.size(1) * call.groups;
+  shape.out = extents(call.input);
+  shape.padding = both(padding);
+  if (shape.out_channels != call.weight.size(0)) call.fail("channels differ");
+  if (shape.out_channels % call.groups != 0) {
+    call.fail("no multiple of " + std::to_string(call.groups) + " groups");
+  }
+  for (std::size_t axis = 0; axis < 2; ++axis) {
+    const std::int64_t extra = both(output_padding)[axis];
+    if (shape.padding[axis] < 0) call.fail("padding " + std::to_string(shape.padding[axis]));
+    if (extra < 0 || extra >= std::max(shape.stride[axis], shape.dilation[axis])) {
+      call.fail("output_padding " + std::to_string(extra) +
+                ": expected less than the stride or the dilation");
+    }
+    shape.in[axis] = (shape.out[axis] - 1) * shape.stride[axis] - 2 * shape.padding[axis] +
+                     reach(shape, axis) + extra;
+    if (shape.out[axis] < 1 || shape.in[axis] < 1) call.fail("nothing is left of the images");
+  }
+  return shape;
+}
+
+// Over all axes but the channels.
+Tensor bias_gradient(const Tensor& gradient) {
+  std::vector<bool> mask(static_cast<std::size_t>(gradient.dim()), true);
+  mask[1] = false;
+  return kernels::sum(gradient, mask, false);
+}
+
+// Both kinds: `forward` computes the result from the input, `back` the gradient of the input from
+// that of the result.
+using Direction = Tensor (*)(const ConvShape& shape, const Tensor& images, const Tensor& weight,
+                             const Tensor& bias);
+
+Tensor recorded(const Call& call, const ConvShape& shape, Direction forward, Direction back) {
+  Tensor result = forward(shape, call.input, call.weight, call.bias);
+  if (!autograd::should_record({&call.input, &call.weight, &call.bias})) return result;
+  const bool input_wanted = requires_grad(call.input);
+  const bool weight_wanted = requires_grad(call.weight);
+  const Saved x = weight_wanted ? Saved(call.input) : Saved();
+  const Saved w = input_wanted ? Saved(call.weight) : Saved();
+  const bool plain = forward == kernels::convolve;
+  return autograd::record(
+      std::move(result), call.function,
+      {edge_to(call.input), edge_to(call.weight), edge_to(call.bias)},
+      [=, name = call.function, bias_wanted = requires_grad(call.bias)](const Tensor& gradient) {
+        std::vector<Tensor> gradients(3);
+        if (input_wanted) gradients[0] = back(shape, gradient, w.get(name), {});
+        if (weight_wanted) {
+          const Tensor& images = x.get(name);
+          gradients[1] = plain ? kernels::convolve_weight_grad(shape, images, gradient)
+                               : kernels::convolve_weight_grad(shape, gradient, images);
+        }
+        if (bias_wanted) gradients[2] = bias_gradient(gradient);
+        return gradients;
+      });
+}
+
+}  // namespace
+
+ConvPadding::ConvPadding(std::string_view word) : same(word == "same") {
+  if (same || word == "valid") return;
+  throw InvalidArgumentError("padding '" + std::string(word) +
+                             "': expected 'same', 'valid' or numbers");
+}
+
+Tensor conv2d(const Tensor& input, const Tensor& weight, const Tensor& bias, IntPair stride,
+              ConvPadding padding, IntPair dilation, std::int64_t groups) {
+  const Call call = {"conv2d", 2, input, weight, bias, stride, dilation, groups};
+  return recorded(call, conv_shape(call, padding), kernels::convolve, kernels::convolve_transposed);
+}
+
+Tensor conv1d(const Tensor& input, const Tensor& weight, const Tensor& bias, std::int64_t stride,
+              ConvPadding padding, std::int64_t dilation, std::int64_t groups) {
+  const Call call = {"conv1d", 1, input, weight, bias, {1, stride}, {1, dilation}, groups};
+  return recorded(call, conv_shape(call, padding), kernels::convolve, kernels::convolve_transposed);
+}
+
+Tensor conv_transpose2d(const Tensor& input, const Tensor& weight, const Tensor& bias,
+                        IntPair stride, IntPair padding, IntPair output_padding,
+                        std::int64_t groups, IntPair dilation) {
+  const Call call = {"conv_transpose2d", 2, input, weight, bias, stride, dilation, groups};
+  return recorded(call, transposed_shape(call, padding, output_padding),
+                  kernels::convolve_transposed, kernels::convolve);
+}
+
+}  // namespace hvd

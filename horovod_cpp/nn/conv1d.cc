@@ -1,0 +1,29 @@
+#include "horovod_cpp/nn/conv1d.h"
+
+#include "horovod_cpp/nn/conv_checks.h"
+#include "horovod_cpp/nn/init.h"
+
+namespace hvd {
+namespace nn {
+
+Conv1d::Conv1d(std::int64_t in_channels, std::int64_t out_channels, std::int64_t kernel_size,
+               Conv1dOptions options)
+    : options_(options) {
+  check_channels("Conv1d", in_channels, out_channels, options.groups);
+  check_positive("Conv1d", "kernel_size", kernel_size);
+  check_positive("Conv1d", "stride", options.stride);
+  check_padding("Conv1d", options.padding, options.stride);
+  check_positive("Conv1d", "dilation", options.dilation);
+  weight = register_parameter(
+      "weight", Tensor::empty({out_channels, in_channels / options.groups, kernel_size}));
+  if (options.bias) bias = register_parameter("bias", Tensor::empty({out_channels}));
+  init::layer_default_(weight, bias);
+}
+
+Tensor Conv1d::forward(const Tensor& input) {
+  return conv1d(input, weight, bias, options_.stride, options_.padding, options_.dilation,
+                options_.groups);
+}
+
+}  // namespace nn
+}  // namespace hvd

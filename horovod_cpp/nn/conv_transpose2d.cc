@@ -1,0 +1,30 @@
+#include "horovod_cpp/nn/conv_transpose2d.h"
+
+#include "horovod_cpp/nn/conv_checks.h"
+#include "horovod_cpp/nn/init.h"
+
+namespace hvd {
+namespace nn {
+
+ConvTranspose2d::ConvTranspose2d(std::int64_t in_channels, std::int64_t out_channels,
+                                 IntPair kernel_size, ConvTranspose2dOptions options)
+    : options_(options) {
+  check_channels("ConvTranspose2d", in_channels, out_channels, options.groups);
+  check_pair("ConvTranspose2d", "kernel_size", kernel_size, 1);
+  check_pair("ConvTranspose2d", "stride", options.stride, 1);
+  check_pair("ConvTranspose2d", "padding", options.padding, 0);
+  check_pair("ConvTranspose2d", "output_padding", options.output_padding, 0);
+  check_pair("ConvTranspose2d", "dilation", options.dilation, 1);
+  weight = register_parameter("weight", Tensor::empty({in_channels, out_channels / options.groups,
+                                                       kernel_size.height, kernel_size.width}));
+  if (options.bias) bias = register_parameter("bias", Tensor::empty({out_channels}));
+  init::layer_default_(weight, bias);
+}
+
+Tensor ConvTranspose2d::forward(const Tensor& input) {
+  return conv_transpose2d(input, weight, bias, options_.stride, options_.padding,
+                          options_.output_padding, options_.groups, options_.dilation);
+}
+
+}  // namespace nn
+}  // namespace hvd

@@ -166,7 +166,7 @@ from horovod_cpp.where import where as _where
 __version__ = _version("horovod_cpp")
 
 # Not in it: what would hide builtins from `import *`, and modules that are no part of the API.
-_unlisted = ("max", "pow", "sum", "autograd", "built", "init_functions", "objects", "rank_zero", "run_wire", "where")
+_unlisted = ("max", "pow", "sum", "autograd", "built", "init_functions", "nn_functional", "objects", "rank_zero", "run_wire", "where")
 __all__ = [name for name in dir() if not name.startswith("_") and name not in _unlisted]
 
 

@@ -123,14 +123,19 @@ void bind_layers(py::module_& m) {
       py::arg("input"), py::arg("weight"), py::arg("bias") = py::none(), py::arg("stride") = 1,
       py::arg("padding") = 0, ReleaseGil(),
       "NCHW convolution: input [n, ci, h, w], weight [co, ci, kh, kw], bias [co] or None.");
-  m.def("max_pool2d", &max_pool2d, py::arg("input"), py::arg("kernel"), py::arg("stride") = 0,
-        ReleaseGil(), "Maximum over kernel x kernel windows of [n, c, h, w]; stride 0 = kernel.");
+  m.def("max_pool2d", py::overload_cast<const Tensor&, int, int>(&max_pool2d), py::arg("input"),
+        py::arg("kernel"), py::arg("stride") = 0, ReleaseGil(),
+        "Maximum over kernel x kernel windows of [n, c, h, w]; stride 0 = kernel.");
   m.def("dropout", &dropout, py::arg("input"), py::arg("p"), py::arg("training") = true,
         ReleaseGil(), "Zeroes with probability ``p`` and scales the rest by 1/(1-p).");
-  m.def("cross_entropy", &cross_entropy, py::arg("logits"), py::arg("targets"), ReleaseGil(),
-        "Mean cross entropy of logits [n, classes] against int64 targets [n], a scalar.");
-  m.def("mse_loss", &mse_loss, py::arg("input"), py::arg("target"), ReleaseGil(),
-        "Mean squared difference, a scalar.");
+  m.def(
+      "cross_entropy",
+      [](const Tensor& logits, const Tensor& targets) { return cross_entropy(logits, targets); },
+      py::arg("logits"), py::arg("targets"), ReleaseGil(),
+      "Mean cross entropy of logits [n, classes] against int64 targets [n], a scalar.");
+  m.def(
+      "mse_loss", [](const Tensor& input, const Tensor& target) { return mse_loss(input, target); },
+      py::arg("input"), py::arg("target"), ReleaseGil(), "Mean squared difference, a scalar.");
 }
 
 }  // namespace

@@ -44,8 +44,7 @@ void bind_dict(py::module_& m) {
   cls.def(py::init([](const py::dict& modules) {
             auto result = std::make_shared<nn::ModuleDict>();
             for (const auto& [name, module] : modules) {
-              result->insert(name.cast<std::string>(),
-                             module.cast<std::shared_ptr<nn::Module>>());
+              result->insert(name.cast<std::string>(), module.cast<std::shared_ptr<nn::Module>>());
             }
             return result;
           }),
@@ -61,8 +60,7 @@ void bind_dict(py::module_& m) {
           },
           py::arg("name"))
       .def("__contains__", &nn::ModuleDict::contains, py::arg("name"))
-      .def("__iter__",
-           [](const py::object& self) { return py::iter(self.attr("keys")()); })
+      .def("__iter__", [](const py::object& self) { return py::iter(self.attr("keys")()); })
       .def(
           "keys",
           [](const nn::ModuleDict& self) {

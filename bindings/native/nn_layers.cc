@@ -130,8 +130,8 @@ void bind_activations(py::module_& m) {
   Class<nn::LogSoftmax>(m, "LogSoftmax", "Logarithm of softmax along ``dim``.")
       .def(py::init<std::int64_t>(), py::arg("dim"));
   Class<nn::Identity>(m, "Identity", "The input itself.").def(py::init<>());
-  Class<nn::Dropout>(
-      m, "Dropout", "In training, zeroes with probability ``p`` and scales the rest by 1/(1-p).")
+  Class<nn::Dropout>(m, "Dropout",
+                     "In training, zeroes with probability ``p`` and scales the rest by 1/(1-p).")
       .def(py::init<double>(), py::arg("p") = 0.5);
   Class<nn::Flatten>(m, "Flatten", "Joins the axes from ``start_dim`` on.")
       .def(py::init<std::int64_t>(), py::arg("start_dim") = 1);

@@ -31,8 +31,7 @@ class PythonModule : public nn::Module, public py::trampoline_self_life_support 
  public:
   Tensor forward(const Tensor& input) override {
     const py::gil_scoped_acquire gil;
-    const py::function forward =
-        py::get_override(static_cast<const nn::Module*>(this), "forward");
+    const py::function forward = py::get_override(static_cast<const nn::Module*>(this), "forward");
     if (!forward) throw py::type_error(class_name() + " defines no forward(self, input)");
     const py::object result = forward(input);
     Tensor output = main_output(result);
@@ -173,18 +172,17 @@ RemovableHandle add_pre_hook(nn::Module& module, const py::function& hook) {
 }
 
 RemovableHandle add_forward_hook(nn::Module& module, const py::function& hook) {
-  return {module.register_forward_hook([owner = keep_alive(hook)](nn::Module& self,
-                                                                  const Tensor& input,
-                                                                  const Tensor& output) {
-    const py::gil_scoped_acquire gil;
-    return call_hook(owner, self, py::make_tuple(input), to_object(output));
-  })};
+  return {module.register_forward_hook(
+      [owner = keep_alive(hook)](nn::Module& self, const Tensor& input, const Tensor& output) {
+        const py::gil_scoped_acquire gil;
+        return call_hook(owner, self, py::make_tuple(input), to_object(output));
+      })};
 }
 
 RemovableHandle add_backward_hook(nn::Module& module, const py::function& hook) {
-  return {module.register_full_backward_hook([owner = keep_alive(hook)](
-                                                 nn::Module& self, const Tensor& grad_input,
-                                                 const Tensor& grad_output) {
+  return {module.register_full_backward_hook([owner = keep_alive(hook)](nn::Module& self,
+                                                                        const Tensor& grad_input,
+                                                                        const Tensor& grad_output) {
     const py::gil_scoped_acquire gil;
     return call_hook(owner, self, py::make_tuple(to_object(grad_input)),
                      py::make_tuple(grad_output));
@@ -285,8 +283,7 @@ void def_switches(ModuleClass& cls) {
   cls.def("train", chained(&nn::Module::train), py::arg("mode") = true,
           "Switch this module and its sub-modules to training (dropout, batch statistics).")
       .def(
-          "eval",
-          [](const py::object& self) { return self.attr("train")(false); },
+          "eval", [](const py::object& self) { return self.attr("train")(false); },
           "Switch to evaluation; the same as train(False).")
       .def("requires_grad_", chained(&nn::Module::requires_grad_), py::arg("value") = true,
            "Switch ``requires_grad`` of all parameters.")

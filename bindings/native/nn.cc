@@ -10,8 +10,8 @@ Size2d size2d_from(const py::object& object) {
   if (py::isinstance<py::sequence>(object) && py::len(object) == 2) {
     return {object[py::int_(0)].cast<std::int64_t>(), object[py::int_(1)].cast<std::int64_t>()};
   }
-  throw py::type_error("expected an int or a pair of ints, got " +
-                       std::string(py::str(object.get_type())));
+  throw py::type_error(std::string("expected an int or a pair of ints, got ") +
+                       Py_TYPE(object.ptr())->tp_name);
 }
 
 LossReduction reduction_from(const std::string& name) {

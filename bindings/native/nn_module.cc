@@ -37,15 +37,14 @@ class PythonModule : public nn::Module, public py::trampoline_self_life_support 
     Tensor output = main_output(result);
     if (output.defined()) return output;
     throw py::type_error("forward of " + class_name() + " returned " +
-                         std::string(py::str(result.get_type())) + ", not a Tensor");
+                         Py_TYPE(result.ptr())->tp_name + ", not a Tensor");
   }
   void train(bool mode) override { PYBIND11_OVERRIDE(void, nn::Module, train, mode); }
   std::string class_name() const override {
     const py::gil_scoped_acquire gil;
-    return py::cast(static_cast<const nn::Module*>(this), py::return_value_policy::reference)
-        .get_type()
-        .attr("__name__")
-        .cast<std::string>();
+    const py::object self =
+        py::cast(static_cast<const nn::Module*>(this), py::return_value_policy::reference);
+    return Py_TYPE(self.ptr())->tp_name;
   }
 };
 

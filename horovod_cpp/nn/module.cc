@@ -163,8 +163,9 @@ NamedModules Module::named_descendants() const {
   const auto add = [&found](const auto& self, const Module& module,
                             const std::string& prefix) -> void {
     for (const auto& [name, child] : module.children_) {
-      const bool known =
-          std::ranges::any_of(found, [&](const auto& entry) { return entry.second == child; });
+      const Module* one = child.get();
+      const bool known = std::ranges::any_of(
+          found, [one](const auto& entry) { return entry.second.get() == one; });
       if (known) continue;
       found.emplace_back(prefix + name, child);
       self(self, *child, prefix + name + ".");

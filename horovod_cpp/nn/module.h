@@ -18,15 +18,15 @@ struct Hooks;  // of one module; defined in hooks.h
 using NamedModules = std::vector<std::pair<std::string, std::shared_ptr<Module>>>;
 
 // Called by operator() around forward(), in the order they were added. Each may return what
-// replaces the input or the output, or an undefined Tensor to leave it. A layer that takes more than one
-// tensor passes its first input and its main output.
+// replaces the input or the output, or an undefined Tensor to leave it. A layer that takes more
+// than one tensor passes its first input and its main output.
 using ForwardPreHook = std::function<Tensor(Module& module, const Tensor& input)>;
 using ForwardHook =
     std::function<Tensor(Module& module, const Tensor& input, const Tensor& output)>;
 // Called in backward() once the gradient of the module's input is known (undefined if the input
 // wants none), which it may replace.
-using BackwardHook = std::function<Tensor(Module& module, const Tensor& grad_input,
-                                          const Tensor& grad_output)>;
+using BackwardHook =
+    std::function<Tensor(Module& module, const Tensor& grad_input, const Tensor& grad_output)>;
 
 // A layer or a model: named parameters, buffers and sub-modules, and a forward function. Names and
 // their order are PyTorch's ("0.weight", "bn.running_mean"). Not thread-safe.
@@ -83,6 +83,8 @@ class Module {
   NamedModules named_descendants() const;
   // The path from the outermost module that holds this one; empty if none does.
   std::string path() const;
+  // The pointer by which the module of path() holds this one; null if none does.
+  std::shared_ptr<Module> held_by_parent() const;
   // The C++ class without its namespace ("Linear").
   virtual std::string class_name() const;
 

@@ -1,4 +1,4 @@
-#include "horovod_cpp/tensor/kernels/rows.h"
+#include "horovod_cpp/tensor/kernels/table_rows.h"
 
 #include <cstring>
 

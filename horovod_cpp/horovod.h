@@ -2,6 +2,8 @@
 
 // Everything a program needs: #include <horovod_cpp/horovod.h>
 
+#include "horovod_cpp/autograd/anomaly.h"
+#include "horovod_cpp/autograd/function.h"
 #include "horovod_cpp/autograd/functions.h"
 #include "horovod_cpp/autograd/grad.h"
 #include "horovod_cpp/autograd/grad_mode.h"
@@ -22,5 +24,6 @@
 #include "horovod_cpp/optim/adam.h"
 #include "horovod_cpp/optim/clip_grad_norm.h"
 #include "horovod_cpp/optim/sgd.h"
+#include "horovod_cpp/tensor/creation.h"
 #include "horovod_cpp/tensor/random.h"
 #include "horovod_cpp/tensor/tensor.h"

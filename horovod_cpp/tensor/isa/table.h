@@ -13,13 +13,32 @@
 namespace hvd {
 namespace isa {
 
-enum class Unary { kNeg, kExp, kLog, kSqrt, kTanh, kSigmoid, kRelu };
+enum class Unary {
+  kNeg,
+  kExp,
+  kLog,
+  kSqrt,
+  kTanh,
+  kSigmoid,
+  kRelu,
+  kAbs,
+  kSign,  // of NaN: NaN
+  kSquare,
+  kReciprocal,
+  kRsqrt,
+  kSin,
+  kCos,
+  kErf,
+  kLog1p,
+};
 
 enum class Binary {
   kAdd,
   kSub,
   kMul,
   kDiv,
+  kMaximum,  // a NaN wins, here and in kMinimum
+  kMinimum,
   // a is the gradient of the result y, b is y: the gradient of the operand.
   kReluGrad,
   kTanhGrad,

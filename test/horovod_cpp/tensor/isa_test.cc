@@ -67,16 +67,21 @@ TYPED_TEST(Levels, AgreeOnElementwiseFunctions) {
     const Kernels<TypeParam>& base = available().front()->of<TypeParam>();
     std::vector<TypeParam> given(kLength);
     std::vector<TypeParam> expected(kLength);
-    for (const Unary op : {Unary::kNeg, Unary::kExp, Unary::kLog, Unary::kSqrt, Unary::kTanh,
-                           Unary::kSigmoid, Unary::kRelu}) {
-      const auto& in = op == Unary::kLog || op == Unary::kSqrt ? b : a;
+    for (const Unary op :
+         {Unary::kNeg, Unary::kExp, Unary::kLog, Unary::kSqrt, Unary::kTanh, Unary::kSigmoid,
+          Unary::kRelu, Unary::kAbs, Unary::kSign, Unary::kSquare, Unary::kReciprocal,
+          Unary::kRsqrt, Unary::kSin, Unary::kCos, Unary::kErf, Unary::kLog1p}) {
+      const bool positive = op == Unary::kLog || op == Unary::kSqrt || op == Unary::kReciprocal ||
+                            op == Unary::kRsqrt || op == Unary::kLog1p;
+      const auto& in = positive ? b : a;
       kernels.unary(op, in.data(), given.data(), kLength);
       base.unary(op, in.data(), expected.data(), kLength);
       expect_near(given, expected, 8);
     }
     for (const Binary op :
-         {Binary::kAdd, Binary::kSub, Binary::kMul, Binary::kDiv, Binary::kReluGrad,
-          Binary::kTanhGrad, Binary::kSigmoidGrad, Binary::kSqrtGrad}) {
+         {Binary::kAdd, Binary::kSub, Binary::kMul, Binary::kDiv, Binary::kMaximum,
+          Binary::kMinimum, Binary::kReluGrad, Binary::kTanhGrad, Binary::kSigmoidGrad,
+          Binary::kSqrtGrad}) {
       for (const auto& [sa, sb] : {std::pair{1, 1}, {1, 0}, {0, 1}}) {
         kernels.binary(op, a.data(), sa, b.data(), sb, given.data(), kLength);
         base.binary(op, a.data(), sa, b.data(), sb, expected.data(), kLength);

@@ -52,9 +52,8 @@ std::vector<Tensor> run_once(const Node& node, const Tensor& gradient) {
   std::vector<Edge> inputs = node.inputs;
   inputs.push_back(edge_to(gradient));
   const auto refuse = [name = node.name](const Tensor&) -> std::vector<Tensor> {
-    throw InvalidArgumentError(std::string("backward of ") + name +
-                               " cannot be differentiated: " + name +
-                               " has no second derivative here");
+    throw InvalidArgumentError(std::string("backward of ") + name + " cannot be differentiated: " +
+                               name + " has no second derivative here");
   };
   for (Tensor& result : results) {
     if (result.defined()) result = record(kernels::alias(result), node.name, inputs, refuse);

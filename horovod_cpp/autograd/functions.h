@@ -39,7 +39,8 @@ Tensor dot(const Tensor& a, const Tensor& b);    // of two vectors, a scalar
 // input [..., in], weight [out, in], bias [out] or undefined -> [..., out]
 Tensor linear(const Tensor& input, const Tensor& weight, const Tensor& bias = {});
 
-// Over the given axes (empty = all). Integers and bools add up in int64; mean takes floating dtypes.
+// Over the given axes (empty = all). Integers and bools add up in int64; mean takes floating
+// dtypes.
 Tensor sum(const Tensor& a, std::vector<std::int64_t> axes = {}, bool keepdim = false);
 Tensor mean(const Tensor& a, std::vector<std::int64_t> axes = {}, bool keepdim = false);
 // The largest element as a scalar; the first of several gets the gradient, a NaN wins.

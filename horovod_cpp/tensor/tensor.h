@@ -100,8 +100,8 @@ class Tensor {
   Tensor to(DType dtype) const;  // itself when it has this dtype
 
   // -- in place. Recorded where this tensor or the other one requires grad; then throws
-  //    InvalidArgumentError naming the function, outside no_grad, for a leaf that requires grad, and
-  //    for memory that another tensor shares: a view, or a value that backward() needs.
+  //    InvalidArgumentError naming the function, outside no_grad, for a leaf that requires grad,
+  //    and for memory that another tensor shares: a view, or a value that backward() needs.
   Tensor& copy_(const Tensor& source);  // broadcasts and converts
   Tensor& fill_(double value);
   Tensor& zero_();

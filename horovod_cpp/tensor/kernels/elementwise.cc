@@ -44,8 +44,8 @@ T integer_op(Binary op, T a, T b) {
 }
 
 bool takes_integers(Binary op) {
-  return op == Binary::kAdd || op == Binary::kSub || op == Binary::kMul ||
-         op == Binary::kMaximum || op == Binary::kMinimum;
+  return op == Binary::kAdd || op == Binary::kSub || op == Binary::kMul || op == Binary::kMaximum ||
+         op == Binary::kMinimum;
 }
 
 // Sums of bools are true where one is, products where both are.

@@ -85,7 +85,8 @@ def grad(outputs, inputs, grad_outputs=None, retain_graph=False, create_graph=Fa
         A list of Tensors, None where no output depends on the input.
 
     Raises:
-        InvalidArgumentError: an input does not require grad, shapes do not fit, the graph was freed.
+        InvalidArgumentError: an input does not require grad, shapes do not fit, or the graph was
+            freed.
     """
     def listed(tensors):
         return [tensors] if isinstance(tensors, Tensor) else tensors
@@ -139,8 +140,9 @@ class Function:
             if not isinstance(gradients, (tuple, list)):
                 gradients = (gradients,)
             if len(gradients) != len(args):
-                raise InvalidArgumentError(f"{cls.__name__}: backward gave {len(gradients)} gradients "
-                                           f"for {len(args)} arguments")
+                raise InvalidArgumentError(
+                    f"{cls.__name__}: backward gave {len(gradients)} gradients "
+                    f"for {len(args)} arguments")
             return [g for g, a in zip(gradients, args) if isinstance(a, Tensor)]
 
         return _native._record_function(ctx, result, [a for a in args if isinstance(a, Tensor)],

@@ -97,7 +97,8 @@ void bind_reductions(py::module_& m) {
 }
 
 void bind_layers(py::module_& m) {
-  m.def("matmul", &matmul, py::arg("a"), py::arg("b"), ReleaseGil(), "[..., m, k] x [..., k, n] -> [..., m, n]; leading axes broadcast, vectors too.");
+  m.def("matmul", &matmul, py::arg("a"), py::arg("b"), ReleaseGil(),
+        "[..., m, k] x [..., k, n] -> [..., m, n]; leading axes broadcast, vectors too.");
   m.def(
       "linear",
       [](const Tensor& input, const Tensor& weight, const MaybeTensor& bias) {

@@ -52,8 +52,10 @@ void bind_elementwise(py::module_& m) {
   const auto binary = [&m](const char* name, Binary function, const char* doc) {
     m.def(name, function, py::arg("a"), py::arg("b"), ReleaseGil(), doc);
   };
-  binary("maximum", &maximum, "The larger of each pair; a NaN wins, equal ones share the gradient.");
-  binary("minimum", &minimum, "The smaller of each pair; a NaN wins, equal ones share the gradient.");
+  binary("maximum", &maximum,
+         "The larger of each pair; a NaN wins, equal ones share the gradient.");
+  binary("minimum", &minimum,
+         "The smaller of each pair; a NaN wins, equal ones share the gradient.");
   binary("logical_and", &logical_and, "Where both are not 0, a bool tensor.");
   binary("logical_or", &logical_or, "Where one is not 0, a bool tensor.");
   binary("logical_xor", &logical_xor, "Where exactly one is not 0, a bool tensor.");
@@ -109,7 +111,8 @@ void bind_axes_reductions(py::module_& m) {
       py::arg("keepdim") = false, ReleaseGil(), "(sum |a|^p)^(1/p) over ``axes``; p may be inf.");
   m.def(
       "flip", [](const Tensor& a, const Axes& axes) { return flip(a, list_of(axes)); },
-      py::arg("a"), py::arg("axes"), ReleaseGil(), "A copy with the order along ``axes`` reversed.");
+      py::arg("a"), py::arg("axes"), ReleaseGil(),
+      "A copy with the order along ``axes`` reversed.");
 }
 
 void bind_extremes(py::module_& m) {
@@ -140,7 +143,8 @@ void bind_extremes(py::module_& m) {
         "Product of all elements, or along an axis.");
   m.def("prod", py::overload_cast<const Tensor&, std::int64_t, bool>(&prod), py::arg("a"),
         py::arg("axis"), py::arg("keepdim") = false, ReleaseGil());
-  m.def("cumsum", &cumsum, py::arg("a"), py::arg("axis"), ReleaseGil(), "Running sums along an axis.");
+  m.def("cumsum", &cumsum, py::arg("a"), py::arg("axis"), ReleaseGil(),
+        "Running sums along an axis.");
   m.def("argsort", &argsort, py::arg("a"), py::arg("axis") = -1, py::arg("descending") = false,
         ReleaseGil(), "Indices that sort along an axis, stable; NaN counts as largest.");
   m.def(
@@ -220,19 +224,18 @@ void bind_arrangement(py::module_& m) {
 // Every function whose first argument is the tensor is a method of it too.
 void bind_methods(const py::module_& m, py::class_<Tensor>& cls) {
   for (const char* name :
-       {"abs",    "all",     "any",         "argmax",      "argmin",  "argsort",
-        "bincount", "chunk", "clamp",       "cos",         "cumsum",  "dot",
-        "eq",     "erf",     "exp",         "flip",        "ge",      "gt",
-        "index_add", "index_select", "isnan", "le",        "log",     "log1p",
-        "log_softmax", "logical_and", "logical_not", "logical_or", "logical_xor", "lt",
-        "masked_fill", "masked_select", "matmul", "max",   "maximum", "mean",
-        "min",    "minimum", "ne",          "nonzero",     "norm",    "outer",
-        "pow",    "prod",    "reciprocal",  "relu",        "repeat",  "rsqrt",
-        "sigmoid", "sign",   "sin",         "softmax",     "sort",    "split",
-        "sqrt",   "square",  "std",         "sum",         "tanh",    "topk",
-        "tril",   "triu",    "var"}) {
-    cls.attr(name) =
-        py::reinterpret_steal<py::object>(PyInstanceMethod_New(m.attr(name).ptr()));
+       {"abs",         "all",           "any",         "argmax",     "argmin",      "argsort",
+        "bincount",    "chunk",         "clamp",       "cos",        "cumsum",      "dot",
+        "eq",          "erf",           "exp",         "flip",       "ge",          "gt",
+        "index_add",   "index_select",  "isnan",       "le",         "log",         "log1p",
+        "log_softmax", "logical_and",   "logical_not", "logical_or", "logical_xor", "lt",
+        "masked_fill", "masked_select", "matmul",      "max",        "maximum",     "mean",
+        "min",         "minimum",       "ne",          "nonzero",    "norm",        "outer",
+        "pow",         "prod",          "reciprocal",  "relu",       "repeat",      "rsqrt",
+        "sigmoid",     "sign",          "sin",         "softmax",    "sort",        "split",
+        "sqrt",        "square",        "std",         "sum",        "tanh",        "topk",
+        "tril",        "triu",          "var"}) {
+    cls.attr(name) = py::reinterpret_steal<py::object>(PyInstanceMethod_New(m.attr(name).ptr()));
   }
 }
 

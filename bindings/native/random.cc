@@ -60,8 +60,7 @@ void bind_random_tensors(py::module_& m) {
       [](std::int64_t low, std::int64_t high, const py::handle& shape, Generator* from) {
         return randint(low, high, shape_from(shape), generator_or(from));
       },
-      py::arg("low"), py::arg("high"), py::arg("shape"), generator,
-      "Random int64 in [low, high).");
+      py::arg("low"), py::arg("high"), py::arg("shape"), generator, "Random int64 in [low, high).");
   m.def(
       "randperm",
       [](std::int64_t count, Generator* from) { return randperm(count, generator_or(from)); },

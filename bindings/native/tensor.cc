@@ -190,7 +190,8 @@ void bind_views(TensorClass& cls) {
           "A view with two axes swapped.");
   cls.def("t", &Tensor::t, "The transpose of a matrix, a view.");
   cls.def("slice", &Tensor::slice, py::arg("axis"), py::arg("begin"), py::arg("end"),
-          py::arg("step") = 1, "A view of every step-th of the elements begin to end-1 of ``axis``.");
+          py::arg("step") = 1,
+          "A view of every step-th of the elements begin to end-1 of ``axis``.");
   cls.def("select", &Tensor::select, py::arg("axis"), py::arg("index"),
           "A view of one position of ``axis``, which disappears.");
   cls.def("unsqueeze", &Tensor::unsqueeze, py::arg("axis"),

@@ -60,10 +60,10 @@ bool is_array(const py::handle& item) {
 
 // int64 positions or a bool mask.
 Tensor pick_from(const py::handle& item) {
-  const Tensor given =
-      py::isinstance<py::list>(item) && py::len(item) == 0 ? Tensor::empty({0}, DType::kI64)
-      : py::isinstance<py::list>(item)                     ? copy_to_tensor(item)
-                                                           : tensor_from(item).detach();
+  const Tensor given = py::isinstance<py::list>(item) && py::len(item) == 0
+                           ? Tensor::empty({0}, DType::kI64)
+                       : py::isinstance<py::list>(item) ? copy_to_tensor(item)
+                                                        : tensor_from(item).detach();
   if (given.dtype() == DType::kBool || given.dtype() == DType::kI64) return given;
   if (is_floating(given.dtype()) || is_complex(given.dtype())) {
     throw py::type_error("a tensor is indexed by arrays of integers or bools, not of " +
@@ -126,9 +126,10 @@ Selection select_by(const Tensor& tensor, const py::handle& index) {
       const auto position = item.attr("__index__")().cast<std::int64_t>();
       result = result.select(axis, checked_index(position, result.size(axis), source++));
     } else {
-      throw py::type_error(std::string("a tensor is indexed by integers, slices, None, Ellipsis and "
-                                       "arrays of integers or bools, not ") +
-                           Py_TYPE(item.ptr())->tp_name);
+      throw py::type_error(
+          std::string("a tensor is indexed by integers, slices, None, Ellipsis and "
+                      "arrays of integers or bools, not ") +
+          Py_TYPE(item.ptr())->tp_name);
     }
   }
   return selection;
@@ -138,15 +139,15 @@ Selection select_by(const Tensor& tensor, const py::handle& index) {
 
 Tensor index_tensor(const Tensor& tensor, const py::handle& index) {
   const Selection selection = select_by(tensor, index);
-  const Tensor view = selection.reversed.empty() ? selection.view
-                                                 : flip(selection.view, selection.reversed);
+  const Tensor view =
+      selection.reversed.empty() ? selection.view : flip(selection.view, selection.reversed);
   return selection.picking ? hvd::index(view, selection.picks) : view;
 }
 
 void assign_index(Tensor& tensor, const py::handle& index, const py::handle& value) {
   const bool number = PyFloat_Check(value.ptr()) || PyLong_Check(value.ptr());
-  const Tensor source = number ? Tensor::scalar(value.cast<double>(), tensor.dtype())
-                               : tensor_from(value);
+  const Tensor source =
+      number ? Tensor::scalar(value.cast<double>(), tensor.dtype()) : tensor_from(value);
   if (grad_enabled() && (tensor.requires_grad() || source.requires_grad())) {
     throw InvalidArgumentError(
         tensor.is_leaf() && tensor.requires_grad()

@@ -42,11 +42,11 @@ void def_logic(py::class_<Tensor>& cls, const char* name, Compare function) {
 std::string text_of(const Tensor& tensor) {
   const Tensor shown = tensor.detach();
   const py::module_ numpy = py::module_::import("numpy");
-  const py::object array = tensor_to_numpy(
-      shown.dtype() == DType::kBF16 ? shown.to(DType::kF32) : shown);
-  const auto elements = numpy.attr("array2string")(array, py::arg("separator") = ", ",
-                                                   py::arg("prefix") = "tensor(")
-                            .cast<std::string>();
+  const py::object array =
+      tensor_to_numpy(shown.dtype() == DType::kBF16 ? shown.to(DType::kF32) : shown);
+  const auto elements =
+      numpy.attr("array2string")(array, py::arg("separator") = ", ", py::arg("prefix") = "tensor(")
+          .cast<std::string>();
   std::string text = "tensor(" + elements;
   const bool whole = elements.find("...") == std::string::npos && tensor.numel() != 0;
   if (!whole) text += ", shape=" + py::str(py::cast(tensor).attr("shape")).cast<std::string>();

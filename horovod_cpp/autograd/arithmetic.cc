@@ -24,7 +24,8 @@ Tensor sum_to(const Tensor& a, const Shape& shape) {
 }
 
 Tensor operand(double value, const Tensor& other) {
-  if (other.dtype() != DType::kBool) require_arithmetic(other.dtype(), "an operation with a number");
+  if (other.dtype() != DType::kBool)
+    require_arithmetic(other.dtype(), "an operation with a number");
   if (!is_floating(other.dtype()) && value != std::trunc(value)) {
     throw InvalidArgumentError("the number " + std::to_string(value) + " is not a " +
                                std::string(name_of(other.dtype())));
@@ -43,8 +44,8 @@ using autograd::saved_for;
 using kernels::Binary;
 using kernels::Unary;
 
-// A function whose gradient follows from its result: op(g, y) in one pass, and `recorded`(g, y), the
-// same made of recorded functions, where that is to be differentiated again.
+// A function whose gradient follows from its result: op(g, y) in one pass, and `recorded`(g, y),
+// the same made of recorded functions, where that is to be differentiated again.
 template <typename Recorded>
 Tensor mapped_by_result(Unary function, Binary gradient_op, const Tensor& a, const char* name,
                         Recorded recorded) {

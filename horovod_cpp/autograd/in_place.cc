@@ -99,9 +99,8 @@ Tensor& Tensor::add_(const Tensor& other, double alpha) {
   const bool recorded = records_in_place(*this, other, "add_");
   kernels::add_into(*this, other, alpha);
   if (recorded) {
-    rebase(*this, other, "add_", unchanged, [alpha](const Tensor& gradient) {
-      return alpha == 1.0 ? gradient : gradient * alpha;
-    });
+    rebase(*this, other, "add_", unchanged,
+           [alpha](const Tensor& gradient) { return alpha == 1.0 ? gradient : gradient * alpha; });
   }
   return *this;
 }
@@ -110,8 +109,8 @@ Tensor& Tensor::mul_(double factor) {
   const bool recorded = records_in_place(*this, {}, "mul_");
   kernels::scale(*this, factor);
   if (recorded) {
-    rebase(*this, {}, "mul_", [factor](const Tensor& gradient) { return gradient * factor; },
-           nothing);
+    rebase(
+        *this, {}, "mul_", [factor](const Tensor& gradient) { return gradient * factor; }, nothing);
   }
   return *this;
 }
@@ -122,9 +121,10 @@ Tensor& Tensor::mul_(const Tensor& other) {
   const Saved old = recorded ? old_value(*this, other) : Saved();
   kernels::copy_into(*this, kernels::binary(kernels::Binary::kMul, *this, other, "mul_"));
   if (recorded) {
-    rebase(*this, other, "mul_",
-           [by = Saved(other)](const Tensor& gradient) { return gradient * by.get("mul_"); },
-           [old](const Tensor& gradient) { return gradient * old.get("mul_"); });
+    rebase(
+        *this, other, "mul_",
+        [by = Saved(other)](const Tensor& gradient) { return gradient * by.get("mul_"); },
+        [old](const Tensor& gradient) { return gradient * old.get("mul_"); });
   }
   return *this;
 }
@@ -136,12 +136,12 @@ Tensor& Tensor::div_(const Tensor& other) {
   kernels::copy_into(*this, kernels::binary(kernels::Binary::kDiv, *this, other, "div_"));
   if (recorded) {
     const Saved by(other);
-    rebase(*this, other, "div_",
-           [by](const Tensor& gradient) { return gradient / by.get("div_"); },
-           [by, old](const Tensor& gradient) {
-             const Tensor divisor = by.get("div_");
-             return neg(gradient * old.get("div_") / (divisor * divisor));
-           });
+    rebase(
+        *this, other, "div_", [by](const Tensor& gradient) { return gradient / by.get("div_"); },
+        [by, old](const Tensor& gradient) {
+          const Tensor divisor = by.get("div_");
+          return neg(gradient * old.get("div_") / (divisor * divisor));
+        });
   }
   return *this;
 }

@@ -98,8 +98,8 @@ std::vector<Tensor> expanded(const Tensor& a, const std::vector<Tensor>& indices
 Tensor gather(const Tensor& a, std::int64_t axis, const Tensor& index) {
   return mapped(a, kernels::gather(a, axis, index, "gather"), "gather",
                 [axis, at = Saved(index), shape = a.shape()](const Tensor& gradient) {
-                  return scatter_add(Tensor::zeros(shape, gradient.dtype()), axis,
-                                     at.get("gather"), gradient);
+                  return scatter_add(Tensor::zeros(shape, gradient.dtype()), axis, at.get("gather"),
+                                     gradient);
                 });
 }
 
@@ -122,8 +122,7 @@ Tensor scatter_add(const Tensor& a, std::int64_t axis, const Tensor& index, cons
   Tensor result = kernels::clone(a);
   kernels::scatter(result, axis, index, source, true, "scatter_add");
   return written(
-      a, source, std::move(result), "scatter_add",
-      [](const Tensor& gradient) { return gradient; },
+      a, source, std::move(result), "scatter_add", [](const Tensor& gradient) { return gradient; },
       [axis, at = Saved(index), shape = source.shape()](const Tensor& gradient) {
         return padded(gather(gradient, axis, at.get("scatter_add")), shape);
       });

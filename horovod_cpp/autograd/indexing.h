@@ -15,8 +15,8 @@ namespace hvd {
 // out[i][j] = a[index[i][j]][j] for axis 0, and so on for others. `index` has as many axes as `a`
 // and, but along `axis`, reaches no further.
 Tensor gather(const Tensor& a, std::int64_t axis, const Tensor& index);
-// A copy of `a` with out[index[i][j]][j] = source[i][j], or += source[i][j]. `source` reaches as far
-// as `index` at least. Of several writes to one element the last in row-major order stays.
+// A copy of `a` with out[index[i][j]][j] = source[i][j], or += source[i][j]. `source` reaches as
+// far as `index` at least. Of several writes to one element the last in row-major order stays.
 Tensor scatter(const Tensor& a, std::int64_t axis, const Tensor& index, const Tensor& source);
 Tensor scatter_add(const Tensor& a, std::int64_t axis, const Tensor& index, const Tensor& source);
 
@@ -36,8 +36,8 @@ Tensor index_add(const Tensor& a, std::int64_t axis, const Tensor& index, const 
 // its true elements, one index for each of its axes. The axes that were picked from are replaced by
 // those of the (broadcast) indices, in place where they are neighbours, else in front.
 Tensor index(const Tensor& a, const std::vector<Tensor>& indices);
-// Writes `values`, which broadcasts, at those positions; adds instead if `accumulate`. In place; not
-// recorded: throws InvalidArgumentError where `a` or `values` requires grad, outside no_grad.
+// Writes `values`, which broadcasts, at those positions; adds instead if `accumulate`. In place;
+// not recorded: throws InvalidArgumentError where `a` or `values` requires grad, outside no_grad.
 void index_put_(const Tensor& a, const std::vector<Tensor>& indices, const Tensor& values,
                 bool accumulate = false);
 

@@ -50,7 +50,8 @@ Tensor linear_rows(const Tensor& input, const Tensor& weight, const Tensor& bias
   return autograd::record(
       std::move(result), "linear", {edge_to(input), edge_to(weight), edge_to(bias)},
       [x = saved_for(weight, input), w = saved_for(input, weight), x_wanted = requires_grad(input),
-       w_wanted = requires_grad(weight), bias_wanted = requires_grad(bias)](const Tensor& gradient) {
+       w_wanted = requires_grad(weight),
+       bias_wanted = requires_grad(bias)](const Tensor& gradient) {
         std::vector<Tensor> gradients(3);
         if (x_wanted) gradients[0] = product(gradient, w.get("linear"));
         if (w_wanted) gradients[1] = product(gradient.t(), x.get("linear"));

@@ -115,8 +115,8 @@ void make_dense(const Tensor& leaf);
 // Whether an operation on these is to be recorded.
 bool should_record(std::initializer_list<const Tensor*> inputs);
 
-// Makes `result`, a fresh unrecorded tensor (or one that the operation wrote into, see in_place.cc),
-// the result of an operation; returns it. Call only if should_record().
+// Makes `result`, a fresh unrecorded tensor (or one that the operation wrote into, see
+// in_place.cc), the result of an operation; returns it. Call only if should_record().
 Tensor record(Tensor result, const char* name, std::vector<Edge> inputs, Backward backward,
               Order order = Order::kOnce);
 

@@ -33,8 +33,7 @@ double count_of(const Tensor& a, const std::vector<bool>& mask) {
 template <typename OfRows>
 Tensor along(const Tensor& a, std::int64_t at, OfRows of_rows) {
   if (at == a.dim() - 1) return of_rows(kernels::contiguous(a.detach()));
-  return kernels::contiguous(
-      of_rows(a.detach().transpose(at, -1).contiguous()).transpose(at, -1));
+  return kernels::contiguous(of_rows(a.detach().transpose(at, -1).contiguous()).transpose(at, -1));
 }
 
 ValuesAndIndices extreme(const Tensor& a, std::int64_t axis, bool largest, bool keepdim,

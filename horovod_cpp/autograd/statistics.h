@@ -32,8 +32,8 @@ Tensor var(const Tensor& a, std::vector<std::int64_t> axes = {}, double correcti
            bool keepdim = false);
 Tensor std(const Tensor& a, std::vector<std::int64_t> axes = {}, double correction = 1.0,
            bool keepdim = false);
-// (sum |a|^p)^(1/p); p may be infinity (the largest |a|). Floating dtypes. The gradient of a norm of
-// 0 is 0. Throws InvalidArgumentError unless p > 0.
+// (sum |a|^p)^(1/p); p may be infinity (the largest |a|). Floating dtypes. The gradient of a norm
+// of 0 is 0. Throws InvalidArgumentError unless p > 0.
 Tensor norm(const Tensor& a, double p = 2.0, std::vector<std::int64_t> axes = {},
             bool keepdim = false);
 

@@ -69,10 +69,9 @@ Tensor Tensor::permute(std::vector<std::int64_t> axes) const {
     inverse[static_cast<std::size_t>(shapes::axis(axes[i], dim(), "permute"))] =
         static_cast<std::int64_t>(i);
   }
-  return recorded(*this, std::move(result), "permute",
-                  [inverse = std::move(inverse)](const Tensor& gradient) {
-                    return gradient.permute(inverse);
-                  });
+  return recorded(
+      *this, std::move(result), "permute",
+      [inverse = std::move(inverse)](const Tensor& gradient) { return gradient.permute(inverse); });
 }
 
 Tensor Tensor::transpose(std::int64_t a, std::int64_t b) const {
@@ -96,9 +95,8 @@ Tensor Tensor::slice(std::int64_t axis, std::int64_t begin, std::int64_t end,
 Tensor Tensor::select(std::int64_t axis, std::int64_t index) const {
   return recorded(*this, kernels::select(*this, axis, index), "select",
                   [shape = shape(), axis, index](const Tensor& gradient) {
-                    return embedded(shape, gradient, "select", [=](const Tensor& all) {
-                      return all.select(axis, index);
-                    });
+                    return embedded(shape, gradient, "select",
+                                    [=](const Tensor& all) { return all.select(axis, index); });
                   });
 }
 
@@ -119,9 +117,8 @@ Tensor Tensor::clone() const {
 }
 
 Tensor Tensor::to(DType dtype) const {
-  return recorded(
-      *this, kernels::to(*this, dtype), "to",
-      [from = this->dtype()](const Tensor& gradient) { return gradient.to(from); });
+  return recorded(*this, kernels::to(*this, dtype), "to",
+                  [from = this->dtype()](const Tensor& gradient) { return gradient.to(from); });
 }
 
 }  // namespace hvd

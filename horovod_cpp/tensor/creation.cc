@@ -48,7 +48,8 @@ Tensor linspace(double begin, double end, std::int64_t count, DType dtype) {
 Tensor eye(std::int64_t rows, std::int64_t columns, DType dtype) {
   const std::int64_t width = columns == -1 ? rows : columns;
   Tensor result = Tensor::zeros({rows, width}, dtype);
-  for (std::int64_t i = 0; i < std::min(rows, width); ++i) result.select(0, i).select(0, i).fill_(1);
+  for (std::int64_t i = 0; i < std::min(rows, width); ++i)
+    result.select(0, i).select(0, i).fill_(1);
   return result;
 }
 

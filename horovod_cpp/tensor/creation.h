@@ -8,8 +8,8 @@
 // the dtype throw InvalidArgumentError.
 namespace hvd {
 
-// begin, begin + step, ... before `end`. Throws InvalidArgumentError if step is 0 or leads away from
-// `end`. Each is begin + i * step in double, then rounded.
+// begin, begin + step, ... before `end`. Throws InvalidArgumentError if step is 0 or leads away
+// from `end`. Each is begin + i * step in double, then rounded.
 Tensor arange(double begin, double end, double step = 1.0, DType dtype = DType::kI64);
 // `count` numbers from begin to end, both included, in equal steps; the second half is counted from
 // `end`, so that it is met exactly.

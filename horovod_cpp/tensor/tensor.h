@@ -25,8 +25,8 @@ struct Record;  // a tensor's place in the graph; defined in horovod_cpp/autogra
 //
 // Every dtype can be made, wrapped, viewed, copied, converted, compared, saved and communicated.
 // Arithmetic, autograd, nn and optim know uint8, int32, int64 and the floating dtypes; for the
-// others they throw InvalidArgumentError naming the function and the dtype. A complex tensor
-// converts to complex ones only.
+// others they throw InvalidArgumentError naming the function and the dtype, but that bools add (or),
+// multiply (and) and are summed and counted. A complex tensor converts to complex ones only.
 class Tensor {
  public:
   Tensor() = default;  // undefined: holds nothing
@@ -100,8 +100,8 @@ class Tensor {
   Tensor to(DType dtype) const;  // itself when it has this dtype
 
   // -- in place. Recorded where this tensor or the other one requires grad; then throws
-  //    InvalidArgumentError naming the function, outside no_grad, for a leaf that requires grad, and
-  //    for memory that another tensor shares: a view, or a value that backward() needs.
+  //    InvalidArgumentError naming the function, outside no_grad, for a leaf that requires grad,
+  //    and for memory that another tensor shares: a view, or a value that backward() needs.
   Tensor& copy_(const Tensor& source);  // broadcasts and converts
   Tensor& fill_(double value);
   Tensor& zero_();

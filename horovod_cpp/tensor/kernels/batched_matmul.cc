@@ -43,8 +43,8 @@ Stack stack_of(const Tensor& a, const Shape& lead, const char* function) {
     stack.ld = columns;
   }
   const std::vector<std::int64_t>& all = stack.tensor.strides();
-  stack.strides = shapes::broadcast_strides(leading(a.shape()), {all.begin(), all.end() - 2}, lead,
-                                            function);
+  stack.strides =
+      shapes::broadcast_strides(leading(a.shape()), {all.begin(), all.end() - 2}, lead, function);
   return stack;
 }
 

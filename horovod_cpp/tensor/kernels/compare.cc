@@ -109,10 +109,10 @@ Tensor where(const Tensor& condition, const Tensor& a, const Tensor& b, const ch
                                std::string(name_of(condition.dtype())));
   }
   shapes::require_same_dtype(a, b, function);
-  Tensor result = Tensor::empty(
-      shapes::broadcast(condition.shape(), shapes::broadcast(a.shape(), b.shape(), function),
-                        function),
-      a.dtype());
+  Tensor result =
+      Tensor::empty(shapes::broadcast(condition.shape(),
+                                      shapes::broadcast(a.shape(), b.shape(), function), function),
+                    a.dtype());
   const Shape& shape = result.shape();
   const auto strides = [&](const Tensor& operand) {
     return shapes::broadcast_strides(operand.shape(), operand.strides(), shape, function);

@@ -45,8 +45,8 @@ void check_range(const Tensor& index, std::int64_t extent, const char* function)
                   });
 }
 
-// Checks the shapes of gather and scatter: `index` reaches no further than `bound`, but along `axis`
-// where `free_axis`.
+// Checks the shapes of gather and scatter: `index` reaches no further than `bound`, but along
+// `axis` where `free_axis`.
 void check_reach(const Tensor& index, const Tensor& bound, std::int64_t axis, bool free_axis,
                  const char* function) {
   bool fits = index.dim() == bound.dim();
@@ -59,8 +59,8 @@ void check_reach(const Tensor& index, const Tensor& bound, std::int64_t axis, bo
                              std::to_string(axis));
 }
 
-// Visits the elements of `index` with those of `dense`, which lies alike, and of `sparse`, which the
-// index moves along `axis`: call(dense offset, sparse offset).
+// Visits the elements of `index` with those of `dense`, which lies alike, and of `sparse`, which
+// the index moves along `axis`: call(dense offset, sparse offset).
 template <typename Call>
 void for_each_indexed(const Tensor& index, const Strides& dense, const Tensor& sparse,
                       std::int64_t axis, Call call) {
@@ -147,17 +147,15 @@ void scatter(const Tensor& target, std::int64_t axis, const Tensor& index, const
       for_each_indexed(index, source.strides(), target, at,
                        [&](std::int64_t from, std::int64_t to) { out[to] = in[from]; });
     } else if constexpr (!kIsComplex<T> && !std::is_same_v<T, bool>) {
-      for_each_indexed(index, source.strides(), target, at,
-                       [&](std::int64_t from, std::int64_t to) {
-                         add_block(out + to, in + from, 1.0, 1);
-                       });
+      for_each_indexed(
+          index, source.strides(), target, at,
+          [&](std::int64_t from, std::int64_t to) { add_block(out + to, in + from, 1.0, 1); });
     }
   });
   bump_version(target);
 }
 
-Tensor index_select(const Tensor& a, std::int64_t axis, const Tensor& index,
-                    const char* function) {
+Tensor index_select(const Tensor& a, std::int64_t axis, const Tensor& index, const char* function) {
   const std::int64_t at = check_list(a, axis, index, function);
   const Tensor dense = contiguous(a);
   const Blocks blocks = blocks_of(a, at);
@@ -236,8 +234,8 @@ Tensor flat_positions(const std::vector<Tensor>& indices, const Shape& extents,
     const std::int64_t extent = extents[axis];
     for_each_row<2>(
         shape,
-        {result.strides(), shapes::broadcast_strides(indices[axis].shape(),
-                                                     indices[axis].strides(), shape, function)},
+        {result.strides(), shapes::broadcast_strides(indices[axis].shape(), indices[axis].strides(),
+                                                     shape, function)},
         [&](const auto& at, std::int64_t n, const auto& step) {
           for (std::int64_t i = 0; i < n; ++i) {
             const std::int64_t given = in[at[1] + i * step[1]];

@@ -8,8 +8,8 @@
 namespace hvd {
 namespace kernels {
 
-// Sums of the first 1, 2, ... elements (of the last ones if `reverse`). Integers and bools add up in
-// int64, floats in double.
+// Sums of the first 1, 2, ... elements (of the last ones if `reverse`). Integers and bools add up
+// in int64, floats in double.
 Tensor cumsum(const Tensor& rows, bool reverse);
 // Product of each row, without the last axis. Integers and bools in int64, floats in double.
 Tensor prod(const Tensor& rows);

@@ -14,7 +14,7 @@ namespace {
 using testing::AllOf;
 using testing::HasSubstr;
 
-constexpr DType kReal[] = {DType::kU8,   DType::kI32, DType::kI64, DType::kF16, DType::kBF16,
+constexpr DType kReal[] = {DType::kU8,  DType::kI32, DType::kI64, DType::kF16, DType::kBF16,
                            DType::kF32, DType::kF64, DType::kI8,  DType::kU16, DType::kI16};
 
 TEST(Comparison, GivesBoolForEveryRealDtype) {
@@ -90,8 +90,7 @@ TEST(Bool, AddsMultipliesAndCounts) {
 TEST(Where, ChoosesAndBroadcastsInAnyDtype) {
   const Tensor condition = bools({1, 0}, {2, 1});
   for (const DType dtype : kReal) {
-    const Tensor chosen =
-        where(condition, Tensor::ones({}, dtype), values({2, 3}, {2}).to(dtype));
+    const Tensor chosen = where(condition, Tensor::ones({}, dtype), values({2, 3}, {2}).to(dtype));
     EXPECT_EQ(chosen.to_vector(), (V{1, 1, 2, 3})) << name_of(dtype);
   }
   EXPECT_THAT(error_of([] { where(Tensor::ones({1}), Tensor::ones({1}), Tensor::ones({1})); }),
@@ -106,7 +105,9 @@ TEST(Where, GivesNoGradientToWhatWasNotChosen) {
 
 TEST(MaskedFill, KeepsTheShape) {
   EXPECT_EQ(masked_fill(Tensor::arange(3), bools({1}, {1}), 7).to_vector(), V(3, 7.0));
-  EXPECT_THAT(error_of([] { masked_fill(Tensor::arange(1), bools({1, 1}, {2}), 7); }),
+  EXPECT_THAT(error_of([] {
+                masked_fill(Tensor::arange(1), bools({1, 1}, {2}), 7);
+              }),
               HasSubstr("[2]"));
 }
 

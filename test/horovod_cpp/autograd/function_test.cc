@@ -176,7 +176,9 @@ TEST(InPlace, OverwritingCutsTheOldGraphOff) {
 
 TEST(InPlace, OnALeafThatRequiresGradIsRefused) {
   Tensor x = leaf({2});
-  EXPECT_THAT(error_of([&] { x.add_(values({1, 2}, {2})); }),
+  EXPECT_THAT(error_of([&] {
+                x.add_(values({1, 2}, {2}));
+              }),
               AllOf(HasSubstr("add_"), HasSubstr("leaf")));
   EXPECT_THAT(error_of([&] { x.fill_(1); }), AllOf(HasSubstr("fill_"), HasSubstr("leaf")));
   const NoGradGuard guard;

@@ -22,11 +22,14 @@ TEST(Indexing, RefusesPositionsOutsideBeforeWriting) {
               AllOf(HasSubstr("gather"), HasSubstr("3"), HasSubstr("extent 3")));
   EXPECT_THAT(error_of([&] { gather(a, 1, integers({-1}, {1, 1})); }), HasSubstr("-1"));
   EXPECT_THAT(error_of([&] { scatter(a, 1, bad, Tensor::ones({1, 2})); }), HasSubstr("scatter"));
-  EXPECT_THAT(error_of([&] { index_select(a, 0, integers({2}, {1})); }),
-              HasSubstr("index_select"));
-  EXPECT_THAT(error_of([&] { index(a, {integers({0, -3}, {2})}); }),
+  EXPECT_THAT(error_of([&] { index_select(a, 0, integers({2}, {1})); }), HasSubstr("index_select"));
+  EXPECT_THAT(error_of([&] {
+                index(a, {integers({0, -3}, {2})});
+              }),
               AllOf(HasSubstr("index"), HasSubstr("-3")));
-  EXPECT_THAT(error_of([&] { index_put_(a, {integers({0, 2}, {2})}, Tensor::ones({})); }),
+  EXPECT_THAT(error_of([&] {
+                index_put_(a, {integers({0, 2}, {2})}, Tensor::ones({}));
+              }),
               HasSubstr("extent 2"));
   EXPECT_EQ(sum(a).item(), 0);
 }
@@ -36,11 +39,15 @@ TEST(Indexing, RefusesShapesAndDtypesThatDoNotFit) {
   EXPECT_THAT(error_of([&] { gather(a, 1, integers({0}, {1})); }),
               AllOf(HasSubstr("[1]"), HasSubstr("[2, 3]")));
   EXPECT_THAT(error_of([&] { gather(a, 0, Tensor::zeros({1, 1})); }), HasSubstr("float32"));
-  EXPECT_THAT(error_of([&] { scatter_add(a, 0, integers({0, 1}, {2, 1}), Tensor::ones({1, 1})); }),
+  EXPECT_THAT(error_of([&] {
+                scatter_add(a, 0, integers({0, 1}, {2, 1}), Tensor::ones({1, 1}));
+              }),
               HasSubstr("[1, 1]"));
   EXPECT_THAT(error_of([&] { index(a, {bools({1, 0, 1}, {3})}); }), HasSubstr("mask [3]"));
   EXPECT_THAT(error_of([&] { masked_select(a, a); }), HasSubstr("bool"));
-  EXPECT_THAT(error_of([&] { index_add(a, 0, integers({0}, {1}), Tensor::ones({2, 3})); }),
+  EXPECT_THAT(error_of([&] {
+                index_add(a, 0, integers({0}, {1}), Tensor::ones({2, 3}));
+              }),
               HasSubstr("[1, 3]"));
 }
 
@@ -94,9 +101,8 @@ TEST(IndexPut, WritesAndAccumulates) {
 }
 
 TEST(Scatter, LetsTheLastWriteStay) {
-  const Tensor result =
-      scatter(Tensor::zeros({2}), 0, integers({1, 1}, {2}),
-              Tensor::from(std::vector<float>{3, 4}, {2}));
+  const Tensor result = scatter(Tensor::zeros({2}), 0, integers({1, 1}, {2}),
+                                Tensor::from(std::vector<float>{3, 4}, {2}));
   EXPECT_EQ(result.to_vector(), (V{0, 4}));
   const Tensor target = Tensor::ones({2});
   scatter_add_(target, 0, integers({1, 1}, {2}), Tensor::ones({2}));

@@ -62,9 +62,15 @@ const std::map<std::string, Call>& elementwise_cases() {
 
 const std::map<std::string, Call>& reduction_cases() {
   static const std::map<std::string, Call> cases = {
-      {"sum", [](const Inputs& x) { return sum(x[0], {0, 2}); }},
+      {"sum",
+       [](const Inputs& x) {
+         return sum(x[0], {0, 2});
+       }},
       {"mean", [](const Inputs& x) { return mean(x[0], {1}, true); }},
-      {"var", [](const Inputs& x) { return var(x[0], {0, 2}); }},
+      {"var",
+       [](const Inputs& x) {
+         return var(x[0], {0, 2});
+       }},
       {"var_biased", [](const Inputs& x) { return var(x[0], {1}, 0.0, true); }},
       {"std", [](const Inputs& x) { return std(x[0], {1}); }},
       {"norm", [](const Inputs& x) { return norm(x[0]); }},
@@ -74,7 +80,10 @@ const std::map<std::string, Call>& reduction_cases() {
       {"norm_of_zeros", [](const Inputs& x) { return norm(x[0] * 0.0, 2.0, {1}); }},
       {"prod", [](const Inputs& x) { return prod(x[0], 1); }},
       {"prod_all", [](const Inputs& x) { return prod(x[0]); }},
-      {"prod_zero", [](const Inputs& x) { return prod(x[0] * values({1, 0, 1}, {3}), 1, true); }},
+      {"prod_zero",
+       [](const Inputs& x) {
+         return prod(x[0] * values({1, 0, 1}, {3}), 1, true);
+       }},
       {"cumsum", [](const Inputs& x) { return cumsum(x[0], 1); }},
       {"max_axis", [](const Inputs& x) { return max(x[0], 1).values; }},
       {"min_axis", [](const Inputs& x) { return min(x[0], 0, true).values; }},
@@ -89,11 +98,16 @@ const std::map<std::string, Call>& movement_cases() {
   static const std::map<std::string, Call> cases = {
       {"gather", [](const Inputs& x) { return gather(x[0], 0, grid()); }},
       {"scatter",
-       [](const Inputs& x) { return scatter(x[0], 1, integers({2, 0, 1, 3}, {2, 2}), x[1]); }},
+       [](const Inputs& x) {
+         return scatter(x[0], 1, integers({2, 0, 1, 3}, {2, 2}), x[1]);
+       }},
       {"scatter_add", [](const Inputs& x) { return scatter_add(x[0], 0, grid(), x[1]); }},
       {"index_select", [](const Inputs& x) { return index_select(x[0], 1, list()); }},
       {"index_add", [](const Inputs& x) { return index_add(x[0], 0, list(), x[1], 2.0); }},
-      {"index", [](const Inputs& x) { return index(x[0], {Tensor(), list(), list()}); }},
+      {"index",
+       [](const Inputs& x) {
+         return index(x[0], {Tensor(), list(), list()});
+       }},
       {"index_apart",
        [](const Inputs& x) {
          return index(x[0], {list(), Tensor(), grid().slice(1, 0, 3)});
@@ -101,11 +115,23 @@ const std::map<std::string, Call>& movement_cases() {
       {"index_mask", [](const Inputs& x) { return index(x[0], {mask()}); }},
       {"masked_select", [](const Inputs& x) { return masked_select(x[0], mask()); }},
       {"slice_step", [](const Inputs& x) { return x[0].slice(1, 1, 6, 2); }},
-      {"cat", [](const Inputs& x) { return cat({x[0], x[1]}, 1); }},
-      {"stack", [](const Inputs& x) { return stack({x[0], x[1]}, 1); }},
+      {"cat",
+       [](const Inputs& x) {
+         return cat({x[0], x[1]}, 1);
+       }},
+      {"stack",
+       [](const Inputs& x) {
+         return stack({x[0], x[1]}, 1);
+       }},
       {"split", [](const Inputs& x) { return split(x[0], 2, 1)[1] * chunk(x[0], 3, 1)[0]; }},
-      {"flip", [](const Inputs& x) { return flip(x[0], {0, 1}); }},
-      {"repeat", [](const Inputs& x) { return repeat(x[0], {2, 1, 3}); }},
+      {"flip",
+       [](const Inputs& x) {
+         return flip(x[0], {0, 1});
+       }},
+      {"repeat",
+       [](const Inputs& x) {
+         return repeat(x[0], {2, 1, 3});
+       }},
       {"tril", [](const Inputs& x) { return tril(x[0], 1); }},
       {"triu", [](const Inputs& x) { return triu(x[0], -1); }},
   };

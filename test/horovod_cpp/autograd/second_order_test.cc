@@ -78,8 +78,11 @@ TEST(SecondOrder, OfViewsAndMovements) {
   const Tensor index = integers({2, 0, 2}, {3});
   check([](const Inputs& x) { return square(x[0].slice(1, 0, 4, 2).t().reshape({6})); }, any);
   check([](const Inputs& x) { return square(x[0].select(0, 1).expand({2, 4})); }, any);
-  check([](const Inputs& x) { return square(concat({x[0], x[0].flatten().reshape({3, 4})}, 0)); },
-        any);
+  check(
+      [](const Inputs& x) {
+        return square(concat({x[0], x[0].flatten().reshape({3, 4})}, 0));
+      },
+      any);
   check([&](const Inputs& x) { return square(index_select(x[0], 0, index)); }, any);
   check([&](const Inputs& x) { return square(hvd::index(x[0], {Tensor(), index})); }, any);
   check([](const Inputs& x) { return square(tril(x[0]) + flip(x[0], {1})); }, any);

@@ -78,10 +78,9 @@ TYPED_TEST(Levels, AgreeOnElementwiseFunctions) {
       base.unary(op, in.data(), expected.data(), kLength);
       expect_near(given, expected, 8);
     }
-    for (const Binary op :
-         {Binary::kAdd, Binary::kSub, Binary::kMul, Binary::kDiv, Binary::kMaximum,
-          Binary::kMinimum, Binary::kReluGrad, Binary::kTanhGrad, Binary::kSigmoidGrad,
-          Binary::kSqrtGrad}) {
+    for (const Binary op : {Binary::kAdd, Binary::kSub, Binary::kMul, Binary::kDiv,
+                            Binary::kMaximum, Binary::kMinimum, Binary::kReluGrad,
+                            Binary::kTanhGrad, Binary::kSigmoidGrad, Binary::kSqrtGrad}) {
       for (const auto& [sa, sb] : {std::pair{1, 1}, {1, 0}, {0, 1}}) {
         kernels.binary(op, a.data(), sa, b.data(), sb, given.data(), kLength);
         base.binary(op, a.data(), sa, b.data(), sb, expected.data(), kLength);

@@ -8,7 +8,8 @@
 
 // The arithmetic that profits from wide registers. The .cc files of this folder that include
 // isa/compiled.h are compiled once per instruction set; the processor decides at the first use
-// which table serves. Environment: HVD_ISA=baseline, v3 (AVX2, FMA) or v4 (AVX-512) forces one.
+// which table serves; oneDNN, where it is installed, takes over some of the widest (tensor/onednn).
+// Environment: HVD_ISA=baseline, v3 (AVX2, FMA), v4 (AVX-512) or onednn forces one.
 // Tables agree within rounding; with one table equal inputs give equal bits.
 namespace hvd {
 namespace isa {

@@ -16,8 +16,8 @@ import report
 from report import BENCH, interpreter_with, row
 
 # Model, our peer's ways, steps a turn, turns.
-PLAN = (("vgg11", ("vgg11", "vgg11/foreach", "vgg11/foreach/channels_last"), 1, 12),
-        ("resnet18", ("resnet18", "resnet18/foreach", "resnet18/foreach/channels_last"), 1, 5),
+PLAN = (("vgg11", ("vgg11", "vgg11/foreach", "vgg11/foreach/channels_last"), 4, 6),
+        ("resnet18", ("resnet18", "resnet18/foreach", "resnet18/foreach/channels_last"), 2, 4),
         ("mlp", ("mlp", "mlp/foreach"), 100, 15))
 # OpenBLAS 0.3.21 takes newer processors for the oldest it knows; then it has to be told.
 CORE_TYPES = (None, "SapphireRapids", "SkylakeX", "Haswell", "Zen")

@@ -6,6 +6,7 @@
 #include <unordered_set>
 
 #include "core/base/status.h"
+#include "horovod_cpp/autograd/after_backward.h"
 #include "horovod_cpp/autograd/grad_mode.h"
 #include "horovod_cpp/tensor/impl.h"
 #include "horovod_cpp/tensor/kernels/channels_last.h"
@@ -163,7 +164,9 @@ class Pass {
 void backward(const std::vector<Root>& roots, bool retain_graph) {
   const NoGradGuard no_grad;
   const DeliveryScope delivers(true);
+  AfterBackward after;
   Pass(roots, nullptr, retain_graph).run();
+  after.run();
 }
 
 std::vector<Tensor> gradients(const std::vector<Root>& roots, const std::vector<Tensor>& wanted,

@@ -18,15 +18,15 @@ struct Hooks;  // of one module; defined in hooks.h
 using NamedModules = std::vector<std::pair<std::string, std::shared_ptr<Module>>>;
 
 // Called by operator() around forward(), in the order they were added. Each may return what
-// replaces the input or the output, or an undefined Tensor to leave it. A layer that takes more than one
-// tensor passes its first input and its main output.
+// replaces the input or the output, or an undefined Tensor to leave it. A layer that takes more
+// than one tensor passes its first input and its main output.
 using ForwardPreHook = std::function<Tensor(Module& module, const Tensor& input)>;
 using ForwardHook =
     std::function<Tensor(Module& module, const Tensor& input, const Tensor& output)>;
 // Called in backward() once the gradient of the module's input is known (undefined if the input
 // wants none), which it may replace.
-using BackwardHook = std::function<Tensor(Module& module, const Tensor& grad_input,
-                                          const Tensor& grad_output)>;
+using BackwardHook =
+    std::function<Tensor(Module& module, const Tensor& grad_input, const Tensor& grad_output)>;
 
 // A layer or a model: named parameters, buffers and sub-modules, and a forward function. Names and
 // their order are PyTorch's ("0.weight", "bn.running_mean"). Not thread-safe.
@@ -108,6 +108,9 @@ class Module {
   std::shared_ptr<M> register_module(std::string name, M module) {
     return register_module(std::move(name), std::make_shared<M>(std::move(module)));
   }
+  // For a module around another one: as register_module, but without a name, so that all names,
+  // paths and entries of state_dict() are those of the module inside.
+  void register_wrapped(std::shared_ptr<Module> module);
   // Whether a parameter, buffer or sub-module has this name.
   bool has_part(const std::string& name) const;
   // Forgets the parameter, buffer or sub-module; throws InvalidArgumentError if there is none.
@@ -116,6 +119,7 @@ class Module {
  private:
   enum class Kind { kParameter, kBuffer };
 
+  void adopt(std::string name, std::shared_ptr<Module> module);
   void add_child(std::string name, std::shared_ptr<Module> module);
   void check_name(const std::string& name) const;
   // Calls `visit(kind, full name, tensor)` for everything in PyTorch's order.

@@ -28,6 +28,7 @@
 #include "horovod_cpp/io/checkpoint.h"
 #include "horovod_cpp/io/safetensors.h"
 #include "horovod_cpp/nn/layers.h"
+#include "horovod_cpp/nn/models/models.h"
 #include "horovod_cpp/optim/adadelta.h"
 #include "horovod_cpp/optim/adagrad.h"
 #include "horovod_cpp/optim/adam.h"

@@ -108,9 +108,11 @@ Tensor Module::call(const Tensor& input, const std::function<Tensor(const Tensor
   } catch (const LocatedError&) {
     throw;
   } catch (const InvalidArgumentError& error) {
-    const std::string at = path();
-    throw LocatedError((at.empty() ? class_name() : "'" + at + "' (" + class_name() + ")") + ": " +
-                       error.what());
+    const Module* outermost = this;
+    while (outermost->parent_ != nullptr) outermost = outermost->parent_;
+    const std::string inside =
+        outermost == this ? "" : ": '" + path() + "' (" + class_name() + ")";
+    throw LocatedError(outermost->class_name() + inside + ": " + error.what());
   }
 }
 

@@ -39,8 +39,8 @@ class Module {
   Module& operator=(const Module&) = delete;
 
   virtual Tensor forward(const Tensor& input) = 0;
-  // forward() between the hooks. An InvalidArgumentError that comes out of it names the innermost
-  // module it passed by its path and class: "'features.0' (Conv2d): ...".
+  // forward() between the hooks. An InvalidArgumentError that comes out of it names the outermost
+  // module and the innermost one it passed: "VGG: 'features.0' (Conv2d): ...".
   Tensor operator()(const Tensor& input);
   // What operator() does, with `body` in the place of forward(): for layers that take more inputs
   // than one. The tensors are the first input and the main output.

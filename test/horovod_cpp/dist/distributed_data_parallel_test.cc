@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -56,8 +57,16 @@ std::shared_ptr<OneOf> one_of(int used) {
   return module;
 }
 
+// Nobody leaves while the other one still starts or waits.
+void run_together(int size, const std::function<void(const ProcessSet&)>& body) {
+  run_sets(size, [&](const ProcessSet& all) {
+    body(all);
+    barrier({.process_set = all});
+  });
+}
+
 TEST(DistributedDataParallel, StartsEveryRankWithTheFirstOnesParametersAndBuffers) {
-  run_sets(2, [](const ProcessSet& all) {
+  run_together(2, [](const ProcessSet& all) {
     const auto model = fresh_model(static_cast<std::uint64_t>(all.rank()));
     model->named_buffers()[0].second.fill_(all.rank() + 5);
     const DistributedDataParallel ddp(model, {.process_set = all});
@@ -71,7 +80,7 @@ TEST(DistributedDataParallel, StartsEveryRankWithTheFirstOnesParametersAndBuffer
 
 // Averages by hand after a plain backward() are what DDP leaves behind.
 void expect_averages(const DistributedDataParallelOptions& given) {
-  run_sets(2, [&](const ProcessSet& all) {
+  run_together(2, [&](const ProcessSet& all) {
     const auto seed = static_cast<std::uint64_t>(all.rank());
     const auto plain = fresh_model(0);
     DistributedDataParallelOptions options = given;
@@ -112,7 +121,7 @@ TEST(DistributedDataParallel, GivesTheSameBitsWithBucketsAndWithMemoryOfItsOwn) 
 }
 
 TEST(DistributedDataParallel, CountsWhatARankDidNotUseAsZerosWithoutAFlag) {
-  run_sets(2, [](const ProcessSet& all) {
+  run_together(2, [](const ProcessSet& all) {
     const auto module = one_of(all.rank());
     DistributedDataParallel ddp(module, {.process_set = all});
     for (int pass = 0; pass < 2; ++pass) {
@@ -126,7 +135,7 @@ TEST(DistributedDataParallel, CountsWhatARankDidNotUseAsZerosWithoutAFlag) {
 }
 
 TEST(DistributedDataParallel, TakesPartWithARankWhosePassUsedNoParameterAtAll) {
-  run_sets(2, [](const ProcessSet& all) {
+  run_together(2, [](const ProcessSet& all) {
     const auto module = one_of(all.rank() == 0 ? 0 : -1);
     DistributedDataParallel ddp(module, {.process_set = all});
     Tensor input = Tensor::full({1, 2}, 8).requires_grad_();
@@ -136,7 +145,7 @@ TEST(DistributedDataParallel, TakesPartWithARankWhosePassUsedNoParameterAtAll) {
 }
 
 TEST(DistributedDataParallel, AccumulatesInsideNoSyncAndReducesTheSumAfterIt) {
-  run_sets(2, [](const ProcessSet& all) {
+  run_together(2, [](const ProcessSet& all) {
     const auto module = one_of(0);
     DistributedDataParallel ddp(module, {.process_set = all});
     const double mine = all.rank() == 0 ? 2 : 4;
@@ -154,7 +163,7 @@ TEST(DistributedDataParallel, AccumulatesInsideNoSyncAndReducesTheSumAfterIt) {
 
 TEST(DistributedDataParallel, SendsTheFirstRanksBuffersBeforeAForwardInTrainingAlone) {
   for (const bool shares : {true, false}) {
-    run_sets(2, [&](const ProcessSet& all) {
+    run_together(2, [&](const ProcessSet& all) {
       const auto model = fresh_model(0);
       DistributedDataParallel ddp(model, {.broadcast_buffers = shares, .process_set = all});
       Tensor batches = model->named_buffers()[2].second;
@@ -173,7 +182,7 @@ TEST(DistributedDataParallel, SendsTheFirstRanksBuffersBeforeAForwardInTrainingA
 }
 
 TEST(DistributedDataParallel, HasTheNamesOfTheModuleInside) {
-  run_sets(2, [](const ProcessSet& all) {
+  run_together(2, [](const ProcessSet& all) {
     const auto model = fresh_model(0);
     DistributedDataParallel ddp(model, {.process_set = all});
     EXPECT_EQ(ddp.module(), model);
@@ -190,12 +199,11 @@ TEST(DistributedDataParallel, HasTheNamesOfTheModuleInside) {
                   ddp(Tensor::ones({2, 5}));
                 }),
                 HasSubstr("'0' (Linear)"));
-    barrier({.process_set = all});  // nobody leaves while the other one still starts
   });
 }
 
 TEST(DistributedDataParallel, TellsApartTwoModulesOfEqualNamesInOneGraph) {
-  run_sets(2, [](const ProcessSet& all) {
+  run_together(2, [](const ProcessSet& all) {
     const auto first = one_of(0), second = one_of(0);
     DistributedDataParallel one(first, {.process_set = all});
     DistributedDataParallel two(second, {.process_set = all});
@@ -218,7 +226,7 @@ TEST(DistributedDataParallel, ReducesNothingForGradientsThatAreAskedFor) {
 }
 
 TEST(DistributedDataParallel, RefusesModulesThatDifferAndOptionsOutOfRange) {
-  run_sets(2, [](const ProcessSet& all) {
+  run_together(2, [](const ProcessSet& all) {
     EXPECT_THAT(message_of<MismatchError>([&] {
                   DistributedDataParallel(std::make_shared<nn::Linear>(2 + all.rank(), 1),
                                           {.process_set = all});
@@ -235,7 +243,7 @@ TEST(DistributedDataParallel, RefusesModulesThatDifferAndOptionsOutOfRange) {
 }
 
 TEST(AverageGradients, AveragesWhatIsThereAndNamesRanksThatDiffer) {
-  run_sets(2, [](const ProcessSet& all) {
+  run_together(2, [](const ProcessSet& all) {
     OneOf module;
     module.weights[0].set_grad(Tensor::full({2}, 4 * all.rank()));
     average_gradients(module, {.process_set = all});

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "bindings/native/bindings.h"
+#include "core/runtime/driver_seat.h"
 #include "horovod_cpp/dist/collective_handle.h"
 #include "horovod_cpp/dist/compression.h"
 #include "horovod_cpp/dist/process_set.h"

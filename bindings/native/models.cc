@@ -18,7 +18,7 @@ const char* const kArguments = R"(
 
 Args:
     num_classes: how many scores an image gets.
-    init_weights: without, weights are left uninitialised: for values that come from a checkpoint.)";
+    init_weights: without, weights are left uninitialised, for values from a checkpoint.)";
 
 void bind_alexnet(py::module_& m) {
   using models::AlexNet;

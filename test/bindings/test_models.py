@@ -65,7 +65,8 @@ def test_auxiliary_classifiers_show_in_training_only():
     model.register_forward_hook(lambda module, args, output: seen.append(output.shape))
     assert model.eval()(x).shape == (2, 10) and seen == [(2, 10)]
     assert models.googlenet(num_classes=10, aux_logits=False)(x).shape == (2, 10)
-    with pytest.raises(hvd.InvalidArgumentError, match=r"Inception3: 'AuxLogits' .*\[2, 768, 3, 3\]"):
+    text = r"Inception3: 'AuxLogits' .*\[2, 768, 3, 3\]"
+    with pytest.raises(hvd.InvalidArgumentError, match=text):
         models.inception_v3(num_classes=10)(hvd.tensor(images(2, 3, 75, 75)))
 
 
@@ -109,7 +110,7 @@ def assert_equal_outputs(ours, theirs, x):
 
 
 def round_trip(name, options, extent, make_twin, path):
-    """Weights made here give PyTorch's twin the same output, and weights made there the other way."""
+    """Weights made here give PyTorch's twin the same output, and the other way round."""
     import safetensors.torch
     import torch
 

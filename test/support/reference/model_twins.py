@@ -28,7 +28,8 @@ class VGG(nn.Module):
 
 
 def vgg(stages, batch_norm):
-    return lambda num_classes=1000, cifar_head=False: VGG(num_classes, stages, batch_norm, cifar_head)
+    return lambda num_classes=1000, cifar_head=False: VGG(
+        num_classes, stages, batch_norm, cifar_head)
 
 
 class AlexNet(nn.Module):
@@ -110,7 +111,8 @@ class ResNet(nn.Module):
 
 
 def resnet(block, stages):
-    return lambda num_classes=1000, cifar_stem=False: ResNet(num_classes, block, stages, cifar_stem)
+    return lambda num_classes=1000, cifar_stem=False: ResNet(
+        num_classes, block, stages, cifar_stem)
 
 
 class BasicConv2d(nn.Module):

@@ -14,7 +14,7 @@ import atexit as _atexit
 import sys as _sys
 from importlib.metadata import version as _version
 
-from horovod_cpp import _native, data, io, nn, optim
+from horovod_cpp import _native, data, io, models, nn, optim
 from horovod_cpp._native import (
     AbortedError,
     Adasum,

@@ -11,6 +11,7 @@
 
 #include "bindings/native/bindings.h"
 #include "core/base/status.h"
+#include "core/runtime/driver_seat.h"
 #include "horovod_cpp/dist/collective_handle.h"
 #include "horovod_cpp/dist/compression.h"
 #include "horovod_cpp/dist/distributed_optimizer.h"

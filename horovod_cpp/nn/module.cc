@@ -110,8 +110,7 @@ Tensor Module::call(const Tensor& input, const std::function<Tensor(const Tensor
   } catch (const InvalidArgumentError& error) {
     const Module* outermost = this;
     while (outermost->parent_ != nullptr) outermost = outermost->parent_;
-    const std::string inside =
-        outermost == this ? "" : ": '" + path() + "' (" + class_name() + ")";
+    const std::string inside = outermost == this ? "" : ": '" + path() + "' (" + class_name() + ")";
     throw LocatedError(outermost->class_name() + inside + ": " + error.what());
   }
 }

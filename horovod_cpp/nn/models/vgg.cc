@@ -6,7 +6,7 @@
 #include "horovod_cpp/nn/dropout.h"
 #include "horovod_cpp/nn/init.h"
 #include "horovod_cpp/nn/linear.h"
-#include "horovod_cpp/nn/models/initialise.h"
+#include "horovod_cpp/nn/models/for_each_layer.h"
 #include "horovod_cpp/nn/skip_init.h"
 
 namespace hvd {
@@ -36,10 +36,10 @@ nn::Sequential make_features(const VGG::Stages& stages, bool batch_norm) {
 
 std::shared_ptr<nn::Module> make_classifier(const VGGOptions& options) {
   if (options.cifar_head) return std::make_shared<nn::Linear>(512, options.num_classes);
-  return std::make_shared<nn::Sequential>(
-      nn::Linear(512 * 7 * 7, 4096), nn::ReLU(), nn::Dropout(options.dropout),
-      nn::Linear(4096, 4096), nn::ReLU(), nn::Dropout(options.dropout),
-      nn::Linear(4096, options.num_classes));
+  return std::make_shared<nn::Sequential>(nn::Linear(512 * 7 * 7, 4096), nn::ReLU(),
+                                          nn::Dropout(options.dropout), nn::Linear(4096, 4096),
+                                          nn::ReLU(), nn::Dropout(options.dropout),
+                                          nn::Linear(4096, options.num_classes));
 }
 
 void initialise(const VGG& model) {

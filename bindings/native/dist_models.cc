@@ -64,7 +64,7 @@ py::object finish(DistributedDataParallel& self, const py::object& output) {
     for (const auto& [key, value] : py::reinterpret_borrow<py::dict>(output)) {
       finished[key] = finish(self, py::reinterpret_borrow<py::object>(value));
     }
-    return std::move(finished);
+    return finished;
   }
   const bool is_tuple = PyTuple_CheckExact(output.ptr()) != 0;
   if (!is_tuple && !py::isinstance<py::list>(output)) return output;
@@ -72,7 +72,7 @@ py::object finish(DistributedDataParallel& self, const py::object& output) {
   for (const py::handle part : output) {
     finished.append(finish(self, py::reinterpret_borrow<py::object>(part)));
   }
-  return is_tuple ? py::object(py::tuple(finished)) : py::object(std::move(finished));
+  return is_tuple ? py::object(py::tuple(finished)) : py::object(finished);
 }
 
 // The module may be a Python one, with any arguments and outputs.

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -54,6 +55,7 @@ struct Record {
   Tensor grad_memory;             // of a gradient that is not there yet; undefined = any
   std::vector<Hook> hooks;
   std::uint64_t next_hook = 0;
+  std::string reduced_by;  // who combines the gradient with those of other ranks; empty = nobody
 };
 
 // A value that backward() needs: outside the graph (so that a result can be saved by its own node),

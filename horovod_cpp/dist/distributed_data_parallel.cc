@@ -70,7 +70,7 @@ NamedTensors with_prefix(const std::string& prefix, NamedTensors tensors) {
 class DistributedDataParallel::Reduction : public std::enable_shared_from_this<Reduction> {
  public:
   Reduction(const NamedTensors& parameters, const DistributedOptions& options)
-      : reducer_(parameters, options) {
+      : reducer_(parameters, options, "DistributedDataParallel") {
     for (const auto& [name, param] : parameters) {
       if (!param.requires_grad()) continue;
       remove_hooks_.push_back(param.register_hook([this](const Tensor&) { finish_later(); }));

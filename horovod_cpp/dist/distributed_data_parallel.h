@@ -36,8 +36,7 @@ struct DistributedDataParallelOptions {
 // Gradients travel while the rest of backward() runs; its end waits for them. Parameters that a
 // pass does not use count as zeros and need no option: backward() through the output reduces all
 // of them on every rank, so ranks may use different ones. Every rank must call backward() equally
-// often. Do not wrap the optimizer in a DistributedOptimizer as well: it reduces the same
-// gradients.
+// often. A DistributedOptimizer around the optimizer is refused: it reduces the same gradients.
 //
 // The gradient is the average of the ranks' gradients: with a mean loss and equal batches that of
 // the joined batch. Over several backward() passes before step() gradients add up as they do

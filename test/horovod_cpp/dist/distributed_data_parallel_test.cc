@@ -225,6 +225,25 @@ TEST(DistributedDataParallel, ReducesNothingForGradientsThatAreAskedFor) {
   });
 }
 
+TEST(DistributedDataParallel, AndADistributedOptimizerRefuseOneAnothersParameters) {
+  run_together(2, [](const ProcessSet& all) {
+    const auto model = fresh_model(0);
+    const auto optimizer = std::make_shared<optim::SGD>(model->parameters());
+    const auto wrap = [&] {
+      return DistributedOptimizer(optimizer, model->named_parameters(), {.process_set = all});
+    };
+    {
+      const DistributedDataParallel ddp(model, {.process_set = all});
+      EXPECT_THAT(message_of<InvalidArgumentError>(wrap),
+                  HasSubstr("'0.weight' is reduced by a DistributedDataParallel already"));
+    }
+    const DistributedOptimizer distributed = wrap();
+    EXPECT_THAT(message_of<InvalidArgumentError>(
+                    [&] { DistributedDataParallel(model, {.process_set = all}); }),
+                HasSubstr("is reduced by a DistributedOptimizer already"));
+  });
+}
+
 TEST(DistributedDataParallel, RefusesModulesThatDifferAndOptionsOutOfRange) {
   run_together(2, [](const ProcessSet& all) {
     EXPECT_THAT(message_of<MismatchError>([&] {

@@ -204,7 +204,7 @@ Raises:
 
 }  // namespace
 
-void bind_models(py::module_& m) {
+void bind_whole_models(py::module_& m) {
   bind_sync_batch_norm(m);
   bind_distributed(m);
   bind_parallel(m);

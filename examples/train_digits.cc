@@ -3,8 +3,6 @@
 //
 //   hvdrun -np 2 build/cpu/examples/train_digits --data build/data/digits
 
-#include <unistd.h>
-
 #include <boost/program_options.hpp>
 #include <cstdio>
 #include <filesystem>
@@ -13,6 +11,8 @@
 #include <string>
 
 #include <horovod_cpp/horovod.h>
+
+#include "examples/progress.h"
 
 namespace {
 
@@ -101,32 +101,6 @@ hvd::nn::Sequential make_model(const hvd::Shape& image) {
                         nn::Conv2d(16, 32, 3, 1, 1), nn::ReLU(), nn::MaxPool2d(2), nn::Flatten(),
                         nn::Linear(features, 10));
 }
-
-// A progress bar where somebody looks, one line an epoch where nobody does.
-class Progress {
- public:
-  explicit Progress(bool shown) : shown_(shown), bar_(shown && isatty(STDOUT_FILENO) != 0) {}
-
-  void step(int epoch, std::int64_t done, std::int64_t of, double loss) const {
-    if (!bar_) return;
-    constexpr int kWidth = 30;
-    const auto filled = static_cast<std::size_t>(done * kWidth / of);
-    const std::string bar = std::string(filled, '#') + std::string(kWidth - filled, '.');
-    std::printf("\repoch %2d [%s] %3lld/%lld loss %.4f", epoch, bar.c_str(),
-                static_cast<long long>(done), static_cast<long long>(of), loss);
-    std::fflush(stdout);
-  }
-  void epoch(int epoch, double loss, double accuracy, double samples_per_second) const {
-    if (!shown_) return;
-    std::printf("%sepoch %2d: loss %.4f, test accuracy %.4f, %.0f samples/s\n", bar_ ? "\r" : "",
-                epoch, loss, accuracy, samples_per_second);
-    std::fflush(stdout);
-  }
-
- private:
-  bool shown_;
-  bool bar_;
-};
 
 // Sums over the batches of this rank and then over the ranks.
 double mean_over_ranks(const std::vector<double>& values, const std::string& name) {

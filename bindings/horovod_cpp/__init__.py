@@ -14,7 +14,7 @@ import atexit as _atexit
 import sys as _sys
 from importlib.metadata import version as _version
 
-from horovod_cpp import _native, data, io, nn, optim
+from horovod_cpp import _native, data, io, models, nn, optim
 from horovod_cpp._native import (
     AbortedError,
     Adasum,
@@ -22,6 +22,8 @@ from horovod_cpp._native import (
     BitAnd,
     BitOr,
     Compression,
+    DataParallel,
+    DistributedDataParallel,
     DistributedOptimizer,
     Error,
     Generator,
@@ -38,6 +40,7 @@ from horovod_cpp._native import (
     ReduceOp,
     StalledError,
     Sum,
+    SyncBatchNorm,
     Tensor,
     UnsupportedError,
     abs,
@@ -58,6 +61,7 @@ from horovod_cpp._native import (
     argmax,
     argmin,
     argsort,
+    average_gradients,
     barrier,
     barrier_async,
     bernoulli,

@@ -138,6 +138,7 @@ void bind_dist(py::module_& m) {
   bind_reductions(m);
   bind_movement(m);
   bind_training(m);
+  bind_whole_models(m);
   bind_observability(m);
 }
 

@@ -10,8 +10,11 @@
 #include <vector>
 
 #include "bindings/native/bindings.h"
+#include "core/base/status.h"
+#include "core/runtime/driver_seat.h"
 #include "horovod_cpp/dist/collective_handle.h"
 #include "horovod_cpp/dist/compression.h"
+#include "horovod_cpp/dist/distributed_optimizer.h"
 #include "horovod_cpp/dist/process_set.h"
 
 // What the files dist_*.cc share.
@@ -95,6 +98,29 @@ inline py::arg_v process_set_arg(py::module_& m) {
   return py::arg_v("process_set", m.attr("global_process_set"), "global_process_set");
 }
 
+// A guard of C++ as a context manager.
+class GuardContext {
+ public:
+  explicit GuardContext(std::function<std::unique_ptr<ScopeGuard>()> make)
+      : make_(std::move(make)) {}
+  void enter() {
+    if (guard_ != nullptr) throw InvalidArgumentError("this context manager is in use already");
+    guard_ = make_();
+  }
+  void exit() { guard_.reset(); }
+
+ private:
+  std::function<std::unique_ptr<ScopeGuard>()> make_;
+  std::unique_ptr<ScopeGuard> guard_;
+};
+
+// What a member of `object` guards, which the context keeps alive.
+template <typename T, ScopeGuard (T::*Make)()>
+GuardContext guard_of(const std::shared_ptr<T>& object) {
+  return GuardContext(
+      [object] { return std::unique_ptr<ScopeGuard>(new ScopeGuard(((*object).*Make)())); });
+}
+
 // Calls `start` without the GIL.
 template <typename Start>
 auto without_gil(Start&& start) {
@@ -128,6 +154,7 @@ void bind_compression(py::module_& m);
 void bind_reductions(py::module_& m);
 void bind_movement(py::module_& m);
 void bind_training(py::module_& m);
+void bind_whole_models(py::module_& m);
 void bind_observability(py::module_& m);
 
 }  // namespace hvd::python

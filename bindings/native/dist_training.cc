@@ -136,28 +136,6 @@ std::shared_ptr<DistributedOptimizer> make_optimizer(
                                                 std::move(options));
 }
 
-// A guard of C++ as a context manager.
-class GuardContext {
- public:
-  explicit GuardContext(std::function<std::unique_ptr<ScopeGuard>()> make)
-      : make_(std::move(make)) {}
-  void enter() {
-    if (guard_ != nullptr) throw InvalidArgumentError("this context manager is in use already");
-    guard_ = make_();
-  }
-  void exit() { guard_.reset(); }
-
- private:
-  std::function<std::unique_ptr<ScopeGuard>()> make_;
-  std::unique_ptr<ScopeGuard> guard_;
-};
-
-template <ScopeGuard (DistributedOptimizer::*Make)()>
-GuardContext guard_of(const std::shared_ptr<DistributedOptimizer>& optimizer) {
-  return GuardContext(
-      [optimizer] { return std::unique_ptr<ScopeGuard>(new ScopeGuard(((*optimizer).*Make)())); });
-}
-
 constexpr const char* kOptimizerDoc =
     R"(Decorates an optimizer: gradients are reduced over all ranks before each update.
 
@@ -205,10 +183,11 @@ void bind_optimizer(py::module_& m) {
            "Wait until every gradient is reduced (and clipped, if that is an option). Call it "
            "before reading or\nclipping gradients; calling it again before the next backward() "
            "does nothing.")
-      .def("skip_synchronize", &guard_of<&DistributedOptimizer::skip_synchronize>,
+      .def("skip_synchronize",
+           &guard_of<DistributedOptimizer, &DistributedOptimizer::skip_synchronize>,
            "Context manager in which step() does not synchronize: call synchronize(), change the "
            "gradients,\nthen step inside it.")
-      .def("no_sync", &guard_of<&DistributedOptimizer::no_sync>,
+      .def("no_sync", &guard_of<DistributedOptimizer, &DistributedOptimizer::no_sync>,
            "Context manager in which backward() only accumulates on this rank; the first pass "
            "after it, or\nstep(), reduces the sum.")
       .def_property_readonly("backward_passes_per_step",

@@ -31,6 +31,7 @@ void bind_nn(py::module_& m) {
   bind_nn_losses(m);
   bind_nn_functional(m);
   bind_nn_init(m);
+  bind_models(m);
 }
 
 }  // namespace hvd::python

@@ -18,6 +18,7 @@ void bind_nn_sequences(py::module_& m);
 void bind_nn_losses(py::module_& m);
 void bind_nn_functional(py::module_& m);
 void bind_nn_init(py::module_& m);
+void bind_models(py::module_& m);
 
 using MaybeTensor = std::optional<Tensor>;
 

@@ -6,6 +6,7 @@
 #include "core/base/status.h"
 #include "horovod_cpp/autograd/node.h"
 #include "horovod_cpp/autograd/row_gradient.h"
+#include "horovod_cpp/autograd/stand_in.h"
 #include "horovod_cpp/tensor/kernels/copy.h"
 #include "horovod_cpp/tensor/kernels/table_rows.h"
 #include "horovod_cpp/tensor/kernels/views.h"
@@ -60,7 +61,7 @@ Tensor embedding(const Tensor& indices, const Tensor& weight,
   return autograd::record(
       std::move(result), "embedding", {autograd::edge_to(weight)},
       [rows, padding, shape = weight.shape(),
-       leaf = by_rows ? weight : Tensor()](const Tensor& gradient) {
+       leaf = by_rows ? autograd::stand_in_for(weight) : Tensor()](const Tensor& gradient) {
         const Tensor kept = positions_without(rows, padding);
         const Tensor flat = kernels::reshape(kernels::contiguous(gradient), {-1, shape[1]});
         const Tensor values = kernels::gather_rows(flat, kept);

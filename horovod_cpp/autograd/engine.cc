@@ -6,6 +6,7 @@
 #include <unordered_set>
 
 #include "core/base/status.h"
+#include "horovod_cpp/autograd/after_backward.h"
 #include "horovod_cpp/autograd/anomaly.h"
 #include "horovod_cpp/autograd/functions.h"
 #include "horovod_cpp/autograd/grad_mode.h"
@@ -219,7 +220,9 @@ class Pass {
 void backward(const std::vector<Root>& roots, Options options) {
   const AutoGradMode mode(options.create_graph);
   const DeliveryScope delivers(!options.create_graph);
+  AfterBackward after;
   Pass(roots, nullptr, options).run();
+  after.run();
 }
 
 std::vector<Tensor> gradients(const std::vector<Root>& roots, const std::vector<Tensor>& wanted,

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -59,6 +60,7 @@ struct Record {
   Tensor grad_memory;             // of a gradient that is not there yet; undefined = any
   std::vector<Hook> hooks;
   std::uint64_t next_hook = 0;
+  std::string reduced_by;  // who combines the gradient with those of other ranks; empty = nobody
 };
 
 // A value that backward() needs, with its place in the graph and a check that nobody wrote into it

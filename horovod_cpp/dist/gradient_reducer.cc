@@ -7,6 +7,7 @@
 #include "core/base/status.h"
 #include "horovod_cpp/autograd/grad_memory.h"
 #include "horovod_cpp/autograd/grad_mode.h"
+#include "horovod_cpp/autograd/node.h"
 #include "horovod_cpp/optim/clip_grad_norm.h"
 
 namespace hvd {
@@ -19,12 +20,15 @@ bool reduces(const DistributedOptions& options) {
 
 }  // namespace
 
-GradientReducer::GradientReducer(const NamedTensors& parameters, const DistributedOptions& options)
+GradientReducer::GradientReducer(const NamedTensors& parameters, const DistributedOptions& options,
+                                 std::string owner)
     : options_(options),
+      owner_(std::move(owner)),
       reduces_(reduces(options)),
       passes_per_window_(options.backward_passes_per_step) {
   // Else there is nothing to do between backward() and the wrapped optimizer.
   if (!reduces_ && !options_.average_aggregated_gradients && !options_.clip_grad_norm) return;
+  check_owners(parameters);
   make_entries(parameters);
   for (std::vector<Entry*>& entries : divide_entries()) add_bucket(std::move(entries));
   if (!reduces_ || !options.gradient_as_bucket_view || !options.compression.is_none()) return;
@@ -36,9 +40,19 @@ GradientReducer::GradientReducer(const NamedTensors& parameters, const Distribut
 GradientReducer::~GradientReducer() {
   for (const auto& entry : entries_) {
     entry->remove_hook();
+    entry->param.record()->reduced_by.clear();
     if (entry->view.defined() && grad_memory(entry->param).is(entry->view)) {
       set_grad_memory(entry->param, {});
     }
+  }
+}
+
+void GradientReducer::check_owners(const NamedTensors& parameters) const {
+  for (const auto& [name, param] : parameters) {
+    const std::string other = param.record() == nullptr ? "" : param.record()->reduced_by;
+    if (other.empty() || other == owner_) continue;
+    throw InvalidArgumentError(owner_ + ": the gradient of '" + name + "' is reduced by a " +
+                               other + " already; use one of the two");
   }
 }
 
@@ -49,6 +63,7 @@ void GradientReducer::make_entries(const NamedTensors& parameters) {
     auto entry = std::make_unique<Entry>();
     entry->name = name;
     entry->param = param;
+    entry->param.record()->reduced_by = owner_;
     set_grad_memory(entry->param, {});  // of an optimizer before
     if (reduces_ && compressor != nullptr) {
       entry->compressor = compressor->for_tensor(name, param.shape(), param.dtype());

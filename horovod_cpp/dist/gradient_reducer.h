@@ -18,8 +18,10 @@ namespace hvd {
 class GradientReducer {
  public:
   // `parameters` have unique names, equal on all ranks. `options` are checked. Members of
-  // options.groups must be among the parameters (InvalidArgumentError).
-  GradientReducer(const NamedTensors& parameters, const DistributedOptions& options);
+  // options.groups must be among the parameters, and no parameter with an owner of another class
+  // (InvalidArgumentError). `owner`: the class that reduces.
+  GradientReducer(const NamedTensors& parameters, const DistributedOptions& options,
+                  std::string owner = "DistributedOptimizer");
   ~GradientReducer();
   GradientReducer(const GradientReducer&) = delete;
   GradientReducer& operator=(const GradientReducer&) = delete;
@@ -62,6 +64,9 @@ class GradientReducer {
   };
   using EntryGroups = std::vector<std::vector<Entry*>>;
 
+  // Throws InvalidArgumentError when another class reduces one of them: each would take the
+  // gradient away from the other.
+  void check_owners(const NamedTensors& parameters) const;
   void make_entries(const NamedTensors& parameters);
   EntryGroups divide_entries() const;
   EntryGroups given_groups(const std::vector<Entry*>& all) const;
@@ -85,6 +90,7 @@ class GradientReducer {
   void clip(ClipGradNorm::When when);
 
   const DistributedOptions options_;
+  const std::string owner_;
   const bool reduces_;  // over more ranks than this one
   int passes_per_window_;
   int holds_ = 0;

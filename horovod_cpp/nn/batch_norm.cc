@@ -1,12 +1,15 @@
 #include "horovod_cpp/nn/batch_norm.h"
 
 #include "core/base/status.h"
+#include "horovod_cpp/autograd/stand_in.h"
 #include "horovod_cpp/nn/checks.h"
 #include "horovod_cpp/nn/functional.h"
 #include "horovod_cpp/tensor/impl.h"
 
 namespace hvd {
 namespace nn {
+
+using autograd::stand_in_for;
 
 BatchNorm::BatchNorm(const char* layer, std::int64_t num_features, const BatchNormOptions& options)
     : num_features_(num_features), options_(options) {
@@ -36,13 +39,20 @@ Tensor BatchNorm::forward(const Tensor& input) {
   }
   const bool learns = is_training() && options_.track_running_stats;
   double momentum = options_.momentum.value_or(0.0);
-  if (learns && !options_.momentum) momentum = 1.0 / (num_batches_tracked.item() + 1.0);
-  Tensor output = functional::batch_norm(input, running_mean, running_var, weight, bias,
-                                         is_training() || !options_.track_running_stats, momentum,
-                                         options_.eps);
+  if (learns && !options_.momentum)
+    momentum = 1.0 / (stand_in_for(num_batches_tracked).item() + 1.0);
+  Tensor output;
+  if (is_training() && training_ != nullptr) {
+    output = training_(*this, input, momentum);
+  } else {
+    output = functional::batch_norm(input, stand_in_for(running_mean), stand_in_for(running_var),
+                                    weight, bias, is_training() || !options_.track_running_stats,
+                                    momentum, options_.eps);
+  }
   if (learns) {
-    ++*num_batches_tracked.data<std::int64_t>();
-    bump_version(num_batches_tracked);
+    const Tensor batches = stand_in_for(num_batches_tracked);
+    ++*batches.data<std::int64_t>();
+    bump_version(batches);
   }
   return output;
 }

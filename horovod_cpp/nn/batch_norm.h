@@ -1,6 +1,8 @@
 #pragma once
 
+#include <functional>
 #include <optional>
+#include <utility>
 
 #include "horovod_cpp/nn/module.h"
 
@@ -15,6 +17,13 @@ struct BatchNormOptions {
   bool track_running_stats = true;  // without, evaluation uses the batch's statistics too
 };
 
+class BatchNorm;
+
+// What a layer does in training in the place of functional::batch_norm: normalises `input` by
+// statistics of its own making and moves layer's running ones by `momentum`.
+using BatchNormTraining =
+    std::function<Tensor(const BatchNorm& layer, const Tensor& input, double momentum)>;
+
 // What BatchNorm1d and 2d share: normalises each channel (Ioffe, Szegedy: "Batch normalization",
 // ICML 2015). In training it uses the batch's statistics and moves the running ones; in evaluation
 // it uses the running ones. What the options leave out is undefined.
@@ -22,6 +31,10 @@ class BatchNorm : public Module {
  public:
   // Takes any [n, num_features, ...]; the subclasses are particular about the number of axes.
   Tensor forward(const Tensor& input) override;
+
+  // From now on; undefined = functional::batch_norm. This is how SyncBatchNorm comes in.
+  void set_training_function(BatchNormTraining function) { training_ = std::move(function); }
+  const BatchNormOptions& options() const { return options_; }
 
   Tensor weight;               // [num_features], starts at 1
   Tensor bias;                 // [num_features], starts at 0
@@ -37,6 +50,7 @@ class BatchNorm : public Module {
  private:
   std::int64_t num_features_;
   BatchNormOptions options_;
+  BatchNormTraining training_;
 };
 
 // [n, num_features] or [n, num_features, length]

@@ -5,6 +5,7 @@
 
 #include "core/base/status.h"
 #include "horovod_cpp/autograd/grad_mode.h"
+#include "horovod_cpp/nn/skip_init.h"
 
 namespace hvd {
 namespace nn {
@@ -114,6 +115,7 @@ void kaiming_normal_(const Tensor& weight, double a, FanMode mode, Nonlinearity 
 }
 
 void layer_default_(const Tensor& weight, const Tensor& bias, Generator& generator) {
+  if (SkipInit::active()) return;
   // With a = sqrt(5) the Kaiming bound is sqrt(6 / (1 + 5) / fan) = 1 / sqrt(fan).
   kaiming_uniform_(weight, std::sqrt(5.0), FanMode::kFanIn, Nonlinearity::kLeakyReLU, generator);
   if (!bias.defined()) return;

@@ -62,7 +62,7 @@ void orthogonal_(const Tensor& weight, double gain = 1.0,
                  Generator& generator = default_generator());
 
 // PyTorch's default of Linear and convolutions: both uniform within 1 / sqrt(fan in of `weight`).
-// An undefined bias is left alone.
+// An undefined bias is left alone. Does nothing while a SkipInit lives on this thread.
 void layer_default_(const Tensor& weight, const Tensor& bias,
                     Generator& generator = default_generator());
 

@@ -21,4 +21,5 @@
 #include "horovod_cpp/nn/pooling.h"
 #include "horovod_cpp/nn/recurrent.h"
 #include "horovod_cpp/nn/sequential.h"
+#include "horovod_cpp/nn/skip_init.h"
 #include "horovod_cpp/nn/transformer.h"

@@ -69,6 +69,11 @@ void convert_with_gradient(Tensor tensor, DType dtype) {
   if (grad.defined()) tensor.set_grad(kernels::to(grad, dtype));
 }
 
+// "a" and "b" are "a.b"; what a wrapper holds has no name.
+std::string joined(const std::string& above, const std::string& name) {
+  return above.empty() || name.empty() ? above + name : above + "." + name;
+}
+
 void erase_name(auto& entries, const std::string& name) {
   std::erase_if(entries, [&](const auto& entry) { return entry.first == name; });
 }
@@ -103,16 +108,16 @@ Tensor Module::call(const Tensor& input, const std::function<Tensor(const Tensor
   } catch (const LocatedError&) {
     throw;
   } catch (const InvalidArgumentError& error) {
-    const std::string at = path();
-    throw LocatedError((at.empty() ? class_name() : "'" + at + "' (" + class_name() + ")") + ": " +
-                       error.what());
+    const Module* outermost = this;
+    while (outermost->parent_ != nullptr) outermost = outermost->parent_;
+    const std::string inside = outermost == this ? "" : ": '" + path() + "' (" + class_name() + ")";
+    throw LocatedError(outermost->class_name() + inside + ": " + error.what());
   }
 }
 
 std::string Module::path() const {
   if (parent_ == nullptr) return {};
-  const std::string above = parent_->path();
-  return above.empty() ? name_ : above + "." + name_;
+  return joined(parent_->path(), name_);
 }
 
 std::shared_ptr<Module> Module::held_by_parent() const {
@@ -174,8 +179,9 @@ NamedModules Module::named_descendants() const {
       const bool known = std::ranges::any_of(
           found, [one](const auto& entry) { return entry.second.get() == one; });
       if (known) continue;
-      found.emplace_back(prefix + name, child);
-      self(self, *child, prefix + name + ".");
+      const std::string at = joined(prefix, name);
+      found.emplace_back(at, child);
+      self(self, *child, at);
     }
   };
   add(add, *this, "");
@@ -184,9 +190,11 @@ NamedModules Module::named_descendants() const {
 
 template <typename Visit>
 void Module::walk(const std::string& prefix, const Visit& visit) const {
-  for (const auto& [name, tensor] : parameters_) visit(Kind::kParameter, prefix + name, tensor);
-  for (const auto& [name, tensor] : buffers_) visit(Kind::kBuffer, prefix + name, tensor);
-  for (const auto& [name, child] : children_) child->walk(prefix + name + ".", visit);
+  for (const auto& [name, tensor] : parameters_) {
+    visit(Kind::kParameter, joined(prefix, name), tensor);
+  }
+  for (const auto& [name, tensor] : buffers_) visit(Kind::kBuffer, joined(prefix, name), tensor);
+  for (const auto& [name, child] : children_) child->walk(joined(prefix, name), visit);
 }
 
 NamedTensors Module::named(Kind wanted) const {
@@ -288,6 +296,14 @@ Tensor Module::register_buffer(std::string name, Tensor value) {
 
 void Module::add_child(std::string name, std::shared_ptr<Module> module) {
   check_name(name);
+  adopt(std::move(name), std::move(module));
+}
+
+void Module::register_wrapped(std::shared_ptr<Module> module) {
+  adopt("", std::move(module));
+}
+
+void Module::adopt(std::string name, std::shared_ptr<Module> module) {
   if (module == nullptr) throw InvalidArgumentError("module '" + name + "' is null");
   if (module.get() == this) throw InvalidArgumentError("a module cannot hold itself");
   module->parent_ = this;

@@ -39,8 +39,8 @@ class Module {
   Module& operator=(const Module&) = delete;
 
   virtual Tensor forward(const Tensor& input) = 0;
-  // forward() between the hooks. An InvalidArgumentError that comes out of it names the innermost
-  // module it passed by its path and class: "'features.0' (Conv2d): ...".
+  // forward() between the hooks. An InvalidArgumentError that comes out of it names the outermost
+  // module and the innermost one it passed: "VGG: 'features.0' (Conv2d): ...".
   Tensor operator()(const Tensor& input);
   // What operator() does, with `body` in the place of forward(): for layers that take more inputs
   // than one. The tensors are the first input and the main output.
@@ -110,6 +110,9 @@ class Module {
   std::shared_ptr<M> register_module(std::string name, M module) {
     return register_module(std::move(name), std::make_shared<M>(std::move(module)));
   }
+  // For a module around another one: as register_module, but without a name, so that all names,
+  // paths and entries of state_dict() are those of the module inside.
+  void register_wrapped(std::shared_ptr<Module> module);
   // Whether a parameter, buffer or sub-module has this name.
   bool has_part(const std::string& name) const;
   // Forgets the parameter, buffer or sub-module; throws InvalidArgumentError if there is none.
@@ -118,6 +121,7 @@ class Module {
  private:
   enum class Kind { kParameter, kBuffer };
 
+  void adopt(std::string name, std::shared_ptr<Module> module);
   void add_child(std::string name, std::shared_ptr<Module> module);
   void check_name(const std::string& name) const;
   // Calls `visit(kind, full name, tensor)` for everything in PyTorch's order.

@@ -1,0 +1,33 @@
+#pragma once
+
+#include <functional>
+#include <utility>
+#include <vector>
+
+namespace hvd {
+namespace autograd {
+
+// Calls `function` when the backward() that runs on this thread has delivered all its gradients,
+// once for each `key` however often it is asked for. Nothing is called when that pass throws, nor
+// outside of a pass, nor for grad(), which delivers nothing.
+void after_backward(const void* key, std::function<void()> function);
+
+// Of one backward(): what is to be called after it. Passes of a thread nest.
+class AfterBackward {
+ public:
+  AfterBackward();
+  ~AfterBackward();
+  AfterBackward(const AfterBackward&) = delete;
+  AfterBackward& operator=(const AfterBackward&) = delete;
+
+  void run();
+
+ private:
+  friend void after_backward(const void* key, std::function<void()> function);
+
+  std::vector<std::pair<const void*, std::function<void()>>> calls_;
+  AfterBackward* previous_;
+};
+
+}  // namespace autograd
+}  // namespace hvd

@@ -1,0 +1,145 @@
+"""The model zoo from Python, and checkpoints to and from PyTorch where it is installed."""
+
+import pathlib
+import sys
+
+import numpy as np
+import pytest
+
+import horovod_cpp as hvd
+from horovod_cpp import models, nn, optim
+
+REFERENCE = pathlib.Path(__file__).resolve().parents[1] / "support" / "reference"
+
+
+def images(*shape, seed=0):
+    return np.random.default_rng(seed).standard_normal(shape).astype(np.float32)
+
+
+def count(model):
+    return sum(int(np.prod(p.shape)) for p in model.parameters())
+
+
+def test_models_have_torchvisions_parameters():
+    assert count(models.alexnet(init_weights=False)) == 61_100_840
+    assert count(models.vgg16_bn(init_weights=False)) == 138_365_992
+    assert count(models.resnet50(init_weights=False)) == 25_557_032
+    assert count(models.googlenet(init_weights=False, aux_logits=False)) == 6_624_904
+    assert count(models.inception_v3(init_weights=False)) == 27_161_264
+    state = models.resnet18(init_weights=False).state_dict()
+    assert list(state)[:3] == ["conv1.weight", "bn1.weight", "bn1.bias"]
+    assert state["layer2.0.downsample.1.num_batches_tracked"].dtype == "int64"
+
+
+def test_parts_have_torchvisions_names():
+    vgg = models.vgg11_bn(num_classes=10, cifar_head=True)
+    assert len(vgg.features) == 29 and isinstance(vgg.classifier, nn.Linear)
+    resnet = models.resnet18(num_classes=10, cifar_stem=True)
+    assert resnet.conv1.weight.shape == (64, 3, 3, 3) and isinstance(resnet.maxpool, nn.Identity)
+    assert len(resnet.layer4) == 2 and resnet.fc.weight.shape == (10, 512)
+    assert len(models.alexnet(init_weights=False).classifier) == 7
+
+
+def test_a_model_learns_a_batch_by_heart():
+    hvd.manual_seed(1)
+    model = models.vgg11_bn(num_classes=4, cifar_head=True)
+    optimizer = optim.SGD(model.parameters(), lr=0.05, momentum=0.9)
+    x, y = hvd.tensor(images(8, 3, 32, 32)), hvd.tensor(np.arange(8) % 4)
+    losses = []
+    for _ in range(6):
+        optimizer.zero_grad()
+        loss = hvd.cross_entropy(model(x), y)
+        loss.backward()
+        optimizer.step()
+        losses.append(loss.item())
+    assert losses[-1] < 0.5 * losses[0]
+
+
+def test_auxiliary_classifiers_show_in_training_only():
+    model = models.googlenet(num_classes=10)
+    x = hvd.tensor(images(2, 3, 32, 32))
+    outputs = model(x)
+    assert isinstance(outputs, models.GoogLeNetOutputs)
+    assert [o.shape for o in outputs] == [(2, 10)] * 3
+    seen = []
+    model.register_forward_hook(lambda module, args, output: seen.append(output.shape))
+    assert model.eval()(x).shape == (2, 10) and seen == [(2, 10)]
+    assert models.googlenet(num_classes=10, aux_logits=False)(x).shape == (2, 10)
+    text = r"Inception3: 'AuxLogits' .*\[2, 768, 3, 3\]"
+    with pytest.raises(hvd.InvalidArgumentError, match=text):
+        models.inception_v3(num_classes=10)(hvd.tensor(images(2, 3, 75, 75)))
+
+
+def test_an_error_names_model_layer_and_shapes():
+    model = models.vgg11(num_classes=10, cifar_head=True)
+    with pytest.raises(hvd.InvalidArgumentError, match=r"VGG: 'features.20' .*\[1, 512, 1, 1\]"):
+        model(hvd.zeros((1, 3, 16, 16)))
+
+
+def test_every_name_of_models_is_documented():
+    for name in models.__all__:
+        assert (getattr(models, name).__doc__ or "").strip(), name
+
+
+SMALL_HEAD = {"cifar_head": True}
+LIVE = {name: SMALL_HEAD if name.startswith("vgg") else {} for name in models.__all__
+        if name[0].islower()}
+EXTENTS = {"alexnet": 63, "inception_v3": 75}
+
+
+@pytest.fixture(scope="module")
+def twins():
+    """PyTorch's models of the same names."""
+    pytest.importorskip("torch")
+    pytest.importorskip("safetensors.torch")
+    sys.path.insert(0, str(REFERENCE))
+    import model_twins
+
+    yield model_twins.MODELS
+    sys.path.remove(str(REFERENCE))
+
+
+def assert_equal_outputs(ours, theirs, x):
+    import torch
+
+    with torch.no_grad():
+        expected = theirs.eval()(torch.from_numpy(x)).numpy()
+    with hvd.no_grad():
+        given = ours.eval()(hvd.tensor(x)).numpy()
+    assert np.abs(given - expected).max() <= 1e-4 * max(1.0, np.abs(expected).max())
+
+
+def round_trip(name, options, extent, make_twin, path):
+    """Weights made here give PyTorch's twin the same output, and the other way round."""
+    import safetensors.torch
+    import torch
+
+    hvd.manual_seed(11)
+    torch.manual_seed(11)
+    x = images(2, 3, extent, extent)
+    ours, theirs = getattr(models, name)(num_classes=10, **options), make_twin(10, **options)
+    for module in ours.modules():  # statistics that are not those of the start
+        if isinstance(module, nn.BatchNorm2d):
+            module(hvd.tensor(images(4, module.weight.shape[0], 2, 2, seed=1)))
+    hvd.save(path, ours.state_dict())
+    theirs.load_state_dict(safetensors.torch.load_file(path))
+    assert_equal_outputs(ours, theirs, x)
+
+    theirs = make_twin(10, **options)
+    for module in theirs.modules():
+        if isinstance(module, torch.nn.BatchNorm2d):
+            module(torch.from_numpy(images(4, module.num_features, 2, 2, seed=2)))
+    safetensors.torch.save_file(theirs.state_dict(), path)
+    ours.load_state_dict(hvd.load(path))
+    assert_equal_outputs(ours, theirs, x)
+
+
+@pytest.mark.parametrize("name", LIVE)
+def test_checkpoints_go_to_pytorch_and_back(twins, name, tmp_path):
+    round_trip(name, LIVE[name], EXTENTS.get(name, 32), twins[name],
+               str(tmp_path / "model.safetensors"))
+
+
+def test_checkpoints_of_models_for_cifar_go_to_pytorch_and_back(twins, tmp_path):
+    round_trip("resnet18", {"cifar_stem": True}, 32, twins["resnet18"],
+               str(tmp_path / "model.safetensors"))

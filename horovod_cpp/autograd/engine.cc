@@ -222,6 +222,7 @@ void backward(const std::vector<Root>& roots, Options options) {
   const DeliveryScope delivers(!options.create_graph);
   AfterBackward after;
   Pass(roots, nullptr, options).run();
+  const NoGradGuard no_grad;
   after.run();
 }
 

@@ -140,8 +140,7 @@ std::vector<Tensor> run_backward(const Replicas& replicas, const Tensor& gradien
   on_threads(replicas, [&](std::size_t number) {
     const Replica& replica = replicas[number];
     if (!replica.output.requires_grad()) return;
-    autograd::backward({{replica.output, gradient.slice(0, replica.first, replica.last)}},
-                       /*retain_graph=*/false);
+    autograd::backward({{replica.output, gradient.slice(0, replica.first, replica.last)}}, {});
   });
   std::vector<Tensor> results(1 + replicas.front().leaves.size());
   if (replicas.front().input.requires_grad()) {

@@ -19,9 +19,10 @@ AlexNet::AlexNet(const AlexNetOptions& options) {
                      nn::ReLU(), nn::Conv2d(256, 256, 3, 1, 1), nn::ReLU(), nn::MaxPool2d(3, 2)));
   avgpool = register_module("avgpool", nn::AdaptiveAvgPool2d(6));
   classifier = register_module(
-      "classifier", nn::Sequential(nn::Dropout(options.dropout), nn::Linear(256 * 6 * 6, 4096),
-                                   nn::ReLU(), nn::Dropout(options.dropout), nn::Linear(4096, 4096),
-                                   nn::ReLU(), nn::Linear(4096, options.num_classes)));
+      "classifier",
+      nn::Sequential(nn::Dropout(options.dropout), nn::Linear(std::int64_t{256} * 6 * 6, 4096),
+                     nn::ReLU(), nn::Dropout(options.dropout), nn::Linear(4096, 4096), nn::ReLU(),
+                     nn::Linear(4096, options.num_classes)));
 }
 
 Tensor AlexNet::forward(const Tensor& input) {

@@ -53,7 +53,7 @@ class InceptionAux : public nn::Module {
  public:
   InceptionAux(std::int64_t in, const GoogLeNetOptions& options) {
     conv_ = register_module("conv", BasicConv2d(in, 128, 1));
-    fc1_ = register_module("fc1", nn::Linear(128 * 4 * 4, 1024));
+    fc1_ = register_module("fc1", nn::Linear(std::int64_t{128} * 4 * 4, 1024));
     fc2_ = register_module("fc2", nn::Linear(1024, options.num_classes));
     dropout_ = register_module("dropout", nn::Dropout(options.dropout_aux));
   }

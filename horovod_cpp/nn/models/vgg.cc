@@ -36,7 +36,7 @@ nn::Sequential make_features(const VGG::Stages& stages, bool batch_norm) {
 
 std::shared_ptr<nn::Module> make_classifier(const VGGOptions& options) {
   if (options.cifar_head) return std::make_shared<nn::Linear>(512, options.num_classes);
-  return std::make_shared<nn::Sequential>(nn::Linear(512 * 7 * 7, 4096), nn::ReLU(),
+  return std::make_shared<nn::Sequential>(nn::Linear(std::int64_t{512} * 7 * 7, 4096), nn::ReLU(),
                                           nn::Dropout(options.dropout), nn::Linear(4096, 4096),
                                           nn::ReLU(), nn::Dropout(options.dropout),
                                           nn::Linear(4096, options.num_classes));

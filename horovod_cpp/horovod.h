@@ -2,6 +2,8 @@
 
 // Everything a program needs: #include <horovod_cpp/horovod.h>
 
+#include "horovod_cpp/autograd/anomaly.h"
+#include "horovod_cpp/autograd/function.h"
 #include "horovod_cpp/autograd/functions.h"
 #include "horovod_cpp/autograd/grad.h"
 #include "horovod_cpp/autograd/grad_mode.h"
@@ -40,6 +42,7 @@
 #include "horovod_cpp/optim/reduce_lr_on_plateau.h"
 #include "horovod_cpp/optim/rmsprop.h"
 #include "horovod_cpp/optim/sgd.h"
+#include "horovod_cpp/tensor/creation.h"
 #include "horovod_cpp/tensor/random.h"
 #include "horovod_cpp/tensor/rng_state.h"
 #include "horovod_cpp/tensor/tensor.h"

@@ -1,22 +1,149 @@
-"""Switching the recording of operations off."""
+"""Recording of operations: switching it, gradients as values, functions of one's own."""
 
 import contextlib
 
 from horovod_cpp import _native
+from horovod_cpp._native import InvalidArgumentError, Tensor
 
 
-class no_grad(contextlib.ContextDecorator):
+class _GradMode(contextlib.ContextDecorator):
+    def __init__(self, enabled):
+        self._enabled = bool(enabled)
+        self._before = []
+
+    def __enter__(self):
+        self._before.append(_native.grad_enabled())
+        _native._set_grad_enabled(self._enabled)
+        return self
+
+    def __exit__(self, *_):
+        _native._set_grad_enabled(self._before.pop())
+
+
+class no_grad(_GradMode):
     """While in force, operations of this thread are not recorded and leaves may be changed in place.
 
     A context manager, ``with hvd.no_grad():``, and a decorator, ``@hvd.no_grad()``.
     """
 
     def __init__(self):
-        self._pauses = []
+        super().__init__(False)
+
+
+class enable_grad(_GradMode):
+    """While in force, operations of this thread are recorded, also within ``no_grad``.
+
+    A context manager and a decorator.
+    """
+
+    def __init__(self):
+        super().__init__(True)
+
+
+class _Switch:
+    """Sets a mode at once; as a context manager, until its end."""
+
+    def __init__(self, read, write, enabled):
+        self._write = write
+        self._before = read()
+        write(bool(enabled))
 
     def __enter__(self):
-        self._pauses.append(_native._GradPause())
         return self
 
     def __exit__(self, *_):
-        self._pauses.pop().end()
+        self._write(self._before)
+
+
+class set_grad_enabled(_Switch):
+    """Record operations of this thread, or not: from now on, or in a ``with`` until its end."""
+
+    def __init__(self, enabled):
+        super().__init__(_native.grad_enabled, _native._set_grad_enabled, enabled)
+
+
+class set_detect_anomaly(_Switch):
+    """Let backward() raise InvalidArgumentError naming the first operation that gives a NaN.
+
+    For all threads; from now on, or in a ``with`` until its end.
+    """
+
+    def __init__(self, enabled=True):
+        super().__init__(_native.anomaly_enabled, _native._set_detect_anomaly, enabled)
+
+
+def grad(outputs, inputs, grad_outputs=None, retain_graph=False, create_graph=False):
+    """The gradients of ``outputs`` with respect to ``inputs``; no ``.grad`` and no hook is touched.
+
+    Args:
+        outputs, inputs: a Tensor or a list of them.
+        grad_outputs: one gradient for each output; may be omitted for outputs of one element.
+        retain_graph: keep the graph, so that it can be passed again.
+        create_graph: record the gradients, so that they can be differentiated; retains the graph.
+
+    Returns:
+        A list of Tensors, None where no output depends on the input.
+
+    Raises:
+        InvalidArgumentError: an input does not require grad, shapes do not fit, or the graph was
+            freed.
+    """
+    def listed(tensors):
+        return [tensors] if isinstance(tensors, Tensor) else tensors
+
+    return _native._grad(listed(outputs), listed(inputs), listed(grad_outputs), retain_graph,
+                         create_graph)
+
+
+class Function:
+    """A differentiable function of one's own: derive, define two static methods, call ``apply``.
+
+    ::
+
+        class Cube(hvd.Function):
+            @staticmethod
+            def forward(ctx, x):
+                ctx.save_for_backward(x)
+                return x ** 3
+
+            @staticmethod
+            def backward(ctx, gradient):
+                x, = ctx.saved_tensors
+                return gradient * x ** 2 * 3
+
+        y = Cube.apply(x)
+
+    ``backward`` gives one gradient for each argument of ``forward``, None for those that have none.
+    It may be differentiated again where it is made of differentiable functions.
+    """
+
+    @staticmethod
+    def forward(ctx, *args):
+        """Gives one Tensor; runs unrecorded. ``ctx`` may be given any attributes."""
+        raise NotImplementedError("a Function defines forward(ctx, ...)")
+
+    @staticmethod
+    def backward(ctx, gradient):
+        """Gives the gradients of the arguments, given that of the result."""
+        raise NotImplementedError("a Function defines backward(ctx, gradient)")
+
+    @classmethod
+    def apply(cls, *args):
+        """Calls ``forward`` and records it."""
+        ctx = _native._FunctionContext(cls.__name__)
+        ctx.needs_input_grad = tuple(isinstance(a, Tensor) and a.requires_grad for a in args)
+        with no_grad():
+            result = cls.forward(ctx, *args)
+
+        def backward(gradient):
+            gradients = cls.backward(ctx, gradient)
+            if not isinstance(gradients, (tuple, list)):
+                gradients = (gradients,)
+            if len(gradients) != len(args):
+                raise InvalidArgumentError(
+                    f"{cls.__name__}: backward gave {len(gradients)} gradients "
+                    f"for {len(args)} arguments")
+            return [g for g, a in zip(gradients, args) if isinstance(a, Tensor)]
+
+        return _native._record_function(ctx, result, [a for a in args if isinstance(a, Tensor)],
+                                        backward)

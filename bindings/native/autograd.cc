@@ -13,12 +13,6 @@
 namespace hvd::python {
 namespace {
 
-// Nothing is recorded from construction to end().
-struct GradPause {
-  void end() { guard.reset(); }
-  std::unique_ptr<NoGradGuard> guard = std::make_unique<NoGradGuard>();
-};
-
 using MaybeTensor = std::optional<Tensor>;
 
 std::function<void()> add_hook(const Tensor& tensor, const py::function& hook) {
@@ -51,16 +45,19 @@ void bind_gradients(py::module_& m) {
       "The gradient that backward() left, a Tensor of this shape and dtype; None without one.");
   cls.def(
       "backward",
-      [](const Tensor& t, const py::object& gradient) {
+      [](const Tensor& t, const py::object& gradient, bool retain_graph, bool create_graph) {
         const Tensor start = gradient.is_none() ? Tensor() : tensor_from(gradient);
         const py::gil_scoped_release nogil;
-        t.backward(start);
+        t.backward(start, retain_graph, create_graph);
       },
-      py::arg("gradient") = py::none(),
+      py::arg("gradient") = py::none(), py::arg("retain_graph") = false,
+      py::arg("create_graph") = false,
       R"(Add the gradients of this tensor to all leaves that require one.
 
 Args:
     gradient: what this tensor's own gradient is, of its shape; may be omitted for one element.
+    retain_graph: keep the graph, so that backward() can pass it again.
+    create_graph: record the gradients, so that they can be differentiated; retains the graph.
 
 Raises:
     InvalidArgumentError: nothing was recorded, or ``gradient`` is missing or does not fit.)");
@@ -89,14 +86,6 @@ void bind_elementwise(py::module_& m) {
 }
 
 void bind_reductions(py::module_& m) {
-  const auto axes = py::arg("axes") = std::vector<std::int64_t>{};
-  const auto keepdim = py::arg("keepdim") = false;
-  m.def("sum", &sum, py::arg("a"), axes, keepdim, ReleaseGil(), "Sum over ``axes`` (empty: all).");
-  m.def("mean", &mean, py::arg("a"), axes, keepdim, ReleaseGil(),
-        "Mean over ``axes`` (empty: all).");
-  m.def("max", &max, py::arg("a"), ReleaseGil(), "The largest element, a scalar tensor.");
-  m.def("argmax", &argmax, py::arg("a"), py::arg("axis"), ReleaseGil(),
-        "Index of the largest element along ``axis``, int64. Not differentiable.");
   m.def("log_softmax", &log_softmax, py::arg("a"), py::arg("axis"), ReleaseGil(),
         "Logarithm of softmax along ``axis``.");
   m.def("softmax", &softmax, py::arg("a"), py::arg("axis"), ReleaseGil(),
@@ -108,14 +97,15 @@ void bind_reductions(py::module_& m) {
 }
 
 void bind_layers(py::module_& m) {
-  m.def("matmul", &matmul, py::arg("a"), py::arg("b"), ReleaseGil(), "[m, k] x [k, n] -> [m, n].");
+  m.def("matmul", &matmul, py::arg("a"), py::arg("b"), ReleaseGil(),
+        "[..., m, k] x [..., k, n] -> [..., m, n]; leading axes broadcast, vectors too.");
   m.def(
       "linear",
       [](const Tensor& input, const Tensor& weight, const MaybeTensor& bias) {
         return linear(input, weight, bias.value_or(Tensor()));
       },
       py::arg("input"), py::arg("weight"), py::arg("bias") = py::none(), ReleaseGil(),
-      "input [batch, in], weight [out, in], bias [out] or None -> [batch, out].");
+      "input [..., in], weight [out, in], bias [out] or None -> [..., out].");
   m.def("max_pool2d", py::overload_cast<const Tensor&, int, int>(&max_pool2d), py::arg("input"),
         py::arg("kernel"), py::arg("stride") = 0, ReleaseGil(),
         "Maximum over kernel x kernel windows of [n, c, h, w]; stride 0 = kernel.");
@@ -139,8 +129,8 @@ void bind_autograd(py::module_& m) {
   bind_reductions(m);
   bind_layers(m);
   m.def("grad_enabled", &grad_enabled, "Whether operations of this thread are recorded.");
-  // What no_grad() of the Python package is made of.
-  py::class_<GradPause>(m, "_GradPause").def(py::init<>()).def("end", &GradPause::end);
+  // What no_grad() and its like of the Python package are made of.
+  m.def("_set_grad_enabled", &set_grad_enabled);
 }
 
 }  // namespace hvd::python

@@ -17,7 +17,11 @@ namespace py = pybind11;
 
 void bind_errors(py::module_& m);
 void bind_tensor(py::module_& m);
+void bind_tensor_operators(py::module_& m);
+void bind_random(py::module_& m);
 void bind_autograd(py::module_& m);
+void bind_functions(py::module_& m);
+void bind_custom_function(py::module_& m);
 void bind_nn(py::module_& m);
 void bind_optim(py::module_& m);
 void bind_data(py::module_& m);
@@ -34,6 +38,11 @@ std::shared_ptr<const void> keep_alive(py::object object);
 // "float32", numpy.float32, numpy.dtype("float32"). Throws InvalidArgumentError listing the known
 // names, TypeError on anything that names no dtype.
 DType dtype_from(const py::handle& object);
+
+// One extent or a sequence of them.
+Shape shape_from(const py::handle& object);
+
+DType dtype_or(const py::object& dtype, DType standard);
 
 // An exception of Python on its way through C++, which may throw it several times and on any
 // thread. Python gets the exception itself again.

@@ -58,7 +58,7 @@ Tensor call_conv_transpose2d(const Tensor& input, const Tensor& weight, const Ma
                           pair(output_padding), groups, pair(dilation));
 }
 
-void bind_functions(py::module_& m) {
+void bind_conv_functions(py::module_& m) {
   const auto input = py::arg("input");
   const auto weight = py::arg("weight");
   const auto bias = py::arg("bias") = py::none();
@@ -133,7 +133,7 @@ void bind_modules(py::module_& m) {
 }  // namespace
 
 void bind_convolution(py::module_& m) {
-  bind_functions(m);
+  bind_conv_functions(m);
   bind_modules(m);
 }
 

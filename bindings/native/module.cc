@@ -6,7 +6,11 @@ PYBIND11_MODULE(_native, m) {
   m.doc() = "Native part of horovod_cpp; import horovod_cpp instead.";
   python::bind_errors(m);
   python::bind_tensor(m);
+  python::bind_tensor_operators(m);
+  python::bind_random(m);
   python::bind_autograd(m);
+  python::bind_functions(m);
+  python::bind_custom_function(m);
   python::bind_nn(m);
   python::bind_optim(m);
   python::bind_data(m);

@@ -151,13 +151,26 @@ Tensor replacement(const py::object& result) {
   return output;
 }
 
+// The module's Python object, or a new one that shares the ownership.
+py::object to_python(nn::Module& module) {
+  if (const auto shared = module.held_by_parent()) return py::cast(shared);
+  return py::cast(&module, py::return_value_policy::reference);
+}
+
+void apply_to(const py::object& module, const py::function& function) {
+  for (const auto& child : module.cast<nn::Module&>().named_children()) {
+    apply_to(py::cast(child.second), function);
+  }
+  function(module);
+}
+
 // Calls a Python hook from C++ with the module and two more arguments.
 template <typename... Arguments>
 Tensor call_hook(const std::shared_ptr<const void>& hook, nn::Module& module,
                  Arguments... arguments) {
   auto* object = static_cast<PyObject*>(const_cast<void*>(hook.get()));
-  return replacement(py::reinterpret_borrow<py::function>(object)(
-      py::cast(&module, py::return_value_policy::reference), std::move(arguments)...));
+  return replacement(
+      py::reinterpret_borrow<py::function>(object)(to_python(module), std::move(arguments)...));
 }
 
 struct RemovableHandle {
@@ -288,8 +301,13 @@ void def_switches(ModuleClass& cls) {
           "Switch to evaluation; the same as train(False).")
       .def("requires_grad_", chained(&nn::Module::requires_grad_), py::arg("value") = true,
            "Switch ``requires_grad`` of all parameters.")
-      .def("apply", chained(&nn::Module::apply), py::arg("function"),
-           "Call ``function(module)`` on every sub-module, then on this one.")
+      .def(
+          "apply",
+          [](const py::object& self, const py::function& function) {
+            apply_to(self, function);
+            return self;
+          },
+          py::arg("function"), "Call ``function(module)`` on every sub-module, then on this one.")
       .def(
           "to",
           [](const py::object& self, const py::handle& dtype) {

@@ -12,7 +12,6 @@
 #include "bindings/native/tensor_index.h"
 #include "core/base/status.h"
 #include "horovod_cpp/autograd/functions.h"
-#include "horovod_cpp/tensor/random.h"
 
 namespace hvd::python {
 namespace {
@@ -23,16 +22,6 @@ py::tuple to_tuple(const Shape& shape) {
   py::tuple tuple(shape.size());
   for (std::size_t i = 0; i < shape.size(); ++i) tuple[i] = py::int_(shape[i]);
   return tuple;
-}
-
-// One extent or a sequence of them.
-Shape shape_from(const py::handle& object) {
-  if (PyIndex_Check(object.ptr()) != 0) return {object.cast<std::int64_t>()};
-  return object.cast<Shape>();
-}
-
-DType dtype_or(const py::object& dtype, DType standard) {
-  return dtype.is_none() ? standard : dtype_from(dtype);
 }
 
 py::object item(const Tensor& tensor) {
@@ -149,7 +138,6 @@ void bind_operators(TensorClass& cls) {
   cls.def("__float__", [](const Tensor& t) { return t.item(); });
   cls.def("__int__", [](const Tensor& t) { return py::int_(item(t)); });
   cls.def("__bool__", [](const Tensor& t) { return t.item() != 0.0; });
-  cls.def("__repr__", [](const Tensor& t) { return to_string(t); });
   // Makes array + tensor a tensor, so that the graph is not lost on the way.
   cls.attr("__array_priority__") = 1000;
 }
@@ -202,7 +190,8 @@ void bind_views(TensorClass& cls) {
           "A view with two axes swapped.");
   cls.def("t", &Tensor::t, "The transpose of a matrix, a view.");
   cls.def("slice", &Tensor::slice, py::arg("axis"), py::arg("begin"), py::arg("end"),
-          "A view of the elements begin to end-1 of ``axis``.");
+          py::arg("step") = 1,
+          "A view of every step-th of the elements begin to end-1 of ``axis``.");
   cls.def("select", &Tensor::select, py::arg("axis"), py::arg("index"),
           "A view of one position of ``axis``, which disappears.");
   cls.def("unsqueeze", &Tensor::unsqueeze, py::arg("axis"),
@@ -233,7 +222,12 @@ void bind_in_place(TensorClass& cls) {
   cls.def("zero_", &Tensor::zero_, kSelf, "Sets all elements to 0.");
   cls.def("add_", &Tensor::add_, kSelf, py::arg("other"), py::arg("alpha") = 1.0,
           "Adds ``alpha * other`` in place.");
-  cls.def("mul_", &Tensor::mul_, kSelf, py::arg("factor"), "Multiplies in place.");
+  cls.def("sub_", &Tensor::sub_, kSelf, py::arg("other"), py::arg("alpha") = 1.0,
+          "Subtracts ``alpha * other`` in place.");
+  cls.def("mul_", py::overload_cast<double>(&Tensor::mul_), kSelf, py::arg("factor"),
+          "Multiplies by a number or a tensor in place.");
+  cls.def("mul_", py::overload_cast<const Tensor&>(&Tensor::mul_), kSelf, py::arg("other"));
+  cls.def("div_", &Tensor::div_, kSelf, py::arg("other"), "Divides by a tensor in place.");
 }
 
 void bind_constructors(py::module_& m) {
@@ -284,28 +278,6 @@ void bind_fillers(py::module_& m) {
       },
       py::arg("shape"), py::arg("value"), py::arg("dtype") = py::none(),
       "A tensor of ``shape`` full of ``value`` (float32).");
-  m.def(
-      "arange",
-      [](std::int64_t count, const py::object& dtype) {
-        return Tensor::arange(count, dtype_or(dtype, DType::kI64));
-      },
-      py::arg("count"), py::arg("dtype") = py::none(), "0, 1, ..., count-1 (int64).");
-  m.def("manual_seed", &manual_seed, py::arg("seed"),
-        "Seed this thread's random numbers, which initialisers, rand, randn and dropout use.");
-  const auto def_random = [&m](const char* name, auto make, const char* doc) {
-    m.def(
-        name,
-        [make](const py::handle& shape, const py::object& dtype) {
-          return make(shape_from(shape), dtype_or(dtype, DType::kF32));
-        },
-        py::arg("shape"), py::arg("dtype") = py::none(), doc);
-  };
-  def_random(
-      "rand", [](Shape shape, DType dtype) { return rand(std::move(shape), dtype); },
-      "Uniform random numbers in [0, 1) (float32).");
-  def_random(
-      "randn", [](Shape shape, DType dtype) { return randn(std::move(shape), dtype); },
-      "Normal random numbers with mean 0 and deviation 1 (float32).");
   m.def("bitwise_equal", &bitwise_equal, py::arg("a"), py::arg("b"), ReleaseGil(),
         "Whether dtype, shape and all bits are the same.");
 }
@@ -316,11 +288,12 @@ void bind_tensor(py::module_& m) {
   TensorClass cls(m, "Tensor", py::buffer_protocol(),
                   R"(An n-dimensional array with a dtype, a shape and a place in the graph.
 
-A handle: assigning or passing a Tensor shares its memory. dtypes: uint8, int32, int64, float16,
-bfloat16, float32, float64, and bool, int8, uint16, int16, complex64, complex128, which are stored,
-converted and communicated only: arithmetic on them raises InvalidArgumentError. Operators broadcast
-as in NumPy; both sides must have one dtype. NumPy arrays may stand on either side. Reductions and
-element-wise functions are functions of the module: ``hvd.sum(t)``, ``hvd.exp(t)``.)");
+A handle: assigning or passing a Tensor shares its memory. dtypes: bool, uint8, int32, int64,
+float16, bfloat16, float32, float64, and int8, uint16, int16, complex64, complex128, which are
+stored, compared, converted and communicated only: arithmetic on them raises InvalidArgumentError.
+Operators broadcast as in NumPy; both sides must have one dtype. NumPy arrays may stand on either
+side. Reductions and element-wise functions are methods and functions of the module: ``t.sum()``,
+``hvd.exp(t)``. ``==`` compares element by element; a Tensor's hash is that of its identity.)");
   bind_facts(cls);
   bind_views(cls);
   bind_in_place(cls);

@@ -32,11 +32,11 @@ std::string describe(const PointToPoint& transfer, Duration waited) {
 }  // namespace
 
 Transfers::Transfers(std::span<const std::unique_ptr<Collective>> world, Duration warning,
-                     Duration limit)
-    : world_(world), warning_(warning), limit_(limit) {}
+                     Duration limit, std::shared_ptr<DriverSeat> seat)
+    : world_(world), warning_(warning), limit_(limit), seat_(std::move(seat)) {}
 
 Handle Transfers::add(PointToPoint transfer) {
-  auto added = std::make_shared<Transfer>();
+  auto added = std::make_shared<Transfer>(seat_);
   added->what = std::move(transfer);
   Handle handle(std::shared_ptr<Completion>(added, &added->completion));
   const MutexLock lock(mutex_);

@@ -25,7 +25,9 @@ class Transfers {
  public:
   // `world` are the collectives of all ranks, one a device; they outlive this. A transfer that
   // waits longer than `warning` is reported once; longer than `limit`, it fails (zero = never).
-  Transfers(std::span<const std::unique_ptr<Collective>> world, Duration warning, Duration limit);
+  // `seat`: of the coordinator that calls advance(); null = it does not sleep.
+  Transfers(std::span<const std::unique_ptr<Collective>> world, Duration warning, Duration limit,
+            std::shared_ptr<DriverSeat> seat = nullptr);
 
   // Throws the status of close() after it.
   Handle add(PointToPoint transfer);
@@ -47,6 +49,8 @@ class Transfers {
 
  private:
   struct Transfer {
+    explicit Transfer(std::shared_ptr<DriverSeat> seat) : completion(std::move(seat)) {}
+
     PointToPoint what;
     Completion completion;
     Collective* collective = nullptr;
@@ -67,6 +71,7 @@ class Transfers {
   std::span<const std::unique_ptr<Collective>> world_;
   const Duration warning_;
   const Duration limit_;
+  const std::shared_ptr<DriverSeat> seat_;
   std::vector<TransferPtr> running_;
   std::deque<std::string> reports_;
   Status failure_;

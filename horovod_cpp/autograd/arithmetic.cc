@@ -1,74 +1,60 @@
+#include <algorithm>
 #include <cmath>
 #include <string>
 
 #include "core/base/status.h"
 #include "horovod_cpp/autograd/functions.h"
-#include "horovod_cpp/autograd/node.h"
+#include "horovod_cpp/autograd/grad_mode.h"
+#include "horovod_cpp/autograd/recording.h"
 #include "horovod_cpp/tensor/dispatch.h"
 #include "horovod_cpp/tensor/kernels/elementwise.h"
 #include "horovod_cpp/tensor/kernels/reduce.h"
 
 namespace hvd {
-namespace {
+namespace autograd {
 
-using autograd::edge_to;
-using autograd::Saved;
-using autograd::should_record;
-using kernels::Binary;
-using kernels::Unary;
-
-Tensor multiply(const Tensor& a, const Tensor& b) {
-  return kernels::binary(Binary::kMul, a, b, "backward");
-}
-
-// Records a combination of two broadcast operands. `left` and `right` give the gradient of each in
-// the result's shape.
-template <typename Left, typename Right>
-Tensor combined(const Tensor& a, const Tensor& b, Tensor result, const char* name, Left left,
-                Right right) {
-  if (!should_record({&a, &b})) return result;
-  return autograd::record(
-      std::move(result), name, {edge_to(a), edge_to(b)},
-      [=, a_shape = a.shape(), b_shape = b.shape(), a_wanted = autograd::requires_grad(a),
-       b_wanted = autograd::requires_grad(b)](const Tensor& gradient) {
-        std::vector<Tensor> gradients(2);
-        if (a_wanted) gradients[0] = kernels::sum_to(left(gradient), a_shape);
-        if (b_wanted) gradients[1] = kernels::sum_to(right(gradient), b_shape);
-        return gradients;
-      });
-}
-
-// Saves `value` only if the gradient of `other` will need it.
-Saved saved_for(const Tensor& other, const Tensor& value) {
-  return autograd::requires_grad(other) ? Saved(value) : Saved();
-}
-
-template <typename Function>
-Tensor mapped(const Tensor& a, Tensor result, const char* name, Function backward) {
-  if (!should_record({&a})) return result;
-  return autograd::record(std::move(result), name, {edge_to(a)},
-                          [backward = std::move(backward)](const Tensor& gradient) {
-                            return std::vector<Tensor>{backward(gradient)};
-                          });
-}
-
-// A function whose gradient follows from its result: g * f'(x) = op(g, y).
-Tensor mapped_by_result(Unary function, Binary gradient_op, const Tensor& a, const char* name) {
-  Tensor result = kernels::unary(function, a, name);
-  const Saved y(result);
-  return mapped(a, std::move(result), name, [=](const Tensor& gradient) {
-    return kernels::binary(gradient_op, gradient, y.get(name), name);
+Tensor sum_to(const Tensor& a, const Shape& shape) {
+  if (a.shape() == shape) return a;
+  return mapped(a, kernels::sum_to(a, shape), "sum", [from = a.shape()](const Tensor& gradient) {
+    Shape kept(from.size(), 1);  // the result's shape, with the axes that broadcasting added
+    const Shape& to = gradient.shape();
+    std::copy(to.begin(), to.end(), kept.end() - static_cast<std::ptrdiff_t>(to.size()));
+    return gradient.reshape(kept).expand(from);
   });
 }
 
-// A number as an operand; refuses to lose its fraction.
 Tensor operand(double value, const Tensor& other) {
-  require_arithmetic(other.dtype(), "an operation with a number");
+  if (other.dtype() != DType::kBool)
+    require_arithmetic(other.dtype(), "an operation with a number");
   if (!is_floating(other.dtype()) && value != std::trunc(value)) {
     throw InvalidArgumentError("the number " + std::to_string(value) + " is not a " +
                                std::string(name_of(other.dtype())));
   }
   return Tensor::scalar(value, other.dtype());
+}
+
+}  // namespace autograd
+
+namespace {
+
+using autograd::combined;
+using autograd::mapped;
+using autograd::Saved;
+using autograd::saved_for;
+using kernels::Binary;
+using kernels::Unary;
+
+// A function whose gradient follows from its result: op(g, y) in one pass, and `recorded`(g, y),
+// the same made of recorded functions, where that is to be differentiated again.
+template <typename Recorded>
+Tensor mapped_by_result(Unary function, Binary gradient_op, const Tensor& a, const char* name,
+                        Recorded recorded) {
+  Tensor result = kernels::unary(function, a, name);
+  const Saved y = Saved::result(result);
+  return mapped(a, std::move(result), name, [=](const Tensor& gradient) {
+    if (grad_enabled()) return recorded(gradient, y.get(name));
+    return kernels::binary(gradient_op, gradient, y.get(name), name);
+  });
 }
 
 }  // namespace
@@ -82,7 +68,7 @@ Tensor sub(const Tensor& a, const Tensor& b) {
   return combined(
       a, b, kernels::binary(Binary::kSub, a, b, "sub"), "sub",
       [](const Tensor& gradient) { return gradient; },
-      [](const Tensor& gradient) { return kernels::unary(Unary::kNeg, gradient, "sub"); });
+      [](const Tensor& gradient) { return neg(gradient); });
 }
 
 Tensor mul(const Tensor& a, const Tensor& b) {
@@ -91,29 +77,25 @@ Tensor mul(const Tensor& a, const Tensor& b) {
   const Saved right = saved_for(a, b);
   return combined(
       a, b, std::move(result), "mul",
-      [=](const Tensor& gradient) { return multiply(gradient, right.get("mul")); },
-      [=](const Tensor& gradient) { return multiply(gradient, left.get("mul")); });
+      [=](const Tensor& gradient) { return mul(gradient, right.get("mul")); },
+      [=](const Tensor& gradient) { return mul(gradient, left.get("mul")); });
 }
 
 Tensor div(const Tensor& a, const Tensor& b) {
   Tensor result = kernels::binary(Binary::kDiv, a, b, "div");
   const Saved divisor(b);
-  const Saved quotient = saved_for(b, result);
+  const Saved quotient = autograd::requires_grad(b) ? Saved::result(result) : Saved();
   return combined(
       a, b, std::move(result), "div",
-      [=](const Tensor& gradient) {
-        return kernels::binary(Binary::kDiv, gradient, divisor.get("div"), "div");
-      },
+      [=](const Tensor& gradient) { return div(gradient, divisor.get("div")); },
       [=](const Tensor& gradient) {  // -g a / b^2 = -(g / b) (a / b)
-        const Tensor scaled = kernels::binary(Binary::kDiv, gradient, divisor.get("div"), "div");
-        return kernels::unary(Unary::kNeg, multiply(scaled, quotient.get("div")), "div");
+        return neg(mul(div(gradient, divisor.get("div")), quotient.get("div")));
       });
 }
 
 Tensor neg(const Tensor& a) {
-  return mapped(a, kernels::unary(Unary::kNeg, a, "neg"), "neg", [](const Tensor& gradient) {
-    return kernels::unary(Unary::kNeg, gradient, "neg");
-  });
+  return mapped(a, kernels::unary(Unary::kNeg, a, "neg"), "neg",
+                [](const Tensor& gradient) { return neg(gradient); });
 }
 
 Tensor pow(const Tensor& a, double exponent) {
@@ -121,57 +103,61 @@ Tensor pow(const Tensor& a, double exponent) {
   const Saved x(a);
   return mapped(a, std::move(result), "pow", [=](const Tensor& gradient) {
     if (exponent == 0.0) return Tensor::zeros(gradient.shape(), gradient.dtype());
-    Tensor slope = kernels::pow(x.get("pow"), exponent - 1.0);
-    kernels::scale(slope, exponent);
-    return multiply(gradient, slope);
+    const Tensor base = x.get("pow");
+    return mul(gradient, (exponent == 2.0 ? base : pow(base, exponent - 1.0)) * exponent);
   });
 }
 
 Tensor exp(const Tensor& a) {
-  return mapped_by_result(Unary::kExp, Binary::kMul, a, "exp");
+  return mapped_by_result(Unary::kExp, Binary::kMul, a, "exp",
+                          [](const Tensor& g, const Tensor& y) { return g * y; });
 }
 
 Tensor log(const Tensor& a) {
   Tensor result = kernels::unary(Unary::kLog, a, "log");
   const Saved x(a);
-  return mapped(a, std::move(result), "log", [=](const Tensor& gradient) {
-    return kernels::binary(Binary::kDiv, gradient, x.get("log"), "log");
-  });
+  return mapped(a, std::move(result), "log",
+                [=](const Tensor& gradient) { return div(gradient, x.get("log")); });
 }
 
 Tensor sqrt(const Tensor& a) {
-  return mapped_by_result(Unary::kSqrt, Binary::kSqrtGrad, a, "sqrt");
+  return mapped_by_result(Unary::kSqrt, Binary::kSqrtGrad, a, "sqrt",
+                          [](const Tensor& g, const Tensor& y) { return g / (y * 2.0); });
 }
 
 Tensor tanh(const Tensor& a) {
-  return mapped_by_result(Unary::kTanh, Binary::kTanhGrad, a, "tanh");
+  return mapped_by_result(Unary::kTanh, Binary::kTanhGrad, a, "tanh",
+                          [](const Tensor& g, const Tensor& y) { return g * (1.0 - y * y); });
 }
 
 Tensor sigmoid(const Tensor& a) {
-  return mapped_by_result(Unary::kSigmoid, Binary::kSigmoidGrad, a, "sigmoid");
+  return mapped_by_result(Unary::kSigmoid, Binary::kSigmoidGrad, a, "sigmoid",
+                          [](const Tensor& g, const Tensor& y) { return g * y * (1.0 - y); });
 }
 
 Tensor relu(const Tensor& a) {
-  return mapped_by_result(Unary::kRelu, Binary::kReluGrad, a, "relu");
+  return mapped_by_result(
+      Unary::kRelu, Binary::kReluGrad, a, "relu",
+      [](const Tensor& g, const Tensor& y) { return masked_fill(g, logical_not(y > 0.0), 0.0); });
 }
 
 Tensor operator+(const Tensor& a, double b) {
-  return add(a, operand(b, a));
+  return add(a, autograd::operand(b, a));
 }
 Tensor operator-(const Tensor& a, double b) {
-  return sub(a, operand(b, a));
+  return sub(a, autograd::operand(b, a));
 }
 Tensor operator*(const Tensor& a, double b) {
-  return mul(a, operand(b, a));
+  return mul(a, autograd::operand(b, a));
 }
 Tensor operator/(const Tensor& a, double b) {
-  return div(a, operand(b, a));
+  return div(a, autograd::operand(b, a));
 }
 Tensor operator-(double a, const Tensor& b) {
-  return sub(operand(a, b), b);
+  return sub(autograd::operand(a, b), b);
 }
 Tensor operator/(double a, const Tensor& b) {
-  return div(operand(a, b), b);
+  return div(autograd::operand(a, b), b);
 }
 
 }  // namespace hvd

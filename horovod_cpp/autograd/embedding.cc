@@ -8,7 +8,7 @@
 #include "horovod_cpp/autograd/row_gradient.h"
 #include "horovod_cpp/autograd/stand_in.h"
 #include "horovod_cpp/tensor/kernels/copy.h"
-#include "horovod_cpp/tensor/kernels/rows.h"
+#include "horovod_cpp/tensor/kernels/table_rows.h"
 #include "horovod_cpp/tensor/kernels/views.h"
 
 namespace hvd {

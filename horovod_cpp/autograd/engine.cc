@@ -7,11 +7,15 @@
 
 #include "core/base/status.h"
 #include "horovod_cpp/autograd/after_backward.h"
+#include "horovod_cpp/autograd/anomaly.h"
+#include "horovod_cpp/autograd/functions.h"
 #include "horovod_cpp/autograd/grad_mode.h"
 #include "horovod_cpp/tensor/impl.h"
 #include "horovod_cpp/tensor/kernels/channels_last.h"
+#include "horovod_cpp/tensor/kernels/compare.h"
 #include "horovod_cpp/tensor/kernels/copy.h"
 #include "horovod_cpp/tensor/kernels/elementwise.h"
+#include "horovod_cpp/tensor/kernels/views.h"
 
 namespace hvd {
 namespace autograd {
@@ -23,9 +27,11 @@ bool ours(const Tensor& gradient) {
          (gradient.is_contiguous() || kernels::is_channels_last(gradient));
 }
 
-void deliver(const Tensor& leaf, Tensor gradient) {
+void deliver(const Tensor& leaf, Tensor gradient, bool create_graph) {
   const std::shared_ptr<Record> place = leaf.record();
-  if (place->grad.defined()) {  // in place: it may be part of a communication buffer
+  if (create_graph) {
+    place->grad = place->grad.defined() ? add(place->grad, gradient) : std::move(gradient);
+  } else if (place->grad.defined()) {  // in place: it may be part of a communication buffer
     kernels::add_into(place->grad, gradient, 1.0);
   } else if (place->grad_memory.defined()) {
     kernels::copy_into(place->grad_memory, gradient);
@@ -33,8 +39,40 @@ void deliver(const Tensor& leaf, Tensor gradient) {
   } else {
     place->grad = ours(gradient) ? std::move(gradient) : kernels::clone(gradient);
   }
+  const NoGradGuard no_grad;
   const std::vector<Hook> hooks = place->hooks;  // a hook may remove itself
   for (const Hook& hook : hooks) hook.call(leaf);
+}
+
+// The Backward of an operation that can be differentiated once: outside the graph, and whoever
+// differentiates its results is told.
+std::vector<Tensor> run_once(const Node& node, const Tensor& gradient) {
+  std::vector<Tensor> results;
+  {
+    const NoGradGuard no_grad;
+    results = node.backward(gradient);
+  }
+  std::vector<Edge> inputs = node.inputs;
+  inputs.push_back(edge_to(gradient));
+  const auto refuse = [name = node.name](const Tensor&) -> std::vector<Tensor> {
+    throw InvalidArgumentError(std::string("backward of ") + name + " cannot be differentiated: " +
+                               name + " has no second derivative here");
+  };
+  for (Tensor& result : results) {
+    if (result.defined()) result = record(kernels::alias(result), node.name, inputs, refuse);
+  }
+  return results;
+}
+
+void refuse_nan(const Node& node, const std::vector<Tensor>& results) {
+  for (std::size_t i = 0; i < results.size(); ++i) {
+    if (!results[i].defined() || !node.inputs[i].wanted() || !kernels::has_nan(results[i])) {
+      continue;
+    }
+    throw InvalidArgumentError(std::string("backward of ") + node.name + ", result shape " +
+                               to_string(node.shape) + ", gave a NaN in the gradient of input " +
+                               std::to_string(i));
+  }
 }
 
 struct Later {
@@ -45,8 +83,10 @@ struct Later {
 
 class Pass {
  public:
-  Pass(const std::vector<Root>& roots, const std::vector<Tensor>* wanted, bool retain)
-      : accumulate_(wanted == nullptr), retain_(retain) {
+  Pass(const std::vector<Root>& roots, const std::vector<Tensor>* wanted, Options options)
+      : accumulate_(wanted == nullptr),
+        create_graph_(options.create_graph),
+        retain_(options.retain_graph || options.create_graph) {
     if (wanted != nullptr) {
       for (const Tensor& tensor : *wanted) {
         const Edge edge = edge_to(tensor);
@@ -66,7 +106,7 @@ class Pass {
     while (!ready_.empty()) {
       const std::shared_ptr<Node> node = ready_.top();
       ready_.pop();
-      step(*node);
+      step(node);
     }
   }
 
@@ -81,6 +121,12 @@ class Pass {
     std::vector<const Node*> todo;
     std::unordered_set<const Node*> seen;
     const auto visit = [&](const Edge& edge) {
+      if (create_graph_ && accumulate_ && edge.leaf.defined() &&
+          edge.leaf.record()->grad_memory.defined()) {
+        throw InvalidArgumentError("backward: create_graph for a leaf (shape " +
+                                   to_string(edge.leaf.shape()) +
+                                   ") whose gradient lies in given memory; use grad()");
+      }
       if (edge.node && seen.insert(edge.node.get()).second) todo.push_back(edge.node.get());
     };
     for (const Edge& start : starts) visit(start);
@@ -100,18 +146,23 @@ class Pass {
     }
   }
 
-  void step(Node& node) {
-    Tensor gradient = take(&node);
-    keep_if_captured(&node, gradient);
-    std::vector<Tensor> results(node.inputs.size());
-    if (gradient.defined()) results = node.backward(gradient);
+  void step(const std::shared_ptr<Node>& node) {
+    Tensor gradient = take(node.get());
+    keep_if_captured(node.get(), gradient);
+    std::vector<Tensor> results(node->inputs.size());
+    if (gradient.defined()) {
+      const RunningNode running(node);
+      const bool once = create_graph_ && node->order == Order::kOnce;
+      results = once ? run_once(*node, gradient) : node->backward(gradient);
+      if (anomaly_enabled()) refuse_nan(*node, results);
+    }
     gradient = {};
-    for (std::size_t i = 0; i < node.inputs.size(); ++i) {
-      if (node.inputs[i].wanted()) arrive(node.inputs[i], std::move(results[i]));
+    for (std::size_t i = 0; i < node->inputs.size(); ++i) {
+      if (node->inputs[i].wanted()) arrive(node->inputs[i], std::move(results[i]));
     }
     if (!retain_) {
-      node.backward = nullptr;
-      node.inputs.clear();
+      node->backward = nullptr;
+      node->inputs.clear();
     }
   }
 
@@ -122,6 +173,8 @@ class Pass {
       Tensor& sum = sums_[key];
       if (!sum.defined()) {
         sum = std::move(contribution);
+      } else if (create_graph_) {
+        sum = add(sum, contribution);
       } else if (ours(sum)) {
         kernels::add_into(sum, contribution, 1.0);
       } else {
@@ -135,7 +188,9 @@ class Pass {
     }
     Tensor gradient = take(key);
     keep_if_captured(key, gradient);
-    if (accumulate_ && gradient.defined()) deliver(edge.leaf, std::move(gradient));
+    if (accumulate_ && gradient.defined()) {
+      deliver(edge.leaf, std::move(gradient), create_graph_);
+    }
   }
 
   Tensor take(const void* key) {
@@ -152,6 +207,7 @@ class Pass {
   }
 
   const bool accumulate_;
+  const bool create_graph_;
   const bool retain_;
   std::unordered_map<const void*, std::int64_t> waiting_;  // contributions still to come
   std::unordered_map<const void*, Tensor> sums_;
@@ -161,19 +217,19 @@ class Pass {
 
 }  // namespace
 
-void backward(const std::vector<Root>& roots, bool retain_graph) {
-  const NoGradGuard no_grad;
-  const DeliveryScope delivers(true);
+void backward(const std::vector<Root>& roots, Options options) {
+  const AutoGradMode mode(options.create_graph);
+  const DeliveryScope delivers(!options.create_graph);
   AfterBackward after;
-  Pass(roots, nullptr, retain_graph).run();
+  Pass(roots, nullptr, options).run();
   after.run();
 }
 
 std::vector<Tensor> gradients(const std::vector<Root>& roots, const std::vector<Tensor>& wanted,
-                              bool retain_graph) {
-  const NoGradGuard no_grad;
+                              Options options) {
+  const AutoGradMode mode(options.create_graph);
   const DeliveryScope keeps(false);
-  Pass pass(roots, &wanted, retain_graph);
+  Pass pass(roots, &wanted, options);
   pass.run();
   std::vector<Tensor> result;
   for (const Tensor& tensor : wanted) result.push_back(pass.captured(tensor));

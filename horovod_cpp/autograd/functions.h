@@ -3,14 +3,19 @@
 #include <cstdint>
 #include <vector>
 
+#include "horovod_cpp/autograd/arrangement.h"
+#include "horovod_cpp/autograd/comparison.h"
 #include "horovod_cpp/autograd/convolution.h"
+#include "horovod_cpp/autograd/elementwise.h"
+#include "horovod_cpp/autograd/indexing.h"
 #include "horovod_cpp/autograd/losses.h"
+#include "horovod_cpp/autograd/statistics.h"
 #include "horovod_cpp/tensor/tensor.h"
 
 // Differentiable functions of tensors. Inputs broadcast as in NumPy where two are combined; both
 // must have one dtype (nothing is cast silently). Shapes that do not fit throw InvalidArgumentError
-// naming both. Results are new, contiguous and a function of the inputs' values alone: the same
-// bits wherever they lie. float16 and bfloat16 are computed in float32 and rounded; images, softmax
+// naming both. Results are new and a function of the inputs' values alone: the same bits wherever
+// they lie. They are contiguous, except that images stay channels last (autograd/convolution.h). float16 and bfloat16 are computed in float32 and rounded; images, softmax
 // and losses take float32 and float64 only; integers add, subtract, multiply and sum.
 namespace hvd {
 
@@ -28,18 +33,24 @@ Tensor tanh(const Tensor& a);
 Tensor sigmoid(const Tensor& a);
 Tensor relu(const Tensor& a);
 
-// [m, k] x [k, n] -> [m, n]; either may be strided, e.g. a.t().
+// [..., m, k] x [..., k, n] -> [..., m, n], the leading axes broadcast; either may be strided, e.g.
+// a.t(). A vector on the left is a row, one on the right a column, whose axis then goes.
 Tensor matmul(const Tensor& a, const Tensor& b);
-// input [batch, in], weight [out, in], bias [out] or undefined -> [batch, out]
+Tensor outer(const Tensor& a, const Tensor& b);  // [m] and [n] -> [m, n]
+Tensor dot(const Tensor& a, const Tensor& b);    // of two vectors, a scalar
+// input [..., in], weight [out, in], bias [out] or undefined -> [..., out]
 Tensor linear(const Tensor& input, const Tensor& weight, const Tensor& bias = {});
 
-// Over the given axes (empty = all). Integers add up in int64; mean takes floating dtypes.
+// Over the given axes (empty = all). Integers and bools add up in int64; mean takes floating
+// dtypes.
 Tensor sum(const Tensor& a, std::vector<std::int64_t> axes = {}, bool keepdim = false);
 Tensor mean(const Tensor& a, std::vector<std::int64_t> axes = {}, bool keepdim = false);
 // The largest element as a scalar; the first of several gets the gradient, a NaN wins.
 Tensor max(const Tensor& a);
-// Index of the (first) largest element along an axis, which goes; int64. Not differentiable.
-Tensor argmax(const Tensor& a, std::int64_t axis);
+// Index of the (first) largest element along an axis, which goes unless keepdim; int64. Not
+// differentiable. Without an axis: in the row-major order of all elements.
+Tensor argmax(const Tensor& a, std::int64_t axis, bool keepdim = false);
+Tensor argmax(const Tensor& a);
 Tensor log_softmax(const Tensor& a, std::int64_t axis);
 Tensor softmax(const Tensor& a, std::int64_t axis);
 // Parts agree in dtype and in every other axis; stack makes a new axis.

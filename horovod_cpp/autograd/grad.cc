@@ -34,12 +34,13 @@ autograd::Root root_of(const Tensor& output, const Tensor& gradient, const char*
 
 }  // namespace
 
-void Tensor::backward(const Tensor& gradient, bool retain_graph) const {
-  autograd::backward({root_of(*this, gradient, "backward")}, retain_graph);
+void Tensor::backward(const Tensor& gradient, bool retain_graph, bool create_graph) const {
+  autograd::backward({root_of(*this, gradient, "backward")}, {retain_graph, create_graph});
 }
 
 std::vector<Tensor> grad(const std::vector<Tensor>& outputs, const std::vector<Tensor>& inputs,
-                         const std::vector<Tensor>& grad_outputs, bool retain_graph) {
+                         const std::vector<Tensor>& grad_outputs, bool retain_graph,
+                         bool create_graph) {
   if (!grad_outputs.empty() && grad_outputs.size() != outputs.size()) {
     throw InvalidArgumentError("grad: " + std::to_string(outputs.size()) + " outputs, " +
                                std::to_string(grad_outputs.size()) + " gradients");
@@ -53,7 +54,7 @@ std::vector<Tensor> grad(const std::vector<Tensor>& outputs, const std::vector<T
   for (std::size_t i = 0; i < outputs.size(); ++i) {
     roots.push_back(root_of(outputs[i], grad_outputs.empty() ? Tensor() : grad_outputs[i], "grad"));
   }
-  return autograd::gradients(roots, inputs, retain_graph);
+  return autograd::gradients(roots, inputs, {retain_graph, create_graph});
 }
 
 }  // namespace hvd

@@ -3,20 +3,24 @@
 namespace hvd {
 namespace {
 
-thread_local bool enabled = true;
+thread_local bool recording = true;
 
 }  // namespace
 
 bool grad_enabled() noexcept {
-  return enabled;
+  return recording;
 }
 
-NoGradGuard::NoGradGuard() noexcept : previous_(enabled) {
-  enabled = false;
+void set_grad_enabled(bool enabled) noexcept {
+  recording = enabled;
 }
 
-NoGradGuard::~NoGradGuard() {
-  enabled = previous_;
+AutoGradMode::AutoGradMode(bool enabled) noexcept : previous_(recording) {
+  recording = enabled;
+}
+
+AutoGradMode::~AutoGradMode() {
+  recording = previous_;
 }
 
 }  // namespace hvd

@@ -72,4 +72,25 @@ void gradcheck(const std::function<Tensor(const std::vector<Tensor>& inputs)>& f
   }
 }
 
+void gradgradcheck(const std::function<Tensor(const std::vector<Tensor>& inputs)>& function,
+                   const std::vector<Tensor>& inputs, double eps, double tolerance) {
+  const auto first_derivatives = [&](const std::vector<Tensor>& given) {
+    const EnableGradGuard recorded;  // also where only the value is asked for
+    std::vector<Tensor> checked;
+    Tensor total = Tensor::scalar(0.0, DType::kF64);
+    for (const Tensor& input : given) {
+      if (!input.requires_grad()) continue;
+      checked.push_back(input);
+      total = total + sum(input) * 0.0;  // a graph even where the function is linear
+    }
+    const Tensor output = function(given);
+    const Tensor weights = weights_for(output);
+    for (const Tensor& each : grad({output}, checked, {weights}, true, true)) {
+      if (each.defined()) total = total + sum(each * weights_for(each) * each);
+    }
+    return total;
+  };
+  gradcheck(first_derivatives, inputs, eps, tolerance);
+}
+
 }  // namespace hvd

@@ -14,4 +14,8 @@ namespace hvd {
 void gradcheck(const std::function<Tensor(const std::vector<Tensor>& inputs)>& function,
                const std::vector<Tensor>& inputs, double eps = 1e-6, double tolerance = 1e-5);
 
+// The same for second derivatives: the gradients themselves, weighted and summed, are the function.
+void gradgradcheck(const std::function<Tensor(const std::vector<Tensor>& inputs)>& function,
+                   const std::vector<Tensor>& inputs, double eps = 1e-6, double tolerance = 1e-5);
+
 }  // namespace hvd

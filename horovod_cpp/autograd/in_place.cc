@@ -1,55 +1,148 @@
-// The members of Tensor that write into it. They are not recorded, so they refuse where a gradient
-// would silently be wrong.
+// The members of Tensor that write into it. A recorded one gives the tensor a new place in the
+// graph; what came before keeps the old one. That is right as long as nobody else sees the memory:
+// no view whose place would have to change too, no value that another operation's backward() needs.
 #include <string>
 
 #include "core/base/status.h"
-#include "horovod_cpp/autograd/grad_mode.h"
-#include "horovod_cpp/autograd/node.h"
+#include "horovod_cpp/autograd/functions.h"
+#include "horovod_cpp/autograd/recording.h"
+#include "horovod_cpp/tensor/impl.h"
 #include "horovod_cpp/tensor/kernels/copy.h"
 #include "horovod_cpp/tensor/kernels/elementwise.h"
 
 namespace hvd {
 namespace {
 
-void require_unrecorded(const Tensor& tensor, const char* function, const char* role) {
-  if (grad_enabled() && autograd::requires_grad(tensor)) {
-    throw InvalidArgumentError(std::string(function) + ": " + role +
-                               " requires grad, and writing in place is not recorded; use a "
-                               "NoGradGuard or detach()");
+using autograd::edge_to;
+using autograd::requires_grad;
+using autograd::Saved;
+
+// Whether the write is to be recorded; throws where that cannot be done.
+bool records_in_place(const Tensor& tensor, const Tensor& other, const char* function) {
+  if (!autograd::should_record({&tensor, &other})) return false;
+  const auto fail = [&](const char* why) {
+    throw InvalidArgumentError(std::string(function) + ": the tensor (shape " +
+                               to_string(tensor.shape()) + ") " + why);
+  };
+  if (tensor.is_leaf() && requires_grad(tensor)) {
+    fail("is a leaf that requires grad; use a NoGradGuard, no_grad() in Python");
   }
+  if (!is_floating(tensor.dtype())) fail("is of a dtype that has no gradient");
+  if (impl_of(tensor).storage.use_count() != 1) {
+    fail(
+        "shares its memory with a view or with a value that backward() needs, so that writing in "
+        "place cannot be recorded; use the function that gives a new tensor, or clone()");
+  }
+  return true;
+}
+
+// `of_tensor` and `of_other` give the gradients of what the tensor was and of the other one, the
+// latter in the tensor's shape.
+template <typename OfTensor, typename OfOther>
+void rebase(Tensor& tensor, const Tensor& other, const char* name, OfTensor of_tensor,
+            OfOther of_other) {
+  autograd::record(
+      tensor, name, {edge_to(tensor), edge_to(other)},
+      [=, shape = other.defined() ? other.shape() : Shape(), tensor_wanted = requires_grad(tensor),
+       other_wanted = requires_grad(other)](const Tensor& gradient) {
+        std::vector<Tensor> gradients(2);
+        if (tensor_wanted) gradients[0] = of_tensor(gradient);
+        if (other_wanted) gradients[1] = autograd::sum_to(of_other(gradient), shape);
+        return gradients;
+      },
+      autograd::Order::kAny);
+}
+
+Tensor nothing(const Tensor&) {
+  return {};
+}
+
+Tensor unchanged(const Tensor& gradient) {
+  return gradient;
+}
+
+// What the tensor was, and where in the graph, for the gradient of `other`.
+Saved old_value(const Tensor& tensor, const Tensor& other) {
+  if (!requires_grad(other)) return {};
+  Tensor copy = kernels::clone(tensor);
+  copy.record() = tensor.record();
+  return Saved(copy);
 }
 
 }  // namespace
 
 Tensor& Tensor::copy_(const Tensor& source) {
-  require_unrecorded(*this, "copy_", "the tensor");
-  require_unrecorded(source, "copy_", "the source");
+  const bool recorded = records_in_place(*this, source, "copy_");
   kernels::copy_into(*this, source);
+  if (recorded) {
+    rebase(*this, source, "copy_", nothing,
+           [dtype = source.dtype()](const Tensor& gradient) { return gradient.to(dtype); });
+  }
   return *this;
 }
 
 Tensor& Tensor::fill_(double value) {
-  require_unrecorded(*this, "fill_", "the tensor");
+  const bool recorded = records_in_place(*this, {}, "fill_");
   kernels::fill(*this, value);
+  if (recorded) rebase(*this, {}, "fill_", nothing, nothing);
   return *this;
 }
 
 Tensor& Tensor::zero_() {
-  require_unrecorded(*this, "zero_", "the tensor");
+  const bool recorded = records_in_place(*this, {}, "zero_");
   kernels::fill(*this, 0.0);
+  if (recorded) rebase(*this, {}, "zero_", nothing, nothing);
   return *this;
 }
 
 Tensor& Tensor::add_(const Tensor& other, double alpha) {
-  require_unrecorded(*this, "add_", "the tensor");
-  require_unrecorded(other, "add_", "the other tensor");
+  const bool recorded = records_in_place(*this, other, "add_");
   kernels::add_into(*this, other, alpha);
+  if (recorded) {
+    rebase(*this, other, "add_", unchanged,
+           [alpha](const Tensor& gradient) { return alpha == 1.0 ? gradient : gradient * alpha; });
+  }
   return *this;
 }
 
 Tensor& Tensor::mul_(double factor) {
-  require_unrecorded(*this, "mul_", "the tensor");
+  const bool recorded = records_in_place(*this, {}, "mul_");
   kernels::scale(*this, factor);
+  if (recorded) {
+    rebase(
+        *this, {}, "mul_", [factor](const Tensor& gradient) { return gradient * factor; }, nothing);
+  }
+  return *this;
+}
+
+Tensor& Tensor::mul_(const Tensor& other) {
+  if (other.is(*this)) return mul_(other.clone());
+  const bool recorded = records_in_place(*this, other, "mul_");
+  const Saved old = recorded ? old_value(*this, other) : Saved();
+  kernels::copy_into(*this, kernels::binary(kernels::Binary::kMul, *this, other, "mul_"));
+  if (recorded) {
+    rebase(
+        *this, other, "mul_",
+        [by = Saved(other)](const Tensor& gradient) { return gradient * by.get("mul_"); },
+        [old](const Tensor& gradient) { return gradient * old.get("mul_"); });
+  }
+  return *this;
+}
+
+Tensor& Tensor::div_(const Tensor& other) {
+  if (other.is(*this)) return div_(other.clone());
+  const bool recorded = records_in_place(*this, other, "div_");
+  const Saved old = recorded ? old_value(*this, other) : Saved();
+  kernels::copy_into(*this, kernels::binary(kernels::Binary::kDiv, *this, other, "div_"));
+  if (recorded) {
+    const Saved by(other);
+    rebase(
+        *this, other, "div_", [by](const Tensor& gradient) { return gradient / by.get("div_"); },
+        [by, old](const Tensor& gradient) {
+          const Tensor divisor = by.get("div_");
+          return neg(gradient * old.get("div_") / (divisor * divisor));
+        });
+  }
   return *this;
 }
 

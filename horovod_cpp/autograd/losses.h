@@ -43,7 +43,7 @@ Tensor kl_div(const Tensor& input, const Tensor& target,
 // -- classes: input [n, classes, ...] (or [classes]), targets int64 without the axis of classes
 
 struct ClassLossOptions {
-  Tensor weight;  // [classes]: factor of each class; undefined = 1. No gradient flows to it.
+  Tensor weight = {};  // [classes]: factor of each class; undefined = 1. No gradient flows to it.
   std::int64_t ignore_index = -100;  // examples with this target count nowhere
   LossReduction reduction =
       LossReduction::kMean;      // the mean is weighted: sum of losses / sum of weights

@@ -13,6 +13,7 @@ namespace autograd {
 namespace {
 
 std::atomic<std::uint64_t> next_sequence{0};
+thread_local const std::shared_ptr<Node>* running = nullptr;
 
 // Deletes a node without recursion: what it alone keeps alive is queued while it goes, so a graph
 // of any depth needs little stack.
@@ -36,17 +37,42 @@ void retire(Node* node) {
 
 Saved::Saved(const Tensor& value) {
   if (!value.defined()) return;
-  value_ = kernels::alias(value);
   version_ = version_of(value);
+  if (requires_grad(value) && value.is_leaf()) {
+    value_ = value;  // a leaf's gradient belongs to the handle itself
+    return;
+  }
+  value_ = kernels::alias(value);  // stays where it is in the graph if `value` is written into
+  value_.record() = value.record();
 }
 
-const Tensor& Saved::get(const char* operation) const {
-  if (value_.defined() && version_of(value_) != version_) {
+Saved Saved::result(const Tensor& value) {
+  Saved saved(kernels::alias(value));
+  saved.is_result_ = true;
+  return saved;
+}
+
+Tensor Saved::get(const char* operation) const {
+  if (!value_.defined()) return value_;
+  if (version_of(value_) != version_) {
     throw InvalidArgumentError(std::string("backward of ") + operation + " needs a tensor (shape " +
                                to_string(value_.shape()) +
                                ") that was modified in place after it was used");
   }
-  return value_;
+  if (!is_result_ || running == nullptr || !grad_enabled()) return value_;
+  Tensor recorded = kernels::alias(value_);
+  recorded.record() = std::make_shared<Record>();
+  recorded.record()->requires_grad = true;
+  recorded.record()->node = *running;
+  return recorded;
+}
+
+RunningNode::RunningNode(const std::shared_ptr<Node>& node) : previous_(running) {
+  running = &node;
+}
+
+RunningNode::~RunningNode() {
+  running = previous_;
 }
 
 bool requires_grad(const Tensor& tensor) {
@@ -67,10 +93,11 @@ Edge edge_to(const Tensor& input) {
   return {nullptr, stand_in_for(input)};
 }
 
-Tensor record(Tensor result, const char* name, std::vector<Edge> inputs, Backward backward) {
+Tensor record(Tensor result, const char* name, std::vector<Edge> inputs, Backward backward,
+              Order order) {
   auto node = std::shared_ptr<Node>(
       new Node{name, std::move(inputs), std::move(backward), result.shape(), result.dtype(),
-               next_sequence.fetch_add(1, std::memory_order_relaxed)},
+               next_sequence.fetch_add(1, std::memory_order_relaxed), order},
       retire);
   auto place = std::make_shared<Record>();
   place->requires_grad = true;

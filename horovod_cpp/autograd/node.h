@@ -31,6 +31,10 @@ struct Edge {
 // also be given there; it is ignored).
 using Backward = std::function<std::vector<Tensor>(const Tensor& gradient)>;
 
+// How often an operation can be differentiated. kAny: its Backward is made of recorded functions
+// alone. kOnce: it computes outside the graph, and a second derivative throws naming it.
+enum class Order { kOnce, kAny };
+
 // One recorded operation with one result.
 struct Node {
   const char* name;
@@ -39,6 +43,7 @@ struct Node {
   Shape shape;        // of the result
   DType dtype;
   std::uint64_t sequence;  // grows with every recorded operation
+  Order order;
 };
 
 struct Hook {
@@ -58,23 +63,40 @@ struct Record {
   std::string reduced_by;  // who combines the gradient with those of other ranks; empty = nobody
 };
 
-// A value that backward() needs: outside the graph (so that a result can be saved by its own node),
-// with a check that nobody wrote into it since.
+// A value that backward() needs, with its place in the graph and a check that nobody wrote into it
+// since.
 class Saved {
  public:
   Saved() = default;
-  explicit Saved(const Tensor& value);
+  explicit Saved(const Tensor& value);  // an operand, or a constant
+  // The operation's own result, before it is recorded. It knows its node only while that runs, so
+  // that no node keeps itself alive.
+  static Saved result(const Tensor& value);
   // Throws InvalidArgumentError naming `operation` if the memory was modified in place.
-  const Tensor& get(const char* operation) const;
+  Tensor get(const char* operation) const;
 
  private:
   Tensor value_;
   std::uint64_t version_ = 0;
+  bool is_result_ = false;
+};
+
+// While one lives, `node` is what this thread runs the Backward of.
+class RunningNode {
+ public:
+  explicit RunningNode(const std::shared_ptr<Node>& node);
+  ~RunningNode();
+  RunningNode(const RunningNode&) = delete;
+  RunningNode& operator=(const RunningNode&) = delete;
+
+ private:
+  const std::shared_ptr<Node>* previous_;
 };
 
 bool requires_grad(const Tensor& tensor);
 
-// While one lives, the backward pass of this thread does (or does not) end at the leaves' grad().
+// While one lives, the backward pass of this thread does (or does not) end at the leaves' grad(),
+// without a graph of its own.
 class DeliveryScope {
  public:
   explicit DeliveryScope(bool to_leaves);
@@ -95,9 +117,10 @@ void make_dense(const Tensor& leaf);
 // Whether an operation on these is to be recorded.
 bool should_record(std::initializer_list<const Tensor*> inputs);
 
-// Makes `result`, a fresh unrecorded tensor, the result of an operation; returns it. Call only if
-// should_record().
-Tensor record(Tensor result, const char* name, std::vector<Edge> inputs, Backward backward);
+// Makes `result`, a fresh unrecorded tensor (or one that the operation wrote into, see
+// in_place.cc), the result of an operation; returns it. Call only if should_record().
+Tensor record(Tensor result, const char* name, std::vector<Edge> inputs, Backward backward,
+              Order order = Order::kOnce);
 
 Edge edge_to(const Tensor& input);
 

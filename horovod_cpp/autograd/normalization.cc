@@ -20,7 +20,7 @@ Tensor normalized(const Tensor& input, std::int64_t rows, double eps, const char
   shapes::require_float(input, name);
   kernels::Normalized result = kernels::normalize_rows(kernels::contiguous(input), rows, eps);
   if (!autograd::should_record({&input})) return result.values;
-  const Saved values(result.values);
+  const Saved values(result.values.detach());  // its own node must not keep itself alive
   return autograd::record(
       std::move(result.values), name, {edge_to(input)},
       [values, inverse = std::move(result.inverse), name](const Tensor& gradient) {

@@ -2,7 +2,8 @@
 
 #include "core/base/status.h"
 #include "horovod_cpp/autograd/functions.h"
-#include "horovod_cpp/autograd/node.h"
+#include "horovod_cpp/autograd/grad_mode.h"
+#include "horovod_cpp/autograd/recording.h"
 #include "horovod_cpp/tensor/kernels/copy.h"
 #include "horovod_cpp/tensor/kernels/elementwise.h"
 #include "horovod_cpp/tensor/kernels/reduce.h"
@@ -13,6 +14,7 @@ namespace hvd {
 namespace {
 
 using autograd::edge_to;
+using autograd::mapped;
 using autograd::Saved;
 using autograd::should_record;
 
@@ -21,37 +23,32 @@ Tensor scaled_sum(const Tensor& a, const std::vector<bool>& mask, bool keepdim, 
                   const char* name) {
   Tensor result = kernels::sum(a, mask, keepdim);
   if (factor != 1.0) kernels::scale(result, factor);
-  if (!should_record({&a})) return result;
-  return autograd::record(
-      std::move(result), name, {edge_to(a)},
-      [shape = a.shape(), kept = shapes::reduced(a.shape(), mask, true), factor,
-       name](const Tensor& gradient) {
-        Tensor scaled = gradient;
-        if (factor != 1.0) {
-          scaled = kernels::binary(kernels::Binary::kMul, gradient,
-                                   Tensor::scalar(factor, gradient.dtype()), name);
-        }
-        return std::vector<Tensor>{kernels::expand(kernels::reshape(scaled, kept), shape)};
-      });
+  return mapped(a, std::move(result), name,
+                [shape = a.shape(), kept = shapes::reduced(a.shape(), mask, true),
+                 factor](const Tensor& gradient) {
+                  const Tensor scaled = factor == 1.0 ? gradient : gradient * factor;
+                  return scaled.reshape(kept).expand(shape);
+                });
 }
 
 using Forward = Tensor (*)(const Tensor&);
 using Backward = Tensor (*)(const Tensor&, const Tensor&);
 
-// A function of rows along `axis` whose gradient follows from its result.
+// A function of rows along `axis` whose gradient follows from its result: `backward`(g, y) in one
+// pass, and `recorded`(g, y), the same made of recorded functions.
 Tensor along(const Tensor& a, std::int64_t axis, const char* name, Forward forward,
-             Backward backward) {
+             Backward backward, Backward recorded) {
   shapes::require_float(a, name);
   const std::int64_t at = shapes::axis(axis, a.dim(), name);
   if (at != a.dim() - 1) {
     // Exchanging two axes is its own inverse.
-    return along(a.transpose(at, -1), -1, name, forward, backward).transpose(at, -1);
+    return along(a.transpose(at, -1), -1, name, forward, backward, recorded).transpose(at, -1);
   }
   Tensor result = forward(kernels::contiguous(a));
-  if (!should_record({&a})) return result;
-  const Saved y(result);
-  return autograd::record(std::move(result), name, {edge_to(a)}, [=](const Tensor& gradient) {
-    return std::vector<Tensor>{backward(kernels::contiguous(gradient), y.get(name))};
+  const Saved y = Saved::result(result);
+  return mapped(a, std::move(result), name, [=](const Tensor& gradient) {
+    if (grad_enabled()) return recorded(gradient, y.get(name));
+    return backward(kernels::contiguous(gradient), y.get(name));
   });
 }
 
@@ -74,31 +71,14 @@ Tensor mean(const Tensor& a, std::vector<std::int64_t> axes, bool keepdim) {
   return scaled_sum(a, mask, keepdim, 1.0 / count, "mean");
 }
 
-Tensor max(const Tensor& a) {
-  const std::int64_t at = kernels::argmax_flat(a);
-  const auto pick = [at](const Tensor& dense) {
-    return kernels::select(kernels::reshape(dense, {-1}), 0, at);
-  };
-  Tensor result = kernels::clone(pick(kernels::contiguous(a)));
-  if (!should_record({&a})) return result;
-  return autograd::record(std::move(result), "max", {edge_to(a)},
-                          [pick, shape = a.shape()](const Tensor& gradient) {
-                            Tensor all = Tensor::zeros(shape, gradient.dtype());
-                            kernels::copy_into(pick(all), gradient);
-                            return std::vector<Tensor>{all};
-                          });
-}
-
-Tensor argmax(const Tensor& a, std::int64_t axis) {
-  return kernels::argmax(a, axis);
-}
-
 Tensor softmax(const Tensor& a, std::int64_t axis) {
-  return along(a, axis, "softmax", kernels::softmax, kernels::softmax_grad);
+  return along(a, axis, "softmax", kernels::softmax, kernels::softmax_grad,
+               [](const Tensor& g, const Tensor& y) { return y * (g - sum(g * y, {-1}, true)); });
 }
 
 Tensor log_softmax(const Tensor& a, std::int64_t axis) {
-  return along(a, axis, "log_softmax", kernels::log_softmax, kernels::log_softmax_grad);
+  return along(a, axis, "log_softmax", kernels::log_softmax, kernels::log_softmax_grad,
+               [](const Tensor& g, const Tensor& y) { return g - exp(y) * sum(g, {-1}, true); });
 }
 
 Tensor concat(const std::vector<Tensor>& parts, std::int64_t axis) {
@@ -122,23 +102,23 @@ Tensor concat(const std::vector<Tensor>& parts, std::int64_t axis) {
   }
   shape[static_cast<std::size_t>(at)] = total;
   Tensor result = Tensor::empty(shape, parts[0].dtype());
-  const auto piece = [at, ends](const Tensor& whole, std::size_t i) {
-    return kernels::slice(whole, at, i == 0 ? 0 : ends[i - 1], ends[i]);
-  };
+  const auto begin = [ends](std::size_t i) { return i == 0 ? 0 : ends[i - 1]; };
   std::vector<autograd::Edge> inputs;
   for (std::size_t i = 0; i < parts.size(); ++i) {
-    kernels::copy_into(piece(result, i), parts[i]);
+    kernels::copy_into(kernels::slice(result, at, begin(i), ends[i]), parts[i]);
     inputs.push_back(edge_to(parts[i]));
   }
   if (!wanted) return result;
-  return autograd::record(std::move(result), "concat", std::move(inputs),
-                          [piece, count = parts.size()](const Tensor& gradient) {
-                            std::vector<Tensor> gradients;
-                            for (std::size_t i = 0; i < count; ++i) {
-                              gradients.push_back(piece(gradient, i));
-                            }
-                            return gradients;
-                          });
+  return autograd::record(
+      std::move(result), "concat", std::move(inputs),
+      [at, begin, ends](const Tensor& gradient) {
+        std::vector<Tensor> gradients;
+        for (std::size_t i = 0; i < ends.size(); ++i) {
+          gradients.push_back(gradient.slice(at, begin(i), ends[i]));
+        }
+        return gradients;
+      },
+      autograd::Order::kAny);
 }
 
 Tensor stack(const std::vector<Tensor>& parts, std::int64_t axis) {

@@ -7,7 +7,7 @@
 #include "core/base/status.h"
 #include "horovod_cpp/autograd/node.h"
 #include "horovod_cpp/tensor/kernels/copy.h"
-#include "horovod_cpp/tensor/kernels/rows.h"
+#include "horovod_cpp/tensor/kernels/table_rows.h"
 
 namespace hvd {
 namespace {

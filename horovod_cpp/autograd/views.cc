@@ -4,34 +4,27 @@
 #include <numeric>
 
 #include "core/base/status.h"
-#include "horovod_cpp/autograd/node.h"
+#include "horovod_cpp/autograd/recording.h"
 #include "horovod_cpp/tensor/kernels/copy.h"
-#include "horovod_cpp/tensor/kernels/reduce.h"
 #include "horovod_cpp/tensor/shapes.h"
 
 namespace hvd {
 namespace {
 
-using autograd::edge_to;
-using autograd::should_record;
-
 // Records an operation of one input whose gradient is `backward(gradient)`.
 template <typename Function>
 Tensor recorded(const Tensor& input, Tensor result, const char* name, Function backward) {
-  if (!should_record({&input}) || !is_floating(result.dtype())) return result;
   if (result.is(input)) return result;
-  return autograd::record(std::move(result), name, {edge_to(input)},
-                          [backward = std::move(backward)](const Tensor& gradient) {
-                            return std::vector<Tensor>{backward(gradient)};
-                          });
+  return autograd::mapped(input, std::move(result), name, std::move(backward));
 }
 
-// A gradient that is zero but for the part that a view showed.
+// A tensor of `shape` that is zero but for the part that `view` shows.
 template <typename View>
-Tensor scatter(const Shape& shape, const Tensor& gradient, View view) {
-  Tensor result = Tensor::zeros(shape, gradient.dtype());
-  kernels::copy_into(view(result), gradient);
-  return result;
+Tensor embedded(const Shape& shape, const Tensor& part, const char* name, View view) {
+  Tensor result = Tensor::zeros(shape, part.dtype());
+  kernels::copy_into(view(result), part);
+  return autograd::mapped(part, std::move(result), name,
+                          [view](const Tensor& gradient) { return view(gradient); });
 }
 
 }  // namespace
@@ -39,7 +32,7 @@ Tensor scatter(const Shape& shape, const Tensor& gradient, View view) {
 Tensor Tensor::reshape(Shape shape) const {
   return recorded(
       *this, kernels::reshape(*this, shape), "reshape",
-      [from = this->shape()](const Tensor& gradient) { return kernels::reshape(gradient, from); });
+      [from = this->shape()](const Tensor& gradient) { return gradient.reshape(from); });
 }
 
 Tensor Tensor::flatten(std::int64_t first_axis) const {
@@ -76,10 +69,9 @@ Tensor Tensor::permute(std::vector<std::int64_t> axes) const {
     inverse[static_cast<std::size_t>(shapes::axis(axes[i], dim(), "permute"))] =
         static_cast<std::int64_t>(i);
   }
-  return recorded(*this, std::move(result), "permute",
-                  [inverse = std::move(inverse)](const Tensor& gradient) {
-                    return kernels::permute(gradient, inverse);
-                  });
+  return recorded(
+      *this, std::move(result), "permute",
+      [inverse = std::move(inverse)](const Tensor& gradient) { return gradient.permute(inverse); });
 }
 
 Tensor Tensor::transpose(std::int64_t a, std::int64_t b) const {
@@ -90,11 +82,12 @@ Tensor Tensor::transpose(std::int64_t a, std::int64_t b) const {
   return permute(std::move(axes));
 }
 
-Tensor Tensor::slice(std::int64_t axis, std::int64_t begin, std::int64_t end) const {
-  return recorded(*this, kernels::slice(*this, axis, begin, end), "slice",
-                  [shape = shape(), axis, begin, end](const Tensor& gradient) {
-                    return scatter(shape, gradient, [&](const Tensor& all) {
-                      return kernels::slice(all, axis, begin, end);
+Tensor Tensor::slice(std::int64_t axis, std::int64_t begin, std::int64_t end,
+                     std::int64_t step) const {
+  return recorded(*this, kernels::slice(*this, axis, begin, end, step), "slice",
+                  [shape = shape(), axis, begin, end, step](const Tensor& gradient) {
+                    return embedded(shape, gradient, "slice", [=](const Tensor& all) {
+                      return all.slice(axis, begin, end, step);
                     });
                   });
 }
@@ -102,16 +95,15 @@ Tensor Tensor::slice(std::int64_t axis, std::int64_t begin, std::int64_t end) co
 Tensor Tensor::select(std::int64_t axis, std::int64_t index) const {
   return recorded(*this, kernels::select(*this, axis, index), "select",
                   [shape = shape(), axis, index](const Tensor& gradient) {
-                    return scatter(shape, gradient, [&](const Tensor& all) {
-                      return kernels::select(all, axis, index);
-                    });
+                    return embedded(shape, gradient, "select",
+                                    [=](const Tensor& all) { return all.select(axis, index); });
                   });
 }
 
 Tensor Tensor::expand(Shape shape) const {
   return recorded(
       *this, kernels::expand(*this, shape), "expand",
-      [from = this->shape()](const Tensor& gradient) { return kernels::sum_to(gradient, from); });
+      [from = this->shape()](const Tensor& gradient) { return autograd::sum_to(gradient, from); });
 }
 
 Tensor Tensor::contiguous() const {
@@ -125,9 +117,8 @@ Tensor Tensor::clone() const {
 }
 
 Tensor Tensor::to(DType dtype) const {
-  return recorded(
-      *this, kernels::to(*this, dtype), "to",
-      [from = this->dtype()](const Tensor& gradient) { return kernels::to(gradient, from); });
+  return recorded(*this, kernels::to(*this, dtype), "to",
+                  [from = this->dtype()](const Tensor& gradient) { return gradient.to(from); });
 }
 
 }  // namespace hvd

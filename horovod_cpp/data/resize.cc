@@ -30,7 +30,7 @@ struct Filter {
 template <typename Weight>
 Weight to_weight(double weight) {
   if constexpr (std::is_integral_v<Weight>) {
-    return static_cast<Weight>(weight * (1 << kFraction) + 0.5);
+    return static_cast<Weight>(std::lround(weight * (1 << kFraction)));
   } else {
     return static_cast<Weight>(weight);
   }
@@ -47,8 +47,8 @@ Filter<Weight> triangle_filter(std::int64_t source, std::int64_t result) {
   std::vector<double> exact(static_cast<std::size_t>(filter.taps));
   for (std::int64_t i = 0; i < result; ++i) {
     const double center = (static_cast<double>(i) + 0.5) * scale;
-    const auto begin = std::max<std::int64_t>(static_cast<std::int64_t>(center - reach + 0.5), 0);
-    const auto end = std::min(static_cast<std::int64_t>(center + reach + 0.5), source);
+    const std::int64_t begin = std::max<std::int64_t>(std::llround(center - reach), 0);
+    const std::int64_t end = std::min<std::int64_t>(std::llround(center + reach), source);
     const std::int64_t first = std::min(begin, source - filter.taps);
     double sum = 0;
     std::ranges::fill(exact, 0.0);

@@ -4,7 +4,6 @@
 #include <limits>
 
 #include "core/base/status.h"
-#include "horovod_cpp/autograd/bmm.h"
 #include "horovod_cpp/nn/checks.h"
 #include "horovod_cpp/nn/functional.h"
 #include "horovod_cpp/nn/init.h"
@@ -101,7 +100,7 @@ AttentionResult MultiheadAttention::forward(const Tensor& query, const Tensor& k
   const Tensor q = split_heads(project(steps_first(query), 0) * scale);
   const Tensor k = split_heads(project(steps_first(key), 1));
   const Tensor v = split_heads(project(steps_first(value), 2));
-  Tensor scores = bmm(q, k.transpose(1, 2));
+  Tensor scores = matmul(q, k.transpose(1, 2));
   if (options.attn_mask.defined()) {
     require_shape(options.attn_mask, {{queries, keys}, {batch * num_heads_, queries, keys}},
                   "attn_mask");
@@ -115,7 +114,7 @@ AttentionResult MultiheadAttention::forward(const Tensor& query, const Tensor& k
                           .reshape({batch * num_heads_, 1, keys});
   }
   const Tensor weights = dropout(softmax(scores, -1), options_.dropout, is_training());
-  const Tensor joined = bmm(weights, v).transpose(0, 1).reshape({queries, batch, embed_dim_});
+  const Tensor joined = matmul(weights, v).transpose(0, 1).reshape({queries, batch, embed_dim_});
   AttentionResult result;
   result.output = (*out_proj)(joined);
   if (options_.batch_first) result.output = result.output.transpose(0, 1).contiguous();

@@ -9,9 +9,9 @@ namespace nn {
 // Masks are bool (or uint8), true where attention is forbidden, or floating and added to the
 // scores.
 struct AttentionOptions {
-  Tensor key_padding_mask;  // [batch, keys] or undefined
+  Tensor key_padding_mask = {};  // [batch, keys] or undefined
   bool need_weights = true;
-  Tensor attn_mask;  // [queries, keys] or [batch * heads, queries, keys] or undefined
+  Tensor attn_mask = {};  // [queries, keys] or [batch * heads, queries, keys] or undefined
   bool average_attn_weights = true;
 };
 

@@ -6,19 +6,6 @@ namespace hvd {
 namespace nn {
 namespace functional {
 
-Tensor linear(const Tensor& input, const Tensor& weight, const Tensor& bias) {
-  if (input.dim() == 2) return hvd::linear(input, weight, bias);
-  if (input.dim() == 0 || weight.dim() != 2 || input.size(-1) != weight.size(1)) {
-    throw InvalidArgumentError("linear: input " + to_string(input.shape()) + " and weight " +
-                               to_string(weight.shape()) + " do not fit");
-  }
-  Shape shape = input.shape();
-  shape.back() = 1;
-  const std::int64_t rows = numel_of(shape);
-  shape.back() = weight.size(0);
-  return hvd::linear(input.reshape({rows, input.size(-1)}), weight, bias).reshape(shape);
-}
-
 Tensor max_pool2d(const Tensor& input, const Pool2dOptions& options) {
   const IntPair kernel = options.kernel_size;
   const IntPair stride = options.stride;

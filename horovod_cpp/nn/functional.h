@@ -30,6 +30,7 @@ using hvd::kl_div;
 using hvd::l1_loss;
 using hvd::layer_norm;
 using hvd::leaky_relu;
+using hvd::linear;
 using hvd::log_softmax;
 using hvd::mse_loss;
 using hvd::nll_loss;
@@ -39,9 +40,6 @@ using hvd::silu;
 using hvd::smooth_l1_loss;
 using hvd::softmax;
 using hvd::tanh;
-
-// input [..., in], weight [out, in], bias [out] or undefined -> [..., out]
-Tensor linear(const Tensor& input, const Tensor& weight, const Tensor& bias = {});
 
 // The largest of each window of [n, c, h, w] (autograd/pooling.h).
 Tensor max_pool2d(const Tensor& input, const Pool2dOptions& options);

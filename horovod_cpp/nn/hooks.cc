@@ -12,11 +12,12 @@ namespace {
 
 // The same values; `pass` sees the gradient and returns the one that goes on.
 Tensor watched(const Tensor& tensor, std::function<Tensor(const Tensor&)> pass) {
-  return autograd::record(kernels::alias(tensor), "module_backward_hook",
-                          {autograd::edge_to(tensor)},
-                          [pass = std::move(pass)](const Tensor& gradient) {
-                            return std::vector<Tensor>{pass(gradient)};
-                          });
+  return autograd::record(
+      kernels::alias(tensor), "module_backward_hook", {autograd::edge_to(tensor)},
+      [pass = std::move(pass)](const Tensor& gradient) {
+        return std::vector<Tensor>{pass(gradient)};
+      },
+      autograd::Order::kAny);
 }
 
 // One call of a module whose gradients are watched.

@@ -120,6 +120,13 @@ std::string Module::path() const {
   return joined(parent_->path(), name_);
 }
 
+std::shared_ptr<Module> Module::held_by_parent() const {
+  if (parent_ == nullptr) return nullptr;
+  const auto found = std::ranges::find_if(
+      parent_->children_, [this](const auto& entry) { return entry.second.get() == this; });
+  return found == parent_->children_.end() ? nullptr : found->second;
+}
+
 std::string Module::class_name() const {
   int failed = 0;
   const std::unique_ptr<char, void (*)(void*)> text(

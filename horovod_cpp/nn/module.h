@@ -83,6 +83,8 @@ class Module {
   NamedModules named_descendants() const;
   // The path from the outermost module that holds this one; empty if none does.
   std::string path() const;
+  // The pointer by which the module of path() holds this one; null if none does.
+  std::shared_ptr<Module> held_by_parent() const;
   // The C++ class without its namespace ("Linear").
   virtual std::string class_name() const;
 

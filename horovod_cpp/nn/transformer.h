@@ -25,8 +25,8 @@ struct TransformerEncoderLayerOptions {
 
 // Masks as in AttentionOptions; undefined = none.
 struct TransformerMasks {
-  Tensor mask;              // [steps, steps] or [batch * heads, steps, steps]
-  Tensor key_padding_mask;  // [batch, steps]
+  Tensor mask = {};              // [steps, steps] or [batch * heads, steps, steps]
+  Tensor key_padding_mask = {};  // [batch, steps]
 };
 
 // Self-attention and two Linear layers, each with a residual connection and a LayerNorm (Vaswani et

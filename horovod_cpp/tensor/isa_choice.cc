@@ -3,6 +3,9 @@
 #include "core/base/config.h"
 #include "core/base/status.h"
 #include "horovod_cpp/tensor/isa/table.h"
+#ifdef HVD_ONEDNN
+#include "horovod_cpp/tensor/onednn/gemm.h"
+#endif
 
 namespace hvd {
 namespace isa {
@@ -50,6 +53,15 @@ std::vector<const Table*> make_tables() {
     level.fill(*table);
     tables.push_back(table);
   }
+#ifdef HVD_ONEDNN
+  auto* table = new Table(*tables.back());
+  table->name = "onednn";
+  if (use_onednn(*table)) {
+    tables.push_back(table);
+  } else {
+    delete table;
+  }
+#endif
   return tables;
 }
 

@@ -25,8 +25,8 @@ struct Record;  // a tensor's place in the graph; defined in horovod_cpp/autogra
 //
 // Every dtype can be made, wrapped, viewed, copied, converted, compared, saved and communicated.
 // Arithmetic, autograd, nn and optim know uint8, int32, int64 and the floating dtypes; for the
-// others they throw InvalidArgumentError naming the function and the dtype. A complex tensor
-// converts to complex ones only.
+// others they throw InvalidArgumentError naming the function and the dtype, but that bools add (or),
+// multiply (and) and are summed and counted. A complex tensor converts to complex ones only.
 class Tensor {
  public:
   Tensor() = default;  // undefined: holds nothing
@@ -85,7 +85,9 @@ class Tensor {
   Tensor permute(std::vector<std::int64_t> axes) const;
   Tensor transpose(std::int64_t a, std::int64_t b) const;
   Tensor t() const { return transpose(0, 1); }
-  Tensor slice(std::int64_t axis, std::int64_t begin, std::int64_t end) const;
+  // Every step-th element of [begin, end); step > 0.
+  Tensor slice(std::int64_t axis, std::int64_t begin, std::int64_t end,
+               std::int64_t step = 1) const;
   Tensor select(std::int64_t axis, std::int64_t index) const;
   Tensor unsqueeze(std::int64_t axis) const;
   Tensor squeeze(std::int64_t axis) const;
@@ -97,14 +99,18 @@ class Tensor {
   Tensor clone() const;
   Tensor to(DType dtype) const;  // itself when it has this dtype
 
-  // -- in place (not recorded: throws InvalidArgumentError if this tensor or `other` requires grad,
-  //    outside no_grad)
+  // -- in place. Recorded where this tensor or the other one requires grad; then throws
+  //    InvalidArgumentError naming the function, outside no_grad, for a leaf that requires grad,
+  //    and for memory that another tensor shares: a view, or a value that backward() needs.
   Tensor& copy_(const Tensor& source);  // broadcasts and converts
   Tensor& fill_(double value);
   Tensor& zero_();
-  // this += alpha * other. `other` broadcasts and has this tensor's dtype.
+  // this += alpha * other. `other` broadcasts and has this tensor's dtype; so below.
   Tensor& add_(const Tensor& other, double alpha = 1.0);
+  Tensor& sub_(const Tensor& other, double alpha = 1.0) { return add_(other, -alpha); }
   Tensor& mul_(double factor);
+  Tensor& mul_(const Tensor& other);
+  Tensor& div_(const Tensor& other);  // floating dtypes
 
   // -- autograd (defined in horovod_cpp/autograd)
   bool requires_grad() const;
@@ -115,7 +121,9 @@ class Tensor {
   // Sums gradients into the leaves. `gradient` may be omitted for a tensor of numel 1. Frees the
   // graph as it goes, unless retain_graph; a second backward() through a freed graph throws
   // InvalidArgumentError, as does one that needs values which were modified in place since.
-  void backward(const Tensor& gradient = {}, bool retain_graph = false) const;
+  // create_graph (implies retain_graph) records the gradients: see grad().
+  void backward(const Tensor& gradient = {}, bool retain_graph = false,
+                bool create_graph = false) const;
   // Called with the leaf's full gradient as soon as backward() can add nothing more to it. Several
   // hooks run in the order they were added; the returned function removes this one.
   std::function<void()> register_hook(std::function<void(const Tensor& leaf)> hook) const;

@@ -8,7 +8,6 @@
 --readme    puts the tables into test/bench/README.md, between its two marks
 """
 
-import argparse
 import json
 import os
 import pathlib
@@ -17,8 +16,10 @@ import socket
 import subprocess
 import sys
 
+import report
+from report import interpreter_with, markdown, number, row
+
 BENCH = pathlib.Path(__file__).resolve().parent
-MARKS = ("<!-- tables begin -->\n", "<!-- tables end -->\n")
 KIB, MIB = 1024, 1024 * 1024
 CORES = len(os.sched_getaffinity(0))
 
@@ -34,15 +35,6 @@ def lines_of(command):
     if done.returncode != 0:
         sys.exit(f"{' '.join(map(str, command))}: exit code {done.returncode}")
     return [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
-
-
-def interpreter_with(*modules):
-    """The first Python here that has them, and nothing printed about those that do not."""
-    for python in dict.fromkeys((sys.executable, "/usr/bin/python3")):
-        done = subprocess.run([python, "-c", "import " + ", ".join(modules)], capture_output=True)
-        if done.returncode == 0:
-            return python
-    return None
 
 
 def free_port():
@@ -111,15 +103,6 @@ def negotiation(build, seconds):
 
 
 # -- the targets
-
-
-def row(what, unit, ours, theirs, target, peer, compare="ours"):
-    """`compare`: what may not exceed the target, ours or the ratio."""
-    ratio = ours / theirs if ours is not None and theirs else None
-    judged = ratio if compare == "ratio" else ours
-    met = judged is not None and judged <= target
-    return {"what": what, "unit": unit, "ours": ours, "theirs": theirs, "ratio": ratio,
-            "target": target if compare == "ours" else f"ratio {target}", "met": met, "peer": peer}
 
 
 def size_rows(results, way, label, targets):
@@ -199,19 +182,6 @@ def targets(results):
 # -- the tables
 
 
-def number(value):
-    if value is None:
-        return "-"
-    if isinstance(value, (str, bool)):
-        return {True: "yes", False: "no"}.get(value, value) if isinstance(value, bool) else value
-    return f"{value:.4g}" if abs(value) < 10000 else f"{value:,.0f}"
-
-
-def markdown(header, rows):
-    lines = ["| " + " | ".join(header) + " |", "|" + "---|" * len(header)]
-    return lines + ["| " + " | ".join(map(number, cells)) + " |" for cells in rows] + [""]
-
-
 def size_name(size):
     for unit, factor in (("MiB", MIB), ("KiB", KIB)):
         if size >= factor:
@@ -271,41 +241,22 @@ def setting(results):
 
 
 def tables(results, rows):
-    header = ["what", "unit", "ours", "theirs", "ratio", "target", "met", "peer"]
-    lines = [*setting(results), "### Targets, 2 ranks, medians", "",
-             *markdown(header, [[each[key] for key in header] for each in rows])]
+    lines = [*setting(results), "### Targets, 2 ranks, medians", "", *report.target_table(rows)]
     for section, ranks in (("blocking", 2), ("async", 2), ("sets", 2), ("blocking", 4), ("async", 4),
                            ("sets", 4), ("crowd", 8)):
         lines += time_table(results, section, ranks)
     return "\n".join(lines + growth_table(results))
 
 
-def put_into_readme(text):
-    path = BENCH / "README.md"
-    before, rest = path.read_text().split(MARKS[0])
-    after = rest.split(MARKS[1])[1]
-    path.write_text(before + MARKS[0] + text + MARKS[1] + after)
-
-
 def main():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--quick", action="store_true", help="a tenth of the time a case")
-    parser.add_argument("--json", help="the targets go here")
-    parser.add_argument("--details", help="every measurement goes here")
-    parser.add_argument("--readme", action="store_true", help="the tables go into README.md too")
-    parser.add_argument("--build", default=BENCH.parents[1] / "build/cpu", help="a Release build")
-    options = parser.parse_args()
-    results = measure(options)
+    given = report.options(__doc__.splitlines()[0], quick="a tenth of the time a case",
+                           details="every measurement goes here")
+    results = measure(given)
     rows = targets(results)
-    text = tables(results, rows)
-    print(text)
-    if options.json:
-        pathlib.Path(options.json).write_text(json.dumps(rows, indent=2) + "\n")
-    if options.details:
+    report.deliver(given, "tables", tables(results, rows), rows)
+    if given.details:
         details = {"versions": results.versions, "measurements": results.lines}
-        pathlib.Path(options.details).write_text(json.dumps(details, indent=2) + "\n")
-    if options.readme:
-        put_into_readme(text)
+        pathlib.Path(given.details).write_text(json.dumps(details, indent=2) + "\n")
 
 
 if __name__ == "__main__":

@@ -2,10 +2,15 @@
 # Builds what a benchmark needs and runs it. test/bench/README.md says how to read what it prints.
 #
 #   bash test/bench/run.sh engine [--quick] [--json FILE] [--details FILE] [--readme]
+#   bash test/bench/run.sh model [--quick] [--json FILE] [--readme]
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 bench=${1-}
-[[ $bench == engine ]] || { echo "usage: bash test/bench/run.sh engine [OPTION...]" >&2; exit 2; }
+case $bench in
+  engine) targets=(engine_bench negotiate_bench messages_bench hvd_mpi) ;;
+  model) targets=(model_bench) ;;
+  *) echo "usage: bash test/bench/run.sh engine|model [OPTION...]" >&2; exit 2 ;;
+esac
 shift
 source test/support/setup.sh
 log=build/results/bench-$bench.log
@@ -15,8 +20,8 @@ prepare() {
   install_packages "${test_packages[@]}"
   make_venv
   cmake --preset cpu
-  cmake --build build/cpu --target engine_bench negotiate_bench messages_bench hvd_mpi
-  install_package
+  cmake --build build/cpu --target "${targets[@]}"
+  [[ $bench == model ]] || install_package
 }
 
 prepare >"$log" 2>&1 || { tail -n 40 "$log" >&2; exit 1; }

@@ -119,6 +119,15 @@ def test_hooks_of_a_python_module_see_its_first_input_and_output():
     assert (out.numpy() == 0).all() and (weights.numpy() != 0).all()
 
 
+def test_hooks_get_their_module_after_its_python_name_is_gone():
+    seen = []
+    model = nn.Sequential(nn.Linear(1, 1))
+    model[0].register_forward_hook(lambda module, args, output: seen.append(module))
+    model(hvd.ones((1, 1)))
+    del model
+    assert isinstance(seen[0], nn.Linear) and seen[0].weight.shape == (1, 1)
+
+
 def test_what_a_hook_raises_arrives():
     def broken(module, args):
         raise KeyError("hook")

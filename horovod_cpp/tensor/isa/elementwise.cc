@@ -8,20 +8,73 @@ namespace isa {
 namespace HVD_ISA_NAME {
 namespace {
 
+// The C library's, element by element.
+template <typename T, typename Function>
+void map_scalar(const T* in, T* out, std::int64_t n, Function function) {
+  for (std::int64_t i = 0; i < n; ++i) out[i] = function(in[i]);
+}
+
+void special(Unary op, const float* in, float* out, std::int64_t n) {
+  switch (op) {
+    case Unary::kSin:
+      return map_scalar(in, out, n, [](float x) { return ::sinf(x); });
+    case Unary::kCos:
+      return map_scalar(in, out, n, [](float x) { return ::cosf(x); });
+    case Unary::kErf:
+      return map_scalar(in, out, n, [](float x) { return ::erff(x); });
+    default:
+      return map_scalar(in, out, n, [](float x) { return ::log1pf(x); });
+  }
+}
+
+void special(Unary op, const double* in, double* out, std::int64_t n) {
+  switch (op) {
+    case Unary::kSin:
+      return map_scalar(in, out, n, [](double x) { return ::sin(x); });
+    case Unary::kCos:
+      return map_scalar(in, out, n, [](double x) { return ::cos(x); });
+    case Unary::kErf:
+      return map_scalar(in, out, n, [](double x) { return ::erf(x); });
+    default:
+      return map_scalar(in, out, n, [](double x) { return ::log1p(x); });
+  }
+}
+
+template <typename T>
+T root(T x) {  // the processor's own: Eigen's is wrong at infinity
+  if constexpr (sizeof(T) == sizeof(float)) {
+    return ::sqrtf(x);
+  } else {
+    return ::sqrt(x);
+  }
+}
+
 template <typename T>
 void unary(Unary op, const T* in, T* out, std::int64_t n) {
   switch (op) {
     case Unary::kNeg:
       for (std::int64_t i = 0; i < n; ++i) out[i] = -in[i];
       return;
-    case Unary::kSqrt:  // the processor's own: Eigen's is wrong at infinity
+    case Unary::kSqrt:
+      for (std::int64_t i = 0; i < n; ++i) out[i] = root(in[i]);
+      return;
+    case Unary::kRsqrt:
+      for (std::int64_t i = 0; i < n; ++i) out[i] = T(1) / root(in[i]);
+      return;
+    case Unary::kAbs:
+      for (std::int64_t i = 0; i < n; ++i) out[i] = in[i] < T(0) ? -in[i] : in[i] + T(0);
+      return;
+    case Unary::kSign:
       for (std::int64_t i = 0; i < n; ++i) {
-        if constexpr (sizeof(T) == sizeof(float)) {
-          out[i] = ::sqrtf(in[i]);
-        } else {
-          out[i] = ::sqrt(in[i]);
-        }
+        const T nan_or_zero = in[i] == in[i] ? T(0) : in[i];
+        out[i] = in[i] > T(0) ? T(1) : (in[i] < T(0) ? T(-1) : nan_or_zero);
       }
+      return;
+    case Unary::kSquare:
+      for (std::int64_t i = 0; i < n; ++i) out[i] = in[i] * in[i];
+      return;
+    case Unary::kReciprocal:
+      for (std::int64_t i = 0; i < n; ++i) out[i] = T(1) / in[i];
       return;
     case Unary::kRelu:
       for (std::int64_t i = 0; i < n; ++i) out[i] = in[i] < T(0) ? T(0) : in[i];  // keeps NaN
@@ -38,6 +91,9 @@ void unary(Unary op, const T* in, T* out, std::int64_t n) {
     case Unary::kSigmoid:
       map_chunks(in, out, n,
                  [](const Chunk<T>& x) -> Chunk<T> { return T(1) / (T(1) + exp_of<T>(-x)); });
+      return;
+    default:
+      special(op, in, out, n);
       return;
   }
 }
@@ -74,6 +130,12 @@ void binary(Binary op, const T* a, std::int64_t sa, const T* b, std::int64_t sb,
     case Binary::kDiv:
       zip(a, sa, b, sb, out, n, [](T x, T y) { return x / y; });
       return;
+    case Binary::kMaximum:
+      zip(a, sa, b, sb, out, n, [](T x, T y) { return x > y || x != x ? x : y; });
+      return;
+    case Binary::kMinimum:
+      zip(a, sa, b, sb, out, n, [](T x, T y) { return x < y || x != x ? x : y; });
+      return;
     case Binary::kReluGrad:
       zip(a, sa, b, sb, out, n, [](T g, T y) { return y > T(0) ? g : T(0); });
       return;
@@ -91,10 +153,7 @@ void binary(Binary op, const T* a, std::int64_t sa, const T* b, std::int64_t sb,
 
 template <typename T>
 void power(const T* in, T exponent, T* out, std::int64_t n) {
-  if (exponent == T(2)) {
-    for (std::int64_t i = 0; i < n; ++i) out[i] = in[i] * in[i];
-    return;
-  }
+  if (exponent == T(2)) return unary(Unary::kSquare, in, out, n);
   for (std::int64_t i = 0; i < n; ++i) {
     if constexpr (sizeof(T) == sizeof(float)) {
       out[i] = ::powf(in[i], exponent);

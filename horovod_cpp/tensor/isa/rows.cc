@@ -211,26 +211,37 @@ void gather_outer(const RowPairs& rows, std::int64_t k, std::int64_t n, const T*
 }
 
 template <typename T>
+using Packet = typename Eigen::internal::packet_traits<T>::type;
+template <typename T>
+constexpr int kTileSide = Eigen::internal::unpacket_traits<Packet<T>>::size;
+
+template <typename T>
+void transpose_tile(const T* in, std::int64_t ld_in, T* out, std::int64_t ld_out) {
+  constexpr int kSide = kTileSide<T>;
+  Eigen::internal::PacketBlock<Packet<T>, kSide> tile;
+#pragma GCC unroll 16
+  for (int s = 0; s < kSide; ++s) {
+    tile.packet[s] = Eigen::internal::ploadu<Packet<T>>(in + s * ld_in);
+  }
+  Eigen::internal::ptranspose(tile);
+#pragma GCC unroll 16
+  for (int s = 0; s < kSide; ++s) Eigen::internal::pstoreu(out + s * ld_out, tile.packet[s]);
+}
+
+template <typename T>
 void transpose(std::int64_t rows, std::int64_t columns, const T* in, std::int64_t ld_in, T* out,
                std::int64_t ld_out) {
-  using Packet = typename Eigen::internal::packet_traits<T>::type;
-  constexpr int kSide = Eigen::internal::unpacket_traits<Packet>::size;
-  constexpr std::int64_t kBlock = 256;  // rows, whose lines stay in the cache for the next columns
+  constexpr int kSide = kTileSide<T>;
+  constexpr std::int64_t kBlock = 64;  // short runs of lines on both sides, which are fetched ahead
   const std::int64_t whole_rows = rows / kSide * kSide;
   const std::int64_t whole_columns = columns / kSide * kSide;
-  for (std::int64_t first = 0; first < whole_rows; first += kBlock) {
-    const std::int64_t end = whole_rows - first < kBlock ? whole_rows : first + kBlock;
-    for (std::int64_t j = 0; j < whole_columns; j += kSide) {
-      for (std::int64_t i = first; i < end; i += kSide) {
-        Eigen::internal::PacketBlock<Packet, kSide> tile;
-#pragma GCC unroll 16
-        for (int s = 0; s < kSide; ++s) {
-          tile.packet[s] = Eigen::internal::ploadu<Packet>(in + (i + s) * ld_in + j);
-        }
-        Eigen::internal::ptranspose(tile);
-#pragma GCC unroll 16
-        for (int s = 0; s < kSide; ++s) {
-          Eigen::internal::pstoreu(out + (j + s) * ld_out + i, tile.packet[s]);
+  for (std::int64_t i0 = 0; i0 < whole_rows; i0 += kBlock) {
+    const std::int64_t i_end = whole_rows - i0 < kBlock ? whole_rows : i0 + kBlock;
+    for (std::int64_t j0 = 0; j0 < whole_columns; j0 += kBlock) {
+      const std::int64_t j_end = whole_columns - j0 < kBlock ? whole_columns : j0 + kBlock;
+      for (std::int64_t i = i0; i < i_end; i += kSide) {
+        for (std::int64_t j = j0; j < j_end; j += kSide) {
+          transpose_tile(in + i * ld_in + j, ld_in, out + j * ld_out + i, ld_out);
         }
       }
     }

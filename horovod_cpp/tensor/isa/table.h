@@ -8,18 +8,38 @@
 
 // The arithmetic that profits from wide registers. The .cc files of this folder that include
 // isa/compiled.h are compiled once per instruction set; the processor decides at the first use
-// which table serves. Environment: HVD_ISA=baseline, v3 (AVX2, FMA) or v4 (AVX-512) forces one.
+// which table serves; oneDNN, where it is installed, takes over some of the widest (tensor/onednn).
+// Environment: HVD_ISA=baseline, v3 (AVX2, FMA), v4 (AVX-512) or onednn forces one.
 // Tables agree within rounding; with one table equal inputs give equal bits.
 namespace hvd {
 namespace isa {
 
-enum class Unary { kNeg, kExp, kLog, kSqrt, kTanh, kSigmoid, kRelu };
+enum class Unary {
+  kNeg,
+  kExp,
+  kLog,
+  kSqrt,
+  kTanh,
+  kSigmoid,
+  kRelu,
+  kAbs,
+  kSign,  // of NaN: NaN
+  kSquare,
+  kReciprocal,
+  kRsqrt,
+  kSin,
+  kCos,
+  kErf,
+  kLog1p,
+};
 
 enum class Binary {
   kAdd,
   kSub,
   kMul,
   kDiv,
+  kMaximum,  // a NaN wins, here and in kMinimum
+  kMinimum,
   // a is the gradient of the result y, b is y: the gradient of the operand.
   kReluGrad,
   kTanhGrad,

@@ -6,6 +6,7 @@
 #include "horovod_cpp/tensor/dispatch.h"
 #include "horovod_cpp/tensor/impl.h"
 #include "horovod_cpp/tensor/kernels/channels_last.h"
+#include "horovod_cpp/tensor/kernels/compare.h"
 #include "horovod_cpp/tensor/kernels/copy.h"
 #include "horovod_cpp/tensor/kernels/loops.h"
 #include "horovod_cpp/tensor/shapes.h"
@@ -34,8 +35,50 @@ T integer_op(Binary op, T a, T b) {
       return static_cast<T>(x + y);
     case Binary::kSub:
       return static_cast<T>(x - y);
+    case Binary::kMaximum:
+      return a > b ? a : b;
+    case Binary::kMinimum:
+      return a < b ? a : b;
     default:
       return static_cast<T>(x * y);
+  }
+}
+
+bool takes_integers(Binary op) {
+  return op == Binary::kAdd || op == Binary::kSub || op == Binary::kMul || op == Binary::kMaximum ||
+         op == Binary::kMinimum;
+}
+
+// Sums of bools are true where one is, products where both are.
+Tensor bool_binary(Binary op, const Tensor& a, const Tensor& b, const char* function) {
+  switch (op) {
+    case Binary::kAdd:
+    case Binary::kMaximum:
+      return logical(Logical::kOr, a, b, function);
+    case Binary::kMul:
+    case Binary::kMinimum:
+      return logical(Logical::kAnd, a, b, function);
+    default:
+      refuse(function, DType::kBool);
+  }
+}
+
+// The functions that integers have.
+Tensor integer_unary(Unary op, const Tensor& a, const char* function) {
+  const Tensor zero = Tensor::zeros({}, a.dtype());
+  switch (op) {
+    case Unary::kNeg:
+      return binary(Binary::kSub, zero, a, function);
+    case Unary::kSquare:
+      return binary(Binary::kMul, a, a, function);
+    case Unary::kAbs:
+      if (a.dtype() == DType::kU8) return clone(a);
+      return binary(Binary::kMaximum, a, binary(Binary::kSub, zero, a, function), function);
+    case Unary::kSign:
+      return binary(Binary::kSub, to(compare(Compare::kGt, a, zero, function), a.dtype()),
+                    to(compare(Compare::kLt, a, zero, function), a.dtype()), function);
+    default:
+      refuse(function, a.dtype());
   }
 }
 
@@ -57,8 +100,8 @@ Tensor unary(Unary op, const Tensor& a, const char* function) {
   const DType dtype = a.dtype();
   if (is_half(dtype)) return to(unary(op, to(a, DType::kF32), function), dtype);
   if (!is_floating(dtype)) {
-    if (op != Unary::kNeg) refuse(function, dtype);
-    return binary(Binary::kSub, Tensor::zeros({}, dtype), a, function);
+    require_arithmetic(dtype, function);
+    return integer_unary(op, a, function);
   }
   if (is_channels_last(a)) return images_of(unary(op, rows_of(a), function));
   const Tensor in = contiguous(a);
@@ -76,9 +119,8 @@ Tensor binary(Binary op, const Tensor& a, const Tensor& b, const char* function)
   if (is_half(dtype)) {
     return to(binary(op, to(a, DType::kF32), to(b, DType::kF32), function), dtype);
   }
-  if (!is_floating(dtype) && op != Binary::kAdd && op != Binary::kSub && op != Binary::kMul) {
-    refuse(function, dtype);
-  }
+  if (dtype == DType::kBool) return bool_binary(op, a, b, function);
+  if (!is_floating(dtype) && !takes_integers(op)) refuse(function, dtype);
   if (a.shape() == b.shape() && is_channels_last(a) && is_channels_last(b)) {
     return images_of(binary(op, rows_of(a), rows_of(b), function));
   }

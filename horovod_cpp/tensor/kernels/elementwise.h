@@ -9,9 +9,11 @@ namespace kernels {
 using isa::Binary;
 using isa::Unary;
 
-// Floating dtypes; kNeg takes integers too. float16 and bfloat16 compute in float32.
+// Floating dtypes; kNeg, kAbs, kSign and kSquare take integers too. float16 and bfloat16 compute in
+// float32.
 Tensor unary(Unary op, const Tensor& a, const char* function);
-// Operands broadcast and have one dtype. Integers know kAdd, kSub and kMul, modulo 2^bits.
+// Operands broadcast and have one dtype. Integers know kAdd, kSub and kMul, modulo 2^bits, kMaximum
+// and kMinimum; bools kAdd and kMaximum (or), kMul and kMinimum (and).
 Tensor binary(Binary op, const Tensor& a, const Tensor& b, const char* function);
 Tensor pow(const Tensor& a, double exponent);
 

@@ -31,14 +31,14 @@ void sum_row(const T* in, std::int64_t step_in, Out* out, std::int64_t step_out,
   for (std::int64_t i = 0; i < n; ++i) out[i * step_out] += convert<Out>(in[i * step_in]);
 }
 
+// Whether a NaN, or what is further out, takes the place of the best so far.
 template <typename T>
-bool beats(T value, T best) {
+bool beats(T value, T best, bool largest) {
   if constexpr (std::is_floating_point_v<T>) {
     if (best != best) return false;
-    return value > best || value != value;
-  } else {
-    return value > best;
+    if (value != value) return true;
   }
+  return largest ? value > best : value < best;
 }
 
 template <typename Call>
@@ -55,10 +55,20 @@ Tensor by_rows(const Tensor& a, Call call) {
 
 }  // namespace
 
+Tensor rows_along(const Tensor& a, std::int64_t axis) {
+  std::vector<std::int64_t> order;
+  for (std::int64_t i = 0; i < a.dim(); ++i) {
+    if (i != axis) order.push_back(i);
+  }
+  order.push_back(axis);
+  return contiguous(permute(a, order));
+}
+
 Tensor sum(const Tensor& a, const std::vector<bool>& mask, bool keepdim) {
   if (a.dtype() == DType::kF16 || a.dtype() == DType::kBF16) {
     return to(sum(to(a, DType::kF32), mask, keepdim), a.dtype());
   }
+  if (a.dtype() == DType::kBool) return sum(to(a, DType::kU8), mask, keepdim);
   require_arithmetic(a.dtype(), "sum");
   const DType dtype = is_floating(a.dtype()) ? a.dtype() : DType::kI64;
   const Tensor kept = Tensor::zeros(shapes::reduced(a.shape(), mask, true), dtype);
@@ -91,48 +101,21 @@ Tensor sum_to(const Tensor& a, const Shape& shape) {
   return reshape(sum(a, mask, true), shape);
 }
 
-std::int64_t argmax_flat(const Tensor& a) {
-  if (a.numel() == 0) {
-    throw InvalidArgumentError("max: shape " + to_string(a.shape()) + " has no element");
-  }
-  const Tensor values =
-      contiguous(a.dtype() == DType::kF16 || a.dtype() == DType::kBF16 ? to(a, DType::kF32) : a);
-  std::int64_t best = 0;
-  dispatch(values.dtype(), "max", [&](auto tag) {
-    using T = typename decltype(tag)::type;
-    if constexpr (!std::is_class_v<T>) {
-      const T* in = values.data<T>();
-      for (std::int64_t i = 1; i < values.numel(); ++i) {
-        if (beats(in[i], in[best])) best = i;
-      }
-    }
-  });
-  return best;
-}
-
-Tensor max(const Tensor& a) {
-  const Tensor values = contiguous(a);
-  return clone(select(reshape(values, {-1}), 0, argmax_flat(values)));
-}
-
-Tensor argmax(const Tensor& a, std::int64_t axis) {
-  const std::int64_t at = shapes::axis(axis, a.dim(), "argmax");
+Tensor arg_extreme(const Tensor& a, std::int64_t axis, bool largest, bool keepdim,
+                   const char* function) {
+  const std::int64_t at = shapes::axis(axis, a.dim(), function);
+  require_arithmetic(a.dtype(), function);
   if (a.size(at) == 0) {
-    throw InvalidArgumentError("argmax: axis " + std::to_string(axis) + " of shape " +
-                               to_string(a.shape()) + " is empty");
+    throw InvalidArgumentError(std::string(function) + ": axis " + std::to_string(axis) +
+                               " of shape " + to_string(a.shape()) + " is empty");
   }
   std::vector<bool> mask(static_cast<std::size_t>(a.dim()), false);
   mask[static_cast<std::size_t>(at)] = true;
-  Tensor result = Tensor::empty(shapes::reduced(a.shape(), mask, false), DType::kI64);
-  std::vector<std::int64_t> order;
-  for (std::int64_t i = 0; i < a.dim(); ++i) {
-    if (i != at) order.push_back(i);
-  }
-  order.push_back(at);
+  Tensor result = Tensor::empty(shapes::reduced(a.shape(), mask, keepdim), DType::kI64);
   const bool half = a.dtype() == DType::kF16 || a.dtype() == DType::kBF16;
-  const Tensor rows = contiguous(permute(half ? to(a, DType::kF32) : a, order));
+  const Tensor rows = rows_along(half ? to(a, DType::kF32) : a, at);
   const std::int64_t columns = a.size(at);
-  dispatch(rows.dtype(), "argmax", [&](auto tag) {
+  dispatch(rows.dtype(), function, [&](auto tag) {
     using T = typename decltype(tag)::type;
     if constexpr (!std::is_class_v<T>) {
       const T* in = rows.data<T>();
@@ -140,7 +123,7 @@ Tensor argmax(const Tensor& a, std::int64_t axis) {
       for (std::int64_t row = 0; row < result.numel(); ++row, in += columns) {
         out[row] = 0;
         for (std::int64_t i = 1; i < columns; ++i) {
-          if (beats(in[i], in[out[row]])) out[row] = i;
+          if (beats(in[i], in[out[row]], largest)) out[row] = i;
         }
       }
     }

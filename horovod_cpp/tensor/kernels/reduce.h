@@ -5,15 +5,17 @@
 namespace hvd {
 namespace kernels {
 
-// Over the axes of `mask`. Integers add up in int64, half types in float32.
+// `a` with `axis` moved to the end, contiguous: every row is what lies along the axis.
+Tensor rows_along(const Tensor& a, std::int64_t axis);
+
+// Over the axes of `mask`. Integers and bools add up in int64, half types in float32.
 Tensor sum(const Tensor& a, const std::vector<bool>& mask, bool keepdim);
 // Adds up what broadcasting from `shape` to a's shape repeated.
 Tensor sum_to(const Tensor& a, const Shape& shape);
-// The largest element as a scalar; a NaN wins. Throws InvalidArgumentError when there is none.
-Tensor max(const Tensor& a);
-// Flat row-major index of the first largest element (or the first NaN).
-std::int64_t argmax_flat(const Tensor& a);
-Tensor argmax(const Tensor& a, std::int64_t axis);
+// Where along `axis` the first largest (or smallest) element is, or the first NaN; int64. Throws
+// InvalidArgumentError when the axis is empty.
+Tensor arg_extreme(const Tensor& a, std::int64_t axis, bool largest, bool keepdim,
+                   const char* function);
 
 // Over the last axis of a contiguous f32 or f64 tensor.
 Tensor softmax(const Tensor& a);

@@ -85,7 +85,8 @@ Tensor permute(const Tensor& a, const std::vector<std::int64_t>& axes) {
   return make_view(a, std::move(shape), std::move(strides));
 }
 
-Tensor slice(const Tensor& a, std::int64_t axis, std::int64_t begin, std::int64_t end) {
+Tensor slice(const Tensor& a, std::int64_t axis, std::int64_t begin, std::int64_t end,
+             std::int64_t step) {
   const auto at = static_cast<std::size_t>(shapes::axis(axis, a.dim(), "slice"));
   const std::int64_t extent = a.shape()[at];
   const std::int64_t first = begin < 0 ? begin + extent : begin;
@@ -95,9 +96,13 @@ Tensor slice(const Tensor& a, std::int64_t axis, std::int64_t begin, std::int64_
                                ") of axis " + std::to_string(axis) + " of shape " +
                                to_string(a.shape()));
   }
+  if (step < 1) throw InvalidArgumentError("slice: step " + std::to_string(step));
   Shape shape = a.shape();
-  shape[at] = last - first;
-  return make_view(a, std::move(shape), a.strides(), first == last ? 0 : first * a.strides()[at]);
+  shape[at] = (last - first + step - 1) / step;
+  Strides strides = a.strides();
+  const std::int64_t offset = first == last ? 0 : first * strides[at];
+  strides[at] *= step;
+  return make_view(a, std::move(shape), std::move(strides), offset);
 }
 
 Tensor select(const Tensor& a, std::int64_t axis, std::int64_t index) {

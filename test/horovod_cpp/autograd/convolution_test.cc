@@ -121,6 +121,33 @@ TEST(Convolution, OfManyBlocksIsThatOfEachImage) {  // 3 images of 24 x 24 are s
   }
 }
 
+TEST(Convolution, LeavesActivationsChannelsLastUntilSomebodyLooks) {
+  Generator generator(1);
+  const Tensor x = randint(-4, 5, {2, 3, 4, 5}, generator).to(DType::kF32);
+  const Tensor w = randint(-4, 5, {6, 3, 3, 3}, generator).to(DType::kF32);
+  const Tensor y = conv2d(x, w, {}, 1, 1);
+  const Tensor positive = relu(y);
+  EXPECT_FALSE(positive.is_contiguous());
+  EXPECT_FALSE((y + positive).is_contiguous());
+  const Tensor usual = y.contiguous();
+  expect_equal(relu(usual), positive);
+  expect_equal(usual + relu(usual), y + positive);
+  expect_equal(usual + positive, y + positive);
+  expect_equal(usual * 2.0, y + usual);
+}
+
+TEST(Convolution, SumsTheGradientsOfItsUses) {  // of channels-last images, in place
+  Generator generator(1);
+  Tensor x = Tensor::ones({2, 3, 4, 5}).requires_grad_();
+  const Tensor w = randint(-4, 5, {3, 3, 1, 1}, generator).to(DType::kF32);
+  const Tensor y = conv2d(x, w);
+  sum(conv2d(y, w) + conv2d(y, w) + conv2d(y, w)).backward();
+  const Tensor three = x.grad().clone();
+  x.set_grad({});
+  sum(conv2d(conv2d(x, w), w) * 3.0).backward();
+  expect_equal(x.grad(), three);
+}
+
 TEST(Convolution, ErrorsNameTheFunctionAndBothShapes) {
   const Tensor x = Tensor::ones({1, 4, 5, 5});
   const Tensor w = Tensor::ones({2, 4, 3, 3});

@@ -151,7 +151,9 @@ TEST(Matmul, MultipliesAndDifferentiates) {
 
 TEST(Matmul, RefusesWhatDoesNotFit) {
   EXPECT_THROW(matmul(Tensor::ones({2, 3}), Tensor::ones({2, 3})), InvalidArgumentError);
-  EXPECT_THROW(matmul(Tensor::ones({3}), Tensor::ones({3, 1})), InvalidArgumentError);
+  EXPECT_THROW(matmul(Tensor::ones({2}), Tensor::ones({3, 1})), InvalidArgumentError);
+  EXPECT_THROW(matmul(Tensor::ones({}), Tensor::ones({3, 1})), InvalidArgumentError);
+  EXPECT_THROW(matmul(Tensor::ones({2, 1, 3}), Tensor::ones({3, 3, 1})), InvalidArgumentError);
   EXPECT_THROW(matmul(Tensor::ones({1, 1}, DType::kI64), Tensor::ones({1, 1}, DType::kI64)),
                InvalidArgumentError);
 }

@@ -97,7 +97,7 @@ TEST(Module, NamesTheLayerByItsPathAndBothShapes) {
             "Sequential: '0.1' (Linear): linear: shapes [4, 5] and [2, 3] do not fit");
   const std::shared_ptr<Module> inner = model.at(0);
   EXPECT_EQ(error(*inner, Tensor::zeros({5})),
-            "Sequential: '0.1' (Linear): linear: input [5] and weight [2, 3] do not fit");
+            "Sequential: '0.1' (Linear): linear: shapes [5] and [2, 3] do not fit");
   Linear alone(3, 2);
   EXPECT_EQ(error(alone, Tensor::zeros({1, 2})),
             "Linear: linear: shapes [1, 2] and [2, 3] do not fit");

@@ -18,8 +18,7 @@ using testing::HasSubstr;
 using V = std::vector<double>;
 using Complex = std::complex<float>;
 
-constexpr DType kStoredOnly[] = {DType::kI8,   DType::kU16, DType::kI16,
-                                 DType::kBool, DType::kC64, DType::kC128};
+constexpr DType kStoredOnly[] = {DType::kI8, DType::kU16, DType::kI16, DType::kC64, DType::kC128};
 
 std::string refusal(const std::function<void()>& action) {
   try {

@@ -67,16 +67,20 @@ TYPED_TEST(Levels, AgreeOnElementwiseFunctions) {
     const Kernels<TypeParam>& base = available().front()->of<TypeParam>();
     std::vector<TypeParam> given(kLength);
     std::vector<TypeParam> expected(kLength);
-    for (const Unary op : {Unary::kNeg, Unary::kExp, Unary::kLog, Unary::kSqrt, Unary::kTanh,
-                           Unary::kSigmoid, Unary::kRelu}) {
-      const auto& in = op == Unary::kLog || op == Unary::kSqrt ? b : a;
+    for (const Unary op :
+         {Unary::kNeg, Unary::kExp, Unary::kLog, Unary::kSqrt, Unary::kTanh, Unary::kSigmoid,
+          Unary::kRelu, Unary::kAbs, Unary::kSign, Unary::kSquare, Unary::kReciprocal,
+          Unary::kRsqrt, Unary::kSin, Unary::kCos, Unary::kErf, Unary::kLog1p}) {
+      const bool positive = op == Unary::kLog || op == Unary::kSqrt || op == Unary::kReciprocal ||
+                            op == Unary::kRsqrt || op == Unary::kLog1p;
+      const auto& in = positive ? b : a;
       kernels.unary(op, in.data(), given.data(), kLength);
       base.unary(op, in.data(), expected.data(), kLength);
       expect_near(given, expected, 8);
     }
-    for (const Binary op :
-         {Binary::kAdd, Binary::kSub, Binary::kMul, Binary::kDiv, Binary::kReluGrad,
-          Binary::kTanhGrad, Binary::kSigmoidGrad, Binary::kSqrtGrad}) {
+    for (const Binary op : {Binary::kAdd, Binary::kSub, Binary::kMul, Binary::kDiv,
+                            Binary::kMaximum, Binary::kMinimum, Binary::kReluGrad,
+                            Binary::kTanhGrad, Binary::kSigmoidGrad, Binary::kSqrtGrad}) {
       for (const auto& [sa, sb] : {std::pair{1, 1}, {1, 0}, {0, 1}}) {
         kernels.binary(op, a.data(), sa, b.data(), sb, given.data(), kLength);
         base.binary(op, a.data(), sa, b.data(), sb, expected.data(), kLength);
@@ -210,6 +214,80 @@ TYPED_TEST(Levels, MultiplyMatricesExactlyOnIntegers) {
           EXPECT_EQ(c, expected) << each->name << " " << m << " " << n << " " << k;
         }
       }
+    }
+  }
+}
+
+TYPED_TEST(Levels, AgreeOnProductsOfMatrices) {  // oneDNN with Eigen, too
+  const auto a = numbers<TypeParam>(64 * 300, 1);
+  const auto b = numbers<TypeParam>(300 * 70, 2);
+  std::vector<TypeParam> expected(64 * 70);
+  available().front()->of<TypeParam>().gemm(false, false, 64, 70, 300, a.data(), 300, b.data(), 70,
+                                            expected.data(), 70, false);
+  for (const Table* each : available()) {
+    std::vector<TypeParam> given(expected.size());
+    each->of<TypeParam>().gemm(false, false, 64, 70, 300, a.data(), 300, b.data(), 70, given.data(),
+                               70, false);
+    expect_near(given, expected, 600);
+  }
+}
+
+TYPED_TEST(Levels, MultiplyGatheredRowsExactlyOnIntegers) {
+  constexpr std::int64_t kCount = 13;
+  constexpr std::int64_t kRows = 20;
+  Generator generator(1);
+  const auto integers = [&](std::int64_t count) {
+    std::vector<TypeParam> result(static_cast<std::size_t>(count));
+    for (auto& x : result) x = static_cast<TypeParam>(generator.below(9)) - 4;
+    return result;
+  };
+  for (const Table* each : available()) {
+    const Kernels<TypeParam>& kernels = each->of<TypeParam>();
+    for (const std::int64_t n : {std::int64_t{1}, kernels.lanes + 1, kernels.panel}) {
+      for (const std::int64_t k : {3, 131}) {
+        const std::int64_t ld = (n + kernels.lanes - 1) / kernels.lanes * kernels.lanes;
+        const auto a = integers(kRows * k);
+        const auto b = integers(k * ld);
+        std::vector<std::int64_t> from, to;
+        for (std::int64_t i = 0; i < kCount; ++i) {
+          from.push_back((i * 7 + 3) % kRows * k);
+          to.push_back((i * 3 + 1) % kRows * n);
+        }
+        const RowPairs rows = {kCount, from.data(), to.data()};
+        auto c = integers(kRows * n);
+        auto expected = c;
+        auto w = integers(k * n);
+        auto sums = w;
+        for (std::size_t i = 0; i < kCount; ++i) {
+          for (std::int64_t p = 0; p < k; ++p) {
+            for (std::int64_t j = 0; j < n; ++j) {
+              const TypeParam x = a[static_cast<std::size_t>(from[i] + p)];
+              expected[static_cast<std::size_t>(to[i] + j)] +=
+                  x * b[static_cast<std::size_t>(p * ld + j)];
+              sums[static_cast<std::size_t>(p * n + j)] += x * c[static_cast<std::size_t>(to[i] + j)];
+            }
+          }
+        }
+        kernels.gather_outer(rows, k, n, a.data(), c.data(), w.data(), n);
+        EXPECT_EQ(w, sums) << each->name << " " << n << " " << k;
+        kernels.gather_gemm(rows, k, n, a.data(), b.data(), ld, c.data());
+        EXPECT_EQ(c, expected) << each->name << " " << n << " " << k;
+      }
+    }
+  }
+}
+
+TYPED_TEST(Levels, TransposeAlike) {
+  constexpr std::int64_t kHeight = 300;
+  constexpr std::int64_t kWidth = 37;
+  const auto in = numbers<TypeParam>(kHeight * kWidth, 1);
+  for (const Table* each : available()) {
+    std::vector<TypeParam> out(in.size());
+    each->of<TypeParam>().transpose(kHeight, kWidth, in.data(), kWidth, out.data(), kHeight);
+    for (std::int64_t i = 0; i < kHeight * kWidth; ++i) {
+      ASSERT_EQ(out[static_cast<std::size_t>(i % kWidth * kHeight + i / kWidth)],
+                in[static_cast<std::size_t>(i)])
+          << each->name;
     }
   }
 }

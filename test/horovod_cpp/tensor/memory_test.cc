@@ -54,6 +54,13 @@ TEST(Memory, IsAlignedAtEverySize) {
   }
 }
 
+TEST(Memory, LaysLargeBlocksOnHugePages) {
+  constexpr std::size_t kHuge = std::size_t{2} << 20;
+  void* block = allocate(kHuge + 1);
+  EXPECT_EQ(reinterpret_cast<std::uintptr_t>(block) % kHuge, 0u);
+  deallocate(block, kHuge + 1);
+}
+
 TEST(Memory, RefusesMoreThanTheSystemHas) {
   EXPECT_THROW(allocate(SIZE_MAX), std::bad_alloc);
 }

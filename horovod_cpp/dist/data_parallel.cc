@@ -141,7 +141,7 @@ std::vector<Tensor> run_backward(const Replicas& replicas, const Tensor& gradien
     const Replica& replica = replicas[number];
     if (!replica.output.requires_grad()) return;
     autograd::backward({{replica.output, gradient.slice(0, replica.first, replica.last)}},
-                       /*retain_graph=*/false);
+                       {.retain_graph = false});
   });
   std::vector<Tensor> results(1 + replicas.front().leaves.size());
   if (replicas.front().input.requires_grad()) {

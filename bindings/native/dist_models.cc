@@ -130,7 +130,6 @@ void bind_distributed(py::module_& m) {
            py::arg("module").none(false), py::kw_only(), py::arg("broadcast_buffers") = true,
            py::arg("gradient_as_bucket_view") = true, py::arg("bucket_cap_mb") = 0.0,
            py::arg("compression") = py::none(), process_set_arg(m))
-      .def("__call__", &call_distributed)
       .def("forward", &call_distributed, "What the module returns for these arguments.")
       .def_property_readonly("module", &Ddp::module, "The module inside.")
       .def(

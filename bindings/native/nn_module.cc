@@ -125,7 +125,9 @@ py::object call_module(const py::object& self, const py::args& args, const py::k
     return self.attr("forward")(*args, **kwargs);
   }
   const Tensor input = args[0].cast<Tensor>();
-  const bool native = !py::get_override(&module, "forward");
+  // Neither Python's nor one that was bound for a class of its own.
+  const bool native =
+      py::type::of(self).attr("forward").is(py::type::of<nn::Module>().attr("forward"));
   if (native && args.size() == 1 && kwargs.empty()) {
     const auto run = [&] {
       const py::gil_scoped_release nogil;

@@ -72,6 +72,12 @@ with model.no_sync():
 hvd.sum(model(x, 0)["y"]).backward()
 assert net.a.weight.grad.tolist() == [[4.0, 8.0]]
 
+seen = []
+hook = model.register_forward_hook(lambda module, args, output: seen.append(module is model))
+model(x, 0)
+hook.remove()
+assert seen == [True]
+
 norm = hvd.nn.BatchNorm1d(2)
 shared = hvd.DistributedDataParallel(norm, bucket_cap_mb=25, gradient_as_bucket_view=False)
 norm.running_mean.fill_(rank)

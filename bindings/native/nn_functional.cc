@@ -52,8 +52,8 @@ void bind_pooling(py::module_& f) {
       "max_pool2d",
       [](const Tensor& x, const py::object& size, const py::object& stride,
          const py::object& padding, bool ceil_mode) {
-        const Pool2dOptions options = {int_pair_from(size), int_pair_from(stride), int_pair_from(padding),
-                                       ceil_mode};
+        const Pool2dOptions options = {int_pair_from(size), int_pair_from(stride),
+                                       int_pair_from(padding), ceil_mode};
         return released([&] { return F::max_pool2d(x, options); });
       },
       input, kernel, py::arg("stride") = py::none(), py::arg("padding") = 0,
@@ -62,8 +62,8 @@ void bind_pooling(py::module_& f) {
       "avg_pool2d",
       [](const Tensor& x, const py::object& size, const py::object& stride,
          const py::object& padding, bool ceil_mode, bool count_include_pad) {
-        const Pool2dOptions options = {int_pair_from(size), int_pair_from(stride), int_pair_from(padding),
-                                       ceil_mode, count_include_pad};
+        const Pool2dOptions options = {int_pair_from(size), int_pair_from(stride),
+                                       int_pair_from(padding), ceil_mode, count_include_pad};
         return released([&] { return F::avg_pool2d(x, options); });
       },
       input, kernel, py::arg("stride") = py::none(), py::arg("padding") = 0,

@@ -25,8 +25,8 @@ struct Record;  // a tensor's place in the graph; defined in horovod_cpp/autogra
 //
 // Every dtype can be made, wrapped, viewed, copied, converted, compared, saved and communicated.
 // Arithmetic, autograd, nn and optim know uint8, int32, int64 and the floating dtypes; for the
-// others they throw InvalidArgumentError naming the function and the dtype, but that bools add (or),
-// multiply (and) and are summed and counted. A complex tensor converts to complex ones only.
+// others they throw InvalidArgumentError naming the function and the dtype, but that bools add
+// (or), multiply (and) and are summed and counted. A complex tensor converts to complex ones only.
 class Tensor {
  public:
   Tensor() = default;  // undefined: holds nothing

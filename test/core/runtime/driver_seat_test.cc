@@ -113,8 +113,8 @@ TEST_F(Seat, GoesBackToTheCoordinatorOnlyWhenTheDriverHasLeftIt) {
 
 TEST_F(Seat, LetsSubmissionsRingUnlessTheCoordinatorNaps) {
   EXPECT_TRUE(seat_.submissions_ring());
-  EXPECT_TRUE(sleeps_on_after(&DriverSeat::nap, kShort,
-                              [&] { EXPECT_FALSE(seat_.submissions_ring()); }));
+  EXPECT_TRUE(
+      sleeps_on_after(&DriverSeat::nap, kShort, [&] { EXPECT_FALSE(seat_.submissions_ring()); }));
   EXPECT_TRUE(seat_.submissions_ring());
 }
 

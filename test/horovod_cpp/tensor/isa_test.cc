@@ -264,7 +264,8 @@ TYPED_TEST(Levels, MultiplyGatheredRowsExactlyOnIntegers) {
               const TypeParam x = a[static_cast<std::size_t>(from[i] + p)];
               expected[static_cast<std::size_t>(to[i] + j)] +=
                   x * b[static_cast<std::size_t>(p * ld + j)];
-              sums[static_cast<std::size_t>(p * n + j)] += x * c[static_cast<std::size_t>(to[i] + j)];
+              sums[static_cast<std::size_t>(p * n + j)] +=
+                  x * c[static_cast<std::size_t>(to[i] + j)];
             }
           }
         }

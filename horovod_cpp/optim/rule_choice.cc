@@ -45,7 +45,7 @@ const UpdateTable& update_table(std::string_view isa) {
 }
 
 const UpdateTable& update_table() {
-  static const UpdateTable& chosen = update_table(isa::table().name);
+  static const UpdateTable& chosen = update_table(isa::table().instructions);
   return chosen;
 }
 

@@ -49,7 +49,7 @@ std::vector<const Table*> make_tables() {
   std::vector<const Table*> tables;
   for (const Level& level : levels()) {
     if (!level.usable) continue;
-    auto* table = new Table{level.name, {}, {}};  // lives as long as the process
+    auto* table = new Table{level.name, level.name, {}, {}};  // lives as long as the process
     level.fill(*table);
     tables.push_back(table);
   }

@@ -123,6 +123,7 @@ struct Kernels {
 
 struct Table {
   std::string_view name;
+  std::string_view instructions;  // for which set it was compiled: what other tables may use
   Kernels<float> f32;
   Kernels<double> f64;
 

@@ -48,9 +48,9 @@ void expect_equal_everywhere(const char* rule, const Run& run) {
   EXPECT_NE(expected, result_of<T>("baseline", 0, [](auto&&...) {})) << rule;
   for (const isa::Table* level : isa::available()) {
     for (const std::size_t shift : {0u, 1u, 7u}) {
-      const std::vector<T> given = result_of<T>(level->name, shift, run);
+      const std::vector<T> given = result_of<T>(level->instructions, shift, run);
       EXPECT_EQ(std::memcmp(given.data(), expected.data(), expected.size() * sizeof(T)), 0)
-          << rule << " " << level->name << " shifted by " << shift;
+          << rule << " " << level->instructions << " shifted by " << shift;
     }
   }
 }

@@ -4,6 +4,7 @@
 #include <array>
 #include <cmath>
 #include <limits>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -290,6 +291,13 @@ TYPED_TEST(Levels, TransposeAlike) {
                 in[static_cast<std::size_t>(i)])
           << each->name;
     }
+  }
+}
+
+TEST(Isa, EveryTableSaysForWhichInstructionsItWasCompiled) {
+  const std::set<std::string_view> compiled = {"baseline", "v3", "v4"};
+  for (const isa::Table* table : isa::available()) {
+    EXPECT_TRUE(compiled.contains(table->instructions)) << table->name;
   }
 }
 

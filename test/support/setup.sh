@@ -47,7 +47,7 @@ fi
 # Compilers, libraries and Open MPI: enough to build and train.
 build_packages=(g++ cmake ninja-build libopenmpi-dev openmpi-bin libeigen3-dev
                 libboost-program-options-dev libyaml-cpp-dev nlohmann-json3-dev zlib1g-dev
-                libjpeg-dev libpng-dev python3-venv python3-dev)
+                libjpeg-dev libpng-dev libdnnl-dev python3-venv python3-dev)
 test_packages=("${build_packages[@]}" libgtest-dev libgmock-dev libbenchmark-dev
                clang clang-format clang-tidy libclang-rt-14-dev ccache iproute2)
 # For test/mpi/slurm.sh, which needs a whole Slurm.

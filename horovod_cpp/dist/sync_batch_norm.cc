@@ -39,7 +39,8 @@ JoinedMoments joined_moments(const Tensor& images, const std::string& name, cons
   JoinedMoments joined = {
       {Tensor::zeros({channels}, DType::kF64), Tensor::zeros({channels}, DType::kF64)}};
   if (images.numel() > 0) {
-    const auto rows = static_cast<double>(images.numel() / channels);
+    const std::int64_t rows_here = images.numel() / channels;
+    const auto rows = static_cast<double>(rows_here);
     const kernels::Moments own = kernels::channel_moments(images);
     for (std::size_t c = 0; c < size; ++c) {
       const double mean = own.mean.data<double>()[c];

@@ -96,7 +96,8 @@ AttentionResult MultiheadAttention::forward(const Tensor& query, const Tensor& k
   const auto steps_first = [this](const Tensor& tensor) {
     return options_.batch_first ? tensor.transpose(0, 1) : tensor;
   };
-  const double scale = 1.0 / std::sqrt(static_cast<double>(embed_dim_ / num_heads_));
+  const std::int64_t head_dim = embed_dim_ / num_heads_;
+  const double scale = 1.0 / std::sqrt(static_cast<double>(head_dim));
   const Tensor q = split_heads(project(steps_first(query), 0) * scale);
   const Tensor k = split_heads(project(steps_first(key), 1));
   const Tensor v = split_heads(project(steps_first(value), 2));

@@ -34,7 +34,8 @@ struct alignas(128) LaneProgress {
   std::atomic<std::uint64_t> written{0};
   std::atomic<std::uint64_t> reduced{0};
   std::atomic<std::uint64_t> read{0};
-  std::atomic<bool> wants_reads{false};  // the rank waits for others to have read: ring it then
+  // Operations of the rank that wait for others to have read: it is rung then.
+  std::atomic<std::uint32_t> wait_for_reads{0};
 };
 
 // The memory through which the tensors of a host's ranks move: for each pair of ranks two rings for

@@ -106,16 +106,16 @@ bool ShmOperation::reached(Flag flag, Step steps, const Concerns& concerns) cons
 // The same of what has been read. Ranks rarely wait for that: they say so, and are rung only then.
 template <typename Concerns>
 bool ShmOperation::all_read(Step steps, const Concerns& concerns) {
-  std::atomic<bool>& wants = sides_[rank()].progress->wants_reads;
+  std::atomic<std::uint32_t>& waiting = sides_[rank()].progress->wait_for_reads;
   bool all = reached(&LaneProgress::read, steps, concerns);
-  if (!all && !wants_reads_) {
-    wants_reads_ = true;
-    wants.store(true, std::memory_order_seq_cst);
+  if (!all && !waits_for_reads_) {
+    waits_for_reads_ = true;
+    waiting.fetch_add(1, std::memory_order_seq_cst);
     all = reached(&LaneProgress::read, steps, concerns);
   }
-  if (all && wants_reads_) {
-    wants_reads_ = false;
-    wants.store(false, std::memory_order_seq_cst);
+  if (all && waits_for_reads_) {
+    waits_for_reads_ = false;
+    waiting.fetch_sub(1, std::memory_order_seq_cst);
   }
   return all;
 }
@@ -131,7 +131,7 @@ void ShmOperation::tell_read() {
   const Step steps = told_end_ ? Step{1} << kStepBits : read_;
   sides_[rank()].progress->read.store(first_ + steps, std::memory_order_seq_cst);
   for (std::size_t r = 0; r < size(); ++r) {
-    if (r != rank() && sides_[r].progress->wants_reads.load(std::memory_order_seq_cst)) {
+    if (r != rank() && sides_[r].progress->wait_for_reads.load(std::memory_order_seq_cst) != 0) {
       set_->ring(r);
     }
   }

@@ -100,7 +100,7 @@ class ShmOperation : public Operation {
   Step reduced_ = 0;
   Step read_ = 0;
   bool told_end_ = false;
-  bool wants_reads_ = false;
+  bool waits_for_reads_ = false;
   bool finished_ = false;
 };
 

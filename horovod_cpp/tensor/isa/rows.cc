@@ -55,7 +55,7 @@ void store(T* out, typename Simd<T>::Vec value, std::int64_t n) {
 template <typename T, int R, int V>
 struct Tile {
   using Vec = typename Simd<T>::Vec;
-  static constexpr int kLanes = Simd<T>::kLanes;
+  static constexpr std::int64_t kLanes = Simd<T>::kLanes;
 
   // c[rows[i]] += a[rows[i]] * b for R rows
   __attribute__((noinline)) static void product(const T* a, const std::int64_t* a_rows,
@@ -160,7 +160,7 @@ void gather_gemm_panel(const RowPairs& rows, std::int64_t k, std::int64_t n, con
 template <typename T, int V>
 void gather_outer_panel(const RowPairs& rows, std::int64_t k, std::int64_t n, const T* a,
                         const T* c, T* w, std::int64_t ldw) {
-  constexpr int kLanes = Simd<T>::kLanes;
+  constexpr std::int64_t kLanes = Simd<T>::kLanes;
   alignas(64) T block[kDepth * V * kLanes];
   for (std::int64_t first = 0; first < rows.count; first += kDepth) {
     const std::int64_t count = rows.count - first < kDepth ? rows.count - first : kDepth;

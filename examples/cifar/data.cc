@@ -36,7 +36,7 @@ std::shared_ptr<ImageDataset> made_up(std::int64_t count, std::uint64_t seed) {
   auto* pixel = images.data<std::uint8_t>();
   for (std::int64_t i = 0; i < count; ++i) {
     const std::int64_t label = labels.data<std::int64_t>()[i];
-    for (std::int64_t at = 0; at < 3 * 32 * 32; ++at) {
+    for (std::int64_t at = 0; at < std::int64_t{3} * 32 * 32; ++at) {
       const std::int64_t channel = at / 1024, column = at % 32;
       std::uint64_t value = random.below(96);
       if (label % 3 == channel) value += 80;

@@ -19,8 +19,8 @@ jobs=$(nproc)
 rm -rf "$results" && mkdir -p "$results" || exit 1
 started=$SECONDS
 
-# step NAME COMMAND...   Runs a step. What it counts for is decided by NAME.xml, if it writes one
-# (a JUnit file), else it is one case.
+# step NAME COMMAND...   Runs a step. What it counts for is decided by NAME.xml or NAME.*.xml, if it
+# writes such JUnit files, else it is one case.
 step() {
   local name=$1 begin=$SECONDS code=0
   shift
@@ -49,16 +49,44 @@ build() {
   cmake --build "build/$preset" --parallel "$jobs" ${1:+--target "$@"}
 }
 
-# run_ctest NAME PRESET LABELS JOBS [OPTION...]
+# run_ctest NAME PRESET LABELS JOBS
 run_ctest() {
   ctest --test-dir "build/$2" -L "$3" -j "$4" --no-tests=error --output-on-failure \
-    --output-junit "$PWD/$results/$1.xml" "${@:5}"
+    --output-junit "$PWD/$results/$1.xml"
+}
+
+# run_sanitized NAME EXCLUDED PROGRAM...   Of the preset NAME, whole programs, cut into as many parts
+# as there are cores: under a sanitizer a process takes longer to start than most cases to run.
+run_sanitized() {
+  local name=$1 excluded=$2 code=0 program shard log shards
+  shift 2
+  for program; do
+    shards=()
+    for ((shard = 0; shard < jobs; ++shard)); do
+      log=$results/$name.$program.$shard
+      GTEST_TOTAL_SHARDS=$jobs GTEST_SHARD_INDEX=$shard timeout 900 \
+        "build/$name/test/$program" --gtest_filter="-$excluded" --gtest_output="xml:$log.xml" \
+        >"$log.log" 2>&1 &
+      shards+=("$! $log.log")
+    done
+    for shard in "${shards[@]}"; do
+      wait "${shard%% *}" && continue
+      code=$?
+      echo "exit code $code: ${shard#* }"
+      grep -aE '^\[  FAILED|Failure$|SUMMARY:|runtime error:' "${shard#* }" || tail -n 30 "${shard#* }"
+    done
+  done
+  return $code
 }
 
 run_pytest() {
   write_digits || return
   PATH="$PWD/build/venv/bin:$PATH" HVD_BUILD="$PWD/build/cpu" HVD_DIGITS="$PWD/build/data/digits" \
     build/venv/bin/python -m pytest test/bindings test/mpi -q --junitxml="$results/python.xml"
+}
+
+run_torch() {
+  build/torch/bin/python -m pytest test/torch -q --junitxml="$results/torch.xml"
 }
 
 # A program of somebody else's that finds the installed library with find_package(horovod_cpp).
@@ -88,6 +116,7 @@ run_fuzzer() {
 
 install_packages "${test_packages[@]}" || { echo "could not install packages"; exit 1; }
 make_venv || { echo "could not make build/venv"; exit 1; }
+make_torch_venv || { echo "could not make build/torch"; exit 1; }
 
 step format check_format
 step structure python3 test/lint/structure.py
@@ -104,17 +133,20 @@ if step build-cpu build cpu; then
 fi
 # core/base and core/negotiate have no threads, and neither has arithmetic. Explorations run the same
 # code ten thousands of times: minutes under a sanitizer, for nothing that random walks do not reach.
-large_shapes='TwoByThree|ThreeUneven|LocalMadeOfFlat'  # of hosts: more threads, the same code
+large_shapes='*TwoByThree*:*ThreeUneven*:*LocalMadeOfFlat*'  # of hosts: more threads, the same code
 if step build-tsan build tsan core_runtime_test ops_test; then
-  step tsan run_ctest tsan tsan '^unit$' "$jobs" -E "ReduceExactly|WireBatches|InRankOrder|Interleaved|$large_shapes"
+  step tsan run_sanitized tsan "*ReduceExactly*:*WireBatches*:*InRankOrder*:*Interleaved*:$large_shapes" \
+    core_runtime_test ops_test
 fi
 if step build-asan build asan core_base_test core_negotiate_test core_runtime_test ops_test \
   protocol_fuzz protocol_corpus; then
-  step asan run_ctest asan asan '^unit$' "$jobs" -E "EverySchedule|$large_shapes"
+  step asan run_sanitized asan "*EverySchedule*:$large_shapes" \
+    core_base_test core_negotiate_test core_runtime_test ops_test
   step fuzz run_fuzzer
 fi
-if step python-package install_package; then
+if step python-package install_package build/torch; then
   step python run_pytest
+  step torch run_torch
 fi
 
 echo "$((SECONDS - started)) s in all"

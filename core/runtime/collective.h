@@ -148,8 +148,11 @@ class Collective {
 
   // How soon to advance running operations although nobody rang the doorbell; empty = only when
   // rung. What cannot ring (MPI) answers a back-off of at most 100 us while any of its operations
-  // runs, those of subsets included.
+  // runs, those of subsets included, and a longer one while progress() is needed.
   virtual std::optional<Duration> poll_interval() const { return std::nullopt; }
+  // Moves what no operation of this rank waits for any more, though another rank may: what MPI took
+  // from a send that has ended and did not put on the wire yet. At every turn of the loop.
+  virtual void progress(TimePoint /*now*/) {}
   // A point past everything started so far.
   virtual Fence fence() = 0;
   // Running operations throw from advance() soon. Any thread.

@@ -197,7 +197,7 @@ bool Coordinator::work(TimePoint now) {
   observers_.tick(now, protocol_.settings().observed);
   send();  // a node forwards a decision before it executes it
   moved |= apply_effects();
-  moved |= advance_batches();
+  moved |= advance_batches(now);
   moved |= advance_transfers(now);
   send();
   return check_phase(now) || moved;
@@ -298,8 +298,8 @@ bool Coordinator::receive() {
   }
 }
 
-bool Coordinator::advance_batches() {
-  const bool moved = executor_.advance();
+bool Coordinator::advance_batches(TimePoint now) {
+  const bool moved = executor_.advance(now);
   while (auto done = executor_.next_finished()) {
     protocol_.finished(done->number);
     protocol_.reuse(std::move(*done));

@@ -88,7 +88,7 @@ class Coordinator final : public Drivable {
   void apply(const Look& effect);
   void apply(const Report& effect);
   void apply(const Stopped& effect);
-  bool advance_batches();
+  bool advance_batches(TimePoint now);
   bool advance_transfers(TimePoint now);
   void finish(Ticket ticket, std::int64_t number);
   void fail(Ticket ticket, const Status& why);

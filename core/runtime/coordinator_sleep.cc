@@ -14,6 +14,7 @@ using std::chrono::seconds;
 constexpr int kLooksPerClockRead = 32;
 // How long submissions of a stream may wait for each other while nobody waits for them.
 constexpr Duration kNap = microseconds(50);
+constexpr Duration kWorthPolling = microseconds(100);    // what is polled less often may sleep
 constexpr Duration kUnreadyInterval = microseconds(50);  // fences do not ring
 constexpr Duration kHeartbeat = seconds(1);              // at least one turn while leaving
 
@@ -64,7 +65,7 @@ bool Coordinator::anything_left(TimePoint now) const {
 // False when it is time to sleep: `active` is when something moved last.
 bool Coordinator::spin(std::uint32_t seen, TimePoint active) {
   const Doorbell& bell = control_->doorbell();
-  const bool polled = poll_interval().has_value();
+  const bool polled = poll_interval().value_or(Duration::max()) <= kWorthPolling;
   while (may_spin(active)) {
     for (int look = 0; look < kLooksPerClockRead; ++look) {
       if (bell.rings() != seen) return true;

@@ -63,9 +63,10 @@ void Executor::run(RunBatch plan) {
   }
 }
 
-bool Executor::advance() {
+bool Executor::advance(TimePoint now) {
   if (!failure_.ok()) return false;
   try {
+    for (const auto& collective : world_) collective->progress(now);
     bool moved = take_ended();
     moved |= poll_running();
     for (auto& [key, lane] : waiting_) moved |= start_waiting(lane);

@@ -41,7 +41,7 @@ class Executor {
   // Takes the next batch of the log. After a failure batches are dropped: the job is about to stop.
   void run(RunBatch plan);
   // Does what can be done now; true if anything moved.
-  bool advance();
+  bool advance(TimePoint now);
   // The next batch that is finished on this rank.
   std::optional<RunBatch> next_finished();
   // Batches that are not finished, those waiting for a device included.

@@ -92,7 +92,7 @@ void SoloEngine::run_batch(const InFlightPtr& entry) {
   Doorbell& bell = control_->doorbell();
   while (executor_.busy()) {
     const auto seen = bell.rings();
-    if (executor_.advance()) continue;
+    if (executor_.advance(Clock::now())) continue;
     bell.wait_until(seen, Clock::now() + std::chrono::seconds(1));
   }
   while (executor_.next_finished()) {

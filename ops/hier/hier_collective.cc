@@ -260,6 +260,11 @@ std::unique_ptr<Collective> HierCollective::subset(std::uint32_t number,
   return make(std::move(flat), local_->subset(number, here), rank, std::move(host_of), options_);
 }
 
+void HierCollective::progress(TimePoint now) {
+  flat_->progress(now);
+  local_->progress(now);
+}
+
 std::optional<Duration> HierCollective::poll_interval() const {
   return earlier(flat_->poll_interval(), local_->poll_interval());
 }

@@ -57,6 +57,7 @@ class HierCollective final : public Collective {
   std::unique_ptr<Operation> receive(const TensorView& tensor, Rank from, int tag) override;
   std::unique_ptr<Collective> subset(std::uint32_t number, std::span<const Rank> ranks) override;
   std::optional<Duration> poll_interval() const override;
+  void progress(TimePoint now) override;
   Fence fence() override { return {}; }
   void abort() noexcept override;
 

@@ -1,5 +1,6 @@
 #include "ops/mpi/messages.h"
 
+#include <algorithm>
 #include <climits>
 #include <string>
 
@@ -9,6 +10,11 @@ namespace {
 // A sleep costs 50 us whatever it was meant to be; until then an answer is worth waiting for.
 constexpr std::chrono::microseconds kEager{50};
 constexpr std::chrono::microseconds kRelaxed{100};
+// What hangs in MPI's buffers makes another rank wait this long, or a fraction of what it waits
+// already.
+constexpr Duration kShortestLinger = std::chrono::milliseconds(5);
+constexpr Duration kLongestLinger = std::chrono::seconds(1);
+constexpr int kLingerFraction = 4;
 
 }  // namespace
 
@@ -28,6 +34,25 @@ MpiCommunicator::~MpiCommunicator() {
 void MpiCommunicator::begin_work() noexcept {
   ++work_;
   note_progress();
+}
+
+void MpiCommunicator::end_work() noexcept {
+  if (--work_ > 0) return;
+  last_work_ = Clock::now();
+  next_linger_ = last_work_ + kShortestLinger;
+}
+
+std::optional<Duration> MpiCommunicator::linger_interval() const noexcept {
+  if (last_work_ == TimePoint{}) return std::nullopt;
+  return std::clamp((Clock::now() - last_work_) / kLingerFraction, kShortestLinger, kLongestLinger);
+}
+
+void MpiCommunicator::linger(TimePoint now) {
+  if (has_work() || last_work_ == TimePoint{} || now < next_linger_) return;
+  int found = 0;
+  check_mpi(MPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, control_, &found, MPI_STATUS_IGNORE),
+            "MPI_Iprobe");
+  next_linger_ = now + *linger_interval();
 }
 
 Duration MpiCommunicator::poll_interval() const noexcept {

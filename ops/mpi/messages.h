@@ -31,11 +31,16 @@ class MpiCommunicator {
   // MPI moves data only while it is called and rings nobody. What runs over a communicator
   // counts itself here, and says when it moved, so that whoever sleeps knows how long it may.
   void begin_work() noexcept;
-  void end_work() noexcept { --work_; }
+  void end_work() noexcept;
   void note_progress() noexcept { last_progress_ = Clock::now(); }
   bool has_work() const noexcept { return work_ != 0; }
   // At once while something moved lately, then every 100 us.
   Duration poll_interval() const noexcept;
+
+  // A send may end before it is on the wire, and MPI does the rest only when it is called. So it is
+  // called after the last work has ended too, ever less often. Empty before the first work.
+  std::optional<Duration> linger_interval() const noexcept;
+  void linger(TimePoint now);
 
  private:
   MPI_Comm control_ = MPI_COMM_NULL;
@@ -44,6 +49,8 @@ class MpiCommunicator {
   int size_ = 0;
   int work_ = 0;
   TimePoint last_progress_;
+  TimePoint last_work_;    // when none was left
+  TimePoint next_linger_;  // when to call MPI again, unless there is work
 };
 
 // On the control communicator, and below MpiTags::kReserved on the one for data.

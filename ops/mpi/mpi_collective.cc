@@ -102,8 +102,12 @@ std::unique_ptr<Collective> MpiCollective::subset(std::uint32_t number,
 
 std::optional<Duration> MpiCollective::poll_interval() const {
   const MpiCommunicator& communicator = *set_->shared().communicator;
-  if (!communicator.has_work()) return std::nullopt;
+  if (!communicator.has_work()) return communicator.linger_interval();
   return communicator.poll_interval();
+}
+
+void MpiCollective::progress(TimePoint now) {
+  set_->shared().communicator->linger(now);
 }
 
 void MpiCollective::abort() noexcept {

@@ -42,6 +42,7 @@ class MpiCollective final : public Collective {
   std::unique_ptr<Collective> subset(std::uint32_t number, std::span<const Rank> ranks) override;
 
   std::optional<Duration> poll_interval() const override;
+  void progress(TimePoint now) override;
   Fence fence() override { return {}; }  // finished operations have left nothing running
   void abort() noexcept override;
 

@@ -1,15 +1,10 @@
-"""The model zoo from Python, and checkpoints to and from PyTorch where it is installed."""
-
-import pathlib
-import sys
+"""The model zoo from Python."""
 
 import numpy as np
 import pytest
 
 import horovod_cpp as hvd
 from horovod_cpp import models, nn, optim
-
-REFERENCE = pathlib.Path(__file__).resolve().parents[1] / "support" / "reference"
 
 
 def images(*shape, seed=0):
@@ -79,67 +74,3 @@ def test_an_error_names_model_layer_and_shapes():
 def test_every_name_of_models_is_documented():
     for name in models.__all__:
         assert (getattr(models, name).__doc__ or "").strip(), name
-
-
-SMALL_HEAD = {"cifar_head": True}
-LIVE = {name: SMALL_HEAD if name.startswith("vgg") else {} for name in models.__all__
-        if name[0].islower()}
-EXTENTS = {"alexnet": 63, "inception_v3": 75}
-
-
-@pytest.fixture(scope="module")
-def twins():
-    """PyTorch's models of the same names."""
-    pytest.importorskip("torch")
-    pytest.importorskip("safetensors.torch")
-    sys.path.insert(0, str(REFERENCE))
-    import model_twins
-
-    yield model_twins.MODELS
-    sys.path.remove(str(REFERENCE))
-
-
-def assert_equal_outputs(ours, theirs, x):
-    import torch
-
-    with torch.no_grad():
-        expected = theirs.eval()(torch.from_numpy(x)).numpy()
-    with hvd.no_grad():
-        given = ours.eval()(hvd.tensor(x)).numpy()
-    assert np.abs(given - expected).max() <= 1e-4 * max(1.0, np.abs(expected).max())
-
-
-def round_trip(name, options, extent, make_twin, path):
-    """Weights made here give PyTorch's twin the same output, and the other way round."""
-    import safetensors.torch
-    import torch
-
-    hvd.manual_seed(11)
-    torch.manual_seed(11)
-    x = images(2, 3, extent, extent)
-    ours, theirs = getattr(models, name)(num_classes=10, **options), make_twin(10, **options)
-    for module in ours.modules():  # statistics that are not those of the start
-        if isinstance(module, nn.BatchNorm2d):
-            module(hvd.tensor(images(4, module.weight.shape[0], 2, 2, seed=1)))
-    hvd.save(path, ours.state_dict())
-    theirs.load_state_dict(safetensors.torch.load_file(path))
-    assert_equal_outputs(ours, theirs, x)
-
-    theirs = make_twin(10, **options)
-    for module in theirs.modules():
-        if isinstance(module, torch.nn.BatchNorm2d):
-            module(torch.from_numpy(images(4, module.num_features, 2, 2, seed=2)))
-    safetensors.torch.save_file(theirs.state_dict(), path)
-    ours.load_state_dict(hvd.load(path))
-    assert_equal_outputs(ours, theirs, x)
-
-
-@pytest.mark.parametrize("name", LIVE)
-def test_checkpoints_go_to_pytorch_and_back(twins, name, tmp_path):
-    round_trip(name, LIVE[name], EXTENTS.get(name, 32), twins[name],
-               str(tmp_path / "model.safetensors"))
-
-
-def test_checkpoints_of_models_for_cifar_go_to_pytorch_and_back(twins, tmp_path):
-    round_trip("resnet18", {"cifar_stem": True}, 32, twins["resnet18"],
-               str(tmp_path / "model.safetensors"))

@@ -32,6 +32,11 @@ def test_cases_are_summed_over_steps(tmp_path):
     assert (code, lines) == (0, ["6 passed, 0 failed"])
 
 
+def test_a_step_may_write_several_files(tmp_path):
+    code, lines = count(tmp_path, {"tsan": 0}, **{"tsan.ops_test.0": PASS, "tsan.ops_test.1": FAIL})
+    assert (code, lines[-1]) == (1, "1 passed, 1 failed")
+
+
 @pytest.mark.parametrize("case", [FAIL, ERROR, SKIP, NOT_RUN])
 def test_a_case_that_did_not_pass_is_a_failure_even_if_the_step_says_ok(tmp_path, case):
     code, lines = count(tmp_path, {"cpp": 0}, cpp=PASS + case)

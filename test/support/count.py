@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Adds up a run of test/run.sh.  count.py RESULTS
 
-RESULTS/steps.tsv names the steps and their exit codes; a step that wrote NAME.xml (JUnit) counts
-for the cases in it, another one for one case. A case that was skipped, a step without a single
+RESULTS/steps.tsv names the steps and their exit codes; a step that wrote NAME.xml or NAME.*.xml
+(JUnit) counts for the cases in them, another one for one case. A case that was skipped, a step without a single
 case and a step that failed without a failing case count as failures: nothing may be left out
 silently. Prints what failed, then `N passed, M failed`; exits 1 if M is not 0 or N is.
 """
@@ -30,8 +30,8 @@ def count(results):
     passed, failures = 0, []
     for line in (results / "steps.tsv").read_text(encoding="utf-8").splitlines():
         step, code = line.split("\t")
-        file = results / f"{step}.xml"
-        if not file.exists():
+        files = [*results.glob(f"{step}.xml"), *sorted(results.glob(f"{step}.*.xml"))]
+        if not files:
             if code == "0":
                 passed += 1
             else:
@@ -39,13 +39,14 @@ def count(results):
             continue
         wrong = []
         cases = 0
-        try:
-            for name, what in cases_of(file):
-                cases += 1
-                if what:
-                    wrong.append(f"{step}: {name} {what}")
-        except ElementTree.ParseError as error:
-            wrong.append(f"{step}: {file.name} is broken: {error}")
+        for file in files:
+            try:
+                for name, what in cases_of(file):
+                    cases += 1
+                    if what:
+                        wrong.append(f"{step}: {name} {what}")
+            except ElementTree.ParseError as error:
+                wrong.append(f"{step}: {file.name} is broken: {error}")
         passed += max(cases - len(wrong), 0)
         if cases == 0 and not wrong:
             wrong.append(f"{step}: not one test case")

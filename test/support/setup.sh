@@ -16,22 +16,38 @@ install_packages() {
     apt-get install -y -qq --no-install-recommends "${missing[@]}" >/dev/null
 }
 
-# make_venv   build/venv with test/requirements.txt, from Debian's own Python
-make_venv() {
-  local stamp wanted
-  wanted=$(sha256sum test/requirements.txt | cut -d' ' -f1)
-  stamp=build/venv/requirements-$wanted
+# make_environment FOLDER REQUIREMENTS [OPTION...]   with Debian's own Python
+make_environment() {
+  local folder=$1 requirements=$2 stamp
+  stamp=$folder/requirements-$(sha256sum "$requirements" | cut -d' ' -f1)
   [[ -e $stamp ]] && return 0
-  echo "making build/venv with the Python packages of test/requirements.txt"
-  [[ -x build/venv/bin/pip ]] || /usr/bin/python3 -m venv build/venv
-  build/venv/bin/pip install --quiet --disable-pip-version-check -r test/requirements.txt
-  touch "$stamp"
+  echo "making $folder with the Python packages of $requirements"
+  [[ -x $folder/bin/pip ]] || /usr/bin/python3 -m venv "${@:3}" "$folder"
+  "$folder/bin/pip" install --quiet --disable-pip-version-check -r "$requirements" &&
+    touch "$stamp"
 }
 
-# install_package   this repository into build/venv, with hvdrun. The flags are those of the cpu
-# preset, so that ccache compiles nothing twice where it is installed.
+# make_venv   build/venv with test/requirements.txt
+make_venv() {
+  make_environment build/venv test/requirements.txt
+}
+
+# make_torch_venv   build/torch with Debian's PyTorch, which wants an old NumPy
+make_torch_venv() {
+  install_packages "${torch_packages[@]}" &&
+    make_environment build/torch test/torch/requirements.txt --system-site-packages
+}
+
+# install_package [ENVIRONMENT...]   this repository, with hvdrun, into build/venv and the others. The
+# flags are those of the cpu preset, so that ccache compiles nothing twice where it is installed.
 install_package() {
-  CMAKE_ARGS="-DHVD_WERROR=ON" build/venv/bin/pip install --quiet --disable-pip-version-check --no-build-isolation .
+  local pip_options=(--quiet --disable-pip-version-check --no-deps) environment
+  rm -rf build/wheel
+  CMAKE_ARGS="-DHVD_WERROR=ON" build/venv/bin/pip wheel "${pip_options[@]}" --no-build-isolation \
+    --wheel-dir build/wheel . || return
+  for environment in build/venv "$@"; do
+    "$environment/bin/pip" install "${pip_options[@]}" --force-reinstall build/wheel/*.whl || return
+  done
 }
 
 # write_digits   the digits that scikit-learn ships, where the examples look for them
@@ -50,5 +66,7 @@ build_packages=(g++ cmake ninja-build libopenmpi-dev openmpi-bin libeigen3-dev
                 libjpeg-dev libpng-dev libdnnl-dev python3-venv python3-dev)
 test_packages=("${build_packages[@]}" libgtest-dev libgmock-dev libbenchmark-dev
                clang clang-format clang-tidy libclang-rt-14-dev ccache iproute2)
+# For test/torch. Its linear layers are slow with the reference BLAS.
+torch_packages=(python3-torch libopenblas0-pthread)
 # For test/mpi/slurm.sh, which needs a whole Slurm.
 long_packages=(slurm-wlm munge)

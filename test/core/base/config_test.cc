@@ -318,8 +318,6 @@ TEST_F(ConfigTest, TensorsMoveThroughSharedMemoryUnlessMpiIsAskedFor) {
     EXPECT_EQ(read_config().cpu_operations, each);
     EXPECT_EQ(warnings_of_reading(), "");
   }
-  set("HOROVOD_CPU_OPERATIONS", "gloo");
-  EXPECT_THAT(warnings_of_reading(), HasSubstr("shared memory and MPI"));
 }
 
 TEST_F(ConfigTest, NegativeAndInfiniteTimesAreMalformed) {

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "core/base/status.h"
+#include "test/core/runtime/forwarding_collective.h"
 #include "test/core/runtime/sim_ranks.h"
 #include "test/support/run_ranks.h"
 #include "test/support/typed_array.h"
@@ -229,6 +230,36 @@ TEST(Runtime, OneRanksLateSubmissionIsWaitedFor) {
   ranks[1].submit(allreduce("x", late)).wait();
   handle.wait();
   EXPECT_EQ(*early, (Floats{3}));
+}
+
+// Says that it has to be called again although nothing runs, until it was called often.
+class LingeringCollective final : public test::ForwardingCollective {
+ public:
+  LingeringCollective(std::unique_ptr<Collective> inner, std::atomic<int>& calls)
+      : ForwardingCollective(std::move(inner)), calls_(calls) {}
+  std::optional<Duration> poll_interval() const override {
+    if (calls_ >= kCalls) return ForwardingCollective::poll_interval();
+    return std::chrono::milliseconds(5);
+  }
+  void progress(TimePoint) override { ++calls_; }
+
+  static constexpr int kCalls = 100;
+
+ private:
+  std::atomic<int>& calls_;
+};
+
+TEST(Runtime, ACollectiveThatLingersIsCalledThoughNothingRuns) {
+  std::atomic<int> calls = 0;
+  SimRanks ranks(2, {}, {}, [&](Rank, std::unique_ptr<Collective> inner) {
+    return std::unique_ptr<Collective>(
+        std::make_unique<LingeringCollective>(std::move(inner), calls));
+  });
+  const TimePoint deadline = Clock::now() + std::chrono::seconds(30);
+  while (calls < LingeringCollective::kCalls && Clock::now() < deadline) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  EXPECT_GE(calls, LingeringCollective::kCalls);
 }
 
 TEST(Runtime, RefusesANameThatIsInFlight) {

@@ -8,8 +8,8 @@
 #include "core/base/status.h"
 #include "horovod_cpp/autograd/functions.h"
 #include "horovod_cpp/autograd/gradcheck.h"
-#include "horovod_cpp/io/safetensors.h"
 #include "horovod_cpp/tensor/random.h"
+#include "test/horovod_cpp/reference_file.h"
 #include "test/horovod_cpp/temporary_folder.h"
 
 namespace hvd {
@@ -29,11 +29,7 @@ std::ostream& operator<<(std::ostream& out, const Case& c) {
 }
 
 Tensor reference(const std::string& name) {
-  static const io::StateFile file = io::load(HVD_REFERENCE_FOLDER "/conv.safetensors");
-  for (const auto& [known, tensor] : file.tensors) {
-    if (known == name) return tensor;
-  }
-  throw std::runtime_error("no " + name);
+  return reference_tensor("conv", name);
 }
 
 // The stored numbers are multiples of 1/64 and small: exact in both dtypes.

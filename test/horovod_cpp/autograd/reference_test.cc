@@ -9,8 +9,8 @@
 #include "horovod_cpp/autograd/functions.h"
 #include "horovod_cpp/autograd/grad.h"
 #include "horovod_cpp/autograd/gradcheck.h"
-#include "horovod_cpp/io/safetensors.h"
 #include "test/horovod_cpp/autograd/values.h"
+#include "test/horovod_cpp/reference_file.h"
 
 namespace hvd {
 namespace {
@@ -151,10 +151,7 @@ void expect_near(const Tensor& given, const Tensor& expected, const std::string&
 
 void compare(const std::map<std::string, Call>& cases) {
   std::map<std::string, Tensor> stored;
-  for (auto& [name, tensor] :
-       io::load(std::string(HVD_REFERENCE_FOLDER) + "/tensor.safetensors").tensors) {
-    stored[name] = tensor;
-  }
+  for (const auto& [name, tensor] : reference_file("tensor").tensors) stored[name] = tensor;
   for (const auto& [name, function] : cases) {
     Inputs inputs;
     while (stored.count(name + "/input" + std::to_string(inputs.size())) != 0) {

@@ -3,18 +3,14 @@
 #include <stdexcept>
 #include <string>
 
-#include "horovod_cpp/io/safetensors.h"
+#include "test/horovod_cpp/reference_file.h"
 
 namespace hvd {
 namespace data {
 
 // A tensor of test/support/reference/data.safetensors.
 inline Tensor reference(const std::string& name) {
-  static const io::StateFile file = io::load(HVD_REFERENCE_FOLDER "/data.safetensors");
-  for (const auto& [key, tensor] : file.tensors) {
-    if (key == name) return tensor;
-  }
-  throw std::out_of_range("no reference " + name);
+  return reference_tensor("data", name);
 }
 
 // The largest difference between elements of two tensors of one shape and dtype.

@@ -17,7 +17,7 @@ namespace {
 
 using ::testing::ElementsAre;
 
-TEST(TorchFile, HasTheValuesOfEveryDtype) {
+TEST(PyTorchFile, HasTheValuesOfEveryDtype) {
   for (const DType dtype : {DType::kF64, DType::kF32, DType::kF16, DType::kBF16, DType::kI64,
                             DType::kI32, DType::kI16, DType::kI8}) {
     const Tensor given = optim_reference("io/" + std::string(name_of(dtype)));
@@ -41,18 +41,18 @@ TEST(TorchFile, HasTheValuesOfEveryDtype) {
   EXPECT_TRUE(std::signbit(special[3]));
 }
 
-TEST(TorchFile, IsWrittenAgainByteForByte) {
+TEST(PyTorchFile, IsWrittenAgainByteForByte) {
   const TemporaryFolder folder;
-  const StateFile state = load(optim_reference_path());
+  const StateFile state = load(reference_path("optim"));
   EXPECT_EQ(state.metadata, (Metadata{{"format", "pt"}}));
   save(folder.file("a"), state.tensors, state.metadata);
-  std::ifstream file(optim_reference_path(), std::ios::binary);
+  std::ifstream file(reference_path("optim"), std::ios::binary);
   std::ostringstream bytes;
   bytes << file.rdbuf();
   EXPECT_TRUE(folder.read("a") == bytes.str());
 }
 
-TEST(TorchFile, LoadsIntoAModelThatGivesTheSameOutput) {
+TEST(PyTorchFile, LoadsIntoAModelThatGivesTheSameOutput) {
   nn::Sequential model(nn::Linear(4, 6), nn::ReLU(), nn::Linear(6, 3));
   NamedTensors state;
   for (const char* name : {"0.weight", "0.bias", "2.weight", "2.bias"}) {

@@ -10,8 +10,8 @@
 
 #include "horovod_cpp/autograd/functions.h"
 #include "horovod_cpp/autograd/grad_mode.h"
-#include "horovod_cpp/io/safetensors.h"
 #include "horovod_cpp/nn/module.h"
+#include "test/horovod_cpp/reference_file.h"
 
 namespace hvd {
 
@@ -20,9 +20,7 @@ namespace hvd {
 class ReferenceCase {
  public:
   explicit ReferenceCase(std::string name) : name_(std::move(name)) {
-    static const io::StateFile file =
-        io::load(std::string(HVD_REFERENCE_FOLDER) + "/nn.safetensors");
-    for (const auto& [key, tensor] : file.tensors) {
+    for (const auto& [key, tensor] : reference_file("nn").tensors) {
       if (key.starts_with(name_ + "/")) stored_.emplace(key.substr(name_.size() + 1), tensor);
     }
     EXPECT_FALSE(stored_.empty()) << name_;

@@ -22,7 +22,7 @@ void expect_loss(const std::string& name,
   reference.check({{"output", loss(reference, reference("input"), reference("target"))}});
 }
 
-TEST(Reference, ActivationsAreTorchs) {
+TEST(Reference, ActivationsArePyTorchs) {
   expect_function("leaky_relu", [](const Tensor& x) { return F::leaky_relu(x, 0.2); });
   expect_function("gelu", [](const Tensor& x) { return F::gelu(x); });
   expect_function("gelu_tanh", [](const Tensor& x) { return F::gelu(x, GeluApproximate::kTanh); });
@@ -31,7 +31,7 @@ TEST(Reference, ActivationsAreTorchs) {
   expect_function("log_softmax", [](const Tensor& x) { return F::log_softmax(x, 1); });
 }
 
-TEST(Reference, PoolingIsTorchs) {
+TEST(Reference, PoolingIsPyTorchs) {
   expect_function("max_pool_pad", [](const Tensor& x) { return MaxPool2d(3, 2, 1)(x); });
   expect_function("max_pool_ceil", [](const Tensor& x) {
     return F::max_pool2d(
@@ -54,7 +54,7 @@ void expect_layer(const std::string& name, Module& layer) {
   reference.check({{"output", layer(reference("input"))}});
 }
 
-TEST(Reference, NormalisationIsTorchs) {
+TEST(Reference, NormalisationIsPyTorchs) {
   BatchNorm1d rows(3);
   expect_layer("batch_norm1d", rows);
   BatchNorm1d lengths(3);
@@ -65,7 +65,7 @@ TEST(Reference, NormalisationIsTorchs) {
   expect_layer("group_norm", group);
 }
 
-TEST(Reference, CumulativeStatisticsAreTorchs) {
+TEST(Reference, CumulativeStatisticsArePyTorchs) {
   BatchNorm2d norm(2, {.momentum = std::nullopt, .affine = false});
   norm(Tensor::full({2, 2, 2, 2}, 3.0));
   expect_layer("batch_norm2d_cumulative", norm);
@@ -74,7 +74,7 @@ TEST(Reference, CumulativeStatisticsAreTorchs) {
   reference.expect_close("running_var", norm.running_var);
 }
 
-TEST(Reference, LossesOfElementsAreTorchs) {
+TEST(Reference, LossesOfElementsArePyTorchs) {
   expect_loss("mse_none", [](auto&, const auto& x, const auto& t) {
     return MSELoss(LossReduction::kNone)(x, t);
   });
@@ -103,7 +103,7 @@ TEST(Reference, LossesOfElementsAreTorchs) {
   });
 }
 
-TEST(Reference, LossesOfClassesAreTorchs) {
+TEST(Reference, LossesOfClassesArePyTorchs) {
   const std::vector<std::pair<std::string, LossReduction>> reductions = {
       {"none", LossReduction::kNone}, {"mean", LossReduction::kMean}, {"sum", LossReduction::kSum}};
   for (const auto& [name, reduction] : reductions) {
@@ -125,12 +125,12 @@ TEST(Reference, LossesOfClassesAreTorchs) {
   });
 }
 
-TEST(Reference, EmbeddingIsTorchs) {
+TEST(Reference, EmbeddingIsPyTorchs) {
   Embedding table(5, 3, 1);
   expect_layer("embedding", table);
 }
 
-TEST(Reference, RecurrentLayersAreTorchs) {
+TEST(Reference, RecurrentLayersArePyTorchs) {
   ReferenceCase deep("lstm");
   LSTM lstm(4, 3, {.num_layers = 2, .bidirectional = true});
   deep.load_into(lstm);
@@ -149,7 +149,7 @@ TEST(Reference, RecurrentLayersAreTorchs) {
   plain.check({{"output", rows.output}, {"last_hidden", rows.hidden}});
 }
 
-TEST(Reference, AttentionIsTorchs) {
+TEST(Reference, AttentionIsPyTorchs) {
   ReferenceCase reference("attention");
   MultiheadAttention attention(4, 2);
   reference.load_into(attention);
@@ -159,7 +159,7 @@ TEST(Reference, AttentionIsTorchs) {
   reference.check({{"output", result.output}, {"weights", result.weights}});
 }
 
-TEST(Reference, TransformerEncodersAreTorchs) {
+TEST(Reference, TransformerEncodersArePyTorchs) {
   for (const bool norm_first : {false, true}) {
     ReferenceCase reference(norm_first ? "encoder_norm_first" : "encoder");
     const TransformerEncoderLayer layer(

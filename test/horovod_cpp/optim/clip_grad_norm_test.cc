@@ -32,7 +32,7 @@ Tensor with_grad(std::vector<double> grad, DType dtype = DType::kF32) {
   return with_grad(Tensor::from(grad, {numel}).to(dtype));
 }
 
-TEST(ClipGradNorm, ScalesAsStoredForEveryKindOfNorm) {
+TEST(ClipGradNorm, ScalesAsPyTorchForEveryKindOfNorm) {
   for (const auto& [name, norm_type] :
        {std::pair{"l1", 1.0}, {"l2", 2.0}, {"l3", 3.0}, {"inf", kInfinity}}) {
     const std::string key = std::string("clip_") + name + "/";

@@ -42,7 +42,7 @@ void train(Optimizer& optimizer, Tensor& param, std::int64_t first, std::int64_t
   }
 }
 
-TEST_P(EveryOptimizer, TakesTheStepsThatAreStored) {
+TEST_P(EveryOptimizer, TakesPyTorchsSteps) {
   for (const auto& [dtype, tolerance] : {std::pair{DType::kF64, 1e-14}, {DType::kF32, 4e-6}}) {
     Tensor param = initial(dtype);
     const auto optimizer = make({param});

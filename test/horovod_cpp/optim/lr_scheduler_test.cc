@@ -97,7 +97,7 @@ std::vector<double> options_of(Optimizer& optimizer, const std::string& name) {
   return values;
 }
 
-TEST_P(Schedule, GivesTheStoredSequence) {
+TEST_P(Schedule, GivesPyTorchsSequence) {
   SGD sgd = make_sgd();
   const auto scheduler = GetParam().make(sgd);
   const Tensor expected = optim_reference(GetParam().name + "/lr");
@@ -135,7 +135,7 @@ TEST_P(Schedule, GoesOnFromItsStateBitForBit) {
 INSTANTIATE_TEST_SUITE_P(Cases, Schedule, ::testing::ValuesIn(cases()),
                          [](const auto& instance) { return instance.param.name; });
 
-TEST(OneCycleLR, MovesTheMomentumTheOtherWay) {
+TEST(OneCycleLR, MovesTheMomentumTheOtherWayAsPyTorch) {
   for (const auto& [name, options] :
        {std::pair{"cos", OneCycleLROptions{.max_lr = {1, 2}, .total_steps = 14}},
         {"linear", straight()},
@@ -176,7 +176,7 @@ TEST(OneCycleLR, LeavesTheMomentumAloneIfAsked) {
   EXPECT_THAT(options_of(sgd, "momentum"), ElementsAre(0.9, 0.9));
 }
 
-TEST(ReduceLROnPlateau, GivesTheStoredSequences) {
+TEST(ReduceLROnPlateau, GivesPyTorchsSequences) {
   const std::vector<std::pair<std::string, ReduceLROnPlateauOptions>> all = {
       {"plateau_min_rel", {.factor = 0.5, .patience = 2}},
       {"plateau_min_abs",

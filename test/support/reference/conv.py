@@ -1,16 +1,15 @@
 #!/usr/bin/env python3
 """Writes conv.safetensors: convolutions and their gradients as PyTorch computes them in float64.
 
-    python3 conv.py        needs torch and safetensors; made with torch 1.13
+    conv.py [--folder FOLDER] [--seed N]     needs torch and safetensors; made with torch 1.13
 
 Names are "<case>/<what>": input, weight, bias, grad_output, output, grad_input, grad_weight,
 grad_bias. What the cases are called with is repeated in the test that reads the file.
 """
 
-import pathlib
-
 import torch
 import torch.nn.functional as F
+from common import destination
 from safetensors.torch import save_file
 
 CASES = {
@@ -48,10 +47,11 @@ def case(function, input_shape, weight_shape, options):
 
 
 def main():
-    torch.manual_seed(0)
+    path, seed = destination(__file__)
+    torch.manual_seed(seed)
     tensors = {f"{name}/{what}": value.detach().float().contiguous()
                for name, arguments in CASES.items() for what, value in case(*arguments).items()}
-    save_file(tensors, str(pathlib.Path(__file__).with_suffix(".safetensors")))
+    save_file(tensors, path)
 
 
 if __name__ == "__main__":

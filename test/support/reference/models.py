@@ -1,20 +1,20 @@
 #!/usr/bin/env python3
-"""Writes models.safetensors beside itself: what PyTorch computes with the models of the zoo.
+"""Writes models.safetensors: what PyTorch computes with the models of the zoo.
 
-    models.py    needs torch (written with 1.13) and safetensors; no test does
+    models.py [--folder FOLDER] [--seed N]     needs torch (written with 1.13) and safetensors
 
 Weights are not stored: fill() makes them from their place in the state dict, in the same way as
-test/horovod_cpp/nn/models/model_reference.h. Metadata "<model>/state" has a line "name extents" for
-each entry of the state dict, in order. A case holds "<case>/output" (and "<case>/aux" of the
-auxiliary classifiers) in evaluation for the input pattern(999, ...), and "<case>/grad_norms": the
+test/horovod_cpp/nn/models/model_reference.h, and from metadata "seed". Metadata "<model>/state" has a
+line "name extents" for each entry of the state dict, in order. A case holds "<case>/output" (and "<case>/aux" of the
+auxiliary classifiers) in evaluation for the input image(), and "<case>/grad_norms": the
 lengths of the parameters' gradients of sum(outputs * cos(1.7 i + 0.3)). Computed in float64.
 """
 
 import math
-import pathlib
 
 import numpy as np
 import torch
+from common import destination
 from model_twins import MODELS
 
 
@@ -29,12 +29,12 @@ def pattern(seed, count):
     return (h >> np.uint32(8)).astype(np.float64) * 2.0**-24 - 0.5
 
 
-def values(place, name, shape):
+def values(place, name, shape, seed):
     """What fill() puts into entry number `place` of a state dict: float32, or int64."""
     kind = name.rsplit(".", 1)[-1]
     if kind == "num_batches_tracked":
         return np.array(place, np.int64)
-    u = pattern(place, math.prod(shape)).reshape(shape)
+    u = pattern(place + 1000 * seed, math.prod(shape)).reshape(shape)
     if len(shape) > 1:
         u *= math.sqrt(24.0 / math.prod(shape[1:]))
     elif kind == "weight":
@@ -46,10 +46,10 @@ def values(place, name, shape):
     return u.astype(np.float32)
 
 
-def fill(model):
+def fill(model, seed):
     with torch.no_grad():
         for place, (name, tensor) in enumerate(model.state_dict().items()):
-            tensor.copy_(torch.from_numpy(values(place, name, tuple(tensor.shape))))
+            tensor.copy_(torch.from_numpy(values(place, name, tuple(tensor.shape), seed)))
     return model
 
 
@@ -74,17 +74,18 @@ def state_text(model):
     return "\n".join(lines)
 
 
-def image(extent):
-    return torch.from_numpy(2.0 * pattern(999, 3 * extent * extent)).reshape(1, 3, extent, extent)
+def image(extent, seed):
+    numbers = pattern(999 + 1000 * seed, 3 * extent * extent)
+    return torch.from_numpy(2.0 * numbers).reshape(1, 3, extent, extent)
 
 
-def record(out, case):
+def record(out, case, seed):
     name, options, extent, more = CASES[case]
     torch.set_default_dtype(torch.float32)
-    model = fill(MODELS[name](num_classes=10, **options)).double().eval()
+    model = fill(MODELS[name](num_classes=10, **options), seed).double().eval()
     model.training = "aux" in more  # the model alone: its layers evaluate
     torch.set_default_dtype(torch.float64)
-    outputs = model(image(extent))
+    outputs = model(image(extent, seed))
     outputs = outputs if isinstance(outputs, tuple) else (outputs,)
     out[f"{case}/output"] = outputs[0]
     if "aux" in more:
@@ -98,18 +99,19 @@ def record(out, case):
 def main():
     from safetensors.torch import save_file
 
+    path, seed = destination(__file__)
     states = {name: make() for name, make in MODELS.items()}
     states["vgg11_bn_cifar"] = MODELS["vgg11_bn"](num_classes=10, cifar_head=True)
     states["resnet18_cifar"] = MODELS["resnet18"](cifar_stem=True)
     for name in ("googlenet", "inception_v3"):
         states[f"{name}_without_aux"] = MODELS[name](aux_logits=False)
     metadata = {f"{name}/state": state_text(model) for name, model in states.items()}
+    metadata["seed"] = str(seed)
     del states
     out = {}
     for case in CASES:
-        record(out, case)
+        record(out, case, seed)
         print(case, out[f"{case}/output"].abs().max().item(), flush=True)
-    path = pathlib.Path(__file__).with_suffix(".safetensors")
     save_file({k: v.detach().float().contiguous() for k, v in out.items()}, path, metadata)
 
 

@@ -1,19 +1,19 @@
 #!/usr/bin/env python3
-"""Writes nn.safetensors beside itself: what PyTorch computes for layers, losses and functions.
+"""Writes nn.safetensors: what PyTorch computes for layers, losses and functions.
 
-    nn.py        needs torch (written with 1.13) and safetensors; no test does
+    nn.py [--folder FOLDER] [--seed N]     needs torch (written with 1.13) and safetensors
 
 A case holds "<case>/input", parameters by their PyTorch names, "<case>/output" and the gradients of
 sum(output * cos(1.7 i + 0.3)) as "<case>/grad_<name>". All float64.
 """
 
-import pathlib
-
 import torch
 import torch.nn.functional as F
+from common import destination
 from safetensors.torch import save_file
 
-torch.manual_seed(5)
+path, seed = destination(__file__)
+torch.manual_seed(5 + seed)
 torch.set_default_dtype(torch.float64)
 out = {}
 
@@ -199,4 +199,4 @@ def attention():
 
 for group in (activations, pooling, normalization, losses, class_losses, sequences, attention):
     group()
-save_file(out, str(pathlib.Path(__file__).with_suffix(".safetensors")))
+save_file(out, path)

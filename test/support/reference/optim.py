@@ -1,16 +1,16 @@
 #!/usr/bin/env python3
-"""Makes optim.safetensors: what PyTorch's optimizers, schedules and clipping give, and a file as
+"""Writes optim.safetensors: what PyTorch's optimizers, schedules and clipping give, and a file as
 PyTorch writes it. Needs torch and safetensors (made with torch 1.13, safetensors 0.8):
 
-    python3 test/support/reference/optim.py test/support/reference/optim.safetensors
+    optim.py [--folder FOLDER] [--seed N]
 
 LAMB is not in torch: `Lamb` below is the paper's algorithm 2 (You et al., ICLR 2020) in torch.
 """
 
 import math
-import sys
 
 import torch
+from common import destination
 from safetensors.torch import save_file
 from torch.optim import lr_scheduler
 
@@ -65,8 +65,8 @@ OPTIMIZERS["lamb"] = (Lamb, dict(lr=0.02, betas=(0.8, 0.95), weight_decay=0.1))
 OPTIMIZERS["lamb_maximize"] = (Lamb, dict(lr=0.02, eps=1e-3, maximize=True))
 
 
-def optimizers(out):
-    generator = torch.Generator().manual_seed(1)
+def optimizers(out, seed):
+    generator = torch.Generator().manual_seed(1 + seed)
     initial = torch.randn(21, dtype=torch.float64, generator=generator)
     grads = torch.randn(STEPS, 21, dtype=torch.float64, generator=generator)
     grads[:, 0] = 0  # a parameter that no loss reaches
@@ -151,8 +151,8 @@ def schedules(out):
     out["plateau_max_abs/lr"] = plateau(mode="max", patience=0, factor=0.9, threshold_mode="abs")
 
 
-def clipping(out):
-    generator = torch.Generator().manual_seed(2)
+def clipping(out, seed):
+    generator = torch.Generator().manual_seed(2 + seed)
     grads = [torch.randn(3, 4, generator=generator), torch.randn(5, generator=generator)]
     out["clip/grad_a"], out["clip/grad_b"] = grads
     for case, kind in {"l1": 1.0, "l2": 2.0, "l3": 3.0, "inf": math.inf}.items():
@@ -163,9 +163,9 @@ def clipping(out):
         out[f"clip_{case}/a"], out[f"clip_{case}/b"] = params[0].grad, params[1].grad
 
 
-def model(out):
+def model(out, seed):
     """A state dict with torch's names, and what the model gives."""
-    torch.manual_seed(3)
+    torch.manual_seed(3 + seed)
     net = torch.nn.Sequential(torch.nn.Linear(4, 6), torch.nn.ReLU(), torch.nn.Linear(6, 3))
     x = torch.randn(5, 4)
     out.update({f"mlp/{name}": value.clone() for name, value in net.state_dict().items()})
@@ -186,13 +186,14 @@ def dtypes(out):
 
 
 def main():
+    path, seed = destination(__file__)
     out = {}
-    optimizers(out)
+    optimizers(out, seed)
     schedules(out)
-    clipping(out)
-    model(out)
+    clipping(out, seed)
+    model(out, seed)
     dtypes(out)
-    save_file({name: tensor.contiguous() for name, tensor in out.items()}, sys.argv[1],
+    save_file({name: tensor.contiguous() for name, tensor in out.items()}, path,
               metadata={"format": "pt"})
 
 

@@ -1,15 +1,15 @@
 """Writes tensor.safetensors: what PyTorch gives for the functions of tensors.
 
-    python tensor.py OUTPUT
+    tensor.py [--folder FOLDER] [--seed N]
 
 Made once with PyTorch 1.13; test/horovod_cpp/autograd/reference_test.cc reads it. Of each case:
 "<case>/input0", ..., "<case>/output", "<case>/grad_output" and "<case>/grad0", ..., all float64.
 """
 
 import math
-import sys
 
 import torch
+from common import destination
 from safetensors.torch import save_file
 
 INDEX = torch.tensor([[2, 0, 1, 1], [0, 0, 2, 1]])
@@ -82,7 +82,8 @@ CASES = {
 
 
 def main():
-    torch.manual_seed(5)
+    path, seed = destination(__file__)
+    torch.manual_seed(5 + seed)
     torch.set_default_dtype(torch.float64)
     stored = {}
     for name, (function, shapes, low, high) in CASES.items():
@@ -95,7 +96,7 @@ def main():
         for i, tensor in enumerate(inputs):
             stored[f"{name}/input{i}"] = tensor.detach()
             stored[f"{name}/grad{i}"] = tensor.grad
-    save_file({k: v.contiguous().clone() for k, v in stored.items()}, sys.argv[1])
+    save_file({k: v.contiguous().clone() for k, v in stored.items()}, path)
 
 
 if __name__ == "__main__":

@@ -10,8 +10,8 @@
 
 #include "horovod_cpp/autograd/functions.h"
 #include "horovod_cpp/autograd/grad_mode.h"
-#include "horovod_cpp/io/safetensors.h"
 #include "horovod_cpp/nn/module.h"
+#include "test/horovod_cpp/reference_file.h"
 #include "test/horovod_cpp/temporary_folder.h"
 
 // What PyTorch computed for the models of test/support/reference/models.py, with weights that are
@@ -35,9 +35,12 @@ inline float pattern(std::uint32_t seed, std::uint32_t index) {
   return static_cast<float>(h >> 8) * 0x1p-24f - 0.5f;
 }
 
-// tensor[i] = offset + scale * pattern(seed, i), computed in double.
-inline void fill_with_pattern(const Tensor& tensor, std::uint32_t seed, double offset,
+// tensor[i] = offset + scale * pattern(..., i), computed in double; another one for each place and
+// each seed of the file.
+inline void fill_with_pattern(const Tensor& tensor, std::uint32_t place, double offset,
                               double scale) {
+  const std::string& file_seed = reference_file("models").metadata.at("seed");
+  const auto seed = place + 1000 * static_cast<std::uint32_t>(std::stoul(file_seed));
   auto* values = tensor.data<float>();
   const auto count = static_cast<std::uint32_t>(tensor.numel());
   for (std::uint32_t i = 0; i < count; ++i) {
@@ -89,8 +92,7 @@ class ModelReference {
   explicit ModelReference(std::string name) : name_(std::move(name)) {}
 
   void expect_state(const nn::Module& model) const {
-    ASSERT_TRUE(file().metadata.contains(name_ + "/state")) << name_;
-    EXPECT_EQ(state_text(model), file().metadata.at(name_ + "/state")) << name_;
+    EXPECT_EQ(state_text(model), reference_file("models").metadata.at(name_ + "/state")) << name_;
   }
 
   // All elements within 1e-4 of the largest one: float32 here, float64 there.
@@ -128,18 +130,8 @@ class ModelReference {
   }
 
  private:
-  static const io::StateFile& file() {
-    static const io::StateFile loaded =
-        io::load(std::string(HVD_REFERENCE_FOLDER) + "/models.safetensors");
-    return loaded;
-  }
-
   Tensor stored(const std::string& what) const {
-    for (const auto& [key, tensor] : file().tensors) {
-      if (key == name_ + "/" + what) return tensor;
-    }
-    ADD_FAILURE() << name_ << "/" << what << " is not stored";
-    return {};
+    return reference_tensor("models", name_ + "/" + what);
   }
 
   std::string name_;

@@ -85,6 +85,16 @@ run_pytest() {
     build/venv/bin/python -m pytest test/bindings test/mpi -q --junitxml="$results/python.xml"
 }
 
+# The tests that compare with stored values of PyTorch, on other inputs: what it computes now.
+run_references() {
+  local folder=build/data/reference seed=(1)
+  [[ -z ${HVD_TEST_LONG-} ]] || seed=()  # drawn and printed
+  rm -rf "$folder"
+  bash test/support/reference/live.sh build/torch/bin/python "$folder" "${seed[@]}" || return
+  HVD_REFERENCE_DIR=$PWD/$folder ctest --test-dir build/cpu -R PyTorch -j "$jobs" --no-tests=error \
+    --output-on-failure --output-junit "$PWD/$results/references.xml"
+}
+
 run_torch() {
   build/torch/bin/python -m pytest test/torch -q --junitxml="$results/torch.xml"
 }
@@ -123,6 +133,7 @@ step structure python3 test/lint/structure.py
 step structure-test build/venv/bin/python -m pytest test/lint -q --junitxml="$results/structure-test.xml"
 if step build-cpu build cpu; then
   step cpp run_ctest cpp cpu '^(unit|scale)$' "$jobs"
+  step references run_references
   step mpi run_ctest mpi cpu '^mpi$' 1
   if [[ -n ${HVD_TEST_LONG-} ]]; then
     install_packages "${long_packages[@]}" && step slurm bash test/mpi/slurm.sh build/cpu

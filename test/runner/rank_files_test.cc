@@ -8,6 +8,7 @@
 #include <sstream>
 
 #include "core/base/status.h"
+#include "test/support/temporary_folder.h"
 
 namespace hvd::runner {
 namespace {
@@ -17,16 +18,14 @@ using testing::HasSubstr;
 
 class RankFilesTest : public testing::Test {
  protected:
-  void SetUp() override { fs::remove_all(folder_); }
-  void TearDown() override { fs::remove_all(folder_); }
-
   std::string read(const std::string& name) const {
     std::ostringstream text;
     text << std::ifstream(folder_ / name).rdbuf();
     return text.str();
   }
 
-  const fs::path folder_ = fs::path(testing::TempDir()) / "rank_files_test";
+  const TemporaryFolder temporary_;
+  const fs::path folder_ = fs::path(temporary_.path()) / "ranks";
 };
 
 TEST_F(RankFilesTest, KeepEachRanksStreamsByteByByte) {

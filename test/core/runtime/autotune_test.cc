@@ -3,12 +3,12 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <cstdio>
 #include <fstream>
 #include <sstream>
 
 #include "core/base/status.h"
 #include "test/core/runtime/sim_ranks.h"
+#include "test/support/temporary_folder.h"
 
 namespace hvd::test {
 namespace {
@@ -57,9 +57,9 @@ class AutotuneTest : public testing::Test {
     config_.autotune_steps_per_sample = 2;
     config_.autotune_max_samples = 2;
   }
-  ~AutotuneTest() override { std::remove(log_.c_str()); }
 
-  const std::string log_ = testing::TempDir() + "autotune_test.csv";
+  const TemporaryFolder folder_;
+  const std::string log_ = folder_.file("autotune.csv");
   Config config_;
 };
 

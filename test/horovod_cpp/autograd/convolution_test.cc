@@ -10,7 +10,7 @@
 #include "horovod_cpp/autograd/gradcheck.h"
 #include "horovod_cpp/tensor/random.h"
 #include "test/horovod_cpp/reference_file.h"
-#include "test/horovod_cpp/temporary_folder.h"
+#include "test/support/temporary_folder.h"
 
 namespace hvd {
 namespace {

@@ -10,7 +10,7 @@
 
 #include "core/base/status.h"
 #include "horovod_cpp/data/datasets.h"
-#include "test/horovod_cpp/temporary_folder.h"
+#include "test/support/temporary_folder.h"
 #include "test/support/threads.h"
 
 namespace hvd {

@@ -13,7 +13,7 @@
 #include "horovod_cpp/data/example_random.h"
 #include "horovod_cpp/data/image_dataset.h"
 #include "horovod_cpp/data/transforms.h"
-#include "test/horovod_cpp/temporary_folder.h"
+#include "test/support/temporary_folder.h"
 
 namespace hvd {
 namespace data {

@@ -8,7 +8,7 @@
 
 #include "core/base/status.h"
 #include "horovod_cpp/tensor/rng_state.h"
-#include "test/horovod_cpp/temporary_folder.h"
+#include "test/support/temporary_folder.h"
 
 namespace hvd {
 namespace io {

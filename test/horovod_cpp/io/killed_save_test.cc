@@ -9,7 +9,7 @@
 #include <random>
 
 #include "horovod_cpp/io/checkpoint.h"
-#include "test/horovod_cpp/temporary_folder.h"
+#include "test/support/temporary_folder.h"
 
 namespace hvd {
 namespace io {

@@ -10,7 +10,7 @@
 #include "horovod_cpp/optim/one_cycle_lr.h"
 #include "horovod_cpp/optim/sgd.h"
 #include "horovod_cpp/tensor/rng_state.h"
-#include "test/horovod_cpp/temporary_folder.h"
+#include "test/support/temporary_folder.h"
 
 namespace hvd {
 namespace {

@@ -10,7 +10,7 @@
 #include <random>
 
 #include "core/base/status.h"
-#include "test/horovod_cpp/temporary_folder.h"
+#include "test/support/temporary_folder.h"
 
 namespace hvd {
 namespace io {

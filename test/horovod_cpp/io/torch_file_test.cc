@@ -9,7 +9,7 @@
 #include "horovod_cpp/io/safetensors.h"
 #include "horovod_cpp/nn/layers.h"
 #include "test/horovod_cpp/optim/optim_reference.h"
-#include "test/horovod_cpp/temporary_folder.h"
+#include "test/support/temporary_folder.h"
 
 namespace hvd {
 namespace io {

@@ -8,7 +8,7 @@
 #include "horovod_cpp/autograd/grad.h"
 #include "horovod_cpp/autograd/row_gradient.h"
 #include "horovod_cpp/optim/sgd.h"
-#include "test/horovod_cpp/temporary_folder.h"
+#include "test/support/temporary_folder.h"
 
 namespace hvd {
 namespace nn {

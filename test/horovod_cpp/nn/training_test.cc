@@ -9,7 +9,7 @@
 #include "horovod_cpp/nn/layers.h"
 #include "horovod_cpp/optim/adam.h"
 #include "horovod_cpp/optim/sgd.h"
-#include "test/horovod_cpp/temporary_folder.h"
+#include "test/support/temporary_folder.h"
 
 namespace hvd {
 namespace {

@@ -7,7 +7,7 @@
 #include "core/base/status.h"
 #include "horovod_cpp/optim/rules/table.h"
 #include "test/horovod_cpp/optim/optim_reference.h"
-#include "test/horovod_cpp/temporary_folder.h"
+#include "test/support/temporary_folder.h"
 
 namespace hvd {
 namespace optim {

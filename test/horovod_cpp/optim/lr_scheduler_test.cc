@@ -13,7 +13,7 @@
 #include "horovod_cpp/optim/rmsprop.h"
 #include "horovod_cpp/optim/sgd.h"
 #include "test/horovod_cpp/optim/optim_reference.h"
-#include "test/horovod_cpp/temporary_folder.h"
+#include "test/support/temporary_folder.h"
 
 namespace hvd {
 namespace optim {

@@ -7,7 +7,7 @@
 #include "horovod_cpp/autograd/functions.h"
 #include "horovod_cpp/optim/adam.h"
 #include "horovod_cpp/optim/sgd.h"
-#include "test/horovod_cpp/temporary_folder.h"
+#include "test/support/temporary_folder.h"
 
 namespace hvd {
 namespace optim {

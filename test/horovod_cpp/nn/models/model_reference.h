@@ -12,7 +12,7 @@
 #include "horovod_cpp/autograd/grad_mode.h"
 #include "horovod_cpp/nn/module.h"
 #include "test/horovod_cpp/reference_file.h"
-#include "test/horovod_cpp/temporary_folder.h"
+#include "test/support/temporary_folder.h"
 
 // What PyTorch computed for the models of test/support/reference/models.py, with weights that are
 // not stored: they follow from their place in the state dict.

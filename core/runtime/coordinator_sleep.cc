@@ -13,7 +13,7 @@ using std::chrono::seconds;
 
 constexpr int kLooksPerClockRead = 32;
 // How long submissions of a stream may wait for each other while nobody waits for them.
-constexpr Duration kNap = microseconds(50);
+constexpr Duration kNap = microseconds(200);
 constexpr Duration kUnreadyInterval = microseconds(50);  // fences do not ring
 constexpr Duration kHeartbeat = seconds(1);              // at least one turn while leaving
 
@@ -49,16 +49,16 @@ TimePoint Coordinator::sleep_until(TimePoint now) const {
 void Coordinator::rest(std::uint32_t seen, TimePoint now) {
   const TimePoint deadline = sleep_until(now);
   if (now < more_until_) {
-    seat_->nap(seen, std::min(deadline, more_until_));
+    seat_->nap(std::min(deadline, more_until_));
   } else {
     seat_->rest(seen, deadline);
   }
 }
 
-// Whether the coordinator's thread, which rests, has to go on where another one stopped.
-bool Coordinator::anything_left(TimePoint now) const {
+// Whether somebody has to go on where a thread stops that has what it waited for.
+bool Coordinator::anything_left() const {
   return phase_ != Phase::kRunning || left_ || executor_.busy() || transfers_.busy() ||
-         !table_.empty() || sleep_until(now) < seat_->rests_until();
+         !table_.empty();
 }
 
 // False when it is time to sleep: `active` is when something moved last.

@@ -1,6 +1,7 @@
 // When the coordinator sleeps, for how long, and what it does instead.
 
 #include <algorithm>
+#include <thread>
 
 #include "core/runtime/blocked_time.h"
 #include "core/runtime/coordinator.h"
@@ -65,10 +66,11 @@ bool Coordinator::anything_left() const {
 bool Coordinator::spin(std::uint32_t seen, TimePoint active) {
   const Doorbell& bell = control_->doorbell();
   const bool polled = poll_interval().has_value();
+  const int looks = spin_limits_.yields ? 1 : kLooksPerClockRead;
   while (may_spin(active)) {
-    for (int look = 0; look < kLooksPerClockRead; ++look) {
+    for (int look = 0; look < looks; ++look) {
       if (bell.rings() != seen) return true;
-      relax();
+      spin_limits_.yields ? std::this_thread::yield() : relax();
     }
     if (polled) return true;
   }

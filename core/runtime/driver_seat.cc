@@ -30,8 +30,7 @@ bool DriverSeat::submissions_ring() const noexcept {
 }
 
 void DriverSeat::drive(const Completion& awaited, TimePoint deadline) noexcept {
-  if (!others_drive_) return wake_owner();
-  if (!take()) return ring();
+  if (!others_drive_ || !take()) return ring();
   bell_.ignore(Listener::kOwner);
   auto rest = coordinator_.drive(awaited, deadline);
   // Peers ring after they have written what this thread may have read already.
@@ -42,8 +41,8 @@ void DriverSeat::drive(const Completion& awaited, TimePoint deadline) noexcept {
 }
 
 // Two threads find each other in one order or the other. The coordinator's thread says when it will
-// look before it tries the seat; who leaves the seat reads that afterwards. A thread that rings past
-// leave() wakes it, unless it looks in a moment anyway.
+// look before it tries the seat; who leaves the seat reads that afterwards. A thread that rings
+// past leave() wakes it, unless it looks in a moment anyway.
 void DriverSeat::hand_back(Drivable::Rest rest) noexcept {
   const TimePoint now = Clock::now();
   const TimePoint soon = now + kMoment;
@@ -51,6 +50,8 @@ void DriverSeat::hand_back(Drivable::Rest rest) noexcept {
   const bool listens = looks_at_.load(std::memory_order_seq_cst) > soon;
   if (listens) bell_.listen(Listener::kOwner);
   leave();
+  const MutexLock lock(mutex_);  // without the seat, what keeps the bell is this
+  if (closed_) return;
   const bool rang = bell_.rings() != rest.seen;
   const TimePoint needed = listens && !rang ? std::max(rest.until, soon) : soon;
   if (looks_at_.load(std::memory_order_seq_cst) > needed) wake_owner();
@@ -85,6 +86,7 @@ void DriverSeat::take_back() noexcept {
     if (now < next) {
       looks_at_.store(next, std::memory_order_seq_cst);
       bell_.ignore(Listener::kOwner);
+      patience = kMoment;
     } else {
       next = now + patience;
       looks_at_.store(next, std::memory_order_seq_cst);
@@ -102,12 +104,12 @@ void DriverSeat::close() noexcept {
 
 void DriverSeat::ring() noexcept {
   const MutexLock lock(mutex_);
-  if (!closed_) bell_.ring();
+  if (closed_) return;
+  others_drive_ ? bell_.ring() : wake_owner();
 }
 
+// Under the mutex, while the bell is there.
 void DriverSeat::wake_owner() noexcept {
-  const MutexLock lock(mutex_);
-  if (closed_) return;
   looks_at_.store(TimePoint{}, std::memory_order_seq_cst);  // once is enough
   bell_.listen(Listener::kOwner);
   bell_.ring();

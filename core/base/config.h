@@ -17,7 +17,7 @@ namespace hvd {
 struct Config {
   std::size_t fusion_threshold = 1 << 20;  // bytes; 0 = no fusion
   Duration batching_gap = Duration::zero();
-  std::size_t cache_capacity = 1024;  // response slots
+  std::size_t cache_capacity = 4096;  // response slots
   bool disable_group_fusion = false;
   bool deterministic = false;
 

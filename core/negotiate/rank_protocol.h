@@ -21,7 +21,7 @@ namespace hvd {
 // Rank 0's are the first entry of the log, so they are equal everywhere.
 struct NegotiationSettings {
   std::size_t fusion_threshold = 1 << 20;  // bytes; 0 = no fusion
-  std::size_t cache_capacity = 1024;       // slots
+  std::size_t cache_capacity = 4096;       // slots
   int batches_in_flight = 4;
   Duration batching_gap = Duration::zero();
   Duration stall_warning = std::chrono::seconds(60);  // zero = never

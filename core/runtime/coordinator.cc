@@ -117,8 +117,7 @@ void Coordinator::run() noexcept {
   end_bell_.ring();
 }
 
-std::optional<std::uint32_t> Coordinator::drive(const Completion& awaited,
-                                                TimePoint deadline) noexcept {
+Drivable::Rest Coordinator::drive(const Completion& awaited, TimePoint deadline) noexcept {
   Doorbell& bell = control_->doorbell();
   TimePoint active = Clock::now();
   for (auto before = bell.rings();;) {
@@ -126,7 +125,7 @@ std::optional<std::uint32_t> Coordinator::drive(const Completion& awaited,
     const TimePoint now = Clock::now();
     const bool moved = turn(now);
     if (awaited.done() || now >= deadline || phase_ == Phase::kEnded) {
-      return anything_left(now) ? std::nullopt : std::optional(seen);
+      return {seen, anything_left() ? now : sleep_until(now)};
     }
     if (moved || seen != std::exchange(before, seen)) active = now;
     if (moved || spin(seen, active)) continue;

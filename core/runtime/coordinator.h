@@ -66,8 +66,7 @@ class Coordinator final : public Drivable {
   // Running -> (the log said stop) -> draining what it started before -> leaving -> ended.
   enum class Phase { kRunning, kDraining, kLeaving, kEnded };
 
-  std::optional<std::uint32_t> drive(const Completion& awaited,
-                                     TimePoint deadline) noexcept override;
+  Rest drive(const Completion& awaited, TimePoint deadline) noexcept override;
   template <typename Action>
   void stop_if_it_throws(Action action) noexcept;
   bool turn(TimePoint now) noexcept;
@@ -102,7 +101,7 @@ class Coordinator final : public Drivable {
   std::optional<Duration> poll_interval() const;
   TimePoint sleep_until(TimePoint now) const;
   void rest(std::uint32_t seen, TimePoint now);
-  bool anything_left(TimePoint now) const;
+  bool anything_left() const;
   bool spin(std::uint32_t seen, TimePoint active);
   bool may_spin(TimePoint active) const;
 

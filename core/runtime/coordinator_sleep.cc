@@ -1,6 +1,7 @@
 // When the coordinator sleeps, for how long, and what it does instead.
 
 #include <algorithm>
+#include <thread>
 
 #include "core/runtime/blocked_time.h"
 #include "core/runtime/coordinator.h"
@@ -13,7 +14,7 @@ using std::chrono::seconds;
 
 constexpr int kLooksPerClockRead = 32;
 // How long submissions of a stream may wait for each other while nobody waits for them.
-constexpr Duration kNap = microseconds(50);
+constexpr Duration kNap = microseconds(200);
 constexpr Duration kWorthPolling = microseconds(100);    // what is polled less often may sleep
 constexpr Duration kUnreadyInterval = microseconds(50);  // fences do not ring
 constexpr Duration kHeartbeat = seconds(1);              // at least one turn while leaving
@@ -50,26 +51,27 @@ TimePoint Coordinator::sleep_until(TimePoint now) const {
 void Coordinator::rest(std::uint32_t seen, TimePoint now) {
   const TimePoint deadline = sleep_until(now);
   if (now < more_until_) {
-    seat_->nap(seen, std::min(deadline, more_until_));
+    seat_->nap(std::min(deadline, more_until_));
   } else {
     seat_->rest(seen, deadline);
   }
 }
 
-// Whether the coordinator's thread, which rests, has to go on where another one stopped.
-bool Coordinator::anything_left(TimePoint now) const {
+// Whether somebody has to go on where a thread stops that has what it waited for.
+bool Coordinator::anything_left() const {
   return phase_ != Phase::kRunning || left_ || executor_.busy() || transfers_.busy() ||
-         !table_.empty() || sleep_until(now) < seat_->rests_until();
+         !table_.empty();
 }
 
 // False when it is time to sleep: `active` is when something moved last.
 bool Coordinator::spin(std::uint32_t seen, TimePoint active) {
   const Doorbell& bell = control_->doorbell();
   const bool polled = poll_interval().value_or(Duration::max()) <= kWorthPolling;
+  const int looks = spin_limits_.yields ? 1 : kLooksPerClockRead;
   while (may_spin(active)) {
-    for (int look = 0; look < kLooksPerClockRead; ++look) {
+    for (int look = 0; look < looks; ++look) {
       if (bell.rings() != seen) return true;
-      relax();
+      spin_limits_.yields ? std::this_thread::yield() : relax();
     }
     if (polled) return true;
   }

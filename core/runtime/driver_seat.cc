@@ -7,7 +7,10 @@
 namespace hvd {
 namespace {
 
-// A thread that found the seat taken looks again this soon: who has it does not know its timers.
+// Who drove may do so again within this time; the coordinator's thread is told to go on only if it
+// would not look by itself until then.
+constexpr Duration kMoment = std::chrono::microseconds(50);
+// While somebody drives on and on it looks less and less often, but this often.
 constexpr Duration kDisplaced = std::chrono::milliseconds(100);
 
 thread_local int waits_at_once = 0;
@@ -23,46 +26,75 @@ DriverSeat::WaitsAtOnce::~WaitsAtOnce() {
 }
 
 bool DriverSeat::submissions_ring() const noexcept {
-  if (waits_at_once > 0 && others_drive_) return false;
-  return !napping_.load(std::memory_order_seq_cst);
+  return waits_at_once == 0 || !others_drive_;
 }
 
 void DriverSeat::drive(const Completion& awaited, TimePoint deadline) noexcept {
   if (!others_drive_ || !take()) return ring();
-  napping_.store(false, std::memory_order_seq_cst);
   bell_.ignore(Listener::kOwner);
-  auto seen = coordinator_.drive(awaited, deadline);
+  auto rest = coordinator_.drive(awaited, deadline);
   // Peers ring after they have written what this thread may have read already.
-  if (seen && bell_.rings() != *seen) seen = coordinator_.drive(awaited, deadline);
-  bell_.listen(Listener::kOwner);
-  leave();
-  const MutexLock lock(mutex_);
-  if (!closed_ && bell_.rings() != seen) bell_.ring();
+  if (rest.until > Clock::now() && bell_.rings() != rest.seen) {
+    rest = coordinator_.drive(awaited, deadline);
+  }
+  hand_back(rest);
 }
 
-// Two threads find each other in one order or the other. Who fails to take the seat has read
-// `seen` before it was left, so that a ring past leave() is not slept through; who leaves it looks
-// at the bell after having told it to wake this thread.
+// Two threads find each other in one order or the other. The coordinator's thread says when it will
+// look before it tries the seat; who leaves the seat reads that afterwards. A thread that rings
+// past leave() wakes it, unless it looks in a moment anyway.
+void DriverSeat::hand_back(Drivable::Rest rest) noexcept {
+  const TimePoint now = Clock::now();
+  const TimePoint soon = now + kMoment;
+  driven_until_.store(now, std::memory_order_seq_cst);
+  const bool listens = looks_at_.load(std::memory_order_seq_cst) > soon;
+  if (listens) bell_.listen(Listener::kOwner);
+  leave();
+  const MutexLock lock(mutex_);  // without the seat, what keeps the bell is this
+  if (closed_) return;
+  const bool rang = bell_.rings() != rest.seen;
+  const TimePoint needed = listens && !rang ? std::max(rest.until, soon) : soon;
+  if (looks_at_.load(std::memory_order_seq_cst) > needed) wake_owner();
+}
+
 void DriverSeat::rest(std::uint32_t seen, TimePoint deadline) noexcept {
-  rests_until_ = deadline;
+  looks_at_.store(deadline, std::memory_order_seq_cst);
   bell_.listen(Listener::kOwner);
   leave();
   bell_.sleep(seen, deadline, Listener::kOwner);
-  for (;;) {
-    seen = bell_.rings();
-    if (take()) break;
-    bell_.sleep(seen, Clock::now() + kDisplaced, Listener::kOwner);
-  }
-  bell_.ignore(Listener::kOwner);
+  take_back();
 }
 
-// Who submits during a nap and does not ring is not forgotten: the coordinator looks for
-// submissions after it. A thread is blocked before it looks for the seat: one of the two sees the
-// other.
-void DriverSeat::nap(std::uint32_t seen, TimePoint deadline) noexcept {
-  napping_.store(true, std::memory_order_seq_cst);
-  if (blocked_threads() == 0) rest(seen, deadline);
-  napping_.store(false, std::memory_order_seq_cst);
+// Nothing is forgotten that nobody rings for: the coordinator looks for everything after it. A
+// thread is blocked before it looks for the seat: one of the two sees the other.
+void DriverSeat::nap(TimePoint deadline) noexcept {
+  looks_at_.store(deadline, std::memory_order_seq_cst);
+  leave();
+  for (bool asleep = blocked_threads() == 0; asleep;) {
+    const std::uint32_t seen = bell_.rings();
+    asleep = looks_at_.load(std::memory_order_seq_cst) == deadline && Clock::now() < deadline;
+    if (asleep) bell_.sleep(seen, deadline, Listener::kOwner);
+  }
+  take_back();
+}
+
+void DriverSeat::take_back() noexcept {
+  for (Duration patience = kMoment;; patience = std::min(2 * patience, kDisplaced)) {
+    const std::uint32_t seen = bell_.rings();  // a ring past leave() is not slept through
+    const TimePoint now = Clock::now();
+    TimePoint next = driven_until_.load(std::memory_order_seq_cst) + kMoment;
+    if (now < next) {
+      looks_at_.store(next, std::memory_order_seq_cst);
+      bell_.ignore(Listener::kOwner);
+      patience = kMoment;
+    } else {
+      next = now + patience;
+      looks_at_.store(next, std::memory_order_seq_cst);
+      if (take()) break;
+    }
+    bell_.sleep(seen, next, Listener::kOwner);
+  }
+  bell_.ignore(Listener::kOwner);
 }
 
 void DriverSeat::close() noexcept {
@@ -72,7 +104,15 @@ void DriverSeat::close() noexcept {
 
 void DriverSeat::ring() noexcept {
   const MutexLock lock(mutex_);
-  if (!closed_) bell_.ring();
+  if (closed_) return;
+  others_drive_ ? bell_.ring() : wake_owner();
+}
+
+// Under the mutex, while the bell is there.
+void DriverSeat::wake_owner() noexcept {
+  looks_at_.store(TimePoint{}, std::memory_order_seq_cst);  // once is enough
+  bell_.listen(Listener::kOwner);
+  bell_.ring();
 }
 
 }  // namespace hvd

@@ -2,7 +2,6 @@
 
 #include <atomic>
 #include <cstdint>
-#include <optional>
 
 #include "core/base/clock.h"
 #include "core/base/thread_annotations.h"
@@ -15,10 +14,13 @@ class Completion;
 // A loop that another thread than its own may run for a while.
 class Drivable {
  public:
-  // Runs it until `awaited` has ended, or until the deadline. The number of rings from which its
-  // own thread may sleep on; empty if there is work that does not ring.
-  virtual std::optional<std::uint32_t> drive(const Completion& awaited,
-                                             TimePoint deadline) noexcept = 0;
+  // What a loop that is left for now needs.
+  struct Rest {
+    std::uint32_t seen;  // the number of rings that it has heard
+    TimePoint until;     // when it has to look again although nobody rings; past = it has work
+  };
+  // Runs it until `awaited` has ended, or until the deadline.
+  virtual Rest drive(const Completion& awaited, TimePoint deadline) noexcept = 0;
 
  protected:
   ~Drivable() = default;
@@ -28,9 +30,13 @@ class Drivable {
 // has to wake another for what the waiting one can do itself. One at a time: who has the seat.
 // Thread-safe.
 //
-// Submissions ring the coordinator's bell, but not one by one while they come in a stream that
-// nobody waits for: being woken for each would cost more than they do. Then its thread naps for a
-// moment, and takes what came together.
+// Threads that drive do so again and again, a handle at a time. So they do not wake the
+// coordinator's thread each time they leave work behind: it looks by itself a moment after it was
+// woken once, and has the seat when nobody drove in that moment.
+//
+// Submissions ring the coordinator's bell, but while they come in a stream that nobody waits for it
+// does not listen: being woken for each would cost more than they do. Its thread naps for a moment,
+// and takes what came together.
 class DriverSeat {
  public:
   // The calling thread waits at once for what it submits while this lives: nobody has to be woken
@@ -57,24 +63,27 @@ class DriverSeat {
   // The coordinator's thread: leaves the seat, sleeps until the bell rings after `seen` was read or
   // until the deadline, and has the seat again.
   void rest(std::uint32_t seen, TimePoint deadline) noexcept;
-  // The same, and submissions do not ring unless a thread is blocked or becomes so.
-  void nap(std::uint32_t seen, TimePoint deadline) noexcept;
-  // Of who has the seat: when the coordinator's thread is going to look although nobody rings.
-  TimePoint rests_until() const noexcept { return rests_until_; }
+  // The same, but the bell is not heard, unless a thread is blocked.
+  void nap(TimePoint deadline) noexcept;
   // Bell and coordinator are about to go. The coordinator's thread has the seat, for good.
   void close() noexcept;
 
  private:
   bool take() noexcept { return !taken_.exchange(true, std::memory_order_seq_cst); }
   void leave() noexcept { taken_.store(false, std::memory_order_seq_cst); }
+  void hand_back(Drivable::Rest rest) noexcept;
+  void take_back() noexcept;
   void ring() noexcept;
+  void wake_owner() noexcept;
 
   Doorbell bell_;
   Drivable& coordinator_;
   const bool others_drive_;
   std::atomic<bool> taken_{true};
-  std::atomic<bool> napping_{false};
-  TimePoint rests_until_ = TimePoint::max();  // belongs to who has the seat
+  // When the coordinator's thread, if it does not have the seat, tries to have it although nobody
+  // rings; past = it was woken. That thread writes it anew after each ring.
+  std::atomic<TimePoint> looks_at_{TimePoint::max()};
+  std::atomic<TimePoint> driven_until_{TimePoint{}};
   Mutex mutex_;
   bool closed_ HVD_GUARDED_BY(mutex_) = false;
 };

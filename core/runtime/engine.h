@@ -1,8 +1,8 @@
 #pragma once
 
 #include <functional>
+#include <span>
 #include <string>
-#include <vector>
 
 #include "core/base/clock.h"
 #include "core/base/status.h"
@@ -17,7 +17,8 @@ namespace hvd {
 class Engine {
  public:
   virtual ~Engine() = default;
-  virtual std::vector<Handle> submit(std::vector<Submission> submissions) = 0;
+  // All or none; moves from them. As many handles as submissions.
+  virtual void submit(std::span<Submission> submissions, std::span<Handle> handles) = 0;
   virtual Handle submit(PointToPoint transfer) = 0;
   virtual const SetRegistry& sets() const = 0;
   virtual void expect_wait_for_root(Duration wait) = 0;

@@ -25,10 +25,12 @@ Rank SetMembers::position_of(Rank rank) const {
 SetRegistry::SetRegistry(int world_size) {
   SetMembers world{kWorldSet, std::vector<Rank>(static_cast<std::size_t>(world_size))};
   std::iota(world.ranks.begin(), world.ranks.end(), 0);
-  add(std::make_shared<const SetMembers>(std::move(world)));
+  world_ = std::make_shared<const SetMembers>(std::move(world));
+  add(world_);
 }
 
 ProcessSetPtr SetRegistry::find(ProcessSetId id) const {
+  if (id == kWorldSet) return world_;
   const MutexLock lock(mutex_);
   const auto it = sets_.find(id);
   if (it != sets_.end()) return it->second;

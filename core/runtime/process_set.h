@@ -38,6 +38,7 @@ class SetRegistry {
   void remove(ProcessSetId id);
 
  private:
+  ProcessSetPtr world_;  // constant: it is never removed
   mutable Mutex mutex_;
   std::map<ProcessSetId, ProcessSetPtr> sets_ HVD_GUARDED_BY(mutex_);
 };

@@ -80,18 +80,24 @@ const Topology& Runtime::topology() const noexcept {
 }
 
 Handle Runtime::submit(Submission submission) {
-  std::vector<Submission> one;
-  one.push_back(std::move(submission));
-  return std::move(submit(std::move(one)).front());
+  Handle handle;
+  submit({&submission, 1}, {&handle, 1});
+  return handle;
 }
 
 std::vector<Handle> Runtime::submit(std::vector<Submission> submissions) {
+  std::vector<Handle> handles(submissions.size());
+  submit(std::span(submissions), std::span(handles));
+  return handles;
+}
+
+void Runtime::submit(std::span<Submission> submissions, std::span<Handle> handles) {
   Engine& engine = impl_->engine();
   for (Submission& submission : submissions) {
     impl_->check_fits(submission);
     impl_->arenas()->place(submission);
   }
-  return engine.submit(std::move(submissions));
+  engine.submit(submissions, handles);
 }
 
 Handle Runtime::submit(PointToPoint transfer) {

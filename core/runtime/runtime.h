@@ -2,6 +2,7 @@
 
 #include <functional>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -41,6 +42,8 @@ class Runtime {
   Handle submit(Submission submission);
   // All or none of them are submitted.
   std::vector<Handle> submit(std::vector<Submission> submissions);
+  // The same into as many handles as there are submissions, which are moved from.
+  void submit(std::span<Submission> submissions, std::span<Handle> handles);
 
   // Sends or receives one tensor; ranks and errors as above. Transfers between two ranks with one
   // tag pair up in order. The handle fails with MismatchError when the two ends differ in dtype or

@@ -24,12 +24,11 @@ SoloEngine::~SoloEngine() {
   if (waiter_.joinable()) waiter_.join();
 }
 
-std::vector<Handle> SoloEngine::submit(std::vector<Submission> submissions) {
-  auto handles = table_.add(std::move(submissions));
+void SoloEngine::submit(std::span<Submission> submissions, std::span<Handle> handles) {
+  table_.add(submissions, handles);
   const MutexLock turn(turn_);
   // Another thread may have run what this one added: then its handles are done already.
   for (const InFlightPtr& entry : table_.take_added()) run(entry);
-  return handles;
 }
 
 Handle SoloEngine::submit(PointToPoint transfer) {

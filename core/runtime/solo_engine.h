@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <span>
 #include <string>
 #include <thread>
 #include <vector>
@@ -30,7 +31,7 @@ class SoloEngine final : public Engine {
   SoloEngine(const SoloEngine&) = delete;
   SoloEngine& operator=(const SoloEngine&) = delete;
 
-  std::vector<Handle> submit(std::vector<Submission> submissions) override;
+  void submit(std::span<Submission> submissions, std::span<Handle> handles) override;
   Handle submit(PointToPoint transfer) override;
   const SetRegistry& sets() const override { return sets_; }
   // There is nobody who could wait, or see other settings.

@@ -20,7 +20,8 @@ std::atomic<Duration::rep> waiter_limit{0};
 
 SpinLimits spin_limits(double cores_a_rank) noexcept {
   SpinLimits limits;
-  if (cores_a_rank >= 1) limits.coordinator_waited_for = kWhileWaitedFor;
+  limits.coordinator_waited_for = kWhileWaitedFor;
+  limits.yields = cores_a_rank < 1;
   if (cores_a_rank >= 2) limits.coordinator = limits.waiter = kOnACoreOfItsOwn;
   return limits;
 }

@@ -11,11 +11,12 @@ struct SpinLimits {
   Duration coordinator_waited_for = Duration::zero();  // while a thread waits for a handle
   Duration coordinator = Duration::zero();             // while none does
   Duration waiter = Duration::zero();                  // a thread that waits for a handle
+  bool yields = false;                                 // after each look, to whom it waits for
 };
 
-// The limits for a rank that has this many cores for itself. A rank with less than one never spins:
-// it would take the time from the rank it waits for. With less than two the coordinator has the
-// core of the threads that wait, and of nobody else.
+// The limits for a rank that has this many cores for itself. A rank with less than one gives the
+// core away after each look: it would take the time from the rank it waits for. With less than two
+// the coordinator has the core of the threads that wait, and of nobody else.
 SpinLimits spin_limits(double cores_a_rank) noexcept;
 
 // Cores that this process may use, as far as the `local_size` ranks of this host leave them to it.

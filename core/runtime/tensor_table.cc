@@ -4,17 +4,18 @@
 #include <string>
 #include <utility>
 
+#include "core/base/stack_memory.h"
+
 namespace hvd {
 
-std::vector<Handle> TensorTable::add(std::vector<Submission> submissions) {
-  std::vector<InFlightPtr> entries;
-  std::vector<Handle> handles;
+void TensorTable::add(std::span<Submission> submissions, std::span<Handle> handles) {
+  StackMemory<256> memory;
+  std::pmr::vector<InFlightPtr> entries(&memory.resource);
   entries.reserve(submissions.size());
-  handles.reserve(submissions.size());
-  for (Submission& submission : submissions) {
+  for (std::size_t i = 0; i < submissions.size(); ++i) {
     const auto& entry = entries.emplace_back(std::make_shared<InFlight>(seat_));
-    entry->submission = std::move(submission);
-    handles.emplace_back(std::shared_ptr<Completion>(entry, &entry->completion));
+    entry->submission = std::move(submissions[i]);
+    handles[i] = Handle(std::shared_ptr<Completion>(entry, &entry->completion));
   }
 
   const MutexLock lock(mutex_);
@@ -32,7 +33,6 @@ std::vector<Handle> TensorTable::add(std::vector<Submission> submissions) {
   }
   count_.store(by_ticket_.size(), std::memory_order_release);
   any_added_.store(true, std::memory_order_release);
-  return handles;
 }
 
 std::vector<InFlightPtr> TensorTable::take_added() {

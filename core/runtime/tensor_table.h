@@ -40,9 +40,10 @@ class TensorTable {
   // `seat`: of the coordinator that takes what is added; null = it does not sleep.
   explicit TensorTable(std::shared_ptr<DriverSeat> seat = nullptr) : seat_(std::move(seat)) {}
 
-  // All or none. Throws InvalidArgumentError on a name that is in flight or twice in the list or a
-  // process set that this rank has joined, and the status of close() after it.
-  std::vector<Handle> add(std::vector<Submission> submissions);
+  // All or none; moves from them. As many handles as submissions. Throws InvalidArgumentError on a
+  // name that is in flight or twice in the list or a process set that this rank has joined, and the
+  // status of close() after it.
+  void add(std::span<Submission> submissions, std::span<Handle> handles);
 
   // What was added since the last call, in order of submission.
   std::vector<InFlightPtr> take_added();

@@ -23,10 +23,9 @@ ThreadedEngine::~ThreadedEngine() {
   }
 }
 
-std::vector<Handle> ThreadedEngine::submit(std::vector<Submission> submissions) {
-  auto handles = coordinator_->table().add(std::move(submissions));
+void ThreadedEngine::submit(std::span<Submission> submissions, std::span<Handle> handles) {
+  coordinator_->table().add(submissions, handles);
   coordinator_->submitted();
-  return handles;
 }
 
 Handle ThreadedEngine::submit(PointToPoint transfer) {

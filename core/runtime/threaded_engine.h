@@ -3,10 +3,10 @@
 #include <atomic>
 #include <functional>
 #include <memory>
+#include <span>
 #include <string>
 #include <thread>
 #include <utility>
-#include <vector>
 
 #include "core/runtime/coordinator.h"
 #include "core/runtime/engine.h"
@@ -21,7 +21,7 @@ class ThreadedEngine final : public Engine {
   ThreadedEngine(const ThreadedEngine&) = delete;
   ThreadedEngine& operator=(const ThreadedEngine&) = delete;
 
-  std::vector<Handle> submit(std::vector<Submission> submissions) override;
+  void submit(std::span<Submission> submissions, std::span<Handle> handles) override;
   Handle submit(PointToPoint transfer) override;
   const SetRegistry& sets() const override { return coordinator_->sets(); }
   void expect_wait_for_root(Duration wait) override { coordinator_->expect_wait_for_root(wait); }

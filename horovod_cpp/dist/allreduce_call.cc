@@ -1,10 +1,12 @@
 #include "horovod_cpp/dist/allreduce_call.h"
 
 #include <exception>
+#include <iterator>
 #include <mutex>
 #include <string>
 #include <utility>
 
+#include "core/base/stack_memory.h"
 #include "core/base/status.h"
 #include "horovod_cpp/dist/engine_call.h"
 
@@ -65,12 +67,13 @@ class RoundsCall final : public CallInFlight {
   }
 
   void submit_round() {
+    std::vector<CallTensor> sent = std::exchange(sent_, {});
     if (round_ == 0) {
-      round_call_ = start(spec_, std::exchange(sent_, {}));  // from here on the call has a name
+      round_call_ = start(spec_, sent);  // from here on the call has a name
     } else {
       CallSpec spec = spec_;
       spec.name += ".round" + std::to_string(round_);
-      round_call_ = start(spec, std::exchange(sent_, {}));
+      round_call_ = start(spec, sent);
     }
   }
 
@@ -142,7 +145,7 @@ CallSpec spec_of(const AllreduceOptions& options) {
 
 }  // namespace
 
-std::shared_ptr<CallInFlight> start_allreduce(std::vector<AllreduceTensor> tensors,
+std::shared_ptr<CallInFlight> start_allreduce(std::span<AllreduceTensor> tensors,
                                               const AllreduceOptions& options) {
   CallSpec spec = spec_of(options);
   bool compressed = false;
@@ -150,8 +153,13 @@ std::shared_ptr<CallInFlight> start_allreduce(std::vector<AllreduceTensor> tenso
     check_tensor(spec, each.input);
     compressed = compressed || each.compressor != nullptr;
   }
-  if (compressed) return std::make_shared<RoundsCall>(std::move(spec), std::move(tensors));
-  std::vector<CallTensor> parts;
+  if (compressed) {
+    return std::make_shared<RoundsCall>(
+        std::move(spec), std::vector<AllreduceTensor>(std::make_move_iterator(tensors.begin()),
+                                                      std::make_move_iterator(tensors.end())));
+  }
+  StackMemory<256> memory;
+  std::pmr::vector<CallTensor> parts(&memory.resource);
   parts.reserve(tensors.size());
   for (AllreduceTensor& each : tensors) {
     CallTensor& part = parts.emplace_back();
@@ -160,7 +168,7 @@ std::shared_ptr<CallInFlight> start_allreduce(std::vector<AllreduceTensor> tenso
     part.output = std::move(each.output);
     part.residual = std::move(each.residual);
   }
-  return start(spec, std::move(parts));
+  return start(spec, parts);
 }
 
 }  // namespace hvd

@@ -1,7 +1,7 @@
 #pragma once
 
 #include <memory>
-#include <vector>
+#include <span>
 
 #include "horovod_cpp/dist/collective_handle.h"
 #include "horovod_cpp/dist/options.h"
@@ -18,9 +18,9 @@ struct AllreduceTensor {
   std::shared_ptr<TensorCompressor> compressor = {};
 };
 
-// Starts the first round of all of them as one group. options.compression.compressor() is not
-// asked: the tensors have theirs.
-std::shared_ptr<CallInFlight> start_allreduce(std::vector<AllreduceTensor> tensors,
+// Starts the first round of all of them, which are moved from, as one group.
+// options.compression.compressor() is not asked: the tensors have theirs.
+std::shared_ptr<CallInFlight> start_allreduce(std::span<AllreduceTensor> tensors,
                                               const AllreduceOptions& options);
 
 }  // namespace hvd

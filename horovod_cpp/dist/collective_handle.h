@@ -63,7 +63,8 @@ class AsyncResult {
   }
   // Waits for the result; throws what the call failed with. May be called again.
   T synchronize() const {
-    return take_result<T>(call_ == nullptr ? CallResult{} : call_->result());
+    if (call_ == nullptr) return take_result<T>({});
+    return take_result<T>(call_->result());
   }
   // The same, with everything that is known of it.
   CallResult result() const { return call_ == nullptr ? CallResult{} : call_->result(); }

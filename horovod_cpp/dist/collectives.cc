@@ -4,6 +4,7 @@
 #include <numeric>
 #include <utility>
 
+#include "core/base/stack_memory.h"
 #include "core/base/status.h"
 #include "core/runtime/driver_seat.h"
 #include "horovod_cpp/dist/allreduce_call.h"
@@ -19,10 +20,11 @@ Tensor empty_like(const Tensor& tensor) {
   return tensor.defined() ? Tensor::empty(tensor.shape(), tensor.dtype()) : Tensor();
 }
 
-std::shared_ptr<CallInFlight> allreduce_call(const std::vector<Tensor>& tensors,
+std::shared_ptr<CallInFlight> allreduce_call(std::span<const Tensor> tensors,
                                              const AllreduceOptions& options, bool in_place) {
   const auto compressor = options.compression.compressor();
-  std::vector<AllreduceTensor> items;
+  StackMemory<256> memory;
+  std::pmr::vector<AllreduceTensor> items(&memory.resource);
   items.reserve(tensors.size());
   for (std::size_t i = 0; i < tensors.size(); ++i) {
     AllreduceTensor& item = items.emplace_back();
@@ -33,7 +35,7 @@ std::shared_ptr<CallInFlight> allreduce_call(const std::vector<Tensor>& tensors,
       item.compressor = compressor->for_tensor(name, tensors[i].shape(), tensors[i].dtype());
     }
   }
-  return start_allreduce(std::move(items), options);
+  return start_allreduce(items, options);
 }
 
 std::shared_ptr<CallInFlight> broadcast_call(const std::vector<Tensor>& tensors, int root_rank,
@@ -49,7 +51,7 @@ std::shared_ptr<CallInFlight> broadcast_call(const std::vector<Tensor>& tensors,
     part.output = in_place ? tensor : empty_like(tensor);
     part.shape = tensor.shape();
   }
-  return start(spec, std::move(parts));
+  return start(spec, parts);
 }
 
 Shape row_shape(const Tensor& tensor) {
@@ -66,7 +68,7 @@ std::shared_ptr<CallInFlight> gather_call(CallSpec spec, const std::vector<Tenso
     part.shape = row_shape(tensor);
     part.rows = tensor.size(0);
   }
-  return start(spec, std::move(parts));
+  return start(spec, parts);
 }
 
 CallSpec reduction_spec(Kind kind, const ReduceOptions& options) {
@@ -91,7 +93,7 @@ std::shared_ptr<CallInFlight> reducescatter_call(const std::vector<Tensor>& tens
     mine.insert(mine.begin(), scattered_rows(tensor.size(0), spec.set.size())[position]);
     part.output = Tensor::empty(std::move(mine), tensor.dtype());
   }
-  return start(spec, std::move(parts));
+  return start(spec, parts);
 }
 
 // The given splits, or equal ones; each is this many rows of `tensor` for one rank of the set.
@@ -148,10 +150,10 @@ auto finished(Start start) {
 }  // namespace
 
 CollectiveHandle allreduce_async(const Tensor& tensor, const AllreduceOptions& options) {
-  return CollectiveHandle(allreduce_call({tensor}, options, false));
+  return CollectiveHandle(allreduce_call({&tensor, 1}, options, false));
 }
 CollectiveHandle allreduce_async_(const Tensor& tensor, const AllreduceOptions& options) {
-  return CollectiveHandle(allreduce_call({tensor}, options, true));
+  return CollectiveHandle(allreduce_call({&tensor, 1}, options, true));
 }
 GroupHandle grouped_allreduce_async(const std::vector<Tensor>& tensors,
                                     const AllreduceOptions& options) {
@@ -185,7 +187,7 @@ CollectiveHandle reduce_async(const Tensor& tensor, int root_rank, const ReduceO
   part.input = tensor;
   part.output = root ? empty_like(tensor) : Tensor();
   part.shape = tensor.shape();
-  return CollectiveHandle(start(spec, {part}));
+  return CollectiveHandle(start(spec, {&part, 1}));
 }
 Tensor reduce(const Tensor& tensor, int root_rank, const ReduceOptions& options) {
   return finished([&] { return reduce_async(tensor, root_rank, options); });
@@ -278,7 +280,7 @@ CollectiveHandle scatter_async(const Tensor& tensor, int root_rank, const SplitO
   } else {
     part.input = Tensor::empty({0}, tensor.dtype());
   }
-  return CollectiveHandle(start(spec, {part}));
+  return CollectiveHandle(start(spec, {&part, 1}));
 }
 Tensor scatter(const Tensor& tensor, int root_rank, const SplitOptions& options) {
   return finished([&] { return scatter_async(tensor, root_rank, options); });
@@ -291,7 +293,7 @@ AlltoallHandle alltoall_async(const Tensor& tensor, const SplitOptions& options)
   part.input = tensor;
   part.shape = row_shape(tensor);
   part.splits = splits_of(spec, tensor, options.splits);
-  return AlltoallHandle(start(spec, {part}));
+  return AlltoallHandle(start(spec, {&part, 1}));
 }
 AlltoallResult alltoall(const Tensor& tensor, const SplitOptions& options) {
   return finished([&] { return alltoall_async(tensor, options); });

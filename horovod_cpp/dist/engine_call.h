@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -51,9 +52,9 @@ void check_rows(const CallSpec& spec, const Tensor& tensor);
 // The root must be a rank of the set.
 void check_root(const CallSpec& spec);
 
-// Submits the tensors as one group a dtype, all or none, and gives the call its number if it has no
-// name. Never waits for another rank.
-std::shared_ptr<CallInFlight> start(CallSpec& spec, std::vector<CallTensor> tensors);
+// Submits the tensors, which are moved from, as one group a dtype, all or none, and gives the call
+// its number if it has no name. Never waits for another rank.
+std::shared_ptr<CallInFlight> start(CallSpec& spec, std::span<CallTensor> tensors);
 
 // A call without tensors: barrier, join, process sets. `numbers` as in Request.
 std::shared_ptr<CallInFlight> start_without_tensors(CallSpec spec,

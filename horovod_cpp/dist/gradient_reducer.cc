@@ -150,7 +150,7 @@ void GradientReducer::start(Bucket& bucket) {
   call.compression = options_.compression;
   call.process_set = options_.process_set;
   try {
-    bucket.call = start_allreduce(std::move(tensors), call);
+    bucket.call = start_allreduce(tensors, call);
   } catch (...) {
     finish(bucket);
     throw;

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <string>
 
 #include "horovod_cpp/dist/gradient_views.h"
 #include "horovod_cpp/horovod.h"
@@ -18,11 +19,10 @@ void sum_in_place(float* data, std::size_t count) {
 // Each tensor in memory of its own.
 class Hvd : public Way {
  public:
-  explicit Hvd(const GradientSet& sizes) {
+  explicit Hvd(const GradientSet& sizes, const std::string& prefix = "gradient.") {
     for (const std::int64_t size : sizes) {
       tensors_.push_back(Tensor::zeros({size}));
-      options_.push_back(
-          {.op = ReduceOp::kSum, .name = "gradient." + std::to_string(options_.size())});
+      options_.push_back({.op = ReduceOp::kSum, .name = prefix + std::to_string(options_.size())});
     }
     handles_.reserve(sizes.size());
   }
@@ -47,10 +47,11 @@ class Hvd : public Way {
   std::vector<CollectiveHandle> handles_;
 };
 
-// Where DistributedOptimizer has the gradients: in memory that the ranks share.
+// Where DistributedOptimizer has the gradients: in memory that the ranks share. Under names of its
+// own: what is now here and now there is negotiated anew each time, and no program does that.
 class HvdArena final : public Hvd {
  public:
-  explicit HvdArena(const GradientSet& sizes) : Hvd(sizes) {
+  explicit HvdArena(const GradientSet& sizes) : Hvd(sizes, "shared.") {
     tensors_ = GradientViews(tensors_, {}, "benchmark").take();
   }
 };

@@ -350,7 +350,7 @@ TEST(HvdrunItself, ShowsTheSettingsOfARank) {
       Launch({"--cycle-time-ms", "2", "--help-settings"}, "", environment).finish();
   EXPECT_EQ(result.code, 0) << result.err;
   EXPECT_THAT(result.out, HasSubstr("HOROVOD_CACHE_CAPACITY=7\n"));
-  EXPECT_THAT(result.out, HasSubstr("from: environment; default: '1024'\n"));
+  EXPECT_THAT(result.out, HasSubstr("from: environment; default: '4096'\n"));
   EXPECT_THAT(result.out, HasSubstr("HOROVOD_CYCLE_TIME=2\n"));
   EXPECT_THAT(result.out, HasSubstr("from: hvdrun --cycle-time-ms"));
 }

@@ -208,7 +208,7 @@ TEST_F(ConfigTest, ShowsWhatIsInForceAndWhereItCameFrom) {
   EXPECT_EQ(find(rows, "HOROVOD_FUSION_THRESHOLD").source, "hvdrun --fusion-threshold-mb");
   EXPECT_EQ(find(rows, "HOROVOD_THREAD_AFFINITY").value, "0,3");
   EXPECT_EQ(find(rows, "HOROVOD_CACHE_CAPACITY").source, "default");
-  EXPECT_EQ(find(rows, "HOROVOD_CACHE_CAPACITY").value, "1024");
+  EXPECT_EQ(find(rows, "HOROVOD_CACHE_CAPACITY").value, "4096");
 }
 
 TEST_F(ConfigTest, EveryValueItShowsIsOneThatItReads) {

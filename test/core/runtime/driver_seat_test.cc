@@ -17,29 +17,27 @@ constexpr Duration kLong = std::chrono::seconds(30);
 
 struct Loop final : Drivable {
   explicit Loop(Doorbell the_bell) : bell(the_bell) {}
-  std::optional<std::uint32_t> drive(const Completion&, TimePoint) noexcept override {
+  Rest drive(const Completion&, TimePoint) noexcept override {
     ++drives;
     const std::uint32_t seen = bell.rings();
     during();
-    return work_left ? std::nullopt : std::optional(seen);
+    return {seen, until};
   }
   Doorbell bell;
   std::atomic<int> drives{0};
   std::function<void()> during = [] {};
-  bool work_left = false;
+  TimePoint until = TimePoint::max();
 };
 
 class Seat : public testing::Test {
  protected:
-  using Rest = void (DriverSeat::*)(std::uint32_t, TimePoint) noexcept;
-
-  // Runs `action` once the coordinator's thread has left the seat. Afterwards: whether it slept
-  // until the deadline.
+  // Runs `action` once the coordinator's thread has left the seat, to rest until the deadline.
+  // Afterwards: whether it slept until then.
   template <typename Action>
-  bool sleeps_on_after(Rest rest, Duration limit, Action action) {
+  bool sleeps_on_after(Duration limit, Action action) {
     const std::uint32_t seen = bell_.rings();
     const TimePoint deadline = Clock::now() + limit;
-    std::thread coordinator([&] { (seat_.*rest)(seen, deadline); });
+    std::thread coordinator([&] { seat_.rest(seen, deadline); });
     while (state_.listeners.load() == 0) std::this_thread::yield();
     action();
     coordinator.join();
@@ -58,7 +56,7 @@ class Seat : public testing::Test {
 };
 
 TEST_F(Seat, IsTakenByAThreadThatWaitsWhileTheCoordinatorRests) {
-  EXPECT_TRUE(sleeps_on_after(&DriverSeat::rest, kShort, [&] { drive(); }));
+  EXPECT_TRUE(sleeps_on_after(kShort, [&] { drive(); }));
   EXPECT_EQ(loop_.drives, 1);
 }
 
@@ -81,26 +79,35 @@ TEST_F(Seat, IsNotForOthersWhenTheLoopBelongsToAThread) {
 }
 
 TEST_F(Seat, LetsTheCoordinatorSleepOnWhenNothingIsLeft) {
-  EXPECT_TRUE(sleeps_on_after(&DriverSeat::rest, kShort, [&] {
+  sleeps_on_after(kLong, [&] {
+    const std::uint32_t seen = bell_.rings();
     loop_.during = [&] { EXPECT_EQ(state_.listeners.load(), 0U); };
     drive();
+    EXPECT_EQ(loop_.drives, 1);
+    EXPECT_EQ(bell_.rings(), seen);
     EXPECT_NE(state_.listeners.load(), 0U);
-  }));
+    bell_.ring();
+  });
+}
+
+TEST_F(Seat, WakesTheCoordinatorForATimerThatEndsBeforeItLooks) {
+  loop_.until = Clock::now() + kLong / 2;
+  EXPECT_FALSE(sleeps_on_after(kLong, [&] { drive(); }));
 }
 
 TEST_F(Seat, WakesTheCoordinatorWhenWorkIsLeft) {
-  loop_.work_left = true;
-  EXPECT_FALSE(sleeps_on_after(&DriverSeat::rest, kLong, [&] { drive(); }));
+  loop_.until = TimePoint{};
+  EXPECT_FALSE(sleeps_on_after(kLong, [&] { drive(); }));
 }
 
 TEST_F(Seat, WakesTheCoordinatorWhenTheBellRangUnheard) {
   loop_.during = [&] { bell_.ring(); };
-  EXPECT_FALSE(sleeps_on_after(&DriverSeat::rest, kLong, [&] { drive(); }));
+  EXPECT_FALSE(sleeps_on_after(kLong, [&] { drive(); }));
 }
 
 TEST_F(Seat, GoesBackToTheCoordinatorOnlyWhenTheDriverHasLeftIt) {
   std::atomic<bool> driven{false};
-  EXPECT_FALSE(sleeps_on_after(&DriverSeat::rest, kLong, [&] {
+  EXPECT_FALSE(sleeps_on_after(kLong, [&] {
     loop_.during = [&] {
       Doorbell(state_).ring();
       std::this_thread::sleep_for(kShort);
@@ -111,17 +118,87 @@ TEST_F(Seat, GoesBackToTheCoordinatorOnlyWhenTheDriverHasLeftIt) {
   EXPECT_TRUE(driven);
 }
 
-TEST_F(Seat, LetsSubmissionsRingUnlessTheCoordinatorNaps) {
-  EXPECT_TRUE(seat_.submissions_ring());
-  EXPECT_TRUE(
-      sleeps_on_after(&DriverSeat::nap, kShort, [&] { EXPECT_FALSE(seat_.submissions_ring()); }));
+TEST_F(Seat, LetsSubmissionsRing) {
   EXPECT_TRUE(seat_.submissions_ring());
 }
 
-TEST_F(Seat, LetsSubmissionsRingWhileAnotherThreadDrivesDuringANap) {
-  loop_.during = [&] { EXPECT_TRUE(seat_.submissions_ring()); };
-  EXPECT_TRUE(sleeps_on_after(&DriverSeat::nap, kShort, [&] { drive(); }));
-  EXPECT_EQ(loop_.drives, 1);
+TEST_F(Seat, IsLeftForANapThatTheBellDoesNotEnd) {
+  while (blocked_threads() != 0) std::this_thread::yield();  // of tests before
+  const TimePoint deadline = Clock::now() + kShort;
+  std::atomic<bool> awake{false};
+  std::thread coordinator([&] {
+    seat_.nap(deadline);
+    awake = true;
+  });
+  while (!awake && Clock::now() < deadline) bell_.ring();
+  coordinator.join();
+  EXPECT_GE(Clock::now(), deadline);
+}
+
+TEST_F(Seat, IsTakenByAThreadThatWaitsDuringANap) {
+  std::atomic<bool> driven{false};
+  std::thread coordinator([&] {
+    while (!driven) seat_.nap(Clock::now() + kShort);
+  });
+  while (loop_.drives == 0) drive();
+  driven = true;
+  coordinator.join();
+}
+
+TEST_F(Seat, EndsTheNapOfACoordinatorWhoseLoopIsNotForOthers) {
+  DriverSeat seat(bell_, loop_, false);
+  const TimePoint deadline = Clock::now() + kLong;
+  std::atomic<bool> awake{false};
+  std::thread coordinator([&] {
+    seat.nap(deadline);
+    awake = true;
+  });
+  while (!awake) seat.drive(awaited_, deadline);
+  coordinator.join();
+  EXPECT_LT(Clock::now(), deadline);
+}
+
+// What is added rings only if a thread adds it that does not drive; the coordinator's thread does
+// the rest of it, whatever came when.
+TEST_F(Seat, NeverLosesWorkThatADriverLeaves) {
+  int done = 0;  // belongs to who has the seat
+  std::atomic<int> added{0};
+  std::atomic<int> seen_done{0};
+  std::atomic<bool> stop{false};
+  loop_.during = [&] {
+    if (done < added) seen_done = ++done;
+    loop_.until = done < added ? TimePoint{} : TimePoint::max();
+  };
+  std::thread coordinator([&] {
+    while (!stop) {
+      const std::uint32_t seen = bell_.rings();
+      if (done < added) {
+        seen_done = ++done;
+      } else if (done % 3 == 0) {
+        seat_.nap(Clock::now() + kShort / 1000);
+      } else {
+        seat_.rest(seen, TimePoint::max());
+      }
+    }
+  });
+  std::thread submitter([&] {
+    for (int i = 0; i < 2000; ++i) {
+      ++added;
+      bell_.ring();
+    }
+  });
+  for (int i = 0; i < 2000; ++i) {
+    added += i % 4;
+    for (int turn = 0; turn < i % 3; ++turn) drive();
+    if (i % 4 != 0 && i % 3 == 0) bell_.ring();
+  }
+  submitter.join();
+  const TimePoint limit = Clock::now() + kLong;
+  while (seen_done < added && Clock::now() < limit) std::this_thread::yield();
+  EXPECT_EQ(seen_done, added);
+  stop = true;
+  bell_.ring();
+  coordinator.join();
 }
 
 TEST_F(Seat, DoesNotLetSubmissionsRingOfWhoWaitsForThemAtOnce) {
@@ -138,7 +215,7 @@ TEST_F(Seat, DoesNotLetSubmissionsRingOfWhoWaitsForThemAtOnce) {
 TEST_F(Seat, DoesNotLetTheCoordinatorNapWhileAThreadIsBlocked) {
   const BlockedThread blocked;
   const TimePoint deadline = Clock::now() + kLong;
-  seat_.nap(bell_.rings(), deadline);
+  seat_.nap(deadline);
   EXPECT_LT(Clock::now(), deadline);
 }
 

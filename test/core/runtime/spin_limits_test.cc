@@ -5,9 +5,10 @@
 namespace hvd {
 namespace {
 
-TEST(SpinLimits, AreZeroForRanksThatShareACore) {
+TEST(SpinLimits, MakeRanksThatShareACoreGiveItAway) {
   const SpinLimits limits = spin_limits(0.5);
-  EXPECT_EQ(limits.coordinator_waited_for, Duration::zero());
+  EXPECT_TRUE(limits.yields);
+  EXPECT_FALSE(spin_limits(1).yields);
   EXPECT_EQ(limits.coordinator, Duration::zero());
   EXPECT_EQ(limits.waiter, Duration::zero());
 }

@@ -20,6 +20,12 @@ std::vector<Submission> named(const std::vector<std::string>& names) {
   return submissions;
 }
 
+std::vector<Handle> add(TensorTable& table, std::vector<Submission> submissions) {
+  std::vector<Handle> handles(submissions.size());
+  table.add(submissions, handles);
+  return handles;
+}
+
 std::vector<std::string> names_of(const std::vector<InFlightPtr>& entries) {
   std::vector<std::string> names;
   for (const InFlightPtr& entry : entries) names.push_back(entry->name());
@@ -28,8 +34,8 @@ std::vector<std::string> names_of(const std::vector<InFlightPtr>& entries) {
 
 TEST(TensorTable, GivesWhatWasAddedOnceAndInOrder) {
   TensorTable table;
-  table.add(named({"b", "a"}));
-  table.add(named({"c"}));
+  add(table, named({"b", "a"}));
+  add(table, named({"c"}));
   EXPECT_EQ(names_of(table.take_added()), (std::vector<std::string>{"b", "a", "c"}));
   EXPECT_TRUE(table.take_added().empty());
   EXPECT_FALSE(table.empty());
@@ -37,9 +43,9 @@ TEST(TensorTable, GivesWhatWasAddedOnceAndInOrder) {
 
 TEST(TensorTable, RefusesANameInFlightAndNamesIt) {
   TensorTable table;
-  table.add(named({"a"}));
+  add(table, named({"a"}));
   try {
-    table.add(named({"a"}));
+    add(table, named({"a"}));
     ADD_FAILURE() << "taken twice";
   } catch (const InvalidArgumentError& error) {
     EXPECT_NE(std::string(error.what()).find("'a'"), std::string::npos);
@@ -48,10 +54,10 @@ TEST(TensorTable, RefusesANameInFlightAndNamesIt) {
 
 TEST(TensorTable, AddsAllOrNone) {
   TensorTable table;
-  table.add(named({"a"}));
-  EXPECT_THROW(table.add(named({"b", "a"})), InvalidArgumentError);
-  EXPECT_THROW(table.add(named({"c", "c"})), InvalidArgumentError);
-  table.add(named({"b", "c"}));
+  add(table, named({"a"}));
+  EXPECT_THROW(add(table, named({"b", "a"})), InvalidArgumentError);
+  EXPECT_THROW(add(table, named({"c", "c"})), InvalidArgumentError);
+  add(table, named({"b", "c"}));
   EXPECT_EQ(names_of(table.take_added()), (std::vector<std::string>{"a", "b", "c"}));
 }
 
@@ -59,42 +65,42 @@ TEST(TensorTable, RefusesWhatFollowsAJoinOfTheSameProcessSet) {
   TensorTable table;
   std::vector<Submission> joins;
   joins.push_back(test::join("join"));
-  table.add(std::move(joins));
-  EXPECT_THROW(table.add(named({"a"})), InvalidArgumentError);
+  add(table, std::move(joins));
+  EXPECT_THROW(add(table, named({"a"})), InvalidArgumentError);
   std::vector<Submission> elsewhere;
   elsewhere.push_back(test::in_set(2, test::allreduce("b", test::shared<float>({1}))));
-  table.add(std::move(elsewhere));
+  add(table, std::move(elsewhere));
   const auto added = table.take_added();
   ASSERT_EQ(names_of(added), (std::vector<std::string>{"join", "b@2"}));
   table.remove(added[0]->ticket);
-  table.add(named({"a"}));
+  add(table, named({"a"}));
 }
 
 TEST(TensorTable, AJoinThatWasRefusedJoinsNothing) {
   TensorTable table;
-  table.add(named({"a"}));
+  add(table, named({"a"}));
   std::vector<Submission> joins;
   joins.push_back(test::join("join"));
   joins.push_back(test::join("a"));
-  EXPECT_THROW(table.add(std::move(joins)), InvalidArgumentError);
-  table.add(named({"b"}));
+  EXPECT_THROW(add(table, std::move(joins)), InvalidArgumentError);
+  add(table, named({"b"}));
 }
 
 TEST(TensorTable, ANameIsFreeOnceItWasRemoved) {
   TensorTable table;
-  table.add(named({"a"}));
+  add(table, named({"a"}));
   const Ticket ticket = table.take_added().front()->ticket;
   EXPECT_EQ(table.find(ticket)->name(), "a");
   EXPECT_TRUE(table.remove(ticket));
   EXPECT_FALSE(table.remove(ticket));
   EXPECT_THROW(table.find(ticket), InternalError);
-  table.add(named({"a"}));
+  add(table, named({"a"}));
   EXPECT_NE(table.take_added().front()->ticket, ticket);
 }
 
 TEST(TensorTable, FindsTheMembersOfABatchAndNothingForThoseWithoutATicket) {
   TensorTable table;
-  table.add(named({"a", "b"}));
+  add(table, named({"a", "b"}));
   const auto added = table.take_added();
   const std::vector<BatchMember> members = {
       {added[1]->ticket, {}}, {0, {}}, {added[0]->ticket, {}}};
@@ -108,19 +114,19 @@ TEST(TensorTable, FindsTheMembersOfABatchAndNothingForThoseWithoutATicket) {
 
 TEST(TensorTable, RemovesABatchAtOnceButForWhatHasLeftAlready) {
   TensorTable table;
-  table.add(named({"a", "b", "c"}));
+  add(table, named({"a", "b", "c"}));
   const auto added = table.take_added();
   EXPECT_EQ(table.count(), 3u);
   table.remove(added[0]->ticket);
   table.remove(std::span(added).first(2));
   EXPECT_EQ(table.count(), 1u);
-  table.add(named({"a", "b"}));
-  EXPECT_THROW(table.add(named({"c"})), InvalidArgumentError);
+  add(table, named({"a", "b"}));
+  EXPECT_THROW(add(table, named({"c"})), InvalidArgumentError);
 }
 
 TEST(TensorTable, ClosesOnceAndForAll) {
   TensorTable table;
-  table.add(named({"b", "a"}));
+  add(table, named({"b", "a"}));
   EXPECT_TRUE(table.closed().ok());
   EXPECT_EQ(names_of(table.close({StatusCode::kAborted, "rank 1 left"})),
             (std::vector<std::string>{"b", "a"}));
@@ -128,7 +134,7 @@ TEST(TensorTable, ClosesOnceAndForAll) {
   EXPECT_TRUE(table.take_added().empty());
   EXPECT_TRUE(table.close({StatusCode::kInternal, "later"}).empty());
   EXPECT_EQ(table.closed().message(), "rank 1 left");
-  EXPECT_THROW(table.add(named({"c"})), AbortedError);
+  EXPECT_THROW(add(table, named({"c"})), AbortedError);
 }
 
 // Memory of users may need locks of theirs, or of ours: submit() from a deleter must not hang.
@@ -136,8 +142,8 @@ TEST(TensorTable, HoldsNoLockWhileMemoryIsFreed) {
   TensorTable table;
   auto submissions = named({"a"});
   submissions[0].parts[0].input.owner = std::shared_ptr<const void>(
-      &table, [&](const void*) { table.add(named({"from a deleter"})); });
-  table.add(std::move(submissions));
+      &table, [&](const void*) { add(table, named({"from a deleter"})); });
+  add(table, std::move(submissions));
   const Ticket ticket = table.take_added().front()->ticket;
   table.remove(ticket);
   EXPECT_EQ(names_of(table.take_added()), (std::vector<std::string>{"from a deleter"}));
@@ -149,7 +155,7 @@ TEST(TensorTable, ServesSeveralThreads) {
   for (int thread = 0; thread < 4; ++thread) {
     threads.emplace_back([&table, thread] {
       for (int i = 0; i < 200; ++i) {
-        table.add(named({std::to_string(thread) + "." + std::to_string(i)}));
+        add(table, named({std::to_string(thread) + "." + std::to_string(i)}));
       }
     });
   }

@@ -5,14 +5,17 @@
 #include <cmath>
 #include <filesystem>
 #include <limits>
+#include <random>
 
 #include "core/base/status.h"
 #include "horovod_cpp/data/data_loader.h"
 #include "horovod_cpp/data/datasets.h"
+#include "horovod_cpp/data/idx.h"
 #include "horovod_cpp/data/image_dataset.h"
 #include "horovod_cpp/data/image_file.h"
 #include "horovod_cpp/data/image_folder.h"
 #include "horovod_cpp/data/transforms.h"
+#include "horovod_cpp/io/safetensors.h"
 #include "test/horovod_cpp/data/data_reference.h"
 #include "test/horovod_cpp/temporary_folder.h"
 
@@ -83,6 +86,68 @@ TEST(BadFiles, AFolderThatCannotBeAskedAboutIsNamed) {
   const std::string folder(5000, 'x');
   EXPECT_THAT(error_of([&] { CIFAR10 images(folder); }), HasSubstr("xxx/data_batch_1.bin: cannot"));
   EXPECT_THAT(error_of([&] { MNIST images(folder); }), HasSubstr("xxx/train-images-idx3-ubyte: "));
+}
+
+// `bytes` with some of them flipped, replaced, repeated, or left out.
+std::string damaged(std::string bytes, std::mt19937& random) {
+  for (auto i = random() % 5 + 1; i > 0 && !bytes.empty(); --i) {
+    // Headers are short, and worth more than what follows.
+    const std::size_t last =
+        random() % 2 == 0 ? std::min<std::size_t>(bytes.size(), 64) : bytes.size();
+    const std::size_t at = random() % last;
+    switch (random() % 5) {
+      case 0:
+        bytes[at] = static_cast<char>(bytes[at] ^ (1 << random() % 8));
+        break;
+      case 1:
+        bytes.replace(at, 4, "\xFF\xFF\xFF\x7F", random() % 4 + 1);
+        break;
+      case 2:
+        bytes.insert(at, bytes.substr(random() % bytes.size(), random() % 40));
+        break;
+      case 3:
+        bytes.erase(at, random() % 40);
+        break;
+      default:
+        bytes.resize(at);
+    }
+  }
+  return bytes;
+}
+
+TEST(BadFiles, DamageOfAnyKindIsAnErrorOrAnotherContent) {
+  const TemporaryFolder folder;
+  std::mt19937 random(7);
+  io::save(folder.file("whole"), {{"w", Tensor::ones({2, 3})}, {"e", Tensor::ones({0})}},
+           {{"k", "v"}});
+  std::vector<std::string> files = {
+      folder.read("whole"), std::string("\0\0\x0D\2\0\0\0\2\0\0\0\3", 12) + std::string(24, 'x'),
+      std::string(2 * 3073, '\3')};
+  for (const char* name : {"jpeg_rgb", "jpeg_progressive", "jpeg_cmyk", "png_palette", "png_16"}) {
+    const Tensor bytes = reference(std::string(name) + "/file");
+    files.emplace_back(static_cast<const char*>(bytes.data()),
+                       static_cast<std::size_t>(bytes.numel()));
+  }
+  int refused = 0;
+  for (int i = 0; i < 2000; ++i) {
+    const std::string& whole = files[random() % files.size()];
+    const std::string path = folder.write("data_batch_1.bin", damaged(whole, random));
+    try {
+      if (&whole == &files[0]) {
+        io::load(path);
+      } else if (&whole == &files[1]) {
+        read_idx(path);
+      } else if (&whole == &files[2]) {
+        CIFAR10 images(folder.path());
+      } else {
+        read_image(path);
+      }
+    } catch (const InvalidArgumentError& error) {
+      ++refused;
+      EXPECT_THAT(error.what(), HasSubstr(path));
+    }
+  }
+  EXPECT_GT(refused, 1000);
 }
 
 TEST(BadSettings, ALoaderLooksNoFurtherAheadThanItsBatches) {

@@ -16,6 +16,7 @@
 #include "examples/cifar/data.h"
 #include "examples/cifar/history.h"
 #include "examples/cifar/methods.h"
+#include "examples/output_file.h"
 #include "examples/progress.h"
 
 namespace {
@@ -93,6 +94,8 @@ void check(const Options& options) {
     refuse("--save-per-rank needs --checkpoint");
   }
   if (!options.history.empty()) cifar::check_history_path(options.history);
+  check_output("--history", options.history);
+  check_output("--checkpoint", options.checkpoint);
 }
 
 // Returns false when only help was asked for.

@@ -79,6 +79,10 @@ def parse():
         parser.error("--save-per-rank needs --checkpoint")
     if options.history and pathlib.Path(options.history).suffix not in (".csv", ".json"):
         parser.error(f"--history {options.history}: must end in .csv or .json")
+    for name in ("history", "plot", "checkpoint"):  # better now than after the training
+        path = getattr(options, name)
+        if path and not pathlib.Path(path).parent.is_dir():
+            parser.error(f"--{name} {path}: there is no folder {pathlib.Path(path).parent}")
     return options
 
 

@@ -12,6 +12,7 @@
 
 #include <horovod_cpp/horovod.h>
 
+#include "examples/output_file.h"
 #include "examples/progress.h"
 
 namespace {
@@ -57,6 +58,8 @@ bool parse(int argc, char** argv, Options& options) {
     throw hvd::InvalidArgumentError("--epochs " + std::to_string(options.epochs) +
                                     ": must be at least 1");
   }
+  check_output("--checkpoint", options.checkpoint);
+  check_output("--log-json", options.log_json);
   return values.count("help") == 0;
 }
 

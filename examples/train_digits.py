@@ -37,6 +37,9 @@ def parse():
     options = parser.parse_args()
     if options.epochs < 1:
         parser.error(f"--epochs {options.epochs}: must be at least 1")
+    for option, path in (("--checkpoint", options.checkpoint), ("--log-json", options.log_json)):
+        if path and not pathlib.Path(path).parent.is_dir():  # better now than after the training
+            parser.error(f"{option} {path}: there is no folder {pathlib.Path(path).parent}")
     return options
 
 

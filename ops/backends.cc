@@ -306,6 +306,21 @@ Ports connect_to_self(const Config& config) {
   return ports;
 }
 
+// Whether this process is a job of its own. Half of a place in a larger one is a mistake, not that.
+bool is_alone(const LaunchInfo& launch, const Config& config) {
+  if (launch.launcher.empty() && !config.rendezvous.empty()) {
+    throw InvalidArgumentError("HVD_RENDEZVOUS='" + config.rendezvous +
+                               "', but nothing says which rank of how many this process is: set "
+                               "HOROVOD_RANK and HOROVOD_SIZE too, or unset it");
+  }
+  if (launch.size == 1 && launch.rank.value_or(0) != 0) {
+    throw InvalidArgumentError(launch.launcher + " started this process as rank " +
+                               std::to_string(*launch.rank) +
+                               " of 1: expected a rank below the size");
+  }
+  return launch.launcher.empty() || launch.size == 1;
+}
+
 }  // namespace
 
 std::vector<BackendInfo> backends() {
@@ -333,7 +348,7 @@ std::vector<BackendInfo> backends() {
 
 Ports connect(const Config& config) {
   const LaunchInfo launch = read_launch_info();
-  if (launch.launcher.empty() || launch.size == 1) return connect_to_self(config);
+  if (is_alone(launch, config)) return connect_to_self(config);
   if (const auto meeting = meeting_without_mpi(launch, config)) {
     return connect_by_rendezvous(launch, *meeting, config);
   }

@@ -11,6 +11,7 @@ The names are those of the C++ library (``#include <horovod_cpp/horovod.h>``, na
 """
 
 import atexit as _atexit
+import os as _os
 import sys as _sys
 from importlib.metadata import version as _version
 
@@ -248,11 +249,20 @@ _unlisted = ("abs", "all", "any", "min", "max", "pow", "sum", "autograd", "built
 __all__ = [name for name in dir() if not name.startswith("_") and name not in _unlisted]
 
 
+_forks = []
+
+
 def _shutdown_at_exit():
     """While Python still runs, so that arrays in flight are dropped as they should."""
-    if not hasattr(_sys, "last_value"):  # an exception that nobody caught: see session.h
+    if hasattr(_sys, "last_value"):  # an exception that nobody caught: see session.h
+        return
+    try:
         shutdown()
+    except AbortedError:
+        if not _forks:  # a forked child has no part in its parent's job, and nothing to say of it
+            raise
 
 
 _native._on_look(_where)
 _atexit.register(_shutdown_at_exit)
+_os.register_at_fork(after_in_child=lambda: _forks.append(True))

@@ -19,7 +19,11 @@ std::function<void()> add_hook(const Tensor& tensor, const py::function& hook) {
   return tensor.register_hook([owner = keep_alive(hook)](const Tensor& leaf) {
     const py::gil_scoped_acquire gil;
     auto* object = static_cast<PyObject*>(const_cast<void*>(owner.get()));
-    py::reinterpret_borrow<py::function>(object)(leaf);
+    const py::object result = py::reinterpret_borrow<py::function>(object)(leaf);
+    if (result.is_none()) return;
+    throw py::type_error(std::string("register_hook: a hook is called with the leaf and returns "
+                                     "None, not ") +
+                         Py_TYPE(result.ptr())->tp_name + "; it may change leaf.grad");
   });
 }
 
@@ -64,7 +68,8 @@ Raises:
   cls.def("register_hook", &add_hook, py::arg("hook"),
           R"(Call ``hook(leaf)`` as soon as backward() can add nothing more to this leaf's gradient.
 
-It runs on the thread that called backward(); what it raises comes out of backward().
+It runs on the thread that called backward(); what it raises comes out of backward(). It may change
+``leaf.grad``; what it returns must be None.
 
 Returns:
     A function that removes the hook.)");

@@ -61,7 +61,14 @@ class PythonIterable {
       const py::object object = object_.get();
       if (py::hasattr(object, "set_epoch")) object.attr("set_epoch")(epoch);
       std::vector<Item> items;
-      for (const py::handle item : py::iter(object)) items.push_back(item.cast<Item>());
+      for (const py::handle item : py::iter(object)) {
+        try {
+          items.push_back(item.cast<Item>());
+        } catch (const py::cast_error&) {
+          throw py::type_error("a sampler gives indices, a batch sampler lists of them; got " +
+                               py::repr(item).cast<std::string>());
+        }
+      }
       return items;
     });
   }

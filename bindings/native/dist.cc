@@ -49,12 +49,18 @@ bool is_numpy_scalar(const py::handle& object) {
   return py::isinstance(object, py::module_::import("numpy").attr("generic"));
 }
 
+// ensure() is fast, but keeps to itself what went wrong (no memory for a copy); asarray() tells.
+py::array dense_array(const py::handle& object) {
+  py::array dense = py::array::ensure(object, py::array::c_style);
+  if (dense) return dense;
+  return py::module_::import("numpy").attr("asarray")(object, py::arg("order") = "C");
+}
+
 }  // namespace
 
 Input::Input(const py::handle& object)
     : is_numpy(py::isinstance<py::array>(object) || is_numpy_scalar(object)) {
-  tensor =
-      is_numpy ? wrap_array(py::array::ensure(object, py::array::c_style)) : tensor_from(object);
+  tensor = is_numpy ? wrap_array(dense_array(object)) : tensor_from(object);
   if (!tensor.is_contiguous()) tensor = tensor.contiguous();
 }
 

@@ -28,6 +28,8 @@ void translate(std::exception_ptr pointer) {
     PyErr_SetObject(reinterpret_cast<PyObject*>(Py_TYPE(error.exception())), error.exception());
   } catch (const Error& error) {
     py::set_error(class_of[static_cast<std::size_t>(error.code())], error.what());
+  } catch (const py::cast_error& error) {  // deep inside of an argument; pybind11 has RuntimeError
+    py::set_error(PyExc_TypeError, error.what());
   }
 }
 

@@ -8,8 +8,13 @@
 namespace hvd::python {
 
 Shape shape_from(const py::handle& object) {
-  if (PyIndex_Check(object.ptr()) != 0) return {object.cast<std::int64_t>()};
-  return object.cast<Shape>();
+  try {
+    if (PyIndex_Check(object.ptr()) != 0) return {object.cast<std::int64_t>()};
+    return object.cast<Shape>();
+  } catch (const py::cast_error&) {
+    throw py::type_error("expected a shape (whole numbers of 64 bits), got " +
+                         py::repr(object).cast<std::string>());
+  }
 }
 
 DType dtype_or(const py::object& dtype, DType standard) {

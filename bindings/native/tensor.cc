@@ -180,7 +180,7 @@ void bind_views(TensorClass& cls) {
   cls.def(
       "reshape",
       [](const Tensor& t, const py::args& shape) {
-        return t.reshape(shape.size() == 1 ? shape_from(shape[0]) : shape.cast<Shape>());
+        return t.reshape(shape_from(shape.size() == 1 ? shape[0] : py::object(shape)));
       },
       "A view of another shape (one extent may be -1); a copy where no view is possible.");
   cls.def("flatten", &Tensor::flatten, py::arg("first_axis") = 0,

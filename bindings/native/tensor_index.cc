@@ -123,7 +123,8 @@ Selection select_by(const Tensor& tensor, const py::handle& index) {
     } else if (is_array(item)) {
       pick(pick_from(item));
     } else if (PyIndex_Check(item.ptr()) != 0 && !PyBool_Check(item.ptr())) {
-      const auto position = item.attr("__index__")().cast<std::int64_t>();
+      const Py_ssize_t position = PyNumber_AsSsize_t(item.ptr(), PyExc_IndexError);
+      if (position == -1 && PyErr_Occurred() != nullptr) throw py::error_already_set();
       result = result.select(axis, checked_index(position, result.size(axis), source++));
     } else {
       throw py::type_error(

@@ -9,6 +9,10 @@
 namespace hvd {
 namespace {
 
+// What has to be set for the launcher to be found. Only our own names are set by nobody else: half
+// of them is a mistake, and no reason to run as a job of one rank.
+enum class Proof { kRank, kRankAndSize, kRankOrSize };
+
 struct LauncherVariables {
   const char* launcher;
   const char* rank;
@@ -16,6 +20,7 @@ struct LauncherVariables {
   const char* local_rank;
   const char* local_size;
   bool speaks_mpi;
+  Proof proof;
 };
 
 constexpr const char* kSlurm = "Slurm";
@@ -29,22 +34,37 @@ constexpr std::array<LauncherVariables, 6> kLaunchers = {{
      {"OMPI_COMM_WORLD_SIZE", ""},
      "OMPI_COMM_WORLD_LOCAL_RANK",
      "OMPI_COMM_WORLD_LOCAL_SIZE",
-     true},
+     true,
+     Proof::kRank},
     {"MPICH or Intel MPI",
      "PMI_RANK",
      {"PMI_SIZE", ""},
      "MPI_LOCALRANKID",
      "MPI_LOCALNRANKS",
-     true},
-    {"PMIx", "PMIX_RANK", {"SLURM_STEP_NUM_TASKS", ""}, "SLURM_LOCALID", "", true},
+     true,
+     Proof::kRank},
+    {"PMIx", "PMIX_RANK", {"SLURM_STEP_NUM_TASKS", ""}, "SLURM_LOCALID", "", true, Proof::kRank},
     {"hvdrun",
      "HOROVOD_RANK",
      {"HOROVOD_SIZE", ""},
      "HOROVOD_LOCAL_RANK",
      "HOROVOD_LOCAL_SIZE",
-     false},
-    {kSlurm, "SLURM_PROCID", {"SLURM_STEP_NUM_TASKS", "SLURM_NTASKS"}, "SLURM_LOCALID", "", false},
-    {"torchrun", "RANK", {"WORLD_SIZE", ""}, "LOCAL_RANK", "LOCAL_WORLD_SIZE", false},
+     false,
+     Proof::kRankOrSize},
+    {kSlurm,
+     "SLURM_PROCID",
+     {"SLURM_STEP_NUM_TASKS", "SLURM_NTASKS"},
+     "SLURM_LOCALID",
+     "",
+     false,
+     Proof::kRankAndSize},
+    {"torchrun",
+     "RANK",
+     {"WORLD_SIZE", ""},
+     "LOCAL_RANK",
+     "LOCAL_WORLD_SIZE",
+     false,
+     Proof::kRankAndSize},
 }};
 
 std::optional<int> read_int(const char* name) {
@@ -60,6 +80,20 @@ const char* size_variable(const LauncherVariables& row) {
   return environment(row.size[0]) ? row.size[0] : row.size[1];
 }
 
+bool is_proven(const LauncherVariables& row) {
+  const bool has_rank = environment(row.rank).has_value();
+  const bool has_size = environment(size_variable(row)).has_value();
+  switch (row.proof) {
+    case Proof::kRank:
+      return has_rank;
+    case Proof::kRankAndSize:
+      return has_rank && has_size;
+    case Proof::kRankOrSize:
+      return has_rank || has_size;
+  }
+  return false;
+}
+
 // A batch script has a SLURM_PROCID too, but it is one process, started once; srun's tasks inherit
 // its variables and have a step. What torchrun starts in a step inherits those of torchrun's task.
 bool is_no_task_of_slurms() {
@@ -72,13 +106,11 @@ bool is_no_task_of_slurms() {
 
 LaunchInfo read_launch_info() {
   for (const LauncherVariables& row : kLaunchers) {
-    const char* size = size_variable(row);
-    const bool other = !row.speaks_mpi;  // these names are also set where nothing was launched
-    if (!environment(row.rank) || (other && !environment(size))) continue;
+    if (!is_proven(row)) continue;
     if (row.launcher == std::string_view(kSlurm) && is_no_task_of_slurms()) continue;
     return {row.launcher,
             read_int(row.rank),
-            read_int(size),
+            read_int(size_variable(row)),
             read_int(row.local_rank),
             read_int(row.local_size),
             row.speaks_mpi};

@@ -35,10 +35,14 @@ std::vector<std::string> decode_gathered(std::span<const std::byte> answer, int 
 }
 
 Status missing_ranks(const std::vector<bool>& here) {
+  constexpr std::size_t kNamed = 32;  // a size that was mistyped may be large
   std::string ranks;
+  std::size_t missing = 0;
   for (std::size_t r = 0; r < here.size(); ++r) {
-    if (!here[r]) ranks += (ranks.empty() ? "" : ", ") + std::to_string(r);
+    if (here[r] || ++missing > kNamed) continue;
+    ranks += (ranks.empty() ? "" : ", ") + std::to_string(r);
   }
+  if (missing > kNamed) ranks += " and " + std::to_string(missing - kNamed) + " more";
   return {StatusCode::kStalled,
           "rank(s) " + ranks + " did not connect before the start timeout (HOROVOD_START_TIMEOUT)"};
 }

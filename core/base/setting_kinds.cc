@@ -30,8 +30,8 @@ std::optional<double> parse_between(std::string_view text, double least, double 
 }
 
 // `unit` is what the number counts.
-std::optional<Duration> parse_duration(std::string_view text, Duration unit) {
-  const auto value = parse_between(text, 0, 1e9);
+std::optional<Duration> parse_duration(std::string_view text, Duration unit, double most) {
+  const auto value = parse_between(text, 0, most);
   if (!value) return std::nullopt;
   return std::chrono::duration_cast<Duration>(unit * *value);
 }
@@ -82,14 +82,14 @@ std::string Flag::write(bool value) {
 }
 
 std::optional<Duration> Milliseconds::read(std::string_view text) {
-  return parse_duration(text, std::chrono::milliseconds(1));
+  return parse_duration(text, std::chrono::milliseconds(1), 1e4);  // more would look like a hang
 }
 std::string Milliseconds::write(Duration value) {
   return write_number(std::chrono::duration<double, std::milli>(value).count());
 }
 
 std::optional<Duration> Seconds::read(std::string_view text) {
-  return parse_duration(text, std::chrono::seconds(1));
+  return parse_duration(text, std::chrono::seconds(1), 1e9);
 }
 std::string Seconds::write(Duration value) {
   return write_number(to_seconds(value));

@@ -38,7 +38,7 @@ struct Flag {
 };
 
 struct Milliseconds {
-  static constexpr const char* kAccepted = "milliseconds, a number from 0 to 1e9";
+  static constexpr const char* kAccepted = "milliseconds, a number from 0 to 1e4";
   static std::optional<Duration> read(std::string_view text);
   static std::string write(Duration value);
 };

@@ -37,6 +37,12 @@ std::array<std::int64_t, 2> both(IntPair pair) {
   return {pair.height, pair.width};
 }
 
+void require_within(const Call& call, const std::string& what, IntPair pair, std::int64_t least) {
+  for (const std::int64_t value : both(pair)) {
+    if (value < least || value > kMostExtent) call.fail(what + " " + std::to_string(value));
+  }
+}
+
 void check(const Call& call, std::int64_t bias_size) {
   const bool two = call.spatial == 2;
   shapes::require_dim(call.input, call.spatial + 2, call.function,
@@ -46,11 +52,10 @@ void check(const Call& call, std::int64_t bias_size) {
   shapes::require_same_dtype(call.input, call.weight, call.function);
   shapes::require_float(call.input, call.function);
   if (call.weight.numel() == 0) call.fail("the weight is empty");
-  if (call.groups < 1) call.fail("groups " + std::to_string(call.groups));
-  for (const auto& [what, pair] :
-       {std::pair{"stride ", call.stride}, {"dilation ", call.dilation}}) {
-    if (pair.height < 1) call.fail(what + std::to_string(pair.height));
-    if (pair.width < 1) call.fail(what + std::to_string(pair.width));
+  require_within(call, "stride", call.stride, 1);
+  require_within(call, "dilation", call.dilation, 1);
+  for (const Tensor& given : {call.input, call.weight}) {
+    require_within(call, "extents", {given.dim() == 4 ? given.size(2) : 1, given.size(-1)}, 0);
   }
   if (!call.bias.defined()) return;
   shapes::require_same_dtype(call.input, call.bias, call.function);
@@ -77,7 +82,9 @@ std::int64_t reach(const ConvShape& shape, std::size_t axis) {
 }
 
 ConvShape conv_shape(const Call& call, const ConvPadding& padding) {
+  require_within(call, "groups", call.groups, 1);
   check(call, call.weight.dim() > 0 ? call.weight.size(0) : 0);
+  require_within(call, "padding", padding.size, 0);
   ConvShape shape = common_shape(call);
   shape.in_channels = call.input.size(1);
   shape.out_channels = call.weight.size(0);
@@ -92,7 +99,6 @@ ConvShape conv_shape(const Call& call, const ConvPadding& padding) {
       if (shape.stride[axis] != 1) call.fail("padding 'same' needs a stride of 1");
       total = reach(shape, axis) - 1;
     }
-    if (total < 0) call.fail("padding " + std::to_string(total / 2));
     shape.padding[axis] = total / 2;
     const std::int64_t spare = shape.in[axis] + total - reach(shape, axis);
     if (spare < 0) call.fail("the kernel does not fit");
@@ -103,7 +109,9 @@ ConvShape conv_shape(const Call& call, const ConvPadding& padding) {
 }
 
 ConvShape transposed_shape(const Call& call, IntPair padding, IntPair output_padding) {
+  require_within(call, "groups", call.groups, 1);
   check(call, call.weight.dim() > 1 ? call.weight.size(1) * call.groups : 0);
+  require_within(call, "padding", padding, 0);
   ConvShape shape = common_shape(call);
   shape.out_channels = call.input.size(1);
   shape.in_channels = call.weight.size(1) * call.groups;
@@ -115,7 +123,6 @@ ConvShape transposed_shape(const Call& call, IntPair padding, IntPair output_pad
   }
   for (std::size_t axis = 0; axis < 2; ++axis) {
     const std::int64_t extra = both(output_padding)[axis];
-    if (shape.padding[axis] < 0) call.fail("padding " + std::to_string(shape.padding[axis]));
     if (extra < 0 || extra >= std::max(shape.stride[axis], shape.dilation[axis])) {
       call.fail("output_padding " + std::to_string(extra) +
                 ": expected less than the stride or the dilation");

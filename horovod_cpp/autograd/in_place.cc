@@ -17,13 +17,22 @@ using autograd::edge_to;
 using autograd::requires_grad;
 using autograd::Saved;
 
-// Whether the write is to be recorded; throws where that cannot be done.
+// Several elements in one place: what is written would depend on the order of the writes.
+bool is_repeated(const Tensor& tensor) {
+  for (std::int64_t axis = 0; axis < tensor.dim(); ++axis) {
+    if (tensor.size(axis) > 1 && tensor.strides()[static_cast<std::size_t>(axis)] == 0) return true;
+  }
+  return false;
+}
+
+// Whether the write is to be recorded; throws where that, or the write itself, cannot be done.
 bool records_in_place(const Tensor& tensor, const Tensor& other, const char* function) {
-  if (!autograd::should_record({&tensor, &other})) return false;
   const auto fail = [&](const char* why) {
     throw InvalidArgumentError(std::string(function) + ": the tensor (shape " +
                                to_string(tensor.shape()) + ") " + why);
   };
+  if (is_repeated(tensor)) fail("is expanded: elements share memory; clone() it first");
+  if (!autograd::should_record({&tensor, &other})) return false;
   if (tensor.is_leaf() && requires_grad(tensor)) {
     fail("is a leaf that requires grad; use a NoGradGuard, no_grad() in Python");
   }

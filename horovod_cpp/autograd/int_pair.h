@@ -1,8 +1,12 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
 
 namespace hvd {
+
+// Images, windows, strides and paddings are not larger, so that arithmetic with them is exact.
+inline constexpr std::int64_t kMostExtent = std::numeric_limits<std::int32_t>::max();
 
 // An extent along the height and one along the width; one number stands for both.
 struct IntPair {
@@ -11,6 +15,10 @@ struct IntPair {
   IntPair(int both) : height(both), width(both) {}
   IntPair(std::int64_t h, std::int64_t w) : height(h), width(w) {}
   friend bool operator==(const IntPair&, const IntPair&) = default;
+  // Whether both are from `least` to kMostExtent.
+  bool is_within(std::int64_t least) const {
+    return height >= least && width >= least && height <= kMostExtent && width <= kMostExtent;
+  }
 
   std::int64_t height;
   std::int64_t width;

@@ -30,7 +30,7 @@ void check_input(const Tensor& input, const char* function) {
 Spans sliding_spans(std::int64_t input, std::int64_t kernel, std::int64_t stride,
                     std::int64_t padding, const Pool2dOptions& options) {
   Spans spans;
-  if (kernel < 1 || stride < 1 || padding < 0 || 2 * padding > kernel) return spans;
+  if (2 * padding > kernel) return spans;
   const std::int64_t room = input + 2 * padding - kernel + (options.ceil_mode ? stride - 1 : 0);
   if (room < 0) return spans;
   for (std::int64_t i = 0; i <= room / stride; ++i) {
@@ -51,21 +51,27 @@ struct Windows {
 Windows sliding_windows(const Tensor& input, const Pool2dOptions& options, const char* function) {
   check_input(input, function);
   const IntPair stride = options.stride == IntPair(0) ? options.kernel_size : options.stride;
-  Windows windows = {sliding_spans(input.size(2), options.kernel_size.height, stride.height,
-                                   options.padding.height, options),
-                     sliding_spans(input.size(3), options.kernel_size.width, stride.width,
-                                   options.padding.width, options)};
+  Windows windows;
+  if (options.kernel_size.is_within(1) && stride.is_within(1) && options.padding.is_within(0) &&
+      IntPair(input.size(2), input.size(3)).is_within(0)) {
+    windows = {sliding_spans(input.size(2), options.kernel_size.height, stride.height,
+                             options.padding.height, options),
+               sliding_spans(input.size(3), options.kernel_size.width, stride.width,
+                             options.padding.width, options)};
+  }
   if (windows.rows.empty() || windows.columns.empty()) {
     throw InvalidArgumentError(std::string(function) + ": input " + to_string(input.shape()) +
                                ", kernel_size " + text_of(options.kernel_size) + ", stride " +
                                text_of(stride) + ", padding " + text_of(options.padding) +
-                               ": no window fits, or padding is over half of the kernel");
+                               ": no window fits, or padding is over half of the kernel, or "
+                               "one of them is above 2^31 - 1");
   }
   return windows;
 }
 
 Spans adaptive_spans(std::int64_t input, std::int64_t count) {
   Spans spans;
+  spans.reserve(static_cast<std::size_t>(count));
   for (std::int64_t i = 0; i < count; ++i) {
     const std::int64_t begin = i * input / count;
     const std::int64_t end = ((i + 1) * input + count - 1) / count;
@@ -104,10 +110,10 @@ Tensor avg_pool2d(const Tensor& input, const Pool2dOptions& options) {
 
 Tensor adaptive_avg_pool2d(const Tensor& input, IntPair output_size) {
   check_input(input, "adaptive_avg_pool2d");
-  if (output_size.height < 1 || output_size.width < 1 || input.size(2) < 1 || input.size(3) < 1) {
+  if (!output_size.is_within(1) || !IntPair(input.size(2), input.size(3)).is_within(1)) {
     throw InvalidArgumentError("adaptive_avg_pool2d: input " + to_string(input.shape()) +
                                ", output_size " + text_of(output_size) +
-                               ": both need extents of at least 1");
+                               ": both need extents from 1 to 2^31 - 1");
   }
   return mean_over(input,
                    {adaptive_spans(input.size(2), output_size.height),

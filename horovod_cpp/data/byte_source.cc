@@ -19,6 +19,11 @@ constexpr std::size_t kChunk = std::size_t{1} << 20;  // bytes; zlib takes at mo
 
 }  // namespace
 
+bool may_exist(const std::string& path) {
+  std::error_code error;
+  return std::filesystem::exists(path, error) || error;
+}
+
 ByteSource::ByteSource(std::string path) : path_(std::move(path)), file_(nullptr) {
   std::error_code ignored;
   const auto status = std::filesystem::status(path_, ignored);

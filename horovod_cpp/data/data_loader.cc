@@ -63,7 +63,8 @@ class DataLoader::Iterator::Pass {
   Pass(PassPlan plan, std::shared_ptr<Sampler> sampler, int num_workers, int prefetch_factor)
       : plan_(std::move(plan)), sampler_(std::move(sampler)), number_(sampler_->passes()) {
     const auto workers = std::min(static_cast<std::size_t>(num_workers), plan_.batches.size());
-    slots_.resize(workers * static_cast<std::size_t>(prefetch_factor));
+    slots_.resize(
+        std::min(workers * static_cast<std::size_t>(prefetch_factor), plan_.batches.size()));
     for (std::size_t i = 0; i < workers; ++i) {
       threads_.emplace_back([this](const std::stop_token& stop) { work(stop); });
     }

@@ -55,18 +55,19 @@ class JpegReader {
   JpegReader(const JpegReader&) = delete;
   JpegReader& operator=(const JpegReader&) = delete;
 
-  // False: see message().
-  bool start(const std::uint8_t* bytes, std::size_t count) {
+  // Reads the header: the extents are known then. False: see message().
+  bool open(const std::uint8_t* bytes, std::size_t count) {
     if (setjmp(errors_.jump) != 0) return false;
     jpeg_create_decompress(&info_);
     jpeg_mem_src(&info_, bytes, count);
     jpeg_read_header(&info_, TRUE);
     if (info_.num_components == 4) info_.out_color_space = JCS_CMYK;
-    jpeg_start_decompress(&info_);
+    jpeg_calc_output_dimensions(&info_);
     return true;
   }
   bool read(std::uint8_t* to) {
     if (setjmp(errors_.jump) != 0) return false;
+    jpeg_start_decompress(&info_);  // allocates a progressive image, however large, and clears it
     while (info_.output_scanline < info_.output_height) {
       JSAMPROW row = to + std::size_t{info_.output_scanline} * info_.output_width *
                               static_cast<std::size_t>(info_.output_components);
@@ -109,7 +110,7 @@ Tensor decode_jpeg(std::span<const std::uint8_t> bytes, const std::string& name)
   const auto fail = [&] {
     throw InvalidArgumentError(name + ": is a broken JPEG file: " + reader.message());
   };
-  if (!reader.start(bytes.data(), bytes.size())) fail();
+  if (!reader.open(bytes.data(), bytes.size())) fail();
   Tensor pixels = make_pixels(reader.height(), reader.width(), reader.channels(), name);
   if (!reader.read(pixels.data<std::uint8_t>())) fail();
   return pixels.size(2) == 4 ? cmyk_to_rgb(pixels, reader.has_inverted_inks()) : pixels;

@@ -17,6 +17,7 @@ namespace data {
 namespace {
 
 constexpr std::int64_t kMaxPixels = std::int64_t{1} << 28;
+constexpr std::streamoff kMaxFileBytes = 8 * kMaxPixels;  // 16 bits in four channels
 constexpr std::array<std::uint8_t, 3> kJpegMagic = {0xFF, 0xD8, 0xFF};
 constexpr std::array<std::uint8_t, 8> kPngMagic = {0x89, 'P', 'N', 'G', '\r', '\n', 0x1A, '\n'};
 
@@ -72,7 +73,9 @@ std::span<const std::uint8_t> read_file(const std::string& path) {
   errno = 0;
   std::ifstream file(path, std::ios::binary | std::ios::ate);
   if (!file) fail(std::string("cannot be opened: ") + std::strerror(errno));
-  bytes.resize(static_cast<std::size_t>(std::max<std::streamoff>(file.tellg(), 0)));
+  const std::streamoff size = std::max<std::streamoff>(file.tellg(), 0);
+  if (size > kMaxFileBytes) fail("has " + std::to_string(size) + " bytes, too many for an image");
+  bytes.resize(static_cast<std::size_t>(size));
   file.seekg(0);
   file.read(reinterpret_cast<char*>(bytes.data()), static_cast<std::streamsize>(bytes.size()));
   if (!file) fail(std::string("cannot be read: ") + std::strerror(errno));

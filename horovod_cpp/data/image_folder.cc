@@ -38,13 +38,27 @@ bool has_extension(const fs::path& file, const std::vector<std::string>& extensi
   return std::ranges::any_of(extensions, [&](const std::string& e) { return name.ends_with(e); });
 }
 
+// A link to a folder that it lies in would be followed again and again.
+void refuse_loop(const fs::directory_entry& entry, const fs::path& folder) {
+  if (!entry.is_symlink() || !entry.is_directory()) return;
+  fs::path above = entry.path();
+  while (above != folder) {
+    above = above.parent_path();
+    if (!fs::equivalent(above, entry.path())) continue;
+    throw InvalidArgumentError(entry.path().string() + ": is a link to " + above.string() +
+                               ", a folder that it lies in");
+  }
+}
+
 // By folder, then by name.
 std::vector<fs::path> files_below(const fs::path& folder,
                                   const std::vector<std::string>& extensions) {
   std::vector<fs::path> files;
   for (const auto& entry :
        fs::recursive_directory_iterator(folder, fs::directory_options::follow_directory_symlink)) {
-    if (has_extension(entry.path(), extensions) && entry.is_regular_file()) {
+    refuse_loop(entry, folder);
+    // Whatever else has such a name, a link to nowhere too, is an error when it is loaded.
+    if (has_extension(entry.path(), extensions) && !entry.is_directory()) {
       files.push_back(entry.path());
     }
   }

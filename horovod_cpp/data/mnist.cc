@@ -1,6 +1,7 @@
 #include <filesystem>
 
 #include "core/base/status.h"
+#include "horovod_cpp/data/byte_source.h"
 #include "horovod_cpp/data/image_dataset.h"
 
 namespace hvd {
@@ -8,11 +9,11 @@ namespace data {
 namespace {
 
 std::string find_file(const std::string& folder, const std::string& name) {
-  const std::filesystem::path plain = std::filesystem::path(folder) / name;
-  const std::string packed = plain.string() + ".gz";
-  if (std::filesystem::exists(plain)) return plain.string();
-  if (std::filesystem::exists(packed)) return packed;
-  throw InvalidArgumentError(plain.string() + ": no such file, nor with .gz");
+  const std::string plain = (std::filesystem::path(folder) / name).string();
+  for (const std::string& path : {plain, plain + ".gz"}) {
+    if (may_exist(path)) return path;
+  }
+  throw InvalidArgumentError(plain + ": no such file, nor with .gz");
 }
 
 ImageDataset read_mnist(const std::string& folder, const std::string& set, PixelFormat format) {

@@ -57,7 +57,18 @@ std::vector<std::int64_t> Sampler::indices() {
   return rest;
 }
 
+void Sampler::advance(std::int64_t count) {
+  if (count < 0) {
+    throw InvalidArgumentError("advance: count " + std::to_string(count) + ": expected at least 0");
+  }
+  state_.position += count;
+}
+
 void Sampler::set_epoch(std::int64_t epoch) {
+  if (epoch < 0) {
+    throw InvalidArgumentError("set_epoch: epoch " + std::to_string(epoch) +
+                               ": expected at least 0");
+  }
   if (begun_ || epoch != state_.epoch) state_.position = 0;
   state_.epoch = epoch;
   begun_ = false;

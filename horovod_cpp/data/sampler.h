@@ -29,6 +29,7 @@ class Sampler {
   std::vector<std::int64_t> indices();
   // Chooses the pass that indices() starts next. After load_state() a call with the state's own
   // epoch keeps the position, so that a loop which calls it before every pass can be resumed.
+  // Throws InvalidArgumentError if it is negative.
   void set_epoch(std::int64_t epoch);
 
   std::uint64_t seed() const { return state_.seed; }
@@ -39,7 +40,7 @@ class Sampler {
   void load_state(const SamplerState& state);
 
   // For what visits the indices, like a DataLoader: `count` more of them were handed out.
-  void advance(std::int64_t count) { state_.position += count; }
+  void advance(std::int64_t count);
   // Passes begun so far.
   std::int64_t passes() const { return passes_; }
 

@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <string>
 #include <utility>
 
@@ -57,8 +58,8 @@ Normalize::Normalize(std::vector<double> mean, std::vector<double> deviation)
                                std::to_string(deviation_.size()) + " deviations");
   }
   for (const double deviation_of_channel : deviation_) {
-    if (deviation_of_channel != 0) continue;
-    throw InvalidArgumentError("Normalize: a deviation of 0");
+    if (std::isfinite(deviation_of_channel) && deviation_of_channel != 0) continue;
+    throw InvalidArgumentError("Normalize: a deviation of " + std::to_string(deviation_of_channel));
   }
 }
 

@@ -9,6 +9,7 @@
 #include <functional>
 #include <mutex>
 #include <optional>
+#include <system_error>
 
 #include "core/base/config.h"
 #include "core/base/log.h"
@@ -41,12 +42,14 @@ Session& session() {
 // Each user has one: a job that fails replaces what the last one left.
 std::string default_flight_recorder_folder() {
   const auto name = "horovod_cpp-" + std::to_string(getuid());
-  return (std::filesystem::temp_directory_path() / name).string();
+  std::error_code error;  // TMPDIR may be no folder
+  const std::filesystem::path folder = std::filesystem::temp_directory_path(error);
+  return ((error ? "/tmp" : folder) / name).string();
 }
 
 std::shared_ptr<Observability> make_observability(const Config& config, const Topology& topology) {
   ObservabilityOptions options;
-  options.timeline.max_bytes = config.timeline_max_mb << 20;
+  options.timeline.max_bytes = std::min(config.timeline_max_mb, SIZE_MAX >> 20) << 20;
   options.timeline.mark_cycles = config.timeline_mark_cycles;
   options.flight_recorder.operations = config.flight_recorder_size;
   options.flight_recorder.folder = config.flight_recorder_dir.empty()
@@ -56,12 +59,16 @@ std::shared_ptr<Observability> make_observability(const Config& config, const To
 }
 
 // The other ranks are connected by now and learn why this one does not come.
-void open_timeline(const std::string& path, Observability& observability, ControlPlane& control) {
-  if (path.empty()) return;
+std::shared_ptr<Observability> observe(const Config& config, ControlPlane& control) {
   try {
-    observability.start_timeline(path);
+    auto observability = make_observability(config, control.topology());
+    if (!config.timeline.empty()) observability->start_timeline(config.timeline);
+    return observability;
   } catch (const Error& error) {
     control.abort(error.status());
+    throw;
+  } catch (const std::exception& error) {
+    control.abort({StatusCode::kInternal, error.what()});
     throw;
   }
 }
@@ -70,8 +77,7 @@ std::shared_ptr<World> make_world(const Config& config) {
   Ports ports = connect(config);
   WorldOptions options;
   options.mpi_threads = ports.mpi_threads;
-  options.observability = make_observability(config, ports.control->topology());
-  open_timeline(config.timeline, *options.observability, *ports.control);
+  options.observability = observe(config, *ports.control);
   if (config.deterministic)
     options.bucket_bytes = std::max<std::size_t>(config.fusion_threshold, 1);
   auto runtime = std::make_unique<Runtime>(std::move(ports.control), std::move(ports.collectives),
@@ -114,14 +120,14 @@ void init(const InitOptions& options) {
   if (s.world != nullptr) return;
   s.config = read_config();
   std::shared_ptr<World> world = make_world(s.config);
-  // Those of the engine's threads that the user bound stay where they are.
-  if (s.config.bind_cores && s.config.thread_affinity.empty()) {
-    s.binding.emplace(world->topology().local_rank, world->topology().local_size);
-  }
   if (s.on_stall) world->runtime().on_stall(s.on_stall);
   if (s.on_look) world->runtime().on_look(s.on_look);
   s.homogeneous = has_equal_hosts(*world);
   for (const std::vector<Rank>& ranks : options.process_sets) world->add_process_set(ranks);
+  // Those of the engine's threads that the user bound stay where they are.
+  if (s.config.bind_cores && s.config.thread_affinity.empty()) {
+    s.binding.emplace(world->topology().local_rank, world->topology().local_size);
+  }
   s.world = std::move(world);
   if (!s.exit_handler_set) {
     // Set after MPI was initialised, so that it runs before MPI's own handler.

@@ -9,6 +9,7 @@
 #include "horovod_cpp/io/file.h"
 #include "horovod_cpp/io/header_reader.h"
 #include "horovod_cpp/io/safetensors_header.h"
+#include "horovod_cpp/tensor/memory.h"
 
 namespace hvd {
 namespace io {
@@ -27,6 +28,8 @@ auto naming(const std::string& path, Action action) {
     return action();
   } catch (const InvalidArgumentError& error) {
     throw InvalidArgumentError(path + ": " + error.what());
+  } catch (const std::bad_alloc& error) {
+    throw OutOfMemoryError(path + ": " + error.what());
   }
 }
 

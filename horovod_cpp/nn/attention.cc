@@ -43,6 +43,7 @@ MultiheadAttention::MultiheadAttention(std::int64_t embed_dim, std::int64_t num_
     : embed_dim_(embed_dim), num_heads_(num_heads), options_(options) {
   check_positive("MultiheadAttention", "embed_dim", embed_dim);
   check_positive("MultiheadAttention", "num_heads", num_heads);
+  check_fraction("MultiheadAttention", "dropout", options.dropout);
   if (embed_dim % num_heads != 0) {
     throw InvalidArgumentError("MultiheadAttention: embed_dim=" + std::to_string(embed_dim) +
                                " does not divide into num_heads=" + std::to_string(num_heads));

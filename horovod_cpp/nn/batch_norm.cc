@@ -14,6 +14,8 @@ using autograd::stand_in_for;
 BatchNorm::BatchNorm(const char* layer, std::int64_t num_features, const BatchNormOptions& options)
     : num_features_(num_features), options_(options) {
   check_positive(layer, "num_features", num_features);
+  check_eps(layer, options.eps);
+  if (options.momentum) check_fraction(layer, "momentum", *options.momentum);
   if (options.affine) {
     weight = register_parameter("weight", Tensor::ones({num_features}));
     bias = register_parameter("bias", Tensor::zeros({num_features}));

@@ -1,17 +1,13 @@
 #include "horovod_cpp/nn/dropout.h"
 
-#include <string>
-
-#include "core/base/status.h"
 #include "horovod_cpp/autograd/functions.h"
+#include "horovod_cpp/nn/checks.h"
 
 namespace hvd {
 namespace nn {
 
 Dropout::Dropout(double p) : p_(p) {
-  if (!(p >= 0 && p <= 1)) {
-    throw InvalidArgumentError("Dropout: p=" + std::to_string(p) + ": expected 0 <= p <= 1");
-  }
+  check_fraction("Dropout", "p", p);
 }
 
 Tensor Dropout::forward(const Tensor& input) {

@@ -9,8 +9,11 @@ namespace functional {
 Tensor max_pool2d(const Tensor& input, const Pool2dOptions& options) {
   const IntPair kernel = options.kernel_size;
   const IntPair stride = options.stride;
-  // What hvd::max_pool2d(input, kernel, stride) knows has a vectorised kernel.
+  // What hvd::max_pool2d(input, kernel, stride) knows has a vectorised kernel, which lists the
+  // pixels of all windows.
+  constexpr std::int64_t kWidest = 16;
   const bool plain = kernel.height == kernel.width && stride.height == stride.width &&
+                     kernel.height <= kWidest && stride.height <= kMostExtent &&
                      options.padding == IntPair(0) && !options.ceil_mode;
   if (!plain) return hvd::max_pool2d(input, options);
   return hvd::max_pool2d(input, static_cast<int>(kernel.height), static_cast<int>(stride.height));

@@ -9,6 +9,7 @@ namespace nn {
 
 LayerNorm::LayerNorm(Shape normalized_shape, double eps, bool elementwise_affine)
     : normalized_shape_(std::move(normalized_shape)), eps_(eps) {
+  check_eps("LayerNorm", eps);
   check_positive("LayerNorm", "axes of normalized_shape",
                  static_cast<std::int64_t>(normalized_shape_.size()));
   for (const std::int64_t extent : normalized_shape_) {
@@ -28,6 +29,7 @@ Tensor LayerNorm::forward(const Tensor& input) {
 
 GroupNorm::GroupNorm(std::int64_t num_groups, std::int64_t num_channels, double eps, bool affine)
     : num_groups_(num_groups), num_channels_(num_channels), eps_(eps) {
+  check_eps("GroupNorm", eps);
   check_positive("GroupNorm", "num_groups", num_groups);
   check_positive("GroupNorm", "num_channels", num_channels);
   if (num_channels % num_groups != 0) {

@@ -17,10 +17,7 @@ Recurrent::Recurrent(const char* layer, std::int64_t gates, std::int64_t input_s
   check_positive(layer, "input_size", input_size);
   check_positive(layer, "hidden_size", hidden_size);
   check_positive(layer, "num_layers", options.num_layers);
-  if (!(options.dropout >= 0 && options.dropout <= 1)) {
-    throw InvalidArgumentError(std::string(layer) + ": dropout=" + std::to_string(options.dropout) +
-                               ": expected 0 <= dropout <= 1");
-  }
+  check_fraction(layer, "dropout", options.dropout);
   const std::int64_t directions = options.bidirectional ? 2 : 1;
   for (std::int64_t i = 0; i < options.num_layers; ++i) {
     const std::int64_t inputs = i == 0 ? input_size : directions * hidden_size;

@@ -86,7 +86,10 @@ std::vector<double> LRScheduler::get_last_lr() const {
 }
 
 double LRScheduler::initial_lr(std::size_t group) const {
-  return optimizer_.param_groups().at(group).initial_lr.value();
+  const std::vector<ParamGroup>& groups = optimizer_.param_groups();
+  require(group < groups.size(),
+          "lr_at: group " + std::to_string(group) + " of " + std::to_string(groups.size()));
+  return groups[group].initial_lr.value();
 }
 
 std::size_t LRScheduler::groups() const {

@@ -11,13 +11,17 @@
 namespace hvd {
 namespace {
 
-// The first and last value, between which the others are, fit or it throws.
-Tensor from_values(const std::vector<double>& values, DType dtype, const char* function) {
-  if (!values.empty()) {
-    kernels::require_fits(values.front(), dtype, function);
-    kernels::require_fits(values.back(), dtype, function);
+// `count` float64 numbers, of which value(i) is the i-th, as `dtype`. The first and the last,
+// between which the others are, fit or it throws.
+template <typename Value>
+Tensor numbers(std::int64_t count, DType dtype, const char* function, Value value) {
+  if (count > 0) {
+    kernels::require_fits(value(std::int64_t{0}), dtype, function);
+    kernels::require_fits(value(count - 1), dtype, function);
   }
-  return Tensor::from(values, {std::ssize(values)}).to(dtype);
+  Tensor wide = Tensor::empty({count}, DType::kF64);
+  for (std::int64_t i = 0; i < count; ++i) wide.data<double>()[i] = value(i);
+  return wide.to(dtype);
 }
 
 }  // namespace
@@ -28,21 +32,17 @@ Tensor arange(double begin, double end, double step, DType dtype) {
     throw InvalidArgumentError("arange: from " + std::to_string(begin) + " to " +
                                std::to_string(end) + " in steps of " + std::to_string(step));
   }
-  std::vector<double> values(static_cast<std::size_t>(count));
-  for (std::size_t i = 0; i < values.size(); ++i) values[i] = begin + static_cast<double>(i) * step;
-  return from_values(values, dtype, "arange");
+  return numbers(static_cast<std::int64_t>(count), dtype, "arange",
+                 [=](std::int64_t i) { return begin + static_cast<double>(i) * step; });
 }
 
 Tensor linspace(double begin, double end, std::int64_t count, DType dtype) {
   if (count < 0) throw InvalidArgumentError("linspace: " + std::to_string(count) + " numbers");
-  std::vector<double> values(static_cast<std::size_t>(count), begin);
   const double step = (end - begin) / static_cast<double>(std::max<std::int64_t>(count - 1, 1));
-  for (std::int64_t i = 1; i < count; ++i) {
-    values[static_cast<std::size_t>(i)] = i < count / 2
-                                              ? begin + static_cast<double>(i) * step
-                                              : end - static_cast<double>(count - 1 - i) * step;
-  }
-  return from_values(values, dtype, "linspace");
+  return numbers(count, dtype, "linspace", [=](std::int64_t i) {
+    if (i == 0 || i < count / 2) return begin + static_cast<double>(i) * step;
+    return end - static_cast<double>(count - 1 - i) * step;
+  });
 }
 
 Tensor eye(std::int64_t rows, std::int64_t columns, DType dtype) {

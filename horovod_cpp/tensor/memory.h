@@ -1,8 +1,22 @@
 #pragma once
 
 #include <cstddef>
+#include <new>
+#include <stdexcept>
+#include <string>
 
 namespace hvd {
+
+// What asked for more memory than there is, and for how much. MemoryError in Python.
+class OutOfMemoryError : public std::bad_alloc {
+ public:
+  explicit OutOfMemoryError(const std::string& message) : text_(message) {}
+  const char* what() const noexcept override { return text_.what(); }
+
+ private:
+  std::runtime_error text_;  // copies of it do not throw
+};
+
 namespace memory {
 
 // Tensor memory is 64-byte aligned (one cache line, one AVX-512 register) and comes from a cache of

@@ -37,6 +37,16 @@ std::shared_ptr<Tensor::Impl> make_impl(std::shared_ptr<Storage> storage, void* 
   return impl;
 }
 
+std::shared_ptr<Storage> make_storage(std::int64_t bytes, const Shape& shape, DType dtype) {
+  try {
+    return std::make_shared<Storage>(static_cast<std::size_t>(bytes));
+  } catch (const std::bad_alloc&) {
+    throw OutOfMemoryError("Tensor::empty: no memory for the " + std::to_string(bytes) +
+                           " bytes of a " + std::string(name_of(dtype)) + " tensor " +
+                           to_string(shape));
+  }
+}
+
 template <typename T>
 Tensor copy_of(std::span<const T> values, Shape shape) {
   const std::int64_t numel = numel_of(shape);
@@ -85,7 +95,7 @@ Tensor Tensor::empty(Shape shape, DType dtype) {
     throw InvalidArgumentError("Tensor::empty: shape " + to_string(shape) +
                                " needs over 2^63 bytes");
   }
-  auto storage = std::make_shared<Storage>(static_cast<std::size_t>(bytes));
+  auto storage = make_storage(bytes, shape, dtype);
   void* data = storage->data;
   std::vector<std::int64_t> strides = shapes::row_major_strides(shape);
   return Tensor(make_impl(std::move(storage), data, std::move(shape), std::move(strides), dtype));

@@ -72,3 +72,12 @@ def test_without_the_files_it_says_which_to_get(ranks, examples, tmp_path):
     assert done.returncode != 0 and "Traceback" not in done.stdout
     for word in ("/nowhere", "cifar-10-binary.tar.gz", "test_batch.bin", "HVD_DATA_DIR"):
         assert word in done.stdout, done.stdout
+
+
+@pytest.mark.parametrize("option", ["--history", "--plot", "--checkpoint"])
+def test_a_folder_that_is_not_there_is_found_before_the_training(ranks, examples, option):
+    path = "/nowhere/cifar.csv"
+    done = ranks.launch([examples / "cifar_vgg11.py", *SMALL, option, path], 1)
+    assert done.returncode != 0
+    assert f"{option} {path}: there is no folder /nowhere" in done.stdout
+    assert "accuracy" not in done.stdout

@@ -59,7 +59,7 @@ def test_the_learning_rate_scales_with_the_ranks_if_asked(train, tmp_path):
 
 
 @pytest.mark.parametrize("options", [["--data", "/nowhere"], ["--batch-size", "5000"],
-                                     ["--epochs", "x"]])
+                                     ["--epochs", "x"], ["--checkpoint", "/nowhere/model"]])
 def test_wrong_options_end_with_a_message(ranks, examples, options):
     done = ranks.launch([examples / "train_digits.py", *options], 1)
     assert done.returncode != 0

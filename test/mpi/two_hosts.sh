@@ -3,13 +3,12 @@
 # (test/support/two_hosts.sh): results, topology, a killed rank, a cable that is pulled.
 set -uo pipefail
 tool=$1 case=$2 job=$3 connect_test=$4
-name=hvd$$
-name=${name:0:9}
+name=$(printf 'hvd%06x' $$)  # process numbers have at most 22 bits; at most 9 characters are allowed
 output=/tmp/$name.output
-trap 'bash "$tool" remove "$name"; rm -f "$output"' EXIT
 bash "$tool" make "$name"
 status=$?
 [[ $status == 0 ]] || exit $status
+trap 'bash "$tool" remove "$name"; rm -f "$output"' EXIT  # not before: they may be another's
 
 fail() {
   cat "$output"

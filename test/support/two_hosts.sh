@@ -41,18 +41,21 @@ remove() {
     [[ -z $ids ]] || kill -KILL $ids 2>/dev/null || true
     ip netns del "$name-$host"
   done
-  rm -rf "$folder"
+  # Open MPI's folders of sessions too: an mpirun that was killed leaves them.
+  rm -rf "$folder" "${TMPDIR:-/tmp}/ompi.$name"-[ab].*
 }
 
 make() {
   [[ $(id -u) == 0 ]] || skip "two hosts need root for their network namespaces"
   command -v ip >/dev/null || skip "there is no ip (Debian: iproute2)"
+  [[ ! -e /run/netns/$name-a ]] || { echo "two_hosts.sh: there is a host $name-a already" >&2; exit 1; }
   ip netns add "$name-a" 2>/dev/null || skip "this system lets nobody make network namespaces"
+  trap remove EXIT  # whatever goes wrong from here
   ip netns exec "$name-a" unshare --uts --mount true 2>/dev/null ||
-    { remove; skip "this system lets nobody make mount namespaces"; }
+    skip "this system lets nobody make mount namespaces"
   ip netns add "$name-b"
   ip link add "$name-va" netns "$name-a" type veth peer name "$name-vb" netns "$name-b" ||
-    { remove; skip "this system has no veth devices"; }
+    skip "this system has no veth devices"
   local number=1
   for host in a b; do
     ip -n "$name-$host" addr add $network.$number/24 dev "$name-v$host"
@@ -67,6 +70,7 @@ make() {
   printf '#!/bin/bash\nhost=$1; shift\nexec bash %q on %q "${host##*-}" bash -c "$*"\n' \
     "$(realpath "$0")" "$name" >"$folder/agent"
   chmod +x "$folder/agent"
+  trap - EXIT
 }
 
 case $action in

@@ -159,9 +159,10 @@ INSTANTIATE_TEST_SUITE_P(
     ::testing::Values(
         std::pair("HOROVOD_FUSION_THRESHOLD", "-1"), std::pair("HOROVOD_FUSION_THRESHOLD", "1e6"),
         std::pair("HOROVOD_FUSION_THRESHOLD", "99999999999999999999"),
-        std::pair("HOROVOD_CYCLE_TIME", "nan"), std::pair("HOROVOD_CYCLE_TIME", ""),
-        std::pair("HOROVOD_CACHE_CAPACITY", " 5"), std::pair("HOROVOD_TIMELINE_MARK_CYCLES", "2"),
-        std::pair("HOROVOD_AUTOTUNE", "maybe"), std::pair("HOROVOD_AUTOTUNE_STEPS_PER_SAMPLE", "0"),
+        std::pair("HOROVOD_CYCLE_TIME", "nan"), std::pair("HOROVOD_CYCLE_TIME", "20000"),
+        std::pair("HOROVOD_CYCLE_TIME", ""), std::pair("HOROVOD_CACHE_CAPACITY", " 5"),
+        std::pair("HOROVOD_TIMELINE_MARK_CYCLES", "2"), std::pair("HOROVOD_AUTOTUNE", "maybe"),
+        std::pair("HOROVOD_AUTOTUNE_STEPS_PER_SAMPLE", "0"),
         std::pair("HOROVOD_AUTOTUNE_BAYES_OPT_MAX_SAMPLES", "0"),
         std::pair("HOROVOD_AUTOTUNE_GAUSSIAN_PROCESS_NOISE", "1.5"),
         std::pair("HVD_TIMELINE_MAX_MB", "0"), std::pair("HOROVOD_CONTROLLER", "mpich"),

@@ -51,7 +51,7 @@ TEST(AutocastDistributedOptimizer, LeavesEqualFloat32ParametersOnBothRanks) {
   run_sets(2, [](const ProcessSet& set) {
     const auto model = conv_net();
     DistributedOptimizer optimizer(
-        std::make_unique<optim::SGD>(model->parameters(), optim::SGDOptions{.lr = 0.1}),
+        std::make_shared<optim::SGD>(model->parameters(), optim::SGDOptions{.lr = 0.1}),
         model->named_parameters(), {.process_set = set});
     double first = 0.0;
     double last = 0.0;

@@ -98,7 +98,12 @@ TEST(AutocastDataParallel, ReplicasAreInTheRegionOfTheCaller) {
     expected.push_back(parameter.grad().clone());
     parameter.set_grad({});
   }
+  int deliveries = 0;  // a replica that took the caller's copy would deliver on its own
+  for (const Tensor& parameter : model->parameters()) {
+    parameter.register_hook([&](const Tensor&) { ++deliveries; });
+  }
   sum(together).backward();
+  EXPECT_EQ(deliveries, 2);
   for (std::size_t i = 0; i < expected.size(); ++i) {
     const Tensor gradient = model->parameters()[i].grad();
     ASSERT_TRUE(gradient.defined());

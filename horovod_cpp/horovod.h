@@ -3,6 +3,7 @@
 // Everything a program needs: #include <horovod_cpp/horovod.h>
 
 #include "horovod_cpp/autograd/anomaly.h"
+#include "horovod_cpp/autograd/autocast.h"
 #include "horovod_cpp/autograd/function.h"
 #include "horovod_cpp/autograd/functions.h"
 #include "horovod_cpp/autograd/grad.h"

@@ -219,6 +219,7 @@ from horovod_cpp._native import (
 )
 from horovod_cpp.autograd import (
     Function,
+    autocast,
     enable_grad,
     grad,
     no_grad,

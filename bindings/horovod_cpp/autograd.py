@@ -40,6 +40,36 @@ class enable_grad(_GradMode):
         super().__init__(True)
 
 
+class autocast(contextlib.ContextDecorator):
+    """While in force, operations of this thread choose the dtype they compute in.
+
+    A context manager, ``with hvd.autocast():``, and a decorator, ``@hvd.autocast()``, for forward
+    and loss; call ``backward()`` after it or within. Products (``matmul``, ``linear``, the
+    convolutions) compute in ``dtype``; softmax, losses and sums in float32; operands of two floating
+    dtypes meet in the wider one; everything else takes what it gets. Parameters, their gradients and
+    the optimizer stay float32. A parameter is cast once and the copy kept until the outermost region
+    ends. Threads begin outside; ``DataParallel``'s replicas do as their caller.
+
+    Args:
+        dtype: ``"bfloat16"`` or ``"float16"``.
+        enabled: False makes a region without it inside one with it.
+        cache_enabled: False casts parameters at each use.
+
+    Raises:
+        InvalidArgumentError: at the start, for any other dtype.
+    """
+
+    def __init__(self, dtype="bfloat16", enabled=True, cache_enabled=True):
+        self._options = (dtype, bool(enabled), bool(cache_enabled))
+
+    def __enter__(self):
+        _native._enter_autocast(*self._options)
+        return self
+
+    def __exit__(self, *_):
+        _native._exit_autocast()
+
+
 class _Switch:
     """Sets a mode at once; as a context manager, until its end."""
 

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "bindings/native/bindings.h"
+#include "horovod_cpp/autograd/autocast.h"
 #include "horovod_cpp/autograd/grad_mode.h"
 
 namespace hvd::python {
@@ -126,6 +127,28 @@ void bind_layers(py::module_& m) {
       py::arg("input"), py::arg("target"), ReleaseGil(), "Mean squared difference, a scalar.");
 }
 
+// A thread's regions, the innermost last.
+std::vector<std::unique_ptr<AutocastGuard>>& autocast_regions() {
+  thread_local std::vector<std::unique_ptr<AutocastGuard>> regions;
+  return regions;
+}
+
+void bind_autocast(py::module_& m) {
+  m.def("is_autocast_enabled", &is_autocast_enabled,
+        "Whether operations of this thread choose their dtype: see ``autocast``.");
+  m.def(
+      "autocast_dtype", [] { return std::string(name_of(autocast_dtype())); },
+      "The name of the dtype that products are computed in within ``autocast``.");
+  m.def("clear_autocast_cache", &clear_autocast_cache,
+        "Drop the copies of parameters that this thread keeps until its outermost region ends.");
+  // What autocast() of the Python package is made of.
+  m.def("_enter_autocast", [](const py::object& dtype, bool enabled, bool cache_enabled) {
+    autocast_regions().push_back(
+        std::make_unique<AutocastGuard>(dtype_from(dtype), enabled, cache_enabled));
+  });
+  m.def("_exit_autocast", [] { autocast_regions().pop_back(); });
+}
+
 }  // namespace
 
 void bind_autograd(py::module_& m) {
@@ -136,6 +159,7 @@ void bind_autograd(py::module_& m) {
   m.def("grad_enabled", &grad_enabled, "Whether operations of this thread are recorded.");
   // What no_grad() and its like of the Python package are made of.
   m.def("_set_grad_enabled", &set_grad_enabled);
+  bind_autocast(m);
 }
 
 }  // namespace hvd::python

@@ -5,6 +5,7 @@
 #include "core/base/status.h"
 #include "horovod_cpp/autograd/functions.h"
 #include "horovod_cpp/autograd/grad_mode.h"
+#include "horovod_cpp/autograd/precision.h"
 #include "horovod_cpp/autograd/recording.h"
 #include "horovod_cpp/tensor/dispatch.h"
 #include "horovod_cpp/tensor/kernels/elementwise.h"
@@ -39,6 +40,8 @@ namespace {
 
 using autograd::combined;
 using autograd::mapped;
+using autograd::mixed;
+using autograd::mixes;
 using autograd::Saved;
 using autograd::saved_for;
 using kernels::Binary;
@@ -60,11 +63,13 @@ Tensor mapped_by_result(Unary function, Binary gradient_op, const Tensor& a, con
 }  // namespace
 
 Tensor add(const Tensor& a, const Tensor& b) {
+  if (mixes(a, b)) return mixed(a, b, add);
   const auto same = [](const Tensor& gradient) { return gradient; };
   return combined(a, b, kernels::binary(Binary::kAdd, a, b, "add"), "add", same, same);
 }
 
 Tensor sub(const Tensor& a, const Tensor& b) {
+  if (mixes(a, b)) return mixed(a, b, sub);
   return combined(
       a, b, kernels::binary(Binary::kSub, a, b, "sub"), "sub",
       [](const Tensor& gradient) { return gradient; },
@@ -72,6 +77,7 @@ Tensor sub(const Tensor& a, const Tensor& b) {
 }
 
 Tensor mul(const Tensor& a, const Tensor& b) {
+  if (mixes(a, b)) return mixed(a, b, mul);
   Tensor result = kernels::binary(Binary::kMul, a, b, "mul");
   const Saved left = saved_for(b, a);
   const Saved right = saved_for(a, b);
@@ -82,6 +88,7 @@ Tensor mul(const Tensor& a, const Tensor& b) {
 }
 
 Tensor div(const Tensor& a, const Tensor& b) {
+  if (mixes(a, b)) return mixed(a, b, div);
   Tensor result = kernels::binary(Binary::kDiv, a, b, "div");
   const Saved divisor(b);
   const Saved quotient = autograd::requires_grad(b) ? Saved::result(result) : Saved();

@@ -4,6 +4,7 @@
 
 #include "core/base/status.h"
 #include "horovod_cpp/autograd/functions.h"
+#include "horovod_cpp/autograd/precision.h"
 #include "horovod_cpp/autograd/recording.h"
 #include "horovod_cpp/tensor/kernels/compare.h"
 #include "horovod_cpp/tensor/kernels/reduce.h"
@@ -19,25 +20,31 @@ Tensor zero_of(const Tensor& a) {
   return Tensor::zeros({}, a.dtype());
 }
 
+Tensor compared(Compare op, const Tensor& a, const Tensor& b, const char* name) {
+  if (!autograd::mixes(a, b)) return kernels::compare(op, a, b, name);
+  const DType dtype = autograd::wider(a.dtype(), b.dtype());
+  return kernels::compare(op, kernels::cast(a, dtype), kernels::cast(b, dtype), name);
+}
+
 }  // namespace
 
 Tensor eq(const Tensor& a, const Tensor& b) {
-  return kernels::compare(Compare::kEq, a, b, "eq");
+  return compared(Compare::kEq, a, b, "eq");
 }
 Tensor ne(const Tensor& a, const Tensor& b) {
-  return kernels::compare(Compare::kNe, a, b, "ne");
+  return compared(Compare::kNe, a, b, "ne");
 }
 Tensor lt(const Tensor& a, const Tensor& b) {
-  return kernels::compare(Compare::kLt, a, b, "lt");
+  return compared(Compare::kLt, a, b, "lt");
 }
 Tensor le(const Tensor& a, const Tensor& b) {
-  return kernels::compare(Compare::kLe, a, b, "le");
+  return compared(Compare::kLe, a, b, "le");
 }
 Tensor gt(const Tensor& a, const Tensor& b) {
-  return kernels::compare(Compare::kGt, a, b, "gt");
+  return compared(Compare::kGt, a, b, "gt");
 }
 Tensor ge(const Tensor& a, const Tensor& b) {
-  return kernels::compare(Compare::kGe, a, b, "ge");
+  return compared(Compare::kGe, a, b, "ge");
 }
 Tensor eq(const Tensor& a, double b) {
   return eq(a, autograd::operand(b, a));
@@ -84,6 +91,10 @@ Tensor all(const Tensor& a, std::vector<std::int64_t> axes, bool keepdim) {
 }
 
 Tensor where(const Tensor& condition, const Tensor& a, const Tensor& b) {
+  if (autograd::mixes(a, b)) {
+    return autograd::mixed(
+        a, b, [&](const Tensor& x, const Tensor& y) { return where(condition, x, y); });
+  }
   Tensor result = kernels::where(condition, a, b, "where");
   const autograd::Saved chosen(condition);
   return autograd::combined(

@@ -4,6 +4,7 @@
 
 #include "core/base/status.h"
 #include "horovod_cpp/autograd/node.h"
+#include "horovod_cpp/autograd/precision.h"
 #include "horovod_cpp/tensor/kernels/convolution.h"
 #include "horovod_cpp/tensor/kernels/reduce.h"
 #include "horovod_cpp/tensor/shapes.h"
@@ -12,6 +13,7 @@ namespace hvd {
 namespace {
 
 using autograd::edge_to;
+using autograd::lowered;
 using autograd::requires_grad;
 using autograd::Saved;
 using kernels::ConvShape;
@@ -20,9 +22,9 @@ using kernels::ConvShape;
 struct Call {
   const char* function;
   std::int64_t spatial;
-  const Tensor& input;
-  const Tensor& weight;
-  const Tensor& bias;
+  Tensor input;
+  Tensor weight;
+  Tensor bias;
   IntPair stride;
   IntPair dilation;
   std::int64_t groups;
@@ -50,7 +52,7 @@ void check(const Call& call, std::int64_t bias_size) {
   shapes::require_dim(call.weight, call.spatial + 2, call.function,
                       two ? "weight [.., .., kh, kw]" : "weight [co, ci / groups, k]");
   shapes::require_same_dtype(call.input, call.weight, call.function);
-  shapes::require_float(call.input, call.function);
+  if (!autograd::is_half(call.input)) shapes::require_float(call.input, call.function);
   if (call.weight.numel() == 0) call.fail("the weight is empty");
   require_within(call, "stride", call.stride, 1);
   require_within(call, "dilation", call.dilation, 1);
@@ -180,20 +182,23 @@ ConvPadding::ConvPadding(std::string_view word) : same(word == "same") {
 
 Tensor conv2d(const Tensor& input, const Tensor& weight, const Tensor& bias, IntPair stride,
               ConvPadding padding, IntPair dilation, std::int64_t groups) {
-  const Call call = {"conv2d", 2, input, weight, bias, stride, dilation, groups};
+  const Call call = {"conv2d",      2,      lowered(input), lowered(weight),
+                     lowered(bias), stride, dilation,       groups};
   return recorded(call, conv_shape(call, padding), kernels::convolve, kernels::convolve_transposed);
 }
 
 Tensor conv1d(const Tensor& input, const Tensor& weight, const Tensor& bias, std::int64_t stride,
               ConvPadding padding, std::int64_t dilation, std::int64_t groups) {
-  const Call call = {"conv1d", 1, input, weight, bias, {1, stride}, {1, dilation}, groups};
+  const Call call = {"conv1d",      1,           lowered(input), lowered(weight),
+                     lowered(bias), {1, stride}, {1, dilation},  groups};
   return recorded(call, conv_shape(call, padding), kernels::convolve, kernels::convolve_transposed);
 }
 
 Tensor conv_transpose2d(const Tensor& input, const Tensor& weight, const Tensor& bias,
                         IntPair stride, IntPair padding, IntPair output_padding,
                         std::int64_t groups, IntPair dilation) {
-  const Call call = {"conv_transpose2d", 2, input, weight, bias, stride, dilation, groups};
+  const Call call = {"conv_transpose2d", 2,      lowered(input), lowered(weight),
+                     lowered(bias),      stride, dilation,       groups};
   return recorded(call, transposed_shape(call, padding, output_padding),
                   kernels::convolve_transposed, kernels::convolve);
 }

@@ -8,7 +8,7 @@
 #include "horovod_cpp/tensor/tensor.h"
 
 // Convolutions with PyTorch's arguments and order of arguments; cross-correlation, zero padding.
-// Everything is float32 or float64 and of one dtype. Shapes and options that do not fit throw
+// Everything is floating and of one dtype. Shapes and options that do not fit throw
 // InvalidArgumentError naming the function, the shapes and the option. Results of images may be
 // strided "channels last" (a dense [n, h, w, c] under the shape [n, c, h, w]); contiguous() gives
 // the usual order.

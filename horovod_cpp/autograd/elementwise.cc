@@ -5,6 +5,7 @@
 #include "core/base/status.h"
 #include "horovod_cpp/autograd/comparison.h"
 #include "horovod_cpp/autograd/functions.h"
+#include "horovod_cpp/autograd/precision.h"
 #include "horovod_cpp/autograd/recording.h"
 #include "horovod_cpp/tensor/kernels/compare.h"
 #include "horovod_cpp/tensor/kernels/elementwise.h"
@@ -41,6 +42,10 @@ Tensor share(const Tensor& gradient, const Tensor& wins, const Tensor& ties) {
 }
 
 Tensor extreme(const Tensor& a, const Tensor& b, Binary op, const char* name) {
+  if (autograd::mixes(a, b)) {
+    return autograd::mixed(
+        a, b, [&](const Tensor& x, const Tensor& y) { return extreme(x, y, op, name); });
+  }
   Tensor result = kernels::binary(op, a, b, name);
   if (!autograd::should_record({&a, &b})) return result;
   const Tensor ties = eq(a, b);

@@ -8,6 +8,7 @@
 #include "core/base/status.h"
 #include "horovod_cpp/autograd/after_backward.h"
 #include "horovod_cpp/autograd/anomaly.h"
+#include "horovod_cpp/autograd/autocast.h"
 #include "horovod_cpp/autograd/functions.h"
 #include "horovod_cpp/autograd/grad_mode.h"
 #include "horovod_cpp/tensor/impl.h"
@@ -160,7 +161,7 @@ class Pass {
     for (std::size_t i = 0; i < node->inputs.size(); ++i) {
       if (node->inputs[i].wanted()) arrive(node->inputs[i], std::move(results[i]));
     }
-    if (!retain_) {
+    if (!retain_ && !node->shared) {
       node->backward = nullptr;
       node->inputs.clear();
     }
@@ -219,6 +220,7 @@ class Pass {
 
 void backward(const std::vector<Root>& roots, Options options) {
   const AutoGradMode mode(options.create_graph);
+  const AutocastGuard as_recorded(autocast_dtype(), false);
   const DeliveryScope delivers(!options.create_graph);
   AfterBackward after;
   Pass(roots, nullptr, options).run();
@@ -229,6 +231,7 @@ void backward(const std::vector<Root>& roots, Options options) {
 std::vector<Tensor> gradients(const std::vector<Root>& roots, const std::vector<Tensor>& wanted,
                               Options options) {
   const AutoGradMode mode(options.create_graph);
+  const AutocastGuard as_recorded(autocast_dtype(), false);
   const DeliveryScope keeps(false);
   Pass pass(roots, &wanted, options);
   pass.run();

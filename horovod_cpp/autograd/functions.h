@@ -13,11 +13,11 @@
 #include "horovod_cpp/tensor/tensor.h"
 
 // Differentiable functions of tensors. Inputs broadcast as in NumPy where two are combined; both
-// must have one dtype (nothing is cast silently). Shapes that do not fit throw InvalidArgumentError
-// naming both. Results are new and a function of the inputs' values alone: the same bits wherever
-// they lie. They are contiguous, except that images stay channels last (autograd/convolution.h).
-// float16 and bfloat16 are computed in float32 and rounded; images, softmax and losses take float32
-// and float64 only; integers add, subtract, multiply and sum.
+// must have one dtype (nothing is cast silently; autograd/autocast.h has what asks for it). Shapes
+// that do not fit throw InvalidArgumentError naming both. Results are new and a function of the
+// inputs' values alone: the same bits wherever they lie. They are contiguous, except that images
+// stay channels last (autograd/convolution.h). float16 and bfloat16 are computed in float32 and
+// rounded; integers add, subtract, multiply and sum.
 namespace hvd {
 
 Tensor add(const Tensor& a, const Tensor& b);

@@ -4,6 +4,7 @@
 #include "core/base/status.h"
 #include "horovod_cpp/autograd/functions.h"
 #include "horovod_cpp/autograd/node.h"
+#include "horovod_cpp/autograd/precision.h"
 #include "horovod_cpp/tensor/impl.h"
 #include "horovod_cpp/tensor/kernels/batch_norm.h"
 #include "horovod_cpp/tensor/kernels/copy.h"
@@ -22,7 +23,10 @@ void require_channels(const Tensor& tensor, const Tensor& input, const char* wha
   if (!tensor.defined()) {
     throw InvalidArgumentError(std::string("batch_norm: ") + what + " is undefined");
   }
-  shapes::require_same_dtype(input, tensor, "batch_norm");
+  // Parameters and statistics of half images may be float32.
+  if (!autograd::is_half(input) || tensor.dtype() != DType::kF32) {
+    shapes::require_same_dtype(input, tensor, "batch_norm");
+  }
   if (tensor.shape() != Shape{input.size(1)}) {
     throw InvalidArgumentError("batch_norm: input " + to_string(input.shape()) + ", " + what + " " +
                                to_string(tensor.shape()));
@@ -51,7 +55,7 @@ Tensor batch_norm(const Tensor& input, const Tensor& weight, const Tensor& bias,
                   Tensor& running_mean, Tensor& running_var, bool training, double momentum,
                   double eps) {
   shapes::require_dim(input, 4, "batch_norm", "input [n, c, h, w]");
-  shapes::require_float(input, "batch_norm");
+  if (!autograd::is_half(input)) shapes::require_float(input, "batch_norm");
   require_channels(weight, input, "weight");
   require_channels(bias, input, "bias");
   require_channels(running_mean, input, "running_mean");

@@ -3,6 +3,7 @@
 
 #include "core/base/status.h"
 #include "horovod_cpp/autograd/functions.h"
+#include "horovod_cpp/autograd/precision.h"
 #include "horovod_cpp/autograd/recording.h"
 #include "horovod_cpp/tensor/kernels/batched_matmul.h"
 #include "horovod_cpp/tensor/kernels/elementwise.h"
@@ -63,7 +64,9 @@ Tensor linear_rows(const Tensor& input, const Tensor& weight, const Tensor& bias
 
 }  // namespace
 
-Tensor matmul(const Tensor& a, const Tensor& b) {
+Tensor matmul(const Tensor& left, const Tensor& right) {
+  const Tensor a = autograd::lowered(left);
+  const Tensor b = autograd::lowered(right);
   if (a.dim() == 0 || b.dim() == 0) {
     throw InvalidArgumentError("matmul: shapes " + to_string(a.shape()) + " and " +
                                to_string(b.shape()) + "; a scalar has no axis to sum over");
@@ -94,7 +97,10 @@ Tensor dot(const Tensor& a, const Tensor& b) {
   return sum(mul(a, b));
 }
 
-Tensor linear(const Tensor& input, const Tensor& weight, const Tensor& bias) {
+Tensor linear(const Tensor& given, const Tensor& given_weight, const Tensor& given_bias) {
+  const Tensor input = autograd::lowered(given);
+  const Tensor weight = autograd::lowered(given_weight);
+  const Tensor bias = autograd::lowered(given_bias);
   if (bias.defined()) {
     shapes::require_same_dtype(input, bias, "linear");
     shapes::require_dim(weight, 2, "linear", "the weight [out, in]");

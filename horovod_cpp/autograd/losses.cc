@@ -4,6 +4,7 @@
 #include "core/base/status.h"
 #include "horovod_cpp/autograd/functions.h"
 #include "horovod_cpp/autograd/node.h"
+#include "horovod_cpp/autograd/precision.h"
 #include "horovod_cpp/tensor/dispatch.h"
 #include "horovod_cpp/tensor/kernels/copy.h"
 #include "horovod_cpp/tensor/kernels/elementwise.h"
@@ -33,6 +34,11 @@ struct Rows {
   Tensor targets;  // int64 [rows], contiguous
   Tensor weights;  // [classes], contiguous
 };
+
+ClassLossOptions widened(ClassLossOptions options) {
+  options.weight = autograd::widened(options.weight);
+  return options;
+}
 
 void check_options(const char* name, const Tensor& input, const ClassLossOptions& options) {
   shapes::require_float(input, name);
@@ -204,6 +210,11 @@ Tensor soft_cross_entropy(const Tensor& logits, const Tensor& targets,
 
 Tensor nll_loss(const Tensor& log_probability, const Tensor& targets,
                 const ClassLossOptions& options) {
+  if (autograd::is_half(log_probability)) {
+    return autograd::in_float32(log_probability, [&](const Tensor& wide) {
+      return nll_loss(wide, targets, widened(options));
+    });
+  }
   check_options("nll_loss", log_probability, options);
   if (options.label_smoothing != 0.0) {
     throw InvalidArgumentError("nll_loss: label_smoothing is an option of cross_entropy alone");
@@ -212,6 +223,11 @@ Tensor nll_loss(const Tensor& log_probability, const Tensor& targets,
 }
 
 Tensor cross_entropy(const Tensor& logits, const Tensor& targets, const ClassLossOptions& options) {
+  if (autograd::is_half(logits)) {
+    return autograd::in_float32(logits, [&](const Tensor& wide) {
+      return cross_entropy(wide, autograd::widened(targets), widened(options));
+    });
+  }
   check_options("cross_entropy", logits, options);
   if (is_floating(targets.dtype())) return soft_cross_entropy(logits, targets, options);
   const auto classes = static_cast<double>(logits.dim() == 1 ? logits.size(0) : logits.size(1));

@@ -4,7 +4,8 @@
 
 #include "horovod_cpp/tensor/tensor.h"
 
-// Differentiable losses, f32 or f64, with PyTorch's formulas. Errors are InvalidArgumentError
+// Differentiable losses with PyTorch's formulas. Half types are computed in float32 and rounded,
+// unless autocast is enabled. Errors are InvalidArgumentError
 // naming the loss and the shapes or the value that does not fit.
 namespace hvd {
 

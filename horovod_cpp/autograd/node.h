@@ -44,6 +44,8 @@ struct Node {
   DType dtype;
   std::uint64_t sequence;  // grows with every recorded operation
   Order order;
+  // It keeps no values, and several graphs have it in common: none of them frees it.
+  bool shared = false;
 };
 
 struct Hook {

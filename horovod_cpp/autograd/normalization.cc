@@ -6,6 +6,7 @@
 #include "core/base/status.h"
 #include "horovod_cpp/autograd/functions.h"
 #include "horovod_cpp/autograd/node.h"
+#include "horovod_cpp/autograd/precision.h"
 #include "horovod_cpp/tensor/kernels/copy.h"
 #include "horovod_cpp/tensor/kernels/normalize.h"
 #include "horovod_cpp/tensor/shapes.h"
@@ -14,7 +15,9 @@ namespace hvd {
 namespace {
 
 using autograd::edge_to;
+using autograd::is_half;
 using autograd::Saved;
+using autograd::widened;
 
 Tensor normalized(const Tensor& input, std::int64_t rows, double eps, const char* name) {
   shapes::require_float(input, name);
@@ -39,19 +42,13 @@ Tensor affine(Tensor value, const Tensor& weight, const Tensor& bias) {
 void check_affine(const Tensor& input, const Tensor& parameter, const Shape& expected,
                   const char* name, const char* what) {
   if (!parameter.defined()) return;
-  shapes::require_same_dtype(input, parameter, name);
+  if (!is_half(input) || parameter.dtype() != DType::kF32) {
+    shapes::require_same_dtype(input, parameter, name);
+  }
   if (parameter.shape() == expected) return;
   throw InvalidArgumentError(std::string(name) + ": input " + to_string(input.shape()) + " and " +
                              what + " " + to_string(parameter.shape()) + ": expected " +
                              to_string(expected));
-}
-
-bool is_half(const Tensor& a) {
-  return a.dtype() == DType::kF16 || a.dtype() == DType::kBF16;
-}
-
-Tensor widened(const Tensor& a) {
-  return a.defined() ? a.to(DType::kF32) : a;
 }
 
 }  // namespace
@@ -67,8 +64,9 @@ Tensor layer_norm(const Tensor& input, const Shape& normalized_shape, const Tens
   check_affine(input, weight, normalized_shape, "layer_norm", "weight");
   check_affine(input, bias, normalized_shape, "layer_norm", "bias");
   if (is_half(input)) {
-    return layer_norm(input.to(DType::kF32), normalized_shape, widened(weight), widened(bias), eps)
-        .to(input.dtype());
+    return autograd::through_float32(input, [&](const Tensor& wide) {
+      return layer_norm(wide, normalized_shape, widened(weight), widened(bias), eps);
+    });
   }
   const std::int64_t columns = std::max<std::int64_t>(numel_of(normalized_shape), 1);
   return affine(normalized(input, input.numel() / columns, eps, "layer_norm"), weight, bias);
@@ -85,8 +83,9 @@ Tensor group_norm(const Tensor& input, std::int64_t num_groups, const Tensor& we
   check_affine(input, weight, {channels}, "group_norm", "weight");
   check_affine(input, bias, {channels}, "group_norm", "bias");
   if (is_half(input)) {
-    return group_norm(input.to(DType::kF32), num_groups, widened(weight), widened(bias), eps)
-        .to(input.dtype());
+    return autograd::through_float32(input, [&](const Tensor& wide) {
+      return group_norm(wide, num_groups, widened(weight), widened(bias), eps);
+    });
   }
   Shape per_channel(static_cast<std::size_t>(input.dim() - 1), 1);
   per_channel[0] = channels;

@@ -3,7 +3,8 @@
 #include "horovod_cpp/tensor/tensor.h"
 
 // Normalisation within each example (batch_norm of functions.h: across examples). Floating dtypes;
-// float16 and bfloat16 are computed in float32 and rounded. Variances are biased, as PyTorch's.
+// float16 and bfloat16 are computed in float32 and rounded; their weight and bias may be float32.
+// Variances are biased, as PyTorch's.
 namespace hvd {
 
 // Over the last axes, which have the shape `normalized_shape`; weight and bias have that shape or

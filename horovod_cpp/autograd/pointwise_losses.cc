@@ -7,6 +7,7 @@
 #include "horovod_cpp/autograd/functions.h"
 #include "horovod_cpp/autograd/losses.h"
 #include "horovod_cpp/autograd/node.h"
+#include "horovod_cpp/autograd/precision.h"
 #include "horovod_cpp/tensor/dispatch.h"
 #include "horovod_cpp/tensor/kernels/copy.h"
 #include "horovod_cpp/tensor/kernels/views.h"
@@ -15,9 +16,11 @@
 namespace hvd {
 namespace {
 
+using autograd::computes_in_float32;
 using autograd::edge_to;
 using autograd::requires_grad;
 using autograd::Saved;
+using autograd::widened;
 
 // A loss is a type with functions of one input, its target and a factor (1 but for pos_weight):
 // the loss, and its slopes against input and target.
@@ -168,6 +171,11 @@ void check_shapes(const char* name, const Tensor& input, const Tensor& target) {
 template <typename Loss>
 Tensor pointwise(const char* name, const Loss& loss, const Tensor& input, const Tensor& target,
                  LossReduction reduction, const Tensor& factor = {}) {
+  if (computes_in_float32({&input, &target})) {
+    return autograd::in_float32(input, [&](const Tensor& wide) {
+      return pointwise(name, loss, wide, widened(target), reduction, widened(factor));
+    });
+  }
   check_shapes(name, input, target);
   const Tensor x = kernels::contiguous(input);
   const Tensor t = kernels::contiguous(target);
@@ -254,6 +262,11 @@ Tensor smooth_l1_loss(const Tensor& input, const Tensor& target, LossReduction r
 Tensor binary_cross_entropy(const Tensor& input, const Tensor& target, const Tensor& weight,
                             LossReduction reduction) {
   refuse_batch_mean("binary_cross_entropy", reduction);
+  if (computes_in_float32({&input, &target})) {
+    return autograd::in_float32(input, [&](const Tensor& wide) {
+      return binary_cross_entropy(wide, widened(target), widened(weight), reduction);
+    });
+  }
   check_shapes("binary_cross_entropy", input, target);
   check_probabilities(input);
   return weighted("binary_cross_entropy", CrossEntropy{}, input, target, weight, reduction);
@@ -264,6 +277,12 @@ Tensor binary_cross_entropy_with_logits(const Tensor& input, const Tensor& targe
                                         const Tensor& pos_weight) {
   constexpr const char* kName = "binary_cross_entropy_with_logits";
   refuse_batch_mean(kName, reduction);
+  if (computes_in_float32({&input, &target})) {
+    return autograd::in_float32(input, [&](const Tensor& wide) {
+      return binary_cross_entropy_with_logits(wide, widened(target), widened(weight), reduction,
+                                              widened(pos_weight));
+    });
+  }
   Tensor factor;
   if (pos_weight.defined()) {
     shapes::require_same_dtype(input, pos_weight, kName);

@@ -6,6 +6,7 @@
 #include "core/base/status.h"
 #include "horovod_cpp/autograd/functions.h"
 #include "horovod_cpp/autograd/node.h"
+#include "horovod_cpp/autograd/precision.h"
 #include "horovod_cpp/tensor/kernels/window_pooling.h"
 #include "horovod_cpp/tensor/shapes.h"
 
@@ -94,6 +95,10 @@ Tensor mean_over(const Tensor& input, Windows windows, const char* name) {
 }  // namespace
 
 Tensor max_pool2d(const Tensor& input, const Pool2dOptions& options) {
+  if (autograd::is_half(input)) {
+    return autograd::through_float32(input,
+                                     [&](const Tensor& wide) { return max_pool2d(wide, options); });
+  }
   const Windows windows = sliding_windows(input, options, "max_pool2d");
   kernels::Largest largest = kernels::window_max(input, windows.rows, windows.columns);
   if (!should_record({&input})) return largest.values;
@@ -105,10 +110,18 @@ Tensor max_pool2d(const Tensor& input, const Pool2dOptions& options) {
 }
 
 Tensor avg_pool2d(const Tensor& input, const Pool2dOptions& options) {
+  if (autograd::is_half(input)) {
+    return autograd::through_float32(input,
+                                     [&](const Tensor& wide) { return avg_pool2d(wide, options); });
+  }
   return mean_over(input, sliding_windows(input, options, "avg_pool2d"), "avg_pool2d");
 }
 
 Tensor adaptive_avg_pool2d(const Tensor& input, IntPair output_size) {
+  if (autograd::is_half(input)) {
+    return autograd::through_float32(
+        input, [&](const Tensor& wide) { return adaptive_avg_pool2d(wide, output_size); });
+  }
   check_input(input, "adaptive_avg_pool2d");
   if (!output_size.is_within(1) || !IntPair(input.size(2), input.size(3)).is_within(1)) {
     throw InvalidArgumentError("adaptive_avg_pool2d: input " + to_string(input.shape()) +

@@ -5,8 +5,8 @@
 #include "horovod_cpp/autograd/int_pair.h"
 #include "horovod_cpp/tensor/tensor.h"
 
-// Pooling over windows of [n, c, h, w], f32 or f64. Errors are InvalidArgumentError naming the
-// function, the input's shape and the argument.
+// Pooling over windows of [n, c, h, w] of a floating dtype. Errors are InvalidArgumentError naming
+// the function, the input's shape and the argument.
 namespace hvd {
 
 // oh = (h + 2 padding - kernel) / stride + 1, rounded down, or up with ceil_mode (a window that

@@ -4,6 +4,7 @@
 
 #include "core/base/status.h"
 #include "horovod_cpp/autograd/node.h"
+#include "horovod_cpp/autograd/precision.h"
 #include "horovod_cpp/tensor/kernels/copy.h"
 #include "horovod_cpp/tensor/kernels/recurrent.h"
 #include "horovod_cpp/tensor/shapes.h"
@@ -11,8 +12,11 @@
 namespace hvd {
 namespace {
 
+using autograd::cast;
+using autograd::computes_in_float32;
 using autograd::edge_to;
 using autograd::Saved;
+using autograd::widened;
 
 void check(const char* name, std::int64_t gates, const Tensor& projected, const Tensor& weight,
            const Tensor& hidden) {
@@ -41,6 +45,12 @@ void require_shape(const char* name, const Tensor& tensor, const Shape& shape, c
 
 LstmResult lstm_sequence(const Tensor& projected, const Tensor& weight, const Tensor& hidden,
                          const Tensor& cell, bool reverse) {
+  if (computes_in_float32({&projected, &weight, &hidden, &cell})) {
+    LstmResult result =
+        lstm_sequence(widened(projected), widened(weight), widened(hidden), widened(cell), reverse);
+    if (is_autocast_enabled()) return result;
+    return {cast(result.output, hidden.dtype()), cast(result.cell, hidden.dtype())};
+  }
   check("lstm", 4, projected, weight, hidden);
   shapes::require_same_dtype(hidden, cell, "lstm");
   require_shape("lstm", cell, hidden.shape(), "cell state");
@@ -68,6 +78,11 @@ LstmResult lstm_sequence(const Tensor& projected, const Tensor& weight, const Te
 
 Tensor gru_sequence(const Tensor& projected, const Tensor& weight, const Tensor& bias,
                     const Tensor& hidden, bool reverse) {
+  if (computes_in_float32({&projected, &weight, &bias, &hidden})) {
+    const Tensor result =
+        gru_sequence(widened(projected), widened(weight), widened(bias), widened(hidden), reverse);
+    return is_autocast_enabled() ? result : cast(result, hidden.dtype());
+  }
   check("gru", 3, projected, weight, hidden);
   shapes::require_same_dtype(projected, bias, "gru");
   require_shape("gru", bias, {weight.size(0)}, "bias");

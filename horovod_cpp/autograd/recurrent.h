@@ -2,10 +2,11 @@
 
 #include "horovod_cpp/tensor/tensor.h"
 
-// One direction of one recurrent layer over a whole sequence, f32 or f64, as one recorded
-// operation. projected [steps, batch, gates * hidden] is input * weight_ih^T with its bias; weight
-// [gates * hidden, hidden]; initial states [batch, hidden]. `reverse` walks from the last step to
-// the first. Shapes that do not fit throw InvalidArgumentError naming them.
+// One direction of one recurrent layer over a whole sequence as one recorded operation.
+// Half types are computed in float32 and rounded, unless autocast is enabled. projected [steps,
+// batch, gates * hidden] is input * weight_ih^T with its bias; weight [gates * hidden, hidden];
+// initial states [batch, hidden]. `reverse` walks from the last step to the first. Shapes that do
+// not fit throw InvalidArgumentError naming them.
 namespace hvd {
 
 struct LstmResult {

@@ -3,6 +3,7 @@
 #include "core/base/status.h"
 #include "horovod_cpp/autograd/functions.h"
 #include "horovod_cpp/autograd/grad_mode.h"
+#include "horovod_cpp/autograd/precision.h"
 #include "horovod_cpp/autograd/recording.h"
 #include "horovod_cpp/tensor/kernels/copy.h"
 #include "horovod_cpp/tensor/kernels/elementwise.h"
@@ -21,6 +22,7 @@ using autograd::should_record;
 // The sum over `mask`, times `factor`.
 Tensor scaled_sum(const Tensor& a, const std::vector<bool>& mask, bool keepdim, double factor,
                   const char* name) {
+  if (autograd::raises(a)) return scaled_sum(autograd::widened(a), mask, keepdim, factor, name);
   Tensor result = kernels::sum(a, mask, keepdim);
   if (factor != 1.0) kernels::scale(result, factor);
   return mapped(a, std::move(result), name,
@@ -38,6 +40,11 @@ using Backward = Tensor (*)(const Tensor&, const Tensor&);
 // pass, and `recorded`(g, y), the same made of recorded functions.
 Tensor along(const Tensor& a, std::int64_t axis, const char* name, Forward forward,
              Backward backward, Backward recorded) {
+  if (autograd::is_half(a)) {
+    return autograd::in_float32(a, [&](const Tensor& wide) {
+      return along(wide, axis, name, forward, backward, recorded);
+    });
+  }
   shapes::require_float(a, name);
   const std::int64_t at = shapes::axis(axis, a.dim(), name);
   if (at != a.dim() - 1) {
@@ -81,8 +88,9 @@ Tensor log_softmax(const Tensor& a, std::int64_t axis) {
                [](const Tensor& g, const Tensor& y) { return g - exp(y) * sum(g, {-1}, true); });
 }
 
-Tensor concat(const std::vector<Tensor>& parts, std::int64_t axis) {
-  if (parts.empty()) throw InvalidArgumentError("concat: no tensors");
+Tensor concat(const std::vector<Tensor>& given, std::int64_t axis) {
+  if (given.empty()) throw InvalidArgumentError("concat: no tensors");
+  const std::vector<Tensor> parts = autograd::in_one_dtype(given);
   const std::int64_t at = shapes::axis(axis, parts[0].dim(), "concat");
   Shape shape = parts[0].shape();
   std::vector<std::int64_t> ends;

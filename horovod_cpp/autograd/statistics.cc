@@ -5,6 +5,7 @@
 
 #include "core/base/status.h"
 #include "horovod_cpp/autograd/functions.h"
+#include "horovod_cpp/autograd/precision.h"
 #include "horovod_cpp/autograd/recording.h"
 #include "horovod_cpp/tensor/kernels/copy.h"
 #include "horovod_cpp/tensor/kernels/reduce.h"
@@ -86,6 +87,7 @@ Tensor argmin(const Tensor& a) {
 
 Tensor var(const Tensor& a, std::vector<std::int64_t> axes, double correction, bool keepdim) {
   require_floating(a, "var");
+  if (autograd::raises(a)) return var(autograd::widened(a), std::move(axes), correction, keepdim);
   const double count = count_of(a, shapes::axis_mask(axes, a.dim(), "var"));
   const double divisor = std::max(count - correction, 0.0);
   return sum(square(a - mean(a, axes, true)), axes, keepdim) / divisor;
@@ -98,6 +100,7 @@ Tensor std(const Tensor& a, std::vector<std::int64_t> axes, double correction, b
 
 Tensor norm(const Tensor& a, double p, std::vector<std::int64_t> axes, bool keepdim) {
   require_floating(a, "norm");
+  if (autograd::raises(a)) return norm(autograd::widened(a), p, std::move(axes), keepdim);
   if (!(p > 0.0)) throw InvalidArgumentError("norm: p = " + std::to_string(p));
   const std::vector<bool> mask = shapes::axis_mask(axes, a.dim(), "norm");
   const Tensor size = abs(a);
@@ -117,6 +120,7 @@ Tensor norm(const Tensor& a, double p, std::vector<std::int64_t> axes, bool keep
 }
 
 Tensor prod(const Tensor& a, std::int64_t axis, bool keepdim) {
+  if (autograd::raises(a)) return prod(autograd::widened(a), axis, keepdim);
   const std::int64_t at = shapes::axis(axis, a.dim(), "prod");
   const Tensor rows = kernels::rows_along(a.detach(), at);
   Tensor result = kernels::prod(rows);
@@ -139,6 +143,7 @@ Tensor prod(const Tensor& a) {
 }
 
 Tensor cumsum(const Tensor& a, std::int64_t axis) {
+  if (autograd::raises(a)) return cumsum(autograd::widened(a), axis);
   return running_sum(a, shapes::axis(axis, a.dim(), "cumsum"), false);
 }
 

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "core/base/status.h"
+#include "horovod_cpp/autograd/autocast.h"
 #include "horovod_cpp/autograd/engine.h"
 #include "horovod_cpp/autograd/functions.h"
 #include "horovod_cpp/autograd/grad_mode.h"
@@ -115,24 +116,26 @@ Replicas replicas_for(const nn::Module& module, const Tensor& input, std::size_t
 }
 
 void run_forward(nn::Module& module, Replicas& replicas, std::uint64_t seed, bool records) {
-  on_threads(replicas, [&](std::size_t number) {
-    Replica& replica = replicas[number];
-    const RandomStream random(seed + number);
-    StandIns::Pairs pairs = replica.leaves;
-    pairs.insert(pairs.end(), replica.buffers.begin(), replica.buffers.end());
-    const StandIns stand_ins(pairs);
-    if (records) {
-      replica.output = module(replica.input);
-    } else {
-      const NoGradGuard no_grad;
-      replica.output = module(replica.input);
-    }
-    if (replica.output.dim() == 0 || replica.output.size(0) != replica.last - replica.first) {
-      throw InvalidArgumentError("output " + to_string(replica.output.shape()) +
-                                 " does not have one row for each of the input " +
-                                 to_string(replica.input.shape()));
-    }
-  });
+  on_threads(
+      replicas, [&, dtype = autocast_dtype(), enabled = is_autocast_enabled()](std::size_t number) {
+        const AutocastGuard autocast(dtype, enabled);
+        Replica& replica = replicas[number];
+        const RandomStream random(seed + number);
+        StandIns::Pairs pairs = replica.leaves;
+        pairs.insert(pairs.end(), replica.buffers.begin(), replica.buffers.end());
+        const StandIns stand_ins(pairs);
+        if (records) {
+          replica.output = module(replica.input);
+        } else {
+          const NoGradGuard no_grad;
+          replica.output = module(replica.input);
+        }
+        if (replica.output.dim() == 0 || replica.output.size(0) != replica.last - replica.first) {
+          throw InvalidArgumentError("output " + to_string(replica.output.shape()) +
+                                     " does not have one row for each of the input " +
+                                     to_string(replica.input.shape()));
+        }
+      });
 }
 
 // Gradients of the input (undefined if it wants none) and of the parameters, in order.

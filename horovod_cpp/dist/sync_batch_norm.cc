@@ -8,6 +8,7 @@
 
 #include "core/base/status.h"
 #include "horovod_cpp/autograd/node.h"
+#include "horovod_cpp/autograd/precision.h"
 #include "horovod_cpp/autograd/stand_in.h"
 #include "horovod_cpp/dist/collectives.h"
 #include "horovod_cpp/nn/functional.h"
@@ -81,8 +82,9 @@ void move_running(const BatchNorm& layer, const JoinedMoments& joined, double mo
 
 Tensor parameter_or(const Tensor& given, double value, const Tensor& input) {
   if (!given.defined()) return Tensor::full({input.size(1)}, value, input.dtype());
-  shapes::require_same_dtype(input, given, "SyncBatchNorm");
-  return given;
+  Tensor wide = autograd::widened(given);
+  shapes::require_same_dtype(input, wide, "SyncBatchNorm");
+  return wide;
 }
 
 // images [n, c, h, w]
@@ -126,17 +128,26 @@ Tensor alone(const BatchNorm& layer, const Tensor& input, double momentum) {
                                 /*training=*/true, momentum, layer.options().eps);
 }
 
+// Half types are normalised in float32 and rounded; so are their parameters.
+Tensor joined(const BatchNorm& layer, const Tensor& input, double momentum, const ProcessSet& set) {
+  if (autograd::is_half(input)) {
+    return autograd::through_float32(
+        input, [&](const Tensor& wide) { return joined(layer, wide, momentum, set); });
+  }
+  const std::int64_t channels = input.size(1);
+  shapes::require_float(input, "SyncBatchNorm");
+  if (input.dim() == 4) return normalized(layer, input, momentum, set);
+  Shape pixels = input.shape();
+  pixels[0] = pixels[1] = 1;
+  return normalized(layer, input.reshape({input.size(0), channels, numel_of(pixels), 1}), momentum,
+                    set)
+      .reshape(input.shape());
+}
+
 BatchNormTraining training_over(const ProcessSet& set) {
   return [set](const BatchNorm& layer, const Tensor& input, double momentum) {
     if (!set.included() || set.size() == 1) return alone(layer, input, momentum);
-    const std::int64_t channels = input.size(1);
-    shapes::require_float(input, "SyncBatchNorm");
-    if (input.dim() == 4) return normalized(layer, input, momentum, set);
-    Shape pixels = input.shape();
-    pixels[0] = pixels[1] = 1;
-    return normalized(layer, input.reshape({input.size(0), channels, numel_of(pixels), 1}),
-                      momentum, set)
-        .reshape(input.shape());
+    return joined(layer, input, momentum, set);
   };
 }
 

@@ -1,6 +1,7 @@
 #include "horovod_cpp/nn/functional.h"
 
 #include "core/base/status.h"
+#include "horovod_cpp/autograd/precision.h"
 
 namespace hvd {
 namespace nn {
@@ -32,7 +33,8 @@ Tensor batch_norm(const Tensor& input, const Tensor& running_mean, const Tensor&
   }
   const Shape channels = {input.size(1)};
   const auto or_full = [&](const Tensor& given, double value) {
-    return given.defined() ? given : Tensor::full(channels, value, input.dtype());
+    if (given.defined()) return given;
+    return Tensor::full(channels, value, autograd::is_half(input) ? DType::kF32 : input.dtype());
   };
   Tensor mean = tracks ? running_mean : or_full({}, 0);
   Tensor variance = tracks ? running_var : or_full({}, 1);

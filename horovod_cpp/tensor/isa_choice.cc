@@ -5,6 +5,7 @@
 #include "horovod_cpp/tensor/isa/table.h"
 #ifdef HVD_ONEDNN
 #include "horovod_cpp/tensor/onednn/gemm.h"
+#include "horovod_cpp/tensor/onednn/gemm_bf16.h"
 #endif
 
 namespace hvd {
@@ -56,6 +57,7 @@ std::vector<const Table*> make_tables() {
 #ifdef HVD_ONEDNN
   auto* table = new Table(*tables.back());
   table->name = "onednn";
+  use_onednn_bf16(*table);
   if (use_onednn(*table)) {
     tables.push_back(table);
   } else {

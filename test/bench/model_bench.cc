@@ -1,4 +1,5 @@
-// Training steps of the models of test/bench/model.py, on this thread. Reads lines "MODEL STEPS",
+// Training steps of the models of test/bench/model.py, on this thread; MODEL_bf16 is MODEL under
+// autocast. Reads lines "MODEL STEPS",
 // trains so many steps more, answers with a line of JSON: milliseconds of CPU time of each, the
 // loss of the last, and the most memory this process ever had, in MiB.
 #include <sys/resource.h>
@@ -99,8 +100,10 @@ double cpu_ms() {
 
 class Training {
  public:
-  Training(std::shared_ptr<nn::Sequential> model, Shape input_shape)
-      : model_(std::move(model)), optimizer_(model_->parameters(), {.lr = 0.01, .momentum = 0.9}) {
+  Training(std::shared_ptr<nn::Sequential> model, Shape input_shape, bool autocast)
+      : model_(std::move(model)),
+        autocast_(autocast),
+        optimizer_(model_->parameters(), {.lr = 0.01, .momentum = 0.9}) {
     Generator generator(1);
     const std::int64_t batch = input_shape[0];
     input_ = randn(std::move(input_shape), DType::kF32, generator);
@@ -109,23 +112,33 @@ class Training {
 
   double step() {
     optimizer_.zero_grad();
-    const Tensor loss = cross_entropy((*model_)(input_), targets_);
+    const Tensor loss = forward();
     loss.backward();
     optimizer_.step();
     return loss.item();
   }
 
  private:
+  Tensor forward() {
+    const AutocastGuard region(DType::kBF16, autocast_);
+    return cross_entropy((*model_)(input_), targets_);
+  }
+
   std::shared_ptr<nn::Sequential> model_;
+  bool autocast_;
   optim::SGD optimizer_;
   Tensor input_, targets_;
 };
 
-std::unique_ptr<Training> training_of(const std::string& name) {
-  if (name == "vgg11") return std::make_unique<Training>(vgg11(), Shape{32, 3, 32, 32});
-  if (name == "resnet18") return std::make_unique<Training>(resnet18(), Shape{32, 3, 32, 32});
-  if (name == "mlp") return std::make_unique<Training>(mlp(), Shape{64, 784});
-  throw InvalidArgumentError("no model " + name);
+std::unique_ptr<Training> training_of(const std::string& asked) {
+  const bool autocast = asked.ends_with("_bf16");
+  const std::string name = autocast ? asked.substr(0, asked.size() - 5) : asked;
+  if (name == "vgg11") return std::make_unique<Training>(vgg11(), Shape{32, 3, 32, 32}, autocast);
+  if (name == "resnet18") {
+    return std::make_unique<Training>(resnet18(), Shape{32, 3, 32, 32}, autocast);
+  }
+  if (name == "mlp") return std::make_unique<Training>(mlp(), Shape{64, 784}, autocast);
+  throw InvalidArgumentError("no model " + asked);
 }
 
 void serve() {

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """The peer of model_bench: the same models in PyTorch, the same questions and answers.
 
-    model_torch.py       answers lines "MODEL[/foreach][/channels_last] STEPS"
+    model_torch.py       answers lines "MODEL[/foreach][/channels_last][/bf16] STEPS"
     model_torch.py --version
 """
 
@@ -74,7 +74,8 @@ def training(name, *ways):
 
     def step():
         optimizer.zero_grad(**drop)
-        loss = F.cross_entropy(model(inputs), targets)
+        with torch.autocast("cpu", torch.bfloat16, enabled="bf16" in ways):
+            loss = F.cross_entropy(model(inputs), targets)
         loss.backward()
         optimizer.step()
         return loss.item()

@@ -22,6 +22,7 @@ Kernels<T> kernels() {
 void fill(Table& table) {
   table.f32 = kernels<float>();
   table.f64 = kernels<double>();
+  set_bf16(table.bf16);
 }
 
 }  // namespace HVD_ISA_NAME

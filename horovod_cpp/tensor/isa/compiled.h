@@ -20,6 +20,7 @@ template <typename T>
 void set_rows(Kernels<T>& kernels);
 template <typename T>
 void set_columns(Kernels<T>& kernels);
+void set_bf16(Bf16Kernels& kernels);
 
 }  // namespace HVD_ISA_NAME
 }  // namespace isa

@@ -6,6 +6,8 @@
 #include <string_view>
 #include <vector>
 
+#include "core/base/half.h"
+
 // The arithmetic that profits from wide registers. The .cc files of this folder that include
 // isa/compiled.h are compiled once per instruction set; the processor decides at the first use
 // which table serves; oneDNN, where it is installed, takes over some of the widest (tensor/onednn).
@@ -121,11 +123,24 @@ struct Kernels {
                       std::int64_t count, T* out, std::int32_t* index);
 };
 
+// bfloat16, whose arithmetic is done in float32.
+struct Bf16Kernels {
+  void (*widen)(const BFloat16* in, float* out, std::int64_t n);
+  // Rounds to nearest, ties to even; a NaN stays a (quiet) NaN.
+  void (*narrow)(const float* in, BFloat16* out, std::int64_t n);
+  // As Kernels::gemm, summed in float32. Null where this processor multiplies float32 as fast, so
+  // that widened operands serve as well.
+  void (*gemm)(bool transpose_a, bool transpose_b, std::int64_t m, std::int64_t n, std::int64_t k,
+               const BFloat16* a, std::int64_t lda, const BFloat16* b, std::int64_t ldb, float* c,
+               std::int64_t ldc, bool accumulate);
+};
+
 struct Table {
   std::string_view name;
   std::string_view instructions;  // for which set it was compiled: what other tables may use
   Kernels<float> f32;
   Kernels<double> f64;
+  Bf16Kernels bf16{};
 
   template <typename T>
   const Kernels<T>& of() const {

@@ -8,6 +8,8 @@
 #include "horovod_cpp/tensor/isa/table.h"
 #include "horovod_cpp/tensor/kernels/channels_last.h"
 #include "horovod_cpp/tensor/kernels/copy.h"
+#include "horovod_cpp/tensor/kernels/half.h"
+#include "horovod_cpp/tensor/kernels/half_images.h"
 
 // On channels-last images: a channel is a column.
 namespace hvd {
@@ -89,6 +91,7 @@ BatchNormGradients gradients(const Tensor& grad, const Tensor& input, const Mome
 }  // namespace
 
 Moments channel_moments(const Tensor& input) {
+  if (is_half(input.dtype())) return half_channel_moments(input);
   const Moments result = {Tensor::empty({input.size(1)}, DType::kF64),
                           Tensor::empty({input.size(1)}, DType::kF64)};
   const Tensor in = channels_last(input);
@@ -101,6 +104,7 @@ Moments channel_moments(const Tensor& input) {
 
 Tensor batch_norm(const Tensor& input, const Moments& moments, const Tensor& weight,
                   const Tensor& bias, double eps) {
+  if (is_half(input.dtype())) return half_batch_norm(input, moments, weight, bias, eps);
   const Tensor in = channels_last(input);
   Tensor result = empty_channels_last(input.shape(), input.dtype());
   dispatch_float(input.dtype(), [&](auto tag) {
@@ -114,6 +118,9 @@ Tensor batch_norm(const Tensor& input, const Moments& moments, const Tensor& wei
 
 BatchNormGradients batch_norm_grad(const Tensor& grad, const Tensor& input, const Moments& moments,
                                    const Tensor& weight, double eps, bool training) {
+  if (is_half(input.dtype())) {
+    return half_batch_norm_grad(grad, input, moments, weight, eps, training);
+  }
   return dispatch_float(input.dtype(), [&](auto tag) {
     return gradients<typename decltype(tag)::type>(channels_last(grad), channels_last(input),
                                                    moments, contiguous(weight), eps, training);

@@ -13,7 +13,7 @@ struct Moments {
 Moments channel_moments(const Tensor& input);
 
 // (input - mean) / sqrt(variance + eps) * weight + bias, channel by channel. mean and variance are
-// f64 [c], weight and bias have the input's dtype.
+// f64 [c]; weight and bias have the input's dtype, or are float32 where that is a half type.
 Tensor batch_norm(const Tensor& input, const Moments& moments, const Tensor& weight,
                   const Tensor& bias, double eps);
 

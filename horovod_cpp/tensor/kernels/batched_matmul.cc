@@ -6,6 +6,7 @@
 #include "horovod_cpp/tensor/dispatch.h"
 #include "horovod_cpp/tensor/isa/table.h"
 #include "horovod_cpp/tensor/kernels/copy.h"
+#include "horovod_cpp/tensor/kernels/half.h"
 #include "horovod_cpp/tensor/kernels/loops.h"
 #include "horovod_cpp/tensor/kernels/matmul.h"
 #include "horovod_cpp/tensor/kernels/views.h"
@@ -53,7 +54,7 @@ Stack stack_of(const Tensor& a, const Shape& lead, const char* function) {
 Tensor batched_matmul(const Tensor& a, const Tensor& b, const char* function) {
   shapes::require_same_dtype(a, b, function);
   if (a.dtype() == DType::kF16 || a.dtype() == DType::kBF16) {
-    return to(batched_matmul(to(a, DType::kF32), to(b, DType::kF32), function), a.dtype());
+    return to(batched_matmul(cast(a, DType::kF32), cast(b, DType::kF32), function), a.dtype());
   }
   shapes::require_float(a, function);
   const std::int64_t m = a.size(-2);

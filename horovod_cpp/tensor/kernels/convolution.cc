@@ -6,6 +6,8 @@
 #include "horovod_cpp/tensor/isa/table.h"
 #include "horovod_cpp/tensor/kernels/channels_last.h"
 #include "horovod_cpp/tensor/kernels/copy.h"
+#include "horovod_cpp/tensor/kernels/half.h"
+#include "horovod_cpp/tensor/kernels/half_convolution.h"
 
 // A convolution is, for each tap of the kernel, a product of the rows (pixels) of one side that the
 // tap connects with rows of the other side. What a tap would read from the padding is in no pair,
@@ -287,15 +289,18 @@ Tensor product(const ConvShape& shape, bool c_is_out, const Tensor& a, const Ten
 
 Tensor convolve(const ConvShape& shape, const Tensor& input, const Tensor& weight,
                 const Tensor& bias) {
+  if (is_half(input.dtype())) return half_convolve(shape, true, input, weight, bias);
   return product(shape, true, input, weight, bias);
 }
 
 Tensor convolve_transposed(const ConvShape& shape, const Tensor& output, const Tensor& weight,
                            const Tensor& bias) {
+  if (is_half(output.dtype())) return half_convolve(shape, false, output, weight, bias);
   return product(shape, false, output, weight, bias);
 }
 
 Tensor convolve_weight_grad(const ConvShape& shape, const Tensor& input, const Tensor& output) {
+  if (is_half(input.dtype())) return half_convolve_weight_grad(shape, input, output);
   const std::int64_t rows = shape.in_channels / shape.groups * shape.taps();
   const std::int64_t columns = shape.out_channels / shape.groups;
   const Tensor sums = Tensor::zeros({shape.groups, rows, columns}, input.dtype());

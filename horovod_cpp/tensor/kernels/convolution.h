@@ -17,7 +17,7 @@ struct ConvShape {
   std::int64_t taps() const { return kernel[0] * kernel[1]; }
 };
 
-// Tensors are f32 or f64, of one dtype and fit the shape; the caller has checked. The weight is
+// Tensors are floating, of one dtype and fit the shape; the caller has checked. The weight is
 // [out_channels, in_channels / groups, kernel...]; results that are images are channels last.
 
 // [n, in_channels, ...] -> [n, out_channels, ...]; bias [out_channels] or undefined.

@@ -6,6 +6,7 @@
 
 #include "horovod_cpp/tensor/dispatch.h"
 #include "horovod_cpp/tensor/impl.h"
+#include "horovod_cpp/tensor/isa/table.h"
 #include "horovod_cpp/tensor/kernels/loops.h"
 #include "horovod_cpp/tensor/shapes.h"
 
@@ -27,6 +28,10 @@ void copy_row(std::byte* out_bytes, std::int64_t step_out, const std::byte* in_b
       std::memmove(out_bytes, in_bytes, static_cast<std::size_t>(n) * sizeof(To));
       return;
     }
+  } else if constexpr (std::is_same_v<To, float> && std::is_same_v<From, BFloat16>) {
+    if (step_out == 1 && step_in == 1) return isa::table().bf16.widen(in, out, n);
+  } else if constexpr (std::is_same_v<To, BFloat16> && std::is_same_v<From, float>) {
+    if (step_out == 1 && step_in == 1) return isa::table().bf16.narrow(in, out, n);
   }
   for (std::int64_t i = 0; i < n; ++i) out[i * step_out] = convert<To>(in[i * step_in]);
 }

@@ -8,16 +8,14 @@
 #include "horovod_cpp/tensor/kernels/channels_last.h"
 #include "horovod_cpp/tensor/kernels/compare.h"
 #include "horovod_cpp/tensor/kernels/copy.h"
+#include "horovod_cpp/tensor/kernels/half.h"
+#include "horovod_cpp/tensor/kernels/half_elementwise.h"
 #include "horovod_cpp/tensor/kernels/loops.h"
 #include "horovod_cpp/tensor/shapes.h"
 
 namespace hvd {
 namespace kernels {
 namespace {
-
-bool is_half(DType dtype) {
-  return dtype == DType::kF16 || dtype == DType::kBF16;
-}
 
 [[noreturn]] void refuse(const char* function, DType dtype) {
   throw InvalidArgumentError(std::string(function) + ": not defined for dtype " +
@@ -98,7 +96,7 @@ void binary_row(Binary op, const T* a, std::int64_t sa, const T* b, std::int64_t
 
 Tensor unary(Unary op, const Tensor& a, const char* function) {
   const DType dtype = a.dtype();
-  if (is_half(dtype)) return to(unary(op, to(a, DType::kF32), function), dtype);
+  if (is_half(dtype)) return half_unary(op, a, function);
   if (!is_floating(dtype)) {
     require_arithmetic(dtype, function);
     return integer_unary(op, a, function);
@@ -116,9 +114,7 @@ Tensor unary(Unary op, const Tensor& a, const char* function) {
 Tensor binary(Binary op, const Tensor& a, const Tensor& b, const char* function) {
   shapes::require_same_dtype(a, b, function);
   const DType dtype = a.dtype();
-  if (is_half(dtype)) {
-    return to(binary(op, to(a, DType::kF32), to(b, DType::kF32), function), dtype);
-  }
+  if (is_half(dtype)) return half_binary(op, a, b, function);
   if (dtype == DType::kBool) return bool_binary(op, a, b, function);
   if (!is_floating(dtype) && !takes_integers(op)) refuse(function, dtype);
   if (a.shape() == b.shape() && is_channels_last(a) && is_channels_last(b)) {

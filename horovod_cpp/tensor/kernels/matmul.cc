@@ -6,6 +6,7 @@
 #include "horovod_cpp/tensor/dispatch.h"
 #include "horovod_cpp/tensor/isa/table.h"
 #include "horovod_cpp/tensor/kernels/copy.h"
+#include "horovod_cpp/tensor/kernels/half.h"
 #include "horovod_cpp/tensor/shapes.h"
 
 namespace hvd {
@@ -38,11 +39,7 @@ Tensor matmul(const Tensor& a, bool transpose_a, const Tensor& b, bool transpose
   shapes::require_dim(a, 2, function, "the left side");
   shapes::require_dim(b, 2, function, "the right side");
   shapes::require_same_dtype(a, b, function);
-  if (a.dtype() == DType::kF16 || a.dtype() == DType::kBF16) {
-    return to(matmul(to(a, DType::kF32), transpose_a, to(b, DType::kF32), transpose_b, function),
-              a.dtype());
-  }
-  shapes::require_float(a, function);
+  if (!is_half(a.dtype())) shapes::require_float(a, function);
   const std::int64_t m = a.size(transpose_a ? 1 : 0);
   const std::int64_t k = a.size(transpose_a ? 0 : 1);
   const std::int64_t n = b.size(transpose_b ? 0 : 1);
@@ -51,8 +48,20 @@ Tensor matmul(const Tensor& a, bool transpose_a, const Tensor& b, bool transpose
                                " and " + to_string(b.shape()) + " do not fit");
   }
   if (m == 0 || n == 0 || k == 0) return Tensor::zeros({m, n}, a.dtype());
+  if (is_half(a.dtype()) && (a.dtype() != DType::kBF16 || isa::table().bf16.gemm == nullptr)) {
+    return to(
+        matmul(cast(a, DType::kF32), transpose_a, cast(b, DType::kF32), transpose_b, function),
+        a.dtype());
+  }
   const Operand left = operand(a, transpose_a);
   const Operand right = operand(b, transpose_b);
+  if (a.dtype() == DType::kBF16) {
+    const Tensor sums = Tensor::empty({m, n}, DType::kF32);
+    isa::table().bf16.gemm(left.transposed, right.transposed, m, n, k, left.tensor.data<BFloat16>(),
+                           left.ld, right.tensor.data<BFloat16>(), right.ld, sums.data<float>(), n,
+                           false);
+    return to(sums, DType::kBF16);
+  }
   Tensor result = Tensor::empty({m, n}, a.dtype());
   dispatch_float(a.dtype(), [&](auto tag) {
     using T = typename decltype(tag)::type;

@@ -7,6 +7,8 @@
 #include "horovod_cpp/tensor/dispatch.h"
 #include "horovod_cpp/tensor/isa/table.h"
 #include "horovod_cpp/tensor/kernels/channels_last.h"
+#include "horovod_cpp/tensor/kernels/half.h"
+#include "horovod_cpp/tensor/kernels/half_images.h"
 #include "horovod_cpp/tensor/shapes.h"
 
 namespace hvd {
@@ -31,7 +33,7 @@ std::vector<std::int32_t> windows(std::int64_t height, std::int64_t width, std::
 
 Pooled max_pool2d(const Tensor& input, std::int64_t kernel, std::int64_t stride) {
   shapes::require_dim(input, 4, "max_pool2d", "input [n, c, h, w]");
-  shapes::require_float(input, "max_pool2d");
+  if (!is_half(input.dtype())) shapes::require_float(input, "max_pool2d");
   const std::int64_t channels = input.size(1);
   const std::int64_t height = input.size(2);
   const std::int64_t width = input.size(3);
@@ -40,6 +42,7 @@ Pooled max_pool2d(const Tensor& input, std::int64_t kernel, std::int64_t stride)
     throw InvalidArgumentError("max_pool2d: input " + to_string(input.shape()) + ", kernel " +
                                std::to_string(kernel) + ", stride " + std::to_string(stride));
   }
+  if (is_half(input.dtype())) return half_max_pool2d(input, kernel, stride);
   const Shape shape = {input.size(0), channels, (height - kernel) / stride + 1,
                        (width - kernel) / stride + 1};
   const Pooled result = {empty_channels_last(shape, input.dtype()),
@@ -63,6 +66,7 @@ Pooled max_pool2d(const Tensor& input, std::int64_t kernel, std::int64_t stride)
 }
 
 Tensor max_pool2d_grad(const Tensor& grad, const Tensor& index, const Shape& input_shape) {
+  if (is_half(grad.dtype())) return half_max_pool2d_grad(grad, index, input_shape);
   const Tensor g = channels_last(grad);
   Tensor result = empty_channels_last(input_shape, grad.dtype());
   const std::int64_t channels = input_shape[1];

@@ -10,7 +10,7 @@ namespace kernels {
 struct Pooled {
   Tensor values, index;
 };
-// input [n, c, h, w], f32 or f64.
+// input [n, c, h, w], floating.
 Pooled max_pool2d(const Tensor& input, std::int64_t kernel, std::int64_t stride);
 Tensor max_pool2d_grad(const Tensor& grad, const Tensor& index, const Shape& input_shape);
 

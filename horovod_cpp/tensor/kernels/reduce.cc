@@ -6,6 +6,7 @@
 #include "horovod_cpp/tensor/dispatch.h"
 #include "horovod_cpp/tensor/isa/table.h"
 #include "horovod_cpp/tensor/kernels/copy.h"
+#include "horovod_cpp/tensor/kernels/half.h"
 #include "horovod_cpp/tensor/kernels/loops.h"
 #include "horovod_cpp/tensor/kernels/views.h"
 #include "horovod_cpp/tensor/shapes.h"
@@ -66,7 +67,7 @@ Tensor rows_along(const Tensor& a, std::int64_t axis) {
 
 Tensor sum(const Tensor& a, const std::vector<bool>& mask, bool keepdim) {
   if (a.dtype() == DType::kF16 || a.dtype() == DType::kBF16) {
-    return to(sum(to(a, DType::kF32), mask, keepdim), a.dtype());
+    return to(sum(cast(a, DType::kF32), mask, keepdim), a.dtype());
   }
   if (a.dtype() == DType::kBool) return sum(to(a, DType::kU8), mask, keepdim);
   require_arithmetic(a.dtype(), "sum");

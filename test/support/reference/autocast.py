@@ -1,0 +1,56 @@
+#!/usr/bin/env python3
+"""Writes autocast.safetensors beside itself: what PyTorch computes under torch.autocast in bfloat16.
+
+    autocast.py        needs torch (written with 1.13) and safetensors; no test does
+
+A case holds "<case>/input", "<case>/targets", parameters by their PyTorch names, "<case>/loss" and
+the gradients as "<case>/grad_<name>", and "<case>/full/..." the loss and gradients in float32: how
+far the two lie apart is what rounding to bfloat16 costs. Parameters and gradients are float32.
+"""
+
+import pathlib
+
+import torch
+import torch.nn.functional as F
+from safetensors.torch import save_file
+from torch import nn
+
+torch.manual_seed(11)
+out = {}
+
+
+def keep(name, tensor):
+    out[name] = tensor.detach().clone().contiguous()
+
+
+def record(case, model, inputs, targets, loss_of):
+    keep(f"{case}/input", inputs)
+    keep(f"{case}/targets", targets)
+    for name, parameter in model.named_parameters():
+        keep(f"{case}/{name}", parameter)
+    for prefix, enabled in (("", True), ("full/", False)):
+        model.zero_grad(set_to_none=True)
+        with torch.autocast(device_type="cpu", dtype=torch.bfloat16, enabled=enabled):
+            loss = loss_of(model(inputs), targets)
+        loss.float().backward()
+        keep(f"{case}/{prefix}loss", loss.float())
+        for name, parameter in model.named_parameters():
+            keep(f"{case}/{prefix}grad_{name}", parameter.grad)
+
+
+def conv_net():
+    return nn.Sequential(
+        nn.Conv2d(3, 8, 3, padding=1), nn.Tanh(), nn.AvgPool2d(2),
+        nn.Conv2d(8, 16, 3, stride=2, padding=1, bias=False), nn.BatchNorm2d(16), nn.Tanh(),
+        nn.Flatten(), nn.Linear(64, 5))
+
+
+def mlp():
+    return nn.Sequential(nn.Linear(12, 24), nn.GELU(), nn.Linear(24, 6))
+
+
+record("conv_net", conv_net(), torch.randn(16, 3, 8, 8), torch.randint(0, 5, (16,)),
+       F.cross_entropy)
+record("mlp", mlp(), torch.randn(10, 12), torch.randn(10, 6), F.mse_loss)
+
+save_file(out, str(pathlib.Path(__file__).with_suffix(".safetensors")))

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <cstdint>
 #include <cstdlib>
 #include <limits>
 #include <map>
@@ -50,10 +51,11 @@ class Cache {
   void* take(std::size_t size) {
     {
       const std::lock_guard lock(mutex_);
-      const auto found = free_.find(size);
-      if (found != free_.end() && !found->second.empty()) {
-        void* block = found->second.back();
-        found->second.pop_back();
+      FreeBlocks& found = free_[size];
+      found.wanted = ++clock_;
+      if (!found.blocks.empty()) {
+        void* block = found.blocks.back();
+        found.blocks.pop_back();
         statistics_.cached -= size;
         ++statistics_.reused;
         count(size);
@@ -74,24 +76,15 @@ class Cache {
   }
 
   void give(void* block, std::size_t size) noexcept {
-    {
-      const std::lock_guard lock(mutex_);
-      statistics_.in_use -= size;
-      if (statistics_.cached + size <= statistics_.peak && keep(block, size)) return;
-    }
-    std::free(block);
+    const std::lock_guard lock(mutex_);
+    statistics_.in_use -= size;
+    if (!keep(block, size)) return std::free(block);
+    while (statistics_.cached > statistics_.peak) drop_stalest();
   }
 
   void release() noexcept {
     const std::lock_guard lock(mutex_);
-    for (auto& [size, blocks] : free_) {
-      for (void* block : blocks) {
-        ASAN_UNPOISON_MEMORY_REGION(block, size);
-        std::free(block);
-      }
-      blocks.clear();
-    }
-    statistics_.cached = 0;
+    while (statistics_.cached > 0) drop_stalest();
   }
 
   Statistics statistics() {
@@ -100,6 +93,11 @@ class Cache {
   }
 
  private:
+  struct FreeBlocks {
+    std::vector<void*> blocks;
+    std::uint64_t wanted = 0;  // when a block of this size was last asked for
+  };
+
   void count(std::size_t size) {
     statistics_.in_use += size;
     statistics_.peak = std::max(statistics_.peak, statistics_.in_use);
@@ -107,7 +105,7 @@ class Cache {
 
   bool keep(void* block, std::size_t size) noexcept {
     try {
-      free_[size].push_back(block);
+      free_[size].blocks.push_back(block);
     } catch (const std::bad_alloc&) {
       return false;
     }
@@ -116,8 +114,24 @@ class Cache {
     return true;
   }
 
+  // A block of the size that was not asked for the longest. What a program needed at its start
+  // must not keep the cache from holding what each step of a loop needs.
+  void drop_stalest() noexcept {
+    auto stalest = free_.end();
+    for (auto each = free_.begin(); each != free_.end(); ++each) {
+      if (each->second.blocks.empty()) continue;
+      if (stalest == free_.end() || each->second.wanted < stalest->second.wanted) stalest = each;
+    }
+    void* block = stalest->second.blocks.back();
+    stalest->second.blocks.pop_back();
+    statistics_.cached -= stalest->first;
+    ASAN_UNPOISON_MEMORY_REGION(block, stalest->first);
+    std::free(block);
+  }
+
   std::mutex mutex_;
-  std::map<std::size_t, std::vector<void*>> free_;
+  std::map<std::size_t, FreeBlocks> free_;
+  std::uint64_t clock_ = 0;
   Statistics statistics_;
 };
 

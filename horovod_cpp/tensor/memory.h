@@ -21,7 +21,8 @@ namespace memory {
 
 // Tensor memory is 64-byte aligned (one cache line, one AVX-512 register) and comes from a cache of
 // freed blocks: fresh pages cost a training loop more than its arithmetic. The cache never holds
-// more than the most bytes that were in use at once. Any thread may call any function here.
+// more than the most bytes that were in use at once; what goes first is of the size that was not
+// asked for the longest. Any thread may call any function here.
 inline constexpr std::size_t kAlignment = 64;
 
 struct Statistics {

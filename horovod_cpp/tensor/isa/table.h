@@ -56,6 +56,16 @@ struct RowPairs {
   const std::int64_t* c;
 };
 
+// What of its surroundings each row of a's side contributes: `length` elements from `a` on, counted
+// from where the row begins. They meet the rows b, b + 1, ... of a third matrix.
+struct Segment {
+  std::int64_t a, b, length;
+};
+struct Segments {
+  std::int64_t count;
+  const Segment* at;
+};
+
 // T is float or double. Counts and strides are in elements. Outputs do not overlap inputs unless
 // they are the same pointer.
 template <typename T>
@@ -90,20 +100,19 @@ struct Kernels {
                const T* a, std::int64_t lda, const T* b, std::int64_t ldb, T* c, std::int64_t ldc,
                bool accumulate);
 
-  // The most columns that gather_gemm and gather_outer take at once, and the unit to which the
-  // right side of gather_gemm is padded.
+  // The most columns that gather_gemm and gather_outer take at once, and the unit to which the rows
+  // of `b` and `w` are padded; they lie one after the other.
   std::int64_t panel;
   std::int64_t lanes;
-  // c[i] += a[i] * b for each pair of rows, a [.., k], c [.., n]. b [k, n], rows `ldb` apart, each
-  // readable up to the next multiple of `lanes`.
-  void (*gather_gemm)(const RowPairs& rows, std::int64_t k, std::int64_t n, const T* a, const T* b,
-                      std::int64_t ldb, T* c);
-  // w [k, n] += the sum of a[i]^T c[i] over the pairs.
-  void (*gather_outer)(const RowPairs& rows, std::int64_t k, std::int64_t n, const T* a, const T* c,
-                       T* w, std::int64_t ldw);
-  // in [rows, columns] -> out [columns, rows]
-  void (*transpose)(std::int64_t rows, std::int64_t columns, const T* in, std::int64_t ld_in,
-                    T* out, std::int64_t ld_out);
+  // c[i] = bias (null: 0) + the sum over the segments of a[i] * b for each pair of rows, c [.., n].
+  void (*gather_gemm)(const RowPairs& rows, const Segments& segments, std::int64_t n, const T* a,
+                      const T* b, const T* bias, T* c);
+  // w += the sum of a[i]^T c[i] over the pairs, for each segment.
+  void (*gather_outer)(const RowPairs& rows, const Segments& segments, std::int64_t n, const T* a,
+                       const T* c, T* w);
+  // Element j of row i becomes element i of row j. Where the rows begin is given for both sides.
+  void (*transpose)(std::int64_t rows, std::int64_t columns, const T* in,
+                    const std::int64_t* in_rows, T* out, const std::int64_t* out_rows);
 
   // Dense [rows, columns], with numbers for each column. Sums of x - x[0] and of its square.
   void (*column_moments)(std::int64_t rows, std::int64_t columns, const T* in, double* sums,

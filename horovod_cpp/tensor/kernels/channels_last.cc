@@ -43,11 +43,16 @@ Tensor channels_last(const Tensor& a) {
   }
   const std::int64_t channels = a.size(1);
   const std::int64_t image = a.size(0) == 0 ? 0 : a.numel() / a.size(0);
+  if (image == 0) return result;
+  const std::int64_t pixels = image / channels;
+  std::vector<std::int64_t> planes, rows;
+  for (std::int64_t c = 0; c < channels; ++c) planes.push_back(c * pixels);
+  for (std::int64_t p = 0; p < pixels; ++p) rows.push_back(p * channels);
   dispatch_float(a.dtype(), [&](auto tag) {
     using T = typename decltype(tag)::type;
-    for (std::int64_t i = 0; i < a.size(0) && image > 0; ++i) {
-      isa::table().of<T>().transpose(channels, image / channels, a.data<T>() + i * image,
-                                     image / channels, result.data<T>() + i * image, channels);
+    for (std::int64_t i = 0; i < a.size(0); ++i) {
+      isa::table().of<T>().transpose(channels, pixels, a.data<T>() + i * image, planes.data(),
+                                     result.data<T>() + i * image, rows.data());
     }
   });
   return result;

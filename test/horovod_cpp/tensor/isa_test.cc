@@ -247,32 +247,45 @@ TYPED_TEST(Levels, MultiplyGatheredRowsExactlyOnIntegers) {
     for (const std::int64_t n : {std::int64_t{1}, kernels.lanes + 1, kernels.panel}) {
       for (const std::int64_t k : {3, 131}) {
         const std::int64_t ld = (n + kernels.lanes - 1) / kernels.lanes * kernels.lanes;
+        const std::int64_t half = k / 2;  // the second half of a row meets the first rows of b
+        const std::array<Segment, 2> halves = {{{half, 0, k - half}, {0, k - half, half}}};
         const auto a = integers(kRows * k);
         const auto b = integers(k * ld);
+        const auto bias = integers(n);
         std::vector<std::int64_t> from, to;
         for (std::int64_t i = 0; i < kCount; ++i) {
           from.push_back((i * 7 + 3) % kRows * k);
           to.push_back((i * 3 + 1) % kRows * n);
         }
         const RowPairs rows = {kCount, from.data(), to.data()};
+        const Segments segments = {2, halves.data()};
         auto c = integers(kRows * n);
+        auto plain = c;
         auto expected = c;
-        auto w = integers(k * n);
+        auto unbiased = c;
+        auto w = integers(k * ld);
         auto sums = w;
         for (std::size_t i = 0; i < kCount; ++i) {
-          for (std::int64_t p = 0; p < k; ++p) {
-            for (std::int64_t j = 0; j < n; ++j) {
+          for (std::int64_t j = 0; j < n; ++j) {
+            const auto at = static_cast<std::size_t>(to[i] + j);
+            unbiased[at] = 0;
+            for (std::int64_t p = 0; p < k; ++p) {
+              const auto row = static_cast<std::size_t>(((p + k - half) % k) * ld + j);
               const TypeParam x = a[static_cast<std::size_t>(from[i] + p)];
-              expected[static_cast<std::size_t>(to[i] + j)] +=
-                  x * b[static_cast<std::size_t>(p * ld + j)];
-              sums[static_cast<std::size_t>(p * n + j)] +=
-                  x * c[static_cast<std::size_t>(to[i] + j)];
+              unbiased[at] += x * b[row];
+              sums[row] += x * c[at];
             }
+            expected[at] = unbiased[at] + bias[static_cast<std::size_t>(j)];
           }
         }
-        kernels.gather_outer(rows, k, n, a.data(), c.data(), w.data(), n);
-        EXPECT_EQ(w, sums) << each->name << " " << n << " " << k;
-        kernels.gather_gemm(rows, k, n, a.data(), b.data(), ld, c.data());
+        kernels.gather_outer(rows, segments, n, a.data(), c.data(), w.data());
+        for (std::size_t i = 0; i < w.size(); ++i) {  // what pads the rows is nobody's
+          if (static_cast<std::int64_t>(i) % ld >= n) continue;
+          EXPECT_EQ(w[i], sums[i]) << each->name << " " << n << " " << k;
+        }
+        kernels.gather_gemm(rows, segments, n, a.data(), b.data(), nullptr, plain.data());
+        EXPECT_EQ(plain, unbiased) << each->name << " " << n << " " << k;
+        kernels.gather_gemm(rows, segments, n, a.data(), b.data(), bias.data(), c.data());
         EXPECT_EQ(c, expected) << each->name << " " << n << " " << k;
       }
     }
@@ -281,15 +294,52 @@ TYPED_TEST(Levels, MultiplyGatheredRowsExactlyOnIntegers) {
 
 TYPED_TEST(Levels, TransposeAlike) {
   constexpr std::int64_t kHeight = 300;
-  constexpr std::int64_t kWidth = 37;
-  const auto in = numbers<TypeParam>(kHeight * kWidth, 1);
+  const auto in = numbers<TypeParam>(kHeight * 37, 1);
   for (const Table* each : available()) {
-    std::vector<TypeParam> out(in.size());
-    each->of<TypeParam>().transpose(kHeight, kWidth, in.data(), kWidth, out.data(), kHeight);
-    for (std::int64_t i = 0; i < kHeight * kWidth; ++i) {
-      ASSERT_EQ(out[static_cast<std::size_t>(i % kWidth * kHeight + i / kWidth)],
-                in[static_cast<std::size_t>(i)])
-          << each->name;
+    for (const std::int64_t width : {1, 9, 37}) {
+      std::vector<std::int64_t> in_rows, out_rows;  // those of `out` last to first
+      for (std::int64_t i = 0; i < kHeight; ++i) in_rows.push_back(i * width);
+      for (std::int64_t j = 0; j < width; ++j) out_rows.push_back((width - 1 - j) * kHeight);
+      std::vector<TypeParam> out(static_cast<std::size_t>(kHeight * width));
+      each->of<TypeParam>().transpose(kHeight, width, in.data(), in_rows.data(), out.data(),
+                                      out_rows.data());
+      for (std::int64_t i = 0; i < kHeight * width; ++i) {
+        ASSERT_EQ(out[static_cast<std::size_t>((width - 1 - i % width) * kHeight + i / width)],
+                  in[static_cast<std::size_t>(i)])
+            << each->name << " " << width;
+      }
+    }
+  }
+}
+
+TYPED_TEST(Levels, FindTheLargestOfRowsTheFirstOfSeveralAndNaN) {
+  constexpr std::int64_t kColumns = 37;
+  auto in = numbers<TypeParam>(9 * kColumns, 1);
+  for (std::int64_t j = 0; j < 20; ++j) {  // a tie in all of these, on top of it a NaN in some
+    in[static_cast<std::size_t>(2 * kColumns + j)] =
+        in[static_cast<std::size_t>(7 * kColumns + j)] = 5;
+    if (j % 3 == 0) {
+      in[static_cast<std::size_t>(4 * kColumns + j)] = std::numeric_limits<TypeParam>::quiet_NaN();
+    }
+  }
+  const std::array<std::int32_t, 4> rows = {1, 2, 4, 7};
+  for (const Table* each : available()) {
+    std::vector<TypeParam> out(kColumns);
+    std::vector<std::int32_t> index(kColumns);
+    each->of<TypeParam>().max_of_rows(in.data(), kColumns, rows.data(), 4, out.data(),
+                                      index.data());
+    for (std::int64_t j = 0; j < kColumns; ++j) {
+      std::int32_t best = rows[0];
+      const auto value = [&](std::int32_t row) {
+        return in[static_cast<std::size_t>(row * kColumns + j)];
+      };
+      for (const std::int32_t row : rows) {
+        if (value(row) > value(best) || std::isnan(value(row))) best = row;
+      }
+      const auto at = static_cast<std::size_t>(j);
+      EXPECT_EQ(index[at], best) << each->name << " column " << j;
+      EXPECT_TRUE(out[at] == value(best) || std::isnan(value(best))) << each->name;
+      EXPECT_EQ(std::isnan(out[at]), std::isnan(value(best))) << each->name;
     }
   }
 }

@@ -46,6 +46,19 @@ TEST(Memory, NeverKeepsMoreThanWasInUseAtOnce) {
   EXPECT_EQ(statistics().cached, 0u);
 }
 
+TEST(Memory, DropsFirstWhatNobodyWantedLongest) {
+  release_cache();
+  const std::size_t once = statistics().peak + 1;  // afterwards it is all that the cache may keep
+  deallocate(allocate(once), once);
+  constexpr std::size_t kAgain = std::size_t{3} << 20;
+  deallocate(allocate(kAgain), kAgain);
+  const std::size_t fresh = statistics().fresh;
+  for (int i = 0; i < 5; ++i) deallocate(allocate(kAgain), kAgain);
+  EXPECT_EQ(statistics().fresh, fresh);
+  EXPECT_LE(statistics().cached, statistics().peak);
+  release_cache();
+}
+
 TEST(Memory, IsAlignedAtEverySize) {
   for (std::size_t bytes = 0; bytes < 600; ++bytes) {
     void* block = allocate(bytes);

@@ -6,6 +6,7 @@
 #include "horovod_cpp/tensor/isa/table.h"
 #include "horovod_cpp/tensor/kernels/channels_last.h"
 #include "horovod_cpp/tensor/kernels/copy.h"
+#include "horovod_cpp/tensor/kernels/result_place.h"
 
 // A convolution is, for each tap of the kernel, a product of the rows (pixels) of one side that the
 // tap connects with rows of the other side. What a tap would read from the padding is in no pair,
@@ -295,14 +296,15 @@ Tensor convolve_transposed(const ConvShape& shape, const Tensor& output, const T
   return product(shape, false, output, weight, bias);
 }
 
-Tensor convolve_weight_grad(const ConvShape& shape, const Tensor& input, const Tensor& output) {
+Tensor convolve_weight_grad(const ConvShape& shape, const Tensor& input, const Tensor& output,
+                            const Tensor& place) {
   const std::int64_t rows = shape.in_channels / shape.groups * shape.taps();
   const std::int64_t columns = shape.out_channels / shape.groups;
   const Tensor sums = Tensor::zeros({shape.groups, rows, columns}, input.dtype());
   Shape weight_shape = {shape.out_channels, shape.in_channels / shape.groups};
   if (shape.spatial == 2) weight_shape.push_back(shape.kernel[0]);
   weight_shape.push_back(shape.kernel[1]);
-  Tensor result = Tensor::empty(weight_shape, input.dtype());
+  Tensor result = in_place_of(place, weight_shape, input, output);
   const Tensor a = channels_last(input);
   const Tensor c = channels_last(output);
   dispatch_float(input.dtype(), [&](auto tag) {

@@ -6,6 +6,7 @@
 #include "horovod_cpp/tensor/dispatch.h"
 #include "horovod_cpp/tensor/isa/table.h"
 #include "horovod_cpp/tensor/kernels/copy.h"
+#include "horovod_cpp/tensor/kernels/result_place.h"
 #include "horovod_cpp/tensor/shapes.h"
 
 namespace hvd {
@@ -34,7 +35,7 @@ Operand operand(const Tensor& a, bool transposed) {
 }  // namespace
 
 Tensor matmul(const Tensor& a, bool transpose_a, const Tensor& b, bool transpose_b,
-              const char* function) {
+              const char* function, const Tensor& place) {
   shapes::require_dim(a, 2, function, "the left side");
   shapes::require_dim(b, 2, function, "the right side");
   shapes::require_same_dtype(a, b, function);
@@ -53,7 +54,7 @@ Tensor matmul(const Tensor& a, bool transpose_a, const Tensor& b, bool transpose
   if (m == 0 || n == 0 || k == 0) return Tensor::zeros({m, n}, a.dtype());
   const Operand left = operand(a, transpose_a);
   const Operand right = operand(b, transpose_b);
-  Tensor result = Tensor::empty({m, n}, a.dtype());
+  Tensor result = in_place_of(place, {m, n}, a, b);
   dispatch_float(a.dtype(), [&](auto tag) {
     using T = typename decltype(tag)::type;
     isa::table().of<T>().gemm(left.transposed, right.transposed, m, n, k, left.tensor.data<T>(),

@@ -3,6 +3,7 @@
 #include <string>
 
 #include "core/base/status.h"
+#include "horovod_cpp/autograd/gradient_place.h"
 #include "horovod_cpp/autograd/node.h"
 #include "horovod_cpp/autograd/precision.h"
 #include "horovod_cpp/tensor/kernels/convolution.h"
@@ -164,8 +165,9 @@ Tensor recorded(const Call& call, const ConvShape& shape, Direction forward, Dir
         if (input_wanted) gradients[0] = back(shape, gradient, w.get(name), {});
         if (weight_wanted) {
           const Tensor& images = x.get(name);
-          gradients[1] = plain ? kernels::convolve_weight_grad(shape, images, gradient)
-                               : kernels::convolve_weight_grad(shape, gradient, images);
+          const Tensor place = autograd::gradient_place(1);
+          gradients[1] = plain ? kernels::convolve_weight_grad(shape, images, gradient, place)
+                               : kernels::convolve_weight_grad(shape, gradient, images, place);
         }
         if (bias_wanted) gradients[2] = bias_gradient(gradient);
         return gradients;

@@ -11,6 +11,7 @@
 #include "horovod_cpp/autograd/autocast.h"
 #include "horovod_cpp/autograd/functions.h"
 #include "horovod_cpp/autograd/grad_mode.h"
+#include "horovod_cpp/autograd/gradient_place.h"
 #include "horovod_cpp/tensor/impl.h"
 #include "horovod_cpp/tensor/kernels/channels_last.h"
 #include "horovod_cpp/tensor/kernels/compare.h"
@@ -35,7 +36,7 @@ void deliver(const Tensor& leaf, Tensor gradient, bool create_graph) {
   } else if (place->grad.defined()) {  // in place: it may be part of a communication buffer
     kernels::add_into(place->grad, gradient, 1.0);
   } else if (place->grad_memory.defined()) {
-    kernels::copy_into(place->grad_memory, gradient);
+    if (!gradient.is(place->grad_memory)) kernels::copy_into(place->grad_memory, gradient);
     place->grad = place->grad_memory;
   } else {
     place->grad = ours(gradient) ? std::move(gradient) : kernels::clone(gradient);
@@ -82,6 +83,27 @@ struct Later {
   }
 };
 
+class Pass;
+
+// What this thread runs: a node's Backward, in a pass.
+struct Running {
+  const Pass* pass;
+  const Node* node;
+};
+thread_local Running running_now{};
+
+class RunningInPass {
+ public:
+  RunningInPass(const Pass& pass, const Node& node)
+      : previous_(std::exchange(running_now, Running{&pass, &node})) {}
+  ~RunningInPass() { running_now = previous_; }
+  RunningInPass(const RunningInPass&) = delete;
+  RunningInPass& operator=(const RunningInPass&) = delete;
+
+ private:
+  const Running previous_;
+};
+
 class Pass {
  public:
   Pass(const std::vector<Root>& roots, const std::vector<Tensor>* wanted, Options options)
@@ -109,6 +131,16 @@ class Pass {
       ready_.pop();
       step(node);
     }
+  }
+
+  // See gradient_place().
+  Tensor place_for(const Edge& edge) const {
+    if (!accumulate_ || create_graph_ || !edge.leaf.defined()) return {};
+    const Record& record = *edge.leaf.record();
+    const auto waiting = waiting_.find(edge.key());
+    const bool whole =
+        waiting != waiting_.end() && waiting->second == 1 && !sums_.contains(edge.key());
+    return whole && !record.grad.defined() ? record.grad_memory : Tensor();
   }
 
   Tensor captured(const Tensor& wanted) const {
@@ -153,6 +185,7 @@ class Pass {
     std::vector<Tensor> results(node->inputs.size());
     if (gradient.defined()) {
       const RunningNode running(node);
+      const RunningInPass in_pass(*this, *node);
       const bool once = create_graph_ && node->order == Order::kOnce;
       results = once ? run_once(*node, gradient) : node->backward(gradient);
       if (anomaly_enabled()) refuse_nan(*node, results);
@@ -217,6 +250,11 @@ class Pass {
 };
 
 }  // namespace
+
+Tensor gradient_place(std::size_t input) {
+  if (running_now.pass == nullptr) return {};
+  return running_now.pass->place_for(running_now.node->inputs.at(input));
+}
 
 void backward(const std::vector<Root>& roots, Options options) {
   const AutoGradMode mode(options.create_graph);

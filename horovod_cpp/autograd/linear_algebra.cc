@@ -3,6 +3,7 @@
 
 #include "core/base/status.h"
 #include "horovod_cpp/autograd/functions.h"
+#include "horovod_cpp/autograd/gradient_place.h"
 #include "horovod_cpp/autograd/precision.h"
 #include "horovod_cpp/autograd/recording.h"
 #include "horovod_cpp/tensor/kernels/batched_matmul.h"
@@ -43,6 +44,13 @@ Tensor product(const Tensor& a, const Tensor& b) {
       Order::kAny);
 }
 
+// Of linear's input 1.
+Tensor weight_gradient(const Tensor& gradient, const Tensor& input) {
+  const Tensor place = autograd::gradient_place(1);
+  if (!place.defined()) return product(gradient.t(), input);
+  return kernels::matmul(gradient, true, input, false, "linear", place);
+}
+
 // input [batch, in]
 Tensor linear_rows(const Tensor& input, const Tensor& weight, const Tensor& bias) {
   Tensor result = kernels::matmul(input, false, weight, true, "linear");
@@ -55,7 +63,7 @@ Tensor linear_rows(const Tensor& input, const Tensor& weight, const Tensor& bias
        bias_wanted = requires_grad(bias)](const Tensor& gradient) {
         std::vector<Tensor> gradients(3);
         if (x_wanted) gradients[0] = product(gradient, w.get("linear"));
-        if (w_wanted) gradients[1] = product(gradient.t(), x.get("linear"));
+        if (w_wanted) gradients[1] = weight_gradient(gradient, x.get("linear"));
         if (bias_wanted) gradients[2] = sum(gradient, {0});
         return gradients;
       },

@@ -2,9 +2,12 @@
 
 #include <algorithm>
 #include <exception>
+#include <optional>
 #include <utility>
 
 #include "core/base/status.h"
+#include "core/runtime/driver_seat.h"
+#include "horovod_cpp/autograd/after_backward.h"
 #include "horovod_cpp/autograd/grad_memory.h"
 #include "horovod_cpp/autograd/grad_mode.h"
 #include "horovod_cpp/autograd/node.h"
@@ -12,6 +15,9 @@
 
 namespace hvd {
 namespace {
+
+// Gradients wait for each other until they are this many bytes: what one batch holds by default.
+constexpr std::size_t kTogether = 1 << 20;
 
 bool reduces(const DistributedOptions& options) {
   return options.op != ReduceOp::kAdasum && options.process_set.included() &&
@@ -96,8 +102,36 @@ void GradientReducer::on_gradient(Entry& entry, Bucket& bucket) {
   if (!reduces_ && !options_.average_aggregated_gradients) return;
   const bool full = std::all_of(bucket.entries.begin(), bucket.entries.end(),
                                 [&](Entry* each) { return each->passes >= passes_per_window_; });
-  if (full) start(bucket);
+  if (full) {
+    start(bucket);
+    submit_soon();
+  }
   drive();
+}
+
+// Each submission may wake the coordinator's thread, which takes the core from backward().
+void GradientReducer::submit_soon() {
+  if (waiting_bytes_ >= kTogether) return submit_waiting();
+  if (waiting_.empty()) return;
+  autograd::after_backward(this, [this, alive = std::weak_ptr<void>(alive_)] {
+    if (!alive.expired()) submit_waiting();
+  });
+}
+
+void GradientReducer::submit_waiting() {
+  const std::vector<Bucket*> waiting = std::exchange(waiting_, {});
+  waiting_bytes_ = 0;
+  std::exception_ptr first_error;
+  for (Bucket* bucket : waiting) {
+    std::optional<DriverSeat::WaitsAtOnce> quiet;  // the last one rings for all
+    if (bucket != waiting.back()) quiet.emplace();
+    try {
+      submit(*bucket);
+    } catch (...) {
+      if (first_error == nullptr) first_error = std::current_exception();
+    }
+  }
+  if (first_error != nullptr) std::rethrow_exception(first_error);
 }
 
 void GradientReducer::drive() {
@@ -128,6 +162,7 @@ Tensor GradientReducer::take_gradient(Entry& entry) {
 }
 
 void GradientReducer::start(Bucket& bucket) {
+  if (std::ranges::find(waiting_, &bucket) != waiting_.end()) submit_waiting();
   finish(bucket);
   for (Entry* entry : bucket.entries) bucket.gradients.push_back(take_gradient(*entry));
   bucket.started = true;
@@ -136,6 +171,13 @@ void GradientReducer::start(Bucket& bucket) {
     finish(bucket);
     return;
   }
+  waiting_.push_back(&bucket);
+  for (const Tensor& gradient : bucket.gradients) {
+    waiting_bytes_ += static_cast<std::size_t>(gradient.numel()) * size_of(gradient.dtype());
+  }
+}
+
+void GradientReducer::submit(Bucket& bucket) {
   std::vector<AllreduceTensor> tensors;
   for (std::size_t i = 0; i < bucket.entries.size(); ++i) {
     const Tensor& gradient = bucket.gradients[i];
@@ -232,6 +274,10 @@ void GradientReducer::synchronize(const OnReduced& on_reduced) {
                                   [](Entry* entry) { return entry->passes > 0; });
     if (open || !bucket->started) attempt([&] { start(*bucket); });
   }
+  attempt([&] {
+    const DriverSeat::WaitsAtOnce waits;
+    submit_waiting();
+  });
   std::vector<Bucket*> left;
   for (const auto& bucket : buckets_) left.push_back(bucket.get());
   std::sort(left.begin(), left.end(),

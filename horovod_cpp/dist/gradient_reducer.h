@@ -74,8 +74,12 @@ class GradientReducer {
   void add_bucket(std::vector<Entry*> entries);
 
   void on_gradient(Entry& entry, Bucket& bucket);
-  // Takes the gradients of its open windows from the parameters and sends them on their way.
+  // Takes the gradients of its open windows from the parameters. They wait to be submitted.
   void start(Bucket& bucket);
+  // Submits what waits when it is enough, or else when backward() ends.
+  void submit_soon();
+  void submit_waiting();
+  void submit(Bucket& bucket);
   // Waits until nothing of it is in flight.
   void finish(Bucket& bucket);
   // Lets calls of several rounds go on.
@@ -99,7 +103,10 @@ class GradientReducer {
   GradientViews views_;
   std::vector<std::unique_ptr<Entry>> entries_;  // in parameter order
   std::vector<std::unique_ptr<Bucket>> buckets_;
+  std::vector<Bucket*> waiting_;  // started, but not submitted yet
+  std::size_t waiting_bytes_ = 0;
   std::vector<std::shared_ptr<CallInFlight>> driven_;
+  const std::shared_ptr<void> alive_ = std::make_shared<char>();
 };
 
 }  // namespace hvd

@@ -3,31 +3,24 @@
 
     engine.py [--quick] [--json FILE] [--details FILE] [--readme] [--build FOLDER]
 
---json      the targets: an array with the keys what, unit, ours, theirs, ratio, target, met, peer
+--json      the targets: an array with the keys what, unit, ours, theirs, ratio, target, met, peer,
+            beside (other peers)
 --details   every measurement as it was printed
 --readme    puts the tables into test/bench/README.md, between its two marks
 """
 
 import json
-import os
 import pathlib
 import platform
-import socket
 import subprocess
 import sys
 
 import report
-from report import interpreter_with, markdown, number, row
+from report import free_port, interpreter_with, launch, markdown, number, row
 
 BENCH = pathlib.Path(__file__).resolve().parent
 KIB, MIB = 1024, 1024 * 1024
-CORES = len(os.sched_getaffinity(0))
-
-
-def launch(ranks):
-    """mpirun: a core for each rank where there are enough, else the cores for all."""
-    binding = ["--bind-to", "core"] if ranks <= CORES else ["--oversubscribe", "--bind-to", "none"]
-    return ["mpirun", "-np", str(ranks), *binding]
+CORES = len(report.CORES)
 
 
 def lines_of(command):
@@ -35,12 +28,6 @@ def lines_of(command):
     if done.returncode != 0:
         sys.exit(f"{' '.join(map(str, command))}: exit code {done.returncode}")
     return [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
-
-
-def free_port():
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
 
 
 class Results:
@@ -249,8 +236,9 @@ def tables(results, rows):
 
 
 def main():
-    given = report.options(__doc__.splitlines()[0], quick="a tenth of the time a case",
-                           details="every measurement goes here")
+    given = report.options(__doc__.splitlines()[0],
+                           quick={"action": "store_true", "help": "a tenth of the time a case"},
+                           details={"help": "every measurement goes here"})
     results = measure(given)
     rows = targets(results)
     report.deliver(given, "tables", tables(results, rows), rows)

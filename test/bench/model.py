@@ -1,139 +1,173 @@
 #!/usr/bin/env python3
-"""Training steps against PyTorch's on this machine, one core each: prints the targets.
+"""Training steps against PyTorch's on this machine, and what training needs beside: the targets.
 
-    model.py [--quick] [--json FILE] [--readme] [--build FOLDER]
+    model.py [--quick] [--json FILE] [--readme] [--build FOLDER] [--torch PYTHON]...
+
+--torch     an interpreter with PyTorch, several times for several. The first is the one that the
+            targets speak of. Without it: those of /usr/bin/python3 and of build/torch*
+--json      the targets: an array with the keys what, unit, ours, theirs, ratio, target, met, peer,
+            beside (the other PyTorches)
 """
 
-import glob
-import json
 import os
 import pathlib
 import platform
 import statistics
-import subprocess
 
+import model_parts
 import report
-from report import BENCH, interpreter_with, row
+from model_peers import Together, Trainer, all_torches
+from report import CORES, launch, row
 
-# Model, our peer's ways, steps a turn, turns.
-PLAN = (("vgg11", ("vgg11", "vgg11/foreach", "vgg11/foreach/channels_last"), 4, 6),
-        ("resnet18", ("resnet18", "resnet18/foreach", "resnet18/foreach/channels_last"), 2, 4),
-        ("mlp", ("mlp", "mlp/foreach"), 100, 15))
-# OpenBLAS 0.3.21 takes newer processors for the oldest it knows; then it has to be told.
-CORE_TYPES = (None, "SapphireRapids", "SkylakeX", "Haswell", "Zen")
-
-
-class Trainer:
-    """A process on one core that trains when asked."""
-
-    def __init__(self, command, **environment):
-        core = min(os.sched_getaffinity(0))
-        self._process = subprocess.Popen(
-            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
-            env={**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", **environment},
-            preexec_fn=lambda: os.sched_setaffinity(0, {core}))
-
-    def train(self, model, steps):
-        self._process.stdin.write(f"{model} {steps}\n")
-        self._process.stdin.flush()
-        answer = self._process.stdout.readline()
-        if not answer:
-            raise SystemExit(f"{self._process.args}: ended while training {model}")
-        return json.loads(answer)
-
-    def end(self):
-        self._process.stdin.close()
-        self._process.wait()
+# A model and our peer's ways to train it.
+VGG11 = ("vgg11", ("vgg11", "vgg11/foreach", "vgg11/foreach/channels_last"))
+RESNET18 = ("resnet18", ("resnet18", "resnet18/foreach", "resnet18/foreach/channels_last"))
+MLP = ("mlp", ("mlp", "mlp/foreach"))
+BF16 = ("vgg11_bf16", ("vgg11_bf16", "vgg11_bf16/foreach/channels_last"))
+# Steps a turn and turns.
+STEPS = {"vgg11": 4, "vgg11_bf16": 4, "resnet18": 2, "mlp": 100}
+TURNS = {"vgg11": 6, "vgg11_bf16": 6, "resnet18": 4, "mlp": 15}
+RANKS_TURNS = {"vgg11": 8, "mlp": 20}
 
 
-class Torch:
-    """PyTorch with the best BLAS here; `name` says which, None if there is no PyTorch."""
+class Plan:
+    """How much is measured. The first turn of everything warms up."""
 
-    def __init__(self):
-        python = interpreter_with("torch")
-        self.name, self._environment = None, {}
-        if python is None:
-            return
-        self._command = [python, str(BENCH / "model_torch.py")]
-        self.name = "PyTorch " + subprocess.run([*self._command, "--version"], check=True, text=True,
-                                                stdout=subprocess.PIPE).stdout.strip()
-        libraries = sorted(glob.glob("/usr/lib/*/openblas-*/libblas.so.3"))
-        if not libraries:
-            self.name += ", its own BLAS"
-            return
-        choices = [{"LD_PRELOAD": library, **({"OPENBLAS_CORETYPE": core} if core else {})}
-                   for library in libraries[:1] for core in CORE_TYPES]
-        self._environment = min(choices, key=self._probe)
-        core = self._environment.get("OPENBLAS_CORETYPE", "as detected")
-        self.name += f", OpenBLAS preloaded (core type {core})"
+    def __init__(self, mode):
+        self.mode = mode
 
-    def _probe(self, environment):
-        self._environment = environment
-        trainer = self.start()
-        trainer.train("mlp", 20)
-        answer = trainer.train("mlp", 50)
-        trainer.end()
-        return statistics.median(answer["ms"])
+    def steps(self, model):
+        return 1 if self.mode == "smoke" else STEPS[model]
 
-    def start(self):
-        return Trainer(self._command, **self._environment)
+    def turns(self, turns):
+        return {"smoke": 2, "quick": max(3, turns // 4), "full": turns}[self.mode]
 
 
-def measure(build, torch, quick):
-    """Median milliseconds by (whose, model): ours and theirs train in turn."""
-    trainers = {"ours": Trainer([str(pathlib.Path(build) / "test/bench/model_bench")])}
-    if torch.name:
-        trainers["theirs"] = torch.start()
+def has_amx():
+    return "amx_bf16" in pathlib.Path("/proc/cpuinfo").read_text()
+
+
+def in_turn(trainers, model, cases, steps, turns, times_of):
+    """Medians of a step by (whose, way), of trainers that train in turn."""
+    times = {case: [] for case in cases}
+    for turn in range(turns):
+        for whose, way in cases:
+            answer = times_of(trainers[whose].train(way, steps))
+            times[whose, way] += answer if turn > 0 else []  # the first one warms up
+    return {(whose, way): statistics.median(each) for (whose, way), each in times.items()}
+
+
+def alone(program, torches, plan):
+    """Milliseconds of CPU time of a step by (whose, way), one core."""
+    trainers = {"ours": Trainer([program]), **{torch: torch.start() for torch in torches}}
     medians = {}
-    for model, ways, steps, turns in PLAN:
-        cases = [("ours", model), *(("theirs", way) for way in ways if "theirs" in trainers)]
-        times = {case: [] for case in cases}
-        for turn in range(max(3, turns // 4) if quick else turns):
-            for whose, way in cases:
-                answer = trainers[whose].train(way, steps)
-                times[whose, way] += answer["ms"] if turn > 0 else []  # the first one warms up
-        medians.update({case: statistics.median(each) for case, each in times.items()})
+    for model, ways in (VGG11, RESNET18, MLP, *([BF16] if has_amx() else [])):
+        cases = [("ours", model), *((torch, way) for torch in torches for way in ways)]
+        medians |= in_turn(trainers, model, cases, plan.steps(model), plan.turns(TURNS[model]),
+                           lambda answer: answer["ms"])
     for trainer in trainers.values():
         trainer.end()
     return medians
 
 
-def peak(trainer):
+def two_ranks(program, torches, plan):
+    """Milliseconds of the wall's clock of a step by (whose, way): two processes that do not know of
+    each other ("alone"), two ranks ("ours"), two of DistributedDataParallel."""
+    if len(CORES) < 2:
+        return {}
+    # A rank waits for the next question as long as the others train: nothing stalls.
+    ranks = Trainer([*launch(2), program, "--ranks"], core=None, HOROVOD_STALL_CHECK_DISABLE="1")
+    trainers = {"alone": Together([Trainer([program], core=core) for core in CORES[:2]]),
+                "ours": Together([ranks]), **{torch: torch.start_ddp() for torch in torches}}
+    medians = {}
+    for model, ways in (VGG11, MLP):
+        cases = [("alone", model), ("ours", model),
+                 *((torch, way) for torch in torches for way in ways)]
+        medians |= in_turn(trainers, model, cases, plan.steps(model),
+                           plan.turns(RANKS_TURNS[model]), lambda walls: walls)
+    for trainer in trainers.values():
+        trainer.end()
+    return medians
+
+
+def peak(trainer, plan):
     """MiB of a process that trained nothing but this."""
-    answer = trainer.train("vgg11", 4)
+    answer = trainer.train("vgg11", plan.steps("vgg11"))
     trainer.end()
     return answer["peak"]
 
 
-def targets(medians, peaks, torch):
-    peer = torch.name or "PyTorch: absent"
-    theirs = lambda *ways: min((medians["theirs", way] for way in ways if ("theirs", way) in medians),
-                               default=None)
-    ways = {model: all_ways for model, all_ways, _, _ in PLAN}
-    ours = {model: medians["ours", model] for model in ways}
+def against(torches, medians, what, target, ways, model=None, unit="ms"):
+    """A row: our step against the fastest of these ways of the first PyTorch."""
+    ours = medians.get(("ours", model or ways[0]))
+    fastest = {torch: min((medians[torch, way] for way in ways if (torch, way) in medians),
+                          default=None) for torch in torches}
+    first = torches[0] if torches else None
+    return row(what, unit, ours, fastest.get(first), target,
+               first.label if first else "PyTorch: absent", "ratio",
+               [(torch.name, fastest[torch]) for torch in torches[1:]])
+
+
+def bf16_rows(torches, medians):
+    what = "VGG-11, step bf16"
+    if not has_amx():
+        peer = "not measured: this CPU has no AMX"
+        return [row(f"{what}, against ours f32", "ms", None, None, 0.65, peer, "ratio"),
+                row(f"{what}, against PyTorch's", "ms", None, None, 0.8, peer, "ratio")]
+    return [row(f"{what}, against ours f32", "ms", medians["ours", "vgg11_bf16"],
+                medians["ours", "vgg11"], 0.65, "our f32 step", "ratio"),
+            against(torches, medians, f"{what}, against PyTorch's", 0.8, BF16[1])]
+
+
+def step_rows(torches, medians):
     return [
-        row("VGG-11 + BatchNorm, 32x32, batch 32, step f32", "ms", ours["vgg11"], theirs("vgg11"),
-            0.70, peer, "ratio"),
-        row("the same, PyTorch's fastest (foreach, channels_last)", "ms", ours["vgg11"],
-            theirs(*ways["vgg11"]), 0.80, peer, "ratio"),
-        row("ResNet-18, 32x32, batch 32, step f32", "ms", ours["resnet18"],
-            theirs(*ways["resnet18"]), 0.85, peer, "ratio"),
-        row("MLP 784-256-256-10, batch 64, step with SGD momentum", "ms", ours["mlp"],
-            theirs(*ways["mlp"]), 0.65, peer, "ratio"),
-        row("peak resident memory of the VGG-11 process", "MiB", *peaks, 1.0, peer, "ratio"),
+        against(torches, medians, "VGG-11 + BatchNorm, 32x32, batch 32, step f32", 0.70, VGG11[1][:1]),
+        against(torches, medians, "the same, PyTorch's fastest (foreach, channels_last)", 0.80,
+                VGG11[1]),
+        against(torches, medians, "ResNet-18, 32x32, batch 32, step f32", 0.85, RESNET18[1]),
+        against(torches, medians, "MLP 784-256-256-10, batch 64, step with SGD momentum", 0.65, MLP[1]),
+        *bf16_rows(torches, medians),
     ]
 
 
+def rank_rows(torches, medians):
+    rows = []
+    for model, name, efficiency, ratio in (("vgg11", "VGG-11", 0.96, 0.65), ("mlp", "MLP", 0.88, 0.3)):
+        kept = report.divided(medians.get(("alone", model)), medians.get(("ours", model)))
+        rows += [row(f"2 ranks on 2 cores, {name}: scaling efficiency", "of one rank", kept, None,
+                     efficiency, "one rank on one core, the other core as busy", "least"),
+                 against(torches, medians, f"2 ranks on 2 cores, {name}: step, PyTorch DDP over gloo",
+                         ratio, [model])]
+    return rows
+
+
+def peak_row(program, torches, plan):
+    theirs = [(torch, peak(torch.start(), plan)) for torch in torches]
+    return row("peak resident memory of the VGG-11 process", "MiB", peak(Trainer([program]), plan),
+               theirs[0][1] if theirs else None, 1.0,
+               theirs[0][0].label if theirs else "PyTorch: absent", "ratio",
+               [(torch.name, value) for torch, value in theirs[1:]])
+
+
 def main():
-    given = report.options(__doc__.splitlines()[0], quick="a quarter of the turns")
-    torch = Torch()
-    medians = measure(given.build, torch, given.quick)
-    peaks = (peak(Trainer([str(pathlib.Path(given.build) / "test/bench/model_bench")])),
-             peak(torch.start()) if torch.name else None)
-    rows = targets(medians, peaks, torch)
+    given = report.options(
+        __doc__.splitlines()[0],
+        quick={"action": "store_const", "dest": "mode", "const": "quick", "default": "full",
+               "help": "a quarter of the turns"},
+        smoke={"action": "store_const", "dest": "mode", "const": "smoke",
+               "help": "everything once or twice: does it run at all?"},
+        torch={"action": "append", "help": "an interpreter with PyTorch; may be repeated"})
+    folder, plan = pathlib.Path(given.build) / "test/bench", Plan(given.mode)
+    program, torches = folder / "model_bench", all_torches(given.torch)
+    rows = [*step_rows(torches, alone(program, torches, plan)),
+            *model_parts.update_rows(folder / "optim_bench", plan),
+            model_parts.loader_row(folder / "data_bench", plan),
+            peak_row(program, torches, plan),
+            *rank_rows(torches, two_ranks(program, torches, plan))]
+    peers = "; ".join(torch.label for torch in torches) or "none, PyTorch is absent"
     text = "\n".join([
         f"One core of {os.cpu_count()}, {platform.machine()}, Linux {platform.release()}. "
-        f"Peer: {torch.name or 'none, PyTorch is absent'}. Medians of CPU time.", "",
+        f"Peers: {peers}. Medians: of CPU time, and with 2 ranks of the wall's clock.", "",
         *report.target_table(rows)])
     report.deliver(given, "model", text, rows)
 

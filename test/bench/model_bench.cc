@@ -1,14 +1,22 @@
 // Training steps of the models of test/bench/model.py, on this thread; MODEL_bf16 is MODEL under
-// autocast. Reads lines "MODEL STEPS",
-// trains so many steps more, answers with a line of JSON: milliseconds of CPU time of each, the
-// loss of the last, and the most memory this process ever had, in MiB.
+// autocast. Reads lines "MODEL STEPS", trains so many steps more, answers with a line of JSON:
+// milliseconds of CPU time and of the wall's clock of each, the loss of the last, and the most
+// memory this process ever had, in MiB.
+//
+//   model_bench              alone
+//   mpirun ... model_bench --ranks    all ranks together, with DistributedOptimizer: rank 0 reads
+//                                     and answers
 #include <sys/resource.h>
 
+#include <chrono>
 #include <ctime>
 #include <iostream>
 #include <map>
 #include <memory>
+#include <span>
+#include <sstream>
 #include <string>
+#include <string_view>
 
 #include "core/base/status.h"
 #include "horovod_cpp/horovod.h"
@@ -98,12 +106,28 @@ double cpu_ms() {
   return static_cast<double>(time.tv_sec) * 1e3 + static_cast<double>(time.tv_nsec) * 1e-6;
 }
 
+double wall_ms() {
+  const std::chrono::duration<double, std::milli> since_start =
+      std::chrono::steady_clock::now().time_since_epoch();
+  return since_start.count();
+}
+
+// Over the ranks, if this process is one.
+std::shared_ptr<optim::Optimizer> optimizer_of(const nn::Module& model, const std::string& name) {
+  auto sgd = std::make_shared<optim::SGD>(model.parameters(),
+                                          optim::SGDOptions{.lr = 0.01, .momentum = 0.9});
+  if (!is_initialized()) return sgd;
+  NamedTensors named = model.named_parameters();
+  for (auto& [own, parameter] : named) own = name + "." + own;
+  broadcast_parameters(named);
+  return std::make_shared<DistributedOptimizer>(sgd, named);
+}
+
 class Training {
  public:
-  Training(std::shared_ptr<nn::Sequential> model, Shape input_shape, bool autocast)
-      : model_(std::move(model)),
-        autocast_(autocast),
-        optimizer_(model_->parameters(), {.lr = 0.01, .momentum = 0.9}) {
+  Training(const std::string& name, std::shared_ptr<nn::Sequential> model, Shape input_shape,
+           bool autocast)
+      : model_(std::move(model)), autocast_(autocast), optimizer_(optimizer_of(*model_, name)) {
     Generator generator(1);
     const std::int64_t batch = input_shape[0];
     input_ = randn(std::move(input_shape), DType::kF32, generator);
@@ -111,10 +135,10 @@ class Training {
   }
 
   double step() {
-    optimizer_.zero_grad();
+    optimizer_->zero_grad();
     const Tensor loss = forward();
     loss.backward();
-    optimizer_.step();
+    optimizer_->step();
     return loss.item();
   }
 
@@ -126,45 +150,71 @@ class Training {
 
   std::shared_ptr<nn::Sequential> model_;
   bool autocast_;
-  optim::SGD optimizer_;
+  std::shared_ptr<optim::Optimizer> optimizer_;
   Tensor input_, targets_;
 };
 
 std::unique_ptr<Training> training_of(const std::string& asked) {
   const bool autocast = asked.ends_with("_bf16");
   const std::string name = autocast ? asked.substr(0, asked.size() - 5) : asked;
-  if (name == "vgg11") return std::make_unique<Training>(vgg11(), Shape{32, 3, 32, 32}, autocast);
-  if (name == "resnet18") {
-    return std::make_unique<Training>(resnet18(), Shape{32, 3, 32, 32}, autocast);
-  }
-  if (name == "mlp") return std::make_unique<Training>(mlp(), Shape{64, 784}, autocast);
+  const auto make = [&](std::shared_ptr<nn::Sequential> model, Shape input_shape) {
+    return std::make_unique<Training>(asked, std::move(model), std::move(input_shape), autocast);
+  };
+  if (name == "vgg11") return make(vgg11(), {32, 3, 32, 32});
+  if (name == "resnet18") return make(resnet18(), {32, 3, 32, 32});
+  if (name == "mlp") return make(mlp(), {64, 784});
   throw InvalidArgumentError("no model " + asked);
+}
+
+// The next line of the input, of rank 0's where there are ranks; empty at its end.
+std::string next_line() {
+  std::string line;
+  if (!is_initialized() || rank() == 0) std::getline(std::cin, line);
+  if (!is_initialized()) return line;
+  const auto bytes = std::as_bytes(std::span(line));
+  const Bytes everywhere = broadcast_object(Bytes(bytes.begin(), bytes.end()));
+  return std::string(reinterpret_cast<const char*>(everywhere.data()), everywhere.size());
+}
+
+// The answer to one line.
+std::string train(Training& training, int steps) {
+  double loss = 0;
+  std::string cpu, wall;
+  for (int i = 0; i < steps; ++i) {
+    const double begin = cpu_ms();
+    const double wall_begin = wall_ms();
+    loss = training.step();
+    wall += (i == 0 ? "" : ", ") + std::to_string(wall_ms() - wall_begin);
+    cpu += (i == 0 ? "" : ", ") + std::to_string(cpu_ms() - begin);
+  }
+  rusage usage;
+  getrusage(RUSAGE_SELF, &usage);
+  std::ostringstream answer;
+  answer << "{\"ms\": [" << cpu << "], \"wall\": [" << wall << "], \"loss\": " << loss
+         << ", \"peak\": " << static_cast<double>(usage.ru_maxrss) / 1024 << "}";
+  return answer.str();
 }
 
 void serve() {
   std::map<std::string, std::unique_ptr<Training>> running;
-  std::string name;
-  int steps = 0;
-  while (std::cin >> name >> steps) {
+  for (std::string line = next_line(); !line.empty(); line = next_line()) {
+    std::istringstream words(line);
+    std::string name;
+    int steps = 0;
+    words >> name >> steps;
     std::unique_ptr<Training>& training = running[name];
     if (training == nullptr) training = training_of(name);
-    double loss = 0;
-    std::string times;
-    for (int i = 0; i < steps; ++i) {
-      const double begin = cpu_ms();
-      loss = training->step();
-      times += (i == 0 ? "" : ", ") + std::to_string(cpu_ms() - begin);
-    }
-    rusage usage;
-    getrusage(RUSAGE_SELF, &usage);
-    std::cout << "{\"ms\": [" << times << "], \"loss\": " << loss
-              << ", \"peak\": " << static_cast<double>(usage.ru_maxrss) / 1024 << "}" << std::endl;
+    const std::string answer = train(*training, steps);
+    if (!is_initialized() || rank() == 0) std::cout << answer << std::endl;
   }
 }
 
 }  // namespace
 }  // namespace hvd
 
-int main() {
+int main(int argc, char** argv) {
+  const bool ranks = argc > 1 && std::string_view(argv[1]) == "--ranks";
+  if (ranks) hvd::init();
   hvd::serve();
+  if (ranks) hvd::shutdown();
 }

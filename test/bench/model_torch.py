@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 """The peer of model_bench: the same models in PyTorch, the same questions and answers.
 
-    model_torch.py       answers lines "MODEL[/foreach][/channels_last][/bf16] STEPS"
-    model_torch.py --version
+    model_torch.py       answers lines "MODEL[_bf16][/foreach][/channels_last] STEPS"
+    model_torch.py --ddp RANK PORT    as one of two that train with DistributedDataParallel over gloo
+    model_torch.py --version          its version, and whether it brought a BLAS (Intel's MKL) along
 """
 
 import json
@@ -11,6 +12,7 @@ import sys
 import time
 
 import torch
+import torch.distributed
 import torch.nn.functional as F
 from torch import nn
 
@@ -60,13 +62,17 @@ MODELS = {"vgg11": (vgg11, (32, 3, 32, 32)), "resnet18": (resnet18, (32, 3, 32, 
           "mlp": (mlp, (64, 784))}
 
 
-def training(name, *ways):
+def training(asked, *ways):
+    name = asked.removesuffix("_bf16")
     make, shape = MODELS[name]
     model, inputs = make(), torch.randn(shape)
     targets = torch.randint(0, 10, (shape[0],))
     if "channels_last" in ways:
         model = model.to(memory_format=torch.channels_last)
         inputs = inputs.contiguous(memory_format=torch.channels_last)
+    if torch.distributed.is_initialized():
+        model = nn.parallel.DistributedDataParallel(model,
+                                                    gradient_as_bucket_view="foreach" in ways)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.01, momentum=0.9,
                                 foreach="foreach" in ways)
 
@@ -74,7 +80,7 @@ def training(name, *ways):
 
     def step():
         optimizer.zero_grad(**drop)
-        with torch.autocast("cpu", torch.bfloat16, enabled="bf16" in ways):
+        with torch.autocast("cpu", torch.bfloat16, enabled=name != asked):
             loss = F.cross_entropy(model(inputs), targets)
         loss.backward()
         optimizer.step()
@@ -85,20 +91,24 @@ def training(name, *ways):
 
 def main():
     if sys.argv[1:] == ["--version"]:
-        print(torch.__version__)
+        print(json.dumps({"version": torch.__version__, "mkl": torch.backends.mkl.is_available()}))
         return
     torch.set_num_threads(1)
+    if sys.argv[1:2] == ["--ddp"]:
+        torch.distributed.init_process_group("gloo", init_method=f"tcp://127.0.0.1:{sys.argv[3]}",
+                                             rank=int(sys.argv[2]), world_size=2)
     running = {}
     for line in sys.stdin:
         name, steps = line.split()
         step = running.get(name) or running.setdefault(name, training(*name.split("/")))
-        times, loss = [], None
+        times, walls, loss = [], [], None
         for _ in range(int(steps)):
-            begin = time.process_time()
+            begin, wall_begin = time.process_time(), time.perf_counter()
             loss = step()
+            walls.append((time.perf_counter() - wall_begin) * 1e3)
             times.append((time.process_time() - begin) * 1e3)
         peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-        print(json.dumps({"ms": times, "loss": loss, "peak": peak}), flush=True)
+        print(json.dumps({"ms": times, "wall": walls, "loss": loss, "peak": peak}), flush=True)
 
 
 if __name__ == "__main__":

@@ -2,29 +2,58 @@
 
 import argparse
 import json
+import os
 import pathlib
+import socket
 import subprocess
 import sys
 
 BENCH = pathlib.Path(__file__).resolve().parent
+CORES = sorted(os.sched_getaffinity(0))
+
+
+def launch(ranks):
+    """mpirun: a core for each rank where there are enough, else the cores for all."""
+    alone = ranks <= len(CORES)
+    binding = ["--bind-to", "core"] if alone else ["--oversubscribe", "--bind-to", "none"]
+    return ["mpirun", "-np", str(ranks), *binding]
+
+
+def free_port():
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+def has(python, *modules):
+    done = subprocess.run([python, "-c", "import " + ", ".join(modules)], capture_output=True)
+    return done.returncode == 0
 
 
 def interpreter_with(*modules):
     """The first Python here that has them, and nothing printed about those that do not."""
     for python in dict.fromkeys((sys.executable, "/usr/bin/python3")):
-        done = subprocess.run([python, "-c", "import " + ", ".join(modules)], capture_output=True)
-        if done.returncode == 0:
+        if has(python, *modules):
             return python
     return None
 
 
-def row(what, unit, ours, theirs, target, peer, compare="ours"):
-    """`compare`: what may not exceed the target, ours or the ratio."""
-    ratio = ours / theirs if ours is not None and theirs else None
+def row(what, unit, ours, theirs, target, peer, compare="ours", beside=()):
+    """`compare`: what may not exceed the target, "ours" or the "ratio"; "least": ours, which may not
+    be below it. `beside`: (name, value) of peers that the target does not speak of. What was not
+    measured is neither met nor missed."""
+    ratio = divided(ours, theirs)
     judged = ratio if compare == "ratio" else ours
-    met = judged is not None and judged <= target
+    kept = judged is not None and (judged >= target if compare == "least" else judged <= target)
+    limit = {"ours": target, "ratio": f"ratio {target}", "least": f"at least {number(target)}"}
     return {"what": what, "unit": unit, "ours": ours, "theirs": theirs, "ratio": ratio,
-            "target": target if compare == "ours" else f"ratio {target}", "met": met, "peer": peer}
+            "target": limit[compare], "met": None if judged is None else kept, "peer": peer,
+            "beside": [{"peer": name, "theirs": value, "ratio": divided(ours, value)}
+                       for name, value in beside if value is not None]}
+
+
+def divided(ours, theirs):
+    return ours / theirs if ours is not None and theirs else None
 
 
 def number(value):
@@ -41,19 +70,24 @@ def markdown(header, rows):
 
 
 def target_table(rows):
-    header = ["what", "unit", "ours", "theirs", "ratio", "target", "met", "peer"]
-    return markdown(header, [[each[key] for key in header] for each in rows])
+    header = ["what", "unit", "ours", "theirs", "ratio", "target", "met"]
+    table = [[each[key] for key in header] for each in rows]
+    if any(each["beside"] for each in rows):
+        header.append("ratio to others")
+        for cells, each in zip(table, rows):
+            cells.append(", ".join(f"{number(other['ratio'])} of {other['peer']}"
+                                   for other in each["beside"]))
+    return markdown([*header, "peer"], [[*cells, each["peer"]] for cells, each in zip(table, rows)])
 
 
 def options(description, **more):
-    """Parses what every benchmark takes; `more`: further flags and what they say."""
+    """Parses what every benchmark takes; `more`: further options, as add_argument has them."""
     parser = argparse.ArgumentParser(description=description)
     parser.add_argument("--json", help="the targets go here")
     parser.add_argument("--readme", action="store_true", help="the tables go into README.md too")
     parser.add_argument("--build", default=BENCH.parents[1] / "build/cpu", help="a Release build")
-    for name, text in more.items():
-        parser.add_argument(f"--{name}", help=text,
-                            action="store_true" if name == "quick" else "store")
+    for name, settings in more.items():
+        parser.add_argument(f"--{name}", **settings)
     return parser.parse_args()
 
 

@@ -2,13 +2,13 @@
 # Builds what a benchmark needs and runs it. test/bench/README.md says how to read what it prints.
 #
 #   bash test/bench/run.sh engine [--quick] [--json FILE] [--details FILE] [--readme]
-#   bash test/bench/run.sh model [--quick] [--json FILE] [--readme]
+#   bash test/bench/run.sh model [--quick] [--json FILE] [--readme] [--torch PYTHON]...
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 bench=${1-}
 case $bench in
   engine) targets=(engine_bench negotiate_bench messages_bench hvd_mpi) ;;
-  model) targets=(model_bench) ;;
+  model) targets=(model_bench optim_bench data_bench hvd_mpi) ;;
   *) echo "usage: bash test/bench/run.sh engine|model [OPTION...]" >&2; exit 2 ;;
 esac
 shift

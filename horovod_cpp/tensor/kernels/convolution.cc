@@ -10,6 +10,7 @@
 #include "horovod_cpp/tensor/kernels/copy.h"
 #include "horovod_cpp/tensor/kernels/half.h"
 #include "horovod_cpp/tensor/kernels/half_convolution.h"
+#include "horovod_cpp/tensor/kernels/result_place.h"
 
 // A convolution is a product of the rows (pixels) of one side, each with those around it that the
 // kernel's taps reach, with the weight (conv_rows.h says which); its weight gradient is a product
@@ -193,12 +194,13 @@ Tensor convolve_transposed(const ConvShape& shape, const Tensor& output, const T
   return product(shape, false, output, weight, bias);
 }
 
-Tensor convolve_weight_grad(const ConvShape& shape, const Tensor& input, const Tensor& output) {
+Tensor convolve_weight_grad(const ConvShape& shape, const Tensor& input, const Tensor& output,
+                            const Tensor& place) {
   if (is_half(input.dtype())) return half_convolve_weight_grad(shape, input, output);
   Shape weight_shape = {shape.out_channels, shape.in_channels / shape.groups};
   if (shape.spatial == 2) weight_shape.push_back(shape.kernel[0]);
   weight_shape.push_back(shape.kernel[1]);
-  Tensor result = Tensor::empty(weight_shape, input.dtype());
+  Tensor result = in_place_of(place, weight_shape, input, output);
   const Tensor a = channels_last(input);
   const Tensor c = channels_last(output);
   dispatch_float(input.dtype(), [&](auto tag) {

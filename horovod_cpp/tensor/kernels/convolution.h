@@ -27,8 +27,10 @@ Tensor convolve(const ConvShape& shape, const Tensor& input, const Tensor& weigh
 // `input`, and a transposed convolution; bias [in_channels] or undefined.
 Tensor convolve_transposed(const ConvShape& shape, const Tensor& output, const Tensor& weight,
                            const Tensor& bias);
-// The gradient of the weight, where `output` is the gradient of the out side.
-Tensor convolve_weight_grad(const ConvShape& shape, const Tensor& input, const Tensor& output);
+// The gradient of the weight, where `output` is the gradient of the out side. `place` as for
+// matmul.
+Tensor convolve_weight_grad(const ConvShape& shape, const Tensor& input, const Tensor& output,
+                            const Tensor& place = {});
 
 }  // namespace kernels
 }  // namespace hvd

@@ -7,6 +7,7 @@
 #include "horovod_cpp/tensor/isa/table.h"
 #include "horovod_cpp/tensor/kernels/copy.h"
 #include "horovod_cpp/tensor/kernels/half.h"
+#include "horovod_cpp/tensor/kernels/result_place.h"
 #include "horovod_cpp/tensor/shapes.h"
 
 namespace hvd {
@@ -35,7 +36,7 @@ Operand operand(const Tensor& a, bool transposed) {
 }  // namespace
 
 Tensor matmul(const Tensor& a, bool transpose_a, const Tensor& b, bool transpose_b,
-              const char* function) {
+              const char* function, const Tensor& place) {
   shapes::require_dim(a, 2, function, "the left side");
   shapes::require_dim(b, 2, function, "the right side");
   shapes::require_same_dtype(a, b, function);
@@ -62,7 +63,7 @@ Tensor matmul(const Tensor& a, bool transpose_a, const Tensor& b, bool transpose
                            false);
     return to(sums, DType::kBF16);
   }
-  Tensor result = Tensor::empty({m, n}, a.dtype());
+  Tensor result = in_place_of(place, {m, n}, a, b);
   dispatch_float(a.dtype(), [&](auto tag) {
     using T = typename decltype(tag)::type;
     isa::table().of<T>().gemm(left.transposed, right.transposed, m, n, k, left.tensor.data<T>(),

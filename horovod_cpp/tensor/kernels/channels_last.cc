@@ -5,6 +5,7 @@
 #include "horovod_cpp/tensor/dispatch.h"
 #include "horovod_cpp/tensor/isa/table.h"
 #include "horovod_cpp/tensor/kernels/copy.h"
+#include "horovod_cpp/tensor/kernels/row_offsets.h"
 #include "horovod_cpp/tensor/kernels/views.h"
 
 namespace hvd {
@@ -45,9 +46,8 @@ Tensor channels_last(const Tensor& a) {
   const std::int64_t image = a.size(0) == 0 ? 0 : a.numel() / a.size(0);
   if (image == 0) return result;
   const std::int64_t pixels = image / channels;
-  std::vector<std::int64_t> planes, rows;
-  for (std::int64_t c = 0; c < channels; ++c) planes.push_back(c * pixels);
-  for (std::int64_t p = 0; p < pixels; ++p) rows.push_back(p * channels);
+  const std::vector<std::int64_t> planes = row_offsets(channels, pixels);
+  const std::vector<std::int64_t> rows = row_offsets(pixels, channels);
   dispatch_float(a.dtype(), [&](auto tag) {
     using T = typename decltype(tag)::type;
     for (std::int64_t i = 0; i < a.size(0); ++i) {

@@ -7,6 +7,7 @@
 #include "horovod_cpp/tensor/kernels/channels_last.h"
 #include "horovod_cpp/tensor/kernels/copy.h"
 #include "horovod_cpp/tensor/kernels/half.h"
+#include "horovod_cpp/tensor/kernels/row_offsets.h"
 
 namespace hvd {
 namespace kernels {
@@ -203,9 +204,11 @@ Tensor bf16_convolve_weight_grad(const ConvShape& shape, const Tensor& input, co
   weight_shape.push_back(shape.kernel[1]);
   Tensor result = Tensor::empty(weight_shape, DType::kBF16);
   const Tensor row = Tensor::empty({sides.width}, DType::kF32);  // [depth, taps]
+  const std::vector<std::int64_t> by_tap = row_offsets(shape.taps(), sides.depth);
+  const std::vector<std::int64_t> by_channel = row_offsets(sides.depth, shape.taps());
   for (std::int64_t o = 0; o < shape.out_channels; ++o) {
     isa::table().f32.transpose(shape.taps(), sides.depth, sums.data<float>() + o * sides.width,
-                               sides.depth, row.data<float>(), shape.taps());
+                               by_tap.data(), row.data<float>(), by_channel.data());
     narrow(row.data<float>(), result, o * sides.width, sides.width);
   }
   return result;

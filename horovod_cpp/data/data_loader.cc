@@ -7,6 +7,7 @@
 #include <optional>
 #include <stop_token>
 #include <string>
+#include <system_error>
 #include <thread>
 #include <utility>
 
@@ -65,8 +66,14 @@ class DataLoader::Iterator::Pass {
     const auto workers = std::min(static_cast<std::size_t>(num_workers), plan_.batches.size());
     slots_.resize(
         std::min(workers * static_cast<std::size_t>(prefetch_factor), plan_.batches.size()));
-    for (std::size_t i = 0; i < workers; ++i) {
-      threads_.emplace_back([this](const std::stop_token& stop) { work(stop); });
+    try {
+      for (std::size_t i = 0; i < workers; ++i) {
+        threads_.emplace_back([this](const std::stop_token& stop) { work(stop); });
+      }
+    } catch (const std::system_error& error) {
+      throw InvalidArgumentError("DataLoader: num_workers=" + std::to_string(num_workers) +
+                                 ": the system starts only " + std::to_string(threads_.size()) +
+                                 " threads more: " + error.what());
     }
   }
   Pass(const Pass&) = delete;

@@ -2,9 +2,11 @@
 
 #include <algorithm>
 #include <numeric>
+#include <stdexcept>
 #include <string>
 
 #include "core/base/status.h"
+#include "horovod_cpp/tensor/memory.h"
 #include "horovod_cpp/tensor/random.h"
 
 namespace hvd {
@@ -22,10 +24,29 @@ std::int64_t checked_size(std::int64_t size) {
   return size;
 }
 
+// The order that `make` makes of `size` examples.
+template <typename Make>
+std::vector<std::int64_t> order_of(std::int64_t size, Make make) {
+  const auto fail = [size] {
+    throw OutOfMemoryError("a sampler of " + std::to_string(size) +
+                           " examples: no memory for their order");
+  };
+  try {
+    return make();
+  } catch (const std::bad_alloc&) {
+    fail();
+  } catch (const std::length_error&) {
+    fail();
+  }
+  return {};
+}
+
 std::vector<std::int64_t> in_order(std::int64_t size) {
-  std::vector<std::int64_t> order(static_cast<std::size_t>(size));
-  std::iota(order.begin(), order.end(), std::int64_t{0});
-  return order;
+  return order_of(size, [size] {
+    std::vector<std::int64_t> order(static_cast<std::size_t>(size));
+    std::iota(order.begin(), order.end(), std::int64_t{0});
+    return order;
+  });
 }
 
 std::int64_t share_of(std::int64_t size, std::int64_t replicas, std::int64_t rank, Uneven uneven) {
@@ -88,7 +109,7 @@ std::vector<std::int64_t> random_permutation(std::int64_t size, std::uint64_t se
                                              std::int64_t epoch) {
   Generator generator;
   generator.set_state({seed, static_cast<std::uint64_t>(epoch + 1) * kBlocksPerEpoch});
-  return generator.permutation(checked_size(size));
+  return order_of(size, [&] { return generator.permutation(checked_size(size)); });
 }
 
 SequentialSampler::SequentialSampler(std::int64_t size, std::uint64_t seed)

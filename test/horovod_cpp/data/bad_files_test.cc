@@ -1,9 +1,12 @@
 // Files and folders that nobody means, and samplers told nonsense: an error that names them, soon.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/resource.h>
+#include <unistd.h>
 
 #include <cmath>
 #include <filesystem>
+#include <fstream>
 #include <limits>
 #include <random>
 
@@ -16,6 +19,7 @@
 #include "horovod_cpp/data/image_folder.h"
 #include "horovod_cpp/data/transforms.h"
 #include "horovod_cpp/io/safetensors.h"
+#include "horovod_cpp/tensor/memory.h"
 #include "test/horovod_cpp/data/data_reference.h"
 #include "test/horovod_cpp/temporary_folder.h"
 
@@ -166,6 +170,38 @@ TEST(BadSettings, ASamplerTakesNoNegativeEpochOrCount) {
   EXPECT_THAT(error_of([&] { sampler.set_epoch(-1); }), HasSubstr("set_epoch: epoch -1"));
   EXPECT_THAT(error_of([&] { sampler.advance(-2); }), HasSubstr("advance: count -2"));
   EXPECT_EQ(sampler.state(), SamplerState{});
+}
+
+TEST(BadSettings, MoreWorkersThanTheSystemStartsAreAnErrorThatSaysSo) {
+  rlimit before{};
+  getrlimit(RLIMIT_AS, &before);
+  long pages = 0;
+  std::ifstream("/proc/self/statm") >> pages;
+  rlimit tight = before;
+  tight.rlim_cur = static_cast<rlim_t>(pages * sysconf(_SC_PAGESIZE)) + (rlim_t{256} << 20);
+  const auto dataset = std::make_shared<TensorDataset>(std::vector<Tensor>{Tensor::arange(1000)});
+  DataLoaderOptions options;
+  options.num_workers = 1000;
+  DataLoader loader(dataset, options);
+  setrlimit(RLIMIT_AS, &tight);  // thousand stacks do not fit
+  std::string message;
+  try {
+    loader.begin();
+  } catch (const InvalidArgumentError& error) {
+    message = error.what();
+  }
+  setrlimit(RLIMIT_AS, &before);
+  EXPECT_THAT(message, HasSubstr("DataLoader: num_workers=1000: the system starts only "));
+}
+
+TEST(BadSettings, ASamplerTooLargeForMemoryIsNamed) {
+  for (const std::int64_t size : {std::int64_t{1} << 43, std::int64_t{1} << 62}) {
+    const std::string words = "a sampler of " + std::to_string(size) + " examples: no memory";
+    EXPECT_THAT(message_of<OutOfMemoryError>([&] { SequentialSampler(size).indices(); }),
+                HasSubstr(words));
+    EXPECT_THAT(message_of<OutOfMemoryError>([&] { RandomSampler(size).indices(); }),
+                HasSubstr(words));
+  }
 }
 
 TEST(BadSettings, NormalizeTakesNoDeviationThatIsNoNumber) {

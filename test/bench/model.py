@@ -23,7 +23,7 @@ from report import CORES, launch, row
 VGG11 = ("vgg11", ("vgg11", "vgg11/foreach", "vgg11/foreach/channels_last"))
 RESNET18 = ("resnet18", ("resnet18", "resnet18/foreach", "resnet18/foreach/channels_last"))
 MLP = ("mlp", ("mlp", "mlp/foreach"))
-BF16 = ("vgg11_bf16", ("vgg11_bf16", "vgg11_bf16/foreach/channels_last"))
+BF16 = ("vgg11_bf16", ("vgg11/bf16", "vgg11/bf16/foreach/channels_last"))
 # Steps a turn and turns.
 STEPS = {"vgg11": 4, "vgg11_bf16": 4, "resnet18": 2, "mlp": 100}
 TURNS = {"vgg11": 6, "vgg11_bf16": 6, "resnet18": 4, "mlp": 15}
@@ -116,7 +116,7 @@ def bf16_rows(torches, medians):
                 row(f"{what}, against PyTorch's", "ms", None, None, 0.8, peer, "ratio")]
     return [row(f"{what}, against ours f32", "ms", medians["ours", "vgg11_bf16"],
                 medians["ours", "vgg11"], 0.65, "our f32 step", "ratio"),
-            against(torches, medians, f"{what}, against PyTorch's", 0.8, BF16[1])]
+            against(torches, medians, f"{what}, against PyTorch's", 0.8, BF16[1], BF16[0])]
 
 
 def step_rows(torches, medians):

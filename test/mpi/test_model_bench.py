@@ -84,8 +84,8 @@ def test_bf16_is_compared_with_ours_f32_and_with_the_fastest_bf16_of_pytorch(mon
         name = label = "PyTorch"
 
     peer = Peer()
-    medians = {("ours", "vgg11"): 4.0, ("ours", "vgg11_bf16"): 2.0, (peer, "vgg11_bf16"): 8.0,
-               (peer, "vgg11_bf16/foreach/channels_last"): 5.0}
+    medians = {("ours", "vgg11"): 4.0, ("ours", "vgg11_bf16"): 2.0, (peer, "vgg11/bf16"): 8.0,
+               (peer, "vgg11/bf16/foreach/channels_last"): 5.0}
     monkeypatch.setattr(model, "has_amx", lambda: True)
     rows = model.bf16_rows([peer], medians)
     assert [(row["ratio"], row["met"]) for row in rows] == [(0.5, True), (0.4, True)]

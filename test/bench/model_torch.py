@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """The peer of model_bench: the same models in PyTorch, the same questions and answers.
 
-    model_torch.py       answers lines "MODEL[_bf16][/foreach][/channels_last] STEPS"
+    model_torch.py       answers lines "MODEL[/foreach][/channels_last][/bf16] STEPS"
     model_torch.py --ddp RANK PORT    as one of two that train with DistributedDataParallel over gloo
     model_torch.py --version          its version, and whether it brought a BLAS (Intel's MKL) along
 """
@@ -62,8 +62,7 @@ MODELS = {"vgg11": (vgg11, (32, 3, 32, 32)), "resnet18": (resnet18, (32, 3, 32, 
           "mlp": (mlp, (64, 784))}
 
 
-def training(asked, *ways):
-    name = asked.removesuffix("_bf16")
+def training(name, *ways):
     make, shape = MODELS[name]
     model, inputs = make(), torch.randn(shape)
     targets = torch.randint(0, 10, (shape[0],))
@@ -80,7 +79,7 @@ def training(asked, *ways):
 
     def step():
         optimizer.zero_grad(**drop)
-        with torch.autocast("cpu", torch.bfloat16, enabled=name != asked):
+        with torch.autocast("cpu", torch.bfloat16, enabled="bf16" in ways):
             loss = F.cross_entropy(model(inputs), targets)
         loss.backward()
         optimizer.step()

@@ -21,7 +21,7 @@
 #include "horovod_cpp/io/safetensors.h"
 #include "horovod_cpp/tensor/memory.h"
 #include "test/horovod_cpp/data/data_reference.h"
-#include "test/horovod_cpp/temporary_folder.h"
+#include "test/support/temporary_folder.h"
 
 namespace hvd {
 namespace data {

@@ -15,7 +15,7 @@
 #include "horovod_cpp/optim/sgd.h"
 #include "horovod_cpp/tensor/creation.h"
 #include "horovod_cpp/tensor/memory.h"
-#include "test/horovod_cpp/temporary_folder.h"
+#include "test/support/temporary_folder.h"
 
 namespace hvd {
 namespace {

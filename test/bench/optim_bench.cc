@@ -44,7 +44,9 @@ void step(benchmark::State& state, std::int64_t arrays,
 }
 
 // Memory as the optimizers have it: a tensor's, in huge pages.
-float* values(const Tensor& tensor) { return tensor.data<float>(); }
+float* values(const Tensor& tensor) {
+  return tensor.data<float>();
+}
 
 void floor_of_three(benchmark::State& state) {
   const Tensor all[] = {Tensor::full({kNumel}, 0.5), Tensor::full({kNumel}, 0.5),

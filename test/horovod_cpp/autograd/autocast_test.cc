@@ -115,12 +115,15 @@ TEST(Autocast, LeavesFloat64AndIntegersAlone) {
 TEST(Autocast, BackwardRunsInTheDtypesOfForwardAndLeavesGetFloat32) {
   const Tensor x = float_leaf({8, 6});
   const Tensor w = float_leaf({5, 6}, 2);
+  const Tensor b = float_leaf({5}, 3);
   Tensor outside;
   {
     const AutocastGuard autocast;
-    outside = sum(square(linear(x, w)));
-    sum(square(linear(x, w))).backward();
+    outside = sum(square(linear(x, w, b)));
+    sum(square(linear(x, w, b))).backward();
   }
+  const Tensor inside_b = b.grad().clone();
+  Tensor(b).set_grad({});
   const Tensor inside_x = x.grad().clone();
   const Tensor inside_w = w.grad().clone();
   Tensor(x).set_grad({});
@@ -129,6 +132,7 @@ TEST(Autocast, BackwardRunsInTheDtypesOfForwardAndLeavesGetFloat32) {
   EXPECT_EQ(w.grad().dtype(), DType::kF32);
   EXPECT_TRUE(bitwise_equal(x.grad(), inside_x));
   EXPECT_TRUE(bitwise_equal(w.grad(), inside_w));
+  EXPECT_TRUE(bitwise_equal(b.grad(), inside_b));
   // What left the product in backward was rounded to bfloat16.
   EXPECT_TRUE(bitwise_equal(w.grad(), w.grad().to(DType::kBF16).to(DType::kF32)));
 }

@@ -3,6 +3,9 @@
 #include <cmath>
 #include <numbers>
 
+#include "horovod_cpp/autograd/comparison.h"
+#include "horovod_cpp/autograd/functions.h"
+#include "horovod_cpp/autograd/grad_mode.h"
 #include "horovod_cpp/autograd/node.h"
 #include "horovod_cpp/tensor/dispatch.h"
 #include "horovod_cpp/tensor/kernels/copy.h"
@@ -40,26 +43,51 @@ Tensor zipped(const Tensor& a, const Tensor& b, Function function) {
   return result;
 }
 
-// a * gate(a), elementwise. `gate` has the gate's values, slope(a, gate) is its derivative.
+Tensor dense(const Tensor& a) {
+  return a.is_contiguous() ? a : a.contiguous();
+}
+
+// a * gate(a), elementwise. `gate` has the gate's values, slope(a, gate) is its derivative;
+// recorded(a) is that of the whole, made of recorded functions.
 template <typename Gate, typename Slope>
-Tensor gated(const Tensor& a, const char* name, Gate gate, Slope slope) {
-  if (is_half(a)) return gated(a.to(DType::kF32), name, gate, slope).to(a.dtype());
+Tensor gated(const Tensor& a, const char* name, Gate gate, Slope slope,
+             Tensor (*recorded)(const Tensor& x)) {
+  if (is_half(a)) return gated(a.to(DType::kF32), name, gate, slope, recorded).to(a.dtype());
   shapes::require_float(a, name);
-  const Tensor x = kernels::contiguous(a);
+  const Tensor x = dense(a);
   const Tensor open = gate(x);
   Tensor result = kernels::binary(kernels::Binary::kMul, x, open, name);
   if (!should_record({&a})) return result;
   return autograd::record(
-      std::move(result), name, {edge_to(a)},
-      [saved = Saved(x), open, slope, name](const Tensor& gradient) {
+      std::move(result), name, {edge_to(x)},
+      [saved = Saved(x), open, slope, name, recorded](const Tensor& gradient) {
+        if (grad_enabled()) return std::vector<Tensor>{gradient * recorded(saved.get(name))};
         const Tensor factor =
             zipped(saved.get(name), open, [slope](auto v, auto g) { return g + v * slope(v, g); });
         return std::vector<Tensor>{kernels::binary(kernels::Binary::kMul, gradient, factor, name)};
-      });
+      },
+      autograd::Order::kAny);
 }
 
 Tensor sigmoid_of(const Tensor& x) {
   return kernels::unary(kernels::Unary::kSigmoid, x, "sigmoid");
+}
+
+// The derivatives of a * gate(a).
+Tensor silu_slope(const Tensor& x) {
+  const Tensor gate = sigmoid(x);
+  return gate + x * gate * (1.0 - gate);
+}
+
+Tensor gelu_slope(const Tensor& x) {
+  const Tensor gate = (erf(x * (1 / std::numbers::sqrt2)) + 1.0) * 0.5;
+  return gate + x * exp(x * x * -0.5) * (std::numbers::inv_sqrtpi / std::numbers::sqrt2);
+}
+
+Tensor gelu_tanh_slope(const Tensor& x) {
+  constexpr double kS = kSlope<double>, kC = kCube<double>;
+  const Tensor gate = sigmoid((x + x * x * x * kC) * kS);
+  return gate + x * gate * (1.0 - gate) * (x * x * (3 * kC * kS) + kS);
 }
 
 }  // namespace
@@ -72,18 +100,24 @@ Tensor leaky_relu(const Tensor& a, double negative_slope) {
       return sign > 0 ? value : value * static_cast<decltype(value)>(negative_slope);
     });
   };
-  const Tensor x = kernels::contiguous(a);
+  const Tensor x = dense(a);
   Tensor result = scaled(x, x);
   if (!should_record({&a})) return result;
   return autograd::record(
-      std::move(result), "leaky_relu", {edge_to(a)},
-      [saved = Saved(x), scaled](const Tensor& gradient) {
-        return std::vector<Tensor>{scaled(kernels::contiguous(gradient), saved.get("leaky_relu"))};
-      });
+      std::move(result), "leaky_relu", {edge_to(x)},
+      [saved = Saved(x), scaled, negative_slope](const Tensor& gradient) {
+        const Tensor values = saved.get("leaky_relu");
+        if (grad_enabled()) {
+          return std::vector<Tensor>{where(values > 0.0, gradient, gradient * negative_slope)};
+        }
+        return std::vector<Tensor>{scaled(kernels::contiguous(gradient), values)};
+      },
+      autograd::Order::kAny);
 }
 
 Tensor silu(const Tensor& a) {
-  return gated(a, "silu", sigmoid_of, [](auto, auto gate) { return gate * (1 - gate); });
+  return gated(
+      a, "silu", sigmoid_of, [](auto, auto gate) { return gate * (1 - gate); }, silu_slope);
 }
 
 Tensor gelu(const Tensor& a, GeluApproximate approximate) {
@@ -100,7 +134,8 @@ Tensor gelu(const Tensor& a, GeluApproximate approximate) {
           using T = decltype(value);
           return std::exp(-value * value / 2) * std::numbers::inv_sqrtpi_v<T> /
                  std::numbers::sqrt2_v<T>;
-        });
+        },
+        gelu_slope);
   }
   // (1 + tanh(u)) / 2 = sigmoid(2 u)
   return gated(
@@ -114,7 +149,8 @@ Tensor gelu(const Tensor& a, GeluApproximate approximate) {
       [](auto value, auto gate) {
         using T = decltype(value);
         return gate * (1 - gate) * kSlope<T> * (1 + 3 * kCube<T> * value * value);
-      });
+      },
+      gelu_tanh_slope);
 }
 
 }  // namespace hvd

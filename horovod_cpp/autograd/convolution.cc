@@ -3,11 +3,11 @@
 #include <string>
 
 #include "core/base/status.h"
+#include "horovod_cpp/autograd/functions.h"
 #include "horovod_cpp/autograd/gradient_place.h"
-#include "horovod_cpp/autograd/node.h"
 #include "horovod_cpp/autograd/precision.h"
+#include "horovod_cpp/autograd/recording.h"
 #include "horovod_cpp/tensor/kernels/convolution.h"
-#include "horovod_cpp/tensor/kernels/reduce.h"
 #include "horovod_cpp/tensor/shapes.h"
 
 namespace hvd {
@@ -139,39 +139,70 @@ ConvShape transposed_shape(const Call& call, IntPair padding, IntPair output_pad
 
 // Over all axes but the channels.
 Tensor bias_gradient(const Tensor& gradient) {
-  std::vector<bool> mask(static_cast<std::size_t>(gradient.dim()), true);
-  mask[1] = false;
-  return kernels::sum(gradient, mask, false);
+  std::vector<std::int64_t> axes = {0, 2};
+  if (gradient.dim() == 4) axes.push_back(3);
+  return sum(gradient, axes);
 }
 
-// Both kinds: `forward` computes the result from the input, `back` the gradient of the input from
-// that of the result.
+// kernels::convolve or its transpose, each of which is the gradient of the other to the images.
 using Direction = Tensor (*)(const ConvShape& shape, const Tensor& images, const Tensor& weight,
                              const Tensor& bias);
 
-Tensor recorded(const Call& call, const ConvShape& shape, Direction forward, Direction back) {
-  Tensor result = forward(shape, call.input, call.weight, call.bias);
-  if (!autograd::should_record({&call.input, &call.weight, &call.bias})) return result;
-  const bool input_wanted = requires_grad(call.input);
-  const bool weight_wanted = requires_grad(call.weight);
-  const Saved x = weight_wanted ? Saved(call.input) : Saved();
-  const Saved w = input_wanted ? Saved(call.weight) : Saved();
-  const bool plain = forward == kernels::convolve;
+Tensor applied(const ConvShape& shape, const char* name, Direction direction, const Tensor& images,
+               const Tensor& weight, const Tensor& bias);
+
+// The gradient of the weight as a function of the images of both sides, written to `place` if that
+// serves; its gradients are convolutions with that of the weight.
+Tensor weight_gradient(const ConvShape& shape, const char* name, const Tensor& in,
+                       const Tensor& out, const Tensor& place) {
+  Tensor result = kernels::convolve_weight_grad(shape, in, out, place);
+  if (!autograd::should_record({&in, &out})) return result;
+  const Saved saved_in = autograd::saved_for(out, in);
+  const Saved saved_out = autograd::saved_for(in, out);
   return autograd::record(
-      std::move(result), call.function,
-      {edge_to(call.input), edge_to(call.weight), edge_to(call.bias)},
-      [=, name = call.function, bias_wanted = requires_grad(call.bias)](const Tensor& gradient) {
+      std::move(result), name, {edge_to(in), edge_to(out)},
+      [=, in_wanted = requires_grad(in), out_wanted = requires_grad(out)](const Tensor& gradient) {
+        std::vector<Tensor> gradients(2);
+        if (in_wanted) {
+          gradients[0] =
+              applied(shape, name, kernels::convolve_transposed, saved_out.get(name), gradient, {});
+        }
+        if (out_wanted) {
+          gradients[1] = applied(shape, name, kernels::convolve, saved_in.get(name), gradient, {});
+        }
+        return gradients;
+      },
+      autograd::Order::kAny);
+}
+
+Tensor applied(const ConvShape& shape, const char* name, Direction direction, const Tensor& images,
+               const Tensor& weight, const Tensor& bias) {
+  Tensor result = direction(shape, images, weight, bias);
+  if (!autograd::should_record({&images, &weight, &bias})) return result;
+  const Saved x = autograd::saved_for(weight, images);
+  const Saved w = autograd::saved_for(images, weight);
+  const bool forward = direction == kernels::convolve;
+  const Direction back = forward ? kernels::convolve_transposed : kernels::convolve;
+  return autograd::record(
+      std::move(result), name, {edge_to(images), edge_to(weight), edge_to(bias)},
+      [=, images_wanted = requires_grad(images), weight_wanted = requires_grad(weight),
+       bias_wanted = requires_grad(bias)](const Tensor& gradient) {
         std::vector<Tensor> gradients(3);
-        if (input_wanted) gradients[0] = back(shape, gradient, w.get(name), {});
+        if (images_wanted) gradients[0] = applied(shape, name, back, gradient, w.get(name), {});
         if (weight_wanted) {
-          const Tensor& images = x.get(name);
+          const Tensor given = x.get(name);
           const Tensor place = autograd::gradient_place(1);
-          gradients[1] = plain ? kernels::convolve_weight_grad(shape, images, gradient, place)
-                               : kernels::convolve_weight_grad(shape, gradient, images, place);
+          gradients[1] = forward ? weight_gradient(shape, name, given, gradient, place)
+                                 : weight_gradient(shape, name, gradient, given, place);
         }
         if (bias_wanted) gradients[2] = bias_gradient(gradient);
         return gradients;
-      });
+      },
+      autograd::Order::kAny);
+}
+
+Tensor applied(const Call& call, const ConvShape& shape, Direction direction) {
+  return applied(shape, call.function, direction, call.input, call.weight, call.bias);
 }
 
 }  // namespace
@@ -186,14 +217,14 @@ Tensor conv2d(const Tensor& input, const Tensor& weight, const Tensor& bias, Int
               ConvPadding padding, IntPair dilation, std::int64_t groups) {
   const Call call = {"conv2d",      2,      lowered(input), lowered(weight),
                      lowered(bias), stride, dilation,       groups};
-  return recorded(call, conv_shape(call, padding), kernels::convolve, kernels::convolve_transposed);
+  return applied(call, conv_shape(call, padding), kernels::convolve);
 }
 
 Tensor conv1d(const Tensor& input, const Tensor& weight, const Tensor& bias, std::int64_t stride,
               ConvPadding padding, std::int64_t dilation, std::int64_t groups) {
   const Call call = {"conv1d",      1,           lowered(input), lowered(weight),
                      lowered(bias), {1, stride}, {1, dilation},  groups};
-  return recorded(call, conv_shape(call, padding), kernels::convolve, kernels::convolve_transposed);
+  return applied(call, conv_shape(call, padding), kernels::convolve);
 }
 
 Tensor conv_transpose2d(const Tensor& input, const Tensor& weight, const Tensor& bias,
@@ -201,8 +232,8 @@ Tensor conv_transpose2d(const Tensor& input, const Tensor& weight, const Tensor&
                         std::int64_t groups, IntPair dilation) {
   const Call call = {"conv_transpose2d", 2,      lowered(input), lowered(weight),
                      lowered(bias),      stride, dilation,       groups};
-  return recorded(call, transposed_shape(call, padding, output_padding),
-                  kernels::convolve_transposed, kernels::convolve);
+  return applied(call, transposed_shape(call, padding, output_padding),
+                 kernels::convolve_transposed);
 }
 
 }  // namespace hvd

@@ -4,8 +4,9 @@
 #include <vector>
 
 #include "core/base/status.h"
+#include "horovod_cpp/autograd/grad_mode.h"
+#include "horovod_cpp/autograd/indexing.h"
 #include "horovod_cpp/autograd/node.h"
-#include "horovod_cpp/autograd/row_gradient.h"
 #include "horovod_cpp/autograd/stand_in.h"
 #include "horovod_cpp/tensor/kernels/copy.h"
 #include "horovod_cpp/tensor/kernels/table_rows.h"
@@ -63,17 +64,24 @@ Tensor embedding(const Tensor& indices, const Tensor& weight,
       [rows, padding, shape = weight.shape(),
        leaf = by_rows ? autograd::stand_in_for(weight) : Tensor()](const Tensor& gradient) {
         const Tensor kept = positions_without(rows, padding);
+        if (grad_enabled()) {
+          const Tensor flat = gradient.reshape({-1, shape[1]});
+          return std::vector<Tensor>{index_add(Tensor::zeros(shape, gradient.dtype()), 0,
+                                               kernels::gather_rows(rows, kept),
+                                               index_select(flat, 0, kept))};
+        }
         const Tensor flat = kernels::reshape(kernels::contiguous(gradient), {-1, shape[1]});
         const Tensor values = kernels::gather_rows(flat, kept);
         const Tensor where = kernels::gather_rows(rows, kept);
         if (leaf.defined() && autograd::takes_rows(leaf)) {
-          add_row_gradient(leaf, where, values);
+          autograd::deliver_rows(leaf, where, values);
           return std::vector<Tensor>(1);
         }
         Tensor dense = Tensor::zeros(shape, gradient.dtype());
         kernels::add_rows(dense, where, values);
         return std::vector<Tensor>{dense};
-      });
+      },
+      autograd::Order::kAny);
 }
 
 }  // namespace hvd

@@ -29,9 +29,13 @@ bool ours(const Tensor& gradient) {
          (gradient.is_contiguous() || kernels::is_channels_last(gradient));
 }
 
+// What arrived besides rows; undefined: nothing.
 void deliver(const Tensor& leaf, Tensor gradient, bool create_graph) {
   const std::shared_ptr<Record> place = leaf.record();
-  if (create_graph) {
+  place->rows_arrived = false;
+  if (!gradient.defined()) {
+    // Rows alone: they are in their place.
+  } else if (create_graph) {
     place->grad = place->grad.defined() ? add(place->grad, gradient) : std::move(gradient);
   } else if (place->grad.defined()) {  // in place: it may be part of a communication buffer
     kernels::add_into(place->grad, gradient, 1.0);
@@ -222,7 +226,7 @@ class Pass {
     }
     Tensor gradient = take(key);
     keep_if_captured(key, gradient);
-    if (accumulate_ && gradient.defined()) {
+    if (accumulate_ && (gradient.defined() || edge.leaf.record()->rows_arrived)) {
       deliver(edge.leaf, std::move(gradient), create_graph_);
     }
   }

@@ -3,6 +3,8 @@
 
 #include "core/base/status.h"
 #include "horovod_cpp/autograd/functions.h"
+#include "horovod_cpp/autograd/grad_mode.h"
+#include "horovod_cpp/autograd/max_pool_grad.h"
 #include "horovod_cpp/autograd/node.h"
 #include "horovod_cpp/autograd/precision.h"
 #include "horovod_cpp/tensor/impl.h"
@@ -33,6 +35,25 @@ void require_channels(const Tensor& tensor, const Tensor& input, const char* wha
   }
 }
 
+// The gradients of batch_norm made of recorded functions.
+std::vector<Tensor> recorded_gradients(const Tensor& gradient, const Tensor& x,
+                                       const Tensor& weight, const kernels::Moments& moments,
+                                       double eps, bool training) {
+  const std::vector<std::int64_t> axes = {0, 2, 3};
+  const Shape channels = {1, x.size(1), 1, 1};
+  const auto constant = [&](const Tensor& moment) {
+    return moment.to(x.dtype()).reshape(channels);
+  };
+  const Tensor centred = x - (training ? mean(x, axes, true) : constant(moments.mean));
+  const Tensor variance =
+      training ? mean(centred * centred, axes, true) : constant(moments.variance);
+  const Tensor inverse = rsqrt(variance + eps);
+  const Tensor y = centred * inverse;
+  Tensor g = gradient * weight.reshape(channels);
+  if (training) g = g - mean(g, axes, true) - y * mean(g * y, axes, true);
+  return {g * inverse, sum(gradient * y, axes), sum(gradient, axes)};
+}
+
 // running = (1 - momentum) * running + momentum * now
 void move_towards(Tensor& running, const Tensor& now, double momentum) {
   kernels::scale(running, 1.0 - momentum);
@@ -47,8 +68,12 @@ Tensor max_pool2d(const Tensor& input, int kernel, int stride) {
   return autograd::record(
       std::move(values), "max_pool2d", {edge_to(input)},
       [index = std::move(index), shape = input.shape()](const Tensor& gradient) {
+        if (grad_enabled()) {
+          return std::vector<Tensor>{autograd::recorded_max_pool_grad(gradient, index, shape)};
+        }
         return std::vector<Tensor>{kernels::max_pool2d_grad(gradient, index, shape)};
-      });
+      },
+      autograd::Order::kAny);
 }
 
 Tensor batch_norm(const Tensor& input, const Tensor& weight, const Tensor& bias,
@@ -81,10 +106,15 @@ Tensor batch_norm(const Tensor& input, const Tensor& weight, const Tensor& bias,
   return autograd::record(
       std::move(result), "batch_norm", {edge_to(input), edge_to(weight), edge_to(bias)},
       [x = Saved(input), w = Saved(weight), moments, eps, training](const Tensor& gradient) {
+        if (grad_enabled()) {
+          return recorded_gradients(gradient, x.get("batch_norm"), w.get("batch_norm"), moments,
+                                    eps, training);
+        }
         auto parts = kernels::batch_norm_grad(gradient, x.get("batch_norm"), moments,
                                               w.get("batch_norm"), eps, training);
         return std::vector<Tensor>{parts.input, parts.weight, parts.bias};
-      });
+      },
+      autograd::Order::kAny);
 }
 
 }  // namespace hvd

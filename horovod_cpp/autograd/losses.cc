@@ -3,8 +3,9 @@
 
 #include "core/base/status.h"
 #include "horovod_cpp/autograd/functions.h"
-#include "horovod_cpp/autograd/node.h"
+#include "horovod_cpp/autograd/grad_mode.h"
 #include "horovod_cpp/autograd/precision.h"
+#include "horovod_cpp/autograd/recording.h"
 #include "horovod_cpp/tensor/dispatch.h"
 #include "horovod_cpp/tensor/kernels/copy.h"
 #include "horovod_cpp/tensor/kernels/elementwise.h"
@@ -158,6 +159,25 @@ std::vector<double> scales_of(const Tensor& gradient, double divided_by, std::in
   return scales;
 }
 
+// The gradient of the log-probabilities (then, with `softmax`, of the logits) made of recorded
+// functions; `input` leads to the logits.
+template <typename T>
+Tensor recorded_gradient(const Rule& rule, const Rows& rows, const autograd::Edge& input,
+                         bool softmax, double divided_by, const Tensor& gradient) {
+  const std::int64_t count = rows.targets.numel();
+  const Tensor slopes =
+      row_gradients<T>(rule, rows, std::vector<double>(static_cast<std::size_t>(count), 1.0));
+  const bool each = rule.options.reduction == LossReduction::kNone;
+  const Tensor result =
+      slopes * (each ? gradient.reshape({count, 1}) : gradient * (1.0 / divided_by));
+  if (!softmax) return result;
+  const auto through_softmax = [](const Tensor& g, const Tensor& y) {
+    return g - exp(y) * sum(g, {1}, true);
+  };
+  return through_softmax(result,
+                         autograd::function_of(input, rows.values, rule.name, through_softmax));
+}
+
 // The loss of log-probabilities; `softmax`: `input` are logits.
 Tensor class_loss(const Rule& rule, const Tensor& input, const Tensor& targets, bool softmax) {
   const Tensor rows_of_input = classes_last(input);
@@ -176,13 +196,18 @@ Tensor class_loss(const Rule& rule, const Tensor& input, const Tensor& targets, 
     if (!should_record({&rows_of_input})) return result;
     return autograd::record(
         std::move(result), rule.name, {edge_to(rows_of_input)},
-        [=, values = Saved(rows.values)](const Tensor& gradient) {
+        [=, values = Saved(rows.values), edge = edge_to(rows_of_input)](const Tensor& gradient) {
           values.get(rule.name);
+          if (grad_enabled()) {
+            return std::vector<Tensor>{
+                recorded_gradient<T>(rule, rows, edge, softmax, divided_by, gradient)};
+          }
           const auto scales = scales_of(gradient, divided_by, rows.targets.numel());
           Tensor result_gradient = row_gradients<T>(rule, rows, scales);
           if (!softmax) return std::vector<Tensor>{result_gradient};
           return std::vector<Tensor>{kernels::log_softmax_grad(result_gradient, rows.values)};
-        });
+        },
+        autograd::Order::kAny);
   });
 }
 

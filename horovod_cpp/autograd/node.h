@@ -59,6 +59,8 @@ struct Record {
   std::shared_ptr<Node> node;  // null for a leaf
   Tensor grad;
   std::vector<RowGradient> rows;  // belong to the gradient too (row_gradient.h)
+  bool expects_rows = false;      // see expect_row_gradients()
+  bool rows_arrived = false;      // in this backward pass, which has not called the hooks yet
   Tensor grad_memory;             // of a gradient that is not there yet; undefined = any
   std::vector<Hook> hooks;
   std::uint64_t next_hook = 0;
@@ -110,8 +112,10 @@ class DeliveryScope {
   bool previous_;
 };
 
-// Whether the pass that runs may call add_row_gradient(leaf, ...) instead of returning a gradient.
+// Whether the pass that runs may call deliver_rows() instead of returning a gradient.
 bool takes_rows(const Tensor& leaf);
+// add_row_gradient() by a Backward: the leaf's hooks hear of it as of any gradient.
+void deliver_rows(const Tensor& leaf, const Tensor& rows, const Tensor& values);
 
 // Adds the leaf's rows to its dense gradient.
 void make_dense(const Tensor& leaf);

@@ -5,8 +5,9 @@
 
 #include "core/base/status.h"
 #include "horovod_cpp/autograd/functions.h"
-#include "horovod_cpp/autograd/node.h"
+#include "horovod_cpp/autograd/grad_mode.h"
 #include "horovod_cpp/autograd/precision.h"
+#include "horovod_cpp/autograd/recording.h"
 #include "horovod_cpp/tensor/kernels/copy.h"
 #include "horovod_cpp/tensor/kernels/normalize.h"
 #include "horovod_cpp/tensor/shapes.h"
@@ -19,17 +20,42 @@ using autograd::is_half;
 using autograd::Saved;
 using autograd::widened;
 
+// The gradient of normalize_rows made of recorded functions; `input` leads to what `y` was computed
+// from.
+Tensor recorded_gradient(const autograd::Edge& input, const Tensor& y, const Tensor& inverse,
+                         const char* name, const Tensor& gradient) {
+  if (y.numel() == 0) return gradient;
+  const Shape matrix = {inverse.numel(), y.numel() / inverse.numel()};
+  const Tensor values = y.reshape(matrix);
+  const Tensor g = gradient.reshape(matrix);
+  // d inverse = -inverse^2 * values / columns * d input
+  const Tensor scale =
+      autograd::function_of(input, inverse.to(y.dtype()).reshape({matrix[0], 1}), name,
+                            [values, columns = static_cast<double>(matrix[1]), shape = y.shape()](
+                                const Tensor& h, const Tensor& s) {
+                              return (h * s * s * values * (-1.0 / columns)).reshape(shape);
+                            });
+  const Tensor centred = g - mean(g, {1}, true) - values * mean(g * values, {1}, true);
+  return (centred * scale).reshape(y.shape());
+}
+
 Tensor normalized(const Tensor& input, std::int64_t rows, double eps, const char* name) {
   shapes::require_float(input, name);
   kernels::Normalized result = kernels::normalize_rows(kernels::contiguous(input), rows, eps);
   if (!autograd::should_record({&input})) return result.values;
-  const Saved values(result.values.detach());  // its own node must not keep itself alive
+  const Saved values = Saved::result(result.values);
   return autograd::record(
       std::move(result.values), name, {edge_to(input)},
-      [values, inverse = std::move(result.inverse), name](const Tensor& gradient) {
+      [values, inverse = std::move(result.inverse), name,
+       edge = edge_to(input)](const Tensor& gradient) {
+        const Tensor y = values.get(name);
+        if (grad_enabled()) {
+          return std::vector<Tensor>{recorded_gradient(edge, y, inverse, name, gradient)};
+        }
         return std::vector<Tensor>{
-            kernels::normalize_rows_grad(kernels::contiguous(gradient), values.get(name), inverse)};
-      });
+            kernels::normalize_rows_grad(kernels::contiguous(gradient), y, inverse)};
+      },
+      autograd::Order::kAny);
 }
 
 // value * weight + bias, each of which may be undefined.

@@ -5,6 +5,7 @@
 
 #include "core/base/status.h"
 #include "horovod_cpp/autograd/functions.h"
+#include "horovod_cpp/autograd/grad_mode.h"
 #include "horovod_cpp/autograd/losses.h"
 #include "horovod_cpp/autograd/node.h"
 #include "horovod_cpp/autograd/precision.h"
@@ -23,7 +24,8 @@ using autograd::Saved;
 using autograd::widened;
 
 // A loss is a type with functions of one input, its target and a factor (1 but for pos_weight):
-// the loss, and its slopes against input and target.
+// the loss, and its slopes against input and target. The slopes come a second time as recorded
+// functions of tensors, for those who differentiate them.
 
 // Losses of the difference d = input - target: value(d) and slope(d).
 template <typename Loss>
@@ -31,16 +33,24 @@ struct OfDifference : Loss {
   double loss(double x, double t, double) const { return this->value(x - t); }
   double input_slope(double x, double t, double) const { return this->slope(x - t); }
   double target_slope(double x, double t, double) const { return -this->slope(x - t); }
+  Tensor input_slope(const Tensor& x, const Tensor& t, const Tensor&) const {
+    return this->slope(x - t);
+  }
+  Tensor target_slope(const Tensor& x, const Tensor& t, const Tensor&) const {
+    return neg(this->slope(x - t));
+  }
 };
 
 struct Squared {
   double value(double d) const { return d * d; }
   double slope(double d) const { return 2 * d; }
+  Tensor slope(const Tensor& d) const { return d * 2.0; }
 };
 
 struct Absolute {
   double value(double d) const { return std::abs(d); }
   double slope(double d) const { return d > 0 ? 1 : d < 0 ? -1 : d; }  // a NaN stays
+  Tensor slope(const Tensor& d) const { return sign(d); }
 };
 
 // Quadratic within +-delta, linear beyond.
@@ -51,6 +61,7 @@ struct Huber {
     return size < delta ? d * d / 2 : delta * (size - delta / 2);
   }
   double slope(double d) const { return std::clamp(d, -delta, delta); }
+  Tensor slope(const Tensor& d) const { return clamp(d, -delta, delta); }
 };
 
 struct SmoothL1 {
@@ -60,6 +71,9 @@ struct SmoothL1 {
     return size < beta ? d * d / (2 * beta) : size - beta / 2;
   }
   double slope(double d) const { return std::abs(d) < beta ? d / beta : Absolute().slope(d); }
+  Tensor slope(const Tensor& d) const {
+    return beta == 0 ? sign(d) : clamp(d * (1 / beta), -1.0, 1.0);
+  }
 };
 
 struct CrossEntropy {
@@ -71,6 +85,12 @@ struct CrossEntropy {
   }
   double target_slope(double x, double, double) const {
     return std::max(std::log1p(-x), -100.0) - std::max(std::log(x), -100.0);
+  }
+  Tensor input_slope(const Tensor& x, const Tensor& t, const Tensor&) const {
+    return (x - t) / clamp(x * (1.0 - x), 1e-12);
+  }
+  Tensor target_slope(const Tensor& x, const Tensor&, const Tensor&) const {
+    return clamp(log1p(neg(x)), -100.0) - clamp(log(x), -100.0);
   }
 };
 
@@ -88,18 +108,35 @@ struct CrossEntropyOfLogits {
   double target_slope(double x, double, double factor) const {
     return (factor - 1) * softplus(x) - x;
   }
+  static Tensor softplus(const Tensor& x) {
+    return log1p(exp(neg(abs(x)))) + maximum(neg(x), Tensor::zeros({}, x.dtype()));
+  }
+  Tensor input_slope(const Tensor& x, const Tensor& t, const Tensor& factor) const {
+    return (1.0 - t) - ((factor - 1.0) * t + 1.0) * sigmoid(neg(x));
+  }
+  Tensor target_slope(const Tensor& x, const Tensor&, const Tensor& factor) const {
+    return (factor - 1.0) * softplus(x) - x;
+  }
 };
 
 struct KLDivergence {
   double loss(double x, double t, double) const { return t == 0 ? 0 : t * (std::log(t) - x); }
   double input_slope(double, double t, double) const { return -t; }
   double target_slope(double x, double t, double) const { return std::log(t) + 1 - x; }
+  Tensor input_slope(const Tensor&, const Tensor& t, const Tensor&) const { return neg(t); }
+  Tensor target_slope(const Tensor& x, const Tensor& t, const Tensor&) const {
+    return log(t) + 1.0 - x;
+  }
 };
 
 struct KLDivergenceOfLogs {
   double loss(double x, double t, double) const { return std::exp(t) * (t - x); }
   double input_slope(double, double t, double) const { return -std::exp(t); }
   double target_slope(double x, double t, double) const { return std::exp(t) * (t - x + 1); }
+  Tensor input_slope(const Tensor&, const Tensor& t, const Tensor&) const { return neg(exp(t)); }
+  Tensor target_slope(const Tensor& x, const Tensor& t, const Tensor&) const {
+    return exp(t) * (t - x + 1.0);
+  }
 };
 
 // Calls `visit(i, input, target, factor)` for every element. All three are contiguous, or `factor`
@@ -168,6 +205,10 @@ void check_shapes(const char* name, const Tensor& input, const Tensor& target) {
                              to_string(target.shape()) + " differ");
 }
 
+Tensor dense(const Tensor& a) {
+  return a.is_contiguous() ? a : a.contiguous();
+}
+
 template <typename Loss>
 Tensor pointwise(const char* name, const Loss& loss, const Tensor& input, const Tensor& target,
                  LossReduction reduction, const Tensor& factor = {}) {
@@ -177,17 +218,24 @@ Tensor pointwise(const char* name, const Loss& loss, const Tensor& input, const 
     });
   }
   check_shapes(name, input, target);
-  const Tensor x = kernels::contiguous(input);
-  const Tensor t = kernels::contiguous(target);
+  const Tensor x = dense(input);
+  const Tensor t = dense(target);
   Tensor result = forward(loss, x, t, factor, reduction);
-  if (!autograd::should_record({&input, &target})) return result;
+  if (!autograd::should_record({&x, &t})) return result;
   return autograd::record(
-      std::move(result), name, {edge_to(input), edge_to(target)},
+      std::move(result), name, {edge_to(x), edge_to(t)},
       [=, x_saved = Saved(x), t_saved = Saved(t), divided_by = divisor(x, reduction),
        x_wanted = requires_grad(input), t_wanted = requires_grad(target)](const Tensor& gradient) {
         const Tensor& a = x_saved.get(name);
         const Tensor& b = t_saved.get(name);
         std::vector<Tensor> gradients(2);
+        if (grad_enabled()) {
+          const Tensor f = factor.defined() ? factor : Tensor::ones({}, a.dtype());
+          const Tensor g = gradient * (1.0 / divided_by);
+          if (x_wanted) gradients[0] = g * loss.input_slope(a, b, f);
+          if (t_wanted) gradients[1] = g * loss.target_slope(a, b, f);
+          return gradients;
+        }
         if (x_wanted) {
           gradients[0] =
               backward(gradient, divided_by, a, b, factor,
@@ -199,7 +247,8 @@ Tensor pointwise(const char* name, const Loss& loss, const Tensor& input, const 
                        [&](double v, double w, double f) { return loss.target_slope(v, w, f); });
         }
         return gradients;
-      });
+      },
+      autograd::Order::kAny);
 }
 
 void refuse_batch_mean(const char* name, LossReduction reduction) {

@@ -5,8 +5,10 @@
 
 #include "core/base/status.h"
 #include "horovod_cpp/autograd/functions.h"
-#include "horovod_cpp/autograd/node.h"
+#include "horovod_cpp/autograd/grad_mode.h"
+#include "horovod_cpp/autograd/max_pool_grad.h"
 #include "horovod_cpp/autograd/precision.h"
+#include "horovod_cpp/autograd/recording.h"
 #include "horovod_cpp/tensor/kernels/window_pooling.h"
 #include "horovod_cpp/tensor/shapes.h"
 
@@ -81,15 +83,21 @@ Spans adaptive_spans(std::int64_t input, std::int64_t count) {
   return spans;
 }
 
-Tensor mean_over(const Tensor& input, Windows windows, const char* name) {
-  Tensor result = kernels::window_mean(input, windows.rows, windows.columns);
-  if (!should_record({&input})) return result;
-  return autograd::record(
-      std::move(result), name, {edge_to(input)},
-      [windows = std::move(windows), shape = input.shape()](const Tensor& gradient) {
-        return std::vector<Tensor>{
-            kernels::window_mean_grad(gradient, windows.rows, windows.columns, shape)};
-      });
+Tensor mean_over(const Tensor& input, const Windows& windows, const char* name);
+
+// The gradient of mean_over, which is linear: its own gradient are means again.
+Tensor spread_over(const Tensor& gradient, const Windows& windows, const char* name,
+                   const Shape& shape) {
+  return autograd::mapped(
+      gradient, kernels::window_mean_grad(gradient, windows.rows, windows.columns, shape), name,
+      [=](const Tensor& second) { return mean_over(second, windows, name); });
+}
+
+Tensor mean_over(const Tensor& input, const Windows& windows, const char* name) {
+  return autograd::mapped(input, kernels::window_mean(input, windows.rows, windows.columns), name,
+                          [=, shape = input.shape()](const Tensor& gradient) {
+                            return spread_over(gradient, windows, name, shape);
+                          });
 }
 
 }  // namespace
@@ -105,8 +113,12 @@ Tensor max_pool2d(const Tensor& input, const Pool2dOptions& options) {
   return autograd::record(
       std::move(largest.values), "max_pool2d", {edge_to(input)},
       [index = std::move(largest.index), shape = input.shape()](const Tensor& gradient) {
+        if (grad_enabled()) {
+          return std::vector<Tensor>{autograd::recorded_max_pool_grad(gradient, index, shape)};
+        }
         return std::vector<Tensor>{kernels::window_max_grad(gradient, index, shape)};
-      });
+      },
+      autograd::Order::kAny);
 }
 
 Tensor avg_pool2d(const Tensor& input, const Pool2dOptions& options) {

@@ -47,6 +47,18 @@ Tensor combined(const Tensor& a, const Tensor& b, Tensor result, const char* nam
       Order::kAny);
 }
 
+// `value`, which was computed from what `input` leads to, as a function of it: for a Backward that
+// saved a value and not its operand. `backward`(gradient, value) gives the operand's gradient.
+template <typename Function>
+Tensor function_of(const Edge& input, const Tensor& value, const char* name, Function backward) {
+  Tensor result = value.detach();
+  const Saved y = Saved::result(result);
+  return record(
+      std::move(result), name, {input},
+      [=](const Tensor& gradient) { return std::vector<Tensor>{backward(gradient, y.get(name))}; },
+      Order::kAny);
+}
+
 // Saves `value` only if the gradient of `other` will need it.
 inline Saved saved_for(const Tensor& other, const Tensor& value) {
   return requires_grad(other) ? Saved(value) : Saved();

@@ -29,8 +29,10 @@ void check(const Tensor& leaf, const Tensor& rows, const Tensor& values) {
   }
 }
 
-// The sum of all `values` whose row is the same; rows ascend.
-RowGradient coalesced(const Tensor& rows, const Tensor& values) {
+}  // namespace
+
+RowGradient coalesce(const RowGradient& gradient) {
+  const Tensor rows = kernels::contiguous(gradient.rows);
   std::map<std::int64_t, std::int64_t> places;
   for (std::int64_t i = 0; i < rows.numel(); ++i) places[rows.data<std::int64_t>()[i]] = 0;
   std::vector<std::int64_t> kept;
@@ -42,14 +44,13 @@ RowGradient coalesced(const Tensor& rows, const Tensor& values) {
   for (std::int64_t i = 0; i < rows.numel(); ++i) {
     targets.push_back(places.at(rows.data<std::int64_t>()[i]));
   }
-  Shape shape = values.shape();
+  Shape shape = gradient.values.shape();
   shape[0] = static_cast<std::int64_t>(kept.size());
-  const RowGradient result = {Tensor::from(kept, {shape[0]}), Tensor::zeros(shape, values.dtype())};
-  kernels::add_rows(result.values, Tensor::from(targets, {rows.numel()}), values);
+  const RowGradient result = {Tensor::from(kept, {shape[0]}),
+                              Tensor::zeros(shape, gradient.values.dtype())};
+  kernels::add_rows(result.values, Tensor::from(targets, {rows.numel()}), gradient.values);
   return result;
 }
-
-}  // namespace
 
 std::optional<RowGradient> row_gradient(const Tensor& leaf) {
   const auto& place = leaf.record();
@@ -68,14 +69,31 @@ std::optional<RowGradient> row_gradient(const Tensor& leaf) {
       kernels::copy_into(values.slice(0, at, at + part.rows.numel()), part.values);
       at += part.rows.numel();
     }
-    place->rows = {coalesced(Tensor::from(rows, {shape[0]}), values)};
+    place->rows = {coalesce({Tensor::from(rows, {shape[0]}), values})};
   }
   return place->rows.front();
 }
 
+Tensor gradient_values(const Tensor& leaf) {
+  const auto rows = row_gradient(leaf);
+  return rows ? rows->values : leaf.grad();
+}
+
+void expect_row_gradients(const Tensor& leaf) {
+  if (!leaf.is_leaf() || !leaf.requires_grad() || leaf.dim() == 0) {
+    throw InvalidArgumentError("expect_row_gradients: a tensor " + to_string(leaf.shape()) +
+                               " that has no rows or is no leaf that requires grad");
+  }
+  leaf.record()->expects_rows = true;
+}
+
+bool expects_row_gradients(const Tensor& leaf) {
+  return leaf.record() != nullptr && leaf.record()->expects_rows;
+}
+
 void add_row_gradient(const Tensor& leaf, const Tensor& rows, const Tensor& values) {
   check(leaf, rows, values);
-  leaf.record()->rows.push_back(coalesced(kernels::contiguous(rows), values));
+  leaf.record()->rows.push_back(coalesce({rows, values}));
 }
 
 namespace autograd {
@@ -95,8 +113,12 @@ DeliveryScope::~DeliveryScope() {
 
 bool takes_rows(const Tensor& leaf) {
   const auto& place = leaf.record();
-  return delivering && place->hooks.empty() && !place->grad_memory.defined() &&
-         !place->grad.defined();
+  return delivering && !place->grad_memory.defined() && !place->grad.defined();
+}
+
+void deliver_rows(const Tensor& leaf, const Tensor& rows, const Tensor& values) {
+  add_row_gradient(leaf, rows, values);
+  leaf.record()->rows_arrived = true;
 }
 
 void make_dense(const Tensor& leaf) {

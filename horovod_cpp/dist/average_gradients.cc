@@ -1,25 +1,45 @@
 #include "horovod_cpp/dist/average_gradients.h"
 
 #include <cstddef>
+#include <string>
+#include <utility>
 
+#include "horovod_cpp/autograd/row_gradient.h"
 #include "horovod_cpp/dist/collectives.h"
+#include "horovod_cpp/dist/gradient_rows.h"
+#include "horovod_cpp/dist/sparse_allreduce.h"
 
 namespace hvd {
 
 void average_gradients(const std::vector<Tensor>& params, const AllreduceOptions& options) {
-  std::vector<Tensor> owners;
-  std::vector<Tensor> gradients;
-  for (const Tensor& param : params) {
-    const Tensor gradient = param.grad();
-    if (!gradient.defined()) continue;
-    owners.push_back(param);
-    gradients.push_back(gradient.contiguous());
-  }
   AllreduceOptions call = options;
   if (call.name.empty()) call.name = "average_gradients";
-  grouped_allreduce_(gradients, call);
+  std::vector<Tensor> owners;
+  std::vector<Tensor> gradients;
+  std::vector<std::pair<Tensor, SparseHandle>> by_rows;
+  for (std::size_t i = 0; i < params.size(); ++i) {
+    if (travels_by_rows(params[i], call.op)) {
+      if (const auto rows = gradient_as_rows(params[i])) {
+        by_rows.emplace_back(
+            params[i], sparse_allreduce_async(*rows, {.op = call.op,
+                                                      .name = call.name + "." + std::to_string(i),
+                                                      .prescale_factor = call.prescale_factor,
+                                                      .postscale_factor = call.postscale_factor,
+                                                      .process_set = call.process_set}));
+      }
+    } else if (const Tensor gradient = params[i].grad(); gradient.defined()) {
+      owners.push_back(params[i]);
+      gradients.push_back(gradient.contiguous());
+    }
+  }
+  if (!gradients.empty() || by_rows.empty()) grouped_allreduce_(gradients, call);
   for (std::size_t i = 0; i < owners.size(); ++i) {
     if (!gradients[i].is(owners[i].grad())) owners[i].set_grad(gradients[i]);
+  }
+  for (auto& [param, handle] : by_rows) {
+    const RowGradient reduced = handle.synchronize();
+    param.set_grad({});
+    add_row_gradient(param, reduced.rows, reduced.values);
   }
 }
 

@@ -39,6 +39,11 @@ struct DistributedOptions {
   int num_groups = 0;
   std::vector<std::vector<Tensor>> groups = {};
   std::optional<ClipGradNorm> clip_grad_norm = {};
+  // Whether gradients of rows (autograd/row_gradient.h: of an Embedding with `sparse`) are made
+  // dense before they are reduced. Else rows and values are gathered from all ranks (see
+  // sparse_allreduce.h) and stay in that form: alone, whatever the groups, not compressed, and
+  // divided once, by the ranks that contribute. With Average and Sum only; else they become dense.
+  bool sparse_as_dense = false;
   // From the first synchronize() on gradients lie in memory that the ranks share (in reverse
   // parameter order, about that of backward) and are reduced there instead of being packed and
   // unpacked; the results are the same bits. All ranks of the set must make the optimizer, none

@@ -11,11 +11,21 @@ namespace hvd {
 
 GradientReducer::EntryGroups GradientReducer::divide_entries() const {
   std::vector<Entry*> all;
-  for (const auto& entry : entries_) all.push_back(entry.get());
+  for (const auto& entry : entries_) {
+    if (!entry->by_rows) all.push_back(entry.get());
+  }
+  EntryGroups groups = !options_.groups.empty()  ? given_groups(all)
+                       : options_.num_groups > 0 ? equal_groups(all)
+                                                 : groups_by_size(all);
+  for (const auto& entry : entries_) {
+    if (entry->by_rows) groups.push_back({entry.get()});
+  }
+  return groups;
+}
+
+// In parameter order, each of at most so many bytes, or of one parameter.
+GradientReducer::EntryGroups GradientReducer::groups_by_size(const std::vector<Entry*>& all) const {
   const std::size_t bytes = options_.process_set.world()->options().bucket_bytes;
-  if (!options_.groups.empty()) return given_groups(all);
-  if (options_.num_groups > 0) return equal_groups(all);
-  // In parameter order, each of at most so many bytes, or of one parameter.
   EntryGroups groups;
   std::size_t filled = 0;
   for (Entry* entry : all) {
@@ -33,7 +43,7 @@ GradientReducer::EntryGroups GradientReducer::divide_entries() const {
 
 GradientReducer::EntryGroups GradientReducer::given_groups(const std::vector<Entry*>& all) const {
   std::map<const void*, Entry*> left;
-  for (Entry* entry : all) left.emplace(entry->param.id(), entry);
+  for (const auto& entry : entries_) left.emplace(entry->param.id(), entry.get());
   EntryGroups groups;
   for (std::size_t g = 0; g < options_.groups.size(); ++g) {
     std::vector<Entry*> group;
@@ -46,7 +56,7 @@ GradientReducer::EntryGroups GradientReducer::given_groups(const std::vector<Ent
             " that is in another group already, or is no parameter of the optimizer with a "
             "gradient");
       }
-      group.push_back(found->second);
+      if (!found->second->by_rows) group.push_back(found->second);
       left.erase(found);
     }
     if (!group.empty()) groups.push_back(std::move(group));

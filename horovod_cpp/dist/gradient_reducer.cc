@@ -11,6 +11,7 @@
 #include "horovod_cpp/autograd/grad_memory.h"
 #include "horovod_cpp/autograd/grad_mode.h"
 #include "horovod_cpp/autograd/node.h"
+#include "horovod_cpp/dist/gradient_rows.h"
 #include "horovod_cpp/optim/clip_grad_norm.h"
 
 namespace hvd {
@@ -39,7 +40,9 @@ GradientReducer::GradientReducer(const NamedTensors& parameters, const Distribut
   for (std::vector<Entry*>& entries : divide_entries()) add_bucket(std::move(entries));
   if (!reduces_ || !options.gradient_as_bucket_view || !options.compression.is_none()) return;
   std::vector<Tensor> params;
-  for (const auto& entry : entries_) params.push_back(entry->param);
+  for (const auto& entry : entries_) {
+    if (!entry->by_rows) params.push_back(entry->param);
+  }
   if (!params.empty()) views_ = {params, options_.process_set, entries_.front()->name};
 }
 
@@ -71,10 +74,11 @@ void GradientReducer::make_entries(const NamedTensors& parameters) {
     entry->param = param;
     entry->param.record()->reduced_by = owner_;
     set_grad_memory(entry->param, {});  // of an optimizer before
-    if (reduces_ && compressor != nullptr) {
+    entry->by_rows = !options_.sparse_as_dense && travels_by_rows(param, options_.op);
+    if (reduces_ && !entry->by_rows && compressor != nullptr) {
       entry->compressor = compressor->for_tensor(name, param.shape(), param.dtype());
     }
-    if (reduces_ && options_.compression.wire() == WireFormat::kInt8) {
+    if (reduces_ && !entry->by_rows && options_.compression.wire() == WireFormat::kInt8) {
       entry->residual = Tensor::zeros(param.shape(), DType::kF32);
     }
     entries_.push_back(std::move(entry));
@@ -164,6 +168,7 @@ Tensor GradientReducer::take_gradient(Entry& entry) {
 void GradientReducer::start(Bucket& bucket) {
   if (std::ranges::find(waiting_, &bucket) != waiting_.end()) submit_waiting();
   finish(bucket);
+  if (bucket.entries.front()->by_rows) return start_rows(bucket);
   for (Entry* entry : bucket.entries) bucket.gradients.push_back(take_gradient(*entry));
   bucket.started = true;
   bucket.order = ++starts_;
@@ -201,6 +206,7 @@ void GradientReducer::submit(Bucket& bucket) {
 }
 
 void GradientReducer::finish(Bucket& bucket) {
+  if (bucket.rows) return finish_rows(bucket);
   const std::shared_ptr<CallInFlight> call = std::exchange(bucket.call, nullptr);
   std::exception_ptr error;
   try {
@@ -242,6 +248,9 @@ void GradientReducer::give_back(Bucket& bucket) {
   for (Entry* entry : bucket.entries) {
     Tensor reduced = std::exchange(entry->reduced, {});
     if (reduced.defined()) entry->param.set_grad(std::move(reduced));
+    for (const RowGradient& part : std::exchange(entry->reduced_rows, {})) {
+      add_row_gradient(entry->param, part.rows, part.values);
+    }
     set_grad_memory(entry->param, entry->view);
   }
   bucket.started = false;
@@ -249,12 +258,14 @@ void GradientReducer::give_back(Bucket& bucket) {
 
 void GradientReducer::move_into_arena() {
   const std::vector<Tensor> views = views_.take();
-  for (std::size_t i = 0; i < views.size(); ++i) {
-    Entry& entry = *entries_[i];
-    entry.view = views[i];
-    set_grad_memory(entry.param, entry.view);
-    const Tensor gradient = entry.param.grad();
-    if (gradient.defined()) entry.param.set_grad(Tensor(entry.view).copy_(gradient));
+  auto view = views.begin();
+  for (const auto& entry : entries_) {
+    if (view == views.end()) return;
+    if (entry->by_rows) continue;
+    entry->view = *view++;
+    set_grad_memory(entry->param, entry->view);
+    const Tensor gradient = entry->param.grad();
+    if (gradient.defined()) entry->param.set_grad(Tensor(entry->view).copy_(gradient));
   }
 }
 
@@ -306,7 +317,7 @@ void GradientReducer::clip(ClipGradNorm::When when) {
     const bool averages = when == ClipGradNorm::When::kBeforeReduction &&
                           options_.average_aggregated_gradients && entry->passes > 1;
     if (!averages) continue;
-    entry->param.grad().mul_(1.0 / entry->passes);
+    gradient_values(entry->param).mul_(1.0 / entry->passes);
     entry->passes = 1;
   }
   optim::clip_grad_norm_(params, options_.clip_grad_norm->max_norm);

@@ -3,9 +3,11 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "horovod_cpp/autograd/row_gradient.h"
 #include "horovod_cpp/dist/allreduce_call.h"
 #include "horovod_cpp/dist/distributed_optimizer.h"
 #include "horovod_cpp/dist/gradient_views.h"
@@ -46,10 +48,12 @@ class GradientReducer {
   struct Entry {
     std::string name;
     Tensor param;
-    int passes = 0;   // backward passes in the open window
-    Tensor reduced;   // sum of the windows that ended since the last synchronize()
-    Tensor residual;  // what int8 lost
-    Tensor view;      // in the arena; undefined: the gradient lies anywhere
+    int passes = 0;        // backward passes in the open window
+    Tensor reduced;        // sum of the windows that ended since the last synchronize()
+    Tensor residual;       // what int8 lost
+    Tensor view;           // in the arena; undefined: the gradient lies anywhere
+    bool by_rows = false;  // it travels as rows, in a bucket of its own
+    std::vector<RowGradient> reduced_rows;  // `reduced` of such a gradient
     std::shared_ptr<TensorCompressor> compressor;
     std::function<void()> remove_hook;
   };
@@ -60,6 +64,7 @@ class GradientReducer {
     bool started = false;                // a reduction, since the last synchronize()
     std::uint64_t order = 0;             // of the last one, among all
     std::vector<Tensor> gradients;       // in flight
+    std::optional<RowGradient> rows;     // in flight, where the gradient travels as rows
     std::shared_ptr<CallInFlight> call;  // null: none
   };
   using EntryGroups = std::vector<std::vector<Entry*>>;
@@ -70,6 +75,7 @@ class GradientReducer {
   void make_entries(const NamedTensors& parameters);
   EntryGroups divide_entries() const;
   EntryGroups given_groups(const std::vector<Entry*>& all) const;
+  EntryGroups groups_by_size(const std::vector<Entry*>& all) const;
   EntryGroups equal_groups(const std::vector<Entry*>& all) const;
   void add_bucket(std::vector<Entry*> entries);
 
@@ -85,6 +91,10 @@ class GradientReducer {
   // Lets calls of several rounds go on.
   void drive();
   Tensor take_gradient(Entry& entry);
+  // gradient_rows.cc: the same steps for a gradient that travels as rows.
+  std::optional<RowGradient> take_rows(Entry& entry);
+  void start_rows(Bucket& bucket);
+  void finish_rows(Bucket& bucket);
   // Takes the next bucket from those that are left, which are in order of their start: with
   // `overtake` one whose call is over, if there is one.
   Bucket& next_finished(std::vector<Bucket*>& left, bool overtake) const;

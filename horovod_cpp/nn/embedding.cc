@@ -2,6 +2,7 @@
 
 #include "core/base/status.h"
 #include "horovod_cpp/autograd/embedding.h"
+#include "horovod_cpp/autograd/row_gradient.h"
 #include "horovod_cpp/nn/checks.h"
 #include "horovod_cpp/nn/init.h"
 
@@ -18,6 +19,7 @@ Embedding::Embedding(std::int64_t num_embeddings, std::int64_t embedding_dim,
                                ": expected a row of " + std::to_string(num_embeddings));
   }
   weight = register_parameter("weight", Tensor::empty({num_embeddings, embedding_dim}));
+  if (sparse) expect_row_gradients(weight);
   init::normal_(weight);
   if (padding_idx) init::zeros_(weight.detach().select(0, *padding_idx));
 }

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "horovod_cpp/optim/option_checks.h"
+#include "horovod_cpp/optim/row_update.h"
 #include "horovod_cpp/optim/rules/table.h"
 #include "horovod_cpp/tensor/dispatch.h"
 
@@ -29,6 +30,21 @@ void check(const Options& options) {
   check_not_negative(options, "eps");
 }
 
+template <typename T>
+AdagradRule<T> rule_of(const Options& options, std::int64_t steps) {
+  AdagradRule<T> rule;
+  rule.sign = options.at("maximize") != 0 ? T{-1} : T{1};
+  const auto before = static_cast<double>(steps - 1);
+  rule.step_size = static_cast<T>(options.at("lr") / (1 + before * options.at("lr_decay")));
+  rule.eps = static_cast<T>(options.at("eps"));
+  rule.weight_decay = static_cast<T>(options.at("weight_decay"));
+  return rule;
+}
+
+Tensor& sum_of(ParamState& state, const Tensor& param, const Options& options) {
+  return state_tensor(state, kSum, param, options.at("initial_accumulator_value"));
+}
+
 }  // namespace
 
 Adagrad::Adagrad(std::vector<Tensor> params, const AdagradOptions& options)
@@ -40,16 +56,24 @@ Adagrad::Adagrad(std::vector<ParamGroup> groups, const AdagradOptions& options)
 void Adagrad::update(Tensor& param, const Tensor& grad, ParamState& state, const Options& options) {
   dispatch_float(param.dtype(), [&](auto tag) {
     using T = typename decltype(tag)::type;
-    AdagradRule<T> rule;
-    rule.sign = options.at("maximize") != 0 ? T{-1} : T{1};
-    const auto before = static_cast<double>(state.steps - 1);
-    rule.step_size = static_cast<T>(options.at("lr") / (1 + before * options.at("lr_decay")));
-    rule.eps = static_cast<T>(options.at("eps"));
-    rule.weight_decay = static_cast<T>(options.at("weight_decay"));
-    Tensor& sum = state_tensor(state, kSum, param, options.at("initial_accumulator_value"));
-    update_table().of<T>().adagrad(rule, param.numel(), param.data<T>(), grad.data<T>(),
-                                   sum.data<T>());
+    update_table().of<T>().adagrad(rule_of<T>(options, state.steps), param.numel(), param.data<T>(),
+                                   grad.data<T>(), sum_of(state, param, options).data<T>());
   });
+}
+
+bool Adagrad::update_rows(Tensor& param, const RowGradient& grad, ParamState& state,
+                          const Options& options) {
+  if (options.at("weight_decay") != 0) return false;
+  dispatch_float(param.dtype(), [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    const AdagradRule<T> rule = rule_of<T>(options, state.steps);
+    T* sum = sum_of(state, param, options).data<T>();
+    for_each_row<T>(param, grad,
+                    [&](T* row, const T* gradient, std::int64_t start, std::int64_t size) {
+                      update_table().of<T>().adagrad(rule, size, row, gradient, sum + start);
+                    });
+  });
+  return true;
 }
 
 }  // namespace optim

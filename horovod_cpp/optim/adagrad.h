@@ -26,6 +26,9 @@ class Adagrad : public RuleOptimizer {
  protected:
   void update(Tensor& param, const Tensor& grad, ParamState& state,
               const Options& options) override;
+  // Without weight_decay.
+  bool update_rows(Tensor& param, const RowGradient& grad, ParamState& state,
+                   const Options& options) override;
 };
 
 }  // namespace optim

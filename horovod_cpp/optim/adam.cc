@@ -1,12 +1,19 @@
 #include "horovod_cpp/optim/adam.h"
 
+#include <cmath>
 #include <utility>
 
-#include "horovod_cpp/optim/adam_update.h"
+#include "horovod_cpp/optim/option_checks.h"
+#include "horovod_cpp/optim/rules/table.h"
+#include "horovod_cpp/tensor/dispatch.h"
 
 namespace hvd {
 namespace optim {
 namespace {
+
+constexpr const char* kMean = "exp_avg";
+constexpr const char* kSquare = "exp_avg_sq";
+constexpr const char* kLargest = "max_exp_avg_sq";
 
 Options to_map(const AdamOptions& options) {
   return {{"lr", options.lr},
@@ -18,17 +25,59 @@ Options to_map(const AdamOptions& options) {
           {"maximize", options.maximize ? 1.0 : 0.0}};
 }
 
+void check(const Options& options) {
+  check_not_negative(options, "lr");
+  check_below_one(options, "beta1");
+  check_below_one(options, "beta2");
+  check_not_negative(options, "eps");
+  check_not_negative(options, "weight_decay");
+}
+
+template <typename T>
+AdamRule<T> rule_of(bool decoupled, const Options& options, std::int64_t steps) {
+  const double beta1 = options.at("beta1");
+  const double beta2 = options.at("beta2");
+  const auto exponent = static_cast<double>(steps);
+  AdamRule<T> rule;
+  rule.sign = options.at("maximize") != 0 ? T{-1} : T{1};
+  rule.beta1 = static_cast<T>(beta1);
+  rule.beta2 = static_cast<T>(beta2);
+  rule.take1 = static_cast<T>(1 - beta1);
+  rule.take2 = static_cast<T>(1 - beta2);
+  rule.step_size = static_cast<T>(options.at("lr") / (1 - std::pow(beta1, exponent)));
+  rule.root_correction = static_cast<T>(std::sqrt(1 - std::pow(beta2, exponent)));
+  rule.eps = static_cast<T>(options.at("eps"));
+  const double weight_decay = options.at("weight_decay");
+  if (decoupled) {
+    rule.shrink = static_cast<T>(1 - options.at("lr") * weight_decay);
+  } else {
+    rule.weight_decay = static_cast<T>(weight_decay);
+  }
+  return rule;
+}
+
 }  // namespace
 
 Adam::Adam(std::vector<Tensor> params, const AdamOptions& options)
     : Adam(one_group(std::move(params)), options) {}
 
 Adam::Adam(std::vector<ParamGroup> groups, const AdamOptions& options)
-    : RuleOptimizer(std::move(groups),
-                    {to_map(options), {kAdamMean, kAdamSquare}, {kAdamLargest}, check_adam}) {}
+    : Adam(std::move(groups), options, /*decoupled=*/false) {}
+
+Adam::Adam(std::vector<ParamGroup> groups, const AdamOptions& options, bool decoupled)
+    : RuleOptimizer(std::move(groups), {to_map(options), {kMean, kSquare}, {kLargest}, check}),
+      decoupled_(decoupled) {}
 
 void Adam::update(Tensor& param, const Tensor& grad, ParamState& state, const Options& options) {
-  adam_update(/*decoupled=*/false, param, grad, state, options);
+  dispatch_float(param.dtype(), [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    T* mean = state_tensor(state, kMean, param).data<T>();
+    T* square = state_tensor(state, kSquare, param).data<T>();
+    const bool amsgrad = options.at("amsgrad") != 0;
+    T* largest = amsgrad ? state_tensor(state, kLargest, param).data<T>() : nullptr;
+    update_table().of<T>().adam(rule_of<T>(decoupled_, options, state.steps), param.numel(),
+                                param.data<T>(), grad.data<T>(), mean, square, largest);
+  });
 }
 
 }  // namespace optim

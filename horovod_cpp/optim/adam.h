@@ -26,8 +26,13 @@ class Adam : public RuleOptimizer {
   explicit Adam(std::vector<ParamGroup> groups, const AdamOptions& options = {});
 
  protected:
+  // `decoupled`: weight decay shrinks the parameter instead of joining the gradient.
+  Adam(std::vector<ParamGroup> groups, const AdamOptions& options, bool decoupled);
   void update(Tensor& param, const Tensor& grad, ParamState& state,
               const Options& options) override;
+
+ private:
+  bool decoupled_;
 };
 
 }  // namespace optim

@@ -2,34 +2,17 @@
 
 #include <utility>
 
-#include "horovod_cpp/optim/adam_update.h"
-
 namespace hvd {
 namespace optim {
-namespace {
-
-Options to_map(const AdamWOptions& options) {
-  return {{"lr", options.lr},
-          {"beta1", options.betas.first},
-          {"beta2", options.betas.second},
-          {"eps", options.eps},
-          {"weight_decay", options.weight_decay},
-          {"amsgrad", options.amsgrad ? 1.0 : 0.0},
-          {"maximize", options.maximize ? 1.0 : 0.0}};
-}
-
-}  // namespace
 
 AdamW::AdamW(std::vector<Tensor> params, const AdamWOptions& options)
     : AdamW(one_group(std::move(params)), options) {}
 
 AdamW::AdamW(std::vector<ParamGroup> groups, const AdamWOptions& options)
-    : RuleOptimizer(std::move(groups),
-                    {to_map(options), {kAdamMean, kAdamSquare}, {kAdamLargest}, check_adam}) {}
-
-void AdamW::update(Tensor& param, const Tensor& grad, ParamState& state, const Options& options) {
-  adam_update(/*decoupled=*/true, param, grad, state, options);
-}
+    : Adam(std::move(groups),
+           {options.lr, options.betas, options.eps, options.weight_decay, options.amsgrad,
+            options.maximize},
+           /*decoupled=*/true) {}
 
 }  // namespace optim
 }  // namespace hvd

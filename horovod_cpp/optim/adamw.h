@@ -3,7 +3,7 @@
 #include <utility>
 #include <vector>
 
-#include "horovod_cpp/optim/rule_optimizer.h"
+#include "horovod_cpp/optim/adam.h"
 
 namespace hvd {
 namespace optim {
@@ -19,14 +19,10 @@ struct AdamWOptions {
 
 // Adam with decoupled weight decay: parameters shrink by 1 - lr * weight_decay instead; the formula
 // is in rules/adam.h. Options and state are Adam's.
-class AdamW : public RuleOptimizer {
+class AdamW : public Adam {
  public:
   explicit AdamW(std::vector<Tensor> params, const AdamWOptions& options = {});
   explicit AdamW(std::vector<ParamGroup> groups, const AdamWOptions& options = {});
-
- protected:
-  void update(Tensor& param, const Tensor& grad, ParamState& state,
-              const Options& options) override;
 };
 
 }  // namespace optim

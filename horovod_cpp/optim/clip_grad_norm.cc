@@ -6,6 +6,7 @@
 
 #include "core/base/status.h"
 #include "horovod_cpp/autograd/grad_mode.h"
+#include "horovod_cpp/autograd/row_gradient.h"
 #include "horovod_cpp/tensor/dispatch.h"
 #include "horovod_cpp/tensor/impl.h"
 #include "horovod_cpp/tensor/isa/table.h"
@@ -49,8 +50,9 @@ double part_of_norm(const Tensor& grad, double norm_type) {
 double norm_of(const std::vector<Tensor>& params, double norm_type) {
   double norm = 0;
   for (const Tensor& param : params) {
-    if (!param.grad().defined()) continue;
-    const double part = part_of_norm(param.grad(), norm_type);
+    const Tensor grad = gradient_values(param);
+    if (!grad.defined()) continue;
+    const double part = part_of_norm(grad, norm_type);
     if (!std::isinf(norm_type)) {
       norm += part;
     } else if (!(part <= norm)) {
@@ -90,7 +92,7 @@ double clip_grad_norm_(const std::vector<Tensor>& params, double max_norm,
   const double factor = max_norm / (norm + 1e-6);
   if (factor >= 1) return norm;
   for (const Tensor& param : params) {
-    if (param.grad().defined()) param.grad().mul_(factor);
+    if (Tensor grad = gradient_values(param); grad.defined()) grad.mul_(factor);
   }
   return norm;
 }
@@ -102,7 +104,7 @@ void clip_grad_value_(const std::vector<Tensor>& params, double clip_value) {
   }
   const NoGradGuard no_grad;
   for (const Tensor& param : params) {
-    Tensor grad = param.grad();
+    Tensor grad = gradient_values(param);
     if (!grad.defined()) continue;
     const Tensor values = computable(grad);
     dispatch_float(values.dtype(), [&](auto tag) {

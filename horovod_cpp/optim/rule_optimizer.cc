@@ -114,11 +114,17 @@ void RuleOptimizer::step_parameters(const std::vector<Tensor>& params) {
 }
 
 void RuleOptimizer::step_one(Tensor& param, const Options& options) {
-  const Tensor grad = param.grad();
-  if (!grad.defined()) return;
+  const auto rows = row_gradient(param);
+  if (!rows && !param.grad().defined()) return;
   ParamState& state = state_[param.id()];
   ++state.steps;
-  if (is_half(param.dtype())) {
+  const bool half = is_half(param.dtype());
+  if (rows && !half && update_rows(param, *rows, state, options)) {
+    bump_version(param);
+    return;
+  }
+  const Tensor grad = param.grad();
+  if (half) {
     Tensor& master = master_of(param, state);
     update(master, grad.to(DType::kF32).contiguous(), state, options);
     param.copy_(master);
@@ -131,16 +137,18 @@ void RuleOptimizer::step_one(Tensor& param, const Options& options) {
 void RuleOptimizer::zero_grad(bool set_to_none) {
   for (ParamGroup& group : groups_) {
     for (Tensor& param : group.params) {
-      Tensor grad = param.grad();
-      if (!grad.defined()) continue;
       if (set_to_none) {
         param.set_grad({});
-      } else {
+      } else if (Tensor grad = param.grad(); grad.defined()) {
         const NoGradGuard no_grad;
         grad.zero_();
       }
     }
   }
+}
+
+bool RuleOptimizer::update_rows(Tensor&, const RowGradient&, ParamState&, const Options&) {
+  return false;
 }
 
 Tensor& state_tensor(ParamState& state, const char* name, const Tensor& param, double initial) {

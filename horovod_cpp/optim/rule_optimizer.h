@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "horovod_cpp/autograd/row_gradient.h"
 #include "horovod_cpp/optim/optimizer.h"
 
 namespace hvd {
@@ -47,6 +48,11 @@ class RuleOptimizer : public Optimizer {
   // `state.steps` counts this step already.
   virtual void update(Tensor& param, const Tensor& grad, ParamState& state,
                       const Options& options) = 0;
+  // The same of a gradient that is zero but for some rows, with the bits of update(). Returns
+  // false, and does nothing, where these options change other rows too: the whole then goes to
+  // update().
+  virtual bool update_rows(Tensor& param, const RowGradient& grad, ParamState& state,
+                           const Options& options);
 
  private:
   void step_one(Tensor& param, const Options& options);

@@ -5,6 +5,7 @@
 
 #include "core/base/status.h"
 #include "horovod_cpp/optim/option_checks.h"
+#include "horovod_cpp/optim/row_update.h"
 #include "horovod_cpp/optim/rules/table.h"
 #include "horovod_cpp/tensor/dispatch.h"
 
@@ -36,6 +37,17 @@ void check(const Options& options) {
   }
 }
 
+template <typename T>
+SgdRule<T> rule_of(const Options& options) {
+  SgdRule<T> rule;
+  rule.sign = options.at("maximize") != 0 ? T{-1} : T{1};
+  rule.lr = static_cast<T>(options.at("lr"));
+  rule.momentum = static_cast<T>(options.at("momentum"));
+  rule.weight_decay = static_cast<T>(options.at("weight_decay"));
+  rule.nesterov = options.at("nesterov") != 0;
+  return rule;
+}
+
 }  // namespace
 
 SGD::SGD(std::vector<Tensor> params, const SGDOptions& options)
@@ -47,12 +59,7 @@ SGD::SGD(std::vector<ParamGroup> groups, const SGDOptions& options)
 void SGD::update(Tensor& param, const Tensor& grad, ParamState& state, const Options& options) {
   dispatch_float(param.dtype(), [&](auto tag) {
     using T = typename decltype(tag)::type;
-    SgdRule<T> rule;
-    rule.sign = options.at("maximize") != 0 ? T{-1} : T{1};
-    rule.lr = static_cast<T>(options.at("lr"));
-    rule.momentum = static_cast<T>(options.at("momentum"));
-    rule.weight_decay = static_cast<T>(options.at("weight_decay"));
-    rule.nesterov = options.at("nesterov") != 0;
+    SgdRule<T> rule = rule_of<T>(options);
     T* buffer = nullptr;
     if (rule.momentum != T{0}) {
       if (state.tensors.contains(kBuffer)) {
@@ -62,6 +69,18 @@ void SGD::update(Tensor& param, const Tensor& grad, ParamState& state, const Opt
     }
     update_table().of<T>().sgd(rule, param.numel(), param.data<T>(), grad.data<T>(), buffer);
   });
+}
+
+bool SGD::update_rows(Tensor& param, const RowGradient& grad, ParamState&, const Options& options) {
+  if (options.at("momentum") != 0 || options.at("weight_decay") != 0) return false;
+  dispatch_float(param.dtype(), [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    const SgdRule<T> rule = rule_of<T>(options);
+    for_each_row<T>(param, grad, [&](T* row, const T* gradient, std::int64_t, std::int64_t size) {
+      update_table().of<T>().sgd(rule, size, row, gradient, nullptr);
+    });
+  });
+  return true;
 }
 
 }  // namespace optim

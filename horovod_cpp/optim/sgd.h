@@ -26,6 +26,9 @@ class SGD : public RuleOptimizer {
  protected:
   void update(Tensor& param, const Tensor& grad, ParamState& state,
               const Options& options) override;
+  // Without momentum and weight_decay.
+  bool update_rows(Tensor& param, const RowGradient& grad, ParamState& state,
+                   const Options& options) override;
 };
 
 }  // namespace optim

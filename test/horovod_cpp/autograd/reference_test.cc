@@ -60,6 +60,24 @@ const std::map<std::string, Call>& elementwise_cases() {
   return cases;
 }
 
+const std::map<std::string, Call>& arithmetic_cases() {
+  static const std::map<std::string, Call> cases = {
+      {"add", [](const Inputs& x) { return x[0] + x[1]; }},
+      {"sub", [](const Inputs& x) { return x[0] - x[1]; }},
+      {"mul", [](const Inputs& x) { return x[0] * x[1]; }},
+      {"div", [](const Inputs& x) { return x[0] / x[1]; }},
+      {"neg", [](const Inputs& x) { return -x[0]; }},
+      {"pow", [](const Inputs& x) { return pow(x[0], 2.5); }},
+      {"exp", [](const Inputs& x) { return exp(x[0]); }},
+      {"log", [](const Inputs& x) { return log(x[0]); }},
+      {"sqrt", [](const Inputs& x) { return sqrt(x[0]); }},
+      {"tanh", [](const Inputs& x) { return tanh(x[0]); }},
+      {"sigmoid", [](const Inputs& x) { return sigmoid(x[0]); }},
+      {"relu", [](const Inputs& x) { return relu(x[0]); }},
+  };
+  return cases;
+}
+
 const std::map<std::string, Call>& reduction_cases() {
   static const std::map<std::string, Call> cases = {
       {"sum",
@@ -89,6 +107,7 @@ const std::map<std::string, Call>& reduction_cases() {
       {"min_axis", [](const Inputs& x) { return min(x[0], 0, true).values; }},
       {"min", [](const Inputs& x) { return min(x[0]); }},
       {"sort", [](const Inputs& x) { return sort(x[0], 1, true).values; }},
+      {"max", [](const Inputs& x) { return max(x[0]); }},
       {"topk", [](const Inputs& x) { return topk(x[0], 2, 1).values; }},
   };
   return cases;
@@ -132,6 +151,18 @@ const std::map<std::string, Call>& movement_cases() {
        [](const Inputs& x) {
          return repeat(x[0], {2, 1, 3});
        }},
+      {"reshape",
+       [](const Inputs& x) {
+         return x[0].t().reshape({2, 3});
+       }},
+      {"permute",
+       [](const Inputs& x) {
+         return x[0].permute({2, 0, 1});
+       }},
+      {"expand",
+       [](const Inputs& x) {
+         return x[0].expand({2, 2, 3});
+       }},
       {"tril", [](const Inputs& x) { return tril(x[0], 1); }},
       {"triu", [](const Inputs& x) { return triu(x[0], -1); }},
   };
@@ -168,6 +199,10 @@ void compare(const std::map<std::string, Call>& cases) {
     }
     if (name != "norm_of_zeros") gradcheck(function, inputs);
   }
+}
+
+TEST(Reference, ArithmeticGivesWhatPyTorchGives) {
+  compare(arithmetic_cases());
 }
 
 TEST(Reference, ElementwiseFunctionsAndProductsGiveWhatPyTorchGives) {

@@ -78,19 +78,31 @@ TEST(SparseEmbedding, IsAppliedByAnOptimizerAsADenseOneIs) {
   EXPECT_TRUE(bitwise_equal(dense.weight, sparse.weight));
 }
 
-TEST(SparseEmbedding, IsDenseWhereSomebodyListensOrAsksForTheWhole) {
+TEST(SparseEmbedding, IsDenseWhereSomebodyAsksForTheWhole) {
   Embedding table(3, 2, std::nullopt, true);
   const Tensor whole = grad({loss_of(table, {2})}, {table.weight})[0];
   EXPECT_THAT(whole.to_vector(), ElementsAre(0, 0, 0, 0, 1, 10));
   EXPECT_FALSE(table.weight.grad().defined());
+}
+
+TEST(SparseEmbedding, TellsHooksOfItsRowsOnceAPass) {
+  Embedding table(3, 2, std::nullopt, true);
   int calls = 0;
   table.weight.register_hook([&](const Tensor& leaf) {
     ++calls;
-    EXPECT_FALSE(row_gradient(leaf).has_value());
-    EXPECT_THAT(leaf.grad().to_vector(), ElementsAre(0, 0, 0, 0, 1, 10));
+    ASSERT_TRUE(row_gradient(leaf).has_value());
+    EXPECT_THAT(row_gradient(leaf)->rows.to_vector(), ElementsAre(0, 2));
   });
-  loss_of(table, {2}).backward();
+  (loss_of(table, {2}) + loss_of(table, {0, 2})).backward();
   EXPECT_EQ(calls, 1);
+  sum(Tensor::ones({1}).requires_grad_()).backward();
+  EXPECT_EQ(calls, 1);
+}
+
+TEST(SparseEmbedding, SaysThatItsGradientsAreRows) {
+  EXPECT_TRUE(expects_row_gradients(Embedding(3, 2, std::nullopt, true).weight));
+  EXPECT_FALSE(expects_row_gradients(Embedding(3, 2).weight));
+  EXPECT_THROW(expect_row_gradients(Tensor::zeros({3, 2})), InvalidArgumentError);
 }
 
 TEST(SparseEmbedding, AddsUpWithADenseUseOfTheSameWeight) {

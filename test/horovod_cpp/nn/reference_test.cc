@@ -59,6 +59,13 @@ TEST(Reference, NormalisationIsPyTorchs) {
   expect_layer("batch_norm1d", rows);
   BatchNorm1d lengths(3);
   expect_layer("batch_norm1d_length", lengths);
+  BatchNorm2d images(3, {.momentum = 0.25});
+  expect_layer("batch_norm2d", images);
+  const ReferenceCase reference("batch_norm2d");
+  reference.expect_close("running_mean", images.running_mean);
+  reference.expect_close("running_var", images.running_var);
+  images.eval();
+  expect_layer("batch_norm2d_eval", images);
   LayerNorm layer(Shape{3, 4});
   expect_layer("layer_norm", layer);
   GroupNorm group(2, 4);
@@ -89,6 +96,18 @@ TEST(Reference, LossesOfElementsArePyTorchs) {
   expect_loss("smooth_l1", [](auto&, const auto& x, const auto& t) {
     return SmoothL1Loss(LossReduction::kSum, 0.5)(x, t);
   });
+  expect_loss("l1_none", [](auto&, const auto& x, const auto& t) {
+    return L1Loss(LossReduction::kNone)(x, t);
+  });
+  expect_loss("l1_sum", [](auto&, const auto& x, const auto& t) {
+    return L1Loss(LossReduction::kSum)(x, t);
+  });
+  expect_loss("huber_none", [](auto&, const auto& x, const auto& t) {
+    return HuberLoss(LossReduction::kNone, 0.75)(x, t);
+  });
+  expect_loss("bce_plain", [](auto&, const auto& x, const auto& t) { return BCELoss()(x, t); });
+  expect_loss("bce_logits_plain",
+              [](auto&, const auto& x, const auto& t) { return BCEWithLogitsLoss()(x, t); });
   expect_loss("bce", [](auto& given, const auto& x, const auto& t) {
     return BCELoss(given("weight"))(x, t);
   });
@@ -115,6 +134,12 @@ TEST(Reference, LossesOfClassesArePyTorchs) {
                                .label_smoothing = 0.25})(x, t);
     });
   }
+  expect_loss("nll_none", [](auto&, const auto& x, const auto& t) {
+    return NLLLoss({.reduction = LossReduction::kNone})(x, t);
+  });
+  expect_loss("nll_sum", [](auto&, const auto& x, const auto& t) {
+    return NLLLoss({.reduction = LossReduction::kSum})(x, t);
+  });
   expect_loss("nll", [](auto& given, const auto& x, const auto& t) {
     return NLLLoss({.weight = given("weight"), .ignore_index = 1})(x, t);
   });
@@ -126,8 +151,10 @@ TEST(Reference, LossesOfClassesArePyTorchs) {
 }
 
 TEST(Reference, EmbeddingIsPyTorchs) {
-  Embedding table(5, 3, 1);
-  expect_layer("embedding", table);
+  for (const bool sparse : {false, true}) {
+    Embedding table(5, 3, 1, sparse);
+    expect_layer("embedding", table);
+  }
 }
 
 TEST(Reference, RecurrentLayersArePyTorchs) {

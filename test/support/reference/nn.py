@@ -197,6 +197,28 @@ def attention():
         layer(case, lambda_module(encoder, lambda a: encoder(a, mask=causal)), torch.randn(shape))
 
 
-for group in (activations, pooling, normalization, losses, class_losses, sequences, attention):
+def more():
+    """Cases that came later, so that the numbers of those above stay."""
+    norm = torch.nn.BatchNorm2d(3, momentum=0.25)
+    layer("batch_norm2d", norm, torch.randn(5, 3, 2, 2) * 2 + 1)
+    keep("batch_norm2d", "running_mean", norm.running_mean)
+    keep("batch_norm2d", "running_var", norm.running_var)
+    keep("batch_norm2d_eval", "running_mean", norm.running_mean)
+    keep("batch_norm2d_eval", "running_var", norm.running_var)
+    layer("batch_norm2d_eval", norm.eval(), torch.randn(2, 3, 2, 2))
+    x = torch.randn(4, 3)
+    for reduction in ("none", "sum"):
+        record(f"l1_{reduction}", lambda a, b: F.l1_loss(a, b, reduction=reduction),
+               x.clone(), torch.randn(4, 3))
+        record(f"nll_{reduction}", lambda a, b: F.nll_loss(a, b, reduction=reduction),
+               F.log_softmax(x, 1).detach(), torch.tensor([2, 0, 1, 1]))
+    record("huber_none", lambda a, b: F.huber_loss(a, b, reduction="none", delta=0.75),
+           x.clone(), torch.randn(4, 3))
+    record("bce_plain", F.binary_cross_entropy, torch.rand(4, 3) * 0.9 + 0.05, torch.rand(4, 3))
+    record("bce_logits_plain", F.binary_cross_entropy_with_logits, x * 4, torch.rand(4, 3))
+
+
+for group in (activations, pooling, normalization, losses, class_losses, sequences, attention,
+              more):
     group()
 save_file(out, path)

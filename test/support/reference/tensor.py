@@ -78,6 +78,22 @@ CASES = {
     "repeat": (lambda a: a.repeat(2, 1, 3), [(2, 3)], -2, 2),
     "tril": (lambda a: a.tril(1), [(2, 3, 4)], -2, 2),
     "triu": (lambda a: a.triu(-1), [(4, 3)], -2, 2),
+    "add": (torch.add, [(2, 3), (3,)], -2, 2),
+    "sub": (torch.sub, [(2, 1), (2, 3)], -2, 2),
+    "mul": (torch.mul, [(2, 3), (3,)], -2, 2),
+    "div": (torch.div, [(2, 3), (2, 1)], 0.5, 2),
+    "neg": (torch.neg, [(2, 3)], -2, 2),
+    "pow": (lambda a: a.pow(2.5), [(2, 3)], 0.5, 2),
+    "exp": (torch.exp, [(2, 3)], -2, 2),
+    "log": (torch.log, [(2, 3)], 0.5, 2),
+    "sqrt": (torch.sqrt, [(2, 3)], 0.5, 2),
+    "tanh": (torch.tanh, [(2, 3)], -2, 2),
+    "sigmoid": (torch.sigmoid, [(2, 3)], -2, 2),
+    "relu": (torch.relu, [(2, 3)], -2, 2),
+    "max": (lambda a: a.max(), [(2, 3)], -2, 2),
+    "reshape": (lambda a: a.t().reshape(2, 3), [(2, 3)], -2, 2),
+    "permute": (lambda a: a.permute(2, 0, 1), [(2, 3, 2)], -2, 2),
+    "expand": (lambda a: a.expand(2, 2, 3), [(2, 1)], -2, 2),
 }
 
 

@@ -1,0 +1,97 @@
+#include "horovod_cpp/dist/sparse_allreduce.h"
+
+#include <algorithm>
+#include <iterator>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "core/base/status.h"
+#include "horovod_cpp/autograd/grad_mode.h"
+#include "horovod_cpp/dist/collectives.h"
+
+namespace hvd {
+namespace {
+
+// Begins each rank's row numbers: where the parts meet it tells how many ranks contributed.
+constexpr std::int64_t kRank = -1;
+
+class SparseCall : public CallInFlight {
+ public:
+  SparseCall(GroupHandle handle, const ReduceOptions& options)
+      : handle_(std::move(handle)),
+        averages_(options.op == ReduceOp::kAverage),
+        scale_(options.prescale_factor * options.postscale_factor) {}
+
+  bool wait_until(TimePoint deadline) override { return handle_.wait_for(deadline - Clock::now()); }
+
+  const CallResult& result() override {
+    if (result_) return *result_;
+    const std::vector<Tensor> parts = handle_.synchronize();
+    const std::int64_t* first = parts[0].data<std::int64_t>();
+    const std::int64_t* last = first + parts[0].numel();
+    std::vector<std::int64_t> rows;
+    std::copy_if(first, last, std::back_inserter(rows), [](auto row) { return row != kRank; });
+    const auto ranks = static_cast<double>(std::count(first, last, kRank));
+    const auto count = static_cast<std::int64_t>(rows.size());
+    RowGradient sum = coalesce({Tensor::from(rows, {count}), parts[1]});
+    const double scale = averages_ ? scale_ / ranks : scale_;
+    const NoGradGuard no_grad;
+    if (scale != 1) sum.values.mul_(scale);
+    result_ = CallResult{.tensors = {sum.rows, sum.values}};
+    return *result_;
+  }
+
+ private:
+  GroupHandle handle_;
+  bool averages_;
+  double scale_;
+  std::optional<CallResult> result_;
+};
+
+void check(const RowGradient& gradient, const ReduceOptions& options) {
+  const auto& [rows, values] = gradient;
+  if (options.op != ReduceOp::kAverage && options.op != ReduceOp::kSum) {
+    throw InvalidArgumentError("sparse_allreduce: takes Average and Sum, not " +
+                               std::string(name_of(options.op)));
+  }
+  const bool fits = rows.defined() && values.defined() && rows.dtype() == DType::kI64 &&
+                    rows.dim() == 1 && values.dim() > 0 && values.size(0) == rows.numel() &&
+                    is_floating(values.dtype());
+  if (fits) return;
+  const auto text = [](const Tensor& tensor) {
+    return tensor.defined() ? std::string(name_of(tensor.dtype())) + " " + to_string(tensor.shape())
+                            : "undefined";
+  };
+  throw InvalidArgumentError("sparse_allreduce: rows " + text(rows) + " and values " +
+                             text(values) + ": expected int64 [k] and floating [k, ...]");
+}
+
+}  // namespace
+
+RowGradient row_gradient_of(const CallResult& result) {
+  return {result.tensors[0], result.tensors[1]};
+}
+
+std::shared_ptr<CallInFlight> start_sparse_allreduce(const RowGradient& gradient,
+                                                     const ReduceOptions& options) {
+  check(gradient, options);
+  const Tensor given = gradient.rows.contiguous();
+  const Tensor rows = Tensor::empty({given.numel() + 1}, DType::kI64);
+  rows.data<std::int64_t>()[0] = kRank;
+  std::copy_n(given.data<std::int64_t>(), given.numel(), rows.data<std::int64_t>() + 1);
+  return std::make_shared<SparseCall>(
+      grouped_allgather_async({rows, gradient.values.contiguous()},
+                              {.name = options.name, .process_set = options.process_set}),
+      options);
+}
+
+SparseHandle sparse_allreduce_async(const RowGradient& gradient, const ReduceOptions& options) {
+  return SparseHandle(start_sparse_allreduce(gradient, options));
+}
+
+RowGradient sparse_allreduce(const RowGradient& gradient, const ReduceOptions& options) {
+  return sparse_allreduce_async(gradient, options).synchronize();
+}
+
+}  // namespace hvd

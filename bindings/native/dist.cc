@@ -142,6 +142,7 @@ void bind_dist(py::module_& m) {
   bind_compression(m);
   bind_session(m);
   bind_reductions(m);
+  bind_sparse(m);
   bind_movement(m);
   bind_training(m);
   bind_whole_models(m);

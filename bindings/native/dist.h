@@ -152,6 +152,7 @@ void bind_session(py::module_& m);
 void bind_process_sets(py::module_& m);
 void bind_compression(py::module_& m);
 void bind_reductions(py::module_& m);
+void bind_sparse(py::module_& m);
 void bind_movement(py::module_& m);
 void bind_training(py::module_& m);
 void bind_whole_models(py::module_& m);

@@ -118,7 +118,8 @@ std::shared_ptr<DistributedOptimizer> make_optimizer(
     const py::object& compression, int backward_passes_per_step, ReduceOp op,
     double gradient_predivide_factor, const py::object& groups, const PythonProcessSet& set,
     bool average_aggregated_gradients, const std::optional<double>& clip_grad_norm,
-    const std::string& clip_when, bool gradient_as_bucket_view, bool overlap_step) {
+    const std::string& clip_when, bool gradient_as_bucket_view, bool overlap_step,
+    bool sparse_as_dense) {
   NamedTensors named;
   if (!named_parameters.is_none()) named = named_tensors_from(named_parameters);
   DistributedOptions options;
@@ -131,6 +132,7 @@ std::shared_ptr<DistributedOptimizer> make_optimizer(
   options.clip_grad_norm = clip_from(clip_grad_norm, clip_when);
   options.gradient_as_bucket_view = gradient_as_bucket_view;
   options.overlap_step = overlap_step;
+  options.sparse_as_dense = sparse_as_dense;
   options.process_set = set.registered();
   return std::make_shared<DistributedOptimizer>(std::move(optimizer), std::move(named),
                                                 std::move(options));
@@ -162,6 +164,8 @@ Args:
         ``param.grad.numpy()`` is a view of that memory and keeps it.
     overlap_step: step() updates each parameter as soon as its gradient is reduced, which changes no
         bit. Not with clip_grad_norm or Adasum.
+    sparse_as_dense: make gradients of rows (of an Embedding with ``sparse``) dense before they are
+        reduced. Else, with Average and Sum, the ranks gather rows and values, not compressed.
 
 Raises:
     InvalidArgumentError: before init(), names repeat or miss a parameter, or options are out of
@@ -178,7 +182,8 @@ void bind_optimizer(py::module_& m) {
            py::arg("gradient_predivide_factor") = 1.0, py::arg("groups") = py::none(),
            process_set_arg(m), py::kw_only(), py::arg("average_aggregated_gradients") = false,
            py::arg("clip_grad_norm") = py::none(), py::arg("clip_when") = "after",
-           py::arg("gradient_as_bucket_view") = true, py::arg("overlap_step") = false)
+           py::arg("gradient_as_bucket_view") = true, py::arg("overlap_step") = false,
+           py::arg("sparse_as_dense") = false)
       .def("synchronize", &DistributedOptimizer::synchronize, ReleaseGil(),
            "Wait until every gradient is reduced (and clipped, if that is an option). Call it "
            "before reading or\nclipping gradients; calling it again before the next backward() "

@@ -1,12 +1,9 @@
 // Files and folders that nobody means, and samplers told nonsense: an error that names them, soon.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <sys/resource.h>
-#include <unistd.h>
 
 #include <cmath>
 #include <filesystem>
-#include <fstream>
 #include <limits>
 #include <random>
 
@@ -170,28 +167,6 @@ TEST(BadSettings, ASamplerTakesNoNegativeEpochOrCount) {
   EXPECT_THAT(error_of([&] { sampler.set_epoch(-1); }), HasSubstr("set_epoch: epoch -1"));
   EXPECT_THAT(error_of([&] { sampler.advance(-2); }), HasSubstr("advance: count -2"));
   EXPECT_EQ(sampler.state(), SamplerState{});
-}
-
-TEST(BadSettings, MoreWorkersThanTheSystemStartsAreAnErrorThatSaysSo) {
-  rlimit before{};
-  getrlimit(RLIMIT_AS, &before);
-  long pages = 0;
-  std::ifstream("/proc/self/statm") >> pages;
-  rlimit tight = before;
-  tight.rlim_cur = static_cast<rlim_t>(pages * sysconf(_SC_PAGESIZE)) + (rlim_t{256} << 20);
-  const auto dataset = std::make_shared<TensorDataset>(std::vector<Tensor>{Tensor::arange(1000)});
-  DataLoaderOptions options;
-  options.num_workers = 1000;
-  DataLoader loader(dataset, options);
-  setrlimit(RLIMIT_AS, &tight);  // thousand stacks do not fit
-  std::string message;
-  try {
-    loader.begin();
-  } catch (const InvalidArgumentError& error) {
-    message = error.what();
-  }
-  setrlimit(RLIMIT_AS, &before);
-  EXPECT_THAT(message, HasSubstr("DataLoader: num_workers=1000: the system starts only "));
 }
 
 TEST(BadSettings, ASamplerTooLargeForMemoryIsNamed) {

@@ -85,7 +85,7 @@ TEST(Inception3, ComputesWhatPyTorchDoes) {
   EXPECT_EQ(message_of<InvalidArgumentError>([&] { model->outputs(image(75)); }),
             "Inception3: 'AuxLogits' (InceptionAux): avg_pool2d: input [1, 768, 3, 3], kernel_size "
             "[5, 5], stride [3, 3], padding [0, 0]: no window fits, or padding is over half of the "
-            "kernel");
+            "kernel, or one of them is above 2^31 - 1");
 }
 
 TEST(Inception3, ComputesWhatPyTorchDoesWithItsAuxiliaryClassifier) {

@@ -246,7 +246,9 @@ void Job::record_end(Peer& peer, const ProgramEnd& end) {
 void Job::relay_starter(UniqueFd& fd, Stream stream) {
   std::string bytes;
   if (!read_available(fd.get(), bytes, kReadOnce)) fd.reset();
-  if (stop_signal_ != 0 && !options_.verbose) {
+  // About the end of a job mpirun has only guesses, and the report has what happened.
+  const bool ending = stop_signal_ != 0 || first_failure(ends_) != nullptr;
+  if (ending && !options_.verbose) {
     held_ += bytes;
   } else {
     print(OutputPrinter::kLauncher, stream, bytes);

@@ -144,7 +144,7 @@ constexpr std::array kOptions = {
     turns("HOROVOD_HIERARCHICAL_ALLGATHER", "0", "no-hierarchical-allgather",
           "params.hierarchical_allgather", "do not"),
 
-    sets("HOROVOD_CONTROLLER", "controller", "mpi", "controller",
+    sets("HOROVOD_CONTROLLER", "controller", "NAME", "controller",
          "auto, mpi, or gloo: without MPI, on this machine"),
     turns("HOROVOD_CONTROLLER", "mpi", "mpi", "", "the same as --controller mpi"),
     turns("HOROVOD_CONTROLLER", "gloo", "gloo", "", "the same as --controller gloo"),
@@ -226,8 +226,8 @@ std::string help_text() {
   std::ostringstream text;
   text
       << "hvdrun starts a program as N cooperating ranks (through Open MPI's mpirun; on one\n"
-         "machine also without it) and ends\n"
-         "with the first failing rank's number, exit code and last lines.\n\n"
+         "machine also without it) and ends with the first failing rank's number, exit code and\n"
+         "last lines.\n\n"
          "  hvdrun -np N [options] program [arguments of the program]\n\n"
       << table
       << "\nExamples\n"

@@ -55,7 +55,11 @@ void MpiEnvironment::start_thread(TimePoint deadline, bool serialized) {
   pthread_sigmask(SIG_SETMASK, &all, &before);  // the program's signals are for its own threads
   thread_ = std::thread([this, wanted = serialized ? MPI_THREAD_SERIALIZED : MPI_THREAD_MULTIPLE] {
     int provided = MPI_THREAD_SINGLE;
+    // Open MPI prints a stack at abort(), which pushes the text of an uncaught exception away.
+    struct sigaction at_abort {};
+    sigaction(SIGABRT, nullptr, &at_abort);
     const int code = MPI_Init_thread(nullptr, nullptr, wanted, &provided);
+    sigaction(SIGABRT, &at_abort, nullptr);
     std::unique_lock lock(mutex_);
     init_code_ = code;
     initialised_ = true;

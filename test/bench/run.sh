@@ -7,6 +7,7 @@ set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 bench=${1-}
 case $bench in
+  -h | --help) sed -n 's/^# \{0,1\}//p' test/bench/run.sh | sed 1d; exit ;;
   engine) targets=(engine_bench negotiate_bench messages_bench hvd_mpi) ;;
   model) targets=(model_bench optim_bench data_bench hvd_mpi) ;;
   *) echo "usage: bash test/bench/run.sh engine|model [OPTION...]" >&2; exit 2 ;;

@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <csignal>
 #include <cstdlib>
 #include <filesystem>
 
@@ -64,6 +65,12 @@ TEST(Connect, SeesTheWorldThatTheLauncherStarted) {
   } else {
     EXPECT_EQ(std::to_string(here().local_size), environment("OMPI_COMM_WORLD_LOCAL_SIZE"));
   }
+}
+
+TEST(Connect, LeavesAbortToTheProgram) {
+  struct sigaction at_abort {};
+  sigaction(SIGABRT, nullptr, &at_abort);
+  EXPECT_EQ(at_abort.sa_handler, SIG_DFL);
 }
 
 TEST(Connect, AsksToBePolledOnlyWhileACollectiveRunsThatRingsNobody) {

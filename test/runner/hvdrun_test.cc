@@ -186,6 +186,12 @@ TEST_P(Hvdrun, EndsWithTheFirstFailingRanksNumberCodeAndLastLines) {
   EXPECT_LT(result.took, seconds(10));
 }
 
+TEST_P(Hvdrun, SaysNothingOfTheLaunchersWhereRanksFailedByThemselves) {
+  const Result result = run_shell(2, "exit 3");
+  EXPECT_EQ(result.code, 3);
+  EXPECT_THAT(result.err, StartsWith("hvdrun: rank "));
+}
+
 TEST_P(Hvdrun, NamesTheSignalThatKilledARank) {
   const Result result = run_shell(4, std::string("[ ") + kRank + " = 2 ] && kill -9 $$; sleep 60");
   EXPECT_EQ(result.code, 137);

@@ -1,20 +1,22 @@
 #pragma once
 
 #include <cstddef>
+#include <memory>
 #include <new>
-#include <stdexcept>
 #include <string>
+#include <utility>
 
 namespace hvd {
 
 // What asked for more memory than there is, and for how much. MemoryError in Python.
 class OutOfMemoryError : public std::bad_alloc {
  public:
-  explicit OutOfMemoryError(const std::string& message) : text_(message) {}
-  const char* what() const noexcept override { return text_.what(); }
+  explicit OutOfMemoryError(std::string message)
+      : text_(std::make_shared<const std::string>(std::move(message))) {}
+  const char* what() const noexcept override { return text_->c_str(); }
 
  private:
-  std::runtime_error text_;  // copies of it do not throw
+  std::shared_ptr<const std::string> text_;  // copies do not throw
 };
 
 namespace memory {

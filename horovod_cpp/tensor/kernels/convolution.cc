@@ -21,7 +21,7 @@ namespace {
 
 // Elements of side a that a block of side c meets: they stay in the second-level cache, and so does
 // the panel of the weight that they meet.
-constexpr std::int64_t kBlock = 128 * 1024;
+constexpr std::int64_t kBlock = std::int64_t{128} * 1024;
 constexpr std::int64_t kLeastRows = 512;
 
 using Block = std::vector<RowGroup>;

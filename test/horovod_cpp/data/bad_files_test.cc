@@ -1,8 +1,11 @@
 // Files and folders that nobody means, and samplers told nonsense: an error that names them, soon.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/resource.h>
+#include <unistd.h>
 
 #include <cmath>
+#include <cstdio>
 #include <filesystem>
 #include <limits>
 #include <random>
@@ -167,6 +170,30 @@ TEST(BadSettings, ASamplerTakesNoNegativeEpochOrCount) {
   EXPECT_THAT(error_of([&] { sampler.set_epoch(-1); }), HasSubstr("set_epoch: epoch -1"));
   EXPECT_THAT(error_of([&] { sampler.advance(-2); }), HasSubstr("advance: count -2"));
   EXPECT_EQ(sampler.state(), SamplerState{});
+}
+
+// Only a user without privileges has a limit, and it counts all that the user runs.
+void begin_without_threads(DataLoader& loader) {
+  constexpr rlimit kNone{0, 0};
+  constexpr uid_t kNobody = 65534;
+  if (getuid() == 0 && setuid(kNobody) != 0) _exit(2);
+  if (setrlimit(RLIMIT_NPROC, &kNone) != 0) _exit(3);
+  try {
+    loader.begin();
+  } catch (const InvalidArgumentError& error) {
+    std::fprintf(stderr, "%s", error.what());
+    _exit(0);
+  }
+  _exit(1);
+}
+
+TEST(BadSettings, MoreWorkersThanTheSystemStartsAreAnErrorThatSaysSo) {
+  const auto dataset = std::make_shared<TensorDataset>(std::vector<Tensor>{Tensor::arange(10)});
+  DataLoaderOptions options;
+  options.num_workers = 2;
+  DataLoader loader(dataset, options);
+  EXPECT_EXIT(begin_without_threads(loader), testing::ExitedWithCode(0),
+              "DataLoader: num_workers=2: the system starts only 0 threads more");
 }
 
 TEST(BadSettings, ASamplerTooLargeForMemoryIsNamed) {

@@ -260,6 +260,7 @@ class Pool:
                 worker.channel = channel
                 self._selector.modify(channel, _READ, lambda _: self._on_messages(worker))
                 self._send(worker, ("setup", sys.path, sys.argv, {}, self._display))
+                return  # what follows is for the other handler
         except (EOFError, OSError):
             self._selector.unregister(channel)
             channel.close()

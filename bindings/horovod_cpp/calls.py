@@ -5,6 +5,7 @@ import os
 import pickle
 
 from horovod_cpp import _native
+from horovod_cpp.pool_worker import first_failure
 from horovod_cpp.rank_error import RankError
 
 
@@ -25,7 +26,7 @@ def failure_of(pool, outcomes, timeout=None, alive_after=True):
 
     ``alive_after``: the ranks stay for another call.
     """
-    rank = pool.first_failure(outcomes)
+    rank = first_failure(outcomes)
     if rank is None:
         return None
     note = _note(outcomes) if alive_after else ""

@@ -21,6 +21,13 @@ def refuse_on_a_rank(caller):
         raise _native.InvalidArgumentError(f"{caller} was called on a rank of a running job")
 
 
+def setting(name, env=None):
+    """Its value here, checked. Raises InvalidArgumentError on a malformed variable."""
+    if env and name in env:
+        return env[name]
+    return next(row["value"] for row in _native.config() if row["name"] == name)
+
+
 def failure_of(pool, outcomes, timeout=None, alive_after=True):
     """The exception that says what went wrong in a call; None when all ranks have a result.
 

@@ -6,8 +6,8 @@ import faulthandler
 import os
 import pathlib
 import pickle
+import select
 import signal
-import socket
 import sys
 import threading
 import traceback
@@ -39,10 +39,10 @@ def _rank_of_launcher():
 
 
 def _leave_with_caller(channel):
-    """For ranks of a launcher, which ends the others when one ends."""
-    with contextlib.suppress(OSError), socket.socket(fileno=os.dup(channel.fileno())) as connection:
-        while connection.recv(1, socket.MSG_PEEK):
-            threading.Event().wait(0.5)  # the main thread has not read it yet
+    """For ranks that a launcher started, which ends the others when one ends."""
+    end = select.poll()
+    end.register(channel, select.POLLRDHUP)
+    end.poll()
     os._exit(1)
 
 

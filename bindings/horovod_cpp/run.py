@@ -4,6 +4,7 @@ import os
 import pathlib
 import pickle
 import shlex
+import shutil
 import socket
 import sys
 
@@ -74,6 +75,10 @@ def run(fn, args=(), kwargs=None, np=None, *, num_proc=None, hosts=None, hostfil
     remote = not all(_is_local(host) for host in slots)
     if use_mpi is None and not use_gloo:
         use_mpi = bool(mpi_args) or setting("HOROVOD_CONTROLLER", env) == "mpi"
+    if (remote or use_mpi) and shutil.which("mpirun") is None:
+        raise _native.UnsupportedError(
+            "hvd.run starts ranks on other machines, and ranks that use MPI, with Open MPI, and "
+            "there is no mpirun in PATH: apt-get install openmpi-bin")
     options = _options(np, slots, use_mpi, use_gloo, output_filename, verbose, mpi_args,
                        network_interfaces, ssh_port, ssh_identity_file)
     view, display = view_here()

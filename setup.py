@@ -13,7 +13,7 @@ import subprocess
 import sys
 
 import pybind11
-from setuptools import Extension, setup
+from setuptools import Extension, find_packages, setup
 from setuptools.command.build_ext import build_ext
 
 ROOT = pathlib.Path(__file__).resolve().parent
@@ -63,7 +63,7 @@ class CMakeBuild(build_ext):
 
 setup(
     version=version(),
-    packages=["horovod_cpp"],
+    packages=find_packages("bindings"),
     package_dir={"horovod_cpp": "bindings/horovod_cpp"},
     ext_modules=[Extension("horovod_cpp._native", sources=[])],
     cmdclass={"build_ext": CMakeBuild},

@@ -47,6 +47,7 @@ class CMakeBuild(build_ext):
             "cmake", "-S", str(ROOT), "-B", str(BUILD), "-G", "Ninja",
             "-DCMAKE_BUILD_TYPE=Release", "-DHVD_PYTHON=ON", "-DHVD_TESTS=OFF",
             f"-DPython3_EXECUTABLE={sys.executable}", f"-Dpybind11_DIR={pybind11_headers()}",
+            "-DHVD_PORTABLE=OFF",  # for what an earlier run left in the cache; CMAKE_ARGS may say ON
             *os.environ.get("CMAKE_ARGS", "").split(),
         ]
         subprocess.run(configure, check=True)

@@ -155,6 +155,8 @@ if step build-asan build asan core_base_test core_negotiate_test core_runtime_te
     core_base_test core_negotiate_test core_runtime_test ops_test
   step fuzz run_fuzzer
 fi
+# The wheel first: both use one build folder, and what stays installed is the second one.
+step wheel env CMAKE_ARGS=-DHVD_WERROR=ON bash bindings/build_wheel.sh
 if step python-package install_package build/torch; then
   step python run_pytest
   step torch run_torch

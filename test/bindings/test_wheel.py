@@ -94,21 +94,17 @@ JOB = """
         hvd.init()
         total = hvd.allreduce(np.arange(1000.0) + hvd.rank(), hvd.Sum)
         assert (total == 2 * np.arange(1000.0) + 1).all()
-        return base + hvd.rank(), hvd.size(), hvd.mpi_enabled()
+        return base + hvd.rank(), hvd.size()
 
     if __name__ == "__main__":
         print(hvd.mpi_built(), hvd.run(work, args=(10,), np=2))
     """
 
 
-def test_a_job_of_two_ranks_runs_where_there_is_no_mpi(installed):
-    output = installed.run("python", installed.program(JOB), mpi=False)
-    assert output.splitlines()[-1] == "False [(10, 2, False), (11, 2, False)]"
-
-
-def test_the_same_job_uses_mpi_where_it_is(installed):
-    output = installed.run("python", installed.program(JOB), mpi=True)
-    assert output.splitlines()[-1] == "True [(10, 2, True), (11, 2, True)]"
+@pytest.mark.parametrize("mpi", [False, True])
+def test_a_function_runs_on_two_ranks_whether_mpi_is_there_or_not(installed, mpi):
+    output = installed.run("python", installed.program(JOB), mpi=mpi)
+    assert output.splitlines()[-1] == f"{mpi} [(10, 2), (11, 2)]"
 
 
 TRAINING = """

@@ -83,9 +83,13 @@ def test_elastic_names_say_what_is_missing():
 def test_a_hundred_rounds_of_init_and_shutdown():
     import horovod_cpp.torch as hvd
 
+    parameter = torch.nn.Parameter(torch.ones(3))
     for number in range(100):
         hvd.init()
         assert hvd.allreduce(torch.tensor([number]), op=hvd.Sum).tolist() == [number]
+        optimizer = hvd.DistributedOptimizer(torch.optim.SGD([parameter], lr=0.0))
+        parameter.sum().backward()
+        optimizer.step()
         hvd.shutdown()
     assert not hvd.is_initialized()
 

@@ -91,6 +91,7 @@ from horovod_cpp.torch.movement import (
     grouped_allgather_async,
     join,
 )
+from horovod_cpp.torch.optimizer import DistributedOptimizer
 from horovod_cpp.torch.reductions import (
     allreduce,
     allreduce_,

@@ -513,16 +513,22 @@ for round in range(3):
     optimizer.step()
     assert weight.grad.tolist() == bias.grad.tolist() == [1.5] * 2
 
-# Ranks with other numbers of batches: who has none left joins.
-before = weight.tolist()
-for batch in range(2 + 3 * rank):
-    optimizer.zero_grad()
-    backward()
-    optimizer.step()
-last = hvd.join()
-assert last == 1
-hvd.broadcast_parameters([weight, bias], root_rank=last)
-assert weight.tolist() == [before[0] - 2 * 1.5 - 3 * 1.0] * 2 and same_everywhere(weight, bias)
+# Ranks with other numbers of batches: who has none left joins, be it before its first.
+for fresh in (False, True):
+    if fresh:
+        optimizer = hvd.DistributedOptimizer(torch.optim.SGD([weight, bias], lr=1.0))
+    for batches in ((2, 5), (0, 3), (4, 1)) if not fresh else ((0, 2), (3, 1), (2, 2)):
+        before, common = weight.tolist(), min(batches)
+        for batch in range(batches[rank]):
+            optimizer.zero_grad()
+            backward()
+            optimizer.step()
+        last = hvd.join()
+        assert batches[0] == batches[1] or last == batches.index(max(batches))
+        hvd.broadcast_parameters([weight, bias], root_rank=last)
+        further = (max(batches) - common) * (last + 1) / 2  # Horovod divides by all ranks
+        assert weight.tolist() == [before[0] - common * 1.5 - further] * 2
+        assert same_everywhere(weight, bias)
 
 # A rank that leaves is an error of backward() or step() on the others.
 optimizer.zero_grad()

@@ -9,6 +9,7 @@ from horovod_cpp import _native
 from horovod_cpp.torch import memory
 from horovod_cpp.torch.buckets import divide
 from horovod_cpp.torch.compression import WIRES, NoneCompressor
+from horovod_cpp.torch.movement import joins
 from horovod_cpp.torch.sparse import sparse_allreduce_async
 
 
@@ -27,7 +28,9 @@ class GradientReducer:
         self._buckets = divide(entries, groups)
         self._wire = WIRES.get(options.compression)
         self._synchronized = False
-        self._settled = False  # places and layouts of gradients were agreed
+        self._agreed = None  # how many joins there were when the ranks agreed on layouts
+        self._wants_views = options.gradient_as_bucket_view and (
+            options.compression is NoneCompressor)
         self._nodes = []  # keeps the hooks of AccumulateGrad nodes alive
         self._hooks = []
         weakref.finalize(self, _remove, self._hooks)
@@ -207,34 +210,37 @@ class GradientReducer:
                 entry.parameter.grad = gradient.to_sparse(entry.sparse_dims)
 
     def _agree_on_layouts(self):
-        """Once: which gradients are sparse. A rank that has none yet must send what others do."""
-        if self._settled:
+        """Once, and after a join(): which gradients are sparse, and whether a rank wants views.
+
+        A rank that has no gradient yet must send what the others do; one that had joined before its
+        first step knows nothing of what they agreed.
+        """
+        now = joins[self._options.process_set.process_set_id]
+        if self._agreed == now:
             return
-        dims = torch.zeros(len(self._entries), dtype=torch.uint8)
-        for place, entry in enumerate(self._entries):
-            dims[place] = entry.sparse_dims or sparse_dims(entry.parameter.grad)
-        _native.allreduce_(memory.target(dims), _native.ReduceOp.Max,
+        self._agreed = now
+        dims = [entry.sparse_dims or sparse_dims(entry.parameter.grad) for entry in self._entries]
+        agreed = torch.tensor([*dims, self._wants_views], dtype=torch.uint8)
+        _native.allreduce_(memory.target(agreed), _native.ReduceOp.Max,
                            f"{self._entries[0].name}.layout", 1.0, 1.0, None,
                            self._options.process_set)
-        for entry, number in zip(self._entries, dims.tolist()):
+        *dims, self._wants_views = agreed.tolist()
+        for entry, number in zip(self._entries, dims):
             entry.sparse_dims = number
 
     @torch.no_grad()
     def _move_into_arena(self):
-        """Once: memory that the ranks share, where gradients are reduced in place."""
-        if self._settled:
+        """If a rank has none: memory that they share, where gradients are reduced in place."""
+        if not self._wants_views:
             return
-        self._settled = True
-        options = self._options
-        if not options.gradient_as_bucket_view or options.compression is not NoneCompressor:
-            return
+        self._wants_views = False
         entries = [entry for entry in self._entries
                    if entry.parameter.requires_grad and not entry.sparse_dims]
         if not entries:
             return
         places = _native._GradientViews(
-            [memory.source(entry.parameter.detach()) for entry in entries], options.process_set,
-            entries[0].name)
+            [memory.source(entry.parameter.detach()) for entry in entries],
+            self._options.process_set, entries[0].name)
         for entry, place in zip(entries, places.take()):
             entry.native_view, entry.view = place, memory.result(place)
             entry.view.copy_(entry.parameter.grad)

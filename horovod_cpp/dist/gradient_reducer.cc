@@ -113,7 +113,8 @@ void GradientReducer::on_gradient(Entry& entry, Bucket& bucket) {
   drive();
 }
 
-// Each submission may wake the coordinator's thread, which takes the core from backward().
+// Each submission may wake the coordinator's thread, which takes the core from backward(): so they
+// go together, and are started here.
 void GradientReducer::submit_soon() {
   if (waiting_bytes_ >= kTogether) return submit_waiting();
   if (waiting_.empty()) return;
@@ -125,9 +126,10 @@ void GradientReducer::submit_soon() {
 void GradientReducer::submit_waiting() {
   const std::vector<Bucket*> waiting = std::exchange(waiting_, {});
   waiting_bytes_ = 0;
+  const DriverSeat::StartsHere here;
   std::exception_ptr first_error;
   for (Bucket* bucket : waiting) {
-    std::optional<DriverSeat::WaitsAtOnce> quiet;  // the last one rings for all
+    std::optional<DriverSeat::WaitsAtOnce> quiet;  // the last one starts all
     if (bucket != waiting.back()) quiet.emplace();
     try {
       submit(*bucket);

@@ -74,8 +74,7 @@ Coordinator::Coordinator(std::unique_ptr<ControlPlane> control,
       settings_(settings_from(config)),
       autotune_(make_autotune(config, *control_)),
       seat_(std::make_shared<DriverSeat>(control_->doorbell(), *this,
-                                         others_may_drive(collectives_),
-                                         spin_limits_.coordinator == Duration::zero())),
+                                         others_may_drive(collectives_))),
       table_(seat_),
       sets_(topology_.size),
       transfers_(collectives_, config.stall_warning, config.stall_limit, seat_),
@@ -133,16 +132,6 @@ Drivable::Rest Coordinator::drive(const Completion& awaited, TimePoint deadline)
     bell.listen(Listener::kDriver);
     bell.sleep(seen, std::min(deadline, sleep_until(now)), Listener::kDriver);
     bell.ignore(Listener::kDriver);
-  }
-}
-
-Drivable::Rest Coordinator::drive_on() noexcept {
-  constexpr int kMostTurns = 8;  // the caller has something else to do
-  for (int turns = 1;; ++turns) {
-    const auto seen = control_->doorbell().rings();
-    const TimePoint now = Clock::now();
-    const bool moved = turn(now);
-    if (!moved || turns == kMostTurns) return {seen, moved ? now : sleep_until(now)};
   }
 }
 

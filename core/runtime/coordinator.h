@@ -50,7 +50,7 @@ class Coordinator final : public Drivable {
   void wake() noexcept { control_->doorbell().ring(); }  // any thread
   // The table or the transfers have something new. Any thread.
   void submitted() noexcept {
-    seat_->submitted();
+    if (seat_->submissions_ring()) wake();
   }
   void leave() noexcept;  // any thread
   // As RankProtocol has them. Any thread.
@@ -67,7 +67,6 @@ class Coordinator final : public Drivable {
   enum class Phase { kRunning, kDraining, kLeaving, kEnded };
 
   Rest drive(const Completion& awaited, TimePoint deadline) noexcept override;
-  Rest drive_on() noexcept override;
   template <typename Action>
   void stop_if_it_throws(Action action) noexcept;
   bool turn(TimePoint now) noexcept;

@@ -10,15 +10,16 @@ namespace hvd {
 namespace {
 
 using std::chrono::microseconds;
-using std::chrono::seconds;
+using std::chrono::milliseconds;
 
 constexpr int kLooksPerClockRead = 32;
 // How long submissions of a stream may wait for each other while nobody waits for them.
 constexpr Duration kNap = microseconds(200);
 constexpr Duration kWorthPolling = microseconds(100);    // what is polled less often may sleep
 constexpr Duration kUnreadyInterval = microseconds(50);  // fences do not ring
-// At least a turn in this time: who drives need not wake the thread for a timer that ends later.
-constexpr Duration kHeartbeat = seconds(1);
+// At least a turn in this time, for what nobody rings for: submissions that their thread meant to
+// wait for at once and did not, timers that a thread set which drove.
+constexpr Duration kHeartbeat = milliseconds(100);
 
 }  // namespace
 

@@ -14,7 +14,6 @@ constexpr Duration kMoment = std::chrono::microseconds(50);
 constexpr Duration kDisplaced = std::chrono::milliseconds(100);
 
 thread_local int waits_at_once = 0;
-thread_local int starts_here = 0;
 
 }  // namespace
 
@@ -26,19 +25,8 @@ DriverSeat::WaitsAtOnce::~WaitsAtOnce() {
   --waits_at_once;
 }
 
-DriverSeat::StartsHere::StartsHere() noexcept {
-  ++starts_here;
-}
-
-DriverSeat::StartsHere::~StartsHere() {
-  --starts_here;
-}
-
-void DriverSeat::submitted() noexcept {
-  if (waits_at_once > 0 && others_drive_) return;
-  if (starts_here == 0 || !shares_core_ || !others_drive_ || !take()) return bell_.ring();
-  bell_.ignore(Listener::kOwner);
-  hand_back(coordinator_.drive_on());
+bool DriverSeat::submissions_ring() const noexcept {
+  return waits_at_once == 0 || !others_drive_;
 }
 
 void DriverSeat::drive(const Completion& awaited, TimePoint deadline) noexcept {

@@ -21,8 +21,6 @@ class Drivable {
   };
   // Runs it until `awaited` has ended, or until the deadline.
   virtual Rest drive(const Completion& awaited, TimePoint deadline) noexcept = 0;
-  // Runs it as long as something moves, but not for ever.
-  virtual Rest drive_on() noexcept = 0;
 
  protected:
   ~Drivable() = default;
@@ -38,8 +36,7 @@ class Drivable {
 //
 // Submissions ring the coordinator's bell, but while they come in a stream that nobody waits for it
 // does not listen: being woken for each would cost more than they do. Its thread naps for a moment,
-// and takes what came together. Where the coordinator's thread has no core of its own, who submits
-// may also make the first turns itself (StartsHere): the thread would take its core to do the same.
+// and takes what came together.
 class DriverSeat {
  public:
   // The calling thread waits at once for what it submits while this lives: nobody has to be woken
@@ -51,28 +48,14 @@ class DriverSeat {
     WaitsAtOnce(const WaitsAtOnce&) = delete;
     WaitsAtOnce& operator=(const WaitsAtOnce&) = delete;
   };
-  // The calling thread starts what it submits while this lives, as far as that goes without
-  // waiting.
-  class StartsHere {
-   public:
-    StartsHere() noexcept;
-    ~StartsHere();
-    StartsHere(const StartsHere&) = delete;
-    StartsHere& operator=(const StartsHere&) = delete;
-  };
 
   // Both must live until close(). The coordinator's thread has the seat. `others_drive`: whether
-  // other threads may have it at all; `shares_core`: whether the coordinator's thread runs where
-  // they do.
-  DriverSeat(Doorbell bell, Drivable& coordinator, bool others_drive,
-             bool shares_core = false) noexcept
-      : bell_(bell),
-        coordinator_(coordinator),
-        others_drive_(others_drive),
-        shares_core_(shares_core) {}
+  // threads that wait may have it at all.
+  DriverSeat(Doorbell bell, Drivable& coordinator, bool others_drive) noexcept
+      : bell_(bell), coordinator_(coordinator), others_drive_(others_drive) {}
 
-  // The calling thread has submitted something: starts it or rings the bell, as the above has it.
-  void submitted() noexcept;
+  // Whether who has submitted something rings the bell.
+  bool submissions_ring() const noexcept;
   // A thread that is about to wait, and counts as a BlockedThread: runs the loop, or if somebody
   // else does, tells them to look for submissions.
   void drive(const Completion& awaited, TimePoint deadline) noexcept;
@@ -96,7 +79,6 @@ class DriverSeat {
   Doorbell bell_;
   Drivable& coordinator_;
   const bool others_drive_;
-  const bool shares_core_;
   std::atomic<bool> taken_{true};
   // When the coordinator's thread, if it does not have the seat, tries to have it although nobody
   // rings; past = it was woken. That thread writes it anew after each ring.

@@ -21,6 +21,8 @@ namespace {
 constexpr std::size_t kTogether = 1 << 20;
 // If fewer are still to come, those that are there wait for them.
 constexpr std::size_t kWorthABatch = kTogether / 16;
+// From the end of backward() to step().
+constexpr Duration kAtOnce = std::chrono::microseconds(100);
 
 std::size_t bytes_of(const Tensor& tensor) {
   return static_cast<std::size_t>(tensor.numel()) * size_of(tensor.dtype());
@@ -119,13 +121,17 @@ void GradientReducer::on_gradient(Entry& entry, Bucket& bucket) {
   drive();
 }
 
-// Each submission may wake the coordinator's thread, which takes the core from backward(): so they
-// go together, and are started here.
+// Each submission may wake the coordinator's thread, which takes the core from backward(). Those at
+// its end wake nobody if the program does as in the step before, and waits for them at once.
 void GradientReducer::submit_soon() {
   if (waiting_bytes_ >= kTogether && bytes_to_come() >= kWorthABatch) return submit_waiting();
   if (waiting_.empty()) return;
   autograd::after_backward(this, [this, alive = std::weak_ptr<void>(alive_)] {
-    if (!alive.expired()) submit_waiting();
+    if (alive.expired()) return;
+    std::optional<DriverSeat::WaitsAtOnce> waits;
+    if (waits_at_once_) waits.emplace();
+    submit_waiting();
+    backward_ended_ = Clock::now();
   });
 }
 
@@ -143,10 +149,9 @@ std::size_t GradientReducer::bytes_to_come() const {
 void GradientReducer::submit_waiting() {
   const std::vector<Bucket*> waiting = std::exchange(waiting_, {});
   waiting_bytes_ = 0;
-  const DriverSeat::StartsHere here;
   std::exception_ptr first_error;
   for (Bucket* bucket : waiting) {
-    std::optional<DriverSeat::WaitsAtOnce> quiet;  // the last one starts all
+    std::optional<DriverSeat::WaitsAtOnce> quiet;  // the last one rings for all
     if (bucket != waiting.back()) quiet.emplace();
     try {
       submit(*bucket);
@@ -288,6 +293,7 @@ void GradientReducer::move_into_arena() {
 
 void GradientReducer::synchronize(const OnReduced& on_reduced) {
   if (synchronized_) return;
+  waits_at_once_ = Clock::now() - backward_ended_ < kAtOnce;
   clip(ClipGradNorm::When::kBeforeReduction);
   std::exception_ptr first_error;
   const auto attempt = [&](auto&& action) {

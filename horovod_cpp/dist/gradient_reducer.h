@@ -117,7 +117,7 @@ class GradientReducer {
   std::vector<std::unique_ptr<Bucket>> buckets_;
   std::vector<Bucket*> waiting_;  // started, but not submitted yet
   std::size_t waiting_bytes_ = 0;
-  TimePoint backward_ended_{};   // with something to submit
+  TimePoint backward_ended_{};  // with something to submit
   bool waits_at_once_ = false;  // synchronize() followed at once
   std::vector<std::shared_ptr<CallInFlight>> driven_;
   const std::shared_ptr<void> alive_ = std::make_shared<char>();

@@ -10,7 +10,7 @@ namespace hvd {
 namespace {
 
 using std::chrono::microseconds;
-using std::chrono::milliseconds;
+using std::chrono::seconds;
 
 constexpr int kLooksPerClockRead = 32;
 // How long submissions of a stream may wait for each other while nobody waits for them.
@@ -19,7 +19,7 @@ constexpr Duration kWorthPolling = microseconds(100);    // what is polled less 
 constexpr Duration kUnreadyInterval = microseconds(50);  // fences do not ring
 // At least a turn in this time, for what nobody rings for: submissions that their thread meant to
 // wait for at once and did not, timers that a thread set which drove.
-constexpr Duration kHeartbeat = milliseconds(100);
+constexpr Duration kHeartbeat = seconds(1);
 
 }  // namespace
 

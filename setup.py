@@ -13,7 +13,7 @@ import subprocess
 import sys
 
 import pybind11
-from setuptools import Extension, setup
+from setuptools import Extension, find_packages, setup
 from setuptools.command.build_ext import build_ext
 
 ROOT = pathlib.Path(__file__).resolve().parent
@@ -47,6 +47,7 @@ class CMakeBuild(build_ext):
             "cmake", "-S", str(ROOT), "-B", str(BUILD), "-G", "Ninja",
             "-DCMAKE_BUILD_TYPE=Release", "-DHVD_PYTHON=ON", "-DHVD_TESTS=OFF",
             f"-DPython3_EXECUTABLE={sys.executable}", f"-Dpybind11_DIR={pybind11_headers()}",
+            "-DHVD_PORTABLE=OFF",  # for what an earlier run left in the cache; CMAKE_ARGS may say ON
             *os.environ.get("CMAKE_ARGS", "").split(),
         ]
         subprocess.run(configure, check=True)
@@ -55,15 +56,17 @@ class CMakeBuild(build_ext):
         subprocess.run(["cmake", "--install", str(BUILD), "--component", "python", "--strip",
                         "--prefix", str(STAGE)], check=True)
         package = pathlib.Path(self.build_lib) / "horovod_cpp"
+        for library in package.glob("*.so*"):  # of an earlier run, perhaps with other options
+            library.unlink()
         shutil.copytree(STAGE / "horovod_cpp", package, dirs_exist_ok=True)
 
     def get_outputs(self):
-        return [str(path) for path in (pathlib.Path(self.build_lib) / "horovod_cpp").glob("*.so")]
+        return [str(path) for path in (pathlib.Path(self.build_lib) / "horovod_cpp").glob("*.so*")]
 
 
 setup(
     version=version(),
-    packages=["horovod_cpp"],
+    packages=find_packages("bindings"),
     package_dir={"horovod_cpp": "bindings/horovod_cpp"},
     ext_modules=[Extension("horovod_cpp._native", sources=[])],
     cmdclass={"build_ext": CMakeBuild},

@@ -15,7 +15,7 @@ import os as _os
 import sys as _sys
 from importlib.metadata import version as _version
 
-from horovod_cpp import _native, data, io, models, nn, optim
+from horovod_cpp import _native, data, io, models, nn, optim, plot
 from horovod_cpp._native import (
     AbortedError,
     Adasum,

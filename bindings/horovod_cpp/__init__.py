@@ -246,14 +246,17 @@ from horovod_cpp.built import (
 from horovod_cpp.io import load, save
 from horovod_cpp.objects import allgather_object, broadcast_object
 from horovod_cpp.rank_zero import rank_zero_section
-from horovod_cpp.run import RankError, run
+from horovod_cpp.rank_error import RankError
+from horovod_cpp.cluster import Cluster, WorkerStatus
+from horovod_cpp.run import run
 from horovod_cpp.call_site import where as _where
 
 __version__ = _version("horovod_cpp")
 
 # Not in it: what would hide builtins from `import *`, and modules that are no part of the API.
 _unlisted = ("abs", "all", "any", "min", "max", "pow", "sum", "autograd", "built", "call_site",
-             "init_functions", "lr_scheduler", "nn_functional", "objects", "rank_zero", "run_wire")
+             "calls", "cluster", "init_functions", "launch", "lr_scheduler", "nn_functional",
+             "objects", "output", "pool", "pool_worker", "rank_error", "rank_zero", "wire")
 __all__ = [name for name in dir() if not name.startswith("_") and name not in _unlisted]
 
 

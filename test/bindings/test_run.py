@@ -60,7 +60,7 @@ def test_a_rank_that_dies_is_named(marked_processes):
             os.kill(os.getpid(), signal.SIGKILL)
         hvd.allreduce(hvd.ones((1,)), name="never")
 
-    with pytest.raises(hvd.RankError, match="rank 1 ended without a result") as caught:
+    with pytest.raises(hvd.RankError, match="rank 1 was killed by SIGKILL") as caught:
         hvd.run(work, np=2)
     assert caught.value.rank == 1
     assert marked_processes() == []

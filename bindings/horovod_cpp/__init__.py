@@ -274,6 +274,20 @@ def _shutdown_at_exit():
             raise
 
 
+def load_ipython_extension(shell):
+    """For ``%load_ext horovod_cpp``: %%hvd and %hvd, cells on the ranks of a hvd.Cluster."""
+    from horovod_cpp import magics
+
+    magics.load(shell)
+
+
+def unload_ipython_extension(shell):
+    """For ``%unload_ext horovod_cpp``: ends the ranks."""
+    from horovod_cpp import magics
+
+    magics.unload(shell)
+
+
 _native._on_look(_where)
 _atexit.register(_shutdown_at_exit)
 _os.register_at_fork(after_in_child=lambda: _forks.append(True))

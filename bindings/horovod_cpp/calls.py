@@ -31,9 +31,10 @@ def failure_of(pool, outcomes, timeout=None, alive_after=True):
     note = _note(outcomes) if alive_after else ""
     outcome = outcomes[rank]
     if pool.interrupted:
-        return KeyboardInterrupt(note.strip())
+        return _brief(KeyboardInterrupt(_places(outcomes) + note))
     if outcome.stopped:
-        return TimeoutError(f"the call took longer than {timeout:g} s on rank {rank}{note}")
+        return _brief(TimeoutError(
+            f"the call took longer than {timeout:g} s\n{_places(outcomes)}{note}"))
     if outcome.kind == "ended":
         return RankError(f"rank {rank} {outcome.value} during the call"
                          f"{pool.last_words(rank)}{note}", rank)
@@ -46,6 +47,18 @@ def failure_of(pool, outcomes, timeout=None, alive_after=True):
         with contextlib.suppress(Exception):
             error.__cause__ = pickle.loads(failure["exception"])
     return error
+
+
+def _brief(error):
+    """IPython shows it without the way through this package."""
+    error._render_traceback_ = lambda: f"{type(error).__name__}: {error}".splitlines()
+    return error
+
+
+def _places(outcomes):
+    """Where ranks were interrupted, a line for each."""
+    return "\n".join(f"rank {rank} was at {outcome.value['where']}"
+                     for rank, outcome in outcomes.items() if outcome.kind == "failure")
 
 
 def _note(outcomes):

@@ -197,6 +197,8 @@ def _describe(error, rendered=""):
         pickle.loads(pickled)
     except Exception:
         pickled = None
-    lost = isinstance(error, _native.HorovodInternalError)
+    last = traceback.extract_tb(trace)[-1:]
     return {"type": type(error).__name__, "message": str(error), "traceback": text,
-            "rendered": rendered, "exception": pickled, "lost_others": lost}
+            "rendered": rendered, "exception": pickled,
+            "lost_others": isinstance(error, _native.HorovodInternalError),
+            "where": "".join(f"{at.filename}:{at.lineno} in {at.name}" for at in last)}

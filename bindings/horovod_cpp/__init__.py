@@ -255,7 +255,7 @@ __version__ = _version("horovod_cpp")
 
 # Not in it: what would hide builtins from `import *`, and modules that are no part of the API.
 _unlisted = ("abs", "all", "any", "min", "max", "pow", "sum", "autograd", "built", "call_site",
-             "calls", "cluster", "init_functions", "launch", "lr_scheduler", "nn_functional",
+             "caller_loop", "calls", "cluster", "init_functions", "launch", "lr_scheduler", "nn_functional",
              "objects", "output", "pool", "pool_worker", "rank_error", "rank_zero", "wire")
 __all__ = [name for name in dir() if not name.startswith("_") and name not in _unlisted]
 

@@ -13,7 +13,6 @@ The names are those of the C++ library (``#include <horovod_cpp/horovod.h>``, na
 import atexit as _atexit
 import os as _os
 import sys as _sys
-from importlib.metadata import version as _version
 
 from horovod_cpp import _native, data, io, models, nn, optim, plot
 from horovod_cpp._native import (
@@ -100,6 +99,7 @@ from horovod_cpp._native import (
     exp,
     eye,
     flip,
+    from_dlpack,
     from_numpy,
     full,
     full_like,
@@ -251,7 +251,7 @@ from horovod_cpp.cluster import Cluster, WorkerStatus
 from horovod_cpp.run import run
 from horovod_cpp.call_site import where as _where
 
-__version__ = _version("horovod_cpp")
+__version__ = _native.__version__  # importlib.metadata takes longer to import than all of this
 
 # Not in it: what would hide builtins from `import *`, and modules that are no part of the API.
 _unlisted = ("abs", "all", "any", "min", "max", "pow", "sum", "autograd", "built", "call_site",

@@ -25,7 +25,7 @@ struct ClipGradNorm {
 struct DistributedOptions {
   // How gradients are combined. Adasum combines what the wrapped optimizer changed instead: it
   // steps on this rank's gradients, and the difference that made to the parameters is reduced.
-  ReduceOp op = ReduceOp::kAverage;
+  ReduceOp op = ReduceOp::kAverage;  // or kSum, kAdasum
   Compression compression = {};  // not with Adasum
   // Gradients are summed over this many backward passes before they are reduced; at least 1.
   int backward_passes_per_step = 1;

@@ -5,6 +5,7 @@ import os
 import pickle
 
 from horovod_cpp import _native
+from horovod_cpp.pool_worker import first_failure
 from horovod_cpp.rank_error import RankError
 
 
@@ -20,12 +21,19 @@ def refuse_on_a_rank(caller):
         raise _native.InvalidArgumentError(f"{caller} was called on a rank of a running job")
 
 
+def setting(name, env=None):
+    """Its value here, checked. Raises InvalidArgumentError on a malformed variable."""
+    if env and name in env:
+        return env[name]
+    return next(row["value"] for row in _native.config() if row["name"] == name)
+
+
 def failure_of(pool, outcomes, timeout=None, alive_after=True):
     """The exception that says what went wrong in a call; None when all ranks have a result.
 
     ``alive_after``: the ranks stay for another call.
     """
-    rank = pool.first_failure(outcomes)
+    rank = first_failure(outcomes)
     if rank is None:
         return None
     note = _note(outcomes) if alive_after else ""

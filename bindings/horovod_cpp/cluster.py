@@ -45,9 +45,9 @@ class Cluster:
     Ctrl-C during a call raises ``KeyboardInterrupt`` in the function on each rank and then here;
     a rank that does not react within a second is killed. When a rank raises, the others have a
     second to finish before they are interrupted. A rank that was killed or died is replaced: the
-    others keep their namespaces, its own is lost. After such a call, and when a collective was
-    interrupted, ``hvd.init()`` is called anew on all ranks: make optimizers of
-    ``DistributedOptimizer`` and process sets again.
+    others keep their namespaces, its own is lost. After that, and when a call that used the job was
+    interrupted, ``hvd.init()`` is called anew on all ranks: make process sets and
+    ``DistributedOptimizer`` again, and broadcast the parameters.
 
     The ranks end with ``close()``, with the ``with`` block, when the object is no longer used,
     and with this process, however it ends. Any thread may call; calls run one after the other.

@@ -39,7 +39,7 @@ class Pool(CallerLoop):
         self._start_timeout = start_timeout
         self._initialise = initialise
         self._display = display
-        self._engines_run = False
+        self.engines_run = False
         self._owner = os.getpid()
 
     # -- starting
@@ -70,7 +70,7 @@ class Pool(CallerLoop):
             late = [worker.rank for worker in self.workers if not worker.is_ready]
             raise RankError(f"ranks {late} have not started within {self._start_timeout:g} s")
         self.close_listener()
-        if self._initialise and not self._engines_run:
+        if self._initialise and not self.engines_run:
             self._start_engines()
         return lost
 
@@ -105,7 +105,7 @@ class Pool(CallerLoop):
             outcome = outcomes[failed]
             text = outcome.value["traceback"] if outcome.kind == "failure" else outcome.value
             raise RankError(f"rank {failed} could not join the others: {text}", failed)
-        self._engines_run = True
+        self.engines_run = True
 
     # -- calling
 
@@ -126,7 +126,9 @@ class Pool(CallerLoop):
                 self.send(worker.channel, message)
             self._wait(workers, deadline)
         outcomes = {worker.rank: worker.outcome for worker in workers}
-        if not all(outcome.running for outcome in outcomes.values()):
+        interrupted = any(outcome.stopped for outcome in outcomes.values())
+        if not all(outcome.running and (outcome.untouched or not interrupted)
+                   for outcome in outcomes.values()):
             self._drop_engines()
         return outcomes
 
@@ -159,13 +161,12 @@ class Pool(CallerLoop):
         self.serve(over)
         for worker in asked:
             worker.outcome.stopped = True
-            worker.outcome.running = False
 
     def _drop_engines(self):
         """After a call that left them in different places. The next ready() starts them again."""
         if not self._initialise:
             return
-        self._engines_run = False
+        self.engines_run = False
         for worker in self.workers:
             if worker is not None and worker.is_ready:
                 self.send(worker.channel, ("drop",))
@@ -232,7 +233,7 @@ class Pool(CallerLoop):
         self.selector.unregister(worker.pidfd)
         end = worker.bury()
         self.workers[worker.rank] = None
-        self._engines_run = False
+        self.engines_run = False
         if worker.is_busy:
             self._finish(worker, Outcome("ended", end))
         else:

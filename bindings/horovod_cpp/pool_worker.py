@@ -15,6 +15,7 @@ class Outcome:
     kind: str  # "result", "failure", "ended" (the process did)
     value: object  # bytes; what worker._describe() tells; how it ended, as text
     running: bool = False  # the rank's engine can go on
+    untouched: bool = False  # it was not used in the call
     stopped: bool = False  # we asked for it: an interrupt, a time limit, another rank's failure
     at: float = dataclasses.field(default_factory=time.monotonic)
 

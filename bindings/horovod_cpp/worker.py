@@ -77,9 +77,10 @@ class Worker:
             if kind == "drop":
                 _shut_down()
                 continue
+            calls = _native._calls()
             outcome = self._attempt(self._jobs[kind], arguments)
             self.flush()
-            self.send(("outcome", *outcome, _native._is_running()))
+            self.send(("outcome", *outcome, _native._is_running(), _native._calls() == calls))
             del outcome, arguments
 
     def send(self, message):

@@ -156,9 +156,11 @@ def test_a_rank_that_dies_between_calls_is_replaced_with_a_warning(cluster):
 
 def test_a_call_that_takes_too_long_is_interrupted(cluster):
     processes = cluster.run(os.getpid)
+    cluster.run(lambda: hvd.add_process_set([1]) and None)
     with pytest.raises(TimeoutError, match="longer than 0.5 s"):
         cluster.run(lambda: time.sleep(600), timeout=0.5)
     assert cluster.run(os.getpid) == processes
+    assert cluster.run(hvd.process_set_ids) == [[0, 1], [0, 1]]  # nobody had used the job
 
 
 def test_a_rank_that_does_not_react_is_killed(cluster):

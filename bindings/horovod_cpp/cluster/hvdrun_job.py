@@ -13,11 +13,12 @@ import sys
 import sysconfig
 import time
 
-from horovod_cpp import _native, launch
-from horovod_cpp.caller_loop import READ, CallerLoop
-from horovod_cpp.output import Display
-from horovod_cpp.pool_worker import Outcome
-from horovod_cpp.rank_error import RankError
+from horovod_cpp import _native
+from horovod_cpp.cluster import launch
+from horovod_cpp.cluster.caller_loop import READ, CallerLoop
+from horovod_cpp.cluster.output import Display
+from horovod_cpp.cluster.pool_worker import Outcome
+from horovod_cpp.cluster.rank_error import RankError
 
 _GRACE = 1.0  # seconds between asking hvdrun to stop and killing it
 _AFTER_FAILURE = 1.0  # seconds that the other ranks may go on after one failed

@@ -248,6 +248,6 @@ def view_here():
     """The view for this program, and whether it can show pictures and the like."""
     if getattr(shell_here(), "kernel", None) is None:
         return StreamView(), False
-    from horovod_cpp.notebook_view import NotebookView
+    from horovod_cpp.cluster.notebook_view import NotebookView
 
     return NotebookView(), True

@@ -12,9 +12,9 @@ import weakref
 import cloudpickle
 
 from horovod_cpp import _native
-from horovod_cpp.calls import check_np, failure_of, refuse_on_a_rank, setting
-from horovod_cpp.output import Printer, shell_here, view_here
-from horovod_cpp.pool import Pool
+from horovod_cpp.cluster.calls import check_np, failure_of, refuse_on_a_rank, setting
+from horovod_cpp.cluster.output import Printer, shell_here, view_here
+from horovod_cpp.cluster.pool import Pool
 
 
 class WorkerStatus(typing.NamedTuple):

@@ -14,7 +14,7 @@ import atexit as _atexit
 import os as _os
 import sys as _sys
 
-from horovod_cpp import _native, data, io, models, nn, optim
+from horovod_cpp import _native, data, io, models, nn, optim, plot
 from horovod_cpp._native import (
     AbortedError,
     Adasum,
@@ -99,6 +99,7 @@ from horovod_cpp._native import (
     exp,
     eye,
     flip,
+    from_dlpack,
     from_numpy,
     full,
     full_like,
@@ -254,7 +255,7 @@ __version__ = _native.__version__  # importlib.metadata takes longer to import t
 
 # Not in it: what would hide builtins from `import *`, and modules that are no part of the API.
 _unlisted = ("abs", "all", "any", "min", "max", "pow", "sum", "autograd", "built", "call_site",
-             "calls", "cluster", "init_functions", "launch", "lr_scheduler", "nn_functional",
+             "caller_loop", "calls", "cluster", "init_functions", "launch", "lr_scheduler", "nn_functional",
              "objects", "output", "pool", "pool_worker", "rank_error", "rank_zero", "wire")
 __all__ = [name for name in dir() if not name.startswith("_") and name not in _unlisted]
 

@@ -28,6 +28,14 @@ class Display:
     transient: dict
     update: bool
 
+    def __eq__(self, other):
+        return isinstance(other, Display) and self._looks() == other._looks()
+
+    def _looks(self):
+        """Without the text of something richer: that often has an address in it."""
+        rich = {kind: content for kind, content in self.data.items() if kind != "text/plain"}
+        return rich or self.data, self.transient, self.update
+
 
 class _Line:
     """What a rank wrote to a stream since the last end of a line."""

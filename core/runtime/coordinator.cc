@@ -125,7 +125,7 @@ Drivable::Rest Coordinator::drive(const Completion& awaited, TimePoint deadline)
     const TimePoint now = Clock::now();
     const bool moved = turn(now);
     if (awaited.done() || now >= deadline || phase_ == Phase::kEnded) {
-      return {seen, anything_left() ? now : sleep_until(now)};
+      return {seen, moved && anything_left() ? now : sleep_until(now)};
     }
     if (moved || seen != std::exchange(before, seen)) active = now;
     if (moved || spin(seen, active)) continue;

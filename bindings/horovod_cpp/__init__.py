@@ -14,7 +14,7 @@ import atexit as _atexit
 import os as _os
 import sys as _sys
 
-from horovod_cpp import _native, data, io, models, nn, optim
+from horovod_cpp import _native, data, io, models, nn, optim, plot
 from horovod_cpp._native import (
     AbortedError,
     Adasum,

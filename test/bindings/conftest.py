@@ -77,15 +77,20 @@ class Kernel:
 
 
 @pytest.fixture
-def kernel(monkeypatch, tmp_path):
-    """A kernel of the Python that runs the tests, whatever kernels are registered."""
-    monkeypatch.chdir(tmp_path)
+def kernel_manager(monkeypatch):
+    """For a kernel of the Python that runs the tests, whatever kernels are registered."""
     monkeypatch.setenv("MPLBACKEND", "module://matplotlib_inline.backend_inline")
     manager = KernelManager()
     manager.kernel_spec.argv = [sys.executable, "-m", "ipykernel_launcher", "-f",
                                 "{connection_file}"]
-    manager.start_kernel()
-    kernel = Kernel(manager)
+    return manager
+
+
+@pytest.fixture
+def kernel(kernel_manager, monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    kernel_manager.start_kernel()
+    kernel = Kernel(kernel_manager)
     yield kernel
     kernel.client.stop_channels()
-    manager.shutdown_kernel(now=True)
+    kernel_manager.shutdown_kernel(now=True)

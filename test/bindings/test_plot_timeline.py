@@ -145,7 +145,9 @@ def test_the_trace_of_a_real_job_shows_who_waited_for_whom(recorded, tmp_path):
     bound = sum(axes.get_yticks()) / 2  # between the bands
     waits = [end - start for start, end, row in spans["NEGOTIATE: waits for ranks"] if row < bound]
     assert sum(wait >= 19.9 for wait in waits) >= 15  # ms; three tensors in five steps
-    assert len(next(spans[label] for label in spans if "ALLREDUCE" in label)) >= 30
+    ran = next(spans[label] for label in spans if "ALLREDUCE" in label)
+    assert sum(row < bound for _, _, row in ran) >= 15  # rank 1 begins to record a little later
+    assert any(row > bound for _, _, row in ran)
     axes.figure.savefig(tmp_path / "trace.png")
     assert (tmp_path / "trace.png").read_bytes().startswith(b"\x89PNG")
 

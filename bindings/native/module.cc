@@ -4,9 +4,11 @@
 PYBIND11_MODULE(_native, m) {
   namespace python = hvd::python;
   m.doc() = "Native part of horovod_cpp; import horovod_cpp instead.";
+  m.attr("__version__") = HVD_VERSION;
   python::bind_errors(m);
   python::bind_tensor(m);
   python::bind_tensor_operators(m);
+  python::bind_dlpack(m);
   python::bind_random(m);
   python::bind_autograd(m);
   python::bind_functions(m);

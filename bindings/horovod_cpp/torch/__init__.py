@@ -12,6 +12,8 @@ Start a script on two ranks with ``hvdrun -np 2 python script.py``. Works with e
 ``help(hvd.reductions)``, ``help(hvd.movement)`` and ``help(hvd.DistributedOptimizer)``.
 """
 
+import pathlib as _pathlib
+
 try:
     import torch as _torch
 except ImportError as error:
@@ -73,6 +75,7 @@ from horovod_cpp import (
     stop_timeline,
 )
 from horovod_cpp import __version__
+from horovod_cpp import call_site as _call_site
 from horovod_cpp import init as _init
 from horovod_cpp.objects import allgather_object, broadcast_object
 from horovod_cpp.torch.compression import Compression, Compressor
@@ -108,6 +111,7 @@ from horovod_cpp.torch.reductions import (
 )
 from horovod_cpp.torch.sparse import sparse_allreduce_async
 from horovod_cpp.torch.state import broadcast_optimizer_state, broadcast_parameters
+from horovod_cpp.torch.sync_batch_norm import SyncBatchNorm
 
 
 def init(comm=None, process_sets=None):
@@ -124,6 +128,9 @@ def init(comm=None, process_sets=None):
         raise UnsupportedError("init(comm=...) is not supported: all ranks that were started make "
                                "the job. For some of them, init(process_sets=[[0, 2], [1, 3]])")
     _init(process_sets)
+
+
+_call_site.skip(_pathlib.Path(_torch.__file__).parent)
 
 
 def __getattr__(name):

@@ -125,7 +125,7 @@ class _Distributed:
         """
         if self._hvd_reducer is None:
             return self._hvd_plain_step(closure, *args, **kwargs)
-        if closure is not None:
+        if closure is not None and not self._hvd_skips:
             return self._hvd_plain_step(lambda: self._hvd_closure(closure), *args, **kwargs)
         if not self._hvd_skips:
             self.synchronize()
@@ -133,7 +133,7 @@ class _Distributed:
             _refuse(f"step() inside skip_synchronize() while the gradient of '{name}' is being "
                     "reduced; call synchronize() first")
         self._hvd_reducer.begin_step()
-        return self._hvd_plain_step(None, *args, **kwargs)
+        return self._hvd_plain_step(closure, *args, **kwargs)
 
     step.hooked = True  # PyTorch's profiler and step hooks sit on the wrapped class's
 
@@ -221,6 +221,7 @@ def _named_entries(optimizer, named_parameters):
                 _refuse(f"parameter {place} of group {number}, of shape {list(parameter.shape)}, "
                         "is not in named_parameters; name all of the optimizer's parameters")
             if _has_gradient(parameter):
+                memory.check(parameter)
                 entries.append(Entry(name, parameter))
     return entries
 

@@ -74,7 +74,7 @@ Coordinator::Coordinator(std::unique_ptr<ControlPlane> control,
       settings_(settings_from(config)),
       autotune_(make_autotune(config, *control_)),
       seat_(std::make_shared<DriverSeat>(control_->doorbell(), *this,
-                                         others_may_drive(collectives_))),
+                                         others_may_drive(collectives_), spin_limits_.returns)),
       table_(seat_),
       sets_(topology_.size),
       transfers_(collectives_, config.stall_warning, config.stall_limit, seat_),
@@ -120,11 +120,13 @@ void Coordinator::run() noexcept {
 Drivable::Rest Coordinator::drive(const Completion& awaited, TimePoint deadline) noexcept {
   Doorbell& bell = control_->doorbell();
   TimePoint active = Clock::now();
+  show_patience(false);
   for (auto before = bell.rings();;) {
     const auto seen = bell.rings();
     const TimePoint now = Clock::now();
     const bool moved = turn(now);
     if (awaited.done() || now >= deadline || phase_ == Phase::kEnded) {
+      show_patience(true);
       return {seen, moved && anything_left() ? now : sleep_until(now)};
     }
     if (moved || seen != std::exchange(before, seen)) active = now;

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
-#include "ops/host/stream_copy.h"
+#include "ops/host/showing.h"
 
 namespace hvd::host {
 
@@ -53,11 +53,11 @@ void ByteSequence::copy_to(std::byte* out, std::size_t offset, std::size_t count
   });
 }
 
-void ByteSequence::stream_to(std::byte* out, std::size_t offset, std::size_t count) const noexcept {
-  for_each(offset, count, [out](const std::byte* data, std::size_t before, std::size_t part) {
-    if (out + before != data) stream_copy(out + before, data, part);
+void ByteSequence::show_to(std::byte* out, std::size_t offset, std::size_t count) const noexcept {
+  const Showing showing(count);
+  for_each(offset, count, [&](const std::byte* data, std::size_t before, std::size_t part) {
+    showing.copy(out + before, data, part);
   });
-  end_stream();
 }
 
 void ByteSequence::copy_from(const std::byte* in, std::size_t offset,

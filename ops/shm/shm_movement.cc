@@ -52,7 +52,7 @@ void ShmGather::write(Step step) {
   const host::Stopwatch packing(stats_.packing);
   const std::size_t first = step * chunk_bytes();
   const std::size_t bytes = length_of(input_.bytes(), chunk_bytes(), step);
-  input_.stream_to(chunk(rank(), step), first, bytes);
+  input_.show_to(chunk(rank(), step), first, bytes);
   outputs_[rank()].copy_from(input_, first, bytes);
 }
 
@@ -102,7 +102,7 @@ void ShmExchange::write(Step step) {
     if (r == rank()) {
       outputs_[r].copy_from(inputs_[r], step * share(), bytes);
     } else {
-      inputs_[r].stream_to(chunk(rank(), step) + r * share(), step * share(), bytes);
+      inputs_[r].show_to(chunk(rank(), step) + r * share(), step * share(), bytes);
     }
   }
 }

@@ -40,7 +40,7 @@ void ShmReduceScatter::write(Step step) {
   for (std::size_t r = 0; r < size(); ++r) {
     const std::size_t bytes = length(r, step);
     if (r != rank()) {
-      inputs_[r].stream_to(mine + r * share(), step * share(), bytes);
+      inputs_[r].show_to(mine + r * share(), step * share(), bytes);
     } else if (inputs_[r].whole(step * share(), bytes) == nullptr) {
       inputs_[r].copy_to(mine + r * share(), step * share(), bytes);
     }

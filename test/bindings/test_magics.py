@@ -54,7 +54,8 @@ def test_cells_run_in_namespaces_that_last_on_all_ranks_or_some(notebook):
 def test_what_all_ranks_print_is_shown_once(notebook):
     notebook.execute("%hvd start")
     _, printed, _ = notebook.execute(
-        "%%hvd\nif hvd.rank() == 0: print('mine')\nprint('first')\nprint('second')\n6 * 7")
+        "%%hvd\nhvd.barrier()\nif hvd.rank() == 0: print('mine')\n"
+        "print('first')\nprint('second')\n6 * 7")
     assert printed == "[0] mine\nall ranks:\nfirst\nsecond\n42\n"
 
 

@@ -209,7 +209,8 @@ def test_ranks_of_hvdrun_that_raise_or_die_are_named(marked_processes):
     ({"np": 3, "hosts": "localhost:2"}, "3, but the hosts have 2 slots"),
     ({"np": 2, "num_proc": 3}, "np is 2 and num_proc is 3"),
     ({"hosts": "a:x"}, "'a:x'"), ({"hosts": "a,a"}, "'a'"), ({"hosts": ":2"}, "':2'"),
-    ({"hosts": "a", "hostfile": "b"}, "not both"), ({"use_mpi": True, "use_gloo": True}, "not both"),
+    ({"hosts": "a", "hostfile": "b"}, "not both"),
+    ({"use_mpi": True, "use_gloo": True}, "not both"),
 ])
 def test_options_that_contradict_each_other_are_refused(wrong, words):
     with pytest.raises(hvd.InvalidArgumentError, match=words):

@@ -31,7 +31,7 @@ def checks():
     if usable or mpirun:
         found += [_launcher(mpirun, version), *_root(mpirun, version)]
     if usable and version and _is_open_mpi(version):
-        found.append(_job(mpirun))
+        found.append(_job())
     return found
 
 
@@ -83,8 +83,9 @@ def _root(mpirun, version):
                     "export " + " ".join(f"{name}=1" for name in names))]
 
 
-def _job(mpirun):
-    output = capture([mpirun, "-np", "2", "--oversubscribe", *rank_program(_RANK)], 30,
+def _job():
+    # By name, as users call it: a full path would mean --prefix to Open MPI.
+    output = capture(["mpirun", "-np", "2", "--oversubscribe", *rank_program(_RANK)], 30,
                      {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"})
     if output.code != 0:
         return problem("2 ranks by mpirun", output.why(),

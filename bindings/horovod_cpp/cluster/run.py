@@ -11,10 +11,10 @@ import sys
 import cloudpickle
 
 from horovod_cpp import _native
-from horovod_cpp.calls import check_np, failure_of, refuse_on_a_rank, setting
-from horovod_cpp.hvdrun_job import HvdrunJob
-from horovod_cpp.output import Printer, view_here
-from horovod_cpp.pool import Pool
+from horovod_cpp.cluster.calls import check_np, failure_of, refuse_on_a_rank, setting
+from horovod_cpp.cluster.hvdrun_job import HvdrunJob
+from horovod_cpp.cluster.output import Printer, view_here
+from horovod_cpp.cluster.pool import Pool
 
 _RANKS = 2  # when nobody says
 

@@ -12,9 +12,9 @@ import weakref
 import cloudpickle
 
 from horovod_cpp import _native
-from horovod_cpp.calls import check_np, failure_of, refuse_on_a_rank, setting
-from horovod_cpp.output import Printer, shell_here, view_here
-from horovod_cpp.pool import Pool
+from horovod_cpp.cluster.calls import check_np, failure_of, refuse_on_a_rank, setting
+from horovod_cpp.cluster.output import Printer, shell_here, view_here
+from horovod_cpp.cluster.pool import Pool
 
 
 class WorkerStatus(typing.NamedTuple):
@@ -35,7 +35,7 @@ class Cluster:
             losses = cluster.run(train, args=(10,))
 
     The ranks are new processes of this Python (never forks), and ``hvd.init()`` was called on each;
-    calling it again does nothing. Starting takes about a second, a call a fraction of a
+    calling it again does nothing. Starting takes some tenths of a second, a call less than a
     millisecond. What they print appears here as it comes, each line with its rank in front.
 
     Each rank has a namespace that lasts as long as its process. Functions that travel by value

@@ -11,7 +11,7 @@ _FOREIGN = ("OMPI_", "PMIX_", "PMI_", "MPI_LOCAL")
 ADDRESS, KEY, CALLER = "HVD_WORKER_ADDRESS", "HVD_WORKER_KEY", "HVD_WORKER_CALLER"
 
 # Not -m: the namespace of a worker is its __main__, and has nothing of ours in it.
-WORKER = ("-P", "-c", "from horovod_cpp.worker import main; main()")
+WORKER = ("-P", "-c", "from horovod_cpp.cluster.worker import main; main()")
 
 
 def start_rank(rank, size, listener_address, key, rendezvous, env, executable):

@@ -1,4 +1,4 @@
-"""The processes of some ranks, and the event loop of their caller. hvd.run and hvd.Cluster use it."""
+"""The processes of some ranks on this machine, for hvd.run and hvd.Cluster."""
 
 import contextlib
 import os
@@ -6,11 +6,11 @@ import secrets
 import sys
 import time
 
-from horovod_cpp.caller_loop import READ, CallerLoop
-from horovod_cpp.launch import start_rank
-from horovod_cpp.output import Display, Printer, SilentView
-from horovod_cpp.pool_worker import Outcome, PoolWorker, first_failure
-from horovod_cpp.rank_error import RankError
+from horovod_cpp.cluster.caller_loop import READ, CallerLoop
+from horovod_cpp.cluster.launch import start_rank
+from horovod_cpp.cluster.output import Display, Printer, SilentView
+from horovod_cpp.cluster.pool_worker import Outcome, PoolWorker, first_failure
+from horovod_cpp.cluster.rank_error import RankError
 
 _GRACE = 1.0  # seconds between asking a rank to stop and killing it
 _AFTER_FAILURE = 1.0  # seconds that the other ranks may go on after one failed
@@ -288,8 +288,10 @@ class Pool(CallerLoop):
         if self.closed:
             return
         self.closed = True
-        self._end_workers()
-        self.close_loop()
+        try:
+            self._end_workers()
+        finally:
+            self.close_loop()
 
     def _end_workers(self):
         with self._killed_on_exception():

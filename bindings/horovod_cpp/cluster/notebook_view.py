@@ -5,7 +5,7 @@ import time
 
 from IPython.display import clear_output, display, publish_display_data
 
-from horovod_cpp.output import StreamView, Text
+from horovod_cpp.cluster.output import StreamView, Text
 
 _UPDATE = 0.1  # seconds between two updates of the lines that change
 

@@ -13,11 +13,12 @@ import sys
 import sysconfig
 import time
 
-from horovod_cpp import _native, launch
-from horovod_cpp.caller_loop import READ, CallerLoop
-from horovod_cpp.output import Display
-from horovod_cpp.pool_worker import Outcome
-from horovod_cpp.rank_error import RankError
+from horovod_cpp import _native
+from horovod_cpp.cluster import launch
+from horovod_cpp.cluster.caller_loop import READ, CallerLoop
+from horovod_cpp.cluster.output import Display
+from horovod_cpp.cluster.pool_worker import Outcome
+from horovod_cpp.cluster.rank_error import RankError
 
 _GRACE = 1.0  # seconds between asking hvdrun to stop and killing it
 _AFTER_FAILURE = 1.0  # seconds that the other ranks may go on after one failed
@@ -95,22 +96,29 @@ class HvdrunJob(CallerLoop):
 
     def close(self):
         """Ends everything that still runs. Ranks leave when their connection closes."""
-        kinds = [outcome.kind for outcome in self._outcomes.values()]
-        if kinds == ["result"] * self._size:
-            for channel in self._channels.values():
-                self.send(channel, ("leave",))
-            self.serve(lambda: self._ended, time.monotonic() + _LEAVE)
-        for rank in list(self._channels):
-            self._close_channel(rank)
-        if self._process.poll() is None:
-            self._process.send_signal(signal.SIGTERM)
-            with contextlib.suppress(subprocess.TimeoutExpired):
-                self._process.wait(_GRACE)
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(self._process.pid, signal.SIGKILL)
-        self._process.wait()
-        self._process.stdout.close()
-        self.close_loop()
+        try:
+            kinds = [outcome.kind for outcome in self._outcomes.values()]
+            if kinds == ["result"] * self._size:
+                for channel in self._channels.values():
+                    self.send(channel, ("leave",))
+                self.serve(lambda: self._ended, time.monotonic() + _LEAVE)
+        finally:
+            for rank in list(self._channels):
+                self._close_channel(rank)
+            self._end_hvdrun()
+            self.close_loop()
+
+    def _end_hvdrun(self):
+        try:
+            if self._process.poll() is None:
+                self._process.send_signal(signal.SIGTERM)
+                with contextlib.suppress(subprocess.TimeoutExpired):
+                    self._process.wait(_GRACE)
+        finally:
+            if self._process.returncode is None:
+                os.killpg(self._process.pid, signal.SIGKILL)
+                self._process.wait()
+            self._process.stdout.close()
 
     def on_hello(self, rank, channel):
         self._channels[rank] = channel

@@ -5,8 +5,8 @@ import os
 import pickle
 
 from horovod_cpp import _native
-from horovod_cpp.pool_worker import first_failure
-from horovod_cpp.rank_error import RankError
+from horovod_cpp.cluster.pool_worker import first_failure
+from horovod_cpp.cluster.rank_error import RankError
 
 
 def check_np(caller, np):

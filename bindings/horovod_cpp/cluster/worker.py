@@ -16,9 +16,10 @@ import types
 import cloudpickle
 
 import horovod_cpp
-from horovod_cpp import _native, launch, wire
+from horovod_cpp import _native
+from horovod_cpp.cluster import launch, wire
 
-_PACKAGE = str(pathlib.Path(__file__).parent)
+_PACKAGE = str(pathlib.Path(__file__).parents[1])
 
 
 def main():
@@ -122,7 +123,7 @@ class Worker:
 
     def _make_shell(self):
         if self._shell is None:
-            from horovod_cpp.worker_shell import make_shell
+            from horovod_cpp.cluster.worker_shell import make_shell
 
             self._shell = make_shell(self)
         return self._shell

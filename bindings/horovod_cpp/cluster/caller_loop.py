@@ -8,7 +8,7 @@ import socket
 import threading
 import time
 
-from horovod_cpp.wire import Listener, Refused
+from horovod_cpp.cluster.wire import Listener, Refused
 
 READ, WRITE = selectors.EVENT_READ, selectors.EVENT_WRITE
 

@@ -45,6 +45,7 @@ option(HVD_TRAINING "Build horovod_cpp/: tensors, autograd, nn, optim, data, dis
 option(HVD_RUNNER "Build hvdrun" ON)
 hvd_tristate(HVD_TESTS AUTO "Tests and benchmarks")
 option(HVD_WERROR "Treat warnings as errors" OFF)
+option(HVD_PORTABLE "What pip packs needs no library of this machine: hvdrun is linked statically, oneDNN is packed" OFF)
 option(HVD_FUZZ "libFuzzer targets; use the preset asan" OFF)
 set(HVD_SANITIZE "" CACHE STRING "Sanitizers, e.g. thread or address,undefined")
 

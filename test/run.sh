@@ -49,23 +49,23 @@ build() {
   cmake --build "build/$preset" --parallel "$jobs" ${1:+--target "$@"}
 }
 
-# run_ctest NAME PRESET LABELS JOBS
-run_ctest() {
-  ctest --test-dir "build/$2" -L "$3" -j "$4" --no-tests=error --output-on-failure \
-    --output-junit "$PWD/$results/$1.xml"
+# run_mpi   Real ranks: one case at a time.
+run_mpi() {
+  ctest --test-dir build/cpu -L '^mpi$' -j 1 --no-tests=error --output-on-failure \
+    --output-junit "$PWD/$results/mpi.xml"
 }
 
-# run_sanitized NAME EXCLUDED PROGRAM...   Of the preset NAME, whole programs, cut into as many parts
-# as there are cores: under a sanitizer a process takes longer to start than most cases to run.
-run_sanitized() {
-  local name=$1 excluded=$2 code=0 program shard log shards
-  shift 2
+# run_programs NAME PRESET EXCLUDED PROGRAM...   Whole programs, cut into as many parts as there are
+# cores: a process a case would take longer to start than most cases to run.
+run_programs() {
+  local name=$1 preset=$2 excluded=$3 code=0 program shard log shards
+  shift 3
   for program; do
     shards=()
     for ((shard = 0; shard < jobs; ++shard)); do
       log=$results/$name.$program.$shard
       GTEST_TOTAL_SHARDS=$jobs GTEST_SHARD_INDEX=$shard timeout 900 \
-        "build/$name/test/$program" --gtest_filter="-$excluded" --gtest_output="xml:$log.xml" \
+        "build/$preset/test/$program" --gtest_filter="-$excluded" --gtest_output="xml:$log.xml" \
         >"$log.log" 2>&1 &
       shards+=("$! $log.log")
     done
@@ -76,6 +76,27 @@ run_sanitized() {
       grep -aE '^\[  FAILED|Failure$|SUMMARY:|runtime error:' "${shard#* }" || tail -n 30 "${shard#* }"
     done
   done
+  return $code
+}
+
+# Every program that hvd_add_test made.
+run_cpp() {
+  local programs=(build/cpu/test/*_test)
+  run_programs cpp cpu '' "${programs[@]##*/}"
+}
+
+# clang-tidy runs beside the steps that come after it is started, in the time that their waits leave.
+start_tidy() {
+  nice -n 19 python3 test/lint/tidy.py build/cpu \
+    ${HVD_TEST_LONG:+'clang-analyzer-core.*,clang-analyzer-cplusplus.*'} >"$results/tidy.txt" 2>&1 &
+  tidy=$!
+  trap 'kill "$tidy" 2>/dev/null' EXIT
+}
+
+finish_tidy() {
+  local code=0
+  wait "$tidy" || code=$?
+  cat "$results/tidy.txt"
   return $code
 }
 
@@ -131,34 +152,37 @@ make_torch_venv || { echo "could not make build/torch"; exit 1; }
 step format check_format
 step structure python3 test/lint/structure.py
 step structure-test build/venv/bin/python -m pytest test/lint -q --junitxml="$results/structure-test.xml"
+tidy=
 if step build-cpu build cpu; then
-  step cpp run_ctest cpp cpu '^(unit|scale)$' "$jobs"
+  start_tidy
+  step cpp run_cpp
   step references run_references
-  step mpi run_ctest mpi cpu '^mpi$' 1
+  step mpi run_mpi
   if [[ -n ${HVD_TEST_LONG-} ]]; then
     install_packages "${long_packages[@]}" && step slurm bash test/mpi/slurm.sh build/cpu
   fi
   step install-tree check_install_tree
-  step tidy python3 test/lint/tidy.py build/cpu \
-    ${HVD_TEST_LONG:+'clang-analyzer-core.*,clang-analyzer-cplusplus.*'}
 fi
 # core/base and core/negotiate have no threads, and neither has arithmetic. Explorations run the same
 # code ten thousands of times: minutes under a sanitizer, for nothing that random walks do not reach.
 large_shapes='*TwoByThree*:*ThreeUneven*:*LocalMadeOfFlat*'  # of hosts: more threads, the same code
 if step build-tsan build tsan core_runtime_test ops_test; then
-  step tsan run_sanitized tsan "*ReduceExactly*:*WireBatches*:*InRankOrder*:*Interleaved*:$large_shapes" \
+  step tsan run_programs tsan tsan "*ReduceExactly*:*WireBatches*:*InRankOrder*:*Interleaved*:$large_shapes" \
     core_runtime_test ops_test
 fi
 if step build-asan build asan core_base_test core_negotiate_test core_runtime_test ops_test \
   protocol_fuzz protocol_corpus; then
-  step asan run_sanitized asan "*EverySchedule*:$large_shapes" \
+  step asan run_programs asan asan "*EverySchedule*:$large_shapes" \
     core_base_test core_negotiate_test core_runtime_test ops_test
   step fuzz run_fuzzer
 fi
+# The wheel first: both use one build folder, and what stays installed is the second one.
+step wheel env CMAKE_ARGS=-DHVD_WERROR=ON bash bindings/build_wheel.sh
 if step python-package install_package build/torch; then
   step python run_pytest
   step torch run_torch
 fi
+[[ -z $tidy ]] || step tidy finish_tidy
 
 echo "$((SECONDS - started)) s in all"
 build/venv/bin/python test/support/count.py "$results"

@@ -13,9 +13,8 @@ The names are those of the C++ library (``#include <horovod_cpp/horovod.h>``, na
 import atexit as _atexit
 import os as _os
 import sys as _sys
-from importlib.metadata import version as _version
 
-from horovod_cpp import _native, data, io, models, nn, optim
+from horovod_cpp import _native, data, io, models, nn, optim, plot
 from horovod_cpp._native import (
     AbortedError,
     Adasum,
@@ -267,15 +266,17 @@ from horovod_cpp.dtypes import (
 from horovod_cpp.io import load, save
 from horovod_cpp.objects import allgather_object, broadcast_object
 from horovod_cpp.rank_zero import rank_zero_section
-from horovod_cpp.run import RankError, run
+from horovod_cpp.cluster.cluster import Cluster, WorkerStatus
+from horovod_cpp.cluster.rank_error import RankError
+from horovod_cpp.cluster.run import run
 from horovod_cpp.call_site import where as _where
 
-__version__ = _version("horovod_cpp")
+__version__ = _native.__version__  # importlib.metadata takes longer to import than all of this
 
 # Not in it: what would hide builtins from `import *`, and modules that are no part of the API.
 _unlisted = ("abs", "all", "any", "bool", "float", "int", "min", "max", "pow", "sum", "autograd",
-             "built", "call_site", "dtypes", "init_functions", "lr_scheduler", "module_text",
-             "nn_functional", "objects", "rank_zero", "run_wire", "tensor_state")
+             "built", "call_site", "cluster", "dtypes", "init_functions", "lr_scheduler",
+             "module_text", "nn_functional", "objects", "rank_zero", "tensor_state")
 __all__ = [name for name in dir() if not name.startswith("_") and name not in _unlisted]
 
 
@@ -291,6 +292,20 @@ def _shutdown_at_exit():
     except AbortedError:
         if not _forks:  # a forked child has no part in its parent's job, and nothing to say of it
             raise
+
+
+def load_ipython_extension(shell):
+    """For ``%load_ext horovod_cpp``: %%hvd and %hvd, cells on the ranks of a hvd.Cluster."""
+    from horovod_cpp.cluster import magics
+
+    magics.load(shell)
+
+
+def unload_ipython_extension(shell):
+    """For ``%unload_ext horovod_cpp``: ends the ranks."""
+    from horovod_cpp.cluster import magics
+
+    magics.unload(shell)
 
 
 _native._on_look(_where)

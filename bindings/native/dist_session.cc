@@ -1,8 +1,21 @@
+#include <csignal>
+
 #include "bindings/native/dist.h"
 #include "horovod_cpp/dist/session.h"
 #include "ops/backends.h"
+#include "ops/shm/peer_watch.h"
 
 namespace hvd::python {
+namespace {
+
+// By a thread that needs no GIL. It watches until this process ends.
+void end_with(int process) {
+  static const PeerWatch* const watch =
+      new PeerWatch({{process, 0}}, [](std::size_t) { kill(0, SIGKILL); });
+  static_cast<void>(watch);
+}
+
+}  // namespace
 
 void bind_session(py::module_& m) {
   m.def("shutdown", &shutdown, ReleaseGil(),
@@ -23,6 +36,14 @@ unless an exception that nobody caught ends the program: then the other ranks lo
   m.def("mpi_threads_supported", &mpi_threads_supported,
         "Whether MPI granted MPI_THREAD_MULTIPLE; InvalidArgumentError when this job does not use "
         "MPI. Needs init().");
+  m.def(
+      "_is_running", [] { return is_initialized() && world()->stopped().ok(); },
+      "Whether this process is in a job that has not failed.");
+  m.def(
+      "_calls", [] { return is_initialized() ? world()->runtime().calls() : 0; },
+      "How often this process has submitted something to its job.");
+  m.def("_end_with", &end_with, py::arg("process"),
+        "Kill this process and its group as soon as ``process`` ends, even while Python waits.");
   m.def(
       "_backends",
       [] {

@@ -59,6 +59,10 @@ void check_options(const DistributedOptions& options) {
     refuse("gradient_predivide_factor is " + std::to_string(predivide) +
            ", must be between 1e-30 and 1e30");
   }
+  const bool linear = options.op == ReduceOp::kAverage || options.op == ReduceOp::kSum;
+  if (!linear && options.op != ReduceOp::kAdasum) {
+    refuse("op is " + std::string(name_of(options.op)) + ": expected Average, Sum or Adasum");
+  }
   if (predivide != 1 && options.op != ReduceOp::kAverage) {
     refuse("gradient_predivide_factor goes with Average, not with " +
            std::string(name_of(options.op)));
@@ -73,7 +77,6 @@ void check_options(const DistributedOptions& options) {
     refuse("clip_grad_norm: max_norm is " + std::to_string(options.clip_grad_norm->max_norm) +
            ", must be above 0");
   }
-  const bool linear = options.op == ReduceOp::kAverage || options.op == ReduceOp::kSum;
   if (!linear && !options.compression.is_none()) {
     refuse("compression " + options.compression.name() + " goes with Average and Sum, not with " +
            std::string(name_of(options.op)));

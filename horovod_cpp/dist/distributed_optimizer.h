@@ -25,7 +25,7 @@ struct ClipGradNorm {
 struct DistributedOptions {
   // How gradients are combined. Adasum combines what the wrapped optimizer changed instead: it
   // steps on this rank's gradients, and the difference that made to the parameters is reduced.
-  ReduceOp op = ReduceOp::kAverage;
+  ReduceOp op = ReduceOp::kAverage;  // or kSum, kAdasum
   Compression compression = {};  // not with Adasum
   // Gradients are summed over this many backward passes before they are reduced; at least 1.
   int backward_passes_per_step = 1;
@@ -74,8 +74,9 @@ class ScopeGuard {
 
 // Decorates any optimizer: when backward() has finished a parameter's gradient, its reduction over
 // all ranks starts while the rest of backward still runs (small ones wait for each other, until
-// they are a MiB or backward() ends); step() waits for all of them and then lets the wrapped
-// optimizer update. Over one rank it only forwards (and clips, and averages).
+// they are a MiB or backward() ends; where step() follows at once, as it did the last time, it
+// starts those); step() waits for all of them and then lets the wrapped optimizer update. Over one
+// rank it only forwards (and clips, and averages).
 //
 //   DistributedOptimizer optimizer(std::make_shared<optim::SGD>(model.parameters(), options),
 //                                  model.named_parameters());

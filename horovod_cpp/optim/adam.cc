@@ -25,14 +25,6 @@ Options to_map(const AdamOptions& options) {
           {"maximize", options.maximize ? 1.0 : 0.0}};
 }
 
-void check(const Options& options) {
-  check_not_negative(options, "lr");
-  check_below_one(options, "beta1");
-  check_below_one(options, "beta2");
-  check_not_negative(options, "eps");
-  check_not_negative(options, "weight_decay");
-}
-
 template <typename T>
 AdamRule<T> rule_of(bool decoupled, const Options& options, std::int64_t steps) {
   const double beta1 = options.at("beta1");
@@ -65,7 +57,7 @@ Adam::Adam(std::vector<ParamGroup> groups, const AdamOptions& options)
     : Adam(std::move(groups), options, /*decoupled=*/false) {}
 
 Adam::Adam(std::vector<ParamGroup> groups, const AdamOptions& options, bool decoupled)
-    : RuleOptimizer(std::move(groups), {to_map(options), {kMean, kSquare}, {kLargest}, check}),
+    : RuleOptimizer(std::move(groups), {to_map(options), {kMean, kSquare}, {kLargest}, check_adam}),
       decoupled_(decoupled) {}
 
 void Adam::update(Tensor& param, const Tensor& grad, ParamState& state, const Options& options) {

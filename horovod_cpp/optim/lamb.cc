@@ -23,14 +23,6 @@ Options to_map(const LAMBOptions& options) {
           {"maximize", options.maximize ? 1.0 : 0.0}};
 }
 
-void check(const Options& options) {
-  check_not_negative(options, "lr");
-  check_below_one(options, "beta1");
-  check_below_one(options, "beta2");
-  check_not_negative(options, "eps");
-  check_not_negative(options, "weight_decay");
-}
-
 template <typename T>
 LambRule<T> rule_of(const Options& options, std::int64_t steps) {
   const double beta1 = options.at("beta1");
@@ -56,7 +48,7 @@ LAMB::LAMB(std::vector<Tensor> params, const LAMBOptions& options)
     : LAMB(one_group(std::move(params)), options) {}
 
 LAMB::LAMB(std::vector<ParamGroup> groups, const LAMBOptions& options)
-    : RuleOptimizer(std::move(groups), {to_map(options), {kMean, kSquare}, {}, check}) {}
+    : RuleOptimizer(std::move(groups), {to_map(options), {kMean, kSquare}, {}, check_adam}) {}
 
 void LAMB::update(Tensor& param, const Tensor& grad, ParamState& state, const Options& options) {
   dispatch_float(param.dtype(), [&](auto tag) {

@@ -36,5 +36,13 @@ void check_at_most_one(const Options& options, const char* name) {
   if (!(value >= 0 && value <= 1)) fail(name, value, "0 <= value <= 1");
 }
 
+void check_adam(const Options& options) {
+  check_not_negative(options, "lr");
+  check_below_one(options, "beta1");
+  check_below_one(options, "beta2");
+  check_not_negative(options, "eps");
+  check_not_negative(options, "weight_decay");
+}
+
 }  // namespace optim
 }  // namespace hvd

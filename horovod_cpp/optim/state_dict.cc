@@ -10,6 +10,8 @@ namespace hvd {
 namespace optim {
 namespace {
 
+constexpr const char* kParams = "num_params";
+
 std::string group_key(std::size_t group) {
   return "group." + std::to_string(group) + ".";
 }
@@ -49,6 +51,9 @@ NamedTensors RuleOptimizer::state_dict() {
     for (const auto& [name, value] : groups_[g].options) {
       entries.emplace_back(group_key(g) + name, Tensor::scalar(value, DType::kF64));
     }
+    // A parameter without a gradient so far has no entry of its own.
+    entries.emplace_back(group_key(g) + kParams,
+                         count_entry(static_cast<std::int64_t>(groups_[g].params.size())));
     for (std::size_t p = 0; p < groups_[g].params.size(); ++p) {
       const auto it = state_.find(groups_[g].params[p].id());
       if (it == state_.end()) continue;
@@ -69,6 +74,12 @@ void RuleOptimizer::load_state_dict(const NamedTensors& state) {
     options.push_back(groups_[g].options);
     for (auto& [name, value] : options.back()) value = entries.take_number(group_key(g) + name);
     traits_.check(options.back());
+    const auto params = static_cast<std::int64_t>(groups_[g].params.size());
+    const std::int64_t saved = entries.take_count(group_key(g) + kParams);
+    if (saved != params) {
+      entries.fail(group_key(g) + kParams, "is " + std::to_string(saved) + ", but the group has " +
+                                               std::to_string(params) + " parameters");
+    }
     for (std::size_t p = 0; p < groups_[g].params.size(); ++p) {
       const Tensor& param = groups_[g].params[p];
       auto taken = take_param(entries, param_key(g, p), param);

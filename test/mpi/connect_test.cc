@@ -12,6 +12,7 @@
 #include "test/mpi/mpi_world.h"
 #include "test/support/collective_contract.h"
 #include "test/support/control_plane_contract.h"
+#include "test/support/scoped_environment.h"
 
 namespace hvd::test {
 namespace {
@@ -123,9 +124,9 @@ std::string error_of_connecting() {
 TEST(Connect, AWorldThatMpiDoesNotSeeIsAnError) {
   if (here().size == 1) GTEST_SKIP() << "a launcher's world of one asks no MPI";
   const std::string size = environment("OMPI_COMM_WORLD_SIZE").value();
-  setenv("OMPI_COMM_WORLD_SIZE", "64", 1);
+  ScopedEnvironment other;
+  other.set("OMPI_COMM_WORLD_SIZE", "64");
   const std::string text = error_of_connecting();
-  setenv("OMPI_COMM_WORLD_SIZE", size.c_str(), 1);
   EXPECT_THAT(text, AllOf(HasSubstr("of 64"), HasSubstr("of " + size), HasSubstr("hvdrun")));
 }
 

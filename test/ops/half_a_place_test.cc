@@ -2,7 +2,6 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <cstdlib>
 #include <string>
 #include <utility>
 #include <vector>
@@ -12,6 +11,7 @@
 #include "core/base/rendezvous.h"
 #include "core/base/status.h"
 #include "ops/backends.h"
+#include "test/support/scoped_environment.h"
 
 namespace hvd {
 namespace {
@@ -22,13 +22,7 @@ using ::testing::StartsWith;
 
 class HalfAPlace : public ::testing::Test {
  protected:
-  void TearDown() override {
-    for (const std::string& name : set_) unsetenv(name.c_str());
-  }
-  void set(const char* name, const char* value) {
-    setenv(name, value, 1);
-    set_.emplace_back(name);
-  }
+  void set(const char* name, const char* value) { environment_.set(name, value); }
   static std::string refusal() {
     try {
       connect(read_config());
@@ -39,7 +33,7 @@ class HalfAPlace : public ::testing::Test {
   }
 
  private:
-  std::vector<std::string> set_;
+  ScopedEnvironment environment_;
 };
 
 TEST_F(HalfAPlace, ARankWithoutASizeIsRefused) {

@@ -19,6 +19,7 @@
 
 #include "core/base/clock.h"
 #include "runner/process.h"
+#include "test/support/scoped_environment.h"
 
 namespace hvd::runner {
 namespace {
@@ -151,8 +152,10 @@ bool all_gone(const std::vector<pid_t>& pids, Duration within) {
 // Every job is started by mpirun and by hvdrun itself.
 class Hvdrun : public testing::TestWithParam<const char*> {
  protected:
-  void SetUp() override { setenv("HOROVOD_CONTROLLER", GetParam(), 1); }
-  void TearDown() override { unsetenv("HOROVOD_CONTROLLER"); }
+  void SetUp() override { environment_.set("HOROVOD_CONTROLLER", GetParam()); }
+
+ private:
+  ScopedEnvironment environment_;
 };
 
 INSTANTIATE_TEST_SUITE_P(By, Hvdrun, testing::Values("mpi", "gloo"),
@@ -377,8 +380,10 @@ TEST(HvdrunItself, PrintsThePlanWhenAsked) {
 
 class ForwardedSignal : public testing::TestWithParam<std::tuple<const char*, int>> {
  protected:
-  void SetUp() override { setenv("HOROVOD_CONTROLLER", std::get<0>(GetParam()), 1); }
-  void TearDown() override { unsetenv("HOROVOD_CONTROLLER"); }
+  void SetUp() override { environment_.set("HOROVOD_CONTROLLER", std::get<0>(GetParam())); }
+
+ private:
+  ScopedEnvironment environment_;
 };
 
 TEST_P(ForwardedSignal, ReachesEveryRankAndBecomesTheExitCode) {

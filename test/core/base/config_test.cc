@@ -11,6 +11,7 @@
 #include "core/base/log.h"
 #include "core/base/status.h"
 #include "core/base/tensor_view.h"
+#include "test/support/scoped_environment.h"
 
 namespace hvd {
 namespace {
@@ -19,18 +20,9 @@ using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-// Sets variables for one test and takes them back.
 class ConfigTest : public ::testing::Test {
  protected:
-  void set(const char* name, const char* value) {
-    before_.emplace(name, environment(name));
-    ::setenv(name, value, 1);
-  }
-  void TearDown() override {
-    for (const auto& [name, value] : before_) {
-      value ? ::setenv(name.c_str(), value->c_str(), 1) : ::unsetenv(name.c_str());
-    }
-  }
+  void set(const char* name, const char* value) { environment_.set(name, value); }
   std::string error_of_reading() {
     try {
       read_config();
@@ -40,8 +32,7 @@ class ConfigTest : public ::testing::Test {
     return "";
   }
 
- private:
-  std::map<std::string, std::optional<std::string>> before_;
+  ScopedEnvironment environment_;
 };
 
 TEST_F(ConfigTest, ReadsTheVariablesOfTheReference) {
@@ -121,7 +112,7 @@ TEST_F(ConfigTest, TextThatIsNoNumberIsNeverZero) {
                            "HOROVOD_AUTOTUNE_WARMUP_SAMPLES", "HOROVOD_START_TIMEOUT"}) {
     set(name, "(None,)");
     EXPECT_THAT(error_of_reading(), HasSubstr(std::string(name) + "='(None,)': expected"));
-    ::unsetenv(name);
+    environment_.unset(name);
   }
 }
 

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "horovod_cpp/nn/layers.h"
+#include "test/horovod_cpp/nn/element_losses.h"
 
 namespace hvd {
 namespace nn {
@@ -67,25 +68,8 @@ TEST(Gradcheck, Normalisation) {
 
 TEST(Gradcheck, LossesOfElements) {
   const Tensor x = leaf({3, 4});
-  const Tensor t = leaf({3, 4}, -1, 1, 8);
-  using Loss = Tensor (*)(const Tensor&, const Tensor&, LossReduction);
-  const std::vector<Loss> losses = {
-      [](const Tensor& a, const Tensor& b, LossReduction how) { return F::mse_loss(a, b, how); },
-      [](const Tensor& a, const Tensor& b, LossReduction how) { return F::l1_loss(a, b, how); },
-      [](const Tensor& a, const Tensor& b, LossReduction how) {
-        return F::huber_loss(a, b, how, 0.3);
-      },
-      [](const Tensor& a, const Tensor& b, LossReduction how) {
-        return F::smooth_l1_loss(a, b, how, 0.3);
-      },
-      [](const Tensor& a, const Tensor& b, LossReduction how) {
-        return F::binary_cross_entropy_with_logits(a, b, {}, how,
-                                                   Tensor::full({4}, 2.0, DType::kF64));
-      },
-      [](const Tensor& a, const Tensor& b, LossReduction how) {
-        return F::kl_div(a, b, how, true);
-      }};
-  for (const Loss loss : losses) {
+  const Tensor t = leaf({3, 4}, 0.1, 0.9, 8);
+  for (const ElementLoss loss : element_losses()) {
     for (const LossReduction how :
          {LossReduction::kNone, LossReduction::kMean, LossReduction::kSum}) {
       gradcheck([&](const Inputs& in) { return loss(in[0], in[1], how); }, {x, t});

@@ -171,9 +171,10 @@ TEST(OptimizerState, NamesOptionsAndStateByGroupAndParameter) {
   set_grad(c, 1);
   adam.step();
   NamedTensors state = adam.state_dict();
-  EXPECT_EQ(state.size(), 7u + 7u + 3u);
+  EXPECT_EQ(state.size(), 8u + 8u + 3u);
   EXPECT_EQ(entry(state, "group.0.lr").item(), 1e-3);
   EXPECT_EQ(entry(state, "group.1.lr").item(), 0.5);
+  EXPECT_EQ(entry(state, "group.1.num_params").item(), 2);
   EXPECT_EQ(entry(state, "group.1.beta2").dtype(), DType::kF64);
   EXPECT_EQ(entry(state, "group.1.param.1.steps").item(), 1);
   EXPECT_EQ(entry(state, "group.1.param.1.exp_avg").shape(), Shape{2});
@@ -280,6 +281,8 @@ TEST(OptimizerState, RefusesWhatDoesNotFitAndStaysAsItWas) {
   EXPECT_THAT(error(with("group.0.lr", Tensor::scalar(-1, DType::kF64))), HasSubstr("lr=-1"));
   EXPECT_THAT(error(with("group.0.param.0.steps", Tensor::scalar(0, DType::kI64))),
               HasSubstr("steps' is 0"));
+  EXPECT_THAT(error(with("group.0.num_params", Tensor::scalar(2, DType::kI64))),
+              HasSubstr("'group.0.num_params' is 2, but the group has 1 parameters"));
   EXPECT_THAT(error_of([&] { SGD({a}).load_state_dict(good); }), HasSubstr("is missing"));
 }
 

@@ -3,9 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <cstdlib>
-
 #include "test/ops/rendezvous/rendezvous_places.h"
+#include "test/support/scoped_environment.h"
 
 namespace hvd::test {
 namespace {
@@ -15,13 +14,7 @@ using ::testing::HasSubstr;
 
 class FindMeeting : public ::testing::Test {
  protected:
-  void TearDown() override {
-    for (const std::string& name : set_) unsetenv(name.c_str());
-  }
-  void set(const char* name, const char* value) {
-    setenv(name, value, 1);
-    set_.emplace_back(name);
-  }
+  void set(const char* name, const char* value) { environment_.set(name, value); }
   static LaunchInfo torchrun(int rank, int size, std::optional<int> local_size = {}) {
     return {"torchrun", rank, size, rank, local_size, false};
   }
@@ -30,7 +23,7 @@ class FindMeeting : public ::testing::Test {
   }
 
  private:
-  std::vector<std::string> set_;
+  ScopedEnvironment environment_;
 };
 
 TEST_F(FindMeeting, TheSettingSaysWhere) {

@@ -1,0 +1,86 @@
+"""What hvd.run and hvd.Cluster have in common: what they accept, and what they raise."""
+
+import contextlib
+import os
+import pickle
+
+from horovod_cpp import _native
+from horovod_cpp.cluster.pool_worker import first_failure
+from horovod_cpp.cluster.rank_error import RankError
+
+
+def check_np(caller, np):
+    if not isinstance(np, int) or isinstance(np, bool):
+        raise TypeError(f"np is a number of ranks, got {type(np).__name__}")
+    if np < 1:
+        raise _native.InvalidArgumentError(f"{caller}: np is {np}, must be at least 1")
+
+
+def refuse_on_a_rank(caller):
+    if "OMPI_COMM_WORLD_RANK" in os.environ or "HOROVOD_RANK" in os.environ:
+        raise _native.InvalidArgumentError(f"{caller} was called on a rank of a running job")
+
+
+def setting(name, env=None):
+    """Its value here, checked. Raises InvalidArgumentError on a malformed variable."""
+    if env and name in env:
+        return env[name]
+    return next(row["value"] for row in _native.config() if row["name"] == name)
+
+
+def failure_of(pool, outcomes, timeout=None, alive_after=True):
+    """The exception that says what went wrong in a call; None when all ranks have a result.
+
+    ``alive_after``: the ranks stay for another call.
+    """
+    rank = first_failure(outcomes)
+    if rank is None:
+        return None
+    note = _note(outcomes, pool.engines_run) if alive_after else ""
+    outcome = outcomes[rank]
+    if pool.interrupted:
+        return _brief(KeyboardInterrupt(_places(outcomes) + note))
+    if outcome.stopped:
+        return _brief(TimeoutError(
+            f"the call took longer than {timeout:g} s\n{_places(outcomes)}{note}"))
+    if outcome.kind == "ended":
+        return RankError(f"rank {rank} {outcome.value} during the call"
+                         f"{pool.last_words(rank)}{note}", rank)
+    failure = outcome.value
+    error = RankError(
+        f"rank {rank} raised {failure['type']}: {failure['message']}{note}\n\n"
+        f"Traceback of rank {rank}:\n{failure['traceback'].rstrip()}", rank, failure["traceback"],
+        failure["rendered"])
+    if failure["exception"] is not None:
+        with contextlib.suppress(Exception):
+            error.__cause__ = pickle.loads(failure["exception"])
+    return error
+
+
+def _brief(error):
+    """IPython shows it without the way through this package."""
+    error._render_traceback_ = lambda: f"{type(error).__name__}: {error}".splitlines()
+    return error
+
+
+def _places(outcomes):
+    """Where ranks were interrupted, a line for each."""
+    return "\n".join(f"rank {rank} was at {outcome.value['where']}"
+                     for rank, outcome in outcomes.items() if outcome.kind == "failure")
+
+
+def _note(outcomes, engines_run):
+    """What the user has to know before the next call."""
+    notes = []
+    ended = [str(rank) for rank, outcome in outcomes.items() if outcome.kind == "ended"]
+    killed = [str(rank) for rank, outcome in outcomes.items()
+              if outcome.kind == "ended" and outcome.stopped]
+    if killed:
+        notes.append(f"did not react to the interrupt and was killed: rank {', '.join(killed)}")
+    if ended:
+        notes.append(f"the variables of rank {', '.join(ended)} are lost; "
+                     "those of other ranks are kept")
+    if not engines_run:
+        notes.append("hvd.init() is called anew on all ranks before the next call: make process "
+                     "sets and DistributedOptimizer again, and broadcast the parameters")
+    return "".join(f"\n({note})" for note in notes)

@@ -1,0 +1,253 @@
+"""hvd.Cluster: ranks that stay alive between calls."""
+
+import os
+import pathlib
+import pickle
+import sys
+import threading
+import typing
+import warnings
+import weakref
+
+import cloudpickle
+
+from horovod_cpp import _native
+from horovod_cpp.cluster.calls import check_np, failure_of, refuse_on_a_rank, setting
+from horovod_cpp.cluster.output import Printer, shell_here, view_here
+from horovod_cpp.cluster.pool import Pool
+
+
+class WorkerStatus(typing.NamedTuple):
+    """One rank of a cluster."""
+
+    rank: int
+    process: int | None  #: its process number
+    state: str  #: "idle", "busy", "starting", or how it ended
+    calls: int  #: so far
+    memory: int  #: bytes of main memory that it takes
+
+
+class Cluster:
+    """``np`` ranks on this machine that stay alive between calls.
+
+        with hvd.Cluster(np=2) as cluster:
+            cluster.run(load_data)
+            losses = cluster.run(train, args=(10,))
+
+    The ranks are new processes of this Python (never forks), and ``hvd.init()`` was called on each;
+    calling it again does nothing. Starting takes about a second, a call a fraction of a
+    millisecond. What they print appears here as it comes, each line with its rank in front.
+
+    Each rank has a namespace that lasts as long as its process. Functions that travel by value
+    (those of scripts and notebooks) find the globals there that this program does not have, and
+    what they assign to a ``global`` is kept there; cells of ``%%hvd`` run in it; ``hvd`` is in it.
+
+    Ctrl-C during a call raises ``KeyboardInterrupt`` in the function on each rank and then here;
+    a rank that does not react within a second is killed. When a rank raises, the others have a
+    second to finish before they are interrupted. A rank that was killed or died is replaced: the
+    others keep their namespaces, its own is lost. After that, and when a call that used the job was
+    interrupted, ``hvd.init()`` is called anew on all ranks: make process sets and
+    ``DistributedOptimizer`` again, and broadcast the parameters.
+
+    The ranks end with ``close()``, with the ``with`` block, when the object is no longer used,
+    and with this process, however it ends. Any thread may call; calls run one after the other.
+
+    Args:
+        np: number of ranks, at least 1.
+        env: variables that the ranks have besides those of this process.
+        start_timeout: seconds that starting may take; default: HOROVOD_START_TIMEOUT, or 60.
+        executable: the Python of the ranks; default: this one.
+
+    Raises:
+        TypeError: ``np`` is no int.
+        InvalidArgumentError: ``np`` is less than 1, or this process is itself a rank.
+        UnsupportedError: HOROVOD_CONTROLLER is "mpi".
+        RankError: a rank did not start.
+    """
+
+    def __init__(self, np=2, *, env=None, start_timeout=None, executable=None):
+        check_np("hvd.Cluster", np)
+        refuse_on_a_rank("hvd.Cluster")
+        if setting("HOROVOD_CONTROLLER", env) == "mpi":
+            raise _native.UnsupportedError(
+                "the ranks of a hvd.Cluster meet without MPI: unset HOROVOD_CONTROLLER, or call "
+                "hvd.run(..., use_mpi=True)")
+        limit = float(setting("HOROVOD_START_TIMEOUT") if start_timeout is None else start_timeout)
+        self._lock = threading.Lock()
+        view, display = view_here()
+        self._pool = Pool(np, Printer(view, range(np)), env, executable, limit, display=display)
+        self._finalizer = weakref.finalize(self, _close, self._pool, self._lock)
+        try:
+            self._pool.ready()
+        except BaseException:
+            self.close()
+            raise
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.close()
+
+    def __repr__(self):
+        return f"<hvd.Cluster of {self.size} ranks{', closed' if self._pool.closed else ''}>"
+
+    @property
+    def size(self):
+        """Number of ranks."""
+        return self._pool.size
+
+    def run(self, fn, args=(), kwargs=None, ranks=None, timeout=None):
+        """Call ``fn(*args, **kwargs)`` on the ranks and wait for the results.
+
+        Args:
+            fn: the function. It, its arguments and its results travel by cloudpickle.
+            args, kwargs: its arguments, the same on every rank.
+            ranks: those that take part, a number or several; None: all. Collectives of the whole
+                job wait for all of them.
+            timeout: seconds until the call is interrupted; None: never.
+
+        Returns:
+            A list of what the ranks returned, in the order of ``ranks``.
+
+        Raises:
+            TypeError: ``fn`` is not callable.
+            InvalidArgumentError: the cluster is closed, or has no such rank.
+            RankError: a rank raised or died; has its number and traceback, and the exception as
+                cause.
+            TimeoutError: the call took longer than ``timeout``.
+            KeyboardInterrupt: Ctrl-C, unless the function caught it on every rank and returned.
+        """
+        if not callable(fn):
+            raise TypeError(f"Cluster.run calls a function, got {type(fn).__name__}")
+        data = cloudpickle.dumps((fn, tuple(args), dict(kwargs or {})))
+        return self._results(("call", data, sys.path), ranks, timeout)
+
+    def execute(self, source, ranks=None, collapse=True):
+        """Run the text of a notebook cell on the ranks; what ``%%hvd`` does. Needs IPython.
+
+        Args:
+            source: Python, with what IPython understands besides.
+            ranks: as in run().
+            collapse: show once what all ranks print or display equally.
+
+        Raises:
+            As run().
+        """
+        number = getattr(shell_here(), "execution_count", 1)
+        self._call(("cell", source, number), ranks, collapse=collapse)
+
+    def push(self, variables, ranks=None):
+        """Put copies of objects into the namespaces.
+
+        Args:
+            variables: a dict of names and objects; they travel by cloudpickle.
+            ranks: as in run().
+
+        Raises:
+            As run().
+        """
+        self._call(("push", cloudpickle.dumps(dict(variables))), ranks)
+
+    def pull(self, name, ranks=None):
+        """Copies of what has this name in the namespaces: a list in the order of ``ranks``.
+
+        Raises:
+            As run(); the cause of the RankError is a NameError where there is no such name.
+        """
+        return self._results(("pull", name), ranks)
+
+    def status(self):
+        """A WorkerStatus for each rank. Does not wait for a call that runs."""
+        if self._lock.acquire(blocking=False):
+            try:
+                self._pool.look()
+            finally:
+                self._lock.release()
+        return [_status(rank, worker, self._pool) for rank, worker in enumerate(self._pool.workers)]
+
+    def restart(self):
+        """New processes for all ranks, with empty namespaces. Ends a call of another thread.
+
+        Raises:
+            InvalidArgumentError: the cluster is closed.
+            RankError: a rank did not start.
+        """
+        self._pool.kill()
+        with self._lock:
+            self._check_open()
+            self._pool.restart()
+
+    def close(self):
+        """Ends the ranks. A call of another thread ends with a RankError. Idempotent."""
+        self._finalizer()
+
+    def _results(self, message, ranks, timeout=None):
+        outcomes = self._call(message, ranks, timeout)
+        return [pickle.loads(outcome.value) for outcome in outcomes.values()]
+
+    def _call(self, message, ranks, timeout=None, collapse=False):
+        ranks = self._check_ranks(ranks)
+        with self._lock:
+            self._check_open()
+            view, _ = view_here()
+            self._pool.printer = Printer(view, ranks, collapse)
+            try:
+                _tell_of(self._pool.ready())
+                outcomes = self._pool.call(message, ranks, timeout)
+            finally:
+                self._pool.printer.finish()
+            failure = failure_of(self._pool, outcomes, timeout)
+            self._pool.start_missing()  # while the user reads of it
+        if failure is not None:
+            raise failure
+        return outcomes
+
+    def _check_ranks(self, ranks):
+        if ranks is None:
+            return list(range(self.size))
+        chosen = [ranks] if isinstance(ranks, int) else list(ranks)
+        if not chosen or len(set(chosen)) < len(chosen) or not set(chosen) <= set(range(self.size)):
+            raise _native.InvalidArgumentError(
+                f"ranks is {ranks!r}, must be different numbers from 0 to {self.size - 1}")
+        return chosen
+
+    def _check_open(self):
+        if self._pool.closed:
+            raise _native.InvalidArgumentError("this hvd.Cluster is closed: make a new one")
+
+
+def _tell_of(lost):
+    for rank, end in lost.items():
+        warnings.warn(
+            f"rank {rank} of the cluster {end} after the last call. A new process takes its "
+            "place: its variables are lost, and hvd.init() was called anew on all ranks",
+            RuntimeWarning, stacklevel=4)
+
+
+def _status(rank, worker, pool):
+    if worker is None:
+        return WorkerStatus(rank, None, pool.lost.get(rank, "gone"), 0, 0)
+    state = "starting" if not worker.is_ready else "busy" if worker.is_busy else "idle"
+    return WorkerStatus(rank, worker.process.pid, state, worker.calls, _memory(worker.process.pid))
+
+
+def _memory(process):
+    """Bytes; 0 when it has just ended."""
+    try:
+        pages = int(pathlib.Path(f"/proc/{process}/statm").read_text("ascii").split()[1])
+    except OSError:
+        return 0
+    return pages * os.sysconf("SC_PAGE_SIZE")
+
+
+def _close(pool, lock):
+    if pool.is_of_parent():
+        return  # a fork, in which nobody releases the lock
+    if not lock.acquire(blocking=False):
+        pool.kill()  # ends the call of another thread
+        lock.acquire()
+    try:
+        pool.close()
+    finally:
+        lock.release()

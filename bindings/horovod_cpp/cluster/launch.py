@@ -1,0 +1,31 @@
+"""How the processes of ranks are started on this machine. Always a new process, never a fork."""
+
+import os
+import subprocess
+import sys
+
+# Of an MPI that started this process: ranks would take its variables for their own.
+_FOREIGN = ("OMPI_", "PMIX_", "PMI_", "MPI_LOCAL")
+
+# Through them a worker finds its caller; it forgets them at once.
+ADDRESS, KEY, CALLER = "HVD_WORKER_ADDRESS", "HVD_WORKER_KEY", "HVD_WORKER_CALLER"
+
+# Not -m: the namespace of a worker is its __main__, and has nothing of ours in it.
+WORKER = ("-P", "-c", "from horovod_cpp.cluster.worker import main; main()")
+
+
+def start_rank(rank, size, listener_address, key, rendezvous, env, executable):
+    """A process with pipes for its output. It leads a process group of its own."""
+    environment = {name: value for name, value in os.environ.items()
+                   if not name.startswith(_FOREIGN)}
+    environment.setdefault("OMP_NUM_THREADS", str(max(1, len(os.sched_getaffinity(0)) // size)))
+    environment.update(env or {})
+    environment.update({
+        "HOROVOD_RANK": str(rank), "HOROVOD_SIZE": str(size),
+        "HOROVOD_LOCAL_RANK": str(rank), "HOROVOD_LOCAL_SIZE": str(size),
+        "HOROVOD_CROSS_RANK": "0", "HOROVOD_CROSS_SIZE": "1",
+        "HOROVOD_CONTROLLER": "gloo", **rendezvous,
+        ADDRESS: listener_address, KEY: key.hex(), CALLER: str(os.getpid())})
+    return subprocess.Popen(
+        [executable or sys.executable, *WORKER], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE, env=environment, start_new_session=True)

@@ -1,0 +1,111 @@
+"""What ranks print and display, in a notebook."""
+
+import sys
+import time
+
+from IPython.display import clear_output, display, publish_display_data
+
+from horovod_cpp.cluster.output import StreamView, Text
+
+_UPDATE = 0.1  # seconds between two updates of the lines that change
+
+
+class _Row:
+    """A line that changes, or did."""
+
+    def __init__(self, rank, stream, turn):
+        self.rank = rank
+        self.stream = stream
+        self.turn = turn  # how many this rank had before
+        self.text = ""
+        self.is_open = True
+
+
+class NotebookView(StreamView):
+    """Lines that change, such as progress bars, are one display that is updated in place, with a
+    row for each rank."""
+
+    def __init__(self):
+        super().__init__()
+        self._rows = []  # of the display
+        self._display = None
+        self._updated = 0.0
+        self._is_stale = False
+        self._wrote_since = False  # something below the display
+
+    def show(self, rank, item):
+        if isinstance(item, Text):
+            self.write(rank, item.stream, item.line)
+            return
+        plain_only = set(item.data) <= {"text/plain"} and not item.transient
+        if plain_only:
+            self.write(rank, "stdout", item.data.get("text/plain", ""))
+            return
+        if not item.update:
+            self._head(rank)
+        transient = dict(item.transient)
+        if "display_id" in transient:  # ranks may use the same
+            transient["display_id"] = f"hvd-{rank}-{transient['display_id']}"
+        publish_display_data(item.data, item.metadata, transient=transient, update=item.update)
+
+    def live(self, rank, stream, text):
+        row = self._row(rank, stream)
+        row.text = text
+        self._is_stale = True
+        self.flush_due(time.monotonic())
+
+    def end_live(self, rank, stream, text):
+        row = self._row(rank, stream)
+        row.text, row.is_open = text, False
+        if not text.strip():
+            self._rows.remove(row)
+        self._is_stale = True
+
+    def clear(self, wait):
+        clear_output(wait)
+
+    def due(self):
+        return self._updated + _UPDATE if self._is_stale else None
+
+    def flush_due(self, now):
+        if self._is_stale and now >= self._updated + _UPDATE:
+            self._update(now)
+
+    def finish(self):
+        if self._is_stale:
+            self._update(time.monotonic())
+        self._rows, self._display, self._all = [], None, False
+
+    def write(self, rank, stream, text):
+        self._wrote_since = True
+        super().write(rank, stream, text)
+
+    def _head(self, rank):
+        """What comes is of this rank."""
+        self._wrote_since = True
+        if rank is not None or not self._all:
+            sys.stdout.write("all ranks:\n" if rank is None else f"[{rank}]\n")
+        self._all = rank is None
+        sys.stdout.flush()
+
+    def _row(self, rank, stream):
+        for row in self._rows:
+            if row.is_open and (row.rank, row.stream) == (rank, stream):
+                return row
+        if self._wrote_since and not any(row.is_open for row in self._rows):
+            if self._is_stale:
+                self._update(time.monotonic())
+            self._rows, self._display = [], None  # a new one, below
+        row = _Row(rank, stream, sum(row.rank == rank for row in self._rows))
+        self._rows.append(row)
+        self._rows.sort(key=lambda row: (row.turn, row.rank))
+        return row
+
+    def _update(self, now):
+        self._updated, self._is_stale = now, False
+        content = {"text/plain": "\n".join(f"[{row.rank}] {row.text}" for row in self._rows)}
+        if self._display is None:
+            self._wrote_since = False
+            self._display = display(content, raw=True, display_id=True)
+        else:
+            self._display.update(content, raw=True)

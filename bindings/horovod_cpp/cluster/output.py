@@ -1,0 +1,253 @@
+"""How what ranks print and display is shown where their caller is."""
+
+import codecs
+import dataclasses
+import sys
+import time
+
+_PARTIAL = 0.1  # seconds until a line without an end is shown
+_EQUAL = 0.25  # seconds that a line waits for the same one of the other ranks
+_TAIL = 20  # last lines that are kept of each rank
+_ERASE = "\r\x1b[K"  # the line of a terminal
+
+
+@dataclasses.dataclass(frozen=True)
+class Text:
+    """A line."""
+
+    stream: str  # "stdout" or "stderr"
+    line: str
+
+
+@dataclasses.dataclass(frozen=True)
+class Display:
+    """What IPython displays: MIME types and their contents."""
+
+    data: dict
+    metadata: dict
+    transient: dict
+    update: bool
+
+    def __eq__(self, other):
+        return isinstance(other, Display) and self._looks() == other._looks()
+
+    def _looks(self):
+        """Without the text of something richer: that often has an address in it."""
+        rich = {kind: content for kind, content in self.data.items() if kind != "text/plain"}
+        return rich or self.data, self.transient, self.update
+
+
+class _Line:
+    """What a rank wrote to a stream since the last end of a line."""
+
+    def __init__(self):
+        self.decode = codecs.getincrementaldecoder("utf-8")("replace").decode
+        self.text = ""
+        self.since = None  # when it began; None: nothing is there
+        self.shown = False  # by the view, as a line that still changes
+
+    def current(self):
+        """As a terminal would show it: what follows the last carriage return."""
+        return self.text.rstrip("\r").rpartition("\r")[2]
+
+
+class Printer:
+    """Cuts the bytes of ranks into lines and gives these to a view, for one caller's call.
+
+    With ``collapse``, what all ranks write equally is shown once: a line waits a moment for its
+    like.
+    """
+
+    def __init__(self, view, ranks, collapse=False):
+        self._view = view
+        self._ranks = tuple(ranks)
+        self._collapse = collapse and len(self._ranks) > 1
+        self._lines = {}  # (rank, stream) -> _Line
+        self._held = {rank: [] for rank in self._ranks}  # [(item, since)]
+        self._tails = {}
+
+    def tail(self, rank):
+        """Its last lines, as one text."""
+        partial = [line.current() for (of, _), line in self._lines.items() if of == rank]
+        return "\n".join([*self._tails.get(rank, []), *filter(None, partial)])
+
+    def feed(self, rank, stream, data):
+        line = self._lines.setdefault((rank, stream), _Line())
+        *whole, rest = line.decode(data).split("\n")
+        for text in whole:
+            line.text += text
+            self._end(rank, stream, line)
+        line.text += rest
+        if not line.text:
+            return
+        line.text = line.text[max(0, line.text.rstrip("\r").rfind("\r")):]
+        if line.since is None:
+            line.since = time.monotonic()
+        if line.shown or "\r" in line.text:
+            self._show_partial(rank, stream, line)
+
+    def display(self, rank, display):
+        self._add(rank, display)
+
+    def clear(self, wait):
+        self._view.clear(wait)
+
+    def due(self):
+        """When flush_due() has something to do next; None while nothing waits."""
+        times = [line.since + _PARTIAL for line in self._lines.values()
+                 if line.since is not None and not line.shown]
+        times += [held[0][1] + _EQUAL for held in self._held.values() if held]
+        view = self._view.due()
+        return min([*times, view] if view is not None else times, default=None)
+
+    def flush_due(self):
+        now = time.monotonic()
+        for (rank, stream), line in self._lines.items():
+            if line.since is not None and not line.shown and line.since + _PARTIAL <= now:
+                self._show_partial(rank, stream, line)
+        self._settle(now - _EQUAL)
+        self._view.flush_due(now)
+
+    def finish(self):
+        """The call is over."""
+        for (rank, stream), line in self._lines.items():
+            line.text += line.decode(b"", True)
+            if line.shown or line.current():
+                self._end(rank, stream, line)
+        self._settle(float("inf"))
+        self._view.finish()
+
+    def _show_partial(self, rank, stream, line):
+        line.shown = True
+        self._view.live(rank, stream, line.current())
+
+    def _end(self, rank, stream, line):
+        text = line.current()
+        self._tails[rank] = [*self._tails.get(rank, [])[1 - _TAIL:], text]
+        if line.shown:
+            self._view.end_live(rank, stream, text)
+        else:
+            self._add(rank, Text(stream, text))
+        line.text, line.since, line.shown = "", None, False
+
+    def _add(self, rank, item):
+        if not self._collapse or rank not in self._held:
+            self._view.show(rank, item)
+            return
+        self._held[rank].append((item, time.monotonic()))
+        self._settle(float("-inf"))
+
+    def _settle(self, before):
+        """Shows what all ranks have at the front of their queues, and what came until `before`."""
+        while True:
+            heads = {rank: held[0] for rank, held in self._held.items() if held}
+            if not heads:
+                return
+            items = [item for item, _ in heads.values()]
+            if len(heads) == len(self._ranks):
+                if all(item == items[0] for item in items):
+                    self._pop(self._ranks, None)
+                    continue
+                self._pop(self._unmatched(heads), "each")
+                continue
+            late = [rank for rank, (_, since) in heads.items() if since <= before]
+            if not late:
+                return
+            self._pop(late, "each")
+
+    def _unmatched(self, heads):
+        """Of heads that differ, those that not all other ranks have; else the first."""
+        alone = [rank for rank, (item, _) in heads.items()
+                 if not all(any(item == other for other, _ in held)
+                            for held in self._held.values())]
+        return alone or self._ranks[:1]
+
+    def _pop(self, ranks, each):
+        items = [(rank, self._held[rank].pop(0)[0]) for rank in ranks]
+        if each is None:
+            self._view.show(None, items[0][1])
+            return
+        for rank, item in items:
+            self._view.show(rank, item)
+
+
+class StreamView:
+    """On standard output and standard error, with the rank in front of each line. A line that
+    changes is rewritten in place on a terminal; elsewhere only its end is shown."""
+
+    def __init__(self):
+        self._all = False  # whether the last line was one of all ranks
+        self._open = set()  # streams with an unfinished line
+
+    def show(self, rank, item):
+        """``rank``: None = all of them."""
+        if isinstance(item, Text):
+            self.write(rank, item.stream, item.line)
+        else:
+            self.write(rank, "stdout", item.data.get("text/plain", ", ".join(item.data)))
+
+    def live(self, rank, stream, text):
+        """The unfinished line of a rank is now this."""
+        target = getattr(sys, stream)
+        if target.isatty():
+            target.write(f"{_ERASE}[{rank}] {text}")
+            target.flush()
+            self._open.add(stream)
+
+    def end_live(self, rank, stream, text):
+        """It is finished."""
+        self.write(rank, stream, text)
+
+    def clear(self, wait):
+        """What a rank wants cleared stays: others may have written it."""
+
+    def due(self):
+        """As Printer.due()."""
+        return None
+
+    def flush_due(self, now):
+        """As Printer.flush_due()."""
+
+    def finish(self):
+        for stream in self._open:
+            getattr(sys, stream).write("\n")
+        self._open.clear()
+        self._all = False
+
+    def write(self, rank, stream, text):
+        """Some lines."""
+        target = getattr(sys, stream)
+        if stream in self._open:
+            target.write(_ERASE)
+            self._open.remove(stream)
+        if rank is None and not self._all:
+            target.write("all ranks:\n")
+        self._all = rank is None
+        prefix = "" if rank is None else f"[{rank}] "
+        target.write("".join(f"{prefix}{line}\n" for line in text.split("\n")))
+        target.flush()
+
+
+class SilentView(StreamView):
+    """Nowhere."""
+
+    def live(self, rank, stream, text):
+        pass
+
+    def write(self, rank, stream, text):
+        pass
+
+
+def shell_here():
+    """The IPython that this program runs in; None outside of one."""
+    ipython = sys.modules.get("IPython")
+    return ipython.get_ipython() if ipython is not None else None
+
+
+def view_here():
+    """The view for this program, and whether it can show pictures and the like."""
+    if getattr(shell_here(), "kernel", None) is None:
+        return StreamView(), False
+    from horovod_cpp.cluster.notebook_view import NotebookView
+
+    return NotebookView(), True

@@ -1,0 +1,305 @@
+"""The processes of some ranks on this machine, for hvd.run and hvd.Cluster."""
+
+import contextlib
+import os
+import secrets
+import sys
+import time
+
+from horovod_cpp.cluster.caller_loop import READ, CallerLoop
+from horovod_cpp.cluster.launch import start_rank
+from horovod_cpp.cluster.output import Display, Printer, SilentView
+from horovod_cpp.cluster.pool_worker import Outcome, PoolWorker, first_failure
+from horovod_cpp.cluster.rank_error import RankError
+
+_GRACE = 1.0  # seconds between asking a rank to stop and killing it
+_AFTER_FAILURE = 1.0  # seconds that the other ranks may go on after one failed
+
+
+class Pool(CallerLoop):
+    """Starts ``size`` workers and calls them. One thread at a time; only kill() is for any thread.
+
+    A worker that ends is missing until ready() has started another one in its place.
+
+    Args:
+        printer: shows what workers print and display.
+        initialise: workers call hvd.init() before they get calls.
+        display: workers show what they display; needs IPython.
+    """
+
+    def __init__(self, size, printer, env=None, executable=None, start_timeout=60.0,
+                 initialise=True, display=False):
+        super().__init__(printer)
+        self.size = size
+        self.workers = [None] * size
+        self.lost = {}  # rank -> how its worker ended, outside of a call
+        self.closed = False
+        self._env = env
+        self._executable = executable
+        self._start_timeout = start_timeout
+        self._initialise = initialise
+        self._display = display
+        self.engines_run = False
+        self._owner = os.getpid()
+
+    # -- starting
+
+    def ready(self):
+        """Waits until all workers are there and, with ``initialise``, have joined one job.
+
+        Returns how those ended that ended since the last call, by rank. Raises RankError when a
+        worker does not start, KeyboardInterrupt; may be called again after both.
+        """
+        def starting():
+            return None not in self.workers and not all(w.is_ready for w in self.workers)
+
+        self.interrupted = False
+        with self._killed_on_exception(), self.catch_interrupts():
+            self.look()
+            lost = dict(self.lost)
+            self.start_missing()
+            deadline = time.monotonic() + self._start_timeout
+            self.serve(lambda: self.interrupted or not starting(), deadline)
+        if self.interrupted:
+            raise KeyboardInterrupt
+        if None in self.workers:
+            rank = self.workers.index(None)
+            raise RankError(
+                f"rank {rank} {self.lost.pop(rank)} when it started{self.last_words(rank)}", rank)
+        if starting():
+            late = [worker.rank for worker in self.workers if not worker.is_ready]
+            raise RankError(f"ranks {late} have not started within {self._start_timeout:g} s")
+        self.close_listener()
+        if self._initialise and not self.engines_run:
+            self._start_engines()
+        return lost
+
+    def start_missing(self):
+        """Begins what ready() waits for."""
+        missing = [rank for rank, worker in enumerate(self.workers) if worker is None]
+        if not missing:
+            return
+        address = self.listen()
+        rendezvous = self._rendezvous()
+        for rank in missing:
+            self.lost.pop(rank, None)
+            process = start_rank(rank, self.size, address, self.key, rendezvous, self._env,
+                                 self._executable)
+            worker = self.workers[rank] = PoolWorker(rank, process)
+            self.selector.register(worker.pidfd, READ, lambda _, w=worker: self._on_end(w))
+            for name in ("stdout", "stderr"):
+                self.selector.register(getattr(process, name), READ,
+                                        lambda _, w=worker, n=name: self._on_output(w, n))
+
+    def _rendezvous(self):
+        """Where the engines of one session meet, and nobody else."""
+        return {"HVD_RENDEZVOUS": f"unix:hvd-{self._owner}-{secrets.token_hex(16)}",
+                "HVD_RENDEZVOUS_KEY": secrets.token_hex(16)}
+
+    def _start_engines(self):
+        outcomes = self.call(("init", self._rendezvous()), range(self.size), self._start_timeout)
+        if self.interrupted:
+            raise KeyboardInterrupt
+        failed = first_failure(outcomes)
+        if failed is not None:
+            outcome = outcomes[failed]
+            text = outcome.value["traceback"] if outcome.kind == "failure" else outcome.value
+            raise RankError(f"rank {failed} could not join the others: {text}", failed)
+        self.engines_run = True
+
+    # -- calling
+
+    def call(self, message, ranks, timeout=None):
+        """Sends a message to some ranks and waits for what becomes of it: an Outcome by rank.
+
+        Ctrl-C (which sets ``interrupted``), the time limit, and the failure of a rank a second
+        later, end the call on the other ranks: by an interrupt, and by SIGKILL if that does not
+        help within a second.
+        """
+        workers = [self.workers[rank] for rank in ranks]
+        self.interrupted = False
+        deadline = None if timeout is None else time.monotonic() + timeout
+        with self._killed_on_exception(), self.catch_interrupts():
+            for worker in workers:
+                worker.outcome, worker.is_busy = None, True
+                worker.calls += 1
+                self.send(worker.channel, message)
+            self._wait(workers, deadline)
+        outcomes = {worker.rank: worker.outcome for worker in workers}
+        interrupted = any(outcome.stopped for outcome in outcomes.values())
+        if not all(outcome.running and (outcome.untouched or not interrupted)
+                   for outcome in outcomes.values()):
+            self._drop_engines()
+        return outcomes
+
+    def last_words(self, rank):
+        """The last lines that a rank printed, to be put behind what became of it."""
+        tail = self.printer.tail(rank)
+        return f"; its last lines:\n{tail}" if tail else ""
+
+    def _wait(self, workers, deadline):
+        def over():
+            return all(worker.outcome is not None for worker in workers)
+
+        def failed():
+            return any(w.outcome is not None and w.outcome.kind != "result" for w in workers)
+
+        self.serve(lambda: over() or failed() or self.interrupted, deadline)
+        if failed() and not self.interrupted:
+            self.serve(lambda: over() or self.interrupted, time.monotonic() + _AFTER_FAILURE)
+        if over():
+            return
+        asked = [worker for worker in workers if worker.outcome is None]
+        for worker in asked:
+            worker.interrupt()
+        first, self.interrupted = self.interrupted, False  # Ctrl-C once more: at once
+        self.serve(lambda: over() or self.interrupted, time.monotonic() + _GRACE)
+        self.interrupted |= first
+        for worker in asked:
+            if worker.outcome is None:
+                worker.kill()
+        self.serve(over)
+        for worker in asked:
+            worker.outcome.stopped = True
+
+    def _drop_engines(self):
+        """After a call that left them in different places. The next ready() starts them again."""
+        if not self._initialise:
+            return
+        self.engines_run = False
+        for worker in self.workers:
+            if worker is not None and worker.is_ready:
+                self.send(worker.channel, ("drop",))
+
+    # -- the event loop
+
+    def look(self):
+        """Handles what has happened since the last call."""
+        while not self.closed and self.handle(0):
+            pass
+
+    def on_hello(self, rank, channel):
+        worker = self.workers[rank]
+        worker.channel = channel
+        self.selector.modify(channel, READ, lambda _: self._on_messages(worker))
+        self.send(channel, ("setup", sys.path, sys.argv, {}, self._display))
+
+    def _on_messages(self, worker):
+        try:
+            for kind, *content in worker.channel.receive_ready():
+                self._on_message(worker, kind, content)
+        except (EOFError, OSError):
+            self._close_channel(worker)
+            worker.kill()  # it may have closed its end only
+
+    def _on_message(self, worker, kind, content):
+        self._drain(worker)
+        if kind == "display":
+            self.printer.display(worker.rank, Display(*content))
+        elif kind == "clear":
+            self.printer.clear(*content)
+        elif worker.is_ready:
+            self._finish(worker, Outcome(*content))
+        elif content[0] == "result":  # of "setup"
+            worker.is_ready = True
+        else:
+            self.printer.feed(worker.rank, "stderr", content[1]["traceback"].encode())
+            worker.kill()
+
+    def _finish(self, worker, outcome):
+        worker.outcome, worker.is_busy = outcome, False
+
+    def _on_output(self, worker, name):
+        """Returns whether there may be more."""
+        data = worker.read(name)
+        if data:
+            self.printer.feed(worker.rank, name, data)
+        elif data is not None:
+            self._close_stream(worker, name)
+        return bool(data)
+
+    def _drain(self, worker):
+        for name in ("stdout", "stderr"):
+            while not getattr(worker.process, name).closed and self._on_output(worker, name):
+                pass
+
+    def _on_end(self, worker):
+        if worker.channel is not None:
+            self._on_messages(worker)  # what it said last
+        self._drain(worker)
+        for name in ("stdout", "stderr"):  # a process of another session may still have them
+            self._close_stream(worker, name)
+        self._close_channel(worker)
+        self.selector.unregister(worker.pidfd)
+        end = worker.bury()
+        self.workers[worker.rank] = None
+        self.engines_run = False
+        if worker.is_busy:
+            self._finish(worker, Outcome("ended", end))
+        else:
+            self.lost[worker.rank] = end
+
+    def _close_stream(self, worker, name):
+        stream = getattr(worker.process, name)
+        if not stream.closed:
+            self.selector.unregister(stream)
+            stream.close()
+
+    def _close_channel(self, worker):
+        if worker.channel is not None:
+            self.selector.unregister(worker.channel)
+            worker.channel.close()
+            worker.channel = None
+
+    # -- the end
+
+    @contextlib.contextmanager
+    def _killed_on_exception(self):
+        """Nobody can use what an exception leaves half done."""
+        try:
+            yield
+        except BaseException:
+            self.kill()
+            self.printer = Printer(SilentView(), ())  # which may be what failed
+            self.serve(self._gone)
+            raise
+
+    def _gone(self):
+        return all(worker is None for worker in self.workers)
+
+    def kill(self):
+        """Ends all workers at once. Any thread."""
+        for worker in list(self.workers):
+            if worker is not None:
+                worker.kill()
+
+    def is_of_parent(self):
+        """Whether this process is a fork of the one whose workers they are."""
+        return os.getpid() != self._owner
+
+    def restart(self):
+        """Other processes in place of all workers."""
+        self._end_workers()
+        self.lost.clear()
+        self.ready()
+
+    def close(self):
+        """Lets the workers leave, and kills those that have not within a second. Idempotent."""
+        if self.closed:
+            return
+        self.closed = True
+        self._end_workers()
+        self.close_loop()
+
+    def _end_workers(self):
+        with self._killed_on_exception():
+            for worker in self.workers:
+                if worker is None:
+                    continue
+                if worker.is_ready and not worker.is_busy and worker.channel is not None:
+                    self.send(worker.channel, ("leave",))
+                else:
+                    worker.kill()
+            self.serve(self._gone, time.monotonic() + _GRACE)
+            self.kill()
+            self.serve(self._gone)

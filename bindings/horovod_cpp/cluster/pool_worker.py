@@ -1,0 +1,82 @@
+"""One rank's process as its caller sees it."""
+
+import contextlib
+import dataclasses
+import os
+import pathlib
+import signal
+import time
+
+
+@dataclasses.dataclass
+class Outcome:
+    """What became of a call on one rank."""
+
+    kind: str  # "result", "failure", "ended" (the process did)
+    value: object  # bytes; what worker._describe() tells; how it ended, as text
+    running: bool = False  # the rank's engine can go on
+    untouched: bool = False  # it was not used in the call
+    stopped: bool = False  # we asked for it: an interrupt, a time limit, another rank's failure
+    at: float = dataclasses.field(default_factory=time.monotonic)
+
+    def is_consequence(self):
+        """Whether something else than this rank began the trouble."""
+        return self.stopped or (self.kind == "failure" and self.value["lost_others"])
+
+
+def first_failure(outcomes):
+    """The rank that began the trouble, of Outcomes by rank; None if there was none."""
+    failed = sorted((outcome.at, rank) for rank, outcome in outcomes.items()
+                    if outcome.kind != "result")
+    first = [rank for _, rank in failed if not outcomes[rank].is_consequence()]
+    return (first or [rank for _, rank in failed] or [None])[0]
+
+
+class PoolWorker:
+    """A process, its pipes and its channel. For the thread that runs the pool's event loop."""
+
+    def __init__(self, rank, process):
+        self.rank = rank
+        self.process = process
+        self.pidfd = os.pidfd_open(process.pid)
+        self.channel = None  # while it is connected
+        self.is_ready = False  # for calls
+        self.is_busy = False
+        self.calls = 0
+        self.outcome = None  # of the last call
+        for stream in (process.stdout, process.stderr):
+            os.set_blocking(stream.fileno(), False)
+
+    def interrupt(self):
+        """As Ctrl-C does. The process alone, not what it started."""
+        self.process.send_signal(signal.SIGINT)
+
+    def kill(self):
+        """With everything that it started. Any thread."""
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(self.process.pid, signal.SIGKILL)
+
+    def read(self, name):
+        """What it wrote to "stdout" or "stderr"; None when nothing is there, b"" at the end."""
+        try:
+            return os.read(getattr(self.process, name).fileno(), 1 << 16)
+        except BlockingIOError:
+            return None
+
+    def bury(self):
+        """After its end: how it ended, as text. Takes along what it left behind."""
+        self.kill()  # before wait(): until then nobody else gets its number
+        code = self.process.wait()
+        for segment in pathlib.Path("/dev/shm").glob(f"hvd-{self.process.pid}-*"):
+            segment.unlink(missing_ok=True)  # it was killed while it started
+        os.close(self.pidfd)
+        return _describe_end(code)
+
+
+def _describe_end(code):
+    if code >= 0:
+        return f"exited with code {code}"
+    try:
+        return f"was killed by {signal.Signals(-code).name}"
+    except ValueError:
+        return f"was killed by signal {-code}"

@@ -1,0 +1,23 @@
+"""What hvd.run and hvd.Cluster raise when a rank fails."""
+
+from horovod_cpp import _native
+
+
+class RankError(_native.Error, RuntimeError):
+    """A rank of ``hvd.run`` or ``hvd.Cluster`` failed. Its cause is the rank's own exception.
+
+    Attributes:
+        rank: the rank that failed first; None when the ranks could not be started.
+        traceback: that rank's traceback as text; empty when it ended without one.
+    """
+
+    def __init__(self, message, rank=None, traceback="", rendered=""):
+        super().__init__(message)
+        self.rank = rank
+        self.traceback = traceback
+        self._rendered = rendered or traceback
+
+    def _render_traceback_(self):
+        """For IPython: what happened on the rank, not the way through this package."""
+        summary = f"{type(self).__name__}: {str(self).partition(chr(10) * 2)[0]}"
+        return [*self._rendered.rstrip().splitlines(), "", *summary.splitlines()]

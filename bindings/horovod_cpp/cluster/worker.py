@@ -1,0 +1,208 @@
+"""One rank of hvd.run or hvd.Cluster: waits for calls and answers them."""
+
+import contextlib
+import ctypes
+import faulthandler
+import os
+import pathlib
+import pickle
+import select
+import signal
+import sys
+import threading
+import traceback
+import types
+
+import cloudpickle
+
+import horovod_cpp
+from horovod_cpp import _native
+from horovod_cpp.cluster import launch, wire
+
+_PACKAGE = str(pathlib.Path(__file__).parents[1])
+
+
+def main():
+    address = os.environ.pop(launch.ADDRESS)
+    key = bytes.fromhex(os.environ.pop(launch.KEY))
+    caller = os.environ.pop(launch.CALLER, None)
+    if caller is not None:
+        _native._end_with(int(caller))
+    channel = wire.connect(address, key)
+    channel.send(("hello", _rank_of_launcher()))
+    if caller is None:
+        threading.Thread(target=_leave_with_caller, args=(channel,), daemon=True).start()
+    Worker(channel).serve()
+
+
+def _rank_of_launcher():
+    return int(os.environ.get("OMPI_COMM_WORLD_RANK") or os.environ["HOROVOD_RANK"])
+
+
+def _leave_with_caller(channel):
+    """For ranks that a launcher started, which ends the others when one ends."""
+    end = select.poll()
+    end.register(channel, select.POLLRDHUP)
+    end.poll()
+    os._exit(1)
+
+
+class Worker:
+    """Answers the messages of the caller, one after the other, on the main thread."""
+
+    def __init__(self, channel):
+        self._channel = channel
+        self._sending = threading.Lock()  # threads of the user's may display things
+        self._interruptible = False
+        self._shell = None
+        self._libc = ctypes.CDLL(None)
+        self._main = types.ModuleType("__main__")
+        self._main.hvd = horovod_cpp
+        self.namespace = vars(self._main)
+        self._jobs = {"setup": self._set_up, "init": self._init, "call": self._call,
+                      "cell": self._cell, "push": self._push, "pull": self._pull}
+
+    def serve(self):
+        sys.modules["__main__"] = self._main
+        sys.stdout.reconfigure(line_buffering=True)
+        faulthandler.enable()
+        signal.signal(signal.SIGINT, self._on_interrupt)
+        while True:
+            try:
+                kind, *arguments = self._channel.receive()
+            except (EOFError, OSError):
+                os._exit(1)
+            if kind == "leave":
+                _shut_down()  # whatever Python believes about how this program ended
+                return
+            if kind == "drop":
+                _shut_down()
+                continue
+            calls = _native._calls()
+            outcome = self._attempt(self._jobs[kind], arguments)
+            self.flush()
+            self.send(("outcome", *outcome, _native._is_running(), _native._calls() == calls))
+            del outcome, arguments
+
+    def send(self, message):
+        with self._sending:
+            self._channel.send(message)
+
+    def flush(self):
+        """So that the caller has all output before what is sent next."""
+        for stream in (sys.stdout, sys.stderr):
+            with contextlib.suppress(Exception):  # the user's own stream, or closed
+                stream.flush()
+        self._libc.fflush(None)
+
+    def _on_interrupt(self, number, frame):
+        """Once a call, and only while the user's code runs."""
+        if self._interruptible:
+            self._interruptible = False
+            raise KeyboardInterrupt
+
+    def _attempt(self, job, arguments):
+        signal.signal(signal.SIGINT, self._on_interrupt)  # the user may have set another one
+        try:
+            try:
+                self._interruptible = True
+                return "result", job(*arguments)
+            finally:
+                self._interruptible = False
+        except _CellFailure as failure:
+            return "failure", _describe(failure.error, failure.rendered)
+        except BaseException as error:
+            return "failure", _describe(error)
+
+    def _set_up(self, search_path, argv, environment, with_display):
+        sys.path[:] = search_path
+        sys.argv[:] = argv
+        os.environ.update(environment)
+        if with_display:
+            self._make_shell()
+
+    def _make_shell(self):
+        if self._shell is None:
+            from horovod_cpp.cluster.worker_shell import make_shell
+
+            self._shell = make_shell(self)
+        return self._shell
+
+    def _init(self, rendezvous):
+        _shut_down()
+        os.environ.update(rendezvous)
+        _native.init()
+
+    def _call(self, data, search_path):
+        sys.path[:] = search_path
+        function, args, kwargs = pickle.loads(data)
+        with self._sees_namespace(function):
+            result = function(*args, **kwargs)
+        if self._shell is not None:
+            self._shell.events.trigger("post_execute")  # shows figures that are left open
+        return cloudpickle.dumps(result)
+
+    @contextlib.contextmanager
+    def _sees_namespace(self, function):
+        """A function that came by value brings the globals that its caller has. It finds others in
+        the namespace; those that it sets are kept there."""
+        own = getattr(function, "__globals__", None)
+        module = sys.modules.get(getattr(function, "__module__", None))
+        if own is None or own is getattr(module, "__dict__", None):
+            yield
+            return
+        for name, value in self.namespace.items():
+            own.setdefault(name, value)
+        before = dict(own)
+        try:
+            yield
+        finally:
+            self.namespace.update({
+                name: value for name, value in own.items()
+                if not name.startswith("__") and before.get(name, before) is not value})
+
+    def _cell(self, source, number):
+        error, rendered = self._make_shell().run(source, number)
+        if error is not None:
+            raise _CellFailure(error, rendered)
+
+    def _push(self, data):
+        self.namespace.update(pickle.loads(data))
+
+    def _pull(self, name):
+        if name not in self.namespace:
+            raise NameError(f"name {name!r} is not defined on this rank", name=name)
+        return cloudpickle.dumps(self.namespace[name])
+
+
+class _CellFailure(Exception):
+    """A cell raised `error`, which IPython shows as `rendered`."""
+
+    def __init__(self, error, rendered):
+        super().__init__()
+        self.error = error
+        self.rendered = rendered
+
+
+def _shut_down():
+    with contextlib.suppress(_native.Error):  # the job may have failed already
+        _native.shutdown()
+
+
+def _describe(error, rendered=""):
+    """The failure as plain values; the exception itself only if it survives pickling."""
+    trace = error.__traceback__
+    while trace is not None and trace.tb_frame.f_code.co_filename.startswith(_PACKAGE):
+        trace = trace.tb_next
+    told = traceback.TracebackException(type(error), error, trace)
+    while told.stack and told.stack[-1].filename == __file__:  # that raised KeyboardInterrupt
+        told.stack.pop()
+    try:
+        pickled = cloudpickle.dumps(error)
+        pickle.loads(pickled)
+    except Exception:
+        pickled = None
+    return {"type": type(error).__name__, "message": str(error),
+            "traceback": "".join(told.format()), "rendered": rendered, "exception": pickled,
+            "lost_others": isinstance(error, _native.HorovodInternalError),
+            "where": "".join(f"{at.filename}:{at.lineno} in {at.name}" for at in told.stack[-1:])}

@@ -1,0 +1,90 @@
+"""NVIDIA's GPUs, the driver and NCCL; none of them is needed for training on CPUs."""
+
+import ctypes
+import pathlib
+import sysconfig
+
+from horovod_cpp.doctor.finding import ok, problem, warning
+from horovod_cpp.doctor.software import check_build
+
+
+def checks():
+    nodes = sorted(path.name for path in pathlib.Path("/dev").glob("nvidia[0-9]*"))
+    try:
+        driver = ctypes.CDLL("libcuda.so.1")
+    except OSError as error:
+        return _without_driver(nodes, error)
+    error = driver.cuInit(0)
+    if error != 0:
+        return [warning("driver", f"libcuda.so.1 is here, but cuInit fails: {_text(driver, error)}",
+                        "nvidia-smi shows what is wrong with the driver; in a container: "
+                        "docker run --gpus all")]
+    count = ctypes.c_int()
+    driver.cuDeviceGetCount(ctypes.byref(count))
+    found = [ok("driver", f"CUDA {_driver_version(driver)}"),
+             *(ok(f"GPU {number}", _device(driver, number)) for number in range(count.value)),
+             _nccl()]
+    return [*found, _backend()] if count.value else [*found, ok("GPUs", "none is visible")]
+
+
+def _without_driver(nodes, error):
+    if nodes:
+        return [warning("driver", f"/dev has {', '.join(nodes)}, but {error}",
+                        "install NVIDIA's driver; in a container: docker run --gpus all")]
+    return [ok("GPUs", "none, and no driver")]
+
+
+def _text(driver, error):
+    text = ctypes.c_char_p()
+    driver.cuGetErrorString(error, ctypes.byref(text))
+    return f"{(text.value or b'unknown').decode()} ({error})"
+
+
+def _dotted(number, *divisors):
+    parts = []
+    for divisor in divisors:
+        parts.append(str(number // divisor))
+        number %= divisor
+    return ".".join(parts)
+
+
+def _driver_version(driver):
+    number = ctypes.c_int()
+    driver.cuDriverGetVersion(ctypes.byref(number))
+    return _dotted(number.value // 10, 100, 1)
+
+
+def _device(driver, number):
+    device, memory = ctypes.c_int(), ctypes.c_size_t()
+    name = ctypes.create_string_buffer(100)
+    driver.cuDeviceGet(ctypes.byref(device), number)
+    driver.cuDeviceGetName(name, len(name), device)
+    driver.cuDeviceTotalMem_v2(ctypes.byref(memory), device)
+    return f"{name.value.decode()}, {memory.value / (1 << 30):.0f} GiB"
+
+
+def _nccl():
+    """The system's library, else that of NVIDIA's Python package."""
+    packages = pathlib.Path(sysconfig.get_path("purelib"))
+    for place in ("libnccl.so.2", packages / "nvidia/nccl/lib/libnccl.so.2"):
+        try:
+            library = ctypes.CDLL(str(place))
+        except OSError:
+            continue
+        number = ctypes.c_int()
+        library.ncclGetVersion(ctypes.byref(number))
+        return ok("NCCL", f"{_dotted(number.value, 10000, 100, 1)}, {place}")
+    return warning("NCCL", "libnccl.so.2 is not found",
+                   "for GPU tensors: pip install nvidia-nccl-cu13 (or -cu12), or NVIDIA's package "
+                   "libnccl2")
+
+
+def _backend():
+    _, parts = check_build()
+    usable, text = parts.get("nccl", (False, "unknown, because hvdrun does not run"))
+    if usable:
+        return ok("backend", text)
+    if "is not installed next to" in text:
+        return warning("backend", "this build moves no GPU tensors: it was made without CUDA",
+                       "where the CUDA toolkit and NCCL are: CMAKE_ARGS=-DHVD_CUDA=ON pip install .")
+    return problem("backend", text, "install what is missing; hvdrun --check-build asks again")

@@ -1,0 +1,65 @@
+"""The HOROVOD_* and HVD_* variables that are set here."""
+
+import os
+import tempfile
+
+import horovod_cpp as hvd
+from horovod_cpp.doctor.finding import ok, problem, warning
+
+_PREFIXES = ("HOROVOD_", "HVD_")
+# Not in config(), but read: by the kernels, the examples, and between hvdrun and its ranks.
+_OTHERS = ("HVD_ISA", "HVD_DATA_DIR", "HVD_RENDEZVOUS_KEY", "HVD_SETTING_SOURCES")
+
+
+def checks():
+    names = sorted(name for name in os.environ if name.startswith(_PREFIXES))
+    if not names:
+        return [ok("variables", "no HOROVOD_ or HVD_ variable is set: defaults everywhere")]
+    values = {name: os.environ.pop(name) for name in names}
+    known = {row["name"]: row for row in hvd.config()}
+    found = [_alone(name, value, known) for name, value in values.items()]
+    os.environ.update(values)
+    if all(each.level == "ok" for each in found):
+        found += _together()
+    return found
+
+
+def _alone(name, value, known):
+    os.environ[name] = value
+    try:
+        said = _warnings_of_config()
+    except hvd.InvalidArgumentError as error:
+        return problem(name, str(error), f"unset {name}, or give it such a value")
+    finally:
+        del os.environ[name]
+    if said:
+        return warning(name, said, f"unset {name}; hvdrun --help-settings lists all that count")
+    if name in known:
+        return ok(name, f"'{value}': {known[name]['meaning']}")
+    if name.startswith("HVD_") and name not in _OTHERS:
+        return warning(name, f"{name} is no setting of horovod_cpp", f"unset {name}, if it was meant "
+                       "for it; hvdrun --help-settings lists all that count")
+    return ok(name, f"'{value}'")
+
+
+def _together():
+    """Two good values may contradict each other."""
+    try:
+        hvd.config()
+    except hvd.InvalidArgumentError as error:
+        return [problem("together", str(error), "unset one of them")]
+    return []
+
+
+def _warnings_of_config():
+    """What reading the settings prints on standard error, without the time and level."""
+    with tempfile.TemporaryFile("w+") as file:
+        before = os.dup(2)
+        os.dup2(file.fileno(), 2)
+        try:
+            hvd.config()
+        finally:
+            os.dup2(before, 2)
+            os.close(before)
+        file.seek(0)
+        return " ".join(line.partition("warning: ")[2] or line for line in file.read().splitlines())

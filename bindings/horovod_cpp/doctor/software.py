@@ -1,0 +1,122 @@
+"""Versions: of this package, of what it uses, and of the compiler that built it."""
+
+import importlib.metadata
+import os
+import pathlib
+import platform
+import shutil
+import sys
+import sysconfig
+
+import horovod_cpp as hvd
+from horovod_cpp.doctor.bounded import capture
+from horovod_cpp.doctor.finding import ok, problem, warning
+
+
+def find_hvdrun():
+    """hvdrun of this package; None if it is not there."""
+    folders = [sysconfig.get_path("scripts"), str(pathlib.Path(sys.executable).parent)]
+    return shutil.which("hvdrun", path=os.pathsep.join(folders)) or shutil.which("hvdrun")
+
+
+def check_build():
+    """What ``hvdrun --check-build`` says: (lines of the build, usable parts by name).
+
+    A part is (whether it is usable, its text). Both are empty if hvdrun does not answer.
+    """
+    hvdrun = find_hvdrun()
+    output = capture([hvdrun, "--check-build"], 10) if hvdrun else None
+    built, parts = [], {}
+    if output is None or output.code != 0:
+        return built, parts
+    before, _, after = output.text.partition("Usable here")
+    built = [line.strip() for line in before.partition("Built with")[2].splitlines() if line.strip()]
+    for line in after.splitlines():
+        mark, _, rest = line.strip().partition("] ")
+        name, _, text = rest.partition(" ")
+        if name:
+            parts[name] = (mark == "[x", text.strip())
+    return built, parts
+
+
+def checks():
+    built, _ = check_build()
+    return [_package(built), *_hvdrun(), _python(), _library("numpy", (1, 24)),
+            _library("cloudpickle", (2, 2)), _torch(), _system(), _matrix_products()]
+
+
+def _package(built):
+    compiler = built[0] if built else "compiler unknown"
+    place = pathlib.Path(hvd.__file__).parent
+    return ok("horovod_cpp", f"{hvd.__version__}, {compiler}, in {place}")
+
+
+def _hvdrun():
+    hvdrun = find_hvdrun()
+    if hvdrun is None:
+        return [problem("hvdrun", f"not in {sysconfig.get_path('scripts')}, nor in PATH",
+                        "pip install --force-reinstall horovod_cpp; hvdrun is part of it")]
+    output = capture([hvdrun, "--version"], 10)
+    if output.code != 0:
+        return [problem("hvdrun", f"{hvdrun} does not run: {output.why()}",
+                        "pip install --force-reinstall horovod_cpp")]
+    version = output.text.split()[-1]
+    if version != hvd.__version__:
+        return [problem("hvdrun", f"{hvdrun} is version {version}, the package {hvd.__version__}",
+                        "remove the one that is too old, or put the other first in PATH")]
+    found = [ok("hvdrun", f"{version}, {hvdrun}")]
+    other = shutil.which("hvdrun")
+    if other is None:
+        found.append(warning("PATH", f"hvdrun is not in PATH, but in {os.path.dirname(hvdrun)}",
+                             f"export PATH={os.path.dirname(hvdrun)}:$PATH"))
+    elif os.path.realpath(other) != os.path.realpath(hvdrun):
+        found.append(warning("PATH", f"the shell's hvdrun is another one: {other}",
+                             "activate this Python's environment, or put it first in PATH"))
+    return found
+
+
+def _python():
+    return ok("Python", f"{platform.python_version()}, {sys.executable}")
+
+
+def _version(name):
+    try:
+        return importlib.metadata.version(name)
+    except importlib.metadata.PackageNotFoundError:
+        return None
+
+
+def _library(name, least):
+    version = _version(name)
+    needed = ".".join(map(str, least))
+    if version is None:
+        return problem(name, "not installed", f"pip install '{name}>={needed}'")
+    if tuple(int(part) for part in version.split(".")[:2]) < least:
+        return problem(name, f"{version} is too old", f"pip install '{name}>={needed}'")
+    return ok(name, version)
+
+
+def _torch():
+    version = _version("torch")
+    return ok("torch", version or "not installed; nothing but torch programs needs it")
+
+
+def _system():
+    library, version = platform.libc_ver()
+    return ok("system", f"{platform.system()} {platform.release()}, {platform.machine()}, "
+              f"{library} {version}")
+
+
+def _matrix_products():
+    """oneDNN is opened by the first product, where the build has it and the system or the wheel."""
+    try:
+        square = hvd.ones([8, 8])
+        hvd.matmul(square, square)
+    except hvd.Error as error:
+        return problem("HVD_ISA", str(error), "unset HVD_ISA")
+    maps = pathlib.Path("/proc/self/maps").read_text(encoding="utf-8", errors="replace")
+    found = {line.split()[-1] for line in maps.splitlines() if "libdnnl" in line}
+    if found:
+        return ok("oneDNN", min(found))
+    return warning("oneDNN", "not found: matrix products use our own kernels, which are slower",
+                   "install the wheel that brings it, or: apt-get install libdnnl2")

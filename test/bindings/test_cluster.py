@@ -1,0 +1,435 @@
+"""hvd.Cluster: calls, namespaces, failures and replacement of workers."""
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+
+import cloudpickle
+import pytest
+
+import horovod_cpp as hvd
+
+cloudpickle.register_pickle_by_value(sys.modules[__name__])  # ranks cannot import this file
+
+
+@pytest.fixture
+def cluster(marked_processes):
+    with hvd.Cluster(np=2) as cluster:
+        yield cluster
+    assert marked_processes() == []
+
+
+def total_of_ranks():
+    return hvd.allreduce(hvd.tensor([hvd.rank() + 1]), hvd.Sum).item()
+
+
+def test_calls_go_to_the_same_processes_which_are_initialised(cluster):
+    first = cluster.run(lambda base, *, step: (os.getpid(), base + step * hvd.rank()), args=(5,),
+                        kwargs={"step": 10})
+    assert [value for _, value in first] == [5, 15]
+    assert cluster.run(os.getpid) == [process for process, _ in first]
+    assert cluster.run(total_of_ranks) == [3, 3]
+    assert os.getpid() not in cluster.run(os.getpid)
+
+
+def test_init_may_be_called_again(cluster):
+    assert cluster.run(lambda: (hvd.init(), total_of_ranks())[1]) == [3, 3]
+
+
+def test_globals_that_functions_set_stay_on_their_rank(cluster):
+    def build():
+        global kept_on_rank
+        kept_on_rank = [hvd.rank()]
+
+    cluster.run(build)
+    assert "kept_on_rank" not in globals()
+    assert cluster.run(lambda: kept_on_rank) == [[0], [1]]  # noqa: F821
+    assert cluster.pull("kept_on_rank", ranks=1) == [[1]]
+    cluster.push({"kept_on_rank": "pushed"}, ranks=[1])
+    assert cluster.run(lambda: kept_on_rank) == [[0], "pushed"]  # noqa: F821
+    with pytest.raises(hvd.RankError, match="'nowhere' is not defined"):
+        cluster.pull("nowhere")
+
+
+def test_some_ranks_answer_in_the_order_in_which_they_are_given(cluster):
+    assert cluster.run(hvd.rank, ranks=[1, 0]) == [1, 0]
+    assert cluster.run(hvd.rank, ranks=1) == [1]
+
+
+@pytest.mark.parametrize("ranks", [2, -1, [], [0, 0], ["0"]])
+def test_ranks_that_are_not_there_are_refused(cluster, ranks):
+    with pytest.raises(hvd.InvalidArgumentError, match="from 0 to 1"):
+        cluster.run(hvd.rank, ranks=ranks)
+
+
+def test_output_has_the_rank_in_front(cluster, capfd):
+    cluster.run(lambda: print(f"hello from {hvd.rank()}\nand again"))
+    lines = capfd.readouterr().out.splitlines()
+    assert sorted(lines) == ["[0] and again", "[0] hello from 0", "[1] and again",
+                             "[1] hello from 1"]
+
+
+def test_threads_take_turns(cluster):
+    results = {}
+    threads = [threading.Thread(target=lambda n=n: results.update(
+        {n: cluster.run(lambda: (total_of_ranks(), n))})) for n in range(6)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+    assert results == {n: [(3, n), (3, n)] for n in range(6)}
+
+
+def test_a_mistake_leaves_the_job_as_it_is(cluster):
+    cluster.run(lambda: hvd.add_process_set([1]) and None)
+    with pytest.raises(hvd.RankError, match="ZeroDivisionError") as caught:
+        cluster.run(lambda: 1 / 0)
+    assert isinstance(caught.value.__cause__, ZeroDivisionError)
+    assert "worker.py" not in caught.value.traceback and "<lambda>" in caught.value.traceback
+    assert cluster.run(hvd.process_set_ids) == [[0, 1], [0, 1]]
+
+
+def test_a_rank_that_raises_ends_the_call_of_the_others(cluster):
+    def work():
+        if hvd.rank() == 1:
+            raise KeyError("lost on the way")
+        hvd.allreduce(hvd.ones((1,)), name="never")
+
+    processes = cluster.run(os.getpid)
+    start = time.monotonic()
+    with pytest.raises(hvd.RankError, match="rank 1 raised KeyError") as caught:
+        cluster.run(work)
+    assert time.monotonic() - start < 10
+    assert caught.value.rank == 1 and isinstance(caught.value.__cause__, KeyError)
+    assert cluster.run(total_of_ranks) == [3, 3]
+    assert cluster.run(os.getpid) == processes
+
+
+def die_by_signal():
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def die_by_exit():
+    os._exit(3)
+
+
+def die_by_segmentation_fault():
+    import ctypes
+
+    ctypes.string_at(0)
+
+
+@pytest.mark.parametrize("die, words", [
+    (die_by_signal, "rank 1 was killed by SIGKILL"), (die_by_exit, "rank 1 exited with code 3"),
+    (die_by_segmentation_fault, "rank 1 was killed by SIGSEGV"),
+])
+def test_a_rank_that_dies_is_named_and_replaced(cluster, die, words):
+    def work():
+        if hvd.rank() == 1:
+            die()
+        hvd.allreduce(hvd.ones((1,)), name="never")
+
+    cluster.push({"kept": 7})
+    before = cluster.run(os.getpid)
+    with pytest.raises(hvd.RankError, match=words) as caught:
+        cluster.run(work)
+    assert caught.value.rank == 1 and "variables of rank 1 are lost" in str(caught.value)
+    assert cluster.run(total_of_ranks) == [3, 3]
+    after = cluster.run(os.getpid)
+    assert after[0] == before[0] and after[1] != before[1]
+    assert cluster.pull("kept", ranks=0) == [7]
+    with pytest.raises(hvd.RankError, match="'kept' is not defined"):
+        cluster.pull("kept", ranks=1)
+
+
+def test_a_rank_that_dies_between_calls_is_replaced_with_a_warning(cluster):
+    os.kill(cluster.run(os.getpid)[0], signal.SIGKILL)
+    while cluster.status()[0].state == "idle":
+        time.sleep(0.01)
+    assert cluster.status()[0].state == "was killed by SIGKILL"
+    with pytest.warns(RuntimeWarning, match="rank 0 of the cluster was killed by SIGKILL"):
+        assert cluster.run(total_of_ranks) == [3, 3]
+
+
+def test_a_call_that_takes_too_long_is_interrupted(cluster):
+    processes = cluster.run(os.getpid)
+    cluster.run(lambda: hvd.add_process_set([1]) and None)
+    with pytest.raises(TimeoutError, match="longer than 0.5 s"):
+        cluster.run(lambda: time.sleep(600), timeout=0.5)
+    assert cluster.run(os.getpid) == processes
+    assert cluster.run(hvd.process_set_ids) == [[0, 1], [0, 1]]  # nobody had used the job
+
+
+def test_a_rank_that_does_not_react_is_killed(cluster):
+    def work():
+        if hvd.rank() == 1:
+            signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
+        time.sleep(600)
+
+    start = time.monotonic()
+    with pytest.raises(TimeoutError, match="did not react to the interrupt and was killed: rank 1"):
+        cluster.run(work, timeout=0.5)
+    assert time.monotonic() - start < 0.5 + 2
+    assert cluster.run(total_of_ranks) == [3, 3]
+
+
+PROGRAM = """
+import gc, os, sys, threading, time
+import horovod_cpp as hvd
+
+def work():
+    print("ready", flush=True)
+    time.sleep(600)
+
+def quiet():
+    print("ready", flush=True)
+    try:
+        time.sleep(600)
+    except KeyboardInterrupt:
+        return "enough"
+
+def barrier_of_some():
+    if hvd.rank() == 0:
+        print("ready", flush=True)
+        hvd.barrier()
+    print("ready", flush=True)
+    time.sleep(600)
+
+cluster = hvd.Cluster(np=2)
+"""
+
+AFTER = """
+print(cluster.run(lambda: hvd.allreduce(hvd.tensor([hvd.rank() + 1]), hvd.Sum).item()))
+print("pids", cluster.run(os.getpid), flush=True)
+"""
+
+
+class Program:
+    """A Python program with a cluster, whose ranks say "ready"."""
+
+    def __init__(self, folder, source, ready=2):
+        path = folder / "program.py"
+        path.write_text(PROGRAM + source)
+        self.process = subprocess.Popen([sys.executable, "-u", path], stdout=subprocess.PIPE,
+                                        stderr=subprocess.STDOUT, text=True, cwd=folder)
+        seen = []
+        while sum("ready" in line for line in seen) < ready:
+            seen.append(self.process.stdout.readline())
+            assert seen[-1], f"the program ended before its ranks were ready: {seen}"
+
+    def finish(self):
+        output, _ = self.process.communicate(timeout=60)
+        return output
+
+
+def wait_until_none(marked_processes, seconds):
+    deadline = time.monotonic() + seconds
+    while marked_processes() and time.monotonic() < deadline:
+        time.sleep(0.02)
+    assert marked_processes() == []
+
+
+@pytest.mark.parametrize("work, ready", [("work", 2), ("barrier_of_some", 1)])
+def test_ctrl_c_interrupts_the_ranks_and_the_cluster_goes_on(tmp_path, marked_processes, work,
+                                                             ready):
+    program = Program(tmp_path, f"""
+before = cluster.run(os.getpid)
+try:
+    cluster.run({work})
+except KeyboardInterrupt as interrupt:
+    print(interrupt)
+    print(time.monotonic())
+assert cluster.run(os.getpid) == before
+{AFTER}""", ready)
+    start = time.monotonic()
+    program.process.send_signal(signal.SIGINT)
+    lines = program.finish().splitlines()
+    assert program.process.returncode == 0, lines
+    end = next(float(line) for line in lines if line.replace(".", "").isdigit())
+    assert end - start < 2
+    assert any("rank 1 was at" in line and "program.py" in line for line in lines), lines
+    assert "[3, 3]" in lines
+    assert marked_processes() == []
+
+
+def test_a_function_may_catch_ctrl_c_and_return(tmp_path):
+    program = Program(tmp_path, "print(cluster.run(quiet))" + AFTER)
+    program.process.send_signal(signal.SIGINT)
+    lines = program.finish().splitlines()
+    assert "['enough', 'enough']" in lines and "[3, 3]" in lines
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
+def test_ranks_and_what_they_started_end_with_a_caller_that_is_killed(tmp_path, marked_processes,
+                                                                      number):
+    source = """
+def sleep_in_a_child():
+    import subprocess
+    child = subprocess.Popen(["sleep", "600"])
+    print("ready", flush=True)
+    child.wait()
+
+cluster.run(sleep_in_a_child)
+"""
+    program = Program(tmp_path, source)
+    assert len(marked_processes()) >= 5
+    program.process.send_signal(number)
+    program.process.wait()
+    wait_until_none(marked_processes, 5)
+    program.finish()
+
+
+@pytest.mark.parametrize("end", ["", "del cluster; gc.collect(); time.sleep(600)",
+                                 "cluster.close(); cluster.close(); time.sleep(600)"])
+def test_ranks_end_with_the_program_the_object_and_close(tmp_path, marked_processes, end):
+    source = 'cluster.run(lambda: print("ready", flush=True))\n' + end
+    program = Program(tmp_path, source)
+    deadline = time.monotonic() + 10
+    alone = [program.process.pid] if end else []
+    while marked_processes() != alone and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert marked_processes() == alone
+    program.process.kill()
+    program.finish()
+
+
+def test_a_forked_child_leaves_the_ranks_alone(tmp_path):
+    program = Program(tmp_path, """
+print("ready ready")
+child = os.fork()
+if child == 0:
+    sys.exit(0)
+assert os.waitpid(child, 0)[1] == 0
+""" + AFTER, ready=1)
+    assert "[3, 3]" in program.finish()
+
+
+def test_a_cluster_outlives_the_thread_that_made_it(marked_processes):
+    made = []
+    thread = threading.Thread(target=lambda: made.append(hvd.Cluster(np=2)))
+    thread.start()
+    thread.join()
+    time.sleep(0.2)
+    assert made[0].run(total_of_ranks) == [3, 3]
+    made.pop().close()
+    assert marked_processes() == []
+
+
+def test_close_ends_a_call_of_another_thread(cluster):
+    raised = []
+
+    def call():
+        try:
+            cluster.run(lambda: time.sleep(600))
+        except hvd.RankError as error:
+            raised.append(error)
+
+    thread = threading.Thread(target=call)
+    thread.start()
+    while cluster.status()[1].state != "busy":
+        time.sleep(0.01)
+    cluster.close()
+    thread.join(10)
+    assert len(raised) == 1
+    with pytest.raises(hvd.InvalidArgumentError, match="closed"):
+        cluster.run(print)
+
+
+def test_restart_gives_new_processes_with_empty_namespaces(cluster):
+    cluster.push({"kept": 1})
+    before = cluster.run(os.getpid)
+    cluster.restart()
+    assert not set(before) & set(cluster.run(os.getpid))
+    with pytest.raises(hvd.RankError, match="'kept' is not defined"):
+        cluster.pull("kept")
+
+
+def test_large_arguments_and_results_travel_while_ranks_print(cluster):
+    import numpy as np
+
+    data = np.arange(1 << 22)
+
+    def work(data):
+        for line in range(2000):
+            print(line)
+        return data + hvd.rank()
+
+    zero, one = cluster.run(work, args=(data,))
+    assert (zero == data).all() and (one == data + 1).all()
+
+
+def test_the_job_may_be_left_and_entered_by_functions(cluster):
+    cluster.run(hvd.shutdown)
+    assert cluster.run(total_of_ranks) == [3, 3]
+
+
+@pytest.mark.parametrize("wrong, error", [
+    ({"np": "2"}, TypeError), ({"np": 0}, hvd.InvalidArgumentError),
+    ({"executable": "/nonexistent"}, OSError),
+])
+def test_a_cluster_that_cannot_be_is_refused(marked_processes, wrong, error):
+    with pytest.raises(error):
+        hvd.Cluster(**wrong)
+    assert marked_processes() == []
+
+
+def test_a_rank_that_cannot_start_is_named_with_its_last_words(tmp_path, marked_processes):
+    program = tmp_path / "python"
+    program.write_text("#!/bin/sh\necho no such library >&2\nexit 4\n")
+    program.chmod(0o755)
+    with pytest.raises(hvd.RankError, match="exited with code 4 when it started(.|\n)*no such lib"):
+        hvd.Cluster(np=2, executable=str(program))
+    program.write_text("#!/bin/sh\nexec sleep 600\n")
+    with pytest.raises(hvd.RankError, match=r"ranks \[0, 1\] have not started within 0.5 s"):
+        hvd.Cluster(np=2, executable=str(program), start_timeout=0.5)
+    assert marked_processes() == []
+
+
+STRANGERS = """#!{python}
+import os, socket, sys
+address = os.environ["HVD_WORKER_ADDRESS"].partition(":")[2]
+
+def answer(say):
+    connection = socket.socket(socket.AF_UNIX)
+    connection.settimeout(10)
+    connection.connect("\\0" + address)
+    hello = connection.recv(100)
+    if hello and say:
+        connection.sendall(say)
+        try:
+            return connection.recv(100)
+        except ConnectionResetError:
+            return b""
+    return hello if say is None else b""
+
+if os.environ["HOROVOD_RANK"] == "0":
+    assert len(answer(None)) == 32  # silent, and gone
+    assert answer(b"x" * 64) == b""
+    assert answer(b"GET / HTTP/1.1\\r\\n" * 10) == b""
+    if os.geteuid() == 0:
+        child = os.fork()
+        if child == 0:
+            os.setuid(65534)
+            try:
+                os._exit(0 if answer(None) == b"" else 1)
+            except OSError:
+                os._exit(0)
+        assert os.waitpid(child, 0)[1] == 0
+os.execv("{python}", ["{python}", *sys.argv[1:]])
+"""
+
+
+def test_strangers_are_refused_and_do_not_disturb(tmp_path):
+    program = tmp_path / "python"
+    program.write_text(STRANGERS.format(python=sys.executable))
+    program.chmod(0o755)
+    with hvd.Cluster(np=2, executable=str(program)) as cluster:
+        assert cluster.run(total_of_ranks) == [3, 3]
+
+
+def test_ranks_do_not_pass_on_the_key(cluster):
+    names = cluster.run(lambda: [name for name in os.environ if name.startswith("HVD_WORKER")])
+    assert names == [[], []]

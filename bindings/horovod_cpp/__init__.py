@@ -11,10 +11,11 @@ The names are those of the C++ library (``#include <horovod_cpp/horovod.h>``, na
 """
 
 import atexit as _atexit
+import importlib as _importlib
 import os as _os
 import sys as _sys
 
-from horovod_cpp import _native, data, io, models, nn, optim, plot
+from horovod_cpp import _native, data, io, models, nn, optim
 from horovod_cpp._native import (
     AbortedError,
     Adasum,
@@ -277,7 +278,14 @@ __version__ = _native.__version__  # importlib.metadata takes longer to import t
 _unlisted = ("abs", "all", "any", "bool", "float", "int", "min", "max", "pow", "sum", "autograd",
              "built", "call_site", "cluster", "dtypes", "init_functions", "lr_scheduler",
              "module_text", "nn_functional", "objects", "rank_zero", "tensor_state")
-__all__ = [name for name in dir() if not name.startswith("_") and name not in _unlisted]
+__all__ = [name for name in dir() if not name.startswith("_") and name not in _unlisted] + ["plot"]
+
+
+def __getattr__(name):
+    """hvd.plot is imported when it is used: it needs NumPy, which takes longer than all the rest."""
+    if name == "plot":
+        return _importlib.import_module("horovod_cpp.plot")
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 _forks = []

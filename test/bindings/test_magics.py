@@ -32,6 +32,8 @@ def notebook(marked_processes, kernel):
     while marked_processes() and time.monotonic() < deadline:
         time.sleep(0.05)
     assert marked_processes() == []
+    while not segments() <= before and time.monotonic() < deadline:  # of another job, that starts
+        time.sleep(0.05)
     assert segments() <= before
 
 

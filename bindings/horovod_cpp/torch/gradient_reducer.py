@@ -277,8 +277,8 @@ def _check_place(entry):
     travelling, entry.travelling = entry.travelling, None
     if travelling is not None and entry.parameter.grad is not travelling:
         raise _native.InvalidArgumentError(
-            f"DistributedOptimizer: the gradient of '{entry.name}' was replaced or dropped while it "
-            "was being reduced; call synchronize() before changing gradients")
+            f"DistributedOptimizer: the gradient of '{entry.name}' was replaced or dropped while "
+            "it was being reduced; call synchronize() before changing gradients")
 
 
 def sparse_dims(gradient):

@@ -49,7 +49,7 @@ class HvdrunJob(CallerLoop):
         self._tail = []
         self._partial = b""
         address = self.listen(own_addresses(interfaces) if remote else ())
-        command = [find_hvdrun(), *options, executable or sys.executable, *launch.WORKER]
+        command = [_needed_hvdrun(), *options, executable or sys.executable, *launch.WORKER]
         variables = {**os.environ, **(env or {}), launch.ADDRESS: address,
                      launch.KEY: self.key.hex()}
         self._process = subprocess.Popen(
@@ -170,13 +170,20 @@ class HvdrunJob(CallerLoop):
 
 
 def find_hvdrun():
-    """The hvdrun that was installed with this package, else the one in PATH."""
-    folders = [sysconfig.get_path("scripts"), str(pathlib.Path(sys.executable).parent)]
-    found = shutil.which("hvdrun", path=os.pathsep.join(folders)) or shutil.which("hvdrun")
+    """The hvdrun that was installed with this package, else the one in PATH; None: neither."""
+    return shutil.which("hvdrun", path=os.pathsep.join(_folders())) or shutil.which("hvdrun")
+
+
+def _folders():
+    return [sysconfig.get_path("scripts"), str(pathlib.Path(sys.executable).parent)]
+
+
+def _needed_hvdrun():
+    found = find_hvdrun()
     if found is None:
         raise _native.UnsupportedError(
             "hvd.run needs hvdrun for other machines and MPI, and it is neither in "
-            + " nor in ".join(dict.fromkeys(folders)) + "; reinstall horovod_cpp")
+            + " nor in ".join(dict.fromkeys(_folders())) + "; reinstall horovod_cpp")
     return found
 
 

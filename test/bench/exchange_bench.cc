@@ -31,6 +31,7 @@ namespace {
 constexpr int kRounds = 2000;
 constexpr std::size_t kMostBytes = std::size_t{1} << 20;
 constexpr int kMostRanks = 64;
+constexpr std::size_t kSizes[] = {1024, 8192, 65536, 262144, 1048576};
 
 struct alignas(128) Count {
   std::atomic<int> value{0};
@@ -139,7 +140,7 @@ std::vector<double> run(int ranks, const std::function<void(Shared&, int)>& body
 
 void all(int ranks) {
   std::printf("%9s %16s %9s %9s %9s   us\n", "bytes", "", "all", "copy", "sum");
-  for (const std::size_t bytes : {1024, 8192, 65536, 262144, 1048576}) {
+  for (const std::size_t bytes : kSizes) {
     for (const bool past : {false, true}) {
       const auto times =
           run(2, [&](Shared& shared, int rank) { exchange(shared, rank, bytes, past); });

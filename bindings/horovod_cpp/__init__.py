@@ -100,6 +100,7 @@ from horovod_cpp._native import (
     exp,
     eye,
     flip,
+    from_dlpack,
     from_numpy,
     full,
     full_like,

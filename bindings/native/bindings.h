@@ -18,6 +18,7 @@ namespace py = pybind11;
 void bind_errors(py::module_& m);
 void bind_tensor(py::module_& m);
 void bind_tensor_operators(py::module_& m);
+void bind_dlpack(py::module_& m);
 void bind_random(py::module_& m);
 void bind_autograd(py::module_& m);
 void bind_functions(py::module_& m);
@@ -62,16 +63,24 @@ class PythonError : public std::runtime_error {
 // read; tensor_from_numpy also throws on a read-only array.
 Tensor wrap_array(const py::array& array);
 Tensor tensor_from_numpy(const py::array& array);
-// The tensor's memory as an array; no copy. Throws TypeError on bfloat16.
+// The tensor's memory as an array; no copy. Throws TypeError on bfloat16, unless `dtype` says which
+// package's to use.
 py::array tensor_to_numpy(const Tensor& tensor);
-// A Tensor as it is, an array wrapped; TypeError on everything else.
+py::array tensor_to_numpy(const Tensor& tensor, const py::object& dtype);
+// A Tensor as it is, an array (NumPy's, or another library's with DLPack) wrapped; TypeError on
+// everything else.
 Tensor tensor_from(const py::handle& object);
+// The same for memory that is written: InvalidArgumentError on an array that is read-only or whose
+// elements overlap.
+Tensor writable_tensor_from(const py::handle& object);
 // A new tensor with the values of a tensor, an array, a number or nested lists. Python's floats
 // become float32, its ints int64.
 Tensor copy_to_tensor(const py::handle& object);
 
-// An ordered dict of name -> Tensor, and back. The latter also takes a list of pairs.
+// An ordered dict of name -> Tensor, and back. The latter also takes a list of pairs; `convert` is
+// tensor_from or writable_tensor_from.
 py::dict to_dict(const NamedTensors& tensors);
-NamedTensors named_tensors_from(const py::handle& object);
+NamedTensors named_tensors_from(const py::handle& object,
+                                Tensor (*convert)(const py::handle&) = &tensor_from);
 
 }  // namespace hvd::python

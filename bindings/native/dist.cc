@@ -2,6 +2,7 @@
 
 #include <pybind11/native_enum.h>
 
+#include "bindings/native/dlpack.h"
 #include "core/base/reduce_op.h"
 #include "core/base/status.h"
 
@@ -10,16 +11,21 @@ namespace hvd::python {
 const char* const kCollectiveDoc = R"(
 
 Args:
-    tensor: a Tensor or NumPy array of any supported dtype, any memory layout.
+    tensor: a Tensor, a NumPy array or an array of another library with DLPack (PyTorch, JAX, CuPy),
+        in the CPU's memory, of any supported dtype; read where it lies if it is contiguous, else
+        copied first. Of what requires grad the values are taken, and nothing is recorded.
     name: pairs this call across ranks; unique among the calls of its kind and set in flight. None
         numbers the call: then all ranks must make their unnamed calls of one kind in one order.
     process_set: the ranks among which the call runs; all of them make it, and nobody else.
 
 Returns:
-    A new Tensor or array, like ``tensor``; the async form a handle for poll() and synchronize().
+    A new array of the kind of ``tensor``: a Tensor, a NumPy array, or what ``from_dlpack`` of its
+    library makes (its ``__array_namespace__()``, or the module of its class; without one a Tensor).
+    The async form returns a handle for poll() and synchronize().
 
 Raises:
     TypeError: ``tensor`` is something else, or of an unsupported dtype.
+    UnsupportedError: ``tensor`` is on a GPU.
     InvalidArgumentError: before init(), ``name`` is in flight already, an argument does not fit, or
         this rank is not in ``process_set`` or has joined.
     MismatchError: ranks disagree on dtype, shape, op, root, scale or compression; raised on every
@@ -29,7 +35,8 @@ Raises:
 const char* const kInPlaceDoc = R"(
 
 The result overwrites ``tensor``, which must be contiguous and writable (InvalidArgumentError) and
-must not be touched until the call ended. Returns ``tensor``; else as the form without underscore.)";
+must not be touched until the call ended; autograd does not see the write. Returns ``tensor``; else as
+the form without underscore.)";
 
 bool PendingResult::poll() const {
   return without_gil([this] { return wait_for_(Duration::zero()); });
@@ -49,34 +56,55 @@ bool is_numpy_scalar(const py::handle& object) {
   return py::isinstance(object, py::module_::import("numpy").attr("generic"));
 }
 
-// ensure() is fast, but keeps to itself what went wrong (no memory for a copy); asarray() tells.
+// ensure() is fast, but keeps to itself what went wrong (no memory for a copy); require() tells.
 py::array dense_array(const py::handle& object) {
-  py::array dense = py::array::ensure(object, py::array::c_style);
+  constexpr int kDense = int{py::array::c_style} | int{py::detail::npy_api::NPY_ARRAY_ALIGNED_};
+  py::array dense = py::array::ensure(object, kDense);
   if (dense) return dense;
-  return py::module_::import("numpy").attr("asarray")(object, py::arg("order") = "C");
+  return py::module_::import("numpy").attr("require")(object, py::arg("requirements") = "CA");
+}
+
+bool is_numpy(const py::handle& object) {
+  return py::isinstance<py::array>(object) || is_numpy_scalar(object);
+}
+
+Tensor dense_tensor(const py::handle& object) {
+  const Tensor tensor = is_numpy(object) ? wrap_array(dense_array(object)) : tensor_from(object);
+  return tensor.is_contiguous() ? tensor : tensor.contiguous();
 }
 
 }  // namespace
 
-Input::Input(const py::handle& object)
-    : is_numpy(py::isinstance<py::array>(object) || is_numpy_scalar(object)) {
-  tensor = is_numpy ? wrap_array(dense_array(object)) : tensor_from(object);
-  if (!tensor.is_contiguous()) tensor = tensor.contiguous();
+ArrayKind::ArrayKind(const py::handle& object) : sort_(Sort::kTensor), of_(py::none()) {
+  if (py::isinstance<Tensor>(object)) return;
+  if (is_numpy(object)) {
+    sort_ = Sort::kNumpy;
+    const py::object dtype = object.attr("dtype");
+    if (dtype.attr("kind").cast<std::string>() == "V") of_ = dtype;
+  } else if (speaks_dlpack(object)) {
+    of_ = library_of(object);
+    if (!of_.is_none()) sort_ = Sort::kLibrary;
+  }
 }
 
-py::object Input::as_given(const Tensor& result, bool is_numpy) {
+py::object ArrayKind::like(const Tensor& result) const {
   if (!result.defined()) return py::none();
-  if (is_numpy) return tensor_to_numpy(result);
-  return py::cast(result);
+  if (sort_ == Sort::kLibrary) return to_library(result, of_);
+  if (sort_ == Sort::kTensor) return py::cast(result);
+  return of_.is_none() ? tensor_to_numpy(result) : tensor_to_numpy(result, of_);
 }
+
+Input::Input(const py::handle& object) : kind(object), tensor(dense_tensor(object)) {}
 
 Tensor target_from(const py::handle& object) {
-  Tensor tensor = py::isinstance<py::array>(object)
-                      ? tensor_from_numpy(py::reinterpret_borrow<py::array>(object))
-                      : tensor_from(object);
+  Tensor tensor = writable_tensor_from(object);
   if (!tensor.is_contiguous()) {
-    throw InvalidArgumentError("an in-place call needs contiguous memory; this tensor of shape " +
-                               to_string(tensor.shape()) + " is not");
+    throw InvalidArgumentError(
+        "an in-place call needs contiguous memory, and this array of shape " +
+        to_string(tensor.shape()) +
+        " is a view with gaps, another order or repeated elements: call the form that returns a "
+        "new "
+        "array (without the trailing underscore), or pass a contiguous copy");
   }
   return tensor;
 }
@@ -91,23 +119,23 @@ InputList::InputList(const py::handle& objects) {
   for (const py::handle& object : objects) {
     const Input input(object);
     tensors.push_back(input.tensor);
-    is_numpy.push_back(input.is_numpy);
+    kinds.push_back(input.kind);
   }
 }
 
 PendingResult::Convert InputList::all_like() const {
-  return [is_numpy = is_numpy](const CallResult& result) {
+  return [kinds = kinds](const CallResult& result) {
     py::list list;
     for (std::size_t i = 0; i < result.tensors.size(); ++i) {
-      list.append(Input::as_given(result.tensors[i], is_numpy[i]));
+      list.append(kinds[i].like(result.tensors[i]));
     }
     return py::object(std::move(list));
   };
 }
 
 PendingResult::Convert one_like(const Input& input) {
-  return [is_numpy = input.is_numpy](const CallResult& result) {
-    return Input::as_given(take_result<Tensor>(result), is_numpy);
+  return [kind = input.kind](const CallResult& result) {
+    return kind.like(take_result<Tensor>(result));
   };
 }
 

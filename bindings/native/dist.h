@@ -65,15 +65,26 @@ class PendingResult {
   Convert convert_;
 };
 
-// What a call reads: a dense tensor, and whether the caller gave an array.
+// What a caller gave, so that results are made the same.
+class ArrayKind {
+ public:
+  // Throws TypeError on what is no array.
+  explicit ArrayKind(const py::handle& object);
+  // None for an undefined tensor.
+  py::object like(const Tensor& result) const;
+
+ private:
+  enum class Sort { kTensor, kNumpy, kLibrary };
+  Sort sort_;
+  py::object of_;  // NumPy's dtype if the array has one of another package; the library
+};
+
+// What a call reads: a dense tensor, and what the caller gave.
 struct Input {
   explicit Input(const py::handle& object);
-  // The result in the type of the input; None for an undefined tensor.
-  py::object like(const Tensor& result) const { return as_given(result, is_numpy); }
-  static py::object as_given(const Tensor& result, bool is_numpy);
 
+  ArrayKind kind;
   Tensor tensor;
-  bool is_numpy = false;
 };
 
 // What a grouped call reads.
@@ -82,10 +93,11 @@ struct InputList {
   PendingResult::Convert all_like() const;
 
   std::vector<Tensor> tensors;
-  std::vector<bool> is_numpy;
+  std::vector<ArrayKind> kinds;
 };
 
-// What a call writes: the caller's own memory. Throws InvalidArgumentError when not contiguous.
+// What a call writes: the caller's own memory. Throws InvalidArgumentError when not contiguous or
+// read-only.
 Tensor target_from(const py::handle& object);
 std::vector<Tensor> targets_from(const py::handle& objects);
 

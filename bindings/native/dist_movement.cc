@@ -85,9 +85,8 @@ PendingResult scatter_async(const py::object& tensor, int root_rank, const Maybe
 }
 
 PendingResult::Convert with_splits(const Input& input) {
-  return [is_numpy = input.is_numpy](const CallResult& result) -> py::object {
-    return py::make_tuple(Input::as_given(result.tensors.front(), is_numpy),
-                          py::cast(result.rows_of));
+  return [kind = input.kind](const CallResult& result) -> py::object {
+    return py::make_tuple(kind.like(result.tensors.front()), py::cast(result.rows_of));
   };
 }
 

@@ -25,18 +25,19 @@ void bind_state(py::module_& m) {
   m.def(
       "broadcast_parameters",
       [](const py::handle& state, int root_rank, const PythonProcessSet& set) {
-        const NamedTensors tensors = named_tensors_from(state);
+        const NamedTensors tensors = named_tensors_from(state, &writable_tensor_from);
         without_gil([&] { broadcast_parameters(tensors, root_rank, set.registered()); });
       },
       py::arg("state"), py::arg("root_rank") = 0, process_set_arg(m),
       R"(Overwrite every tensor with the values of rank ``root_rank``; collective.
 
 Args:
-    state: a state dict or pairs (name, Tensor or NumPy array), the same names, shapes and dtypes
-        in the same order on every rank.
+    state: a state dict or pairs (name, Tensor, NumPy array or another library's with DLPack), the
+        same names, shapes and dtypes in the same order on every rank.
     root_rank: a rank of the job, in ``process_set``.
 
 Raises:
+    InvalidArgumentError: an array is read-only, or its elements overlap.
     MismatchError: they are not the same; raised on every rank, naming the first difference, before
         anything was sent.)");
   m.def(

@@ -7,6 +7,7 @@ PYBIND11_MODULE(_native, m) {
   python::bind_errors(m);
   python::bind_tensor(m);
   python::bind_tensor_operators(m);
+  python::bind_dlpack(m);
   python::bind_random(m);
   python::bind_autograd(m);
   python::bind_functions(m);

@@ -1,8 +1,11 @@
 #include <pybind11/numpy.h>
 
+#include <algorithm>
+#include <utility>
 #include <vector>
 
 #include "bindings/native/bindings.h"
+#include "bindings/native/dlpack.h"
 #include "core/base/status.h"
 
 namespace hvd::python {
@@ -10,14 +13,10 @@ namespace {
 
 constexpr const char* kSupported =
     "bool, uint8, int8, uint16, int16, int32, int64, float16, float32, float64, complex64 and "
-    "complex128 (bfloat16 has no NumPy dtype)";
+    "complex128, and bfloat16 of the package ml_dtypes";
 
 std::string text_of(const py::handle& object) {
   return py::str(object).cast<std::string>();
-}
-
-std::string type_name(const py::handle& object) {
-  return Py_TYPE(object.ptr())->tp_name;
 }
 
 struct NumpyDType {
@@ -31,15 +30,32 @@ constexpr NumpyDType kNumpyDTypes[] = {
     {'i', 2, DType::kI16},  {'i', 4, DType::kI32}, {'i', 8, DType::kI64}, {'f', 2, DType::kF16},
     {'f', 4, DType::kF32},  {'f', 8, DType::kF64}, {'c', 8, DType::kC64}, {'c', 16, DType::kC128}};
 
+// NumPy has none of its own; ml_dtypes registers one.
+bool is_bfloat16(const py::dtype& dtype) {
+  return dtype.kind() == 'V' && dtype.itemsize() == 2 &&
+         dtype.attr("name").cast<std::string>() == "bfloat16";
+}
+
 DType dtype_of(const py::array& array) {
   const py::dtype dtype = array.dtype();
-  if (dtype.attr("isnative").cast<bool>()) {
-    for (const NumpyDType& known : kNumpyDTypes) {
-      if (known.kind == dtype.kind() && known.bytes == dtype.itemsize()) return known.dtype;
-    }
+  if (!dtype.attr("isnative").cast<bool>()) {
+    throw py::type_error("a tensor cannot hold NumPy's dtype " +
+                         dtype.attr("str").cast<std::string>() +
+                         " of another byte order; pass "
+                         "array.astype(array.dtype.newbyteorder('='))");
+  }
+  for (const NumpyDType& known : kNumpyDTypes) {
+    if (known.kind == dtype.kind() && known.bytes == dtype.itemsize()) return known.dtype;
+  }
+  if (is_bfloat16(dtype)) return DType::kBF16;
+  std::string advice;
+  if (dtype.kind() == 'O') {
+    advice =
+        "; an array of objects becomes one of numbers by array.astype(\"float32\"), and objects "
+        "travel by broadcast_object and allgather_object";
   }
   throw py::type_error("a tensor cannot hold NumPy's dtype " + text_of(dtype) + "; it holds " +
-                       kSupported);
+                       kSupported + advice);
 }
 
 // Of a complex number that of its parts.
@@ -95,23 +111,73 @@ py::array tensor_to_numpy(const Tensor& tensor) {
   if (tensor.dtype() == DType::kBF16) {
     throw py::type_error("NumPy has no bfloat16; convert first: tensor.to(\"float32\").numpy()");
   }
+  return tensor_to_numpy(tensor, py::dtype(std::string(name_of(tensor.dtype()))));
+}
+
+py::array tensor_to_numpy(const Tensor& tensor, const py::object& dtype) {
   std::vector<py::ssize_t> strides;
   const auto item = static_cast<py::ssize_t>(size_of(tensor.dtype()));
   for (const std::int64_t stride : tensor.strides()) strides.push_back(stride * item);
-  return py::array(py::dtype(std::string(name_of(tensor.dtype()))), tensor.shape(), strides,
-                   tensor.data(), py::cast(tensor));
+  return py::array(py::reinterpret_borrow<py::dtype>(dtype), tensor.shape(), strides, tensor.data(),
+                   py::cast(tensor));
 }
+
+namespace {
+
+[[noreturn]] void throw_no_array(const py::handle& object) {
+  throw py::type_error(
+      "expected a Tensor, a NumPy array or an array with __dlpack__ (PyTorch, JAX, CuPy), got " +
+      type_name(object));
+}
+
+// Whether two elements may share memory: always where they do, and where axes interleave.
+bool overlaps(const Tensor& tensor) {
+  std::vector<std::pair<std::int64_t, std::int64_t>> axes;  // stride, extent
+  for (std::size_t i = 0; i < tensor.shape().size(); ++i) {
+    if (tensor.shape()[i] == 0) return false;
+    if (tensor.shape()[i] > 1) axes.emplace_back(tensor.strides()[i], tensor.shape()[i]);
+  }
+  std::sort(axes.begin(), axes.end());
+  std::int64_t reach = 0;  // of the axes so far
+  for (const auto& [stride, extent] : axes) {
+    if (stride <= reach) return true;
+    reach += stride * (extent - 1);
+  }
+  return false;
+}
+
+}  // namespace
 
 Tensor tensor_from(const py::handle& object) {
   if (py::isinstance<Tensor>(object)) return object.cast<Tensor>();
   if (py::isinstance<py::array>(object)) {
     return wrap_array(py::reinterpret_borrow<py::array>(object));
   }
-  throw py::type_error("expected a Tensor or a NumPy array, got " + type_name(object));
+  if (speaks_dlpack(object)) return tensor_from_dlpack(object, Access::kRead);
+  throw_no_array(object);
+}
+
+Tensor writable_tensor_from(const py::handle& object) {
+  if (py::isinstance<Tensor>(object)) return object.cast<Tensor>();
+  const bool is_array = py::isinstance<py::array>(object);
+  if (!is_array && !speaks_dlpack(object)) throw_no_array(object);
+  const Tensor tensor = is_array ? tensor_from_numpy(py::reinterpret_borrow<py::array>(object))
+                                 : tensor_from_dlpack(object, Access::kWrite);
+  if (overlaps(tensor)) {
+    throw InvalidArgumentError(
+        "an in-place call cannot write this " + type_name(object) + " of shape " +
+        to_string(tensor.shape()) +
+        ": its elements share memory, as those of an expanded array do; pass "
+        "a contiguous copy");
+  }
+  return tensor;
 }
 
 Tensor copy_to_tensor(const py::handle& object) {
   if (py::isinstance<Tensor>(object)) return object.cast<Tensor>().detach().clone();
+  if (!py::isinstance<py::array>(object) && speaks_dlpack(object)) {
+    return tensor_from_dlpack(object, Access::kRead).clone();
+  }
   const bool typed = py::hasattr(object, "dtype");
   auto array =
       py::array(py::module_::import("numpy").attr("array")(object, py::arg("order") = "C"));
@@ -129,7 +195,7 @@ py::dict to_dict(const NamedTensors& tensors) {
   return dict;
 }
 
-NamedTensors named_tensors_from(const py::handle& object) {
+NamedTensors named_tensors_from(const py::handle& object, Tensor (*convert)(const py::handle&)) {
   NamedTensors tensors;
   const py::object items = py::isinstance<py::dict>(object)
                                ? object.attr("items")()
@@ -143,7 +209,7 @@ NamedTensors named_tensors_from(const py::handle& object) {
     if (!py::isinstance<py::str>(pair[0])) {
       throw py::type_error("a tensor's name must be a str, got " + type_name(pair[0]));
     }
-    tensors.emplace_back(pair[0].cast<std::string>(), tensor_from(pair[1]));
+    tensors.emplace_back(pair[0].cast<std::string>(), convert(pair[1]));
   }
   return tensors;
 }

@@ -164,7 +164,7 @@ void bind_facts(TensorClass& cls) {
             .attr("tolist")();
       },
       "Nested lists of Python numbers, or one number for a scalar.");
-  cls.def("numpy", &tensor_to_numpy,
+  cls.def("numpy", py::overload_cast<const Tensor&>(&tensor_to_numpy),
           R"(The tensor's memory as a writable NumPy array; nothing is copied.
 
 Writes are seen by the tensor and are not recorded by autograd.

@@ -1,0 +1,114 @@
+// A tensor's memory for other libraries.
+#include <pybind11/stl.h>
+
+#include <memory>
+#include <optional>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "bindings/native/dlpack.h"
+
+namespace hvd::python {
+
+using namespace dlpack;
+
+namespace {
+
+// What a capsule of ours holds: the tensor, and the numbers that the consumer reads.
+template <typename Managed>
+struct Exported {
+  Managed managed;
+  Tensor tensor;
+  Shape shape;
+  std::vector<std::int64_t> strides;
+};
+
+// Any thread may call it: a tensor whose memory is Python's gives it back with the GIL.
+template <typename Managed>
+void delete_exported(Managed* managed) {
+  delete static_cast<Exported<Managed>*>(managed->manager_ctx);
+}
+
+template <typename Managed>
+void delete_unused(PyObject* capsule, const char* name) {
+  if (PyCapsule_IsValid(capsule, name) == 0) return;  // a consumer has it
+  auto* managed = static_cast<Managed*>(PyCapsule_GetPointer(capsule, name));
+  managed->deleter(managed);
+}
+
+template <typename Managed>
+py::object capsule_of(const Tensor& tensor, const char* name, PyCapsule_Destructor destructor,
+                      std::uint64_t flags) {
+  auto exported = std::make_unique<Exported<Managed>>(
+      Exported<Managed>{{}, tensor, tensor.shape(), tensor.strides()});
+  Managed& managed = exported->managed;
+  managed.manager_ctx = exported.get();
+  managed.deleter = &delete_exported<Managed>;
+  managed.dl_tensor = {tensor.data(),
+                       {kDLCPU, 0},
+                       static_cast<std::int32_t>(tensor.dim()),
+                       type_of(tensor.dtype()),
+                       exported->shape.data(),
+                       exported->strides.data(),
+                       0};
+  if constexpr (std::is_same_v<Managed, DLManagedTensorVersioned>) {
+    managed.version = {kMajorVersion, kMinorVersion};
+    managed.flags = flags;
+  }
+  PyObject* capsule = PyCapsule_New(&managed, name, destructor);
+  if (capsule == nullptr) throw py::error_already_set();
+  exported.release();  // the capsule's, and then the consumer's
+  return py::reinterpret_steal<py::object>(capsule);
+}
+
+using MaybeVersion = std::optional<std::pair<std::uint32_t, std::uint32_t>>;
+using MaybeDevice = std::optional<std::pair<std::int32_t, std::int32_t>>;
+
+py::object to_dlpack(const Tensor& tensor, const py::object& stream,
+                     const MaybeVersion& max_version, const MaybeDevice& device,
+                     std::optional<bool> copy) {
+  if (!stream.is_none()) {
+    throw py::buffer_error("a tensor of the CPU has no stream; stream must be None");
+  }
+  if (device && *device != std::pair<std::int32_t, std::int32_t>{kDLCPU, 0}) {
+    throw py::buffer_error("a tensor exports to the CPU only, dl_device (1, 0)");
+  }
+  if (tensor.requires_grad()) {
+    throw py::buffer_error(
+        "a tensor that requires grad is not exported, as nothing that others do with it is "
+        "recorded; export tensor.detach()");
+  }
+  const bool copied = copy.value_or(false);
+  const Tensor values = copied ? tensor.clone() : tensor;
+  if (!max_version || max_version->first < kMajorVersion) {
+    return capsule_of<DLManagedTensor>(
+        values, kPlainName,
+        [](PyObject* capsule) { delete_unused<DLManagedTensor>(capsule, kPlainName); }, 0);
+  }
+  return capsule_of<DLManagedTensorVersioned>(
+      values, kVersionedName,
+      [](PyObject* capsule) { delete_unused<DLManagedTensorVersioned>(capsule, kVersionedName); },
+      copied ? kIsCopiedFlag : 0);
+}
+
+}  // namespace
+
+void bind_dlpack(py::module_& m) {
+  auto cls = py::reinterpret_borrow<py::class_<Tensor>>(m.attr("Tensor"));
+  cls.def("__dlpack__", &to_dlpack, py::kw_only(), py::arg("stream") = py::none(),
+          py::arg("max_version") = py::none(), py::arg("dl_device") = py::none(),
+          py::arg("copy") = py::none(),
+          R"(A capsule of the tensor's memory for another library's ``from_dlpack``.
+
+A versioned one (DLPack 1.1) if ``max_version`` is at least (1, 0).
+
+Raises:
+    BufferError: the tensor requires grad, ``stream`` is not None, or ``dl_device`` is not (1, 0).)");
+  cls.def(
+      "__dlpack_device__", [](const Tensor&) { return py::make_tuple(int{kDLCPU}, 0); },
+      "(1, 0): the memory of the CPU.");
+  bind_dlpack_import(m);
+}
+
+}  // namespace hvd::python

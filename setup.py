@@ -20,6 +20,15 @@ ROOT = pathlib.Path(__file__).resolve().parent
 BUILD = ROOT / "build" / "pip"
 STAGE = BUILD / "stage"
 HVDRUN = STAGE / "bin" / "hvdrun"
+NEEDS = """
+A build from source needs a compiler and libraries. On Debian and Ubuntu:
+
+    apt-get install g++ cmake ninja-build libopenmpi-dev openmpi-bin libeigen3-dev \\
+        libboost-program-options-dev libyaml-cpp-dev nlohmann-json3-dev zlib1g-dev \\
+        libjpeg-dev libpng-dev libdnnl-dev python3-dev
+
+A wheel needs none of them; README.md, Installing, says how to make one.
+"""
 
 
 def version():
@@ -39,18 +48,25 @@ def pybind11_headers():
     return copy / "share" / "cmake" / "pybind11"
 
 
+def configure(command):
+    for tool in ("cmake", "ninja"):
+        if shutil.which(tool) is None:
+            sys.exit(f"horovod_cpp: {tool} is not in PATH.\n{NEEDS}")
+    if subprocess.run(command).returncode != 0:
+        sys.exit(f"horovod_cpp: CMake says above what it did not find.\n{NEEDS}")
+
+
 class CMakeBuild(build_ext):
     def run(self):
         BUILD.mkdir(parents=True, exist_ok=True)
         jobs = os.environ.get("CMAKE_BUILD_PARALLEL_LEVEL", str(os.cpu_count() or 1))
-        configure = [
+        configure([
             "cmake", "-S", str(ROOT), "-B", str(BUILD), "-G", "Ninja",
             "-DCMAKE_BUILD_TYPE=Release", "-DHVD_PYTHON=ON", "-DHVD_TESTS=OFF",
             f"-DPython3_EXECUTABLE={sys.executable}", f"-Dpybind11_DIR={pybind11_headers()}",
             "-DHVD_PORTABLE=OFF",  # for what an earlier run left in the cache; CMAKE_ARGS may say ON
             *os.environ.get("CMAKE_ARGS", "").split(),
-        ]
-        subprocess.run(configure, check=True)
+        ])
         subprocess.run(["cmake", "--build", str(BUILD), "--target", "hvd_wheel", "--parallel", jobs], check=True)
         shutil.rmtree(STAGE, ignore_errors=True)
         subprocess.run(["cmake", "--install", str(BUILD), "--component", "python", "--strip",

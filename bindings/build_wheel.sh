@@ -24,7 +24,7 @@ CMAKE_ARGS="${CMAKE_ARGS-} -DHVD_PORTABLE=ON" "$tools/bin/pip" wheel --quiet \
 
 mkdir -p "$folder"
 rm -f "$folder"/horovod_cpp-*.whl
-PATH="$PWD/$tools/bin:$PATH" auditwheel repair --wheel-dir "$folder" --exclude 'libmpi.so.*' \
+PATH="$PWD/$tools/bin:$PATH" auditwheel repair --wheel-dir "$folder" --exclude 'libmpi*.so.*' \
   --exclude 'libnccl.so.*' --exclude 'libcuda.so.*' build/wheel-raw/*.whl
 wheel=("$folder"/horovod_cpp-*manylinux*.whl)
 [[ -f ${wheel[0]} ]] || { echo "no manylinux platform fits what the wheel needs" >&2; exit 1; }

@@ -14,6 +14,7 @@
 #include <chrono>
 #include <csignal>
 #include <cstring>
+#include <filesystem>
 #include <thread>
 #include <utility>
 
@@ -184,9 +185,11 @@ std::string find_in_path(const std::string& name, const std::string& path) {
   std::size_t begin = 0;
   while (begin <= path.size()) {
     const std::size_t end = std::min(path.find(':', begin), path.size());
-    const std::string folder = path.substr(begin, end - begin);
-    const std::string candidate = (folder.empty() ? "." : folder) + "/" + name;
-    if (is_executable_file(candidate)) return candidate;
+    const std::string entry = path.substr(begin, end - begin);
+    std::error_code ignored;
+    const std::filesystem::path folder =
+        std::filesystem::canonical(entry.empty() ? "." : entry, ignored);
+    if (!folder.empty() && is_executable_file(folder / name)) return folder / name;
     begin = end + 1;
   }
   return "";

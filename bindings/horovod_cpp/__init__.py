@@ -13,9 +13,8 @@ The names are those of the C++ library (``#include <horovod_cpp/horovod.h>``, na
 import atexit as _atexit
 import os as _os
 import sys as _sys
-from importlib.metadata import version as _version
 
-from horovod_cpp import _native, data, io, models, nn, optim
+from horovod_cpp import _native, data, io, models, nn, optim, plot
 from horovod_cpp._native import (
     AbortedError,
     Adasum,
@@ -247,17 +246,16 @@ from horovod_cpp.built import (
 from horovod_cpp.io import load, save
 from horovod_cpp.objects import allgather_object, broadcast_object
 from horovod_cpp.rank_zero import rank_zero_section
-from horovod_cpp.rank_error import RankError
-from horovod_cpp.cluster import Cluster, WorkerStatus
-from horovod_cpp.run import run
+from horovod_cpp.cluster.cluster import Cluster, WorkerStatus
+from horovod_cpp.cluster.rank_error import RankError
+from horovod_cpp.cluster.run import run
 from horovod_cpp.call_site import where as _where
 
-__version__ = _version("horovod_cpp")
+__version__ = _native.__version__  # importlib.metadata takes longer to import than all of this
 
 # Not in it: what would hide builtins from `import *`, and modules that are no part of the API.
 _unlisted = ("abs", "all", "any", "min", "max", "pow", "sum", "autograd", "built", "call_site",
-             "calls", "cluster", "init_functions", "launch", "lr_scheduler", "nn_functional",
-             "objects", "output", "pool", "pool_worker", "rank_error", "rank_zero", "wire")
+             "cluster", "init_functions", "lr_scheduler", "nn_functional", "objects", "rank_zero")
 __all__ = [name for name in dir() if not name.startswith("_") and name not in _unlisted]
 
 
@@ -277,14 +275,14 @@ def _shutdown_at_exit():
 
 def load_ipython_extension(shell):
     """For ``%load_ext horovod_cpp``: %%hvd and %hvd, cells on the ranks of a hvd.Cluster."""
-    from horovod_cpp import magics
+    from horovod_cpp.cluster import magics
 
     magics.load(shell)
 
 
 def unload_ipython_extension(shell):
     """For ``%unload_ext horovod_cpp``: ends the ranks."""
-    from horovod_cpp import magics
+    from horovod_cpp.cluster import magics
 
     magics.unload(shell)
 

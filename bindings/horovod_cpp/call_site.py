@@ -4,13 +4,19 @@ import pathlib
 import sys
 import threading
 
-_PACKAGE = str(pathlib.Path(__file__).parent)
+_libraries = (str(pathlib.Path(__file__).parent),)
+
+
+def skip(folder):
+    """Functions of this library are no place that tells a user anything."""
+    global _libraries
+    _libraries += (str(folder),)
 
 
 def where():
-    """The innermost line of the main thread outside this package: "train.py:12 in evaluate"."""
+    """The innermost line of the main thread outside of libraries: "train.py:12 in evaluate"."""
     frame = sys._current_frames().get(threading.main_thread().ident)
-    while frame is not None and frame.f_code.co_filename.startswith(_PACKAGE):
+    while frame is not None and frame.f_code.co_filename.startswith(_libraries):
         frame = frame.f_back
     if frame is None:
         return ""

@@ -172,6 +172,7 @@ void bind_dist(py::module_& m) {
   bind_reductions(m);
   bind_sparse(m);
   bind_movement(m);
+  bind_memory(m);
   bind_training(m);
   bind_whole_models(m);
   bind_observability(m);

@@ -166,6 +166,7 @@ void bind_compression(py::module_& m);
 void bind_reductions(py::module_& m);
 void bind_sparse(py::module_& m);
 void bind_movement(py::module_& m);
+void bind_memory(py::module_& m);
 void bind_training(py::module_& m);
 void bind_whole_models(py::module_& m);
 void bind_observability(py::module_& m);

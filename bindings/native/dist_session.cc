@@ -39,6 +39,9 @@ unless an exception that nobody caught ends the program: then the other ranks lo
   m.def(
       "_is_running", [] { return is_initialized() && world()->stopped().ok(); },
       "Whether this process is in a job that has not failed.");
+  m.def(
+      "_calls", [] { return is_initialized() ? world()->runtime().calls() : 0; },
+      "How often this process has submitted something to its job.");
   m.def("_end_with", &end_with, py::arg("process"),
         "Kill this process and its group as soon as ``process`` ends, even while Python waits.");
   m.def(

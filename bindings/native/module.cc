@@ -4,6 +4,7 @@
 PYBIND11_MODULE(_native, m) {
   namespace python = hvd::python;
   m.doc() = "Native part of horovod_cpp; import horovod_cpp instead.";
+  m.attr("__version__") = HVD_VERSION;
   python::bind_errors(m);
   python::bind_tensor(m);
   python::bind_tensor_operators(m);

@@ -74,7 +74,7 @@ Coordinator::Coordinator(std::unique_ptr<ControlPlane> control,
       settings_(settings_from(config)),
       autotune_(make_autotune(config, *control_)),
       seat_(std::make_shared<DriverSeat>(control_->doorbell(), *this,
-                                         others_may_drive(collectives_))),
+                                         others_may_drive(collectives_), spin_limits_.returns)),
       table_(seat_),
       sets_(topology_.size),
       transfers_(collectives_, config.stall_warning, config.stall_limit, seat_),
@@ -125,7 +125,7 @@ Drivable::Rest Coordinator::drive(const Completion& awaited, TimePoint deadline)
     const TimePoint now = Clock::now();
     const bool moved = turn(now);
     if (awaited.done() || now >= deadline || phase_ == Phase::kEnded) {
-      return {seen, anything_left() ? now : sleep_until(now)};
+      return {seen, moved && anything_left() ? now : sleep_until(now)};
     }
     if (moved || seen != std::exchange(before, seen)) active = now;
     if (moved || spin(seen, active)) continue;

@@ -17,7 +17,9 @@ constexpr int kLooksPerClockRead = 32;
 constexpr Duration kNap = microseconds(200);
 constexpr Duration kWorthPolling = microseconds(100);    // what is polled less often may sleep
 constexpr Duration kUnreadyInterval = microseconds(50);  // fences do not ring
-constexpr Duration kHeartbeat = seconds(1);              // at least one turn while leaving
+// At least a turn in this time, for what nobody rings for: submissions that their thread meant to
+// wait for at once and did not, timers that a thread set which drove.
+constexpr Duration kHeartbeat = seconds(1);
 
 }  // namespace
 
@@ -49,7 +51,7 @@ TimePoint Coordinator::sleep_until(TimePoint now) const {
 }
 
 void Coordinator::rest(std::uint32_t seen, TimePoint now) {
-  const TimePoint deadline = sleep_until(now);
+  const TimePoint deadline = std::min(sleep_until(now), now + kHeartbeat);
   if (now < more_until_) {
     seat_->nap(std::min(deadline, more_until_));
   } else {

@@ -38,8 +38,10 @@ void bind_all_threads(const std::vector<int>& cores) {
 }  // namespace
 
 std::vector<int> share_of_cores(const std::vector<int>& cores, int local_rank, int local_size) {
-  const auto each = static_cast<std::ptrdiff_t>(cores.size()) / local_size;
-  if (each == 0) return cores;
+  const auto count = static_cast<int>(cores.size());
+  const auto each = static_cast<std::ptrdiff_t>(count / local_size);
+  if (count == 0 || (each == 0 && local_size % count != 0)) return cores;
+  if (each == 0) return {cores[static_cast<std::size_t>(local_rank / (local_size / count))]};
   const auto first = cores.begin() + each * local_rank;
   return {first, first + each};
 }

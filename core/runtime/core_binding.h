@@ -5,13 +5,14 @@
 namespace hvd {
 
 // The cores of the `local_rank`-th of `local_size` ranks of one host: an equal part of `cores`,
-// neighbours together, what is left over unused. All of them where there are fewer than ranks.
+// neighbours together, what is left over unused. Where there are fewer than ranks, the one that
+// this rank shares with its neighbours, or all of them if not all can have as many ranks.
 std::vector<int> share_of_cores(const std::vector<int>& cores, int local_rank, int local_size);
 
 // While this lives, all threads of this process, and those they start, run on this rank's share of
 // the host's cores: ranks that wander soon meet on one core and wait for each other. Does nothing
-// where somebody else has bound this process, the rank is alone on its host, ranks share cores, or
-// the system refuses. One at a time.
+// where somebody else has bound this process, the rank is alone on its host, ranks do not divide
+// evenly among cores, or the system refuses. One at a time.
 class CoreBinding {
  public:
   CoreBinding(int local_rank, int local_size);

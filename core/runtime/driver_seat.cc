@@ -7,9 +7,6 @@
 namespace hvd {
 namespace {
 
-// Who drove may do so again within this time; the coordinator's thread is told to go on only if it
-// would not look by itself until then.
-constexpr Duration kMoment = std::chrono::microseconds(50);
 // While somebody drives on and on it looks less and less often, but this often.
 constexpr Duration kDisplaced = std::chrono::milliseconds(100);
 
@@ -45,7 +42,7 @@ void DriverSeat::drive(const Completion& awaited, TimePoint deadline) noexcept {
 // past leave() wakes it, unless it looks in a moment anyway.
 void DriverSeat::hand_back(Drivable::Rest rest) noexcept {
   const TimePoint now = Clock::now();
-  const TimePoint soon = now + kMoment;
+  const TimePoint soon = now + moment_;
   driven_until_.store(now, std::memory_order_seq_cst);
   const bool listens = looks_at_.load(std::memory_order_seq_cst) > soon;
   if (listens) bell_.listen(Listener::kOwner);
@@ -79,14 +76,14 @@ void DriverSeat::nap(TimePoint deadline) noexcept {
 }
 
 void DriverSeat::take_back() noexcept {
-  for (Duration patience = kMoment;; patience = std::min(2 * patience, kDisplaced)) {
+  for (Duration patience = moment_;; patience = std::min(2 * patience, kDisplaced)) {
     const std::uint32_t seen = bell_.rings();  // a ring past leave() is not slept through
     const TimePoint now = Clock::now();
-    TimePoint next = driven_until_.load(std::memory_order_seq_cst) + kMoment;
+    TimePoint next = driven_until_.load(std::memory_order_seq_cst) + moment_;
     if (now < next) {
       looks_at_.store(next, std::memory_order_seq_cst);
       bell_.ignore(Listener::kOwner);
-      patience = kMoment;
+      patience = moment_;
     } else {
       next = now + patience;
       looks_at_.store(next, std::memory_order_seq_cst);

@@ -50,9 +50,11 @@ class DriverSeat {
   };
 
   // Both must live until close(). The coordinator's thread has the seat. `others_drive`: whether
-  // threads that wait may have it at all.
-  DriverSeat(Doorbell bell, Drivable& coordinator, bool others_drive) noexcept
-      : bell_(bell), coordinator_(coordinator), others_drive_(others_drive) {}
+  // threads that wait may have it at all. Who drove may do so again within `moment`: the
+  // coordinator's thread is told to go on only if it would not look by itself until then.
+  DriverSeat(Doorbell bell, Drivable& coordinator, bool others_drive,
+             Duration moment = std::chrono::microseconds(50)) noexcept
+      : bell_(bell), coordinator_(coordinator), others_drive_(others_drive), moment_(moment) {}
 
   // Whether who has submitted something rings the bell.
   bool submissions_ring() const noexcept;
@@ -79,6 +81,7 @@ class DriverSeat {
   Doorbell bell_;
   Drivable& coordinator_;
   const bool others_drive_;
+  const Duration moment_;
   std::atomic<bool> taken_{true};
   // When the coordinator's thread, if it does not have the seat, tries to have it although nobody
   // rings; past = it was woken. That thread writes it anew after each ring.

@@ -97,12 +97,14 @@ void Runtime::submit(std::span<Submission> submissions, std::span<Handle> handle
     impl_->check_fits(submission);
     impl_->arenas()->place(submission);
   }
+  calls_.fetch_add(1, std::memory_order_relaxed);
   engine.submit(submissions, handles);
 }
 
 Handle Runtime::submit(PointToPoint transfer) {
   Engine& engine = impl_->engine();
   impl_->check_fits(transfer);
+  calls_.fetch_add(1, std::memory_order_relaxed);
   return engine.submit(std::move(transfer));
 }
 

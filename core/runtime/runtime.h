@@ -1,5 +1,7 @@
 #pragma once
 
+#include <atomic>
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <span>
@@ -61,6 +63,9 @@ class Runtime {
   std::vector<Rank> ranks_of(ProcessSetId set) const;
   std::vector<ProcessSetId> process_set_ids() const;  // ascending; 0 is the world
 
+  // How often submit() was called, by whomever: whether somebody used the job meanwhile.
+  std::uint64_t calls() const noexcept { return calls_.load(std::memory_order_relaxed); }
+
   // Rank 0 is about to work for up to `wait` without submitting: until then nobody is blamed for
   // waiting for it. Without effect on other ranks.
   void expect_wait_for_root(Duration wait);
@@ -85,6 +90,7 @@ class Runtime {
  private:
   class Impl;
   std::unique_ptr<Impl> impl_;
+  std::atomic<std::uint64_t> calls_{0};
 };
 
 }  // namespace hvd

@@ -13,6 +13,7 @@ using std::chrono::microseconds;
 
 constexpr Duration kWhileWaitedFor = microseconds(200);
 constexpr Duration kOnACoreOfItsOwn = microseconds(20);
+constexpr Duration kTurnOfAll = microseconds(1000);  // ranks that share a core, one after the other
 
 std::atomic<Duration::rep> waiter_limit{0};
 
@@ -21,7 +22,10 @@ std::atomic<Duration::rep> waiter_limit{0};
 SpinLimits spin_limits(double cores_a_rank) noexcept {
   SpinLimits limits;
   limits.coordinator_waited_for = kWhileWaitedFor;
-  limits.yields = cores_a_rank < 1;
+  if (cores_a_rank < 1) {
+    limits.yields = true;
+    limits.returns = kTurnOfAll;
+  }
   if (cores_a_rank >= 2) limits.coordinator = limits.waiter = kOnACoreOfItsOwn;
   return limits;
 }

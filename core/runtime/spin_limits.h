@@ -12,6 +12,9 @@ struct SpinLimits {
   Duration coordinator = Duration::zero();             // while none does
   Duration waiter = Duration::zero();                  // a thread that waits for a handle
   bool yields = false;                                 // after each look, to whom it waits for
+  // Within this time a thread that waited is likely to wait again: no thread is woken for what it
+  // can do then.
+  Duration returns = std::chrono::microseconds(50);
 };
 
 // The limits for a rank that has this many cores for itself. A rank with less than one gives the

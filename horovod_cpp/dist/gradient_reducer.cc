@@ -19,6 +19,14 @@ namespace {
 
 // Gradients wait for each other until they are this many bytes: what one batch holds by default.
 constexpr std::size_t kTogether = 1 << 20;
+// If fewer are still to come, those that are there wait for them.
+constexpr std::size_t kWorthABatch = kTogether / 16;
+// From the end of backward() to step().
+constexpr Duration kAtOnce = std::chrono::microseconds(100);
+
+std::size_t bytes_of(const Tensor& tensor) {
+  return static_cast<std::size_t>(tensor.numel()) * size_of(tensor.dtype());
+}
 
 bool reduces(const DistributedOptions& options) {
   return options.op != ReduceOp::kAdasum && options.process_set.included() &&
@@ -113,13 +121,29 @@ void GradientReducer::on_gradient(Entry& entry, Bucket& bucket) {
   drive();
 }
 
-// Each submission may wake the coordinator's thread, which takes the core from backward().
+// Each submission may wake the coordinator's thread, which takes the core from backward(). Those at
+// its end wake nobody if the program does as in the step before, and waits for them at once.
 void GradientReducer::submit_soon() {
-  if (waiting_bytes_ >= kTogether) return submit_waiting();
+  if (waiting_bytes_ >= kTogether && bytes_to_come() >= kWorthABatch) return submit_waiting();
   if (waiting_.empty()) return;
   autograd::after_backward(this, [this, alive = std::weak_ptr<void>(alive_)] {
-    if (!alive.expired()) submit_waiting();
+    if (alive.expired()) return;
+    std::optional<DriverSeat::WaitsAtOnce> waits;
+    if (waits_at_once_) waits.emplace();
+    submit_waiting();
+    backward_ended_ = Clock::now();
   });
+}
+
+// Of the gradients that backward() has not finished yet.
+std::size_t GradientReducer::bytes_to_come() const {
+  std::size_t bytes = 0;
+  for (const auto& bucket : buckets_) {
+    for (const Entry* entry : bucket->entries) {
+      if (!bucket->started) bytes += bytes_of(entry->param);
+    }
+  }
+  return bytes;
 }
 
 void GradientReducer::submit_waiting() {
@@ -177,9 +201,7 @@ void GradientReducer::start(Bucket& bucket) {
     return;
   }
   waiting_.push_back(&bucket);
-  for (const Tensor& gradient : bucket.gradients) {
-    waiting_bytes_ += static_cast<std::size_t>(gradient.numel()) * size_of(gradient.dtype());
-  }
+  for (const Tensor& gradient : bucket.gradients) waiting_bytes_ += bytes_of(gradient);
 }
 
 void GradientReducer::submit(Bucket& bucket) {
@@ -232,7 +254,7 @@ GradientReducer::Bucket& GradientReducer::next_finished(std::vector<Bucket*>& le
   const auto over = [](const Bucket* bucket) {
     return bucket->call == nullptr || bucket->call->wait_until(Clock::now());
   };
-  auto next = left.begin();
+  auto next = overtake ? left.begin() : left.end() - 1;
   while (overtake && !over(*next)) {
     next = std::find_if(left.begin() + 1, left.end(), over);
     if (next != left.end() || left.front()->call->wait_until(Clock::now() + kPatience)) break;
@@ -271,6 +293,7 @@ void GradientReducer::move_into_arena() {
 
 void GradientReducer::synchronize(const OnReduced& on_reduced) {
   if (synchronized_) return;
+  waits_at_once_ = Clock::now() - backward_ended_ < kAtOnce;
   clip(ClipGradNorm::When::kBeforeReduction);
   std::exception_ptr first_error;
   const auto attempt = [&](auto&& action) {

@@ -84,6 +84,7 @@ class GradientReducer {
   void start(Bucket& bucket);
   // Submits what waits when it is enough, or else when backward() ends.
   void submit_soon();
+  std::size_t bytes_to_come() const;
   void submit_waiting();
   void submit(Bucket& bucket);
   // Waits until nothing of it is in flight.
@@ -95,8 +96,9 @@ class GradientReducer {
   std::optional<RowGradient> take_rows(Entry& entry);
   void start_rows(Bucket& bucket);
   void finish_rows(Bucket& bucket);
-  // Takes the next bucket from those that are left, which are in order of their start: with
-  // `overtake` one whose call is over, if there is one.
+  // Takes the next bucket from those that are left, which are in order of their start: the last,
+  // which ends after the others as a rule, so that this thread waits once; with `overtake` the
+  // first whose call is over.
   Bucket& next_finished(std::vector<Bucket*>& left, bool overtake) const;
   // Puts the reduced gradients of a bucket that is finished where they were.
   void give_back(Bucket& bucket);
@@ -115,6 +117,8 @@ class GradientReducer {
   std::vector<std::unique_ptr<Bucket>> buckets_;
   std::vector<Bucket*> waiting_;  // started, but not submitted yet
   std::size_t waiting_bytes_ = 0;
+  TimePoint backward_ended_{};  // with something to submit
+  bool waits_at_once_ = false;  // synchronize() followed at once
   std::vector<std::shared_ptr<CallInFlight>> driven_;
   const std::shared_ptr<void> alive_ = std::make_shared<char>();
 };

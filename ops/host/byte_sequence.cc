@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cstring>
 
+#include "ops/host/showing.h"
+
 namespace hvd::host {
 
 void ByteSequence::append(void* data, std::size_t bytes) {
@@ -11,13 +13,19 @@ void ByteSequence::append(void* data, std::size_t bytes) {
   bytes_ += bytes;
 }
 
+// That of the byte; the last one for what is past the end.
+std::vector<ByteSequence::Region>::const_iterator ByteSequence::region_at(
+    std::size_t offset) const noexcept {
+  const auto after =
+      std::upper_bound(regions_.begin(), regions_.end(), offset,
+                       [](std::size_t at, const Region& each) { return at < each.begin; });
+  return after == regions_.begin() ? after : std::prev(after);
+}
+
 // Calls visit(place in memory, bytes before it in the range, bytes) for each part of the range.
 template <typename Visit>
 void ByteSequence::for_each(std::size_t offset, std::size_t count, Visit visit) const {
-  auto region =
-      std::upper_bound(regions_.begin(), regions_.end(), offset,
-                       [](std::size_t at, const Region& each) { return at < each.begin; });
-  if (region != regions_.begin()) --region;
+  auto region = region_at(offset);
   for (std::size_t done = 0; done < count; ++region) {
     const std::size_t skip = offset + done - region->begin;
     const std::size_t part = std::min(region->bytes - skip, count - done);
@@ -34,9 +42,21 @@ std::byte* ByteSequence::whole(std::size_t offset, std::size_t count) const noex
   return place;
 }
 
+std::size_t ByteSequence::whole_from(std::size_t offset) const noexcept {
+  const auto region = region_at(offset);
+  return region == regions_.end() ? 0 : region->begin + region->bytes - offset;
+}
+
 void ByteSequence::copy_to(std::byte* out, std::size_t offset, std::size_t count) const noexcept {
   for_each(offset, count, [out](const std::byte* data, std::size_t before, std::size_t part) {
     if (out + before != data) std::memcpy(out + before, data, part);
+  });
+}
+
+void ByteSequence::show_to(std::byte* out, std::size_t offset, std::size_t count) const noexcept {
+  const Showing showing(count);
+  for_each(offset, count, [&](const std::byte* data, std::size_t before, std::size_t part) {
+    showing.copy(out + before, data, part);
   });
 }
 
@@ -44,6 +64,13 @@ void ByteSequence::copy_from(const std::byte* in, std::size_t offset,
                              std::size_t count) const noexcept {
   for_each(offset, count, [in](std::byte* data, std::size_t before, std::size_t part) {
     if (in + before != data) std::memcpy(data, in + before, part);
+  });
+}
+
+void ByteSequence::copy_from(const ByteSequence& in, std::size_t offset,
+                             std::size_t count) const noexcept {
+  for_each(offset, count, [&](std::byte* data, std::size_t before, std::size_t part) {
+    in.copy_to(data, offset + before, part);
   });
 }
 

@@ -13,8 +13,14 @@ class ByteSequence {
   std::size_t bytes() const noexcept { return bytes_; }
   // Where [offset, offset + count) stands if it lies in one region; nullptr if it does not.
   std::byte* whole(std::size_t offset, std::size_t count) const noexcept;
+  // From `offset`: how much stands in one region.
+  std::size_t whole_from(std::size_t offset) const noexcept;
   void copy_to(std::byte* out, std::size_t offset, std::size_t count) const noexcept;
+  // The same to memory that other ranks read next: see Showing.
+  void show_to(std::byte* out, std::size_t offset, std::size_t count) const noexcept;
   void copy_from(const std::byte* in, std::size_t offset, std::size_t count) const noexcept;
+  // The same range of both.
+  void copy_from(const ByteSequence& in, std::size_t offset, std::size_t count) const noexcept;
 
  private:
   struct Region {
@@ -22,6 +28,7 @@ class ByteSequence {
     std::size_t begin;  // of the region in the sequence
     std::size_t bytes;
   };
+  std::vector<Region>::const_iterator region_at(std::size_t offset) const noexcept;
   template <typename Visit>
   void for_each(std::size_t offset, std::size_t count, Visit visit) const;
 

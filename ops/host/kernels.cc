@@ -111,6 +111,13 @@ template <typename T>
 }
 
 template <typename Op, typename T>
+[[gnu::always_inline]] inline void combine_scaled_loop(const T* a, const T* b, double factor,
+                                                       T* out, std::int64_t count) {
+  HVD_INDEPENDENT
+  for (std::int64_t i = 0; i < count; ++i) out[i] = scaled(Op::apply(a[i], b[i]), factor);
+}
+
+template <typename Op, typename T>
 void combine_baseline(const T* a, const T* b, T* out, std::int64_t count) {
   combine_loop<Op>(a, b, out, count);
 }
@@ -118,6 +125,11 @@ void combine_baseline(const T* a, const T* b, T* out, std::int64_t count) {
 template <typename T>
 void scale_baseline(const T* in, double factor, T* out, std::int64_t count) {
   scale_loop(in, factor, out, count);
+}
+
+template <typename Op, typename T>
+void combine_scaled_baseline(const T* a, const T* b, double factor, T* out, std::int64_t count) {
+  combine_scaled_loop<Op>(a, b, factor, out, count);
 }
 
 #if defined(__x86_64__)
@@ -132,14 +144,20 @@ template <typename T>
   scale_loop(in, factor, out, count);
 }
 
+template <typename Op, typename T>
+[[gnu::target("avx2")]] void combine_scaled_avx2(const T* a, const T* b, double factor, T* out,
+                                                 std::int64_t count) {
+  combine_scaled_loop<Op>(a, b, factor, out, count);
+}
+
 #endif
 
 template <typename Op, typename T>
 Kernels<T> kernels_of([[maybe_unused]] Isa isa) {
 #if defined(__x86_64__)
-  if (isa == Isa::kAvx2) return {combine_avx2<Op, T>, scale_avx2<T>};
+  if (isa == Isa::kAvx2) return {combine_avx2<Op, T>, scale_avx2<T>, combine_scaled_avx2<Op, T>};
 #endif
-  return {combine_baseline<Op, T>, scale_baseline<T>};
+  return {combine_baseline<Op, T>, scale_baseline<T>, combine_scaled_baseline<Op, T>};
 }
 
 }  // namespace

@@ -17,6 +17,8 @@ struct Kernels {
   // out[i] = factor * in[i]: f32 multiplies by the factor rounded to f32; integers in f64,
   // truncated and saturated (a NaN gives 0).
   void (*scale)(const T* in, double factor, T* out, std::int64_t count);
+  // Both in one pass: out[i] = factor * (a[i] op b[i]), the same bits.
+  void (*combine_scaled)(const T* a, const T* b, double factor, T* out, std::int64_t count);
 };
 
 // InvalidArgumentError for an `op` that T does not have (check_reduction says which) and for those

@@ -42,8 +42,7 @@ const Accumulator<T>* widen(const T* in, Accumulator<T>* scratch, std::int64_t c
   }
 }
 
-// One block. `out` is written only after all inputs were read, or in the last elementwise pass, so
-// that it may be any of them.
+// One block. `out` is written in the last elementwise pass, so that it may be any of the inputs.
 template <typename T>
 void reduce_block(const Kernels<Accumulator<T>>& kernel, std::span<const void* const> inputs,
                   std::int64_t first, std::int64_t count, Scales scales, T* out) {
@@ -59,15 +58,19 @@ void reduce_block(const Kernels<Accumulator<T>>& kernel, std::span<const void* c
     return scratch;
   };
 
+  const std::size_t last = inputs.size() - 1;
   const A* sum = load(0, sum_block);
-  for (std::size_t i = 1; i < inputs.size(); ++i) {
-    A* const to = i + 1 == inputs.size() && scales.after == 1.0 ? result : sum_block;
-    kernel.combine(sum, load(i, wide_block), to, count);
-    sum = to;
+  for (std::size_t i = 1; i < last; ++i) {
+    kernel.combine(sum, load(i, wide_block), sum_block, count);
+    sum = sum_block;
   }
-  if (scales.after != 1.0) {
+  if (last > 0 && scales.after != 1.0) {
+    kernel.combine_scaled(sum, load(last, wide_block), scales.after, result, count);
+  } else if (last > 0) {
+    kernel.combine(sum, load(last, wide_block), result, count);
+  } else if (scales.after != 1.0) {
     kernel.scale(sum, scales.after, result, count);
-  } else if (sum != result) {  // of one input, which had a prescale
+  } else if (sum != result) {  // it had a prescale
     std::copy_n(sum, count, result);
   }
   if constexpr (kIsHalf<T>) from_float(result, out, count);

@@ -30,8 +30,14 @@ class PlainBatch final : public ReduceBatch {
   std::byte* output(std::size_t begin, std::size_t end) const override {
     return output_.whole(begin, end - begin);
   }
+  std::size_t whole_until(std::size_t begin, std::size_t end) const override {
+    return std::min(end, begin + std::min(input_.whole_from(begin), output_.whole_from(begin)));
+  }
   void pack(std::size_t begin, std::size_t end, std::byte* to) const override {
     input_.copy_to(to, begin, end - begin);
+  }
+  void show(std::size_t begin, std::size_t end, std::byte* to) const override {
+    input_.show_to(to, begin, end - begin);
   }
   void reduce(std::size_t begin, std::size_t end, std::span<const void* const> inputs,
               std::byte* out) const override {
@@ -60,7 +66,11 @@ class EncodedBatch final : public ReduceBatch {
   std::size_t boundary(std::size_t byte) const override { return batch_.boundary(byte); }
   const std::byte* input(std::size_t, std::size_t) const override { return nullptr; }
   std::byte* output(std::size_t, std::size_t) const override { return nullptr; }
+  std::size_t whole_until(std::size_t begin, std::size_t) const override { return begin; }
   void pack(std::size_t begin, std::size_t end, std::byte* to) const override {
+    batch_.encode(begin, end, to);
+  }
+  void show(std::size_t begin, std::size_t end, std::byte* to) const override {
     batch_.encode(begin, end, to);
   }
   void reduce(std::size_t begin, std::size_t end, std::span<const void* const> inputs,

@@ -28,8 +28,13 @@ class ReduceBatch {
   virtual const std::byte* input(std::size_t begin, std::size_t end) const = 0;
   virtual std::byte* output(std::size_t begin, std::size_t end) const = 0;
 
+  // How far, up to `end`, what begins at `begin` stands so among the inputs and among the outputs.
+  virtual std::size_t whole_until(std::size_t begin, std::size_t end) const = 0;
+
   // Each byte once.
   virtual void pack(std::size_t begin, std::size_t end, std::byte* to) const = 0;
+  // The same to memory that other ranks read next: see Showing.
+  virtual void show(std::size_t begin, std::size_t end, std::byte* to) const = 0;
   // Reduces what all ranks packed, in the order of `inputs`. `out`, as it travels, may be exactly
   // one of them.
   virtual void reduce(std::size_t begin, std::size_t end, std::span<const void* const> inputs,

@@ -1,9 +1,16 @@
 #include "ops/shm/shm_all_reduce.h"
 
-#include "ops/host/host_buffer.h"
+#include <algorithm>
+
+#include "ops/host/showing.h"
 #include "ops/host/stopwatch.h"
 
 namespace hvd {
+namespace {
+
+constexpr std::size_t kBlock = std::size_t{8} << 10;  // bytes of a sum before it is shown
+
+}  // namespace
 
 ShmAllReduce::ShmAllReduce(std::shared_ptr<ShmSet> set, std::vector<Fence> ready,
                            std::span<const Slice> slices, const Reduction& reduction)
@@ -33,9 +40,9 @@ ShmAllReduce::Range ShmAllReduce::part_of(const Range& range, std::size_t rank) 
   return {begin(rank), begin(rank + 1)};
 }
 
-void ShmAllReduce::pack(const Range& range, std::byte* to) {
+void ShmAllReduce::show(const Range& range, std::byte* to) {
   const host::Stopwatch packing(stats_.packing);
-  batch_->pack(range.first, range.last, to);
+  batch_->show(range.first, range.last, to);
 }
 
 void ShmAllReduce::unpack(const Range& range, const std::byte* from) {
@@ -48,9 +55,9 @@ void ShmAllReduce::write(Step step) {
   const Range range = range_of(step);
   std::byte* const mine = chunk(rank(), step);
   const Range own = shared_ ? part_of(range, rank()) : range;
-  if (!shared_ || batch_->input(own.first, own.last) == nullptr) return pack(range, mine);
-  pack({range.first, own.first}, mine);
-  pack({own.last, range.last}, mine + (own.last - range.first));
+  if (!shared_ || batch_->input(own.first, own.last) == nullptr) return show(range, mine);
+  show({range.first, own.first}, mine);
+  show({own.last, range.last}, mine + (own.last - range.first));
 }
 
 // Reduces a range of the step from what the ranks show and this one has.
@@ -66,26 +73,27 @@ void ShmAllReduce::reduce(const Range& range, Step step, std::byte* out) {
 void ShmAllReduce::reduce(Step step) {
   const Range range = range_of(step);
   const Range own = part_of(range, rank());
-  reduce(own, step, chunk(rank(), step) + (own.first - range.first));
+  std::byte* const mine = chunk(rank(), step);
+  if (!host::Showing::past_the_caches()) return reduce(own, step, mine + (own.first - range.first));
+  const host::Showing showing(own.bytes());
+  alignas(64) std::byte sum[kBlock];
+  for (Range block = {own.first, own.first}; block.first < own.last; block.first = block.last) {
+    block.last = std::min(own.last, batch_->boundary(block.first + kBlock));
+    reduce(block, step, sum);
+    showing.copy(mine + (block.first - range.first), sum, block.bytes());
+  }
 }
 
 void ShmAllReduce::read(Step step) {
   const Range range = range_of(step);
-  if (!shared_) return reduce_to_output(range, step);
-  for (std::size_t r = 0; r < size(); ++r) {
+  for (Range piece = range; !shared_ && piece.first < range.last; piece.first = piece.last) {
+    piece.last = batch_->whole_until(piece.first, range.last);
+    reduce(piece, step, batch_->output(piece.first, piece.last));
+  }
+  for (std::size_t r = 0; shared_ && r < size(); ++r) {
     const Range part = part_of(range, r);
     unpack(part, chunk(r, step) + (part.first - range.first));
   }
-}
-
-void ShmAllReduce::reduce_to_output(const Range& range, Step step) {
-  if (std::byte* const place = batch_->output(range.first, range.last)) {
-    return reduce(range, step, place);
-  }
-  if (scratch_.data == nullptr) scratch_ = host::allocate_buffer(range.bytes());
-  auto* const result = static_cast<std::byte*>(scratch_.data);
-  reduce(range, step, result);
-  unpack(range, result);
 }
 
 }  // namespace hvd

@@ -29,16 +29,14 @@ class ShmAllReduce final : public ShmOperation {
   };
   Range range_of(Step step) const;
   Range part_of(const Range& range, std::size_t rank) const;
-  void pack(const Range& range, std::byte* to);
+  void show(const Range& range, std::byte* to);
   void unpack(const Range& range, const std::byte* from);
   void reduce(const Range& range, Step step, std::byte* out);
-  void reduce_to_output(const Range& range, Step step);
 
   std::unique_ptr<host::ReduceBatch> batch_;
   bool shared_;             // the work: each rank reduces a part of each step
   std::size_t step_bytes_;  // whole units fit into a chunk
   std::vector<const void*> inputs_;
-  Buffer scratch_;
 };
 
 }  // namespace hvd

@@ -52,11 +52,8 @@ void ShmGather::write(Step step) {
   const host::Stopwatch packing(stats_.packing);
   const std::size_t first = step * chunk_bytes();
   const std::size_t bytes = length_of(input_.bytes(), chunk_bytes(), step);
-  std::byte* const mine = chunk(rank(), step);
-  input_.copy_to(mine, first, bytes);
-  const std::byte* const place = input_.whole(first, bytes);
-  const bool in_place = place != nullptr && place == outputs_[rank()].whole(first, bytes);
-  if (!in_place) outputs_[rank()].copy_from(mine, first, bytes);
+  input_.show_to(chunk(rank(), step), first, bytes);
+  outputs_[rank()].copy_from(input_, first, bytes);
 }
 
 void ShmGather::read(Step step) {
@@ -101,10 +98,12 @@ bool ShmExchange::receives(std::size_t from, Step step) const {
 void ShmExchange::write(Step step) {
   const host::Stopwatch packing(stats_.packing);
   for (std::size_t r = 0; r < size(); ++r) {
-    std::byte* const mine = chunk(rank(), step) + r * share();
     const std::size_t bytes = length_of(inputs_[r].bytes(), share(), step);
-    inputs_[r].copy_to(mine, step * share(), bytes);
-    if (r == rank()) outputs_[r].copy_from(mine, step * share(), bytes);
+    if (r == rank()) {
+      outputs_[r].copy_from(inputs_[r], step * share(), bytes);
+    } else {
+      inputs_[r].show_to(chunk(rank(), step) + r * share(), step * share(), bytes);
+    }
   }
 }
 

@@ -22,6 +22,7 @@ class ShmGather final : public ShmOperation {
   void read(Step step) override;
   bool sends(std::size_t to, Step) const override { return to != rank(); }
   bool receives(std::size_t from, Step step) const override;
+  bool needs_all() const override { return false; }
 
  private:
   void prepare();
@@ -41,6 +42,7 @@ class ShmExchange final : public ShmOperation {
   void read(Step step) override;
   bool sends(std::size_t to, Step step) const override;
   bool receives(std::size_t from, Step step) const override;
+  bool needs_all() const override { return false; }
 
  private:
   std::vector<host::ByteSequence> inputs_;   // by receiver

@@ -120,8 +120,10 @@ bool ShmOperation::all_read(Step steps, const Concerns& concerns) {
   return all;
 }
 
+// Where nobody goes on before all are there, the last one rings: the others would look in vain.
 void ShmOperation::tell(Flag flag, Step steps) {
-  (sides_[rank()].progress->*flag).store(first_ + steps, std::memory_order_release);
+  (sides_[rank()].progress->*flag).store(first_ + steps, std::memory_order_seq_cst);
+  if (needs_all() && !reached(flag, steps, [](std::size_t) { return true; })) return;
   set_->ring_others();
 }
 

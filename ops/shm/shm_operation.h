@@ -50,6 +50,8 @@ class ShmOperation : public Operation {
   // Whether something of a step passes between this rank and another one.
   virtual bool sends(std::size_t /*to*/, Step) const { return true; }
   virtual bool receives(std::size_t /*from*/, Step) const { return true; }
+  // Whether every rank needs every other one's part of each step before it goes on.
+  virtual bool needs_all() const { return true; }
 
   // What a rank shows in a step.
   std::byte* chunk(std::size_t rank, Step step) const;

@@ -39,8 +39,11 @@ void ShmReduceScatter::write(Step step) {
   std::byte* const mine = chunk(rank(), step);
   for (std::size_t r = 0; r < size(); ++r) {
     const std::size_t bytes = length(r, step);
-    if (r == rank() && inputs_[r].whole(step * share(), bytes) != nullptr) continue;
-    inputs_[r].copy_to(mine + r * share(), step * share(), bytes);
+    if (r != rank()) {
+      inputs_[r].show_to(mine + r * share(), step * share(), bytes);
+    } else if (inputs_[r].whole(step * share(), bytes) == nullptr) {
+      inputs_[r].copy_to(mine + r * share(), step * share(), bytes);
+    }
   }
 }
 

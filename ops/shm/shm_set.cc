@@ -37,7 +37,9 @@ ShmSet::ShmSet(std::shared_ptr<ShmShared> shared)
 ShmSet::ShmSet(std::shared_ptr<const ShmSet> parent, std::uint32_t number, std::vector<int> members)
     : ShmSet(parent->shared_, parent, host::subset_key(parent->key_, number), std::move(members)) {
   shared_->settle_departures();
-  if (rank_ == 0) place_ = shared_->segment->give_place(key_, members_);
+  if (rank_ != 0) return;
+  place_ = shared_->segment->give_place(key_, members_);
+  ring_others();
 }
 
 ShmSet::ShmSet(std::shared_ptr<ShmShared> shared, std::shared_ptr<const ShmSet> parent,

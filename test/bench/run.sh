@@ -3,6 +3,7 @@
 #
 #   bash test/bench/run.sh engine [--quick] [--json FILE] [--details FILE] [--readme]
 #   bash test/bench/run.sh model [--quick] [--json FILE] [--readme] [--torch PYTHON]...
+#   bash test/bench/run.sh python [--quick] [--json FILE] [--readme]
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 bench=${1-}
@@ -10,7 +11,8 @@ case $bench in
   -h | --help) sed -n 's/^# \{0,1\}//p' test/bench/run.sh | sed 1d; exit ;;
   engine) targets=(engine_bench negotiate_bench messages_bench hvd_mpi) ;;
   model) targets=(model_bench optim_bench data_bench hvd_mpi) ;;
-  *) echo "usage: bash test/bench/run.sh engine|model [OPTION...]" >&2; exit 2 ;;
+  python) targets=() ;;
+  *) echo "usage: bash test/bench/run.sh engine|model|python [OPTION...]" >&2; exit 2 ;;
 esac
 shift
 source test/support/setup.sh
@@ -20,8 +22,10 @@ mkdir -p build/results
 prepare() {
   install_packages "${test_packages[@]}"
   make_venv
-  cmake --preset cpu
-  cmake --build build/cpu --target "${targets[@]}"
+  if ((${#targets[@]})); then
+    cmake --preset cpu
+    cmake --build build/cpu --target "${targets[@]}"
+  fi
   [[ $bench == model ]] || install_package
 }
 

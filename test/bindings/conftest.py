@@ -3,8 +3,10 @@
 import importlib.util
 import os
 import pathlib
+import sys
 
 import pytest
+from jupyter_client.manager import KernelManager
 from ranks import Ranks, processes_with
 
 REPOSITORY = pathlib.Path(__file__).resolve().parents[2]
@@ -46,3 +48,49 @@ def marked_processes(monkeypatch):
     mark = f"HVD_TEST_MARK_{os.getpid()}_{os.urandom(4).hex()}"
     monkeypatch.setenv(mark, "1")
     return lambda: processes_with(mark)
+
+
+class Kernel:
+    """A notebook's kernel, and what its cells show."""
+
+    def __init__(self, manager):
+        self.manager = manager
+        self.client = manager.blocking_client()
+        self.client.start_channels()
+        self.client.wait_for_ready(timeout=60)
+
+    def execute(self, source, timeout=60):
+        """The reply, all text that the cell printed, and what it displayed: in the end, when it
+        was updated in place."""
+        printed, displayed = [], {}
+
+        def collect(message):
+            content = message["content"]
+            if message["msg_type"] == "stream":
+                printed.append(content["text"])
+            elif message["msg_type"] in ("display_data", "update_display_data"):
+                name = content["transient"].get("display_id", len(displayed))
+                displayed[name] = content["data"]
+
+        reply = self.client.execute_interactive(source, timeout=timeout, output_hook=collect)
+        return reply["content"], "".join(printed), list(displayed.values())
+
+
+@pytest.fixture
+def kernel_manager(monkeypatch):
+    """For a kernel of the Python that runs the tests, whatever kernels are registered."""
+    monkeypatch.setenv("MPLBACKEND", "module://matplotlib_inline.backend_inline")
+    manager = KernelManager()
+    manager.kernel_spec.argv = [sys.executable, "-m", "ipykernel_launcher", "-f",
+                                "{connection_file}"]
+    return manager
+
+
+@pytest.fixture
+def kernel(kernel_manager, monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    kernel_manager.start_kernel()
+    kernel = Kernel(kernel_manager)
+    yield kernel
+    kernel.client.stop_channels()
+    kernel_manager.shutdown_kernel(now=True)

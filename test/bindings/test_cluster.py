@@ -2,6 +2,7 @@
 
 import os
 import signal
+import subprocess
 import sys
 import threading
 import time
@@ -155,9 +156,11 @@ def test_a_rank_that_dies_between_calls_is_replaced_with_a_warning(cluster):
 
 def test_a_call_that_takes_too_long_is_interrupted(cluster):
     processes = cluster.run(os.getpid)
+    cluster.run(lambda: hvd.add_process_set([1]) and None)
     with pytest.raises(TimeoutError, match="longer than 0.5 s"):
         cluster.run(lambda: time.sleep(600), timeout=0.5)
     assert cluster.run(os.getpid) == processes
+    assert cluster.run(hvd.process_set_ids) == [[0, 1], [0, 1]]  # nobody had used the job
 
 
 def test_a_rank_that_does_not_react_is_killed(cluster):
@@ -171,3 +174,262 @@ def test_a_rank_that_does_not_react_is_killed(cluster):
         cluster.run(work, timeout=0.5)
     assert time.monotonic() - start < 0.5 + 2
     assert cluster.run(total_of_ranks) == [3, 3]
+
+
+PROGRAM = """
+import gc, os, sys, threading, time
+import horovod_cpp as hvd
+
+def work():
+    print("ready", flush=True)
+    time.sleep(600)
+
+def quiet():
+    print("ready", flush=True)
+    try:
+        time.sleep(600)
+    except KeyboardInterrupt:
+        return "enough"
+
+def barrier_of_some():
+    if hvd.rank() == 0:
+        print("ready", flush=True)
+        hvd.barrier()
+    print("ready", flush=True)
+    time.sleep(600)
+
+cluster = hvd.Cluster(np=2)
+"""
+
+AFTER = """
+print(cluster.run(lambda: hvd.allreduce(hvd.tensor([hvd.rank() + 1]), hvd.Sum).item()))
+print("pids", cluster.run(os.getpid), flush=True)
+"""
+
+
+class Program:
+    """A Python program with a cluster, whose ranks say "ready"."""
+
+    def __init__(self, folder, source, ready=2):
+        path = folder / "program.py"
+        path.write_text(PROGRAM + source)
+        self.process = subprocess.Popen([sys.executable, "-u", path], stdout=subprocess.PIPE,
+                                        stderr=subprocess.STDOUT, text=True, cwd=folder)
+        seen = []
+        while sum("ready" in line for line in seen) < ready:
+            seen.append(self.process.stdout.readline())
+            assert seen[-1], f"the program ended before its ranks were ready: {seen}"
+
+    def finish(self):
+        output, _ = self.process.communicate(timeout=60)
+        return output
+
+
+def wait_until_none(marked_processes, seconds):
+    deadline = time.monotonic() + seconds
+    while marked_processes() and time.monotonic() < deadline:
+        time.sleep(0.02)
+    assert marked_processes() == []
+
+
+@pytest.mark.parametrize("work, ready", [("work", 2), ("barrier_of_some", 1)])
+def test_ctrl_c_interrupts_the_ranks_and_the_cluster_goes_on(tmp_path, marked_processes, work,
+                                                             ready):
+    program = Program(tmp_path, f"""
+before = cluster.run(os.getpid)
+try:
+    cluster.run({work})
+except KeyboardInterrupt as interrupt:
+    print(interrupt)
+    print(time.monotonic())
+assert cluster.run(os.getpid) == before
+{AFTER}""", ready)
+    start = time.monotonic()
+    program.process.send_signal(signal.SIGINT)
+    lines = program.finish().splitlines()
+    assert program.process.returncode == 0, lines
+    end = next(float(line) for line in lines if line.replace(".", "").isdigit())
+    assert end - start < 2
+    assert any("rank 1 was at" in line and "program.py" in line for line in lines), lines
+    assert "[3, 3]" in lines
+    assert marked_processes() == []
+
+
+def test_a_function_may_catch_ctrl_c_and_return(tmp_path):
+    program = Program(tmp_path, "print(cluster.run(quiet))" + AFTER)
+    program.process.send_signal(signal.SIGINT)
+    lines = program.finish().splitlines()
+    assert "['enough', 'enough']" in lines and "[3, 3]" in lines
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
+def test_ranks_and_what_they_started_end_with_a_caller_that_is_killed(tmp_path, marked_processes,
+                                                                      number):
+    source = """
+def sleep_in_a_child():
+    import subprocess
+    child = subprocess.Popen(["sleep", "600"])
+    print("ready", flush=True)
+    child.wait()
+
+cluster.run(sleep_in_a_child)
+"""
+    program = Program(tmp_path, source)
+    assert len(marked_processes()) >= 5
+    program.process.send_signal(number)
+    program.process.wait()
+    wait_until_none(marked_processes, 5)
+    program.finish()
+
+
+@pytest.mark.parametrize("end", ["", "del cluster; gc.collect(); time.sleep(600)",
+                                 "cluster.close(); cluster.close(); time.sleep(600)"])
+def test_ranks_end_with_the_program_the_object_and_close(tmp_path, marked_processes, end):
+    source = 'cluster.run(lambda: print("ready", flush=True))\n' + end
+    program = Program(tmp_path, source)
+    deadline = time.monotonic() + 10
+    alone = [program.process.pid] if end else []
+    while marked_processes() != alone and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert marked_processes() == alone
+    program.process.kill()
+    program.finish()
+
+
+def test_a_forked_child_leaves_the_ranks_alone(tmp_path):
+    program = Program(tmp_path, """
+print("ready ready")
+child = os.fork()
+if child == 0:
+    sys.exit(0)
+assert os.waitpid(child, 0)[1] == 0
+""" + AFTER, ready=1)
+    assert "[3, 3]" in program.finish()
+
+
+def test_a_cluster_outlives_the_thread_that_made_it(marked_processes):
+    made = []
+    thread = threading.Thread(target=lambda: made.append(hvd.Cluster(np=2)))
+    thread.start()
+    thread.join()
+    time.sleep(0.2)
+    assert made[0].run(total_of_ranks) == [3, 3]
+    made.pop().close()
+    assert marked_processes() == []
+
+
+def test_close_ends_a_call_of_another_thread(cluster):
+    raised = []
+
+    def call():
+        try:
+            cluster.run(lambda: time.sleep(600))
+        except hvd.RankError as error:
+            raised.append(error)
+
+    thread = threading.Thread(target=call)
+    thread.start()
+    while cluster.status()[1].state != "busy":
+        time.sleep(0.01)
+    cluster.close()
+    thread.join(10)
+    assert len(raised) == 1
+    with pytest.raises(hvd.InvalidArgumentError, match="closed"):
+        cluster.run(print)
+
+
+def test_restart_gives_new_processes_with_empty_namespaces(cluster):
+    cluster.push({"kept": 1})
+    before = cluster.run(os.getpid)
+    cluster.restart()
+    assert not set(before) & set(cluster.run(os.getpid))
+    with pytest.raises(hvd.RankError, match="'kept' is not defined"):
+        cluster.pull("kept")
+
+
+def test_large_arguments_and_results_travel_while_ranks_print(cluster):
+    import numpy as np
+
+    data = np.arange(1 << 22)
+
+    def work(data):
+        for line in range(2000):
+            print(line)
+        return data + hvd.rank()
+
+    zero, one = cluster.run(work, args=(data,))
+    assert (zero == data).all() and (one == data + 1).all()
+
+
+def test_the_job_may_be_left_and_entered_by_functions(cluster):
+    cluster.run(hvd.shutdown)
+    assert cluster.run(total_of_ranks) == [3, 3]
+
+
+@pytest.mark.parametrize("wrong, error", [
+    ({"np": "2"}, TypeError), ({"np": 0}, hvd.InvalidArgumentError),
+    ({"executable": "/nonexistent"}, OSError),
+])
+def test_a_cluster_that_cannot_be_is_refused(marked_processes, wrong, error):
+    with pytest.raises(error):
+        hvd.Cluster(**wrong)
+    assert marked_processes() == []
+
+
+def test_a_rank_that_cannot_start_is_named_with_its_last_words(tmp_path, marked_processes):
+    program = tmp_path / "python"
+    program.write_text("#!/bin/sh\necho no such library >&2\nexit 4\n")
+    program.chmod(0o755)
+    with pytest.raises(hvd.RankError, match="exited with code 4 when it started(.|\n)*no such lib"):
+        hvd.Cluster(np=2, executable=str(program))
+    program.write_text("#!/bin/sh\nexec sleep 600\n")
+    with pytest.raises(hvd.RankError, match=r"ranks \[0, 1\] have not started within 0.5 s"):
+        hvd.Cluster(np=2, executable=str(program), start_timeout=0.5)
+    assert marked_processes() == []
+
+
+STRANGERS = """#!{python}
+import os, socket, sys
+address = os.environ["HVD_WORKER_ADDRESS"].partition(":")[2]
+
+def answer(say):
+    connection = socket.socket(socket.AF_UNIX)
+    connection.settimeout(10)
+    connection.connect("\\0" + address)
+    hello = connection.recv(100)
+    if hello and say:
+        connection.sendall(say)
+        try:
+            return connection.recv(100)
+        except ConnectionResetError:
+            return b""
+    return hello if say is None else b""
+
+if os.environ["HOROVOD_RANK"] == "0":
+    assert len(answer(None)) == 32  # silent, and gone
+    assert answer(b"x" * 64) == b""
+    assert answer(b"GET / HTTP/1.1\\r\\n" * 10) == b""
+    if os.geteuid() == 0:
+        child = os.fork()
+        if child == 0:
+            os.setuid(65534)
+            try:
+                os._exit(0 if answer(None) == b"" else 1)
+            except OSError:
+                os._exit(0)
+        assert os.waitpid(child, 0)[1] == 0
+os.execv("{python}", ["{python}", *sys.argv[1:]])
+"""
+
+
+def test_strangers_are_refused_and_do_not_disturb(tmp_path):
+    program = tmp_path / "python"
+    program.write_text(STRANGERS.format(python=sys.executable))
+    program.chmod(0o755)
+    with hvd.Cluster(np=2, executable=str(program)) as cluster:
+        assert cluster.run(total_of_ranks) == [3, 3]
+
+
+def test_ranks_do_not_pass_on_the_key(cluster):
+    names = cluster.run(lambda: [name for name in os.environ if name.startswith("HVD_WORKER")])
+    assert names == [[], []]

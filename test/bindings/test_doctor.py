@@ -122,6 +122,27 @@ def test_without_mpirun_one_machine_is_fine(doctor):
     assert "without MPI" in found["allreduce", "2 ranks by hvdrun"]["text"]
 
 
+@pytest.mark.parametrize("path", [":/bin", ":/usr/bin"])
+def test_it_does_not_matter_by_which_name_of_a_folder_mpirun_is_found(doctor, path):
+    code, found = doctor("--only", "mpi", "allreduce",
+                         environment={"PATH": sysconfig.get_path("scripts") + path})
+    assert code == 0, found
+    assert "with MPI" in found["allreduce", "2 ranks by hvdrun"]["text"]
+
+
+@pytest.mark.parametrize("launcher, how", [
+    (["mpirun", "--allow-run-as-root"], "with MPI"), (["hvdrun"], "with MPI"),
+    (["hvdrun", "--gloo"], "without MPI")], ids=["mpirun", "hvdrun", "without-mpi"])
+def test_a_rank_of_a_job_can_ask_too(tmp_path, launcher, how):
+    done = subprocess.run(
+        [*launcher, "-np", "1", sys.executable, "-m", "horovod_cpp.doctor", "--only", "mpi",
+         "allreduce"],
+        capture_output=True, text=True, timeout=120, cwd=tmp_path,
+        env={**os.environ, "PATH": f"{sysconfig.get_path('scripts')}:{os.environ['PATH']}"})
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "problem: 0" in done.stdout and f"2 ranks, {how}" in done.stdout
+
+
 def test_an_mpi_library_that_is_not_there_is_named(doctor):
     code, found = doctor("--only", "mpi", "allreduce", prefix=without("mpi"))
     assert code == 0

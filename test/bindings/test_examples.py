@@ -1,6 +1,9 @@
 """The examples, run as a user would."""
 
+import difflib
 import json
+import os
+import pathlib
 import subprocess
 import sys
 
@@ -64,3 +67,41 @@ def test_wrong_options_end_with_a_message(ranks, examples, options):
     done = ranks.launch([examples / "train_digits.py", *options], 1)
     assert done.returncode != 0
     assert options[1] in done.stdout and "Traceback" not in done.stdout
+
+
+def test_the_minimal_program_is_short_and_differs_in_five_lines_which_the_readme_shows(examples):
+    one, many = ((examples / name).read_text().splitlines()
+                 for name in ("minimal_one_process.py", "minimal.py"))
+    assert len(one) <= 40 and len(many) <= 40
+    changed = [line for line in difflib.ndiff(one, many) if line[0] in "+-"]
+    assert 0 < len(changed) <= 5
+    readme = (examples.parent / "README.md").read_text()
+    shown = readme.split("](examples/minimal.py)", 1)[1].split("```diff\n", 1)[1].split("```")[0]
+    assert sorted(shown.splitlines()) == sorted(line[0] + line[2:] for line in changed)
+
+
+def test_the_minimal_program_reaches_the_accuracy_of_its_one_process_version(ranks, examples):
+    digits = pathlib.Path(os.environ["HVD_DIGITS"])
+
+    def accuracies(program, np_, launch=ranks.launch):
+        done = launch([examples / program, digits], np_)
+        assert done.returncode == 0, done.stdout
+        return [float(line.rsplit(" ", 1)[1]) for line in done.stdout.splitlines()
+                if "test accuracy" in line]
+
+    def without_launcher(command, np_):
+        return subprocess.run([sys.executable, *command], capture_output=True, text=True,
+                              timeout=120)
+
+    one, = accuracies("minimal_one_process.py", 1, without_launcher)
+    alone, = accuracies("minimal.py", 1, without_launcher)
+    first, second = accuracies("minimal.py", 2)
+    assert one >= 0.97 and alone >= 0.97 and abs(first - one) <= 0.02
+    assert first == second  # every rank has the same parameters
+
+
+@pytest.mark.parametrize("program", ["minimal.py", "minimal_one_process.py"])
+def test_the_minimal_program_without_a_folder_says_how_to_get_one(ranks, examples, program):
+    done = ranks.launch([examples / program], 1)
+    assert done.returncode != 0
+    assert "write_digits.py digits" in done.stdout and "Traceback" not in done.stdout

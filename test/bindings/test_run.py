@@ -6,9 +6,12 @@ import subprocess
 import sys
 import time
 
+import cloudpickle
 import pytest
 
 import horovod_cpp as hvd
+
+cloudpickle.register_pickle_by_value(sys.modules[__name__])  # ranks cannot import this file
 
 
 def test_results_come_back_by_rank_with_arguments_and_closures():
@@ -138,3 +141,83 @@ def test_wrong_arguments_are_refused(wrong, error):
 def test_a_run_within_a_rank_is_refused():
     with pytest.raises(hvd.RankError, match="on a rank of a running job"):
         hvd.run(lambda: hvd.run(print, np=1), np=1)
+
+
+def rank_and_mpi():
+    hvd.init()
+    return hvd.rank(), hvd.size(), hvd.mpi_enabled(), os.environ.get("CHOSEN")
+
+
+def run_rank_and_mpi(**options):
+    return hvd.run(lambda: rank_and_mpi(), **options)
+
+
+def test_ranks_are_as_many_as_the_slots_of_this_host():
+    assert len(run_rank_and_mpi(hosts="localhost:3")) == 3
+    assert len(run_rank_and_mpi(hosts=["localhost:3"], num_proc=2)) == 2
+
+
+def test_a_hostfile_is_read(tmp_path):
+    (tmp_path / "hosts").write_text("# ours\nlocalhost slots=3\n")
+    assert len(run_rank_and_mpi(hostfile=tmp_path / "hosts")) == 3
+
+
+def test_ranks_use_mpi_where_that_is_asked_for(monkeypatch):
+    expected = [(0, 2, True, "yes"), (1, 2, True, "yes")]
+    assert run_rank_and_mpi(use_mpi=True, env={"CHOSEN": "yes"}) == expected
+    monkeypatch.setenv("HOROVOD_CONTROLLER", "mpi")
+    assert run_rank_and_mpi(env={"CHOSEN": "yes"}) == expected
+    with pytest.raises(hvd.UnsupportedError, match="use_mpi=True"):
+        hvd.Cluster(np=2)
+
+
+def test_output_is_kept_in_files_too(tmp_path, capfd):
+    hvd.run(lambda: print("kept"), np=2, output_filename=tmp_path / "out")
+    assert (tmp_path / "out" / "rank.1" / "stdout").read_text() == "kept\n"
+    assert "[1] kept" in capfd.readouterr().out
+
+
+@pytest.mark.parametrize("launcher", [{}, {"use_mpi": True}])
+def test_a_call_that_takes_too_long_ends(launcher, marked_processes):
+    start = time.monotonic()
+    with pytest.raises(TimeoutError, match="longer than 0.5 s"):
+        hvd.run(lambda: time.sleep(600), timeout=0.5, **launcher)
+    assert time.monotonic() - start < 10
+    wait_until_none(marked_processes, 6)
+
+
+def test_ranks_of_hvdrun_that_raise_or_die_are_named(marked_processes):
+    def work(die):
+        hvd.init()
+        if hvd.rank() == 1 and die:
+            os.kill(os.getpid(), signal.SIGKILL)
+        if hvd.rank() == 1:
+            raise KeyError("lost on the way")
+        hvd.barrier()
+
+    with pytest.raises(hvd.RankError, match="rank 1 raised KeyError") as caught:
+        hvd.run(work, args=(False,), use_mpi=True)
+    assert isinstance(caught.value.__cause__, KeyError)
+    with pytest.raises(hvd.RankError, match="rank 1 ended without a result"):
+        hvd.run(work, args=(True,), use_mpi=True)
+    with pytest.raises(hvd.RankError, match=r"ranks \[0, 1\] did not start"):
+        hvd.run(print, executable="/bin/false", use_mpi=True)
+    wait_until_none(marked_processes, 6)
+
+
+@pytest.mark.parametrize("wrong, words", [
+    ({"np": 3, "hosts": "localhost:2"}, "3, but the hosts have 2 slots"),
+    ({"np": 2, "num_proc": 3}, "np is 2 and num_proc is 3"),
+    ({"hosts": "a:x"}, "'a:x'"), ({"hosts": "a,a"}, "'a'"), ({"hosts": ":2"}, "':2'"),
+    ({"hosts": "a", "hostfile": "b"}, "not both"),
+    ({"use_mpi": True, "use_gloo": True}, "not both"),
+])
+def test_options_that_contradict_each_other_are_refused(wrong, words):
+    with pytest.raises(hvd.InvalidArgumentError, match=words):
+        hvd.run(print, **wrong)
+
+
+def test_other_hosts_without_mpirun_are_unsupported(monkeypatch):
+    monkeypatch.setenv("PATH", "/nonexistent")
+    with pytest.raises(hvd.UnsupportedError, match="no mpirun"):
+        hvd.run(print, hosts="somewhere-else:2")

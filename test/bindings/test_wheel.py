@@ -3,8 +3,10 @@ hidden by a mount namespace; then MPI is there."""
 
 import os
 import pathlib
+import shutil
 import subprocess
 import sys
+import tarfile
 import textwrap
 
 import pytest
@@ -94,21 +96,17 @@ JOB = """
         hvd.init()
         total = hvd.allreduce(np.arange(1000.0) + hvd.rank(), hvd.Sum)
         assert (total == 2 * np.arange(1000.0) + 1).all()
-        return base + hvd.rank(), hvd.size(), hvd.mpi_enabled()
+        return base + hvd.rank(), hvd.size()
 
     if __name__ == "__main__":
         print(hvd.mpi_built(), hvd.run(work, args=(10,), np=2))
     """
 
 
-def test_a_job_of_two_ranks_runs_where_there_is_no_mpi(installed):
-    output = installed.run("python", installed.program(JOB), mpi=False)
-    assert output.splitlines()[-1] == "False [(10, 2, False), (11, 2, False)]"
-
-
-def test_the_same_job_uses_mpi_where_it_is(installed):
-    output = installed.run("python", installed.program(JOB), mpi=True)
-    assert output.splitlines()[-1] == "True [(10, 2, True), (11, 2, True)]"
+@pytest.mark.parametrize("mpi", [False, True])
+def test_a_function_runs_on_two_ranks_whether_mpi_is_there_or_not(installed, mpi):
+    output = installed.run("python", installed.program(JOB), mpi=mpi)
+    assert output.splitlines()[-1] == f"{mpi} [(10, 2), (11, 2)]"
 
 
 TRAINING = """
@@ -147,3 +145,33 @@ def test_check_build_and_the_doctor_say_whether_mpi_is_there(installed, mpi):
     report = installed.run("python", "-m", "horovod_cpp.doctor", mpi=mpi)
     assert "problem: 0" in report
     assert f"2 ranks, {'with' if mpi else 'without'} MPI" in report
+
+
+@pytest.mark.parametrize("hidden, named", [
+    ("compilers", "cmake is not in PATH"), ("/usr/share/eigen3", "Eigen3")])
+def test_a_build_from_source_says_what_is_missing_and_how_to_get_it(tmp_path, hidden, named):
+    shutil.copy(REPOSITORY / "setup.py", tmp_path)  # it builds where it lies
+    for name in ("pyproject.toml", "CMakeLists.txt", "README.md", "LICENSE", ".cmake", "core", "ops",
+                 "horovod_cpp", "bindings", "runner", "examples"):
+        (tmp_path / name).symlink_to(REPOSITORY / name)
+    done = subprocess.run(
+        [*WITHOUT[:2], hidden, "--", sys.executable, "-m", "pip", "wheel", "--no-deps",
+         "--no-build-isolation", "--wheel-dir", tmp_path / "out", tmp_path],
+        text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=300)
+    assert done.returncode != 0
+    assert named in done.stdout and "apt-get install g++ cmake" in done.stdout, done.stdout
+
+
+def test_the_source_archive_has_all_that_a_build_reads_and_nothing_that_was_built(tmp_path):
+    build = f"from setuptools import build_meta; build_meta.build_sdist({str(tmp_path)!r})"
+    subprocess.run([sys.executable, "-c", build], cwd=REPOSITORY, check=True, capture_output=True,
+                   timeout=120)
+    with tarfile.open(next(tmp_path.glob("*.tar.gz"))) as archive:
+        packed = {name.partition("/")[2] for name in archive.getnames()}
+    sources = {path.relative_to(REPOSITORY).as_posix()
+               for folder in ("core", "ops", "horovod_cpp", "bindings", "runner", "examples", ".cmake")
+               for path in (REPOSITORY / folder).rglob("*")
+               if path.is_file() and path.suffix != ".pyc" and ".ipynb_checkpoints" not in path.parts}
+    assert sources - packed == set()
+    assert {"setup.py", "pyproject.toml", "CMakeLists.txt", "LICENSE"} <= packed
+    assert not [name for name in packed if name.startswith("build/") or name.endswith((".so", ".o"))]

@@ -1,4 +1,4 @@
-"""Runs Python programs on several ranks, for the tests of test/bindings and test/mpi."""
+"""Runs Python programs on several ranks, for the tests of test/bindings, test/mpi and test/torch."""
 
 import os
 import pathlib
@@ -18,8 +18,9 @@ def _hvdrun():
 class Ranks:
     """Runs Python programs on several ranks, in a folder of their own."""
 
-    def __init__(self, folder):
+    def __init__(self, folder, prologue=None):
         self.folder = folder
+        self.prologue = PROLOGUE if prologue is None else prologue
 
     def launch(self, command, np, launcher="hvdrun", timeout=120, environment=None, flags=()):
         """Runs `command` (words after the interpreter) and returns the finished process."""
@@ -45,7 +46,7 @@ class Ranks:
     def check(self, source, np=2, **options):
         """Runs a program text on every rank; all must succeed. Returns the output."""
         program = self.folder / "program.py"
-        program.write_text(PROLOGUE + source)
+        program.write_text(self.prologue + source)
         done = self.launch([program], np, **options)
         assert done.returncode == 0, done.stdout
         return done.stdout

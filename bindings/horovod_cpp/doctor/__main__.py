@@ -36,7 +36,7 @@ Each line is one of
 
 The exit code is 1 if there is a problem, 2 for a wrong command line, else 0. Nothing is changed on
 this machine, and no check takes longer than its limit, whatever hangs: all together end within
-four minutes, usually within ten seconds.
+five minutes, usually within ten seconds.
 
 examples:
   python -m horovod_cpp.doctor                          everything

@@ -15,8 +15,10 @@ from horovod_cpp.doctor.finding import Finding, problem
 
 _GRACE = 3.0  # seconds that a program gets between SIGTERM and SIGKILL
 
-# An MPI job that this process is part of: what it left in the environment would confuse another.
-_FOREIGN = ("OMPI_COMM_WORLD_", "OMPI_MCA_orte_", "OMPI_MCA_ess", "PMIX_", "PMI_")
+# Of a job that this process is a rank of: it would confuse another job.
+_FOREIGN = ("OMPI_", "PMIX_", "PMI_", "MPI_LOCAL", "HOROVOD_RANK", "HOROVOD_SIZE", "HOROVOD_LOCAL_",
+            "HOROVOD_CROSS_", "HVD_RENDEZVOUS")
+_RANKS = ("OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK", "HOROVOD_RANK")
 
 
 def run_check(check, seconds):
@@ -117,12 +119,18 @@ class Output:
         return f"{how}: {self.last_lines()}"
 
 
+def _own_environment():
+    if not any(name in os.environ for name in _RANKS):
+        return os.environ
+    return {name: value for name, value in os.environ.items()
+            if not name.startswith(_FOREIGN) or name.startswith("OMPI_ALLOW_")}
+
+
 def capture(command, seconds, environment=None):
     """Runs a program to its end and returns its Output; standard input is empty."""
-    variables = {name: value for name, value in os.environ.items() if not name.startswith(_FOREIGN)}
     process = subprocess.Popen(
         command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-        text=True, errors="replace", env={**variables, **(environment or {})})
+        text=True, errors="replace", env={**_own_environment(), **(environment or {})})
     try:
         text, _ = process.communicate(timeout=seconds)
         return Output(process.returncode, text)

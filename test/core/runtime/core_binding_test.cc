@@ -25,7 +25,14 @@ TEST(CoreBinding, SharesTheCoresOfAHostEvenly) {
   EXPECT_EQ(share_of_cores({0, 1, 2, 3, 4}, 1, 2), (Cores{2, 3}));
 }
 
-TEST(CoreBinding, LetsRanksThatOutnumberTheCoresUseAll) {
+TEST(CoreBinding, PutsEquallyManyOfTheRanksThatOutnumberTheCoresOnEach) {
+  EXPECT_EQ(share_of_cores({0, 1}, 0, 4), Cores{0});
+  EXPECT_EQ(share_of_cores({0, 1}, 1, 4), Cores{0});
+  EXPECT_EQ(share_of_cores({0, 1}, 2, 4), Cores{1});
+  EXPECT_EQ(share_of_cores({3, 5, 7}, 8, 9), Cores{7});
+}
+
+TEST(CoreBinding, LetsRanksThatOutnumberTheCoresUseAllIfSomeCoreWouldHaveMore) {
   EXPECT_EQ(share_of_cores({0, 1}, 2, 3), (Cores{0, 1}));
 }
 

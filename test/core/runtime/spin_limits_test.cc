@@ -9,6 +9,7 @@ TEST(SpinLimits, MakeRanksThatShareACoreGiveItAway) {
   const SpinLimits limits = spin_limits(0.5);
   EXPECT_TRUE(limits.yields);
   EXPECT_FALSE(spin_limits(1).yields);
+  EXPECT_GT(limits.returns, spin_limits(1).returns);
   EXPECT_EQ(limits.coordinator, Duration::zero());
   EXPECT_EQ(limits.waiter, Duration::zero());
 }

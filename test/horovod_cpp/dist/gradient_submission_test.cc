@@ -2,6 +2,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <atomic>
+#include <thread>
+
 #include "horovod_cpp/autograd/functions.h"
 #include "horovod_cpp/dist/collectives.h"
 #include "horovod_cpp/dist/distributed_optimizer.h"
@@ -35,6 +38,12 @@ void backward(const std::vector<Tensor>& params, double factor) {
   loss.backward();
 }
 
+bool becomes_true(const std::atomic<bool>& flag) {
+  const TimePoint limit = Clock::now() + std::chrono::seconds(20);
+  while (!flag && Clock::now() < limit) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  return flag;
+}
+
 // Rank 1 waits in step() for what rank 0 has not stepped with yet.
 TEST(GradientSubmission, AllGradientsAreOnTheirWayWhenBackwardEnds) {
   run_sets(
@@ -54,6 +63,31 @@ TEST(GradientSubmission, AllGradientsAreOnTheirWayWhenBackwardEnds) {
         for (const Tensor& param : params) {
           EXPECT_THAT(param.slice(0, param.size(0) - 2, param.size(0)).to_vector(), Each(-6));
         }
+      },
+      impatient());
+}
+
+// After steps that followed backward() at once, nobody is woken for the gradients at its end. They
+// must get there all the same if the program then does something that waits for the other ranks.
+TEST(GradientSubmission, GradientsGetThereWhenStepDoesNotFollowAtOnceAnyMore) {
+  std::atomic<bool> stepped{false};
+  run_sets(
+      2,
+      [&](const ProcessSet& all) {
+        const std::vector<Tensor> params = make_params({3, kLarge, 5});
+        DistributedOptimizer optimizer(
+            std::make_shared<optim::SGD>(params, optim::SGDOptions{.lr = 1}), {},
+            {.process_set = all});
+        for (int step = 0; step < 4; ++step) {
+          backward(params, all.rank() == 0 ? 1 : 3);
+          if (step == 3 && all.rank() == 1) {  // nothing that rank 0 says would wake this one
+            EXPECT_TRUE(becomes_true(stepped));
+          }
+          optimizer.step();
+          if (step == 3 && all.rank() == 0) stepped = true;
+          optimizer.zero_grad();
+        }
+        for (const Tensor& param : params) EXPECT_THAT(param.slice(0, 0, 3).to_vector(), Each(-8));
       },
       impatient());
 }

@@ -366,19 +366,21 @@ DType dtype_like() {
   return std::is_integral_v<T> ? DType::kI32 : DType::kF32;
 }
 
-// All kernels of one type: the instruction set must not change a bit.
+// All kernels of one type: neither the instruction set nor scaling in the same pass changes a bit.
 template <typename T>
 void expect_equal_kernels(DType dtype, const std::vector<T>& a, const std::vector<T>& b) {
   const auto count = static_cast<std::int64_t>(a.size());
   for (const ReduceOp op : test::elementwise_ops(dtype)) {
     std::vector<std::vector<T>> results;
     for (const Isa isa : {Isa::kBaseline, best_isa()}) {
-      auto& out = results.emplace_back(a.size());
+      std::vector<T>& out = results.emplace_back(a.size());
       const Kernels<T> kernel = kernels<T>(op, isa);
       kernel.combine(a.data(), b.data(), out.data(), count);
       kernel.scale(out.data(), 0.3, out.data(), count);
+      auto& in_one_pass = results.emplace_back(a.size());
+      kernel.combine_scaled(a.data(), b.data(), 0.3, in_one_pass.data(), count);
     }
-    EXPECT_EQ(results[0], results[1]) << name_of(op);
+    for (const auto& result : results) EXPECT_EQ(result, results[0]) << name_of(op);
   }
 }
 
@@ -400,7 +402,7 @@ using Accumulators =
                    std::int64_t, float, double, std::complex<float>, std::complex<double>>;
 TYPED_TEST_SUITE(KernelsOf, Accumulators);
 
-TYPED_TEST(KernelsOf, GiveTheSameBitsOnEveryInstructionSet) {
+TYPED_TEST(KernelsOf, GiveTheSameBitsOnEveryInstructionSetAndInOnePass) {
   using T = TypeParam;
   std::mt19937_64 random(11);
   std::vector<T> sides[2];

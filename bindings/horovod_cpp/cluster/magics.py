@@ -5,7 +5,7 @@ import argparse
 from IPython.core.error import UsageError
 from IPython.core.magic import Magics, line_cell_magic, magics_class
 
-from horovod_cpp.cluster import Cluster
+from horovod_cpp.cluster.cluster import Cluster
 
 _RANKS = 2  # of a cluster that nobody asked for
 

@@ -28,6 +28,14 @@ class Display:
     transient: dict
     update: bool
 
+    def __eq__(self, other):
+        return isinstance(other, Display) and self._looks() == other._looks()
+
+    def _looks(self):
+        """Without the text of something richer: that often has an address in it."""
+        rich = {kind: content for kind, content in self.data.items() if kind != "text/plain"}
+        return rich or self.data, self.transient, self.update
+
 
 class _Line:
     """What a rank wrote to a stream since the last end of a line."""
@@ -240,6 +248,6 @@ def view_here():
     """The view for this program, and whether it can show pictures and the like."""
     if getattr(shell_here(), "kernel", None) is None:
         return StreamView(), False
-    from horovod_cpp.notebook_view import NotebookView
+    from horovod_cpp.cluster.notebook_view import NotebookView
 
     return NotebookView(), True

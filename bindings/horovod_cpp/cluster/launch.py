@@ -11,7 +11,7 @@ _FOREIGN = ("OMPI_", "PMIX_", "PMI_", "MPI_LOCAL")
 ADDRESS, KEY, CALLER = "HVD_WORKER_ADDRESS", "HVD_WORKER_KEY", "HVD_WORKER_CALLER"
 
 # Not -m: the namespace of a worker is its __main__, and has nothing of ours in it.
-WORKER = ("-P", "-c", "from horovod_cpp.worker import main; main()")
+WORKER = ("-P", "-c", "from horovod_cpp.cluster.worker import main; main()")
 
 
 def start_rank(rank, size, listener_address, key, rendezvous, env, executable):
@@ -19,11 +19,12 @@ def start_rank(rank, size, listener_address, key, rendezvous, env, executable):
     environment = {name: value for name, value in os.environ.items()
                    if not name.startswith(_FOREIGN)}
     environment.setdefault("OMP_NUM_THREADS", str(max(1, len(os.sched_getaffinity(0)) // size)))
+    environment.update(env or {})
     environment.update({
         "HOROVOD_RANK": str(rank), "HOROVOD_SIZE": str(size),
         "HOROVOD_LOCAL_RANK": str(rank), "HOROVOD_LOCAL_SIZE": str(size),
         "HOROVOD_CROSS_RANK": "0", "HOROVOD_CROSS_SIZE": "1",
-        "HOROVOD_CONTROLLER": "gloo", **rendezvous, **(env or {}),
+        "HOROVOD_CONTROLLER": "gloo", **rendezvous,
         ADDRESS: listener_address, KEY: key.hex(), CALLER: str(os.getpid())})
     return subprocess.Popen(
         [executable or sys.executable, *WORKER], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,

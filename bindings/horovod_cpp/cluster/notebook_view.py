@@ -5,7 +5,7 @@ import time
 
 from IPython.display import clear_output, display, publish_display_data
 
-from horovod_cpp.output import StreamView, Text
+from horovod_cpp.cluster.output import StreamView, Text
 
 _UPDATE = 0.1  # seconds between two updates of the lines that change
 
@@ -13,8 +13,10 @@ _UPDATE = 0.1  # seconds between two updates of the lines that change
 class _Row:
     """A line that changes, or did."""
 
-    def __init__(self, rank):
+    def __init__(self, rank, stream, turn):
         self.rank = rank
+        self.stream = stream
+        self.turn = turn  # how many this rank had before
         self.text = ""
         self.is_open = True
 
@@ -88,19 +90,20 @@ class NotebookView(StreamView):
 
     def _row(self, rank, stream):
         for row in self._rows:
-            if row.is_open and row.rank == (rank, stream):
+            if row.is_open and (row.rank, row.stream) == (rank, stream):
                 return row
         if self._wrote_since and not any(row.is_open for row in self._rows):
             if self._is_stale:
                 self._update(time.monotonic())
             self._rows, self._display = [], None  # a new one, below
-        row = _Row((rank, stream))
+        row = _Row(rank, stream, sum(row.rank == rank for row in self._rows))
         self._rows.append(row)
+        self._rows.sort(key=lambda row: (row.turn, row.rank))
         return row
 
     def _update(self, now):
         self._updated, self._is_stale = now, False
-        content = {"text/plain": "\n".join(f"[{row.rank[0]}] {row.text}" for row in self._rows)}
+        content = {"text/plain": "\n".join(f"[{row.rank}] {row.text}" for row in self._rows)}
         if self._display is None:
             self._wrote_since = False
             self._display = display(content, raw=True, display_id=True)

@@ -12,9 +12,9 @@ import weakref
 import cloudpickle
 
 from horovod_cpp import _native
-from horovod_cpp.calls import check_np, failure_of, refuse_on_a_rank
-from horovod_cpp.output import Printer, shell_here, view_here
-from horovod_cpp.pool import Pool
+from horovod_cpp.cluster.calls import check_np, failure_of, refuse_on_a_rank, setting
+from horovod_cpp.cluster.output import Printer, shell_here, view_here
+from horovod_cpp.cluster.pool import Pool
 
 
 class WorkerStatus(typing.NamedTuple):
@@ -45,9 +45,9 @@ class Cluster:
     Ctrl-C during a call raises ``KeyboardInterrupt`` in the function on each rank and then here;
     a rank that does not react within a second is killed. When a rank raises, the others have a
     second to finish before they are interrupted. A rank that was killed or died is replaced: the
-    others keep their namespaces, its own is lost. After such a call, and when a collective was
-    interrupted, ``hvd.init()`` is called anew on all ranks: make optimizers of
-    ``DistributedOptimizer`` and process sets again.
+    others keep their namespaces, its own is lost. After that, and when a call that used the job was
+    interrupted, ``hvd.init()`` is called anew on all ranks: make process sets and
+    ``DistributedOptimizer`` again, and broadcast the parameters.
 
     The ranks end with ``close()``, with the ``with`` block, when the object is no longer used,
     and with this process, however it ends. Any thread may call; calls run one after the other.
@@ -55,22 +55,27 @@ class Cluster:
     Args:
         np: number of ranks, at least 1.
         env: variables that the ranks have besides those of this process.
-        start_timeout: seconds that starting may take.
+        start_timeout: seconds that starting may take; default: HOROVOD_START_TIMEOUT, or 60.
         executable: the Python of the ranks; default: this one.
 
     Raises:
         TypeError: ``np`` is no int.
         InvalidArgumentError: ``np`` is less than 1, or this process is itself a rank.
+        UnsupportedError: HOROVOD_CONTROLLER is "mpi".
         RankError: a rank did not start.
     """
 
-    def __init__(self, np=2, *, env=None, start_timeout=60.0, executable=None):
+    def __init__(self, np=2, *, env=None, start_timeout=None, executable=None):
         check_np("hvd.Cluster", np)
         refuse_on_a_rank("hvd.Cluster")
+        if setting("HOROVOD_CONTROLLER", env) == "mpi":
+            raise _native.UnsupportedError(
+                "the ranks of a hvd.Cluster meet without MPI: unset HOROVOD_CONTROLLER, or call "
+                "hvd.run(..., use_mpi=True)")
+        limit = float(setting("HOROVOD_START_TIMEOUT") if start_timeout is None else start_timeout)
         self._lock = threading.Lock()
         view, display = view_here()
-        self._pool = Pool(np, Printer(view, range(np)), env, executable, start_timeout,
-                          display=display)
+        self._pool = Pool(np, Printer(view, range(np)), env, executable, limit, display=display)
         self._finalizer = weakref.finalize(self, _close, self._pool, self._lock)
         try:
             self._pool.ready()

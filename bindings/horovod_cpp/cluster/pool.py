@@ -1,27 +1,22 @@
-"""The processes of some ranks, and the event loop of their caller. hvd.run and hvd.Cluster use it."""
+"""The processes of some ranks on this machine, for hvd.run and hvd.Cluster."""
 
 import contextlib
 import os
 import secrets
-import selectors
-import signal
-import socket
 import sys
-import threading
 import time
 
-from horovod_cpp.launch import start_rank
-from horovod_cpp.output import Display, Printer, SilentView
-from horovod_cpp.pool_worker import Outcome, PoolWorker
-from horovod_cpp.rank_error import RankError
-from horovod_cpp.wire import Listener, Refused
+from horovod_cpp.cluster.caller_loop import READ, CallerLoop
+from horovod_cpp.cluster.launch import start_rank
+from horovod_cpp.cluster.output import Display, Printer, SilentView
+from horovod_cpp.cluster.pool_worker import Outcome, PoolWorker, first_failure
+from horovod_cpp.cluster.rank_error import RankError
 
 _GRACE = 1.0  # seconds between asking a rank to stop and killing it
 _AFTER_FAILURE = 1.0  # seconds that the other ranks may go on after one failed
-_READ, _WRITE = selectors.EVENT_READ, selectors.EVENT_WRITE
 
 
-class Pool:
+class Pool(CallerLoop):
     """Starts ``size`` workers and calls them. One thread at a time; only kill() is for any thread.
 
     A worker that ends is missing until ready() has started another one in its place.
@@ -34,27 +29,18 @@ class Pool:
 
     def __init__(self, size, printer, env=None, executable=None, start_timeout=60.0,
                  initialise=True, display=False):
+        super().__init__(printer)
         self.size = size
-        self.printer = printer
         self.workers = [None] * size
         self.lost = {}  # rank -> how its worker ended, outside of a call
-        self.interrupted = False
         self.closed = False
         self._env = env
         self._executable = executable
         self._start_timeout = start_timeout
         self._initialise = initialise
         self._display = display
-        self._engines_run = False
+        self.engines_run = False
         self._owner = os.getpid()
-        self._key = secrets.token_bytes(32)
-        self._listener = None
-        self._finished = []  # ranks in the order in which they finished their call
-        self._selector = selectors.DefaultSelector()
-        self._wake, self._waker = socket.socketpair()
-        self._wake.setblocking(False)
-        self._waker.setblocking(False)
-        self._selector.register(self._wake, _READ, self._on_wake)
 
     # -- starting
 
@@ -68,12 +54,12 @@ class Pool:
             return None not in self.workers and not all(w.is_ready for w in self.workers)
 
         self.interrupted = False
-        with self._killed_on_exception(), self._catch_interrupts():
+        with self._killed_on_exception(), self.catch_interrupts():
             self.look()
             lost = dict(self.lost)
             self.start_missing()
             deadline = time.monotonic() + self._start_timeout
-            self._serve(lambda: self.interrupted or not starting(), deadline)
+            self.serve(lambda: self.interrupted or not starting(), deadline)
         if self.interrupted:
             raise KeyboardInterrupt
         if None in self.workers:
@@ -83,8 +69,8 @@ class Pool:
         if starting():
             late = [worker.rank for worker in self.workers if not worker.is_ready]
             raise RankError(f"ranks {late} have not started within {self._start_timeout:g} s")
-        self._close_listener()
-        if self._initialise and not self._engines_run:
+        self.close_listener()
+        if self._initialise and not self.engines_run:
             self._start_engines()
         return lost
 
@@ -93,18 +79,16 @@ class Pool:
         missing = [rank for rank, worker in enumerate(self.workers) if worker is None]
         if not missing:
             return
-        if self._listener is None:
-            self._listener = Listener(self._key)
-            self._selector.register(self._listener, _READ, self._on_connection)
+        address = self.listen()
         rendezvous = self._rendezvous()
         for rank in missing:
             self.lost.pop(rank, None)
-            process = start_rank(rank, self.size, self._listener.address, self._key, rendezvous,
-                                 self._env, self._executable)
+            process = start_rank(rank, self.size, address, self.key, rendezvous, self._env,
+                                 self._executable)
             worker = self.workers[rank] = PoolWorker(rank, process)
-            self._selector.register(worker.pidfd, _READ, lambda _, w=worker: self._on_end(w))
+            self.selector.register(worker.pidfd, READ, lambda _, w=worker: self._on_end(w))
             for name in ("stdout", "stderr"):
-                self._selector.register(getattr(process, name), _READ,
+                self.selector.register(getattr(process, name), READ,
                                         lambda _, w=worker, n=name: self._on_output(w, n))
 
     def _rendezvous(self):
@@ -116,12 +100,12 @@ class Pool:
         outcomes = self.call(("init", self._rendezvous()), range(self.size), self._start_timeout)
         if self.interrupted:
             raise KeyboardInterrupt
-        failed = self.first_failure(outcomes)
+        failed = first_failure(outcomes)
         if failed is not None:
             outcome = outcomes[failed]
             text = outcome.value["traceback"] if outcome.kind == "failure" else outcome.value
             raise RankError(f"rank {failed} could not join the others: {text}", failed)
-        self._engines_run = True
+        self.engines_run = True
 
     # -- calling
 
@@ -134,24 +118,19 @@ class Pool:
         """
         workers = [self.workers[rank] for rank in ranks]
         self.interrupted = False
-        self._finished = []
         deadline = None if timeout is None else time.monotonic() + timeout
-        with self._killed_on_exception(), self._catch_interrupts():
+        with self._killed_on_exception(), self.catch_interrupts():
             for worker in workers:
                 worker.outcome, worker.is_busy = None, True
                 worker.calls += 1
-                self._send(worker, message)
+                self.send(worker.channel, message)
             self._wait(workers, deadline)
         outcomes = {worker.rank: worker.outcome for worker in workers}
-        if not all(outcome.running for outcome in outcomes.values()):
+        interrupted = any(outcome.stopped for outcome in outcomes.values())
+        if not all(outcome.running and (outcome.untouched or not interrupted)
+                   for outcome in outcomes.values()):
             self._drop_engines()
         return outcomes
-
-    def first_failure(self, outcomes):
-        """The rank that began the trouble; None if there was none."""
-        failed = [rank for rank in self._finished if outcomes[rank].kind != "result"]
-        return next((rank for rank in failed if not outcomes[rank].is_consequence()),
-                    failed[0] if failed else None)
 
     def last_words(self, rank):
         """The last lines that a rank printed, to be put behind what became of it."""
@@ -165,105 +144,45 @@ class Pool:
         def failed():
             return any(w.outcome is not None and w.outcome.kind != "result" for w in workers)
 
-        self._serve(lambda: over() or failed() or self.interrupted, deadline)
+        self.serve(lambda: over() or failed() or self.interrupted, deadline)
         if failed() and not self.interrupted:
-            self._serve(lambda: over() or self.interrupted, time.monotonic() + _AFTER_FAILURE)
+            self.serve(lambda: over() or self.interrupted, time.monotonic() + _AFTER_FAILURE)
         if over():
             return
         asked = [worker for worker in workers if worker.outcome is None]
         for worker in asked:
             worker.interrupt()
         first, self.interrupted = self.interrupted, False  # Ctrl-C once more: at once
-        self._serve(lambda: over() or self.interrupted, time.monotonic() + _GRACE)
+        self.serve(lambda: over() or self.interrupted, time.monotonic() + _GRACE)
         self.interrupted |= first
         for worker in asked:
             if worker.outcome is None:
                 worker.kill()
-        self._serve(over)
+        self.serve(over)
         for worker in asked:
             worker.outcome.stopped = True
-            worker.outcome.running = False
 
     def _drop_engines(self):
         """After a call that left them in different places. The next ready() starts them again."""
         if not self._initialise:
             return
-        self._engines_run = False
+        self.engines_run = False
         for worker in self.workers:
             if worker is not None and worker.is_ready:
-                self._send(worker, ("drop",))
-
-    def _send(self, worker, message):
-        worker.channel.queue(message)
-        self._flush(worker.channel)
-
-    def _flush(self, channel):
-        left = False
-        with contextlib.suppress(OSError):  # its process's end will be noticed
-            left = channel.flush()
-        data = self._selector.get_key(channel).data
-        self._selector.modify(channel, _READ | _WRITE if left else _READ, data)
+                self.send(worker.channel, ("drop",))
 
     # -- the event loop
 
-    def _serve(self, done, deadline=None):
-        """Handles events until done() or the deadline."""
-        while not done():
-            times = [at for at in (deadline, self.printer.due()) if at is not None]
-            self._handle(max(0.0, min(times) - time.monotonic()) if times else None)
-            if deadline is not None and time.monotonic() >= deadline:
-                return
-
     def look(self):
         """Handles what has happened since the last call."""
-        while not self.closed and self._handle(0):
+        while not self.closed and self.handle(0):
             pass
 
-    def _handle(self, timeout):
-        events = self._selector.select(timeout)
-        # The end of a process (a number) first: what the others say is a consequence.
-        for key, mask in sorted(events, key=lambda event: not isinstance(event[0].fileobj, int)):
-            current = self._selector.get_map().get(key.fd)
-            if current is None or current.fileobj is not key.fileobj:
-                continue  # an earlier event ended it
-            if mask & _WRITE:
-                self._flush(key.fileobj)
-            if mask & _READ:
-                key.data(key.fileobj)
-        self.printer.flush_due()
-        return events
-
-    def _on_wake(self, wake):
-        with contextlib.suppress(BlockingIOError):
-            wake.recv(64)
-
-    def _on_connection(self, listener):
-        connection = listener.accept()
-        if connection is not None:
-            self._selector.register(connection, _READ, self._on_stranger)
-
-    def _on_stranger(self, connection):
-        try:
-            channel = self._listener.admit(connection)
-        except Refused:
-            self._selector.unregister(connection)
-            connection.close()
-            return
-        if channel is not None:
-            self._selector.unregister(connection)
-            self._selector.register(channel, _READ, self._on_hello)
-
-    def _on_hello(self, channel):
-        try:
-            for _, rank in channel.receive_ready():
-                worker = self.workers[rank]
-                worker.channel = channel
-                self._selector.modify(channel, _READ, lambda _: self._on_messages(worker))
-                self._send(worker, ("setup", sys.path, sys.argv, {}, self._display))
-                return  # what follows is for the other handler
-        except (EOFError, OSError):
-            self._selector.unregister(channel)
-            channel.close()
+    def on_hello(self, rank, channel):
+        worker = self.workers[rank]
+        worker.channel = channel
+        self.selector.modify(channel, READ, lambda _: self._on_messages(worker))
+        self.send(channel, ("setup", sys.path, sys.argv, {}, self._display))
 
     def _on_messages(self, worker):
         try:
@@ -289,7 +208,6 @@ class Pool:
 
     def _finish(self, worker, outcome):
         worker.outcome, worker.is_busy = outcome, False
-        self._finished.append(worker.rank)
 
     def _on_output(self, worker, name):
         """Returns whether there may be more."""
@@ -312,10 +230,10 @@ class Pool:
         for name in ("stdout", "stderr"):  # a process of another session may still have them
             self._close_stream(worker, name)
         self._close_channel(worker)
-        self._selector.unregister(worker.pidfd)
+        self.selector.unregister(worker.pidfd)
         end = worker.bury()
         self.workers[worker.rank] = None
-        self._engines_run = False
+        self.engines_run = False
         if worker.is_busy:
             self._finish(worker, Outcome("ended", end))
         else:
@@ -324,33 +242,14 @@ class Pool:
     def _close_stream(self, worker, name):
         stream = getattr(worker.process, name)
         if not stream.closed:
-            self._selector.unregister(stream)
+            self.selector.unregister(stream)
             stream.close()
 
     def _close_channel(self, worker):
         if worker.channel is not None:
-            self._selector.unregister(worker.channel)
+            self.selector.unregister(worker.channel)
             worker.channel.close()
             worker.channel = None
-
-    @contextlib.contextmanager
-    def _catch_interrupts(self):
-        """Ctrl-C only leaves a note, so that it cannot come between two steps of the loop."""
-        if (threading.current_thread() is not threading.main_thread()
-                or signal.getsignal(signal.SIGINT) is not signal.default_int_handler):
-            yield
-            return
-
-        def note(number, frame):
-            self.interrupted = True
-            with contextlib.suppress(BlockingIOError):
-                self._waker.send(b"x")
-
-        signal.signal(signal.SIGINT, note)
-        try:
-            yield
-        finally:
-            signal.signal(signal.SIGINT, signal.default_int_handler)
 
     # -- the end
 
@@ -362,7 +261,7 @@ class Pool:
         except BaseException:
             self.kill()
             self.printer = Printer(SilentView(), ())  # which may be what failed
-            self._serve(self._gone)
+            self.serve(self._gone)
             raise
 
     def _gone(self):
@@ -390,10 +289,7 @@ class Pool:
             return
         self.closed = True
         self._end_workers()
-        self._close_listener()
-        self._selector.close()
-        self._wake.close()
-        self._waker.close()
+        self.close_loop()
 
     def _end_workers(self):
         with self._killed_on_exception():
@@ -401,18 +297,9 @@ class Pool:
                 if worker is None:
                     continue
                 if worker.is_ready and not worker.is_busy and worker.channel is not None:
-                    self._send(worker, ("leave",))
+                    self.send(worker.channel, ("leave",))
                 else:
                     worker.kill()
-            self._serve(self._gone, time.monotonic() + _GRACE)
+            self.serve(self._gone, time.monotonic() + _GRACE)
             self.kill()
-            self._serve(self._gone)
-
-    def _close_listener(self):
-        if self._listener is None:
-            return
-        for key in list(self._selector.get_map().values()):
-            if key.data in (self._on_connection, self._on_stranger):
-                self._selector.unregister(key.fileobj)
-        self._listener.close()
-        self._listener = None
+            self.serve(self._gone)

@@ -5,7 +5,8 @@ import os
 import pickle
 
 from horovod_cpp import _native
-from horovod_cpp.rank_error import RankError
+from horovod_cpp.cluster.pool_worker import first_failure
+from horovod_cpp.cluster.rank_error import RankError
 
 
 def check_np(caller, np):
@@ -20,15 +21,22 @@ def refuse_on_a_rank(caller):
         raise _native.InvalidArgumentError(f"{caller} was called on a rank of a running job")
 
 
+def setting(name, env=None):
+    """Its value here, checked. Raises InvalidArgumentError on a malformed variable."""
+    if env and name in env:
+        return env[name]
+    return next(row["value"] for row in _native.config() if row["name"] == name)
+
+
 def failure_of(pool, outcomes, timeout=None, alive_after=True):
     """The exception that says what went wrong in a call; None when all ranks have a result.
 
     ``alive_after``: the ranks stay for another call.
     """
-    rank = pool.first_failure(outcomes)
+    rank = first_failure(outcomes)
     if rank is None:
         return None
-    note = _note(outcomes) if alive_after else ""
+    note = _note(outcomes, pool.engines_run) if alive_after else ""
     outcome = outcomes[rank]
     if pool.interrupted:
         return _brief(KeyboardInterrupt(_places(outcomes) + note))
@@ -61,7 +69,7 @@ def _places(outcomes):
                      for rank, outcome in outcomes.items() if outcome.kind == "failure")
 
 
-def _note(outcomes):
+def _note(outcomes, engines_run):
     """What the user has to know before the next call."""
     notes = []
     ended = [str(rank) for rank, outcome in outcomes.items() if outcome.kind == "ended"]
@@ -72,7 +80,7 @@ def _note(outcomes):
     if ended:
         notes.append(f"the variables of rank {', '.join(ended)} are lost; "
                      "those of other ranks are kept")
-    if not all(outcome.running for outcome in outcomes.values()):
-        notes.append("hvd.init() is called anew on all ranks before the next call: make "
-                     "DistributedOptimizer and process sets again")
+    if not engines_run:
+        notes.append("hvd.init() is called anew on all ranks before the next call: make process "
+                     "sets and DistributedOptimizer again, and broadcast the parameters")
     return "".join(f"\n({note})" for note in notes)

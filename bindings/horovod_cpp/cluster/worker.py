@@ -6,8 +6,8 @@ import faulthandler
 import os
 import pathlib
 import pickle
+import select
 import signal
-import socket
 import sys
 import threading
 import traceback
@@ -16,9 +16,10 @@ import types
 import cloudpickle
 
 import horovod_cpp
-from horovod_cpp import _native, launch, wire
+from horovod_cpp import _native
+from horovod_cpp.cluster import launch, wire
 
-_PACKAGE = str(pathlib.Path(__file__).parent)
+_PACKAGE = str(pathlib.Path(__file__).parents[1])
 
 
 def main():
@@ -39,10 +40,10 @@ def _rank_of_launcher():
 
 
 def _leave_with_caller(channel):
-    """For ranks of a launcher, which ends the others when one ends."""
-    with contextlib.suppress(OSError), socket.socket(fileno=os.dup(channel.fileno())) as connection:
-        while connection.recv(1, socket.MSG_PEEK):
-            threading.Event().wait(0.5)  # the main thread has not read it yet
+    """For ranks that a launcher started, which ends the others when one ends."""
+    end = select.poll()
+    end.register(channel, select.POLLRDHUP)
+    end.poll()
     os._exit(1)
 
 
@@ -72,13 +73,15 @@ class Worker:
             except (EOFError, OSError):
                 os._exit(1)
             if kind == "leave":
+                _shut_down()  # whatever Python believes about how this program ended
                 return
             if kind == "drop":
                 _shut_down()
                 continue
+            calls = _native._calls()
             outcome = self._attempt(self._jobs[kind], arguments)
             self.flush()
-            self.send(("outcome", *outcome, _native._is_running()))
+            self.send(("outcome", *outcome, _native._is_running(), _native._calls() == calls))
             del outcome, arguments
 
     def send(self, message):
@@ -120,7 +123,7 @@ class Worker:
 
     def _make_shell(self):
         if self._shell is None:
-            from horovod_cpp.worker_shell import make_shell
+            from horovod_cpp.cluster.worker_shell import make_shell
 
             self._shell = make_shell(self)
         return self._shell
@@ -191,14 +194,15 @@ def _describe(error, rendered=""):
     trace = error.__traceback__
     while trace is not None and trace.tb_frame.f_code.co_filename.startswith(_PACKAGE):
         trace = trace.tb_next
-    text = "".join(traceback.format_exception(type(error), error, trace))
+    told = traceback.TracebackException(type(error), error, trace)
+    while told.stack and told.stack[-1].filename == __file__:  # that raised KeyboardInterrupt
+        told.stack.pop()
     try:
         pickled = cloudpickle.dumps(error)
         pickle.loads(pickled)
     except Exception:
         pickled = None
-    last = traceback.extract_tb(trace)[-1:]
-    return {"type": type(error).__name__, "message": str(error), "traceback": text,
-            "rendered": rendered, "exception": pickled,
+    return {"type": type(error).__name__, "message": str(error),
+            "traceback": "".join(told.format()), "rendered": rendered, "exception": pickled,
             "lost_others": isinstance(error, _native.HorovodInternalError),
-            "where": "".join(f"{at.filename}:{at.lineno} in {at.name}" for at in last)}
+            "where": "".join(f"{at.filename}:{at.lineno} in {at.name}" for at in told.stack[-1:])}

@@ -198,7 +198,7 @@ class Listener:
 
 
 def connect(address, key):
-    """A worker's Channel to its caller. Raises ConnectionError when nobody with the key is there."""
+    """A worker's Channel to its caller. Raises OSError when nobody with the key is there."""
     connection = _connect(address)
     connection.settimeout(_CONNECT_TIMEOUT)
     theirs = _read_exactly(connection, _NONCE)
@@ -228,7 +228,7 @@ def _connect(address):
         connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         return connection
     raise ConnectionError(
-        f"rank on {socket.gethostname()} cannot reach the caller of hvd.run: " + "; ".join(failures))
+        f"{socket.gethostname()} cannot reach the caller of hvd.run: " + "; ".join(failures))
 
 
 def _read_exactly(connection, count):

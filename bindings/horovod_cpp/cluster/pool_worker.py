@@ -5,6 +5,7 @@ import dataclasses
 import os
 import pathlib
 import signal
+import time
 
 
 @dataclasses.dataclass
@@ -14,11 +15,21 @@ class Outcome:
     kind: str  # "result", "failure", "ended" (the process did)
     value: object  # bytes; what worker._describe() tells; how it ended, as text
     running: bool = False  # the rank's engine can go on
+    untouched: bool = False  # it was not used in the call
     stopped: bool = False  # we asked for it: an interrupt, a time limit, another rank's failure
+    at: float = dataclasses.field(default_factory=time.monotonic)
 
     def is_consequence(self):
         """Whether something else than this rank began the trouble."""
         return self.stopped or (self.kind == "failure" and self.value["lost_others"])
+
+
+def first_failure(outcomes):
+    """The rank that began the trouble, of Outcomes by rank; None if there was none."""
+    failed = sorted((outcome.at, rank) for rank, outcome in outcomes.items()
+                    if outcome.kind != "result")
+    first = [rank for _, rank in failed if not outcomes[rank].is_consequence()]
+    return (first or [rank for _, rank in failed] or [None])[0]
 
 
 class PoolWorker:

@@ -1,0 +1,1 @@
+"""Functions and cells on ranks: hvd.run, hvd.Cluster and %%hvd."""

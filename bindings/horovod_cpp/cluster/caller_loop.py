@@ -1,0 +1,145 @@
+"""The event loop of a program that calls ranks: nothing in it polls."""
+
+import contextlib
+import secrets
+import selectors
+import signal
+import socket
+import threading
+import time
+
+from horovod_cpp.cluster.wire import Listener, Refused
+
+READ, WRITE = selectors.EVENT_READ, selectors.EVENT_WRITE
+
+
+class CallerLoop:
+    """Connections of ranks, what they print, and Ctrl-C. It runs in the thread that calls.
+
+    Attributes:
+        printer: shows what ranks print.
+        interrupted: Ctrl-C came while catch_interrupts() was in force.
+    """
+
+    def __init__(self, printer):
+        self.printer = printer
+        self.interrupted = False
+        self.key = secrets.token_bytes(32)
+        self.selector = selectors.DefaultSelector()
+        self._listener = None
+        self._wake, self._waker = socket.socketpair()
+        self._wake.setblocking(False)
+        self._waker.setblocking(False)
+        self.selector.register(self._wake, READ, self._on_wake)
+
+    def close_loop(self):
+        self.close_listener()
+        self.selector.close()
+        self._wake.close()
+        self._waker.close()
+
+    # -- events
+
+    def serve(self, done, deadline=None):
+        """Handles events until done() or the deadline."""
+        while not done():
+            times = [at for at in (deadline, self.printer.due()) if at is not None]
+            self.handle(max(0.0, min(times) - time.monotonic()) if times else None)
+            if deadline is not None and time.monotonic() >= deadline:
+                return
+
+    def handle(self, timeout):
+        """What happens within so many seconds (None: any), once. Returns whether something did."""
+        events = self.selector.select(timeout)
+        # The end of a process (a number) first: what the others say is a consequence.
+        for key, mask in sorted(events, key=lambda event: not isinstance(event[0].fileobj, int)):
+            current = self.selector.get_map().get(key.fd)
+            if current is None or current.fileobj is not key.fileobj:
+                continue  # an earlier event ended it
+            if mask & WRITE:
+                self._flush(key.fileobj)
+            if mask & READ:
+                key.data(key.fileobj)
+        self.printer.flush_due()
+        return bool(events)
+
+    def send(self, channel, message):
+        channel.queue(message)
+        self._flush(channel)
+
+    def _flush(self, channel):
+        left = False
+        with contextlib.suppress(OSError):  # its other end's end will be noticed
+            left = channel.flush()
+        data = self.selector.get_key(channel).data
+        self.selector.modify(channel, READ | WRITE if left else READ, data)
+
+    @contextlib.contextmanager
+    def catch_interrupts(self):
+        """Ctrl-C only leaves a note, so that it cannot come between two steps of the loop."""
+        if (threading.current_thread() is not threading.main_thread()
+                or signal.getsignal(signal.SIGINT) is not signal.default_int_handler):
+            yield
+            return
+
+        def note(number, frame):
+            self.interrupted = True
+            with contextlib.suppress(BlockingIOError):
+                self._waker.send(b"x")
+
+        signal.signal(signal.SIGINT, note)
+        try:
+            yield
+        finally:
+            signal.signal(signal.SIGINT, signal.default_int_handler)
+
+    def _on_wake(self, wake):
+        with contextlib.suppress(BlockingIOError):
+            wake.recv(64)
+
+    # -- ranks that connect
+
+    def listen(self, addresses=()):
+        """Where ranks may connect from now on: the text that they need."""
+        if self._listener is None:
+            self._listener = Listener(self.key, addresses)
+            self.selector.register(self._listener, READ, self._on_connection)
+        return self._listener.address
+
+    def on_hello(self, rank, channel):
+        """A rank has connected. The subclass reads the channel from now on."""
+        raise NotImplementedError
+
+    def close_listener(self):
+        if self._listener is None:
+            return
+        for key in list(self.selector.get_map().values()):
+            if key.data in (self._on_connection, self._on_stranger):
+                self.selector.unregister(key.fileobj)
+        self._listener.close()
+        self._listener = None
+
+    def _on_connection(self, listener):
+        connection = listener.accept()
+        if connection is not None:
+            self.selector.register(connection, READ, self._on_stranger)
+
+    def _on_stranger(self, connection):
+        try:
+            channel = self._listener.admit(connection)
+        except Refused:
+            self.selector.unregister(connection)
+            connection.close()
+            return
+        if channel is not None:
+            self.selector.unregister(connection)
+            self.selector.register(channel, READ, self._on_first_message)
+
+    def _on_first_message(self, channel):
+        try:
+            for _, rank in channel.receive_ready():
+                self.on_hello(rank, channel)
+                return  # what follows is not for this handler
+        except (EOFError, OSError):
+            self.selector.unregister(channel)
+            channel.close()

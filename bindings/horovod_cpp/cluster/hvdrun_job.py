@@ -1,0 +1,191 @@
+"""Ranks that hvdrun starts, for one call of hvd.run: on other machines, or with MPI."""
+
+import contextlib
+import fcntl
+import os
+import pathlib
+import shutil
+import signal
+import socket
+import struct
+import subprocess
+import sys
+import sysconfig
+import time
+
+from horovod_cpp import _native
+from horovod_cpp.cluster import launch
+from horovod_cpp.cluster.caller_loop import READ, CallerLoop
+from horovod_cpp.cluster.output import Display
+from horovod_cpp.cluster.pool_worker import Outcome
+from horovod_cpp.cluster.rank_error import RankError
+
+_GRACE = 1.0  # seconds between asking hvdrun to stop and killing it
+_AFTER_FAILURE = 1.0  # seconds that the other ranks may go on after one failed
+_LEAVE = 10.0  # seconds that ranks may take to end when all is done
+_TAIL = 20  # last lines of output that are kept
+_SIOCGIFADDR = 0x8915
+
+
+class HvdrunJob(CallerLoop):
+    """hvdrun, its output, and a connection a rank: as a Pool, for one call.
+
+    Args:
+        size: number of ranks.
+        options: words for hvdrun.
+        remote: ranks may be on other machines; ``interfaces``: through which they reach this one.
+    """
+
+    def __init__(self, size, printer, options, remote, interfaces=(), env=None, executable=None,
+                 start_timeout=60.0, display=False):
+        super().__init__(printer)
+        self._size = size
+        self._start_timeout = start_timeout
+        self._setup = ("setup", sys.path, sys.argv, env or {}, display)
+        self._channels = {}  # by rank, while they are open
+        self._ready = set()  # ranks
+        self._outcomes = {}  # by rank
+        self._ended = False  # hvdrun
+        self._tail = []
+        self._partial = b""
+        address = self.listen(own_addresses(interfaces) if remote else ())
+        command = [find_hvdrun(), *options, executable or sys.executable, *launch.WORKER]
+        variables = {**os.environ, **(env or {}), launch.ADDRESS: address,
+                     launch.KEY: self.key.hex()}
+        self._process = subprocess.Popen(
+            command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+            env=variables, start_new_session=True)
+        self.selector.register(self._process.stdout, READ, self._on_output)
+
+    def ready(self):
+        """Waits until all ranks are there. Raises RankError or KeyboardInterrupt."""
+        deadline = time.monotonic() + self._start_timeout
+        with self.catch_interrupts():
+            self.serve(lambda: self.interrupted or self._ended or len(self._ready) == self._size,
+                       deadline)
+        if self.interrupted:
+            raise KeyboardInterrupt
+        if len(self._ready) < self._size:
+            missing = sorted(set(range(self._size)) - self._ready)
+            why = "hvdrun ended" if self._ended else f"after {self._start_timeout:g} s"
+            raise RankError(f"ranks {missing} did not start ({why}){self.last_words(None)}")
+        self.close_listener()
+
+    def call(self, message, ranks, timeout=None):
+        """As Pool.call(), on all ranks. Those that do not finish are killed."""
+        def over():
+            return len(self._outcomes) == self._size
+
+        def failed():
+            return any(outcome.kind != "result" for outcome in self._outcomes.values())
+
+        deadline = None if timeout is None else time.monotonic() + timeout
+        with self.catch_interrupts():
+            for channel in self._channels.values():
+                self.send(channel, message)
+            self.serve(lambda: over() or failed() or self.interrupted, deadline)
+            if failed() and not self.interrupted:
+                self.serve(lambda: over() or self.interrupted, time.monotonic() + _AFTER_FAILURE)
+        for rank in set(range(self._size)) - set(self._outcomes):
+            self._outcomes[rank] = Outcome("ended", "was stopped", stopped=True)
+        return self._outcomes
+
+    def last_words(self, rank):
+        """The end of the output, to be put behind what became of a rank."""
+        return "; the last lines:\n" + "\n".join(self._tail) if self._tail else ""
+
+    def close(self):
+        """Ends everything that still runs. Ranks leave when their connection closes."""
+        kinds = [outcome.kind for outcome in self._outcomes.values()]
+        if kinds == ["result"] * self._size:
+            for channel in self._channels.values():
+                self.send(channel, ("leave",))
+            self.serve(lambda: self._ended, time.monotonic() + _LEAVE)
+        for rank in list(self._channels):
+            self._close_channel(rank)
+        if self._process.poll() is None:
+            self._process.send_signal(signal.SIGTERM)
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                self._process.wait(_GRACE)
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(self._process.pid, signal.SIGKILL)
+        self._process.wait()
+        self._process.stdout.close()
+        self.close_loop()
+
+    def on_hello(self, rank, channel):
+        self._channels[rank] = channel
+        self.selector.modify(channel, READ, lambda _: self._on_messages(rank, channel))
+        self.send(channel, self._setup)
+
+    def _on_messages(self, rank, channel):
+        try:
+            for kind, *content in channel.receive_ready():
+                self._on_message(rank, kind, content)
+                if rank not in self._channels:
+                    return
+        except (EOFError, OSError):
+            self._close_channel(rank)
+            self._outcomes.setdefault(rank, Outcome("ended", "ended without a result"))
+
+    def _on_message(self, rank, kind, content):
+        if kind == "display":
+            self.printer.display(rank, Display(*content))
+        elif kind == "clear":
+            self.printer.clear(*content)
+        elif rank in self._ready:
+            self._outcomes[rank] = Outcome(*content)
+        elif content[0] == "result":  # of "setup"
+            self._ready.add(rank)
+        else:
+            self._tail += content[1]["traceback"].splitlines()
+            self._close_channel(rank)
+
+    def _close_channel(self, rank):
+        channel = self._channels.pop(rank)
+        self.selector.unregister(channel)
+        channel.close()
+
+    def _on_output(self, stream):
+        """Passes on whole lines; hvdrun has put the rank in front of each."""
+        data = os.read(stream.fileno(), 1 << 16)
+        *lines, self._partial = (self._partial + data).split(b"\n")
+        if not data:
+            self.selector.unregister(stream)
+            self._ended = True
+            lines += [self._partial] if self._partial else []
+            for rank in set(range(self._size)) - set(self._outcomes):
+                self._outcomes[rank] = Outcome("ended", "ended without a result")
+        for line in lines:
+            text = line.decode(errors="replace").rpartition("\r")[2]
+            self._tail = [*self._tail[1 - _TAIL:], text]
+            print(text, flush=True)
+
+
+def find_hvdrun():
+    """The hvdrun that was installed with this package, else the one in PATH."""
+    folders = [sysconfig.get_path("scripts"), str(pathlib.Path(sys.executable).parent)]
+    found = shutil.which("hvdrun", path=os.pathsep.join(folders)) or shutil.which("hvdrun")
+    if found is None:
+        raise _native.UnsupportedError(
+            "hvd.run needs hvdrun for other machines and MPI, and it is neither in "
+            + " nor in ".join(dict.fromkeys(folders)) + "; reinstall horovod_cpp")
+    return found
+
+
+def own_addresses(interfaces=()):
+    """This machine's IPv4 addresses, as other machines may see it."""
+    addresses = []
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as asking:
+        for _, name in socket.if_nameindex():
+            if name == "lo" or (interfaces and name not in interfaces):
+                continue
+            request = struct.pack("256s", name.encode()[:15])
+            with contextlib.suppress(OSError):  # it has none
+                answer = fcntl.ioctl(asking, _SIOCGIFADDR, request)
+                addresses.append(socket.inet_ntoa(answer[20:24]))
+    if not addresses:
+        raise _native.UnsupportedError(
+            "hvd.run with other machines: this one has no network address that they could reach"
+            + (f" on {', '.join(interfaces)}" if interfaces else ""))
+    return addresses

@@ -1,0 +1,167 @@
+"""hvd.run(): a function on several ranks, from a script or a notebook."""
+
+import os
+import pathlib
+import pickle
+import shlex
+import shutil
+import socket
+import sys
+
+import cloudpickle
+
+from horovod_cpp import _native
+from horovod_cpp.cluster.calls import check_np, failure_of, refuse_on_a_rank, setting
+from horovod_cpp.cluster.hvdrun_job import HvdrunJob
+from horovod_cpp.cluster.output import Printer, view_here
+from horovod_cpp.cluster.pool import Pool
+
+_RANKS = 2  # when nobody says
+
+
+def run(fn, args=(), kwargs=None, np=None, *, num_proc=None, hosts=None, hostfile=None, env=None,
+        timeout=None, start_timeout=None, output_filename=None, verbose=False, use_gloo=None,
+        use_mpi=None, mpi_args=None, network_interfaces=None, ssh_port=None,
+        ssh_identity_file=None, executable=None):
+    """Call ``fn(*args, **kwargs)`` on ``np`` ranks and wait for the results.
+
+    Each rank is a new process of this Python, never a fork; ``fn`` calls ``hvd.init()`` itself.
+    Function, arguments and results travel by cloudpickle, so functions of scripts and notebook
+    cells work. What the ranks print appears here as it comes, each line with its rank in front.
+    Ctrl-C (or a notebook's interrupt) stops all ranks within two seconds, with a KeyboardInterrupt
+    in ``fn`` where they are on this machine; when a rank fails, the others have a second to finish.
+    Nothing is left running. For more calls than one, ``hvd.Cluster`` starts its ranks once.
+
+    Args:
+        fn: the function.
+        args, kwargs: its arguments, the same on every rank.
+        np: number of ranks, at least 1; also ``num_proc``. Default: 2; with hosts their slots.
+        hosts: as hvdrun's ``-H``, "node1:4,node2:4" or a list of such parts; default: this
+            machine. Others need Open MPI, ssh without a password, this Python at the same path,
+            and a TCP connection to this machine, on which each message is authenticated.
+        hostfile: the same from a file with lines such as "node1 slots=4".
+        env: variables that the ranks have besides those of this process. On other machines they
+            are set when Python runs already.
+        timeout: seconds until the call is interrupted; None: never.
+        start_timeout: seconds that starting may take; default: HOROVOD_START_TIMEOUT, or 60.
+        output_filename: a folder for what each rank prints, rank.N/stdout and rank.N/stderr.
+        verbose: print the command that starts the ranks. Needs, like the next ones, hvdrun.
+        use_mpi, use_gloo: start the ranks with mpirun, or without; default: with, where they are
+            on other machines or HOROVOD_CONTROLLER is "mpi".
+        mpi_args: further words for mpirun.
+        network_interfaces: those that MPI and the engine use, "eth0,ib0" or a list.
+        ssh_port, ssh_identity_file: for the other machines.
+        executable: the Python of the ranks; default: this one.
+
+    Returns:
+        A list of what the ranks returned, by rank.
+
+    Raises:
+        TypeError: ``fn`` is not callable, or ``np`` is no int.
+        InvalidArgumentError: ``np`` is less than 1 or more than the slots of the hosts, a part of
+            ``hosts`` is malformed, or this process is itself a rank.
+        RankError: a rank raised or died; has its number and traceback, and the exception as cause.
+        TimeoutError: the call took longer than ``timeout``.
+        KeyboardInterrupt: Ctrl-C.
+        UnsupportedError: other machines or MPI, and hvdrun or mpirun is not installed.
+    """
+    if not callable(fn):
+        raise TypeError(f"hvd.run calls a function, got {type(fn).__name__}")
+    slots = _slots(hosts, hostfile)
+    np = _number_of_ranks(np, num_proc, slots)
+    refuse_on_a_rank("hvd.run")
+    limit = float(setting("HOROVOD_START_TIMEOUT") if start_timeout is None else start_timeout)
+    data = cloudpickle.dumps((fn, tuple(args), dict(kwargs or {})))
+    remote = not all(_is_local(host) for host in slots)
+    if use_mpi is None and not use_gloo:
+        use_mpi = bool(mpi_args) or setting("HOROVOD_CONTROLLER", env) == "mpi"
+    if (remote or use_mpi) and shutil.which("mpirun") is None:
+        raise _native.UnsupportedError(
+            "hvd.run starts ranks on other machines, and ranks that use MPI, with Open MPI, and "
+            "there is no mpirun in PATH: apt-get install openmpi-bin")
+    options = _options(np, slots, use_mpi, use_gloo, output_filename, verbose, mpi_args,
+                       network_interfaces, ssh_port, ssh_identity_file)
+    view, display = view_here()
+    printer = Printer(view, range(np))
+    common = {"env": env, "executable": executable, "start_timeout": limit, "display": display}
+    if remote or use_mpi or output_filename or verbose:
+        job = HvdrunJob(np, printer, options, remote, _names(network_interfaces), **common)
+    else:
+        job = Pool(np, printer, initialise=False, **common)
+    try:
+        job.ready()
+        outcomes = job.call(("call", data, sys.path), range(np), timeout)
+        failure = failure_of(job, outcomes, timeout, alive_after=False)
+    finally:
+        job.close()
+        printer.finish()
+    if failure is not None:
+        raise failure
+    return [pickle.loads(outcomes[rank].value) for rank in range(np)]
+
+
+def _number_of_ranks(np, num_proc, slots):
+    if np is not None and num_proc is not None and np != num_proc:
+        raise _native.InvalidArgumentError(f"hvd.run: np is {np} and num_proc is {num_proc}")
+    np = num_proc if np is None else np
+    if np is None:
+        np = sum(slots.values()) if slots else _RANKS
+    check_np("hvd.run", np)
+    if slots and np > sum(slots.values()):
+        raise _native.InvalidArgumentError(
+            f"hvd.run: np is {np}, but the hosts have {sum(slots.values())} slots")
+    return np
+
+
+def _slots(hosts, hostfile):
+    """Ranks that each host may have, from what run() was given."""
+    if hosts is not None and hostfile is not None:
+        raise _native.InvalidArgumentError("hvd.run takes hosts or hostfile, not both")
+    slots = {}
+    if hostfile is not None:
+        for line in pathlib.Path(hostfile).read_text(encoding="utf-8").splitlines():
+            words = line.partition("#")[0].split()
+            if words:
+                number = [word[6:] for word in words[1:] if word.startswith("slots=")]
+                _add_slots(slots, words[0], (number or ["1"])[0], f"{hostfile}: {line!r}")
+        return slots
+    for part in _names(hosts):
+        host, _, number = part.partition(":")
+        _add_slots(slots, host, number or "1", f"hosts: {part!r}")
+    return slots
+
+
+def _add_slots(slots, host, number, origin):
+    if not host or not number.isdigit() or int(number) < 1 or host in slots:
+        raise _native.InvalidArgumentError(
+            f"hvd.run, {origin}: expected different names with a number of slots, node1:4")
+    slots[host] = int(number)
+
+
+def _names(names):
+    """Of a text with commas, or a list."""
+    if names is None:
+        return []
+    return [name.strip() for name in (names.split(",") if isinstance(names, str) else names)]
+
+
+def _is_local(host):
+    name = socket.gethostname()
+    return host in ("localhost", name, name.partition(".")[0]) or host.startswith("127.")
+
+
+def _options(np, slots, use_mpi, use_gloo, output_filename, verbose, mpi_args, network_interfaces,
+             ssh_port, ssh_identity_file):
+    """Words for hvdrun."""
+    if use_mpi and use_gloo:
+        raise _native.InvalidArgumentError("hvd.run takes use_mpi or use_gloo, not both")
+    if not isinstance(mpi_args, (str, type(None))):
+        mpi_args = shlex.join(mpi_args)
+    valued = {
+        "-np": np, "-H": ",".join(f"{host}:{number}" for host, number in slots.items()),
+        "--output-filename": output_filename and os.fspath(output_filename),
+        "--mpi-args": mpi_args, "--network-interfaces": ",".join(_names(network_interfaces)),
+        "--ssh-port": ssh_port, "--ssh-identity-file": ssh_identity_file}
+    switches = {"--mpi": use_mpi, "--gloo": use_gloo, "--verbose": verbose}
+    return [*(word for name, value in valued.items() if value for word in (name, str(value))),
+            *(name for name, on in switches.items() if on)]

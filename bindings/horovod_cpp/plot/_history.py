@@ -1,0 +1,214 @@
+"""hvd.plot.history."""
+
+import math
+import numbers
+import re
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from horovod_cpp._native import InvalidArgumentError
+from horovod_cpp.plot import _style
+
+# The word of a metric's name that decides its panel.
+_PANELS = {"loss": "loss", "accuracy": "accuracy", "acc": "accuracy"}
+_WHAT = ("a run is a dict of lists, {'loss': [2.3, 1.1], 'accuracy': [0.2, 0.6]}, or a list of "
+         "dicts, one a step or epoch; several are a dict of runs or a list of runs, one a rank")
+
+
+def history(runs, *, metrics=None, x=None, smooth=0.0, title=None, ax=None):
+    """Draw the curves of a training: a panel of losses and one of accuracies.
+
+    A run is a dict of lists, ``{"loss": [...], "test_accuracy": [...]}``, or a list of dicts, one a
+    step or epoch, ``[{"epoch": 1, "loss": 2.1, "test_accuracy": None}, ...]``; None stands where
+    nothing was measured.
+
+    Args:
+        runs: a run; or several as a dict, label to run; or a list of runs, one a rank, as
+            ``hvd.run`` returns them.
+        metrics: the names to draw. By default all with "loss", "accuracy" or "acc" among their
+            words. Names that share such a word share a panel.
+        x: the name of the horizontal axis; by default "step" or "epoch" if all runs have it. Values
+            of a run without it are numbered from 1.
+        smooth: from 0, as measured, to below 1: the weight of the past in an exponential mean. What
+            was measured stays visible behind it. Lines of up to 40 points stay as measured.
+        title: of the figure, or of the first of ``ax``.
+        ax: matplotlib Axes to draw on, as many as there are panels.
+
+    Returns:
+        An array of Axes, one a panel. Accuracies up to 1 are shown in percent.
+
+    Raises:
+        InvalidArgumentError: a run has no such metric or lists of unequal length; ``smooth`` is out
+            of range; ``ax`` has another number of Axes.
+        TypeError: ``runs`` is none of the above.
+        ImportError: matplotlib is not installed.
+    """
+    if not 0 <= smooth < 1:
+        raise InvalidArgumentError(f"history: smooth is {smooth}, must be at least 0 and below 1")
+    tables = _tables(runs)
+    panels = _panels(tables, [metrics] if isinstance(metrics, str) else metrics)
+    x = x or next((name for name in ("step", "epoch")
+                   if all(name in table for table in tables.values())), "epoch")
+    kinds = [""]  # "train" and "test", if a panel has both
+    if any(len(names) > 1 for names in panels.values()):
+        kinds = list(dict.fromkeys(_kind(name) for names in panels.values() for name in names))
+    curves = [_curves(tables, names, kinds, x) for names in panels.values()]
+    axes = _style.make_axes(ax, len(panels), (4.2 * len(panels) + 1.2, 3.4))
+    for panel, (word, names), lines in zip(axes, panels.items(), curves):
+        for line in lines:
+            _draw(panel, *line, smooth)
+        _label(panel, word, names, x, lines)
+    _add_legend(axes, ax is None)
+    if title is not None:
+        axes[0].figure.suptitle(title) if ax is None else axes[0].set_title(title)
+    return axes
+
+
+def _tables(runs):
+    """{label: {name: list}} of everything that ``runs`` may be."""
+    alone = _table(runs)
+    if alone is not None:
+        return {"": alone}
+    if isinstance(runs, Mapping):
+        parts = {str(label): run for label, run in runs.items()}
+    elif isinstance(runs, Sequence) and not isinstance(runs, str):
+        parts = {f"rank {rank}": run for rank, run in enumerate(runs)}
+    else:
+        raise TypeError(f"history: {_WHAT}; got {type(runs).__name__}")
+    tables = {label: _table(run) for label, run in parts.items()}
+    wrong = [label for label, table in tables.items() if table is None]
+    if wrong or not tables:
+        raise TypeError(f"history: {_WHAT}; " + (f"'{wrong[0]}' is neither" if wrong else
+                                                 "there is none"))
+    return tables
+
+
+def _table(run):
+    """{name: list} of one run; None if it is none."""
+    if isinstance(run, Mapping) and run and all(_is_column(values) for values in run.values()):
+        return {str(name): list(values) for name, values in run.items()}
+    if not isinstance(run, Sequence) or isinstance(run, str) or len(run) == 0:
+        return None
+    if not all(isinstance(row, Mapping) and all(_is_cell(value) for value in row.values())
+               for row in run):
+        return None
+    names = dict.fromkeys(name for row in run for name in row)
+    return {str(name): [row.get(name) for row in run] for name in names}
+
+
+def _is_cell(value):
+    return value is None or isinstance(value, (numbers.Number, str, np.generic))
+
+
+def _is_column(values):
+    if isinstance(values, np.ndarray):
+        return values.ndim == 1
+    return (isinstance(values, Sequence) and not isinstance(values, str)
+            and all(_is_cell(value) for value in values))
+
+
+def _words(name):
+    return re.split(r"[\W_]+", name.lower())
+
+
+def _panels(tables, metrics):
+    """{the word they share, or the name: [names of metrics]}, in the order of the runs."""
+    known = list(dict.fromkeys(name for table in tables.values() for name in table))
+    wanted = metrics
+    if metrics is None:
+        wanted = [name for name in known if any(word in _PANELS for word in _words(name))]
+    for name in wanted:
+        if name not in known:
+            raise InvalidArgumentError(f"history: no run has '{name}', they have "
+                                       + ", ".join(known))
+    if not wanted:
+        raise InvalidArgumentError("history: no name has the word loss or accuracy, choose some "
+                                   f"with metrics=: {', '.join(known)}")
+    panels = {}
+    for name in wanted:
+        word = next((_PANELS[word] for word in _words(name) if word in _PANELS), name)
+        panels.setdefault(word, []).append(name)
+    return panels
+
+
+def _kind(name):
+    """'train' of 'train_loss'; 'loss' stays."""
+    return " ".join(word for word in _words(name) if word not in _PANELS) or name
+
+
+def _curves(tables, names, kinds, x):
+    """[(xs, ys, label, colour, dash)] of a panel; one of ``kinds`` looks the same in all panels."""
+    curves = []
+    for number, (run, table) in enumerate(tables.items()):
+        for name in names:
+            if name in table:
+                kind = kinds.index(_kind(name)) if len(kinds) > 1 else 0
+                label = ", ".join(part for part in (run, kinds[kind]) if part)
+                colour = number if len(tables) > 1 else kind
+                curves.append((*_points(run, table, x, name), label, colour, kind))
+    return curves
+
+
+def _label(panel, word, names, x, curves):
+    from matplotlib import ticker
+
+    text = (names[0] if len(names) == 1 else word).replace("_", " ")
+    if word == "accuracy":
+        text += " (%)"
+        if all(np.nanmax(ys) <= 1 for _, ys, *_ in curves if not np.isnan(ys).all()):
+            panel.yaxis.set_major_formatter(ticker.PercentFormatter(1.0, symbol=""))
+    panel.set(xlabel=x.replace("_", " "), ylabel=text)
+    whole = all((xs == np.round(xs)).all() for xs, *_ in curves)
+    if whole and panel.get_xscale() == "linear":  # no epoch 2.5
+        panel.xaxis.set_major_locator(ticker.MaxNLocator("auto", integer=True, min_n_ticks=1))
+    _style.light_grid(panel)
+
+
+def _points(run, table, x, name):
+    """Arrays of the places where ``name`` was measured and of what was measured."""
+    ys = table[name]
+    xs = table.get(x) or list(range(1, len(ys) + 1))
+    if len(xs) != len(ys):
+        raise InvalidArgumentError(f"history: {run + ': ' if run else ''}'{name}' has {len(ys)} "
+                                   f"values, '{x}' has {len(xs)}")
+    points = [(a, b) for a, b in zip(xs, ys) if a is not None and b is not None]
+    if not points:
+        raise InvalidArgumentError(f"history: {run + ': ' if run else ''}'{name}' has no value")
+    try:
+        return np.array(points, dtype=float).T
+    except (TypeError, ValueError):
+        raise TypeError(f"history: '{name}' and '{x}' must be numbers") from None
+
+
+def _draw(panel, xs, ys, label, colour, dash, smooth):
+    lost = int(np.count_nonzero(~np.isfinite(ys)))
+    if lost:  # a gap alone would say too little
+        label = f"{label or 'values'} ({lost} of {len(ys)} not finite)"
+    look = _style.line_look(colour, dash, len(xs))
+    if smooth and len(xs) > _style.ALL_MARKED:
+        panel.plot(xs, ys, color=look["color"], linewidth=0.8, alpha=0.3)
+        ys = _smoothed(ys, smooth)
+    panel.plot(xs, ys, label=label or None, **look)
+
+
+def _smoothed(ys, weight):
+    """Exponential mean without a bias to its first value: divided by the sum of its weights."""
+    mean, total, result = 0.0, 0.0, []
+    for y in ys:
+        if math.isfinite(y):
+            mean = weight * mean + (1 - weight) * y
+            total = weight * total + (1 - weight)
+        result.append(mean / total if math.isfinite(y) else math.nan)
+    return np.array(result)
+
+
+def _add_legend(axes, own):
+    """One for all panels, beside the last; with Axes of the caller's, in the last."""
+    entries = {}
+    for panel in axes:
+        for line, label in zip(*panel.get_legend_handles_labels()):
+            entries.setdefault(label, line)
+    if entries:
+        _style.add_legend(axes[-1], beside=own, handles=list(entries.values()),
+                          labels=list(entries))

@@ -1,0 +1,239 @@
+"""hvd.plot.timeline."""
+
+import heapq
+import math
+import textwrap
+
+import numpy as np
+
+from horovod_cpp._native import InvalidArgumentError
+from horovod_cpp.plot import _style
+from horovod_cpp.plot._trace import (
+    COLLECTIVE,
+    NEGOTIATE,
+    PACK,
+    QUEUE,
+    UNFINISHED,
+    UNPACK,
+    read_trace,
+)
+
+_COLOURS = {NEGOTIATE: _style.ORANGE, UNFINISHED: _style.ORANGE, QUEUE: _style.YELLOW,
+            COLLECTIVE: _style.BLUE, PACK: _style.PURPLE, UNPACK: _style.GREEN}
+_ON_COLOUR = {NEGOTIATE: "black", UNFINISHED: "black", QUEUE: "black", COLLECTIVE: "white"}
+_GAP = 0.6  # rows between the bands of two ranks
+_MARGIN = 0.08  # of a row, above and below
+_COPY = 0.24  # of a row, for PACK and UNPACK
+_LANE = 0.16  # inches that an operation's row has, if there is room
+_HEIGHT = (2.4, 9.0)  # inches of a figure, least and most
+_NAME_SIZE = 7  # points
+_LETTER = 0.62  # width of a letter as a part of its size, on the safe side
+_COLUMNS = 1500  # a span is at least one of so many columns wide
+_NAMES = 400  # most names in a picture
+
+
+def timeline(trace, *, window=None, ranks=None, max_spans=10000, title=None, ax=None):
+    """Draw a timeline: a band for each rank, a row for each operation under way, phases as colours.
+
+    An operation waits until all ranks announced it (NEGOTIATE), then for earlier batches (QUEUE),
+    and then runs (ALLREDUCE ...); PACK and UNPACK are the copies in that. A negotiation that had not
+    ended when the recording did is hatched; an operation that failed has a cross. Names of tensors
+    stand where they fit.
+
+    Args:
+        trace: the file that ``HOROVOD_TIMELINE``, ``hvdrun --timeline-filename`` or
+            ``start_timeline`` wrote, also while the job runs; or its events, ``json.load(file)``.
+        window: (from, to) in ms of the recording, as on the horizontal axis; all of it otherwise.
+        ranks: the ranks to draw; all otherwise.
+        max_spans: draw no more than so many, of each rank and moment the longest, and say so below
+            the axis. Reading takes about as long as ``json.load`` and keeps 40 bytes a span.
+        title: of the axes.
+        ax: matplotlib Axes to draw on.
+
+    Returns:
+        The Axes.
+
+    Raises:
+        InvalidArgumentError: the trace is cut short, no timeline of horovod_cpp, or has nothing in
+            ``window`` or of ``ranks``.
+        OSError: the file cannot be read.
+        ImportError: matplotlib is not installed.
+    """
+    if max_spans < 1:
+        raise InvalidArgumentError(f"timeline: max_spans is {max_spans}, must be at least 1")
+    _style.pyplot()  # whether it is there, before a large file is read
+    trace = read_trace(trace)
+    ranks = _chosen_ranks(trace, ranks)
+    window = _chosen_window(trace, window)
+    inside = _inside(trace, ranks, window)
+    spans = _thinned(trace, ranks, inside, window, max_spans)
+    rows, bands = _rows(trace, ranks, spans)
+    bottom = bands[ranks[-1]][1]
+    height = min(max(_HEIGHT[0], 1.2 + _LANE * bottom), _HEIGHT[1])
+    axes, = _style.make_axes(ax, 1, (11, height))
+    _draw_bands(axes, bands)
+    axes.set(xlim=window, ylim=(bottom, 0))  # rank 0 on top
+    _draw_spans(axes, trace, spans, rows, (window[1] - window[0]) / _COLUMNS)
+    _draw_failures(axes, trace, rows)
+    _draw_names(axes, trace, spans, rows, window)
+    remarks = list(trace.remarks)
+    if len(spans) < len(inside):
+        remarks.insert(0, f"{len(spans)} of {len(inside)} spans are drawn, the longest of each "
+                          "moment; a smaller window has room for all")
+    axes.set_xlabel("\n".join(["time (ms)", *remarks]))
+    axes.ticklabel_format(axis="x", useOffset=False)
+    if title is not None:
+        axes.set_title(title)
+    _style.add_legend(axes, beside=True)
+    return axes
+
+
+def _chosen_ranks(trace, ranks):
+    chosen = trace.ranks if ranks is None else sorted({int(rank) for rank in ranks})
+    for rank in chosen:
+        if rank not in trace.ranks:
+            raise InvalidArgumentError(f"timeline: rank {rank} is not in the trace, which has "
+                                       f"{', '.join(map(str, trace.ranks))}")
+    if not chosen:
+        raise InvalidArgumentError("timeline: ranks is empty")
+    return chosen
+
+
+def _chosen_window(trace, window):
+    if window is None:
+        margin = 0.01 * (trace.last - trace.first) or 1.0
+        return trace.first - margin, trace.last + margin
+    start, end = map(float, window)
+    if not (math.isfinite(start) and math.isfinite(end) and start < end):
+        raise InvalidArgumentError(f"timeline: window is {window!r}, must be (from, to) in ms")
+    return start, end
+
+
+def _inside(trace, ranks, window):
+    """Numbers of the spans that are to be seen."""
+    seen = (trace.end >= window[0]) & (trace.start <= window[1])
+    inside = np.flatnonzero(seen & np.isin(trace.rank[trace.operation], ranks))
+    if len(inside) == 0:
+        raise InvalidArgumentError(
+            f"timeline: nothing happens from {window[0]:g} to {window[1]:g} ms on the chosen ranks; "
+            f"the trace goes from {trace.first:.1f} to {trace.last:.1f} ms")
+    return inside
+
+
+def _thinned(trace, ranks, inside, window, most):
+    """At most ``most`` of the spans: of every rank, and of every part of the window, the longest."""
+    if len(inside) <= most:
+        return inside
+    share = max(1, most // len(ranks))
+    parts = max(1, share // 8)
+    kept = []
+    for rank in ranks:
+        own = inside[trace.rank[trace.operation[inside]] == rank]
+        length = trace.end[own] - trace.start[own]
+        part = np.floor(parts * (trace.start[own] - window[0]) / (window[1] - window[0]))
+        order = np.lexsort((-length, part))
+        _, first, count = np.unique(part[order], return_index=True, return_counts=True)
+        place = np.arange(len(own)) - np.repeat(first, count)  # 0: the longest of its part
+        kept.append(own[order[np.argsort(place, kind="stable")[:share]]])
+    return np.sort(np.concatenate(kept))
+
+
+def _rows(trace, ranks, spans):
+    """{operation: row} with the fewest rows in which no two overlap, and {rank: (top, bottom)}."""
+    rows, bands, top = {}, {}, 0.0
+    for rank in ranks:
+        own = spans[trace.rank[trace.operation[spans]] == rank]
+        operations, place = np.unique(trace.operation[own], return_inverse=True)
+        begin = np.full(len(operations), np.inf)
+        end = np.full(len(operations), -np.inf)
+        np.minimum.at(begin, place, trace.start[own])
+        np.maximum.at(end, place, trace.end[own])
+        busy, free, lanes = [], [], 0  # heaps of (end, lane) and of lanes
+        for index in np.argsort(begin, kind="stable"):
+            while busy and busy[0][0] <= begin[index]:
+                heapq.heappush(free, heapq.heappop(busy)[1])
+            if not free:
+                free, lanes = [lanes], lanes + 1
+            lane = heapq.heappop(free)
+            heapq.heappush(busy, (end[index], lane))
+            rows[int(operations[index])] = top + _GAP / 2 + lane
+        bands[rank] = (top, top + max(lanes, 1) + _GAP)
+        top = bands[rank][1]
+    return rows, bands
+
+
+def _draw_bands(axes, bands):
+    for number, (top, bottom) in enumerate(bands.values()):
+        if number % 2:
+            axes.axhspan(top, bottom, color="#F2F2F2", zorder=0, linewidth=0)
+    axes.set_yticks([(top + bottom) / 2 for top, bottom in bands.values()],
+                    [f"rank {rank}" for rank in bands])
+    axes.tick_params(axis="y", length=0)
+
+
+def _draw_spans(axes, trace, spans, rows, least):
+    """``least``: width in ms below which a span could not be seen, and is drawn so wide."""
+    from matplotlib.collections import PolyCollection
+
+    kinds = {trace.kind[operation] for operation in trace.operation[spans]} - {""}
+    labels = {NEGOTIATE: "NEGOTIATE: waits for ranks", UNFINISHED: "NEGOTIATE, not ended",
+              QUEUE: "QUEUE: waits for batches", COLLECTIVE: textwrap.fill(", ".join(sorted(kinds)), 26),
+              PACK: "PACK", UNPACK: "UNPACK"}
+    row = np.array([rows[int(operation)] for operation in trace.operation[spans]])
+    for phase, label in labels.items():
+        own = trace.phase[spans] == phase
+        if not own.any():
+            continue
+        left = trace.start[spans[own]]
+        right = np.maximum(trace.end[spans[own]], left + least)
+        top, bottom = row[own] + _MARGIN, row[own] + 1 - _MARGIN
+        if phase in (PACK, UNPACK):
+            top = bottom - _COPY  # the collective around them stays visible, with its name
+        corners = np.stack([[left, top], [right, top], [right, bottom], [left, bottom]])
+        axes.add_collection(PolyCollection(
+            corners.transpose(2, 0, 1), facecolor=_COLOURS[phase], label=label, linewidth=0,
+            hatch="////" if phase == UNFINISHED else None, edgecolor="black", zorder=2,
+            snap=False), autolim=False)
+
+
+def _draw_failures(axes, trace, rows):
+    failed = [(time, rows[operation] + 0.5) for operation, time, _ in trace.failures
+              if operation in rows]
+    if failed:
+        axes.plot(*zip(*failed), "X", color=_style.VERMILLION, markeredgecolor="white",
+                  markersize=9, label="failed", zorder=4)
+
+
+def _draw_names(axes, trace, spans, rows, window):
+    """In the longest part of an operation that can be seen, if the name fits into it."""
+    box = axes.get_window_extent()
+    points = 72 / axes.figure.dpi
+    width = 0.9 * points * box.width / (window[1] - window[0])  # of a ms; the layout may move
+    if 0.9 * points * box.height / axes.get_ylim()[0] < _NAME_SIZE:
+        return
+    widest = {}  # operation -> (length, middle, phase)
+    for span in spans[np.isin(trace.phase[spans], list(_ON_COLOUR))]:
+        left, right = max(trace.start[span], window[0]), min(trace.end[span], window[1])
+        operation = int(trace.operation[span])
+        if right - left > widest.get(operation, (0,))[0]:
+            widest[operation] = (right - left, (left + right) / 2, int(trace.phase[span]))
+    longest = sorted(widest.items(), key=lambda item: -item[1][0])[:_NAMES]
+    for operation, (length, middle, phase) in longest:
+        name = _fitting(trace.name[operation], int(length * width / (_LETTER * _NAME_SIZE)))
+        if not name:
+            continue
+        above = _COPY / 2 if phase == COLLECTIVE else 0
+        # What is hatched is no ground for letters.
+        ground = {"facecolor": _COLOURS[phase], "linewidth": 0, "pad": 1}
+        axes.text(middle, rows[operation] + 0.5 - above, name, fontsize=_NAME_SIZE, clip_on=True,
+                  color=_ON_COLOUR[phase], horizontalalignment="center", zorder=3,
+                  verticalalignment="center", bbox=ground if phase == UNFINISHED else None)
+
+
+def _fitting(name, letters):
+    """The name, or its last two parts, or nothing; the collective it begins with is in colour."""
+    parts = name.split(".")
+    for shown in (".".join(parts[1:]), ".".join(parts[-2:])):
+        if 0 < len(shown) <= letters:
+            return shown
+    return ""

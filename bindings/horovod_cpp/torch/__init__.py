@@ -1,0 +1,142 @@
+"""PyTorch's optimizers over many ranks, under Horovod's names.
+
+    import horovod_cpp.torch as hvd
+
+    hvd.init()
+    optimizer = hvd.DistributedOptimizer(optimizer, named_parameters=model.named_parameters())
+    hvd.broadcast_parameters(model.state_dict(), root_rank=0)
+    hvd.broadcast_optimizer_state(optimizer, root_rank=0)
+
+Start a script on two ranks with ``hvdrun -np 2 python script.py``. Works with every PyTorch from
+1.13 on without being built for it. Collectives take and give ``torch.Tensor``; see
+``help(hvd.reductions)``, ``help(hvd.movement)`` and ``help(hvd.DistributedOptimizer)``.
+"""
+
+import pathlib as _pathlib
+
+try:
+    import torch as _torch
+except ImportError as error:
+    raise ImportError("horovod_cpp.torch needs PyTorch, which cannot be imported here "
+                      f"({error}); install it: pip install torch, or apt-get install python3-torch"
+                      ) from error
+
+from horovod_cpp import (
+    AbortedError,
+    Adasum,
+    Average,
+    BitAnd,
+    BitOr,
+    Error,
+    HorovodInternalError,
+    InternalError,
+    InvalidArgumentError,
+    Max,
+    Min,
+    MismatchError,
+    PeerLostError,
+    ProcessSet,
+    Product,
+    ReduceOp,
+    StalledError,
+    Sum,
+    UnsupportedError,
+    add_process_set,
+    ccl_built,
+    config,
+    cross_rank,
+    cross_size,
+    cuda_built,
+    ddl_built,
+    dump_flight_recorder,
+    global_process_set,
+    gloo_built,
+    gloo_enabled,
+    is_homogeneous,
+    is_initialized,
+    local_rank,
+    local_size,
+    metrics,
+    metrics_text,
+    mpi_built,
+    mpi_enabled,
+    mpi_threads_supported,
+    nccl_built,
+    on_stall,
+    process_set_ids,
+    rank,
+    rank_zero_section,
+    remove_process_set,
+    rocm_built,
+    run,
+    shutdown,
+    size,
+    start_timeline,
+    stop_timeline,
+)
+from horovod_cpp import __version__
+from horovod_cpp import call_site as _call_site
+from horovod_cpp import init as _init
+from horovod_cpp.objects import allgather_object, broadcast_object
+from horovod_cpp.torch.compression import Compression, Compressor
+from horovod_cpp.torch.handle import Handle, poll, synchronize
+from horovod_cpp.torch.movement import (
+    allgather,
+    allgather_async,
+    alltoall,
+    alltoall_async,
+    barrier,
+    broadcast,
+    broadcast_,
+    broadcast_async,
+    broadcast_async_,
+    grouped_allgather,
+    grouped_allgather_async,
+    join,
+)
+from horovod_cpp.torch.optimizer import DistributedOptimizer
+from horovod_cpp.torch.reductions import (
+    allreduce,
+    allreduce_,
+    allreduce_async,
+    allreduce_async_,
+    grouped_allreduce,
+    grouped_allreduce_,
+    grouped_allreduce_async,
+    grouped_allreduce_async_,
+    grouped_reducescatter,
+    grouped_reducescatter_async,
+    reducescatter,
+    reducescatter_async,
+)
+from horovod_cpp.torch.sparse import sparse_allreduce_async
+from horovod_cpp.torch.state import broadcast_optimizer_state, broadcast_parameters
+from horovod_cpp.torch.sync_batch_norm import SyncBatchNorm
+
+
+def init(comm=None, process_sets=None):
+    """Find the other ranks of this job and connect to them; collective. See ``horovod_cpp.init``.
+
+    Args:
+        comm: Horovod's, for MPI; only None, the whole job. For some of the ranks, use process sets.
+        process_sets: ProcessSet objects or lists of ranks to register at once.
+
+    Raises:
+        UnsupportedError: ``comm`` is something else.
+    """
+    if comm is not None:
+        raise UnsupportedError("init(comm=...) is not supported: all ranks that were started make "
+                               "the job. For some of them, init(process_sets=[[0, 2], [1, 3]])")
+    _init(process_sets)
+
+
+_call_site.skip(_pathlib.Path(_torch.__file__).parent)
+
+
+def __getattr__(name):
+    if name == "elastic":
+        try:
+            import horovod_cpp.torch.elastic  # noqa: F401, it says what there is instead
+        except ImportError as error:
+            raise AttributeError(str(error)) from None
+    raise AttributeError(f"module 'horovod_cpp.torch' has no attribute '{name}'")

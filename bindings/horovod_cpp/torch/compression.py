@@ -1,0 +1,93 @@
+"""How the tensors of a call travel."""
+
+import torch
+
+from horovod_cpp import _native
+
+
+class Compressor:
+    """What users derive their own from; all ranks use equal ones.
+
+    ``compress(tensor)`` returns a pair (tensor that travels, context), ``decompress(tensor,
+    context)`` what the call returns. With allreduce the sum of what was compressed is decompressed.
+    """
+
+    @staticmethod
+    def compress(tensor):
+        raise NotImplementedError
+
+    @staticmethod
+    def decompress(tensor, ctx):
+        raise NotImplementedError
+
+
+class NoneCompressor(Compressor):
+    """Tensors travel as they are."""
+
+    @staticmethod
+    def compress(tensor):
+        return tensor, None
+
+    @staticmethod
+    def decompress(tensor, ctx):
+        return tensor
+
+
+def _narrow(tensor, dtype):
+    wider = tensor.dtype in (torch.float32, torch.float64)
+    return (tensor.to(dtype), tensor.dtype) if wider else (tensor, None)
+
+
+def _widen(tensor, dtype):
+    return tensor if dtype is None else tensor.to(dtype)
+
+
+class FP16Compressor(Compressor):
+    """float32 and float64 travel as float16; other dtypes as they are."""
+
+    @staticmethod
+    def compress(tensor):
+        return _narrow(tensor, torch.float16)
+
+    @staticmethod
+    def decompress(tensor, ctx):
+        return _widen(tensor, ctx)
+
+
+class BF16Compressor(Compressor):
+    """float32 and float64 travel as bfloat16; other dtypes as they are."""
+
+    @staticmethod
+    def compress(tensor):
+        return _narrow(tensor, torch.bfloat16)
+
+    @staticmethod
+    def decompress(tensor, ctx):
+        return _widen(tensor, ctx)
+
+
+class Compression:
+    """``Compression.none``, ``.fp16`` and ``.bf16``; or a Compressor of your own.
+
+    An allreduce encodes fp16 and bf16 while it packs, and adds in float32.
+    """
+
+    none = NoneCompressor
+    fp16 = FP16Compressor
+    bf16 = BF16Compressor
+
+
+# Those that an allreduce of the engine does by itself. By identity: a class derived from one of
+# them may compress in another way.
+WIRES = {
+    NoneCompressor: _native.Compression.none,
+    FP16Compressor: _native.Compression.fp16,
+    BF16Compressor: _native.Compression.bf16,
+}
+
+
+def check(compression):
+    for method in ("compress", "decompress"):
+        if not callable(getattr(compression, method, None)):
+            raise TypeError(f"compression has no {method}(); expected Compression.none, .fp16, "
+                            ".bf16 or a Compressor")

@@ -1,0 +1,293 @@
+"""Gradients on their way through the ranks: the state machine behind DistributedOptimizer."""
+
+import weakref
+
+import torch
+from torch.utils.hooks import unserializable_hook
+
+from horovod_cpp import _native
+from horovod_cpp.torch import memory
+from horovod_cpp.torch.buckets import divide
+from horovod_cpp.torch.compression import WIRES, NoneCompressor
+from horovod_cpp.torch.movement import joins
+from horovod_cpp.torch.sparse import sparse_allreduce_async
+
+
+class GradientReducer:
+    """Hears of gradients from backward(), starts their reductions, waits for them. One thread.
+
+    ``entries`` have unique names, equal on all ranks. From the start of a reduction to its end the
+    gradient stays where it is and must not be touched; another backward pass waits for it.
+    """
+
+    def __init__(self, entries, groups, options):
+        self.passes_per_step = options.backward_passes_per_step
+        self.holds = 0  # above 0: backward() only accumulates
+        self._options = options
+        self._entries = entries
+        self._buckets = divide(entries, groups)
+        self._wire = WIRES.get(options.compression)
+        self._synchronized = False
+        self._agreed = None  # how many joins there were when the ranks agreed on layouts
+        self._wants_views = options.gradient_as_bucket_view and (
+            options.compression is NoneCompressor)
+        self._nodes = []  # keeps the hooks of AccumulateGrad nodes alive
+        self._hooks = []
+        weakref.finalize(self, _remove, self._hooks)
+        for entry in entries:
+            self._hook(entry)
+
+    def add(self, entries):
+        """Parameters that come later; on all ranks, between two steps."""
+        self._entries += entries
+        self._buckets += divide(entries, None)
+        for entry in entries:
+            self._hook(entry)
+
+    def _hook(self, entry):
+        """Also of a frozen parameter, which may thaw."""
+        parameter, itself, known = entry.parameter, weakref.ref(self), weakref.ref(entry)
+
+        @unserializable_hook
+        def before(_):
+            if (reducer := itself()) is not None:
+                reducer._before_gradient(known())
+
+        @unserializable_hook
+        def after(*_):
+            if (reducer := itself()) is not None:
+                reducer._after_gradient(known())
+
+        needed_gradient = parameter.requires_grad
+        parameter.requires_grad_(True)
+        self._hooks.append(parameter.register_hook(before))
+        if hasattr(parameter, "register_post_accumulate_grad_hook"):
+            self._hooks.append(parameter.register_post_accumulate_grad_hook(after))
+        else:
+            node = parameter.expand_as(parameter).grad_fn.next_functions[0][0]
+            self._hooks.append(node.register_hook(after))
+            self._nodes.append(node)
+        parameter.requires_grad_(needed_gradient)
+
+    # -- during backward()
+
+    def _before_gradient(self, entry):
+        if entry.bucket.in_flight:
+            self._set_aside(entry.bucket)
+
+    def _after_gradient(self, entry):
+        self._synchronized = False
+        if self.holds:
+            entry.held = True
+            return
+        bucket = entry.bucket
+        entry.passes += 1
+        if entry.passes == self.passes_per_step:
+            bucket.full += 1
+        if bucket.full >= bucket.expected and bucket.is_full(self.passes_per_step):
+            self._start(bucket)
+
+    @torch.no_grad()
+    def _start(self, bucket):
+        """Takes the gradients of its open windows to the other ranks."""
+        if bucket.in_flight:
+            self._set_aside(bucket)
+        options, dense = self._options, []
+        bucket.full, bucket.started = 0, True
+        for entry in bucket.entries:
+            entry.passes, entry.held = 0, False
+            if not entry.parameter.requires_grad:
+                continue
+            gradient = entry.parameter.grad
+            entry.sparse_dims = entry.sparse_dims or sparse_dims(gradient)
+            bucket.in_flight.append(entry)
+            if entry.sparse_dims and not options.sparse_as_dense:
+                bucket.sparse_calls.append((entry, self._start_sparse(entry)))
+            else:
+                dense.append(entry)
+        if dense:
+            bucket.call = _native.grouped_allreduce_async_(
+                self._travelling(bucket, dense), options.op, bucket.name, options.prescale_factor,
+                options.postscale_factor, self._wire, options.process_set)
+
+    def _travelling(self, bucket, entries):
+        if self._wire is not None:
+            return [self._place(entry) for entry in entries]
+        for entry in entries:
+            self._place(entry)
+            compressed, context = self._options.compression.compress(entry.parameter.grad)
+            bucket.compressed.append((entry, compressed.contiguous(), context))
+        return [memory.source(compressed) for _, compressed, _ in bucket.compressed]
+
+    def _place(self, entry):
+        """The dense gradient, where it can be reduced; zeros if there is none."""
+        parameter, gradient = entry.parameter, entry.parameter.grad
+        if gradient is not None and gradient.is_sparse:
+            gradient = gradient.to_dense()
+        if entry.view is not None:
+            if gradient is None:
+                entry.view.zero_()
+            elif gradient.data_ptr() != entry.view.data_ptr():
+                entry.view.copy_(gradient)
+            parameter.grad = entry.view
+            return entry.native_view
+        if gradient is None:
+            gradient = torch.zeros_like(parameter, memory_format=torch.contiguous_format)
+        parameter.grad = gradient.detach().contiguous()
+        return memory.source(parameter.grad)
+
+    def _start_sparse(self, entry):
+        parameter, gradient, dims = entry.parameter, entry.parameter.grad, entry.sparse_dims
+        if gradient is None or (gradient.is_sparse and gradient._nnz() == 0):
+            gradient = torch.sparse_coo_tensor(torch.empty(dims, 0, dtype=torch.int64),
+                                               parameter.new_empty(0, *parameter.shape[dims:]),
+                                               parameter.shape)
+        elif sparse_dims(gradient) != dims:
+            gradient = gradient.to_dense().to_sparse(dims)
+        return sparse_allreduce_async(gradient, entry.name, self._options.op,
+                                      self._options.process_set)
+
+    # -- afterwards
+
+    @torch.no_grad()
+    def _finish(self, bucket):
+        """Waits until nothing of it is in flight, and puts the results into the parameters."""
+        call, bucket.call = bucket.call, None
+        compressed, bucket.compressed = bucket.compressed, []
+        sparse_calls, bucket.sparse_calls = bucket.sparse_calls, []
+        finished, bucket.in_flight = bucket.in_flight, []
+
+        def finish_dense():
+            call.synchronize()
+            for entry, tensor, context in compressed:
+                entry.parameter.grad.copy_(self._options.compression.decompress(tensor, context))
+
+        def finish_sparse(entry, handle):
+            entry.parameter.grad = handle.synchronize()
+
+        attempts = _Attempts()
+        if call is not None:
+            attempts.run(finish_dense)
+        for entry, handle in sparse_calls:
+            attempts.run(lambda: finish_sparse(entry, handle))
+        attempts.raise_first()
+        return finished
+
+    def _set_aside(self, bucket):
+        """Makes room for another window: its result is added by synchronize()."""
+        for entry in self._finish(bucket):
+            gradient, entry.parameter.grad = entry.parameter.grad, None
+            if entry.view is not None:
+                gradient = gradient.clone()
+            entry.done = gradient if entry.done is None else entry.done + gradient
+
+    def synchronize(self):
+        """Closes all windows and waits; does nothing unless there was a backward() since."""
+        if self._synchronized:
+            return
+        self._agree_on_layouts()
+        attempts = _Attempts()
+        for bucket in reversed(self._buckets):  # about the order of backward()
+            if not bucket.started or bucket.has_open_windows():
+                attempts.run(lambda: self._start(bucket))
+        for bucket in self._buckets:  # all of them: then nothing is in flight any more
+            attempts.run(lambda: self._finish(bucket))
+            bucket.started = False
+            bucket.expect()
+            self._give_back(bucket)
+        attempts.raise_first()
+        self._move_into_arena()
+        self._synchronized = True
+
+    @torch.no_grad()
+    def _give_back(self, bucket):
+        for entry in bucket.entries:
+            gradient = entry.parameter.grad
+            if entry.done is not None:
+                done, entry.done = entry.done, None
+                entry.parameter.grad = gradient = done if gradient is None else gradient + done
+            if entry.sparse_dims and gradient is not None and not gradient.is_sparse:
+                entry.parameter.grad = gradient.to_sparse(entry.sparse_dims)
+
+    def _agree_on_layouts(self):
+        """Once, and after a join(): which gradients are sparse, and whether a rank wants views.
+
+        A rank that has no gradient yet must send what the others do; one that had joined before its
+        first step knows nothing of what they agreed.
+        """
+        now = joins[self._options.process_set.process_set_id]
+        if self._agreed == now:
+            return
+        self._agreed = now
+        dims = [entry.sparse_dims or sparse_dims(entry.parameter.grad) for entry in self._entries]
+        agreed = torch.tensor([*dims, self._wants_views], dtype=torch.uint8)
+        _native.allreduce_(memory.target(agreed), _native.ReduceOp.Max,
+                           f"{self._entries[0].name}.layout", 1.0, 1.0, None,
+                           self._options.process_set)
+        *dims, self._wants_views = agreed.tolist()
+        for entry, number in zip(self._entries, dims):
+            entry.sparse_dims = number
+
+    @torch.no_grad()
+    def _move_into_arena(self):
+        """If a rank has none: memory that they share, where gradients are reduced in place."""
+        if not self._wants_views:
+            return
+        self._wants_views = False
+        entries = [entry for entry in self._entries
+                   if entry.parameter.requires_grad and not entry.sparse_dims]
+        if not entries:
+            return
+        places = _native._GradientViews(
+            [memory.source(entry.parameter.detach()) for entry in entries],
+            self._options.process_set, entries[0].name)
+        for entry, place in zip(entries, places.take()):
+            entry.native_view, entry.view = place, memory.result(place)
+            entry.view.copy_(entry.parameter.grad)
+            entry.parameter.grad = entry.view
+
+    def name_in_flight(self):
+        """Of a bucket whose reduction was started; None without one."""
+        for bucket in self._buckets:
+            if bucket.in_flight:
+                return bucket.name
+        return None
+
+    def drop_accumulated(self):
+        """The passes that were made do not count: their gradients were dropped."""
+        for bucket in self._buckets:
+            bucket.full, bucket.started = 0, False
+            for entry in bucket.entries:
+                entry.passes, entry.held, entry.done = 0, False, None
+
+    def begin_step(self):
+        """Gradients may have changed: the next synchronize() reduces again."""
+        self._synchronized = False
+
+
+def sparse_dims(gradient):
+    """How many axes its coordinates have; 0 for a dense one, and for one that was emptied."""
+    return gradient.sparse_dim() if gradient is not None and gradient.is_sparse and (
+        gradient._nnz() > 0) else 0
+
+
+class _Attempts:
+    """Goes on after a failure; the first one is raised at the end."""
+
+    def __init__(self):
+        self._first = None
+
+    def run(self, work):
+        try:
+            work()
+        except Exception as error:
+            self._first = self._first or error
+
+    def raise_first(self):
+        if self._first is not None:
+            raise self._first
+
+
+def _remove(hooks):
+    for hook in hooks:
+        hook.remove()

@@ -1,0 +1,61 @@
+"""Calls in flight."""
+
+from horovod_cpp import _native
+
+
+class Handle:
+    """A collective call in flight, as the ``_async`` functions return it. Dropping it cancels
+    nothing.
+
+    Methods and the functions ``poll(handle)`` and ``synchronize(handle)`` do the same.
+    """
+
+    __slots__ = ("_call", "_finish", "_result")
+
+    def __init__(self, call, finish):
+        self._call = call  # None: finished
+        self._finish = finish  # what the call gave -> what the caller gets
+        self._result = None
+
+    def poll(self):
+        """Whether synchronize() would not block."""
+        return self._call is None or self._call.poll()
+
+    def synchronize(self):
+        """Wait for the result; raises what the call failed with. May be called again."""
+        if self._call is not None:
+            self._result = self._finish(self._call.synchronize())
+            self._call = self._finish = None
+        return self._result
+
+    __call__ = synchronize  # what sparse_allreduce_async() returns is called, in Horovod
+
+
+def _checked(handle):
+    if isinstance(handle, Handle):
+        return handle
+    raise _native.InvalidArgumentError(
+        f"expected the handle of an asynchronous call, got {type(handle).__name__}")
+
+
+def poll(handle):
+    """Whether ``synchronize(handle)`` would not block.
+
+    Raises:
+        InvalidArgumentError: ``handle`` is no handle.
+    """
+    return _checked(handle).poll()
+
+
+def synchronize(handle):
+    """Wait for a call's result.
+
+    Returns:
+        The tensor, or list of tensors; for ``alltoall_async`` a pair (tensor, received splits).
+
+    Raises:
+        InvalidArgumentError: ``handle`` is no handle.
+        MismatchError: ranks disagreed; on every rank, and the job goes on.
+        HorovodInternalError: the job ended.
+    """
+    return _checked(handle).synchronize()

@@ -1,0 +1,73 @@
+"""PyTorch's memory as the engine's tensors and back. Nothing is copied unless it says so.
+
+Addresses rather than DLPack: that knows no bool in PyTorch 1.13, and costs more than a small
+allreduce takes.
+"""
+
+import torch
+
+from horovod_cpp import _native
+
+_NAMES = {
+    getattr(torch, name): name
+    for name in ("uint8", "int8", "uint16", "int16", "int32", "int64", "float16", "bfloat16",
+                 "float32", "float64", "bool", "complex64", "complex128")
+    if hasattr(torch, name)
+}
+_DTYPES = {name: dtype for dtype, name in _NAMES.items()}
+
+
+def check(tensor):
+    """Raises unless it is something that the engine can reduce where it lies or as a dense copy."""
+    if not isinstance(tensor, torch.Tensor):
+        raise TypeError(f"expected a torch.Tensor, got {type(tensor).__name__}")
+    if tensor.layout is not torch.strided:
+        raise TypeError(f"a tensor of layout {tensor.layout} is not dense; use "
+                        "sparse_allreduce_async() or tensor.to_dense()")
+    if tensor.dtype not in _NAMES:
+        raise TypeError(f"a tensor of dtype {tensor.dtype} cannot be communicated")
+    if tensor.device.type != "cpu":
+        raise _native.UnsupportedError(
+            f"a tensor on {tensor.device}: this build moves tensors of the CPU only; use "
+            "tensor.cpu()")
+
+
+def wrap(tensor):
+    """The Tensor over the memory of a dense one that was checked."""
+    return _native._wrap_memory(tensor.data_ptr(), tensor.shape, _NAMES[tensor.dtype], tensor)
+
+
+def source(tensor):
+    """What a call reads: the tensor's memory, or that of a dense copy."""
+    check(tensor)
+    if tensor.is_conj() or tensor.is_neg():
+        tensor = tensor.resolve_conj().resolve_neg()
+    return wrap(tensor.contiguous())
+
+
+def target(tensor):
+    """What a call overwrites: the tensor's own memory."""
+    check(tensor)
+    if not tensor.is_contiguous() or tensor.is_conj() or tensor.is_neg():
+        raise _native.InvalidArgumentError(
+            f"an in-place call needs contiguous memory; this tensor of shape "
+            f"{list(tensor.shape)} and strides {list(tensor.stride())} has none")
+    return wrap(tensor)
+
+
+def result(tensor):
+    """A torch.Tensor over the memory of the engine's."""
+    dtype = _DTYPES[tensor.dtype]
+    if tensor.numel() == 0:
+        return torch.empty(tensor.shape, dtype=dtype)
+    return torch.frombuffer(_native._memory_of(tensor), dtype=dtype).view(tensor.shape)
+
+
+def written(tensor):
+    """Tells autograd that the memory changes, as an in-place function of PyTorch would."""
+    if tensor.is_inference():
+        return
+    if hasattr(torch.autograd.graph, "increment_version"):
+        torch.autograd.graph.increment_version(tensor)
+    else:
+        tensor.detach().view(-1)[:0].zero_()

@@ -1,0 +1,189 @@
+"""Collectives that only move data: allgather, broadcast, alltoall, barrier, join.
+
+What reductions.py says of tensors, names, gradients and errors holds here too. Allgathers and
+broadcasts have Horovod's gradients, which are averages over the ranks.
+"""
+
+import collections
+import operator
+
+import torch
+
+from horovod_cpp import _native
+from horovod_cpp._native import global_process_set
+from horovod_cpp.torch import memory
+from horovod_cpp.torch.handle import Handle
+from horovod_cpp.torch.recorded import name_of_gradient, recorded
+
+
+def _average(tensors, name, process_set):
+    from horovod_cpp.torch.reductions import allreduce, grouped_allreduce
+
+    if len(tensors) == 1:
+        return [allreduce(tensors[0], name=name, process_set=process_set)]
+    return grouped_allreduce(tensors, name=name, process_set=process_set)
+
+
+def _results(tensors):
+    return [memory.result(tensor) for tensor in tensors]
+
+
+# -- allgather
+
+
+def _own_rows(grads, rows, name, process_set):
+    """This rank's part of the ranks' average gradients. ``rows``: of its own tensors."""
+    averages = _average(list(grads), name_of_gradient(name), process_set)
+    counts = allgather(torch.tensor([rows]), name and f"{name}.rows", process_set)
+    firsts = counts[: process_set.rank()].sum(0).tolist()
+    return [average.narrow(0, first, count)
+            for average, first, count in zip(averages, firsts, rows)]
+
+
+def allgather(tensor, name=None, process_set=global_process_set):
+    """All ranks' tensors concatenated along the first axis, in rank order.
+
+    First extents may differ or be 0, the others and the dtype may not. The gradient is this rank's
+    rows of the ranks' average gradient.
+    """
+    def run(tensors):
+        return [memory.result(_native.allgather(memory.source(tensors[0]), name, process_set))]
+
+    return recorded(run, lambda grads: _own_rows(grads, [len(tensor)], name, process_set),
+                    [tensor])[0]
+
+
+def allgather_async(tensor, name=None, process_set=global_process_set):
+    """allgather() that returns a Handle; outside of PyTorch's graph."""
+    return Handle(_native.allgather_async(memory.source(tensor), name, process_set), memory.result)
+
+
+def grouped_allgather(tensors, name=None, process_set=global_process_set):
+    """allgather() of several tensors as one call. Returns a list."""
+    tensors = list(tensors)
+
+    def run(given):
+        inputs = [memory.source(tensor) for tensor in given]
+        return _results(_native.grouped_allgather(inputs, name, process_set))
+
+    return recorded(run, lambda grads: _own_rows(grads, [len(tensor) for tensor in tensors], name,
+                                                 process_set), tensors)
+
+
+def grouped_allgather_async(tensors, name=None, process_set=global_process_set):
+    """grouped_allgather() that returns a Handle; outside of PyTorch's graph."""
+    inputs = [memory.source(tensor) for tensor in tensors]
+    return Handle(_native.grouped_allgather_async(inputs, name, process_set), _results)
+
+
+# -- broadcast
+
+
+def broadcast(tensor, root_rank, name=None, process_set=global_process_set):
+    """The values of rank ``root_rank`` (of the job, also in a process set), a new tensor.
+
+    On other ranks ``tensor`` tells shape and dtype. The gradient is the ranks' average on the root
+    and zero elsewhere.
+    """
+    def run(tensors):
+        return [memory.result(_native.broadcast(memory.source(tensors[0]), root_rank, name,
+                                                process_set))]
+
+    def gradients(grads):
+        average, = _average(list(grads), name_of_gradient(name), process_set)
+        return [average if _native.rank() == root_rank else torch.zeros_like(average)]
+
+    return recorded(run, gradients, [tensor])[0]
+
+
+def broadcast_async(tensor, root_rank, name=None, process_set=global_process_set):
+    """broadcast() that returns a Handle; outside of PyTorch's graph."""
+    return Handle(_native.broadcast_async(memory.source(tensor), root_rank, name, process_set),
+                  memory.result)
+
+
+def broadcast_async_(tensor, root_rank, name=None, process_set=global_process_set):
+    """broadcast_() that returns a Handle. Until it ended, ``tensor`` must not be touched."""
+    call = _native.broadcast_async_(memory.target(tensor), root_rank, name, process_set)
+    memory.written(tensor)
+    return Handle(call, lambda _: tensor)
+
+
+def broadcast_(tensor, root_rank, name=None, process_set=global_process_set):
+    """broadcast() that overwrites ``tensor``, which must be contiguous, and returns it."""
+    return broadcast_async_(tensor, root_rank, name, process_set).synchronize()
+
+
+# -- alltoall
+
+
+def _numbers(splits):
+    if splits is None:
+        return None
+    if isinstance(splits, torch.Tensor):
+        if splits.dim() != 1:
+            raise _native.InvalidArgumentError(
+                f"splits has {splits.dim()} axes; expected one number for each rank")
+        splits = splits.tolist()
+    return [operator.index(split) for split in splits]
+
+
+def _with_splits(pair):
+    return memory.result(pair[0]), torch.tensor(pair[1], dtype=torch.int32)
+
+
+def alltoall(tensor, splits=None, name=None, process_set=global_process_set):
+    """Every rank gets its rows of every rank's tensor, in rank order.
+
+    ``splits``: the rows for each rank, integers in a list or tensor; None = equal parts. Returns
+    the output, and with ``splits`` a pair (output, received splits as int32). The gradient goes the
+    way back.
+    """
+    numbers = _numbers(splits)
+    received = []
+
+    def run(tensors):
+        output, rows = alltoall_async(tensors[0], numbers, name, process_set).synchronize()
+        received.append(rows)
+        return [output]
+
+    def gradients(grads):
+        return [alltoall(grads[0], received[0], name_of_gradient(name), process_set)[0]]
+
+    output, = recorded(run, gradients, [tensor])
+    return output if splits is None else (output, received[0])
+
+
+def alltoall_async(tensor, splits=None, name=None, process_set=global_process_set):
+    """alltoall() that returns a Handle, which always gives the pair; outside of PyTorch's graph."""
+    return Handle(_native.alltoall_async(memory.source(tensor), _numbers(splits), name,
+                                         process_set), _with_splits)
+
+
+# -- meetings
+
+joins = collections.Counter()  # by number of the set: how often its ranks were out of data
+
+
+def barrier(process_set=global_process_set):
+    """Return when all ranks of the set have called it."""
+    _native.barrier(process_set=process_set)
+
+
+def join(device=-1, *, average="size", process_set=global_process_set):
+    """Say that this rank has no more data, and wait until all ranks of the set have.
+
+    Meanwhile it takes part in what the others submit with neutral elements: zeros in sums, no rows
+    in allgathers.
+
+    Args:
+        device: Horovod's; not looked at.
+        average: what averages divide by meanwhile: "size", all ranks of the set, as in Horovod, or
+            "contributed", those that have not joined.
+
+    Returns:
+        The rank that joined last, on every rank.
+    """
+    last = _native.join(average=average, process_set=process_set)
+    joins[process_set.process_set_id] += 1
+    return last

@@ -1,0 +1,301 @@
+"""DistributedOptimizer."""
+
+import contextlib
+import dataclasses
+
+import torch
+
+from horovod_cpp import _native
+from horovod_cpp._native import Adasum, Average, global_process_set
+from horovod_cpp.torch import compression as compressors
+from horovod_cpp.torch import memory
+from horovod_cpp.torch.buckets import Entry
+from horovod_cpp.torch.compression import Compression
+from horovod_cpp.torch.gradient_reducer import GradientReducer
+from horovod_cpp.torch.reductions import allreduce, reduce_op
+
+
+@dataclasses.dataclass
+class _Options:
+    compression: object
+    backward_passes_per_step: int
+    op: object
+    gradient_predivide_factor: float
+    sparse_as_dense: bool
+    process_set: object
+    gradient_as_bucket_view: bool
+
+    def __post_init__(self):
+        compressors.check(self.compression)
+        _check_passes(self.backward_passes_per_step)
+        factor = self.gradient_predivide_factor
+        if not factor > 0 or factor == float("inf"):
+            _refuse(f"gradient_predivide_factor is {factor}; it must be above 0 and finite")
+        if factor != 1.0 and self.op != Average:
+            _refuse(f"gradient_predivide_factor goes with op=Average, not {self.op.name}")
+
+    @property
+    def prescale_factor(self):
+        return 1.0 / self.gradient_predivide_factor
+
+    @property
+    def postscale_factor(self):
+        return float(self.gradient_predivide_factor)
+
+
+def _refuse(text):
+    raise _native.InvalidArgumentError(f"DistributedOptimizer: {text}")
+
+
+def _check_passes(passes):
+    if not isinstance(passes, int) or passes < 1:
+        _refuse(f"backward_passes_per_step is {passes}; it must be an int of at least 1")
+
+
+class _Distributed:
+    """What every wrapped optimizer has; in front of its class in the order of inheritance."""
+
+    _hvd_reducer = None  # over one rank, outside the process set, and with Adasum
+    _hvd_skips = False
+
+    def synchronize(self):
+        """Wait until every gradient is reduced; ``param.grad`` are the results.
+
+        Call it before reading or clipping gradients. Calling it again before the next backward()
+        does nothing, and neither does step() then.
+        """
+        if self._hvd_reducer is not None:
+            self._hvd_reducer.synchronize()
+
+    @contextlib.contextmanager
+    def skip_synchronize(self):
+        """Context in which step() does not synchronize: call synchronize(), change the gradients,
+        then step inside it."""
+        if self._hvd_options.op == Adasum:
+            _refuse("skip_synchronize() makes no sense with Adasum, which reduces what step() "
+                    "changed")
+        before, self._hvd_skips = self._hvd_skips, True
+        try:
+            yield
+        finally:
+            self._hvd_skips = before
+
+    @contextlib.contextmanager
+    def no_sync(self):
+        """Context in which backward() only accumulates on this rank; the first pass after it, or
+        step(), reduces the sum."""
+        if self._hvd_reducer is None:
+            yield
+            return
+        self._hvd_reducer.holds += 1
+        try:
+            yield
+        finally:
+            self._hvd_reducer.holds -= 1
+
+    def set_backward_passes_per_step(self, passes):
+        """From the next step on."""
+        _check_passes(passes)
+        self._hvd_options.backward_passes_per_step = passes
+        if self._hvd_reducer is not None:
+            self._hvd_reducer.passes_per_step = passes
+
+    def zero_grad(self, *args, **kwargs):
+        """The wrapped optimizer's, with its arguments (``set_to_none``).
+
+        Raises:
+            InvalidArgumentError: reductions are in flight, between backward() and step().
+        """
+        if self._hvd_reducer is not None:
+            name = self._hvd_reducer.name_in_flight()
+            if name is not None:
+                _refuse(f"zero_grad() while the gradient of '{name}' is being reduced; call step() "
+                        "or synchronize() first")
+            self._hvd_reducer.drop_accumulated()
+        super().zero_grad(*args, **kwargs)
+
+    def step(self, closure=None, *args, **kwargs):
+        """synchronize(), then the wrapped optimizer's step.
+
+        ``closure``, if there is one, is called by the wrapped optimizer as often as it likes, the
+        same number of times on every rank; its gradients are reduced each time it returns.
+
+        Raises:
+            InvalidArgumentError: inside skip_synchronize(), and reductions are in flight.
+        """
+        if self._hvd_reducer is None:
+            return self._hvd_plain_step(closure, *args, **kwargs)
+        if closure is not None and not self._hvd_skips:
+            return self._hvd_plain_step(lambda: self._hvd_closure(closure), *args, **kwargs)
+        if not self._hvd_skips:
+            self.synchronize()
+        elif (name := self._hvd_reducer.name_in_flight()) is not None:
+            _refuse(f"step() inside skip_synchronize() while the gradient of '{name}' is being "
+                    "reduced; call synchronize() first")
+        self._hvd_reducer.begin_step()
+        return self._hvd_plain_step(closure, *args, **kwargs)
+
+    step.hooked = True  # PyTorch's profiler and step hooks sit on the wrapped class's
+
+    def _hvd_plain_step(self, closure, *args, **kwargs):
+        if closure is None:
+            return super().step(*args, **kwargs)
+        return super().step(closure, *args, **kwargs)
+
+    def _hvd_closure(self, closure):
+        with torch.enable_grad():
+            loss = closure()
+        self.synchronize()
+        self._hvd_reducer.begin_step()
+        if isinstance(self, torch.optim.LBFGS):  # it decides by the loss: equally on all ranks
+            options = self._hvd_options
+            loss = allreduce(torch.as_tensor(loss).detach(), op=options.op,
+                             name=f"{self._hvd_first_name}.loss", process_set=options.process_set)
+        return loss
+
+    def add_param_group(self, param_group):
+        """The wrapped optimizer's; its parameters are reduced too. All ranks add the same."""
+        known = {id(parameter) for group in self.param_groups for parameter in group["params"]}
+        super().add_param_group(param_group)
+        if self._hvd_reducer is None:
+            return
+        number = len(self.param_groups) - 1
+        self._hvd_reducer.add([Entry(f"added.{self._hvd_first_name}.{number}.{place}", parameter)
+                           for place, parameter in enumerate(self.param_groups[-1]["params"])
+                           if id(parameter) not in known and _has_gradient(parameter)])
+
+
+class _DistributedAdasum(_Distributed):
+    """Steps on this rank's gradients, then combines what that changed over the ranks."""
+
+    def step(self, closure=None, *args, **kwargs):
+        """The wrapped optimizer's step on this rank; then parameters become what they were plus the
+        Adasum of the ranks' changes."""
+        parameters = [parameter for group in self.param_groups for parameter in group["params"]
+                      if parameter.requires_grad]
+        before = [parameter.detach().clone(memory_format=torch.contiguous_format)
+                  for parameter in parameters]
+        result = self._hvd_plain_step(closure, *args, **kwargs)
+        with torch.no_grad():
+            compression = self._hvd_options.compression
+            pairs = [compression.compress(parameter - start)
+                     for parameter, start in zip(parameters, before)]
+            changes = [change.contiguous() for change, _ in pairs]
+            _native.grouped_allreduce_([memory.target(change) for change in changes], Adasum,
+                                       f"adasum.{self._hvd_first_name}", 1.0, 1.0, None,
+                                       self._hvd_options.process_set)
+            for parameter, start, change, (_, context) in zip(parameters, before, changes, pairs):
+                parameter.copy_(start.add_(compression.decompress(change, context)))
+        return result
+
+    step.hooked = True
+
+
+def _has_gradient(parameter):
+    return parameter.is_floating_point() or parameter.is_complex()
+
+
+def _named_entries(optimizer, named_parameters):
+    """An Entry for each parameter of the optimizer that may have a gradient, in its order."""
+    names = {}
+    if named_parameters is not None:
+        named_parameters = list(named_parameters)
+        if not all(isinstance(pair, tuple) and len(pair) == 2 and isinstance(pair[0], str)
+                   for pair in named_parameters):
+            _refuse("named_parameters must be pairs (name, parameter), such as "
+                    "model.named_parameters()")
+        seen = set()
+        for name, parameter in named_parameters:
+            if name in seen:
+                _refuse(f"named_parameters has the name '{name}' twice")
+            seen.add(name)
+            names.setdefault(id(parameter), name)
+    entries = []
+    for number, group in enumerate(optimizer.param_groups):
+        for place, parameter in enumerate(group["params"]):
+            if named_parameters is None:
+                name = f"allreduce.noname.{number}.{place}"
+            elif id(parameter) in names:
+                name = names[id(parameter)]
+            else:
+                _refuse(f"parameter {place} of group {number}, of shape {list(parameter.shape)}, "
+                        "is not in named_parameters; name all of the optimizer's parameters")
+            if _has_gradient(parameter):
+                memory.check(parameter)
+                entries.append(Entry(name, parameter))
+    return entries
+
+
+def _checked_groups(groups, num_groups):
+    if groups is not None and num_groups:
+        _refuse("groups and num_groups exclude each other; groups takes a number too")
+    groups = num_groups if groups is None else groups
+    if isinstance(groups, int) and not isinstance(groups, bool) and groups >= 0:
+        return groups
+    if not isinstance(groups, (list, tuple)) or not all(
+            isinstance(group, (list, tuple)) for group in groups) or not all(
+            isinstance(each, torch.Tensor) for group in groups for each in group):
+        _refuse("groups must be a number of groups, 0 or more, or lists of parameters")
+    return groups
+
+
+def DistributedOptimizer(optimizer, named_parameters=None, compression=Compression.none,
+                         backward_passes_per_step=1, op=Average, gradient_predivide_factor=1.0,
+                         num_groups=0, groups=None, sparse_as_dense=False,
+                         process_set=global_process_set, *, gradient_as_bucket_view=True):
+    """Wrap an optimizer: gradients are reduced over all ranks before each update.
+
+    When backward() has finished a parameter's gradient, its reduction starts while the rest of
+    backward() still runs; step() waits for all of them and lets the wrapped optimizer update. Used
+    by the thread that calls backward(). Parameters without a gradient count as zeros, so that every
+    rank reduces the same names. A backward pass more than ``backward_passes_per_step`` opens
+    another window, and their reductions are added: all ranks must then make as many.
+
+    Args:
+        optimizer: any torch.optim.Optimizer, also of a class of your own.
+        named_parameters: pairs (name, parameter) that name every parameter of the optimizer, such
+            as ``model.named_parameters()``; None numbers them.
+        compression: how gradients travel; see Compression.
+        backward_passes_per_step: gradients are summed over so many passes before they are reduced.
+            A step() after fewer reduces what is there.
+        op: Average, Sum, Min, Max, Product; or Adasum, which combines what the optimizer changed.
+        gradient_predivide_factor: with Average, gradients are divided by it before the sum and
+            multiplied by it afterwards.
+        num_groups: Horovod's older way to give a number for ``groups``.
+        groups: gradients that are reduced together: a number of groups, or lists of parameters.
+        sparse_as_dense: make sparse gradients dense before they are reduced, and sparse afterwards.
+            Else coordinates and values are gathered, neither compressed nor divided before.
+        process_set: the ranks to reduce over; a rank outside trains on its own.
+        gradient_as_bucket_view: from the first step on gradients lie in memory that the ranks of a
+            host share and are reduced where they are, which changes no bit. Not with
+            ``compression``.
+
+    Returns:
+        An optimizer whose class derives from that of ``optimizer`` and shares all it knows with it.
+
+    Raises:
+        InvalidArgumentError: before init(), names repeat or miss a parameter, or options are out of
+            range or exclude each other.
+    """
+    if not isinstance(optimizer, torch.optim.Optimizer):
+        raise TypeError(f"expected a torch.optim.Optimizer, got {type(optimizer).__name__}")
+    if isinstance(optimizer, _Distributed):
+        _refuse("the optimizer is wrapped already")
+    alone = _native.size() == 1 or not process_set.included() or process_set.size() == 1
+    options = _Options(compression, backward_passes_per_step, reduce_op(op),
+                       gradient_predivide_factor, sparse_as_dense, process_set,
+                       gradient_as_bucket_view)
+    entries = _named_entries(optimizer, named_parameters)
+    groups = _checked_groups(groups, num_groups)
+    base = _DistributedAdasum if options.op == Adasum and not alone else _Distributed
+    wrapped_class = type(optimizer)
+    derived = type(wrapped_class.__name__, (base, wrapped_class), {})
+    wrapped = object.__new__(derived)
+    wrapped.__dict__ = optimizer.__dict__  # groups and state too, for schedulers that have either
+    wrapped.__dict__.pop("step", None)  # a scheduler's wrapper of the one that does not synchronize
+    wrapped._hvd_options = options
+    wrapped._hvd_first_name = entries[0].name if entries else ""
+    wrapped._hvd_reducer = None
+    if not alone and options.op != Adasum and entries:
+        wrapped._hvd_reducer = GradientReducer(entries, groups, options)
+    return wrapped

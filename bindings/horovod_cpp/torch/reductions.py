@@ -1,0 +1,233 @@
+"""Collectives that compute: allreduce and reducescatter.
+
+Tensors are dense, of the CPU, of any dtype that the engine has, and of any layout where the call is
+not in place. The synchronous forms that are not in place are part of PyTorch's graph. ``op`` is
+Average, Sum, Min, Max, Product, BitAnd, BitOr or (allreduce only) Adasum; gradients exist for
+Average and Sum. ``name`` pairs a call across ranks; without one, ranks make their calls of one kind
+in the same order. Results are bitwise equal on every rank.
+
+Raises (all of them):
+    TypeError: something is no dense tensor, or of a dtype that cannot be communicated.
+    InvalidArgumentError: a mistake on this rank; a ``name`` in flight already.
+    MismatchError: ranks disagree; on every rank, and the job goes on.
+    HorovodInternalError: the job ended.
+"""
+
+from horovod_cpp import _native
+from horovod_cpp._native import Average, ReduceOp, Sum, global_process_set
+from horovod_cpp.torch import compression as compressors
+from horovod_cpp.torch import memory
+from horovod_cpp.torch.compression import Compression
+from horovod_cpp.torch.handle import Handle
+from horovod_cpp.torch.movement import allgather, grouped_allgather
+from horovod_cpp.torch.recorded import name_of_gradient, recorded
+
+
+def reduce_op(op, average=None):
+    """The ReduceOp that ``op``, or Horovod's old ``average``, means."""
+    if average is not None and op is not None:
+        raise _native.InvalidArgumentError("op and average exclude each other; average=True is "
+                                           "op=Average, average=False is op=Sum")
+    if average is not None:
+        return Average if average else Sum
+    try:
+        return Average if op is None else ReduceOp(op)
+    except ValueError:
+        raise _native.InvalidArgumentError(f"op={op!r} is no reduction; expected Average, Sum, "
+                                           "Adasum, Min, Max, Product, BitAnd or BitOr") from None
+
+
+def _check_gradient(op, call):
+    if op not in (Average, Sum):
+        raise _native.UnsupportedError(f"{call} with {op.name} has no gradient; give it "
+                                       "tensor.detach()")
+
+
+def _compressed(compression, wires, tensors, call):
+    """``call(inputs, wire)`` with what the compression makes of the tensors, and back."""
+    compressors.check(compression)
+    if compression in wires:
+        return call([memory.source(tensor) for tensor in tensors], wires[compression])
+    pairs = [compression.compress(tensor) for tensor in tensors]
+    reduced = call([memory.source(tensor) for tensor, _ in pairs], None)
+    return [compression.decompress(tensor, context)
+            for tensor, (_, context) in zip(reduced, pairs)]
+
+
+def _wires(op):
+    """Compressions that the engine does by itself with this reduction."""
+    return compressors.WIRES if op in (Average, Sum) else {}
+
+
+def _results(tensors):
+    return [memory.result(tensor) for tensor in tensors]
+
+
+# -- allreduce
+
+
+def allreduce(tensor, average=None, name=None, compression=Compression.none, op=None,
+              prescale_factor=1.0, postscale_factor=1.0, process_set=global_process_set):
+    """``postscale_factor * reduction(prescale_factor * tensor)`` over all ranks, a new tensor.
+
+    ``average`` is Horovod's older way to say ``op``. The gradient is the same allreduce.
+    """
+    op = reduce_op(op, average)
+
+    def call(inputs, wire):
+        return [memory.result(_native.allreduce(inputs[0], op, name, prescale_factor,
+                                                postscale_factor, wire, process_set))]
+
+    def gradients(grads):
+        _check_gradient(op, "allreduce")
+        return [allreduce(grads[0], None, name_of_gradient(name), compression, op, prescale_factor,
+                          postscale_factor, process_set)]
+
+    return recorded(lambda tensors: _compressed(compression, _wires(op), tensors, call), gradients,
+                    [tensor])[0]
+
+
+def allreduce_async(tensor, average=None, name=None, op=None, prescale_factor=1.0,
+                    postscale_factor=1.0, process_set=global_process_set):
+    """allreduce() that returns a Handle; outside of PyTorch's graph."""
+    return Handle(_native.allreduce_async(memory.source(tensor), reduce_op(op, average), name,
+                                          prescale_factor, postscale_factor, None, process_set),
+                  memory.result)
+
+
+def allreduce_async_(tensor, average=None, name=None, op=None, prescale_factor=1.0,
+                     postscale_factor=1.0, process_set=global_process_set):
+    """allreduce_() that returns a Handle. Until it ended, ``tensor`` must not be touched."""
+    call = _native.allreduce_async_(memory.target(tensor), reduce_op(op, average), name,
+                                    prescale_factor, postscale_factor, None, process_set)
+    memory.written(tensor)
+    return Handle(call, lambda _: tensor)
+
+
+def allreduce_(tensor, average=None, name=None, op=None, prescale_factor=1.0, postscale_factor=1.0,
+               process_set=global_process_set):
+    """allreduce() that overwrites ``tensor``, which must be contiguous, and returns it."""
+    target = memory.target(tensor)
+    memory.written(tensor)
+    _native.allreduce_(target, reduce_op(op, average), name, prescale_factor, postscale_factor,
+                       None, process_set)
+    return tensor
+
+
+def grouped_allreduce(tensors, average=None, name=None, compression=Compression.none, op=None,
+                      prescale_factor=1.0, postscale_factor=1.0, process_set=global_process_set):
+    """allreduce() of several tensors as one call: all or none are reduced. Returns a list."""
+    op = reduce_op(op, average)
+
+    def call(inputs, wire):
+        return _results(_native.grouped_allreduce(inputs, op, name, prescale_factor,
+                                                  postscale_factor, wire, process_set))
+
+    def gradients(grads):
+        _check_gradient(op, "grouped_allreduce")
+        return grouped_allreduce(grads, None, name_of_gradient(name), compression, op,
+                                 prescale_factor, postscale_factor, process_set)
+
+    return recorded(lambda given: _compressed(compression, _wires(op), given, call), gradients,
+                    list(tensors))
+
+
+def grouped_allreduce_async(tensors, average=None, name=None, op=None, prescale_factor=1.0,
+                            postscale_factor=1.0, process_set=global_process_set):
+    """grouped_allreduce() that returns a Handle; outside of PyTorch's graph."""
+    inputs = [memory.source(tensor) for tensor in tensors]
+    return Handle(_native.grouped_allreduce_async(inputs, reduce_op(op, average), name,
+                                                  prescale_factor, postscale_factor, None,
+                                                  process_set), _results)
+
+
+def grouped_allreduce_async_(tensors, average=None, name=None, op=None, prescale_factor=1.0,
+                             postscale_factor=1.0, process_set=global_process_set):
+    """grouped_allreduce_() that returns a Handle. Until it ended, no tensor must be touched."""
+    tensors = list(tensors)
+    targets = [memory.target(tensor) for tensor in tensors]
+    call = _native.grouped_allreduce_async_(targets, reduce_op(op, average), name, prescale_factor,
+                                            postscale_factor, None, process_set)
+    for tensor in tensors:
+        memory.written(tensor)
+    return Handle(call, lambda _: tensors)
+
+
+def grouped_allreduce_(tensors, average=None, name=None, op=None, prescale_factor=1.0,
+                       postscale_factor=1.0, process_set=global_process_set):
+    """grouped_allreduce() that overwrites the tensors, and returns them as a list."""
+    return grouped_allreduce_async_(tensors, average, name, op, prescale_factor, postscale_factor,
+                                    process_set).synchronize()
+
+
+# -- reducescatter
+
+
+def _scatter_gradients(grads, name, compression, op, process_set, factor):
+    """Of results to those of the inputs, with Horovod's factor: Sum counts every rank."""
+    _check_gradient(op, "reducescatter")
+    if op == Sum:
+        factor *= process_set.size()
+    scaled = list(grads) if factor == 1.0 else [grad * factor for grad in grads]
+    pairs = [compression.compress(grad) for grad in scaled]
+    name = name_of_gradient(name)
+    if len(pairs) == 1:
+        gathered = [allgather(pairs[0][0], name, process_set)]
+    else:
+        gathered = grouped_allgather([grad for grad, _ in pairs], name, process_set)
+    return [compression.decompress(grad, context) for grad, (_, context) in zip(gathered, pairs)]
+
+
+def reducescatter(tensor, name=None, compression=Compression.none, op=Average,
+                  process_set=global_process_set, prescale_factor=1.0, postscale_factor=1.0):
+    """This rank's rows of the reduction, cut along the first axis in rank order.
+
+    Of n rows and k ranks the first n % k ranks get one row more. The gradient is Horovod's: the
+    allgather of the ranks' gradients times the two factors, and with Sum times the number of ranks.
+    """
+    op = reduce_op(op)
+
+    def call(inputs, _):
+        return [memory.result(_native.reducescatter(inputs[0], op, name, prescale_factor,
+                                                    postscale_factor, process_set))]
+
+    def gradients(grads):
+        return _scatter_gradients(grads, name, compression, op, process_set,
+                                  prescale_factor * postscale_factor)
+
+    return recorded(lambda tensors: _compressed(compression, {}, tensors, call), gradients,
+                    [tensor])[0]
+
+
+def reducescatter_async(tensor, name=None, op=Average, process_set=global_process_set,
+                        prescale_factor=1.0, postscale_factor=1.0):
+    """reducescatter() that returns a Handle; outside of PyTorch's graph."""
+    return Handle(_native.reducescatter_async(memory.source(tensor), reduce_op(op), name,
+                                              prescale_factor, postscale_factor, process_set),
+                  memory.result)
+
+
+def grouped_reducescatter(tensors, name=None, compression=Compression.none, op=Average,
+                          process_set=global_process_set, prescale_factor=1.0,
+                          postscale_factor=1.0):
+    """reducescatter() of several tensors as one call: all or none are reduced. Returns a list."""
+    op = reduce_op(op)
+
+    def call(inputs, _):
+        return _results(_native.grouped_reducescatter(inputs, op, name, prescale_factor,
+                                                      postscale_factor, process_set))
+
+    def gradients(grads):
+        return _scatter_gradients(grads, name, compression, op, process_set,
+                                  prescale_factor * postscale_factor)
+
+    return recorded(lambda given: _compressed(compression, {}, given, call), gradients,
+                    list(tensors))
+
+
+def grouped_reducescatter_async(tensors, name=None, op=Average, process_set=global_process_set,
+                                prescale_factor=1.0, postscale_factor=1.0):
+    """grouped_reducescatter() that returns a Handle; outside of PyTorch's graph."""
+    inputs = [memory.source(tensor) for tensor in tensors]
+    return Handle(_native.grouped_reducescatter_async(inputs, reduce_op(op), name, prescale_factor,
+                                                      postscale_factor, process_set), _results)

@@ -1,0 +1,48 @@
+"""Sparse tensors in coordinate form."""
+
+import torch
+
+from horovod_cpp import _native
+from horovod_cpp._native import Average, Sum, global_process_set
+from horovod_cpp.torch import memory
+from horovod_cpp.torch.handle import Handle
+from horovod_cpp.torch.reductions import reduce_op
+
+
+def sparse_allreduce_async(tensor, name, op, process_set=global_process_set):
+    """Add up or average a sparse tensor over all ranks; what travels are coordinates and values.
+
+    Args:
+        tensor: torch.sparse_coo_tensor; the same shape on every rank, any number of values.
+        name: pairs the call across ranks; None numbers it.
+        op: Average (over the ranks of the set) or Sum.
+        process_set: the ranks among which the call runs.
+
+    Returns:
+        A Handle for synchronize(), which may also be called itself; it gives a new, coalesced
+        tensor, bitwise equal on every rank.
+
+    Raises:
+        TypeError: ``tensor`` is not sparse.
+        InvalidArgumentError: another ``op``.
+    """
+    if not isinstance(tensor, torch.Tensor) or not tensor.is_sparse:
+        raise TypeError("sparse_allreduce_async() takes a torch.sparse_coo_tensor, got "
+                        + (str(tensor.layout) if isinstance(tensor, torch.Tensor)
+                           else type(tensor).__name__))
+    op = reduce_op(op)
+    if op not in (Average, Sum):
+        raise _native.InvalidArgumentError(f"sparse_allreduce: op is {op.name}; expected Average "
+                                           "or Sum")
+    tensor = tensor.detach().coalesce()
+    shape, divisor = tensor.shape, process_set.size() if op == Average else 1
+
+    def finish(gathered):
+        places, values = (memory.result(part) for part in gathered)
+        if divisor > 1:
+            values = values / divisor if values.is_floating_point() or values.is_complex() else (
+                torch.div(values, divisor, rounding_mode="trunc"))
+        return torch.sparse_coo_tensor(places.t(), values, shape).coalesce()
+
+    parts = [memory.source(tensor.indices().t()), memory.source(tensor.values())]
+    return Handle(_native.grouped_allgather_async(parts, name, process_set), finish)

@@ -1,0 +1,176 @@
+"""What ranks share before they train: parameters and the state of optimizers."""
+
+import collections
+
+import torch
+
+from horovod_cpp import _native
+from horovod_cpp._native import global_process_set
+from horovod_cpp.objects import allgather_object, broadcast_object
+from horovod_cpp.torch import memory
+
+
+def broadcast_parameters(params, root_rank=0, process_set=global_process_set):
+    """Overwrite every tensor with the values of rank ``root_rank``; collective.
+
+    Args:
+        params: ``model.state_dict()``, ``model.named_parameters()``, or a list of tensors, which
+            are then told by their places; the same names, shapes and dtypes on every rank. None
+            among them is skipped.
+        root_rank: a rank of the job, in ``process_set``.
+
+    Raises:
+        TypeError: something in ``params`` is no tensor.
+        MismatchError: they are not the same; on every rank, naming the first difference, before
+            anything was sent.
+    """
+    pairs = []
+    items = params.items() if isinstance(params, collections.abc.Mapping) else params
+    for place, item in enumerate(items):
+        name, value = item if isinstance(item, tuple) else (f"parameter.{place}", item)
+        if value is not None:
+            pairs.append((name, value))
+    _broadcast(pairs, root_rank, process_set)
+
+
+@torch.no_grad()
+def _broadcast(pairs, root_rank, process_set):
+    dense = []
+    for name, tensor in pairs:
+        try:
+            memory.check(tensor)
+        except TypeError as error:
+            raise TypeError(f"'{name}': {error}") from None
+        dense.append(tensor.detach().contiguous())
+    _native.broadcast_parameters(
+        [(name, memory.target(copy)) for (name, _), copy in zip(pairs, dense)], root_rank,
+        process_set)
+    for (_, tensor), copy in zip(pairs, dense):
+        if copy.data_ptr() != tensor.data_ptr():  # another memory layout
+            tensor.detach().copy_(copy)
+        else:
+            memory.written(tensor)
+
+
+class _Place:
+    """Stands for a tensor in what is pickled; the tensors themselves travel as they lie."""
+
+    def __init__(self, number):
+        self.number = number
+
+
+class _Packing:
+    """Takes the tensors out of nested containers."""
+
+    def __init__(self):
+        self.tensors = []
+        self._places = {}  # of tensors that are there several times
+
+    def pack(self, value):
+        if isinstance(value, torch.Tensor):
+            if id(value) not in self._places:
+                self._places[id(value)] = _Place(len(self.tensors))
+                self.tensors.append(value.detach())
+            return self._places[id(value)]
+        return _map(self.pack, value)
+
+
+def _map(function, value):
+    """A container of the same type with ``function`` of what is in it."""
+    if isinstance(value, dict):
+        items = {key: function(each) for key, each in value.items()}
+        return items if type(value) is dict else type(value)(items)
+    if type(value) in (list, tuple):
+        return type(value)(function(each) for each in value)
+    return value
+
+
+def _unpacked(value, tensors):
+    if isinstance(value, _Place):
+        return tensors[value.number]
+    return _map(lambda each: _unpacked(each, tensors), value)
+
+
+def _parameters(optimizer):
+    return [parameter for group in optimizer.param_groups for parameter in group["params"]]
+
+
+def _check_groups(optimizer, root_rank, process_set):
+    own = [[(list(parameter.shape), str(parameter.dtype)) for parameter in group["params"]]
+           for group in optimizer.param_groups]
+    ranks = process_set.ranks
+    every = allgather_object(own, process_set=process_set)
+    root = every[ranks.index(root_rank)]
+    for rank, groups in zip(ranks, every):
+        if groups != root:
+            raise _native.MismatchError(
+                f"broadcast_optimizer_state: the parameter groups of rank {rank} are not those of "
+                f"rank {root_rank}: {_difference(groups, root)}")
+
+
+def _difference(groups, root):
+    if len(groups) != len(root):
+        return f"{len(groups)} groups and {len(root)}"
+    for number, (group, other) in enumerate(zip(groups, root)):
+        if len(group) != len(other):
+            return f"group {number} has {len(group)} parameters and {len(other)}"
+        for place, (one, two) in enumerate(zip(group, other)):
+            if one != two:
+                return f"parameter {place} of group {number} has {one[0]} {one[1]} and " \
+                       f"{two[0]} {two[1]}"
+    return ""
+
+
+def _pack_state(optimizer):
+    packing = _Packing()
+    places = {id(parameter): place for place, parameter in enumerate(_parameters(optimizer))}
+    options = [{name: packing.pack(value) for name, value in group.items() if name != "params"}
+               for group in optimizer.param_groups]
+    state = [(places.get(id(key)), None if id(key) in places else key, packing.pack(value))
+             for key, value in optimizer.state.items()]
+    return (options, state), packing.tensors
+
+
+def _take_state(optimizer, packed, tensors):
+    options, state = packed
+    for group, values in zip(optimizer.param_groups, options):
+        for name in [name for name in group if name != "params" and name not in values]:
+            del group[name]
+        group.update(_unpacked(values, tensors))
+    parameters = _parameters(optimizer)
+    optimizer.state.clear()
+    for place, key, value in state:
+        optimizer.state[key if place is None else parameters[place]] = _unpacked(value, tensors)
+
+
+def broadcast_optimizer_state(optimizer, root_rank=0, model=None, process_set=global_process_set):
+    """Make options (learning rates and so on) and state those of rank ``root_rank``; collective.
+
+    Takes no step and makes no gradients. The state of the other ranks is replaced by the root's,
+    whatever it holds; the root's stays as it is. Every optimizer of PyTorch will do, and others
+    that keep all they know in ``param_groups`` and ``state``.
+
+    Args:
+        optimizer: wrapped or not, with parameters of the same shapes and dtypes on every rank.
+        root_rank: a rank of the job, in ``process_set``.
+        model: Horovod's; not looked at.
+
+    Raises:
+        MismatchError: the parameter groups differ from the root's; on every rank.
+    """
+    if not isinstance(optimizer, torch.optim.Optimizer):
+        raise TypeError(f"expected a torch.optim.Optimizer, got {type(optimizer).__name__}")
+    if root_rank not in process_set.ranks:
+        raise _native.InvalidArgumentError(f"broadcast_optimizer_state: root rank {root_rank} is "
+                                           f"not among the ranks {process_set.ranks}")
+    _check_groups(optimizer, root_rank, process_set)
+    is_root = _native.rank() == root_rank
+    packed, tensors = _pack_state(optimizer) if is_root else (None, [])
+    shapes = [(tensor.shape, tensor.dtype) for tensor in tensors]
+    packed, shapes = broadcast_object((packed, shapes), root_rank, process_set=process_set)
+    if not is_root:
+        tensors = [torch.empty(shape, dtype=dtype) for shape, dtype in shapes]
+    _broadcast([(f"optimizer.{number}", tensor) for number, tensor in enumerate(tensors)],
+               root_rank, process_set)
+    if not is_root:
+        _take_state(optimizer, packed, tensors)

@@ -1,0 +1,159 @@
+"""Batch normalisation over the batches of all ranks."""
+
+import copy
+import itertools
+
+import torch
+from torch.nn.modules.batchnorm import _BatchNorm
+
+from horovod_cpp import _native
+from horovod_cpp._native import global_process_set
+from horovod_cpp.torch.movement import allgather
+from horovod_cpp.torch.reductions import Sum, allreduce
+
+_numbers = itertools.count()
+
+
+def _wide(dtype):
+    """What statistics are computed in."""
+    return torch.float64 if dtype == torch.float64 else torch.float32
+
+
+def _combined(count, mean, square, name, process_set):
+    """Count, mean and variance of the joined batch from those of each rank.
+
+    ``square`` is the sum of squared distances from the mean (Chan et al., "Updating formulae and a
+    pairwise algorithm for computing sample variances", 1979), which does not cancel as sums of
+    squares do.
+    """
+    own = torch.cat([mean.new_tensor([count]), mean, square])[None]
+    counts, means, squares = allgather(own, name, process_set).split(
+        [1, len(mean), len(mean)], dim=1)
+    total = counts.sum()
+    mean = (means * counts).sum(0) / total
+    square = (squares + counts * (means - mean) ** 2).sum(0)
+    return float(total), mean, square / total
+
+
+class _Normalize(torch.autograd.Function):
+    """``x`` [n, channels, ...] with the statistics of all ranks; ``moved`` hears of them."""
+
+    @staticmethod
+    def forward(ctx, x, weight, bias, eps, name, process_set, moved):
+        channels = x.shape[1]
+        rows = x.to(_wide(x.dtype)).transpose(0, 1).reshape(channels, -1)
+        count = rows.shape[1]
+        own = rows.mean(1) if count else rows.new_zeros(channels)
+        square = ((rows - own[:, None]) ** 2).sum(1)
+        total, mean, variance = _combined(count, own, square, f"{name}.forward", process_set)
+        if total < 2:
+            raise _native.InvalidArgumentError(
+                f"SyncBatchNorm: input {list(x.shape)}: all {process_set.size()} ranks together "
+                "have fewer than two values a channel")
+        moved(total, mean, variance)
+        scale = torch.rsqrt(variance + eps)
+        ctx.save_for_backward(x, weight, mean, scale)
+        ctx.total, ctx.name, ctx.process_set = total, name, process_set
+        along = _shape_along(x)
+        result = (x - mean.view(along)) * scale.view(along)
+        if weight is not None:
+            result = result * weight.view(along) + bias.view(along)
+        return result.to(x.dtype)
+
+    @staticmethod
+    @torch.autograd.function.once_differentiable
+    def backward(ctx, gradient):
+        x, weight, mean, scale = ctx.saved_tensors
+        along, axes = _shape_along(x), [axis for axis in range(x.dim()) if axis != 1]
+        wide = gradient.to(mean.dtype)
+        normal = (x - mean.view(along)) * scale.view(along)
+        sums = torch.stack([wide.sum(axes), (wide * normal).sum(axes)])
+        for_weight = for_bias = for_input = None
+        if weight is not None:
+            for_weight, for_bias = sums[1].to(weight.dtype), sums[0].to(weight.dtype)
+        if ctx.needs_input_grad[0]:
+            means = allreduce(sums, op=Sum, name=f"{ctx.name}.backward",
+                              process_set=ctx.process_set) / ctx.total
+            factor = scale if weight is None else scale * weight
+            for_input = ((wide - means[0].view(along) - normal * means[1].view(along))
+                         * factor.view(along)).to(x.dtype)
+        return for_input, for_weight, for_bias, None, None, None, None
+
+
+def _shape_along(x):
+    return [1, -1] + [1] * (x.dim() - 2)
+
+
+class SyncBatchNorm(_BatchNorm):
+    """BatchNorm whose statistics in training are those of all ranks' batches together.
+
+    On any number of axes from 2 on: [n, channels, ...]. The batches of ranks may differ in size and
+    be empty; half types are normalised in float32. Every rank makes the same modules in the same
+    order and runs them in training mode together. Evaluation is that of BatchNorm.
+
+    Args:
+        num_features, eps, momentum, affine, track_running_stats: those of torch.nn.BatchNorm2d.
+        process_set: the ranks that are taken together; a rank outside normalises on its own.
+
+    Raises:
+        InvalidArgumentError: from the call, when all ranks together have fewer than two values a
+            channel.
+    """
+
+    def __init__(self, num_features, eps=1e-5, momentum=0.1, affine=True, track_running_stats=True,
+                 *, process_set=global_process_set):
+        super().__init__(num_features, eps, momentum, affine, track_running_stats)
+        # The default is not kept, so that the module can be pickled.
+        self._process_set = None if process_set is global_process_set else process_set
+        self._name = f"sync_batch_norm.{next(_numbers)}"
+
+    def _check_input_dim(self, x):
+        if x.dim() < 2:
+            raise _native.InvalidArgumentError(
+                f"SyncBatchNorm: input {list(x.shape)} has no axis of channels; expected [n, "
+                f"{self.num_features}, ...]")
+        if x.shape[1] != self.num_features:
+            raise _native.InvalidArgumentError(
+                f"SyncBatchNorm: input {list(x.shape)} has {x.shape[1]} channels, not "
+                f"{self.num_features}")
+
+    def forward(self, x):
+        self._check_input_dim(x)
+        ranks = self._process_set or global_process_set
+        uses_batch = self.training or self.running_mean is None
+        if not uses_batch or _native.size() == 1 or not ranks.included() or ranks.size() == 1:
+            return super().forward(x)
+        return _Normalize.apply(x, self.weight, self.bias, self.eps, self._name, ranks, self._move)
+
+    def __deepcopy__(self, memo):
+        memo[id(self._process_set)] = self._process_set  # a copy takes the same ranks together
+        other = type(self).__new__(type(self))
+        memo[id(self)] = other
+        other.__dict__ = copy.deepcopy(self.__dict__, memo)
+        return other
+
+    @torch.no_grad()
+    def _move(self, total, mean, variance):
+        if not self.training or self.running_mean is None:
+            return
+        self.num_batches_tracked.add_(1)
+        momentum = self.momentum
+        if momentum is None:  # the mean over all batches
+            momentum = 1.0 / float(self.num_batches_tracked)
+        dtype = self.running_mean.dtype
+        self.running_mean.lerp_(mean.to(dtype), momentum)
+        self.running_var.lerp_((variance * (total / (total - 1))).to(dtype), momentum)
+
+    @classmethod
+    def convert_sync_batchnorm(cls, module, process_set=global_process_set):
+        """The module with a SyncBatchNorm, of the same parameters and statistics, in the place of
+        each BatchNorm in it; collective in the sense that all ranks convert the same."""
+        if isinstance(module, _BatchNorm) and not isinstance(module, cls):
+            converted = cls(module.num_features, module.eps, module.momentum, module.affine,
+                            module.track_running_stats, process_set=process_set)
+            for name in ("weight", "bias", "running_mean", "running_var", "num_batches_tracked"):
+                setattr(converted, name, getattr(module, name))
+            return converted.train(module.training)
+        for name, child in module.named_children():
+            setattr(module, name, cls.convert_sync_batchnorm(child, process_set))
+        return module

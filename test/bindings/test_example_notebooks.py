@@ -1,0 +1,160 @@
+"""The notebooks of examples/notebooks, executed as they are by a real kernel."""
+
+import base64
+import os
+import pathlib
+import re
+import struct
+import time
+
+import nbformat
+import pytest
+from nbclient import NotebookClient
+
+NOTEBOOKS = ("compare_methods", "failures", "first_steps")
+COLOURS = re.compile(r"\x1b\[[0-9;]*m")
+
+
+class Executed:
+    """What a notebook showed."""
+
+    def __init__(self, notebook):
+        self.cells = [cell for cell in notebook.cells if cell.cell_type == "code"]
+
+    def text(self, cells=None):
+        """All that was printed, updated in place or raised."""
+        parts = []
+        for output in self.outputs(cells):
+            if output.output_type == "error":
+                parts += output.traceback
+            else:
+                parts.append(output.get("text") or output.data.get("text/plain", ""))
+        return COLOURS.sub("", "\n".join(parts))
+
+    def outputs(self, cells=None):
+        return [output for cell in (self.cells if cells is None else cells)
+                for output in cell.outputs]
+
+    def errors(self):
+        return [output.ename for output in self.outputs() if output.output_type == "error"]
+
+    def after(self, source):
+        """Text of the cell that contains this, and of the next cell."""
+        number, = [i for i, cell in enumerate(self.cells) if source in cell.source]
+        return [self.text([cell]) for cell in self.cells[number:number + 2]]
+
+    def picture_sizes(self):
+        """(width, height) of every picture, in pixels, from the header of its PNG."""
+        pngs = [base64.b64decode(output.data["image/png"]) for output in self.outputs()
+                if "image/png" in output.get("data", {})]
+        assert all(png.startswith(b"\x89PNG") for png in pngs)
+        return [struct.unpack(">II", png[16:24]) for png in pngs]
+
+
+def left_segments(before):
+    """New segments of processes that have ended."""
+    made = {path for path in pathlib.Path("/dev/shm").glob("hvd-*")} - before
+    return [path for path in made if not os.path.exists(f"/proc/{path.name.split('-')[1]}")]
+
+
+def files_of(folder):
+    return {path for path in folder.rglob("*") if "__pycache__" not in path.parts}
+
+
+@pytest.fixture
+def execute(marked_processes, kernel_manager, monkeypatch, examples, tmp_path):
+    """Executes a notebook in its own folder, and looks for what it left behind."""
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    monkeypatch.setenv("HOROVOD_STALL_SHUTDOWN_TIME_SECONDS", "60")  # no cell waits for long
+
+    def run(name):
+        notebook = nbformat.read(examples / "notebooks" / f"{name}.ipynb", as_version=4)
+        segments = set(pathlib.Path("/dev/shm").glob("hvd-*"))
+        files = files_of(examples)
+        try:
+            NotebookClient(notebook, km=kernel_manager, timeout=120, resources={
+                "metadata": {"path": str(examples / "notebooks")}}).execute()
+        finally:
+            kernel_manager.shutdown_kernel()
+        executed = Executed(notebook)
+        deadline = time.monotonic() + 10
+        while marked_processes() and time.monotonic() < deadline:
+            time.sleep(0.05)
+        assert marked_processes() == []
+        assert left_segments(segments) == []
+        assert files_of(examples) == files
+        assert list(tmp_path.glob("tmp*")) == []
+        return executed
+
+    return run
+
+
+def test_first_steps_trains_on_one_and_two_ranks_and_plots(execute):
+    shown = execute("first_steps")
+    accuracies = re.search(r"test accuracy on 1 rank (\S+), on 2 ranks (\S+)", shown.text())
+    assert all(float(accuracy) >= 0.93 for accuracy in accuracies.groups())
+    assert "4 tensors are equal on both ranks" in shown.text()
+    assert "[0] epochs: 100%" in shown.text() and "[1] epochs" not in shown.text()
+    assert len(shown.picture_sizes()) == 3 and min(shown.picture_sizes())[0] > 400
+    assert shown.errors() == []
+
+
+def test_compare_methods_measures_five_methods_that_agree_and_draws_a_timeline(execute):
+    shown = execute("compare_methods")
+    text = shown.text()
+    for method in ("one rank", "gather", "p2p", "allreduce", "ddp", "optimizer"):
+        assert re.search(rf"\[0\] {method} *: 100%", text), text
+    differences = re.findall(r"(\w+) +differs from allreduce by at most (\S+)", text)
+    assert len(differences) == 5
+    assert all(float(difference) <= 1e-2 for _, difference in differences), differences
+    assert re.search(r"one rank alone: [1-9]\d* images/s", text)
+    pictures = shown.picture_sizes()  # images, losses, speed-up, timeline, a part of it
+    assert len(pictures) == 5 and min(width for width, _ in pictures) > 400
+    assert shown.errors() == []
+
+
+def test_compare_methods_takes_cifar_if_it_is_there(execute, tmp_path, monkeypatch):
+    record = bytes([6]) + bytes(range(256)) * 12  # a frog, by its label
+    names = [f"data_batch_{number}.bin" for number in range(1, 6)] + ["test_batch.bin"]
+    for name in names:
+        (tmp_path / name).write_bytes(record * 300)
+    monkeypatch.setenv("HVD_DATA_DIR", str(tmp_path))
+    shown = execute("compare_methods")
+    assert "CIFAR-10: 1500 images" in shown.text() and shown.errors() == []
+
+
+def test_failures_shows_the_promised_messages_and_the_cluster_goes_on(execute):
+    shown = execute("failures")
+    raised, kept = shown.after("values[7] = 0")
+    assert "rank 1 raised IndexError: index 7 is out of bounds" in raised
+    assert "----> 3     values[7] = 0" in raised
+    assert kept.split() == ("[0] made by rank 0 at the beginning "
+                            "[1] made by rank 1 at the beginning").split()
+    differ, caught = shown.after("hvd.allreduce(np.ones(2 + hvd.rank())")
+    assert 'tensor "allreduce.shapes": ranks disagree about its shape' in differ
+    assert "[2] on rank 0, [3] on rank 1" in differ
+    assert "[100000] on rank 0, [100001] on rank 1" in caught
+    waited, killed = shown.after('name="alone"')
+    assert 'stalled: tensor "allreduce.alone"' in waited and "for rank 1" in waited
+    assert "TimeoutError: the call took longer than 5 s" in waited
+    assert "rank 1 was killed by SIGKILL during the call" in killed
+    _, after = shown.after("os.kill(os.getpid(), signal.SIGKILL)")
+    assert "[0] made by rank 0" in after and "[1] nothing was made here yet" in after
+    stopped, goes_on = shown.after("def long_training")
+    assert "KeyboardInterrupt" in stopped and "[0] steps:" in stopped
+    assert "the sum over the ranks is 3.0" in goes_on
+    assert shown.errors() == ["RankError", "RankError", "TimeoutError", "RankError",
+                              "KeyboardInterrupt"]
+    assert len(shown.picture_sizes()) == 1
+    assert "no ranks are running" in shown.text(shown.cells[-1:])
+
+
+def test_notebooks_are_stored_without_outputs_and_belong_to_a_test(examples):
+    folder = examples / "notebooks"
+    assert sorted(path.stem for path in folder.glob("*.ipynb")) == sorted(NOTEBOOKS)
+    for name in NOTEBOOKS:
+        notebook = nbformat.read(folder / f"{name}.ipynb", as_version=4)
+        nbformat.validate(notebook)
+        for cell in notebook.cells:
+            if cell.cell_type == "code":
+                assert cell.outputs == [] and cell.execution_count is None, name

@@ -1,0 +1,172 @@
+"""%%hvd and %hvd, in a real kernel."""
+
+import pathlib
+import re
+import threading
+import time
+
+import nbformat
+import pytest
+from nbclient import NotebookClient
+
+BAR = """%%hvd
+import time
+from tqdm.auto import tqdm
+for i in tqdm(range(20), desc=f"rank {hvd.rank()}"):
+    time.sleep(0.02)
+"""
+
+
+def segments():
+    return {path for path in pathlib.Path("/dev/shm").glob("hvd-*")}
+
+
+@pytest.fixture
+def notebook(marked_processes, kernel):
+    """A kernel with the magics; nothing may be left when it was shut down."""
+    before = segments()
+    kernel.execute("%load_ext horovod_cpp")
+    yield kernel
+    kernel.client.shutdown()
+    deadline = time.monotonic() + 10
+    while marked_processes() and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert marked_processes() == []
+    assert segments() <= before
+
+
+def test_the_first_cell_starts_two_ranks_and_says_so(notebook):
+    reply, printed, _ = notebook.execute("%%hvd\nx = hvd.rank() * 10\nx")
+    assert reply["status"] == "ok"
+    assert "started 2 ranks" in printed and "[0] 0\n" in printed and "[1] 10\n" in printed
+
+
+def test_cells_run_in_namespaces_that_last_on_all_ranks_or_some(notebook):
+    notebook.execute("%hvd start -n 3")
+    notebook.execute("%%hvd\nseen = []")
+    notebook.execute("%%hvd 0,2\nseen.append('some')")
+    _, printed, _ = notebook.execute("%%hvd\nprint(seen)")
+    assert sorted(printed.splitlines()) == ["[0] ['some']", "[1] []", "[2] ['some']"]
+    reply, _, _ = notebook.execute("%%hvd 3\n1")
+    assert reply["ename"] == "InvalidArgumentError" and "from 0 to 2" in reply["evalue"]
+
+
+def test_what_all_ranks_print_is_shown_once(notebook):
+    notebook.execute("%hvd start")
+    _, printed, _ = notebook.execute(
+        "%%hvd\nif hvd.rank() == 0: print('mine')\nprint('first')\nprint('second')\n6 * 7")
+    assert printed == "[0] mine\nall ranks:\nfirst\nsecond\n42\n"
+
+
+def test_output_comes_while_the_cell_runs(notebook):
+    notebook.execute("%hvd start")
+    kernel_time = {}
+    notebook.client.execute_interactive(
+        "%%hvd\nimport time\nprint('now')\ntime.sleep(3)", timeout=60,
+        output_hook=lambda m: kernel_time.setdefault(m["msg_type"], time.monotonic()))
+    assert time.monotonic() - kernel_time["stream"] > 2
+
+
+def test_figures_and_rich_results_are_displayed(notebook):
+    _, printed, displayed = notebook.execute(
+        "%%hvd\nimport matplotlib.pyplot as plt\nplt.plot([1, hvd.rank()])\nplt.show()")
+    assert sum("image/png" in data for data in displayed) == 2
+    assert "[0]\n" in printed and "[1]\n" in printed
+    rich = "class Rich:\n    def _repr_html_(self): return '<b>rich</b>'\nRich()"
+    _, printed, displayed = notebook.execute("%%hvd\n" + rich)
+    assert [data["text/html"] for data in displayed] == ["<b>rich</b>"]
+    assert printed == "all ranks:\n"
+    _, _, displayed = notebook.execute(
+        "def plot():\n    import matplotlib.pyplot as plt\n    plt.plot([1, 2])\n"
+        "cluster = %hvd cluster\ncluster.run(plot, ranks=1)")
+    assert "image/png" in displayed[0]
+
+
+def test_progress_bars_stay_in_one_place(notebook):
+    cells = ["%load_ext horovod_cpp", "%hvd start", BAR]
+    document = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(cell) for cell in cells])
+    NotebookClient(document, km=notebook.manager, timeout=60).execute(cleanup_kc=False)
+    (output,) = document.cells[2].outputs
+    rows = output["data"]["text/plain"].splitlines()
+    assert [row.split(":")[0] for row in rows] == ["[0] rank 0", "[1] rank 1"]
+    assert all("20/20" in row for row in rows)
+
+
+def test_an_error_shows_rank_and_lines_of_the_cell_alone(notebook):
+    reply, _, _ = notebook.execute(
+        "%%hvd\nkept = 1\nif hvd.rank() == 1:\n    raise KeyError('lost')\nhvd.barrier()")
+    shown = re.sub(r"\x1b\[[0-9;]*m", "", "\n".join(reply["traceback"]))
+    assert reply["ename"] == "RankError" and "rank 1 raised KeyError: 'lost'" in reply["evalue"]
+    assert "raise KeyError('lost')" in shown and "RankError: rank 1 raised KeyError" in shown
+    assert "horovod_cpp/" not in shown and "site-packages" not in shown
+    _, printed, _ = notebook.execute("%%hvd\nhvd.barrier()\nkept")
+    assert printed == "all ranks:\n1\n"
+
+
+def test_a_worker_that_is_killed_in_a_cell_is_named_and_replaced(notebook):
+    notebook.execute("%%hvd\nimport os, signal\nkept = 1")
+    reply, _, _ = notebook.execute(
+        "%%hvd\nif hvd.rank() == 1:\n    os.kill(os.getpid(), signal.SIGKILL)\nhvd.barrier()")
+    assert reply["ename"] == "RankError" and "rank 1 was killed by SIGKILL" in reply["evalue"]
+    _, printed, _ = notebook.execute("%%hvd\nhvd.barrier()\n'kept' in globals()")
+    assert sorted(printed.splitlines()) == ["[0] True", "[1] False"]
+
+
+def test_an_interrupt_ends_the_cell_and_the_next_one_works(notebook):
+    notebook.execute("%%hvd\nimport time\nkept = 1")
+    threading.Timer(2.0, notebook.manager.interrupt_kernel).start()
+    start = time.monotonic()
+    reply, _, _ = notebook.execute(
+        "%%hvd\nif hvd.rank() == 0:\n    hvd.barrier()\ntime.sleep(600)")
+    assert time.monotonic() - start < 2.0 + 2.0
+    assert reply["ename"] == "KeyboardInterrupt" and "rank 1 was at" in reply["evalue"]
+    assert "pool.py" not in "".join(reply["traceback"])
+    _, printed, _ = notebook.execute("%%hvd\nhvd.barrier()\nkept")
+    assert printed == "all ranks:\n1\n"
+
+
+def test_variables_travel_both_ways(notebook):
+    notebook.execute("import horovod_cpp\nbase = 5\n%hvd push base")
+    notebook.execute("%%hvd\nresult = base + hvd.rank()")
+    _, printed, _ = notebook.execute("%hvd pull result\nprint(result)")
+    assert printed == "[5, 6]\n"
+    _, printed, _ = notebook.execute("%hvd pull result -r 1\nprint(result)")
+    assert printed == "6\n"
+    _, printed, _ = notebook.execute(
+        "cluster = %hvd cluster\nprint(cluster.run(lambda: result + result0 if 0 else base))")
+    assert printed == "[5, 5]\n"
+
+
+def test_status_restart_and_stop(notebook, marked_processes):
+    _, printed, _ = notebook.execute("%hvd status")
+    assert "no ranks are running" in printed
+    notebook.execute("%%hvd\nkept = 1")
+    _, printed, _ = notebook.execute("%hvd status")
+    assert len(re.findall(r"^ +[01] +\d+ +idle", printed, re.MULTILINE)) == 2
+    notebook.execute("%hvd restart")
+    _, printed, _ = notebook.execute("%%hvd\n'kept' in globals()")
+    assert printed == "all ranks:\nFalse\n"
+    kernel_alone = len(marked_processes()) - 2
+    notebook.execute("%hvd stop")
+    assert len(marked_processes()) == kernel_alone
+
+
+def test_a_wrong_command_is_answered_with_what_there_is(notebook):
+    _, printed, _ = notebook.execute("%hvd statsu")
+    assert "no 'statsu'" in printed and "%hvd restart" in printed
+    _, printed, _ = notebook.execute("%%hvd one\n1")
+    assert "invalid" in printed and "%%hvd 0,2" in printed
+
+
+def test_ranks_end_with_a_kernel_that_is_killed(notebook, marked_processes):
+    _, printed, _ = notebook.execute("%%hvd\nimport os, time\nos.getpid()")
+    workers = [int(line.split()[1]) for line in printed.splitlines() if line[0] == "["]
+    notebook.client.execute("%%hvd\nprint('in the cell')\ntime.sleep(600)")
+    while notebook.client.get_iopub_msg(timeout=60)["msg_type"] != "stream":
+        pass
+    notebook.manager.shutdown_kernel(now=True)
+    deadline = time.monotonic() + 5
+    while set(workers) & set(marked_processes()) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert len(workers) == 2 and not set(workers) & set(marked_processes())
+    assert not [path for path in segments() if any(f"hvd-{pid}-" in path.name for pid in workers)]

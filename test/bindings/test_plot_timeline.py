@@ -1,0 +1,219 @@
+"""hvd.plot.timeline, on traces of real jobs and on small ones made here."""
+
+import json
+import time
+
+import matplotlib
+import pytest
+
+matplotlib.use("Agg")
+from matplotlib import colors, pyplot  # noqa: E402
+
+import horovod_cpp as hvd  # noqa: E402
+
+
+@pytest.fixture(autouse=True)
+def closed_figures():
+    yield
+    pyplot.close("all")
+
+
+@pytest.fixture(scope="module")
+def recorded(ranks_in, tmp_path_factory):
+    """The trace of two ranks that reduced three tensors in each of five steps, one rank late."""
+    folder = tmp_path_factory.mktemp("recorded")
+    ranks_in(folder).check("""
+import time
+hvd.start_timeline("trace.json")
+hvd.barrier()
+for step in range(5):
+    time.sleep(0.02 * rank)
+    handles = [hvd.allreduce_async(np.ones(50000, np.float32), hvd.Sum, name=name)
+               for name in ("first.weight", "second.weight", "third.weight")]
+    for handle in handles:
+        hvd.synchronize(handle)
+hvd.barrier()
+hvd.stop_timeline()
+""")
+    return folder / "trace.json"
+
+
+def named(rank, titles):
+    yield {"name": "process_name", "ph": "M", "pid": rank, "tid": 0,
+           "args": {"name": f"rank {rank}"}}
+    for number, title in enumerate(titles, 1):
+        yield {"name": "thread_name", "ph": "M", "pid": rank, "tid": number,
+               "args": {"name": title}}
+
+
+def operation(rank, track, begin):
+    """1 ms of negotiation, 1 ms in the queue, 4 ms of allreduce with 1 ms each of copies."""
+    at = {"pid": rank, "tid": track, "args": {}}
+    us = 1000.0 * begin
+    yield {"name": "NEGOTIATE_ALLREDUCE", "ph": "B", "ts": us, **at}
+    yield {"name": "NEGOTIATE_ALLREDUCE", "ph": "E", "ts": us + 1000, **at}
+    for name, start, length in (("QUEUE", 1, 1), ("ALLREDUCE", 2, 4), ("PACK", 2, 1),
+                                ("UNPACK", 5, 1)):
+        yield {"name": name, "ph": "X", "ts": us + 1000 * start, "dur": 1000 * length, **at}
+
+
+# Rank 0 has two operations at once and one later; rank 1 has one that never ends.
+EVENTS = [*named(0, ["allreduce.net.0.weight", "allreduce.net.1.weight"]), *operation(0, 1, 10),
+          *operation(0, 2, 12), *operation(0, 1, 30), *named(1, ["allreduce.net.0.weight"]),
+          {"name": "NEGOTIATE_ALLREDUCE", "ph": "B", "pid": 1, "tid": 1, "ts": 20000.0, "args": {}}]
+
+
+def spans_of(axes):
+    """{label in the legend: [(start, end, row)]}, in order."""
+    return {part.get_label(): sorted(
+        (path.vertices[:, 0].min(), path.vertices[:, 0].max(), int(path.vertices[:, 1].min()))
+        for path in part.get_paths()) for part in axes.collections}
+
+
+def test_every_phase_of_every_operation_has_its_place():
+    axes = hvd.plot.timeline(EVENTS, title="made here")
+    spans = spans_of(axes)
+    assert spans["NEGOTIATE: waits for ranks"] == [(10, 11, 0), (12, 13, 1), (30, 31, 0)]
+    assert spans["QUEUE: waits for batches"] == [(11, 12, 0), (13, 14, 1), (31, 32, 0)]
+    assert spans["ALLREDUCE"] == [(12, 16, 0), (14, 18, 1), (32, 36, 0)]
+    assert spans["PACK"] == [(12, 13, 0), (14, 15, 1), (32, 33, 0)]
+    assert spans["UNPACK"] == [(15, 16, 0), (17, 18, 1), (35, 36, 0)]
+    # What never ended reaches to the end of the trace, in the band of rank 1.
+    (start, end, row), = spans["NEGOTIATE, not ended"]
+    assert (start, end) == (20, 36) and row >= 2
+    assert [label.get_text() for label in axes.get_yticklabels()] == ["rank 0", "rank 1"]
+    top, bottom = axes.get_yticks()
+    assert top < bottom and axes.yaxis_inverted()  # rank 0 on top
+    assert (axes.get_xlabel(), axes.get_title()) == ("time (ms)", "made here")
+
+
+def test_phases_have_colours_and_legend_entries_of_their_own():
+    axes = hvd.plot.timeline(EVENTS)
+    legend = [text.get_text() for text in axes.get_legend().get_texts()]
+    assert legend == ["NEGOTIATE: waits for ranks", "NEGOTIATE, not ended",
+                      "QUEUE: waits for batches", "ALLREDUCE", "PACK", "UNPACK"]
+    looks = {(colors.to_hex(part.get_facecolor()[0]), part.get_hatch())
+             for part in axes.collections}
+    assert len(looks) == len(legend)
+
+
+def test_names_of_tensors_stand_where_they_fit():
+    def names(window):
+        axes = hvd.plot.timeline(EVENTS, window=window)
+        return sorted(text.get_text() for text in axes.texts)
+
+    assert names((9, 20)) == ["net.0.weight", "net.1.weight"]
+    # Only what never ended is long enough for a whole name.
+    assert names((0, 60)) == ["0.weight", "0.weight", "1.weight", "net.0.weight"]
+    assert names((0, 3000)) == []
+
+
+def test_a_window_and_a_choice_of_ranks_are_all_that_is_drawn():
+    axes = hvd.plot.timeline(EVENTS, window=(29, 33), ranks=[0])
+    assert axes.get_xlim() == (29, 33)
+    assert spans_of(axes) == {
+        "NEGOTIATE: waits for ranks": [(30, 31, 0)], "QUEUE: waits for batches": [(31, 32, 0)],
+        "ALLREDUCE": [(32, 36, 0)], "PACK": [(32, 33, 0)]}
+    assert [label.get_text() for label in axes.get_yticklabels()] == ["rank 0"]
+
+
+def test_failures_and_what_the_recording_lacks_are_shown():
+    failed = [{"name": "FAILED", "ph": "i", "pid": 1, "tid": 1, "ts": 25000.0, "s": "t",
+               "args": {"error": "ranks disagree"}},
+              {"name": "NEGOTIATE_ALLREDUCE", "ph": "E", "pid": 1, "tid": 1, "ts": 25000.0,
+               "args": {"error": "ranks disagree"}},
+              {"name": "DROPPED", "ph": "i", "pid": 1, "tid": 0, "ts": 26000.0, "s": "p",
+               "args": {"events": 12}},
+              {"name": "TIMELINE_FULL", "ph": "i", "pid": 0, "tid": 0, "ts": 27000.0, "s": "g",
+               "args": {"limit_bytes": 1}}]
+    axes = hvd.plot.timeline(EVENTS + failed)
+    cross, = axes.get_lines()
+    assert cross.get_label() == "failed" and cross.get_xdata().tolist() == [25]
+    assert "rank 1 dropped 12 events" in axes.get_xlabel()
+    assert "HVD_TIMELINE_MAX_MB" in axes.get_xlabel()
+
+
+def test_the_trace_of_a_real_job_shows_who_waited_for_whom(recorded, tmp_path):
+    axes = hvd.plot.timeline(recorded)
+    spans = spans_of(axes)
+    of_the_call = hvd.plot.timeline(json.loads(recorded.read_text()))
+    assert spans == spans_of(of_the_call)
+    bound = sum(axes.get_yticks()) / 2  # between the bands
+    waits = [[end - start for start, end, row in spans["NEGOTIATE: waits for ranks"]
+              if (row > bound) == bool(rank)] for rank in (0, 1)]
+    assert sum(wait >= 10 for wait in waits[0]) >= 15  # three tensors in five steps
+    assert sum(waits[0]) > 2 * sum(waits[1])
+    assert len([label for label in spans if "ALLREDUCE" in label]) == 1
+    axes.figure.savefig(tmp_path / "trace.png")
+    assert (tmp_path / "trace.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_a_large_trace_is_thinned_and_says_so():
+    events = list(named(0, ["a"])) + list(named(1, ["a"]))
+    for step in range(5000):
+        events += operation(0, 1, 10 * step)
+        events += operation(1, 1, 10 * step + 1)
+    begin = time.monotonic()
+    axes = hvd.plot.timeline(events, max_spans=1000)
+    assert time.monotonic() - begin < 60  # bounded; no benchmark
+    assert "1000 of 50000 spans are drawn" in axes.get_xlabel()
+    spans = spans_of(axes)
+    assert sum(map(len, spans.values())) == 1000
+    for rank in (0, 1):  # the longest spans of all parts of the trace, on both ranks
+        starts = sorted(start for start, _, row in spans["ALLREDUCE"] if (row > 0) == bool(rank))
+        assert len(starts) >= 250 and starts[0] < 500 and starts[-1] > 49500
+        assert max(b - a for a, b in zip(starts, starts[1:])) < 1000
+    whole = hvd.plot.timeline(events, max_spans=1000, window=(20000, 20500))
+    assert "drawn" not in whole.get_xlabel()
+
+
+def test_a_file_that_was_cut_short_is_refused(recorded, tmp_path):
+    text = recorded.read_text()
+    cut = tmp_path / "cut.json"
+    lines = text.splitlines(keepends=True)
+    for part, whole in (("".join(lines[:7]) + lines[7][:20], 6), ("".join(lines[:7]), 6),
+                        ("[\n", 0), (text[:-2], len(lines) - 2)):
+        cut.write_text(part)
+        with pytest.raises(hvd.InvalidArgumentError) as caught:
+            hvd.plot.timeline(cut)
+        assert f"cut.json' is cut short: it ends after {whole} whole" in str(caught.value)
+        assert "copy it again" in str(caught.value)
+
+
+@pytest.mark.parametrize("content", [
+    b"", b"hello\n", b"\x89PNG\r\n\x1a\n\xff\xfe", b'{"traceEvents": []}', b"[\n]\n",
+    b"[\n1,\n2\n]\n", b'[\n{"name":"x","ph":"X","pid":1,"tid":1,"ts":1,"dur":1}\n]\n',
+    b'[\n{"name":"x","ph":"B","pid":1}\n]\n', b"[\n{broken},\n{}\n]\n", b'[{"a": 1}]',
+    b'[\n"\xff\xfe"\n]\n', b'[\n{"name":"process_name","ph":"M","pid":0,"tid":0,"args":"x"}\n]\n',
+])
+def test_a_file_of_something_else_is_refused(content, tmp_path):
+    foreign = tmp_path / "foreign.json"
+    foreign.write_bytes(content)
+    with pytest.raises(hvd.InvalidArgumentError, match="foreign.json' is no timeline of horovod_"):
+        hvd.plot.timeline(foreign)
+    assert not pyplot.get_fignums()
+
+
+@pytest.mark.parametrize(("options", "words"), [
+    ({"window": (40, 50)}, ["from 40 to 50 ms", "10.0 to 36.0 ms"]),
+    ({"window": (5, 5)}, ["window", "(5, 5)"]),
+    ({"window": (0, float("inf"))}, ["window", "inf"]),
+    ({"ranks": [0, 7]}, ["rank 7", "0, 1"]),
+    ({"ranks": []}, ["ranks is empty"]),
+    ({"max_spans": 0}, ["max_spans", "0"]),
+])
+def test_what_is_not_in_the_trace_is_refused(options, words):
+    with pytest.raises(hvd.InvalidArgumentError) as caught:
+        hvd.plot.timeline(EVENTS, **options)
+    for word in words:
+        assert word in str(caught.value)
+    assert not pyplot.get_fignums()
+
+
+def test_a_trace_without_operations_and_a_missing_file_are_errors(tmp_path):
+    with pytest.raises(hvd.InvalidArgumentError, match="without a single operation"):
+        hvd.plot.timeline(list(named(0, [])))
+    with pytest.raises(FileNotFoundError, match="nowhere.json"):
+        hvd.plot.timeline(tmp_path / "nowhere.json")
+    with pytest.raises(TypeError, match="int"):
+        hvd.plot.timeline(3)

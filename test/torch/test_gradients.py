@@ -1,0 +1,141 @@
+"""Gradients of collectives: those of Horovod."""
+
+import pytest
+
+
+@pytest.mark.parametrize("np", [2, 4])
+def test_gradients_of_every_call(ranks, np):
+    ranks.check("""
+def gradient(call, x, factors=None):
+    "Of the sum of call(x), weighted by factors."
+    x = x.clone().requires_grad_()
+    y = call(x)
+    assert y.requires_grad
+    (y * (torch.ones_like(y) if factors is None else factors)).sum().backward()
+    return x.grad
+
+x = torch.ones(4, 3)
+weight = torch.full((4, 3), float(rank + 1))  # the gradient of each rank's result
+total = sum(range(1, size + 1))
+mean = total / size
+assert (gradient(lambda t: hvd.allreduce(t), x, weight) == mean).all()
+assert (gradient(lambda t: hvd.allreduce(t, op=hvd.Sum, name="x"), x, weight) == total).all()
+assert (gradient(lambda t: hvd.allreduce(t, op=hvd.Sum, prescale_factor=0.5, postscale_factor=4.0), x,
+                 weight) == 2 * total).all()
+assert (gradient(lambda t: hvd.allreduce(t, compression=hvd.Compression.fp16), x, weight) == mean).all()
+on_root = gradient(lambda t: hvd.broadcast(t, 1), x, weight)
+assert (on_root == (mean if rank == 1 else 0.0)).all()
+
+# allgather: this rank's rows of the average.
+rows = torch.ones(rank + 1, 2)
+factors = torch.arange(size * (size + 1) // 2).float()[:, None].expand(-1, 2) + rank
+first = sum(range(1, rank + 1))
+want = factors[first: first + rank + 1] - rank + (size - 1) / 2
+assert torch.equal(gradient(lambda t: hvd.allgather(t), rows, factors), want)
+
+# alltoall: the way back.
+splits = [rank + 1] * size
+sent = gradient(lambda t: hvd.alltoall(t, splits)[0], torch.ones((rank + 1) * size, 2), rank + 1.0)
+assert sent[:, 0].tolist() == torch.arange(1.0, size + 1).repeat_interleave(rank + 1).tolist()
+sent = gradient(lambda t: hvd.alltoall(t), torch.ones(size * (rank + 1)), rank + 1.0)
+assert sent.tolist() == torch.arange(1.0, size + 1).repeat_interleave(rank + 1).tolist()
+
+# reducescatter: the allgather, and with Sum times the ranks.
+rows = torch.ones(size + 1, 2)
+of_rows = [1] + list(range(1, size + 1))
+assert gradient(lambda t: hvd.reducescatter(t), rows, rank + 1.0)[:, 0].tolist() == of_rows
+scattered = gradient(lambda t: hvd.reducescatter(t, op=hvd.Sum, prescale_factor=0.5), rows, rank + 1.0)
+assert scattered[:, 0].tolist() == [size * 0.5 * value for value in of_rows]
+
+# Grouped.
+def grouped(call, a, b):
+    a, b = a.clone().requires_grad_(), b.clone().requires_grad_()
+    one, two = call([a, b])
+    ((one * (rank + 1)).sum() + (two * 10).sum()).backward()
+    return a.grad, b.grad
+
+a, b = grouped(lambda ts: hvd.grouped_allreduce(ts, op=hvd.Sum, name="g"), x, torch.ones(2).double())
+assert (a == total).all() and (b == 10 * size).all()
+a, b = grouped(lambda ts: hvd.grouped_allgather(ts), torch.ones(rank + 1), x)
+assert torch.equal(a, torch.full((rank + 1,), mean)) and torch.equal(b, torch.full((4, 3), 10.0))
+a, b = grouped(lambda ts: hvd.grouped_reducescatter(ts, op=hvd.Sum), torch.ones(size), torch.ones(size))
+assert a.tolist() == [size * float(r + 1) for r in range(size)] and b.tolist() == [10.0 * size] * size
+a = torch.ones(2, requires_grad=True)
+one, two = hvd.grouped_allreduce([a, torch.ones(2)])  # one of the results is not used
+one.sum().backward()
+assert a.grad.tolist() == [1.0, 1.0]
+""", np=np)
+
+
+def test_gradients_of_gradients_and_what_has_none(ranks):
+    ranks.check("""
+x = torch.full((3,), rank + 1.0, requires_grad=True)
+y = hvd.allreduce(x * x, op=hvd.Sum)
+first, = torch.autograd.grad(y.sum(), x, create_graph=True)  # 2 * 2 x, for both ranks' sums
+assert first.tolist() == [4.0 * (rank + 1)] * 3
+second, = torch.autograd.grad(first.sum(), x)
+assert second.tolist() == [4.0] * 3 or second.tolist() == [8.0] * 3, second
+
+for op in (hvd.Min, hvd.Max, hvd.Product, hvd.Adasum):
+    with pytest.raises(hvd.UnsupportedError, match=op.name):
+        hvd.allreduce(x, op=op).sum().backward()
+with torch.no_grad():
+    assert not hvd.allreduce(x).requires_grad
+assert not hvd.synchronize(hvd.allreduce_async(x)).requires_grad
+
+# A call in place on what backward() needs is noticed.
+z = torch.full((3,), 2.0)
+y = (x * z).sum()
+hvd.allreduce_(z, op=hvd.Sum)
+with pytest.raises(RuntimeError, match="modified by an inplace"):
+    y.backward()
+parameter = torch.nn.Parameter(torch.full((2,), float(rank)))
+assert hvd.broadcast_(parameter, 1) is parameter and parameter.tolist() == [1.0, 1.0]
+with torch.inference_mode():
+    assert hvd.allreduce_(torch.ones(2), op=hvd.Sum).tolist() == [2.0, 2.0]
+""")
+
+
+def test_compression_and_sparse_tensors(ranks):
+    ranks.check("""
+x = torch.tensor([1.0, 1.0 + 2**-12, 100000.0]) * (rank + 1)
+for kind, dtype in ((hvd.Compression.fp16, torch.float16), (hvd.Compression.bf16, torch.bfloat16)):
+    result = hvd.allreduce(x, op=hvd.Sum, compression=kind)
+    assert result.dtype == torch.float32 and result[0] == 3.0 and result[1] == 3.0
+    assert torch.isinf(result[2]) == (dtype == torch.float16) and same_everywhere(result[:2])
+    whole = torch.tensor([7, 8])
+    assert hvd.allreduce(whole, op=hvd.Sum, compression=kind).tolist() == [14, 16]
+    one, two = hvd.grouped_allreduce([x[:2], whole], op=hvd.Sum, compression=kind)
+    assert one.tolist() == [3.0, 3.0] and two.tolist() == [14, 16]
+    rows = hvd.reducescatter(x[:2], op=hvd.Sum, compression=kind)
+    assert rows.tolist() == [3.0] and rows.dtype == torch.float32
+    travels, context = kind.compress(x)
+    assert travels.dtype == dtype and kind.decompress(travels, context).dtype == torch.float32
+    assert kind.compress(whole)[0] is whole
+
+class Halves(hvd.Compression.fp16):
+    "Of a class of ours: its own functions must be used."
+    @staticmethod
+    def compress(tensor):
+        return tensor.double() / 2, tensor.dtype
+    @staticmethod
+    def decompress(tensor, ctx):
+        return (tensor * 2).to(ctx)
+
+assert torch.equal(hvd.allreduce(x, op=hvd.Sum, compression=Halves), 3 * x / (rank + 1))
+assert hvd.allreduce(x[:2], op=hvd.Max, compression=hvd.Compression.fp16).tolist() == [2.0, 2.0]
+
+places = torch.tensor([[0, 2], [1, rank]])
+mine = torch.sparse_coo_tensor(places, torch.tensor([1.0, 10.0 * (rank + 1)]), (4, 2))
+dense = sum(hvd.allgather_object(mine.to_dense()))
+for op, divisor in ((hvd.Sum, 1), (hvd.Average, 2)):
+    handle = hvd.sparse_allreduce_async(mine, "sparse", op)
+    result = hvd.synchronize(handle)
+    assert result.is_sparse and torch.equal(result.to_dense(), dense / divisor)
+    assert handle() is result  # as in Horovod
+hybrid = torch.sparse_coo_tensor(torch.tensor([[3] * rank]), torch.ones(rank, 2), (5, 2))  # none on rank 0
+result = hvd.sparse_allreduce_async(hybrid, None, hvd.Sum).synchronize()
+assert result.to_dense()[3].tolist() == [1.0, 1.0] and result.to_dense().sum() == 2.0
+with pytest.raises(ValueError, match="Max"):
+    hvd.sparse_allreduce_async(mine, "sparse", hvd.Max)
+""")

@@ -1,0 +1,592 @@
+"""DistributedOptimizer; each program covers one subject."""
+
+import pytest
+
+MODEL = """
+def make_model(seed=3):
+    torch.manual_seed(seed)
+    return torch.nn.Sequential(torch.nn.Linear(6, 16), torch.nn.Tanh(), torch.nn.Linear(16, 8),
+                               torch.nn.Tanh(), torch.nn.Linear(8, 3)).double()
+
+def batches(steps, batch=8, seed=7):
+    random = torch.Generator().manual_seed(seed)
+    for _ in range(steps):
+        yield (torch.randn(batch, 6, generator=random, dtype=torch.float64),
+               torch.randint(0, 3, (batch,), generator=random))
+
+def mine(x):
+    "This rank's part of a batch."
+    return x.chunk(size)[rank]
+
+loss_of = torch.nn.functional.cross_entropy
+
+def train(model, optimizer, steps=50, share=mine, **zero):
+    losses = []
+    for x, y in batches(steps):
+        optimizer.zero_grad(**zero)
+        loss = loss_of(model(share(x)), share(y))
+        loss.backward()
+        optimizer.step()
+        losses.append(float(loss))
+    return losses
+
+def follows(make, tolerance=1e-9, zero={}, **options):
+    "Training on halves of the batches is training on the batches."
+    alone = make_model()
+    losses = train(alone, make(alone.parameters()), share=lambda x: x, **zero)
+    model = make_model(seed=rank)
+    optimizer = hvd.DistributedOptimizer(make(model.parameters()), model.named_parameters(), **options)
+    hvd.broadcast_parameters(dict(make_model().named_parameters()), 0)
+    model.load_state_dict(make_model().state_dict())
+    mean = hvd.allreduce(torch.tensor(train(model, optimizer, **zero), dtype=torch.float64))
+    assert torch.allclose(mean, torch.tensor(losses, dtype=torch.float64), atol=tolerance, rtol=0)
+    assert same_everywhere(*model.parameters())
+    return model
+"""
+
+
+@pytest.mark.parametrize("np", [2, 4])
+def test_ranks_with_parts_of_the_batch_follow_one_rank(ranks, np):
+    ranks.check(MODEL + """
+sgd = lambda p: torch.optim.SGD(p, lr=0.1, momentum=0.9)
+adam = lambda p: torch.optim.Adam(p, lr=0.01)
+for make in (sgd, adam):
+    first = follows(make)
+    packed = follows(make, gradient_as_bucket_view=False)  # no bit changes
+    assert all(torch.equal(a, b) for a, b in zip(first.parameters(), packed.parameters()))
+    follows(make, groups=2)
+if size > 2:
+    raise SystemExit  # what follows is tested on two ranks
+follows(sgd, num_groups=1)
+follows(sgd, zero={"set_to_none": True})
+follows(sgd, zero={"set_to_none": False})
+follows(sgd, gradient_predivide_factor=float(size), groups=3)
+follows(sgd, tolerance=0.05, compression=hvd.Compression.fp16)
+follows(sgd, tolerance=0.1, compression=hvd.Compression.bf16)
+
+class Half(hvd.Compressor):
+    @staticmethod
+    def compress(tensor):
+        return tensor.half(), tensor.dtype
+    @staticmethod
+    def decompress(tensor, ctx):
+        return tensor.to(ctx)
+
+follows(sgd, tolerance=0.05, compression=Half)
+""", np=np)
+
+
+def test_gradients_live_in_shared_memory_from_the_first_step_on(ranks):
+    ranks.check("""
+weight = torch.nn.Parameter(torch.zeros(1000))
+bias = torch.nn.Parameter(torch.zeros(3, 5))
+optimizer = hvd.DistributedOptimizer(torch.optim.SGD([weight, bias], lr=1.0),
+                                     [("w", weight), ("b", bias)])
+def step(value, **zero):
+    optimizer.zero_grad(**zero)
+    (weight * (value + rank)).sum().backward()
+    optimizer.step()
+
+step(1.0)
+place, view = weight.grad.data_ptr(), weight.grad
+assert bias.grad.data_ptr() < place  # one after the other, in reverse order
+regions = [line.split() for line in open("/proc/self/maps")]
+assert any(int(a, 16) <= place < int(b, 16) and row[1][3] == "s"
+           for row in regions for a, b in [row[0].split("-")])
+for value, zero in ((2.0, False), (5.0, True), (8.0, False)):
+    step(value, set_to_none=zero)
+    assert weight.grad.data_ptr() == place and (view == value + 0.5).all()
+    assert (bias.grad == 0).all()  # not used: zeros
+weight.grad = torch.full((1000,), 100.0)  # the program's own
+optimizer.step()
+assert weight.grad.data_ptr() == place and (view == 100.0).all()
+del optimizer
+weight.grad = None
+(weight * rank).sum().backward()  # without hooks now
+assert (weight.grad == rank).all()
+hvd.shutdown()
+view[:] = 3
+assert (view == 3).all()
+""")
+
+
+def test_accumulation_partial_windows_and_further_passes(ranks):
+    ranks.check("""
+def make(**options):
+    weight, bias = torch.nn.Parameter(torch.zeros(2)), torch.nn.Parameter(torch.zeros(1))
+    optimizer = hvd.DistributedOptimizer(torch.optim.SGD([weight, bias], lr=1.0),
+                                         [("w", weight), ("b", bias)], **options)
+    return weight, bias, optimizer
+
+def backward(weight, bias, value):
+    (weight.sum() * (value + rank) + bias.sum()).backward()
+
+for views in (True, False):
+    for passes, made in ((1, 1), (2, 2), (3, 2), (1, 3), (2, 5)):
+        weight, bias, optimizer = make(backward_passes_per_step=passes, gradient_as_bucket_view=views)
+        for round in range(3):
+            optimizer.zero_grad()
+            for number in range(made):
+                backward(weight, bias, 2.0)
+            optimizer.synchronize()
+            assert weight.grad.tolist() == [2.5 * made] * 2 and bias.grad.tolist() == [made], (
+                passes, made, weight.grad, bias.grad)
+            with optimizer.skip_synchronize():
+                optimizer.step()
+        assert weight.tolist() == [-7.5 * made] * 2
+
+    weight, bias, optimizer = make(gradient_as_bucket_view=views)
+    for round in range(2):
+        optimizer.zero_grad()
+        with optimizer.no_sync():
+            for number in range(3):
+                backward(weight, bias, 1.0)
+            assert weight.grad.tolist() == [3.0 * (1 + rank)] * 2
+        backward(weight, bias, 1.0)
+        optimizer.step()
+        assert weight.grad.tolist() == [6.0] * 2 and bias.grad.tolist() == [4.0]
+        optimizer.zero_grad()
+        with optimizer.no_sync():  # and step() at once
+            backward(weight, bias, 1.0)
+        optimizer.step()
+        assert weight.grad.tolist() == [1.5] * 2
+
+    weight, bias, optimizer = make(gradient_as_bucket_view=views)
+    optimizer.set_backward_passes_per_step(2)
+    backward(weight, bias, 1.0)
+    optimizer.zero_grad()  # nothing is in flight, and what was accumulated does not count
+    backward(weight, bias, 1.0)
+    optimizer.step()
+    assert weight.grad.tolist() == [1.5] * 2
+    with pytest.raises(ValueError, match="backward_passes_per_step"):
+        optimizer.set_backward_passes_per_step(0)
+""")
+
+
+def test_a_hundred_rounds_of_init_and_shutdown(ranks):
+    ranks.check("""
+hvd.shutdown()
+for number in range(100):
+    hvd.init()
+    weight = torch.nn.Parameter(torch.zeros(2))
+    optimizer = hvd.DistributedOptimizer(torch.optim.SGD([weight], lr=1.0), [("w", weight)])
+    (weight.sum() * 2 * rank).backward()
+    optimizer.step()
+    assert weight.tolist() == [-1.0, -1.0]
+    hvd.shutdown()
+""")
+
+
+def test_clipping_and_what_may_not_be_done_in_flight(ranks):
+    ranks.check("""
+weight = torch.nn.Parameter(torch.zeros(4))
+optimizer = hvd.DistributedOptimizer(torch.optim.SGD([weight], lr=1.0), [("w", weight)])
+for round in range(3):
+    optimizer.zero_grad()
+    (weight.sum() * (rank + 1)).backward()
+    with pytest.raises(ValueError, match="'w'"):
+        optimizer.zero_grad()
+    with optimizer.skip_synchronize():
+        with pytest.raises(ValueError, match="synchronize"):
+            optimizer.step()
+    optimizer.synchronize()
+    optimizer.synchronize()  # once is enough
+    assert weight.grad.tolist() == [1.5] * 4
+    assert torch.nn.utils.clip_grad_norm_([weight], 1.0) == 3.0
+    with optimizer.skip_synchronize():
+        optimizer.step()
+    assert weight.grad.tolist() == pytest.approx([0.5] * 4)
+    (weight.sum() * 0).backward()
+    optimizer.step()  # and without the context: what was clipped is reduced again
+assert weight.tolist() == pytest.approx([-3 * 1.0] * 4, abs=1e-5) and same_everywhere(weight)
+
+# GradScaler's order, by hand: it is for GPUs in PyTorch 1.13.
+optimizer.zero_grad()
+(weight.sum() * (rank + 1) * 1024.0).backward()
+optimizer.synchronize()
+weight.grad.mul_(1 / 1024.0)
+with optimizer.skip_synchronize():
+    optimizer.step()
+assert weight.grad.tolist() == [1.5] * 4
+""")
+
+
+def test_options_that_do_not_fit_are_errors(world):
+    import torch
+
+    hvd = world
+    layer = torch.nn.Linear(2, 2)
+
+    def make(named=None, **options):
+        sgd = torch.optim.SGD(layer.parameters(), lr=1.0)
+        return hvd.DistributedOptimizer(sgd, named or layer.named_parameters(), **options)
+
+    def refuses(match, *args, **options):
+        with pytest.raises(ValueError, match=match):
+            make(*args, **options)
+
+    weight, bias = layer.parameters()
+    refuses("twice", [("a", weight), ("a", bias)])
+    refuses("not in named_parameters", [("a", weight)])
+    refuses("pairs", [weight, bias])
+    refuses("backward_passes_per_step", backward_passes_per_step=0)
+    refuses("predivide", gradient_predivide_factor=0.0)
+    refuses("predivide", gradient_predivide_factor=2.0, op=hvd.Sum)
+    refuses("groups", groups=-1)
+    refuses("groups", groups="two")
+    refuses("groups", groups=[weight])
+    refuses("exclude", groups=1, num_groups=2)
+    refuses("op=9", op=9)
+    with pytest.raises(TypeError, match="compress"):
+        make(compression="fp16")
+    with pytest.raises(TypeError, match="Linear"):
+        hvd.DistributedOptimizer(layer)
+    optimizer = make(gradient_predivide_factor=2.0, groups=2)
+    with pytest.raises(ValueError, match="wrapped already"):
+        hvd.DistributedOptimizer(optimizer)
+    assert isinstance(optimizer, torch.optim.SGD) and type(optimizer).__name__ == "SGD"
+    layer(torch.ones(1, 2)).sum().backward()
+    optimizer.synchronize()
+    with optimizer.skip_synchronize(), optimizer.no_sync():
+        optimizer.step()
+    optimizer.zero_grad(set_to_none=True)
+    assert weight.grad is None
+    optimizer = make(op=hvd.Adasum)
+    optimizer.step()
+
+
+def test_groups_that_do_not_fit_are_errors(ranks):
+    ranks.check("""
+layer = torch.nn.Linear(2, 2)
+weight, bias = layer.parameters()
+for groups in ([[weight], [weight]], [[torch.nn.Parameter(torch.ones(1))]]):
+    with pytest.raises(ValueError, match="groups"):
+        hvd.DistributedOptimizer(torch.optim.SGD(layer.parameters(), lr=1.0), groups=groups)
+optimizer = hvd.DistributedOptimizer(torch.optim.SGD(layer.parameters(), lr=1.0), groups=[[bias, weight]])
+layer(torch.full((1, 2), rank + 1.0)).sum().backward()
+optimizer.step()
+assert weight.grad.tolist() == [[1.5, 1.5]] * 2 and bias.grad.tolist() == [1.0, 1.0]
+with pytest.raises(hvd.MismatchError):  # ranks with other parameters
+    other = torch.nn.Parameter(torch.zeros(2 + rank))
+    optimizer = hvd.DistributedOptimizer(torch.optim.SGD([other], lr=1.0), [("other", other)])
+    other.sum().backward()
+    optimizer.step()
+assert hvd.allreduce(torch.ones(1), op=hvd.Sum)[0] == 2
+""")
+
+
+def test_parameters_that_freeze_thaw_come_later_or_are_not_used(ranks):
+    ranks.check("""
+first, second, third = (torch.nn.Parameter(torch.zeros(2)) for _ in range(3))
+second.requires_grad_(False)
+optimizer = hvd.DistributedOptimizer(torch.optim.SGD([first, second], lr=1.0),
+                                     [("first", first), ("second", second)])
+def step(*used):
+    optimizer.zero_grad(set_to_none=True)
+    if used:
+        sum((parameter * (rank + 1)).sum() for parameter in used).backward()
+    optimizer.step()
+
+step(first)
+assert first.grad.tolist() == [1.5] * 2 and second.grad is None
+second.requires_grad_(True)
+for round in range(2):
+    step(first, second)
+    assert first.grad.tolist() == second.grad.tolist() == [1.5] * 2
+first.requires_grad_(False)
+for round in range(2):
+    step(second)
+    assert second.grad.tolist() == [1.5] * 2 and first.grad is None
+first.requires_grad_(True)
+step(*[first, second][: 2 - rank])  # rank 1 does not use one of them
+assert first.grad.tolist() == [1.5] * 2 and second.grad.tolist() == [0.5] * 2
+step(*[first][rank:])  # and now nothing at all
+assert first.grad.tolist() == [0.5] * 2 and second.grad.tolist() == [0.0] * 2
+optimizer.add_param_group({"params": [third], "lr": 2.0})
+before = third.tolist()
+for round in range(2):
+    step(first, third)
+    assert third.grad.tolist() == [1.5] * 2
+assert third.tolist() == [-6.0] * 2 and same_everywhere(first, second, third)
+
+# A parameter that is used twice, and one in whose gradient another function had a hand.
+shared = torch.nn.Parameter(torch.zeros(2))
+optimizer = hvd.DistributedOptimizer(torch.optim.SGD([shared], lr=1.0))
+for round in range(3):
+    optimizer.zero_grad()
+    hidden = torch.utils.checkpoint.checkpoint(lambda x: x * shared, torch.full((2,), rank + 1.0, requires_grad=True))
+    (hidden.sum() + shared.sum()).backward()
+    optimizer.step()
+    assert shared.grad.tolist() == [2.5] * 2
+""".replace("first, second, third =", "import torch.utils.checkpoint\nfirst, second, third =", 1))
+
+
+def test_sparse_gradients(ranks):
+    ranks.check("""
+def make(**options):
+    torch.manual_seed(1)
+    table, layer = torch.nn.Embedding(6, 2, sparse=True), torch.nn.Linear(2, 1, bias=False)
+    torch.nn.init.ones_(layer.weight)
+    named = [("table", table.weight), ("layer", layer.weight)]
+    optimizer = hvd.DistributedOptimizer(torch.optim.SGD([p for _, p in named], lr=1.0), named, **options)
+    return table, layer, optimizer
+
+for options in ({}, {"sparse_as_dense": True}, {"op": hvd.Sum}, {"groups": 1},
+                {"gradient_predivide_factor": 2.0, "groups": 1}, {"backward_passes_per_step": 2}):
+    divisor = 1 if "op" in options else 2
+    table, layer, optimizer = make(**options)
+    for round in range(3):
+        optimizer.zero_grad()
+        for number in range(optimizer._hvd_options.backward_passes_per_step):
+            rows = torch.tensor([1, 1, 2 + rank])
+            layer(table(rows)).sum().backward()
+        optimizer.step()
+        assert table.weight.grad.is_sparse and not layer.weight.grad.is_sparse
+        want = torch.zeros(6, 2)
+        want[1], want[2], want[3] = 4 / divisor, 1 / divisor, 1 / divisor
+        if round == 0:
+            assert torch.equal(table.weight.grad.to_dense(), want * (number + 1)), (options, table.weight.grad)
+        assert same_everywhere(table.weight, layer.weight)
+
+# A rank that never read a row sends none.
+for options in ({}, {"sparse_as_dense": True}):
+    table, layer, optimizer = make(**options)
+    for round in range(2):
+        optimizer.zero_grad()
+        (layer(table(torch.tensor([4]))).sum() if rank == 0 else layer(torch.ones(1, 2)).sum()).backward()
+        optimizer.step()
+        assert table.weight.grad.is_sparse and same_everywhere(table.weight, layer.weight)
+        if round == 0:
+            assert table.weight.grad.to_dense()[4].tolist() == [0.5, 0.5]
+
+table = torch.nn.Embedding(6, 2, sparse=True)
+hvd.broadcast_parameters(table.state_dict(), 0)
+optimizer = hvd.DistributedOptimizer(torch.optim.SparseAdam(table.parameters(), lr=0.1))
+for round in range(3):
+    optimizer.zero_grad()
+    table(torch.tensor([rank, round])).sum().backward()
+    optimizer.step()
+assert same_everywhere(table.weight)
+""")
+
+
+def test_adasum_combines_what_the_optimizer_changed(ranks):
+    ranks.check(MODEL + """
+start = torch.tensor([1.0, 2.0, 3.0, 4.0])
+for compression in (hvd.Compression.none, hvd.Compression.fp16):
+    weight = torch.nn.Parameter(start.clone())
+    optimizer = hvd.DistributedOptimizer(torch.optim.SGD([weight], lr=0.5), op=hvd.Adasum,
+                                         compression=compression)
+    factors = torch.tensor([[2.0, 0, 0, 0], [0, 4.0, 0, 0]])[rank]
+    optimizer.zero_grad()
+    (weight * factors).sum().backward()
+    optimizer.step()
+    assert weight.tolist() == [0.0, 0.0, 3.0, 4.0]  # changes at right angles are added
+    optimizer.zero_grad()
+    weight.sum().backward()
+    optimizer.step()
+    assert weight.tolist() == [-0.5, -0.5, 2.5, 3.5]  # equal ones are averaged
+with pytest.raises(ValueError, match="Adasum"):
+    with optimizer.skip_synchronize():
+        pass
+optimizer.synchronize()
+model = make_model()
+optimizer = hvd.DistributedOptimizer(torch.optim.Adam(model.parameters(), lr=0.01),
+                                     model.named_parameters(), op=hvd.Adasum)
+x, y = next(batches(1))
+before = float(loss_of(model(x), y))
+for _ in range(30):
+    optimizer.zero_grad()
+    loss_of(model(mine(x)), mine(y)).backward()
+    optimizer.step()
+assert float(loss_of(model(x), y)) < before / 2 and same_everywhere(*model.parameters())
+""")
+
+
+def test_closures_schedulers_subclasses_and_saved_states(ranks):
+    ranks.check(MODEL + """
+import io, warnings
+# LBFGS calls its closure as often as it likes.
+model, alone = make_model(), make_model()
+x, y = next(batches(1, 16))
+def run(model, optimizer, x, y):
+    def closure():
+        optimizer.zero_grad()
+        loss = loss_of(model(x), y)
+        loss.backward()
+        return loss
+    for _ in range(4):
+        optimizer.step(closure)
+lbfgs = lambda m: torch.optim.LBFGS(m.parameters(), lr=0.5, max_iter=5, line_search_fn="strong_wolfe")
+run(alone, lbfgs(alone), x, y)
+run(model, hvd.DistributedOptimizer(lbfgs(model), model.named_parameters()), mine(x), mine(y))
+assert same_everywhere(*model.parameters())
+for a, b in zip(model.parameters(), alone.parameters()):
+    assert torch.allclose(a, b, atol=1e-6)
+
+class Halving(torch.optim.SGD):
+    "Of a constructor of its own, and derived once more below."
+    def __init__(self, model, factor):
+        super().__init__(model.parameters(), lr=1.0)
+        self.factor = factor
+    @torch.no_grad()
+    def step(self, closure=None):
+        for group in self.param_groups:
+            for parameter in group["params"]:
+                parameter.sub_(parameter.grad, alpha=group["lr"] * self.factor)
+
+class Derived(Halving):
+    def step(self, closure=None):
+        self.steps = getattr(self, "steps", 0) + 1
+        return super().step(closure)
+
+model = make_model()
+optimizer = hvd.DistributedOptimizer(Derived(model, 0.5), model.named_parameters())
+assert isinstance(optimizer, Halving) and optimizer.factor == 0.5
+assert train(model, optimizer, 20)[-1] > 0 and same_everywhere(*model.parameters())
+assert optimizer.steps == 20
+
+# A scheduler of the optimizer before it was wrapped, and one of the wrapped.
+for before in (True, False):
+    model = make_model()
+    inner = torch.optim.SGD(model.parameters(), lr=1.0, momentum=0.5)
+    if before:
+        scheduler = torch.optim.lr_scheduler.StepLR(inner, 1, 0.5)
+    optimizer = hvd.DistributedOptimizer(inner, model.named_parameters())
+    if not before:
+        scheduler = torch.optim.lr_scheduler.StepLR(optimizer, 1, 0.5)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore" if before else "error")
+        for number in range(3):
+            train(model, optimizer, 1)
+            scheduler.step()
+    assert optimizer.param_groups[0]["lr"] == 0.125 and same_everywhere(*model.parameters())
+
+saved = io.BytesIO()
+torch.save({"model": model.state_dict(), "optimizer": optimizer.state_dict()}, saved)
+with warnings.catch_warnings():
+    warnings.simplefilter("error")  # hooks are no part of a model
+    torch.save(model, io.BytesIO())
+saved.seek(0)
+other = make_model(seed=11)
+fresh = hvd.DistributedOptimizer(torch.optim.SGD(other.parameters(), lr=1.0, momentum=0.5), other.named_parameters())
+loaded = torch.load(saved)
+other.load_state_dict(loaded["model"])
+fresh.load_state_dict(loaded["optimizer"])
+assert fresh.param_groups[0]["lr"] == 0.125
+train(model, optimizer, 3)
+train(other, fresh, 3)
+assert all(torch.equal(a, b) for a, b in zip(model.parameters(), other.parameters()))
+""")
+
+
+def test_ranks_outside_of_the_process_set_train_on_their_own(ranks):
+    ranks.check("""
+pair = hvd.add_process_set([0, 2])
+weight = torch.nn.Parameter(torch.zeros(2))
+optimizer = hvd.DistributedOptimizer(torch.optim.SGD([weight], lr=1.0), [("w", weight)], process_set=pair)
+for round in range(3):
+    optimizer.zero_grad()
+    (weight.sum() * rank).backward()
+    optimizer.step()
+    assert weight.grad.tolist() == [rank if rank == 1 else 1.0] * 2  # rank 1 trains on its own
+hvd.barrier()
+""", np=3)
+
+
+def test_exceptions_in_hooks_and_uneven_batches(ranks):
+    ranks.check("""
+weight, bias = torch.nn.Parameter(torch.zeros(2)), torch.nn.Parameter(torch.zeros(2))
+optimizer = hvd.DistributedOptimizer(torch.optim.SGD([weight, bias], lr=1.0), [("w", weight), ("b", bias)])
+
+def backward(fails=False):
+    def hook(gradient):
+        if fails:
+            raise KeyError("of the program")
+    hidden = weight * (rank + 1)
+    hidden.register_hook(hook)  # bias comes before it
+    (hidden.sum() + (bias * (rank + 1)).sum()).backward()
+
+for round in range(3):
+    optimizer.zero_grad()
+    if round == 1:
+        with pytest.raises(KeyError, match="of the program"):
+            backward(fails=True)
+        optimizer.synchronize()
+        assert bias.grad.tolist() == [1.5] * 2 and weight.grad.tolist() == [0.0] * 2
+        optimizer.zero_grad()
+    backward()
+    optimizer.step()
+    assert weight.grad.tolist() == bias.grad.tolist() == [1.5] * 2
+
+# Ranks with other numbers of batches: who has none left joins, be it before its first.
+for fresh in (False, True):
+    if fresh:
+        optimizer = hvd.DistributedOptimizer(torch.optim.SGD([weight, bias], lr=1.0))
+    for batches in ((2, 5), (0, 3), (4, 1)) if not fresh else ((0, 2), (3, 1), (2, 2)):
+        before, common = weight.tolist(), min(batches)
+        for batch in range(batches[rank]):
+            optimizer.zero_grad()
+            backward()
+            optimizer.step()
+        last = hvd.join()
+        assert batches[0] == batches[1] or last == batches.index(max(batches))
+        hvd.broadcast_parameters([weight, bias], root_rank=last)
+        further = (max(batches) - common) * (last + 1) / 2  # Horovod divides by all ranks
+        assert weight.tolist() == [before[0] - common * 1.5 - further] * 2
+        assert same_everywhere(weight, bias)
+
+# A rank that leaves is an error of backward() or step() on the others.
+optimizer.zero_grad()
+if rank == 1:
+    hvd.shutdown()
+else:
+    with pytest.raises(hvd.HorovodInternalError):
+        backward()
+        optimizer.step()
+""")
+
+
+def test_workers_of_a_data_loader_that_fork(ranks):
+    ranks.check(MODEL + """
+from torch.utils.data import DataLoader, TensorDataset
+from torch.utils.data.distributed import DistributedSampler
+data = TensorDataset(*next(batches(1, 64)))
+sampler = DistributedSampler(data, size, rank)
+model = make_model()
+optimizer = hvd.DistributedOptimizer(torch.optim.SGD(model.parameters(), lr=0.1), model.named_parameters())
+for epoch in range(2):
+    sampler.set_epoch(epoch)
+    for x, y in DataLoader(data, 8, sampler=sampler, num_workers=2, multiprocessing_context="fork"):
+        optimizer.zero_grad()
+        loss_of(model(x), y).backward()
+        optimizer.step()
+assert same_everywhere(*model.parameters())
+""")
+
+
+def test_reports_of_stalls_name_lines_of_the_program_not_of_pytorch():
+    import threading
+    import time
+
+    from torch.utils.data import DataLoader
+
+    import horovod_cpp.torch  # noqa: F401, from here on
+    from horovod_cpp.call_site import where
+
+    class Sleep:
+        __getitem__ = staticmethod(time.sleep)  # called by PyTorch's own code
+
+    done, seen = threading.Event(), []
+
+    def watch():
+        while not done.wait(0.05):
+            seen.append(where())
+
+    watcher = threading.Thread(target=watch)
+    watcher.start()
+    for _ in DataLoader(Sleep(), batch_size=None, sampler=[0.5]):
+        pass
+    done.set()
+    watcher.join()
+    assert seen and all(place.startswith("test_optimizer.py:") for place in seen), seen

@@ -243,6 +243,26 @@ from horovod_cpp.built import (
     nccl_built,
     rocm_built,
 )
+from horovod_cpp.dtypes import (
+    bfloat16,
+    bool,
+    complex128,
+    complex64,
+    double,
+    float,
+    float16,
+    float32,
+    float64,
+    half,
+    int,
+    int16,
+    int32,
+    int64,
+    int8,
+    long,
+    uint16,
+    uint8,
+)
 from horovod_cpp.io import load, save
 from horovod_cpp.objects import allgather_object, broadcast_object
 from horovod_cpp.rank_zero import rank_zero_section
@@ -254,8 +274,9 @@ from horovod_cpp.call_site import where as _where
 __version__ = _native.__version__  # importlib.metadata takes longer to import than all of this
 
 # Not in it: what would hide builtins from `import *`, and modules that are no part of the API.
-_unlisted = ("abs", "all", "any", "min", "max", "pow", "sum", "autograd", "built", "call_site",
-             "cluster", "init_functions", "lr_scheduler", "nn_functional", "objects", "rank_zero")
+_unlisted = ("abs", "all", "any", "bool", "float", "int", "min", "max", "pow", "sum", "autograd",
+             "built", "call_site", "cluster", "dtypes", "init_functions", "lr_scheduler", "module_text",
+             "nn_functional", "objects", "rank_zero", "tensor_state")
 __all__ = [name for name in dir() if not name.startswith("_") and name not in _unlisted]
 
 

@@ -43,7 +43,7 @@ class enable_grad(_GradMode):
 class autocast(contextlib.ContextDecorator):
     """While in force, operations of this thread choose the dtype they compute in.
 
-    A context manager, ``with hvd.autocast():``, and a decorator, ``@hvd.autocast()``, for forward
+    A context manager, ``with hvd.autocast("cpu"):``, and a decorator, ``@hvd.autocast()``, for forward
     and loss; call ``backward()`` after it or within. Products (``matmul``, ``linear``, the
     convolutions) compute in ``dtype``; softmax, losses and sums in float32; operands of two floating
     dtypes meet in the wider one; everything else takes what it gets. Parameters, their gradients and
@@ -51,16 +51,22 @@ class autocast(contextlib.ContextDecorator):
     ends. Threads begin outside; ``DataParallel``'s replicas do as their caller.
 
     Args:
-        dtype: ``"bfloat16"`` or ``"float16"``.
+        device_type: ``"cpu"``, as PyTorch wants it; or the dtype.
+        dtype: ``"bfloat16"`` (the default) or ``"float16"``.
         enabled: False makes a region without it inside one with it.
         cache_enabled: False casts parameters at each use.
 
     Raises:
         InvalidArgumentError: at the start, for any other dtype.
+        UnsupportedError: another device.
     """
 
-    def __init__(self, dtype="bfloat16", enabled=True, cache_enabled=True):
-        self._options = (dtype, bool(enabled), bool(cache_enabled))
+    def __init__(self, device_type="cpu", dtype=None, enabled=True, cache_enabled=True):
+        if not Tensor._is_device(device_type):
+            if dtype is not None:
+                raise TypeError(f"autocast: {device_type!r} is no device, and dtype is given too")
+            dtype = device_type
+        self._options = (dtype or "bfloat16", bool(enabled), bool(cache_enabled))
 
     def __enter__(self):
         _native._enter_autocast(*self._options)

@@ -3,6 +3,7 @@
 import sys as _sys
 
 from horovod_cpp import init_functions as init
+from horovod_cpp import module_text as _module_text  # noqa: F401 (gives Module its repr)
 from horovod_cpp import nn_functional as functional
 from horovod_cpp._native import (
     AdaptiveAvgPool2d,

@@ -91,17 +91,6 @@ void bind_elementwise(py::module_& m) {
   m.def("relu", &relu, py::arg("a"), ReleaseGil(), "Element-wise max(a, 0).");
 }
 
-void bind_reductions(py::module_& m) {
-  m.def("log_softmax", &log_softmax, py::arg("a"), py::arg("axis"), ReleaseGil(),
-        "Logarithm of softmax along ``axis``.");
-  m.def("softmax", &softmax, py::arg("a"), py::arg("axis"), ReleaseGil(),
-        "exp(a) normalised to sum 1 along ``axis``.");
-  m.def("concat", &concat, py::arg("parts"), py::arg("axis"), ReleaseGil(),
-        "Tensors joined along an axis they have.");
-  m.def("stack", &stack, py::arg("parts"), py::arg("axis"), ReleaseGil(),
-        "Tensors of one shape joined along a new axis.");
-}
-
 void bind_layers(py::module_& m) {
   m.def("matmul", &matmul, py::arg("a"), py::arg("b"), ReleaseGil(),
         "[..., m, k] x [..., k, n] -> [..., m, n]; leading axes broadcast, vectors too.");
@@ -154,7 +143,6 @@ void bind_autocast(py::module_& m) {
 void bind_autograd(py::module_& m) {
   bind_gradients(m);
   bind_elementwise(m);
-  bind_reductions(m);
   bind_layers(m);
   m.def("grad_enabled", &grad_enabled, "Whether operations of this thread are recorded.");
   // What no_grad() and its like of the Python package are made of.

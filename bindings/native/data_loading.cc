@@ -9,6 +9,7 @@
 #include "bindings/native/data.h"
 #include "core/base/status.h"
 #include "horovod_cpp/data/sampler.h"
+#include "horovod_cpp/dist/session.h"
 
 namespace hvd::python {
 namespace {
@@ -139,6 +140,40 @@ std::shared_ptr<data::DataLoader> make_loader(const py::handle& dataset, std::in
           seed, batch_sampler_from(batch_sampler, seed), collate_fn_from(collate_fn)});
 }
 
+void bind_distributed_sampler(py::module_& m) {
+  py::classh<data::DistributedSampler, data::Sampler>(
+      m, "DistributedSampler",
+      R"(One rank's share of a dataset, with PyTorch's partition.
+
+The (shuffled) order is padded from its beginning to a multiple of ``num_replicas``, or cut to one
+with ``drop_last``; rank r takes positions r, r + num_replicas, ... Call ``set_epoch(n)`` before
+every pass, else each pass has the same order.
+
+Args:
+    dataset: what is sampled, or the number of its examples.
+    num_replicas, rank: None: ``hvd.size()`` and ``hvd.rank()``.
+    shuffle: permute first; all ranks must pass the same ``seed``.
+    drop_last: the same as ``uneven="drop"``.
+    uneven: when the examples do not divide by the ranks: "pad" (some come twice), "drop" (some do
+        not come) or "keep" (each comes once; the first ranks have one more).
+
+Raises:
+    InvalidArgumentError: not 0 <= rank < num_replicas, another ``uneven``, or None before init().)")
+      .def(py::init([](const py::object& dataset, std::optional<int> num_replicas,
+                       std::optional<int> rank, bool shuffle, std::uint64_t seed, bool drop_last,
+                       const std::string& uneven) {
+             const auto examples = py::isinstance<py::int_>(dataset)
+                                       ? dataset.cast<std::int64_t>()
+                                       : static_cast<std::int64_t>(py::len(dataset));
+             return std::make_shared<data::DistributedSampler>(
+                 examples, num_replicas ? *num_replicas : hvd::size(), rank ? *rank : hvd::rank(),
+                 shuffle, seed, uneven_from(uneven, drop_last));
+           }),
+           py::arg("dataset"), py::arg("num_replicas") = py::none(), py::arg("rank") = py::none(),
+           py::arg("shuffle") = true, py::arg("seed") = 0, py::arg("drop_last") = false,
+           py::arg("uneven") = "pad");
+}
+
 }  // namespace
 
 void bind_samplers(py::module_& m) {
@@ -165,32 +200,7 @@ Raises:
   py::classh<data::RandomSampler, data::Sampler>(m, "RandomSampler",
                                                  "A new permutation every pass.")
       .def(py::init<std::int64_t, std::uint64_t>(), py::arg("size"), py::arg("seed") = 0);
-  py::classh<data::DistributedSampler, data::Sampler>(
-      m, "DistributedSampler",
-      R"(One rank's share of a dataset, with PyTorch's partition.
-
-The (shuffled) order is padded from its beginning to a multiple of ``num_replicas``, or cut to one
-with ``drop_last``; rank r takes positions r, r + num_replicas, ... Call ``set_epoch(n)`` before
-every pass, else each pass has the same order.
-
-Args:
-    dataset_size: number of examples.
-    num_replicas, rank: usually ``hvd.size()`` and ``hvd.rank()``.
-    shuffle: permute first; all ranks must pass the same ``seed``.
-    drop_last: the same as ``uneven="drop"``.
-    uneven: when the examples do not divide by the ranks: "pad" (some come twice), "drop" (some do
-        not come) or "keep" (each comes once; the first ranks have one more).
-
-Raises:
-    InvalidArgumentError: not 0 <= rank < num_replicas, or another ``uneven``.)")
-      .def(py::init([](std::int64_t dataset_size, int num_replicas, int rank, bool shuffle,
-                       std::uint64_t seed, bool drop_last, const std::string& uneven) {
-             return std::make_shared<data::DistributedSampler>(
-                 dataset_size, num_replicas, rank, shuffle, seed, uneven_from(uneven, drop_last));
-           }),
-           py::arg("dataset_size"), py::arg("num_replicas"), py::arg("rank"),
-           py::arg("shuffle") = true, py::arg("seed") = 0, py::arg("drop_last") = false,
-           py::arg("uneven") = "pad");
+  bind_distributed_sampler(m);
   py::classh<data::BatchSampler>(m, "BatchSampler", "Groups a sampler's indices into batches.")
       .def(py::init([](const py::handle& sampler, std::int64_t batch_size, bool drop_last) {
              return std::make_shared<data::BatchSampler>(sampler_from(sampler, 0), batch_size,

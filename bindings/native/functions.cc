@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "bindings/native/bindings.h"
+#include "bindings/native/words.h"
 #include "horovod_cpp/tensor/creation.h"
 
 namespace hvd::python {
@@ -16,10 +17,12 @@ namespace {
 
 // One axis or several.
 using Axes = std::variant<std::int64_t, std::vector<std::int64_t>>;
+using MaybeAxes = std::optional<Axes>;
 
-std::vector<std::int64_t> list_of(const Axes& axes) {
-  if (const auto* one = std::get_if<std::int64_t>(&axes)) return {*one};
-  return std::get<std::vector<std::int64_t>>(axes);
+std::vector<std::int64_t> list_of(const MaybeAxes& axes) {
+  if (!axes) return {};
+  if (const auto* one = std::get_if<std::int64_t>(&*axes)) return {*one};
+  return std::get<std::vector<std::int64_t>>(*axes);
 }
 
 using Pair = std::pair<Tensor, Tensor>;
@@ -78,90 +81,98 @@ void bind_elementwise(py::module_& m) {
 }
 
 void bind_axes_reductions(py::module_& m) {
-  const auto reduce = [&m](const char* name, auto function, const char* doc) {
-    m.def(
-        name,
-        [function](const Tensor& a, const Axes& axes, bool keepdim) {
-          return function(a, list_of(axes), keepdim);
+  const auto a = py::arg("a");
+  const auto axes = py::arg("axis") = py::none();
+  const auto keepdims = py::arg("keepdims") = false;
+  const auto reduce = [&](const char* name, auto function, const char* doc) {
+    def_axis(
+        m, name,
+        [function](const Tensor& t, const MaybeAxes& axis, bool keep) {
+          return function(t, list_of(axis), keep);
         },
-        py::arg("a"), py::arg("axes") = std::vector<std::int64_t>{}, py::arg("keepdim") = false,
-        ReleaseGil(), doc);
+        a, axes, keepdims, ReleaseGil(), doc);
   };
-  reduce("sum", &sum, "Sum over ``axes``, one or several (empty: all).");
-  reduce("mean", &mean, "Mean over ``axes``, one or several (empty: all).");
-  reduce("any", &any, "Whether any element along ``axes`` is not 0, a bool tensor.");
-  reduce("all", &all, "Whether every element along ``axes`` is not 0, a bool tensor.");
-  const auto spread = [&m](const char* name, auto function, const char* doc) {
-    m.def(
-        name,
-        [function](const Tensor& a, const Axes& axes, double correction, bool keepdim) {
-          return function(a, list_of(axes), correction, keepdim);
+  reduce("sum", &sum, "Sum over ``axis``, one or several (None: all).");
+  reduce("mean", &mean, "Mean over ``axis``, one or several (None: all).");
+  reduce("any", &any, "Whether any element along ``axis`` is not 0, a bool tensor.");
+  reduce("all", &all, "Whether every element along ``axis`` is not 0, a bool tensor.");
+  const auto spread = [&](const char* name, auto function, const char* doc) {
+    def_axis(
+        m, name,
+        [function](const Tensor& t, const MaybeAxes& axis, double correction, bool keep) {
+          return function(t, list_of(axis), correction, keep);
         },
-        py::arg("a"), py::arg("axes") = std::vector<std::int64_t>{}, py::arg("correction") = 1.0,
-        py::arg("keepdim") = false, ReleaseGil(), doc);
+        a, axes, py::arg("correction") = 1.0, keepdims, ReleaseGil(), doc);
   };
   spread("var", &hvd::var, "Mean squared distance from the mean; divides by count - correction.");
   spread("std", &hvd::std, "Square root of ``var``.");
-  m.def(
-      "norm",
-      [](const Tensor& a, double p, const Axes& axes, bool keepdim) {
-        return norm(a, p, list_of(axes), keepdim);
+  def_axis(
+      m, "norm",
+      [](const Tensor& t, double p, const MaybeAxes& axis, bool keep) {
+        return norm(t, p, list_of(axis), keep);
       },
-      py::arg("a"), py::arg("p") = 2.0, py::arg("axes") = std::vector<std::int64_t>{},
-      py::arg("keepdim") = false, ReleaseGil(), "(sum |a|^p)^(1/p) over ``axes``; p may be inf.");
-  m.def(
-      "flip", [](const Tensor& a, const Axes& axes) { return flip(a, list_of(axes)); },
-      py::arg("a"), py::arg("axes"), ReleaseGil(),
-      "A copy with the order along ``axes`` reversed.");
+      a, py::arg("p") = 2.0, axes, keepdims, ReleaseGil(),
+      "(sum |a|^p)^(1/p) over ``axis``; p may be inf.");
+  def_axis(
+      m, "flip", [](const Tensor& t, const Axes& axis) { return flip(t, list_of(axis)); }, a,
+      py::arg("axis"), ReleaseGil(),
+      "A copy with the order along ``axis``, one or several, reversed.");
 }
 
 void bind_extremes(py::module_& m) {
   using OfAll = Tensor (*)(const Tensor&);
   using OfAxis = ValuesAndIndices (*)(const Tensor&, std::int64_t, bool);
   using PositionOfAxis = Tensor (*)(const Tensor&, std::int64_t, bool);
-  const auto extreme = [&m](const char* name, OfAll all_of, OfAxis along, const char* doc) {
-    m.def(name, all_of, py::arg("a"), ReleaseGil(), doc);
-    m.def(
-        name,
-        [along](const Tensor& a, std::int64_t axis, bool keepdim) {
-          return pair_of(along(a, axis, keepdim));
+  const auto a = py::arg("a");
+  const auto axis = py::arg("axis");
+  const auto keepdims = py::arg("keepdims") = false;
+  const auto extreme = [&](const char* name, OfAll all_of, OfAxis along, const char* doc) {
+    m.def(name, all_of, a, ReleaseGil(), doc);
+    def_axis(
+        m, name,
+        [along](const Tensor& t, std::int64_t at, bool keep) {
+          return pair_of(along(t, at, keep));
         },
-        py::arg("a"), py::arg("axis"), py::arg("keepdim") = false, ReleaseGil());
+        a, axis, keepdims, ReleaseGil());
   };
   extreme("max", &max, &max, "The largest element; with an axis (values, indices) along it.");
   extreme("min", &min, &min, "The smallest element; with an axis (values, indices) along it.");
-  const auto position = [&m](const char* name, OfAll all_of, PositionOfAxis along,
-                             const char* doc) {
-    m.def(name, all_of, py::arg("a"), ReleaseGil(), doc);
-    m.def(name, along, py::arg("a"), py::arg("axis"), py::arg("keepdim") = false, ReleaseGil());
+  const auto position = [&](const char* name, OfAll all_of, PositionOfAxis along, const char* doc) {
+    m.def(name, all_of, a, ReleaseGil(), doc);
+    def_axis(m, name, along, a, axis, keepdims, ReleaseGil());
   };
   position("argmax", &argmax, &argmax,
            "Index of the first largest element, of all or along an axis; int64.");
   position("argmin", &argmin, &argmin,
            "Index of the first smallest element, of all or along an axis; int64.");
-  m.def("prod", py::overload_cast<const Tensor&>(&prod), py::arg("a"), ReleaseGil(),
-        "Product of all elements, or along an axis.");
-  m.def("prod", py::overload_cast<const Tensor&, std::int64_t, bool>(&prod), py::arg("a"),
-        py::arg("axis"), py::arg("keepdim") = false, ReleaseGil());
-  m.def("cumsum", &cumsum, py::arg("a"), py::arg("axis"), ReleaseGil(),
-        "Running sums along an axis.");
-  m.def("argsort", &argsort, py::arg("a"), py::arg("axis") = -1, py::arg("descending") = false,
-        ReleaseGil(), "Indices that sort along an axis, stable; NaN counts as largest.");
-  m.def(
-      "sort",
-      [](const Tensor& a, std::int64_t axis, bool descending) {
-        return pair_of(sort(a, axis, descending));
+  position("prod", &prod, &prod, "Product of all elements, or along an axis.");
+}
+
+void bind_orders(py::module_& m) {
+  const auto a = py::arg("a");
+  const auto last = py::arg("axis") = -1;
+  def_axis(m, "softmax", &softmax, a, py::arg("axis"), ReleaseGil(),
+           "exp(a) normalised to sum 1 along ``axis``.");
+  def_axis(m, "log_softmax", &log_softmax, a, py::arg("axis"), ReleaseGil(),
+           "Logarithm of softmax along ``axis``.");
+  def_axis(m, "cumsum", &cumsum, a, py::arg("axis"), ReleaseGil(), "Running sums along an axis.");
+  def_axis(m, "argsort", &argsort, a, last, py::arg("descending") = false, ReleaseGil(),
+           "Indices that sort along an axis, stable; NaN counts as largest.");
+  def_axis(
+      m, "sort",
+      [](const Tensor& t, std::int64_t axis, bool descending) {
+        return pair_of(sort(t, axis, descending));
       },
-      py::arg("a"), py::arg("axis") = -1, py::arg("descending") = false, ReleaseGil(),
+      a, last, py::arg("descending") = false, ReleaseGil(),
       "(values, indices) in order along an axis.");
-  m.def(
-      "topk",
-      [](const Tensor& a, std::int64_t k, std::int64_t axis, bool largest) {
-        return pair_of(topk(a, k, axis, largest));
+  def_axis(
+      m, "topk",
+      [](const Tensor& t, std::int64_t k, std::int64_t axis, bool largest) {
+        return pair_of(topk(t, k, axis, largest));
       },
-      py::arg("a"), py::arg("k"), py::arg("axis") = -1, py::arg("largest") = true, ReleaseGil(),
+      a, py::arg("k"), last, py::arg("largest") = true, ReleaseGil(),
       "(values, indices) of the ``k`` largest, or smallest, along an axis, in order.");
-  m.def("bincount", &bincount, py::arg("a"), py::arg("minlength") = 0, ReleaseGil(),
+  m.def("bincount", &bincount, a, py::arg("minlength") = 0, ReleaseGil(),
         "How often 0, 1, 2, ... occur in a non-negative int64 vector.");
 }
 
@@ -171,17 +182,17 @@ void bind_indexing(py::module_& m, py::class_<Tensor>& cls) {
   const auto index = py::arg("index");
   const auto source = py::arg("source");
   // hvd.gather and hvd.scatter are between ranks, so these are methods only.
-  cls.def("gather", py::overload_cast<const Tensor&, std::int64_t, const Tensor&>(&gather), axis,
-          index, ReleaseGil(), "out[i][j] = self[index[i][j]][j] for axis 0, and so on.");
-  cls.def("scatter",
-          py::overload_cast<const Tensor&, std::int64_t, const Tensor&, const Tensor&>(&scatter),
-          axis, index, source, ReleaseGil(),
-          "A copy with out[index[i][j]][j] = source[i][j] for axis 0, and so on.");
-  cls.def("scatter_add", &scatter_add, axis, index, source, ReleaseGil(),
-          "A copy with out[index[i][j]][j] += source[i][j] for axis 0, and so on.");
+  def_axis(cls, "gather", py::overload_cast<const Tensor&, std::int64_t, const Tensor&>(&gather),
+           axis, index, ReleaseGil(), "out[i][j] = self[index[i][j]][j] for axis 0, and so on.");
+  def_axis(cls, "scatter",
+           py::overload_cast<const Tensor&, std::int64_t, const Tensor&, const Tensor&>(&scatter),
+           axis, index, source, ReleaseGil(),
+           "A copy with out[index[i][j]][j] = source[i][j] for axis 0, and so on.");
+  def_axis(cls, "scatter_add", &scatter_add, axis, index, source, ReleaseGil(),
+           "A copy with out[index[i][j]][j] += source[i][j] for axis 0, and so on.");
   const auto in_place = [&](const char* name, auto write, const char* doc) {
-    cls.def(
-        name,
+    def_axis(
+        cls, name,
         [write](const py::object& self, std::int64_t at, const Tensor& where_to,
                 const Tensor& values) {
           write(self.cast<Tensor>(), at, where_to, values);
@@ -191,10 +202,10 @@ void bind_indexing(py::module_& m, py::class_<Tensor>& cls) {
   };
   in_place("scatter_", &scatter_, "``scatter`` in place; not recorded.");
   in_place("scatter_add_", &scatter_add_, "``scatter_add`` in place; not recorded.");
-  m.def("index_select", &index_select, a, axis, index, ReleaseGil(),
-        "The slices at index[0], index[1], ... along an axis.");
-  m.def("index_add", &index_add, a, axis, index, source, py::arg("alpha") = 1.0, ReleaseGil(),
-        "A copy with alpha * source's slice i added to the slice at index[i].");
+  def_axis(m, "index_select", &index_select, a, axis, index, ReleaseGil(),
+           "The slices at index[0], index[1], ... along an axis.");
+  def_axis(m, "index_add", &index_add, a, axis, index, source, py::arg("alpha") = 1.0, ReleaseGil(),
+           "A copy with alpha * source's slice i added to the slice at index[i].");
   m.def("masked_select", &masked_select, a, py::arg("mask"), ReleaseGil(),
         "The elements where the bool tensor ``mask`` is true, a vector.");
   m.def("nonzero", &nonzero, a, ReleaseGil(), "Positions of what is not 0, int64 [count, axes].");
@@ -205,18 +216,24 @@ void bind_indexing(py::module_& m, py::class_<Tensor>& cls) {
 void bind_arrangement(py::module_& m) {
   const auto a = py::arg("a");
   const auto axis = py::arg("axis") = 0;
-  m.def("cat", &cat, py::arg("parts"), axis, ReleaseGil(), "Tensors joined along an axis.");
-  m.def(
-      "split",
+  const auto parts = py::arg("parts");
+  def_axis(m, "cat", &cat, parts, axis, ReleaseGil(), "Tensors joined along an axis.");
+  def_axis(m, "concat", &concat, parts, axis, ReleaseGil(), "Tensors joined along an axis.");
+  def_axis(m, "stack", &stack, parts, axis, ReleaseGil(),
+           "Tensors of one shape joined along a new axis.");
+  def_axis(
+      m, "split",
       [](const Tensor& t, const Axes& sizes, std::int64_t at) {
         if (const auto* size = std::get_if<std::int64_t>(&sizes)) return split(t, *size, at);
         return split(t, list_of(sizes), at);
       },
       a, py::arg("sizes"), axis, ReleaseGil(), "Views of ``sizes`` (one or a list) along an axis.");
-  m.def("chunk", &chunk, a, py::arg("count"), axis, ReleaseGil(),
-        "At most ``count`` views of equal size along an axis, but for the last.");
-  m.def("repeat", &repeat, a, py::arg("repeats"), ReleaseGil(),
-        "A copy of the whole, repeats[i] times along axis i.");
+  def_axis(m, "chunk", &chunk, a, py::arg("count"), axis, ReleaseGil(),
+           "At most ``count`` views of equal size along an axis, but for the last.");
+  m.def(
+      "repeat",
+      [](const Tensor& t, const py::args& repeats) { return repeat(t, shape_from(repeats)); }, a,
+      "A copy of the whole, repeats[i] times along axis i: a list, or several numbers.");
   m.def("tril", &tril, a, py::arg("diagonal") = 0, ReleaseGil(), "0 above a diagonal.");
   m.def("triu", &triu, a, py::arg("diagonal") = 0, ReleaseGil(), "0 below a diagonal.");
 }
@@ -246,6 +263,7 @@ void bind_functions(py::module_& m) {
   bind_elementwise(m);
   bind_axes_reductions(m);
   bind_extremes(m);
+  bind_orders(m);
   bind_indexing(m, cls);
   bind_arrangement(m);
   bind_methods(m, cls);

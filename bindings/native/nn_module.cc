@@ -5,6 +5,7 @@
 #include <string>
 
 #include "bindings/native/nn.h"
+#include "bindings/native/words.h"
 #include "core/base/status.h"
 #include "horovod_cpp/nn/module.h"
 
@@ -311,11 +312,13 @@ void def_switches(ModuleClass& cls) {
       .def(
           "to",
           [](const py::object& self, const py::handle& dtype) {
-            self.cast<nn::Module&>().to(dtype_from(dtype));
+            if (!is_device(dtype)) self.cast<nn::Module&>().to(dtype_from(dtype));
             return self;
           },
           py::arg("dtype"),
-          "Convert parameters, gradients and buffers of a floating dtype in place.")
+          "Convert parameters, gradients and buffers of a floating dtype in place. \"cpu\" is "
+          "where "
+          "they are; UnsupportedError on another device.")
       .def("half", converter(DType::kF16), "to(\"float16\")")
       .def("bfloat16", converter(DType::kBF16), "to(\"bfloat16\")")
       .def("float", converter(DType::kF32), "to(\"float32\")")

@@ -2,7 +2,11 @@
 
 #include <pybind11/stl.h>
 
+#include <optional>
+#include <utility>
+
 #include "bindings/native/bindings.h"
+#include "bindings/native/words.h"
 #include "horovod_cpp/tensor/creation.h"
 
 namespace hvd::python {
@@ -51,15 +55,18 @@ Philox 4x32-10 (Salmon et al., SC 2011). Not for several threads at once.)")
 void bind_random_tensors(py::module_& m) {
   const auto generator = py::arg("generator") = py::none();
   const auto def_random = [&](const char* name, auto make, const char* doc) {
-    m.def(
-        name,
-        [make](const py::handle& shape, const py::object& dtype, Generator* from) {
-          return make(shape_from(shape), dtype_or(dtype, DType::kF32), generator_or(from));
+    def_sized<std::optional<Generator*>>(
+        m, name,
+        [make](Shape shape, DType dtype, std::optional<Generator*> from) {
+          return make(std::move(shape), dtype, generator_or(from.value_or(nullptr)));
         },
-        py::arg("shape"), py::arg("dtype") = py::none(), generator, doc);
+        doc, generator);
   };
-  def_random("rand", &hvd::rand, "Uniform random numbers in [0, 1) (float32).");
-  def_random("randn", &hvd::randn, "Normal random numbers with mean 0 and deviation 1 (float32).");
+  def_random("rand", &hvd::rand,
+             "Uniform random numbers in [0, 1) (float32); the shape as a tuple or as numbers.");
+  def_random("randn", &hvd::randn,
+             "Normal random numbers with mean 0 and deviation 1 (float32); the shape as a tuple or "
+             "as numbers.");
   m.def(
       "randint",
       [](std::int64_t low, std::int64_t high, const py::handle& shape, Generator* from) {

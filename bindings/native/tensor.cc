@@ -3,6 +3,7 @@
 #include <pybind11/operators.h>
 #include <pybind11/stl.h>
 
+#include <cmath>
 #include <complex>
 #include <cstring>
 #include <optional>
@@ -10,6 +11,7 @@
 
 #include "bindings/native/bindings.h"
 #include "bindings/native/tensor_index.h"
+#include "bindings/native/words.h"
 #include "core/base/status.h"
 #include "horovod_cpp/autograd/functions.h"
 
@@ -51,24 +53,38 @@ py::object to_array(const Tensor& tensor, const py::object& dtype, const py::obj
   return array;
 }
 
-py::tuple get_state(const Tensor& tensor) {
+// A function and its arguments: nothing makes a Tensor without its memory, so that there is none.
+py::tuple reduce_tensor(const Tensor& tensor) {
   const Tensor dense = tensor.detach().contiguous();
-  return py::make_tuple(std::string(name_of(dense.dtype())), to_tuple(dense.shape()),
-                        py::bytes(static_cast<const char*>(dense.data()),
-                                  static_cast<std::size_t>(dense.numel()) * size_of(dense.dtype())),
-                        tensor.requires_grad());
+  return py::make_tuple(
+      py::module_::import("horovod_cpp.tensor_state").attr("tensor_from_state"),
+      py::make_tuple(std::string(name_of(dense.dtype())), to_tuple(dense.shape()),
+                     py::bytes(static_cast<const char*>(dense.data()),
+                               static_cast<std::size_t>(dense.numel()) * size_of(dense.dtype())),
+                     tensor.requires_grad()));
 }
 
-Tensor set_state(const py::tuple& state) {
-  Tensor tensor = Tensor::empty(state[1].cast<Shape>(), parse_dtype(state[0].cast<std::string>()));
-  const auto bytes = state[2].cast<std::string_view>();
+Tensor tensor_from_state(const std::string& dtype, const Shape& shape, std::string_view bytes,
+                         bool requires_grad) {
+  Tensor tensor = Tensor::empty(shape, parse_dtype(dtype));
   if (bytes.size() != static_cast<std::size_t>(tensor.numel()) * size_of(tensor.dtype())) {
     throw InvalidArgumentError("a pickled tensor has " + std::to_string(bytes.size()) +
                                " bytes for shape " + to_string(tensor.shape()));
   }
   std::memcpy(tensor.data(), bytes.data(), bytes.size());
-  if (state[3].cast<bool>()) tensor.requires_grad_();
+  if (requires_grad) tensor.requires_grad_();
   return tensor;
+}
+
+// As in PyTorch: another tensor over the same memory.
+Tensor shallow_copy(const Tensor& tensor) {
+  Tensor copy = tensor.detach();
+  if (tensor.is_leaf() && tensor.requires_grad()) copy.requires_grad_();
+  return copy;
+}
+
+[[noreturn]] py::object no_new(const py::args&, const py::kwargs&) {
+  throw py::type_error("a Tensor is made by hvd.tensor(data), hvd.zeros(shape) and their like");
 }
 
 template <typename Function>
@@ -122,7 +138,14 @@ void bind_operators(TensorClass& cls) {
       [](double a, const Tensor& b) { return a / b; });
   cls.def("__neg__", &hvd::neg, ReleaseGil());
   cls.def("__pow__", &hvd::pow, py::is_operator(), ReleaseGil());
+  cls.def("__pos__", [](const py::object& t) { return t; });
   cls.def("__matmul__", &hvd::matmul, py::is_operator(), ReleaseGil());
+  cls.def(
+      "__matmul__", [](const Tensor& a, const py::array& b) { return matmul(a, wrap_array(b)); },
+      py::is_operator());
+  cls.def(
+      "__rmatmul__", [](const Tensor& b, const py::array& a) { return matmul(wrap_array(a), b); },
+      py::is_operator());
   cls.def("__getitem__", &index_tensor, py::arg("index"));
   cls.def("__setitem__", &assign_index, py::arg("index"), py::arg("value"));
   cls.def("__len__", [](const Tensor& t) {
@@ -137,7 +160,27 @@ void bind_operators(TensorClass& cls) {
   });
   cls.def("__float__", [](const Tensor& t) { return t.item(); });
   cls.def("__int__", [](const Tensor& t) { return py::int_(item(t)); });
-  cls.def("__bool__", [](const Tensor& t) { return t.item() != 0.0; });
+  cls.def("__complex__",
+          [](const Tensor& t) { return py::module_::import("builtins").attr("complex")(item(t)); });
+  cls.def("__index__", [](const Tensor& t) {
+    if (t.numel() != 1 || is_floating(t.dtype()) || is_complex(t.dtype())) {
+      throw py::type_error("only a tensor of one integer is an index, not one of shape " +
+                           to_string(t.shape()) + " and dtype " + std::string(name_of(t.dtype())));
+    }
+    return py::int_(item(t));
+  });
+  cls.def("__bool__", [](const Tensor& t) {
+    if (t.numel() != 1) {
+      throw InvalidArgumentError("a tensor of shape " + to_string(t.shape()) +
+                                 " is neither true nor false; use any() or all()");
+    }
+    return py::bool_(item(t));
+  });
+  cls.def("__contains__", [](const Tensor& t, const py::object& value) {
+    const py::object equal = py::cast(t).attr("__eq__")(value);
+    if (equal.is(py::reinterpret_borrow<py::object>(Py_NotImplemented))) return false;
+    return equal.cast<Tensor>().numel() != 0 && any(equal.cast<Tensor>()).item() != 0.0;
+  });
   // Makes array + tensor a tensor, so that the graph is not lost on the way.
   cls.attr("__array_priority__") = 1000;
 }
@@ -150,8 +193,26 @@ void bind_facts(TensorClass& cls) {
       "Name of the element type: \"float32\", \"bfloat16\", ...");
   cls.def_property_readonly("ndim", &Tensor::dim, "Number of axes.");
   cls.def("dim", &Tensor::dim, "Number of axes.");
-  cls.def("size", &Tensor::size, py::arg("axis"),
-          "Extent of ``axis``; a negative one counts from the end.");
+  cls.def(
+      "size", [](const Tensor& t) { return to_tuple(t.shape()); }, "Extents, a tuple of ints.");
+  def_axis(cls, "size", &Tensor::size, py::arg("axis"),
+           "Extent of ``axis``; a negative one counts from the end.");
+  cls.def(
+      "stride", [](const Tensor& t) { return to_tuple(t.strides()); },
+      "Distances in elements between neighbours along each axis, a tuple of ints.");
+  cls.def_property_readonly(
+      "device", [](const Tensor&) { return "cpu"; }, "Where the memory is: \"cpu\".");
+  cls.def_property_readonly(
+      "itemsize", [](const Tensor& t) { return size_of(t.dtype()); }, "Bytes of an element.");
+  cls.def(
+      "element_size", [](const Tensor& t) { return size_of(t.dtype()); }, "Bytes of an element.");
+  cls.def_property_readonly(
+      "nbytes",
+      [](const Tensor& t) { return static_cast<std::size_t>(t.numel()) * size_of(t.dtype()); },
+      "Bytes of all elements.");
+  cls.def(
+      "is_floating_point", [](const Tensor& t) { return is_floating(t.dtype()); },
+      "Whether the dtype is a floating one.");
   cls.def("numel", &Tensor::numel, "Number of elements.");
   cls.def("is_contiguous", &Tensor::is_contiguous, "Whether memory is dense and row-major.");
   cls.def("is_same", &Tensor::is, py::arg("other"),
@@ -173,40 +234,9 @@ Raises:
     TypeError: the dtype is bfloat16, which NumPy does not have; use ``.to("float32")``.)");
   cls.def("__array__", &to_array, py::arg("dtype") = py::none(), py::arg("copy") = py::none());
   cls.def_buffer(&buffer_of);
-  cls.def(py::pickle(&get_state, &set_state));
-}
-
-void bind_views(TensorClass& cls) {
-  cls.def(
-      "reshape",
-      [](const Tensor& t, const py::args& shape) {
-        return t.reshape(shape_from(shape.size() == 1 ? shape[0] : py::object(shape)));
-      },
-      "A view of another shape (one extent may be -1); a copy where no view is possible.");
-  cls.def("flatten", &Tensor::flatten, py::arg("first_axis") = 0,
-          "Merges all axes from ``first_axis`` on into one.");
-  cls.def("permute", &Tensor::permute, py::arg("axes"), "A view with the axes in another order.");
-  cls.def("transpose", &Tensor::transpose, py::arg("a"), py::arg("b"),
-          "A view with two axes swapped.");
-  cls.def("t", &Tensor::t, "The transpose of a matrix, a view.");
-  cls.def("slice", &Tensor::slice, py::arg("axis"), py::arg("begin"), py::arg("end"),
-          py::arg("step") = 1,
-          "A view of every step-th of the elements begin to end-1 of ``axis``.");
-  cls.def("select", &Tensor::select, py::arg("axis"), py::arg("index"),
-          "A view of one position of ``axis``, which disappears.");
-  cls.def("unsqueeze", &Tensor::unsqueeze, py::arg("axis"),
-          "A view with an axis of extent 1 more.");
-  cls.def("squeeze", &Tensor::squeeze, py::arg("axis"), "A view without that axis of extent 1.");
-  cls.def(
-      "expand",
-      [](const Tensor& t, const py::handle& shape) { return t.expand(shape_from(shape)); },
-      py::arg("shape"), "A view that repeats axes of extent 1.");
-  cls.def("detach", &Tensor::detach, "The same memory, outside the graph.");
-  cls.def("contiguous", &Tensor::contiguous, ReleaseGil(), "Itself, or a dense copy.");
-  cls.def("clone", &Tensor::clone, ReleaseGil(), "A copy with memory of its own.");
-  cls.def(
-      "to", [](const Tensor& t, const py::handle& dtype) { return t.to(dtype_from(dtype)); },
-      py::arg("dtype"), "Itself, or a copy converted to ``dtype``.");
+  cls.def("__reduce__", &reduce_tensor);
+  cls.def("__copy__", &shallow_copy);
+  cls.def_static("__new__", &no_new);
 }
 
 void bind_in_place(TensorClass& cls) {
@@ -228,6 +258,40 @@ void bind_in_place(TensorClass& cls) {
           "Multiplies by a number or a tensor in place.");
   cls.def("mul_", py::overload_cast<const Tensor&>(&Tensor::mul_), kSelf, py::arg("other"));
   cls.def("div_", &Tensor::div_, kSelf, py::arg("other"), "Divides by a tensor in place.");
+}
+
+// What stands on the right of += and its like, in the dtype of the left.
+Tensor operand(const Tensor& left, const py::handle& value) {
+  const bool is_array = py::isinstance<Tensor>(value) || py::isinstance<py::array>(value);
+  if (is_array) return tensor_from(value);
+  const auto number = value.cast<double>();
+  if (!is_floating(left.dtype()) && number != std::trunc(number)) {
+    throw InvalidArgumentError("a tensor of " + std::string(name_of(left.dtype())) +
+                               " cannot take " + std::to_string(number) + " in place");
+  }
+  return Tensor::scalar(number, left.dtype());
+}
+
+// += and its like write into the tensor, as in NumPy and PyTorch.
+void bind_augmented(TensorClass& cls) {
+  const auto def = [&cls](const char* name, auto change) {
+    cls.def(
+        name,
+        [change](const py::object& self, const py::object& value) {
+          auto& left = self.cast<Tensor&>();
+          const Tensor right = operand(left, value);
+          {
+            const py::gil_scoped_release nogil;
+            change(left, right);
+          }
+          return self;
+        },
+        py::is_operator());
+  };
+  def("__iadd__", [](Tensor& a, const Tensor& b) { a.add_(b); });
+  def("__isub__", [](Tensor& a, const Tensor& b) { a.sub_(b); });
+  def("__imul__", [](Tensor& a, const Tensor& b) { a.mul_(b); });
+  def("__itruediv__", [](Tensor& a, const Tensor& b) { a.div_(b); });
 }
 
 void bind_constructors(py::module_& m) {
@@ -260,17 +324,13 @@ Raises:
 }
 
 void bind_fillers(py::module_& m) {
-  const auto def_filled = [&m](const char* name, Tensor (*make)(Shape, DType), const char* doc) {
-    m.def(
-        name,
-        [make](const py::handle& shape, const py::object& dtype) {
-          return make(shape_from(shape), dtype_or(dtype, DType::kF32));
-        },
-        py::arg("shape"), py::arg("dtype") = py::none(), doc);
-  };
-  def_filled("empty", &Tensor::empty, "A tensor of ``shape`` with unset elements (float32).");
-  def_filled("zeros", &Tensor::zeros, "A tensor of ``shape`` full of zeros (float32).");
-  def_filled("ones", &Tensor::ones, "A tensor of ``shape`` full of ones (float32).");
+  using Make = Tensor (*)(Shape, DType);
+  def_sized(m, "empty", Make{&Tensor::empty},
+            "A tensor with unset elements (float32); the shape as a tuple or as numbers.");
+  def_sized(m, "zeros", Make{&Tensor::zeros},
+            "A tensor full of zeros (float32); the shape as a tuple or as numbers.");
+  def_sized(m, "ones", Make{&Tensor::ones},
+            "A tensor full of ones (float32); the shape as a tuple or as numbers.");
   m.def(
       "full",
       [](const py::handle& shape, double value, const py::object& dtype) {
@@ -295,9 +355,11 @@ Operators broadcast as in NumPy; both sides must have one dtype. NumPy arrays ma
 side. Reductions and element-wise functions are methods and functions of the module: ``t.sum()``,
 ``hvd.exp(t)``. ``==`` compares element by element; a Tensor's hash is that of its identity.)");
   bind_facts(cls);
-  bind_views(cls);
   bind_in_place(cls);
   bind_operators(cls);
+  bind_augmented(cls);
+  bind_tensor_views(cls);
+  m.def("_tensor_from_state", &tensor_from_state);
   bind_constructors(m);
   bind_fillers(m);
 }

@@ -38,18 +38,35 @@ void def_logic(py::class_<Tensor>& cls, const char* name, Compare function) {
       py::is_operator());
 }
 
-// As NumPy's, with what an array does not have.
+constexpr std::int64_t kWhole = 1000;  // elements of a tensor that is shown whole, as in PyTorch
+constexpr std::int64_t kEdge = 3;      // of each axis of a larger one, at either end
+
+// What is shown of a large tensor, with one more in the middle of each axis that is cut.
+Tensor edges_of(Tensor tensor) {
+  for (std::int64_t axis = 0; axis < tensor.dim(); ++axis) {
+    const std::int64_t extent = tensor.size(axis);
+    if (extent <= 2 * kEdge + 1) continue;
+    tensor =
+        cat({tensor.slice(axis, 0, kEdge + 1), tensor.slice(axis, extent - kEdge, extent)}, axis);
+  }
+  return tensor;
+}
+
 std::string text_of(const Tensor& tensor) {
-  const Tensor shown = tensor.detach();
-  const py::module_ numpy = py::module_::import("numpy");
-  const py::object array =
-      tensor_to_numpy(shown.dtype() == DType::kBF16 ? shown.to(DType::kF32) : shown);
+  const bool whole = tensor.numel() <= kWhole;
+  Tensor shown = whole ? tensor.detach() : edges_of(tensor.detach());
+  if (shown.dtype() == DType::kBF16) shown = shown.to(DType::kF32);
   const auto elements =
-      numpy.attr("array2string")(array, py::arg("separator") = ", ", py::arg("prefix") = "tensor(")
+      py::module_::import("numpy")
+          .attr("array2string")(tensor_to_numpy(shown), py::arg("separator") = ", ",
+                                py::arg("prefix") = "tensor(", py::arg("precision") = 4,
+                                py::arg("threshold") = whole ? kWhole : 0,
+                                py::arg("edgeitems") = kEdge)
           .cast<std::string>();
   std::string text = "tensor(" + elements;
-  const bool whole = elements.find("...") == std::string::npos && tensor.numel() != 0;
-  if (!whole) text += ", shape=" + py::str(py::cast(tensor).attr("shape")).cast<std::string>();
+  if (!whole || tensor.numel() == 0) {
+    text += ", shape=" + py::str(py::cast(tensor).attr("shape")).cast<std::string>();
+  }
   text += ", dtype=" + std::string(name_of(tensor.dtype()));
   if (tensor.requires_grad()) text += ", requires_grad=True";
   return text + ")";

@@ -132,12 +132,12 @@ def test_reductions_take_axes():
     values = np.arange(6.0).reshape(2, 3)
     x = hvd.tensor(values)
     assert hvd.sum(x).item() == 15
-    assert hvd.mean(x, axes=[0]).tolist() == [1.5, 2.5, 3.5]
-    assert hvd.sum(x, axes=[1], keepdim=True).shape == (2, 1)
+    assert hvd.mean(x, axis=[0]).tolist() == [1.5, 2.5, 3.5]
+    assert hvd.sum(x, axis=[1], keepdim=True).shape == (2, 1)
     assert hvd.max(x).item() == 5
     assert hvd.argmax(x, 1).tolist() == [2, 2]
     assert hvd.argmax(x, 1).dtype == "int64"
-    np.testing.assert_allclose(hvd.sum(hvd.softmax(x, 1), axes=[1]).numpy(), 1, rtol=1e-12)
+    np.testing.assert_allclose(hvd.sum(hvd.softmax(x, 1), axis=[1]).numpy(), 1, rtol=1e-12)
     assert hvd.concat([x, x], 0).shape == (4, 3)
     assert hvd.stack([x, x], 0).shape == (2, 2, 3)
 

@@ -284,7 +284,7 @@ def test_views_and_shapes():
     assert tensor.reshape(2, 3).shape == tensor.reshape((2, -1)).shape == (2, 3)
     matrix = tensor.reshape(2, 3)
     assert matrix.t().tolist() == [[0, 3], [1, 4], [2, 5]]
-    assert matrix.permute([1, 0]).shape == (3, 2)
+    assert matrix.permute(1, 0).shape == (3, 2)
     assert matrix.unsqueeze(0).shape == (1, 2, 3)
     assert matrix.unsqueeze(0).squeeze(0).shape == (2, 3)
     assert matrix.flatten().shape == (6,)
@@ -390,7 +390,7 @@ def test_functions_are_methods_too_and_match_numpy():
     a = np.array([[3.0, -1.0, 2.0], [0.5, 4.0, -2.0]])
     x = hvd.tensor(a)
     for got, want in [
-        (x.sum(), a.sum()), (x.sum(0), a.sum(0)), (x.mean(axes=[1], keepdim=True), a.mean(1)[:, None]),
+        (x.sum(), a.sum()), (x.sum(0), a.sum(0)), (x.mean(axis=[1], keepdim=True), a.mean(1)[:, None]),
         (x.var(1), a.var(1, ddof=1)), (x.std(0, correction=0), a.std(0)), (x.norm(), np.linalg.norm(a)),
         (x.norm(np.inf, 1), abs(a).max(1)), (x.prod(0), a.prod(0)), (x.cumsum(1), a.cumsum(1)),
         (x.max(), a.max()), (x.min(0)[0], a.min(0)), (x.max(1)[1], a.argmax(1)), (x.argmin(), a.argmin()),

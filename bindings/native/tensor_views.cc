@@ -1,0 +1,217 @@
+// Other shapes, dtypes and copies of a tensor, under the names of PyTorch and NumPy.
+#include <algorithm>
+#include <functional>
+#include <numeric>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "bindings/native/bindings.h"
+#include "bindings/native/dlpack.h"
+#include "bindings/native/words.h"
+#include "core/base/status.h"
+
+namespace hvd::python {
+
+bool is_device(const py::handle& object) {
+  if (!py::isinstance<py::str>(object)) return false;
+  const auto name = object.cast<std::string>();
+  if (name == "cpu" || name == "cpu:0") return true;
+  for (const char* device : {"cuda", "mps", "xpu", "hip", "meta"}) {
+    if (name != device && !name.starts_with(std::string(device) + ":")) continue;
+    throw UnsupportedError("tensors and modules live in the memory of the CPU, not on '" + name +
+                           "'");
+  }
+  return false;
+}
+
+namespace {
+
+using TensorClass = py::class_<Tensor>;
+
+Tensor view_as(const Tensor& tensor, Shape shape) {
+  Tensor view = tensor.reshape(std::move(shape));
+  if (view.data() == tensor.data() || tensor.numel() == 0) return view;
+  throw InvalidArgumentError("view: memory of shape " + to_string(tensor.shape()) +
+                             " cannot be seen as " + to_string(view.shape()) +
+                             " without a copy; use reshape()");
+}
+
+std::int64_t checked_axis(const Tensor& tensor, std::int64_t axis, const char* function) {
+  if (axis < -tensor.dim() || axis >= tensor.dim()) {
+    throw InvalidArgumentError(std::string(function) + ": axis " + std::to_string(axis) + " of " +
+                               std::to_string(tensor.dim()) + " axes");
+  }
+  return axis < 0 ? axis + tensor.dim() : axis;
+}
+
+Tensor flatten(const Tensor& tensor, std::int64_t start, std::int64_t end) {
+  if (tensor.dim() == 0) return tensor.reshape({1});
+  const auto first = checked_axis(tensor, start, "flatten");
+  const auto last = checked_axis(tensor, end, "flatten");
+  if (first > last) {
+    throw InvalidArgumentError("flatten: start_dim " + std::to_string(start) +
+                               " comes after end_dim " + std::to_string(end));
+  }
+  Shape shape = tensor.shape();
+  const auto begin = shape.begin() + first;
+  const auto past = shape.begin() + last + 1;
+  *begin = std::accumulate(begin, past, std::int64_t{1}, std::multiplies<>());
+  shape.erase(begin + 1, past);
+  return tensor.reshape(std::move(shape));
+}
+
+Tensor reversed_axes(const Tensor& tensor) {
+  std::vector<std::int64_t> axes(static_cast<std::size_t>(tensor.dim()));
+  std::iota(axes.rbegin(), axes.rend(), 0);
+  return tensor.permute(std::move(axes));
+}
+
+Tensor matrix_transpose(const Tensor& tensor) {
+  if (tensor.dim() >= 2) return tensor.transpose(-2, -1);
+  throw InvalidArgumentError("mT: a matrix or a stack of them has two axes at least, not " +
+                             to_string(tensor.shape()));
+}
+
+Tensor t(const Tensor& tensor) {
+  if (tensor.dim() < 2) return tensor;
+  if (tensor.dim() == 2) return tensor.t();
+  throw InvalidArgumentError("t: transposes a matrix, not a tensor of shape " +
+                             to_string(tensor.shape()) + "; use mT, transpose(a, b) or permute()");
+}
+
+Tensor squeeze_all(const Tensor& tensor) {
+  Tensor result = tensor;
+  for (std::int64_t axis = tensor.dim() - 1; axis >= 0; --axis) {
+    if (tensor.size(axis) == 1) result = result.squeeze(axis);
+  }
+  return result;
+}
+
+// -1 keeps an extent, as in PyTorch.
+Tensor expand(const Tensor& tensor, Shape shape) {
+  const auto missing = static_cast<std::int64_t>(shape.size()) - tensor.dim();
+  for (std::int64_t i = std::max<std::int64_t>(missing, 0); std::cmp_less(i, shape.size()); ++i) {
+    auto& extent = shape[static_cast<std::size_t>(i)];
+    if (extent == -1) extent = tensor.size(i - missing);
+  }
+  return tensor.expand(std::move(shape));
+}
+
+void bind_shapes(TensorClass& cls) {
+  cls.def(
+      "reshape",
+      [](const Tensor& a, const py::args& shape) { return a.reshape(shape_from(shape)); },
+      "A view of another shape (one extent may be -1); a copy where no view is possible.");
+  cls.def(
+      "view", [](const Tensor& a, const py::args& shape) { return view_as(a, shape_from(shape)); },
+      "A view of another shape (one extent may be -1); InvalidArgumentError where it needs a "
+      "copy.");
+  cls.def(
+      "view_as", [](const Tensor& a, const Tensor& other) { return view_as(a, other.shape()); },
+      py::arg("other"), "``view`` of another's shape.");
+  cls.def("flatten", &flatten, py::arg("start_dim") = 0, py::arg("end_dim") = -1,
+          "Merges the axes from ``start_dim`` to ``end_dim`` into one.");
+  cls.def(
+      "ravel", [](const Tensor& a) { return a.reshape({-1}); },
+      "All elements in one axis; a view where possible.");
+  def_axis(cls, "unsqueeze", &Tensor::unsqueeze, py::arg("axis"),
+           "A view with an axis of extent 1 more.");
+  cls.def("squeeze", &squeeze_all, "A view without axes of extent 1, or without one of them.");
+  def_axis(cls, "squeeze", &Tensor::squeeze, py::arg("axis"));
+  cls.def(
+      "expand", [](const Tensor& a, const py::args& shape) { return expand(a, shape_from(shape)); },
+      "A view that repeats axes of extent 1; -1 keeps an extent.");
+  cls.def(
+      "expand_as", [](const Tensor& a, const Tensor& other) { return a.expand(other.shape()); },
+      py::arg("other"), "``expand`` to another's shape.");
+}
+
+void bind_axes(TensorClass& cls) {
+  cls.def(
+      "permute", [](const Tensor& a, const py::args& axes) { return a.permute(shape_from(axes)); },
+      "A view with the axes in another order: a tuple, or several numbers.");
+  cls.def("transpose", &Tensor::transpose, py::arg("dim0"), py::arg("dim1"),
+          "A view with two axes swapped; without arguments with all axes in reverse.");
+  cls.def("transpose", &reversed_axes);
+  cls.def("swapaxes", &Tensor::transpose, py::arg("axis1"), py::arg("axis2"),
+          "A view with two axes swapped.");
+  cls.def("t", &t, "The transpose of a matrix, a view; a vector or scalar itself.");
+  cls.def_property_readonly("T", &reversed_axes, "A view with all axes in reverse.");
+  cls.def_property_readonly("mT", &matrix_transpose, "A view with the last two axes swapped.");
+  def_axis(cls, "slice", &Tensor::slice, py::arg("axis"), py::arg("begin"), py::arg("end"),
+           py::arg("step") = 1,
+           "A view of every step-th of the elements begin to end-1 of ``axis``.");
+  def_axis(cls, "select", &Tensor::select, py::arg("axis"), py::arg("index"),
+           "A view of one position of ``axis``, which disappears.");
+}
+
+// (dtype), (device), (device, dtype), (other), with the names that PyTorch has.
+Tensor convert(const Tensor& tensor, const py::object& target, py::object dtype,
+               const py::object& device) {
+  if (!device.is_none() && !is_device(device)) {
+    throw InvalidArgumentError("to: no device " + py::repr(device).cast<std::string>());
+  }
+  if (py::isinstance<Tensor>(target)) {
+    return tensor.to(target.cast<const Tensor&>().dtype());
+  }
+  if (!target.is_none() && !is_device(target)) {
+    if (!dtype.is_none()) throw py::type_error("to: two dtypes");
+    dtype = target;
+  } else if (target.is_none() && dtype.is_none() && device.is_none()) {
+    throw py::type_error("to: takes a dtype, a device or a Tensor");
+  }
+  return dtype.is_none() ? tensor : tensor.to(dtype_from(dtype));
+}
+
+void bind_copies(TensorClass& cls) {
+  cls.def("detach", &Tensor::detach, "The same memory, outside the graph.");
+  cls.def_property_readonly("data", &Tensor::detach, "The same memory, outside the graph.");
+  cls.def("contiguous", &Tensor::contiguous, ReleaseGil(), "Itself, or a dense copy.");
+  cls.def("clone", &Tensor::clone, ReleaseGil(), "A copy with memory of its own.");
+  cls.def(
+      "cpu", [](const py::object& self) { return self; },
+      "Itself: tensors live in the memory of the CPU.");
+  cls.def("to", &convert, py::arg("target") = py::none(), py::arg("dtype") = py::none(),
+          py::kw_only(), py::arg("device") = py::none(),
+          R"(Itself, or a copy converted to a dtype.
+
+Args:
+    target: a dtype, a Tensor (its dtype) or "cpu".
+    dtype: a dtype beside a device.
+    device: "cpu".
+
+Raises:
+    UnsupportedError: another device.)");
+  cls.def(
+      "astype",
+      [](const Tensor& a, const py::handle& dtype, bool copy) {
+        const Tensor result = a.to(dtype_from(dtype));
+        return copy && result.is(a) ? a.clone() : result;
+      },
+      py::arg("dtype"), py::arg("copy") = true,
+      "A copy converted to ``dtype``; with ``copy=False`` itself if it has that dtype.");
+  const auto converter = [&cls](const char* name, DType dtype) {
+    const std::string doc = "to(\"" + std::string(name_of(dtype)) + "\")";
+    cls.def(
+        name, [dtype](const Tensor& a) { return a.to(dtype); }, ReleaseGil(), doc.c_str());
+  };
+  converter("half", DType::kF16);
+  converter("bfloat16", DType::kBF16);
+  converter("float", DType::kF32);
+  converter("double", DType::kF64);
+  converter("int", DType::kI32);
+  converter("long", DType::kI64);
+  converter("bool", DType::kBool);
+}
+
+}  // namespace
+
+void bind_tensor_views(TensorClass& cls) {
+  cls.def_static("_is_device", &is_device);  // for the Python package
+  bind_shapes(cls);
+  bind_axes(cls);
+  bind_copies(cls);
+}
+
+}  // namespace hvd::python

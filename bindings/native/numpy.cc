@@ -89,6 +89,10 @@ DType dtype_from(const py::handle& object) {
 }
 
 Tensor wrap_array(const py::array& array) {
+  if (py::hasattr(array, "mask")) {
+    throw InvalidArgumentError(
+        "the array is masked, a tensor is not; pass array.filled(value), or array.data for all");
+  }
   const DType dtype = dtype_of(array);
   Shape shape(array.shape(), array.shape() + array.ndim());
   std::vector<std::int64_t> strides = element_strides(array);

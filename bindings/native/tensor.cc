@@ -159,6 +159,15 @@ void bind_operators(TensorClass& cls) {
     for (std::int64_t i = 0; i < t.size(0); ++i) rows.append(t.select(0, i));
     return py::iter(rows);
   });
+  cls.def(
+      "__format__",
+      [](const Tensor& t, const std::string& format) -> py::str {
+        if (format.empty()) return py::str(py::cast(t));
+        if (t.numel() == 1) return py::module_::import("builtins").attr("format")(item(t), format);
+        throw py::type_error("'" + format + "' formats one number, the tensor has shape " +
+                             to_string(t.shape()));
+      },
+      py::arg("format"));
   cls.def("__float__", [](const Tensor& t) { return t.item(); });
   cls.def("__int__", [](const Tensor& t) { return py::int_(item(t)); });
   cls.def(

@@ -1,8 +1,11 @@
 #include "horovod_cpp/dist/collectives.h"
 
 #include <algorithm>
+#include <cstddef>
 #include <numeric>
+#include <string>
 #include <utility>
+#include <vector>
 
 #include "core/base/stack_memory.h"
 #include "core/base/status.h"
@@ -18,6 +21,25 @@ using Kind = CollectiveKind;
 
 Tensor empty_like(const Tensor& tensor) {
   return tensor.defined() ? Tensor::empty(tensor.shape(), tensor.dtype()) : Tensor();
+}
+
+// Memory that two results share would be reduced twice, and the second time of what others wrote.
+void check_apart(const std::vector<Tensor>& tensors) {
+  std::vector<std::pair<const std::byte*, std::size_t>> order;  // where each begins
+  for (std::size_t i = 0; i < tensors.size(); ++i) {
+    if (!tensors[i].defined() || tensors[i].numel() == 0) continue;
+    order.emplace_back(static_cast<const std::byte*>(tensors[i].data()), i);
+  }
+  std::sort(order.begin(), order.end());
+  for (std::size_t k = 1; k < order.size(); ++k) {
+    const auto& [begin, index] = order[k - 1];
+    const Tensor& before = tensors[index];
+    const auto bytes = static_cast<std::size_t>(before.numel()) * size_of(before.dtype());
+    if (begin + bytes <= order[k].first) continue;
+    const auto [first, second] = std::minmax(index, order[k].second);
+    throw InvalidArgumentError("grouped_allreduce_: tensors " + std::to_string(first) + " and " +
+                               std::to_string(second) + " share memory; reduce a copy of one");
+  }
 }
 
 std::shared_ptr<CallInFlight> allreduce_call(std::span<const Tensor> tensors,
@@ -161,6 +183,7 @@ GroupHandle grouped_allreduce_async(const std::vector<Tensor>& tensors,
 }
 GroupHandle grouped_allreduce_async_(const std::vector<Tensor>& tensors,
                                      const AllreduceOptions& options) {
+  check_apart(tensors);
   return GroupHandle(allreduce_call(tensors, options, true));
 }
 Tensor allreduce(const Tensor& tensor, const AllreduceOptions& options) {

@@ -345,3 +345,10 @@ for call in (lambda: hvd.allreduce(np.ones(2)), lambda: hvd.broadcast_(np.ones(2
 over.set()
 thread.join()
 """)
+
+
+def test_masked_arrays_are_refused_since_their_mask_would_be_lost(world):
+    masked = np.ma.array([1.0, 100.0], mask=[0, 1])
+    for take in (hvd.tensor, lambda array: hvd.allreduce(array, name="m")):
+        with pytest.raises(hvd.InvalidArgumentError, match="masked.*filled"):
+            take(masked)

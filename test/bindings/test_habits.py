@@ -288,3 +288,10 @@ def test_autocast_takes_a_device_as_pytorchs_does():
         hvd.autocast("cuda")
     with pytest.raises(TypeError, match="float16"):
         hvd.autocast("float16", dtype="bfloat16")
+
+
+def test_a_tensor_of_one_element_is_formatted_as_a_number():
+    assert f"{hvd.tensor(0.12345):.3f} {hvd.tensor([7]):3d}" == "0.123   7"
+    assert f"{hvd.tensor([1.0, 2.0])}" == str(hvd.tensor([1.0, 2.0]))
+    with pytest.raises(TypeError, match=r"'.2f' formats one number, the tensor has shape \[2\]"):
+        f"{hvd.tensor([1.0, 2.0]):.2f}"

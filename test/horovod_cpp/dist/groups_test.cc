@@ -5,6 +5,7 @@
 #include "core/base/status.h"
 #include "horovod_cpp/dist/collectives.h"
 #include "test/horovod_cpp/dist/worlds.h"
+#include "test/support/temporary_folder.h"
 
 namespace hvd {
 namespace {
@@ -48,6 +49,22 @@ TEST(Groups, OfEveryKindGiveWhatTheSingleCallsGive) {
     EXPECT_THAT(copies[1].to_vector(), ElementsAre(4, 4, 4, 4));
     grouped_broadcast_(tensors, 1, {.process_set = all});
     EXPECT_THAT(tensors[0].to_vector(), ElementsAre(2, 2));
+  });
+}
+
+TEST(Groups, InPlaceOfTensorsThatShareMemoryAreRefused) {
+  run_sets(2, [](const ProcessSet& all) {
+    const Tensor a = Tensor::full({6}, 1);
+    const Tensor b = Tensor::full({2}, 1);
+    const auto complaint = [&](const std::vector<Tensor>& tensors) {
+      return message_of<InvalidArgumentError>(
+          [&] { grouped_allreduce_(tensors, {.op = ReduceOp::kSum, .process_set = all}); });
+    };
+    EXPECT_THAT(complaint({a, b, a}), HasSubstr("tensors 0 and 2 share memory"));
+    EXPECT_THAT(complaint({a.slice(0, 2, 6), b, a.slice(0, 0, 4)}), HasSubstr("tensors 0 and 2"));
+    grouped_allreduce_({a.slice(0, 3, 6), b, a.slice(0, 0, 3)},
+                       {.op = ReduceOp::kSum, .process_set = all});
+    EXPECT_THAT(a.to_vector(), ElementsAre(2, 2, 2, 2, 2, 2));
   });
 }
 

@@ -75,6 +75,7 @@ class CMakeBuild(build_ext):
         for library in package.glob("*.so*"):  # of an earlier run, perhaps with other options
             library.unlink()
         shutil.copytree(STAGE / "horovod_cpp", package, dirs_exist_ok=True)
+        subprocess.run([sys.executable, str(ROOT / "bindings" / "stubs.py"), str(package)], check=True)
 
     def get_outputs(self):
         return [str(path) for path in (pathlib.Path(self.build_lib) / "horovod_cpp").glob("*.so*")]
@@ -83,7 +84,8 @@ class CMakeBuild(build_ext):
 setup(
     version=version(),
     packages=find_packages("bindings"),
-    package_dir={"horovod_cpp": "bindings/horovod_cpp"},
+    package_dir={"": "bindings"},
+    package_data={"horovod_cpp": ["py.typed"]},
     ext_modules=[Extension("horovod_cpp._native", sources=[])],
     cmdclass={"build_ext": CMakeBuild},
     data_files=[("bin", [os.path.relpath(HVDRUN, ROOT)])],

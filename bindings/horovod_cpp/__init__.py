@@ -15,6 +15,7 @@ import os as _os
 import sys as _sys
 
 from horovod_cpp import _native, data, io, models, nn, optim, plot
+from horovod_cpp import typing as typing
 from horovod_cpp._native import (
     AbortedError,
     Adasum,
@@ -44,10 +45,8 @@ from horovod_cpp._native import (
     SyncBatchNorm,
     Tensor,
     UnsupportedError,
-    abs,
     add,
     add_process_set,
-    all,
     allgather,
     allgather_async,
     allreduce,
@@ -57,7 +56,6 @@ from horovod_cpp._native import (
     alltoall,
     alltoall_async,
     anomaly_enabled,
-    any,
     arange,
     argmax,
     argmin,
@@ -151,13 +149,11 @@ from horovod_cpp._native import (
     masked_fill,
     masked_select,
     matmul,
-    max,
     max_pool2d,
     maximum,
     mean,
     metrics,
     metrics_text,
-    min,
     minimum,
     mpi_enabled,
     mpi_threads_supported,
@@ -173,7 +169,6 @@ from horovod_cpp._native import (
     ones_like,
     outer,
     poll,
-    pow,
     process_set_ids,
     prod,
     rand,
@@ -212,7 +207,6 @@ from horovod_cpp._native import (
     std,
     stop_timeline,
     sub,
-    sum,
     synchronize,
     tanh,
     tensor,
@@ -224,6 +218,14 @@ from horovod_cpp._native import (
     zeros,
     zeros_like,
 )
+# Not in __all__: they would hide Python's own from `import *`.
+from horovod_cpp._native import abs as abs
+from horovod_cpp._native import all as all
+from horovod_cpp._native import any as any
+from horovod_cpp._native import max as max
+from horovod_cpp._native import min as min
+from horovod_cpp._native import pow as pow
+from horovod_cpp._native import sum as sum
 from horovod_cpp.autograd import (
     Function,
     autocast,
@@ -245,16 +247,13 @@ from horovod_cpp.built import (
 )
 from horovod_cpp.dtypes import (
     bfloat16,
-    bool,
     complex128,
     complex64,
     double,
-    float,
     float16,
     float32,
     float64,
     half,
-    int,
     int16,
     int32,
     int64,
@@ -263,6 +262,9 @@ from horovod_cpp.dtypes import (
     uint16,
     uint8,
 )
+from horovod_cpp.dtypes import bool as bool
+from horovod_cpp.dtypes import float as float
+from horovod_cpp.dtypes import int as int
 from horovod_cpp.io import load, save
 from horovod_cpp.objects import allgather_object, broadcast_object
 from horovod_cpp.rank_zero import rank_zero_section
@@ -273,17 +275,51 @@ from horovod_cpp.call_site import where as _where
 
 __version__ = _native.__version__  # importlib.metadata takes longer to import than all of this
 
-# Not in it: what would hide builtins from `import *`, and modules that are no part of the API.
-_unlisted = ("abs", "all", "any", "bool", "float", "int", "min", "max", "pow", "sum", "autograd",
-             "built", "call_site", "cluster", "dtypes", "init_functions", "lr_scheduler", "module_text",
-             "nn_functional", "objects", "rank_zero", "tensor_state")
-__all__ = [name for name in dir() if not name.startswith("_") and name not in _unlisted]
+__all__ = [
+    "AbortedError", "Adasum", "add", "add_process_set", "allgather", "allgather_async",
+    "allgather_object", "allreduce", "allreduce_", "allreduce_async", "allreduce_async_",
+    "alltoall", "alltoall_async", "anomaly_enabled", "arange", "argmax", "argmin", "argsort",
+    "autocast", "autocast_dtype", "Average", "average_gradients", "barrier", "barrier_async",
+    "bernoulli", "bfloat16", "bincount", "BitAnd", "BitOr", "bitwise_equal", "broadcast",
+    "broadcast_", "broadcast_async", "broadcast_async_", "broadcast_object",
+    "broadcast_optimizer_state", "broadcast_parameters", "cat", "ccl_built", "chunk", "clamp",
+    "clear_autocast_cache", "Cluster", "complex128", "complex64", "Compression", "concat",
+    "config", "conv1d", "conv2d", "conv_transpose2d", "cos", "cross_entropy", "cross_rank",
+    "cross_size", "cuda_built", "cumsum", "data", "DataParallel", "ddl_built",
+    "DistributedDataParallel", "DistributedOptimizer", "div", "dot", "double", "dropout",
+    "dump_flight_recorder", "empty", "enable_grad", "eq", "erf", "Error", "exp", "eye", "flip",
+    "float16", "float32", "float64", "from_dlpack", "from_numpy", "full", "full_like",
+    "Function", "gather", "gather_async", "ge", "Generator", "global_process_set", "gloo_built",
+    "gloo_enabled", "grad", "grad_enabled", "gradcheck", "gradgradcheck", "grouped_allgather",
+    "grouped_allgather_async", "grouped_allreduce", "grouped_allreduce_",
+    "grouped_allreduce_async", "grouped_allreduce_async_", "grouped_broadcast",
+    "grouped_broadcast_", "grouped_broadcast_async", "grouped_broadcast_async_",
+    "grouped_reducescatter", "grouped_reducescatter_async", "gt", "half", "Handle",
+    "HorovodInternalError", "index_add", "index_select", "init", "int16", "int32", "int64",
+    "int8", "InternalError", "InvalidArgumentError", "io", "irecv", "is_autocast_enabled",
+    "is_homogeneous", "is_initialized", "isend", "isnan", "join", "join_async", "le", "linear",
+    "linspace", "load", "local_rank", "local_size", "log", "log1p", "log_softmax",
+    "logical_and", "logical_not", "logical_or", "logical_xor", "long", "lt", "manual_seed",
+    "masked_fill", "masked_select", "matmul", "Max", "max_pool2d", "maximum", "mean", "metrics",
+    "metrics_text", "Min", "minimum", "MismatchError", "models", "mpi_built", "mpi_enabled",
+    "mpi_threads_supported", "mse_loss", "mul", "nccl_built", "ne", "neg", "nn", "no_grad",
+    "nonzero", "norm", "on_stall", "one_hot", "ones", "ones_like", "optim", "outer",
+    "PeerLostError", "plot", "poll", "process_set_ids", "ProcessSet", "prod", "Product", "rand",
+    "randint", "randn", "randperm", "rank", "rank_zero_section", "RankError", "reciprocal",
+    "recv", "reduce", "reduce_async", "ReduceOp", "reducescatter", "reducescatter_async",
+    "relu", "remove_process_set", "repeat", "rocm_built", "row_gradient", "RowGradient",
+    "rsqrt", "run", "save", "scatter", "scatter_async", "send", "set_detect_anomaly",
+    "set_grad_enabled", "shutdown", "sigmoid", "sign", "sin", "size", "softmax", "sort",
+    "sparse_allreduce", "sparse_allreduce_async", "split", "sqrt", "square", "stack",
+    "StalledError", "start_timeline", "std", "stop_timeline", "sub", "Sum", "SyncBatchNorm",
+    "synchronize", "tanh", "Tensor", "tensor", "topk", "tril", "triu", "uint16", "uint8",
+    "UnsupportedError", "var", "where", "WorkerStatus", "zeros", "zeros_like",
+]
+
+_forks: list[object] = []
 
 
-_forks = []
-
-
-def _shutdown_at_exit():
+def _shutdown_at_exit() -> None:
     """While Python still runs, so that arrays in flight are dropped as they should."""
     if hasattr(_sys, "last_value"):  # an exception that nobody caught: see session.h
         return
@@ -294,14 +330,14 @@ def _shutdown_at_exit():
             raise
 
 
-def load_ipython_extension(shell):
+def load_ipython_extension(shell: object) -> None:
     """For ``%load_ext horovod_cpp``: %%hvd and %hvd, cells on the ranks of a hvd.Cluster."""
     from horovod_cpp.cluster import magics
 
     magics.load(shell)
 
 
-def unload_ipython_extension(shell):
+def unload_ipython_extension(shell: object) -> None:
     """For ``%unload_ext horovod_cpp``: ends the ranks."""
     from horovod_cpp.cluster import magics
 

@@ -1,22 +1,25 @@
 """Recording of operations: switching it, gradients as values, functions of one's own."""
 
 import contextlib
+from collections.abc import Callable, Iterable
+from typing import Any, Self
 
 from horovod_cpp import _native
 from horovod_cpp._native import InvalidArgumentError, Tensor
+from horovod_cpp.typing import ArrayLike, DTypeLike
 
 
 class _GradMode(contextlib.ContextDecorator):
-    def __init__(self, enabled):
+    def __init__(self, enabled: bool) -> None:
         self._enabled = bool(enabled)
-        self._before = []
+        self._before: list[bool] = []
 
-    def __enter__(self):
+    def __enter__(self) -> Self:
         self._before.append(_native.grad_enabled())
         _native._set_grad_enabled(self._enabled)
         return self
 
-    def __exit__(self, *_):
+    def __exit__(self, *_: object) -> None:
         _native._set_grad_enabled(self._before.pop())
 
 
@@ -26,7 +29,7 @@ class no_grad(_GradMode):
     A context manager, ``with hvd.no_grad():``, and a decorator, ``@hvd.no_grad()``.
     """
 
-    def __init__(self):
+    def __init__(self) -> None:
         super().__init__(False)
 
 
@@ -36,7 +39,7 @@ class enable_grad(_GradMode):
     A context manager and a decorator.
     """
 
-    def __init__(self):
+    def __init__(self) -> None:
         super().__init__(True)
 
 
@@ -61,54 +64,62 @@ class autocast(contextlib.ContextDecorator):
         UnsupportedError: another device.
     """
 
-    def __init__(self, device_type="cpu", dtype=None, enabled=True, cache_enabled=True):
+    def __init__(self, device_type: DTypeLike = "cpu", dtype: DTypeLike | None = None,
+                 enabled: bool = True, cache_enabled: bool = True) -> None:
         if not Tensor._is_device(device_type):
             if dtype is not None:
                 raise TypeError(f"autocast: {device_type!r} is no device, and dtype is given too")
             dtype = device_type
         self._options = (dtype or "bfloat16", bool(enabled), bool(cache_enabled))
 
-    def __enter__(self):
+    def __enter__(self) -> Self:
         _native._enter_autocast(*self._options)
         return self
 
-    def __exit__(self, *_):
+    def __exit__(self, *_: object) -> None:
         _native._exit_autocast()
 
 
 class _Switch:
     """Sets a mode at once; as a context manager, until its end."""
 
-    def __init__(self, read, write, enabled):
+    def __init__(self, read: Callable[[], bool], write: Callable[[bool], None],
+                 enabled: bool) -> None:
         self._write = write
         self._before = read()
         write(bool(enabled))
 
-    def __enter__(self):
+    def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, *_):
+    def __exit__(self, *_: object) -> None:
         self._write(self._before)
 
 
 class set_grad_enabled(_Switch):
-    """Record operations of this thread, or not: from now on, or in a ``with`` until its end."""
+    """Record operations of this thread if ``enabled``: from now on, or in a ``with`` until its end."""
 
-    def __init__(self, enabled):
+    def __init__(self, enabled: bool) -> None:
         super().__init__(_native.grad_enabled, _native._set_grad_enabled, enabled)
 
 
 class set_detect_anomaly(_Switch):
     """Let backward() raise InvalidArgumentError naming the first operation that gives a NaN.
 
-    For all threads; from now on, or in a ``with`` until its end.
+    For all threads, if ``enabled``; from now on, or in a ``with`` until its end.
     """
 
-    def __init__(self, enabled=True):
+    def __init__(self, enabled: bool = True) -> None:
         super().__init__(_native.anomaly_enabled, _native._set_detect_anomaly, enabled)
 
 
-def grad(outputs, inputs, grad_outputs=None, retain_graph=False, create_graph=False):
+def _listed(tensors: Tensor | Iterable[Tensor]) -> list[Tensor]:
+    return [tensors] if isinstance(tensors, Tensor) else list(tensors)
+
+
+def grad(outputs: Tensor | Iterable[Tensor], inputs: Tensor | Iterable[Tensor],
+         grad_outputs: ArrayLike | Iterable[ArrayLike | None] | None = None,
+         retain_graph: bool = False, create_graph: bool = False) -> list[Tensor | None]:
     """The gradients of ``outputs`` with respect to ``inputs``; no ``.grad`` and no hook is touched.
 
     Args:
@@ -124,11 +135,8 @@ def grad(outputs, inputs, grad_outputs=None, retain_graph=False, create_graph=Fa
         InvalidArgumentError: an input does not require grad, shapes do not fit, or the graph was
             freed.
     """
-    def listed(tensors):
-        return [tensors] if isinstance(tensors, Tensor) else tensors
-
-    return _native._grad(listed(outputs), listed(inputs), listed(grad_outputs), retain_graph,
-                         create_graph)
+    starts: Any = [grad_outputs] if isinstance(grad_outputs, Tensor) else grad_outputs
+    return _native._grad(_listed(outputs), _listed(inputs), starts, retain_graph, create_graph)
 
 
 class Function:
@@ -143,7 +151,7 @@ class Function:
                 return x ** 3
 
             @staticmethod
-            def backward(ctx, gradient):
+            def backward(ctx: Any, gradient: Tensor) -> Any:
                 x, = ctx.saved_tensors
                 return gradient * x ** 2 * 3
 
@@ -154,24 +162,24 @@ class Function:
     """
 
     @staticmethod
-    def forward(ctx, *args):
+    def forward(ctx: Any, *args: Any) -> Tensor:
         """Gives one Tensor; runs unrecorded. ``ctx`` may be given any attributes."""
         raise NotImplementedError("a Function defines forward(ctx, ...)")
 
     @staticmethod
-    def backward(ctx, gradient):
-        """Gives the gradients of the arguments, given that of the result."""
+    def backward(ctx: Any, gradient: Tensor) -> Any:
+        """Gives the gradients of the arguments, given ``gradient``, that of the result."""
         raise NotImplementedError("a Function defines backward(ctx, gradient)")
 
     @classmethod
-    def apply(cls, *args):
+    def apply(cls, *args: Any) -> Tensor:
         """Calls ``forward`` and records it."""
-        ctx = _native._FunctionContext(cls.__name__)
+        ctx: Any = _native._FunctionContext(cls.__name__)
         ctx.needs_input_grad = tuple(isinstance(a, Tensor) and a.requires_grad for a in args)
         with no_grad():
             result = cls.forward(ctx, *args)
 
-        def backward(gradient):
+        def backward(gradient: Tensor) -> list[Tensor | None]:
             gradients = cls.backward(ctx, gradient)
             if not isinstance(gradients, (tuple, list)):
                 gradients = (gradients,)

@@ -45,7 +45,7 @@ _KNOWN = [
 ]
 
 
-def extra_repr(self):
+def extra_repr(self) -> str:
     """What stands in the parentheses after the name of the layer; override it in your own."""
     for kind, describe in _KNOWN:
         if isinstance(self, kind):
@@ -53,7 +53,7 @@ def extra_repr(self):
     return ""
 
 
-def module_repr(self):
+def module_repr(self) -> str:
     """The name, ``extra_repr()``, and the sub-modules one a line, indented."""
     lines = []
     for name, child in self.named_children():
@@ -66,5 +66,5 @@ def module_repr(self):
     return f"{name}(\n  " + "\n  ".join(lines) + "\n)"
 
 
-_native.Module.extra_repr = extra_repr
-_native.Module.__repr__ = module_repr
+setattr(_native.Module, "extra_repr", extra_repr)
+setattr(_native.Module, "__repr__", module_repr)

@@ -1,13 +1,18 @@
 """Any Python object between ranks."""
 
 import pickle
+from typing import Any, TypeVar
 
 import cloudpickle
 
 from horovod_cpp import _native
+from horovod_cpp._native import ProcessSet
+
+_Object = TypeVar("_Object")
 
 
-def broadcast_object(obj, root_rank=0, name=None, process_set=_native.global_process_set):
+def broadcast_object(obj: Any, root_rank: int = 0, name: str | None = None,
+                     process_set: ProcessSet = _native.global_process_set) -> Any:
     """Give the object of rank ``root_rank`` to every rank; collective.
 
     The root pickles it (with cloudpickle, so functions travel too); its size and then its bytes are
@@ -32,7 +37,8 @@ def broadcast_object(obj, root_rank=0, name=None, process_set=_native.global_pro
     return obj if is_root else pickle.loads(data)
 
 
-def allgather_object(obj, name=None, process_set=_native.global_process_set):
+def allgather_object(obj: _Object, name: str | None = None,
+                     process_set: ProcessSet = _native.global_process_set) -> list[_Object]:
     """Give every rank's object to every rank; collective.
 
     Args:

@@ -1,12 +1,15 @@
 """Work that one rank does alone."""
 
 import contextlib
+from collections.abc import Iterator
 
 from horovod_cpp import _native
+from horovod_cpp._native import ProcessSet
 
 
 @contextlib.contextmanager
-def rank_zero_section(timeout=600.0, process_set=_native.global_process_set):
+def rank_zero_section(timeout: float = 600.0,
+                      process_set: ProcessSet = _native.global_process_set) -> Iterator[bool]:
     """A part of the program that rank 0 (of a set: its first rank) runs alone.
 
         with hvd.rank_zero_section() as mine:

@@ -5,9 +5,11 @@
 
 #include <memory>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "bindings/native/bindings.h"
+#include "bindings/native/tensor_docs.h"
 #include "horovod_cpp/autograd/autocast.h"
 #include "horovod_cpp/autograd/grad_mode.h"
 
@@ -15,8 +17,9 @@ namespace hvd::python {
 namespace {
 
 using MaybeTensor = std::optional<Tensor>;
+using LeafHook = Typed<"collections.abc.Callable[[Tensor], None]">;
 
-std::function<void()> add_hook(const Tensor& tensor, const py::function& hook) {
+std::function<void()> add_hook(const Tensor& tensor, const LeafHook& hook) {
   return tensor.register_hook([owner = keep_alive(hook)](const Tensor& leaf) {
     const py::gil_scoped_acquire gil;
     auto* object = static_cast<PyObject*>(const_cast<void*>(owner.get()));
@@ -35,22 +38,21 @@ void bind_gradients(py::module_& m) {
       [](Tensor& t, bool value) { t.requires_grad_(value); },
       "Whether backward() leaves a gradient here. May be set on leaves of a floating dtype.");
   cls.def("requires_grad_", &Tensor::requires_grad_, py::return_value_policy::reference_internal,
-          py::arg("value") = true, "Sets ``requires_grad`` and returns the tensor.");
+          py::arg("value") = true, R"(Set ``requires_grad`` to ``value`` and return the tensor.)");
   cls.def_property_readonly("is_leaf", &Tensor::is_leaf,
                             "Whether no recorded operation produced this tensor.");
   cls.def_property(
-      "grad",
-      [](const Tensor& t) -> py::object {
+      "grad", [](const Tensor& t) -> Typed<"Tensor | None"> {
         Tensor grad = t.grad();
         return grad.defined() ? py::cast(grad) : py::none();
       },
-      [](Tensor& t, const py::object& grad) {
+      [](Tensor& t, const MaybeArray& grad) {
         t.set_grad(grad.is_none() ? Tensor() : tensor_from(grad));
       },
       "The gradient that backward() left, a Tensor of this shape and dtype; None without one.");
   cls.def(
       "backward",
-      [](const Tensor& t, const py::object& gradient, bool retain_graph, bool create_graph) {
+      [](const Tensor& t, const MaybeArray& gradient, bool retain_graph, bool create_graph) {
         const Tensor start = gradient.is_none() ? Tensor() : tensor_from(gradient);
         const py::gil_scoped_release nogil;
         t.backward(start, retain_graph, create_graph);
@@ -66,8 +68,9 @@ Args:
 
 Raises:
     InvalidArgumentError: nothing was recorded, or ``gradient`` is missing or does not fit.)");
-  cls.def("register_hook", &add_hook, py::arg("hook"),
-          R"(Call ``hook(leaf)`` as soon as backward() can add nothing more to this leaf's gradient.
+  cls.def(
+      "register_hook", &add_hook, py::arg("hook"),
+      R"(Call ``hook(leaf)`` as soon as backward() can add nothing more to this leaf's gradient, of any shape.
 
 It runs on the thread that called backward(); what it raises comes out of backward(). It may change
 ``leaf.grad``; what it returns must be None.
@@ -77,43 +80,106 @@ Returns:
 }
 
 void bind_elementwise(py::module_& m) {
-  m.def("add", &add, py::arg("a"), py::arg("b"), ReleaseGil(), "Element-wise sum.");
-  m.def("sub", &sub, py::arg("a"), py::arg("b"), ReleaseGil(), "Element-wise difference.");
-  m.def("mul", &mul, py::arg("a"), py::arg("b"), ReleaseGil(), "Element-wise product.");
-  m.def("div", &div, py::arg("a"), py::arg("b"), ReleaseGil(), "Element-wise quotient.");
-  m.def("neg", &neg, py::arg("a"), ReleaseGil(), "Element-wise negation.");
-  m.def("pow", &pow, py::arg("a"), py::arg("exponent"), ReleaseGil(), "Element-wise power.");
-  m.def("exp", &exp, py::arg("a"), ReleaseGil(), "Element-wise exponential.");
-  m.def("log", &log, py::arg("a"), ReleaseGil(), "Element-wise natural logarithm.");
-  m.def("sqrt", &sqrt, py::arg("a"), ReleaseGil(), "Element-wise square root.");
-  m.def("tanh", &tanh, py::arg("a"), ReleaseGil(), "Element-wise hyperbolic tangent.");
-  m.def("sigmoid", &sigmoid, py::arg("a"), ReleaseGil(), "Element-wise 1 / (1 + exp(-a)).");
-  m.def("relu", &relu, py::arg("a"), ReleaseGil(), "Element-wise max(a, 0).");
+  const auto unary = [&m](const char* name, Tensor (*function)(const Tensor&), const char* what) {
+    const std::string doc = std::string(what) + R"(
+
+Args:
+    a: a Tensor of any shape and a floating dtype.
+
+Returns:
+    A new Tensor of that shape and dtype.
+
+Raises:
+    InvalidArgumentError: another dtype.)";
+    m.def(name, function, py::arg("a"), ReleaseGil(), doc.c_str());
+  };
+  const auto binary = [&m](const char* name, Tensor (*function)(const Tensor&, const Tensor&),
+                           const char* what) {
+    const std::string doc = std::string(what) + R"(
+
+Args:
+    a: a Tensor.
+    b: another one of its dtype; shapes broadcast.
+
+Returns:
+    A new Tensor of the common shape.
+
+Raises:
+    InvalidArgumentError: shapes do not broadcast, or dtypes differ or have no arithmetic.)";
+    m.def(name, function, py::arg("a"), py::arg("b"), ReleaseGil(), doc.c_str());
+  };
+  binary("add", &add, "Element-wise sum.");
+  binary("sub", &sub, "Element-wise difference.");
+  binary("mul", &mul, "Element-wise product.");
+  binary("div", &div, "Element-wise quotient.");
+  unary("neg", &neg, "Element-wise negation; integers too.");
+  m.def("pow", &pow, py::arg("a"), py::arg("exponent"), ReleaseGil(), R"(Element-wise power.
+
+Args:
+    a: a Tensor of any shape and a floating dtype.
+    exponent: a number.
+
+Returns:
+    A new Tensor of that shape and dtype.
+
+Raises:
+    InvalidArgumentError: another dtype.)");
+  unary("exp", &exp, "Element-wise exponential.");
+  unary("log", &log, "Element-wise natural logarithm.");
+  unary("sqrt", &sqrt, "Element-wise square root.");
+  unary("tanh", &tanh, "Element-wise hyperbolic tangent.");
+  unary("sigmoid", &sigmoid, "Element-wise 1 / (1 + exp(-a)).");
+  unary("relu", &relu, "Element-wise max(a, 0).");
 }
 
 void bind_layers(py::module_& m) {
   m.def("matmul", &matmul, py::arg("a"), py::arg("b"), ReleaseGil(),
-        "[..., m, k] x [..., k, n] -> [..., m, n]; leading axes broadcast, vectors too.");
+        tensor_doc("Products of matrices: [..., m, k] x [..., k, n] -> [..., m, n].",
+                   {"a: a Tensor of a floating dtype; a vector is a row.",
+                    "b: another one of its dtype; a vector is a column. Leading axes broadcast."},
+                   kNew, kMisfit)
+            .c_str());
   m.def(
       "linear",
       [](const Tensor& input, const Tensor& weight, const MaybeTensor& bias) {
         return linear(input, weight, bias.value_or(Tensor()));
       },
       py::arg("input"), py::arg("weight"), py::arg("bias") = py::none(), ReleaseGil(),
-      "input [..., in], weight [out, in], bias [out] or None -> [..., out].");
-  m.def("max_pool2d", py::overload_cast<const Tensor&, int, int>(&max_pool2d), py::arg("input"),
-        py::arg("kernel"), py::arg("stride") = 0, ReleaseGil(),
-        "Maximum over kernel x kernel windows of [n, c, h, w]; stride 0 = kernel.");
-  m.def("dropout", &dropout, py::arg("input"), py::arg("p"), py::arg("training") = true,
-        ReleaseGil(), "Zeroes with probability ``p`` and scales the rest by 1/(1-p).");
+      tensor_doc("input x weight^T + bias.",
+                 {"input: [..., in].", "weight: [out, in].", "bias: [out], or None."},
+                 "[..., out].", kMisfit)
+          .c_str());
+  m.def(
+      "max_pool2d", py::overload_cast<const Tensor&, int, int>(&max_pool2d), py::arg("input"),
+      py::arg("kernel"), py::arg("stride") = 0, ReleaseGil(),
+      tensor_doc("Maximum over square windows.",
+                 {"input: [n, c, h, w] of a floating dtype.", "kernel: side of a window in pixels.",
+                  "stride: pixels between windows; 0: ``kernel``."},
+                 "[n, c, h', w'].", "InvalidArgumentError: other shapes or dtypes.")
+          .c_str());
+  m.def(
+      "dropout", &dropout, py::arg("input"), py::arg("p"), py::arg("training") = true, ReleaseGil(),
+      tensor_doc("Zeroes elements at random and scales the rest by 1/(1-p).",
+                 {"input: a Tensor of any shape and a floating dtype.",
+                  "p: the probability, within [0, 1).", "training: False gives the input itself."},
+                 "A Tensor of that shape.", "InvalidArgumentError: another ``p`` or dtype.")
+          .c_str());
   m.def(
       "cross_entropy",
       [](const Tensor& logits, const Tensor& targets) { return cross_entropy(logits, targets); },
       py::arg("logits"), py::arg("targets"), ReleaseGil(),
-      "Mean cross entropy of logits [n, classes] against int64 targets [n], a scalar.");
+      tensor_doc("Mean cross entropy.",
+                 {"logits: [n, classes] of a floating dtype.", "targets: int64 [n]."}, "A scalar.",
+                 "InvalidArgumentError: shapes do not fit, or a target is no class.")
+          .c_str());
   m.def(
       "mse_loss", [](const Tensor& input, const Tensor& target) { return mse_loss(input, target); },
-      py::arg("input"), py::arg("target"), ReleaseGil(), "Mean squared difference, a scalar.");
+      py::arg("input"), py::arg("target"), ReleaseGil(),
+      tensor_doc("Mean squared difference.",
+                 {"input: a Tensor of any shape and a floating dtype.",
+                  "target: of the same shape and dtype."},
+                 "A scalar.", "InvalidArgumentError: shapes or dtypes differ.")
+          .c_str());
 }
 
 // A thread's regions, the innermost last.
@@ -131,7 +197,7 @@ void bind_autocast(py::module_& m) {
   m.def("clear_autocast_cache", &clear_autocast_cache,
         "Drop the copies of parameters that this thread keeps until its outermost region ends.");
   // What autocast() of the Python package is made of.
-  m.def("_enter_autocast", [](const py::object& dtype, bool enabled, bool cache_enabled) {
+  m.def("_enter_autocast", [](const DTypeLike& dtype, bool enabled, bool cache_enabled) {
     autocast_regions().push_back(
         std::make_unique<AutocastGuard>(dtype_from(dtype), enabled, cache_enabled));
   });

@@ -7,6 +7,7 @@
 #include <stdexcept>
 #include <string>
 
+#include "bindings/native/types.h"
 #include "horovod_cpp/tensor/named_tensors.h"
 #include "horovod_cpp/tensor/tensor.h"
 
@@ -17,6 +18,7 @@ namespace py = pybind11;
 
 void bind_errors(py::module_& m);
 void bind_tensor(py::module_& m);
+void bind_tensor_creation(py::module_& m);
 void bind_tensor_operators(py::module_& m);
 void bind_dlpack(py::module_& m);
 void bind_random(py::module_& m);
@@ -79,7 +81,7 @@ Tensor copy_to_tensor(const py::handle& object);
 
 // An ordered dict of name -> Tensor, and back. The latter also takes a list of pairs; `convert` is
 // tensor_from or writable_tensor_from.
-py::dict to_dict(const NamedTensors& tensors);
+TensorDict to_dict(const NamedTensors& tensors);
 NamedTensors named_tensors_from(const py::handle& object,
                                 Tensor (*convert)(const py::handle&) = &tensor_from);
 

@@ -67,18 +67,58 @@ void bind_conv_functions(py::module_& m) {
   const auto dilation = py::arg("dilation") = 1;
   const auto groups = py::arg("groups") = 1;
   m.def("conv1d", &call_conv1d, input, weight, bias, stride, pad, dilation, groups, ReleaseGil(),
-        R"(Convolution of sequences: input [n, ci, l], weight [co, ci / groups, k].
+        R"(Convolution of sequences.
 
-``padding`` is a number, "valid" or "same". Bad shapes raise InvalidArgumentError naming both.)");
+Args:
+    input: [n, ci, l].
+    weight: [co, ci / groups, k].
+    bias: [co], or None.
+    stride: a number.
+    padding: a number, "valid" or "same".
+    dilation: distance between the elements of the kernel, likewise.
+    groups: parts into which the channels are cut.
+
+Returns:
+    [n, co, l'].
+
+Raises:
+    InvalidArgumentError: shapes, dtypes or options do not fit; names both shapes.)");
   m.def("conv2d", &call_conv2d, input, weight, bias, stride, pad, dilation, groups, ReleaseGil(),
-        R"(Convolution of images: input [n, ci, h, w], weight [co, ci / groups, kh, kw].
+        R"(Convolution of images.
 
-``stride``, ``padding`` and ``dilation`` are a number or a pair (height, width); ``padding`` may be
-"valid" or "same". Bad shapes raise InvalidArgumentError naming both.)");
+Args:
+    input: [n, ci, h, w].
+    weight: [co, ci / groups, kh, kw].
+    bias: [co], or None.
+    stride: a number or a pair (height, width).
+    padding: the same, "valid" or "same".
+    dilation: distance between the elements of the kernel, likewise.
+    groups: parts into which the channels are cut.
+
+Returns:
+    [n, co, h', w'].
+
+Raises:
+    InvalidArgumentError: shapes, dtypes or options do not fit; names both shapes.)");
   m.def("conv_transpose2d", &call_conv_transpose2d, input, weight, bias, stride, pad,
         py::arg("output_padding") = 0, groups, dilation, ReleaseGil(),
-        R"(The gradient of conv2d to its input as a function: input [n, ci, h, w], weight
-[ci, co / groups, kh, kw]. Bad shapes raise InvalidArgumentError naming both.)");
+        R"(The gradient of conv2d to its input as a function.
+
+Args:
+    input: [n, ci, h, w].
+    weight: [ci, co / groups, kh, kw].
+    bias: [co], or None.
+    stride: a number or a pair (height, width).
+    padding: the same.
+    output_padding: rows and columns more at the end, likewise.
+    dilation: distance between the elements of the kernel, likewise.
+    groups: parts into which the channels are cut.
+
+Returns:
+    [n, co, h', w'].
+
+Raises:
+    InvalidArgumentError: shapes, dtypes or options do not fit; names both shapes.)");
 }
 
 std::shared_ptr<nn::Conv1d> make_conv1d(Int in, Int out, Int kernel, Int stride,
@@ -115,19 +155,73 @@ void bind_modules(py::module_& m) {
   const auto groups = py::arg("groups") = 1;
   const auto bias = py::arg("bias") = true;
   py::classh<nn::Conv1d, nn::Module> conv1(
-      m, "Conv1d", "Convolution of sequences, as conv1d(): [n, in, l] -> [n, out, l'].");
+      m, "Conv1d", R"(Convolution of sequences, as conv1d(): [n, in, l] -> [n, out, l'].
+
+Args:
+    in_channels: of the input.
+    out_channels: of the output.
+    kernel_size: a number.
+    stride: a number.
+    padding: a number, "valid" or "same".
+    dilation: distance between the elements of the kernel, likewise.
+    groups: parts into which the channels are cut; divides both.
+    bias: whether there is one.
+
+Raises:
+    InvalidArgumentError: an option is out of range; called, shapes that do not fit.)");
   conv1.def(py::init(&make_conv1d), in, out, kernel, stride, pad, dilation, groups, bias);
-  def_weight_and_bias(conv1);
+  def_weight(conv1);
+  def_bias(conv1);
   py::classh<nn::Conv2d, nn::Module> conv2(
-      m, "Conv2d", "Convolution of images, as conv2d(): [n, in, h, w] -> [n, out, h', w'].");
+      m, "Conv2d", R"(Convolution of images, as conv2d(): [n, in, h, w] -> [n, out, h', w'].
+
+Args:
+    in_channels: of the input.
+    out_channels: of the output.
+    kernel_size: a number or a pair (height, width).
+    stride: a number or a pair (height, width).
+    padding: the same, "valid" or "same".
+    dilation: distance between the elements of the kernel, likewise.
+    groups: parts into which the channels are cut; divides both.
+    bias: whether there is one.
+
+Raises:
+    InvalidArgumentError: an option is out of range; called, shapes that do not fit.)");
   conv2.def(py::init(&make_conv2d), in, out, kernel, stride, pad, dilation, groups, bias);
-  def_weight_and_bias(conv2);
+  def_weight(conv2);
+  def_bias(conv2);
+}
+
+void bind_transposed(py::module_& m) {
+  const auto in = py::arg("in_channels");
+  const auto out = py::arg("out_channels");
+  const auto kernel = py::arg("kernel_size");
+  const auto stride = py::arg("stride") = 1;
+  const auto pad = py::arg("padding") = 0;
+  const auto dilation = py::arg("dilation") = 1;
+  const auto groups = py::arg("groups") = 1;
+  const auto bias = py::arg("bias") = true;
   py::classh<nn::ConvTranspose2d, nn::Module> transposed(
       m, "ConvTranspose2d",
-      "Transposed convolution, as conv_transpose2d(): [n, in, h, w] -> [n, out, h', w'].");
+      R"(Transposed convolution, as conv_transpose2d(): [n, in, h, w] -> [n, out, h', w'].
+
+Args:
+    in_channels: of the input.
+    out_channels: of the output.
+    kernel_size: a number or a pair (height, width).
+    stride: a number or a pair (height, width).
+    padding: the same.
+    output_padding: rows and columns more at the end, likewise.
+    dilation: distance between the elements of the kernel, likewise.
+    groups: parts into which the channels are cut; divides both.
+    bias: whether there is one.
+
+Raises:
+    InvalidArgumentError: an option is out of range; called, shapes that do not fit.)");
   transposed.def(py::init(&make_conv_transpose2d), in, out, kernel, stride, pad,
                  py::arg("output_padding") = 0, groups, bias, dilation);
-  def_weight_and_bias(transposed);
+  def_weight(transposed);
+  def_bias(transposed);
 }
 
 }  // namespace
@@ -135,6 +229,7 @@ void bind_modules(py::module_& m) {
 void bind_convolution(py::module_& m) {
   bind_conv_functions(m);
   bind_modules(m);
+  bind_transposed(m);
 }
 
 }  // namespace hvd::python

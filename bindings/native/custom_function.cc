@@ -23,8 +23,10 @@ std::vector<Tensor> gradients_from(const py::handle& given) {
   return gradients;
 }
 
-Tensor record_function(const std::shared_ptr<AutogradContext>& context, const Tensor& result,
-                       const std::vector<Tensor>& inputs, const py::function& backward) {
+Tensor record_function(
+    const std::shared_ptr<AutogradContext>& context, const Tensor& result,
+    const std::vector<Tensor>& inputs,
+    const Typed<"collections.abc.Callable[[Tensor], list[Tensor | None]]">& backward) {
   return AutogradContext::record(
       context, result, inputs,
       [owner = keep_alive(backward)](AutogradContext&, const Tensor& gradient) {
@@ -42,8 +44,12 @@ py::list to_list(const std::vector<Tensor>& tensors) {
   return list;
 }
 
-py::list gradients_of(const std::vector<Tensor>& outputs, const std::vector<Tensor>& inputs,
-                      const py::object& grad_outputs, bool retain_graph, bool create_graph) {
+using MaybeTensors = Typed<"list[Tensor | None]">;
+
+MaybeTensors gradients_of(
+    const std::vector<Tensor>& outputs, const std::vector<Tensor>& inputs,
+    const Typed<"collections.abc.Iterable[ArrayLike | None] | None">& grad_outputs,
+    bool retain_graph, bool create_graph) {
   const std::vector<Tensor> starts =
       grad_outputs.is_none() ? std::vector<Tensor>() : gradients_from(grad_outputs);
   std::vector<Tensor> result;
@@ -62,12 +68,13 @@ void bind_custom_function(py::module_& m) {
                                                                 py::dynamic_attr())
       .def(py::init<std::string>())
       .def("save_for_backward",
-           [](AutogradContext& context, const py::args& tensors) {
+           [](AutogradContext& context, const py::Args<MaybeArray>& tensors) {
              context.save_for_backward(gradients_from(tensors));
            })
-      .def_property_readonly("saved_tensors", [](const AutogradContext& context) {
-        return py::tuple(to_list(context.saved_tensors()));
-      });
+      .def_property_readonly(
+          "saved_tensors", [](const AutogradContext& context) -> Typed<"tuple[typing.Any, ...]"> {
+            return py::tuple(to_list(context.saved_tensors()));
+          });
   m.def("_record_function", &record_function);
   m.def("_grad", &gradients_of);
   m.def("_set_detect_anomaly", &set_detect_anomaly);
@@ -80,12 +87,23 @@ void bind_custom_function(py::module_& m) {
 Args:
     function: takes a list of Tensors and gives one; deterministic.
     inputs: list of Tensors; those that require grad are float64 leaves and are checked.
+    eps: distance of the differences.
+    tolerance: largest difference of a gradient's element, relative above 1.
 
 Raises:
     InvalidArgumentError: a gradient differs; names the input, the element and both numbers.)");
   m.def("gradgradcheck", &gradgradcheck, py::arg("function"), py::arg("inputs"),
         py::arg("eps") = 1e-6, py::arg("tolerance") = 1e-5,
-        "``gradcheck`` of the second derivatives.");
+        R"(Compare second derivatives with central differences.
+
+Args:
+    function: takes a list of Tensors and gives one, of any shape; deterministic.
+    inputs: as gradcheck()'s.
+    eps: distance of the differences.
+    tolerance: largest difference of an element, relative above 1.
+
+Raises:
+    InvalidArgumentError: a derivative differs.)");
 }
 
 }  // namespace hvd::python

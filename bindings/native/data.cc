@@ -18,7 +18,7 @@ namespace {
 void bind_plain_datasets(py::module_& m) {
   py::classh<data::Dataset>(m, "Dataset",
                             "A finite, indexable set of examples, each a tuple of tensors.")
-      .def("__len__", &data::Dataset::size)
+      .def("__len__", &data::Dataset::size, "Number of examples.")
       .def(
           "__getitem__",
           [](const data::Dataset& dataset, std::int64_t index) {
@@ -34,7 +34,8 @@ void bind_plain_datasets(py::module_& m) {
             }
             return to_tuple(sample);
           },
-          py::arg("index"));
+          py::arg("index"),
+          "An example, a tuple of Tensors; a negative index counts from the end.");
   py::classh<data::TensorDataset, data::Dataset>(
       m, "TensorDataset",
       R"(Example i is ``(arrays[0][i], arrays[1][i], ...)``.
@@ -44,16 +45,17 @@ Args:
 
 Raises:
     InvalidArgumentError: no array, a scalar, or first extents that differ.)")
-      .def(py::init([](const py::args& arrays) {
+      .def(py::init([](const py::Args<ArrayLike>& arrays) {
         std::vector<Tensor> tensors;
         for (const py::handle& array : arrays) tensors.push_back(tensor_from(array));
         return std::make_shared<data::TensorDataset>(std::move(tensors));
       }));
 }
 
-std::vector<std::shared_ptr<data::Subset>> split_at_random(const py::handle& dataset,
-                                                           const py::sequence& lengths,
-                                                           std::optional<std::uint64_t> seed) {
+std::vector<std::shared_ptr<data::Subset>> split_at_random(
+    const DatasetLike& dataset,
+    const Typed<"collections.abc.Sequence[int] | collections.abc.Sequence[float]">& lengths,
+    std::optional<std::uint64_t> seed) {
   Generator seeded(seed.value_or(0));
   Generator& generator = seed ? seeded : default_generator();
   bool whole = true;
@@ -67,14 +69,27 @@ std::vector<std::shared_ptr<data::Subset>> split_at_random(const py::handle& dat
 
 void bind_derived_datasets(py::module_& m) {
   py::classh<data::Subset, data::Dataset>(m, "Subset",
-                                          "The examples of ``dataset`` at ``indices``.")
-      .def(py::init([](const py::handle& dataset, std::vector<std::int64_t> indices) {
+                                          R"(The examples of ``dataset`` at ``indices``.
+
+Args:
+    dataset: a Dataset, or anything with ``__len__`` and ``__getitem__``.
+    indices: ints; an example may come several times.
+
+Raises:
+    InvalidArgumentError: an index is out of range.)")
+      .def(py::init([](const DatasetLike& dataset, std::vector<std::int64_t> indices) {
              return std::make_shared<data::Subset>(dataset_from(dataset), std::move(indices));
            }),
            py::arg("dataset"), py::arg("indices"));
   py::classh<data::ConcatDataset, data::Dataset>(
-      m, "ConcatDataset", "The examples of several datasets, one after the other.")
-      .def(py::init([](const py::iterable& datasets) {
+      m, "ConcatDataset", R"(The examples of several datasets, one after the other.
+
+Args:
+    datasets: Datasets, or their like.
+
+Raises:
+    InvalidArgumentError: there is none.)")
+      .def(py::init([](const Typed<"collections.abc.Iterable[DatasetLike]">& datasets) {
              std::vector<std::shared_ptr<const data::Dataset>> parts;
              for (const py::handle dataset : datasets) parts.push_back(dataset_from(dataset));
              return std::make_shared<data::ConcatDataset>(std::move(parts));
@@ -82,8 +97,12 @@ void bind_derived_datasets(py::module_& m) {
            py::arg("datasets"));
   py::classh<data::TransformDataset, data::Dataset>(
       m, "TransformDataset",
-      "Examples of ``dataset`` whose first field, the image, went through ``transform``.")
-      .def(py::init([](const py::handle& dataset, const py::handle& transform) {
+      R"(Examples of ``dataset`` whose first field, the image, went through ``transform``.
+
+Args:
+    dataset: a Dataset, or its like.
+    transform: a transform or another callable; several threads call it.)")
+      .def(py::init([](const DatasetLike& dataset, const TransformLike& transform) {
              return std::make_shared<data::TransformDataset>(dataset_from(dataset),
                                                              transform_from(transform));
            }),
@@ -96,6 +115,9 @@ Args:
     dataset: a Dataset.
     lengths: numbers of examples that add up to ``len(dataset)``, or floats that add up to 1.
     seed: of the order; by default this thread's generator (``hvd.manual_seed``) is used.
+
+Returns:
+    A list of Subsets.
 
 Raises:
     InvalidArgumentError: the lengths do not add up.)");
@@ -121,12 +143,11 @@ Args:
 
 Raises:
     InvalidArgumentError: other dtypes or shapes.)")
-      .def(
-          py::init([](const py::handle& images, const py::handle& labels, const py::handle& dtype) {
-            return std::make_shared<data::ImageDataset>(tensor_from(images), tensor_from(labels),
-                                                        pixel_format(dtype));
-          }),
-          py::arg("images"), py::arg("labels"), py::arg("dtype") = "float32")
+      .def(py::init([](const ArrayLike& images, const ArrayLike& labels, const DTypeLike& dtype) {
+             return std::make_shared<data::ImageDataset>(tensor_from(images), tensor_from(labels),
+                                                         pixel_format(dtype));
+           }),
+           py::arg("images"), py::arg("labels"), py::arg("dtype") = "float32")
       .def_property_readonly("images", &data::ImageDataset::images,
                              "uint8 [n, channels, height, width].")
       .def_property_readonly("labels", &data::ImageDataset::labels, "int64 [n].");
@@ -141,16 +162,25 @@ Args:
 
 Raises:
     InvalidArgumentError: a file is missing or corrupt; the message names it and says how.)")
-      .def(py::init([](const std::string& folder, bool train, const py::handle& dtype) {
+      .def(py::init([](const std::string& folder, bool train, const DTypeLike& dtype) {
              return std::make_shared<data::MNIST>(folder, train, pixel_format(dtype));
            }),
            py::arg("folder"), py::arg("train") = true, py::arg("dtype") = "float32");
+}
+
+void bind_cifar(py::module_& m) {
   py::classh<data::CIFAR10, data::ImageDataset>(
       m, "CIFAR10",
       R"(CIFAR-10 in its binary version (data_batch_*.bin, test_batch.bin) from ``folder``.
 
-Arguments and errors are those of MNIST.)")
-      .def(py::init([](const std::string& folder, bool train, const py::handle& dtype) {
+Args:
+    folder: where they are.
+    train: the training set, else the test set.
+    dtype: "float32" (scaled to [0, 1]) or "uint8" (as stored).
+
+Raises:
+    InvalidArgumentError: a file is missing or corrupt; the message names it and says how.)")
+      .def(py::init([](const std::string& folder, bool train, const DTypeLike& dtype) {
              return std::make_shared<data::CIFAR10>(folder, train, pixel_format(dtype));
            }),
            py::arg("folder"), py::arg("train") = true, py::arg("dtype") = "float32");
@@ -158,13 +188,28 @@ Arguments and errors are those of MNIST.)")
       m, "CIFAR100",
       R"(CIFAR-100 in its binary version (train.bin, test.bin) from ``folder``; the fine labels.
 
-Arguments and errors are those of MNIST.)")
-      .def(py::init([](const std::string& folder, bool train, const py::handle& dtype) {
+Args:
+    folder: where they are.
+    train: the training set, else the test set.
+    dtype: "float32" (scaled to [0, 1]) or "uint8" (as stored).
+
+Raises:
+    InvalidArgumentError: a file is missing or corrupt; the message names it and says how.)")
+      .def(py::init([](const std::string& folder, bool train, const DTypeLike& dtype) {
              return std::make_shared<data::CIFAR100>(folder, train, pixel_format(dtype));
            }),
            py::arg("folder"), py::arg("train") = true, py::arg("dtype") = "float32");
   m.def("read_idx", &data::read_idx, py::arg("path"), ReleaseGil(),
-        "Read an IDX file, gzipped or not, as a Tensor.");
+        R"(Read an IDX file, gzipped or not.
+
+Args:
+    path: of the file.
+
+Returns:
+    A Tensor with the file's extents and dtype.
+
+Raises:
+    InvalidArgumentError: the file is missing, truncated or corrupt.)");
 }
 
 data::ImageMode image_mode(const std::string& name) {
@@ -175,8 +220,8 @@ data::ImageMode image_mode(const std::string& name) {
                              "': expected 'rgb', 'gray' or 'unchanged'");
 }
 
-py::dict class_to_idx(const data::DatasetFolder& folder) {
-  py::dict indices;
+py::typing::Dict<py::str, py::int_> class_to_idx(const data::DatasetFolder& folder) {
+  py::typing::Dict<py::str, py::int_> indices;
   for (const std::string& name : folder.classes()) indices[py::str(name)] = py::len(indices);
   return indices;
 }
@@ -194,6 +239,9 @@ Args:
     path: of the file.
     mode: "rgb", "gray", or "unchanged" (1 to 4 channels, as stored).
 
+Returns:
+    A uint8 Tensor.
+
 Raises:
     InvalidArgumentError: no image, or truncated or corrupt; the message names the file.)");
   py::classh<data::DatasetFolder, data::Dataset>(
@@ -208,16 +256,18 @@ Args:
 
 Raises:
     InvalidArgumentError: no folder, or a class without files; the message names it.)")
-      .def(py::init([](const std::string& root, const py::function& loader,
-                       const std::vector<std::string>& extensions, const py::handle& transform) {
-             auto load = [function = SharedObject(loader)](const std::string& path) {
-               return in_python([&] { return example_tensor(function.get()(path)); });
-             };
-             return std::make_shared<data::DatasetFolder>(root, std::move(load), extensions,
-                                                          transform_from(transform));
-           }),
-           py::arg("root"), py::arg("loader"), py::arg("extensions"),
-           py::arg("transform") = py::none())
+      .def(
+          py::init([](const std::string& root,
+                      const Typed<"collections.abc.Callable[[str], typing.Any]">& loader,
+                      const std::vector<std::string>& extensions, const MaybeTransform& transform) {
+            auto load = [function = SharedObject(loader)](const std::string& path) {
+              return in_python([&] { return example_tensor(function.get()(path)); });
+            };
+            return std::make_shared<data::DatasetFolder>(root, std::move(load), extensions,
+                                                         transform_from(transform));
+          }),
+          py::arg("root"), py::arg("loader"), py::arg("extensions"),
+          py::arg("transform") = py::none())
       .def_property_readonly("classes", &data::DatasetFolder::classes, "Names of the classes.")
       .def_property_readonly("class_to_idx", &class_to_idx, "The label of each class.")
       .def_property_readonly("samples", &data::DatasetFolder::samples,
@@ -226,8 +276,14 @@ Raises:
       m, "ImageFolder",
       R"(JPEG and PNG files in one folder a class: (uint8 [3, height, width], label).
 
-Arguments and errors are those of DatasetFolder. A broken file is an error when it is read.)")
-      .def(py::init([](const std::string& root, const py::handle& transform) {
+Args:
+    root: has a folder for each class; classes are numbered in the order of their names.
+    transform: what images go through, native or another callable.
+
+Raises:
+    InvalidArgumentError: no folder, or a class without files; the message names it. A broken file
+        is an error when it is read.)")
+      .def(py::init([](const std::string& root, const MaybeTransform& transform) {
              return std::make_shared<data::ImageFolder>(root, transform_from(transform));
            }),
            py::arg("root"), py::arg("transform") = py::none());
@@ -239,6 +295,7 @@ void bind_datasets(py::module_& m) {
   bind_plain_datasets(m);
   bind_derived_datasets(m);
   bind_images(m);
+  bind_cifar(m);
   bind_folders(m);
 }
 

@@ -11,6 +11,14 @@
 // objects take the GIL themselves, for as long as Python runs.
 namespace hvd::python {
 
+using DatasetLike = Typed<"DatasetLike">;
+using SamplerLike = Typed<"SamplerLike">;
+using MaybeSampler = Typed<"SamplerLike | None">;
+using MaybeBatchSampler = Typed<"BatchSamplerLike | None">;
+using TransformLike = Typed<"TransformLike">;
+using MaybeTransform = Typed<"TransformLike | None">;
+using MaybeCollate = Typed<"CollateFn | None">;
+
 void bind_datasets(py::module_& m);
 void bind_samplers(py::module_& m);
 void bind_loader(py::module_& m);
@@ -21,7 +29,7 @@ void bind_transforms(py::module_& m);
 Tensor example_tensor(const py::handle& object);
 // A tuple or list of such, or a single one.
 data::Sample sample_from(const py::handle& object);
-py::tuple to_tuple(const data::Sample& sample);
+TensorTuple to_tuple(const data::Sample& sample);
 
 // Each takes a native object, or a Python one that can do what is asked of it; else TypeError.
 // With __len__ and __getitem__:

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "bindings/native/data.h"
+#include "bindings/native/shared_object.h"
 #include "core/base/status.h"
 #include "horovod_cpp/data/sampler.h"
 #include "horovod_cpp/dist/session.h"
@@ -101,16 +102,18 @@ class Pass {
   bool running_ = false;  // a thread is in next()
 };
 
-py::dict state_of(const data::Sampler& sampler) {
+py::typing::Dict<py::str, py::int_> state_of(const data::Sampler& sampler) {
   const data::SamplerState state = sampler.state();
-  py::dict dict;
+  py::typing::Dict<py::str, py::int_> dict;
   dict["seed"] = state.seed;
   dict["epoch"] = state.epoch;
   dict["position"] = state.position;
   return dict;
 }
 
-void load_state(data::Sampler& sampler, const py::dict& state) {
+void load_state(data::Sampler& sampler,
+                const Typed<"collections.abc.Mapping[str, typing.SupportsIndex]">& given) {
+  const py::dict state(given);
   for (const char* key : {"seed", "epoch", "position"}) {
     if (state.contains(key)) continue;
     throw InvalidArgumentError(std::string("load_state: the state has no '") + key + "'");
@@ -128,16 +131,42 @@ data::Uneven uneven_from(const std::string& name, bool drop_last) {
                              ": expected 'pad', 'drop' or 'keep'");
 }
 
-std::shared_ptr<data::DataLoader> make_loader(const py::handle& dataset, std::int64_t batch_size,
-                                              bool shuffle, const py::handle& sampler,
-                                              bool drop_last, int num_workers, int prefetch_factor,
-                                              std::uint64_t seed, const py::handle& batch_sampler,
-                                              const py::handle& collate_fn) {
-  return std::make_shared<data::DataLoader>(
-      dataset_from(dataset),
-      data::DataLoaderOptions{
-          batch_size, shuffle, sampler_from(sampler, seed), drop_last, num_workers, prefetch_factor,
-          seed, batch_sampler_from(batch_sampler, seed), collate_fn_from(collate_fn)});
+// A loader that keeps what it was made of.
+class PythonLoader : public data::DataLoader {
+ public:
+  PythonLoader(const py::object& dataset, const data::DataLoaderOptions& options)
+      : DataLoader(dataset_from(dataset), options),
+        dataset_(dataset),
+        batch_size_(options.batch_size),
+        num_workers_(options.num_workers),
+        drop_last_(options.drop_last),
+        own_batches_(options.batch_sampler != nullptr) {}
+
+  Typed<"DatasetLike"> dataset() const { return dataset_.get(); }
+  std::optional<std::int64_t> batch_size() const {
+    return own_batches_ ? std::nullopt : std::optional(batch_size_);
+  }
+  int num_workers() const { return num_workers_; }
+  bool drop_last() const { return drop_last_; }
+
+ private:
+  SharedObject dataset_;
+  std::int64_t batch_size_;
+  int num_workers_;
+  bool drop_last_;
+  bool own_batches_;
+};
+
+std::shared_ptr<PythonLoader> make_loader(const DatasetLike& dataset, std::int64_t batch_size,
+                                          bool shuffle, const MaybeSampler& sampler, bool drop_last,
+                                          int num_workers, int prefetch_factor, std::uint64_t seed,
+                                          const MaybeBatchSampler& batch_sampler,
+                                          const MaybeCollate& collate_fn) {
+  return std::make_shared<PythonLoader>(
+      dataset, data::DataLoaderOptions{batch_size, shuffle, sampler_from(sampler, seed), drop_last,
+                                       num_workers, prefetch_factor, seed,
+                                       batch_sampler_from(batch_sampler, seed),
+                                       collate_fn_from(collate_fn)});
 }
 
 void bind_distributed_sampler(py::module_& m) {
@@ -151,15 +180,17 @@ every pass, else each pass has the same order.
 
 Args:
     dataset: what is sampled, or the number of its examples.
-    num_replicas, rank: None: ``hvd.size()`` and ``hvd.rank()``.
-    shuffle: permute first; all ranks must pass the same ``seed``.
+    num_replicas: None: ``hvd.size()``.
+    rank: None: ``hvd.rank()``.
+    shuffle: permute first.
+    seed: of the permutations; all ranks must pass the same.
     drop_last: the same as ``uneven="drop"``.
     uneven: when the examples do not divide by the ranks: "pad" (some come twice), "drop" (some do
         not come) or "keep" (each comes once; the first ranks have one more).
 
 Raises:
     InvalidArgumentError: not 0 <= rank < num_replicas, another ``uneven``, or None before init().)")
-      .def(py::init([](const py::object& dataset, std::optional<int> num_replicas,
+      .def(py::init([](const Typed<"DatasetLike | int">& dataset, std::optional<int> num_replicas,
                        std::optional<int> rank, bool shuffle, std::uint64_t seed, bool drop_last,
                        const std::string& uneven) {
              const auto examples = py::isinstance<py::int_>(dataset)
@@ -174,16 +205,19 @@ Raises:
            py::arg("uneven") = "pad");
 }
 
-}  // namespace
-
-void bind_samplers(py::module_& m) {
+void bind_sampler(py::module_& m) {
   py::classh<data::Sampler>(m, "Sampler", "The order in which a DataLoader visits a dataset.")
-      .def("__len__", &data::Sampler::size)
-      .def("__iter__", [](data::Sampler& s) { return py::iter(py::cast(s.indices())); })
+      .def("__len__", &data::Sampler::size, "Indices in one whole pass.")
+      .def(
+          "__iter__",
+          [](data::Sampler& s) -> py::typing::Iterator<int> {
+            return py::iter(py::cast(s.indices()));
+          },
+          "Start a pass: its indices.")
       .def("indices", &data::Sampler::indices,
            "Start a pass: the indices in order; after load_state() the rest of its pass.")
       .def("set_epoch", &data::Sampler::set_epoch, py::arg("epoch"),
-           "Choose the pass that is started next; samplers with one order keep it.")
+           "Choose pass number ``epoch`` to be started next; samplers with one order keep it.")
       .def("advance", &data::Sampler::advance, py::arg("count"),
            "Tell that ``count`` more indices were handed out; a DataLoader does.")
       .def("state", &state_of,
@@ -191,38 +225,64 @@ void bind_samplers(py::module_& m) {
       .def("load_state", &load_state, py::arg("state"),
            R"(Go on from ``state``: the next pass is the rest of the state's.
 
-A following ``set_epoch()`` with the state's own epoch keeps the position.
+Args:
+    state: what state() gave. A following ``set_epoch()`` with its epoch keeps the position.
 
 Raises:
     InvalidArgumentError: a key is missing, or the position is beyond the end.)");
-  py::classh<data::SequentialSampler, data::Sampler>(m, "SequentialSampler", "0, 1, ..., size-1.")
+}
+
+}  // namespace
+
+void bind_samplers(py::module_& m) {
+  bind_sampler(m);
+  py::classh<data::SequentialSampler, data::Sampler>(m, "SequentialSampler", R"(0, 1, ..., size-1.
+
+Args:
+    size: number of examples.
+    seed: of what examples draw at random.)")
       .def(py::init<std::int64_t, std::uint64_t>(), py::arg("size"), py::arg("seed") = 0);
   py::classh<data::RandomSampler, data::Sampler>(m, "RandomSampler",
-                                                 "A new permutation every pass.")
+                                                 R"(A new permutation every pass.
+
+Args:
+    size: number of examples.
+    seed: of the permutations and of what examples draw at random.)")
       .def(py::init<std::int64_t, std::uint64_t>(), py::arg("size"), py::arg("seed") = 0);
   bind_distributed_sampler(m);
-  py::classh<data::BatchSampler>(m, "BatchSampler", "Groups a sampler's indices into batches.")
-      .def(py::init([](const py::handle& sampler, std::int64_t batch_size, bool drop_last) {
+  py::classh<data::BatchSampler>(m, "BatchSampler", R"(Groups a sampler's indices into batches.
+
+Args:
+    sampler: a Sampler, or an iterable of indices that has a length.
+    batch_size: indices a batch, at least 1.
+    drop_last: leave out a last batch that is not full.
+
+Raises:
+    InvalidArgumentError: batch_size is below 1.)")
+      .def(py::init([](const SamplerLike& sampler, std::int64_t batch_size, bool drop_last) {
              return std::make_shared<data::BatchSampler>(sampler_from(sampler, 0), batch_size,
                                                          drop_last);
            }),
            py::arg("sampler"), py::arg("batch_size"), py::arg("drop_last") = false)
-      .def("__len__", &data::BatchSampler::size)
-      .def("__iter__",
-           [](data::BatchSampler& batches) { return py::iter(py::cast(batches.batches())); })
+      .def("__len__", &data::BatchSampler::size, "Batches in one pass.")
+      .def(
+          "__iter__",
+          [](data::BatchSampler & batches) -> Typed<"collections.abc.Iterator[list[int]]"> {
+            return py::iter(py::cast(batches.batches()));
+          })
       .def_property_readonly("sampler", &data::BatchSampler::sampler, "Whose indices they are.");
 }
 
 void bind_loader(py::module_& m) {
   py::classh<Pass>(m, "_Pass")
-      .def("__iter__", [](py::object self) { return self; })
+      .def("__iter__", [](py::object self) -> py::typing::Iterator<TensorTuple> { return self; })
       .def("__next__", [](Pass& pass) {
         const std::optional<data::Sample> batch = pass.next();
         if (!batch) throw py::stop_iteration();
         return to_tuple(*batch);
       });
   py::module_::import("atexit").attr("register")(py::cpp_function(&Pass::stop_all));
-  py::classh<data::DataLoader>(
+  py::classh<PythonLoader>(
       m, "DataLoader",
       R"(Gives a dataset in batches: tuples of tensors with the batch as first axis.
 
@@ -255,12 +315,21 @@ Raises:
            py::arg("drop_last") = false, py::arg("num_workers") = 0, py::arg("prefetch_factor") = 2,
            py::arg("seed") = 0, py::arg("batch_sampler") = py::none(),
            py::arg("collate_fn") = py::none())
-      .def("__len__", &data::DataLoader::size, "Batches in one whole pass.")
-      .def_property_readonly("sampler", &data::DataLoader::sampler,
+      .def("__len__", &PythonLoader::size, "Batches in one whole pass.")
+      .def_property_readonly("sampler", &PythonLoader::sampler,
                              "What decides the order, a Sampler.")
-      .def("__iter__", [](const std::shared_ptr<data::DataLoader>& loader) {
-        return std::make_unique<Pass>(loader);
-      });
+      .def_property_readonly("dataset", &PythonLoader::dataset, "The dataset it was given.")
+      .def_property_readonly("batch_size", &PythonLoader::batch_size,
+                             "Examples a batch; None with a batch_sampler.")
+      .def_property_readonly("num_workers", &PythonLoader::num_workers, "Threads that load ahead.")
+      .def_property_readonly("drop_last", &PythonLoader::drop_last,
+                             "Whether a last batch that is not full is left out.")
+      .def(
+          "__iter__",
+          [](const std::shared_ptr<PythonLoader>& loader) -> py::typing::Iterator<TensorTuple> {
+            return py::cast(std::make_unique<Pass>(loader));
+          },
+          "Start a pass: an iterator over its batches, tuples of tensors.");
 }
 
 }  // namespace hvd::python

@@ -23,8 +23,10 @@ class PythonDataset final : public data::Dataset {
  public:
   explicit PythonDataset(const py::handle& object)
       : object_(py::reinterpret_borrow<py::object>(object)),
-        size_(static_cast<std::int64_t>(py::len(object))) {}
+        size_(static_cast<std::int64_t>(py::len(object))),
+        class_name_(Py_TYPE(object.ptr())->tp_name) {}
   std::int64_t size() const override { return size_; }
+  std::string class_name() const override { return class_name_; }
   data::Sample get(std::int64_t index) const override {
     data::check_index(index, size_);
     return in_python([&] { return sample_from(object_.get().attr("__getitem__")(index)); });
@@ -33,6 +35,7 @@ class PythonDataset final : public data::Dataset {
  private:
   SharedObject object_;
   std::int64_t size_;
+  std::string class_name_;
 };
 
 class PythonTransform final : public data::transforms::Transform {
@@ -129,6 +132,8 @@ class PythonBatchSampler final : public data::BatchSampler {
 
 Tensor example_tensor(const py::handle& object) {
   if (py::isinstance<Tensor>(object)) return object.cast<Tensor>();
+  const bool named = py::isinstance<py::dict>(object) || py::isinstance<py::str>(object);
+  if (named || object.is_none()) refuse("a Tensor, array or number, or a tuple of them", object);
   if (!py::isinstance<py::array>(object)) return copy_to_tensor(object);
   return wrap_array(py::module_::import("numpy").attr("asarray")(object, py::arg("order") = "C"));
 }
@@ -142,10 +147,10 @@ data::Sample sample_from(const py::handle& object) {
   return sample;
 }
 
-py::tuple to_tuple(const data::Sample& sample) {
+TensorTuple to_tuple(const data::Sample& sample) {
   py::tuple tuple(sample.size());
   for (std::size_t i = 0; i < sample.size(); ++i) tuple[i] = py::cast(sample[i]);
-  return tuple;
+  return TensorTuple(tuple);
 }
 
 std::shared_ptr<const data::Dataset> dataset_from(const py::handle& object) {
@@ -153,6 +158,12 @@ std::shared_ptr<const data::Dataset> dataset_from(const py::handle& object) {
     return object.cast<std::shared_ptr<const data::Dataset>>();
   }
   if (!py::hasattr(object, "__len__") || !py::hasattr(object, "__getitem__")) {
+    if (py::hasattr(object, "__iter__")) {
+      refuse(
+          "a dataset with __len__ and __getitem__ (ranks and workers share the indices of one; "
+          "of an iterable, pass list(...))",
+          object);
+    }
     refuse("a dataset (with __len__ and __getitem__)", object);
   }
   return std::make_shared<PythonDataset>(object);

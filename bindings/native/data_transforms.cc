@@ -12,6 +12,8 @@ namespace transforms = data::transforms;
 using transforms::ImageSize;
 using transforms::Range;
 using transforms::Transform;
+using RangeLike = Typed<"tuple[float, float]">;
+using JitterLike = Typed<"float | tuple[float, float]">;
 
 // A side of a square, or (height, width).
 ImageSize size_from(const py::handle& object) {
@@ -47,23 +49,31 @@ What it draws at random comes from the thread's generator (``hvd.manual_seed``),
 seeds anew for every example.)")
       .def(
           "__call__",
-          [](const Transform& transform, const py::handle& image) {
+          [](const Transform& transform, const ArrayLike& image) {
             const Tensor tensor = example_tensor(image);
             const py::gil_scoped_release nogil;
             return transform(tensor);
           },
-          py::arg("image"));
-  py::classh<transforms::Compose, Transform>(
-      m, "Compose", "One transform after the other: native ones and other callables.")
-      .def(py::init([](const py::iterable& steps) {
+          py::arg("image"),
+          R"(Transform ``image``, [channels, height, width], uint8 or floating.
+
+Raises:
+    InvalidArgumentError: a shape or dtype that this transform does not take.)");
+  py::classh<transforms::Compose, Transform>(m, "Compose", R"(One transform after the other.
+
+Args:
+    transforms: native ones and other callables.)")
+      .def(py::init([](const Typed<"collections.abc.Iterable[TransformLike]">& steps) {
              std::vector<std::shared_ptr<const Transform>> made;
              for (const py::handle step : steps) made.push_back(transform_from(step));
              return std::make_shared<transforms::Compose>(std::move(made));
            }),
            py::arg("transforms"));
-  py::classh<transforms::Lambda, Transform>(
-      m, "Lambda", "A callable, which several threads may call, as a transform.")
-      .def(py::init([](const py::object& function) {
+  py::classh<transforms::Lambda, Transform>(m, "Lambda", R"(A callable as a transform.
+
+Args:
+    function: takes a Tensor, gives a Tensor or array; several threads may call it.)")
+      .def(py::init([](const TransformLike& function) {
              if (function.is_none()) throw py::type_error("Lambda: no function");
              return std::make_shared<transforms::Lambda>(
                  [transform = transform_from(function)](const Tensor& image) {
@@ -80,16 +90,24 @@ void bind_geometry(py::module_& m) {
 
 Args:
     size: of the shorter side, the other in proportion; or (height, width).)")
-      .def(py::init([](const py::handle& size) { return make_resize(size); }), py::arg("size"));
+      .def(py::init([](const PairLike& size) { return make_resize(size); }), py::arg("size"));
   py::classh<transforms::CenterCrop, Transform>(
-      m, "CenterCrop", "The middle; zeros around an image that is smaller than ``size``.")
-      .def(py::init([](const py::handle& size) {
+      m, "CenterCrop", R"(The middle; zeros around an image that is smaller.
+
+Args:
+    size: a side in pixels, or (height, width).)")
+      .def(py::init([](const PairLike& size) {
              return std::make_shared<transforms::CenterCrop>(size_from(size));
            }),
            py::arg("size"));
-  py::classh<transforms::RandomCrop, Transform>(
-      m, "RandomCrop", "Somewhere in the image with ``padding`` zeros around it.")
-      .def(py::init([](const py::handle& size, std::int64_t padding) {
+  py::classh<transforms::RandomCrop, Transform>(m, "RandomCrop", R"(A random place in the image.
+
+Args:
+    size: a side in pixels, or (height, width).
+    padding: zeros around the image, in pixels.
+
+Calls raise InvalidArgumentError when the padded image is smaller.)")
+      .def(py::init([](const PairLike& size, std::int64_t padding) {
              return std::make_shared<transforms::RandomCrop>(size_from(size), padding);
            }),
            py::arg("size"), py::arg("padding") = 0);
@@ -101,14 +119,17 @@ Args:
     size: a side, or (height, width).
     scale: range of the area as a part of the image's.
     ratio: range of width by height, drawn log-uniformly.)")
-      .def(py::init([](const py::handle& size, const py::handle& scale, const py::handle& ratio) {
+      .def(py::init([](const PairLike& size, const RangeLike& scale, const RangeLike& ratio) {
              return std::make_shared<transforms::RandomResizedCrop>(
                  size_from(size), range_from(scale), range_from(ratio));
            }),
            py::arg("size"), py::arg("scale") = py::make_tuple(0.08, 1.0),
            py::arg("ratio") = py::make_tuple(3.0 / 4.0, 4.0 / 3.0));
-  py::classh<transforms::RandomHorizontalFlip, Transform>(
-      m, "RandomHorizontalFlip", "Left and right exchanged with probability ``p``.")
+  py::classh<transforms::RandomHorizontalFlip, Transform>(m, "RandomHorizontalFlip",
+                                                          R"(Left and right exchanged at random.
+
+Args:
+    p: the probability, within [0, 1].)")
       .def(py::init<double>(), py::arg("p") = 0.5);
 }
 
@@ -116,8 +137,14 @@ void bind_values(py::module_& m) {
   py::classh<transforms::ToTensor, Transform>(
       m, "ToTensor", "uint8 in 0 .. 255 to float32 in [0, 1]; float32 as it is.")
       .def(py::init<>());
-  py::classh<transforms::Normalize, Transform>(
-      m, "Normalize", "``(image - mean) / std``, one of each a channel or one for all; float32.")
+  py::classh<transforms::Normalize, Transform>(m, "Normalize", R"((image - mean) / std; float32.
+
+Args:
+    mean: one a channel, or one for all.
+    std: likewise, above 0.
+
+Raises:
+    InvalidArgumentError: no numbers, or a deviation of 0; called, another number of channels.)")
       .def(py::init<std::vector<double>, std::vector<double>>(), py::arg("mean"), py::arg("std"));
   py::classh<transforms::ColorJitter, Transform>(
       m, "ColorJitter",
@@ -127,8 +154,8 @@ Args:
     brightness, contrast, saturation: a range of factors (low, high), or x for
         (max(0, 1 - x), 1 + x).
     hue: a range of turns within [-0.5, 0.5], or x for (-x, x).)")
-      .def(py::init([](const py::handle& brightness, const py::handle& contrast,
-                       const py::handle& saturation, const py::handle& hue) {
+      .def(py::init([](const JitterLike& brightness, const JitterLike& contrast,
+                       const JitterLike& saturation, const JitterLike& hue) {
              return std::make_shared<transforms::ColorJitter>(
                  jitter_from(brightness, 1), jitter_from(contrast, 1), jitter_from(saturation, 1),
                  jitter_from(hue, 0));

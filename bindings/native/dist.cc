@@ -34,15 +34,62 @@ Raises:
 
 const char* const kInPlaceDoc = R"(
 
-The result overwrites ``tensor``, which must be contiguous and writable (InvalidArgumentError) and
-must not be touched until the call ended; autograd does not see the write. Returns ``tensor``; else as
-the form without underscore.)";
+Args:
+    tensor: a Tensor, NumPy array or one with DLPack, contiguous and writable: the result overwrites
+        it. It must not be touched until the call ended; autograd does not see the write.
+    name: pairs this call across ranks; None numbers it: see the form without underscore.
+    process_set: the ranks among which the call runs.
+
+Returns:
+    ``tensor``, of unchanged shape; the async form a handle for poll() and synchronize().
+
+Raises:
+    InvalidArgumentError: the memory is not contiguous or read-only; else as the form without
+        underscore.
+    MismatchError: ranks disagree; raised on every rank, and the job goes on.
+    HorovodInternalError: the job ended.)";
+
+const char* const kGroupedDoc = R"(
+
+Runs as one call: all or none are submitted, all fail together.
+
+Args:
+    tensors: Tensors or arrays; shapes and dtypes may differ.
+    name: pairs this call across ranks; None numbers it.
+    process_set: the ranks among which the call runs.
+
+Returns:
+    A list of arrays of the kinds of ``tensors``; the async form a handle for poll() and
+    synchronize().
+
+Raises:
+    InvalidArgumentError: as the form for one tensor, for any of them.
+    MismatchError: ranks disagree, also on the number of tensors; raised on every rank.
+    HorovodInternalError: the job ended.)";
+
+const char* const kGroupedInPlaceDoc = R"(
+
+Runs as one call: all or none are submitted, all fail together.
+
+Args:
+    tensors: Tensors or arrays, contiguous and writable: results overwrite them. They must not be
+        touched until the call ended.
+    name: pairs this call across ranks; None numbers it.
+    process_set: the ranks among which the call runs.
+
+Returns:
+    ``tensors``, of unchanged shapes; the async form a handle for poll() and synchronize().
+
+Raises:
+    InvalidArgumentError: as the form for one tensor, for any of them.
+    MismatchError: ranks disagree, also on the number of tensors; raised on every rank.
+    HorovodInternalError: the job ended.)";
 
 bool PendingResult::poll() const {
   return without_gil([this] { return wait_for_(Duration::zero()); });
 }
 
-py::object PendingResult::synchronize() const {
+Anything PendingResult::synchronize() const {
   while (!without_gil([this] { return wait_for_(std::chrono::milliseconds(100)); })) {
     if (PyErr_CheckSignals() != 0) throw py::error_already_set();
   }
@@ -164,8 +211,9 @@ void bind_dist(py::module_& m) {
            "Wait for the result; raises what the call failed with. May be called again.");
   m.def("poll", &PendingResult::poll, py::arg("handle").none(false),
         "Whether synchronize(handle) would not block.");
-  m.def("synchronize", &PendingResult::synchronize, py::arg("handle").none(false),
-        "Wait for a call's result; raises what it failed with. May be called again.");
+  m.def(
+      "synchronize", &PendingResult::synchronize, py::arg("handle").none(false),
+      "Wait for the result of ``handle``; raises what the call failed with. May be called again.");
   bind_process_sets(m);
   bind_compression(m);
   bind_session(m);

@@ -21,6 +21,10 @@
 namespace hvd::python {
 
 using MaybeName = std::optional<std::string>;
+using ArrayList = Typed<"list[ArrayT]">;
+using MaybeArrayT = Typed<"ArrayT | None">;
+using None = Typed<"None">;
+using ProcessSetLike = Typed<"ProcessSet | collections.abc.Sequence[int]">;
 
 // horovod_cpp.ProcessSet: some ranks, and the set of the engine once they were registered.
 class PythonProcessSet {
@@ -57,7 +61,7 @@ class PendingResult {
 
   bool poll() const;
   // Waits without the GIL, but so that Ctrl-C raises KeyboardInterrupt soon.
-  py::object synchronize() const;
+  Anything synchronize() const;
 
  private:
   std::function<bool(Duration)> wait_for_;
@@ -147,11 +151,13 @@ Compression compression_from(const py::handle& object);
 // The documentation of what all collectives share, appended to their own.
 extern const char* const kCollectiveDoc;
 extern const char* const kInPlaceDoc;
+extern const char* const kGroupedDoc;
+extern const char* const kGroupedInPlaceDoc;
 
-// Puts a result in the place of the Handle, for the form that waits.
-template <typename... Args>
+// Puts the Result in the place of the Handle, for the form that waits.
+template <typename Result, typename... Args>
 auto waiting(PendingResult (*start)(Args...)) {
-  return [start](Args... args) {
+  return [start](Args... args) -> Result {
     const PendingResult pending = [&] {
       const DriverSeat::WaitsAtOnce waits;
       return start(std::forward<Args>(args)...);

@@ -135,7 +135,7 @@ or with for_tensor(name, shape, dtype) that returns such an object (or None: as 
 tensor. They run on the thread that submits or waits.)")
           .def_static("powersgd", &Compression::powersgd, py::arg("rank") = 2,
                       "Low-rank products; InvalidArgumentError unless rank > 0.")
-          .def_property_readonly("name", &Compression::name)
+          .def_property_readonly("name", &Compression::name, "Its name: \"none\", \"fp16\", ...")
           .def("__repr__", [](const Compression& self) { return "Compression." + self.name(); });
   cls.attr("none") = Compression::none();
   cls.attr("fp16") = Compression::fp16();

@@ -21,7 +21,15 @@ Takes [n, num_features, ...] of float32 or float64. In training, outputs, gradie
 statistics are those of BatchNorm over the joined batch within rounding, however unevenly its
 examples lie on the ranks. forward and backward communicate, once each: all ranks of the set make
 both, in the same order. Evaluation does not. Gradients of weight and bias are this rank's own, like
-all others.)");
+all others.
+
+Args:
+    num_features: extent of axis 1.
+    eps: added to the variance.
+    momentum: how far a batch moves the running statistics; None: they are the mean over batches.
+    affine: with ``weight`` (at first 1) and ``bias`` (0), [num_features].
+    track_running_stats: False: evaluation uses the batch's statistics too.
+    process_set: the ranks whose batches are joined.)");
   norm.def(py::init([](std::int64_t num_features, double eps, std::optional<double> momentum,
                        bool affine, bool track_running_stats, const PythonProcessSet& set) {
              return std::make_shared<SyncBatchNorm>(
@@ -32,14 +40,16 @@ all others.)");
            py::arg("affine") = true, py::arg("track_running_stats") = true, process_set_arg(m))
       .def_static(
           "convert_sync_batchnorm",
-          [](const py::object& module, const PythonProcessSet& set) {
+          [](const ModuleT& module, const PythonProcessSet& set) {
             SyncBatchNorm::convert_sync_batchnorm(module.cast<nn::Module&>(), set.registered());
             return module;
           },
           py::arg("module"), process_set_arg(m),
           R"(Let every BatchNorm in ``module`` train on the statistics of all ranks, in place.
 
-Parameters, buffers, names and classes stay: a BatchNorm2d is one still.
+Args:
+    module: a Module; parameters, buffers, names and classes stay: a BatchNorm2d is one still.
+    process_set: the ranks whose batches are joined.
 
 Returns:
     ``module``.)");
@@ -76,8 +86,8 @@ py::object finish(DistributedDataParallel& self, const py::object& output) {
 }
 
 // The module may be a Python one, with any arguments and outputs.
-py::object call_distributed(const py::object& self, const py::args& args,
-                            const py::kwargs& kwargs) {
+Anything call_distributed(const py::object& self, const py::Args<Anything>& args,
+                          const py::KWArgs<Anything>& kwargs) {
   auto& ddp = self.cast<DistributedDataParallel&>();
   {
     const py::gil_scoped_release nogil;
@@ -117,7 +127,7 @@ void bind_distributed(py::module_& m) {
   py::classh<Ddp, nn::Module>(m, "DistributedDataParallel", kDistributedDoc)
       .def(py::init([](std::shared_ptr<nn::Module> module, bool broadcast_buffers,
                        bool gradient_as_bucket_view, double bucket_cap_mb,
-                       const py::object& compression, const PythonProcessSet& set) {
+                       const CompressionLike& compression, const PythonProcessSet& set) {
              DistributedDataParallelOptions options;
              options.broadcast_buffers = broadcast_buffers;
              options.gradient_as_bucket_view = gradient_as_bucket_view;
@@ -161,7 +171,9 @@ Raises:
       .def_property_readonly("replicas", &DataParallel::replicas, "How many threads.");
 }
 
-void average_any(const py::object& params, const AllreduceOptions& options) {
+using ModuleOrParams = Typed<"Module | collections.abc.Iterable[Tensor]">;
+
+void average_any(const ModuleOrParams& params, const AllreduceOptions& options) {
   if (py::isinstance<nn::Module>(params)) {
     const auto& module = params.cast<const nn::Module&>();
     const py::gil_scoped_release nogil;
@@ -175,7 +187,7 @@ void average_any(const py::object& params, const AllreduceOptions& options) {
 void bind_average(py::module_& m) {
   m.def(
       "average_gradients",
-      [](const py::object& module, ReduceOp op, const py::object& compression,
+      [](const ModuleOrParams& module, ReduceOp op, const CompressionLike& compression,
          const std::string& name, const PythonProcessSet& set) {
         average_any(module, {.op = op,
                              .name = name,
@@ -191,7 +203,7 @@ For loops that reduce by hand, between backward() and step(). Parameters without
 skipped, so all ranks must have gradients for the same ones.
 
 Args:
-    module: a Module, or an iterable of parameters.
+    module: a Module, or an iterable of parameters of any shape.
     op: how gradients are combined.
     compression: how gradients travel; see Compression.
     name: pairs this call across ranks.

@@ -19,7 +19,7 @@ SplitOptions split_options(const MaybeSplits& splits, const MaybeName& name,
   return {splits.value_or(std::vector<std::int64_t>()), name.value_or(""), set.registered()};
 }
 
-PendingResult allgather_async(const py::object& tensor, const MaybeName& name,
+PendingResult allgather_async(const ArrayT& tensor, const MaybeName& name,
                               const PythonProcessSet& set) {
   const Input input(tensor);
   const auto options = collective_options(name, set);
@@ -27,7 +27,7 @@ PendingResult allgather_async(const py::object& tensor, const MaybeName& name,
           one_like(input)};
 }
 
-PendingResult grouped_allgather_async(const py::object& tensors, const MaybeName& name,
+PendingResult grouped_allgather_async(const ArraysT& tensors, const MaybeName& name,
                                       const PythonProcessSet& set) {
   const InputList inputs(tensors);
   const auto options = collective_options(name, set);
@@ -35,7 +35,7 @@ PendingResult grouped_allgather_async(const py::object& tensors, const MaybeName
           inputs.all_like()};
 }
 
-PendingResult gather_async(const py::object& tensor, int root_rank, const MaybeName& name,
+PendingResult gather_async(const ArrayT& tensor, int root_rank, const MaybeName& name,
                            const PythonProcessSet& set) {
   const Input input(tensor);
   const auto options = collective_options(name, set);
@@ -43,7 +43,7 @@ PendingResult gather_async(const py::object& tensor, int root_rank, const MaybeN
           one_like(input)};
 }
 
-PendingResult broadcast_async(const py::object& tensor, int root_rank, const MaybeName& name,
+PendingResult broadcast_async(const ArrayT& tensor, int root_rank, const MaybeName& name,
                               const PythonProcessSet& set) {
   const Input input(tensor);
   const auto options = collective_options(name, set);
@@ -51,7 +51,7 @@ PendingResult broadcast_async(const py::object& tensor, int root_rank, const May
           one_like(input)};
 }
 
-PendingResult broadcast_async_(const py::object& tensor, int root_rank, const MaybeName& name,
+PendingResult broadcast_async_(const ArrayT& tensor, int root_rank, const MaybeName& name,
                                const PythonProcessSet& set) {
   const Tensor target = target_from(tensor);
   const auto options = collective_options(name, set);
@@ -59,8 +59,8 @@ PendingResult broadcast_async_(const py::object& tensor, int root_rank, const Ma
           itself(tensor)};
 }
 
-PendingResult grouped_broadcast_async(const py::object& tensors, int root_rank,
-                                      const MaybeName& name, const PythonProcessSet& set) {
+PendingResult grouped_broadcast_async(const ArraysT& tensors, int root_rank, const MaybeName& name,
+                                      const PythonProcessSet& set) {
   const InputList inputs(tensors);
   const auto options = collective_options(name, set);
   return {
@@ -68,15 +68,15 @@ PendingResult grouped_broadcast_async(const py::object& tensors, int root_rank,
       inputs.all_like()};
 }
 
-PendingResult grouped_broadcast_async_(const py::object& tensors, int root_rank,
-                                       const MaybeName& name, const PythonProcessSet& set) {
+PendingResult grouped_broadcast_async_(const ArraysT& tensors, int root_rank, const MaybeName& name,
+                                       const PythonProcessSet& set) {
   const std::vector<Tensor> targets = targets_from(tensors);
   const auto options = collective_options(name, set);
   return {without_gil([&] { return hvd::grouped_broadcast_async_(targets, root_rank, options); }),
           itself(tensors)};
 }
 
-PendingResult scatter_async(const py::object& tensor, int root_rank, const MaybeSplits& splits,
+PendingResult scatter_async(const ArrayT& tensor, int root_rank, const MaybeSplits& splits,
                             const MaybeName& name, const PythonProcessSet& set) {
   const Input input(tensor);
   const auto options = split_options(splits, name, set);
@@ -90,18 +90,23 @@ PendingResult::Convert with_splits(const Input& input) {
   };
 }
 
-PendingResult alltoall_async(const py::object& tensor, const MaybeSplits& splits,
-                             const MaybeName& name, const PythonProcessSet& set) {
+PendingResult alltoall_async(const ArrayT& tensor, const MaybeSplits& splits, const MaybeName& name,
+                             const PythonProcessSet& set) {
   const Input input(tensor);
   const auto options = split_options(splits, name, set);
   return {without_gil([&] { return hvd::alltoall_async(input.tensor, options); }),
           with_splits(input)};
 }
 
-py::object alltoall(const py::object& tensor, const MaybeSplits& splits, const MaybeName& name,
-                    const PythonProcessSet& set) {
-  py::object both = alltoall_async(tensor, splits, name, set).synchronize();
-  return splits ? both : py::object(both[py::int_(0)]);
+ArrayT alltoall(const ArrayT& tensor, const py::none& /*splits*/, const MaybeName& name,
+                const PythonProcessSet& set) {
+  return alltoall_async(tensor, {}, name, set).synchronize()[py::int_(0)];
+}
+
+Typed<"tuple[ArrayT, list[int]]"> alltoall_of(const ArrayT& tensor,
+                                              const std::vector<std::int64_t>& splits,
+                                              const MaybeName& name, const PythonProcessSet& set) {
+  return alltoall_async(tensor, splits, name, set).synchronize();
 }
 
 PendingResult barrier_async(const MaybeName& name, const PythonProcessSet& set) {
@@ -121,36 +126,31 @@ PendingResult join_async(const std::string& average, const PythonProcessSet& set
           [](const CallResult& result) { return py::object(py::int_(result.number)); }};
 }
 
-PendingResult isend(const py::object& tensor, int dst, int tag, const PythonProcessSet& set) {
+PendingResult isend(const ArrayT& tensor, int dst, int tag, const PythonProcessSet& set) {
   const Input input(tensor);
   const PointToPointOptions options{.tag = tag, .process_set = set.registered()};
   return {without_gil([&] { return hvd::isend(input.tensor, dst, options); }), itself(py::none())};
 }
 
-PendingResult irecv(const py::object& tensor, int src, int tag, const PythonProcessSet& set) {
+PendingResult irecv(const ArrayT& tensor, int src, int tag, const PythonProcessSet& set) {
   const Tensor target = target_from(tensor);
   const PointToPointOptions options{.tag = tag, .process_set = set.registered()};
   return {without_gil([&] { return hvd::irecv(target, src, options); }), itself(tensor)};
 }
-
-constexpr const char* kListDoc = R"(
-
-Takes a list of tensors and runs it as one call: all or none are submitted, all fail together.
-Dtypes may differ. Returns a list; else as the form for one tensor.)";
 
 void bind_gathers(py::module_& m) {
   const auto name = py::arg("name") = py::none();
   const std::string all =
       "Concatenate all ranks' tensors along the first axis, in rank order.\n\n"
       "First extents may differ or be 0; the others and the dtype may not.";
-  const std::string each = all + kCollectiveDoc, list = all + kListDoc;
+  const std::string each = all + kCollectiveDoc, list = all + kGroupedDoc;
   m.def("allgather_async", &allgather_async, py::arg("tensor"), name, process_set_arg(m),
         each.c_str());
-  m.def("allgather", waiting(&allgather_async), py::arg("tensor"), name, process_set_arg(m),
+  m.def("allgather", waiting<ArrayT>(&allgather_async), py::arg("tensor"), name, process_set_arg(m),
         each.c_str());
   m.def("grouped_allgather_async", &grouped_allgather_async, py::arg("tensors"), name,
         process_set_arg(m), list.c_str());
-  m.def("grouped_allgather", waiting(&grouped_allgather_async), py::arg("tensors"), name,
+  m.def("grouped_allgather", waiting<ArrayList>(&grouped_allgather_async), py::arg("tensors"), name,
         process_set_arg(m), list.c_str());
   const std::string root =
       "Concatenate all ranks' tensors along the first axis on rank ``root_rank``; None on the\n"
@@ -158,29 +158,29 @@ void bind_gathers(py::module_& m) {
       std::string(kCollectiveDoc);
   m.def("gather_async", &gather_async, py::arg("tensor"), py::arg("root_rank"), name,
         process_set_arg(m), root.c_str());
-  m.def("gather", waiting(&gather_async), py::arg("tensor"), py::arg("root_rank"), name,
-        process_set_arg(m), root.c_str());
+  m.def("gather", waiting<MaybeArrayT>(&gather_async), py::arg("tensor"), py::arg("root_rank"),
+        name, process_set_arg(m), root.c_str());
 }
 
 void bind_broadcasts(py::module_& m) {
   const std::string what =
       "Give the values of rank ``root_rank`` (of the job, also in a process set) to every rank.\n\n"
-      "On other ranks ``tensor`` tells shape and dtype only.";
+      "On other ranks the tensor tells shape and dtype only.";
   const auto def = [&](const char* name, auto function, const char* tensor,
                        const std::string& doc) {
     m.def(name, function, py::arg(tensor), py::arg("root_rank"), py::arg("name") = py::none(),
           process_set_arg(m), doc.c_str());
   };
   def("broadcast_async", &broadcast_async, "tensor", what + kCollectiveDoc);
-  def("broadcast", waiting(&broadcast_async), "tensor", what + kCollectiveDoc);
+  def("broadcast", waiting<ArrayT>(&broadcast_async), "tensor", what + kCollectiveDoc);
   def("broadcast_async_", &broadcast_async_, "tensor", what + kInPlaceDoc);
-  def("broadcast_", waiting(&broadcast_async_), "tensor", what + kInPlaceDoc);
-  def("grouped_broadcast_async", &grouped_broadcast_async, "tensors", what + kListDoc);
-  def("grouped_broadcast", waiting(&grouped_broadcast_async), "tensors", what + kListDoc);
-  def("grouped_broadcast_async_", &grouped_broadcast_async_, "tensors",
-      what + kListDoc + kInPlaceDoc);
-  def("grouped_broadcast_", waiting(&grouped_broadcast_async_), "tensors",
-      what + kListDoc + kInPlaceDoc);
+  def("broadcast_", waiting<ArrayT>(&broadcast_async_), "tensor", what + kInPlaceDoc);
+  def("grouped_broadcast_async", &grouped_broadcast_async, "tensors", what + kGroupedDoc);
+  def("grouped_broadcast", waiting<ArrayList>(&grouped_broadcast_async), "tensors",
+      what + kGroupedDoc);
+  def("grouped_broadcast_async_", &grouped_broadcast_async_, "tensors", what + kGroupedInPlaceDoc);
+  def("grouped_broadcast_", waiting<ArrayList>(&grouped_broadcast_async_), "tensors",
+      what + kGroupedInPlaceDoc);
 }
 
 void bind_exchanges(py::module_& m) {
@@ -193,8 +193,8 @@ void bind_exchanges(py::module_& m) {
       std::string(kCollectiveDoc);
   m.def("scatter_async", &scatter_async, py::arg("tensor"), py::arg("root_rank"), splits, name,
         process_set_arg(m), scatter_doc.c_str());
-  m.def("scatter", waiting(&scatter_async), py::arg("tensor"), py::arg("root_rank"), splits, name,
-        process_set_arg(m), scatter_doc.c_str());
+  m.def("scatter", waiting<ArrayT>(&scatter_async), py::arg("tensor"), py::arg("root_rank"), splits,
+        name, process_set_arg(m), scatter_doc.c_str());
   const std::string alltoall_doc =
       "Give every rank its rows of every rank's tensor, in rank order.\n\n"
       "``splits`` are the rows for each rank; None = equal parts. Returns the output, and with\n"
@@ -204,18 +204,26 @@ void bind_exchanges(py::module_& m) {
         alltoall_doc.c_str());
   m.def("alltoall", &alltoall, py::arg("tensor"), splits, name, process_set_arg(m),
         alltoall_doc.c_str());
+  m.def("alltoall", &alltoall_of, py::arg("tensor"), py::arg("splits"), name, process_set_arg(m));
 }
 
 void bind_meetings(py::module_& m) {
   constexpr const char* kBarrierDoc =
       R"(Return when all ranks of the set have called it; what was submitted before may still run.
 
+Args:
+    name: pairs this call across ranks; None numbers it.
+    process_set: the ranks that meet.
+
+Returns:
+    None; the async form a handle for poll() and synchronize().
+
 Raises:
     InvalidArgumentError: before init(), or this rank is not in ``process_set`` or has joined.
     HorovodInternalError: the job ended.)";
   m.def("barrier_async", &barrier_async, py::arg("name") = py::none(), process_set_arg(m),
         kBarrierDoc);
-  m.def("barrier", waiting(&barrier_async), py::arg("name") = py::none(), process_set_arg(m),
+  m.def("barrier", waiting<None>(&barrier_async), py::arg("name") = py::none(), process_set_arg(m),
         kBarrierDoc);
   constexpr const char* kJoinDoc =
       R"(Say that this rank has no more data, and wait until all ranks of the set have.
@@ -226,6 +234,7 @@ allgathers. A broadcast from a rank that has joined is a MismatchError for the o
 Args:
     average: "contributed": averages divide by the ranks that still contribute; "size": by the size
         of the set, as in Horovod.
+    process_set: the ranks that join.
 
 Returns:
     The rank that joined last, on every rank; then calls are possible again.
@@ -235,8 +244,8 @@ Raises:
     HorovodInternalError: the job ended.)";
   m.def("join_async", &join_async, py::arg("average") = "contributed", process_set_arg(m),
         kJoinDoc);
-  m.def("join", waiting(&join_async), py::arg("average") = "contributed", process_set_arg(m),
-        kJoinDoc);
+  m.def("join", waiting<py::int_>(&join_async), py::arg("average") = "contributed",
+        process_set_arg(m), kJoinDoc);
 }
 
 void bind_transfers(py::module_& m) {
@@ -246,6 +255,15 @@ void bind_transfers(py::module_& m) {
 Transfers between two ranks with one tag meet in the order of their calls. No data moves before both
 ranks are there.
 
+Args:
+    tensor: a Tensor or array of any shape and supported dtype.
+    dst: a rank of the job.
+    tag: a number, at least 0.
+    process_set: a set that has both ranks.
+
+Returns:
+    None; the async form a handle for poll() and synchronize().
+
 Raises:
     InvalidArgumentError: ``dst`` is this rank or no rank of the set, or ``tag`` is negative.
     MismatchError: the ranks differ in dtype or number of elements; raised on both.
@@ -254,16 +272,25 @@ Raises:
   constexpr const char* kReceiveDoc =
       R"(Overwrite ``tensor`` with what rank ``src`` sends with the same tag; see send().
 
-``tensor`` must be contiguous and writable, and must not be touched until the call ended.
+Args:
+    tensor: contiguous and writable; must not be touched until the call ended.
+    src: a rank of the job.
+    tag: a number, at least 0.
+    process_set: a set that has both ranks.
 
 Returns:
-    ``tensor``.)";
+    ``tensor``, of unchanged shape; the async form a handle for poll() and synchronize().
+
+Raises:
+    InvalidArgumentError: ``src`` is this rank or no rank of the set, or the memory does not do.
+    MismatchError: the ranks differ in dtype or number of elements; raised on both.
+    HorovodInternalError: the job ended.)";
   const auto tag = py::arg("tag") = 0;
   m.def("isend", &isend, py::arg("tensor"), py::arg("dst"), tag, process_set_arg(m), kSendDoc);
-  m.def("send", waiting(&isend), py::arg("tensor"), py::arg("dst"), tag, process_set_arg(m),
+  m.def("send", waiting<None>(&isend), py::arg("tensor"), py::arg("dst"), tag, process_set_arg(m),
         kSendDoc);
   m.def("irecv", &irecv, py::arg("tensor"), py::arg("src"), tag, process_set_arg(m), kReceiveDoc);
-  m.def("recv", waiting(&irecv), py::arg("tensor"), py::arg("src"), tag, process_set_arg(m),
+  m.def("recv", waiting<ArrayT>(&irecv), py::arg("tensor"), py::arg("src"), tag, process_set_arg(m),
         kReceiveDoc);
 }
 

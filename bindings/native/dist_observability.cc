@@ -5,6 +5,8 @@
 namespace hvd::python {
 namespace {
 
+using Json = Typed<"dict[str, typing.Any]">;
+
 py::dict to_dict(const BatchTotals& totals) {
   py::dict dict;
   dict["batches"] = totals.batches;
@@ -42,7 +44,7 @@ py::dict to_dict(const RankMetrics& rank) {
   return dict;
 }
 
-py::dict metrics_dict() {
+Json metrics_dict() {
   const MetricsSnapshot snapshot = without_gil([] { return metrics(); });
   py::dict dict = to_dict(snapshot.totals);
   dict["rank"] = snapshot.rank;
@@ -67,7 +69,7 @@ py::dict metrics_dict() {
   return dict;
 }
 
-py::list config_list() {
+Typed<"list[dict[str, str]]"> config_list() {
   py::list list;
   for (const SettingInfo& setting : config()) {
     py::dict row;
@@ -139,6 +141,9 @@ rank, and ``late_batches``, ``last_batches`` (for which it came last), ``late_se
 
 A job that fails does so by itself, into HVD_FLIGHT_RECORDER_DIR.
 
+Args:
+    file_path: what is there is replaced.
+
 Raises:
     InvalidArgumentError: before init(), or the file cannot be written.)");
   m.def("config", &config_list,
@@ -148,7 +153,7 @@ Raises:
     InvalidArgumentError: a variable is malformed.)");
   m.def(
       "on_stall",
-      [](const py::object& report) {
+      [](const Typed<"collections.abc.Callable[[str], typing.Any] | None">& report) {
         auto callback = callback_from<void, const std::string&>(report);
         without_gil([&] { on_stall(std::move(callback)); });
       },
@@ -158,7 +163,7 @@ Raises:
 It runs on a thread of its own. None = no longer. Holds for later jobs of this process too.)");
   m.def(
       "_on_look",
-      [](const py::object& where) {
+      [](const Typed<"collections.abc.Callable[[], str] | None">& where) {
         auto callback = callback_from<std::string>(where);
         without_gil([&] { on_look(std::move(callback)); });
       },

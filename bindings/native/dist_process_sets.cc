@@ -29,13 +29,13 @@ bool equal(const PythonProcessSet& a, const PythonProcessSet& b) {
 }
 
 // The object itself if it is a ProcessSet, else a new one.
-py::object registered_as(const py::object& given, const ProcessSet& set) {
+Typed<"ProcessSet"> registered_as(const py::object& given, const ProcessSet& set) {
   if (!py::isinstance<PythonProcessSet>(given)) return py::cast(PythonProcessSet(set, set.ranks()));
   given.cast<PythonProcessSet&>().register_as(set);
   return given;
 }
 
-py::object add_process_set(const py::object& process_set) {
+Typed<"ProcessSet"> add_process_set(const ProcessSetLike& process_set) {
   const std::vector<int> ranks = ranks_from(process_set);
   return registered_as(process_set, without_gil([&] { return hvd::add_process_set(ranks); }));
 }
@@ -48,7 +48,10 @@ bool remove_process_set(PythonProcessSet& process_set) {
   return removed;
 }
 
-void init_with_sets(const py::object& process_sets) {
+using ProcessSetsLike =
+    Typed<"collections.abc.Iterable[ProcessSet | collections.abc.Sequence[int]] | str | None">;
+
+void init_with_sets(const ProcessSetsLike& process_sets) {
   InitOptions options;
   std::vector<py::object> objects;
   const bool dynamic = process_sets.is_none() || py::isinstance<py::str>(process_sets);
@@ -73,8 +76,9 @@ void init_with_sets(const py::object& process_sets) {
 }
 
 void bind_class(py::module_& m) {
-  const auto or_none = [](const PythonProcessSet& self, auto&& read) -> py::object {
-    return self.set() ? py::cast(read(*self.set())) : py::object(py::none());
+  const auto or_none = [](const PythonProcessSet& self, auto&& read) {
+    using Value = decltype(read(*self.set()));
+    return self.set() ? std::optional<Value>(read(*self.set())) : std::nullopt;
   };
   py::classh<PythonProcessSet>(m, "ProcessSet",
                                R"(Some ranks of the job, among which collectives run.
@@ -177,6 +181,9 @@ Raises:
     MismatchError: ranks passed different sets; raised on every rank.)");
   m.def("remove_process_set", &remove_process_set, py::arg("process_set"),
         R"(Remove a registered set; collective over the whole job.
+
+Args:
+    process_set: a ProcessSet.
 
 Returns:
     True; False, without waiting, for the global set and one that is not registered.

@@ -7,7 +7,7 @@ namespace hvd::python {
 namespace {
 
 AllreduceOptions allreduce_options(ReduceOp op, const MaybeName& name, double prescale,
-                                   double postscale, const py::object& compression,
+                                   double postscale, const CompressionLike& compression,
                                    const PythonProcessSet& set) {
   return {
       op, name.value_or(""), prescale, postscale, compression_from(compression), set.registered()};
@@ -18,8 +18,8 @@ ReduceOptions reduce_options(ReduceOp op, const MaybeName& name, double prescale
   return {op, name.value_or(""), prescale, postscale, set.registered()};
 }
 
-PendingResult allreduce_async(const py::object& tensor, ReduceOp op, const MaybeName& name,
-                              double prescale, double postscale, const py::object& compression,
+PendingResult allreduce_async(const ArrayT& tensor, ReduceOp op, const MaybeName& name,
+                              double prescale, double postscale, const CompressionLike& compression,
                               const PythonProcessSet& set) {
   const Input input(tensor);
   const auto options = allreduce_options(op, name, prescale, postscale, compression, set);
@@ -27,42 +27,43 @@ PendingResult allreduce_async(const py::object& tensor, ReduceOp op, const Maybe
           one_like(input)};
 }
 
-PendingResult allreduce_async_(const py::object& tensor, ReduceOp op, const MaybeName& name,
-                               double prescale, double postscale, const py::object& compression,
-                               const PythonProcessSet& set) {
+PendingResult allreduce_async_(const ArrayT& tensor, ReduceOp op, const MaybeName& name,
+                               double prescale, double postscale,
+                               const CompressionLike& compression, const PythonProcessSet& set) {
   const Tensor target = target_from(tensor);
   const auto options = allreduce_options(op, name, prescale, postscale, compression, set);
   return {without_gil([&] { return hvd::allreduce_async_(target, options); }), itself(tensor)};
 }
 
-PendingResult grouped_allreduce_async(const py::object& tensors, ReduceOp op, const MaybeName& name,
+PendingResult grouped_allreduce_async(const ArraysT& tensors, ReduceOp op, const MaybeName& name,
                                       double prescale, double postscale,
-                                      const py::object& compression, const PythonProcessSet& set) {
+                                      const CompressionLike& compression,
+                                      const PythonProcessSet& set) {
   const InputList inputs(tensors);
   const auto options = allreduce_options(op, name, prescale, postscale, compression, set);
   return {without_gil([&] { return hvd::grouped_allreduce_async(inputs.tensors, options); }),
           inputs.all_like()};
 }
 
-PendingResult grouped_allreduce_async_(const py::object& tensors, ReduceOp op,
-                                       const MaybeName& name, double prescale, double postscale,
-                                       const py::object& compression, const PythonProcessSet& set) {
+PendingResult grouped_allreduce_async_(const ArraysT& tensors, ReduceOp op, const MaybeName& name,
+                                       double prescale, double postscale,
+                                       const CompressionLike& compression,
+                                       const PythonProcessSet& set) {
   const std::vector<Tensor> targets = targets_from(tensors);
   const auto options = allreduce_options(op, name, prescale, postscale, compression, set);
   return {without_gil([&] { return hvd::grouped_allreduce_async_(targets, options); }),
           itself(tensors)};
 }
 
-PendingResult reduce_async(const py::object& tensor, int root_rank, ReduceOp op,
-                           const MaybeName& name, double prescale, double postscale,
-                           const PythonProcessSet& set) {
+PendingResult reduce_async(const ArrayT& tensor, int root_rank, ReduceOp op, const MaybeName& name,
+                           double prescale, double postscale, const PythonProcessSet& set) {
   const Input input(tensor);
   const auto options = reduce_options(op, name, prescale, postscale, set);
   return {without_gil([&] { return hvd::reduce_async(input.tensor, root_rank, options); }),
           one_like(input)};
 }
 
-PendingResult reducescatter_async(const py::object& tensor, ReduceOp op, const MaybeName& name,
+PendingResult reducescatter_async(const ArrayT& tensor, ReduceOp op, const MaybeName& name,
                                   double prescale, double postscale, const PythonProcessSet& set) {
   const Input input(tensor);
   const auto options = reduce_options(op, name, prescale, postscale, set);
@@ -70,7 +71,7 @@ PendingResult reducescatter_async(const py::object& tensor, ReduceOp op, const M
           one_like(input)};
 }
 
-PendingResult grouped_reducescatter_async(const py::object& tensors, ReduceOp op,
+PendingResult grouped_reducescatter_async(const ArraysT& tensors, ReduceOp op,
                                           const MaybeName& name, double prescale, double postscale,
                                           const PythonProcessSet& set) {
   const InputList inputs(tensors);
@@ -86,11 +87,6 @@ in float32; integer averages are truncated towards zero. The result is
 ``postscale_factor * reduction(prescale_factor * tensor)``; scales of integers are applied in
 float64, then truncated.)";
 
-constexpr const char* kGroupedDoc = R"(
-
-Takes a list of tensors and runs it as one call: all or none are submitted, all fail together.
-Dtypes may differ. Returns a list; else as the form for one tensor.)";
-
 void bind_allreduce(py::module_& m) {
   const std::string one =
       std::string("Reduce element by element over all ranks; bitwise equal on every rank.") +
@@ -103,15 +99,15 @@ void bind_allreduce(py::module_& m) {
           process_set_arg(m), doc.c_str());
   };
   def("allreduce_async", &allreduce_async, "tensor", one + kCollectiveDoc);
-  def("allreduce", waiting(&allreduce_async), "tensor", one + kCollectiveDoc);
+  def("allreduce", waiting<ArrayT>(&allreduce_async), "tensor", one + kCollectiveDoc);
   def("allreduce_async_", &allreduce_async_, "tensor", one + kInPlaceDoc);
-  def("allreduce_", waiting(&allreduce_async_), "tensor", one + kInPlaceDoc);
+  def("allreduce_", waiting<ArrayT>(&allreduce_async_), "tensor", one + kInPlaceDoc);
   def("grouped_allreduce_async", &grouped_allreduce_async, "tensors", one + kGroupedDoc);
-  def("grouped_allreduce", waiting(&grouped_allreduce_async), "tensors", one + kGroupedDoc);
-  def("grouped_allreduce_async_", &grouped_allreduce_async_, "tensors",
-      one + kGroupedDoc + kInPlaceDoc);
-  def("grouped_allreduce_", waiting(&grouped_allreduce_async_), "tensors",
-      one + kGroupedDoc + kInPlaceDoc);
+  def("grouped_allreduce", waiting<ArrayList>(&grouped_allreduce_async), "tensors",
+      one + kGroupedDoc);
+  def("grouped_allreduce_async_", &grouped_allreduce_async_, "tensors", one + kGroupedInPlaceDoc);
+  def("grouped_allreduce_", waiting<ArrayList>(&grouped_allreduce_async_), "tensors",
+      one + kGroupedInPlaceDoc);
 }
 
 void bind_reduce(py::module_& m) {
@@ -125,7 +121,7 @@ void bind_reduce(py::module_& m) {
           doc.c_str());
   };
   def("reduce_async", &reduce_async);
-  def("reduce", waiting(&reduce_async));
+  def("reduce", waiting<MaybeArrayT>(&reduce_async));
 }
 
 void bind_reducescatter(py::module_& m) {
@@ -142,9 +138,10 @@ void bind_reducescatter(py::module_& m) {
           py::arg("postscale_factor") = 1.0, process_set_arg(m), doc.c_str());
   };
   def("reducescatter_async", &reducescatter_async, "tensor", one + kCollectiveDoc);
-  def("reducescatter", waiting(&reducescatter_async), "tensor", one + kCollectiveDoc);
+  def("reducescatter", waiting<ArrayT>(&reducescatter_async), "tensor", one + kCollectiveDoc);
   def("grouped_reducescatter_async", &grouped_reducescatter_async, "tensors", one + kGroupedDoc);
-  def("grouped_reducescatter", waiting(&grouped_reducescatter_async), "tensors", one + kGroupedDoc);
+  def("grouped_reducescatter", waiting<ArrayList>(&grouped_reducescatter_async), "tensors",
+      one + kGroupedDoc);
 }
 
 }  // namespace

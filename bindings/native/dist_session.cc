@@ -47,7 +47,7 @@ unless an exception that nobody caught ends the program: then the other ranks lo
   m.def(
       "_backends",
       [] {
-        py::dict usable;
+        py::typing::Dict<py::str, py::bool_> usable;
         for (const BackendInfo& backend : backends()) usable[backend.name.c_str()] = backend.usable;
         return usable;
       },

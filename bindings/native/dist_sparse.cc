@@ -26,6 +26,8 @@ Args:
         be 0.
     name: pairs this call across ranks; None numbers it.
     op: Average (over the ranks that have not joined) or Sum.
+    prescale_factor: factor of the values before the sum.
+    postscale_factor: factor of the result.
     process_set: the ranks among which the call runs.
 
 Returns:
@@ -37,9 +39,13 @@ Raises:
     MismatchError: ranks disagree on dtype or on the shape of a row.)";
 
 void bind_row_gradient(py::module_& m) {
-  py::class_<RowGradient>(m, "RowGradient",
-                          "A gradient that is zero but for some rows: what an Embedding with "
-                          "``sparse`` leaves at its weight.")
+  py::class_<RowGradient>(
+      m, "RowGradient",
+      R"(A gradient that is zero but for some rows: what an Embedding with ``sparse`` leaves at its weight.
+
+Args:
+    rows: positions on the first axis, int64 [k].
+    values: a row of the leaf's shape for each, [k, ...].)")
       .def(py::init([](const Tensor& rows, const Tensor& values) {
              return RowGradient{rows, values};
            }),
@@ -50,9 +56,9 @@ void bind_row_gradient(py::module_& m) {
         return "RowGradient(rows=" + to_string(self.rows.shape()) +
                ", values=" + to_string(self.values.shape()) + ")";
       });
-  m.def(
-      "row_gradient", &row_gradient, py::arg("leaf"),
-      "The leaf's gradient if it is one of rows, else None. Reading ``leaf.grad`` makes it dense.");
+  m.def("row_gradient", &row_gradient, py::arg("leaf"),
+        "The gradient of ``leaf`` as a RowGradient (rows [k], values [k, ...]) if it is one of "
+        "rows, else None. Reading ``leaf.grad`` makes it dense. Raises no error.");
 }
 
 }  // namespace
@@ -65,7 +71,7 @@ void bind_sparse(py::module_& m) {
           py::arg("postscale_factor") = 1.0, process_set_arg(m), kReduceDoc);
   };
   def("sparse_allreduce_async", &sparse_allreduce_async);
-  def("sparse_allreduce", waiting(&sparse_allreduce_async));
+  def("sparse_allreduce", waiting<Typed<"RowGradient">>(&sparse_allreduce_async));
 }
 
 }  // namespace hvd::python

@@ -24,7 +24,7 @@ py::bytes to_python(const Bytes& bytes) {
 void bind_state(py::module_& m) {
   m.def(
       "broadcast_parameters",
-      [](const py::handle& state, int root_rank, const PythonProcessSet& set) {
+      [](const StateLike& state, int root_rank, const PythonProcessSet& set) {
         const NamedTensors tensors = named_tensors_from(state, &writable_tensor_from);
         without_gil([&] { broadcast_parameters(tensors, root_rank, set.registered()); });
       },
@@ -34,7 +34,8 @@ void bind_state(py::module_& m) {
 Args:
     state: a state dict or pairs (name, Tensor, NumPy array or another library's with DLPack), the
         same names, shapes and dtypes in the same order on every rank.
-    root_rank: a rank of the job, in ``process_set``.
+    root_rank: a rank of the job.
+    process_set: the ranks that take part; ``root_rank`` is one of them.
 
 Raises:
     InvalidArgumentError: an array is read-only, or its elements overlap.
@@ -50,13 +51,18 @@ Raises:
 
 Takes no step. Missing state is created, surplus state is dropped; the root's stays bit for bit.
 
+Args:
+    optimizer: also one that is written in Python, or a DistributedOptimizer.
+    root_rank: a rank of the job.
+    process_set: the ranks that take part.
+
 Raises:
     MismatchError: the parameter groups differ from the root's; raised on every rank.)");
   m.def(
       "_broadcast_bytes",
-      [](const std::string_view bytes, int root_rank, const std::string& name,
+      [](const py::bytes& bytes, int root_rank, const std::string& name,
          const PythonProcessSet& set) {
-        Bytes object = bytes_from(bytes);
+        Bytes object = bytes_from(std::string_view(bytes));
         return to_python(without_gil([&] {
           return broadcast_object(std::move(object), root_rank, name, set.registered());
         }));
@@ -64,11 +70,11 @@ Raises:
       py::arg("object"), py::arg("root_rank"), py::arg("name"), py::arg("process_set"));
   m.def(
       "_allgather_bytes",
-      [](const std::string_view bytes, const std::string& name, const PythonProcessSet& set) {
-        const Bytes object = bytes_from(bytes);
+      [](const py::bytes& bytes, const std::string& name, const PythonProcessSet& set) {
+        const Bytes object = bytes_from(std::string_view(bytes));
         const std::vector<Bytes> all =
             without_gil([&] { return allgather_object(object, name, set.registered()); });
-        py::list list;
+        py::typing::List<py::bytes> list;
         for (const Bytes& one : all) list.append(to_python(one));
         return list;
       },
@@ -105,7 +111,9 @@ std::optional<ClipGradNorm> clip_from(const std::optional<double>& max_norm,
                                                   : ClipGradNorm::When::kAfterReduction};
 }
 
-void set_groups(const py::object& groups, DistributedOptions& options) {
+using GroupsLike = Typed<"int | collections.abc.Sequence[collections.abc.Sequence[Tensor]] | None">;
+
+void set_groups(const GroupsLike& groups, DistributedOptions& options) {
   if (groups.is_none()) return;
   if (py::isinstance<py::int_>(groups)) {
     options.num_groups = groups.cast<int>();
@@ -115,9 +123,9 @@ void set_groups(const py::object& groups, DistributedOptions& options) {
 }
 
 std::shared_ptr<DistributedOptimizer> make_optimizer(
-    std::shared_ptr<optim::Optimizer> optimizer, const py::object& named_parameters,
-    const py::object& compression, int backward_passes_per_step, ReduceOp op,
-    double gradient_predivide_factor, const py::object& groups, const PythonProcessSet& set,
+    std::shared_ptr<optim::Optimizer> optimizer, const MaybeState& named_parameters,
+    const CompressionLike& compression, int backward_passes_per_step, ReduceOp op,
+    double gradient_predivide_factor, const GroupsLike& groups, const PythonProcessSet& set,
     bool average_aggregated_gradients, const std::optional<double>& clip_grad_norm,
     const std::string& clip_when, bool gradient_as_bucket_view, bool overlap_step,
     bool sparse_as_dense) {
@@ -174,8 +182,9 @@ Raises:
 
 void bind_optimizer(py::module_& m) {
   py::class_<GuardContext>(m, "_Guard")
-      .def("__enter__", &GuardContext::enter)
-      .def("__exit__", [](GuardContext& self, const py::args&) { self.exit(); });
+      .def("__enter__", &GuardContext::enter, "Begin.")
+      .def(
+          "__exit__", [](GuardContext& self, const py::Args<py::object>&) { self.exit(); }, "End.");
   py::classh<DistributedOptimizer, optim::Optimizer>(m, "DistributedOptimizer", kOptimizerDoc)
       .def(py::init(&make_optimizer), py::arg("optimizer"),
            py::arg("named_parameters") = py::none(), py::arg("compression") = py::none(),
@@ -197,9 +206,11 @@ void bind_optimizer(py::module_& m) {
            "Context manager in which backward() only accumulates on this rank; the first pass "
            "after it, or\nstep(), reduces the sum.")
       .def_property_readonly("backward_passes_per_step",
-                             &DistributedOptimizer::backward_passes_per_step)
+                             &DistributedOptimizer::backward_passes_per_step,
+                             "Passes of backward() whose gradients are reduced together.")
       .def("set_backward_passes_per_step", &DistributedOptimizer::set_backward_passes_per_step,
-           py::arg("passes"), "From the next step on; InvalidArgumentError unless at least 1.");
+           py::arg("passes"),
+           "``passes`` from the next step on; InvalidArgumentError unless at least 1.");
 }
 
 }  // namespace

@@ -65,9 +65,9 @@ py::object capsule_of(const Tensor& tensor, const char* name, PyCapsule_Destruct
 using MaybeVersion = std::optional<std::pair<std::uint32_t, std::uint32_t>>;
 using MaybeDevice = std::optional<std::pair<std::int32_t, std::int32_t>>;
 
-py::object to_dlpack(const Tensor& tensor, const py::object& stream,
-                     const MaybeVersion& max_version, const MaybeDevice& device,
-                     std::optional<bool> copy) {
+Anything to_dlpack(const Tensor& tensor, const Typed<"None">& stream,
+                   const MaybeVersion& max_version, const MaybeDevice& device,
+                   std::optional<bool> copy) {
   if (!stream.is_none()) {
     throw py::buffer_error("a tensor of the CPU has no stream; stream must be None");
   }
@@ -101,12 +101,19 @@ void bind_dlpack(py::module_& m) {
           py::arg("copy") = py::none(),
           R"(A capsule of the tensor's memory for another library's ``from_dlpack``.
 
-A versioned one (DLPack 1.1) if ``max_version`` is at least (1, 0).
+Args:
+    stream: None: there is none on a CPU.
+    max_version: from (1, 0) on the capsule is a versioned one (DLPack 1.1).
+    dl_device: None or (1, 0), the CPU.
+    copy: True: of a copy.
+
+Returns:
+    The capsule; it keeps the memory alive.
 
 Raises:
     BufferError: the tensor requires grad, ``stream`` is not None, or ``dl_device`` is not (1, 0).)");
   cls.def(
-      "__dlpack_device__", [](const Tensor&) { return py::make_tuple(int{kDLCPU}, 0); },
+      "__dlpack_device__", [](const Tensor&) { return std::pair<int, int>(kDLCPU, 0); },
       "(1, 0): the memory of the CPU.");
   bind_dlpack_import(m);
 }

@@ -307,7 +307,7 @@ py::object to_library(const Tensor& tensor, const py::object& library) {
 
 namespace {
 
-Tensor from_dlpack(const py::object& x, const py::object& device, std::optional<bool> copy) {
+Tensor from_dlpack(const Anything& x, const Typed<"str | None">& device, std::optional<bool> copy) {
   if (!device.is_none() && py::str(device).cast<std::string>() != "cpu") {
     throw UnsupportedError(
         "from_dlpack: tensors live in the memory of the CPU, not "
@@ -342,6 +342,9 @@ Args:
         grad is detached.
     device: None or "cpu".
     copy: True: a tensor with memory of its own; False: never a copy, as None.
+
+Returns:
+    A Tensor of the array's shape.
 
 Raises:
     UnsupportedError: the memory is not the CPU's.

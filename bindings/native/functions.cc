@@ -5,25 +5,17 @@
 #include <pybind11/stl.h>
 
 #include <optional>
+#include <string>
 #include <variant>
 #include <vector>
 
-#include "bindings/native/bindings.h"
+#include "bindings/native/functions.h"
+#include "bindings/native/tensor_docs.h"
 #include "bindings/native/words.h"
 #include "horovod_cpp/tensor/creation.h"
 
 namespace hvd::python {
 namespace {
-
-// One axis or several.
-using Axes = std::variant<std::int64_t, std::vector<std::int64_t>>;
-using MaybeAxes = std::optional<Axes>;
-
-std::vector<std::int64_t> list_of(const MaybeAxes& axes) {
-  if (!axes) return {};
-  if (const auto* one = std::get_if<std::int64_t>(&*axes)) return {*one};
-  return std::get<std::vector<std::int64_t>>(*axes);
-}
 
 using Pair = std::pair<Tensor, Tensor>;
 
@@ -35,9 +27,32 @@ using Unary = Tensor (*)(const Tensor&);
 using Binary = Tensor (*)(const Tensor&, const Tensor&);
 using WithNumber = Tensor (*)(const Tensor&, double);
 
+const char* const kUnaryDoc = R"(
+
+Args:
+    a: a Tensor of any shape.
+
+Returns:
+    A new Tensor of that shape.
+
+Raises:
+    InvalidArgumentError: a dtype that this function does not take.)";
+
+const char* const kBinaryDoc = R"(
+
+Args:
+    a: a Tensor.
+    b: another one of its dtype; shapes broadcast.
+
+Returns:
+    A new Tensor of the common shape.
+
+Raises:
+    InvalidArgumentError: shapes do not broadcast, or dtypes differ or are not taken.)";
+
 void bind_elementwise(py::module_& m) {
-  const auto unary = [&m](const char* name, Unary function, const char* doc) {
-    m.def(name, function, py::arg("a"), ReleaseGil(), doc);
+  const auto unary = [&m](const char* name, Unary function, const char* what) {
+    m.def(name, function, py::arg("a"), ReleaseGil(), (std::string(what) + kUnaryDoc).c_str());
   };
   unary("abs", &abs, "Element-wise absolute value; integers too.");
   unary("sign", &sign, "Element-wise -1, 0 or 1; integers too.");
@@ -51,9 +66,24 @@ void bind_elementwise(py::module_& m) {
   unary("isnan", &isnan, "Where ``a`` is not a number, a bool tensor.");
   unary("logical_not", &logical_not, "Where ``a`` is 0, a bool tensor.");
   m.def("clamp", &clamp, py::arg("a"), py::arg("min") = py::none(), py::arg("max") = py::none(),
-        ReleaseGil(), "Element-wise within [min, max]; None does not bound.");
-  const auto binary = [&m](const char* name, Binary function, const char* doc) {
-    m.def(name, function, py::arg("a"), py::arg("b"), ReleaseGil(), doc);
+        ReleaseGil(), R"(Element-wise within [min, max].
+
+Args:
+    a: a Tensor of any shape.
+    min: the smallest value; None does not bound.
+    max: the largest, likewise.
+
+Returns:
+    A new Tensor of that shape and dtype.
+
+Raises:
+    InvalidArgumentError: neither bound, or a dtype that cannot be compared.)");
+}
+
+void bind_pairs(py::module_& m) {
+  const auto binary = [&m](const char* name, Binary function, const char* what) {
+    m.def(name, function, py::arg("a"), py::arg("b"), ReleaseGil(),
+          (std::string(what) + kBinaryDoc).c_str());
   };
   binary("maximum", &maximum,
          "The larger of each pair; a NaN wins, equal ones share the gradient.");
@@ -64,8 +94,9 @@ void bind_elementwise(py::module_& m) {
   binary("logical_xor", &logical_xor, "Where exactly one is not 0, a bool tensor.");
   binary("outer", &outer, "Products of all pairs of two vectors, [m, n].");
   binary("dot", &dot, "Sum of the products of two vectors, a scalar.");
-  const auto compare = [&](const char* name, Binary both, WithNumber number, const char* doc) {
-    m.def(name, both, py::arg("a"), py::arg("b"), ReleaseGil(), doc);
+  const auto compare = [&](const char* name, Binary both, WithNumber number, const char* what) {
+    const std::string doc = std::string(what) + kBinaryDoc + " ``b`` may be a number.";
+    m.def(name, both, py::arg("a"), py::arg("b"), ReleaseGil(), doc.c_str());
     m.def(name, number, py::arg("a"), py::arg("b"), ReleaseGil());
   };
   compare("eq", &eq, &eq, "Where a == b, a bool tensor.");
@@ -74,10 +105,35 @@ void bind_elementwise(py::module_& m) {
   compare("le", &le, &le, "Where a <= b, a bool tensor.");
   compare("gt", &gt, &gt, "Where a > b, a bool tensor.");
   compare("ge", &ge, &ge, "Where a >= b, a bool tensor.");
+}
+
+void bind_choices(py::module_& m) {
   m.def("where", &where, py::arg("condition"), py::arg("a"), py::arg("b"), ReleaseGil(),
-        "``a`` where the bool tensor ``condition`` is true, else ``b``; all broadcast.");
+        R"(Elements of ``a`` where ``condition`` is true, else of ``b``.
+
+Args:
+    condition: a bool Tensor.
+    a: a Tensor.
+    b: another one of its dtype; all three shapes broadcast.
+
+Returns:
+    A new Tensor of the common shape.
+
+Raises:
+    InvalidArgumentError: shapes do not broadcast, or dtypes do not fit.)");
   m.def("masked_fill", &masked_fill, py::arg("a"), py::arg("mask"), py::arg("value"), ReleaseGil(),
-        "A copy of ``a`` with ``value`` where the bool tensor ``mask`` is true.");
+        R"(A copy with a number in some places.
+
+Args:
+    a: a Tensor of any shape.
+    mask: a bool Tensor whose shape broadcasts to that of ``a``.
+    value: the number where ``mask`` is true.
+
+Returns:
+    A new Tensor of the shape and dtype of ``a``.
+
+Raises:
+    InvalidArgumentError: shapes or dtypes do not fit.)");
 }
 
 void bind_axes_reductions(py::module_& m) {
@@ -92,10 +148,20 @@ void bind_axes_reductions(py::module_& m) {
         },
         a, axes, keepdims, ReleaseGil(), doc);
   };
-  reduce("sum", &sum, "Sum over ``axis``, one or several (None: all).");
-  reduce("mean", &mean, "Mean over ``axis``, one or several (None: all).");
-  reduce("any", &any, "Whether any element along ``axis`` is not 0, a bool tensor.");
-  reduce("all", &all, "Whether every element along ``axis`` is not 0, a bool tensor.");
+  reduce(
+      "sum", &sum,
+      tensor_doc("Sum over axes.", {kAnyShape, kAxes, kKeepdims}, kWithoutAxes, kNoAxis).c_str());
+  reduce(
+      "mean", &mean,
+      tensor_doc("Mean over axes.", {kAnyShape, kAxes, kKeepdims}, kWithoutAxes, kNoAxis).c_str());
+  reduce("any", &any,
+         tensor_doc("Whether any element along axes is not 0.", {kAnyShape, kAxes, kKeepdims},
+                    "A new bool Tensor without these axes.", kNoAxis)
+             .c_str());
+  reduce("all", &all,
+         tensor_doc("Whether every element along axes is not 0.", {kAnyShape, kAxes, kKeepdims},
+                    "A new bool Tensor without these axes.", kNoAxis)
+             .c_str());
   const auto spread = [&](const char* name, auto function, const char* doc) {
     def_axis(
         m, name,
@@ -104,19 +170,35 @@ void bind_axes_reductions(py::module_& m) {
         },
         a, axes, py::arg("correction") = 1.0, keepdims, ReleaseGil(), doc);
   };
-  spread("var", &hvd::var, "Mean squared distance from the mean; divides by count - correction.");
-  spread("std", &hvd::std, "Square root of ``var``.");
+  spread("var", &hvd::var,
+         tensor_doc(
+             "Mean squared distance from the mean.",
+             {kAnyShape, kAxes,
+              "correction: the sum is divided by the number of elements minus this.", kKeepdims},
+             kWithoutAxes, kNoAxis)
+             .c_str());
+  spread("std", &hvd::std,
+         tensor_doc(
+             "Square root of var().",
+             {kAnyShape, kAxes,
+              "correction: the sum is divided by the number of elements minus this.", kKeepdims},
+             kWithoutAxes, kNoAxis)
+             .c_str());
   def_axis(
       m, "norm",
       [](const Tensor& t, double p, const MaybeAxes& axis, bool keep) {
         return norm(t, p, list_of(axis), keep);
       },
       a, py::arg("p") = 2.0, axes, keepdims, ReleaseGil(),
-      "(sum |a|^p)^(1/p) over ``axis``; p may be inf.");
+      tensor_doc("(sum |a|^p)^(1/p) over axes.",
+                 {kAnyShape, "p: the order; may be inf.", kAxes, kKeepdims}, kWithoutAxes, kNoAxis)
+          .c_str());
   def_axis(
       m, "flip", [](const Tensor& t, const Axes& axis) { return flip(t, list_of(axis)); }, a,
       py::arg("axis"), ReleaseGil(),
-      "A copy with the order along ``axis``, one or several, reversed.");
+      tensor_doc("A copy with the order along axes reversed.",
+                 {kAnyShape, "axis: one or several (also called dim)."}, kSameShape, kNoAxis)
+          .c_str());
 }
 
 void bind_extremes(py::module_& m) {
@@ -135,107 +217,80 @@ void bind_extremes(py::module_& m) {
         },
         a, axis, keepdims, ReleaseGil());
   };
-  extreme("max", &max, &max, "The largest element; with an axis (values, indices) along it.");
-  extreme("min", &min, &min, "The smallest element; with an axis (values, indices) along it.");
+  extreme("max", &max, &max,
+          tensor_doc("The largest element, of all or along an axis.", {kAnyShape, kAxis, kKeepdims},
+                     "A scalar; with an axis a pair (values, int64 indices) without it.", kNoAxis)
+              .c_str());
+  extreme(
+      "min", &min, &min,
+      tensor_doc("The smallest element, of all or along an axis.", {kAnyShape, kAxis, kKeepdims},
+                 "A scalar; with an axis a pair (values, int64 indices) without it.", kNoAxis)
+          .c_str());
   const auto position = [&](const char* name, OfAll all_of, PositionOfAxis along, const char* doc) {
     m.def(name, all_of, a, ReleaseGil(), doc);
     def_axis(m, name, along, a, axis, keepdims, ReleaseGil());
   };
   position("argmax", &argmax, &argmax,
-           "Index of the first largest element, of all or along an axis; int64.");
+           tensor_doc("Index of the first largest element, of all or along an axis.",
+                      {kAnyShape, kAxis, kKeepdims},
+                      "int64: a scalar, or a Tensor without the axis.", kNoAxis)
+               .c_str());
   position("argmin", &argmin, &argmin,
-           "Index of the first smallest element, of all or along an axis; int64.");
-  position("prod", &prod, &prod, "Product of all elements, or along an axis.");
+           tensor_doc("Index of the first smallest element, of all or along an axis.",
+                      {kAnyShape, kAxis, kKeepdims},
+                      "int64: a scalar, or a Tensor without the axis.", kNoAxis)
+               .c_str());
+  position("prod", &prod, &prod,
+           tensor_doc("Product of all elements, or along an axis.", {kAnyShape, kAxis, kKeepdims},
+                      "A scalar, or a Tensor without the axis.", kNoAxis)
+               .c_str());
 }
 
 void bind_orders(py::module_& m) {
   const auto a = py::arg("a");
   const auto last = py::arg("axis") = -1;
   def_axis(m, "softmax", &softmax, a, py::arg("axis"), ReleaseGil(),
-           "exp(a) normalised to sum 1 along ``axis``.");
+           tensor_doc("exp(a) normalised to sum 1.", {kFloating, kAxis},
+                      "A new Tensor of the same shape and dtype.", kNoAxis)
+               .c_str());
   def_axis(m, "log_softmax", &log_softmax, a, py::arg("axis"), ReleaseGil(),
-           "Logarithm of softmax along ``axis``.");
-  def_axis(m, "cumsum", &cumsum, a, py::arg("axis"), ReleaseGil(), "Running sums along an axis.");
-  def_axis(m, "argsort", &argsort, a, last, py::arg("descending") = false, ReleaseGil(),
-           "Indices that sort along an axis, stable; NaN counts as largest.");
+           tensor_doc("Logarithm of softmax, without overflow.", {kFloating, kAxis},
+                      "A new Tensor of the same shape and dtype.", kNoAxis)
+               .c_str());
+  def_axis(
+      m, "cumsum", &cumsum, a, py::arg("axis"), ReleaseGil(),
+      tensor_doc("Running sums along an axis.", {kAnyShape, kAxis}, kSameShape, kNoAxis).c_str());
+  def_axis(
+      m, "argsort", &argsort, a, last, py::arg("descending") = false, ReleaseGil(),
+      tensor_doc("Indices that sort along an axis, stable; NaN counts as largest.",
+                 {kAnyShape, kAxis, kDescending}, "A new int64 Tensor of the same shape.", kNoAxis)
+          .c_str());
   def_axis(
       m, "sort",
       [](const Tensor& t, std::int64_t axis, bool descending) {
         return pair_of(sort(t, axis, descending));
       },
       a, last, py::arg("descending") = false, ReleaseGil(),
-      "(values, indices) in order along an axis.");
+      tensor_doc("Elements in order along an axis, stable; NaN counts as largest.",
+                 {kAnyShape, kAxis, kDescending},
+                 "A pair (values, int64 indices) of the same shape.", kNoAxis)
+          .c_str());
   def_axis(
       m, "topk",
       [](const Tensor& t, std::int64_t k, std::int64_t axis, bool largest) {
         return pair_of(topk(t, k, axis, largest));
       },
       a, py::arg("k"), last, py::arg("largest") = true, ReleaseGil(),
-      "(values, indices) of the ``k`` largest, or smallest, along an axis, in order.");
+      tensor_doc("The largest or smallest elements along an axis, in order.",
+                 {kAnyShape, "k: how many.", kAxis, "largest: False: the smallest."},
+                 "A pair (values, int64 indices); the axis has extent ``k``.", kNoAxis)
+          .c_str());
   m.def("bincount", &bincount, a, py::arg("minlength") = 0, ReleaseGil(),
-        "How often 0, 1, 2, ... occur in a non-negative int64 vector.");
-}
-
-void bind_indexing(py::module_& m, py::class_<Tensor>& cls) {
-  const auto a = py::arg("a");
-  const auto axis = py::arg("axis");
-  const auto index = py::arg("index");
-  const auto source = py::arg("source");
-  // hvd.gather and hvd.scatter are between ranks, so these are methods only.
-  def_axis(cls, "gather", py::overload_cast<const Tensor&, std::int64_t, const Tensor&>(&gather),
-           axis, index, ReleaseGil(), "out[i][j] = self[index[i][j]][j] for axis 0, and so on.");
-  def_axis(cls, "scatter",
-           py::overload_cast<const Tensor&, std::int64_t, const Tensor&, const Tensor&>(&scatter),
-           axis, index, source, ReleaseGil(),
-           "A copy with out[index[i][j]][j] = source[i][j] for axis 0, and so on.");
-  def_axis(cls, "scatter_add", &scatter_add, axis, index, source, ReleaseGil(),
-           "A copy with out[index[i][j]][j] += source[i][j] for axis 0, and so on.");
-  const auto in_place = [&](const char* name, auto write, const char* doc) {
-    def_axis(
-        cls, name,
-        [write](const py::object& self, std::int64_t at, const Tensor& where_to,
-                const Tensor& values) {
-          write(self.cast<Tensor>(), at, where_to, values);
-          return self;
-        },
-        axis, index, source, doc);
-  };
-  in_place("scatter_", &scatter_, "``scatter`` in place; not recorded.");
-  in_place("scatter_add_", &scatter_add_, "``scatter_add`` in place; not recorded.");
-  def_axis(m, "index_select", &index_select, a, axis, index, ReleaseGil(),
-           "The slices at index[0], index[1], ... along an axis.");
-  def_axis(m, "index_add", &index_add, a, axis, index, source, py::arg("alpha") = 1.0, ReleaseGil(),
-           "A copy with alpha * source's slice i added to the slice at index[i].");
-  m.def("masked_select", &masked_select, a, py::arg("mask"), ReleaseGil(),
-        "The elements where the bool tensor ``mask`` is true, a vector.");
-  m.def("nonzero", &nonzero, a, ReleaseGil(), "Positions of what is not 0, int64 [count, axes].");
-  m.def("one_hot", &one_hot, py::arg("classes"), py::arg("class_count") = -1, ReleaseGil(),
-        "int64 [..., classes] with 1 at each class; -1 counts the classes.");
-}
-
-void bind_arrangement(py::module_& m) {
-  const auto a = py::arg("a");
-  const auto axis = py::arg("axis") = 0;
-  const auto parts = py::arg("parts");
-  def_axis(m, "cat", &cat, parts, axis, ReleaseGil(), "Tensors joined along an axis.");
-  def_axis(m, "concat", &concat, parts, axis, ReleaseGil(), "Tensors joined along an axis.");
-  def_axis(m, "stack", &stack, parts, axis, ReleaseGil(),
-           "Tensors of one shape joined along a new axis.");
-  def_axis(
-      m, "split",
-      [](const Tensor& t, const Axes& sizes, std::int64_t at) {
-        if (const auto* size = std::get_if<std::int64_t>(&sizes)) return split(t, *size, at);
-        return split(t, list_of(sizes), at);
-      },
-      a, py::arg("sizes"), axis, ReleaseGil(), "Views of ``sizes`` (one or a list) along an axis.");
-  def_axis(m, "chunk", &chunk, a, py::arg("count"), axis, ReleaseGil(),
-           "At most ``count`` views of equal size along an axis, but for the last.");
-  m.def(
-      "repeat",
-      [](const Tensor& t, const py::args& repeats) { return repeat(t, shape_from(repeats)); }, a,
-      "A copy of the whole, repeats[i] times along axis i: a list, or several numbers.");
-  m.def("tril", &tril, a, py::arg("diagonal") = 0, ReleaseGil(), "0 above a diagonal.");
-  m.def("triu", &triu, a, py::arg("diagonal") = 0, ReleaseGil(), "0 below a diagonal.");
+        tensor_doc("How often 0, 1, 2, ... occur.",
+                   {"a: an int64 vector, not negative.", "minlength: least extent of the result."},
+                   "An int64 vector.",
+                   "InvalidArgumentError: a negative number, or another shape or dtype.")
+            .c_str());
 }
 
 // Every function whose first argument is the tensor is a method of it too.
@@ -261,6 +316,8 @@ void bind_methods(const py::module_& m, py::class_<Tensor>& cls) {
 void bind_functions(py::module_& m) {
   auto cls = py::reinterpret_borrow<py::class_<Tensor>>(m.attr("Tensor"));
   bind_elementwise(m);
+  bind_pairs(m);
+  bind_choices(m);
   bind_axes_reductions(m);
   bind_extremes(m);
   bind_orders(m);

@@ -36,12 +36,15 @@ NamedTensors part_from(const py::handle& object) {
   return named_tensors_from(entries);
 }
 
+using CheckpointParts =
+    Typed<"collections.abc.Mapping[str, HasState | collections.abc.Mapping[str, ArrayLike | int]]">;
+
 void bind_checkpoint(py::module_& m) {
   py::class_<io::Checkpoint>(m, "Checkpoint", "What load_checkpoint() read: parts and metadata.")
       .def_property_readonly(
           "parts",
           [](const io::Checkpoint& self) {
-            py::dict parts;
+            py::typing::Dict<py::str, TensorDict> parts;
             for (const auto& [name, tensors] : self.parts) parts[py::str(name)] = to_dict(tensors);
             return parts;
           },
@@ -51,13 +54,15 @@ void bind_checkpoint(py::module_& m) {
           [](const io::Checkpoint& self, const std::string& name) {
             return to_dict(self.part(name));
           },
-          py::arg("name"), "The state dict of a part; InvalidArgumentError when there is none.")
+          py::arg("name"),
+          "The state dict of the part ``name``; InvalidArgumentError when there is none.")
       .def_readonly("metadata", &io::Checkpoint::metadata, "The metadata, a dict of str to str.");
   m.def(
       "save_checkpoint",
-      [](const std::filesystem::path& path, const py::dict& parts, const io::Metadata& metadata) {
+      [](const std::filesystem::path& path, const CheckpointParts& parts,
+         const io::Metadata& metadata) {
         io::Checkpoint checkpoint{{}, metadata};
-        for (const auto& [name, part] : parts) {
+        for (const auto& [name, part] : py::dict(parts)) {
           checkpoint.parts[name.cast<std::string>()] = part_from(part);
         }
         const py::gil_scoped_release nogil;
@@ -78,6 +83,9 @@ Args:
 
 Raises:
     InvalidArgumentError: the file cannot be written, or a name does not fit.)");
+}
+
+void bind_checkpoint_reading(py::module_& m) {
   m.def(
       "load_checkpoint",
       [](const std::filesystem::path& path) {
@@ -85,15 +93,27 @@ Raises:
         return io::load_checkpoint(path.string());
       },
       py::arg("path"),
-      R"(Read a file of save_checkpoint(); a Checkpoint.
+      R"(Read a file of save_checkpoint().
+
+Args:
+    path: of the file.
+
+Returns:
+    A Checkpoint.
 
 Raises:
     InvalidArgumentError: the file is missing, was cut or altered, or is no checkpoint.)");
   m.def(
       "integers_from",
-      [](const py::handle& state) { return io::integers_from(named_tensors_from(state)); },
+      [](const StateLike& state) { return io::integers_from(named_tensors_from(state)); },
       py::arg("state"),
       R"(The ints of a part that was saved as such: {"epoch": 3} from {"epoch": Tensor}.
+
+Args:
+    state: name -> int64 scalar.
+
+Returns:
+    A dict of str to int.
 
 Raises:
     InvalidArgumentError: an entry is not an int64 scalar.)");
@@ -107,6 +127,9 @@ void bind_rng_state(py::module_& m) {
       "set_rng_state", [](const Tensor& state) { set_rng_state(state); }, py::arg("state"),
       R"(Go on from such a state.
 
+Args:
+    state: what get_rng_state() gave.
+
 Raises:
     InvalidArgumentError: it is not an int64 Tensor [2].)");
 }
@@ -116,7 +139,7 @@ Raises:
 void bind_io(py::module_& m) {
   m.def(
       "save",
-      [](const std::filesystem::path& path, const py::handle& state, const io::Metadata& metadata) {
+      [](const std::filesystem::path& path, const StateLike& state, const io::Metadata& metadata) {
         const NamedTensors tensors = named_tensors_from(state);
         const py::gil_scoped_release nogil;
         io::save(path.string(), tensors, metadata);
@@ -138,15 +161,31 @@ Raises:
   m.def(
       "load", [load](const std::filesystem::path& path) { return to_dict(load(path).tensors); },
       py::arg("path"),
-      R"(Read a safetensors file as a dict of name to Tensor, in the file's order.
+      R"(Read a safetensors file.
+
+Args:
+    path: of the file.
+
+Returns:
+    A dict of name to Tensor, in the file's order, of the shapes and dtypes in it.
 
 Raises:
     InvalidArgumentError: the file is missing, truncated or corrupt; the message says how.)");
   m.def(
       "load_metadata", [load](const std::filesystem::path& path) { return load(path).metadata; },
       py::arg("path"),
-      "The metadata of a safetensors file, a dict of str to str. Errors are those of load().");
+      R"(The metadata of a safetensors file.
+
+Args:
+    path: of the file.
+
+Returns:
+    A dict of str to str.
+
+Raises:
+    InvalidArgumentError: as load().)");
   bind_checkpoint(m);
+  bind_checkpoint_reading(m);
   bind_rng_state(m);
 }
 

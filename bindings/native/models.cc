@@ -13,7 +13,23 @@ namespace {
 template <typename Model>
 using Class = py::classh<Model, nn::Module>;
 
+// The layer that transfer learning exchanges.
+template <typename Model>
+void def_fc(Class<Model>& cls) {
+  cls.def_property(
+      "fc", [](const Model& model) { return model.fc; },
+      [](Model& model, const std::shared_ptr<nn::Linear>& layer) {
+        assign_module(model, "fc", layer);
+        model.fc = layer;
+      },
+      "The Linear at the end; another one may be assigned.");
+}
+
 // What all models have in common.
+const char* const kReturns = R"(
+
+Returns:
+    The model, in training mode. Calls raise InvalidArgumentError on images that are too small.)";
 const char* const kArguments = R"(
 
 Args:
@@ -35,7 +51,7 @@ void bind_alexnet(py::module_& m) {
         return models::alexnet({num_classes, dropout, init_weights});
       },
       py::kw_only(), py::arg("num_classes") = 1000, py::arg("dropout") = 0.5,
-      py::arg("init_weights") = true, doc.c_str());
+      py::arg("init_weights") = true, (doc + kReturns).c_str());
 }
 
 using MakeVGG = std::shared_ptr<models::VGG> (*)(const models::VGGOptions&);
@@ -53,7 +69,7 @@ void def_vgg(py::module_& m, const char* name, MakeVGG make) {
         return make({num_classes, dropout, cifar_head, init_weights});
       },
       py::kw_only(), py::arg("num_classes") = 1000, py::arg("dropout") = 0.5,
-      py::arg("cifar_head") = false, py::arg("init_weights") = true, doc.c_str());
+      py::arg("cifar_head") = false, py::arg("init_weights") = true, (doc + kReturns).c_str());
 }
 
 void bind_vgg(py::module_& m) {
@@ -86,7 +102,8 @@ void def_resnet(py::module_& m, const char* name, MakeResNet make) {
         return make({num_classes, cifar_stem, zero_init_residual, init_weights});
       },
       py::kw_only(), py::arg("num_classes") = 1000, py::arg("cifar_stem") = false,
-      py::arg("zero_init_residual") = false, py::arg("init_weights") = true, doc.c_str());
+      py::arg("zero_init_residual") = false, py::arg("init_weights") = true,
+      (doc + kReturns).c_str());
 }
 
 void bind_resnet(py::module_& m) {
@@ -95,8 +112,8 @@ void bind_resnet(py::module_& m) {
   cls.def_readonly("conv1", &ResNet::conv1, "The first convolution.")
       .def_readonly("bn1", &ResNet::bn1, "Its BatchNorm.")
       .def_readonly("maxpool", &ResNet::maxpool, "MaxPool2d; with cifar_stem Identity.")
-      .def_readonly("avgpool", &ResNet::avgpool, "AdaptiveAvgPool2d.")
-      .def_readonly("fc", &ResNet::fc, "The Linear at the end.");
+      .def_readonly("avgpool", &ResNet::avgpool, "AdaptiveAvgPool2d.");
+  def_fc(cls);
   for (std::size_t i = 0; i < 4; ++i) {
     cls.def_property_readonly(("layer" + std::to_string(i + 1)).c_str(),
                               [i](const ResNet& model) { return model.layers[i]; },
@@ -133,14 +150,16 @@ void bind_googlenet(py::module_& m) {
   for (const char* name : {"__call__", "forward"}) {
     cls.def(
         name,
-        [outputs](GoogLeNet& self, const Tensor& input) -> py::object {
+        [outputs](GoogLeNet & self, const Tensor& input) -> Typed<"Tensor | GoogLeNetOutputs"> {
           const models::GoogLeNetOutputs result = outputs_of(self, input);
           if (!result.aux_logits1.defined()) return py::cast(result.logits);
           return outputs(result.logits, result.aux_logits2, result.aux_logits1);
         },
-        py::arg("input"), "Scores; GoogLeNetOutputs in training with auxiliary classifiers.");
+        py::arg("input"),
+        "Scores [n, num_classes] of ``input`` [n, 3, h, w]; GoogLeNetOutputs in training with "
+        "auxiliary classifiers. InvalidArgumentError on other shapes.");
   }
-  cls.def_readonly("fc", &GoogLeNet::fc, "The Linear at the end.");
+  def_fc(cls);
   const std::string doc =
       std::string("GoogLeNet for images [n, 3, h, w] (ImageNet: 224).") + kArguments + R"(
     aux_logits: with the two auxiliary classifiers, which run in training only.
@@ -156,7 +175,7 @@ void bind_googlenet(py::module_& m) {
       },
       py::kw_only(), py::arg("num_classes") = 1000, py::arg("aux_logits") = true,
       py::arg("transform_input") = false, py::arg("dropout") = 0.2, py::arg("dropout_aux") = 0.7,
-      py::arg("init_weights") = true, doc.c_str());
+      py::arg("init_weights") = true, (doc + kReturns).c_str());
 }
 
 void bind_inception(py::module_& m) {
@@ -168,14 +187,16 @@ void bind_inception(py::module_& m) {
   for (const char* name : {"__call__", "forward"}) {
     cls.def(
         name,
-        [outputs](Inception3& self, const Tensor& input) -> py::object {
+        [outputs](Inception3 & self, const Tensor& input) -> Typed<"Tensor | InceptionOutputs"> {
           const models::InceptionOutputs result = outputs_of(self, input);
           if (!result.aux_logits.defined()) return py::cast(result.logits);
           return outputs(result.logits, result.aux_logits);
         },
-        py::arg("input"), "Scores; InceptionOutputs in training with an auxiliary classifier.");
+        py::arg("input"),
+        "Scores [n, num_classes] of ``input`` [n, 3, h, w]; InceptionOutputs in training with an "
+        "auxiliary classifier. InvalidArgumentError on other shapes.");
   }
-  cls.def_readonly("fc", &Inception3::fc, "The Linear at the end.");
+  def_fc(cls);
   const std::string doc =
       std::string("Inception v3 for images [n, 3, h, w] from 75x75 (ImageNet: 299).") + kArguments +
       R"(
@@ -191,7 +212,7 @@ void bind_inception(py::module_& m) {
       },
       py::kw_only(), py::arg("num_classes") = 1000, py::arg("aux_logits") = true,
       py::arg("transform_input") = false, py::arg("dropout") = 0.5, py::arg("init_weights") = true,
-      doc.c_str());
+      (doc + kReturns).c_str());
 }
 
 }  // namespace

@@ -32,6 +32,7 @@ void bind_nn(py::module_& m) {
   bind_nn_functional(m);
   bind_nn_init(m);
   bind_models(m);
+  bind_nn_origins(m);
 }
 
 }  // namespace hvd::python

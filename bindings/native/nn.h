@@ -1,11 +1,13 @@
 #pragma once
 
+#include <memory>
 #include <optional>
 #include <string>
 
 #include "bindings/native/bindings.h"
 #include "horovod_cpp/autograd/losses.h"
 #include "horovod_cpp/autograd/pooling.h"
+#include "horovod_cpp/nn/module.h"
 
 // The parts of bind_nn(), and what their arguments have in common.
 namespace hvd::python {
@@ -18,6 +20,7 @@ void bind_nn_sequences(py::module_& m);
 void bind_nn_losses(py::module_& m);
 void bind_nn_functional(py::module_& m);
 void bind_nn_init(py::module_& m);
+void bind_nn_origins(py::module_& m);
 void bind_models(py::module_& m);
 
 using MaybeTensor = std::optional<Tensor>;
@@ -27,8 +30,8 @@ inline Tensor or_none(const MaybeTensor& tensor) {
 }
 
 // None for an undefined tensor.
-inline py::object to_object(const Tensor& tensor) {
-  return tensor.defined() ? py::cast(tensor) : py::none();
+inline MaybeTensor to_object(const Tensor& tensor) {
+  return tensor.defined() ? MaybeTensor(tensor) : std::nullopt;
 }
 
 // One int, or a pair of them; None is 0. TypeError on everything else.
@@ -37,16 +40,47 @@ IntPair int_pair_from(const py::object& object);
 // "none", "mean", "sum", "batchmean". Throws InvalidArgumentError listing them.
 LossReduction reduction_from(const std::string& name);
 
-// `weight` and `bias` of a layer; None without one.
+// Puts another parameter in the place of a layer's own, so that layers can share one; None removes
+// it. Throws InvalidArgumentError on another shape and on what is no leaf.
+void assign_parameter(nn::Module& module, const char* name, Tensor& member,
+                      const MaybeTensor& value);
+// Puts another module in the place of the one that a model registered.
+void assign_module(nn::Module& module, const char* name, const std::shared_ptr<nn::Module>& value);
+
+// `weight` of a layer that always has one.
+template <typename Class>
+void def_weight(Class& cls) {
+  using Layer = typename Class::type;
+  cls.def_property(
+      "weight", [](const Layer& layer) { return layer.weight; },
+      [](Layer& layer, const Tensor& value) {
+        assign_parameter(layer, "weight", layer.weight, value);
+      },
+      "The parameter. Assigning another layer's shares it.");
+}
+
+template <typename Class>
+void def_bias(Class& cls) {
+  using Layer = typename Class::type;
+  cls.def_property(
+      "bias", [](const Layer& layer) { return to_object(layer.bias); },
+      [](Layer& layer, const MaybeTensor& value) {
+        assign_parameter(layer, "bias", layer.bias, value);
+      },
+      "The parameter; None without one.");
+}
+
+// Of a layer that may have neither.
 template <typename Class>
 void def_weight_and_bias(Class& cls) {
   using Layer = typename Class::type;
-  cls.def_property_readonly(
+  cls.def_property(
       "weight", [](const Layer& layer) { return to_object(layer.weight); },
+      [](Layer& layer, const MaybeTensor& value) {
+        assign_parameter(layer, "weight", layer.weight, value);
+      },
       "The parameter; None without one.");
-  cls.def_property_readonly(
-      "bias", [](const Layer& layer) { return to_object(layer.bias); },
-      "The parameter; None without one.");
+  def_bias(cls);
 }
 
 }  // namespace hvd::python

@@ -15,19 +15,48 @@ using Class = py::classh<Layer, nn::Module>;
 
 void bind_parametrised(py::module_& m) {
   Class<nn::Linear> linear(m, "Linear",
-                           "[..., in_features] -> [..., out_features]: input x weight^T + bias.");
+                           R"([..., in_features] -> [..., out_features]: input x weight^T + bias.
+
+Args:
+    in_features: extent of the input's last axis.
+    out_features: extent of the output's last axis.
+    bias: whether there is one.
+
+``weight`` is [out_features, in_features], ``bias`` [out_features]; both start uniform within
+1 / sqrt(in_features). Calls raise InvalidArgumentError on other shapes, naming both.)");
   linear.def(py::init<std::int64_t, std::int64_t, bool>(), py::arg("in_features"),
              py::arg("out_features"), py::arg("bias") = true);
-  def_weight_and_bias(linear);
+  def_weight(linear);
+  def_bias(linear);
+  linear
+      .def_property_readonly(
+          "in_features", [](const nn::Linear& layer) { return layer.weight.size(1); },
+          "Extent of the last axis of the input.")
+      .def_property_readonly(
+          "out_features", [](const nn::Linear& layer) { return layer.weight.size(0); },
+          "Extent of the last axis of the output.");
   Class<nn::Embedding> embedding(
       m, "Embedding",
-      "A row of weight [num_embeddings, embedding_dim] for each int64 index; with ``sparse`` the\n"
-      "gradient keeps only the rows that were read until ``weight.grad`` is asked for.");
+      R"(A row of weight [num_embeddings, embedding_dim] for each int64 index: [...] -> [..., embedding_dim].
+
+Args:
+    num_embeddings: rows.
+    embedding_dim: length of a row.
+    padding_idx: a row of zeros that gets no gradient; None: there is none.
+    sparse: the gradient keeps only the rows that were read until ``weight.grad`` is asked for.
+
+Calls raise InvalidArgumentError on an index out of range.)");
   embedding
       .def(py::init<std::int64_t, std::int64_t, std::optional<std::int64_t>, bool>(),
            py::arg("num_embeddings"), py::arg("embedding_dim"), py::arg("padding_idx") = py::none(),
            py::arg("sparse") = false)
-      .def_readonly("weight", &nn::Embedding::weight, "The parameter.");
+      .def_property_readonly(
+          "num_embeddings", [](const nn::Embedding& layer) { return layer.weight.size(0); },
+          "Rows of the table.")
+      .def_property_readonly(
+          "embedding_dim", [](const nn::Embedding& layer) { return layer.weight.size(1); },
+          "Length of a row.");
+  def_weight(embedding);
 }
 
 template <typename Layer>
@@ -55,12 +84,37 @@ void bind_batch_norm(py::module_& m, const char* name, const char* doc) {
 
 void bind_normalisation(py::module_& m) {
   bind_batch_norm<nn::BatchNorm1d>(
-      m, "BatchNorm1d", "Normalises each feature of [n, num_features] or [n, num_features, l].");
+      m, "BatchNorm1d", R"(Normalises each feature of [n, num_features] or [n, num_features, l].
+
+Args:
+    num_features: extent of axis 1.
+    eps: added to the variance.
+    momentum: how far a batch moves the running statistics; None: they are the mean over batches.
+    affine: with ``weight`` (at first 1) and ``bias`` (0), [num_features].
+    track_running_stats: False: evaluation uses the batch's statistics too.
+
+Calls raise InvalidArgumentError on other shapes and dtypes.)");
   bind_batch_norm<nn::BatchNorm2d>(m, "BatchNorm2d",
-                                   "Normalises each channel of [n, num_features, h, w].");
+                                   R"(Normalises each channel of [n, num_features, h, w].
+
+Args:
+    num_features: extent of axis 1.
+    eps: added to the variance.
+    momentum: how far a batch moves the running statistics; None: they are the mean over batches.
+    affine: with ``weight`` (at first 1) and ``bias`` (0), [num_features].
+    track_running_stats: False: evaluation uses the batch's statistics too.
+
+Calls raise InvalidArgumentError on other shapes and dtypes.)");
   Class<nn::LayerNorm> layer(m, "LayerNorm",
-                             "Normalises over the last axes, of shape ``normalized_shape``.");
-  layer.def(py::init([](const py::object& shape, double eps, bool affine) {
+                             R"(Normalises over the last axes, of shape ``normalized_shape``.
+
+Args:
+    normalized_shape: extents of the last axes; a number for one axis.
+    eps: added to the variance.
+    elementwise_affine: with ``weight`` (at first 1) and ``bias`` (0) of that shape.
+
+Calls raise InvalidArgumentError on other shapes.)");
+  layer.def(py::init([](const ShapeLike& shape, double eps, bool affine) {
               const bool one = py::isinstance<py::int_>(shape);
               return std::make_shared<nn::LayerNorm>(
                   one ? Shape{shape.cast<std::int64_t>()} : shape.cast<Shape>(), eps, affine);
@@ -68,8 +122,18 @@ void bind_normalisation(py::module_& m) {
             py::arg("normalized_shape"), py::arg("eps") = 1e-5,
             py::arg("elementwise_affine") = true);
   def_weight_and_bias(layer);
-  Class<nn::GroupNorm> group(m, "GroupNorm",
-                             "Normalises groups of channels of each example of [n, c, ...].");
+  Class<nn::GroupNorm> group(
+      m, "GroupNorm",
+      R"(Normalises groups of channels of each example of [n, num_channels, ...].
+
+Args:
+    num_groups: divides the channels.
+    num_channels: extent of axis 1.
+    eps: added to the variance.
+    affine: with ``weight`` (at first 1) and ``bias`` (0), [num_channels].
+
+Raises:
+    InvalidArgumentError: num_groups does not divide num_channels.)");
   group.def(py::init<std::int64_t, std::int64_t, double, bool>(), py::arg("num_groups"),
             py::arg("num_channels"), py::arg("eps") = 1e-5, py::arg("affine") = true);
   def_weight_and_bias(group);
@@ -77,17 +141,30 @@ void bind_normalisation(py::module_& m) {
 
 void bind_pooling(py::module_& m) {
   const auto none = py::none();
-  Class<nn::MaxPool2d>(m, "MaxPool2d", "Maximum over windows of [n, c, h, w].")
-      .def(py::init([](const py::object& kernel, const py::object& stride,
-                       const py::object& padding, bool ceil_mode) {
+  Class<nn::MaxPool2d>(m, "MaxPool2d", R"(Maximum over windows of [n, c, h, w].
+
+Args:
+    kernel_size: of a window: a number of pixels, or (height, width).
+    stride: pixels between windows; None: kernel_size.
+    padding: pixels on each side, at most half a window.
+    ceil_mode: also windows that begin in the image and end beyond it.)")
+      .def(py::init([](const PairLike& kernel, const MaybePair& stride, const PairLike& padding,
+                       bool ceil_mode) {
              return std::make_shared<nn::MaxPool2d>(Pool2dOptions{
                  int_pair_from(kernel), int_pair_from(stride), int_pair_from(padding), ceil_mode});
            }),
            py::arg("kernel_size"), py::arg("stride") = none, py::arg("padding") = 0,
            py::arg("ceil_mode") = false);
-  Class<nn::AvgPool2d>(m, "AvgPool2d", "Mean over windows of [n, c, h, w].")
-      .def(py::init([](const py::object& kernel, const py::object& stride,
-                       const py::object& padding, bool ceil_mode, bool count_include_pad) {
+  Class<nn::AvgPool2d>(m, "AvgPool2d", R"(Mean over windows of [n, c, h, w].
+
+Args:
+    kernel_size: of a window: a number of pixels, or (height, width).
+    stride: pixels between windows; None: kernel_size.
+    padding: pixels on each side, at most half a window.
+    ceil_mode: also windows that begin in the image and end beyond it.
+    count_include_pad: whether padding counts in the mean.)")
+      .def(py::init([](const PairLike& kernel, const MaybePair& stride, const PairLike& padding,
+                       bool ceil_mode, bool count_include_pad) {
              return std::make_shared<nn::AvgPool2d>(
                  Pool2dOptions{int_pair_from(kernel), int_pair_from(stride), int_pair_from(padding),
                                ceil_mode, count_include_pad});
@@ -95,18 +172,31 @@ void bind_pooling(py::module_& m) {
            py::arg("kernel_size"), py::arg("stride") = none, py::arg("padding") = 0,
            py::arg("ceil_mode") = false, py::arg("count_include_pad") = true);
   Class<nn::AdaptiveAvgPool2d>(m, "AdaptiveAvgPool2d",
-                               "Means over windows that make [n, c, h, w] output_size large.")
-      .def(py::init([](const py::object& size) {
+                               R"(Means over windows that cover [n, c, h, w] evenly.
+
+Args:
+    output_size: extent of the result: a number, or (height, width).)")
+      .def(py::init([](const PairLike& size) {
              return std::make_shared<nn::AdaptiveAvgPool2d>(int_pair_from(size));
            }),
            py::arg("output_size"));
 }
 
 void bind_activations(py::module_& m) {
-  Class<nn::ReLU>(m, "ReLU", "max(input, 0).").def(py::init<>());
-  Class<nn::LeakyReLU>(m, "LeakyReLU", "input where positive, else negative_slope x input.")
+  Class<nn::ReLU>(m, "ReLU", R"(max(input, 0), element by element, any shape.)").def(py::init<>());
+  Class<nn::LeakyReLU>(m, "LeakyReLU",
+                       R"(input where positive, else negative_slope x input; any shape.
+
+Args:
+    negative_slope: factor below 0.)")
       .def(py::init<double>(), py::arg("negative_slope") = 0.01);
-  Class<nn::GELU>(m, "GELU", "input x Phi(input); ``approximate``: \"none\" or \"tanh\".")
+  Class<nn::GELU>(m, "GELU", R"(input x Phi(input), Phi being the normal distribution; any shape.
+
+Args:
+    approximate: "none", or "tanh" for the formula with tanh.
+
+Raises:
+    InvalidArgumentError: another ``approximate``.)")
       .def(py::init([](const std::string& approximate) {
              if (approximate != "none" && approximate != "tanh") {
                throw InvalidArgumentError("GELU: approximate '" + approximate +
@@ -116,18 +206,36 @@ void bind_activations(py::module_& m) {
                                                                      : GeluApproximate::kNone);
            }),
            py::arg("approximate") = "none");
-  Class<nn::SiLU>(m, "SiLU", "input x sigmoid(input).").def(py::init<>());
-  Class<nn::Sigmoid>(m, "Sigmoid", "1 / (1 + exp(-input)).").def(py::init<>());
-  Class<nn::Tanh>(m, "Tanh", "Hyperbolic tangent.").def(py::init<>());
-  Class<nn::Softmax>(m, "Softmax", "exp(input) normalised to sum 1 along ``dim``.")
+  Class<nn::SiLU>(m, "SiLU", R"(input x sigmoid(input), element by element, any shape.)")
+      .def(py::init<>());
+  Class<nn::Sigmoid>(m, "Sigmoid", R"(1 / (1 + exp(-input)), element by element, any shape.)")
+      .def(py::init<>());
+  Class<nn::Tanh>(m, "Tanh", R"(Hyperbolic tangent, element by element, any shape.)")
+      .def(py::init<>());
+  Class<nn::Softmax>(m, "Softmax", R"(exp(input) normalised to sum 1 along an axis.
+
+Args:
+    dim: the axis; a negative one counts from the end.)")
       .def(py::init<std::int64_t>(), py::arg("dim"));
-  Class<nn::LogSoftmax>(m, "LogSoftmax", "Logarithm of softmax along ``dim``.")
+  Class<nn::LogSoftmax>(m, "LogSoftmax", R"(Logarithm of softmax along an axis.
+
+Args:
+    dim: the axis; a negative one counts from the end.)")
       .def(py::init<std::int64_t>(), py::arg("dim"));
-  Class<nn::Identity>(m, "Identity", "The input itself.").def(py::init<>());
+  Class<nn::Identity>(m, "Identity", R"(The input itself, any shape.)").def(py::init<>());
   Class<nn::Dropout>(m, "Dropout",
-                     "In training, zeroes with probability ``p`` and scales the rest by 1/(1-p).")
+                     R"(In training, zeroes with probability ``p`` and scales the rest by 1/(1-p).
+
+Args:
+    p: within [0, 1).
+
+Raises:
+    InvalidArgumentError: another ``p``.)")
       .def(py::init<double>(), py::arg("p") = 0.5);
-  Class<nn::Flatten>(m, "Flatten", "Joins the axes from ``start_dim`` on.")
+  Class<nn::Flatten>(m, "Flatten", R"([n, ...] -> [n, product of the rest].
+
+Args:
+    start_dim: the first of the axes that are joined.)")
       .def(py::init<std::int64_t>(), py::arg("start_dim") = 1);
 }
 

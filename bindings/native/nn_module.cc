@@ -4,10 +4,9 @@
 #include <memory>
 #include <string>
 
-#include "bindings/native/nn.h"
+#include "bindings/native/nn_module.h"
 #include "bindings/native/words.h"
 #include "core/base/status.h"
-#include "horovod_cpp/nn/module.h"
 
 namespace hvd::python {
 namespace {
@@ -27,92 +26,6 @@ py::object with_main_output(const py::object& result, const Tensor& output) {
   return py::tuple(parts);
 }
 
-// Lets Python classes derive from Module; keeps their Python half alive while C++ holds them.
-class PythonModule : public nn::Module, public py::trampoline_self_life_support {
- public:
-  Tensor forward(const Tensor& input) override {
-    const py::gil_scoped_acquire gil;
-    const py::function forward = py::get_override(static_cast<const nn::Module*>(this), "forward");
-    if (!forward) throw py::type_error(class_name() + " defines no forward(self, input)");
-    const py::object result = forward(input);
-    Tensor output = main_output(result);
-    if (output.defined()) return output;
-    throw py::type_error("forward of " + class_name() + " returned " +
-                         Py_TYPE(result.ptr())->tp_name + ", not a Tensor");
-  }
-  void train(bool mode) override { PYBIND11_OVERRIDE(void, nn::Module, train, mode); }
-  std::string class_name() const override {
-    const py::gil_scoped_acquire gil;
-    const py::object self =
-        py::cast(static_cast<const nn::Module*>(this), py::return_value_policy::reference);
-    return Py_TYPE(self.ptr())->tp_name;
-  }
-};
-
-using RegisterModule = std::shared_ptr<nn::Module> (nn::Module::*)(std::string,
-                                                                   std::shared_ptr<nn::Module>);
-
-// Opens what derived classes may call.
-struct Registrar : nn::Module {
-  using nn::Module::has_part;
-  using nn::Module::register_buffer;
-  using nn::Module::register_parameter;
-  using nn::Module::unregister;
-  static constexpr RegisterModule kRegisterModule = &Registrar::register_module<nn::Module>;
-};
-
-enum class Part { kNone, kModule, kParameter, kBuffer };
-
-void set_plain(const py::object& self, const py::str& name, const py::object& value) {
-  if (PyObject_GenericSetAttr(self.ptr(), name.ptr(), value.ptr()) != 0) {
-    throw py::error_already_set();
-  }
-}
-
-// Registers `value`, in the place of what Python registered under this name before.
-void set_part(const py::object& self, const py::str& name, const py::object& value, Part part) {
-  auto& module = self.cast<nn::Module&>();
-  const bool replaces = py::hasattr(self, "__dict__") && self.attr("__dict__").contains(name) &&
-                        (module.*&Registrar::has_part)(name);
-  if (replaces) (module.*&Registrar::unregister)(name);
-  if (part == Part::kModule) {
-    (module.*Registrar::kRegisterModule)(name, value.cast<std::shared_ptr<nn::Module>>());
-  } else if (part == Part::kParameter) {
-    (module.*&Registrar::register_parameter)(name, value.cast<Tensor>());
-  } else if (part == Part::kBuffer) {
-    (module.*&Registrar::register_buffer)(name, value.cast<Tensor>());
-  }
-  set_plain(self, name, value);
-}
-
-bool is_buffer(const nn::Module& module, const std::string& name) {
-  for (const auto& [known, tensor] : module.named_buffers()) {
-    if (known == name) return true;
-  }
-  return false;
-}
-
-// module.name = value registers layers and parameters, as in PyTorch.
-void set_attribute(const py::object& self, const py::str& name, const py::object& value) {
-  Part part = Part::kNone;
-  if (py::isinstance<nn::Module>(value)) {
-    part = Part::kModule;
-  } else if (py::isinstance<Tensor>(value)) {
-    if (value.cast<Tensor&>().requires_grad() && value.cast<Tensor&>().is_leaf()) {
-      part = Part::kParameter;
-    } else if (is_buffer(self.cast<nn::Module&>(), name)) {
-      part = Part::kBuffer;
-    }
-  }
-  set_part(self, name, value, part);
-}
-
-void delete_attribute(const py::object& self, const py::str& name) {
-  auto& module = self.cast<nn::Module&>();
-  if (PyObject_GenericSetAttr(self.ptr(), name.ptr(), nullptr) != 0) throw py::error_already_set();
-  if ((module.*&Registrar::has_part)(name)) (module.*&Registrar::unregister)(name);
-}
-
 py::object call_forward(const py::object& self, py::list args, const py::kwargs& kwargs,
                         const Tensor& input) {
   args[0] = py::cast(input);
@@ -120,8 +33,9 @@ py::object call_forward(const py::object& self, py::list args, const py::kwargs&
 }
 
 // The hooks see the first argument if it is a Tensor, and the main output.
-py::object call_module(const py::object& self, const py::args& args, const py::kwargs& kwargs) {
-  auto& module = self.cast<nn::Module&>();
+Anything call_module(const py::object& self, const py::Args<Anything>& args,
+                     const py::KWArgs<Anything>& kwargs) {
+  nn::Module& module = module_of(self, "cannot call");
   if (args.empty() || !py::isinstance<Tensor>(args[0])) {
     return self.attr("forward")(*args, **kwargs);
   }
@@ -158,8 +72,13 @@ py::object to_python(nn::Module& module) {
   return py::cast(&module, py::return_value_policy::reference);
 }
 
-void apply_to(const py::object& module, const py::function& function) {
-  for (const auto& child : module.cast<nn::Module&>().named_children()) {
+using ModuleFunction = Typed<"collections.abc.Callable[[Module], typing.Any]">;
+using ForwardPreHook = Typed<"ForwardPreHook">;
+using ForwardHook = Typed<"ForwardHook">;
+using BackwardHook = Typed<"BackwardHook">;
+
+void apply_to(const ModuleT& module, const ModuleFunction& function) {
+  for (const auto& child : module_of(module, "cannot apply").named_children()) {
     apply_to(py::cast(child.second), function);
   }
   function(module);
@@ -178,7 +97,7 @@ struct RemovableHandle {
   std::function<void()> remove;
 };
 
-RemovableHandle add_pre_hook(nn::Module& module, const py::function& hook) {
+RemovableHandle add_pre_hook(nn::Module& module, const ForwardPreHook& hook) {
   return {module.register_forward_pre_hook(
       [owner = keep_alive(hook)](nn::Module& self, const Tensor& input) {
         const py::gil_scoped_acquire gil;
@@ -186,7 +105,7 @@ RemovableHandle add_pre_hook(nn::Module& module, const py::function& hook) {
       })};
 }
 
-RemovableHandle add_forward_hook(nn::Module& module, const py::function& hook) {
+RemovableHandle add_forward_hook(nn::Module& module, const ForwardHook& hook) {
   return {module.register_forward_hook(
       [owner = keep_alive(hook)](nn::Module& self, const Tensor& input, const Tensor& output) {
         const py::gil_scoped_acquire gil;
@@ -194,7 +113,7 @@ RemovableHandle add_forward_hook(nn::Module& module, const py::function& hook) {
       })};
 }
 
-RemovableHandle add_backward_hook(nn::Module& module, const py::function& hook) {
+RemovableHandle add_backward_hook(nn::Module& module, const BackwardHook& hook) {
   return {module.register_full_backward_hook([owner = keep_alive(hook)](nn::Module& self,
                                                                         const Tensor& grad_input,
                                                                         const Tensor& grad_output) {
@@ -204,115 +123,69 @@ RemovableHandle add_backward_hook(nn::Module& module, const py::function& hook) 
   })};
 }
 
-using ModuleClass = py::classh<nn::Module, PythonModule>;
-
-void def_parts(ModuleClass& cls) {
-  cls.def(
-         "register_parameter",
-         [](const py::object& self, const py::str& name, const Tensor& value) {
-           Tensor leaf = value;
-           set_part(self, name, py::cast(leaf.requires_grad_()), Part::kParameter);
-         },
-         py::arg("name"), py::arg("value"),
-         "Add a parameter, also as an attribute; it requires grad from now on.")
-      .def(
-          "register_buffer",
-          [](const py::object& self, const py::str& name, const Tensor& value) {
-            set_part(self, name, py::cast(value), Part::kBuffer);
-          },
-          py::arg("name"), py::arg("value"),
-          "Add a tensor that is saved but not trained, also as an attribute.")
-      .def(
-          "register_module",
-          [](const py::object& self, const py::str& name, const py::object& module) {
-            set_part(self, name, module, Part::kModule);
-          },
-          py::arg("name"), py::arg("module"), "Add a sub-module, also as an attribute.")
-      .def("parameters", &nn::Module::parameters, "All parameters, a list of Tensors.")
-      .def("named_parameters", &nn::Module::named_parameters,
-           "List of (name, Tensor) of all parameters.")
-      .def("named_buffers", &nn::Module::named_buffers, "List of (name, Tensor) of all buffers.")
-      .def("named_children", &nn::Module::named_children, "List of (name, Module).")
-      .def("children", &nn::Module::children, "The direct sub-modules, each once.")
-      .def(
-          "named_modules",
-          [](const py::object& self) {
-            py::list found;
-            found.append(py::make_tuple("", self));
-            for (const auto& entry : self.cast<nn::Module&>().named_descendants()) {
-              found.append(py::make_tuple(entry.first, entry.second));
-            }
-            return found;
-          },
-          "List of (path, Module): this module under \"\", then all below it, each once.")
-      .def(
-          "modules",
-          [](const py::object& self) {
-            py::list found;
-            found.append(self);
-            for (const auto& entry : self.cast<nn::Module&>().named_descendants()) {
-              found.append(entry.second);
-            }
-            return found;
-          },
-          "This module and all below it, each once.");
-}
-
 void def_state(ModuleClass& cls) {
   cls.def(
          "state_dict", [](const nn::Module& self) { return to_dict(self.state_dict()); },
          "Ordered dict name -> Tensor of parameters and buffers: the module's own, not copies.")
       .def(
           "load_state_dict",
-          [](nn::Module& self, const py::handle& state) {
-            self.load_state_dict(named_tensors_from(state));
+          [](nn::Module& self, const StateLike& state, bool strict) {
+            return self.load_state_dict(named_tensors_from(state), strict);
           },
-          py::arg("state"),
+          py::arg("state"), py::arg("strict") = true,
           R"(Copy values in, converting the dtype.
 
+Args:
+    state: name -> Tensor or NumPy array, as state_dict() gives.
+    strict: entries that are missing or unexpected are errors; else they are returned.
+
+Returns:
+    IncompatibleKeys: two lists of names, ``missing_keys`` and ``unexpected_keys``.
+
 Raises:
-    InvalidArgumentError: entries are missing, unexpected or of the wrong shape; then nothing is
+    InvalidArgumentError: entries do not fit (shape; strict: missing, unexpected); then nothing is
         changed.)")
-      .def_property_readonly("training", &nn::Module::is_training,
-                             "Whether train() or eval() was called last; True at first.")
+      .def_property("training", &nn::Module::is_training, &nn::Module::train,
+                    "Whether train() or eval() was called last; True at first.")
       .def("zero_grad", &nn::Module::zero_grad, py::arg("set_to_none") = true,
-           "Drop all gradients, or fill them with zeros.");
+           "Drop all gradients, or, without ``set_to_none``, fill them with zeros.");
 }
 
 // Calls a member and returns the module, so that calls can be chained.
 template <typename... Arguments>
 auto chained(void (nn::Module::*function)(Arguments...)) {
-  return [function](const py::object& self, Arguments... arguments) {
-    (self.cast<nn::Module&>().*function)(std::forward<Arguments>(arguments)...);
+  return [function](const ModuleT& self, Arguments... arguments) {
+    (module_of(self, "cannot switch").*function)(std::forward<Arguments>(arguments)...);
     return self;
   };
 }
 
 void def_switches(ModuleClass& cls) {
   const auto converter = [](DType dtype) {
-    return [dtype](const py::object& self) {
-      self.cast<nn::Module&>().to(dtype);
+    return [dtype](const ModuleT& self) {
+      module_of(self, "cannot convert").to(dtype);
       return self;
     };
   };
   cls.def("train", chained(&nn::Module::train), py::arg("mode") = true,
-          "Switch this module and its sub-modules to training (dropout, batch statistics).")
+          "Switch this module and its sub-modules to training (dropout, batch statistics) or, if "
+          "``mode`` is False, to evaluation; returns the module.")
       .def(
-          "eval", [](const py::object& self) { return self.attr("train")(false); },
+          "eval", [](const ModuleT& self) -> ModuleT { return self.attr("train")(false); },
           "Switch to evaluation; the same as train(False).")
       .def("requires_grad_", chained(&nn::Module::requires_grad_), py::arg("value") = true,
-           "Switch ``requires_grad`` of all parameters.")
+           "Set ``requires_grad`` of all parameters to ``value``; returns the module.")
       .def(
           "apply",
-          [](const py::object& self, const py::function& function) {
+          [](const ModuleT& self, const ModuleFunction& function) {
             apply_to(self, function);
             return self;
           },
           py::arg("function"), "Call ``function(module)`` on every sub-module, then on this one.")
       .def(
           "to",
-          [](const py::object& self, const py::handle& dtype) {
-            if (!is_device(dtype)) self.cast<nn::Module&>().to(dtype_from(dtype));
+          [](const ModuleT& self, const DTypeLike& dtype) {
+            if (!is_device(dtype)) module_of(self, "cannot convert").to(dtype_from(dtype));
             return self;
           },
           py::arg("dtype"),
@@ -351,11 +224,35 @@ Returns:
 
 }  // namespace
 
+Tensor PythonModule::forward(const Tensor& input) {
+  const py::gil_scoped_acquire gil;
+  const py::function forward = py::get_override(static_cast<const nn::Module*>(this), "forward");
+  if (!forward) throw py::type_error(class_name() + " defines no forward(self, input)");
+  const py::object result = forward(input);
+  Tensor output = main_output(result);
+  if (output.defined()) return output;
+  throw py::type_error("forward of " + class_name() + " returned " +
+                       Py_TYPE(result.ptr())->tp_name + ", not a Tensor");
+}
+
+std::string PythonModule::class_name() const {
+  const py::gil_scoped_acquire gil;
+  const py::object self =
+      py::cast(static_cast<const nn::Module*>(this), py::return_value_policy::reference);
+  return Py_TYPE(self.ptr())->tp_name;
+}
+
 void bind_nn_module(py::module_& m) {
   py::class_<RemovableHandle>(m, "RemovableHandle", "What registering a hook returns.")
       .def(
           "remove", [](const RemovableHandle& handle) { handle.remove(); },
           "Remove the hook; once is enough, twice does no harm.");
+  py::class_<nn::Module::IncompatibleKeys>(m, "IncompatibleKeys",
+                                           "What load_state_dict(..., strict=False) returns.")
+      .def_readonly("missing_keys", &nn::Module::IncompatibleKeys::missing,
+                    "Names of the module that the state lacks, a list of str.")
+      .def_readonly("unexpected_keys", &nn::Module::IncompatibleKeys::unexpected,
+                    "Names of the state that the module has not, a list of str.");
   ModuleClass cls(m, "Module", R"(A layer or a model.
 
 Derive from it, call ``super().__init__()``, assign layers and parameters (Tensors that require
@@ -364,10 +261,9 @@ a Sequential it takes one Tensor. Names are PyTorch's: "0.weight", "fc.bias".)",
                   py::dynamic_attr());
   cls.def(py::init<>())
       .def("forward", &nn::Module::forward, py::arg("input"), ReleaseGil(),
-           "The output for one input Tensor.")
-      .def("__call__", &call_module)
-      .def("__setattr__", &set_attribute)
-      .def("__delattr__", &delete_attribute);
+           "The output for one ``input``, of a shape that the class says; InvalidArgumentError on "
+           "others.")
+      .def("__call__", &call_module, "What forward() returns, between the hooks.");
   def_parts(cls);
   def_state(cls);
   def_switches(cls);

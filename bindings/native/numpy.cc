@@ -189,8 +189,8 @@ Tensor copy_to_tensor(const py::handle& object) {
   return tensor.clone();
 }
 
-py::dict to_dict(const NamedTensors& tensors) {
-  py::dict dict;
+TensorDict to_dict(const NamedTensors& tensors) {
+  TensorDict dict;
   for (const auto& [name, tensor] : tensors) dict[py::str(name)] = tensor;
   return dict;
 }

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "bindings/native/bindings.h"
-#include "bindings/native/optim.h"
+#include "bindings/native/optim_python.h"
 #include "horovod_cpp/optim/clip_grad_norm.h"
 #include "horovod_cpp/optim/optimizer.h"
 
@@ -21,7 +21,7 @@ class GroupView {
 
   optim::ParamGroup& group() const { return optimizer_->param_groups().at(index_); }
 
-  py::object get(const std::string& key) const {
+  Anything get(const std::string& key) const {
     if (key == "params") return py::cast(group().params);
     const auto found = group().options.find(key);
     if (found == group().options.end()) throw py::key_error(key);
@@ -31,6 +31,9 @@ class GroupView {
     const auto found = group().options.find(key);
     if (found == group().options.end()) throw py::key_error(key);
     found->second = value;
+  }
+  bool contains(const std::string& key) const {
+    return key == "params" || group().options.count(key) != 0;
   }
   std::vector<std::string> keys() const {
     std::vector<std::string> keys = {"params"};
@@ -53,10 +56,10 @@ std::vector<GroupView> param_groups(const std::shared_ptr<optim::Optimizer>& opt
 
 }  // namespace
 
-std::vector<optim::ParamGroup> groups_from(const py::iterable& params) {
+std::vector<optim::ParamGroup> groups_from(const py::handle& params) {
   std::vector<optim::ParamGroup> groups;
   std::vector<Tensor> plain;
-  for (const py::handle& item : params) {
+  for (const py::handle item : py::iter(params)) {
     if (py::isinstance<Tensor>(item)) {
       plain.push_back(item.cast<Tensor>());
       continue;
@@ -87,7 +90,7 @@ std::vector<optim::ParamGroup> groups_from(const py::iterable& params) {
 namespace {
 
 // The tensors of one parameter's state by name, and "step".
-py::dict state_of(optim::Optimizer& optimizer, const Tensor& param) {
+Typed<"dict[str, Tensor | int]"> state_of(optim::Optimizer& optimizer, const Tensor& param) {
   py::dict dict;
   const auto found = optimizer.state().find(param.id());
   if (found == optimizer.state().end()) return dict;
@@ -99,18 +102,28 @@ py::dict state_of(optim::Optimizer& optimizer, const Tensor& param) {
 void bind_group_view(py::module_& m) {
   py::class_<GroupView>(m, "ParamGroup",
                         "Parameters and their options, used like a dict: group[\"lr\"] = 0.1.")
-      .def("__getitem__", &GroupView::get, py::arg("key"))
-      .def("__setitem__", &GroupView::set, py::arg("key"), py::arg("value"))
-      .def("__contains__",
-           [](const GroupView& view, const std::string& key) {
-             return key == "params" || view.group().options.count(key) != 0;
-           })
-      .def("__len__", [](const GroupView& view) { return view.keys().size(); })
-      .def("__iter__", [](const GroupView& view) { return py::iter(py::cast(view.keys())); })
+      .def("__getitem__", &GroupView::get, py::arg("key"),
+           "The parameters, or the option, a float; KeyError without.")
+      .def("__setitem__", &GroupView::set, py::arg("key"), py::arg("value"),
+           "Change an option; KeyError unless there is one of this name.")
+      .def("__contains__", &GroupView::contains, py::arg("key"), "Whether it has the key.")
+      .def(
+          "get",
+          [](const GroupView& view, const std::string& key, const Anything& otherwise) {
+            return view.contains(key) ? view.get(key) : otherwise;
+          },
+          py::arg("key"), py::arg("default") = py::none(), "The value of ``key``, or ``default``.")
+      .def(
+          "__len__", [](const GroupView& view) { return view.keys().size(); }, "Number of keys.")
+      .def(
+          "__iter__",
+          [](const GroupView& view) -> py::typing::Iterator<py::str> {
+            return py::iter(py::cast(view.keys()));
+          },
+          "The keys.")
       .def("keys", &GroupView::keys, "\"params\" and the names of the options.")
       .def(
-          "items",
-          [](const GroupView& view) {
+          "items", [](const GroupView& view) -> Typed<"list[tuple[str, typing.Any]]"> {
             py::list items;
             for (const std::string& key : view.keys()) {
               items.append(py::make_tuple(key, view.get(key)));
@@ -120,41 +133,76 @@ void bind_group_view(py::module_& m) {
           "(key, value) for every key.");
 }
 
+using Closure = Typed<"collections.abc.Callable[[], typing.Any] | None">;
+
+Anything step(optim::Optimizer& optimizer, const Closure& closure) {
+  py::object loss = closure.is_none() ? py::none() : closure();
+  const py::gil_scoped_release nogil;
+  optimizer.step();
+  return loss;
+}
+
 void bind_base(py::module_& m) {
-  py::classh<optim::Optimizer>(m, "Optimizer", "Applies gradients to parameters.")
-      .def("step_parameters", &optim::Optimizer::step_parameters, py::arg("params"), ReleaseGil(),
-           "What step() does, for these parameters alone; doing all of them one after the other is "
-           "a "
-           "step.\n\nRaises:\n    InvalidArgumentError: one is not of this optimizer; nothing is "
-           "changed then.")
-      .def("step", &optim::Optimizer::step, ReleaseGil(),
-           "Update all parameters that have a gradient, in place.")
+  py::classh<optim::Optimizer, PythonOptimizer> cls(m, "Optimizer",
+                                                    R"(Applies gradients to parameters.
+
+Derive from it to write one in Python: call ``super().__init__(params, {"lr": lr})`` and define
+``step(self, closure=None)``, which goes over ``param_groups``, reads ``param.grad`` (None: skip),
+keeps what it needs in ``self.state[param]`` and changes parameters within ``hvd.no_grad()``. Such an
+optimizer works with schedules, DistributedOptimizer and checkpoints like the native ones.)");
+  def_python_optimizer(cls);
+  cls.def("step_parameters", &optim::Optimizer::step_parameters, py::arg("params"), ReleaseGil(),
+          "What step() does, for ``params`` (of any shape) alone; doing all of them one after the "
+          "other is "
+          "a "
+          "step.\n\nRaises:\n    InvalidArgumentError: one is not of this optimizer; nothing is "
+          "changed then.")
+      .def("step", &step, py::arg("closure") = py::none(),
+           R"(Update all parameters that have a gradient, in place.
+
+Args:
+    closure: a function that computes the gradients again and returns the loss; called first.
+
+Returns:
+    What ``closure`` returned; None without one.)")
       .def("zero_grad", &optim::Optimizer::zero_grad, py::arg("set_to_none") = true, ReleaseGil(),
-           "Drop all gradients, or set them to zero.")
+           "Drop all gradients, or, without ``set_to_none``, set them to zero.")
       .def_property_readonly("param_groups", &param_groups,
                              "List of dict-like groups; options may be changed between steps.")
       .def(
           "add_param_group",
-          [](optim::Optimizer& optimizer, const py::dict& group) {
+          [](optim::Optimizer& optimizer,
+             const Typed<"collections.abc.Mapping[str, typing.Any]">& group) {
             optimizer.add_param_group(std::move(groups_from(py::make_tuple(group)).front()));
           },
           py::arg("group"),
-          "Add {\"params\": [...], option: number}; missing options take defaults.")
+          R"(Add a group.
+
+Args:
+    group: {"params": [...], option: number}; missing options take defaults.
+
+Raises:
+    InvalidArgumentError: no parameters, one that is known, or an unknown option.)")
       .def(
           "state_dict", [](optim::Optimizer& self) { return to_dict(self.state_dict()); },
           "Options and state as a dict name -> Tensor, for checkpoints.")
       .def(
           "load_state_dict",
-          [](optim::Optimizer& self, const py::handle& state) {
+          [](optim::Optimizer& self, const StateLike& state) {
             self.load_state_dict(named_tensors_from(state));
           },
           py::arg("state"),
           R"(Copy such a state in.
 
+Args:
+    state: what state_dict() gave, or its like of arrays.
+
 Raises:
     InvalidArgumentError: an entry is missing, unexpected or does not fit; nothing is changed.)")
-      .def("state_of", &state_of, py::arg("param"),
-           "State of one parameter: {\"step\": int, name: Tensor}; empty before its first step.");
+      .def(
+          "state_of", &state_of, py::arg("param"),
+          R"(State of the Tensor ``param``, of any shape, a dict {"step": int, name: Tensor}; empty before its
+first step, never raises.)");
 }
 
 // What torch.nn.utils takes: one Tensor or several.
@@ -166,7 +214,8 @@ std::vector<Tensor> tensors_from(const py::handle& parameters) {
 void bind_clipping(py::module_& m) {
   m.def(
       "clip_grad_norm_",
-      [](const py::handle& parameters, double max_norm, double norm_type, bool error_if_nonfinite) {
+      [](const OneOrManyTensors& parameters, double max_norm, double norm_type,
+         bool error_if_nonfinite) {
         const std::vector<Tensor> params = tensors_from(parameters);
         const py::gil_scoped_release nogil;
         return optim::clip_grad_norm_(params, max_norm, {norm_type, error_if_nonfinite});
@@ -176,7 +225,7 @@ void bind_clipping(py::module_& m) {
       R"(Scale gradients by one factor, so that their joint norm is at most ``max_norm``.
 
 Args:
-    parameters: a Tensor or several; those without a gradient are skipped.
+    parameters: a Tensor or several, of any shapes; those without a gradient are skipped.
     max_norm: above 0.
     norm_type: order of the norm, above 0; ``float("inf")`` is the largest magnitude.
     error_if_nonfinite: raise, and change nothing, when the norm is infinite or NaN.
@@ -188,13 +237,17 @@ Raises:
     InvalidArgumentError: an argument is out of range, or the norm is not finite.)");
   m.def(
       "clip_grad_value_",
-      [](const py::handle& parameters, double clip_value) {
+      [](const OneOrManyTensors& parameters, double clip_value) {
         const std::vector<Tensor> params = tensors_from(parameters);
         const py::gil_scoped_release nogil;
         optim::clip_grad_value_(params, clip_value);
       },
       py::arg("parameters"), py::arg("clip_value"),
       R"(Bring every element of the gradients into [-clip_value, clip_value]; NaN stays.
+
+Args:
+    parameters: a Tensor or several; those without a gradient are skipped.
+    clip_value: largest magnitude, at least 0.
 
 Raises:
     InvalidArgumentError: ``clip_value`` is below 0.)");
@@ -204,6 +257,7 @@ Raises:
 
 void bind_optim(py::module_& m) {
   bind_group_view(m);
+  bind_optimizer_state(m);
   bind_base(m);
   bind_optimizers(m);
   bind_clipping(m);

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "bindings/native/bindings.h"
+#include "bindings/native/tensor_docs.h"
 #include "bindings/native/words.h"
 #include "horovod_cpp/tensor/creation.h"
 
@@ -40,16 +41,19 @@ Philox 4x32-10 (Salmon et al., SC 2011). Not for several threads at once.)")
       .def("manual_seed", &Generator::manual_seed, py::arg("seed"), "Start again from ``seed``.")
       .def(
           "get_state",
-          [](const Generator& g) { return py::make_tuple(g.state().seed, g.state().position); },
+          [](const Generator& g) -> py::typing::Tuple<int, int> {
+            return py::make_tuple(g.state().seed, g.state().position);
+          },
           "(seed, position): what ``set_state`` takes to go on from here.")
       .def(
           "set_state",
           [](Generator& g, const std::pair<std::uint64_t, std::uint64_t>& state) {
             g.set_state({state.first, state.second});
           },
-          py::arg("state"), "Go on from where ``get_state`` was called.");
-  m.def("manual_seed", &manual_seed, py::arg("seed"),
-        "Seed this thread's random numbers, which initialisers, rand, randn and dropout use.");
+          py::arg("state"), R"(Go on from ``state``, where get_state() was called.)");
+  m.def(
+      "manual_seed", &manual_seed, py::arg("seed"),
+      R"(Start this thread's random numbers, which initialisers, rand, randn and dropout use, from ``seed``.)");
 }
 
 void bind_random_tensors(py::module_& m) {
@@ -62,41 +66,75 @@ void bind_random_tensors(py::module_& m) {
         },
         doc, generator);
   };
-  def_random("rand", &hvd::rand,
-             "Uniform random numbers in [0, 1) (float32); the shape as a tuple or as numbers.");
+  def_random(
+      "rand", &hvd::rand,
+      tensor_doc("Uniform random numbers in [0, 1).",
+                 {"shape: a tuple, or several numbers.", "dtype: a floating one; None: float32.",
+                  kGenerator, "requires_grad: whether backward() leaves a gradient there."},
+                 kNew, "InvalidArgumentError: another dtype, or a negative extent.")
+          .c_str());
   def_random("randn", &hvd::randn,
-             "Normal random numbers with mean 0 and deviation 1 (float32); the shape as a tuple or "
-             "as numbers.");
+             R"(Normal random numbers with mean 0 and deviation 1.
+
+Args:
+    shape: a tuple, or several numbers.
+    dtype: a floating one; None: float32.
+    generator: None: this thread's.
+    requires_grad: whether backward() leaves a gradient there.
+
+Returns:
+    A new Tensor.
+
+Raises:
+    InvalidArgumentError: another dtype, or a negative extent.)");
   m.def(
       "randint",
-      [](std::int64_t low, std::int64_t high, const py::handle& shape, Generator* from) {
+      [](std::int64_t low, std::int64_t high, const ShapeLike& shape, Generator* from) {
         return randint(low, high, shape_from(shape), generator_or(from));
       },
-      py::arg("low"), py::arg("high"), py::arg("shape"), generator, "Random int64 in [low, high).");
+      py::arg("low"), py::arg("high"), py::arg("shape"), generator,
+      tensor_doc(
+          "Random whole numbers.",
+          {"low: the smallest.", "high: above all of them.", "shape: of the result.", kGenerator},
+          "A new int64 Tensor.", "InvalidArgumentError: ``high`` is not above ``low``.")
+          .c_str());
   m.def(
       "randperm",
       [](std::int64_t count, Generator* from) { return randperm(count, generator_or(from)); },
-      py::arg("count"), generator, "0 .. count-1 in random order, int64.");
+      py::arg("count"), generator,
+      tensor_doc("0 .. count-1 in random order.", {"count: how many.", kGenerator},
+                 "A new int64 vector.", "InvalidArgumentError: ``count`` is negative.")
+          .c_str());
   m.def(
       "bernoulli",
-      [](const py::handle& shape, double p, const py::object& dtype, Generator* from) {
+      [](const ShapeLike& shape, double p, const MaybeDType& dtype, Generator* from) {
         return bernoulli(shape_from(shape), p, dtype_or(dtype, DType::kF32), generator_or(from));
       },
       py::arg("shape"), py::arg("p"), py::arg("dtype") = py::none(), generator,
-      "1 with probability ``p``, else 0 (float32).");
+      tensor_doc(
+          "1 or 0 at random.",
+          {"shape: of the result.", "p: the probability of 1, within [0, 1].", kDtype, kGenerator},
+          kNew, "InvalidArgumentError: another ``p``.")
+          .c_str());
 }
 
 void bind_counted(py::module_& m) {
   m.def(
       "arange",
-      [](std::int64_t count, const py::object& dtype) {
+      [](std::int64_t count, const MaybeDType& dtype) {
         return Tensor::arange(count, dtype_or(dtype, DType::kI64));
       },
       py::arg("count"), py::arg("dtype") = py::none(),
-      "0, 1, ..., count-1 (int64); or begin, begin + step, ... before end.");
+      tensor_doc(
+          "0, 1, ..., count-1; or begin, begin + step, ... before end.",
+          {"count: how many.", "begin: the first number.",
+           "end: the numbers stay below (with a negative step: above).", "step: the distance.",
+           "dtype: None: int64, or float32 if a number is not whole."},
+          "A new vector.", "InvalidArgumentError: ``step`` is 0.")
+          .c_str());
   m.def(
       "arange",
-      [](double begin, double end, double step, const py::object& dtype) {
+      [](double begin, double end, double step, const MaybeDType& dtype) {
         const bool whole = begin == static_cast<double>(static_cast<std::int64_t>(begin)) &&
                            step == static_cast<double>(static_cast<std::int64_t>(step));
         return arange(begin, end, step, dtype_or(dtype, whole ? DType::kI64 : DType::kF32));
@@ -104,22 +142,35 @@ void bind_counted(py::module_& m) {
       py::arg("begin"), py::arg("end"), py::arg("step") = 1.0, py::arg("dtype") = py::none());
   m.def(
       "linspace",
-      [](double begin, double end, std::int64_t count, const py::object& dtype) {
+      [](double begin, double end, std::int64_t count, const MaybeDType& dtype) {
         return linspace(begin, end, count, dtype_or(dtype, DType::kF32));
       },
       py::arg("begin"), py::arg("end"), py::arg("count"), py::arg("dtype") = py::none(),
-      "``count`` numbers from begin to end, both included (float32).");
+      tensor_doc("Numbers at equal distances.",
+                 {"begin: the first.", "end: the last.", "count: how many.", kDtype},
+                 "A new vector.", "InvalidArgumentError: ``count`` is negative.")
+          .c_str());
   m.def(
       "eye",
-      [](std::int64_t rows, std::int64_t columns, const py::object& dtype) {
+      [](std::int64_t rows, std::int64_t columns, const MaybeDType& dtype) {
         return eye(rows, columns, dtype_or(dtype, DType::kF32));
       },
       py::arg("rows"), py::arg("columns") = -1, py::arg("dtype") = py::none(),
-      "[rows, columns] with ones on the diagonal (float32); -1 = rows.");
-  m.def("zeros_like", &zeros_like, py::arg("other"), "Zeros of another's shape and dtype.");
-  m.def("ones_like", &ones_like, py::arg("other"), "Ones of another's shape and dtype.");
+      tensor_doc("Ones on the diagonal of a matrix.",
+                 {"rows: how many.", "columns: -1: as many as rows.", kDtype}, "[rows, columns].",
+                 "InvalidArgumentError: a negative extent.")
+          .c_str());
+  m.def(
+      "zeros_like", &zeros_like, py::arg("other"),
+      tensor_doc("Zeros.", {"other: a Tensor."}, "A new Tensor of its shape and dtype.", kNoMemory)
+          .c_str());
+  m.def("ones_like", &ones_like, py::arg("other"),
+        tensor_doc("Ones.", {"other: a Tensor."}, "A new Tensor of its shape and dtype.", kNoMemory)
+            .c_str());
   m.def("full_like", &full_like, py::arg("other"), py::arg("value"),
-        "``value`` in another's shape and dtype.");
+        tensor_doc("One number everywhere.", {"other: a Tensor.", "value: the number."},
+                   "A new Tensor of its shape and dtype.", kNoMemory)
+            .c_str());
 }
 
 }  // namespace

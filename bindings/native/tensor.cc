@@ -20,13 +20,13 @@ namespace {
 
 using TensorClass = py::class_<Tensor>;
 
-py::tuple to_tuple(const Shape& shape) {
-  py::tuple tuple(shape.size());
+py::typing::Tuple<int, py::ellipsis> to_tuple(const Shape& shape) {
+  py::typing::Tuple<int, py::ellipsis> tuple(shape.size());
   for (std::size_t i = 0; i < shape.size(); ++i) tuple[i] = py::int_(shape[i]);
   return tuple;
 }
 
-py::object item(const Tensor& tensor) {
+Typed<"int | float | complex | bool"> item(const Tensor& tensor) {
   if (is_floating(tensor.dtype()) || tensor.numel() != 1) return py::float_(tensor.item());
   if (is_complex(tensor.dtype())) {
     return py::cast(*tensor.to(DType::kC128).data<std::complex<double>>());
@@ -41,7 +41,8 @@ py::buffer_info buffer_of(const Tensor& tensor) {
 }
 
 // NumPy's protocol; `copy` is NumPy 2's.
-py::object to_array(const Tensor& tensor, const py::object& dtype, const py::object& copy) {
+Typed<"numpy.ndarray"> to_array(const Tensor& tensor, const MaybeDType& dtype,
+                                const Typed<"bool | None">& copy) {
   py::object array = tensor_to_numpy(tensor);
   const py::object present = array.attr("dtype");
   const bool convert = !dtype.is_none() && !present.equal(dtype);
@@ -54,7 +55,7 @@ py::object to_array(const Tensor& tensor, const py::object& dtype, const py::obj
 }
 
 // A function and its arguments: nothing makes a Tensor without its memory, so that there is none.
-py::tuple reduce_tensor(const Tensor& tensor) {
+Typed<"tuple[typing.Any, ...]"> reduce_tensor(const Tensor& tensor) {
   const Tensor dense = tensor.detach().contiguous();
   return py::make_tuple(
       py::module_::import("horovod_cpp.tensor_state").attr("tensor_from_state"),
@@ -138,7 +139,7 @@ void bind_operators(TensorClass& cls) {
       [](double a, const Tensor& b) { return a / b; });
   cls.def("__neg__", &hvd::neg, ReleaseGil());
   cls.def("__pow__", &hvd::pow, py::is_operator(), ReleaseGil());
-  cls.def("__pos__", [](const py::object& t) { return t; });
+  cls.def("__pos__", [](const Typed<"Tensor">& t) { return t; });
   cls.def("__matmul__", &hvd::matmul, py::is_operator(), ReleaseGil());
   cls.def(
       "__matmul__", [](const Tensor& a, const py::array& b) { return matmul(a, wrap_array(b)); },
@@ -152,7 +153,7 @@ void bind_operators(TensorClass& cls) {
     if (t.dim() == 0) throw py::type_error("a scalar tensor has no length");
     return t.size(0);
   });
-  cls.def("__iter__", [](const Tensor& t) {
+  cls.def("__iter__", [](const Tensor& t) -> py::typing::Iterator<Tensor> {
     if (t.dim() == 0) throw py::type_error("a scalar tensor cannot be iterated");
     py::list rows;
     for (std::int64_t i = 0; i < t.size(0); ++i) rows.append(t.select(0, i));
@@ -160,8 +161,10 @@ void bind_operators(TensorClass& cls) {
   });
   cls.def("__float__", [](const Tensor& t) { return t.item(); });
   cls.def("__int__", [](const Tensor& t) { return py::int_(item(t)); });
-  cls.def("__complex__",
-          [](const Tensor& t) { return py::module_::import("builtins").attr("complex")(item(t)); });
+  cls.def(
+      "__complex__", [](const Tensor& t) -> Typed<"complex"> {
+        return py::module_::import("builtins").attr("complex")(item(t));
+      });
   cls.def("__index__", [](const Tensor& t) {
     if (t.numel() != 1 || is_floating(t.dtype()) || is_complex(t.dtype())) {
       throw py::type_error("only a tensor of one integer is an index, not one of shape " +
@@ -176,7 +179,7 @@ void bind_operators(TensorClass& cls) {
     }
     return py::bool_(item(t));
   });
-  cls.def("__contains__", [](const Tensor& t, const py::object& value) {
+  cls.def("__contains__", [](const Tensor& t, const Anything& value) {
     const py::object equal = py::cast(t).attr("__eq__")(value);
     if (equal.is(py::reinterpret_borrow<py::object>(Py_NotImplemented))) return false;
     return equal.cast<Tensor>().numel() != 0 && any(equal.cast<Tensor>()).item() != 0.0;
@@ -187,7 +190,9 @@ void bind_operators(TensorClass& cls) {
 
 void bind_facts(TensorClass& cls) {
   cls.def_property_readonly(
-      "shape", [](const Tensor& t) { return to_tuple(t.shape()); }, "Extents, a tuple of ints.");
+      "shape",
+      [](const Tensor& t) -> py::typing::Tuple<int, py::ellipsis> { return to_tuple(t.shape()); },
+      "Extents, a tuple of ints.");
   cls.def_property_readonly(
       "dtype", [](const Tensor& t) { return std::string(name_of(t.dtype())); },
       "Name of the element type: \"float32\", \"bfloat16\", ...");
@@ -195,8 +200,9 @@ void bind_facts(TensorClass& cls) {
   cls.def("dim", &Tensor::dim, "Number of axes.");
   cls.def(
       "size", [](const Tensor& t) { return to_tuple(t.shape()); }, "Extents, a tuple of ints.");
-  def_axis(cls, "size", &Tensor::size, py::arg("axis"),
-           "Extent of ``axis``; a negative one counts from the end.");
+  def_axis(
+      cls, "size", &Tensor::size, py::arg("axis"),
+      R"(Extent of ``axis``; a negative one counts from the end; InvalidArgumentError without it.)");
   cls.def(
       "stride", [](const Tensor& t) { return to_tuple(t.strides()); },
       "Distances in elements between neighbours along each axis, a tuple of ints.");
@@ -216,11 +222,12 @@ void bind_facts(TensorClass& cls) {
   cls.def("numel", &Tensor::numel, "Number of elements.");
   cls.def("is_contiguous", &Tensor::is_contiguous, "Whether memory is dense and row-major.");
   cls.def("is_same", &Tensor::is, py::arg("other"),
-          "Whether both are handles on one tensor; ``is`` compares the handles.");
+          R"(Whether this and ``other`` are handles on one tensor, not only on equal
+elements (``is`` compares the handles); never raises.)");
   cls.def("item", &item, "The one element as a Python number. ValueError unless ``numel() == 1``.");
   cls.def(
       "tolist",
-      [](const Tensor& t) {
+      [](const Tensor& t) -> Anything {
         return tensor_to_numpy(t.dtype() == DType::kBF16 ? t.detach().to(DType::kF32) : t)
             .attr("tolist")();
       },
@@ -234,8 +241,8 @@ Raises:
     TypeError: the dtype is bfloat16, which NumPy does not have; use ``.to("float32")``.)");
   cls.def("__array__", &to_array, py::arg("dtype") = py::none(), py::arg("copy") = py::none());
   cls.def_buffer(&buffer_of);
-  cls.def("__reduce__", &reduce_tensor);
-  cls.def("__copy__", &shallow_copy);
+  cls.def("__reduce__", &reduce_tensor, "What pickle and copy.deepcopy need.");
+  cls.def("__copy__", &shallow_copy, "Another Tensor over the same memory.");
   cls.def_static("__new__", &no_new);
 }
 
@@ -243,21 +250,27 @@ void bind_in_place(TensorClass& cls) {
   constexpr auto kSelf = py::return_value_policy::reference_internal;
   cls.def(
       "copy_",
-      [](Tensor& t, const py::handle& source) -> Tensor& {
+      [](Tensor& t, const ArrayLike& source) -> Tensor& {
         const Tensor from = tensor_from(source);
         return *without_gil([&] { return &t.copy_(from); });
       },
-      kSelf, py::arg("source"), "Overwrites with a tensor or array; broadcasts and converts.");
-  cls.def("fill_", &Tensor::fill_, kSelf, py::arg("value"), "Sets all elements to ``value``.");
+      kSelf, py::arg("source"),
+      R"(Overwrites with a tensor or array ``source``, which is broadcast and converted. InvalidArgumentError if shapes do not fit.)");
+  cls.def("fill_", &Tensor::fill_, kSelf, py::arg("value"), R"(Sets all elements to ``value``.)");
   cls.def("zero_", &Tensor::zero_, kSelf, "Sets all elements to 0.");
-  cls.def("add_", &Tensor::add_, kSelf, py::arg("other"), py::arg("alpha") = 1.0,
-          "Adds ``alpha * other`` in place.");
-  cls.def("sub_", &Tensor::sub_, kSelf, py::arg("other"), py::arg("alpha") = 1.0,
-          "Subtracts ``alpha * other`` in place.");
-  cls.def("mul_", py::overload_cast<double>(&Tensor::mul_), kSelf, py::arg("factor"),
-          "Multiplies by a number or a tensor in place.");
+  cls.def(
+      "add_", &Tensor::add_, kSelf, py::arg("other"), py::arg("alpha") = 1.0,
+      R"(Adds ``alpha * other`` in place; shapes broadcast. InvalidArgumentError if shapes or dtypes do not fit.)");
+  cls.def(
+      "sub_", &Tensor::sub_, kSelf, py::arg("other"), py::arg("alpha") = 1.0,
+      R"(Subtracts ``alpha * other`` in place; shapes broadcast. InvalidArgumentError if shapes or dtypes do not fit.)");
+  cls.def(
+      "mul_", py::overload_cast<double>(&Tensor::mul_), kSelf, py::arg("factor"),
+      R"(Multiplies by a number (``factor``) or a tensor (``other``) in place; shapes broadcast. InvalidArgumentError if shapes or dtypes do not fit.)");
   cls.def("mul_", py::overload_cast<const Tensor&>(&Tensor::mul_), kSelf, py::arg("other"));
-  cls.def("div_", &Tensor::div_, kSelf, py::arg("other"), "Divides by a tensor in place.");
+  cls.def(
+      "div_", &Tensor::div_, kSelf, py::arg("other"),
+      R"(Divides by ``other`` in place; shapes broadcast. InvalidArgumentError if shapes or dtypes do not fit.)");
 }
 
 // What stands on the right of += and its like, in the dtype of the left.
@@ -277,7 +290,7 @@ void bind_augmented(TensorClass& cls) {
   const auto def = [&cls](const char* name, auto change) {
     cls.def(
         name,
-        [change](const py::object& self, const py::object& value) {
+        [change](const Typed<"Tensor">& self, const Typed<"ArrayLike | int | float">& value) {
           auto& left = self.cast<Tensor&>();
           const Tensor right = operand(left, value);
           {
@@ -292,54 +305,6 @@ void bind_augmented(TensorClass& cls) {
   def("__isub__", [](Tensor& a, const Tensor& b) { a.sub_(b); });
   def("__imul__", [](Tensor& a, const Tensor& b) { a.mul_(b); });
   def("__itruediv__", [](Tensor& a, const Tensor& b) { a.div_(b); });
-}
-
-void bind_constructors(py::module_& m) {
-  m.def(
-      "tensor",
-      [](const py::handle& data, const py::object& dtype, bool requires_grad) {
-        Tensor result = copy_to_tensor(data);
-        if (!dtype.is_none()) result = result.to(dtype_from(dtype));
-        if (requires_grad) result.requires_grad_();
-        return result;
-      },
-      py::arg("data"), py::arg("dtype") = py::none(), py::arg("requires_grad") = false,
-      R"(Make a tensor with a copy of ``data``.
-
-Args:
-    data: a Tensor, a NumPy array, a number, or nested lists of numbers. Python's floats become
-        float32, its complex numbers complex64, its ints int64, its bools bool.
-    dtype: element type, as a name ("bfloat16") or a NumPy dtype; None keeps that of ``data``.
-    requires_grad: whether backward() leaves a gradient here.
-
-Raises:
-    InvalidArgumentError: ``dtype`` is unknown.
-    TypeError: ``data`` holds something else than numbers of a supported dtype.)");
-  m.def("from_numpy", &tensor_from_numpy, py::arg("array"),
-        R"(Wrap a NumPy array as a tensor; nothing is copied, both see each other's writes.
-
-Raises:
-    InvalidArgumentError: the array is read-only, or has negative or odd strides.
-    TypeError: not an array, or of a dtype without counterpart.)");
-}
-
-void bind_fillers(py::module_& m) {
-  using Make = Tensor (*)(Shape, DType);
-  def_sized(m, "empty", Make{&Tensor::empty},
-            "A tensor with unset elements (float32); the shape as a tuple or as numbers.");
-  def_sized(m, "zeros", Make{&Tensor::zeros},
-            "A tensor full of zeros (float32); the shape as a tuple or as numbers.");
-  def_sized(m, "ones", Make{&Tensor::ones},
-            "A tensor full of ones (float32); the shape as a tuple or as numbers.");
-  m.def(
-      "full",
-      [](const py::handle& shape, double value, const py::object& dtype) {
-        return Tensor::full(shape_from(shape), value, dtype_or(dtype, DType::kF32));
-      },
-      py::arg("shape"), py::arg("value"), py::arg("dtype") = py::none(),
-      "A tensor of ``shape`` full of ``value`` (float32).");
-  m.def("bitwise_equal", &bitwise_equal, py::arg("a"), py::arg("b"), ReleaseGil(),
-        "Whether dtype, shape and all bits are the same.");
 }
 
 }  // namespace
@@ -360,8 +325,7 @@ side. Reductions and element-wise functions are methods and functions of the mod
   bind_augmented(cls);
   bind_tensor_views(cls);
   m.def("_tensor_from_state", &tensor_from_state);
-  bind_constructors(m);
-  bind_fillers(m);
+  bind_tensor_creation(m);
 }
 
 }  // namespace hvd::python

@@ -138,14 +138,15 @@ Selection select_by(const Tensor& tensor, const py::handle& index) {
 
 }  // namespace
 
-Tensor index_tensor(const Tensor& tensor, const py::handle& index) {
+Tensor index_tensor(const Tensor& tensor, const IndexLike& index) {
   const Selection selection = select_by(tensor, index);
   const Tensor view =
       selection.reversed.empty() ? selection.view : flip(selection.view, selection.reversed);
   return selection.picking ? hvd::index(view, selection.picks) : view;
 }
 
-void assign_index(Tensor& tensor, const py::handle& index, const py::handle& value) {
+void assign_index(Tensor& tensor, const IndexLike& index,
+                  const Typed<"ArrayLike | int | float | bool">& value) {
   const bool number = PyFloat_Check(value.ptr()) || PyLong_Check(value.ptr());
   const Tensor source =
       number ? Tensor::scalar(value.cast<double>(), tensor.dtype()) : tensor_from(value);

@@ -101,15 +101,21 @@ Tensor expand(const Tensor& tensor, Shape shape) {
 void bind_shapes(TensorClass& cls) {
   cls.def(
       "reshape",
-      [](const Tensor& a, const py::args& shape) { return a.reshape(shape_from(shape)); },
+      [](const Tensor& a, const py::Args<ShapeLike>& shape) {
+        return a.reshape(shape_from(shape));
+      },
       "A view of another shape (one extent may be -1); a copy where no view is possible.");
   cls.def(
-      "view", [](const Tensor& a, const py::args& shape) { return view_as(a, shape_from(shape)); },
+      "view",
+      [](const Tensor& a, const py::Args<ShapeLike>& shape) {
+        return view_as(a, shape_from(shape));
+      },
       "A view of another shape (one extent may be -1); InvalidArgumentError where it needs a "
       "copy.");
   cls.def(
       "view_as", [](const Tensor& a, const Tensor& other) { return view_as(a, other.shape()); },
-      py::arg("other"), "``view`` of another's shape.");
+      py::arg("other"),
+      "view() of the shape of ``other``; InvalidArgumentError where it needs a copy.");
   cls.def("flatten", &flatten, py::arg("start_dim") = 0, py::arg("end_dim") = -1,
           "Merges the axes from ``start_dim`` to ``end_dim`` into one.");
   cls.def(
@@ -120,22 +126,28 @@ void bind_shapes(TensorClass& cls) {
   cls.def("squeeze", &squeeze_all, "A view without axes of extent 1, or without one of them.");
   def_axis(cls, "squeeze", &Tensor::squeeze, py::arg("axis"));
   cls.def(
-      "expand", [](const Tensor& a, const py::args& shape) { return expand(a, shape_from(shape)); },
+      "expand",
+      [](const Tensor& a, const py::Args<ShapeLike>& shape) {
+        return expand(a, shape_from(shape));
+      },
       "A view that repeats axes of extent 1; -1 keeps an extent.");
   cls.def(
       "expand_as", [](const Tensor& a, const Tensor& other) { return a.expand(other.shape()); },
-      py::arg("other"), "``expand`` to another's shape.");
+      py::arg("other"),
+      "expand() to the shape of ``other``; InvalidArgumentError where it does not broadcast.");
 }
 
 void bind_axes(TensorClass& cls) {
   cls.def(
-      "permute", [](const Tensor& a, const py::args& axes) { return a.permute(shape_from(axes)); },
+      "permute",
+      [](const Tensor& a, const py::Args<ShapeLike>& axes) { return a.permute(shape_from(axes)); },
       "A view with the axes in another order: a tuple, or several numbers.");
   cls.def("transpose", &Tensor::transpose, py::arg("dim0"), py::arg("dim1"),
-          "A view with two axes swapped; without arguments with all axes in reverse.");
+          "A view with the axes ``dim0`` and ``dim1`` swapped; without arguments with all axes in "
+          "reverse.");
   cls.def("transpose", &reversed_axes);
   cls.def("swapaxes", &Tensor::transpose, py::arg("axis1"), py::arg("axis2"),
-          "A view with two axes swapped.");
+          "A view with ``axis1`` and ``axis2`` swapped.");
   cls.def("t", &t, "The transpose of a matrix, a view; a vector or scalar itself.");
   cls.def_property_readonly("T", &reversed_axes, "A view with all axes in reverse.");
   cls.def_property_readonly("mT", &matrix_transpose, "A view with the last two axes swapped.");
@@ -143,12 +155,12 @@ void bind_axes(TensorClass& cls) {
            py::arg("step") = 1,
            "A view of every step-th of the elements begin to end-1 of ``axis``.");
   def_axis(cls, "select", &Tensor::select, py::arg("axis"), py::arg("index"),
-           "A view of one position of ``axis``, which disappears.");
+           "A view of position ``index`` of ``axis``, which disappears.");
 }
 
 // (dtype), (device), (device, dtype), (other), with the names that PyTorch has.
-Tensor convert(const Tensor& tensor, const py::object& target, py::object dtype,
-               const py::object& device) {
+Tensor convert(const Tensor& tensor, const Typed<"DTypeLike | Tensor | None">& target,
+               MaybeDType dtype, const Typed<"str | None">& device) {
   if (!device.is_none() && !is_device(device)) {
     throw InvalidArgumentError("to: no device " + py::repr(device).cast<std::string>());
   }
@@ -170,7 +182,7 @@ void bind_copies(TensorClass& cls) {
   cls.def("contiguous", &Tensor::contiguous, ReleaseGil(), "Itself, or a dense copy.");
   cls.def("clone", &Tensor::clone, ReleaseGil(), "A copy with memory of its own.");
   cls.def(
-      "cpu", [](const py::object& self) { return self; },
+      "cpu", [](const Typed<"Tensor">& self) { return self; },
       "Itself: tensors live in the memory of the CPU.");
   cls.def("to", &convert, py::arg("target") = py::none(), py::arg("dtype") = py::none(),
           py::kw_only(), py::arg("device") = py::none(),
@@ -181,11 +193,14 @@ Args:
     dtype: a dtype beside a device.
     device: "cpu".
 
+Returns:
+    A Tensor of the same shape.
+
 Raises:
     UnsupportedError: another device.)");
   cls.def(
       "astype",
-      [](const Tensor& a, const py::handle& dtype, bool copy) {
+      [](const Tensor& a, const DTypeLike& dtype, bool copy) {
         const Tensor result = a.to(dtype_from(dtype));
         return copy && result.is(a) ? a.clone() : result;
       },
@@ -208,7 +223,8 @@ Raises:
 }  // namespace
 
 void bind_tensor_views(TensorClass& cls) {
-  cls.def_static("_is_device", &is_device);  // for the Python package
+  cls.def_static("_is_device",
+                 [](const Anything& name) { return is_device(name); });  // for the Python package
   bind_shapes(cls);
   bind_axes(cls);
   bind_copies(cls);

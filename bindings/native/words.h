@@ -69,7 +69,7 @@ void def_sized(py::module_& m, const char* name, Make make, const char* doc,
   };
   m.def(
       name,
-      [=](const py::object& shape, const py::object& dtype, More... more, bool requires_grad) {
+      [=](const ShapeLike& shape, const MaybeDType& dtype, More... more, bool requires_grad) {
         // A second size, of the other form.
         if (PyIndex_Check(dtype.ptr()) != 0) throw py::reference_cast_error();
         return finish(make(shape_from(shape), dtype_or(dtype, DType::kF32), more...),
@@ -79,7 +79,8 @@ void def_sized(py::module_& m, const char* name, Make make, const char* doc,
       py::arg("requires_grad") = false, doc);
   m.def(
       name,
-      [=](const py::args& size, const py::object& dtype, More... more, bool requires_grad) {
+      [=](const py::Args<Typed<"typing.SupportsIndex">>& size, const MaybeDType& dtype,
+          More... more, bool requires_grad) {
         if (size.empty()) throw py::type_error("expected a shape, got nothing");
         return finish(make(shape_from(size), dtype_or(dtype, DType::kF32), more...), requires_grad);
       },

@@ -27,7 +27,8 @@ Sample load_example(const PassPlan& plan, std::int64_t index) {
   try {
     return plan.dataset->get(index);
   } catch (...) {
-    rethrow_with("DataLoader: example " + std::to_string(index) + ": ");
+    rethrow_with("DataLoader: example " + std::to_string(index) + " of " +
+                 plan.dataset->class_name() + ": ");
   }
 }
 
@@ -46,7 +47,7 @@ LoadedBatch load_batch(const PassPlan& plan, std::size_t number, const std::stop
       return {plan.collate_fn(samples), nullptr};
     } catch (...) {
       rethrow_with("DataLoader: the batch that begins with example " +
-                   std::to_string(indices.front()) + ": ");
+                   std::to_string(indices.front()) + " of " + plan.dataset->class_name() + ": ");
     }
   } catch (...) {
     return {{}, std::current_exception()};

@@ -1,8 +1,11 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
+#include <typeinfo>
 #include <vector>
 
+#include "core/base/class_name.h"
 #include "horovod_cpp/tensor/tensor.h"
 
 namespace hvd {
@@ -18,6 +21,8 @@ class Dataset {
   virtual std::int64_t size() const = 0;
   // Throws InvalidArgumentError when index is outside [0, size()).
   virtual Sample get(std::int64_t index) const = 0;
+  // What messages call it.
+  virtual std::string class_name() const { return class_name_of(typeid(*this)); }
 };
 
 // Throws InvalidArgumentError unless 0 <= index < size.

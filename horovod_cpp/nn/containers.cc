@@ -19,6 +19,11 @@ void ModuleList::extend(const std::vector<std::shared_ptr<Module>>& modules) {
   for (const std::shared_ptr<Module>& module : modules) append(module);
 }
 
+void ModuleList::assign(const std::vector<std::shared_ptr<Module>>& modules) {
+  for (std::size_t i = size(); i > 0; --i) unregister(std::to_string(i - 1));
+  extend(modules);
+}
+
 const std::shared_ptr<Module>& ModuleList::at(std::size_t index) const {
   if (index >= size()) {
     throw InvalidArgumentError("module " + std::to_string(index) + " of a ModuleList of " +

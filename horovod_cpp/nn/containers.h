@@ -18,6 +18,8 @@ class ModuleList : public Module {
 
   void append(std::shared_ptr<Module> module);
   void extend(const std::vector<std::shared_ptr<Module>>& modules);
+  // Holds these instead.
+  void assign(const std::vector<std::shared_ptr<Module>>& modules);
   std::size_t size() const { return named_children().size(); }
   // Throws InvalidArgumentError when index is not below size().
   const std::shared_ptr<Module>& at(std::size_t index) const;

@@ -1,13 +1,11 @@
 #include "horovod_cpp/nn/module.h"
 
-#include <cxxabi.h>
-
 #include <algorithm>
-#include <cstdlib>
 #include <map>
 #include <set>
 #include <typeinfo>
 
+#include "core/base/class_name.h"
 #include "core/base/status.h"
 #include "horovod_cpp/autograd/grad_memory.h"
 #include "horovod_cpp/autograd/grad_mode.h"
@@ -24,7 +22,8 @@ bool has_name(const auto& entries, const std::string& name) {
 }
 
 // What keeps `state` from fitting `own`, one clause an entry; empty if nothing does.
-std::string find_faults(const NamedTensors& own, const NamedTensors& state) {
+std::string find_faults(const NamedTensors& own, const NamedTensors& state,
+                        Module::IncompatibleKeys& keys) {
   std::map<std::string, Tensor> given;
   std::string faults;
   for (const auto& [name, tensor] : state) {
@@ -33,14 +32,14 @@ std::string find_faults(const NamedTensors& own, const NamedTensors& state) {
   for (const auto& [name, tensor] : own) {
     const auto it = given.find(name);
     if (it == given.end() || !it->second.defined()) {
-      faults += "; '" + name + "' is missing";
+      keys.missing.push_back(name);
     } else if (it->second.shape() != tensor.shape()) {
       faults += "; '" + name + "' has shape " + to_string(it->second.shape()) + ", expected " +
                 to_string(tensor.shape());
     }
     if (it != given.end()) given.erase(it);
   }
-  for (const auto& [name, tensor] : given) faults += "; '" + name + "' is unexpected";
+  for (const auto& [name, tensor] : given) keys.unexpected.push_back(name);
   return faults;
 }
 
@@ -72,6 +71,16 @@ void convert_with_gradient(Tensor tensor, DType dtype) {
 // "a" and "b" are "a.b"; what a wrapper holds has no name.
 std::string joined(const std::string& above, const std::string& name) {
   return above.empty() || name.empty() ? above + name : above + "." + name;
+}
+
+// The tensor or module under `name`.
+auto& entry_of(auto& entries, const std::string& name) {
+  const auto found =
+      std::ranges::find_if(entries, [&](const auto& entry) { return entry.first == name; });
+  if (found == entries.end()) {
+    throw InvalidArgumentError("the module has no part of that kind named '" + name + "'");
+  }
+  return found->second;
 }
 
 void erase_name(auto& entries, const std::string& name) {
@@ -128,12 +137,7 @@ std::shared_ptr<Module> Module::held_by_parent() const {
 }
 
 std::string Module::class_name() const {
-  int failed = 0;
-  const std::unique_ptr<char, void (*)(void*)> text(
-      abi::__cxa_demangle(typeid(*this).name(), nullptr, nullptr, &failed), std::free);
-  const std::string full = failed == 0 ? text.get() : typeid(*this).name();
-  const std::size_t colon = full.rfind("::");
-  return colon == std::string::npos ? full : full.substr(colon + 2);
+  return class_name_of(typeid(*this));
 }
 
 Hooks& Module::own_hooks() {
@@ -191,27 +195,29 @@ NamedModules Module::named_descendants() const {
 template <typename Visit>
 void Module::walk(const std::string& prefix, const Visit& visit) const {
   for (const auto& [name, tensor] : parameters_) {
-    visit(Kind::kParameter, joined(prefix, name), tensor);
+    visit(Part::kParameter, joined(prefix, name), tensor, true);
   }
-  for (const auto& [name, tensor] : buffers_) visit(Kind::kBuffer, joined(prefix, name), tensor);
+  for (const Buffer& buffer : buffers_) {
+    visit(Part::kBuffer, joined(prefix, buffer.first), buffer.second, buffer.persistent);
+  }
   for (const auto& [name, child] : children_) child->walk(joined(prefix, name), visit);
 }
 
-NamedTensors Module::named(Kind wanted) const {
+NamedTensors Module::named(Part wanted) const {
   NamedTensors found;
   std::set<const void*> seen;
-  walk("", [&](Kind kind, const std::string& name, const Tensor& tensor) {
+  walk("", [&](Part kind, const std::string& name, const Tensor& tensor, bool /*persistent*/) {
     if (kind == wanted && seen.insert(tensor.id()).second) found.emplace_back(name, tensor);
   });
   return found;
 }
 
 NamedTensors Module::named_parameters() const {
-  return named(Kind::kParameter);
+  return named(Part::kParameter);
 }
 
 NamedTensors Module::named_buffers() const {
-  return named(Kind::kBuffer);
+  return named(Part::kBuffer);
 }
 
 std::vector<Tensor> Module::parameters() const {
@@ -222,19 +228,28 @@ std::vector<Tensor> Module::parameters() const {
 
 NamedTensors Module::state_dict() const {
   NamedTensors state;
-  walk("", [&](Kind, const std::string& name, const Tensor& tensor) {
-    state.emplace_back(name, tensor);
+  walk("", [&](Part, const std::string& name, const Tensor& tensor, bool persistent) {
+    if (persistent) state.emplace_back(name, tensor);
   });
   return state;
 }
 
-void Module::load_state_dict(const NamedTensors& state) {
+Module::IncompatibleKeys Module::load_state_dict(const NamedTensors& state, bool strict) {
   NamedTensors own = state_dict();
-  const std::string faults = find_faults(own, state);
+  IncompatibleKeys keys;
+  std::string faults = find_faults(own, state, keys);
+  if (strict) {
+    for (const std::string& name : keys.missing) faults += "; '" + name + "' is missing";
+    for (const std::string& name : keys.unexpected) faults += "; '" + name + "' is unexpected";
+  }
   if (!faults.empty()) throw InvalidArgumentError("load_state_dict: " + faults.substr(2));
   const NoGradGuard no_grad;
   std::map<std::string, Tensor> targets(own.begin(), own.end());
-  for (const auto& [name, tensor] : state) targets.at(name).copy_(tensor);
+  for (const auto& [name, tensor] : state) {
+    const auto target = targets.find(name);
+    if (target != targets.end() && tensor.defined()) target->second.copy_(tensor);
+  }
+  return keys;
 }
 
 void Module::train(bool mode) {
@@ -287,10 +302,10 @@ Tensor Module::register_parameter(std::string name, Tensor value) {
   return value;
 }
 
-Tensor Module::register_buffer(std::string name, Tensor value) {
+Tensor Module::register_buffer(std::string name, Tensor value, bool persistent) {
   check_name(name);
   if (!value.defined()) throw InvalidArgumentError("buffer '" + name + "' is undefined");
-  buffers_.emplace_back(std::move(name), value);
+  buffers_.push_back({std::move(name), value, persistent});
   return value;
 }
 
@@ -311,27 +326,53 @@ void Module::adopt(std::string name, std::shared_ptr<Module> module) {
   children_.emplace_back(std::move(name), std::move(module));
 }
 
-bool Module::has_part(const std::string& name) const {
-  return has_name(parameters_, name) || has_name(buffers_, name) || has_name(children_, name);
+Module::Part Module::part(const std::string& name) const {
+  if (has_name(parameters_, name)) return Part::kParameter;
+  if (has_name(buffers_, name)) return Part::kBuffer;
+  return has_name(children_, name) ? Part::kModule : Part::kNone;
 }
 
 void Module::unregister(const std::string& name) {
-  if (!has_part(name)) {
+  if (part(name) == Part::kNone) {
     throw InvalidArgumentError("the module has no part named '" + name + "'");
   }
   for (const auto& [known, child] : children_) {
-    if (known == name && child->parent_ == this && child->name_ == name) child->parent_ = nullptr;
+    if (known == name) let_go(name, *child);
   }
   erase_name(parameters_, name);
   erase_name(buffers_, name);
   erase_name(children_, name);
 }
 
+void Module::let_go(const std::string& name, Module& child) {
+  if (child.parent_ == this && child.name_ == name) child.parent_ = nullptr;
+}
+
+void Module::replace_parameter(const std::string& name, Tensor value) {
+  if (!value.defined()) throw InvalidArgumentError("parameter '" + name + "' is undefined");
+  entry_of(parameters_, name) = value.requires_grad_();
+}
+
+void Module::replace_buffer(const std::string& name, Tensor value) {
+  if (!value.defined()) throw InvalidArgumentError("buffer '" + name + "' is undefined");
+  entry_of(buffers_, name) = std::move(value);
+}
+
+void Module::replace_module(const std::string& name, std::shared_ptr<Module> module) {
+  if (module == nullptr) throw InvalidArgumentError("module '" + name + "' is null");
+  if (module.get() == this) throw InvalidArgumentError("a module cannot hold itself");
+  std::shared_ptr<Module>& place = entry_of(children_, name);
+  let_go(name, *place);
+  module->parent_ = this;
+  module->name_ = name;
+  place = std::move(module);
+}
+
 void Module::check_name(const std::string& name) const {
   if (name.empty() || name.find('.') != std::string::npos) {
     throw InvalidArgumentError("'" + name + "' cannot name a part of a module: empty or with '.'");
   }
-  if (has_part(name)) {
+  if (part(name) != Part::kNone) {
     throw InvalidArgumentError("the module has a part named '" + name + "' already");
   }
 }

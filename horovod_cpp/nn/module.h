@@ -53,9 +53,16 @@ class Module {
   NamedTensors named_buffers() const;
   // Parameters and buffers, under all their names; the tensors are the module's own, not copies.
   NamedTensors state_dict() const;
+  // What load_state_dict() found to differ: entries that the state lacks, and such as the module
+  // does not have.
+  struct IncompatibleKeys {
+    std::vector<std::string> missing;
+    std::vector<std::string> unexpected;
+  };
   // Copies values in, converting the dtype. Throws InvalidArgumentError naming missing, unexpected,
-  // doubled or wrongly shaped entries; nothing is changed then.
-  void load_state_dict(const NamedTensors& state);
+  // doubled or wrongly shaped entries; nothing is changed then. Not strict, missing and unexpected
+  // entries are returned instead.
+  IncompatibleKeys load_state_dict(const NamedTensors& state, bool strict = true);
 
   // Virtual, so that a module can keep parts of itself as they are (frozen statistics).
   virtual void train(bool mode = true);
@@ -98,9 +105,10 @@ class Module {
   Module(Module&& other) noexcept;
 
   // Each throws InvalidArgumentError on a name that is empty, contains '.', or is taken, and on an
-  // undefined tensor or module. Returns what was registered; parameters require grad.
+  // undefined tensor or module. Returns what was registered; parameters require grad. A buffer that
+  // is not persistent is no part of state_dict().
   Tensor register_parameter(std::string name, Tensor value);
-  Tensor register_buffer(std::string name, Tensor value);
+  Tensor register_buffer(std::string name, Tensor value, bool persistent = true);
   template <std::derived_from<Module> M>
   std::shared_ptr<M> register_module(std::string name, std::shared_ptr<M> module) {
     add_child(std::move(name), module);
@@ -113,25 +121,36 @@ class Module {
   // For a module around another one: as register_module, but without a name, so that all names,
   // paths and entries of state_dict() are those of the module inside.
   void register_wrapped(std::shared_ptr<Module> module);
-  // Whether a parameter, buffer or sub-module has this name.
-  bool has_part(const std::string& name) const;
+  // What has this name, if anything has.
+  enum class Part { kNone, kParameter, kBuffer, kModule };
+  Part part(const std::string& name) const;
   // Forgets the parameter, buffer or sub-module; throws InvalidArgumentError if there is none.
   void unregister(const std::string& name);
+  // Puts another tensor or module in the place of the one of this name and kind. Throws
+  // InvalidArgumentError if there is none, and on an undefined one.
+  void replace_parameter(const std::string& name, Tensor value);
+  void replace_buffer(const std::string& name, Tensor value);
+  void replace_module(const std::string& name, std::shared_ptr<Module> module);
 
  private:
-  enum class Kind { kParameter, kBuffer };
+  struct Buffer {
+    std::string first;  // named as in NamedTensors: its name
+    Tensor second;
+    bool persistent = true;
+  };
 
   void adopt(std::string name, std::shared_ptr<Module> module);
+  void let_go(const std::string& name, Module& child);
   void add_child(std::string name, std::shared_ptr<Module> module);
   void check_name(const std::string& name) const;
-  // Calls `visit(kind, full name, tensor)` for everything in PyTorch's order.
+  // Calls `visit(part, full name, tensor, persistent)` for everything in PyTorch's order.
   template <typename Visit>
   void walk(const std::string& prefix, const Visit& visit) const;
-  NamedTensors named(Kind wanted) const;
+  NamedTensors named(Part wanted) const;
   Hooks& own_hooks();
 
   NamedTensors parameters_;
-  NamedTensors buffers_;
+  std::vector<Buffer> buffers_;
   NamedModules children_;
   std::shared_ptr<Hooks> hooks_;  // null without any
   Module* parent_ = nullptr;      // the one that registered this module last, while it lives

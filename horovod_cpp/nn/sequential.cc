@@ -15,6 +15,11 @@ void Sequential::push_back(std::shared_ptr<Module> module) {
   register_module(std::to_string(size()), std::move(module));
 }
 
+void Sequential::assign(const std::vector<std::shared_ptr<Module>>& modules) {
+  for (std::size_t i = size(); i > 0; --i) unregister(std::to_string(i - 1));
+  for (const std::shared_ptr<Module>& module : modules) push_back(module);
+}
+
 const std::shared_ptr<Module>& Sequential::at(std::size_t index) const {
   if (index >= size()) {
     throw InvalidArgumentError("module " + std::to_string(index) + " of a Sequential of " +

@@ -33,6 +33,9 @@ class Sequential : public Module {
     push_back(std::shared_ptr<Module>(std::make_shared<M>(std::move(module))));
   }
 
+  // Holds these instead, under their numbers.
+  void assign(const std::vector<std::shared_ptr<Module>>& modules);
+
   std::size_t size() const { return named_children().size(); }
   // Throws InvalidArgumentError when index is not below size().
   const std::shared_ptr<Module>& at(std::size_t index) const;

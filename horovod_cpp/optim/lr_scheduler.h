@@ -34,6 +34,7 @@ class LRScheduler {
   void step();
   // Epochs stepped so far; the options in force are those of this epoch. 0 at first.
   std::int64_t last_epoch() const { return last_epoch_; }
+  Optimizer& optimizer() const { return optimizer_; }
   bool is_of(const Optimizer& optimizer) const { return &optimizer_ == &optimizer; }
   // Each group's learning rate in force.
   std::vector<double> get_last_lr() const;

@@ -54,10 +54,13 @@ class RuleOptimizer : public Optimizer {
   virtual bool update_rows(Tensor& param, const RowGradient& grad, ParamState& state,
                            const Options& options);
 
+  // The state of `param`, whose entries begin with `key`, in load_state_dict(); none if it has
+  // taken no step.
+  virtual std::optional<ParamState> take_param(StateEntries& entries, const std::string& key,
+                                               const Tensor& param) const;
+
  private:
   void step_one(Tensor& param, const Options& options);
-  std::optional<ParamState> take_param(StateEntries& entries, const std::string& key,
-                                       const Tensor& param) const;
 
   std::vector<ParamGroup> groups_;
   std::map<const void*, std::size_t> group_of_;  // by Tensor::id()

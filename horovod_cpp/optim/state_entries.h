@@ -35,6 +35,17 @@ class StateEntries {
     return tensor;
   }
 
+  // All entries whose names begin with `prefix`, under the rest of their names.
+  std::map<std::string, Tensor> take_all(const std::string& prefix) {
+    std::map<std::string, Tensor> taken;
+    auto it = entries_.lower_bound(prefix);
+    while (it != entries_.end() && it->first.compare(0, prefix.size(), prefix) == 0) {
+      taken.emplace(it->first.substr(prefix.size()), it->second);
+      it = entries_.erase(it);
+    }
+    return taken;
+  }
+
   double take_number(const std::string& name) {
     const Tensor value = take(name, {}, DType::kF64);
     if (!value.defined()) fail(name, "is missing");

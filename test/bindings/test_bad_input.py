@@ -59,7 +59,7 @@ def test_what_cannot_be_converted_is_a_type_error():
     with pytest.raises(TypeError, match="'str'"):
         schedule.step()
     with pytest.raises(TypeError, match="'tuple'"):
-        hvd.transforms.Resize((3, 3, 3))
+        data.transforms.Resize((3, 3, 3))
 
 
 def test_memory_that_is_not_there_is_named():

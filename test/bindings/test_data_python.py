@@ -1,5 +1,6 @@
 """Python datasets, samplers, transforms and collate functions with the native loader."""
 
+import io
 import struct
 import subprocess
 import sys
@@ -9,6 +10,7 @@ import zlib
 
 import numpy as np
 import pytest
+import tqdm
 
 import horovod_cpp as hvd
 from horovod_cpp import data
@@ -78,13 +80,50 @@ def test_an_exception_of_a_python_dataset_comes_back_with_the_examples_number(wo
         for _, labels in loader:
             seen.append(labels.tolist())
     assert seen == [[0, 1], [2, 3]]
-    assert raised.value.__notes__ == ["DataLoader: example 4"]
+    assert raised.value.__notes__ == ["DataLoader: example 4 of Squares"]
 
 
 @pytest.mark.parametrize("workers", [0, 2])
 def test_an_example_that_is_no_tensor_is_a_type_error(workers):
-    with pytest.raises(TypeError, match="example 1: .*cannot hold"):
+    with pytest.raises(TypeError, match="example 1 of list: expected a Tensor, array or number, or a tuple of them, got str"):
         list(data.DataLoader([1, "two"], num_workers=workers))
+
+
+@pytest.mark.parametrize("example", [{"image": 1.0}, "text", None])
+def test_what_is_no_example_is_named_with_its_dataset(example):
+    with pytest.raises(TypeError, match=f"example 0 of list: expected a Tensor.*got {type(example).__name__}"):
+        list(data.DataLoader([example], batch_size=1))
+
+
+@pytest.mark.parametrize("stream", [iter([1.0, 2.0]), {1.0, 2.0}, zip([1.0])])
+def test_an_iterable_without_indices_is_refused_with_what_to_do(stream):
+    with pytest.raises(TypeError, match=r"__len__ and __getitem__.*pass list\("):
+        data.DataLoader(stream)
+
+
+def test_a_loader_tells_what_it_was_made_of_and_how_long_a_pass_is():
+    squares = Squares(10)
+    loader = data.DataLoader(squares, batch_size=4, num_workers=2, drop_last=True)
+    assert loader.dataset is squares and loader.batch_size == 4
+    assert loader.num_workers == 2 and loader.drop_last and len(loader) == 2
+    own = data.DataLoader(squares, batch_sampler=[[0, 1], [5]])
+    assert own.batch_size is None and len(own) == 2
+    with tqdm.tqdm(data.DataLoader(squares, 4), file=io.StringIO()) as bar:
+        assert bar.total == 3
+        assert sum(1 for _ in bar) == 3
+
+
+def test_transforms_are_derived_from_or_any_callable():
+    class Doubled(data.transforms.Transform):
+        def __call__(self, image):
+            return image * 2
+
+    image = hvd.ones((1, 2, 2))
+    steps = data.transforms.Compose([Doubled(), lambda x: x + 1])
+    assert steps(image).tolist() == [[[3.0, 3.0], [3.0, 3.0]]]
+    assert isinstance(steps, data.transforms.Transform)
+    with pytest.raises(TypeError, match="abstract"):
+        data.transforms.Transform()
 
 
 @pytest.mark.parametrize("workers", [0, 2])
@@ -287,7 +326,7 @@ def test_image_folders_and_files(tmp_path):
 
     (tmp_path / "dog/b.png").write_bytes(png_of(7)[:40])
     loader = data.DataLoader(images, num_workers=2)
-    with pytest.raises(hvd.InvalidArgumentError, match="example 2: .*dog/b.png: is a broken PNG"):
+    with pytest.raises(hvd.InvalidArgumentError, match="example 2 of ImageFolder: .*dog/b.png: is a broken PNG"):
         list(loader)
     with pytest.raises(hvd.InvalidArgumentError, match="mode"):
         data.read_image(str(tmp_path / "dog/a.png"), mode="blue")

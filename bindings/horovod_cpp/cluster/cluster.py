@@ -8,6 +8,8 @@ import threading
 import typing
 import warnings
 import weakref
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
 
 import cloudpickle
 
@@ -15,6 +17,8 @@ from horovod_cpp import _native
 from horovod_cpp.cluster.calls import check_np, failure_of, refuse_on_a_rank, setting
 from horovod_cpp.cluster.output import Printer, shell_here, view_here
 from horovod_cpp.cluster.pool import Pool
+
+_Result = typing.TypeVar("_Result")
 
 
 class WorkerStatus(typing.NamedTuple):
@@ -65,7 +69,8 @@ class Cluster:
         RankError: a rank did not start.
     """
 
-    def __init__(self, np=2, *, env=None, start_timeout=None, executable=None):
+    def __init__(self, np: int = 2, *, env: Mapping[str, str] | None = None,
+                 start_timeout: float | None = None, executable: str | None = None) -> None:
         check_np("hvd.Cluster", np)
         refuse_on_a_rank("hvd.Cluster")
         if setting("HOROVOD_CONTROLLER", env) == "mpi":
@@ -83,21 +88,23 @@ class Cluster:
             self.close()
             raise
 
-    def __enter__(self):
+    def __enter__(self) -> typing.Self:
         return self
 
-    def __exit__(self, *_):
+    def __exit__(self, *_: object) -> None:
         self.close()
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         return f"<hvd.Cluster of {self.size} ranks{', closed' if self._pool.closed else ''}>"
 
     @property
-    def size(self):
+    def size(self) -> int:
         """Number of ranks."""
-        return self._pool.size
+        return int(self._pool.size)
 
-    def run(self, fn, args=(), kwargs=None, ranks=None, timeout=None):
+    def run(self, fn: Callable[..., _Result], args: Iterable[Any] = (),
+            kwargs: Mapping[str, Any] | None = None, ranks: int | Iterable[int] | None = None,
+            timeout: float | None = None) -> list[_Result]:
         """Call ``fn(*args, **kwargs)`` on the ranks and wait for the results.
 
         Args:
@@ -121,9 +128,11 @@ class Cluster:
         if not callable(fn):
             raise TypeError(f"Cluster.run calls a function, got {type(fn).__name__}")
         data = cloudpickle.dumps((fn, tuple(args), dict(kwargs or {})))
-        return self._results(("call", data, sys.path), ranks, timeout)
+        results: list[_Result] = self._results(("call", data, sys.path), ranks, timeout)
+        return results
 
-    def execute(self, source, ranks=None, collapse=True):
+    def execute(self, source: str, ranks: int | Iterable[int] | None = None,
+                collapse: bool = True) -> None:
         """Run the text of a notebook cell on the ranks; what ``%%hvd`` does. Needs IPython.
 
         Args:
@@ -137,7 +146,8 @@ class Cluster:
         number = getattr(shell_here(), "execution_count", 1)
         self._call(("cell", source, number), ranks, collapse=collapse)
 
-    def push(self, variables, ranks=None):
+    def push(self, variables: Mapping[str, Any],
+             ranks: int | Iterable[int] | None = None) -> None:
         """Put copies of objects into the namespaces.
 
         Args:
@@ -149,15 +159,16 @@ class Cluster:
         """
         self._call(("push", cloudpickle.dumps(dict(variables))), ranks)
 
-    def pull(self, name, ranks=None):
+    def pull(self, name: str, ranks: int | Iterable[int] | None = None) -> list[Any]:
         """Copies of what has this name in the namespaces: a list in the order of ``ranks``.
 
         Raises:
             As run(); the cause of the RankError is a NameError where there is no such name.
         """
-        return self._results(("pull", name), ranks)
+        copies: list[Any] = self._results(("pull", name), ranks)
+        return copies
 
-    def status(self):
+    def status(self) -> list[WorkerStatus]:
         """A WorkerStatus for each rank. Does not wait for a call that runs."""
         if self._lock.acquire(blocking=False):
             try:
@@ -166,7 +177,7 @@ class Cluster:
                 self._lock.release()
         return [_status(rank, worker, self._pool) for rank, worker in enumerate(self._pool.workers)]
 
-    def restart(self):
+    def restart(self) -> None:
         """New processes for all ranks, with empty namespaces. Ends a call of another thread.
 
         Raises:
@@ -178,7 +189,7 @@ class Cluster:
             self._check_open()
             self._pool.restart()
 
-    def close(self):
+    def close(self) -> None:
         """Ends the ranks. A call of another thread ends with a RankError. Idempotent."""
         self._finalizer()
 

@@ -7,6 +7,8 @@ import shlex
 import shutil
 import socket
 import sys
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, TypeVar
 
 import cloudpickle
 
@@ -19,10 +21,20 @@ from horovod_cpp.cluster.pool import Pool
 _RANKS = 2  # when nobody says
 
 
-def run(fn, args=(), kwargs=None, np=None, *, num_proc=None, hosts=None, hostfile=None, env=None,
-        timeout=None, start_timeout=None, output_filename=None, verbose=False, use_gloo=None,
-        use_mpi=None, mpi_args=None, network_interfaces=None, ssh_port=None,
-        ssh_identity_file=None, executable=None):
+_Result = TypeVar("_Result")
+_Words = str | Iterable[str] | None
+
+
+def run(fn: Callable[..., _Result], args: Iterable[Any] = (),
+        kwargs: Mapping[str, Any] | None = None, np: int | None = None, *,
+        num_proc: int | None = None, hosts: _Words = None,
+        hostfile: str | os.PathLike[str] | None = None, env: Mapping[str, str] | None = None,
+        timeout: float | None = None, start_timeout: float | None = None,
+        output_filename: str | os.PathLike[str] | None = None, verbose: bool = False,
+        use_gloo: bool | None = None, use_mpi: bool | None = None, mpi_args: _Words = None,
+        network_interfaces: _Words = None, ssh_port: int | None = None,
+        ssh_identity_file: str | os.PathLike[str] | None = None,
+        executable: str | None = None) -> list[_Result]:
     """Call ``fn(*args, **kwargs)`` on ``np`` ranks and wait for the results.
 
     Each rank is a new process of this Python, never a fork; ``fn`` calls ``hvd.init()`` itself.

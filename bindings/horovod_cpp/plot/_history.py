@@ -4,6 +4,7 @@ import math
 import numbers
 import re
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -16,7 +17,8 @@ _WHAT = ("a run is a dict of lists, {'loss': [2.3, 1.1], 'accuracy': [0.2, 0.6]}
          "dicts, one a step or epoch; several are a dict of runs or a list of runs, one a rank")
 
 
-def history(runs, *, metrics=None, x=None, smooth=0.0, title=None, ax=None):
+def history(runs: Any, *, metrics: Sequence[str] | None = None, x: str | None = None,
+            smooth: float = 0.0, title: str | None = None, ax: Any = None) -> Any:
     """Draw the curves of a training: a panel of losses and one of accuracies.
 
     A run is a dict of lists, ``{"loss": [...], "test_accuracy": [...]}``, or a list of dicts, one a

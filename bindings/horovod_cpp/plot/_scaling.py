@@ -3,6 +3,7 @@
 import math
 import numbers
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -13,7 +14,9 @@ _LOGARITHMIC_FROM = 16  # so many times more ranks than the fewest
 _WHAT = "scaling draws {ranks: throughput}, or a dict of such dicts, label to measurements"
 
 
-def scaling(measurements, *, speedup=False, baseline=None, unit="samples/s", title=None, ax=None):
+def scaling(measurements: Mapping[Any, Any], *, speedup: bool = False,
+            baseline: float | None = None, unit: str = "samples/s", title: str | None = None,
+            ax: Any = None) -> Any:
     """Draw what more ranks bring: throughput or speed-up over ranks, with the ideal line.
 
     The efficiency of a point is its value as a part of the ideal one; it is written beside the

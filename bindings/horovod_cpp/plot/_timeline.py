@@ -3,6 +3,8 @@
 import heapq
 import math
 import textwrap
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
@@ -32,7 +34,9 @@ _COLUMNS = 1500  # a span is at least one of so many columns wide
 _NAMES = 400  # most names in a picture
 
 
-def timeline(trace, *, window=None, ranks=None, max_spans=10000, title=None, ax=None):
+def timeline(trace: Any, *, window: tuple[float, float] | None = None,
+             ranks: Sequence[int] | None = None, max_spans: int = 10000, title: str | None = None,
+             ax: Any = None) -> Any:
     """Draw a timeline: a band for each rank, a row for each operation under way, phases as colours.
 
     An operation waits until all ranks announced it (NEGOTIATE), then for earlier batches (QUEUE),

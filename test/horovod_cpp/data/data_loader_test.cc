@@ -150,7 +150,7 @@ TEST(DataLoader, RethrowsWhatAWorkerMetWhereItsBatchWouldHaveCome) {
       for (const Sample& batch : loader) seen.push_back(batch[0].to_vector());
       ADD_FAILURE() << "nothing was thrown";
     } catch (const std::runtime_error& error) {
-      EXPECT_STREQ(error.what(), "DataLoader: example 9: number 9");
+      EXPECT_STREQ(error.what(), "DataLoader: example 9 of UnevenNumbers: number 9");
       try {
         std::rethrow_if_nested(error);
         ADD_FAILURE() << "the original is lost";
@@ -174,7 +174,7 @@ TEST(DataLoader, NamesTheExampleInAnErrorOfThisLibrary) {
   for (const int workers : {0, 2}) {
     DataLoader loader(std::make_shared<Broken>(), {.batch_size = 2, .num_workers = workers});
     EXPECT_EQ(message_of<InvalidArgumentError>([&] { collect(loader); }),
-              "DataLoader: example 2: cat.png: is a broken PNG file");
+              "DataLoader: example 2 of Broken: cat.png: is a broken PNG file");
   }
 }
 

@@ -226,7 +226,7 @@ TEST(DataLoader, MakesBatchesWithTheCollateFunctionGiven) {
                          throw InvalidArgumentError("these do not stack");
                        }});
     EXPECT_EQ(message_of<InvalidArgumentError>([&] { batches_of(broken); }),
-              "DataLoader: the batch that begins with example 0: these do not stack");
+              "DataLoader: the batch that begins with example 0 of Drawing: these do not stack");
   }
 }
 

@@ -1,6 +1,6 @@
 """Optimizers and gradient clipping, with PyTorch's names; schedules are in optim.lr_scheduler."""
 
-from horovod_cpp import lr_scheduler
+from horovod_cpp.optim import lr_scheduler
 from horovod_cpp._native import (
     LAMB,
     SGD,
@@ -9,13 +9,15 @@ from horovod_cpp._native import (
     Adam,
     AdamW,
     Optimizer,
+    OptimizerState,
     ParamGroup,
+    ParamState,
     RMSprop,
     clip_grad_norm_,
     clip_grad_value_,
 )
 
 __all__ = [
-    "LAMB", "SGD", "Adadelta", "Adagrad", "Adam", "AdamW", "Optimizer", "ParamGroup", "RMSprop",
-    "clip_grad_norm_", "clip_grad_value_", "lr_scheduler",
+    "LAMB", "SGD", "Adadelta", "Adagrad", "Adam", "AdamW", "Optimizer",
+    "OptimizerState", "ParamGroup", "ParamState", "RMSprop", "clip_grad_norm_", "clip_grad_value_", "lr_scheduler",
 ]

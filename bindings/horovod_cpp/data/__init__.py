@@ -1,8 +1,10 @@
 """Datasets, samplers and the loader, with PyTorch's names."""
 
 import abc
+from collections.abc import Iterator
+from typing import Any
 
-from horovod_cpp import _native, transforms
+from horovod_cpp import _native
 from horovod_cpp._native import (
     CIFAR10,
     CIFAR100,
@@ -23,6 +25,7 @@ from horovod_cpp._native import (
     read_idx,
     read_image,
 )
+from horovod_cpp.data import transforms
 
 
 class Dataset(abc.ABC):
@@ -33,11 +36,11 @@ class Dataset(abc.ABC):
     """
 
     @abc.abstractmethod
-    def __len__(self):
+    def __len__(self) -> int:
         """Number of examples."""
 
     @abc.abstractmethod
-    def __getitem__(self, index):
+    def __getitem__(self, index: int) -> Any:
         """Example ``index``."""
 
 
@@ -48,11 +51,11 @@ class Sampler(abc.ABC):
     """
 
     @abc.abstractmethod
-    def __len__(self):
+    def __len__(self) -> int:
         """Indices in one pass."""
 
     @abc.abstractmethod
-    def __iter__(self):
+    def __iter__(self) -> Iterator[int]:
         """Start a pass."""
 
 

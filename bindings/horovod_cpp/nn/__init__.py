@@ -1,10 +1,7 @@
 """Layers, losses and initialisers, with PyTorch's names."""
 
-import sys as _sys
-
-from horovod_cpp import init_functions as init
 from horovod_cpp import module_text as _module_text  # noqa: F401 (gives Module its repr)
-from horovod_cpp import nn_functional as functional
+from horovod_cpp.nn import functional, init
 from horovod_cpp._native import (
     AdaptiveAvgPool2d,
     AvgPool2d,
@@ -24,6 +21,7 @@ from horovod_cpp._native import (
     GroupNorm,
     HuberLoss,
     Identity,
+    IncompatibleKeys,
     KLDivLoss,
     L1Loss,
     LSTM,
@@ -51,16 +49,10 @@ from horovod_cpp._native import (
     TransformerEncoder,
     TransformerEncoderLayer,
 )
+from horovod_cpp.nn.copying import enable_copies as _enable_copies
+from horovod_cpp.nn.parameters import Parameter, ParameterDict, ParameterList
 
-
-def Parameter(data, requires_grad=True):
-    """``data`` as a leaf that a Module registers when it is assigned; shares its memory."""
-    return data.detach().requires_grad_(requires_grad)
-
-
-# `import horovod_cpp.nn.functional as F` finds what is a file beside this one.
-_sys.modules[__name__ + ".functional"] = functional
-_sys.modules[__name__ + ".init"] = init
+_enable_copies()
 
 __all__ = [
     "AdaptiveAvgPool2d",
@@ -81,6 +73,7 @@ __all__ = [
     "GroupNorm",
     "HuberLoss",
     "Identity",
+    "IncompatibleKeys",
     "KLDivLoss",
     "L1Loss",
     "LSTM",
@@ -97,6 +90,8 @@ __all__ = [
     "MultiheadAttention",
     "NLLLoss",
     "Parameter",
+    "ParameterDict",
+    "ParameterList",
     "ReLU",
     "RemovableHandle",
     "Sequential",

@@ -1,4 +1,4 @@
-"""Learning rate schedules, with PyTorch's names and numbers; use it as optim.lr_scheduler."""
+"""Learning rate schedules, with PyTorch's names and numbers."""
 
 from horovod_cpp._native import (
     CosineAnnealingLR,

@@ -1,0 +1,116 @@
+// Tensors of data, and of one number everywhere.
+#include "horovod_cpp/tensor/creation.h"
+
+#include <pybind11/stl.h>
+
+#include "bindings/native/bindings.h"
+#include "bindings/native/words.h"
+#include "horovod_cpp/autograd/functions.h"
+
+namespace hvd::python {
+namespace {
+
+void bind_constructors(py::module_& m) {
+  m.def(
+      "tensor",
+      [](const TensorData& data, const MaybeDType& dtype, bool requires_grad) {
+        Tensor result = copy_to_tensor(data);
+        if (!dtype.is_none()) result = result.to(dtype_from(dtype));
+        if (requires_grad) result.requires_grad_();
+        return result;
+      },
+      py::arg("data"), py::arg("dtype") = py::none(), py::arg("requires_grad") = false,
+      R"(Make a tensor with a copy of ``data``.
+
+Args:
+    data: a Tensor, a NumPy array, a number, or nested lists of numbers. Python's floats become
+        float32, its complex numbers complex64, its ints int64, its bools bool.
+    dtype: element type, as a name ("bfloat16") or a NumPy dtype; None keeps that of ``data``.
+    requires_grad: whether backward() leaves a gradient here.
+
+Returns:
+    A new Tensor of the shape of ``data``.
+
+Raises:
+    InvalidArgumentError: ``dtype`` is unknown.
+    TypeError: ``data`` holds something else than numbers of a supported dtype.)");
+  m.def("from_numpy", &tensor_from_numpy, py::arg("array"),
+        R"(Wrap a NumPy array as a tensor; nothing is copied, both see each other's writes.
+
+Raises:
+    InvalidArgumentError: the array is read-only, or has negative or odd strides.
+    TypeError: not an array, or of a dtype without counterpart.)");
+}
+
+void bind_fillers(py::module_& m) {
+  using Make = Tensor (*)(Shape, DType);
+  def_sized(m, "empty", Make{&Tensor::empty},
+            R"(A tensor with unset elements.
+
+Args:
+    shape: a tuple, or several numbers.
+    dtype: None: float32.
+    requires_grad: whether backward() leaves a gradient there.
+
+Returns:
+    A new Tensor.
+
+Raises:
+    InvalidArgumentError: a negative extent.)");
+  def_sized(m, "zeros", Make{&Tensor::zeros},
+            R"(A tensor with zeros everywhere.
+
+Args:
+    shape: a tuple, or several numbers.
+    dtype: None: float32.
+    requires_grad: whether backward() leaves a gradient there.
+
+Returns:
+    A new Tensor.
+
+Raises:
+    InvalidArgumentError: a negative extent.)");
+  def_sized(m, "ones", Make{&Tensor::ones},
+            R"(A tensor with ones everywhere.
+
+Args:
+    shape: a tuple, or several numbers.
+    dtype: None: float32.
+    requires_grad: whether backward() leaves a gradient there.
+
+Returns:
+    A new Tensor.
+
+Raises:
+    InvalidArgumentError: a negative extent.)");
+  m.def(
+      "full",
+      [](const ShapeLike& shape, double value, const MaybeDType& dtype) {
+        return Tensor::full(shape_from(shape), value, dtype_or(dtype, DType::kF32));
+      },
+      py::arg("shape"), py::arg("value"), py::arg("dtype") = py::none(),
+      R"(A tensor with one number everywhere.
+
+Args:
+    shape: of the result.
+    value: the number.
+    dtype: None: float32.
+
+Returns:
+    A new Tensor.
+
+Raises:
+    InvalidArgumentError: a negative extent.)");
+  m.def("bitwise_equal", &bitwise_equal, py::arg("a"), py::arg("b"), ReleaseGil(),
+        R"(Whether the Tensors ``a`` and ``b`` have one dtype and shape and the same bits;
+never raises.)");
+}
+
+}  // namespace
+
+void bind_tensor_creation(py::module_& m) {
+  bind_constructors(m);
+  bind_fillers(m);
+}
+
+}  // namespace hvd::python

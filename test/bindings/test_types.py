@@ -1,0 +1,105 @@
+"""Types: complete, accepted by mypy, and able to tell mistakes."""
+
+import inspect
+import os
+import pathlib
+import re
+import subprocess
+import sys
+
+import pytest
+from public_names import public_objects
+
+import horovod_cpp as hvd
+
+SAMPLES = pathlib.Path(__file__).parent / "types"
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """Where no other horovod_cpp than the installed one is found, with mypy's cache."""
+    return tmp_path_factory.mktemp("types")
+
+
+def check(folder, *arguments):
+    command = [sys.executable, "-m", *arguments]
+    environment = {**os.environ, "MYPY_CACHE_DIR": str(folder / "cache")}
+    return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True)
+
+
+def test_the_package_says_that_it_has_types():
+    package = pathlib.Path(hvd.__file__).parent
+    assert (package / "py.typed").exists()
+    assert (package / "_native" / "__init__.pyi").exists()
+
+
+# Beside these, what is written in Python for the ranks of hvd.run and Cluster, and for PyTorch.
+MODULES = [
+    "", "._native", "._native.functional", ".autograd", ".built", ".call_site", ".data",
+    ".data.transforms", ".dtypes", ".io", ".models", ".nn", ".nn.copying", ".nn.functional",
+    ".nn.init", ".nn.parameters", ".objects", ".optim", ".optim.lr_scheduler", ".rank_zero",
+    ".typing"]
+
+
+def test_the_package_itself_passes_strictly(folder):
+    modules = [word for name in MODULES for word in ("-m", f"horovod_cpp{name}")]
+    result = check(folder, "mypy", "--strict", "--allow-untyped-calls", "--no-warn-unused-ignores",
+                   "--config-file", str(SAMPLES / "mypy.ini"), *modules)
+    assert result.returncode == 0, result.stdout + result.stderr
+
+
+def test_what_is_written_in_python_is_annotated():
+    bare = []
+    for name, value in public_objects().items():
+        function = inspect.unwrap(value) if callable(value) else value
+        if not inspect.isfunction(function) or not function.__module__.startswith("horovod_cpp"):
+            continue
+        parameters = inspect.signature(function).parameters.values()
+        missing = [p.name for p in parameters
+                   if p.annotation is p.empty and p.name not in ("self", "cls")]
+        if missing or "return" not in function.__annotations__:
+            bare.append(f"{name}: {missing}")
+    assert bare == []
+
+
+# What stubtest says of every class that pybind11 made.
+OF_PYBIND11 = ("metaclass differs", '.__init__ is inconsistent, stub does not have *args parameter "args"',
+               "__pybind11_native_enum__ is not present in stub")
+
+
+def test_stubs_have_every_name_and_no_other(folder):
+    modules = [f"horovod_cpp{name}" for name in MODULES if name.count(".") == 1]
+    result = check(folder, "mypy.stubtest", *modules, "--concise", "--ignore-disjoint-bases",
+                   "--mypy-config-file", str(SAMPLES / "mypy.ini"))
+    lines = result.stdout.splitlines()
+    assert any(line.endswith(OF_PYBIND11) for line in lines), result.stdout + result.stderr
+    assert [line for line in lines if not line.endswith(OF_PYBIND11)] == []
+
+
+def test_a_program_with_every_public_module_passes_strictly(folder):
+    result = check(folder, "mypy", "--strict", str(SAMPLES / "program.py"))
+    assert result.returncode == 0, result.stdout + result.stderr
+
+
+def test_the_program_runs(folder):
+    result = subprocess.run([sys.executable, SAMPLES / "program.py", folder], cwd=folder,
+                            capture_output=True, text=True, timeout=120)
+    assert result.returncode == 0, result.stderr
+    assert float(result.stdout) > 0
+
+
+def test_typical_mistakes_are_found(folder):
+    result = check(folder, "mypy", "--strict", str(SAMPLES / "mistakes.py"))
+    found = {(int(line), code) for line, code in
+             re.findall(r"mistakes\.py:(\d+): error: .*\[([\w-]+)\]$", result.stdout, re.MULTILINE)}
+    lines = (SAMPLES / "mistakes.py").read_text().splitlines()
+    expected = {(number, line.rpartition("  # ")[2]) for number, line in enumerate(lines, 1)
+                if "  # " in line}
+    assert found == expected, result.stdout
+
+
+def test_object_stands_only_where_anything_is_taken():
+    stubs = pathlib.Path(hvd.__file__).parent / "_native"
+    for path in stubs.glob("*.pyi"):
+        found = re.findall(r"def (?!_[a-z])(\w+)\(.*(?:: |-> )object\b", path.read_text())
+        assert set(found) <= {"__eq__", "__exit__"}, path

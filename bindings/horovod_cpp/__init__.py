@@ -11,11 +11,12 @@ The names are those of the C++ library (``#include <horovod_cpp/horovod.h>``, na
 """
 
 import atexit as _atexit
+import importlib as _importlib
 import os as _os
 import sys as _sys
+from typing import TYPE_CHECKING as _TYPE_CHECKING
 
-from horovod_cpp import _native, data, io, models, nn, optim, plot
-from horovod_cpp import typing as typing
+from horovod_cpp import _native, data, io, models, nn, optim
 from horovod_cpp._native import (
     AbortedError,
     Adasum,
@@ -317,6 +318,18 @@ __all__ = [
 ]
 
 _forks: list[object] = []
+
+
+# Imported when they are used: they need NumPy, which takes longer than all the rest.
+if _TYPE_CHECKING:
+    from horovod_cpp import plot
+    from horovod_cpp import typing as typing
+else:
+
+    def __getattr__(name):
+        if name in ("plot", "typing"):
+            return _importlib.import_module(f"horovod_cpp.{name}")
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 def _shutdown_at_exit() -> None:

@@ -1,12 +1,16 @@
 """Recording of operations: switching it, gradients as values, functions of one's own."""
 
+from __future__ import annotations
+
 import contextlib
 from collections.abc import Callable, Iterable
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from horovod_cpp import _native
 from horovod_cpp._native import InvalidArgumentError, Tensor
-from horovod_cpp.typing import ArrayLike, DTypeLike
+
+if TYPE_CHECKING:  # it imports NumPy, which takes longer than all the rest
+    from horovod_cpp.typing import ArrayLike, DTypeLike
 
 
 class _GradMode(contextlib.ContextDecorator):

@@ -269,6 +269,11 @@ bool speaks_dlpack(const py::handle& object) {
 
 Tensor tensor_from_dlpack(const py::handle& object, Access access) {
   const std::string owner = type_name(object);
+  if (access == Access::kWrite && owner.starts_with("jax")) {  // its capsules do not say so
+    throw InvalidArgumentError("this " + owner +
+                               " is read-only, as JAX's arrays never change; use the call that "
+                               "returns a new array");
+  }
   const py::object values = detached(object);
   check_device(values, owner);
   try {

@@ -120,11 +120,13 @@ void Coordinator::run() noexcept {
 Drivable::Rest Coordinator::drive(const Completion& awaited, TimePoint deadline) noexcept {
   Doorbell& bell = control_->doorbell();
   TimePoint active = Clock::now();
+  show_patience(false);
   for (auto before = bell.rings();;) {
     const auto seen = bell.rings();
     const TimePoint now = Clock::now();
     const bool moved = turn(now);
     if (awaited.done() || now >= deadline || phase_ == Phase::kEnded) {
+      show_patience(true);
       return {seen, moved && anything_left() ? now : sleep_until(now)};
     }
     if (moved || seen != std::exchange(before, seen)) active = now;

@@ -102,6 +102,7 @@ class Coordinator final : public Drivable {
   TimePoint sleep_until(TimePoint now) const;
   void rest(std::uint32_t seen, TimePoint now);
   bool anything_left() const;
+  void show_patience(bool patient) noexcept;
   bool spin(std::uint32_t seen, TimePoint active);
   bool may_spin(TimePoint active) const;
 

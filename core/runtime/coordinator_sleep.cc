@@ -5,6 +5,7 @@
 
 #include "core/runtime/blocked_time.h"
 #include "core/runtime/coordinator.h"
+#include "core/runtime/patience.h"
 
 namespace hvd {
 namespace {
@@ -52,6 +53,7 @@ TimePoint Coordinator::sleep_until(TimePoint now) const {
 
 void Coordinator::rest(std::uint32_t seen, TimePoint now) {
   const TimePoint deadline = std::min(sleep_until(now), now + kHeartbeat);
+  show_patience(true);
   if (now < more_until_) {
     seat_->nap(std::min(deadline, more_until_));
   } else {
@@ -63,6 +65,16 @@ void Coordinator::rest(std::uint32_t seen, TimePoint now) {
 bool Coordinator::anything_left() const {
   return phase_ != Phase::kRunning || left_ || executor_.busy() || transfers_.busy() ||
          !table_.empty();
+}
+
+// Process sets without this rank may need its answers at any time.
+void Coordinator::show_patience(bool patient) noexcept {
+  Doorbell& bell = control_->doorbell();
+  if (patient && !anything_left() && sets_.ids().size() == 1) {
+    bell.listen(kPatient);
+  } else {
+    bell.ignore(kPatient);
+  }
 }
 
 // False when it is time to sleep: `active` is when something moved last.

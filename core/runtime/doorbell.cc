@@ -10,6 +10,9 @@
 namespace hvd {
 namespace {
 
+constexpr std::uint32_t kSleepers =
+    static_cast<std::uint32_t>(Listener::kOwner) | static_cast<std::uint32_t>(Listener::kDriver);
+
 // The shared flavour of futex serves both: memory of one process and memory that several map.
 long futex(std::atomic<std::uint32_t>& word, int op, std::uint32_t value, const timespec* timeout,
            std::uint32_t who) {
@@ -21,7 +24,7 @@ long futex(std::atomic<std::uint32_t>& word, int op, std::uint32_t value, const 
 
 void Doorbell::ring() noexcept {
   state_->rings.fetch_add(1, std::memory_order_seq_cst);
-  const std::uint32_t who = state_->listeners.load(std::memory_order_seq_cst);
+  const std::uint32_t who = state_->listeners.load(std::memory_order_seq_cst) & kSleepers;
   if (who != 0) futex(state_->rings, FUTEX_WAKE_BITSET, INT_MAX, nullptr, who);
 }
 

@@ -26,7 +26,7 @@ struct DistributedOptions {
   // How gradients are combined. Adasum combines what the wrapped optimizer changed instead: it
   // steps on this rank's gradients, and the difference that made to the parameters is reduced.
   ReduceOp op = ReduceOp::kAverage;  // or kSum, kAdasum
-  Compression compression = {};  // not with Adasum
+  Compression compression = {};      // not with Adasum
   // Gradients are summed over this many backward passes before they are reduced; at least 1.
   int backward_passes_per_step = 1;
   // Divides the sum by the number of passes it was made of, whatever backward_passes_per_step says.

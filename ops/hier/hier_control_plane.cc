@@ -1,5 +1,7 @@
 #include "ops/hier/hier_control_plane.h"
 
+#include <algorithm>
+
 namespace hvd {
 
 HierControlPlane::HierControlPlane(std::unique_ptr<ControlPlane> local,
@@ -14,6 +16,12 @@ bool HierControlPlane::is_local(Rank rank) const noexcept {
 
 void HierControlPlane::send(Rank to, std::span<const std::byte> message) {
   (is_local(to) ? *local_ : *remote_).send(to, message);
+}
+
+std::optional<Duration> HierControlPlane::poll_interval() const {
+  const auto local = local_->poll_interval();
+  const auto remote = remote_->poll_interval();
+  return local && remote ? std::min(*local, *remote) : (local ? local : remote);
 }
 
 std::optional<Message> HierControlPlane::poll() {

@@ -22,7 +22,7 @@ class HierControlPlane final : public ControlPlane {
   void send(Rank to, std::span<const std::byte> message) override;
   std::optional<Message> poll() override;
   Doorbell& doorbell() noexcept override { return local_->doorbell(); }
-  std::optional<Duration> poll_interval() const override { return remote_->poll_interval(); }
+  std::optional<Duration> poll_interval() const override;
   void abort(const Status& why) noexcept override;
 
  private:

@@ -5,6 +5,9 @@
 #include <thread>
 #include <utility>
 
+#include "core/runtime/blocked_time.h"
+#include "core/runtime/patience.h"
+
 namespace hvd {
 namespace {
 
@@ -100,7 +103,35 @@ void ShmControlPlane::flush(Peer& peer) {
     peer.outbox.pop_front();
     peer.front_sent = 0;
   }
-  if (wrote) Doorbell(peer.slot->bell).ring();
+  if (wrote) show_mail(peer);
+}
+
+// A thread that is blocked polls until the peer has read it.
+void ShmControlPlane::show_mail(Peer& peer) noexcept {
+  if (is_patient(peer.slot->bell) && blocked_threads() > 0) {
+    peer.slot->bell.rings.fetch_add(1, std::memory_order_seq_cst);
+    if (peer.rings_at == TimePoint::max()) peer.rings_at = Clock::now() + kPatience;
+  } else {
+    peer.rings_at = TimePoint::max();
+    Doorbell(peer.slot->bell).ring();
+  }
+}
+
+void ShmControlPlane::ring_impatient() noexcept {
+  for (Peer& peer : peers_) {
+    if (peer.rings_at == TimePoint::max()) continue;
+    const bool was_read = peer.to.readable() == 0;
+    if (!was_read && Clock::now() < peer.rings_at) continue;
+    peer.rings_at = TimePoint::max();
+    if (!was_read) Doorbell(peer.slot->bell).ring();
+  }
+}
+
+std::optional<Duration> ShmControlPlane::poll_interval() const {
+  const bool owes_a_ring = std::any_of(peers_.begin(), peers_.end(), [](const Peer& peer) {
+    return peer.rings_at != TimePoint::max();
+  });
+  return owes_a_ring ? std::optional(kPatience) : std::nullopt;
 }
 
 bool ShmControlPlane::flush_all() {
@@ -138,6 +169,7 @@ std::optional<Message> ShmControlPlane::receive(Peer& peer) {
 
 std::optional<Message> ShmControlPlane::poll() {
   flush_all();
+  ring_impatient();
   Peer* lost = nullptr;
   for (std::size_t i = 0; i < peers_.size(); ++i) {
     Peer& peer = peers_[(next_ + i) % peers_.size()];

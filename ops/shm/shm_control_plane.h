@@ -32,6 +32,7 @@ class ShmControlPlane final : public ControlPlane {
   void send(Rank to, std::span<const std::byte> message) override;
   std::optional<Message> poll() override;
   Doorbell& doorbell() noexcept override { return doorbell_; }
+  std::optional<Duration> poll_interval() const override;
   void abort(const Status& why) noexcept override;
 
  private:
@@ -46,6 +47,8 @@ class ShmControlPlane final : public ControlPlane {
 
     std::deque<Bytes> outbox;    // frames the ring had no room for
     std::size_t front_sent = 0;  // bytes of outbox.front() that are in the ring
+    // When it is rung for what is in the ring, unless it has read that; max = it was.
+    TimePoint rings_at = TimePoint::max();
 
     Bytes incoming;            // the frame that is arriving
     std::size_t received = 0;  // bytes of it that are here
@@ -56,6 +59,8 @@ class ShmControlPlane final : public ControlPlane {
   static bool is_gone(const Peer& peer) noexcept;
   void flush(Peer& peer);
   bool flush_all();
+  static void show_mail(Peer& peer) noexcept;
+  void ring_impatient() noexcept;
   std::optional<Message> receive(Peer& peer);
   bool notice_deaths();
   std::string describe_loss(const Peer& peer) const;

@@ -3,6 +3,7 @@
 import importlib.util
 import os
 import pathlib
+import signal
 import sys
 
 import pytest
@@ -14,6 +15,9 @@ REPOSITORY = pathlib.Path(__file__).resolve().parents[2]
 _spec = importlib.util.find_spec("horovod_cpp")
 if _spec is None or _spec.origin is None:
     pytest.exit("horovod_cpp is not installed in this Python: pip install .", returncode=2)
+
+# What a shell starts in the background ignores Ctrl-C, and so would the programs of these tests.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture

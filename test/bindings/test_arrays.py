@@ -171,6 +171,10 @@ def test_read_only_and_copied_memory_is_read_but_not_written(world):
         with pytest.raises(BufferError, match=message):
             hvd.from_dlpack(array)
         assert hvd.from_dlpack(array, copy=True).tolist() == [1.0, 2.0]
+    constant = type("ArrayImpl", (Foreign,), {"__module__": "jaxlib._jax"})([1, 2])
+    assert hvd.allreduce(constant).tolist() == [1.0, 2.0]
+    with pytest.raises(hvd.InvalidArgumentError, match="jaxlib._jax.ArrayImpl is read-only"):
+        hvd.allreduce_(constant)
     frozen = np.ones(2)
     frozen.flags.writeable = False
     for call in (hvd.allreduce_, lambda x: hvd.broadcast_(x, 0), lambda x: hvd.grouped_allreduce_([x]),

@@ -80,6 +80,14 @@ def test_lines_of_one_rank_do_not_keep_the_others_from_being_equal(recorder):
     assert recorder.shown == [(0, "mine"), (None, "ours")]
 
 
+def test_lines_that_come_later_are_equal_too(recorder):
+    printer = Printer(recorder, range(2), collapse=True)
+    printer.feed(0, "stdout", b"mine\n")
+    printer.feed(1, "stdout", b"ours\n")
+    printer.feed(0, "stdout", b"ours\n")
+    assert recorder.shown == [(0, "mine"), (None, "ours")]
+
+
 def test_a_line_waits_a_moment_only(recorder):
     printer = Printer(recorder, range(2), collapse=True)
     printer.feed(0, "stdout", b"alone\n")
@@ -87,6 +95,16 @@ def test_a_line_waits_a_moment_only(recorder):
     time.sleep(printer.due() - time.monotonic())
     printer.flush_due()
     assert recorder.shown == [(0, "alone")]
+
+
+def test_a_result_waits_for_those_of_the_other_ranks(recorder):
+    printer = Printer(recorder, range(2), collapse=True)
+    printer.display(0, Display({"text/plain": "42"}, {}, {}, False, is_result=True))
+    assert printer.due() is None
+    printer.flush_due()
+    assert recorder.shown == []
+    printer.display(1, Display({"text/plain": "42"}, {}, {}, False, is_result=True))
+    assert recorder.shown == [(None, {"text/plain": "42"})]
 
 
 def test_displays_are_equal_if_they_look_equal(recorder):

@@ -175,3 +175,12 @@ def test_the_source_archive_has_all_that_a_build_reads_and_nothing_that_was_buil
     assert sources - packed == set()
     assert {"setup.py", "pyproject.toml", "CMakeLists.txt", "LICENSE"} <= packed
     assert not [name for name in packed if name.startswith("build/") or name.endswith((".so", ".o"))]
+
+
+def test_the_import_brings_nothing_that_only_some_programs_need():
+    text = ("import sys, horovod_cpp as hvd\n"
+            "print(sorted({'numpy', 'matplotlib', 'tqdm', 'IPython', 'torch'} & set(sys.modules)))\n"
+            "print(hvd.plot.history.__name__)\n")
+    done = subprocess.run([sys.executable, "-P", "-c", text], capture_output=True, text=True,
+                          timeout=60)
+    assert done.stdout.split() == ["[]", "history"], done.stdout + done.stderr

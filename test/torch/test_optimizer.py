@@ -200,6 +200,14 @@ for round in range(3):
     optimizer.step()  # and without the context: what was clipped is reduced again
 assert weight.tolist() == pytest.approx([-3 * 1.0] * 4, abs=1e-5) and same_everywhere(weight)
 
+# What is in flight may not be exchanged: the reduced gradient would be lost.
+for replaced in (torch.ones(4), None):
+    optimizer.zero_grad()
+    (weight.sum() * (rank + 1)).backward()
+    weight.grad = replaced
+    with pytest.raises(ValueError, match="'w' was replaced"):
+        optimizer.step()
+
 # GradScaler's order, by hand: it is for GPUs in PyTorch 1.13.
 optimizer.zero_grad()
 (weight.sum() * (rank + 1) * 1024.0).backward()

@@ -39,7 +39,7 @@ class Cluster:
             losses = cluster.run(train, args=(10,))
 
     The ranks are new processes of this Python (never forks), and ``hvd.init()`` was called on each;
-    calling it again does nothing. Starting takes about a second, a call a fraction of a
+    calling it again does nothing. Starting takes some tenths of a second, a call less than a
     millisecond. What they print appears here as it comes, each line with its rank in front.
 
     Each rank has a namespace that lasts as long as its process. Functions that travel by value

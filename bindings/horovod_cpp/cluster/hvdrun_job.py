@@ -49,7 +49,7 @@ class HvdrunJob(CallerLoop):
         self._tail = []
         self._partial = b""
         address = self.listen(own_addresses(interfaces) if remote else ())
-        command = [find_hvdrun(), *options, executable or sys.executable, *launch.WORKER]
+        command = [_needed_hvdrun(), *options, executable or sys.executable, *launch.WORKER]
         variables = {**os.environ, **(env or {}), launch.ADDRESS: address,
                      launch.KEY: self.key.hex()}
         self._process = subprocess.Popen(
@@ -96,22 +96,29 @@ class HvdrunJob(CallerLoop):
 
     def close(self):
         """Ends everything that still runs. Ranks leave when their connection closes."""
-        kinds = [outcome.kind for outcome in self._outcomes.values()]
-        if kinds == ["result"] * self._size:
-            for channel in self._channels.values():
-                self.send(channel, ("leave",))
-            self.serve(lambda: self._ended, time.monotonic() + _LEAVE)
-        for rank in list(self._channels):
-            self._close_channel(rank)
-        if self._process.poll() is None:
-            self._process.send_signal(signal.SIGTERM)
-            with contextlib.suppress(subprocess.TimeoutExpired):
-                self._process.wait(_GRACE)
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(self._process.pid, signal.SIGKILL)
-        self._process.wait()
-        self._process.stdout.close()
-        self.close_loop()
+        try:
+            kinds = [outcome.kind for outcome in self._outcomes.values()]
+            if kinds == ["result"] * self._size:
+                for channel in self._channels.values():
+                    self.send(channel, ("leave",))
+                self.serve(lambda: self._ended, time.monotonic() + _LEAVE)
+        finally:
+            for rank in list(self._channels):
+                self._close_channel(rank)
+            self._end_hvdrun()
+            self.close_loop()
+
+    def _end_hvdrun(self):
+        try:
+            if self._process.poll() is None:
+                self._process.send_signal(signal.SIGTERM)
+                with contextlib.suppress(subprocess.TimeoutExpired):
+                    self._process.wait(_GRACE)
+        finally:
+            if self._process.returncode is None:
+                os.killpg(self._process.pid, signal.SIGKILL)
+                self._process.wait()
+            self._process.stdout.close()
 
     def on_hello(self, rank, channel):
         self._channels[rank] = channel
@@ -163,13 +170,20 @@ class HvdrunJob(CallerLoop):
 
 
 def find_hvdrun():
-    """The hvdrun that was installed with this package, else the one in PATH."""
-    folders = [sysconfig.get_path("scripts"), str(pathlib.Path(sys.executable).parent)]
-    found = shutil.which("hvdrun", path=os.pathsep.join(folders)) or shutil.which("hvdrun")
+    """The hvdrun that was installed with this package, else the one in PATH; None: neither."""
+    return shutil.which("hvdrun", path=os.pathsep.join(_folders())) or shutil.which("hvdrun")
+
+
+def _folders():
+    return [sysconfig.get_path("scripts"), str(pathlib.Path(sys.executable).parent)]
+
+
+def _needed_hvdrun():
+    found = find_hvdrun()
     if found is None:
         raise _native.UnsupportedError(
             "hvd.run needs hvdrun for other machines and MPI, and it is neither in "
-            + " nor in ".join(dict.fromkeys(folders)) + "; reinstall horovod_cpp")
+            + " nor in ".join(dict.fromkeys(_folders())) + "; reinstall horovod_cpp")
     return found
 
 

@@ -6,7 +6,8 @@ import sys
 import time
 
 _PARTIAL = 0.1  # seconds until a line without an end is shown
-_EQUAL = 0.25  # seconds that a line waits for the same one of the other ranks
+_EQUAL_LINE = 0.5  # seconds that a line waits for the same one of the other ranks
+_EQUAL_DISPLAY = 2.0  # ... that a picture does
 _TAIL = 20  # last lines that are kept of each rank
 _ERASE = "\r\x1b[K"  # the line of a terminal
 
@@ -27,6 +28,7 @@ class Display:
     metadata: dict
     transient: dict
     update: bool
+    is_result: bool = False  # of a cell's last expression
 
     def __eq__(self, other):
         return isinstance(other, Display) and self._looks() == other._looks()
@@ -55,7 +57,7 @@ class Printer:
     """Cuts the bytes of ranks into lines and gives these to a view, for one caller's call.
 
     With ``collapse``, what all ranks write equally is shown once: a line waits a moment for its
-    like.
+    like, and a cell's result until all ranks have theirs.
     """
 
     def __init__(self, view, ranks, collapse=False):
@@ -63,7 +65,7 @@ class Printer:
         self._ranks = tuple(ranks)
         self._collapse = collapse and len(self._ranks) > 1
         self._lines = {}  # (rank, stream) -> _Line
-        self._held = {rank: [] for rank in self._ranks}  # [(item, since)]
+        self._held = {rank: [] for rank in self._ranks}  # [(item, until when)]
         self._tails = {}
 
     def tail(self, rank):
@@ -96,16 +98,17 @@ class Printer:
         """When flush_due() has something to do next; None while nothing waits."""
         times = [line.since + _PARTIAL for line in self._lines.values()
                  if line.since is not None and not line.shown]
-        times += [held[0][1] + _EQUAL for held in self._held.values() if held]
+        times += [held[0][1] for held in self._held.values() if held]
         view = self._view.due()
-        return min([*times, view] if view is not None else times, default=None)
+        first = min([*times, view] if view is not None else times, default=None)
+        return None if first == float("inf") else first
 
     def flush_due(self):
         now = time.monotonic()
         for (rank, stream), line in self._lines.items():
             if line.since is not None and not line.shown and line.since + _PARTIAL <= now:
                 self._show_partial(rank, stream, line)
-        self._settle(now - _EQUAL)
+        self._settle(now)
         self._view.flush_due(now)
 
     def finish(self):
@@ -134,33 +137,34 @@ class Printer:
         if not self._collapse or rank not in self._held:
             self._view.show(rank, item)
             return
-        self._held[rank].append((item, time.monotonic()))
+        wait = _EQUAL_LINE
+        if isinstance(item, Display):
+            wait = float("inf") if item.is_result else _EQUAL_DISPLAY
+        self._held[rank].append((item, time.monotonic() + wait))
         self._settle(float("-inf"))
 
-    def _settle(self, before):
-        """Shows what all ranks have at the front of their queues, and what came until `before`."""
+    def _settle(self, now):
+        """Shows what all ranks have at the front of their queues, and what waited long enough."""
         while True:
             heads = {rank: held[0] for rank, held in self._held.items() if held}
-            if not heads:
-                return
             items = [item for item, _ in heads.values()]
-            if len(heads) == len(self._ranks):
-                if all(item == items[0] for item in items):
-                    self._pop(self._ranks, None)
-                    continue
-                self._pop(self._unmatched(heads), "each")
+            if len(items) == len(self._ranks) and items.count(items[0]) == len(items):
+                self._pop(self._ranks, None)
                 continue
-            late = [rank for rank, (_, since) in heads.items() if since <= before]
-            if not late:
+            late = [rank for rank, (_, until) in heads.items() if until <= now]
+            ranks = self._before_equals(heads) or late
+            if not ranks:
                 return
-            self._pop(late, "each")
+            self._pop(ranks, "each")
 
-    def _unmatched(self, heads):
-        """Of heads that differ, those that not all other ranks have; else the first."""
-        alone = [rank for rank, (item, _) in heads.items()
-                 if not all(any(item == other for other, _ in held)
-                            for held in self._held.values())]
-        return alone or self._ranks[:1]
+    def _before_equals(self, heads):
+        """A rank whose first item stands before what all others have: none is its like."""
+        for rank, held in self._held.items():
+            others = [heads.get(other) for other in self._ranks if other != rank]
+            if None not in others and any(
+                    all(item == head for head, _ in others) for item, _ in held[1:]):
+                return [rank]
+        return []
 
     def _pop(self, ranks, each):
         items = [(rank, self._held[rank].pop(0)[0]) for rank in ranks]

@@ -288,8 +288,10 @@ class Pool(CallerLoop):
         if self.closed:
             return
         self.closed = True
-        self._end_workers()
-        self.close_loop()
+        try:
+            self._end_workers()
+        finally:
+            self.close_loop()
 
     def _end_workers(self):
         with self._killed_on_exception():

@@ -26,7 +26,7 @@ def _tag(key, *parts):
 
 
 class Refused(Exception):
-    """The other end does not know the key."""
+    """The other end does not know the key, or is gone."""
 
 
 class Channel:
@@ -168,7 +168,11 @@ class Listener:
             connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         connection.setblocking(False)
         nonce = secrets.token_bytes(_NONCE)
-        connection.send(nonce)
+        try:
+            connection.send(nonce)
+        except OSError:  # gone already
+            connection.close()
+            return None
         self._strangers[connection] = (nonce, b"")
         return connection
 
@@ -193,7 +197,11 @@ class Listener:
         if not hmac.compare_digest(tag, _tag(self._key, b"worker", nonce, theirs)):
             connection.close()
             raise Refused
-        connection.send(_tag(self._key, b"caller", theirs, nonce))
+        try:
+            connection.send(_tag(self._key, b"caller", theirs, nonce))
+        except OSError:
+            connection.close()
+            raise Refused from None
         return Channel(connection, self._key, nonce + theirs, accepted=True)
 
 

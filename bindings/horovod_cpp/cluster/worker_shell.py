@@ -22,7 +22,7 @@ class _Hook(DisplayHook):
             return
         data, metadata = self.compute_format_data(result)
         self.shell.user_ns["_"] = result
-        self.shell.forward("display", data, metadata, {}, False)
+        self.shell.forward("display", data, metadata, {}, False, True)
 
 
 class _Shell(InteractiveShell):

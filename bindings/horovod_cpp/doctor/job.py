@@ -1,8 +1,8 @@
 """A real job of two ranks: what all other checks are about."""
 
+from horovod_cpp.cluster.hvdrun_job import find_hvdrun
 from horovod_cpp.doctor.bounded import capture, rank_program
 from horovod_cpp.doctor.finding import ok, problem
-from horovod_cpp.doctor.software import find_hvdrun
 
 _RANK = """
 import time

@@ -9,14 +9,9 @@ import sys
 import sysconfig
 
 import horovod_cpp as hvd
+from horovod_cpp.cluster.hvdrun_job import find_hvdrun
 from horovod_cpp.doctor.bounded import capture
 from horovod_cpp.doctor.finding import ok, problem, warning
-
-
-def find_hvdrun():
-    """hvdrun of this package; None if it is not there."""
-    folders = [sysconfig.get_path("scripts"), str(pathlib.Path(sys.executable).parent)]
-    return shutil.which("hvdrun", path=os.pathsep.join(folders)) or shutil.which("hvdrun")
 
 
 def check_build():

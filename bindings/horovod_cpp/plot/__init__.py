@@ -7,9 +7,9 @@
     hvd.plot.scaling({1: 900, 2: 1750, 4: 3300}, unit="images/s")
 
 Each draws on new axes of pyplot, or on ``ax=``, and returns the axes; ``axes.figure.savefig(path)``
-saves the picture. No style is changed and no window is opened: notebooks show figures by themselves,
-scripts call ``matplotlib.pyplot.show()``. The colours are those of Okabe and Ito, which colour-blind
-people can tell apart; lines differ in dashes and markers too, for print.
+saves the picture. No style is changed and no window is opened: notebooks show figures by
+themselves, scripts call ``matplotlib.pyplot.show()``. The colours are those of Okabe and Ito, which
+colour-blind people can tell apart; lines differ in dashes and markers too, for print.
 
 matplotlib is imported by the first call; where it is missing the call raises ImportError.
 """

@@ -3,22 +3,30 @@
 import math
 import numbers
 import re
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
+from numpy.typing import NDArray
 
 from horovod_cpp._native import InvalidArgumentError
 from horovod_cpp.plot import _style
 
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+_Table: TypeAlias = dict[str, list[Any]]
+_Points: TypeAlias = NDArray[np.float64]
+_Curve: TypeAlias = tuple[_Points, _Points, str, int, int]  # xs, ys, label, colour, dash
 # The word of a metric's name that decides its panel.
 _PANELS = {"loss": "loss", "accuracy": "accuracy", "acc": "accuracy"}
 _WHAT = ("a run is a dict of lists, {'loss': [2.3, 1.1], 'accuracy': [0.2, 0.6]}, or a list of "
          "dicts, one a step or epoch; several are a dict of runs or a list of runs, one a rank")
 
 
-def history(runs: Any, *, metrics: Sequence[str] | None = None, x: str | None = None,
-            smooth: float = 0.0, title: str | None = None, ax: Any = None) -> Any:
+def history(runs: Mapping[str, Any] | Sequence[Any], *, metrics: str | Sequence[str] | None = None,
+            x: str | None = None, smooth: float = 0.0, title: str | None = None,
+            ax: "Axes | Sequence[Axes] | _style.AxesArray | None" = None) -> _style.AxesArray:
     """Draw the curves of a training: a panel of losses and one of accuracies.
 
     A run is a dict of lists, ``{"loss": [...], "test_accuracy": [...]}``, or a list of dicts, one a
@@ -63,11 +71,14 @@ def history(runs: Any, *, metrics: Sequence[str] | None = None, x: str | None = 
         _label(panel, word, names, x, lines)
     _add_legend(axes, ax is None)
     if title is not None:
-        axes[0].figure.suptitle(title) if ax is None else axes[0].set_title(title)
+        if ax is None:
+            axes[0].figure.suptitle(title)
+        else:
+            axes[0].set_title(title)
     return axes
 
 
-def _tables(runs):
+def _tables(runs: Any) -> dict[str, _Table]:
     """{label: {name: list}} of everything that ``runs`` may be."""
     alone = _table(runs)
     if alone is not None:
@@ -78,15 +89,18 @@ def _tables(runs):
         parts = {f"rank {rank}": run for rank, run in enumerate(runs)}
     else:
         raise TypeError(f"history: {_WHAT}; got {type(runs).__name__}")
-    tables = {label: _table(run) for label, run in parts.items()}
-    wrong = [label for label, table in tables.items() if table is None]
-    if wrong or not tables:
-        raise TypeError(f"history: {_WHAT}; " + (f"'{wrong[0]}' is neither" if wrong else
-                                                 "there is none"))
+    tables = {}
+    for label, run in parts.items():
+        table = _table(run)
+        if table is None:
+            raise TypeError(f"history: {_WHAT}; '{label}' is neither")
+        tables[label] = table
+    if not tables:
+        raise TypeError(f"history: {_WHAT}; got an empty {type(runs).__name__}")
     return tables
 
 
-def _table(run):
+def _table(run: Any) -> _Table | None:
     """{name: list} of one run; None if it is none."""
     if isinstance(run, Mapping) and run and all(_is_column(values) for values in run.values()):
         return {str(name): list(values) for name, values in run.items()}
@@ -99,27 +113,26 @@ def _table(run):
     return {str(name): [row.get(name) for row in run] for name in names}
 
 
-def _is_cell(value):
+def _is_cell(value: Any) -> bool:
     return value is None or isinstance(value, (numbers.Number, str, np.generic))
 
 
-def _is_column(values):
+def _is_column(values: Any) -> bool:
     if isinstance(values, np.ndarray):
         return values.ndim == 1
     return (isinstance(values, Sequence) and not isinstance(values, str)
             and all(_is_cell(value) for value in values))
 
 
-def _words(name):
+def _words(name: str) -> list[str]:
     return re.split(r"[\W_]+", name.lower())
 
 
-def _panels(tables, metrics):
+def _panels(tables: dict[str, _Table], metrics: Sequence[str] | None) -> dict[str, list[str]]:
     """{the word they share, or the name: [names of metrics]}, in the order of the runs."""
     known = list(dict.fromkeys(name for table in tables.values() for name in table))
-    wanted = metrics
-    if metrics is None:
-        wanted = [name for name in known if any(word in _PANELS for word in _words(name))]
+    wanted = metrics if metrics is not None else [
+        name for name in known if any(word in _PANELS for word in _words(name))]
     for name in wanted:
         if name not in known:
             raise InvalidArgumentError(f"history: no run has '{name}', they have "
@@ -127,20 +140,21 @@ def _panels(tables, metrics):
     if not wanted:
         raise InvalidArgumentError("history: no name has the word loss or accuracy, choose some "
                                    f"with metrics=: {', '.join(known)}")
-    panels = {}
+    panels: dict[str, list[str]] = {}
     for name in wanted:
         word = next((_PANELS[word] for word in _words(name) if word in _PANELS), name)
         panels.setdefault(word, []).append(name)
     return panels
 
 
-def _kind(name):
+def _kind(name: str) -> str:
     """'train' of 'train_loss'; 'loss' stays."""
     return " ".join(word for word in _words(name) if word not in _PANELS) or name
 
 
-def _curves(tables, names, kinds, x):
-    """[(xs, ys, label, colour, dash)] of a panel; one of ``kinds`` looks the same in all panels."""
+def _curves(tables: dict[str, _Table], names: list[str], kinds: list[str],
+            x: str) -> list[_Curve]:
+    """Of a panel; one of ``kinds`` looks the same in all panels."""
     curves = []
     for number, (run, table) in enumerate(tables.items()):
         for name in names:
@@ -148,11 +162,12 @@ def _curves(tables, names, kinds, x):
                 kind = kinds.index(_kind(name)) if len(kinds) > 1 else 0
                 label = ", ".join(part for part in (run, kinds[kind]) if part)
                 colour = number if len(tables) > 1 else kind
-                curves.append((*_points(run, table, x, name), label, colour, kind))
+                xs, ys = _points(run, table, x, name)
+                curves.append((xs, ys, label, colour, kind))
     return curves
 
 
-def _label(panel, word, names, x, curves):
+def _label(panel: "Axes", word: str, names: list[str], x: str, curves: list[_Curve]) -> None:
     from matplotlib import ticker
 
     text = (names[0] if len(names) == 1 else word).replace("_", " ")
@@ -167,7 +182,7 @@ def _label(panel, word, names, x, curves):
     _style.light_grid(panel)
 
 
-def _points(run, table, x, name):
+def _points(run: str, table: _Table, x: str, name: str) -> tuple[_Points, _Points]:
     """Arrays of the places where ``name`` was measured and of what was measured."""
     ys = table[name]
     xs = table.get(x) or list(range(1, len(ys) + 1))
@@ -178,12 +193,14 @@ def _points(run, table, x, name):
     if not points:
         raise InvalidArgumentError(f"history: {run + ': ' if run else ''}'{name}' has no value")
     try:
-        return np.array(points, dtype=float).T
+        both = np.array(points, dtype=float)
     except (TypeError, ValueError):
         raise TypeError(f"history: '{name}' and '{x}' must be numbers") from None
+    return both[:, 0], both[:, 1]
 
 
-def _draw(panel, xs, ys, label, colour, dash, smooth):
+def _draw(panel: "Axes", xs: _Points, ys: _Points, label: str, colour: int, dash: int,
+          smooth: float) -> None:
     lost = int(np.count_nonzero(~np.isfinite(ys)))
     if lost:  # a gap alone would say too little
         label = f"{label or 'values'} ({lost} of {len(ys)} not finite)"
@@ -194,9 +211,10 @@ def _draw(panel, xs, ys, label, colour, dash, smooth):
     panel.plot(xs, ys, label=label or None, **look)
 
 
-def _smoothed(ys, weight):
+def _smoothed(ys: Iterable[float], weight: float) -> _Points:
     """Exponential mean without a bias to its first value: divided by the sum of its weights."""
-    mean, total, result = 0.0, 0.0, []
+    mean, total = 0.0, 0.0
+    result = []
     for y in ys:
         if math.isfinite(y):
             mean = weight * mean + (1 - weight) * y
@@ -205,9 +223,9 @@ def _smoothed(ys, weight):
     return np.array(result)
 
 
-def _add_legend(axes, own):
+def _add_legend(axes: _style.AxesArray, own: bool) -> None:
     """One for all panels, beside the last; with Axes of the caller's, in the last."""
-    entries = {}
+    entries: dict[str, Any] = {}
     for panel in axes:
         for line, label in zip(*panel.get_legend_handles_labels()):
             entries.setdefault(label, line)

@@ -3,20 +3,23 @@
 import math
 import numbers
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeGuard
 
 import numpy as np
 
 from horovod_cpp._native import InvalidArgumentError
 from horovod_cpp.plot import _style
 
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
 _LOGARITHMIC_FROM = 16  # so many times more ranks than the fewest
 _WHAT = "scaling draws {ranks: throughput}, or a dict of such dicts, label to measurements"
 
 
-def scaling(measurements: Mapping[Any, Any], *, speedup: bool = False,
-            baseline: float | None = None, unit: str = "samples/s", title: str | None = None,
-            ax: Any = None) -> Any:
+def scaling(measurements: Mapping[int, Any] | Mapping[str, Mapping[int, Any]], *,
+            speedup: bool = False, baseline: float | None = None, unit: str = "samples/s",
+            title: str | None = None, ax: "Axes | None" = None) -> "Axes":
     """Draw what more ranks bring: throughput or speed-up over ranks, with the ideal line.
 
     The efficiency of a point is its value as a part of the ideal one; it is written beside the
@@ -27,8 +30,8 @@ def scaling(measurements: Mapping[Any, Any], *, speedup: bool = False,
             are integers above 0. A throughput is a number above 0 in ``unit``, or a list of
             repetitions: then the median is drawn, with bars from the least to the largest.
         speedup: draw how many times faster than ``baseline``.
-        baseline: throughput of one rank, the same for all series. By default each series is compared
-            with its own at the fewest ranks, divided by their number.
+        baseline: throughput of one rank, the same for all series. By default each series is
+            compared with its own at the fewest ranks, divided by their number.
         unit: of the throughputs.
         title: of the axes.
         ax: matplotlib Axes to draw on.
@@ -44,9 +47,9 @@ def scaling(measurements: Mapping[Any, Any], *, speedup: bool = False,
     series = _series(measurements)
     if baseline is not None and not _is_positive(baseline):
         raise InvalidArgumentError(f"scaling: baseline is {baseline!r}, must be a number above 0")
-    axes, = _style.make_axes(ax, 1, (8.0, 4.2))
+    axes: "Axes" = _style.make_axes(ax, 1, (8.0, 4.2))[0]
     ranks = sorted({count for points in series.values() for count in points})
-    single = {label: baseline or np.median(points[min(points)]) / min(points)
+    single = {label: baseline or float(np.median(points[min(points)])) / min(points)
               for label, points in series.items()}
     for number, (label, points) in enumerate(series.items()):
         _draw(axes, number, label, points, single[label], speedup, alone=len(series) == 1)
@@ -61,7 +64,7 @@ def scaling(measurements: Mapping[Any, Any], *, speedup: bool = False,
     return axes
 
 
-def _series(measurements):
+def _series(measurements: Any) -> dict[str, dict[int, list[float]]]:
     """{label: {ranks: list of throughputs}}, checked."""
     if not isinstance(measurements, Mapping) or not measurements:
         raise TypeError(f"{_WHAT}; got {type(measurements).__name__}")
@@ -72,7 +75,7 @@ def _series(measurements):
             for label, points in series.items()}
 
 
-def _ranks(count):
+def _ranks(count: Any) -> int:
     if not isinstance(count, numbers.Integral) or isinstance(count, bool):
         raise TypeError(f"{_WHAT}; {count!r} is no number of ranks")
     if count < 1:
@@ -80,20 +83,21 @@ def _ranks(count):
     return int(count)
 
 
-def _repetitions(count, value):
+def _repetitions(count: Any, value: Any) -> list[float]:
     values = list(value) if isinstance(value, (Sequence, np.ndarray)) else [value]
     if not values or not all(_is_positive(each) for each in values):
-        raise InvalidArgumentError(f"scaling: the throughput of {count} ranks is {value!r}, must be "
-                                   "a number above 0 or a list of such numbers")
+        raise InvalidArgumentError(f"scaling: the throughput of {count} ranks is {value!r}, must "
+                                   "be a number above 0 or a list of such numbers")
     return [float(each) for each in values]
 
 
-def _is_positive(value):
+def _is_positive(value: Any) -> TypeGuard[float]:
     return (isinstance(value, numbers.Real) and not isinstance(value, bool)
-            and math.isfinite(value) and value > 0)
+            and math.isfinite(value) and float(value) > 0)
 
 
-def _draw(axes, number, label, points, single, speedup, alone):
+def _draw(axes: "Axes", number: int, label: str, points: dict[int, list[float]], single: float,
+          speedup: bool, alone: bool) -> None:
     counts = np.array(list(points))
     scale = 1 / single if speedup else 1.0
     low, middle, high = (scale * np.array([pick(values) for values in points.values()])
@@ -112,13 +116,13 @@ def _draw(axes, number, label, points, single, speedup, alone):
                           verticalalignment="top", color=look["color"])
 
 
-def _draw_ideal(axes, ranks, slope):
+def _draw_ideal(axes: "Axes", ranks: list[int], slope: float) -> None:
     ends = np.array([ranks[0], ranks[-1]])
     axes.plot(ends, slope * ends, color=_style.GREY, linestyle="--", linewidth=1.2, zorder=1,
               label="ideal: 100 %")
 
 
-def _scale(axes, ranks):
+def _scale(axes: "Axes", ranks: list[int]) -> None:
     from matplotlib import ticker
 
     if ranks[-1] >= _LOGARITHMIC_FROM * ranks[0]:

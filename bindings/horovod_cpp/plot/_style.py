@@ -1,8 +1,20 @@
 """What the pictures share: colours, axes, legends."""
 
+import types
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, TypeAlias
+
 import numpy as np
+from numpy.typing import NDArray
 
 from horovod_cpp._native import InvalidArgumentError
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.legend import Legend
+
+#: An array of Axes, as pyplot.subplots makes them.
+AxesArray: TypeAlias = NDArray[np.object_]
 
 # M. Okabe, K. Ito, "Color Universal Design", 2008.
 BLUE, VERMILLION, GREEN, PURPLE = "#0072B2", "#D55E00", "#009E73", "#CC79A7"
@@ -15,7 +27,7 @@ _MARKERS = "osD^vPX"
 ALL_MARKED = 40  # points of a line that get a marker each; longer lines get a dozen
 
 
-def pyplot():
+def pyplot() -> types.ModuleType:
     """matplotlib.pyplot, imported when a picture is drawn and no earlier."""
     try:
         from matplotlib import pyplot as found
@@ -27,11 +39,13 @@ def pyplot():
     return found
 
 
-def make_axes(ax, count, size):
+def make_axes(ax: "Axes | Sequence[Axes] | AxesArray | None", count: int,
+              size: tuple[float, float]) -> AxesArray:
     """An array of ``count`` Axes: those of ``ax``, or of a new figure of ``size`` inches."""
     if ax is None:
         _, axes = pyplot().subplots(1, count, figsize=size, layout="constrained", squeeze=False)
-        return axes[0]
+        first: AxesArray = axes[0]
+        return first
     pyplot()
     from matplotlib.axes import Axes
 
@@ -45,14 +59,14 @@ def make_axes(ax, count, size):
     return axes
 
 
-def line_look(colour, dash, points):
+def line_look(colour: int, dash: int, points: int) -> dict[str, Any]:
     """Keyword arguments of Axes.plot for the line of these two numbers, with so many points."""
     return {"color": _LINES[colour % len(_LINES)], "linestyle": _DASHES[dash % len(_DASHES)],
             "marker": _MARKERS[colour % len(_MARKERS)], "markersize": 4.5, "linewidth": 1.6,
             "markevery": 1 if points <= ALL_MARKED else points // 12}
 
 
-def add_legend(axes, beside, **options):
+def add_legend(axes: "Axes", beside: bool, **options: Any) -> "Legend":
     """``beside``: to the right of the axes, where it can cover no data."""
     if beside:
         options = {"loc": "upper left", "bbox_to_anchor": (1.01, 1), "borderaxespad": 0,
@@ -60,6 +74,6 @@ def add_legend(axes, beside, **options):
     return axes.legend(**options)
 
 
-def light_grid(axes, which="both"):
-    axes.grid(axis=which, color="#DDDDDD", linewidth=0.6)
+def light_grid(axes: "Axes") -> None:
+    axes.grid(color="#DDDDDD", linewidth=0.6)
     axes.set_axisbelow(True)

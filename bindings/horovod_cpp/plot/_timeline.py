@@ -2,11 +2,13 @@
 
 import heapq
 import math
+import os
 import textwrap
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
+from numpy.typing import NDArray
 
 from horovod_cpp._native import InvalidArgumentError
 from horovod_cpp.plot import _style
@@ -17,8 +19,17 @@ from horovod_cpp.plot._trace import (
     QUEUE,
     UNFINISHED,
     UNPACK,
+    Trace,
     read_trace,
 )
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+_Numbers: TypeAlias = NDArray[np.int64]  # of spans
+_Window: TypeAlias = tuple[float, float]  # ms
+_Rows: TypeAlias = dict[int, float]  # operation -> row
+_Bands: TypeAlias = dict[int, tuple[float, float]]  # rank -> (top, bottom)
 
 _COLOURS = {NEGOTIATE: _style.ORANGE, UNFINISHED: _style.ORANGE, QUEUE: _style.YELLOW,
             COLLECTIVE: _style.BLUE, PACK: _style.PURPLE, UNPACK: _style.GREEN}
@@ -34,15 +45,15 @@ _COLUMNS = 1500  # a span is at least one of so many columns wide
 _NAMES = 400  # most names in a picture
 
 
-def timeline(trace: Any, *, window: tuple[float, float] | None = None,
-             ranks: Sequence[int] | None = None, max_spans: int = 10000, title: str | None = None,
-             ax: Any = None) -> Any:
+def timeline(trace: str | os.PathLike[str] | list[dict[str, Any]], *,
+             window: tuple[float, float] | None = None, ranks: Iterable[int] | None = None,
+             max_spans: int = 10000, title: str | None = None, ax: "Axes | None" = None) -> "Axes":
     """Draw a timeline: a band for each rank, a row for each operation under way, phases as colours.
 
     An operation waits until all ranks announced it (NEGOTIATE), then for earlier batches (QUEUE),
-    and then runs (ALLREDUCE ...); PACK and UNPACK are the copies in that. A negotiation that had not
-    ended when the recording did is hatched; an operation that failed has a cross. Names of tensors
-    stand where they fit.
+    and then runs (ALLREDUCE ...); PACK and UNPACK are the copies in that. A negotiation that had
+    not ended when the recording did is hatched; an operation that failed has a cross. Names of
+    tensors stand where they fit.
 
     Args:
         trace: the file that ``HOROVOD_TIMELINE``, ``hvdrun --timeline-filename`` or
@@ -66,21 +77,21 @@ def timeline(trace: Any, *, window: tuple[float, float] | None = None,
     if max_spans < 1:
         raise InvalidArgumentError(f"timeline: max_spans is {max_spans}, must be at least 1")
     _style.pyplot()  # whether it is there, before a large file is read
-    trace = read_trace(trace)
-    ranks = _chosen_ranks(trace, ranks)
-    window = _chosen_window(trace, window)
-    inside = _inside(trace, ranks, window)
-    spans = _thinned(trace, ranks, inside, window, max_spans)
-    rows, bands = _rows(trace, ranks, spans)
-    bottom = bands[ranks[-1]][1]
+    recorded = read_trace(trace)
+    chosen = _chosen_ranks(recorded, ranks)
+    limits = _chosen_window(recorded, window)
+    inside = _inside(recorded, chosen, limits)
+    spans = _thinned(recorded, chosen, inside, limits, max_spans)
+    rows, bands = _rows(recorded, chosen, spans)
+    bottom = bands[chosen[-1]][1]
     height = min(max(_HEIGHT[0], 1.2 + _LANE * bottom), _HEIGHT[1])
-    axes, = _style.make_axes(ax, 1, (11, height))
+    axes: "Axes" = _style.make_axes(ax, 1, (11, height))[0]
     _draw_bands(axes, bands)
-    axes.set(xlim=window, ylim=(bottom, 0))  # rank 0 on top
-    _draw_spans(axes, trace, spans, rows, (window[1] - window[0]) / _COLUMNS)
-    _draw_failures(axes, trace, rows)
-    _draw_names(axes, trace, spans, rows, window)
-    remarks = list(trace.remarks)
+    axes.set(xlim=limits, ylim=(bottom, 0))  # rank 0 on top
+    _draw_spans(axes, recorded, spans, rows, (limits[1] - limits[0]) / _COLUMNS)
+    _draw_failures(axes, recorded, rows)
+    _draw_names(axes, recorded, spans, rows, limits)
+    remarks = list(recorded.remarks)
     if len(spans) < len(inside):
         remarks.insert(0, f"{len(spans)} of {len(inside)} spans are drawn, the longest of each "
                           "moment; a smaller window has room for all")
@@ -92,7 +103,7 @@ def timeline(trace: Any, *, window: tuple[float, float] | None = None,
     return axes
 
 
-def _chosen_ranks(trace, ranks):
+def _chosen_ranks(trace: Trace, ranks: Iterable[int] | None) -> list[int]:
     chosen = trace.ranks if ranks is None else sorted({int(rank) for rank in ranks})
     for rank in chosen:
         if rank not in trace.ranks:
@@ -103,7 +114,7 @@ def _chosen_ranks(trace, ranks):
     return chosen
 
 
-def _chosen_window(trace, window):
+def _chosen_window(trace: Trace, window: _Window | None) -> _Window:
     if window is None:
         margin = 0.01 * (trace.last - trace.first) or 1.0
         return trace.first - margin, trace.last + margin
@@ -113,19 +124,20 @@ def _chosen_window(trace, window):
     return start, end
 
 
-def _inside(trace, ranks, window):
+def _inside(trace: Trace, ranks: list[int], window: _Window) -> _Numbers:
     """Numbers of the spans that are to be seen."""
     seen = (trace.end >= window[0]) & (trace.start <= window[1])
     inside = np.flatnonzero(seen & np.isin(trace.rank[trace.operation], ranks))
     if len(inside) == 0:
         raise InvalidArgumentError(
-            f"timeline: nothing happens from {window[0]:g} to {window[1]:g} ms on the chosen ranks; "
-            f"the trace goes from {trace.first:.1f} to {trace.last:.1f} ms")
+            f"timeline: nothing happens from {window[0]:g} to {window[1]:g} ms on the chosen "
+            f"ranks; the trace goes from {trace.first:.1f} to {trace.last:.1f} ms")
     return inside
 
 
-def _thinned(trace, ranks, inside, window, most):
-    """At most ``most`` of the spans: of every rank, and of every part of the window, the longest."""
+def _thinned(trace: Trace, ranks: list[int], inside: _Numbers, window: _Window,
+             most: int) -> _Numbers:
+    """At most ``most`` of the spans, of every rank and every part of the window the longest."""
     if len(inside) <= most:
         return inside
     share = max(1, most // len(ranks))
@@ -142,9 +154,11 @@ def _thinned(trace, ranks, inside, window, most):
     return np.sort(np.concatenate(kept))
 
 
-def _rows(trace, ranks, spans):
+def _rows(trace: Trace, ranks: list[int], spans: _Numbers) -> tuple[_Rows, _Bands]:
     """{operation: row} with the fewest rows in which no two overlap, and {rank: (top, bottom)}."""
-    rows, bands, top = {}, {}, 0.0
+    rows: _Rows = {}
+    bands: _Bands = {}
+    top = 0.0
     for rank in ranks:
         own = spans[trace.rank[trace.operation[spans]] == rank]
         operations, place = np.unique(trace.operation[own], return_inverse=True)
@@ -152,7 +166,9 @@ def _rows(trace, ranks, spans):
         end = np.full(len(operations), -np.inf)
         np.minimum.at(begin, place, trace.start[own])
         np.maximum.at(end, place, trace.end[own])
-        busy, free, lanes = [], [], 0  # heaps of (end, lane) and of lanes
+        busy: list[tuple[float, int]] = []  # a heap of (end, lane)
+        free: list[int] = []  # a heap of lanes
+        lanes = 0
         for index in np.argsort(begin, kind="stable"):
             while busy and busy[0][0] <= begin[index]:
                 heapq.heappush(free, heapq.heappop(busy)[1])
@@ -166,7 +182,7 @@ def _rows(trace, ranks, spans):
     return rows, bands
 
 
-def _draw_bands(axes, bands):
+def _draw_bands(axes: "Axes", bands: _Bands) -> None:
     for number, (top, bottom) in enumerate(bands.values()):
         if number % 2:
             axes.axhspan(top, bottom, color="#F2F2F2", zorder=0, linewidth=0)
@@ -175,13 +191,15 @@ def _draw_bands(axes, bands):
     axes.tick_params(axis="y", length=0)
 
 
-def _draw_spans(axes, trace, spans, rows, least):
+def _draw_spans(axes: "Axes", trace: Trace, spans: _Numbers, rows: _Rows,
+                least: float) -> None:
     """``least``: width in ms below which a span could not be seen, and is drawn so wide."""
     from matplotlib.collections import PolyCollection
 
     kinds = {trace.kind[operation] for operation in trace.operation[spans]} - {""}
     labels = {NEGOTIATE: "NEGOTIATE: waits for ranks", UNFINISHED: "NEGOTIATE, not ended",
-              QUEUE: "QUEUE: waits for batches", COLLECTIVE: textwrap.fill(", ".join(sorted(kinds)), 26),
+              QUEUE: "QUEUE: waits for batches",
+              COLLECTIVE: textwrap.fill(", ".join(sorted(kinds)), 26),
               PACK: "PACK", UNPACK: "UNPACK"}
     row = np.array([rows[int(operation)] for operation in trace.operation[spans]])
     for phase, label in labels.items():
@@ -195,12 +213,12 @@ def _draw_spans(axes, trace, spans, rows, least):
             top = bottom - _COPY  # the collective around them stays visible, with its name
         corners = np.stack([[left, top], [right, top], [right, bottom], [left, bottom]])
         axes.add_collection(PolyCollection(
-            corners.transpose(2, 0, 1), facecolor=_COLOURS[phase], label=label, linewidth=0,
+            list(corners.transpose(2, 0, 1)), facecolor=_COLOURS[phase], label=label, linewidth=0,
             hatch="////" if phase == UNFINISHED else None, edgecolor="black", zorder=2,
             snap=False), autolim=False)
 
 
-def _draw_failures(axes, trace, rows):
+def _draw_failures(axes: "Axes", trace: Trace, rows: _Rows) -> None:
     failed = [(time, rows[operation] + 0.5) for operation, time, _ in trace.failures
               if operation in rows]
     if failed:
@@ -208,18 +226,19 @@ def _draw_failures(axes, trace, rows):
                   markersize=9, label="failed", zorder=4)
 
 
-def _draw_names(axes, trace, spans, rows, window):
+def _draw_names(axes: "Axes", trace: Trace, spans: _Numbers, rows: _Rows,
+                window: _Window) -> None:
     """In the longest part of an operation that can be seen, if the name fits into it."""
     box = axes.get_window_extent()
     points = 72 / axes.figure.dpi
     width = 0.9 * points * box.width / (window[1] - window[0])  # of a ms; the layout may move
     if 0.9 * points * box.height / axes.get_ylim()[0] < _NAME_SIZE:
         return
-    widest = {}  # operation -> (length, middle, phase)
+    widest: dict[int, tuple[float, float, int]] = {}  # operation -> (length, middle, phase)
     for span in spans[np.isin(trace.phase[spans], list(_ON_COLOUR))]:
         left, right = max(trace.start[span], window[0]), min(trace.end[span], window[1])
         operation = int(trace.operation[span])
-        if right - left > widest.get(operation, (0,))[0]:
+        if right - left > widest.get(operation, (0.0, 0.0, 0))[0]:
             widest[operation] = (right - left, (left + right) / 2, int(trace.phase[span]))
     longest = sorted(widest.items(), key=lambda item: -item[1][0])[:_NAMES]
     for operation, (length, middle, phase) in longest:
@@ -234,7 +253,7 @@ def _draw_names(axes, trace, spans, rows, window):
                   verticalalignment="center", bbox=ground if phase == UNFINISHED else None)
 
 
-def _fitting(name, letters):
+def _fitting(name: str, letters: int) -> str:
     """The name, or its last two parts, or nothing; the collective it begins with is in colour."""
     parts = name.split(".")
     for shown in (".".join(parts[1:]), ".".join(parts[-2:])):

@@ -1,11 +1,16 @@
 """Reads the timelines that HOROVOD_TIMELINE and start_timeline write, for hvd.plot."""
 
 import array
+import dataclasses
 import itertools
 import json
+import math
 import os
+from collections.abc import Iterator
+from typing import Any, TypeAlias
 
 import numpy as np
+from numpy.typing import NDArray
 
 from horovod_cpp._native import InvalidArgumentError
 
@@ -13,45 +18,40 @@ from horovod_cpp._native import InvalidArgumentError
 NEGOTIATE, QUEUE, COLLECTIVE, PACK, UNPACK, UNFINISHED = range(6)
 _INSIDE = {"QUEUE": QUEUE, "PACK": PACK, "UNPACK": UNPACK}
 _BATCH = 20000  # lines that are parsed at once
-_RANK_TRACK = 0  # of what belongs to no tensor
+_Event: TypeAlias = dict[str, Any]
+_Track: TypeAlias = tuple[int, int]  # rank and number
 
 
+@dataclasses.dataclass(frozen=True)
 class Trace:
     """A timeline as columns. Times are in ms since the recording began.
 
     An operation is one submission of one tensor on one rank, from its announcement to its result;
     its spans are the phases.
-
-    Attributes:
-        ranks: the ranks that were recorded, in order.
-        rank, name, kind: of each operation; kind is such as "ALLREDUCE", or "" before it ran.
-        operation, phase, start, end: of each span; arrays.
-        failures: (operation, time, message) of each operation that failed.
-        first, last: the times between which the trace has events.
-        remarks: what the recording itself says is missing from it.
     """
 
-    def __init__(self):
-        self.ranks = []
-        self.rank = array.array("q")
-        self.name = []
-        self.kind = []
-        self.operation = array.array("q")
-        self.phase = array.array("b")
-        self.start = array.array("d")
-        self.end = array.array("d")
-        self.failures = []
-        self.first, self.last = float("inf"), float("-inf")
-        self.remarks = []
+    ranks: list[int]  # that were recorded, in order
+    rank: NDArray[np.int64]  # of each operation
+    name: list[str]  # of each operation's tensor
+    kind: list[str]  # of each operation, such as "ALLREDUCE"; "" before it ran
+    operation: NDArray[np.int64]  # of each span
+    phase: NDArray[np.int8]  # of each span
+    start: NDArray[np.float64]  # of each span
+    end: NDArray[np.float64]  # of each span
+    failures: list[tuple[int, float, str]]  # (operation, time, message)
+    first: float  # the times between which the trace has events
+    last: float
+    remarks: list[str]  # what the recording itself says is missing from it
 
 
-def read_trace(trace):
+def read_trace(trace: str | os.PathLike[str] | list[_Event]) -> Trace:
     """A Trace of a file's path, or of the list of events that json.load made of the file.
 
     Raises:
         InvalidArgumentError: it is cut short, no timeline of horovod_cpp, or empty.
         OSError: the file cannot be read.
     """
+    batches: Iterator[tuple[int, list[_Event]]]
     if isinstance(trace, (str, os.PathLike)):
         what, batches = f"'{os.fspath(trace)}'", _batches_of_file(trace)
     elif isinstance(trace, list):
@@ -69,26 +69,24 @@ def read_trace(trace):
     result = reader.finish()
     if not result.ranks:
         raise _foreign(what, "no entry names a rank")
-    if not result.operation:
+    if len(result.operation) == 0:
         raise InvalidArgumentError(f"{what} is a timeline without a single operation: it was "
                                    "recorded while no rank communicated")
-    for column in ("rank", "operation", "phase", "start", "end"):
-        setattr(result, column, np.array(getattr(result, column)))
     return result
 
 
-def _foreign(what, why):
+def _foreign(what: str, why: str) -> InvalidArgumentError:
     return InvalidArgumentError(
         f"{what} is no timeline of horovod_cpp ({why}): give a file that HOROVOD_TIMELINE, "
         "hvdrun --timeline-filename or hvd.start_timeline wrote")
 
 
-def _shortened(event):
+def _shortened(event: object) -> str:
     text = repr(event)
     return text if len(text) <= 80 else text[:77] + "..."
 
 
-def _batches_of_file(path):
+def _batches_of_file(path: str | os.PathLike[str]) -> Iterator[tuple[int, list[_Event]]]:
     """(number of the first event, events) again and again; the engine writes one event a line."""
     what = f"'{os.fspath(path)}'"
     with open(path, encoding="utf-8") as lines:
@@ -108,18 +106,19 @@ def _batches_of_file(path):
         raise _cut_short(what, number - 1)
 
 
-def _parse(what, first, lines, ended):
+def _parse(what: str, first: int, lines: list[str], ended: bool) -> list[_Event]:
     text = "".join(lines).rstrip().removesuffix(",")
     try:
-        return json.loads(f"[{text}]")
+        events: list[_Event] = json.loads(f"[{text}]")
     except json.JSONDecodeError as error:
         whole = first + error.lineno - 2
         if error.lineno >= len(lines) and not ended and not lines[-1].endswith("\n"):
             raise _cut_short(what, whole) from None
         raise _foreign(what, f"entry {whole + 1} is no JSON") from None
+    return events
 
 
-def _cut_short(what, whole):
+def _cut_short(what: str, whole: int) -> InvalidArgumentError:
     return InvalidArgumentError(
         f"{what} is cut short: it ends after {whole} whole entries without the closing ']'. The "
         "file of a job is whole at any moment, also of a running one: copy it again")
@@ -128,14 +127,25 @@ def _cut_short(what, whole):
 class _Reader:
     """Takes the events in the order of the file, in which those of a track are in order of time."""
 
-    def __init__(self):
-        self._trace = Trace()
-        self._titles = {}  # track -> tensor name
-        self._open = {}  # track -> (operation, start) of a negotiation under way
-        self._current = {}  # track -> the operation whose phases come now
-        self._queued = {}  # track -> the last operation that left the negotiation
+    def __init__(self) -> None:
+        self._titles: dict[_Track, str] = {}  # tensor names
+        self._open: dict[_Track, tuple[int, float]] = {}  # operation and start of a negotiation
+        self._current: dict[_Track, int] = {}  # the operation whose phases come now
+        self._queued: dict[_Track, int] = {}  # the last operation that left the negotiation
+        # The columns of the Trace.
+        self._ranks: list[int] = []
+        self._rank = array.array("q")
+        self._names: list[str] = []
+        self._kinds: list[str] = []
+        self._operation = array.array("q")
+        self._phase = array.array("b")
+        self._start = array.array("d")
+        self._end = array.array("d")
+        self._failures: list[tuple[int, float, str]] = []
+        self._first, self._last = math.inf, -math.inf
+        self._remarks: list[str] = []
 
-    def apply(self, event):
+    def apply(self, event: _Event) -> None:
         kind, track = event["ph"], (event["pid"], event["tid"])
         if kind == "M":
             self._name(event, track)
@@ -154,46 +164,49 @@ class _Reader:
         else:
             raise ValueError(kind)
 
-    def finish(self):
+    def finish(self) -> Trace:
         for operation, start in self._open.values():  # the job still runs, or was killed
-            self._add(operation, UNFINISHED, start, self._trace.last)
-        self._trace.ranks.sort()
-        return self._trace
+            self._add(operation, UNFINISHED, start, self._last)
+        return Trace(
+            ranks=sorted(self._ranks), rank=np.array(self._rank), name=self._names,
+            kind=self._kinds, operation=np.array(self._operation), phase=np.array(self._phase),
+            start=np.array(self._start), end=np.array(self._end), failures=self._failures,
+            first=self._first, last=self._last, remarks=self._remarks)
 
-    def _time(self, microseconds):
+    def _time(self, microseconds: float) -> float:
         time = float(microseconds) / 1000
-        self._trace.first = min(self._trace.first, time)
-        self._trace.last = max(self._trace.last, time)
+        self._first = min(self._first, time)
+        self._last = max(self._last, time)
         return time
 
-    def _name(self, event, track):
+    def _name(self, event: _Event, track: _Track) -> None:
         if event["name"] == "process_name" and event["args"]["name"] == f"rank {track[0]}":
-            self._trace.ranks.append(track[0])
+            self._ranks.append(track[0])
         elif event["name"] == "thread_name":
             self._titles[track] = event["args"]["name"]
 
-    def _begin(self, track, name):
-        operation = len(self._trace.name)
-        self._trace.rank.append(track[0])
-        self._trace.name.append(name or self._titles[track])
-        self._trace.kind.append("")
+    def _begin(self, track: _Track, name: str | None) -> int:
+        operation = len(self._names)
+        self._rank.append(track[0])
+        self._names.append(name or self._titles[track])
+        self._kinds.append("")
         self._current[track] = operation
         return operation
 
-    def _announced(self, track):
+    def _announced(self, track: _Track) -> int:
         """The operation that negotiates; a new one if the recording began after that."""
         operation = self._current.get(track)
         if operation is None or operation == self._queued.get(track):
             operation = self._begin(track, None)
         return operation
 
-    def _add(self, operation, phase, start, end):
-        self._trace.operation.append(operation)
-        self._trace.phase.append(phase)
-        self._trace.start.append(start)
-        self._trace.end.append(end)
+    def _add(self, operation: int, phase: int, start: float, end: float) -> None:
+        self._operation.append(operation)
+        self._phase.append(phase)
+        self._start.append(start)
+        self._end.append(end)
 
-    def _span(self, event, track):
+    def _span(self, event: _Event, track: _Track) -> None:
         name = event["name"]
         if name == "QUEUE":  # the first phase of which every result has a span
             self._queued[track] = self._announced(track)
@@ -202,14 +215,14 @@ class _Reader:
         start = self._time(event["ts"])
         self._add(operation, phase, start, self._time(event["ts"] + event["dur"]))
         if phase == COLLECTIVE:
-            self._trace.kind[operation] = name
+            self._kinds[operation] = name
 
-    def _instant(self, event, track):
+    def _instant(self, event: _Event, track: _Track) -> None:
         name, args = event["name"], event["args"]
         if name == "FAILED":
-            self._trace.failures.append(
+            self._failures.append(
                 (self._announced(track), self._time(event["ts"]), args["error"]))
         elif name == "DROPPED":
-            self._trace.remarks.append(f"rank {track[0]} dropped {args['events']} events")
+            self._remarks.append(f"rank {track[0]} dropped {args['events']} events")
         elif name == "TIMELINE_FULL":
-            self._trace.remarks.append("the file reached its limit (HVD_TIMELINE_MAX_MB)")
+            self._remarks.append("the file reached its limit (HVD_TIMELINE_MAX_MB)")

@@ -13,6 +13,7 @@ class Entry:
         self.passes = 0  # backward passes in the open window
         self.held = False  # whether passes in no_sync() left something
         self.view = self.native_view = None  # its gradient's place in the arena, if it has one
+        self.travelling = None  # what is in flight
         self.done = None  # sum of the windows that were reduced since the last synchronize()
         self.sparse_dims = 0  # of gradients in coordinate form; 0: they are dense
 

@@ -33,37 +33,31 @@ class NoneCompressor(Compressor):
         return tensor
 
 
-def _narrow(tensor, dtype):
-    wider = tensor.dtype in (torch.float32, torch.float64)
-    return (tensor.to(dtype), tensor.dtype) if wider else (tensor, None)
+class _Narrower(Compressor):
+    """float32 and float64 travel as ``dtype``; other dtypes as they are."""
+
+    dtype = None
+
+    @classmethod
+    def compress(cls, tensor):
+        wider = tensor.dtype in (torch.float32, torch.float64)
+        return (tensor.to(cls.dtype), tensor.dtype) if wider else (tensor, None)
+
+    @classmethod
+    def decompress(cls, tensor, ctx):
+        return tensor if ctx is None else tensor.to(ctx)
 
 
-def _widen(tensor, dtype):
-    return tensor if dtype is None else tensor.to(dtype)
-
-
-class FP16Compressor(Compressor):
+class FP16Compressor(_Narrower):
     """float32 and float64 travel as float16; other dtypes as they are."""
 
-    @staticmethod
-    def compress(tensor):
-        return _narrow(tensor, torch.float16)
-
-    @staticmethod
-    def decompress(tensor, ctx):
-        return _widen(tensor, ctx)
+    dtype = torch.float16
 
 
-class BF16Compressor(Compressor):
+class BF16Compressor(_Narrower):
     """float32 and float64 travel as bfloat16; other dtypes as they are."""
 
-    @staticmethod
-    def compress(tensor):
-        return _narrow(tensor, torch.bfloat16)
-
-    @staticmethod
-    def decompress(tensor, ctx):
-        return _widen(tensor, ctx)
+    dtype = torch.bfloat16
 
 
 class Compression:

@@ -121,6 +121,11 @@ class GradientReducer:
 
     def _place(self, entry):
         """The dense gradient, where it can be reduced; zeros if there is none."""
+        tensor = self._make_dense(entry)
+        entry.travelling = entry.parameter.grad
+        return tensor
+
+    def _make_dense(self, entry):
         parameter, gradient = entry.parameter, entry.parameter.grad
         if gradient is not None and gradient.is_sparse:
             gradient = gradient.to_dense()
@@ -159,6 +164,8 @@ class GradientReducer:
 
         def finish_dense():
             call.synchronize()
+            for entry in finished:
+                _check_place(entry)
             for entry, tensor, context in compressed:
                 entry.parameter.grad.copy_(self._options.compression.decompress(tensor, context))
 
@@ -263,6 +270,15 @@ class GradientReducer:
     def begin_step(self):
         """Gradients may have changed: the next synchronize() reduces again."""
         self._synchronized = False
+
+
+def _check_place(entry):
+    """Otherwise the optimizer would take a gradient that no other rank has."""
+    travelling, entry.travelling = entry.travelling, None
+    if travelling is not None and entry.parameter.grad is not travelling:
+        raise _native.InvalidArgumentError(
+            f"DistributedOptimizer: the gradient of '{entry.name}' was replaced or dropped while "
+            "it was being reduced; call synchronize() before changing gradients")
 
 
 def sparse_dims(gradient):

@@ -10,6 +10,8 @@ namespace hvd::host {
 namespace {
 
 constexpr std::size_t kChunk = std::size_t{64} << 10;
+constexpr std::size_t kLengths[] = {0, 1, 15, 63, 64, 65, 79, 511, 640, 2047, 2500};
+constexpr std::size_t kPlaces[] = {0, 1, 4, 15, 16, 17, 60, 64};
 
 void measure(bool slow, int times) {
   for (int i = 0; i < times; ++i) {
@@ -31,9 +33,9 @@ void expect_exact_copies() {
   constexpr std::uint8_t kUntouched = 0xAA;
   std::vector<std::uint8_t> from(3000);
   for (std::size_t i = 0; i < from.size(); ++i) from[i] = static_cast<std::uint8_t>(i * 7 % 151);
-  for (const std::size_t bytes : {0, 1, 15, 63, 64, 65, 79, 511, 640, 2047, 2500}) {
-    for (const std::size_t to_at : {0, 1, 4, 15, 16, 17, 60, 64}) {
-      for (const std::size_t from_at : {0, 1, 3, 16, 63}) {
+  for (const std::size_t bytes : kLengths) {
+    for (const std::size_t to_at : kPlaces) {
+      for (const std::size_t from_at : kPlaces) {
         std::vector<std::uint8_t> to(3000, kUntouched);
         {
           const Showing showing(4096);

@@ -6,9 +6,13 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <csignal>
 #include <filesystem>
+#include <thread>
 
+#include "core/runtime/blocked_time.h"
+#include "core/runtime/patience.h"
 #include "test/support/control_plane_contract.h"
 #include "test/support/run_ranks.h"
 
@@ -64,6 +68,64 @@ INSTANTIATE_TEST_SUITE_P(ThreadsAsRanks, ShmControlPlaneContract,
 Bytes text_message(const std::string& text) {
   const auto* first = reinterpret_cast<const std::byte*>(text.data());
   return {first, first + text.size()};
+}
+
+// Rank 0 sleeps, and is patient.
+class PatientRank : public ::testing::Test {
+ protected:
+  PatientRank() {
+    world_[0].doorbell().listen(kPatient);
+    sleeper_ = std::thread([this] {
+      Doorbell& bell = world_[0].doorbell();
+      const auto seen = bell.rings();
+      asleep_ = true;
+      bell.wait_until(seen, Clock::now() + seconds(20));
+      woken_ = Clock::now();
+    });
+    while (!asleep_) std::this_thread::yield();
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));  // into the system call
+  }
+  ~PatientRank() override {
+    world_[0].doorbell().ring();
+    sleeper_.join();
+  }
+  TimePoint woken() {
+    sleeper_.join();
+    sleeper_ = std::thread([] {});
+    return woken_;
+  }
+
+  ShmWorld world_{2};
+  std::thread sleeper_;
+  std::atomic<bool> asleep_{false};
+  TimePoint woken_;
+};
+
+TEST_F(PatientRank, IsRungAtOnceByWhoDoesNotWait) {
+  const TimePoint sent = Clock::now();
+  world_[1].send(0, text_message("x"));
+  EXPECT_LT(woken() - sent, seconds(10));
+  EXPECT_FALSE(world_[1].poll_interval().has_value());
+}
+
+TEST_F(PatientRank, IsRungAMomentLaterByWhoWaits) {
+  const BlockedThread blocked;
+  const TimePoint sent = Clock::now();
+  world_[1].send(0, text_message("x"));
+  EXPECT_EQ(world_[1].poll_interval(), kPatience);
+  while (world_[1].poll_interval()) world_[1].poll();
+  EXPECT_GE(Clock::now() - sent, kPatience);
+  EXPECT_LT(woken() - sent, seconds(10));
+}
+
+TEST_F(PatientRank, IsNotRungForWhatItHasReadMeanwhile) {
+  const BlockedThread blocked;
+  const auto rings = world_[0].doorbell().rings();
+  world_[1].send(0, text_message("x"));
+  EXPECT_TRUE(world_[0].poll().has_value());
+  world_[1].poll();
+  EXPECT_FALSE(world_[1].poll_interval().has_value());
+  EXPECT_EQ(world_[0].doorbell().rings(), rings + 1);  // it sees that without a wake
 }
 
 TEST(ShmControlPlane, RefusesARankOfAnotherHost) {

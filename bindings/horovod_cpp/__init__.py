@@ -14,7 +14,7 @@ import atexit as _atexit
 import importlib as _importlib
 import os as _os
 import sys as _sys
-import typing as _typing
+from typing import TYPE_CHECKING as _TYPE_CHECKING
 
 from horovod_cpp import _native, data, io, models, nn, optim
 from horovod_cpp._native import (
@@ -317,19 +317,19 @@ __all__ = [
     "UnsupportedError", "var", "where", "WorkerStatus", "zeros", "zeros_like",
 ]
 
-if _typing.TYPE_CHECKING:
-    from horovod_cpp import plot as plot
-    from horovod_cpp import typing as typing
-
-
-def __getattr__(name: str) -> object:
-    """Imported when they are used: they need NumPy, which takes longer than all the rest."""
-    if name in ("plot", "typing"):
-        return _importlib.import_module(f"horovod_cpp.{name}")
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-
-
 _forks: list[object] = []
+
+
+# Imported when they are used: they need NumPy, which takes longer than all the rest.
+if _TYPE_CHECKING:
+    from horovod_cpp import plot
+    from horovod_cpp import typing as typing
+else:
+
+    def __getattr__(name):
+        if name in ("plot", "typing"):
+            return _importlib.import_module(f"horovod_cpp.{name}")
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 def _shutdown_at_exit() -> None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Self
 from horovod_cpp import _native
 from horovod_cpp._native import InvalidArgumentError, Tensor
 
-if TYPE_CHECKING:  # it needs NumPy, which takes longer to import than all the rest
+if TYPE_CHECKING:  # it imports NumPy, which takes longer than all the rest
     from horovod_cpp.typing import ArrayLike, DTypeLike
 
 

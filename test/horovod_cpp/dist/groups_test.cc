@@ -5,7 +5,6 @@
 #include "core/base/status.h"
 #include "horovod_cpp/dist/collectives.h"
 #include "test/horovod_cpp/dist/worlds.h"
-#include "test/support/temporary_folder.h"
 
 namespace hvd {
 namespace {

@@ -14,7 +14,7 @@ import atexit as _atexit
 import importlib as _importlib
 import os as _os
 import sys as _sys
-from typing import TYPE_CHECKING as _TYPE_CHECKING
+import typing as _typing
 
 from horovod_cpp import _native, data, io, models, nn, optim
 from horovod_cpp._native import (
@@ -321,7 +321,7 @@ _forks: list[object] = []
 
 
 # Imported when they are used: they need NumPy, which takes longer than all the rest.
-if _TYPE_CHECKING:
+if _typing.TYPE_CHECKING:
     from horovod_cpp import plot
     from horovod_cpp import typing as typing
 else:

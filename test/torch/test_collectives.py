@@ -291,3 +291,63 @@ for average, divisor in (("size", 4), ("contributed", 2)):
     last = hvd.join(average=average)
     assert last in (2, 3) and hvd.allgather_object(last) == [last] * 4
 """, np=4)
+
+
+def test_tensors_of_one_in_place_call_may_not_share_memory(ranks):
+    ranks.check("""
+a = torch.arange(6.0)
+for overlapping in ([a, a], [a[:4], a[2:]], [a[5:], torch.ones(2), a.view(2, 3)]):
+    last = len(overlapping) - 1
+    with pytest.raises(ValueError, match=f"tensors 0 and {last}, which share memory"):
+        hvd.grouped_allreduce_(overlapping, op=hvd.Sum)
+assert a.tolist() == [0.0, 1.0, 2.0, 3.0, 4.0, 5.0]
+hvd.grouped_allreduce_([a[3:], a[:3], torch.empty(0), a[2:2]], op=hvd.Sum)  # side by side
+assert a.tolist() == [0.0, 2.0, 4.0, 6.0, 8.0, 10.0]
+assert [t.tolist() for t in hvd.grouped_allreduce([a[:2], a[:2]])] == [[0.0, 2.0]] * 2
+""")
+
+
+def test_memory_that_a_tensor_loses_in_flight_lives_until_the_call_ends(ranks):
+    ranks.check("""
+import gc
+def replace(a):
+    a.data = torch.zeros(1)
+def leave(a):
+    a.set_(torch.zeros(1))
+calls = {
+    "reduce": lambda a: hvd.allreduce_async_(a, op=hvd.Sum, name="in place"),
+    "group": lambda a: hvd.grouped_allreduce_async_([torch.ones(2), a], op=hvd.Sum, name="in place"),
+    "broadcast": lambda a: hvd.broadcast_async_(a, 0, name="in place"),
+}
+for change in (replace, leave):
+    for name, call in calls.items():
+        hvd.barrier()
+        a = torch.ones(3_000_000)
+        if rank == 0:  # the other one is late: the call still runs when the memory is left
+            handle = call(a)
+            change(a)
+            gc.collect()
+        hvd.barrier()
+        if rank == 1:
+            handle = call(a)
+            assert handle.synchronize() is not None
+        else:
+            with pytest.raises(ValueError, match="tensor . of an in-place call.*other memory"):
+                handle.synchronize()
+            assert a.tolist() == [0.0]
+    a = torch.ones(3_000_000)  # an input may go: the call has it
+    if rank == 0:
+        handle = hvd.allreduce_async(a, op=hvd.Sum, name="input")
+        change(a)
+    hvd.barrier()
+    if rank == 1:
+        handle = hvd.allreduce_async(a, op=hvd.Sum, name="input")
+    assert (handle.synchronize() == 2).all()
+a = torch.ones(1000)
+handle = hvd.allreduce_async_(a, op=hvd.Sum, name="resized")
+while not handle.poll():  # a call that reads memory which resize_() gave back cannot be saved
+    pass
+a.resize_(1_000_000)
+with pytest.raises(ValueError, match="resize_"):
+    handle.synchronize()
+""")

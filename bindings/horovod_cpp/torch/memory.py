@@ -33,8 +33,13 @@ def check(tensor):
 
 
 def wrap(tensor):
-    """The Tensor over the memory of a dense one that was checked."""
-    return _native._wrap_memory(tensor.data_ptr(), tensor.shape, _NAMES[tensor.dtype], tensor)
+    """The Tensor over the memory of a dense one that was checked.
+
+    It is owned by an alias, which stays where it is when ``tensor.data = ...`` or ``set_()`` gives
+    the tensor other memory.
+    """
+    return _native._wrap_memory(tensor.data_ptr(), tensor.shape, _NAMES[tensor.dtype],
+                                tensor.detach())
 
 
 def source(tensor):
@@ -53,6 +58,41 @@ def target(tensor):
             f"an in-place call needs contiguous memory; this tensor of shape "
             f"{list(tensor.shape)} and strides {list(tensor.stride())} has none")
     return wrap(tensor)
+
+
+class Targets:
+    """Tensors that one call overwrites.
+
+    Raises:
+        InvalidArgumentError: two of them share memory: either result would be lost.
+    """
+
+    def __init__(self, tensors):
+        self.tensors = list(tensors)
+        self.native = [target(tensor) for tensor in self.tensors]
+        self._addresses = [tensor.data_ptr() for tensor in self.tensors]
+        self._check_disjoint()
+
+    def _check_disjoint(self):
+        ranges = sorted((start, start + tensor.numel() * tensor.element_size(), place)
+                        for place, (start, tensor) in enumerate(zip(self._addresses, self.tensors))
+                        if tensor.numel() > 0)
+        for (_, end, one), (start, _, two) in zip(ranges, ranges[1:]):
+            if start < end:
+                raise _native.InvalidArgumentError(
+                    f"an in-place call over tensors {min(one, two)} and {max(one, two)}, which "
+                    "share memory; give it each part once, or use the call that returns new "
+                    "tensors")
+
+    def finish(self):
+        """The tensors, after the call."""
+        for place, (tensor, address) in enumerate(zip(self.tensors, self._addresses)):
+            if tensor.data_ptr() != address:
+                raise _native.InvalidArgumentError(
+                    f"tensor {place} of an in-place call, of shape {list(tensor.shape)}, was given "
+                    "other memory while the call was in flight (by .data =, set_() or resize_()), "
+                    "so the result is lost; call synchronize() first")
+        return self.tensors
 
 
 def result(tensor):

@@ -104,9 +104,10 @@ def broadcast_async(tensor, root_rank, name=None, process_set=global_process_set
 
 def broadcast_async_(tensor, root_rank, name=None, process_set=global_process_set):
     """broadcast_() that returns a Handle. Until it ended, ``tensor`` must not be touched."""
-    call = _native.broadcast_async_(memory.target(tensor), root_rank, name, process_set)
+    targets = memory.Targets([tensor])
+    call = _native.broadcast_async_(targets.native[0], root_rank, name, process_set)
     memory.written(tensor)
-    return Handle(call, lambda _: tensor)
+    return Handle(call, lambda _: targets.finish()[0])
 
 
 def broadcast_(tensor, root_rank, name=None, process_set=global_process_set):

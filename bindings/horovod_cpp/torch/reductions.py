@@ -8,7 +8,8 @@ in the same order. Results are bitwise equal on every rank.
 
 Raises (all of them):
     TypeError: something is no dense tensor, or of a dtype that cannot be communicated.
-    InvalidArgumentError: a mistake on this rank; a ``name`` in flight already.
+    InvalidArgumentError: a mistake on this rank; a ``name`` in flight already; tensors of one
+        in-place call share memory, or were given other memory before it ended.
     MismatchError: ranks disagree; on every rank, and the job goes on.
     HorovodInternalError: the job ended.
 """
@@ -98,10 +99,11 @@ def allreduce_async(tensor, average=None, name=None, op=None, prescale_factor=1.
 def allreduce_async_(tensor, average=None, name=None, op=None, prescale_factor=1.0,
                      postscale_factor=1.0, process_set=global_process_set):
     """allreduce_() that returns a Handle. Until it ended, ``tensor`` must not be touched."""
-    call = _native.allreduce_async_(memory.target(tensor), reduce_op(op, average), name,
+    targets = memory.Targets([tensor])
+    call = _native.allreduce_async_(targets.native[0], reduce_op(op, average), name,
                                     prescale_factor, postscale_factor, None, process_set)
     memory.written(tensor)
-    return Handle(call, lambda _: tensor)
+    return Handle(call, lambda _: targets.finish()[0])
 
 
 def allreduce_(tensor, average=None, name=None, op=None, prescale_factor=1.0, postscale_factor=1.0,
@@ -144,13 +146,12 @@ def grouped_allreduce_async(tensors, average=None, name=None, op=None, prescale_
 def grouped_allreduce_async_(tensors, average=None, name=None, op=None, prescale_factor=1.0,
                              postscale_factor=1.0, process_set=global_process_set):
     """grouped_allreduce_() that returns a Handle. Until it ended, no tensor must be touched."""
-    tensors = list(tensors)
-    targets = [memory.target(tensor) for tensor in tensors]
-    call = _native.grouped_allreduce_async_(targets, reduce_op(op, average), name, prescale_factor,
-                                            postscale_factor, None, process_set)
-    for tensor in tensors:
+    targets = memory.Targets(tensors)
+    call = _native.grouped_allreduce_async_(targets.native, reduce_op(op, average), name,
+                                            prescale_factor, postscale_factor, None, process_set)
+    for tensor in targets.tensors:
         memory.written(tensor)
-    return Handle(call, lambda _: tensors)
+    return Handle(call, lambda _: targets.finish())
 
 
 def grouped_allreduce_(tensors, average=None, name=None, op=None, prescale_factor=1.0,

@@ -65,6 +65,8 @@ class PythonError : public std::runtime_error {
 // read; tensor_from_numpy also throws on a read-only array.
 Tensor wrap_array(const py::array& array);
 Tensor tensor_from_numpy(const py::array& array);
+// Throws InvalidArgumentError: a masked array would lose its mask.
+void refuse_mask(const py::handle& array);
 // The tensor's memory as an array; no copy. Throws TypeError on bfloat16, unless `dtype` says which
 // package's to use.
 py::array tensor_to_numpy(const Tensor& tensor);

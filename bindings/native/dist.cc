@@ -105,6 +105,7 @@ bool is_numpy_scalar(const py::handle& object) {
 
 // ensure() is fast, but keeps to itself what went wrong (no memory for a copy); require() tells.
 py::array dense_array(const py::handle& object) {
+  refuse_mask(object);
   constexpr int kDense = int{py::array::c_style} | int{py::detail::npy_api::NPY_ARRAY_ALIGNED_};
   py::array dense = py::array::ensure(object, kDense);
   if (dense) return dense;

@@ -88,11 +88,15 @@ DType dtype_from(const py::handle& object) {
   return parse_dtype(text_of(py::dtype::from_args(py::reinterpret_borrow<py::object>(object))));
 }
 
+void refuse_mask(const py::handle& array) {
+  const bool plain = Py_TYPE(array.ptr()) == py::detail::npy_api::get().PyArray_Type_;
+  if (plain || !py::hasattr(array, "mask")) return;
+  throw InvalidArgumentError(
+      "the array is masked, a tensor is not; pass array.filled(value), or array.data for all");
+}
+
 Tensor wrap_array(const py::array& array) {
-  if (py::hasattr(array, "mask")) {
-    throw InvalidArgumentError(
-        "the array is masked, a tensor is not; pass array.filled(value), or array.data for all");
-  }
+  refuse_mask(array);
   const DType dtype = dtype_of(array);
   Shape shape(array.shape(), array.shape() + array.ndim());
   std::vector<std::int64_t> strides = element_strides(array);
@@ -182,6 +186,7 @@ Tensor copy_to_tensor(const py::handle& object) {
   if (!py::isinstance<py::array>(object) && speaks_dlpack(object)) {
     return tensor_from_dlpack(object, Access::kRead).clone();
   }
+  refuse_mask(object);
   const bool typed = py::hasattr(object, "dtype");
   auto array =
       py::array(py::module_::import("numpy").attr("array")(object, py::arg("order") = "C"));

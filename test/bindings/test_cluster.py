@@ -432,6 +432,89 @@ def test_strangers_are_refused_and_do_not_disturb(tmp_path):
         assert cluster.run(total_of_ranks) == [3, 3]
 
 
+def flood():
+    def write():
+        while True:
+            os.write(1, b"flood\n" * 100)
+
+    threading.Thread(target=write, daemon=True).start()
+    subprocess.Popen(["yes"])
+    time.sleep(0.2)
+    return "flooding"
+
+
+def test_output_without_an_end_holds_up_no_call(cluster, monkeypatch):
+    monkeypatch.setattr(sys, "stdout", open(os.devnull, "w"))
+    assert cluster.run(flood, timeout=30) == ["flooding"] * 2
+    assert cluster.run(hvd.rank, timeout=30) == [0, 1]
+    with pytest.raises(TimeoutError):
+        cluster.run(lambda: time.sleep(600), timeout=0.5)
+    assert [rank.state for rank in cluster.status()] == ["idle"] * 2
+
+
+def test_what_the_view_raises_arrives_and_leaves_a_usable_cluster(cluster, monkeypatch):
+    class Gone:
+        def write(self, text):
+            raise BrokenPipeError("nobody reads")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(sys, "stdout", Gone())
+        with pytest.raises(BrokenPipeError, match="nobody reads"):
+            cluster.run(lambda: print("line\n" * 1000))
+    with pytest.warns(RuntimeWarning, match="was killed by SIGKILL"):
+        assert cluster.run(total_of_ranks) == [3, 3]
+
+
+def test_a_fork_that_returns_from_a_function_ends_alone(cluster):
+    def fork():
+        return "parent" if os.fork() else "child"
+
+    for _ in range(5):
+        assert cluster.run(fork) == ["parent"] * 2
+    assert cluster.run(total_of_ranks) == [3, 3]
+
+
+class Untold(Exception):
+    def __str__(self):
+        raise SystemExit("no text")
+
+    def __reduce__(self):
+        raise KeyboardInterrupt
+
+
+def fail_without_a_text():
+    raise Untold
+
+
+def test_exceptions_that_cannot_be_described_are_named(cluster):
+    processes = cluster.run(os.getpid)
+    with pytest.raises(hvd.RankError, match="raised Untold: .its __str__ raised SystemExit"):
+        cluster.run(fail_without_a_text)
+    cluster.run(lambda: delattr(sys, "stdout"))
+    assert cluster.run(os.getpid) == processes
+
+
+def close_the_channel():
+    import socket
+    import stat
+
+    for name in os.listdir("/proc/self/fd"):
+        try:
+            if int(name) > 2 and stat.S_ISSOCK(os.fstat(int(name)).st_mode):
+                if socket.socket(fileno=os.dup(int(name))).getpeername().startswith(b"\0hvd-"):
+                    os.close(int(name))
+        except (OSError, AttributeError):
+            pass
+    time.sleep(600)
+
+
+@pytest.mark.parametrize("end", [close_the_channel, lambda: os.execvp("sleep", ["sleep", "600"])])
+def test_a_rank_that_leaves_its_caller_is_not_said_to_be_killed(cluster, end):
+    with pytest.raises(hvd.RankError, match="rank [01] closed its connection to the caller"):
+        cluster.run(end, timeout=30)
+    assert cluster.run(total_of_ranks) == [3, 3]
+
+
 def test_ranks_do_not_pass_on_the_key(cluster):
     names = cluster.run(lambda: [name for name in os.environ if name.startswith("HVD_WORKER")])
     assert names == [[], []]

@@ -307,6 +307,51 @@ assert os.waitpid(child, 0)[1] == 0
     assert "[3, 3]" in program.finish()
 
 
+def test_a_forked_child_cannot_use_the_ranks(tmp_path):
+    program = Program(tmp_path, """
+print("ready ready")
+child = os.fork()
+if child == 0:
+    for call in (lambda: cluster.run(os.getpid), cluster.status, cluster.restart):
+        try:
+            call()
+        except hvd.InvalidArgumentError as error:
+            print("child:", error)
+    os._exit(0)
+assert os.waitpid(child, 0)[1] == 0
+""" + AFTER, ready=1)
+    output = program.finish()
+    assert output.count("child: this process is a fork") == 3 and "[3, 3]" in output
+
+
+@pytest.mark.parametrize("after, words", [
+    ("", "RankError"), ("sys.exit(7)", None), ("raise ValueError('mine')", "ValueError: mine")])
+def test_a_signal_handler_may_close_the_cluster_in_a_call(tmp_path, marked_processes, after, words):
+    program = Program(tmp_path, f"""
+import signal
+def on_signal(number, frame):
+    try:
+        cluster.run(os.getpid)
+    except hvd.InvalidArgumentError as error:
+        print("nested:", error)
+    cluster.close()
+    {after}
+signal.signal(signal.SIGUSR1, on_signal)
+try:
+    cluster.run(work)
+except Exception as error:
+    print(f"{{type(error).__name__}}: {{error}}")
+    print(cluster)
+    sys.exit(7)
+""")
+    program.process.send_signal(signal.SIGUSR1)
+    output = program.finish()
+    assert program.process.returncode == 7, output
+    assert "nested: this thread is in a call" in output
+    assert words is None or (words in output and "2 ranks, closed" in output), output
+    assert marked_processes() == []
+
+
 def test_a_cluster_outlives_the_thread_that_made_it(marked_processes):
     made = []
     thread = threading.Thread(target=lambda: made.append(hvd.Cluster(np=2)))

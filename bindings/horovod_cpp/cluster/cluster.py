@@ -73,10 +73,10 @@ class Cluster:
                 "the ranks of a hvd.Cluster meet without MPI: unset HOROVOD_CONTROLLER, or call "
                 "hvd.run(..., use_mpi=True)")
         limit = float(setting("HOROVOD_START_TIMEOUT") if start_timeout is None else start_timeout)
-        self._lock = threading.Lock()
         view, display = view_here()
         self._pool = Pool(np, Printer(view, range(np)), env, executable, limit, display=display)
-        self._finalizer = weakref.finalize(self, _close, self._pool, self._lock)
+        self._turn = _Turn(self._pool)
+        self._finalizer = weakref.finalize(self, _close, self._pool, self._turn)
         try:
             self._pool.ready()
         except BaseException:
@@ -159,27 +159,31 @@ class Cluster:
 
     def status(self):
         """A WorkerStatus for each rank. Does not wait for a call that runs."""
-        if self._lock.acquire(blocking=False):
+        self._check_process()
+        if self._turn.begin(blocking=False):
             try:
                 self._pool.look()
             finally:
-                self._lock.release()
+                self._turn.end()
         return [_status(rank, worker, self._pool) for rank, worker in enumerate(self._pool.workers)]
 
     def restart(self):
         """New processes for all ranks, with empty namespaces. Ends a call of another thread.
 
         Raises:
-            InvalidArgumentError: the cluster is closed.
+            InvalidArgumentError: the cluster is closed, or this thread is in a call of it.
             RankError: a rank did not start.
         """
-        self._pool.kill()
-        with self._lock:
+        self._check_process()
+        if not self._turn.is_mine():
+            self._pool.kill()
+        with self._turn:
             self._check_open()
             self._pool.restart()
 
     def close(self):
-        """Ends the ranks. A call of another thread ends with a RankError. Idempotent."""
+        """Ends the ranks. A call that runs, in another thread or below a signal handler, ends with
+        a RankError. Idempotent."""
         self._finalizer()
 
     def _results(self, message, ranks, timeout=None):
@@ -188,7 +192,8 @@ class Cluster:
 
     def _call(self, message, ranks, timeout=None, collapse=False):
         ranks = self._check_ranks(ranks)
-        with self._lock:
+        self._check_process()
+        with self._turn:
             self._check_open()
             view, _ = view_here()
             self._pool.printer = Printer(view, ranks, collapse)
@@ -198,7 +203,8 @@ class Cluster:
             finally:
                 self._pool.printer.finish()
             failure = failure_of(self._pool, outcomes, timeout)
-            self._pool.start_missing()  # while the user reads of it
+            if not self._pool.closing:
+                self._pool.start_missing()  # while the user reads of it
         if failure is not None:
             raise failure
         return outcomes
@@ -212,9 +218,60 @@ class Cluster:
                 f"ranks is {ranks!r}, must be different numbers from 0 to {self.size - 1}")
         return chosen
 
+    def _check_process(self):
+        if self._pool.is_of_parent():
+            raise _native.InvalidArgumentError(
+                "this process is a fork of the one that made the hvd.Cluster, whose ranks answer "
+                "that one only: make a new one here")
+
     def _check_open(self):
         if self._pool.closed:
             raise _native.InvalidArgumentError("this hvd.Cluster is closed: make a new one")
+
+
+class _Turn:
+    """One call at a time. A signal handler may come between any two steps of it."""
+
+    def __init__(self, pool):
+        self._pool = pool
+        self._lock = threading.RLock()
+        self._taken = False  # by the owner of the lock
+
+    def begin(self, blocking=True):
+        """Returns False, with ``blocking`` only in a call of this thread, if it is not our turn."""
+        if not self._lock.acquire(blocking=blocking):
+            return False
+        if self._taken:
+            self._lock.release()
+            return False
+        self._taken = True
+        return True
+
+    def end(self):
+        try:
+            if self._pool.closing:
+                self._pool.close()
+        finally:
+            self._taken = False
+            self._lock.release()
+
+    def is_mine(self):
+        """Whether this thread is in a call."""
+        if not self._lock.acquire(blocking=False):
+            return False
+        try:
+            return self._taken
+        finally:
+            self._lock.release()
+
+    def __enter__(self):
+        if not self.begin():
+            raise _native.InvalidArgumentError(
+                "this thread is in a call of this hvd.Cluster: a signal handler may close() it, "
+                "and make no other call")
+
+    def __exit__(self, *_):
+        self.end()
 
 
 def _tell_of(lost):
@@ -241,13 +298,12 @@ def _memory(process):
     return pages * os.sysconf("SC_PAGE_SIZE")
 
 
-def _close(pool, lock):
+def _close(pool, turn):
     if pool.is_of_parent():
         return  # a fork, in which nobody releases the lock
-    if not lock.acquire(blocking=False):
-        pool.kill()  # ends the call of another thread
-        lock.acquire()
-    try:
-        pool.close()
-    finally:
-        lock.release()
+    pool.closing = True
+    if not turn.begin(blocking=False):
+        pool.kill()  # ends the call
+        if not turn.begin():
+            return  # it is below us, and closes the pool in the end
+    turn.end()

@@ -36,6 +36,7 @@ class Pool(CallerLoop):
         self.workers = [None] * size
         self.lost = {}  # rank -> how its worker ended, outside of a call
         self.closed = False
+        self.closing = False  # set by any thread: no more workers
         self._env = env
         self._executable = executable
         self._start_timeout = start_timeout
@@ -81,6 +82,8 @@ class Pool(CallerLoop):
         missing = [rank for rank, worker in enumerate(self.workers) if worker is None]
         if not missing:
             return
+        if self.closing:
+            raise RankError("the cluster was closed during the call")
         address = self.listen()
         rendezvous = self._rendezvous()
         for rank in missing:

@@ -59,7 +59,7 @@ def test_some_ranks_answer_in_the_order_in_which_they_are_given(cluster):
     assert cluster.run(hvd.rank, ranks=1) == [1]
 
 
-@pytest.mark.parametrize("ranks", [2, -1, [], [0, 0], ["0"]])
+@pytest.mark.parametrize("ranks", [2, -1, [], [0, 0], ["0"], True, 1.0, [[0]]])
 def test_ranks_that_are_not_there_are_refused(cluster, ranks):
     with pytest.raises(hvd.InvalidArgumentError, match="from 0 to 1"):
         cluster.run(hvd.rank, ranks=ranks)
@@ -413,12 +413,32 @@ def test_the_job_may_be_left_and_entered_by_functions(cluster):
 
 @pytest.mark.parametrize("wrong, error", [
     ({"np": "2"}, TypeError), ({"np": 0}, hvd.InvalidArgumentError),
-    ({"executable": "/nonexistent"}, OSError),
+    ({"executable": "/nonexistent"}, OSError), ({"start_timeout": "5"}, TypeError),
+    ({"start_timeout": 0}, hvd.InvalidArgumentError), ({"env": {"A": 1}}, TypeError),
+    ({"env": ["A=1"]}, TypeError), ({"env": {"A=B": "1"}}, hvd.InvalidArgumentError),
+    ({"env": {"HOROVOD_START_TIMEOUT": "soon"}}, hvd.InvalidArgumentError),
 ])
 def test_a_cluster_that_cannot_be_is_refused(marked_processes, wrong, error):
     with pytest.raises(error):
         hvd.Cluster(**wrong)
     assert marked_processes() == []
+
+
+@pytest.mark.parametrize("timeout, error", [
+    (0, hvd.InvalidArgumentError), (-1, hvd.InvalidArgumentError),
+    (float("nan"), hvd.InvalidArgumentError), (float("inf"), hvd.InvalidArgumentError),
+    ("1", TypeError)])
+def test_a_time_limit_that_is_none_is_refused(cluster, timeout, error):
+    with pytest.raises(error, match="timeout is"):
+        cluster.run(hvd.rank, timeout=timeout)
+    with pytest.raises(error, match="timeout is"):
+        hvd.run(print, timeout=timeout)
+    assert cluster.run(hvd.rank, timeout=1e9) == [0, 1]
+
+
+def test_variables_without_a_name_are_refused(cluster):
+    with pytest.raises(TypeError, match="5 is no str"):
+        cluster.push({5: "five"})
 
 
 def test_a_rank_that_cannot_start_is_named_with_its_last_words(tmp_path, marked_processes):

@@ -1,5 +1,7 @@
 """hvd.Cluster: ranks that stay alive between calls."""
 
+import collections.abc
+import numbers
 import os
 import pathlib
 import pickle
@@ -12,7 +14,15 @@ import weakref
 import cloudpickle
 
 from horovod_cpp import _native
-from horovod_cpp.cluster.calls import check_np, failure_of, refuse_on_a_rank, setting
+from horovod_cpp.cluster.calls import (
+    check_env,
+    check_np,
+    check_seconds,
+    failure_of,
+    refuse_on_a_rank,
+    setting,
+    start_limit,
+)
 from horovod_cpp.cluster.output import Printer, shell_here, view_here
 from horovod_cpp.cluster.pool import Pool
 
@@ -59,8 +69,8 @@ class Cluster:
         executable: the Python of the ranks; default: this one.
 
     Raises:
-        TypeError: ``np`` is no int.
-        InvalidArgumentError: ``np`` is less than 1, or this process is itself a rank.
+        TypeError: ``np`` is no int, ``start_timeout`` no number, or ``env`` no dict of str.
+        InvalidArgumentError: ``np`` is less than 1, ``start_timeout`` is not positive, or this process is itself a rank.
         UnsupportedError: HOROVOD_CONTROLLER is "mpi".
         RankError: a rank did not start.
     """
@@ -68,11 +78,12 @@ class Cluster:
     def __init__(self, np=2, *, env=None, start_timeout=None, executable=None):
         check_np("hvd.Cluster", np)
         refuse_on_a_rank("hvd.Cluster")
+        check_env(env)
         if setting("HOROVOD_CONTROLLER", env) == "mpi":
             raise _native.UnsupportedError(
                 "the ranks of a hvd.Cluster meet without MPI: unset HOROVOD_CONTROLLER, or call "
                 "hvd.run(..., use_mpi=True)")
-        limit = float(setting("HOROVOD_START_TIMEOUT") if start_timeout is None else start_timeout)
+        limit = start_limit(start_timeout, env)
         view, display = view_here()
         self._pool = Pool(np, Printer(view, range(np)), env, executable, limit, display=display)
         self._turn = _Turn(self._pool)
@@ -111,8 +122,10 @@ class Cluster:
             A list of what the ranks returned, in the order of ``ranks``.
 
         Raises:
-            TypeError: ``fn`` is not callable.
-            InvalidArgumentError: the cluster is closed, or has no such rank.
+            TypeError: ``fn`` is not callable, or ``timeout`` is no number.
+            InvalidArgumentError: the cluster is closed, or has no such rank; ``timeout`` is not
+                positive; this thread is in a call of it (as a signal handler is), or this process
+                is a fork of the one that made it.
             RankError: a rank raised or died; has its number and traceback, and the exception as
                 cause.
             TimeoutError: the call took longer than ``timeout``.
@@ -120,6 +133,7 @@ class Cluster:
         """
         if not callable(fn):
             raise TypeError(f"Cluster.run calls a function, got {type(fn).__name__}")
+        timeout = check_seconds("timeout", timeout)
         data = cloudpickle.dumps((fn, tuple(args), dict(kwargs or {})))
         return self._results(("call", data, sys.path), ranks, timeout)
 
@@ -145,8 +159,11 @@ class Cluster:
             ranks: as in run().
 
         Raises:
-            As run().
+            As run(); TypeError: ``variables`` is no dict of names.
         """
+        wrong = [name for name in dict(variables) if not isinstance(name, str)]
+        if wrong:
+            raise TypeError(f"Cluster.push takes variables by name, and {wrong[0]!r} is no str")
         self._call(("push", cloudpickle.dumps(dict(variables))), ranks)
 
     def pull(self, name, ranks=None):
@@ -212,11 +229,14 @@ class Cluster:
     def _check_ranks(self, ranks):
         if ranks is None:
             return list(range(self.size))
-        chosen = [ranks] if isinstance(ranks, int) else list(ranks)
-        if not chosen or len(set(chosen)) < len(chosen) or not set(chosen) <= set(range(self.size)):
+        chosen = list(ranks) if isinstance(ranks, collections.abc.Iterable) else [ranks]
+        numbers_only = all(isinstance(rank, numbers.Integral) and not isinstance(rank, bool)
+                           for rank in chosen)
+        if (not chosen or not numbers_only or len(set(chosen)) < len(chosen)
+                or not set(chosen) <= set(range(self.size))):
             raise _native.InvalidArgumentError(
                 f"ranks is {ranks!r}, must be different numbers from 0 to {self.size - 1}")
-        return chosen
+        return [int(rank) for rank in chosen]
 
     def _check_process(self):
         if self._pool.is_of_parent():

@@ -59,7 +59,7 @@ def test_some_ranks_answer_in_the_order_in_which_they_are_given(cluster):
     assert cluster.run(hvd.rank, ranks=1) == [1]
 
 
-@pytest.mark.parametrize("ranks", [2, -1, [], [0, 0], ["0"]])
+@pytest.mark.parametrize("ranks", [2, -1, [], [0, 0], ["0"], True, 1.0, [[0]]])
 def test_ranks_that_are_not_there_are_refused(cluster, ranks):
     with pytest.raises(hvd.InvalidArgumentError, match="from 0 to 1"):
         cluster.run(hvd.rank, ranks=ranks)
@@ -307,6 +307,51 @@ assert os.waitpid(child, 0)[1] == 0
     assert "[3, 3]" in program.finish()
 
 
+def test_a_forked_child_cannot_use_the_ranks(tmp_path):
+    program = Program(tmp_path, """
+print("ready ready")
+child = os.fork()
+if child == 0:
+    for call in (lambda: cluster.run(os.getpid), cluster.status, cluster.restart):
+        try:
+            call()
+        except hvd.InvalidArgumentError as error:
+            print("child:", error)
+    os._exit(0)
+assert os.waitpid(child, 0)[1] == 0
+""" + AFTER, ready=1)
+    output = program.finish()
+    assert output.count("child: this process is a fork") == 3 and "[3, 3]" in output
+
+
+@pytest.mark.parametrize("after, words", [
+    ("", "RankError"), ("sys.exit(7)", None), ("raise ValueError('mine')", "ValueError: mine")])
+def test_a_signal_handler_may_close_the_cluster_in_a_call(tmp_path, marked_processes, after, words):
+    program = Program(tmp_path, f"""
+import signal
+def on_signal(number, frame):
+    try:
+        cluster.run(os.getpid)
+    except hvd.InvalidArgumentError as error:
+        print("nested:", error)
+    cluster.close()
+    {after}
+signal.signal(signal.SIGUSR1, on_signal)
+try:
+    cluster.run(work)
+except Exception as error:
+    print(f"{{type(error).__name__}}: {{error}}")
+    print(cluster)
+    sys.exit(7)
+""")
+    program.process.send_signal(signal.SIGUSR1)
+    output = program.finish()
+    assert program.process.returncode == 7, output
+    assert "nested: this thread is in a call" in output
+    assert words is None or (words in output and "2 ranks, closed" in output), output
+    assert marked_processes() == []
+
+
 def test_a_cluster_outlives_the_thread_that_made_it(marked_processes):
     made = []
     thread = threading.Thread(target=lambda: made.append(hvd.Cluster(np=2)))
@@ -368,12 +413,32 @@ def test_the_job_may_be_left_and_entered_by_functions(cluster):
 
 @pytest.mark.parametrize("wrong, error", [
     ({"np": "2"}, TypeError), ({"np": 0}, hvd.InvalidArgumentError),
-    ({"executable": "/nonexistent"}, OSError),
+    ({"executable": "/nonexistent"}, OSError), ({"start_timeout": "5"}, TypeError),
+    ({"start_timeout": 0}, hvd.InvalidArgumentError), ({"env": {"A": 1}}, TypeError),
+    ({"env": ["A=1"]}, TypeError), ({"env": {"A=B": "1"}}, hvd.InvalidArgumentError),
+    ({"env": {"HOROVOD_START_TIMEOUT": "soon"}}, hvd.InvalidArgumentError),
 ])
 def test_a_cluster_that_cannot_be_is_refused(marked_processes, wrong, error):
     with pytest.raises(error):
         hvd.Cluster(**wrong)
     assert marked_processes() == []
+
+
+@pytest.mark.parametrize("timeout, error", [
+    (0, hvd.InvalidArgumentError), (-1, hvd.InvalidArgumentError),
+    (float("nan"), hvd.InvalidArgumentError), (float("inf"), hvd.InvalidArgumentError),
+    ("1", TypeError)])
+def test_a_time_limit_that_is_none_is_refused(cluster, timeout, error):
+    with pytest.raises(error, match="timeout is"):
+        cluster.run(hvd.rank, timeout=timeout)
+    with pytest.raises(error, match="timeout is"):
+        hvd.run(print, timeout=timeout)
+    assert cluster.run(hvd.rank, timeout=1e9) == [0, 1]
+
+
+def test_variables_without_a_name_are_refused(cluster):
+    with pytest.raises(TypeError, match="5 is no str"):
+        cluster.push({5: "five"})
 
 
 def test_a_rank_that_cannot_start_is_named_with_its_last_words(tmp_path, marked_processes):
@@ -430,6 +495,89 @@ def test_strangers_are_refused_and_do_not_disturb(tmp_path):
     program.chmod(0o755)
     with hvd.Cluster(np=2, executable=str(program)) as cluster:
         assert cluster.run(total_of_ranks) == [3, 3]
+
+
+def flood():
+    def write():
+        while True:
+            os.write(1, b"flood\n" * 100)
+
+    threading.Thread(target=write, daemon=True).start()
+    subprocess.Popen(["yes"])
+    time.sleep(0.2)
+    return "flooding"
+
+
+def test_output_without_an_end_holds_up_no_call(cluster, monkeypatch):
+    monkeypatch.setattr(sys, "stdout", open(os.devnull, "w"))
+    assert cluster.run(flood, timeout=30) == ["flooding"] * 2
+    assert cluster.run(hvd.rank, timeout=30) == [0, 1]
+    with pytest.raises(TimeoutError):
+        cluster.run(lambda: time.sleep(600), timeout=0.5)
+    assert [rank.state for rank in cluster.status()] == ["idle"] * 2
+
+
+def test_what_the_view_raises_arrives_and_leaves_a_usable_cluster(cluster, monkeypatch):
+    class Gone:
+        def write(self, text):
+            raise BrokenPipeError("nobody reads")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(sys, "stdout", Gone())
+        with pytest.raises(BrokenPipeError, match="nobody reads"):
+            cluster.run(lambda: print("line\n" * 1000))
+    with pytest.warns(RuntimeWarning, match="was killed by SIGKILL"):
+        assert cluster.run(total_of_ranks) == [3, 3]
+
+
+def test_a_fork_that_returns_from_a_function_ends_alone(cluster):
+    def fork():
+        return "parent" if os.fork() else "child"
+
+    for _ in range(5):
+        assert cluster.run(fork) == ["parent"] * 2
+    assert cluster.run(total_of_ranks) == [3, 3]
+
+
+class Untold(Exception):
+    def __str__(self):
+        raise SystemExit("no text")
+
+    def __reduce__(self):
+        raise KeyboardInterrupt
+
+
+def fail_without_a_text():
+    raise Untold
+
+
+def test_exceptions_that_cannot_be_described_are_named(cluster):
+    processes = cluster.run(os.getpid)
+    with pytest.raises(hvd.RankError, match="raised Untold: .its __str__ raised SystemExit"):
+        cluster.run(fail_without_a_text)
+    cluster.run(lambda: delattr(sys, "stdout"))
+    assert cluster.run(os.getpid) == processes
+
+
+def close_the_channel():
+    import socket
+    import stat
+
+    for name in os.listdir("/proc/self/fd"):
+        try:
+            if int(name) > 2 and stat.S_ISSOCK(os.fstat(int(name)).st_mode):
+                if socket.socket(fileno=os.dup(int(name))).getpeername().startswith(b"\0hvd-"):
+                    os.close(int(name))
+        except (OSError, AttributeError):
+            pass
+    time.sleep(600)
+
+
+@pytest.mark.parametrize("end", [close_the_channel, lambda: os.execvp("sleep", ["sleep", "600"])])
+def test_a_rank_that_leaves_its_caller_is_not_said_to_be_killed(cluster, end):
+    with pytest.raises(hvd.RankError, match="rank [01] closed its connection to the caller"):
+        cluster.run(end, timeout=30)
+    assert cluster.run(total_of_ranks) == [3, 3]
 
 
 def test_ranks_do_not_pass_on_the_key(cluster):

@@ -145,3 +145,36 @@ def test_all_ranks_have_one_heading(capsys):
     for rank, line in ((None, "a"), (None, "b"), (1, "c"), (None, "d")):
         view.show(rank, Text("stdout", line))
     assert capsys.readouterr().out == "all ranks:\na\nb\n[1] c\nall ranks:\nd\n"
+
+
+def test_a_printer_of_no_ranks_has_nothing_to_settle(recorder):
+    printer = Printer(recorder, ())
+    printer.feed(0, "stdout", b"said by a rank that ends\n")
+    printer.flush_due()
+    printer.finish()
+
+
+def test_a_line_without_an_end_is_cut_and_its_end_shown_live(recorder):
+    printer = Printer(recorder, range(1))
+    printer.feed(0, "stdout", b"\rstart")
+    printer.feed(0, "stdout", b"x" * 50_000 + b"y")
+    assert recorder.shown[-1] == ("live", 0, "x" * 999 + "y")
+    printer.feed(0, "stdout", b"z" * 50_000)
+    assert recorder.shown[-1] == ("end", 0, "start" + "x" * 50_000 + "y" + "z" * 50_000)
+    printer.feed(0, "stdout", b"next\n")
+    assert recorder.shown[-1] == (0, "next")
+
+
+def test_carriage_returns_may_stand_at_the_end_of_what_comes(recorder):
+    printer = Printer(recorder, range(1))
+    for text in (b"10%\r", b"20%\r", b"\r", b"30%", b" done\r", b"\n"):
+        printer.feed(0, "stdout", text)
+    shown = [text for _, _, text in recorder.shown]
+    assert shown == ["10%", "20%", "20%", "30%", "30% done", "30% done"]
+
+
+def test_characters_that_standard_output_does_not_have_are_escaped(monkeypatch):
+    written = io.BytesIO()
+    monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(written, encoding="ascii"))
+    StreamView().show(0, Text("stdout", "größer"))
+    assert written.getvalue() == b"[0] gr\\xf6\\xdfer\n"

@@ -10,6 +10,8 @@ import time
 
 from horovod_cpp.cluster.wire import Listener, Refused
 
+_LONGEST_WAIT = 3600.0  # seconds; the system takes no more than some weeks
+
 READ, WRITE = selectors.EVENT_READ, selectors.EVENT_WRITE
 
 
@@ -50,7 +52,7 @@ class CallerLoop:
 
     def handle(self, timeout):
         """What happens within so many seconds (None: any), once. Returns whether something did."""
-        events = self.selector.select(timeout)
+        events = self.selector.select(None if timeout is None else min(timeout, _LONGEST_WAIT))
         # The end of a process (a number) first: what the others say is a consequence.
         for key, mask in sorted(events, key=lambda event: not isinstance(event[0].fileobj, int)):
             current = self.selector.get_map().get(key.fd)

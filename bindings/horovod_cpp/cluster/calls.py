@@ -1,6 +1,7 @@
 """What hvd.run and hvd.Cluster have in common: what they accept, and what they raise."""
 
 import contextlib
+import numbers
 import os
 import pickle
 
@@ -8,12 +9,51 @@ from horovod_cpp import _native
 from horovod_cpp.cluster.pool_worker import first_failure
 from horovod_cpp.cluster.rank_error import RankError
 
+_LONGEST = 1e9  # seconds of a time limit
+
 
 def check_np(caller, np):
     if not isinstance(np, int) or isinstance(np, bool):
         raise TypeError(f"np is a number of ranks, got {type(np).__name__}")
     if np < 1:
         raise _native.InvalidArgumentError(f"{caller}: np is {np}, must be at least 1")
+
+
+def check_seconds(name, value):
+    """A time limit; None: none. Returns it as a float."""
+    if value is None:
+        return None
+    if isinstance(value, bool) or not isinstance(value, numbers.Real):
+        raise TypeError(f"{name} is a number of seconds or None, got {type(value).__name__}")
+    if not 0 < value <= _LONGEST:
+        raise _native.InvalidArgumentError(
+            f"{name} is {value}, must be more than 0 and at most {_LONGEST:g} seconds, or None")
+    return float(value)
+
+
+def start_limit(value, env):
+    """Seconds that starting may take: the argument, else the variable."""
+    if value is not None:
+        return check_seconds("start_timeout", value)
+    name = "HOROVOD_START_TIMEOUT"
+    found = setting(name, env)
+    try:
+        return check_seconds(name, float(found))
+    except ValueError:
+        raise _native.InvalidArgumentError(
+            f"{name} is {found!r}, must be a number of seconds") from None
+
+
+def check_env(env):
+    if env is None:
+        return
+    if not isinstance(env, dict):
+        raise TypeError(f"env is a dict of variables, got {type(env).__name__}")
+    for name, value in env.items():
+        if not isinstance(name, str) or not isinstance(value, str):
+            raise TypeError(f"env[{name!r}] is {value!r}: names and values of variables are str")
+        if not name or "=" in name or "\0" in name + value:
+            raise _native.InvalidArgumentError(f"env[{name!r}] is {value!r}: no such variable can be")
 
 
 def refuse_on_a_rank(caller):

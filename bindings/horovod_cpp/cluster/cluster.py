@@ -1,5 +1,7 @@
 """hvd.Cluster: ranks that stay alive between calls."""
 
+import collections.abc
+import numbers
 import os
 import pathlib
 import pickle
@@ -14,7 +16,15 @@ from typing import Any
 import cloudpickle
 
 from horovod_cpp import _native
-from horovod_cpp.cluster.calls import check_np, failure_of, refuse_on_a_rank, setting
+from horovod_cpp.cluster.calls import (
+    check_env,
+    check_np,
+    check_seconds,
+    failure_of,
+    refuse_on_a_rank,
+    setting,
+    start_limit,
+)
 from horovod_cpp.cluster.output import Printer, shell_here, view_here
 from horovod_cpp.cluster.pool import Pool
 
@@ -63,8 +73,8 @@ class Cluster:
         executable: the Python of the ranks; default: this one.
 
     Raises:
-        TypeError: ``np`` is no int.
-        InvalidArgumentError: ``np`` is less than 1, or this process is itself a rank.
+        TypeError: ``np`` is no int, ``start_timeout`` no number, or ``env`` no dict of str.
+        InvalidArgumentError: ``np`` is less than 1, ``start_timeout`` is not positive, or this process is itself a rank.
         UnsupportedError: HOROVOD_CONTROLLER is "mpi".
         RankError: a rank did not start.
     """
@@ -73,15 +83,16 @@ class Cluster:
                  start_timeout: float | None = None, executable: str | None = None) -> None:
         check_np("hvd.Cluster", np)
         refuse_on_a_rank("hvd.Cluster")
+        check_env(env)
         if setting("HOROVOD_CONTROLLER", env) == "mpi":
             raise _native.UnsupportedError(
                 "the ranks of a hvd.Cluster meet without MPI: unset HOROVOD_CONTROLLER, or call "
                 "hvd.run(..., use_mpi=True)")
-        limit = float(setting("HOROVOD_START_TIMEOUT") if start_timeout is None else start_timeout)
-        self._lock = threading.Lock()
+        limit = start_limit(start_timeout, env)
         view, display = view_here()
         self._pool = Pool(np, Printer(view, range(np)), env, executable, limit, display=display)
-        self._finalizer = weakref.finalize(self, _close, self._pool, self._lock)
+        self._turn = _Turn(self._pool)
+        self._finalizer = weakref.finalize(self, _close, self._pool, self._turn)
         try:
             self._pool.ready()
         except BaseException:
@@ -118,8 +129,10 @@ class Cluster:
             A list of what the ranks returned, in the order of ``ranks``.
 
         Raises:
-            TypeError: ``fn`` is not callable.
-            InvalidArgumentError: the cluster is closed, or has no such rank.
+            TypeError: ``fn`` is not callable, or ``timeout`` is no number.
+            InvalidArgumentError: the cluster is closed, or has no such rank; ``timeout`` is not
+                positive; this thread is in a call of it (as a signal handler is), or this process
+                is a fork of the one that made it.
             RankError: a rank raised or died; has its number and traceback, and the exception as
                 cause.
             TimeoutError: the call took longer than ``timeout``.
@@ -127,6 +140,7 @@ class Cluster:
         """
         if not callable(fn):
             raise TypeError(f"Cluster.run calls a function, got {type(fn).__name__}")
+        timeout = check_seconds("timeout", timeout)
         data = cloudpickle.dumps((fn, tuple(args), dict(kwargs or {})))
         results: list[_Result] = self._results(("call", data, sys.path), ranks, timeout)
         return results
@@ -155,8 +169,11 @@ class Cluster:
             ranks: as in run().
 
         Raises:
-            As run().
+            As run(); TypeError: ``variables`` is no dict of names.
         """
+        wrong = [name for name in dict(variables) if not isinstance(name, str)]
+        if wrong:
+            raise TypeError(f"Cluster.push takes variables by name, and {wrong[0]!r} is no str")
         self._call(("push", cloudpickle.dumps(dict(variables))), ranks)
 
     def pull(self, name: str, ranks: int | Iterable[int] | None = None) -> list[Any]:
@@ -170,27 +187,31 @@ class Cluster:
 
     def status(self) -> list[WorkerStatus]:
         """A WorkerStatus for each rank. Does not wait for a call that runs."""
-        if self._lock.acquire(blocking=False):
+        self._check_process()
+        if self._turn.begin(blocking=False):
             try:
                 self._pool.look()
             finally:
-                self._lock.release()
+                self._turn.end()
         return [_status(rank, worker, self._pool) for rank, worker in enumerate(self._pool.workers)]
 
     def restart(self) -> None:
         """New processes for all ranks, with empty namespaces. Ends a call of another thread.
 
         Raises:
-            InvalidArgumentError: the cluster is closed.
+            InvalidArgumentError: the cluster is closed, or this thread is in a call of it.
             RankError: a rank did not start.
         """
-        self._pool.kill()
-        with self._lock:
+        self._check_process()
+        if not self._turn.is_mine():
+            self._pool.kill()
+        with self._turn:
             self._check_open()
             self._pool.restart()
 
     def close(self) -> None:
-        """Ends the ranks. A call of another thread ends with a RankError. Idempotent."""
+        """Ends the ranks. A call that runs, in another thread or below a signal handler, ends with
+        a RankError. Idempotent."""
         self._finalizer()
 
     def _results(self, message, ranks, timeout=None):
@@ -199,7 +220,8 @@ class Cluster:
 
     def _call(self, message, ranks, timeout=None, collapse=False):
         ranks = self._check_ranks(ranks)
-        with self._lock:
+        self._check_process()
+        with self._turn:
             self._check_open()
             view, _ = view_here()
             self._pool.printer = Printer(view, ranks, collapse)
@@ -209,7 +231,8 @@ class Cluster:
             finally:
                 self._pool.printer.finish()
             failure = failure_of(self._pool, outcomes, timeout)
-            self._pool.start_missing()  # while the user reads of it
+            if not self._pool.closing:
+                self._pool.start_missing()  # while the user reads of it
         if failure is not None:
             raise failure
         return outcomes
@@ -217,15 +240,69 @@ class Cluster:
     def _check_ranks(self, ranks):
         if ranks is None:
             return list(range(self.size))
-        chosen = [ranks] if isinstance(ranks, int) else list(ranks)
-        if not chosen or len(set(chosen)) < len(chosen) or not set(chosen) <= set(range(self.size)):
+        chosen = list(ranks) if isinstance(ranks, collections.abc.Iterable) else [ranks]
+        numbers_only = all(isinstance(rank, numbers.Integral) and not isinstance(rank, bool)
+                           for rank in chosen)
+        if (not chosen or not numbers_only or len(set(chosen)) < len(chosen)
+                or not set(chosen) <= set(range(self.size))):
             raise _native.InvalidArgumentError(
                 f"ranks is {ranks!r}, must be different numbers from 0 to {self.size - 1}")
-        return chosen
+        return [int(rank) for rank in chosen]
+
+    def _check_process(self):
+        if self._pool.is_of_parent():
+            raise _native.InvalidArgumentError(
+                "this process is a fork of the one that made the hvd.Cluster, whose ranks answer "
+                "that one only: make a new one here")
 
     def _check_open(self):
         if self._pool.closed:
             raise _native.InvalidArgumentError("this hvd.Cluster is closed: make a new one")
+
+
+class _Turn:
+    """One call at a time. A signal handler may come between any two steps of it."""
+
+    def __init__(self, pool):
+        self._pool = pool
+        self._lock = threading.RLock()
+        self._taken = False  # by the owner of the lock
+
+    def begin(self, blocking=True):
+        """Returns False, with ``blocking`` only in a call of this thread, if it is not our turn."""
+        if not self._lock.acquire(blocking=blocking):
+            return False
+        if self._taken:
+            self._lock.release()
+            return False
+        self._taken = True
+        return True
+
+    def end(self):
+        try:
+            if self._pool.closing:
+                self._pool.close()
+        finally:
+            self._taken = False
+            self._lock.release()
+
+    def is_mine(self):
+        """Whether this thread is in a call."""
+        if not self._lock.acquire(blocking=False):
+            return False
+        try:
+            return self._taken
+        finally:
+            self._lock.release()
+
+    def __enter__(self):
+        if not self.begin():
+            raise _native.InvalidArgumentError(
+                "this thread is in a call of this hvd.Cluster: a signal handler may close() it, "
+                "and make no other call")
+
+    def __exit__(self, *_):
+        self.end()
 
 
 def _tell_of(lost):
@@ -252,13 +329,12 @@ def _memory(process):
     return pages * os.sysconf("SC_PAGE_SIZE")
 
 
-def _close(pool, lock):
+def _close(pool, turn):
     if pool.is_of_parent():
         return  # a fork, in which nobody releases the lock
-    if not lock.acquire(blocking=False):
-        pool.kill()  # ends the call of another thread
-        lock.acquire()
-    try:
-        pool.close()
-    finally:
-        lock.release()
+    pool.closing = True
+    if not turn.begin(blocking=False):
+        pool.kill()  # ends the call
+        if not turn.begin():
+            return  # it is below us, and closes the pool in the end
+    turn.end()

@@ -16,7 +16,7 @@ import time
 from horovod_cpp import _native
 from horovod_cpp.cluster import launch
 from horovod_cpp.cluster.caller_loop import READ, CallerLoop
-from horovod_cpp.cluster.output import Display
+from horovod_cpp.cluster.output import Display, write_text
 from horovod_cpp.cluster.pool_worker import Outcome
 from horovod_cpp.cluster.rank_error import RankError
 
@@ -166,7 +166,8 @@ class HvdrunJob(CallerLoop):
         for line in lines:
             text = line.decode(errors="replace").rpartition("\r")[2]
             self._tail = [*self._tail[1 - _TAIL:], text]
-            print(text, flush=True)
+            write_text(sys.stdout, text + "\n")
+            sys.stdout.flush()
 
 
 def find_hvdrun():

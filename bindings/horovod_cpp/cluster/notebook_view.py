@@ -8,6 +8,13 @@ from IPython.display import clear_output, display, publish_display_data
 from horovod_cpp.cluster.output import StreamView, Text
 
 _UPDATE = 0.1  # seconds between two updates of the lines that change
+_WIDGET = "application/vnd.jupyter.widget-view+json"
+
+
+def _without_widget(data):
+    """Where there is another form: the notebook has no such widget, the rank has it."""
+    return {kind: content for kind, content in data.items()
+            if kind != _WIDGET or len(data) == 1}
 
 
 class _Row:
@@ -37,16 +44,17 @@ class NotebookView(StreamView):
         if isinstance(item, Text):
             self.write(rank, item.stream, item.line)
             return
-        plain_only = set(item.data) <= {"text/plain"} and not item.transient
+        data = _without_widget(item.data)
+        plain_only = set(data) <= {"text/plain"} and not item.transient
         if plain_only:
-            self.write(rank, "stdout", item.data.get("text/plain", ""))
+            self.write(rank, "stdout", data.get("text/plain", ""))
             return
         if not item.update:
             self._head(rank)
         transient = dict(item.transient)
         if "display_id" in transient:  # ranks may use the same
             transient["display_id"] = f"hvd-{rank}-{transient['display_id']}"
-        publish_display_data(item.data, item.metadata, transient=transient, update=item.update)
+        publish_display_data(data, item.metadata, transient=transient, update=item.update)
 
     def live(self, rank, stream, text):
         row = self._row(rank, stream)

@@ -9,6 +9,8 @@ _PARTIAL = 0.1  # seconds until a line without an end is shown
 _EQUAL_LINE = 0.5  # seconds that a line waits for the same one of the other ranks
 _EQUAL_DISPLAY = 2.0  # ... that a picture does
 _TAIL = 20  # last lines that are kept of each rank
+_LONGEST = 100_000  # characters; a longer line is cut
+_LIVE = 1000  # last characters that are shown of a line that changes
 _ERASE = "\r\x1b[K"  # the line of a terminal
 
 
@@ -47,6 +49,19 @@ class _Line:
         self.text = ""
         self.since = None  # when it began; None: nothing is there
         self.shown = False  # by the view, as a line that still changes
+        self.changes = False  # it has a carriage return
+
+    def append(self, text):
+        """Keeps what follows the last carriage return that something follows."""
+        self.changes |= "\r" in text
+        body = text.rstrip("\r")
+        start = body.rfind("\r")
+        if start >= 0:
+            self.text = text[start:]
+        elif body and self.text.endswith("\r"):
+            self.text = "\r" + text
+        else:
+            self.text += text
 
     def current(self):
         """As a terminal would show it: what follows the last carriage return."""
@@ -77,15 +92,16 @@ class Printer:
         line = self._lines.setdefault((rank, stream), _Line())
         *whole, rest = line.decode(data).split("\n")
         for text in whole:
-            line.text += text
+            line.append(text)
             self._end(rank, stream, line)
-        line.text += rest
+        line.append(rest)
+        if len(line.text) >= _LONGEST:
+            self._end(rank, stream, line)
         if not line.text:
             return
-        line.text = line.text[max(0, line.text.rstrip("\r").rfind("\r")):]
         if line.since is None:
             line.since = time.monotonic()
-        if line.shown or "\r" in line.text:
+        if line.shown or line.changes:
             self._show_partial(rank, stream, line)
 
     def display(self, rank, display):
@@ -114,7 +130,7 @@ class Printer:
     def finish(self):
         """The call is over."""
         for (rank, stream), line in self._lines.items():
-            line.text += line.decode(b"", True)
+            line.append(line.decode(b"", True))
             if line.shown or line.current():
                 self._end(rank, stream, line)
         self._settle(float("inf"))
@@ -122,7 +138,7 @@ class Printer:
 
     def _show_partial(self, rank, stream, line):
         line.shown = True
-        self._view.live(rank, stream, line.current())
+        self._view.live(rank, stream, line.current()[-_LIVE:])
 
     def _end(self, rank, stream, line):
         text = line.current()
@@ -131,7 +147,7 @@ class Printer:
             self._view.end_live(rank, stream, text)
         else:
             self._add(rank, Text(stream, text))
-        line.text, line.since, line.shown = "", None, False
+        line.text, line.since, line.shown, line.changes = "", None, False, False
 
     def _add(self, rank, item):
         if not self._collapse or rank not in self._held:
@@ -148,7 +164,7 @@ class Printer:
         while True:
             heads = {rank: held[0] for rank, held in self._held.items() if held}
             items = [item for item, _ in heads.values()]
-            if len(items) == len(self._ranks) and items.count(items[0]) == len(items):
+            if items and len(items) == len(self._ranks) and items.count(items[0]) == len(items):
                 self._pop(self._ranks, None)
                 continue
             late = [rank for rank, (_, until) in heads.items() if until <= now]
@@ -175,6 +191,15 @@ class Printer:
             self._view.show(rank, item)
 
 
+def write_text(stream, text):
+    """Characters that the stream's encoding does not have appear as escapes."""
+    try:
+        stream.write(text)
+    except UnicodeEncodeError:
+        encoding = stream.encoding
+        stream.write(text.encode(encoding, "backslashreplace").decode(encoding))
+
+
 class StreamView:
     """On standard output and standard error, with the rank in front of each line. A line that
     changes is rewritten in place on a terminal; elsewhere only its end is shown."""
@@ -194,7 +219,7 @@ class StreamView:
         """The unfinished line of a rank is now this."""
         target = getattr(sys, stream)
         if target.isatty():
-            target.write(f"{_ERASE}[{rank}] {text}")
+            write_text(target, f"{_ERASE}[{rank}] {text}")
             target.flush()
             self._open.add(stream)
 
@@ -228,7 +253,7 @@ class StreamView:
             target.write("all ranks:\n")
         self._all = rank is None
         prefix = "" if rank is None else f"[{rank}] "
-        target.write("".join(f"{prefix}{line}\n" for line in text.split("\n")))
+        write_text(target, "".join(f"{prefix}{line}\n" for line in text.split("\n")))
         target.flush()
 
 

@@ -13,6 +13,8 @@ from horovod_cpp.cluster.pool_worker import Outcome, PoolWorker, first_failure
 from horovod_cpp.cluster.rank_error import RankError
 
 _GRACE = 1.0  # seconds between asking a rank to stop and killing it
+_ENDING = 0.2  # seconds between a rank's last word and its end
+_ROUNDS = 2  # of look()
 _AFTER_FAILURE = 1.0  # seconds that the other ranks may go on after one failed
 
 
@@ -34,6 +36,7 @@ class Pool(CallerLoop):
         self.workers = [None] * size
         self.lost = {}  # rank -> how its worker ended, outside of a call
         self.closed = False
+        self.closing = False  # set by any thread: no more workers
         self._env = env
         self._executable = executable
         self._start_timeout = start_timeout
@@ -79,6 +82,8 @@ class Pool(CallerLoop):
         missing = [rank for rank, worker in enumerate(self.workers) if worker is None]
         if not missing:
             return
+        if self.closing:
+            raise RankError("the cluster was closed during the call")
         address = self.listen()
         rendezvous = self._rendezvous()
         for rank in missing:
@@ -174,9 +179,10 @@ class Pool(CallerLoop):
     # -- the event loop
 
     def look(self):
-        """Handles what has happened since the last call."""
-        while not self.closed and self.handle(0):
-            pass
+        """Handles what has happened since the last call, but no output without an end."""
+        for _ in range(_ROUNDS):
+            if self.closed or not self.handle(0):
+                return
 
     def on_hello(self, rank, channel):
         worker = self.workers[rank]
@@ -190,7 +196,9 @@ class Pool(CallerLoop):
                 self._on_message(worker, kind, content)
         except (EOFError, OSError):
             self._close_channel(worker)
-            worker.kill()  # it may have closed its end only
+            if not worker.ends_within(_ENDING):
+                worker.end = "closed its connection to the caller"
+            worker.kill()
 
     def _on_message(self, worker, kind, content):
         self._drain(worker)
@@ -210,18 +218,17 @@ class Pool(CallerLoop):
         worker.outcome, worker.is_busy = outcome, False
 
     def _on_output(self, worker, name):
-        """Returns whether there may be more."""
         data = worker.read(name)
         if data:
             self.printer.feed(worker.rank, name, data)
         elif data is not None:
             self._close_stream(worker, name)
-        return bool(data)
 
     def _drain(self, worker):
+        """One read of each: all that a pipe holds, and not what comes meanwhile."""
         for name in ("stdout", "stderr"):
-            while not getattr(worker.process, name).closed and self._on_output(worker, name):
-                pass
+            if not getattr(worker.process, name).closed:
+                self._on_output(worker, name)
 
     def _on_end(self, worker):
         if worker.channel is not None:

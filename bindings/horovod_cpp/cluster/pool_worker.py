@@ -4,6 +4,7 @@ import contextlib
 import dataclasses
 import os
 import pathlib
+import select
 import signal
 import time
 
@@ -44,6 +45,7 @@ class PoolWorker:
         self.is_busy = False
         self.calls = 0
         self.outcome = None  # of the last call
+        self.end = None  # why we killed it, as text
         for stream in (process.stdout, process.stderr):
             os.set_blocking(stream.fileno(), False)
 
@@ -55,6 +57,11 @@ class PoolWorker:
         """With everything that it started. Any thread."""
         with contextlib.suppress(ProcessLookupError):
             os.killpg(self.process.pid, signal.SIGKILL)
+
+    def ends_within(self, seconds):
+        end = select.poll()
+        end.register(self.pidfd, select.POLLIN)
+        return bool(end.poll(seconds * 1000))
 
     def read(self, name):
         """What it wrote to "stdout" or "stderr"; None when nothing is there, b"" at the end."""
@@ -70,7 +77,7 @@ class PoolWorker:
         for segment in pathlib.Path("/dev/shm").glob(f"hvd-{self.process.pid}-*"):
             segment.unlink(missing_ok=True)  # it was killed while it started
         os.close(self.pidfd)
-        return _describe_end(code)
+        return self.end or _describe_end(code)
 
 
 def _describe_end(code):

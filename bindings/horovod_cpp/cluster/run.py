@@ -13,7 +13,15 @@ from typing import Any, TypeVar
 import cloudpickle
 
 from horovod_cpp import _native
-from horovod_cpp.cluster.calls import check_np, failure_of, refuse_on_a_rank, setting
+from horovod_cpp.cluster.calls import (
+    check_env,
+    check_np,
+    check_seconds,
+    failure_of,
+    refuse_on_a_rank,
+    setting,
+    start_limit,
+)
 from horovod_cpp.cluster.hvdrun_job import HvdrunJob
 from horovod_cpp.cluster.output import Printer, view_here
 from horovod_cpp.cluster.pool import Pool
@@ -69,9 +77,10 @@ def run(fn: Callable[..., _Result], args: Iterable[Any] = (),
         A list of what the ranks returned, by rank.
 
     Raises:
-        TypeError: ``fn`` is not callable, or ``np`` is no int.
+        TypeError: ``fn`` is not callable, ``np`` is no int, a time limit no number, or ``env`` no
+            dict of str.
         InvalidArgumentError: ``np`` is less than 1 or more than the slots of the hosts, a part of
-            ``hosts`` is malformed, or this process is itself a rank.
+            ``hosts`` is malformed, a time limit is not positive, or this process is itself a rank.
         RankError: a rank raised or died; has its number and traceback, and the exception as cause.
         TimeoutError: the call took longer than ``timeout``.
         KeyboardInterrupt: Ctrl-C.
@@ -82,7 +91,9 @@ def run(fn: Callable[..., _Result], args: Iterable[Any] = (),
     slots = _slots(hosts, hostfile)
     np = _number_of_ranks(np, num_proc, slots)
     refuse_on_a_rank("hvd.run")
-    limit = float(setting("HOROVOD_START_TIMEOUT") if start_timeout is None else start_timeout)
+    check_env(env)
+    timeout = check_seconds("timeout", timeout)
+    limit = start_limit(start_timeout, env)
     data = cloudpickle.dumps((fn, tuple(args), dict(kwargs or {})))
     remote = not all(_is_local(host) for host in slots)
     if use_mpi is None and not use_gloo:

@@ -18,6 +18,7 @@ _LENGTH = struct.Struct("<Q")
 _NONCE = 32  # bytes
 _TAG = hashlib.sha256().digest_size
 _CHUNK = 1 << 20
+_READS = 1000  # of receive_ready(): an end, however fast the other end writes
 _CONNECT_TIMEOUT = 10.0  # seconds a worker tries one address, and waits for the caller's answer
 
 
@@ -81,9 +82,9 @@ class Channel:
                 return value
 
     def receive_ready(self):
-        """Yields the messages that a socket that does not block has. Errors as receive()."""
+        """Yields messages that a socket that does not block has. Errors as receive()."""
         with contextlib.suppress(BlockingIOError):
-            while True:
+            for _ in range(_READS):
                 whole, value = self._read()
                 if whole:
                     yield value

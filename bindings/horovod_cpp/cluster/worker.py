@@ -52,6 +52,7 @@ class Worker:
 
     def __init__(self, channel):
         self._channel = channel
+        self._process = os.getpid()
         self._sending = threading.Lock()  # threads of the user's may display things
         self._interruptible = False
         self._shell = None
@@ -81,18 +82,22 @@ class Worker:
             calls = _native._calls()
             outcome = self._attempt(self._jobs[kind], arguments)
             self.flush()
+            if os.getpid() != self._process:
+                _end_fork(outcome)
             self.send(("outcome", *outcome, _native._is_running(), _native._calls() == calls))
             del outcome, arguments
 
     def send(self, message):
+        if os.getpid() != self._process:
+            return  # a fork: the channel is its parent's
         with self._sending:
             self._channel.send(message)
 
     def flush(self):
         """So that the caller has all output before what is sent next."""
-        for stream in (sys.stdout, sys.stderr):
-            with contextlib.suppress(Exception):  # the user's own stream, or closed
-                stream.flush()
+        for name in ("stdout", "stderr"):
+            with contextlib.suppress(BaseException):  # the user's own stream, closed, or deleted
+                getattr(sys, name).flush()
         self._libc.fflush(None)
 
     def _on_interrupt(self, number, frame):
@@ -189,8 +194,27 @@ def _shut_down():
         _native.shutdown()
 
 
+def _end_fork(outcome):
+    """What a function forked has returned from it: it must not answer the caller too."""
+    kind, value = outcome
+    if kind == "failure":
+        os.write(2, value["traceback"].encode(errors="backslashreplace"))
+    os._exit(0 if kind == "result" else 1)
+
+
 def _describe(error, rendered=""):
-    """The failure as plain values; the exception itself only if it survives pickling."""
+    """The failure as plain values, whatever methods the exception has."""
+    try:
+        return _describe_whole(error, rendered)
+    except BaseException as other:
+        kind = type(error).__name__
+        return {"type": kind, "message": f"(its description raised {type(other).__name__})",
+                "traceback": f"{kind}\n", "rendered": rendered, "exception": None,
+                "lost_others": isinstance(error, _native.HorovodInternalError), "where": "?"}
+
+
+def _describe_whole(error, rendered):
+    """The exception itself only if it survives pickling."""
     trace = error.__traceback__
     while trace is not None and trace.tb_frame.f_code.co_filename.startswith(_PACKAGE):
         trace = trace.tb_next
@@ -200,9 +224,16 @@ def _describe(error, rendered=""):
     try:
         pickled = cloudpickle.dumps(error)
         pickle.loads(pickled)
-    except Exception:
+    except BaseException:
         pickled = None
-    return {"type": type(error).__name__, "message": str(error),
+    return {"type": type(error).__name__, "message": _text(error),
             "traceback": "".join(told.format()), "rendered": rendered, "exception": pickled,
             "lost_others": isinstance(error, _native.HorovodInternalError),
             "where": "".join(f"{at.filename}:{at.lineno} in {at.name}" for at in told.stack[-1:])}
+
+
+def _text(error):
+    try:
+        return str(error)
+    except BaseException as other:
+        return f"(its __str__ raised {type(other).__name__})"

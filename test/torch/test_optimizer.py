@@ -208,6 +208,54 @@ for replaced in (torch.ones(4), None):
     with pytest.raises(ValueError, match="'w' was replaced"):
         optimizer.step()
 
+# Nor changed: that is lost on the other ranks, or everywhere.
+def give_other_memory(gradient):
+    gradient.data = torch.ones(4)
+for views in (True, False):
+    other = torch.nn.Parameter(torch.zeros(4))
+    second = hvd.DistributedOptimizer(torch.optim.SGD([other], lr=0.0), [(f"other{views}", other)],
+                                      gradient_as_bucket_view=views)
+    for change in (lambda g: torch.nn.utils.clip_grad_norm_([other], 1.0), lambda g: g.mul_(100),
+                   lambda g: g.zero_(), lambda g: g[:1].add_(1), give_other_memory):
+        for round in range(2):  # the second one is reduced in shared memory
+            second.zero_grad()
+            (other.sum() * (rank + 1)).backward()
+            change(other.grad)
+            with pytest.raises(ValueError, match=r"'other.*' was (changed|replaced).*call synchronize\\(\\) first"):
+                second.step()
+            second.zero_grad()
+            (other.sum() * (rank + 1)).backward()
+            second.step()
+            assert other.grad.tolist() == [1.5] * 4
+
+# Gradients that are parts of one tensor of the program.
+both = torch.nn.Parameter(torch.zeros(2)), torch.nn.Parameter(torch.zeros(2))
+flat = torch.zeros(4)
+both[0].grad, both[1].grad = flat[:2], flat[2:]
+split = hvd.DistributedOptimizer(torch.optim.SGD(both, lr=0.0), groups=2, gradient_as_bucket_view=False)
+for round in range(2):
+    split.zero_grad(set_to_none=False)
+    ((both[0].sum() + both[1].sum()) * (rank + 1)).backward()
+    split.step()
+    assert flat.tolist() == [1.5] * 4
+
+# A model of another dtype: between two steps only.
+layer = torch.nn.Linear(2, 1, bias=False)
+third = hvd.DistributedOptimizer(torch.optim.SGD(layer.parameters(), lr=0.0), [("line", layer.weight)])
+for dtype in (torch.float32, torch.float64, torch.float32):
+    layer.to(dtype)
+    for round in range(2):
+        third.zero_grad(set_to_none=False)
+        layer(torch.full((1, 2), rank + 1.0, dtype=dtype)).sum().backward()
+        third.step()
+        assert layer.weight.grad.dtype == dtype and layer.weight.grad.tolist() == [[1.5] * 2]
+layer = torch.nn.Linear(2, 2, bias=False)
+fourth = hvd.DistributedOptimizer(torch.optim.SGD(layer.parameters(), lr=0.0), [("layer", layer.weight)])
+layer(torch.ones(1, 2)).sum().backward()
+layer.double()
+with pytest.raises(ValueError, match="was replaced"):
+    fourth.step()
+
 # GradScaler's order, by hand: it is for GPUs in PyTorch 1.13.
 optimizer.zero_grad()
 (weight.sum() * (rank + 1) * 1024.0).backward()

@@ -122,13 +122,15 @@ class GradientReducer:
     def _place(self, entry):
         """The dense gradient, where it can be reduced; zeros if there is none."""
         tensor = self._make_dense(entry)
-        entry.travelling = entry.parameter.grad
+        entry.travelling = _Travelling(entry.parameter.grad)
         return tensor
 
     def _make_dense(self, entry):
         parameter, gradient = entry.parameter, entry.parameter.grad
         if gradient is not None and gradient.is_sparse:
             gradient = gradient.to_dense()
+        if entry.has_lost_its_view():
+            entry.view = entry.native_view = None
         if entry.view is not None:
             if gradient is None:
                 entry.view.zero_()
@@ -138,7 +140,7 @@ class GradientReducer:
             return entry.native_view
         if gradient is None:
             gradient = torch.zeros_like(parameter, memory_format=torch.contiguous_format)
-        parameter.grad = gradient.detach().contiguous()
+        parameter.grad = gradient.data.contiguous()  # a version of its own, if it is part of another
         return memory.source(parameter.grad)
 
     def _start_sparse(self, entry):
@@ -249,7 +251,7 @@ class GradientReducer:
             [memory.source(entry.parameter.detach()) for entry in entries],
             self._options.process_set, entries[0].name)
         for entry, place in zip(entries, places.take()):
-            entry.native_view, entry.view = place, memory.result(place)
+            entry.set_view(place)
             entry.view.copy_(entry.parameter.grad)
             entry.parameter.grad = entry.view
 
@@ -272,13 +274,33 @@ class GradientReducer:
         self._synchronized = False
 
 
+class _Travelling:
+    """A gradient in flight: what tells whether somebody changed it."""
+
+    def __init__(self, gradient):
+        self._gradient = gradient
+        self._address = gradient.data_ptr()
+        self._version = self._version_now()
+
+    def _version_now(self):
+        return None if self._gradient.is_inference() else self._gradient._version
+
+    def change(self, gradient):
+        """What happened to it; None: nothing."""
+        if gradient is not self._gradient or gradient.data_ptr() != self._address:
+            return "replaced or dropped"
+        return "changed" if self._version_now() != self._version else None
+
+
 def _check_place(entry):
     """Otherwise the optimizer would take a gradient that no other rank has."""
     travelling, entry.travelling = entry.travelling, None
-    if travelling is not None and entry.parameter.grad is not travelling:
+    change = travelling and travelling.change(entry.parameter.grad)
+    if change:
         raise _native.InvalidArgumentError(
-            f"DistributedOptimizer: the gradient of '{entry.name}' was replaced or dropped while "
-            "it was being reduced; call synchronize() before changing gradients")
+            f"DistributedOptimizer: the gradient of '{entry.name}' was {change} while it was being "
+            "reduced, between backward() and step(); call synchronize() first, then clip or change "
+            "gradients and call step() inside skip_synchronize()")
 
 
 def sparse_dims(gradient):

@@ -331,6 +331,35 @@ assert hvd.allreduce(torch.ones(1), op=hvd.Sum)[0] == 2
 """)
 
 
+@pytest.mark.parametrize("windows", [1, 2])
+def test_ranks_that_are_set_up_differently_get_one_error(ranks, windows):
+    ranks.check(f"windows = {windows}" + """
+def differ(match, names=("weight", "bias"), **options):
+    layer = torch.nn.Linear(2, 2)
+    named = list(zip(names, [layer.weight, layer.bias]))
+    optimizer = hvd.DistributedOptimizer(
+        torch.optim.SGD([parameter for _, parameter in named], lr=1.0), named, **options)
+    with pytest.raises(hvd.MismatchError, match=f"{match}.*rank {rank} has"):
+        for window in range(windows):  # the second one waits for the first inside backward()
+            layer(torch.ones(1, 2)).sum().backward()
+        optimizer.step()
+    assert hvd.allreduce(torch.ones(1), op=hvd.Sum)[0] == 2
+
+differ("parameters", names=("weight", f"bias{rank}"), groups=2)
+differ("parameters", names=(["x", "y"], ["y", "x"])[rank])
+differ("parameters", names=("one", "two")[rank:])
+differ("groups", names=("a", "b"), groups=1 + rank)
+differ("backward_passes_per_step", names=("c", "d"), backward_passes_per_step=1 + rank)
+
+# The job goes on.
+weight = torch.nn.Parameter(torch.zeros(2))
+optimizer = hvd.DistributedOptimizer(torch.optim.SGD([weight], lr=1.0))
+(weight.sum() * (rank + 1)).backward()
+optimizer.step()
+assert weight.tolist() == [-1.5] * 2
+""", timeout=60)
+
+
 def test_parameters_that_freeze_thaw_come_later_or_are_not_used(ranks):
     ranks.check("""
 first, second, third = (torch.nn.Parameter(torch.zeros(2)) for _ in range(3))

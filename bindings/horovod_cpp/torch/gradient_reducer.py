@@ -1,5 +1,8 @@
 """Gradients on their way through the ranks: the state machine behind DistributedOptimizer."""
 
+import collections
+import hashlib
+import itertools
 import weakref
 
 import torch
@@ -11,6 +14,9 @@ from horovod_cpp.torch.buckets import divide
 from horovod_cpp.torch.compression import WIRES, NoneCompressor
 from horovod_cpp.torch.movement import joins
 from horovod_cpp.torch.sparse import sparse_allreduce_async
+
+
+_numbers = collections.defaultdict(itertools.count)  # of reducers, by number of the process set
 
 
 class GradientReducer:
@@ -28,7 +34,9 @@ class GradientReducer:
         self._buckets = divide(entries, groups)
         self._wire = WIRES.get(options.compression)
         self._synchronized = False
-        self._agreed = None  # how many joins there were when the ranks agreed on layouts
+        number = next(_numbers[options.process_set.process_set_id])
+        self._name = f"DistributedOptimizer.{number}"  # equal on ranks that disagree on the entries
+        self._agreed_setup = self._agreed = None  # how many joins there were when the ranks agreed
         self._wants_views = options.gradient_as_bucket_view and (
             options.compression is NoneCompressor)
         self._nodes = []  # keeps the hooks of AccumulateGrad nodes alive
@@ -41,6 +49,7 @@ class GradientReducer:
         """Parameters that come later; on all ranks, between two steps."""
         self._entries += entries
         self._buckets += divide(entries, None)
+        self._agreed_setup = None
         for entry in entries:
             self._hook(entry)
 
@@ -159,6 +168,8 @@ class GradientReducer:
     @torch.no_grad()
     def _finish(self, bucket):
         """Waits until nothing of it is in flight, and puts the results into the parameters."""
+        if bucket.in_flight:
+            self._agree_on_setup()
         call, bucket.call = bucket.call, None
         compressed, bucket.compressed = bucket.compressed, []
         sparse_calls, bucket.sparse_calls = bucket.sparse_calls, []
@@ -194,6 +205,7 @@ class GradientReducer:
         """Closes all windows and waits; does nothing unless there was a backward() since."""
         if self._synchronized:
             return
+        self._agree_on_setup()
         self._agree_on_layouts()
         attempts = _Attempts()
         for bucket in reversed(self._buckets):  # about the order of backward()
@@ -218,6 +230,36 @@ class GradientReducer:
             if entry.sparse_dims and gradient is not None and not gradient.is_sparse:
                 entry.parameter.grad = gradient.to_sparse(entry.sparse_dims)
 
+    def _agree_on_setup(self):
+        """Before this rank first waits, and after a join(): the ranks reduce under the same names.
+
+        Otherwise each would wait for reductions that no other rank starts.
+        """
+        now = joins[self._options.process_set.process_set_id]
+        if self._agreed_setup == now:
+            return
+        own = [_digest(entry.name for entry in self._entries),
+               _digest(bucket.name for bucket in self._buckets), self.passes_per_step]
+        extremes = torch.tensor(own + [-number for number in own])
+        _native.allreduce_(memory.target(extremes), _native.ReduceOp.Max, f"{self._name}.setup",
+                           1.0, 1.0, None, self._options.process_set)
+        names, buckets, passes = (most == -least for most, least in extremes.view(2, 3).t().tolist())
+        if not names:
+            self._differ("parameters: their number, names or order",
+                         f"{len(self._entries)}, from '{self._entries[0].name}' to "
+                         f"'{self._entries[-1].name}'")
+        if not buckets:
+            self._differ("buckets, by groups= or num_groups= or by shapes of parameters",
+                         f"{len(self._buckets)} of them")
+        if not passes:
+            self._differ("backward_passes_per_step", self.passes_per_step)
+        self._agreed_setup = now
+
+    def _differ(self, what, here):
+        raise _native.MismatchError(
+            f"DistributedOptimizer: the ranks differ in {what}; rank {_native.rank()} has {here}. "
+            "Make the same model and optimizer on every rank")
+
     def _agree_on_layouts(self):
         """Once, and after a join(): which gradients are sparse, and whether a rank wants views.
 
@@ -231,7 +273,7 @@ class GradientReducer:
         dims = [entry.sparse_dims or sparse_dims(entry.parameter.grad) for entry in self._entries]
         agreed = torch.tensor([*dims, self._wants_views], dtype=torch.uint8)
         _native.allreduce_(memory.target(agreed), _native.ReduceOp.Max,
-                           f"{self._entries[0].name}.layout", 1.0, 1.0, None,
+                           f"{self._name}.layout", 1.0, 1.0, None,
                            self._options.process_set)
         *dims, self._wants_views = agreed.tolist()
         for entry, number in zip(self._entries, dims):
@@ -301,6 +343,12 @@ def _check_place(entry):
             f"DistributedOptimizer: the gradient of '{entry.name}' was {change} while it was being "
             "reduced, between backward() and step(); call synchronize() first, then clip or change "
             "gradients and call step() inside skip_synchronize()")
+
+
+def _digest(texts):
+    """A number of 63 bits."""
+    joined = "\n".join(texts).encode()
+    return int.from_bytes(hashlib.blake2b(joined, digest_size=8).digest(), "big") >> 1
 
 
 def sparse_dims(gradient):

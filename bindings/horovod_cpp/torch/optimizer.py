@@ -276,6 +276,8 @@ def DistributedOptimizer(optimizer, named_parameters=None, compression=Compressi
     Raises:
         InvalidArgumentError: before init(), names repeat or miss a parameter, or options are out of
             range or exclude each other.
+        MismatchError: by the first step(), on every rank: the ranks differ in parameters' names,
+            in groups or in backward_passes_per_step.
     """
     if not isinstance(optimizer, torch.optim.Optimizer):
         raise TypeError(f"expected a torch.optim.Optimizer, got {type(optimizer).__name__}")

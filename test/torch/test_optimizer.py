@@ -288,6 +288,7 @@ def test_options_that_do_not_fit_are_errors(world):
     refuses("backward_passes_per_step", backward_passes_per_step=0)
     refuses("predivide", gradient_predivide_factor=0.0)
     refuses("predivide", gradient_predivide_factor=2.0, op=hvd.Sum)
+    refuses("predivide_factor is 'x'; it must be a number", gradient_predivide_factor="x")
     refuses("groups", groups=-1)
     refuses("groups", groups="two")
     refuses("groups", groups=[weight])
@@ -295,6 +296,8 @@ def test_options_that_do_not_fit_are_errors(world):
     refuses("op=9", op=9)
     with pytest.raises(TypeError, match="compress"):
         make(compression="fp16")
+    with pytest.raises(TypeError, match="process_set, got int"):
+        make(process_set=5)
     with pytest.raises(TypeError, match="Linear"):
         hvd.DistributedOptimizer(layer)
     optimizer = make(gradient_predivide_factor=2.0, groups=2)
@@ -620,6 +623,22 @@ for fresh in (False, True):
         further = (max(batches) - common) * (last + 1) / 2  # Horovod divides by all ranks
         assert weight.tolist() == [before[0] - common * 1.5 - further] * 2
         assert same_everywhere(weight, bias)
+
+# A closure that raises on every rank, after reductions were started.
+optimizer = hvd.DistributedOptimizer(torch.optim.SGD([weight, bias], lr=0.0), [("c", weight), ("d", bias)])
+for round in range(3):
+    def closure():
+        optimizer.zero_grad()
+        backward()
+        if round == 1:
+            raise KeyError("of the closure")
+    if round == 1:
+        with pytest.raises(KeyError, match="of the closure"):
+            optimizer.step(closure)
+        optimizer.zero_grad()
+    else:
+        optimizer.step(closure)
+        assert weight.grad.tolist() == bias.grad.tolist() == [1.5] * 2
 
 # A rank that leaves is an error of backward() or step() on the others.
 optimizer.zero_grad()

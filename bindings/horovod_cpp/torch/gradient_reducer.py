@@ -304,6 +304,13 @@ class GradientReducer:
                 return bucket.name
         return None
 
+    def finish_in_flight(self):
+        """Waits for the reductions that were started, without starting others."""
+        attempts = _Attempts()
+        for bucket in self._buckets:
+            attempts.run(lambda: self._finish(bucket))
+        attempts.raise_first()
+
     def drop_accumulated(self):
         """The passes that were made do not count: their gradients were dropped."""
         for bucket in self._buckets:

@@ -208,6 +208,54 @@ for replaced in (torch.ones(4), None):
     with pytest.raises(ValueError, match="'w' was replaced"):
         optimizer.step()
 
+# Nor changed: that is lost on the other ranks, or everywhere.
+def give_other_memory(gradient):
+    gradient.data = torch.ones(4)
+for views in (True, False):
+    other = torch.nn.Parameter(torch.zeros(4))
+    second = hvd.DistributedOptimizer(torch.optim.SGD([other], lr=0.0), [(f"other{views}", other)],
+                                      gradient_as_bucket_view=views)
+    for change in (lambda g: torch.nn.utils.clip_grad_norm_([other], 1.0), lambda g: g.mul_(100),
+                   lambda g: g.zero_(), lambda g: g[:1].add_(1), give_other_memory):
+        for round in range(2):  # the second one is reduced in shared memory
+            second.zero_grad()
+            (other.sum() * (rank + 1)).backward()
+            change(other.grad)
+            with pytest.raises(ValueError, match=r"'other.*' was (changed|replaced).*call synchronize\\(\\) first"):
+                second.step()
+            second.zero_grad()
+            (other.sum() * (rank + 1)).backward()
+            second.step()
+            assert other.grad.tolist() == [1.5] * 4
+
+# Gradients that are parts of one tensor of the program.
+both = torch.nn.Parameter(torch.zeros(2)), torch.nn.Parameter(torch.zeros(2))
+flat = torch.zeros(4)
+both[0].grad, both[1].grad = flat[:2], flat[2:]
+split = hvd.DistributedOptimizer(torch.optim.SGD(both, lr=0.0), groups=2, gradient_as_bucket_view=False)
+for round in range(2):
+    split.zero_grad(set_to_none=False)
+    ((both[0].sum() + both[1].sum()) * (rank + 1)).backward()
+    split.step()
+    assert flat.tolist() == [1.5] * 4
+
+# A model of another dtype: between two steps only.
+layer = torch.nn.Linear(2, 1, bias=False)
+third = hvd.DistributedOptimizer(torch.optim.SGD(layer.parameters(), lr=0.0), [("line", layer.weight)])
+for dtype in (torch.float32, torch.float64, torch.float32):
+    layer.to(dtype)
+    for round in range(2):
+        third.zero_grad(set_to_none=False)
+        layer(torch.full((1, 2), rank + 1.0, dtype=dtype)).sum().backward()
+        third.step()
+        assert layer.weight.grad.dtype == dtype and layer.weight.grad.tolist() == [[1.5] * 2]
+layer = torch.nn.Linear(2, 2, bias=False)
+fourth = hvd.DistributedOptimizer(torch.optim.SGD(layer.parameters(), lr=0.0), [("layer", layer.weight)])
+layer(torch.ones(1, 2)).sum().backward()
+layer.double()
+with pytest.raises(ValueError, match="was replaced"):
+    fourth.step()
+
 # GradScaler's order, by hand: it is for GPUs in PyTorch 1.13.
 optimizer.zero_grad()
 (weight.sum() * (rank + 1) * 1024.0).backward()
@@ -240,6 +288,7 @@ def test_options_that_do_not_fit_are_errors(world):
     refuses("backward_passes_per_step", backward_passes_per_step=0)
     refuses("predivide", gradient_predivide_factor=0.0)
     refuses("predivide", gradient_predivide_factor=2.0, op=hvd.Sum)
+    refuses("predivide_factor is 'x'; it must be a number", gradient_predivide_factor="x")
     refuses("groups", groups=-1)
     refuses("groups", groups="two")
     refuses("groups", groups=[weight])
@@ -247,6 +296,8 @@ def test_options_that_do_not_fit_are_errors(world):
     refuses("op=9", op=9)
     with pytest.raises(TypeError, match="compress"):
         make(compression="fp16")
+    with pytest.raises(TypeError, match="process_set, got int"):
+        make(process_set=5)
     with pytest.raises(TypeError, match="Linear"):
         hvd.DistributedOptimizer(layer)
     optimizer = make(gradient_predivide_factor=2.0, groups=2)
@@ -281,6 +332,35 @@ with pytest.raises(hvd.MismatchError):  # ranks with other parameters
     optimizer.step()
 assert hvd.allreduce(torch.ones(1), op=hvd.Sum)[0] == 2
 """)
+
+
+@pytest.mark.parametrize("windows", [1, 2])
+def test_ranks_that_are_set_up_differently_get_one_error(ranks, windows):
+    ranks.check(f"windows = {windows}" + """
+def differ(match, names=("weight", "bias"), **options):
+    layer = torch.nn.Linear(2, 2)
+    named = list(zip(names, [layer.weight, layer.bias]))
+    optimizer = hvd.DistributedOptimizer(
+        torch.optim.SGD([parameter for _, parameter in named], lr=1.0), named, **options)
+    with pytest.raises(hvd.MismatchError, match=f"{match}.*rank {rank} has"):
+        for window in range(windows):  # the second one waits for the first inside backward()
+            layer(torch.ones(1, 2)).sum().backward()
+        optimizer.step()
+    assert hvd.allreduce(torch.ones(1), op=hvd.Sum)[0] == 2
+
+differ("parameters", names=("weight", f"bias{rank}"), groups=2)
+differ("parameters", names=(["x", "y"], ["y", "x"])[rank])
+differ("parameters", names=("one", "two")[rank:])
+differ("groups", names=("a", "b"), groups=1 + rank)
+differ("backward_passes_per_step", names=("c", "d"), backward_passes_per_step=1 + rank)
+
+# The job goes on.
+weight = torch.nn.Parameter(torch.zeros(2))
+optimizer = hvd.DistributedOptimizer(torch.optim.SGD([weight], lr=1.0))
+(weight.sum() * (rank + 1)).backward()
+optimizer.step()
+assert weight.tolist() == [-1.5] * 2
+""", timeout=60)
 
 
 def test_parameters_that_freeze_thaw_come_later_or_are_not_used(ranks):
@@ -543,6 +623,22 @@ for fresh in (False, True):
         further = (max(batches) - common) * (last + 1) / 2  # Horovod divides by all ranks
         assert weight.tolist() == [before[0] - common * 1.5 - further] * 2
         assert same_everywhere(weight, bias)
+
+# A closure that raises on every rank, after reductions were started.
+optimizer = hvd.DistributedOptimizer(torch.optim.SGD([weight, bias], lr=0.0), [("c", weight), ("d", bias)])
+for round in range(3):
+    def closure():
+        optimizer.zero_grad()
+        backward()
+        if round == 1:
+            raise KeyError("of the closure")
+    if round == 1:
+        with pytest.raises(KeyError, match="of the closure"):
+            optimizer.step(closure)
+        optimizer.zero_grad()
+    else:
+        optimizer.step(closure)
+        assert weight.grad.tolist() == bias.grad.tolist() == [1.5] * 2
 
 # A rank that leaves is an error of backward() or step() on the others.
 optimizer.zero_grad()

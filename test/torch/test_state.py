@@ -24,6 +24,9 @@ hvd.broadcast_parameters(half, 0)
 assert half[0].tolist() == [0.0] * 3 and half[2]
 with pytest.raises(TypeError, match="extra"):
     hvd.broadcast_parameters({"extra": 3}, 0)
+for wrong in (model, 5, None):
+    with pytest.raises(TypeError, match=r"model.state_dict\\(\\) or model.named_parameters\\(\\)"):
+        hvd.broadcast_parameters(wrong, 0)
 with pytest.raises(hvd.MismatchError, match="w"):
     hvd.broadcast_parameters({"w": torch.ones(2 + rank)}, 0)
 with pytest.raises(ValueError, match="root"):
@@ -103,6 +106,18 @@ for name, kind in sorted(kinds.items()):
         hvd.broadcast_parameters(list(layer.parameters()) + list(embedding.parameters()), 0)
         train(optimizer, embedding, layer, 2)  # all go on alike
         assert same_everywhere(*layer.parameters(), embedding.weight), name
+
+# Containers of any kind in the state of an optimizer of one's own.
+import collections
+weight = torch.nn.Parameter(torch.zeros(2))
+optimizer = optim.SGD([weight], lr=1.0)
+optimizer.state[weight]["lists"] = collections.defaultdict(list, a=[torch.ones(2) * rank])
+optimizer.state[weight]["ordered"] = collections.OrderedDict(b=torch.ones(1) * rank, a=(rank,))
+hvd.broadcast_optimizer_state(optimizer, root_rank=1)
+state = optimizer.state[weight]
+assert state["lists"]["a"][0].tolist() == [1.0, 1.0] and state["lists"]["new"] == []
+assert type(state["ordered"]) is collections.OrderedDict
+assert list(state["ordered"].items()) == [("b", torch.ones(1)), ("a", (1,))]
 
 optimizer, _, _ = make("Adam", {})
 if rank == 1:

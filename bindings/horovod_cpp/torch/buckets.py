@@ -1,6 +1,7 @@
 """Which gradients are reduced together."""
 
 from horovod_cpp import _native
+from horovod_cpp.torch import memory
 
 
 class Entry:
@@ -16,6 +17,16 @@ class Entry:
         self.travelling = None  # what is in flight
         self.done = None  # sum of the windows that were reduced since the last synchronize()
         self.sparse_dims = 0  # of gradients in coordinate form; 0: they are dense
+
+    def set_view(self, place):
+        self.native_view, self.view = place, memory.result(place)
+        self._address = self.view.data_ptr()
+
+    def has_lost_its_view(self):
+        """Module.double(), .half() and so on give gradients other memory, views included."""
+        return self.view is not None and (
+            self.view.data_ptr() != self._address or self.view.dtype != self.parameter.dtype
+            or self.view.shape != self.parameter.shape)
 
     @property
     def bytes(self):

@@ -1,5 +1,8 @@
 """Gradients on their way through the ranks: the state machine behind DistributedOptimizer."""
 
+import collections
+import hashlib
+import itertools
 import weakref
 
 import torch
@@ -11,6 +14,9 @@ from horovod_cpp.torch.buckets import divide
 from horovod_cpp.torch.compression import WIRES, NoneCompressor
 from horovod_cpp.torch.movement import joins
 from horovod_cpp.torch.sparse import sparse_allreduce_async
+
+
+_numbers = collections.defaultdict(itertools.count)  # of reducers, by number of the process set
 
 
 class GradientReducer:
@@ -28,7 +34,9 @@ class GradientReducer:
         self._buckets = divide(entries, groups)
         self._wire = WIRES.get(options.compression)
         self._synchronized = False
-        self._agreed = None  # how many joins there were when the ranks agreed on layouts
+        number = next(_numbers[options.process_set.process_set_id])
+        self._name = f"DistributedOptimizer.{number}"  # equal on ranks that disagree on the entries
+        self._agreed_setup = self._agreed = None  # how many joins there were when the ranks agreed
         self._wants_views = options.gradient_as_bucket_view and (
             options.compression is NoneCompressor)
         self._nodes = []  # keeps the hooks of AccumulateGrad nodes alive
@@ -41,6 +49,7 @@ class GradientReducer:
         """Parameters that come later; on all ranks, between two steps."""
         self._entries += entries
         self._buckets += divide(entries, None)
+        self._agreed_setup = None
         for entry in entries:
             self._hook(entry)
 
@@ -122,13 +131,15 @@ class GradientReducer:
     def _place(self, entry):
         """The dense gradient, where it can be reduced; zeros if there is none."""
         tensor = self._make_dense(entry)
-        entry.travelling = entry.parameter.grad
+        entry.travelling = _Travelling(entry.parameter.grad)
         return tensor
 
     def _make_dense(self, entry):
         parameter, gradient = entry.parameter, entry.parameter.grad
         if gradient is not None and gradient.is_sparse:
             gradient = gradient.to_dense()
+        if entry.has_lost_its_view():
+            entry.view = entry.native_view = None
         if entry.view is not None:
             if gradient is None:
                 entry.view.zero_()
@@ -138,7 +149,7 @@ class GradientReducer:
             return entry.native_view
         if gradient is None:
             gradient = torch.zeros_like(parameter, memory_format=torch.contiguous_format)
-        parameter.grad = gradient.detach().contiguous()
+        parameter.grad = gradient.data.contiguous()  # a version of its own, if it is part of another
         return memory.source(parameter.grad)
 
     def _start_sparse(self, entry):
@@ -157,6 +168,8 @@ class GradientReducer:
     @torch.no_grad()
     def _finish(self, bucket):
         """Waits until nothing of it is in flight, and puts the results into the parameters."""
+        if bucket.in_flight:
+            self._agree_on_setup()
         call, bucket.call = bucket.call, None
         compressed, bucket.compressed = bucket.compressed, []
         sparse_calls, bucket.sparse_calls = bucket.sparse_calls, []
@@ -192,6 +205,7 @@ class GradientReducer:
         """Closes all windows and waits; does nothing unless there was a backward() since."""
         if self._synchronized:
             return
+        self._agree_on_setup()
         self._agree_on_layouts()
         attempts = _Attempts()
         for bucket in reversed(self._buckets):  # about the order of backward()
@@ -216,6 +230,36 @@ class GradientReducer:
             if entry.sparse_dims and gradient is not None and not gradient.is_sparse:
                 entry.parameter.grad = gradient.to_sparse(entry.sparse_dims)
 
+    def _agree_on_setup(self):
+        """Before this rank first waits, and after a join(): the ranks reduce under the same names.
+
+        Otherwise each would wait for reductions that no other rank starts.
+        """
+        now = joins[self._options.process_set.process_set_id]
+        if self._agreed_setup == now:
+            return
+        own = [_digest(entry.name for entry in self._entries),
+               _digest(bucket.name for bucket in self._buckets), self.passes_per_step]
+        extremes = torch.tensor(own + [-number for number in own])
+        _native.allreduce_(memory.target(extremes), _native.ReduceOp.Max, f"{self._name}.setup",
+                           1.0, 1.0, None, self._options.process_set)
+        names, buckets, passes = (most == -least for most, least in extremes.view(2, 3).t().tolist())
+        if not names:
+            self._differ("parameters: their number, names or order",
+                         f"{len(self._entries)}, from '{self._entries[0].name}' to "
+                         f"'{self._entries[-1].name}'")
+        if not buckets:
+            self._differ("buckets, by groups= or num_groups= or by shapes of parameters",
+                         f"{len(self._buckets)} of them")
+        if not passes:
+            self._differ("backward_passes_per_step", self.passes_per_step)
+        self._agreed_setup = now
+
+    def _differ(self, what, here):
+        raise _native.MismatchError(
+            f"DistributedOptimizer: the ranks differ in {what}; rank {_native.rank()} has {here}. "
+            "Make the same model and optimizer on every rank")
+
     def _agree_on_layouts(self):
         """Once, and after a join(): which gradients are sparse, and whether a rank wants views.
 
@@ -229,7 +273,7 @@ class GradientReducer:
         dims = [entry.sparse_dims or sparse_dims(entry.parameter.grad) for entry in self._entries]
         agreed = torch.tensor([*dims, self._wants_views], dtype=torch.uint8)
         _native.allreduce_(memory.target(agreed), _native.ReduceOp.Max,
-                           f"{self._entries[0].name}.layout", 1.0, 1.0, None,
+                           f"{self._name}.layout", 1.0, 1.0, None,
                            self._options.process_set)
         *dims, self._wants_views = agreed.tolist()
         for entry, number in zip(self._entries, dims):
@@ -249,7 +293,7 @@ class GradientReducer:
             [memory.source(entry.parameter.detach()) for entry in entries],
             self._options.process_set, entries[0].name)
         for entry, place in zip(entries, places.take()):
-            entry.native_view, entry.view = place, memory.result(place)
+            entry.set_view(place)
             entry.view.copy_(entry.parameter.grad)
             entry.parameter.grad = entry.view
 
@@ -259,6 +303,13 @@ class GradientReducer:
             if bucket.in_flight:
                 return bucket.name
         return None
+
+    def finish_in_flight(self):
+        """Waits for the reductions that were started, without starting others."""
+        attempts = _Attempts()
+        for bucket in self._buckets:
+            attempts.run(lambda: self._finish(bucket))
+        attempts.raise_first()
 
     def drop_accumulated(self):
         """The passes that were made do not count: their gradients were dropped."""
@@ -272,13 +323,39 @@ class GradientReducer:
         self._synchronized = False
 
 
+class _Travelling:
+    """A gradient in flight: what tells whether somebody changed it."""
+
+    def __init__(self, gradient):
+        self._gradient = gradient
+        self._address = gradient.data_ptr()
+        self._version = self._version_now()
+
+    def _version_now(self):
+        return None if self._gradient.is_inference() else self._gradient._version
+
+    def change(self, gradient):
+        """What happened to it; None: nothing."""
+        if gradient is not self._gradient or gradient.data_ptr() != self._address:
+            return "replaced or dropped"
+        return "changed" if self._version_now() != self._version else None
+
+
 def _check_place(entry):
     """Otherwise the optimizer would take a gradient that no other rank has."""
     travelling, entry.travelling = entry.travelling, None
-    if travelling is not None and entry.parameter.grad is not travelling:
+    change = travelling and travelling.change(entry.parameter.grad)
+    if change:
         raise _native.InvalidArgumentError(
-            f"DistributedOptimizer: the gradient of '{entry.name}' was replaced or dropped while "
-            "it was being reduced; call synchronize() before changing gradients")
+            f"DistributedOptimizer: the gradient of '{entry.name}' was {change} while it was being "
+            "reduced, between backward() and step(); call synchronize() first, then clip or change "
+            "gradients and call step() inside skip_synchronize()")
+
+
+def _digest(texts):
+    """A number of 63 bits."""
+    joined = "\n".join(texts).encode()
+    return int.from_bytes(hashlib.blake2b(joined, digest_size=8).digest(), "big") >> 1
 
 
 def sparse_dims(gradient):

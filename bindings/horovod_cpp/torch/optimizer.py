@@ -2,6 +2,7 @@
 
 import contextlib
 import dataclasses
+import numbers
 
 import torch
 
@@ -29,6 +30,8 @@ class _Options:
         compressors.check(self.compression)
         _check_passes(self.backward_passes_per_step)
         factor = self.gradient_predivide_factor
+        if not isinstance(factor, numbers.Real):
+            _refuse(f"gradient_predivide_factor is {factor!r}; it must be a number")
         if not factor > 0 or factor == float("inf"):
             _refuse(f"gradient_predivide_factor is {factor}; it must be above 0 and finite")
         if factor != 1.0 and self.op != Average:
@@ -118,7 +121,8 @@ class _Distributed:
         """synchronize(), then the wrapped optimizer's step.
 
         ``closure``, if there is one, is called by the wrapped optimizer as often as it likes, the
-        same number of times on every rank; its gradients are reduced each time it returns.
+        same number of times on every rank; its gradients are reduced each time it returns. If it
+        raises, what backward() started ends first: then zero_grad() and go on, on every rank.
 
         Raises:
             InvalidArgumentError: inside skip_synchronize(), and reductions are in flight.
@@ -143,8 +147,13 @@ class _Distributed:
         return super().step(closure, *args, **kwargs)
 
     def _hvd_closure(self, closure):
-        with torch.enable_grad():
-            loss = closure()
+        try:
+            with torch.enable_grad():
+                loss = closure()
+        except Exception:
+            with contextlib.suppress(Exception):  # what the closure raised says more
+                self._hvd_reducer.finish_in_flight()
+            raise
         self.synchronize()
         self._hvd_reducer.begin_step()
         if isinstance(self, torch.optim.LBFGS):  # it decides by the loss: equally on all ranks
@@ -276,11 +285,16 @@ def DistributedOptimizer(optimizer, named_parameters=None, compression=Compressi
     Raises:
         InvalidArgumentError: before init(), names repeat or miss a parameter, or options are out of
             range or exclude each other.
+        MismatchError: by the first step(), on every rank: the ranks differ in parameters' names,
+            in groups or in backward_passes_per_step.
     """
     if not isinstance(optimizer, torch.optim.Optimizer):
         raise TypeError(f"expected a torch.optim.Optimizer, got {type(optimizer).__name__}")
     if isinstance(optimizer, _Distributed):
         _refuse("the optimizer is wrapped already")
+    if not isinstance(process_set, _native.ProcessSet):
+        raise TypeError("DistributedOptimizer: expected a ProcessSet for process_set, got "
+                        f"{type(process_set).__name__}; make one with add_process_set()")
     alone = _native.size() == 1 or not process_set.included() or process_set.size() == 1
     options = _Options(compression, backward_passes_per_step, reduce_op(op),
                        gradient_predivide_factor, sparse_as_dense, process_set,

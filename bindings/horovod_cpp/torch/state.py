@@ -1,6 +1,7 @@
 """What ranks share before they train: parameters and the state of optimizers."""
 
 import collections
+import copy
 
 import torch
 
@@ -20,10 +21,14 @@ def broadcast_parameters(params, root_rank=0, process_set=global_process_set):
         root_rank: a rank of the job, in ``process_set``.
 
     Raises:
-        TypeError: something in ``params`` is no tensor.
+        TypeError: ``params`` is a model, or something in it is no tensor.
         MismatchError: they are not the same; on every rank, naming the first difference, before
             anything was sent.
     """
+    if not isinstance(params, collections.abc.Iterable) or (
+            isinstance(params, torch.nn.Module) and not isinstance(params, torch.nn.ParameterList)):
+        raise TypeError(f"broadcast_parameters: params is a {type(params).__name__}; pass "
+                        "model.state_dict() or model.named_parameters()")
     pairs = []
     items = params.items() if isinstance(params, collections.abc.Mapping) else params
     for place, item in enumerate(items):
@@ -78,8 +83,9 @@ class _Packing:
 def _map(function, value):
     """A container of the same type with ``function`` of what is in it."""
     if isinstance(value, dict):
-        items = {key: function(each) for key, each in value.items()}
-        return items if type(value) is dict else type(value)(items)
+        items = copy.copy(value)  # of a defaultdict, an OrderedDict and so on
+        items.update({key: function(each) for key, each in value.items()})
+        return items
     if type(value) in (list, tuple):
         return type(value)(function(each) for each in value)
     return value

@@ -52,7 +52,8 @@ def parse():
     add("--epochs", type=int, default=8, help="passes over the training images")
     add("--steps", type=int, default=0, help="end after so many steps; 0 = no limit")
     add("--batch-size", type=int, default=64, help="images a step, over all ranks or replicas")
-    add("--lr", type=float, default=0.1, help="(highest) learning rate")
+    add("--lr", type=float,
+        help="(highest) learning rate; default 0.1, with --synthetic 0.01 for its few steps")
     add("--schedule", choices=["one-cycle", "constant"], default="one-cycle",
         help="of the learning rate: up to --lr and down again over the whole run, or constant")
     add("--sync-bn", action="store_true",
@@ -68,6 +69,8 @@ def parse():
     add("--save-per-rank", action="store_true",
         help="every rank saves its model, as <checkpoint>.rank<r>: see compare_models.py")
     options = parser.parse_args()
+    if options.lr is None:
+        options.lr = 0.01 if options.synthetic else 0.1
     for name, least in (("epochs", 1), ("steps", 0), ("batch_size", 1), ("replicas", 1),
                         ("examples", 0)):
         if getattr(options, name) < least:
@@ -240,27 +243,14 @@ def write_history(path, history):
 
 
 def plot(path, history, title):
-    """Loss, learning rate and accuracy over the steps."""
+    """Loss, accuracy and learning rate over the steps, each in a panel of its own."""
     import matplotlib
 
-    matplotlib.use("Agg")
-    from matplotlib import pyplot
-
-    figure, (upper, lower) = pyplot.subplots(2, 1, sharex=True, figsize=(8, 6))
-    steps = [row["step"] for row in history]
-    upper.plot(steps, [row["loss"] for row in history], linewidth=0.8, label="training loss")
-    upper.set_ylabel("loss")
-    upper.set_title(title)
-    tested = [row for row in history if row["test_accuracy"] is not None]
-    upper.twinx().plot([row["step"] for row in tested], [row["test_accuracy"] for row in tested],
-                       "o-", color="tab:green", label="test accuracy")
-    figure.axes[-1].set_ylabel("test accuracy")
-    figure.axes[-1].set_ylim(0, 1)
-    lower.plot(steps, [row["lr"] for row in history], color="tab:orange")
-    lower.set_ylabel("learning rate")
-    lower.set_xlabel("step")
-    figure.tight_layout()
-    figure.savefig(path)
+    matplotlib.use("Agg")  # a file, no window
+    panels = hvd.plot.history(history, metrics=["loss", "test_accuracy", "lr"], x="step", title=title)
+    panels[1].set_ylim(0, 1)
+    panels[2].set_ylabel("learning rate")
+    panels[0].figure.savefig(path)
 
 
 def save(options, trainer):

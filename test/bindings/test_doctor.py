@@ -2,10 +2,12 @@
 
 import ctypes
 import faulthandler
+import itertools
 import json
 import os
 import pathlib
 import shutil
+import signal
 import subprocess
 import sys
 import sysconfig
@@ -40,7 +42,8 @@ def doctor(tmp_path, monkeypatch):
         found = {(check["check"], each["name"]): each
                  for check in report["checks"] for each in check["findings"]}
         assert {check["check"] for check in report["checks"]} == set(
-            options[1:] if options[:1] == ("--only",) else ALL)
+            itertools.takewhile(lambda word: word[:2] != "--", options[1:])
+            if options[:1] == ("--only",) else ALL)
         for each in found.values():
             assert each["level"] in ("ok", "warning", "problem") and each["text"], each
             assert bool(each["fix"]) == (each["level"] != "ok"), each
@@ -192,11 +195,46 @@ def test_an_ssh_that_hangs_is_stopped(doctor, tmp_path, marked_processes):
     program.write_text("#!/bin/sh\nexec sleep 1000\n")
     program.chmod(0o755)
     begin = time.monotonic()
-    code, found = doctor("--only", "ssh", environment={"PATH": f"{tmp_path}:{os.environ['PATH']}"})
-    assert code == 0 and time.monotonic() - begin < 40
-    assert found["ssh", "localhost"]["level"] == "warning"
+    code, found = doctor("--only", "ssh", "--hosts", "localhost",
+                         environment={"PATH": f"{tmp_path}:{os.environ['PATH']}"})
+    assert code == 1 and time.monotonic() - begin < 40
     assert "no end in sight" in found["ssh", "localhost"]["text"]
     assert marked_processes() == []
+
+
+def test_on_one_machine_a_login_that_fails_is_fine(doctor, tmp_path):
+    program = tmp_path / "ssh"
+    program.write_text("#!/bin/sh\nexit 255\n")
+    program.chmod(0o755)
+    code, found = doctor("--only", "ssh", environment={"PATH": f"{tmp_path}:{os.environ['PATH']}"})
+    assert code == 0 and {each["level"] for each in found.values()} == {"ok"}
+    assert "only for several machines" in found["ssh", "localhost"]["text"]
+
+
+@pytest.mark.parametrize("options", [[], ["--json"]])
+def test_a_reader_that_leaves_early_ends_it_without_a_traceback(options):
+    doctor = subprocess.Popen(
+        [sys.executable, "-m", "horovod_cpp.doctor", "--only", "network", "limits", *options],
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    doctor.stdout.close()
+    _, errors = doctor.communicate(timeout=60)
+    assert errors == "" and doctor.returncode == 128 + signal.SIGPIPE
+
+
+@pytest.mark.parametrize("name, value", [("HOROVOD_RANK", "zz"), ("HOROVOD_SIZE", "0")])
+def test_a_malformed_place_in_a_job_is_a_problem(doctor, name, value):
+    code, found = doctor("--only", "settings", environment={name: value})
+    assert code == 1
+    assert f"{name}='{value}'" in found["settings", name]["text"]
+    assert f"unset {name}" in found["settings", name]["fix"]
+
+
+def test_a_path_that_is_not_set_is_named(doctor):
+    code, found = doctor("--only", "versions", "mpi", "allreduce", prefix=["env", "-u", "PATH"])
+    assert code == 1
+    assert "PATH is not set" in found["versions", "PATH"]["text"]
+    fixes = [each["fix"] for each in found.values() if each["level"] == "problem"]
+    assert fixes and all(fix.startswith("export PATH=") for fix in fixes)
 
 
 def test_a_host_that_was_asked_for_and_does_not_answer_is_a_problem():

@@ -8,8 +8,11 @@ import struct
 import time
 
 import nbformat
+import numpy as np
 import pytest
 from nbclient import NotebookClient
+
+import horovod_cpp as hvd
 
 NOTEBOOKS = ("compare_methods", "failures", "first_steps")
 COLOURS = re.compile(r"\x1b\[[0-9;]*m")
@@ -111,6 +114,19 @@ def test_compare_methods_measures_five_methods_that_agree_and_draws_a_timeline(e
     pictures = shown.picture_sizes()  # images, losses, speed-up, timeline, a part of it
     assert len(pictures) == 5 and min(width for width, _ in pictures) > 400
     assert shown.errors() == []
+
+
+@pytest.mark.parametrize("alone, said", [(4.0, "250 % of what is ideal"), (9.0, "111 %"),
+                                         (10.0, "")])
+def test_compare_methods_says_that_the_machine_was_busy_when_two_ranks_beat_the_ideal(
+        examples, monkeypatch, capsys, alone, said):
+    notebook = nbformat.read(examples / "notebooks" / "compare_methods.ipynb", as_version=4)
+    cell, = [cell.source for cell in notebook.cells if "def images_per_second" in cell.source]
+    monkeypatch.setattr(hvd.plot, "scaling", lambda *args, **options: None)
+    exec(cell, {"np": np, "hvd": hvd, "BATCH": 8, "single": [alone] * 6,
+                "results": {"ddp": [{"seconds": [0.8] * 6}] * 2}})
+    shown = capsys.readouterr().out
+    assert said in shown and ("was busy" in shown) == bool(said)
 
 
 def test_compare_methods_takes_cifar_if_it_is_there(execute, tmp_path, monkeypatch):

@@ -112,6 +112,20 @@ def test_names_of_tensors_stand_where_they_fit():
     assert names((0, 3000)) == []
 
 
+def test_calls_without_a_name_are_shown_as_what_they_are():
+    events = [*named(0, ["barrier.noname.0", "allreduce.noname.12"]), *operation(0, 1, 10),
+              *operation(0, 2, 12)]
+    axes = hvd.plot.timeline(events)
+    assert sorted(text.get_text() for text in axes.texts) == ["allreduce", "barrier"]
+
+
+@pytest.mark.parametrize("window", [5, "all", (1, 2, 3), ("a", "b"), (None, 5)])
+def test_a_window_that_is_no_pair_of_numbers_is_refused(window):
+    with pytest.raises(TypeError, match=r"window must be two numbers, \(from, to\) in ms"):
+        hvd.plot.timeline(EVENTS, window=window)
+    assert not pyplot.get_fignums()
+
+
 def test_a_window_and_a_choice_of_ranks_are_all_that_is_drawn():
     axes = hvd.plot.timeline(EVENTS, window=(29, 33), ranks=[0])
     assert axes.get_xlim() == (29, 33)

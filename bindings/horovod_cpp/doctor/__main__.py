@@ -4,6 +4,8 @@ import argparse
 import dataclasses
 import functools
 import json
+import os
+import signal
 import socket
 import sys
 import time
@@ -106,12 +108,16 @@ def show(name, findings):
 
 def main(arguments=None):
     options = parse(arguments)
-    if options.json:
-        report = diagnose(options)
-        print(json.dumps(report, indent=2))
-    else:
-        report = diagnose(options, show)
-        print("\n" + ", ".join(f"{level}: {report[level]}" for level in LEVELS))
+    try:
+        if options.json:
+            report = diagnose(options)
+            print(json.dumps(report, indent=2), flush=True)
+        else:
+            report = diagnose(options, show)
+            print("\n" + ", ".join(f"{level}: {report[level]}" for level in LEVELS), flush=True)
+    except BrokenPipeError:  # the reader, such as head, has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # for the flush at exit
+        return 128 + signal.SIGPIPE
     return 1 if report["problem"] else 0
 
 

@@ -3,6 +3,7 @@
 from horovod_cpp.cluster.hvdrun_job import find_hvdrun
 from horovod_cpp.doctor.bounded import capture, rank_program
 from horovod_cpp.doctor.finding import ok, problem
+from horovod_cpp.doctor.software import path_fix
 
 _RANK = """
 import time
@@ -30,6 +31,6 @@ def checks():
     said = output.text.partition("rank 0 says: ")
     if output.code == 0 and said[1]:
         return [ok("2 ranks by hvdrun", f"the sums are right: {said[2].splitlines()[0]}")]
-    return [problem("2 ranks by hvdrun", output.why(),
+    return [problem("2 ranks by hvdrun", output.why(), path_fix() or
                     "mend what is reported above; then: hvdrun -np 2 python -c 'import horovod_cpp "
                     "as hvd; hvd.init()'")]

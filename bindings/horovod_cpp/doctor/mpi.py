@@ -5,7 +5,7 @@ import shutil
 
 from horovod_cpp.doctor.bounded import capture, rank_program
 from horovod_cpp.doctor.finding import ok, problem, warning
-from horovod_cpp.doctor.software import check_build
+from horovod_cpp.doctor.software import check_build, path_fix
 
 _NOT_NEEDED = "jobs on one machine run without it"
 _INSTALL = "for several machines: apt-get install openmpi-bin"
@@ -88,7 +88,7 @@ def _job():
     output = capture(["mpirun", "-np", "2", "--oversubscribe", *rank_program(_RANK)], 30,
                      {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"})
     if output.code != 0:
-        return problem("2 ranks by mpirun", output.why(),
+        return problem("2 ranks by mpirun", output.why(), path_fix() or
                        "mpirun -np 2 true shows whether MPI works at all; hvdrun --gloo does "
                        "without it on one machine")
     if "threads True" in output.text:

@@ -15,6 +15,7 @@ _SIOCGIFFLAGS, _SIOCGIFADDR = 0x8913, 0x8915
 _UP = 1
 _VIRTUAL = ("docker", "virbr", "veth", "br-", "cni", "flannel", "cali")
 _SSH_SECONDS = 5
+_ONLY_FOR_SEVERAL = "only for several machines"
 
 
 def checks():
@@ -95,8 +96,9 @@ def ssh_checks(hosts=()):
     """localhost, and the machines that the user asked for; those have to answer."""
     ssh = shutil.which("ssh")
     if ssh is None:
-        return [warning("client", "there is no ssh in PATH; jobs on one machine need none",
-                        "for several machines: apt-get install openssh-client")]
+        level = problem if hosts else warning
+        return [level("client", "there is no ssh in PATH; jobs on one machine need none",
+                      "for several machines: apt-get install openssh-client")]
     found = [ok("client", ssh)]
     if not hosts:
         found.append(_server())
@@ -111,9 +113,7 @@ def _server():
             connection.settimeout(_SSH_SECONDS)
             banner = connection.recv(100).decode(errors="replace").strip()
     except OSError as error:
-        return warning("server", f"nobody answers on port 22 of this machine ({error}); only jobs "
-                       "that are started from another one need it",
-                       "on each machine but the first: apt-get install openssh-server")
+        return ok("server", f"{_ONLY_FOR_SEVERAL}; nobody answers on port 22 here ({error})")
     return ok("server", banner)
 
 
@@ -123,8 +123,10 @@ def _login(ssh, host, needed):
                       "true"], _SSH_SECONDS + 3)
     if output.code == 0:
         return ok(host, "lets us in without a password")
+    if not needed:
+        return ok(host, f"{_ONLY_FOR_SEVERAL}, which --hosts looks at; no login here without a "
+                  "password")
     fix = f"ssh-keygen (once), ssh-copy-id {host}, then ssh {host} true must ask nothing"
     if "Host key verification failed" in output.text:
         fix = f"ssh-keyscan {host} >> ~/.ssh/known_hosts, after a look at what it prints"
-    return (problem if needed else warning)(host, f"no login without a password ({output.why()})",
-                                            fix)
+    return problem(host, f"no login without a password ({output.why()})", fix)

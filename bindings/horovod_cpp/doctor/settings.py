@@ -7,6 +7,9 @@ import horovod_cpp as hvd
 from horovod_cpp.doctor.finding import ok, problem, warning
 
 _PREFIXES = ("HOROVOD_", "HVD_")
+# Numbers that a launcher gives its ranks, and their least values.
+_PLACES = {"HOROVOD_RANK": 0, "HOROVOD_SIZE": 1, "HOROVOD_LOCAL_RANK": 0, "HOROVOD_LOCAL_SIZE": 1,
+           "HOROVOD_CROSS_RANK": 0, "HOROVOD_CROSS_SIZE": 1}
 # Not in config(), but read: by the kernels, the examples, and between hvdrun and its ranks.
 _OTHERS = ("HVD_ISA", "HVD_DATA_DIR", "HVD_RENDEZVOUS_KEY", "HVD_SETTING_SOURCES")
 
@@ -25,6 +28,9 @@ def checks():
 
 
 def _alone(name, value, known):
+    if name in _PLACES and not (value.isdecimal() and int(value) >= _PLACES[name]):
+        return problem(name, f"{name}='{value}': must be an integer of at least {_PLACES[name]}",
+                       f"unset {name}: launchers such as hvdrun set it for each rank")
     os.environ[name] = value
     try:
         said = _warnings_of_config()

@@ -34,6 +34,13 @@ def check_build():
     return built, parts
 
 
+def path_fix():
+    """What to do where PATH is missing; empty where it is there."""
+    if os.environ.get("PATH"):
+        return ""
+    return f"export PATH={sysconfig.get_path('scripts')}:/usr/local/bin:/usr/bin:/bin"
+
+
 def checks():
     built, _ = check_build()
     return [_package(built), *_hvdrun(), _python(), _library("numpy", (1, 24)),
@@ -60,6 +67,9 @@ def _hvdrun():
         return [problem("hvdrun", f"{hvdrun} is version {version}, the package {hvd.__version__}",
                         "remove the one that is too old, or put the other first in PATH")]
     found = [ok("hvdrun", f"{version}, {hvdrun}")]
+    if path_fix():
+        return [*found, problem("PATH", "the variable PATH is not set: programs such as mpirun and "
+                                "ssh are not found", path_fix())]
     other = shutil.which("hvdrun")
     if other is None:
         found.append(warning("PATH", f"hvdrun is not in PATH, but in {os.path.dirname(hvdrun)}",

@@ -39,7 +39,7 @@ def history(runs: Mapping[str, Any] | Sequence[Any], *, metrics: str | Sequence[
         metrics: the names to draw. By default all with "loss", "accuracy" or "acc" among their
             words. Names that share such a word share a panel.
         x: the name of the horizontal axis; by default "step" or "epoch" if all runs have it. Values
-            of a run without it are numbered from 1.
+            of a run without it are numbered from 1, and so are all if no run has "step" or "epoch".
         smooth: from 0, as measured, to below 1: the weight of the past in an exponential mean. What
             was measured stays visible behind it. Lines of up to 40 points stay as measured.
         title: of the figure, or of the first of ``ax``.
@@ -49,17 +49,21 @@ def history(runs: Mapping[str, Any] | Sequence[Any], *, metrics: str | Sequence[
         An array of Axes, one a panel. Accuracies up to 1 are shown in percent.
 
     Raises:
-        InvalidArgumentError: a run has no such metric or lists of unequal length; ``smooth`` is out
-            of range; ``ax`` has another number of Axes.
-        TypeError: ``runs`` is none of the above.
+        InvalidArgumentError: no run has such a metric or ``x``; what is drawn of a run has unequal
+            lengths, or a place without its ``x``; ``smooth`` is out of range; ``ax`` has another
+            number of Axes.
+        TypeError: ``runs`` is none of the above; ``metrics`` or ``smooth`` has a wrong type.
         ImportError: matplotlib is not installed.
     """
+    if not isinstance(smooth, numbers.Real):
+        raise TypeError(f"history: smooth must be a number, got {smooth!r}")
     if not 0 <= smooth < 1:
         raise InvalidArgumentError(f"history: smooth is {smooth}, must be at least 0 and below 1")
     tables = _tables(runs)
-    panels = _panels(tables, [metrics] if isinstance(metrics, str) else metrics)
-    x = x or next((name for name in ("step", "epoch")
-                   if all(name in table for table in tables.values())), "epoch")
+    panels = _panels(tables, _names(metrics))
+    x = _chosen_x(tables, x)
+    for run, table in tables.items():
+        _check_lengths(run, table, [name for names in panels.values() for name in names], x)
     kinds = [""]  # "train" and "test", if a panel has both
     if any(len(names) > 1 for names in panels.values()):
         kinds = list(dict.fromkeys(_kind(name) for names in panels.values() for name in names))
@@ -111,6 +115,40 @@ def _table(run: Any) -> _Table | None:
         return None
     names = dict.fromkeys(name for row in run for name in row)
     return {str(name): [row.get(name) for row in run] for name in names}
+
+
+def _names(metrics: Any) -> Sequence[str] | None:
+    if metrics is None:
+        return None
+    if isinstance(metrics, str):
+        return [metrics]
+    if not (isinstance(metrics, Sequence) and all(isinstance(name, str) for name in metrics)):
+        raise TypeError(f"history: metrics must be a name or a list of names, got {metrics!r}")
+    return list(metrics)
+
+
+def _chosen_x(tables: dict[str, _Table], x: str | None) -> str:
+    if x is None:
+        return next((name for name in ("step", "epoch")
+                     if all(name in table for table in tables.values())), "epoch")
+    known = list(dict.fromkeys(name for table in tables.values() for name in table))
+    if x not in known and x not in ("step", "epoch"):  # these number the values from 1
+        raise InvalidArgumentError(f"history: no run has x='{x}', they have {', '.join(known)}")
+    return x
+
+
+def _check_lengths(run: str, table: _Table, names: Sequence[str], x: str) -> None:
+    """All that is drawn of a run, and its x, must be columns of one table."""
+    drawn = [name for name in dict.fromkeys([*names, x]) if name in table]
+    for name in drawn[1:]:
+        if len(table[name]) != len(table[drawn[0]]):
+            raise InvalidArgumentError(
+                f"history: {_of(run)}'{drawn[0]}' has {len(table[drawn[0]])} values, '{name}' has "
+                f"{len(table[name])}; put None where nothing was measured")
+
+
+def _of(run: str) -> str:
+    return f"{run}: " if run else ""
 
 
 def _is_cell(value: Any) -> bool:
@@ -186,12 +224,13 @@ def _points(run: str, table: _Table, x: str, name: str) -> tuple[_Points, _Point
     """Arrays of the places where ``name`` was measured and of what was measured."""
     ys = table[name]
     xs = table.get(x) or list(range(1, len(ys) + 1))
-    if len(xs) != len(ys):
-        raise InvalidArgumentError(f"history: {run + ': ' if run else ''}'{name}' has {len(ys)} "
-                                   f"values, '{x}' has {len(xs)}")
-    points = [(a, b) for a, b in zip(xs, ys) if a is not None and b is not None]
+    points = [(a, b) for a, b in zip(xs, ys) if b is not None]
     if not points:
-        raise InvalidArgumentError(f"history: {run + ': ' if run else ''}'{name}' has no value")
+        raise InvalidArgumentError(f"history: {_of(run)}'{name}' has no value")
+    lost = sum(a is None for a, _ in points)
+    if lost:
+        raise InvalidArgumentError(f"history: {_of(run)}{lost} of {len(points)} values of '{name}' "
+                                   f"have no '{x}'; give it to all, or choose another with x=")
     try:
         both = np.array(points, dtype=float)
     except (TypeError, ValueError):

@@ -70,7 +70,8 @@ def timeline(trace: str | os.PathLike[str] | list[dict[str, Any]], *,
 
     Raises:
         InvalidArgumentError: the trace is cut short, no timeline of horovod_cpp, or has nothing in
-            ``window`` or of ``ranks``.
+            ``window`` or of ``ranks``; ``window`` ends before it begins.
+        TypeError: ``trace`` or ``window`` is none of the above.
         OSError: the file cannot be read.
         ImportError: matplotlib is not installed.
     """
@@ -118,7 +119,11 @@ def _chosen_window(trace: Trace, window: _Window | None) -> _Window:
     if window is None:
         margin = 0.01 * (trace.last - trace.first) or 1.0
         return trace.first - margin, trace.last + margin
-    start, end = map(float, window)
+    try:
+        start, end = map(float, window)
+    except (TypeError, ValueError):
+        raise TypeError("timeline: window must be two numbers, (from, to) in ms, "
+                        f"got {window!r}") from None
     if not (math.isfinite(start) and math.isfinite(end) and start < end):
         raise InvalidArgumentError(f"timeline: window is {window!r}, must be (from, to) in ms")
     return start, end
@@ -254,9 +259,13 @@ def _draw_names(axes: "Axes", trace: Trace, spans: _Numbers, rows: _Rows,
 
 
 def _fitting(name: str, letters: int) -> str:
-    """The name, or its last two parts, or nothing; the collective it begins with is in colour."""
+    """The name, or its last two parts, or nothing; the collective it begins with is in colour.
+
+    Calls without a name are "barrier.noname.0" and so on: then the collective says most.
+    """
     parts = name.split(".")
-    for shown in (".".join(parts[1:]), ".".join(parts[-2:])):
+    unnamed = parts[1:2] == ["noname"]
+    for shown in parts[:1] if unnamed else (".".join(parts[1:]), ".".join(parts[-2:])):
         if 0 < len(shown) <= letters:
             return shown
     return ""

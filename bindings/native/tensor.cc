@@ -124,6 +124,38 @@ void def_operator(TensorClass& cls, const std::string& name, TensorTensor both, 
       py::is_operator(), ReleaseGil());
 }
 
+void bind_one_element(TensorClass& cls) {
+  cls.def(
+      "__format__",
+      [](const Tensor& t, const std::string& format) -> py::str {
+        if (format.empty()) return py::str(py::cast(t));
+        if (t.numel() == 1) return py::module_::import("builtins").attr("format")(item(t), format);
+        throw py::type_error("'" + format + "' formats one number, the tensor has shape " +
+                             to_string(t.shape()));
+      },
+      py::arg("format"));
+  cls.def("__float__", [](const Tensor& t) { return t.item(); });
+  cls.def("__int__", [](const Tensor& t) { return py::int_(item(t)); });
+  cls.def(
+      "__complex__", [](const Tensor& t) -> Typed<"complex"> {
+        return py::module_::import("builtins").attr("complex")(item(t));
+      });
+  cls.def("__index__", [](const Tensor& t) {
+    if (t.numel() != 1 || is_floating(t.dtype()) || is_complex(t.dtype())) {
+      throw py::type_error("only a tensor of one integer is an index, not one of shape " +
+                           to_string(t.shape()) + " and dtype " + std::string(name_of(t.dtype())));
+    }
+    return py::int_(item(t));
+  });
+  cls.def("__bool__", [](const Tensor& t) {
+    if (t.numel() != 1) {
+      throw InvalidArgumentError("a tensor of shape " + to_string(t.shape()) +
+                                 " is neither true nor false; use any() or all()");
+    }
+    return py::bool_(item(t));
+  });
+}
+
 void bind_operators(TensorClass& cls) {
   def_operator(
       cls, "add", &hvd::add, [](const Tensor& a, double b) { return a + b; },
@@ -158,35 +190,6 @@ void bind_operators(TensorClass& cls) {
     py::list rows;
     for (std::int64_t i = 0; i < t.size(0); ++i) rows.append(t.select(0, i));
     return py::iter(rows);
-  });
-  cls.def(
-      "__format__",
-      [](const Tensor& t, const std::string& format) -> py::str {
-        if (format.empty()) return py::str(py::cast(t));
-        if (t.numel() == 1) return py::module_::import("builtins").attr("format")(item(t), format);
-        throw py::type_error("'" + format + "' formats one number, the tensor has shape " +
-                             to_string(t.shape()));
-      },
-      py::arg("format"));
-  cls.def("__float__", [](const Tensor& t) { return t.item(); });
-  cls.def("__int__", [](const Tensor& t) { return py::int_(item(t)); });
-  cls.def(
-      "__complex__", [](const Tensor& t) -> Typed<"complex"> {
-        return py::module_::import("builtins").attr("complex")(item(t));
-      });
-  cls.def("__index__", [](const Tensor& t) {
-    if (t.numel() != 1 || is_floating(t.dtype()) || is_complex(t.dtype())) {
-      throw py::type_error("only a tensor of one integer is an index, not one of shape " +
-                           to_string(t.shape()) + " and dtype " + std::string(name_of(t.dtype())));
-    }
-    return py::int_(item(t));
-  });
-  cls.def("__bool__", [](const Tensor& t) {
-    if (t.numel() != 1) {
-      throw InvalidArgumentError("a tensor of shape " + to_string(t.shape()) +
-                                 " is neither true nor false; use any() or all()");
-    }
-    return py::bool_(item(t));
   });
   cls.def("__contains__", [](const Tensor& t, const Anything& value) {
     const py::object equal = py::cast(t).attr("__eq__")(value);
@@ -331,6 +334,7 @@ side. Reductions and element-wise functions are methods and functions of the mod
   bind_facts(cls);
   bind_in_place(cls);
   bind_operators(cls);
+  bind_one_element(cls);
   bind_augmented(cls);
   bind_tensor_views(cls);
   m.def("_tensor_from_state", &tensor_from_state);

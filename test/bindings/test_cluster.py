@@ -509,12 +509,14 @@ def flood():
 
 
 def test_output_without_an_end_holds_up_no_call(cluster, monkeypatch):
-    monkeypatch.setattr(sys, "stdout", open(os.devnull, "w"))
-    assert cluster.run(flood, timeout=30) == ["flooding"] * 2
-    assert cluster.run(hvd.rank, timeout=30) == [0, 1]
-    with pytest.raises(TimeoutError):
-        cluster.run(lambda: time.sleep(600), timeout=0.5)
-    assert [rank.state for rank in cluster.status()] == ["idle"] * 2
+    with open(os.devnull, "w", encoding="utf-8") as nowhere, monkeypatch.context() as patch:
+        patch.setattr(sys, "stdout", nowhere)
+        assert cluster.run(flood, timeout=30) == ["flooding"] * 2
+        assert cluster.run(hvd.rank, timeout=30) == [0, 1]
+        with pytest.raises(TimeoutError):
+            cluster.run(lambda: time.sleep(600), timeout=0.5)
+        assert [rank.state for rank in cluster.status()] == ["idle"] * 2
+        cluster.close()
 
 
 def test_what_the_view_raises_arrives_and_leaves_a_usable_cluster(cluster, monkeypatch):
@@ -561,15 +563,14 @@ def test_exceptions_that_cannot_be_described_are_named(cluster):
 
 def close_the_channel():
     import socket
-    import stat
 
     for name in os.listdir("/proc/self/fd"):
         try:
-            if int(name) > 2 and stat.S_ISSOCK(os.fstat(int(name)).st_mode):
-                if socket.socket(fileno=os.dup(int(name))).getpeername().startswith(b"\0hvd-"):
-                    os.close(int(name))
-        except (OSError, AttributeError):
-            pass
+            peer = socket.socket(fileno=os.dup(int(name))).getpeername()
+        except OSError:  # no socket, or one without another end
+            continue
+        if isinstance(peer, bytes) and peer.startswith(b"\0hvd-"):
+            os.close(int(name))
     time.sleep(600)
 
 

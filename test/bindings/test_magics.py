@@ -49,8 +49,8 @@ def test_cells_run_in_namespaces_that_last_on_all_ranks_or_some(notebook):
     notebook.execute("%%hvd 0,2\nseen.append('some')")
     _, printed, _ = notebook.execute("%%hvd\nprint(seen)")
     assert sorted(printed.splitlines()) == ["[0] ['some']", "[1] []", "[2] ['some']"]
-    reply, _, _ = notebook.execute("%%hvd 3\n1")
-    assert reply["ename"] == "InvalidArgumentError" and "from 0 to 2" in reply["evalue"]
+    _, printed, _ = notebook.execute("%%hvd 3\n1")
+    assert printed.startswith("UsageError: ranks is [3], must be") and "from 0 to 2" in printed
 
 
 def test_what_all_ranks_print_is_shown_once(notebook):
@@ -129,12 +129,13 @@ def test_an_interrupt_ends_the_cell_and_the_next_one_works(notebook):
 
 
 def test_variables_travel_both_ways(notebook):
-    notebook.execute("import horovod_cpp\nbase = 5\n%hvd push base")
+    _, printed, _ = notebook.execute("import horovod_cpp\nbase = 5\n%hvd push base")
+    assert printed.endswith("pushed base to 2 ranks\n")
     notebook.execute("%%hvd\nresult = base + hvd.rank()")
     _, printed, _ = notebook.execute("%hvd pull result\nprint(result)")
-    assert printed == "[5, 6]\n"
+    assert printed == "result: a list of 2, by rank\n[5, 6]\n"
     _, printed, _ = notebook.execute("%hvd pull result -r 1\nprint(result)")
-    assert printed == "6\n"
+    assert printed == "result: that of rank 1\n6\n"
     _, printed, _ = notebook.execute(
         "cluster = %hvd cluster\nprint(cluster.run(lambda: result + result0 if 0 else base))")
     assert printed == "[5, 5]\n"
@@ -152,6 +153,34 @@ def test_status_restart_and_stop(notebook, marked_processes):
     kernel_alone = len(marked_processes()) - 2
     notebook.execute("%hvd stop")
     assert len(marked_processes()) == kernel_alone
+
+
+def test_numbers_of_ranks_are_taken_as_they_are(notebook):
+    for start in ("%hvd start -n 0", "%hvd start 0", "%%hvd -n 0\n1"):
+        _, printed, _ = notebook.execute(start)
+        assert "np is 0, must be at least 1" in printed and "started" not in printed
+    _, printed, _ = notebook.execute("%hvd start 3")
+    assert printed == "started 3 ranks\n"
+
+
+def test_a_cluster_that_was_closed_is_followed_by_another(notebook):
+    notebook.execute("cluster = %hvd cluster\ncluster.close()")
+    _, printed, _ = notebook.execute("%%hvd\nprint('here')")
+    assert "started 2 ranks" in printed and printed.endswith("all ranks:\nhere\n")
+
+
+def test_habits_of_cells_work_on_ranks_or_say_why_not(notebook):
+    reply, _, displayed = notebook.execute(
+        "%%hvd 0\n%matplotlib inline\nimport matplotlib.pyplot as plt\nplt.plot([1, 2]);")
+    assert reply["status"] == "ok", reply
+    assert "image/png" in displayed[0]
+    for word in ("exit", "quit()"):
+        reply, _, _ = notebook.execute(f"%%hvd\n{word}")
+        assert "exit and quit do not end a rank: %hvd stop" in reply["evalue"]
+    widget = ("%%hvd\nfrom IPython.display import display\ndisplay({'text/plain': '20/20', "
+              "'application/vnd.jupyter.widget-view+json': {'model_id': 'x'}}, raw=True)")
+    _, printed, displayed = notebook.execute(widget)
+    assert printed.endswith("20/20\n") and displayed == []
 
 
 def test_a_wrong_command_is_answered_with_what_there_is(notebook):

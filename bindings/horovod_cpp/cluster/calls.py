@@ -53,7 +53,7 @@ def check_env(env):
         if not isinstance(name, str) or not isinstance(value, str):
             raise TypeError(f"env[{name!r}] is {value!r}: names and values of variables are str")
         if not name or "=" in name or "\0" in name + value:
-            raise _native.InvalidArgumentError(f"env[{name!r}] is {value!r}: no such variable can be")
+            raise _native.InvalidArgumentError(f"env[{name!r}] is {value!r}: no variable can be so")
 
 
 def refuse_on_a_rank(caller):

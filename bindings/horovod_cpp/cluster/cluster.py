@@ -74,7 +74,8 @@ class Cluster:
 
     Raises:
         TypeError: ``np`` is no int, ``start_timeout`` no number, or ``env`` no dict of str.
-        InvalidArgumentError: ``np`` is less than 1, ``start_timeout`` is not positive, or this process is itself a rank.
+        InvalidArgumentError: ``np`` is less than 1, ``start_timeout`` is not positive, or this
+            process is itself a rank.
         UnsupportedError: HOROVOD_CONTROLLER is "mpi".
         RankError: a rank did not start.
     """

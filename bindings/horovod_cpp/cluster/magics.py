@@ -5,6 +5,7 @@ import argparse
 from IPython.core.error import UsageError
 from IPython.core.magic import Magics, line_cell_magic, magics_class
 
+from horovod_cpp import _native
 from horovod_cpp.cluster.cluster import Cluster
 
 _RANKS = 2  # of a cluster that nobody asked for
@@ -12,12 +13,12 @@ _RANKS = 2  # of a cluster that nobody asked for
 _HELP = """\
 %%hvd                    runs the rest of the cell on all ranks
 %%hvd 0,2                on some of them
-%hvd start -n 4          starts four ranks; the first %%hvd starts 2
+%hvd start 4             starts four ranks (also -n 4); the first %%hvd starts 2
 %hvd status              what the ranks do
 %hvd restart             new processes for all ranks, with empty namespaces
 %hvd stop                ends the ranks
 %hvd push name ...       copies variables of the notebook to all ranks
-%hvd pull name [-r 0]    copies one from the ranks: a list by rank, or that of one rank
+%hvd pull name [-r 0]    sets it in the notebook: a list by rank, or that of one rank
 cluster = %hvd cluster   the hvd.Cluster itself, for cluster.run(function)"""
 
 
@@ -32,7 +33,14 @@ class HorovodMagics(Magics):
     @line_cell_magic
     def hvd(self, line, cell=None):
         """Runs cells on the ranks of a cluster; see %hvd help."""
-        words = line.split("#")[0].split()
+        if self._cluster is not None and self._cluster._pool.closed:
+            self._cluster = None  # with its close()
+        try:
+            return self._do(line.split("#")[0].split(), cell)
+        except _native.InvalidArgumentError as error:  # the user's own ones are RankErrors
+            raise UsageError(str(error)) from None
+
+    def _do(self, words, cell):
         if cell is not None:
             options = _cell_parser().parse_args(words)
             self._running(options.n).execute(cell, options.ranks)
@@ -53,10 +61,10 @@ class HorovodMagics(Magics):
     def _running(self, np=None):
         """The cluster; starts one where there is none."""
         if self._cluster is None:
-            self._cluster = Cluster(np or _RANKS)
+            self._cluster = Cluster(_RANKS if np is None else np)
             print(f"started {self._cluster.size} ranks"
-                  + ("" if np else " (%hvd start -n N: another number)"))
-        elif np and np != self._cluster.size:
+                  + (" (%hvd start -n N: another number)" if np is None else ""))
+        elif np is not None and np != self._cluster.size:
             raise UsageError(f"{self._cluster.size} ranks are running: %hvd stop ends them")
         return self._cluster
 
@@ -68,7 +76,10 @@ class HorovodMagics(Magics):
         options = _parser("start", n=True).parse_args(arguments)
         if self._cluster is not None:
             raise UsageError(f"{self._cluster.size} ranks are running: %hvd stop ends them")
-        self._running(options.n or _RANKS)
+        if None not in (options.n, options.number):
+            raise UsageError("%hvd start takes one number of ranks")
+        given = options.number if options.n is None else options.n
+        self._running(_RANKS if given is None else given)
 
     def _status(self, arguments):
         _parser("status").parse_args(arguments)
@@ -97,13 +108,17 @@ class HorovodMagics(Magics):
         missing = [name for name in options.names if name not in self.shell.user_ns]
         if missing:
             raise UsageError(f"%hvd push: the notebook has no variable {', '.join(missing)}")
-        self._running().push({name: self.shell.user_ns[name] for name in options.names})
+        cluster = self._running()
+        cluster.push({name: self.shell.user_ns[name] for name in options.names})
+        print(f"pushed {', '.join(options.names)} to {cluster.size} ranks")
 
     def _pull(self, arguments):
         options = _parser("pull", names=True, rank=True).parse_args(arguments)
         for name in options.names:
             values = self._running().pull(name, options.rank)
             self.shell.user_ns[name] = values if options.rank is None else values[0]
+            print(f"{name}: " + (f"a list of {len(values)}, by rank" if options.rank is None
+                                 else f"that of rank {options.rank}"))
 
     def _give(self, arguments):
         _parser("cluster").parse_args(arguments)
@@ -119,6 +134,7 @@ def _parser(command, n=False, names=False, rank=False):
     parser = _Parser(prog=f"%hvd {command}", add_help=False)
     if n:
         parser.add_argument("-n", type=int)
+        parser.add_argument("number", nargs="?", type=int)
     if names:
         parser.add_argument("names", nargs="+")
     if rank:

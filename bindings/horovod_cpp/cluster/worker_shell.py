@@ -41,6 +41,12 @@ class _Shell(InteractiveShell):
         result = self.run_cell(source, store_history=False)
         return result.error_before_exec or result.error_in_exec, self.rendered
 
+    def enable_gui(self, gui=None):
+        """Ranks have no windows; %matplotlib inline asks for none."""
+
+    def ask_exit(self):
+        raise RuntimeError("exit and quit do not end a rank: %hvd stop ends all of them")
+
     def _showtraceback(self, etype, evalue, stb):
         self.rendered = self.InteractiveTB.stb2text(stb)
 

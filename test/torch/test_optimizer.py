@@ -354,6 +354,13 @@ differ("parameters", names=("one", "two")[rank:])
 differ("groups", names=("a", "b"), groups=1 + rank)
 differ("backward_passes_per_step", names=("c", "d"), backward_passes_per_step=1 + rank)
 
+# Adasum goes by the optimizer's order of parameters.
+weight = torch.nn.Parameter(torch.zeros(2))
+optimizer = hvd.DistributedOptimizer(torch.optim.SGD([weight], lr=1.0), [(f"a{rank}", weight)], op=hvd.Adasum)
+weight.sum().backward()
+optimizer.step()
+assert weight.tolist() == [-1.0] * 2
+
 # The job goes on.
 weight = torch.nn.Parameter(torch.zeros(2))
 optimizer = hvd.DistributedOptimizer(torch.optim.SGD([weight], lr=1.0))

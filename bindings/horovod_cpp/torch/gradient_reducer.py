@@ -16,7 +16,12 @@ from horovod_cpp.torch.movement import joins
 from horovod_cpp.torch.sparse import sparse_allreduce_async
 
 
-_numbers = collections.defaultdict(itertools.count)  # of reducers, by number of the process set
+_numbers = collections.defaultdict(itertools.count)  # of optimizers, by number of the process set
+
+
+def next_name(process_set):
+    """Of an optimizer; equal also on ranks that disagree on its parameters."""
+    return f"DistributedOptimizer.{next(_numbers[process_set.process_set_id])}"
 
 
 class GradientReducer:
@@ -34,8 +39,7 @@ class GradientReducer:
         self._buckets = divide(entries, groups)
         self._wire = WIRES.get(options.compression)
         self._synchronized = False
-        number = next(_numbers[options.process_set.process_set_id])
-        self._name = f"DistributedOptimizer.{number}"  # equal on ranks that disagree on the entries
+        self._name = next_name(options.process_set)
         self._agreed_setup = self._agreed = None  # how many joins there were when the ranks agreed
         self._wants_views = options.gradient_as_bucket_view and (
             options.compression is NoneCompressor)

@@ -12,7 +12,7 @@ from horovod_cpp.torch import compression as compressors
 from horovod_cpp.torch import memory
 from horovod_cpp.torch.buckets import Entry
 from horovod_cpp.torch.compression import Compression
-from horovod_cpp.torch.gradient_reducer import GradientReducer
+from horovod_cpp.torch.gradient_reducer import GradientReducer, next_name
 from horovod_cpp.torch.reductions import allreduce, reduce_op
 
 
@@ -191,7 +191,7 @@ class _DistributedAdasum(_Distributed):
                      for parameter, start in zip(parameters, before)]
             changes = [change.contiguous() for change, _ in pairs]
             _native.grouped_allreduce_([memory.target(change) for change in changes], Adasum,
-                                       f"adasum.{self._hvd_first_name}", 1.0, 1.0, None,
+                                       self._hvd_adasum_name, 1.0, 1.0, None,
                                        self._hvd_options.process_set)
             for parameter, start, change, (_, context) in zip(parameters, before, changes, pairs):
                 parameter.copy_(start.add_(compression.decompress(change, context)))
@@ -310,6 +310,8 @@ def DistributedOptimizer(optimizer, named_parameters=None, compression=Compressi
     wrapped._hvd_options = options
     wrapped._hvd_first_name = entries[0].name if entries else ""
     wrapped._hvd_reducer = None
-    if not alone and options.op != Adasum and entries:
+    if not alone and options.op == Adasum:
+        wrapped._hvd_adasum_name = f"{next_name(process_set)}.adasum"
+    elif not alone and entries:
         wrapped._hvd_reducer = GradientReducer(entries, groups, options)
     return wrapped

@@ -114,6 +114,6 @@ def test_half_a_place_is_no_job_of_one_rank(environment):
     assert next(iter(environment)) in run.stderr or "started this process" in run.stderr
 
 
-def test_a_temporary_folder_that_is_none_does_not_matter():
+def test_a_temporary_folder_that_is_none_does_not_matter(tmp_path):
     subprocess.run([sys.executable, "-c", "import horovod_cpp as hvd; hvd.init()"], timeout=60,
-                   check=True, env={**os.environ, "TMPDIR": "/nonexistent"})
+                   check=True, env={**os.environ, "TMPDIR": str(tmp_path / "none")})

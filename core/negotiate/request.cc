@@ -32,7 +32,7 @@ double read_scale(ByteReader& in) {
 }
 
 // A peer's shapes must not make numel_of(), bytes_of() or their sum throw or overflow later.
-void check_extents(const std::vector<Shape>& shapes, DType dtype) {
+void check_extents(const Shapes& shapes, DType dtype) {
   constexpr std::int64_t kMostBytes = std::int64_t{1} << 62;
   std::int64_t room = kMostBytes;
   for (const Shape& shape : shapes) {

@@ -7,6 +7,7 @@
 #include "core/base/bytes.h"
 #include "core/base/device.h"
 #include "core/base/dtype.h"
+#include "core/base/recycling_allocator.h"
 #include "core/base/reduce_op.h"
 #include "core/base/tensor_view.h"
 #include "core/base/topology.h"
@@ -63,6 +64,8 @@ struct ArenaPlace {
   friend bool operator==(const ArenaPlace&, const ArenaPlace&) = default;
 };
 
+using Shapes = std::vector<Shape, RecyclingAllocator<Shape>>;
+
 // What must be equal on all ranks for a name to run: compared, merged and cached. What may differ
 // by rank (first dimensions, splits) is exchanged in the data plane when the step runs.
 struct Request {
@@ -78,7 +81,7 @@ struct Request {
   WireFormat wire = WireFormat::kNone;  // allreduce only
   // One a tensor; several are a group, which is announced, run and rejected as one. Allgather,
   // alltoall, gather and scatter: without the first dimension.
-  std::vector<Shape> shapes;
+  Shapes shapes;
   std::vector<std::int32_t> numbers;  // kAddSet and kRemoveSet only
   bool automatic_name = false;        // gets a slot for one run only
   bool joins_average = false;         // kJoin: averages go on dividing by this rank too

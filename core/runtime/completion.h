@@ -25,10 +25,10 @@ class Completion {
   // The first call decides and returns true; later ones change nothing. The leases of `parts` are
   // dropped by the first thread that waits, or with the last handle: freeing user memory may need
   // locks that the coordinator must never wait for.
-  bool finish(Status status, Outcome outcome = {}, std::vector<Part> parts = {});
+  bool finish(Status status, Outcome outcome = {}, Parts parts = {});
   // The same in two steps, for many at once: a thread that waits for all of them wakes when the
   // last has ended. wake() follows on each that end() ended.
-  bool end(Status status, Outcome outcome = {}, std::vector<Part> parts = {});
+  bool end(Status status, Outcome outcome = {}, Parts parts = {});
   void wake() noexcept { Doorbell(finished_).ring(); }
 
   bool done() const noexcept { return state_.load(std::memory_order_acquire) == kDone; }
@@ -52,7 +52,7 @@ class Completion {
   // Written while kEnding, constant from kDone on.
   Status status_;
   Outcome outcome_;
-  std::vector<Part> parts_;
+  Parts parts_;
 };
 
 }  // namespace hvd

@@ -13,13 +13,13 @@ constexpr int kLooksPerClockRead = 32;
 
 }  // namespace
 
-bool Completion::finish(Status status, Outcome outcome, std::vector<Part> parts) {
+bool Completion::finish(Status status, Outcome outcome, Parts parts) {
   if (!end(std::move(status), std::move(outcome), std::move(parts))) return false;
   wake();
   return true;
 }
 
-bool Completion::end(Status status, Outcome outcome, std::vector<Part> parts) {
+bool Completion::end(Status status, Outcome outcome, Parts parts) {
   std::uint32_t expected = kPending;
   if (!state_.compare_exchange_strong(expected, kEnding, std::memory_order_acq_rel)) return false;
   status_ = std::move(status);

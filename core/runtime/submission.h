@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "core/base/recycling_allocator.h"
 #include "core/base/tensor_view.h"
 #include "core/negotiate/request.h"
 #include "core/runtime/fence.h"
@@ -21,13 +22,15 @@ struct Part {
   std::vector<std::int64_t> splits = {};  // alltoall, scatter (root): rows for each rank of the set
 };
 
+using Parts = std::vector<Part, RecyclingAllocator<Part>>;
+
 // One collective call of one rank: a tensor, or a group of them. Memory is kept alive by the leases
 // until the handle is done; their owners are let go by the thread that waits for the handle (by the
 // coordinator if the handle was dropped before, or if the submission failed).
 struct Submission {
   Request request;
-  std::vector<Part> parts;  // one for each of request.shapes
-  Fence ready;              // inputs may be read past this point
+  Parts parts;  // one for each of request.shapes
+  Fence ready;  // inputs may be read past this point
 };
 
 // One tensor from this rank to another or back; bypasses the order of the collectives.

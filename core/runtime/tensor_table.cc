@@ -4,6 +4,7 @@
 #include <string>
 #include <utility>
 
+#include "core/base/recycling_allocator.h"
 #include "core/base/stack_memory.h"
 
 namespace hvd {
@@ -13,7 +14,7 @@ void TensorTable::add(std::span<Submission> submissions, std::span<Handle> handl
   std::pmr::vector<InFlightPtr> entries(&memory.resource);
   entries.reserve(submissions.size());
   for (std::size_t i = 0; i < submissions.size(); ++i) {
-    const auto& entry = entries.emplace_back(std::make_shared<InFlight>(seat_));
+    const auto& entry = entries.emplace_back(make_recycled<InFlight>(seat_));
     entry->submission = std::move(submissions[i]);
     handles[i] = Handle(std::shared_ptr<Completion>(entry, &entry->completion));
   }

@@ -178,7 +178,7 @@ bool Transfers::end(const TransferPtr& transfer, const Status& status) {
     const MutexLock lock(mutex_);
     in_flight_.erase(transfer);
   }
-  std::vector<Part> parts(1);
+  Parts parts(1);
   parts.front().input = std::move(transfer->what.tensor);
   transfer->completion.finish(status, {}, std::move(parts));
   return true;

@@ -7,6 +7,7 @@
 #include <optional>
 #include <utility>
 
+#include "core/base/recycling_allocator.h"
 #include "core/base/stack_memory.h"
 #include "core/base/status.h"
 #include "core/base/thread_annotations.h"
@@ -265,8 +266,8 @@ std::shared_ptr<CallInFlight> start(CallSpec& spec, std::span<CallTensor> tensor
   spec.set.world()->runtime().submit(submissions, handles);
   numbering.keep();
   if (expected.size() == 1 && expected.front().output.defined()) {
-    return std::make_shared<TensorCall>(std::move(handles.front()),
-                                        std::move(expected.front().output));
+    return make_recycled<TensorCall>(std::move(handles.front()),
+                                     std::move(expected.front().output));
   }
   return std::make_shared<EngineCall>(moved(handles), moved(expected));
 }

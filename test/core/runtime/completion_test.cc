@@ -85,7 +85,7 @@ TEST(Completion, LetsGoOfTensorsOnTheThreadThatWaits) {
   std::thread::id dropped_by;
   std::shared_ptr<const void> owner(&dropped_by,
                                     [&](const void*) { dropped_by = std::this_thread::get_id(); });
-  std::vector<Part> parts(1);
+  Parts parts(1);
   parts[0].input.owner = std::move(owner);
   std::thread([&] { completion->finish({}, {}, std::move(parts)); }).join();
   EXPECT_EQ(dropped_by, std::thread::id());

@@ -22,10 +22,12 @@ rm -rf build/wheel-raw
 CMAKE_ARGS="${CMAKE_ARGS-} -DHVD_PORTABLE=ON" "$tools/bin/pip" wheel --quiet \
   --disable-pip-version-check --no-deps --wheel-dir build/wheel-raw .
 
+rm -rf build/wheel-repaired
+PATH="$PWD/$tools/bin:$PATH" auditwheel repair --wheel-dir build/wheel-repaired \
+  --exclude 'libmpi*.so.*' --exclude 'libnccl.so.*' --exclude 'libcuda.so.*' build/wheel-raw/*.whl
 mkdir -p "$folder"
 rm -f "$folder"/horovod_cpp-*.whl
-PATH="$PWD/$tools/bin:$PATH" auditwheel repair --wheel-dir "$folder" --exclude 'libmpi*.so.*' \
-  --exclude 'libnccl.so.*' --exclude 'libcuda.so.*' build/wheel-raw/*.whl
+"$tools/bin/python" bindings/wheel_licenses.py build/wheel-repaired/*.whl "$folder"
 wheel=("$folder"/horovod_cpp-*manylinux*.whl)
 [[ -f ${wheel[0]} ]] || { echo "no manylinux platform fits what the wheel needs" >&2; exit 1; }
 echo "${wheel[0]}"

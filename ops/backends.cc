@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "core/base/host.h"
+#include "core/base/interruptible_waits.h"
 #include "core/base/launch_info.h"
 #include "core/base/log.h"
 #include "core/base/placement.h"
@@ -239,7 +240,8 @@ Ports connect_by_mpi(const LaunchInfo& launch, const Config& config) {
                            " started this process, but MPI cannot be used: " + library.detail);
   }
   const TimePoint deadline = Clock::now() + config.start_timeout;
-  const auto link = library.module->connect(deadline, config.mpi_threads_disable);
+  const auto link = library.module->connect(deadline, config.mpi_threads_disable,
+                                            &InterruptibleWaits::look);
   expect_world(launch, *link);
   const Neighbourhood here = meet(*link, config, deadline);
   set_log_rank(link->rank());

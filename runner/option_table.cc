@@ -58,7 +58,7 @@ constexpr OptionRow repeated(OptionRow row) {
 constexpr std::string_view kElastic = "there is no elastic training yet";
 
 constexpr std::array kOptions = {
-    own("np,num-proc", 0, "N",
+    own("np,num-proc", 'n', "N",
         "ranks (processes) to start; -np N is the same; default in a Slurm job: its tasks"),
     own("hosts", 'H', "HOST:SLOTS,...",
         "machines to use and how many ranks each may hold; default: those of a Slurm job, else "

@@ -85,10 +85,17 @@ run_cpp() {
   run_programs cpp cpu '' "${programs[@]##*/}"
 }
 
+# How bindings/native is compiled, which the preset cpu leaves out. Nothing is built there.
+configure_bindings() {
+  cmake --preset bindings -DPython3_EXECUTABLE="$PWD/build/venv/bin/python" \
+    -Dpybind11_DIR="$(build/venv/bin/python -m pybind11 --cmakedir)"
+}
+
 # clang-tidy runs beside the steps that come after it is started, in the time that their waits leave.
 start_tidy() {
-  nice -n 19 python3 test/lint/tidy.py build/cpu \
-    ${HVD_TEST_LONG:+'clang-analyzer-core.*,clang-analyzer-cplusplus.*'} >"$results/tidy.txt" 2>&1 &
+  nice -n 19 python3 test/lint/tidy.py build/cpu build/bindings \
+    ${HVD_TEST_LONG:+--checks='clang-analyzer-core.*,clang-analyzer-cplusplus.*'} \
+    >"$results/tidy.txt" 2>&1 &
   tidy=$!
   trap 'kill "$tidy" 2>/dev/null' EXIT
 }
@@ -154,7 +161,7 @@ step structure python3 test/lint/structure.py
 step structure-test build/venv/bin/python -m pytest test/lint -q --junitxml="$results/structure-test.xml"
 tidy=
 if step build-cpu build cpu; then
-  start_tidy
+  step configure-bindings configure_bindings && start_tidy
   step cpp run_cpp
   step references run_references
   step mpi run_mpi

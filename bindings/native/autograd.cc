@@ -54,7 +54,7 @@ void bind_gradients(py::module_& m) {
       "backward",
       [](const Tensor& t, const MaybeArray& gradient, bool retain_graph, bool create_graph) {
         const Tensor start = gradient.is_none() ? Tensor() : tensor_from(gradient);
-        const py::gil_scoped_release nogil;
+        const WithoutGil nogil;
         t.backward(start, retain_graph, create_graph);
       },
       py::arg("gradient") = py::none(), py::arg("retain_graph") = false,
@@ -81,49 +81,21 @@ Returns:
 
 void bind_elementwise(py::module_& m) {
   const auto unary = [&m](const char* name, Tensor (*function)(const Tensor&), const char* what) {
-    const std::string doc = std::string(what) + R"(
-
-Args:
-    a: a Tensor of any shape and a floating dtype.
-
-Returns:
-    A new Tensor of that shape and dtype.
-
-Raises:
-    InvalidArgumentError: another dtype.)";
-    m.def(name, function, py::arg("a"), ReleaseGil(), doc.c_str());
+    m.def(name, function, py::arg("a"), ReleaseGil(), unary_doc(what).c_str());
   };
   const auto binary = [&m](const char* name, Tensor (*function)(const Tensor&, const Tensor&),
                            const char* what) {
-    const std::string doc = std::string(what) + R"(
-
-Args:
-    a: a Tensor.
-    b: another one of its dtype; shapes broadcast.
-
-Returns:
-    A new Tensor of the common shape.
-
-Raises:
-    InvalidArgumentError: shapes do not broadcast, or dtypes differ or have no arithmetic.)";
-    m.def(name, function, py::arg("a"), py::arg("b"), ReleaseGil(), doc.c_str());
+    m.def(name, function, py::arg("a"), py::arg("b"), ReleaseGil(), binary_doc(what).c_str());
   };
   binary("add", &add, "Element-wise sum.");
   binary("sub", &sub, "Element-wise difference.");
   binary("mul", &mul, "Element-wise product.");
   binary("div", &div, "Element-wise quotient.");
   unary("neg", &neg, "Element-wise negation; integers too.");
-  m.def("pow", &pow, py::arg("a"), py::arg("exponent"), ReleaseGil(), R"(Element-wise power.
-
-Args:
-    a: a Tensor of any shape and a floating dtype.
-    exponent: a number.
-
-Returns:
-    A new Tensor of that shape and dtype.
-
-Raises:
-    InvalidArgumentError: another dtype.)");
+  m.def(
+      "pow", &pow, py::arg("a"), py::arg("exponent"), ReleaseGil(),
+      tensor_doc("Element-wise power.", {kFloating, "exponent: a number."}, kSameShape, kOtherDtype)
+          .c_str());
   unary("exp", &exp, "Element-wise exponential.");
   unary("log", &log, "Element-wise natural logarithm.");
   unary("sqrt", &sqrt, "Element-wise square root.");

@@ -8,6 +8,7 @@
 #include <string>
 
 #include "bindings/native/types.h"
+#include "core/base/interruptible_waits.h"
 #include "horovod_cpp/tensor/named_tensors.h"
 #include "horovod_cpp/tensor/tensor.h"
 
@@ -31,8 +32,17 @@ void bind_data(py::module_& m);
 void bind_io(py::module_& m);
 void bind_dist(py::module_& m);
 
-// What a call that computes or waits runs under. Everything Python is converted before and after.
-using ReleaseGil = py::call_guard<py::gil_scoped_release>;
+// Runs Python's signal handlers, if this is the main thread; throws what one of them raised, such
+// as KeyboardInterrupt.
+void run_signal_handlers();
+
+// What a call that computes or waits runs under: other Python threads run meanwhile, and waits for
+// other ranks end with Ctrl-C. Everything Python is converted before and after.
+class WithoutGil {
+  py::gil_scoped_release nogil_;
+  InterruptibleWaits waits_{&run_signal_handlers};
+};
+using ReleaseGil = py::call_guard<WithoutGil>;
 
 // Keeps a Python object alive from C++. Any thread may drop the last copy: with the GIL at hand the
 // object goes at once, else as soon as the main thread runs Python again.

@@ -9,6 +9,7 @@
 #include <variant>
 
 #include "bindings/native/nn.h"
+#include "bindings/native/tensor_docs.h"
 #include "horovod_cpp/nn/layers.h"
 
 namespace hvd::python {
@@ -58,6 +59,28 @@ Tensor call_conv_transpose2d(const Tensor& input, const Tensor& weight, const Ma
                           pair(output_padding), groups, pair(dilation));
 }
 
+constexpr const char* kBias = "bias: [co], or None.";
+constexpr const char* kStride = "stride: a number.";
+constexpr const char* kPairStride = "stride: a number or a pair (height, width).";
+constexpr const char* kPadding = "padding: a number, \"valid\" or \"same\".";
+constexpr const char* kPairPadding = "padding: the same, \"valid\" or \"same\".";
+constexpr const char* kPlainPadding = "padding: the same.";
+constexpr const char* kOutputPadding =
+    "output_padding: rows and columns more at the end, likewise.";
+constexpr const char* kDilation =
+    "dilation: distance between the elements of the kernel, likewise.";
+constexpr const char* kGroups = "groups: parts into which the channels are cut.";
+constexpr const char* kInChannels = "in_channels: of the input.";
+constexpr const char* kOutChannels = "out_channels: of the output.";
+constexpr const char* kKernel = "kernel_size: a number.";
+constexpr const char* kPairKernel = "kernel_size: a number or a pair (height, width).";
+constexpr const char* kDividing = "groups: parts into which the channels are cut; divides both.";
+constexpr const char* kHasBias = "bias: whether there is one.";
+constexpr const char* kBadOption =
+    "InvalidArgumentError: an option is out of range; called, shapes that do not fit.";
+constexpr const char* kBadCall =
+    "InvalidArgumentError: shapes, dtypes or options do not fit; names both shapes.";
+
 void bind_conv_functions(py::module_& m) {
   const auto input = py::arg("input");
   const auto weight = py::arg("weight");
@@ -67,58 +90,24 @@ void bind_conv_functions(py::module_& m) {
   const auto dilation = py::arg("dilation") = 1;
   const auto groups = py::arg("groups") = 1;
   m.def("conv1d", &call_conv1d, input, weight, bias, stride, pad, dilation, groups, ReleaseGil(),
-        R"(Convolution of sequences.
-
-Args:
-    input: [n, ci, l].
-    weight: [co, ci / groups, k].
-    bias: [co], or None.
-    stride: a number.
-    padding: a number, "valid" or "same".
-    dilation: distance between the elements of the kernel, likewise.
-    groups: parts into which the channels are cut.
-
-Returns:
-    [n, co, l'].
-
-Raises:
-    InvalidArgumentError: shapes, dtypes or options do not fit; names both shapes.)");
+        tensor_doc("Convolution of sequences.",
+                   {"input: [n, ci, l].", "weight: [co, ci / groups, k].", kBias, kStride, kPadding,
+                    kDilation, kGroups},
+                   "[n, co, l'].", kBadCall)
+            .c_str());
   m.def("conv2d", &call_conv2d, input, weight, bias, stride, pad, dilation, groups, ReleaseGil(),
-        R"(Convolution of images.
-
-Args:
-    input: [n, ci, h, w].
-    weight: [co, ci / groups, kh, kw].
-    bias: [co], or None.
-    stride: a number or a pair (height, width).
-    padding: the same, "valid" or "same".
-    dilation: distance between the elements of the kernel, likewise.
-    groups: parts into which the channels are cut.
-
-Returns:
-    [n, co, h', w'].
-
-Raises:
-    InvalidArgumentError: shapes, dtypes or options do not fit; names both shapes.)");
+        tensor_doc("Convolution of images.",
+                   {"input: [n, ci, h, w].", "weight: [co, ci / groups, kh, kw].", kBias,
+                    kPairStride, kPairPadding, kDilation, kGroups},
+                   "[n, co, h', w'].", kBadCall)
+            .c_str());
   m.def("conv_transpose2d", &call_conv_transpose2d, input, weight, bias, stride, pad,
         py::arg("output_padding") = 0, groups, dilation, ReleaseGil(),
-        R"(The gradient of conv2d to its input as a function.
-
-Args:
-    input: [n, ci, h, w].
-    weight: [ci, co / groups, kh, kw].
-    bias: [co], or None.
-    stride: a number or a pair (height, width).
-    padding: the same.
-    output_padding: rows and columns more at the end, likewise.
-    dilation: distance between the elements of the kernel, likewise.
-    groups: parts into which the channels are cut.
-
-Returns:
-    [n, co, h', w'].
-
-Raises:
-    InvalidArgumentError: shapes, dtypes or options do not fit; names both shapes.)");
+        tensor_doc("The gradient of conv2d to its input as a function.",
+                   {"input: [n, ci, h, w].", "weight: [ci, co / groups, kh, kw].", kBias,
+                    kPairStride, kPlainPadding, kOutputPadding, kDilation, kGroups},
+                   "[n, co, h', w'].", kBadCall)
+            .c_str());
 }
 
 std::shared_ptr<nn::Conv1d> make_conv1d(Int in, Int out, Int kernel, Int stride,
@@ -155,69 +144,32 @@ void bind_modules(py::module_& m) {
   const auto groups = py::arg("groups") = 1;
   const auto bias = py::arg("bias") = true;
   py::classh<nn::Conv1d, nn::Module> conv1(
-      m, "Conv1d", R"(Convolution of sequences, as conv1d(): [n, in, l] -> [n, out, l'].
-
-Args:
-    in_channels: of the input.
-    out_channels: of the output.
-    kernel_size: a number.
-    stride: a number.
-    padding: a number, "valid" or "same".
-    dilation: distance between the elements of the kernel, likewise.
-    groups: parts into which the channels are cut; divides both.
-    bias: whether there is one.
-
-Raises:
-    InvalidArgumentError: an option is out of range; called, shapes that do not fit.)");
+      m, "Conv1d",
+      class_doc(
+          "Convolution of sequences, as conv1d(): [n, in, l] -> [n, out, l'].",
+          {kInChannels, kOutChannels, kKernel, kStride, kPadding, kDilation, kDividing, kHasBias},
+          kBadOption)
+          .c_str());
   conv1.def(py::init(&make_conv1d), in, out, kernel, stride, pad, dilation, groups, bias);
   def_weight(conv1);
   def_bias(conv1);
   py::classh<nn::Conv2d, nn::Module> conv2(
-      m, "Conv2d", R"(Convolution of images, as conv2d(): [n, in, h, w] -> [n, out, h', w'].
-
-Args:
-    in_channels: of the input.
-    out_channels: of the output.
-    kernel_size: a number or a pair (height, width).
-    stride: a number or a pair (height, width).
-    padding: the same, "valid" or "same".
-    dilation: distance between the elements of the kernel, likewise.
-    groups: parts into which the channels are cut; divides both.
-    bias: whether there is one.
-
-Raises:
-    InvalidArgumentError: an option is out of range; called, shapes that do not fit.)");
+      m, "Conv2d",
+      class_doc("Convolution of images, as conv2d(): [n, in, h, w] -> [n, out, h', w'].",
+                {kInChannels, kOutChannels, kPairKernel, kPairStride, kPairPadding, kDilation,
+                 kDividing, kHasBias},
+                kBadOption)
+          .c_str());
   conv2.def(py::init(&make_conv2d), in, out, kernel, stride, pad, dilation, groups, bias);
   def_weight(conv2);
   def_bias(conv2);
-}
-
-void bind_transposed(py::module_& m) {
-  const auto in = py::arg("in_channels");
-  const auto out = py::arg("out_channels");
-  const auto kernel = py::arg("kernel_size");
-  const auto stride = py::arg("stride") = 1;
-  const auto pad = py::arg("padding") = 0;
-  const auto dilation = py::arg("dilation") = 1;
-  const auto groups = py::arg("groups") = 1;
-  const auto bias = py::arg("bias") = true;
   py::classh<nn::ConvTranspose2d, nn::Module> transposed(
       m, "ConvTranspose2d",
-      R"(Transposed convolution, as conv_transpose2d(): [n, in, h, w] -> [n, out, h', w'].
-
-Args:
-    in_channels: of the input.
-    out_channels: of the output.
-    kernel_size: a number or a pair (height, width).
-    stride: a number or a pair (height, width).
-    padding: the same.
-    output_padding: rows and columns more at the end, likewise.
-    dilation: distance between the elements of the kernel, likewise.
-    groups: parts into which the channels are cut; divides both.
-    bias: whether there is one.
-
-Raises:
-    InvalidArgumentError: an option is out of range; called, shapes that do not fit.)");
+      class_doc("Transposed convolution, as conv_transpose2d(): [n, in, h, w] -> [n, out, h', w'].",
+                {kInChannels, kOutChannels, kPairKernel, kPairStride, kPlainPadding, kOutputPadding,
+                 kDilation, kDividing, kHasBias},
+                kBadOption)
+          .c_str());
   transposed.def(py::init(&make_conv_transpose2d), in, out, kernel, stride, pad,
                  py::arg("output_padding") = 0, groups, bias, dilation);
   def_weight(transposed);
@@ -229,7 +181,6 @@ Raises:
 void bind_convolution(py::module_& m) {
   bind_conv_functions(m);
   bind_modules(m);
-  bind_transposed(m);
 }
 
 }  // namespace hvd::python

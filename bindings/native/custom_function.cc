@@ -54,7 +54,7 @@ MaybeTensors gradients_of(
       grad_outputs.is_none() ? std::vector<Tensor>() : gradients_from(grad_outputs);
   std::vector<Tensor> result;
   {
-    const py::gil_scoped_release nogil;
+    const WithoutGil nogil;
     result = grad(outputs, inputs, starts, retain_graph, create_graph);
   }
   return to_list(result);

@@ -29,7 +29,7 @@ void bind_plain_datasets(py::module_& m) {
             }
             data::Sample sample;
             {
-              const py::gil_scoped_release nogil;
+              const WithoutGil nogil;
               sample = dataset.get(index < 0 ? index + size : index);
             }
             return to_tuple(sample);

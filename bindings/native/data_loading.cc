@@ -34,7 +34,7 @@ class Pass {
     if (running_) throw InvalidArgumentError("DataLoader: two threads iterate over one pass");
     running_ = true;
     try {
-      const py::gil_scoped_release nogil;
+      const WithoutGil nogil;
       advance();
     } catch (const std::runtime_error& error) {
       done_ = true;
@@ -76,7 +76,7 @@ class Pass {
   void stop() {
     if (!iterator_ || running_) return;  // another thread's; it ends before the interpreter does
     done_ = true;
-    const py::gil_scoped_release nogil;
+    const WithoutGil nogil;
     iterator_.reset();
   }
 

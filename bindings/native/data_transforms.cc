@@ -51,7 +51,7 @@ seeds anew for every example.)")
           "__call__",
           [](const Transform& transform, const ArrayLike& image) {
             const Tensor tensor = example_tensor(image);
-            const py::gil_scoped_release nogil;
+            const WithoutGil nogil;
             return transform(tensor);
           },
           py::arg("image"),

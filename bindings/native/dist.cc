@@ -90,9 +90,6 @@ bool PendingResult::poll() const {
 }
 
 Anything PendingResult::synchronize() const {
-  while (!without_gil([this] { return wait_for_(std::chrono::milliseconds(100)); })) {
-    if (PyErr_CheckSignals() != 0) throw py::error_already_set();
-  }
   return convert_(without_gil([this] { return result_(); }));
 }
 

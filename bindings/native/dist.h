@@ -60,7 +60,6 @@ class PendingResult {
         convert_(std::move(convert)) {}
 
   bool poll() const;
-  // Waits without the GIL, but so that Ctrl-C raises KeyboardInterrupt soon.
   Anything synchronize() const;
 
  private:
@@ -140,7 +139,7 @@ GuardContext guard_of(const std::shared_ptr<T>& object) {
 // Calls `start` without the GIL.
 template <typename Start>
 auto without_gil(Start&& start) {
-  const py::gil_scoped_release nogil;
+  const WithoutGil nogil;
   return start();
 }
 

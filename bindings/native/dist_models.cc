@@ -90,7 +90,7 @@ Anything call_distributed(const py::object& self, const py::Args<Anything>& args
                           const py::KWArgs<Anything>& kwargs) {
   auto& ddp = self.cast<DistributedDataParallel&>();
   {
-    const py::gil_scoped_release nogil;
+    const WithoutGil nogil;
     ddp.begin_forward();
   }
   return finish(ddp, py::cast(ddp.module())(*args, **kwargs));
@@ -134,7 +134,7 @@ void bind_distributed(py::module_& m) {
              options.bucket_cap_mb = bucket_cap_mb;
              options.compression = compression_from(compression);
              options.process_set = set.registered();
-             const py::gil_scoped_release nogil;
+             const WithoutGil nogil;
              return std::make_shared<Ddp>(std::move(module), std::move(options));
            }),
            py::arg("module").none(false), py::kw_only(), py::arg("broadcast_buffers") = true,
@@ -176,11 +176,11 @@ using ModuleOrParams = Typed<"Module | collections.abc.Iterable[Tensor]">;
 void average_any(const ModuleOrParams& params, const AllreduceOptions& options) {
   if (py::isinstance<nn::Module>(params)) {
     const auto& module = params.cast<const nn::Module&>();
-    const py::gil_scoped_release nogil;
+    const WithoutGil nogil;
     return average_gradients(module, options);
   }
   const auto tensors = py::list(params).cast<std::vector<Tensor>>();
-  const py::gil_scoped_release nogil;
+  const WithoutGil nogil;
   average_gradients(tensors, options);
 }
 

@@ -3,6 +3,7 @@
 #include <array>
 
 #include "bindings/native/bindings.h"
+#include "bindings/native/shared_object.h"
 #include "core/base/status.h"
 
 namespace hvd::python {
@@ -39,6 +40,12 @@ PythonError::PythonError(py::error_already_set& error)
     : std::runtime_error(error.what()),
       exception_(error.value().ptr()),
       owner_(keep_alive(error.value())) {}
+
+void run_signal_handlers() {
+  in_python([] {
+    if (PyErr_CheckSignals() != 0) throw py::error_already_set();
+  });
+}
 
 void bind_errors(py::module_& m) {
   const auto bases = [](PyObject* a, PyObject* b = nullptr) -> py::tuple {

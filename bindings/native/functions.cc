@@ -27,32 +27,9 @@ using Unary = Tensor (*)(const Tensor&);
 using Binary = Tensor (*)(const Tensor&, const Tensor&);
 using WithNumber = Tensor (*)(const Tensor&, double);
 
-const char* const kUnaryDoc = R"(
-
-Args:
-    a: a Tensor of any shape.
-
-Returns:
-    A new Tensor of that shape.
-
-Raises:
-    InvalidArgumentError: a dtype that this function does not take.)";
-
-const char* const kBinaryDoc = R"(
-
-Args:
-    a: a Tensor.
-    b: another one of its dtype; shapes broadcast.
-
-Returns:
-    A new Tensor of the common shape.
-
-Raises:
-    InvalidArgumentError: shapes do not broadcast, or dtypes differ or are not taken.)";
-
 void bind_elementwise(py::module_& m) {
   const auto unary = [&m](const char* name, Unary function, const char* what) {
-    m.def(name, function, py::arg("a"), ReleaseGil(), (std::string(what) + kUnaryDoc).c_str());
+    m.def(name, function, py::arg("a"), ReleaseGil(), unary_doc(what).c_str());
   };
   unary("abs", &abs, "Element-wise absolute value; integers too.");
   unary("sign", &sign, "Element-wise -1, 0 or 1; integers too.");
@@ -82,8 +59,7 @@ Raises:
 
 void bind_pairs(py::module_& m) {
   const auto binary = [&m](const char* name, Binary function, const char* what) {
-    m.def(name, function, py::arg("a"), py::arg("b"), ReleaseGil(),
-          (std::string(what) + kBinaryDoc).c_str());
+    m.def(name, function, py::arg("a"), py::arg("b"), ReleaseGil(), binary_doc(what).c_str());
   };
   binary("maximum", &maximum,
          "The larger of each pair; a NaN wins, equal ones share the gradient.");
@@ -95,7 +71,7 @@ void bind_pairs(py::module_& m) {
   binary("outer", &outer, "Products of all pairs of two vectors, [m, n].");
   binary("dot", &dot, "Sum of the products of two vectors, a scalar.");
   const auto compare = [&](const char* name, Binary both, WithNumber number, const char* what) {
-    const std::string doc = std::string(what) + kBinaryDoc + " ``b`` may be a number.";
+    const std::string doc = binary_doc(what) + " ``b`` may be a number.";
     m.def(name, both, py::arg("a"), py::arg("b"), ReleaseGil(), doc.c_str());
     m.def(name, number, py::arg("a"), py::arg("b"), ReleaseGil());
   };

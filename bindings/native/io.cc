@@ -22,8 +22,15 @@ std::int64_t int64_from(const py::handle& value, const std::string& name) {
 }
 
 // A part of a checkpoint: a state dict, or an object that has one. Counters may be ints.
-NamedTensors part_from(const py::handle& object) {
-  if (py::hasattr(object, "state_dict")) return part_from(object.attr("state_dict")());
+NamedTensors part_from(const std::string& part, const py::handle& object) {
+  if (py::hasattr(object, "state_dict")) return part_from(part, object.attr("state_dict")());
+  if (!py::isinstance<py::iterable>(object) || py::isinstance<py::str>(object)) {
+    throw py::type_error("save_checkpoint: part '" + part + "' is of type " +
+                         Py_TYPE(object.ptr())->tp_name +
+                         ": expected a state dict, or an object that has one; a number goes into a "
+                         "dict: {\"" +
+                         part + "\": {\"value\": 3}}");
+  }
   py::dict entries;
   for (const auto& [name, value] : py::dict(py::reinterpret_borrow<py::object>(object))) {
     if (py::isinstance<py::int_>(value) && !py::isinstance<py::bool_>(value)) {
@@ -63,9 +70,10 @@ void bind_checkpoint(py::module_& m) {
          const io::Metadata& metadata) {
         io::Checkpoint checkpoint{{}, metadata};
         for (const auto& [name, part] : py::dict(parts)) {
-          checkpoint.parts[name.cast<std::string>()] = part_from(part);
+          const auto text = name.cast<std::string>();
+          checkpoint.parts[text] = part_from(text, part);
         }
-        const py::gil_scoped_release nogil;
+        const WithoutGil nogil;
         io::save_checkpoint(path.string(), checkpoint);
       },
       py::arg("path"), py::arg("parts"), py::arg("metadata") = io::Metadata{},
@@ -89,7 +97,7 @@ void bind_checkpoint_reading(py::module_& m) {
   m.def(
       "load_checkpoint",
       [](const std::filesystem::path& path) {
-        const py::gil_scoped_release nogil;
+        const WithoutGil nogil;
         return io::load_checkpoint(path.string());
       },
       py::arg("path"),
@@ -141,7 +149,7 @@ void bind_io(py::module_& m) {
       "save",
       [](const std::filesystem::path& path, const StateLike& state, const io::Metadata& metadata) {
         const NamedTensors tensors = named_tensors_from(state);
-        const py::gil_scoped_release nogil;
+        const WithoutGil nogil;
         io::save(path.string(), tensors, metadata);
       },
       py::arg("path"), py::arg("state"), py::arg("metadata") = io::Metadata{},
@@ -155,7 +163,7 @@ Args:
 Raises:
     InvalidArgumentError: the file cannot be written, or names repeat; the message has the path.)");
   const auto load = [](const std::filesystem::path& path) {
-    const py::gil_scoped_release nogil;
+    const WithoutGil nogil;
     return io::load(path.string());
   };
   m.def(

@@ -127,7 +127,7 @@ void bind_resnet(py::module_& m) {
 // Calls the model: the tuple of logits in training with auxiliary classifiers, else a Tensor.
 template <typename Model>
 auto outputs_of(Model& model, const Tensor& input) {
-  const py::gil_scoped_release nogil;
+  const WithoutGil nogil;
   return model.outputs(input);
 }
 

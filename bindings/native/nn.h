@@ -59,27 +59,27 @@ void def_weight(Class& cls) {
       "The parameter. Assigning another layer's shares it.");
 }
 
+// A parameter that a layer may do without.
 template <typename Class>
-void def_bias(Class& cls) {
+void def_optional(Class& cls, const char* name, Tensor Class::type::*member) {
   using Layer = typename Class::type;
   cls.def_property(
-      "bias", [](const Layer& layer) { return to_object(layer.bias); },
-      [](Layer& layer, const MaybeTensor& value) {
-        assign_parameter(layer, "bias", layer.bias, value);
+      name, [member](const Layer& layer) { return to_object(layer.*member); },
+      [member, name](Layer& layer, const MaybeTensor& value) {
+        assign_parameter(layer, name, layer.*member, value);
       },
       "The parameter; None without one.");
+}
+
+template <typename Class>
+void def_bias(Class& cls) {
+  def_optional(cls, "bias", &Class::type::bias);
 }
 
 // Of a layer that may have neither.
 template <typename Class>
 void def_weight_and_bias(Class& cls) {
-  using Layer = typename Class::type;
-  cls.def_property(
-      "weight", [](const Layer& layer) { return to_object(layer.weight); },
-      [](Layer& layer, const MaybeTensor& value) {
-        assign_parameter(layer, "weight", layer.weight, value);
-      },
-      "The parameter; None without one.");
+  def_optional(cls, "weight", &Class::type::weight);
   def_bias(cls);
 }
 

@@ -16,7 +16,7 @@ namespace F = nn::functional;
 // Runs `body` without the GIL; its arguments are converted already.
 template <typename Body>
 Tensor released(Body body) {
-  const py::gil_scoped_release nogil;
+  const WithoutGil nogil;
   return body();
 }
 

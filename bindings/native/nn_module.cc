@@ -45,7 +45,7 @@ Anything call_module(const py::object& self, const py::Args<Anything>& args,
       py::type::of(self).attr("forward").is(py::type::of<nn::Module>().attr("forward"));
   if (native && args.size() == 1 && kwargs.empty()) {
     const auto run = [&] {
-      const py::gil_scoped_release nogil;
+      const WithoutGil nogil;
       return module(input);
     };
     return py::cast(run());
@@ -263,7 +263,10 @@ a Sequential it takes one Tensor. Names are PyTorch's: "0.weight", "fc.bias".)",
       .def("forward", &nn::Module::forward, py::arg("input"), ReleaseGil(),
            "The output for one ``input``, of a shape that the class says; InvalidArgumentError on "
            "others.")
-      .def("__call__", &call_module, "What forward() returns, between the hooks.");
+      .def("__call__", &call_module, "What forward() returns, between the hooks.")
+      .def("extra_repr", &nn::Module::extra_repr,
+           "What stands in the parentheses after the name when the module prints; override it in "
+           "your own.");
   def_parts(cls);
   def_state(cls);
   def_switches(cls);

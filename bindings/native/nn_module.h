@@ -15,6 +15,9 @@ class PythonModule : public nn::Module, public py::trampoline_self_life_support 
   Tensor forward(const Tensor& input) override;
   void train(bool mode) override { PYBIND11_OVERRIDE(void, nn::Module, train, mode); }
   std::string class_name() const override;
+  std::string extra_repr() const override {
+    PYBIND11_OVERRIDE(std::string, nn::Module, extra_repr, );
+  }
 };
 
 using ModuleClass = py::classh<nn::Module, PythonModule>;

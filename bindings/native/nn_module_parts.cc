@@ -236,6 +236,11 @@ void assign_parameter(nn::Module& module, const char* name, Tensor& member,
   member = *value;
 }
 
+// Of a native layer whose parameter is no attribute: an LSTM's.
+void replace_parameter(nn::Module& module, const std::string& name, const Tensor& value) {
+  (module.*&Registrar::replace_parameter)(name, value);
+}
+
 void assign_module(nn::Module& module, const char* name, const std::shared_ptr<nn::Module>& value) {
   (module.*&Registrar::replace_module)(name, value);
 }
@@ -289,7 +294,8 @@ void def_parts(ModuleClass& cls) {
           [](const nn::Module& self, const std::string& target) {
             return entry_at(self.named_buffers(), target, "buffer");
           },
-          py::arg("target"), "The buffer of the full name ``target``; AttributeError without.");
+          py::arg("target"), "The buffer of the full name ``target``; AttributeError without.")
+      .def("_replace_parameter", &replace_parameter, py::arg("name"), py::arg("value"));
 }
 
 }  // namespace hvd::python

@@ -37,7 +37,7 @@ Typed<"tuple[Tensor, tuple[Tensor, Tensor]]"> run_lstm(
     nn::LSTM& self, const Tensor& input, const std::optional<std::pair<Tensor, Tensor>>& hx) {
   const auto states = hx.value_or(std::pair<Tensor, Tensor>());
   const auto run = [&] {
-    const py::gil_scoped_release nogil;
+    const WithoutGil nogil;
     return self(input, states.first, states.second);
   };
   const nn::LstmOutput result = run();
@@ -46,7 +46,7 @@ Typed<"tuple[Tensor, tuple[Tensor, Tensor]]"> run_lstm(
 
 Typed<"tuple[Tensor, Tensor]"> run_gru(nn::GRU& self, const Tensor& input, const MaybeTensor& hx) {
   const auto run = [&] {
-    const py::gil_scoped_release nogil;
+    const WithoutGil nogil;
     return self(input, or_none(hx));
   };
   const nn::GruOutput result = run();
@@ -119,7 +119,7 @@ Typed<"tuple[Tensor, Tensor | None]"> run_attention(nn::MultiheadAttention& self
   const nn::AttentionOptions options = {or_none(key_padding_mask), need_weights, or_none(attn_mask),
                                         average_attn_weights};
   const auto run = [&] {
-    const py::gil_scoped_release nogil;
+    const WithoutGil nogil;
     return self(query, key, value, options);
   };
   const nn::AttentionResult result = run();
@@ -154,7 +154,7 @@ template <typename Layer>
 Tensor run_encoder(Layer& self, const Tensor& src, const MaybeTensor& mask,
                    const MaybeTensor& key_padding_mask) {
   const nn::TransformerMasks masks = {or_none(mask), or_none(key_padding_mask)};
-  const py::gil_scoped_release nogil;
+  const WithoutGil nogil;
   return self(src, masks);
 }
 

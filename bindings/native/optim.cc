@@ -12,6 +12,8 @@
 namespace hvd::python {
 namespace {
 
+constexpr const char* kInitialLr = "initial_lr";  // where schedules start from, once there is one
+
 // A parameter group as a dict: "params" and the options by name. Refers to the optimizer, so that
 // changes take effect.
 class GroupView {
@@ -23,6 +25,7 @@ class GroupView {
 
   Anything get(const std::string& key) const {
     if (key == "params") return py::cast(group().params);
+    if (key == kInitialLr && group().initial_lr) return py::float_(*group().initial_lr);
     const auto found = group().options.find(key);
     if (found == group().options.end()) throw py::key_error(key);
     return py::float_(found->second);
@@ -33,11 +36,13 @@ class GroupView {
     found->second = value;
   }
   bool contains(const std::string& key) const {
-    return key == "params" || group().options.count(key) != 0;
+    return key == "params" || group().options.count(key) != 0 ||
+           (key == kInitialLr && group().initial_lr);
   }
   std::vector<std::string> keys() const {
     std::vector<std::string> keys = {"params"};
     for (const auto& [key, value] : group().options) keys.push_back(key);
+    if (group().initial_lr) keys.emplace_back(kInitialLr);
     return keys;
   }
 
@@ -74,6 +79,8 @@ std::vector<optim::ParamGroup> groups_from(const py::handle& params) {
       if (name == "params") {
         group.params =
             py::list(py::reinterpret_borrow<py::object>(value)).cast<std::vector<Tensor>>();
+      } else if (name == kInitialLr) {
+        group.initial_lr = value.cast<double>();
       } else {
         group.options[name] = value.cast<double>();
       }
@@ -133,11 +140,18 @@ void bind_group_view(py::module_& m) {
           "(key, value) for every key.");
 }
 
+// All but a DistributedOptimizer.
+optim::RuleOptimizer& with_rule(optim::Optimizer& optimizer) {
+  auto* found = dynamic_cast<optim::RuleOptimizer*>(&optimizer);
+  if (found != nullptr) return *found;
+  throw py::attribute_error("defaults: of the optimizer that this one wraps");
+}
+
 using Closure = Typed<"collections.abc.Callable[[], typing.Any] | None">;
 
 Anything step(optim::Optimizer& optimizer, const Closure& closure) {
   py::object loss = closure.is_none() ? py::none() : closure();
-  const py::gil_scoped_release nogil;
+  const WithoutGil nogil;
   optimizer.step();
   return loss;
 }
@@ -151,6 +165,12 @@ Derive from it to write one in Python: call ``super().__init__(params, {"lr": lr
 keeps what it needs in ``self.state[param]`` and changes parameters within ``hvd.no_grad()``. Such an
 optimizer works with schedules, DistributedOptimizer and checkpoints like the native ones.)");
   def_python_optimizer(cls);
+  cls.def_property_readonly(
+         "defaults", [](optim::Optimizer& self) { return with_rule(self).defaults(); },
+         "The options that a group takes where it says nothing, a dict name -> float.")
+      .def("_set_defaults", [](optim::Optimizer& self, const optim::Options& defaults) {
+        with_rule(self).set_defaults(defaults);
+      });
   cls.def("step_parameters", &optim::Optimizer::step_parameters, py::arg("params"), ReleaseGil(),
           "What step() does, for ``params`` (of any shape) alone; doing all of them one after the "
           "other is "
@@ -217,7 +237,7 @@ void bind_clipping(py::module_& m) {
       [](const OneOrManyTensors& parameters, double max_norm, double norm_type,
          bool error_if_nonfinite) {
         const std::vector<Tensor> params = tensors_from(parameters);
-        const py::gil_scoped_release nogil;
+        const WithoutGil nogil;
         return optim::clip_grad_norm_(params, max_norm, {norm_type, error_if_nonfinite});
       },
       py::arg("parameters"), py::arg("max_norm"), py::arg("norm_type") = 2.0,
@@ -239,7 +259,7 @@ Raises:
       "clip_grad_value_",
       [](const OneOrManyTensors& parameters, double clip_value) {
         const std::vector<Tensor> params = tensors_from(parameters);
-        const py::gil_scoped_release nogil;
+        const WithoutGil nogil;
         optim::clip_grad_value_(params, clip_value);
       },
       py::arg("parameters"), py::arg("clip_value"),

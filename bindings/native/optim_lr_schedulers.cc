@@ -77,7 +77,8 @@ Derive from it to write one in Python: set attributes, call ``super().__init__(o
 define ``get_lr(self)``, which returns a rate for each group from ``last_epoch`` and ``base_lrs``.
 
 "Epoch" is whatever step() counts: call it once an epoch or once a batch. The optimizer may be a
-DistributedOptimizer; all ranks call step() alike.)");
+DistributedOptimizer; all ranks call step() alike.)",
+                                               py::dynamic_attr());
   def_python_scheduler(cls);
   cls.def("step", &LRScheduler::step, "Go on to the next epoch and set the groups' options.")
       .def("lr_at", &LRScheduler::lr_at, py::arg("epoch"), py::arg("group") = 0,
@@ -265,7 +266,8 @@ Args:
     eps: smaller changes of a rate are left out.
 
 Raises:
-    InvalidArgumentError: an argument is out of range.)");
+    InvalidArgumentError: an argument is out of range.)",
+      py::dynamic_attr());
   cls.def(py::init([](Optimizer& optimizer, const std::string& mode, double factor,
                       std::int64_t patience, double threshold, const std::string& threshold_mode,
                       std::int64_t cooldown, const OneOrMany& min_lr, double eps) {

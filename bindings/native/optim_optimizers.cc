@@ -5,6 +5,7 @@
 #include <memory>
 #include <utility>
 
+#include "bindings/native/tensor_docs.h"
 #include "horovod_cpp/optim/adadelta.h"
 #include "horovod_cpp/optim/adagrad.h"
 #include "horovod_cpp/optim/adam.h"
@@ -16,22 +17,33 @@
 namespace hvd::python {
 namespace {
 
+constexpr const char* kParams =
+    "params: Tensors of a floating dtype, or dicts {\"params\": Tensors, option: number}.";
+constexpr const char* kLr = "lr: learning rate.";
+constexpr const char* kBetas =
+    "betas: decay of the means of gradient and squared gradient, each within [0, 1).";
+constexpr const char* kEps = "eps: added to the denominator.";
+constexpr const char* kWeightDecay =
+    "weight_decay: factor of the parameter that is added to its gradient.";
+constexpr const char* kMomentum = "momentum: factor of the previous steps.";
+constexpr const char* kAmsgrad =
+    "amsgrad: use the largest mean of squares so far (Reddi et al. 2018).";
+constexpr const char* kMaximize = "maximize: climb instead of descending.";
+constexpr const char* kBadOption =
+    "InvalidArgumentError: no parameters, one given twice, or an option unknown or out of range.";
+
 void bind_sgd(py::module_& m) {
-  py::classh<optim::SGD, optim::Optimizer>(m, "SGD",
-                                           R"(Stochastic gradient descent with momentum.
-
-Args:
-    params: Tensors of a floating dtype, or dicts {"params": Tensors, option: number} with options
-        of their own. float16 and bfloat16 ones are updated through a float32 copy.
-    lr: learning rate.
-    momentum: factor of the previous steps.
-    dampening: part of the gradient that does not enter the momentum.
-    weight_decay: factor of the parameter that is added to its gradient.
-    nesterov: look ahead along the momentum.
-    maximize: climb instead of descending.
-
-Raises:
-    InvalidArgumentError: no parameters, one given twice, or an option unknown or out of range.)")
+  py::classh<optim::SGD, optim::Optimizer>(
+      m, "SGD",
+      class_doc(
+          "Stochastic gradient descent with momentum.",
+          {"params: Tensors of a floating dtype, or dicts {\"params\": Tensors, option: number} "
+           "with options\n"
+           "        of their own. float16 and bfloat16 ones are updated through a float32 copy.",
+           kLr, kMomentum, "dampening: part of the gradient that does not enter the momentum.",
+           kWeightDecay, "nesterov: look ahead along the momentum.", kMaximize},
+          kBadOption)
+          .c_str())
       .def(py::init([](const ParamsLike& params, double lr, double momentum, double dampening,
                        double weight_decay, bool nesterov, bool maximize) {
              return std::make_shared<optim::SGD>(
@@ -44,20 +56,11 @@ Raises:
 }
 
 void bind_adam(py::module_& m) {
-  py::classh<optim::Adam, optim::Optimizer>(m, "Adam",
-                                            R"(Adam (Kingma and Ba 2015).
-
-Args:
-    params: Tensors of a floating dtype, or dicts {"params": Tensors, option: number}.
-    lr: learning rate.
-    betas: decay of the means of gradient and squared gradient, each within [0, 1).
-    eps: added to the denominator.
-    weight_decay: factor of the parameter that is added to its gradient.
-    amsgrad: use the largest mean of squares so far (Reddi et al. 2018).
-    maximize: climb instead of descending.
-
-Raises:
-    InvalidArgumentError: no parameters, one given twice, or an option unknown or out of range.)")
+  py::classh<optim::Adam, optim::Optimizer>(
+      m, "Adam",
+      class_doc("Adam (Kingma and Ba 2015).",
+                {kParams, kLr, kBetas, kEps, kWeightDecay, kAmsgrad, kMaximize}, kBadOption)
+          .c_str())
       .def(py::init([](const ParamsLike& params, double lr, const std::pair<double, double>& betas,
                        double eps, double weight_decay, bool amsgrad, bool maximize) {
              return std::make_shared<optim::Adam>(
@@ -72,19 +75,12 @@ Raises:
 void bind_adamw(py::module_& m) {
   py::classh<optim::AdamW, optim::Optimizer>(
       m, "AdamW",
-      R"(Adam with decoupled weight decay (Loshchilov and Hutter 2019).
-
-Args:
-    params: Tensors of a floating dtype, or dicts {"params": Tensors, option: number}.
-    lr: learning rate.
-    betas: decay of the means of gradient and squared gradient, each within [0, 1).
-    eps: added to the denominator.
-    weight_decay: part by which a step of lr 1 shrinks the parameter.
-    amsgrad: use the largest mean of squares so far (Reddi et al. 2018).
-    maximize: climb instead of descending.
-
-Raises:
-    InvalidArgumentError: no parameters, one given twice, or an option unknown or out of range.)")
+      class_doc("Adam with decoupled weight decay (Loshchilov and Hutter 2019).",
+                {kParams, kLr, kBetas, kEps,
+                 "weight_decay: part by which a step of lr 1 shrinks the parameter.", kAmsgrad,
+                 kMaximize},
+                kBadOption)
+          .c_str())
       .def(py::init([](const ParamsLike& params, double lr, const std::pair<double, double>& betas,
                        double eps, double weight_decay, bool amsgrad, bool maximize) {
              return std::make_shared<optim::AdamW>(
@@ -97,21 +93,14 @@ Raises:
 }
 
 void bind_rmsprop(py::module_& m) {
-  py::classh<optim::RMSprop, optim::Optimizer>(m, "RMSprop",
-                                               R"(RMSprop (Tieleman and Hinton 2012).
-
-Args:
-    params: Tensors of a floating dtype, or dicts {"params": Tensors, option: number}.
-    lr: learning rate.
-    alpha: decay of the mean of squares.
-    eps: added to the denominator.
-    weight_decay: factor of the parameter that is added to its gradient.
-    momentum: factor of the previous steps.
-    centered: divide by the variance, not by the mean of squares.
-    maximize: climb instead of descending.
-
-Raises:
-    InvalidArgumentError: no parameters, one given twice, or an option unknown or out of range.)")
+  py::classh<optim::RMSprop, optim::Optimizer>(
+      m, "RMSprop",
+      class_doc(
+          "RMSprop (Tieleman and Hinton 2012).",
+          {kParams, kLr, "alpha: decay of the mean of squares.", kEps, kWeightDecay, kMomentum,
+           "centered: divide by the variance, not by the mean of squares.", kMaximize},
+          kBadOption)
+          .c_str())
       .def(py::init([](const ParamsLike& params, double lr, double alpha, double eps,
                        double weight_decay, double momentum, bool centered, bool maximize) {
              return std::make_shared<optim::RMSprop>(
@@ -124,20 +113,13 @@ Raises:
 }
 
 void bind_adagrad(py::module_& m) {
-  py::classh<optim::Adagrad, optim::Optimizer>(m, "Adagrad",
-                                               R"(Adagrad (Duchi, Hazan and Singer 2011).
-
-Args:
-    params: Tensors of a floating dtype, or dicts {"params": Tensors, option: number}.
-    lr: learning rate.
-    lr_decay: decay of the learning rate by step.
-    weight_decay: factor of the parameter that is added to its gradient.
-    initial_accumulator_value: where the sum of squares begins.
-    eps: added to the denominator.
-    maximize: climb instead of descending.
-
-Raises:
-    InvalidArgumentError: no parameters, one given twice, or an option unknown or out of range.)")
+  py::classh<optim::Adagrad, optim::Optimizer>(
+      m, "Adagrad",
+      class_doc("Adagrad (Duchi, Hazan and Singer 2011).",
+                {kParams, kLr, "lr_decay: decay of the learning rate by step.", kWeightDecay,
+                 "initial_accumulator_value: where the sum of squares begins.", kEps, kMaximize},
+                kBadOption)
+          .c_str())
       .def(py::init([](const ParamsLike& params, double lr, double lr_decay, double weight_decay,
                        double initial_accumulator_value, double eps, bool maximize) {
              return std::make_shared<optim::Adagrad>(
@@ -151,19 +133,13 @@ Raises:
 }
 
 void bind_adadelta(py::module_& m) {
-  py::classh<optim::Adadelta, optim::Optimizer>(m, "Adadelta",
-                                                R"(Adadelta (Zeiler 2012).
-
-Args:
-    params: Tensors of a floating dtype, or dicts {"params": Tensors, option: number}.
-    lr: learning rate.
-    rho: decay of the means of squares.
-    eps: added to numerator and denominator.
-    weight_decay: factor of the parameter that is added to its gradient.
-    maximize: climb instead of descending.
-
-Raises:
-    InvalidArgumentError: no parameters, one given twice, or an option unknown or out of range.)")
+  py::classh<optim::Adadelta, optim::Optimizer>(
+      m, "Adadelta",
+      class_doc("Adadelta (Zeiler 2012).",
+                {kParams, kLr, "rho: decay of the means of squares.",
+                 "eps: added to numerator and denominator.", kWeightDecay, kMaximize},
+                kBadOption)
+          .c_str())
       .def(py::init([](const ParamsLike& params, double lr, double rho, double eps,
                        double weight_decay, bool maximize) {
              return std::make_shared<optim::Adadelta>(
@@ -176,18 +152,12 @@ Raises:
 void bind_lamb(py::module_& m) {
   py::classh<optim::LAMB, optim::Optimizer>(
       m, "LAMB",
-      R"(LAMB (You et al. 2020): Adam's direction, as long as the parameter is.
-
-Args:
-    params: Tensors of a floating dtype, or dicts {"params": Tensors, option: number}.
-    lr: learning rate.
-    betas: decay of the means of gradient and squared gradient, each within [0, 1).
-    eps: added to the denominator.
-    weight_decay: factor of the parameter that is added to the direction.
-    maximize: climb instead of descending.
-
-Raises:
-    InvalidArgumentError: no parameters, one given twice, or an option unknown or out of range.)")
+      class_doc(
+          "LAMB (You et al. 2020): Adam's direction, as long as the parameter is.",
+          {kParams, kLr, kBetas, kEps,
+           "weight_decay: factor of the parameter that is added to the direction.", kMaximize},
+          kBadOption)
+          .c_str())
       .def(py::init([](const ParamsLike& params, double lr, const std::pair<double, double>& betas,
                        double eps, double weight_decay, bool maximize) {
              return std::make_shared<optim::LAMB>(

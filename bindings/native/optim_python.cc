@@ -78,7 +78,7 @@ struct OpenScheduler : optim::lr_scheduler::LRScheduler {
 }  // namespace
 
 PythonOptimizer::PythonOptimizer(std::vector<optim::ParamGroup> groups, const Options& defaults)
-    : RuleOptimizer(std::move(groups), {defaults, {}, {}, &accept}), defaults_(defaults) {}
+    : RuleOptimizer(std::move(groups), {defaults, {}, {}, &accept}) {}
 
 void PythonOptimizer::fail_without_step() const {
   throw py::type_error("an Optimizer written in Python defines step(self, closure=None)");
@@ -181,15 +181,7 @@ Raises:
     InvalidArgumentError: no parameters, one given twice, or an option that is not in ``defaults``.)")
       .def_property_readonly(
           "state", [](const std::shared_ptr<optim::Optimizer>& self) { return StateMap{self}; },
-          "What the steps left: ``state[param]`` is a dict-like ParamState.")
-      .def_property_readonly(
-          "defaults",
-          [](const optim::Optimizer& self) {
-            const auto* written_in_python = dynamic_cast<const PythonOptimizer*>(&self);
-            if (written_in_python != nullptr) return written_in_python->defaults();
-            throw py::attribute_error("defaults: of optimizers written in Python only");
-          },
-          "Of an optimizer written in Python: the options that groups take by default.");
+          "What the steps left: ``state[param]`` is a dict-like ParamState.");
 }
 
 void def_python_scheduler(py::classh<optim::lr_scheduler::LRScheduler, PythonScheduler>& cls) {

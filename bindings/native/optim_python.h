@@ -21,7 +21,6 @@ class PythonOptimizer : public optim::RuleOptimizer, public py::trampoline_self_
   void step() override;
   // Throws UnsupportedError: Python's step() takes no list of parameters.
   void step_parameters(const std::vector<Tensor>& params) override;
-  const optim::Options& defaults() const { return defaults_; }
 
  protected:
   void update(Tensor& param, const Tensor& grad, optim::ParamState& state,
@@ -32,8 +31,6 @@ class PythonOptimizer : public optim::RuleOptimizer, public py::trampoline_self_
 
  private:
   [[noreturn]] void fail_without_step() const;
-
-  optim::Options defaults_;
 };
 
 // lr_at() asks Python's get_lr(), which reads last_epoch and base_lrs.

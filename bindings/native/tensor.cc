@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "bindings/native/bindings.h"
+#include "bindings/native/integers.h"
 #include "bindings/native/tensor_index.h"
 #include "bindings/native/words.h"
 #include "core/base/status.h"
@@ -54,15 +55,16 @@ Typed<"numpy.ndarray"> to_array(const Tensor& tensor, const MaybeDType& dtype,
   return array;
 }
 
-// A function and its arguments: nothing makes a Tensor without its memory, so that there is none.
-Typed<"tuple[typing.Any, ...]"> reduce_tensor(const Tensor& tensor) {
+Typed<"tuple[typing.Any, ...]"> reduce_tensor(const py::object& tensor) {
+  return py::module_::import("horovod_cpp.tensor_state").attr("reduce_tensor")(tensor);
+}
+
+Typed<"tuple[str, tuple[int, ...], bytes, bool]"> tensor_state(const Tensor& tensor) {
   const Tensor dense = tensor.detach().contiguous();
-  return py::make_tuple(
-      py::module_::import("horovod_cpp.tensor_state").attr("tensor_from_state"),
-      py::make_tuple(std::string(name_of(dense.dtype())), to_tuple(dense.shape()),
-                     py::bytes(static_cast<const char*>(dense.data()),
-                               static_cast<std::size_t>(dense.numel()) * size_of(dense.dtype())),
-                     tensor.requires_grad()));
+  return py::make_tuple(std::string(name_of(dense.dtype())), to_tuple(dense.shape()),
+                        py::bytes(static_cast<const char*>(dense.data()),
+                                  static_cast<std::size_t>(dense.numel()) * size_of(dense.dtype())),
+                        tensor.requires_grad());
 }
 
 Tensor tensor_from_state(const std::string& dtype, const Shape& shape, std::string_view bytes,
@@ -90,7 +92,7 @@ Tensor shallow_copy(const Tensor& tensor) {
 
 template <typename Function>
 auto without_gil(Function&& function) {
-  const py::gil_scoped_release nogil;
+  const WithoutGil nogil;
   return function();
 }
 
@@ -98,9 +100,10 @@ using TensorTensor = Tensor (*)(const Tensor&, const Tensor&);
 using TensorNumber = Tensor (*)(const Tensor&, double);
 using NumberTensor = Tensor (*)(double, const Tensor&);
 
-// The operator and its reflection, for tensors, arrays and numbers.
+// The operator and its reflection, for tensors, arrays and numbers. `keeps_integers`: of two
+// integers it makes one.
 void def_operator(TensorClass& cls, const std::string& name, TensorTensor both, TensorNumber right,
-                  NumberTensor left) {
+                  NumberTensor left, bool keeps_integers = true) {
   const std::string direct = "__" + name + "__";
   const std::string reflected = "__r" + name + "__";
   cls.def(direct.c_str(), both, py::is_operator(), ReleaseGil());
@@ -111,6 +114,7 @@ void def_operator(TensorClass& cls, const std::string& name, TensorTensor both, 
         return without_gil([&] { return both(a, wrapped); });
       },
       py::is_operator());
+  if (keeps_integers) cls.def(direct.c_str(), with_int(both, right), py::is_operator());
   cls.def(direct.c_str(), right, py::is_operator(), ReleaseGil());
   cls.def(
       reflected.c_str(),
@@ -119,9 +123,12 @@ void def_operator(TensorClass& cls, const std::string& name, TensorTensor both, 
         return without_gil([&] { return both(wrapped, b); });
       },
       py::is_operator());
-  cls.def(
-      reflected.c_str(), [left](const Tensor& b, double a) { return left(a, b); },
-      py::is_operator(), ReleaseGil());
+  const auto swapped = [left](const Tensor& b, double a) { return left(a, b); };
+  const auto both_swapped = [both](const Tensor& b, const Tensor& a) { return both(a, b); };
+  if (keeps_integers) {
+    cls.def(reflected.c_str(), with_int(both_swapped, swapped), py::is_operator());
+  }
+  cls.def(reflected.c_str(), swapped, py::is_operator(), ReleaseGil());
 }
 
 void bind_one_element(TensorClass& cls) {
@@ -168,7 +175,7 @@ void bind_operators(TensorClass& cls) {
       [](double a, const Tensor& b) { return a * b; });
   def_operator(
       cls, "truediv", &hvd::div, [](const Tensor& a, double b) { return a / b; },
-      [](double a, const Tensor& b) { return a / b; });
+      [](double a, const Tensor& b) { return a / b; }, false);
   cls.def("__neg__", &hvd::neg, ReleaseGil());
   cls.def("__pow__", &hvd::pow, py::is_operator(), ReleaseGil());
   cls.def("__pos__", [](const Typed<"Tensor">& t) { return t; });
@@ -289,6 +296,7 @@ void bind_in_place(TensorClass& cls) {
 Tensor operand(const Tensor& left, const py::handle& value) {
   const bool is_array = py::isinstance<Tensor>(value) || py::isinstance<py::array>(value);
   if (is_array) return tensor_from(value);
+  if (const auto exact = int64_beside(left, value)) return *exact;
   const auto number = value.cast<double>();
   if (!is_floating(left.dtype()) && number != std::trunc(number)) {
     throw InvalidArgumentError("a tensor of " + std::string(name_of(left.dtype())) +
@@ -306,7 +314,7 @@ void bind_augmented(TensorClass& cls) {
           auto& left = self.cast<Tensor&>();
           const Tensor right = operand(left, value);
           {
-            const py::gil_scoped_release nogil;
+            const WithoutGil nogil;
             change(left, right);
           }
           return self;
@@ -337,6 +345,7 @@ side. Reductions and element-wise functions are methods and functions of the mod
   bind_one_element(cls);
   bind_augmented(cls);
   bind_tensor_views(cls);
+  m.def("_tensor_state", &tensor_state);
   m.def("_tensor_from_state", &tensor_from_state);
   bind_tensor_creation(m);
 }

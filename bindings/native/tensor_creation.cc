@@ -4,11 +4,14 @@
 #include <pybind11/stl.h>
 
 #include "bindings/native/bindings.h"
+#include "bindings/native/tensor_docs.h"
 #include "bindings/native/words.h"
 #include "horovod_cpp/autograd/functions.h"
 
 namespace hvd::python {
 namespace {
+
+constexpr const char* kNegativeExtent = "InvalidArgumentError: a negative extent.";
 
 void bind_constructors(py::module_& m) {
   m.def(
@@ -43,64 +46,26 @@ Raises:
 }
 
 void bind_fillers(py::module_& m) {
-  using Make = Tensor (*)(Shape, DType);
-  def_sized(m, "empty", Make{&Tensor::empty},
-            R"(A tensor with unset elements.
-
-Args:
-    shape: a tuple, or several numbers.
-    dtype: None: float32.
-    requires_grad: whether backward() leaves a gradient there.
-
-Returns:
-    A new Tensor.
-
-Raises:
-    InvalidArgumentError: a negative extent.)");
-  def_sized(m, "zeros", Make{&Tensor::zeros},
-            R"(A tensor with zeros everywhere.
-
-Args:
-    shape: a tuple, or several numbers.
-    dtype: None: float32.
-    requires_grad: whether backward() leaves a gradient there.
-
-Returns:
-    A new Tensor.
-
-Raises:
-    InvalidArgumentError: a negative extent.)");
-  def_sized(m, "ones", Make{&Tensor::ones},
-            R"(A tensor with ones everywhere.
-
-Args:
-    shape: a tuple, or several numbers.
-    dtype: None: float32.
-    requires_grad: whether backward() leaves a gradient there.
-
-Returns:
-    A new Tensor.
-
-Raises:
-    InvalidArgumentError: a negative extent.)");
+  const auto filler = [&m](const char* name, Tensor (*make)(Shape, DType), const char* what) {
+    const std::string doc =
+        tensor_doc(what,
+                   {"shape: a tuple, or several numbers.", kDtype,
+                    "requires_grad: whether backward() leaves a gradient there."},
+                   kNew, kNegativeExtent);
+    def_sized(m, name, make, doc.c_str());
+  };
+  filler("empty", &Tensor::empty, "A tensor with unset elements.");
+  filler("zeros", &Tensor::zeros, "A tensor with zeros everywhere.");
+  filler("ones", &Tensor::ones, "A tensor with ones everywhere.");
   m.def(
       "full",
       [](const ShapeLike& shape, double value, const MaybeDType& dtype) {
         return Tensor::full(shape_from(shape), value, dtype_or(dtype, DType::kF32));
       },
       py::arg("shape"), py::arg("value"), py::arg("dtype") = py::none(),
-      R"(A tensor with one number everywhere.
-
-Args:
-    shape: of the result.
-    value: the number.
-    dtype: None: float32.
-
-Returns:
-    A new Tensor.
-
-Raises:
-    InvalidArgumentError: a negative extent.)");
+      tensor_doc("A tensor with one number everywhere.",
+                 {"shape: of the result.", "value: the number.", kDtype}, kNew, kNegativeExtent)
+          .c_str());
   m.def("bitwise_equal", &bitwise_equal, py::arg("a"), py::arg("b"), ReleaseGil(),
         R"(Whether the Tensors ``a`` and ``b`` have one dtype and shape and the same bits;
 never raises.)");

@@ -30,12 +30,32 @@ inline constexpr const char* kGenerator = "generator: None: this thread's.";
 inline constexpr const char* kDtype = "dtype: None: float32.";
 inline constexpr const char* kNoMemory = "InvalidArgumentError: there is no memory for it.";
 
-// In the form that all docstrings have.
-inline std::string tensor_doc(const std::string& what, std::initializer_list<const char*> arguments,
-                              const std::string& returns, const std::string& raises) {
+// In the form that all docstrings have; a class returns nothing.
+inline std::string class_doc(const std::string& what, std::initializer_list<const char*> arguments,
+                             const std::string& raises, const std::string& returns = "") {
   std::string doc = what + "\n\nArgs:";
   for (const char* argument : arguments) doc += std::string("\n    ") + argument;
-  return doc + "\n\nReturns:\n    " + returns + "\n\nRaises:\n    " + raises;
+  if (!returns.empty()) doc += "\n\nReturns:\n    " + returns;
+  return doc + "\n\nRaises:\n    " + raises;
+}
+
+inline std::string tensor_doc(const std::string& what, std::initializer_list<const char*> arguments,
+                              const std::string& returns, const std::string& raises) {
+  return class_doc(what, arguments, raises, returns);
+}
+
+// Of one tensor, element by element.
+inline std::string unary_doc(const std::string& what) {
+  return tensor_doc(what, {kAnyShape}, "A new Tensor of that shape.",
+                    "InvalidArgumentError: a dtype that this function does not take.");
+}
+
+// Of two, element by element.
+inline std::string binary_doc(const std::string& what) {
+  return tensor_doc(
+      what, {"a: a Tensor.", "b: another one of its dtype; shapes broadcast."},
+      "A new Tensor of the common shape.",
+      "InvalidArgumentError: shapes do not broadcast, or dtypes differ or are not taken.");
 }
 
 }  // namespace hvd::python

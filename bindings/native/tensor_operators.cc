@@ -4,6 +4,7 @@
 #include <string>
 
 #include "bindings/native/bindings.h"
+#include "bindings/native/integers.h"
 #include "core/base/status.h"
 #include "horovod_cpp/autograd/functions.h"
 
@@ -18,6 +19,7 @@ void def_compare(py::class_<Tensor>& cls, const char* name, Compare both, Compar
   cls.def(
       name, [both](const Tensor& a, const py::array& b) { return both(a, wrap_array(b)); },
       py::is_operator());
+  cls.def(name, with_int(both, number), py::is_operator());
   cls.def(name, number, py::is_operator(), ReleaseGil());
 }
 

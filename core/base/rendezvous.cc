@@ -52,4 +52,8 @@ Status missing_answer() {
           "rank 0 did not answer before the start timeout (HOROVOD_START_TIMEOUT)"};
 }
 
+Status interrupted_meeting() {
+  return {StatusCode::kAborted, "rank 0 was interrupted while it waited for the other ranks"};
+}
+
 }  // namespace hvd

@@ -36,5 +36,7 @@ std::vector<std::string> decode_gathered(std::span<const std::byte> answer, int 
 Status missing_ranks(const std::vector<bool>& here);
 // What a rank says that waited for rank 0.
 Status missing_answer();
+// What rank 0 answers when its program ended the wait (InterruptibleWaits).
+Status interrupted_meeting();
 
 }  // namespace hvd

@@ -33,7 +33,7 @@ class Completion {
 
   bool done() const noexcept { return state_.load(std::memory_order_acquire) == kDone; }
   // Blocks until finish(), or until the deadline; true when finished. Throws AbortedError in a
-  // forked child.
+  // forked child, and what ends the waits of this thread (InterruptibleWaits), also in wait().
   bool wait_until(TimePoint deadline);
   // Blocks until finish(); throws its status, every time. Throws AbortedError in a forked child.
   const Outcome& wait();

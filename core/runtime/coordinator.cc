@@ -4,6 +4,7 @@
 #include <string>
 #include <utility>
 
+#include "core/base/interruptible_waits.h"
 #include "core/negotiate/message.h"
 #include "core/runtime/current_status.h"
 #include "core/runtime/thread_affinity.h"
@@ -163,13 +164,17 @@ void Coordinator::post(std::function<void()> command) {
   wake();
 }
 
-bool Coordinator::wait_for_end(Duration limit) noexcept {
-  for (;;) {
+bool Coordinator::wait_for_end(Duration limit, bool interruptible) noexcept {
+  auto turns = turns_.load();
+  for (TimePoint stuck = Clock::now() + limit;;) {
     const auto seen = end_bell_.rings();
     if (ended_) return true;
-    const auto turns = turns_.load();
-    end_bell_.wait_until(seen, Clock::now() + limit);
-    if (!ended_ && turns_.load() == turns) return false;
+    if (const auto now = turns_.load(); now != turns) {
+      turns = now;
+      stuck = Clock::now() + limit;
+    }
+    if (Clock::now() >= stuck || (interruptible && InterruptibleWaits::ended())) return false;
+    end_bell_.wait_until(seen, InterruptibleWaits::look_before(stuck));
   }
 }
 

@@ -56,9 +56,9 @@ class Coordinator final : public Drivable {
   // As RankProtocol has them. Any thread.
   void expect_wait_for_root(Duration wait);
   void change_settings(std::function<void(NegotiationSettings&)> change);
-  // Waits for the end of run(). False if the coordinator made no turn for `limit`: it is stuck
-  // inside a port. Any thread.
-  bool wait_for_end(Duration limit) noexcept;
+  // Waits for the end of run(). False if the coordinator made no turn for `limit`, since it is
+  // stuck inside a port, or if the InterruptibleWaits of this thread ended. Any thread.
+  bool wait_for_end(Duration limit, bool interruptible) noexcept;
   void abort_ports(const Status& why) noexcept;   // any thread
   bool ended() const noexcept { return ended_; }  // any thread
 

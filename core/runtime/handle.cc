@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "core/base/interruptible_waits.h"
 #include "core/runtime/blocked_time.h"
 #include "core/runtime/completion.h"
 #include "core/runtime/spin_limits.h"
@@ -32,10 +33,14 @@ bool Completion::end(Status status, Outcome outcome, Parts parts) {
 bool Completion::wait_until(TimePoint deadline) {
   if (done()) return true;
   throw_if_forked(generation_);
-  if (Clock::now() >= deadline) return false;
-  const BlockedThread blocked;
-  if (seat_ != nullptr) seat_->drive(*this, deadline);
-  return done() || spin() || block_until(deadline);
+  while (Clock::now() < deadline) {
+    InterruptibleWaits::look();
+    const TimePoint until = InterruptibleWaits::look_before(deadline);
+    const BlockedThread blocked;
+    if (seat_ != nullptr) seat_->drive(*this, until);
+    if (done() || spin() || block_until(until)) return true;
+  }
+  return done();
 }
 
 bool Completion::spin() const noexcept {

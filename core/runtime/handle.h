@@ -35,7 +35,8 @@ class Handle {
 
   // True when wait() would not block.
   bool done() const;
-  // Waits at most this long; true when wait() would not block.
+  // Waits at most this long; true when wait() would not block. Both waits also end with what the
+  // InterruptibleWaits of this thread throw; the operation goes on.
   bool wait_for(Duration limit) const;
   // Blocks until the operation ended; throws what it failed with, every time it is asked.
   const Outcome& wait() const;

@@ -4,6 +4,7 @@
 #include <string>
 #include <utility>
 
+#include "core/base/interruptible_waits.h"
 #include "core/base/status.h"
 #include "core/runtime/fork_guard.h"
 #include "core/runtime/solo_engine.h"
@@ -150,6 +151,7 @@ void Runtime::on_stall(std::function<void(const std::string&)> report) {
 
 void Runtime::shutdown() {
   impl_->engine().shutdown();
+  InterruptibleWaits::look();
 }
 
 Status Runtime::stopped() const {

@@ -82,7 +82,8 @@ class Runtime {
   void on_stall(std::function<void(const std::string&)> report);
 
   // Leaves in order: what is complete on all ranks still runs, the rest fails with AbortedError.
-  // Idempotent; returns when this rank may go. Any thread.
+  // Idempotent; returns when this rank may go. When the InterruptibleWaits of the thread end, the
+  // others are told so; it throws after that. Any thread.
   void shutdown();
   // Why the job stopped; ok while it runs.
   Status stopped() const;

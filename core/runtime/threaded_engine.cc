@@ -2,6 +2,8 @@
 
 #include <utility>
 
+#include "core/base/interruptible_waits.h"
+
 namespace hvd {
 namespace {
 
@@ -37,11 +39,13 @@ Handle ThreadedEngine::submit(PointToPoint transfer) {
 void ThreadedEngine::shutdown() {
   if (abandoned_) return;
   coordinator_->leave();
-  if (coordinator_->wait_for_end(kStuckLimit)) return;
+  if (coordinator_->wait_for_end(kStuckLimit, true)) return;
   const Status why(StatusCode::kAborted,
-                   "this rank shut down while its coordinator was stuck inside a port");
+                   InterruptibleWaits::ended()
+                       ? "this rank was interrupted while it shut down"
+                       : "this rank shut down while its coordinator was stuck inside a port");
   coordinator_->abort_ports(why);
-  if (coordinator_->wait_for_end(kAbortLimit)) return;
+  if (coordinator_->wait_for_end(kAbortLimit, false)) return;
   abandoned_ = true;
   for (const InFlightPtr& entry : coordinator_->table().close(why)) entry->completion.finish(why);
   coordinator_->transfers().abandon(why);

@@ -6,12 +6,15 @@
 #include <string>
 #include <utility>
 
+#include "core/base/interruptible_waits.h"
 #include "core/base/stack_memory.h"
 #include "core/base/status.h"
 #include "horovod_cpp/dist/engine_call.h"
 
 namespace hvd {
 namespace {
+
+constexpr Duration kLook = std::chrono::hours(1);
 
 // A call of which some tensors take several rounds. Whoever asks for the result makes the next
 // round start; one thread at a time does.
@@ -31,8 +34,11 @@ class RoundsCall final : public CallInFlight {
   }
 
   bool wait_until(TimePoint deadline) override {
-    const std::unique_lock turn(turn_, deadline);
-    if (!turn.owns_lock()) return false;
+    std::unique_lock turn(turn_, std::defer_lock);
+    while (!turn.try_lock_until(InterruptibleWaits::look_before(deadline))) {
+      InterruptibleWaits::look();
+      if (Clock::now() >= deadline) return false;
+    }
     while (!done_) {
       if (!round_call_->wait_until(deadline)) return false;
       finish_round();
@@ -40,9 +46,10 @@ class RoundsCall final : public CallInFlight {
     return true;
   }
 
+  // A wait that is interrupted is no end of the call: finish_round() finds the round over.
   const CallResult& result() override {
-    const std::lock_guard turn(turn_);
-    while (!done_) finish_round();
+    while (!wait_until(Clock::now() + kLook)) {
+    }
     if (error_ != nullptr) std::rethrow_exception(error_);
     return result_;
   }

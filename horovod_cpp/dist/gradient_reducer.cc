@@ -248,22 +248,20 @@ void GradientReducer::finish(Bucket& bucket) {
   if (error != nullptr) std::rethrow_exception(error);
 }
 
-GradientReducer::Bucket& GradientReducer::next_finished(std::vector<Bucket*>& left,
-                                                        bool overtake) const {
+std::size_t GradientReducer::next_finished(const std::vector<Bucket*>& left, bool overtake) const {
   constexpr Duration kPatience = std::chrono::milliseconds(1);  // with the one started first
   const auto over = [](const Bucket* bucket) {
     return bucket->call == nullptr || bucket->call->wait_until(Clock::now());
   };
-  auto next = overtake ? left.begin() : left.end() - 1;
-  while (overtake && !over(*next)) {
+  if (!overtake) return left.size() - 1;
+  auto next = left.begin();
+  while (!over(*next)) {
     next = std::find_if(left.begin() + 1, left.end(), over);
     if (next != left.end() || left.front()->call->wait_until(Clock::now() + kPatience)) break;
     next = left.begin();
   }
   if (next == left.end()) next = left.begin();
-  Bucket& bucket = **next;
-  left.erase(next);
-  return bucket;
+  return static_cast<std::size_t>(next - left.begin());
 }
 
 void GradientReducer::give_back(Bucket& bucket) {
@@ -317,7 +315,10 @@ void GradientReducer::synchronize(const OnReduced& on_reduced) {
   std::sort(left.begin(), left.end(),
             [](const Bucket* a, const Bucket* b) { return a->order < b->order; });
   while (!left.empty()) {  // all of them: then nothing is in flight any more
-    Bucket& bucket = next_finished(left, on_reduced != nullptr);
+    std::size_t next = 0;
+    attempt([&] { next = next_finished(left, on_reduced != nullptr); });
+    Bucket& bucket = *left[next];
+    left.erase(left.begin() + static_cast<std::ptrdiff_t>(next));
     attempt([&] { finish(bucket); });
     give_back(bucket);
     if (on_reduced == nullptr || first_error != nullptr) continue;

@@ -99,7 +99,7 @@ class GradientReducer {
   // Takes the next bucket from those that are left, which are in order of their start: the last,
   // which ends after the others as a rule, so that this thread waits once; with `overtake` the
   // first whose call is over.
-  Bucket& next_finished(std::vector<Bucket*>& left, bool overtake) const;
+  std::size_t next_finished(const std::vector<Bucket*>& left, bool overtake) const;
   // Puts the reduced gradients of a bucket that is finished where they were.
   void give_back(Bucket& bucket);
   void move_into_arena();

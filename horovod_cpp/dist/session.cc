@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
@@ -10,6 +11,7 @@
 #include <mutex>
 #include <optional>
 #include <system_error>
+#include <thread>
 
 #include "core/base/config.h"
 #include "core/base/log.h"
@@ -22,7 +24,10 @@ namespace hvd {
 namespace {
 
 struct Session {
-  std::mutex mutex;
+  std::mutex entry;  // one init() at a time
+  std::atomic<std::thread::id> in_init;
+
+  std::mutex mutex;  // guards what follows; nobody waits for other ranks while holding it
   std::shared_ptr<World> world;
   std::optional<CoreBinding> binding;  // as long as the world
   Config config;                       // of the world, or of the last one
@@ -114,16 +119,38 @@ void at_exit(int status, void*) {
 
 }  // namespace
 
-void init(const InitOptions& options) {
-  Session& s = session();
+namespace {
+
+// One init() at a time.
+class InitTurn {
+ public:
+  explicit InitTurn(Session& s) : session_(s), lock_(mutex_of(s)) {
+    session_.in_init = std::this_thread::get_id();
+  }
+  ~InitTurn() { session_.in_init = std::thread::id(); }
+  InitTurn(const InitTurn&) = delete;
+  InitTurn& operator=(const InitTurn&) = delete;
+
+ private:
+  static std::mutex& mutex_of(Session& s) {
+    if (s.in_init != std::this_thread::get_id()) return s.entry;
+    throw InvalidArgumentError("init: called again, by a signal handler, while init() waits");
+  }
+
+  Session& session_;
+  const std::lock_guard<std::mutex> lock_;
+};
+
+void listen(Session& s, World& world) {
+  if (s.on_stall) world.runtime().on_stall(s.on_stall);
+  if (s.on_look) world.runtime().on_look(s.on_look);
+}
+
+void publish(Session& s, std::shared_ptr<World> world, Config config, bool homogeneous) {
   const std::lock_guard lock(s.mutex);
-  if (s.world != nullptr) return;
-  s.config = read_config();
-  std::shared_ptr<World> world = make_world(s.config);
-  if (s.on_stall) world->runtime().on_stall(s.on_stall);
-  if (s.on_look) world->runtime().on_look(s.on_look);
-  s.homogeneous = has_equal_hosts(*world);
-  for (const std::vector<Rank>& ranks : options.process_sets) world->add_process_set(ranks);
+  listen(s, *world);  // to what was set meanwhile
+  s.homogeneous = homogeneous;
+  s.config = std::move(config);
   // Those of the engine's threads that the user bound stay where they are.
   if (s.config.bind_cores && s.config.thread_affinity.empty()) {
     s.binding.emplace(world->topology().local_rank, world->topology().local_size);
@@ -134,6 +161,23 @@ void init(const InitOptions& options) {
     on_exit(at_exit, nullptr);
     s.exit_handler_set = true;
   }
+}
+
+}  // namespace
+
+void init(const InitOptions& options) {
+  Session& s = session();
+  const InitTurn turn(s);
+  if (is_initialized()) return;
+  Config config = read_config();
+  std::shared_ptr<World> world = make_world(config);
+  {
+    const std::lock_guard lock(s.mutex);
+    listen(s, *world);
+  }
+  const bool homogeneous = has_equal_hosts(*world);
+  for (const std::vector<Rank>& ranks : options.process_sets) world->add_process_set(ranks);
+  publish(s, std::move(world), std::move(config), homogeneous);
 }
 
 void shutdown() {

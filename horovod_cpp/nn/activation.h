@@ -18,6 +18,7 @@ class LeakyReLU : public Module {
  public:
   explicit LeakyReLU(double negative_slope = 0.01) : negative_slope_(negative_slope) {}
   Tensor forward(const Tensor& input) override;
+  std::string extra_repr() const override;
 
  private:
   double negative_slope_;
@@ -27,6 +28,7 @@ class GELU : public Module {
  public:
   explicit GELU(GeluApproximate approximate = GeluApproximate::kNone) : approximate_(approximate) {}
   Tensor forward(const Tensor& input) override;
+  std::string extra_repr() const override;
 
  private:
   GeluApproximate approximate_;
@@ -52,6 +54,7 @@ class Softmax : public Module {
  public:
   explicit Softmax(std::int64_t dim) : dim_(dim) {}
   Tensor forward(const Tensor& input) override;
+  std::string extra_repr() const override;
 
  private:
   std::int64_t dim_;
@@ -61,6 +64,7 @@ class LogSoftmax : public Module {
  public:
   explicit LogSoftmax(std::int64_t dim) : dim_(dim) {}
   Tensor forward(const Tensor& input) override;
+  std::string extra_repr() const override;
 
  private:
   std::int64_t dim_;

@@ -57,6 +57,12 @@ MultiheadAttention::MultiheadAttention(std::int64_t embed_dim, std::int64_t num_
   if (options.bias) init::zeros_(out_proj->bias);
 }
 
+void MultiheadAttention::parameter_replaced(const Tensor& old, const Tensor& value) {
+  for (Tensor* own : {&in_proj_weight, &in_proj_bias}) {
+    if (own->is(old)) *own = value;
+  }
+}
+
 MultiheadAttention::Extents MultiheadAttention::check(const Tensor& query, const Tensor& key,
                                                       const Tensor& value) const {
   const std::int64_t batch_axis = options_.batch_first ? 0 : 1;

@@ -52,6 +52,7 @@ class MultiheadAttention : public Module {
   struct Extents {
     std::int64_t batch, queries, keys;
   };
+  void parameter_replaced(const Tensor& old, const Tensor& value) override;
   Extents check(const Tensor& query, const Tensor& key, const Tensor& value) const;
   Tensor project(const Tensor& input, std::int64_t part) const;
   // [steps, batch, embed_dim] -> [batch * heads, steps, head_dim]

@@ -4,6 +4,7 @@
 #include "horovod_cpp/autograd/stand_in.h"
 #include "horovod_cpp/nn/checks.h"
 #include "horovod_cpp/nn/functional.h"
+#include "horovod_cpp/nn/option_text.h"
 #include "horovod_cpp/tensor/impl.h"
 
 namespace hvd {
@@ -57,6 +58,13 @@ Tensor BatchNorm::forward(const Tensor& input) {
     bump_version(batches);
   }
   return output;
+}
+
+std::string BatchNorm::extra_repr() const {
+  return std::to_string(num_features_) + ", eps=" + text_of(options_.eps) + ", momentum=" +
+         (options_.momentum ? text_of(*options_.momentum) : "None") +
+         ", affine=" + text_of(options_.affine) +
+         ", track_running_stats=" + text_of(options_.track_running_stats);
 }
 
 BatchNorm1d::BatchNorm1d(std::int64_t num_features, const BatchNormOptions& options)

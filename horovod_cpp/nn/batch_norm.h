@@ -31,6 +31,7 @@ class BatchNorm : public Module {
  public:
   // Takes any [n, num_features, ...]; the subclasses are particular about the number of axes.
   Tensor forward(const Tensor& input) override;
+  std::string extra_repr() const override;
 
   // From now on; undefined = functional::batch_norm. This is how SyncBatchNorm comes in.
   void set_training_function(BatchNormTraining function) { training_ = std::move(function); }

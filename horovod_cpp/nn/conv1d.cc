@@ -2,6 +2,7 @@
 
 #include "horovod_cpp/nn/conv_checks.h"
 #include "horovod_cpp/nn/init.h"
+#include "horovod_cpp/nn/option_text.h"
 
 namespace hvd {
 namespace nn {
@@ -23,6 +24,18 @@ Conv1d::Conv1d(std::int64_t in_channels, std::int64_t out_channels, std::int64_t
 Tensor Conv1d::forward(const Tensor& input) {
   return conv1d(input, weight, bias, options_.stride, options_.padding, options_.dilation,
                 options_.groups);
+}
+
+std::string Conv1d::extra_repr() const {
+  return text_of(ConvolutionText{.in_channels = weight.size(1) * options_.groups,
+                                 .out_channels = weight.size(0),
+                                 .kernel_size = {weight.size(2)},
+                                 .stride = {options_.stride},
+                                 .padding = {options_.padding.size.width},
+                                 .same_padding = options_.padding.same,
+                                 .dilation = {options_.dilation},
+                                 .groups = options_.groups,
+                                 .bias = bias.defined()});
 }
 
 }  // namespace nn

@@ -21,6 +21,7 @@ class Conv1d : public Module {
   Conv1d(std::int64_t in_channels, std::int64_t out_channels, std::int64_t kernel_size,
          Conv1dOptions options = {});
   Tensor forward(const Tensor& input) override;
+  std::string extra_repr() const override;
 
   Tensor weight;
   Tensor bias;  // undefined without one

@@ -2,6 +2,7 @@
 
 #include "horovod_cpp/nn/conv_checks.h"
 #include "horovod_cpp/nn/init.h"
+#include "horovod_cpp/nn/option_text.h"
 
 namespace hvd {
 namespace nn {
@@ -23,6 +24,18 @@ Conv2d::Conv2d(std::int64_t in_channels, std::int64_t out_channels, IntPair kern
 Tensor Conv2d::forward(const Tensor& input) {
   return conv2d(input, weight, bias, options_.stride, options_.padding, options_.dilation,
                 options_.groups);
+}
+
+std::string Conv2d::extra_repr() const {
+  return text_of(ConvolutionText{.in_channels = weight.size(1) * options_.groups,
+                                 .out_channels = weight.size(0),
+                                 .kernel_size = {weight.size(2), weight.size(3)},
+                                 .stride = shape_of(options_.stride),
+                                 .padding = shape_of(options_.padding.size),
+                                 .same_padding = options_.padding.same,
+                                 .dilation = shape_of(options_.dilation),
+                                 .groups = options_.groups,
+                                 .bias = bias.defined()});
 }
 
 }  // namespace nn

@@ -26,6 +26,7 @@ class Conv2d : public Module {
       : Conv2d(in_channels, out_channels, kernel_size,
                Conv2dOptions{.stride = stride, .padding = padding, .bias = with_bias}) {}
   Tensor forward(const Tensor& input) override;
+  std::string extra_repr() const override;
 
   Tensor weight;
   Tensor bias;  // undefined without one

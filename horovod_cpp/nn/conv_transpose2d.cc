@@ -2,6 +2,7 @@
 
 #include "horovod_cpp/nn/conv_checks.h"
 #include "horovod_cpp/nn/init.h"
+#include "horovod_cpp/nn/option_text.h"
 
 namespace hvd {
 namespace nn {
@@ -24,6 +25,18 @@ ConvTranspose2d::ConvTranspose2d(std::int64_t in_channels, std::int64_t out_chan
 Tensor ConvTranspose2d::forward(const Tensor& input) {
   return conv_transpose2d(input, weight, bias, options_.stride, options_.padding,
                           options_.output_padding, options_.groups, options_.dilation);
+}
+
+std::string ConvTranspose2d::extra_repr() const {
+  return text_of(ConvolutionText{.in_channels = weight.size(0),
+                                 .out_channels = weight.size(1) * options_.groups,
+                                 .kernel_size = {weight.size(2), weight.size(3)},
+                                 .stride = shape_of(options_.stride),
+                                 .padding = shape_of(options_.padding),
+                                 .dilation = shape_of(options_.dilation),
+                                 .output_padding = shape_of(options_.output_padding),
+                                 .groups = options_.groups,
+                                 .bias = bias.defined()});
 }
 
 }  // namespace nn

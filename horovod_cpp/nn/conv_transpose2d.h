@@ -23,6 +23,7 @@ class ConvTranspose2d : public Module {
   ConvTranspose2d(std::int64_t in_channels, std::int64_t out_channels, IntPair kernel_size,
                   ConvTranspose2dOptions options = {});
   Tensor forward(const Tensor& input) override;
+  std::string extra_repr() const override;
 
   Tensor weight;
   Tensor bias;  // undefined without one

@@ -2,6 +2,7 @@
 
 #include "horovod_cpp/autograd/functions.h"
 #include "horovod_cpp/nn/checks.h"
+#include "horovod_cpp/nn/option_text.h"
 
 namespace hvd {
 namespace nn {
@@ -12,6 +13,10 @@ Dropout::Dropout(double p) : p_(p) {
 
 Tensor Dropout::forward(const Tensor& input) {
   return dropout(input, p_, is_training());
+}
+
+std::string Dropout::extra_repr() const {
+  return "p=" + text_of(p_) + ", inplace=False";
 }
 
 }  // namespace nn

@@ -12,6 +12,7 @@ class Dropout : public Module {
   // Throws InvalidArgumentError unless 0 <= p <= 1.
   explicit Dropout(double p = 0.5);
   Tensor forward(const Tensor& input) override;
+  std::string extra_repr() const override;
 
  private:
   double p_;

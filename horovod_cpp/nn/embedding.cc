@@ -5,6 +5,7 @@
 #include "horovod_cpp/autograd/row_gradient.h"
 #include "horovod_cpp/nn/checks.h"
 #include "horovod_cpp/nn/init.h"
+#include "horovod_cpp/nn/option_text.h"
 
 namespace hvd {
 namespace nn {
@@ -26,6 +27,20 @@ Embedding::Embedding(std::int64_t num_embeddings, std::int64_t embedding_dim,
 
 Tensor Embedding::forward(const Tensor& input) {
   return embedding(input, weight, padding_idx_, sparse_);
+}
+
+void Embedding::parameter_replaced(const Tensor& /*old*/, const Tensor& value) {
+  if (sparse_) expect_row_gradients(value);
+}
+
+std::string Embedding::extra_repr() const {
+  const std::int64_t rows = weight.size(0);
+  std::string text = std::to_string(rows) + ", " + std::to_string(weight.size(1));
+  if (padding_idx_) {
+    const std::int64_t row = *padding_idx_ < 0 ? *padding_idx_ + rows : *padding_idx_;
+    text += ", padding_idx=" + std::to_string(row);
+  }
+  return sparse_ ? text + ", sparse=True" : text;
 }
 
 }  // namespace nn

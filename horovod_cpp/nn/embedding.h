@@ -16,10 +16,13 @@ class Embedding : public Module {
   Embedding(std::int64_t num_embeddings, std::int64_t embedding_dim,
             std::optional<std::int64_t> padding_idx = std::nullopt, bool sparse = false);
   Tensor forward(const Tensor& input) override;
+  std::string extra_repr() const override;
 
   Tensor weight;
 
  private:
+  void parameter_replaced(const Tensor& old, const Tensor& value) override;
+
   std::optional<std::int64_t> padding_idx_;
   bool sparse_;
 };

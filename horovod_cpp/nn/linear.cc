@@ -3,6 +3,7 @@
 #include "horovod_cpp/nn/checks.h"
 #include "horovod_cpp/nn/functional.h"
 #include "horovod_cpp/nn/init.h"
+#include "horovod_cpp/nn/option_text.h"
 
 namespace hvd {
 namespace nn {
@@ -17,6 +18,11 @@ Linear::Linear(std::int64_t in_features, std::int64_t out_features, bool with_bi
 
 Tensor Linear::forward(const Tensor& input) {
   return functional::linear(input, weight, bias);
+}
+
+std::string Linear::extra_repr() const {
+  return "in_features=" + std::to_string(weight.size(1)) +
+         ", out_features=" + std::to_string(weight.size(0)) + ", bias=" + text_of(bias.defined());
 }
 
 }  // namespace nn

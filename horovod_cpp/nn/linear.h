@@ -11,6 +11,7 @@ class Linear : public Module {
  public:
   Linear(std::int64_t in_features, std::int64_t out_features, bool bias = true);
   Tensor forward(const Tensor& input) override;
+  std::string extra_repr() const override;
 
   Tensor weight;
   Tensor bias;  // undefined without one

@@ -140,6 +140,10 @@ std::string Module::class_name() const {
   return class_name_of(typeid(*this));
 }
 
+std::string Module::extra_repr() const {
+  return "";
+}
+
 Hooks& Module::own_hooks() {
   if (hooks_ == nullptr) hooks_ = std::make_shared<Hooks>(Hooks{this, {}, {}, {}});
   return *hooks_;
@@ -350,8 +354,12 @@ void Module::let_go(const std::string& name, Module& child) {
 
 void Module::replace_parameter(const std::string& name, Tensor value) {
   if (!value.defined()) throw InvalidArgumentError("parameter '" + name + "' is undefined");
-  entry_of(parameters_, name) = value.requires_grad_();
+  Tensor& place = entry_of(parameters_, name);
+  const Tensor old = std::exchange(place, value.requires_grad_());
+  parameter_replaced(old, place);
 }
+
+void Module::parameter_replaced(const Tensor& /*old*/, const Tensor& /*value*/) {}
 
 void Module::replace_buffer(const std::string& name, Tensor value) {
   if (!value.defined()) throw InvalidArgumentError("buffer '" + name + "' is undefined");

@@ -2,6 +2,7 @@
 
 #include <concepts>
 #include <functional>
+#include <iosfwd>
 #include <memory>
 #include <string>
 #include <utility>
@@ -94,6 +95,9 @@ class Module {
   std::shared_ptr<Module> held_by_parent() const;
   // The C++ class without its namespace ("Linear").
   virtual std::string class_name() const;
+  // The options it was made with, as PyTorch prints them ("p=0.5, inplace=False"); empty by
+  // default.
+  virtual std::string extra_repr() const;
 
   // Each returns a function that removes the hook.
   std::function<void()> register_forward_pre_hook(ForwardPreHook hook);
@@ -131,6 +135,8 @@ class Module {
   void replace_parameter(const std::string& name, Tensor value);
   void replace_buffer(const std::string& name, Tensor value);
   void replace_module(const std::string& name, std::shared_ptr<Module> module);
+  // `value` has taken the place of the parameter `old`, of which a layer may have more handles.
+  virtual void parameter_replaced(const Tensor& old, const Tensor& value);
 
  private:
   struct Buffer {
@@ -158,5 +164,11 @@ class Module {
   bool training_ = true;
 };
 
+// The module as PyTorch prints it: class, extra_repr(), and the sub-modules one a line, indented.
+std::ostream& operator<<(std::ostream& out, const Module& module);
+
 }  // namespace nn
+
+std::string to_string(const nn::Module& module);  // the same
+
 }  // namespace hvd

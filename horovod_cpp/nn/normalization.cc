@@ -3,6 +3,7 @@
 #include "core/base/status.h"
 #include "horovod_cpp/autograd/normalization.h"
 #include "horovod_cpp/nn/checks.h"
+#include "horovod_cpp/nn/option_text.h"
 
 namespace hvd {
 namespace nn {
@@ -27,6 +28,11 @@ Tensor LayerNorm::forward(const Tensor& input) {
   return layer_norm(input, normalized_shape_, weight, bias, eps_);
 }
 
+std::string LayerNorm::extra_repr() const {
+  return text_of(normalized_shape_) + ", eps=" + text_of(eps_) +
+         ", elementwise_affine=" + text_of(weight.defined());
+}
+
 GroupNorm::GroupNorm(std::int64_t num_groups, std::int64_t num_channels, double eps, bool affine)
     : num_groups_(num_groups), num_channels_(num_channels), eps_(eps) {
   check_eps("GroupNorm", eps);
@@ -47,6 +53,11 @@ Tensor GroupNorm::forward(const Tensor& input) {
                                std::to_string(num_channels_));
   }
   return group_norm(input, num_groups_, weight, bias, eps_);
+}
+
+std::string GroupNorm::extra_repr() const {
+  return std::to_string(num_groups_) + ", " + std::to_string(num_channels_) +
+         ", eps=" + text_of(eps_) + ", affine=" + text_of(weight.defined());
 }
 
 }  // namespace nn

@@ -12,6 +12,7 @@ class LayerNorm : public Module {
   explicit LayerNorm(Shape normalized_shape, double eps = 1e-5, bool elementwise_affine = true);
   explicit LayerNorm(std::int64_t features, double eps = 1e-5, bool elementwise_affine = true);
   Tensor forward(const Tensor& input) override;
+  std::string extra_repr() const override;
 
   Tensor weight;  // starts at 1; undefined unless elementwise_affine
   Tensor bias;    // starts at 0; undefined unless elementwise_affine
@@ -27,6 +28,7 @@ class GroupNorm : public Module {
   GroupNorm(std::int64_t num_groups, std::int64_t num_channels, double eps = 1e-5,
             bool affine = true);
   Tensor forward(const Tensor& input) override;
+  std::string extra_repr() const override;
 
   Tensor weight;  // [num_channels], starts at 1; undefined unless affine
   Tensor bias;    // [num_channels], starts at 0; undefined unless affine

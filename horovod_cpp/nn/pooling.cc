@@ -4,6 +4,7 @@
 
 #include "horovod_cpp/nn/checks.h"
 #include "horovod_cpp/nn/functional.h"
+#include "horovod_cpp/nn/option_text.h"
 
 namespace hvd {
 namespace nn {
@@ -21,6 +22,11 @@ Pool2dOptions checked(const char* layer, Pool2dOptions options) {
   return options;
 }
 
+std::string windows(const Pool2dOptions& options) {
+  return "kernel_size=" + text_of(options.kernel_size) + ", stride=" + text_of(options.stride) +
+         ", padding=" + text_of(options.padding);
+}
+
 }  // namespace
 
 MaxPool2d::MaxPool2d(int kernel_size, int stride, int padding, bool ceil_mode)
@@ -30,6 +36,10 @@ MaxPool2d::MaxPool2d(const Pool2dOptions& options) : options_(checked("MaxPool2d
 
 Tensor MaxPool2d::forward(const Tensor& input) {
   return functional::max_pool2d(input, options_);
+}
+
+std::string MaxPool2d::extra_repr() const {
+  return windows(options_) + ", dilation=1, ceil_mode=" + text_of(options_.ceil_mode);
 }
 
 AvgPool2d::AvgPool2d(int kernel_size, int stride, int padding, bool ceil_mode,
@@ -42,12 +52,20 @@ Tensor AvgPool2d::forward(const Tensor& input) {
   return avg_pool2d(input, options_);
 }
 
+std::string AvgPool2d::extra_repr() const {
+  return windows(options_);
+}
+
 AdaptiveAvgPool2d::AdaptiveAvgPool2d(IntPair output_size) : output_size_(output_size) {
   check_positive("AdaptiveAvgPool2d", "output_size", smaller(output_size));
 }
 
 Tensor AdaptiveAvgPool2d::forward(const Tensor& input) {
   return adaptive_avg_pool2d(input, output_size_);
+}
+
+std::string AdaptiveAvgPool2d::extra_repr() const {
+  return "output_size=" + text_of(shape_of(output_size_));
 }
 
 }  // namespace nn

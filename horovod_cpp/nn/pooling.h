@@ -13,6 +13,7 @@ class MaxPool2d : public Module {
   explicit MaxPool2d(int kernel_size, int stride = 0, int padding = 0, bool ceil_mode = false);
   explicit MaxPool2d(const Pool2dOptions& options);
   Tensor forward(const Tensor& input) override;
+  std::string extra_repr() const override;
 
  private:
   Pool2dOptions options_;
@@ -25,6 +26,7 @@ class AvgPool2d : public Module {
                      bool count_include_pad = true);
   explicit AvgPool2d(const Pool2dOptions& options);
   Tensor forward(const Tensor& input) override;
+  std::string extra_repr() const override;
 
  private:
   Pool2dOptions options_;
@@ -35,6 +37,7 @@ class AdaptiveAvgPool2d : public Module {
  public:
   explicit AdaptiveAvgPool2d(IntPair output_size);
   Tensor forward(const Tensor& input) override;
+  std::string extra_repr() const override;
 
  private:
   IntPair output_size_;

@@ -7,6 +7,7 @@
 #include "horovod_cpp/nn/checks.h"
 #include "horovod_cpp/nn/functional.h"
 #include "horovod_cpp/nn/init.h"
+#include "horovod_cpp/nn/option_text.h"
 
 namespace hvd {
 namespace nn {
@@ -44,6 +45,23 @@ Recurrent::Cell Recurrent::make_cell(std::int64_t gates, std::int64_t inputs,
   cell.bias_ih = parameter("bias_ih", {sums});
   cell.bias_hh = parameter("bias_hh", {sums});
   return cell;
+}
+
+std::string Recurrent::extra_repr() const {
+  std::string text = std::to_string(input_size_) + ", " + std::to_string(hidden_size_);
+  if (options_.num_layers != 1) text += ", num_layers=" + std::to_string(options_.num_layers);
+  if (!options_.bias) text += ", bias=False";
+  if (options_.batch_first) text += ", batch_first=True";
+  if (options_.dropout != 0) text += ", dropout=" + text_of(options_.dropout);
+  return options_.bidirectional ? text + ", bidirectional=True" : text;
+}
+
+void Recurrent::parameter_replaced(const Tensor& old, const Tensor& value) {
+  for (Cell& cell : cells_) {
+    for (Tensor* own : {&cell.weight_ih, &cell.weight_hh, &cell.bias_ih, &cell.bias_hh}) {
+      if (own->is(old)) *own = value;
+    }
+  }
 }
 
 Tensor Recurrent::run_layer(std::size_t layer, const Tensor& input, const Run& run) {

@@ -21,6 +21,9 @@ struct RecurrentOptions {
 // weight_ih_l1, ...), all uniform within 1 / sqrt(hidden_size) at first. States are [num_layers *
 // directions, batch, hidden_size], the directions of a layer side by side.
 class Recurrent : public Module {
+ public:
+  std::string extra_repr() const override;
+
  protected:
   // One direction of one layer.
   struct Cell {
@@ -41,6 +44,7 @@ class Recurrent : public Module {
   static Tensor final_state(const Tensor& output, bool reverse);
 
  private:
+  void parameter_replaced(const Tensor& old, const Tensor& value) override;
   Cell make_cell(std::int64_t gates, std::int64_t inputs, const std::string& suffix);
   Tensor run_layer(std::size_t layer, const Tensor& input, const Run& run);
 

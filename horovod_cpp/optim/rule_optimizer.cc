@@ -96,6 +96,12 @@ void RuleOptimizer::add_param_group(ParamGroup group) {
   groups_.push_back(std::move(group));
 }
 
+void RuleOptimizer::set_defaults(const Options& defaults) {
+  Options changed = with_defaults(defaults, traits_.defaults);
+  traits_.check(changed);
+  traits_.defaults = std::move(changed);
+}
+
 void RuleOptimizer::step() {
   const NoGradGuard no_grad;
   for (ParamGroup& group : groups_) {

@@ -30,6 +30,12 @@ class RuleOptimizer : public Optimizer {
   NamedTensors state_dict() override;
   void load_state_dict(const NamedTensors& state) override;
 
+  // The options that a group takes where it says nothing.
+  const Options& defaults() const { return traits_.defaults; }
+  // Of groups that are added from now on. Throws InvalidArgumentError on an option that is unknown
+  // or out of range.
+  void set_defaults(const Options& defaults);
+
  protected:
   // What the base class knows about a subclass.
   struct Traits {

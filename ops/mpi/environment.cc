@@ -4,6 +4,7 @@
 #include <cstdlib>
 #include <string>
 
+#include "core/base/interruptible_waits.h"
 #include "core/base/log.h"
 #include "core/base/status.h"
 
@@ -72,16 +73,25 @@ void MpiEnvironment::start_thread(TimePoint deadline, bool serialized) {
     changed_.notify_all();
   });
   pthread_sigmask(SIG_SETMASK, &before, nullptr);
-  std::unique_lock lock(mutex_);
-  if (!changed_.wait_until(lock, deadline, [this] { return initialised_; })) {
+  if (!await_start(deadline)) {
     failed_ = true;
     thread_.detach();
+    InterruptibleWaits::look();
     throw StalledError(
         "MPI_Init_thread did not return before the start timeout (HOROVOD_START_TIMEOUT): some "
         "rank of this job has not called init()");
   }
-  check_mpi(init_code_, "MPI_Init_thread");
+  check_mpi(init_code_, "MPI_Init_thread");  // constant by now
   std::atexit([] { instance().finalize_at_exit(); });
+}
+
+// False at the deadline, or when the program ends the wait.
+bool MpiEnvironment::await_start(TimePoint deadline) {
+  std::unique_lock lock(mutex_);
+  while (!initialised_ && Clock::now() < deadline && !InterruptibleWaits::ended()) {
+    changed_.wait_until(lock, InterruptibleWaits::look_before(deadline));
+  }
+  return initialised_;
 }
 
 void MpiEnvironment::read_thread_level(bool serialized) {
@@ -101,8 +111,9 @@ MPI_Comm MpiEnvironment::duplicate(MPI_Comm from, TimePoint deadline) {
   for (int done = 0; done == 0;) {
     check_mpi(MPI_Test(&request, &done, MPI_STATUS_IGNORE), "MPI_Test");
     if (done != 0) break;
-    if (Clock::now() >= deadline) {
+    if (Clock::now() >= deadline || InterruptibleWaits::ended()) {
       failed_ = true;
+      InterruptibleWaits::look();
       throw StalledError(
           "the ranks did not meet before the start timeout (HOROVOD_START_TIMEOUT): some rank of "
           "this job has not called init()");

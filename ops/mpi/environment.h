@@ -43,6 +43,7 @@ class MpiEnvironment {
  private:
   MpiEnvironment() = default;
   void start_thread(TimePoint deadline, bool serialized);
+  bool await_start(TimePoint deadline);
   void read_thread_level(bool serialized);
   void finalize_at_exit() noexcept;
   MPI_Comm duplicate(MPI_Comm from, TimePoint deadline);

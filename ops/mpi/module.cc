@@ -26,7 +26,8 @@ std::string to_text(const Bytes& bytes) {
 
 class Link final : public MpiLink {
  public:
-  explicit Link(TimePoint deadline) : communicator_(std::make_shared<MpiCommunicator>(deadline)) {}
+  Link(TimePoint deadline, InterruptibleWaits::Check program)
+      : communicator_(std::make_shared<MpiCommunicator>(deadline)), program_(program) {}
 
   Rank rank() const noexcept override { return communicator_->rank(); }
   int size() const noexcept override { return communicator_->size(); }
@@ -36,6 +37,7 @@ class Link final : public MpiLink {
 
   // By way of rank 0, because a collective call could not say who is missing.
   std::vector<std::string> all_gather(const std::string& mine, TimePoint deadline) override {
+    const InterruptibleWaits waits(program_);
     MpiOutbox outbox(communicator_, communicator_->control());
     Bytes all;
     if (rank() == 0) {
@@ -48,6 +50,7 @@ class Link final : public MpiLink {
     while (!outbox.flush() && Clock::now() < deadline + kAnswerGrace) {
       std::this_thread::sleep_for(kProbe);
     }
+    look();
     return read_all(all);
   }
 
@@ -60,7 +63,13 @@ class Link final : public MpiLink {
   }
 
  private:
-  // Rank 0: the encoding of all texts or, at the deadline, of the names of who is missing.
+  // After an interruption nothing of ours waits for MPI again.
+  static void look() {
+    if (InterruptibleWaits::ended()) MpiEnvironment::instance().note_failure();
+    InterruptibleWaits::look();
+  }
+
+  // Rank 0: the encoding of all texts, or of why it gave up: at the deadline of who is missing.
   Bytes collect(const std::string& mine, TimePoint deadline) {
     std::vector<std::string> texts(static_cast<std::size_t>(size()));
     std::vector<bool> here(texts.size(), false);
@@ -75,6 +84,8 @@ class Link final : public MpiLink {
         --missing;
       } else if (Clock::now() >= deadline) {
         return encode_gather_failure(missing_ranks(here));
+      } else if (InterruptibleWaits::ended()) {
+        return encode_gather_failure(interrupted_meeting());
       } else {
         std::this_thread::sleep_for(kProbe);
       }
@@ -86,6 +97,7 @@ class Link final : public MpiLink {
     MpiInbox inbox(communicator_, communicator_->control(), 0);
     while (Clock::now() < deadline) {
       if (auto arrival = inbox.poll()) return std::move(arrival->message.bytes);
+      look();
       std::this_thread::sleep_for(kProbe);
     }
     return encode_gather_failure(missing_answer());
@@ -101,6 +113,7 @@ class Link final : public MpiLink {
   }
 
   std::shared_ptr<MpiCommunicator> communicator_;
+  const InterruptibleWaits::Check program_;
 };
 
 class Module final : public MpiModule {
@@ -111,9 +124,11 @@ class Module final : public MpiModule {
     check_mpi(MPI_Get_library_version(text, &length), "MPI_Get_library_version");
     return text;  // some count its end in `length`
   }
-  std::unique_ptr<MpiLink> connect(TimePoint deadline, bool serialized) override {
+  std::unique_ptr<MpiLink> connect(TimePoint deadline, bool serialized,
+                                   InterruptibleWaits::Check look) override {
+    const InterruptibleWaits waits(look);
     MpiEnvironment::instance().initialise(deadline, serialized);
-    return std::make_unique<Link>(deadline);
+    return std::make_unique<Link>(deadline, look);
   }
   void set_log_rank(Rank rank) override { hvd::set_log_rank(rank); }
 };

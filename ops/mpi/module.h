@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "core/base/clock.h"
+#include "core/base/interruptible_waits.h"
 #include "core/base/placement.h"
 #include "core/base/rendezvous.h"
 #include "core/runtime/collective.h"
@@ -32,8 +33,10 @@ class MpiModule {
   virtual std::string version() const = 0;
   // Initialises MPI if nobody has; `serialized`: for calls from one thread at a time only (then the
   // program makes none itself). Collective; throws StalledError at the deadline, and
-  // UnsupportedError if MPI was finalized.
-  virtual std::unique_ptr<MpiLink> connect(TimePoint deadline, bool serialized) = 0;
+  // UnsupportedError if MPI was finalized. `look`: InterruptibleWaits::look of the program, since
+  // the module has its own.
+  virtual std::unique_ptr<MpiLink> connect(TimePoint deadline, bool serialized,
+                                           InterruptibleWaits::Check look) = 0;
   // The module has its own log.
   virtual void set_log_rank(Rank rank) = 0;
 

@@ -8,6 +8,8 @@
 #include <cctype>
 #include <cerrno>
 
+#include "core/base/interruptible_waits.h"
+
 namespace hvd {
 namespace {
 
@@ -87,7 +89,9 @@ pollfd FrameStream::wanted() const noexcept {
 }
 
 bool wait_for(std::span<pollfd> ready, TimePoint deadline) {
-  const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - Clock::now()).count();
+  InterruptibleWaits::look();
+  const TimePoint until = InterruptibleWaits::look_before(deadline);
+  const auto left = std::chrono::ceil<std::chrono::milliseconds>(until - Clock::now()).count();
   const auto limit = std::clamp<std::int64_t>(left, 0, 1000);
   return poll(ready.data(), ready.size(), static_cast<int>(limit)) > 0 || Clock::now() < deadline;
 }

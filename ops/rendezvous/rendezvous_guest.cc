@@ -6,6 +6,7 @@
 #include <thread>
 
 #include "core/base/host.h"
+#include "core/base/interruptible_waits.h"
 #include "ops/rendezvous/hello.h"
 #include "ops/rendezvous/rendezvous_file.h"
 
@@ -47,6 +48,7 @@ RendezvousGuest::RendezvousGuest(const MeetingPoint& point, Rank rank, int size,
                          " before the start timeout (HOROVOD_START_TIMEOUT): " + why);
     }
     std::this_thread::sleep_for(std::min<Duration>(pause, deadline - Clock::now()));
+    InterruptibleWaits::look();
   }
 }
 

@@ -23,6 +23,9 @@ std::vector<std::string> RendezvousHost::all_gather(const std::string& mine, Tim
   } catch (const Error& error) {
     answer(encode_gather_failure(error.status()), Clock::now() + kAnswerGrace);
     throw;
+  } catch (const std::exception&) {
+    answer(encode_gather_failure(interrupted_meeting()), Clock::now() + kAnswerGrace);
+    throw;
   }
   std::vector<std::string> texts(static_cast<std::size_t>(size_));
   texts[0] = mine;

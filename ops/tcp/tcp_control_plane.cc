@@ -10,6 +10,8 @@
 #include <csignal>
 #include <cstring>
 
+#include "core/base/interruptible_waits.h"
+
 namespace hvd {
 namespace {
 
@@ -91,7 +93,8 @@ void TcpControlPlane::connect(std::span<const Rank> to, std::span<const Rank> fr
       throw StalledError(network_.obstacle(*missing) +
                          " within the start timeout (HOROVOD_START_TIMEOUT)");
     }
-    changed_.wait_until(mutex_, deadline);
+    InterruptibleWaits::look();
+    changed_.wait_until(mutex_, InterruptibleWaits::look_before(deadline));
   }
 }
 

@@ -254,13 +254,13 @@ def test_a_model_prints_its_layers():
             return self.body(x)
 
     assert repr(nn.Linear(4, 2, bias=False)) == "Linear(in_features=4, out_features=2, bias=False)"
-    assert repr(nn.Conv2d(3, 8, 5)) == "Conv2d(3, 8, kernel_size=(5, 5))"
+    assert repr(nn.Conv2d(3, 8, 5)) == "Conv2d(3, 8, kernel_size=(5, 5), stride=(1, 1))"
     assert str(Net()) == """Net(
   depth=2
   (body): Sequential(
     (0): Linear(in_features=4, out_features=8, bias=True)
     (1): ReLU()
-    (2): LayerNorm((8,))
+    (2): LayerNorm((8,), eps=1e-05, elementwise_affine=True)
   )
   (table): Embedding(10, 3)
 )"""

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import tarfile
 import textwrap
+import zipfile
 
 import pytest
 
@@ -42,12 +43,16 @@ class Environment:
 
 
 @pytest.fixture(scope="module")
-def installed(tmp_path_factory):
+def wheel():
     wheels = sorted((REPOSITORY / "build/wheelhouse").glob("horovod_cpp-*manylinux*.whl"))
     assert len(wheels) == 1, f"{wheels}: bash bindings/build_wheel.sh makes the one to test"
+    return wheels[0]
+
+
+@pytest.fixture(scope="module")
+def installed(wheel, tmp_path_factory):
     environment = Environment(tmp_path_factory.mktemp("wheel"))
-    environment.run("pip", "install", "--quiet", "--disable-pip-version-check",
-                    wheels[0], mpi=False)
+    environment.run("pip", "install", "--quiet", "--disable-pip-version-check", wheel, mpi=False)
     return environment
 
 
@@ -86,6 +91,23 @@ def test_what_the_wheel_needs_of_the_system_is_part_of_every_linux(installed):
                            "libstdc++", "libz", "libdl", "libpthread", "librt", "libutil",
                            "libexpat", "libffi", "libcrypto", "libssl", "libbz2", "liblzma",
                            "libuuid"}, system
+
+
+def test_the_licences_of_all_that_it_brings_are_in_the_wheel(wheel):
+    with zipfile.ZipFile(wheel) as archive:
+        texts = {name.split("/licenses/")[1]: archive.read(name).decode()
+                 for name in archive.namelist() if ".dist-info/licenses/" in name}
+        libraries = {pathlib.Path(name).name.split(".so")[0].split("-")[0]
+                     for name in archive.namelist() if ".so" in pathlib.Path(name).name}
+    packages = {"libdnnl": "libdnnl2", "libjpeg": "libjpeg62-turbo", "libpng16": "libpng16-16",
+                "libgomp": "libgomp1", "libOpenCL": "ocl-icd-libopencl1"}
+    assert libraries - {"_native", "libhvd_mpi"} == packages.keys()
+    compiled_in = {"libeigen3-dev", "nlohmann-json3-dev", "libboost-program-options-dev",
+                   "libyaml-cpp-dev", "pybind11"}
+    assert {name.split("/")[0] for name in texts} - {"LICENSE"} == {*packages.values(), *compiled_in}
+    for name, words in {"libdnnl2": "Apache", "libeigen3-dev": "MPL", "pybind11": "Redistribution",
+                        "libgomp1": "GPL"}.items():
+        assert any(words in text for path, text in texts.items() if path.startswith(name)), name
 
 
 JOB = """

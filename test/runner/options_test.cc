@@ -70,7 +70,7 @@ TEST_P(SpellingsOfNp, MeanTheSame) {
 
 INSTANTIATE_TEST_SUITE_P(Each, SpellingsOfNp,
                          testing::Values(Words{"-np", "12"}, Words{"--np", "12"}, Words{"-np=12"},
-                                         Words{"--np=12"}));
+                                         Words{"--np=12"}, Words{"-n", "12"}));
 
 TEST(ParseOptions, TakesSingleDashForLongNames) {
   const Options options = parse_options(Words{"-hosts", "a:1", "-verbose", "-np", "1", "./x"});

@@ -139,7 +139,7 @@ def _reduce(module: Module, protocol: Any) -> tuple[Any, ...]:
         "attributes": [(name, _attribute_kind(module, name, value, state), value)
                        for name, value in module.__dict__.items() if name != "_origin"],
         "replaced": replaced,
-        "values": {name: tensor.detach() for name, tensor in native.items()},
+        "values": native,
         "frozen": [name for name, tensor in module.named_parameters()
                    if not tensor.requires_grad],
         "training": [(path, part.training) for path, part in module.named_modules()],
@@ -153,6 +153,8 @@ def _put(module: Module, path: str, value: Any) -> None:
         parent[int(name)] = value
     elif isinstance(parent, ModuleDict):
         parent[name] = value
+    elif isinstance(value, Tensor) and not hasattr(type(parent), name):
+        parent._replace_parameter(name, value)
     else:
         setattr(parent, name, value)
 
@@ -164,6 +166,15 @@ def _convert(module: Module, values: dict[str, Tensor]) -> None:
     for path, dtype in wanted.items():
         if dtype != "float32":
             module.get_submodule(path).to(dtype)
+
+
+def _put_parameters(module: Module, values: dict[str, Tensor]) -> dict[str, Tensor]:
+    """Put in the parameters themselves: an optimizer that was copied too has the same ones. Returns
+    the other values."""
+    own = {name for name, _ in module.named_parameters()}
+    for name in own & values.keys():
+        _put(module, name, values[name])
+    return {name: tensor for name, tensor in values.items() if name not in own}
 
 
 def _restore(module: Module, state: dict[str, Any]) -> None:
@@ -179,7 +190,7 @@ def _restore(module: Module, state: dict[str, Any]) -> None:
     for path, part in state["replaced"].items():
         _put(module, path, part)
     _convert(module, state["values"])
-    module.load_state_dict(state["values"], strict=False)
+    module.load_state_dict(_put_parameters(module, state["values"]), strict=False)
     for first, *others in state["ties"]:
         tensors = module.state_dict()
         for other in others:

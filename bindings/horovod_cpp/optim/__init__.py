@@ -1,6 +1,7 @@
 """Optimizers and gradient clipping, with PyTorch's names; schedules are in optim.lr_scheduler."""
 
 from horovod_cpp.optim import lr_scheduler
+from horovod_cpp.optim.copying import enable_copies as _enable_copies
 from horovod_cpp._native import (
     LAMB,
     SGD,
@@ -19,5 +20,7 @@ from horovod_cpp._native import (
 
 __all__ = [
     "LAMB", "SGD", "Adadelta", "Adagrad", "Adam", "AdamW", "Optimizer",
-    "OptimizerState", "ParamGroup", "ParamState", "RMSprop", "clip_grad_norm_", "clip_grad_value_", "lr_scheduler",
+    "OptimizerState", "ParamGroup", "ParamState", "RMSprop", "clip_grad_norm_", "clip_grad_value_",
+    "lr_scheduler",
 ]
+_enable_copies()

@@ -90,9 +90,7 @@ bool PendingResult::poll() const {
 }
 
 Anything PendingResult::synchronize() const {
-  while (!without_gil([this] { return wait_for_(std::chrono::milliseconds(100)); })) {
-    if (PyErr_CheckSignals() != 0) throw py::error_already_set();
-  }
+  wait_with_signals(wait_for_);
   return convert_(without_gil([this] { return result_(); }));
 }
 

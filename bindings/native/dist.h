@@ -3,6 +3,7 @@
 #include <pybind11/functional.h>
 #include <pybind11/stl.h>
 
+#include <chrono>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -10,6 +11,7 @@
 #include <vector>
 
 #include "bindings/native/bindings.h"
+#include "core/base/clock.h"
 #include "core/base/status.h"
 #include "core/runtime/driver_seat.h"
 #include "horovod_cpp/dist/collective_handle.h"
@@ -142,6 +144,15 @@ template <typename Start>
 auto without_gil(Start&& start) {
   const py::gil_scoped_release nogil;
   return start();
+}
+
+// Calls `wait_for`, which takes a limit and says whether it waited long enough, without the GIL
+// until it did, but so that Ctrl-C raises KeyboardInterrupt soon.
+template <typename WaitFor>
+void wait_with_signals(WaitFor&& wait_for) {
+  while (!without_gil([&] { return wait_for(std::chrono::milliseconds(100)); })) {
+    if (PyErr_CheckSignals() != 0) throw py::error_already_set();
+  }
 }
 
 // hvd.Compression as it is; a compressor written in Python (an object or class with compress and

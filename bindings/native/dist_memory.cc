@@ -22,6 +22,11 @@ py::array memory_of(const Tensor& tensor) {
                    py::cast(tensor));
 }
 
+std::vector<Tensor> take(GradientViews& views) {
+  wait_with_signals([&](Duration limit) { return views.wait_for(limit); });
+  return without_gil([&] { return views.take(); });
+}
+
 }  // namespace
 
 void bind_memory(py::module_& m) {
@@ -38,7 +43,7 @@ void bind_memory(py::module_& m) {
                      [&] { return GradientViews(std::move(like), set.registered(), name); });
                }),
            py::arg("like"), py::arg("process_set"), py::arg("name"))
-      .def("take", &GradientViews::take, ReleaseGil(),
+      .def("take", &take,
            "Once: uninitialised tensors, one for each of ``like``; none without shared memory.");
 }
 

@@ -54,6 +54,8 @@ class ArenaHandle {
 
   // True when wait() would not block.
   bool done() const { return handle_.done(); }
+  // Waits at most this long; true when wait() would not block.
+  bool wait_for(Duration limit) const { return handle_.wait_for(limit); }
   // Throws what it failed with.
   std::shared_ptr<Arena> wait();
 

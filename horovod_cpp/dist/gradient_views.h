@@ -17,6 +17,8 @@ class GradientViews {
   // Asks for the arena, under `name`; never waits. All ranks of the set must ask.
   GradientViews(std::vector<Tensor> params, const ProcessSet& set, const std::string& name);
 
+  // Waits at most this long; true when take() would not wait.
+  bool wait_for(Duration limit) const { return arena_.wait_for(limit); }
   // Once, waiting for ranks that have not asked yet: tensors of the parameters' shapes and dtypes,
   // uninitialised; none when the ranks do not share memory. They keep the memory. Throws what the
   // arena failed with, MismatchError when the parameters take not the same room on all ranks.

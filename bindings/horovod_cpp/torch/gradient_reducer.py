@@ -57,6 +57,13 @@ class GradientReducer:
         for entry in entries:
             self._hook(entry)
 
+    def set_passes_per_step(self, passes):
+        """Collective, unless nothing changes: else ranks would add up gradients of other passes."""
+        if passes != self.passes_per_step:
+            self.passes_per_step = passes
+            self._agreed_setup = None
+            self._agree_on_setup()
+
     def _hook(self, entry):
         """Also of a frozen parameter, which may thaw."""
         parameter, itself, known = entry.parameter, weakref.ref(self), weakref.ref(entry)

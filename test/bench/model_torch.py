@@ -6,7 +6,7 @@ ranks, by each way that there is.
     model_torch.py --ddp RANK PORT    as one of two that train with DistributedDataParallel over gloo
     model_torch.py --hvd              as a rank that trains with horovod_cpp.torch
     model_torch.py --horovod          the same with Horovod's own; rank 0 reads and answers for all
-    model_torch.py --version          its version, and whether it brought a BLAS (Intel's MKL) along
+    model_torch.py --version          versions, and whether PyTorch brought a BLAS (Intel's MKL) along
 
 Ranks answer "MODEL/.../plain STEPS" without the others, and "allreduce/BYTES TIMES".
 """
@@ -65,6 +65,15 @@ def mlp():
 
 MODELS = {"vgg11": (vgg11, (32, 3, 32, 32)), "resnet18": (resnet18, (32, 3, 32, 32)),
           "mlp": (mlp, (64, 784))}
+
+
+def horovod_version():
+    try:
+        import horovod.torch
+
+        return horovod.__version__
+    except ImportError:
+        return None
 
 
 class Alone:
@@ -196,7 +205,8 @@ def timed(step, times, begin=lambda: None):
 
 def main():
     if sys.argv[1:] == ["--version"]:
-        print(json.dumps({"version": torch.__version__, "mkl": torch.backends.mkl.is_available()}))
+        print(json.dumps({"version": torch.__version__, "horovod": horovod_version(),
+                          "mkl": torch.backends.mkl.is_available()}))
         return
     torch.set_num_threads(1)
     world = WORLDS[sys.argv[1]](*sys.argv[2:]) if sys.argv[1:] else Alone()

@@ -27,6 +27,8 @@ def _parse():
 
 def main():
     given = _parse()
+    if not given.module and not sys.flags.safe_path:  # as Python itself has it: the script's folder
+        sys.path[0] = os.path.dirname(os.path.abspath(given.script))
     try:
         install(instead=given.instead)
     except InvalidArgumentError as error:
@@ -34,10 +36,8 @@ def main():
     sys.argv = [given.script, *given.arguments]
     if given.module:
         runpy.run_module(given.script, run_name="__main__", alter_sys=True)
-        return
-    if not sys.flags.safe_path:  # as Python itself has it: the script's folder, not this one
-        sys.path[0] = os.path.dirname(os.path.abspath(given.script))
-    runpy.run_path(given.script, run_name="__main__")
+    else:
+        runpy.run_path(given.script, run_name="__main__")
 
 
 if __name__ == "__main__":

@@ -104,9 +104,9 @@ class _Distributed:
             StalledError: some ranks do not call it, for as long as a stall may last.
         """
         _check_passes(passes)
-        self._hvd_options.backward_passes_per_step = passes
         if self._hvd_reducer is not None:
             self._hvd_reducer.set_passes_per_step(passes)
+        self._hvd_options.backward_passes_per_step = passes
 
     def zero_grad(self, *args, **kwargs):
         """The wrapped optimizer's, with its arguments (``set_to_none``).

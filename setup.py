@@ -85,7 +85,7 @@ setup(
     version=version(),
     packages=find_packages("bindings"),
     package_dir={"": "bindings"},
-    package_data={"horovod_cpp": ["py.typed"]},
+    package_data={"horovod_cpp": ["py.typed"], "horovod_cpp.compat": ["packages/**/*.py"]},
     ext_modules=[Extension("horovod_cpp._native", sources=[])],
     cmdclass={"build_ext": CMakeBuild},
     data_files=[("bin", [os.path.relpath(HVDRUN, ROOT)])],

@@ -12,11 +12,10 @@
 import os
 import pathlib
 import platform
-import statistics
 
 import model_parts
 import report
-from model_peers import Together, Trainer, all_torches
+from model_peers import Plan, Together, Trainer, all_steps, all_torches, in_turn
 from report import CORES, launch, row
 
 # A model and our peer's ways to train it.
@@ -24,37 +23,13 @@ VGG11 = ("vgg11", ("vgg11", "vgg11/foreach", "vgg11/foreach/channels_last"))
 RESNET18 = ("resnet18", ("resnet18", "resnet18/foreach", "resnet18/foreach/channels_last"))
 MLP = ("mlp", ("mlp", "mlp/foreach"))
 BF16 = ("vgg11_bf16", ("vgg11/bf16", "vgg11/bf16/foreach/channels_last"))
-# Steps a turn and turns.
-STEPS = {"vgg11": 4, "vgg11_bf16": 4, "resnet18": 2, "mlp": 100}
+# Turns.
 TURNS = {"vgg11": 6, "vgg11_bf16": 6, "resnet18": 4, "mlp": 15}
 RANKS_TURNS = {"vgg11": 8, "mlp": 20}
 
 
-class Plan:
-    """How much is measured. The first turn of everything warms up."""
-
-    def __init__(self, mode):
-        self.mode = mode
-
-    def steps(self, model):
-        return 1 if self.mode == "smoke" else STEPS[model]
-
-    def turns(self, turns):
-        return {"smoke": 2, "quick": max(3, turns // 4), "full": turns}[self.mode]
-
-
 def has_amx():
     return "amx_bf16" in pathlib.Path("/proc/cpuinfo").read_text()
-
-
-def in_turn(trainers, model, cases, steps, turns, times_of):
-    """Medians of a step by (whose, way), of trainers that train in turn."""
-    times = {case: [] for case in cases}
-    for turn in range(turns):
-        for whose, way in cases:
-            answer = times_of(trainers[whose].train(way, steps))
-            times[whose, way] += answer if turn > 0 else []  # the first one warms up
-    return {(whose, way): statistics.median(each) for (whose, way), each in times.items()}
 
 
 def alone(program, torches, plan):
@@ -63,7 +38,7 @@ def alone(program, torches, plan):
     medians = {}
     for model, ways in (VGG11, RESNET18, MLP, *([BF16] if has_amx() else [])):
         cases = [("ours", model), *((torch, way) for torch in torches for way in ways)]
-        medians |= in_turn(trainers, model, cases, plan.steps(model), plan.turns(TURNS[model]),
+        medians |= in_turn(trainers, cases, plan.steps(model), plan.turns(TURNS[model]),
                            lambda answer: answer["ms"])
     for trainer in trainers.values():
         trainer.end()
@@ -83,8 +58,8 @@ def two_ranks(program, torches, plan):
     for model, ways in (VGG11, MLP):
         cases = [("alone", model), ("ours", model),
                  *((torch, way) for torch in torches for way in ways)]
-        medians |= in_turn(trainers, model, cases, plan.steps(model),
-                           plan.turns(RANKS_TURNS[model]), lambda walls: walls)
+        medians |= in_turn(trainers, cases, plan.steps(model),
+                           plan.turns(RANKS_TURNS[model]), all_steps)
     for trainer in trainers.values():
         trainer.end()
     return medians

@@ -1,4 +1,4 @@
-"""Processes that train when model.py asks them to: ours, and PyTorch's."""
+"""Processes that train when they are asked to, ours and PyTorch's, and how they are asked."""
 
 import contextlib
 import glob
@@ -9,10 +9,26 @@ import statistics
 import subprocess
 import sys
 
-from report import BENCH, CORES, free_port, has
+from report import BENCH, CORES, free_port, has, launch
 
 # OpenBLAS 0.3.21 takes newer processors for the oldest it knows; then it has to be told.
 CORE_TYPES = (None, "SapphireRapids", "SkylakeX", "Haswell", "Zen")
+
+
+STEPS = {"vgg11": 4, "vgg11_bf16": 4, "resnet18": 2, "mlp": 100}  # a turn
+
+
+class Plan:
+    """How much is measured. The first turn of everything warms up."""
+
+    def __init__(self, mode):
+        self.mode = mode
+
+    def steps(self, model):
+        return 1 if self.mode == "smoke" else STEPS[model]
+
+    def turns(self, turns):
+        return {"smoke": 2, "quick": max(3, turns // 4), "full": turns}[self.mode]
 
 
 class Trainer:
@@ -45,7 +61,7 @@ class Trainer:
 
 
 class Together:
-    """Trainers that train at the same time. An answer is the wall's clock of all their steps."""
+    """Trainers that train at the same time. An answer has the wall's clock of each one's steps."""
 
     def __init__(self, trainers):
         self._trainers = trainers
@@ -53,11 +69,25 @@ class Together:
     def train(self, model, steps):
         for trainer in self._trainers:
             trainer.ask(model, steps)
-        return [step for trainer in self._trainers for step in trainer.answer()["wall"]]
+        return [trainer.answer()["wall"] for trainer in self._trainers]
 
     def end(self):
         for trainer in self._trainers:
             trainer.end()
+
+
+def all_steps(walls):
+    return [step for each in walls for step in each]
+
+
+def in_turn(trainers, cases, steps, turns, times_of):
+    """Medians of a step by (whose, way), of trainers that train in turn."""
+    times = {case: [] for case in cases}
+    for turn in range(turns):
+        for whose, way in cases:
+            answer = times_of(trainers[whose].train(way, steps))
+            times[whose, way] += answer if turn > 0 else []  # the first one warms up
+    return {(whose, way): statistics.median(each) for (whose, way), each in times.items()}
 
 
 class Torch:
@@ -68,7 +98,7 @@ class Torch:
         self._environment = {}
         about = json.loads(subprocess.run([*self._command, "--version"], check=True, text=True,
                                           stdout=subprocess.PIPE).stdout)
-        self.version = about["version"]
+        self.version, self.horovod = about["version"], about["horovod"]
         self.name = f"PyTorch {self.version}"
         libraries = sorted(glob.glob("/usr/lib/*/openblas-*/libblas.so.3"))
         if about["mkl"] or not libraries:
@@ -90,23 +120,45 @@ class Torch:
     def start(self):
         return Trainer(self._command, **self._environment)
 
+    def start_alone(self):
+        """Two processes that do not know of each other."""
+        return self._start_on_each_core(lambda rank: [])
+
     def start_ddp(self):
         """Two processes under DistributedDataParallel."""
         port = free_port()
-        return Together([Trainer([*self._command, "--ddp", str(rank), str(port)], core=CORES[rank],
-                                 **self._environment) for rank in range(2)])
+        return self._start_on_each_core(lambda rank: ["--ddp", str(rank), str(port)])
+
+    def start_hvd(self, site, ranks=2):
+        """Ranks of horovod_cpp.torch, whose package lies in the folder `site`."""
+        port = str(free_port())
+        return self._start_on_each_core(lambda rank: ["--hvd"], ranks, lambda rank: {
+            "PYTHONPATH": str(site), "RANK": str(rank), "WORLD_SIZE": str(ranks),
+            "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port})
+
+    def start_horovod(self, **environment):
+        """Two ranks of Horovod itself."""
+        return Together([Trainer([*launch(2), *self._command, "--horovod"], core=None,
+                                 HOROVOD_STALL_CHECK_DISABLE="1", **self._environment,
+                                 **environment)])
+
+    def _start_on_each_core(self, words, ranks=2, environment=lambda rank: {}):
+        return Together([Trainer([*self._command, *words(rank)], core=CORES[rank],
+                                 **self._environment, **environment(rank))
+                         for rank in range(ranks)])
 
 
-def all_torches(given):
-    """Of the interpreters that were given, or else of those that are found, a version once. The
-    first is the one that the targets speak of: Debian's, where it is installed."""
+def all_torches(given, *needs):
+    """Of the interpreters that were given, or else of those that are found, a version once; with
+    the modules that are needed. The first is the one that the targets speak of: Debian's, where it
+    is installed."""
     build = pathlib.Path(BENCH).parents[1] / "build"
     found = ["/usr/bin/python3", sys.executable, *sorted(build.glob("torch*/bin/python"))]
     torches = {}
     for python in map(str, found if given is None else given):
-        if has(python, "torch"):
+        if has(python, "torch", *needs):
             torch = Torch(python)
             torches.setdefault(torch.version, torch)
         elif given is not None:
-            raise SystemExit(f"--torch {python}: has no torch")
+            raise SystemExit(f"--torch {python}: has no {' or no '.join(('torch', *needs))}")
     return list(torches.values())

@@ -1,9 +1,14 @@
 #!/usr/bin/env python3
-"""The peer of model_bench: the same models in PyTorch, the same questions and answers.
+"""The peer of model_bench: the same models in PyTorch, the same questions and answers; and over two
+ranks, by each way that there is.
 
     model_torch.py       answers lines "MODEL[/foreach][/channels_last][/bf16] STEPS"
     model_torch.py --ddp RANK PORT    as one of two that train with DistributedDataParallel over gloo
-    model_torch.py --version          its version, and whether it brought a BLAS (Intel's MKL) along
+    model_torch.py --hvd              as a rank that trains with horovod_cpp.torch
+    model_torch.py --horovod          the same with Horovod's own; rank 0 reads and answers for all
+    model_torch.py --version          versions, and whether PyTorch brought a BLAS (Intel's MKL) along
+
+Ranks answer "MODEL/.../plain STEPS" without the others, and "allreduce/BYTES TIMES".
 """
 
 import json
@@ -62,18 +67,101 @@ MODELS = {"vgg11": (vgg11, (32, 3, 32, 32)), "resnet18": (resnet18, (32, 3, 32, 
           "mlp": (mlp, (64, 784))}
 
 
-def training(name, *ways):
+def horovod_version():
+    try:
+        import horovod.torch
+
+        return horovod.__version__
+    except ImportError:
+        return None
+
+
+class Alone:
+    """No other rank; what further ways change."""
+
+    def module(self, module, ways):
+        return module
+
+    def optimizer(self, optimizer, module):
+        return optimizer
+
+    def questions(self):
+        return sys.stdin
+
+    def answer(self, values):
+        print(json.dumps(values), flush=True)
+
+
+class Ddp(Alone):
+    def __init__(self, rank, port):
+        torch.distributed.init_process_group("gloo", init_method=f"tcp://127.0.0.1:{port}",
+                                             rank=int(rank), world_size=2)
+
+    def module(self, module, ways):
+        return nn.parallel.DistributedDataParallel(module, gradient_as_bucket_view="foreach" in ways)
+
+    def allreduce(self, tensor):
+        torch.distributed.all_reduce(tensor)
+
+    def barrier(self):
+        torch.distributed.barrier()
+
+
+class Hvd(Alone):
+    def __init__(self):
+        import horovod_cpp.torch as hvd
+
+        self.hvd = hvd
+        hvd.init()
+
+    def optimizer(self, optimizer, module):
+        self.hvd.broadcast_parameters(module.state_dict(), root_rank=0)
+        return self.hvd.DistributedOptimizer(optimizer, named_parameters=module.named_parameters())
+
+    def allreduce(self, tensor):
+        self.hvd.allreduce_(tensor, op=self.hvd.Sum, name="allreduce")
+
+    def barrier(self):
+        self.hvd.barrier()
+
+
+class Horovod(Hvd):
+    """Its launchers give standard input to rank 0 alone."""
+
+    def __init__(self):
+        import horovod.torch as hvd
+
+        self.hvd = hvd
+        hvd.init()
+
+    def questions(self):
+        while True:
+            line = self.hvd.broadcast_object(
+                sys.stdin.readline() if self.hvd.rank() == 0 else None, root_rank=0)
+            if not line:
+                return
+            yield line
+
+    def answer(self, values):
+        every = self.hvd.allgather_object(values["wall"])
+        if self.hvd.rank() == 0:
+            super().answer({**values, "wall": [max(walls) for walls in zip(*every)]})
+
+
+WORLDS = {"--ddp": Ddp, "--hvd": Hvd, "--horovod": Horovod}
+
+
+def training(world, name, *ways):
     make, shape = MODELS[name]
     model, inputs = make(), torch.randn(shape)
     targets = torch.randint(0, 10, (shape[0],))
     if "channels_last" in ways:
         model = model.to(memory_format=torch.channels_last)
         inputs = inputs.contiguous(memory_format=torch.channels_last)
-    if torch.distributed.is_initialized():
-        model = nn.parallel.DistributedDataParallel(model,
-                                                    gradient_as_bucket_view="foreach" in ways)
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.01, momentum=0.9,
-                                foreach="foreach" in ways)
+    world = Alone() if "plain" in ways else world
+    model = world.module(model, ways)
+    optimizer = world.optimizer(torch.optim.SGD(model.parameters(), lr=0.01, momentum=0.9,
+                                                foreach="foreach" in ways), model)
 
     drop = {"set_to_none": True} if "foreach" in ways else {}  # else as this version does it
 
@@ -88,26 +176,51 @@ def training(name, *ways):
     return step
 
 
+def reduction(world, size):
+    """A blocking call in place; what is timed begins when all ranks are there."""
+    tensor = torch.empty(int(size) // 4)
+
+    def begin():
+        tensor.fill_(1.0)
+        world.barrier()
+
+    def step():
+        world.allreduce(tensor)
+        return tensor
+
+    return step, begin
+
+
+def timed(step, times, begin=lambda: None):
+    """Milliseconds of each: CPU time and the wall's clock; and what the last one gave."""
+    cpu, walls, last = [], [], None
+    for _ in range(times):
+        begin()
+        cpu_begin, wall_begin = time.process_time(), time.perf_counter()
+        last = step()
+        walls.append((time.perf_counter() - wall_begin) * 1e3)
+        cpu.append((time.process_time() - cpu_begin) * 1e3)
+    return cpu, walls, float(last if isinstance(last, float) else last[0])
+
+
 def main():
     if sys.argv[1:] == ["--version"]:
-        print(json.dumps({"version": torch.__version__, "mkl": torch.backends.mkl.is_available()}))
+        print(json.dumps({"version": torch.__version__, "horovod": horovod_version(),
+                          "mkl": torch.backends.mkl.is_available()}))
         return
     torch.set_num_threads(1)
-    if sys.argv[1:2] == ["--ddp"]:
-        torch.distributed.init_process_group("gloo", init_method=f"tcp://127.0.0.1:{sys.argv[3]}",
-                                             rank=int(sys.argv[2]), world_size=2)
+    world = WORLDS[sys.argv[1]](*sys.argv[2:]) if sys.argv[1:] else Alone()
     running = {}
-    for line in sys.stdin:
-        name, steps = line.split()
-        step = running.get(name) or running.setdefault(name, training(*name.split("/")))
-        times, walls, loss = [], [], None
-        for _ in range(int(steps)):
-            begin, wall_begin = time.process_time(), time.perf_counter()
-            loss = step()
-            walls.append((time.perf_counter() - wall_begin) * 1e3)
-            times.append((time.process_time() - begin) * 1e3)
+    for line in world.questions():
+        name, times = line.split()
+        kind, *ways = name.split("/")
+        if name not in running:
+            running[name] = (reduction(world, *ways) if kind == "allreduce" else
+                             (training(world, kind, *ways),))
+        step, *begin = running[name]
+        cpu, walls, last = timed(step, int(times), *begin)
         peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-        print(json.dumps({"ms": times, "wall": walls, "loss": loss, "peak": peak}), flush=True)
+        world.answer({"ms": cpu, "wall": walls, "loss": last, "peak": peak})
 
 
 if __name__ == "__main__":

@@ -3,6 +3,7 @@
 #
 #   bash test/bench/run.sh engine [--quick] [--json FILE] [--details FILE] [--readme]
 #   bash test/bench/run.sh model [--quick] [--json FILE] [--readme] [--torch PYTHON]...
+#   bash test/bench/run.sh torch [--quick] [--json FILE] [--readme] [--torch PYTHON]...
 #   bash test/bench/run.sh python [--quick] [--json FILE] [--readme]
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
@@ -11,8 +12,8 @@ case $bench in
   -h | --help) sed -n 's/^# \{0,1\}//p' test/bench/run.sh | sed 1d; exit ;;
   engine) targets=(engine_bench negotiate_bench messages_bench hvd_mpi) ;;
   model) targets=(model_bench optim_bench data_bench hvd_mpi) ;;
-  python) targets=() ;;
-  *) echo "usage: bash test/bench/run.sh engine|model|python [OPTION...]" >&2; exit 2 ;;
+  torch | python) targets=() ;;
+  *) echo "usage: bash test/bench/run.sh engine|model|torch|python [OPTION...]" >&2; exit 2 ;;
 esac
 shift
 source test/support/setup.sh
@@ -27,7 +28,9 @@ prepare() {
     cmake --build build/cpu --target "${targets[@]}"
   fi
   [[ $bench == model ]] || install_package
+  [[ $bench != torch ]] || make_torch_venv
 }
 
 prepare >"$log" 2>&1 || { tail -n 40 "$log" >&2; exit 1; }
-exec build/venv/bin/python "test/bench/$bench.py" "$@"
+program=${bench/#torch/pytorch}  # torch.py would be in the way of `import torch`
+exec build/venv/bin/python "test/bench/$program.py" "$@"

@@ -169,7 +169,8 @@ assert hvd.allgather_object("x" * rank) == ["x" * other for other in range(size)
 """, np=np)
 
 
-def test_layouts_that_are_not_dense_are_read_as_they_look(ranks):
+@pytest.mark.parametrize("np", [2, 4])
+def test_layouts_that_are_not_dense_are_read_as_they_look(ranks, np):
     ranks.check("""
 base = torch.arange(24.0).view(4, 6) * (rank + 1)
 views = [base.t(), base[:, ::2], base[1], torch.tensor(2.0).expand(3, 2) * (rank + 1),
@@ -186,15 +187,18 @@ assert hvd.allreduce(torch.empty(0, 3)).shape == (0, 3)
 assert hvd.allgather(torch.empty(0, 3)).shape == (0, 3)
 row = base[1]  # contiguous memory inside of another tensor
 hvd.allreduce_(row, op=hvd.Sum)
-assert base[1].tolist() == [3.0 * value for value in range(6, 12)] and base[0, 1] == rank + 1
-""")
+total = sum(range(1, size + 1))
+assert base[1].tolist() == [total * value for value in range(6, 12)] and base[0, 1] == rank + 1
+""", np=np)
 
 
-def test_grouped_calls_run_as_one(ranks):
+@pytest.mark.parametrize("np", [2, 4])
+def test_grouped_calls_run_as_one(ranks, np):
     ranks.check("""
 tensors = [torch.full((3,), float(rank)), torch.full((2, 2), rank), torch.ones(0),
            torch.tensor(1.5, dtype=torch.bfloat16)]
-want = [[1.0] * 3, [[1, 1], [1, 1]], [], 3.0]
+total = sum(range(size))
+want = [[total] * 3, [[total] * 2] * 2, [], 1.5 * size]
 for result in (hvd.grouped_allreduce(tensors, op=hvd.Sum), hvd.grouped_allreduce(tuple(tensors), average=False),
                hvd.synchronize(hvd.grouped_allreduce_async(tensors, op=hvd.Sum, name="group"))):
     assert [t.tolist() for t in result] == want and [t.dtype for t in result] == [t.dtype for t in tensors]
@@ -206,19 +210,21 @@ hvd.synchronize(hvd.grouped_allreduce_async_(copies, op=hvd.Sum))
 assert [t.tolist() for t in copies] == want
 rows = [torch.full((rank + 1, 2), rank), torch.full((1,), float(rank))]
 for result in (hvd.grouped_allgather(rows), hvd.grouped_allgather_async(rows).synchronize()):
-    assert result[0].tolist() == [[0, 0], [1, 1], [1, 1]] and result[1].tolist() == [0.0, 1.0]
-parts = [torch.ones(3, 2), torch.full((2,), rank)]
+    assert result[0].tolist() == [[of] * 2 for of in range(size) for row in range(of + 1)]
+    assert result[1].tolist() == list(range(size))
+parts = [torch.ones(size + 1, 2), torch.full((size,), rank)]
 for result in (hvd.grouped_reducescatter(parts, op=hvd.Sum),
                hvd.grouped_reducescatter_async(parts, op=hvd.Sum).synchronize()):
-    assert result[0].shape == (2 - rank, 2) and result[1].tolist() == [1]
+    assert result[0].tolist() == [[size] * 2] * (2 if rank == 0 else 1) and result[1].tolist() == [total]
 assert hvd.grouped_allreduce([]) == []
 with pytest.raises(TypeError):  # nothing of it was submitted
     hvd.grouped_allreduce([torch.ones(2), "x"], name="half")
 assert hvd.allreduce(torch.ones(2), name="half").tolist() == [1.0, 1.0]
-""")
+""", np=np)
 
 
-def test_ranks_that_disagree_get_one_error_and_go_on(ranks):
+@pytest.mark.parametrize("np", [2, 4])
+def test_ranks_that_disagree_get_one_error_and_go_on(ranks, np):
     ranks.check("""
 def fails(call, *words):
     with pytest.raises(hvd.MismatchError) as caught:
@@ -226,15 +232,15 @@ def fails(call, *words):
     text = str(caught.value)
     assert all(word in text for word in words), text
     assert len(set(hvd.allgather_object(text))) == 1
-    assert hvd.allreduce(torch.ones(2), op=hvd.Sum).tolist() == [2.0, 2.0]
+    assert hvd.allreduce(torch.ones(2), op=hvd.Sum).tolist() == [size, size]
 
 fails(lambda: hvd.allreduce(torch.ones(2 + rank), name="shape"), "shape", "[2]", "[3]")
-fails(lambda: hvd.allreduce_(torch.ones(2, dtype=[torch.half, torch.bfloat16][rank]), name="kind"),
+fails(lambda: hvd.allreduce_(torch.ones(2, dtype=[torch.half, torch.bfloat16][rank % 2]), name="kind"),
       "kind", "float16", "bfloat16")
-fails(lambda: hvd.allreduce(torch.ones(2), op=[hvd.Min, hvd.Max][rank], name="op"), "Min", "Max")
+fails(lambda: hvd.allreduce(torch.ones(2), op=[hvd.Min, hvd.Max][rank % 2], name="op"), "Min", "Max")
 fails(lambda: hvd.allreduce(torch.ones(2), prescale_factor=1.0 + rank, name="scale"), "scale")
 fails(lambda: hvd.allreduce(torch.ones(2), name="wire",
-                            compression=[hvd.Compression.none, hvd.Compression.fp16][rank]), "wire")
+                            compression=[hvd.Compression.none, hvd.Compression.fp16][rank % 2]), "wire")
 fails(lambda: hvd.broadcast(torch.ones(2), rank, name="root"), "root")
 fails(lambda: hvd.allgather(torch.ones(2, 2 + rank), name="rows"), "rows")
 fails(lambda: hvd.grouped_allreduce([torch.ones(2)] * (1 + rank), name="members"), "members")
@@ -247,11 +253,11 @@ if rank == 0:
     with pytest.raises(ValueError, match="twice"):
         hvd.allreduce_async(torch.ones(2), op=hvd.Sum, name="twice")
     hvd.barrier()
-    assert hvd.synchronize(first).tolist() == [2.0, 2.0]
+    assert hvd.synchronize(first).tolist() == [size, size]
 else:
     hvd.barrier()
     hvd.allreduce(torch.ones(2), op=hvd.Sum, name="twice")
-""")
+""", np=np)
 
 
 def test_process_sets_and_join(ranks):

@@ -1,7 +1,10 @@
-"""The example, run as a user would."""
+"""The examples, run as a user would."""
 
+import difflib
 import os
 import pathlib
+import subprocess
+import sys
 
 import pytest
 
@@ -16,3 +19,25 @@ def test_the_usual_script_trains(ranks, examples, np, options, accuracy):
     done = ranks.launch([examples / "torch_mnist.py", *options], np)
     assert done.returncode == 0, done.stdout
     assert float(done.stdout.strip().rsplit("accuracy ", 1)[1]) >= accuracy
+
+
+def test_the_minimal_program_differs_in_five_lines_which_the_readme_shows(examples):
+    one, many = ((examples / name).read_text().splitlines()
+                 for name in ("torch_minimal_one_process.py", "torch_minimal.py"))
+    changed = [line for line in difflib.ndiff(one, many) if line[0] in "+-"]
+    assert len([line for line in changed if line[0] == "+"]) == 5
+    assert len([line for line in changed if line[0] == "-"]) == 1  # the one that the fifth replaces
+    readme = (examples.parent / "README.md").read_text()
+    shown = readme.split("](examples/torch_minimal.py)", 1)[1].split("```diff\n", 1)[1].split("```")[0]
+    assert sorted(shown.splitlines()) == sorted(line[0] + line[2:] for line in changed)
+
+
+def test_the_minimal_program_reaches_the_accuracy_of_its_one_process_version(ranks, examples):
+    alone = subprocess.run([sys.executable, examples / "torch_minimal_one_process.py", DIGITS],
+                           stdout=subprocess.PIPE, text=True, timeout=120)
+    together = ranks.launch([examples / "torch_minimal.py", DIGITS], 2)
+    (one,), (first, second) = ([float(line.rsplit(" ", 1)[1]) for line in text.splitlines()
+                                if "test accuracy" in line]
+                               for text in (alone.stdout, together.stdout))
+    assert one >= 0.97 and abs(first - one) <= 0.02
+    assert first == second  # every rank has the same parameters

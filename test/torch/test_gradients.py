@@ -67,14 +67,15 @@ assert a.grad.tolist() == [1.0, 1.0]
 """, np=np)
 
 
-def test_gradients_of_gradients_and_what_has_none(ranks):
+@pytest.mark.parametrize("np", [2, 4])
+def test_gradients_of_gradients_and_what_has_none(ranks, np):
     ranks.check("""
 x = torch.full((3,), rank + 1.0, requires_grad=True)
 y = hvd.allreduce(x * x, op=hvd.Sum)
-first, = torch.autograd.grad(y.sum(), x, create_graph=True)  # 2 * 2 x, for both ranks' sums
-assert first.tolist() == [4.0 * (rank + 1)] * 3
+first, = torch.autograd.grad(y.sum(), x, create_graph=True)  # 2 x, for each rank's sum
+assert first.tolist() == [2.0 * size * (rank + 1)] * 3
 second, = torch.autograd.grad(first.sum(), x)
-assert second.tolist() == [4.0] * 3 or second.tolist() == [8.0] * 3, second
+assert second.tolist() == [2.0 * size] * 3 or second.tolist() == [2.0 * size * size] * 3, second
 
 for op in (hvd.Min, hvd.Max, hvd.Product, hvd.Adasum):
     with pytest.raises(hvd.UnsupportedError, match=op.name):
@@ -92,23 +93,25 @@ with pytest.raises(RuntimeError, match="modified by an inplace"):
 parameter = torch.nn.Parameter(torch.full((2,), float(rank)))
 assert hvd.broadcast_(parameter, 1) is parameter and parameter.tolist() == [1.0, 1.0]
 with torch.inference_mode():
-    assert hvd.allreduce_(torch.ones(2), op=hvd.Sum).tolist() == [2.0, 2.0]
-""")
+    assert hvd.allreduce_(torch.ones(2), op=hvd.Sum).tolist() == [size, size]
+""", np=np)
 
 
-def test_compression_and_sparse_tensors(ranks):
+@pytest.mark.parametrize("np", [2, 4])
+def test_compression_and_sparse_tensors(ranks, np):
     ranks.check("""
+total = sum(range(1, size + 1))
 x = torch.tensor([1.0, 1.0 + 2**-12, 100000.0]) * (rank + 1)
 for kind, dtype in ((hvd.Compression.fp16, torch.float16), (hvd.Compression.bf16, torch.bfloat16)):
     result = hvd.allreduce(x, op=hvd.Sum, compression=kind)
-    assert result.dtype == torch.float32 and result[0] == 3.0 and result[1] == 3.0
+    assert result.dtype == torch.float32 and result[0] == result[1] == total
     assert torch.isinf(result[2]) == (dtype == torch.float16) and same_everywhere(result[:2])
     whole = torch.tensor([7, 8])
-    assert hvd.allreduce(whole, op=hvd.Sum, compression=kind).tolist() == [14, 16]
+    assert hvd.allreduce(whole, op=hvd.Sum, compression=kind).tolist() == [7 * size, 8 * size]
     one, two = hvd.grouped_allreduce([x[:2], whole], op=hvd.Sum, compression=kind)
-    assert one.tolist() == [3.0, 3.0] and two.tolist() == [14, 16]
-    rows = hvd.reducescatter(x[:2], op=hvd.Sum, compression=kind)
-    assert rows.tolist() == [3.0] and rows.dtype == torch.float32
+    assert one.tolist() == [total] * 2 and two.tolist() == [7 * size, 8 * size]
+    rows = hvd.reducescatter(x[1].expand(size), op=hvd.Sum, compression=kind)
+    assert rows.tolist() == [total] and rows.dtype == torch.float32
     travels, context = kind.compress(x)
     assert travels.dtype == dtype and kind.decompress(travels, context).dtype == torch.float32
     assert kind.compress(whole)[0] is whole
@@ -122,20 +125,20 @@ class Halves(hvd.Compression.fp16):
     def decompress(tensor, ctx):
         return (tensor * 2).to(ctx)
 
-assert torch.equal(hvd.allreduce(x, op=hvd.Sum, compression=Halves), 3 * x / (rank + 1))
-assert hvd.allreduce(x[:2], op=hvd.Max, compression=hvd.Compression.fp16).tolist() == [2.0, 2.0]
+assert torch.equal(hvd.allreduce(x, op=hvd.Sum, compression=Halves), total * x / (rank + 1))
+assert hvd.allreduce(x[:2], op=hvd.Max, compression=hvd.Compression.fp16).tolist() == [size] * 2
 
-places = torch.tensor([[0, 2], [1, rank]])
+places = torch.tensor([[0, 2], [1, rank % 2]])
 mine = torch.sparse_coo_tensor(places, torch.tensor([1.0, 10.0 * (rank + 1)]), (4, 2))
 dense = sum(hvd.allgather_object(mine.to_dense()))
-for op, divisor in ((hvd.Sum, 1), (hvd.Average, 2)):
+for op, divisor in ((hvd.Sum, 1), (hvd.Average, size)):
     handle = hvd.sparse_allreduce_async(mine, "sparse", op)
     result = hvd.synchronize(handle)
     assert result.is_sparse and torch.equal(result.to_dense(), dense / divisor)
     assert handle() is result  # as in Horovod
 hybrid = torch.sparse_coo_tensor(torch.tensor([[3] * rank]), torch.ones(rank, 2), (5, 2))  # none on rank 0
 result = hvd.sparse_allreduce_async(hybrid, None, hvd.Sum).synchronize()
-assert result.to_dense()[3].tolist() == [1.0, 1.0] and result.to_dense().sum() == 2.0
+assert result.to_dense()[3].tolist() == [total - size] * 2 == [result.to_dense().sum() / 2] * 2
 with pytest.raises(ValueError, match="Max"):
     hvd.sparse_allreduce_async(mine, "sparse", hvd.Max)
-""")
+""", np=np)

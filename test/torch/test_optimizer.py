@@ -110,8 +110,10 @@ assert (view == 3).all()
 """)
 
 
-def test_accumulation_partial_windows_and_further_passes(ranks):
+@pytest.mark.parametrize("np", [2, 4])
+def test_accumulation_partial_windows_and_further_passes(ranks, np):
     ranks.check("""
+late = (size - 1) / 2  # the mean of the ranks' numbers
 def make(**options):
     weight, bias = torch.nn.Parameter(torch.zeros(2)), torch.nn.Parameter(torch.zeros(1))
     optimizer = hvd.DistributedOptimizer(torch.optim.SGD([weight, bias], lr=1.0),
@@ -129,11 +131,11 @@ for views in (True, False):
             for number in range(made):
                 backward(weight, bias, 2.0)
             optimizer.synchronize()
-            assert weight.grad.tolist() == [2.5 * made] * 2 and bias.grad.tolist() == [made], (
+            assert weight.grad.tolist() == [(2 + late) * made] * 2 and bias.grad.tolist() == [made], (
                 passes, made, weight.grad, bias.grad)
             with optimizer.skip_synchronize():
                 optimizer.step()
-        assert weight.tolist() == [-7.5 * made] * 2
+        assert weight.tolist() == [-3 * (2 + late) * made] * 2
 
     weight, bias, optimizer = make(gradient_as_bucket_view=views)
     for round in range(2):
@@ -144,12 +146,12 @@ for views in (True, False):
             assert weight.grad.tolist() == [3.0 * (1 + rank)] * 2
         backward(weight, bias, 1.0)
         optimizer.step()
-        assert weight.grad.tolist() == [6.0] * 2 and bias.grad.tolist() == [4.0]
+        assert weight.grad.tolist() == [4 * (1 + late)] * 2 and bias.grad.tolist() == [4.0]
         optimizer.zero_grad()
         with optimizer.no_sync():  # and step() at once
             backward(weight, bias, 1.0)
         optimizer.step()
-        assert weight.grad.tolist() == [1.5] * 2
+        assert weight.grad.tolist() == [1 + late] * 2
 
     weight, bias, optimizer = make(gradient_as_bucket_view=views)
     optimizer.set_backward_passes_per_step(2)
@@ -157,10 +159,10 @@ for views in (True, False):
     optimizer.zero_grad()  # nothing is in flight, and what was accumulated does not count
     backward(weight, bias, 1.0)
     optimizer.step()
-    assert weight.grad.tolist() == [1.5] * 2
+    assert weight.grad.tolist() == [1 + late] * 2
     with pytest.raises(ValueError, match="backward_passes_per_step"):
         optimizer.set_backward_passes_per_step(0)
-""")
+""", np=np)
 
 
 def test_a_hundred_rounds_of_init_and_shutdown(ranks):
@@ -334,8 +336,8 @@ assert hvd.allreduce(torch.ones(1), op=hvd.Sum)[0] == 2
 """)
 
 
-@pytest.mark.parametrize("windows", [1, 2])
-def test_ranks_that_are_set_up_differently_get_one_error(ranks, windows):
+@pytest.mark.parametrize("np, windows", [(2, 1), (2, 2), (4, 1)])
+def test_ranks_that_are_set_up_differently_get_one_error(ranks, np, windows):
     ranks.check(f"windows = {windows}" + """
 def differ(match, names=("weight", "bias"), **options):
     layer = torch.nn.Linear(2, 2)
@@ -346,12 +348,12 @@ def differ(match, names=("weight", "bias"), **options):
         for window in range(windows):  # the second one waits for the first inside backward()
             layer(torch.ones(1, 2)).sum().backward()
         optimizer.step()
-    assert hvd.allreduce(torch.ones(1), op=hvd.Sum)[0] == 2
+    assert hvd.allreduce(torch.ones(1), op=hvd.Sum)[0] == size
 
 differ("parameters", names=("weight", f"bias{rank}"), groups=2)
-differ("parameters", names=(["x", "y"], ["y", "x"])[rank])
-differ("parameters", names=("one", "two")[rank:])
-differ("groups", names=("a", "b"), groups=1 + rank)
+differ("parameters", names=(["x", "y"], ["y", "x"])[rank % 2])
+differ("parameters", names=("one", "two")[rank % 2:])
+differ("groups", names=("a", "b"), groups=1 + rank % 2)
 differ("backward_passes_per_step", names=("c", "d"), backward_passes_per_step=1 + rank)
 
 # Adasum goes by the optimizer's order of parameters.
@@ -366,12 +368,14 @@ weight = torch.nn.Parameter(torch.zeros(2))
 optimizer = hvd.DistributedOptimizer(torch.optim.SGD([weight], lr=1.0))
 (weight.sum() * (rank + 1)).backward()
 optimizer.step()
-assert weight.tolist() == [-1.5] * 2
-""", timeout=60)
+assert weight.tolist() == [-(size + 1) / 2] * 2
+""", np=np, timeout=60)
 
 
-def test_parameters_that_freeze_thaw_come_later_or_are_not_used(ranks):
+@pytest.mark.parametrize("np", [2, 4])
+def test_parameters_that_freeze_thaw_come_later_or_are_not_used(ranks, np):
     ranks.check("""
+mean = (size + 1) / 2  # of the ranks' gradients
 first, second, third = (torch.nn.Parameter(torch.zeros(2)) for _ in range(3))
 second.requires_grad_(False)
 optimizer = hvd.DistributedOptimizer(torch.optim.SGD([first, second], lr=1.0),
@@ -383,26 +387,26 @@ def step(*used):
     optimizer.step()
 
 step(first)
-assert first.grad.tolist() == [1.5] * 2 and second.grad is None
+assert first.grad.tolist() == [mean] * 2 and second.grad is None
 second.requires_grad_(True)
 for round in range(2):
     step(first, second)
-    assert first.grad.tolist() == second.grad.tolist() == [1.5] * 2
+    assert first.grad.tolist() == second.grad.tolist() == [mean] * 2
 first.requires_grad_(False)
 for round in range(2):
     step(second)
-    assert second.grad.tolist() == [1.5] * 2 and first.grad is None
+    assert second.grad.tolist() == [mean] * 2 and first.grad is None
 first.requires_grad_(True)
-step(*[first, second][: 2 - rank])  # rank 1 does not use one of them
-assert first.grad.tolist() == [1.5] * 2 and second.grad.tolist() == [0.5] * 2
-step(*[first][rank:])  # and now nothing at all
-assert first.grad.tolist() == [0.5] * 2 and second.grad.tolist() == [0.0] * 2
+step(*[first, second][: 1 + (rank == 0)])  # rank 0 alone uses both
+assert first.grad.tolist() == [mean] * 2 and second.grad.tolist() == [1 / size] * 2
+step(*[first] * (rank == 0))  # and now nothing at all
+assert first.grad.tolist() == [1 / size] * 2 and second.grad.tolist() == [0.0] * 2
 optimizer.add_param_group({"params": [third], "lr": 2.0})
 before = third.tolist()
 for round in range(2):
     step(first, third)
-    assert third.grad.tolist() == [1.5] * 2
-assert third.tolist() == [-6.0] * 2 and same_everywhere(first, second, third)
+    assert third.grad.tolist() == [mean] * 2
+assert third.tolist() == [-4 * mean] * 2 and same_everywhere(first, second, third)
 
 # A parameter that is used twice, and one in whose gradient another function had a hand.
 shared = torch.nn.Parameter(torch.zeros(2))
@@ -412,11 +416,12 @@ for round in range(3):
     hidden = torch.utils.checkpoint.checkpoint(lambda x: x * shared, torch.full((2,), rank + 1.0, requires_grad=True))
     (hidden.sum() + shared.sum()).backward()
     optimizer.step()
-    assert shared.grad.tolist() == [2.5] * 2
-""".replace("first, second, third =", "import torch.utils.checkpoint\nfirst, second, third =", 1))
+    assert shared.grad.tolist() == [mean + 1] * 2
+""".replace("mean =", "import torch.utils.checkpoint\nmean =", 1), np=np)
 
 
-def test_sparse_gradients(ranks):
+@pytest.mark.parametrize("np", [2, 4])
+def test_sparse_gradients(ranks, np):
     ranks.check("""
 def make(**options):
     torch.manual_seed(1)
@@ -428,7 +433,7 @@ def make(**options):
 
 for options in ({}, {"sparse_as_dense": True}, {"op": hvd.Sum}, {"groups": 1},
                 {"gradient_predivide_factor": 2.0, "groups": 1}, {"backward_passes_per_step": 2}):
-    divisor = 1 if "op" in options else 2
+    divisor = 1 if "op" in options else size
     table, layer, optimizer = make(**options)
     for round in range(3):
         optimizer.zero_grad()
@@ -438,7 +443,7 @@ for options in ({}, {"sparse_as_dense": True}, {"op": hvd.Sum}, {"groups": 1},
         optimizer.step()
         assert table.weight.grad.is_sparse and not layer.weight.grad.is_sparse
         want = torch.zeros(6, 2)
-        want[1], want[2], want[3] = 4 / divisor, 1 / divisor, 1 / divisor
+        want[1], want[2:2 + size] = 2 * size / divisor, 1 / divisor
         if round == 0:
             assert torch.equal(table.weight.grad.to_dense(), want * (number + 1)), (options, table.weight.grad)
         assert same_everywhere(table.weight, layer.weight)
@@ -452,7 +457,7 @@ for options in ({}, {"sparse_as_dense": True}):
         optimizer.step()
         assert table.weight.grad.is_sparse and same_everywhere(table.weight, layer.weight)
         if round == 0:
-            assert table.weight.grad.to_dense()[4].tolist() == [0.5, 0.5]
+            assert table.weight.grad.to_dense()[4].tolist() == [1 / size] * 2
 
 table = torch.nn.Embedding(6, 2, sparse=True)
 hvd.broadcast_parameters(table.state_dict(), 0)
@@ -462,25 +467,26 @@ for round in range(3):
     table(torch.tensor([rank, round])).sum().backward()
     optimizer.step()
 assert same_everywhere(table.weight)
-""")
+""", np=np)
 
 
-def test_adasum_combines_what_the_optimizer_changed(ranks):
+@pytest.mark.parametrize("np", [2, 4])
+def test_adasum_combines_what_the_optimizer_changed(ranks, np):
     ranks.check(MODEL + """
 start = torch.tensor([1.0, 2.0, 3.0, 4.0])
 for compression in (hvd.Compression.none, hvd.Compression.fp16):
     weight = torch.nn.Parameter(start.clone())
     optimizer = hvd.DistributedOptimizer(torch.optim.SGD([weight], lr=0.5), op=hvd.Adasum,
                                          compression=compression)
-    factors = torch.tensor([[2.0, 0, 0, 0], [0, 4.0, 0, 0]])[rank]
+    factors = torch.diag(2 * start)[rank]
     optimizer.zero_grad()
     (weight * factors).sum().backward()
     optimizer.step()
-    assert weight.tolist() == [0.0, 0.0, 3.0, 4.0]  # changes at right angles are added
+    assert weight.tolist() == [0.0] * size + start.tolist()[size:]  # changes at right angles are added
     optimizer.zero_grad()
     weight.sum().backward()
     optimizer.step()
-    assert weight.tolist() == [-0.5, -0.5, 2.5, 3.5]  # equal ones are averaged
+    assert weight.tolist() == [-0.5] * size + (start - 0.5).tolist()[size:]  # equal ones are averaged
 with pytest.raises(ValueError, match="Adasum"):
     with optimizer.skip_synchronize():
         pass
@@ -495,7 +501,7 @@ for _ in range(30):
     loss_of(model(mine(x)), mine(y)).backward()
     optimizer.step()
 assert float(loss_of(model(x), y)) < before / 2 and same_everywhere(*model.parameters())
-""")
+""", np=np)
 
 
 def test_closures_schedulers_subclasses_and_saved_states(ranks):
@@ -589,10 +595,10 @@ hvd.barrier()
 """, np=3)
 
 
-def test_exceptions_in_hooks_and_uneven_batches(ranks):
-    ranks.check("""
+TWO_PARAMETERS = """
 weight, bias = torch.nn.Parameter(torch.zeros(2)), torch.nn.Parameter(torch.zeros(2))
 optimizer = hvd.DistributedOptimizer(torch.optim.SGD([weight, bias], lr=1.0), [("w", weight), ("b", bias)])
+mean = (size + 1) / 2  # of the ranks' gradients
 
 def backward(fails=False):
     def hook(gradient):
@@ -601,19 +607,54 @@ def backward(fails=False):
     hidden = weight * (rank + 1)
     hidden.register_hook(hook)  # bias comes before it
     (hidden.sum() + (bias * (rank + 1)).sum()).backward()
+"""
 
+
+@pytest.mark.parametrize("np", [2, 4])
+def test_exceptions_in_hooks(ranks, np):
+    ranks.check(TWO_PARAMETERS + """
 for round in range(3):
     optimizer.zero_grad()
     if round == 1:
         with pytest.raises(KeyError, match="of the program"):
             backward(fails=True)
         optimizer.synchronize()
-        assert bias.grad.tolist() == [1.5] * 2 and weight.grad.tolist() == [0.0] * 2
+        assert bias.grad.tolist() == [mean] * 2 and weight.grad.tolist() == [0.0] * 2
         optimizer.zero_grad()
     backward()
     optimizer.step()
-    assert weight.grad.tolist() == bias.grad.tolist() == [1.5] * 2
+    assert weight.grad.tolist() == bias.grad.tolist() == [mean] * 2
 
+# On one rank alone: the others count its gradient as zeros.
+optimizer.zero_grad()
+if rank == 1:
+    with pytest.raises(KeyError, match="of the program"):
+        backward(fails=True)
+else:
+    backward()
+optimizer.step()
+assert weight.grad.tolist() == [mean - 2 / size] * 2 and bias.grad.tolist() == [mean] * 2
+
+# A closure that raises on every rank, after reductions were started.
+optimizer = hvd.DistributedOptimizer(torch.optim.SGD([weight, bias], lr=0.0), [("c", weight), ("d", bias)])
+for round in range(3):
+    def closure():
+        optimizer.zero_grad()
+        backward()
+        if round == 1:
+            raise KeyError("of the closure")
+    if round == 1:
+        with pytest.raises(KeyError, match="of the closure"):
+            optimizer.step(closure)
+        optimizer.zero_grad()
+    else:
+        optimizer.step(closure)
+        assert weight.grad.tolist() == bias.grad.tolist() == [mean] * 2
+""", np=np)
+
+
+def test_uneven_batches_and_ranks_that_leave(ranks):
+    ranks.check(TWO_PARAMETERS + """
 # Ranks with other numbers of batches: who has none left joins, be it before its first.
 for fresh in (False, True):
     if fresh:
@@ -631,22 +672,6 @@ for fresh in (False, True):
         assert weight.tolist() == [before[0] - common * 1.5 - further] * 2
         assert same_everywhere(weight, bias)
 
-# A closure that raises on every rank, after reductions were started.
-optimizer = hvd.DistributedOptimizer(torch.optim.SGD([weight, bias], lr=0.0), [("c", weight), ("d", bias)])
-for round in range(3):
-    def closure():
-        optimizer.zero_grad()
-        backward()
-        if round == 1:
-            raise KeyError("of the closure")
-    if round == 1:
-        with pytest.raises(KeyError, match="of the closure"):
-            optimizer.step(closure)
-        optimizer.zero_grad()
-    else:
-        optimizer.step(closure)
-        assert weight.grad.tolist() == bias.grad.tolist() == [1.5] * 2
-
 # A rank that leaves is an error of backward() or step() on the others.
 optimizer.zero_grad()
 if rank == 1:
@@ -655,6 +680,48 @@ else:
     with pytest.raises(hvd.HorovodInternalError):
         backward()
         optimizer.step()
+""")
+
+
+def test_passes_that_only_some_ranks_change_are_errors(ranks):
+    ranks.check(TWO_PARAMETERS + """
+def step(passes):
+    optimizer.zero_grad()
+    for number in range(passes):
+        backward()
+    optimizer.step()
+    assert weight.grad.tolist() == bias.grad.tolist() == [passes * mean] * 2
+
+step(1)
+with pytest.raises(hvd.MismatchError, match=f"backward_passes_per_step; rank {rank} has {rank + 2}"):
+    optimizer.set_backward_passes_per_step(2 + rank)
+step(1)  # as before
+optimizer.set_backward_passes_per_step(2)
+step(2)
+with pytest.raises(hvd.StalledError, match="DistributedOptimizer.0.setup.*rank 1"):
+    if rank == 0:
+        optimizer.set_backward_passes_per_step(1)
+    step(2)
+""", environment={"HOROVOD_STALL_CHECK_TIME_SECONDS": "1", "HOROVOD_STALL_SHUTDOWN_TIME_SECONDS": "2"})
+
+
+def test_ctrl_c_while_other_ranks_have_not_asked_for_shared_memory(ranks):
+    ranks.check("""
+import signal, threading, time
+from horovod_cpp import _native
+signal.signal(signal.SIGINT, signal.default_int_handler)
+like = [hvd.memory.source(torch.ones(3))]
+if rank == 0:
+    views = _native._GradientViews(like, hvd.global_process_set, "w")
+    threading.Timer(0.3, signal.raise_signal, [signal.SIGINT]).start()
+    begin = time.monotonic()
+    with pytest.raises(KeyboardInterrupt):
+        views.take()
+    assert time.monotonic() - begin < 10
+hvd.barrier()
+if rank == 1:
+    views = _native._GradientViews(like, hvd.global_process_set, "w")
+assert len(views.take()) == 1
 """)
 
 

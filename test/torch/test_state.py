@@ -1,7 +1,10 @@
 """Parameters and the state of optimizers, from one rank to the others."""
 
+import pytest
 
-def test_parameters_of_the_root_everywhere(ranks):
+
+@pytest.mark.parametrize("np", [2, 4])
+def test_parameters_of_the_root_everywhere(ranks, np):
     ranks.check("""
 torch.manual_seed(rank)
 def make():
@@ -31,11 +34,12 @@ with pytest.raises(hvd.MismatchError, match="w"):
     hvd.broadcast_parameters({"w": torch.ones(2 + rank)}, 0)
 with pytest.raises(ValueError, match="root"):
     hvd.broadcast_parameters(model.state_dict(), 7)
-assert hvd.allreduce(torch.ones(1), op=hvd.Sum)[0] == 2
-""")
+assert hvd.allreduce(torch.ones(1), op=hvd.Sum)[0] == size
+""", np=np)
 
 
-def test_state_of_every_optimizer_without_side_effects(ranks):
+@pytest.mark.parametrize("np", [2, 4])
+def test_state_of_every_optimizer_without_side_effects(ranks, np):
     ranks.check("""
 import copy
 optim = torch.optim
@@ -131,4 +135,4 @@ with pytest.raises(TypeError, match="Linear"):
     hvd.broadcast_optimizer_state(linear, 0)
 with pytest.raises(ValueError, match="root"):
     hvd.broadcast_optimizer_state(optimizer, 5)
-""")
+""", np=np)

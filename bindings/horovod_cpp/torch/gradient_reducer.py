@@ -57,6 +57,18 @@ class GradientReducer:
         for entry in entries:
             self._hook(entry)
 
+    def set_passes_per_step(self, passes):
+        """Collective, unless nothing changes: else ranks would add up gradients of other passes."""
+        if passes == self.passes_per_step:
+            return
+        before, self.passes_per_step = self.passes_per_step, passes
+        self._agreed_setup = None
+        try:
+            self._agree_on_setup()
+        except _native.Error:
+            self.passes_per_step = before
+            raise
+
     def _hook(self, entry):
         """Also of a frozen parameter, which may thaw."""
         parameter, itself, known = entry.parameter, weakref.ref(self), weakref.ref(entry)

@@ -97,11 +97,16 @@ class _Distributed:
             self._hvd_reducer.holds -= 1
 
     def set_backward_passes_per_step(self, passes):
-        """From the next step on."""
+        """From the next step on; collective.
+
+        Raises:
+            MismatchError: the ranks give different numbers; on every rank.
+            StalledError: some ranks do not call it, for as long as a stall may last.
+        """
         _check_passes(passes)
-        self._hvd_options.backward_passes_per_step = passes
         if self._hvd_reducer is not None:
-            self._hvd_reducer.passes_per_step = passes
+            self._hvd_reducer.set_passes_per_step(passes)
+        self._hvd_options.backward_passes_per_step = passes
 
     def zero_grad(self, *args, **kwargs):
         """The wrapped optimizer's, with its arguments (``set_to_none``).

@@ -1,0 +1,70 @@
+"""Lets scripts that were written for Horovod run unchanged: their ``import horovod.torch as hvd``
+gets horovod_cpp.torch.
+
+    hvdrun -np 2 python -m horovod_cpp.compat train.py --epochs 3
+
+runs a script that is not touched. In a program of one's own, before anything imports ``horovod``:
+
+    import horovod_cpp.compat
+    horovod_cpp.compat.install()
+
+Nothing happens unless one of the two is done. What there is: ``horovod.torch`` with its modules
+(``mpi_ops``, ``functions``, ``optimizer``, ``compression``, ``sync_batch_norm``), ``horovod.run``,
+``horovod.runner``, ``horovod.common.exceptions`` and ``horovod.common.process_sets``. Importing
+anything else of ``horovod`` says that it is not there.
+"""
+
+import importlib.metadata
+import importlib.util
+import pathlib
+import sys
+
+from horovod_cpp import InvalidArgumentError
+
+__all__ = ["install"]
+
+_PACKAGES = pathlib.Path(__file__).resolve().parent / "packages"  # in the form that children inherit
+
+
+def install(*, instead: bool = False) -> None:
+    """From now on ``import horovod`` finds this package's, here and in processes that
+    multiprocessing starts. Calling it again does nothing.
+
+    Args:
+        instead: also where Horovod itself is installed, which then is not found any more.
+
+    Raises:
+        InvalidArgumentError: Horovod is installed here and ``instead`` is not set, or a module of
+            its has been imported already.
+    """
+    if "horovod" in sys.modules:
+        if not _is_ours(sys.modules["horovod"].__spec__):
+            raise InvalidArgumentError(
+                "horovod_cpp.compat: Horovod itself has been imported already, from "
+                f"{_place(sys.modules['horovod'].__spec__)}; call install() before that")
+        return
+    found = importlib.util.find_spec("horovod")
+    if _is_ours(found):
+        return
+    if found is not None and found.origin is not None and not instead:
+        raise InvalidArgumentError(
+            f"horovod_cpp.compat: Horovod{_version()} itself is installed in {_place(found)}, and "
+            "`import horovod` means that one. Uninstall it, or hide it for this run: "
+            "install(instead=True), python -m horovod_cpp.compat --instead SCRIPT")
+    sys.path.insert(0 if instead else len(sys.path), str(_PACKAGES))
+
+
+def _is_ours(spec):
+    return spec is not None and spec.origin is not None and _PACKAGES in pathlib.Path(
+        spec.origin).parents
+
+
+def _place(spec):
+    return spec.origin if spec is not None and spec.origin else "somewhere"
+
+
+def _version():
+    try:
+        return " " + importlib.metadata.version("horovod")
+    except importlib.metadata.PackageNotFoundError:
+        return ""

@@ -1,0 +1,30 @@
+"""Horovod's names for horovod_cpp; horovod_cpp.compat tells how to use them."""
+
+import sys as _sys
+
+from horovod_cpp import __version__ as _version
+from horovod_cpp import run as _run
+
+__version__ = f"0.28.1+horovod.cpp.{_version}"  # whose interface it is, and whose work
+
+
+def run(func, args=(), kwargs=None, num_proc=1, **options):
+    """Horovod's ``horovod.run``: ``horovod_cpp.run`` with its options, on one rank unless
+    ``num_proc``, ``np`` or hosts say otherwise."""
+    if "np" in options or "hosts" in options or "hostfile" in options:
+        num_proc = None if num_proc == 1 else num_proc
+    return _run(func, args, kwargs, num_proc=num_proc, **options)
+
+
+class _Missing:
+    """The last finder: what no other one found."""
+
+    @staticmethod
+    def find_spec(name, path=None, target=None):
+        if name.startswith("horovod."):
+            raise ModuleNotFoundError(
+                f"No module named '{name}': horovod_cpp.compat has horovod.torch, horovod.run and "
+                "what they need, and nothing else of Horovod", name=name)
+
+
+_sys.meta_path.append(_Missing)

@@ -1,0 +1,3 @@
+"""horovod.common.exceptions"""
+
+from horovod_cpp import HorovodInternalError  # noqa: F401

@@ -1,0 +1,3 @@
+"""horovod.runner"""
+
+from horovod import run  # noqa: F401

@@ -1,0 +1,3 @@
+"""horovod.torch.compression"""
+
+from horovod_cpp.torch.compression import *  # noqa: F403

@@ -1,0 +1,3 @@
+"""horovod.torch.elastic"""
+
+from horovod_cpp.torch.elastic import *  # noqa: F403

@@ -1,0 +1,3 @@
+"""horovod.torch.functions"""
+
+from horovod_cpp.torch import *  # noqa: F403

@@ -1,0 +1,3 @@
+"""horovod.torch.mpi_ops"""
+
+from horovod_cpp.torch import *  # noqa: F403

@@ -1,0 +1,3 @@
+"""horovod.torch.optimizer"""
+
+from horovod_cpp.torch.optimizer import *  # noqa: F403

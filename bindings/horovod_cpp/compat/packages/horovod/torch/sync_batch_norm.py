@@ -1,0 +1,3 @@
+"""horovod.torch.sync_batch_norm"""
+
+from horovod_cpp.torch.sync_batch_norm import *  # noqa: F403

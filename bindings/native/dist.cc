@@ -2,6 +2,8 @@
 
 #include <pybind11/native_enum.h>
 
+#include <algorithm>
+
 #include "bindings/native/dlpack.h"
 #include "core/base/reduce_op.h"
 #include "core/base/status.h"
@@ -89,10 +91,30 @@ bool PendingResult::poll() const {
   return without_gil([this] { return wait_for_(Duration::zero()); });
 }
 
-Anything PendingResult::synchronize() const {
-  while (!without_gil([this] { return wait_for_(std::chrono::milliseconds(100)); })) {
-    if (PyErr_CheckSignals() != 0) throw py::error_already_set();
+namespace {
+
+constexpr Duration kLongestWait = std::chrono::milliseconds(100);  // without a look at signals
+
+void check_signals() {
+  if (PyErr_CheckSignals() != 0) throw py::error_already_set();
+}
+
+}  // namespace
+
+bool PendingResult::wait_for(double seconds) const {
+  const std::chrono::duration<double> limit(std::clamp(seconds, 0.0, 1e9));
+  const TimePoint deadline = Clock::now() + std::chrono::duration_cast<Duration>(limit);
+  while (true) {
+    const Duration left = deadline - Clock::now();
+    const Duration next = std::clamp(left, Duration::zero(), kLongestWait);
+    if (without_gil([&] { return wait_for_(next); })) return true;
+    check_signals();
+    if (left <= kLongestWait) return false;
   }
+}
+
+Anything PendingResult::synchronize() const {
+  while (!without_gil([this] { return wait_for_(kLongestWait); })) check_signals();
   return convert_(without_gil([this] { return result_(); }));
 }
 
@@ -208,6 +230,8 @@ void bind_dist(py::module_& m) {
   py::class_<PendingResult>(m, "Handle",
                             "A collective call in flight. Dropping it cancels nothing.")
       .def("poll", &PendingResult::poll, "Whether synchronize() would not block.")
+      .def("wait_for", &PendingResult::wait_for, py::arg("seconds"),
+           "Wait at most this long; whether synchronize() would not block.")
       .def("synchronize", &PendingResult::synchronize,
            "Wait for the result; raises what the call failed with. May be called again.");
   m.def("poll", &PendingResult::poll, py::arg("handle").none(false),

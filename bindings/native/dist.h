@@ -60,7 +60,8 @@ class PendingResult {
         convert_(std::move(convert)) {}
 
   bool poll() const;
-  // Waits without the GIL, but so that Ctrl-C raises KeyboardInterrupt soon.
+  // These wait without the GIL, but so that Ctrl-C raises KeyboardInterrupt soon.
+  bool wait_for(double seconds) const;
   Anything synchronize() const;
 
  private:

@@ -6,6 +6,7 @@ from ranks import Ranks
 # What every program starts with.
 PROLOGUE = """
 import datetime
+import warnings
 import pytest
 import torch
 import torch.distributed as dist
@@ -13,6 +14,7 @@ import horovod_cpp.torch as hvd
 dist.init_process_group("horovod_cpp", init_method="hvd://",
                         timeout=datetime.timedelta(seconds=30))
 rank, size = dist.get_rank(), dist.get_world_size()
+warnings.filterwarnings("ignore", "torch.distributed.*deprecated")
 
 def full(value, *shape, dtype=torch.float32):
     return torch.full(shape or (3, 2), value).to(dtype)
@@ -215,7 +217,6 @@ assert not [thread for thread in threading.enumerate() if thread.name == "hvd-fu
 @pytest.mark.parametrize("np", [2, 4])
 def test_groups_of_some_ranks_work_side_by_side(group, np):
     group.check("""
-import gc
 from datetime import timedelta
 everyone = dist.new_group()
 twin = dist.new_group()  # of the same ranks: calls of the two do not meet
@@ -260,10 +261,6 @@ if rank >= size // 2:
     dist.barrier(group=again)
     dist.destroy_process_group(again)
 dist.barrier()
-subgroup, _ = dist.new_subgroups(max(size // 2, 1), group=None)
-x = torch.ones(1)
-dist.all_reduce(x, group=subgroup)
-assert x.item() == max(size // 2, 1)
 dist.destroy_process_group()
 assert not hvd.is_initialized()
 """, np)

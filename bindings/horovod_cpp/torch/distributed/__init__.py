@@ -14,6 +14,8 @@ recv beside them. What the engine finds wrong comes out of wait() in the classes
 recv from any rank, BXOR but in all_reduce.
 """
 
+import weakref as _weakref
+
 import torch.distributed as _dist
 from torch.distributed.rendezvous import register_rendezvous_handler as _register_handler
 
@@ -30,10 +32,13 @@ def _create(options, _backend_options):
         session = _session.current()
         seconds = options.timeout.total_seconds()
         group = session.groups.make(options.group_id, ranks, seconds)
-    else:
-        session, group = _session.begin(options.store, options.group_rank, options.group_size,
-                                        options.timeout)
-    return ProcessGroup(session, group, options.group_rank, options.timeout)
+        return ProcessGroup(session, group, options.group_rank, options.timeout)
+    session, group = _session.begin(options.store, options.group_rank, options.group_size,
+                                    options.timeout)
+    default = ProcessGroup(session, group, options.group_rank, options.timeout)
+    # PyTorch 1.13 tells nobody of destroy_process_group(), but drops what it destroys.
+    _weakref.finalize(default, session.close).atexit = False
+    return default
 
 
 def _register():

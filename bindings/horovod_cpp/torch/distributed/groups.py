@@ -103,7 +103,6 @@ class Groups:
         _native.barrier(name="torch.groups")  # from now on rank 0 tells all
         self._thread = threading.Thread(target=self._listen, name="hvd-groups", daemon=True)
         self._thread.start()
-'''
 
     def make(self, name, ranks, timeout):
         """The Group of that name; by every rank of it.

@@ -160,7 +160,8 @@ class ProcessGroup(c10d.ProcessGroup):
 
     def _allreduce_sparse(self, tensors, op):
         def finish(result):
-            return [tensors[0].detach().copy_(result)]
+            with torch.no_grad():  # what detach() gives has indices of its own
+                return [tensors[0].copy_(result)]
 
         return self._submit("all_reduce of a sparse tensor", lambda name: sparse_allreduce_async(
             tensors[0], name, op, self._group.process_set), finish)

@@ -24,6 +24,7 @@ _STARTED_BY_OURS = "this process is rank {} of {}, as {} says, but init_process_
 
 _current = None  # the Session
 _begun_here = False  # the engine that runs
+_store = None  # rank 0's for the others, who may still ask after it destroyed its groups
 _meetings = 0  # of this process, equal on all ranks
 
 
@@ -179,7 +180,7 @@ def meet_by_engine(url, timeout=None, **_):
     Yields (store, rank, size), once. Errors as hvd.init(), and InvalidArgumentError for another
     rank or world size than it finds.
     """
-    global _begun_here
+    global _begun_here, _store
     if not _native.is_initialized():
         with _environment(_limits(timeout)):
             _native.init()
@@ -190,6 +191,6 @@ def meet_by_engine(url, timeout=None, **_):
     is_one_host = _native.local_size() == size
     host = "127.0.0.1" if is_one_host else socket.gethostname()
     options = {"timeout": timeout, "wait_for_workers": False}
-    store = dist.TCPStore(host, 0, size, True, **options) if rank == 0 else None
-    host, port = broadcast_object((host, store.port) if store else None, name="torch.store")
-    yield store or dist.TCPStore(host, port, size, False, **options), rank, size
+    _store = dist.TCPStore(host, 0, size, True, **options) if rank == 0 else None
+    host, port = broadcast_object((host, _store.port) if _store else None, name="torch.store")
+    yield _store or dist.TCPStore(host, port, size, False, **options), rank, size

@@ -264,3 +264,88 @@ dist.barrier()
 dist.destroy_process_group()
 assert not hvd.is_initialized()
 """, np)
+
+
+def test_mistakes_and_disagreements_are_errors_that_name_them(group):
+    group.check("""
+x = torch.zeros(3)
+with pytest.raises(ValueError, match="different sizes"):
+    dist.reduce_scatter(x, [torch.zeros(3), torch.zeros(2)] + [x] * (size - 2))
+with pytest.raises(ValueError, match="1 tensors for 2 ranks"):
+    dist.all_gather([x], x)
+with pytest.raises(ValueError, match="elements"):
+    dist.all_gather_into_tensor(x, x)
+with pytest.raises(ValueError, match="output_split_sizes"):
+    dist.all_to_all_single(x, x, [1, 1], [1, 2])
+with pytest.raises(hvd.UnsupportedError, match="BXOR"):
+    dist.reduce(x.int(), 0, dist.ReduceOp.BXOR)
+with pytest.raises(hvd.UnsupportedError, match="meta"):
+    dist.all_reduce(torch.zeros(2, device="meta"))
+with pytest.raises(hvd.Error, match="src"):
+    dist.irecv(x)
+# What ranks disagree on is an error on all of them, from wait(), and the group goes on.
+def mismatch(call, *words):
+    with pytest.raises(hvd.MismatchError) as caught:
+        call()
+    assert all(word in str(caught.value) for word in words), caught.value
+
+mismatch(lambda: dist.all_reduce(torch.zeros(3 + rank)), "[3]", "[4]")
+mismatch(lambda: dist.all_reduce(torch.zeros(3).to([torch.float32, torch.int32][rank])),
+         "float32", "int32")
+mismatch(lambda: dist.all_reduce(x, [dist.ReduceOp.SUM, dist.ReduceOp.MAX][rank]))
+mismatch(lambda: dist.broadcast(x, rank), "root")
+mismatch(lambda: dist.all_gather([torch.zeros(3 + rank)] * 2, torch.zeros(3 + rank)))
+mismatch(lambda: dist._broadcast_coalesced(dist.group.WORLD, [torch.zeros(3 + rank)], 99, 0))  # C++
+work = dist.all_reduce(torch.zeros(3 + rank), async_op=True)
+mismatch(work.wait)
+mismatch(work.wait)
+assert work.is_completed() and not work.is_success()
+assert isinstance(work.exception(), hvd.MismatchError)
+with pytest.raises(RuntimeError, match="MismatchError"):
+    dist.all_reduce(torch.zeros(3 + rank), async_op=True).get_future().wait()
+ones = torch.ones(3)
+dist.all_reduce(ones)
+assert ones.tolist() == [size] * 3
+# A rank that does not come.
+patient = dist.new_group(timeout=datetime.timedelta(seconds=0.5))
+if rank == 0:
+    late = dist.all_reduce(x, group=patient, async_op=True)
+    with pytest.raises(hvd.StalledError, match=r"all_reduce by rank 0 .*\\[0, 1\\].*0.5 s"):
+        late.wait()
+    with pytest.raises(hvd.StalledError, match="0.1 s"):
+        late.wait(datetime.timedelta(seconds=0.1))
+    with pytest.raises(RuntimeError, match="StalledError"):
+        late.get_future().wait()
+    with pytest.raises(hvd.StalledError, match="recv from rank 1"):
+        dist.recv(torch.zeros(1), 1, group=patient)
+dist.barrier()
+if rank == 1:
+    dist.all_reduce(x, group=patient)
+    dist.send(torch.zeros(1), 0, group=patient)
+dist.barrier()
+dist.destroy_process_group()
+with pytest.raises(Exception, match="[Dd]efault process group"):
+    dist.all_reduce(x)
+""")
+
+
+def test_the_rank_that_dies_is_named(group):
+    done = group.launch([_written(group, """
+import os
+if rank == 1:
+    dist.barrier()
+    os._exit(7)
+dist.barrier()
+try:
+    dist.all_reduce(torch.ones(2))
+except hvd.PeerLostError as error:
+    assert "rank 1" in str(error)
+    print("lost", flush=True)
+""")], 2)
+    assert done.returncode == 7 and "lost" in done.stdout, done.stdout
+
+
+def _written(group, text):
+    path = group.folder / "program.py"
+    path.write_text(group.prologue + text)
+    return path

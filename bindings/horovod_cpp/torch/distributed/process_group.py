@@ -19,9 +19,19 @@ import threading
 
 import torch
 from torch._C import _distributed_c10d as c10d
+from torch.distributed import distributed_c10d as c10d_functions
 
 from horovod_cpp import _native
 from horovod_cpp.torch import memory
+from horovod_cpp.torch.distributed.arguments import (
+    InPlace,
+    as_row,
+    as_rows,
+    check_count,
+    check_output,
+    copy_rows,
+    only,
+)
 from horovod_cpp.torch.distributed.work import Work, for_native_code, seconds_of
 from horovod_cpp.torch.sparse import sparse_allreduce_async
 
@@ -45,60 +55,11 @@ def _reduce_op(options, call):
         "MAX, BAND and BOR, and all_reduce has BXOR")
 
 
-def _row(tensor):
-    """As one row, so that ranks that disagree on the number of elements get a MismatchError."""
-    memory.check(tensor)
-    return memory.source(tensor.detach().reshape(1, -1))
-
-
-def _rows(tensors, what):
-    """One row each; they must be of one size."""
-    sizes = {tensor.numel() for tensor in tensors}
-    if len(sizes) != 1:
-        raise _native.InvalidArgumentError(f"{what} of different sizes: "
-                                           f"{[list(tensor.shape) for tensor in tensors]}")
-    return memory.source(torch.stack([tensor.detach().reshape(-1) for tensor in tensors]))
-
-
-def _check_count(tensors, count, what):
-    if len(tensors) != count:
-        raise _native.InvalidArgumentError(f"{what}: {len(tensors)} tensors for {count} ranks")
-
-
-def _only(tensors, call):
-    if len(tensors) != 1:
-        raise _native.UnsupportedError(f"{call}: {len(tensors)} tensors; this backend takes one")
-    return tensors[0]
-
-
-def _copy_rows(rows, outputs):
-    """The rows of one result to tensors of the same number of elements."""
-    for row, output in zip(rows, outputs):
-        output.detach().copy_(row.view(output.shape))
-
-
-def _check_output(output, numel, what):
-    if output.numel() != numel:
-        raise _native.InvalidArgumentError(
-            f"{what}: the output of shape {list(output.shape)} has {output.numel()} elements; "
-            f"expected {numel}")
-
-
-class _InPlace:
-    """Tensors that a call overwrites, by way of dense copies where they are not contiguous."""
-
-    def __init__(self, tensors):
-        self._tensors = list(tensors)
-        for tensor in self._tensors:
-            memory.check(tensor)
-        self._dense = [tensor.detach().contiguous() for tensor in self._tensors]
-        self.native = [memory.target(tensor) for tensor in self._dense]
-
-    def finish(self, _):
-        for tensor, dense in zip(self._tensors, self._dense):
-            if dense.data_ptr() != tensor.data_ptr():
-                tensor.detach().copy_(dense)
-        return self._tensors
+def _is_called_by_pytorchs_python():
+    frame = sys._getframe(1)
+    while frame is not None and frame.f_globals is globals():
+        frame = frame.f_back
+    return frame is not None and frame.f_globals.get("__name__") == c10d_functions.__name__
 
 
 class ProcessGroup(c10d.ProcessGroup):
@@ -147,13 +108,13 @@ class ProcessGroup(c10d.ProcessGroup):
         if len(tensors) == 1 and tensors[0].is_sparse:
             return self._allreduce_sparse(tensors, _reduce_op(options, "all_reduce"))
         if options.reduceOp == c10d.ReduceOp.BXOR:
-            return self._allreduce_xor(_only(tensors, "all_reduce"))
+            return self._allreduce_xor(only(tensors, "all_reduce"))
         op = _reduce_op(options, "all_reduce")
-        targets = _InPlace(tensors)
+        targets = InPlace(tensors)
         if len(tensors) == 1:
             return self._submit("all_reduce", lambda name: _native.allreduce_async_(
                 targets.native[0], op, name, process_set=self._group.process_set), targets.finish)
-        return self._submit("all_reduce_coalesced", lambda name: _native.grouped_allreduce_async_(
+        return self._submit("all_reduce", lambda name: _native.grouped_allreduce_async_(
             targets.native, op, name, process_set=self._group.process_set), targets.finish)
 
     allreduce_coalesced = allreduce
@@ -163,7 +124,7 @@ class ProcessGroup(c10d.ProcessGroup):
             with torch.no_grad():  # what detach() gives has indices of its own
                 return [tensors[0].copy_(result)]
 
-        return self._submit("all_reduce of a sparse tensor", lambda name: sparse_allreduce_async(
+        return self._submit("all_reduce", lambda name: sparse_allreduce_async(
             tensors[0], name, op, self._group.process_set), finish)
 
     def _allreduce_xor(self, tensor):
@@ -171,13 +132,13 @@ class ProcessGroup(c10d.ProcessGroup):
             combined = functools.reduce(operator.xor, memory.result(gathered))
             return [tensor.detach().copy_(combined.view(tensor.shape))]
 
-        source = _row(tensor)
+        source = as_row(tensor)
         return self._submit("all_reduce", lambda name: _native.allgather_async(
             source, name, self._group.process_set), finish)
 
     def reduce(self, tensors, options):
         """The root's tensor becomes the ranks' reduction; the others stay as they are."""
-        tensor, op = _only(tensors, "reduce"), _reduce_op(options, "reduce")
+        tensor, op = only(tensors, "reduce"), _reduce_op(options, "reduce")
         source, root = memory.source(tensor), self._group.ranks[options.rootRank]
 
         def finish(result):
@@ -188,14 +149,14 @@ class ProcessGroup(c10d.ProcessGroup):
 
     def reduce_scatter(self, outputs, input_lists, options=None):
         """The output becomes the reduction of this place's tensor in the ranks' lists."""
-        inputs = _only(input_lists, "reduce_scatter")
-        _check_count(inputs, self.size(), "reduce_scatter: input_list")
-        return self._reduce_scatter(_only(outputs, "reduce_scatter"),
-                                    _rows(inputs, "reduce_scatter: inputs"), options)
+        inputs = only(input_lists, "reduce_scatter")
+        check_count(inputs, self.size(), "reduce_scatter: input_list")
+        return self._reduce_scatter(only(outputs, "reduce_scatter"),
+                                    as_rows(inputs, "reduce_scatter: inputs"), options)
 
     def _reduce_scatter_base(self, output, tensor, options=None):
-        _check_output(output, tensor.numel() // self.size(), "reduce_scatter_tensor")
-        _check_output(tensor, output.numel() * self.size(), "reduce_scatter_tensor (its input)")
+        check_output(output, tensor.numel() // self.size(), "reduce_scatter_tensor")
+        check_output(tensor, output.numel() * self.size(), "reduce_scatter_tensor (its input)")
         return self._reduce_scatter(
             output, memory.source(tensor.detach().reshape(self.size(), -1)), options)
 
@@ -207,7 +168,7 @@ class ProcessGroup(c10d.ProcessGroup):
 
         def finish(result):
             row = memory.result(result)
-            _check_output(output, row.numel(), "reduce_scatter")
+            check_output(output, row.numel(), "reduce_scatter")
             return [output.detach().copy_(row.view(output.shape))]
 
         return self._submit("reduce_scatter", lambda name: _native.reducescatter_async(
@@ -217,18 +178,18 @@ class ProcessGroup(c10d.ProcessGroup):
 
     def broadcast(self, tensors, options):
         """Every rank's tensor becomes the root's."""
-        targets = _InPlace([_only(tensors, "broadcast")])
+        targets = InPlace([only(tensors, "broadcast")])
         root = self._group.ranks[options.rootRank]
         return self._submit("broadcast", lambda name: _native.broadcast_async_(
             targets.native[0], root, name, self._group.process_set), targets.finish)
 
     def allgather(self, output_lists, inputs, options=None):
         """The list becomes the ranks' tensors, which are of one size."""
-        outputs, tensor = _only(output_lists, "all_gather"), _only(inputs, "all_gather")
-        _check_count(outputs, self.size(), "all_gather: tensor_list")
+        outputs, tensor = only(output_lists, "all_gather"), only(inputs, "all_gather")
+        check_count(outputs, self.size(), "all_gather: tensor_list")
         for output in outputs:
             memory.check(output)
-            _check_output(output, tensor.numel(), "all_gather")
+            check_output(output, tensor.numel(), "all_gather")
         return self._allgather([outputs], [tensor], "all_gather")
 
     def _allgather_base(self, output, tensor, options=None):
@@ -240,20 +201,20 @@ class ProcessGroup(c10d.ProcessGroup):
         """Every output becomes the ranks' tensors one after the other."""
         for output, tensor in zip(outputs, inputs):
             memory.check(output)
-            _check_output(output, tensor.numel() * self.size(), "all_gather_into_tensor")
+            check_output(output, tensor.numel() * self.size(), "all_gather_into_tensor")
         return self._allgather(outputs, inputs, "all_gather_into_tensor")
 
     all_gather_single_coalesced = allgather_into_tensor_coalesced
 
     def allgather_coalesced(self, output_lists, inputs, options=None):
         """List r becomes the tensors of rank r."""
-        _check_count(output_lists, self.size(), "all_gather_coalesced: output_tensor_lists")
+        check_count(output_lists, self.size(), "all_gather_coalesced: output_tensor_lists")
         by_input = [[outputs[place] for outputs in output_lists] for place in range(len(inputs))]
         return self._allgather(by_input, inputs, "all_gather_coalesced")
 
     def _allgather(self, outputs, inputs, what):
         """Each of ``outputs``: a list of tensors, or one tensor for all ranks'."""
-        sources = [_row(tensor) for tensor in inputs]
+        sources = [as_row(tensor) for tensor in inputs]
 
         def finish(gathered):
             for output, result in zip(outputs, gathered):
@@ -261,7 +222,7 @@ class ProcessGroup(c10d.ProcessGroup):
                 if isinstance(output, torch.Tensor):
                     output.detach().copy_(rows.view(output.shape))
                 else:
-                    _copy_rows(rows, output)
+                    copy_rows(rows, output)
             return list(outputs[0]) if len(outputs) == 1 and isinstance(outputs[0], list) else (
                 list(outputs))
 
@@ -270,18 +231,18 @@ class ProcessGroup(c10d.ProcessGroup):
 
     def gather(self, output_lists, inputs, options):
         """The root's list becomes the ranks' tensors, which are of one size."""
-        tensor, root = _only(inputs, "gather"), self._group.ranks[options.rootRank]
-        outputs = list(_only(output_lists, "gather")) if options.rootRank == self.rank() else []
+        tensor, root = only(inputs, "gather"), self._group.ranks[options.rootRank]
+        outputs = list(only(output_lists, "gather")) if options.rootRank == self.rank() else []
         if outputs:
-            _check_count(outputs, self.size(), "gather: gather_list")
+            check_count(outputs, self.size(), "gather: gather_list")
         for output in outputs:
             memory.check(output)
-            _check_output(output, tensor.numel(), "gather")
-        source = _row(tensor)
+            check_output(output, tensor.numel(), "gather")
+        source = as_row(tensor)
 
         def finish(result):
             if result is not None:
-                _copy_rows(memory.result(result), outputs)
+                copy_rows(memory.result(result), outputs)
             return outputs
 
         return self._submit("gather", lambda name: _native.gather_async(
@@ -289,14 +250,14 @@ class ProcessGroup(c10d.ProcessGroup):
 
     def scatter(self, outputs, input_lists, options):
         """The output becomes this place's tensor in the root's list."""
-        output, root = _only(outputs, "scatter"), self._group.ranks[options.rootRank]
+        output, root = only(outputs, "scatter"), self._group.ranks[options.rootRank]
         memory.check(output)
-        source = _row(output)
+        source = as_row(output)
         if options.rootRank == self.rank():
-            inputs = _only(input_lists, "scatter")
-            _check_count(inputs, self.size(), "scatter: scatter_list")
-            _check_output(output, inputs[0].numel(), "scatter")
-            source = _rows(inputs, "scatter: inputs")
+            inputs = only(input_lists, "scatter")
+            check_count(inputs, self.size(), "scatter: scatter_list")
+            check_output(output, inputs[0].numel(), "scatter")
+            source = as_rows(inputs, "scatter: inputs")
 
         def finish(result):
             return [output.detach().copy_(memory.result(result).view(output.shape))]
@@ -329,8 +290,8 @@ class ProcessGroup(c10d.ProcessGroup):
 
     def alltoall(self, outputs, inputs, options=None):
         """Output r becomes rank r's input for this rank; sizes may differ."""
-        _check_count(outputs, self.size(), "all_to_all: output_tensor_list")
-        _check_count(inputs, self.size(), "all_to_all: input_tensor_list")
+        check_count(outputs, self.size(), "all_to_all: output_tensor_list")
+        check_count(inputs, self.size(), "all_to_all: input_tensor_list")
         for output in outputs:
             memory.check(output)
         source = memory.source(torch.cat([tensor.detach().reshape(-1) for tensor in inputs]))
@@ -343,7 +304,7 @@ class ProcessGroup(c10d.ProcessGroup):
                 raise _native.InvalidArgumentError(
                     f"all_to_all: the ranks {self._group.ranks} sent {received} elements here, but "
                     f"the outputs have {expected}")
-            _copy_rows(elements.split(received), outputs)
+            copy_rows(elements.split(received), outputs)
             return list(outputs)
 
         return self._submit("all_to_all", lambda name: _native.alltoall_async(
@@ -362,13 +323,13 @@ class ProcessGroup(c10d.ProcessGroup):
 
     def send(self, tensors, destination, tag):
         """To one rank, whose recv() has the same tag; beside everything else."""
-        source = memory.source(_only(tensors, "send"))
+        source = memory.source(only(tensors, "send"))
         return self._transfer(f"send to rank {destination}", _native.isend(
             source, self._group.ranks[destination], self._tag(tag)), lambda _: tensors)
 
     def recv(self, tensors, source, tag):
         """From one rank, whose send() has the same tag."""
-        targets = _InPlace([_only(tensors, "recv")])
+        targets = InPlace([only(tensors, "recv")])
         return self._transfer(f"recv from rank {source}", _native.irecv(
             targets.native[0], self._group.ranks[source], self._tag(tag)), targets.finish)
 
@@ -390,16 +351,19 @@ class ProcessGroup(c10d.ProcessGroup):
     def _describe(self, what):
         return f"{what} by rank {self.rank()} of the process group of ranks {self._group.ranks}"
 
-    def _submit(self, what, start, finish):
+    def _submit(self, kind, start, finish):
         """``start``: given the call's name, submits it and returns the engine's handle."""
         with self._lock:
             self._make_room()
             call = start(f"torch.{self._group.number}.{self._count % _NAMES}")
             self._count += 1
-            work = Work(call, finish, self._describe(what), self._timeout, self._session.finisher)
+            work = Work(call, finish, self._describe(kind), self._timeout, self._session.finisher)
             self._flying.append(work)
-        caller = sys._getframe(2).f_globals.get("__name__")
-        return work if caller == "torch.distributed.distributed_c10d" else for_native_code(work)
+        if _is_called_by_pytorchs_python():
+            return work
+        if kind != "all_reduce":  # for DDP this has to overlap; its futures are asked for errors
+            work.wait()
+        return for_native_code(work)
 
     def _make_room(self):
         """Until the next name is not in flight any more."""

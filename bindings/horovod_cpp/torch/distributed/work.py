@@ -30,7 +30,7 @@ class Work(c10d.Work):
         self._what = what
         self._limit = limit
         self._finisher = finisher
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
         self._value = self._error = self._future = None
 
     def wait(self, timeout=None):
@@ -131,6 +131,9 @@ class Finisher:
     def future_of(self, work):
         """A Future that this completes."""
         begun = torch.futures.Future()
+        if work.ends_within(0):
+            begun.set_result(None)
+            return begun.then(lambda _: work.value())
         future = begun.then(lambda _: self._value_of(work))
         if self._thread is None:
             self._thread = threading.Thread(target=self._run, name="hvd-futures", daemon=True)
@@ -165,7 +168,8 @@ class Finisher:
 def for_native_code(work):
     """A Work for callers in C++.
 
-    PyTorch before 2.9 forgets what a Work of Python overrides as soon as Python drops it.
+    They may keep it longer than Python does, and PyTorch 1.13 then forgets what Python overrides;
+    a future stays. Their wait() does not raise, only the future's value does.
     """
     return c10d._create_work_from_future(work.get_future())
 

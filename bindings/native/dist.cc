@@ -2,6 +2,8 @@
 
 #include <pybind11/native_enum.h>
 
+#include <algorithm>
+
 #include "bindings/native/dlpack.h"
 #include "core/base/reduce_op.h"
 #include "core/base/status.h"
@@ -87,6 +89,11 @@ Raises:
 
 bool PendingResult::poll() const {
   return without_gil([this] { return wait_for_(Duration::zero()); });
+}
+
+bool PendingResult::wait_for(double seconds) const {
+  const std::chrono::duration<double> limit(std::clamp(seconds, 0.0, 1e9));
+  return without_gil([&] { return wait_for_(std::chrono::duration_cast<Duration>(limit)); });
 }
 
 Anything PendingResult::synchronize() const {
@@ -205,6 +212,8 @@ void bind_dist(py::module_& m) {
   py::class_<PendingResult>(m, "Handle",
                             "A collective call in flight. Dropping it cancels nothing.")
       .def("poll", &PendingResult::poll, "Whether synchronize() would not block.")
+      .def("wait_for", &PendingResult::wait_for, py::arg("seconds"),
+           "Wait at most this long; whether synchronize() would not block.")
       .def("synchronize", &PendingResult::synchronize,
            "Wait for the result; raises what the call failed with. May be called again.");
   m.def("poll", &PendingResult::poll, py::arg("handle").none(false),

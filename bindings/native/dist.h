@@ -60,6 +60,7 @@ class PendingResult {
         convert_(std::move(convert)) {}
 
   bool poll() const;
+  bool wait_for(double seconds) const;
   Anything synchronize() const;
 
  private:

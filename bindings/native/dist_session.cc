@@ -1,6 +1,7 @@
 #include <csignal>
 
 #include "bindings/native/dist.h"
+#include "core/base/launch_info.h"
 #include "horovod_cpp/dist/session.h"
 #include "ops/backends.h"
 #include "ops/shm/peer_watch.h"
@@ -42,6 +43,15 @@ unless an exception that nobody caught ends the program: then the other ranks lo
   m.def(
       "_calls", [] { return is_initialized() ? world()->runtime().calls() : 0; },
       "How often this process has submitted something to its job.");
+  m.def(
+      "_launch_info",
+      [] {
+        const LaunchInfo launch = read_launch_info();
+        return std::make_tuple(launch.launcher, launch.rank, launch.size);
+      },
+      "(launcher, rank, size) as this process's variables have them; launcher is \"\" and the "
+      "others "
+      "are None where there are none.");
   m.def("_end_with", &end_with, py::arg("process"),
         "Kill this process and its group as soon as ``process`` ends, even while Python waits.");
   m.def(

@@ -132,6 +132,9 @@ def init(comm=None, process_sets=None):
 
 _call_site.skip(_pathlib.Path(_torch.__file__).parent)
 
+if _torch.distributed.is_available():
+    from horovod_cpp.torch import distributed  # noqa: F401, init_process_group("horovod_cpp")
+
 
 def __getattr__(name):
     if name == "elastic":

@@ -21,6 +21,10 @@ class Handle:
         """Whether synchronize() would not block."""
         return self._call is None or self._call.poll()
 
+    def wait_for(self, seconds):
+        """Wait at most this long; whether synchronize() would not block."""
+        return self._call is None or self._call.wait_for(seconds)
+
     def synchronize(self):
         """Wait for the result; raises what the call failed with. May be called again."""
         if self._call is not None:

@@ -1,0 +1,52 @@
+"""A backend of torch.distributed: plain DDP scripts over this engine.
+
+    import horovod_cpp.torch
+
+    torch.distributed.init_process_group("horovod_cpp")
+
+It takes tensors of the CPU and every way in which PyTorch's ranks find each other: env:// (torchrun),
+file:// and tcp://. With init_method="hvd://" they are the ranks that hvd.init() finds, however they
+were started: by hvdrun, mpirun, srun or torchrun. An engine that hvd.init() began before is used, and
+outlives destroy_process_group().
+
+Collectives run as ``all_reduce`` and so on with ``async_op``, also in groups of some ranks; send and
+recv beside them. What the engine finds wrong comes out of wait() in the classes of hvd. Not there:
+recv from any rank, BXOR but in all_reduce.
+"""
+
+import weakref as _weakref
+
+import torch.distributed as _dist
+from torch.distributed.rendezvous import register_rendezvous_handler as _register_handler
+
+from horovod_cpp.torch.distributed import session as _session
+from horovod_cpp.torch.distributed.process_group import ProcessGroup
+
+NAME = "horovod_cpp"
+
+
+def _create(options, _backend_options):
+    """Called by PyTorch for every group, on the ranks that are in it."""
+    ranks = list(options.global_ranks_in_group)
+    if ranks:
+        session = _session.current()
+        seconds = options.timeout.total_seconds()
+        group = session.groups.make(options.group_id, ranks, seconds)
+        return ProcessGroup(session, group, options.group_rank, options.timeout)
+    session, group = _session.begin(options.store, options.group_rank, options.group_size,
+                                    options.timeout)
+    default = ProcessGroup(session, group, options.group_rank, options.timeout)
+    # PyTorch 1.13 tells nobody of destroy_process_group(), but drops what it destroys.
+    _weakref.finalize(default, session.close).atexit = False
+    return default
+
+
+def _register():
+    options = {"extended_api": True}
+    if hasattr(_dist.Backend, "backend_capability"):  # PyTorch 2
+        options["devices"] = ["cpu"]
+    _dist.Backend.register_backend(NAME, _create, **options)
+    _register_handler("hvd", _session.meet_by_engine)
+
+
+_register()

@@ -1,0 +1,167 @@
+"""Process groups of some of the ranks, as the engine's process sets.
+
+PyTorch tells of a new group only those that are in it, but the engine makes a process set with all
+ranks. So every rank has a thread that is told: whoever is in a group asks rank 0, which tells all,
+in one order.
+"""
+
+import contextlib
+import secrets
+import selectors
+import threading
+from typing import NamedTuple
+
+from horovod_cpp import _native, broadcast_object
+from horovod_cpp.cluster import wire
+from horovod_cpp.cluster.hvdrun_job import own_addresses
+
+
+class Group(NamedTuple):
+    """What became of a group that PyTorch asked for."""
+
+    number: int  # 0: all ranks, when they met
+    ranks: list  # of the job, in the group's order
+    process_set: object  # None: it could not be made
+    error: object = None  # why
+
+
+class _Hub:
+    """Rank 0's: hands requests on to all ranks. A thread, until all ranks have closed."""
+
+    def __init__(self, key, addresses):
+        self._listener = wire.Listener(key, addresses)
+        self.address = self._listener.address
+        self._channels = {}  # by connection
+        self._known = set()  # names
+        self._selector = selectors.DefaultSelector()
+        self._selector.register(self._listener, selectors.EVENT_READ, self._accept)
+        self._awaited = _native.size()  # ranks that have not closed
+        threading.Thread(target=self._run, name="hvd-groups-hub", daemon=True).start()
+
+    def _run(self):
+        while self._awaited:
+            for key, _ in self._selector.select():
+                key.data(key.fileobj)
+        self._listener.close()
+        self._selector.close()
+
+    def _accept(self, _):
+        connection = self._listener.accept()
+        if connection is not None:
+            self._selector.register(connection, selectors.EVENT_READ, self._admit)
+
+    def _admit(self, connection):
+        try:
+            channel = self._listener.admit(connection)
+        except wire.Refused:
+            self._selector.unregister(connection)
+            return
+        if channel is not None:
+            self._selector.unregister(connection)
+            self._selector.register(channel, selectors.EVENT_READ, self._serve)
+            self._channels[channel] = True
+
+    def _serve(self, channel):
+        try:
+            for name, ranks in channel.receive_ready():
+                if name is None:
+                    raise EOFError("it says goodbye")
+                if name not in self._known:
+                    self._known.add(name)
+                    self._tell((len(self._known), name, ranks))
+        except (EOFError, OSError):
+            self._selector.unregister(channel)
+            del self._channels[channel]
+            channel.close()
+            self._awaited -= 1
+
+    def _tell(self, news):
+        for channel in self._channels:
+            with contextlib.suppress(OSError):  # that rank has ended
+                channel.send(news)
+
+
+class Groups:
+    """One rank's side. Made by all ranks of the job together."""
+
+    def __init__(self):
+        self._groups = {}  # by name
+        self._sets = {}  # by ascending ranks
+        self._news = threading.Condition()
+        self._channel = None
+        if _native.size() > 1:
+            self._connect()
+
+    def _connect(self):
+        place = None
+        if _native.rank() == 0:
+            key = secrets.token_bytes(32)
+            is_one_host = _native.local_size() == _native.size()
+            hub = _Hub(key, () if is_one_host else own_addresses())
+            place = (hub.address, key)
+        self._channel = wire.connect(*broadcast_object(place, name="torch.groups"))
+        _native.barrier(name="torch.groups")  # from now on rank 0 tells all
+        self._thread = threading.Thread(target=self._listen, name="hvd-groups", daemon=True)
+        self._thread.start()
+
+    def make(self, name, ranks, timeout):
+        """The Group of that name; by every rank of it.
+
+        Raises:
+            InvalidArgumentError: ranks that the engine refuses; another rank named other ones.
+            StalledError: not all ranks of the job heard of it within ``timeout`` seconds.
+        """
+        if self._channel is None:
+            self._add(len(self._groups) + 1, name, ranks)
+        else:
+            with contextlib.suppress(OSError):  # told below
+                self._channel.send((name, ranks))
+        with self._news:
+            in_time = self._news.wait_for(lambda: name in self._groups or self._channel_ended(),
+                                          timeout)
+            group = self._groups.get(name)
+        what = f"process group '{name}' of ranks {ranks}"
+        if group is None and in_time:
+            raise _native.PeerLostError(f"{what}: rank 0 has ended")
+        if group is None:
+            raise _native.StalledError(f"{what}: not all ranks made it within {timeout:g} s")
+        if group.ranks != ranks:
+            raise _native.InvalidArgumentError(f"{what}: another rank made it of {group.ranks}")
+        if group.error is not None:
+            raise group.error
+        return group
+
+    def close(self):
+        """Ends the thread."""
+        if self._channel is not None:
+            with contextlib.suppress(OSError):  # rank 0 has ended before
+                self._channel.send((None, None))
+
+    def _channel_ended(self):
+        return self._channel is not None and not self._thread.is_alive()
+
+    def _listen(self):
+        with contextlib.suppress(EOFError, OSError):
+            while True:
+                self._add(*self._channel.receive())
+        self._channel.close()
+        with self._news:
+            self._news.notify_all()
+
+    def _add(self, number, name, ranks):
+        """By all ranks, in one order."""
+        process_set = error = None
+        try:
+            process_set = self._set_of(sorted(ranks))
+        except _native.Error as failure:
+            error = failure
+        with self._news:
+            self._groups[name] = Group(number, ranks, process_set, error)
+            self._news.notify_all()
+
+    def _set_of(self, ranks):
+        if len(ranks) == _native.size():
+            return _native.global_process_set
+        if tuple(ranks) not in self._sets:
+            self._sets[tuple(ranks)] = _native.add_process_set(ranks)
+        return self._sets[tuple(ranks)]

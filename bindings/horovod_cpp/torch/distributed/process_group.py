@@ -1,0 +1,373 @@
+"""The collectives of torch.distributed, by the engine's.
+
+Tensors are dense, of the CPU, and of any dtype that the engine has; those that are written need not
+be contiguous. Roots, sources and destinations are places in the group, as PyTorch hands them over.
+Each method submits and returns a Work; the ranks of a group make their calls in one order.
+
+Raises (all of them):
+    TypeError: something is no dense tensor of the CPU, or of a dtype that cannot be communicated.
+    InvalidArgumentError: a mistake on this rank.
+    UnsupportedError: the engine has no such reduction or call.
+    MismatchError: from the Work's wait(): ranks disagree; on every rank.
+"""
+
+import collections
+import functools
+import operator
+import sys
+import threading
+
+import torch
+from torch._C import _distributed_c10d as c10d
+from torch.distributed import distributed_c10d as c10d_functions
+
+from horovod_cpp import _native
+from horovod_cpp.torch import memory
+from horovod_cpp.torch.distributed.arguments import (
+    InPlace,
+    as_row,
+    as_rows,
+    check_count,
+    check_output,
+    copy_rows,
+    only,
+)
+from horovod_cpp.torch.distributed.work import Work, for_native_code, seconds_of
+from horovod_cpp.torch.sparse import sparse_allreduce_async
+
+_OPS = [(c10d.ReduceOp.SUM, _native.Sum), (c10d.ReduceOp.AVG, _native.Average),
+        (c10d.ReduceOp.PRODUCT, _native.Product), (c10d.ReduceOp.MIN, _native.Min),
+        (c10d.ReduceOp.MAX, _native.Max), (c10d.ReduceOp.BAND, _native.BitAnd),
+        (c10d.ReduceOp.BOR, _native.BitOr)]
+
+# Names are used again, so that the engine knows a loop's calls by short numbers after its first
+# rounds. Many numbers of calls a round divide this.
+_NAMES = 240
+_MOST_TAGS = 1 << 16  # of one group; above them in the engine's tag is the number of the group
+
+
+def _reduce_op(options, call):
+    for theirs, ours in _OPS:
+        if options.reduceOp == theirs:
+            return ours
+    raise _native.UnsupportedError(
+        f"{call}: the engine has no reduction {options.reduceOp}; it has SUM, AVG, PRODUCT, MIN, "
+        "MAX, BAND and BOR, and all_reduce has BXOR")
+
+
+def _is_called_by_pytorchs_python():
+    frame = sys._getframe(1)
+    while frame is not None and frame.f_globals is globals():
+        frame = frame.f_back
+    return frame is not None and frame.f_globals.get("__name__") == c10d_functions.__name__
+
+
+class ProcessGroup(c10d.ProcessGroup):
+    """Some ranks of the job, as torch.distributed's functions use them."""
+
+    def __init__(self, session, group, rank, timeout):
+        """``group``: a session.Group; ``rank``: this process's place in it."""
+        super().__init__(rank, len(group.ranks))
+        self._session = session
+        self._group = group
+        self._timeout = seconds_of(timeout)
+        self._lock = threading.Lock()
+        self._count = 0  # of calls, without transfers
+        self._flying = collections.deque()  # their Works; the older ones end before
+
+    # -- what PyTorch asks for
+
+    def getBackendName(self):
+        """The name that init_process_group() knows."""
+        return "horovod_cpp"
+
+    def _get_backend_name(self):
+        return "horovod_cpp"
+
+    @property
+    def _device_types(self):
+        return [torch.device("cpu")]
+
+    def _get_backend(self, _device):
+        return self
+
+    def set_timeout(self, timeout):
+        """Of calls from now on."""
+        self._timeout = seconds_of(timeout)
+
+    def shutdown(self):
+        """Ends the session with its default group. Called by destroy_process_group()."""
+        if self._group.number == 0:
+            self._session.close()
+
+    # -- reductions
+
+    def allreduce(self, tensors, options=None):
+        """Every tensor becomes the ranks' reduction."""
+        options = options or c10d.AllreduceOptions()
+        if len(tensors) == 1 and tensors[0].is_sparse:
+            return self._allreduce_sparse(tensors, _reduce_op(options, "all_reduce"))
+        if options.reduceOp == c10d.ReduceOp.BXOR:
+            return self._allreduce_xor(only(tensors, "all_reduce"))
+        op = _reduce_op(options, "all_reduce")
+        targets = InPlace(tensors)
+        if len(tensors) == 1:
+            return self._submit("all_reduce", lambda name: _native.allreduce_async_(
+                targets.native[0], op, name, process_set=self._group.process_set), targets.finish)
+        return self._submit("all_reduce", lambda name: _native.grouped_allreduce_async_(
+            targets.native, op, name, process_set=self._group.process_set), targets.finish)
+
+    allreduce_coalesced = allreduce
+
+    def _allreduce_sparse(self, tensors, op):
+        def finish(result):
+            with torch.no_grad():  # what detach() gives has indices of its own
+                return [tensors[0].copy_(result)]
+
+        return self._submit("all_reduce", lambda name: sparse_allreduce_async(
+            tensors[0], name, op, self._group.process_set), finish)
+
+    def _allreduce_xor(self, tensor):
+        def finish(gathered):
+            combined = functools.reduce(operator.xor, memory.result(gathered))
+            return [tensor.detach().copy_(combined.view(tensor.shape))]
+
+        source = as_row(tensor)
+        return self._submit("all_reduce", lambda name: _native.allgather_async(
+            source, name, self._group.process_set), finish)
+
+    def reduce(self, tensors, options):
+        """The root's tensor becomes the ranks' reduction; the others stay as they are."""
+        tensor, op = only(tensors, "reduce"), _reduce_op(options, "reduce")
+        source, root = memory.source(tensor), self._group.ranks[options.rootRank]
+
+        def finish(result):
+            return [tensor if result is None else tensor.detach().copy_(memory.result(result))]
+
+        return self._submit("reduce", lambda name: _native.reduce_async(
+            source, root, op, name, process_set=self._group.process_set), finish)
+
+    def reduce_scatter(self, outputs, input_lists, options=None):
+        """The output becomes the reduction of this place's tensor in the ranks' lists."""
+        inputs = only(input_lists, "reduce_scatter")
+        check_count(inputs, self.size(), "reduce_scatter: input_list")
+        return self._reduce_scatter(only(outputs, "reduce_scatter"),
+                                    as_rows(inputs, "reduce_scatter: inputs"), options)
+
+    def _reduce_scatter_base(self, output, tensor, options=None):
+        check_output(output, tensor.numel() // self.size(), "reduce_scatter_tensor")
+        check_output(tensor, output.numel() * self.size(), "reduce_scatter_tensor (its input)")
+        return self._reduce_scatter(
+            output, memory.source(tensor.detach().reshape(self.size(), -1)), options)
+
+    reduce_scatter_single = _reduce_scatter_base
+
+    def _reduce_scatter(self, output, source, options):
+        memory.check(output)
+        op = _reduce_op(options or c10d.ReduceScatterOptions(), "reduce_scatter")
+
+        def finish(result):
+            row = memory.result(result)
+            check_output(output, row.numel(), "reduce_scatter")
+            return [output.detach().copy_(row.view(output.shape))]
+
+        return self._submit("reduce_scatter", lambda name: _native.reducescatter_async(
+            source, op, name, process_set=self._group.process_set), finish)
+
+    # -- movement
+
+    def broadcast(self, tensors, options):
+        """Every rank's tensor becomes the root's."""
+        targets = InPlace([only(tensors, "broadcast")])
+        root = self._group.ranks[options.rootRank]
+        return self._submit("broadcast", lambda name: _native.broadcast_async_(
+            targets.native[0], root, name, self._group.process_set), targets.finish)
+
+    def allgather(self, output_lists, inputs, options=None):
+        """The list becomes the ranks' tensors, which are of one size."""
+        outputs, tensor = only(output_lists, "all_gather"), only(inputs, "all_gather")
+        check_count(outputs, self.size(), "all_gather: tensor_list")
+        for output in outputs:
+            memory.check(output)
+            check_output(output, tensor.numel(), "all_gather")
+        return self._allgather([outputs], [tensor], "all_gather")
+
+    def _allgather_base(self, output, tensor, options=None):
+        return self.allgather_into_tensor_coalesced([output], [tensor], options)
+
+    all_gather_single = _allgather_base
+
+    def allgather_into_tensor_coalesced(self, outputs, inputs, options=None):
+        """Every output becomes the ranks' tensors one after the other."""
+        for output, tensor in zip(outputs, inputs):
+            memory.check(output)
+            check_output(output, tensor.numel() * self.size(), "all_gather_into_tensor")
+        return self._allgather(outputs, inputs, "all_gather_into_tensor")
+
+    all_gather_single_coalesced = allgather_into_tensor_coalesced
+
+    def allgather_coalesced(self, output_lists, inputs, options=None):
+        """List r becomes the tensors of rank r."""
+        check_count(output_lists, self.size(), "all_gather_coalesced: output_tensor_lists")
+        by_input = [[outputs[place] for outputs in output_lists] for place in range(len(inputs))]
+        return self._allgather(by_input, inputs, "all_gather_coalesced")
+
+    def _allgather(self, outputs, inputs, what):
+        """Each of ``outputs``: a list of tensors, or one tensor for all ranks'."""
+        sources = [as_row(tensor) for tensor in inputs]
+
+        def finish(gathered):
+            for output, result in zip(outputs, gathered):
+                rows = memory.result(result)
+                if isinstance(output, torch.Tensor):
+                    output.detach().copy_(rows.view(output.shape))
+                else:
+                    copy_rows(rows, output)
+            return list(outputs[0]) if len(outputs) == 1 and isinstance(outputs[0], list) else (
+                list(outputs))
+
+        return self._submit(what, lambda name: _native.grouped_allgather_async(
+            sources, name, self._group.process_set), finish)
+
+    def gather(self, output_lists, inputs, options):
+        """The root's list becomes the ranks' tensors, which are of one size."""
+        tensor, root = only(inputs, "gather"), self._group.ranks[options.rootRank]
+        outputs = list(only(output_lists, "gather")) if options.rootRank == self.rank() else []
+        if outputs:
+            check_count(outputs, self.size(), "gather: gather_list")
+        for output in outputs:
+            memory.check(output)
+            check_output(output, tensor.numel(), "gather")
+        source = as_row(tensor)
+
+        def finish(result):
+            if result is not None:
+                copy_rows(memory.result(result), outputs)
+            return outputs
+
+        return self._submit("gather", lambda name: _native.gather_async(
+            source, root, name, self._group.process_set), finish)
+
+    def scatter(self, outputs, input_lists, options):
+        """The output becomes this place's tensor in the root's list."""
+        output, root = only(outputs, "scatter"), self._group.ranks[options.rootRank]
+        memory.check(output)
+        source = as_row(output)
+        if options.rootRank == self.rank():
+            inputs = only(input_lists, "scatter")
+            check_count(inputs, self.size(), "scatter: scatter_list")
+            check_output(output, inputs[0].numel(), "scatter")
+            source = as_rows(inputs, "scatter: inputs")
+
+        def finish(result):
+            return [output.detach().copy_(memory.result(result).view(output.shape))]
+
+        return self._submit("scatter", lambda name: _native.scatter_async(
+            source, root, None, name, self._group.process_set), finish)
+
+    def alltoall_base(self, output, tensor, output_splits, input_splits, options=None):
+        """The output becomes the rows that the ranks sent here; no splits: equal parts."""
+        memory.check(output)
+        even = [len(output) // self.size()] * self.size()
+        expected = list(output_splits) or even
+        if sum(expected) != len(output) or len(expected) != self.size():
+            raise _native.InvalidArgumentError(
+                f"all_to_all_single: {len(output)} rows of output for output_split_sizes {expected}")
+
+        def finish(result):
+            rows, received = memory.result(result[0]), list(result[1])
+            if received != expected:
+                raise _native.InvalidArgumentError(
+                    f"all_to_all_single: the ranks {self._group.ranks} sent {received} rows here, "
+                    f"but output_split_sizes is {expected}")
+            return [output.detach().copy_(rows.view(output.shape))]
+
+        source, splits = memory.source(tensor.detach()), list(input_splits) or None
+        return self._submit("all_to_all_single", lambda name: _native.alltoall_async(
+            source, splits, name, self._group.process_set), finish)
+
+    all_to_all_single = alltoall_base
+
+    def alltoall(self, outputs, inputs, options=None):
+        """Output r becomes rank r's input for this rank; sizes may differ."""
+        check_count(outputs, self.size(), "all_to_all: output_tensor_list")
+        check_count(inputs, self.size(), "all_to_all: input_tensor_list")
+        for output in outputs:
+            memory.check(output)
+        source = memory.source(torch.cat([tensor.detach().reshape(-1) for tensor in inputs]))
+        splits = [tensor.numel() for tensor in inputs]
+        expected = [output.numel() for output in outputs]
+
+        def finish(result):
+            elements, received = memory.result(result[0]), list(result[1])
+            if received != expected:
+                raise _native.InvalidArgumentError(
+                    f"all_to_all: the ranks {self._group.ranks} sent {received} elements here, but "
+                    f"the outputs have {expected}")
+            copy_rows(elements.split(received), outputs)
+            return list(outputs)
+
+        return self._submit("all_to_all", lambda name: _native.alltoall_async(
+            source, splits, name, self._group.process_set), finish)
+
+    def barrier(self, options=None, opts=None):
+        """Ends when all ranks of the group have called it."""
+        return self._submit("barrier", lambda name: _native.barrier_async(
+            name=name, process_set=self._group.process_set), lambda _: [])
+
+    def monitored_barrier(self, timeout=None, wait_all_ranks=False):
+        """barrier() with a time limit of its own."""
+        self.barrier().wait(timeout)
+
+    # -- transfers
+
+    def send(self, tensors, destination, tag):
+        """To one rank, whose recv() has the same tag; beside everything else."""
+        source = memory.source(only(tensors, "send"))
+        return self._transfer(f"send to rank {destination}", _native.isend(
+            source, self._group.ranks[destination], self._tag(tag)), lambda _: tensors)
+
+    def recv(self, tensors, source, tag):
+        """From one rank, whose send() has the same tag."""
+        targets = InPlace([only(tensors, "recv")])
+        return self._transfer(f"recv from rank {source}", _native.irecv(
+            targets.native[0], self._group.ranks[source], self._tag(tag)), targets.finish)
+
+    def recv_anysource(self, tensors, tag):
+        """Not supported: raises UnsupportedError."""
+        raise _native.UnsupportedError("recv from any rank is not supported by backend "
+                                       "horovod_cpp; give src=")
+
+    def _tag(self, tag):
+        if not 0 <= tag < _MOST_TAGS:
+            raise _native.InvalidArgumentError(f"tag {tag}: expected 0 to {_MOST_TAGS - 1}")
+        return self._group.number * _MOST_TAGS + tag
+
+    def _transfer(self, what, call, finish):
+        return Work(call, finish, self._describe(what), self._timeout)
+
+    # -- submission
+
+    def _describe(self, what):
+        return f"{what} by rank {self.rank()} of the process group of ranks {self._group.ranks}"
+
+    def _submit(self, kind, start, finish):
+        """``start``: given the call's name, submits it and returns the engine's handle."""
+        with self._lock:
+            self._make_room()
+            call = start(f"torch.{self._group.number}.{self._count % _NAMES}")
+            self._count += 1
+            work = Work(call, finish, self._describe(kind), self._timeout, self._session.finisher)
+            self._flying.append(work)
+        if _is_called_by_pytorchs_python():
+            return work
+        if kind != "all_reduce":  # for DDP this has to overlap; its futures are asked for errors
+            work.wait()
+        return for_native_code(work)
+
+    def _make_room(self):
+        """Until the next name is not in flight any more."""
+        while self._flying and self._flying[0].ends_within(0):
+            self._flying.popleft()
+        if len(self._flying) == _NAMES and not self._flying[0].ends_within(self._timeout):
+            raise self._flying[0].late()

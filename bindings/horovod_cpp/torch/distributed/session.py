@@ -1,0 +1,196 @@
+"""From init_process_group() to destroy_process_group(): how the engine is started and ended."""
+
+import atexit
+import contextlib
+import json
+import multiprocessing
+import multiprocessing.util
+import os
+import pathlib
+import secrets
+import socket
+import sys
+from urllib.parse import parse_qs, urlparse
+
+import torch.distributed as dist
+
+from horovod_cpp import _native, broadcast_object
+from horovod_cpp.torch.distributed.groups import Group, Groups
+from horovod_cpp.torch.distributed.work import Finisher, seconds_of
+
+_LONGEST_START = 60  # seconds: HOROVOD_START_TIMEOUT's default
+_STARTED_BY_OURS = "this process is rank {} of {}, as {} says, but init_process_group() was told " \
+                   "rank {} of {}"
+
+_current = None  # the Session
+_begun_here = False  # the engine that runs
+_store = None  # rank 0's for the others, who may still ask after it destroyed its groups
+_meetings = 0  # of this process, equal on all ranks
+
+
+class Session:
+    """The default process group's engine and what its groups share."""
+
+    def __init__(self):
+        self.finisher = Finisher()
+        self.groups = Groups()
+        self._is_open = True
+        # The engine leaves by itself when the process ends; threads have to before the interpreter.
+        atexit.register(self._end_threads)
+        if multiprocessing.parent_process() is not None:  # such a process ends without exit handlers
+            multiprocessing.util.Finalize(None, self._end_of_child, exitpriority=0)
+
+    def close(self):
+        """Ends it, and the engine unless the program began it. Any number of times."""
+        global _begun_here
+        if not self._is_open:
+            return
+        self._end_threads()
+        if _begun_here:
+            _native.shutdown()
+        _begun_here = False
+
+    def _end_threads(self):
+        self._is_open = False
+        atexit.unregister(self._end_threads)
+        self.groups.close()
+        self.finisher.close()
+
+    def _end_of_child(self):
+        if sys.exc_info()[0] is None:  # else the other ranks learn that this one failed
+            self.close()
+
+
+def begin(store, rank, size, timeout):
+    """(Session, Group) of the default process group: meets the other ranks unless they have met.
+
+    Args:
+        store: PyTorch's, which all ranks of the group have in common.
+        rank, size: as init_process_group() was told, or found.
+        timeout: a timedelta.
+
+    Raises:
+        InvalidArgumentError: the engine, or what started this process, says another rank or size;
+            the store was used before.
+        StalledError: ranks did not come in time.
+    """
+    global _current, _meetings
+    if _current is not None:
+        _current.close()  # PyTorch has forgotten its groups
+        _current = None
+    _meetings += 1
+    if not _native.is_initialized():
+        _start(store, rank, size, timeout)
+    _check_place("hvd.init()", _native.rank(), _native.size(), rank, size)
+    _current = Session()
+    return _current, Group(0, list(range(size)), _native.global_process_set)
+
+
+def current():
+    """The Session of the default process group. Raises InvalidArgumentError if there is none."""
+    if _current is None or not dist.is_initialized():
+        raise _native.InvalidArgumentError(
+            "new_group(backend=\"horovod_cpp\") needs a default process group of that backend: "
+            "init_process_group(\"horovod_cpp\") comes first")
+    return _current
+
+
+def _check_place(who, our_rank, our_size, rank, size):
+    if (our_rank, our_size) != (rank, size):
+        raise _native.InvalidArgumentError(
+            _STARTED_BY_OURS.format(our_rank, our_size, who, rank, size))
+
+
+def _start(store, rank, size, timeout):
+    global _begun_here
+    launcher, its_rank, its_size = _native._launch_info()
+    with _environment(_limits(timeout)):
+        if launcher not in ("", "torchrun") and its_size != 1:
+            _check_place(launcher, its_rank, its_size, rank, size)
+            _native.init()
+        else:
+            with _environment(_meeting(store, rank, size, timeout)):
+                _native.init()
+    _begun_here = True
+
+
+def _limits(timeout):
+    """Settings that PyTorch's timeout stands for, where the user has set none."""
+    seconds = seconds_of(timeout)
+    limits = {"HOROVOD_START_TIMEOUT": min(seconds, _LONGEST_START),
+              "HOROVOD_STALL_SHUTDOWN_TIME_SECONDS": seconds}
+    return {name: f"{value:.3f}" for name, value in limits.items() if name not in os.environ}
+
+
+@contextlib.contextmanager
+def _environment(variables):
+    before = {name: os.environ.get(name) for name in variables}
+    os.environ.update(variables)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                del os.environ[name]
+            else:
+                os.environ[name] = value
+
+
+def _this_machine():
+    return pathlib.Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+
+
+def _meeting(store, rank, size, timeout):
+    """The variables by which the engine of every rank finds the others."""
+    place = {}
+    if size > 1:
+        arrived = f"horovod_cpp/{_meetings}/rank{rank}"
+        if store.add(arrived, 1) != 1:
+            raise _native.InvalidArgumentError(
+                f"another process was rank {rank} of this init_method: two processes have the same "
+                "rank, or an earlier run left its file or store behind; use another file or port")
+        place = _exchange(store, f"horovod_cpp/{_meetings}/place", rank, timeout)
+    return {"HOROVOD_RANK": str(rank), "HOROVOD_SIZE": str(size), "HOROVOD_CONTROLLER": "gloo",
+            **place}
+
+
+def _exchange(store, key, rank, timeout):
+    """What rank 0 leaves in the store for the others."""
+    if rank == 0:
+        place = {"HVD_RENDEZVOUS": f"unix:hvd-{os.getpid()}-{secrets.token_hex(16)}",
+                 "HVD_RENDEZVOUS_KEY": secrets.token_hex(16)}
+        store.set(key, json.dumps([_this_machine(), place]))
+        return place
+    try:
+        store.wait([key], timeout)
+    except RuntimeError as error:
+        raise _native.StalledError(f"rank 0 did not come to init_process_group() within {timeout}: "
+                                   f"{error}") from None
+    machine, place = json.loads(store.get(key))
+    if machine != _this_machine():
+        raise _native.UnsupportedError(
+            f"rank 0 is on another machine than rank {rank}: without MPI all ranks have to be on "
+            "one; for several start the job with hvdrun -H host:slots,...")
+    return place
+
+
+def meet_by_engine(url, timeout=None, **_):
+    """PyTorch's rendezvous for init_method="hvd://": the ranks that hvd.init() finds.
+
+    Yields (store, rank, size), once. Errors as hvd.init(), and InvalidArgumentError for another
+    rank or world size than it finds.
+    """
+    global _begun_here, _store
+    if not _native.is_initialized():
+        with _environment(_limits(timeout)):
+            _native.init()
+        _begun_here = True
+    rank, size = _native.rank(), _native.size()
+    told = {name: int(values[0]) for name, values in parse_qs(urlparse(url).query).items()}
+    _check_place("hvd.init()", rank, size, told.get("rank", rank), told.get("world_size", size))
+    is_one_host = _native.local_size() == size
+    host = "127.0.0.1" if is_one_host else socket.gethostname()
+    options = {"timeout": timeout, "wait_for_workers": False}
+    _store = dist.TCPStore(host, 0, size, True, **options) if rank == 0 else None
+    host, port = broadcast_object((host, _store.port) if _store else None, name="torch.store")
+    yield _store or dist.TCPStore(host, port, size, False, **options), rank, size

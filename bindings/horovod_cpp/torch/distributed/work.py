@@ -1,0 +1,179 @@
+"""Calls in flight, as torch.distributed knows them."""
+
+import datetime
+import queue
+import threading
+
+import torch
+from torch._C import _distributed_c10d as c10d
+
+from horovod_cpp import _native
+
+_LOOK_AGAIN = 0.1  # seconds between looks whether the session has ended
+
+
+class Work(c10d.Work):
+    """A call in flight. Any thread. What the call failed with is raised by wait(), every time."""
+
+    def __init__(self, call, finish, what, limit, finisher=None):
+        """
+        Args:
+            call: the engine's handle.
+            finish: makes of what the call gave the list of tensors that this Work gives.
+            what: the call, for messages.
+            limit: seconds that wait() waits unless it is told otherwise.
+            finisher: who completes get_future(); None: there is no future.
+        """
+        super().__init__()
+        self._call = call
+        self._finish = finish
+        self._what = what
+        self._limit = limit
+        self._finisher = finisher
+        self._lock = threading.RLock()
+        self._value = self._error = self._future = None
+
+    def wait(self, timeout=None):
+        """Returns True when the results are there.
+
+        Args:
+            timeout: a timedelta; None or 0: that of the process group.
+
+        Raises:
+            StalledError: it did not end in that time.
+            MismatchError: ranks disagreed; on all of them, and the group goes on.
+            HorovodInternalError: the job ended.
+        """
+        limit = timeout.total_seconds() if timeout else self._limit
+        if not self._call.wait_for(limit):
+            raise self.late(limit)
+        self.value()
+        return True
+
+    def late(self, limit=None):
+        """The error of a call that did not end in time."""
+        limit = self._limit if limit is None else limit
+        return _native.StalledError(
+            f"{self._what} did not end within the timeout of {limit:g} s; not all of these ranks "
+            "have made the call. init_process_group() and new_group() take another timeout=")
+
+    def value(self):
+        """The list of tensors; blocks until the call ended and raises what it failed with."""
+        with self._lock:
+            if self._finish is not None:
+                try:
+                    self._value = self._finish(self._call.synchronize())
+                except Exception as error:
+                    self._error = error
+                self._finish = None  # drops the tensors that it needs
+        if self._error is not None:
+            raise self._error
+        return self._value
+
+    def ends_within(self, seconds):
+        """Whether the engine is done with it by then."""
+        return self._call.wait_for(seconds)
+
+    def limit(self):
+        """Seconds that wait() waits."""
+        return self._limit
+
+    def is_completed(self):
+        """Whether wait() would not block; the results are there, or exception() is."""
+        if not self._call.poll():
+            return False
+        self._ended_well()
+        return True
+
+    def is_success(self):
+        """Whether it has ended and did not fail."""
+        return self._call.poll() and self._ended_well()
+
+    def exception(self):
+        """What it failed with; None while it runs."""
+        self.is_completed()
+        return self._error
+
+    def _ended_well(self):
+        try:
+            self.value()
+        except Exception:
+            return False
+        return True
+
+    def result(self):
+        """The tensors; waits for them."""
+        self.wait()
+        return self._value
+
+    def synchronize(self):
+        """wait(), for callers of GPU backends."""
+        self.wait()
+
+    def get_future(self):
+        """A torch.futures.Future of the tensors. Its errors are RuntimeErrors that quote ours."""
+        if self._finisher is None:
+            raise _native.UnsupportedError(f"{self._what} has no future; wait() for it")
+        with self._lock:
+            if self._future is None:
+                self._future = self._finisher.future_of(self)
+        return self._future
+
+
+class Finisher:
+    """Completes futures in the order of their calls, on a thread of its own once one is needed."""
+
+    def __init__(self):
+        self._queue = queue.SimpleQueue()
+        self._thread = None
+        self._ending = False
+
+    def future_of(self, work):
+        """A Future that this completes."""
+        begun = torch.futures.Future()
+        if work.ends_within(0):
+            begun.set_result(None)
+            return begun.then(lambda _: work.value())
+        future = begun.then(lambda _: self._value_of(work))
+        if self._thread is None:
+            self._thread = threading.Thread(target=self._run, name="hvd-futures", daemon=True)
+            self._thread.start()
+        self._queue.put((work, begun))
+        return future
+
+    def close(self):
+        """Fails what is in flight."""
+        self._ending = True
+        if self._thread is not None and self._thread is not threading.current_thread():
+            self._queue.put(None)
+            self._thread.join()
+
+    def _run(self):
+        while (item := self._queue.get()) is not None:
+            work, begun = item
+            self._await(work)
+            begun.set_result(None)
+
+    def _await(self, work):
+        left = work.limit()
+        while left > 0 and not self._ending and not work.ends_within(min(left, _LOOK_AGAIN)):
+            left -= _LOOK_AGAIN
+
+    def _value_of(self, work):
+        if work.ends_within(0):
+            return work.value()
+        raise _native.AbortedError("the process group was destroyed") if self._ending else work.late()
+
+
+def for_native_code(work):
+    """A Work for callers in C++.
+
+    They may keep it longer than Python does, and PyTorch 1.13 then forgets what Python overrides;
+    a future stays. Their wait() does not raise, only the future's value does.
+    """
+    return c10d._create_work_from_future(work.get_future())
+
+
+def seconds_of(timeout):
+    """A timedelta in seconds, at least one millisecond."""
+    return max(timeout / datetime.timedelta(seconds=1), 0.001)

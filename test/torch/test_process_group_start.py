@@ -1,0 +1,240 @@
+"""init_process_group("horovod_cpp"): every way in which ranks are started, and mistakes there."""
+
+import os
+import re
+import socket
+import subprocess
+import sys
+import time
+
+import pytest
+import torch
+
+# What every program starts with; the arguments are those of init_process_group().
+PROGRAM = """
+import datetime
+import sys
+import torch
+import torch.distributed as dist
+import horovod_cpp.torch as hvd
+
+def meet(*arguments, **options):
+    dist.init_process_group("horovod_cpp", *arguments, **options)
+    rank, size = dist.get_rank(), dist.get_world_size()
+    assert (hvd.rank(), hvd.size()) == (rank, size)
+    x = torch.tensor([float(rank)])
+    dist.all_reduce(x)
+    assert x.item() == sum(range(size))
+    dist.new_group([0, size - 1])
+    dist.barrier()  # PyTorch's store ends with rank 0
+    dist.destroy_process_group()
+    print(f"done {rank} of {size}", flush=True)
+
+options = dict(timeout=datetime.timedelta(seconds=20))
+"""
+
+ENVIRONMENT = {name: value for name, value in os.environ.items()
+               if name not in ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")}
+
+
+def free_port():
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        return server.getsockname()[1]
+
+
+@pytest.fixture
+def program(tmp_path):
+    """Writes a program and returns its path."""
+    def write(text):
+        path = tmp_path / f"program{len(list(tmp_path.glob('*.py')))}.py"
+        path.write_text(PROGRAM + text)
+        return path
+
+    return write
+
+
+@pytest.fixture
+def by_hand(tmp_path):
+    """Starts processes, each with words and variables of its own; gives (exit code, output)s."""
+    def run(path, words, variables=(), timeout=60):
+        variables = variables or [{}] * len(words)
+        started = [subprocess.Popen([sys.executable, path, *map(str, own)], text=True, cwd=tmp_path,
+                                    stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                                    env={**ENVIRONMENT, **env})
+                   for own, env in zip(words, variables)]
+        try:
+            texts = [process.communicate(timeout=timeout)[0] for process in started]
+        finally:
+            for process in started:
+                process.kill()
+        return [(process.returncode, text) for process, text in zip(started, texts)]
+
+    return run
+
+
+def all_done(outcomes):
+    size = len(outcomes)
+    for rank, (code, text) in enumerate(outcomes):
+        assert code == 0 and f"done {rank} of {size}" in text, text
+    return True
+
+
+@pytest.mark.parametrize("url", ["tcp://localhost:{port}", "file://{folder}/meeting"])
+def test_ranks_that_were_started_by_hand_meet(program, by_hand, tmp_path, url):
+    url = url.format(port=free_port(), folder=tmp_path)
+    path = program("meet(init_method=sys.argv[1], rank=int(sys.argv[2]), world_size=2, **options)\n")
+    assert all_done(by_hand(path, [(url, 0), (url, 1)]))
+
+
+def test_ranks_meet_by_variables_twice_in_one_process(program, by_hand):
+    path = program("""
+meet(**options)
+options["init_method"] = "env://"
+import os
+os.environ["MASTER_PORT"] = sys.argv[1]
+meet(**options)
+""")
+    port, later = free_port(), free_port()
+    variables = [{"RANK": str(rank), "WORLD_SIZE": "3", "MASTER_ADDR": "127.0.0.1",
+                  "MASTER_PORT": str(port)} for rank in range(3)]
+    assert all_done(by_hand(path, [(later,)] * 3, variables))
+
+
+@pytest.mark.parametrize("launcher, start", [
+    ("hvdrun", "hvd://"), ("mpirun", "hvd://"), ("hvdrun", "file://{folder}/meeting")])
+def test_ranks_of_a_launcher_meet(program, ranks, tmp_path, launcher, start):
+    url = start.format(folder=tmp_path)
+    told = {"hvd://": "{}"}.get(url, "dict(rank=hvd_rank, world_size=2)")
+    path = program(f"""
+import os
+hvd_rank = int(os.environ.get("OMPI_COMM_WORLD_RANK", os.environ.get("HOROVOD_RANK", -1)))
+meet(init_method={url!r}, **{told}, **options)
+""")
+    done = ranks.launch([path], 2, launcher)
+    assert done.returncode == 0 and done.stdout.count("done") == 2, done.stdout
+
+
+def test_an_engine_that_runs_is_used_and_left_alone(program, ranks):
+    path = program("""
+hvd.init()
+for _ in range(3):
+    meet(init_method="hvd://", **options)
+    assert hvd.is_initialized() and hvd.allreduce(torch.ones(1), op=hvd.Sum).item() == 2
+try:
+    dist.init_process_group("horovod_cpp", init_method="hvd://", rank=hvd.rank(), world_size=5)
+except ValueError as error:
+    assert "5" in str(error) and "hvd.init()" in str(error), error
+else:
+    raise AssertionError("no error")
+print("used")
+""")
+    done = ranks.launch([path], 2)
+    assert done.returncode == 0 and done.stdout.count("used") == 2, done.stdout
+
+
+# Debian's PyTorch 1.13 does not understand its own defaults on Python 3.11; 9 is no rank.
+PLAIN_OUTPUT = ["--redirects", "9:1", "--tee", "9:1"] if torch.__version__ < "2" else []
+
+
+def torchrun(path, *flags, np=2, **options):
+    return subprocess.run(
+        [sys.executable, "-m", "torch.distributed.run", "--nproc_per_node", str(np),
+         "--master_port", str(free_port()), *PLAIN_OUTPUT, *flags, str(path)], text=True, timeout=90,
+        stdout=subprocess.PIPE, stderr=subprocess.STDOUT, env=ENVIRONMENT, **options)
+
+
+@pytest.mark.parametrize("start", ["meet(**options)", "meet(init_method='hvd://', **options)",
+                                   "hvd.init(); print(f'done {hvd.rank()} of {hvd.size()}')"])
+def test_torchrun_starts_ranks_and_another_attempt(program, tmp_path, start):
+    path = program(f"""
+import os
+print("attempt", os.environ["TORCHELASTIC_RESTART_COUNT"], flush=True)
+{start}
+if os.environ["TORCHELASTIC_RESTART_COUNT"] == "0":
+    hvd.init()
+    if hvd.rank() == 1:
+        os._exit(3)
+    hvd.allreduce(torch.ones(1), name="never")
+""")
+    done = torchrun(path, "--max_restarts", "1", cwd=tmp_path)
+    assert done.returncode == 0, done.stdout
+    assert all(done.stdout.count(f"done {rank} of 2") == 2 for rank in range(2)), done.stdout
+    assert done.stdout.count("attempt 1") == 2
+
+
+def test_the_ranks_of_mp_spawn_meet(program, by_hand):
+    path = program("""
+import os
+import torch.multiprocessing as mp
+
+def work(rank, size, port, tidy):
+    dist.init_process_group("horovod_cpp", init_method=f"tcp://localhost:{port}", rank=rank,
+                            world_size=size, **options)
+    x = torch.ones(1)
+    dist.all_reduce(x)
+    assert x.item() == size
+    if tidy:
+        dist.destroy_process_group()
+    if port == int(sys.argv[-1]) and rank == 1:
+        raise ValueError("a mistake on rank 1")
+
+if __name__ == "__main__":
+    for port, tidy in ((sys.argv[1], True), (sys.argv[2], False)):
+        mp.spawn(work, args=(2, int(port), tidy), nprocs=2)
+    try:
+        mp.spawn(work, args=(2, int(sys.argv[3]), True), nprocs=2)
+    except mp.ProcessRaisedException as error:
+        assert "a mistake on rank 1" in str(error)
+        print("spawned")
+""")
+    (code, text), = by_hand(path, [(free_port(), free_port(), free_port())])
+    assert code == 0 and text.strip() == "spawned", text
+
+
+def test_a_start_that_cannot_work_says_why(program, by_hand, tmp_path):
+    path = program("""
+options["timeout"] = datetime.timedelta(seconds=4)
+meet(init_method=sys.argv[1], rank=int(sys.argv[2]), world_size=int(sys.argv[3]), **options)
+""")
+    begin = time.monotonic()
+    # Another world size: every rank says so.
+    url = f"file://{tmp_path}/sizes"
+    outcomes = by_hand(path, [(url, 0, 2), (url, 1, 3)])
+    assert all(code != 0 for code, _ in outcomes)
+    assert all("world of 3" in text for _, text in outcomes), outcomes
+    # The same rank twice, or a file that an earlier run left.
+    url = f"file://{tmp_path}/twice"
+    outcomes = by_hand(path, [(url, 1, 2), (url, 1, 2)])
+    assert any("two processes have the same rank" in text for _, text in outcomes), outcomes
+    url = f"file://{tmp_path}/left"
+    crash = program("""
+dist.init_process_group("horovod_cpp", init_method=sys.argv[1], rank=int(sys.argv[2]), world_size=2)
+dist.barrier()
+import os
+os._exit(0)
+""")
+    by_hand(crash, [(url, 0), (url, 1)])
+    outcomes = by_hand(path, [(url, 0, 2), (url, 1, 2)])
+    assert all("an earlier run left" in text for _, text in outcomes), outcomes
+    # A rank that never comes.
+    outcomes = by_hand(path, [(f"file://{tmp_path}/alone", 0, 2)])
+    assert "StalledError" in outcomes[0][1] and "rank(s) 1" in outcomes[0][1], outcomes
+    outcomes = by_hand(path, [(f"file://{tmp_path}/lost", 1, 2)])
+    assert "StalledError" in outcomes[0][1] and "rank 0 did not come" in outcomes[0][1], outcomes
+    assert time.monotonic() - begin < 60
+    # A variable that is missing, and a port that is taken: PyTorch's words.
+    path = program("meet(**options)\n")
+    (code, text), = by_hand(path, [()], [{"RANK": "0", "WORLD_SIZE": "2"}])
+    assert code != 0 and "MASTER_ADDR" in text
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        env = {"RANK": "0", "WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1",
+               "MASTER_PORT": str(server.getsockname()[1])}
+        (code, text), = by_hand(path, [()], [env])
+        assert code != 0 and re.search("address already in use|EADDRINUSE", text, re.I), text
+
+
+def test_a_launcher_that_says_another_rank_is_believed(program, ranks, tmp_path):
+    path = program(f"meet(init_method='file://{tmp_path}/meeting', rank=0, world_size=1, **options)")
+    done = ranks.launch([path], 2)
+    assert done.returncode != 0 and "InvalidArgumentError" in done.stdout
+    assert re.search(r"of 2, as .* says, but init_process_group\(\) was told", done.stdout)

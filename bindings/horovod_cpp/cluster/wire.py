@@ -40,7 +40,8 @@ class Channel:
     def __init__(self, connection: socket.socket, key: bytes = b"", nonces: bytes = b"",
                  accepted: bool = False) -> None:
         self._socket = connection
-        self._keys: list[bytes] | None = None  # for messages of ours and of the other end; None: not tagged
+        # For messages of ours and of the other end; None: not tagged.
+        self._keys: list[bytes] | None = None
         if connection.family != socket.AF_UNIX:
             ours, theirs = (b"caller", b"worker") if accepted else (b"worker", b"caller")
             self._keys = [_tag(key, ours, nonces), _tag(key, theirs, nonces)]
@@ -140,7 +141,8 @@ class Listener:
     def __init__(self, key: bytes, addresses: Sequence[str] = ()) -> None:
         """``addresses``: of this machine, as other machines see it; none: this machine only."""
         self._key = key
-        self._strangers: dict[socket.socket, tuple[bytes, bytes]] = {}  # connection -> (our nonce, bytes so far)
+        # Our nonce and the bytes so far, by connection.
+        self._strangers: dict[socket.socket, tuple[bytes, bytes]] = {}
         if addresses:
             self._socket = socket.create_server(("", 0), backlog=1024)
             port = self._socket.getsockname()[1]

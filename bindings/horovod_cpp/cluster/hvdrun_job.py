@@ -18,7 +18,7 @@ from typing import IO, Any
 from horovod_cpp import _native
 from horovod_cpp.cluster import launch
 from horovod_cpp.cluster.caller_loop import READ, CallerLoop
-from horovod_cpp.cluster.output import Display, Printer, write_text
+from horovod_cpp.cluster.output import Printer, write_text
 from horovod_cpp.cluster.pool_worker import Outcome
 from horovod_cpp.cluster.rank_error import RankError
 from horovod_cpp.cluster.wire import Channel
@@ -146,11 +146,9 @@ class HvdrunJob(CallerLoop):
             self._outcomes.setdefault(rank, Outcome("ended", "ended without a result"))
 
     def _on_message(self, rank: int, kind: str, content: list[Any]) -> None:
-        if kind == "display":
-            self.printer.display(rank, Display(*content))
-        elif kind == "clear":
-            self.printer.clear(*content)
-        elif rank in self._ready:
+        if self.printer.take(rank, kind, content):
+            return
+        if rank in self._ready:
             self._outcomes[rank] = Outcome(*content)
         elif content[0] == "result":  # of "setup"
             self._ready.add(rank)

@@ -2,20 +2,21 @@
 
 import sys
 import time
+from collections.abc import Mapping
 from typing import Any
 
 from IPython.display import DisplayHandle, clear_output, display, publish_display_data
 
-from horovod_cpp.cluster.output import Item, StreamView, Text
+from horovod_cpp.cluster import rank_widgets
+from horovod_cpp.cluster.output import WIDGET, Item, StreamView, Text
 
 _UPDATE = 0.1  # seconds between two updates of the lines that change
-_WIDGET = "application/vnd.jupyter.widget-view+json"
 
 
 def _without_widget(data: dict[str, Any]) -> dict[str, Any]:
-    """Where there is another form: the notebook has no such widget, the rank has it."""
+    """Where there is another form: the notebook does not know this one."""
     return {kind: content for kind, content in data.items()
-            if kind != _WIDGET or len(data) == 1}
+            if kind != WIDGET or len(data) == 1}
 
 
 class _Row:
@@ -45,6 +46,9 @@ class NotebookView(StreamView):
         if isinstance(item, Text):
             self.write(rank, item.stream, item.line)
             return
+        if rank is not None and rank_widgets.show(rank, item.data):
+            self._wrote_since, self._all = True, False
+            return
         data = _without_widget(item.data)
         plain_only = set(data) <= {"text/plain"} and not item.transient
         if plain_only:
@@ -72,6 +76,10 @@ class NotebookView(StreamView):
 
     def clear(self, wait: bool) -> None:
         clear_output(wait)
+
+    def comm(self, kind: str, name: str, data: Any, metadata: Any, buffers: list[bytes],
+             keys: Mapping[str, Any]) -> None:
+        rank_widgets.tell(kind, name, data, metadata, buffers, keys)
 
     def due(self) -> float | None:
         return self._updated + _UPDATE if self._is_stale else None

@@ -16,6 +16,7 @@ _EQUAL_DISPLAY = 2.0  # ... that a picture does
 _TAIL = 20  # last lines that are kept of each rank
 _LONGEST = 100_000  # characters; a longer line is cut
 _LIVE = 1000  # last characters that are shown of a line that changes
+WIDGET = "application/vnd.jupyter.widget-view+json"
 _ERASE = "\r\x1b[K"  # the line of a terminal
 
 
@@ -48,6 +49,12 @@ class Display:
 
 #: What a rank shows.
 Item: TypeAlias = Text | Display
+
+
+def widget_in(data: Mapping[str, Any]) -> str | None:
+    """The number of the widget that is displayed; None if there is none."""
+    view = data.get(WIDGET)
+    return view.get("model_id") if isinstance(view, dict) else None
 
 
 class _Line:
@@ -114,11 +121,25 @@ class Printer:
         if line.shown or line.changes:
             self._show_partial(rank, stream, line)
 
-    def display(self, rank: int, display: Display) -> None:
-        self._add(rank, display)
+    def take(self, rank: int, kind: str, content: Sequence[Any]) -> bool:
+        """A message of a rank. Returns whether it was one of something to be seen."""
+        if kind == "display":
+            self._add(rank, Display(*content))
+        elif kind == "clear":
+            self._view.clear(*content)
+        elif kind == "comm":
+            if content[0] == "comm_close":
+                self._forget_widget(rank, content[1])
+            self._view.comm(*content)
+        else:
+            return False
+        return True
 
-    def clear(self, wait: bool) -> None:
-        self._view.clear(wait)
+    def _forget_widget(self, rank: int, name: str) -> None:
+        """It was closed before it could be shown."""
+        if rank in self._held:
+            self._held[rank] = [(item, until) for item, until in self._held[rank]
+                                if isinstance(item, Text) or widget_in(item.data) != name]
 
     def due(self) -> float | None:
         """When flush_due() has something to do next; None while nothing waits."""
@@ -166,6 +187,8 @@ class Printer:
         wait = _EQUAL_LINE
         if isinstance(item, Display):
             wait = float("inf") if item.is_result else _EQUAL_DISPLAY
+            if WIDGET in item.data:
+                wait = 0.0  # no two are equal
         self._held[rank].append((item, time.monotonic() + wait))
         self._settle(float("-inf"))
 
@@ -239,6 +262,10 @@ class StreamView:
 
     def clear(self, wait: bool) -> None:
         """What a rank wants cleared stays: others may have written it."""
+
+    def comm(self, kind: str, name: str, data: Any, metadata: Any, buffers: list[bytes],
+             keys: Mapping[str, Any]) -> None:
+        """What a widget says that only a notebook can draw."""
 
     def due(self) -> float | None:
         """As Printer.due()."""

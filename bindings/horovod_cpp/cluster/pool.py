@@ -11,7 +11,7 @@ from typing import Any
 
 from horovod_cpp.cluster.caller_loop import READ, CallerLoop
 from horovod_cpp.cluster.launch import start_rank
-from horovod_cpp.cluster.output import Display, Printer, SilentView
+from horovod_cpp.cluster.output import Printer, SilentView
 from horovod_cpp.cluster.pool_worker import Outcome, PoolWorker, first_failure
 from horovod_cpp.cluster.rank_error import RankError
 from horovod_cpp.cluster.wire import Channel
@@ -216,11 +216,9 @@ class Pool(CallerLoop):
 
     def _on_message(self, worker: PoolWorker, kind: str, content: list[Any]) -> None:
         self._drain(worker)
-        if kind == "display":
-            self.printer.display(worker.rank, Display(*content))
-        elif kind == "clear":
-            self.printer.clear(*content)
-        elif worker.is_ready:
+        if self.printer.take(worker.rank, kind, content):
+            return
+        if worker.is_ready:
             self._finish(worker, Outcome(*content))
         elif content[0] == "result":  # of "setup"
             worker.is_ready = True

@@ -1,5 +1,7 @@
 """Cells and rich output on a rank: an IPython whose displays travel to the caller."""
 
+import base64
+import json
 from typing import TYPE_CHECKING, Any
 
 from IPython.core.displayhook import DisplayHook
@@ -7,8 +9,22 @@ from IPython.core.displaypub import DisplayPublisher
 from IPython.core.interactiveshell import InteractiveShell
 from traitlets.config import Config
 
+from horovod_cpp.cluster.worker_widgets import share_widgets
+
 if TYPE_CHECKING:
     from horovod_cpp.cluster.worker import Worker
+
+
+def _plain(content: list[Any]) -> list[Any]:
+    """As a notebook's file has it. What cannot be in one is the mistake of whoever displays it."""
+    plain: list[Any] = json.loads(json.dumps(content, default=_encoded))
+    return plain
+
+
+def _encoded(value: object) -> str:
+    if isinstance(value, bytes):  # a picture
+        return base64.b64encode(value).decode("ascii")
+    raise TypeError(f"display() takes what JSON can say, got {type(value).__name__}")
 
 
 class Shell(InteractiveShell):  # type: ignore[misc]  # IPython may have no types
@@ -45,7 +61,7 @@ class _Publisher(DisplayPublisher):  # type: ignore[misc]
     def publish(self, data: dict[str, Any], metadata: dict[str, Any] | None = None,
                 source: object = None, *, transient: dict[str, Any] | None = None,
                 update: bool = False, **_: object) -> None:
-        self.shell.forward("display", data, metadata or {}, transient or {}, update)
+        self.shell.forward("display", *_plain([data, metadata or {}, transient or {}]), update)
 
     def clear_output(self, wait: bool = False) -> None:
         self.shell.forward("clear", wait)
@@ -61,7 +77,7 @@ class _Hook(DisplayHook):  # type: ignore[misc]
             return
         data, metadata = self.compute_format_data(result)
         self.shell.user_ns["_"] = result
-        self.shell.forward("display", data, metadata, {}, False, True)
+        self.shell.forward("display", *_plain([data, metadata, {}]), False, True)
 
 
 def make_shell(worker: "Worker") -> Shell:
@@ -73,4 +89,5 @@ def make_shell(worker: "Worker") -> Shell:
     Shell.displayhook_class.default_value = _Hook
     shell: Shell = Shell.instance(config=config, user_module=worker.main,
                                   user_ns=worker.namespace)
+    share_widgets(shell.forward)
     return shell

@@ -198,7 +198,7 @@ def is_function(value):
 
 def python_stub(name, function):
     """Of a method that is written in Python."""
-    signature = str(inspect.signature(function)).replace("'", "")
+    signature = rewritten(str(inspect.signature(function)).replace("'", ""))
     return f"def {name}{signature}:\n{indented(docstring(function.__doc__ or ''), 1)}"
 
 

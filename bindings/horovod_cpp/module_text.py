@@ -1,9 +1,9 @@
 """How a Module prints: its layers with their options, nested as PyTorch prints them."""
 
-from horovod_cpp import _native
+from horovod_cpp._native import Module
 
 
-def module_repr(self) -> str:
+def module_repr(self: Module) -> str:
     """The name, ``extra_repr()``, and the sub-modules one a line, indented."""
     lines = []
     for name, child in self.named_children():
@@ -16,4 +16,4 @@ def module_repr(self) -> str:
     return f"{name}(\n  " + "\n  ".join(lines) + "\n)"
 
 
-setattr(_native.Module, "__repr__", module_repr)
+setattr(Module, "__repr__", module_repr)

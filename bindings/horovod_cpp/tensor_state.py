@@ -5,6 +5,7 @@ import weakref
 from typing import Any
 
 from horovod_cpp import _native
+from horovod_cpp._native import Tensor
 
 
 class _Body:
@@ -13,7 +14,7 @@ class _Body:
 
     __slots__ = ("__weakref__", "tensor")
 
-    def __init__(self, tensor: _native.Tensor) -> None:
+    def __init__(self, tensor: Tensor) -> None:
         self.tensor = tensor
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -24,7 +25,7 @@ _bodies: weakref.WeakValueDictionary[int, _Body] = weakref.WeakValueDictionary()
 _lock = threading.Lock()
 
 
-def reduce_tensor(tensor: _native.Tensor) -> tuple[Any, ...]:
+def reduce_tensor(tensor: Tensor) -> tuple[Any, ...]:
     """What ``Tensor.__reduce__`` gives."""
     with _lock:
         body = _bodies.get(hash(tensor))
@@ -33,7 +34,7 @@ def reduce_tensor(tensor: _native.Tensor) -> tuple[Any, ...]:
     return tensor_of, (body,)
 
 
-def tensor_of(body: _Body) -> _native.Tensor:
+def tensor_of(body: _Body) -> Tensor:
     """The Tensor that a pickle has under ``body``."""
     return body.tensor
 
@@ -45,6 +46,6 @@ def body_from_state(dtype: str, shape: tuple[int, ...], data: bytes,
 
 
 def tensor_from_state(dtype: str, shape: tuple[int, ...], data: bytes,
-                      requires_grad: bool) -> _native.Tensor:
+                      requires_grad: bool) -> Tensor:
     """A Tensor of that dtype and shape with the row-major bytes ``data``."""
     return _native._tensor_from_state(dtype, shape, data, requires_grad)

@@ -67,9 +67,10 @@ Typed<"tuple[str, tuple[int, ...], bytes, bool]"> tensor_state(const Tensor& ten
                         tensor.requires_grad());
 }
 
-Tensor tensor_from_state(const std::string& dtype, const Shape& shape, std::string_view bytes,
+Tensor tensor_from_state(const std::string& dtype, const Shape& shape, const py::bytes& data,
                          bool requires_grad) {
   Tensor tensor = Tensor::empty(shape, parse_dtype(dtype));
+  const std::string_view bytes = data;
   if (bytes.size() != static_cast<std::size_t>(tensor.numel()) * size_of(tensor.dtype())) {
     throw InvalidArgumentError("a pickled tensor has " + std::to_string(bytes.size()) +
                                " bytes for shape " + to_string(tensor.shape()));

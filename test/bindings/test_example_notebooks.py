@@ -11,6 +11,7 @@ import nbformat
 import numpy as np
 import pytest
 from nbclient import NotebookClient
+from widgets import bar_in
 
 import horovod_cpp as hvd
 
@@ -22,14 +23,18 @@ class Executed:
     """What a notebook showed."""
 
     def __init__(self, notebook):
+        self.notebook = notebook
         self.cells = [cell for cell in notebook.cells if cell.cell_type == "code"]
 
     def text(self, cells=None):
         """All that was printed, updated in place or raised."""
         parts = []
         for output in self.outputs(cells):
+            bar = bar_in(self.notebook, output)
             if output.output_type == "error":
                 parts += output.traceback
+            elif bar is not None:
+                parts.append(f"{bar[0]} {bar[1]}")
             else:
                 parts.append(output.get("text") or output.data.get("text/plain", ""))
         return COLOURS.sub("", "\n".join(parts))

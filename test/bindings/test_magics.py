@@ -8,11 +8,12 @@ import time
 import nbformat
 import pytest
 from nbclient import NotebookClient
+from widgets import WIDGET, bar_in
 
 BAR = """%%hvd
 import time
-from tqdm.auto import tqdm
-for i in tqdm(range(20), desc=f"rank {hvd.rank()}"):
+from {module} import tqdm
+for i in tqdm(range(20), desc=f"rank {{hvd.rank()}}"):
     time.sleep(0.02)
 """
 
@@ -85,11 +86,71 @@ def test_figures_and_rich_results_are_displayed(notebook):
     assert "image/png" in displayed[0]
 
 
-def test_progress_bars_stay_in_one_place(notebook):
-    cells = ["%load_ext horovod_cpp", "%hvd start", BAR]
+def executed(notebook, *cells):
+    """The outputs of the last cell, and the bars among them."""
     document = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(cell) for cell in cells])
-    NotebookClient(document, km=notebook.manager, timeout=60).execute(cleanup_kc=False)
-    (output,) = document.cells[2].outputs
+    NotebookClient(document, km=notebook.manager, timeout=60, allow_errors=True).execute(
+        cleanup_kc=False)
+    outputs = document.cells[-1].outputs
+    return outputs, sorted(filter(None, (bar_in(document, output) for output in outputs)))
+
+
+@pytest.mark.parametrize("module", ["tqdm.auto", "tqdm.notebook"])
+def test_progress_bars_of_ranks_are_widgets_of_the_notebook(notebook, module):
+    outputs, bars = executed(notebook, "%load_ext horovod_cpp", "%hvd start", BAR.format(module=module))
+    assert bars == [("[0]", "rank 0: 100%", 20.0, "success"),
+                            ("[1]", "rank 1: 100%", 20.0, "success")]
+    assert [output["data"]["text/plain"][:3] for output in outputs] in (["[0]", "[1]"],
+                                                                        ["[1]", "[0]"])
+
+
+def test_bars_that_do_not_stay_take_the_number_of_their_rank_along(notebook):
+    notebook.execute("%hvd start")
+    displayed, closed, texts = set(), set(), []
+
+    def collect(message):
+        content = message["content"]
+        if message["msg_type"] == "display_data":
+            displayed.add(content["data"].get(WIDGET, {}).get("model_id"))
+        elif message["msg_type"] == "comm_close":
+            closed.add(content["comm_id"])
+        elif message["msg_type"] == "stream":
+            texts.append(content["text"])
+
+    notebook.client.execute_interactive(
+        "%%hvd\nimport time\nfrom tqdm.auto import tqdm\nfor i in tqdm(range(3), leave=False): pass\n"
+        "for i in tqdm(range(10), leave=False): time.sleep(0.1)", timeout=60, output_hook=collect)
+    assert len(displayed) >= 2 and displayed <= closed and texts == []
+
+
+def test_what_json_cannot_say_is_refused_where_it_is_displayed(notebook):
+    reply, _, _ = notebook.execute(
+        "%%hvd\nfrom IPython.display import display\ndisplay({'text/html': object()}, raw=True)")
+    assert "takes what JSON can say, got object" in reply["evalue"]
+    _, printed, _ = notebook.execute("%%hvd\nhvd.barrier()\n1")
+    assert printed == "all ranks:\n1\n"
+
+
+def test_a_bar_says_that_its_rank_failed(notebook):
+    _, bars = executed(
+        notebook, "%load_ext horovod_cpp", "%hvd start",
+        "%%hvd\nfrom tqdm.auto import tqdm\n"
+        "for i in tqdm([1, 2], desc='second'):\n    assert hvd.rank() == 0 or i == 1\n")
+    assert bars == [("[0]", "second: 100%", 2.0, "success"),
+                            ("[1]", "second:  50%", 1.0, "danger")]
+
+
+def test_bars_of_run_stay_when_its_ranks_have_ended(notebook):
+    _, bars = executed(notebook, "import horovod_cpp as hvd", "def count():\n"
+                     "    from tqdm.auto import trange\n    return sum(trange(5, desc='five'))",
+                     "hvd.run(count, np=2)")
+    assert bars == [("[0]", "five: 100%", 5.0, "success"),
+                            ("[1]", "five: 100%", 5.0, "success")]
+
+
+def test_progress_bars_of_text_stay_in_one_place(notebook):
+    outputs, _ = executed(notebook, "%load_ext horovod_cpp", "%hvd start", BAR.format(module="tqdm"))
+    (output,) = outputs
     rows = output["data"]["text/plain"].splitlines()
     assert [row.split(":")[0] for row in rows] == ["[0] rank 0", "[1] rank 1"]
     assert all("20/20" in row for row in rows)

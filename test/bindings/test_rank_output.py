@@ -99,11 +99,11 @@ def test_a_line_waits_a_moment_only(recorder):
 
 def test_a_result_waits_for_those_of_the_other_ranks(recorder):
     printer = Printer(recorder, range(2), collapse=True)
-    printer.display(0, Display({"text/plain": "42"}, {}, {}, False, is_result=True))
+    printer.take(0, "display", [{"text/plain": "42"}, {}, {}, False, True])
     assert printer.due() is None
     printer.flush_due()
     assert recorder.shown == []
-    printer.display(1, Display({"text/plain": "42"}, {}, {}, False, is_result=True))
+    printer.take(1, "display", [{"text/plain": "42"}, {}, {}, False, True])
     assert recorder.shown == [(None, {"text/plain": "42"})]
 
 
@@ -111,8 +111,8 @@ def test_displays_are_equal_if_they_look_equal(recorder):
     printer = Printer(recorder, range(2), collapse=True)
     for rank in range(2):
         html = {"text/plain": f"<Rich at 0x{rank}>", "text/html": "<b>rich</b>"}
-        printer.display(rank, Display(html, {}, {}, False))
-        printer.display(rank, Display({"text/plain": str(rank)}, {}, {}, False))
+        printer.take(rank, "display", [html, {}, {}, False])
+        printer.take(rank, "display", [{"text/plain": str(rank)}, {}, {}, False])
     printer.finish()
     assert [rank for rank, _ in recorder.shown] == [None, 0, 1]
 

@@ -7,8 +7,12 @@ import signal
 import socket
 import threading
 import time
+import types
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
 
-from horovod_cpp.cluster.wire import Listener, Refused
+from horovod_cpp.cluster.output import Printer
+from horovod_cpp.cluster.wire import Channel, Listener, Refused
 
 _LONGEST_WAIT = 3600.0  # seconds; the system takes no more than some weeks
 
@@ -23,18 +27,18 @@ class CallerLoop:
         interrupted: Ctrl-C came while catch_interrupts() was in force.
     """
 
-    def __init__(self, printer):
+    def __init__(self, printer: Printer) -> None:
         self.printer = printer
         self.interrupted = False
         self.key = secrets.token_bytes(32)
         self.selector = selectors.DefaultSelector()
-        self._listener = None
+        self._listener: Listener | None = None
         self._wake, self._waker = socket.socketpair()
         self._wake.setblocking(False)
         self._waker.setblocking(False)
         self.selector.register(self._wake, READ, self._on_wake)
 
-    def close_loop(self):
+    def close_loop(self) -> None:
         self.close_listener()
         self.selector.close()
         self._wake.close()
@@ -42,7 +46,7 @@ class CallerLoop:
 
     # -- events
 
-    def serve(self, done, deadline=None):
+    def serve(self, done: Callable[[], bool], deadline: float | None = None) -> None:
         """Handles events until done() or the deadline."""
         while not done():
             times = [at for at in (deadline, self.printer.due()) if at is not None]
@@ -50,7 +54,7 @@ class CallerLoop:
             if deadline is not None and time.monotonic() >= deadline:
                 return
 
-    def handle(self, timeout):
+    def handle(self, timeout: float | None) -> bool:
         """What happens within so many seconds (None: any), once. Returns whether something did."""
         events = self.selector.select(None if timeout is None else min(timeout, _LONGEST_WAIT))
         # The end of a process (a number) first: what the others say is a consequence.
@@ -59,17 +63,18 @@ class CallerLoop:
             if current is None or current.fileobj is not key.fileobj:
                 continue  # an earlier event ended it
             if mask & WRITE:
+                assert isinstance(key.fileobj, Channel)  # nothing else waits for that
                 self._flush(key.fileobj)
             if mask & READ:
                 key.data(key.fileobj)
         self.printer.flush_due()
         return bool(events)
 
-    def send(self, channel, message):
+    def send(self, channel: Channel, message: tuple[Any, ...]) -> None:
         channel.queue(message)
         self._flush(channel)
 
-    def _flush(self, channel):
+    def _flush(self, channel: Channel) -> None:
         left = False
         with contextlib.suppress(OSError):  # its other end's end will be noticed
             left = channel.flush()
@@ -77,14 +82,14 @@ class CallerLoop:
         self.selector.modify(channel, READ | WRITE if left else READ, data)
 
     @contextlib.contextmanager
-    def catch_interrupts(self):
+    def catch_interrupts(self) -> Iterator[None]:
         """Ctrl-C only leaves a note, so that it cannot come between two steps of the loop."""
         if (threading.current_thread() is not threading.main_thread()
                 or signal.getsignal(signal.SIGINT) is not signal.default_int_handler):
             yield
             return
 
-        def note(number, frame):
+        def note(number: int, frame: types.FrameType | None) -> None:
             self.interrupted = True
             with contextlib.suppress(BlockingIOError):
                 self._waker.send(b"x")
@@ -95,24 +100,24 @@ class CallerLoop:
         finally:
             signal.signal(signal.SIGINT, signal.default_int_handler)
 
-    def _on_wake(self, wake):
+    def _on_wake(self, wake: socket.socket) -> None:
         with contextlib.suppress(BlockingIOError):
             wake.recv(64)
 
     # -- ranks that connect
 
-    def listen(self, addresses=()):
+    def listen(self, addresses: Sequence[str] = ()) -> str:
         """Where ranks may connect from now on: the text that they need."""
         if self._listener is None:
             self._listener = Listener(self.key, addresses)
             self.selector.register(self._listener, READ, self._on_connection)
         return self._listener.address
 
-    def on_hello(self, rank, channel):
+    def on_hello(self, rank: int, channel: Channel) -> None:
         """A rank has connected. The subclass reads the channel from now on."""
         raise NotImplementedError
 
-    def close_listener(self):
+    def close_listener(self) -> None:
         if self._listener is None:
             return
         for key in list(self.selector.get_map().values()):
@@ -121,12 +126,13 @@ class CallerLoop:
         self._listener.close()
         self._listener = None
 
-    def _on_connection(self, listener):
+    def _on_connection(self, listener: Listener) -> None:
         connection = listener.accept()
         if connection is not None:
             self.selector.register(connection, READ, self._on_stranger)
 
-    def _on_stranger(self, connection):
+    def _on_stranger(self, connection: socket.socket) -> None:
+        assert self._listener is not None  # it took the connection
         try:
             channel = self._listener.admit(connection)
         except Refused:
@@ -137,7 +143,7 @@ class CallerLoop:
             self.selector.unregister(connection)
             self.selector.register(channel, READ, self._on_first_message)
 
-    def _on_first_message(self, channel):
+    def _on_first_message(self, channel: Channel) -> None:
         try:
             for _, rank in channel.receive_ready():
                 self.on_hello(rank, channel)

@@ -4,47 +4,67 @@ import contextlib
 import numbers
 import os
 import pickle
+from collections.abc import Mapping
+from typing import Any, Protocol, TypeVar
 
 from horovod_cpp import _native
-from horovod_cpp.cluster.pool_worker import first_failure
+from horovod_cpp.cluster.pool_worker import Outcome, first_failure
 from horovod_cpp.cluster.rank_error import RankError
 
 _LONGEST = 1e9  # seconds of a time limit
 
+_Error = TypeVar("_Error", bound=BaseException)
 
-def check_np(caller, np):
+
+class _Job(Protocol):
+    """What is asked of a Pool or an HvdrunJob after a call."""
+
+    interrupted: bool
+    engines_run: bool
+
+    def last_words(self, rank: int) -> str: ...
+
+
+def check_np(caller: str, np: object) -> int:
+    """Returns the number of ranks."""
     if not isinstance(np, int) or isinstance(np, bool):
         raise TypeError(f"np is a number of ranks, got {type(np).__name__}")
     if np < 1:
         raise _native.InvalidArgumentError(f"{caller}: np is {np}, must be at least 1")
+    return np
 
 
-def check_seconds(name, value):
+def check_seconds(name: str, value: object) -> float | None:
     """A time limit; None: none. Returns it as a float."""
     if value is None:
         return None
     if isinstance(value, bool) or not isinstance(value, numbers.Real):
         raise TypeError(f"{name} is a number of seconds or None, got {type(value).__name__}")
+    return _checked_seconds(name, float(value))
+
+
+def _checked_seconds(name: str, value: float) -> float:
     if not 0 < value <= _LONGEST:
         raise _native.InvalidArgumentError(
-            f"{name} is {value}, must be more than 0 and at most {_LONGEST:g} seconds, or None")
-    return float(value)
+            f"{name} is {value:g}, must be more than 0 and at most {_LONGEST:g} seconds, or None")
+    return value
 
 
-def start_limit(value, env):
+def start_limit(value: object, env: Mapping[str, str] | None) -> float:
     """Seconds that starting may take: the argument, else the variable."""
-    if value is not None:
-        return check_seconds("start_timeout", value)
+    given = check_seconds("start_timeout", value)
+    if given is not None:
+        return given
     name = "HOROVOD_START_TIMEOUT"
     found = setting(name, env)
     try:
-        return check_seconds(name, float(found))
+        return _checked_seconds(name, float(found))
     except ValueError:
         raise _native.InvalidArgumentError(
             f"{name} is {found!r}, must be a number of seconds") from None
 
 
-def check_env(env):
+def check_env(env: object) -> None:
     if env is None:
         return
     if not isinstance(env, dict):
@@ -56,19 +76,20 @@ def check_env(env):
             raise _native.InvalidArgumentError(f"env[{name!r}] is {value!r}: no variable can be so")
 
 
-def refuse_on_a_rank(caller):
+def refuse_on_a_rank(caller: str) -> None:
     if "OMPI_COMM_WORLD_RANK" in os.environ or "HOROVOD_RANK" in os.environ:
         raise _native.InvalidArgumentError(f"{caller} was called on a rank of a running job")
 
 
-def setting(name, env=None):
+def setting(name: str, env: Mapping[str, str] | None = None) -> str:
     """Its value here, checked. Raises InvalidArgumentError on a malformed variable."""
     if env and name in env:
         return env[name]
     return next(row["value"] for row in _native.config() if row["name"] == name)
 
 
-def failure_of(pool, outcomes, timeout=None, alive_after=True):
+def failure_of(job: _Job, outcomes: Mapping[int, Outcome], timeout: float | None = None,
+               alive_after: bool = True) -> BaseException | None:
     """The exception that says what went wrong in a call; None when all ranks have a result.
 
     ``alive_after``: the ranks stay for another call.
@@ -76,16 +97,16 @@ def failure_of(pool, outcomes, timeout=None, alive_after=True):
     rank = first_failure(outcomes)
     if rank is None:
         return None
-    note = _note(outcomes, pool.engines_run) if alive_after else ""
+    note = _note(outcomes, job.engines_run) if alive_after else ""
     outcome = outcomes[rank]
-    if pool.interrupted:
+    if job.interrupted:
         return _brief(KeyboardInterrupt(_places(outcomes) + note))
     if outcome.stopped:
         return _brief(TimeoutError(
             f"the call took longer than {timeout:g} s\n{_places(outcomes)}{note}"))
     if outcome.kind == "ended":
         return RankError(f"rank {rank} {outcome.value} during the call"
-                         f"{pool.last_words(rank)}{note}", rank)
+                         f"{job.last_words(rank)}{note}", rank)
     failure = outcome.value
     error = RankError(
         f"rank {rank} raised {failure['type']}: {failure['message']}{note}\n\n"
@@ -97,19 +118,20 @@ def failure_of(pool, outcomes, timeout=None, alive_after=True):
     return error
 
 
-def _brief(error):
+def _brief(error: _Error) -> _Error:
     """IPython shows it without the way through this package."""
-    error._render_traceback_ = lambda: f"{type(error).__name__}: {error}".splitlines()
+    render = "_render_traceback_"
+    setattr(error, render, lambda: f"{type(error).__name__}: {error}".splitlines())
     return error
 
 
-def _places(outcomes):
+def _places(outcomes: Mapping[int, Outcome]) -> str:
     """Where ranks were interrupted, a line for each."""
     return "\n".join(f"rank {rank} was at {outcome.value['where']}"
                      for rank, outcome in outcomes.items() if outcome.kind == "failure")
 
 
-def _note(outcomes, engines_run):
+def _note(outcomes: Mapping[int, Outcome], engines_run: bool) -> str:
     """What the user has to know before the next call."""
     notes = []
     ended = [str(rank) for rank, outcome in outcomes.items() if outcome.kind == "ended"]

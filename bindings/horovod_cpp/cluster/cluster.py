@@ -27,6 +27,7 @@ from horovod_cpp.cluster.calls import (
 )
 from horovod_cpp.cluster.output import Printer, shell_here, view_here
 from horovod_cpp.cluster.pool import Pool
+from horovod_cpp.cluster.pool_worker import Outcome, PoolWorker
 
 _Result = typing.TypeVar("_Result")
 
@@ -112,7 +113,7 @@ class Cluster:
     @property
     def size(self) -> int:
         """Number of ranks."""
-        return int(self._pool.size)
+        return self._pool.size
 
     def run(self, fn: Callable[..., _Result], args: Iterable[Any] = (),
             kwargs: Mapping[str, Any] | None = None, ranks: int | Iterable[int] | None = None,
@@ -215,11 +216,13 @@ class Cluster:
         a RankError. Idempotent."""
         self._finalizer()
 
-    def _results(self, message, ranks, timeout=None):
+    def _results(self, message: tuple[Any, ...], ranks: int | Iterable[int] | None,
+                 timeout: float | None = None) -> list[Any]:
         outcomes = self._call(message, ranks, timeout)
         return [pickle.loads(outcome.value) for outcome in outcomes.values()]
 
-    def _call(self, message, ranks, timeout=None, collapse=False):
+    def _call(self, message: tuple[Any, ...], ranks: int | Iterable[int] | None,
+              timeout: float | None = None, collapse: bool = False) -> dict[int, Outcome]:
         ranks = self._check_ranks(ranks)
         self._check_process()
         with self._turn:
@@ -238,10 +241,10 @@ class Cluster:
             raise failure
         return outcomes
 
-    def _check_ranks(self, ranks):
+    def _check_ranks(self, ranks: object) -> list[int]:
         if ranks is None:
             return list(range(self.size))
-        chosen = list(ranks) if isinstance(ranks, collections.abc.Iterable) else [ranks]
+        chosen: list[Any] = list(ranks) if isinstance(ranks, collections.abc.Iterable) else [ranks]
         numbers_only = all(isinstance(rank, numbers.Integral) and not isinstance(rank, bool)
                            for rank in chosen)
         if (not chosen or not numbers_only or len(set(chosen)) < len(chosen)
@@ -250,13 +253,13 @@ class Cluster:
                 f"ranks is {ranks!r}, must be different numbers from 0 to {self.size - 1}")
         return [int(rank) for rank in chosen]
 
-    def _check_process(self):
+    def _check_process(self) -> None:
         if self._pool.is_of_parent():
             raise _native.InvalidArgumentError(
                 "this process is a fork of the one that made the hvd.Cluster, whose ranks answer "
                 "that one only: make a new one here")
 
-    def _check_open(self):
+    def _check_open(self) -> None:
         if self._pool.closed:
             raise _native.InvalidArgumentError("this hvd.Cluster is closed: make a new one")
 
@@ -264,12 +267,12 @@ class Cluster:
 class _Turn:
     """One call at a time. A signal handler may come between any two steps of it."""
 
-    def __init__(self, pool):
+    def __init__(self, pool: Pool) -> None:
         self._pool = pool
         self._lock = threading.RLock()
         self._taken = False  # by the owner of the lock
 
-    def begin(self, blocking=True):
+    def begin(self, blocking: bool = True) -> bool:
         """Returns False, with ``blocking`` only in a call of this thread, if it is not our turn."""
         if not self._lock.acquire(blocking=blocking):
             return False
@@ -279,7 +282,7 @@ class _Turn:
         self._taken = True
         return True
 
-    def end(self):
+    def end(self) -> None:
         try:
             if self._pool.closing:
                 self._pool.close()
@@ -287,7 +290,7 @@ class _Turn:
             self._taken = False
             self._lock.release()
 
-    def is_mine(self):
+    def is_mine(self) -> bool:
         """Whether this thread is in a call."""
         if not self._lock.acquire(blocking=False):
             return False
@@ -296,17 +299,17 @@ class _Turn:
         finally:
             self._lock.release()
 
-    def __enter__(self):
+    def __enter__(self) -> None:
         if not self.begin():
             raise _native.InvalidArgumentError(
                 "this thread is in a call of this hvd.Cluster: a signal handler may close() it, "
                 "and make no other call")
 
-    def __exit__(self, *_):
+    def __exit__(self, *_: object) -> None:
         self.end()
 
 
-def _tell_of(lost):
+def _tell_of(lost: Mapping[int, str]) -> None:
     for rank, end in lost.items():
         warnings.warn(
             f"rank {rank} of the cluster {end} after the last call. A new process takes its "
@@ -314,14 +317,14 @@ def _tell_of(lost):
             RuntimeWarning, stacklevel=4)
 
 
-def _status(rank, worker, pool):
+def _status(rank: int, worker: PoolWorker | None, pool: Pool) -> WorkerStatus:
     if worker is None:
         return WorkerStatus(rank, None, pool.lost.get(rank, "gone"), 0, 0)
     state = "starting" if not worker.is_ready else "busy" if worker.is_busy else "idle"
     return WorkerStatus(rank, worker.process.pid, state, worker.calls, _memory(worker.process.pid))
 
 
-def _memory(process):
+def _memory(process: int) -> int:
     """Bytes; 0 when it has just ended."""
     try:
         pages = int(pathlib.Path(f"/proc/{process}/statm").read_text("ascii").split()[1])
@@ -330,7 +333,7 @@ def _memory(process):
     return pages * os.sysconf("SC_PAGE_SIZE")
 
 
-def _close(pool, turn):
+def _close(pool: Pool, turn: _Turn) -> None:
     if pool.is_of_parent():
         return  # a fork, in which nobody releases the lock
     pool.closing = True

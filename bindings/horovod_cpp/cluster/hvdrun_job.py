@@ -12,13 +12,16 @@ import subprocess
 import sys
 import sysconfig
 import time
+from collections.abc import Iterable, Mapping, Sequence
+from typing import IO, Any
 
 from horovod_cpp import _native
 from horovod_cpp.cluster import launch
 from horovod_cpp.cluster.caller_loop import READ, CallerLoop
-from horovod_cpp.cluster.output import Display, write_text
+from horovod_cpp.cluster.output import Printer, write_text
 from horovod_cpp.cluster.pool_worker import Outcome
 from horovod_cpp.cluster.rank_error import RankError
+from horovod_cpp.cluster.wire import Channel
 
 _GRACE = 1.0  # seconds between asking hvdrun to stop and killing it
 _AFTER_FAILURE = 1.0  # seconds that the other ranks may go on after one failed
@@ -36,17 +39,21 @@ class HvdrunJob(CallerLoop):
         remote: ranks may be on other machines; ``interfaces``: through which they reach this one.
     """
 
-    def __init__(self, size, printer, options, remote, interfaces=(), env=None, executable=None,
-                 start_timeout=60.0, display=False):
+    engines_run = False  # for another call: there is none
+
+    def __init__(self, size: int, printer: Printer, options: Iterable[str], remote: bool,
+                 interfaces: Sequence[str] = (), env: Mapping[str, str] | None = None,
+                 executable: str | None = None, start_timeout: float = 60.0,
+                 display: bool = False) -> None:
         super().__init__(printer)
         self._size = size
         self._start_timeout = start_timeout
         self._setup = ("setup", sys.path, sys.argv, env or {}, display)
-        self._channels = {}  # by rank, while they are open
-        self._ready = set()  # ranks
-        self._outcomes = {}  # by rank
+        self._channels: dict[int, Channel] = {}  # by rank, while they are open
+        self._ready: set[int] = set()  # ranks
+        self._outcomes: dict[int, Outcome] = {}  # by rank
         self._ended = False  # hvdrun
-        self._tail = []
+        self._tail: list[str] = []
         self._partial = b""
         address = self.listen(own_addresses(interfaces) if remote else ())
         command = [_needed_hvdrun(), *options, executable or sys.executable, *launch.WORKER]
@@ -55,9 +62,11 @@ class HvdrunJob(CallerLoop):
         self._process = subprocess.Popen(
             command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
             env=variables, start_new_session=True)
-        self.selector.register(self._process.stdout, READ, self._on_output)
+        assert self._process.stdout is not None  # for mypy
+        self._output = self._process.stdout
+        self.selector.register(self._output, READ, self._on_output)
 
-    def ready(self):
+    def ready(self) -> None:
         """Waits until all ranks are there. Raises RankError or KeyboardInterrupt."""
         deadline = time.monotonic() + self._start_timeout
         with self.catch_interrupts():
@@ -71,12 +80,13 @@ class HvdrunJob(CallerLoop):
             raise RankError(f"ranks {missing} did not start ({why}){self.last_words(None)}")
         self.close_listener()
 
-    def call(self, message, ranks, timeout=None):
+    def call(self, message: tuple[Any, ...], ranks: Iterable[int],
+             timeout: float | None = None) -> dict[int, Outcome]:
         """As Pool.call(), on all ranks. Those that do not finish are killed."""
-        def over():
+        def over() -> bool:
             return len(self._outcomes) == self._size
 
-        def failed():
+        def failed() -> bool:
             return any(outcome.kind != "result" for outcome in self._outcomes.values())
 
         deadline = None if timeout is None else time.monotonic() + timeout
@@ -90,11 +100,11 @@ class HvdrunJob(CallerLoop):
             self._outcomes[rank] = Outcome("ended", "was stopped", stopped=True)
         return self._outcomes
 
-    def last_words(self, rank):
+    def last_words(self, rank: int | None) -> str:
         """The end of the output, to be put behind what became of a rank."""
         return "; the last lines:\n" + "\n".join(self._tail) if self._tail else ""
 
-    def close(self):
+    def close(self) -> None:
         """Ends everything that still runs. Ranks leave when their connection closes."""
         try:
             kinds = [outcome.kind for outcome in self._outcomes.values()]
@@ -108,7 +118,7 @@ class HvdrunJob(CallerLoop):
             self._end_hvdrun()
             self.close_loop()
 
-    def _end_hvdrun(self):
+    def _end_hvdrun(self) -> None:
         try:
             if self._process.poll() is None:
                 self._process.send_signal(signal.SIGTERM)
@@ -118,14 +128,14 @@ class HvdrunJob(CallerLoop):
             if self._process.returncode is None:
                 os.killpg(self._process.pid, signal.SIGKILL)
                 self._process.wait()
-            self._process.stdout.close()
+            self._output.close()
 
-    def on_hello(self, rank, channel):
+    def on_hello(self, rank: int, channel: Channel) -> None:
         self._channels[rank] = channel
         self.selector.modify(channel, READ, lambda _: self._on_messages(rank, channel))
         self.send(channel, self._setup)
 
-    def _on_messages(self, rank, channel):
+    def _on_messages(self, rank: int, channel: Channel) -> None:
         try:
             for kind, *content in channel.receive_ready():
                 self._on_message(rank, kind, content)
@@ -135,12 +145,10 @@ class HvdrunJob(CallerLoop):
             self._close_channel(rank)
             self._outcomes.setdefault(rank, Outcome("ended", "ended without a result"))
 
-    def _on_message(self, rank, kind, content):
-        if kind == "display":
-            self.printer.display(rank, Display(*content))
-        elif kind == "clear":
-            self.printer.clear(*content)
-        elif rank in self._ready:
+    def _on_message(self, rank: int, kind: str, content: list[Any]) -> None:
+        if self.printer.take(rank, kind, content):
+            return
+        if rank in self._ready:
             self._outcomes[rank] = Outcome(*content)
         elif content[0] == "result":  # of "setup"
             self._ready.add(rank)
@@ -148,12 +156,12 @@ class HvdrunJob(CallerLoop):
             self._tail += content[1]["traceback"].splitlines()
             self._close_channel(rank)
 
-    def _close_channel(self, rank):
+    def _close_channel(self, rank: int) -> None:
         channel = self._channels.pop(rank)
         self.selector.unregister(channel)
         channel.close()
 
-    def _on_output(self, stream):
+    def _on_output(self, stream: IO[bytes]) -> None:
         """Passes on whole lines; hvdrun has put the rank in front of each."""
         data = os.read(stream.fileno(), 1 << 16)
         *lines, self._partial = (self._partial + data).split(b"\n")
@@ -170,16 +178,16 @@ class HvdrunJob(CallerLoop):
             sys.stdout.flush()
 
 
-def find_hvdrun():
+def find_hvdrun() -> str | None:
     """The hvdrun that was installed with this package, else the one in PATH; None: neither."""
     return shutil.which("hvdrun", path=os.pathsep.join(_folders())) or shutil.which("hvdrun")
 
 
-def _folders():
+def _folders() -> list[str]:
     return [sysconfig.get_path("scripts"), str(pathlib.Path(sys.executable).parent)]
 
 
-def _needed_hvdrun():
+def _needed_hvdrun() -> str:
     found = find_hvdrun()
     if found is None:
         raise _native.UnsupportedError(
@@ -188,7 +196,7 @@ def _needed_hvdrun():
     return found
 
 
-def own_addresses(interfaces=()):
+def own_addresses(interfaces: Sequence[str] = ()) -> list[str]:
     """This machine's IPv4 addresses, as other machines may see it."""
     addresses = []
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as asking:

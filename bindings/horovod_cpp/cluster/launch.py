@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+from collections.abc import Mapping
 
 # Of an MPI that started this process: ranks would take its variables for their own.
 _FOREIGN = ("OMPI_", "PMIX_", "PMI_", "MPI_LOCAL")
@@ -14,7 +15,9 @@ ADDRESS, KEY, CALLER = "HVD_WORKER_ADDRESS", "HVD_WORKER_KEY", "HVD_WORKER_CALLE
 WORKER = ("-P", "-c", "from horovod_cpp.cluster.worker import main; main()")
 
 
-def start_rank(rank, size, listener_address, key, rendezvous, env, executable):
+def start_rank(rank: int, size: int, listener_address: str, key: bytes,
+               rendezvous: Mapping[str, str], env: Mapping[str, str] | None,
+               executable: str | None) -> "subprocess.Popen[bytes]":
     """A process with pipes for its output. It leads a process group of its own."""
     environment = {name: value for name, value in os.environ.items()
                    if not name.startswith(_FOREIGN)}

@@ -2,25 +2,27 @@
 
 import sys
 import time
+from collections.abc import Mapping
+from typing import Any
 
-from IPython.display import clear_output, display, publish_display_data
+from IPython.display import DisplayHandle, clear_output, display, publish_display_data
 
-from horovod_cpp.cluster.output import StreamView, Text
+from horovod_cpp.cluster import rank_widgets
+from horovod_cpp.cluster.output import WIDGET, Item, StreamView, Text
 
 _UPDATE = 0.1  # seconds between two updates of the lines that change
-_WIDGET = "application/vnd.jupyter.widget-view+json"
 
 
-def _without_widget(data):
-    """Where there is another form: the notebook has no such widget, the rank has it."""
+def _without_widget(data: dict[str, Any]) -> dict[str, Any]:
+    """Where there is another form: the notebook does not know this one."""
     return {kind: content for kind, content in data.items()
-            if kind != _WIDGET or len(data) == 1}
+            if kind != WIDGET or len(data) == 1}
 
 
 class _Row:
     """A line that changes, or did."""
 
-    def __init__(self, rank, stream, turn):
+    def __init__(self, rank: int, stream: str, turn: int) -> None:
         self.rank = rank
         self.stream = stream
         self.turn = turn  # how many this rank had before
@@ -32,17 +34,20 @@ class NotebookView(StreamView):
     """Lines that change, such as progress bars, are one display that is updated in place, with a
     row for each rank."""
 
-    def __init__(self):
+    def __init__(self) -> None:
         super().__init__()
-        self._rows = []  # of the display
-        self._display = None
+        self._rows: list[_Row] = []  # of the display
+        self._display: DisplayHandle | None = None
         self._updated = 0.0
         self._is_stale = False
         self._wrote_since = False  # something below the display
 
-    def show(self, rank, item):
+    def show(self, rank: int | None, item: Item) -> None:
         if isinstance(item, Text):
             self.write(rank, item.stream, item.line)
+            return
+        if rank is not None and rank_widgets.show(rank, item.data):
+            self._wrote_since, self._all = True, False
             return
         data = _without_widget(item.data)
         plain_only = set(data) <= {"text/plain"} and not item.transient
@@ -56,39 +61,43 @@ class NotebookView(StreamView):
             transient["display_id"] = f"hvd-{rank}-{transient['display_id']}"
         publish_display_data(data, item.metadata, transient=transient, update=item.update)
 
-    def live(self, rank, stream, text):
+    def live(self, rank: int, stream: str, text: str) -> None:
         row = self._row(rank, stream)
         row.text = text
         self._is_stale = True
         self.flush_due(time.monotonic())
 
-    def end_live(self, rank, stream, text):
+    def end_live(self, rank: int, stream: str, text: str) -> None:
         row = self._row(rank, stream)
         row.text, row.is_open = text, False
         if not text.strip():
             self._rows.remove(row)
         self._is_stale = True
 
-    def clear(self, wait):
+    def clear(self, wait: bool) -> None:
         clear_output(wait)
 
-    def due(self):
+    def comm(self, kind: str, name: str, data: Any, metadata: Any, buffers: list[bytes],
+             keys: Mapping[str, Any]) -> None:
+        rank_widgets.tell(kind, name, data, metadata, buffers, keys)
+
+    def due(self) -> float | None:
         return self._updated + _UPDATE if self._is_stale else None
 
-    def flush_due(self, now):
+    def flush_due(self, now: float) -> None:
         if self._is_stale and now >= self._updated + _UPDATE:
             self._update(now)
 
-    def finish(self):
+    def finish(self) -> None:
         if self._is_stale:
             self._update(time.monotonic())
         self._rows, self._display, self._all = [], None, False
 
-    def write(self, rank, stream, text):
+    def write(self, rank: int | None, stream: str, text: str) -> None:
         self._wrote_since = True
         super().write(rank, stream, text)
 
-    def _head(self, rank):
+    def _head(self, rank: int | None) -> None:
         """What comes is of this rank."""
         self._wrote_since = True
         if rank is not None or not self._all:
@@ -96,7 +105,7 @@ class NotebookView(StreamView):
         self._all = rank is None
         sys.stdout.flush()
 
-    def _row(self, rank, stream):
+    def _row(self, rank: int, stream: str) -> _Row:
         for row in self._rows:
             if row.is_open and (row.rank, row.stream) == (rank, stream):
                 return row
@@ -109,7 +118,7 @@ class NotebookView(StreamView):
         self._rows.sort(key=lambda row: (row.turn, row.rank))
         return row
 
-    def _update(self, now):
+    def _update(self, now: float) -> None:
         self._updated, self._is_stale = now, False
         content = {"text/plain": "\n".join(f"[{row.rank}] {row.text}" for row in self._rows)}
         if self._display is None:

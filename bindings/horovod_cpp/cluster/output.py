@@ -4,6 +4,11 @@ import codecs
 import dataclasses
 import sys
 import time
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, TextIO, TypeAlias
+
+if TYPE_CHECKING:
+    from IPython.core.interactiveshell import InteractiveShell
 
 _PARTIAL = 0.1  # seconds until a line without an end is shown
 _EQUAL_LINE = 0.5  # seconds that a line waits for the same one of the other ranks
@@ -11,6 +16,7 @@ _EQUAL_DISPLAY = 2.0  # ... that a picture does
 _TAIL = 20  # last lines that are kept of each rank
 _LONGEST = 100_000  # characters; a longer line is cut
 _LIVE = 1000  # last characters that are shown of a line that changes
+WIDGET = "application/vnd.jupyter.widget-view+json"
 _ERASE = "\r\x1b[K"  # the line of a terminal
 
 
@@ -26,32 +32,42 @@ class Text:
 class Display:
     """What IPython displays: MIME types and their contents."""
 
-    data: dict
-    metadata: dict
-    transient: dict
+    data: dict[str, Any]
+    metadata: dict[str, Any]
+    transient: dict[str, Any]
     update: bool
     is_result: bool = False  # of a cell's last expression
 
-    def __eq__(self, other):
+    def __eq__(self, other: object) -> bool:
         return isinstance(other, Display) and self._looks() == other._looks()
 
-    def _looks(self):
+    def _looks(self) -> tuple[Any, ...]:
         """Without the text of something richer: that often has an address in it."""
         rich = {kind: content for kind, content in self.data.items() if kind != "text/plain"}
         return rich or self.data, self.transient, self.update
 
 
+#: What a rank shows.
+Item: TypeAlias = Text | Display
+
+
+def widget_in(data: Mapping[str, Any]) -> str | None:
+    """The number of the widget that is displayed; None if there is none."""
+    view = data.get(WIDGET)
+    return view.get("model_id") if isinstance(view, dict) else None
+
+
 class _Line:
     """What a rank wrote to a stream since the last end of a line."""
 
-    def __init__(self):
+    def __init__(self) -> None:
         self.decode = codecs.getincrementaldecoder("utf-8")("replace").decode
         self.text = ""
-        self.since = None  # when it began; None: nothing is there
+        self.since: float | None = None  # when it began; None: nothing is there
         self.shown = False  # by the view, as a line that still changes
         self.changes = False  # it has a carriage return
 
-    def append(self, text):
+    def append(self, text: str) -> None:
         """Keeps what follows the last carriage return that something follows."""
         self.changes |= "\r" in text
         body = text.rstrip("\r")
@@ -63,7 +79,7 @@ class _Line:
         else:
             self.text += text
 
-    def current(self):
+    def current(self) -> str:
         """As a terminal would show it: what follows the last carriage return."""
         return self.text.rstrip("\r").rpartition("\r")[2]
 
@@ -75,20 +91,21 @@ class Printer:
     like, and a cell's result until all ranks have theirs.
     """
 
-    def __init__(self, view, ranks, collapse=False):
+    def __init__(self, view: "StreamView", ranks: Iterable[int], collapse: bool = False) -> None:
         self._view = view
         self._ranks = tuple(ranks)
         self._collapse = collapse and len(self._ranks) > 1
-        self._lines = {}  # (rank, stream) -> _Line
-        self._held = {rank: [] for rank in self._ranks}  # [(item, until when)]
-        self._tails = {}
+        self._lines: dict[tuple[int, str], _Line] = {}  # by rank and stream
+        self._held: dict[int, list[tuple[Item, float]]] = {  # until when
+            rank: [] for rank in self._ranks}
+        self._tails: dict[int, list[str]] = {}
 
-    def tail(self, rank):
+    def tail(self, rank: int) -> str:
         """Its last lines, as one text."""
         partial = [line.current() for (of, _), line in self._lines.items() if of == rank]
         return "\n".join([*self._tails.get(rank, []), *filter(None, partial)])
 
-    def feed(self, rank, stream, data):
+    def feed(self, rank: int, stream: str, data: bytes) -> None:
         line = self._lines.setdefault((rank, stream), _Line())
         *whole, rest = line.decode(data).split("\n")
         for text in whole:
@@ -104,13 +121,27 @@ class Printer:
         if line.shown or line.changes:
             self._show_partial(rank, stream, line)
 
-    def display(self, rank, display):
-        self._add(rank, display)
+    def take(self, rank: int, kind: str, content: Sequence[Any]) -> bool:
+        """A message of a rank. Returns whether it was one of something to be seen."""
+        if kind == "display":
+            self._add(rank, Display(*content))
+        elif kind == "clear":
+            self._view.clear(*content)
+        elif kind == "comm":
+            if content[0] == "comm_close":
+                self._forget_widget(rank, content[1])
+            self._view.comm(*content)
+        else:
+            return False
+        return True
 
-    def clear(self, wait):
-        self._view.clear(wait)
+    def _forget_widget(self, rank: int, name: str) -> None:
+        """It was closed before it could be shown."""
+        if rank in self._held:
+            self._held[rank] = [(item, until) for item, until in self._held[rank]
+                                if isinstance(item, Text) or widget_in(item.data) != name]
 
-    def due(self):
+    def due(self) -> float | None:
         """When flush_due() has something to do next; None while nothing waits."""
         times = [line.since + _PARTIAL for line in self._lines.values()
                  if line.since is not None and not line.shown]
@@ -119,7 +150,7 @@ class Printer:
         first = min([*times, view] if view is not None else times, default=None)
         return None if first == float("inf") else first
 
-    def flush_due(self):
+    def flush_due(self) -> None:
         now = time.monotonic()
         for (rank, stream), line in self._lines.items():
             if line.since is not None and not line.shown and line.since + _PARTIAL <= now:
@@ -127,7 +158,7 @@ class Printer:
         self._settle(now)
         self._view.flush_due(now)
 
-    def finish(self):
+    def finish(self) -> None:
         """The call is over."""
         for (rank, stream), line in self._lines.items():
             line.append(line.decode(b"", True))
@@ -136,11 +167,11 @@ class Printer:
         self._settle(float("inf"))
         self._view.finish()
 
-    def _show_partial(self, rank, stream, line):
+    def _show_partial(self, rank: int, stream: str, line: _Line) -> None:
         line.shown = True
         self._view.live(rank, stream, line.current()[-_LIVE:])
 
-    def _end(self, rank, stream, line):
+    def _end(self, rank: int, stream: str, line: _Line) -> None:
         text = line.current()
         self._tails[rank] = [*self._tails.get(rank, [])[1 - _TAIL:], text]
         if line.shown:
@@ -149,49 +180,51 @@ class Printer:
             self._add(rank, Text(stream, text))
         line.text, line.since, line.shown, line.changes = "", None, False, False
 
-    def _add(self, rank, item):
+    def _add(self, rank: int, item: Item) -> None:
         if not self._collapse or rank not in self._held:
             self._view.show(rank, item)
             return
         wait = _EQUAL_LINE
         if isinstance(item, Display):
             wait = float("inf") if item.is_result else _EQUAL_DISPLAY
+            if WIDGET in item.data:
+                wait = 0.0  # no two are equal
         self._held[rank].append((item, time.monotonic() + wait))
         self._settle(float("-inf"))
 
-    def _settle(self, now):
+    def _settle(self, now: float) -> None:
         """Shows what all ranks have at the front of their queues, and what waited long enough."""
         while True:
             heads = {rank: held[0] for rank, held in self._held.items() if held}
             items = [item for item, _ in heads.values()]
             if items and len(items) == len(self._ranks) and items.count(items[0]) == len(items):
-                self._pop(self._ranks, None)
+                self._pop(self._ranks, True)
                 continue
             late = [rank for rank, (_, until) in heads.items() if until <= now]
             ranks = self._before_equals(heads) or late
             if not ranks:
                 return
-            self._pop(ranks, "each")
+            self._pop(ranks, False)
 
-    def _before_equals(self, heads):
+    def _before_equals(self, heads: Mapping[int, tuple[Item, float]]) -> list[int]:
         """A rank whose first item stands before what all others have: none is its like."""
         for rank, held in self._held.items():
             others = [heads.get(other) for other in self._ranks if other != rank]
             if None not in others and any(
-                    all(item == head for head, _ in others) for item, _ in held[1:]):
+                    all(head and item == head[0] for head in others) for item, _ in held[1:]):
                 return [rank]
         return []
 
-    def _pop(self, ranks, each):
+    def _pop(self, ranks: Sequence[int], together: bool) -> None:
         items = [(rank, self._held[rank].pop(0)[0]) for rank in ranks]
-        if each is None:
+        if together:
             self._view.show(None, items[0][1])
             return
         for rank, item in items:
             self._view.show(rank, item)
 
 
-def write_text(stream, text):
+def write_text(stream: TextIO, text: str) -> None:
     """Characters that the stream's encoding does not have appear as escapes."""
     try:
         stream.write(text)
@@ -204,18 +237,18 @@ class StreamView:
     """On standard output and standard error, with the rank in front of each line. A line that
     changes is rewritten in place on a terminal; elsewhere only its end is shown."""
 
-    def __init__(self):
+    def __init__(self) -> None:
         self._all = False  # whether the last line was one of all ranks
-        self._open = set()  # streams with an unfinished line
+        self._open: set[str] = set()  # streams with an unfinished line
 
-    def show(self, rank, item):
+    def show(self, rank: int | None, item: Item) -> None:
         """``rank``: None = all of them."""
         if isinstance(item, Text):
             self.write(rank, item.stream, item.line)
         else:
             self.write(rank, "stdout", item.data.get("text/plain", ", ".join(item.data)))
 
-    def live(self, rank, stream, text):
+    def live(self, rank: int, stream: str, text: str) -> None:
         """The unfinished line of a rank is now this."""
         target = getattr(sys, stream)
         if target.isatty():
@@ -223,27 +256,31 @@ class StreamView:
             target.flush()
             self._open.add(stream)
 
-    def end_live(self, rank, stream, text):
+    def end_live(self, rank: int, stream: str, text: str) -> None:
         """It is finished."""
         self.write(rank, stream, text)
 
-    def clear(self, wait):
+    def clear(self, wait: bool) -> None:
         """What a rank wants cleared stays: others may have written it."""
 
-    def due(self):
+    def comm(self, kind: str, name: str, data: Any, metadata: Any, buffers: list[bytes],
+             keys: Mapping[str, Any]) -> None:
+        """What a widget says that only a notebook can draw."""
+
+    def due(self) -> float | None:
         """As Printer.due()."""
         return None
 
-    def flush_due(self, now):
+    def flush_due(self, now: float) -> None:
         """As Printer.flush_due()."""
 
-    def finish(self):
+    def finish(self) -> None:
         for stream in self._open:
             getattr(sys, stream).write("\n")
         self._open.clear()
         self._all = False
 
-    def write(self, rank, stream, text):
+    def write(self, rank: int | None, stream: str, text: str) -> None:
         """Some lines."""
         target = getattr(sys, stream)
         if stream in self._open:
@@ -260,20 +297,20 @@ class StreamView:
 class SilentView(StreamView):
     """Nowhere."""
 
-    def live(self, rank, stream, text):
+    def live(self, rank: int, stream: str, text: str) -> None:
         pass
 
-    def write(self, rank, stream, text):
+    def write(self, rank: int | None, stream: str, text: str) -> None:
         pass
 
 
-def shell_here():
+def shell_here() -> "InteractiveShell | None":
     """The IPython that this program runs in; None outside of one."""
     ipython = sys.modules.get("IPython")
     return ipython.get_ipython() if ipython is not None else None
 
 
-def view_here():
+def view_here() -> tuple[StreamView, bool]:
     """The view for this program, and whether it can show pictures and the like."""
     if getattr(shell_here(), "kernel", None) is None:
         return StreamView(), False

@@ -1,16 +1,20 @@
 """The processes of some ranks on this machine, for hvd.run and hvd.Cluster."""
 
 import contextlib
+import functools
 import os
 import secrets
 import sys
 import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
 
 from horovod_cpp.cluster.caller_loop import READ, CallerLoop
 from horovod_cpp.cluster.launch import start_rank
-from horovod_cpp.cluster.output import Display, Printer, SilentView
+from horovod_cpp.cluster.output import Printer, SilentView
 from horovod_cpp.cluster.pool_worker import Outcome, PoolWorker, first_failure
 from horovod_cpp.cluster.rank_error import RankError
+from horovod_cpp.cluster.wire import Channel
 
 _GRACE = 1.0  # seconds between asking a rank to stop and killing it
 _ENDING = 0.2  # seconds between a rank's last word and its end
@@ -29,12 +33,13 @@ class Pool(CallerLoop):
         display: workers show what they display; needs IPython.
     """
 
-    def __init__(self, size, printer, env=None, executable=None, start_timeout=60.0,
-                 initialise=True, display=False):
+    def __init__(self, size: int, printer: Printer, env: Mapping[str, str] | None = None,
+                 executable: str | None = None, start_timeout: float = 60.0,
+                 initialise: bool = True, display: bool = False) -> None:
         super().__init__(printer)
         self.size = size
-        self.workers = [None] * size
-        self.lost = {}  # rank -> how its worker ended, outside of a call
+        self.workers: list[PoolWorker | None] = [None] * size
+        self.lost: dict[int, str] = {}  # rank -> how its worker ended, outside of a call
         self.closed = False
         self.closing = False  # set by any thread: no more workers
         self._env = env
@@ -47,14 +52,14 @@ class Pool(CallerLoop):
 
     # -- starting
 
-    def ready(self):
+    def ready(self) -> dict[int, str]:
         """Waits until all workers are there and, with ``initialise``, have joined one job.
 
         Returns how those ended that ended since the last call, by rank. Raises RankError when a
         worker does not start, KeyboardInterrupt; may be called again after both.
         """
-        def starting():
-            return None not in self.workers and not all(w.is_ready for w in self.workers)
+        def starting() -> bool:
+            return all(self.workers) and not all(w and w.is_ready for w in self.workers)
 
         self.interrupted = False
         with self._killed_on_exception(), self.catch_interrupts():
@@ -70,14 +75,14 @@ class Pool(CallerLoop):
             raise RankError(
                 f"rank {rank} {self.lost.pop(rank)} when it started{self.last_words(rank)}", rank)
         if starting():
-            late = [worker.rank for worker in self.workers if not worker.is_ready]
+            late = [worker.rank for worker in self.workers if worker and not worker.is_ready]
             raise RankError(f"ranks {late} have not started within {self._start_timeout:g} s")
         self.close_listener()
         if self._initialise and not self.engines_run:
             self._start_engines()
         return lost
 
-    def start_missing(self):
+    def start_missing(self) -> None:
         """Begins what ready() waits for."""
         missing = [rank for rank, worker in enumerate(self.workers) if worker is None]
         if not missing:
@@ -91,17 +96,22 @@ class Pool(CallerLoop):
             process = start_rank(rank, self.size, address, self.key, rendezvous, self._env,
                                  self._executable)
             worker = self.workers[rank] = PoolWorker(rank, process)
-            self.selector.register(worker.pidfd, READ, lambda _, w=worker: self._on_end(w))
-            for name in ("stdout", "stderr"):
-                self.selector.register(getattr(process, name), READ,
-                                        lambda _, w=worker, n=name: self._on_output(w, n))
+            self.selector.register(worker.pidfd, READ, functools.partial(self._on_end, worker))
+            for name, stream in worker.streams.items():
+                self.selector.register(stream, READ,
+                                       functools.partial(self._on_output, worker, name))
 
-    def _rendezvous(self):
+    def _worker(self, rank: int) -> PoolWorker:
+        worker = self.workers[rank]
+        assert worker is not None  # ready() has started it
+        return worker
+
+    def _rendezvous(self) -> dict[str, str]:
         """Where the engines of one session meet, and nobody else."""
         return {"HVD_RENDEZVOUS": f"unix:hvd-{self._owner}-{secrets.token_hex(16)}",
                 "HVD_RENDEZVOUS_KEY": secrets.token_hex(16)}
 
-    def _start_engines(self):
+    def _start_engines(self) -> None:
         outcomes = self.call(("init", self._rendezvous()), range(self.size), self._start_timeout)
         if self.interrupted:
             raise KeyboardInterrupt
@@ -114,39 +124,41 @@ class Pool(CallerLoop):
 
     # -- calling
 
-    def call(self, message, ranks, timeout=None):
+    def call(self, message: tuple[Any, ...], ranks: Iterable[int],
+             timeout: float | None = None) -> dict[int, Outcome]:
         """Sends a message to some ranks and waits for what becomes of it: an Outcome by rank.
 
         Ctrl-C (which sets ``interrupted``), the time limit, and the failure of a rank a second
         later, end the call on the other ranks: by an interrupt, and by SIGKILL if that does not
         help within a second.
         """
-        workers = [self.workers[rank] for rank in ranks]
+        workers = [self._worker(rank) for rank in ranks]
         self.interrupted = False
         deadline = None if timeout is None else time.monotonic() + timeout
         with self._killed_on_exception(), self.catch_interrupts():
             for worker in workers:
                 worker.outcome, worker.is_busy = None, True
                 worker.calls += 1
-                self.send(worker.channel, message)
+                if worker.channel is not None:  # else it ends just now
+                    self.send(worker.channel, message)
             self._wait(workers, deadline)
-        outcomes = {worker.rank: worker.outcome for worker in workers}
+        outcomes = {worker.rank: worker.outcome for worker in workers if worker.outcome}
         interrupted = any(outcome.stopped for outcome in outcomes.values())
         if not all(outcome.running and (outcome.untouched or not interrupted)
                    for outcome in outcomes.values()):
             self._drop_engines()
         return outcomes
 
-    def last_words(self, rank):
+    def last_words(self, rank: int) -> str:
         """The last lines that a rank printed, to be put behind what became of it."""
         tail = self.printer.tail(rank)
         return f"; its last lines:\n{tail}" if tail else ""
 
-    def _wait(self, workers, deadline):
-        def over():
+    def _wait(self, workers: Sequence[PoolWorker], deadline: float | None) -> None:
+        def over() -> bool:
             return all(worker.outcome is not None for worker in workers)
 
-        def failed():
+        def failed() -> bool:
             return any(w.outcome is not None and w.outcome.kind != "result" for w in workers)
 
         self.serve(lambda: over() or failed() or self.interrupted, deadline)
@@ -165,32 +177,34 @@ class Pool(CallerLoop):
                 worker.kill()
         self.serve(over)
         for worker in asked:
-            worker.outcome.stopped = True
+            if worker.outcome is not None:
+                worker.outcome.stopped = True
 
-    def _drop_engines(self):
+    def _drop_engines(self) -> None:
         """After a call that left them in different places. The next ready() starts them again."""
         if not self._initialise:
             return
         self.engines_run = False
         for worker in self.workers:
-            if worker is not None and worker.is_ready:
+            if worker is not None and worker.is_ready and worker.channel is not None:
                 self.send(worker.channel, ("drop",))
 
     # -- the event loop
 
-    def look(self):
+    def look(self) -> None:
         """Handles what has happened since the last call, but no output without an end."""
         for _ in range(_ROUNDS):
             if self.closed or not self.handle(0):
                 return
 
-    def on_hello(self, rank, channel):
-        worker = self.workers[rank]
+    def on_hello(self, rank: int, channel: Channel) -> None:
+        worker = self._worker(rank)
         worker.channel = channel
-        self.selector.modify(channel, READ, lambda _: self._on_messages(worker))
+        self.selector.modify(channel, READ, functools.partial(self._on_messages, worker))
         self.send(channel, ("setup", sys.path, sys.argv, {}, self._display))
 
-    def _on_messages(self, worker):
+    def _on_messages(self, worker: PoolWorker, _: object = None) -> None:
+        assert worker.channel is not None  # it is readable
         try:
             for kind, *content in worker.channel.receive_ready():
                 self._on_message(worker, kind, content)
@@ -200,13 +214,11 @@ class Pool(CallerLoop):
                 worker.end = "closed its connection to the caller"
             worker.kill()
 
-    def _on_message(self, worker, kind, content):
+    def _on_message(self, worker: PoolWorker, kind: str, content: list[Any]) -> None:
         self._drain(worker)
-        if kind == "display":
-            self.printer.display(worker.rank, Display(*content))
-        elif kind == "clear":
-            self.printer.clear(*content)
-        elif worker.is_ready:
+        if self.printer.take(worker.rank, kind, content):
+            return
+        if worker.is_ready:
             self._finish(worker, Outcome(*content))
         elif content[0] == "result":  # of "setup"
             worker.is_ready = True
@@ -214,27 +226,27 @@ class Pool(CallerLoop):
             self.printer.feed(worker.rank, "stderr", content[1]["traceback"].encode())
             worker.kill()
 
-    def _finish(self, worker, outcome):
+    def _finish(self, worker: PoolWorker, outcome: Outcome) -> None:
         worker.outcome, worker.is_busy = outcome, False
 
-    def _on_output(self, worker, name):
+    def _on_output(self, worker: PoolWorker, name: str, _: object = None) -> None:
         data = worker.read(name)
         if data:
             self.printer.feed(worker.rank, name, data)
         elif data is not None:
             self._close_stream(worker, name)
 
-    def _drain(self, worker):
+    def _drain(self, worker: PoolWorker) -> None:
         """One read of each: all that a pipe holds, and not what comes meanwhile."""
-        for name in ("stdout", "stderr"):
-            if not getattr(worker.process, name).closed:
+        for name, stream in worker.streams.items():
+            if not stream.closed:
                 self._on_output(worker, name)
 
-    def _on_end(self, worker):
+    def _on_end(self, worker: PoolWorker, _: object = None) -> None:
         if worker.channel is not None:
             self._on_messages(worker)  # what it said last
         self._drain(worker)
-        for name in ("stdout", "stderr"):  # a process of another session may still have them
+        for name in worker.streams:  # a process of another session may still have them
             self._close_stream(worker, name)
         self._close_channel(worker)
         self.selector.unregister(worker.pidfd)
@@ -246,13 +258,13 @@ class Pool(CallerLoop):
         else:
             self.lost[worker.rank] = end
 
-    def _close_stream(self, worker, name):
-        stream = getattr(worker.process, name)
+    def _close_stream(self, worker: PoolWorker, name: str) -> None:
+        stream = worker.streams[name]
         if not stream.closed:
             self.selector.unregister(stream)
             stream.close()
 
-    def _close_channel(self, worker):
+    def _close_channel(self, worker: PoolWorker) -> None:
         if worker.channel is not None:
             self.selector.unregister(worker.channel)
             worker.channel.close()
@@ -261,36 +273,39 @@ class Pool(CallerLoop):
     # -- the end
 
     @contextlib.contextmanager
-    def _killed_on_exception(self):
+    def _killed_on_exception(self) -> Iterator[None]:
         """Nobody can use what an exception leaves half done."""
         try:
             yield
         except BaseException:
             self.kill()
+            for worker in self.workers:
+                if worker is not None:
+                    worker.is_busy = False  # there is no call any more: the next ready() tells
             self.printer = Printer(SilentView(), ())  # which may be what failed
             self.serve(self._gone)
             raise
 
-    def _gone(self):
+    def _gone(self) -> bool:
         return all(worker is None for worker in self.workers)
 
-    def kill(self):
+    def kill(self) -> None:
         """Ends all workers at once. Any thread."""
         for worker in list(self.workers):
             if worker is not None:
                 worker.kill()
 
-    def is_of_parent(self):
+    def is_of_parent(self) -> bool:
         """Whether this process is a fork of the one whose workers they are."""
         return os.getpid() != self._owner
 
-    def restart(self):
+    def restart(self) -> None:
         """Other processes in place of all workers."""
         self._end_workers()
         self.lost.clear()
         self.ready()
 
-    def close(self):
+    def close(self) -> None:
         """Lets the workers leave, and kills those that have not within a second. Idempotent."""
         if self.closed:
             return
@@ -300,7 +315,7 @@ class Pool(CallerLoop):
         finally:
             self.close_loop()
 
-    def _end_workers(self):
+    def _end_workers(self) -> None:
         with self._killed_on_exception():
             for worker in self.workers:
                 if worker is None:

@@ -6,7 +6,12 @@ import os
 import pathlib
 import select
 import signal
+import subprocess
 import time
+from collections.abc import Mapping
+from typing import IO, Any
+
+from horovod_cpp.cluster.wire import Channel
 
 
 @dataclasses.dataclass
@@ -14,63 +19,65 @@ class Outcome:
     """What became of a call on one rank."""
 
     kind: str  # "result", "failure", "ended" (the process did)
-    value: object  # bytes; what worker._describe() tells; how it ended, as text
+    value: Any  # bytes; what worker._describe() tells; how it ended, as text
     running: bool = False  # the rank's engine can go on
     untouched: bool = False  # it was not used in the call
     stopped: bool = False  # we asked for it: an interrupt, a time limit, another rank's failure
     at: float = dataclasses.field(default_factory=time.monotonic)
 
-    def is_consequence(self):
+    def is_consequence(self) -> bool:
         """Whether something else than this rank began the trouble."""
-        return self.stopped or (self.kind == "failure" and self.value["lost_others"])
+        return self.stopped or (self.kind == "failure" and bool(self.value["lost_others"]))
 
 
-def first_failure(outcomes):
+def first_failure(outcomes: Mapping[int, Outcome]) -> int | None:
     """The rank that began the trouble, of Outcomes by rank; None if there was none."""
     failed = sorted((outcome.at, rank) for rank, outcome in outcomes.items()
                     if outcome.kind != "result")
     first = [rank for _, rank in failed if not outcomes[rank].is_consequence()]
-    return (first or [rank for _, rank in failed] or [None])[0]
+    return next(iter([*first, *(rank for _, rank in failed)]), None)
 
 
 class PoolWorker:
     """A process, its pipes and its channel. For the thread that runs the pool's event loop."""
 
-    def __init__(self, rank, process):
+    def __init__(self, rank: int, process: "subprocess.Popen[bytes]") -> None:
         self.rank = rank
         self.process = process
         self.pidfd = os.pidfd_open(process.pid)
-        self.channel = None  # while it is connected
+        self.channel: Channel | None = None  # while it is connected
         self.is_ready = False  # for calls
         self.is_busy = False
         self.calls = 0
-        self.outcome = None  # of the last call
-        self.end = None  # why we killed it, as text
-        for stream in (process.stdout, process.stderr):
+        self.outcome: Outcome | None = None  # of the last call
+        self.end: str | None = None  # why we killed it, as text
+        assert process.stdout is not None and process.stderr is not None  # for mypy
+        self.streams: dict[str, IO[bytes]] = {"stdout": process.stdout, "stderr": process.stderr}
+        for stream in self.streams.values():
             os.set_blocking(stream.fileno(), False)
 
-    def interrupt(self):
+    def interrupt(self) -> None:
         """As Ctrl-C does. The process alone, not what it started."""
         self.process.send_signal(signal.SIGINT)
 
-    def kill(self):
+    def kill(self) -> None:
         """With everything that it started. Any thread."""
         with contextlib.suppress(ProcessLookupError):
             os.killpg(self.process.pid, signal.SIGKILL)
 
-    def ends_within(self, seconds):
+    def ends_within(self, seconds: float) -> bool:
         end = select.poll()
         end.register(self.pidfd, select.POLLIN)
         return bool(end.poll(seconds * 1000))
 
-    def read(self, name):
+    def read(self, name: str) -> bytes | None:
         """What it wrote to "stdout" or "stderr"; None when nothing is there, b"" at the end."""
         try:
-            return os.read(getattr(self.process, name).fileno(), 1 << 16)
+            return os.read(self.streams[name].fileno(), 1 << 16)
         except BlockingIOError:
             return None
 
-    def bury(self):
+    def bury(self) -> str:
         """After its end: how it ended, as text. Takes along what it left behind."""
         self.kill()  # before wait(): until then nobody else gets its number
         code = self.process.wait()
@@ -80,7 +87,7 @@ class PoolWorker:
         return self.end or _describe_end(code)
 
 
-def _describe_end(code):
+def _describe_end(code: int) -> str:
     if code >= 0:
         return f"exited with code {code}"
     try:

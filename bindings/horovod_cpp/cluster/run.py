@@ -106,7 +106,9 @@ def run(fn: Callable[..., _Result], args: Iterable[Any] = (),
                        network_interfaces, ssh_port, ssh_identity_file)
     view, display = view_here()
     printer = Printer(view, range(np))
-    common = {"env": env, "executable": executable, "start_timeout": limit, "display": display}
+    common: dict[str, Any] = {
+        "env": env, "executable": executable, "start_timeout": limit, "display": display}
+    job: HvdrunJob | Pool
     if remote or use_mpi or output_filename or verbose:
         job = HvdrunJob(np, printer, options, remote, _names(network_interfaces), **common)
     else:
@@ -123,30 +125,30 @@ def run(fn: Callable[..., _Result], args: Iterable[Any] = (),
     return [pickle.loads(outcomes[rank].value) for rank in range(np)]
 
 
-def _number_of_ranks(np, num_proc, slots):
+def _number_of_ranks(np: object, num_proc: object, slots: Mapping[str, int]) -> int:
     if np is not None and num_proc is not None and np != num_proc:
         raise _native.InvalidArgumentError(f"hvd.run: np is {np} and num_proc is {num_proc}")
     np = num_proc if np is None else np
     if np is None:
         np = sum(slots.values()) if slots else _RANKS
-    check_np("hvd.run", np)
-    if slots and np > sum(slots.values()):
+    number = check_np("hvd.run", np)
+    if slots and number > sum(slots.values()):
         raise _native.InvalidArgumentError(
-            f"hvd.run: np is {np}, but the hosts have {sum(slots.values())} slots")
-    return np
+            f"hvd.run: np is {number}, but the hosts have {sum(slots.values())} slots")
+    return number
 
 
-def _slots(hosts, hostfile):
+def _slots(hosts: _Words, hostfile: str | os.PathLike[str] | None) -> dict[str, int]:
     """Ranks that each host may have, from what run() was given."""
     if hosts is not None and hostfile is not None:
         raise _native.InvalidArgumentError("hvd.run takes hosts or hostfile, not both")
-    slots = {}
+    slots: dict[str, int] = {}
     if hostfile is not None:
         for line in pathlib.Path(hostfile).read_text(encoding="utf-8").splitlines():
             words = line.partition("#")[0].split()
             if words:
-                number = [word[6:] for word in words[1:] if word.startswith("slots=")]
-                _add_slots(slots, words[0], (number or ["1"])[0], f"{hostfile}: {line!r}")
+                counts = [word[6:] for word in words[1:] if word.startswith("slots=")]
+                _add_slots(slots, words[0], (counts or ["1"])[0], f"{hostfile}: {line!r}")
         return slots
     for part in _names(hosts):
         host, _, number = part.partition(":")
@@ -154,27 +156,29 @@ def _slots(hosts, hostfile):
     return slots
 
 
-def _add_slots(slots, host, number, origin):
+def _add_slots(slots: dict[str, int], host: str, number: str, origin: str) -> None:
     if not host or not number.isdigit() or int(number) < 1 or host in slots:
         raise _native.InvalidArgumentError(
             f"hvd.run, {origin}: expected different names with a number of slots, node1:4")
     slots[host] = int(number)
 
 
-def _names(names):
+def _names(names: _Words) -> list[str]:
     """Of a text with commas, or a list."""
     if names is None:
         return []
     return [name.strip() for name in (names.split(",") if isinstance(names, str) else names)]
 
 
-def _is_local(host):
+def _is_local(host: str) -> bool:
     name = socket.gethostname()
     return host in ("localhost", name, name.partition(".")[0]) or host.startswith("127.")
 
 
-def _options(np, slots, use_mpi, use_gloo, output_filename, verbose, mpi_args, network_interfaces,
-             ssh_port, ssh_identity_file):
+def _options(np: int, slots: Mapping[str, int], use_mpi: bool | None, use_gloo: bool | None,
+             output_filename: str | os.PathLike[str] | None, verbose: bool, mpi_args: _Words,
+             network_interfaces: _Words, ssh_port: int | None,
+             ssh_identity_file: str | os.PathLike[str] | None) -> list[str]:
     """Words for hvdrun."""
     if use_mpi and use_gloo:
         raise _native.InvalidArgumentError("hvd.run takes use_mpi or use_gloo, not both")

@@ -13,6 +13,10 @@ import pickle
 import secrets
 import socket
 import struct
+from collections.abc import Iterator, Sequence
+from typing import Any, TypeAlias
+
+_Bytes: TypeAlias = bytes | bytearray | memoryview
 
 _LENGTH = struct.Struct("<Q")
 _NONCE = 32  # bytes
@@ -22,7 +26,7 @@ _READS = 1000  # of receive_ready(): an end, however fast the other end writes
 _CONNECT_TIMEOUT = 10.0  # seconds a worker tries one address, and waits for the caller's answer
 
 
-def _tag(key, *parts):
+def _tag(key: bytes, *parts: _Bytes) -> bytes:
     return hmac.digest(key, b"".join(parts), hashlib.sha256)
 
 
@@ -33,38 +37,40 @@ class Refused(Exception):
 class Channel:
     """A connection whose other end has shown the key. For one thread at a time."""
 
-    def __init__(self, connection, key=b"", nonces=b"", accepted=False):
+    def __init__(self, connection: socket.socket, key: bytes = b"", nonces: bytes = b"",
+                 accepted: bool = False) -> None:
         self._socket = connection
-        self._keys = None  # for messages of ours and of the other end; None: not tagged
+        # For messages of ours and of the other end; None: not tagged.
+        self._keys: list[bytes] | None = None
         if connection.family != socket.AF_UNIX:
             ours, theirs = (b"caller", b"worker") if accepted else (b"worker", b"caller")
             self._keys = [_tag(key, ours, nonces), _tag(key, theirs, nonces)]
         self._counts = [0, 0]
-        self._unsent = []  # memoryviews
+        self._unsent: list[memoryview] = []
         self._buffer = bytearray()  # of the part that is being read
         self._filled = 0
         self._reads_length = True
         self._expect(_LENGTH.size)
 
-    def fileno(self):
+    def fileno(self) -> int:
         return self._socket.fileno()
 
-    def close(self):
+    def close(self) -> None:
         self._socket.close()
 
-    def send(self, value):
+    def send(self, value: object) -> None:
         """Raises OSError when the other end is gone."""
         self.queue(value)
         while self._unsent:
             self.flush()
 
-    def queue(self, value):
+    def queue(self, value: object) -> None:
         """Keeps it for flush()."""
         data = pickle.dumps(value, protocol=pickle.HIGHEST_PROTOCOL)
-        tag = self._next_tag(0, data) if self._keys else b""
+        tag = self._next_tag(self._keys, 0, data) if self._keys else b""
         self._unsent += [memoryview(_LENGTH.pack(len(data) + len(tag)) + tag), memoryview(data)]
 
-    def flush(self):
+    def flush(self) -> bool:
         """Sends what a socket that does not block takes. Returns whether something is left."""
         with contextlib.suppress(BlockingIOError):
             while self._unsent:
@@ -74,14 +80,14 @@ class Channel:
                     del self._unsent[0]
         return bool(self._unsent)
 
-    def receive(self):
+    def receive(self) -> Any:
         """Waits for one message. Raises EOFError or OSError when the other end is gone."""
         while True:
             whole, value = self._read()
             if whole:
                 return value
 
-    def receive_ready(self):
+    def receive_ready(self) -> Iterator[Any]:
         """Yields messages that a socket that does not block has. Errors as receive()."""
         with contextlib.suppress(BlockingIOError):
             for _ in range(_READS):
@@ -89,11 +95,11 @@ class Channel:
                 if whole:
                     yield value
 
-    def _expect(self, count):
+    def _expect(self, count: int) -> None:
         self._buffer = bytearray(count)
         self._filled = 0
 
-    def _read(self):
+    def _read(self) -> tuple[bool, Any]:
         """Takes what is there; whether a message is complete, and the message."""
         view = memoryview(self._buffer)[self._filled:]
         count = self._socket.recv_into(view[:_CHUNK])
@@ -111,16 +117,16 @@ class Channel:
         self._expect(_LENGTH.size)
         return True, pickle.loads(self._checked(data))
 
-    def _next_tag(self, direction, data):
+    def _next_tag(self, keys: Sequence[bytes], direction: int, data: _Bytes) -> bytes:
         count = _LENGTH.pack(self._counts[direction])
         self._counts[direction] += 1
-        return _tag(self._keys[direction], count, data)
+        return _tag(keys[direction], count, data)
 
-    def _checked(self, data):
+    def _checked(self, data: bytearray) -> _Bytes:
         if self._keys is None:
             return data
         view = memoryview(data)
-        if not hmac.compare_digest(view[:_TAG], self._next_tag(1, view[_TAG:])):
+        if not hmac.compare_digest(view[:_TAG], self._next_tag(self._keys, 1, view[_TAG:])):
             raise EOFError("a message was changed on its way")
         return view[_TAG:]
 
@@ -132,10 +138,11 @@ class Listener:
     when this process is killed; other users' processes are refused. For other machines a TCP port.
     """
 
-    def __init__(self, key, addresses=()):
+    def __init__(self, key: bytes, addresses: Sequence[str] = ()) -> None:
         """``addresses``: of this machine, as other machines see it; none: this machine only."""
         self._key = key
-        self._strangers = {}  # connection -> (our nonce, bytes so far)
+        # Our nonce and the bytes so far, by connection.
+        self._strangers: dict[socket.socket, tuple[bytes, bytes]] = {}
         if addresses:
             self._socket = socket.create_server(("", 0), backlog=1024)
             port = self._socket.getsockname()[1]
@@ -148,15 +155,15 @@ class Listener:
             self.address = "unix:" + name
         self._socket.setblocking(False)
 
-    def fileno(self):
+    def fileno(self) -> int:
         return self._socket.fileno()
 
-    def close(self):
+    def close(self) -> None:
         for connection in (*self._strangers, self._socket):
             connection.close()
         self._strangers.clear()
 
-    def accept(self):
+    def accept(self) -> socket.socket | None:
         """The next connection, which has to be given to admit(); None if it was refused."""
         try:
             connection, _ = self._socket.accept()
@@ -177,7 +184,7 @@ class Listener:
         self._strangers[connection] = (nonce, b"")
         return connection
 
-    def admit(self, connection):
+    def admit(self, connection: socket.socket) -> Channel | None:
         """Reads what a connection says: its Channel once it showed the key, None before that.
 
         Raises Refused, and closes it, when it cannot be one of ours.
@@ -206,7 +213,7 @@ class Listener:
         return Channel(connection, self._key, nonce + theirs, accepted=True)
 
 
-def connect(address, key):
+def connect(address: str, key: bytes) -> Channel:
     """A worker's Channel to its caller. Raises OSError when nobody with the key is there."""
     connection = _connect(address)
     connection.settimeout(_CONNECT_TIMEOUT)
@@ -220,7 +227,7 @@ def connect(address, key):
     return Channel(connection, key, theirs + nonce)
 
 
-def _connect(address):
+def _connect(address: str) -> socket.socket:
     kind, _, where = address.partition(":")
     if kind == "unix":
         connection = socket.socket(socket.AF_UNIX)
@@ -240,7 +247,7 @@ def _connect(address):
         f"{socket.gethostname()} cannot reach the caller of hvd.run: " + "; ".join(failures))
 
 
-def _read_exactly(connection, count):
+def _read_exactly(connection: socket.socket, count: int) -> bytes:
     data = b""
     while len(data) < count:
         part = connection.recv(count - len(data))
@@ -250,7 +257,7 @@ def _read_exactly(connection, count):
     return data
 
 
-def _is_this_user(connection):
+def _is_this_user(connection: socket.socket) -> bool:
     credentials = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12)
     _, user, _ = struct.unpack("iII", credentials)
-    return user == os.geteuid()
+    return bool(user == os.geteuid())

@@ -3,6 +3,7 @@
 import contextlib
 import ctypes
 import faulthandler
+import io
 import os
 import pathlib
 import pickle
@@ -12,6 +13,8 @@ import sys
 import threading
 import traceback
 import types
+from collections.abc import Callable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any
 
 import cloudpickle
 
@@ -19,10 +22,13 @@ import horovod_cpp
 from horovod_cpp import _native
 from horovod_cpp.cluster import launch, wire
 
+if TYPE_CHECKING:
+    from horovod_cpp.cluster.worker_shell import Shell
+
 _PACKAGE = str(pathlib.Path(__file__).parents[1])
 
 
-def main():
+def main() -> None:
     address = os.environ.pop(launch.ADDRESS)
     key = bytes.fromhex(os.environ.pop(launch.KEY))
     caller = os.environ.pop(launch.CALLER, None)
@@ -35,11 +41,11 @@ def main():
     Worker(channel).serve()
 
 
-def _rank_of_launcher():
+def _rank_of_launcher() -> int:
     return int(os.environ.get("OMPI_COMM_WORLD_RANK") or os.environ["HOROVOD_RANK"])
 
 
-def _leave_with_caller(channel):
+def _leave_with_caller(channel: wire.Channel) -> None:
     """For ranks that a launcher started, which ends the others when one ends."""
     end = select.poll()
     end.register(channel, select.POLLRDHUP)
@@ -50,21 +56,23 @@ def _leave_with_caller(channel):
 class Worker:
     """Answers the messages of the caller, one after the other, on the main thread."""
 
-    def __init__(self, channel):
+    def __init__(self, channel: wire.Channel) -> None:
         self._channel = channel
         self._process = os.getpid()
         self._sending = threading.Lock()  # threads of the user's may display things
         self._interruptible = False
-        self._shell = None
+        self._shell: "Shell | None" = None
         self._libc = ctypes.CDLL(None)
-        self._main = types.ModuleType("__main__")
-        self._main.hvd = horovod_cpp
-        self.namespace = vars(self._main)
-        self._jobs = {"setup": self._set_up, "init": self._init, "call": self._call,
-                      "cell": self._cell, "push": self._push, "pull": self._pull}
+        self.main = types.ModuleType("__main__")
+        self.namespace = vars(self.main)
+        self.namespace["hvd"] = horovod_cpp
+        self._jobs: dict[str, Callable[..., bytes | None]] = {
+            "setup": self._set_up, "init": self._init, "call": self._call,
+            "cell": self._cell, "push": self._push, "pull": self._pull}
 
-    def serve(self):
-        sys.modules["__main__"] = self._main
+    def serve(self) -> None:
+        sys.modules["__main__"] = self.main
+        assert isinstance(sys.stdout, io.TextIOWrapper)  # for mypy
         sys.stdout.reconfigure(line_buffering=True)
         faulthandler.enable()
         signal.signal(signal.SIGINT, self._on_interrupt)
@@ -87,26 +95,27 @@ class Worker:
             self.send(("outcome", *outcome, _native._is_running(), _native._calls() == calls))
             del outcome, arguments
 
-    def send(self, message):
+    def send(self, message: tuple[Any, ...]) -> None:
         if os.getpid() != self._process:
             return  # a fork: the channel is its parent's
         with self._sending:
             self._channel.send(message)
 
-    def flush(self):
+    def flush(self) -> None:
         """So that the caller has all output before what is sent next."""
         for name in ("stdout", "stderr"):
             with contextlib.suppress(BaseException):  # the user's own stream, closed, or deleted
                 getattr(sys, name).flush()
         self._libc.fflush(None)
 
-    def _on_interrupt(self, number, frame):
+    def _on_interrupt(self, number: int, frame: types.FrameType | None) -> None:
         """Once a call, and only while the user's code runs."""
         if self._interruptible:
             self._interruptible = False
             raise KeyboardInterrupt
 
-    def _attempt(self, job, arguments):
+    def _attempt(self, job: Callable[..., bytes | None],
+                 arguments: list[Any]) -> tuple[str, bytes | None | dict[str, Any]]:
         signal.signal(signal.SIGINT, self._on_interrupt)  # the user may have set another one
         try:
             try:
@@ -119,40 +128,41 @@ class Worker:
         except BaseException as error:
             return "failure", _describe(error)
 
-    def _set_up(self, search_path, argv, environment, with_display):
+    def _set_up(self, search_path: list[str], argv: list[str], environment: Mapping[str, str],
+                with_display: bool) -> None:
         sys.path[:] = search_path
         sys.argv[:] = argv
         os.environ.update(environment)
         if with_display:
             self._make_shell()
 
-    def _make_shell(self):
+    def _make_shell(self) -> "Shell":
         if self._shell is None:
             from horovod_cpp.cluster.worker_shell import make_shell
 
             self._shell = make_shell(self)
         return self._shell
 
-    def _init(self, rendezvous):
+    def _init(self, rendezvous: Mapping[str, str]) -> None:
         _shut_down()
         os.environ.update(rendezvous)
         _native.init()
 
-    def _call(self, data, search_path):
+    def _call(self, data: bytes, search_path: list[str]) -> bytes:
         sys.path[:] = search_path
         function, args, kwargs = pickle.loads(data)
         with self._sees_namespace(function):
             result = function(*args, **kwargs)
         if self._shell is not None:
             self._shell.events.trigger("post_execute")  # shows figures that are left open
-        return cloudpickle.dumps(result)
+        return _pickled(result)
 
     @contextlib.contextmanager
-    def _sees_namespace(self, function):
+    def _sees_namespace(self, function: object) -> Iterator[None]:
         """A function that came by value brings the globals that its caller has. It finds others in
         the namespace; those that it sets are kept there."""
         own = getattr(function, "__globals__", None)
-        module = sys.modules.get(getattr(function, "__module__", None))
+        module = sys.modules.get(getattr(function, "__module__", None) or "")
         if own is None or own is getattr(module, "__dict__", None):
             yield
             return
@@ -166,35 +176,40 @@ class Worker:
                 name: value for name, value in own.items()
                 if not name.startswith("__") and before.get(name, before) is not value})
 
-    def _cell(self, source, number):
+    def _cell(self, source: str, number: int) -> None:
         error, rendered = self._make_shell().run(source, number)
         if error is not None:
             raise _CellFailure(error, rendered)
 
-    def _push(self, data):
+    def _push(self, data: bytes) -> None:
         self.namespace.update(pickle.loads(data))
 
-    def _pull(self, name):
+    def _pull(self, name: str) -> bytes:
         if name not in self.namespace:
             raise NameError(f"name {name!r} is not defined on this rank", name=name)
-        return cloudpickle.dumps(self.namespace[name])
+        return _pickled(self.namespace[name])
+
+
+def _pickled(value: object) -> bytes:
+    data: bytes = cloudpickle.dumps(value)
+    return data
 
 
 class _CellFailure(Exception):
     """A cell raised `error`, which IPython shows as `rendered`."""
 
-    def __init__(self, error, rendered):
+    def __init__(self, error: BaseException, rendered: str) -> None:
         super().__init__()
         self.error = error
         self.rendered = rendered
 
 
-def _shut_down():
+def _shut_down() -> None:
     with contextlib.suppress(_native.Error):  # the job may have failed already
         _native.shutdown()
 
 
-def _end_fork(outcome):
+def _end_fork(outcome: tuple[str, Any]) -> None:
     """What a function forked has returned from it: it must not answer the caller too."""
     kind, value = outcome
     if kind == "failure":
@@ -202,7 +217,7 @@ def _end_fork(outcome):
     os._exit(0 if kind == "result" else 1)
 
 
-def _describe(error, rendered=""):
+def _describe(error: BaseException, rendered: str = "") -> dict[str, Any]:
     """The failure as plain values, whatever methods the exception has."""
     try:
         return _describe_whole(error, rendered)
@@ -213,7 +228,7 @@ def _describe(error, rendered=""):
                 "lost_others": isinstance(error, _native.HorovodInternalError), "where": "?"}
 
 
-def _describe_whole(error, rendered):
+def _describe_whole(error: BaseException, rendered: str) -> dict[str, Any]:
     """The exception itself only if it survives pickling."""
     trace = error.__traceback__
     while trace is not None and trace.tb_frame.f_code.co_filename.startswith(_PACKAGE):
@@ -232,7 +247,7 @@ def _describe_whole(error, rendered):
             "where": "".join(f"{at.filename}:{at.lineno} in {at.name}" for at in told.stack[-1:])}
 
 
-def _text(error):
+def _text(error: BaseException) -> str:
     try:
         return str(error)
     except BaseException as other:

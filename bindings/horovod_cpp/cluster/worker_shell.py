@@ -1,61 +1,93 @@
 """Cells and rich output on a rank: an IPython whose displays travel to the caller."""
 
+import base64
+import json
+from typing import TYPE_CHECKING, Any
+
 from IPython.core.displayhook import DisplayHook
 from IPython.core.displaypub import DisplayPublisher
 from IPython.core.interactiveshell import InteractiveShell
 from traitlets.config import Config
 
+from horovod_cpp.cluster.worker_widgets import share_widgets
 
-class _Publisher(DisplayPublisher):
-    def publish(self, data, metadata=None, source=None, *, transient=None, update=False, **_):
-        self.shell.forward("display", data, metadata or {}, transient or {}, update)
-
-    def clear_output(self, wait=False):
-        self.shell.forward("clear", wait)
+if TYPE_CHECKING:
+    from horovod_cpp.cluster.worker import Worker
 
 
-class _Hook(DisplayHook):
-    """Of a cell's last expression."""
-
-    def __call__(self, result=None):
-        if result is None or self.semicolon_at_end_of_expression(self.shell.cell_source):
-            return
-        data, metadata = self.compute_format_data(result)
-        self.shell.user_ns["_"] = result
-        self.shell.forward("display", data, metadata, {}, False, True)
+def _plain(content: list[Any]) -> list[Any]:
+    """As a notebook's file has it. What cannot be in one is the mistake of whoever displays it."""
+    plain: list[Any] = json.loads(json.dumps(content, default=_encoded))
+    return plain
 
 
-class _Shell(InteractiveShell):
-    worker = None
+def _encoded(value: object) -> str:
+    if isinstance(value, bytes):  # a picture
+        return base64.b64encode(value).decode("ascii")
+    raise TypeError(f"display() takes what JSON can say, got {type(value).__name__}")
+
+
+class Shell(InteractiveShell):  # type: ignore[misc]  # IPython may have no types
+    """Runs cells. What they display is forwarded."""
+
+    worker: "Worker"
     cell_source = ""
     rendered = ""
 
-    def forward(self, kind, *content):
+    def forward(self, kind: str, *content: object) -> None:
         self.worker.flush()
         self.worker.send((kind, *content))
 
-    def run(self, source, number):
+    def run(self, source: str, number: int) -> tuple[BaseException | None, str]:
         """Runs a cell. Returns its exception and how that looks, or None and an empty text."""
         self.cell_source, self.rendered = source, ""
         self.execution_count = number
         result = self.run_cell(source, store_history=False)
         return result.error_before_exec or result.error_in_exec, self.rendered
 
-    def enable_gui(self, gui=None):
+    def enable_gui(self, gui: str | None = None) -> None:
         """Ranks have no windows; %matplotlib inline asks for none."""
 
-    def ask_exit(self):
+    def ask_exit(self) -> None:
         raise RuntimeError("exit and quit do not end a rank: %hvd stop ends all of them")
 
-    def _showtraceback(self, etype, evalue, stb):
+    def _showtraceback(self, etype: object, evalue: object, stb: list[str]) -> None:
         self.rendered = self.InteractiveTB.stb2text(stb)
 
 
-def make_shell(worker):
+class _Publisher(DisplayPublisher):  # type: ignore[misc]
+    shell: Shell
+
+    def publish(self, data: dict[str, Any], metadata: dict[str, Any] | None = None,
+                source: object = None, *, transient: dict[str, Any] | None = None,
+                update: bool = False, **_: object) -> None:
+        self.shell.forward("display", *_plain([data, metadata or {}, transient or {}]), update)
+
+    def clear_output(self, wait: bool = False) -> None:
+        self.shell.forward("clear", wait)
+
+
+class _Hook(DisplayHook):  # type: ignore[misc]
+    """Of a cell's last expression."""
+
+    shell: Shell
+
+    def __call__(self, result: object = None) -> None:
+        if result is None or self.semicolon_at_end_of_expression(self.shell.cell_source):
+            return
+        data, metadata = self.compute_format_data(result)
+        self.shell.user_ns["_"] = result
+        self.shell.forward("display", *_plain([data, metadata, {}]), False, True)
+
+
+def make_shell(worker: "Worker") -> Shell:
     """The shell of this process; cells run in ``worker.namespace``."""
     config = Config()
     config.HistoryManager.enabled = False
-    _Shell.worker = worker
-    _Shell.display_pub_class.default_value = _Publisher
-    _Shell.displayhook_class.default_value = _Hook
-    return _Shell.instance(config=config, user_module=worker._main, user_ns=worker.namespace)
+    Shell.worker = worker
+    Shell.display_pub_class.default_value = _Publisher
+    Shell.displayhook_class.default_value = _Hook
+    shell: Shell = Shell.instance(config=config, user_module=worker.main,
+                                  user_ns=worker.namespace)
+    share_widgets(shell.forward)
+    return shell

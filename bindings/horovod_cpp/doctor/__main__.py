@@ -9,11 +9,15 @@ import signal
 import socket
 import sys
 import time
+from collections.abc import Callable, Sequence
+from typing import Any, TypeAlias
 
 import horovod_cpp as hvd
 from horovod_cpp.doctor import gpu, job, machine, memory, mpi, network, settings, software
 from horovod_cpp.doctor.bounded import run_check
-from horovod_cpp.doctor.finding import LEVELS
+from horovod_cpp.doctor.finding import LEVELS, Finding
+
+_Check: TypeAlias = Callable[[], list[Finding]]
 
 _DESCRIPTION = """\
 Looks at everything that a job of horovod_cpp needs or can use, and says how to fix what is wrong.
@@ -50,7 +54,7 @@ examples:
 _MARKS = {"ok": "ok     ", "warning": "warning", "problem": "PROBLEM"}
 
 
-def sections(hosts):
+def sections(hosts: Sequence[str]) -> dict[str, tuple[_Check, float]]:
     """Name -> (check, seconds that it may take)."""
     return {
         "versions": (software.checks, 30),
@@ -66,7 +70,7 @@ def sections(hosts):
     }
 
 
-def parse(arguments):
+def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         prog="python -m horovod_cpp.doctor", description=_DESCRIPTION, epilog=_EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -79,9 +83,11 @@ def parse(arguments):
     return parser.parse_args(arguments)
 
 
-def diagnose(options, show=lambda name, findings: None):
+def diagnose(options: argparse.Namespace,
+             show: Callable[[str, list[Finding]], None] = lambda name, findings: None,
+             ) -> dict[str, Any]:
     """Runs the checks and returns the report: what --json prints. `show` is called after each."""
-    checks = []
+    checks: list[dict[str, Any]] = []
     for name, (check, seconds) in sections(options.hosts).items():
         if options.only and name not in options.only:
             continue
@@ -96,7 +102,7 @@ def diagnose(options, show=lambda name, findings: None):
             **{level: levels.count(level) for level in LEVELS}, "checks": checks}
 
 
-def show(name, findings):
+def show(name: str, findings: list[Finding]) -> None:
     print(name)
     width = max(len(each.name) for each in findings)
     for each in findings:
@@ -106,7 +112,7 @@ def show(name, findings):
     sys.stdout.flush()
 
 
-def main(arguments=None):
+def main(arguments: Sequence[str] | None = None) -> int:
     options = parse(arguments)
     try:
         if options.json:

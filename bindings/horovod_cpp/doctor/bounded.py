@@ -10,6 +10,8 @@ import sys
 import time
 import traceback
 import warnings
+from collections.abc import Callable, Mapping
+from typing import NoReturn
 
 from horovod_cpp.doctor.finding import Finding, problem
 
@@ -21,7 +23,7 @@ _FOREIGN = ("OMPI_", "PMIX_", "PMI_", "MPI_LOCAL", "HOROVOD_RANK", "HOROVOD_SIZE
 _RANKS = ("OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK", "HOROVOD_RANK")
 
 
-def run_check(check, seconds):
+def run_check(check: Callable[[], list[Finding]], seconds: float) -> list[Finding]:
     """Findings of ``check()``, which runs in a process of its own, for at most so many seconds."""
     reader, writer = os.pipe()
     with warnings.catch_warnings():
@@ -45,7 +47,7 @@ def run_check(check, seconds):
     return [Finding(**each) for each in json.loads(answer)]
 
 
-def _child(check, writer):
+def _child(check: Callable[[], list[Finding]], writer: int) -> NoReturn:
     os.setsid()  # no terminal, so that nothing can ask a question; and one group to kill
     devnull = os.open(os.devnull, os.O_RDWR)
     for stream in (0, 1, 2):
@@ -57,12 +59,12 @@ def _child(check, writer):
         findings = [problem("check", f"{type(error).__name__}: {error} "
                             f"({os.path.basename(last.filename)}:{last.lineno})",
                             "the doctor did not expect this; please report it")]
-    with os.fdopen(writer, "w") as stream:
-        json.dump([dataclasses.asdict(each) for each in findings], stream)
+    with os.fdopen(writer, "w") as pipe:
+        json.dump([dataclasses.asdict(each) for each in findings], pipe)
     os._exit(0)
 
 
-def _read(reader, deadline):
+def _read(reader: int, deadline: float) -> tuple[bytes, bool]:
     """What comes until the other side closes, and whether it did before the deadline."""
     answer = b""
     while (left := deadline - time.monotonic()) > 0:
@@ -75,7 +77,7 @@ def _read(reader, deadline):
     return answer, False
 
 
-def _end(process):
+def _end(process: int) -> int | None:
     """Kills the group; the wait status, or None for a process that not even SIGKILL ends."""
     status = None
     for _ in range(100):
@@ -95,7 +97,7 @@ def _end(process):
     return status
 
 
-def _describe(status):
+def _describe(status: int | None) -> str:
     if status is None:
         return "does not end"
     code = os.waitstatus_to_exitcode(status)
@@ -109,24 +111,25 @@ class Output:
     code: int | None
     text: str
 
-    def last_lines(self, count=3):
+    def last_lines(self, count: int = 3) -> str:
         lines = [line.strip() for line in self.text.splitlines() if line.strip(" -*\t")]
         return " / ".join(lines[-count:]) or "no output"
 
-    def why(self):
+    def why(self) -> str:
         """For a message: how it ended, and its last words."""
         how = "no end in sight" if self.code is None else f"exit code {self.code}"
         return f"{how}: {self.last_lines()}"
 
 
-def _own_environment():
+def _own_environment() -> Mapping[str, str]:
     if not any(name in os.environ for name in _RANKS):
         return os.environ
     return {name: value for name, value in os.environ.items()
             if not name.startswith(_FOREIGN) or name.startswith("OMPI_ALLOW_")}
 
 
-def capture(command, seconds, environment=None):
+def capture(command: list[str], seconds: float,
+            environment: Mapping[str, str] | None = None) -> Output:
     """Runs a program to its end and returns its Output; standard input is empty."""
     process = subprocess.Popen(
         command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
@@ -144,7 +147,7 @@ def capture(command, seconds, environment=None):
     return Output(None, text)
 
 
-def rank_program(text):
+def rank_program(text: str) -> list[str]:
     """Command line of a rank that runs this program, with our module search path."""
     path = [entry for entry in sys.path if entry]
     return [sys.executable, "-c", f"import sys; sys.path[:] = {path!r}\n{text}"]

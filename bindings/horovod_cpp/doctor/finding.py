@@ -22,13 +22,13 @@ class Finding:
     fix: str = ""
 
 
-def ok(name, text):
+def ok(name: str, text: str) -> Finding:
     return Finding("ok", name, text)
 
 
-def warning(name, text, fix):
+def warning(name: str, text: str, fix: str) -> Finding:
     return Finding("warning", name, text, fix)
 
 
-def problem(name, text, fix):
+def problem(name: str, text: str, fix: str) -> Finding:
     return Finding("problem", name, text, fix)

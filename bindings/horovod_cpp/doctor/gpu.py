@@ -4,19 +4,19 @@ import ctypes
 import pathlib
 import sysconfig
 
-from horovod_cpp.doctor.finding import ok, problem, warning
+from horovod_cpp.doctor.finding import Finding, ok, problem, warning
 from horovod_cpp.doctor.software import check_build
 
 
-def checks():
+def checks() -> list[Finding]:
     nodes = sorted(path.name for path in pathlib.Path("/dev").glob("nvidia[0-9]*"))
     try:
         driver = ctypes.CDLL("libcuda.so.1")
     except OSError as error:
         return _without_driver(nodes, error)
-    error = driver.cuInit(0)
-    if error != 0:
-        return [warning("driver", f"libcuda.so.1 is here, but cuInit fails: {_text(driver, error)}",
+    code = driver.cuInit(0)
+    if code != 0:
+        return [warning("driver", f"libcuda.so.1 is here, but cuInit fails: {_text(driver, code)}",
                         "nvidia-smi shows what is wrong with the driver; in a container: "
                         "docker run --gpus all")]
     count = ctypes.c_int()
@@ -27,20 +27,20 @@ def checks():
     return [*found, _backend()] if count.value else [*found, ok("GPUs", "none is visible")]
 
 
-def _without_driver(nodes, error):
+def _without_driver(nodes: list[str], error: OSError) -> list[Finding]:
     if nodes:
         return [warning("driver", f"/dev has {', '.join(nodes)}, but {error}",
                         "install NVIDIA's driver; in a container: docker run --gpus all")]
     return [ok("GPUs", "none, and no driver")]
 
 
-def _text(driver, error):
+def _text(driver: ctypes.CDLL, code: int) -> str:
     text = ctypes.c_char_p()
-    driver.cuGetErrorString(error, ctypes.byref(text))
-    return f"{(text.value or b'unknown').decode()} ({error})"
+    driver.cuGetErrorString(code, ctypes.byref(text))
+    return f"{(text.value or b'unknown').decode()} ({code})"
 
 
-def _dotted(number, *divisors):
+def _dotted(number: int, *divisors: int) -> str:
     parts = []
     for divisor in divisors:
         parts.append(str(number // divisor))
@@ -48,13 +48,13 @@ def _dotted(number, *divisors):
     return ".".join(parts)
 
 
-def _driver_version(driver):
+def _driver_version(driver: ctypes.CDLL) -> str:
     number = ctypes.c_int()
     driver.cuDriverGetVersion(ctypes.byref(number))
     return _dotted(number.value // 10, 100, 1)
 
 
-def _device(driver, number):
+def _device(driver: ctypes.CDLL, number: int) -> str:
     device, memory = ctypes.c_int(), ctypes.c_size_t()
     name = ctypes.create_string_buffer(100)
     driver.cuDeviceGet(ctypes.byref(device), number)
@@ -63,7 +63,7 @@ def _device(driver, number):
     return f"{name.value.decode()}, {memory.value / (1 << 30):.0f} GiB"
 
 
-def _nccl():
+def _nccl() -> Finding:
     """The system's library, else that of NVIDIA's Python package."""
     packages = pathlib.Path(sysconfig.get_path("purelib"))
     for place in ("libnccl.so.2", packages / "nvidia/nccl/lib/libnccl.so.2"):
@@ -79,7 +79,7 @@ def _nccl():
                    "libnccl2")
 
 
-def _backend():
+def _backend() -> Finding:
     _, parts = check_build()
     usable, text = parts.get("nccl", (False, "unknown, because hvdrun does not run"))
     if usable:

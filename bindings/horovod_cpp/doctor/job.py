@@ -2,7 +2,7 @@
 
 from horovod_cpp.cluster.hvdrun_job import find_hvdrun
 from horovod_cpp.doctor.bounded import capture, rank_program
-from horovod_cpp.doctor.finding import ok, problem
+from horovod_cpp.doctor.finding import Finding, ok, problem
 from horovod_cpp.doctor.software import path_fix
 
 _RANK = """
@@ -21,7 +21,7 @@ if hvd.rank() == 0:
 """
 
 
-def checks():
+def checks() -> list[Finding]:
     hvdrun = find_hvdrun()
     if hvdrun is None:
         return [problem("2 ranks by hvdrun", "there is no hvdrun",

@@ -4,14 +4,14 @@ import os
 import pathlib
 import resource
 
-from horovod_cpp.doctor.finding import ok, warning
+from horovod_cpp.doctor.finding import Finding, ok, warning
 
 _THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
 _FILES = 1024  # three a rank and some more, on the machine where hvdrun runs
 _PINNED = 64 << 20  # bytes
 
 
-def thread_checks():
+def thread_checks() -> list[Finding]:
     usable = len(os.sched_getaffinity(0))
     quota = _quota()
     found = [_cores(usable), _share(usable, quota), *(_threads(name) for name in _THREADS
@@ -23,14 +23,15 @@ def thread_checks():
     return found
 
 
-def _cores(usable):
+def _cores(usable: int) -> Finding:
     total = os.cpu_count() or usable
     if usable < total:
         return ok("cores", f"{usable} of {total}: the affinity of this process leaves out the rest")
     return ok("cores", f"{usable}")
 
 
-def _quota(groups=pathlib.Path("/proc/self/cgroup"), root=pathlib.Path("/sys/fs/cgroup")):
+def _quota(groups: pathlib.Path = pathlib.Path("/proc/self/cgroup"),
+           root: pathlib.Path = pathlib.Path("/sys/fs/cgroup")) -> float | None:
     """Cores' worth of time that control groups allow; None without a limit."""
     quotas = []
     for line in groups.read_text().splitlines() if groups.exists() else ():
@@ -44,7 +45,7 @@ def _quota(groups=pathlib.Path("/proc/self/cgroup"), root=pathlib.Path("/sys/fs/
     return min((each for each in quotas if each is not None), default=None)
 
 
-def _quota_of(folder):
+def _quota_of(folder: pathlib.Path) -> float | None:
     try:
         if (folder / "cpu.max").exists():
             limit, period = (folder / "cpu.max").read_text().split()
@@ -56,7 +57,7 @@ def _quota_of(folder):
         return None
 
 
-def _share(usable, quota):
+def _share(usable: int, quota: float | None) -> Finding:
     if quota is None or quota >= usable:
         return ok("share", "no limit below that by control groups")
     whole = max(1, int(quota))
@@ -66,18 +67,18 @@ def _share(usable, quota):
                    "larger limit (docker run --cpus)")
 
 
-def _threads(name):
+def _threads(name: str) -> Finding:
     text = os.environ[name]
     if all(part.strip().isdigit() and int(part) > 0 for part in text.split(",")):
         return ok(name, text)
     return warning(name, f"'{text}' is no number of threads", f"export {name}=1, or unset it")
 
 
-def limit_checks():
+def limit_checks() -> list[Finding]:
     return [_open_files(), _locked(), _memory(), _pidfd()]
 
 
-def _open_files():
+def _open_files() -> Finding:
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     text = f"{_count(soft)}, at most {_count(hard)} (ulimit -n)"
     if 0 <= soft < _FILES:
@@ -86,7 +87,7 @@ def _open_files():
     return ok("open files", text)
 
 
-def _locked():
+def _locked() -> Finding:
     soft, _ = resource.getrlimit(resource.RLIMIT_MEMLOCK)
     kib = _count(soft if soft < 0 else soft // 1024)
     if 0 <= soft < _PINNED and pathlib.Path("/sys/class/infiniband").exists():
@@ -96,18 +97,18 @@ def _locked():
               "needs it")
 
 
-def _count(limit):
+def _count(limit: int) -> str:
     return "unlimited" if limit == resource.RLIM_INFINITY else str(limit)
 
 
-def _memory():
+def _memory() -> Finding:
     lines = pathlib.Path("/proc/meminfo").read_text().splitlines()
     table = {line.split(":")[0]: int(line.split()[1]) for line in lines}
     return ok("memory", f"{table['MemAvailable'] / (1 << 20):.1f} GiB of "
               f"{table['MemTotal'] / (1 << 20):.1f} GiB available")
 
 
-def _pidfd():
+def _pidfd() -> Finding:
     try:
         os.close(os.pidfd_open(os.getpid()))
     except OSError as error:

@@ -3,7 +3,7 @@
 import mmap
 import os
 
-from horovod_cpp.doctor.finding import ok, problem, warning
+from horovod_cpp.doctor.finding import Finding, ok, problem, warning
 
 _FOLDER = "/dev/shm"
 _SEGMENT = 4 << 20  # bytes; what 2 ranks share is about as large
@@ -12,7 +12,7 @@ _CONTAINER = ("docker run --shm-size=1g (or --ipc=host); in Kubernetes an emptyD
               "at /dev/shm; as root: mount -o remount,size=1g /dev/shm")
 
 
-def checks():
+def checks() -> list[Finding]:
     try:
         system = os.statvfs(_FOLDER)
     except OSError as error:
@@ -21,11 +21,11 @@ def checks():
     return [_space(size, free), _segment(free)]
 
 
-def _mib(count):
+def _mib(count: int) -> str:
     return f"{count / (1 << 20):,.3g} MiB" if count < 10 << 20 else f"{count / (1 << 20):,.0f} MiB"
 
 
-def _space(size, free):
+def _space(size: int, free: int) -> Finding:
     text = f"{_FOLDER} has {_mib(size)}, {_mib(free)} free"
     if size <= _SMALL:
         return warning("size", f"{text}: gradients of larger models do not fit", _CONTAINER)
@@ -34,7 +34,7 @@ def _space(size, free):
     return ok("size", text)
 
 
-def _segment(free):
+def _segment(free: int) -> Finding:
     """Makes, fills and removes a real one, as the ranks would."""
     path = f"{_FOLDER}/hvd-doctor-{os.getpid()}"
     try:
@@ -52,7 +52,7 @@ def _segment(free):
     return ok("segment", f"{_mib(_SEGMENT)} made, written, read and removed")
 
 
-def _use(file):
+def _use(file: int) -> None:
     os.posix_fallocate(file, 0, _SEGMENT)
     with mmap.mmap(file, _SEGMENT) as memory:
         memory[:4] = memory[-4:] = b"hvd!"
@@ -60,7 +60,7 @@ def _use(file):
             raise OSError(0, "what was written does not come back")
 
 
-def _instead(why):
+def _instead(why: str) -> Finding:
     """/dev/shm is of no use: the ranks take anonymous memory, if the kernel has it."""
     try:
         file = os.memfd_create("hvd-doctor")

@@ -4,7 +4,7 @@ import os
 import shutil
 
 from horovod_cpp.doctor.bounded import capture, rank_program
-from horovod_cpp.doctor.finding import ok, problem, warning
+from horovod_cpp.doctor.finding import Finding, ok, problem, warning
 from horovod_cpp.doctor.software import check_build, path_fix
 
 _NOT_NEEDED = "jobs on one machine run without it"
@@ -20,7 +20,7 @@ if hvd.rank() == 0:
 """
 
 
-def checks():
+def checks() -> list[Finding]:
     _, parts = check_build()
     usable, text = parts.get("mpi", (False, "unknown, because hvdrun does not run"))
     if not usable:
@@ -35,18 +35,18 @@ def checks():
     return found
 
 
-def _version_of(mpirun):
+def _version_of(mpirun: str) -> str | None:
     output = capture([mpirun, "--version"], 10)
     if output.code != 0:
         return None
     return next((line.strip() for line in output.text.splitlines() if line.strip()), "unknown")
 
 
-def _is_open_mpi(version):
+def _is_open_mpi(version: str) -> bool:
     return "Open MPI" in version or "OpenRTE" in version or "PRRTE" in version
 
 
-def _library(usable, text, mpirun):
+def _library(usable: bool, text: str, mpirun: str | None) -> Finding:
     if usable:
         return ok("library", text)
     if "is not installed next to" in text:
@@ -60,7 +60,7 @@ def _library(usable, text, mpirun):
                    "MPI: build from source where its mpicxx is in PATH (the wheel is for Open MPI)")
 
 
-def _launcher(mpirun, version):
+def _launcher(mpirun: str | None, version: str | None) -> Finding:
     if mpirun is None:
         return warning("mpirun", f"not in PATH; {_NOT_NEEDED}", _INSTALL)
     if version is None:
@@ -73,7 +73,7 @@ def _launcher(mpirun, version):
     return ok("mpirun", f"{version}, {mpirun}")
 
 
-def _root(mpirun, version):
+def _root(mpirun: str | None, version: str | None) -> list[Finding]:
     if os.geteuid() != 0 or mpirun is None or not version or not _is_open_mpi(version):
         return []
     names = ("OMPI_ALLOW_RUN_AS_ROOT", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM")
@@ -83,7 +83,7 @@ def _root(mpirun, version):
                     "export " + " ".join(f"{name}=1" for name in names))]
 
 
-def _job():
+def _job() -> Finding:
     # By name, as users call it: a full path would mean --prefix to Open MPI.
     output = capture(["mpirun", "-np", "2", "--oversubscribe", *rank_program(_RANK)], 30,
                      {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"})

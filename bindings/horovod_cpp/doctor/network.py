@@ -7,9 +7,10 @@ import pathlib
 import shutil
 import socket
 import struct
+from collections.abc import Mapping, Sequence
 
 from horovod_cpp.doctor.bounded import capture
-from horovod_cpp.doctor.finding import ok, problem, warning
+from horovod_cpp.doctor.finding import Finding, ok, problem, warning
 
 _SIOCGIFFLAGS, _SIOCGIFADDR = 0x8913, 0x8915
 _UP = 1
@@ -18,24 +19,24 @@ _SSH_SECONDS = 5
 _ONLY_FOR_SEVERAL = "only for several machines"
 
 
-def checks():
+def checks() -> list[Finding]:
     addresses = {name: _addresses(name) for _, name in socket.if_nameindex() if _is_up(name)}
     return [*_interfaces(addresses), *_wanted(addresses), _own_name()]
 
 
-def _request(name, number):
+def _request(name: str, number: int) -> bytes:
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
         return fcntl.ioctl(probe, number, struct.pack("256s", name.encode()[:15]))
 
 
-def _is_up(name):
+def _is_up(name: str) -> bool:
     try:
         return bool(struct.unpack_from("H", _request(name, _SIOCGIFFLAGS), 16)[0] & _UP)
     except OSError:
         return False
 
 
-def _addresses(name):
+def _addresses(name: str) -> list[str]:
     found = []
     try:
         found.append(socket.inet_ntoa(_request(name, _SIOCGIFADDR)[20:24]))
@@ -49,7 +50,7 @@ def _addresses(name):
     return found
 
 
-def _speed(name):
+def _speed(name: str) -> str:
     try:
         megabits = int(pathlib.Path(f"/sys/class/net/{name}/speed").read_text())
     except (OSError, ValueError):
@@ -57,7 +58,7 @@ def _speed(name):
     return f", {megabits / 1000:g} Gbit/s" if megabits > 0 else ""
 
 
-def _interfaces(addresses):
+def _interfaces(addresses: Mapping[str, Sequence[str]]) -> list[Finding]:
     found, usable = [], []
     for name, own in addresses.items():
         kind = ", of containers or virtual machines" if name.startswith(_VIRTUAL) else ""
@@ -72,7 +73,7 @@ def _interfaces(addresses):
     return found
 
 
-def _wanted(addresses):
+def _wanted(addresses: Mapping[str, Sequence[str]]) -> list[Finding]:
     text = os.environ.get("HOROVOD_GLOO_IFACE", "")
     missing = [name for name in text.split(",") if name and name not in addresses]
     if not missing:
@@ -81,10 +82,10 @@ def _wanted(addresses):
                     "unset it, or name some of " + ", ".join(addresses))]
 
 
-def _own_name():
+def _own_name() -> Finding:
     name = socket.gethostname()
     try:
-        own = sorted({row[4][0] for row in socket.getaddrinfo(name, None)})
+        own = sorted({str(row[4][0]) for row in socket.getaddrinfo(name, None)})
     except OSError as error:
         return warning("host name", f"{name} has no address ({error.strerror})",
                        f"for jobs of several machines a line '<address> {name}' in /etc/hosts of "
@@ -92,7 +93,7 @@ def _own_name():
     return ok("host name", f"{name} is {', '.join(own)}")
 
 
-def ssh_checks(hosts=()):
+def ssh_checks(hosts: Sequence[str] = ()) -> list[Finding]:
     """localhost, and the machines that the user asked for; those have to answer."""
     ssh = shutil.which("ssh")
     if ssh is None:
@@ -107,7 +108,7 @@ def ssh_checks(hosts=()):
     return found
 
 
-def _server():
+def _server() -> Finding:
     try:
         with socket.create_connection(("localhost", 22), timeout=_SSH_SECONDS) as connection:
             connection.settimeout(_SSH_SECONDS)
@@ -117,7 +118,7 @@ def _server():
     return ok("server", banner)
 
 
-def _login(ssh, host, needed):
+def _login(ssh: str, host: str, needed: bool) -> Finding:
     # As hvdrun calls it: never a question, since nobody would see it.
     output = capture([ssh, "-o", "BatchMode=yes", "-o", f"ConnectTimeout={_SSH_SECONDS}", host,
                       "true"], _SSH_SECONDS + 3)

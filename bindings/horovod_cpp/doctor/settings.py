@@ -2,9 +2,11 @@
 
 import os
 import tempfile
+from collections.abc import Mapping
+from typing import Any
 
 import horovod_cpp as hvd
-from horovod_cpp.doctor.finding import ok, problem, warning
+from horovod_cpp.doctor.finding import Finding, ok, problem, warning
 
 _PREFIXES = ("HOROVOD_", "HVD_")
 # Numbers that a launcher gives its ranks, and their least values.
@@ -14,7 +16,7 @@ _PLACES = {"HOROVOD_RANK": 0, "HOROVOD_SIZE": 1, "HOROVOD_LOCAL_RANK": 0, "HOROV
 _OTHERS = ("HVD_ISA", "HVD_DATA_DIR", "HVD_RENDEZVOUS_KEY", "HVD_SETTING_SOURCES")
 
 
-def checks():
+def checks() -> list[Finding]:
     names = sorted(name for name in os.environ if name.startswith(_PREFIXES))
     if not names:
         return [ok("variables", "no HOROVOD_ or HVD_ variable is set: defaults everywhere")]
@@ -27,7 +29,7 @@ def checks():
     return found
 
 
-def _alone(name, value, known):
+def _alone(name: str, value: str, known: Mapping[str, Any]) -> Finding:
     if name in _PLACES and not (value.isdecimal() and int(value) >= _PLACES[name]):
         return problem(name, f"{name}='{value}': must be an integer of at least {_PLACES[name]}",
                        f"unset {name}: launchers such as hvdrun set it for each rank")
@@ -48,7 +50,7 @@ def _alone(name, value, known):
     return ok(name, f"'{value}'")
 
 
-def _together():
+def _together() -> list[Finding]:
     """Two good values may contradict each other."""
     try:
         hvd.config()
@@ -57,7 +59,7 @@ def _together():
     return []
 
 
-def _warnings_of_config():
+def _warnings_of_config() -> str:
     """What reading the settings prints on standard error, without the time and level."""
     with tempfile.TemporaryFile("w+") as file:
         before = os.dup(2)

@@ -11,17 +11,18 @@ import sysconfig
 import horovod_cpp as hvd
 from horovod_cpp.cluster.hvdrun_job import find_hvdrun
 from horovod_cpp.doctor.bounded import capture
-from horovod_cpp.doctor.finding import ok, problem, warning
+from horovod_cpp.doctor.finding import Finding, ok, problem, warning
 
 
-def check_build():
+def check_build() -> tuple[list[str], dict[str, tuple[bool, str]]]:
     """What ``hvdrun --check-build`` says: (lines of the build, usable parts by name).
 
     A part is (whether it is usable, its text). Both are empty if hvdrun does not answer.
     """
     hvdrun = find_hvdrun()
     output = capture([hvdrun, "--check-build"], 10) if hvdrun else None
-    built, parts = [], {}
+    built: list[str] = []
+    parts: dict[str, tuple[bool, str]] = {}
     if output is None or output.code != 0:
         return built, parts
     before, _, after = output.text.partition("Usable here")
@@ -34,26 +35,26 @@ def check_build():
     return built, parts
 
 
-def path_fix():
+def path_fix() -> str:
     """What to do where PATH is missing; empty where it is there."""
     if os.environ.get("PATH"):
         return ""
     return f"export PATH={sysconfig.get_path('scripts')}:/usr/local/bin:/usr/bin:/bin"
 
 
-def checks():
+def checks() -> list[Finding]:
     built, _ = check_build()
     return [_package(built), *_hvdrun(), _python(), _library("numpy", (1, 24)),
             _library("cloudpickle", (2, 2)), _torch(), _system(), _matrix_products()]
 
 
-def _package(built):
+def _package(built: list[str]) -> Finding:
     compiler = built[0] if built else "compiler unknown"
     place = pathlib.Path(hvd.__file__).parent
     return ok("horovod_cpp", f"{hvd.__version__}, {compiler}, in {place}")
 
 
-def _hvdrun():
+def _hvdrun() -> list[Finding]:
     hvdrun = find_hvdrun()
     if hvdrun is None:
         return [problem("hvdrun", f"not in {sysconfig.get_path('scripts')}, nor in PATH",
@@ -80,18 +81,18 @@ def _hvdrun():
     return found
 
 
-def _python():
+def _python() -> Finding:
     return ok("Python", f"{platform.python_version()}, {sys.executable}")
 
 
-def _version(name):
+def _version(name: str) -> str | None:
     try:
         return importlib.metadata.version(name)
     except importlib.metadata.PackageNotFoundError:
         return None
 
 
-def _library(name, least):
+def _library(name: str, least: tuple[int, ...]) -> Finding:
     version = _version(name)
     needed = ".".join(map(str, least))
     if version is None:
@@ -101,18 +102,18 @@ def _library(name, least):
     return ok(name, version)
 
 
-def _torch():
+def _torch() -> Finding:
     version = _version("torch")
     return ok("torch", version or "not installed; nothing but torch programs needs it")
 
 
-def _system():
+def _system() -> Finding:
     library, version = platform.libc_ver()
     return ok("system", f"{platform.system()} {platform.release()}, {platform.machine()}, "
               f"{library} {version}")
 
 
-def _matrix_products():
+def _matrix_products() -> Finding:
     """oneDNN is opened by the first product, where the build has it and the system or the wheel."""
     try:
         square = hvd.ones([8, 8])

@@ -1,5 +1,6 @@
 """What the pictures share: colours, axes, legends."""
 
+import importlib
 import types
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -30,7 +31,7 @@ ALL_MARKED = 40  # points of a line that get a marker each; longer lines get a d
 def pyplot() -> types.ModuleType:
     """matplotlib.pyplot, imported when a picture is drawn and no earlier."""
     try:
-        from matplotlib import pyplot as found
+        found = importlib.import_module("matplotlib.pyplot")
     except ModuleNotFoundError as error:
         if error.name != "matplotlib":
             raise

@@ -1,8 +1,13 @@
 """How the tensors of a call travel."""
 
+from typing import Any, TypeAlias
+
 import torch
 
 from horovod_cpp import _native
+
+#: Of a Compressor: what travels, and what decompress() needs besides.
+Compressed: TypeAlias = tuple[torch.Tensor, Any]
 
 
 class Compressor:
@@ -13,11 +18,11 @@ class Compressor:
     """
 
     @staticmethod
-    def compress(tensor):
+    def compress(tensor: torch.Tensor) -> Compressed:
         raise NotImplementedError
 
     @staticmethod
-    def decompress(tensor, ctx):
+    def decompress(tensor: torch.Tensor, ctx: Any) -> torch.Tensor:
         raise NotImplementedError
 
 
@@ -25,26 +30,26 @@ class NoneCompressor(Compressor):
     """Tensors travel as they are."""
 
     @staticmethod
-    def compress(tensor):
+    def compress(tensor: torch.Tensor) -> Compressed:
         return tensor, None
 
     @staticmethod
-    def decompress(tensor, ctx):
+    def decompress(tensor: torch.Tensor, ctx: Any) -> torch.Tensor:
         return tensor
 
 
 class _Narrower(Compressor):
     """float32 and float64 travel as ``dtype``; other dtypes as they are."""
 
-    dtype = None
+    dtype: torch.dtype
 
     @classmethod
-    def compress(cls, tensor):
+    def compress(cls, tensor: torch.Tensor) -> Compressed:
         wider = tensor.dtype in (torch.float32, torch.float64)
         return (tensor.to(cls.dtype), tensor.dtype) if wider else (tensor, None)
 
     @classmethod
-    def decompress(cls, tensor, ctx):
+    def decompress(cls, tensor: torch.Tensor, ctx: Any) -> torch.Tensor:
         return tensor if ctx is None else tensor.to(ctx)
 
 
@@ -73,14 +78,14 @@ class Compression:
 
 # Those that an allreduce of the engine does by itself. By identity: a class derived from one of
 # them may compress in another way.
-WIRES = {
+WIRES: dict[Any, _native.Compression] = {
     NoneCompressor: _native.Compression.none,
     FP16Compressor: _native.Compression.fp16,
     BF16Compressor: _native.Compression.bf16,
 }
 
 
-def check(compression):
+def check(compression: object) -> None:
     for method in ("compress", "decompress"):
         if not callable(getattr(compression, method, None)):
             raise TypeError(f"compression has no {method}(); expected Compression.none, .fp16, "

@@ -1,5 +1,8 @@
 """Calls in flight."""
 
+from collections.abc import Callable
+from typing import Any
+
 from horovod_cpp import _native
 
 
@@ -12,37 +15,38 @@ class Handle:
 
     __slots__ = ("_call", "_finish", "_result")
 
-    def __init__(self, call, finish):
-        self._call = call  # None: finished
+    def __init__(self, call: _native.Handle, finish: Callable[[Any], Any]) -> None:
+        self._call: _native.Handle | None = call  # None: finished
         self._finish = finish  # what the call gave -> what the caller gets
-        self._result = None
+        self._result: Any = None
 
-    def poll(self):
+    def poll(self) -> bool:
         """Whether synchronize() would not block."""
         return self._call is None or self._call.poll()
 
-    def wait_for(self, seconds):
+    def wait_for(self, seconds: float) -> bool:
         """Wait at most this long; whether synchronize() would not block."""
         return self._call is None or self._call.wait_for(seconds)
 
-    def synchronize(self):
+    def synchronize(self) -> Any:
         """Wait for the result; raises what the call failed with. May be called again."""
         if self._call is not None:
             self._result = self._finish(self._call.synchronize())
-            self._call = self._finish = None
+            self._call = None
+            del self._finish
         return self._result
 
     __call__ = synchronize  # what sparse_allreduce_async() returns is called, in Horovod
 
 
-def _checked(handle):
+def _checked(handle: object) -> Handle:
     if isinstance(handle, Handle):
         return handle
     raise _native.InvalidArgumentError(
         f"expected the handle of an asynchronous call, got {type(handle).__name__}")
 
 
-def poll(handle):
+def poll(handle: Handle) -> bool:
     """Whether ``synchronize(handle)`` would not block.
 
     Raises:
@@ -51,7 +55,7 @@ def poll(handle):
     return _checked(handle).poll()
 
 
-def synchronize(handle):
+def synchronize(handle: Handle) -> Any:
     """Wait for a call's result.
 
     Returns:

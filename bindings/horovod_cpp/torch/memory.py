@@ -4,11 +4,15 @@ Addresses rather than DLPack: that knows no bool in PyTorch 1.13, and costs more
 allreduce takes.
 """
 
+from collections.abc import Iterable
+from typing import Any
+
 import torch
 
 from horovod_cpp import _native
+from horovod_cpp._native import Tensor
 
-_NAMES = {
+_NAMES: dict[torch.dtype, str] = {
     getattr(torch, name): name
     for name in ("uint8", "int8", "uint16", "int16", "int32", "int64", "float16", "bfloat16",
                  "float32", "float64", "bool", "complex64", "complex128")
@@ -17,7 +21,7 @@ _NAMES = {
 _DTYPES = {name: dtype for dtype, name in _NAMES.items()}
 
 
-def check(tensor):
+def check(tensor: Any) -> None:
     """Raises unless it is something that the engine can reduce where it lies or as a dense copy."""
     if not isinstance(tensor, torch.Tensor):
         raise TypeError(f"expected a torch.Tensor, got {type(tensor).__name__}")
@@ -32,7 +36,7 @@ def check(tensor):
             "tensor.cpu()")
 
 
-def wrap(tensor):
+def wrap(tensor: torch.Tensor) -> Tensor:
     """The Tensor over the memory of a dense one that was checked.
 
     It is owned by an alias, which stays where it is when ``tensor.data = ...`` or ``set_()`` gives
@@ -42,7 +46,7 @@ def wrap(tensor):
                                 tensor.detach())
 
 
-def source(tensor):
+def source(tensor: torch.Tensor) -> Tensor:
     """What a call reads: the tensor's memory, or that of a dense copy."""
     check(tensor)
     if tensor.is_conj() or tensor.is_neg():
@@ -50,7 +54,7 @@ def source(tensor):
     return wrap(tensor.contiguous())
 
 
-def target(tensor):
+def target(tensor: torch.Tensor) -> Tensor:
     """What a call overwrites: the tensor's own memory."""
     check(tensor)
     if not tensor.is_contiguous() or tensor.is_conj() or tensor.is_neg():
@@ -67,13 +71,13 @@ class Targets:
         InvalidArgumentError: two of them share memory: either result would be lost.
     """
 
-    def __init__(self, tensors):
+    def __init__(self, tensors: Iterable[torch.Tensor]) -> None:
         self.tensors = list(tensors)
         self.native = [target(tensor) for tensor in self.tensors]
         self._addresses = [tensor.data_ptr() for tensor in self.tensors]
         self._check_disjoint()
 
-    def _check_disjoint(self):
+    def _check_disjoint(self) -> None:
         ranges = sorted((start, start + tensor.numel() * tensor.element_size(), place)
                         for place, (start, tensor) in enumerate(zip(self._addresses, self.tensors))
                         if tensor.numel() > 0)
@@ -84,7 +88,7 @@ class Targets:
                     "share memory; give it each part once, or use the call that returns new "
                     "tensors")
 
-    def finish(self):
+    def finish(self) -> list[torch.Tensor]:
         """The tensors, after the call."""
         for place, (tensor, address) in enumerate(zip(self.tensors, self._addresses)):
             if tensor.data_ptr() != address:
@@ -95,7 +99,7 @@ class Targets:
         return self.tensors
 
 
-def result(tensor):
+def result(tensor: Tensor) -> torch.Tensor:
     """A torch.Tensor over the memory of the engine's."""
     dtype = _DTYPES[tensor.dtype]
     if tensor.numel() == 0:
@@ -103,7 +107,7 @@ def result(tensor):
     return torch.frombuffer(_native._memory_of(tensor), dtype=dtype).view(tensor.shape)
 
 
-def written(tensor):
+def written(tensor: torch.Tensor) -> None:
     """Tells autograd that the memory changes, as an in-place function of PyTorch would."""
     if tensor.is_inference():
         return

@@ -1,15 +1,18 @@
 """Sparse tensors in coordinate form."""
 
+from typing import Any
+
 import torch
 
 from horovod_cpp import _native
-from horovod_cpp._native import Average, Sum, global_process_set
+from horovod_cpp._native import Average, ProcessSet, ReduceOp, Sum, Tensor, global_process_set
 from horovod_cpp.torch import memory
 from horovod_cpp.torch.handle import Handle
 from horovod_cpp.torch.reductions import reduce_op
 
 
-def sparse_allreduce_async(tensor, name, op, process_set=global_process_set):
+def sparse_allreduce_async(tensor: torch.Tensor, name: str | None, op: ReduceOp,
+                           process_set: ProcessSet = global_process_set) -> Handle:
     """Add up or average a sparse tensor over all ranks; what travels are coordinates and values.
 
     Args:
@@ -35,9 +38,9 @@ def sparse_allreduce_async(tensor, name, op, process_set=global_process_set):
         raise _native.InvalidArgumentError(f"sparse_allreduce: op is {op.name}; expected Average "
                                            "or Sum")
     tensor = tensor.detach().coalesce()
-    shape, divisor = tensor.shape, process_set.size() if op == Average else 1
+    shape, divisor = tensor.shape, (process_set.size() or 1) if op == Average else 1
 
-    def finish(gathered):
+    def finish(gathered: list[Tensor]) -> torch.Tensor:
         places, values = (memory.result(part) for part in gathered)
         if divisor > 1:
             values = values / divisor if values.is_floating_point() or values.is_complex() else (

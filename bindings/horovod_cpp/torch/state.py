@@ -2,16 +2,21 @@
 
 import collections
 import copy
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, TypeAlias
 
 import torch
 
 from horovod_cpp import _native
-from horovod_cpp._native import global_process_set
+from horovod_cpp._native import ProcessSet, global_process_set
 from horovod_cpp.objects import allgather_object, broadcast_object
 from horovod_cpp.torch import memory
 
+_Pairs: TypeAlias = Sequence[tuple[str, torch.Tensor]]
 
-def broadcast_parameters(params, root_rank=0, process_set=global_process_set):
+
+def broadcast_parameters(params: Mapping[str, torch.Tensor] | Iterable[Any], root_rank: int = 0,
+                         process_set: ProcessSet = global_process_set) -> None:
     """Overwrite every tensor with the values of rank ``root_rank``; collective.
 
     Args:
@@ -38,8 +43,8 @@ def broadcast_parameters(params, root_rank=0, process_set=global_process_set):
     _broadcast(pairs, root_rank, process_set)
 
 
-@torch.no_grad()
-def _broadcast(pairs, root_rank, process_set):
+@torch.no_grad()  # type: ignore[untyped-decorator]
+def _broadcast(pairs: _Pairs, root_rank: int, process_set: ProcessSet) -> None:
     dense = []
     for name, tensor in pairs:
         try:
@@ -60,18 +65,18 @@ def _broadcast(pairs, root_rank, process_set):
 class _Place:
     """Stands for a tensor in what is pickled; the tensors themselves travel as they lie."""
 
-    def __init__(self, number):
+    def __init__(self, number: int) -> None:
         self.number = number
 
 
 class _Packing:
     """Takes the tensors out of nested containers."""
 
-    def __init__(self):
-        self.tensors = []
-        self._places = {}  # of tensors that are there several times
+    def __init__(self) -> None:
+        self.tensors: list[torch.Tensor] = []
+        self._places: dict[int, _Place] = {}  # of tensors that are there several times
 
-    def pack(self, value):
+    def pack(self, value: Any) -> Any:
         if isinstance(value, torch.Tensor):
             if id(value) not in self._places:
                 self._places[id(value)] = _Place(len(self.tensors))
@@ -80,7 +85,7 @@ class _Packing:
         return _map(self.pack, value)
 
 
-def _map(function, value):
+def _map(function: Callable[[Any], Any], value: Any) -> Any:
     """A container of the same type with ``function`` of what is in it."""
     if isinstance(value, dict):
         items = copy.copy(value)  # of a defaultdict, an OrderedDict and so on
@@ -91,17 +96,18 @@ def _map(function, value):
     return value
 
 
-def _unpacked(value, tensors):
+def _unpacked(value: Any, tensors: Sequence[torch.Tensor]) -> Any:
     if isinstance(value, _Place):
         return tensors[value.number]
     return _map(lambda each: _unpacked(each, tensors), value)
 
 
-def _parameters(optimizer):
+def _parameters(optimizer: torch.optim.Optimizer) -> list[torch.Tensor]:
     return [parameter for group in optimizer.param_groups for parameter in group["params"]]
 
 
-def _check_groups(optimizer, root_rank, process_set):
+def _check_groups(optimizer: torch.optim.Optimizer, root_rank: int,
+                  process_set: ProcessSet) -> None:
     own = [[(list(parameter.shape), str(parameter.dtype)) for parameter in group["params"]]
            for group in optimizer.param_groups]
     ranks = process_set.ranks
@@ -114,7 +120,7 @@ def _check_groups(optimizer, root_rank, process_set):
                 f"rank {root_rank}: {_difference(groups, root)}")
 
 
-def _difference(groups, root):
+def _difference(groups: Any, root: Any) -> str:
     if len(groups) != len(root):
         return f"{len(groups)} groups and {len(root)}"
     for number, (group, other) in enumerate(zip(groups, root)):
@@ -127,7 +133,7 @@ def _difference(groups, root):
     return ""
 
 
-def _pack_state(optimizer):
+def _pack_state(optimizer: torch.optim.Optimizer) -> tuple[Any, list[torch.Tensor]]:
     packing = _Packing()
     places = {id(parameter): place for place, parameter in enumerate(_parameters(optimizer))}
     options = [{name: packing.pack(value) for name, value in group.items() if name != "params"}
@@ -137,7 +143,8 @@ def _pack_state(optimizer):
     return (options, state), packing.tensors
 
 
-def _take_state(optimizer, packed, tensors):
+def _take_state(optimizer: torch.optim.Optimizer, packed: Any,
+                tensors: Sequence[torch.Tensor]) -> None:
     options, state = packed
     for group, values in zip(optimizer.param_groups, options):
         for name in [name for name in group if name != "params" and name not in values]:
@@ -149,7 +156,9 @@ def _take_state(optimizer, packed, tensors):
         optimizer.state[key if place is None else parameters[place]] = _unpacked(value, tensors)
 
 
-def broadcast_optimizer_state(optimizer, root_rank=0, model=None, process_set=global_process_set):
+def broadcast_optimizer_state(optimizer: torch.optim.Optimizer, root_rank: int = 0,
+                              model: torch.nn.Module | None = None,
+                              process_set: ProcessSet = global_process_set) -> None:
     """Make options (learning rates and so on) and state those of rank ``root_rank``; collective.
 
     Takes no step and makes no gradients. The state of the other ranks is replaced by the root's,

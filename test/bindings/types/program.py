@@ -6,12 +6,15 @@ import sys
 from collections.abc import Iterator
 
 import numpy as np
+from IPython.core.interactiveshell import InteractiveShell
+from matplotlib import pyplot
 
 import horovod_cpp as hvd
 import horovod_cpp.data.transforms as T
 import horovod_cpp.nn as nn
 import horovod_cpp.nn.functional as F
-from horovod_cpp import data, io, models, optim
+from horovod_cpp import data, io, models, optim, plot
+from horovod_cpp.doctor.__main__ import main as doctor
 from horovod_cpp.nn import init
 from horovod_cpp.optim import lr_scheduler
 from horovod_cpp.typing import ArrayLike, DTypeLike
@@ -133,9 +136,52 @@ def zoo() -> None:
     assert model.eval()(image.unsqueeze(0)).shape == (1, 3)
 
 
+def place(greeting: str, times: int = 1) -> tuple[str, int]:
+    hvd.init()
+    return greeting * times, hvd.rank()
+
+
+def ranks() -> None:
+    places: list[tuple[str, int]] = hvd.run(place, args=("here",), kwargs={"times": 2}, np=2)
+    assert places == [("herehere", 0), ("herehere", 1)]
+    with hvd.Cluster(np=2, start_timeout=60) as cluster:
+        first: list[tuple[str, int]] = cluster.run(place, ["there"], ranks=1, timeout=30)
+        cluster.push({"base": 5})
+        assert first == [("there", 1)] and cluster.pull("base") == [5, 5]
+        states: list[str] = [worker.state for worker in cluster.status()]
+        assert states == ["idle"] * cluster.size
+        try:
+            cluster.run(print, kwargs={"sep": 1})
+        except hvd.RankError as error:
+            assert error.rank is not None and "TypeError" in error.traceback
+
+
+def pictures(folder: pathlib.Path) -> None:
+    pyplot.switch_backend("agg")
+    panels = plot.history({"one": {"loss": [2.0, 1.0]}, "two": {"loss": [1.5, 0.5]}}, smooth=0.5)
+    assert hvd.plot.scaling({1: 100.0, 2: [180.0, 190.0]}, unit="images/s").get_xlabel() == "ranks"
+    pyplot.savefig(folder / "scaling.png")
+    trace = folder / "trace.json"
+    hvd.start_timeline(str(trace))
+    hvd.allreduce(hvd.ones((4,)), name="drawn")
+    hvd.stop_timeline()
+    assert len(panels) == 1 and plot.timeline(trace, ranks=[0], title="one rank").get_title()
+
+
+def notebook() -> None:
+    shell = InteractiveShell.instance()
+    hvd.load_ipython_extension(shell)
+    shell.run_line_magic("hvd", "status")
+    hvd.unload_ipython_extension(shell)
+
+
 if __name__ == "__main__":
+    ranks()
+    assert doctor(["--only", "memory", "settings"]) == 0
     hvd.init()
     collectives()
+    pictures(pathlib.Path(sys.argv[1]))
     tensors()
     zoo()
     print(train(pathlib.Path(sys.argv[1])))
+    notebook()  # gives this program another __main__

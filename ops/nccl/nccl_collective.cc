@@ -9,7 +9,6 @@
 #include "ops/cuda/check.h"
 #include "ops/cuda/device.h"
 #include "ops/host/arguments.h"
-#include "ops/nccl/check.h"
 #include "ops/nccl/reduction.h"
 
 namespace hvd {
@@ -83,10 +82,11 @@ std::size_t input_bytes(const Slices& slices) {
   return bytes;
 }
 
-void gather(const GatherSlice& slice, Rank rank, ncclComm_t comm, cudaStream_t stream) {
+void gather(const NcclApi& api, const GatherSlice& slice, Rank rank, ncclComm_t comm,
+            cudaStream_t stream) {
   const std::vector<std::size_t>& bytes_of = slice.bytes_of;
   if (all_equal(bytes_of)) {
-    check_nccl(ncclAllGather(slice.input, slice.output, bytes_of[0], ncclUint8, comm, stream),
+    check_nccl(api, api.all_gather(slice.input, slice.output, bytes_of[0], ncclUint8, comm, stream),
                "ncclAllGather", comm);
     return;
   }
@@ -94,45 +94,49 @@ void gather(const GatherSlice& slice, Rank rank, ncclComm_t comm, cudaStream_t s
   for (std::size_t root = 0; root < bytes_of.size(); ++root) {
     const void* from = static_cast<Rank>(root) == rank ? slice.input : to;
     check_nccl(
-        ncclBroadcast(from, to, bytes_of[root], ncclUint8, static_cast<int>(root), comm, stream),
+        api,
+        api.broadcast(from, to, bytes_of[root], ncclUint8, static_cast<int>(root), comm, stream),
         "ncclBroadcast", comm);
     to += bytes_of[root];
   }
 }
 
-void scatter(const ScatterSlice& slice, const NcclReduction& as, ncclComm_t comm,
-             cudaStream_t stream) {
+void scatter(const NcclApi& api, const ScatterSlice& slice, const NcclReduction& as,
+             ncclComm_t comm, cudaStream_t stream) {
   const std::vector<std::int64_t>& numel_of = slice.numel_of;
   const auto count = [&](std::int64_t numel) {
     return static_cast<std::size_t>(numel) * as.factor;
   };
   if (all_equal(numel_of)) {
-    check_nccl(ncclReduceScatter(slice.input.data, slice.output.data, count(numel_of[0]), as.type,
-                                 as.op, comm, stream),
+    check_nccl(api,
+               api.reduce_scatter(slice.input.data, slice.output.data, count(numel_of[0]), as.type,
+                                  as.op, comm, stream),
                "ncclReduceScatter", comm);
     return;
   }
   const auto* from = static_cast<const std::byte*>(slice.input.data);
   for (std::size_t root = 0; root < numel_of.size(); ++root) {
-    check_nccl(ncclReduce(from, slice.output.data, count(numel_of[root]), as.type, as.op,
+    check_nccl(api,
+               api.reduce(from, slice.output.data, count(numel_of[root]), as.type, as.op,
                           static_cast<int>(root), comm, stream),
                "ncclReduce", comm);
     from += static_cast<std::size_t>(numel_of[root]) * size_of(slice.input.dtype);
   }
 }
 
-void swap_all(const ExchangeSlice& slice, ncclComm_t comm, cudaStream_t stream) {
+void swap_all(const NcclApi& api, const ExchangeSlice& slice, ncclComm_t comm,
+              cudaStream_t stream) {
   const auto* from = static_cast<const std::byte*>(slice.input);
   auto* to = static_cast<std::byte*>(slice.output);
   for (std::size_t peer = 0; peer < slice.bytes_to.size(); ++peer) {
     const auto rank = static_cast<int>(peer);
     if (slice.bytes_to[peer] != 0) {
-      check_nccl(ncclSend(from, slice.bytes_to[peer], ncclUint8, rank, comm, stream), "ncclSend",
-                 comm);
+      check_nccl(api, api.send(from, slice.bytes_to[peer], ncclUint8, rank, comm, stream),
+                 "ncclSend", comm);
     }
     if (slice.bytes_from[peer] != 0) {
-      check_nccl(ncclRecv(to, slice.bytes_from[peer], ncclUint8, rank, comm, stream), "ncclRecv",
-                 comm);
+      check_nccl(api, api.recv(to, slice.bytes_from[peer], ncclUint8, rank, comm, stream),
+                 "ncclRecv", comm);
     }
     from += slice.bytes_to[peer];
     to += slice.bytes_from[peer];
@@ -186,13 +190,15 @@ std::unique_ptr<Operation> NcclCollective::all_reduce(std::span<const Slice> sli
   const DType dtype = slices.front().input.dtype;
   const NcclReduction as = nccl_reduction(dtype, reduction, communicator_->size());
   return start(
-      [mine = std::vector(slices.begin(), slices.end()), as](ncclComm_t comm, cudaStream_t stream) {
+      [&api = communicator_->api(), mine = std::vector(slices.begin(), slices.end()), as](
+          ncclComm_t comm, cudaStream_t stream) {
         NcclReduction scaled = as;
-        const NcclScaledSum op(scaled, comm);
+        const NcclScaledSum op(api, scaled, comm);
         for (const Slice& slice : mine) {
           const auto count = static_cast<std::size_t>(slice.input.numel) * scaled.factor;
-          check_nccl(ncclAllReduce(slice.input.data, slice.output.data, count, scaled.type,
-                                   scaled.op, comm, stream),
+          check_nccl(api,
+                     api.all_reduce(slice.input.data, slice.output.data, count, scaled.type,
+                                    scaled.op, comm, stream),
                      "ncclAllReduce", comm);
         }
       },
@@ -206,10 +212,11 @@ std::unique_ptr<Operation> NcclCollective::reduce_scatter(std::span<const Scatte
   if (slices.empty()) return start([](ncclComm_t, cudaStream_t) {}, 0);
   const NcclReduction as = nccl_reduction(slices.front().input.dtype, reduction, size);
   return start(
-      [mine = std::vector(slices.begin(), slices.end()), as](ncclComm_t comm, cudaStream_t stream) {
+      [&api = communicator_->api(), mine = std::vector(slices.begin(), slices.end()), as](
+          ncclComm_t comm, cudaStream_t stream) {
         NcclReduction scaled = as;
-        const NcclScaledSum op(scaled, comm);
-        for (const ScatterSlice& slice : mine) scatter(slice, scaled, comm, stream);
+        const NcclScaledSum op(api, scaled, comm);
+        for (const ScatterSlice& slice : mine) scatter(api, slice, scaled, comm, stream);
       },
       input_bytes(slices));
 }
@@ -217,10 +224,11 @@ std::unique_ptr<Operation> NcclCollective::reduce_scatter(std::span<const Scatte
 std::unique_ptr<Operation> NcclCollective::broadcast(std::span<const Slice> slices, Rank root) {
   host::check_rank("broadcast from root", root, communicator_->size());
   return start(
-      [mine = std::vector(slices.begin(), slices.end()), root](ncclComm_t comm,
-                                                               cudaStream_t stream) {
+      [&api = communicator_->api(), mine = std::vector(slices.begin(), slices.end()), root](
+          ncclComm_t comm, cudaStream_t stream) {
         for (const Slice& slice : mine) {
-          check_nccl(ncclBroadcast(slice.input.data, slice.output.data, slice.input.bytes(),
+          check_nccl(api,
+                     api.broadcast(slice.input.data, slice.output.data, slice.input.bytes(),
                                    ncclUint8, root, comm, stream),
                      "ncclBroadcast", comm);
         }
@@ -234,9 +242,9 @@ std::unique_ptr<Operation> NcclCollective::all_gather(std::span<const GatherSlic
   std::size_t bytes = 0;
   for (const GatherSlice& slice : slices) bytes += slice.bytes_of[static_cast<std::size_t>(rank)];
   return start(
-      [mine = std::vector(slices.begin(), slices.end()), rank](ncclComm_t comm,
-                                                               cudaStream_t stream) {
-        for (const GatherSlice& slice : mine) gather(slice, rank, comm, stream);
+      [&api = communicator_->api(), mine = std::vector(slices.begin(), slices.end()), rank](
+          ncclComm_t comm, cudaStream_t stream) {
+        for (const GatherSlice& slice : mine) gather(api, slice, rank, comm, stream);
       },
       bytes);
 }
@@ -248,8 +256,9 @@ std::unique_ptr<Operation> NcclCollective::all_to_all(std::span<const ExchangeSl
     for (const std::size_t to : slice.bytes_to) bytes += to;
   }
   return start(
-      [mine = std::vector(slices.begin(), slices.end())](ncclComm_t comm, cudaStream_t stream) {
-        for (const ExchangeSlice& slice : mine) swap_all(slice, comm, stream);
+      [&api = communicator_->api(), mine = std::vector(slices.begin(), slices.end())](
+          ncclComm_t comm, cudaStream_t stream) {
+        for (const ExchangeSlice& slice : mine) swap_all(api, slice, comm, stream);
       },
       bytes);
 }
@@ -257,6 +266,7 @@ std::unique_ptr<Operation> NcclCollective::all_to_all(std::span<const ExchangeSl
 std::unique_ptr<Operation> NcclCollective::exchange(std::span<const std::int64_t> mine,
                                                     std::span<std::int64_t> all) {
   auto staging = std::make_shared<Staging>();
+  host::check_exchange(mine.size(), all.size(), communicator_->size());
   staging->mine_bytes = mine.size_bytes();
   staging->all_bytes = all.size_bytes();
   const std::size_t bytes = mine.size_bytes() + all.size_bytes();
@@ -271,9 +281,11 @@ std::unique_ptr<Operation> NcclCollective::exchange(std::span<const std::int64_t
     check_cuda(cudaMemcpyAsync(device, staging->host.data, staging->mine_bytes,
                                cudaMemcpyHostToDevice, stream),
                "cudaMemcpyAsync");
+    const NcclApi& api = communicator.api();
     communicator.begin([&](ncclComm_t comm) {
-      check_nccl(ncclAllGather(device, device + staging->mine_bytes, staging->mine_bytes, ncclUint8,
-                               comm, stream),
+      check_nccl(api,
+                 api.all_gather(device, device + staging->mine_bytes, staging->mine_bytes,
+                                ncclUint8, comm, stream),
                  "ncclAllGather", comm);
     });
   };
@@ -301,8 +313,10 @@ std::unique_ptr<Collective> NcclCollective::subset(std::uint32_t, std::span<cons
   for (Rank r = 0; r < communicator_->size(); ++r) {
     if (std::find(ranks.begin(), ranks.end(), r) == ranks.end()) without.push_back(r);
   }
-  auto child = std::make_shared<NcclCommunicator>(rank, static_cast<int>(ranks.size()),
-                                                  communicator_->device());
+  NcclCommunicator::Place place = communicator_->place();
+  place.rank = rank;
+  place.size = static_cast<int>(ranks.size());
+  auto child = std::make_shared<NcclCommunicator>(communicator_->api(), place);
   auto call = std::make_shared<LaunchQueue::Call>();
   call->communicator = communicator_;
   call->after_all = true;

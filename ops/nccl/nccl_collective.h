@@ -1,6 +1,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -38,7 +39,9 @@ class NcclCollective final : public Collective {
   std::unique_ptr<Operation> receive(const TensorView& tensor, Rank from, int tag) override;
   std::unique_ptr<Collective> subset(std::uint32_t number, std::span<const Rank> ranks) override;
 
-  Fence fence() override { return queue_->stream().fence(); }
+  std::optional<Duration> poll_interval() const override { return queue_->poll_interval(); }
+  void progress(TimePoint now) override { queue_->watch(now); }
+  Fence fence() override { return queue_->fence(communicator_); }
   void abort() noexcept override { communicator_->abort(); }
 
  private:

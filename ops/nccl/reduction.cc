@@ -6,7 +6,6 @@
 
 #include "core/base/half.h"
 #include "core/base/status.h"
-#include "ops/nccl/check.h"
 
 namespace hvd {
 namespace {
@@ -92,8 +91,8 @@ NcclReduction nccl_reduction(DType dtype, const Reduction& reduction, int size) 
   return out;
 }
 
-NcclScaledSum::NcclScaledSum(NcclReduction& reduction, ncclComm_t communicator)
-    : communicator_(communicator) {
+NcclScaledSum::NcclScaledSum(const NcclApi& api, NcclReduction& reduction, ncclComm_t communicator)
+    : api_(api), communicator_(communicator) {
   if (reduction.scale == 1.0) return;
   double wide = reduction.scale;
   auto single = static_cast<float>(wide);
@@ -103,15 +102,16 @@ NcclScaledSum::NcclScaledSum(NcclReduction& reduction, ncclComm_t communicator)
   if (reduction.type == ncclFloat64) scalar = &wide;
   if (reduction.type == ncclFloat16) scalar = &half;
   if (reduction.type == ncclBfloat16) scalar = &brain;
-  check_nccl(
-      ncclRedOpCreatePreMulSum(&op_, scalar, reduction.type, ncclScalarHostImmediate, communicator),
-      "ncclRedOpCreatePreMulSum", communicator);
+  check_nccl(api,
+             api.red_op_create_pre_mul_sum(&op_, scalar, reduction.type, ncclScalarHostImmediate,
+                                           communicator),
+             "ncclRedOpCreatePreMulSum", communicator);
   made_ = true;
   reduction.op = op_;
 }
 
 NcclScaledSum::~NcclScaledSum() {
-  if (made_) ncclRedOpDestroy(op_, communicator_);
+  if (made_) api_.red_op_destroy(op_, communicator_);
 }
 
 }  // namespace hvd

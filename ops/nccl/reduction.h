@@ -3,6 +3,7 @@
 #include <nccl.h>
 
 #include "core/base/reduction.h"
+#include "ops/nccl/api.h"
 
 namespace hvd {
 
@@ -23,12 +24,13 @@ NcclReduction nccl_reduction(DType dtype, const Reduction& reduction, int size);
 // Makes reduction.op of reduction.scale for one group of calls; gives it back when destroyed.
 class NcclScaledSum {
  public:
-  NcclScaledSum(NcclReduction& reduction, ncclComm_t communicator);
+  NcclScaledSum(const NcclApi& api, NcclReduction& reduction, ncclComm_t communicator);
   ~NcclScaledSum();
   NcclScaledSum(const NcclScaledSum&) = delete;
   NcclScaledSum& operator=(const NcclScaledSum&) = delete;
 
  private:
+  const NcclApi& api_;
   ncclComm_t communicator_;
   ncclRedOp_t op_ = ncclSum;
   bool made_ = false;

@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <limits>
+
 #include "core/base/status.h"
 #include "test/gpu/logic/fake_nccl.h"
 #include "test/gpu/logic/host_cuda.h"
@@ -123,6 +125,87 @@ TEST_F(World, ABatchOfBroadcastsIsOneGroup) {
               ElementsAre("ncclGroupStart", "ncclBroadcast", "ncclBroadcast", "ncclGroupEnd"));
   EXPECT_EQ(nccl_.calls[1].count, 4 * static_cast<std::size_t>(kHuge));
   EXPECT_EQ(nccl_.calls[1].peer, 1);
+}
+
+// A batch of real values; NCCL is a world of one rank that copies.
+class Packed : public World {
+ protected:
+  void SetUp() override {
+    World::SetUp();
+    nccl_.copies = true;
+  }
+  void add(std::vector<float>& in, std::vector<float>& out) {
+    out.assign(in.size(), -1);
+    const auto numel = static_cast<std::int64_t>(in.size());
+    slices_.push_back({view(in.data(), numel), view(out.data(), numel)});
+  }
+  std::vector<Slice> slices_;
+};
+
+TEST_F(Packed, ABatchIsOneTensorOnTheWay) {
+  std::vector<float> a = {1, 2, 4};
+  std::vector<float> b(17, 8);
+  std::vector<float> c;
+  std::vector<float> outs[3];
+  add(a, outs[0]);
+  add(b, outs[1]);
+  add(c, outs[2]);
+  finish(*collective_.all_reduce(slices_, {}));
+  EXPECT_THAT(nccl_.names(), ElementsAre("ncclGroupStart", "ncclAllReduce", "ncclGroupEnd"));
+  EXPECT_EQ(nccl_.calls[1].count, 16u + 32u);  // 64 and 128 bytes
+  EXPECT_EQ(outs[0], a);
+  EXPECT_EQ(outs[1], b);
+}
+
+TEST_F(Packed, BatchesShareOneBuffer) {
+  std::vector<float> a = {1, 2};
+  std::vector<float> b = {3, 4};
+  std::vector<float> outs[2];
+  add(a, outs[0]);
+  add(b, outs[1]);
+  finish(*collective_.all_reduce(slices_, {}));
+  finish(*collective_.all_reduce(slices_, {}));
+  const auto calls = nccl_.named("ncclAllReduce");
+  EXPECT_EQ(calls[0].from, calls[1].from);
+}
+
+TEST_F(Packed, AWireFormatIsConvertedAndScaledOnTheWay) {
+  std::vector<float> a = {1, 3, 1e9f};
+  std::vector<float> out;
+  add(a, out);
+  finish(*collective_.all_reduce(slices_, {ReduceOp::kSum, 2.0, 0.25, WireFormat::kF16}));
+  EXPECT_EQ(nccl_.named("ncclAllReduce").at(0).type, ncclFloat16);
+  EXPECT_THAT(out, ElementsAre(0.5f, 1.5f, std::numeric_limits<float>::infinity()));
+}
+
+TEST_F(Packed, ScalesOfMaximaAreAppliedOnTheWay) {
+  std::vector<float> a = {1, -3};
+  std::vector<float> out;
+  add(a, out);
+  finish(*collective_.all_reduce(slices_, {ReduceOp::kMax, 2.0, 0.25}));
+  EXPECT_EQ(nccl_.named("ncclAllReduce").at(0).op, ncclMax);
+  EXPECT_THAT(out, ElementsAre(0.5f, -1.5f));
+}
+
+TEST_F(Packed, AScatteredIntegerIsScaledToo) {
+  std::vector<std::int32_t> in = {7, 9, 11, 13};
+  std::vector<std::int32_t> out = {-1, -1};
+  const ScatterSlice slice = {
+      view(in.data(), 4, DType::kI32), view(out.data(), 2, DType::kI32), {2, 2}};
+  finish(*collective_.reduce_scatter({&slice, 1}, {ReduceOp::kSum, 0.5, 3.0}));
+  EXPECT_THAT(out, ElementsAre(9, 12));  // 3 * trunc(7 / 2), of the first half: it only copies
+  EXPECT_THAT(in, ElementsAre(7, 9, 11, 13));
+}
+
+TEST_F(Packed, LargeBatchesAndErrorFeedback) {
+  const auto numel = static_cast<std::int64_t>(NcclCollective::kMostPacked / 4);
+  slices_ = {{view(at(1), numel), view(at(1), numel)}, {view(at(2), 1), view(at(2), 1)}};
+  nccl_.copies = false;
+  finish(*collective_.all_reduce(slices_, {}));
+  EXPECT_EQ(nccl_.named("ncclAllReduce").size(), 2u);
+  float residual = 0;
+  slices_[1].residual = &residual;
+  EXPECT_THROW(collective_.all_reduce(slices_, {}), UnsupportedError);
 }
 
 TEST_F(World, AScaledSumMakesAnOperationAndGivesItBack) {

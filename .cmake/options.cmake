@@ -71,12 +71,14 @@ target_include_directories(hvd_build_flags INTERFACE
   $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}/horovod_cpp-${PROJECT_VERSION_MAJOR}>)
 target_compile_features(hvd_build_flags INTERFACE cxx_std_20)
 target_compile_options(hvd_build_flags INTERFACE
-  $<BUILD_INTERFACE:-Wall;-Wextra;-Wconversion;-Wshadow;$<$<BOOL:${HVD_WERROR}>:-Werror>>)
+  $<BUILD_INTERFACE:$<$<COMPILE_LANGUAGE:CXX>:-Wall;-Wextra;-Wconversion;-Wshadow;$<$<BOOL:${HVD_WERROR}>:-Werror>>>
+  # What nvcc generates does not stand -Wconversion.
+  $<BUILD_INTERFACE:$<$<COMPILE_LANGUAGE:CUDA>:-Xcompiler=-Wall,-Wextra,-Wshadow;$<$<BOOL:${HVD_WERROR}>:-Werror=all-warnings>>>)
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
   # g++ 12 gives both warnings falsely at -O3: for moved std::variants, and for "x" + std::string
   # (GCC bug 105329). The analyzer of clang-tidy looks for the real thing.
   target_compile_options(hvd_build_flags INTERFACE
-    $<BUILD_INTERFACE:-Wno-maybe-uninitialized;-Wno-restrict>)
+    $<BUILD_INTERFACE:$<$<COMPILE_LANGUAGE:CXX>:-Wno-maybe-uninitialized;-Wno-restrict>>)
 endif()
 if(CMAKE_CXX_COMPILER_ID MATCHES "Clang")
   target_compile_options(hvd_build_flags INTERFACE $<BUILD_INTERFACE:-Wthread-safety>)
@@ -96,8 +98,7 @@ set(HVD_CUDA_FOUND OFF)
 if(NOT HVD_CUDA STREQUAL "OFF")
   find_package(CUDAToolkit QUIET)
   find_path(HVD_NCCL_INCLUDE_DIR nccl.h HINTS ${CUDAToolkit_INCLUDE_DIRS})
-  find_library(HVD_NCCL_LIBRARY nccl HINTS ${CUDAToolkit_LIBRARY_DIR})
-  if(CUDAToolkit_FOUND AND HVD_NCCL_INCLUDE_DIR AND HVD_NCCL_LIBRARY)
+  if(CUDAToolkit_FOUND AND HVD_NCCL_INCLUDE_DIR)
     file(STRINGS ${HVD_NCCL_INCLUDE_DIR}/nccl.h HVD_NCCL_VERSION REGEX "define NCCL_VERSION_CODE ")
     string(REGEX REPLACE "[^0-9]" "" HVD_NCCL_VERSION "${HVD_NCCL_VERSION}")
     if(HVD_NCCL_VERSION GREATER_EQUAL 22700)  # ncclCommShrink
@@ -106,8 +107,28 @@ if(NOT HVD_CUDA STREQUAL "OFF")
   endif()
 endif()
 hvd_settle(HVD_CUDA "HVD_CUDA_FOUND"
-  "CUDA ${CUDAToolkit_VERSION}, NCCL ${HVD_NCCL_VERSION} (${HVD_NCCL_LIBRARY})"
+  "CUDA ${CUDAToolkit_VERSION}, NCCL ${HVD_NCCL_VERSION} (${HVD_NCCL_INCLUDE_DIR})"
   "install the CUDA toolkit and NCCL 2.27 or newer, with nvcc in PATH or CUDAToolkit_ROOT set")
+if(HVD_CUDA_ENABLED)
+  if(NOT CMAKE_CUDA_COMPILER)
+    set(CMAKE_CUDA_COMPILER ${CUDAToolkit_NVCC_EXECUTABLE})
+  endif()
+  if(NOT DEFINED CMAKE_CUDA_ARCHITECTURES)
+    set(CMAKE_CUDA_ARCHITECTURES 75-real 80-real 90)  # newer GPUs compile what is there for 90
+  endif()
+  set(CMAKE_CUDA_HOST_COMPILER ${CMAKE_CXX_COMPILER})
+  enable_language(CUDA)
+  if(NOT CMAKE_CUDA20_STANDARD_COMPILE_OPTION)  # CMake 3.25 does not know that nvcc 12 and newer can
+    set(CMAKE_CUDA20_STANDARD_COMPILE_OPTION -std=c++20)
+  endif()
+  set(CMAKE_CUDA_STANDARD 20)
+  set(CMAKE_CUDA_STANDARD_REQUIRED ON)
+  set(CMAKE_CUDA_EXTENSIONS OFF)
+  set(CMAKE_CUDA_VISIBILITY_PRESET hidden)
+  if(HVD_CCACHE)
+    set(CMAKE_CUDA_COMPILER_LAUNCHER ${HVD_CCACHE})
+  endif()
+endif()
 if(HVD_TRAINING AND NOT HVD_ONEDNN STREQUAL "OFF")
   find_path(HVD_DNNL_INCLUDE_DIR dnnl.h)
 endif()

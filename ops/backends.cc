@@ -342,9 +342,9 @@ std::vector<BackendInfo> backends() {
   const bool has_device = nccl.module->devices() > 0;
   rows.push_back(
       {"cuda", has_device, nccl.module->cuda_version() + ": " + nccl.module->describe_devices()});
-  rows.push_back({"nccl", has_device,
-                  nccl.module->version() + (has_device ? "" : ", without a device") + " (" +
-                      nccl.detail + ")"});
+  rows.push_back({"nccl", has_device && nccl.module->has_nccl(),
+                  nccl.module->nccl_detail() + (has_device ? "" : ", without a device") +
+                      ", through " + nccl.detail});
   return rows;
 }
 

@@ -37,7 +37,7 @@ step() {
 }
 
 check_format() {
-  find core ops horovod_cpp bindings runner examples test \( -name '*.cc' -o -name '*.h' \) -print0 |
+  find core ops horovod_cpp bindings runner examples test \( -name '*.cc' -o -name '*.cu' -o -name '*.h' \) -print0 |
     xargs -0 clang-format --dry-run -Werror
 }
 
@@ -152,6 +152,11 @@ run_fuzzer() {
       -timeout=20 -artifact_prefix="$results/" "$corpus"
 }
 
+# has_nvcc   CUDA's compiler, which is not Debian's.
+has_nvcc() {
+  [[ ${HVD_CUDA-} == ON ]] || command -v nvcc >/dev/null || [[ -x ${CUDAToolkit_ROOT:-/usr/local/cuda}/bin/nvcc ]]
+}
+
 install_packages "${test_packages[@]}" || { echo "could not install packages"; exit 1; }
 make_venv || { echo "could not make build/venv"; exit 1; }
 make_torch_venv || { echo "could not make build/torch"; exit 1; }
@@ -169,6 +174,14 @@ if step build-cpu build cpu; then
     install_packages "${long_packages[@]}" && step slurm bash test/mpi/slurm.sh build/cpu
   fi
   step install-tree check_install_tree
+fi
+# What CUDA compiles, on a machine without a GPU too; what needs one is run by test/gpu/run.sh.
+if has_nvcc; then
+  if step build-cuda build cuda hvd_nccl gpu_logic_test gpu_test; then
+    step cuda run_programs cuda cuda '' gpu_logic_test
+  fi
+else
+  echo "skipped: CUDA, because there is no nvcc (HVD_CUDA=ON makes that a failure)"
 fi
 # core/base and core/negotiate have no threads, and neither has arithmetic. Explorations run the same
 # code ten thousands of times: minutes under a sanitizer, for nothing that random walks do not reach.

@@ -15,12 +15,12 @@ struct BFloat16 {
   std::uint16_t bits = 0;
 };
 
-inline float to_float(BFloat16 value) {
+constexpr float to_float(BFloat16 value) {
   return std::bit_cast<float>(static_cast<std::uint32_t>(value.bits) << 16);
 }
 
 // Rounds to nearest, ties to even; a NaN stays a (quiet) NaN.
-inline BFloat16 to_bfloat16(float value) {
+constexpr BFloat16 to_bfloat16(float value) {
   const auto bits = std::bit_cast<std::uint32_t>(value);
   if ((bits & 0x7fffffffu) > 0x7f800000u) {
     return {static_cast<std::uint16_t>((bits >> 16) | 0x40u)};
@@ -28,7 +28,7 @@ inline BFloat16 to_bfloat16(float value) {
   return {static_cast<std::uint16_t>((bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16)};
 }
 
-inline float to_float(Float16 value) {
+constexpr float to_float(Float16 value) {
   const std::uint32_t sign = static_cast<std::uint32_t>(value.bits & 0x8000u) << 16;
   const std::uint32_t magnitude = value.bits & 0x7fffu;
   if (magnitude >= 0x7c00u) {  // infinity or NaN
@@ -42,7 +42,7 @@ inline float to_float(Float16 value) {
 }
 
 // Rounds to nearest, ties to even; overflow gives infinity, a NaN stays a (quiet) NaN.
-inline Float16 to_float16(float value) {
+constexpr Float16 to_float16(float value) {
   const auto bits = std::bit_cast<std::uint32_t>(value);
   const auto sign = static_cast<std::uint16_t>((bits >> 16) & 0x8000u);
   const std::uint32_t magnitude = bits & 0x7fffffffu;

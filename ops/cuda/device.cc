@@ -2,6 +2,8 @@
 
 #include <cuda_runtime_api.h>
 
+#include <string_view>
+
 #include "ops/cuda/check.h"
 
 namespace hvd {
@@ -10,7 +12,14 @@ namespace {
 // A failed call also leaves its code behind for cudaGetLastError().
 std::string text_of(cudaError_t code) {
   cudaGetLastError();
-  return std::string("no CUDA device: ") + cudaGetErrorString(code);
+  std::string text = std::string("no CUDA device: ") + cudaGetErrorString(code);
+  int driver = 0;
+  if (code == cudaErrorInsufficientDriver && cudaDriverGetVersion(&driver) == cudaSuccess &&
+      driver != 0) {
+    text += ": the driver supports up to CUDA " + cuda_version_text(driver) +
+            ", horovod_cpp was built with CUDA " + cuda_version_text(CUDART_VERSION);
+  }
+  return text;
 }
 
 using Allocate = cudaError_t (*)(void**, std::size_t);
@@ -43,6 +52,22 @@ CudaDevices find_cuda_devices() {
     found.detail += (device == 0 ? "" : ", ") + std::string(properties.name);
   }
   return found;
+}
+
+std::string cuda_device_identity(int device) {
+  char bus[32] = {};
+  check_cuda(cudaDeviceGetPCIBusId(bus, sizeof bus, device), "cudaDeviceGetPCIBusId");
+  cudaDeviceProp properties{};
+  check_cuda(cudaGetDeviceProperties(&properties, device), "cudaGetDeviceProperties");
+  std::string text = std::string(bus) + ", GPU";
+  constexpr std::string_view kHex = "0123456789abcdef";
+  for (std::size_t i = 0; i < sizeof properties.uuid.bytes; ++i) {
+    if (i == 0 || i == 4 || i == 6 || i == 8 || i == 10) text += '-';
+    const auto byte = static_cast<unsigned char>(properties.uuid.bytes[i]);
+    text += kHex[byte / 16];
+    text += kHex[byte % 16];
+  }
+  return text;
 }
 
 std::string cuda_version_text(int version) {

@@ -16,6 +16,11 @@ struct CudaDevices {
 // Never throws: whatever goes wrong means that there is no device.
 CudaDevices find_cuda_devices();
 
+// "0000:3b:00.0, GPU-01234567-89ab-cdef-0123-456789abcdef" of a device that is there: the place on
+// the bus and the number it was made with. Parts of one GPU (MIG) differ in the number alone.
+// Throws PeerLostError.
+std::string cuda_device_identity(int device);
+
 // "13.0" of 13000, as CUDA counts.
 std::string cuda_version_text(int version);
 

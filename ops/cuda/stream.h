@@ -9,7 +9,7 @@
 namespace hvd {
 
 // A point in a stream. Waiting sleeps, it does not spin.
-class CudaEvent final : public Fence::State {
+class CudaEvent : public Fence::State {
  public:
   // Records the point; the stream may go away before the event does.
   CudaEvent(int device, cudaStream_t stream);

@@ -3,10 +3,8 @@
 #include <cstring>
 #include <thread>
 
-#include "core/base/clock.h"
 #include "core/base/status.h"
 #include "ops/cuda/device.h"
-#include "ops/nccl/check.h"
 
 namespace hvd {
 namespace {
@@ -21,93 +19,124 @@ ncclConfig_t never_waits() {
 }
 
 // Peers may still read the last operation from this rank's buffers.
-bool finalized(ncclComm_t handle) noexcept {
+bool finalized(const NcclApi& api, ncclComm_t handle) noexcept {
   const TimePoint limit = Clock::now() + kFinalizeLimit;
-  ncclResult_t state = ncclCommFinalize(handle);
+  ncclResult_t state = api.comm_finalize(handle);
   while (state == ncclInProgress && Clock::now() < limit) {
     std::this_thread::sleep_for(kProbe);
-    if (ncclCommGetAsyncError(handle, &state) != ncclSuccess) return false;
+    if (api.comm_get_async_error(handle, &state) != ncclSuccess) return false;
   }
   return state == ncclSuccess;
 }
 
 }  // namespace
 
-std::string make_nccl_id() {
+std::string make_nccl_id(const NcclApi& api) {
   ncclUniqueId id{};
-  check_nccl(ncclGetUniqueId(&id), "ncclGetUniqueId");
+  check_nccl(api, api.get_unique_id(&id), "ncclGetUniqueId");
   return {id.internal, sizeof id.internal};
 }
 
-NcclCommunicator::NcclCommunicator(const std::string& id, Rank rank, int size, int device)
-    : NcclCommunicator(rank, size, device) {
+NcclCommunicator::NcclCommunicator(const NcclApi& api, const std::string& id, const Place& place)
+    : NcclCommunicator(api, place) {
   ncclUniqueId unique{};
   if (id.size() != sizeof unique.internal) {
     throw InvalidArgumentError("an NCCL id has " + std::to_string(sizeof unique.internal) +
                                " bytes, not " + std::to_string(id.size()));
   }
   std::memcpy(unique.internal, id.data(), id.size());
-  const CudaDeviceScope scope(device_);
+  const CudaDeviceScope scope(device());
   ncclConfig_t config = never_waits();
   const MutexLock lock(mutex_);
-  check_nccl(ncclCommInitRankConfig(&handle_, size_, unique, rank_, &config),
+  connecting();
+  check_nccl(api_, api_.comm_init_rank_config(&handle_, size(), unique, rank(), &config),
              "ncclCommInitRankConfig");
 }
 
 NcclCommunicator::~NcclCommunicator() {
   const MutexLock lock(mutex_);
   if (handle_ == nullptr) return;
-  if (finalized(handle_)) {
-    ncclCommDestroy(handle_);
+  if (connected_ && finalized(api_, handle_)) {
+    api_.comm_destroy(handle_);
   } else {
-    ncclCommAbort(handle_);
+    api_.comm_abort(handle_);
   }
 }
 
-void NcclCommunicator::check_usable() const {
+void NcclCommunicator::expect_usable() const {
   if (aborted_) throw AbortedError("the NCCL communicator was aborted");
+}
+
+void NcclCommunicator::check_usable() {
+  const MutexLock lock(mutex_);
+  expect_usable();
+}
+
+void NcclCommunicator::connecting() {
+  connecting_since_ = Clock::now();
+}
+
+void NcclCommunicator::expect_in_time() const {
+  const Duration limit = place_.connect_limit;
+  if (connected_ || limit == Duration::zero() || connecting_since_ == TimePoint{}) return;
+  if (Clock::now() - connecting_since_ < limit) return;
+  const auto ms = std::chrono::duration_cast<std::chrono::milliseconds>(limit).count();
+  throw StalledError("NCCL did not connect rank " + std::to_string(rank()) + " of " +
+                     std::to_string(size()) + " (CUDA device " + std::to_string(device()) +
+                     ") with the others within " + std::to_string(ms) +
+                     " ms; NCCL_DEBUG=INFO shows what it tries");
 }
 
 bool NcclCommunicator::settled() {
   const MutexLock lock(mutex_);
-  check_usable();
-  if (handle_ == nullptr) return false;
+  expect_usable();
+  if (handle_ == nullptr) {
+    expect_in_time();
+    return false;
+  }
   ncclResult_t state = ncclSuccess;
-  check_nccl(ncclCommGetAsyncError(handle_, &state), "ncclCommGetAsyncError", handle_);
-  check_nccl(state, "NCCL", handle_);
-  return state == ncclSuccess;
+  check_nccl(api_, api_.comm_get_async_error(handle_, &state), "ncclCommGetAsyncError", handle_);
+  check_nccl(api_, state, "NCCL", handle_);
+  if (state != ncclSuccess) {
+    expect_in_time();
+    return false;
+  }
+  connected_ = true;
+  return true;
 }
 
 void NcclCommunicator::begin(const std::function<void(ncclComm_t)>& calls) {
   const MutexLock lock(mutex_);
-  check_usable();
-  const CudaDeviceScope scope(device_);
-  check_nccl(ncclGroupStart(), "ncclGroupStart");
+  expect_usable();
+  const CudaDeviceScope scope(device());
+  check_nccl(api_, api_.group_start(), "ncclGroupStart");
   try {
     calls(handle_);
   } catch (...) {
-    ncclGroupEnd();  // the group is open on this thread otherwise
+    api_.group_end();  // the group is open on this thread otherwise
     throw;
   }
-  check_nccl(ncclGroupEnd(), "ncclGroupEnd", handle_);
+  check_nccl(api_, api_.group_end(), "ncclGroupEnd", handle_);
 }
 
 void NcclCommunicator::begin_shrink(std::vector<Rank> without,
                                     const std::shared_ptr<NcclCommunicator>& child) {
   const MutexLock lock(mutex_);
-  check_usable();
-  const CudaDeviceScope scope(device_);
+  expect_usable();
+  const CudaDeviceScope scope(device());
   ncclConfig_t config = never_waits();
   const MutexLock child_lock(child->mutex_);
+  child->connecting();
+  children_.push_back(child);
   if (without.empty()) {  // ncclCommShrink wants somebody to leave
-    check_nccl(ncclCommSplit(handle_, 0, rank_, &child->handle_, &config), "ncclCommSplit",
+    check_nccl(api_, api_.comm_split(handle_, 0, rank(), &child->handle_, &config), "ncclCommSplit",
                handle_);
   } else {
-    check_nccl(ncclCommShrink(handle_, without.data(), static_cast<int>(without.size()),
-                              &child->handle_, &config, NCCL_SHRINK_DEFAULT),
+    check_nccl(api_,
+               api_.comm_shrink(handle_, without.data(), static_cast<int>(without.size()),
+                                &child->handle_, &config, NCCL_SHRINK_DEFAULT),
                "ncclCommShrink", handle_);
   }
-  children_.push_back(child);
 }
 
 void NcclCommunicator::abort() noexcept {
@@ -116,7 +145,7 @@ void NcclCommunicator::abort() noexcept {
     const MutexLock lock(mutex_);
     if (aborted_) return;
     aborted_ = true;
-    if (handle_ != nullptr) ncclCommAbort(handle_);
+    if (handle_ != nullptr) api_.comm_abort(handle_);
     handle_ = nullptr;
     children.swap(children_);
   }

@@ -4,36 +4,49 @@
 
 #include <functional>
 #include <memory>
-#include <span>
 #include <string>
 #include <vector>
 
+#include "core/base/clock.h"
 #include "core/base/thread_annotations.h"
 #include "core/base/topology.h"
+#include "ops/nccl/api.h"
 
 namespace hvd {
 
 // The bytes of a fresh ncclUniqueId: one rank makes it, the others get it over what they have.
-std::string make_nccl_id();
+std::string make_nccl_id(const NcclApi& api);
 
 // A communicator of one rank and device whose calls never wait: begin a call when settled(), it is
-// over when settled() again. Used by the coordinator, but for abort().
+// over when settled() again. Used by the coordinator, but for abort() and check_usable().
 class NcclCommunicator {
  public:
+  // Where a communicator stands, and how long it may take to connect (zero = for ever).
+  struct Place {
+    Rank rank = 0;
+    int size = 1;
+    int device = 0;
+    Duration connect_limit = Duration::zero();
+  };
+
   // Begins to connect. Throws InvalidArgumentError if `id` is not what make_nccl_id() gives.
-  NcclCommunicator(const std::string& id, Rank rank, int size, int device);
+  // `api` must outlive it.
+  NcclCommunicator(const NcclApi& api, const std::string& id, const Place& place);
   // The one that begin_shrink() fills.
-  NcclCommunicator(Rank rank, int size, int device) : rank_(rank), size_(size), device_(device) {}
+  NcclCommunicator(const NcclApi& api, const Place& place) : api_(api), place_(place) {}
   // Gives its peers a second to take what they still read from here.
   ~NcclCommunicator();
   NcclCommunicator(const NcclCommunicator&) = delete;
   NcclCommunicator& operator=(const NcclCommunicator&) = delete;
 
-  Rank rank() const noexcept { return rank_; }
-  int size() const noexcept { return size_; }
-  int device() const noexcept { return device_; }
+  const NcclApi& api() const noexcept { return api_; }
+  const Place& place() const noexcept { return place_; }
+  Rank rank() const noexcept { return place_.rank; }
+  int size() const noexcept { return place_.size; }
+  int device() const noexcept { return place_.device; }
 
-  // Whether the last call is over. Throws PeerLostError if it failed, AbortedError after abort().
+  // Whether the last call is over. Throws PeerLostError if it failed or what it enqueued did,
+  // StalledError if it connects for too long, AbortedError after abort().
   bool settled();
   // One or several NCCL calls, begun as one group. Throws as settled() does.
   void begin(const std::function<void(ncclComm_t)>& calls);
@@ -42,16 +55,21 @@ class NcclCommunicator {
   void begin_shrink(std::vector<Rank> without, const std::shared_ptr<NcclCommunicator>& child);
   // Ends what runs, here and in the communicators made from it. Any thread.
   void abort() noexcept;
+  // Throws AbortedError after abort(). Any thread.
+  void check_usable();
 
  private:
-  void check_usable() const HVD_REQUIRES(mutex_);
+  void expect_usable() const HVD_REQUIRES(mutex_);
+  void expect_in_time() const HVD_REQUIRES(mutex_);
+  void connecting() HVD_REQUIRES(mutex_);
 
-  const Rank rank_;
-  const int size_;
-  const int device_;
+  const NcclApi& api_;
+  const Place place_;
   Mutex mutex_;
   ncclComm_t handle_ HVD_GUARDED_BY(mutex_) = nullptr;
   bool aborted_ HVD_GUARDED_BY(mutex_) = false;
+  bool connected_ HVD_GUARDED_BY(mutex_) = false;
+  TimePoint connecting_since_ HVD_GUARDED_BY(mutex_) = {};
   std::vector<std::weak_ptr<NcclCommunicator>> children_ HVD_GUARDED_BY(mutex_);
 };
 

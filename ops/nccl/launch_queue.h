@@ -5,8 +5,10 @@
 #include <deque>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <vector>
 
+#include "core/base/clock.h"
 #include "core/runtime/fence.h"
 #include "ops/cuda/stream.h"
 #include "ops/nccl/communicator.h"
@@ -30,19 +32,37 @@ class LaunchQueue {
     bool over = false;  // enqueued
   };
 
-  explicit LaunchQueue(int device) : stream_(device) {}
+  // What the stream may take for work that was enqueued; zero = any time.
+  LaunchQueue(int device, Duration limit) : stream_(device), limit_(limit) {}
 
   void add(std::shared_ptr<Call> call);
   // Begins what can be begun. Throws what a call failed with; it is over then.
   void pump();
+  // A point past what is enqueued; wait() throws AbortedError if `communicator` was aborted.
+  Fence fence(const std::shared_ptr<NcclCommunicator>& communicator);
+  // Looks after what such fences wait for. Throws PeerLostError if a communicator failed while its
+  // work was on the stream, StalledError if the work takes too long; both abort the communicator,
+  // which ends that work.
+  void watch(TimePoint now);
+  // How soon to look again; empty = nothing is under way.
+  std::optional<Duration> poll_interval() const;
   CudaStream& stream() noexcept { return stream_; }
 
  private:
+  struct InFlight {
+    std::shared_ptr<NcclCommunicator> communicator;
+    Fence fence;
+    TimePoint since;
+  };
+
   bool may_begin(Call& call);
+  void check(const InFlight& work, TimePoint now) const;
 
   CudaStream stream_;
+  const Duration limit_;
   std::deque<std::shared_ptr<Call>> calls_;
-  Fence drained_;  // of a call that wants an empty stream
+  std::deque<InFlight> in_flight_;  // in the order of the stream
+  Fence drained_;                   // of a call that wants an empty stream
   bool draining_ = false;
 };
 

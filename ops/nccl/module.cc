@@ -5,20 +5,29 @@
 #include "core/base/status.h"
 #include "ops/cuda/check.h"
 #include "ops/cuda/device.h"
-#include "ops/nccl/check.h"
+#include "ops/nccl/api.h"
 #include "ops/nccl/nccl_collective.h"
 
 namespace hvd {
 namespace {
 
+const NcclApi& usable_nccl() {
+  const NcclFile& file = nccl_file();
+  if (file.api == nullptr) throw UnsupportedError("NCCL cannot be used: " + file.detail);
+  return *file.api;
+}
+
+void expect_device(int device) {
+  const CudaDevices found = find_cuda_devices();
+  if (device >= 0 && device < found.count) return;
+  throw UnsupportedError("CUDA device " + std::to_string(device) + ": there are " +
+                         std::to_string(found.count) + " (" + found.detail + ")");
+}
+
 class Module final : public NcclModule {
  public:
-  std::string version() const override {
-    int number = 0;  // 22809
-    check_nccl(ncclGetVersion(&number), "ncclGetVersion");
-    return "NCCL " + std::to_string(number / 10000) + "." + std::to_string(number % 10000 / 100) +
-           "." + std::to_string(number % 100);
-  }
+  bool has_nccl() const override { return nccl_file().api != nullptr; }
+  std::string nccl_detail() const override { return nccl_file().detail; }
   std::string cuda_version() const override {
     int driver = 0;
     check_cuda(cudaDriverGetVersion(&driver), "cudaDriverGetVersion");
@@ -26,16 +35,18 @@ class Module final : public NcclModule {
   }
   int devices() const override { return find_cuda_devices().count; }
   std::string describe_devices() const override { return find_cuda_devices().detail; }
-  std::string make_id() override { return make_nccl_id(); }
-  std::unique_ptr<Collective> make_collective(const std::string& id, Rank rank, int size,
-                                              int device) override {
-    const CudaDevices found = find_cuda_devices();
-    if (device < 0 || device >= found.count) {
-      throw UnsupportedError("CUDA device " + std::to_string(device) + ": there are " +
-                             std::to_string(found.count) + " (" + found.detail + ")");
-    }
-    auto queue = std::make_shared<LaunchQueue>(device);
-    auto communicator = std::make_shared<NcclCommunicator>(id, rank, size, device);
+  std::string device_identity(int device) const override {
+    expect_device(device);
+    return cuda_device_identity(device);
+  }
+  std::string make_id() override { return make_nccl_id(usable_nccl()); }
+  std::unique_ptr<Collective> make_collective(const std::string& id,
+                                              const NcclPlace& place) override {
+    expect_device(place.device);
+    auto queue = std::make_shared<LaunchQueue>(place.device, place.operation_limit);
+    auto communicator = std::make_shared<NcclCommunicator>(
+        usable_nccl(), id,
+        NcclCommunicator::Place{place.rank, place.size, place.device, place.connect_limit});
     return std::make_unique<NcclCollective>(std::move(queue), std::move(communicator));
   }
 };

@@ -3,29 +3,44 @@
 #include <memory>
 #include <string>
 
+#include "core/base/clock.h"
 #include "core/base/topology.h"
 #include "core/runtime/collective.h"
 
 namespace hvd {
 
+// Where a rank stands among those that use NCCL, and how long things may take (zero = for ever).
+struct NcclPlace {
+  Rank rank = 0;
+  int size = 1;
+  int device = 0;
+  Duration connect_limit = Duration::zero();    // until all ranks are connected
+  Duration operation_limit = Duration::zero();  // until the device is done with an operation
+};
+
 // What the NCCL module offers to a program that links neither NCCL nor CUDA. The module and the
 // program must come from one build: they share these classes.
 class NcclModule {
  public:
-  // "NCCL 2.28.9".
-  virtual std::string version() const = 0;
+  // Whether a usable NCCL was found; `nccl_detail` says which and where, or why not.
+  virtual bool has_nccl() const = 0;
+  virtual std::string nccl_detail() const = 0;
   // "CUDA 13.0, driver 13.0"; a driver that is not there counts as 0.0.
   virtual std::string cuda_version() const = 0;
   // Devices that this process can use.
   virtual int devices() const = 0;
   // What they are called, or CUDA's own text why there are none.
   virtual std::string describe_devices() const = 0;
+  // What tells one device from all others: "0000:3b:00.0, GPU-...". Throws UnsupportedError if
+  // there is no such device.
+  virtual std::string device_identity(int device) const = 0;
   // What one rank makes and all pass to make_collective(); it travels over whatever connects them.
+  // Throws UnsupportedError without NCCL.
   virtual std::string make_id() = 0;
   // Does not wait for the other ranks: the first operation does, while it is polled. Throws
-  // UnsupportedError if there is no such device, InvalidArgumentError for a bad id.
-  virtual std::unique_ptr<Collective> make_collective(const std::string& id, Rank rank, int size,
-                                                      int device) = 0;
+  // UnsupportedError without NCCL or such a device, InvalidArgumentError for a bad id.
+  virtual std::unique_ptr<Collective> make_collective(const std::string& id,
+                                                      const NcclPlace& place) = 0;
 
  protected:
   ~NcclModule() = default;

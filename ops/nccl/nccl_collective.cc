@@ -9,7 +9,8 @@
 #include "ops/cuda/check.h"
 #include "ops/cuda/device.h"
 #include "ops/host/arguments.h"
-#include "ops/nccl/check.h"
+#include "ops/nccl/calls.h"
+#include "ops/nccl/packed_batch.h"
 #include "ops/nccl/reduction.h"
 
 namespace hvd {
@@ -71,11 +72,6 @@ class ExchangeOperation final : public EnqueuedOperation {
   bool done_ = false;
 };
 
-template <typename T>
-bool all_equal(const std::vector<T>& counts) {
-  return std::adjacent_find(counts.begin(), counts.end(), std::not_equal_to<>()) == counts.end();
-}
-
 template <typename Slices>
 std::size_t input_bytes(const Slices& slices) {
   std::size_t bytes = 0;
@@ -83,59 +79,10 @@ std::size_t input_bytes(const Slices& slices) {
   return bytes;
 }
 
-void gather(const GatherSlice& slice, Rank rank, ncclComm_t comm, cudaStream_t stream) {
-  const std::vector<std::size_t>& bytes_of = slice.bytes_of;
-  if (all_equal(bytes_of)) {
-    check_nccl(ncclAllGather(slice.input, slice.output, bytes_of[0], ncclUint8, comm, stream),
-               "ncclAllGather", comm);
-    return;
-  }
-  auto* to = static_cast<std::byte*>(slice.output);
-  for (std::size_t root = 0; root < bytes_of.size(); ++root) {
-    const void* from = static_cast<Rank>(root) == rank ? slice.input : to;
-    check_nccl(
-        ncclBroadcast(from, to, bytes_of[root], ncclUint8, static_cast<int>(root), comm, stream),
-        "ncclBroadcast", comm);
-    to += bytes_of[root];
-  }
-}
-
-void scatter(const ScatterSlice& slice, const NcclReduction& as, ncclComm_t comm,
-             cudaStream_t stream) {
-  const std::vector<std::int64_t>& numel_of = slice.numel_of;
-  const auto count = [&](std::int64_t numel) {
-    return static_cast<std::size_t>(numel) * as.factor;
-  };
-  if (all_equal(numel_of)) {
-    check_nccl(ncclReduceScatter(slice.input.data, slice.output.data, count(numel_of[0]), as.type,
-                                 as.op, comm, stream),
-               "ncclReduceScatter", comm);
-    return;
-  }
-  const auto* from = static_cast<const std::byte*>(slice.input.data);
-  for (std::size_t root = 0; root < numel_of.size(); ++root) {
-    check_nccl(ncclReduce(from, slice.output.data, count(numel_of[root]), as.type, as.op,
-                          static_cast<int>(root), comm, stream),
-               "ncclReduce", comm);
-    from += static_cast<std::size_t>(numel_of[root]) * size_of(slice.input.dtype);
-  }
-}
-
-void swap_all(const ExchangeSlice& slice, ncclComm_t comm, cudaStream_t stream) {
-  const auto* from = static_cast<const std::byte*>(slice.input);
-  auto* to = static_cast<std::byte*>(slice.output);
-  for (std::size_t peer = 0; peer < slice.bytes_to.size(); ++peer) {
-    const auto rank = static_cast<int>(peer);
-    if (slice.bytes_to[peer] != 0) {
-      check_nccl(ncclSend(from, slice.bytes_to[peer], ncclUint8, rank, comm, stream), "ncclSend",
-                 comm);
-    }
-    if (slice.bytes_from[peer] != 0) {
-      check_nccl(ncclRecv(to, slice.bytes_from[peer], ncclUint8, rank, comm, stream), "ncclRecv",
-                 comm);
-    }
-    from += slice.bytes_to[peer];
-    to += slice.bytes_from[peer];
+void expect_no_residuals(std::span<const Slice> slices) {
+  for (const Slice& slice : slices) {
+    if (slice.residual == nullptr) continue;
+    throw UnsupportedError("error feedback of a CUDA tensor: its residual would be on the host");
   }
 }
 
@@ -155,6 +102,11 @@ Buffer NcclCollective::allocate(std::size_t bytes) {
   return allocate_cuda_memory(communicator_->device(), bytes);
 }
 
+Buffer NcclCollective::fusion_buffer(std::size_t bytes) {
+  if (fusion_.bytes < bytes) fusion_ = allocate(std::max(bytes, 2 * fusion_.bytes));
+  return fusion_;
+}
+
 void NcclCollective::after(const Fence& ready) {
   std::erase_if(ready_, [](const Fence& fence) { return fence.reached(); });
   if (ready.reached()) {
@@ -164,67 +116,101 @@ void NcclCollective::after(const Fence& ready) {
   }
 }
 
-std::shared_ptr<LaunchQueue::Call> NcclCollective::enqueue(Calls calls) {
+std::shared_ptr<LaunchQueue::Call> NcclCollective::enqueue(Stages stages) {
   auto call = std::make_shared<LaunchQueue::Call>();
   call->communicator = communicator_;
   call->ready = ready_;
-  call->begin = [calls = std::move(calls)](NcclCommunicator& communicator, cudaStream_t stream) {
-    communicator.begin([&](ncclComm_t comm) { calls(comm, stream); });
+  call->begin = [before = std::move(stages.before), calls = std::move(stages.calls)](
+                    NcclCommunicator& communicator, cudaStream_t stream) {
+    if (before != nullptr) before(stream);
+    communicator.begin([&](ncclComm_t comm) { calls({communicator.api(), comm, stream}); });
   };
+  call->end = std::move(stages.after);
   queue_->add(call);
   return call;
 }
 
-std::unique_ptr<Operation> NcclCollective::start(Calls calls, std::size_t bytes) {
-  return std::make_unique<EnqueuedOperation>(queue_, enqueue(std::move(calls)), bytes);
+std::unique_ptr<Operation> NcclCollective::start(Stages stages, std::size_t bytes) {
+  return std::make_unique<EnqueuedOperation>(queue_, enqueue(std::move(stages)), bytes);
 }
 
 std::unique_ptr<Operation> NcclCollective::all_reduce(std::span<const Slice> slices,
                                                       const Reduction& reduction) {
   host::check_all_reduce(slices, reduction);
-  if (slices.empty()) return start([](ncclComm_t, cudaStream_t) {}, 0);
+  if (slices.empty()) return start({.calls = [](const NcclTarget&) {}}, 0);
+  expect_no_residuals(slices);
   const DType dtype = slices.front().input.dtype;
   const NcclReduction as = nccl_reduction(dtype, reduction, communicator_->size());
+  const std::size_t bytes = input_bytes(slices);
+  if (as.needs_buffer(dtype) || (slices.size() > 1 && bytes <= kMostPacked)) {
+    const auto batch =
+        std::make_shared<PackedBatch>(slices, as, communicator_->device(),
+                                      fusion_buffer(PackedBatch::bytes_needed(slices, as.wire)));
+    return start({.before = [batch](cudaStream_t stream) { batch->pack(stream); },
+                  .calls =
+                      [batch, as](const NcclTarget& target) {
+                        all_reduce_elements(target, as, batch->data(), batch->data(),
+                                            batch->numel());
+                      },
+                  .after = [batch](cudaStream_t stream) { batch->unpack(stream); }},
+                 bytes);
+  }
   return start(
-      [mine = std::vector(slices.begin(), slices.end()), as](ncclComm_t comm, cudaStream_t stream) {
-        NcclReduction scaled = as;
-        const NcclScaledSum op(scaled, comm);
-        for (const Slice& slice : mine) {
-          const auto count = static_cast<std::size_t>(slice.input.numel) * scaled.factor;
-          check_nccl(ncclAllReduce(slice.input.data, slice.output.data, count, scaled.type,
-                                   scaled.op, comm, stream),
-                     "ncclAllReduce", comm);
-        }
-      },
-      input_bytes(slices));
+      {.calls =
+           [mine = std::vector(slices.begin(), slices.end()), as](const NcclTarget& target) {
+             for (const Slice& slice : mine) {
+               all_reduce_elements(target, as, slice.input.data, slice.output.data,
+                                   static_cast<std::size_t>(slice.input.numel));
+             }
+           }},
+      bytes);
 }
 
 std::unique_ptr<Operation> NcclCollective::reduce_scatter(std::span<const ScatterSlice> slices,
                                                           const Reduction& reduction) {
   const int size = communicator_->size();
   host::check_reduce_scatter(slices, reduction, communicator_->rank(), size);
-  if (slices.empty()) return start([](ncclComm_t, cudaStream_t) {}, 0);
-  const NcclReduction as = nccl_reduction(slices.front().input.dtype, reduction, size);
-  return start(
-      [mine = std::vector(slices.begin(), slices.end()), as](ncclComm_t comm, cudaStream_t stream) {
-        NcclReduction scaled = as;
-        const NcclScaledSum op(scaled, comm);
-        for (const ScatterSlice& slice : mine) scatter(slice, scaled, comm, stream);
-      },
-      input_bytes(slices));
+  if (slices.empty()) return start({.calls = [](const NcclTarget&) {}}, 0);
+  const DType dtype = slices.front().input.dtype;
+  const NcclReduction as = nccl_reduction(dtype, reduction, size);
+  const std::size_t bytes = input_bytes(slices);
+  std::vector<ScatterSlice> mine(slices.begin(), slices.end());
+  Stages stages;
+  if (as.needs_buffer(dtype)) {
+    const int device = communicator_->device();
+    const Buffer buffer = fusion_buffer(bytes);
+    std::vector<CopyPiece> in;
+    std::vector<CopyPiece> out;
+    auto* place = static_cast<std::byte*>(buffer.data);
+    for (ScatterSlice& slice : mine) {
+      in.push_back({slice.input.data, place, slice.input.numel});
+      out.push_back({slice.output.data, slice.output.data, slice.output.numel});
+      slice.input.data = place;
+      place += slice.input.bytes();
+    }
+    stages.before = [in, device, dtype, as, buffer](cudaStream_t stream) {
+      copy_pieces(device, stream, {dtype, dtype, as.before}, in);
+    };
+    stages.after = [out, device, dtype, as](cudaStream_t stream) {
+      copy_pieces(device, stream, {dtype, dtype, as.after}, out);
+    };
+  }
+  stages.calls = [mine = std::move(mine), as](const NcclTarget& target) {
+    for (const ScatterSlice& slice : mine) scatter_slice(target, as, slice);
+  };
+  return start(std::move(stages), bytes);
 }
 
 std::unique_ptr<Operation> NcclCollective::broadcast(std::span<const Slice> slices, Rank root) {
   host::check_rank("broadcast from root", root, communicator_->size());
   return start(
-      [mine = std::vector(slices.begin(), slices.end()), root](ncclComm_t comm,
-                                                               cudaStream_t stream) {
-        for (const Slice& slice : mine) {
-          check_nccl(ncclBroadcast(slice.input.data, slice.output.data, slice.input.bytes(),
-                                   ncclUint8, root, comm, stream),
-                     "ncclBroadcast", comm);
-        }
-      },
+      {.calls =
+           [mine = std::vector(slices.begin(), slices.end()), root](const NcclTarget& target) {
+             for (const Slice& slice : mine) {
+               broadcast_bytes(target, slice.input.data, slice.output.data, slice.input.bytes(),
+                               root);
+             }
+           }},
       root == communicator_->rank() ? input_bytes(slices) : 0);
 }
 
@@ -234,10 +220,10 @@ std::unique_ptr<Operation> NcclCollective::all_gather(std::span<const GatherSlic
   std::size_t bytes = 0;
   for (const GatherSlice& slice : slices) bytes += slice.bytes_of[static_cast<std::size_t>(rank)];
   return start(
-      [mine = std::vector(slices.begin(), slices.end()), rank](ncclComm_t comm,
-                                                               cudaStream_t stream) {
-        for (const GatherSlice& slice : mine) gather(slice, rank, comm, stream);
-      },
+      {.calls =
+           [mine = std::vector(slices.begin(), slices.end()), rank](const NcclTarget& target) {
+             for (const GatherSlice& slice : mine) gather_slice(target, slice, rank);
+           }},
       bytes);
 }
 
@@ -247,15 +233,16 @@ std::unique_ptr<Operation> NcclCollective::all_to_all(std::span<const ExchangeSl
   for (const ExchangeSlice& slice : slices) {
     for (const std::size_t to : slice.bytes_to) bytes += to;
   }
-  return start(
-      [mine = std::vector(slices.begin(), slices.end())](ncclComm_t comm, cudaStream_t stream) {
-        for (const ExchangeSlice& slice : mine) swap_all(slice, comm, stream);
-      },
-      bytes);
+  return start({.calls =
+                    [mine = std::vector(slices.begin(), slices.end())](const NcclTarget& target) {
+                      for (const ExchangeSlice& slice : mine) exchange_slice(target, slice);
+                    }},
+               bytes);
 }
 
 std::unique_ptr<Operation> NcclCollective::exchange(std::span<const std::int64_t> mine,
                                                     std::span<std::int64_t> all) {
+  host::check_exchange(mine.size(), all.size(), communicator_->size());
   auto staging = std::make_shared<Staging>();
   staging->mine_bytes = mine.size_bytes();
   staging->all_bytes = all.size_bytes();
@@ -264,26 +251,26 @@ std::unique_ptr<Operation> NcclCollective::exchange(std::span<const std::int64_t
   staging->device = allocate_cuda_memory(communicator_->device(), bytes);
   if (!mine.empty()) std::memcpy(staging->host.data, mine.data(), mine.size_bytes());
   // A copy cannot be part of a group of NCCL calls: it goes before, and the other one behind.
-  auto call = std::make_shared<LaunchQueue::Call>();
-  call->communicator = communicator_;
-  call->begin = [staging](NcclCommunicator& communicator, cudaStream_t stream) {
-    auto* device = static_cast<std::byte*>(staging->device.data);
-    check_cuda(cudaMemcpyAsync(device, staging->host.data, staging->mine_bytes,
-                               cudaMemcpyHostToDevice, stream),
-               "cudaMemcpyAsync");
-    communicator.begin([&](ncclComm_t comm) {
-      check_nccl(ncclAllGather(device, device + staging->mine_bytes, staging->mine_bytes, ncclUint8,
-                               comm, stream),
-                 "ncclAllGather", comm);
-    });
-  };
-  call->end = [staging](cudaStream_t stream) {
-    auto* host = static_cast<std::byte*>(staging->host.data) + staging->mine_bytes;
-    const auto* device = static_cast<std::byte*>(staging->device.data) + staging->mine_bytes;
-    check_cuda(cudaMemcpyAsync(host, device, staging->all_bytes, cudaMemcpyDeviceToHost, stream),
-               "cudaMemcpyAsync");
-  };
-  queue_->add(call);
+  auto call = enqueue(
+      {.before =
+           [staging](cudaStream_t stream) {
+             check_cuda(cudaMemcpyAsync(staging->device.data, staging->host.data,
+                                        staging->mine_bytes, cudaMemcpyHostToDevice, stream),
+                        "cudaMemcpyAsync");
+           },
+       .calls =
+           [staging](const NcclTarget& target) {
+             auto* device = static_cast<std::byte*>(staging->device.data);
+             gather_bytes(target, device, device + staging->mine_bytes, staging->mine_bytes);
+           },
+       .after =
+           [staging](cudaStream_t stream) {
+             const std::size_t begin = staging->mine_bytes;
+             check_cuda(cudaMemcpyAsync(static_cast<std::byte*>(staging->host.data) + begin,
+                                        static_cast<std::byte*>(staging->device.data) + begin,
+                                        staging->all_bytes, cudaMemcpyDeviceToHost, stream),
+                        "cudaMemcpyAsync");
+           }});
   return std::make_unique<ExchangeOperation>(queue_, std::move(call), std::move(staging), all);
 }
 
@@ -301,8 +288,10 @@ std::unique_ptr<Collective> NcclCollective::subset(std::uint32_t, std::span<cons
   for (Rank r = 0; r < communicator_->size(); ++r) {
     if (std::find(ranks.begin(), ranks.end(), r) == ranks.end()) without.push_back(r);
   }
-  auto child = std::make_shared<NcclCommunicator>(rank, static_cast<int>(ranks.size()),
-                                                  communicator_->device());
+  NcclCommunicator::Place place = communicator_->place();
+  place.rank = rank;
+  place.size = static_cast<int>(ranks.size());
+  auto child = std::make_shared<NcclCommunicator>(communicator_->api(), place);
   auto call = std::make_shared<LaunchQueue::Call>();
   call->communicator = communicator_;
   call->after_all = true;

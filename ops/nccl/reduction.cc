@@ -6,7 +6,6 @@
 
 #include "core/base/half.h"
 #include "core/base/status.h"
-#include "ops/nccl/check.h"
 
 namespace hvd {
 namespace {
@@ -68,32 +67,44 @@ std::optional<ncclRedOp_t> op_of(DType dtype, ReduceOp op) {
   return std::nullopt;
 }
 
+DType travels_as(DType dtype, WireFormat format) {
+  switch (format) {
+    case WireFormat::kNone:
+      return dtype;
+    case WireFormat::kF16:
+      return DType::kF16;
+    case WireFormat::kBF16:
+      return DType::kBF16;
+    case WireFormat::kInt8:
+      break;
+  }
+  refuse("wire format " + std::string(name_of(format)), dtype);
+}
+
 }  // namespace
 
 NcclReduction nccl_reduction(DType dtype, const Reduction& reduction, int size) {
-  if (reduction.wire != WireFormat::kNone) {
-    refuse("wire format " + std::string(name_of(reduction.wire)), dtype);
-  }
-  NcclReduction out{.type = type_of(dtype), .factor = is_complex(dtype) ? 2u : 1u};
+  const DType wire = travels_as(dtype, reduction.wire);
+  NcclReduction out{.type = type_of(wire), .factor = is_complex(wire) ? 2u : 1u, .wire = wire};
   const auto op = op_of(dtype, reduction.op);
   if (!op) refuse("reduction " + std::string(name_of(reduction.op)), dtype);
   out.op = *op;
   const double scale = reduction.prescale * reduction.postscale;
-  if (scale == 1.0) return out;
-  const bool real_sum = reduction.op == ReduceOp::kSum && dtype != DType::kBool;
-  if (real_sum && reduction.prescale == 1.0 && reduction.postscale == 1.0 / size) {
+  const bool sum = reduction.op == ReduceOp::kSum && wire == dtype;
+  if (scale == 1.0 && reduction.prescale == 1.0) return out;
+  if (sum && reduction.prescale == 1.0 && reduction.postscale == 1.0 / size) {
     out.op = ncclAvg;
-  } else if (real_sum && (is_floating(dtype) || is_complex(dtype))) {
+  } else if (sum && (is_floating(dtype) || is_complex(dtype))) {
     out.scale = scale;
   } else {
-    refuse("scale " + std::to_string(scale) + " of reduction " + std::string(name_of(reduction.op)),
-           dtype);
+    out.before = reduction.prescale;
+    out.after = reduction.postscale;
   }
   return out;
 }
 
-NcclScaledSum::NcclScaledSum(NcclReduction& reduction, ncclComm_t communicator)
-    : communicator_(communicator) {
+NcclScaledSum::NcclScaledSum(const NcclApi& api, NcclReduction& reduction, ncclComm_t communicator)
+    : api_(api), communicator_(communicator) {
   if (reduction.scale == 1.0) return;
   double wide = reduction.scale;
   auto single = static_cast<float>(wide);
@@ -103,15 +114,16 @@ NcclScaledSum::NcclScaledSum(NcclReduction& reduction, ncclComm_t communicator)
   if (reduction.type == ncclFloat64) scalar = &wide;
   if (reduction.type == ncclFloat16) scalar = &half;
   if (reduction.type == ncclBfloat16) scalar = &brain;
-  check_nccl(
-      ncclRedOpCreatePreMulSum(&op_, scalar, reduction.type, ncclScalarHostImmediate, communicator),
-      "ncclRedOpCreatePreMulSum", communicator);
+  check_nccl(api,
+             api.red_op_create_pre_mul_sum(&op_, scalar, reduction.type, ncclScalarHostImmediate,
+                                           communicator),
+             "ncclRedOpCreatePreMulSum", communicator);
   made_ = true;
   reduction.op = op_;
 }
 
 NcclScaledSum::~NcclScaledSum() {
-  if (made_) ncclRedOpDestroy(op_, communicator_);
+  if (made_) api_.red_op_destroy(op_, communicator_);
 }
 
 }  // namespace hvd

@@ -1,7 +1,6 @@
 #include "ops/nccl/module.h"
 
 #include <cuda_runtime_api.h>
-#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <thread>
@@ -13,42 +12,11 @@
 namespace hvd {
 namespace {
 
-using ::testing::AllOf;
-using ::testing::HasSubstr;
-
 NcclModule& module() {
-  const NcclLibrary& library = nccl_library("");  // backends() has opened it
+  backends();  // opens it
+  const NcclLibrary& library = nccl_library("");
   if (library.module == nullptr) throw InternalError(library.detail);
   return *library.module;
-}
-
-BackendInfo row(const std::string& name) {
-  for (const BackendInfo& info : backends()) {
-    if (info.name == name) return info;
-  }
-  ADD_FAILURE() << "no row " << name;
-  return {};
-}
-
-bool has_device() {
-  return row("cuda").usable;
-}
-
-TEST(NcclModule, ShowsItsVersions) {
-  EXPECT_THAT(row("nccl").detail, AllOf(HasSubstr("NCCL 2."), HasSubstr("libhvd_nccl.so")));
-  EXPECT_THAT(row("cuda").detail, HasSubstr("CUDA "));
-}
-
-TEST(NcclModule, WithoutADeviceItSaysSoInCudasWords) {
-  if (has_device()) GTEST_SKIP() << "there is a device";
-  EXPECT_FALSE(row("nccl").usable);
-  EXPECT_THAT(row("cuda").detail, HasSubstr("no CUDA device: "));
-  try {
-    module().make_collective(std::string(128, '\0'), 0, 1, 0);
-    FAIL() << "a collective without a device";
-  } catch (const UnsupportedError& error) {
-    EXPECT_THAT(error.what(), AllOf(HasSubstr("CUDA device 0"), HasSubstr("no CUDA device: ")));
-  }
 }
 
 void finish(Operation& operation, Collective& collective) {
@@ -81,8 +49,8 @@ TensorView view(const Buffer& buffer) {
 class OneDevice : public ::testing::Test {
  protected:
   void SetUp() override {
-    if (!has_device()) GTEST_SKIP() << row("cuda").detail;
-    collective_ = module().make_collective(module().make_id(), 0, 1, 0);
+    if (module().devices() == 0) GTEST_SKIP() << module().describe_devices();
+    collective_ = module().make_collective(module().make_id(), {});
   }
   std::unique_ptr<Collective> collective_;
 };

@@ -169,11 +169,12 @@ bool Coordinator::wait_for_end(Duration limit, bool interruptible) noexcept {
   for (TimePoint stuck = Clock::now() + limit;;) {
     const auto seen = end_bell_.rings();
     if (ended_) return true;
-    if (const auto now = turns_.load(); now != turns) {
+    const bool interrupted = InterruptibleWaits::ended();
+    if (const auto now = turns_.load(); now != turns && !interrupted) {
       turns = now;
       stuck = Clock::now() + limit;
     }
-    if (Clock::now() >= stuck || (interruptible && InterruptibleWaits::ended())) return false;
+    if (Clock::now() >= stuck || (interrupted && interruptible)) return false;
     end_bell_.wait_until(seen, InterruptibleWaits::look_before(stuck));
   }
 }

@@ -10,6 +10,7 @@
 #include "horovod_cpp/autograd/precision.h"
 #include "horovod_cpp/autograd/recording.h"
 #include "horovod_cpp/tensor/kernels/window_pooling.h"
+#include "horovod_cpp/tensor/memory.h"
 #include "horovod_cpp/tensor/shapes.h"
 
 namespace hvd {
@@ -140,10 +141,15 @@ Tensor adaptive_avg_pool2d(const Tensor& input, IntPair output_size) {
                                ", output_size " + text_of(output_size) +
                                ": both need extents from 1 to 2^31 - 1");
   }
-  return mean_over(input,
-                   {adaptive_spans(input.size(2), output_size.height),
-                    adaptive_spans(input.size(3), output_size.width)},
-                   "adaptive_avg_pool2d");
+  try {
+    return mean_over(input,
+                     {adaptive_spans(input.size(2), output_size.height),
+                      adaptive_spans(input.size(3), output_size.width)},
+                     "adaptive_avg_pool2d");
+  } catch (const std::bad_alloc&) {
+    throw OutOfMemoryError("adaptive_avg_pool2d: no memory for output_size " +
+                           text_of(output_size) + " of input " + to_string(input.shape()));
+  }
 }
 
 }  // namespace hvd

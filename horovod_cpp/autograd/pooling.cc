@@ -10,7 +10,6 @@
 #include "horovod_cpp/autograd/precision.h"
 #include "horovod_cpp/autograd/recording.h"
 #include "horovod_cpp/tensor/kernels/window_pooling.h"
-#include "horovod_cpp/tensor/memory.h"
 #include "horovod_cpp/tensor/shapes.h"
 
 namespace hvd {
@@ -141,15 +140,13 @@ Tensor adaptive_avg_pool2d(const Tensor& input, IntPair output_size) {
                                ", output_size " + text_of(output_size) +
                                ": both need extents from 1 to 2^31 - 1");
   }
-  try {
-    return mean_over(input,
-                     {adaptive_spans(input.size(2), output_size.height),
-                      adaptive_spans(input.size(3), output_size.width)},
-                     "adaptive_avg_pool2d");
-  } catch (const std::bad_alloc&) {
-    throw OutOfMemoryError("adaptive_avg_pool2d: no memory for output_size " +
-                           text_of(output_size) + " of input " + to_string(input.shape()));
-  }
+  // Before lists as long as its sides: throws if there is no memory for the result.
+  Tensor::empty({input.size(0), input.size(1), output_size.height, output_size.width},
+                input.dtype());
+  return mean_over(input,
+                   {adaptive_spans(input.size(2), output_size.height),
+                    adaptive_spans(input.size(3), output_size.width)},
+                   "adaptive_avg_pool2d");
 }
 
 }  // namespace hvd

@@ -430,4 +430,3 @@ def test_integers_beyond_a_doubles_bits_stay_exact():
     x *= 3
     assert x.tolist() == [3 * (big + 2), 3 * (2 - big)] and x.dtype == "int64"
     assert (hvd.tensor([1.5]) + 2).tolist() == [3.5]
-    assert (hvd.tensor([4]) / 2).dtype == (hvd.tensor([4]) / 2.0).dtype

@@ -240,8 +240,8 @@ Ports connect_by_mpi(const LaunchInfo& launch, const Config& config) {
                            " started this process, but MPI cannot be used: " + library.detail);
   }
   const TimePoint deadline = Clock::now() + config.start_timeout;
-  const auto link = library.module->connect(deadline, config.mpi_threads_disable,
-                                            &InterruptibleWaits::look);
+  const auto link =
+      library.module->connect(deadline, config.mpi_threads_disable, &InterruptibleWaits::look);
   expect_world(launch, *link);
   const Neighbourhood here = meet(*link, config, deadline);
   set_log_rank(link->rank());

@@ -156,21 +156,44 @@ Anything step(optim::Optimizer& optimizer, const Closure& closure) {
   return loss;
 }
 
+using OptimizerClass = py::classh<optim::Optimizer, PythonOptimizer>;
+
+void def_groups(OptimizerClass& cls) {
+  cls.def_property_readonly(
+         "defaults", [](optim::Optimizer& self) { return with_rule(self).defaults(); },
+         "The options that a group takes where it says nothing, a dict name -> float.")
+      .def("_set_defaults",
+           [](optim::Optimizer& self, const optim::Options& defaults) {
+             with_rule(self).set_defaults(defaults);
+           })
+      .def_property_readonly("param_groups", &param_groups,
+                             "List of dict-like groups; options may be changed between steps.")
+      .def(
+          "add_param_group",
+          [](optim::Optimizer& optimizer,
+             const Typed<"collections.abc.Mapping[str, typing.Any]">& group) {
+            optimizer.add_param_group(std::move(groups_from(py::make_tuple(group)).front()));
+          },
+          py::arg("group"),
+          R"(Add a group.
+
+Args:
+    group: {"params": [...], option: number}; missing options take defaults.
+
+Raises:
+    InvalidArgumentError: no parameters, one that is known, or an unknown option.)");
+}
+
 void bind_base(py::module_& m) {
-  py::classh<optim::Optimizer, PythonOptimizer> cls(m, "Optimizer",
-                                                    R"(Applies gradients to parameters.
+  OptimizerClass cls(m, "Optimizer",
+                     R"(Applies gradients to parameters.
 
 Derive from it to write one in Python: call ``super().__init__(params, {"lr": lr})`` and define
 ``step(self, closure=None)``, which goes over ``param_groups``, reads ``param.grad`` (None: skip),
 keeps what it needs in ``self.state[param]`` and changes parameters within ``hvd.no_grad()``. Such an
 optimizer works with schedules, DistributedOptimizer and checkpoints like the native ones.)");
   def_python_optimizer(cls);
-  cls.def_property_readonly(
-         "defaults", [](optim::Optimizer& self) { return with_rule(self).defaults(); },
-         "The options that a group takes where it says nothing, a dict name -> float.")
-      .def("_set_defaults", [](optim::Optimizer& self, const optim::Options& defaults) {
-        with_rule(self).set_defaults(defaults);
-      });
+  def_groups(cls);
   cls.def("step_parameters", &optim::Optimizer::step_parameters, py::arg("params"), ReleaseGil(),
           "What step() does, for ``params`` (of any shape) alone; doing all of them one after the "
           "other is "
@@ -187,22 +210,6 @@ Returns:
     What ``closure`` returned; None without one.)")
       .def("zero_grad", &optim::Optimizer::zero_grad, py::arg("set_to_none") = true, ReleaseGil(),
            "Drop all gradients, or, without ``set_to_none``, set them to zero.")
-      .def_property_readonly("param_groups", &param_groups,
-                             "List of dict-like groups; options may be changed between steps.")
-      .def(
-          "add_param_group",
-          [](optim::Optimizer& optimizer,
-             const Typed<"collections.abc.Mapping[str, typing.Any]">& group) {
-            optimizer.add_param_group(std::move(groups_from(py::make_tuple(group)).front()));
-          },
-          py::arg("group"),
-          R"(Add a group.
-
-Args:
-    group: {"params": [...], option: number}; missing options take defaults.
-
-Raises:
-    InvalidArgumentError: no parameters, one that is known, or an unknown option.)")
       .def(
           "state_dict", [](optim::Optimizer& self) { return to_dict(self.state_dict()); },
           "Options and state as a dict name -> Tensor, for checkpoints.")

@@ -4,7 +4,6 @@
 #include <string>
 #include <utility>
 
-#include "core/base/interruptible_waits.h"
 #include "core/negotiate/message.h"
 #include "core/runtime/current_status.h"
 #include "core/runtime/thread_affinity.h"
@@ -162,20 +161,6 @@ void Coordinator::post(std::function<void()> command) {
   }
   any_command_.store(true, std::memory_order_release);
   wake();
-}
-
-bool Coordinator::wait_for_end(Duration limit, bool interruptible) noexcept {
-  auto turns = turns_.load();
-  for (TimePoint stuck = Clock::now() + limit;;) {
-    const auto seen = end_bell_.rings();
-    if (ended_) return true;
-    if (const auto now = turns_.load(); now != turns) {
-      turns = now;
-      stuck = Clock::now() + limit;
-    }
-    if (Clock::now() >= stuck || (interruptible && InterruptibleWaits::ended())) return false;
-    end_bell_.wait_until(seen, InterruptibleWaits::look_before(stuck));
-  }
 }
 
 void Coordinator::abort_ports(const Status& why) noexcept {

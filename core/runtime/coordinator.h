@@ -57,7 +57,8 @@ class Coordinator final : public Drivable {
   void expect_wait_for_root(Duration wait);
   void change_settings(std::function<void(NegotiationSettings&)> change);
   // Waits for the end of run(). False if the coordinator made no turn for `limit`, since it is
-  // stuck inside a port, or if the InterruptibleWaits of this thread ended. Any thread.
+  // stuck inside a port. When the InterruptibleWaits of this thread end it is false at once if
+  // `interruptible`, else after `limit` whatever the coordinator does. Any thread.
   bool wait_for_end(Duration limit, bool interruptible) noexcept;
   void abort_ports(const Status& why) noexcept;   // any thread
   bool ended() const noexcept { return ended_; }  // any thread

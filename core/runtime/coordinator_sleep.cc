@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <thread>
 
+#include "core/base/interruptible_waits.h"
 #include "core/runtime/blocked_time.h"
 #include "core/runtime/coordinator.h"
 #include "core/runtime/patience.h"
@@ -100,6 +101,21 @@ bool Coordinator::may_spin(TimePoint active) const {
   const Duration limit =
       waited_for ? spin_limits_.coordinator_waited_for : spin_limits_.coordinator;
   return limit > Duration::zero() && Clock::now() < active + limit;
+}
+
+bool Coordinator::wait_for_end(Duration limit, bool interruptible) noexcept {
+  auto turns = turns_.load();
+  for (TimePoint stuck = Clock::now() + limit;;) {
+    const auto seen = end_bell_.rings();
+    if (ended_) return true;
+    const bool interrupted = InterruptibleWaits::ended();
+    if (const auto now = turns_.load(); now != turns && !interrupted) {
+      turns = now;
+      stuck = Clock::now() + limit;
+    }
+    if (Clock::now() >= stuck || (interrupted && interruptible)) return false;
+    end_bell_.wait_until(seen, InterruptibleWaits::look_before(stuck));
+  }
 }
 
 }  // namespace hvd

@@ -140,6 +140,9 @@ Tensor adaptive_avg_pool2d(const Tensor& input, IntPair output_size) {
                                ", output_size " + text_of(output_size) +
                                ": both need extents from 1 to 2^31 - 1");
   }
+  // Before lists as long as its sides: throws if there is no memory for the result.
+  Tensor::empty({input.size(0), input.size(1), output_size.height, output_size.width},
+                input.dtype());
   return mean_over(input,
                    {adaptive_spans(input.size(2), output_size.height),
                     adaptive_spans(input.size(3), output_size.width)},

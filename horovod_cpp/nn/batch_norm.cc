@@ -61,8 +61,8 @@ Tensor BatchNorm::forward(const Tensor& input) {
 }
 
 std::string BatchNorm::extra_repr() const {
-  return std::to_string(num_features_) + ", eps=" + text_of(options_.eps) + ", momentum=" +
-         (options_.momentum ? text_of(*options_.momentum) : "None") +
+  return std::to_string(num_features_) + ", eps=" + text_of(options_.eps) +
+         ", momentum=" + (options_.momentum ? text_of(*options_.momentum) : "None") +
          ", affine=" + text_of(options_.affine) +
          ", track_running_stats=" + text_of(options_.track_running_stats);
 }

@@ -8,6 +8,7 @@
 #include "horovod_cpp/tensor/dispatch.h"
 #include "horovod_cpp/tensor/impl.h"
 #include "horovod_cpp/tensor/kernels/copy.h"
+#include "horovod_cpp/tensor/memory.h"
 #include "horovod_cpp/tensor/shapes.h"
 
 // Normal numbers have to be equal everywhere, and no two C libraries agree on log and cos in the
@@ -154,11 +155,24 @@ std::uint64_t Generator::below(std::uint64_t bound) {
   }
 }
 
+namespace {
+
+std::vector<std::int64_t> make_room(std::int64_t count) {
+  try {
+    return std::vector<std::int64_t>(static_cast<std::size_t>(count));
+  } catch (const std::exception&) {  // more than the system has, or than a vector may
+    throw OutOfMemoryError("Generator::permutation: no memory for " + std::to_string(count) +
+                           " numbers");
+  }
+}
+
+}  // namespace
+
 std::vector<std::int64_t> Generator::permutation(std::int64_t count) {
   if (count < 0) {
     throw InvalidArgumentError("Generator::permutation: count " + std::to_string(count));
   }
-  std::vector<std::int64_t> order(static_cast<std::size_t>(count));
+  std::vector<std::int64_t> order = make_room(count);
   std::iota(order.begin(), order.end(), 0);
   for (std::size_t left = order.size(); left > 1; --left) {
     std::swap(order[left - 1], order[below(left)]);

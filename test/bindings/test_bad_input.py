@@ -65,6 +65,11 @@ def test_what_cannot_be_converted_is_a_type_error():
 def test_memory_that_is_not_there_is_named():
     with pytest.raises(MemoryError, match=r"float32 tensor \[1048576, 2097152\]"):
         hvd.zeros((2**20, 2**21))
+    with pytest.raises(MemoryError, match=r"float32 tensor \[1, 1, 268435456, 268435456\]"):
+        nn.AdaptiveAvgPool2d(2**28)(hvd.ones((1, 1, 2, 2)))
+    for count in (2**45, 2**60):
+        with pytest.raises(MemoryError, match=f"no memory for {count} numbers"):
+            hvd.randperm(count)
 
 
 def test_an_array_too_large_to_be_made_dense_is_a_memory_error():

@@ -97,3 +97,9 @@ def test_random_numbers_go_on_where_they_were():
     assert hvd.bitwise_equal(hvd.rand([3]), drawn)
     with pytest.raises(hvd.InvalidArgumentError, match="expected int64"):
         io.set_rng_state(hvd.zeros([2]))
+
+
+@pytest.mark.parametrize("part", [3, 0.5, "text", None])
+def test_a_part_that_is_no_state_is_named(tmp_path, part):
+    with pytest.raises(TypeError, match="part 'epoch' is of type .*expected a state dict"):
+        io.save_checkpoint(tmp_path / "run.safetensors", {"epoch": part})

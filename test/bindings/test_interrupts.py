@@ -31,13 +31,16 @@ optimizer = hvd.optim.SGD(model.parameters(), lr=0.1)
 """
 TRAINING = MODEL + """
 optimizer = hvd.DistributedOptimizer(optimizer, model.named_parameters(), {options})
-model(hvd.ones((1, 2))).sum().backward()
+def train():
+    model(hvd.ones((1, 2))).sum().backward()
+    optimizer.step()
 """
 
 # What is there before, and what waits for the other rank.
 CALLS = {
     "allreduce": ("", "hvd.allreduce(np.ones(1), name='late')"),
-    "compressed": ("", "hvd.allreduce(np.ones(1, 'f4'), name='late', compression=TopK())"),
+    "compressed": ("", "hvd.allreduce(np.ones((64, 64), 'f4'), name='late', "
+                       "compression=hvd.Compression.powersgd())"),
     "barrier": ("", "hvd.barrier()"),
     "broadcast_parameters": (MODEL, "hvd.broadcast_parameters(model.state_dict())"),
     "broadcast_optimizer_state": (MODEL, "hvd.broadcast_optimizer_state(optimizer)"),
@@ -45,8 +48,8 @@ CALLS = {
     "allgather_object": ("", "hvd.allgather_object('x')"),
     "add_process_set": ("", "hvd.add_process_set([0])"),
     "remove_process_set": ("made = hvd.add_process_set([0])", "hvd.remove_process_set(made)"),
-    "step": (TRAINING.format(options="compression=hvd.Compression.fp16"), "optimizer.step()"),
-    "overlap": (TRAINING.format(options="overlap_step=True"), "optimizer.step()"),
+    "step": (TRAINING.format(options="compression=hvd.Compression.fp16"), "train()"),
+    "overlap": (TRAINING.format(options="overlap_step=True"), "train()"),
     "ddp": (MODEL, "hvd.DistributedDataParallel(model)"),
     "batch_norm": ("norm = hvd.SyncBatchNorm(2)", "norm(hvd.ones((4, 2)))"),
     "average": (MODEL + "model(hvd.ones((1, 2))).sum().backward()",
@@ -66,6 +69,22 @@ else:
         while True:
             {call}
             hvd.barrier()
+""")
+
+
+# Its rounds go on when somebody asks.
+def test_a_compressed_call_goes_on_after_ctrl_c(ranks):
+    ranks.check(HELPERS + """
+def start():
+    return hvd.allreduce_async(np.ones((64, 64), "f4"), hvd.Sum, name="late",
+                               compression=hvd.Compression.powersgd(1))
+if rank == 0:
+    handle = start()
+    interrupt(handle.synchronize)
+else:
+    wait_until_interrupted()
+    handle = start()
+np.testing.assert_allclose(handle.synchronize(), np.full((64, 64), 2.0), rtol=1e-5)
 """)
 
 

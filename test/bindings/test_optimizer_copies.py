@@ -273,6 +273,6 @@ def test_they_travel_to_ranks_and_back():
         cloudpickle.unregister_pickle_by_value(sys.modules[__name__])
     step(model, optimizer, scale=1.5)
     for twin, other in trained:
-        np.testing.assert_allclose(values(twin), values(model), rtol=1e-6)
+        np.testing.assert_allclose(values(twin), values(model), rtol=1e-5, atol=1e-6)
         step(twin, other)
     np.testing.assert_array_equal(values(trained[0][0]), values(trained[1][0]))

@@ -416,3 +416,17 @@ def test_functions_are_methods_too_and_match_numpy():
     y = hvd.zeros((2,))
     assert y.scatter_(0, hvd.tensor([1]), hvd.ones((1,))) is y
     assert y.tolist() == [0.0, 1.0]
+
+
+def test_integers_beyond_a_doubles_bits_stay_exact():
+    big = 2**53 + 1
+    x = hvd.tensor([big, -big])
+    assert (x + 2).tolist() == [big + 2, 2 - big] and (2 + x).tolist() == [big + 2, 2 - big]
+    assert (x - 2).tolist() == [big - 2, -big - 2] and (2 - x).tolist() == [2 - big, big + 2]
+    assert (hvd.tensor([3]) * big).tolist() == [3 * big] == (big * hvd.tensor([3])).tolist()
+    assert (x == big).tolist() == [True, False] and (x > big - 1).tolist() == [True, False]
+    assert (x != big - 1).tolist() == [True, True]
+    x += 2
+    x *= 3
+    assert x.tolist() == [3 * (big + 2), 3 * (2 - big)] and x.dtype == "int64"
+    assert (hvd.tensor([1.5]) + 2).tolist() == [3.5]

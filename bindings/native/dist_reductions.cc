@@ -1,5 +1,7 @@
 // Collectives that compute: allreduce, reduce, reducescatter.
 
+#include <optional>
+
 #include "bindings/native/dist.h"
 #include "horovod_cpp/dist/collectives.h"
 
@@ -55,6 +57,15 @@ PendingResult grouped_allreduce_async_(const ArraysT& tensors, ReduceOp op, cons
           itself(tensors)};
 }
 
+PendingResult reduce_gradients(const ArraysT& tensors, ReduceOp op, const std::string& name,
+                               double prescale, double postscale,
+                               const CompressionLike& compression, const PythonProcessSet& set,
+                               bool quietly) {
+  std::optional<DriverSeat::WaitsAtOnce> quiet;
+  if (quietly) quiet.emplace();
+  return grouped_allreduce_async_(tensors, op, name, prescale, postscale, compression, set);
+}
+
 PendingResult reduce_async(const ArrayT& tensor, int root_rank, ReduceOp op, const MaybeName& name,
                            double prescale, double postscale, const PythonProcessSet& set) {
   const Input input(tensor);
@@ -108,6 +119,11 @@ void bind_allreduce(py::module_& m) {
   def("grouped_allreduce_async_", &grouped_allreduce_async_, "tensors", one + kGroupedInPlaceDoc);
   def("grouped_allreduce_", waiting<ArrayList>(&grouped_allreduce_async_), "tensors",
       one + kGroupedInPlaceDoc);
+  m.def("_reduce_gradients", &reduce_gradients, py::arg("tensors"), py::arg("op"), py::arg("name"),
+        py::arg("prescale_factor"), py::arg("postscale_factor"), py::arg("compression"),
+        py::arg("process_set"), py::arg("quietly"),
+        "grouped_allreduce_async_(). ``quietly``: wakes nobody, because more of them, or a wait, "
+        "follow at once.");
 }
 
 void bind_reduce(py::module_& m) {

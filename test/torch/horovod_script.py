@@ -19,7 +19,6 @@ def parse():
     parser = argparse.ArgumentParser()
     parser.add_argument("--epochs", type=int, default=2)
     parser.add_argument("--fp16-allreduce", action="store_true")
-    parser.add_argument("--use-adasum", action="store_true")
     return parser.parse_args()
 
 
@@ -48,14 +47,12 @@ def main():
     loader = DataLoader(data, batch_size=16, sampler=sampler, num_workers=1,
                         multiprocessing_context="forkserver", persistent_workers=True)
     model = nn.Sequential(nn.Linear(5, 16), nn.ReLU(), nn.Linear(16, 2))
-    lr_scaler = 1 if args.use_adasum else hvd.size()
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.1 * lr_scaler, momentum=0.5)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1 * hvd.size(), momentum=0.5)
     hvd.broadcast_parameters(model.state_dict(), root_rank=0)
     hvd.broadcast_optimizer_state(optimizer, root_rank=0)
     optimizer = hvd.DistributedOptimizer(
         optimizer, named_parameters=model.named_parameters(),
-        compression=Compression.fp16 if args.fp16_allreduce else Compression.none,
-        op=hvd.Adasum if args.use_adasum else hvd.Average)
+        compression=Compression.fp16 if args.fp16_allreduce else Compression.none)
 
     for epoch in range(hvd.broadcast_object(args.epochs, root_rank=0)):
         sampler.set_epoch(epoch)

@@ -226,6 +226,7 @@ assert hvd.allreduce(torch.ones(2), name="half").tolist() == [1.0, 1.0]
 @pytest.mark.parametrize("np", [2, 4])
 def test_ranks_that_disagree_get_one_error_and_go_on(ranks, np):
     ranks.check("""
+odd = rank % 2  # the error names two ranks of one kind each
 def fails(call, *words):
     with pytest.raises(hvd.MismatchError) as caught:
         call()
@@ -234,17 +235,17 @@ def fails(call, *words):
     assert len(set(hvd.allgather_object(text))) == 1
     assert hvd.allreduce(torch.ones(2), op=hvd.Sum).tolist() == [size, size]
 
-fails(lambda: hvd.allreduce(torch.ones(2 + rank), name="shape"), "shape", "[2]", "[3]")
-fails(lambda: hvd.allreduce_(torch.ones(2, dtype=[torch.half, torch.bfloat16][rank % 2]), name="kind"),
+fails(lambda: hvd.allreduce(torch.ones(2 + odd), name="shape"), "shape", "[2]", "[3]")
+fails(lambda: hvd.allreduce_(torch.ones(2, dtype=[torch.half, torch.bfloat16][odd]), name="kind"),
       "kind", "float16", "bfloat16")
-fails(lambda: hvd.allreduce(torch.ones(2), op=[hvd.Min, hvd.Max][rank % 2], name="op"), "Min", "Max")
-fails(lambda: hvd.allreduce(torch.ones(2), prescale_factor=1.0 + rank, name="scale"), "scale")
+fails(lambda: hvd.allreduce(torch.ones(2), op=[hvd.Min, hvd.Max][odd], name="op"), "Min", "Max")
+fails(lambda: hvd.allreduce(torch.ones(2), prescale_factor=1.0 + odd, name="scale"), "scale")
 fails(lambda: hvd.allreduce(torch.ones(2), name="wire",
-                            compression=[hvd.Compression.none, hvd.Compression.fp16][rank % 2]), "wire")
-fails(lambda: hvd.broadcast(torch.ones(2), rank, name="root"), "root")
-fails(lambda: hvd.allgather(torch.ones(2, 2 + rank), name="rows"), "rows")
-fails(lambda: hvd.grouped_allreduce([torch.ones(2)] * (1 + rank), name="members"), "members")
-handle = hvd.allreduce_async(torch.ones(2 + rank), name="again")
+                            compression=[hvd.Compression.none, hvd.Compression.fp16][odd]), "wire")
+fails(lambda: hvd.broadcast(torch.ones(2), odd, name="root"), "root")
+fails(lambda: hvd.allgather(torch.ones(2, 2 + odd), name="rows"), "rows")
+fails(lambda: hvd.grouped_allreduce([torch.ones(2)] * (1 + odd), name="members"), "members")
+handle = hvd.allreduce_async(torch.ones(2 + odd), name="again")
 for attempt in range(2):
     with pytest.raises(hvd.MismatchError):
         handle.synchronize()

@@ -42,6 +42,8 @@ class Bucket:
         self.full = 0  # entries whose window is full
         self.expected = 0  # of them
         self.started = False  # a reduction, since the last synchronize()
+        self.bytes = sum(entry.bytes for entry in entries)
+        self.tensors = []  # dense gradients, until they are submitted
         self.call = None  # in flight, of the dense gradients
         self.compressed = []  # (entry, what travels, context), with a user's compressor
         self.sparse_calls = []  # (entry, handle) in flight

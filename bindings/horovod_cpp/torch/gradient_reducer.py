@@ -12,6 +12,7 @@ from horovod_cpp import _native
 from horovod_cpp.torch import memory
 from horovod_cpp.torch.buckets import divide
 from horovod_cpp.torch.compression import WIRES, NoneCompressor
+from horovod_cpp.torch.in_flight import Attempts, Submissions, Travelling, check_place
 from horovod_cpp.torch.movement import joins
 from horovod_cpp.torch.sparse import sparse_allreduce_async
 
@@ -38,6 +39,7 @@ class GradientReducer:
         self._entries = entries
         self._buckets = divide(entries, groups)
         self._wire = WIRES.get(options.compression)
+        self._submissions = Submissions(self._submit)
         self._synchronized = False
         self._name = next_name(options.process_set)
         self._agreed_setup = self._agreed = None  # how many joins there were when the ranks agreed
@@ -111,10 +113,12 @@ class GradientReducer:
             bucket.full += 1
         if bucket.full >= bucket.expected and bucket.is_full(self.passes_per_step):
             self._start(bucket)
+            self._submissions.during_backward(
+                sum(each.bytes for each in self._buckets if not each.started))
 
     @torch.no_grad()
     def _start(self, bucket):
-        """Takes the gradients of its open windows to the other ranks."""
+        """Prepares what is in its open windows for the way to the other ranks."""
         if bucket.in_flight:
             self._set_aside(bucket)
         options, dense = self._options, []
@@ -131,9 +135,15 @@ class GradientReducer:
             else:
                 dense.append(entry)
         if dense:
-            bucket.call = _native.grouped_allreduce_async_(
-                self._travelling(bucket, dense), options.op, bucket.name, options.prescale_factor,
-                options.postscale_factor, self._wire, options.process_set)
+            bucket.tensors = self._travelling(bucket, dense)
+            self._submissions.add(bucket)
+
+    def _submit(self, bucket, quietly):
+        options = self._options
+        tensors, bucket.tensors = bucket.tensors, []
+        bucket.call = _native._reduce_gradients(
+            tensors, options.op, bucket.name, options.prescale_factor, options.postscale_factor,
+            self._wire, options.process_set, quietly)
 
     def _travelling(self, bucket, entries):
         if self._wire is not None:
@@ -147,7 +157,7 @@ class GradientReducer:
     def _place(self, entry):
         """The dense gradient, where it can be reduced; zeros if there is none."""
         tensor = self._make_dense(entry)
-        entry.travelling = _Travelling(entry.parameter.grad)
+        entry.travelling = Travelling(entry.parameter.grad)
         return tensor
 
     def _make_dense(self, entry):
@@ -185,6 +195,7 @@ class GradientReducer:
     def _finish(self, bucket):
         """Waits until nothing of it is in flight, and puts the results into the parameters."""
         if bucket.in_flight:
+            self._submissions.flush(quietly=True)
             self._agree_on_setup()
         call, bucket.call = bucket.call, None
         compressed, bucket.compressed = bucket.compressed, []
@@ -194,14 +205,14 @@ class GradientReducer:
         def finish_dense():
             call.synchronize()
             for entry in finished:
-                _check_place(entry)
+                check_place(entry)
             for entry, tensor, context in compressed:
                 entry.parameter.grad.copy_(self._options.compression.decompress(tensor, context))
 
         def finish_sparse(entry, handle):
             entry.parameter.grad = handle.synchronize()
 
-        attempts = _Attempts()
+        attempts = Attempts()
         if call is not None:
             attempts.run(finish_dense)
         for entry, handle in sparse_calls:
@@ -221,12 +232,14 @@ class GradientReducer:
         """Closes all windows and waits; does nothing unless there was a backward() since."""
         if self._synchronized:
             return
+        self._submissions.waits_now()
         self._agree_on_setup()
         self._agree_on_layouts()
-        attempts = _Attempts()
+        attempts = Attempts()
         for bucket in reversed(self._buckets):  # about the order of backward()
             if not bucket.started or bucket.has_open_windows():
                 attempts.run(lambda: self._start(bucket))
+        attempts.run(lambda: self._submissions.flush(quietly=True))
         for bucket in self._buckets:  # all of them: then nothing is in flight any more
             attempts.run(lambda: self._finish(bucket))
             bucket.started = False
@@ -322,7 +335,7 @@ class GradientReducer:
 
     def finish_in_flight(self):
         """Waits for the reductions that were started, without starting others."""
-        attempts = _Attempts()
+        attempts = Attempts()
         for bucket in self._buckets:
             attempts.run(lambda: self._finish(bucket))
         attempts.raise_first()
@@ -339,35 +352,6 @@ class GradientReducer:
         self._synchronized = False
 
 
-class _Travelling:
-    """A gradient in flight: what tells whether somebody changed it."""
-
-    def __init__(self, gradient):
-        self._gradient = gradient
-        self._address = gradient.data_ptr()
-        self._version = self._version_now()
-
-    def _version_now(self):
-        return None if self._gradient.is_inference() else self._gradient._version
-
-    def change(self, gradient):
-        """What happened to it; None: nothing."""
-        if gradient is not self._gradient or gradient.data_ptr() != self._address:
-            return "replaced or dropped"
-        return "changed" if self._version_now() != self._version else None
-
-
-def _check_place(entry):
-    """Otherwise the optimizer would take a gradient that no other rank has."""
-    travelling, entry.travelling = entry.travelling, None
-    change = travelling and travelling.change(entry.parameter.grad)
-    if change:
-        raise _native.InvalidArgumentError(
-            f"DistributedOptimizer: the gradient of '{entry.name}' was {change} while it was being "
-            "reduced, between backward() and step(); call synchronize() first, then clip or change "
-            "gradients and call step() inside skip_synchronize()")
-
-
 def _digest(texts):
     """A number of 63 bits."""
     joined = "\n".join(texts).encode()
@@ -378,23 +362,6 @@ def sparse_dims(gradient):
     """How many axes its coordinates have; 0 for a dense one, and for one that was emptied."""
     return gradient.sparse_dim() if gradient is not None and gradient.is_sparse and (
         gradient._nnz() > 0) else 0
-
-
-class _Attempts:
-    """Goes on after a failure; the first one is raised at the end."""
-
-    def __init__(self):
-        self._first = None
-
-    def run(self, work):
-        try:
-            work()
-        except Exception as error:
-            self._first = self._first or error
-
-    def raise_first(self):
-        if self._first is not None:
-            raise self._first
 
 
 def _remove(hooks):

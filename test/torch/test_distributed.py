@@ -145,7 +145,7 @@ request = dist.irecv(received, left, tag=7)
 dist.send(full(float(rank)), right, tag=7)
 assert request.wait() and torch.equal(received, full(float(left)))
 if rank % 2:
-    assert dist.recv(received, rank - 1) == rank - 1 and torch.equal(received, full(float(rank - 1)))
+    assert dist.recv(received, left) == left and torch.equal(received, full(float(left)))
 else:
     dist.send(full(float(rank)), rank + 1)
 # Tags cross over, and a call that others wait for does not wait for a transfer.

@@ -82,7 +82,9 @@ def all_done(outcomes):
 @pytest.mark.parametrize("url", ["tcp://localhost:{port}", "file://{folder}/meeting"])
 def test_ranks_that_were_started_by_hand_meet(program, by_hand, tmp_path, url):
     url = url.format(port=free_port(), folder=tmp_path)
-    path = program("meet(init_method=sys.argv[1], rank=int(sys.argv[2]), world_size=2, **options)\n")
+    path = program("""
+meet(init_method=sys.argv[1], rank=int(sys.argv[2]), world_size=2, **options)
+""")
     assert all_done(by_hand(path, [(url, 0), (url, 1)]))
 
 
@@ -139,8 +141,8 @@ PLAIN_OUTPUT = ["--redirects", "9:1", "--tee", "9:1"] if torch.__version__ < "2"
 def torchrun(path, *flags, np=2, **options):
     return subprocess.run(
         [sys.executable, "-m", "torch.distributed.run", "--nproc_per_node", str(np),
-         "--master_port", str(free_port()), *PLAIN_OUTPUT, *flags, str(path)], text=True, timeout=90,
-        stdout=subprocess.PIPE, stderr=subprocess.STDOUT, env=ENVIRONMENT, **options)
+         "--master_port", str(free_port()), *PLAIN_OUTPUT, *flags, str(path)], text=True,
+        timeout=150, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, env=ENVIRONMENT, **options)
 
 
 @pytest.mark.parametrize("start", ["meet(**options)", "meet(init_method='hvd://', **options)",
@@ -234,7 +236,9 @@ os._exit(0)
 
 
 def test_a_launcher_that_says_another_rank_is_believed(program, ranks, tmp_path):
-    path = program(f"meet(init_method='file://{tmp_path}/meeting', rank=0, world_size=1, **options)")
+    path = program(f"""
+meet(init_method="file://{tmp_path}/meeting", rank=0, world_size=1, **options)
+""")
     done = ranks.launch([path], 2)
     assert done.returncode != 0 and "InvalidArgumentError" in done.stdout
     assert re.search(r"of 2, as .* says, but init_process_group\(\) was told", done.stdout)

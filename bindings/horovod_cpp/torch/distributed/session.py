@@ -37,7 +37,7 @@ class Session:
         self._is_open = True
         # The engine leaves by itself when the process ends; threads have to before the interpreter.
         atexit.register(self._end_threads)
-        if multiprocessing.parent_process() is not None:  # such a process ends without exit handlers
+        if multiprocessing.parent_process() is not None:  # those have no exit handlers
             multiprocessing.util.Finalize(None, self._end_of_child, exitpriority=0)
 
     def close(self):

@@ -162,7 +162,9 @@ class Finisher:
     def _value_of(self, work):
         if work.ends_within(0):
             return work.value()
-        raise _native.AbortedError("the process group was destroyed") if self._ending else work.late()
+        if self._ending:
+            raise _native.AbortedError("the process group was destroyed")
+        raise work.late()
 
 
 def for_native_code(work):

@@ -71,7 +71,7 @@ def parse():
 
 
 def read_cifar(folder, names):
-    """(images, labels) of CIFAR-10's binary files: a byte of label and 3 x 32 x 32 of pixels each."""
+    """(images, labels) of CIFAR-10's binary files: records of a label and 3 x 32 x 32 pixels."""
     for below in ("", "cifar10", "cifar-10-batches-bin"):
         files = [pathlib.Path(folder) / below / f"{name}.bin" for name in names]
         files = [file for file in files if folder and file.exists()]

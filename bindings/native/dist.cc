@@ -102,7 +102,7 @@ void check_signals() {
 }  // namespace
 
 bool PendingResult::wait_for(double seconds) const {
-  const std::chrono::duration<double> limit(std::clamp(seconds, 0.0, 1e9));
+  const std::chrono::duration<double> limit(seconds > 0 ? std::min(seconds, 1e9) : 0);
   const TimePoint deadline = Clock::now() + std::chrono::duration_cast<Duration>(limit);
   while (true) {
     const Duration left = deadline - Clock::now();

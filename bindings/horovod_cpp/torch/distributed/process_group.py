@@ -347,7 +347,9 @@ class ProcessGroup(c10d.ProcessGroup):
     # -- submission
 
     def _describe(self, what):
-        return f"{what} by rank {self.rank()} of the process group of ranks {self._group.ranks}"
+        """Of a call, which few ever ask for; without the group, so that no Work keeps it."""
+        rank, ranks = self.rank(), self._group.ranks
+        return lambda: f"{what} by rank {rank} of the process group of ranks {ranks}"
 
     def _submit(self, kind, start, finish):
         """``start``: given the call's name, submits it and returns the engine's handle."""

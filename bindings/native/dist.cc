@@ -92,7 +92,7 @@ bool PendingResult::poll() const {
 }
 
 bool PendingResult::wait_for(double seconds) const {
-  const std::chrono::duration<double> limit(std::clamp(seconds, 0.0, 1e9));
+  const std::chrono::duration<double> limit(seconds > 0 ? std::min(seconds, 1e9) : 0);
   return without_gil([&] { return wait_for_(std::chrono::duration_cast<Duration>(limit)); });
 }
 

@@ -49,9 +49,7 @@ unless an exception that nobody caught ends the program: then the other ranks lo
         const LaunchInfo launch = read_launch_info();
         return std::make_tuple(launch.launcher, launch.rank, launch.size);
       },
-      "(launcher, rank, size) as this process's variables have them; launcher is \"\" and the "
-      "others "
-      "are None where there are none.");
+      "(launcher, rank, size) by this process's variables: \"\" and None where they do not say.");
   m.def("_end_with", &end_with, py::arg("process"),
         "Kill this process and its group as soon as ``process`` ends, even while Python waits.");
   m.def(

@@ -54,7 +54,8 @@ def group(tmp_path):
 
 def test_ddp_trains_as_over_gloo_bit_by_bit(group):
     group.check("""
-for options in ({}, {"static_graph": True}, {"gradient_as_bucket_view": True, "bucket_cap_mb": 0.001},
+for options in ({}, {"static_graph": True},
+                {"gradient_as_bucket_view": True, "bucket_cap_mb": 0.001},
                 {"find_unused_parameters": True}, {"broadcast_buffers": False}):
     for passes in (1,) if options.get("static_graph") else (1, 2):
         ours = train(DistributedDataParallel(make_model(), **options), passes=passes)

@@ -1,8 +1,10 @@
 """The examples, run as a user would."""
 
+import csv
 import difflib
 import os
 import pathlib
+import re
 import subprocess
 import sys
 
@@ -41,3 +43,34 @@ def test_the_minimal_program_reaches_the_accuracy_of_its_one_process_version(ran
                                for text in (alone.stdout, together.stdout))
     assert one >= 0.97 and abs(first - one) <= 0.02
     assert first == second  # every rank has the same parameters
+
+
+def test_a_plain_ddp_script_learns_the_same_with_any_launcher(ranks, examples):
+    losses = {}
+    for launcher in ("hvdrun", "mpirun"):
+        done = ranks.launch([examples / "torch_ddp.py", "--epochs", 2], 2, launcher)
+        assert done.returncode == 0, done.stdout
+        losses[launcher] = re.findall(r"loss (\S+),", done.stdout)
+    assert losses["hvdrun"] == losses["mpirun"] and len(losses["hvdrun"]) == 2
+    assert float(losses["hvdrun"][1]) < float(losses["hvdrun"][0])
+
+
+def test_vgg11_learns_the_same_by_every_method(ranks, examples, tmp_path):
+    methods = ("gather", "p2p", "allreduce", "ddp", "optimizer")
+    ranks.prologue = ""  # the example begins and ends its process group, five times
+    ranks.check(f"""
+import runpy
+import sys
+for method in {methods}:
+    sys.argv = ["torch_cifar_vgg11.py", "--method", method, "--synthetic", "--steps", "20",
+                "--batch-size", "16", "--width", "8", "--examples", "160", "--plot", "",
+                "--history", f"{tmp_path}/{{method}}.csv"]
+    runpy.run_path("{examples / 'torch_cifar_vgg11.py'}", run_name="__main__")
+""")
+    losses = {}
+    for method in methods:
+        with (tmp_path / f"{method}.csv").open() as history:
+            losses[method] = [float(row["loss"]) for row in csv.DictReader(history)]
+    assert len(losses["ddp"]) == 20 and losses["ddp"][-1] < losses["ddp"][0]
+    for method, values in losses.items():
+        assert values == pytest.approx(losses["optimizer"], abs=1e-4), method

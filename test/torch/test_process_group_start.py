@@ -5,7 +5,6 @@ import re
 import socket
 import subprocess
 import sys
-import time
 
 import pytest
 import torch
@@ -28,7 +27,7 @@ def meet(*arguments, **options):
     dist.new_group([0, size - 1])
     dist.barrier()  # PyTorch's store ends with rank 0
     dist.destroy_process_group()
-    print(f"done {rank} of {size}", flush=True)
+    print(f"done {rank} of {size}\\n", end="", flush=True)
 
 options = dict(timeout=datetime.timedelta(seconds=20))
 """
@@ -56,7 +55,7 @@ def program(tmp_path):
 @pytest.fixture
 def by_hand(tmp_path):
     """Starts processes, each with words and variables of its own; gives (exit code, output)s."""
-    def run(path, words, variables=(), timeout=60):
+    def run(path, words, variables=(), timeout=90):
         variables = variables or [{}] * len(words)
         started = [subprocess.Popen([sys.executable, path, *map(str, own)], text=True, cwd=tmp_path,
                                     stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
@@ -82,7 +81,9 @@ def all_done(outcomes):
 @pytest.mark.parametrize("url", ["tcp://localhost:{port}", "file://{folder}/meeting"])
 def test_ranks_that_were_started_by_hand_meet(program, by_hand, tmp_path, url):
     url = url.format(port=free_port(), folder=tmp_path)
-    path = program("meet(init_method=sys.argv[1], rank=int(sys.argv[2]), world_size=2, **options)\n")
+    path = program("""
+meet(init_method=sys.argv[1], rank=int(sys.argv[2]), world_size=2, **options)
+""")
     assert all_done(by_hand(path, [(url, 0), (url, 1)]))
 
 
@@ -100,17 +101,13 @@ meet(**options)
     assert all_done(by_hand(path, [(later,)] * 3, variables))
 
 
-@pytest.mark.parametrize("launcher, start", [
-    ("hvdrun", "hvd://"), ("mpirun", "hvd://"), ("hvdrun", "file://{folder}/meeting")])
-def test_ranks_of_a_launcher_meet(program, ranks, tmp_path, launcher, start):
-    url = start.format(folder=tmp_path)
-    told = {"hvd://": "{}"}.get(url, "dict(rank=hvd_rank, world_size=2)")
+def test_the_variables_of_a_launcher_are_enough(program, ranks, tmp_path):
     path = program(f"""
 import os
-hvd_rank = int(os.environ.get("OMPI_COMM_WORLD_RANK", os.environ.get("HOROVOD_RANK", -1)))
-meet(init_method={url!r}, **{told}, **options)
+rank = int(os.environ.get("OMPI_COMM_WORLD_RANK", os.environ.get("HOROVOD_RANK")))
+meet(init_method="file://{tmp_path}/meeting", rank=rank, world_size=2, **options)
 """)
-    done = ranks.launch([path], 2, launcher)
+    done = ranks.launch([path], 2)
     assert done.returncode == 0 and done.stdout.count("done") == 2, done.stdout
 
 
@@ -136,30 +133,32 @@ print("used")
 PLAIN_OUTPUT = ["--redirects", "9:1", "--tee", "9:1"] if torch.__version__ < "2" else []
 
 
-def torchrun(path, *flags, np=2, **options):
+def torchrun(path, *flags, **options):
     return subprocess.run(
-        [sys.executable, "-m", "torch.distributed.run", "--nproc_per_node", str(np),
-         "--master_port", str(free_port()), *PLAIN_OUTPUT, *flags, str(path)], text=True, timeout=90,
-        stdout=subprocess.PIPE, stderr=subprocess.STDOUT, env=ENVIRONMENT, **options)
+        [sys.executable, "-m", "torch.distributed.run", "--nproc_per_node", "2",
+         "--master_port", str(free_port()), *PLAIN_OUTPUT, *flags, str(path)], text=True,
+        timeout=150, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, env=ENVIRONMENT, **options)
 
 
-@pytest.mark.parametrize("start", ["meet(**options)", "meet(init_method='hvd://', **options)",
-                                   "hvd.init(); print(f'done {hvd.rank()} of {hvd.size()}')"])
-def test_torchrun_starts_ranks_and_another_attempt(program, tmp_path, start):
-    path = program(f"""
+def test_torchrun_starts_ranks_and_another_attempt(program, tmp_path):
+    path = program("""
 import os
-print("attempt", os.environ["TORCHELASTIC_RESTART_COUNT"], flush=True)
-{start}
-if os.environ["TORCHELASTIC_RESTART_COUNT"] == "0":
-    hvd.init()
+attempt = os.environ["TORCHELASTIC_RESTART_COUNT"]
+print(f"attempt {attempt}\\n", end="", flush=True)
+meet(**options)
+meet(init_method="hvd://", **options)
+hvd.init()
+assert (hvd.rank(), hvd.size()) == (int(os.environ["RANK"]), 2)
+if attempt == "0":
     if hvd.rank() == 1:
         os._exit(3)
     hvd.allreduce(torch.ones(1), name="never")
+hvd.allreduce(torch.ones(1), name="now")
 """)
     done = torchrun(path, "--max_restarts", "1", cwd=tmp_path)
     assert done.returncode == 0, done.stdout
-    assert all(done.stdout.count(f"done {rank} of 2") == 2 for rank in range(2)), done.stdout
-    assert done.stdout.count("attempt 1") == 2
+    assert all(done.stdout.count(f"done {rank} of 2") == 4 for rank in range(2)), done.stdout
+    assert done.stdout.count("attempt 0") == done.stdout.count("attempt 1") == 2
 
 
 def test_the_ranks_of_mp_spawn_meet(program, by_hand):
@@ -167,27 +166,27 @@ def test_the_ranks_of_mp_spawn_meet(program, by_hand):
 import os
 import torch.multiprocessing as mp
 
-def work(rank, size, port, tidy):
+def work(rank, size, port, fails):
     dist.init_process_group("horovod_cpp", init_method=f"tcp://localhost:{port}", rank=rank,
                             world_size=size, **options)
     x = torch.ones(1)
     dist.all_reduce(x)
     assert x.item() == size
-    if tidy:
-        dist.destroy_process_group()
-    if port == int(sys.argv[-1]) and rank == 1:
+    if not fails:
+        return  # the end of the process says goodbye
+    dist.destroy_process_group()
+    if rank == 1:
         raise ValueError("a mistake on rank 1")
 
 if __name__ == "__main__":
-    for port, tidy in ((sys.argv[1], True), (sys.argv[2], False)):
-        mp.spawn(work, args=(2, int(port), tidy), nprocs=2)
+    mp.spawn(work, args=(2, int(sys.argv[1]), False), nprocs=2)
     try:
-        mp.spawn(work, args=(2, int(sys.argv[3]), True), nprocs=2)
+        mp.spawn(work, args=(2, int(sys.argv[2]), True), nprocs=2)
     except mp.ProcessRaisedException as error:
         assert "a mistake on rank 1" in str(error)
         print("spawned")
 """)
-    (code, text), = by_hand(path, [(free_port(), free_port(), free_port())])
+    (code, text), = by_hand(path, [(free_port(), free_port())])
     assert code == 0 and text.strip() == "spawned", text
 
 
@@ -196,7 +195,6 @@ def test_a_start_that_cannot_work_says_why(program, by_hand, tmp_path):
 options["timeout"] = datetime.timedelta(seconds=4)
 meet(init_method=sys.argv[1], rank=int(sys.argv[2]), world_size=int(sys.argv[3]), **options)
 """)
-    begin = time.monotonic()
     # Another world size: every rank says so.
     url = f"file://{tmp_path}/sizes"
     outcomes = by_hand(path, [(url, 0, 2), (url, 1, 3)])
@@ -221,7 +219,6 @@ os._exit(0)
     assert "StalledError" in outcomes[0][1] and "rank(s) 1" in outcomes[0][1], outcomes
     outcomes = by_hand(path, [(f"file://{tmp_path}/lost", 1, 2)])
     assert "StalledError" in outcomes[0][1] and "rank 0 did not come" in outcomes[0][1], outcomes
-    assert time.monotonic() - begin < 60
     # A variable that is missing, and a port that is taken: PyTorch's words.
     path = program("meet(**options)\n")
     (code, text), = by_hand(path, [()], [{"RANK": "0", "WORLD_SIZE": "2"}])
@@ -234,7 +231,9 @@ os._exit(0)
 
 
 def test_a_launcher_that_says_another_rank_is_believed(program, ranks, tmp_path):
-    path = program(f"meet(init_method='file://{tmp_path}/meeting', rank=0, world_size=1, **options)")
+    path = program(f"""
+meet(init_method="file://{tmp_path}/meeting", rank=0, world_size=1, **options)
+""")
     done = ranks.launch([path], 2)
     assert done.returncode != 0 and "InvalidArgumentError" in done.stdout
     assert re.search(r"of 2, as .* says, but init_process_group\(\) was told", done.stdout)

@@ -4,14 +4,14 @@
 
     torch.distributed.init_process_group("horovod_cpp")
 
-It takes tensors of the CPU and every way in which PyTorch's ranks find each other: env:// (torchrun),
-file:// and tcp://. With init_method="hvd://" they are the ranks that hvd.init() finds, however they
-were started: by hvdrun, mpirun, srun or torchrun. An engine that hvd.init() began before is used, and
-outlives destroy_process_group().
+It takes tensors of the CPU and every way in which PyTorch's ranks find each other: env://
+(torchrun), file:// and tcp://. With init_method="hvd://" they are the ranks that hvd.init() finds,
+however they were started: by hvdrun, mpirun, srun or torchrun. An engine that hvd.init() began
+before is used, and outlives destroy_process_group().
 
-Collectives run as ``all_reduce`` and so on with ``async_op``, also in groups of some ranks; send and
-recv beside them. What the engine finds wrong comes out of wait() in the classes of hvd. Not there:
-recv from any rank, BXOR but in all_reduce.
+All collectives are there, with ``async_op`` and in groups of some ranks, and transfers beside
+them. What the engine finds wrong comes out of wait() in the classes of hvd. Not there: recv from
+any rank, BXOR but in all_reduce, monitored_barrier.
 """
 
 import weakref as _weakref
@@ -27,15 +27,13 @@ NAME = "horovod_cpp"
 
 def _create(options, _backend_options):
     """Called by PyTorch for every group, on the ranks that are in it."""
-    ranks = list(options.global_ranks_in_group)
+    name, rank, ranks = options.group_id, options.group_rank, list(options.global_ranks_in_group)
     if ranks:
         session = _session.current()
-        seconds = options.timeout.total_seconds()
-        group = session.groups.make(options.group_id, ranks, seconds)
-        return ProcessGroup(session, group, options.group_rank, options.timeout)
-    session, group = _session.begin(options.store, options.group_rank, options.group_size,
-                                    options.timeout)
-    default = ProcessGroup(session, group, options.group_rank, options.timeout)
+        group = session.groups.make(name, ranks, options.timeout.total_seconds())
+        return ProcessGroup(session, group, name, rank, options.timeout)
+    session, group = _session.begin(options.store, rank, options.group_size, options.timeout)
+    default = ProcessGroup(session, group, name, rank, options.timeout)
     # PyTorch 1.13 tells nobody of destroy_process_group(), but drops what it destroys.
     _weakref.finalize(default, session.close).atexit = False
     return default

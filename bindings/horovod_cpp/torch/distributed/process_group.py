@@ -65,11 +65,12 @@ def _is_called_by_pytorchs_python():
 class ProcessGroup(c10d.ProcessGroup):
     """Some ranks of the job, as torch.distributed's functions use them."""
 
-    def __init__(self, session, group, rank, timeout):
-        """``group``: a session.Group; ``rank``: this process's place in it."""
+    def __init__(self, session, group, name, rank, timeout):
+        """``group``: a groups.Group; ``name``: PyTorch's; ``rank``: this process's place in it."""
         super().__init__(rank, len(group.ranks))
         self._session = session
         self._group = group
+        self._name = name
         self._timeout = seconds_of(timeout)
         self._lock = threading.Lock()
         self._count = 0  # of calls, without transfers
@@ -85,8 +86,9 @@ class ProcessGroup(c10d.ProcessGroup):
         return "horovod_cpp"
 
     @property
-    def _device_types(self):
-        return [torch.device("cpu")]
+    def group_name(self):
+        """What PyTorch calls the group."""
+        return self._name
 
     def _get_backend(self, _device):
         return self
@@ -271,8 +273,8 @@ class ProcessGroup(c10d.ProcessGroup):
         even = [len(output) // self.size()] * self.size()
         expected = list(output_splits) or even
         if sum(expected) != len(output) or len(expected) != self.size():
-            raise _native.InvalidArgumentError(
-                f"all_to_all_single: {len(output)} rows of output for output_split_sizes {expected}")
+            raise _native.InvalidArgumentError(f"all_to_all_single: {len(output)} rows of output "
+                                               f"for output_split_sizes {expected}")
 
         def finish(result):
             rows, received = memory.result(result[0]), list(result[1])
@@ -315,10 +317,6 @@ class ProcessGroup(c10d.ProcessGroup):
         return self._submit("barrier", lambda name: _native.barrier_async(
             name=name, process_set=self._group.process_set), lambda _: [])
 
-    def monitored_barrier(self, timeout=None, wait_all_ranks=False):
-        """barrier() with a time limit of its own."""
-        self.barrier().wait(timeout)
-
     # -- transfers
 
     def send(self, tensors, destination, tag):
@@ -349,7 +347,9 @@ class ProcessGroup(c10d.ProcessGroup):
     # -- submission
 
     def _describe(self, what):
-        return f"{what} by rank {self.rank()} of the process group of ranks {self._group.ranks}"
+        """Of a call, which few ever ask for; without the group, so that no Work keeps it."""
+        rank, ranks = self.rank(), self._group.ranks
+        return lambda: f"{what} by rank {rank} of the process group of ranks {ranks}"
 
     def _submit(self, kind, start, finish):
         """``start``: given the call's name, submits it and returns the engine's handle."""

@@ -22,6 +22,8 @@ _LONGEST_START = 60  # seconds: HOROVOD_START_TIMEOUT's default
 _STARTED_BY_OURS = "this process is rank {} of {}, as {} says, but init_process_group() was told " \
                    "rank {} of {}"
 
+_STRANGERS = ("", "torchrun", "Slurm")  # through PyTorch's store the ranks meet without them
+
 _current = None  # the Session
 _begun_here = False  # the engine that runs
 _store = None  # rank 0's for the others, who may still ask after it destroyed its groups
@@ -37,7 +39,7 @@ class Session:
         self._is_open = True
         # The engine leaves by itself when the process ends; threads have to before the interpreter.
         atexit.register(self._end_threads)
-        if multiprocessing.parent_process() is not None:  # such a process ends without exit handlers
+        if multiprocessing.parent_process() is not None:  # those have no exit handlers
             multiprocessing.util.Finalize(None, self._end_of_child, exitpriority=0)
 
     def close(self):
@@ -105,7 +107,7 @@ def _start(store, rank, size, timeout):
     global _begun_here
     launcher, its_rank, its_size = _native._launch_info()
     with _environment(_limits(timeout)):
-        if launcher not in ("", "torchrun") and its_size != 1:
+        if launcher not in _STRANGERS and its_size != 1:
             _check_place(launcher, its_rank, its_size, rank, size)
             _native.init()
         else:
@@ -144,12 +146,13 @@ def _meeting(store, rank, size, timeout):
     """The variables by which the engine of every rank finds the others."""
     place = {}
     if size > 1:
-        arrived = f"horovod_cpp/{_meetings}/rank{rank}"
-        if store.add(arrived, 1) != 1:
+        # torchrun's store outlives an attempt.
+        prefix = f"horovod_cpp/{os.environ.get('TORCHELASTIC_RESTART_COUNT', 0)}/{_meetings}"
+        if store.add(f"{prefix}/rank{rank}", 1) != 1:
             raise _native.InvalidArgumentError(
                 f"another process was rank {rank} of this init_method: two processes have the same "
                 "rank, or an earlier run left its file or store behind; use another file or port")
-        place = _exchange(store, f"horovod_cpp/{_meetings}/place", rank, timeout)
+        place = _exchange(store, f"{prefix}/place", rank, timeout)
     return {"HOROVOD_RANK": str(rank), "HOROVOD_SIZE": str(size), "HOROVOD_CONTROLLER": "gloo",
             **place}
 

@@ -15,19 +15,19 @@ _LOOK_AGAIN = 0.1  # seconds between looks whether the session has ended
 class Work(c10d.Work):
     """A call in flight. Any thread. What the call failed with is raised by wait(), every time."""
 
-    def __init__(self, call, finish, what, limit, finisher=None):
+    def __init__(self, call, finish, describe, limit, finisher=None):
         """
         Args:
             call: the engine's handle.
             finish: makes of what the call gave the list of tensors that this Work gives.
-            what: the call, for messages.
+            describe: gives the call in words, for messages.
             limit: seconds that wait() waits unless it is told otherwise.
             finisher: who completes get_future(); None: there is no future.
         """
         super().__init__()
         self._call = call
         self._finish = finish
-        self._what = what
+        self._describe = describe
         self._limit = limit
         self._finisher = finisher
         self._lock = threading.RLock()
@@ -54,8 +54,8 @@ class Work(c10d.Work):
         """The error of a call that did not end in time."""
         limit = self._limit if limit is None else limit
         return _native.StalledError(
-            f"{self._what} did not end within the timeout of {limit:g} s; not all of these ranks "
-            "have made the call. init_process_group() and new_group() take another timeout=")
+            f"{self._describe()} did not end within the timeout of {limit:g} s; not all of these "
+            "ranks have made the call. init_process_group() and new_group() take another timeout=")
 
     def value(self):
         """The list of tensors; blocks until the call ended and raises what it failed with."""
@@ -113,7 +113,7 @@ class Work(c10d.Work):
     def get_future(self):
         """A torch.futures.Future of the tensors. Its errors are RuntimeErrors that quote ours."""
         if self._finisher is None:
-            raise _native.UnsupportedError(f"{self._what} has no future; wait() for it")
+            raise _native.UnsupportedError(f"{self._describe()} has no future; wait() for it")
         with self._lock:
             if self._future is None:
                 self._future = self._finisher.future_of(self)
@@ -162,7 +162,9 @@ class Finisher:
     def _value_of(self, work):
         if work.ends_within(0):
             return work.value()
-        raise _native.AbortedError("the process group was destroyed") if self._ending else work.late()
+        if self._ending:
+            raise _native.AbortedError("the process group was destroyed")
+        raise work.late()
 
 
 def for_native_code(work):

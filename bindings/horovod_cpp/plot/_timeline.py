@@ -294,4 +294,4 @@ def _fitting(name: str, letters: int) -> str:
     for shown in parts[:1] if unnamed else (".".join(parts[1:]), ".".join(parts[-2:])):
         if 0 < len(shown) <= letters:
             return shown
-    return "" if unnamed or letters < _SHORTEST else "…" + name[1 - letters:]
+    return "" if unnamed or letters < _SHORTEST else "…" + name[1 - letters:].lstrip("._")

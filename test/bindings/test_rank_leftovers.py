@@ -132,7 +132,7 @@ def test_a_rank_that_sends_nonsense_is_named_and_replaced(cluster, data):
 def test_a_worker_that_was_buried_is_not_killed_again(monkeypatch):
     process = subprocess.Popen(["sleep", "600"], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
                                start_new_session=True)
-    worker = pool_worker.PoolWorker(0, process, "HVD_WORKER_MARK=none")
+    worker = pool_worker.PoolWorker(0, process, "HVD_RANK_MARK=none")
     worker.kill()
     assert worker.ends_within(10) and worker.bury() == "was killed by SIGKILL"
     killed = []

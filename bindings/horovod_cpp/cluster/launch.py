@@ -12,7 +12,7 @@ _FOREIGN = ("OMPI_", "PMIX_", "PMI_", "MPI_LOCAL")
 ADDRESS, KEY, CALLER = "HVD_WORKER_ADDRESS", "HVD_WORKER_KEY", "HVD_WORKER_CALLER"
 
 # Whatever a rank starts inherits it, in whatever session, and is killed with the rank.
-MARK = "HVD_WORKER_MARK"
+MARK = "HVD_RANK_MARK"
 
 # Not -m: the namespace of a worker is its __main__, and has nothing of ours in it.
 WORKER = ("-P", "-c", "from horovod_cpp.cluster.worker import main; main()")

@@ -1,6 +1,8 @@
 #include <csignal>
+#include <string>
 
 #include "bindings/native/dist.h"
+#include "bindings/native/marked_processes.h"
 #include "core/base/launch_info.h"
 #include "horovod_cpp/dist/session.h"
 #include "ops/backends.h"
@@ -10,9 +12,11 @@ namespace hvd::python {
 namespace {
 
 // By a thread that needs no GIL. It watches until this process ends.
-void end_with(int process) {
-  static const PeerWatch* const watch =
-      new PeerWatch({{process, 0}}, [](std::size_t) { kill(0, SIGKILL); });
+void end_with(int process, const std::string& mark) {
+  static const PeerWatch* const watch = new PeerWatch({{process, 0}}, [mark](std::size_t) {
+    kill_marked(mark);
+    kill(0, SIGKILL);
+  });
   static_cast<void>(watch);
 }
 
@@ -50,8 +54,12 @@ unless an exception that nobody caught ends the program: then the other ranks lo
         return std::make_tuple(launch.launcher, launch.rank, launch.size);
       },
       "(launcher, rank, size) by this process's variables: \"\" and None where they do not say.");
-  m.def("_end_with", &end_with, py::arg("process"),
-        "Kill this process and its group as soon as ``process`` ends, even while Python waits.");
+  m.def("_end_with", &end_with, py::arg("process"), py::arg("mark"),
+        "Kill this process, its group and all that have ``mark``, NAME=value, in their environment "
+        "as soon as ``process`` ends, even while Python waits.");
+  m.def("_kill_marked", &kill_marked, py::arg("mark"), ReleaseGil(),
+        "Kill all other processes that were started with ``mark``, NAME=value, in their "
+        "environment.");
   m.def(
       "_backends",
       [] {

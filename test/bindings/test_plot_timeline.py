@@ -88,7 +88,8 @@ def test_every_phase_of_every_operation_has_its_place():
     assert [label.get_text() for label in axes.get_yticklabels()] == ["rank 0", "rank 1"]
     top, bottom = axes.get_yticks()
     assert top < bottom and axes.yaxis_inverted()  # rank 0 on top
-    assert (axes.get_xlabel(), axes.get_title()) == ("time (ms)", "made here")
+    assert (axes.get_xlabel(), axes.get_title()) == (
+        "time since the recording began (ms)", "made here")
 
 
 def test_phases_have_colours_and_legend_entries_of_their_own():
@@ -117,6 +118,35 @@ def test_calls_without_a_name_are_shown_as_what_they_are():
               *operation(0, 2, 12)]
     axes = hvd.plot.timeline(events)
     assert sorted(text.get_text() for text in axes.texts) == ["allreduce", "barrier"]
+
+
+def test_of_names_that_are_too_long_the_end_is_shown():
+    events = [*named(0, ["allreduce." + "a_very_long_name_of_a_module" * 8 + ".weight"]),
+              *operation(0, 1, 0)]
+    name, = {text.get_text() for text in hvd.plot.timeline(events).texts}
+    assert name.startswith("…") and name.endswith("module.weight")
+
+
+def test_what_lies_beyond_a_long_pause_at_an_end_is_left_out_and_counted():
+    events = [*named(0, ["allreduce.x"]), *operation(0, 1, 0)]
+    for step in range(20):
+        events += operation(0, 1, 5000 + 10 * step)
+    events += operation(0, 1, 20000)
+    axes = hvd.plot.timeline(events)
+    assert axes.get_xlim() == pytest.approx((4998, 5198), abs=1)
+    assert "10 spans beyond a long pause are left out; window=(0, 20006)" in axes.get_xlabel()
+    whole = hvd.plot.timeline(events, window=(0, 20006))
+    assert whole.get_xlim() == (0, 20006) and "left out" not in whole.get_xlabel()
+    # Two halves with a pause between them are both there.
+    halves = [*named(0, ["allreduce.x"])]
+    for step in range(10):
+        halves += operation(0, 1, 10 * step + 5000 * (step > 4))
+    axes = hvd.plot.timeline(halves)
+    assert axes.get_xlim()[1] > 5000 > axes.get_xlim()[0] and "left out" not in axes.get_xlabel()
+    # What failed is always there.
+    failed = {"name": "FAILED", "ph": "i", "pid": 0, "tid": 1, "ts": 3e7, "s": "t",
+              "args": {"error": "why"}}
+    assert hvd.plot.timeline([*events, failed]).get_xlim()[1] > 30000
 
 
 @pytest.mark.parametrize("window", [5, "all", (1, 2, 3), ("a", "b"), (None, 5)])

@@ -118,6 +118,19 @@ def failure_of(job: _Job, outcomes: Mapping[int, Outcome], timeout: float | None
     return error
 
 
+def results_of(outcomes: Mapping[int, Outcome]) -> list[Any]:
+    """What the ranks returned, in order. Raises RankError where that cannot be made again here."""
+    return [_result(rank, outcome.value) for rank, outcome in outcomes.items()]
+
+
+def _result(rank: int, data: bytes) -> Any:
+    try:
+        return pickle.loads(data)
+    except Exception as error:
+        raise RankError(f"what rank {rank} returned cannot be unpickled here: "
+                        f"{type(error).__name__}: {error}", rank) from error
+
+
 def _brief(error: _Error) -> _Error:
     """IPython shows it without the way through this package."""
     render = "_render_traceback_"

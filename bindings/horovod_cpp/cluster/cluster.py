@@ -4,7 +4,6 @@ import collections.abc
 import numbers
 import os
 import pathlib
-import pickle
 import sys
 import threading
 import typing
@@ -22,6 +21,7 @@ from horovod_cpp.cluster.calls import (
     check_seconds,
     failure_of,
     refuse_on_a_rank,
+    results_of,
     setting,
     start_limit,
 )
@@ -135,8 +135,8 @@ class Cluster:
             InvalidArgumentError: the cluster is closed, or has no such rank; ``timeout`` is not
                 positive; this thread is in a call of it (as a signal handler is), or this process
                 is a fork of the one that made it.
-            RankError: a rank raised or died; has its number and traceback, and the exception as
-                cause.
+            RankError: a rank raised or died, or returned what cannot be unpickled here; has its
+                number and traceback, and the exception as cause.
             TimeoutError: the call took longer than ``timeout``.
             KeyboardInterrupt: Ctrl-C, unless the function caught it on every rank and returned.
         """
@@ -218,8 +218,7 @@ class Cluster:
 
     def _results(self, message: tuple[Any, ...], ranks: int | Iterable[int] | None,
                  timeout: float | None = None) -> list[Any]:
-        outcomes = self._call(message, ranks, timeout)
-        return [pickle.loads(outcome.value) for outcome in outcomes.values()]
+        return results_of(self._call(message, ranks, timeout))
 
     def _call(self, message: tuple[Any, ...], ranks: int | Iterable[int] | None,
               timeout: float | None = None, collapse: bool = False) -> dict[int, Outcome]:

@@ -11,13 +11,16 @@ _FOREIGN = ("OMPI_", "PMIX_", "PMI_", "MPI_LOCAL")
 # Through them a worker finds its caller; it forgets them at once.
 ADDRESS, KEY, CALLER = "HVD_WORKER_ADDRESS", "HVD_WORKER_KEY", "HVD_WORKER_CALLER"
 
+# Whatever a rank starts inherits it, in whatever session, and is killed with the rank.
+MARK = "HVD_RANK_MARK"
+
 # Not -m: the namespace of a worker is its __main__, and has nothing of ours in it.
 WORKER = ("-P", "-c", "from horovod_cpp.cluster.worker import main; main()")
 
 
 def start_rank(rank: int, size: int, listener_address: str, key: bytes,
                rendezvous: Mapping[str, str], env: Mapping[str, str] | None,
-               executable: str | None) -> "subprocess.Popen[bytes]":
+               executable: str | None, mark: str) -> "subprocess.Popen[bytes]":
     """A process with pipes for its output. It leads a process group of its own."""
     environment = {name: value for name, value in os.environ.items()
                    if not name.startswith(_FOREIGN)}
@@ -28,7 +31,7 @@ def start_rank(rank: int, size: int, listener_address: str, key: bytes,
         "HOROVOD_LOCAL_RANK": str(rank), "HOROVOD_LOCAL_SIZE": str(size),
         "HOROVOD_CROSS_RANK": "0", "HOROVOD_CROSS_SIZE": "1",
         "HOROVOD_CONTROLLER": "gloo", **rendezvous,
-        ADDRESS: listener_address, KEY: key.hex(), CALLER: str(os.getpid())})
+        ADDRESS: listener_address, KEY: key.hex(), CALLER: str(os.getpid()), MARK: mark})
     return subprocess.Popen(
         [executable or sys.executable, *WORKER], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
         stderr=subprocess.PIPE, env=environment, start_new_session=True)

@@ -10,11 +10,11 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from horovod_cpp.cluster.caller_loop import READ, CallerLoop
-from horovod_cpp.cluster.launch import start_rank
+from horovod_cpp.cluster.launch import MARK, start_rank
 from horovod_cpp.cluster.output import Printer, SilentView
 from horovod_cpp.cluster.pool_worker import Outcome, PoolWorker, first_failure
 from horovod_cpp.cluster.rank_error import RankError
-from horovod_cpp.cluster.wire import Channel
+from horovod_cpp.cluster.wire import BrokenMessage, Channel
 
 _GRACE = 1.0  # seconds between asking a rank to stop and killing it
 _ENDING = 0.2  # seconds between a rank's last word and its end
@@ -93,9 +93,10 @@ class Pool(CallerLoop):
         rendezvous = self._rendezvous()
         for rank in missing:
             self.lost.pop(rank, None)
+            mark = secrets.token_hex(16)
             process = start_rank(rank, self.size, address, self.key, rendezvous, self._env,
-                                 self._executable)
-            worker = self.workers[rank] = PoolWorker(rank, process)
+                                 self._executable, mark)
+            worker = self.workers[rank] = PoolWorker(rank, process, f"{MARK}={mark}")
             self.selector.register(worker.pidfd, READ, functools.partial(self._on_end, worker))
             for name, stream in worker.streams.items():
                 self.selector.register(stream, READ,
@@ -208,9 +209,11 @@ class Pool(CallerLoop):
         try:
             for kind, *content in worker.channel.receive_ready():
                 self._on_message(worker, kind, content)
-        except (EOFError, OSError):
+        except (EOFError, OSError) as error:
             self._close_channel(worker)
-            if not worker.ends_within(_ENDING):
+            if isinstance(error, BrokenMessage):
+                worker.end = str(error)
+            elif not worker.ends_within(_ENDING):
                 worker.end = "closed its connection to the caller"
             worker.kill()
 

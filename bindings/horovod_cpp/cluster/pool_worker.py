@@ -7,10 +7,12 @@ import pathlib
 import select
 import signal
 import subprocess
+import threading
 import time
 from collections.abc import Mapping
 from typing import IO, Any
 
+from horovod_cpp import _native
 from horovod_cpp.cluster.wire import Channel
 
 
@@ -41,10 +43,13 @@ def first_failure(outcomes: Mapping[int, Outcome]) -> int | None:
 class PoolWorker:
     """A process, its pipes and its channel. For the thread that runs the pool's event loop."""
 
-    def __init__(self, rank: int, process: "subprocess.Popen[bytes]") -> None:
+    def __init__(self, rank: int, process: "subprocess.Popen[bytes]", mark: str) -> None:
         self.rank = rank
         self.process = process
         self.pidfd = os.pidfd_open(process.pid)
+        self._mark = mark
+        self._is_over = False  # its number may be another process's
+        self._ending = threading.RLock()
         self.channel: Channel | None = None  # while it is connected
         self.is_ready = False  # for calls
         self.is_busy = False
@@ -58,12 +63,14 @@ class PoolWorker:
 
     def interrupt(self) -> None:
         """As Ctrl-C does. The process alone, not what it started."""
-        self.process.send_signal(signal.SIGINT)
+        with contextlib.suppress(ProcessLookupError):
+            signal.pidfd_send_signal(self.pidfd, signal.SIGINT)
 
     def kill(self) -> None:
-        """With everything that it started. Any thread."""
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(self.process.pid, signal.SIGKILL)
+        """With everything that it started in its group. Any thread."""
+        with self._ending, contextlib.suppress(ProcessLookupError):
+            if not self._is_over:
+                os.killpg(self.process.pid, signal.SIGKILL)
 
     def ends_within(self, seconds: float) -> bool:
         end = select.poll()
@@ -79,7 +86,10 @@ class PoolWorker:
 
     def bury(self) -> str:
         """After its end: how it ended, as text. Takes along what it left behind."""
-        self.kill()  # before wait(): until then nobody else gets its number
+        with self._ending:
+            self.kill()
+            self._is_over = True  # before wait(): until then nobody else gets its number
+        _native._kill_marked(self._mark)
         code = self.process.wait()
         for segment in pathlib.Path("/dev/shm").glob(f"hvd-{self.process.pid}-*"):
             segment.unlink(missing_ok=True)  # it was killed while it started

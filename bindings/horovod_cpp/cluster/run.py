@@ -2,7 +2,6 @@
 
 import os
 import pathlib
-import pickle
 import shlex
 import shutil
 import socket
@@ -19,6 +18,7 @@ from horovod_cpp.cluster.calls import (
     check_seconds,
     failure_of,
     refuse_on_a_rank,
+    results_of,
     setting,
     start_limit,
 )
@@ -81,7 +81,8 @@ def run(fn: Callable[..., _Result], args: Iterable[Any] = (),
             dict of str.
         InvalidArgumentError: ``np`` is less than 1 or more than the slots of the hosts, a part of
             ``hosts`` is malformed, a time limit is not positive, or this process is itself a rank.
-        RankError: a rank raised or died; has its number and traceback, and the exception as cause.
+        RankError: a rank raised or died, or returned what cannot be unpickled here; has its number
+            and traceback, and the exception as cause.
         TimeoutError: the call took longer than ``timeout``.
         KeyboardInterrupt: Ctrl-C.
         UnsupportedError: other machines or MPI, and hvdrun or mpirun is not installed.
@@ -122,7 +123,7 @@ def run(fn: Callable[..., _Result], args: Iterable[Any] = (),
         printer.finish()
     if failure is not None:
         raise failure
-    return [pickle.loads(outcomes[rank].value) for rank in range(np)]
+    return results_of({rank: outcomes[rank] for rank in range(np)})
 
 
 def _number_of_ranks(np: object, num_proc: object, slots: Mapping[str, int]) -> int:

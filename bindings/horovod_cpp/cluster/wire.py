@@ -34,6 +34,10 @@ class Refused(Exception):
     """The other end does not know the key, or is gone."""
 
 
+class BrokenMessage(ConnectionError):
+    """What came is none of our messages: something else writes into the connection."""
+
+
 class Channel:
     """A connection whose other end has shown the key. For one thread at a time."""
 
@@ -109,13 +113,19 @@ class Channel:
         if self._filled < len(self._buffer):
             return False, None
         data = self._buffer
-        if self._reads_length:
-            self._reads_length = False
-            self._expect(_LENGTH.unpack(data)[0])
-            return False, None
-        self._reads_length = True
-        self._expect(_LENGTH.size)
-        return True, pickle.loads(self._checked(data))
+        try:
+            if self._reads_length:
+                self._reads_length = False
+                self._expect(_LENGTH.unpack(data)[0])
+                return False, None
+            self._reads_length = True
+            self._expect(_LENGTH.size)
+            return True, pickle.loads(self._checked(data))
+        except (EOFError, OSError):
+            raise
+        except Exception as error:
+            raise BrokenMessage(
+                f"sent what is no message ({type(error).__name__}: {error})") from None
 
     def _next_tag(self, keys: Sequence[bytes], direction: int, data: _Bytes) -> bytes:
         count = _LENGTH.pack(self._counts[direction])

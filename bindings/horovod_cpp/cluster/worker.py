@@ -32,13 +32,15 @@ def main() -> None:
     address = os.environ.pop(launch.ADDRESS)
     key = bytes.fromhex(os.environ.pop(launch.KEY))
     caller = os.environ.pop(launch.CALLER, None)
+    mark = None
     if caller is not None:
-        _native._end_with(int(caller))
+        mark = f"{launch.MARK}={os.environ[launch.MARK]}"
+        _native._end_with(int(caller), mark)
     channel = wire.connect(address, key)
     channel.send(("hello", _rank_of_launcher()))
     if caller is None:
         threading.Thread(target=_leave_with_caller, args=(channel,), daemon=True).start()
-    Worker(channel).serve()
+    Worker(channel, mark).serve()
 
 
 def _rank_of_launcher() -> int:
@@ -56,8 +58,9 @@ def _leave_with_caller(channel: wire.Channel) -> None:
 class Worker:
     """Answers the messages of the caller, one after the other, on the main thread."""
 
-    def __init__(self, channel: wire.Channel) -> None:
+    def __init__(self, channel: wire.Channel, mark: str | None) -> None:
         self._channel = channel
+        self._mark = mark  # of what it starts
         self._process = os.getpid()
         self._sending = threading.Lock()  # threads of the user's may display things
         self._interruptible = False
@@ -79,7 +82,9 @@ class Worker:
         while True:
             try:
                 kind, *arguments = self._channel.receive()
-            except (EOFError, OSError):
+            except (EOFError, OSError):  # the caller has ended: as _end_with(), which may be slower
+                if self._mark is not None:
+                    _native._kill_marked(self._mark)
                 os._exit(1)
             if kind == "leave":
                 _shut_down()  # whatever Python believes about how this program ended

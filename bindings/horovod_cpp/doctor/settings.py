@@ -13,7 +13,8 @@ _PREFIXES = ("HOROVOD_", "HVD_")
 _PLACES = {"HOROVOD_RANK": 0, "HOROVOD_SIZE": 1, "HOROVOD_LOCAL_RANK": 0, "HOROVOD_LOCAL_SIZE": 1,
            "HOROVOD_CROSS_RANK": 0, "HOROVOD_CROSS_SIZE": 1}
 # Not in config(), but read: by the kernels, the examples, and between hvdrun and its ranks.
-_OTHERS = ("HVD_ISA", "HVD_DATA_DIR", "HVD_RENDEZVOUS_KEY", "HVD_SETTING_SOURCES")
+_OTHERS = ("HVD_ISA", "HVD_DATA_DIR", "HVD_RENDEZVOUS_KEY", "HVD_SETTING_SOURCES",
+           "HVD_RANK_MARK")
 
 
 def checks() -> list[Finding]:

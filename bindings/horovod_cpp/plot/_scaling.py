@@ -129,6 +129,7 @@ def _scale(axes: "Axes", ranks: list[int]) -> None:
         axes.set_xscale("log", base=2)
         axes.set_yscale("log", base=2)
         axes.yaxis.set_major_formatter(ticker.StrMethodFormatter("{x:g}"))
+        axes.margins(0.12)  # for what is written beside the first and the last point
     else:
         axes.set_ylim(bottom=0)
         axes.set_xlim(left=min(ranks[0], 1) - 0.05 * ranks[-1], right=1.12 * ranks[-1])

@@ -1,6 +1,7 @@
 """What the pictures share: colours, axes, legends."""
 
 import importlib
+import textwrap
 import types
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -25,6 +26,7 @@ GREY = "#7F7F7F"  # for what is no data
 _LINES = (BLUE, VERMILLION, GREEN, PURPLE, ORANGE, SKY, BLACK)  # yellow is too light on white
 _DASHES = ("-", (0, (5, 1.5)), (0, (1, 1)), (0, (5, 1.5, 1, 1.5)))
 _MARKERS = "osD^vPX"
+_LEGEND = 28  # letters of a line; longer ones would take the room of the axes
 ALL_MARKED = 40  # points of a line that get a marker each; longer lines get a dozen
 
 
@@ -72,7 +74,10 @@ def add_legend(axes: "Axes", beside: bool, **options: Any) -> "Legend":
     if beside:
         options = {"loc": "upper left", "bbox_to_anchor": (1.01, 1), "borderaxespad": 0,
                    "frameon": False, **options}
-    return axes.legend(**options)
+    legend: "Legend" = axes.legend(**options)
+    for text in legend.get_texts():
+        text.set_text(textwrap.fill(text.get_text(), _LEGEND))
+    return legend
 
 
 def light_grid(axes: "Axes") -> None:

@@ -42,7 +42,10 @@ _HEIGHT = (2.4, 9.0)  # inches of a figure, least and most
 _NAME_SIZE = 7  # points
 _LETTER = 0.62  # width of a letter as a part of its size, on the safe side
 _COLUMNS = 1500  # a span is at least one of so many columns wide
+_SHORTEST = 8  # letters of a name that is cut
 _NAMES = 400  # most names in a picture
+_IDLE = 0.2  # of the time: a longer pause near an end is left out, with what is beyond it
+_BEYOND = 0.1  # of the spans, at most
 
 
 def timeline(trace: str | os.PathLike[str] | list[dict[str, Any]], *,
@@ -58,7 +61,9 @@ def timeline(trace: str | os.PathLike[str] | list[dict[str, Any]], *,
     Args:
         trace: the file that ``HOROVOD_TIMELINE``, ``hvdrun --timeline-filename`` or
             ``start_timeline`` wrote, also while the job runs; or its events, ``json.load(file)``.
-        window: (from, to) in ms of the recording, as on the horizontal axis; all of it otherwise.
+        window: (from, to) in ms of the recording, as on the horizontal axis. By default all of it,
+            but for a long pause near its beginning or end and the few spans beyond, which are
+            counted below the axis.
         ranks: the ranks to draw; all otherwise.
         max_spans: draw no more than so many, of each rank and moment the longest, and say so below
             the axis. Reading takes about as long as ``json.load`` and keeps 40 bytes a span.
@@ -80,7 +85,7 @@ def timeline(trace: str | os.PathLike[str] | list[dict[str, Any]], *,
     _style.pyplot()  # whether it is there, before a large file is read
     recorded = read_trace(trace)
     chosen = _chosen_ranks(recorded, ranks)
-    limits = _chosen_window(recorded, window)
+    limits, beyond = _chosen_window(recorded, chosen, window)
     inside = _inside(recorded, chosen, limits)
     spans = _thinned(recorded, chosen, inside, limits, max_spans)
     rows, bands = _rows(recorded, chosen, spans)
@@ -92,11 +97,11 @@ def timeline(trace: str | os.PathLike[str] | list[dict[str, Any]], *,
     _draw_spans(axes, recorded, spans, rows, (limits[1] - limits[0]) / _COLUMNS)
     _draw_failures(axes, recorded, rows)
     _draw_names(axes, recorded, spans, rows, limits)
-    remarks = list(recorded.remarks)
+    remarks = [*beyond, *recorded.remarks]
     if len(spans) < len(inside):
         remarks.insert(0, f"{len(spans)} of {len(inside)} spans are drawn, the longest of each "
                           "moment; a smaller window has room for all")
-    axes.set_xlabel("\n".join(["time (ms)", *remarks]))
+    axes.set_xlabel("\n".join(["time since the recording began (ms)", *remarks]))
     axes.ticklabel_format(axis="x", useOffset=False)
     if title is not None:
         axes.set_title(title)
@@ -115,10 +120,11 @@ def _chosen_ranks(trace: Trace, ranks: Iterable[int] | None) -> list[int]:
     return chosen
 
 
-def _chosen_window(trace: Trace, window: _Window | None) -> _Window:
+def _chosen_window(trace: Trace, ranks: list[int],
+                   window: _Window | None) -> tuple[_Window, list[str]]:
+    """The times between which the picture is, and what is to be said of them."""
     if window is None:
-        margin = 0.01 * (trace.last - trace.first) or 1.0
-        return trace.first - margin, trace.last + margin
+        return _active(trace, ranks)
     try:
         start, end = map(float, window)
     except (TypeError, ValueError):
@@ -126,7 +132,27 @@ def _chosen_window(trace: Trace, window: _Window | None) -> _Window:
                         f"got {window!r}") from None
     if not (math.isfinite(start) and math.isfinite(end) and start < end):
         raise InvalidArgumentError(f"timeline: window is {window!r}, must be (from, to) in ms")
-    return start, end
+    return (start, end), []
+
+
+def _active(trace: Trace, ranks: list[int]) -> tuple[_Window, list[str]]:
+    """Without long pauses near the ends: a barrier at the end would squeeze all the rest."""
+    own = np.isin(trace.rank[trace.operation], ranks)
+    if not own.any():
+        return (trace.first, trace.last), []
+    order = np.argsort(trace.start[own], kind="stable")
+    start, end = trace.start[own][order], np.maximum.accumulate(trace.end[own][order])
+    count, whole = len(start), (float(start[0]), float(end[-1]))
+    pauses = np.flatnonzero(start[1:] - end[:-1] > _IDLE * (whole[1] - whole[0])) + 1
+    first = max((int(place) for place in pauses if place <= _BEYOND * count), default=0)
+    last = min((int(place) for place in pauses if count - place <= _BEYOND * count), default=count)
+    failed = [time for operation, time, _ in trace.failures if trace.rank[operation] in ranks]
+    left, right = min([start[first], *failed]), max([end[last - 1], *failed])
+    beyond = int((end < left).sum() + (start > right).sum())
+    margin = 0.01 * (right - left) or 1.0
+    remarks = [f"{beyond} spans beyond a long pause are left out; window=({math.floor(whole[0])}, "
+               f"{math.ceil(whole[1])}) shows all"] if beyond else []
+    return (float(left - margin), float(right + margin)), remarks
 
 
 def _inside(trace: Trace, ranks: list[int], window: _Window) -> _Numbers:
@@ -259,7 +285,7 @@ def _draw_names(axes: "Axes", trace: Trace, spans: _Numbers, rows: _Rows,
 
 
 def _fitting(name: str, letters: int) -> str:
-    """The name, or its last two parts, or nothing; the collective it begins with is in colour.
+    """The name, its last two parts, or its end; the collective it begins with is in colour.
 
     Calls without a name are "barrier.noname.0" and so on: then the collective says most.
     """
@@ -268,4 +294,4 @@ def _fitting(name: str, letters: int) -> str:
     for shown in parts[:1] if unnamed else (".".join(parts[1:]), ".".join(parts[-2:])):
         if 0 < len(shown) <= letters:
             return shown
-    return ""
+    return "" if unnamed or letters < _SHORTEST else "…" + name[1 - letters:].lstrip("._")

@@ -1,0 +1,143 @@
+"""What ranks leave behind: processes of sessions of their own, and pickles that break here."""
+
+import contextlib
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+
+import cloudpickle
+import pytest
+
+import horovod_cpp as hvd
+from horovod_cpp.cluster import pool_worker
+
+cloudpickle.register_pickle_by_value(sys.modules[__name__])  # ranks cannot import this file
+
+
+@pytest.fixture
+def cluster(marked_processes):
+    with hvd.Cluster(np=2) as cluster:
+        yield cluster
+    assert marked_processes() == []
+
+
+def start_daemons():
+    """In a session of its own; and one whose parent has ended, so that it is nobody's child."""
+    subprocess.Popen(["sleep", "600"], start_new_session=True)
+    subprocess.run(["sh", "-c", "setsid sleep 600 >/dev/null 2>&1 &"], check=True)
+
+
+@pytest.mark.parametrize("end", ["returns", "raises", "is killed"])
+def test_sessions_that_a_rank_of_run_started_end_with_it(marked_processes, end):
+    def work():
+        start_daemons()
+        if end == "raises":
+            raise KeyError("lost")
+        if end == "is killed":
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    with contextlib.nullcontext() if end == "returns" else pytest.raises(hvd.RankError):
+        hvd.run(work, np=2)
+    assert marked_processes() == []
+
+
+def test_sessions_live_as_long_as_their_rank_and_no_longer(marked_processes):
+    with hvd.Cluster(np=2) as cluster:
+        cluster.run(start_daemons)
+        cluster.run(hvd.rank)
+        assert len(marked_processes()) == 2 * 3
+        with pytest.raises(hvd.RankError, match="rank 1 was killed by SIGKILL"):
+            cluster.run(lambda: os.kill(os.getpid(), signal.SIGKILL), ranks=1)
+        cluster.run(hvd.rank)
+        assert len(marked_processes()) == 1 * 3 + 1
+    assert marked_processes() == []
+
+
+def test_sessions_end_with_a_caller_that_is_killed(tmp_path, marked_processes):
+    program = tmp_path / "program.py"
+    program.write_text("""
+import subprocess, time, horovod_cpp as hvd
+def start():
+    subprocess.Popen(["sleep", "600"], start_new_session=True)
+with hvd.Cluster(np=2) as cluster:
+    cluster.run(start)
+    print("ready", flush=True)
+    time.sleep(600)
+""")
+    caller = subprocess.Popen([sys.executable, program], cwd=tmp_path, stdout=subprocess.PIPE)
+    assert caller.stdout.readline() == b"ready\n"
+    assert len(marked_processes()) == 5
+    caller.kill()
+    caller.communicate()
+    deadline = time.monotonic() + 5
+    while marked_processes() and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert marked_processes() == []
+
+
+class BreaksHere:
+    """Can be pickled, and its pickle cannot be read."""
+
+    def __reduce__(self):
+        return int, ("no number",)
+
+
+class BreaksThere(Exception):
+    def __reduce__(self):
+        raise ValueError("this one does not travel")
+
+
+def test_a_result_that_cannot_be_unpickled_here_is_an_error_with_the_rank(cluster):
+    cluster.push({"kept": 1})
+    with pytest.raises(hvd.RankError, match="what rank 1 returned cannot be unpickled here: "
+                                            "ValueError: invalid literal") as caught:
+        cluster.run(lambda: BreaksHere() if hvd.rank() == 1 else 0)
+    assert caught.value.rank == 1 and isinstance(caught.value.__cause__, ValueError)
+    cluster.run(exec, ["import horovod_cpp as hvd", {}])
+    assert cluster.pull("kept") == [1, 1]
+    with pytest.raises(hvd.RankError, match="what rank 0 returned"):
+        hvd.run(BreaksHere, np=1)
+
+
+def test_what_does_not_travel_is_an_error_of_its_rank(cluster):
+    with pytest.raises(hvd.RankError, match="rank 0 raised ValueError: this one does not travel"):
+        cluster.run(BreaksThere)
+
+    def fail():
+        raise BreaksThere("words")
+
+    with pytest.raises(hvd.RankError, match="raised BreaksThere: words") as caught:
+        cluster.run(fail)
+    assert caught.value.__cause__ is None
+    assert cluster.run(hvd.rank) == [0, 1]
+
+
+def write_into_every_connection(data):
+    for name in os.listdir("/proc/self/fd"):
+        with contextlib.suppress(OSError), socket.socket(fileno=os.dup(int(name))) as connection:
+            if connection.family == socket.AF_UNIX:
+                connection.send(data)
+
+
+@pytest.mark.parametrize("data", [b"\xff" * 64, b"\x08" + bytes(7) + b"no pickle"[:8]])
+def test_a_rank_that_sends_nonsense_is_named_and_replaced(cluster, data):
+    with pytest.raises(hvd.RankError, match="rank 1 sent what is no message"):
+        cluster.run(write_into_every_connection, [data], ranks=1)
+    assert cluster.run(hvd.rank) == [0, 1]
+
+
+def test_a_worker_that_was_buried_is_not_killed_again(monkeypatch):
+    process = subprocess.Popen(["sleep", "600"], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                               start_new_session=True)
+    worker = pool_worker.PoolWorker(0, process, "HVD_RANK_MARK=none")
+    worker.kill()
+    assert worker.ends_within(10) and worker.bury() == "was killed by SIGKILL"
+    killed = []
+    monkeypatch.setattr(os, "killpg", lambda *arguments: killed.append(arguments))
+    worker.kill()  # its number may be another process's by now
+    assert killed == []
+    for stream in worker.streams.values():
+        stream.close()

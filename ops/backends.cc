@@ -6,6 +6,7 @@
 #include "core/base/launch_info.h"
 #include "core/base/log.h"
 #include "core/base/placement.h"
+#include "ops/gpu_claims.h"
 #include "ops/hier/hier_collective.h"
 #include "ops/hier/hier_control_plane.h"
 #include "ops/mpi_library.h"
@@ -38,7 +39,8 @@ struct Introduction {
   std::string identity;
   std::string host;
   ProcessId process;
-  bool shm = false;  // it wants its tensors to move through shared memory
+  bool shm = false;   // it wants its tensors to move through shared memory
+  bool nccl = false;  // and those of GPUs by NCCL
 };
 
 std::string encode(const Introduction& introduction) {
@@ -49,6 +51,7 @@ std::string encode(const Introduction& introduction) {
   writer.put(static_cast<std::int64_t>(introduction.process.pid));
   writer.put(introduction.process.start_time);
   writer.put(static_cast<std::uint8_t>(introduction.shm));
+  writer.put(static_cast<std::uint8_t>(introduction.nccl));
   return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
 }
 
@@ -60,6 +63,7 @@ Introduction decode(const std::string& text) {
   introduction.process.pid = static_cast<pid_t>(reader.get<std::int64_t>());
   introduction.process.start_time = reader.get<std::uint64_t>();
   introduction.shm = reader.get_flag();
+  introduction.nccl = reader.get_flag();
   reader.expect_end();
   return introduction;
 }
@@ -69,14 +73,15 @@ Introduction introduce(const Config& config) {
   const bool named = !config.hostname.empty();
   const std::string host = named ? config.hostname : host_name();
   return {named ? host : host + " " + boot_id(), host, this_process(),
-          config.cpu_operations != "mpi"};
+          config.cpu_operations != "mpi", config.gpu_operations == "nccl"};
 }
 
 // A place in the world, and the processes of the ranks of this host.
 struct Neighbourhood {
   Placement placement;
   std::vector<ProcessId> processes;
-  bool shm = true;  // tensors move through shared memory inside this host
+  bool shm = true;    // tensors move through shared memory inside this host
+  bool nccl = false;  // and those of GPUs by NCCL, on all ranks
 
   int local_size() const { return static_cast<int>(processes.size()); }
 };
@@ -85,6 +90,7 @@ Neighbourhood meet(Rendezvous& others, const Config& config, TimePoint deadline)
   std::vector<std::string> identities;
   std::vector<std::string> hosts;
   std::vector<ProcessId> processes;
+  std::vector<bool> nccl;
   bool shm = true;
   for (const std::string& text : others.all_gather(encode(introduce(config)), deadline)) {
     const Introduction introduction = decode(text);
@@ -92,12 +98,14 @@ Neighbourhood meet(Rendezvous& others, const Config& config, TimePoint deadline)
     hosts.push_back(introduction.host);
     processes.push_back(introduction.process);
     shm = shm && introduction.shm;
+    nccl.push_back(introduction.nccl);
   }
   Neighbourhood here{place(others.rank(), identities, hosts), {}};
   for (const Rank r : local_ranks(here.placement)) {
     here.processes.push_back(processes[static_cast<std::size_t>(r)]);
   }
   here.shm = shm && here.local_size() > 1;
+  here.nccl = agree_on_nccl(nccl);
   return here;
 }
 
@@ -217,6 +225,20 @@ std::unique_ptr<Collective> make_collective(MpiLink& link, const Neighbourhood& 
                               options);
 }
 
+// The collective of GPUs, if the ranks want one.
+void add_nccl(Ports& ports, Rendezvous& others, const Neighbourhood& here, const Config& config,
+              TimePoint deadline) {
+  if (!here.nccl) return;
+  const NcclLibrary& library = nccl_library(kNcclBuildFolder);
+  const Topology place = topology_of(here.placement);
+  const GpuClaim mine = claim_gpu(library, introduce(config).host, place);
+  std::vector<GpuClaim> claims;
+  for (const std::string& text : others.all_gather(encode(mine), deadline)) {
+    claims.push_back(decode_gpu_claim(text));
+  }
+  ports.collectives.push_back(join_nccl(library, claims, place, config));
+}
+
 void expect_world(const LaunchInfo& launch, const MpiLink& link) {
   const bool same_size = !launch.size || *launch.size == link.size();
   const bool same_rank = !launch.rank || *launch.rank == link.rank();
@@ -248,6 +270,7 @@ Ports connect_by_mpi(const LaunchInfo& launch, const Config& config) {
   Ports ports;
   ports.control = make_control_plane(*link, here, config, memory, deadline);
   ports.collectives.push_back(make_collective(*link, here, config, std::move(memory)));
+  add_nccl(ports, *link, here, config, deadline);
   ports.mpi_threads = link->threads_supported();
   return ports;
 }
@@ -277,6 +300,7 @@ Ports connect_by_rendezvous(const LaunchInfo& launch, const Meeting& meeting,
   ports.collectives.push_back(make_shm_collective(here, memory));
   ports.control =
       std::make_unique<ShmControlPlane>(here.placement, std::move(memory), here.processes);
+  add_nccl(ports, *others, here, config, deadline);
   return ports;
 }
 
@@ -303,6 +327,11 @@ Ports connect_to_self(const Config& config) {
   Ports ports;
   ports.control = std::make_unique<SelfControlPlane>(introduce(config).host);
   ports.collectives.push_back(std::make_unique<SelfCollective>());
+  if (config.gpu_operations == "nccl") {
+    const NcclLibrary& library = nccl_library(kNcclBuildFolder);
+    const GpuClaim claim = claim_gpu(library, introduce(config).host, {});
+    ports.collectives.push_back(join_nccl(library, {&claim, 1}, {}, config));
+  }
   return ports;
 }
 

@@ -39,8 +39,8 @@ struct Introduction {
   std::string identity;
   std::string host;
   ProcessId process;
-  bool shm = false;   // it wants its tensors to move through shared memory
-  bool nccl = false;  // and those of GPUs by NCCL
+  bool shm = false;            // it wants its tensors to move through shared memory
+  std::string gpu_operations;  // and those of GPUs like this
 };
 
 std::string encode(const Introduction& introduction) {
@@ -51,7 +51,7 @@ std::string encode(const Introduction& introduction) {
   writer.put(static_cast<std::int64_t>(introduction.process.pid));
   writer.put(introduction.process.start_time);
   writer.put(static_cast<std::uint8_t>(introduction.shm));
-  writer.put(static_cast<std::uint8_t>(introduction.nccl));
+  writer.put_string(introduction.gpu_operations);
   return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
 }
 
@@ -63,7 +63,7 @@ Introduction decode(const std::string& text) {
   introduction.process.pid = static_cast<pid_t>(reader.get<std::int64_t>());
   introduction.process.start_time = reader.get<std::uint64_t>();
   introduction.shm = reader.get_flag();
-  introduction.nccl = reader.get_flag();
+  introduction.gpu_operations = reader.get_string();
   reader.expect_end();
   return introduction;
 }
@@ -73,15 +73,15 @@ Introduction introduce(const Config& config) {
   const bool named = !config.hostname.empty();
   const std::string host = named ? config.hostname : host_name();
   return {named ? host : host + " " + boot_id(), host, this_process(),
-          config.cpu_operations != "mpi", config.gpu_operations == "nccl"};
+          config.cpu_operations != "mpi", config.gpu_operations};
 }
 
 // A place in the world, and the processes of the ranks of this host.
 struct Neighbourhood {
   Placement placement;
   std::vector<ProcessId> processes;
-  bool shm = true;    // tensors move through shared memory inside this host
-  bool nccl = false;  // and those of GPUs by NCCL, on all ranks
+  bool shm = true;                      // tensors move through shared memory inside this host
+  std::string gpu_operations = "none";  // of all ranks
 
   int local_size() const { return static_cast<int>(processes.size()); }
 };
@@ -90,7 +90,7 @@ Neighbourhood meet(Rendezvous& others, const Config& config, TimePoint deadline)
   std::vector<std::string> identities;
   std::vector<std::string> hosts;
   std::vector<ProcessId> processes;
-  std::vector<bool> nccl;
+  std::vector<std::string> gpu_operations;
   bool shm = true;
   for (const std::string& text : others.all_gather(encode(introduce(config)), deadline)) {
     const Introduction introduction = decode(text);
@@ -98,14 +98,14 @@ Neighbourhood meet(Rendezvous& others, const Config& config, TimePoint deadline)
     hosts.push_back(introduction.host);
     processes.push_back(introduction.process);
     shm = shm && introduction.shm;
-    nccl.push_back(introduction.nccl);
+    gpu_operations.push_back(introduction.gpu_operations);
   }
   Neighbourhood here{place(others.rank(), identities, hosts), {}};
   for (const Rank r : local_ranks(here.placement)) {
     here.processes.push_back(processes[static_cast<std::size_t>(r)]);
   }
   here.shm = shm && here.local_size() > 1;
-  here.nccl = agree_on_nccl(nccl);
+  here.gpu_operations = agree_on_gpu_operations(gpu_operations);
   return here;
 }
 
@@ -226,17 +226,18 @@ std::unique_ptr<Collective> make_collective(MpiLink& link, const Neighbourhood& 
 }
 
 // The collective of GPUs, if the ranks want one.
-void add_nccl(Ports& ports, Rendezvous& others, const Neighbourhood& here, const Config& config,
+void add_gpus(Ports& ports, Rendezvous& others, const Neighbourhood& here, const Config& config,
               TimePoint deadline) {
-  if (!here.nccl) return;
+  if (here.gpu_operations == "none") return;
   const NcclLibrary& library = nccl_library(kNcclBuildFolder);
   const Topology place = topology_of(here.placement);
-  const GpuClaim mine = claim_gpu(library, introduce(config).host, place);
+  const GpuClaim mine = claim_gpu(library, introduce(config).host, place, config);
   std::vector<GpuClaim> claims;
   for (const std::string& text : others.all_gather(encode(mine), deadline)) {
     claims.push_back(decode_gpu_claim(text));
   }
-  ports.collectives.push_back(join_nccl(library, claims, place, config));
+  ports.collectives.push_back(
+      join_gpus(library, claims, place, config, *ports.collectives.front()));
 }
 
 void expect_world(const LaunchInfo& launch, const MpiLink& link) {
@@ -270,7 +271,7 @@ Ports connect_by_mpi(const LaunchInfo& launch, const Config& config) {
   Ports ports;
   ports.control = make_control_plane(*link, here, config, memory, deadline);
   ports.collectives.push_back(make_collective(*link, here, config, std::move(memory)));
-  add_nccl(ports, *link, here, config, deadline);
+  add_gpus(ports, *link, here, config, deadline);
   ports.mpi_threads = link->threads_supported();
   return ports;
 }
@@ -300,7 +301,7 @@ Ports connect_by_rendezvous(const LaunchInfo& launch, const Meeting& meeting,
   ports.collectives.push_back(make_shm_collective(here, memory));
   ports.control =
       std::make_unique<ShmControlPlane>(here.placement, std::move(memory), here.processes);
-  add_nccl(ports, *others, here, config, deadline);
+  add_gpus(ports, *others, here, config, deadline);
   return ports;
 }
 
@@ -327,10 +328,11 @@ Ports connect_to_self(const Config& config) {
   Ports ports;
   ports.control = std::make_unique<SelfControlPlane>(introduce(config).host);
   ports.collectives.push_back(std::make_unique<SelfCollective>());
-  if (config.gpu_operations == "nccl") {
+  if (config.gpu_operations != "none") {
     const NcclLibrary& library = nccl_library(kNcclBuildFolder);
-    const GpuClaim claim = claim_gpu(library, introduce(config).host, {});
-    ports.collectives.push_back(join_nccl(library, {&claim, 1}, {}, config));
+    const GpuClaim claim = claim_gpu(library, introduce(config).host, {}, config);
+    ports.collectives.push_back(
+        join_gpus(library, {&claim, 1}, {}, config, *ports.collectives.front()));
   }
   return ports;
 }

@@ -1,7 +1,7 @@
 #include "ops/gpu_claims.h"
 
-#include <algorithm>
 #include <map>
+#include <numeric>
 #include <utility>
 
 #include "core/base/bytes.h"
@@ -9,6 +9,9 @@
 
 namespace hvd {
 namespace {
+
+// The subset of host memory that works for GPUs; far above the numbers of process sets.
+constexpr std::uint32_t kHostOfGpus = 0x7acc'0000;
 
 // The device that this rank takes.
 int own_device(NcclModule& module, Rank local_rank) {
@@ -19,13 +22,14 @@ int own_device(NcclModule& module, Rank local_rank) {
 
 }  // namespace
 
-bool agree_on_nccl(const std::vector<bool>& wanted) {
-  const auto other = std::find(wanted.begin(), wanted.end(), !wanted.front());
-  if (other == wanted.end()) return wanted.front();
-  const auto text = [](bool nccl) { return std::string(nccl ? "nccl" : "none"); };
-  throw InvalidArgumentError("HVD_GPU_OPERATIONS is " + text(wanted.front()) + " on rank 0, but " +
-                             text(*other) + " on rank " + std::to_string(other - wanted.begin()) +
-                             ": set it to the same on all ranks");
+std::string agree_on_gpu_operations(const std::vector<std::string>& wanted) {
+  for (std::size_t rank = 1; rank < wanted.size(); ++rank) {
+    if (wanted[rank] == wanted.front()) continue;
+    throw InvalidArgumentError("HVD_GPU_OPERATIONS is " + wanted.front() + " on rank 0, but " +
+                               wanted[rank] + " on rank " + std::to_string(rank) +
+                               ": set it to the same on all ranks");
+  }
+  return wanted.front();
 }
 
 std::string encode(const GpuClaim& claim) {
@@ -47,26 +51,28 @@ GpuClaim decode_gpu_claim(const std::string& text) {
   return claim;
 }
 
-void check_gpu_claims(std::span<const GpuClaim> claims) {
+void check_gpu_claims(std::span<const GpuClaim> claims, const std::string& gpu_operations) {
   std::map<std::string, std::size_t> first;  // rank by GPU
   for (std::size_t rank = 0; rank < claims.size(); ++rank) {
     const GpuClaim& claim = claims[rank];
     if (!claim.problem.empty()) {
-      throw UnsupportedError("HVD_GPU_OPERATIONS=nccl, but rank " + std::to_string(rank) +
-                             " on host " + claim.host + " cannot use it: " + claim.problem);
+      throw UnsupportedError("HVD_GPU_OPERATIONS=" + gpu_operations + ", but rank " +
+                             std::to_string(rank) + " on host " + claim.host +
+                             " cannot use it: " + claim.problem);
     }
     const auto [other, is_new] = first.try_emplace(claim.gpu, rank);
-    if (is_new) continue;
+    if (is_new || gpu_operations != "nccl") continue;
     throw UnsupportedError("ranks " + std::to_string(other->second) + " and " +
                            std::to_string(rank) + " on host " + claim.host + " both use the GPU " +
                            claim.gpu +
                            ", and NCCL wants one for each: start no more ranks on a host than it "
-                           "has GPUs, and see that CUDA_VISIBLE_DEVICES shows each rank its own "
-                           "or all of them");
+                           "has GPUs, and let CUDA_VISIBLE_DEVICES show each rank its own or all "
+                           "of them. HVD_GPU_OPERATIONS=host lets ranks share one");
   }
 }
 
-GpuClaim claim_gpu(const NcclLibrary& library, const std::string& host, const Topology& place) {
+GpuClaim claim_gpu(const NcclLibrary& library, const std::string& host, const Topology& place,
+                   const Config& config) {
   GpuClaim claim{.host = host, .gpu = "", .problem = "", .id = ""};
   if (library.module == nullptr) {
     claim.problem = library.detail;
@@ -75,6 +81,7 @@ GpuClaim claim_gpu(const NcclLibrary& library, const std::string& host, const To
   try {
     NcclModule& module = *library.module;
     claim.gpu = module.device_identity(own_device(module, place.local_rank));
+    if (config.gpu_operations != "nccl") return claim;
     if (!module.has_nccl()) throw UnsupportedError(module.nccl_detail());
     if (place.rank == 0) claim.id = module.make_id();
   } catch (const Error& error) {
@@ -83,15 +90,20 @@ GpuClaim claim_gpu(const NcclLibrary& library, const std::string& host, const To
   return claim;
 }
 
-std::unique_ptr<Collective> join_nccl(const NcclLibrary& library, std::span<const GpuClaim> claims,
-                                      const Topology& place, const Config& config) {
-  check_gpu_claims(claims);
-  return library.module->make_collective(claims.front().id,
-                                         {.rank = place.rank,
-                                          .size = place.size,
-                                          .device = own_device(*library.module, place.local_rank),
-                                          .connect_limit = config.start_timeout,
-                                          .operation_limit = config.stall_limit});
+std::unique_ptr<Collective> join_gpus(const NcclLibrary& library, std::span<const GpuClaim> claims,
+                                      const Topology& place, const Config& config,
+                                      Collective& world) {
+  check_gpu_claims(claims, config.gpu_operations);
+  NcclModule& module = *library.module;
+  const NcclPlace mine = {.rank = place.rank,
+                          .size = place.size,
+                          .device = own_device(module, place.local_rank),
+                          .connect_limit = config.start_timeout,
+                          .operation_limit = config.stall_limit};
+  if (config.gpu_operations == "nccl") return module.make_collective(claims.front().id, mine);
+  std::vector<Rank> everyone(claims.size());
+  std::iota(everyone.begin(), everyone.end(), 0);
+  return module.make_staged_collective(world.subset(kHostOfGpus, everyone), mine);
 }
 
 int device_for(Rank local_rank, int devices) {

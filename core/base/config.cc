@@ -127,7 +127,8 @@ const std::array kSettings = {
         "always by MPI"),
     setting<GpuOperations, &Config::gpu_operations>(
         "HVD_GPU_OPERATIONS",
-        "how tensors of GPUs move: nccl = by NCCL, with a GPU for each rank; none = not at all"),
+        "how tensors of GPUs move: nccl = by NCCL, with a GPU for each rank; host = by way of host "
+        "memory, ranks may share a GPU; none = not at all"),
 };
 
 const Setting& find_setting(std::string_view name) {

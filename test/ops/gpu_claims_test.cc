@@ -15,7 +15,7 @@ using ::testing::HasSubstr;
 
 std::string refusal(const std::vector<GpuClaim>& claims) {
   try {
-    check_gpu_claims(claims);
+    check_gpu_claims(claims, "nccl");
   } catch (const UnsupportedError& error) {
     return error.what();
   }
@@ -40,11 +40,15 @@ TEST(GpuClaims, ARankWithoutOneSaysWhy) {
               AllOf(HasSubstr("rank 1 on host y"), HasSubstr("no driver")));
 }
 
+TEST(GpuClaims, ByWayOfTheHostTwoRanksMayShareOne) {
+  const std::vector<GpuClaim> claims = {{"x", "GPU-1", "", ""}, {"x", "GPU-1", "", ""}};
+  EXPECT_NO_THROW(check_gpu_claims(claims, "host"));
+}
+
 TEST(GpuClaims, AllRanksWantTheSame) {
-  EXPECT_TRUE(agree_on_nccl({true, true}));
-  EXPECT_FALSE(agree_on_nccl({false, false}));
+  EXPECT_EQ(agree_on_gpu_operations({"host", "host"}), "host");
   try {
-    agree_on_nccl({true, true, false});
+    agree_on_gpu_operations({"nccl", "nccl", "none"});
     FAIL() << "they agree";
   } catch (const InvalidArgumentError& error) {
     EXPECT_THAT(error.what(), HasSubstr("nccl on rank 0, but none on rank 2"));
@@ -62,7 +66,7 @@ TEST(GpuClaims, TravelAsTheyAre) {
 }
 
 TEST(GpuClaims, WithoutTheModuleTheProblemIsWhereItWasLookedFor) {
-  const GpuClaim claim = claim_gpu({nullptr, "libhvd_nccl.so is not there"}, "x", {});
+  const GpuClaim claim = claim_gpu({nullptr, "libhvd_nccl.so is not there"}, "x", {}, {});
   EXPECT_THAT(refusal({claim}), HasSubstr("libhvd_nccl.so is not there"));
 }
 

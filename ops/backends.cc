@@ -7,6 +7,7 @@
 #include "core/base/launch_info.h"
 #include "core/base/log.h"
 #include "core/base/placement.h"
+#include "ops/gpu_claims.h"
 #include "ops/hier/hier_collective.h"
 #include "ops/hier/hier_control_plane.h"
 #include "ops/mpi_library.h"
@@ -39,7 +40,8 @@ struct Introduction {
   std::string identity;
   std::string host;
   ProcessId process;
-  bool shm = false;  // it wants its tensors to move through shared memory
+  bool shm = false;            // it wants its tensors to move through shared memory
+  std::string gpu_operations;  // and those of GPUs like this
 };
 
 std::string encode(const Introduction& introduction) {
@@ -50,6 +52,7 @@ std::string encode(const Introduction& introduction) {
   writer.put(static_cast<std::int64_t>(introduction.process.pid));
   writer.put(introduction.process.start_time);
   writer.put(static_cast<std::uint8_t>(introduction.shm));
+  writer.put_string(introduction.gpu_operations);
   return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
 }
 
@@ -61,6 +64,7 @@ Introduction decode(const std::string& text) {
   introduction.process.pid = static_cast<pid_t>(reader.get<std::int64_t>());
   introduction.process.start_time = reader.get<std::uint64_t>();
   introduction.shm = reader.get_flag();
+  introduction.gpu_operations = reader.get_string();
   reader.expect_end();
   return introduction;
 }
@@ -70,14 +74,15 @@ Introduction introduce(const Config& config) {
   const bool named = !config.hostname.empty();
   const std::string host = named ? config.hostname : host_name();
   return {named ? host : host + " " + boot_id(), host, this_process(),
-          config.cpu_operations != "mpi"};
+          config.cpu_operations != "mpi", config.gpu_operations};
 }
 
 // A place in the world, and the processes of the ranks of this host.
 struct Neighbourhood {
   Placement placement;
   std::vector<ProcessId> processes;
-  bool shm = true;  // tensors move through shared memory inside this host
+  bool shm = true;                      // tensors move through shared memory inside this host
+  std::string gpu_operations = "none";  // of all ranks
 
   int local_size() const { return static_cast<int>(processes.size()); }
 };
@@ -86,6 +91,7 @@ Neighbourhood meet(Rendezvous& others, const Config& config, TimePoint deadline)
   std::vector<std::string> identities;
   std::vector<std::string> hosts;
   std::vector<ProcessId> processes;
+  std::vector<std::string> gpu_operations;
   bool shm = true;
   for (const std::string& text : others.all_gather(encode(introduce(config)), deadline)) {
     const Introduction introduction = decode(text);
@@ -93,12 +99,14 @@ Neighbourhood meet(Rendezvous& others, const Config& config, TimePoint deadline)
     hosts.push_back(introduction.host);
     processes.push_back(introduction.process);
     shm = shm && introduction.shm;
+    gpu_operations.push_back(introduction.gpu_operations);
   }
   Neighbourhood here{place(others.rank(), identities, hosts), {}};
   for (const Rank r : local_ranks(here.placement)) {
     here.processes.push_back(processes[static_cast<std::size_t>(r)]);
   }
   here.shm = shm && here.local_size() > 1;
+  here.gpu_operations = agree_on_gpu_operations(gpu_operations);
   return here;
 }
 
@@ -218,6 +226,21 @@ std::unique_ptr<Collective> make_collective(MpiLink& link, const Neighbourhood& 
                               options);
 }
 
+// The collective of GPUs, if the ranks want one.
+void add_gpus(Ports& ports, Rendezvous& others, const Neighbourhood& here, const Config& config,
+              TimePoint deadline) {
+  if (here.gpu_operations == "none") return;
+  const NcclLibrary& library = nccl_library(kNcclBuildFolder);
+  const Topology place = topology_of(here.placement);
+  const GpuClaim mine = claim_gpu(library, introduce(config).host, place, config);
+  std::vector<GpuClaim> claims;
+  for (const std::string& text : others.all_gather(encode(mine), deadline)) {
+    claims.push_back(decode_gpu_claim(text));
+  }
+  ports.collectives.push_back(
+      join_gpus(library, claims, place, config, *ports.collectives.front()));
+}
+
 void expect_world(const LaunchInfo& launch, const MpiLink& link) {
   const bool same_size = !launch.size || *launch.size == link.size();
   const bool same_rank = !launch.rank || *launch.rank == link.rank();
@@ -250,6 +273,7 @@ Ports connect_by_mpi(const LaunchInfo& launch, const Config& config) {
   Ports ports;
   ports.control = make_control_plane(*link, here, config, memory, deadline);
   ports.collectives.push_back(make_collective(*link, here, config, std::move(memory)));
+  add_gpus(ports, *link, here, config, deadline);
   ports.mpi_threads = link->threads_supported();
   return ports;
 }
@@ -279,6 +303,7 @@ Ports connect_by_rendezvous(const LaunchInfo& launch, const Meeting& meeting,
   ports.collectives.push_back(make_shm_collective(here, memory));
   ports.control =
       std::make_unique<ShmControlPlane>(here.placement, std::move(memory), here.processes);
+  add_gpus(ports, *others, here, config, deadline);
   return ports;
 }
 
@@ -305,6 +330,12 @@ Ports connect_to_self(const Config& config) {
   Ports ports;
   ports.control = std::make_unique<SelfControlPlane>(introduce(config).host);
   ports.collectives.push_back(std::make_unique<SelfCollective>());
+  if (config.gpu_operations != "none") {
+    const NcclLibrary& library = nccl_library(kNcclBuildFolder);
+    const GpuClaim claim = claim_gpu(library, introduce(config).host, {}, config);
+    ports.collectives.push_back(
+        join_gpus(library, {&claim, 1}, {}, config, *ports.collectives.front()));
+  }
   return ports;
 }
 

@@ -125,6 +125,10 @@ const std::array kSettings = {
         "HOROVOD_CPU_OPERATIONS",
         "how tensors move: shm = through shared memory inside a host, by MPI between hosts; mpi = "
         "always by MPI"),
+    setting<GpuOperations, &Config::gpu_operations>(
+        "HVD_GPU_OPERATIONS",
+        "how tensors of GPUs move: nccl = by NCCL, with a GPU for each rank; host = by way of host "
+        "memory, ranks may share a GPU; none = not at all"),
 };
 
 const Setting& find_setting(std::string_view name) {

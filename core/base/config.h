@@ -56,6 +56,7 @@ struct Config {
   std::string controller = "auto";
   std::string rendezvous;  // empty = by what the launcher left; see ops/rendezvous/meeting.h
   std::string cpu_operations = "shm";
+  std::string gpu_operations = "none";
 
   // Where a value that is not the default came from, by the setting's name.
   std::map<std::string, std::string, std::less<>> sources;

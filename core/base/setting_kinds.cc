@@ -139,6 +139,10 @@ std::optional<std::string> CpuOperations::read(std::string_view text) {
   return one_of({"shm", "mpi", "gloo"}, text);
 }
 
+std::optional<std::string> GpuOperations::read(std::string_view text) {
+  return one_of({"none", "nccl", "host"}, text);
+}
+
 std::optional<std::string> Transport::read(std::string_view text) {
   return one_of({"mpi", "gloo"}, text);
 }

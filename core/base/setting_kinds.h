@@ -101,6 +101,13 @@ struct CpuOperations {
   static std::string write(const std::string& value) { return value; }
 };
 
+// Of tensors in the memory of GPUs.
+struct GpuOperations {
+  static constexpr const char* kAccepted = "none, nccl or host";
+  static std::optional<std::string> read(std::string_view text);
+  static std::string write(const std::string& value) { return value; }
+};
+
 // mpi and gloo mean the same engine here.
 struct Transport {
   static constexpr const char* kAccepted = "mpi or gloo (both mean: shared memory and MPI)";

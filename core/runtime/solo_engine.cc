@@ -1,5 +1,6 @@
 #include "core/runtime/solo_engine.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "core/base/log.h"
@@ -78,6 +79,15 @@ void SoloEngine::run(const InFlightPtr& entry) {
   }
 }
 
+// Not all devices ring the doorbell.
+Duration SoloEngine::poll_interval() const {
+  Duration shortest = std::chrono::seconds(1);
+  for (const auto& collective : collectives_) {
+    shortest = std::min(shortest, collective->poll_interval().value_or(shortest));
+  }
+  return shortest;
+}
+
 void SoloEngine::run_batch(const InFlightPtr& entry) {
   const Request& request = entry->submission.request;
   entry->submission.ready.wait();  // there is nobody else to keep waiting
@@ -92,7 +102,7 @@ void SoloEngine::run_batch(const InFlightPtr& entry) {
   while (executor_.busy()) {
     const auto seen = bell.rings();
     if (executor_.advance(Clock::now())) continue;
-    bell.wait_until(seen, Clock::now() + std::chrono::seconds(1));
+    bell.wait_until(seen, Clock::now() + poll_interval());
   }
   while (executor_.next_finished()) {
   }

@@ -48,6 +48,7 @@ class SoloEngine final : public Engine {
   void run(const InFlightPtr& entry) HVD_REQUIRES(turn_);
   void run_batch(const InFlightPtr& entry) HVD_REQUIRES(turn_);
   void end(const InFlight& entry, const Status& status, std::int64_t number) HVD_REQUIRES(turn_);
+  Duration poll_interval() const;
   void advance_transfers() HVD_REQUIRES(turn_);
   void wait_for_transfers();
   void stop(const Status& why) HVD_REQUIRES(turn_);

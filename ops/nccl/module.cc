@@ -5,6 +5,7 @@
 #include "core/base/status.h"
 #include "ops/cuda/check.h"
 #include "ops/cuda/device.h"
+#include "ops/cuda/staged_collective.h"
 #include "ops/nccl/api.h"
 #include "ops/nccl/nccl_collective.h"
 
@@ -48,6 +49,12 @@ class Module final : public NcclModule {
         usable_nccl(), id,
         NcclCommunicator::Place{place.rank, place.size, place.device, place.connect_limit});
     return std::make_unique<NcclCollective>(std::move(queue), std::move(communicator));
+  }
+  std::unique_ptr<Collective> make_staged_collective(std::unique_ptr<Collective> host,
+                                                     const NcclPlace& place) override {
+    expect_device(place.device);
+    return std::make_unique<StagedCollective>(place.device, std::move(host), place.rank,
+                                              place.size);
   }
 };
 

@@ -41,6 +41,10 @@ class NcclModule {
   // UnsupportedError without NCCL or such a device, InvalidArgumentError for a bad id.
   virtual std::unique_ptr<Collective> make_collective(const std::string& id,
                                                       const NcclPlace& place) = 0;
+  // By way of `host`, a collective of host memory with the same ranks that nobody else uses; ranks
+  // may share a device, and NCCL is not asked. Throws UnsupportedError if there is no such device.
+  virtual std::unique_ptr<Collective> make_staged_collective(std::unique_ptr<Collective> host,
+                                                             const NcclPlace& place) = 0;
 
  protected:
   ~NcclModule() = default;

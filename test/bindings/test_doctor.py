@@ -298,3 +298,9 @@ def test_a_program_that_ignores_signals_is_killed():
     begin = time.monotonic()
     output = capture(["bash", "-c", "trap '' TERM; echo here; while :; do sleep 0.1; done"], 1)
     assert output.code is None and time.monotonic() - begin < 20
+
+
+def test_it_says_what_this_build_could_do_with_gpus(doctor):
+    _, found = doctor("--only", "gpu")
+    text = found["gpu", "backend"]["text"]
+    assert "CUDA" in text or "NCCL" in text or "nccl" in text

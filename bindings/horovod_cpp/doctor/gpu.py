@@ -24,14 +24,16 @@ def checks() -> list[Finding]:
     found = [ok("driver", f"CUDA {_driver_version(driver)}"),
              *(ok(f"GPU {number}", _device(driver, number)) for number in range(count.value)),
              _nccl()]
-    return [*found, _backend()] if count.value else [*found, ok("GPUs", "none is visible")]
+    if not count.value:
+        return [*found, ok("GPUs", "none is visible"), _backend_without_gpu()]
+    return [*found, _backend()]
 
 
 def _without_driver(nodes: list[str], error: OSError) -> list[Finding]:
     if nodes:
         return [warning("driver", f"/dev has {', '.join(nodes)}, but {error}",
                         "install NVIDIA's driver; in a container: docker run --gpus all")]
-    return [ok("GPUs", "none, and no driver")]
+    return [ok("GPUs", "none, and no driver"), _backend_without_gpu()]
 
 
 def _text(driver: ctypes.CDLL, code: int) -> str:
@@ -79,12 +81,30 @@ def _nccl() -> Finding:
                    "libnccl2")
 
 
+_NO_ANSWER = (False, "unknown, because hvdrun does not run")
+_NOT_BUILT = "this build moves no GPU tensors: it was made without CUDA"
+
+
+def _was_not_built(text: str) -> bool:
+    return "is not installed next to" in text
+
+
+def _backend_without_gpu() -> Finding:
+    """Nothing is wrong then; but what this build could do belongs into the picture."""
+    _, parts = check_build()
+    _, text = parts.get("nccl", _NO_ANSWER)
+    return ok("backend", _NOT_BUILT if _was_not_built(text) else text)
+
+
 def _backend() -> Finding:
     _, parts = check_build()
-    usable, text = parts.get("nccl", (False, "unknown, because hvdrun does not run"))
+    usable, text = parts.get("nccl", _NO_ANSWER)
     if usable:
         return ok("backend", text)
-    if "is not installed next to" in text:
-        return warning("backend", "this build moves no GPU tensors: it was made without CUDA",
+    if _was_not_built(text):
+        return warning("backend", _NOT_BUILT,
                        "where the CUDA toolkit and NCCL are: CMAKE_ARGS=-DHVD_CUDA=ON pip install .")
+    if parts.get("cuda", _NO_ANSWER)[0]:
+        return warning("backend", f"no NCCL: {text}",
+                       "install the NCCL that is named, or do without: HVD_GPU_OPERATIONS=host")
     return problem("backend", text, "install what is missing; hvdrun --check-build asks again")

@@ -312,6 +312,14 @@ TEST_F(ConfigTest, TensorsMoveThroughSharedMemoryUnlessMpiIsAskedFor) {
   }
 }
 
+TEST_F(ConfigTest, TensorsOfGpusMoveByNcclIfItIsAskedFor) {
+  EXPECT_EQ(read_config().gpu_operations, "none");
+  set("HVD_GPU_OPERATIONS", "nccl");
+  EXPECT_EQ(read_config().gpu_operations, "nccl");
+  set("HVD_GPU_OPERATIONS", "mpi");
+  EXPECT_THAT(error_of_reading(), HasSubstr("none, nccl or host"));
+}
+
 TEST_F(ConfigTest, NegativeAndInfiniteTimesAreMalformed) {
   set("HOROVOD_CYCLE_TIME", "-1");
   EXPECT_THAT(error_of_reading(), HasSubstr("HOROVOD_CYCLE_TIME"));

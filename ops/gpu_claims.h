@@ -1,0 +1,50 @@
+#pragma once
+
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "core/base/config.h"
+#include "core/base/topology.h"
+#include "core/runtime/collective.h"
+#include "ops/nccl_library.h"
+
+namespace hvd {
+
+// What all ranks want alike, `wanted` (Config::gpu_operations) by rank. Throws
+// InvalidArgumentError, on every rank, that names two that differ.
+std::string agree_on_gpu_operations(const std::vector<std::string>& wanted);
+
+// Which GPU a rank is about to use; what all ranks tell each other before they use them.
+struct GpuClaim {
+  std::string host;
+  std::string gpu;      // what tells it from all others: NcclModule::device_identity()
+  std::string problem;  // why this rank has none; else empty
+  std::string id;       // NCCL's, of rank 0 alone
+};
+
+std::string encode(const GpuClaim& claim);
+// Throws PeerLostError if `text` is none.
+GpuClaim decode_gpu_claim(const std::string& text);
+
+// `claims`: of all ranks, in rank order. Throws UnsupportedError, with the same text on every rank,
+// if a rank has no GPU, or, with NCCL, which refuses that, if two use the same one: it names both.
+void check_gpu_claims(std::span<const GpuClaim> claims, const std::string& gpu_operations);
+
+// Never throws: what keeps this rank from using a GPU is the claim's problem.
+GpuClaim claim_gpu(const NcclLibrary& library, const std::string& host, const Topology& place,
+                   const Config& config);
+
+// The collective of GPUs that config.gpu_operations asks for; nccl and host alone are something.
+// `world`: that of host memory, of which a subset serves as host. Collective. Throws as
+// check_gpu_claims().
+std::unique_ptr<Collective> join_gpus(const NcclLibrary& library, std::span<const GpuClaim> claims,
+                                      const Topology& place, const Config& config,
+                                      Collective& world);
+
+// Which device a rank takes of those that it sees: a launcher that shows each rank one of its own
+// (CUDA_VISIBLE_DEVICES) has chosen, else they are dealt out by local rank. `devices` is positive.
+int device_for(Rank local_rank, int devices);
+
+}  // namespace hvd

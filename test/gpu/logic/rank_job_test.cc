@@ -1,0 +1,48 @@
+#include "test/gpu/cases/rank_job.h"
+
+#include <gtest/gtest.h>
+
+#include "ops/cuda/staged_collective.h"
+#include "ops/nccl/nccl_collective.h"
+#include "ops/sim/sim_world.h"
+#include "test/gpu/logic/fake_nccl.h"
+#include "test/gpu/logic/host_cuda.h"
+#include "test/support/run_ranks.h"
+
+namespace hvd {
+namespace {
+
+// Everything from a submission to the completion thread, over CUDA on host memory.
+TEST(RankJob, GoesByWayOfTheHost) {
+  test::reset_host_cuda();
+  for (const int size : {1, 2, 4}) {
+    SimWorld world(size);
+    std::vector<Rank> everyone;
+    for (Rank rank = 0; rank < size; ++rank) everyone.push_back(rank);
+    test::run_ranks(size, [&](Rank rank) {
+      std::vector<std::unique_ptr<Collective>> collectives;
+      collectives.push_back(world.collective(rank));
+      auto host = collectives.front()->subset(0x7acc'0000, everyone);
+      collectives.push_back(std::make_unique<StagedCollective>(0, std::move(host), rank, size));
+      Runtime runtime(world.control_plane(rank), std::move(collectives), Config{});
+      EXPECT_EQ(test::run_rank_job(runtime, 0), "") << "rank " << rank << " of " << size;
+    });
+  }
+}
+
+TEST(RankJob, GoesByNcclInAWorldOfOne) {
+  test::FakeNccl nccl;
+  nccl.copies = true;
+  SimWorld world(1);
+  std::vector<std::unique_ptr<Collective>> collectives;
+  collectives.push_back(world.collective(0));
+  collectives.push_back(std::make_unique<NcclCollective>(
+      std::make_shared<LaunchQueue>(0, Duration::zero()),
+      std::make_shared<NcclCommunicator>(nccl.api(), make_nccl_id(nccl.api()),
+                                         NcclCommunicator::Place{})));
+  Runtime runtime(world.control_plane(0), std::move(collectives), Config{});
+  EXPECT_EQ(test::run_rank_job(runtime, 0), "");
+}
+
+}  // namespace
+}  // namespace hvd

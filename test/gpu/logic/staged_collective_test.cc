@@ -1,0 +1,107 @@
+#include "ops/cuda/staged_collective.h"
+
+#include <gtest/gtest.h>
+
+#include <tuple>
+
+#include "core/base/status.h"
+#include "ops/self/self_collective.h"
+#include "ops/sim/sim_world.h"
+#include "test/gpu/logic/host_cuda.h"
+#include "test/support/collective_contract.h"
+#include "test/support/run_ranks.h"
+
+namespace hvd {
+namespace {
+
+using test::CollectiveCase;
+using test::host_cuda;
+
+class StagedContract : public ::testing::TestWithParam<std::tuple<int, CollectiveCase>> {};
+
+TEST_P(StagedContract, Holds) {
+  test::reset_host_cuda();
+  const auto& [size, contract] = GetParam();
+  SimWorld world(size);
+  test::run_ranks(size, [&, count = size, &run = contract.run](Rank rank) {
+    StagedCollective collective(0, world.collective(rank), rank, count);
+    run(collective, rank, count);
+  });
+}
+
+std::string name_of_case(const ::testing::TestParamInfo<std::tuple<int, CollectiveCase>>& info) {
+  return std::get<1>(info.param).name + "_" + std::to_string(std::get<0>(info.param));
+}
+
+INSTANTIATE_TEST_SUITE_P(All, StagedContract,
+                         ::testing::Combine(::testing::Values(1, 2, 3),
+                                            ::testing::ValuesIn(test::collective_contract())),
+                         name_of_case);
+INSTANTIATE_TEST_SUITE_P(Abort, StagedContract,
+                         ::testing::Combine(::testing::Values(2),
+                                            ::testing::Values(test::collective_abort_contract())),
+                         name_of_case);
+
+class Gate final : public Fence::State {
+ public:
+  bool reached() override { return open; }
+  void wait() override {}
+  bool open = false;
+};
+
+class Staged : public ::testing::Test {
+ protected:
+  void SetUp() override { test::reset_host_cuda(); }
+
+  std::unique_ptr<Operation> doubled(float& value) {
+    const TensorView view = {&value, 1, DType::kF32, {DeviceKind::kCuda, 0}};
+    const Slice slice = {view, view};
+    return collective_.all_reduce({&slice, 1}, {ReduceOp::kSum, 2.0, 1.0});
+  }
+
+  StagedCollective collective_{0, std::make_unique<SelfCollective>(), 0, 1};
+};
+
+TEST_F(Staged, NothingStartsOnTheHostBeforeTheCopiesAreThere) {
+  host_cuda().stalled = true;
+  float value = 3;
+  const auto operation = doubled(value);
+  EXPECT_FALSE(operation->advance());
+  EXPECT_TRUE(collective_.poll_interval().has_value());
+  host_cuda().stalled = false;
+  EXPECT_TRUE(operation->advance());
+  EXPECT_EQ(value, 6);
+  EXPECT_FALSE(collective_.poll_interval().has_value());
+}
+
+TEST_F(Staged, OperationsStartInOrderWhicheverIsPolled) {
+  const auto gate = std::make_shared<Gate>();
+  collective_.after(Fence(gate));
+  float first = 1;
+  float second = 2;
+  const auto one = doubled(first);
+  const auto two = doubled(second);
+  EXPECT_FALSE(two->advance());
+  gate->open = true;
+  EXPECT_TRUE(two->advance());
+  EXPECT_TRUE(one->advance());
+  EXPECT_EQ(first, 2);
+  EXPECT_EQ(second, 4);
+}
+
+TEST_F(Staged, ADeviceThatFailedEndsTheOperation) {
+  host_cuda().wait_error = cudaErrorLaunchFailure;
+  float value = 3;
+  const auto operation = doubled(value);
+  EXPECT_THROW(operation->advance(), PeerLostError);
+}
+
+TEST_F(Staged, WhatHasNoMeaningIsRefusedAtTheCall) {
+  const TensorView view = {nullptr, 0, DType::kF32, {DeviceKind::kCuda, 0}};
+  const Slice slice = {view, view};
+  EXPECT_THROW(collective_.broadcast({&slice, 1}, 1), InvalidArgumentError);
+  EXPECT_THROW(collective_.send(view, 1, 0), InvalidArgumentError);
+}
+
+}  // namespace
+}  // namespace hvd

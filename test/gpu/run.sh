@@ -1,0 +1,130 @@
+#!/usr/bin/env bash
+# Builds with the preset gpu-box and runs all that needs a GPU; ends with a line such as
+# "93 passed, 0 failed". Each step takes less than 10 minutes, all together less than 25.
+#
+#   bash test/gpu/run.sh
+#
+# Needs g++, nvcc, and what test/gpu/pack.sh gathered (or Eigen, GoogleTest, CMake and Ninja). Where
+# no GPU is, what needs none is run, and the result is a failure that says so.
+set -uo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/../.."
+box=$PWD/build/box
+results=build/results-gpu
+export box results jobs
+jobs=$(nproc)
+rm -rf "$results" && mkdir -p "$results" || exit 1
+passed=0
+failed=0
+started=$SECONDS
+
+# step SECONDS NAME COMMAND...   One that writes NAME.xml (JUnit) counts for its cases, another for
+# one. A case that was skipped counts as failed.
+step() {
+  local limit=$1 name=$2 begin=$SECONDS code=0 good=0 bad=0
+  shift 2
+  timeout "$limit" bash -c '"$@"' step "$@" >"$results/$name.log" 2>&1 || code=$?
+  if [[ -s $results/$name.xml ]]; then
+    good=$(grep -c '<testcase ' "$results/$name.xml")
+    bad=$(grep -cE '<(failure|skipped)[ />]' "$results/$name.xml")
+    good=$((good > bad ? good - bad : 0))
+  elif ((code == 0)); then
+    good=1
+  fi
+  ((code == 0 || bad > 0)) || bad=1
+  passed=$((passed + good))
+  failed=$((failed + bad))
+  printf '%-28s%4d passed, %d failed  %4d s\n' "$name" "$good" "$bad" $((SECONDS - begin))
+  ((code == 0 && bad == 0)) && return
+  echo "  exit code $code: $results/$name.log"
+  tail -n 30 "$results/$name.log" | cut -c1-200 | sed 's/^/    | /'
+  return 1
+}
+
+finish() {
+  echo "$((SECONDS - started)) s in all"
+  echo "$passed passed, $failed failed"
+  ((passed > 0 && failed == 0))
+  exit
+}
+
+# The compilers and tools, of the machine or, if it has none, of the box.
+find_tools() {
+  local name wheel program
+  for name in cmake ninja; do
+    command -v "$name" >/dev/null && continue
+    for wheel in "$box/tools/$name"-*.whl; do
+      [[ -e $wheel ]] || { echo "run.sh: no $name, and $box/tools brings none" >&2; return 1; }
+      python3 -m zipfile -e "$wheel" "$box/tools/$name" || return
+    done
+    while IFS= read -r program; do
+      chmod +x "$program" && PATH=$(dirname "$program"):$PATH
+    done < <(find "$box/tools/$name" -type f \( -path '*/bin/*' -o -path '*/scripts/*' \))
+  done
+  command -v nvcc >/dev/null || PATH=${CUDAToolkit_ROOT:-/usr/local/cuda}/bin:$PATH
+  for name in g++ nvcc cmake ninja; do
+    command -v "$name" >/dev/null || { echo "run.sh: there is no $name" >&2; return 1; }
+  done
+}
+
+build_googletest() {
+  [[ -d $box/googletest ]] || { echo "no $box/googletest: the machine's own will do"; return 0; }
+  cmake -S "$box/googletest" -B "$box/googletest-build" -G Ninja -DCMAKE_BUILD_TYPE=Release \
+    -DCMAKE_INSTALL_PREFIX="$box/prefix" -DCMAKE_INSTALL_LIBDIR=lib &&
+    cmake --build "$box/googletest-build" --parallel "$jobs" --target install
+}
+
+build() {
+  cmake --preset gpu-box -DCMAKE_PREFIX_PATH="$box/prefix" &&
+    cmake --build build/gpu-box --parallel "$jobs" --target hvd_nccl gpu_logic_test gpu_test \
+      gpu_ranks gpu_bench
+}
+
+# program NAME STEP ARGUMENT...   A program of ours whose cases are counted.
+program() {
+  "build/gpu-box/test/$1" --gtest_output="xml:$results/$2.xml" "${@:3}"
+}
+
+has_gpu() {
+  local found
+  found=$(nvidia-smi -L 2>&1)
+  [[ $found == *"GPU "* ]] && { echo "$found"; return; }
+  echo "no GPU is found here: nvidia-smi says: ${found:-nothing}"
+  return 1
+}
+
+# ranks NUMBER OPERATIONS   A job on this machine, all of whose ranks share its GPUs.
+ranks() {
+  local rank code=0 meeting pids=()
+  meeting=$(mktemp -d) || return
+  for ((rank = 0; rank < $1; ++rank)); do
+    HOROVOD_RANK=$rank HOROVOD_SIZE=$1 HVD_RENDEZVOUS="file://$meeting/meeting" \
+      HVD_GPU_OPERATIONS=$2 build/gpu-box/test/gpu_ranks &
+    pids+=($!)
+  done
+  for rank in "${pids[@]}"; do wait "$rank" || code=$?; done
+  rm -rf "$meeting"
+  return $code
+}
+
+sanitize() {
+  compute-sanitizer --tool "$1" --error-exitcode 9 \
+    build/gpu-box/test/gpu_test --gtest_filter='CopyPieces.*'
+}
+
+export -f build_googletest build program has_gpu ranks sanitize
+find_tools || { failed=1; finish; }
+step 300 googletest build_googletest || finish
+step 580 build build || finish
+step 120 logic program gpu_logic_test logic
+step 60 gpu has_gpu || finish
+grep '^GPU' "$results/gpu.log"
+step 300 device program gpu_test device
+step 60 ranks-1-nccl ranks 1 nccl
+for number in 1 2 4; do step 120 "ranks-$number-host" ranks "$number" host; done
+if compute-sanitizer --version >/dev/null 2>&1; then
+  for tool in memcheck racecheck initcheck; do step 300 "sanitizer-$tool" sanitize "$tool"; done
+else
+  echo "compute-sanitizer is not here: nothing is known about memory errors"
+fi
+step 120 bench build/gpu-box/test/gpu_bench && cat "$results/bench.log"
+finish

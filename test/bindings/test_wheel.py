@@ -97,7 +97,7 @@ def test_the_licences_of_all_that_it_brings_are_in_the_wheel(wheel):
     with zipfile.ZipFile(wheel) as archive:
         texts = {name.split("/licenses/")[1]: archive.read(name).decode()
                  for name in archive.namelist() if ".dist-info/licenses/" in name}
-        libraries = {pathlib.Path(name).name.split(".so")[0].split("-")[0]
+        libraries = {pathlib.Path(name).name.split(".")[0].split("-")[0]
                      for name in archive.namelist() if ".so" in pathlib.Path(name).name}
     packages = {"libdnnl": "libdnnl2", "libjpeg": "libjpeg62-turbo", "libpng16": "libpng16-16",
                 "libgomp": "libgomp1", "libOpenCL": "ocl-icd-libopencl1"}

@@ -192,42 +192,42 @@ if __name__ == "__main__":
 
 def test_a_start_that_cannot_work_says_why(program, by_hand, tmp_path):
     path = program("""
-options["timeout"] = datetime.timedelta(seconds=4)
-meet(init_method=sys.argv[1], rank=int(sys.argv[2]), world_size=int(sys.argv[3]), **options)
-""")
-    # Another world size: every rank says so.
-    url = f"file://{tmp_path}/sizes"
-    outcomes = by_hand(path, [(url, 0, 2), (url, 1, 3)])
-    assert all(code != 0 for code, _ in outcomes)
-    assert all("world of 3" in text for _, text in outcomes), outcomes
-    # The same rank twice, or a file that an earlier run left.
-    url = f"file://{tmp_path}/twice"
-    outcomes = by_hand(path, [(url, 1, 2), (url, 1, 2)])
-    assert any("two processes have the same rank" in text for _, text in outcomes), outcomes
-    url = f"file://{tmp_path}/left"
-    crash = program("""
-dist.init_process_group("horovod_cpp", init_method=sys.argv[1], rank=int(sys.argv[2]), world_size=2)
-dist.barrier()
 import os
-os._exit(0)
+url, rank, size, seconds = sys.argv[1], *map(int, sys.argv[2:])
+meet(init_method="file://" + os.path.abspath(url), rank=rank, world_size=size,
+     timeout=datetime.timedelta(seconds=seconds))
 """)
-    by_hand(crash, [(url, 0), (url, 1)])
-    outcomes = by_hand(path, [(url, 0, 2), (url, 1, 2)])
-    assert all("an earlier run left" in text for _, text in outcomes), outcomes
-    # A rank that never comes.
-    outcomes = by_hand(path, [(f"file://{tmp_path}/alone", 0, 2)])
-    assert "StalledError" in outcomes[0][1] and "rank(s) 1" in outcomes[0][1], outcomes
-    outcomes = by_hand(path, [(f"file://{tmp_path}/lost", 1, 2)])
-    assert "StalledError" in outcomes[0][1] and "rank 0 did not come" in outcomes[0][1], outcomes
-    # A variable that is missing, and a port that is taken: PyTorch's words.
+    outcomes = by_hand(path, [("sizes", 0, 2, 40), ("sizes", 1, 3, 40), ("alone", 0, 2, 2),
+                              ("lost", 1, 2, 2)])
+    assert all(code != 0 for code, _ in outcomes), outcomes
+    texts = [text for _, text in outcomes]
+    assert all("world of 3" in text for text in texts[:2]), texts  # both ranks say so
+    assert "StalledError" in texts[2] and "rank(s) 1" in texts[2], texts[2]
+    assert "StalledError" in texts[3] and "rank 0 did not come" in texts[3], texts[3]
+
+
+def test_a_file_of_an_earlier_run_is_an_error(program, by_hand):
+    path = program("""
+import os
+dist.init_process_group("horovod_cpp", init_method="file://" + os.path.abspath("meeting"),
+                        rank=int(sys.argv[1]), world_size=2, **options)
+dist.barrier()
+os._exit(0)  # so that PyTorch leaves its file
+""")
+    assert [code for code, _ in by_hand(path, [(0,), (1,)])] == [0, 0]
+    for code, text in by_hand(path, [(0,), (1,)]):
+        assert code != 0 and "an earlier run left" in text, text
+
+
+def test_missing_variables_and_taken_ports_are_errors_of_pytorch(program, by_hand):
     path = program("meet(**options)\n")
-    (code, text), = by_hand(path, [()], [{"RANK": "0", "WORLD_SIZE": "2"}])
-    assert code != 0 and "MASTER_ADDR" in text
     with socket.create_server(("127.0.0.1", 0)) as server:
-        env = {"RANK": "0", "WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1",
-               "MASTER_PORT": str(server.getsockname()[1])}
-        (code, text), = by_hand(path, [()], [env])
-        assert code != 0 and re.search("address already in use|EADDRINUSE", text, re.I), text
+        known = {"RANK": "0", "WORLD_SIZE": "2"}
+        (_, missing), (_, taken) = by_hand(path, [(), ()], [
+            known, {**known, "MASTER_ADDR": "127.0.0.1",
+                    "MASTER_PORT": str(server.getsockname()[1])}])
+    assert "MASTER_ADDR" in missing
+    assert re.search("address already in use|EADDRINUSE", taken, re.I), taken
 
 
 def test_a_launcher_that_says_another_rank_is_believed(program, ranks, tmp_path):

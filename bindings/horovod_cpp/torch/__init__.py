@@ -9,7 +9,8 @@
 
 Start a script on two ranks with ``hvdrun -np 2 python script.py``. Works with every PyTorch from
 1.13 on without being built for it. Collectives take and give ``torch.Tensor``; see
-``help(hvd.reductions)``, ``help(hvd.movement)`` and ``help(hvd.DistributedOptimizer)``.
+``help(hvd.reductions)``, ``help(hvd.movement)`` and ``help(hvd.DistributedOptimizer)``. For plain
+scripts of ``torch.distributed`` there is a backend, ``help(hvd.distributed)``.
 """
 
 import pathlib as _pathlib

@@ -8,13 +8,13 @@ import multiprocessing.util
 import os
 import pathlib
 import secrets
-import socket
 import sys
 from urllib.parse import parse_qs, urlparse
 
 import torch.distributed as dist
 
 from horovod_cpp import _native, broadcast_object
+from horovod_cpp.cluster.hvdrun_job import own_addresses
 from horovod_cpp.torch.distributed.groups import Group, Groups
 from horovod_cpp.torch.distributed.work import Finisher, seconds_of
 
@@ -192,7 +192,7 @@ def meet_by_engine(url, timeout=None, **_):
     told = {name: int(values[0]) for name, values in parse_qs(urlparse(url).query).items()}
     _check_place("hvd.init()", rank, size, told.get("rank", rank), told.get("world_size", size))
     is_one_host = _native.local_size() == size
-    host = "127.0.0.1" if is_one_host else socket.gethostname()
+    host = "127.0.0.1" if is_one_host else own_addresses()[0]
     options = {"timeout": timeout, "wait_for_workers": False}
     _store = dist.TCPStore(host, 0, size, True, **options) if rank == 0 else None
     host, port = broadcast_object((host, _store.port) if _store else None, name="torch.store")

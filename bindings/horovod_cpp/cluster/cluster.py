@@ -65,7 +65,8 @@ class Cluster:
     ``DistributedOptimizer`` again, and broadcast the parameters.
 
     The ranks end with ``close()``, with the ``with`` block, when the object is no longer used,
-    and with this process, however it ends. Any thread may call; calls run one after the other.
+    and with this process, however it ends. What they have started ends with them, daemons too. Any
+    thread may call; calls run one after the other.
 
     Args:
         np: number of ranks, at least 1.

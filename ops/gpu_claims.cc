@@ -107,6 +107,7 @@ std::unique_ptr<Collective> join_gpus(const NcclLibrary& library, std::span<cons
 }
 
 int device_for(Rank local_rank, int devices) {
+  if (devices < 1) throw UnsupportedError("there is no CUDA device to take");
   return local_rank % devices;
 }
 

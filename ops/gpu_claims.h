@@ -44,7 +44,8 @@ std::unique_ptr<Collective> join_gpus(const NcclLibrary& library, std::span<cons
                                       Collective& world);
 
 // Which device a rank takes of those that it sees: a launcher that shows each rank one of its own
-// (CUDA_VISIBLE_DEVICES) has chosen, else they are dealt out by local rank. `devices` is positive.
+// (CUDA_VISIBLE_DEVICES) has chosen, else they are dealt out by local rank. Throws
+// UnsupportedError where there is none.
 int device_for(Rank local_rank, int devices);
 
 }  // namespace hvd

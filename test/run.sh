@@ -177,7 +177,7 @@ if step build-cpu build cpu; then
 fi
 # What CUDA compiles, on a machine without a GPU too; what needs one is run by test/gpu/run.sh.
 if has_nvcc; then
-  if step build-cuda build cuda hvd_nccl gpu_logic_test gpu_test; then
+  if step build-cuda build cuda hvd_nccl gpu_logic_test gpu_test gpu_ranks gpu_bench; then
     step cuda run_programs cuda cuda '' gpu_logic_test
   fi
 else

@@ -74,6 +74,7 @@ TEST(GpuClaims, DevicesAreDealtOutByLocalRankUnlessOneIsShown) {
   EXPECT_EQ(device_for(3, 8), 3);
   EXPECT_EQ(device_for(3, 1), 0);
   EXPECT_EQ(device_for(3, 2), 1);
+  EXPECT_THROW(device_for(3, 0), UnsupportedError);
 }
 
 }  // namespace

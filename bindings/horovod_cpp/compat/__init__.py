@@ -23,7 +23,7 @@ from horovod_cpp import InvalidArgumentError
 
 __all__ = ["install"]
 
-_PACKAGES = pathlib.Path(__file__).resolve().parent / "packages"  # in the form that children inherit
+_PACKAGES = pathlib.Path(__file__).resolve().parent / "packages"  # children inherit it
 
 
 def install(*, instead: bool = False) -> None:

@@ -282,6 +282,8 @@ with pytest.raises(hvd.UnsupportedError, match="meta"):
     dist.all_reduce(torch.zeros(2, device="meta"))
 with pytest.raises(hvd.Error, match="src"):
     dist.irecv(x)
+with pytest.raises(hvd.UnsupportedError, match="ascending"):  # PyTorch 2 with sort_ranks=False
+    hvd.distributed.session.current().groups.make("turned", [1, 0], 9)
 # What ranks disagree on is an error on all of them, from wait(), and the group goes on.
 def mismatch(call, *words):
     with pytest.raises(hvd.MismatchError) as caught:

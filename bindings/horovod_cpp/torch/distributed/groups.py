@@ -110,7 +110,12 @@ class Groups:
         Raises:
             InvalidArgumentError: ranks that the engine refuses; another rank named other ones.
             StalledError: not all ranks of the job heard of it within ``timeout`` seconds.
+            UnsupportedError: the ranks are not in ascending order.
         """
+        what = f"process group '{name}' of ranks {ranks}"
+        if ranks != sorted(ranks):
+            raise _native.UnsupportedError(f"{what}: the engine's sets are in ascending order; leave "
+                                           "sort_ranks=True")
         if self._channel is None:
             self._add(len(self._groups) + 1, name, ranks)
         else:
@@ -120,7 +125,6 @@ class Groups:
             in_time = self._news.wait_for(lambda: name in self._groups or self._channel_ended(),
                                           timeout)
             group = self._groups.get(name)
-        what = f"process group '{name}' of ranks {ranks}"
         if group is None and in_time:
             raise _native.PeerLostError(f"{what}: rank 0 has ended")
         if group is None:

@@ -41,7 +41,7 @@ class StagedCollective::Staging {
     bytes_ += (bytes + kAlignment - 1) / kAlignment * kAlignment;
     return place;
   }
-  void allocate(int device) { call_.memory = allocate_pinned_memory(device, bytes_); }
+  void allocate(PinnedPool& pool) { call_.memory = pool.take(bytes_); }
   std::byte* at(std::size_t place) const {
     return static_cast<std::byte*>(call_.memory.data) + place;
   }
@@ -98,7 +98,7 @@ std::unique_ptr<Operation> StagedCollective::all_reduce(std::span<const Slice> s
     places.push_back(staging.add(slice.input.bytes()));
     places.push_back(staging.add(slice.residual != nullptr ? slice.input.bytes() : 0));
   }
-  staging.allocate(queue_->stream().device());
+  staging.allocate(queue_->memory());
   std::vector<Slice> mine;
   for (std::size_t i = 0; i < slices.size(); ++i) {
     const Slice& slice = slices[i];
@@ -126,7 +126,7 @@ std::unique_ptr<Operation> StagedCollective::reduce_scatter(std::span<const Scat
     places.push_back(staging.add(slice.input.bytes()));
     places.push_back(staging.add(slice.output.bytes()));
   }
-  staging.allocate(queue_->stream().device());
+  staging.allocate(queue_->memory());
   std::vector<ScatterSlice> mine(slices.begin(), slices.end());
   for (std::size_t i = 0; i < slices.size(); ++i) {
     const ScatterSlice& slice = slices[i];
@@ -145,7 +145,7 @@ std::unique_ptr<Operation> StagedCollective::broadcast(std::span<const Slice> sl
   Staging staging(*call);
   std::vector<std::size_t> places;
   for (const Slice& slice : slices) places.push_back(staging.add(slice.input.bytes()));
-  staging.allocate(queue_->stream().device());
+  staging.allocate(queue_->memory());
   std::vector<Slice> mine;
   for (std::size_t i = 0; i < slices.size(); ++i) {
     const TensorView view = staging.view(slices[i].input, places[i]);
@@ -169,7 +169,7 @@ std::unique_ptr<Operation> StagedCollective::all_gather(std::span<const GatherSl
     places.push_back(staging.add(mine_of(slice)));
     places.push_back(staging.add(sum(slice.bytes_of)));
   }
-  staging.allocate(queue_->stream().device());
+  staging.allocate(queue_->memory());
   std::vector<GatherSlice> mine(slices.begin(), slices.end());
   for (std::size_t i = 0; i < slices.size(); ++i) {
     mine[i].input = staging.at(places[2 * i]);
@@ -190,7 +190,7 @@ std::unique_ptr<Operation> StagedCollective::all_to_all(std::span<const Exchange
     places.push_back(staging.add(sum(slice.bytes_to)));
     places.push_back(staging.add(sum(slice.bytes_from)));
   }
-  staging.allocate(queue_->stream().device());
+  staging.allocate(queue_->memory());
   std::vector<ExchangeSlice> mine(slices.begin(), slices.end());
   for (std::size_t i = 0; i < slices.size(); ++i) {
     mine[i].input = staging.at(places[2 * i]);
@@ -215,7 +215,7 @@ std::unique_ptr<Operation> StagedCollective::send(const TensorView& tensor, Rank
   auto call = std::make_shared<StagingQueue::Call>();
   Staging staging(*call);
   const std::size_t place = staging.add(tensor.bytes());
-  staging.allocate(queue_->stream().device());
+  staging.allocate(queue_->memory());
   staging.in(tensor.data, place, tensor.bytes());
   call->start = [this, view = staging.view(tensor, place), to, tag] {
     return host_->send(view, to, tag);
@@ -228,7 +228,7 @@ std::unique_ptr<Operation> StagedCollective::receive(const TensorView& tensor, R
   auto call = std::make_shared<StagingQueue::Call>();
   Staging staging(*call);
   const std::size_t place = staging.add(tensor.bytes());
-  staging.allocate(queue_->stream().device());
+  staging.allocate(queue_->memory());
   staging.out(place, tensor.data, tensor.bytes());
   call->start = [this, view = staging.view(tensor, place), from, tag] {
     return host_->receive(view, from, tag);

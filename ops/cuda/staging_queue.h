@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "core/runtime/collective.h"
+#include "ops/cuda/pinned_pool.h"
 #include "ops/cuda/stream.h"
 
 namespace hvd {
@@ -36,7 +37,7 @@ class StagingQueue {
     bool over = false;                   // the copies to the device are enqueued
   };
 
-  explicit StagingQueue(int device) : stream_(device) {}
+  explicit StagingQueue(int device) : stream_(device), memory_(device) {}
 
   void add(std::shared_ptr<Call> call);
   // Does what can be done for `call` and those before it; true when it is over. Throws what its
@@ -45,12 +46,15 @@ class StagingQueue {
   // While copies to the host are under way nobody rings; empty = none are.
   std::optional<Duration> poll_interval() const;
   CudaStream& stream() noexcept { return stream_; }
+  // For Call::memory.
+  PinnedPool& memory() noexcept { return memory_; }
 
  private:
   void start_what_arrived();
   void copy(const std::vector<Copy>& copies, cudaMemcpyKind kind);
 
   CudaStream stream_;
+  PinnedPool memory_;
   std::deque<std::shared_ptr<Call>> waiting_;  // not started on the host
 };
 

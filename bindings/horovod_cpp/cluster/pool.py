@@ -19,6 +19,7 @@ from horovod_cpp.cluster.wire import BrokenMessage, Channel
 _GRACE = 1.0  # seconds between asking a rank to stop and killing it
 _ENDING = 0.2  # seconds between a rank's last word and its end
 _ROUNDS = 2  # of look()
+_DROPPING = 0.5  # seconds that a call waits for ranks that leave a job
 _AFTER_FAILURE = 1.0  # seconds that the other ranks may go on after one failed
 
 
@@ -143,11 +144,11 @@ class Pool(CallerLoop):
                 if worker.channel is not None:  # else it ends just now
                     self.send(worker.channel, message)
             self._wait(workers, deadline)
-        outcomes = {worker.rank: worker.outcome for worker in workers if worker.outcome}
-        interrupted = any(outcome.stopped for outcome in outcomes.values())
-        if not all(outcome.running and (outcome.untouched or not interrupted)
-                   for outcome in outcomes.values()):
-            self._drop_engines()
+            outcomes = {worker.rank: worker.outcome for worker in workers if worker.outcome}
+            interrupted = any(outcome.stopped for outcome in outcomes.values())
+            if not all(outcome.running and (outcome.untouched or not interrupted)
+                       for outcome in outcomes.values()):
+                self._drop_engines()
         return outcomes
 
     def last_words(self, rank: int) -> str:
@@ -182,13 +183,17 @@ class Pool(CallerLoop):
                 worker.outcome.stopped = True
 
     def _drop_engines(self) -> None:
-        """After a call that left them in different places. The next ready() starts them again."""
+        """After a call that left them in different places, and what they say of it belongs to that
+        call. The next ready() starts them again."""
         if not self._initialise:
             return
         self.engines_run = False
         for worker in self.workers:
             if worker is not None and worker.is_ready and worker.channel is not None:
+                worker.is_dropping = True
                 self.send(worker.channel, ("drop",))
+        self.serve(lambda: not any(worker and worker.is_dropping for worker in self.workers),
+                   time.monotonic() + _DROPPING)
 
     # -- the event loop
 
@@ -221,7 +226,9 @@ class Pool(CallerLoop):
         self._drain(worker)
         if self.printer.take(worker.rank, kind, content):
             return
-        if worker.is_ready:
+        if kind == "dropped":
+            worker.is_dropping = False
+        elif worker.is_ready:
             self._finish(worker, Outcome(*content))
         elif content[0] == "result":  # of "setup"
             worker.is_ready = True

@@ -53,6 +53,7 @@ class PoolWorker:
         self.channel: Channel | None = None  # while it is connected
         self.is_ready = False  # for calls
         self.is_busy = False
+        self.is_dropping = False  # the engine that it has
         self.calls = 0
         self.outcome: Outcome | None = None  # of the last call
         self.end: str | None = None  # why we killed it, as text

@@ -91,6 +91,8 @@ class Worker:
                 return
             if kind == "drop":
                 _shut_down()
+                self.flush()
+                self.send(("dropped",))
                 continue
             calls = _native._calls()
             outcome = self._attempt(self._jobs[kind], arguments)

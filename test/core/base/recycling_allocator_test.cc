@@ -14,17 +14,27 @@ struct Call {
   std::array<int, 50> numbers{};
 };
 
-TEST(RecyclingAllocator, GivesWhatWasFreedLast) {
-  RecyclingAllocator<Call> allocator;
-  Call* const first = allocator.allocate(1);
-  Call* const second = allocator.allocate(1);
-  EXPECT_NE(first, second);
-  allocator.deallocate(first, 1);
-  allocator.deallocate(second, 1);
-  EXPECT_EQ(allocator.allocate(1), second);
-  EXPECT_EQ(allocator.allocate(1), first);
-  allocator.deallocate(first, 1);
-  allocator.deallocate(second, 1);
+TEST(FreeBlocks, GivesWhatWasFreedLast) {
+  using Blocks = FreeBlocks<1000>;
+  EXPECT_EQ(Blocks::take(), nullptr);
+  EXPECT_EQ(Blocks::take(), nullptr);
+  void* const first = ::operator new(1000);
+  void* const second = ::operator new(1000);
+  EXPECT_TRUE(Blocks::keep(first));
+  EXPECT_TRUE(Blocks::keep(second));
+  EXPECT_EQ(Blocks::take(), second);
+  EXPECT_EQ(Blocks::take(), first);
+  ::operator delete(first);
+  ::operator delete(second);
+}
+
+TEST(FreeBlocks, KeepsNoMoreThanWereTaken) {
+  using Blocks = FreeBlocks<1001>;
+  void* const others = ::operator new(1001);
+  EXPECT_FALSE(Blocks::keep(others));
+  EXPECT_EQ(Blocks::take(), nullptr);
+  EXPECT_TRUE(Blocks::keep(others));
+  EXPECT_FALSE(Blocks::keep(others));
 }
 
 TEST(RecyclingAllocator, KeepsNoArrays) {

@@ -213,7 +213,7 @@ void bind_dist(py::module_& m) {
                             "A collective call in flight. Dropping it cancels nothing.")
       .def("poll", &PendingResult::poll, "Whether synchronize() would not block.")
       .def("wait_for", &PendingResult::wait_for, py::arg("seconds"),
-           "Wait at most this long; whether synchronize() would not block.")
+           "Wait at most ``seconds``, a number; whether synchronize() would not block.")
       .def("synchronize", &PendingResult::synchronize,
            "Wait for the result; raises what the call failed with. May be called again.");
   m.def("poll", &PendingResult::poll, py::arg("handle").none(false),

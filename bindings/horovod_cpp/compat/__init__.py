@@ -18,6 +18,7 @@ import importlib.metadata
 import importlib.util
 import pathlib
 import sys
+from importlib.machinery import ModuleSpec
 
 from horovod_cpp import InvalidArgumentError
 
@@ -54,16 +55,16 @@ def install(*, instead: bool = False) -> None:
     sys.path.insert(0 if instead else len(sys.path), str(_PACKAGES))
 
 
-def _is_ours(spec):
+def _is_ours(spec: ModuleSpec | None) -> bool:
     return spec is not None and spec.origin is not None and _PACKAGES in pathlib.Path(
         spec.origin).parents
 
 
-def _place(spec):
+def _place(spec: ModuleSpec | None) -> str:
     return spec.origin if spec is not None and spec.origin else "somewhere"
 
 
-def _version():
+def _version() -> str:
     try:
         return " " + importlib.metadata.version("horovod")
     except importlib.metadata.PackageNotFoundError:

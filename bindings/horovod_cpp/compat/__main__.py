@@ -9,7 +9,7 @@ from horovod_cpp import InvalidArgumentError
 from horovod_cpp.compat import install
 
 
-def _parse():
+def _parse() -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         prog="python -m horovod_cpp.compat", description=__doc__,
         epilog="On two ranks: hvdrun -np 2 python -m horovod_cpp.compat train.py --epochs 3")
@@ -25,7 +25,7 @@ def _parse():
     return given
 
 
-def main():
+def main() -> None:
     given = _parse()
     if not given.module and not sys.flags.safe_path:  # as Python itself has it: the script's folder
         sys.path[0] = os.path.dirname(os.path.abspath(given.script))

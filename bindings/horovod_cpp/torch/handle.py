@@ -25,7 +25,7 @@ class Handle:
         return self._call is None or self._call.poll()
 
     def wait_for(self, seconds: float) -> bool:
-        """Wait at most this long; whether synchronize() would not block."""
+        """Wait at most ``seconds``; whether synchronize() would not block."""
         return self._call is None or self._call.wait_for(seconds)
 
     def synchronize(self) -> Any:

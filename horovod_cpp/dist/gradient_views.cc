@@ -31,8 +31,9 @@ GradientViews::GradientViews(std::vector<Tensor> params, const ProcessSet& set,
 
 std::vector<Tensor> GradientViews::take() {
   if (params_.empty()) return {};
+  const auto arena = arena_.wait();  // if it is interrupted, take() may be called again
+  arena_ = {};
   const std::vector<Tensor> params = std::exchange(params_, {});
-  const auto arena = std::exchange(arena_, {}).wait();
   if (!arena->shared()) return {};
   std::vector<Tensor> views(params.size());
   for (std::size_t i = params.size(); i-- > 0;) {

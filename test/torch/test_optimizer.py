@@ -768,3 +768,44 @@ def test_reports_of_stalls_name_lines_of_the_program_not_of_pytorch():
     done.set()
     watcher.join()
     assert seen and all(place.startswith("test_optimizer.py:") for place in seen), seen
+
+
+def test_ctrl_c_in_step_and_then_step_again(ranks):
+    ranks.check(MODEL + """
+import signal, threading, time
+signal.signal(signal.SIGINT, signal.default_int_handler)
+alone, model = make_model(), make_model()
+plain = torch.optim.SGD(alone.parameters(), lr=0.1)
+optimizer = hvd.DistributedOptimizer(torch.optim.SGD(model.parameters(), lr=0.1), model.named_parameters())
+for place, (x, y) in enumerate(batches(4, 8)):
+    plain.zero_grad()
+    optimizer.zero_grad()
+    loss_of(alone(x), y).backward()
+    loss_of(model(x), y).backward()
+    plain.step()
+    if rank == 0 and place in (0, 2):  # the first step agrees on the setup
+        threading.Timer(0.3, signal.raise_signal, [signal.SIGINT]).start()
+        with pytest.raises(KeyboardInterrupt):
+            optimizer.step()
+    elif place in (0, 2):
+        time.sleep(1)
+    optimizer.step()
+for one, two in zip(alone.parameters(), model.parameters()):
+    assert torch.allclose(one, two, atol=1e-6)
+assert same_everywhere(*model.parameters())
+""")
+
+
+def test_step_does_not_take_gradients_whose_submission_failed(ranks):
+    ranks.check(MODEL + """
+one, two = make_model(), make_model()
+first = hvd.DistributedOptimizer(torch.optim.SGD(one.parameters(), lr=0.1), one.named_parameters())
+second = hvd.DistributedOptimizer(torch.optim.SGD(two.parameters(), lr=0.1), two.named_parameters())
+x, y = next(batches(1, 8))
+before = [parameter.detach().clone() for parameter in [*one.parameters(), *two.parameters()]]
+loss = loss_of(one(two(x).repeat(1, 20)[:, :x.shape[1]]), y)  # both models, whose names are the same
+with pytest.raises(hvd.InvalidArgumentError, match="in flight"):
+    loss.backward()
+    first.synchronize()
+    second.synchronize()
+""")

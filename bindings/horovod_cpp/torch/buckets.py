@@ -45,6 +45,7 @@ class Bucket:
         self.bytes = sum(entry.bytes for entry in entries)
         self.tensors = []  # dense gradients, until they are submitted
         self.call = None  # in flight, of the dense gradients
+        self.refusal = None  # why there is none
         self.compressed = []  # (entry, what travels, context), with a user's compressor
         self.sparse_calls = []  # (entry, handle) in flight
         self.in_flight = []  # entries

@@ -42,6 +42,7 @@ class GradientReducer:
         self._submissions = Submissions(self._submit)
         self._synchronized = False
         self._name = next_name(options.process_set)
+        self._asked = {}  # what the ranks are just agreeing on: (numbers, call)
         self._agreed_setup = self._agreed = None  # how many joins there were when the ranks agreed
         self._wants_views = options.gradient_as_bucket_view and (
             options.compression is NoneCompressor)
@@ -141,9 +142,13 @@ class GradientReducer:
     def _submit(self, bucket, quietly):
         options = self._options
         tensors, bucket.tensors = bucket.tensors, []
-        bucket.call = _native._reduce_gradients(
-            tensors, options.op, bucket.name, options.prescale_factor, options.postscale_factor,
-            self._wire, options.process_set, quietly)
+        try:
+            bucket.call = _native._reduce_gradients(
+                tensors, options.op, bucket.name, options.prescale_factor, options.postscale_factor,
+                self._wire, options.process_set, quietly)
+        except _native.Error as error:
+            bucket.refusal = error  # of step() too: these gradients are not reduced
+            raise
 
     def _travelling(self, bucket, entries):
         if self._wire is not None:
@@ -197,12 +202,16 @@ class GradientReducer:
         if bucket.in_flight:
             self._submissions.flush(quietly=True)
             self._agree_on_setup()
+        self._wait_for(bucket)
         call, bucket.call = bucket.call, None
+        refusal, bucket.refusal = bucket.refusal, None
         compressed, bucket.compressed = bucket.compressed, []
         sparse_calls, bucket.sparse_calls = bucket.sparse_calls, []
         finished, bucket.in_flight = bucket.in_flight, []
 
         def finish_dense():
+            if refusal is not None:
+                raise refusal
             call.synchronize()
             for entry in finished:
                 check_place(entry)
@@ -213,12 +222,21 @@ class GradientReducer:
             entry.parameter.grad = handle.synchronize()
 
         attempts = Attempts()
-        if call is not None:
+        if call is not None or refusal is not None:
             attempts.run(finish_dense)
         for entry, handle in sparse_calls:
             attempts.run(lambda: finish_sparse(entry, handle))
         attempts.raise_first()
         return finished
+
+    @staticmethod
+    def _wait_for(bucket):
+        """Ctrl-C leaves everything as it is: whoever waits again waits for the same."""
+        calls = [handle for _, handle in bucket.sparse_calls]
+        if bucket.call is not None:
+            calls.append(bucket.call)
+        for call in calls:
+            Attempts().run(call.synchronize)  # what it failed with is told with its result
 
     def _set_aside(self, bucket):
         """Makes room for another window: its result is added by synchronize()."""
@@ -240,14 +258,16 @@ class GradientReducer:
             if not bucket.started or bucket.has_open_windows():
                 attempts.run(lambda: self._start(bucket))
         attempts.run(lambda: self._submissions.flush(quietly=True))
+        for bucket in self._buckets:
+            self._wait_for(bucket)
         for bucket in self._buckets:  # all of them: then nothing is in flight any more
             attempts.run(lambda: self._finish(bucket))
             bucket.started = False
             bucket.expect()
             self._give_back(bucket)
         attempts.raise_first()
-        self._move_into_arena()
         self._synchronized = True
+        self._move_into_arena()
 
     @torch.no_grad()
     def _give_back(self, bucket):
@@ -269,10 +289,8 @@ class GradientReducer:
             return
         own = [_digest(entry.name for entry in self._entries),
                _digest(bucket.name for bucket in self._buckets), self.passes_per_step]
-        extremes = torch.tensor(own + [-number for number in own])
-        _native.allreduce_(memory.target(extremes), _native.ReduceOp.Max, f"{self._name}.setup",
-                           1.0, 1.0, None, self._options.process_set)
-        names, buckets, passes = (most == -least for most, least in extremes.view(2, 3).t().tolist())
+        extremes = self._greatest("setup", own + [-number for number in own])
+        names, buckets, passes = (most == -least for most, least in zip(extremes[:3], extremes[3:]))
         if not names:
             self._differ("parameters: their number, names or order",
                          f"{len(self._entries)}, from '{self._entries[0].name}' to "
@@ -298,15 +316,25 @@ class GradientReducer:
         now = joins[self._options.process_set.process_set_id]
         if self._agreed == now:
             return
-        self._agreed = now
         dims = [entry.sparse_dims or sparse_dims(entry.parameter.grad) for entry in self._entries]
-        agreed = torch.tensor([*dims, self._wants_views], dtype=torch.uint8)
-        _native.allreduce_(memory.target(agreed), _native.ReduceOp.Max,
-                           f"{self._name}.layout", 1.0, 1.0, None,
-                           self._options.process_set)
-        *dims, self._wants_views = agreed.tolist()
+        *dims, self._wants_views = self._greatest("layout", [*dims, int(self._wants_views)])
         for entry, number in zip(self._entries, dims):
             entry.sparse_dims = number
+        self._agreed = now
+
+    def _greatest(self, what, numbers):
+        """Of all ranks'. After Ctrl-C it goes on with the call that was interrupted."""
+        if what not in self._asked:
+            numbers = torch.tensor(numbers)
+            self._asked[what] = numbers, _native.allreduce_async_(
+                memory.target(numbers), _native.ReduceOp.Max, f"{self._name}.{what}", 1.0, 1.0,
+                None, self._options.process_set)
+        numbers, call = self._asked[what]
+        attempts = Attempts()
+        attempts.run(call.synchronize)
+        del self._asked[what]
+        attempts.raise_first()
+        return numbers.tolist()
 
     @torch.no_grad()
     def _move_into_arena(self):

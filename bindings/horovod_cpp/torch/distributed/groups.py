@@ -6,6 +6,7 @@ in one order.
 """
 
 import contextlib
+import os
 import secrets
 import selectors
 import threading
@@ -89,6 +90,7 @@ class Groups:
         self._sets = {}  # by ascending ranks
         self._news = threading.Condition()
         self._channel = None
+        self._process = os.getpid()
         if _native.size() > 1:
             self._connect()
 
@@ -114,8 +116,8 @@ class Groups:
         """
         what = f"process group '{name}' of ranks {ranks}"
         if ranks != sorted(ranks):
-            raise _native.UnsupportedError(f"{what}: the engine's sets are in ascending order; leave "
-                                           "sort_ranks=True")
+            raise _native.UnsupportedError(f"{what}: the engine's sets are in ascending order; "
+                                           "leave sort_ranks=True")
         if self._channel is None:
             self._add(len(self._groups) + 1, name, ranks)
         else:
@@ -137,7 +139,7 @@ class Groups:
 
     def close(self):
         """Ends the thread."""
-        if self._channel is not None:
+        if self._channel is not None and os.getpid() == self._process:  # a fork has neither
             with contextlib.suppress(OSError):  # rank 0 has ended before
                 self._channel.send((None, None))
 

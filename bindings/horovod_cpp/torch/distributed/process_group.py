@@ -141,7 +141,7 @@ class ProcessGroup(c10d.ProcessGroup):
     def reduce(self, tensors, options):
         """The root's tensor becomes the ranks' reduction; the others stay as they are."""
         tensor, op = only(tensors, "reduce"), _reduce_op(options, "reduce")
-        source, root = memory.source(tensor), self._group.ranks[options.rootRank]
+        source, root = memory.source(tensor), self._rank_at(options.rootRank)
 
         def finish(result):
             return [tensor if result is None else tensor.detach().copy_(memory.result(result))]
@@ -181,7 +181,7 @@ class ProcessGroup(c10d.ProcessGroup):
     def broadcast(self, tensors, options):
         """Every rank's tensor becomes the root's."""
         targets = InPlace([only(tensors, "broadcast")])
-        root = self._group.ranks[options.rootRank]
+        root = self._rank_at(options.rootRank)
         return self._submit("broadcast", lambda name: _native.broadcast_async_(
             targets.native[0], root, name, self._group.process_set), targets.finish)
 
@@ -233,7 +233,7 @@ class ProcessGroup(c10d.ProcessGroup):
 
     def gather(self, output_lists, inputs, options):
         """The root's list becomes the ranks' tensors, which are of one size."""
-        tensor, root = only(inputs, "gather"), self._group.ranks[options.rootRank]
+        tensor, root = only(inputs, "gather"), self._rank_at(options.rootRank)
         outputs = list(only(output_lists, "gather")) if options.rootRank == self.rank() else []
         if outputs:
             check_count(outputs, self.size(), "gather: gather_list")
@@ -252,7 +252,7 @@ class ProcessGroup(c10d.ProcessGroup):
 
     def scatter(self, outputs, input_lists, options):
         """The output becomes this place's tensor in the root's list."""
-        output, root = only(outputs, "scatter"), self._group.ranks[options.rootRank]
+        output, root = only(outputs, "scatter"), self._rank_at(options.rootRank)
         memory.check(output)
         source = as_row(output)
         if options.rootRank == self.rank():
@@ -323,13 +323,13 @@ class ProcessGroup(c10d.ProcessGroup):
         """To one rank, whose recv() has the same tag; beside everything else."""
         source = memory.source(only(tensors, "send"))
         return self._transfer(f"send to rank {destination}", _native.isend(
-            source, self._group.ranks[destination], self._tag(tag)), lambda _: tensors)
+            source, self._rank_at(destination), self._tag(tag)), lambda _: tensors)
 
     def recv(self, tensors, source, tag):
         """From one rank, whose send() has the same tag."""
         targets = InPlace([only(tensors, "recv")])
         return self._transfer(f"recv from rank {source}", _native.irecv(
-            targets.native[0], self._group.ranks[source], self._tag(tag)), targets.finish)
+            targets.native[0], self._rank_at(source), self._tag(tag)), targets.finish)
 
     def recv_anysource(self, tensors, tag):
         """Not supported: raises UnsupportedError."""
@@ -345,6 +345,13 @@ class ProcessGroup(c10d.ProcessGroup):
         return Work(call, finish, self._describe(what), self._timeout)
 
     # -- submission
+
+    def _rank_at(self, place):
+        """Of the job."""
+        if not 0 <= place < self.size():
+            raise _native.InvalidArgumentError(
+                f"rank {place} is not in the process group of ranks {self._group.ranks}")
+        return self._group.ranks[place]
 
     def _describe(self, what):
         """Of a call, which few ever ask for; without the group, so that no Work keeps it."""

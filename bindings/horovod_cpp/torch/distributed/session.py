@@ -37,6 +37,7 @@ class Session:
         self.finisher = Finisher()
         self.groups = Groups()
         self._is_open = True
+        self._process = os.getpid()
         # The engine leaves by itself when the process ends; threads have to before the interpreter.
         atexit.register(self._end_threads)
         if multiprocessing.parent_process() is not None:  # those have no exit handlers
@@ -45,7 +46,7 @@ class Session:
     def close(self):
         """Ends it, and the engine unless the program began it. Any number of times."""
         global _begun_here
-        if not self._is_open:
+        if not self._is_open or os.getpid() != self._process:  # a fork has its parent's
             return
         self._end_threads()
         if _begun_here:
@@ -77,6 +78,9 @@ def begin(store, rank, size, timeout):
         StalledError: ranks did not come in time.
     """
     global _current, _meetings
+    if not 0 <= rank < size:
+        raise _native.InvalidArgumentError(
+            f"init_process_group(): rank {rank} of {size}; ranks are 0 to world_size-1")
     if _current is not None:
         _current.close()  # PyTorch has forgotten its groups
         _current = None

@@ -177,5 +177,5 @@ def for_native_code(work):
 
 
 def seconds_of(timeout):
-    """A timedelta in seconds, at least one millisecond."""
-    return max(timeout / datetime.timedelta(seconds=1), 0.001)
+    """A timedelta in seconds: at least one millisecond, at most 30 years, which are for ever."""
+    return min(max(timeout / datetime.timedelta(seconds=1), 0.001), 1e9)

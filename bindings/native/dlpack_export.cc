@@ -58,7 +58,7 @@ py::object capsule_of(const Tensor& tensor, const char* name, PyCapsule_Destruct
   }
   PyObject* capsule = PyCapsule_New(&managed, name, destructor);
   if (capsule == nullptr) throw py::error_already_set();
-  exported.release();  // the capsule's, and then the consumer's
+  static_cast<void>(exported.release());  // the capsule's, and then the consumer's
   return py::reinterpret_steal<py::object>(capsule);
 }
 

@@ -19,6 +19,9 @@ namespace {
 
 constexpr const char* kParams =
     "params: Tensors of a floating dtype, or dicts {\"params\": Tensors, option: number}.";
+constexpr const char* kParamsOfAnyFloat =
+    R"(params: Tensors of a floating dtype, or dicts {"params": Tensors, option: number} with options
+        of their own. float16 and bfloat16 ones are updated through a float32 copy.)";
 constexpr const char* kLr = "lr: learning rate.";
 constexpr const char* kBetas =
     "betas: decay of the means of gradient and squared gradient, each within [0, 1).";
@@ -35,14 +38,11 @@ constexpr const char* kBadOption =
 void bind_sgd(py::module_& m) {
   py::classh<optim::SGD, optim::Optimizer>(
       m, "SGD",
-      class_doc(
-          "Stochastic gradient descent with momentum.",
-          {"params: Tensors of a floating dtype, or dicts {\"params\": Tensors, option: number} "
-           "with options\n"
-           "        of their own. float16 and bfloat16 ones are updated through a float32 copy.",
-           kLr, kMomentum, "dampening: part of the gradient that does not enter the momentum.",
-           kWeightDecay, "nesterov: look ahead along the momentum.", kMaximize},
-          kBadOption)
+      class_doc("Stochastic gradient descent with momentum.",
+                {kParamsOfAnyFloat, kLr, kMomentum,
+                 "dampening: part of the gradient that does not enter the momentum.", kWeightDecay,
+                 "nesterov: look ahead along the momentum.", kMaximize},
+                kBadOption)
           .c_str())
       .def(py::init([](const ParamsLike& params, double lr, double momentum, double dampening,
                        double weight_decay, bool nesterov, bool maximize) {

@@ -98,7 +98,8 @@ class Observer {
   virtual void receive(const Observation& observation) { static_cast<void>(observation); }
 };
 
-// All ranks of a job have the same kinds of observers, in the same order.
+// All ranks of a job have the same kinds of observers, in the same order; rank 0 may have others
+// behind them, which hear of this rank alone.
 using ObserverList = std::vector<std::shared_ptr<Observer>>;
 
 }  // namespace hvd

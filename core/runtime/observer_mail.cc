@@ -94,6 +94,7 @@ void ObserverMail::collect(TimePoint now, Note note) {
   Bytes message = begin(note);
   ByteWriter out(message);
   put_clock(out, clock_.at(now));
+  out.put(static_cast<std::uint32_t>(observers_.size()));
   bool empty = true;
   for (const auto& observer : observers_) {
     Bytes collected;
@@ -124,10 +125,12 @@ void ObserverMail::receive(Rank from, std::span<const std::byte> message, TimePo
 
 void ObserverMail::receive_collected(Rank from, ByteReader& in) {
   const auto clock = get_clock(in);
+  const std::size_t count = in.get<std::uint32_t>();
+  if (count > observers_.size()) ByteReader::malformed("of more observers than there are here");
   std::vector<std::string> sections;
-  for (std::size_t i = 0; i < observers_.size(); ++i) sections.push_back(in.get_string());
+  for (std::size_t i = 0; i < count; ++i) sections.push_back(in.get_string());
   in.expect_end();
-  for (std::size_t i = 0; i < observers_.size(); ++i) {
+  for (std::size_t i = 0; i < count; ++i) {
     if (sections[i].empty()) continue;
     observers_[i]->receive({from, clock, std::as_bytes(std::span(sections[i]))});
   }

@@ -9,13 +9,13 @@
 #include "horovod_cpp/autograd/autocast.h"
 #include "horovod_cpp/autograd/functions.h"
 #include "horovod_cpp/autograd/grad_mode.h"
-#include "horovod_cpp/io/safetensors.h"
 #include "horovod_cpp/nn/attention.h"
 #include "horovod_cpp/nn/functional.h"
 #include "horovod_cpp/nn/layers.h"
 #include "horovod_cpp/optim/adam.h"
 #include "horovod_cpp/optim/sgd.h"
 #include "horovod_cpp/tensor/random.h"
+#include "test/horovod_cpp/reference_file.h"
 
 namespace hvd {
 namespace {
@@ -29,8 +29,7 @@ double distance(const Tensor& given, const Tensor& expected) {
 // its gradients within 2e-2 of their norm. Its own float32 gradients are 1e-2 away.
 void expect_torchs(const std::string& name, nn::Module& model,
                    const std::function<Tensor(const Tensor&, const Tensor&)>& loss_of) {
-  static const io::StateFile file =
-      io::load(std::string(HVD_REFERENCE_FOLDER) + "/autocast.safetensors");
+  const io::StateFile& file = reference_file("autocast");
   const std::map<std::string, Tensor> stored(file.tensors.begin(), file.tensors.end());
   {
     const NoGradGuard no_grad;

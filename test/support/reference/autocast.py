@@ -1,21 +1,22 @@
 #!/usr/bin/env python3
-"""Writes autocast.safetensors beside itself: what PyTorch computes under torch.autocast in bfloat16.
+"""Writes autocast.safetensors: what PyTorch computes under torch.autocast in bfloat16.
 
-    autocast.py        needs torch (written with 1.13) and safetensors; no test does
+    autocast.py [--folder FOLDER] [--seed N]        needs torch (written with 1.13) and safetensors
 
 A case holds "<case>/input", "<case>/targets", parameters by their PyTorch names, "<case>/loss" and
 the gradients as "<case>/grad_<name>", and "<case>/full/..." the loss and gradients in float32: how
 far the two lie apart is what rounding to bfloat16 costs. Parameters and gradients are float32.
 """
 
-import pathlib
-
 import torch
 import torch.nn.functional as F
 from safetensors.torch import save_file
 from torch import nn
 
-torch.manual_seed(11)
+from common import destination
+
+path, seed = destination(__file__)
+torch.manual_seed(11 + seed)
 out = {}
 
 
@@ -53,4 +54,4 @@ record("conv_net", conv_net(), torch.randn(16, 3, 8, 8), torch.randint(0, 5, (16
        F.cross_entropy)
 record("mlp", mlp(), torch.randn(10, 12), torch.randn(10, 6), F.mse_loss)
 
-save_file(out, str(pathlib.Path(__file__).with_suffix(".safetensors")))
+save_file(out, path)

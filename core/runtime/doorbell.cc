@@ -24,10 +24,7 @@ long futex(std::atomic<std::uint32_t>& word, int op, std::uint32_t value, const 
 
 void Doorbell::ring() noexcept {
   state_->rings.fetch_add(1, std::memory_order_seq_cst);
-  if ((state_->listeners.load(std::memory_order_seq_cst) & kSleepers) == 0) return;
-  // Who was woken needs some time to come: rings in between cost no system call.
-  const std::uint32_t who =
-      state_->listeners.fetch_and(~kSleepers, std::memory_order_seq_cst) & kSleepers;
+  const std::uint32_t who = state_->listeners.load(std::memory_order_seq_cst) & kSleepers;
   if (who != 0) futex(state_->rings, FUTEX_WAKE_BITSET, INT_MAX, nullptr, who);
 }
 

@@ -27,8 +27,7 @@ class Doorbell {
   // Read this before looking for work; a ring after it makes sleep() return at once.
   std::uint32_t rings() const noexcept { return state_->rings.load(std::memory_order_acquire); }
 
-  // The next ring wakes those who sleep as `who`, unless they ignore() it. Later ones do not: each
-  // sleep follows a listen(), and that follows the look at rings().
+  // From now on rings wake those who sleep as `who`; until ignore().
   void listen(Listener who) noexcept;
   void ignore(Listener who) noexcept;
   // Sleeps until somebody rings after `seen` was read, or until the deadline. A ring that came

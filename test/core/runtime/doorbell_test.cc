@@ -55,18 +55,6 @@ TEST(Doorbell, WakesThoseWhoListenAndNobodyElse) {
   EXPECT_LT(Clock::now(), deadline);
 }
 
-TEST(Doorbell, WakesOnceForEachListen) {
-  DoorbellState state;
-  Doorbell bell(state);
-  const auto seen = bell.rings();
-  bell.listen(Listener::kOwner);
-  bell.listen(Listener{4});  // what other bits say stays
-  bell.ring();
-  EXPECT_EQ(state.listeners, 4u);
-  bell.sleep(seen, Clock::now() + seconds(30), Listener::kOwner);  // it rang
-  EXPECT_EQ(bell.rings(), seen + 1);
-}
-
 TEST(Doorbell, GivesUpAtTheDeadline) {
   DoorbellState state;
   Doorbell bell(state);

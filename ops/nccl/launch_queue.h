@@ -25,14 +25,14 @@ class LaunchQueue {
   // What is to be enqueued, once, while `communicator` is settled.
   struct Call {
     std::shared_ptr<NcclCommunicator> communicator;
-    std::vector<Fence> ready;                  // come first; events hold back the streams alone
-    std::function<void(CudaStream&)> pack;     // may be empty
+    std::vector<Fence> ready;               // come first; events hold back the streams alone
+    std::function<void(CudaStream&)> pack;  // may be empty
     std::function<void(NcclCommunicator&, cudaStream_t)> begin;
-    std::function<void(CudaStream&)> unpack;   // may be empty
-    bool after_all = false;                    // the streams have to be empty first
-    std::shared_ptr<NcclCommunicator> makes;   // settled before the call counts as over
-    TimePoint begun = {};                      // when; not yet before
-    bool over = false;                         // enqueued
+    std::function<void(CudaStream&)> unpack;  // may be empty
+    bool after_all = false;                   // the streams have to be empty first
+    std::shared_ptr<NcclCommunicator> makes;  // settled before the call counts as over
+    TimePoint begun = {};                     // when; not yet before
+    bool over = false;                        // enqueued
   };
 
   // What NCCL may take to begin a call, and the streams for what was enqueued; zero = any time.

@@ -149,13 +149,12 @@ std::unique_ptr<Operation> NcclCollective::reduce_packed(std::span<const Slice> 
                                                          const NcclReduction& as,
                                                          std::size_t bytes) {
   const auto turn = packing_.take(PackedBatch::bytes_needed(slices, as.wire));
-  const auto batch = std::make_shared<PackedBatch>(slices, as, communicator_->device(),
-                                                   turn->memory->buffer());
+  const auto batch =
+      std::make_shared<PackedBatch>(slices, as, communicator_->device(), turn->memory->buffer());
   return start({.pack = [batch](cudaStream_t stream) { batch->pack(stream); },
                 .calls =
                     [batch, as](const NcclTarget& target) {
-                      all_reduce_elements(target, as, batch->data(), batch->data(),
-                                          batch->numel());
+                      all_reduce_elements(target, as, batch->data(), batch->data(), batch->numel());
                     },
                 .unpack = [batch](cudaStream_t stream) { batch->unpack(stream); },
                 .turn = turn,
@@ -249,24 +248,24 @@ std::unique_ptr<Operation> NcclCollective::exchange(std::span<const std::int64_t
   staging->device = on_device_.take(bytes);
   if (!mine.empty()) std::memcpy(staging->host.data, mine.data(), mine.size_bytes());
   // A copy cannot be part of a group of NCCL calls: it goes before, and the other one behind.
-  auto call = enqueue(
-      {.pack =
-           [staging](cudaStream_t stream) {
-             copy_async(staging->device.data, staging->host.data, staging->mine_bytes,
-                        cudaMemcpyHostToDevice, stream);
-           },
-       .calls =
-           [staging](const NcclTarget& target) {
-             auto* device = static_cast<std::byte*>(staging->device.data);
-             gather_bytes(target, device, device + staging->mine_bytes, staging->mine_bytes);
-           },
-       .unpack =
-           [staging](cudaStream_t stream) {
-             const std::size_t begin = staging->mine_bytes;
-             copy_async(static_cast<std::byte*>(staging->host.data) + begin,
-                        static_cast<std::byte*>(staging->device.data) + begin, staging->all_bytes,
-                        cudaMemcpyDeviceToHost, stream);
-           }});
+  auto call = enqueue({.pack =
+                           [staging](cudaStream_t stream) {
+                             copy_async(staging->device.data, staging->host.data,
+                                        staging->mine_bytes, cudaMemcpyHostToDevice, stream);
+                           },
+                       .calls =
+                           [staging](const NcclTarget& target) {
+                             auto* device = static_cast<std::byte*>(staging->device.data);
+                             gather_bytes(target, device, device + staging->mine_bytes,
+                                          staging->mine_bytes);
+                           },
+                       .unpack =
+                           [staging](cudaStream_t stream) {
+                             const std::size_t begin = staging->mine_bytes;
+                             copy_async(static_cast<std::byte*>(staging->host.data) + begin,
+                                        static_cast<std::byte*>(staging->device.data) + begin,
+                                        staging->all_bytes, cudaMemcpyDeviceToHost, stream);
+                           }});
   return std::make_unique<ExchangeOperation>(queue_, std::move(call), std::move(staging), all);
 }
 

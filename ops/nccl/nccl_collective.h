@@ -69,9 +69,9 @@ class NcclCollective final : public Collective {
     std::function<void(cudaStream_t)> pack = nullptr;
     std::function<void(const NcclTarget&)> calls = nullptr;
     std::function<void(cudaStream_t)> unpack = nullptr;
-    std::shared_ptr<PackingBuffers::Turn> turn = nullptr;       // what they pack into
-    std::shared_ptr<NcclMemory> memory = nullptr;               // is registered before the calls
-    std::shared_ptr<NcclCommunicator> communicator = nullptr;   // communicator_, if null
+    std::shared_ptr<PackingBuffers::Turn> turn = nullptr;      // what they pack into
+    std::shared_ptr<NcclMemory> memory = nullptr;              // is registered before the calls
+    std::shared_ptr<NcclCommunicator> communicator = nullptr;  // communicator_, if null
   };
 
   std::shared_ptr<LaunchQueue::Call> enqueue(Stages stages);

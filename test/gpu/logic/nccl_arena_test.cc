@@ -2,8 +2,8 @@
 #include <gtest/gtest.h>
 
 #include "core/base/status.h"
-#include "ops/nccl/neighbours.h"
 #include "ops/nccl/nccl_collective.h"
+#include "ops/nccl/neighbours.h"
 #include "test/gpu/logic/fake_nccl.h"
 #include "test/gpu/logic/host_cuda.h"
 
@@ -36,8 +36,8 @@ class NcclArena : public ::testing::Test {
   }
   static Slice slice(const ArenaMemory& arena, std::size_t offset, std::int64_t numel,
                      DType dtype = DType::kF32) {
-    const TensorView view = {static_cast<std::byte*>(arena.mine.data) + offset, numel, dtype,
-                             {DeviceKind::kCuda, 0}};
+    const TensorView view = {
+        static_cast<std::byte*>(arena.mine.data) + offset, numel, dtype, {DeviceKind::kCuda, 0}};
     Slice made{view, view};
     made.place = SlicePlace{kNumber, offset};
     return made;
@@ -47,9 +47,9 @@ class NcclArena : public ::testing::Test {
     std::vector<std::pair<std::ptrdiff_t, std::size_t>> found;
     for (const NcclCall& call : nccl_.named("ncclAllReduce")) {
       EXPECT_EQ(call.from, call.to);
-      found.emplace_back(static_cast<const std::byte*>(call.from) -
-                             static_cast<const std::byte*>(arena.mine.data),
-                         call.count);
+      found.emplace_back(
+          static_cast<const std::byte*>(call.from) - static_cast<const std::byte*>(arena.mine.data),
+          call.count);
     }
     return found;
   }

@@ -132,7 +132,7 @@ std::unique_ptr<Operation> NcclCollective::all_reduce(std::span<const Slice> sli
   const std::size_t most_calls = placed ? kMostRanges : 1;
   if (!mine.empty() &&
       (as.needs_buffer(dtype) || (mine.size() > most_calls && bytes <= kMostPacked))) {
-    return reduce_packed(mine, as, bytes);
+    return reduce_packed(mine, as);
   }
   return start({.calls =
                     [mine = std::move(mine), as](const NcclTarget& target) {
@@ -146,8 +146,9 @@ std::unique_ptr<Operation> NcclCollective::all_reduce(std::span<const Slice> sli
 }
 
 std::unique_ptr<Operation> NcclCollective::reduce_packed(std::span<const Slice> slices,
-                                                         const NcclReduction& as,
-                                                         std::size_t bytes) {
+                                                         const NcclReduction& as) {
+  std::size_t numel = 0;
+  for (const Slice& slice : slices) numel += static_cast<std::size_t>(slice.input.numel);
   const auto turn = packing_.take(PackedBatch::bytes_needed(slices, as.wire));
   const auto batch =
       std::make_shared<PackedBatch>(slices, as, communicator_->device(), turn->memory->buffer());
@@ -159,7 +160,7 @@ std::unique_ptr<Operation> NcclCollective::reduce_packed(std::span<const Slice> 
                 .unpack = [batch](cudaStream_t stream) { batch->unpack(stream); },
                 .turn = turn,
                 .memory = turn->memory},
-               bytes);
+               numel * size_of(as.wire));
 }
 
 std::unique_ptr<Operation> NcclCollective::reduce_scatter(std::span<const ScatterSlice> slices,

@@ -76,8 +76,7 @@ class NcclCollective final : public Collective {
 
   std::shared_ptr<LaunchQueue::Call> enqueue(Stages stages);
   std::unique_ptr<Operation> start(Stages stages, std::size_t bytes);
-  std::unique_ptr<Operation> reduce_packed(std::span<const Slice> slices, const NcclReduction& as,
-                                           std::size_t bytes);
+  std::unique_ptr<Operation> reduce_packed(std::span<const Slice> slices, const NcclReduction& as);
   // One of the ranks that are not in `without`; ready for calls that are added behind.
   std::shared_ptr<NcclCommunicator> make_communicator(std::vector<Rank> without,
                                                       const NcclCommunicator::Place& place);

@@ -19,8 +19,8 @@ std::unique_ptr<Collective> on_device(std::unique_ptr<Collective> inner, Rank ra
 std::unique_ptr<Collective> or_on_host(std::unique_ptr<Collective> nccl,
                                        std::unique_ptr<Collective> host);
 
-// The cases but for those that start operations of several sets in other orders on other ranks:
-// NCCL wants one order on all, which the engine gives it (Executor::lane_of).
+// The cases but for two: NCCL wants operations of all sets in one order on all ranks, which the
+// engine gives it (Executor::lane_of); and it scales halves as halves, where the host does in f32.
 std::vector<CollectiveCase> nccl_contract();
 
 }  // namespace hvd::test

@@ -91,8 +91,9 @@ void fill_registration(NcclApi& api) {
     return fake->note({.name = "ncclMemAlloc", .to = *data, .count = bytes});
   };
   api.mem_free = [](void* data) {
+    const ncclResult_t result = fake->note({.name = "ncclMemFree", .to = data});
     std::free(data);
-    return fake->note({.name = "ncclMemFree", .to = data});
+    return result;
   };
   api.comm_register = [](ncclComm_t, void* data, std::size_t bytes, void** handle) {
     *handle = fake->registers ? data : nullptr;
@@ -177,6 +178,7 @@ void FakeNccl::drop_registration() {
 }
 
 ncclResult_t FakeNccl::note(NcclCall call) {
+  const std::lock_guard lock(mutex_);
   const auto found = results.find(call.name);
   calls.push_back(std::move(call));
   return found == results.end() ? ncclSuccess : found->second;

@@ -2,6 +2,7 @@
 
 #include <atomic>
 #include <map>
+#include <mutex>
 #include <string>
 #include <vector>
 
@@ -50,6 +51,7 @@ class FakeNccl {
   ncclResult_t note(NcclCall call);
 
  private:
+  std::mutex mutex_;  // of what note() changes
   NcclApi api_;
 };
 

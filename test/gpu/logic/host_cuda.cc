@@ -22,6 +22,7 @@ struct Point {
 };
 
 struct CUstream_st {
+  int device = 0;
   std::deque<std::function<bool()>> work;
   bool destroyed = false;
 };
@@ -38,6 +39,7 @@ class Streams {
   cudaStream_t make() {
     const std::lock_guard lock(mutex_);
     streams_.push_front(std::make_unique<CUstream_st>());
+    streams_.front()->device = HostCuda::current_device;
     return streams_.front().get();
   }
   void destroy(cudaStream_t stream) {
@@ -63,11 +65,11 @@ class Streams {
     const std::lock_guard lock(mutex_);
     run_all();
   }
-  bool idle() {
+  bool idle(int device) {
     const std::lock_guard lock(mutex_);
     run_all();
     for (const auto& stream : streams_) {
-      if (!stream->work.empty()) return false;
+      if (stream->device == device && !stream->work.empty()) return false;
     }
     return true;
   }
@@ -245,7 +247,7 @@ cudaError_t cudaMemset(void* to, int value, std::size_t bytes) {
   return cudaSuccess;
 }
 cudaError_t cudaDeviceSynchronize() {
-  while (!streams().idle()) std::this_thread::yield();
+  while (!streams().idle(HostCuda::current_device)) std::this_thread::yield();
   return cudaSuccess;
 }
 // Host memory that is not pinned may change as soon as this returns.

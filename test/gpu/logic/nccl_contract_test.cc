@@ -32,9 +32,9 @@ class NcclContract : public ::testing::TestWithParam<std::tuple<int, HostStreams
     {
       SimWorld host(size);
       test::run_ranks(size, [&, count = size, &run = contract.run](Rank rank) {
-        auto queue = std::make_shared<LaunchQueue>(0, Duration::zero());
+        auto queue = std::make_shared<LaunchQueue>(rank, Duration::zero());
         auto communicator = std::make_shared<NcclCommunicator>(
-            nccl.api(), id, NcclCommunicator::Place{.rank = rank, .size = count});
+            nccl.api(), id, NcclCommunicator::Place{.rank = rank, .size = count, .device = rank});
         std::unique_ptr<Collective> nccl_of_rank =
             std::make_unique<NcclCollective>(std::move(queue), std::move(communicator));
         if (late) nccl_of_rank = test::on_device(std::move(nccl_of_rank), rank);

@@ -41,6 +41,8 @@ class CudaStream {
   // Later work starts past `ready`, and the host does not wait. False, and nothing happened, if
   // `ready` is no CUDA event.
   bool wait_for(const Fence& ready);
+  // Copies host memory, which may change as soon as this returns, to the device.
+  void write(const void* from, void* to, std::size_t bytes);
 
  private:
   int device_;

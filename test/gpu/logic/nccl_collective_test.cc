@@ -309,6 +309,16 @@ TEST_F(World, MemoryThatIsNotThereIsAnErrorWithItsSize) {
   }
 }
 
+TEST_F(World, ProgressMakesCommunicatorsThatOthersWaitFor) {
+  const std::vector<Rank> alone = {1};
+  const auto subset = collective_.subset(1, alone);
+  EXPECT_THAT(nccl_.named("ncclCommShrink"), IsEmpty());
+  EXPECT_TRUE(collective_.poll_interval().has_value());
+  collective_.progress(Clock::now());
+  EXPECT_EQ(nccl_.named("ncclCommShrink").size(), 1u);
+  EXPECT_FALSE(collective_.poll_interval().has_value());
+}
+
 TEST_F(World, WhatHasNoMeaningIsRefusedAtTheCall) {
   const Slice slice = {view(at(1), 8), view(at(1), 8)};
   EXPECT_THROW(collective_.broadcast({&slice, 1}, 2), InvalidArgumentError);

@@ -59,10 +59,8 @@ std::size_t input_bytes(const Slices& slices) {
 }
 
 // What kernels do; the rest is the host's.
-bool is_elementwise(std::span<const Slice> slices, const Reduction& reduction) {
-  const bool residual = std::any_of(slices.begin(), slices.end(),
-                                    [](const Slice& slice) { return slice.residual != nullptr; });
-  return !residual && reduction.wire == WireFormat::kNone && reduction.op != ReduceOp::kAdasum;
+bool is_elementwise(const Reduction& reduction) {
+  return reduction.wire == WireFormat::kNone && reduction.op != ReduceOp::kAdasum;
 }
 
 }  // namespace
@@ -83,8 +81,9 @@ IpcCollective::IpcCollective(std::unique_ptr<StagedCollective> staged,
       device_(device != nullptr ? std::move(device) : std::make_shared<IpcDevice>(staged->queue())),
       staged_(std::move(staged)),
       abort_(std::make_shared<IpcAbort>(std::move(parent))),
-      set_(std::make_shared<IpcSet>(place_, options.limits, options.limit, std::move(handshakes),
-                                    abort_)) {}
+      set_(std::make_shared<IpcSet>(
+          place_, options.limits, options.limit, std::move(handshakes), abort_,
+          [device = device_.get()](const std::string& why) { device->warn(why); })) {}
 
 IpcCollective::~IpcCollective() {
   device_->end(set_->end());
@@ -106,7 +105,7 @@ std::unique_ptr<Operation> IpcCollective::all_reduce(std::span<const Slice> slic
                                                      const Reduction& reduction) {
   host::check_all_reduce(slices, reduction);
   std::unique_ptr<IpcWork> work;
-  if (is_elementwise(slices, reduction)) {
+  if (is_elementwise(reduction)) {
     work = ipc_all_reduce(place_, options_.limits, slices, reduction);
   }
   return start(std::move(work), input_bytes(slices),
@@ -118,7 +117,11 @@ std::unique_ptr<Operation> IpcCollective::all_reduce(std::span<const Slice> slic
 std::unique_ptr<Operation> IpcCollective::reduce_scatter(std::span<const ScatterSlice> slices,
                                                          const Reduction& reduction) {
   host::check_reduce_scatter(slices, reduction, place_.rank, place_.size);
-  return start(ipc_reduce_scatter(place_, options_.limits, slices, reduction), input_bytes(slices),
+  std::unique_ptr<IpcWork> work;
+  if (is_elementwise(reduction)) {
+    work = ipc_reduce_scatter(place_, options_.limits, slices, reduction);
+  }
+  return start(std::move(work), input_bytes(slices),
                [this, mine = std::vector(slices.begin(), slices.end()), reduction] {
                  return staged_->reduce_scatter(mine, reduction);
                });

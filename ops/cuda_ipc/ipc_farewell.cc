@@ -4,6 +4,7 @@
 #include <thread>
 #include <utility>
 
+#include "core/base/log.h"
 #include "core/base/status.h"
 
 namespace hvd {
@@ -77,6 +78,13 @@ void IpcDevice::end(IpcSet::Remains set) {
   if (set.links == nullptr && set.connection == nullptr) return;  // nothing was shared
   farewells_.push_back(std::make_unique<IpcFarewell>(std::move(set), queue_));
   advance();
+}
+
+void IpcDevice::warn(const std::string& why) {
+  if (std::exchange(warned_, true)) return;
+  log(LogLevel::kWarning,
+      "tensors of GPUs go by way of host memory, because their ranks cannot share GPU memory: " +
+          why);
 }
 
 void IpcDevice::advance() noexcept {

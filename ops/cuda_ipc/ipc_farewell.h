@@ -1,6 +1,7 @@
 #pragma once
 
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "ops/cuda/staging_queue.h"
@@ -40,10 +41,13 @@ class IpcDevice {
   CudaStream& stream() noexcept { return queue_->stream(); }
   void end(IpcSet::Remains set);
   void advance() noexcept;
+  // Says once why sets go by way of the host.
+  void warn(const std::string& why);
 
  private:
   std::shared_ptr<StagingQueue> queue_;
   std::vector<std::unique_ptr<IpcFarewell>> farewells_;
+  bool warned_ = false;
 };
 
 }  // namespace hvd

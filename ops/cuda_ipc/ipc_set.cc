@@ -4,7 +4,6 @@
 #include <string>
 #include <utility>
 
-#include "core/base/log.h"
 #include "core/base/status.h"
 
 namespace hvd {
@@ -16,11 +15,13 @@ constexpr Duration kPumpInterval = std::chrono::microseconds(50);
 }  // namespace
 
 IpcSet::IpcSet(const IpcPlace& place, const IpcLimits& limits, Duration limit,
-               std::unique_ptr<Collective> handshakes, std::shared_ptr<const IpcAbort> abort)
+               std::unique_ptr<Collective> handshakes, std::shared_ptr<const IpcAbort> abort,
+               std::function<void(const std::string&)> refused)
     : place_(place),
       limits_(limits),
       limit_(limit),
       abort_(std::move(abort)),
+      refused_(std::move(refused)),
       handshakes_(std::move(handshakes)),
       all_steps_(static_cast<std::size_t>(place.size)) {}
 
@@ -56,11 +57,7 @@ bool IpcSet::connected() {
   }
   if (!connection_->advance()) return false;
   links_ = connection_->take_links();
-  if (links_ == nullptr && place_.rank == 0) {
-    log(LogLevel::kWarning,
-        "tensors of GPUs go by way of host memory, because their ranks cannot share GPU memory: " +
-            connection_->problem());
-  }
+  if (links_ == nullptr && place_.rank == 0) refused_(connection_->problem());
   connection_.reset();
   decided_ = true;
   return true;

@@ -7,6 +7,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "core/base/clock.h"
@@ -56,9 +57,11 @@ class IpcSet {
   };
 
   // `handshakes` has the ranks of this set and serves nobody else. `limit`: for how long a device
-  // may stay kIpcEvents phases behind; zero = for ever.
+  // may stay kIpcEvents phases behind; zero = for ever. `refused`:
+  // called on the lowest rank with the reason why the ranks cannot share memory.
   IpcSet(const IpcPlace& place, const IpcLimits& limits, Duration limit,
-         std::unique_ptr<Collective> handshakes, std::shared_ptr<const IpcAbort> abort);
+         std::unique_ptr<Collective> handshakes, std::shared_ptr<const IpcAbort> abort,
+         std::function<void(const std::string&)> refused);
   ~IpcSet();
 
   void add(std::shared_ptr<Call> call) { calls_.push_back(std::move(call)); }
@@ -88,10 +91,10 @@ class IpcSet {
  private:
   // Where the first call stands.
   struct Progress {
-    std::uint64_t begin = 0;               // the set's phase in which it began
-    std::optional<std::uint64_t> steps;    // of all ranks, known after the first phase
-    bool enqueued = false;                 // what belongs to the current phase
-    std::optional<TimePoint> waits_since;  // for the device
+    std::uint64_t begin = 0;                    // the set's phase in which it began
+    std::optional<std::uint64_t> steps = {};    // of all ranks, known after the first phase
+    bool enqueued = false;                      // what belongs to the current phase
+    std::optional<TimePoint> waits_since = {};  // for the device
   };
 
   void pump();
@@ -106,6 +109,7 @@ class IpcSet {
   const IpcLimits limits_;
   const Duration limit_;
   const std::shared_ptr<const IpcAbort> abort_;
+  const std::function<void(const std::string&)> refused_;
   std::unique_ptr<Collective> handshakes_;
   std::unique_ptr<IpcConnection> connection_;  // while it is made
   std::unique_ptr<IpcLinks> links_;

@@ -10,7 +10,7 @@
 
 namespace hvd {
 
-// Phases of a set that a device may be behind the host.
+// Of a rank; they are recorded in turn.
 inline constexpr std::size_t kIpcEvents = 8;
 
 // What another process needs to reach a segment. Bytes that may travel.

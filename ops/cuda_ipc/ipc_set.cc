@@ -102,7 +102,7 @@ void IpcSet::enqueue_phase(IpcWork& work) {
 }
 
 bool IpcSet::device_kept_up() {
-  if (links_->mine().reached(phase_)) {
+  if (links_->mine().reached(phase_ + 2)) {  // as of phase_ - kIpcEvents + 2
     progress_.waits_since.reset();
     return true;
   }

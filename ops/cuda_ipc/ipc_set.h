@@ -38,10 +38,11 @@ class IpcAbort {
 // the hosts are ahead of their devices. What a step packs in phase p, into chunk p % 3, is not read
 // after phase p + 2.
 //
-// An event is recorded again after kIpcEvents phases. By then all ranks have let their streams wait
-// for it, because they have begun the next phase since; the device has to have passed it too, which
-// bounds how far it is behind. Streams only wait for what was enqueued earlier, so they cannot wait
-// for each other in a circle, whatever else runs on them.
+// The event of phase p is recorded again in phase p + kIpcEvents, when this rank's device has
+// passed that of p + 2: then it has passed its wait for the others' events of p + 1, which stand
+// behind their waits for this one. So no stream ever waits for an event that is recorded meanwhile,
+// and the host is at most kIpcEvents - 2 phases ahead. Streams only wait for what was enqueued
+// earlier, so they cannot wait for each other in a circle, whatever else runs on them.
 //
 // Used by the coordinator; polled, nothing waits.
 class IpcSet {
@@ -57,7 +58,7 @@ class IpcSet {
   };
 
   // `handshakes` has the ranks of this set and serves nobody else. `limit`: for how long a device
-  // may stay kIpcEvents phases behind; zero = for ever. `refused`:
+  // may stay that far behind; zero = for ever. `refused`:
   // called on the lowest rank with the reason why the ranks cannot share memory.
   IpcSet(const IpcPlace& place, const IpcLimits& limits, Duration limit,
          std::unique_ptr<Collective> handshakes, std::shared_ptr<const IpcAbort> abort,

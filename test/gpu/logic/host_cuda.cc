@@ -33,7 +33,10 @@ struct EventState {
   std::uint64_t completed = 0;
 };
 
-// What a stream does next, once `event` has completed its record number `after`.
+constexpr std::uint64_t kNewest = ~std::uint64_t{0};
+
+// What a stream does next, once `event` has completed its record number `after`, or the newest one
+// there is by then.
 struct Task {
   std::function<void()> run;
   std::shared_ptr<EventState> event;
@@ -47,6 +50,7 @@ struct CUstream_st {
 };
 struct CUevent_st {
   std::shared_ptr<EventState> state = std::make_shared<EventState>();
+  bool is_imported = false;
 };
 
 namespace {
@@ -66,8 +70,8 @@ Machine& machine() {
 
 bool may_run(const CUstream_st& stream) {
   if (stream.tasks.empty()) return false;
-  const Task& task = stream.tasks.front();
-  return task.event == nullptr || task.event->completed >= task.after;
+  const auto& [run, event, after] = stream.tasks.front();
+  return event == nullptr || event->completed >= (after == kNewest ? event->recorded : after);
 }
 
 // One task of a stream drawn from those that can go on; false if none can. Under the mutex.
@@ -261,7 +265,9 @@ cudaError_t cudaStreamDestroy(cudaStream_t stream) {
 cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned) {
   if (!is_lazy(stream)) return cudaSuccess;
   const std::lock_guard lock(machine().mutex);
-  stream->tasks.push_back({nullptr, event->state, event->state->recorded});
+  // Which one another process's stream waits for if the event is recorded again is nowhere said.
+  const bool newest = event->is_imported && machine().random() % 2 == 0;
+  stream->tasks.push_back({nullptr, event->state, newest ? kNewest : event->state->recorded});
   return cudaSuccess;
 }
 
@@ -329,7 +335,7 @@ cudaError_t cudaIpcGetEventHandle(cudaIpcEventHandle_t* handle, cudaEvent_t even
   return cudaSuccess;
 }
 cudaError_t cudaIpcOpenEventHandle(cudaEvent_t* event, cudaIpcEventHandle_t handle) {
-  *event = new CUevent_st{get<CUevent_st>(handle)->state};
+  *event = new CUevent_st{get<CUevent_st>(handle)->state, true};
   ++host_cuda().events;
   return cudaSuccess;
 }

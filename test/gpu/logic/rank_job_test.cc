@@ -47,8 +47,8 @@ TEST(RankJob, GoesThroughSharedGpuMemory) {
       auto host = collectives.front()->subset(0x7acc'0000, everyone);
       auto handshakes = collectives.front()->subset(0x7acc'0001, everyone);
       collectives.push_back(std::make_unique<IpcCollective>(
-          std::make_unique<StagedCollective>(0, std::move(host), rank, size),
-          std::move(handshakes), rank, size, IpcCollective::Options{}));
+          std::make_unique<StagedCollective>(0, std::move(host), rank, size), std::move(handshakes),
+          rank, size, IpcCollective::Options{}));
       Runtime runtime(world.control_plane(rank), std::move(collectives), Config{});
       EXPECT_EQ(test::run_rank_job(runtime, 0), "") << "rank " << rank << " of " << size;
     });

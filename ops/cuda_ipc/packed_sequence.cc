@@ -18,6 +18,7 @@ DType PackedSequence::unit() const {
 }
 
 void PackedSequence::visit(std::size_t begin, std::size_t end, const Visit& each) const {
+  if (begin >= end) return;
   auto region = std::partition_point(
       regions_.begin(), regions_.end(),
       [&](const Region& candidate) { return candidate.begin + candidate.bytes <= begin; });

@@ -179,7 +179,7 @@ TEST_F(Packed, BatchesTakeTurnsInTwoRegisteredBuffers) {
 
 // The third batch is packed where the first was: not before that is unpacked.
 TEST_F(Packed, ABufferIsUsedAgainWhenItsLastReaderIsThrough) {
-  test::host_cuda().mode = test::HostStreams::kByHand;
+  test::host_cuda().by_hand = true;
   std::vector<float> values[3] = {{1, 2}, {3, 4}, {5, 6}};
   std::vector<float> outs[3];
   std::vector<std::unique_ptr<Operation>> operations;

@@ -127,8 +127,9 @@ const std::array kSettings = {
         "always by MPI"),
     setting<GpuOperations, &Config::gpu_operations>(
         "HVD_GPU_OPERATIONS",
-        "how tensors of GPUs move: nccl = by NCCL, with a GPU for each rank; host = by way of host "
-        "memory, ranks may share a GPU; none = not at all"),
+        "how tensors of GPUs move: nccl = by NCCL, with a GPU for each rank; ipc = through each "
+        "other's GPU memory, for ranks of one host, which may share a GPU; host = by way of host "
+        "memory; auto = the first of them that fits; none = not at all"),
 };
 
 const Setting& find_setting(std::string_view name) {

@@ -316,8 +316,10 @@ TEST_F(ConfigTest, TensorsOfGpusMoveByNcclIfItIsAskedFor) {
   EXPECT_EQ(read_config().gpu_operations, "none");
   set("HVD_GPU_OPERATIONS", "nccl");
   EXPECT_EQ(read_config().gpu_operations, "nccl");
+  set("HVD_GPU_OPERATIONS", "auto");
+  EXPECT_EQ(read_config().gpu_operations, "auto");
   set("HVD_GPU_OPERATIONS", "mpi");
-  EXPECT_THAT(error_of_reading(), HasSubstr("none, nccl or host"));
+  EXPECT_THAT(error_of_reading(), HasSubstr("none, auto, nccl, ipc or host"));
 }
 
 TEST_F(ConfigTest, NegativeAndInfiniteTimesAreMalformed) {

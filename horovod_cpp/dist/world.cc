@@ -49,12 +49,6 @@ ProcessSet World::add_process_set(std::vector<Rank> ranks) {
     throw InvalidArgumentError(what + ": rank " + std::to_string(wrong) +
                                " is not in this job of " + std::to_string(topology().size));
   }
-  for (const ProcessSetId id : process_set_ids()) {
-    if (runtime_->ranks_of(id) == ranks) {
-      throw InvalidArgumentError(what + ": process set " + std::to_string(id) +
-                                 " has these ranks already");
-    }
-  }
   const CallSpec spec = make_spec(CollectiveKind::kAddSet, global_process_set(), "");
   const auto call = start_without_tensors(spec, {ranks.begin(), ranks.end()});
   const auto id = static_cast<ProcessSetId>(call->result().number);

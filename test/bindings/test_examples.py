@@ -105,3 +105,27 @@ def test_the_minimal_program_without_a_folder_says_how_to_get_one(ranks, example
     done = ranks.launch([examples / program], 1)
     assert done.returncode != 0
     assert "write_digits.py digits" in done.stdout and "Traceback" not in done.stdout
+
+
+PROGRAMS = ["minimal.py", "minimal_one_process.py", "train_digits.py", "cifar_vgg11.py",
+            "compare_models.py", "write_digits.py"]
+
+
+@pytest.mark.parametrize("program", PROGRAMS)
+def test_every_program_explains_itself(examples, program):
+    done = subprocess.run([sys.executable, examples / program, "--help"], capture_output=True,
+                          text=True, timeout=60)
+    assert done.returncode == 0 and done.stderr == "", done.stderr
+    assert "usage:" in done.stdout and f"examples/{program}" in done.stdout, done.stdout
+
+
+def test_the_readme_has_a_row_for_every_example(examples):
+    rows = [line for line in (examples / "README.md").read_text().splitlines()
+            if line.startswith("| `")]
+    files = [path.relative_to(examples) for path in examples.rglob("*")
+             if path.suffix in (".py", ".cc", ".ipynb") and "__pycache__" not in path.parts
+             and ".ipynb_checkpoints" not in path.parts]
+    assert len(files) > 10
+    for path in files:  # of a folder of C++ parts, the folder
+        name = f"`{path}`" if path.parent.name in ("", "notebooks") else f"`{path.parent}/`"
+        assert any(name in row for row in rows), name

@@ -284,6 +284,22 @@ with pytest.raises(hvd.Error, match="src"):
     dist.irecv(x)
 with pytest.raises(hvd.UnsupportedError, match="ascending"):  # PyTorch 2 with sort_ranks=False
     hvd.distributed.session.current().groups.make("turned", [1, 0], 9)
+# What could not be written afterwards is refused before anything travels; conjugates are written.
+narrow = torch.zeros(1).expand(3)
+for call in (lambda: dist.all_reduce(narrow), lambda: dist.broadcast(narrow, 0),
+             lambda: dist.all_gather([narrow] * size, x), lambda: dist.reduce(narrow, rank),
+             lambda: dist.all_reduce(narrow.int().expand(3)[:1].expand(3), dist.ReduceOp.BXOR),
+             lambda: dist.all_gather_into_tensor(torch.zeros(1).expand(3 * size), x),
+             lambda: dist.reduce_scatter(narrow, [x] * size), lambda: dist.recv(narrow, 1 - rank),
+             lambda: dist.scatter(narrow, [x] * size, rank),
+             lambda: dist.gather(x, [narrow] * size, rank),
+             lambda: dist.all_to_all([narrow] * size, [x] * size),
+             lambda: dist.all_to_all_single(torch.zeros(1).expand(size), torch.zeros(size))):
+    with pytest.raises(hvd.InvalidArgumentError, match="share memory"):
+        call()
+turned = torch.tensor([1 + 2j, 3 - 1j]).mul(rank + 1).conj()
+dist.all_reduce(turned)
+assert turned.tolist() == [3 - 6j, 9 + 3j] and turned.is_conj()
 # What ranks disagree on is an error on all of them, from wait(), and the group goes on.
 def mismatch(call, *words):
     with pytest.raises(hvd.MismatchError) as caught:
@@ -295,6 +311,10 @@ mismatch(lambda: dist.all_reduce(torch.zeros(3).to([torch.float32, torch.int32][
          "float32", "int32")
 mismatch(lambda: dist.all_reduce(x, [dist.ReduceOp.SUM, dist.ReduceOp.MAX][rank]))
 mismatch(lambda: dist.broadcast(x, rank), "root")
+bits = torch.ones(3, dtype=torch.int32)
+mismatch(lambda: dist.all_reduce(bits, [dist.ReduceOp.BXOR, dist.ReduceOp.SUM][rank]),
+         "allgather", "allreduce")
+mismatch(lambda: [lambda: dist.broadcast(x, 0), dist.barrier][rank](), "broadcast", "barrier")
 mismatch(lambda: dist.all_gather([torch.zeros(3 + rank)] * 2, torch.zeros(3 + rank)))
 mismatch(lambda: dist._broadcast_coalesced(dist.group.WORLD, [torch.zeros(3 + rank)], 99, 0))  # C++
 work = dist.all_reduce(torch.zeros(3 + rank), async_op=True)

@@ -8,8 +8,8 @@
 # Ends with an error unless both reach a test accuracy of 0.97 with equal parameters on both ranks.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
-case ${1-} in -h | --help) sed -n 's/^# \{0,1\}//p' examples/quickstart.sh | sed 1d; exit ;; esac
 source test/support/setup.sh
+case ${1-} in -h | --help) explain examples/quickstart.sh; exit ;; esac
 
 say() { printf '\n==> %s\n' "$*"; }
 

@@ -33,9 +33,9 @@ void expect_new(const py::object& given) {
   if (!py::isinstance<PythonProcessSet>(given)) return;
   const auto& set = given.cast<const PythonProcessSet&>();
   if (!set.set() || !equal(set, PythonProcessSet(*set.set()))) return;
-  throw InvalidArgumentError("this ProcessSet is registered already, as number " +
-                             std::to_string(set.set()->id()) +
-                             "; for another set of its ranks pass them: add_process_set(set.ranks)");
+  throw InvalidArgumentError(
+      "this ProcessSet is registered already, as number " + std::to_string(set.set()->id()) +
+      "; for another set of its ranks pass them: add_process_set(set.ranks)");
 }
 
 // The object itself if it is a ProcessSet, else a new one.

@@ -9,7 +9,7 @@ namespace hvd {
 namespace {
 
 std::size_t edits_between(std::string_view a, std::string_view b) {
-  std::vector<std::size_t> row(b.size() + 1);  // from the first i characters of a to each start of b
+  std::vector<std::size_t> row(b.size() + 1);  // edits from a[:i] to each b[:j]
   std::iota(row.begin(), row.end(), std::size_t{0});
   for (std::size_t i = 0; i < a.size(); ++i) {
     std::size_t diagonal = std::exchange(row[0], i + 1);

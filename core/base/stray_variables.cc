@@ -38,16 +38,16 @@ constexpr std::array kUnused = {
 // Not in the table of settings, but meant for people to set.
 constexpr std::array kSetByUsers = {"HVD_ISA", "HVD_DATA_DIR", "HVD_RENDEZVOUS_KEY"};
 
-// Set by launchers for their ranks; for builds, Horovod's and this one; for the tests.
-constexpr std::array kReadElsewhere = {
-    "HOROVOD_RANK",        "HOROVOD_SIZE",       "HOROVOD_LOCAL_RANK", "HOROVOD_LOCAL_SIZE",
-    "HOROVOD_CROSS_RANK",  "HOROVOD_CROSS_SIZE", "HVD_RANK_MARK",      "HVD_MPI",
-    "HVD_SETTING_SOURCES", "HVD_CUDA",           "HVD_ONEDNN",         "HVD_PYTHON",
-    "HVD_TESTS",           "HVD_BUILD",          "HVD_DIGITS",         "HVD_REFERENCE_DIR",
-    "HVD_HOST",            "HVD_HOSTS"};
-constexpr std::array kFamilies = {"HOROVOD_WITH", "HOROVOD_GPU",  "HOROVOD_CUDA_",
-                                  "HOROVOD_NCCL_", "HOROVOD_ROCM_", "HOROVOD_MPI_",
-                                  "HOROVOD_BUILD_", "HVD_WORKER_", "HVD_TEST_"};
+// What others than users set, or read: launchers for their ranks, builds, the tests.
+constexpr std::array kOfLaunchers = {
+    "HOROVOD_RANK",       "HOROVOD_SIZE",       "HOROVOD_LOCAL_RANK", "HOROVOD_LOCAL_SIZE",
+    "HOROVOD_CROSS_RANK", "HOROVOD_CROSS_SIZE", "HVD_RANK_MARK",      "HVD_SETTING_SOURCES"};
+constexpr std::array kOfBuilds = {"HVD_MPI", "HVD_CUDA", "HVD_ONEDNN", "HVD_PYTHON", "HVD_TESTS"};
+constexpr std::array kOfTests = {"HVD_BUILD", "HVD_DIGITS", "HVD_REFERENCE_DIR", "HVD_HOST",
+                                 "HVD_HOSTS"};
+constexpr std::array kFamilies = {"HOROVOD_WITH",   "HOROVOD_GPU",   "HOROVOD_CUDA_",
+                                  "HOROVOD_NCCL_",  "HOROVOD_ROCM_", "HOROVOD_MPI_",
+                                  "HOROVOD_BUILD_", "HVD_WORKER_",   "HVD_TEST_"};
 
 const UnusedVariable* find_unused(std::string_view name) {
   const auto found = std::find_if(kUnused.begin(), kUnused.end(),
@@ -56,15 +56,18 @@ const UnusedVariable* find_unused(std::string_view name) {
 }
 
 bool is_read_elsewhere(std::string_view name) {
-  return std::find(kReadElsewhere.begin(), kReadElsewhere.end(), name) != kReadElsewhere.end() ||
+  const auto in = [name](const auto& names) {
+    return std::find(names.begin(), names.end(), name) != names.end();
+  };
+  return in(kOfLaunchers) || in(kOfBuilds) || in(kOfTests) ||
          std::any_of(kFamilies.begin(), kFamilies.end(),
                      [&](const char* prefix) { return name.starts_with(prefix); });
 }
 
 }  // namespace
 
-std::vector<StrayVariable> find_stray_variables(
-    const std::map<std::string, std::string>& variables, std::span<const std::string> settings) {
+std::vector<StrayVariable> find_stray_variables(const std::map<std::string, std::string>& variables,
+                                                std::span<const std::string> settings) {
   std::vector<std::string> known(settings.begin(), settings.end());
   known.insert(known.end(), kSetByUsers.begin(), kSetByUsers.end());
   std::vector<StrayVariable> strays;

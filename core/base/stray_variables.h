@@ -13,10 +13,10 @@ struct StrayVariable {
   std::string text;
 };
 
-// Those of `variables` (HOROVOD_* and HVD_*, name to value) that nothing reads: misspelt names, with
-// the nearest of `settings`, and those of Horovod's that mean nothing here, unless they are switched
-// off. Pure.
-std::vector<StrayVariable> find_stray_variables(
-    const std::map<std::string, std::string>& variables, std::span<const std::string> settings);
+// Those of `variables` (HOROVOD_* and HVD_*, name to value) that nothing reads: misspelt names,
+// with the nearest of `settings`, and those of Horovod's that mean nothing here, unless they are
+// switched off. Pure.
+std::vector<StrayVariable> find_stray_variables(const std::map<std::string, std::string>& variables,
+                                                std::span<const std::string> settings);
 
 }  // namespace hvd

@@ -1,9 +1,11 @@
 """The examples, run as a user would."""
 
+import ast
 import difflib
 import json
 import os
 import pathlib
+import re
 import subprocess
 import sys
 
@@ -117,6 +119,29 @@ def test_every_program_explains_itself(examples, program):
                           text=True, timeout=60)
     assert done.returncode == 0 and done.stderr == "", done.stderr
     assert "usage:" in done.stdout and f"examples/{program}" in done.stdout, done.stdout
+
+
+@pytest.mark.parametrize("script", ["examples/quickstart.sh", "bindings/build_wheel.sh",
+                                    "test/run.sh", "test/bench/run.sh"])
+def test_every_script_explains_itself(examples, script):
+    done = subprocess.run(["bash", examples.parent / script, "--help"], capture_output=True,
+                          text=True, timeout=60)
+    assert done.returncode == 0 and done.stderr == "", done
+    assert f"bash {script}" in done.stdout and "#" not in done.stdout, done.stdout
+
+
+def test_the_quickstart_installs_what_its_programs_import(examples):
+    packages = re.findall(r"^[\w-]+", (examples / "requirements.txt").read_text(), re.MULTILINE)
+    imported = set()
+    for program in ("write_digits.py", "train_digits.py"):
+        for node in ast.walk(ast.parse((examples / program).read_text())):
+            if isinstance(node, ast.Import):
+                imported |= {alias.name.split(".")[0] for alias in node.names}
+            elif isinstance(node, ast.ImportFrom):
+                imported.add(node.module.split(".")[0])
+    others = imported - sys.stdlib_module_names - {"horovod_cpp", "write_digits"}
+    assert {"numpy", "sklearn", "tqdm"} <= others
+    assert others <= {{"scikit-learn": "sklearn"}.get(name, name) for name in packages}
 
 
 def test_the_readme_has_a_row_for_every_example(examples):

@@ -1,6 +1,11 @@
 # Sourced by test/run.sh and examples/quickstart.sh from the repository root: installs what is
 # missing and says so. Quick when nothing is.
 
+# explain SCRIPT   prints the comment that it begins with: its --help
+explain() {
+  sed '1d; /^#/!Q; s/^# \{0,1\}//' "$1"
+}
+
 # install_packages NAME...   Debian packages
 install_packages() {
   local package missing=() sudo=()
@@ -23,7 +28,7 @@ make_environment() {
   stamp=$folder/requirements-$(sha256sum "$requirements" | cut -d' ' -f1)
   [[ -e $stamp ]] && return 0
   echo "installing Python packages into $folder:" $(sed 's/[ #>=].*//' "$requirements")
-  [[ -x $folder/bin/pip ]] || /usr/bin/python3 -m venv "${@:3}" "$folder"
+  [[ -x $folder/bin/pip ]] || /usr/bin/python3 -m venv "${@:3}" "$folder" || return
   "$folder/bin/pip" install --quiet --disable-pip-version-check -r "$requirements" &&
     touch "$stamp"
 }

@@ -78,9 +78,8 @@ def target(tensor: torch.Tensor) -> Tensor:
     check(tensor)
     if tensor.is_conj() or tensor.is_neg():
         raise _native.InvalidArgumentError(
-            f"an in-place call needs memory that has the tensor's values; that of this one, of shape "
-            f"{list(tensor.shape)}, has their conjugates or negatives: use tensor.resolve_conj() or "
-            "tensor.resolve_neg()")
+            f"an in-place call on a tensor of shape {list(tensor.shape)} whose memory has the "
+            "conjugates or negatives of its values: use tensor.resolve_conj() or resolve_neg()")
     if not tensor.is_contiguous():
         raise _native.InvalidArgumentError(
             f"an in-place call needs contiguous memory; this tensor of shape "

@@ -122,10 +122,12 @@ TEST(ProcessSet, SeveralOfTheSameRanksAreSetsOfTheirOwn) {
       EXPECT_EQ(second.id(), 2u);
       // Each rank calls in another order: calls of different sets do not meet.
       const bool forward = world->topology().rank == 0;
-      const auto one = allreduce_async(Tensor::ones({2}), {.op = ReduceOp::kSum, .name = "x",
-                                                           .process_set = forward ? first : second});
-      const auto two = allreduce_async(Tensor::ones({2}), {.op = ReduceOp::kSum, .name = "x",
-                                                           .process_set = forward ? second : first});
+      const auto one = allreduce_async(
+          Tensor::ones({2}),
+          {.op = ReduceOp::kSum, .name = "x", .process_set = forward ? first : second});
+      const auto two = allreduce_async(
+          Tensor::ones({2}),
+          {.op = ReduceOp::kSum, .name = "x", .process_set = forward ? second : first});
       EXPECT_EQ(one.synchronize().data<float>()[0], static_cast<float>(size));
       EXPECT_EQ(two.synchronize().data<float>()[0], static_cast<float>(size));
       EXPECT_TRUE(world->remove_process_set(first));

@@ -51,6 +51,11 @@ Typed<"ProcessSet"> add_process_set(const ProcessSetLike& process_set) {
   return registered_as(process_set, without_gil([&] { return hvd::add_process_set(ranks); }));
 }
 
+Typed<"ProcessSet"> add_named_process_set(const std::vector<int>& ranks, const std::string& name) {
+  const ProcessSet set = without_gil([&] { return world()->add_process_set(ranks, name); });
+  return py::cast(PythonProcessSet(set, set.ranks()));
+}
+
 bool remove_process_set(PythonProcessSet& process_set) {
   if (!process_set.set()) return false;
   const ProcessSet set = process_set.registered();
@@ -192,6 +197,8 @@ Raises:
     InvalidArgumentError: no ranks, a rank twice or outside the job, or a ProcessSet that is
         registered already.
     MismatchError: ranks passed different sets; raised on every rank.)");
+  m.def("_add_process_set", &add_named_process_set, py::arg("ranks"), py::arg("name"),
+        "As add_process_set(), in no order with calls of other names.");
   m.def("remove_process_set", &remove_process_set, py::arg("process_set"),
         R"(Remove a registered set; collective over the whole job.
 

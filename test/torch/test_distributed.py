@@ -236,6 +236,17 @@ low = dist.new_group(list(range(size // 2)))
 high = dist.new_group(list(range(size // 2, size)), timeout=timedelta(seconds=9))
 again = dist.new_group(list(range(size // 2, size)))
 mine = low if rank < size // 2 else high
+if size > 2:  # ranks outside hear of groups in a thread, while they add sets of the program's
+    for left in range(1, size):
+        dist.new_group([rank for rank in range(size) if rank != left])
+        assert hvd.add_process_set([0, left]).ranks == [0, left]
+pair = hvd.add_process_set([0, size - 1])  # a set of the program's, and a group of the same ranks
+assert pair.process_set_id != hvd.global_process_set.process_set_id
+first_and_last = dist.new_group([0, size - 1])
+if rank in (0, size - 1):
+    x = torch.ones(1)
+    dist.all_reduce(x, group=first_and_last)
+    assert x.item() == hvd.allreduce(torch.ones(1), op=hvd.Sum, process_set=pair).item() == 2
 members = list(range(size // 2)) if rank < size // 2 else list(range(size // 2, size))
 x = full(float(rank))
 dist.all_reduce(x, group=mine)

@@ -174,5 +174,7 @@ class Groups:
         if len(ranks) == _native.size():
             return _native.global_process_set
         if tuple(ranks) not in self._sets:
-            self._sets[tuple(ranks)] = _native.add_process_set(ranks)
+            # Named: the program may be adding sets of its own just now.
+            name = f"torch.groups.{len(self._sets)}"
+            self._sets[tuple(ranks)] = _native._add_process_set(ranks, name)
         return self._sets[tuple(ranks)]

@@ -4,7 +4,7 @@
 #   bash examples/quickstart.sh
 #
 # Works on a fresh Debian 12 as root or with sudo: it installs what is missing, and says so. The
-# first time takes about MINUTES minutes on two cores, most of it for compiling; later ones less than one.
+# first time takes about 10 minutes on two cores, most of it for compiling; later ones less than one.
 # Ends with an error unless both reach a test accuracy of 0.97 with equal parameters on both ranks.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
@@ -44,11 +44,11 @@ train() {
 }
 
 summary=()
-say "1 of 5: Debian's packages and Python's (the first time 1 to 3 minutes)"
+say "1 of 5: packages of Debian and of Python (the first time 1 to 3 minutes)"
 install_packages "${build_packages[@]}" ccache
 make_environment build/venv examples/requirements.txt
 
-say "2 of 5: building the C++ library, hvdrun and the example in build/cpu (the first time T2 minutes)"
+say "2 of 5: building the library, hvdrun and the example in build/cpu (the first time 5 minutes)"
 mkdir -p build
 cmake --preset cpu >build/quickstart-cmake.log
 compile build/quickstart-build.log \
@@ -58,7 +58,7 @@ say "3 of 5: training in C++ on scikit-learn's digits (seconds)"
 write_digits
 train "C++" build/cpu/runner/hvdrun -np 2 build/cpu/examples/train_digits --data build/data/digits
 
-say "4 of 5: installing the Python package into build/venv (the first time T4 minutes)"
+say "4 of 5: installing the Python package into build/venv (the first time 4 minutes)"
 pip_verbosity=--verbose compile build/quickstart-package.log install_package
 
 say "5 of 5: the same training in Python (seconds)"

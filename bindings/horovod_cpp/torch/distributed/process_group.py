@@ -12,10 +12,12 @@ Raises (all of them):
 """
 
 import collections
+import datetime
 import functools
 import operator
 import sys
 import threading
+from typing import Any
 
 import torch
 from torch._C import _distributed_c10d as c10d
@@ -33,6 +35,7 @@ from horovod_cpp.torch.distributed.arguments import (
     copy_rows,
     only,
 )
+from horovod_cpp.torch.distributed.groups import Group
 from horovod_cpp.torch.distributed.work import Work, for_native_code, seconds_of
 from horovod_cpp.torch.sparse import sparse_allreduce_async
 
@@ -66,7 +69,8 @@ def _is_called_by_pytorchs_python():
 class ProcessGroup(c10d.ProcessGroup):
     """Some ranks of the job, as torch.distributed's functions use them."""
 
-    def __init__(self, session, group, name, rank, timeout):
+    def __init__(self, session: Any, group: Group, name: str, rank: int,
+                 timeout: datetime.timedelta) -> None:
         """``group``: a groups.Group; ``name``: PyTorch's; ``rank``: this process's place in it."""
         super().__init__(rank, len(group.ranks))
         self._session = session

@@ -185,14 +185,12 @@ def _exchange(store: Any, key: str, rank: int, deadline: float) -> dict[str, str
     except RuntimeError as error:
         raise _native.StalledError("rank 0 did not come to init_process_group() within "
                                    f"{seconds:.3g} s: {error}") from None
-    machine: str
-    place: dict[str, str]
-    machine, place = json.loads(store.get(key))
+    machine, found = json.loads(store.get(key))
     if machine != _this_machine():
         raise _native.UnsupportedError(
             f"rank 0 is on another machine than rank {rank}: without MPI all ranks have to be on "
             "one; for several start the job with hvdrun -H host:slots,...")
-    return place
+    return dict(found)
 
 
 def meet_by_engine(url: str, timeout: datetime.timedelta = default_pg_timeout,

@@ -257,9 +257,15 @@ TEST_F(ConfigTest, WarnsOnceOfNamesThatNobodyKnows) {
   set("HOROVOD_FUSION_TRESHOLD", "1");
   set("HOROVOD_SIZE", "2");
   set("HOROVOD_WITH_MPI", "1");
+  set("HVD_STAT", "1");
+  set("HVD_CUDA", "ON");  // of a build
+  set("HVD_WORKER_KEY", "1");
   EXPECT_THAT(warnings_of_reading(),
-              AllOf(HasSubstr("HOROVOD_FUSION_TRESHOLD is no setting"),
-                    Not(HasSubstr("HOROVOD_SIZE")), Not(HasSubstr("HOROVOD_WITH_MPI"))));
+              AllOf(HasSubstr("HOROVOD_FUSION_TRESHOLD is no setting of horovod_cpp; did you mean "
+                              "HOROVOD_FUSION_THRESHOLD? (hvdrun --help-settings lists them)"),
+                    HasSubstr("HVD_STAT is no setting of horovod_cpp; did you mean HVD_STATS?"),
+                    Not(HasSubstr("HOROVOD_SIZE")), Not(HasSubstr("HOROVOD_WITH_MPI")),
+                    Not(HasSubstr("HVD_CUDA")), Not(HasSubstr("HVD_WORKER"))));
   EXPECT_EQ(warnings_of_reading(), "");
 }
 

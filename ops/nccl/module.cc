@@ -56,6 +56,7 @@ class Module final : public NcclModule {
     return std::make_unique<StagedCollective>(place.device, std::move(host), place.rank,
                                               place.size);
   }
+  CudaMemory& memory() override { return cuda_memory(); }
 };
 
 }  // namespace

@@ -6,6 +6,7 @@
 #include "core/base/clock.h"
 #include "core/base/topology.h"
 #include "core/runtime/collective.h"
+#include "ops/cuda/module_memory.h"
 
 namespace hvd {
 
@@ -45,6 +46,8 @@ class NcclModule {
   // may share a device, and NCCL is not asked. Throws UnsupportedError if there is no such device.
   virtual std::unique_ptr<Collective> make_staged_collective(std::unique_ptr<Collective> host,
                                                              const NcclPlace& place) = 0;
+  // Memory of the devices, for tensors of our own. Lives as long as the process.
+  virtual CudaMemory& memory() = 0;
 
  protected:
   ~NcclModule() = default;

@@ -356,6 +356,10 @@ bool is_alone(const LaunchInfo& launch, const Config& config) {
 
 }  // namespace
 
+const NcclLibrary& gpu_library() {
+  return nccl_library(kNcclBuildFolder);
+}
+
 std::vector<BackendInfo> backends() {
   const MpiLibrary& mpi = mpi_library(kMpiBuildFolder);
   std::vector<BackendInfo> rows = {

@@ -98,6 +98,9 @@ class Memory final : public CudaMemory {
   void synchronize(int device) override { fence(device).wait(); }
   Fence fence(int device) override { return queue_of(device).stream.fence(); }
   DeviceArithmetic& arithmetic(int device) override { return *queue_of(device).arithmetic; }
+  std::uintptr_t stream(int device) override {
+    return reinterpret_cast<std::uintptr_t>(queue_of(device).stream.get());
+  }
 
  private:
   void copy(int device, void* to, const void* from, std::size_t bytes, cudaMemcpyKind kind) {

@@ -76,6 +76,8 @@ class DeviceMemory {
   virtual void synchronize(int device) = 0;
 
   virtual DeviceArithmetic& arithmetic(int device) = 0;
+  // The queue's handle, as libraries of arrays hand it over: a cudaStream_t as an integer.
+  virtual std::uintptr_t stream(int device) = 0;
 
  protected:
   ~DeviceMemory() = default;

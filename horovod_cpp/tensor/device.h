@@ -1,0 +1,55 @@
+#pragma once
+
+#include <initializer_list>
+#include <string>
+#include <string_view>
+
+#include "core/base/device.h"
+#include "horovod_cpp/tensor/tensor.h"
+#include "ops/device/device_memory.h"
+
+// Tensors on a GPU. Each device has one queue, on which what tensors are asked for happens in the
+// order of the calls, whichever threads make them; calls return before the device is done. What
+// reads values on the host (item(), to_vector(), printing, .cpu(), copies to the CPU) waits for it.
+//
+// There are: creation, copies and conversions, views, + - * / and their in-place forms, neg, abs,
+// sign of floats, square, reciprocal, exp, log, sqrt, rsqrt, tanh, sigmoid, relu, sin, cos, erf,
+// log1p, maximum and minimum, sum and mean, their gradients, the updates of SGD, Adam and AdamW, and
+// collectives. Everything else throws UnsupportedError that names it. Results have the bits of the
+// host's but for: exp, log, tanh, sigmoid and what else the C library computes; sums; and
+// add_(other, alpha), which the host may contract into fused multiply-adds.
+namespace hvd {
+
+// "cpu", "cuda:0"
+std::string to_string(const Device& device);
+
+// Inverse of to_string(); "cuda" is "cuda:0" and "cpu:0" is "cpu". Throws InvalidArgumentError.
+Device parse_device(std::string_view name);
+
+// Returns when the device did what tensors were asked for so far; at once for the CPU.
+void synchronize(const Device& device);
+
+// What may be asked of GPUs in this process.
+struct CudaTensors {
+  DeviceMemory* memory = nullptr;  // lives as long as the process; null: `detail` says why
+  std::string detail;
+};
+// Opens the module of GPUs the first time. Defined in horovod_cpp/dist, the one folder here that
+// knows modules.
+const CudaTensors& cuda_tensors();
+
+// Of a device that is no CPU. Throws UnsupportedError that says why there is no such device.
+DeviceMemory& memory_of(const Device& device);
+DeviceArithmetic& arithmetic_of(const Tensor& tensor);
+
+// For operations of the CPU alone: throws UnsupportedError naming `function` if a tensor is on a
+// GPU. Undefined tensors pass.
+void require_cpu(const char* function, std::initializer_list<const Tensor*> tensors);
+// Throws InvalidArgumentError naming `function` and both devices.
+void require_same_device(const char* function, const Tensor& a, const Tensor& b);
+
+inline bool is_on_cpu(const Tensor& tensor) {
+  return tensor.device().kind == DeviceKind::kCpu;
+}
+
+}  // namespace hvd

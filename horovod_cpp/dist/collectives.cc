@@ -12,6 +12,7 @@
 #include "core/runtime/driver_seat.h"
 #include "horovod_cpp/dist/allreduce_call.h"
 #include "horovod_cpp/dist/engine_call.h"
+#include "horovod_cpp/dist/gpu_tensors.h"
 #include "horovod_cpp/tensor/impl.h"
 
 namespace hvd {
@@ -19,8 +20,14 @@ namespace {
 
 using Kind = CollectiveKind;
 
-Tensor empty_like(const Tensor& tensor) {
-  return tensor.defined() ? Tensor::empty(tensor.shape(), tensor.dtype()) : Tensor();
+Tensor empty_beside(const Tensor& tensor, Shape shape, const ProcessSet& set) {
+  const bool on_host = tensor.device().kind == DeviceKind::kCpu;
+  return on_host ? Tensor::empty(std::move(shape), tensor.dtype())
+                 : empty_on(*set.world(), tensor, std::move(shape));
+}
+
+Tensor empty_like(const Tensor& tensor, const ProcessSet& set) {
+  return tensor.defined() ? empty_beside(tensor, tensor.shape(), set) : Tensor();
 }
 
 // Memory that two results share would be reduced twice, and the second time of what others wrote.
@@ -28,7 +35,7 @@ void check_apart(const std::vector<Tensor>& tensors) {
   std::vector<std::pair<const std::byte*, std::size_t>> order;  // where each begins
   for (std::size_t i = 0; i < tensors.size(); ++i) {
     if (!tensors[i].defined() || tensors[i].numel() == 0) continue;
-    order.emplace_back(static_cast<const std::byte*>(tensors[i].data()), i);
+    order.emplace_back(static_cast<const std::byte*>(tensors[i].address()), i);
   }
   std::sort(order.begin(), order.end());
   for (std::size_t k = 1; k < order.size(); ++k) {
@@ -51,7 +58,7 @@ std::shared_ptr<CallInFlight> allreduce_call(std::span<const Tensor> tensors,
   for (std::size_t i = 0; i < tensors.size(); ++i) {
     AllreduceTensor& item = items.emplace_back();
     item.input = tensors[i];
-    item.output = in_place ? tensors[i] : empty_like(tensors[i]);
+    item.output = in_place ? tensors[i] : empty_like(tensors[i], options.process_set);
     if (compressor != nullptr && tensors[i].defined()) {
       const std::string name = options.name + "." + std::to_string(i);
       item.compressor = compressor->for_tensor(name, tensors[i].shape(), tensors[i].dtype());
@@ -70,7 +77,7 @@ std::shared_ptr<CallInFlight> broadcast_call(const std::vector<Tensor>& tensors,
     check_tensor(spec, tensor);
     CallTensor& part = parts.emplace_back();
     part.input = tensor;
-    part.output = in_place ? tensor : empty_like(tensor);
+    part.output = in_place ? tensor : empty_like(tensor, spec.set);
     part.shape = tensor.shape();
   }
   return start(spec, parts);
@@ -113,7 +120,7 @@ std::shared_ptr<CallInFlight> reducescatter_call(const std::vector<Tensor>& tens
     part.shape = tensor.shape();
     Shape mine = row_shape(tensor);
     mine.insert(mine.begin(), scattered_rows(tensor.size(0), spec.set.size())[position]);
-    part.output = Tensor::empty(std::move(mine), tensor.dtype());
+    part.output = empty_beside(tensor, std::move(mine), spec.set);
   }
   return start(spec, parts);
 }
@@ -147,6 +154,7 @@ CollectiveHandle transfer(PointToPoint::Direction direction, const Tensor& tenso
   const std::string what = sends ? "send" : "recv";
   const std::shared_ptr<World> world = options.process_set.world();
   if (!tensor.defined()) throw InvalidArgumentError(what + ": the tensor is undefined");
+  expect_served(*world, tensor.device(), what + ": the tensor");
   static_cast<void>(options.process_set.rank());  // throws unless this rank is in it
   const std::vector<Rank> ranks = options.process_set.ranks();
   const bool known = std::find(ranks.begin(), ranks.end(), peer) != ranks.end();
@@ -208,7 +216,7 @@ CollectiveHandle reduce_async(const Tensor& tensor, int root_rank, const ReduceO
   const bool root = spec.set.world()->topology().rank == root_rank;
   CallTensor part;
   part.input = tensor;
-  part.output = root ? empty_like(tensor) : Tensor();
+  part.output = root ? empty_like(tensor, spec.set) : Tensor();
   part.shape = tensor.shape();
   return CollectiveHandle(start(spec, {&part, 1}));
 }
@@ -301,7 +309,7 @@ CollectiveHandle scatter_async(const Tensor& tensor, int root_rank, const SplitO
     part.input = tensor;
     part.splits = splits_of(spec, tensor, options.splits);
   } else {
-    part.input = Tensor::empty({0}, tensor.dtype());
+    part.input = empty_beside(tensor, {0}, spec.set);
   }
   return CollectiveHandle(start(spec, {&part, 1}));
 }

@@ -47,6 +47,15 @@ std::shared_ptr<Storage> make_storage(std::int64_t bytes, const Shape& shape, DT
   }
 }
 
+// What computes here would read a GPU's addresses.
+void expect_host(const Tensor::Impl& impl) {
+  const Device& device = impl.storage->device;
+  if (device.kind == DeviceKind::kCpu) return;
+  throw UnsupportedError("a tensor of shape " + to_string(impl.shape) + " lies on CUDA device " +
+                         std::to_string(device.index) +
+                         ": it can be communicated and handed over by DLPack, nothing else");
+}
+
 template <typename T>
 Tensor copy_of(std::span<const T> values, Shape shape) {
   const std::int64_t numel = numel_of(shape);
@@ -144,6 +153,11 @@ Tensor Tensor::from(std::span<const std::int64_t> values, Shape shape) {
 
 Tensor Tensor::wrap(void* data, Shape shape, DType dtype, std::shared_ptr<const void> owner,
                     std::vector<std::int64_t> strides) {
+  return wrap_on({}, 0, data, std::move(shape), dtype, std::move(owner), std::move(strides));
+}
+
+Tensor Tensor::wrap_on(Device device, std::uintptr_t stream, void* data, Shape shape, DType dtype,
+                       std::shared_ptr<const void> owner, std::vector<std::int64_t> strides) {
   if (data == nullptr && numel_of(shape) != 0) {
     throw InvalidArgumentError("Tensor::wrap: null memory for shape " + to_string(shape));
   }
@@ -155,7 +169,7 @@ Tensor Tensor::wrap(void* data, Shape shape, DType dtype, std::shared_ptr<const 
     throw InvalidArgumentError("Tensor::wrap: " + std::to_string(strides.size()) +
                                " strides for shape " + to_string(shape));
   }
-  auto storage = std::make_shared<Storage>(data, std::move(owner));
+  auto storage = std::make_shared<Storage>(data, std::move(owner), device, stream);
   return Tensor(make_impl(std::move(storage), data, std::move(shape), std::move(strides), dtype));
 }
 
@@ -178,14 +192,22 @@ DType Tensor::dtype() const {
   return impl_of(*this, "dtype").dtype;
 }
 Device Tensor::device() const {
-  return {};
+  return impl_of(*this, "device").storage->device;
+}
+std::uintptr_t Tensor::stream() const {
+  return impl_of(*this, "stream").storage->stream;
 }
 bool Tensor::is_contiguous() const {
   return impl_of(*this, "is_contiguous").contiguous;
 }
 
 void* Tensor::data() const {
-  return impl_of(*this, "data").data;
+  const Impl& impl = impl_of(*this, "data");
+  expect_host(impl);
+  return impl.data;
+}
+void* Tensor::address() const {
+  return impl_of(*this, "address").data;
 }
 
 template <typename T>
@@ -195,6 +217,7 @@ T* Tensor::data() const {
     throw InvalidArgumentError("data<" + std::string(name_of(dtype_of<T>::value)) +
                                ">: the tensor's dtype is " + std::string(name_of(impl.dtype)));
   }
+  expect_host(impl);
   return reinterpret_cast<T*>(impl.data);
 }
 

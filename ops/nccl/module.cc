@@ -3,6 +3,7 @@
 #include <cuda_runtime_api.h>
 
 #include "core/base/status.h"
+#include "ops/cuda/caller_streams.h"
 #include "ops/cuda/check.h"
 #include "ops/cuda/device.h"
 #include "ops/cuda/staged_collective.h"
@@ -56,12 +57,19 @@ class Module final : public NcclModule {
     return std::make_unique<StagedCollective>(place.device, std::move(host), place.rank,
                                               place.size);
   }
+  CudaStreams& streams() override { return streams_; }
+  Buffer allocate(int device, std::size_t bytes) override {
+    return allocate_cuda_memory(device, bytes);
+  }
+
+ private:
+  CallerStreams streams_;
 };
 
 }  // namespace
 }  // namespace hvd
 
 extern "C" __attribute__((visibility("default"))) hvd::NcclModule* hvd_nccl_module() {
-  static hvd::Module module;
-  return &module;
+  static auto* module = new hvd::Module;  // never destroyed: CUDA may be gone by then
+  return module;
 }

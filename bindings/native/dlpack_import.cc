@@ -66,10 +66,8 @@ std::string text_of(const DLDevice& device) {
       return "CUDA's managed memory";
     case kDLMetal:
       return "a Metal device";
-    case kDLROCM:
-      return "a ROCm device";
     default:
-      return "a device";
+      return device.device_type == kDLROCM ? "a ROCm device" : "a device";
   }
 }
 
@@ -197,10 +195,10 @@ Tensor import_capsule(const py::handle& capsule, const std::string& owner, Acces
                       const Home& home = {}) {
   const Offered offered = look_into(capsule, owner);
   const DLTensor& given = *offered.tensor;
-  const bool at_home = home.device.kind == DeviceKind::kCpu
-                           ? is_host(given.device.device_type)
-                           : given.device.device_type == kDLCUDA &&
-                                 given.device.device_id == home.device.index;
+  const bool at_home =
+      home.device.kind == DeviceKind::kCpu
+          ? is_host(given.device.device_type)
+          : given.device.device_type == kDLCUDA && given.device.device_id == home.device.index;
   if (!at_home) throw_device(given.device, owner);
   const DType dtype = dtype_of(given.dtype, owner);
   Layout layout = layout_of(given, dtype, owner);
@@ -223,8 +221,8 @@ Home home_of(const py::handle& object, const std::string& owner) {
     throw py::type_error("__dlpack_device__ of " + owner + " returned no pair but " +
                          py::repr(place).cast<std::string>());
   }
-  const DLDevice device = {py::int_(place[py::int_(0)]).cast<std::int32_t>(),
-                           py::int_(place[py::int_(1)]).cast<std::int32_t>()};
+  const auto number = [&](int i) { return py::int_(place[py::int_(i)]).cast<std::int32_t>(); };
+  const DLDevice device = {number(0), number(1)};
   if (is_host(device.device_type)) return {};
   if (device.device_type != kDLCUDA || !is_initialized()) throw_device(device, owner);
   const auto job = world();

@@ -19,7 +19,7 @@ __attribute__((visibility("default"))) const char* hvd_test_stream_log();
 __attribute__((visibility("default"))) unsigned long long hvd_test_make_stream();
 // Makes `stream` wait for all that is on `before`, as a library does that hands over memory.
 __attribute__((visibility("default"))) void hvd_test_order(unsigned long long before,
-                                                          unsigned long long stream);
+                                                           unsigned long long stream);
 // From now on (or no more) events that are recorded are not reached.
 __attribute__((visibility("default"))) void hvd_test_stall(int stalled);
 }

@@ -234,11 +234,11 @@ void add_gpus(Ports& ports, Rendezvous& others, const Neighbourhood& here, const
   const Topology place = topology_of(here.placement);
   const GpuClaim mine = claim_gpu(library, introduce(config).host, place, config);
   std::vector<GpuClaim> claims;
-  for (const std::string& text : others.all_gather(encode(mine), deadline)) {
+  for (const std::string& text : others.all_gather(encode(mine), deadline))
     claims.push_back(decode_gpu_claim(text));
-  }
   ports.collectives.push_back(
       join_gpus(library, claims, place, config, *ports.collectives.front()));
+  ports.gpu = rank_gpu(library, place);
 }
 
 void expect_world(const LaunchInfo& launch, const MpiLink& link) {
@@ -335,6 +335,7 @@ Ports connect_to_self(const Config& config) {
     const GpuClaim claim = claim_gpu(library, introduce(config).host, {}, config);
     ports.collectives.push_back(
         join_gpus(library, {&claim, 1}, {}, config, *ports.collectives.front()));
+    ports.gpu = rank_gpu(library, {});
   }
   return ports;
 }

@@ -9,6 +9,7 @@
 #include "core/runtime/collective.h"
 #include "core/runtime/control_plane.h"
 #include "ops/nccl_library.h"
+#include "ops/rank_gpu.h"
 
 namespace hvd {
 
@@ -18,6 +19,8 @@ struct Ports {
   std::vector<std::unique_ptr<Collective>> collectives;
   // Whether MPI granted MPI_THREAD_MULTIPLE; empty = this job does without MPI.
   std::optional<bool> mpi_threads;
+  // What serves the tensors of GPUs; empty = nothing does.
+  std::optional<RankGpu> gpu;
 };
 
 // One row of the table of backends, for --check-build and the doctor.

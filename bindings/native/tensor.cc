@@ -227,7 +227,13 @@ void bind_facts(TensorClass& cls) {
       "stride", [](const Tensor& t) { return to_tuple(t.strides()); },
       "Distances in elements between neighbours along each axis, a tuple of ints.");
   cls.def_property_readonly(
-      "device", [](const Tensor&) { return "cpu"; }, "Where the memory is: \"cpu\".");
+      "device",
+      [](const Tensor& t) {
+        const Device device = t.device();
+        return device.kind == DeviceKind::kCpu ? std::string("cpu")
+                                               : "cuda:" + std::to_string(device.index);
+      },
+      "Where the memory is: \"cpu\", or \"cuda:0\" for what a collective made on a GPU.");
   cls.def_property_readonly(
       "itemsize", [](const Tensor& t) { return size_of(t.dtype()); }, "Bytes of an element.");
   cls.def(

@@ -31,7 +31,7 @@ using TensorClass = py::class_<Tensor>;
 
 Tensor view_as(const Tensor& tensor, Shape shape) {
   Tensor view = tensor.reshape(std::move(shape));
-  if (view.data() == tensor.data() || tensor.numel() == 0) return view;
+  if (view.address() == tensor.address() || tensor.numel() == 0) return view;
   throw InvalidArgumentError("view: memory of shape " + to_string(tensor.shape()) +
                              " cannot be seen as " + to_string(view.shape()) +
                              " without a copy; use reshape()");

@@ -13,6 +13,7 @@
 #include "core/runtime/observability.h"
 #include "core/runtime/runtime.h"
 #include "horovod_cpp/dist/process_set.h"
+#include "ops/rank_gpu.h"
 
 namespace hvd {
 
@@ -22,6 +23,8 @@ struct WorldOptions {
   std::size_t bucket_bytes = 0;
   // Whether MPI granted MPI_THREAD_MULTIPLE; empty = this job does without MPI.
   std::optional<bool> mpi_threads = {};
+  // What serves tensors of GPUs; empty = nothing does.
+  std::optional<RankGpu> gpu = {};
   // Whose observers the Runtime has; null = nobody watches.
   std::shared_ptr<Observability> observability = nullptr;
 };

@@ -56,9 +56,22 @@ DeviceMemory& memory_of(const Device& device) {
                                              std::to_string(devices) + " (" + found + ")"));
 }
 
-DeviceArithmetic& arithmetic_of(const Tensor& tensor) {
+DeviceMemory& memory_of(const Tensor& tensor) {
   const Device device = tensor.device();
-  return memory_of(device).arithmetic(device.index);
+  DeviceMemory& memory = memory_of(device);
+  if (tensor.stream() == memory.stream(device.index)) return memory;
+  throw UnsupportedError("a tensor of shape " + to_string(tensor.shape()) + " on " +
+                         to_string(device) +
+                         " is memory of another library on a stream of its own: it can be "
+                         "communicated and handed over, nothing else");
+}
+
+DeviceArithmetic& arithmetic_of(const Tensor& tensor) {
+  return memory_of(tensor).arithmetic(tensor.device().index);
+}
+
+std::uintptr_t stream_of(const Device& device) {
+  return device.kind == DeviceKind::kCpu ? 0 : memory_of(device).stream(device.index);
 }
 
 void require_cpu(const char* function, std::initializer_list<const Tensor*> tensors) {

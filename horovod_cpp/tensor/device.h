@@ -40,7 +40,12 @@ const CudaTensors& cuda_tensors();
 
 // Of a device that is no CPU. Throws UnsupportedError that says why there is no such device.
 DeviceMemory& memory_of(const Device& device);
+// Of a tensor on a device. Throws UnsupportedError if the tensor wraps memory that is used in the
+// order of another library's stream: it may be communicated and handed over only.
+DeviceMemory& memory_of(const Tensor& tensor);
 DeviceArithmetic& arithmetic_of(const Tensor& tensor);
+// The handle of the device's queue, a CUDA stream; 0 for the CPU.
+std::uintptr_t stream_of(const Device& device);
 
 // For operations of the CPU alone: throws UnsupportedError naming `function` if a tensor is on a
 // GPU. Undefined tensors pass.

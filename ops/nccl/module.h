@@ -7,6 +7,7 @@
 #include "core/base/topology.h"
 #include "core/runtime/collective.h"
 #include "ops/cuda/module_memory.h"
+#include "ops/cuda/module_streams.h"
 
 namespace hvd {
 
@@ -48,6 +49,8 @@ class NcclModule {
                                                              const NcclPlace& place) = 0;
   // Memory of the devices, for tensors of our own. Lives as long as the process.
   virtual CudaMemory& memory() = 0;
+  // For those who hand over memory; lives as long as the process.
+  virtual CudaStreams& streams() = 0;
 
  protected:
   ~NcclModule() = default;

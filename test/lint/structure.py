@@ -155,7 +155,7 @@ def check_functions(root, path, findings):
 
 TEST_TARGET = re.compile(r"hvd_add_test\([^)]*?\bDIR\s+(\S+)")
 TEST_SOURCE = re.compile(r"\b(\w+_test\.cc)\b")
-PYTEST_FOLDERS = ("bindings", "lint", "mpi", "torch")
+PYTEST_FOLDERS = ("bindings", "gpu/python", "lint", "mpi", "torch")
 
 
 def check_tests_belong(root, findings):

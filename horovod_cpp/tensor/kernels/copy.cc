@@ -96,7 +96,7 @@ Tensor to_device(const Tensor& a, const Device& device) {
   if (is_on_cpu(a)) {
     memory_of(device).copy_from_host(device.index, result.address(), dense.data(), bytes);
   } else if (is_on_cpu(result)) {
-    memory_of(from).copy_to_host(from.index, result.data(), dense.address(), bytes);
+    memory_of(dense).copy_to_host(from.index, result.data(), dense.address(), bytes);
   } else {
     memory_of(device).copy_between(device.index, result.address(), from.index, dense.address(),
                                    bytes);

@@ -5,6 +5,8 @@
 #include <cstring>
 #include <thread>
 
+#include "test/gpu/logic/stream_log.h"
+
 namespace hvd::test {
 
 HostCuda& host_cuda() {
@@ -29,6 +31,7 @@ using hvd::test::host_cuda;
 struct CUstream_st {};
 struct CUevent_st {
   bool held = false;
+  int number = 0;  // of its last point, for the log
 };
 
 namespace {
@@ -108,7 +111,8 @@ cudaError_t cudaDeviceSynchronize() {
   return cudaSuccess;
 }
 cudaError_t cudaMemcpyAsync(void* to, const void* from, std::size_t bytes, cudaMemcpyKind,
-                            cudaStream_t) {
+                            cudaStream_t stream) {
+  hvd::test::log_stream("copy", stream);
   if (bytes != 0) std::memcpy(to, from, bytes);
   return cudaSuccess;
 }
@@ -123,7 +127,8 @@ cudaError_t cudaStreamDestroy(cudaStream_t stream) {
   --host_cuda().streams;
   return cudaSuccess;
 }
-cudaError_t cudaStreamWaitEvent(cudaStream_t, cudaEvent_t, unsigned) {
+cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned) {
+  hvd::test::log_stream("wait", stream, event->number);
   return cudaSuccess;
 }
 
@@ -137,8 +142,10 @@ cudaError_t cudaEventDestroy(cudaEvent_t event) {
   --host_cuda().events;
   return cudaSuccess;
 }
-cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t) {
+cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
   event->held = host_cuda().stalled;
+  event->number = ++host_cuda().points;
+  hvd::test::log_stream("record", stream, event->number);
   return cudaSuccess;
 }
 cudaError_t cudaEventQuery(cudaEvent_t event) {

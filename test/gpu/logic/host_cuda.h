@@ -19,6 +19,7 @@ struct HostCuda {
   std::atomic<int> current_device = 0;
   std::atomic<int> streams = 0;  // not destroyed
   std::atomic<int> events = 0;   // not destroyed
+  std::atomic<int> points = 0;   // recorded so far
 };
 
 HostCuda& host_cuda();

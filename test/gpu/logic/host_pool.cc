@@ -1,0 +1,29 @@
+#include <cuda_runtime_api.h>
+
+#include <cstdlib>
+
+// Memory pools of host_cuda.cc's devices: what is freed goes back at once. A device has less than a
+// terabyte.
+extern "C" {
+
+cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int) {
+  *value = attribute == cudaDevAttrMemoryPoolsSupported ? 1 : 0;
+  return cudaSuccess;
+}
+cudaError_t cudaMemPoolCreate(cudaMemPool_t* pool, const cudaMemPoolProps*) {
+  static char place;
+  *pool = reinterpret_cast<cudaMemPool_t>(&place);
+  return cudaSuccess;
+}
+cudaError_t cudaMemPoolSetAttribute(cudaMemPool_t, cudaMemPoolAttr, void*) {
+  return cudaSuccess;
+}
+cudaError_t cudaMallocFromPoolAsync(void** data, std::size_t bytes, cudaMemPool_t, cudaStream_t) {
+  constexpr std::size_t kMost = std::size_t{1} << 40;
+  return bytes < kMost ? cudaMalloc(data, bytes) : cudaErrorMemoryAllocation;
+}
+cudaError_t cudaFreeAsync(void* data, cudaStream_t) {
+  return cudaFree(data);
+}
+
+}  // extern "C"

@@ -5,6 +5,7 @@
 #include "horovod_cpp/autograd/grad_mode.h"
 #include "horovod_cpp/autograd/precision.h"
 #include "horovod_cpp/autograd/recording.h"
+#include "horovod_cpp/tensor/device.h"
 #include "horovod_cpp/tensor/kernels/copy.h"
 #include "horovod_cpp/tensor/kernels/elementwise.h"
 #include "horovod_cpp/tensor/kernels/reduce.h"
@@ -40,6 +41,7 @@ using Backward = Tensor (*)(const Tensor&, const Tensor&);
 // pass, and `recorded`(g, y), the same made of recorded functions.
 Tensor along(const Tensor& a, std::int64_t axis, const char* name, Forward forward,
              Backward backward, Backward recorded) {
+  require_cpu(name, {&a});
   if (autograd::is_half(a)) {
     return autograd::in_float32(a, [&](const Tensor& wide) {
       return along(wide, axis, name, forward, backward, recorded);

@@ -3,6 +3,7 @@
 #include <type_traits>
 
 #include "core/base/status.h"
+#include "horovod_cpp/tensor/device.h"
 #include "horovod_cpp/tensor/dispatch.h"
 #include "horovod_cpp/tensor/isa/table.h"
 #include "horovod_cpp/tensor/kernels/backend.h"
@@ -112,6 +113,7 @@ Tensor sum_to(const Tensor& a, const Shape& shape) {
 
 Tensor arg_extreme(const Tensor& a, std::int64_t axis, bool largest, bool keepdim,
                    const char* function) {
+  require_cpu(function, {&a});
   const std::int64_t at = shapes::axis(axis, a.dim(), function);
   require_arithmetic(a.dtype(), function);
   if (a.size(at) == 0) {

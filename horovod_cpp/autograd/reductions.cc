@@ -100,6 +100,7 @@ Tensor concat(const std::vector<Tensor>& given, std::int64_t axis) {
   bool wanted = false;
   for (const Tensor& part : parts) {
     shapes::require_same_dtype(parts[0], part, "concat");
+    require_same_device("concat", parts[0], part);
     Shape expected = shape;
     if (part.dim() == parts[0].dim()) expected[static_cast<std::size_t>(at)] = part.size(at);
     if (part.shape() != expected) {
@@ -111,7 +112,7 @@ Tensor concat(const std::vector<Tensor>& given, std::int64_t axis) {
     wanted = wanted || should_record({&part});
   }
   shape[static_cast<std::size_t>(at)] = total;
-  Tensor result = Tensor::empty(shape, parts[0].dtype());
+  Tensor result = Tensor::empty(shape, parts[0].dtype(), parts[0].device());
   const auto begin = [ends](std::size_t i) { return i == 0 ? 0 : ends[i - 1]; };
   std::vector<autograd::Edge> inputs;
   for (std::size_t i = 0; i < parts.size(); ++i) {

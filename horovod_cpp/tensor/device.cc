@@ -44,13 +44,13 @@ void synchronize(const Device& device) {
 DeviceMemory& memory_of(const Device& device) {
   const CudaTensors& cuda = cuda_tensors();
   if (cuda.memory == nullptr) {
-    throw UnsupportedError(to_string(device) + " cannot be used: " + cuda.detail);
+    throw UnsupportedError("'" + to_string(device) + "' cannot be used: " + cuda.detail);
   }
   // Counting asks the driver; a device that was there stays.
   static const int devices = cuda.memory->devices();
   if (device.index >= 0 && device.index < devices) return *cuda.memory;
   const std::string found = cuda.memory->describe_devices();
-  throw UnsupportedError(to_string(device) + " cannot be used: " +
+  throw UnsupportedError("'" + to_string(device) + "' cannot be used: " +
                          (devices == 0 ? found
                                        : "there is no such device among " +
                                              std::to_string(devices) + " (" + found + ")"));

@@ -277,7 +277,7 @@ TEST(DeviceTensor, TensorsOfTwoDevicesAreRefusedByName) {
 
 TEST(DeviceTensor, DevicesAndMemoryThatAreNotThereAreNamed) {
   EXPECT_THAT(message_of<UnsupportedError>([] { Tensor::ones({2}).cuda(7); }),
-              HasSubstr("cuda:7 cannot be used"));
+              HasSubstr("'cuda:7' cannot be used"));
   const std::string error = message_of<OutOfMemoryError>(
       [] { Tensor::empty({std::int64_t{1} << 40}, DType::kF32, kGpu); });
   EXPECT_THAT(error, HasSubstr("cuda:0"));

@@ -60,7 +60,7 @@ TEST_P(DeviceOptimizer, GoesOnFromTheStateOfTheHost) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Every, DeviceOptimizer, ::testing::ValuesIn(device_optimizers()),
-                         [](const auto& info) { return info.param.name; });
+                         [](const auto& instance) { return instance.param.name; });
 
 }  // namespace
 }  // namespace hvd

@@ -54,6 +54,15 @@ void def_axis(Scope& scope, const char* name, Function function, const Extra&...
   scope.def(name, function, kDim(extra)...);
 }
 
+// The device that an object names; none if it names none. Throws UnsupportedError for kinds of
+// devices that there are not, and InvalidArgumentError for "cuda:x".
+std::optional<Device> device_from(const py::handle& object);
+// The CPU for None; throws InvalidArgumentError for what names no device.
+Device device_or_cpu(const py::object& device);
+// Whether the object names the CPU; throws UnsupportedError if it names another device, where there
+// are tensors alone.
+bool is_cpu(const py::handle& object);
+
 // A shape in one argument or in several.
 inline Shape shape_from(const py::args& sizes) {
   return shape_from(sizes.size() == 1 ? py::object(sizes[0]) : py::object(sizes));
@@ -95,14 +104,5 @@ void def_sized(py::module_& m, const char* name, Make make, const char* doc,
 
 // Of a class Tensor: tensor_views.cc.
 void bind_tensor_views(py::class_<Tensor>& cls);
-
-// The device that an object names; none if it names none. Throws UnsupportedError for kinds of
-// devices that there are not, and InvalidArgumentError for "cuda:x".
-std::optional<Device> device_from(const py::handle& object);
-// The CPU for None; throws InvalidArgumentError for what names no device.
-Device device_or_cpu(const py::object& device);
-// Whether the object names the CPU; throws UnsupportedError if it names another device, where there
-// are tensors alone.
-bool is_cpu(const py::handle& object);
 
 }  // namespace hvd::python

@@ -229,8 +229,7 @@ void bind_facts(TensorClass& cls) {
       "stride", [](const Tensor& t) { return to_tuple(t.strides()); },
       "Distances in elements between neighbours along each axis, a tuple of ints.");
   cls.def_property_readonly(
-      "device",
-      [](const Tensor& t) { return to_string(t.device()); },
+      "device", [](const Tensor& t) { return to_string(t.device()); },
       "Where the memory is: \"cpu\", \"cuda:0\".");
   cls.def_property_readonly(
       "is_cuda", [](const Tensor& t) { return t.device().kind == DeviceKind::kCuda; },

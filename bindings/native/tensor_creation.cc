@@ -66,8 +66,7 @@ void bind_fillers(py::module_& m) {
   filler("ones", &Tensor::ones, "A tensor with ones everywhere.");
   m.def(
       "full",
-      [](const ShapeLike& shape, double value, const MaybeDType& dtype,
-         const MaybeDevice& device) {
+      [](const ShapeLike& shape, double value, const MaybeDType& dtype, const MaybeDevice& device) {
         return Tensor::full(shape_from(shape), value, dtype_or(dtype, DType::kF32),
                             device_or_cpu(device));
       },

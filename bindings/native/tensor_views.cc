@@ -275,7 +275,8 @@ Raises:
 }  // namespace
 
 void bind_tensor_views(TensorClass& cls) {
-  cls.def_static("_is_cpu", [](const Anything& name) { return is_cpu(name); });  // for the Python package
+  cls.def_static("_is_cpu",
+                 [](const Anything& name) { return is_cpu(name); });  // for the Python package
   bind_shapes(cls);
   bind_axes(cls);
   bind_copies(cls);

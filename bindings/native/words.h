@@ -83,9 +83,9 @@ void def_sized(py::module_& m, const char* name, Make make, const char* doc,
           const MaybeDevice& device) {
         // A second size, of the other form.
         if (PyIndex_Check(dtype.ptr()) != 0) throw py::reference_cast_error();
-        return finish(make(shape_from(shape), dtype_or(dtype, DType::kF32), device_or_cpu(device),
-                           more...),
-                      requires_grad);
+        return finish(
+            make(shape_from(shape), dtype_or(dtype, DType::kF32), device_or_cpu(device), more...),
+            requires_grad);
       },
       py::arg("shape"), py::arg("dtype") = py::none(), extra..., py::kw_only(),
       py::arg("requires_grad") = false, py::arg("device") = py::none(), doc);
@@ -94,9 +94,9 @@ void def_sized(py::module_& m, const char* name, Make make, const char* doc,
       [=](const py::Args<Typed<"typing.SupportsIndex">>& size, const MaybeDType& dtype,
           More... more, bool requires_grad, const MaybeDevice& device) {
         if (size.empty()) throw py::type_error("expected a shape, got nothing");
-        return finish(make(shape_from(size), dtype_or(dtype, DType::kF32), device_or_cpu(device),
-                           more...),
-                      requires_grad);
+        return finish(
+            make(shape_from(size), dtype_or(dtype, DType::kF32), device_or_cpu(device), more...),
+            requires_grad);
       },
       py::arg("dtype") = py::none(), extra..., py::arg("requires_grad") = false,
       py::arg("device") = py::none());

@@ -161,7 +161,8 @@ bool RuleOptimizer::update_rows(Tensor&, const RowGradient&, ParamState&, const 
 
 Tensor& state_tensor(ParamState& state, const char* name, const Tensor& param, double initial) {
   Tensor& tensor = state.tensors[name];
-  if (!tensor.defined()) tensor = Tensor::full(param.shape(), initial, param.dtype(), param.device());
+  if (!tensor.defined())
+    tensor = Tensor::full(param.shape(), initial, param.dtype(), param.device());
   return tensor;
 }
 

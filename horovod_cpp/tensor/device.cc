@@ -8,10 +8,9 @@ namespace hvd {
 namespace {
 
 [[noreturn]] void refuse(const char* function, const Tensor& tensor) {
-  throw UnsupportedError(std::string(function) + ": the " +
-                         std::string(name_of(tensor.dtype())) + " tensor of shape " +
-                         to_string(tensor.shape()) + " is on " + to_string(tensor.device()) +
-                         ", where there is no " + function +
+  throw UnsupportedError(std::string(function) + ": the " + std::string(name_of(tensor.dtype())) +
+                         " tensor of shape " + to_string(tensor.shape()) + " is on " +
+                         to_string(tensor.device()) + ", where there is no " + function +
                          ": move it with .cpu() (layers on the GPU come later)");
 }
 

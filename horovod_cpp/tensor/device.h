@@ -12,12 +12,13 @@
 // order of the calls, whichever threads make them; calls return before the device is done. What
 // reads values on the host (item(), to_vector(), printing, .cpu(), copies to the CPU) waits for it.
 //
-// There are: creation, copies and conversions, views, + - * / and their in-place forms, neg, abs,
-// sign of floats, square, reciprocal, exp, log, sqrt, rsqrt, tanh, sigmoid, relu, sin, cos, erf,
-// log1p, maximum and minimum, sum and mean, their gradients, the updates of SGD, Adam and AdamW, and
-// collectives. Everything else throws UnsupportedError that names it. Results have the bits of the
-// host's but for: exp, log, tanh, sigmoid and what else the C library computes; sums; and
-// add_(other, alpha), which the host may contract into fused multiply-adds.
+// There are: creation, copies and conversions, views, concat, + - * / and their in-place forms,
+// neg, abs, square, reciprocal, exp, log, sqrt, rsqrt, tanh, sigmoid, relu, sin, cos, erf, log1p,
+// sum and mean, with first gradients; sign, maximum, minimum and clamp without; the updates of SGD,
+// Adam and AdamW; and collectives. Everything else throws UnsupportedError that names it. Results
+// have the host's bits but for: exp, log, tanh, sigmoid and what else the C library computes; sums;
+// and what the host may contract into fused multiply-adds: add_(other, alpha) and the gradient of
+// tanh. Numbers that an integer dtype does not reach to are converted as the device does it.
 namespace hvd {
 
 // "cpu", "cuda:0"

@@ -329,9 +329,9 @@ void append(std::string& text, const char* separator, std::span<const double> pa
 std::string to_string(const Tensor& tensor) {
   if (!tensor.defined()) return "Tensor(undefined)";
   constexpr std::int64_t kShown = 16;
-  std::string text =
-      "Tensor(" + to_string(tensor.shape()) + ", " + std::string(name_of(tensor.dtype())) +
-      (is_on_cpu(tensor) ? "" : ", " + to_string(tensor.device())) + ")";
+  std::string text = "Tensor(" + to_string(tensor.shape()) + ", " +
+                     std::string(name_of(tensor.dtype())) +
+                     (is_on_cpu(tensor) ? "" : ", " + to_string(tensor.device())) + ")";
   if (tensor.numel() > kShown) return text;
   text += " {";
   const bool complex = is_complex(tensor.dtype());

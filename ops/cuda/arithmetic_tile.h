@@ -192,8 +192,8 @@ struct BinaryOf {
     if constexpr (std::is_integral_v<T>) {
       out[offsets.at[0]] = element::integer_of(op, a[offsets.at[1]], b[offsets.at[2]]);
     } else {
-      out[offsets.at[0]] = narrow<T>(
-          element::binary_of(op, widen(a[offsets.at[1]]), widen(b[offsets.at[2]])));
+      out[offsets.at[0]] =
+          narrow<T>(element::binary_of(op, widen(a[offsets.at[1]]), widen(b[offsets.at[2]])));
     }
   }
 };

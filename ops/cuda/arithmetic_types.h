@@ -68,7 +68,7 @@ void with_bits(std::size_t bytes, const Body& body) {
 
 // In how many parts each sum of a shape is made; a function of the shape alone.
 inline std::int64_t sum_parts(const SumShape& shape) {
-  constexpr std::int64_t kOfAThread = 64;    // elements that one adds up
+  constexpr std::int64_t kOfAThread = 64;  // elements that one adds up
   constexpr std::int64_t kThreadsAll = 1 << 16;
   const std::int64_t most = std::max<std::int64_t>(1, kThreadsAll / shape.kept.numel);
   return std::clamp<std::int64_t>(shape.reduced.numel / kOfAThread, 1, most);

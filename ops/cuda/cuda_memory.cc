@@ -107,8 +107,7 @@ class Memory final : public CudaMemory {
     if (bytes == 0) return;
     const Queue& queue = queue_of(device);
     const CudaDeviceScope scope(device);
-    check_cuda(cudaMemcpyAsync(to, from, bytes, kind, queue.stream.get()),
-               "copy of tensor memory");
+    check_cuda(cudaMemcpyAsync(to, from, bytes, kind, queue.stream.get()), "copy of tensor memory");
   }
 
   Queue& queue_of(int device) {

@@ -10,8 +10,9 @@
 #include "ops/device/update.h"
 
 // Update rules as pure functions on arrays: the formulas stand in the header of each rule (in
-// ops/device/update.h those that devices have too), the loops in its .cc, which is compiled once per instruction set. Nothing is contracted into fused
-// multiply-adds there, so that every instruction set gives the same bits.
+// ops/device/update.h those that devices have too), the loops in its .cc, which is compiled once
+// per instruction set. Nothing is contracted into fused multiply-adds there, so that every
+// instruction set gives the same bits.
 namespace hvd {
 namespace optim {
 

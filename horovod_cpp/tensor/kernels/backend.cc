@@ -16,9 +16,8 @@ namespace {
 
 // As a device visits them.
 template <std::size_t N>
-Strided<static_cast<int>(N)> strided(
-    const char* function, const Shape& shape,
-    const std::array<std::vector<std::int64_t>, N>& strides) {
+Strided<static_cast<int>(N)> strided(const char* function, const Shape& shape,
+                                     const std::array<std::vector<std::int64_t>, N>& strides) {
   constexpr auto kOperands = static_cast<int>(N);
   Strided<kOperands> result;
   const MergedAxes<N> merged = merge_axes<N>(shape, strides);

@@ -52,16 +52,25 @@ std::vector<Refused> refused() {
       {"silu", [](const Tensor& a) { silu(a); }},
       {"leaky_relu", [](const Tensor& a) { leaky_relu(a, 0.1); }},
       {"mse_loss", [](const Tensor& a) { mse_loss(a, a); }},
-      {"cross_entropy",
-       [](const Tensor& a) { cross_entropy(a, Tensor::zeros({2}, DType::kI64)); }},
+      {"cross_entropy", [](const Tensor& a) { cross_entropy(a, Tensor::zeros({2}, DType::kI64)); }},
       {"layer_norm", [](const Tensor& a) { layer_norm(a, {2}); }},
       {"dropout", [](const Tensor& a) { dropout(a, 0.5, true); }},
-      {"conv2d", [](const Tensor& a) { nn::Conv2d(1, 1, 1).forward(a.reshape({1, 1, 2, 2})); }},
-      {"max_pool2d", [](const Tensor& a) { max_pool2d(a.reshape({1, 1, 2, 2}), 2); }},
+      {"conv2d",
+       [](const Tensor& a) {
+         nn::Conv2d(1, 1, 1).forward(a.reshape({1, 1, 2, 2}));
+       }},
+      {"max_pool2d",
+       [](const Tensor& a) {
+         max_pool2d(a.reshape({1, 1, 2, 2}), 2);
+       }},
       {"avg_pool2d",
-       [](const Tensor& a) { avg_pool2d(a.reshape({1, 1, 2, 2}), {.kernel_size = 2}); }},
+       [](const Tensor& a) {
+         avg_pool2d(a.reshape({1, 1, 2, 2}), {.kernel_size = 2});
+       }},
       {"batch_norm",
-       [](const Tensor& a) { nn::BatchNorm2d(1).forward(a.reshape({1, 1, 2, 2})); }},
+       [](const Tensor& a) {
+         nn::BatchNorm2d(1).forward(a.reshape({1, 1, 2, 2}));
+       }},
       {"Adagrad",
        [](const Tensor& a) {
          Tensor param = a.clone().requires_grad_();

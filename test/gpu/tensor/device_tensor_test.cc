@@ -14,7 +14,8 @@
 #include "horovod_cpp/tensor/memory.h"
 #include "horovod_cpp/tensor/random.h"
 
-// Tensors on devices, by the module over CUDA's functions on host memory, against the CPU's.
+// Tensors on devices, against the CPU's: by the module over CUDA's functions on host memory that
+// lies beside this program, or, where test/gpu/run.sh copied it, on a GPU.
 namespace hvd {
 namespace {
 
@@ -23,9 +24,9 @@ using ::testing::HasSubstr;
 const Device kGpu{DeviceKind::kCuda, 0};
 const Device kOther{DeviceKind::kCuda, 1};
 constexpr DType kFloating[] = {DType::kF16, DType::kBF16, DType::kF32, DType::kF64};
-constexpr DType kAll[] = {DType::kU8,  DType::kI32, DType::kI64, DType::kF16, DType::kBF16,
-                          DType::kF32, DType::kF64, DType::kI8,  DType::kU16, DType::kI16,
-                          DType::kBool};
+constexpr DType kAll[] = {DType::kU8,   DType::kI32, DType::kI64, DType::kF16,
+                          DType::kBF16, DType::kF32, DType::kF64, DType::kI8,
+                          DType::kU16,  DType::kI16, DType::kBool};
 
 Tensor random(Shape shape, DType dtype = DType::kF32, std::uint64_t seed = 1) {
   Generator generator(seed);
@@ -83,10 +84,15 @@ TEST(DeviceTensor, HasTheValuesThatItWasMadeWith) {
 TEST(DeviceTensor, MovesBetweenDevicesAndBack) {
   const Tensor x = random({7, 11});
   EXPECT_TRUE(x.cpu().is(x));
-  const Tensor moved = x.cuda(1);
-  EXPECT_EQ(moved.device(), kOther);
-  EXPECT_TRUE(moved.to(kOther).is(moved));
-  expect_equal(moved.to(kGpu), x, "from one device to the other");
+  const Tensor there = x.cuda();
+  EXPECT_TRUE(there.to(kGpu).is(there));
+  expect_equal(there, x, "there");
+  if (cuda_tensors().memory->devices() > 1) {
+    const Tensor moved = x.cuda(1);
+    EXPECT_EQ(moved.device(), kOther);
+    EXPECT_TRUE(moved.to(kOther).is(moved));
+    expect_equal(moved.to(kGpu), x, "from one device to the other");
+  }
   expect_equal(x.t().to(kGpu), x.t().contiguous(), "a view");
   expect_equal(x.cuda().t().contiguous(), x.t().contiguous(), "made dense there");
 }
@@ -152,8 +158,8 @@ TEST(DeviceTensor, ExactFunctionsHaveTheHostsBits) {
 
 TEST(DeviceTensor, OtherFunctionsAgreeWithinRounding) {
   const std::vector<std::pair<std::string, Tensor (*)(const Tensor&)>> functions = {
-      {"exp", exp}, {"log", log}, {"tanh", tanh}, {"sigmoid", sigmoid}, {"sin", sin},
-      {"cos", cos}, {"erf", erf}, {"log1p", log1p}};
+      {"exp", exp}, {"log", log}, {"tanh", tanh}, {"sigmoid", sigmoid},
+      {"sin", sin}, {"cos", cos}, {"erf", erf},   {"log1p", log1p}};
   const std::pair<DType, double> bounds[] = {
       {DType::kF16, 1e-3}, {DType::kBF16, 1e-2}, {DType::kF32, 5e-7}, {DType::kF64, 1e-14}};
   for (const auto& [dtype, bound] : bounds) {
@@ -169,8 +175,8 @@ TEST(DeviceTensor, OtherFunctionsAgreeWithinRounding) {
 TEST(DeviceTensor, CombinesWithBroadcastingAsTheHost) {
   using Combine = Tensor (*)(const Tensor&, const Tensor&);
   const std::vector<std::pair<std::string, Combine>> functions = {
-      {"add", add}, {"sub", sub}, {"mul", mul}, {"div", div}, {"maximum", maximum},
-      {"minimum", minimum}};
+      {"add", add}, {"sub", sub},         {"mul", mul},
+      {"div", div}, {"maximum", maximum}, {"minimum", minimum}};
   for (const DType dtype : kFloating) {
     const Tensor a = random({4, 1, 300}, dtype, 1);
     const Tensor b = random({5, 1}, dtype, 2);
@@ -276,8 +282,8 @@ TEST(DeviceTensor, TensorsOfTwoDevicesAreRefusedByName) {
 }
 
 TEST(DeviceTensor, DevicesAndMemoryThatAreNotThereAreNamed) {
-  EXPECT_THAT(message_of<UnsupportedError>([] { Tensor::ones({2}).cuda(7); }),
-              HasSubstr("'cuda:7' cannot be used"));
+  EXPECT_THAT(message_of<UnsupportedError>([] { Tensor::ones({2}).cuda(99); }),
+              HasSubstr("'cuda:99' cannot be used"));
   const std::string error = message_of<OutOfMemoryError>(
       [] { Tensor::empty({std::int64_t{1} << 40}, DType::kF32, kGpu); });
   EXPECT_THAT(error, HasSubstr("cuda:0"));

@@ -29,8 +29,10 @@ Lease Arena::take(std::int64_t numel, DType dtype) {
 std::shared_ptr<Arena> ArenaHandle::wait() {
   if (registry_ == nullptr) return arena_;
   const Outcome& outcome = handle_.wait();
-  arena_ = std::make_shared<Arena>(static_cast<ArenaNumber>(outcome.number), set_,
-                                   outcome.results.front().gathered);
+  Lease memory = outcome.results.front().gathered;
+  memory.view.device = device_;
+  arena_ =
+      std::make_shared<Arena>(static_cast<ArenaNumber>(outcome.number), set_, std::move(memory));
   std::exchange(registry_, nullptr)->add(*arena_);
   handle_ = {};
   return arena_;
@@ -40,8 +42,9 @@ void ArenaRegistry::add(const Arena& arena) {
   if (!arena.shared()) return;
   const MutexLock lock(mutex_);
   std::erase_if(entries_, [](const Entry& entry) { return entry.memory.expired(); });
-  entries_.push_back({arena.number_, arena.set_,
-                      static_cast<const std::byte*>(arena.memory_.view.data), arena.bytes(),
+  const TensorView& view = arena.memory_.view;
+  entries_.push_back({arena.number_, arena.set_, view.device.kind,
+                      static_cast<const std::byte*>(view.data), arena.bytes(),
                       arena.memory_.owner});
   any_ = true;
 }
@@ -69,6 +72,7 @@ void ArenaRegistry::place(Submission& submission) const {
 bool ArenaRegistry::contains(const Entry& entry, const Part& part) {
   const TensorView& view = part.input.view;
   if (view.data != part.output.view.data || view.numel == 0) return false;
+  if (view.device.kind != entry.device) return false;
   const auto* first = static_cast<const std::byte*>(view.data);
   const std::less_equal<const std::byte*> up_to;
   if (!up_to(entry.begin, first) || !up_to(first + view.bytes(), entry.begin + entry.bytes)) {

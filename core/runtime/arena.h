@@ -15,15 +15,15 @@
 
 namespace hvd {
 
-// Communication memory of one size on every rank of a process set. Tensors that lie in it at the
-// same place on all ranks are reduced there, without being packed; whatever else is done with it is
-// as with any memory. For one thread.
+// Communication memory of one size on every rank of a process set, of the host or of a device.
+// Tensors that lie in it at the same place on all ranks are reduced there, without being packed;
+// whatever else is done with it is as with any memory. For one thread.
 class Arena {
  public:
   // `number` 0: ordinary memory, in which nothing is reduced in place.
   Arena(ArenaNumber number, ProcessSetId set, Lease memory);
 
-  // Whether the ranks reach each other's parts; equal on all ranks.
+  // Whether anything is reduced in it where it lies; equal on all ranks.
   bool shared() const { return number_ != 0; }
   std::size_t bytes() const { return memory_.view.bytes(); }
   // Where the next piece begins.
@@ -49,8 +49,9 @@ class ArenaRegistry;
 class ArenaHandle {
  public:
   ArenaHandle() = default;  // empty: done() is true, wait() gives null
-  ArenaHandle(Handle handle, ProcessSetId set, std::shared_ptr<ArenaRegistry> registry)
-      : handle_(std::move(handle)), set_(set), registry_(std::move(registry)) {}
+  ArenaHandle(Handle handle, ProcessSetId set, Device device,
+              std::shared_ptr<ArenaRegistry> registry)
+      : handle_(std::move(handle)), set_(set), device_(device), registry_(std::move(registry)) {}
 
   // True when wait() would not block.
   bool done() const { return handle_.done(); }
@@ -60,6 +61,7 @@ class ArenaHandle {
  private:
   Handle handle_;
   ProcessSetId set_ = kWorldSet;
+  Device device_;
   std::shared_ptr<ArenaRegistry> registry_;
   std::shared_ptr<Arena> arena_;
 };
@@ -76,6 +78,7 @@ class ArenaRegistry {
   struct Entry {
     ArenaNumber number = 0;
     ProcessSetId set = kWorldSet;
+    DeviceKind device = DeviceKind::kCpu;
     const std::byte* begin = nullptr;
     std::size_t bytes = 0;
     std::weak_ptr<const void> memory;

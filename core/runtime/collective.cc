@@ -1,5 +1,9 @@
 #include "core/runtime/collective.h"
 
+#include <cstring>
+
+#include "core/base/status.h"
+
 namespace hvd {
 namespace {
 
@@ -9,6 +13,11 @@ class Finished final : public Operation {
 };
 
 }  // namespace
+
+void Collective::write(const void* from, void* to, std::size_t bytes) {
+  if (device() != DeviceKind::kCpu) throw InternalError("a backend cannot write to its device");
+  if (bytes != 0) std::memcpy(to, from, bytes);
+}
 
 std::unique_ptr<Operation> Collective::make_arena(std::uint64_t, std::size_t bytes,
                                                   ArenaMemory& made) {

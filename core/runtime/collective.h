@@ -16,7 +16,7 @@
 
 namespace hvd {
 
-// Where a tensor begins in an arena, on every rank alike.
+// Where a tensor begins in an arena: agreed, and equal on all ranks.
 struct SlicePlace {
   std::uint64_t arena = 0;   // its number
   std::uint64_t offset = 0;  // bytes
@@ -33,8 +33,8 @@ struct Slice {
   // steps outputs sum to what inputs do, less what the residuals hold. May be null.
   float* residual = nullptr;
   // All-reduce: all ranks agreed that input and output are the same memory and begin here, so that
-  // each may read and write the others' where it lies. Absent = nobody else touches it. Slices of
-  // one call are all in one arena or all in none.
+  // each may read and write the others' where it lies, or reduce neighbours as one. Absent = nobody
+  // else touches it. Slices of one call are all in one arena or all in none.
   std::optional<SlicePlace> place = {};
 };
 
@@ -94,7 +94,9 @@ struct Buffer {
 // One rank's part of an arena: communication memory of one size on all ranks.
 struct ArenaMemory {
   Buffer mine;
-  bool shared = false;  // all_reduce takes places in it; equal on all ranks
+  // all_reduce takes places in it, and reduces there what has one; equal on all ranks. Whether the
+  // ranks reach each other's parts for that is the backend's affair.
+  bool shared = false;
 };
 
 // Port: how bytes move. One a rank, process set and device kind; all ranks start the same
@@ -112,11 +114,15 @@ class Collective {
   virtual Buffer allocate(std::size_t bytes) = 0;
   // Makes an arena of `bytes` bytes on every rank; collective, under a number that is not 0 and
   // never used again here. `made` is filled in when the operation is finished. Other ranks may
-  // write into `made.mine` while an operation in it runs here, and after abort(). Backends whose
-  // ranks do not reach each other's memory leave it at this: memory that is not shared.
+  // write into `made.mine` while an operation in it runs here, and after abort(). What lies between
+  // slices is not touched. Backends to which places are of no use leave it at this: memory that is
+  // not shared.
   virtual std::unique_ptr<Operation> make_arena(std::uint64_t number, std::size_t bytes,
                                                 ArenaMemory& made);
-  // Work started later begins only past `ready`.
+  // Copies host memory into memory of allocate(); work started later sees it. Waits for nothing
+  // that is under way. What serves a device overrides it.
+  virtual void write(const void* from, void* to, std::size_t bytes);
+  // Work started later begins only past `ready`; the host does not wait for it.
   virtual void after(const Fence& ready) = 0;
 
   // Slices with a place: finished when no rank reads or writes this rank's memory any more.

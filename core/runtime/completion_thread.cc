@@ -14,6 +14,7 @@ struct CompletionThread::Shared {
   struct Waiting {
     std::unique_ptr<Batch> batch;
     Fence fence;
+    bool aborted = false;
   };
 
   Shared(std::function<void(Batch&)> when_reached, Doorbell& doorbell)
@@ -26,6 +27,7 @@ struct CompletionThread::Shared {
   std::deque<Waiting> waiting HVD_GUARDED_BY(mutex);
   std::deque<Ended> ended HVD_GUARDED_BY(mutex);
   bool busy HVD_GUARDED_BY(mutex) = false;
+  bool ending HVD_GUARDED_BY(mutex) = false;  // `reached` runs
   bool stop HVD_GUARDED_BY(mutex) = false;
   bool gone HVD_GUARDED_BY(mutex) = false;
 
@@ -44,12 +46,30 @@ struct CompletionThread::Shared {
     return true;
   }
 
+  // Whoever this thread was left behind by is gone, and so is what `reached` needs.
+  bool may_end() {
+    const MutexLock lock(mutex);
+    ending = !stop;
+    return ending;
+  }
+
+  void end(Waiting& next) {
+    next.fence.wait();
+    if (!next.aborted && may_end()) reached(*next.batch);
+  }
+
   void put(Ended done) {
     const MutexLock lock(mutex);
     ended.push_back(std::move(done));
     busy = false;
+    ending = false;
     changed.notify_all();
     if (!stop) bell->ring();  // under the mutex: who set `stop` may let the bell die
+  }
+
+  void wait_until_ended() {
+    const MutexLock lock(mutex);
+    while (ending) changed.wait(mutex);
   }
 
   bool is_gone() const HVD_REQUIRES(mutex) { return gone; }
@@ -86,15 +106,24 @@ CompletionThread::~CompletionThread() {
   if (shared_->wait_for(kEndLimit, &Shared::is_gone)) {
     thread_.join();
   } else {
+    shared_->wait_until_ended();  // it waits for nobody
     thread_.detach();
   }
 }
 
 void CompletionThread::add(std::unique_ptr<Batch> batch, Fence fence) {
+  push(std::move(batch), std::move(fence), false);
+}
+
+void CompletionThread::add_aborted(std::unique_ptr<Batch> batch, Fence fence) {
+  push(std::move(batch), std::move(fence), true);
+}
+
+void CompletionThread::push(std::unique_ptr<Batch> batch, Fence fence, bool aborted) {
   ++added_;
   {
     const MutexLock lock(shared_->mutex);
-    shared_->waiting.push_back({std::move(batch), std::move(fence)});
+    shared_->waiting.push_back({std::move(batch), std::move(fence), aborted});
     shared_->changed.notify_all();
   }
   if (thread_.joinable()) return;
@@ -102,8 +131,7 @@ void CompletionThread::add(std::unique_ptr<Batch> batch, Fence fence) {
     for (Shared::Waiting next; shared->take(next);) {
       Status status;
       try {
-        next.fence.wait();
-        shared->reached(*next.batch);
+        shared->end(next);
       } catch (...) {
         status = current_status();
       }

@@ -23,8 +23,8 @@ class CompletionThread {
     Status status;  // what the fence's wait() threw
   };
 
-  // `reached` is called on the completion thread for a batch whose fence was reached; `bell` rings
-  // after each batch that ended and must outlive the thread.
+  // `reached` is called on the completion thread for a batch whose fence was reached, and never
+  // once this object is gone; `bell` rings after each batch that ended and must outlive the thread.
   CompletionThread(std::function<void(Batch&)> reached, Doorbell& bell);
   // A thread that hangs in a device for longer than a second is left behind.
   ~CompletionThread();
@@ -32,6 +32,8 @@ class CompletionThread {
   CompletionThread& operator=(const CompletionThread&) = delete;
 
   void add(std::unique_ptr<Batch> batch, Fence fence);
+  // One that was aborted: its fence is waited for before it goes, and `reached` is not called.
+  void add_aborted(std::unique_ptr<Batch> batch, Fence fence);
   // The next batch that ended, in the order of add().
   std::optional<Ended> next_ended();
   // Waits until no fence is waited for; false after `limit`.
@@ -39,6 +41,8 @@ class CompletionThread {
 
  private:
   struct Shared;
+  void push(std::unique_ptr<Batch> batch, Fence fence, bool aborted);
+
   std::shared_ptr<Shared> shared_;
   std::size_t added_ = 0;  // and not taken from next_ended()
   std::thread thread_;

@@ -1,5 +1,6 @@
 #include "core/runtime/executor.h"
 
+#include <algorithm>
 #include <string>
 #include <utility>
 
@@ -84,9 +85,18 @@ std::optional<RunBatch> Executor::next_finished() {
   return plan;
 }
 
+bool Executor::starting() const {
+  return !running_.empty() || std::any_of(waiting_.begin(), waiting_.end(),
+                                          [](const auto& lane) { return !lane.second.empty(); });
+}
+
 void Executor::abort() noexcept {
   for (const auto& collective : world_) collective->abort();
+  for (BatchPtr& batch : running_) let_go(std::move(batch));
   running_.clear();
+  for (auto& [key, lane] : waiting_) {
+    for (BatchPtr& batch : lane) let_go(std::move(batch));
+  }
   waiting_.clear();
   completion_.drain(kDeviceLimit);
   while (completion_.next_ended()) {
@@ -187,6 +197,17 @@ void Executor::count_finished(BatchPtr batch) {
   batch.reset();  // before the collective it used
   if (--port.unfinished == 0 && port.removed) {
     ports_.erase({port.set->id, port.collective->device()});
+  }
+}
+
+// What a batch has enqueued may still use its members' memory.
+void Executor::let_go(BatchPtr batch) noexcept {
+  if (!batch->started()) return;
+  try {
+    Fence fence = batch->fence();
+    if (!fence.reached()) completion_.add_aborted(std::move(batch), std::move(fence));
+  } catch (...) {
+    // A device that cannot even record a point runs nothing any more.
   }
 }
 

@@ -109,15 +109,17 @@ Handle Runtime::submit(PointToPoint transfer) {
   return engine.submit(std::move(transfer));
 }
 
-ArenaHandle Runtime::make_arena(const std::string& name, std::size_t bytes, ProcessSetId set) {
+ArenaHandle Runtime::make_arena(const std::string& name, std::size_t bytes, ProcessSetId set,
+                                Device device) {
   Submission submission;
   submission.request.name = name;
   submission.request.kind = CollectiveKind::kMakeArena;
   submission.request.dtype = DType::kU8;
+  submission.request.device = device.kind;
   submission.request.set = set;
   submission.request.automatic_name = true;
   submission.request.shapes = {{static_cast<std::int64_t>(bytes)}};
-  return {submit(std::move(submission)), set, impl_->arenas()};
+  return {submit(std::move(submission)), set, device, impl_->arenas()};
 }
 
 std::vector<Rank> Runtime::ranks_of(ProcessSetId set) const {

@@ -52,11 +52,13 @@ class Runtime {
   // size, and with StalledError when the other end does not come within the stall limit.
   Handle submit(PointToPoint transfer);
 
-  // Communication memory for allreduces in place; collective in the process set, under one name and
-  // size. From the handle's wait() on submissions find out by themselves what lies in it. Errors as
-  // above; wait() throws MismatchError on all ranks when their sizes differ. What lies in it when
-  // the job has stopped may be overwritten by ranks that do not know it yet.
-  ArenaHandle make_arena(const std::string& name, std::size_t bytes, ProcessSetId set = kWorldSet);
+  // Communication memory for allreduces in place, on `device`; collective in the process set, under
+  // one name, size and kind of device. From the handle's wait() on submissions find out by
+  // themselves what lies in it. Errors as above; wait() throws MismatchError on all ranks when
+  // their sizes differ. What lies in it when the job has stopped may be overwritten by ranks that
+  // do not know it yet.
+  ArenaHandle make_arena(const std::string& name, std::size_t bytes, ProcessSetId set = kWorldSet,
+                         Device device = {});
 
   // The ranks of a process set, ascending. Throws InvalidArgumentError on a set that is not, or no
   // longer, there. Any thread, like all that follows.

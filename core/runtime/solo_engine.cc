@@ -7,6 +7,11 @@
 #include "core/runtime/current_status.h"
 
 namespace hvd {
+namespace {
+
+constexpr Duration kDrainLimit = std::chrono::seconds(10);
+
+}  // namespace
 
 SoloEngine::SoloEngine(std::unique_ptr<ControlPlane> control,
                        std::vector<std::unique_ptr<Collective>> collectives, const Config& config,
@@ -36,15 +41,14 @@ Handle SoloEngine::submit(PointToPoint transfer) {
   Handle handle = transfers_.add(std::move(transfer));
   const MutexLock turn(turn_);
   advance_transfers();
-  if (!transfers_.busy()) return handle;
-  if (!waiter_.joinable()) waiter_ = std::thread([this] { wait_for_transfers(); });
-  control_->doorbell().ring();
+  if (transfers_.busy()) need_thread();
   return handle;
 }
 
 void SoloEngine::shutdown() {
   {
     const MutexLock turn(turn_);
+    drain();
     stop({StatusCode::kAborted, "this rank has shut down"});
   }
   control_->doorbell().ring();
@@ -90,7 +94,8 @@ Duration SoloEngine::poll_interval() const {
 
 void SoloEngine::run_batch(const InFlightPtr& entry) {
   const Request& request = entry->submission.request;
-  entry->submission.ready.wait();  // there is nobody else to keep waiting
+  const bool on_host = request.device == DeviceKind::kCpu;
+  if (on_host) entry->submission.ready.wait();  // there is nobody else to keep waiting
   entry->announced = Clock::now();
   observers_.tick(entry->announced, observers_.wants_observed());
   observers_.submitted(*entry, entry->announced);
@@ -98,15 +103,31 @@ void SoloEngine::run_batch(const InFlightPtr& entry) {
   plan.members.push_back({entry->ticket, std::shared_ptr<const Request>(entry, &request)});
   for (std::size_t i = 0; i < request.shapes.size(); ++i) plan.bytes += request.bytes_of(i);
   executor_.run(std::move(plan));
-  Doorbell& bell = control_->doorbell();
-  while (executor_.busy()) {
-    const auto seen = bell.rings();
-    if (executor_.advance(Clock::now())) continue;
-    bell.wait_until(seen, Clock::now() + poll_interval());
+  const auto unfinished = [&] {
+    return on_host ? !entry->completion.done() : executor_.starting();
+  };
+  while (unfinished() && executor_.failure().ok()) {
+    const auto seen = control_->doorbell().rings();
+    if (!executor_.advance(Clock::now())) rest(seen);
   }
-  while (executor_.next_finished()) {
+  advance_batches();
+  if (executor_.busy()) need_thread();
+}
+
+// Until something rings, or is to be looked at.
+void SoloEngine::rest(std::uint32_t seen) {
+  control_->doorbell().wait_until(seen, Clock::now() + poll_interval());
+}
+
+// Lets the device finish what it has.
+void SoloEngine::drain() {
+  const TimePoint limit = Clock::now() + kDrainLimit;
+  while (executor_.busy() && Clock::now() < limit) {
+    const auto seen = control_->doorbell().rings();
+    advance_batches();
+    if (executor_.busy()) rest(seen);
   }
-  if (!executor_.failure().ok()) stop(executor_.failure());
+  if (executor_.busy()) executor_.abort();
 }
 
 // Of what runs no batch.
@@ -114,6 +135,14 @@ void SoloEngine::end(const InFlight& entry, const Status& status, std::int64_t n
   const InFlightPtr kept = table_.find(entry.ticket);
   table_.remove(entry.ticket);
   kept->completion.finish(status, {.number = number});
+}
+
+void SoloEngine::advance_batches() {
+  while (executor_.advance(Clock::now())) {
+  }
+  while (executor_.next_finished()) {
+  }
+  if (!executor_.failure().ok()) stop(executor_.failure());
 }
 
 void SoloEngine::advance_transfers() {
@@ -126,7 +155,13 @@ void SoloEngine::advance_transfers() {
   if (!transfers_.failure().ok()) stop(transfers_.failure());
 }
 
-void SoloEngine::wait_for_transfers() {
+void SoloEngine::need_thread() {
+  if (!waiter_.joinable()) waiter_ = std::thread([this] { look_after_rest(); });
+  control_->doorbell().ring();
+}
+
+// The thread: of what submit() left behind.
+void SoloEngine::look_after_rest() {
   Doorbell& bell = control_->doorbell();
   while (table_.closed().ok()) {
     const auto seen = bell.rings();
@@ -134,7 +169,10 @@ void SoloEngine::wait_for_transfers() {
     {
       const MutexLock turn(turn_);
       advance_transfers();
-      deadline = transfers_.next_deadline(Clock::now());
+      advance_batches();
+      const TimePoint now = Clock::now();
+      deadline = transfers_.next_deadline(now);
+      if (executor_.busy()) deadline = std::min(deadline, now + poll_interval());
     }
     if (table_.closed().ok()) bell.wait_until(seen, deadline);
   }
@@ -142,6 +180,8 @@ void SoloEngine::wait_for_transfers() {
 
 void SoloEngine::stop(const Status& why) {
   if (!table_.closed().ok()) return;
+  // First the ports let go of the tensors, then their owners learn that they may have them back.
+  if (executor_.busy()) executor_.abort();
   transfers_.close(why);
   observers_.stopped(why, why.code() == StatusCode::kAborted);
   for (const InFlightPtr& entry : table_.close(why)) {

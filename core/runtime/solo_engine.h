@@ -20,8 +20,9 @@
 
 namespace hvd {
 
-// A world of one rank: no negotiation; submit() returns handles that are done. It has a thread only
-// from the first transfer on that had to wait for its other end.
+// A world of one rank: no negotiation. Of host tensors submit() returns handles that are done;
+// work of a device is enqueued, and its handles end when the device is through. It has a thread
+// only from the first such work on, or the first transfer that had to wait for its other end.
 class SoloEngine final : public Engine {
  public:
   SoloEngine(std::unique_ptr<ControlPlane> control,
@@ -49,8 +50,12 @@ class SoloEngine final : public Engine {
   void run_batch(const InFlightPtr& entry) HVD_REQUIRES(turn_);
   void end(const InFlight& entry, const Status& status, std::int64_t number) HVD_REQUIRES(turn_);
   Duration poll_interval() const;
+  void advance_batches() HVD_REQUIRES(turn_);
   void advance_transfers() HVD_REQUIRES(turn_);
-  void wait_for_transfers();
+  void rest(std::uint32_t seen) HVD_REQUIRES(turn_);
+  void drain() HVD_REQUIRES(turn_);
+  void need_thread() HVD_REQUIRES(turn_);
+  void look_after_rest();
   void stop(const Status& why) HVD_REQUIRES(turn_);
 
   std::unique_ptr<ControlPlane> control_;

@@ -28,6 +28,15 @@ TensorView own_share(const TensorView& input, const Shape& shape, int set_size, 
   return share;
 }
 
+void write_neutral(const Request& request, const TensorView& view, Collective& collective) {
+  if (request.device == DeviceKind::kCpu) {
+    return fill_neutral(request.op, request.dtype, view.data, view.numel);
+  }
+  std::vector<std::byte> values(view.bytes());
+  fill_neutral(request.op, request.dtype, values.data(), view.numel);
+  collective.write(values.data(), view.data, values.size());
+}
+
 }  // namespace
 
 Buffer ScratchMemory::take(Collective& collective, std::size_t bytes) {
@@ -60,9 +69,7 @@ InFlightPtr stand_in(const Request& request, const SetMembers& set, Rank positio
     TensorView view = nothing;
     view.data = next;
     view.numel = numel_of(shape);
-    if (request.kind != Kind::kBroadcast) {
-      fill_neutral(request.op, request.dtype, view.data, view.numel);
-    }
+    if (request.kind != Kind::kBroadcast) write_neutral(request, view, collective);
     parts[i].input = {view, memory.owner};
     parts[i].output.view =
         request.kind == Kind::kReducescatter ? own_share(view, shape, set.size(), position) : view;

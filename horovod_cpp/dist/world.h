@@ -23,10 +23,10 @@ struct WorldOptions {
   std::size_t bucket_bytes = 0;
   // Whether MPI granted MPI_THREAD_MULTIPLE; empty = this job does without MPI.
   std::optional<bool> mpi_threads = {};
-  // What serves tensors of GPUs; empty = nothing does.
-  std::optional<RankGpu> gpu = {};
   // Whose observers the Runtime has; null = nobody watches.
   std::shared_ptr<Observability> observability = nullptr;
+  // What serves tensors of GPUs; empty = nothing does.
+  std::optional<RankGpu> gpu = {};
 };
 
 // The ranks of a job. The functions of this folder use the World that init() made, through their

@@ -23,9 +23,9 @@ struct Storage {
   void* data = nullptr;
   std::size_t bytes = 0;              // of our own memory
   std::shared_ptr<const void> owner;  // of memory that is not ours
+  std::atomic<std::uint64_t> version{0};
   Device device;
   std::uintptr_t stream = 0;  // see Tensor::wrap_on()
-  std::atomic<std::uint64_t> version{0};
 };
 
 struct Tensor::Impl {

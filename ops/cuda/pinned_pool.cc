@@ -7,7 +7,6 @@
 #include <vector>
 
 #include "core/base/thread_annotations.h"
-#include "ops/cuda/device.h"
 
 namespace hvd {
 namespace {
@@ -17,7 +16,7 @@ constexpr std::size_t kMostFree = 16;
 
 }  // namespace
 
-struct PinnedPool::State {
+struct CudaPool::State {
   Mutex mutex;
   std::vector<Buffer> free HVD_GUARDED_BY(mutex);
 
@@ -42,12 +41,13 @@ struct PinnedPool::State {
   }
 };
 
-PinnedPool::PinnedPool(int device) : device_(device), state_(std::make_shared<State>()) {}
+CudaPool::CudaPool(int device, Allocate allocate)
+    : device_(device), allocate_(allocate), state_(std::make_shared<State>()) {}
 
-Buffer PinnedPool::take(std::size_t bytes) {
+Buffer CudaPool::take(std::size_t bytes) {
   if (bytes == 0) return {};
   std::optional<Buffer> memory = state_->find(bytes);
-  if (!memory) memory = allocate_pinned_memory(device_, std::bit_ceil(std::max(bytes, kLeast)));
+  if (!memory) memory = allocate_(device_, std::bit_ceil(std::max(bytes, kLeast)));
   void* const data = memory->data;
   const std::size_t size = memory->bytes;
   std::shared_ptr<const void> owner(

@@ -3,15 +3,17 @@
 #include <memory>
 
 #include "core/runtime/collective.h"
+#include "ops/cuda/device.h"
 
 namespace hvd {
 
-// Pinned host memory that is used again: CUDA takes a millisecond to pin some, and waits for the
-// device to give it back. Thread-safe.
-class PinnedPool {
+// Memory of CUDA's that is used again: to get and to free some takes long, and freeing waits for
+// the device. Thread-safe.
+class CudaPool {
  public:
-  // `device`: which shall reach it.
-  explicit PinnedPool(int device);
+  using Allocate = Buffer (*)(int device, std::size_t bytes);
+
+  CudaPool(int device, Allocate allocate);
 
   // At least `bytes` bytes; back in the pool with the last copy of `owner`, which may outlive it.
   Buffer take(std::size_t bytes);
@@ -19,7 +21,14 @@ class PinnedPool {
  private:
   struct State;
   int device_;
+  Allocate allocate_;
   std::shared_ptr<State> state_;
+};
+
+// Pinned host memory, which `device` reaches.
+class PinnedPool : public CudaPool {
+ public:
+  explicit PinnedPool(int device) : CudaPool(device, allocate_pinned_memory) {}
 };
 
 }  // namespace hvd

@@ -73,6 +73,10 @@ Buffer StagedCollective::allocate(std::size_t bytes) {
   return allocate_cuda_memory(queue_->stream().device(), bytes);
 }
 
+void StagedCollective::write(const void* from, void* to, std::size_t bytes) {
+  queue_->stream().write(from, to, bytes);
+}
+
 void StagedCollective::after(const Fence& ready) {
   std::erase_if(ready_, [](const Fence& fence) { return fence.reached(); });
   if (ready.reached()) {

@@ -41,6 +41,13 @@ Fence CudaStream::fence() const {
   return Fence(std::make_shared<CudaEvent>(device_, stream_));
 }
 
+// From memory that is not pinned CUDA copies away before it returns.
+void CudaStream::write(const void* from, void* to, std::size_t bytes) {
+  if (bytes == 0) return;
+  const CudaDeviceScope scope(device_);
+  check_cuda(cudaMemcpyAsync(to, from, bytes, cudaMemcpyHostToDevice, stream_), "cudaMemcpyAsync");
+}
+
 bool enqueue_wait(int device, cudaStream_t stream, const Fence& ready) {
   const auto event = std::dynamic_pointer_cast<CudaEvent>(ready.state());
   if (event == nullptr) return false;

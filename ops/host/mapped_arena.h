@@ -11,7 +11,7 @@
 
 namespace hvd::host {
 
-// An arena of which this process reaches every rank's part.
+// An arena of which this process reaches every rank's part, or its own alone, as that of rank 0.
 struct MappedArena {
   std::vector<std::byte*> begin_of;                 // by rank
   std::vector<std::shared_ptr<const void>> memory;  // what keeps this process's access to it

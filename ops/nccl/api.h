@@ -21,6 +21,12 @@ struct NcclApi {
   decltype(&::ncclCommDestroy) comm_destroy = nullptr;
   decltype(&::ncclCommAbort) comm_abort = nullptr;
 
+  // These may be missing; all four or none.
+  decltype(&::ncclMemAlloc) mem_alloc = nullptr;
+  decltype(&::ncclMemFree) mem_free = nullptr;
+  decltype(&::ncclCommRegister) comm_register = nullptr;
+  decltype(&::ncclCommDeregister) comm_deregister = nullptr;
+
   decltype(&::ncclGroupStart) group_start = nullptr;
   decltype(&::ncclGroupEnd) group_end = nullptr;
   decltype(&::ncclAllReduce) all_reduce = nullptr;
@@ -32,6 +38,8 @@ struct NcclApi {
   decltype(&::ncclRecv) recv = nullptr;
   decltype(&::ncclRedOpCreatePreMulSum) red_op_create_pre_mul_sum = nullptr;
   decltype(&::ncclRedOpDestroy) red_op_destroy = nullptr;
+
+  bool has_registration() const { return mem_alloc != nullptr; }
 };
 
 // Throws PeerLostError with NCCL's text unless `code` is ncclSuccess or ncclInProgress: our

@@ -1,7 +1,9 @@
 #include "ops/nccl/communicator.h"
 
+#include <algorithm>
 #include <cstring>
 #include <thread>
+#include <utility>
 
 #include "core/base/status.h"
 #include "ops/cuda/device.h"
@@ -56,11 +58,20 @@ NcclCommunicator::NcclCommunicator(const NcclApi& api, const std::string& id, co
 NcclCommunicator::~NcclCommunicator() {
   const MutexLock lock(mutex_);
   if (handle_ == nullptr) return;
+  if (connected_) deregister_all();
   if (connected_ && finalized(api_, handle_)) {
     api_.comm_destroy(handle_);
   } else {
     api_.comm_abort(handle_);
   }
+}
+
+void NcclCommunicator::deregister_all() {
+  ncclResult_t state = ncclSuccess;
+  const ncclResult_t asked = api_.comm_get_async_error(handle_, &state);
+  if (asked != ncclSuccess || state != ncclSuccess) return;  // it will be aborted
+  for (void* const each : registered_) api_.comm_deregister(handle_, each);
+  registered_.clear();
 }
 
 void NcclCommunicator::expect_usable() const {
@@ -137,6 +148,32 @@ void NcclCommunicator::begin_shrink(std::vector<Rank> without,
                                 &child->handle_, &config, NCCL_SHRINK_DEFAULT),
                "ncclCommShrink", handle_);
   }
+}
+
+void* NcclCommunicator::register_memory(const Buffer& memory) {
+  if (!api_.has_registration() || memory.data == nullptr) return nullptr;
+  const MutexLock lock(mutex_);
+  expect_usable();
+  const CudaDeviceScope scope(device());
+  void* handle = nullptr;
+  check_nccl(api_, api_.comm_register(handle_, memory.data, memory.bytes, &handle),
+             "ncclCommRegister", handle_);
+  if (handle != nullptr) registered_.push_back(handle);
+  return handle;
+}
+
+void NcclCommunicator::deregister(void* handle, Buffer memory) noexcept {
+  const MutexLock lock(mutex_);  // `memory` goes once it is unlocked: that waits for the device
+  const auto found = std::find(registered_.begin(), registered_.end(), handle);
+  if (handle_ == nullptr || found == registered_.end()) return;
+  ncclResult_t state = ncclSuccess;
+  const ncclResult_t asked = api_.comm_get_async_error(handle_, &state);
+  if (asked != ncclSuccess || state != ncclSuccess) {
+    kept_.push_back(std::move(memory));
+    return;
+  }
+  api_.comm_deregister(handle_, handle);
+  registered_.erase(found);
 }
 
 void NcclCommunicator::abort() noexcept {

@@ -2,6 +2,7 @@
 
 #include <nccl.h>
 
+#include <cstddef>
 #include <functional>
 #include <memory>
 #include <string>
@@ -10,6 +11,7 @@
 #include "core/base/clock.h"
 #include "core/base/thread_annotations.h"
 #include "core/base/topology.h"
+#include "core/runtime/collective.h"
 #include "ops/nccl/api.h"
 
 namespace hvd {
@@ -18,7 +20,8 @@ namespace hvd {
 std::string make_nccl_id(const NcclApi& api);
 
 // A communicator of one rank and device whose calls never wait: begin a call when settled(), it is
-// over when settled() again. Used by the coordinator, but for abort() and check_usable().
+// over when settled() again. Used by the coordinator, but for abort(), check_usable() and
+// deregister().
 class NcclCommunicator {
  public:
   // Where a communicator stands, and how long it may take to connect (zero = for ever).
@@ -34,7 +37,8 @@ class NcclCommunicator {
   NcclCommunicator(const NcclApi& api, const std::string& id, const Place& place);
   // The one that begin_shrink() fills.
   NcclCommunicator(const NcclApi& api, const Place& place) : api_(api), place_(place) {}
-  // Gives its peers a second to take what they still read from here.
+  // Deregisters what still is registered, and gives its peers a second to take what they still read
+  // from here.
   ~NcclCommunicator();
   NcclCommunicator(const NcclCommunicator&) = delete;
   NcclCommunicator& operator=(const NcclCommunicator&) = delete;
@@ -53,6 +57,13 @@ class NcclCommunicator {
   // Begins to make `child`, of the ranks that are not in `without`; they alone call it. Nothing of
   // this communicator may be under way.
   void begin_shrink(std::vector<Rank> without, const std::shared_ptr<NcclCommunicator>& child);
+  // Tells NCCL about memory that calls here will use, so that peers may read and write it directly.
+  // NCCL wants all ranks to pass registered memory to a call, at one distance from its begin, or
+  // none of them. The handle is null where NCCL does not take it. Settled.
+  void* register_memory(const Buffer& memory);
+  // Before the memory is freed. While a call is under way NCCL cannot: then `memory` is kept until
+  // this communicator goes. Any thread.
+  void deregister(void* handle, Buffer memory) noexcept;
   // Ends what runs, here and in the communicators made from it. Any thread.
   void abort() noexcept;
   // Throws AbortedError after abort(). Any thread.
@@ -62,6 +73,7 @@ class NcclCommunicator {
   void expect_usable() const HVD_REQUIRES(mutex_);
   void expect_in_time() const HVD_REQUIRES(mutex_);
   void connecting() HVD_REQUIRES(mutex_);
+  void deregister_all() HVD_REQUIRES(mutex_);
 
   const NcclApi& api_;
   const Place place_;
@@ -70,6 +82,8 @@ class NcclCommunicator {
   bool aborted_ HVD_GUARDED_BY(mutex_) = false;
   bool connected_ HVD_GUARDED_BY(mutex_) = false;
   TimePoint connecting_since_ HVD_GUARDED_BY(mutex_) = {};
+  std::vector<void*> registered_ HVD_GUARDED_BY(mutex_);
+  std::vector<Buffer> kept_ HVD_GUARDED_BY(mutex_);  // registered, though nobody uses it
   std::vector<std::weak_ptr<NcclCommunicator>> children_ HVD_GUARDED_BY(mutex_);
 };
 

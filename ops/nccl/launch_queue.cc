@@ -26,6 +26,11 @@ class NcclFence final : public CudaEvent {
   std::shared_ptr<NcclCommunicator> communicator_;
 };
 
+// What the streams cannot wait for: no event of CUDA's.
+bool is_foreign(const Fence& fence) {
+  return std::dynamic_pointer_cast<CudaEvent>(fence.state()) == nullptr;
+}
+
 }  // namespace
 
 void LaunchQueue::add(std::shared_ptr<Call> call) {
@@ -34,57 +39,95 @@ void LaunchQueue::add(std::shared_ptr<Call> call) {
 
 bool LaunchQueue::may_begin(Call& call) {
   if (!call.communicator->settled()) return false;
-  std::erase_if(call.ready, [](const Fence& fence) { return fence.reached(); });
-  if (!call.ready.empty()) return false;
+  for (const Fence& fence : call.ready) {
+    if (is_foreign(fence) && !fence.reached()) return false;
+  }
   if (!call.after_all) return true;
-  if (!std::exchange(draining_, true)) drained_ = stream_.fence();
+  if (!std::exchange(draining_, true)) drained_ = unpacking_.fence();
   if (!drained_.reached()) return false;
   draining_ = false;
   return true;
 }
 
+void LaunchQueue::begin(Call& call) {
+  call.begun = Clock::now();
+  for (const Fence& fence : call.ready) {
+    packing_.wait_for(fence);  // later calls are ready then, too
+    moving_.wait_for(fence);
+  }
+  if (call.pack != nullptr) {
+    call.pack(packing_);
+    moving_.wait_for(packing_.fence());
+  }
+  call.begin(*call.communicator, moving_.get());
+}
+
+void LaunchQueue::end(Call& call) {
+  unpacking_.wait_for(moving_.fence());
+  if (call.unpack != nullptr) call.unpack(unpacking_);
+  call.over = true;
+}
+
 void LaunchQueue::pump() {
   while (!calls_.empty()) {
     Call& call = *calls_.front();
-    if (!call.begun) {
+    if (call.begun == TimePoint{}) {
       if (!may_begin(call)) return;
-      call.begun = true;
-      call.begin(*call.communicator, stream_.get());
+      begin(call);
     }
     if (!call.communicator->settled()) return;
     if (call.makes != nullptr && !call.makes->settled()) return;
-    if (call.end != nullptr) call.end(stream_.get());
-    call.over = true;
+    end(call);
     calls_.pop_front();
   }
 }
 
-Fence LaunchQueue::fence(const std::shared_ptr<NcclCommunicator>& communicator) {
-  Fence fence(std::make_shared<NcclFence>(stream_, communicator));
-  in_flight_.push_back({communicator, fence, Clock::now()});
+Fence LaunchQueue::fence(const std::shared_ptr<NcclCommunicator>& communicator,
+                         const std::shared_ptr<NcclCommunicator>& child) {
+  Fence fence(std::make_shared<NcclFence>(unpacking_, communicator));
+  in_flight_.push_back({communicator, child, fence, Clock::now()});
   return fence;
 }
 
-void LaunchQueue::check(const InFlight& work, TimePoint now) const {
-  work.communicator->settled();  // throws if it failed
-  if (limit_ == Duration::zero() || now - work.since < limit_) return;
-  const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(now - work.since).count();
-  throw StalledError("work of NCCL has been on the stream of CUDA device " +
-                     std::to_string(stream_.device()) + " for " + std::to_string(seconds) +
-                     " s (rank " + std::to_string(work.communicator->rank()) + " of " +
-                     std::to_string(work.communicator->size()) + " of its process set)");
+Fence LaunchQueue::write(const void* from, void* to, std::size_t bytes) {
+  packing_.write(from, to, bytes);
+  return packing_.fence();
+}
+
+void LaunchQueue::retire(std::shared_ptr<const void> memory) {
+  retired_.push_back(std::move(memory));
+}
+
+void LaunchQueue::check(NcclCommunicator& communicator, const char* what, Duration taken) const {
+  communicator.settled();  // throws if it failed
+  if (limit_ == Duration::zero() || taken < limit_) return;
+  const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(taken).count();
+  throw StalledError(std::string(what) + " CUDA device " + std::to_string(moving_.device()) +
+                     " for " + std::to_string(seconds) + " s (rank " +
+                     std::to_string(communicator.rank()) + " of " +
+                     std::to_string(communicator.size()) + " of its process set)");
 }
 
 void LaunchQueue::watch(TimePoint now) {
   while (!in_flight_.empty() && in_flight_.front().fence.reached()) in_flight_.pop_front();
-  for (const InFlight& work : in_flight_) {
+  const auto look_after = [&](NcclCommunicator& communicator, const char* what, TimePoint since) {
     try {
-      check(work, now);
+      check(communicator, what, now - since);
     } catch (...) {
-      work.communicator->abort();
+      communicator.abort();
       throw;
     }
+  };
+  for (const InFlight& work : in_flight_) {
+    const char* const what = "work of NCCL has been on the stream of";
+    look_after(*work.communicator, what, work.since);
+    if (work.child != nullptr) look_after(*work.child, what, work.since);
   }
+  if (!calls_.empty() && calls_.front()->begun != TimePoint{}) {
+    const Call& call = *calls_.front();
+    look_after(*call.communicator, "NCCL has been beginning a call on", call.begun);
+  }
+  if (calls_.empty() && in_flight_.empty()) retired_.clear();
 }
 
 std::optional<Duration> LaunchQueue::poll_interval() const {

@@ -17,52 +17,70 @@ namespace hvd {
 
 // Calls of all communicators of one device, begun one after another in the order of add(): NCCL
 // wants one order on all ranks, and a communicator takes the next call only when the last is over.
-// Used by the coordinator; polled, nothing waits.
+// Three streams, which wait for each other's events: on one calls are packed, on one NCCL works, on
+// one they are unpacked, so that neither packing nor unpacking keeps NCCL waiting. Used by the
+// coordinator; polled, nothing waits.
 class LaunchQueue {
  public:
-  // What is to be called, once: with the stream, while `communicator` is settled.
+  // What is to be enqueued, once, while `communicator` is settled.
   struct Call {
     std::shared_ptr<NcclCommunicator> communicator;
+    std::vector<Fence> ready;               // come first; events hold back the streams alone
+    std::function<void(CudaStream&)> pack;  // may be empty
     std::function<void(NcclCommunicator&, cudaStream_t)> begin;
-    std::function<void(cudaStream_t)> end;    // behind it on the stream; may be empty
-    std::vector<Fence> ready;                 // foreign fences that come first
-    bool after_all = false;                   // the stream has to be empty first
+    std::function<void(CudaStream&)> unpack;  // may be empty
+    bool after_all = false;                   // the streams have to be empty first
     std::shared_ptr<NcclCommunicator> makes;  // settled before the call counts as over
-    bool begun = false;
-    bool over = false;  // enqueued
+    TimePoint begun = {};                     // when; not yet before
+    bool over = false;                        // enqueued
   };
 
-  // What the stream may take for work that was enqueued; zero = any time.
-  LaunchQueue(int device, Duration limit) : stream_(device), limit_(limit) {}
+  // What NCCL may take to begin a call, and the streams for what was enqueued; zero = any time.
+  LaunchQueue(int device, Duration limit)
+      : packing_(device), moving_(device), unpacking_(device), limit_(limit) {}
 
   void add(std::shared_ptr<Call> call);
   // Begins what can be begun. Throws what a call failed with; it is over then.
   void pump();
-  // A point past what is enqueued; wait() throws AbortedError if `communicator` was aborted.
-  Fence fence(const std::shared_ptr<NcclCommunicator>& communicator);
-  // Looks after what such fences wait for. Throws PeerLostError if a communicator failed while its
-  // work was on the stream, StalledError if the work takes too long; both abort the communicator,
-  // which ends that work.
+  // A point past the calls that are over; wait() throws AbortedError if `communicator` was aborted.
+  // `child`, made from it, may have called too; may be null.
+  Fence fence(const std::shared_ptr<NcclCommunicator>& communicator,
+              const std::shared_ptr<NcclCommunicator>& child = nullptr);
+  // The same as it is, unwatched.
+  Fence end_of_streams() const { return unpacking_.fence(); }
+  // Copies host memory to the device; calls begin past the fence.
+  Fence write(const void* from, void* to, std::size_t bytes);
+  // Keeps memory until no call is under way: to free it waits for the device, and who waits in CUDA
+  // for a call that a peer does not finish could not abort it.
+  void retire(std::shared_ptr<const void> memory);
+  // Looks after calls and what such fences wait for. Throws PeerLostError if a communicator failed
+  // while its work was on the stream, StalledError if something takes too long; both abort the
+  // communicator, which ends that work.
   void watch(TimePoint now);
   // How soon to look again; empty = nothing is under way.
   std::optional<Duration> poll_interval() const;
-  CudaStream& stream() noexcept { return stream_; }
 
  private:
   struct InFlight {
     std::shared_ptr<NcclCommunicator> communicator;
+    std::shared_ptr<NcclCommunicator> child;
     Fence fence;
     TimePoint since;
   };
 
   bool may_begin(Call& call);
-  void check(const InFlight& work, TimePoint now) const;
+  void begin(Call& call);
+  void end(Call& call);
+  void check(NcclCommunicator& communicator, const char* what, Duration taken) const;
 
-  CudaStream stream_;
+  CudaStream packing_;
+  CudaStream moving_;
+  CudaStream unpacking_;  // past all that the others did for calls that are over
   const Duration limit_;
   std::deque<std::shared_ptr<Call>> calls_;
-  std::deque<InFlight> in_flight_;  // in the order of the stream
-  Fence drained_;                   // of a call that wants an empty stream
+  std::deque<InFlight> in_flight_;  // in the order of the streams
+  std::vector<std::shared_ptr<const void>> retired_;
+  Fence drained_;  // of a call that wants empty streams
   bool draining_ = false;
 };
 

@@ -10,67 +10,13 @@
 #include "ops/cuda/device.h"
 #include "ops/host/arguments.h"
 #include "ops/nccl/calls.h"
+#include "ops/nccl/enqueued_operation.h"
+#include "ops/nccl/neighbours.h"
 #include "ops/nccl/packed_batch.h"
 #include "ops/nccl/reduction.h"
 
 namespace hvd {
 namespace {
-
-class EnqueuedOperation : public Operation {
- public:
-  EnqueuedOperation(std::shared_ptr<LaunchQueue> queue, std::shared_ptr<LaunchQueue::Call> call,
-                    std::size_t bytes)
-      : queue_(std::move(queue)), call_(std::move(call)), bytes_(bytes) {}
-
-  bool advance() override {
-    if (!call_->over) queue_->pump();
-    return call_->over;
-  }
-  OperationStats stats() const override { return {.packed_bytes = bytes_}; }
-
- protected:
-  LaunchQueue& queue() { return *queue_; }
-
- private:
-  std::shared_ptr<LaunchQueue> queue_;
-  std::shared_ptr<LaunchQueue::Call> call_;
-  std::size_t bytes_;
-};
-
-// Pinned: the device copies while the host goes on.
-struct Staging {
-  Buffer host;    // this rank's numbers, then everyone's
-  Buffer device;  // the same
-  std::size_t mine_bytes = 0;
-  std::size_t all_bytes = 0;
-};
-
-class ExchangeOperation final : public EnqueuedOperation {
- public:
-  ExchangeOperation(std::shared_ptr<LaunchQueue> queue, std::shared_ptr<LaunchQueue::Call> call,
-                    std::shared_ptr<Staging> staging, std::span<std::int64_t> all)
-      : EnqueuedOperation(std::move(queue), std::move(call), staging->mine_bytes),
-        staging_(std::move(staging)),
-        all_(all) {}
-
-  bool advance() override {
-    if (done_) return true;
-    if (!EnqueuedOperation::advance()) return false;
-    if (arrived_.state() == nullptr) arrived_ = queue().stream().fence();
-    if (!arrived_.reached()) return false;
-    arrived_.wait();  // throws if the device failed
-    const auto* host = static_cast<const std::byte*>(staging_->host.data);
-    std::memcpy(all_.data(), host + staging_->mine_bytes, staging_->all_bytes);
-    done_ = true;
-    return true;
-  }
-
- private:
-  std::shared_ptr<Staging> staging_;
-  std::span<std::int64_t> all_;
-  Fence arrived_;
-  bool done_ = false;
-};
 
 template <typename Slices>
 std::size_t input_bytes(const Slices& slices) {
@@ -92,40 +38,65 @@ void expect_no_residuals(std::span<const Slice> slices) {
                          "move the tensor to the host for it");
 }
 
+void copy_async(void* to, const void* from, std::size_t bytes, cudaMemcpyKind kind,
+                cudaStream_t stream) {
+  check_cuda(cudaMemcpyAsync(to, from, bytes, kind, stream), "cudaMemcpyAsync");
+}
+
 }  // namespace
 
 NcclCollective::NcclCollective(std::shared_ptr<LaunchQueue> queue,
                                std::shared_ptr<NcclCommunicator> communicator)
-    : queue_(std::move(queue)), communicator_(std::move(communicator)) {}
+    : queue_(std::move(queue)),
+      communicator_(std::move(communicator)),
+      pinned_(communicator_->device()),
+      on_device_(communicator_->device(), allocate_cuda_memory),
+      packing_(communicator_->api(), communicator_->device(), queue_) {}
 
 Buffer NcclCollective::allocate(std::size_t bytes) {
   return allocate_cuda_memory(communicator_->device(), bytes);
 }
 
-Buffer NcclCollective::fusion_buffer(std::size_t bytes) {
-  if (fusion_.bytes < bytes) fusion_ = allocate(std::max(bytes, 2 * fusion_.bytes));
-  return fusion_;
+void NcclCollective::write(const void* from, void* to, std::size_t bytes) {
+  ready_.push_back(queue_->write(from, to, bytes));
 }
 
 void NcclCollective::after(const Fence& ready) {
-  std::erase_if(ready_, [](const Fence& fence) { return fence.reached(); });
+  if (!ready_.empty() && ready_.back().state() == ready.state()) return;
   if (ready.reached()) {
     ready.wait();  // throws if its device failed
-  } else if (!queue_->stream().wait_for(ready)) {
+  } else {
     ready_.push_back(ready);
   }
 }
 
+Fence NcclCollective::fence() {
+  return queue_->fence(communicator_, in_place_);
+}
+
 std::shared_ptr<LaunchQueue::Call> NcclCollective::enqueue(Stages stages) {
   auto call = std::make_shared<LaunchQueue::Call>();
-  call->communicator = communicator_;
-  call->ready = ready_;
-  call->begin = [before = std::move(stages.before), calls = std::move(stages.calls)](
-                    NcclCommunicator& communicator, cudaStream_t stream) {
-    if (before != nullptr) before(stream);
+  call->communicator = stages.communicator != nullptr ? stages.communicator : communicator_;
+  // Once: what begins later on this device begins behind this call.
+  call->ready = std::exchange(ready_, {});
+  if (stages.pack != nullptr) {
+    call->pack = [turn = stages.turn, pack = std::move(stages.pack)](CudaStream& stream) {
+      if (turn != nullptr) stream.wait_for(turn->free);
+      pack(stream.get());
+    };
+  }
+  if (stages.unpack != nullptr) {
+    call->unpack = [turn = stages.turn, unpack = std::move(stages.unpack)](CudaStream& stream) {
+      unpack(stream.get());
+      if (turn != nullptr) turn->free = stream.fence();
+    };
+  }
+  call->begin = [calls = std::move(stages.calls), memory = std::move(stages.memory),
+                 to = call->communicator](NcclCommunicator& communicator, cudaStream_t stream) {
+    if (memory != nullptr && !memory->registered()) memory->register_with(to);
+    if (calls == nullptr) return;
     communicator.begin([&](ncclComm_t comm) { calls({communicator.api(), comm, stream}); });
   };
-  call->end = std::move(stages.after);
   queue_->add(call);
   return call;
 }
@@ -134,36 +105,62 @@ std::unique_ptr<Operation> NcclCollective::start(Stages stages, std::size_t byte
   return std::make_unique<EnqueuedOperation>(queue_, enqueue(std::move(stages)), bytes);
 }
 
+std::unique_ptr<Operation> NcclCollective::make_arena(std::uint64_t number, std::size_t bytes,
+                                                      ArenaMemory& made) {
+  if (in_place_ == nullptr) in_place_ = make_communicator({}, communicator_->place());
+  const auto memory = std::make_shared<NcclMemory>(
+      allocate_nccl_memory(communicator_->api(), communicator_->device(), bytes));
+  const Buffer& mine = memory->buffer();
+  const auto arena = std::make_shared<host::MappedArena>();
+  arena->begin_of = {static_cast<std::byte*>(mine.data)};
+  arena->memory = {memory};
+  arenas_.add(number, arena);
+  auto call = enqueue({.memory = memory, .communicator = in_place_});
+  return std::make_unique<MakeNcclArena>(queue_, std::move(call), arena, mine, made);
+}
+
 std::unique_ptr<Operation> NcclCollective::all_reduce(std::span<const Slice> slices,
                                                       const Reduction& reduction) {
   host::check_all_reduce(slices, reduction);
+  const bool placed = arenas_.find(slices, 0) != nullptr;
   if (slices.empty()) return start({.calls = [](const NcclTarget&) {}}, 0);
   expect_no_residuals(slices);
   const DType dtype = slices.front().input.dtype;
   const NcclReduction as = nccl_reduction(dtype, reduction, communicator_->size());
   const std::size_t bytes = input_bytes(slices);
-  if (as.needs_buffer(dtype) || (slices.size() > 1 && bytes <= kMostPacked)) {
-    const auto batch =
-        std::make_shared<PackedBatch>(slices, as, communicator_->device(),
-                                      fusion_buffer(PackedBatch::bytes_needed(slices, as.wire)));
-    return start({.before = [batch](cudaStream_t stream) { batch->pack(stream); },
-                  .calls =
-                      [batch, as](const NcclTarget& target) {
-                        all_reduce_elements(target, as, batch->data(), batch->data(),
-                                            batch->numel());
-                      },
-                  .after = [batch](cudaStream_t stream) { batch->unpack(stream); }},
-                 bytes);
+  auto mine = placed ? join_neighbours(slices) : std::vector(slices.begin(), slices.end());
+  const std::size_t most_calls = placed ? kMostRanges : 1;
+  if (!mine.empty() &&
+      (as.needs_buffer(dtype) || (mine.size() > most_calls && bytes <= kMostPacked))) {
+    return reduce_packed(mine, as);
   }
-  return start(
-      {.calls =
-           [mine = std::vector(slices.begin(), slices.end()), as](const NcclTarget& target) {
-             for (const Slice& slice : mine) {
-               all_reduce_elements(target, as, slice.input.data, slice.output.data,
-                                   static_cast<std::size_t>(slice.input.numel));
-             }
-           }},
-      bytes);
+  return start({.calls =
+                    [mine = std::move(mine), as](const NcclTarget& target) {
+                      for (const Slice& slice : mine) {
+                        all_reduce_elements(target, as, slice.input.data, slice.output.data,
+                                            static_cast<std::size_t>(slice.input.numel));
+                      }
+                    },
+                .communicator = placed ? in_place_ : nullptr},
+               placed ? 0 : bytes);
+}
+
+std::unique_ptr<Operation> NcclCollective::reduce_packed(std::span<const Slice> slices,
+                                                         const NcclReduction& as) {
+  std::size_t numel = 0;
+  for (const Slice& slice : slices) numel += static_cast<std::size_t>(slice.input.numel);
+  const auto turn = packing_.take(PackedBatch::bytes_needed(slices, as.wire));
+  const auto batch =
+      std::make_shared<PackedBatch>(slices, as, communicator_->device(), turn->memory->buffer());
+  return start({.pack = [batch](cudaStream_t stream) { batch->pack(stream); },
+                .calls =
+                    [batch, as](const NcclTarget& target) {
+                      all_reduce_elements(target, as, batch->data(), batch->data(), batch->numel());
+                    },
+                .unpack = [batch](cudaStream_t stream) { batch->unpack(stream); },
+                .turn = turn,
+                .memory = turn->memory},
+               numel * size_of(as.wire));
 }
 
 std::unique_ptr<Operation> NcclCollective::reduce_scatter(std::span<const ScatterSlice> slices,
@@ -178,20 +175,21 @@ std::unique_ptr<Operation> NcclCollective::reduce_scatter(std::span<const Scatte
   Stages stages;
   if (as.needs_buffer(dtype)) {
     const int device = communicator_->device();
-    const Buffer buffer = fusion_buffer(bytes);
+    stages.turn = packing_.take(bytes);
+    stages.memory = stages.turn->memory;
     std::vector<CopyPiece> in;
     std::vector<CopyPiece> out;
-    auto* place = static_cast<std::byte*>(buffer.data);
+    auto* place = static_cast<std::byte*>(stages.memory->buffer().data);
     for (ScatterSlice& slice : mine) {
       in.push_back({slice.input.data, place, slice.input.numel});
       out.push_back({slice.output.data, slice.output.data, slice.output.numel});
       slice.input.data = place;
       place += slice.input.bytes();
     }
-    stages.before = [in, device, dtype, as, buffer](cudaStream_t stream) {
+    stages.pack = [in, device, dtype, as](cudaStream_t stream) {
       copy_pieces(device, stream, {dtype, dtype, as.before}, in);
     };
-    stages.after = [out, device, dtype, as](cudaStream_t stream) {
+    stages.unpack = [out, device, dtype, as](cudaStream_t stream) {
       copy_pieces(device, stream, {dtype, dtype, as.after}, out);
     };
   }
@@ -243,34 +241,32 @@ std::unique_ptr<Operation> NcclCollective::all_to_all(std::span<const ExchangeSl
 std::unique_ptr<Operation> NcclCollective::exchange(std::span<const std::int64_t> mine,
                                                     std::span<std::int64_t> all) {
   host::check_exchange(mine.size(), all.size(), communicator_->size());
-  auto staging = std::make_shared<Staging>();
+  auto staging = std::make_shared<ExchangeStaging>();
   staging->mine_bytes = mine.size_bytes();
   staging->all_bytes = all.size_bytes();
   const std::size_t bytes = mine.size_bytes() + all.size_bytes();
-  staging->host = allocate_pinned_memory(communicator_->device(), bytes);
-  staging->device = allocate_cuda_memory(communicator_->device(), bytes);
+  staging->host = pinned_.take(bytes);
+  staging->device = on_device_.take(bytes);
   if (!mine.empty()) std::memcpy(staging->host.data, mine.data(), mine.size_bytes());
   // A copy cannot be part of a group of NCCL calls: it goes before, and the other one behind.
-  auto call = enqueue(
-      {.before =
-           [staging](cudaStream_t stream) {
-             check_cuda(cudaMemcpyAsync(staging->device.data, staging->host.data,
-                                        staging->mine_bytes, cudaMemcpyHostToDevice, stream),
-                        "cudaMemcpyAsync");
-           },
-       .calls =
-           [staging](const NcclTarget& target) {
-             auto* device = static_cast<std::byte*>(staging->device.data);
-             gather_bytes(target, device, device + staging->mine_bytes, staging->mine_bytes);
-           },
-       .after =
-           [staging](cudaStream_t stream) {
-             const std::size_t begin = staging->mine_bytes;
-             check_cuda(cudaMemcpyAsync(static_cast<std::byte*>(staging->host.data) + begin,
+  auto call = enqueue({.pack =
+                           [staging](cudaStream_t stream) {
+                             copy_async(staging->device.data, staging->host.data,
+                                        staging->mine_bytes, cudaMemcpyHostToDevice, stream);
+                           },
+                       .calls =
+                           [staging](const NcclTarget& target) {
+                             auto* device = static_cast<std::byte*>(staging->device.data);
+                             gather_bytes(target, device, device + staging->mine_bytes,
+                                          staging->mine_bytes);
+                           },
+                       .unpack =
+                           [staging](cudaStream_t stream) {
+                             const std::size_t begin = staging->mine_bytes;
+                             copy_async(static_cast<std::byte*>(staging->host.data) + begin,
                                         static_cast<std::byte*>(staging->device.data) + begin,
-                                        staging->all_bytes, cudaMemcpyDeviceToHost, stream),
-                        "cudaMemcpyAsync");
-           }});
+                                        staging->all_bytes, cudaMemcpyDeviceToHost, stream);
+                           }});
   return std::make_unique<ExchangeOperation>(queue_, std::move(call), std::move(staging), all);
 }
 
@@ -282,25 +278,30 @@ std::unique_ptr<Operation> NcclCollective::receive(const TensorView&, Rank, int)
   refuse_transfer("receive");
 }
 
-std::unique_ptr<Collective> NcclCollective::subset(std::uint32_t, std::span<const Rank> ranks) {
-  const Rank rank = host::check_subset(ranks, communicator_->rank(), communicator_->size());
-  std::vector<Rank> without;
-  for (Rank r = 0; r < communicator_->size(); ++r) {
-    if (std::find(ranks.begin(), ranks.end(), r) == ranks.end()) without.push_back(r);
-  }
-  NcclCommunicator::Place place = communicator_->place();
-  place.rank = rank;
-  place.size = static_cast<int>(ranks.size());
+std::shared_ptr<NcclCommunicator> NcclCollective::make_communicator(
+    std::vector<Rank> without, const NcclCommunicator::Place& place) {
   auto child = std::make_shared<NcclCommunicator>(communicator_->api(), place);
   auto call = std::make_shared<LaunchQueue::Call>();
   call->communicator = communicator_;
   call->after_all = true;
   call->makes = child;
-  call->begin = [without, child](NcclCommunicator& communicator, cudaStream_t) {
+  call->begin = [without = std::move(without), child](NcclCommunicator& communicator,
+                                                      cudaStream_t) {
     communicator.begin_shrink(without, child);
   };
   queue_->add(std::move(call));
-  return std::make_unique<NcclCollective>(queue_, std::move(child));
+  return child;
+}
+
+std::unique_ptr<Collective> NcclCollective::subset(std::uint32_t, std::span<const Rank> ranks) {
+  NcclCommunicator::Place place = communicator_->place();
+  place.rank = host::check_subset(ranks, communicator_->rank(), communicator_->size());
+  place.size = static_cast<int>(ranks.size());
+  std::vector<Rank> without;
+  for (Rank r = 0; r < communicator_->size(); ++r) {
+    if (std::find(ranks.begin(), ranks.end(), r) == ranks.end()) without.push_back(r);
+  }
+  return std::make_unique<NcclCollective>(queue_, make_communicator(std::move(without), place));
 }
 
 }  // namespace hvd

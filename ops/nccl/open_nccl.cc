@@ -21,12 +21,31 @@ class Loader {
     function = reinterpret_cast<Function>(dlsym(library_, name));
     if (function == nullptr && missing_.empty()) missing_ = name;
   }
+  // What NCCL can do without; false if it is not there.
+  template <typename Function>
+  bool load_optional(Function& function, const char* name) const {
+    function = reinterpret_cast<Function>(dlsym(library_, name));
+    return function != nullptr;
+  }
   const std::string& missing() const { return missing_; }
 
  private:
   void* library_;
   std::string missing_;
 };
+
+// All or none: memory that NCCL allocates has to be registered, deregistered and freed.
+void load_registration(const Loader& loader, NcclApi& api) {
+  const bool all = loader.load_optional(api.mem_alloc, "ncclMemAlloc") &&
+                   loader.load_optional(api.mem_free, "ncclMemFree") &&
+                   loader.load_optional(api.comm_register, "ncclCommRegister") &&
+                   loader.load_optional(api.comm_deregister, "ncclCommDeregister");
+  if (all) return;
+  api.mem_alloc = nullptr;
+  api.mem_free = nullptr;
+  api.comm_register = nullptr;
+  api.comm_deregister = nullptr;
+}
 
 std::string load_all(void* library, NcclApi& api) {
   Loader loader(library);
@@ -52,6 +71,7 @@ std::string load_all(void* library, NcclApi& api) {
   loader.load(api.recv, "ncclRecv");
   loader.load(api.red_op_create_pre_mul_sum, "ncclRedOpCreatePreMulSum");
   loader.load(api.red_op_destroy, "ncclRedOpDestroy");
+  load_registration(loader, api);
   return loader.missing();
 }
 

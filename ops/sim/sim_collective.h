@@ -22,6 +22,7 @@ class SimCollective final : public Collective {
   Buffer allocate(std::size_t bytes) override;
   std::unique_ptr<Operation> make_arena(std::uint64_t number, std::size_t bytes,
                                         ArenaMemory& made) override;
+  void write(const void* from, void* to, std::size_t bytes) override;
   void after(const Fence& ready) override;
   std::unique_ptr<Operation> all_reduce(std::span<const Slice> slices,
                                         const Reduction& reduction) override;

@@ -120,7 +120,8 @@ build_torch() {
   for wheel in "$box"/tools/pybind11-*.whl; do
     python3 -m zipfile -e "$wheel" "$headers" || return
   done
-  cmake --preset gpu-box -DCMAKE_PREFIX_PATH="$box/prefix" -DHVD_TRAINING=ON -DHVD_PYTHON=ON \
+  cmake --preset gpu-box -DCMAKE_PREFIX_PATH="$box/prefix" -DHVD_TRAINING=ON -DHVD_EXAMPLES=OFF \
+    -DHVD_PYTHON=ON \
     -DPython3_EXECUTABLE="$(command -v python3)" \
     -Dpybind11_DIR="$headers/pybind11/share/cmake/pybind11" &&
     cmake --build build/gpu-box --parallel "$jobs" --target hvd_wheel gpu_tensor_test || return

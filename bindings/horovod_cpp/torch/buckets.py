@@ -59,7 +59,7 @@ class Flat:
         self.memory = first.new_zeros(sum(room))
         for entry, place in zip(entries, self.memory.split(room)):
             view = place[:entry.parameter.numel()].view(entry.parameter.shape)
-            entry.set_view(view)
+            entry.set_view(view.data)  # which counts its own changes
 
     def is_whole(self, entries):
         """Whether these are all that lie here, and still do."""

@@ -17,7 +17,7 @@ from horovod_cpp._native import Tensor
 
 def is_gpus(tensor: torch.Tensor) -> bool:
     """Whether it lies on a CUDA device."""
-    return tensor.device.type == "cuda"
+    return bool(tensor.device.type == "cuda")
 
 
 def current_stream(device: torch.device) -> int:

@@ -55,6 +55,30 @@ TEST(Doorbell, WakesThoseWhoListenAndNobodyElse) {
   EXPECT_LT(Clock::now(), deadline);
 }
 
+// Two ring at once, again and again, while the sleeper is anywhere between waking and sleeping: the
+// ring that comes last must not be slept through.
+TEST(Doorbell, OfRingsAtOnceNoneIsSleptThrough) {
+  constexpr std::uint32_t kRounds = 2000;
+  DoorbellState state;
+  std::atomic<std::uint32_t> heard{0};
+  const auto ring = [&] {
+    for (std::uint32_t round = 0; round < kRounds; ++round) {
+      while (heard < 2 * round) std::this_thread::yield();
+      Doorbell(state).ring();
+    }
+  };
+  std::thread one(ring), other(ring);
+  const TimePoint deadline = Clock::now() + seconds(30);
+  while (heard < 2 * kRounds && Clock::now() < deadline) {
+    Doorbell(state).wait_until(heard, deadline);
+    heard = Doorbell(state).rings();
+  }
+  EXPECT_LT(Clock::now(), deadline) << "slept through the last of " << heard << " rings";
+  heard = 2 * kRounds;
+  one.join();
+  other.join();
+}
+
 TEST(Doorbell, GivesUpAtTheDeadline) {
   DoorbellState state;
   Doorbell bell(state);

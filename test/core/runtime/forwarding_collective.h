@@ -19,6 +19,9 @@ class ForwardingCollective : public Collective {
                                         ArenaMemory& made) override {
     return inner_->make_arena(number, bytes, made);
   }
+  void write(const void* from, void* to, std::size_t bytes) override {
+    inner_->write(from, to, bytes);
+  }
   void after(const Fence& ready) override { inner_->after(ready); }
   std::unique_ptr<Operation> all_reduce(std::span<const Slice> slices,
                                         const Reduction& reduction) override {

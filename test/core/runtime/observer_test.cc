@@ -260,13 +260,13 @@ TEST_F(Solo, ServesSeveralThreads) {
   EXPECT_EQ(diary->count("finished"), 400);
 }
 
-TEST(SoloOverSim, AsynchronousDevicesAreWaitedFor) {
+TEST(SoloOverSim, AsynchronousDevicesAreWaitedForByTheHandle) {
   SimRanks ranks(1, {.asynchronous = true, .device = DeviceKind::kCuda});
   const auto values = shared<float>({1, 2});
   const Handle handle =
       ranks[0].submit(allreduce("x", values, ReduceOp::kAverage, DeviceKind::kCuda));
-  EXPECT_TRUE(handle.done());
   handle.wait();
+  EXPECT_TRUE(handle.done());
   EXPECT_EQ(*values, (std::vector<float>{1, 2}));
 }
 

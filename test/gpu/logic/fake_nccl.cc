@@ -1,5 +1,6 @@
 #include "test/gpu/logic/fake_nccl.h"
 
+#include <cstdlib>
 #include <cstring>
 
 #include "test/gpu/logic/host_cuda.h"
@@ -40,9 +41,12 @@ std::size_t bytes_of(ncclDataType_t type) {
   }
 }
 
-ncclResult_t move(NcclCall call) {
+ncclResult_t move(NcclCall call, cudaStream_t stream) {
   if (fake->copies && call.from != call.to && call.count != 0) {
-    std::memcpy(call.to, call.from, call.count * bytes_of(call.type));
+    enqueue(stream, [to = call.to, from = call.from, bytes = call.count * bytes_of(call.type)] {
+      std::memmove(to, from, bytes);
+      return true;
+    });
   }
   return fake->note(std::move(call));
 }
@@ -81,18 +85,37 @@ void fill_communicators(NcclApi& api) {
   };
 }
 
+void fill_registration(NcclApi& api) {
+  api.mem_alloc = [](void** data, std::size_t bytes) {
+    *data = std::aligned_alloc(4096, bytes);
+    return fake->note({.name = "ncclMemAlloc", .to = *data, .count = bytes});
+  };
+  api.mem_free = [](void* data) {
+    const ncclResult_t result = fake->note({.name = "ncclMemFree", .to = data});
+    std::free(data);
+    return result;
+  };
+  api.comm_register = [](ncclComm_t, void* data, std::size_t bytes, void** handle) {
+    *handle = fake->registers ? data : nullptr;
+    return fake->note({.name = "ncclCommRegister", .to = data, .count = bytes});
+  };
+  api.comm_deregister = [](ncclComm_t, void* handle) {
+    return fake->note({.name = "ncclCommDeregister", .to = handle});
+  };
+}
+
 void fill_reductions(NcclApi& api) {
   api.all_reduce = [](const void* from, void* to, std::size_t count, ncclDataType_t type,
-                      ncclRedOp_t op, ncclComm_t, cudaStream_t) {
-    return move({"ncclAllReduce", from, to, count, type, op, -1, {}});
+                      ncclRedOp_t op, ncclComm_t, cudaStream_t stream) {
+    return move({"ncclAllReduce", from, to, count, type, op, -1, {}}, stream);
   };
   api.reduce_scatter = [](const void* from, void* to, std::size_t count, ncclDataType_t type,
-                          ncclRedOp_t op, ncclComm_t, cudaStream_t) {
-    return move({"ncclReduceScatter", from, to, count, type, op, -1, {}});
+                          ncclRedOp_t op, ncclComm_t, cudaStream_t stream) {
+    return move({"ncclReduceScatter", from, to, count, type, op, -1, {}}, stream);
   };
   api.reduce = [](const void* from, void* to, std::size_t count, ncclDataType_t type,
-                  ncclRedOp_t op, int root, ncclComm_t, cudaStream_t) {
-    return move({"ncclReduce", from, to, count, type, op, root, {}});
+                  ncclRedOp_t op, int root, ncclComm_t, cudaStream_t stream) {
+    return move({"ncclReduce", from, to, count, type, op, root, {}}, stream);
   };
   api.red_op_create_pre_mul_sum = [](ncclRedOp_t* op, void* scalar, ncclDataType_t type,
                                      ncclScalarResidence_t, ncclComm_t) {
@@ -107,12 +130,12 @@ void fill_reductions(NcclApi& api) {
 
 void fill_movement(NcclApi& api) {
   api.broadcast = [](const void* from, void* to, std::size_t count, ncclDataType_t type, int root,
-                     ncclComm_t, cudaStream_t) {
-    return move({"ncclBroadcast", from, to, count, type, ncclSum, root, {}});
+                     ncclComm_t, cudaStream_t stream) {
+    return move({"ncclBroadcast", from, to, count, type, ncclSum, root, {}}, stream);
   };
   api.all_gather = [](const void* from, void* to, std::size_t count, ncclDataType_t type,
-                      ncclComm_t, cudaStream_t) {
-    return move({"ncclAllGather", from, to, count, type, ncclSum, -1, {}});
+                      ncclComm_t, cudaStream_t stream) {
+    return move({"ncclAllGather", from, to, count, type, ncclSum, -1, {}}, stream);
   };
   api.send = [](const void* from, std::size_t count, ncclDataType_t type, int peer, ncclComm_t,
                 cudaStream_t) {
@@ -138,6 +161,7 @@ FakeNccl::FakeNccl() {
   api_.group_start = [] { return fake->note({.name = "ncclGroupStart"}); };
   api_.group_end = [] { return fake->note({.name = "ncclGroupEnd"}); };
   fill_communicators(api_);
+  fill_registration(api_);
   fill_reductions(api_);
   fill_movement(api_);
 }
@@ -146,7 +170,15 @@ FakeNccl::~FakeNccl() {
   fake = nullptr;
 }
 
+void FakeNccl::drop_registration() {
+  api_.mem_alloc = nullptr;
+  api_.mem_free = nullptr;
+  api_.comm_register = nullptr;
+  api_.comm_deregister = nullptr;
+}
+
 ncclResult_t FakeNccl::note(NcclCall call) {
+  const std::lock_guard lock(mutex_);
   const auto found = results.find(call.name);
   calls.push_back(std::move(call));
   return found == results.end() ? ncclSuccess : found->second;

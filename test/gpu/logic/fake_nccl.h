@@ -2,6 +2,7 @@
 
 #include <atomic>
 #include <map>
+#include <mutex>
 #include <string>
 #include <vector>
 
@@ -35,6 +36,7 @@ class FakeNccl {
 
   std::atomic<ncclResult_t> state = ncclSuccess;  // of ncclCommGetAsyncError
   std::map<std::string, ncclResult_t> results;    // of functions, by name; else ncclSuccess
+  bool registers = true;        // memory: else handles are null, as with NCCL_LOCAL_REGISTER=0
   bool copies = false;          // a world of one rank: collectives copy from input to output
   double scale = 0;             // the scalar given to ncclRedOpCreatePreMulSum
   int blocking = -1;            // of the last configuration
@@ -43,9 +45,13 @@ class FakeNccl {
   std::vector<std::string> names() const;
   std::vector<NcclCall> named(const std::string& name) const;
 
+  // As a library without these functions.
+  void drop_registration();
+
   ncclResult_t note(NcclCall call);
 
  private:
+  std::mutex mutex_;  // of what note() changes
   NcclApi api_;
 };
 

@@ -1,9 +1,9 @@
 #include <cuda_runtime_api.h>
 
-#include <cstdlib>
+#include "test/gpu/logic/host_cuda.h"
 
-// Memory pools of host_cuda.cc's devices: what is freed goes back at once. A device has less than a
-// terabyte.
+// Memory pools of host_cuda.cc's devices: what is freed goes back as soon as the stream is there. A
+// device has less than a terabyte.
 extern "C" {
 
 cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int) {
@@ -22,8 +22,12 @@ cudaError_t cudaMallocFromPoolAsync(void** data, std::size_t bytes, cudaMemPool_
   constexpr std::size_t kMost = std::size_t{1} << 40;
   return bytes < kMost ? cudaMalloc(data, bytes) : cudaErrorMemoryAllocation;
 }
-cudaError_t cudaFreeAsync(void* data, cudaStream_t) {
-  return cudaFree(data);
+cudaError_t cudaFreeAsync(void* data, cudaStream_t stream) {
+  hvd::test::enqueue(stream, [data] {
+    cudaFree(data);
+    return true;
+  });
+  return cudaSuccess;
 }
 
 }  // extern "C"

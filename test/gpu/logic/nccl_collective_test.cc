@@ -151,22 +151,77 @@ TEST_F(Packed, ABatchIsOneTensorOnTheWay) {
   add(b, outs[1]);
   add(c, outs[2]);
   finish(*collective_.all_reduce(slices_, {}));
-  EXPECT_THAT(nccl_.names(), ElementsAre("ncclGroupStart", "ncclAllReduce", "ncclGroupEnd"));
-  EXPECT_EQ(nccl_.calls[1].count, 16u + 32u);  // 64 and 128 bytes
+  EXPECT_THAT(nccl_.names(), ElementsAre("ncclMemAlloc", "ncclCommRegister", "ncclGroupStart",
+                                         "ncclAllReduce", "ncclGroupEnd"));
+  EXPECT_EQ(nccl_.named("ncclAllReduce").at(0).count, 16u + 32u);  // 64 and 128 bytes
   EXPECT_EQ(outs[0], a);
   EXPECT_EQ(outs[1], b);
 }
 
-TEST_F(Packed, BatchesShareOneBuffer) {
+TEST_F(Packed, BatchesTakeTurnsInTwoRegisteredBuffers) {
   std::vector<float> a = {1, 2};
   std::vector<float> b = {3, 4};
   std::vector<float> outs[2];
   add(a, outs[0]);
   add(b, outs[1]);
-  finish(*collective_.all_reduce(slices_, {}));
-  finish(*collective_.all_reduce(slices_, {}));
+  for (int round = 0; round < 4; ++round) finish(*collective_.all_reduce(slices_, {}));
   const auto calls = nccl_.named("ncclAllReduce");
-  EXPECT_EQ(calls[0].from, calls[1].from);
+  EXPECT_EQ(calls[0].from, calls[2].from);
+  EXPECT_EQ(calls[1].from, calls[3].from);
+  EXPECT_NE(calls[0].from, calls[1].from);
+  const auto registered = nccl_.named("ncclCommRegister");
+  ASSERT_EQ(registered.size(), 2u);
+  EXPECT_EQ(registered[0].to, calls[0].from);
+  EXPECT_EQ(registered[1].to, calls[1].from);
+  EXPECT_EQ(registered[0].count, std::size_t{2} << 20);
+  EXPECT_EQ(nccl_.named("ncclMemAlloc").size(), 2u);
+}
+
+// The third batch is packed where the first was: not before that is unpacked.
+TEST_F(Packed, ABufferIsUsedAgainWhenItsLastReaderIsThrough) {
+  test::host_cuda().mode = test::HostStreams::kByHand;
+  std::vector<float> values[3] = {{1, 2}, {3, 4}, {5, 6}};
+  std::vector<float> outs[3];
+  std::vector<std::unique_ptr<Operation>> operations;
+  for (int i = 0; i < 3; ++i) {
+    slices_.clear();
+    add(values[i], outs[i]);
+    operations.push_back(
+        collective_.all_reduce(slices_, {ReduceOp::kSum, 1.0, 1.0, WireFormat::kF16}));
+    EXPECT_TRUE(operations.back()->advance());
+  }
+  test::run_streams();
+  for (int i = 0; i < 3; ++i) EXPECT_EQ(outs[i], values[i]) << i;
+}
+
+TEST_F(Packed, ALargerBatchGetsALargerBufferAndTheOldOneGoesLater) {
+  std::vector<float> small(8, 1);
+  std::vector<float> large(std::size_t{3} << 18, 2);
+  std::vector<float> outs[2];
+  const Reduction reduction = {ReduceOp::kMax, 1.0, 2.0};  // packs
+  for (const bool both : {false, false, true}) {
+    slices_.clear();
+    add(small, outs[0]);
+    if (both) add(large, outs[1]);
+    finish(*collective_.all_reduce(slices_, reduction));
+  }
+  EXPECT_EQ(nccl_.named("ncclMemAlloc").at(2).count, std::size_t{4} << 20);
+  EXPECT_THAT(nccl_.named("ncclMemFree"), IsEmpty());
+  collective_.progress(Clock::now());
+  EXPECT_EQ(nccl_.named("ncclCommDeregister").size(), 1u);
+  EXPECT_EQ(nccl_.named("ncclMemFree").size(), 1u);
+  EXPECT_EQ(nccl_.named("ncclMemFree").at(0).to, nccl_.named("ncclMemAlloc").at(0).to);
+  EXPECT_EQ(outs[1].back(), 4);
+}
+
+TEST_F(Packed, WithoutRegistrationMemoryIsCudas) {
+  nccl_.drop_registration();
+  std::vector<float> a = {1, 2};
+  std::vector<float> out;
+  add(a, out);
+  finish(*collective_.all_reduce(slices_, {ReduceOp::kMax, 1.0, 2.0}));
+  EXPECT_THAT(out, ElementsAre(2, 4));
+  EXPECT_THAT(nccl_.named("ncclCommRegister"), IsEmpty());
 }
 
 TEST_F(Packed, AWireFormatIsConvertedAndScaledOnTheWay) {

@@ -139,6 +139,59 @@ TEST_F(Communicator, ASmallerOneLeavesOutTheOthersAndAnEqualOneIsASplit) {
   EXPECT_EQ(nccl_.named("ncclCommSplit").size(), 1u);
 }
 
+// Memory of its own, for tests that look at who frees it.
+Buffer some_memory() {
+  auto memory = std::make_shared<std::vector<std::byte>>(64);
+  return {memory->data(), memory->size(), memory};
+}
+
+TEST_F(Communicator, MemoryIsDeregisteredBeforeItIsFreed) {
+  const auto communicator = make();
+  EXPECT_TRUE(communicator->settled());
+  Buffer memory = some_memory();
+  const std::weak_ptr<const void> owner = memory.owner;
+  void* const handle = communicator->register_memory(memory);
+  EXPECT_EQ(nccl_.named("ncclCommRegister").at(0).count, 64u);
+  communicator->deregister(handle, std::move(memory));
+  EXPECT_EQ(nccl_.named("ncclCommDeregister").at(0).to, handle);
+  EXPECT_TRUE(owner.expired());
+}
+
+TEST_F(Communicator, MemoryThatGoesDuringACallIsKept) {
+  auto communicator = make();
+  EXPECT_TRUE(communicator->settled());
+  Buffer memory = some_memory();
+  const std::weak_ptr<const void> owner = memory.owner;
+  void* const handle = communicator->register_memory(memory);
+  nccl_.state = ncclInProgress;
+  communicator->deregister(handle, std::move(memory));
+  EXPECT_THAT(nccl_.names(), Not(Contains("ncclCommDeregister")));
+  EXPECT_FALSE(owner.expired());
+  nccl_.state = ncclSuccess;
+  nccl_.calls.clear();
+  communicator.reset();
+  EXPECT_THAT(nccl_.names(),
+              ElementsAre("ncclCommDeregister", "ncclCommFinalize", "ncclCommDestroy"));
+  EXPECT_TRUE(owner.expired());
+}
+
+TEST_F(Communicator, AfterAbortNothingIsDeregistered) {
+  const auto communicator = make();
+  EXPECT_TRUE(communicator->settled());
+  Buffer memory = some_memory();
+  void* const handle = communicator->register_memory(memory);
+  communicator->abort();
+  communicator->deregister(handle, std::move(memory));
+  EXPECT_THAT(nccl_.names(), Not(Contains("ncclCommDeregister")));
+  EXPECT_THROW(communicator->register_memory(some_memory()), AbortedError);
+}
+
+TEST_F(Communicator, ALibraryWithoutRegistrationDoesWithout) {
+  nccl_.drop_registration();
+  const auto communicator = make();
+  EXPECT_EQ(communicator->register_memory(some_memory()), nullptr);
+}
+
 TEST_F(Communicator, IsFinalizedBeforeItGoes) {
   EXPECT_TRUE(make()->settled());
   EXPECT_THAT(nccl_.names(), ElementsAre("ncclGetUniqueId", "ncclCommInitRankConfig",

@@ -99,6 +99,143 @@ TEST_F(Queue, ACommunicatorIsMadeOnceTheStreamIsEmpty) {
   EXPECT_THAT(begun_, ElementsAre("a"));
 }
 
+// Of calls that pack, what runs in which order: by hand, the newest stream first.
+class Streams : public Queue {
+ protected:
+  void add_stages(const std::string& name) {
+    const auto call = std::make_shared<Call>();
+    call->communicator = world_;
+    call->pack = [this, name](CudaStream& stream) { note(stream.get(), "pack " + name); };
+    call->begin = [this, name](NcclCommunicator&, cudaStream_t stream) {
+      test::enqueue(stream, [this, name] {
+        ran_.push_back("move " + name);
+        return name != blocked_;
+      });
+    };
+    call->unpack = [this, name](CudaStream& stream) { note(stream.get(), "unpack " + name); };
+    queue_.add(call);
+  }
+  void note(cudaStream_t stream, const std::string& what) {
+    test::enqueue(stream, [this, what] {
+      ran_.push_back(what);
+      return true;
+    });
+  }
+
+  std::vector<std::string> ran_;
+  std::string blocked_;  // NCCL does not finish this call
+};
+
+TEST_F(Streams, StagesOfACallFollowEachOther) {
+  host_cuda().mode = test::HostStreams::kByHand;
+  add_stages("a");
+  queue_.pump();
+  EXPECT_THAT(ran_, IsEmpty());
+  test::run_streams();
+  EXPECT_THAT(ran_, ElementsAre("pack a", "move a", "unpack a"));
+}
+
+TEST_F(Streams, TheNextIsPackedWhileNcclWorks) {
+  blocked_ = "a";
+  add_stages("a");
+  add_stages("b");
+  queue_.pump();
+  EXPECT_THAT(ran_, ::testing::Contains("pack b"));
+  EXPECT_THAT(ran_, ::testing::Not(::testing::Contains("move b")));
+  EXPECT_THAT(ran_, ::testing::Not(::testing::Contains("unpack a")));
+  blocked_.clear();
+  ran_.clear();
+  test::run_streams();
+  EXPECT_THAT(ran_, ::testing::UnorderedElementsAre("move a", "unpack a", "move b", "unpack b"));
+}
+
+TEST_F(Streams, NcclDoesNotWaitForUnpacking) {
+  bool unpacked = false;
+  const auto a = add("a");
+  a->unpack = [&](CudaStream& stream) { test::enqueue(stream.get(), [&] { return unpacked; }); };
+  add_stages("b");
+  queue_.pump();
+  EXPECT_THAT(ran_, ElementsAre("pack b", "move b"));
+  const Fence fence = queue_.fence(world_);
+  EXPECT_FALSE(fence.reached());
+  unpacked = true;
+  EXPECT_TRUE(fence.reached());
+  EXPECT_EQ(ran_.back(), "unpack b");
+}
+
+TEST_F(Streams, AnEventHoldsBackTheStreamsAndNotTheHost) {
+  CudaStream producer(0);
+  bool produced = false;
+  test::enqueue(producer.get(), [&] { return produced; });
+  add_stages("a");
+  const auto b = add("b");
+  b->ready = {producer.fence()};
+  add_stages("c");
+  queue_.pump();
+  EXPECT_THAT(begun_, ElementsAre("b"));  // though nothing is there yet
+  EXPECT_THAT(ran_, ElementsAre("pack a", "move a", "unpack a"));
+  produced = true;
+  test::run_streams();
+  EXPECT_THAT(ran_, ElementsAre("pack a", "move a", "unpack a", "pack c", "move c", "unpack c"));
+}
+
+TEST_F(Streams, WhatTheHostWritesIsThereForTheNextCall) {
+  host_cuda().mode = test::HostStreams::kByHand;
+  int value = 7;
+  int on_device = 0;
+  const auto a = add("a");
+  a->ready = {queue_.write(&value, &on_device, sizeof value)};
+  value = 0;  // at once
+  int seen = 0;
+  a->begin = [&](NcclCommunicator&, cudaStream_t stream) {
+    test::enqueue(stream, [&] {
+      seen = on_device;
+      return true;
+    });
+  };
+  queue_.pump();
+  test::run_streams();
+  EXPECT_EQ(seen, 7);
+}
+
+TEST_F(Queue, MemoryIsKeptWhileACallIsUnderWay) {
+  host_cuda().stalled = true;
+  const Fence fence = queue_.fence(world_);
+  auto memory = std::make_shared<int>(0);
+  const std::weak_ptr<int> kept = memory;
+  queue_.retire(std::move(memory));
+  queue_.watch(Clock::now());
+  EXPECT_FALSE(kept.expired());
+  host_cuda().stalled = false;
+  queue_.watch(Clock::now());
+  EXPECT_TRUE(kept.expired());
+}
+
+TEST_F(Queue, ACallThatNcclDoesNotBeginIsAborted) {
+  const auto a = add("a");
+  a->begin = [this](NcclCommunicator&, cudaStream_t) { nccl_.state = ncclInProgress; };
+  queue_.pump();
+  queue_.watch(Clock::now() + std::chrono::seconds(599));
+  try {
+    queue_.watch(Clock::now() + std::chrono::seconds(601));
+    FAIL() << "it may take for ever";
+  } catch (const StalledError& error) {
+    EXPECT_THAT(error.what(), HasSubstr("beginning a call on CUDA device 0 for 60"));
+  }
+  EXPECT_THROW(queue_.pump(), AbortedError);
+}
+
+TEST_F(Queue, AnErrorOfTheChildThatCalledIsSeen) {
+  const auto child =
+      std::make_shared<NcclCommunicator>(nccl_.api(), NcclCommunicator::Place{.size = 2});
+  world_->begin_shrink({}, child);
+  host_cuda().stalled = true;
+  const Fence fence = queue_.fence(world_, child);
+  child->abort();
+  host_cuda().stalled = true;  // aborting it ends kernels: not here
+  EXPECT_THROW(queue_.watch(Clock::now()), AbortedError);
+}
+
 TEST_F(Queue, WhatACallFailedWithIsThrown) {
   const auto a = add("a");
   a->begin = [this](NcclCommunicator&, cudaStream_t) { nccl_.state = ncclInternalError; };

@@ -7,6 +7,7 @@
 #include "core/base/status.h"
 #include "ops/self/self_collective.h"
 #include "ops/sim/sim_world.h"
+#include "test/gpu/cases/contract_cases.h"
 #include "test/gpu/logic/host_cuda.h"
 #include "test/support/collective_contract.h"
 #include "test/support/run_ranks.h"
@@ -32,6 +33,23 @@ TEST_P(StagedContract, Holds) {
 std::string name_of_case(const ::testing::TestParamInfo<std::tuple<int, CollectiveCase>>& info) {
   return std::get<1>(info.param).name + "_" + std::to_string(std::get<0>(info.param));
 }
+
+// On copies in the device's memory, while its streams are late.
+class StagedOnDevice : public ::testing::TestWithParam<CollectiveCase> {};
+
+TEST_P(StagedOnDevice, Holds) {
+  test::reset_host_cuda();
+  host_cuda().mode = test::HostStreams::kWhenLookedAt;
+  SimWorld world(2);
+  test::run_ranks(2, [&, &run = GetParam().run](Rank rank) {
+    const auto collective = test::on_device(
+        std::make_unique<StagedCollective>(0, world.collective(rank), rank, 2), rank);
+    run(*collective, rank, 2);
+  });
+}
+
+INSTANTIATE_TEST_SUITE_P(All, StagedOnDevice, ::testing::ValuesIn(test::collective_contract()),
+                         [](const auto& each) { return each.param.name; });
 
 INSTANTIATE_TEST_SUITE_P(All, StagedContract,
                          ::testing::Combine(::testing::Values(1, 2, 3),

@@ -3,7 +3,6 @@ over host memory (test/gpu/logic/host_cuda.cc) and writes down what was put on w
 
 import contextlib
 import ctypes
-import os
 import pathlib
 
 import numpy as np
@@ -25,7 +24,7 @@ module.hvd_test_order.argtypes = [ctypes.c_uint64, ctypes.c_uint64]
 
 def own_device():
     """Where this rank communicates: there are two GPUs."""
-    return int(os.environ.get("HOROVOD_LOCAL_RANK", 0)) % 2
+    return hvd.local_rank() % 2
 
 
 class GpuArray(Foreign):
@@ -57,20 +56,20 @@ class OldGpuArray(GpuArray):
 
 
 class Received:
-    """Another library's array, made here."""
+    """Another library's array, made here, with a copy of the values."""
 
     stream = 0  # on which this library works
 
     def __init__(self, tensor):
         assert tensor.__dlpack_device__() == (2, own_device())
-        self.capsule = tensor.__dlpack__(stream=self.stream or 1)
-        given = Plain.from_address(_get_pointer(self.capsule, b"dltensor")).tensor
+        capsule = tensor.__dlpack__(stream=self.stream or 1)
+        given = Plain.from_address(_get_pointer(capsule, b"dltensor")).tensor
         assert (given.device_type, given.device_id) == (2, own_device())
         dtype = np.dtype(_DTYPES[given.code, given.bits])
         shape = tuple(given.shape[axis] for axis in range(given.ndim))
         count = int(np.prod(shape))
-        bytes_ = (ctypes.c_uint8 * (count * dtype.itemsize)).from_address(given.data or 0)
-        self.values = np.frombuffer(bytes_, dtype, count).reshape(shape)
+        memory = (ctypes.c_uint8 * (count * dtype.itemsize)).from_address(given.data or 0)
+        self.values = np.frombuffer(memory, dtype, count).reshape(shape).copy()
 
     def tolist(self):
         return self.values.tolist()

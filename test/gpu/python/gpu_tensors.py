@@ -1,7 +1,6 @@
 """PyTorch's tensors on a GPU that is the host: their memory is the CPU's, and they say that it is
 CUDA's. What PyTorch itself would do with streams is played here; all else is the real code."""
 
-import numpy as np
 import torch
 from gpu_arrays import from_dlpack, module, own_device
 
@@ -49,10 +48,7 @@ def gpu_module(module_):
 
 
 def _adopted(tensor):
-    received = from_dlpack(tensor)
-    result = gpu_tensor(torch.from_numpy(np.array(received.values)))
-    result.kept = received
-    return result
+    return gpu_tensor(torch.from_numpy(from_dlpack(tensor).values))
 
 
 class _Point:

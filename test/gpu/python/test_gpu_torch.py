@@ -29,8 +29,6 @@ assert is_like(hvd.allgather(rows), torch.cat([torch.full((r + 1, 2), r) for r i
 out, splits = hvd.alltoall(on_gpu(torch.full((size,), rank)), [1] * size)
 assert is_like(out, torch.arange(size)) and splits.tolist() == [1] * size
 assert is_like(hvd.reducescatter(on_gpu(torch.arange(size)), op=hvd.Sum), torch.tensor([rank * size]))
-sparse = torch.sparse_coo_tensor(torch.tensor([[rank]]), torch.tensor([2.0]), (2,))
-assert hvd.broadcast_object({"a": on_gpu(numbers)}, 0)["a"].tolist() == numbers.tolist()
 
 w = on_gpu(torch.ones(2)).requires_grad_()
 hvd.allreduce(w, op=hvd.Sum).sum().backward()
@@ -112,7 +110,7 @@ assert len({gradient.untyped_storage().data_ptr() if hasattr(gradient, "untyped_
 """)
 
 
-def test_state_and_batch_norm_and_sparse_gradients(torch_ranks):
+def test_state_and_batch_norm(torch_ranks):
     torch_ranks.check("""
 from gpu_tensors import gpu_module
 model = gpu_module(torch.nn.Linear(3, 2))
@@ -124,7 +122,8 @@ hvd.broadcast_optimizer_state(adam, 0)
 assert adam.param_groups[0]["lr"] == 0.1
 averages = [state["exp_avg"] for state in adam.state.values()]
 assert len(averages) == 2 and all(isinstance(each, GpuTensor) for each in averages)
-assert same_everywhere(*averages)
+values = [each.tolist() for each in averages]
+assert hvd.allgather_object(values) == [values] * size
 
 batch = torch.randn(4, 3)
 norm, plain = gpu_module(hvd.SyncBatchNorm(3)), torch.nn.BatchNorm1d(3)
@@ -135,11 +134,7 @@ assert torch.allclose(torch.Tensor(y.detach()), plain(torch.Tensor(whole))[4 * r
                       atol=1e-5)
 y.square().sum().backward()
 assert x.grad is not None and norm.weight.grad is not None
-""".replace("from gpu_tensors", """
-def same_everywhere(*tensors):
-    mine = [tensor.detach().contiguous().view(-1).tolist() for tensor in tensors]
-    return all(other == mine for other in hvd.allgather_object(mine))
-from gpu_tensors""", 1))
+""")
 
 
 def test_errors_say_what_to_do(torch_ranks):

@@ -97,6 +97,23 @@ def batch_norm_and_gradients(rank, size):
     assert x.grad is not None
 
 
+def sparse_gradients(rank, size):
+    places = torch.tensor([[rank, size]], device="cuda")
+    sparse = torch.sparse_coo_tensor(places, torch.ones(2, device="cuda"), (size + 1,))
+    summed = hvd.sparse_allreduce_async(sparse, "sparse", hvd.Sum).synchronize().to_dense()
+    assert summed.tolist() == [1] * size + [size]
+    words = torch.nn.Embedding(size + 2, 2, sparse=True).cuda()
+    hvd.broadcast_parameters(words.state_dict(), 0)
+    sgd = hvd.DistributedOptimizer(torch.optim.SGD(words.parameters(), 1.0), op=hvd.Sum)
+    before = words.weight.detach().clone()
+    for _ in range(2):
+        sgd.zero_grad()
+        words(torch.tensor([0, rank + 1], device="cuda")).sum().backward()
+        sgd.step()
+    moved = (before - words.weight.detach())[:, 0]
+    assert torch.allclose(moved.cpu(), torch.tensor([2.0 * size] + [2.0] * size + [0.0]))
+
+
 def arrays_of_cupy(rank, size):
     try:
         import cupy
@@ -119,7 +136,7 @@ def main():
     hvd.init()
     rank, size = hvd.rank(), hvd.size()
     for case in (reductions, movement, the_current_stream_comes_first, training,
-                 batch_norm_and_gradients, arrays_of_cupy):
+                 batch_norm_and_gradients, sparse_gradients, arrays_of_cupy):
         case(rank, size)
         hvd.barrier()
         if rank == 0:

@@ -8,6 +8,8 @@
 #include "core/base/config.h"
 #include "core/runtime/collective.h"
 #include "core/runtime/control_plane.h"
+#include "ops/nccl_library.h"
+#include "ops/rank_gpu.h"
 
 namespace hvd {
 
@@ -17,6 +19,8 @@ struct Ports {
   std::vector<std::unique_ptr<Collective>> collectives;
   // Whether MPI granted MPI_THREAD_MULTIPLE; empty = this job does without MPI.
   std::optional<bool> mpi_threads;
+  // What serves the tensors of GPUs; empty = nothing does.
+  std::optional<RankGpu> gpu;
 };
 
 // One row of the table of backends, for --check-build and the doctor.
@@ -27,6 +31,9 @@ struct BackendInfo {
 };
 
 std::vector<BackendInfo> backends();
+
+// The module of GPUs, opened the first time.
+const NcclLibrary& gpu_library();
 
 // Finds the other ranks of this job (by what its launcher left in the environment) and connects to
 // them; a program started by hand is a world of one. Collective. Throws UnsupportedError when a

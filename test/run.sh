@@ -64,7 +64,7 @@ run_programs() {
   for program; do
     shards=()
     for ((shard = 0; shard < jobs; ++shard)); do
-      log=$results/$name.$program.$shard
+      log=$results/$name.${program##*/}.$shard
       GTEST_TOTAL_SHARDS=$jobs GTEST_SHARD_INDEX=$shard timeout 900 \
         "build/$preset/test/$program" --gtest_filter="-$excluded" --gtest_output="xml:$log.xml" \
         >"$log.log" 2>&1 &
@@ -128,6 +128,12 @@ run_torch() {
   build/torch/bin/python -m pytest test/torch -q --junitxml="$results/torch.xml"
 }
 
+# Python's front ends of GPUs, where CUDA was compiled: over CUDA's functions on host memory.
+run_gpu_python() {
+  HVD_GPU_MODULE="$PWD/build/cuda/test/on_host/libhvd_nccl.so" \
+    build/torch/bin/python -m pytest test/gpu/python -q --junitxml="$results/gpu-python.xml"
+}
+
 # A program of somebody else's that finds the installed library with find_package(horovod_cpp).
 check_install_tree() {
   rm -rf build/install build/consumer
@@ -178,8 +184,8 @@ if step build-cpu build cpu; then
 fi
 # What CUDA compiles, on a machine without a GPU too; what needs one is run by test/gpu/run.sh.
 if has_nvcc; then
-  if step build-cuda build cuda hvd_nccl gpu_logic_test gpu_test gpu_ranks gpu_bench; then
-    step cuda run_programs cuda cuda '' gpu_logic_test
+  if step build-cuda build cuda hvd_nccl hvd_nccl_on_host gpu_logic_test gpu_tensor_test gpu_test gpu_ranks gpu_bench; then
+    step cuda run_programs cuda cuda '' gpu_logic_test on_host/gpu_tensor_test
   fi
 else
   echo "skipped: CUDA, because there is no nvcc (HVD_CUDA=ON makes that a failure)"
@@ -202,6 +208,7 @@ step wheel env CMAKE_ARGS=-DHVD_WERROR=ON bash bindings/build_wheel.sh
 if step python-package install_package build/torch; then
   step python run_pytest
   step torch run_torch
+  ! has_nvcc || step gpu-python run_gpu_python
 fi
 [[ -z $tidy ]] || step tidy finish_tidy
 

@@ -14,8 +14,10 @@ const char* const kCollectiveDoc = R"(
 
 Args:
     tensor: a Tensor, a NumPy array or an array of another library with DLPack (PyTorch, JAX, CuPy),
-        in the CPU's memory, of any supported dtype; read where it lies if it is contiguous, else
-        copied first. Of what requires grad the values are taken, and nothing is recorded.
+        in the CPU's memory or, with HVD_GPU_OPERATIONS, that of the rank's CUDA device, of any
+        supported dtype; read where it lies if it is contiguous, else (on the CPU) copied first. A
+        GPU's is read past what its library makes the engine's stream wait for. Of what requires
+        grad the values are taken, and nothing is recorded.
     name: pairs this call across ranks; unique among the calls of its kind and set in flight. None
         numbers the call: then all ranks must make their unnamed calls of one kind in one order.
     process_set: the ranks among which the call runs; all of them make it, and nobody else.
@@ -27,7 +29,8 @@ Returns:
 
 Raises:
     TypeError: ``tensor`` is something else, or of an unsupported dtype.
-    UnsupportedError: ``tensor`` is on a GPU.
+    UnsupportedError: ``tensor`` is on a GPU, and the job has no collectives of GPUs, or this rank's
+        run on another one.
     InvalidArgumentError: before init(), ``name`` is in flight already, an argument does not fit, or
         this rank is not in ``process_set`` or has joined.
     MismatchError: ranks disagree on dtype, shape, op, root, scale or compression; raised on every
@@ -122,7 +125,11 @@ bool is_numpy(const py::handle& object) {
 
 Tensor dense_tensor(const py::handle& object) {
   const Tensor tensor = is_numpy(object) ? wrap_array(dense_array(object)) : tensor_from(object);
-  return tensor.is_contiguous() ? tensor : tensor.contiguous();
+  if (tensor.is_contiguous()) return tensor;
+  if (tensor.device().kind == DeviceKind::kCpu) return tensor.contiguous();
+  throw InvalidArgumentError("this " + type_name(object) + " of shape " +
+                             to_string(tensor.shape()) +
+                             " lies on a GPU and is not contiguous: pass a contiguous copy");
 }
 
 }  // namespace

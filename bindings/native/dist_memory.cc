@@ -1,17 +1,26 @@
 // Memory of other libraries' tensors, as horovod_cpp.torch hands it over: addresses in, bytes out.
 
+#include <optional>
 #include <utility>
 
 #include "bindings/native/dist.h"
+#include "horovod_cpp/dist/gpu_tensors.h"
 #include "horovod_cpp/dist/gradient_views.h"
+#include "horovod_cpp/dist/session.h"
 
 namespace hvd::python {
 namespace {
 
-Tensor wrap_memory(std::uintptr_t address, Shape shape, const std::string& dtype,
-                   py::object owner) {
-  return Tensor::wrap(reinterpret_cast<void*>(address), std::move(shape), parse_dtype(dtype),
-                      keep_alive(std::move(owner)));
+Tensor wrap_memory(std::uintptr_t address, Shape shape, const std::string& dtype, py::object owner,
+                   std::optional<int> cuda_device, std::uintptr_t stream) {
+  const Device device = cuda_device ? Device{DeviceKind::kCuda, *cuda_device} : Device{};
+  return Tensor::wrap_on(device, stream, reinterpret_cast<void*>(address), std::move(shape),
+                         parse_dtype(dtype), keep_alive(std::move(owner)));
+}
+
+std::optional<int> own_cuda_device() {
+  const auto& gpu = world()->options().gpu;
+  return gpu ? std::optional(gpu->device) : std::nullopt;
 }
 
 // NumPy's bytes know no bfloat16, but hold it.
@@ -26,8 +35,18 @@ py::array memory_of(const Tensor& tensor) {
 
 void bind_memory(py::module_& m) {
   m.def("_wrap_memory", &wrap_memory, py::arg("address"), py::arg("shape"), py::arg("dtype"),
-        py::arg("owner"),
-        "A Tensor over dense row-major memory that ``owner`` keeps alive; nothing is copied.");
+        py::arg("owner"), py::arg("cuda_device") = py::none(), py::arg("stream") = 0,
+        "A Tensor over dense row-major memory that ``owner`` keeps alive; nothing is copied. "
+        "``stream``: the handle of the CUDA stream in whose order a GPU's memory is used.");
+  m.def("_own_cuda_device", &own_cuda_device,
+        "On which CUDA device this rank communicates; None: the job has no collectives of GPUs.");
+  m.def(
+      "_expect_served",
+      [](int cuda_device, const std::string& what) {
+        expect_served(*world(), {DeviceKind::kCuda, cuda_device}, what);
+      },
+      py::arg("cuda_device"), py::arg("what"),
+      "Raises UnsupportedError unless memory of that device can be communicated.");
   m.def("_memory_of", &memory_of, py::arg("tensor"),
         "The memory of a contiguous Tensor as an array of bytes that keeps it alive.");
   py::class_<GradientViews>(

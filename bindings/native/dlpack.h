@@ -14,7 +14,8 @@ std::string type_name(const py::handle& object);
 bool speaks_dlpack(const py::handle& object);
 
 // Wraps the memory of an object with __dlpack__; a copy only where strides are negative and the
-// memory is just read. Of what requires grad its detach(). Throws UnsupportedError on memory of
+// memory is just read. Of what requires grad its detach(). Memory of the rank's GPU is for
+// collectives: its producer makes import_stream() wait for it. Throws UnsupportedError on memory of
 // another device, TypeError on a dtype that a tensor cannot have, InvalidArgumentError on memory
 // that is read-only but to be written, py::buffer_error on a capsule that is none or was used.
 Tensor tensor_from_dlpack(const py::handle& object, Access access);

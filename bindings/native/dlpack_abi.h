@@ -10,7 +10,15 @@ namespace hvd::python::dlpack {
 inline constexpr std::uint32_t kMajorVersion = 1;
 inline constexpr std::uint32_t kMinorVersion = 1;
 
-enum DLDeviceType : std::int32_t { kDLCPU = 1, kDLCUDA = 2, kDLCUDAHost = 3, kDLROCMHost = 11 };
+enum DLDeviceType : std::int32_t {
+  kDLCPU = 1,
+  kDLCUDA = 2,
+  kDLCUDAHost = 3,
+  kDLMetal = 8,
+  kDLROCM = 10,
+  kDLROCMHost = 11,
+  kDLCUDAManaged = 13,
+};
 
 enum DLDataTypeCode : std::uint8_t {
   kDLInt = 0,

@@ -8,6 +8,8 @@
 #include <vector>
 
 #include "bindings/native/dlpack.h"
+#include "horovod_cpp/dist/gpu_tensors.h"
+#include "horovod_cpp/dist/session.h"
 
 namespace hvd::python {
 
@@ -37,6 +39,11 @@ void delete_unused(PyObject* capsule, const char* name) {
   managed->deleter(managed);
 }
 
+DLDevice device_of(const Tensor& tensor) {
+  const Device device = tensor.device();
+  return device.kind == DeviceKind::kCpu ? DLDevice{kDLCPU, 0} : DLDevice{kDLCUDA, device.index};
+}
+
 template <typename Managed>
 py::object capsule_of(const Tensor& tensor, const char* name, PyCapsule_Destructor destructor,
                       std::uint64_t flags) {
@@ -45,8 +52,8 @@ py::object capsule_of(const Tensor& tensor, const char* name, PyCapsule_Destruct
   Managed& managed = exported->managed;
   managed.manager_ctx = exported.get();
   managed.deleter = &delete_exported<Managed>;
-  managed.dl_tensor = {tensor.data(),
-                       {kDLCPU, 0},
+  managed.dl_tensor = {tensor.address(),
+                       device_of(tensor),
                        static_cast<std::int32_t>(tensor.dim()),
                        type_of(tensor.dtype()),
                        exported->shape.data(),
@@ -63,17 +70,37 @@ py::object capsule_of(const Tensor& tensor, const char* name, PyCapsule_Destruct
 }
 
 using MaybeVersion = std::optional<std::pair<std::uint32_t, std::uint32_t>>;
-using MaybeDevice = std::optional<std::pair<std::int32_t, std::int32_t>>;
+using MaybeDLDevice = std::optional<std::pair<std::int32_t, std::int32_t>>;
 
-Anything to_dlpack(const Tensor& tensor, const Typed<"None">& stream,
-                   const MaybeVersion& max_version, const MaybeDevice& device,
-                   std::optional<bool> copy) {
-  if (!stream.is_none()) {
+// Makes the consumer's stream wait for what is under way in the tensor. The numbers are those of
+// the standard of Python's arrays: None is the legacy default stream, -1 asks for no waiting.
+void order(const Tensor& tensor, std::optional<std::int64_t> stream) {
+  if (tensor.device().kind == DeviceKind::kCpu) {
+    if (!stream) return;
     throw py::buffer_error("a tensor of the CPU has no stream; stream must be None");
   }
-  if (device && *device != std::pair<std::int32_t, std::int32_t>{kDLCPU, 0}) {
-    throw py::buffer_error("a tensor exports to the CPU only, dl_device (1, 0)");
+  constexpr std::int64_t kLegacyDefault = 1;
+  constexpr std::int64_t kNoWaiting = -1;
+  const std::int64_t consumer = stream.value_or(kLegacyDefault);
+  if (consumer == 0 || consumer < kNoWaiting) {
+    throw py::buffer_error("stream " + std::to_string(consumer) +
+                           " is none of CUDA's: expected None, -1, 1 (the legacy default), 2 (the "
+                           "thread's default) or a stream's handle");
   }
+  if (consumer == kNoWaiting || !is_initialized()) return;
+  hand_over(*world(), tensor, static_cast<std::uintptr_t>(consumer));
+}
+
+Anything to_dlpack(const Tensor& tensor, std::optional<std::int64_t> stream,
+                   const MaybeVersion& max_version, const MaybeDLDevice& device,
+                   std::optional<bool> copy) {
+  const DLDevice place = device_of(tensor);
+  if (device && *device != std::pair{place.device_type, place.device_id}) {
+    throw py::buffer_error("this tensor exports to dl_device (" +
+                           std::to_string(place.device_type) + ", " +
+                           std::to_string(place.device_id) + ") only");
+  }
+  order(tensor, stream);
   if (tensor.requires_grad()) {
     throw py::buffer_error(
         "a tensor that requires grad is not exported, as nothing that others do with it is "
@@ -102,19 +129,24 @@ void bind_dlpack(py::module_& m) {
           R"(A capsule of the tensor's memory for another library's ``from_dlpack``.
 
 Args:
-    stream: None: there is none on a CPU.
+    stream: of a tensor of a CUDA device the consumer's stream, which will wait for it: a handle, 1
+        or None = the legacy default stream, 2 = the thread's, -1 = nobody waits; None on a CPU.
     max_version: from (1, 0) on the capsule is a versioned one (DLPack 1.1).
-    dl_device: None or (1, 0), the CPU.
+    dl_device: None or what ``__dlpack_device__()`` says.
     copy: True: of a copy.
 
 Returns:
     The capsule; it keeps the memory alive.
 
 Raises:
-    BufferError: the tensor requires grad, ``stream`` is not None, or ``dl_device`` is not (1, 0).)");
+    BufferError: the tensor requires grad, or it has no such ``stream`` or ``dl_device``.)");
   cls.def(
-      "__dlpack_device__", [](const Tensor&) { return std::pair<int, int>(kDLCPU, 0); },
-      "(1, 0): the memory of the CPU.");
+      "__dlpack_device__",
+      [](const Tensor& tensor) {
+        const DLDevice place = device_of(tensor);
+        return std::pair<int, int>(place.device_type, place.device_id);
+      },
+      "(1, 0), the memory of the CPU, or (2, number), that of a CUDA device.");
   bind_dlpack_import(m);
 }
 

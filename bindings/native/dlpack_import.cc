@@ -13,6 +13,8 @@
 
 #include "core/base/status.h"
 #include "horovod_cpp/autograd/functions.h"
+#include "horovod_cpp/dist/gpu_tensors.h"
+#include "horovod_cpp/dist/session.h"
 
 namespace hvd::python {
 namespace {
@@ -56,14 +58,24 @@ bool is_host(std::int32_t device) {
   return device == kDLCPU || device == kDLCUDAHost || device == kDLROCMHost;
 }
 
-[[noreturn]] void throw_device(std::int32_t device, const std::string& owner) {
-  const std::string where = device == kDLCUDA
-                                ? "of a CUDA device"
-                                : "of a device of DLPack type " + std::to_string(device);
-  throw UnsupportedError(
-      "this " + owner + " lies in the memory " + where +
-      "; collectives of Python take memory of the CPU (hvd.cuda_built() says what the "
-      "build has): copy it first, as x.cpu() does in PyTorch");
+std::string text_of(const DLDevice& device) {
+  switch (device.device_type) {
+    case kDLCUDA:
+      return "CUDA device " + std::to_string(device.device_id);
+    case kDLCUDAManaged:
+      return "CUDA's managed memory";
+    case kDLMetal:
+      return "a Metal device";
+    default:
+      return device.device_type == kDLROCM ? "a ROCm device" : "a device";
+  }
+}
+
+[[noreturn]] void throw_device(const DLDevice& device, const std::string& owner) {
+  throw UnsupportedError("this " + owner + " lies in the memory of " + text_of(device) +
+                         " (DLPack type " + std::to_string(device.device_type) +
+                         "); taken is memory of the CPU, and by collectives that of the rank's "
+                         "CUDA device (HVD_GPU_OPERATIONS): copy it, as x.cpu() does in PyTorch");
 }
 
 // A capsule's content, checked but not taken.
@@ -172,10 +184,22 @@ void check_writable(const Offered& offered, const Layout& layout, const std::str
   }
 }
 
-Tensor import_capsule(const py::handle& capsule, const std::string& owner, Access access) {
+// Where an object said that its memory is: of the CPU, or of the CUDA device that serves this rank,
+// where its producer made the engine's stream wait for it.
+struct Home {
+  Device device;
+  std::uintptr_t stream = 0;
+};
+
+Tensor import_capsule(const py::handle& capsule, const std::string& owner, Access access,
+                      const Home& home = {}) {
   const Offered offered = look_into(capsule, owner);
   const DLTensor& given = *offered.tensor;
-  if (!is_host(given.device.device_type)) throw_device(given.device.device_type, owner);
+  const bool at_home =
+      home.device.kind == DeviceKind::kCpu
+          ? is_host(given.device.device_type)
+          : given.device.device_type == kDLCUDA && given.device.device_id == home.device.index;
+  if (!at_home) throw_device(given.device, owner);
   const DType dtype = dtype_of(given.dtype, owner);
   Layout layout = layout_of(given, dtype, owner);
   const std::size_t part = is_complex(dtype) ? size_of(dtype) / 2 : size_of(dtype);
@@ -184,25 +208,35 @@ Tensor import_capsule(const py::handle& capsule, const std::string& owner, Acces
                                " is not aligned to its elements; pass a copy");
   }
   if (access == Access::kWrite) check_writable(offered, layout, owner);
-  Tensor tensor = Tensor::wrap(layout.data, std::move(layout.shape), dtype,
-                               keep_alive(take(capsule, offered)), std::move(layout.strides));
+  Tensor tensor =
+      Tensor::wrap_on(home.device, home.stream, layout.data, std::move(layout.shape), dtype,
+                      keep_alive(take(capsule, offered)), std::move(layout.strides));
   return layout.reversed.empty() ? tensor : flip(tensor, layout.reversed);
 }
 
-void check_device(const py::handle& object, const std::string& owner) {
+// Throws unless it is served.
+Home home_of(const py::handle& object, const std::string& owner) {
   const py::object place = object.attr("__dlpack_device__")();
   if (!py::isinstance<py::tuple>(place) || py::len(place) != 2) {
     throw py::type_error("__dlpack_device__ of " + owner + " returned no pair but " +
                          py::repr(place).cast<std::string>());
   }
-  const auto device = py::int_(place[py::int_(0)]).cast<std::int32_t>();
-  if (!is_host(device)) throw_device(device, owner);
+  const auto number = [&](int i) { return py::int_(place[py::int_(i)]).cast<std::int32_t>(); };
+  const DLDevice device = {number(0), number(1)};
+  if (is_host(device.device_type)) return {};
+  if (device.device_type != kDLCUDA || !is_initialized()) throw_device(device, owner);
+  const auto job = world();
+  const Device home = {DeviceKind::kCuda, device.device_id};
+  expect_served(*job, home, "this " + owner);
+  return {home, import_stream(*job)};
 }
 
-// Libraries from before DLPack 1.0 know none of the arguments.
-py::object export_of(const py::object& object, Access access) {
+// Libraries from before DLPack 1.0 know the argument stream alone.
+py::object export_of(const py::object& object, Access access, const Home& home) {
   const py::object method = object.attr("__dlpack__");
-  py::dict arguments;
+  py::dict known;
+  if (home.device.kind == DeviceKind::kCuda) known["stream"] = home.stream;
+  py::dict arguments(known.attr("copy")());
   arguments["max_version"] = py::make_tuple(kMajorVersion, kMinorVersion);
   if (access == Access::kWrite) arguments["copy"] = false;
   try {
@@ -210,7 +244,7 @@ py::object export_of(const py::object& object, Access access) {
   } catch (py::error_already_set& error) {
     if (!error.matches(PyExc_TypeError)) throw;
   }
-  return method();
+  return method(**known);
 }
 
 bool is_bool(const py::handle& object) {
@@ -220,18 +254,19 @@ bool is_bool(const py::handle& object) {
 
 // The same memory as another one-byte dtype.
 Tensor retyped(const Tensor& tensor, DType dtype) {
-  return Tensor::wrap(tensor.data(), tensor.shape(), dtype, std::make_shared<const Tensor>(tensor),
-                      tensor.strides());
+  return Tensor::wrap_on(tensor.device(), tensor.stream(), tensor.address(), tensor.shape(), dtype,
+                         std::make_shared<const Tensor>(tensor), tensor.strides());
 }
 
 // PyTorch before 2.2 exports no bools; their bytes it does.
-std::optional<Tensor> bools_by_bytes(const py::object& object, Access access) {
+std::optional<Tensor> bools_by_bytes(const py::object& object, Access access, const Home& home) {
   const py::object library = library_of(object);
   if (!is_bool(object) || !py::hasattr(object, "view") || !py::hasattr(library, "uint8")) {
     return std::nullopt;
   }
   const py::object bytes = object.attr("view")(library.attr("uint8"));
-  return retyped(import_capsule(export_of(bytes, access), type_name(object), access), DType::kBool);
+  const py::object capsule = export_of(bytes, access, home);
+  return retyped(import_capsule(capsule, type_name(object), access, home), DType::kBool);
 }
 
 // Its values without the graph. What Horovod does: collectives read and write the memory.
@@ -275,11 +310,11 @@ Tensor tensor_from_dlpack(const py::handle& object, Access access) {
                                "returns a new array");
   }
   const py::object values = detached(object);
-  check_device(values, owner);
+  const Home home = home_of(values, owner);
   try {
-    return import_capsule(export_of(values, access), owner, access);
+    return import_capsule(export_of(values, access, home), owner, access, home);
   } catch (py::error_already_set&) {
-    if (const auto bools = bools_by_bytes(values, access)) return *bools;
+    if (const auto bools = bools_by_bytes(values, access, home)) return *bools;
     throw;
   }
 }
@@ -329,6 +364,9 @@ Tensor from_dlpack(const Anything& x, const Typed<"str | None">& device, std::op
   try {
     const Tensor tensor =
         is_capsule ? import_capsule(x, "capsule", access) : tensor_from_dlpack(x, access);
+    if (const Device place = tensor.device(); place.kind != DeviceKind::kCpu) {
+      throw_device({kDLCUDA, place.index}, is_capsule ? "capsule" : type_name(x));
+    }
     return copies ? tensor.clone() : tensor;
   } catch (const InvalidArgumentError& error) {
     throw py::buffer_error(std::string(error.what()) + " (from_dlpack(x, copy=True) makes one)");

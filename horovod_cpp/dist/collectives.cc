@@ -12,6 +12,7 @@
 #include "core/runtime/driver_seat.h"
 #include "horovod_cpp/dist/allreduce_call.h"
 #include "horovod_cpp/dist/engine_call.h"
+#include "horovod_cpp/dist/gpu_tensors.h"
 #include "horovod_cpp/tensor/impl.h"
 
 namespace hvd {
@@ -19,8 +20,12 @@ namespace {
 
 using Kind = CollectiveKind;
 
+Tensor empty_beside(const Tensor& tensor, Shape shape) {
+  return Tensor::empty(std::move(shape), tensor.dtype(), tensor.device());
+}
+
 Tensor empty_like(const Tensor& tensor) {
-  return tensor.defined() ? Tensor::empty(tensor.shape(), tensor.dtype()) : Tensor();
+  return tensor.defined() ? empty_beside(tensor, tensor.shape()) : Tensor();
 }
 
 // Memory that two results share would be reduced twice, and the second time of what others wrote.
@@ -28,7 +33,7 @@ void check_apart(const std::vector<Tensor>& tensors) {
   std::vector<std::pair<const std::byte*, std::size_t>> order;  // where each begins
   for (std::size_t i = 0; i < tensors.size(); ++i) {
     if (!tensors[i].defined() || tensors[i].numel() == 0) continue;
-    order.emplace_back(static_cast<const std::byte*>(tensors[i].data()), i);
+    order.emplace_back(static_cast<const std::byte*>(tensors[i].address()), i);
   }
   std::sort(order.begin(), order.end());
   for (std::size_t k = 1; k < order.size(); ++k) {
@@ -113,7 +118,7 @@ std::shared_ptr<CallInFlight> reducescatter_call(const std::vector<Tensor>& tens
     part.shape = tensor.shape();
     Shape mine = row_shape(tensor);
     mine.insert(mine.begin(), scattered_rows(tensor.size(0), spec.set.size())[position]);
-    part.output = Tensor::empty(std::move(mine), tensor.dtype());
+    part.output = empty_beside(tensor, std::move(mine));
   }
   return start(spec, parts);
 }
@@ -147,6 +152,7 @@ CollectiveHandle transfer(PointToPoint::Direction direction, const Tensor& tenso
   const std::string what = sends ? "send" : "recv";
   const std::shared_ptr<World> world = options.process_set.world();
   if (!tensor.defined()) throw InvalidArgumentError(what + ": the tensor is undefined");
+  expect_served(*world, tensor.device(), what + ": the tensor");
   static_cast<void>(options.process_set.rank());  // throws unless this rank is in it
   const std::vector<Rank> ranks = options.process_set.ranks();
   const bool known = std::find(ranks.begin(), ranks.end(), peer) != ranks.end();
@@ -301,7 +307,7 @@ CollectiveHandle scatter_async(const Tensor& tensor, int root_rank, const SplitO
     part.input = tensor;
     part.splits = splits_of(spec, tensor, options.splits);
   } else {
-    part.input = Tensor::empty({0}, tensor.dtype());
+    part.input = empty_beside(tensor, {0});
   }
   return CollectiveHandle(start(spec, {&part, 1}));
 }

@@ -15,8 +15,11 @@
 //   all kinds: if ranks make different ones under it, that is a MismatchError. An empty name is
 //   numbered automatically: then all ranks must make their unnamed calls of one kind and set in the
 //   same order. A join starts anew.
-// - Input must be contiguous host memory of any dtype; it may be used again once the call ended.
-//   Which reductions a dtype has is told by core/base/reduction.h; others are InvalidArgumentError.
+// - Input must be contiguous memory of any dtype; it may be used again once the call ended. Memory
+//   of a GPU (Tensor::wrap_on()) is that of the one which this rank's collectives of GPUs use
+//   (HVD_GPU_OPERATIONS; UnsupportedError otherwise): it is read past what is on its stream at the
+//   call, and a call has ended when its results are in the device's memory. Which reductions a
+//   dtype has is told by core/base/reduction.h; others are InvalidArgumentError.
 // - The form with an underscore works in place: the result overwrites the tensor, which must not be
 //   touched until the call ended. The others leave their input as it is.
 // - Grouped forms take several tensors and run them as one: all or none are submitted, all fail

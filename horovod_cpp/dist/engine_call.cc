@@ -12,7 +12,9 @@
 #include "core/base/status.h"
 #include "core/base/thread_annotations.h"
 #include "core/runtime/runtime.h"
+#include "horovod_cpp/dist/gpu_tensors.h"
 #include "horovod_cpp/dist/world.h"
+#include "horovod_cpp/tensor/device.h"
 #include "horovod_cpp/tensor/impl.h"
 
 namespace hvd {
@@ -25,6 +27,7 @@ struct Expected {
   Tensor output;
   Shape row_shape;
   DType dtype = DType::kF32;
+  Device device;
 };
 
 class EngineCall final : public CallInFlight {
@@ -76,9 +79,12 @@ class EngineCall final : public CallInFlight {
     Shape shape = expected.row_shape;
     shape.insert(shape.begin(),
                  std::accumulate(part.rows_of.begin(), part.rows_of.end(), std::int64_t{0}));
-    if (part.gathered.owner == nullptr) return Tensor::empty(std::move(shape), expected.dtype);
-    return Tensor::wrap(part.gathered.view.data, std::move(shape), expected.dtype,
-                        part.gathered.owner);
+    const Lease& gathered = part.gathered;
+    if (gathered.owner == nullptr) {
+      return Tensor::empty(std::move(shape), expected.dtype, expected.device);
+    }
+    return Tensor::wrap_on(expected.device, stream_of(expected.device), gathered.view.data,
+                           std::move(shape), expected.dtype, gathered.owner);
   }
 
   const std::vector<Handle> handles_;
@@ -147,12 +153,13 @@ Request request_of(const CallSpec& spec) {
   return request;
 }
 
-// The group of the tensors of one dtype, after `others` groups.
+// The group of the tensors of one dtype and kind of device, after `others` groups.
 Submission group_of(const CallSpec& spec, const Tensor& tensor, std::size_t others) {
   Submission submission;
   submission.request = request_of(spec);
   Request& request = submission.request;
   if (others > 0) request.name += "." + std::string(name_of(tensor.dtype()));
+  if (others > 0 && tensor.device().kind == DeviceKind::kCuda) request.name += ".cuda";
   request.dtype = tensor.dtype();
   request.device = tensor.device().kind;
   request.wire = wire_of(spec, tensor.dtype());
@@ -220,6 +227,8 @@ void check_tensor(const CallSpec& spec, const Tensor& tensor) {
     throw InvalidArgumentError(full_name(spec) + ": the tensor of shape " +
                                to_string(tensor.shape()) + " is not contiguous");
   }
+  if (tensor.device().kind == DeviceKind::kCpu) return;
+  expect_served(*spec.set.world(), tensor.device(), full_name(spec) + ": the tensor");
 }
 
 void check_rows(const CallSpec& spec, const Tensor& tensor) {
@@ -246,10 +255,15 @@ std::shared_ptr<CallInFlight> start(CallSpec& spec, std::span<CallTensor> tensor
   std::pmr::vector<Submission> submissions(&memory.resource);
   std::pmr::vector<Expected> expected(&memory.resource);
   expected.reserve(tensors.size());
+  const std::shared_ptr<World> world = spec.set.world();
+  ReadyPoint ready(*world);
   for (CallTensor& tensor : tensors) {
+    ready.add(tensor.input);
     const DType dtype = tensor.input.dtype();
-    auto group = std::find_if(submissions.begin(), submissions.end(),
-                              [&](const Submission& s) { return s.request.dtype == dtype; });
+    const DeviceKind device = tensor.input.device().kind;
+    auto group = std::find_if(submissions.begin(), submissions.end(), [&](const Submission& s) {
+      return s.request.dtype == dtype && s.request.device == device;
+    });
     if (group == submissions.end()) {
       submissions.push_back(group_of(spec, tensor.input, submissions.size()));
       group = submissions.end() - 1;
@@ -260,11 +274,15 @@ std::shared_ptr<CallInFlight> start(CallSpec& spec, std::span<CallTensor> tensor
     result.output = tensor.output;
     if (!tensor.output.defined()) result.row_shape = tensor.shape;
     result.dtype = dtype;
+    result.device = tensor.input.device();
     group->request.shapes.push_back(std::move(tensor.shape));
     group->parts.push_back(part_of(tensor, group->request.wire));
   }
   std::pmr::vector<Handle> handles(submissions.size(), &memory.resource);
-  spec.set.world()->runtime().submit(submissions, handles);
+  for (Submission& submission : submissions) {
+    if (submission.request.device != DeviceKind::kCpu) submission.ready = ready.fence();
+  }
+  world->runtime().submit(submissions, handles);
   numbering.keep();
   if (expected.size() == 1 && expected.front().output.defined()) {
     return make_recycled<TensorCall>(std::move(handles.front()),
@@ -287,6 +305,9 @@ std::shared_ptr<CallInFlight> start_without_tensors(CallSpec spec,
 
 std::shared_ptr<CallInFlight> start_transfer(World& world, PointToPoint::Direction direction,
                                              const Tensor& tensor, Rank peer, int tag) {
+  ReadyPoint ready(world);
+  ready.add(tensor);
+  ready.fence().wait();  // transfers run outside of the order of a device's work
   if (direction == PointToPoint::Direction::kReceive) bump_version(tensor);
   std::vector<Handle> handles;
   handles.push_back(world.runtime().submit(PointToPoint{direction, peer, tag, tensor.lease()}));

@@ -82,6 +82,7 @@ std::shared_ptr<World> make_world(const Config& config) {
   Ports ports = connect(config);
   WorldOptions options;
   options.mpi_threads = ports.mpi_threads;
+  options.gpu = ports.gpu;
   options.observability = observe(config, *ports.control);
   if (config.deterministic)
     options.bucket_bytes = std::max<std::size_t>(config.fusion_threshold, 1);

@@ -14,6 +14,7 @@
 #include "core/runtime/observability.h"
 #include "core/runtime/runtime.h"
 #include "horovod_cpp/dist/process_set.h"
+#include "ops/rank_gpu.h"
 
 namespace hvd {
 
@@ -25,6 +26,8 @@ struct WorldOptions {
   std::optional<bool> mpi_threads = {};
   // Whose observers the Runtime has; null = nobody watches.
   std::shared_ptr<Observability> observability = nullptr;
+  // What serves tensors of GPUs; empty = nothing does.
+  std::optional<RankGpu> gpu = {};
 };
 
 // The ranks of a job. The functions of this folder use the World that init() made, through their

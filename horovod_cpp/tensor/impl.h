@@ -13,8 +13,9 @@ namespace hvd {
 // what it saved still has the values it had.
 struct Storage {
   explicit Storage(std::size_t size);
-  Storage(void* memory, std::shared_ptr<const void> keeper)
-      : data(memory), owner(std::move(keeper)) {}
+  Storage(void* memory, std::shared_ptr<const void> keeper, Device where = {},
+          std::uintptr_t order = 0)
+      : data(memory), owner(std::move(keeper)), device(where), stream(order) {}
   ~Storage();
   Storage(const Storage&) = delete;
   Storage& operator=(const Storage&) = delete;
@@ -23,6 +24,8 @@ struct Storage {
   std::size_t bytes = 0;              // of our own memory
   std::shared_ptr<const void> owner;  // of memory that is not ours
   std::atomic<std::uint64_t> version{0};
+  Device device;
+  std::uintptr_t stream = 0;  // see Tensor::wrap_on()
 };
 
 struct Tensor::Impl {

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "core/base/device.h"
 #include "core/base/dtype.h"
 #include "core/base/tensor_view.h"
 
@@ -40,6 +41,12 @@ class Tensor {
   static Tensor full(Shape shape, double value, DType dtype = DType::kF32);
   static Tensor arange(std::int64_t count, DType dtype = DType::kI64);
   static Tensor scalar(double value, DType dtype = DType::kF32);
+  // The same in the memory of a device: tensor/device.h. Throws UnsupportedError if it is not
+  // there, and OutOfMemoryError naming it and the bytes.
+  static Tensor empty(Shape shape, DType dtype, Device device);
+  static Tensor zeros(Shape shape, DType dtype, Device device);
+  static Tensor ones(Shape shape, DType dtype, Device device);
+  static Tensor full(Shape shape, double value, DType dtype, Device device);
   // Copies `values`.
   static Tensor from(std::span<const float> values, Shape shape);
   static Tensor from(std::span<const double> values, Shape shape);
@@ -47,6 +54,11 @@ class Tensor {
   // Wraps memory that `owner` keeps alive. Strides in elements; empty = row-major.
   static Tensor wrap(void* data, Shape shape, DType dtype, std::shared_ptr<const void> owner,
                      std::vector<std::int64_t> strides = {});
+  // The same for memory of a GPU. `stream`: the handle of the CUDA stream in whose order it is read
+  // and written, as in DLPack; 0 = the default one. Such a tensor can be communicated and handed
+  // over to other libraries; everything else throws UnsupportedError.
+  static Tensor wrap_on(Device device, std::uintptr_t stream, void* data, Shape shape, DType dtype,
+                        std::shared_ptr<const void> owner, std::vector<std::int64_t> strides = {});
 
   // -- facts
   bool defined() const noexcept { return impl_ != nullptr; }
@@ -57,6 +69,7 @@ class Tensor {
   std::int64_t numel() const;
   DType dtype() const;
   Device device() const;
+  std::uintptr_t stream() const;  // see wrap_on(); 0 for memory of the CPU
   bool is_contiguous() const;
   // True when both are handles on one tensor.
   bool is(const Tensor& other) const noexcept { return impl_ == other.impl_; }
@@ -65,7 +78,10 @@ class Tensor {
   long handles() const noexcept { return impl_.use_count(); }
 
   // -- elements
+  // Throws UnsupportedError for memory of a GPU.
   void* data() const;
+  // Where they begin, on whatever device; for those who never read there.
+  void* address() const;
   // Throws InvalidArgumentError unless T is the dtype's C++ type (float, double, std::int32_t,
   // std::int64_t, std::uint8_t, Float16, BFloat16, std::int8_t, std::uint16_t, std::int16_t, bool,
   // std::complex<float>, std::complex<double>).
@@ -98,6 +114,10 @@ class Tensor {
   Tensor contiguous() const;  // itself when it is
   Tensor clone() const;
   Tensor to(DType dtype) const;  // itself when it has this dtype
+  // Itself when it is there; contiguous. Throws as empty() does.
+  Tensor to(Device device) const;
+  Tensor cpu() const { return to(Device{}); }
+  Tensor cuda(int index = 0) const { return to(Device{DeviceKind::kCuda, index}); }
 
   // -- in place. Recorded where this tensor or the other one requires grad; then throws
   //    InvalidArgumentError naming the function, outside no_grad, for a leaf that requires grad,

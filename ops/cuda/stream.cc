@@ -48,11 +48,11 @@ void CudaStream::write(const void* from, void* to, std::size_t bytes) {
   check_cuda(cudaMemcpyAsync(to, from, bytes, cudaMemcpyHostToDevice, stream_), "cudaMemcpyAsync");
 }
 
-bool CudaStream::wait_for(const Fence& ready) {
+bool enqueue_wait(int device, cudaStream_t stream, const Fence& ready) {
   const auto event = std::dynamic_pointer_cast<CudaEvent>(ready.state());
   if (event == nullptr) return false;
-  const CudaDeviceScope scope(device_);
-  check_cuda(cudaStreamWaitEvent(stream_, event->get(), 0), "cudaStreamWaitEvent");
+  const CudaDeviceScope scope(device);
+  check_cuda(cudaStreamWaitEvent(stream, event->get(), 0), "cudaStreamWaitEvent");
   return true;
 }
 

@@ -26,6 +26,10 @@ class CudaEvent : public Fence::State {
   cudaEvent_t event_ = nullptr;
 };
 
+// What is put on the stream later starts past `ready`, and the host does not wait. False, and
+// nothing happened, if `ready` is no CUDA event.
+bool enqueue_wait(int device, cudaStream_t stream, const Fence& ready);
+
 // A queue of a device's work that does not wait for the default stream.
 class CudaStream {
  public:
@@ -38,9 +42,8 @@ class CudaStream {
   cudaStream_t get() const noexcept { return stream_; }
   // Past everything enqueued so far.
   Fence fence() const;
-  // Later work starts past `ready`, and the host does not wait. False, and nothing happened, if
-  // `ready` is no CUDA event.
-  bool wait_for(const Fence& ready);
+  // enqueue_wait() on this stream.
+  bool wait_for(const Fence& ready) { return enqueue_wait(device_, stream_, ready); }
   // Copies host memory, which may change as soon as this returns, to the device.
   void write(const void* from, void* to, std::size_t bytes);
 

@@ -3,6 +3,7 @@
 #include <cuda_runtime_api.h>
 
 #include "core/base/status.h"
+#include "ops/cuda/caller_streams.h"
 #include "ops/cuda/check.h"
 #include "ops/cuda/device.h"
 #include "ops/cuda/staged_collective.h"
@@ -66,12 +67,17 @@ class Module final : public NcclModule {
         std::move(handshakes), place.rank, place.size,
         IpcCollective::Options{.limit = place.operation_limit});
   }
+  CudaMemory& memory() override { return cuda_memory(); }
+  CudaStreams& streams() override { return streams_; }
+
+ private:
+  CallerStreams streams_;
 };
 
 }  // namespace
 }  // namespace hvd
 
 extern "C" __attribute__((visibility("default"))) hvd::NcclModule* hvd_nccl_module() {
-  static hvd::Module module;
-  return &module;
+  static auto* module = new hvd::Module;  // never destroyed: CUDA may be gone by then
+  return module;
 }

@@ -6,6 +6,8 @@
 #include "core/base/clock.h"
 #include "core/base/topology.h"
 #include "core/runtime/collective.h"
+#include "ops/cuda/module_memory.h"
+#include "ops/cuda/module_streams.h"
 
 namespace hvd {
 
@@ -53,6 +55,10 @@ class NcclModule {
   virtual std::unique_ptr<Collective> make_ipc_collective(std::unique_ptr<Collective> host,
                                                           std::unique_ptr<Collective> handshakes,
                                                           const NcclPlace& place) = 0;
+  // Memory of the devices, for tensors of our own. Lives as long as the process.
+  virtual CudaMemory& memory() = 0;
+  // For those who hand over memory; lives as long as the process.
+  virtual CudaStreams& streams() = 0;
 
  protected:
   ~NcclModule() = default;

@@ -9,7 +9,8 @@
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 source test/support/setup.sh
-install_packages libeigen3-dev libgtest-dev libgmock-dev python3-venv
+install_packages libeigen3-dev libgtest-dev libgmock-dev python3-venv zlib1g-dev libjpeg-dev \
+  libpng-dev nlohmann-json3-dev
 box=build/box
 limit=$((64 << 20))
 
@@ -28,10 +29,24 @@ done
 [[ -n $nccl ]] || { echo "pack.sh: nccl.h is neither in CUDA's include folder nor in /usr/include" >&2; exit 1; }
 cp "$nccl" "$box/prefix/include/"
 
-# CMake and Ninja as Python packages are archives that need nothing else.
+# For the Python package, which is built there, for the Python that has PyTorch. Debian's static
+# libraries cannot become part of a shared one.
+machine=$(gcc -print-multiarch)
+mkdir -p "$box/prefix/lib" "$box/prefix/share/cmake"
+cp /usr/include/{zlib,zconf,jpeglib,jmorecfg,jerror,png,pngconf,pnglibconf}.h \
+  "/usr/include/$machine/jconfig.h" "$box/prefix/include/"
+cp -r /usr/include/nlohmann "$box/prefix/include/"
+cp -r /usr/share/cmake/nlohmann_json "$box/prefix/share/cmake/"
+for name in z jpeg png16; do
+  file=$(readlink -f "/usr/lib/$machine/lib$name.so")
+  cp "$file" "$box/prefix/lib/lib$name.so"
+  cp "$file" "$box/prefix/lib/$(objdump -p "$file" | awk '$1 == "SONAME" { print $2 }')"
+done
+
+# CMake and Ninja as Python packages are archives that need nothing else, and so are headers.
 /usr/bin/python3 -m venv "$box.venv"
 "$box.venv/bin/pip" download --quiet --disable-pip-version-check --no-deps --only-binary :all: \
-  --dest "$box/tools" cmake ninja
+  --dest "$box/tools" cmake ninja 'pybind11>=3' cloudpickle
 rm -rf "$box.venv"
 
 { git ls-files --cached --others --exclude-standard; find "$box" -type f; } |

@@ -10,7 +10,8 @@ set -uo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 box=$PWD/build/box
 results=build/results-gpu
-export box results jobs
+package=$PWD/build/gpu-box/package
+export box results jobs package
 jobs=$(nproc)
 rm -rf "$results" && mkdir -p "$results" || exit 1
 passed=0
@@ -92,13 +93,13 @@ has_gpu() {
   return 1
 }
 
-# ranks NUMBER OPERATIONS   A job on this machine, all of whose ranks share its GPUs.
+# ranks NUMBER OPERATIONS COMMAND...   A job on this machine, all of whose ranks share its GPUs.
 ranks() {
   local rank code=0 meeting pids=()
   meeting=$(mktemp -d) || return
   for ((rank = 0; rank < $1; ++rank)); do
     HOROVOD_RANK=$rank HOROVOD_SIZE=$1 HVD_RENDEZVOUS="file://$meeting/meeting" \
-      HVD_GPU_OPERATIONS=$2 build/gpu-box/test/gpu_ranks &
+      HVD_GPU_OPERATIONS=$2 "${@:3}" &
     pids+=($!)
   done
   for rank in "${pids[@]}"; do wait "$rank" || code=$?; done
@@ -110,9 +111,43 @@ ranks() {
 # is no proof.
 ranks_ipc() {
   local code=0 said
-  said=$(ranks "$1" ipc 2>&1) || code=$?
+  said=$(ranks "$1" ipc "${@:2}" 2>&1) || code=$?
   echo "$said"
   ! grep 'by way of host memory' <<<"$said" && return $code
+}
+
+# Whether python3 has a PyTorch that sees a GPU.
+has_torch() {
+  python3 -c 'import torch
+assert torch.cuda.is_available(), f"PyTorch {torch.__version__} sees no GPU"
+print(f"PyTorch {torch.__version__}")'
+}
+
+# The Python package for that python3, which has to bring its headers (Python.h).
+build_torch() {
+  local headers=$box/tools/pybind11 wheel
+  for wheel in "$box"/tools/pybind11-*.whl; do
+    python3 -m zipfile -e "$wheel" "$headers" || return
+  done
+  cmake --preset gpu-box -DCMAKE_PREFIX_PATH="$box/prefix" -DHVD_TRAINING=ON -DHVD_EXAMPLES=OFF \
+    -DHVD_PYTHON=ON \
+    -DPython3_EXECUTABLE="$(command -v python3)" \
+    -Dpybind11_DIR="$headers/pybind11/share/cmake/pybind11" &&
+    cmake --build build/gpu-box --parallel "$jobs" --target hvd_wheel gpu_tensor_test || return
+  # Away from the module over host memory it finds the real one.
+  cp build/gpu-box/test/on_host/gpu_tensor_test build/gpu-box/test/ || return
+  rm -rf "$package" && mkdir -p "$package" &&
+    cp -r bindings/horovod_cpp "$package/" &&
+    cp build/gpu-box/bindings/_native*.so build/gpu-box/ops/nccl/libhvd_nccl.so \
+      "$package/horovod_cpp/" || return
+  python3 -c 'import cloudpickle' 2>/dev/null ||
+    python3 -m zipfile -e "$box"/tools/cloudpickle-*.whl "$package"
+  PYTHONPATH=$package python3 -c 'import horovod_cpp.torch'
+}
+
+# in_torch COMMAND...   With that package.
+in_torch() {
+  PYTHONPATH=$package "$@"
 }
 
 sanitize() {
@@ -120,7 +155,7 @@ sanitize() {
     build/gpu-box/test/gpu_test --gtest_filter='CopyPieces.*:ReducePieces.*:IpcOnDevice.One*'
 }
 
-export -f build_googletest build program has_gpu ranks ranks_ipc sanitize
+export -f build_googletest build program has_gpu ranks ranks_ipc has_torch build_torch in_torch sanitize
 find_tools || { failed=1; finish; }
 step 300 googletest build_googletest || finish
 step 580 build build || finish
@@ -128,14 +163,32 @@ step 120 logic program gpu_logic_test logic
 step 60 gpu has_gpu || finish
 grep '^GPU' "$results/gpu.log"
 step 300 device program gpu_test device
-step 60 ranks-1-nccl ranks 1 nccl
-for number in 1 2 4; do step 120 "ranks-$number-host" ranks "$number" host; done
-for number in 1 2 3 4; do step 120 "ranks-$number-ipc" ranks_ipc "$number"; done
-step 120 ranks-2-auto ranks 2 auto
+step 60 ranks-1-nccl ranks 1 nccl build/gpu-box/test/gpu_ranks
+for number in 1 2 4; do
+  step 120 "ranks-$number-host" ranks "$number" host build/gpu-box/test/gpu_ranks
+done
+for number in 1 2 3 4; do
+  step 120 "ranks-$number-ipc" ranks_ipc "$number" build/gpu-box/test/gpu_ranks
+done
+step 120 ranks-2-auto ranks 2 auto build/gpu-box/test/gpu_ranks
 if compute-sanitizer --version >/dev/null 2>&1; then
   for tool in memcheck racecheck initcheck; do step 300 "sanitizer-$tool" sanitize "$tool"; done
 else
   echo "compute-sanitizer is not here: nothing is known about memory errors"
 fi
 step 120 bench build/gpu-box/test/gpu_bench && cat "$results/bench.log"
+if ! has_torch >"$results/has-torch.log" 2>&1; then
+  echo "PyTorch: nothing is known about it here, as python3 has none with CUDA:"
+  tail -n 1 "$results/has-torch.log"
+elif step 580 build-torch build_torch; then
+  cat "$results/has-torch.log"
+  step 120 tensors program gpu_tensor_test tensors
+  cases=test/gpu/torch/cases.py
+  step 120 torch-1-nccl in_torch ranks 1 nccl python3 "$cases"
+  for number in 1 2; do
+    step 180 "torch-$number-host" in_torch ranks "$number" host python3 "$cases"
+  done
+  step 400 torch-bench in_torch ranks 1 nccl python3 test/gpu/torch/bench.py &&
+    cat "$results/torch-bench.log"
+fi
 finish

@@ -24,14 +24,15 @@ MAY_INCLUDE = {
     "ops/mpi": ["ops/host"],
     "ops/hier": ["ops/host"],
     "ops/rendezvous": ["core/base"],
-    "ops/cuda": ["ops/host"],
+    "ops/device": ["core/base"],
+    "ops/cuda": ["ops/host", "ops/device"],
     "ops/cuda_ipc": ["ops/host", "ops/cuda"],
     "ops/nccl": ["ops/host", "ops/cuda", "ops/cuda_ipc"],
     "ops": [
         "ops/host", "ops/self", "ops/sim", "ops/shm", "ops/tcp", "ops/mpi", "ops/hier",
         "ops/rendezvous", "ops/nccl",
     ],
-    "horovod_cpp/tensor": ["core/base"],
+    "horovod_cpp/tensor": ["core/base", "ops/device"],
     "horovod_cpp/autograd": ["horovod_cpp/tensor"],
     "horovod_cpp/nn": ["horovod_cpp/autograd"],
     "horovod_cpp/optim": ["horovod_cpp/autograd"],
@@ -155,7 +156,7 @@ def check_functions(root, path, findings):
 
 TEST_TARGET = re.compile(r"hvd_add_test\([^)]*?\bDIR\s+(\S+)")
 TEST_SOURCE = re.compile(r"\b(\w+_test\.cc)\b")
-PYTEST_FOLDERS = ("bindings", "lint", "mpi", "torch")
+PYTEST_FOLDERS = ("bindings", "gpu/python", "lint", "mpi", "torch")
 
 
 def check_tests_belong(root, findings):

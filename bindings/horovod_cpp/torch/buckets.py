@@ -1,5 +1,7 @@
 """Which gradients are reduced together."""
 
+import collections
+
 from horovod_cpp import _native
 from horovod_cpp.torch import memory
 
@@ -18,9 +20,18 @@ class Entry:
         self.done = None  # sum of the windows that were reduced since the last synchronize()
         self.sparse_dims = 0  # of gradients in coordinate form; 0: they are dense
 
-    def set_view(self, place):
-        self.native_view, self.view = place, memory.result(place)
-        self._address = self.view.data_ptr()
+    def set_view(self, view, native_view=None):
+        """Its gradient lies there from now on."""
+        self.native_view, self.view = native_view, view
+        self._address = view.data_ptr()
+        view.copy_(self.parameter.grad)
+        self.parameter.grad = view
+
+    def native(self):
+        """Its dense gradient, as the engine takes it."""
+        if self.native_view is not None:
+            return self.native_view
+        return memory.source(self.parameter.grad)
 
     def has_lost_its_view(self):
         """Module.double(), .half() and so on give gradients other memory, views included."""
@@ -31,6 +42,28 @@ class Entry:
     @property
     def bytes(self):
         return self.parameter.numel() * self.parameter.element_size()
+
+
+_ALIGNMENT = 64  # bytes; of gradients in a Flat
+
+
+class Flat:
+    """Memory of a GPU where gradients of one dtype lie one after the other, so that they are reduced
+    as one tensor. Every entry has a gradient."""
+
+    def __init__(self, entries):
+        self.entries = entries
+        first = entries[0].parameter.detach()
+        unit = _ALIGNMENT // first.element_size()
+        room = [-(-entry.parameter.numel() // unit) * unit for entry in entries]
+        self.memory = first.new_zeros(sum(room))
+        for entry, place in zip(entries, self.memory.split(room)):
+            view = place[:entry.parameter.numel()].view(entry.parameter.shape)
+            entry.set_view(view.data)  # which counts its own changes
+
+    def is_whole(self, entries):
+        """Whether these are all that lie here, and still do."""
+        return all(entry in entries and entry.view is not None for entry in self.entries)
 
 
 class Bucket:
@@ -49,6 +82,7 @@ class Bucket:
         self.compressed = []  # (entry, what travels, context), with a user's compressor
         self.sparse_calls = []  # (entry, handle) in flight
         self.in_flight = []  # entries
+        self.flats = []  # where gradients of GPUs lie
         for entry in entries:
             entry.bucket = self
         self.expect()
@@ -59,6 +93,22 @@ class Bucket:
 
     def has_open_windows(self):
         return any(entry.passes or entry.held for entry in self.entries)
+
+    def make_flats(self, entries):
+        """Of entries whose parameters lie on a GPU, those of this bucket."""
+        kinds = collections.defaultdict(list)
+        for entry in self.entries:
+            if entry in entries:
+                kinds[entry.parameter.dtype].append(entry)
+        self.flats = [Flat(alike) for alike in kinds.values()]
+
+    def natives(self, entries):
+        """The dense gradients of entries, as the engine takes them."""
+        given = set(entries)
+        whole = [flat for flat in self.flats if flat.is_whole(given)]
+        held = {id(entry) for flat in whole for entry in flat.entries}
+        return [memory.source(flat.memory) for flat in whole] + [
+            entry.native() for entry in entries if id(entry) not in held]
 
     def is_full(self, passes):
         return all(entry.passes >= passes for entry in self.entries
@@ -98,12 +148,12 @@ def _as_given(entries, groups):
 
 
 def _by_size(entries, limit):
-    """In parameter order, each of at most so many bytes, or of one parameter."""
-    parts, filled = [], 0
+    """In parameter order, each of at most so many bytes, or of one parameter; on one device."""
+    parts, filled, device = [], 0, None
     for entry in entries:
-        if not parts or filled + entry.bytes > limit:
+        if not parts or filled + entry.bytes > limit or entry.parameter.device != device:
             parts.append([])
-            filled = 0
+            filled, device = 0, entry.parameter.device
         parts[-1].append(entry)
         filled += entry.bytes
     return parts

@@ -9,7 +9,7 @@ import torch
 from torch.utils.hooks import unserializable_hook
 
 from horovod_cpp import _native
-from horovod_cpp.torch import memory
+from horovod_cpp.torch import gpu, memory
 from horovod_cpp.torch.buckets import divide
 from horovod_cpp.torch.compression import WIRES, NoneCompressor
 from horovod_cpp.torch.in_flight import Attempts, Submissions, Travelling, check_place
@@ -151,21 +151,19 @@ class GradientReducer:
             raise
 
     def _travelling(self, bucket, entries):
-        if self._wire is not None:
-            return [self._place(entry) for entry in entries]
         for entry in entries:
-            self._place(entry)
+            self._make_dense(entry)
+            entry.travelling = Travelling(entry.parameter.grad)
+        if self._wire is not None:
+            return bucket.natives(entries)
+        for entry in entries:
             compressed, context = self._options.compression.compress(entry.parameter.grad)
             bucket.compressed.append((entry, compressed.contiguous(), context))
         return [memory.source(compressed) for _, compressed, _ in bucket.compressed]
 
-    def _place(self, entry):
-        """The dense gradient, where it can be reduced; zeros if there is none."""
-        tensor = self._make_dense(entry)
-        entry.travelling = Travelling(entry.parameter.grad)
-        return tensor
-
-    def _make_dense(self, entry):
+    @staticmethod
+    def _make_dense(entry):
+        """Puts the gradient where it can be reduced; zeros if there is none."""
         parameter, gradient = entry.parameter, entry.parameter.grad
         if gradient is not None and gradient.is_sparse:
             gradient = gradient.to_dense()
@@ -177,16 +175,15 @@ class GradientReducer:
             elif gradient.data_ptr() != entry.view.data_ptr():
                 entry.view.copy_(gradient)
             parameter.grad = entry.view
-            return entry.native_view
+            return
         if gradient is None:
             gradient = torch.zeros_like(parameter, memory_format=torch.contiguous_format)
         parameter.grad = gradient.data.contiguous()  # a version of its own, if it is part of another
-        return memory.source(parameter.grad)
 
     def _start_sparse(self, entry):
         parameter, gradient, dims = entry.parameter, entry.parameter.grad, entry.sparse_dims
         if gradient is None or (gradient.is_sparse and gradient._nnz() == 0):
-            gradient = torch.sparse_coo_tensor(torch.empty(dims, 0, dtype=torch.int64),
+            gradient = torch.sparse_coo_tensor(parameter.new_empty(dims, 0, dtype=torch.int64),
                                                parameter.new_empty(0, *parameter.shape[dims:]),
                                                parameter.shape)
         elif sparse_dims(gradient) != dims:
@@ -338,21 +335,23 @@ class GradientReducer:
 
     @torch.no_grad()
     def _move_into_arena(self):
-        """If a rank has none: memory that they share, where gradients are reduced in place."""
+        """Of buckets on a GPU each has its own; those of the CPU are in memory that ranks share."""
         if not self._wants_views:
             return
         self._wants_views = False
         entries = [entry for entry in self._entries
                    if entry.parameter.requires_grad and not entry.sparse_dims]
-        if not entries:
+        on_gpu = {entry for entry in entries if gpu.is_gpus(entry.parameter)}
+        for bucket in self._buckets:
+            bucket.make_flats(on_gpu)
+        shared = [entry for entry in entries if entry not in on_gpu]
+        if not shared:
             return
         places = _native._GradientViews(
-            [memory.source(entry.parameter.detach()) for entry in entries],
-            self._options.process_set, entries[0].name)
-        for entry, place in zip(entries, places.take()):
-            entry.set_view(place)
-            entry.view.copy_(entry.parameter.grad)
-            entry.parameter.grad = entry.view
+            [memory.source(entry.parameter.detach()) for entry in shared],
+            self._options.process_set, shared[0].name)
+        for entry, place in zip(shared, places.take()):
+            entry.set_view(memory.result(place), place)
 
     def name_in_flight(self):
         """Of a bucket whose reduction was started; None without one."""

@@ -4,13 +4,16 @@ Addresses rather than DLPack: that knows no bool in PyTorch 1.13, and costs more
 allreduce takes.
 """
 
-from collections.abc import Iterable
-from typing import Any
+from collections.abc import Callable, Iterable
+from typing import Any, TypeAlias
 
 import torch
 
 from horovod_cpp import _native
 from horovod_cpp._native import Tensor
+from horovod_cpp.torch import gpu
+
+_Function: TypeAlias = Callable[..., Any]
 
 _NAMES: dict[torch.dtype, str] = {
     getattr(torch, name): name
@@ -23,6 +26,13 @@ _DTYPES = {name: dtype for dtype, name in _NAMES.items()}
 
 def check(tensor: Any) -> None:
     """Raises unless it is something that the engine can reduce where it lies or as a dense copy."""
+    check_kind(tensor)
+    if gpu.is_gpus(tensor):
+        _native._expect_served(tensor.device.index, "a tensor")
+
+
+def check_kind(tensor: Any) -> None:
+    """check() but for whether this job serves the GPU on which the tensor may lie."""
     if not isinstance(tensor, torch.Tensor):
         raise TypeError(f"expected a torch.Tensor, got {type(tensor).__name__}")
     if tensor.layout is not torch.strided:
@@ -30,10 +40,10 @@ def check(tensor: Any) -> None:
                         "sparse_allreduce_async() or tensor.to_dense()")
     if tensor.dtype not in _NAMES:
         raise TypeError(f"a tensor of dtype {tensor.dtype} cannot be communicated")
-    if tensor.device.type != "cpu":
+    if tensor.device.type not in ("cpu", "cuda"):
         raise _native.UnsupportedError(
-            f"a tensor on {tensor.device}: this build moves tensors of the CPU only; use "
-            "tensor.cpu()")
+            f"a tensor on {tensor.device}: collectives take those of the CPU and of CUDA devices; "
+            "use tensor.cpu()")
 
 
 def check_output(tensor: Any) -> None:
@@ -63,14 +73,22 @@ def wrap(tensor: torch.Tensor) -> Tensor:
     It is owned by an alias, which stays where it is when ``tensor.data = ...`` or ``set_()`` gives
     the tensor other memory.
     """
+    place: tuple[int, int] | tuple[()] = ()
+    if gpu.is_gpus(tensor):
+        place = tensor.device.index, gpu.current_stream(tensor.device)
     return _native._wrap_memory(tensor.data_ptr(), tensor.shape, _NAMES[tensor.dtype],
-                                tensor.detach())
+                                tensor.detach(), *place)
 
 
 def source(tensor: torch.Tensor) -> Tensor:
     """What a call reads: the tensor's memory, or that of a dense copy."""
     check(tensor)
     return wrap(dense(tensor))
+
+
+def _copy_of(tensor: torch.Tensor) -> torch.Tensor:
+    copy = tensor.detach().resolve_conj().resolve_neg()
+    return copy.clone(memory_format=torch.contiguous_format)
 
 
 def target(tensor: torch.Tensor) -> Tensor:
@@ -85,6 +103,32 @@ def target(tensor: torch.Tensor) -> Tensor:
             f"an in-place call needs contiguous memory; this tensor of shape "
             f"{list(tensor.shape)} and strides {list(tensor.stride())} has none")
     return wrap(tensor)
+
+
+class Sources:
+    """Tensors of a call that makes new ones of their shapes.
+
+    On a GPU it is the call in place over copies: then results are memory of PyTorch's allocator.
+    """
+
+    def __init__(self, tensors: Iterable[torch.Tensor]) -> None:
+        tensors = list(tensors)
+        for tensor in tensors:
+            check(tensor)
+        self._copies: list[torch.Tensor] | None = None
+        if any(gpu.is_gpus(tensor) for tensor in tensors):
+            self._copies = [_copy_of(tensor) for tensor in tensors]
+            self.native = [wrap(copy) for copy in self._copies]
+        else:
+            self.native = [source(tensor) for tensor in tensors]
+
+    def call(self, fresh: _Function, in_place: _Function) -> _Function:
+        """Which of the two forms of a call it is."""
+        return fresh if self._copies is None else in_place
+
+    def results(self, tensors: Iterable[Any]) -> list[torch.Tensor]:
+        """Of what the call gave."""
+        return [result(tensor) for tensor in tensors] if self._copies is None else self._copies
 
 
 class Targets:
@@ -124,6 +168,8 @@ class Targets:
 
 def result(tensor: Tensor) -> torch.Tensor:
     """A torch.Tensor over the memory of the engine's."""
+    if tensor.device != "cpu":
+        return gpu.adopted(tensor)
     dtype = _DTYPES[tensor.dtype]
     if tensor.numel() == 0:
         return torch.empty(tensor.shape, dtype=dtype)

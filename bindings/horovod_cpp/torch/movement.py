@@ -86,8 +86,7 @@ def broadcast(tensor, root_rank, name=None, process_set=global_process_set):
     and zero elsewhere.
     """
     def run(tensors):
-        return [memory.result(_native.broadcast(memory.source(tensors[0]), root_rank, name,
-                                                process_set))]
+        return [broadcast_async(tensors[0], root_rank, name, process_set).synchronize()]
 
     def gradients(grads):
         average, = _average(list(grads), name_of_gradient(name), process_set)
@@ -98,8 +97,10 @@ def broadcast(tensor, root_rank, name=None, process_set=global_process_set):
 
 def broadcast_async(tensor, root_rank, name=None, process_set=global_process_set):
     """broadcast() that returns a Handle; outside of PyTorch's graph."""
-    return Handle(_native.broadcast_async(memory.source(tensor), root_rank, name, process_set),
-                  memory.result)
+    sources = memory.Sources([tensor])
+    start = sources.call(_native.broadcast_async, _native.broadcast_async_)
+    return Handle(start(sources.native[0], root_rank, name, process_set),
+                  lambda result: sources.results([result])[0])
 
 
 def broadcast_async_(tensor, root_rank, name=None, process_set=global_process_set):

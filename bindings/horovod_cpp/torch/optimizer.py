@@ -224,8 +224,9 @@ def _has_gradient(parameter):
     return parameter.is_floating_point() or parameter.is_complex()
 
 
-def _named_entries(optimizer, named_parameters):
+def _named_entries(optimizer, named_parameters, alone):
     """An Entry for each parameter of the optimizer that may have a gradient, in its order."""
+    check = memory.check_kind if alone else memory.check
     names = {}
     if named_parameters is not None:
         named_parameters = list(named_parameters)
@@ -250,7 +251,7 @@ def _named_entries(optimizer, named_parameters):
                 _refuse(f"parameter {place} of group {number}, of shape {list(parameter.shape)}, "
                         "is not in named_parameters; name all of the optimizer's parameters")
             if _has_gradient(parameter):
-                memory.check(parameter)
+                check(parameter)
                 entries.append(Entry(name, parameter))
     return entries
 
@@ -296,13 +297,15 @@ def DistributedOptimizer(optimizer, named_parameters=None, compression=Compressi
             Else coordinates and values are gathered, neither compressed nor divided before.
         process_set: the ranks to reduce over; a rank outside trains on its own.
         gradient_as_bucket_view: from the first step on gradients lie in memory that the ranks of a
-            host share and are reduced where they are, which changes no bit. Not with
-            ``compression``.
+            host share and are reduced where they are, which changes no bit; on a GPU those of a
+            group lie one after the other and are reduced as one tensor. Not with ``compression``.
 
     Returns:
         An optimizer whose class derives from that of ``optimizer`` and shares all it knows with it.
 
     Raises:
+        UnsupportedError: parameters lie on a GPU, and the job has no collectives of GPUs, or this
+            rank's run on another one.
         InvalidArgumentError: before init(), names repeat or miss a parameter, or options are out of
             range or exclude each other.
         MismatchError: by the first step(), on every rank: the ranks differ in parameters' names,
@@ -319,7 +322,7 @@ def DistributedOptimizer(optimizer, named_parameters=None, compression=Compressi
     options = _Options(compression, backward_passes_per_step, reduce_op(op),
                        gradient_predivide_factor, sparse_as_dense, process_set,
                        gradient_as_bucket_view)
-    entries = _named_entries(optimizer, named_parameters)
+    entries = _named_entries(optimizer, named_parameters, alone)
     groups = _checked_groups(groups, num_groups)
     base = _DistributedAdasum if options.op == Adasum and not alone else _Distributed
     wrapped_class = type(optimizer)

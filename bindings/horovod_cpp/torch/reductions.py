@@ -1,13 +1,16 @@
 """Collectives that compute: allreduce and reducescatter.
 
-Tensors are dense, of the CPU, of any dtype that the engine has, and of any layout where the call is
-not in place. The synchronous forms that are not in place are part of PyTorch's graph. ``op`` is
-Average, Sum, Min, Max, Product, BitAnd, BitOr or (allreduce only) Adasum; gradients exist for
-Average and Sum. ``name`` pairs a call across ranks; without one, ranks make their calls of one kind
-in the same order. Results are bitwise equal on every rank.
+Tensors are dense, of any dtype that the engine has, and of any layout where the call is not in
+place. They lie on the CPU or, in a job with HVD_GPU_OPERATIONS, on the rank's GPU; gpu.py says how
+its streams are kept in order. The synchronous forms that are not in place are part of PyTorch's
+graph. ``op`` is Average, Sum, Min, Max, Product, BitAnd, BitOr or (allreduce only) Adasum;
+gradients exist for Average and Sum. ``name`` pairs a call across ranks; without one, ranks make
+their calls of one kind in the same order. Results are bitwise equal on every rank.
 
 Raises (all of them):
     TypeError: something is no dense tensor, or of a dtype that cannot be communicated.
+    UnsupportedError: a tensor lies on a GPU, and the job has no collectives of GPUs, or this rank's
+        run on another one; or on another kind of device.
     InvalidArgumentError: a mistake on this rank; a ``name`` in flight already; tensors of one
         in-place call share memory, or were given other memory before it ended.
     MismatchError: ranks disagree; on every rank, and the job goes on.
@@ -45,12 +48,12 @@ def _check_gradient(op, call):
 
 
 def _compressed(compression, wires, tensors, call):
-    """``call(inputs, wire)`` with what the compression makes of the tensors, and back."""
+    """``call(tensors, wire)`` with what the compression makes of the tensors, and back."""
     compressors.check(compression)
     if compression in wires:
-        return call([memory.source(tensor) for tensor in tensors], wires[compression])
+        return call(tensors, wires[compression])
     pairs = [compression.compress(tensor) for tensor in tensors]
-    reduced = call([memory.source(tensor) for tensor, _ in pairs], None)
+    reduced = call([tensor for tensor, _ in pairs], None)
     return [compression.decompress(tensor, context)
             for tensor, (_, context) in zip(reduced, pairs)]
 
@@ -75,9 +78,11 @@ def allreduce(tensor, average=None, name=None, compression=Compression.none, op=
     """
     op = reduce_op(op, average)
 
-    def call(inputs, wire):
-        return [memory.result(_native.allreduce(inputs[0], op, name, prescale_factor,
-                                                postscale_factor, wire, process_set))]
+    def call(tensors, wire):
+        sources = memory.Sources(tensors)
+        run = sources.call(_native.allreduce, _native.allreduce_)
+        return sources.results([run(sources.native[0], op, name, prescale_factor, postscale_factor,
+                                    wire, process_set)])
 
     def gradients(grads):
         _check_gradient(op, "allreduce")
@@ -91,9 +96,11 @@ def allreduce(tensor, average=None, name=None, compression=Compression.none, op=
 def allreduce_async(tensor, average=None, name=None, op=None, prescale_factor=1.0,
                     postscale_factor=1.0, process_set=global_process_set):
     """allreduce() that returns a Handle; outside of PyTorch's graph."""
-    return Handle(_native.allreduce_async(memory.source(tensor), reduce_op(op, average), name,
-                                          prescale_factor, postscale_factor, None, process_set),
-                  memory.result)
+    sources = memory.Sources([tensor])
+    start = sources.call(_native.allreduce_async, _native.allreduce_async_)
+    return Handle(start(sources.native[0], reduce_op(op, average), name, prescale_factor,
+                        postscale_factor, None, process_set),
+                  lambda result: sources.results([result])[0])
 
 
 def allreduce_async_(tensor, average=None, name=None, op=None, prescale_factor=1.0,
@@ -121,9 +128,11 @@ def grouped_allreduce(tensors, average=None, name=None, compression=Compression.
     """allreduce() of several tensors as one call: all or none are reduced. Returns a list."""
     op = reduce_op(op, average)
 
-    def call(inputs, wire):
-        return _results(_native.grouped_allreduce(inputs, op, name, prescale_factor,
-                                                  postscale_factor, wire, process_set))
+    def call(tensors, wire):
+        sources = memory.Sources(tensors)
+        run = sources.call(_native.grouped_allreduce, _native.grouped_allreduce_)
+        return sources.results(run(sources.native, op, name, prescale_factor, postscale_factor,
+                                   wire, process_set))
 
     def gradients(grads):
         _check_gradient(op, "grouped_allreduce")
@@ -137,10 +146,10 @@ def grouped_allreduce(tensors, average=None, name=None, compression=Compression.
 def grouped_allreduce_async(tensors, average=None, name=None, op=None, prescale_factor=1.0,
                             postscale_factor=1.0, process_set=global_process_set):
     """grouped_allreduce() that returns a Handle; outside of PyTorch's graph."""
-    inputs = [memory.source(tensor) for tensor in tensors]
-    return Handle(_native.grouped_allreduce_async(inputs, reduce_op(op, average), name,
-                                                  prescale_factor, postscale_factor, None,
-                                                  process_set), _results)
+    sources = memory.Sources(tensors)
+    start = sources.call(_native.grouped_allreduce_async, _native.grouped_allreduce_async_)
+    return Handle(start(sources.native, reduce_op(op, average), name, prescale_factor,
+                        postscale_factor, None, process_set), sources.results)
 
 
 def grouped_allreduce_async_(tensors, average=None, name=None, op=None, prescale_factor=1.0,
@@ -188,9 +197,10 @@ def reducescatter(tensor, name=None, compression=Compression.none, op=Average,
     """
     op = reduce_op(op)
 
-    def call(inputs, _):
-        return [memory.result(_native.reducescatter(inputs[0], op, name, prescale_factor,
-                                                    postscale_factor, process_set))]
+    def call(tensors, _):
+        return [memory.result(_native.reducescatter(memory.source(tensors[0]), op, name,
+                                                    prescale_factor, postscale_factor,
+                                                    process_set))]
 
     def gradients(grads):
         return _scatter_gradients(grads, name, compression, op, process_set,
@@ -214,7 +224,8 @@ def grouped_reducescatter(tensors, name=None, compression=Compression.none, op=A
     """reducescatter() of several tensors as one call: all or none are reduced. Returns a list."""
     op = reduce_op(op)
 
-    def call(inputs, _):
+    def call(tensors, _):
+        inputs = [memory.source(tensor) for tensor in tensors]
         return _results(_native.grouped_reducescatter(inputs, op, name, prescale_factor,
                                                       postscale_factor, process_set))
 

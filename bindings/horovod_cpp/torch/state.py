@@ -10,7 +10,7 @@ import torch
 from horovod_cpp import _native
 from horovod_cpp._native import ProcessSet, global_process_set
 from horovod_cpp.objects import allgather_object, broadcast_object
-from horovod_cpp.torch import memory
+from horovod_cpp.torch import gpu, memory
 
 _Pairs: TypeAlias = Sequence[tuple[str, torch.Tensor]]
 
@@ -108,8 +108,8 @@ def _parameters(optimizer: torch.optim.Optimizer) -> list[torch.Tensor]:
 
 def _check_groups(optimizer: torch.optim.Optimizer, root_rank: int,
                   process_set: ProcessSet) -> None:
-    own = [[(list(parameter.shape), str(parameter.dtype)) for parameter in group["params"]]
-           for group in optimizer.param_groups]
+    own = [[(list(parameter.shape), f"{parameter.dtype} on {parameter.device.type}")
+            for parameter in group["params"]] for group in optimizer.param_groups]
     ranks = process_set.ranks
     every = allgather_object(own, process_set=process_set)
     root = every[ranks.index(root_rank)]
@@ -141,6 +141,18 @@ def _pack_state(optimizer: torch.optim.Optimizer) -> tuple[Any, list[torch.Tenso
     state = [(places.get(id(key)), None if id(key) in places else key, packing.pack(value))
              for key, value in optimizer.state.items()]
     return (options, state), packing.tensors
+
+
+def _like(tensor: tuple[Any, torch.dtype, bool],
+          optimizer: torch.optim.Optimizer) -> torch.Tensor:
+    """For a tensor of the root's: (shape, dtype, whether it lies on a GPU); there on this rank's."""
+    shape, dtype, on_gpu = tensor
+    if not on_gpu:
+        return torch.empty(shape, dtype=dtype)
+    mine = next(filter(gpu.is_gpus, _parameters(optimizer)), None)
+    if mine is None:
+        return torch.empty(shape, dtype=dtype, device=gpu.own_devices()[0])
+    return mine.detach().new_empty(shape, dtype=dtype)
 
 
 def _take_state(optimizer: torch.optim.Optimizer, packed: Any,
@@ -181,10 +193,10 @@ def broadcast_optimizer_state(optimizer: torch.optim.Optimizer, root_rank: int =
     _check_groups(optimizer, root_rank, process_set)
     is_root = _native.rank() == root_rank
     packed, tensors = _pack_state(optimizer) if is_root else (None, [])
-    shapes = [(tensor.shape, tensor.dtype) for tensor in tensors]
+    shapes = [(tensor.shape, tensor.dtype, gpu.is_gpus(tensor)) for tensor in tensors]
     packed, shapes = broadcast_object((packed, shapes), root_rank, process_set=process_set)
     if not is_root:
-        tensors = [torch.empty(shape, dtype=dtype) for shape, dtype in shapes]
+        tensors = [_like(shape, optimizer) for shape in shapes]
     _broadcast([(f"optimizer.{number}", tensor) for number, tensor in enumerate(tensors)],
                root_rank, process_set)
     if not is_root:

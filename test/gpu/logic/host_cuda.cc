@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "test/gpu/logic/host_streams.h"
+#include "test/gpu/logic/stream_log.h"
 
 namespace hvd::test {
 namespace {
@@ -181,6 +182,7 @@ cudaError_t cudaDeviceSynchronize() {
 // Host memory that is not pinned may change as soon as this returns.
 cudaError_t cudaMemcpyAsync(void* to, const void* from, std::size_t bytes, cudaMemcpyKind kind,
                             cudaStream_t stream) {
+  log_stream("copy", stream);
   if (kind == cudaMemcpyHostToDevice && !is_pinned(from)) {
     const auto* first = static_cast<const std::byte*>(from);
     enqueue_on_host(stream, [to, away = std::vector(first, first + bytes)] {

@@ -4,7 +4,7 @@
 
     torch.distributed.init_process_group("horovod_cpp")
 
-It takes tensors of the CPU and every way in which PyTorch's ranks find each other: env://
+It takes tensors of the CPU and, in a job with HVD_GPU_OPERATIONS, of the rank's GPU, and every way in which PyTorch's ranks find each other: env://
 (torchrun), file:// and tcp://. With init_method="hvd://" they are the ranks that hvd.init() finds,
 however they were started: by hvdrun, mpirun, srun or torchrun. An engine that hvd.init() began
 before is used, and outlives destroy_process_group().
@@ -17,6 +17,7 @@ any rank, BXOR but in all_reduce, monitored_barrier.
 import weakref as _weakref
 from typing import Any as _Any
 
+import torch.backends.cuda as _cuda
 import torch.distributed as _dist
 from torch.distributed.rendezvous import register_rendezvous_handler as _register_handler
 
@@ -43,7 +44,7 @@ def _create(options: _Any, _backend_options: object) -> ProcessGroup:
 def _register() -> None:
     options: dict[str, _Any] = {"extended_api": True}
     if hasattr(_dist.Backend, "backend_capability"):  # PyTorch 2
-        options["devices"] = ["cpu"]
+        options["devices"] = ["cpu", "cuda"] if _cuda.is_built() else ["cpu"]
     _dist.Backend.register_backend(NAME, _create, **options)
     _register_handler("hvd", _session.meet_by_engine)
 

@@ -10,6 +10,7 @@ import torch
 from torch._C import _distributed_c10d as c10d
 
 from horovod_cpp import _native
+from horovod_cpp.torch import gpu
 
 _LOOK_AGAIN = 0.1  # seconds between looks whether the session has ended
 
@@ -38,9 +39,11 @@ class Work(c10d.Work):  # type: ignore[misc]
         self._value: list[torch.Tensor] = []
         self._error: Exception | None = None
         self._future: Any = None
+        self._point = gpu.Point()  # past what made the results
 
     def wait(self, timeout: datetime.timedelta | None = None) -> bool:
-        """Returns True when the results are there.
+        """Returns True when the results are there; on a GPU, for what is put on PyTorch's current
+        stream from then on.
 
         Args:
             timeout: a timedelta; None or 0: that of the process group.
@@ -54,6 +57,7 @@ class Work(c10d.Work):  # type: ignore[misc]
         if not self._call.wait_for(limit):
             raise self.late(limit)
         self.value()
+        self._point.wait()
         return True
 
     def late(self, limit: float | None = None) -> _native.StalledError:
@@ -69,6 +73,7 @@ class Work(c10d.Work):  # type: ignore[misc]
             if self._finish is not None:
                 try:
                     self._value = self._finish(self._call.synchronize())
+                    self._point = gpu.Point(self._value)
                 except Exception as error:
                     self._error = error
                 self._finish = None  # drops the tensors that it needs
@@ -130,13 +135,14 @@ class Finisher:
     """Completes futures in the order of their calls, on a thread of its own once one is needed."""
 
     def __init__(self) -> None:
+        self._devices = gpu.own_devices()
         self._queue: queue.SimpleQueue[tuple[Work, Any] | None] = queue.SimpleQueue()
         self._thread: threading.Thread | None = None
         self._ending = False
 
     def future_of(self, work: Work) -> Any:
         """A Future that this completes."""
-        begun = torch.futures.Future()
+        begun = torch.futures.Future(devices=self._devices)
         if work.ends_within(0):
             begun.set_result(None)
             return begun.then(lambda _: work.value())

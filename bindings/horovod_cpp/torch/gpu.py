@@ -1,0 +1,51 @@
+"""PyTorch's side of tensors on GPUs: streams, and results that the engine allocated.
+
+A call reads its tensors past what is on PyTorch's current stream when it is submitted; nothing on
+the host waits for that. It has ended when its results are in the GPU's memory, so that whatever
+PyTorch puts on any stream after synchronize() finds them. Until then the engine keeps what it reads
+and writes: the caching allocator cannot give the memory to somebody else, and needs no
+record_stream().
+"""
+
+from collections.abc import Iterable
+
+import torch
+
+from horovod_cpp import _native
+from horovod_cpp._native import Tensor
+
+
+def is_gpus(tensor: torch.Tensor) -> bool:
+    """Whether it lies on a CUDA device."""
+    return bool(tensor.device.type == "cuda")
+
+
+def current_stream(device: torch.device) -> int:
+    """The handle of the stream in whose order PyTorch uses memory of the device now."""
+    return int(torch.cuda.current_stream(device).cuda_stream)
+
+
+def adopted(tensor: Tensor) -> torch.Tensor:
+    """A torch.Tensor over the memory of the engine's, which lies on a GPU."""
+    result: torch.Tensor = torch.utils.dlpack.from_dlpack(tensor)
+    return result
+
+
+def own_devices() -> list[torch.device]:
+    """The CUDA device on which this rank communicates, if there is one that PyTorch can use."""
+    device = _native._own_cuda_device() if torch.cuda.is_available() else None
+    return [] if device is None else [torch.device("cuda", device)]
+
+
+class Point:
+    """Past what this thread has put on the current streams of the tensors' GPUs so far."""
+
+    def __init__(self, tensors: Iterable[torch.Tensor] = ()) -> None:
+        devices = {tensor.device for tensor in tensors if is_gpus(tensor)}
+        self._events = [(device, torch.cuda.current_stream(device).record_event())
+                        for device in devices]
+
+    def wait(self) -> None:
+        """What is put on this thread's current streams from now on runs past it."""
+        for device, event in self._events:
+            torch.cuda.current_stream(device).wait_event(event)

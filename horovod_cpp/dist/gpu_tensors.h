@@ -1,0 +1,37 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "core/runtime/fence.h"
+#include "horovod_cpp/dist/world.h"
+#include "horovod_cpp/tensor/tensor.h"
+
+// Tensors of GPUs on their way into collectives and out of them. Any thread.
+namespace hvd {
+
+// Throws UnsupportedError unless the device is the CPU or that on which this rank's collectives of
+// GPUs run. `what` lies there: "allreduce.x: the tensor".
+void expect_served(const World& world, const Device& device, const std::string& what);
+
+// The stream on which other libraries make the engine wait for memory that they hand over; for
+// Tensor::wrap_on().
+std::uintptr_t import_stream(const World& world);
+// Work that is put on the caller's `stream` from now on finds what is in `tensor`, a served one.
+void hand_over(const World& world, const Tensor& tensor, std::uintptr_t stream);
+
+// Collects from when on the inputs of a call may be read.
+class ReadyPoint {
+ public:
+  explicit ReadyPoint(const World& world) : world_(world) {}
+  void add(const Tensor& tensor);
+  // Past all that is on the tensors' streams now; reached if none of them is a GPU's.
+  Fence fence() const;
+
+ private:
+  const World& world_;
+  std::vector<std::uintptr_t> streams_;  // each once
+};
+
+}  // namespace hvd

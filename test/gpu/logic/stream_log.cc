@@ -1,0 +1,61 @@
+#include "test/gpu/logic/stream_log.h"
+
+#include <mutex>
+#include <string>
+#include <utility>
+
+#include "test/gpu/logic/host_cuda.h"
+
+namespace {
+
+struct Log {
+  std::mutex mutex;
+  std::string text;
+  std::string shown;
+};
+
+Log& the_log() {
+  static Log log;
+  return log;
+}
+
+}  // namespace
+
+namespace hvd::test {
+
+void log_stream(const char* what, cudaStream_t stream, int event) {
+  Log& log = the_log();
+  const std::lock_guard lock(log.mutex);
+  log.text += std::string(what) + " " + std::to_string(event) + " " +
+              std::to_string(reinterpret_cast<std::uintptr_t>(stream)) + "\n";
+}
+
+}  // namespace hvd::test
+
+extern "C" {
+
+const char* hvd_test_stream_log() {
+  Log& log = the_log();
+  const std::lock_guard lock(log.mutex);
+  log.shown = std::exchange(log.text, {});
+  return log.shown.c_str();
+}
+
+unsigned long long hvd_test_make_stream() {
+  cudaStream_t stream = nullptr;
+  cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking);
+  return reinterpret_cast<std::uintptr_t>(stream);
+}
+
+void hvd_test_order(unsigned long long before, unsigned long long stream) {
+  cudaEvent_t event = nullptr;
+  cudaEventCreateWithFlags(&event, cudaEventDisableTiming);
+  cudaEventRecord(event, reinterpret_cast<cudaStream_t>(before));
+  cudaStreamWaitEvent(reinterpret_cast<cudaStream_t>(stream), event, 0);
+  cudaEventDestroy(event);
+}
+
+void hvd_test_stall(int stalled) {
+  hvd::test::host_cuda().stalled = stalled != 0;
+}
+}

@@ -1,0 +1,182 @@
+"""horovod_cpp.torch with tensors of GPUs."""
+
+import pytest
+
+
+@pytest.mark.parametrize("np", [1, 2])
+def test_collectives(torch_ranks, np):
+    torch_ranks.check("""
+total = sum(range(1, size + 1))
+numbers = torch.arange(6.).view(3, 2)
+def on_gpu(tensor): return gpu_tensor(tensor.clone())
+def is_like(tensor, values): return isinstance(tensor, GpuTensor) and tensor.tolist() == values.tolist()
+
+x = on_gpu(numbers * (rank + 1))
+y = hvd.allreduce(x, op=hvd.Sum)
+assert is_like(y, numbers * total) and is_like(x, numbers * (rank + 1))
+assert is_like(hvd.synchronize(hvd.allreduce_async(x, op=hvd.Sum)), numbers * total)
+assert is_like(hvd.allreduce(x.t(), op=hvd.Sum), numbers.t() * total)
+assert is_like(hvd.allreduce(x, op=hvd.Sum, compression=hvd.Compression.fp16), numbers * total)
+for group in (hvd.grouped_allreduce([x, numbers], op=hvd.Sum),
+              hvd.synchronize(hvd.grouped_allreduce_async([x, numbers], op=hvd.Sum))):
+    assert is_like(group[0], numbers * total) and group[1].tolist() == (numbers * size).tolist()
+assert hvd.allreduce_(x, op=hvd.Sum) is x and is_like(x, numbers * total)
+assert is_like(hvd.broadcast(on_gpu(torch.tensor([rank])), size - 1), torch.tensor([size - 1]))
+z = on_gpu(torch.tensor([rank]))
+assert hvd.broadcast_(z, 0) is z and is_like(z, torch.tensor([0]))
+rows = on_gpu(torch.full((rank + 1, 2), rank))
+assert is_like(hvd.allgather(rows), torch.cat([torch.full((r + 1, 2), r) for r in range(size)]))
+out, splits = hvd.alltoall(on_gpu(torch.full((size,), rank)), [1] * size)
+assert is_like(out, torch.arange(size)) and splits.tolist() == [1] * size
+assert is_like(hvd.reducescatter(on_gpu(torch.arange(size)), op=hvd.Sum), torch.tensor([rank * size]))
+
+w = on_gpu(torch.ones(2)).requires_grad_()
+hvd.allreduce(w, op=hvd.Sum).sum().backward()
+assert w.grad.tolist() == [size] * 2
+w.grad = None
+hvd.allgather(w.view(1, 2)).sum().backward()
+assert w.grad.tolist() == [1, 1]
+""", np=np)
+
+
+def test_the_current_stream_comes_first_and_nothing_waits_on_the_host(torch_ranks):
+    torch_ranks.check("""
+import time
+x = gpu_tensor(torch.ones(3))
+hvd.barrier()
+stream_log()
+with stalled():
+    begin = time.monotonic()
+    handle = hvd.allreduce_async_(x, op=hvd.Sum)
+    assert time.monotonic() - begin < 1 and not handle.wait_for(0.3)
+assert handle.synchronize() is x and x.tolist() == [size] * 3
+log = stream_log()
+assert log[0][0] == "record" and log[0][2] == work_stream
+ready = log[0][1]
+engines = next(place for place, (what, point, _) in enumerate(log) if (what, point) == ("wait", ready))
+copies = [entry for entry in log[engines:] if entry[0] == "copy"]
+assert copies and {on for _, _, on in copies} == {log[engines][2]}
+assert not [entry for entry in log[:engines] if entry[0] == "copy"]
+""")
+
+
+TRAINING = """
+from gpu_tensors import gpu_module
+
+def train(move, view=True, **options):
+    torch.manual_seed(1)
+    model = move(torch.nn.Sequential(torch.nn.Linear(6, 5), torch.nn.Tanh(), torch.nn.Linear(5, 3)))
+    optimizer = torch.optim.SGD(model.parameters(), 0.1, momentum=0.9)
+    optimizer = hvd.DistributedOptimizer(optimizer, model.named_parameters(),
+                                         gradient_as_bucket_view=view, **options)
+    hvd.broadcast_parameters(model.state_dict(), 0)
+    hvd.broadcast_optimizer_state(optimizer, 0)
+    for step in range(4):
+        torch.manual_seed(10 * step + rank)
+        optimizer.zero_grad()
+        model(torch.randn(7, 6)).square().mean().backward()
+        optimizer.step()
+    return model, [parameter.detach().tolist() for parameter in model.parameters()]
+
+_, expected = train(lambda model: model)
+"""
+
+
+@pytest.mark.parametrize("np", [1, 2])
+def test_training_gives_the_bits_of_the_cpu(torch_ranks, np):
+    torch_ranks.check(TRAINING + """
+for options in ({}, {"view": False}, {"groups": 2}, {"backward_passes_per_step": 1, "groups": 1}):
+    model, got = train(gpu_module, **options)
+    assert all(isinstance(parameter.detach(), GpuTensor) for parameter in model.parameters())
+    assert got == expected, options
+half, got = train(gpu_module, compression=hvd.Compression.fp16)
+assert got == train(lambda model: model, compression=hvd.Compression.fp16)[1]
+def mixed(model):
+    gpu_module(model[0])
+    return model
+assert train(mixed)[1] == expected and train(mixed, groups=1)[1] == expected
+""", np=np)
+
+
+def test_gradients_of_a_bucket_lie_in_one_memory_and_travel_as_one_tensor(torch_ranks):
+    torch_ranks.check(TRAINING + """
+model, _ = train(gpu_module)
+gradients = [parameter.grad for parameter in model.parameters()]
+first = gradients[0].data_ptr()
+assert all(0 <= gradient.data_ptr() - first < 1024 for gradient in gradients)
+assert all(gradient.data_ptr() % 16 == 0 for gradient in gradients)
+assert len({gradient.untyped_storage().data_ptr() if hasattr(gradient, "untyped_storage")
+            else gradient.storage().data_ptr() for gradient in gradients}) == 1
+""")
+
+
+def test_state_and_batch_norm(torch_ranks):
+    torch_ranks.check("""
+from gpu_tensors import gpu_module
+model = gpu_module(torch.nn.Linear(3, 2))
+adam = torch.optim.Adam(model.parameters(), lr=0.1 * (rank + 1))
+if rank == 0:
+    model(torch.ones(1, 3)).sum().backward()
+    adam.step()
+hvd.broadcast_optimizer_state(adam, 0)
+assert adam.param_groups[0]["lr"] == 0.1
+averages = [state["exp_avg"] for state in adam.state.values()]
+assert len(averages) == 2 and all(isinstance(each, GpuTensor) for each in averages)
+values = [each.tolist() for each in averages]
+assert hvd.allgather_object(values) == [values] * size
+
+batch = torch.randn(4, 3)
+norm, plain = gpu_module(hvd.SyncBatchNorm(3)), torch.nn.BatchNorm1d(3)
+x = gpu_tensor(torch.randn(4, 3) + rank).requires_grad_()
+whole = hvd.allgather(x.detach())
+y = norm(x)
+assert torch.allclose(torch.Tensor(y.detach()), plain(torch.Tensor(whole))[4 * rank: 4 * rank + 4],
+                      atol=1e-5)
+y.square().sum().backward()
+assert x.grad is not None and norm.weight.grad is not None
+""")
+
+
+def test_errors_say_what_to_do(torch_ranks):
+    torch_ranks.check("""
+x = gpu_tensor(torch.ones(2))
+with pytest.raises(hvd.UnsupportedError, match="a tensor lies on CUDA device.*HVD_GPU_OPERATIONS"):
+    hvd.allreduce(x)
+from gpu_tensors import gpu_module
+model = gpu_module(torch.nn.Linear(2, 2))
+with pytest.raises(hvd.UnsupportedError, match="HVD_GPU_OPERATIONS"):
+    hvd.DistributedOptimizer(torch.optim.SGD(model.parameters(), 0.1))
+with pytest.raises(hvd.UnsupportedError, match="a tensor on meta"):
+    hvd.allreduce(torch.ones(2, device="meta"))
+""", operations="none")
+
+
+def test_one_rank_alone_needs_no_collectives_of_gpus(torch_ranks):
+    torch_ranks.check("""
+from gpu_tensors import gpu_module
+model = gpu_module(torch.nn.Linear(2, 2))
+optimizer = hvd.DistributedOptimizer(torch.optim.SGD(model.parameters(), 0.1))
+model(torch.ones(1, 2)).sum().backward()
+optimizer.step()
+""", np=1, operations="none")
+
+
+def test_the_backend_of_torch_distributed(torch_ranks):
+    torch_ranks.check("""
+import torch.distributed as dist
+dist.init_process_group("horovod_cpp", init_method="hvd://")
+x = gpu_tensor(torch.full((3,), rank + 1.0))
+dist.all_reduce(x)
+assert x.tolist() == [3, 3, 3] and isinstance(x, GpuTensor)
+work = dist.all_reduce(x, async_op=True)
+work.wait()
+assert x.tolist() == [6, 6, 6]
+parts = [gpu_tensor(torch.zeros(2)) for _ in range(size)]
+dist.all_gather(parts, gpu_tensor(torch.full((2,), float(rank))))
+assert [part.tolist() for part in parts] == [[0, 0], [1, 1]]
+dist.broadcast(x, 1)
+mine = gpu_tensor(torch.zeros(1))
+dist.reduce_scatter(mine, [gpu_tensor(torch.ones(1)), gpu_tensor(torch.ones(1) * 2)])
+assert mine.tolist() == [2 * (rank + 1)]
+dist.destroy_process_group()
+""")

@@ -9,9 +9,9 @@
 # options of CMake.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
-case ${1-} in -h | --help) sed -n 's/^# \{0,1\}//p' bindings/build_wheel.sh | sed 1d; exit ;; esac
-folder=${1:-build/wheelhouse}
 source test/support/setup.sh
+case ${1-} in -h | --help) explain bindings/build_wheel.sh; exit ;; esac
+folder=${1:-build/wheelhouse}
 install_packages "${build_packages[@]}"
 
 python=${PYTHON:-/usr/bin/python3}

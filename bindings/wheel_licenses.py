@@ -15,8 +15,7 @@ import sys
 import tempfile
 
 # Headers and static libraries, which leave no file of their own in the wheel.
-COMPILED_IN = ["libeigen3-dev", "nlohmann-json3-dev", "libboost-program-options-dev",
-               "libyaml-cpp-dev"]
+COMPILED_IN = ["libeigen3-dev", "nlohmann-json3-dev", "libyaml-cpp-dev"]
 LIBRARIES = ["/lib", "/usr/lib"]
 
 

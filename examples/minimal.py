@@ -4,15 +4,16 @@
     python examples/minimal_one_process.py digits    # one process
     hvdrun -np 2 python examples/minimal.py digits   # as many ranks as you like
 """
-import sys
+import argparse
 
 import horovod_cpp as hvd
 from horovod_cpp import nn
 
-if len(sys.argv) != 2:
-    sys.exit(__doc__)
+parser = argparse.ArgumentParser(usage=__doc__)
+parser.add_argument("folder", help="what write_digits.py wrote")
+folder = parser.parse_args().folder
 hvd.init()
-train, test = (hvd.data.MNIST(sys.argv[1], train=part) for part in (True, False))
+train, test = (hvd.data.MNIST(folder, train=part) for part in (True, False))
 hvd.manual_seed(1)
 model = nn.Sequential(
     nn.Conv2d(1, 16, 3, padding=1), nn.ReLU(), nn.MaxPool2d(2),

@@ -4,7 +4,7 @@
     python examples/torch_minimal_one_process.py digits    # one process
     hvdrun -np 2 python examples/torch_minimal.py digits   # as many ranks as you like
 """
-import sys
+import argparse
 
 import numpy as np
 import torch
@@ -13,19 +13,20 @@ from torch.utils.data import DataLoader, TensorDataset
 from torch.utils.data.distributed import DistributedSampler
 
 
-def digits(part):
+def digits(folder, part):
     """The images and labels of one pair of IDX files."""
-    files = (np.fromfile(f"{sys.argv[1]}/{part}-{what}-ubyte", np.uint8)
+    files = (np.fromfile(f"{folder}/{part}-{what}-ubyte", np.uint8)
              for what in ("images-idx3", "labels-idx1"))
     images, labels = (torch.from_numpy(each[skip:]) for each, skip in zip(files, (16, 8)))
     return TensorDataset(images.view(len(labels), 1, 8, 8) / 255.0, labels.long())
 
 
-if len(sys.argv) != 2:
-    sys.exit(__doc__)
+parser = argparse.ArgumentParser(usage=__doc__)
+parser.add_argument("folder", help="what write_digits.py wrote")
+folder = parser.parse_args().folder
 torch.manual_seed(1)
 torch.set_num_threads(1)
-train, test = digits("train"), digits("t10k")
+train, test = (digits(folder, part) for part in ("train", "t10k"))
 model = nn.Sequential(
     nn.Conv2d(1, 16, 3, padding=1), nn.ReLU(), nn.MaxPool2d(2),
     nn.Conv2d(16, 32, 3, padding=1), nn.ReLU(), nn.MaxPool2d(2),

@@ -35,7 +35,8 @@ class Net(nn.Module):
 
 
 def parse():
-    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
+    parser = argparse.ArgumentParser(description=__doc__,
+                                     formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", help="folder with MNIST's IDX files, or with their test set alone; "
                         "without it images that are made up")
     parser.add_argument("--epochs", type=int, default=5)

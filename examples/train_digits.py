@@ -19,7 +19,8 @@ from horovod_cpp import nn
 
 
 def parse():
-    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
+    parser = argparse.ArgumentParser(description=__doc__,
+                                     formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", help="folder with IDX files (MNIST's names) or CIFAR-10's "
                         "data_batch_*.bin; without it the digits that scikit-learn ships")
     parser.add_argument("--epochs", type=int, default=15, help="passes over the training set")

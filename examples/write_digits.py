@@ -7,8 +7,8 @@
 Does nothing when the files are already there.
 """
 
+import argparse
 import pathlib
-import sys
 
 import numpy as np
 from sklearn.datasets import load_digits
@@ -36,9 +36,9 @@ def split_digits():
 
 
 def main():
-    if len(sys.argv) != 2 or sys.argv[1].startswith("-"):
-        sys.exit(__doc__)
-    folder = pathlib.Path(sys.argv[1])
+    parser = argparse.ArgumentParser(usage=__doc__)
+    parser.add_argument("folder", type=pathlib.Path, help="made if it is not there")
+    folder = parser.parse_args().folder
     parts = split_digits()
     files = {}
     for part, (images, labels) in parts.items():

@@ -7,6 +7,7 @@
 #include "core/base/launch_info.h"
 #include "core/base/log.h"
 #include "core/base/placement.h"
+#include "ops/gpu_backends.h"
 #include "ops/gpu_claims.h"
 #include "ops/hier/hier_collective.h"
 #include "ops/hier/hier_control_plane.h"
@@ -230,15 +231,14 @@ std::unique_ptr<Collective> make_collective(MpiLink& link, const Neighbourhood& 
 void add_gpus(Ports& ports, Rendezvous& others, const Neighbourhood& here, const Config& config,
               TimePoint deadline) {
   if (here.gpu_operations == "none") return;
-  const NcclLibrary& library = nccl_library(kNcclBuildFolder);
-  const Topology place = topology_of(here.placement);
-  const GpuClaim mine = claim_gpu(library, introduce(config).host, place, config);
-  std::vector<GpuClaim> claims;
-  for (const std::string& text : others.all_gather(encode(mine), deadline))
-    claims.push_back(decode_gpu_claim(text));
-  ports.collectives.push_back(
-      join_gpus(library, claims, place, config, *ports.collectives.front()));
-  ports.gpu = rank_gpu(library, place);
+  auto gpus = connect_gpus(
+      nccl_library(kNcclBuildFolder),
+      {introduce(config).host, topology_of(here.placement), here.placement.hosts()}, config,
+      [&](const std::string& mine) { return others.all_gather(mine, deadline); },
+      *ports.collectives.front());
+  if (gpus == nullptr) return;
+  ports.collectives.push_back(std::move(gpus));
+  ports.gpu = rank_gpu(nccl_library(kNcclBuildFolder), topology_of(here.placement));
 }
 
 void expect_world(const LaunchInfo& launch, const MpiLink& link) {
@@ -330,13 +330,13 @@ Ports connect_to_self(const Config& config) {
   Ports ports;
   ports.control = std::make_unique<SelfControlPlane>(introduce(config).host);
   ports.collectives.push_back(std::make_unique<SelfCollective>());
-  if (config.gpu_operations != "none") {
-    const NcclLibrary& library = nccl_library(kNcclBuildFolder);
-    const GpuClaim claim = claim_gpu(library, introduce(config).host, {}, config);
-    ports.collectives.push_back(
-        join_gpus(library, {&claim, 1}, {}, config, *ports.collectives.front()));
-    ports.gpu = rank_gpu(library, {});
-  }
+  if (config.gpu_operations == "none") return ports;
+  auto gpus = connect_gpus(
+      nccl_library(kNcclBuildFolder), {introduce(config).host, {}, 1}, config,
+      [](const std::string& mine) { return std::vector{mine}; }, *ports.collectives.front());
+  if (gpus == nullptr) return ports;
+  ports.collectives.push_back(std::move(gpus));
+  ports.gpu = rank_gpu(nccl_library(kNcclBuildFolder), {});
   return ports;
 }
 
@@ -365,18 +365,8 @@ std::vector<BackendInfo> backends() {
       {"tcp", true, "control messages between hosts"},
       {"mpi", mpi.module != nullptr, mpi.detail},
   };
-  const NcclLibrary& nccl = nccl_library(kNcclBuildFolder);
-  if (nccl.module == nullptr) {
-    rows.push_back({"cuda", false, nccl.detail});
-    rows.push_back({"nccl", false, nccl.detail});
-    return rows;
-  }
-  const bool has_device = nccl.module->devices() > 0;
-  rows.push_back(
-      {"cuda", has_device, nccl.module->cuda_version() + ": " + nccl.module->describe_devices()});
-  rows.push_back({"nccl", has_device && nccl.module->has_nccl(),
-                  nccl.module->nccl_detail() + (has_device ? "" : ", without a device") +
-                      ", through " + nccl.detail});
+  const auto of_gpus = gpu_backends(nccl_library(kNcclBuildFolder));
+  rows.insert(rows.end(), of_gpus.begin(), of_gpus.end());
   return rows;
 }
 

@@ -1,7 +1,6 @@
 #include "ops/gpu_claims.h"
 
 #include <map>
-#include <numeric>
 #include <utility>
 
 #include "core/base/bytes.h"
@@ -9,9 +8,6 @@
 
 namespace hvd {
 namespace {
-
-// The subset of host memory that works for GPUs; far above the numbers of process sets.
-constexpr std::uint32_t kHostOfGpus = 0x7acc'0000;
 
 // The device that this rank takes.
 int own_device(NcclModule& module, Rank local_rank) {
@@ -35,7 +31,8 @@ std::string agree_on_gpu_operations(const std::vector<std::string>& wanted) {
 std::string encode(const GpuClaim& claim) {
   Bytes bytes;
   ByteWriter writer(bytes);
-  for (const auto* text : {&claim.host, &claim.gpu, &claim.problem, &claim.id}) {
+  for (const auto* text :
+       {&claim.host, &claim.gpu, &claim.problem, &claim.nccl_problem, &claim.id}) {
     writer.put_string(*text);
   }
   return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
@@ -44,7 +41,7 @@ std::string encode(const GpuClaim& claim) {
 GpuClaim decode_gpu_claim(const std::string& text) {
   ByteReader reader(std::as_bytes(std::span(text)));
   GpuClaim claim;
-  for (auto* part : {&claim.host, &claim.gpu, &claim.problem, &claim.id}) {
+  for (auto* part : {&claim.host, &claim.gpu, &claim.problem, &claim.nccl_problem, &claim.id}) {
     *part = reader.get_string();
   }
   reader.expect_end();
@@ -55,10 +52,12 @@ void check_gpu_claims(std::span<const GpuClaim> claims, const std::string& gpu_o
   std::map<std::string, std::size_t> first;  // rank by GPU
   for (std::size_t rank = 0; rank < claims.size(); ++rank) {
     const GpuClaim& claim = claims[rank];
-    if (!claim.problem.empty()) {
+    const std::string& problem =
+        claim.problem.empty() && gpu_operations == "nccl" ? claim.nccl_problem : claim.problem;
+    if (!problem.empty()) {
       throw UnsupportedError("HVD_GPU_OPERATIONS=" + gpu_operations + ", but rank " +
                              std::to_string(rank) + " on host " + claim.host +
-                             " cannot use it: " + claim.problem);
+                             " cannot use it: " + problem);
     }
     const auto [other, is_new] = first.try_emplace(claim.gpu, rank);
     if (is_new || gpu_operations != "nccl") continue;
@@ -67,13 +66,13 @@ void check_gpu_claims(std::span<const GpuClaim> claims, const std::string& gpu_o
                            claim.gpu +
                            ", and NCCL wants one for each: start no more ranks on a host than it "
                            "has GPUs, and let CUDA_VISIBLE_DEVICES show each rank its own or all "
-                           "of them. HVD_GPU_OPERATIONS=host lets ranks share one");
+                           "of them. HVD_GPU_OPERATIONS=ipc lets ranks share one");
   }
 }
 
 GpuClaim claim_gpu(const NcclLibrary& library, const std::string& host, const Topology& place,
                    const Config& config) {
-  GpuClaim claim{.host = host, .gpu = "", .problem = "", .id = ""};
+  GpuClaim claim{.host = host};
   if (library.module == nullptr) {
     claim.problem = library.detail;
     return claim;
@@ -81,29 +80,16 @@ GpuClaim claim_gpu(const NcclLibrary& library, const std::string& host, const To
   try {
     NcclModule& module = *library.module;
     claim.gpu = module.device_identity(own_device(module, place.local_rank));
-    if (config.gpu_operations != "nccl") return claim;
-    if (!module.has_nccl()) throw UnsupportedError(module.nccl_detail());
-    if (place.rank == 0) claim.id = module.make_id();
+    if (config.gpu_operations != "nccl" && config.gpu_operations != "auto") return claim;
+    if (!module.has_nccl()) {
+      claim.nccl_problem = module.nccl_detail();
+    } else if (place.rank == 0) {
+      claim.id = module.make_id();
+    }
   } catch (const Error& error) {
     claim.problem = error.what();
   }
   return claim;
-}
-
-std::unique_ptr<Collective> join_gpus(const NcclLibrary& library, std::span<const GpuClaim> claims,
-                                      const Topology& place, const Config& config,
-                                      Collective& world) {
-  check_gpu_claims(claims, config.gpu_operations);
-  NcclModule& module = *library.module;
-  const NcclPlace mine = {.rank = place.rank,
-                          .size = place.size,
-                          .device = own_device(module, place.local_rank),
-                          .connect_limit = config.start_timeout,
-                          .operation_limit = config.stall_limit};
-  if (config.gpu_operations == "nccl") return module.make_collective(claims.front().id, mine);
-  std::vector<Rank> everyone(claims.size());
-  std::iota(everyone.begin(), everyone.end(), 0);
-  return module.make_staged_collective(world.subset(kHostOfGpus, everyone), mine);
 }
 
 int device_for(Rank local_rank, int devices) {

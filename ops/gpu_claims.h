@@ -1,13 +1,11 @@
 #pragma once
 
-#include <memory>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "core/base/config.h"
 #include "core/base/topology.h"
-#include "core/runtime/collective.h"
 #include "ops/nccl_library.h"
 
 namespace hvd {
@@ -18,10 +16,11 @@ std::string agree_on_gpu_operations(const std::vector<std::string>& wanted);
 
 // Which GPU a rank is about to use; what all ranks tell each other before they use them.
 struct GpuClaim {
-  std::string host;
-  std::string gpu;      // what tells it from all others: NcclModule::device_identity()
-  std::string problem;  // why this rank has none; else empty
-  std::string id;       // NCCL's, of rank 0 alone
+  std::string host = {};
+  std::string gpu = {};           // what tells it from all others: NcclModule::device_identity()
+  std::string problem = {};       // why this rank has none; else empty
+  std::string nccl_problem = {};  // why it has no NCCL, where that was asked for; else empty
+  std::string id = {};            // NCCL's, of rank 0 alone
 };
 
 std::string encode(const GpuClaim& claim);
@@ -35,13 +34,6 @@ void check_gpu_claims(std::span<const GpuClaim> claims, const std::string& gpu_o
 // Never throws: what keeps this rank from using a GPU is the claim's problem.
 GpuClaim claim_gpu(const NcclLibrary& library, const std::string& host, const Topology& place,
                    const Config& config);
-
-// The collective of GPUs that config.gpu_operations asks for; nccl and host alone are something.
-// `world`: that of host memory, of which a subset serves as host. Collective. Throws as
-// check_gpu_claims().
-std::unique_ptr<Collective> join_gpus(const NcclLibrary& library, std::span<const GpuClaim> claims,
-                                      const Topology& place, const Config& config,
-                                      Collective& world);
 
 // Which device a rank takes of those that it sees: a launcher that shows each rank one of its own
 // (CUDA_VISIBLE_DEVICES) has chosen, else they are dealt out by local rank. Throws

@@ -1,5 +1,7 @@
 #include "runner/hosts.h"
 
+#include <netdb.h>
+
 #include <algorithm>
 #include <charconv>
 #include <fstream>
@@ -113,6 +115,20 @@ bool is_local_host(std::string_view host, std::string_view hostname) {
   if (host == "localhost" || host.starts_with("127.")) return true;
   // A full name must match in full; a short one matches the short form of ours.
   return host == hostname || host == short_name(hostname);
+}
+
+std::string hosts_without_address(std::span<const HostSlots> hosts) {
+  std::string names;
+  for (const HostSlots& host : hosts) {
+    addrinfo* found = nullptr;
+    const int error = getaddrinfo(host.host.c_str(), nullptr, nullptr, &found);
+    if (error == 0) {
+      freeaddrinfo(found);
+    } else {
+      names += (names.empty() ? "" : ", ") + host.host + " (" + gai_strerror(error) + ")";
+    }
+  }
+  return names;
 }
 
 }  // namespace hvd::runner

@@ -30,4 +30,8 @@ int total_slots(std::span<const HostSlots> hosts);
 // Whether `host` means this machine, whose name is `hostname` ("node7" or "node7.cluster").
 bool is_local_host(std::string_view host, std::string_view hostname);
 
+// "node9 (Name or service not known), ...": those that this machine finds no address of; "" if
+// there are none. Asks the name service, which may take some seconds.
+std::string hosts_without_address(std::span<const HostSlots> hosts);
+
 }  // namespace hvd::runner

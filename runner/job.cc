@@ -18,6 +18,7 @@
 
 #include "core/base/clock.h"
 #include "core/base/status.h"
+#include "runner/hosts.h"
 #include "runner/listener.h"
 #include "runner/output.h"
 #include "runner/process.h"
@@ -40,6 +41,14 @@ constexpr Duration kAgentsEnd = std::chrono::milliseconds(6500);
 constexpr Duration kMpirunEnds = std::chrono::milliseconds(1500);
 constexpr Duration kLastWords = std::chrono::seconds(7);  // agents may outlive mpirun that long
 constexpr std::size_t kReadOnce = 1 << 16;
+
+// For a job that did not start. Only then: ssh may know machines by names of its own.
+std::string advice_on(std::span<const HostSlots> hosts) {
+  const std::string unknown = hosts_without_address(hosts);
+  if (unknown.empty()) return "";
+  return "hvdrun: this machine knows no address of " + unknown +
+         ": correct the name after -H, or tell DNS, /etc/hosts or ~/.ssh/config what it means\n";
+}
 
 struct Peer {
   UniqueFd fd;
@@ -355,7 +364,7 @@ int Job::conclude() {
     return exit_code(*first);
   }
   if (!not_started_.empty()) {
-    writer_.write(Stream::kStderr, not_started_);
+    writer_.write(Stream::kStderr, not_started_ + advice_on(options_.hosts));
     return 1;
   }
   if (caught_signal_ != 0) {
@@ -365,7 +374,7 @@ int Job::conclude() {
   if (starter_failed) {
     writer_.write(Stream::kStderr, "hvdrun: " + starter_ + " failed with exit code " +
                                        std::to_string(roots_.exit_code()) +
-                                       "; its messages are above\n");
+                                       "; its messages are above\n" + advice_on(options_.hosts));
     return roots_.exit_code();
   }
   if (ends_.size() == seen_.size()) return 0;

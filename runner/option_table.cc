@@ -1,10 +1,7 @@
 #include "runner/option_table.h"
 
+#include <algorithm>
 #include <array>
-#include <boost/program_options.hpp>
-#include <sstream>
-
-namespace po = boost::program_options;
 
 namespace hvd::runner {
 namespace {
@@ -54,6 +51,10 @@ constexpr OptionRow repeated(OptionRow row) {
   row.repeatable = true;
   return row;
 }
+
+// Of the help text, in characters.
+constexpr std::size_t kWidth = 100;
+constexpr std::size_t kTextColumn = 44;
 
 constexpr std::string_view kElastic = "there is no elastic training yet";
 
@@ -169,6 +170,41 @@ constexpr std::array kOptions = {
     refused("host-discovery-script", "FILE", kElastic),
 };
 
+// Appends the words of `text` in lines that begin at kTextColumn. Words stay whole.
+void append_wrapped(std::string& out, std::string_view text) {
+  std::size_t line_start = out.rfind('\n') + 1;  // npos + 1 is 0
+  while (!text.empty()) {
+    const std::string_view word = text.substr(0, text.find(' '));
+    text.remove_prefix(std::min(text.size(), word.size() + 1));
+    const std::size_t column = out.size() - line_start;
+    if (column > kTextColumn && column + 1 + word.size() > kWidth) {
+      out += '\n';
+      line_start = out.size();
+    }
+    if (out.size() - line_start < kTextColumn) {
+      out.resize(line_start + kTextColumn, ' ');
+    } else {
+      out += ' ';
+    }
+    out += word;
+  }
+  out += '\n';
+}
+
+std::string describe(const OptionRow& row) {
+  std::string line = row.letter == 0 ? "      " : std::string("  -") + row.letter + ", ";
+  line += "--" + std::string(row.name());
+  if (row.takes_value()) line += " " + std::string(row.value);
+  if (line.size() + 2 > kTextColumn) line += "\n";
+  std::string text(row.text);
+  if (!row.setting.empty()) {
+    const std::string value = row.takes_value() ? "" : "=" + std::string(row.gives);
+    text += " (" + std::string(row.setting) + value + ")";
+  }
+  append_wrapped(line, text);
+  return line;
+}
+
 }  // namespace
 
 bool OptionRow::is_called(std::string_view word) const {
@@ -205,53 +241,43 @@ const OptionRow* find_key(std::string_view key, bool on) {
   return found;
 }
 
+std::vector<std::string> option_words() {
+  std::vector<std::string> words;
+  for (const OptionRow& row : kOptions) words.push_back("--" + std::string(row.name()));
+  return words;
+}
+
 std::string help_text() {
-  po::options_description table("Options", 100);
+  std::string text =
+      "hvdrun starts a program as N cooperating ranks (through Open MPI's mpirun; on one\n"
+      "machine also without it) and ends with the first failing rank's number, exit code and\n"
+      "last lines.\n\n"
+      "  hvdrun -np N [options] program [arguments of the program]\n\n"
+      "Options\n";
   for (const OptionRow& row : kOptions) {
-    if (row.effect != Effect::kOwn && row.effect != Effect::kSetting) continue;
-    std::string name(row.name());
-    if (row.letter != 0) name += std::string(",") + row.letter;
-    std::string text(row.text);
-    if (!row.setting.empty()) {
-      const std::string value = row.takes_value() ? "" : "=" + std::string(row.gives);
-      text += " (" + std::string(row.setting) + value + ")";
-    }
-    if (row.takes_value()) {
-      table.add_options()(
-          name.c_str(), po::value<std::string>()->value_name(std::string(row.value)), text.c_str());
-    } else {
-      table.add_options()(name.c_str(), text.c_str());
-    }
+    if (row.effect == Effect::kOwn || row.effect == Effect::kSetting) text += describe(row);
   }
-  std::ostringstream text;
-  text
-      << "hvdrun starts a program as N cooperating ranks (through Open MPI's mpirun; on one\n"
-         "machine also without it) and ends with the first failing rank's number, exit code and\n"
-         "last lines.\n\n"
-         "  hvdrun -np N [options] program [arguments of the program]\n\n"
-      << table
-      << "\nExamples\n"
-         "  hvdrun -np 2 python train.py --epochs 3       two ranks on this machine\n"
-         "  hvdrun -np 4 ./train_digits                   more ranks than cores is fine\n"
-         "  hvdrun -np 8 -H node1:4,node2:4 ./train       two machines: ssh without a password, "
-         "and\n"
-         "                                                hvdrun and the program at the same "
-         "paths\n"
-         "  hvdrun -np 2 --timeline-filename t.json ./train\n"
-         "  hvdrun -np 2 -- -odd-program-name             -- ends hvdrun's options\n\n"
-         "Slurm\n"
-         "  salloc -N 2 -n 8; hvdrun python train.py      takes machines and ranks from the job,\n"
-         "                                                also in a script for sbatch\n"
-         "  srun -N 2 -n 8 --mpi=pmix python train.py     without hvdrun; srun --mpi=list shows\n"
-         "                                                whether this Slurm has PMIx\n\n"
-         "Lines of rank 1 arrive as '[1] text', standard error stays standard error, and rank 0\n"
-         "gets standard input. HOROVOD_* and HVD_* variables reach every rank on every machine.\n"
-         "Other options of horovodrun are accepted with a warning or refused with a reason.\n"
-         "The exit code is the first failing rank's, 128 plus the number for a signal, 2 for a\n"
-         "command line that hvdrun does not understand. Ctrl-C reaches all ranks; what has not\n"
-         "ended 5 seconds later is killed. When a rank fails, the others have 3 seconds to notice\n"
-         "and end by themselves.\n";
-  return text.str();
+  text +=
+      "\nExamples\n"
+      "  hvdrun -np 2 python train.py --epochs 3       two ranks on this machine\n"
+      "  hvdrun -np 4 ./train_digits                   more ranks than cores is fine\n"
+      "  hvdrun -np 8 -H node1:4,node2:4 ./train       two machines: ssh without a password, and\n"
+      "                                                hvdrun and the program at the same paths\n"
+      "  hvdrun -np 2 --timeline-filename t.json ./train\n"
+      "  hvdrun -np 2 -- -odd-program-name             -- ends hvdrun's options\n\n"
+      "Slurm\n"
+      "  salloc -N 2 -n 8; hvdrun python train.py      takes machines and ranks from the job,\n"
+      "                                                also in a script for sbatch\n"
+      "  srun -N 2 -n 8 --mpi=pmix python train.py     without hvdrun; srun --mpi=list shows\n"
+      "                                                whether this Slurm has PMIx\n\n"
+      "Lines of rank 1 arrive as '[1] text', standard error stays standard error, and rank 0\n"
+      "gets standard input. HOROVOD_* and HVD_* variables reach every rank on every machine.\n"
+      "Other options of horovodrun are accepted with a warning or refused with a reason.\n"
+      "The exit code is the first failing rank's, 128 plus the number for a signal, 2 for a\n"
+      "command line that hvdrun does not understand. Ctrl-C reaches all ranks; what has not\n"
+      "ended 5 seconds later is killed. When a rank fails, the others have 3 seconds to notice\n"
+      "and end by themselves.\n";
+  return text;
 }
 
 }  // namespace hvd::runner

@@ -3,6 +3,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace hvd::runner {
 
@@ -39,7 +40,10 @@ const OptionRow* find_option(std::string_view written);
 // The row with this key in the configuration file; of a pair (--x, --no-x) the one for `on`.
 const OptionRow* find_key(std::string_view key, bool on = true);
 
-// What `hvdrun --help` prints.
+// The first name of every row with its dashes: "--np".
+std::vector<std::string> option_words();
+
+// What `hvdrun --help` prints: lines of at most 100 characters in which no word is broken.
 std::string help_text();
 
 }  // namespace hvd::runner

@@ -7,6 +7,7 @@
 #include <optional>
 #include <utility>
 
+#include "core/base/closest_name.h"
 #include "core/base/config.h"
 #include "core/base/status.h"
 #include "runner/config_file.h"
@@ -82,8 +83,9 @@ Given take_option(std::span<const std::string> arguments, std::size_t& i) {
   given.row = find_option(given.written);
   if (given.row == nullptr) {
     throw InvalidArgumentError("unknown option " + given.written +
-                               "; hvdrun's options come before the program, the program's own "
-                               "after it (hvdrun --help lists them)");
+                               did_you_mean(given.written, option_words()) +
+                               " (hvdrun --help lists them; hvdrun's options come before the "
+                               "program, the program's own after it)");
   }
   if (!given.row->takes_value()) {
     if (equals == std::string::npos) return given;

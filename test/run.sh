@@ -8,12 +8,13 @@
 # does not stop the others. Logs and JUnit files are in build/results.
 set -uo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
+source test/support/setup.sh
 case "${1-}" in
   "") ;;
+  -h | --help) explain test/run.sh; exit ;;
   --long) export HVD_TEST_LONG=1 ;;
   *) echo "usage: bash test/run.sh [--long]" >&2; exit 2 ;;
 esac
-source test/support/setup.sh
 results=build/results
 jobs=$(nproc)
 rm -rf "$results" && mkdir -p "$results" || exit 1

@@ -28,6 +28,16 @@ bool equal(const PythonProcessSet& a, const PythonProcessSet& b) {
   }
 }
 
+// A second registration would lose the first.
+void expect_new(const py::object& given) {
+  if (!py::isinstance<PythonProcessSet>(given)) return;
+  const auto& set = given.cast<const PythonProcessSet&>();
+  if (!set.set() || !equal(set, PythonProcessSet(*set.set()))) return;
+  throw InvalidArgumentError(
+      "this ProcessSet is registered already, as number " + std::to_string(set.set()->id()) +
+      "; for another set of its ranks pass them: add_process_set(set.ranks)");
+}
+
 // The object itself if it is a ProcessSet, else a new one.
 Typed<"ProcessSet"> registered_as(const py::object& given, const ProcessSet& set) {
   if (!py::isinstance<PythonProcessSet>(given)) return py::cast(PythonProcessSet(set, set.ranks()));
@@ -36,8 +46,14 @@ Typed<"ProcessSet"> registered_as(const py::object& given, const ProcessSet& set
 }
 
 Typed<"ProcessSet"> add_process_set(const ProcessSetLike& process_set) {
+  expect_new(process_set);
   const std::vector<int> ranks = ranks_from(process_set);
   return registered_as(process_set, without_gil([&] { return hvd::add_process_set(ranks); }));
+}
+
+Typed<"ProcessSet"> add_named_process_set(const std::vector<int>& ranks, const std::string& name) {
+  const ProcessSet set = without_gil([&] { return world()->add_process_set(ranks, name); });
+  return py::cast(PythonProcessSet(set, set.ranks()));
 }
 
 bool remove_process_set(PythonProcessSet& process_set) {
@@ -168,7 +184,8 @@ void bind_process_sets(py::module_& m) {
   m.def("add_process_set", &add_process_set, py::arg("process_set"),
         R"(Register a set of ranks; collective over the whole job.
 
-All ranks call it, those that are not in the set too, and all with the same ranks.
+All ranks call it, those that are not in the set too, and all with the same ranks. Sets of the same
+ranks, also of all, are sets of their own, whose calls do not meet.
 
 Args:
     process_set: a ProcessSet, or a list of ranks.
@@ -177,8 +194,11 @@ Returns:
     The ProcessSet, registered.
 
 Raises:
-    InvalidArgumentError: no ranks, a rank twice or outside the job, or a set that exists.
+    InvalidArgumentError: no ranks, a rank twice or outside the job, or a ProcessSet that is
+        registered already.
     MismatchError: ranks passed different sets; raised on every rank.)");
+  m.def("_add_process_set", &add_named_process_set, py::arg("ranks"), py::arg("name"),
+        "As add_process_set(), in no order with calls of other names.");
   m.def("remove_process_set", &remove_process_set, py::arg("process_set"),
         R"(Remove a registered set; collective over the whole job.
 

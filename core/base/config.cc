@@ -11,6 +11,7 @@
 #include "core/base/launch_info.h"
 #include "core/base/setting_kinds.h"
 #include "core/base/status.h"
+#include "core/base/stray_variables.h"
 
 namespace hvd {
 namespace {
@@ -127,8 +128,9 @@ const std::array kSettings = {
         "always by MPI"),
     setting<GpuOperations, &Config::gpu_operations>(
         "HVD_GPU_OPERATIONS",
-        "how tensors of GPUs move: nccl = by NCCL, with a GPU for each rank; host = by way of host "
-        "memory, ranks may share a GPU; none = not at all"),
+        "how tensors of GPUs move: nccl = by NCCL, with a GPU for each rank; ipc = through each "
+        "other's GPU memory, for ranks of one host, which may share a GPU; host = by way of host "
+        "memory; auto = the first of them that fits; none = not at all"),
 };
 
 const Setting& find_setting(std::string_view name) {
@@ -186,42 +188,25 @@ void warn_once(const std::string& name, const std::string& text) {
   if (warned.insert(name).second) log(LogLevel::kWarning, text);
 }
 
-// Launchers place ranks with some of Horovod's names, and its build reads others.
-bool is_read_elsewhere(std::string_view name) {
-  constexpr std::array kPlaces = {"HOROVOD_RANK",       "HOROVOD_SIZE",       "HOROVOD_LOCAL_RANK",
-                                  "HOROVOD_LOCAL_SIZE", "HOROVOD_CROSS_RANK", "HOROVOD_CROSS_SIZE"};
-  constexpr std::array kBuild = {"HOROVOD_WITH",  "HOROVOD_GPU",  "HOROVOD_CUDA_", "HOROVOD_NCCL_",
-                                 "HOROVOD_ROCM_", "HOROVOD_MPI_", "HOROVOD_BUILD_"};
-  return std::find(kPlaces.begin(), kPlaces.end(), name) != kPlaces.end() ||
-         std::any_of(kBuild.begin(), kBuild.end(),
-                     [&](const char* prefix) { return name.starts_with(prefix); });
-}
-
-bool is_known(std::string_view name) {
-  const auto has_name = [&](const auto& row) { return name == row.name; };
-  return std::any_of(kSettings.begin(), kSettings.end(), has_name) ||
-         std::any_of(unused_variables().begin(), unused_variables().end(), has_name) ||
-         is_read_elsewhere(name);
-}
-
-// A misspelt name would otherwise be a setting that nobody misses.
-void warn_of_unknown() {
+// HOROVOD_* and HVD_*.
+std::map<std::string, std::string> our_variables() {
+  std::map<std::string, std::string> variables;
   for (char** entry = environ; entry != nullptr && *entry != nullptr; ++entry) {
     const std::string_view text = *entry;
-    const std::string name(text.substr(0, text.find('=')));
-    if (!name.starts_with("HOROVOD_") || is_known(name)) continue;
-    warn_once(name, name + " is no setting of horovod_cpp; config() and hvdrun --help list them");
+    const std::size_t equals = text.find('=');
+    if (equals == std::string_view::npos) continue;
+    if (!text.starts_with("HOROVOD_") && !text.starts_with("HVD_")) continue;
+    variables.emplace(text.substr(0, equals), text.substr(equals + 1));
   }
+  return variables;
 }
 
-void warn_of_unused(const Config& config) {
+void warn_of_stray_variables(const Config& config) {
   if (read_launch_info().rank.value_or(0) != 0) return;
-  warn_of_unknown();
-  for (const UnusedVariable& variable : unused_variables()) {
-    const auto value = environment(variable.name);
-    if (!value || Flag::read(*value) == false) continue;
-    warn_once(variable.name,
-              std::string(variable.name) + "='" + *value + "' does nothing here: " + variable.why);
+  std::vector<std::string> names;
+  for (const Setting& row : kSettings) names.emplace_back(row.name);
+  for (const StrayVariable& stray : find_stray_variables(our_variables(), names)) {
+    warn_once(stray.name, stray.text);
   }
   if (config.cpu_operations == "gloo") {
     warn_once("gloo",
@@ -252,7 +237,7 @@ Config read_config() {
     config.sources[row.name] = by_hvdrun ? source->second : "environment";
   }
   settle(config);
-  warn_of_unused(config);
+  warn_of_stray_variables(config);
   return config;
 }
 
@@ -271,26 +256,6 @@ void check_setting(std::string_view name, const std::string& value, const std::s
   const Setting& row = find_setting(name);
   Config scratch;
   if (!row.read(scratch, value)) bad_value(origin, value, row.accepted);
-}
-
-const std::vector<UnusedVariable>& unused_variables() {
-  static const std::vector<UnusedVariable> variables = {
-      {"HOROVOD_TORUS_ALLREDUCE", "it is an algorithm for NCCL"},
-      {"HOROVOD_BATCH_D2D_MEMCOPIES", "it is for GPUs"},
-      {"HOROVOD_NUM_NCCL_STREAMS", "it is for NCCL"},
-      {"HOROVOD_ENABLE_ASYNC_COMPLETION", "it is for GPUs"},
-      {"HOROVOD_DISABLE_NVTX_RANGES", "there are no NVTX ranges"},
-      {"HOROVOD_ENABLE_XLA_OPS", "it is for TensorFlow"},
-      {"HOROVOD_ELASTIC", "there is no elastic training yet"},
-      {"HOROVOD_ELASTIC_TIMEOUT", "there is no elastic training yet"},
-      {"HOROVOD_ADASUM_MPI_CHUNK_SIZE", "Adasum moves its data in one piece"},
-      {"HOROVOD_CCL_CACHE", "there is no oneCCL backend"},
-      {"HOROVOD_CCL_BGT_AFFINITY", "its name is HOROVOD_THREAD_AFFINITY"},
-      {"HOROVOD_GLOO_TIMEOUT_SECONDS", "there is no Gloo; HOROVOD_START_TIMEOUT limits the start"},
-      {"HOROVOD_GLOO_RENDEZVOUS_ADDR", "there is no Gloo; start the ranks with hvdrun or mpirun"},
-      {"HOROVOD_GLOO_RENDEZVOUS_PORT", "there is no Gloo; start the ranks with hvdrun or mpirun"},
-  };
-  return variables;
 }
 
 }  // namespace hvd

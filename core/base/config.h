@@ -67,8 +67,8 @@ struct Config {
 
 // Fills a Config from the environment. Malformed values and contradictions throw
 // InvalidArgumentError naming the variable, the value and what is accepted. Variables of Horovod's
-// that mean nothing here, and HOROVOD_ names that nobody knows, are warned about once a process, on
-// rank 0.
+// that mean nothing here, and HOROVOD_ and HVD_ names that nobody knows, are warned about once a
+// process, on rank 0.
 Config read_config();
 
 // One row of describe_settings().
@@ -88,13 +88,6 @@ std::vector<SettingInfo> describe_settings(const Config& config);
 // Throws InvalidArgumentError naming `origin` (an option, a line of a file) unless `value` is what
 // the setting `name` accepts.
 void check_setting(std::string_view name, const std::string& value, const std::string& origin);
-
-// A variable of Horovod's that is read by nothing here.
-struct UnusedVariable {
-  const char* name;
-  const char* why;
-};
-const std::vector<UnusedVariable>& unused_variables();
 
 // Where hvdrun leaves the sources of what it set: "NAME=source" entries, separated by ';'.
 inline constexpr const char* kSourcesVariable = "HVD_SETTING_SOURCES";

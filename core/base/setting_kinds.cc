@@ -140,7 +140,7 @@ std::optional<std::string> CpuOperations::read(std::string_view text) {
 }
 
 std::optional<std::string> GpuOperations::read(std::string_view text) {
-  return one_of({"none", "nccl", "host"}, text);
+  return one_of({"none", "auto", "nccl", "ipc", "host"}, text);
 }
 
 std::optional<std::string> Transport::read(std::string_view text) {

@@ -103,7 +103,7 @@ struct CpuOperations {
 
 // Of tensors in the memory of GPUs.
 struct GpuOperations {
-  static constexpr const char* kAccepted = "none, nccl or host";
+  static constexpr const char* kAccepted = "none, auto, nccl, ipc or host";
   static std::optional<std::string> read(std::string_view text);
   static std::string write(const std::string& value) { return value; }
 };

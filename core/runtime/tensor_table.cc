@@ -118,7 +118,9 @@ std::string TensorTable::take_in(const InFlight& entry) {
            ", which this rank has joined; wait for the handle of the join";
   }
   if (!names_.insert(entry.name()).second) {
-    return "is already in flight on this rank; wait for its handle, or submit under another name";
+    return "is already in flight on this rank; wait for its handle, or submit under another name "
+           "(two DistributedOptimizers at work in one backward() need different names for their "
+           "parameters)";
   }
   if (request.kind == CollectiveKind::kJoin) joined_.insert(request.set);
   return {};

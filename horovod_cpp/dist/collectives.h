@@ -11,9 +11,10 @@
 // - All ranks of `process_set` (by default: of the job) call it; another rank that does gets
 //   InvalidArgumentError. Ranks are numbers of the job, also inside a set.
 // - Calls of different ranks belong together by kind, set and `name`, unique among this rank's
-// calls
-//   of one kind in flight (InvalidArgumentError). An empty name is numbered automatically: then all
-//   ranks must make their unnamed calls of one kind and set in the same order. A join starts anew.
+//   calls of one kind in flight (InvalidArgumentError). A name that begins with / is for calls of
+//   all kinds: if ranks make different ones under it, that is a MismatchError. An empty name is
+//   numbered automatically: then all ranks must make their unnamed calls of one kind and set in the
+//   same order. A join starts anew.
 // - Input must be contiguous memory of any dtype; it may be used again once the call ended. Memory
 //   of a GPU (Tensor::wrap_on()) is that of the one which this rank's collectives of GPUs use
 //   (HVD_GPU_OPERATIONS; UnsupportedError otherwise): it is read past what is on its stream at the

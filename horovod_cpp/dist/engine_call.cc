@@ -222,6 +222,7 @@ std::string full_name(const CallSpec& spec) {
   std::string full;
   full.reserve(16 + kind.size() + name.size());
   if (set != kWorldSet) full.append("set").append(std::to_string(set)).append(".");
+  if (name.starts_with('/')) return full.append(name.substr(1));
   return full.append(kind).append(".").append(name);
 }
 

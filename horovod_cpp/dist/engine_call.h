@@ -42,7 +42,7 @@ struct CallTensor {
 // Throws InvalidArgumentError unless this rank is in the set.
 CallSpec make_spec(CollectiveKind kind, const ProcessSet& set, const std::string& name);
 
-// "allreduce.x", "set2.allreduce.x": how requests and messages name the call.
+// "allreduce.x", "set2.allreduce.x", of the name "/x" "x": how requests and messages name the call.
 std::string full_name(const CallSpec& spec);
 
 // Throws InvalidArgumentError naming the call unless it is defined and contiguous.

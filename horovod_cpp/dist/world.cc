@@ -36,7 +36,7 @@ std::vector<ProcessSetId> World::process_set_ids() const {
   return runtime_->process_set_ids();
 }
 
-ProcessSet World::add_process_set(std::vector<Rank> ranks) {
+ProcessSet World::add_process_set(std::vector<Rank> ranks, const std::string& name) {
   const std::string what = "add_process_set" + text_of(ranks);
   if (ranks.empty()) throw InvalidArgumentError(what + ": a process set has at least one rank");
   std::sort(ranks.begin(), ranks.end());
@@ -49,13 +49,7 @@ ProcessSet World::add_process_set(std::vector<Rank> ranks) {
     throw InvalidArgumentError(what + ": rank " + std::to_string(wrong) +
                                " is not in this job of " + std::to_string(topology().size));
   }
-  for (const ProcessSetId id : process_set_ids()) {
-    if (runtime_->ranks_of(id) == ranks) {
-      throw InvalidArgumentError(what + ": process set " + std::to_string(id) +
-                                 " has these ranks already");
-    }
-  }
-  const CallSpec spec = make_spec(CollectiveKind::kAddSet, global_process_set(), "");
+  const CallSpec spec = make_spec(CollectiveKind::kAddSet, global_process_set(), name);
   const auto call = start_without_tensors(spec, {ranks.begin(), ranks.end()});
   const auto id = static_cast<ProcessSetId>(call->result().number);
   return {shared_from_this(), id, std::move(ranks)};

@@ -5,6 +5,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -44,7 +45,8 @@ class World : public std::enable_shared_from_this<World> {
   ProcessSet global_process_set();
   ProcessSet process_set(ProcessSetId id);
   std::vector<ProcessSetId> process_set_ids() const;
-  ProcessSet add_process_set(std::vector<Rank> ranks);
+  // Those who may add sets from several threads, in no common order, give `name`s that pair calls.
+  ProcessSet add_process_set(std::vector<Rank> ranks, const std::string& name = "");
   bool remove_process_set(const ProcessSet& set);
 
   // Unnamed calls so far of one kind in one set: equal on all ranks that call in the same order.

@@ -242,9 +242,14 @@ std::unique_ptr<Operation> StagedCollective::receive(const TensorView& tensor, R
 
 std::unique_ptr<Collective> StagedCollective::subset(std::uint32_t number,
                                                      std::span<const Rank> ranks) {
+  return staged_subset(number, ranks);
+}
+
+std::unique_ptr<StagedCollective> StagedCollective::staged_subset(std::uint32_t number,
+                                                                  std::span<const Rank> ranks) {
   const Rank rank = host::check_subset(ranks, rank_, size_);
   auto host = host_->subset(number, ranks);
-  return std::unique_ptr<Collective>(
+  return std::unique_ptr<StagedCollective>(
       new StagedCollective(queue_, std::move(host), rank, static_cast<int>(ranks.size())));
 }
 

@@ -16,6 +16,13 @@ class StagedCollective final : public Collective {
  public:
   // `host` is used by nobody else, and has this rank of `size`.
   StagedCollective(int device, std::unique_ptr<Collective> host, Rank rank, int size);
+  // subset() as what it is.
+  std::unique_ptr<StagedCollective> staged_subset(std::uint32_t number,
+                                                  std::span<const Rank> ranks);
+  // Whose stream all subsets share.
+  const std::shared_ptr<StagingQueue>& queue() const noexcept { return queue_; }
+  // Fences given to after() for which the stream cannot wait.
+  const std::vector<Fence>& ready() const noexcept { return ready_; }
 
   DeviceKind device() const noexcept override { return DeviceKind::kCuda; }
   Buffer allocate(std::size_t bytes) override;

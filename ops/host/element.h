@@ -6,6 +6,8 @@
 #include <limits>
 #include <type_traits>
 
+#include "core/base/reduce_op.h"
+
 // Arithmetic on single elements: the loops of ops/host and the kernels of ops/cuda are made of it,
 // so that both give the same bits.
 #ifdef __CUDACC__
@@ -83,6 +85,12 @@ struct BitOr {
     return static_cast<T>(a | b);
   }
 };
+
+// On bytes that are 0 or 1 all of bool's operations are one of two.
+constexpr ReduceOp bool_op(ReduceOp op) {
+  const bool is_or = op == ReduceOp::kSum || op == ReduceOp::kMax || op == ReduceOp::kBitOr;
+  return is_or ? ReduceOp::kBitOr : ReduceOp::kBitAnd;
+}
 
 template <typename T>
 HVD_ELEMENTWISE inline T scaled(T value, double factor) {

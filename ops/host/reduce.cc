@@ -10,6 +10,7 @@
 #include "core/base/reduction.h"
 #include "core/base/status.h"
 #include "ops/host/convert.h"
+#include "ops/host/element.h"
 #include "ops/host/kernels.h"
 
 namespace hvd::host {
@@ -90,12 +91,6 @@ void reduce_all(ReduceOp op, std::span<const void* const> inputs, void* out, std
     const std::int64_t count = std::min(kBlock<T>, numel - first);
     reduce_block<T>(kernel, inputs, first, count, scales, static_cast<T*>(out) + first);
   }
-}
-
-// On bytes that are 0 or 1 all of bool's operations are one of two.
-ReduceOp bool_op(ReduceOp op) {
-  const bool is_or = op == ReduceOp::kSum || op == ReduceOp::kMax || op == ReduceOp::kBitOr;
-  return is_or ? ReduceOp::kBitOr : ReduceOp::kBitAnd;
 }
 
 void check(DType dtype, ReduceOp op, std::size_t inputs, std::int64_t numel, Scales scales) {

@@ -7,6 +7,7 @@
 #include "ops/cuda/check.h"
 #include "ops/cuda/device.h"
 #include "ops/cuda/staged_collective.h"
+#include "ops/cuda_ipc/ipc_collective.h"
 #include "ops/nccl/api.h"
 #include "ops/nccl/nccl_collective.h"
 
@@ -56,6 +57,15 @@ class Module final : public NcclModule {
     expect_device(place.device);
     return std::make_unique<StagedCollective>(place.device, std::move(host), place.rank,
                                               place.size);
+  }
+  std::unique_ptr<Collective> make_ipc_collective(std::unique_ptr<Collective> host,
+                                                  std::unique_ptr<Collective> handshakes,
+                                                  const NcclPlace& place) override {
+    expect_device(place.device);
+    return std::make_unique<IpcCollective>(
+        std::make_unique<StagedCollective>(place.device, std::move(host), place.rank, place.size),
+        std::move(handshakes), place.rank, place.size,
+        IpcCollective::Options{.limit = place.operation_limit});
   }
   CudaStreams& streams() override { return streams_; }
   Buffer allocate(int device, std::size_t bytes) override {

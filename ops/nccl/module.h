@@ -46,6 +46,14 @@ class NcclModule {
   // may share a device, and NCCL is not asked. Throws UnsupportedError if there is no such device.
   virtual std::unique_ptr<Collective> make_staged_collective(std::unique_ptr<Collective> host,
                                                              const NcclPlace& place) = 0;
+  // For ranks of one host, which may share a device: they read each other's memory. What that does
+  // not do goes by way of `host`. Both collectives are of host memory, have the same ranks and
+  // serve nobody else; `handshakes` carries a few numbers for each operation. The ranks connect
+  // with the first operation; where CUDA does not let them, all go by way of `host` with one
+  // warning. Throws UnsupportedError if there is no such device.
+  virtual std::unique_ptr<Collective> make_ipc_collective(std::unique_ptr<Collective> host,
+                                                          std::unique_ptr<Collective> handshakes,
+                                                          const NcclPlace& place) = 0;
   // For those who hand over memory; lives as long as the process.
   virtual CudaStreams& streams() = 0;
   // Memory of a device, aligned to 256 bytes and freed with the last copy of its owner. Any thread.

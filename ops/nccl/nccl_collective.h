@@ -59,7 +59,10 @@ class NcclCollective final : public Collective {
   std::unique_ptr<Collective> subset(std::uint32_t number, std::span<const Rank> ranks) override;
 
   std::optional<Duration> poll_interval() const override { return queue_->poll_interval(); }
-  void progress(TimePoint now) override { queue_->watch(now); }
+  void progress(TimePoint now) override {
+    queue_->pump();  // a communicator may be waited for by its other ranks alone
+    queue_->watch(now);
+  }
   Fence fence() override;
   void abort() noexcept override { communicator_->abort(); }
 

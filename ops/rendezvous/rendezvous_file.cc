@@ -6,7 +6,9 @@
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
+#include <filesystem>
 #include <fstream>
+#include <system_error>
 
 #include "core/base/host.h"
 #include "core/base/status.h"
@@ -42,8 +44,10 @@ void write_whole(const std::string& path, const std::string& text) {
 std::optional<RendezvousNote> read_rendezvous_file(const std::string& path) {
   std::ifstream file(path);
   if (!file) {
-    if (errno == ENOENT) return std::nullopt;
-    refuse(path, std::strerror(errno));
+    if (errno != ENOENT) refuse(path, std::strerror(errno));
+    const auto folder = std::filesystem::path(path).parent_path();
+    if (std::error_code error; std::filesystem::is_directory(folder, error)) return std::nullopt;
+    refuse(path, "there is no folder " + folder.string() + "; make it first, or choose another");
   }
   std::string first;
   RendezvousNote note;

@@ -7,16 +7,16 @@
 #   bash test/bench/run.sh python [--quick] [--json FILE] [--readme]
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
+source test/support/setup.sh
 bench=${1-}
 case $bench in
-  -h | --help) sed -n 's/^# \{0,1\}//p' test/bench/run.sh | sed 1d; exit ;;
+  -h | --help) explain test/bench/run.sh; exit ;;
   engine) targets=(engine_bench negotiate_bench messages_bench hvd_mpi) ;;
   model) targets=(model_bench optim_bench data_bench hvd_mpi) ;;
   torch | python) targets=() ;;
   *) echo "usage: bash test/bench/run.sh engine|model|torch|python [OPTION...]" >&2; exit 2 ;;
 esac
 shift
-source test/support/setup.sh
 log=build/results/bench-$bench.log
 mkdir -p build/results
 

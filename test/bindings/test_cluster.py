@@ -455,6 +455,24 @@ def test_a_rank_that_cannot_start_is_named_with_its_last_words(tmp_path, marked_
     assert marked_processes() == []
 
 
+def test_the_start_limit_is_for_processes_and_engines_together(tmp_path):
+    (tmp_path / "sitecustomize.py").write_text("""
+import os, sys, threading, time
+def hang_in_init():
+    while not hasattr(sys.modules.get("horovod_cpp._native"), "init"):
+        time.sleep(0.001)
+    sys.modules["horovod_cpp._native"].init = lambda: time.sleep(600)
+if os.environ.get("HVD_WORKER_ADDRESS"):
+    if os.environ["HOROVOD_RANK"] == "1":
+        threading.Thread(target=hang_in_init, daemon=True).start()
+    time.sleep(3)
+""")
+    begin = time.monotonic()
+    with pytest.raises(hvd.RankError, match="could not join the others"):
+        hvd.Cluster(np=2, start_timeout=6, env={"PYTHONPATH": str(tmp_path)})
+    assert time.monotonic() - begin < 8.9  # 3 + 6 would be more
+
+
 STRANGERS = """#!{python}
 import os, socket, sys
 address = os.environ["HVD_WORKER_ADDRESS"].partition(":")[2]

@@ -216,9 +216,21 @@ def test_process_sets_compare_and_hash_by_what_they_are(world):
     mine = world.ProcessSet([0])
     known = {mine: "here"}
     assert mine == mine and mine != world.ProcessSet([0]) and known[mine] == "here"
-    with pytest.raises(world.InvalidArgumentError):
-        world.add_process_set(mine)  # the global set has these ranks
     assert mine != world.global_process_set
+
+
+def test_programs_with_process_sets_run_on_one_rank_too(world):
+    mine = world.ProcessSet([0])
+    assert world.add_process_set(mine) is mine and mine.included() and mine.size() == 1
+    with pytest.raises(world.InvalidArgumentError, match="registered already"):
+        world.add_process_set(mine)
+    with pytest.raises(world.InvalidArgumentError, match="registered already, as number 0"):
+        world.add_process_set(world.global_process_set)
+    again = world.add_process_set([0])
+    assert again != mine and mine != world.global_process_set
+    assert world.allreduce(np.ones(2), process_set=mine).tolist() == [1, 1]
+    assert world.remove_process_set(mine) and world.add_process_set(mine) is mine
+    assert world.remove_process_set(mine) and world.remove_process_set(again)
 
 
 def test_a_section_wants_a_timeout_above_0(world):

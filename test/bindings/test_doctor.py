@@ -41,9 +41,9 @@ def doctor(tmp_path, monkeypatch):
         report = json.loads(done.stdout)
         found = {(check["check"], each["name"]): each
                  for check in report["checks"] for each in check["findings"]}
+        only = " ".join(itertools.takewhile(lambda word: word[:2] != "--", options[1:]))
         assert {check["check"] for check in report["checks"]} == set(
-            itertools.takewhile(lambda word: word[:2] != "--", options[1:])
-            if options[:1] == ("--only",) else ALL)
+            only.replace(",", " ").split() if options[:1] == ("--only",) else ALL)
         for each in found.values():
             assert each["level"] in ("ok", "warning", "problem") and each["text"], each
             assert bool(each["fix"]) == (each["level"] != "ok"), each
@@ -90,6 +90,12 @@ def test_the_text_names_the_level_and_what_to_do_and_the_help_explains_both():
     assert wrong.returncode == 2 and "weather" in wrong.stderr and "allreduce" in wrong.stderr
 
 
+@pytest.mark.parametrize("words", [["memory,limits"], ["memory", "limits"], ["memory,", "limits"]])
+def test_several_checks_are_named_with_blanks_or_commas(doctor, words):
+    _, found = doctor("--only", *words)
+    assert {check for check, _ in found} == {"memory", "limits"}
+
+
 def test_every_malformed_variable_is_a_problem_and_a_misspelt_one_a_warning(doctor):
     code, found = doctor("--only", "settings", environment={
         "HOROVOD_FUSION_THRESHOLD": "64MB", "HOROVOD_CYCLE_TIME": "-1", "HOROVOD_CACHE_CAPACITY": "8",
@@ -101,6 +107,7 @@ def test_every_malformed_variable_is_a_problem_and_a_misspelt_one_a_warning(doct
         "HOROVOD_CACHE_CAPACITY": "ok", "HOROVOD_FUSION_TRESHOLD": "warning",
         "HOROVOD_NUM_NCCL_STREAMS": "warning", "HVD_STAT": "warning"}
     assert "64MB" in found["settings", "HOROVOD_FUSION_THRESHOLD"]["text"]
+    assert "did you mean HVD_STATS?" in found["settings", "HVD_STAT"]["text"]
 
 
 def test_settings_that_contradict_each_other_are_a_problem(doctor):

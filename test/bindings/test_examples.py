@@ -1,9 +1,11 @@
 """The examples, run as a user would."""
 
+import ast
 import difflib
 import json
 import os
 import pathlib
+import re
 import subprocess
 import sys
 
@@ -105,3 +107,50 @@ def test_the_minimal_program_without_a_folder_says_how_to_get_one(ranks, example
     done = ranks.launch([examples / program], 1)
     assert done.returncode != 0
     assert "write_digits.py digits" in done.stdout and "Traceback" not in done.stdout
+
+
+PROGRAMS = ["minimal.py", "minimal_one_process.py", "train_digits.py", "cifar_vgg11.py",
+            "compare_models.py", "write_digits.py"]
+
+
+@pytest.mark.parametrize("program", PROGRAMS)
+def test_every_program_explains_itself(examples, program):
+    done = subprocess.run([sys.executable, examples / program, "--help"], capture_output=True,
+                          text=True, timeout=60)
+    assert done.returncode == 0 and done.stderr == "", done.stderr
+    assert "usage:" in done.stdout and f"examples/{program}" in done.stdout, done.stdout
+
+
+@pytest.mark.parametrize("script", ["examples/quickstart.sh", "bindings/build_wheel.sh",
+                                    "test/run.sh", "test/bench/run.sh"])
+def test_every_script_explains_itself(examples, script):
+    done = subprocess.run(["bash", examples.parent / script, "--help"], capture_output=True,
+                          text=True, timeout=60)
+    assert done.returncode == 0 and done.stderr == "", done
+    assert f"bash {script}" in done.stdout and "#" not in done.stdout, done.stdout
+
+
+def test_the_quickstart_installs_what_its_programs_import(examples):
+    packages = re.findall(r"^[\w-]+", (examples / "requirements.txt").read_text(), re.MULTILINE)
+    imported = set()
+    for program in ("write_digits.py", "train_digits.py"):
+        for node in ast.walk(ast.parse((examples / program).read_text())):
+            if isinstance(node, ast.Import):
+                imported |= {alias.name.split(".")[0] for alias in node.names}
+            elif isinstance(node, ast.ImportFrom):
+                imported.add(node.module.split(".")[0])
+    others = imported - sys.stdlib_module_names - {"horovod_cpp", "write_digits"}
+    assert {"numpy", "sklearn", "tqdm"} <= others
+    assert others <= {{"scikit-learn": "sklearn"}.get(name, name) for name in packages}
+
+
+def test_the_readme_has_a_row_for_every_example(examples):
+    rows = [line for line in (examples / "README.md").read_text().splitlines()
+            if line.startswith("| `")]
+    files = [path.relative_to(examples) for path in examples.rglob("*")
+             if path.suffix in (".py", ".cc", ".ipynb") and "__pycache__" not in path.parts
+             and ".ipynb_checkpoints" not in path.parts]
+    assert len(files) > 10
+    for path in files:  # of a folder of C++ parts, the folder
+        name = f"`{path}`" if path.parent.name in ("", "notebooks") else f"`{path.parent}/`"
+        assert any(name in row for row in rows), name

@@ -19,10 +19,16 @@ with pytest.raises(hvd.InvalidArgumentError, match="not"):
     hvd.allreduce(np.ones(1), process_set=other)
 with pytest.raises(hvd.InvalidArgumentError):
     hvd.broadcast(np.ones(1), other.ranks[0], process_set=mine)
-with pytest.raises(hvd.InvalidArgumentError, match="exist|registered|already"):
-    hvd.add_process_set([0, 2])
+with pytest.raises(hvd.InvalidArgumentError, match="registered already, as number 1"):
+    hvd.add_process_set(evens)
+twin = hvd.add_process_set([0, 2])  # another set of the same ranks
+assert twin != evens and twin.process_set_id == 3
 third = hvd.add_process_set([0, 1, 2])
-assert third.process_set_id == 3 and third.included() == (rank < 3)
+assert third.process_set_id == 4 and third.included() == (rank < 3)
+everyone = hvd.add_process_set(range(size))
+assert everyone != hvd.global_process_set and everyone.ranks == [0, 1, 2, 3]
+assert hvd.allreduce(np.ones(1), hvd.Sum, process_set=everyone)[0] == 4
+assert hvd.remove_process_set(everyone)
 # Overlapping sets in different orders on different ranks.
 if rank < 3:
     a = lambda: hvd.allreduce_async(np.ones(1000), hvd.Sum, name="a", process_set=third)

@@ -25,7 +25,8 @@ MAY_INCLUDE = {
     "ops/hier": ["ops/host"],
     "ops/rendezvous": ["core/base"],
     "ops/cuda": ["ops/host"],
-    "ops/nccl": ["ops/host", "ops/cuda"],
+    "ops/cuda_ipc": ["ops/host", "ops/cuda"],
+    "ops/nccl": ["ops/host", "ops/cuda", "ops/cuda_ipc"],
     "ops": [
         "ops/host", "ops/self", "ops/sim", "ops/shm", "ops/tcp", "ops/mpi", "ops/hier",
         "ops/rendezvous", "ops/nccl",
@@ -51,7 +52,7 @@ MAY_INCLUDE = {
 FENCED_HEADERS = [
     (re.compile(r"^mpi\.h$"), ["ops/mpi", "test/mpi", "test/bench"]),
     (re.compile(r"^nccl\.h$"), ["ops/nccl", "test/gpu"]),
-    (re.compile(r"^cuda.*\.h$"), ["ops/cuda", "ops/nccl", "test/gpu"]),
+    (re.compile(r"^cuda.*\.h$"), ["ops/cuda", "ops/cuda_ipc", "ops/nccl", "test/gpu"]),
     (re.compile(r"^pybind11/"), ["bindings/native"]),
 ]
 

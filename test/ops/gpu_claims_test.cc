@@ -23,25 +23,23 @@ std::string refusal(const std::vector<GpuClaim>& claims) {
 }
 
 TEST(GpuClaims, AGpuForEachRankIsFine) {
-  EXPECT_EQ(refusal({{"x", "GPU-1", "", ""}, {"x", "GPU-2", "", ""}}), "");
+  EXPECT_EQ(refusal({{"x", "GPU-1", ""}, {"x", "GPU-2", ""}}), "");
 }
 
 TEST(GpuClaims, TwoRanksOnOneGpuAreNamed) {
-  EXPECT_THAT(refusal({{"x", "GPU-1", "", ""},
-                       {"y", "GPU-2", "", ""},
-                       {"y", "GPU-3", "", ""},
-                       {"y", "GPU-2", "", ""}}),
-              AllOf(HasSubstr("ranks 1 and 3 on host y"), HasSubstr("GPU-2"),
-                    HasSubstr("CUDA_VISIBLE_DEVICES")));
+  EXPECT_THAT(
+      refusal({{"x", "GPU-1", ""}, {"y", "GPU-2", ""}, {"y", "GPU-3", ""}, {"y", "GPU-2", ""}}),
+      AllOf(HasSubstr("ranks 1 and 3 on host y"), HasSubstr("GPU-2"),
+            HasSubstr("CUDA_VISIBLE_DEVICES")));
 }
 
 TEST(GpuClaims, ARankWithoutOneSaysWhy) {
-  EXPECT_THAT(refusal({{"x", "GPU-1", "", ""}, {"y", "", "no driver", ""}}),
+  EXPECT_THAT(refusal({{"x", "GPU-1", ""}, {"y", "", "no driver"}}),
               AllOf(HasSubstr("rank 1 on host y"), HasSubstr("no driver")));
 }
 
 TEST(GpuClaims, ByWayOfTheHostTwoRanksMayShareOne) {
-  const std::vector<GpuClaim> claims = {{"x", "GPU-1", "", ""}, {"x", "GPU-1", "", ""}};
+  const std::vector<GpuClaim> claims = {{"x", "GPU-1", ""}, {"x", "GPU-1", ""}};
   EXPECT_NO_THROW(check_gpu_claims(claims, "host"));
 }
 
@@ -56,11 +54,12 @@ TEST(GpuClaims, AllRanksWantTheSame) {
 }
 
 TEST(GpuClaims, TravelAsTheyAre) {
-  const GpuClaim sent = {"host", "GPU-1", "why", std::string(128, '\0')};
+  const GpuClaim sent = {"host", "GPU-1", "why", "which", std::string(128, '\0')};
   const GpuClaim got = decode_gpu_claim(encode(sent));
   EXPECT_EQ(got.host, sent.host);
   EXPECT_EQ(got.gpu, sent.gpu);
   EXPECT_EQ(got.problem, sent.problem);
+  EXPECT_EQ(got.nccl_problem, sent.nccl_problem);
   EXPECT_EQ(got.id, sent.id);
   EXPECT_THROW(decode_gpu_claim("no claim"), Error);
 }

@@ -460,11 +460,15 @@ TEST(HvdrunItself, NeedsNoMpirunOnOneMachine) {
   EXPECT_EQ(sorted_lines(result.out), (std::vector<std::string>{"[0] x", "[1] x"}));
 }
 
-TEST(HvdrunItself, ShowsMpirunsOwnTroubles) {
-  const Result result = run({"-np", "1", "-H", "no-such-host.invalid:1", "true"});
+TEST(HvdrunItself, ShowsMpirunsOwnTroublesAndNamesAnUnknownMachine) {
+  const Result result = run({"-np", "2", "-H", "localhost:1,no-such-host.invalid:1", "true"});
   EXPECT_NE(result.code, 0);
   EXPECT_THAT(result.err, HasSubstr("[mpirun] "));
   EXPECT_THAT(result.err, HasSubstr("hvdrun: mpirun failed with exit code"));
+  EXPECT_THAT(result.err, HasSubstr("hvdrun: this machine knows no address of no-such-host.invalid "
+                                    "("));
+  EXPECT_THAT(result.err, HasSubstr("correct the name after -H"));
+  EXPECT_THAT(result.err, Not(HasSubstr("address of localhost")));
 }
 
 TEST(HvdrunItself, RefusesABadCommandLineWithCodeTwo) {

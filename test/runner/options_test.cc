@@ -397,7 +397,10 @@ INSTANTIATE_TEST_SUITE_P(
         BadCase{"ProgramEmpty", {"-np", "2", ""}, "program's name is empty"},
         BadCase{"HostsWithoutSlots", {"-H", "h:0", "-np", "1", "x"}, "-H: 'h:0'"},
         BadCase{"MoreRanksThanSlots", {"-np", "4", "-H", "a:1,b:2", "x"}, "-np 4: more ranks"},
-        BadCase{"UnknownLong", {"--foo", "-np", "2", "x"}, "unknown option --foo"},
+        BadCase{"UnknownLong", {"--foo", "-np", "2", "x"}, "unknown option --foo (hvdrun --help"},
+        BadCase{"Misspelt",
+                {"--fusion-treshold-mb", "2", "-np", "2", "x"},
+                "--fusion-treshold-mb; did you mean --fusion-threshold-mb?"},
         BadCase{"UnknownShort", {"-q", "-np", "2", "x"}, "unknown option -q"},
         BadCase{"AbbreviationOfALongName", {"--verb", "-np", "2", "x"}, "unknown option --verb"},
         BadCase{"ShortNameWithTwoDashes", {"--H", "a:1", "-np", "1", "x"}, "unknown option --H"},
@@ -463,7 +466,10 @@ TEST(HelpText, NamesEveryOptionAndShowsExamples) {
   for (const OptionRow& row : option_table()) {
     if (row.effect != Effect::kOwn && row.effect != Effect::kSetting) continue;
     EXPECT_THAT(text, HasSubstr("--" + std::string(row.name())));
+    EXPECT_THAT(text, HasSubstr(std::string(row.setting)));
   }
+  std::istringstream lines(text);
+  for (std::string line; std::getline(lines, line);) EXPECT_LE(line.size(), 100U) << line;
   EXPECT_THAT(text, HasSubstr("salloc"));
   EXPECT_THAT(text, HasSubstr("srun"));
   EXPECT_THAT(text, HasSubstr("hvdrun -np 2 python train.py"));

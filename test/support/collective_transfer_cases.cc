@@ -101,6 +101,7 @@ void receives_tags_in_any_order(Collective& collective, Rank rank, int size) {
       ASSERT_LT(Clock::now(), deadline) << "tag " << tag << " waits for an earlier one";
       std::this_thread::yield();
     }
+    collective.fence().wait();  // before the operation ends
   }
   finish_all(sends, collective);
   for (const std::size_t i : {0u, 1u, 2u}) {

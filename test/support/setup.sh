@@ -1,6 +1,11 @@
 # Sourced by test/run.sh and examples/quickstart.sh from the repository root: installs what is
 # missing and says so. Quick when nothing is.
 
+# explain SCRIPT   prints the comment that it begins with: its --help
+explain() {
+  sed '1d; /^#/!Q; s/^# \{0,1\}//' "$1"
+}
+
 # install_packages NAME...   Debian packages
 install_packages() {
   local package missing=() sudo=()
@@ -16,20 +21,22 @@ install_packages() {
     apt-get install -y -qq --no-install-recommends "${missing[@]}" >/dev/null
 }
 
-# make_environment FOLDER REQUIREMENTS [OPTION...]   with Debian's own Python
+# make_environment FOLDER REQUIREMENTS [OPTION...]   with Debian's own Python; further REQUIREMENTS
+# are added by further calls
 make_environment() {
   local folder=$1 requirements=$2 stamp
   stamp=$folder/requirements-$(sha256sum "$requirements" | cut -d' ' -f1)
   [[ -e $stamp ]] && return 0
-  echo "making $folder with the Python packages of $requirements"
-  [[ -x $folder/bin/pip ]] || /usr/bin/python3 -m venv "${@:3}" "$folder"
+  echo "installing Python packages into $folder:" $(sed 's/[ #>=].*//' "$requirements")
+  [[ -x $folder/bin/pip ]] || /usr/bin/python3 -m venv "${@:3}" "$folder" || return
   "$folder/bin/pip" install --quiet --disable-pip-version-check -r "$requirements" &&
     touch "$stamp"
 }
 
-# make_venv   build/venv with test/requirements.txt
+# make_venv   build/venv with what the examples and the tests need
 make_venv() {
-  make_environment build/venv test/requirements.txt
+  make_environment build/venv examples/requirements.txt &&
+    make_environment build/venv test/requirements.txt
 }
 
 # make_torch_venv   build/torch with Debian's PyTorch, which wants an old NumPy
@@ -40,13 +47,15 @@ make_torch_venv() {
 
 # install_package [ENVIRONMENT...]   this repository, with hvdrun, into build/venv and the others. The
 # flags are those of the cpu preset, so that ccache compiles nothing twice where it is installed.
+# With pip_verbosity=--verbose it shows the compiler's progress.
 install_package() {
-  local pip_options=(--quiet --disable-pip-version-check --no-deps) environment
+  local pip_options=(--disable-pip-version-check --no-deps) environment
   rm -rf build/wheel
-  CMAKE_ARGS="-DHVD_WERROR=ON" build/venv/bin/pip wheel "${pip_options[@]}" --no-build-isolation \
-    --wheel-dir build/wheel . || return
+  CMAKE_ARGS="-DHVD_WERROR=ON" build/venv/bin/pip wheel "${pip_verbosity---quiet}" \
+    "${pip_options[@]}" --no-build-isolation --wheel-dir build/wheel . || return
   for environment in build/venv "$@"; do
-    "$environment/bin/pip" install "${pip_options[@]}" --force-reinstall build/wheel/*.whl || return
+    "$environment/bin/pip" install --quiet "${pip_options[@]}" --force-reinstall \
+      build/wheel/*.whl || return
   done
 }
 

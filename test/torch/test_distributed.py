@@ -236,6 +236,17 @@ low = dist.new_group(list(range(size // 2)))
 high = dist.new_group(list(range(size // 2, size)), timeout=timedelta(seconds=9))
 again = dist.new_group(list(range(size // 2, size)))
 mine = low if rank < size // 2 else high
+if size > 2:  # ranks outside hear of groups in a thread, while they add sets of the program's
+    for left in range(1, size):
+        dist.new_group([rank for rank in range(size) if rank != left])
+        assert hvd.add_process_set([0, left]).ranks == [0, left]
+pair = hvd.add_process_set([0, size - 1])  # a set of the program's, and a group of the same ranks
+assert pair.process_set_id != hvd.global_process_set.process_set_id
+first_and_last = dist.new_group([0, size - 1])
+if rank in (0, size - 1):
+    x = torch.ones(1)
+    dist.all_reduce(x, group=first_and_last)
+    assert x.item() == hvd.allreduce(torch.ones(1), op=hvd.Sum, process_set=pair).item() == 2
 members = list(range(size // 2)) if rank < size // 2 else list(range(size // 2, size))
 x = full(float(rank))
 dist.all_reduce(x, group=mine)
@@ -284,6 +295,22 @@ with pytest.raises(hvd.Error, match="src"):
     dist.irecv(x)
 with pytest.raises(hvd.UnsupportedError, match="ascending"):  # PyTorch 2 with sort_ranks=False
     hvd.distributed.session.current().groups.make("turned", [1, 0], 9)
+# What could not be written afterwards is refused before anything travels; conjugates are written.
+narrow = torch.zeros(1).expand(3)
+for call in (lambda: dist.all_reduce(narrow), lambda: dist.broadcast(narrow, 0),
+             lambda: dist.all_gather([narrow] * size, x), lambda: dist.reduce(narrow, rank),
+             lambda: dist.all_reduce(narrow.int().expand(3)[:1].expand(3), dist.ReduceOp.BXOR),
+             lambda: dist.all_gather_into_tensor(torch.zeros(1).expand(3 * size), x),
+             lambda: dist.reduce_scatter(narrow, [x] * size), lambda: dist.recv(narrow, 1 - rank),
+             lambda: dist.scatter(narrow, [x] * size, rank),
+             lambda: dist.gather(x, [narrow] * size, rank),
+             lambda: dist.all_to_all([narrow] * size, [x] * size),
+             lambda: dist.all_to_all_single(torch.zeros(1).expand(size), torch.zeros(size))):
+    with pytest.raises(hvd.InvalidArgumentError, match="share memory"):
+        call()
+turned = torch.tensor([1 + 2j, 3 - 1j]).mul(rank + 1).conj()
+dist.broadcast(turned, 1)
+assert turned.tolist() == [2 - 4j, 6 + 2j] and turned.is_conj()
 # What ranks disagree on is an error on all of them, from wait(), and the group goes on.
 def mismatch(call, *words):
     with pytest.raises(hvd.MismatchError) as caught:
@@ -295,6 +322,10 @@ mismatch(lambda: dist.all_reduce(torch.zeros(3).to([torch.float32, torch.int32][
          "float32", "int32")
 mismatch(lambda: dist.all_reduce(x, [dist.ReduceOp.SUM, dist.ReduceOp.MAX][rank]))
 mismatch(lambda: dist.broadcast(x, rank), "root")
+bits = torch.ones(3, dtype=torch.int32)
+mismatch(lambda: dist.all_reduce(bits, [dist.ReduceOp.BXOR, dist.ReduceOp.SUM][rank]),
+         "allgather", "allreduce")
+mismatch(lambda: [lambda: dist.broadcast(x, 0), dist.barrier][rank](), "broadcast", "barrier")
 mismatch(lambda: dist.all_gather([torch.zeros(3 + rank)] * 2, torch.zeros(3 + rank)))
 mismatch(lambda: dist._broadcast_coalesced(dist.group.WORLD, [torch.zeros(3 + rank)], 99, 0))  # C++
 work = dist.all_reduce(torch.zeros(3 + rank), async_op=True)

@@ -132,3 +132,18 @@ plain.module(x).sum().backward()
 optimizer.step()
 dist.destroy_process_group()
 """)
+
+
+def test_a_distributed_optimizer_around_a_wrapped_model_says_which_one_to_leave_out(group):
+    group.check("""
+model = DistributedDataParallel(make_model())
+optimizer = hvd.DistributedOptimizer(torch.optim.SGD(model.parameters(), lr=0.05),
+                                     model.named_parameters())
+x, y = batches(1)[0]
+nn.functional.mse_loss(model(x), y).backward()
+try:
+    optimizer.step()
+    raise AssertionError("no error")
+except hvd.InvalidArgumentError as error:
+    assert "DistributedDataParallel" in str(error) and "plain optimizer" in str(error), error
+""")

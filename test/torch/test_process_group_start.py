@@ -206,6 +206,26 @@ meet(init_method="file://" + os.path.abspath(url), rank=rank, world_size=size,
     assert "StalledError" in texts[3] and "rank 0 did not come" in texts[3], texts[3]
 
 
+def test_the_timeout_is_for_all_of_the_start_together(program, by_hand):
+    path = program("""
+import os
+import time
+from horovod_cpp.torch.distributed import session
+rank = int(sys.argv[1])
+if rank == 0:  # comes late, says where, and does not go there
+    time.sleep(3)
+    session._limits = lambda *_: time.sleep(7) or os._exit(0)
+begin = time.monotonic()
+try:
+    meet(init_method="file://" + os.path.abspath("meeting"), rank=rank, world_size=2,
+         timeout=datetime.timedelta(seconds=5))
+except hvd.StalledError:
+    print("gave up after", time.monotonic() - begin)
+""")
+    _, (code, text) = by_hand(path, [(0,), (1,)])
+    assert code == 0 and float(text.split("gave up after ")[1]) < 7, text
+
+
 def test_a_file_of_an_earlier_run_is_an_error(program, by_hand):
     path = program("""
 import os

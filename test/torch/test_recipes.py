@@ -87,6 +87,28 @@ assert scaler.get_scale() == (512.0 if scaler.is_enabled() else 1.0)
 """)
 
 
+def test_a_scaler_that_steps_before_gradients_are_reduced_is_refused(ranks):
+    ranks.check(SCALER + """
+model, scaler = make_model(), make_scaler()
+optimizer = make_optimizer(model, True)
+for x, y in mine[:2]:
+    optimizer.zero_grad()
+    scaler.scale(loss_of(model(x), y)).backward()
+    with pytest.raises(hvd.InvalidArgumentError, match=r"GradScaler.*call synchronize\\(\\)"):
+        scaler.step(optimizer) if scaler.is_enabled() else optimizer._step_supports_amp_scaling
+    optimizer.synchronize()
+    with optimizer.skip_synchronize():
+        scaler.step(optimizer)
+    scaler.update()
+assert same_everywhere(*model.parameters())
+fused = torch.optim.SGD(model.parameters(), lr=0.1)
+fused._step_supports_amp_scaling = True
+fused = hvd.DistributedOptimizer(fused, model.named_parameters())
+fused.synchronize()
+assert fused._step_supports_amp_scaling is True
+""")
+
+
 @pytest.mark.parametrize("np", [2, 4])
 def test_gradients_of_half_types_beside_others(ranks, np):
     ranks.check("""

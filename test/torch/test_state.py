@@ -32,6 +32,11 @@ for wrong in (model, 5, None):
         hvd.broadcast_parameters(wrong, 0)
 with pytest.raises(hvd.MismatchError, match="w"):
     hvd.broadcast_parameters({"w": torch.ones(2 + rank)}, 0)
+with pytest.raises(hvd.InvalidArgumentError, match="'narrow': .* share memory"):
+    hvd.broadcast_parameters({"narrow": torch.ones(1).expand(3)}, 0)
+turned = torch.tensor([1 + 1j]).mul(rank + 1).conj()
+hvd.broadcast_parameters([turned], 1)
+assert turned.tolist() == [2 - 2j]
 with pytest.raises(ValueError, match="root"):
     hvd.broadcast_parameters(model.state_dict(), 7)
 assert hvd.allreduce(torch.ones(1), op=hvd.Sum)[0] == size

@@ -80,7 +80,7 @@ class Pool(CallerLoop):
             raise RankError(f"ranks {late} have not started within {self._start_timeout:g} s")
         self.close_listener()
         if self._initialise and not self.engines_run:
-            self._start_engines()
+            self._start_engines(max(deadline - time.monotonic(), 0.0))
         return lost
 
     def start_missing(self) -> None:
@@ -113,8 +113,8 @@ class Pool(CallerLoop):
         return {"HVD_RENDEZVOUS": f"unix:hvd-{self._owner}-{secrets.token_hex(16)}",
                 "HVD_RENDEZVOUS_KEY": secrets.token_hex(16)}
 
-    def _start_engines(self) -> None:
-        outcomes = self.call(("init", self._rendezvous()), range(self.size), self._start_timeout)
+    def _start_engines(self, seconds: float) -> None:
+        outcomes = self.call(("init", self._rendezvous()), range(self.size), seconds)
         if self.interrupted:
             raise KeyboardInterrupt
         failed = first_failure(outcomes)

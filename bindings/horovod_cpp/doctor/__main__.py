@@ -46,8 +46,8 @@ five minutes, usually within ten seconds.
 
 examples:
   python -m horovod_cpp.doctor                          everything
-  python -m horovod_cpp.doctor --only memory settings   two of the checks
-  python -m horovod_cpp.doctor --hosts node1 node2      can hvdrun -H node1:4,node2:4 log in there?
+  python -m horovod_cpp.doctor --only memory,settings   two of the checks
+  python -m horovod_cpp.doctor --hosts node1,node2      can hvdrun -H node1:4,node2:4 log in there?
   python -m horovod_cpp.doctor --json > report.json     for a program, or a bug report
 """
 
@@ -70,17 +70,33 @@ def sections(hosts: Sequence[str]) -> dict[str, tuple[_Check, float]]:
     }
 
 
+class _Names(argparse.Action):
+    """Words with blanks or commas between them."""
+
+    def __call__(self, parser: argparse.ArgumentParser, namespace: argparse.Namespace,
+                 values: Any, option_string: str | None = None) -> None:
+        names = [name for word in values for name in word.split(",") if name]
+        if not names:
+            parser.error(f"{option_string}: no name given")
+        setattr(namespace, self.dest, names)
+
+
 def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         prog="python -m horovod_cpp.doctor", description=_DESCRIPTION, epilog=_EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--json", action="store_true",
                         help="print one JSON object: version, host, levels counted, and all checks")
-    parser.add_argument("--only", nargs="+", metavar="CHECK", choices=tuple(sections(())),
-                        help="these checks instead of all")
-    parser.add_argument("--hosts", nargs="+", metavar="HOST", default=(),
+    parser.add_argument("--only", nargs="+", metavar="CHECK", default=(), action=_Names,
+                        help="these checks instead of all; blanks or commas between them")
+    parser.add_argument("--hosts", nargs="+", metavar="HOST", default=(), action=_Names,
                         help="machines that ssh has to reach without a password")
-    return parser.parse_args(arguments)
+    options = parser.parse_args(arguments)
+    known = sections(())
+    for name in options.only:
+        if name not in known:
+            parser.error(f"--only: there is no check '{name}'; there are {', '.join(known)}")
+    return options
 
 
 def diagnose(options: argparse.Namespace,

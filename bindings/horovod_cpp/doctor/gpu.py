@@ -106,5 +106,6 @@ def _backend() -> Finding:
                        "where the CUDA toolkit and NCCL are: CMAKE_ARGS=-DHVD_CUDA=ON pip install .")
     if parts.get("cuda", _NO_ANSWER)[0]:
         return warning("backend", f"no NCCL: {text}",
-                       "install the NCCL that is named, or do without: HVD_GPU_OPERATIONS=host")
+                       "install the NCCL that is named, or do without: HVD_GPU_OPERATIONS=ipc on one "
+                       "host, else host")
     return problem("backend", text, "install what is missing; hvdrun --check-build asks again")

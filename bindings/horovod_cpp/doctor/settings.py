@@ -12,9 +12,6 @@ _PREFIXES = ("HOROVOD_", "HVD_")
 # Numbers that a launcher gives its ranks, and their least values.
 _PLACES = {"HOROVOD_RANK": 0, "HOROVOD_SIZE": 1, "HOROVOD_LOCAL_RANK": 0, "HOROVOD_LOCAL_SIZE": 1,
            "HOROVOD_CROSS_RANK": 0, "HOROVOD_CROSS_SIZE": 1}
-# Not in config(), but read: by the kernels, the examples, and between hvdrun and its ranks.
-_OTHERS = ("HVD_ISA", "HVD_DATA_DIR", "HVD_RENDEZVOUS_KEY", "HVD_SETTING_SOURCES",
-           "HVD_RANK_MARK")
 
 
 def checks() -> list[Finding]:
@@ -42,12 +39,9 @@ def _alone(name: str, value: str, known: Mapping[str, Any]) -> Finding:
     finally:
         del os.environ[name]
     if said:
-        return warning(name, said, f"unset {name}; hvdrun --help-settings lists all that count")
+        return warning(name, said, f"unset {name}, or correct it")
     if name in known:
         return ok(name, f"'{value}': {known[name]['meaning']}")
-    if name.startswith("HVD_") and name not in _OTHERS:
-        return warning(name, f"{name} is no setting of horovod_cpp", f"unset {name}, if it was meant "
-                       "for it; hvdrun --help-settings lists all that count")
     return ok(name, f"'{value}'")
 
 

@@ -40,7 +40,7 @@ class GradientReducer:
         self._buckets = divide(entries, groups)
         self._wire = WIRES.get(options.compression)
         self._submissions = Submissions(self._submit)
-        self._synchronized = False
+        self.synchronized = False  # and no backward() since
         self._name = next_name(options.process_set)
         self._asked = {}  # what the ranks are just agreeing on: (numbers, call)
         self._agreed_setup = self._agreed = None  # how many joins there were when the ranks agreed
@@ -104,7 +104,7 @@ class GradientReducer:
             self._set_aside(entry.bucket)
 
     def _after_gradient(self, entry):
-        self._synchronized = False
+        self.synchronized = False
         if self.holds:
             entry.held = True
             return
@@ -245,7 +245,7 @@ class GradientReducer:
 
     def synchronize(self):
         """Closes all windows and waits; does nothing unless there was a backward() since."""
-        if self._synchronized:
+        if self.synchronized:
             return
         self._submissions.waits_now()
         self._agree_on_setup()
@@ -263,7 +263,7 @@ class GradientReducer:
             bucket.expect()
             self._give_back(bucket)
         attempts.raise_first()
-        self._synchronized = True
+        self.synchronized = True
         self._move_into_arena()
 
     @torch.no_grad()
@@ -376,7 +376,7 @@ class GradientReducer:
 
     def begin_step(self):
         """Gradients may have changed: the next synchronize() reduces again."""
-        self._synchronized = False
+        self.synchronized = False
 
 
 def _digest(texts):

@@ -87,7 +87,9 @@ def check_place(entry: Any) -> None:
         raise _native.InvalidArgumentError(
             f"DistributedOptimizer: the gradient of '{entry.name}' was {change} while it was being "
             "reduced, between backward() and step(); call synchronize() first, then clip or change "
-            "gradients and call step() inside skip_synchronize()")
+            "gradients and call step() inside skip_synchronize(). If the model is wrapped in "
+            "DistributedDataParallel, that averages them already: take the plain optimizer, or the "
+            "plain model")
 
 
 class Attempts:

@@ -46,6 +46,27 @@ def check_kind(tensor: Any) -> None:
             "use tensor.cpu()")
 
 
+def check_output(tensor: Any) -> None:
+    """check(), for what a call overwrites, also by way of a dense copy.
+
+    Raises:
+        InvalidArgumentError: elements share memory, as after expand().
+    """
+    check(tensor)
+    if any(extent > 1 and stride == 0 for extent, stride in zip(tensor.shape, tensor.stride())):
+        raise _native.InvalidArgumentError(
+            f"a tensor of shape {list(tensor.shape)} whose elements share memory (strides "
+            f"{list(tensor.stride())}, as after expand()) cannot be overwritten; use "
+            "tensor.contiguous()")
+
+
+def dense(tensor: torch.Tensor) -> torch.Tensor:
+    """The tensor, or a copy if it is not contiguous or its memory has other values (conj())."""
+    if tensor.is_conj() or tensor.is_neg():
+        tensor = tensor.resolve_conj().resolve_neg()
+    return tensor.contiguous()
+
+
 def wrap(tensor: torch.Tensor) -> Tensor:
     """The Tensor over the memory of a dense one that was checked.
 
@@ -62,9 +83,7 @@ def wrap(tensor: torch.Tensor) -> Tensor:
 def source(tensor: torch.Tensor) -> Tensor:
     """What a call reads: the tensor's memory, or that of a dense copy."""
     check(tensor)
-    if tensor.is_conj() or tensor.is_neg():
-        tensor = tensor.resolve_conj().resolve_neg()
-    return wrap(tensor.contiguous())
+    return wrap(dense(tensor))
 
 
 def _copy_of(tensor: torch.Tensor) -> torch.Tensor:
@@ -75,7 +94,11 @@ def _copy_of(tensor: torch.Tensor) -> torch.Tensor:
 def target(tensor: torch.Tensor) -> Tensor:
     """What a call overwrites: the tensor's own memory."""
     check(tensor)
-    if not tensor.is_contiguous() or tensor.is_conj() or tensor.is_neg():
+    if tensor.is_conj() or tensor.is_neg():
+        raise _native.InvalidArgumentError(
+            f"an in-place call on a tensor of shape {list(tensor.shape)} whose memory has the "
+            "conjugates or negatives of its values: use tensor.resolve_conj() or resolve_neg()")
+    if not tensor.is_contiguous():
         raise _native.InvalidArgumentError(
             f"an in-place call needs contiguous memory; this tensor of shape "
             f"{list(tensor.shape)} and strides {list(tensor.stride())} has none")

@@ -146,6 +146,21 @@ class _Distributed:
 
     step.hooked = True  # PyTorch's profiler and step hooks sit on the wrapped class's
 
+    @property
+    def _step_supports_amp_scaling(self):
+        """PyTorch's GradScaler asks for it at the begin of its step(), before it changes gradients
+        that may still be in flight."""
+        if self._hvd_reducer is not None and not self._hvd_reducer.synchronized:
+            _refuse("a GradScaler's step() before gradients are reduced: it would scale them on "
+                    "their way, or skip a step that other ranks take; call synchronize() after "
+                    "backward(), and the scaler inside skip_synchronize()")
+        return self.__dict__.get("_step_supports_amp_scaling",
+                                 getattr(super(), "_step_supports_amp_scaling", False))
+
+    @_step_supports_amp_scaling.setter
+    def _step_supports_amp_scaling(self, supports):
+        self.__dict__["_step_supports_amp_scaling"] = supports
+
     def _hvd_plain_step(self, closure, *args, **kwargs):
         if closure is None:
             return super().step(*args, **kwargs)

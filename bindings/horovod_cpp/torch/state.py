@@ -48,10 +48,10 @@ def _broadcast(pairs: _Pairs, root_rank: int, process_set: ProcessSet) -> None:
     dense = []
     for name, tensor in pairs:
         try:
-            memory.check(tensor)
-        except TypeError as error:
-            raise TypeError(f"'{name}': {error}") from None
-        dense.append(tensor.detach().contiguous())
+            memory.check_output(tensor)
+        except (TypeError, _native.InvalidArgumentError) as error:
+            raise type(error)(f"'{name}': {error}") from None
+        dense.append(memory.dense(tensor.detach()))
     _native.broadcast_parameters(
         [(name, memory.target(copy)) for (name, _), copy in zip(pairs, dense)], root_rank,
         process_set)

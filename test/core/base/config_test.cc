@@ -257,9 +257,15 @@ TEST_F(ConfigTest, WarnsOnceOfNamesThatNobodyKnows) {
   set("HOROVOD_FUSION_TRESHOLD", "1");
   set("HOROVOD_SIZE", "2");
   set("HOROVOD_WITH_MPI", "1");
+  set("HVD_STAT", "1");
+  set("HVD_CUDA", "ON");  // of a build
+  set("HVD_WORKER_KEY", "1");
   EXPECT_THAT(warnings_of_reading(),
-              AllOf(HasSubstr("HOROVOD_FUSION_TRESHOLD is no setting"),
-                    Not(HasSubstr("HOROVOD_SIZE")), Not(HasSubstr("HOROVOD_WITH_MPI"))));
+              AllOf(HasSubstr("HOROVOD_FUSION_TRESHOLD is no setting of horovod_cpp; did you mean "
+                              "HOROVOD_FUSION_THRESHOLD? (hvdrun --help-settings lists them)"),
+                    HasSubstr("HVD_STAT is no setting of horovod_cpp; did you mean HVD_STATS?"),
+                    Not(HasSubstr("HOROVOD_SIZE")), Not(HasSubstr("HOROVOD_WITH_MPI")),
+                    Not(HasSubstr("HVD_CUDA")), Not(HasSubstr("HVD_WORKER"))));
   EXPECT_EQ(warnings_of_reading(), "");
 }
 
@@ -316,8 +322,10 @@ TEST_F(ConfigTest, TensorsOfGpusMoveByNcclIfItIsAskedFor) {
   EXPECT_EQ(read_config().gpu_operations, "none");
   set("HVD_GPU_OPERATIONS", "nccl");
   EXPECT_EQ(read_config().gpu_operations, "nccl");
+  set("HVD_GPU_OPERATIONS", "auto");
+  EXPECT_EQ(read_config().gpu_operations, "auto");
   set("HVD_GPU_OPERATIONS", "mpi");
-  EXPECT_THAT(error_of_reading(), HasSubstr("none, nccl or host"));
+  EXPECT_THAT(error_of_reading(), HasSubstr("none, auto, nccl, ipc or host"));
 }
 
 TEST_F(ConfigTest, NegativeAndInfiniteTimesAreMalformed) {

@@ -237,12 +237,20 @@ TEST_F(AsyncDevice, AnArenaLiesOnTheDeviceAndIsReducedInPlace) {
     submission.parts[0] = {.input = mine, .output = mine};
     ranks[rank].submit(std::move(submission)).wait();
     EXPECT_EQ(*static_cast<float*>(mine.view.data), 3);
-    // The same memory, said to be the host's, is in no arena.
-    Submission other = test::allreduce("w", shared<float>(std::vector<float>(16)));
-    other.parts[0] = {.input = mine, .output = mine};
-    other.parts[0].input.view.device = other.parts[0].output.view.device = {};
-    EXPECT_THROW(ranks[rank].submit(std::move(other)), UnsupportedError);
   });
+}
+
+TEST_F(AsyncDevice, MemoryThatIsSaidToBeTheHostsIsInNoArenaOfADevice) {
+  const auto memory = shared<float>(std::vector<float>(64));
+  ArenaRegistry registry;
+  registry.add(
+      Arena(7, kWorldSet, {{memory->data(), 256, DType::kU8, {DeviceKind::kCuda, 0}}, memory}));
+  Submission on_host = test::allreduce("w", memory);
+  registry.place(on_host);
+  EXPECT_EQ(on_host.request.place.arena, 0u);
+  Submission on_device = allreduce("w", memory);
+  registry.place(on_device);
+  EXPECT_EQ(on_device.request.place.arena, 7u);
 }
 
 TEST_F(AsyncDevice, AJoinedRankWritesNeutralElementsByTheDevice) {

@@ -3,6 +3,7 @@
 #include <cuda_runtime_api.h>
 
 #include <deque>
+#include <span>
 #include <vector>
 
 #include "ops/cuda/check.h"
@@ -13,6 +14,7 @@ namespace {
 
 constexpr int kRounds = 20;
 constexpr std::int64_t kNumels[] = {1, 3, 64, 1000, 70001};
+constexpr std::int64_t kLarge = 3'000'001;  // more than any backend moves at a time; in round 0
 
 struct Tensor {
   std::string name;
@@ -69,10 +71,11 @@ std::string wrong(Tensor& tensor, int device) {
 }
 
 // Rank r brings r + 1.
-void add_tensors(std::deque<Tensor>& tensors, const std::string& prefix, int size, bool on_host) {
+void add_tensors(std::deque<Tensor>& tensors, std::span<const std::int64_t> numels, int size,
+                 bool on_host) {
   const auto sum = static_cast<float>(size * (size + 1) / 2);
-  for (const std::int64_t numel : kNumels) {
-    const std::string name = prefix + (on_host ? ".host." : ".") + std::to_string(numel);
+  for (const std::int64_t numel : numels) {
+    const std::string name = (on_host ? "host." : "device.") + std::to_string(numel);
     const auto add = [&](const char* what, CollectiveKind kind, ReduceOp op, float expected) {
       tensors.push_back({name + what, kind, op, numel, expected, {}, on_host, {}});
     };
@@ -89,8 +92,9 @@ std::string run_rank_job(Runtime& runtime, int device) {
   std::string problems;
   for (int round = 0; round < kRounds; ++round) {
     std::deque<Tensor> tensors;  // addresses stay
-    add_tensors(tensors, "a", place.size, false);
-    add_tensors(tensors, "a", place.size, true);
+    add_tensors(tensors, kNumels, place.size, false);
+    add_tensors(tensors, kNumels, place.size, true);
+    if (round == 0) add_tensors(tensors, {&kLarge, 1}, place.size, false);
     for (Tensor& tensor : tensors) fill(tensor, static_cast<float>(place.rank + 1), device);
     std::vector<Handle> handles;
     for (Tensor& tensor : tensors) handles.push_back(submit(runtime, tensor, device));

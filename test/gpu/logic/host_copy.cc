@@ -1,5 +1,3 @@
-#include <vector>
-
 #include "ops/cuda/copy.h"
 #include "ops/cuda/copy_types.h"
 #include "test/gpu/logic/host_cuda.h"
@@ -9,31 +7,25 @@ namespace hvd {
 namespace {
 
 struct HostRun {
+  cudaStream_t stream;
+
   template <typename To, typename From, typename Apply>
   void operator()(const CopyLaunch& launch, const Apply& apply) const {
-    for (std::uint32_t tile = 0; tile < launch.tiles; ++tile) {
-      for (std::int64_t thread = 0; thread < cuda::kThreads; ++thread) {
-        cuda::copy_tile<To, From>(launch, tile, thread, apply);
+    test::enqueue_on_host(stream, [launch, apply] {
+      for (std::uint32_t tile = 0; tile < launch.tiles; ++tile) {
+        for (std::int64_t thread = 0; thread < cuda::kThreads; ++thread) {
+          cuda::copy_tile<To, From>(launch, tile, thread, apply);
+        }
       }
-    }
+    });
   }
-};
-
-// What is wrong with the arguments is told at the call.
-struct NoRun {
-  template <typename To, typename From, typename Apply>
-  void operator()(const CopyLaunch&, const Apply&) const {}
 };
 
 }  // namespace
 
 void copy_pieces(int /*device*/, cudaStream_t stream, const CopyRule& rule,
                  std::span<const CopyPiece> pieces) {
-  cuda::run_copy(rule, pieces, NoRun{});
-  test::enqueue(stream, [rule, mine = std::vector(pieces.begin(), pieces.end())] {
-    cuda::run_copy(rule, mine, HostRun{});
-    return true;
-  });
+  cuda::run_copy(rule, pieces, HostRun{stream});
 }
 
 }  // namespace hvd

@@ -1,125 +1,44 @@
 #include "test/gpu/logic/host_cuda.h"
 
-#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
-#include <deque>
-#include <list>
 #include <map>
-#include <memory>
 #include <mutex>
-#include <random>
 #include <thread>
+#include <utility>
 #include <vector>
 
+#include "test/gpu/logic/host_streams.h"
 #include "test/gpu/logic/stream_log.h"
-
-// What a record left in a stream.
-struct Point {
-  std::atomic<bool> done = false;
-  bool held = false;  // while HostCuda::stalled
-  int number = 0;     // for the log
-
-  bool reached() const { return done && (!held || !hvd::test::host_cuda().stalled); }
-};
-
-struct CUstream_st {
-  int device = 0;
-  std::deque<std::function<bool()>> work;
-  bool destroyed = false;
-};
-struct CUevent_st {
-  std::shared_ptr<Point> point;  // null = never recorded
-};
 
 namespace hvd::test {
 namespace {
 
-// The streams of all devices. What is enqueued in one that was destroyed is still done.
-class Streams {
- public:
-  cudaStream_t make() {
-    const std::lock_guard lock(mutex_);
-    streams_.push_front(std::make_unique<CUstream_st>());
-    streams_.front()->device = HostCuda::current_device;
-    return streams_.front().get();
-  }
-  void destroy(cudaStream_t stream) {
-    const std::lock_guard lock(mutex_);
-    stream->destroyed = true;
-    forget();
-  }
-  void push(cudaStream_t stream, std::function<bool()> work) {
-    const std::lock_guard lock(mutex_);
-    if (stream == nullptr || stream == cudaStreamLegacy || stream == cudaStreamPerThread) {
-      work();
-      return;
-    }
-    stream->work.push_back(std::move(work));
-    if (host_cuda().mode == HostStreams::kAtOnce) run_all();
-  }
-  void look() {
-    const std::lock_guard lock(mutex_);
-    if (host_cuda().mode == HostStreams::kAtOnce) run_all();
-    if (host_cuda().mode == HostStreams::kWhenLookedAt) run_one();
-  }
-  void run() {
-    const std::lock_guard lock(mutex_);
-    run_all();
-  }
-  bool idle(int device) {
-    const std::lock_guard lock(mutex_);
-    run_all();
-    for (const auto& stream : streams_) {
-      if (stream->device == device && !stream->work.empty()) return false;
-    }
-    return true;
-  }
-  // Of tests that are over.
-  void drop() {
-    const std::lock_guard lock(mutex_);
-    std::erase_if(streams_, [](const auto& stream) { return stream->destroyed; });
-  }
+HostStreams& streams() {
+  static auto* const all = new HostStreams;
+  return *all;
+}
 
- private:
-  static bool advance(CUstream_st& stream) {
-    if (stream.work.empty() || !stream.work.front()()) return false;
-    stream.work.pop_front();
-    return true;
-  }
-  void forget() {
-    std::erase_if(streams_, [](const auto& s) { return s->destroyed && s->work.empty(); });
-  }
-  void run_all() {
-    for (bool moved = true; moved;) {
-      moved = false;
-      for (const auto& stream : streams_) {
-        while (advance(*stream)) moved = true;
-      }
-    }
-    forget();
-  }
-  void run_one() {
-    std::vector<CUstream_st*> busy;
-    for (const auto& stream : streams_) {
-      if (!stream->work.empty()) busy.push_back(stream.get());
-    }
-    std::shuffle(busy.begin(), busy.end(), random_);
-    for (CUstream_st* const stream : busy) {
-      if (advance(*stream)) break;
-    }
-    forget();
-  }
+std::mutex memory_mutex;
+std::map<const std::byte*, std::size_t> pinned;
+std::map<void*, int> opened;  // from other processes, how often
 
-  std::mutex mutex_;
-  std::list<std::unique_ptr<CUstream_st>> streams_;  // the newest first
-  std::minstd_rand random_;
-};
-
-Streams& streams() {
-  static Streams all;
-  return all;
+void pin(const void* data, std::size_t bytes) {
+  const std::lock_guard lock(memory_mutex);
+  pinned[static_cast<const std::byte*>(data)] = bytes;
+}
+void unpin(const void* data) {
+  const std::lock_guard lock(memory_mutex);
+  pinned.erase(static_cast<const std::byte*>(data));
+}
+bool is_pinned(const void* data) {
+  const std::lock_guard lock(memory_mutex);
+  const auto* const at = static_cast<const std::byte*>(data);
+  auto after = pinned.upper_bound(at);
+  if (after == pinned.begin()) return false;
+  --after;
+  return at < after->first + after->second;
 }
 
 cudaError_t allocate(void** data, std::size_t bytes) {
@@ -128,32 +47,21 @@ cudaError_t allocate(void** data, std::size_t bytes) {
   return *data != nullptr ? cudaSuccess : cudaErrorMemoryAllocation;
 }
 
-std::mutex pinned_mutex;
-std::map<const std::byte*, std::size_t> pinned;
-
-void pin(const void* data, std::size_t bytes) {
-  const std::lock_guard lock(pinned_mutex);
-  pinned[static_cast<const std::byte*>(data)] = bytes;
-}
-void unpin(const void* data) {
-  const std::lock_guard lock(pinned_mutex);
-  pinned.erase(static_cast<const std::byte*>(data));
-}
-bool is_pinned(const void* data) {
-  const std::lock_guard lock(pinned_mutex);
-  const auto* const at = static_cast<const std::byte*>(data);
-  auto after = pinned.upper_bound(at);
-  if (after == pinned.begin()) return false;
-  --after;
-  return at < after->first + after->second;
-}
-
 void copy(void* to, const void* from, std::size_t bytes) {
   if (bytes != 0) std::memcpy(to, from, bytes);
 }
 
-bool reached(cudaEvent_t event) {
-  return event->point == nullptr || event->point->reached();
+// A handle's bytes are those of a pointer.
+template <typename Handle, typename T>
+void put(Handle& handle, T* pointer) {
+  static_assert(sizeof pointer <= sizeof handle);
+  std::memcpy(&handle, &pointer, sizeof pointer);
+}
+template <typename T, typename Handle>
+T* get(const Handle& handle) {
+  T* pointer = nullptr;
+  std::memcpy(&pointer, &handle, sizeof pointer);
+  return pointer;
 }
 
 }  // namespace
@@ -164,19 +72,32 @@ HostCuda& host_cuda() {
 }
 
 void reset_host_cuda() {
+  streams().drop();
   HostCuda& cuda = host_cuda();
-  cuda.mode = HostStreams::kAtOnce;
   cuda.devices = 2;
   cuda.count_error = cudaSuccess;
   cuda.wait_error = cudaSuccess;
   cuda.memory_error = cudaSuccess;
   cuda.stalled = false;
   cuda.current_device = 0;
-  streams().drop();
+  cuda.lazy = false;
+  cuda.by_hand = false;
+  cuda.hangs = false;
+  cuda.ipc_export_error = cudaSuccess;
+  cuda.ipc_open_error = cudaSuccess;
+  cuda.ipc_opens_until_error = 0;
+  cuda.freed_while_opened = 0;
 }
 
 void enqueue(cudaStream_t stream, std::function<bool()> work) {
   streams().push(stream, std::move(work));
+}
+
+void enqueue_on_host(cudaStream_t stream, std::function<void()> work) {
+  enqueue(stream, [work = std::move(work)] {
+    work();
+    return true;
+  });
 }
 
 void run_streams() {
@@ -217,11 +138,11 @@ cudaError_t cudaDeviceGetPCIBusId(char* text, int size, int device) {
   return cudaSuccess;
 }
 cudaError_t cudaGetDevice(int* device) {
-  *device = host_cuda().current_device;
+  *device = HostCuda::current_device;
   return cudaSuccess;
 }
 cudaError_t cudaSetDevice(int device) {
-  host_cuda().current_device = device;
+  HostCuda::current_device = device;
   return cudaSuccess;
 }
 
@@ -234,6 +155,11 @@ cudaError_t cudaMallocHost(void** data, std::size_t bytes) {
   return code;
 }
 cudaError_t cudaFree(void* data) {
+  run_streams();
+  {
+    const std::lock_guard lock(memory_mutex);
+    if (opened.contains(data)) ++host_cuda().freed_while_opened;
+  }
   std::free(data);
   return cudaSuccess;
 }
@@ -259,21 +185,17 @@ cudaError_t cudaMemcpyAsync(void* to, const void* from, std::size_t bytes, cudaM
   log_stream("copy", stream);
   if (kind == cudaMemcpyHostToDevice && !is_pinned(from)) {
     const auto* first = static_cast<const std::byte*>(from);
-    enqueue(stream, [to, away = std::vector(first, first + bytes)] {
+    enqueue_on_host(stream, [to, away = std::vector(first, first + bytes)] {
       copy(to, away.data(), away.size());
-      return true;
     });
-    return cudaSuccess;
+  } else {
+    enqueue_on_host(stream, [=] { copy(to, from, bytes); });
   }
-  enqueue(stream, [to, from, bytes] {
-    copy(to, from, bytes);
-    return true;
-  });
   return cudaSuccess;
 }
 
 cudaError_t cudaStreamCreateWithFlags(cudaStream_t* stream, unsigned) {
-  *stream = streams().make();
+  *stream = streams().make(HostCuda::current_device);
   ++host_cuda().streams;
   return cudaSuccess;
 }
@@ -283,9 +205,8 @@ cudaError_t cudaStreamDestroy(cudaStream_t stream) {
   return cudaSuccess;
 }
 cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned) {
-  if (event->point == nullptr) return cudaSuccess;
-  log_stream("wait", stream, event->point->number);
-  enqueue(stream, [point = event->point] { return point->reached(); });
+  log_stream("wait", stream, event->point);
+  streams().wait(stream, event);
   return cudaSuccess;
 }
 
@@ -300,26 +221,53 @@ cudaError_t cudaEventDestroy(cudaEvent_t event) {
   return cudaSuccess;
 }
 cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
-  event->point = std::make_shared<Point>();
-  event->point->held = host_cuda().stalled;
-  event->point->number = ++host_cuda().points;
-  log_stream("record", stream, event->point->number);
-  enqueue(stream, [point = event->point] {
-    point->done = true;
-    return true;
-  });
+  event->point = ++host_cuda().points;
+  log_stream("record", stream, event->point);
+  streams().record(event, stream);
   return cudaSuccess;
 }
 cudaError_t cudaEventQuery(cudaEvent_t event) {
-  streams().look();
-  return reached(event) ? cudaSuccess : cudaErrorNotReady;
+  return streams().reached(event) ? cudaSuccess : cudaErrorNotReady;
 }
 cudaError_t cudaEventSynchronize(cudaEvent_t event) {
-  while (!reached(event)) {
-    run_streams();
+  while (!streams().reached(event)) {
+    if (host_cuda().by_hand) run_streams();
     std::this_thread::yield();
   }
   return host_cuda().wait_error;
+}
+
+cudaError_t cudaIpcGetMemHandle(cudaIpcMemHandle_t* handle, void* memory) {
+  put(*handle, memory);
+  return host_cuda().ipc_export_error;
+}
+cudaError_t cudaIpcOpenMemHandle(void** memory, cudaIpcMemHandle_t handle, unsigned) {
+  HostCuda& cuda = host_cuda();
+  if (cuda.ipc_open_error != cudaSuccess && cuda.ipc_opens_until_error-- <= 0) {
+    return cuda.ipc_open_error;
+  }
+  const std::lock_guard lock(memory_mutex);
+  *memory = get<void>(handle);
+  ++opened[*memory];
+  ++cuda.ipc_opened;
+  return cudaSuccess;
+}
+cudaError_t cudaIpcCloseMemHandle(void* memory) {
+  const std::lock_guard lock(memory_mutex);
+  const auto found = opened.find(memory);
+  if (found == opened.end()) return cudaErrorInvalidValue;
+  if (--found->second == 0) opened.erase(found);
+  --host_cuda().ipc_opened;
+  return cudaSuccess;
+}
+cudaError_t cudaIpcGetEventHandle(cudaIpcEventHandle_t* handle, cudaEvent_t event) {
+  put(*handle, event);
+  return cudaSuccess;
+}
+cudaError_t cudaIpcOpenEventHandle(cudaEvent_t* event, cudaIpcEventHandle_t handle) {
+  *event = new CUevent_st{get<CUevent_st>(handle)->state, true};
+  ++host_cuda().events;
+  return cudaSuccess;
 }
 
 }  // extern "C"

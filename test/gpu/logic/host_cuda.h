@@ -7,18 +7,14 @@
 
 namespace hvd::test {
 
-// When the work of streams is done.
-enum class HostStreams {
-  kAtOnce,        // when it is enqueued, or as soon as what its stream waits for is there
-  kWhenLookedAt,  // each look at an event does one piece of work, of a stream taken at random
-  kByHand,        // by run_streams(), and when somebody waits
-};
-
 // host_cuda.cc has the functions of CUDA's runtime that ops/cuda calls, on host memory, for tests
 // of what surrounds them: memory of a device is memory of the host, kernels and copies are
-// functions in the queue of a stream. These are its controls; reset_host_cuda() before each test.
+// functions in the queue of a stream (host_streams.h). They are done when they are enqueued, or as
+// soon as what their stream waits for is there. Unless they are `lazy`: then whoever asks for an
+// event runs some of the work that may run by now, on streams drawn at random, so that nothing but
+// events keeps the order between streams. Or `by_hand`: then run_streams() does, and who waits.
+// Processes are threads here. These are the controls; reset_host_cuda() before each test.
 struct HostCuda {
-  std::atomic<HostStreams> mode = HostStreams::kAtOnce;
   std::atomic<int> devices = 2;
   std::atomic<cudaError_t> count_error = cudaSuccess;  // of cudaGetDeviceCount
   std::atomic<cudaError_t> wait_error = cudaSuccess;   // of cudaEventSynchronize
@@ -29,6 +25,14 @@ struct HostCuda {
   std::atomic<int> streams = 0;  // not destroyed
   std::atomic<int> events = 0;   // not destroyed
   std::atomic<int> points = 0;   // recorded so far
+  std::atomic<bool> lazy = false;
+  std::atomic<bool> by_hand = false;
+  std::atomic<bool> hangs = false;                          // streams do nothing
+  std::atomic<cudaError_t> ipc_export_error = cudaSuccess;  // of cudaIpcGetMemHandle
+  std::atomic<cudaError_t> ipc_open_error = cudaSuccess;    // of cudaIpcOpenMemHandle
+  std::atomic<int> ipc_opens_until_error = 0;               // that succeed before
+  std::atomic<int> ipc_opened = 0;                          // not closed
+  std::atomic<int> freed_while_opened = 0;                  // cudaFree of opened memory
 };
 
 HostCuda& host_cuda();
@@ -37,6 +41,8 @@ void reset_host_cuda();
 // Puts work into a stream: tried until it returns true, while what is behind it waits. It must not
 // call CUDA. Any thread.
 void enqueue(cudaStream_t stream, std::function<bool()> work);
+// What a kernel does, on `stream`.
+void enqueue_on_host(cudaStream_t stream, std::function<void()> work);
 // Does all that can be done, of the newest stream first. Any thread.
 void run_streams();
 

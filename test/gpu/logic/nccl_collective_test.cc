@@ -179,7 +179,7 @@ TEST_F(Packed, BatchesTakeTurnsInTwoRegisteredBuffers) {
 
 // The third batch is packed where the first was: not before that is unpacked.
 TEST_F(Packed, ABufferIsUsedAgainWhenItsLastReaderIsThrough) {
-  test::host_cuda().mode = test::HostStreams::kByHand;
+  test::host_cuda().by_hand = true;
   std::vector<float> values[3] = {{1, 2}, {3, 4}, {5, 6}};
   std::vector<float> outs[3];
   std::vector<std::unique_ptr<Operation>> operations;
@@ -307,6 +307,16 @@ TEST_F(World, MemoryThatIsNotThereIsAnErrorWithItsSize) {
   } catch (const PeerLostError& error) {
     EXPECT_THAT(error.what(), HasSubstr("cudaMalloc of 12345 bytes"));
   }
+}
+
+TEST_F(World, ProgressMakesCommunicatorsThatOthersWaitFor) {
+  const std::vector<Rank> alone = {1};
+  const auto subset = collective_.subset(1, alone);
+  EXPECT_THAT(nccl_.named("ncclCommShrink"), IsEmpty());
+  EXPECT_TRUE(collective_.poll_interval().has_value());
+  collective_.progress(Clock::now());
+  EXPECT_EQ(nccl_.named("ncclCommShrink").size(), 1u);
+  EXPECT_FALSE(collective_.poll_interval().has_value());
 }
 
 TEST_F(World, WhatHasNoMeaningIsRefusedAtTheCall) {

@@ -17,27 +17,25 @@ namespace hvd {
 namespace {
 
 using test::CollectiveCase;
-using test::HostStreams;
 using test::NcclWorld;
 using ::testing::IsEmpty;
 
-class NcclContract : public ::testing::TestWithParam<std::tuple<int, HostStreams, CollectiveCase>> {
+class NcclContract : public ::testing::TestWithParam<std::tuple<int, bool, CollectiveCase>> {
  protected:
   void run() {
-    const auto& [size, mode, contract] = GetParam();
+    const auto& [size, late, contract] = GetParam();
     NcclWorld nccl;
-    test::host_cuda().mode = mode;
-    const bool late = mode == HostStreams::kWhenLookedAt;
+    test::host_cuda().lazy = late;
     const std::string id = make_nccl_id(nccl.api());
     {
       SimWorld host(size);
-      test::run_ranks(size, [&, count = size, &run = contract.run](Rank rank) {
+      test::run_ranks(size, [&, count = size, on_device = late, &run = contract.run](Rank rank) {
         auto queue = std::make_shared<LaunchQueue>(rank, Duration::zero());
         auto communicator = std::make_shared<NcclCommunicator>(
             nccl.api(), id, NcclCommunicator::Place{.rank = rank, .size = count, .device = rank});
         std::unique_ptr<Collective> nccl_of_rank =
             std::make_unique<NcclCollective>(std::move(queue), std::move(communicator));
-        if (late) nccl_of_rank = test::on_device(std::move(nccl_of_rank), rank);
+        if (on_device) nccl_of_rank = test::on_device(std::move(nccl_of_rank), rank);
         const auto collective = test::or_on_host(std::move(nccl_of_rank), host.collective(rank));
         run(*collective, rank, count);
       });
@@ -51,24 +49,21 @@ TEST_P(NcclContract, Holds) {
 }
 
 std::string name_of_case(const ::testing::TestParamInfo<NcclContract::ParamType>& info) {
-  const bool late = std::get<1>(info.param) == HostStreams::kWhenLookedAt;
+  const bool late = std::get<1>(info.param);
   return std::get<2>(info.param).name + "_" + std::to_string(std::get<0>(info.param)) +
          (late ? "_Late" : "");
 }
 
 INSTANTIATE_TEST_SUITE_P(All, NcclContract,
-                         ::testing::Combine(::testing::Values(1, 2, 3),
-                                            ::testing::Values(HostStreams::kAtOnce),
+                         ::testing::Combine(::testing::Values(1, 2, 3), ::testing::Values(false),
                                             ::testing::ValuesIn(test::nccl_contract())),
                          name_of_case);
 INSTANTIATE_TEST_SUITE_P(Late, NcclContract,
-                         ::testing::Combine(::testing::Values(2),
-                                            ::testing::Values(HostStreams::kWhenLookedAt),
+                         ::testing::Combine(::testing::Values(2), ::testing::Values(true),
                                             ::testing::ValuesIn(test::nccl_contract())),
                          name_of_case);
 INSTANTIATE_TEST_SUITE_P(Abort, NcclContract,
-                         ::testing::Combine(::testing::Values(2, 3),
-                                            ::testing::Values(HostStreams::kAtOnce),
+                         ::testing::Combine(::testing::Values(2, 3), ::testing::Values(false),
                                             ::testing::Values(test::collective_abort_contract())),
                          name_of_case);
 

@@ -127,7 +127,7 @@ class Streams : public Queue {
 };
 
 TEST_F(Streams, StagesOfACallFollowEachOther) {
-  host_cuda().mode = test::HostStreams::kByHand;
+  host_cuda().by_hand = true;
   add_stages("a");
   queue_.pump();
   EXPECT_THAT(ran_, IsEmpty());
@@ -180,7 +180,7 @@ TEST_F(Streams, AnEventHoldsBackTheStreamsAndNotTheHost) {
 }
 
 TEST_F(Streams, WhatTheHostWritesIsThereForTheNextCall) {
-  host_cuda().mode = test::HostStreams::kByHand;
+  host_cuda().by_hand = true;
   int value = 7;
   int on_device = 0;
   const auto a = add("a");

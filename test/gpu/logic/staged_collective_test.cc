@@ -39,7 +39,7 @@ class StagedOnDevice : public ::testing::TestWithParam<CollectiveCase> {};
 
 TEST_P(StagedOnDevice, Holds) {
   test::reset_host_cuda();
-  host_cuda().mode = test::HostStreams::kWhenLookedAt;
+  host_cuda().lazy = true;
   SimWorld world(2);
   test::run_ranks(2, [&, &run = GetParam().run](Rank rank) {
     const auto collective = test::on_device(

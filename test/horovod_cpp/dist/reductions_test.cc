@@ -176,6 +176,28 @@ TEST(Reductions, KindsHaveNamesOfTheirOwn) {
   });
 }
 
+TEST(Collectives, OfDifferentKindsUnderANameForAllKindsAreAMismatch) {
+  run_sets(2, [](const ProcessSet& all) {
+    const std::string error = message_of<MismatchError>([&] {
+      if (all.rank() == 0) {
+        allreduce(Tensor::ones({2}), {.name = "/step", .process_set = all});
+      } else {
+        broadcast(Tensor::ones({2}), 0, {.name = "/step", .process_set = all});
+      }
+    });
+    EXPECT_THAT(error, HasSubstr("\"step\""));
+    EXPECT_THAT(error, HasSubstr("allreduce"));
+    EXPECT_THAT(error, HasSubstr("broadcast"));
+    // The name serves another kind afterwards.
+    EXPECT_THAT(allgather(Tensor::ones({1}), {.name = "/step", .process_set = all}).to_vector(),
+                ElementsAre(1, 1));
+    EXPECT_THAT(
+        allreduce(Tensor::ones({1}), {.op = ReduceOp::kSum, .name = "/step", .process_set = all})
+            .to_vector(),
+        ElementsAre(2));
+  });
+}
+
 TEST(Reductions, ADisagreementIsTheSameErrorOnEveryRankAndTheJobGoesOn) {
   run_sets(3, [](const ProcessSet& all) {
     const Tensor value = Tensor::ones({all.rank() == 2 ? 5 : 4});

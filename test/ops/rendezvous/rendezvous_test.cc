@@ -308,11 +308,14 @@ TEST(RendezvousFile, SomebodyElsesFileIsNeitherReadNorReplaced) {
   std::filesystem::remove(point.where);
 }
 
-TEST(RendezvousFile, AFolderThatIsNotThereIsAnError) {
-  const Meeting meeting{{MeetingPoint::Kind::kFile, "/nonexistent/folder/file", 0}, 0, 2, ""};
-  const Status status = status_of([&] { attend(meeting, in(kPlenty)); });
-  EXPECT_EQ(status.code(), StatusCode::kInvalidArgument);
-  EXPECT_THAT(status.message(), AllOf(HasSubstr("/nonexistent/folder/file"), HasSubstr("No such")));
+TEST(RendezvousFile, AFolderThatIsNotThereIsNamedAtOnceOnEveryRank) {
+  const MeetingPoint point{MeetingPoint::Kind::kFile, "/nonexistent/folder/file", 0};
+  for (const Rank rank : {0, 1}) {
+    const Status status = status_of([&] { attend({point, rank, 2, ""}, in(kPlenty)); });
+    EXPECT_EQ(status.code(), StatusCode::kInvalidArgument);
+    EXPECT_THAT(status.message(), AllOf(HasSubstr("/nonexistent/folder/file"),
+                                        HasSubstr("there is no folder /nonexistent/folder")));
+  }
 }
 
 }  // namespace

@@ -15,6 +15,7 @@ any rank, BXOR but in all_reduce, monitored_barrier.
 """
 
 import weakref as _weakref
+from typing import Any as _Any
 
 import torch.backends.cuda as _cuda
 import torch.distributed as _dist
@@ -26,7 +27,7 @@ from horovod_cpp.torch.distributed.process_group import ProcessGroup
 NAME = "horovod_cpp"
 
 
-def _create(options, _backend_options):
+def _create(options: _Any, _backend_options: object) -> ProcessGroup:
     """Called by PyTorch for every group, on the ranks that are in it."""
     name, rank, ranks = options.group_id, options.group_rank, list(options.global_ranks_in_group)
     if ranks:
@@ -40,8 +41,8 @@ def _create(options, _backend_options):
     return default
 
 
-def _register():
-    options = {"extended_api": True}
+def _register() -> None:
+    options: dict[str, _Any] = {"extended_api": True}
     if hasattr(_dist.Backend, "backend_capability"):  # PyTorch 2
         options["devices"] = ["cpu", "cuda"] if _cuda.is_built() else ["cpu"]
     _dist.Backend.register_backend(NAME, _create, **options)

@@ -9,10 +9,13 @@ import contextlib
 import os
 import secrets
 import selectors
+import socket
 import threading
-from typing import NamedTuple
+from collections.abc import Sequence
+from typing import Any, NamedTuple
 
 from horovod_cpp import _native, broadcast_object
+from horovod_cpp._native import ProcessSet
 from horovod_cpp.cluster import wire
 from horovod_cpp.cluster.hvdrun_job import own_addresses
 
@@ -21,37 +24,37 @@ class Group(NamedTuple):
     """What became of a group that PyTorch asked for."""
 
     number: int  # 0: all ranks, when they met
-    ranks: list  # of the job, in the group's order
-    process_set: object  # None: it could not be made
-    error: object = None  # why
+    ranks: list[int]  # of the job, in the group's order
+    process_set: ProcessSet | None  # None: it could not be made
+    error: Exception | None = None  # why
 
 
 class _Hub:
     """Rank 0's: hands requests on to all ranks. A thread, until all ranks have closed."""
 
-    def __init__(self, key, addresses):
+    def __init__(self, key: bytes, addresses: Sequence[str]) -> None:
         self._listener = wire.Listener(key, addresses)
         self.address = self._listener.address
-        self._channels = {}  # by connection
-        self._known = set()  # names
+        self._channels: set[wire.Channel] = set()
+        self._known: set[str] = set()  # names
         self._selector = selectors.DefaultSelector()
         self._selector.register(self._listener, selectors.EVENT_READ, self._accept)
         self._awaited = _native.size()  # ranks that have not closed
         threading.Thread(target=self._run, name="hvd-groups-hub", daemon=True).start()
 
-    def _run(self):
+    def _run(self) -> None:
         while self._awaited:
             for key, _ in self._selector.select():
                 key.data(key.fileobj)
         self._listener.close()
         self._selector.close()
 
-    def _accept(self, _):
+    def _accept(self, _: object) -> None:
         connection = self._listener.accept()
         if connection is not None:
             self._selector.register(connection, selectors.EVENT_READ, self._admit)
 
-    def _admit(self, connection):
+    def _admit(self, connection: socket.socket) -> None:
         try:
             channel = self._listener.admit(connection)
         except wire.Refused:
@@ -60,9 +63,9 @@ class _Hub:
         if channel is not None:
             self._selector.unregister(connection)
             self._selector.register(channel, selectors.EVENT_READ, self._serve)
-            self._channels[channel] = True
+            self._channels.add(channel)
 
-    def _serve(self, channel):
+    def _serve(self, channel: wire.Channel) -> None:
         try:
             for name, ranks in channel.receive_ready():
                 if name is None:
@@ -72,11 +75,11 @@ class _Hub:
                     self._tell((len(self._known), name, ranks))
         except (EOFError, OSError):
             self._selector.unregister(channel)
-            del self._channels[channel]
+            self._channels.remove(channel)
             channel.close()
             self._awaited -= 1
 
-    def _tell(self, news):
+    def _tell(self, news: tuple[int, str, list[int]]) -> None:
         for channel in self._channels:
             with contextlib.suppress(OSError):  # that rank has ended
                 channel.send(news)
@@ -85,17 +88,17 @@ class _Hub:
 class Groups:
     """One rank's side. Made by all ranks of the job together."""
 
-    def __init__(self):
-        self._groups = {}  # by name
-        self._sets = {}  # by ascending ranks
+    def __init__(self) -> None:
+        self._groups: dict[str, Group] = {}  # by name
+        self._sets: dict[tuple[int, ...], ProcessSet] = {}  # by ascending ranks
         self._news = threading.Condition()
-        self._channel = None
+        self._channel: wire.Channel | None = None
         self._process = os.getpid()
         if _native.size() > 1:
             self._connect()
 
-    def _connect(self):
-        place = None
+    def _connect(self) -> None:
+        place: Any = None
         if _native.rank() == 0:
             key = secrets.token_bytes(32)
             is_one_host = _native.local_size() == _native.size()
@@ -103,10 +106,11 @@ class Groups:
             place = (hub.address, key)
         self._channel = wire.connect(*broadcast_object(place, name="torch.groups"))
         _native.barrier(name="torch.groups")  # from now on rank 0 tells all
-        self._thread = threading.Thread(target=self._listen, name="hvd-groups", daemon=True)
+        self._thread = threading.Thread(target=self._listen, args=(self._channel,),
+                                        name="hvd-groups", daemon=True)
         self._thread.start()
 
-    def make(self, name, ranks, timeout):
+    def make(self, name: str, ranks: list[int], timeout: float) -> Group:
         """The Group of that name; by every rank of it.
 
         Raises:
@@ -137,26 +141,27 @@ class Groups:
             raise group.error
         return group
 
-    def close(self):
+    def close(self) -> None:
         """Ends the thread."""
         if self._channel is not None and os.getpid() == self._process:  # a fork has neither
             with contextlib.suppress(OSError):  # rank 0 has ended before
                 self._channel.send((None, None))
 
-    def _channel_ended(self):
+    def _channel_ended(self) -> bool:
         return self._channel is not None and not self._thread.is_alive()
 
-    def _listen(self):
+    def _listen(self, channel: wire.Channel) -> None:
         with contextlib.suppress(EOFError, OSError):
             while True:
-                self._add(*self._channel.receive())
-        self._channel.close()
+                self._add(*channel.receive())
+        channel.close()
         with self._news:
             self._news.notify_all()
 
-    def _add(self, number, name, ranks):
+    def _add(self, number: int, name: str, ranks: list[int]) -> None:
         """By all ranks, in one order."""
-        process_set = error = None
+        process_set: ProcessSet | None = None
+        error: Exception | None = None
         try:
             process_set = self._set_of(sorted(ranks))
         except _native.Error as failure:
@@ -165,9 +170,11 @@ class Groups:
             self._groups[name] = Group(number, ranks, process_set, error)
             self._news.notify_all()
 
-    def _set_of(self, ranks):
+    def _set_of(self, ranks: list[int]) -> ProcessSet:
         if len(ranks) == _native.size():
             return _native.global_process_set
         if tuple(ranks) not in self._sets:
-            self._sets[tuple(ranks)] = _native.add_process_set(ranks)
+            # Named: the program may be adding sets of its own just now.
+            name = f"torch.groups.{len(self._sets)}"
+            self._sets[tuple(ranks)] = _native._add_process_set(ranks, name)
         return self._sets[tuple(ranks)]

@@ -12,10 +12,12 @@ Raises (all of them):
 """
 
 import collections
+import datetime
 import functools
 import operator
 import sys
 import threading
+from typing import Any
 
 import torch
 from torch._C import _distributed_c10d as c10d
@@ -28,10 +30,12 @@ from horovod_cpp.torch.distributed.arguments import (
     as_row,
     as_rows,
     check_count,
+    check_numel,
     check_output,
     copy_rows,
     only,
 )
+from horovod_cpp.torch.distributed.groups import Group
 from horovod_cpp.torch.distributed.work import Work, for_native_code, seconds_of
 from horovod_cpp.torch.sparse import sparse_allreduce_async
 
@@ -41,7 +45,7 @@ _OPS = [(c10d.ReduceOp.SUM, _native.Sum), (c10d.ReduceOp.AVG, _native.Average),
         (c10d.ReduceOp.BOR, _native.BitOr)]
 
 # Names are used again, so that the engine knows a loop's calls by short numbers after its first
-# rounds. Many numbers of calls a round divide this.
+# rounds. Many numbers of calls a round divide this. They are the same for calls of all kinds (/).
 _NAMES = 240
 _MOST_TAGS = 1 << 16  # of one group; above them in the engine's tag is the number of the group
 
@@ -65,7 +69,8 @@ def _is_called_by_pytorchs_python():
 class ProcessGroup(c10d.ProcessGroup):
     """Some ranks of the job, as torch.distributed's functions use them."""
 
-    def __init__(self, session, group, name, rank, timeout):
+    def __init__(self, session: Any, group: Group, name: str, rank: int,
+                 timeout: datetime.timedelta) -> None:
         """``group``: a groups.Group; ``name``: PyTorch's; ``rank``: this process's place in it."""
         super().__init__(rank, len(group.ranks))
         self._session = session
@@ -134,6 +139,7 @@ class ProcessGroup(c10d.ProcessGroup):
             combined = functools.reduce(operator.xor, memory.result(gathered))
             return [tensor.detach().copy_(combined.view(tensor.shape))]
 
+        memory.check_output(tensor)
         source = as_row(tensor)
         return self._submit("all_reduce", lambda name: _native.allgather_async(
             source, name, self._group.process_set), finish)
@@ -142,6 +148,8 @@ class ProcessGroup(c10d.ProcessGroup):
         """The root's tensor becomes the ranks' reduction; the others stay as they are."""
         tensor, op = only(tensors, "reduce"), _reduce_op(options, "reduce")
         source, root = memory.source(tensor), self._rank_at(options.rootRank)
+        if options.rootRank == self.rank():
+            memory.check_output(tensor)
 
         def finish(result):
             return [tensor if result is None else tensor.detach().copy_(memory.result(result))]
@@ -158,19 +166,19 @@ class ProcessGroup(c10d.ProcessGroup):
 
     def _reduce_scatter_base(self, output, tensor, options=None):
         check_output(output, tensor.numel() // self.size(), "reduce_scatter_tensor")
-        check_output(tensor, output.numel() * self.size(), "reduce_scatter_tensor (its input)")
+        check_numel(tensor, output.numel() * self.size(), "reduce_scatter_tensor (its input)")
         return self._reduce_scatter(
             output, memory.source(tensor.detach().reshape(self.size(), -1)), options)
 
     reduce_scatter_single = _reduce_scatter_base
 
     def _reduce_scatter(self, output, source, options):
-        memory.check(output)
+        memory.check_output(output)
         op = _reduce_op(options or c10d.ReduceScatterOptions(), "reduce_scatter")
 
         def finish(result):
             row = memory.result(result)
-            check_output(output, row.numel(), "reduce_scatter")
+            check_numel(output, row.numel(), "reduce_scatter")
             return [output.detach().copy_(row.view(output.shape))]
 
         return self._submit("reduce_scatter", lambda name: _native.reducescatter_async(
@@ -190,7 +198,6 @@ class ProcessGroup(c10d.ProcessGroup):
         outputs, tensor = only(output_lists, "all_gather"), only(inputs, "all_gather")
         check_count(outputs, self.size(), "all_gather: tensor_list")
         for output in outputs:
-            memory.check(output)
             check_output(output, tensor.numel(), "all_gather")
         return self._allgather([outputs], [tensor], "all_gather")
 
@@ -202,7 +209,6 @@ class ProcessGroup(c10d.ProcessGroup):
     def allgather_into_tensor_coalesced(self, outputs, inputs, options=None):
         """Every output becomes the ranks' tensors one after the other."""
         for output, tensor in zip(outputs, inputs):
-            memory.check(output)
             check_output(output, tensor.numel() * self.size(), "all_gather_into_tensor")
         return self._allgather(outputs, inputs, "all_gather_into_tensor")
 
@@ -238,7 +244,6 @@ class ProcessGroup(c10d.ProcessGroup):
         if outputs:
             check_count(outputs, self.size(), "gather: gather_list")
         for output in outputs:
-            memory.check(output)
             check_output(output, tensor.numel(), "gather")
         source = as_row(tensor)
 
@@ -253,7 +258,7 @@ class ProcessGroup(c10d.ProcessGroup):
     def scatter(self, outputs, input_lists, options):
         """The output becomes this place's tensor in the root's list."""
         output, root = only(outputs, "scatter"), self._rank_at(options.rootRank)
-        memory.check(output)
+        memory.check_output(output)
         source = as_row(output)
         if options.rootRank == self.rank():
             inputs = only(input_lists, "scatter")
@@ -269,7 +274,7 @@ class ProcessGroup(c10d.ProcessGroup):
 
     def alltoall_base(self, output, tensor, output_splits, input_splits, options=None):
         """The output becomes the rows that the ranks sent here; no splits: equal parts."""
-        memory.check(output)
+        memory.check_output(output)
         even = [len(output) // self.size()] * self.size()
         expected = list(output_splits) or even
         if sum(expected) != len(output) or len(expected) != self.size():
@@ -295,7 +300,7 @@ class ProcessGroup(c10d.ProcessGroup):
         check_count(outputs, self.size(), "all_to_all: output_tensor_list")
         check_count(inputs, self.size(), "all_to_all: input_tensor_list")
         for output in outputs:
-            memory.check(output)
+            memory.check_output(output)
         source = memory.source(torch.cat([tensor.detach().reshape(-1) for tensor in inputs]))
         splits = [tensor.numel() for tensor in inputs]
         expected = [output.numel() for output in outputs]
@@ -362,7 +367,7 @@ class ProcessGroup(c10d.ProcessGroup):
         """``start``: given the call's name, submits it and returns the engine's handle."""
         with self._lock:
             self._make_room()
-            call = start(f"torch.{self._group.number}.{self._count % _NAMES}")
+            call = start(f"/torch.{self._group.number}.{self._count % _NAMES}")
             self._count += 1
             work = Work(call, finish, self._describe(kind), self._timeout, self._session.finisher)
             self._flying.append(work)

@@ -2,6 +2,7 @@
 
 import atexit
 import contextlib
+import datetime
 import json
 import multiprocessing
 import multiprocessing.util
@@ -9,9 +10,13 @@ import os
 import pathlib
 import secrets
 import sys
+import time
+from collections.abc import Iterator, Mapping
+from typing import Any
 from urllib.parse import parse_qs, urlparse
 
 import torch.distributed as dist
+from torch.distributed.constants import default_pg_timeout
 
 from horovod_cpp import _native, broadcast_object
 from horovod_cpp.cluster.hvdrun_job import own_addresses
@@ -24,16 +29,16 @@ _STARTED_BY_OURS = "this process is rank {} of {}, as {} says, but init_process_
 
 _STRANGERS = ("", "torchrun", "Slurm")  # through PyTorch's store the ranks meet without them
 
-_current = None  # the Session
+_current: "Session | None" = None
 _begun_here = False  # the engine that runs
-_store = None  # rank 0's for the others, who may still ask after it destroyed its groups
+_store: Any = None  # rank 0's for the others, who may still ask after it destroyed its groups
 _meetings = 0  # of this process, equal on all ranks
 
 
 class Session:
     """The default process group's engine and what its groups share."""
 
-    def __init__(self):
+    def __init__(self) -> None:
         self.finisher = Finisher()
         self.groups = Groups()
         self._is_open = True
@@ -43,7 +48,7 @@ class Session:
         if multiprocessing.parent_process() is not None:  # those have no exit handlers
             multiprocessing.util.Finalize(None, self._end_of_child, exitpriority=0)
 
-    def close(self):
+    def close(self) -> None:
         """Ends it, and the engine unless the program began it. Any number of times."""
         global _begun_here
         if not self._is_open or os.getpid() != self._process:  # a fork has its parent's
@@ -53,18 +58,18 @@ class Session:
             _native.shutdown()
         _begun_here = False
 
-    def _end_threads(self):
+    def _end_threads(self) -> None:
         self._is_open = False
         atexit.unregister(self._end_threads)
         self.groups.close()
         self.finisher.close()
 
-    def _end_of_child(self):
+    def _end_of_child(self) -> None:
         if sys.exc_info()[0] is None:  # else the other ranks learn that this one failed
             self.close()
 
 
-def begin(store, rank, size, timeout):
+def begin(store: Any, rank: int, size: int, timeout: datetime.timedelta) -> tuple[Session, Group]:
     """(Session, Group) of the default process group: meets the other ranks unless they have met.
 
     Args:
@@ -92,7 +97,7 @@ def begin(store, rank, size, timeout):
     return _current, Group(0, list(range(size)), _native.global_process_set)
 
 
-def current():
+def current() -> Session:
     """The Session of the default process group. Raises InvalidArgumentError if there is none."""
     if _current is None or not dist.is_initialized():
         raise _native.InvalidArgumentError(
@@ -101,35 +106,41 @@ def current():
     return _current
 
 
-def _check_place(who, our_rank, our_size, rank, size):
+def _check_place(who: str, our_rank: int | None, our_size: int | None, rank: int,
+                 size: int) -> None:
     if (our_rank, our_size) != (rank, size):
         raise _native.InvalidArgumentError(
             _STARTED_BY_OURS.format(our_rank, our_size, who, rank, size))
 
 
-def _start(store, rank, size, timeout):
+def _start(store: Any, rank: int, size: int, timeout: datetime.timedelta) -> None:
     global _begun_here
+    deadline = time.monotonic() + seconds_of(timeout)  # of all that follows together
     launcher, its_rank, its_size = _native._launch_info()
-    with _environment(_limits(timeout)):
-        if launcher not in _STRANGERS and its_size != 1:
-            _check_place(launcher, its_rank, its_size, rank, size)
-            _native.init()
-        else:
-            with _environment(_meeting(store, rank, size, timeout)):
-                _native.init()
+    place: dict[str, str] = {}
+    if launcher not in _STRANGERS and its_size != 1:
+        _check_place(launcher, its_rank, its_size, rank, size)
+    else:
+        place = _meeting(store, rank, size, deadline)
+    with _environment({**_limits(timeout, deadline), **place}):
+        _native.init()
     _begun_here = True
 
 
-def _limits(timeout):
+def _left(deadline: float) -> float:
+    """Seconds, at least a millisecond."""
+    return max(deadline - time.monotonic(), 0.001)
+
+
+def _limits(timeout: datetime.timedelta, deadline: float) -> dict[str, str]:
     """Settings that PyTorch's timeout stands for, where the user has set none."""
-    seconds = seconds_of(timeout)
-    limits = {"HOROVOD_START_TIMEOUT": min(seconds, _LONGEST_START),
-              "HOROVOD_STALL_SHUTDOWN_TIME_SECONDS": seconds}
+    limits = {"HOROVOD_START_TIMEOUT": min(_left(deadline), _LONGEST_START),
+              "HOROVOD_STALL_SHUTDOWN_TIME_SECONDS": seconds_of(timeout)}
     return {name: f"{value:.3f}" for name, value in limits.items() if name not in os.environ}
 
 
 @contextlib.contextmanager
-def _environment(variables):
+def _environment(variables: Mapping[str, str]) -> Iterator[None]:
     before = {name: os.environ.get(name) for name in variables}
     os.environ.update(variables)
     try:
@@ -142,13 +153,13 @@ def _environment(variables):
                 os.environ[name] = value
 
 
-def _this_machine():
+def _this_machine() -> str:
     return pathlib.Path("/proc/sys/kernel/random/boot_id").read_text().strip()
 
 
-def _meeting(store, rank, size, timeout):
+def _meeting(store: Any, rank: int, size: int, deadline: float) -> dict[str, str]:
     """The variables by which the engine of every rank finds the others."""
-    place = {}
+    place: dict[str, str] = {}
     if size > 1:
         # torchrun's store outlives an attempt.
         prefix = f"horovod_cpp/{os.environ.get('TORCHELASTIC_RESTART_COUNT', 0)}/{_meetings}"
@@ -156,32 +167,34 @@ def _meeting(store, rank, size, timeout):
             raise _native.InvalidArgumentError(
                 f"another process was rank {rank} of this init_method: two processes have the same "
                 "rank, or an earlier run left its file or store behind; use another file or port")
-        place = _exchange(store, f"{prefix}/place", rank, timeout)
+        place = _exchange(store, f"{prefix}/place", rank, deadline)
     return {"HOROVOD_RANK": str(rank), "HOROVOD_SIZE": str(size), "HOROVOD_CONTROLLER": "gloo",
             **place}
 
 
-def _exchange(store, key, rank, timeout):
+def _exchange(store: Any, key: str, rank: int, deadline: float) -> dict[str, str]:
     """What rank 0 leaves in the store for the others."""
     if rank == 0:
         place = {"HVD_RENDEZVOUS": f"unix:hvd-{os.getpid()}-{secrets.token_hex(16)}",
                  "HVD_RENDEZVOUS_KEY": secrets.token_hex(16)}
         store.set(key, json.dumps([_this_machine(), place]))
         return place
+    seconds = _left(deadline)
     try:
-        store.wait([key], timeout)
+        store.wait([key], datetime.timedelta(seconds=seconds))
     except RuntimeError as error:
-        raise _native.StalledError(f"rank 0 did not come to init_process_group() within {timeout}: "
-                                   f"{error}") from None
-    machine, place = json.loads(store.get(key))
+        raise _native.StalledError("rank 0 did not come to init_process_group() within "
+                                   f"{seconds:.3g} s: {error}") from None
+    machine, found = json.loads(store.get(key))
     if machine != _this_machine():
         raise _native.UnsupportedError(
             f"rank 0 is on another machine than rank {rank}: without MPI all ranks have to be on "
             "one; for several start the job with hvdrun -H host:slots,...")
-    return place
+    return dict(found)
 
 
-def meet_by_engine(url, timeout=None, **_):
+def meet_by_engine(url: str, timeout: datetime.timedelta = default_pg_timeout,
+                   **_: Any) -> Iterator[tuple[Any, int, int]]:
     """PyTorch's rendezvous for init_method="hvd://": the ranks that hvd.init() finds.
 
     Yields (store, rank, size), once. Errors as hvd.init(), and InvalidArgumentError for another
@@ -189,7 +202,7 @@ def meet_by_engine(url, timeout=None, **_):
     """
     global _begun_here, _store
     if not _native.is_initialized():
-        with _environment(_limits(timeout)):
+        with _environment(_limits(timeout, time.monotonic() + seconds_of(timeout))):
             _native.init()
         _begun_here = True
     rank, size = _native.rank(), _native.size()

@@ -3,6 +3,8 @@
 import datetime
 import queue
 import threading
+from collections.abc import Callable
+from typing import Any
 
 import torch
 from torch._C import _distributed_c10d as c10d
@@ -13,10 +15,12 @@ from horovod_cpp.torch import gpu
 _LOOK_AGAIN = 0.1  # seconds between looks whether the session has ended
 
 
-class Work(c10d.Work):
+class Work(c10d.Work):  # type: ignore[misc]
     """A call in flight. Any thread. What the call failed with is raised by wait(), every time."""
 
-    def __init__(self, call, finish, describe, limit, finisher=None):
+    def __init__(self, call: Any, finish: Callable[[Any], list[torch.Tensor]],
+                 describe: Callable[[], str], limit: float,
+                 finisher: "Finisher | None" = None) -> None:
         """
         Args:
             call: the engine's handle.
@@ -27,15 +31,17 @@ class Work(c10d.Work):
         """
         super().__init__()
         self._call = call
-        self._finish = finish
+        self._finish: Callable[[Any], list[torch.Tensor]] | None = finish
         self._describe = describe
         self._limit = limit
         self._finisher = finisher
         self._lock = threading.RLock()
-        self._value = self._error = self._future = None
+        self._value: list[torch.Tensor] = []
+        self._error: Exception | None = None
+        self._future: Any = None
         self._point = gpu.Point()  # past what made the results
 
-    def wait(self, timeout=None):
+    def wait(self, timeout: datetime.timedelta | None = None) -> bool:
         """Returns True when the results are there; on a GPU, for what is put on PyTorch's current
         stream from then on.
 
@@ -54,14 +60,14 @@ class Work(c10d.Work):
         self._point.wait()
         return True
 
-    def late(self, limit=None):
+    def late(self, limit: float | None = None) -> _native.StalledError:
         """The error of a call that did not end in time."""
         limit = self._limit if limit is None else limit
         return _native.StalledError(
             f"{self._describe()} did not end within the timeout of {limit:g} s; not all of these "
             "ranks have made the call. init_process_group() and new_group() take another timeout=")
 
-    def value(self):
+    def value(self) -> list[torch.Tensor]:
         """The list of tensors; blocks until the call ended and raises what it failed with."""
         with self._lock:
             if self._finish is not None:
@@ -75,47 +81,47 @@ class Work(c10d.Work):
             raise self._error
         return self._value
 
-    def ends_within(self, seconds):
+    def ends_within(self, seconds: float) -> bool:
         """Whether the engine is done with it by then."""
-        return self._call.wait_for(seconds)
+        return bool(self._call.wait_for(seconds))
 
-    def limit(self):
+    def limit(self) -> float:
         """Seconds that wait() waits."""
         return self._limit
 
-    def is_completed(self):
+    def is_completed(self) -> bool:
         """Whether wait() would not block; the results are there, or exception() is."""
         if not self._call.poll():
             return False
         self._ended_well()
         return True
 
-    def is_success(self):
+    def is_success(self) -> bool:
         """Whether it has ended and did not fail."""
-        return self._call.poll() and self._ended_well()
+        return bool(self._call.poll()) and self._ended_well()
 
-    def exception(self):
+    def exception(self) -> Exception | None:
         """What it failed with; None while it runs."""
         self.is_completed()
         return self._error
 
-    def _ended_well(self):
+    def _ended_well(self) -> bool:
         try:
             self.value()
         except Exception:
             return False
         return True
 
-    def result(self):
+    def result(self) -> list[torch.Tensor]:
         """The tensors; waits for them."""
         self.wait()
         return self._value
 
-    def synchronize(self):
+    def synchronize(self) -> None:
         """wait(), for callers of GPU backends."""
         self.wait()
 
-    def get_future(self):
+    def get_future(self) -> Any:
         """A torch.futures.Future of the tensors. Its errors are RuntimeErrors that quote ours."""
         if self._finisher is None:
             raise _native.UnsupportedError(f"{self._describe()} has no future; wait() for it")
@@ -128,13 +134,13 @@ class Work(c10d.Work):
 class Finisher:
     """Completes futures in the order of their calls, on a thread of its own once one is needed."""
 
-    def __init__(self):
+    def __init__(self) -> None:
         self._devices = gpu.own_devices()
-        self._queue = queue.SimpleQueue()
-        self._thread = None
+        self._queue: queue.SimpleQueue[tuple[Work, Any] | None] = queue.SimpleQueue()
+        self._thread: threading.Thread | None = None
         self._ending = False
 
-    def future_of(self, work):
+    def future_of(self, work: Work) -> Any:
         """A Future that this completes."""
         begun = torch.futures.Future(devices=self._devices)
         if work.ends_within(0):
@@ -147,25 +153,25 @@ class Finisher:
         self._queue.put((work, begun))
         return future
 
-    def close(self):
+    def close(self) -> None:
         """Fails what is in flight."""
         self._ending = True
         if self._thread is not None and self._thread is not threading.current_thread():
             self._queue.put(None)
             self._thread.join()
 
-    def _run(self):
+    def _run(self) -> None:
         while (item := self._queue.get()) is not None:
             work, begun = item
             self._await(work)
             begun.set_result(None)
 
-    def _await(self, work):
+    def _await(self, work: Work) -> None:
         left = work.limit()
         while left > 0 and not self._ending and not work.ends_within(min(left, _LOOK_AGAIN)):
             left -= _LOOK_AGAIN
 
-    def _value_of(self, work):
+    def _value_of(self, work: Work) -> list[torch.Tensor]:
         if work.ends_within(0):
             return work.value()
         if self._ending:
@@ -173,7 +179,7 @@ class Finisher:
         raise work.late()
 
 
-def for_native_code(work):
+def for_native_code(work: Work) -> Any:
     """A Work for callers in C++.
 
     They may keep it longer than Python does, and PyTorch 1.13 then forgets what Python overrides;
@@ -182,6 +188,6 @@ def for_native_code(work):
     return c10d._create_work_from_future(work.get_future())
 
 
-def seconds_of(timeout):
+def seconds_of(timeout: datetime.timedelta) -> float:
     """A timedelta in seconds: at least one millisecond, at most 30 years, which are for ever."""
     return min(max(timeout / datetime.timedelta(seconds=1), 0.001), 1e9)

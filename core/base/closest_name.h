@@ -1,0 +1,14 @@
+#pragma once
+
+#include <span>
+#include <string>
+#include <string_view>
+
+namespace hvd {
+
+// "; did you mean NAME?" with the one of `names` that is the fewest changed, added or left out
+// characters away from `written` (Levenshtein's distance), the first of several; "" if it is more
+// than a third of them. Pure.
+std::string did_you_mean(std::string_view written, std::span<const std::string> names);
+
+}  // namespace hvd

@@ -1,0 +1,94 @@
+#include "ops/cuda_ipc/ipc_farewell.h"
+
+#include <mutex>
+#include <thread>
+#include <utility>
+
+#include "core/base/log.h"
+#include "core/base/status.h"
+
+namespace hvd {
+namespace {
+
+constexpr Duration kEndLimit = std::chrono::seconds(1);
+constexpr Duration kPollInterval = std::chrono::microseconds(100);
+
+// What must not be freed: another rank, or a device that hangs, may still use it.
+void keep_for_ever(std::shared_ptr<const void> what) {
+  static std::mutex mutex;
+  static auto* const kept = new std::vector<std::shared_ptr<const void>>;
+  const std::lock_guard lock(mutex);
+  kept->push_back(std::move(what));
+}
+
+}  // namespace
+
+struct IpcFarewell::Rest {
+  IpcSet::Remains set;
+  std::shared_ptr<StagingQueue> queue;
+  Fence passed;  // this rank's work
+  std::vector<std::int64_t> all;
+  std::int64_t mine = 0;
+  std::unique_ptr<Operation> told;  // last: it goes first
+
+  // Throws what keeps it from its end.
+  bool advance() {
+    if (!set.usable) throw AbortedError("the set failed");
+    if (told == nullptr) {
+      if (passed.state() == nullptr) passed = queue->stream().fence();
+      if (!passed.reached()) return false;
+      passed.wait();  // throws if the device failed
+      all.resize(static_cast<std::size_t>(set.links->size()));
+      set.links->close_peers();
+      told = set.handshakes->exchange({&mine, 1}, all);
+    }
+    return told->advance();
+  }
+};
+
+IpcFarewell::IpcFarewell(IpcSet::Remains set, std::shared_ptr<StagingQueue> queue)
+    : rest_(std::make_shared<Rest>()) {
+  rest_->set = std::move(set);
+  rest_->queue = std::move(queue);
+}
+
+IpcFarewell::~IpcFarewell() {
+  if (rest_ != nullptr) keep_for_ever(std::move(rest_));
+}
+
+bool IpcFarewell::advance() noexcept {
+  if (rest_ == nullptr) return true;
+  try {
+    if (!rest_->advance()) return false;
+    rest_.reset();
+  } catch (...) {
+    keep_for_ever(std::move(rest_));
+  }
+  return true;
+}
+
+IpcDevice::~IpcDevice() {
+  const TimePoint deadline = Clock::now() + kEndLimit;
+  for (advance(); !farewells_.empty() && Clock::now() < deadline; advance()) {
+    std::this_thread::sleep_for(kPollInterval);
+  }
+}
+
+void IpcDevice::end(IpcSet::Remains set) {
+  if (set.links == nullptr && set.connection == nullptr) return;  // nothing was shared
+  farewells_.push_back(std::make_unique<IpcFarewell>(std::move(set), queue_));
+  advance();
+}
+
+void IpcDevice::warn(const std::string& why) {
+  if (std::exchange(warned_, true)) return;
+  log(LogLevel::kWarning,
+      "tensors of GPUs go by way of host memory, because their ranks cannot share GPU memory: " +
+          why);
+}
+
+void IpcDevice::advance() noexcept {
+  std::erase_if(farewells_, [](const auto& farewell) { return farewell->advance(); });
+}
+
+}  // namespace hvd

@@ -1,0 +1,128 @@
+#include "test/gpu/logic/host_streams.h"
+
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+#include "test/gpu/logic/host_cuda.h"
+
+namespace hvd::test {
+namespace {
+
+bool advance(CUstream_st& stream) {
+  if (stream.work.empty() || !stream.work.front()()) return false;
+  stream.work.pop_front();
+  return true;
+}
+
+bool has_passed(const HostEvent& event, std::uint64_t record) {
+  return event.completed >= record && (!event.held || !host_cuda().stalled);
+}
+
+bool at_once() {
+  return !host_cuda().lazy && !host_cuda().by_hand;
+}
+
+}  // namespace
+
+cudaStream_t HostStreams::make(int device) {
+  const std::lock_guard lock(mutex_);
+  streams_.push_front(std::make_unique<CUstream_st>());
+  streams_.front()->device = device;
+  return streams_.front().get();
+}
+
+void HostStreams::destroy(cudaStream_t stream) {
+  const std::lock_guard lock(mutex_);
+  stream->destroyed = true;
+  run_all();
+}
+
+void HostStreams::push(cudaStream_t stream, std::function<bool()> work) {
+  const std::lock_guard lock(mutex_);
+  add(stream, std::move(work));
+}
+
+void HostStreams::add(cudaStream_t stream, std::function<bool()> work) {
+  if (stream == nullptr || stream == cudaStreamLegacy || stream == cudaStreamPerThread) {
+    work();
+    return;
+  }
+  stream->work.push_back(std::move(work));
+  if (at_once()) run_all();
+}
+
+void HostStreams::record(cudaEvent_t event, cudaStream_t stream) {
+  const std::lock_guard lock(mutex_);
+  const auto state = event->state;
+  state->held = host_cuda().stalled;
+  add(stream, [state, number = ++state->recorded] {
+    state->completed = std::max(state->completed, number);
+    return true;
+  });
+}
+
+void HostStreams::wait(cudaStream_t stream, cudaEvent_t event) {
+  const std::lock_guard lock(mutex_);
+  // Which one another process's stream waits for if the event is recorded again is nowhere said.
+  const bool newest = event->is_imported && host_cuda().lazy && random_() % 2 == 0;
+  add(stream, [state = event->state, number = event->state->recorded, newest] {
+    return has_passed(*state, newest ? state->recorded : number);
+  });
+}
+
+bool HostStreams::reached(cudaEvent_t event) {
+  const std::lock_guard lock(mutex_);
+  if (at_once()) run_all();
+  for (auto count = random_() % 4; host_cuda().lazy && count > 0; --count) run_one();
+  return has_passed(*event->state, event->state->recorded);
+}
+
+void HostStreams::run() {
+  const std::lock_guard lock(mutex_);
+  run_all();
+}
+
+bool HostStreams::idle(int device) {
+  const std::lock_guard lock(mutex_);
+  run_all();
+  return std::all_of(streams_.begin(), streams_.end(), [&](const auto& stream) {
+    return stream->device != device || stream->work.empty();
+  });
+}
+
+void HostStreams::drop() {
+  const std::lock_guard lock(mutex_);
+  for (const auto& stream : streams_) stream->work.clear();
+  forget();
+}
+
+void HostStreams::forget() {
+  std::erase_if(streams_, [](const auto& s) { return s->destroyed && s->work.empty(); });
+}
+
+void HostStreams::run_all() {
+  for (bool moved = !host_cuda().hangs; moved;) {
+    moved = false;
+    for (const auto& stream : streams_) {
+      while (advance(*stream)) moved = true;
+    }
+  }
+  forget();
+}
+
+// A piece of work of a stream drawn from those that can go on.
+void HostStreams::run_one() {
+  if (host_cuda().hangs) return;
+  std::vector<CUstream_st*> busy;
+  for (const auto& stream : streams_) {
+    if (!stream->work.empty()) busy.push_back(stream.get());
+  }
+  std::shuffle(busy.begin(), busy.end(), random_);
+  for (CUstream_st* const stream : busy) {
+    if (advance(*stream)) break;
+  }
+  forget();
+}
+
+}  // namespace hvd::test

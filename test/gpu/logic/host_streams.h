@@ -1,0 +1,63 @@
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <list>
+#include <memory>
+#include <mutex>
+#include <random>
+
+// An event, of all its handles in whichever process. Under the mutex of HostStreams.
+struct HostEvent {
+  bool held = false;  // while HostCuda::stalled
+  std::uint64_t recorded = 0;
+  std::uint64_t completed = 0;
+};
+
+struct CUstream_st {
+  int device = 0;
+  std::deque<std::function<bool()>> work;
+  bool destroyed = false;
+};
+
+struct CUevent_st {
+  std::shared_ptr<HostEvent> state = std::make_shared<HostEvent>();
+  bool is_imported = false;
+  int point = 0;  // the last one recorded, for the log
+};
+
+namespace hvd::test {
+
+// The streams of all devices: what is enqueued, and when it is done (host_cuda.h). What is enqueued
+// in one that was destroyed is still done. Thread-safe.
+class HostStreams {
+ public:
+  cudaStream_t make(int device);
+  void destroy(cudaStream_t stream);
+  // Without a stream it is done at once.
+  void push(cudaStream_t stream, std::function<bool()> work);
+  void record(cudaEvent_t event, cudaStream_t stream);
+  void wait(cudaStream_t stream, cudaEvent_t event);
+  // After a look at the streams, which may move them.
+  bool reached(cudaEvent_t event);
+  void run();
+  // Whether a device has nothing left to do, after run().
+  bool idle(int device);
+  // Of a test that is over.
+  void drop();
+
+ private:
+  void add(cudaStream_t stream, std::function<bool()> work);
+  void run_all();
+  void run_one();
+  void forget();
+
+  std::mutex mutex_;
+  std::list<std::unique_ptr<CUstream_st>> streams_;  // the newest first
+  std::mt19937 random_{1};
+};
+
+}  // namespace hvd::test

@@ -2,21 +2,18 @@
 
 #include <algorithm>
 
-#include "core/base/host.h"
 #include "core/base/interruptible_waits.h"
 #include "core/base/launch_info.h"
 #include "core/base/log.h"
-#include "core/base/placement.h"
 #include "ops/gpu_backends.h"
-#include "ops/gpu_claims.h"
 #include "ops/hier/hier_collective.h"
 #include "ops/hier/hier_control_plane.h"
 #include "ops/mpi_library.h"
 #include "ops/nccl_library.h"
+#include "ops/neighbourhood.h"
 #include "ops/rendezvous/meeting.h"
 #include "ops/self/self_collective.h"
 #include "ops/self/self_control_plane.h"
-#include "ops/shm/process.h"
 #include "ops/shm/shm_collective.h"
 #include "ops/shm/shm_control_plane.h"
 #include "ops/tcp/connect_hosts.h"
@@ -35,81 +32,6 @@ constexpr const char* kNcclBuildFolder = HVD_WITH_NCCL;
 #else
 constexpr const char* kNcclBuildFolder = "";
 #endif
-
-// What each rank tells the others when they meet.
-struct Introduction {
-  std::string identity;
-  std::string host;
-  ProcessId process;
-  bool shm = false;            // it wants its tensors to move through shared memory
-  std::string gpu_operations;  // and those of GPUs like this
-};
-
-std::string encode(const Introduction& introduction) {
-  Bytes bytes;
-  ByteWriter writer(bytes);
-  writer.put_string(introduction.identity);
-  writer.put_string(introduction.host);
-  writer.put(static_cast<std::int64_t>(introduction.process.pid));
-  writer.put(introduction.process.start_time);
-  writer.put(static_cast<std::uint8_t>(introduction.shm));
-  writer.put_string(introduction.gpu_operations);
-  return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
-}
-
-Introduction decode(const std::string& text) {
-  ByteReader reader(std::as_bytes(std::span(text)));
-  Introduction introduction;
-  introduction.identity = reader.get_string();
-  introduction.host = reader.get_string();
-  introduction.process.pid = static_cast<pid_t>(reader.get<std::int64_t>());
-  introduction.process.start_time = reader.get<std::uint64_t>();
-  introduction.shm = reader.get_flag();
-  introduction.gpu_operations = reader.get_string();
-  reader.expect_end();
-  return introduction;
-}
-
-Introduction introduce(const Config& config) {
-  // Hosts may share a name, and one machine may have had another life: the boot tells them apart.
-  const bool named = !config.hostname.empty();
-  const std::string host = named ? config.hostname : host_name();
-  return {named ? host : host + " " + boot_id(), host, this_process(),
-          config.cpu_operations != "mpi", config.gpu_operations};
-}
-
-// A place in the world, and the processes of the ranks of this host.
-struct Neighbourhood {
-  Placement placement;
-  std::vector<ProcessId> processes;
-  bool shm = true;                      // tensors move through shared memory inside this host
-  std::string gpu_operations = "none";  // of all ranks
-
-  int local_size() const { return static_cast<int>(processes.size()); }
-};
-
-Neighbourhood meet(Rendezvous& others, const Config& config, TimePoint deadline) {
-  std::vector<std::string> identities;
-  std::vector<std::string> hosts;
-  std::vector<ProcessId> processes;
-  std::vector<std::string> gpu_operations;
-  bool shm = true;
-  for (const std::string& text : others.all_gather(encode(introduce(config)), deadline)) {
-    const Introduction introduction = decode(text);
-    identities.push_back(introduction.identity);
-    hosts.push_back(introduction.host);
-    processes.push_back(introduction.process);
-    shm = shm && introduction.shm;
-    gpu_operations.push_back(introduction.gpu_operations);
-  }
-  Neighbourhood here{place(others.rank(), identities, hosts), {}};
-  for (const Rank r : local_ranks(here.placement)) {
-    here.processes.push_back(processes[static_cast<std::size_t>(r)]);
-  }
-  here.shm = shm && here.local_size() > 1;
-  here.gpu_operations = agree_on_gpu_operations(gpu_operations);
-  return here;
-}
 
 // What the ranks of this host share: mailboxes and, behind them, what tensors move through.
 std::size_t data_offset(const Neighbourhood& here) {
@@ -240,7 +162,7 @@ void add_gpus(Ports& ports, const GpuNeighbourhood& here, const Config& config,
 void add_gpus(Ports& ports, Rendezvous& others, const Neighbourhood& here, const Config& config,
               TimePoint deadline) {
   if (here.gpu_operations == "none") return;
-  add_gpus(ports, {introduce(config).host, topology_of(here.placement), here.placement.hosts()},
+  add_gpus(ports, {name_of_host(config), topology_of(here.placement), here.placement.hosts()},
            config, [&](const std::string& mine) { return others.all_gather(mine, deadline); });
 }
 
@@ -331,10 +253,10 @@ std::optional<Meeting> meeting_without_mpi(const LaunchInfo& launch, const Confi
 
 Ports connect_to_self(const Config& config) {
   Ports ports;
-  ports.control = std::make_unique<SelfControlPlane>(introduce(config).host);
+  ports.control = std::make_unique<SelfControlPlane>(name_of_host(config));
   ports.collectives.push_back(std::make_unique<SelfCollective>());
   if (config.gpu_operations == "none") return ports;
-  add_gpus(ports, {introduce(config).host, {}, 1}, config,
+  add_gpus(ports, {name_of_host(config), {}, 1}, config,
            [](const std::string& mine) { return std::vector{mine}; });
   return ports;
 }

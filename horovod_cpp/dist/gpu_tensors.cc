@@ -20,9 +20,9 @@ void expect_served(const World& world, const Device& device, const std::string& 
   if (!gpu) {
     throw UnsupportedError(
         what + " lies on " + text_of(device) +
-        ", and this job has no collectives of GPUs: set HVD_GPU_OPERATIONS=nccl (each rank has a "
-        "GPU) or =host (ranks may share one) on all ranks before init(), or copy it to the CPU, as "
-        "x.cpu() does in PyTorch. hvdrun --check-build tells what this build has");
+        ", and this job has no collectives of GPUs: set HVD_GPU_OPERATIONS=auto (or nccl, ipc, "
+        "host) on all ranks before init(), or copy it to the CPU, as x.cpu() does in PyTorch. "
+        "hvdrun --check-build tells what this build has");
   }
   if (gpu->device == device.index) return;
   throw UnsupportedError(what + " lies on " + text_of(device) + ", but rank " +

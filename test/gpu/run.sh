@@ -107,8 +107,8 @@ ranks() {
   return $code
 }
 
-# The same through each other's GPU memory. Where that cannot be had the job does without, which
-# is no proof.
+# ranks_ipc NUMBER COMMAND...   The same through each other's GPU memory. Where that cannot be had the
+# job does without, which is no proof.
 ranks_ipc() {
   local code=0 said
   said=$(ranks "$1" ipc "${@:2}" 2>&1) || code=$?
@@ -163,14 +163,11 @@ step 120 logic program gpu_logic_test logic
 step 60 gpu has_gpu || finish
 grep '^GPU' "$results/gpu.log"
 step 300 device program gpu_test device
-step 60 ranks-1-nccl ranks 1 nccl build/gpu-box/test/gpu_ranks
-for number in 1 2 4; do
-  step 120 "ranks-$number-host" ranks "$number" host build/gpu-box/test/gpu_ranks
-done
-for number in 1 2 3 4; do
-  step 120 "ranks-$number-ipc" ranks_ipc "$number" build/gpu-box/test/gpu_ranks
-done
-step 120 ranks-2-auto ranks 2 auto build/gpu-box/test/gpu_ranks
+job=build/gpu-box/test/gpu_ranks
+step 60 ranks-1-nccl ranks 1 nccl "$job"
+for number in 1 2 4; do step 120 "ranks-$number-host" ranks "$number" host "$job"; done
+for number in 1 2 3 4; do step 120 "ranks-$number-ipc" ranks_ipc "$number" "$job"; done
+step 120 ranks-2-auto ranks 2 auto "$job"
 if compute-sanitizer --version >/dev/null 2>&1; then
   for tool in memcheck racecheck initcheck; do step 300 "sanitizer-$tool" sanitize "$tool"; done
 else
@@ -186,7 +183,8 @@ elif step 580 build-torch build_torch; then
   cases=test/gpu/torch/cases.py
   step 120 torch-1-nccl in_torch ranks 1 nccl python3 "$cases"
   for number in 1 2; do
-    step 180 "torch-$number-host" in_torch ranks "$number" host python3 "$cases"
+    step 120 "torch-$number-host" in_torch ranks "$number" host python3 "$cases"
+    step 120 "torch-$number-ipc" in_torch ranks_ipc "$number" python3 "$cases"
   done
   step 400 torch-bench in_torch ranks 1 nccl python3 test/gpu/torch/bench.py &&
     cat "$results/torch-bench.log"

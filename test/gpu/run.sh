@@ -92,13 +92,13 @@ has_gpu() {
   return 1
 }
 
-# ranks NUMBER OPERATIONS   A job on this machine, all of whose ranks share its GPUs.
+# ranks NUMBER OPERATIONS [contract]   A job on this machine, all of whose ranks share its GPUs.
 ranks() {
   local rank code=0 meeting pids=()
   meeting=$(mktemp -d) || return
   for ((rank = 0; rank < $1; ++rank)); do
     HOROVOD_RANK=$rank HOROVOD_SIZE=$1 HVD_RENDEZVOUS="file://$meeting/meeting" \
-      HVD_GPU_OPERATIONS=$2 build/gpu-box/test/gpu_ranks &
+      HVD_GPU_OPERATIONS=$2 build/gpu-box/test/gpu_ranks "${@:3}" &
     pids+=($!)
   done
   for rank in "${pids[@]}"; do wait "$rank" || code=$?; done
@@ -110,7 +110,7 @@ ranks() {
 # is no proof.
 ranks_ipc() {
   local code=0 said
-  said=$(ranks "$1" ipc 2>&1) || code=$?
+  said=$(ranks "$1" ipc "${@:2}" 2>&1) || code=$?
   echo "$said"
   ! grep 'by way of host memory' <<<"$said" && return $code
 }
@@ -131,6 +131,7 @@ step 300 device program gpu_test device
 step 60 ranks-1-nccl ranks 1 nccl
 for number in 1 2 4; do step 120 "ranks-$number-host" ranks "$number" host; done
 for number in 1 2 3 4; do step 120 "ranks-$number-ipc" ranks_ipc "$number"; done
+for number in 2 3 4; do step 300 "contract-$number-ipc" ranks_ipc "$number" contract; done
 step 120 ranks-2-auto ranks 2 auto
 if compute-sanitizer --version >/dev/null 2>&1; then
   for tool in memcheck racecheck initcheck; do step 300 "sanitizer-$tool" sanitize "$tool"; done

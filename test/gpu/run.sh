@@ -159,7 +159,7 @@ export -f build_googletest build program has_gpu ranks ranks_ipc has_torch build
 find_tools || { failed=1; finish; }
 step 300 googletest build_googletest || finish
 step 580 build build || finish
-step 120 logic program gpu_logic_test logic
+step 240 logic program gpu_logic_test logic
 step 60 gpu has_gpu || finish
 grep '^GPU' "$results/gpu.log"
 step 300 device program gpu_test device
@@ -167,6 +167,7 @@ job=build/gpu-box/test/gpu_ranks
 step 60 ranks-1-nccl ranks 1 nccl "$job"
 for number in 1 2 4; do step 120 "ranks-$number-host" ranks "$number" host "$job"; done
 for number in 1 2 3 4; do step 120 "ranks-$number-ipc" ranks_ipc "$number" "$job"; done
+for number in 2 3 4; do step 300 "contract-$number-ipc" ranks_ipc "$number" "$job" contract; done
 step 120 ranks-2-auto ranks 2 auto "$job"
 if compute-sanitizer --version >/dev/null 2>&1; then
   for tool in memcheck racecheck initcheck; do step 300 "sanitizer-$tool" sanitize "$tool"; done

@@ -11,7 +11,7 @@
 #include "test/support/run_ranks.h"
 
 // The contract of the port with tensors on a GPU: among several ranks by way of the host, and by
-// NCCL alone.
+// NCCL and through its own GPU memory alone. Through each other's: gpu/ranks, in processes.
 namespace hvd {
 namespace {
 
@@ -50,6 +50,23 @@ INSTANTIATE_TEST_SUITE_P(Abort, StagedContract,
                          ::testing::Combine(::testing::Values(2),
                                             ::testing::Values(test::collective_abort_contract())),
                          name_of_case);
+
+class IpcContract : public ::testing::TestWithParam<CollectiveCase> {};
+
+TEST_P(IpcContract, HoldsAtSizeOne) {
+  if (module().devices() == 0) GTEST_SKIP() << module().describe_devices();
+  SimWorld world(1);
+  const auto host = world.collective(0);
+  const Rank everyone[] = {0};
+  const auto collective =
+      test::on_device(module().make_ipc_collective(host->subset(10'001, everyone),
+                                                   host->subset(10'002, everyone), {}),
+                      0);
+  GetParam().run(*collective, 0, 1);
+}
+
+INSTANTIATE_TEST_SUITE_P(All, IpcContract, ::testing::ValuesIn(test::collective_contract()),
+                         [](const auto& each) { return each.param.name; });
 
 class NcclContract : public ::testing::TestWithParam<CollectiveCase> {};
 

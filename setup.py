@@ -62,6 +62,8 @@ class CMakeBuild(build_ext):
         jobs = os.environ.get("CMAKE_BUILD_PARALLEL_LEVEL", str(os.cpu_count() or 1))
         configure([
             "cmake", "-S", str(ROOT), "-B", str(BUILD), "-G", "Ninja",
+            # What an earlier run for another Python found.
+            "-U", "*Python3*", "-U", "PYTHON*", "-U", "PYBIND11*",
             "-DCMAKE_BUILD_TYPE=Release", "-DHVD_PYTHON=ON", "-DHVD_TESTS=OFF",
             f"-DPython3_EXECUTABLE={sys.executable}", f"-Dpybind11_DIR={pybind11_headers()}",
             "-DHVD_PORTABLE=OFF",  # for what an earlier run left in the cache; CMAKE_ARGS may say ON

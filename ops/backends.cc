@@ -227,18 +227,21 @@ std::unique_ptr<Collective> make_collective(MpiLink& link, const Neighbourhood& 
                               options);
 }
 
-// The collective of GPUs, if the ranks want one.
+// The collective of GPUs, which the ranks want.
+void add_gpus(Ports& ports, const GpuNeighbourhood& here, const Config& config,
+              const GpuAllGather& all_gather) {
+  const NcclLibrary& library = nccl_library(kNcclBuildFolder);
+  auto gpus = connect_gpus(library, here, config, all_gather, *ports.collectives.front());
+  if (gpus == nullptr) return;
+  ports.collectives.push_back(std::move(gpus));
+  ports.gpu = rank_gpu(library, here.place);
+}
+
 void add_gpus(Ports& ports, Rendezvous& others, const Neighbourhood& here, const Config& config,
               TimePoint deadline) {
   if (here.gpu_operations == "none") return;
-  auto gpus = connect_gpus(
-      nccl_library(kNcclBuildFolder),
-      {introduce(config).host, topology_of(here.placement), here.placement.hosts()}, config,
-      [&](const std::string& mine) { return others.all_gather(mine, deadline); },
-      *ports.collectives.front());
-  if (gpus == nullptr) return;
-  ports.collectives.push_back(std::move(gpus));
-  ports.gpu = rank_gpu(nccl_library(kNcclBuildFolder), topology_of(here.placement));
+  add_gpus(ports, {introduce(config).host, topology_of(here.placement), here.placement.hosts()},
+           config, [&](const std::string& mine) { return others.all_gather(mine, deadline); });
 }
 
 void expect_world(const LaunchInfo& launch, const MpiLink& link) {
@@ -331,12 +334,8 @@ Ports connect_to_self(const Config& config) {
   ports.control = std::make_unique<SelfControlPlane>(introduce(config).host);
   ports.collectives.push_back(std::make_unique<SelfCollective>());
   if (config.gpu_operations == "none") return ports;
-  auto gpus = connect_gpus(
-      nccl_library(kNcclBuildFolder), {introduce(config).host, {}, 1}, config,
-      [](const std::string& mine) { return std::vector{mine}; }, *ports.collectives.front());
-  if (gpus == nullptr) return ports;
-  ports.collectives.push_back(std::move(gpus));
-  ports.gpu = rank_gpu(nccl_library(kNcclBuildFolder), {});
+  add_gpus(ports, {introduce(config).host, {}, 1}, config,
+           [](const std::string& mine) { return std::vector{mine}; });
   return ports;
 }
 
@@ -356,6 +355,10 @@ bool is_alone(const LaunchInfo& launch, const Config& config) {
 }
 
 }  // namespace
+
+const NcclLibrary& gpu_library() {
+  return nccl_library(kNcclBuildFolder);
+}
 
 std::vector<BackendInfo> backends() {
   const MpiLibrary& mpi = mpi_library(kMpiBuildFolder);

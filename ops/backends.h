@@ -8,6 +8,7 @@
 #include "core/base/config.h"
 #include "core/runtime/collective.h"
 #include "core/runtime/control_plane.h"
+#include "ops/nccl_library.h"
 #include "ops/rank_gpu.h"
 
 namespace hvd {
@@ -30,6 +31,9 @@ struct BackendInfo {
 };
 
 std::vector<BackendInfo> backends();
+
+// The module of GPUs, opened the first time.
+const NcclLibrary& gpu_library();
 
 // Finds the other ranks of this job (by what its launcher left in the environment) and connects to
 // them; a program started by hand is a world of one. Collective. Throws UnsupportedError when a

@@ -74,10 +74,9 @@ GpuChoice choose_gpu_operations(std::span<const GpuClaim> claims, const std::str
                       std::to_string(hosts)};
 }
 
-std::unique_ptr<Collective> connect_gpus(
-    const NcclLibrary& library, const GpuNeighbourhood& here, const Config& config,
-    const std::function<std::vector<std::string>(const std::string&)>& all_gather,
-    Collective& world) {
+std::unique_ptr<Collective> connect_gpus(const NcclLibrary& library, const GpuNeighbourhood& here,
+                                         const Config& config, const GpuAllGather& all_gather,
+                                         Collective& world) {
   std::vector<GpuClaim> claims;
   for (const std::string& text :
        all_gather(encode(claim_gpu(library, here.host, here.place, config)))) {

@@ -36,12 +36,14 @@ struct GpuChoice {
 GpuChoice choose_gpu_operations(std::span<const GpuClaim> claims, const std::string& wanted,
                                 int hosts);
 
+// Passes each rank's text to all.
+using GpuAllGather = std::function<std::vector<std::string>(const std::string&)>;
+
 // The collective of GPUs that config.gpu_operations, which is not none, asks for; empty if that is
-// auto and a rank has no GPU. `all_gather` passes each rank's text to all; `world` is the
-// collective of host memory, of which subsets serve. Collective. Throws as check_gpu_claims().
-std::unique_ptr<Collective> connect_gpus(
-    const NcclLibrary& library, const GpuNeighbourhood& here, const Config& config,
-    const std::function<std::vector<std::string>(const std::string&)>& all_gather,
-    Collective& world);
+// auto and a rank has no GPU. `world` is the collective of host memory, of which subsets serve.
+// Collective. Throws as check_gpu_claims().
+std::unique_ptr<Collective> connect_gpus(const NcclLibrary& library, const GpuNeighbourhood& here,
+                                         const Config& config, const GpuAllGather& all_gather,
+                                         Collective& world);
 
 }  // namespace hvd

@@ -64,7 +64,7 @@ run_programs() {
   for program; do
     shards=()
     for ((shard = 0; shard < jobs; ++shard)); do
-      log=$results/$name.$program.$shard
+      log=$results/$name.${program##*/}.$shard
       GTEST_TOTAL_SHARDS=$jobs GTEST_SHARD_INDEX=$shard timeout 900 \
         "build/$preset/test/$program" --gtest_filter="-$excluded" --gtest_output="xml:$log.xml" \
         >"$log.log" 2>&1 &
@@ -184,8 +184,8 @@ if step build-cpu build cpu; then
 fi
 # What CUDA compiles, on a machine without a GPU too; what needs one is run by test/gpu/run.sh.
 if has_nvcc; then
-  if step build-cuda build cuda hvd_nccl hvd_nccl_on_host gpu_logic_test gpu_test gpu_ranks gpu_bench; then
-    step cuda run_programs cuda cuda '' gpu_logic_test
+  if step build-cuda build cuda hvd_nccl hvd_nccl_on_host gpu_logic_test gpu_tensor_test gpu_test gpu_ranks gpu_bench; then
+    step cuda run_programs cuda cuda '' gpu_logic_test on_host/gpu_tensor_test
   fi
 else
   echo "skipped: CUDA, because there is no nvcc (HVD_CUDA=ON makes that a failure)"

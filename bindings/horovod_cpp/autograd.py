@@ -70,7 +70,7 @@ class autocast(contextlib.ContextDecorator):
 
     def __init__(self, device_type: DTypeLike = "cpu", dtype: DTypeLike | None = None,
                  enabled: bool = True, cache_enabled: bool = True) -> None:
-        if not Tensor._is_device(device_type):
+        if not Tensor._is_cpu(device_type):
             if dtype is not None:
                 raise TypeError(f"autocast: {device_type!r} is no device, and dtype is given too")
             dtype = device_type

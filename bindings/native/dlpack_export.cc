@@ -70,7 +70,7 @@ py::object capsule_of(const Tensor& tensor, const char* name, PyCapsule_Destruct
 }
 
 using MaybeVersion = std::optional<std::pair<std::uint32_t, std::uint32_t>>;
-using MaybeDevice = std::optional<std::pair<std::int32_t, std::int32_t>>;
+using MaybeDLDevice = std::optional<std::pair<std::int32_t, std::int32_t>>;
 
 // Makes the consumer's stream wait for what is under way in the tensor. The numbers are those of
 // the standard of Python's arrays: None is the legacy default stream, -1 asks for no waiting.
@@ -92,7 +92,7 @@ void order(const Tensor& tensor, std::optional<std::int64_t> stream) {
 }
 
 Anything to_dlpack(const Tensor& tensor, std::optional<std::int64_t> stream,
-                   const MaybeVersion& max_version, const MaybeDevice& device,
+                   const MaybeVersion& max_version, const MaybeDLDevice& device,
                    std::optional<bool> copy) {
   const DLDevice place = device_of(tensor);
   if (device && *device != std::pair{place.device_type, place.device_id}) {

@@ -7,6 +7,7 @@
 #include "bindings/native/bindings.h"
 #include "bindings/native/dlpack.h"
 #include "core/base/status.h"
+#include "horovod_cpp/tensor/device.h"
 
 namespace hvd::python {
 namespace {
@@ -123,6 +124,7 @@ py::array tensor_to_numpy(const Tensor& tensor) {
 }
 
 py::array tensor_to_numpy(const Tensor& tensor, const py::object& dtype) {
+  require_cpu("numpy", {&tensor});
   std::vector<py::ssize_t> strides;
   const auto item = static_cast<py::ssize_t>(size_of(tensor.dtype()));
   for (const std::int64_t stride : tensor.strides()) strides.push_back(stride * item);

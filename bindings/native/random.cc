@@ -61,18 +61,18 @@ void bind_random_tensors(py::module_& m) {
   const auto def_random = [&](const char* name, auto make, const char* doc) {
     def_sized<std::optional<Generator*>>(
         m, name,
-        [make](Shape shape, DType dtype, std::optional<Generator*> from) {
-          return make(std::move(shape), dtype, generator_or(from.value_or(nullptr)));
+        [make](Shape shape, DType dtype, const Device& device, std::optional<Generator*> from) {
+          return make(std::move(shape), dtype, generator_or(from.value_or(nullptr))).to(device);
         },
         doc, generator);
   };
-  def_random(
-      "rand", &hvd::rand,
-      tensor_doc("Uniform random numbers in [0, 1).",
-                 {"shape: a tuple, or several numbers.", "dtype: a floating one; None: float32.",
-                  kGenerator, "requires_grad: whether backward() leaves a gradient there."},
-                 kNew, "InvalidArgumentError: another dtype, or a negative extent.")
-          .c_str());
+  def_random("rand", &hvd::rand,
+             tensor_doc("Uniform random numbers in [0, 1).",
+                        {"shape: a tuple, or several numbers.",
+                         "dtype: a floating one; None: float32.", kGenerator,
+                         "requires_grad: whether backward() leaves a gradient there.", kDevice},
+                        kNew, "InvalidArgumentError: another dtype, or a negative extent.")
+                 .c_str());
   def_random("randn", &hvd::randn,
              R"(Normal random numbers with mean 0 and deviation 1.
 
@@ -81,6 +81,7 @@ Args:
     dtype: a floating one; None: float32.
     generator: None: this thread's.
     requires_grad: whether backward() leaves a gradient there.
+    device: "cuda:0", ...; None: "cpu". The numbers are the CPU's, wherever they lie.
 
 Returns:
     A new Tensor.
@@ -160,16 +161,17 @@ void bind_counted(py::module_& m) {
                  {"rows: how many.", "columns: -1: as many as rows.", kDtype}, "[rows, columns].",
                  "InvalidArgumentError: a negative extent.")
           .c_str());
-  m.def(
-      "zeros_like", &zeros_like, py::arg("other"),
-      tensor_doc("Zeros.", {"other: a Tensor."}, "A new Tensor of its shape and dtype.", kNoMemory)
-          .c_str());
+  m.def("zeros_like", &zeros_like, py::arg("other"),
+        tensor_doc("Zeros.", {"other: a Tensor."}, "A new Tensor of its shape, dtype and device.",
+                   kNoMemory)
+            .c_str());
   m.def("ones_like", &ones_like, py::arg("other"),
-        tensor_doc("Ones.", {"other: a Tensor."}, "A new Tensor of its shape and dtype.", kNoMemory)
+        tensor_doc("Ones.", {"other: a Tensor."}, "A new Tensor of its shape, dtype and device.",
+                   kNoMemory)
             .c_str());
   m.def("full_like", &full_like, py::arg("other"), py::arg("value"),
         tensor_doc("One number everywhere.", {"other: a Tensor.", "value: the number."},
-                   "A new Tensor of its shape and dtype.", kNoMemory)
+                   "A new Tensor of its shape, dtype and device.", kNoMemory)
             .c_str());
 }
 

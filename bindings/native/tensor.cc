@@ -15,6 +15,7 @@
 #include "bindings/native/words.h"
 #include "core/base/status.h"
 #include "horovod_cpp/autograd/functions.h"
+#include "horovod_cpp/tensor/device.h"
 
 namespace hvd::python {
 namespace {
@@ -30,11 +31,11 @@ py::typing::Tuple<int, py::ellipsis> to_tuple(const Shape& shape) {
 Typed<"int | float | complex | bool"> item(const Tensor& tensor) {
   if (is_floating(tensor.dtype()) || tensor.numel() != 1) return py::float_(tensor.item());
   if (is_complex(tensor.dtype())) {
-    return py::cast(*tensor.to(DType::kC128).data<std::complex<double>>());
+    return py::cast(*tensor.to(DType::kC128).cpu().data<std::complex<double>>());
   }
   if (tensor.dtype() == DType::kBool) return py::bool_(tensor.item() != 0.0);
   // Through double, an int64 would lose bits.
-  return py::int_(*tensor.to(DType::kI64).contiguous().data<std::int64_t>());
+  return py::int_(*tensor.to(DType::kI64).contiguous().cpu().data<std::int64_t>());
 }
 
 py::buffer_info buffer_of(const Tensor& tensor) {
@@ -60,6 +61,7 @@ Typed<"tuple[typing.Any, ...]"> reduce_tensor(const py::object& tensor) {
 }
 
 Typed<"tuple[str, tuple[int, ...], bytes, bool]"> tensor_state(const Tensor& tensor) {
+  require_cpu("pickle and deepcopy", {&tensor});
   const Tensor dense = tensor.detach().contiguous();
   return py::make_tuple(std::string(name_of(dense.dtype())), to_tuple(dense.shape()),
                         py::bytes(static_cast<const char*>(dense.data()),
@@ -227,13 +229,11 @@ void bind_facts(TensorClass& cls) {
       "stride", [](const Tensor& t) { return to_tuple(t.strides()); },
       "Distances in elements between neighbours along each axis, a tuple of ints.");
   cls.def_property_readonly(
-      "device",
-      [](const Tensor& t) {
-        const Device device = t.device();
-        return device.kind == DeviceKind::kCpu ? std::string("cpu")
-                                               : "cuda:" + std::to_string(device.index);
-      },
-      "Where the memory is: \"cpu\", or \"cuda:0\" for what a collective made on a GPU.");
+      "device", [](const Tensor& t) { return to_string(t.device()); },
+      "Where the memory is: \"cpu\", \"cuda:0\".");
+  cls.def_property_readonly(
+      "is_cuda", [](const Tensor& t) { return t.device().kind == DeviceKind::kCuda; },
+      "Whether the memory is that of a CUDA device.");
   cls.def_property_readonly(
       "itemsize", [](const Tensor& t) { return size_of(t.dtype()); }, "Bytes of an element.");
   cls.def(
@@ -254,7 +254,8 @@ elements (``is`` compares the handles); never raises.)");
   cls.def(
       "tolist",
       [](const Tensor& t) -> Anything {
-        return tensor_to_numpy(t.dtype() == DType::kBF16 ? t.detach().to(DType::kF32) : t)
+        const Tensor values = t.detach().cpu();
+        return tensor_to_numpy(t.dtype() == DType::kBF16 ? values.to(DType::kF32) : values)
             .attr("tolist")();
       },
       "Nested lists of Python numbers, or one number for a scalar.");
@@ -264,7 +265,8 @@ elements (``is`` compares the handles); never raises.)");
 Writes are seen by the tensor and are not recorded by autograd.
 
 Raises:
-    TypeError: the dtype is bfloat16, which NumPy does not have; use ``.to("float32")``.)");
+    TypeError: the dtype is bfloat16, which NumPy does not have; use ``.to("float32")``.
+    UnsupportedError: the memory is that of a GPU; use ``.cpu()``.)");
   cls.def("__array__", &to_array, py::arg("dtype") = py::none(), py::arg("copy") = py::none());
   cls.def_buffer(&buffer_of);
   cls.def("__reduce__", &reduce_tensor, "What pickle and copy.deepcopy need.");
@@ -309,7 +311,7 @@ Tensor operand(const Tensor& left, const py::handle& value) {
     throw InvalidArgumentError("a tensor of " + std::string(name_of(left.dtype())) +
                                " cannot take " + std::to_string(number) + " in place");
   }
-  return Tensor::scalar(number, left.dtype());
+  return Tensor::full({}, number, left.dtype(), left.device());
 }
 
 // += and its like write into the tensor, as in NumPy and PyTorch.
@@ -345,7 +347,12 @@ float16, bfloat16, float32, float64, and int8, uint16, int16, complex64, complex
 stored, compared, converted and communicated only: arithmetic on them raises InvalidArgumentError.
 Operators broadcast as in NumPy; both sides must have one dtype. NumPy arrays may stand on either
 side. Reductions and element-wise functions are methods and functions of the module: ``t.sum()``,
-``hvd.exp(t)``. ``==`` compares element by element; a Tensor's hash is that of its identity.)");
+``hvd.exp(t)``. ``==`` compares element by element; a Tensor's hash is that of its identity.
+
+On a CUDA device (``t.cuda()``, ``device="cuda:0"``) there are creation, copies, conversions, views,
+arithmetic, most element-wise functions, sum and mean, their gradients, SGD, Adam and AdamW, and
+collectives; everything else raises UnsupportedError that names it. Calls return before the device is
+done, in one order for all threads; printing, ``item()``, ``tolist()`` and ``cpu()`` wait for it.)");
   bind_facts(cls);
   bind_in_place(cls);
   bind_operators(cls);

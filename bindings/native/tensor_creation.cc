@@ -16,13 +16,17 @@ constexpr const char* kNegativeExtent = "InvalidArgumentError: a negative extent
 void bind_constructors(py::module_& m) {
   m.def(
       "tensor",
-      [](const TensorData& data, const MaybeDType& dtype, bool requires_grad) {
+      [](const TensorData& data, const MaybeDType& dtype, bool requires_grad,
+         const MaybeDevice& device) {
         Tensor result = copy_to_tensor(data);
         if (!dtype.is_none()) result = result.to(dtype_from(dtype));
+        // Without a device that of a Tensor stays.
+        if (!device.is_none()) result = result.to(device_or_cpu(device));
         if (requires_grad) result.requires_grad_();
         return result;
       },
       py::arg("data"), py::arg("dtype") = py::none(), py::arg("requires_grad") = false,
+      py::kw_only(), py::arg("device") = py::none(),
       R"(Make a tensor with a copy of ``data``.
 
 Args:
@@ -30,12 +34,14 @@ Args:
         float32, its complex numbers complex64, its ints int64, its bools bool.
     dtype: element type, as a name ("bfloat16") or a NumPy dtype; None keeps that of ``data``.
     requires_grad: whether backward() leaves a gradient here.
+    device: "cpu", "cuda:0", ...; None: that of a Tensor, else "cpu".
 
 Returns:
     A new Tensor of the shape of ``data``.
 
 Raises:
-    InvalidArgumentError: ``dtype`` is unknown.
+    InvalidArgumentError: ``dtype`` is unknown, or ``device`` names none.
+    UnsupportedError: the device cannot be used here; says why.
     TypeError: ``data`` holds something else than numbers of a supported dtype.)");
   m.def("from_numpy", &tensor_from_numpy, py::arg("array"),
         R"(Wrap a NumPy array as a tensor; nothing is copied, both see each other's writes.
@@ -46,11 +52,12 @@ Raises:
 }
 
 void bind_fillers(py::module_& m) {
-  const auto filler = [&m](const char* name, Tensor (*make)(Shape, DType), const char* what) {
+  const auto filler = [&m](const char* name, Tensor (*make)(Shape, DType, Device),
+                           const char* what) {
     const std::string doc =
         tensor_doc(what,
                    {"shape: a tuple, or several numbers.", kDtype,
-                    "requires_grad: whether backward() leaves a gradient there."},
+                    "requires_grad: whether backward() leaves a gradient there.", kDevice},
                    kNew, kNegativeExtent);
     def_sized(m, name, make, doc.c_str());
   };
@@ -59,12 +66,15 @@ void bind_fillers(py::module_& m) {
   filler("ones", &Tensor::ones, "A tensor with ones everywhere.");
   m.def(
       "full",
-      [](const ShapeLike& shape, double value, const MaybeDType& dtype) {
-        return Tensor::full(shape_from(shape), value, dtype_or(dtype, DType::kF32));
+      [](const ShapeLike& shape, double value, const MaybeDType& dtype, const MaybeDevice& device) {
+        return Tensor::full(shape_from(shape), value, dtype_or(dtype, DType::kF32),
+                            device_or_cpu(device));
       },
-      py::arg("shape"), py::arg("value"), py::arg("dtype") = py::none(),
+      py::arg("shape"), py::arg("value"), py::arg("dtype") = py::none(), py::kw_only(),
+      py::arg("device") = py::none(),
       tensor_doc("A tensor with one number everywhere.",
-                 {"shape: of the result.", "value: the number.", kDtype}, kNew, kNegativeExtent)
+                 {"shape: of the result.", "value: the number.", kDtype, kDevice}, kNew,
+                 kNegativeExtent)
           .c_str());
   m.def("bitwise_equal", &bitwise_equal, py::arg("a"), py::arg("b"), ReleaseGil(),
         R"(Whether the Tensors ``a`` and ``b`` have one dtype and shape and the same bits;

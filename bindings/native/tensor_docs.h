@@ -28,6 +28,8 @@ inline constexpr const char* kMisfit =
     "InvalidArgumentError: shapes or dtypes do not fit; names both.";
 inline constexpr const char* kGenerator = "generator: None: this thread's.";
 inline constexpr const char* kDtype = "dtype: None: float32.";
+inline constexpr const char* kDevice =
+    "device: where its memory is: \"cuda:0\", \"cuda:1\", ...; None: \"cpu\".";
 inline constexpr const char* kNoMemory = "InvalidArgumentError: there is no memory for it.";
 
 // In the form that all docstrings have; a class returns nothing.

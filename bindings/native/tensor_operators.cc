@@ -57,6 +57,7 @@ Tensor edges_of(Tensor tensor) {
 std::string text_of(const Tensor& tensor) {
   const bool whole = tensor.numel() <= kWhole;
   Tensor shown = whole ? tensor.detach() : edges_of(tensor.detach());
+  shown = shown.cpu();
   if (shown.dtype() == DType::kBF16) shown = shown.to(DType::kF32);
   const auto elements =
       py::module_::import("numpy")
@@ -70,6 +71,7 @@ std::string text_of(const Tensor& tensor) {
     text += ", shape=" + py::str(py::cast(tensor).attr("shape")).cast<std::string>();
   }
   text += ", dtype=" + std::string(name_of(tensor.dtype()));
+  if (!is_on_cpu(tensor)) text += ", device='" + to_string(tensor.device()) + "'";
   if (tensor.requires_grad()) text += ", requires_grad=True";
   return text + ")";
 }

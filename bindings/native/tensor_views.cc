@@ -10,19 +10,38 @@
 #include "bindings/native/dlpack.h"
 #include "bindings/native/words.h"
 #include "core/base/status.h"
+#include "horovod_cpp/tensor/device.h"
 
 namespace hvd::python {
 
-bool is_device(const py::handle& object) {
-  if (!py::isinstance<py::str>(object)) return false;
+std::optional<Device> device_from(const py::handle& object) {
+  if (!py::isinstance<py::str>(object)) return std::nullopt;
   const auto name = object.cast<std::string>();
-  if (name == "cpu" || name == "cpu:0") return true;
-  for (const char* device : {"cuda", "mps", "xpu", "hip", "meta"}) {
-    if (name != device && !name.starts_with(std::string(device) + ":")) continue;
-    throw UnsupportedError("tensors and modules live in the memory of the CPU, not on '" + name +
-                           "'");
+  const auto is_a = [&name](const std::string& kind) {
+    return name == kind || name.starts_with(kind + ":");
+  };
+  if (is_a("cpu") || is_a("cuda")) return parse_device(name);
+  for (const char* kind : {"mps", "xpu", "hip", "meta"}) {
+    if (!is_a(kind)) continue;
+    throw UnsupportedError("tensors live in the memory of the CPU or of CUDA devices, not on '" +
+                           name + "'");
   }
-  return false;
+  return std::nullopt;
+}
+
+Device device_or_cpu(const py::object& device) {
+  if (device.is_none()) return {};
+  if (const auto place = device_from(device)) return *place;
+  throw InvalidArgumentError("no device: " + py::repr(device).cast<std::string>() +
+                             "; expected \"cpu\", \"cuda\" or \"cuda:0\"");
+}
+
+bool is_cpu(const py::handle& object) {
+  const auto place = device_from(object);
+  if (!place || place->kind == DeviceKind::kCpu) return place.has_value();
+  throw UnsupportedError("'" + to_string(*place) +
+                         "': modules and regions are of the CPU; there are tensors alone on GPUs "
+                         "(layers on the GPU come later)");
 }
 
 namespace {
@@ -160,20 +179,44 @@ void bind_axes(TensorClass& cls) {
 
 // (dtype), (device), (device, dtype), (other), with the names that PyTorch has.
 Tensor convert(const Tensor& tensor, const Typed<"DTypeLike | Tensor | None">& target,
-               MaybeDType dtype, const Typed<"str | None">& device) {
-  if (!device.is_none() && !is_device(device)) {
-    throw InvalidArgumentError("to: no device " + py::repr(device).cast<std::string>());
-  }
+               MaybeDType dtype, const MaybeDevice& device) {
+  std::optional<Device> place;
+  if (!device.is_none()) place = device_or_cpu(device);
   if (py::isinstance<Tensor>(target)) {
-    return tensor.to(target.cast<const Tensor&>().dtype());
+    const auto& other = target.cast<const Tensor&>();
+    const WithoutGil nogil;
+    return tensor.to(other.dtype()).to(place.value_or(other.device()));
   }
-  if (!target.is_none() && !is_device(target)) {
+  if (const auto named = device_from(target)) {
+    if (place) throw py::type_error("to: two devices");
+    place = named;
+  } else if (!target.is_none()) {
     if (!dtype.is_none()) throw py::type_error("to: two dtypes");
     dtype = target;
-  } else if (target.is_none() && dtype.is_none() && device.is_none()) {
-    throw py::type_error("to: takes a dtype, a device or a Tensor");
   }
-  return dtype.is_none() ? tensor : tensor.to(dtype_from(dtype));
+  if (dtype.is_none() && !place) throw py::type_error("to: takes a dtype, a device or a Tensor");
+  const DType wanted = dtype_or(dtype, tensor.dtype());
+  const WithoutGil nogil;
+  return tensor.to(wanted).to(place.value_or(tensor.device()));
+}
+
+// Itself, the same object, where it is there.
+Typed<"Tensor"> on_device(const Typed<"Tensor">& self, const Device& device) {
+  const auto& tensor = self.cast<const Tensor&>();
+  if (tensor.device() == device) return self;
+  const Tensor moved = [&] {
+    const WithoutGil nogil;
+    return tensor.to(device);
+  }();
+  return py::cast(moved);
+}
+
+Device cuda_device(const Typed<"int | str | None">& device) {
+  if (device.is_none()) return {DeviceKind::kCuda, 0};
+  if (py::isinstance<py::int_>(device)) return parse_device("cuda:" + std::string(py::str(device)));
+  const Device place = device_or_cpu(device);
+  if (place.kind == DeviceKind::kCuda) return place;
+  throw InvalidArgumentError("cuda: '" + to_string(place) + "' is no CUDA device");
 }
 
 void bind_copies(TensorClass& cls) {
@@ -182,22 +225,31 @@ void bind_copies(TensorClass& cls) {
   cls.def("contiguous", &Tensor::contiguous, ReleaseGil(), "Itself, or a dense copy.");
   cls.def("clone", &Tensor::clone, ReleaseGil(), "A copy with memory of its own.");
   cls.def(
-      "cpu", [](const Typed<"Tensor">& self) { return self; },
-      "Itself: tensors live in the memory of the CPU.");
+      "cpu", [](const Typed<"Tensor">& self) { return on_device(self, {}); },
+      "Itself, or a copy in the memory of the CPU, which waits for the device.");
+  cls.def(
+      "cuda",
+      [](const Typed<"Tensor">& self, const Typed<"int | str | None">& device) {
+        return on_device(self, cuda_device(device));
+      },
+      py::arg("device") = py::none(),
+      "Itself, or a copy in the memory of a CUDA ``device``: a number or name, None: 0. "
+      "UnsupportedError, saying why, where there is none; MemoryError where it is full.");
   cls.def("to", &convert, py::arg("target") = py::none(), py::arg("dtype") = py::none(),
           py::kw_only(), py::arg("device") = py::none(),
-          R"(Itself, or a copy converted to a dtype.
+          R"(Itself, or a copy converted to a dtype, in the memory of a device.
 
 Args:
-    target: a dtype, a Tensor (its dtype) or "cpu".
+    target: a dtype, a device ("cpu", "cuda", "cuda:1"), or a Tensor: its dtype and device.
     dtype: a dtype beside a device.
-    device: "cpu".
+    device: a device.
 
 Returns:
     A Tensor of the same shape.
 
 Raises:
-    UnsupportedError: another device.)");
+    UnsupportedError: the device cannot be used here; says why.
+    MemoryError: it has no memory left; names it and the bytes.)");
   cls.def(
       "astype",
       [](const Tensor& a, const DTypeLike& dtype, bool copy) {
@@ -223,8 +275,8 @@ Raises:
 }  // namespace
 
 void bind_tensor_views(TensorClass& cls) {
-  cls.def_static("_is_device",
-                 [](const Anything& name) { return is_device(name); });  // for the Python package
+  cls.def_static("_is_cpu",
+                 [](const Anything& name) { return is_cpu(name); });  // for the Python package
   bind_shapes(cls);
   bind_axes(cls);
   bind_copies(cls);

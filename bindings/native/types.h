@@ -37,6 +37,8 @@ using ArraysT = Typed<"collections.abc.Iterable[ArrayT]">;
 using TensorData = Typed<"TensorData">;
 using DTypeLike = Typed<"DTypeLike">;
 using MaybeDType = Typed<"DTypeLike | None">;
+// "cpu", "cuda", "cuda:0"
+using MaybeDevice = Typed<"str | None">;
 using ShapeLike = Typed<"ShapeLike">;
 using IndexLike = Typed<"IndexLike">;
 using PairLike = Typed<"PairLike">;

@@ -3,6 +3,7 @@
 #include <pybind11/pybind11.h>
 
 #include <cstring>
+#include <optional>
 #include <type_traits>
 
 #include "bindings/native/bindings.h"
@@ -53,13 +54,22 @@ void def_axis(Scope& scope, const char* name, Function function, const Extra&...
   scope.def(name, function, kDim(extra)...);
 }
 
+// The device that an object names; none if it names none. Throws UnsupportedError for kinds of
+// devices that there are not, and InvalidArgumentError for "cuda:x".
+std::optional<Device> device_from(const py::handle& object);
+// The CPU for None; throws InvalidArgumentError for what names no device.
+Device device_or_cpu(const py::object& device);
+// Whether the object names the CPU; throws UnsupportedError if it names another device, where there
+// are tensors alone.
+bool is_cpu(const py::handle& object);
+
 // A shape in one argument or in several.
 inline Shape shape_from(const py::args& sizes) {
   return shape_from(sizes.size() == 1 ? py::object(sizes[0]) : py::object(sizes));
 }
 
 // Defines a function that makes a tensor of a shape, given as a tuple or as several numbers. `make`
-// takes the shape, the dtype and `More`, which `extra` names.
+// takes the shape, the dtype, the device and `More`, which `extra` names.
 template <typename... More, typename Make, typename... Extra>
 void def_sized(py::module_& m, const char* name, Make make, const char* doc,
                const Extra&... extra) {
@@ -69,28 +79,30 @@ void def_sized(py::module_& m, const char* name, Make make, const char* doc,
   };
   m.def(
       name,
-      [=](const ShapeLike& shape, const MaybeDType& dtype, More... more, bool requires_grad) {
+      [=](const ShapeLike& shape, const MaybeDType& dtype, More... more, bool requires_grad,
+          const MaybeDevice& device) {
         // A second size, of the other form.
         if (PyIndex_Check(dtype.ptr()) != 0) throw py::reference_cast_error();
-        return finish(make(shape_from(shape), dtype_or(dtype, DType::kF32), more...),
-                      requires_grad);
+        return finish(
+            make(shape_from(shape), dtype_or(dtype, DType::kF32), device_or_cpu(device), more...),
+            requires_grad);
       },
       py::arg("shape"), py::arg("dtype") = py::none(), extra..., py::kw_only(),
-      py::arg("requires_grad") = false, doc);
+      py::arg("requires_grad") = false, py::arg("device") = py::none(), doc);
   m.def(
       name,
       [=](const py::Args<Typed<"typing.SupportsIndex">>& size, const MaybeDType& dtype,
-          More... more, bool requires_grad) {
+          More... more, bool requires_grad, const MaybeDevice& device) {
         if (size.empty()) throw py::type_error("expected a shape, got nothing");
-        return finish(make(shape_from(size), dtype_or(dtype, DType::kF32), more...), requires_grad);
+        return finish(
+            make(shape_from(size), dtype_or(dtype, DType::kF32), device_or_cpu(device), more...),
+            requires_grad);
       },
-      py::arg("dtype") = py::none(), extra..., py::arg("requires_grad") = false);
+      py::arg("dtype") = py::none(), extra..., py::arg("requires_grad") = false,
+      py::arg("device") = py::none());
 }
 
 // Of a class Tensor: tensor_views.cc.
 void bind_tensor_views(py::class_<Tensor>& cls);
-
-// Whether the object is the name of a device; throws UnsupportedError unless it is the CPU.
-bool is_device(const py::handle& object);
 
 }  // namespace hvd::python

@@ -7,6 +7,7 @@
 #include "horovod_cpp/autograd/functions.h"
 #include "horovod_cpp/autograd/grad_mode.h"
 #include "horovod_cpp/autograd/node.h"
+#include "horovod_cpp/tensor/device.h"
 #include "horovod_cpp/tensor/dispatch.h"
 #include "horovod_cpp/tensor/kernels/copy.h"
 #include "horovod_cpp/tensor/kernels/elementwise.h"
@@ -52,6 +53,7 @@ Tensor dense(const Tensor& a) {
 template <typename Gate, typename Slope>
 Tensor gated(const Tensor& a, const char* name, Gate gate, Slope slope,
              Tensor (*recorded)(const Tensor& x)) {
+  require_cpu(name, {&a});
   if (is_half(a)) return gated(a.to(DType::kF32), name, gate, slope, recorded).to(a.dtype());
   shapes::require_float(a, name);
   const Tensor x = dense(a);
@@ -93,6 +95,7 @@ Tensor gelu_tanh_slope(const Tensor& x) {
 }  // namespace
 
 Tensor leaky_relu(const Tensor& a, double negative_slope) {
+  require_cpu("leaky_relu", {&a});
   if (is_half(a)) return leaky_relu(a.to(DType::kF32), negative_slope).to(a.dtype());
   shapes::require_float(a, "leaky_relu");
   const auto scaled = [negative_slope](const Tensor& values, const Tensor& by) {

@@ -31,7 +31,7 @@ Tensor operand(double value, const Tensor& other) {
     throw InvalidArgumentError("the number " + std::to_string(value) + " is not a " +
                                std::string(name_of(other.dtype())));
   }
-  return Tensor::scalar(value, other.dtype());
+  return Tensor::full({}, value, other.dtype(), other.device());
 }
 
 }  // namespace autograd

@@ -7,6 +7,7 @@
 #include "horovod_cpp/autograd/gradient_place.h"
 #include "horovod_cpp/autograd/precision.h"
 #include "horovod_cpp/autograd/recording.h"
+#include "horovod_cpp/tensor/device.h"
 #include "horovod_cpp/tensor/kernels/convolution.h"
 #include "horovod_cpp/tensor/shapes.h"
 
@@ -202,6 +203,7 @@ Tensor applied(const ConvShape& shape, const char* name, Direction direction, co
 }
 
 Tensor applied(const Call& call, const ConvShape& shape, Direction direction) {
+  require_cpu(call.function, {&call.input, &call.weight, &call.bias});
   return applied(shape, call.function, direction, call.input, call.weight, call.bias);
 }
 

@@ -65,7 +65,7 @@ Tensor abs(const Tensor& a) {
 
 Tensor sign(const Tensor& a) {
   return mapped(a, kernels::unary(Unary::kSign, a, "sign"), "sign",
-                [](const Tensor& g) { return Tensor::zeros(g.shape(), g.dtype()); });
+                [](const Tensor& g) { return Tensor::zeros(g.shape(), g.dtype(), g.device()); });
 }
 
 Tensor square(const Tensor& a) {

@@ -8,6 +8,7 @@
 #include "horovod_cpp/autograd/indexing.h"
 #include "horovod_cpp/autograd/node.h"
 #include "horovod_cpp/autograd/stand_in.h"
+#include "horovod_cpp/tensor/device.h"
 #include "horovod_cpp/tensor/kernels/copy.h"
 #include "horovod_cpp/tensor/kernels/table_rows.h"
 #include "horovod_cpp/tensor/kernels/views.h"
@@ -16,6 +17,7 @@ namespace hvd {
 namespace {
 
 void check(const Tensor& indices, const Tensor& weight, std::optional<std::int64_t> padding_idx) {
+  require_cpu("embedding", {&indices, &weight});
   if (indices.dtype() != DType::kI64 || weight.dim() != 2) {
     throw InvalidArgumentError("embedding: indices " + std::string(name_of(indices.dtype())) + " " +
                                to_string(indices.shape()) + " and weight " +

@@ -4,6 +4,7 @@
 
 #include "core/base/status.h"
 #include "horovod_cpp/autograd/engine.h"
+#include "horovod_cpp/tensor/device.h"
 
 namespace hvd {
 namespace {
@@ -22,13 +23,14 @@ autograd::Root root_of(const Tensor& output, const Tensor& gradient, const char*
       fail("shape " + to_string(output.shape()) +
            " has more than one element, so a gradient must be given");
     }
-    return {output, Tensor::ones(output.shape(), output.dtype())};
+    return {output, Tensor::ones(output.shape(), output.dtype(), output.device())};
   }
   if (gradient.shape() != output.shape() || gradient.dtype() != output.dtype()) {
     fail("gradient " + to_string(gradient.shape()) + " " + std::string(name_of(gradient.dtype())) +
          " for an output " + to_string(output.shape()) + " " +
          std::string(name_of(output.dtype())));
   }
+  require_same_device(function, output, gradient);
   return {output, gradient};
 }
 

@@ -7,6 +7,7 @@
 #include "horovod_cpp/autograd/max_pool_grad.h"
 #include "horovod_cpp/autograd/node.h"
 #include "horovod_cpp/autograd/precision.h"
+#include "horovod_cpp/tensor/device.h"
 #include "horovod_cpp/tensor/impl.h"
 #include "horovod_cpp/tensor/kernels/batch_norm.h"
 #include "horovod_cpp/tensor/kernels/copy.h"
@@ -63,6 +64,7 @@ void move_towards(Tensor& running, const Tensor& now, double momentum) {
 }  // namespace
 
 Tensor max_pool2d(const Tensor& input, int kernel, int stride) {
+  require_cpu("max_pool2d", {&input});
   auto [values, index] = kernels::max_pool2d(input, kernel, stride == 0 ? kernel : stride);
   if (!should_record({&input})) return values;
   return autograd::record(
@@ -79,6 +81,7 @@ Tensor max_pool2d(const Tensor& input, int kernel, int stride) {
 Tensor batch_norm(const Tensor& input, const Tensor& weight, const Tensor& bias,
                   Tensor& running_mean, Tensor& running_var, bool training, double momentum,
                   double eps) {
+  require_cpu("batch_norm", {&input});
   shapes::require_dim(input, 4, "batch_norm", "input [n, c, h, w]");
   if (!autograd::is_half(input)) shapes::require_float(input, "batch_norm");
   require_channels(weight, input, "weight");

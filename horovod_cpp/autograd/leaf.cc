@@ -5,6 +5,7 @@
 #include "core/base/status.h"
 #include "horovod_cpp/autograd/grad_memory.h"
 #include "horovod_cpp/autograd/node.h"
+#include "horovod_cpp/tensor/device.h"
 #include "horovod_cpp/tensor/kernels/views.h"
 
 namespace hvd {
@@ -17,7 +18,10 @@ autograd::Record& own_record(const Tensor& tensor) {
 }
 
 void check_gradient(const char* function, const Tensor& leaf, const Tensor& grad) {
-  if (!grad.defined() || (grad.shape() == leaf.shape() && grad.dtype() == leaf.dtype())) return;
+  if (!grad.defined()) return;
+  if (grad.shape() == leaf.shape() && grad.dtype() == leaf.dtype()) {
+    return require_same_device(function, leaf, grad);
+  }
   throw InvalidArgumentError(std::string(function) + ": " + to_string(grad.shape()) + " " +
                              std::string(name_of(grad.dtype())) + " for a tensor " +
                              to_string(leaf.shape()) + " " + std::string(name_of(leaf.dtype())));

@@ -6,6 +6,7 @@
 #include "horovod_cpp/autograd/grad_mode.h"
 #include "horovod_cpp/autograd/precision.h"
 #include "horovod_cpp/autograd/recording.h"
+#include "horovod_cpp/tensor/device.h"
 #include "horovod_cpp/tensor/dispatch.h"
 #include "horovod_cpp/tensor/kernels/copy.h"
 #include "horovod_cpp/tensor/kernels/elementwise.h"
@@ -180,6 +181,7 @@ Tensor recorded_gradient(const Rule& rule, const Rows& rows, const autograd::Edg
 
 // The loss of log-probabilities; `softmax`: `input` are logits.
 Tensor class_loss(const Rule& rule, const Tensor& input, const Tensor& targets, bool softmax) {
+  require_cpu(rule.name, {&input, &targets});
   const Tensor rows_of_input = classes_last(input);
   const std::int64_t classes = rows_of_input.size(1);
   check_targets(rule.name, input, targets, classes, rule.options.ignore_index);
@@ -214,6 +216,7 @@ Tensor class_loss(const Rule& rule, const Tensor& input, const Tensor& targets, 
 // Targets that are probabilities: the sum of -target * weight * log_softmax(logits).
 Tensor soft_cross_entropy(const Tensor& logits, const Tensor& targets,
                           const ClassLossOptions& options) {
+  require_cpu("cross_entropy", {&logits, &targets});
   if (targets.shape() != logits.shape()) {
     throw InvalidArgumentError("cross_entropy: logits " + to_string(logits.shape()) +
                                " and probabilities " + to_string(targets.shape()) + " differ");
@@ -262,6 +265,7 @@ Tensor cross_entropy(const Tensor& logits, const Tensor& targets, const ClassLos
 }
 
 Tensor dropout(const Tensor& input, double p, bool training) {
+  if (training) require_cpu("dropout", {&input});
   if (!(p >= 0.0 && p <= 1.0)) {
     throw InvalidArgumentError("dropout: probability " + std::to_string(p));
   }

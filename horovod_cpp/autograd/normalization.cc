@@ -8,6 +8,7 @@
 #include "horovod_cpp/autograd/grad_mode.h"
 #include "horovod_cpp/autograd/precision.h"
 #include "horovod_cpp/autograd/recording.h"
+#include "horovod_cpp/tensor/device.h"
 #include "horovod_cpp/tensor/kernels/copy.h"
 #include "horovod_cpp/tensor/kernels/normalize.h"
 #include "horovod_cpp/tensor/shapes.h"
@@ -40,6 +41,7 @@ Tensor recorded_gradient(const autograd::Edge& input, const Tensor& y, const Ten
 }
 
 Tensor normalized(const Tensor& input, std::int64_t rows, double eps, const char* name) {
+  require_cpu(name, {&input});
   shapes::require_float(input, name);
   kernels::Normalized result = kernels::normalize_rows(kernels::contiguous(input), rows, eps);
   if (!autograd::should_record({&input})) return result.values;

@@ -9,6 +9,7 @@
 #include "horovod_cpp/autograd/losses.h"
 #include "horovod_cpp/autograd/node.h"
 #include "horovod_cpp/autograd/precision.h"
+#include "horovod_cpp/tensor/device.h"
 #include "horovod_cpp/tensor/dispatch.h"
 #include "horovod_cpp/tensor/kernels/copy.h"
 #include "horovod_cpp/tensor/kernels/views.h"
@@ -212,6 +213,7 @@ Tensor dense(const Tensor& a) {
 template <typename Loss>
 Tensor pointwise(const char* name, const Loss& loss, const Tensor& input, const Tensor& target,
                  LossReduction reduction, const Tensor& factor = {}) {
+  require_cpu(name, {&input, &target});
   if (computes_in_float32({&input, &target})) {
     return autograd::in_float32(input, [&](const Tensor& wide) {
       return pointwise(name, loss, wide, widened(target), reduction, widened(factor));

@@ -9,6 +9,7 @@
 #include "horovod_cpp/autograd/max_pool_grad.h"
 #include "horovod_cpp/autograd/precision.h"
 #include "horovod_cpp/autograd/recording.h"
+#include "horovod_cpp/tensor/device.h"
 #include "horovod_cpp/tensor/kernels/window_pooling.h"
 #include "horovod_cpp/tensor/shapes.h"
 
@@ -25,6 +26,7 @@ std::string text_of(const IntPair& size) {
 }
 
 void check_input(const Tensor& input, const char* function) {
+  require_cpu(function, {&input});
   shapes::require_dim(input, 4, function, "input [n, c, h, w]");
   shapes::require_float(input, function);
 }

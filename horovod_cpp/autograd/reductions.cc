@@ -5,6 +5,7 @@
 #include "horovod_cpp/autograd/grad_mode.h"
 #include "horovod_cpp/autograd/precision.h"
 #include "horovod_cpp/autograd/recording.h"
+#include "horovod_cpp/tensor/device.h"
 #include "horovod_cpp/tensor/kernels/copy.h"
 #include "horovod_cpp/tensor/kernels/elementwise.h"
 #include "horovod_cpp/tensor/kernels/reduce.h"
@@ -40,6 +41,7 @@ using Backward = Tensor (*)(const Tensor&, const Tensor&);
 // pass, and `recorded`(g, y), the same made of recorded functions.
 Tensor along(const Tensor& a, std::int64_t axis, const char* name, Forward forward,
              Backward backward, Backward recorded) {
+  require_cpu(name, {&a});
   if (autograd::is_half(a)) {
     return autograd::in_float32(a, [&](const Tensor& wide) {
       return along(wide, axis, name, forward, backward, recorded);
@@ -98,6 +100,7 @@ Tensor concat(const std::vector<Tensor>& given, std::int64_t axis) {
   bool wanted = false;
   for (const Tensor& part : parts) {
     shapes::require_same_dtype(parts[0], part, "concat");
+    require_same_device("concat", parts[0], part);
     Shape expected = shape;
     if (part.dim() == parts[0].dim()) expected[static_cast<std::size_t>(at)] = part.size(at);
     if (part.shape() != expected) {
@@ -109,7 +112,7 @@ Tensor concat(const std::vector<Tensor>& given, std::int64_t axis) {
     wanted = wanted || should_record({&part});
   }
   shape[static_cast<std::size_t>(at)] = total;
-  Tensor result = Tensor::empty(shape, parts[0].dtype());
+  Tensor result = Tensor::empty(shape, parts[0].dtype(), parts[0].device());
   const auto begin = [ends](std::size_t i) { return i == 0 ? 0 : ends[i - 1]; };
   std::vector<autograd::Edge> inputs;
   for (std::size_t i = 0; i < parts.size(); ++i) {

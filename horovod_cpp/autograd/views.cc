@@ -21,7 +21,7 @@ Tensor recorded(const Tensor& input, Tensor result, const char* name, Function b
 // A tensor of `shape` that is zero but for the part that `view` shows.
 template <typename View>
 Tensor embedded(const Shape& shape, const Tensor& part, const char* name, View view) {
-  Tensor result = Tensor::zeros(shape, part.dtype());
+  Tensor result = Tensor::zeros(shape, part.dtype(), part.device());
   kernels::copy_into(view(result), part);
   return autograd::mapped(part, std::move(result), name,
                           [view](const Tensor& gradient) { return view(gradient); });
@@ -119,6 +119,11 @@ Tensor Tensor::clone() const {
 Tensor Tensor::to(DType dtype) const {
   return recorded(*this, kernels::to(*this, dtype), "to",
                   [from = this->dtype()](const Tensor& gradient) { return gradient.to(from); });
+}
+
+Tensor Tensor::to(Device device) const {
+  return recorded(*this, kernels::to_device(*this, device), "to",
+                  [from = this->device()](const Tensor& gradient) { return gradient.to(from); });
 }
 
 }  // namespace hvd

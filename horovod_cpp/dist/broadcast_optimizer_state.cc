@@ -53,7 +53,8 @@ std::string names_of(const optim::Options& options) {
   return names;
 }
 
-optim::ParamState read_param_state(ByteReader& in, const optim::ParamState* old) {
+optim::ParamState read_param_state(ByteReader& in, const Tensor& param,
+                                   const optim::ParamState* old) {
   optim::ParamState state;
   state.steps = in.get<std::int64_t>();
   for (std::size_t left = in.get_count(9); left > 0; --left) {
@@ -64,7 +65,7 @@ optim::ParamState read_param_state(ByteReader& in, const optim::ParamState* old)
     Tensor tensor;
     if (old != nullptr && old->tensors.count(name) != 0) tensor = old->tensors.at(name);
     if (!tensor.defined() || tensor.dtype() != dtype || tensor.shape() != shape) {
-      tensor = Tensor::zeros(std::move(shape), dtype);
+      tensor = Tensor::zeros(std::move(shape), dtype, param.device());
     }
     state.tensors.emplace(name, std::move(tensor));
   }
@@ -121,7 +122,7 @@ Structure read_structure(optim::Optimizer& optimizer, const Bytes& bytes) {
       const auto old = optimizer.state().find(param.id());
       structure.state.emplace(
           param.id(),
-          read_param_state(in, old == optimizer.state().end() ? nullptr : &old->second));
+          read_param_state(in, param, old == optimizer.state().end() ? nullptr : &old->second));
     }
   }
   in.expect_end();

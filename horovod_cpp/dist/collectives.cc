@@ -20,14 +20,12 @@ namespace {
 
 using Kind = CollectiveKind;
 
-Tensor empty_beside(const Tensor& tensor, Shape shape, const ProcessSet& set) {
-  const bool on_host = tensor.device().kind == DeviceKind::kCpu;
-  return on_host ? Tensor::empty(std::move(shape), tensor.dtype())
-                 : empty_on(*set.world(), tensor, std::move(shape));
+Tensor empty_beside(const Tensor& tensor, Shape shape) {
+  return Tensor::empty(std::move(shape), tensor.dtype(), tensor.device());
 }
 
-Tensor empty_like(const Tensor& tensor, const ProcessSet& set) {
-  return tensor.defined() ? empty_beside(tensor, tensor.shape(), set) : Tensor();
+Tensor empty_like(const Tensor& tensor) {
+  return tensor.defined() ? empty_beside(tensor, tensor.shape()) : Tensor();
 }
 
 // Memory that two results share would be reduced twice, and the second time of what others wrote.
@@ -58,7 +56,7 @@ std::shared_ptr<CallInFlight> allreduce_call(std::span<const Tensor> tensors,
   for (std::size_t i = 0; i < tensors.size(); ++i) {
     AllreduceTensor& item = items.emplace_back();
     item.input = tensors[i];
-    item.output = in_place ? tensors[i] : empty_like(tensors[i], options.process_set);
+    item.output = in_place ? tensors[i] : empty_like(tensors[i]);
     if (compressor != nullptr && tensors[i].defined()) {
       const std::string name = options.name + "." + std::to_string(i);
       item.compressor = compressor->for_tensor(name, tensors[i].shape(), tensors[i].dtype());
@@ -77,7 +75,7 @@ std::shared_ptr<CallInFlight> broadcast_call(const std::vector<Tensor>& tensors,
     check_tensor(spec, tensor);
     CallTensor& part = parts.emplace_back();
     part.input = tensor;
-    part.output = in_place ? tensor : empty_like(tensor, spec.set);
+    part.output = in_place ? tensor : empty_like(tensor);
     part.shape = tensor.shape();
   }
   return start(spec, parts);
@@ -120,7 +118,7 @@ std::shared_ptr<CallInFlight> reducescatter_call(const std::vector<Tensor>& tens
     part.shape = tensor.shape();
     Shape mine = row_shape(tensor);
     mine.insert(mine.begin(), scattered_rows(tensor.size(0), spec.set.size())[position]);
-    part.output = empty_beside(tensor, std::move(mine), spec.set);
+    part.output = empty_beside(tensor, std::move(mine));
   }
   return start(spec, parts);
 }
@@ -216,7 +214,7 @@ CollectiveHandle reduce_async(const Tensor& tensor, int root_rank, const ReduceO
   const bool root = spec.set.world()->topology().rank == root_rank;
   CallTensor part;
   part.input = tensor;
-  part.output = root ? empty_like(tensor, spec.set) : Tensor();
+  part.output = root ? empty_like(tensor) : Tensor();
   part.shape = tensor.shape();
   return CollectiveHandle(start(spec, {&part, 1}));
 }
@@ -309,7 +307,7 @@ CollectiveHandle scatter_async(const Tensor& tensor, int root_rank, const SplitO
     part.input = tensor;
     part.splits = splits_of(spec, tensor, options.splits);
   } else {
-    part.input = empty_beside(tensor, {0}, spec.set);
+    part.input = empty_beside(tensor, {0});
   }
   return CollectiveHandle(start(spec, {&part, 1}));
 }

@@ -14,6 +14,7 @@
 #include "core/runtime/runtime.h"
 #include "horovod_cpp/dist/gpu_tensors.h"
 #include "horovod_cpp/dist/world.h"
+#include "horovod_cpp/tensor/device.h"
 #include "horovod_cpp/tensor/impl.h"
 
 namespace hvd {
@@ -79,17 +80,11 @@ class EngineCall final : public CallInFlight {
     shape.insert(shape.begin(),
                  std::accumulate(part.rows_of.begin(), part.rows_of.end(), std::int64_t{0}));
     const Lease& gathered = part.gathered;
-    if (gathered.owner == nullptr) return nothing(expected, std::move(shape));
-    return Tensor::wrap_on(expected.device, 0, gathered.view.data, std::move(shape), expected.dtype,
-                           gathered.owner);
-  }
-
-  // A result without elements has no memory.
-  static Tensor nothing(const Expected& expected, Shape shape) {
-    Tensor empty = Tensor::empty(shape, expected.dtype);
-    if (expected.device.kind == DeviceKind::kCpu) return empty;
-    return Tensor::wrap_on(expected.device, 0, nullptr, std::move(shape), expected.dtype,
-                           std::make_shared<const Tensor>(std::move(empty)));
+    if (gathered.owner == nullptr) {
+      return Tensor::empty(std::move(shape), expected.dtype, expected.device);
+    }
+    return Tensor::wrap_on(expected.device, stream_of(expected.device), gathered.view.data,
+                           std::move(shape), expected.dtype, gathered.owner);
   }
 
   const std::vector<Handle> handles_;

@@ -32,16 +32,6 @@ void expect_served(const World& world, const Device& device, const std::string& 
                          "torch.cuda.set_device(hvd.local_rank()) first)");
 }
 
-Tensor empty_on(const World& world, const Tensor& like, Shape shape) {
-  const Device device = like.device();
-  expect_served(world, device, "the tensor");
-  const auto bytes = static_cast<std::size_t>(numel_of(shape)) * size_of(like.dtype());
-  NcclModule& module = *world.options().gpu->module;
-  Buffer buffer = module.allocate(device.index, std::max<std::size_t>(bytes, 1));
-  return Tensor::wrap_on(device, module.streams().own(device.index), buffer.data, std::move(shape),
-                         like.dtype(), std::move(buffer.owner));
-}
-
 std::uintptr_t import_stream(const World& world) {
   const RankGpu& gpu = *world.options().gpu;
   return gpu.module->streams().own(gpu.device);

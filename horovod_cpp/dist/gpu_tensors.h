@@ -15,9 +15,6 @@ namespace hvd {
 // GPUs run. `what` lies there: "allreduce.x: the tensor".
 void expect_served(const World& world, const Device& device, const std::string& what);
 
-// Uninitialised, on the GPU of `like`; throws as expect_served().
-Tensor empty_on(const World& world, const Tensor& like, Shape shape);
-
 // The stream on which other libraries make the engine wait for memory that they hand over; for
 // Tensor::wrap_on().
 std::uintptr_t import_stream(const World& world);

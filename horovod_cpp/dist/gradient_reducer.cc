@@ -13,6 +13,8 @@
 #include "horovod_cpp/autograd/node.h"
 #include "horovod_cpp/dist/gradient_rows.h"
 #include "horovod_cpp/optim/clip_grad_norm.h"
+#include "horovod_cpp/tensor/creation.h"
+#include "horovod_cpp/tensor/device.h"
 
 namespace hvd {
 namespace {
@@ -49,7 +51,8 @@ GradientReducer::GradientReducer(const NamedTensors& parameters, const Distribut
   if (!reduces_ || !options.gradient_as_bucket_view || !options.compression.is_none()) return;
   std::vector<Tensor> params;
   for (const auto& entry : entries_) {
-    if (!entry->by_rows) params.push_back(entry->param);
+    // Gradients of GPUs travel packed: their memory is this rank's own.
+    if (!entry->by_rows && is_on_cpu(entry->param)) params.push_back(entry->param);
   }
   if (!params.empty()) views_ = {params, options_.process_set, entries_.front()->name};
 }
@@ -87,7 +90,7 @@ void GradientReducer::make_entries(const NamedTensors& parameters) {
       entry->compressor = compressor->for_tensor(name, param.shape(), param.dtype());
     }
     if (reduces_ && !entry->by_rows && options_.compression.wire() == WireFormat::kInt8) {
-      entry->residual = Tensor::zeros(param.shape(), DType::kF32);
+      entry->residual = Tensor::zeros(param.shape(), DType::kF32, param.device());
     }
     entries_.push_back(std::move(entry));
   }
@@ -178,7 +181,7 @@ Tensor GradientReducer::take_gradient(Entry& entry) {
   if (!gradient.defined()) {
     // Every rank reduces the same names; alone, a parameter without a gradient is skipped.
     if (into_view) return Tensor(entry.view).zero_();
-    return reduces_ ? Tensor::zeros(entry.param.shape(), entry.param.dtype()) : gradient;
+    return reduces_ ? zeros_like(entry.param) : gradient;
   }
   entry.param.set_grad({});
   if (into_view && !gradient.is(entry.view)) {  // the program put its own tensor there
@@ -281,7 +284,7 @@ void GradientReducer::move_into_arena() {
   auto view = views.begin();
   for (const auto& entry : entries_) {
     if (view == views.end()) return;
-    if (entry->by_rows) continue;
+    if (entry->by_rows || !is_on_cpu(entry->param)) continue;
     entry->view = *view++;
     set_grad_memory(entry->param, entry->view);
     const Tensor gradient = entry->param.grad();

@@ -60,7 +60,7 @@ std::string checksum_of(const std::string& name, const Tensor& tensor) {
   sum.add(name);
   sum.add(name_of(tensor.dtype()));
   sum.add(to_string(tensor.shape()));
-  const Tensor dense = tensor.detach().contiguous();
+  const Tensor dense = tensor.detach().cpu().contiguous();
   sum.add(dense.data(), bytes_of(dense));
   return sum.hex();
 }

@@ -67,7 +67,7 @@ void save(const std::string& path, const NamedTensors& tensors, const Metadata& 
   file.write(&length, sizeof length);
   file.write(json.data(), json.size());
   for (const auto& [name, tensor] : tensors) {
-    const Tensor dense = tensor.detach().contiguous();
+    const Tensor dense = tensor.detach().cpu().contiguous();
     file.write(dense.data(), bytes_of(dense));
   }
   file.commit();

@@ -4,6 +4,7 @@
 
 #include "horovod_cpp/optim/option_checks.h"
 #include "horovod_cpp/optim/rules/table.h"
+#include "horovod_cpp/tensor/device.h"
 #include "horovod_cpp/tensor/dispatch.h"
 
 namespace hvd {
@@ -38,6 +39,7 @@ Adadelta::Adadelta(std::vector<ParamGroup> groups, const AdadeltaOptions& option
 
 void Adadelta::update(Tensor& param, const Tensor& grad, ParamState& state,
                       const Options& options) {
+  require_cpu("Adadelta", {&param});
   dispatch_float(param.dtype(), [&](auto tag) {
     using T = typename decltype(tag)::type;
     AdadeltaRule<T> rule;

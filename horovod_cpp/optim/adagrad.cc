@@ -5,6 +5,7 @@
 #include "horovod_cpp/optim/option_checks.h"
 #include "horovod_cpp/optim/row_update.h"
 #include "horovod_cpp/optim/rules/table.h"
+#include "horovod_cpp/tensor/device.h"
 #include "horovod_cpp/tensor/dispatch.h"
 
 namespace hvd {
@@ -54,6 +55,7 @@ Adagrad::Adagrad(std::vector<ParamGroup> groups, const AdagradOptions& options)
     : RuleOptimizer(std::move(groups), {to_map(options), {kSum}, {}, check}) {}
 
 void Adagrad::update(Tensor& param, const Tensor& grad, ParamState& state, const Options& options) {
+  require_cpu("Adagrad", {&param});
   dispatch_float(param.dtype(), [&](auto tag) {
     using T = typename decltype(tag)::type;
     update_table().of<T>().adagrad(rule_of<T>(options, state.steps), param.numel(), param.data<T>(),

@@ -3,8 +3,8 @@
 #include <cmath>
 #include <utility>
 
+#include "horovod_cpp/optim/apply_update.h"
 #include "horovod_cpp/optim/option_checks.h"
-#include "horovod_cpp/optim/rules/table.h"
 #include "horovod_cpp/tensor/dispatch.h"
 
 namespace hvd {
@@ -63,12 +63,11 @@ Adam::Adam(std::vector<ParamGroup> groups, const AdamOptions& options, bool deco
 void Adam::update(Tensor& param, const Tensor& grad, ParamState& state, const Options& options) {
   dispatch_float(param.dtype(), [&](auto tag) {
     using T = typename decltype(tag)::type;
-    T* mean = state_tensor(state, kMean, param).data<T>();
-    T* square = state_tensor(state, kSquare, param).data<T>();
+    const Tensor mean = state_tensor(state, kMean, param);
+    const Tensor square = state_tensor(state, kSquare, param);
     const bool amsgrad = options.at("amsgrad") != 0;
-    T* largest = amsgrad ? state_tensor(state, kLargest, param).data<T>() : nullptr;
-    update_table().of<T>().adam(rule_of<T>(decoupled_, options, state.steps), param.numel(),
-                                param.data<T>(), grad.data<T>(), mean, square, largest);
+    const Tensor largest = amsgrad ? state_tensor(state, kLargest, param) : Tensor();
+    apply_adam<T>(rule_of<T>(decoupled_, options, state.steps), param, grad, mean, square, largest);
   });
 }
 

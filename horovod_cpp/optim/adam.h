@@ -17,9 +17,9 @@ struct AdamOptions {
   bool maximize = false;
 };
 
-// Adam; the formula is in rules/adam.h. Options of a group: lr, beta1, beta2, eps, weight_decay
-// (added to the gradient), amsgrad, maximize. State: "exp_avg", "exp_avg_sq" and, with amsgrad,
-// "max_exp_avg_sq".
+// Adam; the formula is in ops/device/update.h. Options of a group: lr, beta1, beta2, eps,
+// weight_decay (added to the gradient), amsgrad, maximize. State: "exp_avg", "exp_avg_sq" and, with
+// amsgrad, "max_exp_avg_sq".
 class Adam : public RuleOptimizer {
  public:
   explicit Adam(std::vector<Tensor> params, const AdamOptions& options = {});

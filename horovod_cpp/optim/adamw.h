@@ -18,7 +18,7 @@ struct AdamWOptions {
 };
 
 // Adam with decoupled weight decay: parameters shrink by 1 - lr * weight_decay instead; the formula
-// is in rules/adam.h. Options and state are Adam's.
+// is in ops/device/update.h. Options and state are Adam's.
 class AdamW : public Adam {
  public:
   explicit AdamW(std::vector<Tensor> params, const AdamWOptions& options = {});

@@ -7,6 +7,7 @@
 #include "core/base/status.h"
 #include "horovod_cpp/autograd/grad_mode.h"
 #include "horovod_cpp/autograd/row_gradient.h"
+#include "horovod_cpp/tensor/device.h"
 #include "horovod_cpp/tensor/dispatch.h"
 #include "horovod_cpp/tensor/impl.h"
 #include "horovod_cpp/tensor/isa/table.h"
@@ -52,6 +53,7 @@ double norm_of(const std::vector<Tensor>& params, double norm_type) {
   for (const Tensor& param : params) {
     const Tensor grad = gradient_values(param);
     if (!grad.defined()) continue;
+    require_cpu("clip_grad_norm", {&grad});
     const double part = part_of_norm(grad, norm_type);
     if (!std::isinf(norm_type)) {
       norm += part;

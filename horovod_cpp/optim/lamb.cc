@@ -5,6 +5,7 @@
 
 #include "horovod_cpp/optim/option_checks.h"
 #include "horovod_cpp/optim/rules/table.h"
+#include "horovod_cpp/tensor/device.h"
 #include "horovod_cpp/tensor/dispatch.h"
 
 namespace hvd {
@@ -51,6 +52,7 @@ LAMB::LAMB(std::vector<ParamGroup> groups, const LAMBOptions& options)
     : RuleOptimizer(std::move(groups), {to_map(options), {kMean, kSquare}, {}, check_adam}) {}
 
 void LAMB::update(Tensor& param, const Tensor& grad, ParamState& state, const Options& options) {
+  require_cpu("LAMB", {&param});
   dispatch_float(param.dtype(), [&](auto tag) {
     using T = typename decltype(tag)::type;
     const auto rule = rule_of<T>(options, state.steps);

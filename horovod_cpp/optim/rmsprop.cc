@@ -4,6 +4,7 @@
 
 #include "horovod_cpp/optim/option_checks.h"
 #include "horovod_cpp/optim/rules/table.h"
+#include "horovod_cpp/tensor/device.h"
 #include "horovod_cpp/tensor/dispatch.h"
 
 namespace hvd {
@@ -54,6 +55,7 @@ RMSprop::RMSprop(std::vector<ParamGroup> groups, const RMSpropOptions& options)
     : RuleOptimizer(std::move(groups), {to_map(options), {kSquare}, {kMean, kBuffer}, check}) {}
 
 void RMSprop::update(Tensor& param, const Tensor& grad, ParamState& state, const Options& options) {
+  require_cpu("RMSprop", {&param});
   dispatch_float(param.dtype(), [&](auto tag) {
     using T = typename decltype(tag)::type;
     const auto rule = rule_of<T>(options);

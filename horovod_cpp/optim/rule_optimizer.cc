@@ -6,6 +6,7 @@
 #include "core/base/status.h"
 #include "horovod_cpp/autograd/grad_mode.h"
 #include "horovod_cpp/optim/master_param.h"
+#include "horovod_cpp/tensor/device.h"
 #include "horovod_cpp/tensor/dispatch.h"
 #include "horovod_cpp/tensor/impl.h"
 
@@ -125,6 +126,7 @@ void RuleOptimizer::step_one(Tensor& param, const Options& options) {
   ParamState& state = state_[param.id()];
   ++state.steps;
   const bool half = is_half(param.dtype());
+  if (half) require_cpu("update of half-precision parameters", {&param});
   if (rows && !half && update_rows(param, *rows, state, options)) {
     bump_version(param);
     return;
@@ -159,7 +161,8 @@ bool RuleOptimizer::update_rows(Tensor&, const RowGradient&, ParamState&, const 
 
 Tensor& state_tensor(ParamState& state, const char* name, const Tensor& param, double initial) {
   Tensor& tensor = state.tensors[name];
-  if (!tensor.defined()) tensor = Tensor::full(param.shape(), initial, param.dtype());
+  if (!tensor.defined())
+    tensor = Tensor::full(param.shape(), initial, param.dtype(), param.device());
   return tensor;
 }
 

@@ -4,9 +4,9 @@
 #include <utility>
 
 #include "core/base/status.h"
+#include "horovod_cpp/optim/apply_update.h"
 #include "horovod_cpp/optim/option_checks.h"
 #include "horovod_cpp/optim/row_update.h"
-#include "horovod_cpp/optim/rules/table.h"
 #include "horovod_cpp/tensor/dispatch.h"
 
 namespace hvd {
@@ -60,14 +60,14 @@ void SGD::update(Tensor& param, const Tensor& grad, ParamState& state, const Opt
   dispatch_float(param.dtype(), [&](auto tag) {
     using T = typename decltype(tag)::type;
     SgdRule<T> rule = rule_of<T>(options);
-    T* buffer = nullptr;
+    Tensor buffer;
     if (rule.momentum != T{0}) {
       if (state.tensors.contains(kBuffer)) {
         rule.take = static_cast<T>(1 - options.at("dampening"));
       }
-      buffer = state_tensor(state, kBuffer, param).data<T>();
+      buffer = state_tensor(state, kBuffer, param);
     }
-    update_table().of<T>().sgd(rule, param.numel(), param.data<T>(), grad.data<T>(), buffer);
+    apply_sgd<T>(rule, param, grad, buffer);
   });
 }
 

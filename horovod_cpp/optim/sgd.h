@@ -16,8 +16,8 @@ struct SGDOptions {
   bool maximize = false;
 };
 
-// Stochastic gradient descent with momentum; the formula is in rules/sgd.h. Options of a group:
-// those of SGDOptions. State: "momentum_buffer" when momentum is not 0.
+// Stochastic gradient descent with momentum; the formula is in ops/device/update.h. Options of a
+// group: those of SGDOptions. State: "momentum_buffer" when momentum is not 0.
 class SGD : public RuleOptimizer {
  public:
   explicit SGD(std::vector<Tensor> params, const SGDOptions& options = {});

@@ -33,7 +33,7 @@ std::optional<ParamState> RuleOptimizer::take_param(StateEntries& entries, const
   const auto take = [&](const std::string& name) {
     const Tensor tensor =
         entries.take(key + name, param.shape(), half ? DType::kF32 : param.dtype());
-    if (tensor.defined()) state.tensors[name] = tensor.clone().detach();
+    if (tensor.defined()) state.tensors[name] = tensor.to(param.device()).clone().detach();
     return tensor.defined();
   };
   for (const std::string& name : traits_.optional_state_tensors) take(name);

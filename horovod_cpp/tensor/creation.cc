@@ -54,15 +54,15 @@ Tensor eye(std::int64_t rows, std::int64_t columns, DType dtype) {
 }
 
 Tensor zeros_like(const Tensor& other) {
-  return Tensor::zeros(other.shape(), other.dtype());
+  return Tensor::zeros(other.shape(), other.dtype(), other.device());
 }
 
 Tensor ones_like(const Tensor& other) {
-  return Tensor::ones(other.shape(), other.dtype());
+  return Tensor::ones(other.shape(), other.dtype(), other.device());
 }
 
 Tensor full_like(const Tensor& other, double value) {
-  return Tensor::full(other.shape(), value, other.dtype());
+  return Tensor::full(other.shape(), value, other.dtype(), other.device());
 }
 
 }  // namespace hvd

@@ -16,7 +16,7 @@ Tensor arange(double begin, double end, double step = 1.0, DType dtype = DType::
 Tensor linspace(double begin, double end, std::int64_t count, DType dtype = DType::kF32);
 // [rows, columns] with ones on the diagonal; columns -1 = rows.
 Tensor eye(std::int64_t rows, std::int64_t columns = -1, DType dtype = DType::kF32);
-// Of another's shape and dtype.
+// Of another's shape, dtype and device.
 Tensor zeros_like(const Tensor& other);
 Tensor ones_like(const Tensor& other);
 Tensor full_like(const Tensor& other, double value);

@@ -5,6 +5,7 @@
 #include <numeric>
 
 #include "core/base/status.h"
+#include "horovod_cpp/tensor/device.h"
 #include "horovod_cpp/tensor/dispatch.h"
 #include "horovod_cpp/tensor/impl.h"
 #include "horovod_cpp/tensor/kernels/copy.h"
@@ -120,7 +121,7 @@ void overwrite(const Tensor& tensor, const char* function, Fill fill) {
     throw InvalidArgumentError(std::string(function) + ": takes a floating dtype, got " +
                                std::string(name_of(tensor.dtype())));
   }
-  if (tensor.is_contiguous()) {
+  if (tensor.is_contiguous() && is_on_cpu(tensor)) {
     fill(tensor);
     bump_version(tensor);
   } else {

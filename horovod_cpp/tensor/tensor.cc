@@ -6,6 +6,7 @@
 #include <type_traits>
 
 #include "core/base/status.h"
+#include "horovod_cpp/tensor/device.h"
 #include "horovod_cpp/tensor/dispatch.h"
 #include "horovod_cpp/tensor/impl.h"
 #include "horovod_cpp/tensor/kernels/copy.h"
@@ -51,9 +52,34 @@ std::shared_ptr<Storage> make_storage(std::int64_t bytes, const Shape& shape, DT
 void expect_host(const Tensor::Impl& impl) {
   const Device& device = impl.storage->device;
   if (device.kind == DeviceKind::kCpu) return;
-  throw UnsupportedError("a tensor of shape " + to_string(impl.shape) + " lies on CUDA device " +
-                         std::to_string(device.index) +
-                         ": it can be communicated and handed over by DLPack, nothing else");
+  throw UnsupportedError("a tensor of shape " + to_string(impl.shape) + " is on " +
+                         to_string(device) +
+                         ", and this is done on the CPU alone: move it with .cpu() (layers on the "
+                         "GPU come later)");
+}
+
+std::int64_t bytes_of(const Shape& shape, DType dtype) {
+  std::int64_t bytes = 0;
+  if (__builtin_mul_overflow(numel_of(shape), static_cast<std::int64_t>(size_of(dtype)), &bytes)) {
+    throw InvalidArgumentError("Tensor::empty: shape " + to_string(shape) +
+                               " needs over 2^63 bytes");
+  }
+  return bytes;
+}
+
+// An owner of `bytes` (not 0) bytes of a device.
+std::shared_ptr<const void> device_memory(const Device& device, std::int64_t bytes,
+                                          const Shape& shape, DType dtype) {
+  DeviceMemory& memory = memory_of(device);
+  void* data = memory.allocate(device.index, static_cast<std::size_t>(bytes));
+  if (data == nullptr) {
+    throw OutOfMemoryError("Tensor::empty: no memory on " + to_string(device) + " for the " +
+                           std::to_string(bytes) + " bytes of a " + std::string(name_of(dtype)) +
+                           " tensor " + to_string(shape));
+  }
+  return {data, [&memory, index = device.index](const void* freed) {
+            memory.deallocate(index, const_cast<void*>(freed));
+          }};
 }
 
 template <typename T>
@@ -99,20 +125,40 @@ std::uint64_t version_of(const Tensor& tensor) {
 }
 
 Tensor Tensor::empty(Shape shape, DType dtype) {
-  std::int64_t bytes = 0;
-  if (__builtin_mul_overflow(numel_of(shape), static_cast<std::int64_t>(size_of(dtype)), &bytes)) {
-    throw InvalidArgumentError("Tensor::empty: shape " + to_string(shape) +
-                               " needs over 2^63 bytes");
-  }
-  auto storage = make_storage(bytes, shape, dtype);
+  auto storage = make_storage(bytes_of(shape, dtype), shape, dtype);
   void* data = storage->data;
   std::vector<std::int64_t> strides = shapes::row_major_strides(shape);
   return Tensor(make_impl(std::move(storage), data, std::move(shape), std::move(strides), dtype));
 }
 
+Tensor Tensor::empty(Shape shape, DType dtype, Device device) {
+  if (device.kind == DeviceKind::kCpu) return empty(std::move(shape), dtype);
+  const std::uintptr_t stream = memory_of(device).stream(device.index);
+  const std::int64_t bytes = bytes_of(shape, dtype);
+  // Without elements there is no memory, but an owner, as for all that is wrapped.
+  std::shared_ptr<const void> owner = std::make_shared<Device>(device);
+  if (bytes != 0) owner = device_memory(device, bytes, shape, dtype);
+  void* data = bytes == 0 ? nullptr : const_cast<void*>(owner.get());
+  return wrap_on(device, stream, data, std::move(shape), dtype, std::move(owner));
+}
+
 Tensor Tensor::zeros(Shape shape, DType dtype) {
   Tensor result = empty(std::move(shape), dtype);
   std::memset(result.data(), 0, static_cast<std::size_t>(result.numel()) * size_of(dtype));
+  return result;
+}
+
+Tensor Tensor::zeros(Shape shape, DType dtype, Device device) {
+  return full(std::move(shape), 0.0, dtype, device);
+}
+
+Tensor Tensor::ones(Shape shape, DType dtype, Device device) {
+  return full(std::move(shape), 1.0, dtype, device);
+}
+
+Tensor Tensor::full(Shape shape, double value, DType dtype, Device device) {
+  Tensor result = empty(std::move(shape), dtype, device);
+  kernels::fill(result, value);
   return result;
 }
 
@@ -244,7 +290,8 @@ double Tensor::item() const {
 }
 
 std::vector<double> Tensor::to_vector() const {
-  const Tensor values = kernels::contiguous(kernels::to(*this, DType::kF64));
+  const Tensor values =
+      kernels::contiguous(kernels::to(kernels::to_device(*this, {}), DType::kF64));
   const double* begin = values.data<double>();
   return {begin, begin + values.numel()};
 }
@@ -282,13 +329,14 @@ void append(std::string& text, const char* separator, std::span<const double> pa
 std::string to_string(const Tensor& tensor) {
   if (!tensor.defined()) return "Tensor(undefined)";
   constexpr std::int64_t kShown = 16;
-  std::string text =
-      "Tensor(" + to_string(tensor.shape()) + ", " + std::string(name_of(tensor.dtype())) + ")";
+  std::string text = "Tensor(" + to_string(tensor.shape()) + ", " +
+                     std::string(name_of(tensor.dtype())) +
+                     (is_on_cpu(tensor) ? "" : ", " + to_string(tensor.device())) + ")";
   if (tensor.numel() > kShown) return text;
   text += " {";
   const bool complex = is_complex(tensor.dtype());
-  const Tensor wide =
-      kernels::contiguous(kernels::to(tensor, complex ? DType::kC128 : DType::kF64));
+  const Tensor wide = kernels::contiguous(
+      kernels::to(kernels::to_device(tensor, {}), complex ? DType::kC128 : DType::kF64));
   const auto* part = static_cast<const double*>(wide.data());
   const std::size_t parts = complex ? 2 : 1;
   for (std::int64_t i = 0; i < tensor.numel(); ++i, part += parts) {
@@ -299,8 +347,8 @@ std::string to_string(const Tensor& tensor) {
 
 bool bitwise_equal(const Tensor& a, const Tensor& b) {
   if (a.dtype() != b.dtype() || a.shape() != b.shape()) return false;
-  const Tensor left = kernels::contiguous(a);
-  const Tensor right = kernels::contiguous(b);
+  const Tensor left = kernels::contiguous(kernels::to_device(a, {}));
+  const Tensor right = kernels::contiguous(kernels::to_device(b, {}));
   const std::size_t bytes = static_cast<std::size_t>(a.numel()) * size_of(a.dtype());
   return bytes == 0 || std::memcmp(left.data(), right.data(), bytes) == 0;
 }

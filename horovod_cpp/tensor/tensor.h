@@ -41,6 +41,12 @@ class Tensor {
   static Tensor full(Shape shape, double value, DType dtype = DType::kF32);
   static Tensor arange(std::int64_t count, DType dtype = DType::kI64);
   static Tensor scalar(double value, DType dtype = DType::kF32);
+  // The same in the memory of a device: tensor/device.h. Throws UnsupportedError if it is not
+  // there, and OutOfMemoryError naming it and the bytes.
+  static Tensor empty(Shape shape, DType dtype, Device device);
+  static Tensor zeros(Shape shape, DType dtype, Device device);
+  static Tensor ones(Shape shape, DType dtype, Device device);
+  static Tensor full(Shape shape, double value, DType dtype, Device device);
   // Copies `values`.
   static Tensor from(std::span<const float> values, Shape shape);
   static Tensor from(std::span<const double> values, Shape shape);
@@ -108,6 +114,10 @@ class Tensor {
   Tensor contiguous() const;  // itself when it is
   Tensor clone() const;
   Tensor to(DType dtype) const;  // itself when it has this dtype
+  // Itself when it is there; contiguous. Throws as empty() does.
+  Tensor to(Device device) const;
+  Tensor cpu() const { return to(Device{}); }
+  Tensor cuda(int index = 0) const { return to(Device{DeviceKind::kCuda, index}); }
 
   // -- in place. Recorded where this tensor or the other one requires grad; then throws
   //    InvalidArgumentError naming the function, outside no_grad, for a leaf that requires grad,

@@ -1,5 +1,10 @@
 #include "ops/cuda/caller_streams.h"
 
+#include <memory>
+
+#include "ops/cuda/module_memory.h"
+#include "ops/cuda/stream.h"
+
 namespace hvd {
 namespace {
 
@@ -20,8 +25,7 @@ void CallerStreams::wait(int device, std::uintptr_t stream, const Fence& fence) 
 }
 
 std::uintptr_t CallerStreams::own(int device) {
-  const MutexLock lock(mutex_);
-  return reinterpret_cast<std::uintptr_t>(own_.try_emplace(device, device).first->second.get());
+  return cuda_memory().stream(device);
 }
 
 }  // namespace hvd

@@ -6,16 +6,11 @@
 #include <limits>
 #include <type_traits>
 
+#include "core/base/elementwise.h"
 #include "core/base/reduce_op.h"
 
 // Arithmetic on single elements: the loops of ops/host and the kernels of ops/cuda are made of it,
 // so that both give the same bits.
-#ifdef __CUDACC__
-#define HVD_ELEMENTWISE __host__ __device__ __attribute__((always_inline))
-#else
-#define HVD_ELEMENTWISE [[gnu::always_inline]]
-#endif
-
 namespace hvd::host {
 
 template <typename T>

@@ -67,10 +67,8 @@ class Module final : public NcclModule {
         std::move(handshakes), place.rank, place.size,
         IpcCollective::Options{.limit = place.operation_limit});
   }
+  CudaMemory& memory() override { return cuda_memory(); }
   CudaStreams& streams() override { return streams_; }
-  Buffer allocate(int device, std::size_t bytes) override {
-    return allocate_cuda_memory(device, bytes);
-  }
 
  private:
   CallerStreams streams_;

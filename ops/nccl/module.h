@@ -6,6 +6,7 @@
 #include "core/base/clock.h"
 #include "core/base/topology.h"
 #include "core/runtime/collective.h"
+#include "ops/cuda/module_memory.h"
 #include "ops/cuda/module_streams.h"
 
 namespace hvd {
@@ -54,11 +55,10 @@ class NcclModule {
   virtual std::unique_ptr<Collective> make_ipc_collective(std::unique_ptr<Collective> host,
                                                           std::unique_ptr<Collective> handshakes,
                                                           const NcclPlace& place) = 0;
+  // Memory of the devices, for tensors of our own. Lives as long as the process.
+  virtual CudaMemory& memory() = 0;
   // For those who hand over memory; lives as long as the process.
   virtual CudaStreams& streams() = 0;
-  // Memory of a device, aligned to 256 bytes and freed with the last copy of its owner. Any thread.
-  // Throws PeerLostError when there is not enough.
-  virtual Buffer allocate(int device, std::size_t bytes) = 0;
 
  protected:
   ~NcclModule() = default;

@@ -107,6 +107,15 @@ ranks() {
   return $code
 }
 
+# The same through each other's GPU memory. Where that cannot be had the job does without, which
+# is no proof.
+ranks_ipc() {
+  local code=0 said
+  said=$(ranks "$1" ipc "${@:2}" 2>&1) || code=$?
+  echo "$said"
+  ! grep 'by way of host memory' <<<"$said" && return $code
+}
+
 # Whether python3 has a PyTorch that sees a GPU.
 has_torch() {
   python3 -c 'import torch
@@ -124,7 +133,9 @@ build_torch() {
     -DHVD_PYTHON=ON \
     -DPython3_EXECUTABLE="$(command -v python3)" \
     -Dpybind11_DIR="$headers/pybind11/share/cmake/pybind11" &&
-    cmake --build build/gpu-box --parallel "$jobs" --target hvd_wheel || return
+    cmake --build build/gpu-box --parallel "$jobs" --target hvd_wheel gpu_tensor_test || return
+  # Away from the module over host memory it finds the real one.
+  cp build/gpu-box/test/on_host/gpu_tensor_test build/gpu-box/test/ || return
   rm -rf "$package" && mkdir -p "$package" &&
     cp -r bindings/horovod_cpp "$package/" &&
     cp build/gpu-box/bindings/_native*.so build/gpu-box/ops/nccl/libhvd_nccl.so \
@@ -137,15 +148,6 @@ build_torch() {
 # in_torch COMMAND...   With that package.
 in_torch() {
   PYTHONPATH=$package "$@"
-}
-
-# ranks_ipc NUMBER COMMAND...   The same through each other's GPU memory. Where that cannot be had the job does without, which
-# is no proof.
-ranks_ipc() {
-  local code=0 said
-  said=$(ranks "$1" ipc "${@:2}" 2>&1) || code=$?
-  echo "$said"
-  ! grep 'by way of host memory' <<<"$said" && return $code
 }
 
 sanitize() {
@@ -161,11 +163,14 @@ step 120 logic program gpu_logic_test logic
 step 60 gpu has_gpu || finish
 grep '^GPU' "$results/gpu.log"
 step 300 device program gpu_test device
-job=build/gpu-box/test/gpu_ranks
-step 60 ranks-1-nccl ranks 1 nccl "$job"
-for number in 1 2 4; do step 120 "ranks-$number-host" ranks "$number" host "$job"; done
-for number in 1 2 3 4; do step 120 "ranks-$number-ipc" ranks_ipc "$number" "$job"; done
-step 120 ranks-2-auto ranks 2 auto "$job"
+step 60 ranks-1-nccl ranks 1 nccl build/gpu-box/test/gpu_ranks
+for number in 1 2 4; do
+  step 120 "ranks-$number-host" ranks "$number" host build/gpu-box/test/gpu_ranks
+done
+for number in 1 2 3 4; do
+  step 120 "ranks-$number-ipc" ranks_ipc "$number" build/gpu-box/test/gpu_ranks
+done
+step 120 ranks-2-auto ranks 2 auto build/gpu-box/test/gpu_ranks
 if compute-sanitizer --version >/dev/null 2>&1; then
   for tool in memcheck racecheck initcheck; do step 300 "sanitizer-$tool" sanitize "$tool"; done
 else
@@ -177,6 +182,7 @@ if ! has_torch >"$results/has-torch.log" 2>&1; then
   tail -n 1 "$results/has-torch.log"
 elif step 580 build-torch build_torch; then
   cat "$results/has-torch.log"
+  step 120 tensors program gpu_tensor_test tensors
   cases=test/gpu/torch/cases.py
   step 120 torch-1-nccl in_torch ranks 1 nccl python3 "$cases"
   for number in 1 2; do

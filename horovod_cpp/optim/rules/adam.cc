@@ -9,17 +9,12 @@ template <bool kLargest, typename T>
 void loop(const AdamRule<T>& rule, std::int64_t n, T* __restrict param, const T* __restrict grad,
           T* __restrict mean, T* __restrict square, T* __restrict largest) {
   for (std::int64_t i = 0; i < n; ++i) {
-    const T d = rule.sign * grad[i] + rule.weight_decay * param[i];
-    const T m = rule.beta1 * mean[i] + rule.take1 * d;
-    T s = rule.beta2 * square[i] + rule.take2 * (d * d);
-    mean[i] = m;
-    square[i] = s;
+    T s = element::adam_moments(rule, param[i], grad[i], mean[i], square[i]);
     if constexpr (kLargest) {
       s = largest[i] < s ? s : largest[i];
       largest[i] = s;
     }
-    param[i] =
-        rule.shrink * param[i] - rule.step_size * m / (root(s) / rule.root_correction + rule.eps);
+    element::adam_step(rule, param[i], mean[i], root(s));
   }
 }
 

@@ -9,10 +9,7 @@ template <bool kNesterov, typename T>
 void with_momentum(const SgdRule<T>& rule, std::int64_t n, T* __restrict param,
                    const T* __restrict grad, T* __restrict buffer) {
   for (std::int64_t i = 0; i < n; ++i) {
-    const T d = rule.sign * grad[i] + rule.weight_decay * param[i];
-    const T moved = rule.momentum * buffer[i] + rule.take * d;
-    buffer[i] = moved;
-    param[i] -= rule.lr * (kNesterov ? d + rule.momentum * moved : moved);
+    element::sgd_with_momentum<kNesterov>(rule, param[i], grad[i], buffer[i]);
   }
 }
 
@@ -21,7 +18,7 @@ void update(const SgdRule<T>& rule, std::int64_t n, T* __restrict param, const T
             T* __restrict buffer) {
   if (buffer == nullptr) {
     for (std::int64_t i = 0; i < n; ++i) {
-      param[i] -= rule.lr * (rule.sign * grad[i] + rule.weight_decay * param[i]);
+      element::sgd(rule, param[i], grad[i]);
     }
   } else if (rule.nesterov) {
     with_momentum<true>(rule, n, param, grad, buffer);

@@ -5,14 +5,14 @@
 
 #include "horovod_cpp/optim/rules/adadelta.h"
 #include "horovod_cpp/optim/rules/adagrad.h"
-#include "horovod_cpp/optim/rules/adam.h"
 #include "horovod_cpp/optim/rules/lamb.h"
 #include "horovod_cpp/optim/rules/rmsprop.h"
-#include "horovod_cpp/optim/rules/sgd.h"
+#include "ops/device/update.h"
 
-// Update rules as pure functions on arrays: the formulas stand in the header of each rule, the
-// loops in its .cc, which is compiled once per instruction set. Nothing is contracted into fused
-// multiply-adds there, so that every instruction set gives the same bits.
+// Update rules as pure functions on arrays: the formulas stand in the header of each rule (in
+// ops/device/update.h those that devices have too), the loops in its .cc, which is compiled once
+// per instruction set. Nothing is contracted into fused multiply-adds there, so that every
+// instruction set gives the same bits.
 namespace hvd {
 namespace optim {
 

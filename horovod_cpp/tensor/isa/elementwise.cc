@@ -52,32 +52,29 @@ T root(T x) {  // the processor's own: Eigen's is wrong at infinity
 template <typename T>
 void unary(Unary op, const T* in, T* out, std::int64_t n) {
   switch (op) {
-    case Unary::kNeg:
-      for (std::int64_t i = 0; i < n; ++i) out[i] = -in[i];
-      return;
     case Unary::kSqrt:
       for (std::int64_t i = 0; i < n; ++i) out[i] = root(in[i]);
       return;
     case Unary::kRsqrt:
       for (std::int64_t i = 0; i < n; ++i) out[i] = T(1) / root(in[i]);
       return;
+    case Unary::kNeg:
+      for (std::int64_t i = 0; i < n; ++i) out[i] = element::exact_of(Unary::kNeg, in[i]);
+      return;
     case Unary::kAbs:
-      for (std::int64_t i = 0; i < n; ++i) out[i] = in[i] < T(0) ? -in[i] : in[i] + T(0);
+      for (std::int64_t i = 0; i < n; ++i) out[i] = element::exact_of(Unary::kAbs, in[i]);
       return;
     case Unary::kSign:
-      for (std::int64_t i = 0; i < n; ++i) {
-        const T nan_or_zero = in[i] == in[i] ? T(0) : in[i];
-        out[i] = in[i] > T(0) ? T(1) : (in[i] < T(0) ? T(-1) : nan_or_zero);
-      }
+      for (std::int64_t i = 0; i < n; ++i) out[i] = element::exact_of(Unary::kSign, in[i]);
       return;
     case Unary::kSquare:
-      for (std::int64_t i = 0; i < n; ++i) out[i] = in[i] * in[i];
+      for (std::int64_t i = 0; i < n; ++i) out[i] = element::exact_of(Unary::kSquare, in[i]);
       return;
     case Unary::kReciprocal:
-      for (std::int64_t i = 0; i < n; ++i) out[i] = T(1) / in[i];
+      for (std::int64_t i = 0; i < n; ++i) out[i] = element::exact_of(Unary::kReciprocal, in[i]);
       return;
     case Unary::kRelu:
-      for (std::int64_t i = 0; i < n; ++i) out[i] = in[i] < T(0) ? T(0) : in[i];  // keeps NaN
+      for (std::int64_t i = 0; i < n; ++i) out[i] = element::exact_of(Unary::kRelu, in[i]);
       return;
     case Unary::kExp:
       map_chunks(in, out, n, [](const Chunk<T>& x) -> Chunk<T> { return exp_of<T>(x); });
@@ -99,18 +96,18 @@ void unary(Unary op, const T* in, T* out, std::int64_t n) {
 }
 
 // The three common stride pairs get loops of their own, which vectorise.
-template <typename T, typename Op>
-void zip(const T* a, std::int64_t sa, const T* b, std::int64_t sb, T* out, std::int64_t n, Op op) {
+template <Binary kOp, typename T>
+void zip(const T* a, std::int64_t sa, const T* b, std::int64_t sb, T* out, std::int64_t n) {
   if (sa == 1 && sb == 1) {
-    for (std::int64_t i = 0; i < n; ++i) out[i] = op(a[i], b[i]);
+    for (std::int64_t i = 0; i < n; ++i) out[i] = element::binary_of(kOp, a[i], b[i]);
   } else if (sa == 1 && sb == 0) {
     const T y = *b;
-    for (std::int64_t i = 0; i < n; ++i) out[i] = op(a[i], y);
+    for (std::int64_t i = 0; i < n; ++i) out[i] = element::binary_of(kOp, a[i], y);
   } else if (sa == 0 && sb == 1) {
     const T x = *a;
-    for (std::int64_t i = 0; i < n; ++i) out[i] = op(x, b[i]);
+    for (std::int64_t i = 0; i < n; ++i) out[i] = element::binary_of(kOp, x, b[i]);
   } else {
-    for (std::int64_t i = 0; i < n; ++i) out[i] = op(a[i * sa], b[i * sb]);
+    for (std::int64_t i = 0; i < n; ++i) out[i] = element::binary_of(kOp, a[i * sa], b[i * sb]);
   }
 }
 
@@ -119,35 +116,25 @@ void binary(Binary op, const T* a, std::int64_t sa, const T* b, std::int64_t sb,
             std::int64_t n) {
   switch (op) {
     case Binary::kAdd:
-      zip(a, sa, b, sb, out, n, [](T x, T y) { return x + y; });
-      return;
+      return zip<Binary::kAdd>(a, sa, b, sb, out, n);
     case Binary::kSub:
-      zip(a, sa, b, sb, out, n, [](T x, T y) { return x - y; });
-      return;
+      return zip<Binary::kSub>(a, sa, b, sb, out, n);
     case Binary::kMul:
-      zip(a, sa, b, sb, out, n, [](T x, T y) { return x * y; });
-      return;
+      return zip<Binary::kMul>(a, sa, b, sb, out, n);
     case Binary::kDiv:
-      zip(a, sa, b, sb, out, n, [](T x, T y) { return x / y; });
-      return;
+      return zip<Binary::kDiv>(a, sa, b, sb, out, n);
     case Binary::kMaximum:
-      zip(a, sa, b, sb, out, n, [](T x, T y) { return x > y || x != x ? x : y; });
-      return;
+      return zip<Binary::kMaximum>(a, sa, b, sb, out, n);
     case Binary::kMinimum:
-      zip(a, sa, b, sb, out, n, [](T x, T y) { return x < y || x != x ? x : y; });
-      return;
+      return zip<Binary::kMinimum>(a, sa, b, sb, out, n);
     case Binary::kReluGrad:
-      zip(a, sa, b, sb, out, n, [](T g, T y) { return y > T(0) ? g : T(0); });
-      return;
+      return zip<Binary::kReluGrad>(a, sa, b, sb, out, n);
     case Binary::kTanhGrad:
-      zip(a, sa, b, sb, out, n, [](T g, T y) { return g * (T(1) - y * y); });
-      return;
+      return zip<Binary::kTanhGrad>(a, sa, b, sb, out, n);
     case Binary::kSigmoidGrad:
-      zip(a, sa, b, sb, out, n, [](T g, T y) { return g * y * (T(1) - y); });
-      return;
+      return zip<Binary::kSigmoidGrad>(a, sa, b, sb, out, n);
     case Binary::kSqrtGrad:
-      zip(a, sa, b, sb, out, n, [](T g, T y) { return g / (T(2) * y); });
-      return;
+      return zip<Binary::kSqrtGrad>(a, sa, b, sb, out, n);
   }
 }
 

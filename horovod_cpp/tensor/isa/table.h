@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "core/base/half.h"
+#include "ops/device/operation.h"
 
 // The arithmetic that profits from wide registers. The .cc files of this folder that include
 // isa/compiled.h are compiled once per instruction set; the processor decides at the first use
@@ -16,38 +17,8 @@
 namespace hvd {
 namespace isa {
 
-enum class Unary {
-  kNeg,
-  kExp,
-  kLog,
-  kSqrt,
-  kTanh,
-  kSigmoid,
-  kRelu,
-  kAbs,
-  kSign,  // of NaN: NaN
-  kSquare,
-  kReciprocal,
-  kRsqrt,
-  kSin,
-  kCos,
-  kErf,
-  kLog1p,
-};
-
-enum class Binary {
-  kAdd,
-  kSub,
-  kMul,
-  kDiv,
-  kMaximum,  // a NaN wins, here and in kMinimum
-  kMinimum,
-  // a is the gradient of the result y, b is y: the gradient of the operand.
-  kReluGrad,
-  kTanhGrad,
-  kSigmoidGrad,
-  kSqrtGrad,
-};
+using hvd::Binary;
+using hvd::Unary;
 
 // Rows of two matrices that belong together: where each begins, in elements.
 struct RowPairs {

@@ -3,6 +3,7 @@
 #include <string>
 
 #include "core/base/status.h"
+#include "horovod_cpp/tensor/device.h"
 #include "horovod_cpp/tensor/dispatch.h"
 #include "horovod_cpp/tensor/isa/table.h"
 #include "horovod_cpp/tensor/kernels/copy.h"
@@ -52,6 +53,7 @@ Stack stack_of(const Tensor& a, const Shape& lead, const char* function) {
 }  // namespace
 
 Tensor batched_matmul(const Tensor& a, const Tensor& b, const char* function) {
+  require_cpu(function, {&a, &b});
   shapes::require_same_dtype(a, b, function);
   if (a.dtype() == DType::kF16 || a.dtype() == DType::kBF16) {
     return to(batched_matmul(cast(a, DType::kF32), cast(b, DType::kF32), function), a.dtype());

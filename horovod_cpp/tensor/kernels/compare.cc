@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "core/base/status.h"
+#include "horovod_cpp/tensor/device.h"
 #include "horovod_cpp/tensor/dispatch.h"
 #include "horovod_cpp/tensor/kernels/copy.h"
 #include "horovod_cpp/tensor/kernels/loops.h"
@@ -76,6 +77,7 @@ Tensor compare_as(Compare op, const Tensor& a, const Tensor& b, const char* func
 }  // namespace
 
 Tensor compare(Compare op, const Tensor& a, const Tensor& b, const char* function) {
+  require_cpu(function, {&a, &b});
   shapes::require_same_dtype(a, b, function);
   if (is_half(a.dtype())) {
     return compare(op, to(a, DType::kF32), to(b, DType::kF32), function);
@@ -91,6 +93,7 @@ Tensor compare(Compare op, const Tensor& a, const Tensor& b, const char* functio
 }
 
 Tensor logical(Logical op, const Tensor& a, const Tensor& b, const char* function) {
+  require_cpu(function, {&a, &b});
   const Tensor x = to(a, DType::kBool);
   const Tensor y = to(b, DType::kBool);
   switch (op) {
@@ -104,6 +107,7 @@ Tensor logical(Logical op, const Tensor& a, const Tensor& b, const char* functio
 }
 
 Tensor where(const Tensor& condition, const Tensor& a, const Tensor& b, const char* function) {
+  require_cpu(function, {&condition, &a, &b});
   if (condition.dtype() != DType::kBool) {
     throw InvalidArgumentError(std::string(function) + ": the condition is bool, not " +
                                std::string(name_of(condition.dtype())));
@@ -136,6 +140,7 @@ Tensor where(const Tensor& condition, const Tensor& a, const Tensor& b, const ch
 }
 
 bool has_nan(const Tensor& a) {
+  require_cpu("detect_anomaly", {&a});
   const Tensor dense = contiguous(is_half(a.dtype()) ? to(a, DType::kF32) : a);
   return dispatch_float(dense.dtype(), [&](auto tag) {
     using T = typename decltype(tag)::type;

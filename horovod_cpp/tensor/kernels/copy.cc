@@ -4,9 +4,11 @@
 #include <cstring>
 #include <limits>
 
+#include "horovod_cpp/tensor/device.h"
 #include "horovod_cpp/tensor/dispatch.h"
 #include "horovod_cpp/tensor/impl.h"
 #include "horovod_cpp/tensor/isa/table.h"
+#include "horovod_cpp/tensor/kernels/backend.h"
 #include "horovod_cpp/tensor/kernels/loops.h"
 #include "horovod_cpp/tensor/shapes.h"
 
@@ -36,7 +38,7 @@ void copy_row(std::byte* out_bytes, std::int64_t step_out, const std::byte* in_b
   for (std::int64_t i = 0; i < n; ++i) out[i * step_out] = convert<To>(in[i * step_in]);
 }
 
-// Null where there is no conversion.
+// Null where there is no conversion: copy_into() has refused that.
 CopyRow copy_row_of(DType to, DType from) {
   return dispatch_any(to, [from](auto to_tag) {
     using To = typename decltype(to_tag)::type;
@@ -72,27 +74,42 @@ Tensor contiguous(const Tensor& a) {
 }
 
 Tensor clone(const Tensor& a) {
-  Tensor result = Tensor::empty(a.shape(), a.dtype());
+  Tensor result = Tensor::empty(a.shape(), a.dtype(), a.device());
   copy_into(result, a);
   return result;
 }
 
 Tensor to(const Tensor& a, DType dtype) {
   if (a.dtype() == dtype) return a;
-  Tensor result = Tensor::empty(a.shape(), dtype);
+  Tensor result = Tensor::empty(a.shape(), dtype, a.device());
   copy_into(result, a);
   return result;
 }
+
+Tensor to_device(const Tensor& a, const Device& device) {
+  const Device from = a.device();
+  if (from == device) return a;
+  const Tensor dense = contiguous(a);
+  Tensor result = Tensor::empty(a.shape(), a.dtype(), device);
+  const std::size_t bytes = static_cast<std::size_t>(a.numel()) * size_of(a.dtype());
+  if (bytes == 0) return result;
+  if (is_on_cpu(a)) {
+    memory_of(device).copy_from_host(device.index, result.address(), dense.data(), bytes);
+  } else if (is_on_cpu(result)) {
+    memory_of(dense).copy_to_host(from.index, result.data(), dense.address(), bytes);
+  } else {
+    memory_of(device).copy_between(device.index, result.address(), from.index, dense.address(),
+                                   bytes);
+  }
+  return result;
+}
+
+namespace host {
 
 void copy_into(const Tensor& target, const Tensor& source) {
   const auto from =
       shapes::broadcast_strides(source.shape(), source.strides(), target.shape(), "copy");
   const CopyRow row = copy_row_of(target.dtype(), source.dtype());
-  if (row == nullptr) {
-    throw InvalidArgumentError("copy: " + std::string(name_of(source.dtype())) +
-                               " elements would lose their imaginary parts as " +
-                               std::string(name_of(target.dtype())));
-  }
   auto* const out = static_cast<std::byte*>(target.data());
   const auto* const in = static_cast<const std::byte*>(source.data());
   const auto out_bytes = static_cast<std::int64_t>(size_of(target.dtype()));
@@ -101,6 +118,29 @@ void copy_into(const Tensor& target, const Tensor& source) {
                   [&](const auto& at, std::int64_t n, const auto& step) {
                     row(out + at[0] * out_bytes, step[0], in + at[1] * in_bytes, step[1], n);
                   });
+}
+
+void fill(const Tensor& target, double value) {
+  dispatch_any(target.dtype(), [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    T* out = target.data<T>();
+    const T element = convert<T>(value);
+    for_each_row<1>(target.shape(), {target.strides()},
+                    [&](const auto& at, std::int64_t n, const auto& step) {
+                      for (std::int64_t i = 0; i < n; ++i) out[at[0] + i * step[0]] = element;
+                    });
+  });
+}
+
+}  // namespace host
+
+void copy_into(const Tensor& target, const Tensor& source) {
+  if (is_complex(source.dtype()) && !is_complex(target.dtype())) {
+    throw InvalidArgumentError("copy: " + std::string(name_of(source.dtype())) +
+                               " elements would lose their imaginary parts as " +
+                               std::string(name_of(target.dtype())));
+  }
+  backend_of(target).copy_into(target, to_device(source, target.device()));
   bump_version(target);
 }
 
@@ -114,15 +154,7 @@ void require_fits(double value, DType dtype, const char* function) {
 
 void fill(const Tensor& target, double value) {
   require_fits(value, target.dtype(), "fill");
-  dispatch_any(target.dtype(), [&](auto tag) {
-    using T = typename decltype(tag)::type;
-    T* out = target.data<T>();
-    const T element = convert<T>(value);
-    for_each_row<1>(target.shape(), {target.strides()},
-                    [&](const auto& at, std::int64_t n, const auto& step) {
-                      for (std::int64_t i = 0; i < n; ++i) out[at[0] + i * step[0]] = element;
-                    });
-  });
+  backend_of(target).fill(target, value);
   bump_version(target);
 }
 

@@ -9,10 +9,12 @@ namespace kernels {
 
 Tensor contiguous(const Tensor& a);  // `a` itself when it is
 Tensor clone(const Tensor& a);
-Tensor to(const Tensor& a, DType dtype);  // `a` itself when it has this dtype
+Tensor to(const Tensor& a, DType dtype);                  // `a` itself when it has this dtype
+Tensor to_device(const Tensor& a, const Device& device);  // `a` itself when it is there
 
-// Broadcasts and converts `source` into `target`'s memory, which may not overlap it unless both are
-// the same elements. Complex elements become complex ones only, else InvalidArgumentError.
+// Broadcasts and converts `source`, of any device, into `target`'s memory, which may not overlap it
+// unless both are the same elements. Complex elements become complex ones only, else
+// InvalidArgumentError.
 void copy_into(const Tensor& target, const Tensor& source);
 // Throws InvalidArgumentError if `value` does not fit (see require_fits).
 void fill(const Tensor& target, double value);

@@ -3,8 +3,10 @@
 #include <type_traits>
 
 #include "core/base/status.h"
+#include "horovod_cpp/tensor/device.h"
 #include "horovod_cpp/tensor/dispatch.h"
 #include "horovod_cpp/tensor/impl.h"
+#include "horovod_cpp/tensor/kernels/backend.h"
 #include "horovod_cpp/tensor/kernels/channels_last.h"
 #include "horovod_cpp/tensor/kernels/compare.h"
 #include "horovod_cpp/tensor/kernels/copy.h"
@@ -20,31 +22,6 @@ namespace {
 [[noreturn]] void refuse(const char* function, DType dtype) {
   throw InvalidArgumentError(std::string(function) + ": not defined for dtype " +
                              std::string(name_of(dtype)));
-}
-
-// Integer arithmetic wraps, as NumPy's: it is done on unsigned values.
-template <typename T>
-T integer_op(Binary op, T a, T b) {
-  using U = std::conditional_t<sizeof(T) == 8, std::uint64_t, std::uint32_t>;
-  const U x = static_cast<U>(a);
-  const U y = static_cast<U>(b);
-  switch (op) {
-    case Binary::kAdd:
-      return static_cast<T>(x + y);
-    case Binary::kSub:
-      return static_cast<T>(x - y);
-    case Binary::kMaximum:
-      return a > b ? a : b;
-    case Binary::kMinimum:
-      return a < b ? a : b;
-    default:
-      return static_cast<T>(x * y);
-  }
-}
-
-bool takes_integers(Binary op) {
-  return op == Binary::kAdd || op == Binary::kSub || op == Binary::kMul || op == Binary::kMaximum ||
-         op == Binary::kMinimum;
 }
 
 // Sums of bools are true where one is, products where both are.
@@ -63,7 +40,7 @@ Tensor bool_binary(Binary op, const Tensor& a, const Tensor& b, const char* func
 
 // The functions that integers have.
 Tensor integer_unary(Unary op, const Tensor& a, const char* function) {
-  const Tensor zero = Tensor::zeros({}, a.dtype());
+  const Tensor zero = Tensor::zeros({}, a.dtype(), a.device());
   switch (op) {
     case Unary::kNeg:
       return binary(Binary::kSub, zero, a, function);
@@ -86,7 +63,7 @@ void binary_row(Binary op, const T* a, std::int64_t sa, const T* b, std::int64_t
   if constexpr (std::is_floating_point_v<T>) {
     isa::table().of<T>().binary(op, a, sa, b, sb, out, n);
   } else if constexpr (std::is_integral_v<T>) {
-    for (std::int64_t i = 0; i < n; ++i) out[i] = integer_op(op, a[i * sa], b[i * sb]);
+    for (std::int64_t i = 0; i < n; ++i) out[i] = element::integer_of(op, a[i * sa], b[i * sb]);
   } else {
     throw InternalError("half types compute in float32");
   }
@@ -94,14 +71,11 @@ void binary_row(Binary op, const T* a, std::int64_t sa, const T* b, std::int64_t
 
 }  // namespace
 
-Tensor unary(Unary op, const Tensor& a, const char* function) {
+namespace host {
+
+Tensor unary(Unary op, const Tensor& a, const char* /*function*/) {
   const DType dtype = a.dtype();
-  if (is_half(dtype)) return half_unary(op, a, function);
-  if (!is_floating(dtype)) {
-    require_arithmetic(dtype, function);
-    return integer_unary(op, a, function);
-  }
-  if (is_channels_last(a)) return images_of(unary(op, rows_of(a), function));
+  if (is_half(dtype)) return half_unary(op, a);
   const Tensor in = contiguous(a);
   Tensor result = Tensor::empty(a.shape(), dtype);
   dispatch_float(dtype, [&](auto tag) {
@@ -112,14 +86,8 @@ Tensor unary(Unary op, const Tensor& a, const char* function) {
 }
 
 Tensor binary(Binary op, const Tensor& a, const Tensor& b, const char* function) {
-  shapes::require_same_dtype(a, b, function);
   const DType dtype = a.dtype();
   if (is_half(dtype)) return half_binary(op, a, b, function);
-  if (dtype == DType::kBool) return bool_binary(op, a, b, function);
-  if (!is_floating(dtype) && !takes_integers(op)) refuse(function, dtype);
-  if (a.shape() == b.shape() && is_channels_last(a) && is_channels_last(b)) {
-    return images_of(binary(op, rows_of(a), rows_of(b), function));
-  }
   Tensor result = Tensor::empty(shapes::broadcast(a.shape(), b.shape(), function), dtype);
   const Shape& shape = result.shape();
   dispatch(dtype, function, [&](auto tag) {
@@ -138,24 +106,7 @@ Tensor binary(Binary op, const Tensor& a, const Tensor& b, const char* function)
   return result;
 }
 
-Tensor pow(const Tensor& a, double exponent) {
-  const DType dtype = a.dtype();
-  if (is_half(dtype)) return to(pow(to(a, DType::kF32), exponent), dtype);
-  if (!is_floating(dtype)) refuse("pow", dtype);
-  const Tensor in = contiguous(a);
-  Tensor result = Tensor::empty(a.shape(), dtype);
-  dispatch_float(dtype, [&](auto tag) {
-    using T = typename decltype(tag)::type;
-    isa::table().of<T>().pow(in.data<T>(), static_cast<T>(exponent), result.data<T>(), in.numel());
-  });
-  return result;
-}
-
 void add_into(const Tensor& target, const Tensor& source, double alpha) {
-  shapes::require_same_dtype(target, source, "add_");
-  if (target.shape() == source.shape() && is_channels_last(target) && is_channels_last(source)) {
-    return add_into(rows_of(target), rows_of(source), alpha);
-  }
   const auto from =
       shapes::broadcast_strides(source.shape(), source.strides(), target.shape(), "add_");
   dispatch(target.dtype(), "add_", [&](auto tag) {
@@ -179,7 +130,6 @@ void add_into(const Tensor& target, const Tensor& source, double alpha) {
                       }
                     });
   });
-  bump_version(target);
 }
 
 void scale(const Tensor& target, double factor) {
@@ -198,6 +148,63 @@ void scale(const Tensor& target, double factor) {
                       }
                     });
   });
+}
+
+}  // namespace host
+
+Tensor unary(Unary op, const Tensor& a, const char* function) {
+  if (!is_floating(a.dtype())) {
+    require_arithmetic(a.dtype(), function);
+    return integer_unary(op, a, function);
+  }
+  if (is_channels_last(a)) return images_of(unary(op, rows_of(a), function));
+  return backend_of(a).unary(op, a, function);
+}
+
+Tensor binary(Binary op, const Tensor& a, const Tensor& b, const char* function) {
+  shapes::require_same_dtype(a, b, function);
+  const Backend& backend = backend_of(function, a, b);
+  const DType dtype = a.dtype();
+  if (dtype == DType::kBool) return bool_binary(op, a, b, function);
+  if (!is_floating(dtype)) {
+    require_arithmetic(dtype, function);
+    if (!takes_integers(op)) refuse(function, dtype);
+  }
+  if (a.shape() == b.shape() && is_channels_last(a) && is_channels_last(b)) {
+    return images_of(binary(op, rows_of(a), rows_of(b), function));
+  }
+  return backend.binary(op, a, b, function);
+}
+
+Tensor pow(const Tensor& a, double exponent) {
+  require_cpu("pow", {&a});
+  const DType dtype = a.dtype();
+  if (is_half(dtype)) return to(pow(to(a, DType::kF32), exponent), dtype);
+  if (!is_floating(dtype)) refuse("pow", dtype);
+  const Tensor in = contiguous(a);
+  Tensor result = Tensor::empty(a.shape(), dtype);
+  dispatch_float(dtype, [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    isa::table().of<T>().pow(in.data<T>(), static_cast<T>(exponent), result.data<T>(), in.numel());
+  });
+  return result;
+}
+
+void add_into(const Tensor& target, const Tensor& source, double alpha) {
+  shapes::require_same_dtype(target, source, "add_");
+  const Backend& backend = backend_of("add_", target, source);
+  require_arithmetic(target.dtype(), "add_");
+  if (target.shape() == source.shape() && is_channels_last(target) && is_channels_last(source)) {
+    backend.add_into(rows_of(target), rows_of(source), alpha);
+  } else {
+    backend.add_into(target, source, alpha);
+  }
+  bump_version(target);
+}
+
+void scale(const Tensor& target, double factor) {
+  require_arithmetic(target.dtype(), "mul_");
+  backend_of(target).scale(target, factor);
   bump_version(target);
 }
 

@@ -1,5 +1,6 @@
 #include <algorithm>
 
+#include "horovod_cpp/tensor/device.h"
 #include "horovod_cpp/tensor/dispatch.h"
 #include "horovod_cpp/tensor/kernels/recurrent.h"
 #include "horovod_cpp/tensor/kernels/reduce.h"
@@ -104,6 +105,7 @@ Sequence sequence_of(const Tensor& gates, const Tensor& hidden, bool reverse) {
 
 GruStates gru(const Tensor& projected, const Tensor& weight, const Tensor& bias,
               const Tensor& hidden, bool reverse) {
+  require_cpu("gru", {&projected, &weight, &bias, &hidden});
   const Sequence sequence = sequence_of(projected, hidden, reverse);
   const Shape shape = {sequence.steps, sequence.batch, sequence.hidden};
   GruStates states = {Tensor::empty(shape, projected.dtype()), projected.detach().clone(),

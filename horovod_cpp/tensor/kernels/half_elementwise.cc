@@ -2,7 +2,6 @@
 
 #include <algorithm>
 
-#include "horovod_cpp/tensor/kernels/channels_last.h"
 #include "horovod_cpp/tensor/kernels/copy.h"
 #include "horovod_cpp/tensor/kernels/elementwise.h"
 #include "horovod_cpp/tensor/kernels/half.h"
@@ -20,8 +19,7 @@ void for_each_chunk(std::int64_t n, Body body) {
 
 }  // namespace
 
-Tensor half_unary(isa::Unary op, const Tensor& a, const char* function) {
-  if (is_channels_last(a)) return images_of(half_unary(op, rows_of(a), function));
+Tensor half_unary(isa::Unary op, const Tensor& a) {
   const Tensor in = contiguous(a);
   Tensor result = Tensor::empty(a.shape(), a.dtype());
   alignas(64) float chunk[kChunk];
@@ -34,9 +32,6 @@ Tensor half_unary(isa::Unary op, const Tensor& a, const char* function) {
 }
 
 Tensor half_binary(isa::Binary op, const Tensor& a, const Tensor& b, const char* function) {
-  if (a.shape() == b.shape() && is_channels_last(a) && is_channels_last(b)) {
-    return images_of(half_binary(op, rows_of(a), rows_of(b), function));
-  }
   if (a.shape() != b.shape() || !a.is_contiguous() || !b.is_contiguous()) {
     return cast(binary(op, cast(a, DType::kF32), cast(b, DType::kF32), function), a.dtype());
   }

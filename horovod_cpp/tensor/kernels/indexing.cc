@@ -6,6 +6,7 @@
 #include <type_traits>
 
 #include "core/base/status.h"
+#include "horovod_cpp/tensor/device.h"
 #include "horovod_cpp/tensor/dispatch.h"
 #include "horovod_cpp/tensor/impl.h"
 #include "horovod_cpp/tensor/isa/table.h"
@@ -115,6 +116,7 @@ void add_block(T* out, const T* in, double alpha, std::int64_t n) {
 }  // namespace
 
 Tensor gather(const Tensor& a, std::int64_t axis, const Tensor& index, const char* function) {
+  require_cpu(function, {&a, &index});
   const std::int64_t at = shapes::axis(axis, a.dim(), function);
   require_positions(index, function);
   check_reach(index, a, at, true, function);
@@ -132,6 +134,7 @@ Tensor gather(const Tensor& a, std::int64_t axis, const Tensor& index, const cha
 
 void scatter(const Tensor& target, std::int64_t axis, const Tensor& index, const Tensor& source,
              bool add, const char* function) {
+  require_cpu(function, {&target, &index, &source});
   const std::int64_t at = shapes::axis(axis, target.dim(), function);
   require_positions(index, function);
   shapes::require_same_dtype(target, source, function);
@@ -156,6 +159,7 @@ void scatter(const Tensor& target, std::int64_t axis, const Tensor& index, const
 }
 
 Tensor index_select(const Tensor& a, std::int64_t axis, const Tensor& index, const char* function) {
+  require_cpu(function, {&a, &index});
   const std::int64_t at = check_list(a, axis, index, function);
   const Tensor dense = contiguous(a);
   const Blocks blocks = blocks_of(a, at);
@@ -178,6 +182,7 @@ Tensor index_select(const Tensor& a, std::int64_t axis, const Tensor& index, con
 
 void index_add(const Tensor& target, std::int64_t axis, const Tensor& index, const Tensor& source,
                double alpha, const char* function) {
+  require_cpu(function, {&target, &index, &source});
   require_arithmetic(target.dtype(), function);
   shapes::require_same_dtype(target, source, function);
   const std::int64_t at = check_list(target, axis, index, function);
@@ -209,6 +214,7 @@ void index_add(const Tensor& target, std::int64_t axis, const Tensor& index, con
 }
 
 Tensor flat_nonzero(const Tensor& a) {
+  require_cpu("nonzero", {&a});
   const Tensor mask = contiguous(to(a, DType::kBool));
   const bool* in = mask.data<bool>();
   const std::int64_t count = std::count(in, in + mask.numel(), true);
@@ -222,6 +228,7 @@ Tensor flat_nonzero(const Tensor& a) {
 
 Tensor flat_positions(const std::vector<Tensor>& indices, const Shape& extents,
                       const char* function) {
+  for (const Tensor& index : indices) require_cpu(function, {&index});
   Shape shape;
   for (const Tensor& index : indices) {
     require_positions(index, function);

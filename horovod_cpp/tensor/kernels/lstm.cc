@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <vector>
 
+#include "horovod_cpp/tensor/device.h"
 #include "horovod_cpp/tensor/dispatch.h"
 #include "horovod_cpp/tensor/kernels/recurrent.h"
 #include "horovod_cpp/tensor/kernels/sequence.h"
@@ -100,6 +101,7 @@ Sequence sequence_of(const Tensor& gates, const Tensor& hidden, bool reverse) {
 
 LstmStates lstm(const Tensor& projected, const Tensor& weight, const Tensor& hidden,
                 const Tensor& cell, bool reverse) {
+  require_cpu("lstm", {&projected, &weight, &hidden, &cell});
   const Sequence sequence = sequence_of(projected, hidden, reverse);
   LstmStates states = {
       Tensor::empty({sequence.steps + 1, sequence.batch, sequence.hidden}, projected.dtype()),

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "core/base/status.h"
+#include "horovod_cpp/tensor/device.h"
 #include "horovod_cpp/tensor/dispatch.h"
 #include "horovod_cpp/tensor/isa/table.h"
 #include "horovod_cpp/tensor/kernels/copy.h"
@@ -37,6 +38,7 @@ Operand operand(const Tensor& a, bool transposed) {
 
 Tensor matmul(const Tensor& a, bool transpose_a, const Tensor& b, bool transpose_b,
               const char* function, const Tensor& place) {
+  require_cpu(function, {&a, &b});
   shapes::require_dim(a, 2, function, "the left side");
   shapes::require_dim(b, 2, function, "the right side");
   shapes::require_same_dtype(a, b, function);

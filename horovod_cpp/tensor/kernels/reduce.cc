@@ -3,8 +3,10 @@
 #include <type_traits>
 
 #include "core/base/status.h"
+#include "horovod_cpp/tensor/device.h"
 #include "horovod_cpp/tensor/dispatch.h"
 #include "horovod_cpp/tensor/isa/table.h"
+#include "horovod_cpp/tensor/kernels/backend.h"
 #include "horovod_cpp/tensor/kernels/copy.h"
 #include "horovod_cpp/tensor/kernels/half.h"
 #include "horovod_cpp/tensor/kernels/loops.h"
@@ -65,14 +67,12 @@ Tensor rows_along(const Tensor& a, std::int64_t axis) {
   return contiguous(permute(a, order));
 }
 
-Tensor sum(const Tensor& a, const std::vector<bool>& mask, bool keepdim) {
-  if (a.dtype() == DType::kF16 || a.dtype() == DType::kBF16) {
-    return to(sum(cast(a, DType::kF32), mask, keepdim), a.dtype());
-  }
-  if (a.dtype() == DType::kBool) return sum(to(a, DType::kU8), mask, keepdim);
-  require_arithmetic(a.dtype(), "sum");
+namespace host {
+
+Tensor sum(const Tensor& a, const std::vector<bool>& mask) {
+  if (is_half(a.dtype())) return to(sum(cast(a, DType::kF32), mask), a.dtype());
   const DType dtype = is_floating(a.dtype()) ? a.dtype() : DType::kI64;
-  const Tensor kept = Tensor::zeros(shapes::reduced(a.shape(), mask, true), dtype);
+  Tensor kept = Tensor::zeros(shapes::reduced(a.shape(), mask, true), dtype);
   std::vector<std::int64_t> out_strides = kept.strides();
   for (std::size_t i = 0; i < mask.size(); ++i) {
     if (mask[i]) out_strides[i] = 0;
@@ -89,6 +89,15 @@ Tensor sum(const Tensor& a, const std::vector<bool>& mask, bool keepdim) {
                       });
     }
   });
+  return kept;
+}
+
+}  // namespace host
+
+Tensor sum(const Tensor& a, const std::vector<bool>& mask, bool keepdim) {
+  if (a.dtype() == DType::kBool) return sum(to(a, DType::kU8), mask, keepdim);
+  require_arithmetic(a.dtype(), "sum");
+  const Tensor kept = backend_of(a).sum(a, mask);
   return keepdim ? kept : reshape(kept, shapes::reduced(a.shape(), mask, false));
 }
 
@@ -104,6 +113,7 @@ Tensor sum_to(const Tensor& a, const Shape& shape) {
 
 Tensor arg_extreme(const Tensor& a, std::int64_t axis, bool largest, bool keepdim,
                    const char* function) {
+  require_cpu(function, {&a});
   const std::int64_t at = shapes::axis(axis, a.dim(), function);
   require_arithmetic(a.dtype(), function);
   if (a.size(at) == 0) {

@@ -6,6 +6,7 @@
 #include <type_traits>
 
 #include "core/base/status.h"
+#include "horovod_cpp/tensor/device.h"
 #include "horovod_cpp/tensor/dispatch.h"
 #include "horovod_cpp/tensor/kernels/copy.h"
 
@@ -67,6 +68,7 @@ bool before(T a, T b) {
 }  // namespace
 
 Tensor cumsum(const Tensor& rows, bool reverse) {
+  require_cpu("cumsum", {&rows});
   return accumulate(rows, "cumsum", rows.shape(), columns_of(rows),
                     [reverse](const auto* in, auto* out, std::int64_t n) {
                       using T = std::remove_pointer_t<decltype(out)>;
@@ -80,6 +82,7 @@ Tensor cumsum(const Tensor& rows, bool reverse) {
 }
 
 Tensor prod(const Tensor& rows) {
+  require_cpu("prod", {&rows});
   Shape shape = rows.shape();
   if (!shape.empty()) shape.pop_back();
   return accumulate(rows, "prod", shape, 1, [](const auto* in, auto* out, std::int64_t n) {
@@ -108,6 +111,7 @@ Tensor prod_of_others(const Tensor& rows) {
 }
 
 Tensor argsort(const Tensor& rows, bool descending) {
+  require_cpu("argsort", {&rows});
   if (is_half(rows.dtype())) return argsort(to(rows, DType::kF32), descending);
   if (rows.dtype() == DType::kBool) return argsort(to(rows, DType::kU8), descending);
   require_arithmetic(rows.dtype(), "sort");
@@ -132,6 +136,7 @@ Tensor argsort(const Tensor& rows, bool descending) {
 }
 
 Tensor bincount(const Tensor& values, std::int64_t length) {
+  require_cpu("bincount", {&values});
   const std::int64_t* in = values.data<std::int64_t>();
   for (std::int64_t i = 0; i < values.numel(); ++i) {
     if (in[i] < 0) {

@@ -205,7 +205,6 @@ cudaError_t cudaStreamDestroy(cudaStream_t stream) {
   return cudaSuccess;
 }
 cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned) {
-  log_stream("wait", stream, event->point);
   streams().wait(stream, event);
   return cudaSuccess;
 }
@@ -221,8 +220,6 @@ cudaError_t cudaEventDestroy(cudaEvent_t event) {
   return cudaSuccess;
 }
 cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
-  event->point = ++host_cuda().points;
-  log_stream("record", stream, event->point);
   streams().record(event, stream);
   return cudaSuccess;
 }

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "test/gpu/logic/host_cuda.h"
+#include "test/gpu/logic/stream_log.h"
 
 namespace hvd::test {
 namespace {
@@ -56,6 +57,8 @@ void HostStreams::record(cudaEvent_t event, cudaStream_t stream) {
   const std::lock_guard lock(mutex_);
   const auto state = event->state;
   state->held = host_cuda().stalled;
+  state->number = ++records_;
+  log_stream("record", stream, state->number);
   add(stream, [state, number = ++state->recorded] {
     state->completed = std::max(state->completed, number);
     return true;
@@ -64,6 +67,7 @@ void HostStreams::record(cudaEvent_t event, cudaStream_t stream) {
 
 void HostStreams::wait(cudaStream_t stream, cudaEvent_t event) {
   const std::lock_guard lock(mutex_);
+  log_stream("wait", stream, event->state->number);
   // Which one another process's stream waits for if the event is recorded again is nowhere said.
   const bool newest = event->is_imported && host_cuda().lazy && random_() % 2 == 0;
   add(stream, [state = event->state, number = event->state->recorded, newest] {

@@ -13,6 +13,7 @@
 // An event, of all its handles in whichever process. Under the mutex of HostStreams.
 struct HostEvent {
   bool held = false;  // while HostCuda::stalled
+  int number = 0;     // of the newest record, among those of all events; for the log
   std::uint64_t recorded = 0;
   std::uint64_t completed = 0;
 };
@@ -26,7 +27,6 @@ struct CUstream_st {
 struct CUevent_st {
   std::shared_ptr<HostEvent> state = std::make_shared<HostEvent>();
   bool is_imported = false;
-  int point = 0;  // the last one recorded, for the log
 };
 
 namespace hvd::test {
@@ -58,6 +58,7 @@ class HostStreams {
   std::mutex mutex_;
   std::list<std::unique_ptr<CUstream_st>> streams_;  // the newest first
   std::mt19937 random_{1};
+  int records_ = 0;
 };
 
 }  // namespace hvd::test

@@ -1,0 +1,30 @@
+#include <cuda_runtime_api.h>
+
+#include "test/gpu/logic/host_cuda.h"
+
+// Memory pools of host_cuda.cc's devices: what is freed goes back as soon as the stream is there. A
+// device has less than a terabyte.
+extern "C" {
+
+cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int) {
+  *value = attribute == cudaDevAttrMemoryPoolsSupported ? 1 : 0;
+  return cudaSuccess;
+}
+cudaError_t cudaMemPoolCreate(cudaMemPool_t* pool, const cudaMemPoolProps*) {
+  static char place;
+  *pool = reinterpret_cast<cudaMemPool_t>(&place);
+  return cudaSuccess;
+}
+cudaError_t cudaMemPoolSetAttribute(cudaMemPool_t, cudaMemPoolAttr, void*) {
+  return cudaSuccess;
+}
+cudaError_t cudaMallocFromPoolAsync(void** data, std::size_t bytes, cudaMemPool_t, cudaStream_t) {
+  constexpr std::size_t kMost = std::size_t{1} << 40;
+  return bytes < kMost ? cudaMalloc(data, bytes) : cudaErrorMemoryAllocation;
+}
+cudaError_t cudaFreeAsync(void* data, cudaStream_t stream) {
+  hvd::test::enqueue_on_host(stream, [data] { cudaFree(data); });
+  return cudaSuccess;
+}
+
+}  // extern "C"

@@ -1,0 +1,90 @@
+"""Our own tensors on GPUs: made, moved, computed with, printed, reduced and trained there."""
+
+import pytest
+
+TENSORS = """
+x = hvd.tensor([[1.0, 2.0], [3.0, 4.0]], device="cuda:0")
+assert x.device == "cuda:0" and x.is_cuda and not x.cpu().is_cuda
+assert x.to("cuda:0").is_same(x)
+assert x.cuda() is x and x.cuda(1).device == x.to("cuda:1").device == "cuda:1"
+assert x.to("cuda", "float64").dtype == "float64" and hvd.ones(2).to(x).device == "cuda:0"
+assert repr(x).endswith("dtype=float32, device='cuda:0')") and "3." in repr(x)
+assert "device='cuda:0'" in repr(hvd.zeros(2000, device="cuda"))
+assert x.tolist() == [[1, 2], [3, 4]] and x[1, 0].item() == 3 and float(x[0, 1]) == 2
+assert hvd.full((2,), 3, dtype="int64", device="cuda").tolist() == [3, 3]
+for make in (hvd.zeros, hvd.ones, hvd.empty, hvd.rand, hvd.randn):
+    assert make(2, 3, device="cuda:1").device == make((2, 3), device="cuda:1").device == "cuda:1"
+assert hvd.ones_like(x).device == "cuda:0" and hvd.bitwise_equal(x, x.cpu())
+y = (2 * x + 1) / x - hvd.sqrt(x) * hvd.relu(-x)
+assert y.is_cuda and hvd.bitwise_equal(y, (2 * x.cpu() + 1) / x.cpu()
+                                      - hvd.sqrt(x.cpu()) * hvd.relu(-x.cpu()))
+y += 1
+y[0] = 7
+assert y[0].tolist() == [7, 7] and hvd.cat([x, x]).device == "cuda:0"
+w = hvd.ones(2, device="cuda", requires_grad=True)
+(w * x).sum().backward()
+assert w.grad.device == "cuda:0" and w.grad.tolist() == [4, 6]
+for name, call in {"matmul": lambda: x @ x, "numpy": x.numpy, "softmax": lambda: hvd.softmax(x, 1),
+                   "gt": lambda: x > 0, "numpy ": lambda: np.asarray(x)}.items():
+    with pytest.raises(hvd.UnsupportedError, match=name.strip() + r".*cuda:0.*\\.cpu\\(\\)"):
+        call()
+with pytest.raises(hvd.UnsupportedError, match="pickle"):
+    import copy
+    copy.deepcopy(x)
+with pytest.raises(hvd.UnsupportedError, match="'cuda:2'.*2"):
+    x.cuda(2)
+with pytest.raises(MemoryError, match="cuda:0.*4398046511104 bytes"):
+    hvd.empty(1 << 40, device="cuda")
+with pytest.raises(hvd.UnsupportedError, match="layers"):
+    hvd.nn.Linear(2, 2).to("cuda")
+assert x.__dlpack_device__() == (2, 0)
+"""
+
+COLLECTIVES = """
+x = hvd.full((3, 2), rank + 1, device="cuda:0")
+total = sum(range(1, size + 1))
+y = hvd.allreduce(x, hvd.Sum)
+assert y.device == "cuda:0" and (y * 2).tolist() == [[2.0 * total] * 2] * 3
+assert hvd.allreduce_(x, hvd.Average) is x and x[0, 0].item() == total / size
+assert hvd.broadcast(hvd.full((2,), rank, device="cuda"), size - 1).tolist() == [size - 1] * 2
+rows = hvd.allgather(hvd.full((rank + 1,), rank, device="cuda"))
+assert rows.device == "cuda:0" and hvd.sum(rows).item() == sum(r * (r + 1) for r in range(size))
+assert hvd.allreduce(hvd.ones(2), hvd.Sum).device == "cpu"
+"""
+
+TRAINING = """
+def trained(device):
+    start = hvd.arange(6).to("float32").reshape(3, 2)
+    w = hvd.tensor(start + rank, device=device, requires_grad=True)
+    b = hvd.zeros(2, device=device, requires_grad=True)
+    optimizer = getattr(hvd.optim, NAME)([w, b], lr=0.125)
+    optimizer = hvd.DistributedOptimizer(optimizer, [(device + ".w", w), (device + ".b", b)])
+    hvd.broadcast_parameters({device + ".w": w, device + ".b": b}, 0)
+    for step in range(3):
+        optimizer.zero_grad()
+        x = hvd.full((3, 2), rank + step + 1, device=device)
+        hvd.sum(hvd.relu(w * x + b) * 0.25).backward()
+        optimizer.step()
+    assert w.device == device and w.grad.device == device
+    return hvd.cat([w.detach(), b.detach().reshape(1, 2)])
+
+there = trained("cuda:0")
+assert hvd.bitwise_equal(there, trained("cpu"))
+every = hvd.allgather(there.reshape(1, 4, 2))
+assert all(hvd.bitwise_equal(every[r], there) for r in range(size))
+"""
+
+
+def test_tensors_live_on_a_gpu(ranks):
+    ranks.check(TENSORS, np=1)
+
+
+@pytest.mark.parametrize("np", [1, 2])
+def test_collectives_of_tensors_on_gpus_give_tensors_there(ranks, np):
+    ranks.check(COLLECTIVES, np=np)
+
+
+@pytest.mark.parametrize("name", ["SGD", "Adam", "AdamW"])
+@pytest.mark.parametrize("np", [1, 2])
+def test_parameters_on_gpus_train_as_on_the_cpu(ranks, np, name):
+    ranks.check(f"NAME = '{name}'" + TRAINING, np=np)

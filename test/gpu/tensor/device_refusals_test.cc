@@ -1,0 +1,109 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "core/base/status.h"
+#include "horovod_cpp/autograd/activations.h"
+#include "horovod_cpp/autograd/functions.h"
+#include "horovod_cpp/autograd/normalization.h"
+#include "horovod_cpp/autograd/pooling.h"
+#include "horovod_cpp/nn/layers.h"
+#include "horovod_cpp/optim/adagrad.h"
+#include "horovod_cpp/optim/clip_grad_norm.h"
+#include "horovod_cpp/optim/sgd.h"
+#include "horovod_cpp/tensor/random.h"
+
+// What a device does not have says so, by its name.
+namespace hvd {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+
+struct Refused {
+  std::string name;  // as the error has it
+  std::function<void(const Tensor& a)> call;
+};
+
+// `a` is float32 [2, 2] on a device.
+std::vector<Refused> refused() {
+  const Tensor index = Tensor::zeros({2, 2}, DType::kI64);
+  return {
+      {"pow", [](const Tensor& a) { pow(a, 3); }},
+      {"matmul", [](const Tensor& a) { matmul(a, a); }},
+      {"linear", [](const Tensor& a) { linear(a, a); }},
+      {"gt", [](const Tensor& a) { a > 0.0; }},
+      {"eq", [](const Tensor& a) { eq(a, a); }},
+      {"logical_not", [](const Tensor& a) { logical_not(a); }},
+      {"where", [](const Tensor& a) { where(a.to(DType::kBool), a, a); }},
+      {"argmax", [](const Tensor& a) { argmax(a); }},
+      {"max", [](const Tensor& a) { max(a); }},
+      {"softmax", [](const Tensor& a) { softmax(a, 1); }},
+      {"log_softmax", [](const Tensor& a) { log_softmax(a, 0); }},
+      {"gather", [=](const Tensor& a) { gather(a, 0, index); }},
+      {"index_select", [=](const Tensor& a) { index_select(a, 0, index.select(0, 0)); }},
+      {"prod", [](const Tensor& a) { prod(a); }},
+      {"cumsum", [](const Tensor& a) { cumsum(a, 0); }},
+      {"argsort", [](const Tensor& a) { argsort(a, 0); }},
+      {"gelu", [](const Tensor& a) { gelu(a); }},
+      {"silu", [](const Tensor& a) { silu(a); }},
+      {"leaky_relu", [](const Tensor& a) { leaky_relu(a, 0.1); }},
+      {"mse_loss", [](const Tensor& a) { mse_loss(a, a); }},
+      {"cross_entropy", [](const Tensor& a) { cross_entropy(a, Tensor::zeros({2}, DType::kI64)); }},
+      {"layer_norm", [](const Tensor& a) { layer_norm(a, {2}); }},
+      {"dropout", [](const Tensor& a) { dropout(a, 0.5, true); }},
+      {"conv2d",
+       [](const Tensor& a) {
+         nn::Conv2d(1, 1, 1).forward(a.reshape({1, 1, 2, 2}));
+       }},
+      {"max_pool2d",
+       [](const Tensor& a) {
+         max_pool2d(a.reshape({1, 1, 2, 2}), 2);
+       }},
+      {"avg_pool2d",
+       [](const Tensor& a) {
+         avg_pool2d(a.reshape({1, 1, 2, 2}), {.kernel_size = 2});
+       }},
+      {"batch_norm",
+       [](const Tensor& a) {
+         nn::BatchNorm2d(1).forward(a.reshape({1, 1, 2, 2}));
+       }},
+      {"Adagrad",
+       [](const Tensor& a) {
+         Tensor param = a.clone().requires_grad_();
+         param.set_grad(a);
+         optim::Adagrad({param}).step();
+       }},
+      {"half-precision",
+       [](const Tensor& a) {
+         Tensor param = a.to(DType::kBF16).requires_grad_();
+         param.set_grad(param.detach().clone());
+         optim::SGD({param}).step();
+       }},
+      {"clip_grad_norm",
+       [](const Tensor& a) {
+         Tensor param = a.clone().requires_grad_();
+         param.set_grad(a);
+         optim::clip_grad_norm_({param}, 1.0);
+       }},
+  };
+}
+
+TEST(DeviceRefusals, NameTheOperationAndSayWhatToDo) {
+  const Tensor a = Tensor::ones({2, 2}).cuda();
+  for (const Refused& each : refused()) {
+    try {
+      each.call(a);
+      ADD_FAILURE() << each.name << " was not refused";
+    } catch (const UnsupportedError& error) {
+      EXPECT_THAT(error.what(), AllOf(HasSubstr(each.name), HasSubstr("cuda:0"),
+                                      HasSubstr("move it with .cpu()")));
+    }
+  }
+}
+
+}  // namespace
+}  // namespace hvd

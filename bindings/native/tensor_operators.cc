@@ -7,6 +7,7 @@
 #include "bindings/native/integers.h"
 #include "core/base/status.h"
 #include "horovod_cpp/autograd/functions.h"
+#include "horovod_cpp/tensor/device.h"
 
 namespace hvd::python {
 namespace {

@@ -41,25 +41,27 @@ assert x.__dlpack_device__() == (2, 0)
 """
 
 COLLECTIVES = """
-x = hvd.full((3, 2), rank + 1, device="cuda:0")
+here = f"cuda:{rank}"  # of the local rank
+x = hvd.full((3, 2), rank + 1, device=here)
 total = sum(range(1, size + 1))
 y = hvd.allreduce(x, hvd.Sum)
-assert y.device == "cuda:0" and (y * 2).tolist() == [[2.0 * total] * 2] * 3
+assert y.device == here and (y * 2).tolist() == [[2.0 * total] * 2] * 3
 assert hvd.allreduce_(x, hvd.Average) is x and x[0, 0].item() == total / size
-assert hvd.broadcast(hvd.full((2,), rank, device="cuda"), size - 1).tolist() == [size - 1] * 2
-rows = hvd.allgather(hvd.full((rank + 1,), rank, device="cuda"))
-assert rows.device == "cuda:0" and hvd.sum(rows).item() == sum(r * (r + 1) for r in range(size))
+assert hvd.broadcast(hvd.full((2,), rank, device=here), size - 1).tolist() == [size - 1] * 2
+rows = hvd.allgather(hvd.full((rank + 1,), rank, device=here))
+assert rows.device == here and hvd.sum(rows).item() == sum(r * (r + 1) for r in range(size))
 assert hvd.allreduce(hvd.ones(2), hvd.Sum).device == "cpu"
 """
 
 TRAINING = """
 def trained(device):
+    kind = device[:4]
     start = hvd.arange(6).to("float32").reshape(3, 2)
     w = hvd.tensor(start + rank, device=device, requires_grad=True)
     b = hvd.zeros(2, device=device, requires_grad=True)
     optimizer = getattr(hvd.optim, NAME)([w, b], lr=0.125)
-    optimizer = hvd.DistributedOptimizer(optimizer, [(device + ".w", w), (device + ".b", b)])
-    hvd.broadcast_parameters({device + ".w": w, device + ".b": b}, 0)
+    optimizer = hvd.DistributedOptimizer(optimizer, [(kind + ".w", w), (kind + ".b", b)])
+    hvd.broadcast_parameters({kind + ".w": w, kind + ".b": b}, 0)
     for step in range(3):
         optimizer.zero_grad()
         x = hvd.full((3, 2), rank + step + 1, device=device)
@@ -68,7 +70,7 @@ def trained(device):
     assert w.device == device and w.grad.device == device
     return hvd.cat([w.detach(), b.detach().reshape(1, 2)])
 
-there = trained("cuda:0")
+there = trained(f"cuda:{rank}")
 assert hvd.bitwise_equal(there, trained("cpu"))
 every = hvd.allgather(there.reshape(1, 4, 2))
 assert all(hvd.bitwise_equal(every[r], there) for r in range(size))

@@ -24,6 +24,7 @@ struct HostCuda {
   inline static thread_local int current_device = 0;
   std::atomic<int> streams = 0;  // not destroyed
   std::atomic<int> events = 0;   // not destroyed
+  std::atomic<int> points = 0;   // recorded so far
   std::atomic<bool> lazy = false;
   std::atomic<bool> by_hand = false;
   std::atomic<bool> hangs = false;                          // streams do nothing

@@ -57,7 +57,7 @@ void HostStreams::record(cudaEvent_t event, cudaStream_t stream) {
   const std::lock_guard lock(mutex_);
   const auto state = event->state;
   state->held = host_cuda().stalled;
-  state->number = ++records_;
+  state->number = ++host_cuda().points;
   log_stream("record", stream, state->number);
   add(stream, [state, number = ++state->recorded] {
     state->completed = std::max(state->completed, number);

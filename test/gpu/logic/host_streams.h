@@ -58,7 +58,6 @@ class HostStreams {
   std::mutex mutex_;
   std::list<std::unique_ptr<CUstream_st>> streams_;  // the newest first
   std::mt19937 random_{1};
-  int records_ = 0;
 };
 
 }  // namespace hvd::test

@@ -103,10 +103,7 @@ void SoloEngine::run_batch(const InFlightPtr& entry) {
   plan.members.push_back({entry->ticket, std::shared_ptr<const Request>(entry, &request)});
   for (std::size_t i = 0; i < request.shapes.size(); ++i) plan.bytes += request.bytes_of(i);
   executor_.run(std::move(plan));
-  const auto unfinished = [&] {
-    return on_host ? !entry->completion.done() : executor_.starting();
-  };
-  while (unfinished() && executor_.failure().ok()) {
+  while (executor_.failure().ok() && (on_host ? !entry->completion.done() : executor_.starting())) {
     const auto seen = control_->doorbell().rings();
     if (!executor_.advance(Clock::now())) rest(seen);
   }

@@ -1,5 +1,7 @@
 #include <cuda_runtime_api.h>
 
+#include <cstdlib>
+
 #include "test/gpu/logic/host_cuda.h"
 
 // Memory pools of host_cuda.cc's devices: what is freed goes back as soon as the stream is there. A
@@ -23,7 +25,7 @@ cudaError_t cudaMallocFromPoolAsync(void** data, std::size_t bytes, cudaMemPool_
   return bytes < kMost ? cudaMalloc(data, bytes) : cudaErrorMemoryAllocation;
 }
 cudaError_t cudaFreeAsync(void* data, cudaStream_t stream) {
-  hvd::test::enqueue_on_host(stream, [data] { cudaFree(data); });
+  hvd::test::enqueue_on_host(stream, [data] { std::free(data); });
   return cudaSuccess;
 }
 

@@ -84,7 +84,11 @@ GpuClaim claim_gpu(const NcclLibrary& library, const std::string& host, const To
     if (!module.has_nccl()) {
       claim.nccl_problem = module.nccl_detail();
     } else if (place.rank == 0) {
-      claim.id = module.make_id();
+      try {
+        claim.id = module.make_id();
+      } catch (const Error& error) {
+        claim.nccl_problem = error.what();
+      }
     }
   } catch (const Error& error) {
     claim.problem = error.what();

@@ -87,8 +87,7 @@ void order(const Tensor& tensor, std::optional<std::int64_t> stream) {
                            " is none of CUDA's: expected None, -1, 1 (the legacy default), 2 (the "
                            "thread's default) or a stream's handle");
   }
-  if (consumer == kNoWaiting || !is_initialized()) return;
-  hand_over(*world(), tensor, static_cast<std::uintptr_t>(consumer));
+  if (consumer != kNoWaiting) hand_over(tensor, static_cast<std::uintptr_t>(consumer));
 }
 
 Anything to_dlpack(const Tensor& tensor, std::optional<std::int64_t> stream,
@@ -100,7 +99,6 @@ Anything to_dlpack(const Tensor& tensor, std::optional<std::int64_t> stream,
                            std::to_string(place.device_type) + ", " +
                            std::to_string(place.device_id) + ") only");
   }
-  order(tensor, stream);
   if (tensor.requires_grad()) {
     throw py::buffer_error(
         "a tensor that requires grad is not exported, as nothing that others do with it is "
@@ -108,6 +106,7 @@ Anything to_dlpack(const Tensor& tensor, std::optional<std::int64_t> stream,
   }
   const bool copied = copy.value_or(false);
   const Tensor values = copied ? tensor.clone() : tensor;
+  order(values, stream);
   if (!max_version || max_version->first < kMajorVersion) {
     return capsule_of<DLManagedTensor>(
         values, kPlainName,

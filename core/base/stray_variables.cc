@@ -17,10 +17,12 @@ struct UnusedVariable {
 
 constexpr std::array kUnused = {
     UnusedVariable{"HOROVOD_TORUS_ALLREDUCE", "it is an algorithm for NCCL"},
-    UnusedVariable{"HOROVOD_BATCH_D2D_MEMCOPIES", "it is for GPUs"},
-    UnusedVariable{"HOROVOD_NUM_NCCL_STREAMS", "it is for NCCL"},
-    UnusedVariable{"HOROVOD_ENABLE_ASYNC_COMPLETION", "it is for GPUs"},
+    UnusedVariable{"HOROVOD_BATCH_D2D_MEMCOPIES",
+                   "batches of GPUs are always copied in one launch"},
+    UnusedVariable{"HOROVOD_NUM_NCCL_STREAMS", "there is one stream for NCCL"},
+    UnusedVariable{"HOROVOD_ENABLE_ASYNC_COMPLETION", "work of GPUs always completes like that"},
     UnusedVariable{"HOROVOD_DISABLE_NVTX_RANGES", "there are no NVTX ranges"},
+    UnusedVariable{"HOROVOD_GPU_OPERATIONS", "its name is HVD_GPU_OPERATIONS"},
     UnusedVariable{"HOROVOD_ENABLE_XLA_OPS", "it is for TensorFlow"},
     UnusedVariable{"HOROVOD_ELASTIC", "there is no elastic training yet"},
     UnusedVariable{"HOROVOD_ELASTIC_TIMEOUT", "there is no elastic training yet"},
@@ -43,8 +45,8 @@ constexpr std::array kOfLaunchers = {
     "HOROVOD_RANK",       "HOROVOD_SIZE",       "HOROVOD_LOCAL_RANK", "HOROVOD_LOCAL_SIZE",
     "HOROVOD_CROSS_RANK", "HOROVOD_CROSS_SIZE", "HVD_RANK_MARK",      "HVD_SETTING_SOURCES"};
 constexpr std::array kOfBuilds = {"HVD_MPI", "HVD_CUDA", "HVD_ONEDNN", "HVD_PYTHON", "HVD_TESTS"};
-constexpr std::array kOfTests = {"HVD_BUILD", "HVD_DIGITS", "HVD_REFERENCE_DIR", "HVD_HOST",
-                                 "HVD_HOSTS"};
+constexpr std::array kOfTests = {"HVD_BUILD", "HVD_DIGITS", "HVD_REFERENCE_DIR",
+                                 "HVD_HOST",  "HVD_HOSTS",  "HVD_GPU_MODULE"};
 constexpr std::array kFamilies = {"HOROVOD_WITH",   "HOROVOD_GPU",   "HOROVOD_CUDA_",
                                   "HOROVOD_NCCL_",  "HOROVOD_ROCM_", "HOROVOD_MPI_",
                                   "HOROVOD_BUILD_", "HVD_WORKER_",   "HVD_TEST_"};

@@ -119,8 +119,8 @@ class Collective {
   // not shared.
   virtual std::unique_ptr<Operation> make_arena(std::uint64_t number, std::size_t bytes,
                                                 ArenaMemory& made);
-  // Copies host memory into memory of allocate(); work started later sees it. Waits for nothing
-  // that is under way. What serves a device overrides it.
+  // Copies host memory into memory of allocate(); work started later sees it. A device may
+  // make it wait for what is under way there. What serves a device overrides it.
   virtual void write(const void* from, void* to, std::size_t bytes);
   // Work started later begins only past `ready`; the host does not wait for it.
   virtual void after(const Fence& ready) = 0;

@@ -119,8 +119,7 @@ std::string TensorTable::take_in(const InFlight& entry) {
   }
   if (!names_.insert(entry.name()).second) {
     return "is already in flight on this rank; wait for its handle, or submit under another name "
-           "(two DistributedOptimizers at work in one backward() need different names for their "
-           "parameters)";
+           "(two optimizers at work at once need different names for their parameters)";
   }
   if (request.kind == CollectiveKind::kJoin) joined_.insert(request.set);
   return {};

@@ -259,6 +259,7 @@ std::shared_ptr<CallInFlight> start(CallSpec& spec, std::span<CallTensor> tensor
   ReadyPoint ready(*world);
   for (CallTensor& tensor : tensors) {
     ready.add(tensor.input);
+    ready.add(tensor.output);
     const DType dtype = tensor.input.dtype();
     const DeviceKind device = tensor.input.device().kind;
     auto group = std::find_if(submissions.begin(), submissions.end(), [&](const Submission& s) {

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "core/base/status.h"
+#include "ops/backends.h"
 
 namespace hvd {
 namespace {
@@ -37,9 +38,9 @@ std::uintptr_t import_stream(const World& world) {
   return gpu.module->streams().own(gpu.device);
 }
 
-void hand_over(const World& world, const Tensor& tensor, std::uintptr_t stream) {
+void hand_over(const Tensor& tensor, std::uintptr_t stream) {
   if (stream == tensor.stream()) return;
-  CudaStreams& streams = world.options().gpu->module->streams();
+  CudaStreams& streams = gpu_library().module->streams();  // it is there: the tensor is
   const int device = tensor.device().index;
   streams.wait(device, stream, streams.record(device, tensor.stream()));
 }

@@ -18,10 +18,11 @@ void expect_served(const World& world, const Device& device, const std::string& 
 // The stream on which other libraries make the engine wait for memory that they hand over; for
 // Tensor::wrap_on().
 std::uintptr_t import_stream(const World& world);
-// Work that is put on the caller's `stream` from now on finds what is in `tensor`, a served one.
-void hand_over(const World& world, const Tensor& tensor, std::uintptr_t stream);
+// Work that is put on the caller's `stream` from now on finds what is in `tensor`, which lies on a
+// GPU.
+void hand_over(const Tensor& tensor, std::uintptr_t stream);
 
-// Collects from when on the inputs of a call may be read.
+// Collects from when on the inputs of a call may be read, and its outputs written.
 class ReadyPoint {
  public:
   explicit ReadyPoint(const World& world) : world_(world) {}

@@ -11,7 +11,8 @@ namespace optim {
 
 template <typename T>
 T* elements_of(const Tensor& tensor) {
-  return tensor.defined() ? static_cast<T*>(tensor.address()) : nullptr;
+  if (!tensor.defined()) return nullptr;
+  return is_on_cpu(tensor) ? tensor.data<T>() : static_cast<T*>(tensor.address());
 }
 
 template <typename T>

@@ -20,7 +20,9 @@ CudaEvent::~CudaEvent() {
 }
 
 bool CudaEvent::reached() {
-  return cudaEventQuery(event_) != cudaErrorNotReady;
+  if (cudaEventQuery(event_) != cudaErrorNotReady) return true;
+  cudaGetLastError();  // else the next launch would seem to have failed
+  return false;
 }
 
 void CudaEvent::wait() {
@@ -41,7 +43,7 @@ Fence CudaStream::fence() const {
   return Fence(std::make_shared<CudaEvent>(device_, stream_));
 }
 
-// From memory that is not pinned CUDA copies away before it returns.
+// From memory that is not pinned CUDA copies away before it returns, for which it may wait.
 void CudaStream::write(const void* from, void* to, std::size_t bytes) {
   if (bytes == 0) return;
   const CudaDeviceScope scope(device_);

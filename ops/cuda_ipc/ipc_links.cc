@@ -92,7 +92,13 @@ bool IpcConnection::advance() {
     if (!under_way_->advance()) return false;
     under_way_.reset();
     problem_ = first_problem();
-    if (!problem_.empty()) break;
+    if (!problem_.empty()) {
+      if (!invited_ || closed_) break;
+      peers_.clear();  // on all ranks, before any frees its segment
+      closed_ = true;
+      send();
+      continue;
+    }
     if (invited_) {
       links_ = std::make_unique<IpcLinks>(rank_, std::move(segment_), std::move(peers_));
       break;

@@ -65,6 +65,7 @@ class IpcConnection {
   std::vector<Letter> all_;
   std::unique_ptr<Operation> under_way_;
   bool invited_ = false;
+  bool closed_ = false;  // what was opened, after a problem
   std::unique_ptr<IpcLinks> links_;
   std::string problem_;
 };

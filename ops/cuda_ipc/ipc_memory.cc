@@ -53,7 +53,10 @@ void IpcSegment::record(std::uint64_t number, cudaStream_t stream) {
 
 bool IpcSegment::reached(std::uint64_t number) const {
   const cudaError_t code = cudaEventQuery(events_[number % kIpcEvents]);
-  if (code == cudaErrorNotReady) return false;
+  if (code == cudaErrorNotReady) {
+    cudaGetLastError();  // else the next launch would seem to have failed
+    return false;
+  }
   check_cuda(code, "cudaEventQuery");
   return true;
 }

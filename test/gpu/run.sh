@@ -21,8 +21,9 @@ started=$SECONDS
 # step SECONDS NAME COMMAND...   One that writes NAME.xml (JUnit) counts for its cases, another for
 # one. A case that was skipped counts as failed.
 step() {
-  local limit=$1 name=$2 begin=$SECONDS code=0 good=0 bad=0
+  local limit=$1 name=$2 begin=$SECONDS code=0 good=0 bad=0 left=$((1500 - SECONDS + started))
   shift 2
+  limit=$((left < 1 ? 1 : left < limit ? left : limit))
   timeout "$limit" bash -c '"$@"' step "$@" >"$results/$name.log" 2>&1 || code=$?
   if [[ -s $results/$name.xml ]]; then
     good=$(grep -c '<testcase ' "$results/$name.xml")

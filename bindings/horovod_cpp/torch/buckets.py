@@ -104,6 +104,8 @@ class Bucket:
 
     def natives(self, entries):
         """The dense gradients of entries, as the engine takes them."""
+        if not self.flats:
+            return [entry.native() for entry in entries]
         given = set(entries)
         whole = [flat for flat in self.flats if flat.is_whole(given)]
         held = {id(entry) for flat in whole for entry in flat.entries}

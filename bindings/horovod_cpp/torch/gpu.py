@@ -33,8 +33,10 @@ def adopted(tensor: Tensor) -> torch.Tensor:
 
 def own_devices() -> list[torch.device]:
     """The CUDA device on which this rank communicates, if there is one that PyTorch can use."""
-    device = _native._own_cuda_device() if torch.cuda.is_available() else None
-    return [] if device is None else [torch.device("cuda", device)]
+    device = _native._own_cuda_device()  # asked first: PyTorch may start CUDA to answer
+    if device is None or not torch.cuda.is_available():
+        return []
+    return [torch.device("cuda", device)]
 
 
 class Point:

@@ -120,7 +120,7 @@ class Sources:
             self._copies = [_copy_of(tensor) for tensor in tensors]
             self.native = [wrap(copy) for copy in self._copies]
         else:
-            self.native = [source(tensor) for tensor in tensors]
+            self.native = [wrap(dense(tensor)) for tensor in tensors]
 
     def call(self, fresh: _Function, in_place: _Function) -> _Function:
         """Which of the two forms of a call it is."""

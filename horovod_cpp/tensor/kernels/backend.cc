@@ -57,6 +57,7 @@ Tensor unary(Unary op, const Tensor& a, const char* function) {
 }
 
 Tensor binary(Binary op, const Tensor& a, const Tensor& b, const char* function) {
+  static_cast<void>(arithmetic_of(b));  // throws where it may not be read in this order
   const Shape shape = shapes::broadcast(a.shape(), b.shape(), function);
   Tensor result = Tensor::empty(shape, a.dtype(), a.device());
   arithmetic_of(a).binary(op, a.dtype(),
@@ -68,6 +69,7 @@ Tensor binary(Binary op, const Tensor& a, const Tensor& b, const char* function)
 }
 
 void add_into(const Tensor& target, const Tensor& source, double alpha) {
+  static_cast<void>(arithmetic_of(source));
   arithmetic_of(target).add_scaled(
       target.dtype(),
       strided<2>("add_", target.shape(),
@@ -82,6 +84,7 @@ void scale(const Tensor& target, double factor) {
 }
 
 void copy_into(const Tensor& target, const Tensor& source) {
+  static_cast<void>(arithmetic_of(source));
   arithmetic_of(target).copy(
       strided<2>("copy", target.shape(),
                  {target.strides(), strides_in(source, target.shape(), "copy")}),

@@ -1,3 +1,4 @@
+#include "ops/cuda/check.h"
 #include "ops/cuda/copy.h"
 #include "ops/cuda/copy_types.h"
 #include "test/gpu/logic/host_cuda.h"
@@ -18,6 +19,7 @@ struct HostRun {
         }
       }
     });
+    check_cuda(cudaGetLastError(), "launch of a copy");
   }
 };
 

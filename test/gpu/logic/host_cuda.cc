@@ -20,6 +20,8 @@ HostStreams& streams() {
   return *all;
 }
 
+thread_local cudaError_t last_error = cudaSuccess;
+
 std::mutex memory_mutex;
 std::map<const std::byte*, std::size_t> pinned;
 std::map<void*, int> opened;  // from other processes, how often
@@ -117,7 +119,7 @@ const char* cudaGetErrorName(cudaError_t) {
   return "cudaErrorOfATest";
 }
 cudaError_t cudaGetLastError() {
-  return cudaSuccess;
+  return std::exchange(last_error, cudaSuccess);
 }
 cudaError_t cudaDriverGetVersion(int* version) {
   *version = 12040;
@@ -224,7 +226,9 @@ cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
   return cudaSuccess;
 }
 cudaError_t cudaEventQuery(cudaEvent_t event) {
-  return streams().reached(event) ? cudaSuccess : cudaErrorNotReady;
+  if (streams().reached(event)) return cudaSuccess;
+  last_error = cudaErrorNotReady;
+  return last_error;
 }
 cudaError_t cudaEventSynchronize(cudaEvent_t event) {
   while (!streams().reached(event)) {

@@ -1,3 +1,4 @@
+#include "ops/cuda/check.h"
 #include "ops/cuda/reduce.h"
 #include "ops/cuda/reduce_types.h"
 #include "test/gpu/logic/host_cuda.h"
@@ -19,6 +20,7 @@ struct HostRun {
         }
       }
     });
+    check_cuda(cudaGetLastError(), "launch of a reduction");
   }
 };
 

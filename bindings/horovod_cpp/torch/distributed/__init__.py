@@ -4,10 +4,11 @@
 
     torch.distributed.init_process_group("horovod_cpp")
 
-It takes tensors of the CPU and, in a job with HVD_GPU_OPERATIONS, of the rank's GPU, and every way in which PyTorch's ranks find each other: env://
-(torchrun), file:// and tcp://. With init_method="hvd://" they are the ranks that hvd.init() finds,
-however they were started: by hvdrun, mpirun, srun or torchrun. An engine that hvd.init() began
-before is used, and outlives destroy_process_group().
+It takes tensors of the CPU and, in a job with HVD_GPU_OPERATIONS, of the rank's GPU, and every way
+in which PyTorch's ranks find each other: env:// (torchrun), file:// and tcp://. With
+init_method="hvd://" they are the ranks that hvd.init() finds, however they were started: by
+hvdrun, mpirun, srun or torchrun. An engine that hvd.init() began before is used, and outlives
+destroy_process_group().
 
 All collectives are there, with ``async_op`` and in groups of some ranks, and transfers beside
 them. What the engine finds wrong comes out of wait() in the classes of hvd. Not there: recv from

@@ -1,8 +1,9 @@
 """The collectives of torch.distributed, by the engine's.
 
 Tensors are dense, of the CPU or the rank's GPU, and of any dtype that the engine has; those that
-are written need not be contiguous. Roots, sources and destinations are places in the group, as PyTorch hands them over.
-Each method submits and returns a Work; the ranks of a group make their calls in one order.
+are written need not be contiguous. Roots, sources and destinations are places in the group, as
+PyTorch hands them over. Each method submits and returns a Work; the ranks of a group make their
+calls in one order.
 
 Raises (all of them):
     TypeError: something is no dense tensor, or of a dtype that cannot be communicated.

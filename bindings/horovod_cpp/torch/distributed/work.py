@@ -3,7 +3,7 @@
 import datetime
 import queue
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
@@ -73,7 +73,7 @@ class Work(c10d.Work):  # type: ignore[misc]
             if self._finish is not None:
                 try:
                     self._value = self._finish(self._call.synchronize())
-                    self._point = gpu.Point(self._value)
+                    self._point = gpu.Point(_tensors_in(self._value))
                 except Exception as error:
                     self._error = error
                 self._finish = None  # drops the tensors that it needs
@@ -177,6 +177,15 @@ class Finisher:
         if self._ending:
             raise _native.AbortedError("the process group was destroyed")
         raise work.late()
+
+
+def _tensors_in(value: Any) -> Iterator[torch.Tensor]:
+    """Those of a result: a tensor, or lists of lists of them."""
+    if isinstance(value, torch.Tensor):
+        yield value
+    elif isinstance(value, (list, tuple)):
+        for part in value:
+            yield from _tensors_in(part)
 
 
 def for_native_code(work: Work) -> Any:

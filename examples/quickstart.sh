@@ -9,7 +9,10 @@
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 source test/support/setup.sh
-case ${1-} in -h | --help) explain examples/quickstart.sh; exit ;; esac
+case ${1-} in
+  -h | --help) explain examples/quickstart.sh; exit ;;
+  ?*) echo "quickstart.sh: unknown argument '$1'; bash examples/quickstart.sh --help" >&2; exit 2 ;;
+esac
 
 say() { printf '\n==> %s\n' "$*"; }
 

@@ -1,6 +1,5 @@
 #include "core/runtime/executor.h"
 
-#include <algorithm>
 #include <string>
 #include <utility>
 
@@ -83,11 +82,6 @@ std::optional<RunBatch> Executor::next_finished() {
   RunBatch plan = std::move(finished_.front());
   finished_.pop_front();
   return plan;
-}
-
-bool Executor::starting() const {
-  return !running_.empty() || std::any_of(waiting_.begin(), waiting_.end(),
-                                          [](const auto& lane) { return !lane.second.empty(); });
 }
 
 void Executor::abort() noexcept {

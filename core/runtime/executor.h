@@ -46,8 +46,6 @@ class Executor {
   std::optional<RunBatch> next_finished();
   // Batches that are not finished, those waiting for a device included.
   bool busy() const { return unfinished_ != 0; }
-  // ... those alone that advance() has to move on: not all of their operations are enqueued.
-  bool starting() const;
   // What kept a batch from finishing on this rank; ok if nothing did.
   const Status& failure() const { return failure_; }
   // Ends what is running; afterwards the ports no longer touch the caller's memory. Waits for

@@ -103,7 +103,7 @@ void SoloEngine::run_batch(const InFlightPtr& entry) {
   plan.members.push_back({entry->ticket, std::shared_ptr<const Request>(entry, &request)});
   for (std::size_t i = 0; i < request.shapes.size(); ++i) plan.bytes += request.bytes_of(i);
   executor_.run(std::move(plan));
-  while (executor_.failure().ok() && (on_host ? !entry->completion.done() : executor_.starting())) {
+  while (on_host && executor_.failure().ok() && !entry->completion.done()) {
     const auto seen = control_->doorbell().rings();
     if (!executor_.advance(Clock::now())) rest(seen);
   }

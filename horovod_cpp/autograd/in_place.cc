@@ -1,7 +1,9 @@
 // The members of Tensor that write into it. A recorded one gives the tensor a new place in the
 // graph; what came before keeps the old one. That is right as long as nobody else sees the memory:
 // no view whose place would have to change too, no value that another operation's backward() needs.
+#include <cstdint>
 #include <string>
+#include <utility>
 
 #include "core/base/status.h"
 #include "horovod_cpp/autograd/functions.h"
@@ -78,11 +80,35 @@ Saved old_value(const Tensor& tensor, const Tensor& other) {
   return Saved(copy);
 }
 
+// First byte of a tensor's memory, and the one behind its last.
+std::pair<std::intptr_t, std::intptr_t> range_of(const Tensor& tensor) {
+  auto first = reinterpret_cast<std::intptr_t>(tensor.address());
+  std::intptr_t last = first;
+  const auto unit = static_cast<std::intptr_t>(size_of(tensor.dtype()));
+  for (std::size_t i = 0; i < tensor.shape().size(); ++i) {
+    const std::intptr_t reach = (tensor.shape()[i] - 1) * tensor.strides()[i] * unit;
+    (reach < 0 ? first : last) += reach;
+  }
+  return {first, last + unit};
+}
+
+// `other`, or a copy if elements of `target` would be written before the same memory is read.
+Tensor readable_while_written(const Tensor& target, const Tensor& other) {
+  if (target.device() != other.device() || target.numel() == 0 || other.numel() == 0) return other;
+  const bool same_elements = target.address() == other.address() &&
+                             target.dtype() == other.dtype() && target.shape() == other.shape() &&
+                             target.strides() == other.strides();
+  const auto [begin, end] = range_of(target);
+  const auto [other_begin, other_end] = range_of(other);
+  if (same_elements || end <= other_begin || other_end <= begin) return other;
+  return kernels::clone(other);
+}
+
 }  // namespace
 
 Tensor& Tensor::copy_(const Tensor& source) {
   const bool recorded = records_in_place(*this, source, "copy_");
-  kernels::copy_into(*this, source);
+  kernels::copy_into(*this, readable_while_written(*this, source));
   if (recorded) {
     rebase(*this, source, "copy_", nothing,
            [dtype = source.dtype()](const Tensor& gradient) { return gradient.to(dtype); });
@@ -106,7 +132,7 @@ Tensor& Tensor::zero_() {
 
 Tensor& Tensor::add_(const Tensor& other, double alpha) {
   const bool recorded = records_in_place(*this, other, "add_");
-  kernels::add_into(*this, other, alpha);
+  kernels::add_into(*this, readable_while_written(*this, other), alpha);
   if (recorded) {
     rebase(*this, other, "add_", unchanged,
            [alpha](const Tensor& gradient) { return alpha == 1.0 ? gradient : gradient * alpha; });

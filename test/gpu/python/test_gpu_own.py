@@ -40,6 +40,20 @@ with pytest.raises(hvd.UnsupportedError, match="layers"):
 assert x.__dlpack_device__() == (2, 0)
 """
 
+HANDED_OVER = """
+x = hvd.ones(4, device="cuda:0")
+for again in range(2):  # first with a job without collectives of GPUs, then without a job
+    stream_log()
+    x.__dlpack__(stream=2)
+    record, wait = stream_log()[-2:]
+    assert record[0] == "record" and wait == ("wait", record[1], 2), (record, wait)
+    stream_log()
+    x.__dlpack__(stream=2, copy=True)
+    assert [line[0] for line in stream_log()][-2:] == ["record", "wait"]
+    if not again:
+        hvd.shutdown()
+"""
+
 COLLECTIVES = """
 here = f"cuda:{rank}"  # of the local rank
 x = hvd.full((3, 2), rank + 1, device=here)
@@ -90,3 +104,7 @@ def test_collectives_of_tensors_on_gpus_give_tensors_there(ranks, np):
 @pytest.mark.parametrize("np", [1, 2])
 def test_parameters_on_gpus_train_as_on_the_cpu(ranks, np, name):
     ranks.check(f"NAME = '{name}'" + TRAINING, np=np)
+
+
+def test_a_tensor_is_handed_over_in_order_without_collectives_of_gpus(ranks):
+    ranks.check(HANDED_OVER, np=1, operations="none")

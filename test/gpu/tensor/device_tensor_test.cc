@@ -138,6 +138,16 @@ TEST(DeviceTensor, CopiesAcrossDevicesWithBroadcasting) {
   expect_equal(target, expected, "a row that is filled");
 }
 
+TEST(DeviceTensor, IsShiftedInPlace) {
+  const Tensor before = whole({1000}, DType::kF32);
+  Tensor x = before.to(kGpu);
+  x.slice(0, 1, 1000).copy_(x.slice(0, 0, 999));
+  expect_equal(x.slice(0, 1, 1000), before.slice(0, 0, 999), "copied up");
+  x.copy_(before);
+  x.slice(0, 0, 999).add_(x.slice(0, 1, 1000));
+  expect_equal(x.slice(0, 0, 999), before.slice(0, 0, 999) + before.slice(0, 1, 1000), "added");
+}
+
 TEST(DeviceTensor, ExactFunctionsHaveTheHostsBits) {
   const std::vector<std::pair<std::string, Tensor (*)(const Tensor&)>> functions = {
       {"neg", neg},   {"relu", relu},     {"abs", abs},     {"sign", sign},

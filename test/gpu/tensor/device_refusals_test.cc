@@ -83,11 +83,17 @@ std::vector<Refused> refused() {
          param.set_grad(param.detach().clone());
          optim::SGD({param}).step();
        }},
-      {"clip_grad_norm",
+      {"clip_grad_norm with a norm_type",
        [](const Tensor& a) {
          Tensor param = a.clone().requires_grad_();
          param.set_grad(a);
-         optim::clip_grad_norm_({param}, 1.0);
+         optim::clip_grad_norm_({param}, 1.0, {.norm_type = 3});
+       }},
+      {"clip_grad_value",
+       [](const Tensor& a) {
+         Tensor param = a.clone().requires_grad_();
+         param.set_grad(a);
+         optim::clip_grad_value_({param}, 1.0);
        }},
   };
 }

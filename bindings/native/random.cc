@@ -65,7 +65,6 @@ Tensor placed(const Tensor& tensor, const MaybeDevice& device) {
 
 void bind_random_tensors(py::module_& m) {
   const auto generator = py::arg("generator") = py::none();
-  const auto on_device = py::arg("device") = py::none();
   const auto def_random = [&](const char* name, auto make, const char* doc) {
     def_sized<std::optional<Generator*>>(
         m, name,
@@ -96,6 +95,11 @@ Returns:
 
 Raises:
     InvalidArgumentError: another dtype, or a negative extent.)");
+}
+
+void bind_random_choices(py::module_& m) {
+  const auto generator = py::arg("generator") = py::none();
+  const auto on_device = py::arg("device") = py::none();
   m.def(
       "randint",
       [](std::int64_t low, std::int64_t high, const ShapeLike& shape, Generator* from,
@@ -203,6 +207,7 @@ void bind_counted(py::module_& m) {
 void bind_random(py::module_& m) {
   bind_generator(m);
   bind_random_tensors(m);
+  bind_random_choices(m);
   bind_counted(m);
 }
 

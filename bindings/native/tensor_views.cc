@@ -37,8 +37,8 @@ std::optional<Device> device_from(const py::handle& object) {
 Device device_or_cpu(const py::object& device) {
   if (device.is_none()) return {};
   if (const auto place = device_from(device)) return *place;
-  throw InvalidArgumentError("no device: " + py::repr(device).cast<std::string>() +
-                             "; expected " + kDevices);
+  throw InvalidArgumentError("no device: " + py::repr(device).cast<std::string>() + "; expected " +
+                             kDevices);
 }
 
 DType dtype_beside_devices(const py::handle& object) {

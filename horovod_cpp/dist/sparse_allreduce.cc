@@ -17,8 +17,8 @@ namespace {
 // Begins each rank's row numbers: where the parts meet it tells how many ranks contributed.
 constexpr std::int64_t kRank = -1;
 
-// Row numbers as elements of the values' dtype, which carry their bits: with one dtype a call is one
-// group of tensors, and so one name.
+// Row numbers as elements of the values' dtype, which carry their bits: with one dtype a call is
+// one group of tensors, and so one name.
 Tensor carrier_of(const Tensor& rows, DType dtype) {
   const auto per_row = static_cast<std::int64_t>(sizeof(std::int64_t) / size_of(dtype));
   return Tensor::wrap(rows.data(), {rows.numel(), per_row}, dtype,

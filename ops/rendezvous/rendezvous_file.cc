@@ -21,7 +21,7 @@ namespace hvd {
 namespace {
 
 constexpr const char* kFirstLine = "horovod_cpp rendezvous 1";
-constexpr std::chrono::seconds kFolderGrace{5};        // a path that was mistyped is told soon
+constexpr std::chrono::seconds kFolderGrace{5};  // a path that was mistyped is told soon
 constexpr std::chrono::milliseconds kBetweenLooks{20};
 
 [[noreturn]] void refuse(const std::string& path, const std::string& why) {

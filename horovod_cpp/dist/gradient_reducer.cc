@@ -12,6 +12,7 @@
 #include "horovod_cpp/autograd/grad_mode.h"
 #include "horovod_cpp/autograd/node.h"
 #include "horovod_cpp/dist/gradient_rows.h"
+#include "horovod_cpp/dist/world.h"
 #include "horovod_cpp/optim/clip_grad_norm.h"
 #include "horovod_cpp/tensor/creation.h"
 #include "horovod_cpp/tensor/device.h"

@@ -11,14 +11,8 @@ bool ExchangeOperation::advance() {
   if (!arrived_.reached()) return false;
   arrived_.wait();  // throws if the device failed
   const auto* host = static_cast<const std::byte*>(staging_->host.data);
-  std::memcpy(all_.data(), host + staging_->mine_bytes, staging_->all_bytes);
+  std::memcpy(all_.data(), host + staging_->begin, staging_->all_bytes);
   done_ = true;
-  return true;
-}
-
-bool MakeNcclArena::advance() {
-  if (!EnqueuedOperation::advance()) return false;
-  made_ = {{data_, bytes_, arena_}, true};
   return true;
 }
 

@@ -127,6 +127,11 @@ void fill_communicators(NcclApi& api) {
 
 void fill_registration(NcclApi& api) {
   api.mem_alloc = [](void** data, std::size_t bytes) {
+    {
+      const std::lock_guard lock(world->mutex);
+      ++world->counts["ncclMemAlloc"];
+      if (world->full_device == HostCuda::current_device) return ncclUnhandledCudaError;
+    }
     *data = std::aligned_alloc(4096, bytes);
     return *data != nullptr ? ncclSuccess : ncclSystemError;
   };
@@ -229,6 +234,11 @@ const NcclApi& NcclWorld::api() const {
 std::vector<std::string> NcclWorld::problems() const {
   const std::lock_guard lock(state_->mutex);
   return state_->problems;
+}
+
+void NcclWorld::fill_device(std::optional<int> device) {
+  const std::lock_guard lock(state_->mutex);
+  state_->full_device = device;
 }
 
 int NcclWorld::calls(const std::string& name) const {

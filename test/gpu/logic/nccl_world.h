@@ -1,6 +1,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -23,7 +24,9 @@ class NcclWorld {
 
   const NcclApi& api() const;
   std::vector<std::string> problems() const;
-  // Calls so far of one function, by name: "ncclAllReduce".
+  // A device without memory for ncclMemAlloc; empty = none is.
+  void fill_device(std::optional<int> device);
+  // Calls so far of one collective, by name, or of "ncclMemAlloc".
   int calls(const std::string& name) const;
 
   struct State;

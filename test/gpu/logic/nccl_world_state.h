@@ -7,6 +7,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -69,6 +70,7 @@ struct NcclWorld::State {
   std::map<std::string, std::shared_ptr<Group>> groups;
   std::vector<std::string> problems;
   std::map<std::string, int> counts;
+  std::optional<int> full_device;
   int ids = 0;
 
   Communicator* add(const std::shared_ptr<Group>& group, int rank) {

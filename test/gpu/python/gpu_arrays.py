@@ -56,7 +56,7 @@ class OldGpuArray(GpuArray):
 
 
 class Received:
-    """Another library's array, made here, with a copy of the values."""
+    """Another library's array, made here: the tensor's memory, and a copy of its values."""
 
     stream = 0  # on which this library works
 
@@ -69,7 +69,9 @@ class Received:
         shape = tuple(given.shape[axis] for axis in range(given.ndim))
         count = int(np.prod(shape))
         memory = (ctypes.c_uint8 * (count * dtype.itemsize)).from_address(given.data or 0)
-        self.values = np.frombuffer(memory, dtype, count).reshape(shape).copy()
+        memory.owner = tensor
+        self.shared = np.frombuffer(memory, dtype, count).reshape(shape)
+        self.values = self.shared.copy()
 
     def tolist(self):
         return self.values.tolist()

@@ -36,7 +36,9 @@ GradientViews::GradientViews(std::vector<Tensor> params, const ProcessSet& set,
 GradientViews::Part& GradientViews::part_of(const Device& device) {
   const auto found = std::find_if(parts_.begin(), parts_.end(),
                                   [&](const Part& part) { return part.device == device; });
-  return found == parts_.end() ? parts_.emplace_back(Part{device}) : *found;
+  if (found != parts_.end()) return *found;
+  parts_.emplace_back().device = device;
+  return parts_.back();
 }
 
 std::vector<Tensor> GradientViews::take() {

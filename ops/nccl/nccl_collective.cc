@@ -114,7 +114,7 @@ std::unique_ptr<Operation> NcclCollective::make_arena(std::uint64_t number, std:
   return std::make_unique<MakeNcclArena>(
       allocate_arena(bytes), arena, made, queue_,
       MakeNcclArena::Steps{
-          .agree = [this](std::span<std::int64_t> number) { return minimum(number); },
+          .agree = [this](std::span<std::int64_t> has_it) { return minimum(has_it); },
           .register_memory =
               [this](std::shared_ptr<NcclMemory> memory) {
                 return start({.memory = std::move(memory), .communicator = in_place_}, 0);

@@ -7,7 +7,7 @@ namespace hvd {
 bool ExchangeOperation::advance() {
   if (done_) return true;
   if (!EnqueuedOperation::advance()) return false;
-  if (arrived_.state() == nullptr) arrived_ = queue().end_of_streams();
+  if (arrived_.state() == nullptr) arrived_ = awaited_fence();
   if (!arrived_.reached()) return false;
   arrived_.wait();  // throws if the device failed
   const auto* host = static_cast<const std::byte*>(staging_->host.data);

@@ -25,7 +25,8 @@ class EnqueuedOperation : public Operation {
   OperationStats stats() const override { return {.packed_bytes = bytes_}; }
 
  protected:
-  const LaunchQueue& queue() const { return *queue_; }
+  // Of a call that is over.
+  Fence awaited_fence() const { return queue_->awaited_fence(call_->communicator); }
 
  private:
   std::shared_ptr<LaunchQueue> queue_;

@@ -2,13 +2,14 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <atomic>
 #include <span>
 #include <vector>
 
 #include "ops/nccl/nccl_collective.h"
 #include "test/core/runtime/sim_ranks.h"
 #include "test/gpu/logic/host_cuda.h"
-#include "test/gpu/logic/nccl_world.h"
+#include "test/gpu/logic/nccl_on_host.h"
 #include "test/support/run_ranks.h"
 
 // Arenas of engines over NCCL with as many ranks as threads, each of which has a device.
@@ -22,12 +23,37 @@ using ::testing::IsEmpty;
 
 constexpr int kRanks = 2;
 
+std::atomic<int> all_reduces;
+std::atomic<int> allocations;
+std::atomic<int> full_device;  // without memory for NCCL; -1 = none
+
+// NCCL on the host; its calls are counted.
+NcclApi counted_nccl() {
+  test::reset_host_cuda();
+  test::host_cuda().devices = kRanks;
+  all_reduces = 0;
+  allocations = 0;
+  full_device = -1;
+  NcclApi api = test::nccl_on_host();
+  api.all_reduce = [](const void* from, void* to, std::size_t count, ncclDataType_t type,
+                      ncclRedOp_t op, ncclComm_t communicator, cudaStream_t stream) {
+    ++all_reduces;
+    return test::nccl_on_host().all_reduce(from, to, count, type, op, communicator, stream);
+  };
+  api.mem_alloc = [](void** data, std::size_t bytes) {
+    ++allocations;
+    if (test::HostCuda::current_device == full_device) return ncclUnhandledCudaError;
+    return test::nccl_on_host().mem_alloc(data, bytes);
+  };
+  return api;
+}
+
 class NcclArenaRanks : public ::testing::Test {
  protected:
   ~NcclArenaRanks() override {
     arenas_.clear();
     ranks_.runtimes.clear();
-    EXPECT_THAT(nccl_.problems(), IsEmpty());
+    EXPECT_THAT(test::take_nccl_problems(), IsEmpty());
   }
 
   void make_arenas() {
@@ -41,7 +67,7 @@ class NcclArenaRanks : public ::testing::Test {
   // rank + 1 in all of them; gives the calls of NCCL that this takes a rank.
   int reduce(const std::vector<std::int64_t>& numels, DType dtype, double postscale,
              bool in_arena) {
-    const int before = nccl_.calls("ncclAllReduce");
+    const int before = all_reduces;
     run_ranks(kRanks, [&](Rank rank) {
       Submission group;
       group.request.name = "group";
@@ -59,14 +85,14 @@ class NcclArenaRanks : public ::testing::Test {
       ranks_[rank].submit(std::move(group)).wait();
       for (const Part& part : parts) expect(part.output, 3 * postscale);
     });
-    return (nccl_.calls("ncclAllReduce") - before) / kRanks;
+    return (all_reduces - before) / kRanks;
   }
 
-  test::NcclWorld nccl_;
-  const std::string id_ = make_nccl_id(nccl_.api());
+  const NcclApi nccl_ = counted_nccl();
+  const std::string id_ = make_nccl_id(nccl_);
   SimRanks ranks_{kRanks, {}, {}, [this](Rank rank, std::unique_ptr<Collective>) {
                     auto communicator = std::make_shared<NcclCommunicator>(
-                        nccl_.api(), id_,
+                        nccl_, id_,
                         NcclCommunicator::Place{.rank = rank, .size = kRanks, .device = rank});
                     return std::make_unique<NcclCollective>(
                         std::make_shared<LaunchQueue>(rank, Duration::zero()), communicator);
@@ -102,18 +128,18 @@ class NcclArenaRanks : public ::testing::Test {
 TEST_F(NcclArenaRanks, NeighboursOfABatchAreReducedInPlaceByOneCall) {
   make_arenas();
   EXPECT_TRUE(arenas_[0]->shared());
-  EXPECT_EQ(nccl_.calls("ncclMemAlloc"), kRanks);
+  EXPECT_EQ(allocations, kRanks);
   EXPECT_EQ(reduce({16, 160, 32}, DType::kF32, 0.5, true), 1);
   EXPECT_EQ(reduce({16, 5, 32}, DType::kF32, 1.0, true), 2);  // padding behind the second one
-  EXPECT_EQ(nccl_.calls("ncclMemAlloc"), kRanks) << "something was packed";
+  EXPECT_EQ(allocations, kRanks) << "something was packed";
   EXPECT_EQ(reduce({16, 5, 32}, DType::kI32, 2.0, true), 1);  // which NCCL does not scale
-  EXPECT_GT(nccl_.calls("ncclMemAlloc"), kRanks);
+  EXPECT_GT(allocations, kRanks);
 }
 
 TEST_F(NcclArenaRanks, WhereOneRankHasNoMemoryThereIsNoneAndTheJobGoesOn) {
-  nccl_.fill_device(1);
+  full_device = 1;
   make_arenas();
-  nccl_.fill_device({});
+  full_device = -1;
   for (const auto& arena : arenas_) {
     EXPECT_FALSE(arena->shared());
     EXPECT_EQ(arena->bytes(), 0u);

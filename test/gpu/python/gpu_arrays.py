@@ -3,6 +3,7 @@ over host memory (test/gpu/logic/host_cuda.cc) and writes down what was put on w
 
 import contextlib
 import ctypes
+import os
 import pathlib
 
 import numpy as np
@@ -23,8 +24,8 @@ module.hvd_test_order.argtypes = [ctypes.c_uint64, ctypes.c_uint64]
 
 
 def own_device():
-    """Where this rank communicates: there are two GPUs."""
-    return hvd.local_rank() % 2
+    """Where this rank communicates."""
+    return hvd.local_rank() % int(os.environ["HOST_CUDA_DEVICES"])
 
 
 class GpuArray(Foreign):

@@ -151,11 +151,11 @@ weights.append(late)
 optimizer.zero_grad()
 step(2)
 
-# As Module.double() does it: the memory is another.
-optimizer.zero_grad()
-weights[1].data = weights[1].data.double()
+# As Module.to() does it: the memory is another.
+optimizer.zero_grad(set_to_none=False)
+weights[1].grad.data = weights[1].grad.data.clone()
 step(3)
-assert weights[1].grad.dtype == torch.float64
+assert weights[1].grad.data_ptr() != home[1]
 assert places(weight.grad for weight in weights[:3:2]) == home[::2]
 
 del optimizer, weights

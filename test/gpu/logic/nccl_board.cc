@@ -9,7 +9,7 @@ namespace {
 
 constexpr auto kRanks = static_cast<std::size_t>(NcclBoard::kMostRanks);
 constexpr std::size_t kAreaBytes = std::size_t{64} << 20;  // for an input, or for a mail
-constexpr std::size_t kMostChildren = 256;
+constexpr std::size_t kMostDivisions = 256;
 
 }  // namespace
 
@@ -17,8 +17,8 @@ constexpr std::size_t kMostChildren = 256;
 struct NcclBoard::Rank {
   std::array<char, 32> device;
   std::atomic<bool> joined;
-  std::atomic<std::size_t> children;
-  std::array<Child, kMostChildren> child;
+  std::atomic<std::size_t> divisions;
+  std::array<std::pair<Division, BlockName>, kMostDivisions> parts;
   std::atomic<std::uint64_t> posted;  // collectives
   std::atomic<std::uint64_t> left;
   NcclPost post;  // the newest
@@ -82,16 +82,15 @@ std::string NcclBoard::device_of(int rank) const {
   return of(rank).device.data();
 }
 
-void NcclBoard::show_child(int rank, const Child& child) {
-  of(rank).child.at(of(rank).children) = child;
-  ++of(rank).children;
+void NcclBoard::divide(int rank, const Division& division, const BlockName& board) {
+  of(rank).parts.at(of(rank).divisions) = {division, board};
+  ++of(rank).divisions;
 }
 
-std::optional<BlockName> NcclBoard::child(int rank, std::uint64_t members, int time) const {
-  const Rank& parent = of(rank);
-  for (std::size_t i = 0; i < parent.children; ++i) {
-    const Child& child = parent.child[i];
-    if (child.members == members && child.time == time) return child.name;
+std::optional<BlockName> NcclBoard::part_of(int rank, const Division& division) const {
+  const Rank& shown = of(rank);
+  for (std::size_t i = 0; i < shown.divisions; ++i) {
+    if (shown.parts[i].first == division) return shown.parts[i].second;
   }
   return std::nullopt;
 }

@@ -2,6 +2,7 @@
 
 #include <array>
 #include <atomic>
+#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -30,15 +31,18 @@ class NcclBoard {
   bool has_joined(int rank) const;
   std::string device_of(int rank) const;  // of one that has joined
 
-  // A board for some of the ranks, by whom and for the how many'th time: shown by the lowest of
-  // them.
-  struct Child {
+  // Some of the ranks, who make the how many'th communicator of their own. Each shows that it takes
+  // part, the lowest of them also where its board is.
+  struct Division {
     std::uint64_t members = 0;  // bits
     int time = 0;
-    BlockName name = {};
+
+    int lowest() const { return std::countr_zero(members); }
+    friend bool operator==(const Division&, const Division&) = default;
   };
-  void show_child(int rank, const Child& child);
-  std::optional<BlockName> child(int rank, std::uint64_t members, int time) const;
+  void divide(int rank, const Division& division, const BlockName& board);
+  // What that rank showed.
+  std::optional<BlockName> part_of(int rank, const Division& division) const;
 
   // Collective `number` (0, 1, ...) of this rank. The first is false while others have not left the
   // one before; false, too, is what does not fit.

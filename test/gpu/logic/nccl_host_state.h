@@ -24,7 +24,9 @@ struct ncclComm {
   int device = 0;
   std::string bus;
   std::shared_ptr<hvd::test::NcclBoard> board;  // nothing: not there yet
-  std::function<std::shared_ptr<hvd::test::NcclBoard>()> find_board;
+  std::shared_ptr<hvd::test::NcclBoard>
+      parent;  // of one that was divided: its ranks are `division`
+  hvd::test::NcclBoard::Division division;
   bool connected = false;
   bool aborted = false;
   ncclResult_t error = ncclSuccess;
@@ -33,8 +35,8 @@ struct ncclComm {
   std::uint64_t calls = 0;  // collectives
   std::vector<std::function<void()>> launches;
   std::map<const std::byte*, std::size_t> registered;
-  std::vector<double> scales;             // of operations made here
-  std::map<std::uint64_t, int> children;  // how often, by members
+  std::vector<double> scales;              // of operations made here
+  std::map<std::uint64_t, int> divisions;  // how often, by members
 };
 
 namespace hvd::test {
@@ -48,6 +50,7 @@ struct NcclHost {
   std::mutex mutex;
   std::map<ncclComm_t, CommPtr> communicators;
   std::deque<std::shared_ptr<NcclBoard>> boards;  // that others find by an id
+  std::deque<CommPtr> divided;                    // whose boards others have not found yet
   std::map<void*, std::unique_ptr<SharedBlock>> memory;
   std::vector<std::string> problems;
 };

@@ -157,7 +157,8 @@ ncclResult_t ncclCommInitRankConfig(ncclComm_t* out, int size, ncclUniqueId id, 
   const auto board = NcclBoard::open(read_name(id));
   if (board == nullptr) return ncclSystemError;
   CommPtr made = make_communicator(rank, size);
-  made->find_board = [board] { return board; };
+  made->board = board;
+  board->join(rank, made->bus);
   const std::lock_guard lock(nccl_host().mutex);
   *out = add_communicator(std::move(made));
   return ncclInProgress;

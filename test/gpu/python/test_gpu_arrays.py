@@ -44,7 +44,7 @@ handle = hvd.allreduce_async(GpuArray([rank]), hvd.Max)
 assert hvd.synchronize(handle).tolist() == [size - 1]
 if hvd_gpu_operations == "nccl" and size > 1:
     with pytest.raises(hvd.UnsupportedError, match="send of a CUDA tensor: NCCL"):
-        hvd.send(GpuArray([7, 8]), 1 - rank)
+        hvd.send(GpuArray([7, 8]), (rank + 1) % size)
 elif size == 2:
     if rank == 0:
         hvd.send(GpuArray([7, 8]), 1)

@@ -67,6 +67,35 @@ for each in (outer, *pairs):
 assert hvd.allreduce(hvd.ones(3, device=device), hvd.Sum).tolist() == [size] * 3
 """
 
+# Ranks that have left the loop, ranks that disagree, and what goes by way of the host.
+UNEVEN = """
+for step in range(rank + 1):
+    every = hvd.allreduce_async(hvd.full((1000,), rank + 1, device=device), hvd.Average, name="every")
+    rows = hvd.allgather_async(hvd.full((2, 3), rank, device=device), name="rows")
+    here = [r for r in range(size) if r >= step]
+    assert hvd.synchronize(every)[0].item() == sum(r + 1 for r in here) / len(here)
+    assert hvd.synchronize(rows).shape == (2 * len(here), 3)
+assert hvd.join() == size - 1
+
+with pytest.raises(hvd.MismatchError, match="odd"):
+    hvd.allreduce(hvd.ones(2 + rank % 2, device=device), name="odd")
+with pytest.raises(hvd.MismatchError, match="place"):
+    hvd.allreduce(hvd.ones(2, device=device if rank % 2 else "cpu"), name="place")
+assert hvd.allreduce(hvd.ones(2, device=device), hvd.Sum).tolist() == [size] * 2
+pair = hvd.grouped_allreduce([hvd.full((3,), rank, device=device), hvd.ones(5)], hvd.Sum)
+assert (pair[0].device, pair[1].device) == (device, "cpu")
+assert pair[0].tolist() == [sum(range(size))] * 3 and pair[1].tolist() == [size] * 5
+scaled = hvd.allreduce(hvd.full((4,), 4, dtype="int32", device=device), hvd.Sum, prescale_factor=0.5)
+assert scaled.tolist() == [2 * size] * 4
+half = hvd.allreduce(hvd.full((1000,), rank + 0.5, device=device), hvd.Sum,
+                     compression=hvd.Compression.fp16)
+assert half.dtype == "float32" and half[7].item() == sum(range(size)) + size / 2
+state = {"a": hvd.full((5,), rank, device=device), "b": hvd.full((70000,), 2 * rank, device=device)}
+hvd.broadcast_parameters(state, root_rank=size - 1)
+assert state["a"].tolist() == [size - 1] * 5 and state["b"][-1].item() == 2 * size - 2
+assert hvd.allgather_object({"rank": rank}) == [{"rank": r} for r in range(size)]
+"""
+
 AGAIN = """
 for job in range(3):
     assert hvd.allreduce(hvd.ones(5, device=device), hvd.Sum).tolist() == [size] * 5
@@ -91,6 +120,10 @@ def test_results_are_exact_for_every_dtype_and_size(ranks, way, np):
 
 def test_process_sets_and_jobs_after_one_another(ranks, way):
     ranks.check(SETS + AGAIN, np=4, **way)
+
+
+def test_ranks_that_have_joined_or_disagree(ranks, way):
+    ranks.check(UNEVEN, np=3, lazy=5, **way)
 
 
 @pytest.mark.parametrize("devices, operations", [(2, "nccl"), (1, "ipc")])
@@ -190,6 +223,9 @@ def test_a_rank_that_stands_still_is_a_stall(by_hand, way):
     for process in started:
         assert process.stdout.readline() == "up\n"
     started[1].send_signal(signal.SIGSTOP)
-    output, _ = started[0].communicate(timeout=30)
-    told = json.loads(output.splitlines()[-1])
-    assert told["error"] in ("StalledError", "PeerLostError"), told
+    said = next(line for line in started[0].stdout if line.startswith("{"))
+    started[1].kill()
+    told = json.loads(said)
+    assert told["error"] == "StalledError" and "rank 1" in told["text"], told
+    started[0].communicate(timeout=30)
+    assert started[0].returncode == 0

@@ -15,6 +15,13 @@ assert hvd.full((2,), 3, dtype="int64", device="cuda").tolist() == [3, 3]
 for make in (hvd.zeros, hvd.ones, hvd.empty, hvd.rand, hvd.randn):
     assert make(2, 3, device="cuda:1").device == make((2, 3), device="cuda:1").device == "cuda:1"
 assert hvd.ones_like(x).device == "cuda:0" and hvd.bitwise_equal(x, x.cpu())
+for make in (lambda **a: hvd.arange(3, **a), lambda **a: hvd.arange(1.0, 2.0, 0.25, **a),
+             lambda **a: hvd.linspace(0, 1, 5, **a), lambda **a: hvd.eye(2, 3, **a),
+             lambda **a: hvd.randint(0, 9, (4,), generator=hvd.Generator(1), **a),
+             lambda **a: hvd.randperm(7, generator=hvd.Generator(1), **a),
+             lambda **a: hvd.bernoulli((4,), 0.5, generator=hvd.Generator(1), **a)):
+    there = make(device="cuda:1")
+    assert there.device == "cuda:1" and hvd.bitwise_equal(there, make()) and make().device == "cpu"
 y = (2 * x + 1) / x - hvd.sqrt(x) * hvd.relu(-x)
 assert y.is_cuda and hvd.bitwise_equal(y, (2 * x.cpu() + 1) / x.cpu()
                                       - hvd.sqrt(x.cpu()) * hvd.relu(-x.cpu()))
@@ -28,6 +35,9 @@ for name, call in {"matmul": lambda: x @ x, "numpy": x.numpy, "softmax": lambda:
                    "gt": lambda: x > 0, "numpy ": lambda: np.asarray(x)}.items():
     with pytest.raises(hvd.UnsupportedError, match=name.strip() + r".*cuda:0.*\\.cpu\\(\\)"):
         call()
+with pytest.raises(hvd.UnsupportedError, match="clip_grad_value"):
+    hvd.optim.clip_grad_value_([w], 1.0)
+assert hvd.optim.clip_grad_norm_([w], 1.0) == 52 ** 0.5 and abs(w.grad.tolist()[1] - 6 / 52 ** 0.5) < 1e-5
 with pytest.raises(hvd.UnsupportedError, match="pickle"):
     import copy
     copy.deepcopy(x)
@@ -68,13 +78,14 @@ assert hvd.allreduce(hvd.ones(2), hvd.Sum).device == "cpu"
 """
 
 TRAINING = """
-def trained(name, device):
+def trained(name, device, clip):
     kind = device[:4]
     start = hvd.arange(6).to("float32").reshape(3, 2)
     w = hvd.tensor(start + rank, device=device, requires_grad=True)
     b = hvd.zeros(2, device=device, requires_grad=True)
     optimizer = getattr(hvd.optim, name)([w, b], lr=0.125)
-    optimizer = hvd.DistributedOptimizer(optimizer, [(kind + ".w", w), (kind + ".b", b)])
+    optimizer = hvd.DistributedOptimizer(optimizer, [(kind + ".w", w), (kind + ".b", b)],
+                                         clip_grad_norm=clip)
     hvd.broadcast_parameters({kind + ".w": w, kind + ".b": b}, 0)
     for step in range(3):
         optimizer.zero_grad()
@@ -84,9 +95,12 @@ def trained(name, device):
     assert w.device == device and w.grad.device == device
     return hvd.cat([w.detach(), b.detach().reshape(1, 2)])
 
-for name in ("SGD", "Adam", "AdamW"):
-    there = trained(name, device)
-    assert hvd.bitwise_equal(there, trained(name, "cpu")), name
+for name, clip in (("SGD", None), ("Adam", None), ("AdamW", None), ("SGD", 1.0)):
+    there, here = trained(name, device, clip), trained(name, "cpu", clip)
+    if clip is None:
+        assert hvd.bitwise_equal(there, here), name
+    else:  # sums of devices have an order of their own
+        assert hvd.max(hvd.abs(there.cpu() - here)).item() < 1e-5
     every = hvd.allgather(there.reshape(1, 4, 2))
     assert all(hvd.bitwise_equal(every[r], there) for r in range(size))
 """

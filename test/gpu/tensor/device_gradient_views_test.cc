@@ -10,6 +10,7 @@
 #include "core/base/status.h"
 #include "horovod_cpp/autograd/functions.h"
 #include "horovod_cpp/autograd/grad_memory.h"
+#include "horovod_cpp/dist/collectives.h"
 #include "horovod_cpp/dist/distributed_optimizer.h"
 #include "horovod_cpp/optim/adam.h"
 #include "horovod_cpp/optim/sgd.h"
@@ -195,6 +196,7 @@ TEST_F(DeviceGradientViews, AParameterThatTheJobDoesNotServeIsRefusedByName) {
       make({{"fine", fine}, {"far", far}});
     });
     make({{"fine", fine}});  // nothing is left of the first attempt
+    allreduce(Tensor::scalar(1), {.name = "all have asked", .process_set = all});
     return message;
   };
   run(2, [&](const ProcessSet& all) {

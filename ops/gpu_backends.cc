@@ -14,6 +14,9 @@ namespace {
 constexpr std::uint32_t kHostOfGpus = 0x7acc'0000;
 constexpr std::uint32_t kHandshakesOfGpus = kHostOfGpus + 1;
 
+// The engine knows for which rank work waits, and a device does not: the engine gives up first.
+constexpr Duration kBehindEngine = std::chrono::seconds(5);
+
 // Why `operations` is right, or `problem`, where nothing can be done for all ranks.
 GpuChoice choose_automatically(std::span<const GpuClaim> claims, int hosts) {
   std::set<std::string> gpus;
@@ -92,11 +95,13 @@ std::unique_ptr<Collective> connect_gpus(const NcclLibrary& library, const GpuNe
   }
   if (choice.operations == "none") return nullptr;
   NcclModule& module = *library.module;
-  const NcclPlace place = {.rank = here.place.rank,
-                           .size = here.place.size,
-                           .device = device_for(here.place.local_rank, module.devices()),
-                           .connect_limit = config.start_timeout,
-                           .operation_limit = config.stall_limit};
+  const bool has_limit = config.stall_limit != Duration::zero();
+  const NcclPlace place = {
+      .rank = here.place.rank,
+      .size = here.place.size,
+      .device = device_for(here.place.local_rank, module.devices()),
+      .connect_limit = config.start_timeout,
+      .operation_limit = has_limit ? config.stall_limit + kBehindEngine : Duration::zero()};
   return make_collective(module, choice, place, claims.front().id, world);
 }
 

@@ -1,5 +1,6 @@
 #include "ops/nccl/launch_queue.h"
 
+#include <algorithm>
 #include <string>
 #include <utility>
 
@@ -89,6 +90,12 @@ Fence LaunchQueue::fence(const std::shared_ptr<NcclCommunicator>& communicator,
   return fence;
 }
 
+Fence LaunchQueue::awaited_fence(const std::shared_ptr<NcclCommunicator>& communicator) {
+  Fence awaited = fence(communicator);
+  in_flight_.back().awaited = true;
+  return awaited;
+}
+
 Fence LaunchQueue::write(const void* from, void* to, std::size_t bytes) {
   packing_.write(from, to, bytes);
   return packing_.fence();
@@ -132,8 +139,10 @@ void LaunchQueue::watch(TimePoint now) {
 
 std::optional<Duration> LaunchQueue::poll_interval() const {
   if (!calls_.empty()) return kPumpInterval;
-  if (!in_flight_.empty()) return kWatchInterval;
-  return std::nullopt;
+  if (in_flight_.empty()) return std::nullopt;
+  const bool awaited = std::any_of(in_flight_.begin(), in_flight_.end(),
+                                   [](const InFlight& work) { return work.awaited; });
+  return awaited ? kPumpInterval : kWatchInterval;
 }
 
 }  // namespace hvd

@@ -46,8 +46,8 @@ class LaunchQueue {
   // `child`, made from it, may have called too; may be null.
   Fence fence(const std::shared_ptr<NcclCommunicator>& communicator,
               const std::shared_ptr<NcclCommunicator>& child = nullptr);
-  // The same as it is, unwatched.
-  Fence end_of_streams() const { return unpacking_.fence(); }
+  // The same for who polls it, so that poll_interval() is short until it is reached.
+  Fence awaited_fence(const std::shared_ptr<NcclCommunicator>& communicator);
   // Copies host memory to the device; calls begin past the fence.
   Fence write(const void* from, void* to, std::size_t bytes);
   // Keeps memory until no call is under way: to free it waits for the device, and who waits in CUDA
@@ -66,6 +66,7 @@ class LaunchQueue {
     std::shared_ptr<NcclCommunicator> child;
     Fence fence;
     TimePoint since;
+    bool awaited = false;
   };
 
   bool may_begin(Call& call);

@@ -79,6 +79,15 @@ class NcclCollective final : public Collective {
 
   std::shared_ptr<LaunchQueue::Call> enqueue(Stages stages);
   std::unique_ptr<Operation> start(Stages stages, std::size_t bytes);
+  // Null, with a warning, when there is not enough.
+  std::shared_ptr<NcclMemory> allocate_arena(std::size_t bytes) const;
+  // Makes each of the numbers the least of all ranks', like exchange().
+  std::unique_ptr<Operation> minimum(std::span<std::int64_t> numbers);
+  // `calls` finds `mine` at the begin of the device's memory, and leaves `all` there from `begin`
+  // on, in bytes.
+  std::unique_ptr<Operation> by_way_of_device(
+      std::span<const std::int64_t> mine, std::size_t begin, std::span<std::int64_t> all,
+      std::function<void(const NcclTarget&, std::byte* device)> calls);
   std::unique_ptr<Operation> reduce_packed(std::span<const Slice> slices, const NcclReduction& as);
   // One of the ranks that are not in `without`; ready for calls that are added behind.
   std::shared_ptr<NcclCommunicator> make_communicator(std::vector<Rank> without,

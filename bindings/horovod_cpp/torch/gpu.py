@@ -25,6 +25,11 @@ def current_stream(device: torch.device) -> int:
     return int(torch.cuda.current_stream(device).cuda_stream)
 
 
+def stream_of(device: torch.device) -> int:
+    """current_stream(); 0 for the CPU."""
+    return current_stream(device) if device.type == "cuda" else 0
+
+
 def adopted(tensor: Tensor) -> torch.Tensor:
     """A torch.Tensor over the memory of the engine's, which lies on a GPU."""
     result: torch.Tensor = torch.utils.dlpack.from_dlpack(tensor)

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "test/gpu/logic/host_cuda.h"
+#include "test/gpu/logic/host_streams.h"
 
 namespace {
 
@@ -42,8 +43,10 @@ const char* hvd_test_stream_log() {
 }
 
 unsigned long long hvd_test_make_stream() {
+  using hvd::test::kAnyDevice;
   cudaStream_t stream = nullptr;
   cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking);
+  stream->device = kAnyDevice;
   return reinterpret_cast<std::uintptr_t>(stream);
 }
 

@@ -48,7 +48,7 @@ def gpu_module(module_):
 
 
 def _adopted(tensor):
-    return gpu_tensor(torch.from_numpy(from_dlpack(tensor).values))
+    return gpu_tensor(torch.from_numpy(from_dlpack(tensor).shared))
 
 
 class _Point:

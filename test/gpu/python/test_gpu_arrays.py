@@ -42,7 +42,10 @@ assert rank != 0 or reduced.tolist() == [size]
 assert hvd.allgather(GpuArray(np.zeros((0, 2)))).values.shape == (0, 2)
 handle = hvd.allreduce_async(GpuArray([rank]), hvd.Max)
 assert hvd.synchronize(handle).tolist() == [size - 1]
-if size == 2:
+if hvd_gpu_operations == "nccl" and size > 1:
+    with pytest.raises(hvd.UnsupportedError, match="send of a CUDA tensor: NCCL"):
+        hvd.send(GpuArray([7, 8]), (rank + 1) % size)
+elif size == 2:
     if rank == 0:
         hvd.send(GpuArray([7, 8]), 1)
     else:
@@ -54,9 +57,8 @@ assert hvd.allreduce_(kept, hvd.Sum).values == [sum(range(size))]
 """
 
 
-@pytest.mark.parametrize("np", [1, 2])
-def test_every_collective_takes_memory_of_the_ranks_gpu(ranks, np):
-    ranks.check(EVERY_CALL, np=np)
+def test_every_collective_takes_memory_of_the_ranks_gpu(ranks, machine):
+    ranks.check(f"hvd_gpu_operations = '{machine['operations']}'" + EVERY_CALL, **machine)
 
 
 @pytest.mark.parametrize("np", [1, 2])

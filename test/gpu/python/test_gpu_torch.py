@@ -98,15 +98,107 @@ assert train(mixed)[1] == expected and train(mixed, groups=1)[1] == expected
 """, np=np)
 
 
-def test_gradients_of_a_bucket_lie_in_one_memory_and_travel_as_one_tensor(torch_ranks):
+VIEWS = """
+from horovod_cpp.torch import gpu
+
+def places(tensors):
+    return [tensor.data_ptr() for tensor in tensors]
+
+weights = [torch.nn.Parameter(gpu_tensor(torch.zeros(numel))) for numel in (5, 16, 33)]
+host = torch.nn.Parameter(torch.zeros(4))
+optimizer = torch.optim.SGD([*weights, host], 1.0)
+optimizer = hvd.DistributedOptimizer(optimizer, op=hvd.Sum)
+total = sum(range(1, size + 1))
+
+def step(factor=1):
+    for weight in [*weights, host]:
+        (weight * (rank + 1) * factor).sum().backward()
+    optimizer.step()
+    for weight in [*weights, host]:
+        assert weight.grad.unique().tolist() == [total * factor], weight.grad
+
+step()
+home = places(weight.grad for weight in weights)
+assert home == [home[2] + 192 + 64, home[2] + 192, home[2]]  # up to 64 bytes
+for set_to_none in (True, False, True):
+    optimizer.zero_grad(set_to_none=set_to_none)
+    step()
+    assert places(weight.grad for weight in weights) == home
+    assert all(isinstance(weight.grad, GpuTensor) for weight in weights)
+kept = weights[0].grad
+
+# The stream on which PyTorch works may change.
+other = module.hvd_test_make_stream()
+gpu.current_stream = lambda device: other
+stream_log()
+optimizer.zero_grad()
+step()
+records = {stream for what, _, stream in stream_log() if what == "record"}
+assert other in records and work_stream not in records
+
+# A gradient of the program's own, and none on a rank.
+optimizer.zero_grad()
+if rank == 0:
+    weights[0].grad = gpu_tensor(torch.full((5,), 7.0))
+optimizer.synchronize()
+assert weights[0].grad.tolist() == [7] * 5 and weights[1].grad.tolist() == [0] * 16
+assert places(weight.grad for weight in weights) == home
+optimizer.step()
+
+late = torch.nn.Parameter(gpu_tensor(torch.zeros(3)))
+optimizer.add_param_group({"params": [late]})
+weights.append(late)
+optimizer.zero_grad()
+step(2)
+
+# As Module.to() does it: the memory is another.
+optimizer.zero_grad(set_to_none=False)
+weights[1].grad.data = weights[1].grad.data.clone()
+step(3)
+assert weights[1].grad.data_ptr() != home[1]
+assert places(weight.grad for weight in weights[:3:2]) == home[::2]
+
+del optimizer, weights
+assert kept.tolist() == [total * 3] * 5  # it keeps the memory
+del kept
+hvd.barrier()
+hvd.shutdown()
+"""
+
+
+@pytest.mark.parametrize("np, lazy", [(2, None), (4, 5)])
+def test_gradients_lie_in_nccls_memory(torch_ranks, np, lazy):
+    torch_ranks.check(VIEWS, np=np, lazy=lazy, operations="nccl", devices=4)
+
+
+def test_training_with_nccl_gives_the_bits_of_the_cpu(torch_ranks):
     torch_ranks.check(TRAINING + """
-model, _ = train(gpu_module)
-gradients = [parameter.grad for parameter in model.parameters()]
-first = gradients[0].data_ptr()
-assert all(0 <= gradient.data_ptr() - first < 1024 for gradient in gradients)
-assert all(gradient.data_ptr() % 16 == 0 for gradient in gradients)
-assert len({gradient.untyped_storage().data_ptr() if hasattr(gradient, "untyped_storage")
-            else gradient.storage().data_ptr() for gradient in gradients}) == 1
+for options in ({}, {"view": False}, {"groups": 2}):
+    model, got = train(gpu_module, **options)
+    assert got == expected, options
+    packed = hvd.Compression.fp16
+    half, got = train(gpu_module, compression=packed, **options)
+    assert got == train(lambda model: model, compression=packed, **options)[1]
+""", operations="nccl")
+
+
+def test_without_memory_of_the_engines_gradients_stay_pytorchs(torch_ranks):
+    torch_ranks.check("""
+from horovod_cpp import _native
+from horovod_cpp.torch import memory
+like = [gpu_tensor(torch.ones(3)), torch.ones(2)]
+views = _native._GradientViews([memory.source(each) for each in like], hvd.global_process_set, "w")
+on_gpu, on_host = views.take()
+assert on_gpu is None and on_host.shape == (2,)
+
+weight = torch.nn.Parameter(like[0])
+optimizer = hvd.DistributedOptimizer(torch.optim.SGD([weight], 0.5), op=hvd.Sum)
+for step in range(3):
+    optimizer.zero_grad(set_to_none=False)
+    (weight * (rank + 1)).sum().backward()
+    place = weight.grad.data_ptr()
+    optimizer.step()
+    assert weight.grad.tolist() == [3, 3, 3] and weight.grad.data_ptr() == place
 """)
 
 

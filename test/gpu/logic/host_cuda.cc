@@ -44,6 +44,7 @@ void reset_host_cuda() {
   cuda.count_error = cudaSuccess;
   cuda.wait_error = cudaSuccess;
   cuda.memory_error = cudaSuccess;
+  cuda.memory_limit = std::size_t{1} << 40;
   cuda.stalled = false;
   cuda.current_device = 0;
   cuda.lazy = false;

@@ -26,6 +26,7 @@ struct HostCuda {
   std::atomic<cudaError_t> count_error = cudaSuccess;  // of cudaGetDeviceCount
   std::atomic<cudaError_t> wait_error = cudaSuccess;   // of cudaEventSynchronize
   std::atomic<cudaError_t> memory_error = cudaSuccess;
+  std::atomic<std::size_t> memory_limit = std::size_t{1} << 40;  // bytes, outside pools
   std::atomic<bool> stalled =
       false;  // events recorded from now on are not reached until it is over
   inline static thread_local int current_device = 0;

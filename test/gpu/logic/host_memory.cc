@@ -50,6 +50,13 @@ Name name_of(const BlockName& name) {
   return {name.process, name.file, name.number};
 }
 
+// All of this process, which is alone on its GPUs here.
+std::size_t allocated() {
+  std::size_t bytes = 0;
+  for (const auto& [data, entry] : memory().device) bytes += entry.first->bytes();
+  return bytes;
+}
+
 // Waits as CUDA does, for all that the device has to do.
 void wait_before_free(int device) {
   if (!host_cuda().runs_by_itself) return run_streams();
@@ -78,10 +85,11 @@ extern "C" {
 
 cudaError_t cudaMalloc(void** data, std::size_t bytes) {
   if (host_cuda().memory_error != cudaSuccess) return host_cuda().memory_error;
+  const std::lock_guard lock(memory().mutex);
+  if (allocated() + bytes > host_cuda().memory_limit) return cudaErrorMemoryAllocation;
   auto block = SharedBlock::make(bytes);
   if (block == nullptr) return cudaErrorMemoryAllocation;
   *data = block->data();
-  const std::lock_guard lock(memory().mutex);
   memory().device[static_cast<std::byte*>(*data)] = {std::move(block), HostCuda::current_device};
   return cudaSuccess;
 }

@@ -1,7 +1,8 @@
 // The devices of a process that opens the module over host_cuda.cc, by its environment:
 // HOST_CUDA_DEVICES=4 (else 2) is how many the machine has, CUDA_VISIBLE_DEVICES=1,0 which of them
-// CUDA shows, HOST_CUDA_LAZY=7 does the work of streams in an order drawn with that seed, and
-// HOST_CUDA_IPC=0 shares no memory, as some containers.
+// CUDA shows, HOST_CUDA_MEMORY=1000000 how many bytes there are outside pools, HOST_CUDA_LAZY=7
+// does the work of streams in an order drawn with that seed, and HOST_CUDA_IPC=0 shares no memory,
+// as some containers.
 
 #include <sstream>
 #include <string>
@@ -32,6 +33,7 @@ bool read_settings() {
     cuda.visible = visible_of(*visible, cuda.devices);
     cuda.devices = static_cast<int>(cuda.visible.size());
   }
+  if (const auto bytes = environment("HOST_CUDA_MEMORY")) cuda.memory_limit = std::stoull(*bytes);
   if (const auto seed = environment("HOST_CUDA_LAZY")) {
     cuda.lazy = true;
     seed_streams(static_cast<unsigned>(std::stoul(*seed)));

@@ -205,6 +205,7 @@ ncclResult_t ncclCommAbort(ncclComm_t handle) {
 }
 
 ncclResult_t ncclMemAlloc(void** data, size_t bytes) {
+  if (bytes > host_cuda().memory_limit) return ncclUnhandledCudaError;
   auto block = SharedBlock::make(bytes);
   if (block == nullptr) return ncclUnhandledCudaError;
   *data = block->data();

@@ -164,6 +164,29 @@ def test_where_memory_cannot_be_shared_all_goes_by_way_of_the_host(ranks):
     assert len(re.findall("ranks cannot share GPU memory: rank 0 of 2: ", output)) == 1, output
 
 
+@pytest.mark.parametrize("operations, devices", [("nccl", 2), ("ipc", 1)])
+def test_a_gpu_that_is_full_is_told_to_all_ranks(by_hand, operations, devices):
+    source = f"""
+import horovod_cpp as hvd
+hvd.init()
+x = hvd.ones(1000000, device=f"cuda:{{hvd.rank() % {devices}}}")
+try:
+    print("sum", hvd.allreduce(x, hvd.Sum, compression=hvd.Compression.fp16)[0].item())
+    print("sum", hvd.allreduce(x, hvd.Sum)[0].item())
+except hvd.HorovodInternalError as error:
+    print(type(error).__name__, error)
+"""
+    started = [by_hand.start(source, rank, 2, {"HOST_CUDA_MEMORY": str(10**6)} if rank else {},
+                             operations=operations, devices=devices) for rank in range(2)]
+    said = [process.communicate(timeout=60)[0] for process in started]
+    if operations == "nccl":
+        for output in said:
+            assert "rank 1" in output and "ncclMemAlloc of" in output, said
+    else:
+        assert "rank 1 of 2: cudaMalloc of" in said[0], said
+        assert all(output.count("sum 2.0") == 2 for output in said), said
+
+
 def test_ranks_that_want_different_ways_are_told(by_hand):
     source = """
 import horovod_cpp as hvd

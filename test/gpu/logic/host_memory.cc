@@ -52,7 +52,6 @@ Name name_of(const BlockName& name) {
 
 // Waits as CUDA does, for all that the device has to do.
 void wait_before_free(int device) {
-  if (!host_cuda().runs_by_itself) return run_streams();
   const int before = std::exchange(HostCuda::current_device, device);
   cudaDeviceSynchronize();
   HostCuda::current_device = before;
@@ -77,6 +76,7 @@ using namespace hvd::test;  // NOLINT: these are the functions of CUDA's header
 extern "C" {
 
 cudaError_t cudaMalloc(void** data, std::size_t bytes) {
+  ++host_cuda().mallocs;
   if (host_cuda().memory_error != cudaSuccess) return host_cuda().memory_error;
   auto block = SharedBlock::make(bytes);
   if (block == nullptr) return cudaErrorMemoryAllocation;
@@ -86,6 +86,7 @@ cudaError_t cudaMalloc(void** data, std::size_t bytes) {
   return cudaSuccess;
 }
 cudaError_t cudaMallocHost(void** data, std::size_t bytes) {
+  ++host_cuda().mallocs;
   if (host_cuda().memory_error != cudaSuccess) return host_cuda().memory_error;
   *data = allocate_on_heap(bytes);
   if (*data == nullptr) return cudaErrorMemoryAllocation;

@@ -47,6 +47,8 @@ void reset_host_cuda() {
   cuda.memory_limit = std::size_t{1} << 40;
   cuda.stalled = false;
   cuda.current_device = 0;
+  cuda.waiting_copies = 0;
+  cuda.mallocs = 0;
   cuda.lazy = false;
   cuda.by_hand = false;
   cuda.hangs = false;
@@ -145,6 +147,7 @@ cudaError_t cudaMemcpyAsync(void* to, const void* from, std::size_t bytes, cudaM
                             cudaStream_t stream) {
   log_stream("copy", stream);
   if (kind == cudaMemcpyHostToDevice && !is_pinned(from)) {
+    ++host_cuda().waiting_copies;
     const auto* first = static_cast<const std::byte*>(from);
     enqueue_on_host(stream, [to, away = std::vector(first, first + bytes)] {
       copy(to, away.data(), away.size());

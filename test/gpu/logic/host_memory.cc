@@ -59,7 +59,6 @@ std::size_t allocated() {
 
 // Waits as CUDA does, for all that the device has to do.
 void wait_before_free(int device) {
-  if (!host_cuda().runs_by_itself) return run_streams();
   const int before = std::exchange(HostCuda::current_device, device);
   cudaDeviceSynchronize();
   HostCuda::current_device = before;
@@ -84,6 +83,7 @@ using namespace hvd::test;  // NOLINT: these are the functions of CUDA's header
 extern "C" {
 
 cudaError_t cudaMalloc(void** data, std::size_t bytes) {
+  ++host_cuda().mallocs;
   if (host_cuda().memory_error != cudaSuccess) return host_cuda().memory_error;
   const std::lock_guard lock(memory().mutex);
   if (allocated() + bytes > host_cuda().memory_limit) return cudaErrorMemoryAllocation;
@@ -94,6 +94,7 @@ cudaError_t cudaMalloc(void** data, std::size_t bytes) {
   return cudaSuccess;
 }
 cudaError_t cudaMallocHost(void** data, std::size_t bytes) {
+  ++host_cuda().mallocs;
   if (host_cuda().memory_error != cudaSuccess) return host_cuda().memory_error;
   *data = allocate_on_heap(bytes);
   if (*data == nullptr) return cudaErrorMemoryAllocation;

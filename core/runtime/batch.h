@@ -12,6 +12,7 @@
 #include "core/runtime/observer.h"
 #include "core/runtime/process_set.h"
 #include "core/runtime/tensor_table.h"
+#include "core/runtime/unfinished.h"
 
 namespace hvd {
 
@@ -30,6 +31,8 @@ class Batch {
   const std::vector<InFlightPtr>& members() const { return members_; }
   // What observers see. Its stats are known once cancel() was called.
   BatchInfo& info() { return info_; }
+  // For reports; any thread.
+  UnfinishedBatch unfinished() const;
 
   bool started() const { return stage_ != Stage::kNew; }
   // Starts the first operation. Throws Error.
@@ -88,6 +91,7 @@ class Batch {
   Rank root_ = 0;  // in the set
   std::vector<Tensor> tensors_;
   BatchInfo info_;
+  Device device_;
   Stage stage_ = Stage::kNew;
   // What every rank announced about every tensor: see announced().
   std::size_t counts_ = 1;  // a tensor

@@ -84,6 +84,21 @@ std::optional<RunBatch> Executor::next_finished() {
   return plan;
 }
 
+std::vector<UnfinishedBatch> Executor::on_devices() const {
+  std::vector<UnfinishedBatch> reports;
+  for (const Batch* batch : on_devices_) reports.push_back(batch->unfinished());
+  return reports;
+}
+
+std::vector<UnfinishedBatch> Executor::unfinished() const {
+  std::vector<UnfinishedBatch> reports = on_devices();
+  for (const BatchPtr& batch : running_) reports.push_back(batch->unfinished());
+  for (const auto& [key, lane] : waiting_) {
+    for (const BatchPtr& batch : lane) reports.push_back(batch->unfinished());
+  }
+  return reports;
+}
+
 void Executor::abort() noexcept {
   for (const auto& collective : world_) collective->abort();
   for (BatchPtr& batch : running_) let_go(std::move(batch));
@@ -92,6 +107,7 @@ void Executor::abort() noexcept {
     for (BatchPtr& batch : lane) let_go(std::move(batch));
   }
   waiting_.clear();
+  on_devices_.clear();
   completion_.drain(kDeviceLimit);
   while (completion_.next_ended()) {
   }
@@ -151,6 +167,7 @@ bool Executor::take_ended() {
   bool moved = false;
   while (auto ended = completion_.next_ended()) {
     moved = true;
+    std::erase(on_devices_, ended->batch.get());
     ended->status.throw_if_error();
     observers_.finished(ended->batch->info());
     count_finished(std::move(ended->batch));
@@ -161,6 +178,7 @@ bool Executor::take_ended() {
 void Executor::finished_here(BatchPtr batch) {
   Fence fence = batch->fence();
   if (!fence.reached()) {
+    on_devices_.push_back(batch.get());
     completion_.add(std::move(batch), std::move(fence));
     return;
   }

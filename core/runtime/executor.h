@@ -46,6 +46,9 @@ class Executor {
   std::optional<RunBatch> next_finished();
   // Batches that are not finished, those waiting for a device included.
   bool busy() const { return unfinished_ != 0; }
+  // Those, for reports; of them those of which all is enqueued on an asynchronous device.
+  std::vector<UnfinishedBatch> unfinished() const;
+  std::vector<UnfinishedBatch> on_devices() const;
   // What kept a batch from finishing on this rank; ok if nothing did.
   const Status& failure() const { return failure_; }
   // Ends what is running; afterwards the ports no longer touch the caller's memory. Waits for
@@ -87,7 +90,8 @@ class Executor {
   std::map<PortKey, Port> ports_;  // before the batches, which use them
   // Batches not all of whose operations are started, in log order: see lane_of().
   std::map<PortKey, std::deque<BatchPtr>> waiting_;
-  std::vector<BatchPtr> running_;  // log order
+  std::vector<BatchPtr> running_;         // log order
+  std::vector<const Batch*> on_devices_;  // in completion_
   std::deque<RunBatch> finished_;
   CompletionThread completion_;  // last: its thread uses the table
 };

@@ -46,6 +46,17 @@ std::unique_ptr<Collective> make_collective(NcclModule& module, const GpuChoice&
                                     place);
 }
 
+// Throws, with the same text on every rank, if one could not make its collective.
+void expect_everywhere(const std::vector<std::string>& problems, std::span<const GpuClaim> claims,
+                       const std::string& operations) {
+  for (std::size_t rank = 0; rank < problems.size(); ++rank) {
+    if (problems[rank].empty()) continue;
+    throw UnsupportedError("HVD_GPU_OPERATIONS is " + operations + " here, which failed on rank " +
+                           std::to_string(rank) + " on host " + claims[rank].host + ": " +
+                           problems[rank]);
+  }
+}
+
 }  // namespace
 
 std::vector<BackendInfo> gpu_backends(const NcclLibrary& library) {
@@ -97,7 +108,15 @@ std::unique_ptr<Collective> connect_gpus(const NcclLibrary& library, const GpuNe
                            .device = device_for(here.place.local_rank, module.devices()),
                            .connect_limit = config.start_timeout,
                            .operation_limit = config.stall_limit};
-  return make_collective(module, choice, place, claims.front().id, world);
+  std::unique_ptr<Collective> made;
+  std::string problem;
+  try {
+    made = make_collective(module, choice, place, claims.front().id, world);
+  } catch (const Error& error) {
+    problem = error.what();
+  }
+  expect_everywhere(all_gather(problem), claims, choice.operations);
+  return made;
 }
 
 }  // namespace hvd

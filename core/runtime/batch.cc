@@ -301,7 +301,8 @@ void* Batch::allocate_result(std::size_t tensor, std::vector<std::int64_t> rows)
   std::int64_t total = 0;
   for (const std::int64_t count : rows) total += count;
   const std::int64_t numel = total * numel_of(asked.shapes[index]);
-  Buffer buffer = collective_->allocate(static_cast<std::size_t>(numel) * size_of(asked.dtype));
+  Buffer buffer =
+      collective_->allocate_result(static_cast<std::size_t>(numel) * size_of(asked.dtype));
   Result& result = results[index];
   const Device device = {asked.device, part(tensors_[tensor]).input.view.device.index};
   result.gathered = {{buffer.data, numel, asked.dtype, device}, std::move(buffer.owner)};

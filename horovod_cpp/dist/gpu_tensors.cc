@@ -38,6 +38,17 @@ std::uintptr_t import_stream(const World& world) {
   return gpu.module->streams().own(gpu.device);
 }
 
+void take_back(const Tensor& tensor, std::uintptr_t stream) noexcept {
+  try {
+    CudaStreams& streams = gpu_library().module->streams();
+    if (stream != tensor.stream()) {
+      streams.take_back(tensor.device().index, tensor.stream(), stream);
+    }
+  } catch (const Error&) {
+    // CUDA is gone, and the work with it: the process ends.
+  }
+}
+
 void hand_over(const Tensor& tensor, std::uintptr_t stream) {
   if (stream == tensor.stream()) return;
   CudaStreams& streams = gpu_library().module->streams();  // it is there: the tensor is

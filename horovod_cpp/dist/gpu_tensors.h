@@ -18,6 +18,8 @@ void expect_served(const World& world, const Device& device, const std::string& 
 // The stream on which other libraries make the engine wait for memory that they hand over; for
 // Tensor::wrap_on().
 std::uintptr_t import_stream(const World& world);
+// Who worked with the memory of `tensor` on `stream` let it go: it is used again past that work.
+void take_back(const Tensor& tensor, std::uintptr_t stream) noexcept;
 // Work that is put on the caller's `stream` from now on finds what is in `tensor`, which lies on a
 // GPU.
 void hand_over(const Tensor& tensor, std::uintptr_t stream);

@@ -50,11 +50,16 @@ NcclCollective::NcclCollective(std::shared_ptr<LaunchQueue> queue,
     : queue_(std::move(queue)),
       communicator_(std::move(communicator)),
       pinned_(communicator_->device()),
-      on_device_(communicator_->device(), allocate_cuda_memory),
       packing_(communicator_->api(), communicator_->device(), queue_) {}
 
 Buffer NcclCollective::allocate(std::size_t bytes) {
   return allocate_cuda_memory(communicator_->device(), bytes);
+}
+
+Buffer NcclCollective::allocate_result(std::size_t bytes) {
+  Buffer memory = queue_->allocate(bytes);
+  ready_.push_back(queue_->end_of_packing());
+  return memory;
 }
 
 void NcclCollective::write(const void* from, void* to, std::size_t bytes) {
@@ -246,7 +251,7 @@ std::unique_ptr<Operation> NcclCollective::exchange(std::span<const std::int64_t
   staging->all_bytes = all.size_bytes();
   const std::size_t bytes = mine.size_bytes() + all.size_bytes();
   staging->host = pinned_.take(bytes);
-  staging->device = on_device_.take(bytes);
+  staging->device = queue_->allocate(bytes);
   if (!mine.empty()) std::memcpy(staging->host.data, mine.data(), mine.size_bytes());
   // A copy cannot be part of a group of NCCL calls: it goes before, and the other one behind.
   auto call = enqueue({.pack =

@@ -39,6 +39,7 @@ class NcclCollective final : public Collective {
 
   DeviceKind device() const noexcept override { return DeviceKind::kCuda; }
   Buffer allocate(std::size_t bytes) override;
+  Buffer allocate_result(std::size_t bytes) override;
   std::unique_ptr<Operation> make_arena(std::uint64_t number, std::size_t bytes,
                                         ArenaMemory& made) override;
   void write(const void* from, void* to, std::size_t bytes) override;
@@ -88,7 +89,6 @@ class NcclCollective final : public Collective {
   std::shared_ptr<NcclCommunicator> communicator_;
   std::shared_ptr<NcclCommunicator> in_place_;  // for arenas, from the first one on
   PinnedPool pinned_;
-  CudaPool on_device_;
   PackingBuffers packing_;
   host::MappedArenas arenas_;  // with one part, this rank's
   std::vector<Fence> ready_;   // for the next call

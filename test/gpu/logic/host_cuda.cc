@@ -82,6 +82,8 @@ void reset_host_cuda() {
   cuda.memory_error = cudaSuccess;
   cuda.stalled = false;
   cuda.current_device = 0;
+  cuda.waiting_copies = 0;
+  cuda.mallocs = 0;
   cuda.lazy = false;
   cuda.by_hand = false;
   cuda.hangs = false;
@@ -149,15 +151,18 @@ cudaError_t cudaSetDevice(int device) {
 }
 
 cudaError_t cudaMalloc(void** data, std::size_t bytes) {
+  ++host_cuda().mallocs;
   return allocate(data, bytes);
 }
 cudaError_t cudaMallocHost(void** data, std::size_t bytes) {
+  ++host_cuda().mallocs;
   const cudaError_t code = allocate(data, bytes);
   if (code == cudaSuccess) pin(*data, bytes);
   return code;
 }
+// Waits for the device, as CUDA's does.
 cudaError_t cudaFree(void* data) {
-  run_streams();
+  cudaDeviceSynchronize();
   {
     const std::lock_guard lock(memory_mutex);
     if (opened.contains(data)) ++host_cuda().freed_while_opened;
@@ -186,6 +191,7 @@ cudaError_t cudaMemcpyAsync(void* to, const void* from, std::size_t bytes, cudaM
                             cudaStream_t stream) {
   log_stream("copy", stream);
   if (kind == cudaMemcpyHostToDevice && !is_pinned(from)) {
+    ++host_cuda().waiting_copies;
     const auto* first = static_cast<const std::byte*>(from);
     enqueue_on_host(stream, [to, away = std::vector(first, first + bytes)] {
       copy(to, away.data(), away.size());

@@ -22,9 +22,12 @@ struct HostCuda {
   std::atomic<bool> stalled =
       false;  // events recorded from now on are not reached until it is over
   inline static thread_local int current_device = 0;
-  std::atomic<int> streams = 0;  // not destroyed
-  std::atomic<int> events = 0;   // not destroyed
-  std::atomic<int> points = 0;   // recorded so far
+  std::atomic<int> streams = 0;         // not destroyed
+  std::atomic<int> events = 0;          // not destroyed
+  std::atomic<int> points = 0;          // recorded so far
+  std::atomic<int> mallocs = 0;         // calls of cudaMalloc and cudaMallocHost so far
+  std::atomic<int> in_pool = 0;         // allocations of memory pools that were not freed
+  std::atomic<int> waiting_copies = 0;  // for which CUDA may have waited: not from pinned memory
   std::atomic<bool> lazy = false;
   std::atomic<bool> by_hand = false;
   std::atomic<bool> hangs = false;                          // streams do nothing

@@ -108,6 +108,18 @@ assert copies and min(copies) > engines and log[copies[0]][2] == log[engines][2]
 """)
 
 
+def test_memory_that_a_consumer_lets_go_is_used_again_past_its_work(ranks):
+    ranks.check("""
+tensor = hvd.tensor([1.0, 2.0]).to(f"cuda:{own_device()}")
+capsule = tensor.__dlpack__(stream=1)  # the legacy default stream
+ready, ours = stream_log()[-2:]
+assert ready[0] == "record" and ours == ("wait", ready[1], 1)
+del capsule
+(_, point, theirs), waits = stream_log()
+assert theirs == 1 and waits == ("wait", point, ready[2])
+""", np=1)
+
+
 def test_without_collectives_of_gpus_the_error_says_what_to_set(ranks):
     ranks.check("""
 for call in (hvd.allreduce, hvd.allreduce_, hvd.allgather):

@@ -21,7 +21,8 @@ SoloEngine::SoloEngine(std::unique_ptr<ControlPlane> control,
       observers_(std::move(observers), control_->topology()),
       transfers_(collectives_, config.stall_warning, config.stall_limit),
       notifier_(control_->doorbell()),
-      executor_(collectives_, 0, table_, observers_, control_->doorbell()) {
+      executor_(collectives_, 0, table_, observers_, control_->doorbell(),
+                config.async_completion) {
   executor_.add_set(sets_.find(kWorldSet));
 }
 

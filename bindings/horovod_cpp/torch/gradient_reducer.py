@@ -1,6 +1,7 @@
 """Gradients on their way through the ranks: the state machine behind DistributedOptimizer."""
 
 import collections
+import functools
 import hashlib
 import itertools
 import weakref
@@ -12,6 +13,7 @@ from horovod_cpp import _native
 from horovod_cpp.torch import gpu, memory
 from horovod_cpp.torch.buckets import divide
 from horovod_cpp.torch.compression import WIRES, NoneCompressor
+from horovod_cpp.torch.handle import result_of
 from horovod_cpp.torch.in_flight import Attempts, Submissions, Travelling, check_place
 from horovod_cpp.torch.movement import joins
 from horovod_cpp.torch.sparse import sparse_allreduce_async
@@ -209,7 +211,7 @@ class GradientReducer:
         def finish_dense():
             if refusal is not None:
                 raise refusal
-            call.synchronize()
+            result_of(call)
             for entry in finished:
                 check_place(entry)
             for entry, tensor, context in compressed:
@@ -233,7 +235,7 @@ class GradientReducer:
         if bucket.call is not None:
             calls.append(bucket.call)
         for call in calls:
-            Attempts().run(call.synchronize)  # what it failed with is told with its result
+            Attempts().run(functools.partial(result_of, call))  # what it failed with is told with its result
 
     def _set_aside(self, bucket):
         """Makes room for another window: its result is added by synchronize()."""

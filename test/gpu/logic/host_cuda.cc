@@ -81,6 +81,7 @@ void reset_host_cuda() {
   cuda.wait_error = cudaSuccess;
   cuda.memory_error = cudaSuccess;
   cuda.stalled = false;
+  cuda.results_stalled = false;
   cuda.current_device = 0;
   cuda.lazy = false;
   cuda.by_hand = false;
@@ -185,6 +186,7 @@ cudaError_t cudaDeviceSynchronize() {
 cudaError_t cudaMemcpyAsync(void* to, const void* from, std::size_t bytes, cudaMemcpyKind kind,
                             cudaStream_t stream) {
   log_stream("copy", stream);
+  streams().copies(stream, kind == cudaMemcpyHostToDevice);
   if (kind == cudaMemcpyHostToDevice && !is_pinned(from)) {
     const auto* first = static_cast<const std::byte*>(from);
     enqueue_on_host(stream, [to, away = std::vector(first, first + bytes)] {

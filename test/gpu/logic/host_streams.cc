@@ -17,7 +17,13 @@ bool advance(CUstream_st& stream) {
 }
 
 bool has_passed(const HostEvent& event, std::uint64_t record) {
-  return event.completed >= record && (!event.held || !host_cuda().stalled);
+  const bool stalled = host_cuda().stalled || host_cuda().results_stalled;
+  return event.completed >= record && !(event.held && stalled);
+}
+
+// Streams of CUDA's own have none.
+bool has_work(cudaStream_t stream) {
+  return stream != nullptr && stream != cudaStreamLegacy && stream != cudaStreamPerThread;
 }
 
 bool at_once() {
@@ -45,7 +51,7 @@ void HostStreams::push(cudaStream_t stream, std::function<bool()> work) {
 }
 
 void HostStreams::add(cudaStream_t stream, std::function<bool()> work) {
-  if (stream == nullptr || stream == cudaStreamLegacy || stream == cudaStreamPerThread) {
+  if (!has_work(stream)) {
     work();
     return;
   }
@@ -53,10 +59,16 @@ void HostStreams::add(cudaStream_t stream, std::function<bool()> work) {
   if (at_once()) run_all();
 }
 
+void HostStreams::copies(cudaStream_t stream, bool to_device) {
+  const std::lock_guard lock(mutex_);
+  if (has_work(stream)) stream->wrote = to_device;
+}
+
 void HostStreams::record(cudaEvent_t event, cudaStream_t stream) {
   const std::lock_guard lock(mutex_);
   const auto state = event->state;
-  state->held = host_cuda().stalled;
+  state->held = host_cuda().stalled ||
+                (host_cuda().results_stalled && has_work(stream) && stream->wrote);
   state->number = ++host_cuda().points;
   log_stream("record", stream, state->number);
   add(stream, [state, number = ++state->recorded] {

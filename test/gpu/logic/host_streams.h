@@ -12,7 +12,7 @@
 
 // An event, of all its handles in whichever process. Under the mutex of HostStreams.
 struct HostEvent {
-  bool held = false;  // while HostCuda::stalled
+  bool held = false;  // while HostCuda::stalled or results_stalled
   int number = 0;     // of the newest record, among those of all events; for the log
   std::uint64_t recorded = 0;
   std::uint64_t completed = 0;
@@ -22,6 +22,7 @@ struct CUstream_st {
   int device = 0;
   std::deque<std::function<bool()>> work;
   bool destroyed = false;
+  bool wrote = false;  // the last copy was one to the device
 };
 
 struct CUevent_st {
@@ -39,6 +40,8 @@ class HostStreams {
   void destroy(cudaStream_t stream);
   // Without a stream it is done at once.
   void push(cudaStream_t stream, std::function<bool()> work);
+  // What is pushed next is a copy.
+  void copies(cudaStream_t stream, bool to_device);
   void record(cudaEvent_t event, cudaStream_t stream);
   void wait(cudaStream_t stream, cudaEvent_t event);
   // After a look at the streams, which may move them.

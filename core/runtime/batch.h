@@ -30,6 +30,7 @@ class Batch {
   const std::vector<InFlightPtr>& members() const { return members_; }
   // What observers see. Its stats are known once cancel() was called.
   BatchInfo& info() { return info_; }
+  const BatchInfo& info() const { return info_; }
 
   bool started() const { return stage_ != Stage::kNew; }
   // Starts the first operation. Throws Error.

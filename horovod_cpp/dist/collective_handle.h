@@ -27,7 +27,7 @@ using MaybeStream = std::optional<std::uintptr_t>;
 //
 // Results on a GPU are there for what is put on their streams afterwards; the host does not wait
 // for the device (but with HVD_GPU_OPERATIONS=ipc or HOROVOD_ENABLE_ASYNC_COMPLETION=0). If work
-// that is enqueued fails later, the job ends, and whatever is called next throws.
+// that is enqueued fails later, the job ends, and whatever is called next throws, naming it.
 class CallInFlight {
  public:
   virtual ~CallInFlight() = default;

@@ -234,8 +234,8 @@ class GradientReducer:
         calls = [handle for _, handle in bucket.sparse_calls]
         if bucket.call is not None:
             calls.append(bucket.call)
-        for call in calls:
-            Attempts().run(functools.partial(result_of, call))  # what it failed with is told with its result
+        for call in calls:  # what one failed with is told with its result
+            Attempts().run(functools.partial(result_of, call))
 
     def _set_aside(self, bucket):
         """Makes room for another window: its result is added by synchronize()."""

@@ -106,8 +106,7 @@ Anything PendingResult::result(MaybeStream reader) const {
   return convert_(without_gil([&]() -> const CallResult& { return call_->result(reader); }));
 }
 
-Anything PendingResult::synchronize_on(
-    const std::function<std::uintptr_t(int)>& stream_of) const {
+Anything PendingResult::synchronize_on(const std::function<std::uintptr_t(int)>& stream_of) const {
   const Device device = call_ == nullptr ? Device{} : call_->device();
   if (device.kind == DeviceKind::kCpu) return result({});
   return result(stream_of(device.index));

@@ -85,7 +85,7 @@ class ArrayKind {
   enum class Sort { kTensor, kNumpy, kLibrary };
   Sort sort_;
   bool is_lent_ = false;  // by another library
-  py::object of_;  // NumPy's dtype if the array has one of another package; the library
+  py::object of_;         // NumPy's dtype if the array has one of another package; the library
 };
 
 // What a call reads: a dense tensor, and what the caller gave.

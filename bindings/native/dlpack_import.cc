@@ -211,8 +211,6 @@ Tensor import_capsule(const py::handle& capsule, const std::string& owner, Acces
   Tensor tensor =
       Tensor::wrap_on(home.device, home.stream, layout.data, std::move(layout.shape), dtype,
                       keep_alive(take(capsule, offered)), std::move(layout.strides));
-  // Nothing tells on which stream the owner will read what is written.
-  if (access == Access::kWrite) tensor.set_in_stream_order(home.device.kind == DeviceKind::kCpu);
   return layout.reversed.empty() ? tensor : flip(tensor, layout.reversed);
 }
 
@@ -256,11 +254,8 @@ bool is_bool(const py::handle& object) {
 
 // The same memory as another one-byte dtype.
 Tensor retyped(const Tensor& tensor, DType dtype) {
-  Tensor same =
-      Tensor::wrap_on(tensor.device(), tensor.stream(), tensor.address(), tensor.shape(), dtype,
-                      std::make_shared<const Tensor>(tensor), tensor.strides());
-  same.set_in_stream_order(tensor.in_stream_order());
-  return same;
+  return Tensor::wrap_on(tensor.device(), tensor.stream(), tensor.address(), tensor.shape(), dtype,
+                         std::make_shared<const Tensor>(tensor), tensor.strides());
 }
 
 // PyTorch before 2.2 exports no bools; their bytes it does.

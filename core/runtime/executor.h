@@ -91,7 +91,7 @@ class Executor {
   std::map<PortKey, Port> ports_;  // before the batches, which use them
   // Batches not all of whose operations are started, in log order: see lane_of().
   std::map<PortKey, std::deque<BatchPtr>> waiting_;
-  std::vector<BatchPtr> running_;  // log order
+  std::vector<BatchPtr> running_;         // log order
   std::vector<const Batch*> on_devices_;  // in completion_
   std::deque<RunBatch> finished_;
   CompletionThread completion_;  // last: its thread uses the table

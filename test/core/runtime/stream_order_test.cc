@@ -19,11 +19,11 @@ namespace {
 
 using std::chrono::milliseconds;
 using std::chrono::seconds;
-using ::testing::HasSubstr;
 using test::fence_at;
 using test::Point;
 using test::shared;
 using test::SimRanks;
+using ::testing::HasSubstr;
 
 Outcome numbered(std::int64_t number) {
   return {.results = {{.rows_of = {number}}}, .number = number};

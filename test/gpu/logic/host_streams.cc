@@ -67,8 +67,8 @@ void HostStreams::copies(cudaStream_t stream, bool to_device) {
 void HostStreams::record(cudaEvent_t event, cudaStream_t stream) {
   const std::lock_guard lock(mutex_);
   const auto state = event->state;
-  state->held = host_cuda().stalled ||
-                (host_cuda().results_stalled && has_work(stream) && stream->wrote);
+  state->held =
+      host_cuda().stalled || (host_cuda().results_stalled && has_work(stream) && stream->wrote);
   state->number = ++host_cuda().points;
   log_stream("record", stream, state->number);
   add(stream, [state, number = ++state->recorded] {

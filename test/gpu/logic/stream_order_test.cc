@@ -41,10 +41,10 @@ class NcclStreamOrder : public ::testing::Test {
   NcclWorld nccl_;
   const std::string id_ = make_nccl_id(nccl_.api());
   CallerStreams streams_;
-  test::SimRanks ranks_{kRanks,
-                        {.device = DeviceKind::kCuda},
-                        {},
-                        [this](Rank rank, std::unique_ptr<Collective>) { return collective(rank); }};
+  test::SimRanks ranks_{
+      kRanks, {.device = DeviceKind::kCuda}, {}, [this](Rank rank, std::unique_ptr<Collective>) {
+        return collective(rank);
+      }};
 };
 
 TEST_F(NcclStreamOrder, AStreamWaitsForADeviceThatHasNotBegunAndTheHostDoesNot) {
@@ -81,16 +81,14 @@ TEST_F(NcclStreamOrder, ALoopOnOneStreamSeesEverySum) {
     const auto values = test::shared<float>({0});
     std::vector<float> seen(kRounds);
     for (int round = 0; round < kRounds; ++round) {
-      enqueue_on_host(mine.get(), [&, round] {
-        values->front() = static_cast<float>(rank + 1 + round);
-      });
+      enqueue_on_host(mine.get(),
+                      [&, round] { values->front() = static_cast<float>(rank + 1 + round); });
       const Handle handle = reduce(ranks_[rank], values, mine.fence());
       Fence past;
       handle.wait_ordered(past);
       streams_.wait(rank, reinterpret_cast<std::uintptr_t>(mine.get()), past);
-      enqueue_on_host(mine.get(), [&, round] {
-        seen[static_cast<std::size_t>(round)] = values->front();
-      });
+      enqueue_on_host(mine.get(),
+                      [&, round] { seen[static_cast<std::size_t>(round)] = values->front(); });
     }
     mine.fence().wait();
     for (int round = 0; round < kRounds; ++round) {

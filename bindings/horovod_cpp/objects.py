@@ -11,6 +11,34 @@ from horovod_cpp._native import ProcessSet
 _Object = TypeVar("_Object")
 
 
+class _Failure:
+    """Travels in place of an object that cannot be pickled, so that nobody waits for that."""
+
+    def __init__(self, reason: str) -> None:
+        self.reason = reason
+
+
+def _pickled(obj: Any) -> tuple[bytes, Exception | None]:
+    """With what went wrong; then the bytes are those of a _Failure."""
+    try:
+        return cloudpickle.dumps(obj), None
+    except Exception as error:  # whatever the object's own methods raise
+        return pickle.dumps(_Failure(f"{type(error).__name__}: {error}")), error
+
+
+def _check(what: str, objects: dict[int, Any], failure: Exception | None) -> None:
+    """The rank that failed gets its own exception, the others that of the first such rank.
+
+    ``objects``: by rank.
+    """
+    if failure is not None:
+        raise failure
+    for rank, obj in objects.items():
+        if isinstance(obj, _Failure):
+            raise _native.InvalidArgumentError(
+                f"{what}: the object of rank {rank} cannot be pickled: {obj.reason}")
+
+
 def broadcast_object(obj: Any, root_rank: int = 0, name: str | None = None,
                      process_set: ProcessSet = _native.global_process_set) -> Any:
     """Give the object of rank ``root_rank`` to every rank; collective.
@@ -28,13 +56,17 @@ def broadcast_object(obj: Any, root_rank: int = 0, name: str | None = None,
         ``obj`` itself on the root, an equal object elsewhere.
 
     Raises:
-        InvalidArgumentError: before init(), or there is no such rank in the set.
+        InvalidArgumentError: before init(), there is no such rank in the set, or the root cannot
+            pickle ``obj``: on all ranks but the root, which gets pickle's exception.
         HorovodInternalError: the job ended.
     """
     is_root = _native.rank() == root_rank
-    data = cloudpickle.dumps(obj) if is_root else b""
+    data, failure = _pickled(obj) if is_root else (b"", None)
     data = _native._broadcast_bytes(data, root_rank, name or "", process_set)
-    return obj if is_root else pickle.loads(data)
+    if not is_root:
+        obj = pickle.loads(data)
+    _check("broadcast_object", {root_rank: obj}, failure)
+    return obj
 
 
 def allgather_object(obj: _Object, name: str | None = None,
@@ -47,11 +79,15 @@ def allgather_object(obj: _Object, name: str | None = None,
         process_set: the ranks that take part.
 
     Returns:
-        The objects in rank order.
+        The objects in rank order; a rank that called join() contributes none.
 
     Raises:
-        InvalidArgumentError: before init(), or this rank is not in the set.
+        InvalidArgumentError: before init(), this rank is not in the set, or a rank cannot pickle
+            its object: on all ranks but that one, which gets pickle's exception.
         HorovodInternalError: the job ended.
     """
-    every = _native._allgather_bytes(cloudpickle.dumps(obj), name or "", process_set)
-    return [pickle.loads(data) for data in every]
+    data, failure = _pickled(obj)
+    every = _native._allgather_bytes(data, name or "", process_set)
+    objects = {rank: pickle.loads(data) for rank, data in zip(process_set.ranks, every) if data}
+    _check("allgather_object", objects, failure)
+    return list(objects.values())

@@ -36,7 +36,8 @@ Returns:
 
 Raises:
     InvalidArgumentError: another ``op``, or shapes or dtypes that are no rows and their values.
-    MismatchError: ranks disagree on dtype or on the shape of a row.)";
+    MismatchError: ranks disagree on dtype or on the shape of a row, or some passed a dense tensor to
+        allreduce() under this name ("collective: allreduce on rank 0, allgather on rank 1").)";
 
 void bind_row_gradient(py::module_& m) {
   py::class_<RowGradient>(

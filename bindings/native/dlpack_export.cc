@@ -120,6 +120,21 @@ Anything to_dlpack(const Tensor& tensor, std::optional<std::int64_t> stream,
 
 }  // namespace
 
+py::object library_of(const py::handle& object) {
+  if (py::hasattr(object, "__array_namespace__")) {
+    py::object space = object.attr("__array_namespace__")();
+    if (py::hasattr(space, "from_dlpack")) return space;
+  }
+  const auto loaded = py::module_::import("sys").attr("modules");
+  for (const py::handle& cls : py::type::of(object).attr("__mro__")) {
+    const py::object name = cls.attr("__module__");
+    if (!py::isinstance<py::str>(name)) continue;
+    py::object library = loaded.attr("get")(name.attr("partition")(".")[py::int_(0)]);
+    if (py::hasattr(library, "from_dlpack")) return library;
+  }
+  return py::none();
+}
+
 void bind_dlpack(py::module_& m) {
   auto cls = py::reinterpret_borrow<py::class_<Tensor>>(m.attr("Tensor"));
   cls.def("__dlpack__", &to_dlpack, py::kw_only(), py::arg("stream") = py::none(),

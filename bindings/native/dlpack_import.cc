@@ -167,7 +167,7 @@ Layout layout_of(const DLTensor& tensor, DType dtype, const std::string& owner) 
   return layout;
 }
 
-void check_writable(const Offered& offered, const Layout& layout, const std::string& owner) {
+void check_writable(const Offered& offered, const std::string& owner) {
   if ((offered.flags & kReadOnlyFlag) != 0) {
     throw InvalidArgumentError("this " + owner +
                                " is read-only; write into a copy, or use the call that returns a "
@@ -178,10 +178,12 @@ void check_writable(const Offered& offered, const Layout& layout, const std::str
                                " gives a copy of its memory only; use the call that returns a new "
                                "array");
   }
-  if (!layout.reversed.empty()) {
-    throw InvalidArgumentError("axis " + std::to_string(layout.reversed.front()) + " of this " +
-                               owner + " runs backwards in memory; write into a contiguous copy");
-  }
+}
+
+void check_forwards(const Layout& layout, const std::string& owner) {
+  if (layout.reversed.empty()) return;
+  throw InvalidArgumentError("axis " + std::to_string(layout.reversed.front()) + " of this " +
+                             owner + " runs backwards in memory; pass a contiguous copy");
 }
 
 // Where an object said that its memory is: of the CPU, or of the CUDA device that serves this rank,
@@ -207,7 +209,9 @@ Tensor import_capsule(const py::handle& capsule, const std::string& owner, Acces
     throw InvalidArgumentError("the memory of this " + owner +
                                " is not aligned to its elements; pass a copy");
   }
-  if (access == Access::kWrite) check_writable(offered, layout, owner);
+  const bool writes = access == Access::kWrite;
+  if (writes) check_writable(offered, owner);
+  if (writes || home.device.kind == DeviceKind::kCuda) check_forwards(layout, owner);
   Tensor tensor =
       Tensor::wrap_on(home.device, home.stream, layout.data, std::move(layout.shape), dtype,
                       keep_alive(take(capsule, offered)), std::move(layout.strides));
@@ -217,12 +221,13 @@ Tensor import_capsule(const py::handle& capsule, const std::string& owner, Acces
 // Throws unless it is served.
 Home home_of(const py::handle& object, const std::string& owner) {
   const py::object place = object.attr("__dlpack_device__")();
-  if (!py::isinstance<py::tuple>(place) || py::len(place) != 2) {
-    throw py::type_error("__dlpack_device__ of " + owner + " returned no pair but " +
+  py::detail::make_caster<std::pair<std::int32_t, std::int32_t>> numbers;
+  if (!py::isinstance<py::tuple>(place) || !numbers.load(place, true)) {
+    throw py::type_error("__dlpack_device__ of " + owner + " returned no pair of numbers but " +
                          py::repr(place).cast<std::string>());
   }
-  const auto number = [&](int i) { return py::int_(place[py::int_(i)]).cast<std::int32_t>(); };
-  const DLDevice device = {number(0), number(1)};
+  const auto [type, index] = py::detail::cast_op<std::pair<std::int32_t, std::int32_t>>(numbers);
+  const DLDevice device = {type, index};
   if (is_host(device.device_type)) return {};
   if (device.device_type != kDLCUDA || !is_initialized()) throw_device(device, owner);
   const auto job = world();
@@ -317,21 +322,6 @@ Tensor tensor_from_dlpack(const py::handle& object, Access access) {
     if (const auto bools = bools_by_bytes(values, access, home)) return *bools;
     throw;
   }
-}
-
-py::object library_of(const py::handle& object) {
-  if (py::hasattr(object, "__array_namespace__")) {
-    py::object space = object.attr("__array_namespace__")();
-    if (py::hasattr(space, "from_dlpack")) return space;
-  }
-  const auto loaded = py::module_::import("sys").attr("modules");
-  for (const py::handle& cls : py::type::of(object).attr("__mro__")) {
-    const py::object name = cls.attr("__module__");
-    if (!py::isinstance<py::str>(name)) continue;
-    py::object library = loaded.attr("get")(name.attr("partition")(".")[py::int_(0)]);
-    if (py::hasattr(library, "from_dlpack")) return library;
-  }
-  return py::none();
 }
 
 py::object to_library(const Tensor& tensor, const py::object& library) {

@@ -185,7 +185,7 @@ void def_switches(ModuleClass& cls) {
       .def(
           "to",
           [](const ModuleT& self, const DTypeLike& dtype) {
-            if (!is_cpu(dtype)) module_of(self, "cannot convert").to(dtype_from(dtype));
+            if (!is_cpu(dtype)) module_of(self, "cannot convert").to(dtype_beside_devices(dtype));
             return self;
           },
           py::arg("dtype"),

@@ -13,6 +13,11 @@
 #include "horovod_cpp/tensor/device.h"
 
 namespace hvd::python {
+namespace {
+
+constexpr const char* kDevices = "\"cpu\", \"cuda\" and \"cuda:0\", \"cuda:1\" and so on";
+
+}  // namespace
 
 std::optional<Device> device_from(const py::handle& object) {
   if (!py::isinstance<py::str>(object)) return std::nullopt;
@@ -32,8 +37,16 @@ std::optional<Device> device_from(const py::handle& object) {
 Device device_or_cpu(const py::object& device) {
   if (device.is_none()) return {};
   if (const auto place = device_from(device)) return *place;
-  throw InvalidArgumentError("no device: " + py::repr(device).cast<std::string>() +
-                             "; expected \"cpu\", \"cuda\" or \"cuda:0\"");
+  throw InvalidArgumentError("no device: " + py::repr(device).cast<std::string>() + "; expected " +
+                             kDevices);
+}
+
+DType dtype_beside_devices(const py::handle& object) {
+  try {
+    return dtype_from(object);
+  } catch (const InvalidArgumentError& error) {
+    throw InvalidArgumentError(std::string(error.what()) + "; devices are " + kDevices);
+  }
 }
 
 bool is_cpu(const py::handle& object) {
@@ -195,7 +208,7 @@ Tensor convert(const Tensor& tensor, const Typed<"DTypeLike | Tensor | None">& t
     dtype = target;
   }
   if (dtype.is_none() && !place) throw py::type_error("to: takes a dtype, a device or a Tensor");
-  const DType wanted = dtype_or(dtype, tensor.dtype());
+  const DType wanted = dtype.is_none() ? tensor.dtype() : dtype_beside_devices(dtype);
   const WithoutGil nogil;
   return tensor.to(wanted).to(place.value_or(tensor.device()));
 }

@@ -59,6 +59,8 @@ void def_axis(Scope& scope, const char* name, Function function, const Extra&...
 std::optional<Device> device_from(const py::handle& object);
 // The CPU for None; throws InvalidArgumentError for what names no device.
 Device device_or_cpu(const py::object& device);
+// dtype_from() of what might have been meant for a device: the error lists those as well.
+DType dtype_beside_devices(const py::handle& object);
 // Whether the object names the CPU; throws UnsupportedError if it names another device, where there
 // are tensors alone.
 bool is_cpu(const py::handle& object);

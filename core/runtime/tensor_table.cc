@@ -123,8 +123,7 @@ std::string TensorTable::take_in(InFlight& entry) {
            ", which this rank has joined; wait for the handle of the join";
   }
   if (!names_.insert(entry.name()).second) {
-    return "is already in flight on this rank; wait for its handle, or submit under another name "
-           "(two optimizers at work at once need different names for their parameters)";
+    return "is already in flight on this rank; wait for its handle, or submit under another name";
   }
   entry.has_name = true;
   if (request.kind == CollectiveKind::kJoin) joined_.insert(request.set);

@@ -12,6 +12,7 @@
 #include "horovod_cpp/autograd/grad_mode.h"
 #include "horovod_cpp/autograd/node.h"
 #include "horovod_cpp/dist/gradient_rows.h"
+#include "horovod_cpp/dist/world.h"
 #include "horovod_cpp/optim/clip_grad_norm.h"
 #include "horovod_cpp/tensor/creation.h"
 #include "horovod_cpp/tensor/device.h"
@@ -100,6 +101,9 @@ void GradientReducer::add_bucket(std::vector<Entry*> entries) {
   auto bucket = std::make_unique<Bucket>();
   bucket->name = entries.front()->name;
   if (entries.size() > 1) bucket->name += "+" + std::to_string(entries.size() - 1);
+  bucket->call_name =
+      reduces_ ? options_.process_set.world()->unique_name(bucket->name, options_.process_set.id())
+               : bucket->name;
   bucket->entries = std::move(entries);
   for (Entry* entry : bucket->entries) {
     entry->remove_hook = entry->param.register_hook(
@@ -216,7 +220,7 @@ void GradientReducer::submit(Bucket& bucket) {
   }
   AllreduceOptions call;
   call.op = options_.op;
-  call.name = bucket.name;
+  call.name = bucket.call_name;
   call.prescale_factor = 1 / options_.gradient_predivide_factor;
   call.postscale_factor = options_.gradient_predivide_factor;
   call.compression = options_.compression;
@@ -224,7 +228,7 @@ void GradientReducer::submit(Bucket& bucket) {
   try {
     bucket.call = start_allreduce(tensors, call);
   } catch (...) {
-    finish(bucket);
+    bucket.refusal = std::current_exception();
     throw;
   }
   if (options_.compression.compressor() != nullptr) driven_.push_back(bucket.call);
@@ -233,7 +237,7 @@ void GradientReducer::submit(Bucket& bucket) {
 void GradientReducer::finish(Bucket& bucket) {
   if (bucket.rows) return finish_rows(bucket);
   const std::shared_ptr<CallInFlight> call = std::exchange(bucket.call, nullptr);
-  std::exception_ptr error;
+  std::exception_ptr error = bucket.refusal;
   try {
     if (call != nullptr) call->result({});
   } catch (...) {
@@ -277,6 +281,7 @@ void GradientReducer::give_back(Bucket& bucket) {
     set_grad_memory(entry->param, entry->view);
   }
   bucket.started = false;
+  bucket.refusal = nullptr;
 }
 
 void GradientReducer::move_into_arena() {

@@ -60,12 +60,14 @@ class GradientReducer {
   // What is reduced together.
   struct Bucket {
     std::string name;
+    std::string call_name;  // of this reducer's alone
     std::vector<Entry*> entries;
     bool started = false;                // a reduction, since the last synchronize()
     std::uint64_t order = 0;             // of the last one, among all
     std::vector<Tensor> gradients;       // in flight
     std::optional<RowGradient> rows;     // in flight, where the gradient travels as rows
     std::shared_ptr<CallInFlight> call;  // null: none
+    std::exception_ptr refusal;          // why there is none; told by the next synchronize() too
   };
   using EntryGroups = std::vector<std::vector<Entry*>>;
 

@@ -54,9 +54,9 @@ void GradientReducer::start_rows(Bucket& bucket) {
   try {
     bucket.call = start_sparse_allreduce(
         *bucket.rows,
-        {.op = options_.op, .name = bucket.name + ".rows", .process_set = options_.process_set});
+        {.op = options_.op, .name = bucket.call_name, .process_set = options_.process_set});
   } catch (...) {
-    finish(bucket);
+    bucket.refusal = std::current_exception();
     throw;
   }
 }
@@ -64,7 +64,7 @@ void GradientReducer::start_rows(Bucket& bucket) {
 void GradientReducer::finish_rows(Bucket& bucket) {
   const std::shared_ptr<CallInFlight> call = std::exchange(bucket.call, nullptr);
   RowGradient gradient = *std::exchange(bucket.rows, std::nullopt);
-  std::exception_ptr error;
+  std::exception_ptr error = bucket.refusal;
   try {
     if (call != nullptr) gradient = row_gradient_of(call->result({}));
   } catch (...) {

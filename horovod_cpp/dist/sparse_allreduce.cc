@@ -1,6 +1,7 @@
 #include "horovod_cpp/dist/sparse_allreduce.h"
 
 #include <algorithm>
+#include <cstring>
 #include <iterator>
 #include <optional>
 #include <string>
@@ -16,6 +17,25 @@ namespace {
 // Begins each rank's row numbers: where the parts meet it tells how many ranks contributed.
 constexpr std::int64_t kRank = -1;
 
+// Row numbers as elements of the values' dtype, which carry their bits: with one dtype a call is
+// one group of tensors, and so one name.
+Tensor carrier_of(const Tensor& rows, DType dtype) {
+  const auto per_row = static_cast<std::int64_t>(sizeof(std::int64_t) / size_of(dtype));
+  return Tensor::wrap(rows.data(), {rows.numel(), per_row}, dtype,
+                      std::make_shared<const Tensor>(rows));
+}
+
+std::vector<std::int64_t> carried_rows(const Tensor& carrier) {
+  std::vector<std::int64_t> rows(static_cast<std::size_t>(carrier.size(0)));
+  if (!rows.empty()) std::memcpy(rows.data(), carrier.data(), rows.size() * sizeof rows.front());
+  return rows;
+}
+
+// That of a dense reduction, so that the two meet. Without one, calls are numbered by kind.
+std::string name_of_allreduce(const std::string& name) {
+  return name.empty() || name.starts_with('/') ? name : "/allreduce." + name;
+}
+
 class SparseCall : public CallInFlight {
  public:
   SparseCall(GroupHandle handle, const ReduceOptions& options)
@@ -28,11 +48,10 @@ class SparseCall : public CallInFlight {
   const CallResult& result(MaybeStream) override {
     if (result_) return *result_;
     const std::vector<Tensor> parts = handle_.synchronize();
-    const std::int64_t* first = parts[0].data<std::int64_t>();
-    const std::int64_t* last = first + parts[0].numel();
+    const std::vector<std::int64_t> all = carried_rows(parts[0]);
     std::vector<std::int64_t> rows;
-    std::copy_if(first, last, std::back_inserter(rows), [](auto row) { return row != kRank; });
-    const auto ranks = static_cast<double>(std::count(first, last, kRank));
+    std::ranges::copy_if(all, std::back_inserter(rows), [](auto row) { return row != kRank; });
+    const auto ranks = static_cast<double>(std::ranges::count(all, kRank));
     const auto count = static_cast<std::int64_t>(rows.size());
     RowGradient sum = coalesce({Tensor::from(rows, {count}), parts[1]});
     const double scale = averages_ ? scale_ / ranks : scale_;
@@ -81,8 +100,9 @@ std::shared_ptr<CallInFlight> start_sparse_allreduce(const RowGradient& gradient
   rows.data<std::int64_t>()[0] = kRank;
   std::copy_n(given.data<std::int64_t>(), given.numel(), rows.data<std::int64_t>() + 1);
   return std::make_shared<SparseCall>(
-      grouped_allgather_async({rows, gradient.values.contiguous()},
-                              {.name = options.name, .process_set = options.process_set}),
+      grouped_allgather_async(
+          {carrier_of(rows, gradient.values.dtype()), gradient.values.contiguous()},
+          {.name = name_of_allreduce(options.name), .process_set = options.process_set}),
       options);
 }
 

@@ -29,6 +29,8 @@ class SparseHandle {
 // and be 0, the other extents and the dtype may not (MismatchError on every rank). The result has
 // each row once, ascending, and the same bits on every rank: added up in rank order, for Average
 // divided by the number of ranks that have not joined. Other operations are InvalidArgumentError.
+// A rank that passes a dense tensor to allreduce() under the same name meets this call's allgather:
+// MismatchError on every rank.
 RowGradient sparse_allreduce(const RowGradient& gradient, const ReduceOptions& options = {});
 SparseHandle sparse_allreduce_async(const RowGradient& gradient, const ReduceOptions& options = {});
 std::shared_ptr<CallInFlight> start_sparse_allreduce(const RowGradient& gradient,

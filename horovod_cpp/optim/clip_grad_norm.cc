@@ -5,6 +5,7 @@
 #include <string>
 
 #include "core/base/status.h"
+#include "horovod_cpp/autograd/functions.h"
 #include "horovod_cpp/autograd/grad_mode.h"
 #include "horovod_cpp/autograd/row_gradient.h"
 #include "horovod_cpp/tensor/device.h"
@@ -32,8 +33,18 @@ double largest(const T* values, std::int64_t count) {
   return result;
 }
 
+// In float64, by what tensors of devices have.
+double part_of_norm_on_device(const Tensor& grad, double norm_type) {
+  if (norm_type != 1 && norm_type != 2) {
+    require_cpu("clip_grad_norm with a norm_type other than 1 and 2", {&grad});
+  }
+  const Tensor values = grad.to(DType::kF64);
+  return sum(norm_type == 2 ? values * values : abs(values)).item();
+}
+
 // Sum of |x|^norm_type, or the largest |x|.
 double part_of_norm(const Tensor& grad, double norm_type) {
+  if (!is_on_cpu(grad)) return part_of_norm_on_device(grad, norm_type);
   const Tensor values = computable(grad);
   return dispatch_float(values.dtype(), [&](auto tag) {
     using T = typename decltype(tag)::type;
@@ -53,7 +64,6 @@ double norm_of(const std::vector<Tensor>& params, double norm_type) {
   for (const Tensor& param : params) {
     const Tensor grad = gradient_values(param);
     if (!grad.defined()) continue;
-    require_cpu("clip_grad_norm", {&grad});
     const double part = part_of_norm(grad, norm_type);
     if (!std::isinf(norm_type)) {
       norm += part;
@@ -108,6 +118,7 @@ void clip_grad_value_(const std::vector<Tensor>& params, double clip_value) {
   for (const Tensor& param : params) {
     Tensor grad = gradient_values(param);
     if (!grad.defined()) continue;
+    require_cpu("clip_grad_value", {&grad});
     const Tensor values = computable(grad);
     dispatch_float(values.dtype(), [&](auto tag) {
       using T = typename decltype(tag)::type;

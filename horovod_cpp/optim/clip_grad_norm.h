@@ -17,7 +17,8 @@ struct ClipGradNormOptions {
 // Scales the gradients of all these parameters by one factor, so that their joint norm is at most
 // max_norm (as PyTorch: by max_norm / (norm + 1e-6) if that is below 1), and returns the norm they
 // had. The norm is summed in float64 whatever the gradients' dtypes. Parameters without a gradient
-// are skipped. Throws InvalidArgumentError unless max_norm > 0 and norm_type > 0.
+// are skipped. Throws InvalidArgumentError unless max_norm > 0 and norm_type > 0. Gradients on
+// devices have norms of type 1 and 2 (UnsupportedError otherwise), and are waited for.
 double clip_grad_norm_(const std::vector<Tensor>& params, double max_norm,
                        const ClipGradNormOptions& options = {});
 

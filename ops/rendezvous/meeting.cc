@@ -91,13 +91,13 @@ std::optional<Meeting> find_meeting(const LaunchInfo& launch, const std::string&
 }
 
 std::unique_ptr<Rendezvous> attend(const Meeting& meeting, TimePoint deadline) {
+  const bool by_file = meeting.point.kind == MeetingPoint::Kind::kFile;
+  if (by_file) await_folder_of(meeting.point.where, deadline);
   if (meeting.rank != 0) {
     return std::make_unique<RendezvousGuest>(meeting.point, meeting.rank, meeting.size, meeting.key,
                                              deadline);
   }
-  if (meeting.point.kind == MeetingPoint::Kind::kFile) {
-    return std::make_unique<FileRendezvous>(meeting);
-  }
+  if (by_file) return std::make_unique<FileRendezvous>(meeting);
   return std::make_unique<RendezvousHost>(meeting.point, meeting.size, meeting.key);
 }
 

@@ -28,7 +28,8 @@ struct Meeting {
 std::optional<Meeting> find_meeting(const LaunchInfo& launch, const std::string& url);
 
 // Rank 0 listens and returns, the others wait for it; then all_gather() waits for everyone. Throws
-// what the constructors of RendezvousHost, RendezvousGuest and RendezvousFile do.
+// what the constructors of RendezvousHost, RendezvousGuest and RendezvousFile do, and
+// await_folder_of().
 std::unique_ptr<Rendezvous> attend(const Meeting& meeting, TimePoint deadline);
 
 }  // namespace hvd

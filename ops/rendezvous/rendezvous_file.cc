@@ -3,14 +3,17 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <system_error>
+#include <thread>
 
 #include "core/base/host.h"
+#include "core/base/interruptible_waits.h"
 #include "core/base/status.h"
 #include "ops/rendezvous/meeting_point.h"
 
@@ -18,6 +21,8 @@ namespace hvd {
 namespace {
 
 constexpr const char* kFirstLine = "horovod_cpp rendezvous 1";
+constexpr std::chrono::seconds kFolderGrace{5};  // a path that was mistyped is told soon
+constexpr std::chrono::milliseconds kBetweenLooks{20};
 
 [[noreturn]] void refuse(const std::string& path, const std::string& why) {
   throw InvalidArgumentError("file://" + path + ": " + why);
@@ -41,13 +46,23 @@ void write_whole(const std::string& path, const std::string& text) {
 
 }  // namespace
 
+void await_folder_of(const std::string& path, TimePoint deadline) {
+  const auto folder = std::filesystem::path(path).parent_path();
+  const TimePoint limit = std::min(deadline, Clock::now() + kFolderGrace);
+  for (std::error_code error; !std::filesystem::is_directory(folder, error);) {
+    if (Clock::now() >= limit) {
+      refuse(path, "there is no folder " + folder.string() + "; make it first, or choose another");
+    }
+    std::this_thread::sleep_until(InterruptibleWaits::look_before(Clock::now() + kBetweenLooks));
+    InterruptibleWaits::look();
+  }
+}
+
 std::optional<RendezvousNote> read_rendezvous_file(const std::string& path) {
   std::ifstream file(path);
   if (!file) {
-    if (errno != ENOENT) refuse(path, std::strerror(errno));
-    const auto folder = std::filesystem::path(path).parent_path();
-    if (std::error_code error; std::filesystem::is_directory(folder, error)) return std::nullopt;
-    refuse(path, "there is no folder " + folder.string() + "; make it first, or choose another");
+    if (errno == ENOENT) return std::nullopt;
+    refuse(path, std::strerror(errno));
   }
   std::string first;
   RendezvousNote note;

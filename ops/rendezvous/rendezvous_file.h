@@ -3,6 +3,8 @@
 #include <optional>
 #include <string>
 
+#include "core/base/clock.h"
+
 namespace hvd {
 
 // What rank 0 leaves in a file for the others. Written whole or not at all, readable by this user.
@@ -10,6 +12,10 @@ struct RendezvousNote {
   std::string machine;  // boot_id() of rank 0's
   std::string socket;   // name of its unix socket
 };
+
+// Waits a few seconds for the file's folder, which may be made together with the job. Throws
+// InvalidArgumentError that names it if it is not there by then, or by the deadline.
+void await_folder_of(const std::string& path, TimePoint deadline);
 
 // Nothing if there is no file. Throws InvalidArgumentError if it holds something else.
 std::optional<RendezvousNote> read_rendezvous_file(const std::string& path);

@@ -2,6 +2,7 @@
 
 import ctypes
 import gc
+import re
 import sys
 
 import ml_dtypes
@@ -125,6 +126,18 @@ def test_memory_that_runs_backwards_is_copied_or_refused(world):
     assert hvd.allreduce(array).tolist() == values[::-1, ::-1].tolist()
     with pytest.raises(hvd.InvalidArgumentError, match="axis 0.*backwards"):
         hvd.allreduce_(array)
+
+
+@pytest.mark.parametrize("place", [
+    None, 1, (1,), (1, 0, 0), [1, 0], (None, 0), ("1", 0), (1.5, 0), (1, 2**40), (2**80, 0)])
+def test_an_array_that_does_not_say_where_it_lies_is_refused_by_name(world, place):
+    class Lost(Foreign):
+        def __dlpack_device__(self):
+            return place
+
+    words = "__dlpack_device__ of .*Lost returned no pair of numbers but " + re.escape(repr(place))
+    with pytest.raises(TypeError, match=words):
+        hvd.allreduce(Lost([1.0]))
 
 
 @pytest.mark.parametrize("array, message", [

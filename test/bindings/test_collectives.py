@@ -152,3 +152,35 @@ everyone = hvd.allgather_object({"rank": rank, "text": "x" * rank})
 assert everyone == [{"rank": r, "text": "x" * r} for r in range(size)]
 assert hvd.broadcast_object([rank], root_rank=2) == [2]
 """, np=3)
+
+
+def test_an_object_that_cannot_be_pickled_is_an_error_on_every_rank(ranks):
+    ranks.check("""
+import threading
+class Refuses:
+    def __reduce__(self):
+        raise RuntimeError("not today")
+bad = threading.Lock() if rank == 0 else Refuses()
+
+for root, own, words in [(0, TypeError, "rank 0.*cannot be pickled: TypeError: cannot pickle '_thread.lock'"),
+                         (2, RuntimeError, "rank 2.*cannot be pickled: RuntimeError: not today")]:
+    expected = (own, words.split(": ")[-1]) if rank == root else (hvd.InvalidArgumentError, words)
+    with pytest.raises(expected[0], match=expected[1]):
+        hvd.broadcast_object([bad] if rank == root else None, root_rank=root)
+    with pytest.raises(expected[0], match=expected[1]):
+        hvd.allgather_object([bad] if rank == root else rank, name="some")
+
+with pytest.raises((TypeError, RuntimeError), match="cannot pickle|not today"):
+    hvd.allgather_object(bad)  # each rank has its own mistake
+assert hvd.broadcast_object(rank, root_rank=1) == 1 and hvd.allgather_object(rank) == [0, 1, 2]
+""", np=3)
+
+
+def test_ranks_that_joined_contribute_no_object(ranks):
+    ranks.check("""
+if rank == 1:
+    assert hvd.join() == 0
+else:
+    assert hvd.allgather_object("here") == ["here"]
+    hvd.join()
+""")

@@ -326,6 +326,8 @@ mismatch(lambda: dist.broadcast(x, rank), "root")
 bits = torch.ones(3, dtype=torch.int32)
 mismatch(lambda: dist.all_reduce(bits, [dist.ReduceOp.BXOR, dist.ReduceOp.SUM][rank]),
          "allgather", "allreduce")
+rows = torch.sparse_coo_tensor([[rank]], [1.0], (3,))
+mismatch(lambda: dist.all_reduce([rows, torch.zeros(3)][rank]), "allgather on rank 0", "allreduce on rank 1")
 mismatch(lambda: [lambda: dist.broadcast(x, 0), dist.barrier][rank](), "broadcast", "barrier")
 mismatch(lambda: dist.all_gather([torch.zeros(3 + rank)] * 2, torch.zeros(3 + rank)))
 mismatch(lambda: dist._broadcast_coalesced(dist.group.WORLD, [torch.zeros(3 + rank)], 99, 0))  # C++

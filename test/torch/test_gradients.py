@@ -141,4 +141,24 @@ result = hvd.sparse_allreduce_async(hybrid, None, hvd.Sum).synchronize()
 assert result.to_dense()[3].tolist() == [total - size] * 2 == [result.to_dense().sum() / 2] * 2
 with pytest.raises(ValueError, match="Max"):
     hvd.sparse_allreduce_async(mine, "sparse", hvd.Max)
+for dtype in (torch.float16, torch.bfloat16, torch.float64, torch.complex64, torch.complex128, torch.uint8):
+    for axes in (1, 2, 3):  # coordinates travel as elements of the dtype
+        values = torch.sparse_coo_tensor([[rank, 4]] * axes, torch.ones(2, dtype=dtype), (5,) * axes)
+        result = hvd.sparse_allreduce_async(values, "kind", hvd.Sum).synchronize()
+        want = {(r,) * axes: 1 for r in range(size) if r != 4} | {(4,) * axes: size}
+        assert result.dtype == dtype and result.indices().t().tolist() == [list(at) for at in sorted(want)]
+        assert result.values().tolist() == [want[at] for at in sorted(want)], (dtype, axes)
+
+def one_or_the_other():
+    if rank % 2:
+        return hvd.allreduce(torch.ones(4, 2), name="sparse")
+    return hvd.sparse_allreduce_async(mine, "sparse", hvd.Sum).synchronize()
+with pytest.raises(hvd.MismatchError, match="sparse.*allgather on rank 0, allreduce on rank 1"):
+    one_or_the_other()
+table = torch.nn.Embedding(4, 2, sparse=rank % 2 == 0)
+optimizer = hvd.DistributedOptimizer(torch.optim.SGD(table.parameters(), lr=1.0))
+table(torch.tensor([1])).sum().backward()
+with pytest.raises(hvd.MismatchError, match="allgather on rank 0, allreduce on rank 1"):
+    optimizer.step()
+assert hvd.sparse_allreduce_async(mine, "sparse", hvd.Sum).synchronize().is_sparse
 """, np=np)

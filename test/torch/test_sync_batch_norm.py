@@ -59,7 +59,7 @@ model = torch.nn.Sequential(torch.nn.Conv2d(1, 4, 3), torch.nn.BatchNorm2d(4), t
                             torch.nn.Linear(64, 2))
 names = list(model.state_dict())
 model = hvd.SyncBatchNorm.convert_sync_batchnorm(model)
-assert list(model.state_dict()) == names and model[1]._name != model[4]._name
+assert list(model.state_dict()) == names
 optimizer = hvd.DistributedOptimizer(torch.optim.SGD(model.parameters(), lr=0.1), model.named_parameters())
 x = torch.randn(4, 1, 8, 8, generator=torch.Generator().manual_seed(rank))
 losses = []
@@ -70,6 +70,7 @@ for _ in range(10):
     optimizer.step()
     losses.append(float(loss))
 assert losses[-1] < losses[0] and same_everywhere(*model.state_dict().values())
+assert model[1]._name != model[4]._name
 
 half = hvd.SyncBatchNorm(2)
 y = half(torch.tensor([[1.0, 2.0], [3.0, 6.0]]).to(torch.bfloat16) + 10 * rank)

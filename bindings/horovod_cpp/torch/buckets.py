@@ -71,6 +71,7 @@ class Bucket:
 
     def __init__(self, entries):
         self.name = entries[0].name + (f"+{len(entries) - 1}" if len(entries) > 1 else "")
+        self.call_name = self.name  # of this optimizer's alone
         self.entries = entries
         self.full = 0  # entries whose window is full
         self.expected = 0  # of them

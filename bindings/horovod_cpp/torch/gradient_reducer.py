@@ -1,9 +1,7 @@
 """Gradients on their way through the ranks: the state machine behind DistributedOptimizer."""
 
-import collections
 import functools
 import hashlib
-import itertools
 import weakref
 
 import torch
@@ -19,12 +17,9 @@ from horovod_cpp.torch.movement import joins
 from horovod_cpp.torch.sparse import sparse_allreduce_async
 
 
-_numbers = collections.defaultdict(itertools.count)  # of optimizers, by number of the process set
-
-
 def next_name(process_set):
     """Of an optimizer; equal also on ranks that disagree on its parameters."""
-    return f"DistributedOptimizer.{next(_numbers[process_set.process_set_id])}"
+    return _native._unique_name("DistributedOptimizer", process_set)
 
 
 class GradientReducer:
@@ -39,7 +34,7 @@ class GradientReducer:
         self.holds = 0  # above 0: backward() only accumulates
         self._options = options
         self._entries = entries
-        self._buckets = divide(entries, groups)
+        self._buckets = self._divided(entries, groups)
         self._wire = WIRES.get(options.compression)
         self._submissions = Submissions(self._submit)
         self.synchronized = False  # and no backward() since
@@ -57,10 +52,16 @@ class GradientReducer:
     def add(self, entries):
         """Parameters that come later; on all ranks, between two steps."""
         self._entries += entries
-        self._buckets += divide(entries, None)
+        self._buckets += self._divided(entries, None)
         self._agreed_setup = None
         for entry in entries:
             self._hook(entry)
+
+    def _divided(self, entries, groups):
+        buckets = divide(entries, groups)
+        for bucket in buckets:  # another optimizer of equal names may be at work too
+            bucket.call_name = _native._unique_name(bucket.name, self._options.process_set)
+        return buckets
 
     def set_passes_per_step(self, passes):
         """Collective, unless nothing changes: else ranks would add up gradients of other passes."""
@@ -146,7 +147,7 @@ class GradientReducer:
         tensors, bucket.tensors = bucket.tensors, []
         try:
             bucket.call = _native._reduce_gradients(
-                tensors, options.op, bucket.name, options.prescale_factor, options.postscale_factor,
+                tensors, options.op, bucket.call_name, options.prescale_factor, options.postscale_factor,
                 self._wire, options.process_set, quietly)
         except _native.Error as error:
             bucket.refusal = error  # of step() too: these gradients are not reduced
@@ -190,8 +191,10 @@ class GradientReducer:
                                                parameter.shape)
         elif sparse_dims(gradient) != dims:
             gradient = gradient.to_dense().to_sparse(dims)
-        return sparse_allreduce_async(gradient, entry.name, self._options.op,
-                                      self._options.process_set)
+        name = entry.bucket.call_name
+        if len(entry.bucket.entries) > 1:
+            name += "." + entry.name
+        return sparse_allreduce_async(gradient, name, self._options.op, self._options.process_set)
 
     # -- afterwards
 
@@ -203,7 +206,7 @@ class GradientReducer:
             self._agree_on_setup()
         self._wait_for(bucket)
         call, bucket.call = bucket.call, None
-        refusal, bucket.refusal = bucket.refusal, None
+        refusal = bucket.refusal
         compressed, bucket.compressed = bucket.compressed, []
         sparse_calls, bucket.sparse_calls = bucket.sparse_calls, []
         finished, bucket.in_flight = bucket.in_flight, []
@@ -261,7 +264,7 @@ class GradientReducer:
             self._wait_for(bucket)
         for bucket in self._buckets:  # all of them: then nothing is in flight any more
             attempts.run(lambda: self._finish(bucket))
-            bucket.started = False
+            bucket.started, bucket.refusal = False, None
             bucket.expect()
             self._give_back(bucket)
         attempts.raise_first()
@@ -372,7 +375,7 @@ class GradientReducer:
     def drop_accumulated(self):
         """The passes that were made do not count: their gradients were dropped."""
         for bucket in self._buckets:
-            bucket.full, bucket.started = 0, False
+            bucket.full, bucket.started, bucket.refusal = 0, False, None
             for entry in bucket.entries:
                 entry.passes, entry.held, entry.done = 0, False, None
 

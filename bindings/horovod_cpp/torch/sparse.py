@@ -28,6 +28,8 @@ def sparse_allreduce_async(tensor: torch.Tensor, name: str | None, op: ReduceOp,
     Raises:
         TypeError: ``tensor`` is not sparse.
         InvalidArgumentError: another ``op``.
+        MismatchError: from the handle, on every rank: some passed a dense tensor to allreduce()
+            under this name ("collective: allreduce on rank 0, allgather on rank 1").
     """
     if not isinstance(tensor, torch.Tensor) or not tensor.is_sparse:
         raise TypeError("sparse_allreduce_async() takes a torch.sparse_coo_tensor, got "
@@ -38,14 +40,29 @@ def sparse_allreduce_async(tensor: torch.Tensor, name: str | None, op: ReduceOp,
         raise _native.InvalidArgumentError(f"sparse_allreduce: op is {op.name}; expected Average "
                                            "or Sum")
     tensor = tensor.detach().coalesce()
-    shape, divisor = tensor.shape, (process_set.size() or 1) if op == Average else 1
+    shape, dims = tensor.shape, tensor.sparse_dim()
+    divisor = (process_set.size() or 1) if op == Average else 1
 
     def finish(gathered: list[Tensor]) -> torch.Tensor:
-        places, values = (memory.result(part) for part in gathered)
+        carrier, values = (memory.result(part) for part in gathered)
+        places = carrier.view(torch.int64)[:, :dims]
         if divisor > 1:
             values = values / divisor if values.is_floating_point() or values.is_complex() else (
                 torch.div(values, divisor, rounding_mode="trunc"))
         return torch.sparse_coo_tensor(places.t(), values, shape).coalesce()
 
-    parts = [memory.source(tensor.indices().t()), memory.source(tensor.values())]
+    parts = [memory.source(_carrier(tensor)), memory.source(tensor.values())]
+    if name is not None and not name.startswith("/"):
+        name = "/allreduce." + name  # where a dense tensor's would be: else ranks would wait
     return Handle(_native.grouped_allgather_async(parts, name, process_set), finish)
+
+
+def _carrier(tensor: torch.Tensor) -> torch.Tensor:
+    """The coordinates, [values, ...], as elements of the values' dtype, which carry their bits.
+
+    With one dtype a call is one group of tensors, and so one name.
+    """
+    places, size = tensor.indices().t(), tensor.values().element_size()
+    if size > places.element_size():  # complex128: an even number of coordinates
+        places = torch.nn.functional.pad(places, (0, places.shape[1] % 2))
+    return places.clone(memory_format=torch.contiguous_format).view(tensor.dtype)

@@ -1,7 +1,6 @@
 """Batch normalisation over the batches of all ranks."""
 
 import copy
-import itertools
 
 import torch
 from torch.nn.modules.batchnorm import _BatchNorm
@@ -10,8 +9,6 @@ from horovod_cpp import _native
 from horovod_cpp._native import global_process_set
 from horovod_cpp.torch.movement import allgather
 from horovod_cpp.torch.reductions import Sum, allreduce
-
-_numbers = itertools.count()
 
 
 def _wide(dtype):
@@ -105,7 +102,7 @@ class SyncBatchNorm(_BatchNorm):
         super().__init__(num_features, eps, momentum, affine, track_running_stats)
         # The default is not kept, so that the module can be pickled.
         self._process_set = None if process_set is global_process_set else process_set
-        self._name = f"sync_batch_norm.{next(_numbers)}"
+        self._name = None  # until the first call, which the ranks make in one order
 
     def _check_input_dim(self, x):
         if x.dim() < 2:
@@ -123,6 +120,7 @@ class SyncBatchNorm(_BatchNorm):
         uses_batch = self.training or self.running_mean is None
         if not uses_batch or _native.size() == 1 or not ranks.included() or ranks.size() == 1:
             return super().forward(x)
+        self._name = self._name or _native._unique_name("sync_batch_norm", ranks)
         return _Normalize.apply(x, self.weight, self.bias, self.eps, self._name, ranks, self._move)
 
     def __deepcopy__(self, memo):

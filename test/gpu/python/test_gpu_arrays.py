@@ -169,6 +169,9 @@ with pytest.raises(hvd.InvalidArgumentError, match="GPU and is not contiguous"):
     hvd.allreduce(GpuArray([[1, 2], [3, 4]], strides=strides))
 with pytest.raises(hvd.InvalidArgumentError, match="contiguous"):
     hvd.allreduce_(GpuArray([[1, 2], [3, 4]], strides=strides))
+for call in (hvd.allreduce, hvd.allreduce_, lambda x: hvd.allgather(x)):
+    with pytest.raises(hvd.InvalidArgumentError, match="axis 1 of this gpu_arrays.GpuArray runs backwards"):
+        call(GpuArray([[1, 2], [3, 4]], strides=(ctypes.c_int64 * 2)(2, -1)))
 class Nameless(GpuArray):
     __module__ = "nowhere"
 class Plain:  # of no library: the result is a Tensor

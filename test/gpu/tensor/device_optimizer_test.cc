@@ -1,6 +1,9 @@
 #include <gtest/gtest.h>
 
+#include <cmath>
+
 #include "horovod_cpp/autograd/functions.h"
+#include "horovod_cpp/optim/clip_grad_norm.h"
 #include "horovod_cpp/tensor/random.h"
 #include "test/horovod_cpp/optim/every_optimizer.h"
 
@@ -57,6 +60,25 @@ TEST_P(DeviceOptimizer, GoesOnFromTheStateOfTheHost) {
   host->step();
   device->step();
   EXPECT_TRUE(bitwise_equal(there, param));
+}
+
+TEST(DeviceClipping, ScalesTheGradientsOfAllDevicesByOneNorm) {
+  for (const DType dtype : {DType::kF16, DType::kBF16, DType::kF32, DType::kF64}) {
+    for (const double norm_type : {1.0, 2.0}) {
+      std::vector<Tensor> params;
+      for (const bool on_device : {false, true}) {
+        const Tensor gradient = Tensor::full({2, 2}, on_device ? 4 : -2, dtype);
+        params.push_back((on_device ? gradient.cuda() : gradient).clone().requires_grad_());
+        params.back().set_grad(params.back().detach().clone());
+      }
+      const double norm = norm_type == 1 ? 24 : std::sqrt(80.0);
+      EXPECT_EQ(optim::clip_grad_norm_(params, 1000, {.norm_type = norm_type}), norm);
+      EXPECT_EQ(sum(params[1].grad()).item(), 16);
+      EXPECT_EQ(optim::clip_grad_norm_(params, norm / 2, {.norm_type = norm_type}), norm);
+      EXPECT_NEAR(sum(params[0].grad()).item(), -4, 0.02);
+      EXPECT_NEAR(sum(params[1].grad()).item(), 8, 0.04);
+    }
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(Every, DeviceOptimizer, ::testing::ValuesIn(device_optimizers()),

@@ -1,7 +1,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <functional>
+#include <iterator>
 #include <string>
 #include <vector>
 
@@ -71,30 +73,32 @@ std::vector<Refused> refused() {
        [](const Tensor& a) {
          nn::BatchNorm2d(1).forward(a.reshape({1, 1, 2, 2}));
        }},
-      {"Adagrad",
-       [](const Tensor& a) {
-         Tensor param = a.clone().requires_grad_();
-         param.set_grad(a);
-         optim::Adagrad({param}).step();
-       }},
+  };
+}
+
+// A parameter whose gradient is `a`.
+Tensor param_of(const Tensor& a) {
+  Tensor param = a.clone().requires_grad_();
+  param.set_grad(a);
+  return param;
+}
+
+std::vector<Refused> refused_updates() {
+  return {
+      {"Adagrad", [](const Tensor& a) { optim::Adagrad({param_of(a)}).step(); }},
       {"half-precision",
-       [](const Tensor& a) {
-         Tensor param = a.to(DType::kBF16).requires_grad_();
-         param.set_grad(param.detach().clone());
-         optim::SGD({param}).step();
-       }},
-      {"clip_grad_norm",
-       [](const Tensor& a) {
-         Tensor param = a.clone().requires_grad_();
-         param.set_grad(a);
-         optim::clip_grad_norm_({param}, 1.0);
-       }},
+       [](const Tensor& a) { optim::SGD({param_of(a.to(DType::kBF16))}).step(); }},
+      {"clip_grad_norm with a norm_type",
+       [](const Tensor& a) { optim::clip_grad_norm_({param_of(a)}, 1.0, {.norm_type = 3}); }},
+      {"clip_grad_value", [](const Tensor& a) { optim::clip_grad_value_({param_of(a)}, 1.0); }},
   };
 }
 
 TEST(DeviceRefusals, NameTheOperationAndSayWhatToDo) {
   const Tensor a = Tensor::ones({2, 2}).cuda();
-  for (const Refused& each : refused()) {
+  std::vector<Refused> all = refused();
+  std::ranges::move(refused_updates(), std::back_inserter(all));
+  for (const Refused& each : all) {
     try {
       each.call(a);
       ADD_FAILURE() << each.name << " was not refused";

@@ -15,6 +15,7 @@
 namespace hvd {
 namespace {
 
+using ::testing::Each;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
@@ -40,6 +41,52 @@ TEST(DistributedOptimizer, AppliesTheAverageGradientOnEveryRank) {
     sum(weight * static_cast<double>(all.rank() + 1)).backward();
     optimizer->step();
     EXPECT_THAT(weight.to_vector(), ElementsAre(8.5, 8.5));
+  });
+}
+
+TEST(DistributedOptimizer, TwoOfEqualNamesMayBeAtWorkAtOnce) {
+  run_sets(2, [](const ProcessSet& all) {
+    const std::vector<Tensor> first = {weight_of(0), weight_of(0)};
+    const std::vector<Tensor> second = {weight_of(0), weight_of(0)};
+    const auto one = distributed_sgd(first, {.process_set = all});
+    const auto two = distributed_sgd(second, {.process_set = all});
+    const auto mine = static_cast<std::size_t>(all.rank());  // each rank uses other parameters
+    for (int step = 1; step < 4; ++step) {
+      sum(first[mine] * 2 + second[mine] * 4).backward();
+      one->step();
+      two->step();
+      one->zero_grad();
+      two->zero_grad();
+      for (const Tensor& weight : first) EXPECT_THAT(weight.to_vector(), Each(-step));
+      for (const Tensor& weight : second) EXPECT_THAT(weight.to_vector(), Each(-2 * step));
+    }
+  });
+}
+
+TEST(DistributedOptimizer, DoesNotStepWithAGradientThatCouldNotBeSubmitted) {
+  run_sets(2, [](const ProcessSet& all) {
+    Tensor weight = weight_of(10);
+    const auto optimizer = distributed_sgd({weight}, {.process_set = all});
+    const CollectiveOptions same{.name = "/allreduce.parameter.0.0", .process_set = all};
+    if (all.rank() == 0) {
+      const CollectiveHandle barring = barrier_async(same);  // until rank 1 comes
+      for (int pass = 0; pass < 2; ++pass) {
+        EXPECT_THAT(message_of<InvalidArgumentError>([&] { sum(weight).backward(); }),
+                    HasSubstr("parameter.0.0\" is already in flight"));
+      }
+      EXPECT_THAT(message_of<InvalidArgumentError>([&] { optimizer->step(); }),
+                  HasSubstr("in flight"));
+      EXPECT_THAT(weight.to_vector(), Each(10));
+      barrier({.process_set = all});
+      barring.synchronize();
+    } else {
+      barrier({.process_set = all});
+      barrier(same);
+    }
+    optimizer->zero_grad();
+    sum(weight * static_cast<double>(all.rank() + 1)).backward();
+    optimizer->step();
+    EXPECT_THAT(weight.to_vector(), Each(8.5));
   });
 }
 

@@ -22,6 +22,7 @@
 namespace hvd {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
@@ -54,6 +55,38 @@ TEST(SparseAllreduce, DividesByTheRanksThatHaveNotJoined) {
       EXPECT_THAT(average.values.to_vector(), ElementsAre(3, 5, 3, 3));
     }
     join({.process_set = all});
+  });
+}
+
+TEST(SparseAllreduce, ReducesEveryFloatingDtype) {
+  run_sets(2, [](const ProcessSet& all) {
+    for (const DType dtype : {DType::kF16, DType::kBF16, DType::kF32, DType::kF64}) {
+      const RowGradient mine = rows_of({all.rank() + (std::int64_t{1} << 40), 3}, {1, 2, 4, 8});
+      const RowGradient sum =
+          sparse_allreduce({mine.rows, mine.values.to(dtype)},
+                           {.op = ReduceOp::kSum, .name = "x", .process_set = all});
+      EXPECT_THAT(sum.rows.to_vector(), ElementsAre(3, 0x1p40, 0x1p40 + 1));
+      EXPECT_EQ(sum.values.dtype(), dtype);
+      EXPECT_THAT(sum.values.to_vector(), ElementsAre(8, 16, 1, 2, 1, 2));
+    }
+  });
+}
+
+TEST(SparseAllreduce, ADenseTensorOfTheSameNameOnAnotherRankIsAMismatchOnBoth) {
+  run_sets(2, [](const ProcessSet& all) {
+    for (const char* name : {"table", "/table"}) {
+      const std::string text = message_of<MismatchError>([&] {
+        if (all.rank() == 0) allreduce(Tensor::ones({4, 2}), {.name = name, .process_set = all});
+        if (all.rank() == 1) {
+          sparse_allreduce(rows_of({1}, {2, 3}), {.name = name, .process_set = all});
+        }
+      });
+      EXPECT_THAT(text, AllOf(HasSubstr("table"), HasSubstr("allreduce on rank 0"),
+                              HasSubstr("allgather on rank 1")));
+    }
+    const RowGradient after =
+        sparse_allreduce(rows_of({1}, {2, 4}), {.name = "table", .process_set = all});
+    EXPECT_THAT(after.values.to_vector(), ElementsAre(2, 4));
   });
 }
 

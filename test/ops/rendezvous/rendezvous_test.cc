@@ -6,6 +6,7 @@
 #include <thread>
 
 #include "core/base/host.h"
+#include "core/base/interruptible_waits.h"
 #include "ops/rendezvous/frame_stream.h"
 #include "ops/rendezvous/hello.h"
 #include "ops/rendezvous/rendezvous_file.h"
@@ -308,14 +309,28 @@ TEST(RendezvousFile, SomebodyElsesFileIsNeitherReadNorReplaced) {
   std::filesystem::remove(point.where);
 }
 
-TEST(RendezvousFile, AFolderThatIsNotThereIsNamedAtOnceOnEveryRank) {
+TEST(RendezvousFile, AFolderThatDoesNotAppearIsNamedOnEveryRank) {
   const MeetingPoint point{MeetingPoint::Kind::kFile, "/nonexistent/folder/file", 0};
   for (const Rank rank : {0, 1}) {
-    const Status status = status_of([&] { attend({point, rank, 2, ""}, in(kPlenty)); });
+    const Status status = status_of([&] { attend({point, rank, 2, ""}, in(kSoon)); });
     EXPECT_EQ(status.code(), StatusCode::kInvalidArgument);
     EXPECT_THAT(status.message(), AllOf(HasSubstr("/nonexistent/folder/file"),
                                         HasSubstr("there is no folder /nonexistent/folder")));
   }
+}
+
+std::filesystem::path late_folder;
+
+TEST(RendezvousFile, AFolderThatAppearsWhileTheRanksLookForItIsWaitedFor) {
+  late_folder = file_point().where;
+  const MeetingPoint point{MeetingPoint::Kind::kFile, (late_folder / "file").string(), 0};
+  run_ranks(2, [&](Rank rank) {
+    const InterruptibleWaits waits(  // called when the rank waits already
+        +[] { std::filesystem::create_directory(late_folder); });
+    const auto others = attend({point, rank, 2, ""}, in(kPlenty));
+    EXPECT_EQ(others->all_gather("x", in(kPlenty)).size(), 2u);
+  });
+  std::filesystem::remove_all(late_folder);
 }
 
 }  // namespace

@@ -31,6 +31,7 @@ class Batch {
   const std::vector<InFlightPtr>& members() const { return members_; }
   // What observers see. Its stats are known once cancel() was called.
   BatchInfo& info() { return info_; }
+  const BatchInfo& info() const { return info_; }
   // For reports; any thread.
   UnfinishedBatch unfinished() const;
 
@@ -44,7 +45,7 @@ class Batch {
   bool all_started() const { return stage_ == Stage::kMoving; }
   // A point past everything the batch did.
   Fence fence() { return collective_->fence(); }
-  // What a member's handle gets. Requires: advance() was true and fence() was reached.
+  // What a member's handle gets, once. Requires: advance() was true.
   Outcome take_outcome(std::size_t member);
   // The batch is over.
   RunBatch take_plan() { return std::move(plan_); }

@@ -82,7 +82,8 @@ Coordinator::Coordinator(std::unique_ptr<ControlPlane> control,
       protocol_(make_tree(topology_.rank, control_->host_of()), settings_),
       device_watch_(Duration::zero(), config.stall_limit),
       notifier_(control_->doorbell()),
-      executor_(collectives_, topology_.rank, table_, observers_, control_->doorbell()) {
+      executor_(collectives_, topology_.rank, table_, observers_, control_->doorbell(),
+                config.async_completion) {
   executor_.add_set(sets_.find(kWorldSet));
   set_waiter_spin(spin_limits_.waiter);
 }

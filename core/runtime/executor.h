@@ -29,8 +29,9 @@ namespace hvd {
 class Executor {
  public:
   // `world` are the collectives of all ranks, one a device. The arguments outlive the executor.
+  // `orders`: where devices have it, handles tell what they are behind before the device is there.
   Executor(std::span<const std::unique_ptr<Collective>> world, Rank rank, TensorTable& table,
-           Observers& observers, Doorbell& bell);
+           Observers& observers, Doorbell& bell, bool orders = true);
 
   // This rank is in the set: makes its collectives. All of its ranks call this at the same place of
   // the log. Throws Error.
@@ -75,7 +76,9 @@ class Executor {
   bool start_waiting(std::deque<BatchPtr>& lane);
   bool poll_running();
   bool take_ended();
+  void progress(TimePoint now);
   void finished_here(BatchPtr batch);
+  void order_handles(Batch& batch, const Fence& past);
   void finish_handles(Batch& batch);
   void count_finished(BatchPtr batch);
   void fail(const Status& why);
@@ -85,6 +88,7 @@ class Executor {
   const Rank rank_;
   TensorTable& table_;
   Observers& observers_;
+  const bool orders_;
   Status failure_;
   std::size_t unfinished_ = 0;
   std::map<PortKey, Port> ports_;  // before the batches, which use them

@@ -25,7 +25,8 @@ SoloEngine::SoloEngine(std::unique_ptr<ControlPlane> control,
       watch_(config.stall_warning, config.stall_limit),
       transfers_(collectives_, config.stall_warning, config.stall_limit),
       notifier_(control_->doorbell()),
-      executor_(collectives_, 0, table_, observers_, control_->doorbell()) {
+      executor_(collectives_, 0, table_, observers_, control_->doorbell(),
+                config.async_completion) {
   executor_.add_set(sets_.find(kWorldSet));
 }
 

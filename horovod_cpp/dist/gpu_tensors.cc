@@ -56,6 +56,19 @@ void hand_over(const Tensor& tensor, std::uintptr_t stream) {
   streams.wait(device, stream, streams.record(device, tensor.stream()));
 }
 
+void Readers::add(const Device& device, std::uintptr_t stream) {
+  if (past_.state() == nullptr || device.kind == DeviceKind::kCpu) return;
+  CudaStreams& streams = gpu_library().module->streams();
+  if (reader_ && stream != streams.own(device.index)) stream = *reader_;
+  if (std::find(streams_.begin(), streams_.end(), stream) != streams_.end()) return;
+  streams_.push_back(stream);
+  if (past_.reached()) {
+    past_.wait();
+  } else {
+    streams.wait(device.index, stream, past_);
+  }
+}
+
 void ReadyPoint::add(const Tensor& tensor) {
   if (!tensor.defined() || tensor.device().kind == DeviceKind::kCpu) return;
   const std::uintptr_t stream = tensor.stream();

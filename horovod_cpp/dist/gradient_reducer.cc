@@ -248,7 +248,7 @@ void GradientReducer::finish(Bucket& bucket) {
   const std::shared_ptr<CallInFlight> call = std::exchange(bucket.call, nullptr);
   std::exception_ptr error = bucket.refusal;
   try {
-    if (call != nullptr) call->result();
+    if (call != nullptr) call->result({});
   } catch (...) {
     error = std::current_exception();
   }

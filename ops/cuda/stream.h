@@ -20,6 +20,7 @@ class CudaEvent : public Fence::State {
   // Also when the device failed: then wait() throws.
   bool reached() override;
   void wait() override;
+  bool in_stream_order() const override { return true; }
   cudaEvent_t get() const noexcept { return event_; }
 
  private:

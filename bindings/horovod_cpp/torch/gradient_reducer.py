@@ -1,5 +1,6 @@
 """Gradients on their way through the ranks: the state machine behind DistributedOptimizer."""
 
+import functools
 import hashlib
 import weakref
 
@@ -10,6 +11,7 @@ from horovod_cpp import _native
 from horovod_cpp.torch import memory
 from horovod_cpp.torch.buckets import divide, natives
 from horovod_cpp.torch.compression import WIRES, NoneCompressor
+from horovod_cpp.torch.handle import result_of
 from horovod_cpp.torch.in_flight import Attempts, Submissions, Travelling, check_place
 from horovod_cpp.torch.movement import joins
 from horovod_cpp.torch.sparse import sparse_allreduce_async
@@ -212,7 +214,7 @@ class GradientReducer:
         def finish_dense():
             if refusal is not None:
                 raise refusal
-            call.synchronize()
+            result_of(call)
             for entry in finished:
                 check_place(entry)
             for entry, tensor, context in compressed:
@@ -235,8 +237,8 @@ class GradientReducer:
         calls = [handle for _, handle in bucket.sparse_calls]
         if bucket.call is not None:
             calls.append(bucket.call)
-        for call in calls:
-            Attempts().run(call.synchronize)  # what it failed with is told with its result
+        for call in calls:  # what one failed with is told with its result
+            Attempts().run(functools.partial(result_of, call))
 
     def _set_aside(self, bucket):
         """Makes room for another window: its result is added by synchronize()."""

@@ -24,28 +24,14 @@ using std::chrono::milliseconds;
 using std::chrono::seconds;
 using test::fence_at;
 using test::Point;
+using test::PointFence;
 using test::PointPtr;
 using test::run_ranks;
 using test::shared;
 using test::SimRanks;
 using test::WatchedDevice;
 
-constexpr SimOptions kDevice = {.asynchronous = true, .device = DeviceKind::kCuda};
-
-Submission allreduce(const std::string& name, const test::Values<float>& values) {
-  return test::allreduce(name, values, ReduceOp::kSum, DeviceKind::kCuda);
-}
-
-class AsyncDevice : public testing::Test {
- protected:
-  SimRanks ranks_of(int size, const Config& config = {}) {
-    return SimRanks(size, kDevice, config, [this](Rank, std::unique_ptr<Collective> inner) {
-      return std::make_unique<WatchedDevice>(std::move(inner), seen_);
-    });
-  }
-
-  std::shared_ptr<WatchedDevice::Seen> seen_ = std::make_shared<WatchedDevice::Seen>();
-};
+class AsyncDevice : public test::AsyncDevice {};
 
 TEST_F(AsyncDevice, BatchesInFlightAreBounded) {
   Config config;
@@ -146,7 +132,7 @@ class StuckDevice final : public test::ForwardingCollective {
   std::function<void()> destroyed_;
 };
 
-TEST(AsyncDeviceAbort, WaitsForWhatABatchHasEnqueued) {
+TEST_F(AsyncDevice, AbortWaitsForWhatABatchHasEnqueued) {
   std::atomic<int> early = 0;
   std::atomic<int> gone = 0;
   {

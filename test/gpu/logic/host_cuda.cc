@@ -46,6 +46,7 @@ void reset_host_cuda() {
   cuda.memory_error = cudaSuccess;
   cuda.memory_limit = std::size_t{1} << 40;
   cuda.stalled = false;
+  cuda.results_stalled = false;
   cuda.current_device = 0;
   cuda.waiting_copies = 0;
   cuda.mallocs = 0;
@@ -146,6 +147,7 @@ cudaError_t cudaDeviceSynchronize() {
 cudaError_t cudaMemcpyAsync(void* to, const void* from, std::size_t bytes, cudaMemcpyKind kind,
                             cudaStream_t stream) {
   log_stream("copy", stream);
+  streams().copies(stream, kind == cudaMemcpyHostToDevice);
   if (kind == cudaMemcpyHostToDevice && !is_pinned(from)) {
     ++host_cuda().waiting_copies;
     const auto* first = static_cast<const std::byte*>(from);

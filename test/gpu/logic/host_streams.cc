@@ -18,7 +18,8 @@ bool advance(CUstream_st& stream) {
 }
 
 bool has_passed(const HostEvent& event, std::uint64_t record) {
-  return event.completed >= record && (!event.held || !host_cuda().stalled);
+  const bool stalled = host_cuda().stalled || host_cuda().results_stalled;
+  return event.completed >= record && !(event.held && stalled);
 }
 
 bool at_once() {
@@ -65,10 +66,16 @@ void HostStreams::add(cudaStream_t stream, std::function<bool()> work) {
   if (runs_by_itself_) added_.notify_one();
 }
 
+void HostStreams::copies(cudaStream_t stream, bool to_device) {
+  const std::lock_guard lock(mutex_);
+  if (is_of_a_device(stream)) stream->wrote = to_device;
+}
+
 void HostStreams::record(cudaEvent_t event, cudaStream_t stream) {
   const std::lock_guard lock(mutex_);
   const auto state = event->state;
-  state->held = host_cuda().stalled.load();
+  state->held = host_cuda().stalled ||
+                (host_cuda().results_stalled && is_of_a_device(stream) && stream->wrote);
   state->number = ++host_cuda().points;
   log_stream("record", stream, state->number);
   add(stream, [state, number = ++state->recorded] {

@@ -16,7 +16,7 @@
 
 // An event, of all its handles in whichever process.
 struct HostEvent {
-  std::atomic<bool> held = false;  // while HostCuda::stalled
+  std::atomic<bool> held = false;  // while HostCuda::stalled or results_stalled
   std::atomic<int> number = 0;     // of the newest record, among those of all events; for the log
   std::atomic<std::uint64_t> recorded = 0;
   std::atomic<std::uint64_t> completed = 0;
@@ -26,6 +26,7 @@ struct CUstream_st {
   int device = 0;
   std::deque<std::function<bool()>> work;
   bool destroyed = false;
+  bool wrote = false;  // the last copy was one to the device
 };
 
 struct CUevent_st {
@@ -51,6 +52,8 @@ class HostStreams {
   void destroy(cudaStream_t stream);
   // Without a stream it is done at once.
   void push(cudaStream_t stream, std::function<bool()> work);
+  // What is pushed next is a copy.
+  void copies(cudaStream_t stream, bool to_device);
   void record(cudaEvent_t event, cudaStream_t stream);
   void wait(cudaStream_t stream, cudaEvent_t event);
   // After a look at the streams, which may move them.

@@ -17,7 +17,8 @@ PROLOGUE = """
 import numpy as np
 import pytest
 import horovod_cpp as hvd
-from gpu_arrays import GpuArray, OldGpuArray, Received, module, own_device, stalled, stream_log
+from gpu_arrays import (GpuArray, OldGpuArray, Received, module, own_device, results_stalled,
+                        stalled, stream_log, waits_past_a_copy)
 hvd.init()
 rank, size = hvd.rank(), hvd.size()
 device = f"cuda:{own_device()}"
@@ -28,7 +29,8 @@ import pytest
 import torch
 import horovod_cpp.torch as hvd
 from gpu_tensors import gpu_tensor, GpuTensor, work_stream
-from gpu_arrays import module, own_device, stalled, stream_log
+from gpu_arrays import (module, own_device, results_stalled, stalled, stream_log,
+                        waits_past_a_copy)
 hvd.init()
 rank, size = hvd.rank(), hvd.size()
 """

@@ -97,3 +97,23 @@ def stalled():
         yield
     finally:
         module.hvd_test_stall(0)
+
+
+@contextlib.contextmanager
+def results_stalled():
+    """Nobody knows before the end that results have arrived on the GPU."""
+    module.hvd_test_stall_results(1)
+    try:
+        yield
+    finally:
+        module.hvd_test_stall_results(0)
+
+
+def waits_past_a_copy(log, stream):
+    """Whether the stream was made to wait for a point right behind a copy on another one."""
+    behind, last = set(), {}
+    for what, point, on in log:
+        if what == "record" and last.get(on) == "copy" and on != stream:
+            behind.add(point)
+        last[on] = what
+    return any(what == "wait" and point in behind and on == stream for what, point, on in log)

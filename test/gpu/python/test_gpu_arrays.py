@@ -122,6 +122,26 @@ assert theirs == 1 and waits == ("wait", point, ready[2])
 """, np=1)
 
 
+def test_results_are_there_for_consumers_streams_and_in_place_for_the_host(ranks):
+    ranks.check("""
+array = GpuArray([1, 2])
+hvd.barrier()
+stream_log()
+with results_stalled():
+    result = hvd.allreduce(array, hvd.Sum)
+    log = stream_log()
+assert waits_past_a_copy(log, array.asked[0]) and result.tolist() == [size, 2 * size]
+assert log[-2][::2] == ("record", array.asked[0]) and log[-1] == ("wait", log[-2][1], 1)
+
+hvd.barrier()
+with results_stalled():  # of the caller's own memory nobody knows on which stream it is read
+    handle = hvd.allreduce_async_(array, hvd.Sum)
+    assert not handle.wait_for(0.2)
+assert handle.wait_for(60) and handle.synchronize() is array
+assert array.values.tolist() == [size, 2 * size]
+""")
+
+
 def test_without_collectives_of_gpus_the_error_says_what_to_set(ranks):
     ranks.check("""
 for call in (hvd.allreduce, hvd.allreduce_, hvd.allgather):

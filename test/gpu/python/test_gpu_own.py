@@ -120,3 +120,19 @@ def test_parameters_on_gpus_train_as_on_the_cpu(ranks, machine):
 
 def test_a_tensor_is_handed_over_in_order_without_collectives_of_gpus(ranks):
     ranks.check(HANDED_OVER, np=1, operations="none")
+
+
+def test_results_are_there_for_the_tensors_stream_before_the_gpu_has_them(ranks):
+    ranks.check("""
+x = hvd.ones(3, device=f"cuda:{own_device()}")
+for name in ("one name", "one name"):
+    hvd.barrier()
+    stream_log()
+    with results_stalled():
+        handle = hvd.allreduce_async(x, hvd.Sum, name=name)
+        y = handle.synchronize()
+        assert handle.poll()
+        log = stream_log()
+    own = next(on for what, _, on in log if what == "record")
+    assert waits_past_a_copy(log, own) and (2 * y).tolist() == [2 * size] * 3
+""")

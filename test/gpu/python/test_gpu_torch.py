@@ -60,6 +60,80 @@ assert not [entry for entry in log[:engines] if entry[0] == "copy"]
 """)
 
 
+IN_ORDER = """
+from horovod_cpp.torch import gpu
+from gpu_tensors import handed_over
+current = work_stream
+gpu.current_stream = lambda device: current
+
+def in_order(start, finish, stream):
+    "What finish() gives with this current stream, while nobody knows that the GPU has the results."
+    global current
+    hvd.barrier()
+    stream_log()
+    with results_stalled():
+        begun = start()
+        current = stream
+        given = finish(begun)
+        assert waits_past_a_copy(stream_log(), stream)
+    current = work_stream
+    return given
+"""
+
+
+def test_synchronize_waits_by_the_current_stream_and_not_on_the_host(torch_ranks):
+    torch_ranks.check(IN_ORDER + """
+def ended(handle):
+    assert handle.wait_for(60)
+    return handle.synchronize()
+
+x = gpu_tensor(torch.ones(3))
+for stream in (work_stream, module.hvd_test_make_stream()):
+    assert in_order(lambda: hvd.allreduce_async_(x, op=hvd.Sum, name="x"), ended, stream) is x
+    y = in_order(lambda: hvd.allreduce_async(x, op=hvd.Sum, name="x"), ended, stream)
+    told, where = handed_over.pop()
+    assert told is y and where == stream
+    rows = in_order(lambda: hvd.allgather_async(x[:1] * 0 + rank, "rows"), ended, stream)
+    assert rows.tolist() == list(range(size))
+    z = in_order(lambda: hvd.broadcast_async(x, 0), ended, stream)
+    assert z.tolist() == x.tolist() and y.tolist() == [size * x[0].item()] * 3
+assert x.tolist() == [size ** 2] * 3
+in_order(lambda: None, lambda _: hvd.allreduce_(x), work_stream)
+""")
+
+
+def test_an_optimizers_step_waits_by_the_current_stream(torch_ranks):
+    torch_ranks.check(IN_ORDER + """
+from gpu_tensors import gpu_module
+for options in ({}, {"gradient_as_bucket_view": False}, {"compression": hvd.Compression.fp16}):
+    model = gpu_module(torch.nn.Sequential(torch.nn.Linear(4, 3), torch.nn.Linear(3, 2)))
+    optimizer = hvd.DistributedOptimizer(torch.optim.SGD(model.parameters(), 0.1),
+                                         model.named_parameters(), **options)
+    hvd.broadcast_parameters(model.state_dict(), 0)
+    for step in range(2):
+        optimizer.zero_grad()
+        in_order(lambda: model(torch.full((5, 4), rank + 1.0)).sum().backward(),
+                 lambda _: optimizer.step(), work_stream)
+    weights = hvd.allgather(torch.cat([p.detach().view(-1) for p in model.parameters()])[None])
+    assert torch.equal(weights[0], weights[1])
+""")
+
+
+def test_torch_distributed_waits_by_the_current_stream(torch_ranks):
+    torch_ranks.check(IN_ORDER + """
+import torch.distributed as dist
+dist.init_process_group("horovod_cpp", init_method="hvd://")
+x = gpu_tensor(torch.full((3,), rank + 1.0))
+other = module.hvd_test_make_stream()
+in_order(lambda: dist.all_reduce(x, async_op=True), lambda work: work.wait(), other)
+assert x.tolist() == [3, 3, 3]
+crossed = gpu_tensor(torch.full((2, 3), rank + 1.0).t())
+in_order(lambda: dist.all_reduce(crossed, async_op=True), lambda work: work.wait(), other)
+assert crossed.tolist() == [[3, 3]] * 3 and handed_over.pop()[1] == other
+dist.destroy_process_group()
+""")
+
+
 TRAINING = """
 from gpu_tensors import gpu_module
 

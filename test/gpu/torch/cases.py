@@ -85,6 +85,24 @@ def memory_for_gradients(rank, size):
                 assert torch.equal(view, each * sum(range(1, size + 1)))
 
 
+def streams_wait_and_the_host_does_not(rank, size):
+    values = torch.arange(100000, device="cuda").float()
+    one, other = torch.cuda.Stream(), torch.cuda.Stream()
+    torch.cuda.synchronize()
+    sums = []
+    for step in range(20):
+        with torch.cuda.stream(one):
+            handle = hvd.allreduce_async(filled_late(values) if step == 0 else values + step,
+                                         op=hvd.Sum, name="one name")
+        with torch.cuda.stream(other):  # another one than it was asked for on
+            sums.append(handle.synchronize() * 2)
+            del handle
+            torch.randn(100000, device="cuda")  # memory that nobody else may still use
+    other.synchronize()
+    for step, total in enumerate(sums):
+        assert torch.equal(total, (values + step) * 2 * size)
+
+
 def training(rank, size):
     def train(device, view):
         torch.manual_seed(1)
@@ -159,7 +177,8 @@ def main():
     hvd.init()
     rank, size = hvd.rank(), hvd.size()
     for case in (reductions, movement, the_current_stream_comes_first,
-                 memory_for_gradients, training, batch_norm_and_gradients, sparse_gradients, arrays_of_cupy):
+                 streams_wait_and_the_host_does_not, memory_for_gradients, training,
+                 batch_norm_and_gradients, sparse_gradients, arrays_of_cupy):
         case(rank, size)
         hvd.barrier()
         if rank == 0:

@@ -3,6 +3,7 @@
 
 #include <barrier>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "ops/cuda/caller_streams.h"
@@ -10,7 +11,7 @@
 #include "ops/nccl/nccl_collective.h"
 #include "test/core/runtime/sim_ranks.h"
 #include "test/gpu/logic/host_cuda.h"
-#include "test/gpu/logic/nccl_world.h"
+#include "test/gpu/logic/nccl_on_host.h"
 #include "test/support/run_ranks.h"
 
 // The engine over NCCL's collectives: results are there for streams, not for the host.
@@ -19,16 +20,26 @@ namespace {
 
 using test::enqueue_on_host;
 using test::host_cuda;
-using test::NcclWorld;
 
 constexpr int kRanks = 2;
 
 class NcclStreamOrder : public ::testing::Test {
  protected:
+  ~NcclStreamOrder() override {
+    ranks_.runtimes.clear();
+    EXPECT_THAT(test::take_nccl_problems(), ::testing::IsEmpty());
+  }
+
+  static std::string make_id() {
+    test::reset_host_cuda();
+    host_cuda().devices = kRanks;
+    return make_nccl_id(test::nccl_on_host());
+  }
   std::unique_ptr<Collective> collective(Rank rank) {
     auto queue = std::make_shared<LaunchQueue>(rank, Duration::zero());
     auto communicator = std::make_shared<NcclCommunicator>(
-        nccl_.api(), id_, NcclCommunicator::Place{.rank = rank, .size = kRanks, .device = rank});
+        test::nccl_on_host(), id_,
+        NcclCommunicator::Place{.rank = rank, .size = kRanks, .device = rank});
     return std::make_unique<NcclCollective>(std::move(queue), std::move(communicator));
   }
 
@@ -38,8 +49,7 @@ class NcclStreamOrder : public ::testing::Test {
     return runtime.submit(std::move(submission));
   }
 
-  NcclWorld nccl_;
-  const std::string id_ = make_nccl_id(nccl_.api());
+  const std::string id_ = make_id();
   CallerStreams streams_;
   test::SimRanks ranks_{
       kRanks, {.device = DeviceKind::kCuda}, {}, [this](Rank rank, std::unique_ptr<Collective>) {

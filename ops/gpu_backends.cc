@@ -14,6 +14,9 @@ namespace {
 constexpr std::uint32_t kHostOfGpus = 0x7acc'0000;
 constexpr std::uint32_t kHandshakesOfGpus = kHostOfGpus + 1;
 
+// The engine knows for which rank work waits, and a device does not: the engine gives up first.
+constexpr Duration kBehindEngine = std::chrono::seconds(5);
+
 // Why `operations` is right, or `problem`, where nothing can be done for all ranks.
 GpuChoice choose_automatically(std::span<const GpuClaim> claims, int hosts) {
   std::set<std::string> gpus;
@@ -44,6 +47,17 @@ std::unique_ptr<Collective> make_collective(NcclModule& module, const GpuChoice&
   if (choice.operations == "host") return module.make_staged_collective(std::move(host), place);
   return module.make_ipc_collective(std::move(host), world.subset(kHandshakesOfGpus, everyone),
                                     place);
+}
+
+// Throws, with the same text on every rank, if one could not make its collective.
+void expect_everywhere(const std::vector<std::string>& problems, std::span<const GpuClaim> claims,
+                       const std::string& operations) {
+  for (std::size_t rank = 0; rank < problems.size(); ++rank) {
+    if (problems[rank].empty()) continue;
+    throw UnsupportedError("HVD_GPU_OPERATIONS is " + operations + " here, which failed on rank " +
+                           std::to_string(rank) + " on host " + claims[rank].host + ": " +
+                           problems[rank]);
+  }
 }
 
 }  // namespace
@@ -92,12 +106,22 @@ std::unique_ptr<Collective> connect_gpus(const NcclLibrary& library, const GpuNe
   }
   if (choice.operations == "none") return nullptr;
   NcclModule& module = *library.module;
-  const NcclPlace place = {.rank = here.place.rank,
-                           .size = here.place.size,
-                           .device = device_for(here.place.local_rank, module.devices()),
-                           .connect_limit = config.start_timeout,
-                           .operation_limit = config.stall_limit};
-  return make_collective(module, choice, place, claims.front().id, world);
+  const bool has_limit = config.stall_limit != Duration::zero();
+  const NcclPlace place = {
+      .rank = here.place.rank,
+      .size = here.place.size,
+      .device = device_for(here.place.local_rank, module.devices()),
+      .connect_limit = config.start_timeout,
+      .operation_limit = has_limit ? config.stall_limit + kBehindEngine : Duration::zero()};
+  std::unique_ptr<Collective> made;
+  std::string problem;
+  try {
+    made = make_collective(module, choice, place, claims.front().id, world);
+  } catch (const Error& error) {
+    problem = error.what();
+  }
+  expect_everywhere(all_gather(problem), claims, choice.operations);
+  return made;
 }
 
 }  // namespace hvd

@@ -41,7 +41,8 @@ using GpuAllGather = std::function<std::vector<std::string>(const std::string&)>
 
 // The collective of GPUs that config.gpu_operations, which is not none, asks for; empty if that is
 // auto and a rank has no GPU. `world` is the collective of host memory, of which subsets serve.
-// Collective. Throws as check_gpu_claims().
+// Collective. Throws as check_gpu_claims(), and UnsupportedError, with the same text on every rank,
+// if one cannot make its collective.
 std::unique_ptr<Collective> connect_gpus(const NcclLibrary& library, const GpuNeighbourhood& here,
                                          const Config& config, const GpuAllGather& all_gather,
                                          Collective& world);

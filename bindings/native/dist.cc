@@ -7,6 +7,7 @@
 #include "bindings/native/dlpack.h"
 #include "core/base/reduce_op.h"
 #include "core/base/status.h"
+#include "horovod_cpp/tensor/device.h"
 
 namespace hvd::python {
 
@@ -90,17 +91,25 @@ Raises:
     MismatchError: ranks disagree, also on the number of tensors; raised on every rank.
     HorovodInternalError: the job ended.)";
 
-bool PendingResult::poll() const {
-  return without_gil([this] { return wait_for_(Duration::zero()); });
+bool PendingResult::wait_until(TimePoint deadline) const {
+  return call_ == nullptr || without_gil([&] { return call_->wait_until(deadline); });
 }
 
 bool PendingResult::wait_for(double seconds) const {
   const std::chrono::duration<double> limit(seconds > 0 ? std::min(seconds, 1e9) : 0);
-  return without_gil([&] { return wait_for_(std::chrono::duration_cast<Duration>(limit)); });
+  return wait_until(Clock::now() + std::chrono::duration_cast<Duration>(limit));
 }
 
-Anything PendingResult::synchronize() const {
-  return convert_(without_gil([this] { return result_(); }));
+Anything PendingResult::result(MaybeStream reader) const {
+  static const CallResult nothing;
+  if (call_ == nullptr) return convert_(nothing);
+  return convert_(without_gil([&]() -> const CallResult& { return call_->result(reader); }));
+}
+
+Anything PendingResult::synchronize_on(const std::function<std::uintptr_t(int)>& stream_of) const {
+  const Device device = call_ == nullptr ? Device{} : call_->device();
+  if (device.kind == DeviceKind::kCpu) return result({});
+  return result(stream_of(device.index));
 }
 
 namespace {
@@ -141,12 +150,16 @@ ArrayKind::ArrayKind(const py::handle& object) : sort_(Sort::kTensor), of_(py::n
     const py::object dtype = object.attr("dtype");
     if (dtype.attr("kind").cast<std::string>() == "V") of_ = dtype;
   } else if (speaks_dlpack(object)) {
+    is_lent_ = true;
     of_ = library_of(object);
     if (!of_.is_none()) sort_ = Sort::kLibrary;
   }
 }
 
-py::object ArrayKind::like(const Tensor& result) const {
+py::object ArrayKind::like(const Tensor& result, const Device& device) const {
+  if (is_lent_ && !(result.defined() && sort_ == Sort::kLibrary)) {
+    without_gil([&] { hvd::synchronize(device); });
+  }
   if (!result.defined()) return py::none();
   if (sort_ == Sort::kLibrary) return to_library(result, of_);
   if (sort_ == Sort::kTensor) return py::cast(result);
@@ -183,18 +196,20 @@ InputList::InputList(const py::handle& objects) {
 }
 
 PendingResult::Convert InputList::all_like() const {
-  return [kinds = kinds](const CallResult& result) {
+  std::vector<Device> devices;
+  for (const Tensor& tensor : tensors) devices.push_back(tensor.device());
+  return [kinds = kinds, devices](const CallResult& result) {
     py::list list;
     for (std::size_t i = 0; i < result.tensors.size(); ++i) {
-      list.append(kinds[i].like(result.tensors[i]));
+      list.append(kinds[i].like(result.tensors[i], devices[i]));
     }
     return py::object(std::move(list));
   };
 }
 
 PendingResult::Convert one_like(const Input& input) {
-  return [kind = input.kind](const CallResult& result) {
-    return kind.like(take_result<Tensor>(result));
+  return [kind = input.kind, device = input.tensor.device()](const CallResult& result) {
+    return kind.like(take_result<Tensor>(result), device);
   };
 }
 
@@ -222,7 +237,11 @@ void bind_dist(py::module_& m) {
       .def("wait_for", &PendingResult::wait_for, py::arg("seconds"),
            "Wait at most ``seconds``, a number; whether synchronize() would not block.")
       .def("synchronize", &PendingResult::synchronize,
-           "Wait for the result; raises what the call failed with. May be called again.");
+           "Wait for the result, on a GPU as its stream does; raises what the call failed with. "
+           "May be called again.")
+      .def("_synchronize_on", &PendingResult::synchronize_on, py::arg("stream_of"),
+           "synchronize() for the CUDA stream whose handle ``stream_of(device)`` gives; it is not "
+           "called for results on the CPU.");
   m.def("poll", &PendingResult::poll, py::arg("handle").none(false),
         "Whether synchronize(handle) would not block.");
   m.def(

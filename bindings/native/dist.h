@@ -54,18 +54,20 @@ class PendingResult {
   using Convert = std::function<py::object(const CallResult&)>;
 
   template <typename T>
-  PendingResult(AsyncResult<T> handle, Convert convert)
-      : wait_for_([handle](Duration limit) { return handle.wait_for(limit); }),
-        result_([handle] { return handle.result(); }),
-        convert_(std::move(convert)) {}
+  PendingResult(const AsyncResult<T>& handle, Convert convert)
+      : call_(handle.call()), convert_(std::move(convert)) {}
 
-  bool poll() const;
+  bool poll() const { return wait_until(Clock::now()); }
   bool wait_for(double seconds) const;
-  Anything synchronize() const;
+  Anything synchronize() const { return result({}); }
+  // `stream_of` gives the handle of the stream that will read results on a CUDA device, by number.
+  Anything synchronize_on(const std::function<std::uintptr_t(int)>& stream_of) const;
 
  private:
-  std::function<bool(Duration)> wait_for_;
-  std::function<CallResult()> result_;
+  bool wait_until(TimePoint deadline) const;
+  Anything result(MaybeStream reader) const;
+
+  std::shared_ptr<CallInFlight> call_;  // null: done, with an empty result
   Convert convert_;
 };
 
@@ -74,13 +76,16 @@ class ArrayKind {
  public:
   // Throws TypeError on what is no array.
   explicit ArrayKind(const py::handle& object);
-  // None for an undefined tensor.
-  py::object like(const Tensor& result) const;
+  // None for an undefined tensor. Afterwards the memory on `device` that the caller gave may be
+  // written by the library whose it is: in the order of the stream that asked for the result, or if
+  // none did, because this waits for the device.
+  py::object like(const Tensor& result, const Device& device) const;
 
  private:
   enum class Sort { kTensor, kNumpy, kLibrary };
   Sort sort_;
-  py::object of_;  // NumPy's dtype if the array has one of another package; the library
+  bool is_lent_ = false;  // by another library
+  py::object of_;         // NumPy's dtype if the array has one of another package; the library
 };
 
 // What a call reads: a dense tensor, and what the caller gave.
@@ -139,7 +144,7 @@ GuardContext guard_of(const std::shared_ptr<T>& object) {
 
 // Calls `start` without the GIL.
 template <typename Start>
-auto without_gil(Start&& start) {
+decltype(auto) without_gil(Start&& start) {
   const WithoutGil nogil;
   return start();
 }

@@ -31,6 +31,14 @@ py::array memory_of(const Tensor& tensor) {
                    py::cast(tensor));
 }
 
+std::vector<std::optional<Tensor>> views_of(GradientViews& places) {
+  std::vector<std::optional<Tensor>> views;
+  for (Tensor& view : without_gil([&] { return places.take(); })) {
+    views.push_back(view.defined() ? std::optional(std::move(view)) : std::nullopt);
+  }
+  return views;
+}
+
 }  // namespace
 
 void bind_memory(py::module_& m) {
@@ -57,8 +65,9 @@ void bind_memory(py::module_& m) {
                      [&] { return GradientViews(std::move(like), set.registered(), name); });
                }),
            py::arg("like"), py::arg("process_set"), py::arg("name"))
-      .def("take", &GradientViews::take, ReleaseGil(),
-           "Once: uninitialised tensors, one for each of ``like``; none without shared memory.");
+      .def("take", &views_of,
+           "Once: an uninitialised tensor for each of ``like``; None without shared memory of its "
+           "device.");
 }
 
 }  // namespace hvd::python

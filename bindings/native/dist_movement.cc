@@ -85,8 +85,8 @@ PendingResult scatter_async(const ArrayT& tensor, int root_rank, const MaybeSpli
 }
 
 PendingResult::Convert with_splits(const Input& input) {
-  return [kind = input.kind](const CallResult& result) -> py::object {
-    return py::make_tuple(kind.like(result.tensors.front()), py::cast(result.rows_of));
+  return [like = one_like(input)](const CallResult& result) -> py::object {
+    return py::make_tuple(like(result), py::cast(result.rows_of));
   };
 }
 

@@ -169,7 +169,8 @@ Args:
     clip_grad_norm: largest joint L2 norm of the gradients; None = no clipping.
     clip_when: "after" the reduction, or "before" it (each rank's own gradients).
     gradient_as_bucket_view: from the first step on gradients lie in memory that the ranks of a host
-        share and are reduced where they are, which changes no bit; all ranks make the optimizer.
+        share, which changes no bit, or on a GPU in NCCL's, and are reduced where they are; all ranks
+        make the optimizer. Where there is none they are packed.
         ``param.grad.numpy()`` is a view of that memory and keeps it.
     overlap_step: step() updates each parameter as soon as its gradient is reduced, which changes no
         bit. Not with clip_grad_norm or Adasum.
@@ -178,7 +179,9 @@ Args:
 
 Raises:
     InvalidArgumentError: before init(), names repeat or miss a parameter, or options are out of
-        range or exclude each other.)";
+        range or exclude each other.
+    UnsupportedError: a parameter lies on a GPU, and the job has no collectives of GPUs, or this
+        rank's run on another one.)";
 
 void bind_optimizer(py::module_& m) {
   py::class_<GuardContext>(m, "_Guard")

@@ -24,12 +24,17 @@ struct Exported {
   Tensor tensor;
   Shape shape;
   std::vector<std::int64_t> strides;
+  std::uintptr_t consumer;  // the stream on which it works with a tensor of a GPU
 };
 
 // Any thread may call it: a tensor whose memory is Python's gives it back with the GIL.
 template <typename Managed>
 void delete_exported(Managed* managed) {
-  delete static_cast<Exported<Managed>*>(managed->manager_ctx);
+  auto* exported = static_cast<Exported<Managed>*>(managed->manager_ctx);
+  if (exported->tensor.device().kind != DeviceKind::kCpu) {
+    take_back(exported->tensor, exported->consumer);
+  }
+  delete exported;
 }
 
 template <typename Managed>
@@ -46,9 +51,9 @@ DLDevice device_of(const Tensor& tensor) {
 
 template <typename Managed>
 py::object capsule_of(const Tensor& tensor, const char* name, PyCapsule_Destructor destructor,
-                      std::uint64_t flags) {
+                      std::uint64_t flags, std::uintptr_t consumer) {
   auto exported = std::make_unique<Exported<Managed>>(
-      Exported<Managed>{{}, tensor, tensor.shape(), tensor.strides()});
+      Exported<Managed>{{}, tensor, tensor.shape(), tensor.strides(), consumer});
   Managed& managed = exported->managed;
   managed.manager_ctx = exported.get();
   managed.deleter = &delete_exported<Managed>;
@@ -72,11 +77,12 @@ py::object capsule_of(const Tensor& tensor, const char* name, PyCapsule_Destruct
 using MaybeVersion = std::optional<std::pair<std::uint32_t, std::uint32_t>>;
 using MaybeDLDevice = std::optional<std::pair<std::int32_t, std::int32_t>>;
 
-// Makes the consumer's stream wait for what is under way in the tensor. The numbers are those of
-// the standard of Python's arrays: None is the legacy default stream, -1 asks for no waiting.
-void order(const Tensor& tensor, std::optional<std::int64_t> stream) {
+// Makes the consumer's stream, which it returns, wait for what is under way in the tensor. The
+// numbers are those of the standard of Python's arrays: None is the legacy default stream, -1 asks
+// for no waiting.
+std::uintptr_t order(const Tensor& tensor, std::optional<std::int64_t> stream) {
   if (tensor.device().kind == DeviceKind::kCpu) {
-    if (!stream) return;
+    if (!stream) return 0;
     throw py::buffer_error("a tensor of the CPU has no stream; stream must be None");
   }
   constexpr std::int64_t kLegacyDefault = 1;
@@ -88,6 +94,7 @@ void order(const Tensor& tensor, std::optional<std::int64_t> stream) {
                            "thread's default) or a stream's handle");
   }
   if (consumer != kNoWaiting) hand_over(tensor, static_cast<std::uintptr_t>(consumer));
+  return static_cast<std::uintptr_t>(consumer);  // some stream, then
 }
 
 Anything to_dlpack(const Tensor& tensor, std::optional<std::int64_t> stream,
@@ -106,16 +113,17 @@ Anything to_dlpack(const Tensor& tensor, std::optional<std::int64_t> stream,
   }
   const bool copied = copy.value_or(false);
   const Tensor values = copied ? tensor.clone() : tensor;
-  order(values, stream);
+  const std::uintptr_t consumer = order(values, stream);
   if (!max_version || max_version->first < kMajorVersion) {
     return capsule_of<DLManagedTensor>(
         values, kPlainName,
-        [](PyObject* capsule) { delete_unused<DLManagedTensor>(capsule, kPlainName); }, 0);
+        [](PyObject* capsule) { delete_unused<DLManagedTensor>(capsule, kPlainName); }, 0,
+        consumer);
   }
   return capsule_of<DLManagedTensorVersioned>(
       values, kVersionedName,
       [](PyObject* capsule) { delete_unused<DLManagedTensorVersioned>(capsule, kVersionedName); },
-      copied ? kIsCopiedFlag : 0);
+      copied ? kIsCopiedFlag : 0, consumer);
 }
 
 }  // namespace

@@ -171,8 +171,10 @@ Tensor writable_tensor_from(const py::handle& object) {
   if (py::isinstance<Tensor>(object)) return object.cast<Tensor>();
   const bool is_array = py::isinstance<py::array>(object);
   if (!is_array && !speaks_dlpack(object)) throw_no_array(object);
-  const Tensor tensor = is_array ? tensor_from_numpy(py::reinterpret_borrow<py::array>(object))
-                                 : tensor_from_dlpack(object, Access::kWrite);
+  Tensor tensor = is_array ? tensor_from_numpy(py::reinterpret_borrow<py::array>(object))
+                           : tensor_from_dlpack(object, Access::kWrite);
+  // Nothing tells on which stream the owner will read what is written.
+  if (tensor.device().kind != DeviceKind::kCpu) tensor.set_in_stream_order(false);
   if (overlaps(tensor)) {
     throw InvalidArgumentError(
         "an in-place call cannot write this " + type_name(object) + " of shape " +

@@ -131,6 +131,9 @@ const std::array kSettings = {
         "how tensors of GPUs move: nccl = by NCCL, with a GPU for each rank; ipc = through each "
         "other's GPU memory, for ranks of one host, which may share a GPU; host = by way of host "
         "memory; auto = the first of them that fits; none = not at all"),
+    setting<Flag, &Config::async_completion>(
+        "HOROVOD_ENABLE_ASYNC_COMPLETION",
+        "1 = results on GPUs are waited for by the caller's stream; 0 = by the host"),
 };
 
 const Setting& find_setting(std::string_view name) {

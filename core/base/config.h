@@ -57,6 +57,7 @@ struct Config {
   std::string rendezvous;  // empty = by what the launcher left; see ops/rendezvous/meeting.h
   std::string cpu_operations = "shm";
   std::string gpu_operations = "none";
+  bool async_completion = true;
 
   // Where a value that is not the default came from, by the setting's name.
   std::map<std::string, std::string, std::less<>> sources;

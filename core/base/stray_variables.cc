@@ -20,7 +20,6 @@ constexpr std::array kUnused = {
     UnusedVariable{"HOROVOD_BATCH_D2D_MEMCOPIES",
                    "batches of GPUs are always copied in one launch"},
     UnusedVariable{"HOROVOD_NUM_NCCL_STREAMS", "there is one stream for NCCL"},
-    UnusedVariable{"HOROVOD_ENABLE_ASYNC_COMPLETION", "work of GPUs always completes like that"},
     UnusedVariable{"HOROVOD_DISABLE_NVTX_RANGES", "there are no NVTX ranges"},
     UnusedVariable{"HOROVOD_GPU_OPERATIONS", "its name is HVD_GPU_OPERATIONS"},
     UnusedVariable{"HOROVOD_ENABLE_XLA_OPS", "it is for TensorFlow"},

@@ -22,9 +22,6 @@
 
 namespace hvd {
 
-// "60 s", for people.
-std::string seconds_text(Duration duration);
-
 // The parts of RankProtocol and how they hang together. Split over rank_protocol.cc (events,
 // messages, effects), log_replica.cc (decisions), stopping.cc (leaving, failures), stalls.cc and
 // verdicts.cc.

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "core/base/seconds_text.h"
 #include "core/negotiate/rank_protocol_impl.h"
 
 namespace hvd {

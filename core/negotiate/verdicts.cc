@@ -1,8 +1,8 @@
 // What rank 0 tells people about a stall: who is missing, and what each of them does instead.
 
 #include <algorithm>
-#include <cstdio>
 
+#include "core/base/seconds_text.h"
 #include "core/negotiate/rank_protocol_impl.h"
 
 namespace hvd {
@@ -34,12 +34,6 @@ std::string what_it_did(const Sighting& seen) {
 }
 
 }  // namespace
-
-std::string seconds_text(Duration duration) {
-  char text[32];
-  std::snprintf(text, sizeof text, "%.3g s", to_seconds(duration));
-  return text;
-}
 
 // Asked at half of a warning time, a rank has at least a quarter of it to answer.
 Duration RankProtocol::Impl::patience() const {

@@ -20,10 +20,10 @@ namespace hvd {
 // whatever else is done with it is as with any memory. For one thread.
 class Arena {
  public:
-  // `number` 0: ordinary memory, in which nothing is reduced in place.
+  // `number` 0: of no use to the backend, and without memory.
   Arena(ArenaNumber number, ProcessSetId set, Lease memory);
 
-  // Whether anything is reduced in it where it lies; equal on all ranks.
+  // Whether there is memory, in which tensors are reduced where they lie; equal on all ranks.
   bool shared() const { return number_ != 0; }
   std::size_t bytes() const { return memory_.view.bytes(); }
   // Where the next piece begins.

@@ -50,6 +50,7 @@ void Batch::describe() {
   info_.set = plan_.key.set;
   info_.kind = plan_.key.kind;
   info_.dtype = plan_.key.dtype;
+  device_.kind = plan_.key.device;
   info_.members.reserve(members_.size());
   for (const InFlightPtr& member : members_) {
     BatchMemberInfo& info = info_.members.emplace_back();
@@ -57,9 +58,24 @@ void Batch::describe() {
     info.name = member->name();
     info.automatic_name = member->submission.request.automatic_name;
     info.submitted = member->announced;
-    for (const Part& part : member->submission.parts) info.bytes += part.input.view.bytes();
+    for (const Part& part : member->submission.parts) {
+      info.bytes += part.input.view.bytes();
+      if (member->ticket != 0) device_ = part.input.view.device;
+    }
     info_.bytes += info.bytes;
   }
+}
+
+// Reads nothing that the end of the batch changes.
+UnfinishedBatch Batch::unfinished() const {
+  UnfinishedBatch report{.number = info_.number, .kind = info_.kind, .device = device_};
+  report.name = info_.members.front().name;
+  report.others = info_.members.size() - 1;
+  for (const BatchMemberInfo& member : info_.members) {
+    if (member.ticket == 0) continue;  // a stand-in: nobody announced it here
+    if (!report.since || member.submitted < *report.since) report.since = member.submitted;
+  }
+  return report;
 }
 
 void Batch::start() {
@@ -285,7 +301,8 @@ void* Batch::allocate_result(std::size_t tensor, std::vector<std::int64_t> rows)
   std::int64_t total = 0;
   for (const std::int64_t count : rows) total += count;
   const std::int64_t numel = total * numel_of(asked.shapes[index]);
-  Buffer buffer = collective_->allocate(static_cast<std::size_t>(numel) * size_of(asked.dtype));
+  Buffer buffer =
+      collective_->allocate_result(static_cast<std::size_t>(numel) * size_of(asked.dtype));
   Result& result = results[index];
   const Device device = {asked.device, part(tensors_[tensor]).input.view.device.index};
   result.gathered = {{buffer.data, numel, asked.dtype, device}, std::move(buffer.owner)};

@@ -12,6 +12,7 @@
 #include "core/runtime/observer.h"
 #include "core/runtime/process_set.h"
 #include "core/runtime/tensor_table.h"
+#include "core/runtime/unfinished.h"
 
 namespace hvd {
 
@@ -30,6 +31,9 @@ class Batch {
   const std::vector<InFlightPtr>& members() const { return members_; }
   // What observers see. Its stats are known once cancel() was called.
   BatchInfo& info() { return info_; }
+  const BatchInfo& info() const { return info_; }
+  // For reports; any thread.
+  UnfinishedBatch unfinished() const;
 
   bool started() const { return stage_ != Stage::kNew; }
   // Starts the first operation. Throws Error.
@@ -41,7 +45,7 @@ class Batch {
   bool all_started() const { return stage_ == Stage::kMoving; }
   // A point past everything the batch did.
   Fence fence() { return collective_->fence(); }
-  // What a member's handle gets. Requires: advance() was true and fence() was reached.
+  // What a member's handle gets, once. Requires: advance() was true.
   Outcome take_outcome(std::size_t member);
   // The batch is over.
   RunBatch take_plan() { return std::move(plan_); }
@@ -88,6 +92,7 @@ class Batch {
   Rank root_ = 0;  // in the set
   std::vector<Tensor> tensors_;
   BatchInfo info_;
+  Device device_;
   Stage stage_ = Stage::kNew;
   // What every rank announced about every tensor: see announced().
   std::size_t counts_ = 1;  // a tensor

@@ -93,7 +93,7 @@ struct Buffer {
 
 // One rank's part of an arena: communication memory of one size on all ranks.
 struct ArenaMemory {
-  Buffer mine;
+  Buffer mine;  // nothing, if it is not shared
   // all_reduce takes places in it, and reduces there what has one; equal on all ranks. Whether the
   // ranks reach each other's parts for that is the backend's affair.
   bool shared = false;
@@ -112,15 +112,18 @@ class Collective {
   virtual DeviceKind device() const noexcept = 0;
   // Aligned to 64 bytes.
   virtual Buffer allocate(std::size_t bytes) = 0;
+  // Memory, aligned alike, for operations that are started later; what they wrote may be the
+  // caller's. A device hands it out and takes it back in the order of its work: nothing waits.
+  virtual Buffer allocate_result(std::size_t bytes) { return allocate(bytes); }
   // Makes an arena of `bytes` bytes on every rank; collective, under a number that is not 0 and
   // never used again here. `made` is filled in when the operation is finished. Other ranks may
   // write into `made.mine` while an operation in it runs here, and after abort(). What lies between
-  // slices is not touched. Backends to which places are of no use leave it at this: memory that is
-  // not shared.
+  // slices is not touched. Backends to which places are of no use leave it at this, an arena that
+  // is not shared; so does one that finds no memory for it on some rank.
   virtual std::unique_ptr<Operation> make_arena(std::uint64_t number, std::size_t bytes,
                                                 ArenaMemory& made);
-  // Copies host memory into memory of allocate(); work started later sees it. A device may
-  // make it wait for what is under way there. What serves a device overrides it.
+  // Copies host memory into memory of the above; work started later sees it. What serves a device
+  // overrides it, and waits for nothing that is under way there.
   virtual void write(const void* from, void* to, std::size_t bytes);
   // Work started later begins only past `ready`; the host does not wait for it.
   virtual void after(const Fence& ready) = 0;

@@ -10,6 +10,7 @@
 #include "core/base/status.h"
 #include "core/runtime/doorbell.h"
 #include "core/runtime/driver_seat.h"
+#include "core/runtime/fence.h"
 #include "core/runtime/fork_guard.h"
 #include "core/runtime/handle.h"
 #include "core/runtime/submission.h"
@@ -20,6 +21,9 @@ namespace hvd {
 // waits for costs no system call. Thread-safe.
 class Completion {
  public:
+  // What a wait is for.
+  enum class Until : std::uint32_t { kOrdered = 2, kDone = 4 };
+
   explicit Completion(std::shared_ptr<DriverSeat> seat = nullptr) : seat_(std::move(seat)) {}
 
   // The first call decides and returns true; later ones change nothing. The leases of `parts` are
@@ -30,28 +34,44 @@ class Completion {
   // last has ended. wake() follows on each that end() ended.
   bool end(Status status, Outcome outcome = {}, Parts parts = {});
   void wake() noexcept { Doorbell(finished_).ring(); }
+  // Before the end: all of it is in a device's queue in front of `past`, so that who goes on there
+  // need not wait for the device. The outcome is final. Nothing happens if it ended before; wake()
+  // follows.
+  void order(Fence past, Outcome outcome);
 
-  bool done() const noexcept { return state_.load(std::memory_order_acquire) == kDone; }
-  // Blocks until finish(), or until the deadline; true when finished. Throws AbortedError in a
-  // forked child, and what ends the waits of this thread (InterruptibleWaits), also in wait().
-  bool wait_until(TimePoint deadline);
+  bool done() const noexcept { return is(Until::kDone); }
+  // Whether it has ended, or got as far as `until`.
+  bool is(Until until) const noexcept {
+    const std::uint32_t state = state_.load(std::memory_order_acquire);
+    return state == kDone || state == static_cast<std::uint32_t>(until);
+  }
+  // Blocks until is(), or until the deadline; whether it is. Throws AbortedError in a forked child,
+  // and what ends the waits of this thread (InterruptibleWaits), also in wait().
+  bool wait_until(TimePoint deadline, Until until = Until::kDone);
   // Blocks until finish(); throws its status, every time. Throws AbortedError in a forked child.
   const Outcome& wait();
+  // The same, but until it is ordered: then `past` is what it was ordered before.
+  const Outcome& wait_ordered(Fence& past);
 
  private:
-  bool block_until(TimePoint deadline);
-  bool spin() const noexcept;
+  bool block_until(TimePoint deadline, Until until);
+  bool spin(Until until) const noexcept;
 
-  static constexpr std::uint32_t kPending = 0, kEnding = 1, kDone = 2;
+  static constexpr std::uint32_t kPending = 0, kOrdering = 1;
+  static constexpr auto kOrdered = static_cast<std::uint32_t>(Until::kOrdered);
+  static constexpr std::uint32_t kEnding = 3;
+  static constexpr auto kDone = static_cast<std::uint32_t>(Until::kDone);
 
   const std::shared_ptr<DriverSeat> seat_;  // of the engine this was submitted to; may be null
   std::atomic<std::uint32_t> state_{kPending};
   DoorbellState finished_;
   std::atomic_flag parts_dropped_;
   const std::uint32_t generation_ = fork_generation();
+  // Written while kOrdering, constant from then on.
+  Fence past_;
+  Outcome outcome_;  // or while kEnding, if it was never ordered
   // Written while kEnding, constant from kDone on.
   Status status_;
-  Outcome outcome_;
   Parts parts_;
 };
 

@@ -80,8 +80,10 @@ Coordinator::Coordinator(std::unique_ptr<ControlPlane> control,
       transfers_(collectives_, config.stall_warning, config.stall_limit, seat_),
       observers_(with(std::move(observers), autotune_), topology_),
       protocol_(make_tree(topology_.rank, control_->host_of()), settings_),
+      device_watch_(Duration::zero(), config.stall_limit),
       notifier_(control_->doorbell()),
-      executor_(collectives_, topology_.rank, table_, observers_, control_->doorbell()) {
+      executor_(collectives_, topology_.rank, table_, observers_, control_->doorbell(),
+                config.async_completion) {
   executor_.add_set(sets_.find(kWorldSet));
   set_waiter_spin(spin_limits_.waiter);
 }
@@ -295,6 +297,7 @@ bool Coordinator::advance_batches(TimePoint now) {
     protocol_.finished(done->number);
     protocol_.reuse(std::move(*done));
   }
+  watch_devices(now);
   if (!executor_.failure().ok()) fail(executor_.failure());
   return moved;
 }
@@ -329,9 +332,7 @@ void Coordinator::on_lost(Rank rank, const Status& why) {
   protocol_.peer_lost(rank, why);
   observers_.peer_lost(rank);
   // It may have gone in order, with its part of the batches done.
-  if (phase_ == Phase::kDraining) {
-    phase_deadline_ = std::min(phase_deadline_, Clock::now() + kLostDrainLimit);
-  }
+  if (phase_ == Phase::kDraining) drain_->end_by(Clock::now() + kLostDrainLimit);
 }
 
 void Coordinator::fail(const Status& why) {
@@ -356,10 +357,7 @@ bool Coordinator::check_phase(TimePoint now) {
       stop(stop_reason_, false);
       return true;
     case Phase::kDraining:
-      if (now >= transfers_deadline_) transfers_.close(stop_reason_);
-      if (!late && (executor_.busy() || transfers_.busy())) return false;
-      stop(stop_reason_, true);
-      return true;
+      return check_drain(now);
     case Phase::kLeaving:
       if (!late && !(protocol_.finished_leaving() && observers_.settled(now))) return false;
       phase_ = Phase::kEnded;

@@ -24,6 +24,7 @@
 #include "core/runtime/spin_limits.h"
 #include "core/runtime/tensor_table.h"
 #include "core/runtime/transfers.h"
+#include "core/runtime/unfinished.h"
 
 namespace hvd {
 
@@ -97,7 +98,9 @@ class Coordinator final : public Drivable {
   void send(const OutgoingMessage& message);
   void on_lost(Rank rank, const Status& why);
   void fail(const Status& why);
+  void watch_devices(TimePoint now);
   bool check_phase(TimePoint now);
+  bool check_drain(TimePoint now);
   void stop(const Status& why, bool orderly);
   std::optional<Duration> poll_interval() const;
   TimePoint sleep_until(TimePoint now) const;
@@ -123,11 +126,13 @@ class Coordinator final : public Drivable {
   Phase phase_ = Phase::kRunning;
   Status stop_reason_;
   TimePoint phase_deadline_ = TimePoint::max();
+  std::optional<Drain> drain_;                       // while draining
   TimePoint transfers_deadline_ = TimePoint::max();  // while draining
   bool left_ = false;
   Status failure_;                    // what fail() told the protocol
   std::vector<InFlightPtr> unready_;  // host tensors whose fence was not reached
   TimePoint more_until_{};            // submissions are expected to come in a stream
+  BatchWatch device_watch_;           // of this rank
 
   Mutex mutex_;
   std::vector<std::function<void()>> commands_ HVD_GUARDED_BY(mutex_);  // for the next turn

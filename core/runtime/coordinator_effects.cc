@@ -3,6 +3,7 @@
 #include <string>
 #include <utility>
 #include <variant>
+#include <vector>
 
 #include "core/base/log.h"
 #include "core/runtime/coordinator.h"
@@ -13,7 +14,8 @@ namespace {
 
 using std::chrono::seconds;
 
-constexpr Duration kDrainLimit = seconds(30);  // for batches that were started before the stop
+// For batches that were started before the stop, unless the stall limit is shorter.
+constexpr Duration kDrainLimit = seconds(30);
 // Both ends of a transfer may have met before the stop, yet only one of them saw it so far.
 constexpr Duration kTransferDrainLimit = seconds(1);
 
@@ -71,11 +73,37 @@ void Coordinator::apply(const Stopped& effect) {
   stop_reason_ = effect.why;
   if (effect.orderly && (executor_.busy() || transfers_.busy())) {
     phase_ = Phase::kDraining;
-    phase_deadline_ = Clock::now() + kDrainLimit;
+    phase_deadline_ = TimePoint::max();
+    drain_.emplace(Clock::now(), kDrainLimit, protocol_.settings().stall_limit);
     transfers_deadline_ = Clock::now() + kTransferDrainLimit;
   } else {
     stop(stop_reason_, effect.orderly);
   }
+}
+
+// True when the phase changed.
+bool Coordinator::check_drain(TimePoint now) {
+  if (now >= transfers_deadline_) transfers_.close(stop_reason_);
+  if (!executor_.busy() && !transfers_.busy()) {
+    stop(stop_reason_, true);
+    return true;
+  }
+  if (now < drain_->next_deadline()) return false;
+  const std::vector<UnfinishedBatch> left = executor_.unfinished();
+  if (const auto warning = drain_->warning(now, left)) warn(*warning);
+  if (!drain_->late(now)) return false;
+  const Status why = drain_->give_up(stop_reason_, now, left);
+  const bool orderly = !executor_.busy();
+  if (!orderly) log(LogLevel::kError, why.message());
+  stop(why, orderly);
+  return true;
+}
+
+// Rank 0 watches batches as long as they run on the first rank of their process set.
+void Coordinator::watch_devices(TimePoint now) {
+  if (!device_watch_.due(now)) return;
+  const Status failure = device_watch_.check(now, executor_.on_devices()).failure;
+  if (!failure.ok()) fail(failure);
 }
 
 // Of what runs no batch: `number` is the outcome's.

@@ -3,6 +3,7 @@
 #include <string>
 #include <utility>
 
+#include "core/base/log.h"
 #include "core/runtime/current_status.h"
 
 namespace hvd {
@@ -10,14 +11,26 @@ namespace {
 
 constexpr Duration kDeviceLimit = std::chrono::seconds(1);
 
+// Nobody may be waiting for it any more: whatever is called next throws this.
+Status lost_on_device(const BatchInfo& batch, const Status& why) {
+  std::string what = std::string(name_of(batch.kind)) + " '";
+  what.append(batch.members.front().name).append("'");
+  const std::size_t more = batch.members.size() - 1;
+  if (more > 0) what += " and " + std::to_string(more) + " more";
+  Status status(why.code(), what + " on the device: " + why.message());
+  log(LogLevel::kError, status.message());
+  return status;
+}
+
 }  // namespace
 
 Executor::Executor(std::span<const std::unique_ptr<Collective>> world, Rank rank,
-                   TensorTable& table, Observers& observers, Doorbell& bell)
+                   TensorTable& table, Observers& observers, Doorbell& bell, bool orders)
     : world_(world),
       rank_(rank),
       table_(table),
       observers_(observers),
+      orders_(orders),
       completion_([this](Batch& batch) { finish_handles(batch); }, bell) {}
 
 void Executor::add_set(const ProcessSetPtr& set) {
@@ -66,7 +79,7 @@ void Executor::run(RunBatch plan) {
 bool Executor::advance(TimePoint now) {
   if (!failure_.ok()) return false;
   try {
-    for (const auto& collective : world_) collective->progress(now);
+    progress(now);
     bool moved = take_ended();
     moved |= poll_running();
     for (auto& [key, lane] : waiting_) moved |= start_waiting(lane);
@@ -84,6 +97,21 @@ std::optional<RunBatch> Executor::next_finished() {
   return plan;
 }
 
+std::vector<UnfinishedBatch> Executor::on_devices() const {
+  std::vector<UnfinishedBatch> reports;
+  for (const Batch* batch : on_devices_) reports.push_back(batch->unfinished());
+  return reports;
+}
+
+std::vector<UnfinishedBatch> Executor::unfinished() const {
+  std::vector<UnfinishedBatch> reports = on_devices();
+  for (const BatchPtr& batch : running_) reports.push_back(batch->unfinished());
+  for (const auto& [key, lane] : waiting_) {
+    for (const BatchPtr& batch : lane) reports.push_back(batch->unfinished());
+  }
+  return reports;
+}
+
 void Executor::abort() noexcept {
   for (const auto& collective : world_) collective->abort();
   for (BatchPtr& batch : running_) let_go(std::move(batch));
@@ -92,6 +120,7 @@ void Executor::abort() noexcept {
     for (BatchPtr& batch : lane) let_go(std::move(batch));
   }
   waiting_.clear();
+  on_devices_.clear();
   completion_.drain(kDeviceLimit);
   while (completion_.next_ended()) {
   }
@@ -147,11 +176,23 @@ bool Executor::poll_running() {
   return moved;
 }
 
+void Executor::progress(TimePoint now) {
+  try {
+    for (const auto& collective : world_) collective->progress(now);
+  } catch (...) {
+    if (on_devices_.empty()) throw;
+    lost_on_device(on_devices_.front()->info(), current_status()).throw_if_error();
+  }
+}
+
 bool Executor::take_ended() {
   bool moved = false;
   while (auto ended = completion_.next_ended()) {
     moved = true;
-    ended->status.throw_if_error();
+    std::erase(on_devices_, ended->batch.get());
+    if (!ended->status.ok()) {
+      lost_on_device(ended->batch->info(), ended->status).throw_if_error();
+    }
     observers_.finished(ended->batch->info());
     count_finished(std::move(ended->batch));
   }
@@ -161,6 +202,8 @@ bool Executor::take_ended() {
 void Executor::finished_here(BatchPtr batch) {
   Fence fence = batch->fence();
   if (!fence.reached()) {
+    if (orders_ && fence.in_stream_order()) order_handles(*batch, fence);
+    on_devices_.push_back(batch.get());
     completion_.add(std::move(batch), std::move(fence));
     return;
   }
@@ -171,6 +214,17 @@ void Executor::finished_here(BatchPtr batch) {
   count_finished(std::move(batch));
 }
 
+// Until the completion thread has seen `past`, the batch keeps what the device works with.
+void Executor::order_handles(Batch& batch, const Fence& past) {
+  const std::vector<InFlightPtr>& members = batch.members();
+  table_.release_names(members);
+  for (std::size_t i = 0; i < members.size(); ++i) {
+    if (members[i]->ticket == 0) continue;  // a stand-in
+    members[i]->completion.order(past, batch.take_outcome(i));
+  }
+  for (const InFlightPtr& member : members) member->completion.wake();
+}
+
 // On the coordinator or on the completion thread. First all end, then those wake who wait.
 void Executor::finish_handles(Batch& batch) {
   batch.cancel();
@@ -179,7 +233,9 @@ void Executor::finish_handles(Batch& batch) {
   for (std::size_t i = 0; i < members.size(); ++i) {
     InFlight& member = *members[i];
     if (member.ticket == 0) continue;  // a stand-in: nobody waits for it
-    member.completion.end({}, batch.take_outcome(i), std::move(member.submission.parts));
+    Parts parts = std::move(member.submission.parts);
+    if (member.completion.is(Completion::Until::kOrdered)) parts.clear();  // nobody may wait again
+    member.completion.end({}, batch.take_outcome(i), std::move(parts));
   }
   for (const InFlightPtr& member : members) member->completion.wake();
 }

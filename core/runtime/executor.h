@@ -29,8 +29,9 @@ namespace hvd {
 class Executor {
  public:
   // `world` are the collectives of all ranks, one a device. The arguments outlive the executor.
+  // `orders`: where devices have it, handles tell what they are behind before the device is there.
   Executor(std::span<const std::unique_ptr<Collective>> world, Rank rank, TensorTable& table,
-           Observers& observers, Doorbell& bell);
+           Observers& observers, Doorbell& bell, bool orders = true);
 
   // This rank is in the set: makes its collectives. All of its ranks call this at the same place of
   // the log. Throws Error.
@@ -46,6 +47,9 @@ class Executor {
   std::optional<RunBatch> next_finished();
   // Batches that are not finished, those waiting for a device included.
   bool busy() const { return unfinished_ != 0; }
+  // Those, for reports; of them those of which all is enqueued on an asynchronous device.
+  std::vector<UnfinishedBatch> unfinished() const;
+  std::vector<UnfinishedBatch> on_devices() const;
   // What kept a batch from finishing on this rank; ok if nothing did.
   const Status& failure() const { return failure_; }
   // Ends what is running; afterwards the ports no longer touch the caller's memory. Waits for
@@ -72,7 +76,9 @@ class Executor {
   bool start_waiting(std::deque<BatchPtr>& lane);
   bool poll_running();
   bool take_ended();
+  void progress(TimePoint now);
   void finished_here(BatchPtr batch);
+  void order_handles(Batch& batch, const Fence& past);
   void finish_handles(Batch& batch);
   void count_finished(BatchPtr batch);
   void fail(const Status& why);
@@ -82,12 +88,14 @@ class Executor {
   const Rank rank_;
   TensorTable& table_;
   Observers& observers_;
+  const bool orders_;
   Status failure_;
   std::size_t unfinished_ = 0;
   std::map<PortKey, Port> ports_;  // before the batches, which use them
   // Batches not all of whose operations are started, in log order: see lane_of().
   std::map<PortKey, std::deque<BatchPtr>> waiting_;
-  std::vector<BatchPtr> running_;  // log order
+  std::vector<BatchPtr> running_;         // log order
+  std::vector<const Batch*> on_devices_;  // in completion_
   std::deque<RunBatch> finished_;
   CompletionThread completion_;  // last: its thread uses the table
 };

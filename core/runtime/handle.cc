@@ -12,6 +12,11 @@ namespace {
 
 constexpr int kLooksPerClockRead = 32;
 
+const Outcome& nothing() {
+  static const Outcome none;
+  return none;
+}
+
 }  // namespace
 
 bool Completion::finish(Status status, Outcome outcome, Parts parts) {
@@ -21,46 +26,59 @@ bool Completion::finish(Status status, Outcome outcome, Parts parts) {
 }
 
 bool Completion::end(Status status, Outcome outcome, Parts parts) {
-  std::uint32_t expected = kPending;
-  if (!state_.compare_exchange_strong(expected, kEnding, std::memory_order_acq_rel)) return false;
+  std::uint32_t before = kPending;
+  while (!state_.compare_exchange_weak(before, kEnding, std::memory_order_acq_rel)) {
+    if (before == kEnding || before == kDone) return false;
+    if (before != kOrdering) continue;
+    relax();  // another thread is about to have it ordered
+    before = kOrdered;
+  }
   status_ = std::move(status);
-  outcome_ = std::move(outcome);
+  if (before == kPending) outcome_ = std::move(outcome);
   parts_ = std::move(parts);
   state_.store(kDone, std::memory_order_release);
   return true;
 }
 
-bool Completion::wait_until(TimePoint deadline) {
-  if (done()) return true;
+void Completion::order(Fence past, Outcome outcome) {
+  std::uint32_t expected = kPending;
+  if (!state_.compare_exchange_strong(expected, kOrdering, std::memory_order_acq_rel)) return;
+  past_ = std::move(past);
+  outcome_ = std::move(outcome);
+  state_.store(kOrdered, std::memory_order_release);
+}
+
+bool Completion::wait_until(TimePoint deadline, Until until) {
+  if (is(until)) return true;
   throw_if_forked(generation_);
   while (Clock::now() < deadline) {
     InterruptibleWaits::look();
-    const TimePoint until = InterruptibleWaits::look_before(deadline);
+    const TimePoint look = InterruptibleWaits::look_before(deadline);
     const BlockedThread blocked;
-    if (seat_ != nullptr) seat_->drive(*this, until);
-    if (done() || spin() || block_until(until)) return true;
+    if (seat_ != nullptr) seat_->drive(*this, look);
+    if (is(until) || spin(until) || block_until(look, until)) return true;
   }
-  return done();
+  return is(until);
 }
 
-bool Completion::spin() const noexcept {
+bool Completion::spin(Until until) const noexcept {
   const Duration limit = waiter_spin();
   if (limit == Duration::zero()) return false;
   const TimePoint deadline = Clock::now() + limit;
   do {
     for (int look = 0; look < kLooksPerClockRead; ++look) {
-      if (done()) return true;
+      if (is(until)) return true;
       relax();
     }
   } while (Clock::now() < deadline);
   return false;
 }
 
-bool Completion::block_until(TimePoint deadline) {
+bool Completion::block_until(TimePoint deadline, Until until) {
   Doorbell bell(finished_);
   for (;;) {
     const std::uint32_t seen = bell.rings();
-    if (done()) return true;
+    if (is(until)) return true;
     throw_if_forked(generation_);
     if (Clock::now() >= deadline) return false;
     bell.wait_until(seen, deadline);
@@ -74,6 +92,13 @@ const Outcome& Completion::wait() {
   return outcome_;
 }
 
+const Outcome& Completion::wait_ordered(Fence& past) {
+  wait_until(TimePoint::max(), Until::kOrdered);
+  if (done()) return wait();
+  past = past_;
+  return outcome_;
+}
+
 bool Handle::done() const {
   return completion_ == nullptr || completion_->done();
 }
@@ -82,9 +107,17 @@ bool Handle::wait_for(Duration limit) const {
   return completion_ == nullptr || completion_->wait_until(Clock::now() + limit);
 }
 
+bool Handle::ordered_within(Duration limit) const {
+  return completion_ == nullptr ||
+         completion_->wait_until(Clock::now() + limit, Completion::Until::kOrdered);
+}
+
 const Outcome& Handle::wait() const {
-  static const Outcome nothing;
-  return completion_ == nullptr ? nothing : completion_->wait();
+  return completion_ == nullptr ? nothing() : completion_->wait();
+}
+
+const Outcome& Handle::wait_ordered(Fence& past) const {
+  return completion_ == nullptr ? nothing() : completion_->wait_ordered(past);
 }
 
 }  // namespace hvd

@@ -7,6 +7,7 @@
 #include "core/base/clock.h"
 #include "core/base/status.h"
 #include "core/base/tensor_view.h"
+#include "core/runtime/fence.h"
 
 namespace hvd {
 
@@ -40,6 +41,14 @@ class Handle {
   bool wait_for(Duration limit) const;
   // Blocks until the operation ended; throws what it failed with, every time it is asked.
   const Outcome& wait() const;
+
+  // For who goes on in the queue of the device on which the results are, and need not wait there:
+  // these end as soon as the operation is enqueued, where the backend can have that. Until
+  // wait_for() is true the operation may still fail; then the job has ended, which whatever is
+  // submitted next throws.
+  bool ordered_within(Duration limit) const;
+  // `past` is set to what the results are behind, or left as it is if they are there.
+  const Outcome& wait_ordered(Fence& past) const;
 
  private:
   std::shared_ptr<Completion> completion_;

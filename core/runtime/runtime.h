@@ -55,8 +55,8 @@ class Runtime {
   // Communication memory for allreduces in place, on `device`; collective in the process set, under
   // one name, size and kind of device. From the handle's wait() on submissions find out by
   // themselves what lies in it. Errors as above; wait() throws MismatchError on all ranks when
-  // their sizes differ. What lies in it when the job has stopped may be overwritten by ranks that
-  // do not know it yet.
+  // their sizes differ. Not every backend has one: Arena::shared(). What lies in it when the job
+  // has stopped may be overwritten by ranks that do not know it yet.
   ArenaHandle make_arena(const std::string& name, std::size_t bytes, ProcessSetId set = kWorldSet,
                          Device device = {});
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <utility>
+#include <vector>
 
 #include "core/base/log.h"
 #include "core/runtime/current_status.h"
@@ -9,6 +10,7 @@
 namespace hvd {
 namespace {
 
+// For a device that has work when the rank leaves, unless the stall limit is shorter.
 constexpr Duration kDrainLimit = std::chrono::seconds(10);
 
 }  // namespace
@@ -19,9 +21,12 @@ SoloEngine::SoloEngine(std::unique_ptr<ControlPlane> control,
     : control_(std::move(control)),
       collectives_(std::move(collectives)),
       observers_(std::move(observers), control_->topology()),
+      stall_limit_(config.stall_limit),
+      watch_(config.stall_warning, config.stall_limit),
       transfers_(collectives_, config.stall_warning, config.stall_limit),
       notifier_(control_->doorbell()),
-      executor_(collectives_, 0, table_, observers_, control_->doorbell()) {
+      executor_(collectives_, 0, table_, observers_, control_->doorbell(),
+                config.async_completion) {
   executor_.add_set(sets_.find(kWorldSet));
 }
 
@@ -48,8 +53,7 @@ Handle SoloEngine::submit(PointToPoint transfer) {
 void SoloEngine::shutdown() {
   {
     const MutexLock turn(turn_);
-    drain();
-    stop({StatusCode::kAborted, "this rank has shut down"});
+    stop(drain());
   }
   control_->doorbell().ring();
 }
@@ -116,15 +120,27 @@ void SoloEngine::rest(std::uint32_t seen) {
   control_->doorbell().wait_until(seen, Clock::now() + poll_interval());
 }
 
-// Lets the device finish what it has.
-void SoloEngine::drain() {
-  const TimePoint limit = Clock::now() + kDrainLimit;
-  while (executor_.busy() && Clock::now() < limit) {
+// Lets the device finish what it has; why the handles that are left end.
+Status SoloEngine::drain() {
+  const Status why(StatusCode::kAborted, "this rank has shut down");
+  Drain drain(Clock::now(), kDrainLimit, stall_limit_);
+  while (executor_.busy()) {
     const auto seen = control_->doorbell().rings();
     advance_batches();
-    if (executor_.busy()) rest(seen);
+    if (!executor_.busy()) break;
+    const TimePoint now = Clock::now();
+    if (now < drain.next_deadline()) {
+      rest(seen);
+      continue;
+    }
+    const std::vector<UnfinishedBatch> left = executor_.unfinished();
+    if (const auto warning = drain.warning(now, left)) warn(*warning);
+    if (!drain.late(now)) continue;
+    const Status given_up = drain.give_up(why, now, left);
+    log(LogLevel::kError, given_up.message());
+    return given_up;
   }
-  if (executor_.busy()) executor_.abort();
+  return why;
 }
 
 // Of what runs no batch.
@@ -142,13 +158,23 @@ void SoloEngine::advance_batches() {
   if (!executor_.failure().ok()) stop(executor_.failure());
 }
 
+// There is no rank 0 that does it for all.
+void SoloEngine::watch_batches(TimePoint now) {
+  if (!watch_.due(now)) return;
+  const BatchWatch::Findings found = watch_.check(now, executor_.unfinished());
+  if (found.warning) warn(*found.warning);
+  if (!found.failure.ok()) stop(found.failure);
+}
+
+void SoloEngine::warn(const std::string& text) {
+  log(LogLevel::kWarning, text);
+  notifier_.report(text);
+}
+
 void SoloEngine::advance_transfers() {
   while (transfers_.advance(Clock::now())) {
   }
-  while (const auto report = transfers_.next_report()) {
-    log(LogLevel::kWarning, *report);
-    notifier_.report(*report);
-  }
+  while (const auto report = transfers_.next_report()) warn(*report);
   if (!transfers_.failure().ok()) stop(transfers_.failure());
 }
 
@@ -168,8 +194,12 @@ void SoloEngine::look_after_rest() {
       advance_transfers();
       advance_batches();
       const TimePoint now = Clock::now();
+      watch_batches(now);
       deadline = transfers_.next_deadline(now);
-      if (executor_.busy()) deadline = std::min(deadline, now + poll_interval());
+      if (executor_.busy()) {
+        deadline = std::min(deadline, now + poll_interval());
+        deadline = std::min(deadline, watch_.next_check().value_or(deadline));
+      }
     }
     if (table_.closed().ok()) bell.wait_until(seen, deadline);
   }

@@ -17,6 +17,7 @@
 #include "core/runtime/observers.h"
 #include "core/runtime/tensor_table.h"
 #include "core/runtime/transfers.h"
+#include "core/runtime/unfinished.h"
 
 namespace hvd {
 
@@ -51,9 +52,11 @@ class SoloEngine final : public Engine {
   void end(const InFlight& entry, const Status& status, std::int64_t number) HVD_REQUIRES(turn_);
   Duration poll_interval() const;
   void advance_batches() HVD_REQUIRES(turn_);
+  void watch_batches(TimePoint now) HVD_REQUIRES(turn_);
   void advance_transfers() HVD_REQUIRES(turn_);
+  void warn(const std::string& text);
   void rest(std::uint32_t seen) HVD_REQUIRES(turn_);
-  void drain() HVD_REQUIRES(turn_);
+  Status drain() HVD_REQUIRES(turn_);
   void need_thread() HVD_REQUIRES(turn_);
   void look_after_rest();
   void stop(const Status& why) HVD_REQUIRES(turn_);
@@ -67,6 +70,8 @@ class SoloEngine final : public Engine {
   std::uint64_t batches_ HVD_GUARDED_BY(turn_) = 0;
   ProcessSetId last_set_ HVD_GUARDED_BY(turn_) = kWorldSet;
   Observers observers_ HVD_GUARDED_BY(turn_);
+  const Duration stall_limit_;
+  BatchWatch watch_ HVD_GUARDED_BY(turn_);
   Transfers transfers_;  // but for add(): with turn_
   Notifier notifier_;    // last: these may own a thread
   Executor executor_ HVD_GUARDED_BY(turn_);

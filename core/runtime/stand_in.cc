@@ -42,10 +42,10 @@ void write_neutral(const Request& request, const TensorView& view, Collective& c
 Buffer ScratchMemory::take(Collective& collective, std::size_t bytes) {
   for (Buffer& buffer : buffers_) {
     if (buffer.owner.use_count() != 1) continue;
-    if (buffer.bytes < bytes) buffer = collective.allocate(bytes);
+    if (buffer.bytes < bytes) buffer = collective.allocate_result(bytes);
     return buffer;
   }
-  return buffers_.emplace_back(collective.allocate(bytes));
+  return buffers_.emplace_back(collective.allocate_result(bytes));
 }
 
 InFlightPtr stand_in(const Request& request, const SetMembers& set, Rank position,

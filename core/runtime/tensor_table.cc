@@ -86,6 +86,11 @@ void TensorTable::remove(std::span<const InFlightPtr> entries) {
   count_.store(by_ticket_.size(), std::memory_order_release);
 }
 
+void TensorTable::release_names(std::span<const InFlightPtr> entries) {
+  const MutexLock lock(mutex_);
+  for (const InFlightPtr& entry : entries) forget(*entry);
+}
+
 std::vector<InFlightPtr> TensorTable::close(const Status& why) {
   std::vector<InFlightPtr> entries;
   std::vector<InFlightPtr> added;
@@ -111,7 +116,7 @@ Status TensorTable::closed() const {
   return closed_;
 }
 
-std::string TensorTable::take_in(const InFlight& entry) {
+std::string TensorTable::take_in(InFlight& entry) {
   const Request& request = entry.submission.request;
   if (joined_.contains(request.set)) {
     return "was submitted to process set " + std::to_string(request.set) +
@@ -120,12 +125,13 @@ std::string TensorTable::take_in(const InFlight& entry) {
   if (!names_.insert(entry.name()).second) {
     return "is already in flight on this rank; wait for its handle, or submit under another name";
   }
+  entry.has_name = true;
   if (request.kind == CollectiveKind::kJoin) joined_.insert(request.set);
   return {};
 }
 
-void TensorTable::forget(const InFlight& entry) {
-  names_.erase(entry.name());
+void TensorTable::forget(InFlight& entry) {
+  if (std::exchange(entry.has_name, false)) names_.erase(entry.name());
   if (entry.submission.request.kind == CollectiveKind::kJoin) {
     joined_.erase(entry.submission.request.set);
   }

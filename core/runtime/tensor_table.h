@@ -25,6 +25,7 @@ struct InFlight {
   Ticket ticket = 0;
   Submission submission;
   TimePoint announced{};  // when the others were told
+  bool has_name = false;  // nobody else may have it; the table's
   Completion completion;
 
   explicit InFlight(std::shared_ptr<DriverSeat> seat = nullptr) : completion(std::move(seat)) {}
@@ -56,6 +57,9 @@ class TensorTable {
   // ... of each that is still in flight.
   void remove(std::span<const InFlightPtr> entries);
 
+  // Their names may be submitted again, though they are still in flight.
+  void release_names(std::span<const InFlightPtr> entries);
+
   // Empties the table for good and returns what was in flight, in order of submission. The first
   // reason stays.
   std::vector<InFlightPtr> close(const Status& why);
@@ -66,8 +70,8 @@ class TensorTable {
 
  private:
   // Why the entry may not be added; empty when it was.
-  std::string take_in(const InFlight& entry) HVD_REQUIRES(mutex_);
-  void forget(const InFlight& entry) HVD_REQUIRES(mutex_);
+  std::string take_in(InFlight& entry) HVD_REQUIRES(mutex_);
+  void forget(InFlight& entry) HVD_REQUIRES(mutex_);
   const InFlightPtr& at(Ticket ticket) const HVD_REQUIRES(mutex_);
 
   const std::shared_ptr<DriverSeat> seat_;

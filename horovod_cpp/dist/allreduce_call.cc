@@ -10,6 +10,8 @@
 #include "core/base/stack_memory.h"
 #include "core/base/status.h"
 #include "horovod_cpp/dist/engine_call.h"
+#include "horovod_cpp/dist/gpu_tensors.h"
+#include "horovod_cpp/tensor/device.h"
 
 namespace hvd {
 namespace {
@@ -47,11 +49,23 @@ class RoundsCall final : public CallInFlight {
   }
 
   // A wait that is interrupted is no end of the call: finish_round() finds the round over.
-  const CallResult& result() override {
+  const CallResult& result(MaybeStream reader) override {
     while (!wait_until(Clock::now() + kLook)) {
     }
     if (error_ != nullptr) std::rethrow_exception(error_);
+    for (const Tensor& tensor : result_.tensors) {
+      if (is_on_cpu(tensor)) continue;
+      if (!tensor.in_stream_order()) synchronize(tensor.device());
+      if (reader) hand_over(tensor, *reader);
+    }
     return result_;
+  }
+
+  Device device() const override {
+    for (const AllreduceTensor& each : tensors_) {
+      if (!is_on_cpu(each.output)) return each.output.device();
+    }
+    return {};
   }
 
  private:
@@ -87,7 +101,7 @@ class RoundsCall final : public CallInFlight {
   // Waits for the round; starts the next one, or ends the call.
   void finish_round() {
     try {
-      const std::vector<Tensor> reduced = round_call_->result().tensors;
+      const std::vector<Tensor> reduced = round_call_->result({}).tensors;
       const std::vector<std::size_t> counts = std::exchange(counts_, {});
       ++round_;
       auto next = reduced.begin();

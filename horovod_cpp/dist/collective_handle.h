@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <type_traits>
 #include <vector>
 
@@ -19,14 +20,24 @@ struct CallResult {
   std::int64_t number = 0;  // join: the rank that joined last
 };
 
+// The handle of a CUDA stream; none = those of the tensors: Tensor::stream().
+using MaybeStream = std::optional<std::uintptr_t>;
+
 // A call in flight. Any thread. Calls of several rounds (compression) go on when somebody asks.
+//
+// Results on a GPU are there for what is put on their streams afterwards; the host does not wait
+// for the device (but with HVD_GPU_OPERATIONS=ipc or HOROVOD_ENABLE_ASYNC_COMPLETION=0). If work
+// that is enqueued fails later, the job ends, and whatever is called next throws, naming it.
 class CallInFlight {
  public:
   virtual ~CallInFlight() = default;
   // Waits until result() would not block, at most until the deadline; whether it would not.
   virtual bool wait_until(TimePoint deadline) = 0;
-  // Waits for the end; throws what the call failed with, every time it is asked.
-  virtual const CallResult& result() = 0;
+  // Waits for the end; throws what the call failed with, every time it is asked. `reader`: the
+  // stream for which results in other libraries' memory are there, instead of that memory's.
+  virtual const CallResult& result(MaybeStream reader) = 0;
+  // Where its tensors are, or some of them: a GPU if any is there.
+  virtual Device device() const { return {}; }
 };
 
 struct AlltoallResult {
@@ -61,13 +72,18 @@ class AsyncResult {
   bool wait_for(Duration limit) const {
     return call_ == nullptr || call_->wait_until(Clock::now() + limit);
   }
-  // Waits for the result; throws what the call failed with. May be called again.
+  // Waits for the result, on a GPU as CallInFlight says; throws what the call failed with. May be
+  // called again.
   T synchronize() const {
     if (call_ == nullptr) return take_result<T>({});
-    return take_result<T>(call_->result());
+    return take_result<T>(call_->result({}));
   }
   // The same, with everything that is known of it.
-  CallResult result() const { return call_ == nullptr ? CallResult{} : call_->result(); }
+  CallResult result(MaybeStream reader = {}) const {
+    return call_ == nullptr ? CallResult{} : call_->result(reader);
+  }
+
+  const std::shared_ptr<CallInFlight>& call() const { return call_; }  // null if it is empty
 
  private:
   std::shared_ptr<CallInFlight> call_;

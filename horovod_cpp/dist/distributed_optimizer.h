@@ -45,10 +45,10 @@ struct DistributedOptions {
   // divided once, by the ranks that contribute. With Average and Sum only; else they become dense.
   bool sparse_as_dense = false;
   // From the first synchronize() on gradients lie in memory that the ranks share (in reverse
-  // parameter order, about that of backward) and are reduced there instead of being packed and
-  // unpacked; the results are the same bits. All ranks of the set must make the optimizer, none
-  // waits. Where ranks do not share memory, with compression and with Adasum gradients lie in
-  // memory of their own.
+  // parameter order, about that of backward), or on a GPU in NCCL's, and are reduced there instead
+  // of being packed and unpacked; the results are the same bits (but for the order in which NCCL
+  // adds, which is its own). All ranks of the set must make the optimizer, none waits. Where there
+  // is no such memory, with compression and with Adasum gradients lie in memory of their own.
   bool gradient_as_bucket_view = true;
   // step() updates each parameter as soon as its gradient is reduced, rather than after the last
   // one; the results are the same bits. Not with clip_grad_norm, which needs all of them, nor with
@@ -100,7 +100,8 @@ class ScopeGuard {
 class DistributedOptimizer final : public optim::Optimizer {
  public:
   // Throws InvalidArgumentError when names repeat, when a parameter of `optimizer` has no name, on
-  // options that are out of range or exclude each other, or before init().
+  // options that are out of range or exclude each other, or before init(); UnsupportedError, naming
+  // the parameter, when one lies on a GPU that this rank's collectives do not serve.
   DistributedOptimizer(std::shared_ptr<optim::Optimizer> optimizer,
                        NamedTensors named_parameters = {}, DistributedOptions options = {});
   ~DistributedOptimizer() override;

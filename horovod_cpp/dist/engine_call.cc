@@ -28,24 +28,39 @@ struct Expected {
   Shape row_shape;
   DType dtype = DType::kF32;
   Device device;
+  std::uintptr_t stream = 0;  // of the input
 };
+
+bool is_in_stream_order(const Tensor& output) {
+  return !output.defined() || output.in_stream_order();
+}
+
+bool has_come_until(TimePoint deadline, const Handle& handle, bool in_stream_order) {
+  const Duration left = std::max(deadline - Clock::now(), Duration::zero());
+  return in_stream_order ? handle.ordered_within(left) : handle.wait_for(left);
+}
 
 class EngineCall final : public CallInFlight {
  public:
   EngineCall(std::vector<Handle> handles, std::vector<Expected> expected)
-      : handles_(std::move(handles)), expected_(std::move(expected)) {}
+      : handles_(std::move(handles)),
+        expected_(std::move(expected)),
+        in_stream_order_(std::all_of(expected_.begin(), expected_.end(), [](const Expected& each) {
+          return is_in_stream_order(each.output);
+        })) {}
 
   bool wait_until(TimePoint deadline) override {
     return std::all_of(handles_.begin(), handles_.end(), [&](const Handle& handle) {
-      return handle.wait_for(std::max(deadline - Clock::now(), Duration::zero()));
+      return has_come_until(deadline, handle, in_stream_order_);
     });
   }
 
-  const CallResult& result() override {
+  const CallResult& result(MaybeStream reader) override {
     std::exception_ptr first_error;
-    for (const Handle& handle : handles_) {  // all of them, so that no tensor is in flight any more
+    // All of them, so that no tensor is in flight any more.
+    for (std::size_t i = 0; i < handles_.size(); ++i) {
       try {
-        handle.wait();
+        wait(i, reader);
       } catch (...) {
         if (first_error == nullptr) first_error = std::current_exception();
       }
@@ -56,11 +71,39 @@ class EngineCall final : public CallInFlight {
     return *result_;
   }
 
+  Device device() const override {
+    for (const Expected& each : expected_) {
+      if (each.device.kind != DeviceKind::kCpu) return each.device;
+    }
+    return {};
+  }
+
  private:
+  void wait(std::size_t handle, MaybeStream reader) const {
+    if (!in_stream_order_) {
+      handles_[handle].wait();
+      return;
+    }
+    Fence past;
+    handles_[handle].wait_ordered(past);
+    Readers readers(past, reader);
+    for (const Expected& each : expected_) {
+      if (each.handle != handle || each.device.kind == DeviceKind::kCpu) continue;
+      readers.add(each.device, each.stream);
+      readers.add(each.device,
+                  each.output.defined() ? each.output.stream() : stream_of(each.device));
+    }
+  }
+
+  const Outcome& outcome_of(std::size_t handle) const {
+    Fence past;
+    return handles_[handle].wait_ordered(past);
+  }
+
   CallResult collect() const {
     CallResult result;
     for (const Expected& each : expected_) {
-      const Outcome& outcome = handles_[each.handle].wait();
+      const Outcome& outcome = outcome_of(each.handle);
       if (each.output.defined() || each.part >= outcome.results.size()) {
         result.tensors.push_back(each.output);
         continue;
@@ -69,7 +112,7 @@ class EngineCall final : public CallInFlight {
       result.tensors.push_back(wrap(each, part));
       if (result.rows_of.empty()) result.rows_of = part.rows_of;
     }
-    for (const Handle& handle : handles_) result.number = handle.wait().number;
+    for (std::size_t i = 0; i < handles_.size(); ++i) result.number = outcome_of(i).number;
     return result;
   }
 
@@ -89,6 +132,7 @@ class EngineCall final : public CallInFlight {
 
   const std::vector<Handle> handles_;
   const std::vector<Expected> expected_;
+  const bool in_stream_order_;
   Mutex mutex_;
   std::optional<CallResult> result_ HVD_GUARDED_BY(mutex_);  // constant once it is there
 };
@@ -96,19 +140,34 @@ class EngineCall final : public CallInFlight {
 // One tensor, whose result is written where the caller said.
 class TensorCall final : public CallInFlight {
  public:
-  TensorCall(Handle handle, Tensor output) : handle_(std::move(handle)) {
+  // `stream`: of the input.
+  TensorCall(Handle handle, Tensor output, std::uintptr_t stream)
+      : handle_(std::move(handle)), stream_(stream) {
     result_.tensors.push_back(std::move(output));
   }
   bool wait_until(TimePoint deadline) override {
-    return handle_.wait_for(std::max(deadline - Clock::now(), Duration::zero()));
+    return has_come_until(deadline, handle_, output().in_stream_order());
   }
-  const CallResult& result() override {
-    handle_.wait();
+  const CallResult& result(MaybeStream reader) override {
+    if (!output().in_stream_order()) {
+      handle_.wait();
+      return result_;
+    }
+    Fence past;
+    handle_.wait_ordered(past);
+    if (past.state() == nullptr) return result_;
+    Readers readers(past, reader);
+    readers.add(device(), stream_);
+    readers.add(device(), output().stream());
     return result_;
   }
+  Device device() const override { return output().device(); }
 
  private:
+  const Tensor& output() const { return result_.tensors.front(); }
+
   const Handle handle_;
+  const std::uintptr_t stream_;
   CallResult result_;
 };
 
@@ -276,6 +335,7 @@ std::shared_ptr<CallInFlight> start(CallSpec& spec, std::span<CallTensor> tensor
     if (!tensor.output.defined()) result.row_shape = tensor.shape;
     result.dtype = dtype;
     result.device = tensor.input.device();
+    result.stream = tensor.input.stream();
     group->request.shapes.push_back(std::move(tensor.shape));
     group->parts.push_back(part_of(tensor, group->request.wire));
   }
@@ -286,8 +346,9 @@ std::shared_ptr<CallInFlight> start(CallSpec& spec, std::span<CallTensor> tensor
   world->runtime().submit(submissions, handles);
   numbering.keep();
   if (expected.size() == 1 && expected.front().output.defined()) {
-    return make_recycled<TensorCall>(std::move(handles.front()),
-                                     std::move(expected.front().output));
+    Expected& only = expected.front();
+    return make_recycled<TensorCall>(std::move(handles.front()), std::move(only.output),
+                                     only.stream);
   }
   return std::make_shared<EngineCall>(moved(handles), moved(expected));
 }
@@ -314,6 +375,8 @@ std::shared_ptr<CallInFlight> start_transfer(World& world, PointToPoint::Directi
   handles.push_back(world.runtime().submit(PointToPoint{direction, peer, tag, tensor.lease()}));
   Expected result;
   result.output = tensor;
+  result.device = tensor.device();
+  result.stream = tensor.stream();
   return std::make_shared<EngineCall>(std::move(handles), std::vector<Expected>{result});
 }
 

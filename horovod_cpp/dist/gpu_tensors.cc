@@ -38,11 +38,35 @@ std::uintptr_t import_stream(const World& world) {
   return gpu.module->streams().own(gpu.device);
 }
 
+void take_back(const Tensor& tensor, std::uintptr_t stream) noexcept {
+  try {
+    CudaStreams& streams = gpu_library().module->streams();
+    if (stream != tensor.stream()) {
+      streams.take_back(tensor.device().index, tensor.stream(), stream);
+    }
+  } catch (const Error&) {
+    // CUDA is gone, and the work with it: the process ends.
+  }
+}
+
 void hand_over(const Tensor& tensor, std::uintptr_t stream) {
   if (stream == tensor.stream()) return;
   CudaStreams& streams = gpu_library().module->streams();  // it is there: the tensor is
   const int device = tensor.device().index;
   streams.wait(device, stream, streams.record(device, tensor.stream()));
+}
+
+void Readers::add(const Device& device, std::uintptr_t stream) {
+  if (past_.state() == nullptr || device.kind == DeviceKind::kCpu) return;
+  CudaStreams& streams = gpu_library().module->streams();
+  if (reader_ && stream != streams.own(device.index)) stream = *reader_;
+  if (std::find(streams_.begin(), streams_.end(), stream) != streams_.end()) return;
+  streams_.push_back(stream);
+  if (past_.reached()) {
+    past_.wait();
+  } else {
+    streams.wait(device.index, stream, past_);
+  }
 }
 
 void ReadyPoint::add(const Tensor& tensor) {

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "core/runtime/fence.h"
+#include "horovod_cpp/dist/collective_handle.h"
 #include "horovod_cpp/dist/world.h"
 #include "horovod_cpp/tensor/tensor.h"
 
@@ -18,9 +19,25 @@ void expect_served(const World& world, const Device& device, const std::string& 
 // The stream on which other libraries make the engine wait for memory that they hand over; for
 // Tensor::wrap_on().
 std::uintptr_t import_stream(const World& world);
+// Who worked with the memory of `tensor` on `stream` let it go: it is used again past that work.
+void take_back(const Tensor& tensor, std::uintptr_t stream) noexcept;
 // Work that is put on the caller's `stream` from now on finds what is in `tensor`, which lies on a
 // GPU.
 void hand_over(const Tensor& tensor, std::uintptr_t stream);
+
+// Makes those who read what a call wrote on a GPU go on past `past`: the streams of its tensors.
+class Readers {
+ public:
+  // `reader`: instead of the streams on which other libraries use tensors' memory; see MaybeStream.
+  Readers(const Fence& past, MaybeStream reader) : past_(past), reader_(reader) {}
+  // Each stream once. Throws what the device failed with, if it is known.
+  void add(const Device& device, std::uintptr_t stream);
+
+ private:
+  const Fence& past_;
+  const MaybeStream reader_;
+  std::vector<std::uintptr_t> streams_;
+};
 
 // Collects from when on the inputs of a call may be read, and its outputs written.
 class ReadyPoint {

@@ -11,11 +11,11 @@
 #include "horovod_cpp/autograd/grad_memory.h"
 #include "horovod_cpp/autograd/grad_mode.h"
 #include "horovod_cpp/autograd/node.h"
+#include "horovod_cpp/dist/gpu_tensors.h"
 #include "horovod_cpp/dist/gradient_rows.h"
 #include "horovod_cpp/dist/world.h"
 #include "horovod_cpp/optim/clip_grad_norm.h"
 #include "horovod_cpp/tensor/creation.h"
-#include "horovod_cpp/tensor/device.h"
 
 namespace hvd {
 namespace {
@@ -47,13 +47,13 @@ GradientReducer::GradientReducer(const NamedTensors& parameters, const Distribut
   // Else there is nothing to do between backward() and the wrapped optimizer.
   if (!reduces_ && !options_.average_aggregated_gradients && !options_.clip_grad_norm) return;
   check_owners(parameters);
+  if (reduces_) check_devices(parameters);
   make_entries(parameters);
   for (std::vector<Entry*>& entries : divide_entries()) add_bucket(std::move(entries));
   if (!reduces_ || !options.gradient_as_bucket_view || !options.compression.is_none()) return;
   std::vector<Tensor> params;
   for (const auto& entry : entries_) {
-    // Gradients of GPUs travel packed: their memory is this rank's own.
-    if (!entry->by_rows && is_on_cpu(entry->param)) params.push_back(entry->param);
+    if (!entry->by_rows) params.push_back(entry->param);
   }
   if (!params.empty()) views_ = {params, options_.process_set, entries_.front()->name};
 }
@@ -74,6 +74,15 @@ void GradientReducer::check_owners(const NamedTensors& parameters) const {
     if (other.empty() || other == owner_) continue;
     throw InvalidArgumentError(owner_ + ": the gradient of '" + name + "' is reduced by a " +
                                other + " already; use one of the two");
+  }
+}
+
+void GradientReducer::check_devices(const NamedTensors& parameters) const {
+  const auto world = options_.process_set.world();
+  for (const auto& [name, param] : parameters) {
+    if (param.requires_grad()) {
+      expect_served(*world, param.device(), owner_ + ": parameter '" + name + "'");
+    }
   }
 }
 
@@ -239,7 +248,7 @@ void GradientReducer::finish(Bucket& bucket) {
   const std::shared_ptr<CallInFlight> call = std::exchange(bucket.call, nullptr);
   std::exception_ptr error = bucket.refusal;
   try {
-    if (call != nullptr) call->result();
+    if (call != nullptr) call->result({});
   } catch (...) {
     error = std::current_exception();
   }
@@ -289,8 +298,9 @@ void GradientReducer::move_into_arena() {
   auto view = views.begin();
   for (const auto& entry : entries_) {
     if (view == views.end()) return;
-    if (entry->by_rows || !is_on_cpu(entry->param)) continue;
+    if (entry->by_rows) continue;
     entry->view = *view++;
+    if (!entry->view.defined()) continue;
     set_grad_memory(entry->param, entry->view);
     const Tensor gradient = entry->param.grad();
     if (gradient.defined()) entry->param.set_grad(Tensor(entry->view).copy_(gradient));

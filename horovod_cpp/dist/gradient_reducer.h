@@ -21,7 +21,7 @@ class GradientReducer {
  public:
   // `parameters` have unique names, equal on all ranks. `options` are checked. Members of
   // options.groups must be among the parameters, and no parameter with an owner of another class
-  // (InvalidArgumentError). `owner`: the class that reduces.
+  // (InvalidArgumentError). `owner`: the class that reduces. UnsupportedError: see expect_served().
   GradientReducer(const NamedTensors& parameters, const DistributedOptions& options,
                   std::string owner = "DistributedOptimizer");
   ~GradientReducer();
@@ -74,6 +74,8 @@ class GradientReducer {
   // Throws InvalidArgumentError when another class reduces one of them: each would take the
   // gradient away from the other.
   void check_owners(const NamedTensors& parameters) const;
+  // Throws UnsupportedError when the job does not serve the memory of one of them.
+  void check_devices(const NamedTensors& parameters) const;
   void make_entries(const NamedTensors& parameters);
   EntryGroups divide_entries() const;
   EntryGroups given_groups(const std::vector<Entry*>& all) const;

@@ -66,7 +66,7 @@ void GradientReducer::finish_rows(Bucket& bucket) {
   RowGradient gradient = *std::exchange(bucket.rows, std::nullopt);
   std::exception_ptr error = bucket.refusal;
   try {
-    if (call != nullptr) gradient = row_gradient_of(call->result());
+    if (call != nullptr) gradient = row_gradient_of(call->result({}));
   } catch (...) {
     error = std::current_exception();
   }

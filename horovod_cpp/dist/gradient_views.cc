@@ -1,9 +1,11 @@
 #include "horovod_cpp/dist/gradient_views.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "core/negotiate/fusion_plan.h"
 #include "horovod_cpp/dist/world.h"
+#include "horovod_cpp/tensor/device.h"
 
 namespace hvd {
 namespace {
@@ -18,28 +20,41 @@ std::size_t room_for(const Tensor& param) {
 GradientViews::GradientViews(std::vector<Tensor> params, const ProcessSet& set,
                              const std::string& name)
     : params_(std::move(params)) {
-  std::size_t bytes = 0;
-  for (const Tensor& param : params_) bytes += room_for(param);
-  if (bytes == 0) params_.clear();
-  if (params_.empty()) return;
+  for (const Tensor& param : params_) part_of(param.device()).bytes += room_for(param);
+  const auto world = set.world();
   const std::string prefix = set.id() == kWorldSet ? "" : "set" + std::to_string(set.id()) + ".";
-  // Numbered: an optimizer of equal names may come while this request is on its way.
-  const auto number = set.world()->count_unnamed(CollectiveKind::kMakeArena, set.id());
-  arena_ = set.world()->runtime().make_arena(
-      prefix + "gradients." + std::to_string(number) + "." + name, bytes, set.id());
+  for (Part& part : parts_) {
+    if (part.bytes == 0) continue;
+    // Numbered: an optimizer of equal names may come while this request is on its way.
+    const auto number = world->count_unnamed(CollectiveKind::kMakeArena, set.id());
+    part.arena =
+        world->runtime().make_arena(prefix + "gradients." + std::to_string(number) + "." + name,
+                                    part.bytes, set.id(), part.device);
+  }
+}
+
+GradientViews::Part& GradientViews::part_of(const Device& device) {
+  const auto found = std::find_if(parts_.begin(), parts_.end(),
+                                  [&](const Part& part) { return part.device == device; });
+  if (found != parts_.end()) return *found;
+  parts_.emplace_back().device = device;
+  return parts_.back();
 }
 
 std::vector<Tensor> GradientViews::take() {
-  if (params_.empty()) return {};
-  const auto arena = arena_.wait();  // if it is interrupted, take() may be called again
-  arena_ = {};
-  const std::vector<Tensor> params = std::exchange(params_, {});
-  if (!arena->shared()) return {};
-  std::vector<Tensor> views(params.size());
-  for (std::size_t i = params.size(); i-- > 0;) {
-    const Lease piece = arena->take(params[i].numel(), params[i].dtype());
-    views[i] = Tensor::wrap(piece.view.data, params[i].shape(), params[i].dtype(), piece.owner);
+  // If a wait is interrupted, take() may be called again.
+  for (Part& part : parts_) part.arena.wait();
+  std::vector<Tensor> views(params_.size());
+  for (std::size_t i = params_.size(); i-- > 0;) {
+    const Tensor& param = params_[i];
+    const auto arena = part_of(param.device()).arena.wait();
+    if (arena == nullptr || !arena->shared()) continue;
+    const Lease piece = arena->take(param.numel(), param.dtype());
+    views[i] = Tensor::wrap_on(param.device(), stream_of(param.device()), piece.view.data,
+                               param.shape(), param.dtype(), piece.owner);
   }
+  params_.clear();
+  parts_.clear();
   return views;
 }
 

@@ -45,7 +45,7 @@ class SparseCall : public CallInFlight {
 
   bool wait_until(TimePoint deadline) override { return handle_.wait_for(deadline - Clock::now()); }
 
-  const CallResult& result() override {
+  const CallResult& result(MaybeStream) override {
     if (result_) return *result_;
     const std::vector<Tensor> parts = handle_.synchronize();
     const std::vector<std::int64_t> all = carried_rows(parts[0]);

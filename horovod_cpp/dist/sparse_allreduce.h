@@ -19,7 +19,7 @@ class SparseHandle {
  public:
   explicit SparseHandle(std::shared_ptr<CallInFlight> call) : call_(std::move(call)) {}
   bool poll() const { return call_->wait_until(Clock::now()); }
-  RowGradient synchronize() const { return row_gradient_of(call_->result()); }
+  RowGradient synchronize() const { return row_gradient_of(call_->result({})); }
 
  private:
   std::shared_ptr<CallInFlight> call_;

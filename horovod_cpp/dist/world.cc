@@ -51,7 +51,7 @@ ProcessSet World::add_process_set(std::vector<Rank> ranks, const std::string& na
   }
   const CallSpec spec = make_spec(CollectiveKind::kAddSet, global_process_set(), name);
   const auto call = start_without_tensors(spec, {ranks.begin(), ranks.end()});
-  const auto id = static_cast<ProcessSetId>(call->result().number);
+  const auto id = static_cast<ProcessSetId>(call->result({}).number);
   return {shared_from_this(), id, std::move(ranks)};
 }
 
@@ -60,7 +60,7 @@ bool World::remove_process_set(const ProcessSet& set) {
   const std::vector<ProcessSetId> known = process_set_ids();
   if (id == kWorldSet || std::find(known.begin(), known.end(), id) == known.end()) return false;
   const CallSpec spec = make_spec(CollectiveKind::kRemoveSet, global_process_set(), "");
-  start_without_tensors(spec, {static_cast<std::int32_t>(id)})->result();
+  start_without_tensors(spec, {static_cast<std::int32_t>(id)})->result({});
   return true;
 }
 

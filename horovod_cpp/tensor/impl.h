@@ -25,7 +25,8 @@ struct Storage {
   std::shared_ptr<const void> owner;  // of memory that is not ours
   std::atomic<std::uint64_t> version{0};
   Device device;
-  std::uintptr_t stream = 0;  // see Tensor::wrap_on()
+  std::uintptr_t stream = 0;    // see Tensor::wrap_on()
+  bool in_stream_order = true;  // see Tensor::in_stream_order()
 };
 
 struct Tensor::Impl {

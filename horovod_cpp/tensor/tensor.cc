@@ -243,6 +243,12 @@ Device Tensor::device() const {
 std::uintptr_t Tensor::stream() const {
   return impl_of(*this, "stream").storage->stream;
 }
+bool Tensor::in_stream_order() const {
+  return impl_of(*this, "in_stream_order").storage->in_stream_order;
+}
+void Tensor::set_in_stream_order(bool in_order) {
+  impl_of(*this, "set_in_stream_order").storage->in_stream_order = in_order;
+}
 bool Tensor::is_contiguous() const {
   return impl_of(*this, "is_contiguous").contiguous;
 }

@@ -59,6 +59,10 @@ class Tensor {
   // over to other libraries; everything else throws UnsupportedError.
   static Tensor wrap_on(Device device, std::uintptr_t stream, void* data, Shape shape, DType dtype,
                         std::shared_ptr<const void> owner, std::vector<std::int64_t> strides = {});
+  // Whether all who read the memory do so in the order of stream(), true at first. Otherwise
+  // collectives that write into it end only when the device has done so. For memory of a GPU.
+  bool in_stream_order() const;
+  void set_in_stream_order(bool in_order);
 
   // -- facts
   bool defined() const noexcept { return impl_ != nullptr; }

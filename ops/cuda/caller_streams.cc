@@ -2,6 +2,8 @@
 
 #include <memory>
 
+#include "ops/cuda/check.h"
+#include "ops/cuda/device.h"
 #include "ops/cuda/module_memory.h"
 #include "ops/cuda/stream.h"
 
@@ -22,6 +24,17 @@ Fence CallerStreams::record(int device, std::uintptr_t stream) {
 
 void CallerStreams::wait(int device, std::uintptr_t stream, const Fence& fence) {
   if (!enqueue_wait(device, stream_of(stream), fence)) fence.wait();
+}
+
+// A handle that was destroyed must not be used, and the thread's default stream is another one on
+// another thread.
+void CallerStreams::take_back(int device, std::uintptr_t to, std::uintptr_t stream) {
+  if (stream_of(stream) == cudaStreamLegacy) {
+    wait(device, to, record(device, stream));
+  } else {
+    const CudaDeviceScope scope(device);
+    check_cuda(cudaDeviceSynchronize(), "cudaDeviceSynchronize");
+  }
 }
 
 std::uintptr_t CallerStreams::own(int device) {

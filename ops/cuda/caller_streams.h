@@ -10,6 +10,7 @@ class CallerStreams final : public CudaStreams {
  public:
   Fence record(int device, std::uintptr_t stream) override;
   void wait(int device, std::uintptr_t stream, const Fence& fence) override;
+  void take_back(int device, std::uintptr_t to, std::uintptr_t stream) override;
   std::uintptr_t own(int device) override;
 };
 

@@ -1,9 +1,14 @@
+#include "ops/cuda/cuda_memory.h"
+
 #include <cuda_runtime_api.h>
 
 #include <limits>
 #include <map>
 #include <memory>
 #include <mutex>
+#include <span>
+#include <string>
+#include <utility>
 
 #include "core/base/status.h"
 #include "ops/cuda/arithmetic.h"
@@ -37,27 +42,24 @@ cudaMemPool_t make_pool(int device) {
 struct Queue {
   Queue(int device, DeviceMemory& memory)
       : stream(device),
+        freeing(device),
         pool(make_pool(device)),
         arithmetic(make_cuda_arithmetic(device, stream.get(), memory)) {}
 
   CudaStream stream;
+  CudaStream freeing;  // of memory that other streams used: nobody else waits for them
   cudaMemPool_t pool;
   std::unique_ptr<DeviceArithmetic> arithmetic;
 };
 
-class Memory final : public CudaMemory {
+class Memory final : public DeviceMemory {
  public:
   int devices() const override { return find_cuda_devices().count; }
   std::string describe_devices() const override { return find_cuda_devices().detail; }
 
   void* allocate(int device, std::size_t bytes) override {
-    const Queue& queue = queue_of(device);
-    const CudaDeviceScope scope(device);
     void* data = nullptr;
-    const cudaError_t code =
-        queue.pool != nullptr
-            ? cudaMallocFromPoolAsync(&data, bytes, queue.pool, queue.stream.get())
-            : cudaMalloc(&data, bytes);
+    const cudaError_t code = get(device, bytes, queue_of(device).stream.get(), data);
     if (code == cudaErrorMemoryAllocation) {
       cudaGetLastError();  // it is no failure of the calls that follow
       return nullptr;
@@ -66,17 +68,33 @@ class Memory final : public CudaMemory {
     return data;
   }
 
+  // For what is put on `stream` later.
+  cudaError_t get(int device, std::size_t bytes, cudaStream_t stream, void*& data) {
+    const Queue& queue = queue_of(device);
+    const CudaDeviceScope scope(device);
+    if (queue.pool == nullptr) return cudaMalloc(&data, bytes);
+    return cudaMallocFromPoolAsync(&data, bytes, queue.pool, stream);
+  }
+
   void deallocate(int device, void* data) noexcept override {
     try {
       const Queue& queue = queue_of(device);
-      const CudaDeviceScope scope(device);
-      if (queue.pool != nullptr) {
-        cudaFreeAsync(data, queue.stream.get());
-      } else {
-        cudaFree(data);  // waits for the device
-      }
+      free(queue, data, queue.stream);
     } catch (const Error&) {
       // CUDA is gone, and the memory with it: the process ends.
+    }
+  }
+
+  // Past what is on `users` too.
+  void deallocate(int device, void* data,
+                  std::span<const std::shared_ptr<const CudaStream>> users) noexcept {
+    try {
+      Queue& queue = queue_of(device);
+      queue.freeing.wait_for(queue.stream.fence());
+      for (const auto& user : users) queue.freeing.wait_for(user->fence());
+      free(queue, data, queue.freeing);
+    } catch (const Error&) {
+      // As above.
     }
   }
 
@@ -96,13 +114,22 @@ class Memory final : public CudaMemory {
   }
 
   void synchronize(int device) override { fence(device).wait(); }
-  Fence fence(int device) override { return queue_of(device).stream.fence(); }
   DeviceArithmetic& arithmetic(int device) override { return *queue_of(device).arithmetic; }
   std::uintptr_t stream(int device) override {
     return reinterpret_cast<std::uintptr_t>(queue_of(device).stream.get());
   }
 
  private:
+  static void free(const Queue& queue, void* data, const CudaStream& stream) {
+    const CudaDeviceScope scope(stream.device());
+    if (queue.pool != nullptr) {
+      cudaFreeAsync(data, stream.get());
+    } else {
+      cudaFree(data);  // waits for the device
+    }
+  }
+
+  Fence fence(int device) { return queue_of(device).stream.fence(); }
   void copy(int device, void* to, const void* from, std::size_t bytes, cudaMemcpyKind kind) {
     if (bytes == 0) return;
     const Queue& queue = queue_of(device);
@@ -124,12 +151,29 @@ class Memory final : public CudaMemory {
   std::map<int, std::unique_ptr<Queue>> queues_;  // entries stay
 };
 
-}  // namespace
-
 // Never destroyed: tensors of static lifetime may be freed after any destructor of ours.
-CudaMemory& cuda_memory() {
+Memory& memory() {
   static auto* const memory = new Memory;
   return *memory;
+}
+
+}  // namespace
+
+DeviceMemory& cuda_memory() {
+  return memory();
+}
+
+Buffer allocate_in_order(const CudaStream& stream, std::size_t bytes,
+                         std::vector<std::shared_ptr<const CudaStream>> users) {
+  if (bytes == 0) return {};
+  const int device = stream.device();
+  void* data = nullptr;
+  const std::string what = "allocation of " + std::to_string(bytes) + " bytes";
+  check_cuda(memory().get(device, bytes, stream.get(), data), what.c_str());
+  return {data, bytes,
+          std::shared_ptr<const void>(data, [device, users = std::move(users)](const void* gone) {
+            memory().deallocate(device, const_cast<void*>(gone), users);
+          })};
 }
 
 }  // namespace hvd

@@ -1,34 +1,25 @@
 #pragma once
 
-#include <memory>
+#include <cstddef>
 
 #include "core/runtime/collective.h"
-#include "ops/cuda/device.h"
 
 namespace hvd {
 
-// Memory of CUDA's that is used again: to get and to free some takes long, and freeing waits for
-// the device. Thread-safe.
-class CudaPool {
+// Pinned host memory that a device reaches, used again: to get some takes long, and to free some
+// waits for the device, which may hang. So what was taken once stays until the process ends; all
+// pools of a device share it. Thread-safe.
+class PinnedPool {
  public:
-  using Allocate = Buffer (*)(int device, std::size_t bytes);
+  explicit PinnedPool(int device);
 
-  CudaPool(int device, Allocate allocate);
-
-  // At least `bytes` bytes; back in the pool with the last copy of `owner`, which may outlive it.
+  // At least `bytes` bytes; back in the pool with the last copy of `owner`. Throws PeerLostError
+  // when there is not enough.
   Buffer take(std::size_t bytes);
 
  private:
-  struct State;
-  int device_;
-  Allocate allocate_;
-  std::shared_ptr<State> state_;
-};
-
-// Pinned host memory, which `device` reaches.
-class PinnedPool : public CudaPool {
- public:
-  explicit PinnedPool(int device) : CudaPool(device, allocate_pinned_memory) {}
+  class State;
+  State& state_;
 };
 
 }  // namespace hvd

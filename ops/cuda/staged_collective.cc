@@ -73,8 +73,12 @@ Buffer StagedCollective::allocate(std::size_t bytes) {
   return allocate_cuda_memory(queue_->stream().device(), bytes);
 }
 
+Buffer StagedCollective::allocate_result(std::size_t bytes) {
+  return queue_->allocate_result(bytes);
+}
+
 void StagedCollective::write(const void* from, void* to, std::size_t bytes) {
-  queue_->stream().write(from, to, bytes);
+  queue_->write(from, to, bytes);
 }
 
 void StagedCollective::after(const Fence& ready) {

@@ -26,6 +26,7 @@ class StagedCollective final : public Collective {
 
   DeviceKind device() const noexcept override { return DeviceKind::kCuda; }
   Buffer allocate(std::size_t bytes) override;
+  Buffer allocate_result(std::size_t bytes) override;
   void write(const void* from, void* to, std::size_t bytes) override;
   void after(const Fence& ready) override;
 

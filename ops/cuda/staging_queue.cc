@@ -14,7 +14,7 @@ constexpr Duration kPollInterval = std::chrono::microseconds(50);
 void StagingQueue::copy(const std::vector<Copy>& copies, cudaMemcpyKind kind) {
   for (const Copy& each : copies) {
     if (each.bytes == 0) continue;
-    check_cuda(cudaMemcpyAsync(each.to, each.from, each.bytes, kind, stream_.get()),
+    check_cuda(cudaMemcpyAsync(each.to, each.from, each.bytes, kind, stream_->get()),
                "cudaMemcpyAsync");
   }
 }
@@ -30,7 +30,7 @@ void StagingQueue::start_what_arrived() {
     if (!call.ready.empty()) return;
     if (!std::exchange(call.copying, true)) {
       copy(call.in, cudaMemcpyDeviceToHost);
-      if (!call.in.empty()) call.arrived = stream_.fence();
+      if (!call.in.empty()) call.arrived = stream_->fence();
     }
     if (!call.arrived.reached()) return;
     call.arrived.wait();  // throws if the device failed

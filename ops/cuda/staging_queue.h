@@ -7,6 +7,8 @@
 #include <vector>
 
 #include "core/runtime/collective.h"
+#include "ops/cuda/cuda_memory.h"
+#include "ops/cuda/host_writes.h"
 #include "ops/cuda/pinned_pool.h"
 #include "ops/cuda/stream.h"
 
@@ -37,7 +39,8 @@ class StagingQueue {
     bool over = false;                   // the copies to the device are enqueued
   };
 
-  explicit StagingQueue(int device) : stream_(device), memory_(device) {}
+  explicit StagingQueue(int device)
+      : stream_(std::make_shared<CudaStream>(device)), memory_(device), writes_(device) {}
 
   void add(std::shared_ptr<Call> call);
   // Does what can be done for `call` and those before it; true when it is over. Throws what its
@@ -45,7 +48,15 @@ class StagingQueue {
   bool advance(Call& call);
   // While copies to the host are under way nobody rings; empty = none are.
   std::optional<Duration> poll_interval() const;
-  CudaStream& stream() noexcept { return stream_; }
+  CudaStream& stream() noexcept { return *stream_; }
+  // For what is put on the stream from now on, and its caller.
+  Buffer allocate_result(std::size_t bytes) const {
+    return allocate_in_order(*stream_, bytes, {stream_});
+  }
+  // Copies host memory, which may change at once, to the device in the stream's order.
+  void write(const void* from, void* to, std::size_t bytes) {
+    writes_.write(*stream_, from, to, bytes);
+  }
   // For Call::memory.
   PinnedPool& memory() noexcept { return memory_; }
 
@@ -53,8 +64,9 @@ class StagingQueue {
   void start_what_arrived();
   void copy(const std::vector<Copy>& copies, cudaMemcpyKind kind);
 
-  CudaStream stream_;
+  const std::shared_ptr<CudaStream> stream_;
   PinnedPool memory_;
+  HostWrites writes_;
   std::deque<std::shared_ptr<Call>> waiting_;  // not started on the host
 };
 

@@ -43,7 +43,6 @@ Fence CudaStream::fence() const {
   return Fence(std::make_shared<CudaEvent>(device_, stream_));
 }
 
-// From memory that is not pinned CUDA copies away before it returns, for which it may wait.
 void CudaStream::write(const void* from, void* to, std::size_t bytes) {
   if (bytes == 0) return;
   const CudaDeviceScope scope(device_);

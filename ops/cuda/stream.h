@@ -20,6 +20,7 @@ class CudaEvent : public Fence::State {
   // Also when the device failed: then wait() throws.
   bool reached() override;
   void wait() override;
+  bool in_stream_order() const override { return true; }
   cudaEvent_t get() const noexcept { return event_; }
 
  private:
@@ -44,7 +45,7 @@ class CudaStream {
   Fence fence() const;
   // enqueue_wait() on this stream.
   bool wait_for(const Fence& ready) { return enqueue_wait(device_, stream_, ready); }
-  // Copies host memory, which may change as soon as this returns, to the device.
+  // Copies pinned host memory, which stays as it is until the stream has passed, to the device.
   void write(const void* from, void* to, std::size_t bytes);
 
  private:

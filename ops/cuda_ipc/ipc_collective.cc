@@ -29,6 +29,7 @@ class IpcFence final : public CudaEvent {
     }
     CudaEvent::wait();  // at once; throws if the device failed
   }
+  bool in_stream_order() const override { return false; }
 
  private:
   static constexpr Duration kFirstPause = std::chrono::microseconds(20);

@@ -31,6 +31,7 @@ class IpcCollective final : public Collective {
 
   DeviceKind device() const noexcept override { return DeviceKind::kCuda; }
   Buffer allocate(std::size_t bytes) override { return staged_->allocate(bytes); }
+  Buffer allocate_result(std::size_t bytes) override { return staged_->allocate_result(bytes); }
   void write(const void* from, void* to, std::size_t bytes) override {
     staged_->write(from, to, bytes);
   }

@@ -1,25 +1,17 @@
 #include "ops/cuda_ipc/ipc_farewell.h"
 
-#include <mutex>
 #include <thread>
 #include <utility>
 
 #include "core/base/log.h"
 #include "core/base/status.h"
+#include "ops/cuda/keep_for_ever.h"
 
 namespace hvd {
 namespace {
 
 constexpr Duration kEndLimit = std::chrono::seconds(1);
 constexpr Duration kPollInterval = std::chrono::microseconds(100);
-
-// What must not be freed: another rank, or a device that hangs, may still use it.
-void keep_for_ever(std::shared_ptr<const void> what) {
-  static std::mutex mutex;
-  static auto* const kept = new std::vector<std::shared_ptr<const void>>;
-  const std::lock_guard lock(mutex);
-  kept->push_back(std::move(what));
-}
 
 }  // namespace
 

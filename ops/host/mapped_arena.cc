@@ -1,11 +1,16 @@
 #include "ops/host/mapped_arena.h"
 
 #include <algorithm>
-#include <string>
 
+#include "core/base/log.h"
 #include "core/base/status.h"
 
 namespace hvd::host {
+
+void tell_of_no_arena(std::size_t bytes, const std::string& why) {
+  log(LogLevel::kWarning, "gradients are packed, because an arena of " + std::to_string(bytes) +
+                              " bytes failed: " + why);
+}
 
 void MappedArenas::add(std::uint64_t number, const MappedArenaPtr& arena) {
   std::erase_if(arenas_, [](const auto& entry) { return entry.second.expired(); });

@@ -5,6 +5,7 @@
 #include <map>
 #include <memory>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "core/runtime/collective.h"
@@ -23,6 +24,9 @@ struct MappedArena {
 };
 
 using MappedArenaPtr = std::shared_ptr<MappedArena>;
+
+// Warns that there will be none of `bytes` bytes, because of this rank.
+void tell_of_no_arena(std::size_t bytes, const std::string& why);
 
 // The arenas of one rank's Collective; memory goes with its last user. For one thread.
 class MappedArenas {

@@ -51,8 +51,8 @@ NcclCommunicator::NcclCommunicator(const NcclApi& api, const std::string& id, co
   ncclConfig_t config = never_waits();
   const MutexLock lock(mutex_);
   connecting();
-  check_nccl(api_, api_.comm_init_rank_config(&handle_, size(), unique, rank(), &config),
-             "ncclCommInitRankConfig");
+  check_connecting(api_.comm_init_rank_config(&handle_, size(), unique, rank(), &config),
+                   "ncclCommInitRankConfig");
 }
 
 NcclCommunicator::~NcclCommunicator() {
@@ -87,6 +87,22 @@ void NcclCommunicator::connecting() {
   connecting_since_ = Clock::now();
 }
 
+// A connection also breaks when the process at its other end dies.
+void NcclCommunicator::check_connecting(ncclResult_t code, const char* call) const {
+  try {
+    check_nccl(api_, code, call, handle_);
+  } catch (const Error& error) {
+    const std::string text =
+        "NCCL could not be initialised on rank " + std::to_string(rank()) + " of " +
+        std::to_string(size()) + " (CUDA device " + std::to_string(device()) +
+        "): " + error.what() +
+        ". NCCL_DEBUG=INFO shows what it tried; HVD_GPU_OPERATIONS=ipc (on one "
+        "host) or host does without NCCL";
+    if (code == ncclRemoteError || code == ncclSystemError) throw PeerLostError(text);
+    throw UnsupportedError(text);
+  }
+}
+
 void NcclCommunicator::expect_in_time() const {
   const Duration limit = place_.connect_limit;
   if (connected_ || limit == Duration::zero() || connecting_since_ == TimePoint{}) return;
@@ -95,7 +111,8 @@ void NcclCommunicator::expect_in_time() const {
   throw StalledError("NCCL did not connect rank " + std::to_string(rank()) + " of " +
                      std::to_string(size()) + " (CUDA device " + std::to_string(device()) +
                      ") with the others within " + std::to_string(ms) +
-                     " ms; NCCL_DEBUG=INFO shows what it tries");
+                     " ms. NCCL_DEBUG=INFO shows what it tries; HVD_GPU_OPERATIONS=ipc (on one "
+                     "host) or host does without NCCL");
 }
 
 bool NcclCommunicator::settled() {
@@ -107,7 +124,7 @@ bool NcclCommunicator::settled() {
   }
   ncclResult_t state = ncclSuccess;
   check_nccl(api_, api_.comm_get_async_error(handle_, &state), "ncclCommGetAsyncError", handle_);
-  check_nccl(api_, state, "NCCL", handle_);
+  connected_ ? check_nccl(api_, state, "NCCL", handle_) : check_connecting(state, "NCCL");
   if (state != ncclSuccess) {
     expect_in_time();
     return false;
@@ -140,13 +157,12 @@ void NcclCommunicator::begin_shrink(std::vector<Rank> without,
   child->connecting();
   children_.push_back(child);
   if (without.empty()) {  // ncclCommShrink wants somebody to leave
-    check_nccl(api_, api_.comm_split(handle_, 0, rank(), &child->handle_, &config), "ncclCommSplit",
-               handle_);
+    check_connecting(api_.comm_split(handle_, 0, rank(), &child->handle_, &config),
+                     "ncclCommSplit");
   } else {
-    check_nccl(api_,
-               api_.comm_shrink(handle_, without.data(), static_cast<int>(without.size()),
-                                &child->handle_, &config, NCCL_SHRINK_DEFAULT),
-               "ncclCommShrink", handle_);
+    check_connecting(api_.comm_shrink(handle_, without.data(), static_cast<int>(without.size()),
+                                      &child->handle_, &config, NCCL_SHRINK_DEFAULT),
+                     "ncclCommShrink");
   }
 }
 

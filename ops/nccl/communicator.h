@@ -32,7 +32,8 @@ class NcclCommunicator {
     Duration connect_limit = Duration::zero();
   };
 
-  // Begins to connect. Throws InvalidArgumentError if `id` is not what make_nccl_id() gives.
+  // Begins to connect. Throws InvalidArgumentError if `id` is not what make_nccl_id() gives, else
+  // as settled() does.
   // `api` must outlive it.
   NcclCommunicator(const NcclApi& api, const std::string& id, const Place& place);
   // The one that begin_shrink() fills.
@@ -50,6 +51,7 @@ class NcclCommunicator {
   int device() const noexcept { return place_.device; }
 
   // Whether the last call is over. Throws PeerLostError if it failed or what it enqueued did,
+  // UnsupportedError if NCCL cannot connect here (PeerLostError if it may be another rank's fault),
   // StalledError if it connects for too long, AbortedError after abort().
   bool settled();
   // One or several NCCL calls, begun as one group. Throws as settled() does.
@@ -73,6 +75,7 @@ class NcclCommunicator {
   void expect_usable() const HVD_REQUIRES(mutex_);
   void expect_in_time() const HVD_REQUIRES(mutex_);
   void connecting() HVD_REQUIRES(mutex_);
+  void check_connecting(ncclResult_t code, const char* call) const HVD_REQUIRES(mutex_);
   void deregister_all() HVD_REQUIRES(mutex_);
 
   const NcclApi& api_;

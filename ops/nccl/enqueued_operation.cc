@@ -7,18 +7,12 @@ namespace hvd {
 bool ExchangeOperation::advance() {
   if (done_) return true;
   if (!EnqueuedOperation::advance()) return false;
-  if (arrived_.state() == nullptr) arrived_ = queue().end_of_streams();
+  if (arrived_.state() == nullptr) arrived_ = awaited_fence();
   if (!arrived_.reached()) return false;
   arrived_.wait();  // throws if the device failed
   const auto* host = static_cast<const std::byte*>(staging_->host.data);
-  std::memcpy(all_.data(), host + staging_->mine_bytes, staging_->all_bytes);
+  std::memcpy(all_.data(), host + staging_->begin, staging_->all_bytes);
   done_ = true;
-  return true;
-}
-
-bool MakeNcclArena::advance() {
-  if (!EnqueuedOperation::advance()) return false;
-  made_ = {{data_, bytes_, arena_}, true};
   return true;
 }
 

@@ -6,9 +6,7 @@
 #include <span>
 
 #include "core/runtime/collective.h"
-#include "ops/host/mapped_arena.h"
 #include "ops/nccl/launch_queue.h"
-#include "ops/nccl/memory.h"
 
 namespace hvd {
 
@@ -27,7 +25,8 @@ class EnqueuedOperation : public Operation {
   OperationStats stats() const override { return {.packed_bytes = bytes_}; }
 
  protected:
-  const LaunchQueue& queue() const { return *queue_; }
+  // Of a call that is over.
+  Fence awaited_fence() const { return queue_->awaited_fence(call_->communicator); }
 
  private:
   std::shared_ptr<LaunchQueue> queue_;
@@ -37,8 +36,9 @@ class EnqueuedOperation : public Operation {
 
 // Numbers of the host on their way through the device.
 struct ExchangeStaging {
-  Buffer host;    // pinned: this rank's numbers, then everyone's
-  Buffer device;  // the same
+  Buffer host;            // pinned: at its begin this rank's numbers
+  Buffer device;          // the same
+  std::size_t begin = 0;  // of what comes of them; bytes
   std::size_t mine_bytes = 0;
   std::size_t all_bytes = 0;
 };
@@ -59,26 +59,6 @@ class ExchangeOperation final : public EnqueuedOperation {
   std::span<std::int64_t> all_;
   Fence arrived_;
   bool done_ = false;
-};
-
-// Finished when `memory` is registered: then `made` is filled in.
-class MakeNcclArena final : public EnqueuedOperation {
- public:
-  MakeNcclArena(std::shared_ptr<LaunchQueue> queue, std::shared_ptr<LaunchQueue::Call> call,
-                host::MappedArenaPtr arena, const Buffer& memory, ArenaMemory& made)
-      : EnqueuedOperation(std::move(queue), std::move(call), 0),
-        arena_(std::move(arena)),
-        data_(memory.data),
-        bytes_(memory.bytes),
-        made_(made) {}
-
-  bool advance() override;
-
- private:
-  host::MappedArenaPtr arena_;
-  void* data_;
-  std::size_t bytes_;
-  ArenaMemory& made_;
 };
 
 }  // namespace hvd

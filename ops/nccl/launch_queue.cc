@@ -1,15 +1,20 @@
 #include "ops/nccl/launch_queue.h"
 
+#include <algorithm>
 #include <string>
+#include <thread>
 #include <utility>
 
 #include "core/base/status.h"
+#include "ops/cuda/keep_for_ever.h"
 
 namespace hvd {
 namespace {
 
 constexpr Duration kPumpInterval = std::chrono::microseconds(50);
 constexpr Duration kWatchInterval = std::chrono::milliseconds(10);
+constexpr Duration kEndLimit = std::chrono::seconds(1);
+constexpr Duration kProbe = std::chrono::microseconds(100);
 
 // An event is also reached when its work was aborted: whoever waits has to know.
 class NcclFence final : public CudaEvent {
@@ -31,7 +36,26 @@ bool is_foreign(const Fence& fence) {
   return std::dynamic_pointer_cast<CudaEvent>(fence.state()) == nullptr;
 }
 
+bool passed_within(const Fence& fence, Duration limit) {
+  for (const TimePoint deadline = Clock::now() + limit; !fence.reached();) {
+    if (Clock::now() >= deadline) return false;
+    std::this_thread::sleep_for(kProbe);
+  }
+  return true;
+}
+
 }  // namespace
+
+LaunchQueue::~LaunchQueue() {
+  if (retired_.empty()) return;
+  try {
+    unpacking_->wait_for(moving_->fence());
+    if (passed_within(unpacking_->fence(), kEndLimit)) return;
+  } catch (const Error&) {
+    return;  // the device failed: nothing runs there any more
+  }
+  for (auto& memory : retired_) keep_for_ever(std::move(memory));
+}
 
 void LaunchQueue::add(std::shared_ptr<Call> call) {
   calls_.push_back(std::move(call));
@@ -43,7 +67,7 @@ bool LaunchQueue::may_begin(Call& call) {
     if (is_foreign(fence) && !fence.reached()) return false;
   }
   if (!call.after_all) return true;
-  if (!std::exchange(draining_, true)) drained_ = unpacking_.fence();
+  if (!std::exchange(draining_, true)) drained_ = unpacking_->fence();
   if (!drained_.reached()) return false;
   draining_ = false;
   return true;
@@ -53,18 +77,18 @@ void LaunchQueue::begin(Call& call) {
   call.begun = Clock::now();
   for (const Fence& fence : call.ready) {
     packing_.wait_for(fence);  // later calls are ready then, too
-    moving_.wait_for(fence);
+    moving_->wait_for(fence);
   }
   if (call.pack != nullptr) {
     call.pack(packing_);
-    moving_.wait_for(packing_.fence());
+    moving_->wait_for(packing_.fence());
   }
-  call.begin(*call.communicator, moving_.get());
+  call.begin(*call.communicator, moving_->get());
 }
 
 void LaunchQueue::end(Call& call) {
-  unpacking_.wait_for(moving_.fence());
-  if (call.unpack != nullptr) call.unpack(unpacking_);
+  unpacking_->wait_for(moving_->fence());
+  if (call.unpack != nullptr) call.unpack(*unpacking_);
   call.over = true;
 }
 
@@ -84,13 +108,19 @@ void LaunchQueue::pump() {
 
 Fence LaunchQueue::fence(const std::shared_ptr<NcclCommunicator>& communicator,
                          const std::shared_ptr<NcclCommunicator>& child) {
-  Fence fence(std::make_shared<NcclFence>(unpacking_, communicator));
+  Fence fence(std::make_shared<NcclFence>(*unpacking_, communicator));
   in_flight_.push_back({communicator, child, fence, Clock::now()});
   return fence;
 }
 
+Fence LaunchQueue::awaited_fence(const std::shared_ptr<NcclCommunicator>& communicator) {
+  Fence awaited = fence(communicator);
+  in_flight_.back().awaited = true;
+  return awaited;
+}
+
 Fence LaunchQueue::write(const void* from, void* to, std::size_t bytes) {
-  packing_.write(from, to, bytes);
+  writes_.write(packing_, from, to, bytes);
   return packing_.fence();
 }
 
@@ -102,7 +132,7 @@ void LaunchQueue::check(NcclCommunicator& communicator, const char* what, Durati
   communicator.settled();  // throws if it failed
   if (limit_ == Duration::zero() || taken < limit_) return;
   const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(taken).count();
-  throw StalledError(std::string(what) + " CUDA device " + std::to_string(moving_.device()) +
+  throw StalledError(std::string(what) + " CUDA device " + std::to_string(moving_->device()) +
                      " for " + std::to_string(seconds) + " s (rank " +
                      std::to_string(communicator.rank()) + " of " +
                      std::to_string(communicator.size()) + " of its process set)");
@@ -132,8 +162,10 @@ void LaunchQueue::watch(TimePoint now) {
 
 std::optional<Duration> LaunchQueue::poll_interval() const {
   if (!calls_.empty()) return kPumpInterval;
-  if (!in_flight_.empty()) return kWatchInterval;
-  return std::nullopt;
+  if (in_flight_.empty()) return std::nullopt;
+  const bool awaited = std::any_of(in_flight_.begin(), in_flight_.end(),
+                                   [](const InFlight& work) { return work.awaited; });
+  return awaited ? kPumpInterval : kWatchInterval;
 }
 
 }  // namespace hvd

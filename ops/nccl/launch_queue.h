@@ -10,6 +10,8 @@
 
 #include "core/base/clock.h"
 #include "core/runtime/fence.h"
+#include "ops/cuda/cuda_memory.h"
+#include "ops/cuda/host_writes.h"
 #include "ops/cuda/stream.h"
 #include "ops/nccl/communicator.h"
 
@@ -37,7 +39,16 @@ class LaunchQueue {
 
   // What NCCL may take to begin a call, and the streams for what was enqueued; zero = any time.
   LaunchQueue(int device, Duration limit)
-      : packing_(device), moving_(device), unpacking_(device), limit_(limit) {}
+      : packing_(device),
+        moving_(std::make_shared<CudaStream>(device)),
+        unpacking_(std::make_shared<CudaStream>(device)),
+        writes_(device),
+        limit_(limit) {}
+
+  // What was retired is freed if the device is through within a second, else it stays.
+  ~LaunchQueue();
+  LaunchQueue(const LaunchQueue&) = delete;
+  LaunchQueue& operator=(const LaunchQueue&) = delete;
 
   void add(std::shared_ptr<Call> call);
   // Begins what can be begun. Throws what a call failed with; it is over then.
@@ -46,10 +57,17 @@ class LaunchQueue {
   // `child`, made from it, may have called too; may be null.
   Fence fence(const std::shared_ptr<NcclCommunicator>& communicator,
               const std::shared_ptr<NcclCommunicator>& child = nullptr);
+  // The same for who polls it, so that poll_interval() is short until it is reached.
+  Fence awaited_fence(const std::shared_ptr<NcclCommunicator>& communicator);
   // The same as it is, unwatched.
-  Fence end_of_streams() const { return unpacking_.fence(); }
-  // Copies host memory to the device; calls begin past the fence.
+  Fence end_of_streams() const { return unpacking_->fence(); }
+  // Copies host memory, which may change at once, to the device; calls begin past the fence.
   Fence write(const void* from, void* to, std::size_t bytes);
+  // Memory of the device for calls that begin past end_of_packing(), and for what they pack.
+  Buffer allocate(std::size_t bytes) const {
+    return allocate_in_order(packing_, bytes, {moving_, unpacking_});
+  }
+  Fence end_of_packing() const { return packing_.fence(); }
   // Keeps memory until no call is under way: to free it waits for the device, and who waits in CUDA
   // for a call that a peer does not finish could not abort it.
   void retire(std::shared_ptr<const void> memory);
@@ -66,6 +84,7 @@ class LaunchQueue {
     std::shared_ptr<NcclCommunicator> child;
     Fence fence;
     TimePoint since;
+    bool awaited = false;
   };
 
   bool may_begin(Call& call);
@@ -74,8 +93,10 @@ class LaunchQueue {
   void check(NcclCommunicator& communicator, const char* what, Duration taken) const;
 
   CudaStream packing_;
-  CudaStream moving_;
-  CudaStream unpacking_;  // past all that the others did for calls that are over
+  const std::shared_ptr<CudaStream> moving_;
+  // Past all that the others did for calls that are over.
+  const std::shared_ptr<CudaStream> unpacking_;
+  HostWrites writes_;
   const Duration limit_;
   std::deque<std::shared_ptr<Call>> calls_;
   std::deque<InFlight> in_flight_;  // in the order of the streams

@@ -67,7 +67,7 @@ class Module final : public NcclModule {
         std::move(handshakes), place.rank, place.size,
         IpcCollective::Options{.limit = place.operation_limit});
   }
-  CudaMemory& memory() override { return cuda_memory(); }
+  DeviceMemory& memory() override { return cuda_memory(); }
   CudaStreams& streams() override { return streams_; }
 
  private:

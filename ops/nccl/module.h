@@ -56,7 +56,7 @@ class NcclModule {
                                                           std::unique_ptr<Collective> handshakes,
                                                           const NcclPlace& place) = 0;
   // Memory of the devices, for tensors of our own. Lives as long as the process.
-  virtual CudaMemory& memory() = 0;
+  virtual DeviceMemory& memory() = 0;
   // For those who hand over memory; lives as long as the process.
   virtual CudaStreams& streams() = 0;
 

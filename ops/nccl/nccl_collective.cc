@@ -11,6 +11,7 @@
 #include "ops/host/arguments.h"
 #include "ops/nccl/calls.h"
 #include "ops/nccl/enqueued_operation.h"
+#include "ops/nccl/make_nccl_arena.h"
 #include "ops/nccl/neighbours.h"
 #include "ops/nccl/packed_batch.h"
 #include "ops/nccl/reduction.h"
@@ -50,11 +51,16 @@ NcclCollective::NcclCollective(std::shared_ptr<LaunchQueue> queue,
     : queue_(std::move(queue)),
       communicator_(std::move(communicator)),
       pinned_(communicator_->device()),
-      on_device_(communicator_->device(), allocate_cuda_memory),
       packing_(communicator_->api(), communicator_->device(), queue_) {}
 
 Buffer NcclCollective::allocate(std::size_t bytes) {
   return allocate_cuda_memory(communicator_->device(), bytes);
+}
+
+Buffer NcclCollective::allocate_result(std::size_t bytes) {
+  Buffer memory = queue_->allocate(bytes);
+  ready_.push_back(queue_->end_of_packing());
+  return memory;
 }
 
 void NcclCollective::write(const void* from, void* to, std::size_t bytes) {
@@ -108,15 +114,26 @@ std::unique_ptr<Operation> NcclCollective::start(Stages stages, std::size_t byte
 std::unique_ptr<Operation> NcclCollective::make_arena(std::uint64_t number, std::size_t bytes,
                                                       ArenaMemory& made) {
   if (in_place_ == nullptr) in_place_ = make_communicator({}, communicator_->place());
-  const auto memory = std::make_shared<NcclMemory>(
-      allocate_nccl_memory(communicator_->api(), communicator_->device(), bytes));
-  const Buffer& mine = memory->buffer();
   const auto arena = std::make_shared<host::MappedArena>();
-  arena->begin_of = {static_cast<std::byte*>(mine.data)};
-  arena->memory = {memory};
   arenas_.add(number, arena);
-  auto call = enqueue({.memory = memory, .communicator = in_place_});
-  return std::make_unique<MakeNcclArena>(queue_, std::move(call), arena, mine, made);
+  return std::make_unique<MakeNcclArena>(
+      allocate_arena(bytes), arena, made, queue_,
+      MakeNcclArena::Steps{
+          .agree = [this](std::span<std::int64_t> has_it) { return minimum(has_it); },
+          .register_memory =
+              [this](std::shared_ptr<NcclMemory> memory) {
+                return start({.memory = std::move(memory), .communicator = in_place_}, 0);
+              }});
+}
+
+std::shared_ptr<NcclMemory> NcclCollective::allocate_arena(std::size_t bytes) const {
+  try {
+    return std::make_shared<NcclMemory>(
+        allocate_nccl_memory(communicator_->api(), communicator_->device(), bytes));
+  } catch (const Error& error) {
+    host::tell_of_no_arena(bytes, error.what());
+    return nullptr;
+  }
 }
 
 std::unique_ptr<Operation> NcclCollective::all_reduce(std::span<const Slice> slices,
@@ -241,32 +258,48 @@ std::unique_ptr<Operation> NcclCollective::all_to_all(std::span<const ExchangeSl
 std::unique_ptr<Operation> NcclCollective::exchange(std::span<const std::int64_t> mine,
                                                     std::span<std::int64_t> all) {
   host::check_exchange(mine.size(), all.size(), communicator_->size());
+  const std::size_t begin = mine.size_bytes();
+  return by_way_of_device(mine, begin, all, [begin](const NcclTarget& target, std::byte* device) {
+    gather_bytes(target, device, device + begin, begin);
+  });
+}
+
+std::unique_ptr<Operation> NcclCollective::minimum(std::span<std::int64_t> numbers) {
+  const NcclReduction least = {.type = ncclInt64, .op = ncclMin};
+  return by_way_of_device(numbers, 0, numbers,
+                          [least, count = numbers.size()](const NcclTarget& target, std::byte* at) {
+                            all_reduce_elements(target, least, at, at, count);
+                          });
+}
+
+std::unique_ptr<Operation> NcclCollective::by_way_of_device(
+    std::span<const std::int64_t> mine, std::size_t begin, std::span<std::int64_t> all,
+    std::function<void(const NcclTarget&, std::byte* device)> calls) {
   auto staging = std::make_shared<ExchangeStaging>();
+  staging->begin = begin;
   staging->mine_bytes = mine.size_bytes();
   staging->all_bytes = all.size_bytes();
-  const std::size_t bytes = mine.size_bytes() + all.size_bytes();
+  const std::size_t bytes = std::max(mine.size_bytes(), begin + all.size_bytes());
   staging->host = pinned_.take(bytes);
-  staging->device = on_device_.take(bytes);
+  staging->device = queue_->allocate(bytes);
   if (!mine.empty()) std::memcpy(staging->host.data, mine.data(), mine.size_bytes());
   // A copy cannot be part of a group of NCCL calls: it goes before, and the other one behind.
-  auto call = enqueue({.pack =
-                           [staging](cudaStream_t stream) {
-                             copy_async(staging->device.data, staging->host.data,
-                                        staging->mine_bytes, cudaMemcpyHostToDevice, stream);
-                           },
-                       .calls =
-                           [staging](const NcclTarget& target) {
-                             auto* device = static_cast<std::byte*>(staging->device.data);
-                             gather_bytes(target, device, device + staging->mine_bytes,
-                                          staging->mine_bytes);
-                           },
-                       .unpack =
-                           [staging](cudaStream_t stream) {
-                             const std::size_t begin = staging->mine_bytes;
-                             copy_async(static_cast<std::byte*>(staging->host.data) + begin,
-                                        static_cast<std::byte*>(staging->device.data) + begin,
-                                        staging->all_bytes, cudaMemcpyDeviceToHost, stream);
-                           }});
+  auto call =
+      enqueue({.pack =
+                   [staging](cudaStream_t stream) {
+                     copy_async(staging->device.data, staging->host.data, staging->mine_bytes,
+                                cudaMemcpyHostToDevice, stream);
+                   },
+               .calls =
+                   [staging, calls = std::move(calls)](const NcclTarget& target) {
+                     calls(target, static_cast<std::byte*>(staging->device.data));
+                   },
+               .unpack =
+                   [staging](cudaStream_t stream) {
+                     copy_async(static_cast<std::byte*>(staging->host.data) + staging->begin,
+                                static_cast<std::byte*>(staging->device.data) + staging->begin,
+                                staging->all_bytes, cudaMemcpyDeviceToHost, stream);
+                   }});
   return std::make_unique<ExchangeOperation>(queue_, std::move(call), std::move(staging), all);
 }
 

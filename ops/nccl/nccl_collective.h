@@ -39,6 +39,7 @@ class NcclCollective final : public Collective {
 
   DeviceKind device() const noexcept override { return DeviceKind::kCuda; }
   Buffer allocate(std::size_t bytes) override;
+  Buffer allocate_result(std::size_t bytes) override;
   std::unique_ptr<Operation> make_arena(std::uint64_t number, std::size_t bytes,
                                         ArenaMemory& made) override;
   void write(const void* from, void* to, std::size_t bytes) override;
@@ -79,6 +80,15 @@ class NcclCollective final : public Collective {
 
   std::shared_ptr<LaunchQueue::Call> enqueue(Stages stages);
   std::unique_ptr<Operation> start(Stages stages, std::size_t bytes);
+  // Null, with a warning, when there is not enough.
+  std::shared_ptr<NcclMemory> allocate_arena(std::size_t bytes) const;
+  // Makes each of the numbers the least of all ranks', like exchange().
+  std::unique_ptr<Operation> minimum(std::span<std::int64_t> numbers);
+  // `calls` finds `mine` at the begin of the device's memory, and leaves `all` there from `begin`
+  // on, in bytes.
+  std::unique_ptr<Operation> by_way_of_device(
+      std::span<const std::int64_t> mine, std::size_t begin, std::span<std::int64_t> all,
+      std::function<void(const NcclTarget&, std::byte* device)> calls);
   std::unique_ptr<Operation> reduce_packed(std::span<const Slice> slices, const NcclReduction& as);
   // One of the ranks that are not in `without`; ready for calls that are added behind.
   std::shared_ptr<NcclCommunicator> make_communicator(std::vector<Rank> without,
@@ -88,7 +98,6 @@ class NcclCollective final : public Collective {
   std::shared_ptr<NcclCommunicator> communicator_;
   std::shared_ptr<NcclCommunicator> in_place_;  // for arenas, from the first one on
   PinnedPool pinned_;
-  CudaPool on_device_;
   PackingBuffers packing_;
   host::MappedArenas arenas_;  // with one part, this rank's
   std::vector<Fence> ready_;   // for the next call

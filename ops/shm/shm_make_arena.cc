@@ -4,9 +4,7 @@
 #include <cstring>
 #include <utility>
 
-#include "core/base/log.h"
 #include "core/base/status.h"
-#include "ops/host/host_buffer.h"
 #include "ops/shm/shared_memory.h"
 
 namespace hvd {
@@ -32,13 +30,8 @@ ShmMakeArena::ShmMakeArena(std::shared_ptr<ShmSet> set, host::MappedArenaPtr are
   try {
     mine_ = SharedMemory::create(bytes);
   } catch (const Error& error) {
-    give_up(error.what());
+    host::tell_of_no_arena(bytes_, error.what());
   }
-}
-
-void ShmMakeArena::give_up(const std::string& why) {
-  log(LogLevel::kWarning, "gradients are packed, because an arena of " + std::to_string(bytes_) +
-                              " bytes failed: " + why);
 }
 
 void ShmMakeArena::write(Step step) {
@@ -71,7 +64,7 @@ void ShmMakeArena::reduce(Step step) {
     }
   } catch (const Error& error) {
     mapped_ = false;
-    give_up(error.what());
+    host::tell_of_no_arena(bytes_, error.what());
   }
   offer_in(chunk(rank(), step)).mapped = mapped_ ? 1 : 0;
 }
@@ -81,11 +74,7 @@ void ShmMakeArena::read(Step step) {
   bool all = mapped_;
   for (std::size_t r = 0; r < size(); ++r) all = all && offer_in(chunk(r, step)).mapped == 1;
   if (mine_ != nullptr) mine_->remove_name();
-  if (all) {
-    made_ = {{mine_->data(), bytes_, arena_}, true};
-  } else {
-    made_ = {host::allocate_buffer(bytes_), false};
-  }
+  if (all) made_ = {{mine_->data(), bytes_, arena_}, true};
 }
 
 }  // namespace hvd

@@ -10,11 +10,11 @@
 namespace hvd {
 
 // Makes an arena: every rank a piece of shared memory, of which it writes the path into its chunk;
-// every rank maps all of them and says whether it could. If one could not, all take memory of their
-// own. No name outlives the operation.
+// every rank maps all of them and says whether it could. If one could not, there is none. No name
+// outlives the operation.
 class ShmMakeArena final : public ShmOperation {
  public:
-  // Fills in `arena`, which has to live as long as what is in `made`, and `made`.
+  // Fills in `arena`, which has to live as long as what is in `made`, and `made`, which is empty.
   ShmMakeArena(std::shared_ptr<ShmSet> set, host::MappedArenaPtr arena, std::size_t bytes,
                ArenaMemory& made);
 
@@ -25,7 +25,6 @@ class ShmMakeArena final : public ShmOperation {
 
  private:
   std::shared_ptr<SharedMemory> open(std::size_t rank) const;
-  void give_up(const std::string& why);
 
   host::MappedArenaPtr arena_;
   std::size_t bytes_;

@@ -3,12 +3,10 @@
 import json
 import os
 import signal
-import subprocess
-import sys
 import time
 
 import pytest
-from ranks import PROLOGUE
+from ranks import PROLOGUE, ByHand
 
 import horovod_cpp as hvd
 
@@ -79,42 +77,6 @@ def test_run_needs_no_mpirun(monkeypatch):
         return hvd.allreduce(np.array([hvd.rank() + 1]), hvd.Sum).tolist()
 
     assert hvd.run(work, np=2) == [[3], [3]]
-
-
-class ByHand:
-    """Starts ranks with the variables that torchrun sets, or some of them."""
-
-    def __init__(self, folder, port):
-        self.folder = folder
-        self._port = port
-        self._ranks = []
-
-    def start(self, source, rank, size, environment=None, clear=()):
-        program = self.folder / f"program{rank}.py"  # another rank may be reading its own just now
-        program.write_text(source)
-        variables = {"RANK": str(rank), "WORLD_SIZE": str(size), "LOCAL_RANK": str(rank),
-                     "LOCAL_WORLD_SIZE": str(size), "MASTER_ADDR": "localhost",
-                     "MASTER_PORT": self._port, **os.environ, **(environment or {})}
-        for name in clear:
-            del variables[name]
-        process = subprocess.Popen([sys.executable, str(program), str(self.folder)], text=True,
-                                   stdout=subprocess.PIPE, stderr=subprocess.STDOUT, env=variables)
-        self._ranks.append(process)
-        return process
-
-    def outputs(self, source, size, **options):
-        """Of all ranks, which have to succeed."""
-        started = [self.start(source, rank, size, **options) for rank in range(size)]
-        outputs = [process.communicate(timeout=60)[0] for process in started]
-        for process, output in zip(started, outputs, strict=True):
-            assert process.returncode == 0, output
-        return outputs
-
-    def end(self):
-        for process in self._ranks:
-            if process.poll() is None:
-                process.kill()
-            process.communicate()
 
 
 @pytest.fixture

@@ -22,12 +22,16 @@ constexpr std::uint64_t kLarge = 1500;
 constexpr std::uint64_t kMisplaced = 1600;
 constexpr std::uint64_t kDropped = 1700;
 
-// An arena of one Collective; where that is not shared its slices have no place, and all that
-// follows holds as well.
+// An arena of one Collective. Where that is not shared there are slices of other memory, without a
+// place, and all that follows holds as well.
 class TestArena {
  public:
   TestArena(Collective& collective, std::uint64_t number, std::size_t bytes) : number_(number) {
     finish(*collective.make_arena(number, bytes, memory_), collective);
+    if (!shared()) {
+      EXPECT_EQ(memory_.mine.data, nullptr);
+      memory_.mine = collective.allocate(bytes);
+    }
     EXPECT_GE(memory_.mine.bytes, bytes);
     EXPECT_EQ(reinterpret_cast<std::uintptr_t>(memory_.mine.data) % 64, 0u);
   }

@@ -52,6 +52,42 @@ class Ranks:
         return done.stdout
 
 
+class ByHand:
+    """Starts ranks with the variables that torchrun sets, or some of them."""
+
+    def __init__(self, folder, port):
+        self.folder = folder
+        self._port = port
+        self._ranks = []
+
+    def start(self, source, rank, size, environment=None, clear=()):
+        program = self.folder / f"program{rank}.py"  # another rank may be reading its own just now
+        program.write_text(source)
+        variables = {"RANK": str(rank), "WORLD_SIZE": str(size), "LOCAL_RANK": str(rank),
+                     "LOCAL_WORLD_SIZE": str(size), "MASTER_ADDR": "localhost",
+                     "MASTER_PORT": self._port, **os.environ, **(environment or {})}
+        for name in clear:
+            del variables[name]
+        process = subprocess.Popen([sys.executable, str(program), str(self.folder)], text=True,
+                                   stdout=subprocess.PIPE, stderr=subprocess.STDOUT, env=variables)
+        self._ranks.append(process)
+        return process
+
+    def outputs(self, source, size, **options):
+        """Of all ranks, which have to succeed."""
+        started = [self.start(source, rank, size, **options) for rank in range(size)]
+        outputs = [process.communicate(timeout=60)[0] for process in started]
+        for process, output in zip(started, outputs, strict=True):
+            assert process.returncode == 0, output
+        return outputs
+
+    def end(self):
+        for process in self._ranks:
+            if process.poll() is None:
+                process.kill()
+            process.communicate()
+
+
 # What every program of a multi-rank test starts with.
 PROLOGUE = """
 import numpy as np

@@ -1,9 +1,7 @@
 """Which gradients are reduced together."""
 
-import collections
-
 from horovod_cpp import _native
-from horovod_cpp.torch import memory
+from horovod_cpp.torch import gpu, memory
 
 
 class Entry:
@@ -15,55 +13,39 @@ class Entry:
         self.bucket = None
         self.passes = 0  # backward passes in the open window
         self.held = False  # whether passes in no_sync() left something
-        self.view = self.native_view = None  # its gradient's place in the arena, if it has one
+        self.view = None  # its gradient's place in the arena, if it has one
+        self._native_view = None  # (its stream, it) as the engine takes it
         self.travelling = None  # what is in flight
         self.done = None  # sum of the windows that were reduced since the last synchronize()
         self.sparse_dims = 0  # of gradients in coordinate form; 0: they are dense
 
-    def set_view(self, view, native_view=None):
-        """Its gradient lies there from now on."""
-        self.native_view, self.view = native_view, view
+    def set_view(self, view):
+        """Its gradient lies there from now on; None: anywhere."""
+        self.view, self._native_view = view, None
+        if view is None:
+            return
         self._address = view.data_ptr()
         view.copy_(self.parameter.grad)
         self.parameter.grad = view
 
-    def native(self):
-        """Its dense gradient, as the engine takes it."""
-        if self.native_view is not None:
-            return self.native_view
-        return memory.source(self.parameter.grad)
+    def native(self, stream):
+        """Its dense gradient, as the engine takes it, used in the order of the stream."""
+        if self.view is None:
+            return memory.source(self.parameter.grad)
+        if self._native_view is None or self._native_view[0] != stream:
+            self._native_view = stream, memory.wrap(self.view)
+        return self._native_view[1]
 
     def has_lost_its_view(self):
-        """Module.double(), .half() and so on give gradients other memory, views included."""
+        """Module.double(), .half(), .cpu() and so on give gradients other memory, views included."""
         return self.view is not None and (
             self.view.data_ptr() != self._address or self.view.dtype != self.parameter.dtype
-            or self.view.shape != self.parameter.shape)
+            or self.view.shape != self.parameter.shape
+            or self.view.device != self.parameter.device)
 
     @property
     def bytes(self):
         return self.parameter.numel() * self.parameter.element_size()
-
-
-_ALIGNMENT = 64  # bytes; of gradients in a Flat
-
-
-class Flat:
-    """Memory of a GPU where gradients of one dtype lie one after the other, so that they are reduced
-    as one tensor. Every entry has a gradient."""
-
-    def __init__(self, entries):
-        self.entries = entries
-        first = entries[0].parameter.detach()
-        unit = _ALIGNMENT // first.element_size()
-        room = [-(-entry.parameter.numel() // unit) * unit for entry in entries]
-        self.memory = first.new_zeros(sum(room))
-        for entry, place in zip(entries, self.memory.split(room)):
-            view = place[:entry.parameter.numel()].view(entry.parameter.shape)
-            entry.set_view(view.data)  # which counts its own changes
-
-    def is_whole(self, entries):
-        """Whether these are all that lie here, and still do."""
-        return all(entry in entries and entry.view is not None for entry in self.entries)
 
 
 class Bucket:
@@ -83,7 +65,6 @@ class Bucket:
         self.compressed = []  # (entry, what travels, context), with a user's compressor
         self.sparse_calls = []  # (entry, handle) in flight
         self.in_flight = []  # entries
-        self.flats = []  # where gradients of GPUs lie
         for entry in entries:
             entry.bucket = self
         self.expect()
@@ -95,27 +76,21 @@ class Bucket:
     def has_open_windows(self):
         return any(entry.passes or entry.held for entry in self.entries)
 
-    def make_flats(self, entries):
-        """Of entries whose parameters lie on a GPU, those of this bucket."""
-        kinds = collections.defaultdict(list)
-        for entry in self.entries:
-            if entry in entries:
-                kinds[entry.parameter.dtype].append(entry)
-        self.flats = [Flat(alike) for alike in kinds.values()]
-
-    def natives(self, entries):
-        """The dense gradients of entries, as the engine takes them."""
-        if not self.flats:
-            return [entry.native() for entry in entries]
-        given = set(entries)
-        whole = [flat for flat in self.flats if flat.is_whole(given)]
-        held = {id(entry) for flat in whole for entry in flat.entries}
-        return [memory.source(flat.memory) for flat in whole] + [
-            entry.native() for entry in entries if id(entry) not in held]
-
     def is_full(self, passes):
         return all(entry.passes >= passes for entry in self.entries
                    if entry.parameter.requires_grad)
+
+
+def natives(entries):
+    """The dense gradients of entries, as the engine takes them."""
+    streams = {}  # looked up once for each device
+    tensors = []
+    for entry in entries:
+        device = entry.parameter.device
+        if device not in streams:
+            streams[device] = gpu.stream_of(device)
+        tensors.append(entry.native(streams[device]))
+    return tensors
 
 
 def divide(entries, groups):

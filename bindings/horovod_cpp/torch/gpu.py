@@ -1,10 +1,10 @@
 """PyTorch's side of tensors on GPUs: streams, and results that the engine allocated.
 
-A call reads its tensors past what is on PyTorch's current stream when it is submitted; nothing on
-the host waits for that. It has ended when its results are in the GPU's memory, so that whatever
-PyTorch puts on any stream after synchronize() finds them. Until then the engine keeps what it reads
-and writes: the caching allocator cannot give the memory to somebody else, and needs no
-record_stream().
+A call reads its tensors past what is on PyTorch's current stream when it is submitted, and what
+PyTorch puts on the stream that is current in synchronize() finds the results; on the host nothing
+waits for the GPU. The engine keeps what it reads and writes until the GPU has done so: the caching
+allocator cannot give that memory to somebody else. It is told (record_stream) of memory that comes
+from one stream and is given back on another.
 """
 
 from collections.abc import Iterable
@@ -23,6 +23,22 @@ def is_gpus(tensor: torch.Tensor) -> bool:
 def current_stream(device: torch.device) -> int:
     """The handle of the stream in whose order PyTorch uses memory of the device now."""
     return int(torch.cuda.current_stream(device).cuda_stream)
+
+
+def stream_of(device: torch.device) -> int:
+    """current_stream(); 0 for the CPU."""
+    return current_stream(device) if device.type == "cuda" else 0
+
+
+def reading_stream(device: int) -> int:
+    """current_stream() by the device's number: who reads what a call gives."""
+    return current_stream(torch.device("cuda", device))
+
+
+def handed_over(tensor: torch.Tensor) -> None:
+    """Tells the caching allocator that the current stream uses memory that is not of its own."""
+    if is_gpus(tensor):
+        tensor.record_stream(torch.cuda.current_stream(tensor.device))
 
 
 def adopted(tensor: Tensor) -> torch.Tensor:

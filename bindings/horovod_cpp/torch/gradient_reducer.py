@@ -1,5 +1,6 @@
 """Gradients on their way through the ranks: the state machine behind DistributedOptimizer."""
 
+import functools
 import hashlib
 import weakref
 
@@ -7,9 +8,10 @@ import torch
 from torch.utils.hooks import unserializable_hook
 
 from horovod_cpp import _native
-from horovod_cpp.torch import gpu, memory
-from horovod_cpp.torch.buckets import divide
+from horovod_cpp.torch import memory
+from horovod_cpp.torch.buckets import divide, natives
 from horovod_cpp.torch.compression import WIRES, NoneCompressor
+from horovod_cpp.torch.handle import result_of
 from horovod_cpp.torch.in_flight import Attempts, Submissions, Travelling, check_place
 from horovod_cpp.torch.movement import joins
 from horovod_cpp.torch.sparse import sparse_allreduce_async
@@ -156,7 +158,7 @@ class GradientReducer:
             self._make_dense(entry)
             entry.travelling = Travelling(entry.parameter.grad)
         if self._wire is not None:
-            return bucket.natives(entries)
+            return natives(entries)
         for entry in entries:
             compressed, context = self._options.compression.compress(entry.parameter.grad)
             bucket.compressed.append((entry, compressed.contiguous(), context))
@@ -169,7 +171,7 @@ class GradientReducer:
         if gradient is not None and gradient.is_sparse:
             gradient = gradient.to_dense()
         if entry.has_lost_its_view():
-            entry.view = entry.native_view = None
+            entry.set_view(None)
         if entry.view is not None:
             if gradient is None:
                 entry.view.zero_()
@@ -212,7 +214,7 @@ class GradientReducer:
         def finish_dense():
             if refusal is not None:
                 raise refusal
-            call.synchronize()
+            result_of(call)
             for entry in finished:
                 check_place(entry)
             for entry, tensor, context in compressed:
@@ -235,8 +237,8 @@ class GradientReducer:
         calls = [handle for _, handle in bucket.sparse_calls]
         if bucket.call is not None:
             calls.append(bucket.call)
-        for call in calls:
-            Attempts().run(call.synchronize)  # what it failed with is told with its result
+        for call in calls:  # what one failed with is told with its result
+            Attempts().run(functools.partial(result_of, call))
 
     def _set_aside(self, bucket):
         """Makes room for another window: its result is added by synchronize()."""
@@ -338,23 +340,21 @@ class GradientReducer:
 
     @torch.no_grad()
     def _move_into_arena(self):
-        """Of buckets on a GPU each has its own; those of the CPU are in memory that ranks share."""
+        """Into memory that the engine gives for it on each device; where it gives none, gradients
+        stay where they are."""
         if not self._wants_views:
             return
         self._wants_views = False
         entries = [entry for entry in self._entries
                    if entry.parameter.requires_grad and not entry.sparse_dims]
-        on_gpu = {entry for entry in entries if gpu.is_gpus(entry.parameter)}
-        for bucket in self._buckets:
-            bucket.make_flats(on_gpu)
-        shared = [entry for entry in entries if entry not in on_gpu]
-        if not shared:
+        if not entries:
             return
         places = _native._GradientViews(
-            [memory.source(entry.parameter.detach()) for entry in shared],
-            self._options.process_set, shared[0].name)
-        for entry, place in zip(shared, places.take()):
-            entry.set_view(memory.result(place), place)
+            [memory.source(entry.parameter.detach()) for entry in entries],
+            self._options.process_set, entries[0].name)
+        for entry, place in zip(entries, places.take()):
+            if place is not None:
+                entry.set_view(memory.result(place))
 
     def name_in_flight(self):
         """Of a bucket whose reduction was started; None without one."""

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 from horovod_cpp import _native
+from horovod_cpp.torch import gpu
 
 
 class Handle:
@@ -29,14 +30,25 @@ class Handle:
         return self._call is None or self._call.wait_for(seconds)
 
     def synchronize(self) -> Any:
-        """Wait for the result; raises what the call failed with. May be called again."""
+        """Wait for the result; raises what the call failed with. May be called again.
+
+        On a GPU it is there for what PyTorch puts on its current stream from now on; other streams,
+        also in later calls, wait for that one. Where the call is enqueued and fails later, the job
+        ends, and whatever is called next raises.
+        """
         if self._call is not None:
-            self._result = self._finish(self._call.synchronize())
+            self._result = self._finish(result_of(self._call))
             self._call = None
             del self._finish
         return self._result
 
     __call__ = synchronize  # what sparse_allreduce_async() returns is called, in Horovod
+
+
+def result_of(call: _native.Handle | Handle) -> Any:
+    """What a call gave; on a GPU for what PyTorch puts on its current stream from now on."""
+    return (call.synchronize() if isinstance(call, Handle)
+            else call._synchronize_on(gpu.reading_stream))
 
 
 def _checked(handle: object) -> Handle:

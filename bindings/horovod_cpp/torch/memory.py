@@ -128,7 +128,11 @@ class Sources:
 
     def results(self, tensors: Iterable[Any]) -> list[torch.Tensor]:
         """Of what the call gave."""
-        return [result(tensor) for tensor in tensors] if self._copies is None else self._copies
+        if self._copies is None:
+            return [result(tensor) for tensor in tensors]
+        for copy in self._copies:
+            gpu.handed_over(copy)
+        return self._copies
 
 
 class Targets:

@@ -297,8 +297,8 @@ def DistributedOptimizer(optimizer, named_parameters=None, compression=Compressi
             Else coordinates and values are gathered, neither compressed nor divided before.
         process_set: the ranks to reduce over; a rank outside trains on its own.
         gradient_as_bucket_view: from the first step on gradients lie in memory that the ranks of a
-            host share and are reduced where they are, which changes no bit; on a GPU those of a
-            group lie one after the other and are reduced as one tensor. Not with ``compression``.
+            host share, which changes no bit, or on a GPU in NCCL's, and are reduced where they are.
+            Where there is none, and with ``compression``, they stay PyTorch's and travel packed.
 
     Returns:
         An optimizer whose class derives from that of ``optimizer`` and shares all it knows with it.

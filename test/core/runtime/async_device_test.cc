@@ -14,6 +14,7 @@
 #include "core/runtime/arena.h"
 #include "test/core/runtime/forwarding_collective.h"
 #include "test/core/runtime/sim_ranks.h"
+#include "test/core/runtime/watched_device.h"
 #include "test/support/run_ranks.h"
 
 namespace hvd {
@@ -21,87 +22,16 @@ namespace {
 
 using std::chrono::milliseconds;
 using std::chrono::seconds;
+using test::fence_at;
+using test::Point;
+using test::PointFence;
+using test::PointPtr;
 using test::run_ranks;
 using test::shared;
 using test::SimRanks;
+using test::WatchedDevice;
 
-constexpr SimOptions kDevice = {.asynchronous = true, .device = DeviceKind::kCuda};
-
-Submission allreduce(const std::string& name, const test::Values<float>& values) {
-  return test::allreduce(name, values, ReduceOp::kSum, DeviceKind::kCuda);
-}
-
-// Where the device is, as a test wants it.
-struct Point {
-  std::atomic<bool> passed = false;
-  std::atomic<bool> broken = false;
-
-  void wait() const {
-    while (!passed) std::this_thread::sleep_for(milliseconds(1));
-    if (broken) throw PeerLostError("the device is broken");
-  }
-};
-
-using PointPtr = std::shared_ptr<Point>;
-
-class PointFence final : public Fence::State {
- public:
-  explicit PointFence(PointPtr point, Fence inner = {})
-      : point_(std::move(point)), inner_(std::move(inner)) {}
-  bool reached() override { return point_->passed && inner_.reached(); }
-  void wait() override {
-    point_->wait();
-    inner_.wait();
-  }
-
- private:
-  PointPtr point_;
-  Fence inner_;
-};
-
-Fence fence_at(const PointPtr& point) {
-  return Fence(std::make_shared<PointFence>(point));
-}
-
-// Counts what is started; its fences lie at a point of the test's as well.
-class WatchedDevice final : public test::ForwardingCollective {
- public:
-  struct Seen {
-    PointPtr point = std::make_shared<Point>();
-    std::atomic<int> started = 0;
-    std::atomic<int> written = 0;
-  };
-
-  WatchedDevice(std::unique_ptr<Collective> inner, std::shared_ptr<Seen> seen)
-      : ForwardingCollective(std::move(inner)), seen_(std::move(seen)) {}
-
-  void write(const void* from, void* to, std::size_t bytes) override {
-    ++seen_->written;
-    ForwardingCollective::write(from, to, bytes);
-  }
-  std::unique_ptr<Operation> all_reduce(std::span<const Slice> slices,
-                                        const Reduction& reduction) override {
-    ++seen_->started;
-    return ForwardingCollective::all_reduce(slices, reduction);
-  }
-  Fence fence() override {
-    return Fence(std::make_shared<PointFence>(seen_->point, ForwardingCollective::fence()));
-  }
-
- private:
-  std::shared_ptr<Seen> seen_;
-};
-
-class AsyncDevice : public testing::Test {
- protected:
-  SimRanks ranks_of(int size, const Config& config = {}) {
-    return SimRanks(size, kDevice, config, [this](Rank, std::unique_ptr<Collective> inner) {
-      return std::make_unique<WatchedDevice>(std::move(inner), seen_);
-    });
-  }
-
-  std::shared_ptr<WatchedDevice::Seen> seen_ = std::make_shared<WatchedDevice::Seen>();
-};
+class AsyncDevice : public test::AsyncDevice {};
 
 TEST_F(AsyncDevice, BatchesInFlightAreBounded) {
   Config config;
@@ -202,7 +132,7 @@ class StuckDevice final : public test::ForwardingCollective {
   std::function<void()> destroyed_;
 };
 
-TEST(AsyncDeviceAbort, WaitsForWhatABatchHasEnqueued) {
+TEST_F(AsyncDevice, AbortWaitsForWhatABatchHasEnqueued) {
   std::atomic<int> early = 0;
   std::atomic<int> gone = 0;
   {

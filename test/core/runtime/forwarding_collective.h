@@ -15,6 +15,7 @@ class ForwardingCollective : public Collective {
 
   DeviceKind device() const noexcept override { return inner_->device(); }
   Buffer allocate(std::size_t bytes) override { return inner_->allocate(bytes); }
+  Buffer allocate_result(std::size_t bytes) override { return inner_->allocate_result(bytes); }
   std::unique_ptr<Operation> make_arena(std::uint64_t number, std::size_t bytes,
                                         ArenaMemory& made) override {
     return inner_->make_arena(number, bytes, made);

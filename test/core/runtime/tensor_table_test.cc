@@ -41,6 +41,21 @@ TEST(TensorTable, GivesWhatWasAddedOnceAndInOrder) {
   EXPECT_FALSE(table.empty());
 }
 
+TEST(TensorTable, ReleasedNamesMayBeAddedWhileTheirFirstUsersAreInFlight) {
+  TensorTable table;
+  add(table, named({"a", "b"}));
+  const auto first = table.take_added();
+  table.release_names(first);
+  add(table, named({"a"}));
+  EXPECT_THROW(add(table, named({"a"})), InvalidArgumentError);
+  EXPECT_EQ(table.count(), 3u);
+  table.remove(first);  // takes no name from the second
+  EXPECT_THROW(add(table, named({"a"})), InvalidArgumentError);
+  add(table, named({"b"}));
+  EXPECT_EQ(names_of(table.close({StatusCode::kAborted, "end"})),
+            (std::vector<std::string>{"a", "b"}));
+}
+
 TEST(TensorTable, RefusesANameInFlightAndNamesIt) {
   TensorTable table;
   add(table, named({"a"}));

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "core/base/half.h"
+#include "ops/cuda/caller_streams.h"
 #include "ops/cuda/copy_tile.h"
 #include "ops/cuda/module_memory.h"
 #include "test/gpu/cases/guarded.h"
@@ -185,11 +186,11 @@ TEST(CudaMemory, GivesNothingWhereThereIsNotEnough) {
   EXPECT_EQ(later.read(), Bytes(16));
 }
 
-TEST(CudaMemory, AFencePassesWithTheWork) {
+TEST(CudaMemory, APointOfItsStreamPassesWithTheWork) {
   const OnDevice memory(Bytes(1024));
   const std::uint8_t one = 1;
   arithmetic().fill(dense<1>(1024), 1, memory.data(), &one);
-  const Fence fence = cuda_memory().fence(kDevice);
+  const Fence fence = CallerStreams().record(kDevice, cuda_memory().stream(kDevice));
   fence.wait();
   EXPECT_TRUE(fence.reached());
   EXPECT_EQ(memory.read(), Bytes(1024, std::byte{1}));

@@ -133,11 +133,11 @@ class MakeTwin final : public Operation {
 
   bool advance() override {
     if (!operation_->advance()) return false;
-    if (made_.mine.data != nullptr) return true;
+    if (!device_->shared || made_.shared) return true;
     const Buffer host = host::allocate_buffer(device_->mine.bytes);
     const auto twin = std::make_shared<Twin>(Twin{host, device_->mine});
     twins_.push_back(twin);
-    made_ = {{host.data, host.bytes, twin}, device_->shared};
+    made_ = {{host.data, host.bytes, twin}, true};
     return true;
   }
 

@@ -61,6 +61,24 @@ TEST_F(CallerStreamsTest, TheHostWaitsForWhatIsNoCudaEvent) {
   EXPECT_TRUE(foreign.reached());
 }
 
+TEST_F(CallerStreamsTest, WhatComesBackFromADefaultStreamIsUsedPastIt) {
+  const std::uintptr_t own = streams_.own(0);
+  hvd_test_stream_log();
+  streams_.take_back(0, own, 1);
+  EXPECT_EQ(hvd_test_stream_log(),
+            line("record", host_cuda().points, 1) + line("wait", host_cuda().points, own));
+}
+
+// Which may have been destroyed.
+TEST_F(CallerStreamsTest, WhatComesBackFromAnotherStreamIsWaitedFor) {
+  const std::uintptr_t consumer = hvd_test_make_stream();
+  host_cuda().by_hand = true;
+  bool read = false;
+  test::enqueue_on_host(reinterpret_cast<cudaStream_t>(consumer), [&] { read = true; });
+  streams_.take_back(0, streams_.own(0), consumer);
+  EXPECT_TRUE(read);
+}
+
 // The numbers of DLPack and __cuda_array_interface__; 0 is what PyTorch's default stream says.
 TEST_F(CallerStreamsTest, DefaultStreamsHaveNumbers) {
   for (const auto& [given, meant] : {std::pair{0u, 1u}, {1u, 1u}, {2u, 2u}}) {

@@ -1,10 +1,12 @@
 #include "test/gpu/logic/host_cuda.h"
 
+#include <unistd.h>
+
+#include <chrono>
 #include <cstdio>
-#include <cstdlib>
 #include <cstring>
-#include <map>
-#include <mutex>
+#include <memory>
+#include <new>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -21,56 +23,18 @@ HostStreams& streams() {
 }
 
 thread_local cudaError_t last_error = cudaSuccess;
-
-std::mutex memory_mutex;
-std::map<const std::byte*, std::size_t> pinned;
-std::map<void*, int> opened;  // from other processes, how often
-
-void pin(const void* data, std::size_t bytes) {
-  const std::lock_guard lock(memory_mutex);
-  pinned[static_cast<const std::byte*>(data)] = bytes;
-}
-void unpin(const void* data) {
-  const std::lock_guard lock(memory_mutex);
-  pinned.erase(static_cast<const std::byte*>(data));
-}
-bool is_pinned(const void* data) {
-  const std::lock_guard lock(memory_mutex);
-  const auto* const at = static_cast<const std::byte*>(data);
-  auto after = pinned.upper_bound(at);
-  if (after == pinned.begin()) return false;
-  --after;
-  return at < after->first + after->second;
-}
-
-cudaError_t allocate(void** data, std::size_t bytes) {
-  if (host_cuda().memory_error != cudaSuccess) return host_cuda().memory_error;
-  *data = std::aligned_alloc(256, (bytes + 255) / 256 * 256);
-  return *data != nullptr ? cudaSuccess : cudaErrorMemoryAllocation;
-}
+constexpr int kSpins = 100;  // before a wait sleeps
+constexpr std::chrono::microseconds kPause{20};
 
 void copy(void* to, const void* from, std::size_t bytes) {
   if (bytes != 0) std::memcpy(to, from, bytes);
 }
 
-// A handle's bytes are those of a pointer.
-template <typename Handle, typename T>
-void put(Handle& handle, T* pointer) {
-  static_assert(sizeof pointer <= sizeof handle);
-  std::memcpy(&handle, &pointer, sizeof pointer);
-}
-template <typename T, typename Handle>
-T* get(const Handle& handle) {
-  T* pointer = nullptr;
-  std::memcpy(&pointer, &handle, sizeof pointer);
-  return pointer;
-}
-
 }  // namespace
 
 HostCuda& host_cuda() {
-  static HostCuda cuda;
-  return cuda;
+  static auto* const cuda = new HostCuda;  // the thread that is the device outlives all else
+  return *cuda;
 }
 
 void reset_host_cuda() {
@@ -80,8 +44,12 @@ void reset_host_cuda() {
   cuda.count_error = cudaSuccess;
   cuda.wait_error = cudaSuccess;
   cuda.memory_error = cudaSuccess;
+  cuda.memory_limit = std::size_t{1} << 40;
   cuda.stalled = false;
+  cuda.results_stalled = false;
   cuda.current_device = 0;
+  cuda.waiting_copies = 0;
+  cuda.mallocs = 0;
   cuda.lazy = false;
   cuda.by_hand = false;
   cuda.hangs = false;
@@ -89,6 +57,7 @@ void reset_host_cuda() {
   cuda.ipc_open_error = cudaSuccess;
   cuda.ipc_opens_until_error = 0;
   cuda.freed_while_opened = 0;
+  cuda.processes_are_threads = true;
 }
 
 void enqueue(cudaStream_t stream, std::function<bool()> work) {
@@ -100,6 +69,19 @@ void enqueue_on_host(cudaStream_t stream, std::function<void()> work) {
     work();
     return true;
   });
+}
+
+int number_of(int device) {
+  const std::vector<int>& visible = host_cuda().visible;
+  return visible.empty() ? device : visible.at(static_cast<std::size_t>(device));
+}
+
+bool may_open_blocks_of(const BlockName& name) {
+  return host_cuda().processes_are_threads || name.process != getpid();
+}
+
+void seed_streams(unsigned seed) {
+  streams().seed(seed);
 }
 
 void run_streams() {
@@ -132,11 +114,11 @@ cudaError_t cudaGetDeviceCount(int* count) {
 }
 cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int device) {
   std::snprintf(properties->name, sizeof properties->name, "host memory %d", device);
-  properties->uuid.bytes[15] = static_cast<char>(device + 1);
+  properties->uuid.bytes[15] = static_cast<char>(number_of(device) + 1);
   return cudaSuccess;
 }
 cudaError_t cudaDeviceGetPCIBusId(char* text, int size, int device) {
-  std::snprintf(text, static_cast<std::size_t>(size), "0000:%02d:00.0", device);
+  std::snprintf(text, static_cast<std::size_t>(size), "0000:%02d:00.0", number_of(device));
   return cudaSuccess;
 }
 cudaError_t cudaGetDevice(int* device) {
@@ -144,31 +126,11 @@ cudaError_t cudaGetDevice(int* device) {
   return cudaSuccess;
 }
 cudaError_t cudaSetDevice(int device) {
+  if (device < 0 || device >= host_cuda().devices) return cudaErrorInvalidDevice;
   HostCuda::current_device = device;
   return cudaSuccess;
 }
 
-cudaError_t cudaMalloc(void** data, std::size_t bytes) {
-  return allocate(data, bytes);
-}
-cudaError_t cudaMallocHost(void** data, std::size_t bytes) {
-  const cudaError_t code = allocate(data, bytes);
-  if (code == cudaSuccess) pin(*data, bytes);
-  return code;
-}
-cudaError_t cudaFree(void* data) {
-  run_streams();
-  {
-    const std::lock_guard lock(memory_mutex);
-    if (opened.contains(data)) ++host_cuda().freed_while_opened;
-  }
-  std::free(data);
-  return cudaSuccess;
-}
-cudaError_t cudaFreeHost(void* data) {
-  unpin(data);
-  return cudaFree(data);
-}
 cudaError_t cudaMemcpy(void* to, const void* from, std::size_t bytes, cudaMemcpyKind) {
   copy(to, from, bytes);
   return cudaSuccess;
@@ -178,14 +140,16 @@ cudaError_t cudaMemset(void* to, int value, std::size_t bytes) {
   return cudaSuccess;
 }
 cudaError_t cudaDeviceSynchronize() {
-  while (!streams().idle(HostCuda::current_device)) std::this_thread::yield();
+  while (!streams().idle(HostCuda::current_device)) std::this_thread::sleep_for(kPause);
   return cudaSuccess;
 }
 // Host memory that is not pinned may change as soon as this returns.
 cudaError_t cudaMemcpyAsync(void* to, const void* from, std::size_t bytes, cudaMemcpyKind kind,
                             cudaStream_t stream) {
   log_stream("copy", stream);
+  streams().copies(stream, kind == cudaMemcpyHostToDevice);
   if (kind == cudaMemcpyHostToDevice && !is_pinned(from)) {
+    ++host_cuda().waiting_copies;
     const auto* first = static_cast<const std::byte*>(from);
     enqueue_on_host(stream, [to, away = std::vector(first, first + bytes)] {
       copy(to, away.data(), away.size());
@@ -211,8 +175,16 @@ cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned
   return cudaSuccess;
 }
 
-cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned) {
-  *event = new CUevent_st;
+cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned flags) {
+  auto made = std::make_unique<CUevent_st>();
+  made->device = HostCuda::current_device;
+  if ((flags & cudaEventInterprocess) != 0) {
+    if ((flags & cudaEventDisableTiming) == 0) return cudaErrorInvalidValue;
+    made->block = SharedBlock::make(sizeof(HostEvent));
+    if (made->block == nullptr) return cudaErrorMemoryAllocation;
+    made->state = {made->block, new (made->block->data()) HostEvent};
+  }
+  *event = made.release();
   ++host_cuda().events;
   return cudaSuccess;
 }
@@ -222,6 +194,9 @@ cudaError_t cudaEventDestroy(cudaEvent_t event) {
   return cudaSuccess;
 }
 cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
+  if (is_of_a_device(stream) && stream->device != kAnyDevice && stream->device != event->device) {
+    return cudaErrorInvalidResourceHandle;
+  }
   streams().record(event, stream);
   return cudaSuccess;
 }
@@ -231,42 +206,28 @@ cudaError_t cudaEventQuery(cudaEvent_t event) {
   return last_error;
 }
 cudaError_t cudaEventSynchronize(cudaEvent_t event) {
-  while (!streams().reached(event)) {
+  for (int looks = 0; !streams().reached(event); ++looks) {
     if (host_cuda().by_hand) run_streams();
-    std::this_thread::yield();
+    looks < kSpins ? std::this_thread::yield() : std::this_thread::sleep_for(kPause);
   }
   return host_cuda().wait_error;
 }
 
-cudaError_t cudaIpcGetMemHandle(cudaIpcMemHandle_t* handle, void* memory) {
-  put(*handle, memory);
-  return host_cuda().ipc_export_error;
-}
-cudaError_t cudaIpcOpenMemHandle(void** memory, cudaIpcMemHandle_t handle, unsigned) {
-  HostCuda& cuda = host_cuda();
-  if (cuda.ipc_open_error != cudaSuccess && cuda.ipc_opens_until_error-- <= 0) {
-    return cuda.ipc_open_error;
-  }
-  const std::lock_guard lock(memory_mutex);
-  *memory = get<void>(handle);
-  ++opened[*memory];
-  ++cuda.ipc_opened;
-  return cudaSuccess;
-}
-cudaError_t cudaIpcCloseMemHandle(void* memory) {
-  const std::lock_guard lock(memory_mutex);
-  const auto found = opened.find(memory);
-  if (found == opened.end()) return cudaErrorInvalidValue;
-  if (--found->second == 0) opened.erase(found);
-  --host_cuda().ipc_opened;
-  return cudaSuccess;
-}
 cudaError_t cudaIpcGetEventHandle(cudaIpcEventHandle_t* handle, cudaEvent_t event) {
-  put(*handle, event);
+  if (event->block == nullptr) return cudaErrorInvalidResourceHandle;
+  write_name(event->block->name(), *handle);
   return cudaSuccess;
 }
 cudaError_t cudaIpcOpenEventHandle(cudaEvent_t* event, cudaIpcEventHandle_t handle) {
-  *event = new CUevent_st{get<CUevent_st>(handle)->state, true};
+  const BlockName name = read_name(handle);
+  if (!may_open_blocks_of(name)) return cudaErrorDeviceUninitialized;
+  std::shared_ptr<SharedBlock> block = SharedBlock::open(name);
+  if (block == nullptr) return cudaErrorInvalidResourceHandle;
+  *event = new CUevent_st;
+  (*event)->state = {block, reinterpret_cast<HostEvent*>(block->data())};
+  (*event)->block = std::move(block);
+  (*event)->is_imported = true;
+  (*event)->device = HostCuda::current_device;
   ++host_cuda().events;
   return cudaSuccess;
 }

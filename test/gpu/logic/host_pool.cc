@@ -22,10 +22,18 @@ cudaError_t cudaMemPoolSetAttribute(cudaMemPool_t, cudaMemPoolAttr, void*) {
 }
 cudaError_t cudaMallocFromPoolAsync(void** data, std::size_t bytes, cudaMemPool_t, cudaStream_t) {
   constexpr std::size_t kMost = std::size_t{1} << 40;
-  return bytes < kMost ? cudaMalloc(data, bytes) : cudaErrorMemoryAllocation;
+  const cudaError_t failed = hvd::test::host_cuda().memory_error;
+  if (failed != cudaSuccess) return failed;
+  if (bytes >= kMost) return cudaErrorMemoryAllocation;
+  *data = hvd::test::allocate_on_heap(bytes);
+  ++hvd::test::host_cuda().in_pool;
+  return cudaSuccess;
 }
 cudaError_t cudaFreeAsync(void* data, cudaStream_t stream) {
-  hvd::test::enqueue_on_host(stream, [data] { std::free(data); });
+  hvd::test::enqueue_on_host(stream, [data] {
+    std::free(data);
+    --hvd::test::host_cuda().in_pool;
+  });
   return cudaSuccess;
 }
 

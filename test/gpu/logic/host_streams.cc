@@ -1,6 +1,7 @@
 #include "test/gpu/logic/host_streams.h"
 
 #include <algorithm>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -17,17 +18,28 @@ bool advance(CUstream_st& stream) {
 }
 
 bool has_passed(const HostEvent& event, std::uint64_t record) {
-  return event.completed >= record && (!event.held || !host_cuda().stalled);
+  const bool stalled = host_cuda().stalled || host_cuda().results_stalled;
+  return event.completed >= record && !(event.held && stalled);
 }
 
 bool at_once() {
   return !host_cuda().lazy && !host_cuda().by_hand;
 }
 
+constexpr unsigned kMostAtATime = 16;  // that a lazy device does before it rests
+constexpr std::chrono::microseconds kRest{50};
+
 }  // namespace
+
+bool is_of_a_device(cudaStream_t stream) {
+  return stream != nullptr && stream != cudaStreamLegacy && stream != cudaStreamPerThread;
+}
 
 cudaStream_t HostStreams::make(int device) {
   const std::lock_guard lock(mutex_);
+  if (host_cuda().runs_by_itself && !std::exchange(runs_by_itself_, true)) {
+    std::thread(&HostStreams::be_the_device, this).detach();
+  }
   streams_.push_front(std::make_unique<CUstream_st>());
   streams_.front()->device = device;
   return streams_.front().get();
@@ -45,22 +57,29 @@ void HostStreams::push(cudaStream_t stream, std::function<bool()> work) {
 }
 
 void HostStreams::add(cudaStream_t stream, std::function<bool()> work) {
-  if (stream == nullptr || stream == cudaStreamLegacy || stream == cudaStreamPerThread) {
+  if (!is_of_a_device(stream)) {
     work();
     return;
   }
   stream->work.push_back(std::move(work));
   if (at_once()) run_all();
+  if (runs_by_itself_) added_.notify_one();
+}
+
+void HostStreams::copies(cudaStream_t stream, bool to_device) {
+  const std::lock_guard lock(mutex_);
+  if (is_of_a_device(stream)) stream->wrote = to_device;
 }
 
 void HostStreams::record(cudaEvent_t event, cudaStream_t stream) {
   const std::lock_guard lock(mutex_);
   const auto state = event->state;
-  state->held = host_cuda().stalled;
+  state->held = host_cuda().stalled ||
+                (host_cuda().results_stalled && is_of_a_device(stream) && stream->wrote);
   state->number = ++host_cuda().points;
   log_stream("record", stream, state->number);
   add(stream, [state, number = ++state->recorded] {
-    state->completed = std::max(state->completed, number);
+    state->completed = std::max(state->completed.load(), number);
     return true;
   });
 }
@@ -70,8 +89,8 @@ void HostStreams::wait(cudaStream_t stream, cudaEvent_t event) {
   log_stream("wait", stream, event->state->number);
   // Which one another process's stream waits for if the event is recorded again is nowhere said.
   const bool newest = event->is_imported && host_cuda().lazy && random_() % 2 == 0;
-  add(stream, [state = event->state, number = event->state->recorded, newest] {
-    return has_passed(*state, newest ? state->recorded : number);
+  add(stream, [state = event->state, number = event->state->recorded.load(), newest] {
+    return has_passed(*state, newest ? state->recorded.load() : number);
   });
 }
 
@@ -93,6 +112,27 @@ bool HostStreams::idle(int device) {
   return std::all_of(streams_.begin(), streams_.end(), [&](const auto& stream) {
     return stream->device != device || stream->work.empty();
   });
+}
+
+void HostStreams::seed(unsigned seed) {
+  const std::lock_guard lock(mutex_);
+  random_.seed(seed);
+}
+
+bool HostStreams::has_work() const {
+  return std::any_of(streams_.begin(), streams_.end(),
+                     [](const auto& stream) { return !stream->work.empty(); });
+}
+
+// What waits for another process is tried again and again.
+void HostStreams::be_the_device() {
+  std::unique_lock lock(mutex_);
+  while (true) {
+    added_.wait(lock, [this] { return has_work(); });
+    if (at_once()) run_all();
+    for (auto count = random_() % kMostAtATime; host_cuda().lazy && count > 0; --count) run_one();
+    if (has_work()) added_.wait_for(lock, kRest);
+  }
 }
 
 void HostStreams::drop() {

@@ -288,6 +288,23 @@ TEST_F(World, NothingIsCalledAfterAbort) {
   EXPECT_THAT(nccl_.named("ncclAllReduce"), IsEmpty());
 }
 
+TEST_F(World, WhoWaitsForAnExchangeLooksOftenAndNobodyWhenItIsOver) {
+  test::host_cuda().by_hand = true;
+  const std::int64_t mine[] = {7};
+  std::int64_t all[2] = {};
+  const auto operation = collective_.exchange(mine, all);
+  for (int looks = 0; looks < 10; ++looks) {
+    EXPECT_FALSE(operation->advance());
+    collective_.progress(Clock::now());
+    ASSERT_TRUE(collective_.poll_interval().has_value());
+    EXPECT_LE(*collective_.poll_interval(), std::chrono::microseconds(100));
+  }
+  test::run_streams();
+  EXPECT_TRUE(operation->advance());
+  collective_.progress(Clock::now());
+  EXPECT_FALSE(collective_.poll_interval().has_value());
+}
+
 TEST_F(World, AnExchangeGoesByWayOfTheDevice) {
   nccl_.copies = true;
   const std::vector<std::int64_t> mine = {7, 9};

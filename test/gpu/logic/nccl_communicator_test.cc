@@ -104,6 +104,33 @@ TEST_F(Communicator, AFailedCallIsToldInNcclsWords) {
       AllOf(HasSubstr("ncclGroupEnd"), HasSubstr("NCCL's text"), HasSubstr("what NCCL noted")));
 }
 
+TEST_F(Communicator, AnNcclThatCannotStartSaysWhereWhyAndWhatToDo) {
+  const auto tells =
+      AllOf(HasSubstr("NCCL could not be initialised on rank 2 of 4 (CUDA device 1)"),
+            HasSubstr("NCCL's text (what NCCL noted)"), HasSubstr("NCCL_DEBUG=INFO"),
+            HasSubstr("HVD_GPU_OPERATIONS=ipc"));
+  nccl_.results["ncclCommInitRankConfig"] = ncclUnhandledCudaError;
+  EXPECT_THAT(message_of<UnsupportedError>([&] { make(); }), tells);
+  nccl_.results.clear();
+  nccl_.state = ncclInvalidUsage;  // found while it connects
+  EXPECT_THAT(message_of<UnsupportedError>([communicator = make()] { communicator->settled(); }),
+              tells);
+  nccl_.state = ncclRemoteError;  // another rank may be gone
+  EXPECT_THAT(message_of<PeerLostError>([communicator = make()] { communicator->settled(); }),
+              tells);
+}
+
+TEST_F(Communicator, SoDoesOneMadeFromAnother) {
+  const auto communicator = make();
+  EXPECT_TRUE(communicator->settled());
+  const auto child =
+      std::make_shared<NcclCommunicator>(nccl_.api(), NcclCommunicator::Place{.size = 4});
+  nccl_.results["ncclCommSplit"] = ncclUnhandledCudaError;
+  EXPECT_THAT(
+      message_of<UnsupportedError>([&] { communicator->begin_shrink({}, child); }),
+      AllOf(HasSubstr("NCCL could not be initialised on rank 2"), HasSubstr("ncclCommSplit")));
+}
+
 TEST_F(Communicator, AnErrorThatComesLaterIsSeenByPolling) {
   const auto communicator = make();
   EXPECT_TRUE(communicator->settled());

@@ -7,7 +7,7 @@
 #include "ops/sim/sim_world.h"
 #include "test/gpu/cases/contract_cases.h"
 #include "test/gpu/logic/host_cuda.h"
-#include "test/gpu/logic/nccl_world.h"
+#include "test/gpu/logic/nccl_on_host.h"
 #include "test/support/collective_contract.h"
 #include "test/support/run_ranks.h"
 
@@ -17,22 +17,23 @@ namespace hvd {
 namespace {
 
 using test::CollectiveCase;
-using test::NcclWorld;
 using ::testing::IsEmpty;
 
 class NcclContract : public ::testing::TestWithParam<std::tuple<int, bool, CollectiveCase>> {
  protected:
   void run() {
     const auto& [size, late, contract] = GetParam();
-    NcclWorld nccl;
+    test::reset_host_cuda();
+    test::host_cuda().devices = size;
     test::host_cuda().lazy = late;
-    const std::string id = make_nccl_id(nccl.api());
+    const NcclApi& nccl = test::nccl_on_host();
+    const std::string id = make_nccl_id(nccl);
     {
       SimWorld host(size);
       test::run_ranks(size, [&, count = size, on_device = late, &run = contract.run](Rank rank) {
         auto queue = std::make_shared<LaunchQueue>(rank, Duration::zero());
         auto communicator = std::make_shared<NcclCommunicator>(
-            nccl.api(), id, NcclCommunicator::Place{.rank = rank, .size = count, .device = rank});
+            nccl, id, NcclCommunicator::Place{.rank = rank, .size = count, .device = rank});
         std::unique_ptr<Collective> nccl_of_rank =
             std::make_unique<NcclCollective>(std::move(queue), std::move(communicator));
         if (on_device) nccl_of_rank = test::on_device(std::move(nccl_of_rank), rank);
@@ -40,7 +41,7 @@ class NcclContract : public ::testing::TestWithParam<std::tuple<int, bool, Colle
         run(*collective, rank, count);
       });
     }
-    EXPECT_THAT(nccl.problems(), IsEmpty());
+    EXPECT_THAT(test::take_nccl_problems(), IsEmpty());
   }
 };
 

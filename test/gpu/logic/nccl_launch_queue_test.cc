@@ -186,6 +186,7 @@ TEST_F(Streams, WhatTheHostWritesIsThereForTheNextCall) {
   const auto a = add("a");
   a->ready = {queue_.write(&value, &on_device, sizeof value)};
   value = 0;  // at once
+  EXPECT_EQ(host_cuda().waiting_copies, 0);
   int seen = 0;
   a->begin = [&](NcclCommunicator&, cudaStream_t stream) {
     test::enqueue(stream, [&] {
@@ -209,6 +210,40 @@ TEST_F(Queue, MemoryIsKeptWhileACallIsUnderWay) {
   host_cuda().stalled = false;
   queue_.watch(Clock::now());
   EXPECT_TRUE(kept.expired());
+}
+
+TEST_F(Streams, MemoryOfACallIsUsedAgainPastIt) {
+  blocked_ = "a";
+  const int before = host_cuda().in_pool;
+  Buffer result = queue_.allocate(100);
+  EXPECT_EQ(host_cuda().mallocs, 0);
+  add_stages("a");
+  queue_.pump();
+  result = {};
+  test::run_streams();
+  EXPECT_EQ(host_cuda().in_pool, before + 1);
+  blocked_.clear();
+  test::run_streams();
+  EXPECT_EQ(host_cuda().in_pool, before);
+}
+
+TEST_F(Queue, WhatADeviceThatHangsMayUseIsKept) {
+  auto memory = std::make_shared<int>(0);
+  const std::weak_ptr<int> kept = memory;
+  {
+    LaunchQueue queue(0, Duration::zero());
+    queue.retire(std::move(memory));
+    host_cuda().stalled = true;
+  }
+  EXPECT_FALSE(kept.expired());
+  host_cuda().stalled = false;
+  auto more = std::make_shared<int>(0);
+  const std::weak_ptr<int> freed = more;
+  {
+    LaunchQueue queue(0, Duration::zero());
+    queue.retire(std::move(more));
+  }
+  EXPECT_TRUE(freed.expired());
 }
 
 TEST_F(Queue, ACallThatNcclDoesNotBeginIsAborted) {

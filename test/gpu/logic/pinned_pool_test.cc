@@ -4,18 +4,27 @@
 
 #include <vector>
 
+#include "ops/cuda/stream.h"
 #include "test/gpu/logic/host_cuda.h"
 
 namespace hvd {
 namespace {
 
+using test::host_cuda;
+
 class Pool : public ::testing::Test {
  protected:
   void SetUp() override { test::reset_host_cuda(); }
+
+  // All pools of a device are one: each test has one of its own.
+  static int new_device() {
+    static int last = 100;
+    return ++last;
+  }
 };
 
 TEST_F(Pool, WhatIsGivenBackIsUsedAgain) {
-  PinnedPool pool(0);
+  PinnedPool pool(new_device());
   Buffer first = pool.take(10000);
   EXPECT_GE(first.bytes, 10000u);
   void* const data = first.data;
@@ -24,14 +33,14 @@ TEST_F(Pool, WhatIsGivenBackIsUsedAgain) {
 }
 
 TEST_F(Pool, NothingIsGivenTwice) {
-  PinnedPool pool(0);
+  PinnedPool pool(new_device());
   const Buffer first = pool.take(100);
   const Buffer second = pool.take(100);
   EXPECT_NE(first.data, second.data);
 }
 
 TEST_F(Pool, MuchMemoryIsNotSpentOnLittle) {
-  PinnedPool pool(0);
+  PinnedPool pool(new_device());
   void* const large = pool.take(std::size_t{1} << 20).data;
   EXPECT_NE(pool.take(100).data, large);
   EXPECT_EQ(pool.take(std::size_t{1} << 19).data, large);
@@ -40,22 +49,32 @@ TEST_F(Pool, MuchMemoryIsNotSpentOnLittle) {
 TEST_F(Pool, MemoryMayOutliveIt) {
   Buffer kept;
   {
-    PinnedPool pool(0);
+    PinnedPool pool(new_device());
     kept = pool.take(100);
   }
   static_cast<std::byte*>(kept.data)[99] = std::byte{1};
 }
 
-TEST_F(Pool, OnlySoManyAreKept) {
-  PinnedPool pool(0);
+// To free some would wait for the device.
+TEST_F(Pool, WhatWasTakenOnceStays) {
+  const int device = new_device();
   std::vector<Buffer> many;
-  for (int i = 0; i < 40; ++i) many.push_back(pool.take(100));
+  {
+    PinnedPool pool(device);
+    for (int i = 0; i < 40; ++i) many.push_back(pool.take(100));
+  }
+  host_cuda().hangs = true;
+  CudaStream stream(device);
+  test::enqueue_on_host(stream.get(), [] {});
   many.clear();
-  EXPECT_NE(pool.take(100).data, nullptr);
+  const int before = host_cuda().mallocs;
+  PinnedPool pool(device);
+  for (int i = 0; i < 40; ++i) many.push_back(pool.take(100));
+  EXPECT_EQ(host_cuda().mallocs, before);
 }
 
 TEST_F(Pool, NothingNeedsNoMemory) {
-  PinnedPool pool(0);
+  PinnedPool pool(new_device());
   EXPECT_EQ(pool.take(0).data, nullptr);
 }
 

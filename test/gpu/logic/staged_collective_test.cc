@@ -2,9 +2,11 @@
 
 #include <gtest/gtest.h>
 
+#include <string>
 #include <tuple>
 
 #include "core/base/status.h"
+#include "ops/cuda/module_memory.h"
 #include "ops/self/self_collective.h"
 #include "ops/sim/sim_world.h"
 #include "test/gpu/cases/contract_cases.h"
@@ -112,6 +114,61 @@ TEST_F(Staged, ADeviceThatFailedEndsTheOperation) {
   float value = 3;
   const auto operation = doubled(value);
   EXPECT_THROW(operation->advance(), PeerLostError);
+}
+
+TEST_F(Staged, AWriteWaitsForNothingAndItsSourceMayChange) {
+  host_cuda().hangs = true;
+  float value = 3;
+  float on_device = 0;
+  collective_.write(&value, &on_device, sizeof value);
+  value = 0;
+  EXPECT_EQ(host_cuda().waiting_copies, 0);
+  host_cuda().hangs = false;
+  test::run_streams();
+  EXPECT_EQ(on_device, 3);
+}
+
+TEST_F(Staged, AWriteThatIsUnderWayKeepsItsMemory) {
+  float on_device[2] = {};
+  const float values[] = {3, 4};
+  host_cuda().hangs = true;
+  for (int i = 0; i < 2; ++i) collective_.write(&values[i], &on_device[i], sizeof values[i]);
+  host_cuda().hangs = false;
+  test::run_streams();
+  EXPECT_EQ(on_device[0], 3);
+  EXPECT_EQ(on_device[1], 4);
+}
+
+// The memory is of a pool, in the order of the stream that writes it.
+TEST_F(Staged, AResultComesAndGoesWithoutWaitingForTheDevice) {
+  const auto own = reinterpret_cast<cudaStream_t>(cuda_memory().stream(0));
+  bool written = false;
+  bool read = false;
+  const int mallocs = host_cuda().mallocs;
+  const int before = host_cuda().in_pool;
+  Buffer result = collective_.allocate_result(1000);
+  test::enqueue(collective_.queue()->stream().get(), [&] { return written; });
+  test::enqueue(own, [&] { return read; });
+  result = {};
+  EXPECT_EQ(host_cuda().mallocs, mallocs);
+  for (bool* const done : {&written, &read}) {
+    test::run_streams();
+    EXPECT_EQ(host_cuda().in_pool, before + 1);
+    *done = true;
+  }
+  test::run_streams();
+  EXPECT_EQ(host_cuda().in_pool, before);
+}
+
+TEST_F(Staged, AResultForWhichThereIsNoMemoryIsAnErrorWithItsSize) {
+  host_cuda().memory_error = cudaErrorMemoryAllocation;
+  try {
+    collective_.allocate_result(1234);
+    ADD_FAILURE() << "there was enough";
+  } catch (const PeerLostError& error) {
+    EXPECT_NE(std::string(error.what()).find("allocation of 1234 bytes"), std::string::npos)
+        << error.what();
+  }
 }
 
 TEST_F(Staged, WhatHasNoMeaningIsRefusedAtTheCall) {

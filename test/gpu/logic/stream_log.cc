@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "test/gpu/logic/host_cuda.h"
+#include "test/gpu/logic/host_streams.h"
 
 namespace {
 
@@ -42,8 +43,10 @@ const char* hvd_test_stream_log() {
 }
 
 unsigned long long hvd_test_make_stream() {
+  using hvd::test::kAnyDevice;
   cudaStream_t stream = nullptr;
   cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking);
+  stream->device = kAnyDevice;
   return reinterpret_cast<std::uintptr_t>(stream);
 }
 
@@ -57,5 +60,9 @@ void hvd_test_order(unsigned long long before, unsigned long long stream) {
 
 void hvd_test_stall(int stalled) {
   hvd::test::host_cuda().stalled = stalled != 0;
+}
+
+void hvd_test_stall_results(int stalled) {
+  hvd::test::host_cuda().results_stalled = stalled != 0;
 }
 }

@@ -15,7 +15,7 @@ extern "C" {
 // Lines "record EVENT STREAM", "wait EVENT STREAM" and "copy 0 STREAM" since the last call; valid
 // until the next one.
 __attribute__((visibility("default"))) const char* hvd_test_stream_log();
-// A producer's stream with work on it; its handle.
+// A producer's stream, of whichever device; its handle.
 __attribute__((visibility("default"))) unsigned long long hvd_test_make_stream();
 // Makes `stream` wait for all that is on `before`, as a library does that hands over memory.
 __attribute__((visibility("default"))) void hvd_test_order(unsigned long long before,

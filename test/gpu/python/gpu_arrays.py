@@ -3,6 +3,7 @@ over host memory (test/gpu/logic/host_cuda.cc) and writes down what was put on w
 
 import contextlib
 import ctypes
+import os
 import pathlib
 
 import numpy as np
@@ -23,8 +24,8 @@ module.hvd_test_order.argtypes = [ctypes.c_uint64, ctypes.c_uint64]
 
 
 def own_device():
-    """Where this rank communicates: there are two GPUs."""
-    return hvd.local_rank() % 2
+    """Where this rank communicates."""
+    return hvd.local_rank() % int(os.environ["HOST_CUDA_DEVICES"])
 
 
 class GpuArray(Foreign):
@@ -56,7 +57,7 @@ class OldGpuArray(GpuArray):
 
 
 class Received:
-    """Another library's array, made here, with a copy of the values."""
+    """Another library's array, made here: the tensor's memory, and a copy of its values."""
 
     stream = 0  # on which this library works
 
@@ -69,7 +70,9 @@ class Received:
         shape = tuple(given.shape[axis] for axis in range(given.ndim))
         count = int(np.prod(shape))
         memory = (ctypes.c_uint8 * (count * dtype.itemsize)).from_address(given.data or 0)
-        self.values = np.frombuffer(memory, dtype, count).reshape(shape).copy()
+        memory.owner = tensor
+        self.shared = np.frombuffer(memory, dtype, count).reshape(shape)
+        self.values = self.shared.copy()
 
     def tolist(self):
         return self.values.tolist()
@@ -94,3 +97,23 @@ def stalled():
         yield
     finally:
         module.hvd_test_stall(0)
+
+
+@contextlib.contextmanager
+def results_stalled():
+    """Nobody knows before the end that results have arrived on the GPU."""
+    module.hvd_test_stall_results(1)
+    try:
+        yield
+    finally:
+        module.hvd_test_stall_results(0)
+
+
+def waits_past_a_copy(log, stream):
+    """Whether the stream was made to wait for a point right behind a copy on another one."""
+    behind, last = set(), {}
+    for what, point, on in log:
+        if what == "record" and last.get(on) == "copy" and on != stream:
+            behind.add(point)
+        last[on] = what
+    return any(what == "wait" and point in behind and on == stream for what, point, on in log)

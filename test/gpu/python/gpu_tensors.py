@@ -7,6 +7,7 @@ from gpu_arrays import from_dlpack, module, own_device
 from horovod_cpp.torch import gpu
 
 work_stream = module.hvd_test_make_stream()  # PyTorch's current one
+handed_over = []  # of what the caching allocator was told: (tensor, stream)
 _raw_grad = torch.Tensor.grad
 
 
@@ -48,7 +49,7 @@ def gpu_module(module_):
 
 
 def _adopted(tensor):
-    return gpu_tensor(torch.from_numpy(from_dlpack(tensor).values))
+    return gpu_tensor(torch.from_numpy(from_dlpack(tensor).shared))
 
 
 class _Point:
@@ -62,5 +63,6 @@ class _Point:
 
 
 gpu.current_stream = lambda device: work_stream
+gpu.handed_over = lambda tensor: handed_over.append((tensor, gpu.current_stream(tensor.device)))
 gpu.adopted = _adopted
 gpu.Point = _Point

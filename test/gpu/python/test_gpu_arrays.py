@@ -42,7 +42,10 @@ assert rank != 0 or reduced.tolist() == [size]
 assert hvd.allgather(GpuArray(np.zeros((0, 2)))).values.shape == (0, 2)
 handle = hvd.allreduce_async(GpuArray([rank]), hvd.Max)
 assert hvd.synchronize(handle).tolist() == [size - 1]
-if size == 2:
+if hvd_gpu_operations == "nccl" and size > 1:
+    with pytest.raises(hvd.UnsupportedError, match="send of a CUDA tensor: NCCL"):
+        hvd.send(GpuArray([7, 8]), (rank + 1) % size)
+elif size == 2:
     if rank == 0:
         hvd.send(GpuArray([7, 8]), 1)
     else:
@@ -54,9 +57,8 @@ assert hvd.allreduce_(kept, hvd.Sum).values == [sum(range(size))]
 """
 
 
-@pytest.mark.parametrize("np", [1, 2])
-def test_every_collective_takes_memory_of_the_ranks_gpu(ranks, np):
-    ranks.check(EVERY_CALL, np=np)
+def test_every_collective_takes_memory_of_the_ranks_gpu(ranks, machine):
+    ranks.check(f"hvd_gpu_operations = '{machine['operations']}'" + EVERY_CALL, **machine)
 
 
 @pytest.mark.parametrize("np", [1, 2])
@@ -105,6 +107,38 @@ engines = next(place for place, (what, point, on) in enumerate(log)
                if (what, point) == ("wait", ready) and on != own)
 copies = [place for place, (what, _, on) in enumerate(log) if what == "copy"]
 assert copies and min(copies) > engines and log[copies[0]][2] == log[engines][2]
+""")
+
+
+def test_memory_that_a_consumer_lets_go_is_used_again_past_its_work(ranks):
+    ranks.check("""
+tensor = hvd.tensor([1.0, 2.0]).to(f"cuda:{own_device()}")
+capsule = tensor.__dlpack__(stream=1)  # the legacy default stream
+ready, ours = stream_log()[-2:]
+assert ready[0] == "record" and ours == ("wait", ready[1], 1)
+del capsule
+(_, point, theirs), waits = stream_log()
+assert theirs == 1 and waits == ("wait", point, ready[2])
+""", np=1)
+
+
+def test_results_are_there_for_consumers_streams_and_in_place_for_the_host(ranks):
+    ranks.check("""
+array = GpuArray([1, 2])
+hvd.barrier()
+stream_log()
+with results_stalled():
+    result = hvd.allreduce(array, hvd.Sum)
+    log = stream_log()
+assert waits_past_a_copy(log, array.asked[0]) and result.tolist() == [size, 2 * size]
+assert log[-2][::2] == ("record", array.asked[0]) and log[-1] == ("wait", log[-2][1], 1)
+
+hvd.barrier()
+with results_stalled():  # of the caller's own memory nobody knows on which stream it is read
+    handle = hvd.allreduce_async_(array, hvd.Sum)
+    assert not handle.wait_for(0.2)
+assert handle.wait_for(60) and handle.synchronize() is array
+assert array.values.tolist() == [size, 2 * size]
 """)
 
 

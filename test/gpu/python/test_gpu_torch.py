@@ -60,6 +60,80 @@ assert not [entry for entry in log[:engines] if entry[0] == "copy"]
 """)
 
 
+IN_ORDER = """
+from horovod_cpp.torch import gpu
+from gpu_tensors import handed_over
+current = work_stream
+gpu.current_stream = lambda device: current
+
+def in_order(start, finish, stream):
+    "What finish() gives with this current stream, while nobody knows that the GPU has the results."
+    global current
+    hvd.barrier()
+    stream_log()
+    with results_stalled():
+        begun = start()
+        current = stream
+        given = finish(begun)
+        assert waits_past_a_copy(stream_log(), stream)
+    current = work_stream
+    return given
+"""
+
+
+def test_synchronize_waits_by_the_current_stream_and_not_on_the_host(torch_ranks):
+    torch_ranks.check(IN_ORDER + """
+def ended(handle):
+    assert handle.wait_for(60)
+    return handle.synchronize()
+
+x = gpu_tensor(torch.ones(3))
+for stream in (work_stream, module.hvd_test_make_stream()):
+    assert in_order(lambda: hvd.allreduce_async_(x, op=hvd.Sum, name="x"), ended, stream) is x
+    y = in_order(lambda: hvd.allreduce_async(x, op=hvd.Sum, name="x"), ended, stream)
+    told, where = handed_over.pop()
+    assert told is y and where == stream
+    rows = in_order(lambda: hvd.allgather_async(x[:1] * 0 + rank, "rows"), ended, stream)
+    assert rows.tolist() == list(range(size))
+    z = in_order(lambda: hvd.broadcast_async(x, 0), ended, stream)
+    assert z.tolist() == x.tolist() and y.tolist() == [size * x[0].item()] * 3
+assert x.tolist() == [size ** 2] * 3
+in_order(lambda: None, lambda _: hvd.allreduce_(x), work_stream)
+""")
+
+
+def test_an_optimizers_step_waits_by_the_current_stream(torch_ranks):
+    torch_ranks.check(IN_ORDER + """
+from gpu_tensors import gpu_module
+for options in ({}, {"gradient_as_bucket_view": False}, {"compression": hvd.Compression.fp16}):
+    model = gpu_module(torch.nn.Sequential(torch.nn.Linear(4, 3), torch.nn.Linear(3, 2)))
+    optimizer = hvd.DistributedOptimizer(torch.optim.SGD(model.parameters(), 0.1),
+                                         model.named_parameters(), **options)
+    hvd.broadcast_parameters(model.state_dict(), 0)
+    for step in range(2):
+        optimizer.zero_grad()
+        in_order(lambda: model(torch.full((5, 4), rank + 1.0)).sum().backward(),
+                 lambda _: optimizer.step(), work_stream)
+    weights = hvd.allgather(torch.cat([p.detach().view(-1) for p in model.parameters()])[None])
+    assert torch.equal(weights[0], weights[1])
+""")
+
+
+def test_torch_distributed_waits_by_the_current_stream(torch_ranks):
+    torch_ranks.check(IN_ORDER + """
+import torch.distributed as dist
+dist.init_process_group("horovod_cpp", init_method="hvd://")
+x = gpu_tensor(torch.full((3,), rank + 1.0))
+other = module.hvd_test_make_stream()
+in_order(lambda: dist.all_reduce(x, async_op=True), lambda work: work.wait(), other)
+assert x.tolist() == [3, 3, 3]
+crossed = gpu_tensor(torch.full((2, 3), rank + 1.0).t())
+in_order(lambda: dist.all_reduce(crossed, async_op=True), lambda work: work.wait(), other)
+assert crossed.tolist() == [[3, 3]] * 3 and handed_over.pop()[1] == other
+dist.destroy_process_group()
+""")
+
+
 TRAINING = """
 from gpu_tensors import gpu_module
 
@@ -98,15 +172,107 @@ assert train(mixed)[1] == expected and train(mixed, groups=1)[1] == expected
 """, np=np)
 
 
-def test_gradients_of_a_bucket_lie_in_one_memory_and_travel_as_one_tensor(torch_ranks):
+VIEWS = """
+from horovod_cpp.torch import gpu
+
+def places(tensors):
+    return [tensor.data_ptr() for tensor in tensors]
+
+weights = [torch.nn.Parameter(gpu_tensor(torch.zeros(numel))) for numel in (5, 16, 33)]
+host = torch.nn.Parameter(torch.zeros(4))
+optimizer = torch.optim.SGD([*weights, host], 1.0)
+optimizer = hvd.DistributedOptimizer(optimizer, op=hvd.Sum)
+total = sum(range(1, size + 1))
+
+def step(factor=1):
+    for weight in [*weights, host]:
+        (weight * (rank + 1) * factor).sum().backward()
+    optimizer.step()
+    for weight in [*weights, host]:
+        assert weight.grad.unique().tolist() == [total * factor], weight.grad
+
+step()
+home = places(weight.grad for weight in weights)
+assert home == [home[2] + 192 + 64, home[2] + 192, home[2]]  # up to 64 bytes
+for set_to_none in (True, False, True):
+    optimizer.zero_grad(set_to_none=set_to_none)
+    step()
+    assert places(weight.grad for weight in weights) == home
+    assert all(isinstance(weight.grad, GpuTensor) for weight in weights)
+kept = weights[0].grad
+
+# The stream on which PyTorch works may change.
+other = module.hvd_test_make_stream()
+gpu.current_stream = lambda device: other
+stream_log()
+optimizer.zero_grad()
+step()
+records = {stream for what, _, stream in stream_log() if what == "record"}
+assert other in records and work_stream not in records
+
+# A gradient of the program's own, and none on a rank.
+optimizer.zero_grad()
+if rank == 0:
+    weights[0].grad = gpu_tensor(torch.full((5,), 7.0))
+optimizer.synchronize()
+assert weights[0].grad.tolist() == [7] * 5 and weights[1].grad.tolist() == [0] * 16
+assert places(weight.grad for weight in weights) == home
+optimizer.step()
+
+late = torch.nn.Parameter(gpu_tensor(torch.zeros(3)))
+optimizer.add_param_group({"params": [late]})
+weights.append(late)
+optimizer.zero_grad()
+step(2)
+
+# As Module.to() does it: the memory is another.
+optimizer.zero_grad(set_to_none=False)
+weights[1].grad.data = weights[1].grad.data.clone()
+step(3)
+assert weights[1].grad.data_ptr() != home[1]
+assert places(weight.grad for weight in weights[:3:2]) == home[::2]
+
+del optimizer, weights
+assert kept.tolist() == [total * 3] * 5  # it keeps the memory
+del kept
+hvd.barrier()
+hvd.shutdown()
+"""
+
+
+@pytest.mark.parametrize("np, lazy", [(2, None), (4, 5)])
+def test_gradients_lie_in_nccls_memory(torch_ranks, np, lazy):
+    torch_ranks.check(VIEWS, np=np, lazy=lazy, operations="nccl", devices=4)
+
+
+def test_training_with_nccl_gives_the_bits_of_the_cpu(torch_ranks):
     torch_ranks.check(TRAINING + """
-model, _ = train(gpu_module)
-gradients = [parameter.grad for parameter in model.parameters()]
-first = gradients[0].data_ptr()
-assert all(0 <= gradient.data_ptr() - first < 1024 for gradient in gradients)
-assert all(gradient.data_ptr() % 16 == 0 for gradient in gradients)
-assert len({gradient.untyped_storage().data_ptr() if hasattr(gradient, "untyped_storage")
-            else gradient.storage().data_ptr() for gradient in gradients}) == 1
+for options in ({}, {"view": False}, {"groups": 2}):
+    model, got = train(gpu_module, **options)
+    assert got == expected, options
+    packed = hvd.Compression.fp16
+    half, got = train(gpu_module, compression=packed, **options)
+    assert got == train(lambda model: model, compression=packed, **options)[1]
+""", operations="nccl")
+
+
+def test_without_memory_of_the_engines_gradients_stay_pytorchs(torch_ranks):
+    torch_ranks.check("""
+from horovod_cpp import _native
+from horovod_cpp.torch import memory
+like = [gpu_tensor(torch.ones(3)), torch.ones(2)]
+views = _native._GradientViews([memory.source(each) for each in like], hvd.global_process_set, "w")
+on_gpu, on_host = views.take()
+assert on_gpu is None and on_host.shape == (2,)
+
+weight = torch.nn.Parameter(like[0])
+optimizer = hvd.DistributedOptimizer(torch.optim.SGD([weight], 0.5), op=hvd.Sum)
+for step in range(3):
+    optimizer.zero_grad(set_to_none=False)
+    (weight * (rank + 1)).sum().backward()
+    place = weight.grad.data_ptr()
+    optimizer.step()
+    assert weight.grad.tolist() == [3, 3, 3] and weight.grad.data_ptr() == place
 """)
 
 

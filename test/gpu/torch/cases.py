@@ -5,9 +5,13 @@
 Prints a line for each case; stops at the first that fails.
 """
 
+import os
+
 import torch
 
 import horovod_cpp.torch as hvd
+from horovod_cpp import _native
+from horovod_cpp.torch import memory
 
 
 def filled_late(values):
@@ -60,6 +64,43 @@ def the_current_stream_comes_first(rank, size):
             handles = [hvd.allreduce_async(filled_late(values), op=hvd.Sum) for _ in range(3)]
             for handle in handles:  # their inputs are nobody else's any more
                 assert torch.equal(handle.synchronize(), values * size)
+
+
+def memory_for_gradients(rank, size):
+    """What the optimizer asks for on more than one rank."""
+    like = [torch.ones(5, device="cuda"), torch.ones(3, 16, device="cuda")]
+    places = _native._GradientViews([memory.source(each) for each in like],
+                                    hvd.global_process_set, "case").take()
+    if os.environ["HVD_GPU_OPERATIONS"] != "nccl":
+        assert places == [None, None]
+        return
+    last, first = views = [memory.result(place) for place in places]
+    assert last.data_ptr() == first.data_ptr() + 192 and first.is_cuda
+    for stream in (torch.cuda.default_stream(), torch.cuda.Stream()):
+        with torch.cuda.stream(stream):
+            for view, each in zip(views, like):
+                view.copy_(filled_late(each * (rank + 1)))
+            hvd.grouped_allreduce_(views, op=hvd.Sum)
+            for view, each in zip(views, like):
+                assert torch.equal(view, each * sum(range(1, size + 1)))
+
+
+def streams_wait_and_the_host_does_not(rank, size):
+    values = torch.arange(100000, device="cuda").float()
+    one, other = torch.cuda.Stream(), torch.cuda.Stream()
+    torch.cuda.synchronize()
+    sums = []
+    for step in range(20):
+        with torch.cuda.stream(one):
+            handle = hvd.allreduce_async(filled_late(values) if step == 0 else values + step,
+                                         op=hvd.Sum, name="one name")
+        with torch.cuda.stream(other):  # another one than it was asked for on
+            sums.append(handle.synchronize() * 2)
+            del handle
+            torch.randn(100000, device="cuda")  # memory that nobody else may still use
+    other.synchronize()
+    for step, total in enumerate(sums):
+        assert torch.equal(total, (values + step) * 2 * size)
 
 
 def training(rank, size):
@@ -135,7 +176,8 @@ def main():
     torch.cuda.set_device(0)
     hvd.init()
     rank, size = hvd.rank(), hvd.size()
-    for case in (reductions, movement, the_current_stream_comes_first, training,
+    for case in (reductions, movement, the_current_stream_comes_first,
+                 streams_wait_and_the_host_does_not, memory_for_gradients, training,
                  batch_norm_and_gradients, sparse_gradients, arrays_of_cupy):
         case(rank, size)
         hvd.barrier()

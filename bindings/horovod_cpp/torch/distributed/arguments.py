@@ -7,7 +7,7 @@ import torch
 
 from horovod_cpp import _native
 from horovod_cpp._native import Tensor
-from horovod_cpp.torch import memory
+from horovod_cpp.torch import gpu, memory
 
 _Anything = TypeVar("_Anything")
 
@@ -70,5 +70,6 @@ class InPlace:
     def finish(self, _: object) -> list[torch.Tensor]:
         for tensor, dense in zip(self._tensors, self._dense):
             if dense.data_ptr() != tensor.data_ptr():
+                gpu.handed_over(dense)
                 tensor.detach().copy_(dense)
         return self._tensors

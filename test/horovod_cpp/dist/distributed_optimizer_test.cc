@@ -67,12 +67,12 @@ TEST(DistributedOptimizer, DoesNotStepWithAGradientThatCouldNotBeSubmitted) {
   run_sets(2, [](const ProcessSet& all) {
     Tensor weight = weight_of(10);
     const auto optimizer = distributed_sgd({weight}, {.process_set = all});
-    const CollectiveOptions same{.name = "/allreduce.parameter.0.0", .process_set = all};
+    const BarrierOptions same{.name = "/allreduce.parameter.0.0", .process_set = all};
     if (all.rank() == 0) {
-      const CollectiveHandle barring = barrier_async(same);  // until rank 1 comes
+      const auto barring = barrier_async(same);  // until rank 1 comes
       for (int pass = 0; pass < 2; ++pass) {
         EXPECT_THAT(message_of<InvalidArgumentError>([&] { sum(weight).backward(); }),
-                    HasSubstr("parameter.0.0\" is already in flight"));
+                    HasSubstr("parameter.0.0' is already in flight"));
       }
       EXPECT_THAT(message_of<InvalidArgumentError>([&] { optimizer->step(); }),
                   HasSubstr("in flight"));

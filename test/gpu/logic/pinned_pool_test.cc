@@ -14,7 +14,10 @@ using test::host_cuda;
 
 class Pool : public ::testing::Test {
  protected:
-  void SetUp() override { test::reset_host_cuda(); }
+  void SetUp() override {
+    test::reset_host_cuda();
+    host_cuda().devices = 200;
+  }
 
   // All pools of a device are one: each test has one of its own.
   static int new_device() {

@@ -219,7 +219,7 @@ TEST(Stall, ASilentRankThatComesBackLosesNothing) {
 class FullCollective final : public test::ForwardingCollective {
  public:
   using ForwardingCollective::ForwardingCollective;
-  Buffer allocate(std::size_t) override { throw std::bad_alloc(); }
+  Buffer allocate_result(std::size_t) override { throw std::bad_alloc(); }
 };
 
 // A rank that cannot do its part says so instead of leaving the others waiting.

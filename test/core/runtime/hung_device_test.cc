@@ -46,7 +46,7 @@ std::string error_of(const Handle& handle) {
 class HungDevice : public testing::Test {
  protected:
   SimRanks ranks_of(int size, const Config& config, std::vector<Rank> healthy = {}) {
-    return SimRanks(size, kDevice, config, [&](Rank rank, std::unique_ptr<Collective> inner) {
+    SimRanks ranks(size, kDevice, config, [&](Rank rank, std::unique_ptr<Collective> inner) {
       auto seen = std::make_shared<WatchedDevice::Seen>();
       for (const Rank each : healthy) {
         if (each == rank) seen->point->passed = true;
@@ -54,6 +54,10 @@ class HungDevice : public testing::Test {
       seen_.push_back(seen);
       return std::make_unique<WatchedDevice>(std::move(inner), seen);
     });
+    // The thread that a device keeps is left behind, and what it uses with it.
+    static auto* const left_behind = new std::vector<SimWorld>;
+    left_behind->push_back(ranks.world);
+    return ranks;
   }
   // Those that wait for it find nobody any more.
   void TearDown() override {

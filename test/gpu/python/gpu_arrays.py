@@ -21,6 +21,7 @@ module = ctypes.CDLL(str(pathlib.Path(hvd.__file__).parent / "libhvd_nccl.so"))
 module.hvd_test_stream_log.restype = ctypes.c_char_p
 module.hvd_test_make_stream.restype = ctypes.c_uint64
 module.hvd_test_order.argtypes = [ctypes.c_uint64, ctypes.c_uint64]
+_is_held = False  # whether the device is held back
 
 
 def own_device():
@@ -57,7 +58,7 @@ class OldGpuArray(GpuArray):
 
 
 class Received:
-    """Another library's array, made here: the tensor's memory, and a copy of its values."""
+    """Another library's array, made here: the tensor's memory."""
 
     stream = 0  # on which this library works
 
@@ -72,7 +73,11 @@ class Received:
         memory = (ctypes.c_uint8 * (count * dtype.itemsize)).from_address(given.data or 0)
         memory.owner = tensor
         self.shared = np.frombuffer(memory, dtype, count).reshape(shape)
-        self.values = self.shared.copy()
+
+    @property
+    def values(self):
+        wait_for_device()
+        return self.shared.copy()
 
     def tolist(self):
         return self.values.tolist()
@@ -90,23 +95,32 @@ def stream_log():
 
 
 @contextlib.contextmanager
+def _held(hold):
+    global _is_held
+    _is_held = True
+    hold(1)
+    try:
+        yield
+    finally:
+        hold(0)
+        _is_held = False
+
+
 def stalled():
     """What is put on streams is not done before the end."""
-    module.hvd_test_stall(1)
-    try:
-        yield
-    finally:
-        module.hvd_test_stall(0)
+    return _held(module.hvd_test_stall)
 
 
-@contextlib.contextmanager
 def results_stalled():
     """Nobody knows before the end that results have arrived on the GPU."""
-    module.hvd_test_stall_results(1)
-    try:
-        yield
-    finally:
-        module.hvd_test_stall_results(0)
+    return _held(module.hvd_test_stall_results)
+
+
+def wait_for_device():
+    """As whoever reads the GPU's memory on the host, past all that was put on its streams; not while
+    that is held back, when there is nothing to read."""
+    if not _is_held:
+        assert module.cudaSetDevice(own_device()) == 0 and module.cudaDeviceSynchronize() == 0
 
 
 def waits_past_a_copy(log, stream):

@@ -2,7 +2,7 @@
 CUDA's. What PyTorch itself would do with streams is played here; all else is the real code."""
 
 import torch
-from gpu_arrays import from_dlpack, module, own_device
+from gpu_arrays import from_dlpack, module, own_device, wait_for_device
 
 from horovod_cpp.torch import gpu
 
@@ -12,7 +12,12 @@ _raw_grad = torch.Tensor.grad
 
 
 class GpuTensor(torch.Tensor):
-    """What is computed of such tensors is one."""
+    """What is computed of such tensors is one, at once and on the host: past what is on streams."""
+
+    @classmethod
+    def __torch_function__(cls, func, types, args=(), kwargs=None):
+        wait_for_device()
+        return super().__torch_function__(func, types, args, kwargs or {})
 
     @property
     def device(self):

@@ -110,10 +110,12 @@ for options in ({}, {"gradient_as_bucket_view": False}, {"compression": hvd.Comp
     optimizer = hvd.DistributedOptimizer(torch.optim.SGD(model.parameters(), 0.1),
                                          model.named_parameters(), **options)
     hvd.broadcast_parameters(model.state_dict(), 0)
+    backward = lambda: model(torch.full((5, 4), rank + 1.0)).sum().backward()
+    backward()
+    optimizer.step()  # the first one also asks for an arena, and waits for that
     for step in range(2):
         optimizer.zero_grad()
-        in_order(lambda: model(torch.full((5, 4), rank + 1.0)).sum().backward(),
-                 lambda _: optimizer.step(), work_stream)
+        in_order(backward, lambda _: optimizer.step(), work_stream)
     weights = hvd.allgather(torch.cat([p.detach().view(-1) for p in model.parameters()])[None])
     assert torch.equal(weights[0], weights[1])
 """)

@@ -1,5 +1,6 @@
 #include "ops/gpu_backends.h"
 
+#include <exception>
 #include <numeric>
 #include <set>
 #include <utility>
@@ -117,7 +118,7 @@ std::unique_ptr<Collective> connect_gpus(const NcclLibrary& library, const GpuNe
   std::string problem;
   try {
     made = make_collective(module, choice, place, claims.front().id, world);
-  } catch (const Error& error) {
+  } catch (const std::exception& error) {
     problem = error.what();
   }
   expect_everywhere(all_gather(problem), claims, choice.operations);

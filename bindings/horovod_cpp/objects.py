@@ -18,12 +18,19 @@ class _Failure:
         self.reason = reason
 
 
+def _words(error: Exception) -> str:
+    try:
+        return f"{type(error).__name__}: {error}"
+    except Exception:  # its own __str__ fails
+        return type(error).__name__
+
+
 def _pickled(obj: Any) -> tuple[bytes, Exception | None]:
     """With what went wrong; then the bytes are those of a _Failure."""
     try:
         return cloudpickle.dumps(obj), None
     except Exception as error:  # whatever the object's own methods raise
-        return pickle.dumps(_Failure(f"{type(error).__name__}: {error}")), error
+        return pickle.dumps(_Failure(_words(error))), error
 
 
 def _check(what: str, objects: dict[int, Any], failure: Exception | None) -> None:

@@ -198,13 +198,13 @@ Raises:
         registered already.
     MismatchError: ranks passed different sets; raised on every rank.)");
   m.def(
-      "_unique_name",
-      [](const std::string& name, const PythonProcessSet& set) {
+      "_unique_suffix",
+      [](const std::string& kind, const PythonProcessSet& set) {
         const ProcessSet known = set.registered();
-        return known.world()->unique_name(name, known.id());
+        return known.world()->unique_suffix(kind, known.id());
       },
-      py::arg("name"), py::arg("process_set"),
-      "The name, numbered from the second time on that it is asked for in this job and set.");
+      py::arg("kind"), py::arg("process_set"),
+      "What the next one of its kind in this job and set puts behind the names of its calls.");
   m.def("_add_process_set", &add_named_process_set, py::arg("ranks"), py::arg("name"),
         "As add_process_set(), in no order with calls of other names.");
   m.def("remove_process_set", &remove_process_set, py::arg("process_set"),

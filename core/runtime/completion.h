@@ -28,7 +28,7 @@ class Completion {
 
   // The first call decides and returns true; later ones change nothing. The leases of `parts` are
   // dropped by the first thread that waits, or with the last handle: freeing user memory may need
-  // locks that the coordinator must never wait for.
+  // locks that the coordinator must never wait for. (Those of ordered handles: see Submission.)
   bool finish(Status status, Outcome outcome = {}, Parts parts = {});
   // The same in two steps, for many at once: a thread that waits for all of them wakes when the
   // last has ended. wake() follows on each that end() ended.

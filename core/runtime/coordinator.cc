@@ -370,6 +370,7 @@ bool Coordinator::check_phase(TimePoint now) {
 
 void Coordinator::stop(const Status& why, bool orderly) {
   if (phase_ == Phase::kLeaving || phase_ == Phase::kEnded) return;
+  drain_.reset();
   // First the ports let go of the tensors, then their owners learn that they may have them back.
   if (executor_.busy() || transfers_.busy()) executor_.abort();
   transfers_.close(why);

@@ -167,21 +167,27 @@ bool Executor::start_waiting(std::deque<BatchPtr>& lane) {
 
 bool Executor::poll_running() {
   bool moved = false;
-  for (BatchPtr& batch : running_) {
-    if (!batch->advance()) continue;
-    finished_here(std::move(batch));
+  for (auto batch = running_.begin(); batch != running_.end();) {
+    if (!(*batch)->advance()) {
+      ++batch;
+      continue;
+    }
+    BatchPtr finished = std::move(*batch);  // first out of the list: what follows may throw
+    batch = running_.erase(batch);
+    finished_here(std::move(finished));
     moved = true;
   }
-  if (moved) std::erase(running_, nullptr);
   return moved;
 }
 
 void Executor::progress(TimePoint now) {
-  try {
-    for (const auto& collective : world_) collective->progress(now);
-  } catch (...) {
-    if (on_devices_.empty()) throw;
-    lost_on_device(on_devices_.front()->info(), current_status()).throw_if_error();
+  for (const auto& collective : world_) {
+    try {
+      collective->progress(now);
+    } catch (...) {
+      if (on_devices_.empty() || collective->device() == DeviceKind::kCpu) throw;
+      lost_on_device(on_devices_.front()->info(), current_status()).throw_if_error();
+    }
   }
 }
 

@@ -47,7 +47,10 @@ GradientReducer::GradientReducer(const NamedTensors& parameters, const Distribut
   // Else there is nothing to do between backward() and the wrapped optimizer.
   if (!reduces_ && !options_.average_aggregated_gradients && !options_.clip_grad_norm) return;
   check_owners(parameters);
-  if (reduces_) check_devices(parameters);
+  if (reduces_) {
+    check_devices(parameters);
+    suffix_ = options_.process_set.world()->unique_suffix("gradients", options_.process_set.id());
+  }
   make_entries(parameters);
   for (std::vector<Entry*>& entries : divide_entries()) add_bucket(std::move(entries));
   if (!reduces_ || !options.gradient_as_bucket_view || !options.compression.is_none()) return;
@@ -110,9 +113,7 @@ void GradientReducer::add_bucket(std::vector<Entry*> entries) {
   auto bucket = std::make_unique<Bucket>();
   bucket->name = entries.front()->name;
   if (entries.size() > 1) bucket->name += "+" + std::to_string(entries.size() - 1);
-  bucket->call_name =
-      reduces_ ? options_.process_set.world()->unique_name(bucket->name, options_.process_set.id())
-               : bucket->name;
+  bucket->call_name = bucket->name + suffix_;
   bucket->entries = std::move(entries);
   for (Entry* entry : bucket->entries) {
     entry->remove_hook = entry->param.register_hook(

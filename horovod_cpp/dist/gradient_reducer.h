@@ -112,6 +112,7 @@ class GradientReducer {
   const DistributedOptions options_;
   const std::string owner_;
   const bool reduces_;  // over more ranks than this one
+  std::string suffix_;  // behind the names of its calls: another one may reduce equal names
   int passes_per_window_;
   int holds_ = 0;
   bool synchronized_ = false;

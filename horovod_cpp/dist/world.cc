@@ -75,10 +75,10 @@ void World::uncount_unnamed(CollectiveKind kind, ProcessSetId set, std::uint64_t
   if (count == number + 1) count = number;
 }
 
-std::string World::unique_name(const std::string& name, ProcessSetId set) {
+std::string World::unique_suffix(const std::string& kind, ProcessSetId set) {
   const MutexLock lock(mutex_);
-  const std::uint64_t number = ++names_[{name, set}];
-  return number == 1 ? name : name + "#" + std::to_string(number);
+  const std::uint64_t number = ++kinds_[{kind, set}];
+  return number == 1 ? "" : "#" + std::to_string(number);
 }
 
 void World::restart_unnamed(ProcessSetId set) {

@@ -57,10 +57,10 @@ class World : public std::enable_shared_from_this<World> {
   // from 0 again.
   void restart_unnamed(ProcessSetId set);
 
-  // For what makes calls again and again, such as an optimizer: the name, with a number after it
-  // from the second time on that it is asked for in this set. Ranks that ask for it equally often
-  // get the same, and no two of them meet the calls of another one.
-  std::string unique_name(const std::string& name, ProcessSetId set);
+  // For what makes calls again and again, such as an optimizer: what it puts behind the names of
+  // its calls, so that they never meet those of another one of its kind. Nothing for the first one
+  // in this set, then "#2" and so on; equal on ranks that ask equally often.
+  std::string unique_suffix(const std::string& kind, ProcessSetId set);
 
   // Leaves the job in order. Idempotent.
   void shutdown() { runtime_->shutdown(); }
@@ -73,7 +73,7 @@ class World : public std::enable_shared_from_this<World> {
   Mutex mutex_;
   std::optional<ProcessSet> global_ HVD_GUARDED_BY(mutex_);  // made when it is first asked for
   std::map<std::pair<CollectiveKind, ProcessSetId>, std::uint64_t> unnamed_ HVD_GUARDED_BY(mutex_);
-  std::map<std::pair<std::string, ProcessSetId>, std::uint64_t> names_ HVD_GUARDED_BY(mutex_);
+  std::map<std::pair<std::string, ProcessSetId>, std::uint64_t> kinds_ HVD_GUARDED_BY(mutex_);
 };
 
 }  // namespace hvd

@@ -19,7 +19,7 @@ from horovod_cpp.torch.sparse import sparse_allreduce_async
 
 def next_name(process_set):
     """Of an optimizer; equal also on ranks that disagree on its parameters."""
-    return _native._unique_name("DistributedOptimizer", process_set)
+    return "DistributedOptimizer" + _native._unique_suffix("DistributedOptimizer", process_set)
 
 
 class GradientReducer:
@@ -34,11 +34,11 @@ class GradientReducer:
         self.holds = 0  # above 0: backward() only accumulates
         self._options = options
         self._entries = entries
+        self._name = next_name(options.process_set)
         self._buckets = self._divided(entries, groups)
         self._wire = WIRES.get(options.compression)
         self._submissions = Submissions(self._submit)
         self.synchronized = False  # and no backward() since
-        self._name = next_name(options.process_set)
         self._asked = {}  # what the ranks are just agreeing on: (numbers, call)
         self._agreed_setup = self._agreed = None  # how many joins there were when the ranks agreed
         self._wants_views = options.gradient_as_bucket_view and (
@@ -60,7 +60,7 @@ class GradientReducer:
     def _divided(self, entries, groups):
         buckets = divide(entries, groups)
         for bucket in buckets:  # another optimizer of equal names may be at work too
-            bucket.call_name = _native._unique_name(bucket.name, self._options.process_set)
+            bucket.call_name = bucket.name + self._name.removeprefix("DistributedOptimizer")
         return buckets
 
     def set_passes_per_step(self, passes):
@@ -354,7 +354,7 @@ class GradientReducer:
             self._options.process_set, entries[0].name)
         for entry, place in zip(entries, places.take()):
             if place is not None:
-                entry.set_view(memory.result(place))
+                entry.set_view(memory.shared(place))
 
     def name_in_flight(self):
         """Of a bucket whose reduction was started; None without one."""

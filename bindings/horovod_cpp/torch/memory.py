@@ -171,6 +171,12 @@ class Targets:
 
 
 def result(tensor: Tensor) -> torch.Tensor:
+    """What a call gave; on a GPU in memory of PyTorch's own, since its record_stream() knows no
+    other."""
+    return shared(tensor) if tensor.device == "cpu" else shared(tensor).clone()
+
+
+def shared(tensor: Tensor) -> torch.Tensor:
     """A torch.Tensor over the memory of the engine's."""
     if tensor.device != "cpu":
         return gpu.adopted(tensor)

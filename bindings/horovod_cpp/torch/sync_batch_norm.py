@@ -120,7 +120,8 @@ class SyncBatchNorm(_BatchNorm):
         uses_batch = self.training or self.running_mean is None
         if not uses_batch or _native.size() == 1 or not ranks.included() or ranks.size() == 1:
             return super().forward(x)
-        self._name = self._name or _native._unique_name("sync_batch_norm", ranks)
+        self._name = self._name or (
+            "sync_batch_norm" + _native._unique_suffix("sync_batch_norm", ranks))
         return _Normalize.apply(x, self.weight, self.bias, self.eps, self._name, ranks, self._move)
 
     def __deepcopy__(self, memo):

@@ -74,7 +74,7 @@ def memory_for_gradients(rank, size):
     if os.environ["HVD_GPU_OPERATIONS"] != "nccl":
         assert places == [None, None]
         return
-    last, first = views = [memory.result(place) for place in places]
+    last, first = views = [memory.shared(place) for place in places]
     assert last.data_ptr() == first.data_ptr() + 192 and first.is_cuda
     for stream in (torch.cuda.default_stream(), torch.cuda.Stream()):
         with torch.cuda.stream(stream):

@@ -84,9 +84,7 @@ class EngineCall final : public CallInFlight {
       handles_[handle].wait();
       return;
     }
-    Fence past;
-    handles_[handle].wait_ordered(past);
-    Readers readers(past, reader);
+    Readers readers(handles_[handle], reader);
     for (const Expected& each : expected_) {
       if (each.handle != handle || each.device.kind == DeviceKind::kCpu) continue;
       readers.add(each.device, each.stream);
@@ -153,10 +151,7 @@ class TensorCall final : public CallInFlight {
       handle_.wait();
       return result_;
     }
-    Fence past;
-    handle_.wait_ordered(past);
-    if (past.state() == nullptr) return result_;
-    Readers readers(past, reader);
+    Readers readers(handle_, reader);
     readers.add(device(), stream_);
     readers.add(device(), output().stream());
     return result_;

@@ -62,10 +62,15 @@ void Readers::add(const Device& device, std::uintptr_t stream) {
   if (reader_ && stream != streams.own(device.index)) stream = *reader_;
   if (std::find(streams_.begin(), streams_.end(), stream) != streams_.end()) return;
   streams_.push_back(stream);
-  if (past_.reached()) {
-    past_.wait();
-  } else {
-    streams.wait(device.index, stream, past_);
+  try {
+    if (past_.reached()) {
+      past_.wait();
+    } else {
+      streams.wait(device.index, stream, past_);
+    }
+  } catch (const Error&) {
+    handle_.wait();  // its error says more: why the work was broken off
+    throw;
   }
 }
 

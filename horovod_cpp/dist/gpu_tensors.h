@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "core/runtime/fence.h"
+#include "core/runtime/handle.h"
 #include "horovod_cpp/dist/collective_handle.h"
 #include "horovod_cpp/dist/world.h"
 #include "horovod_cpp/tensor/tensor.h"
@@ -25,16 +26,20 @@ void take_back(const Tensor& tensor, std::uintptr_t stream) noexcept;
 // GPU.
 void hand_over(const Tensor& tensor, std::uintptr_t stream);
 
-// Makes those who read what a call wrote on a GPU go on past `past`: the streams of its tensors.
+// Makes those who read what a call wrote on a GPU go on past it: the streams of its tensors.
 class Readers {
  public:
-  // `reader`: instead of the streams on which other libraries use tensors' memory; see MaybeStream.
-  Readers(const Fence& past, MaybeStream reader) : past_(past), reader_(reader) {}
-  // Each stream once. Throws what the device failed with, if it is known.
+  // Waits until the call is enqueued, or has ended; throws what it failed with. `reader`: instead
+  // of the streams on which other libraries use tensors' memory; see MaybeStream.
+  Readers(const Handle& handle, MaybeStream reader) : handle_(handle), reader_(reader) {
+    handle.wait_ordered(past_);
+  }
+  // Each stream once. If the device failed, throws why the job ended.
   void add(const Device& device, std::uintptr_t stream);
 
  private:
-  const Fence& past_;
+  const Handle& handle_;
+  Fence past_;  // the results
   const MaybeStream reader_;
   std::vector<std::uintptr_t> streams_;
 };

@@ -29,6 +29,7 @@ struct HostCuda {
   std::atomic<std::size_t> memory_limit = std::size_t{1} << 40;  // bytes, outside pools
   std::atomic<bool> stalled =
       false;  // events recorded from now on are not reached until it is over
+  std::atomic<int> stalls_ended = 0;
   std::atomic<bool> results_stalled = false;  // the same, of those right behind copies to a device
   inline static thread_local int current_device = 0;
   std::atomic<int> streams = 0;         // not destroyed

@@ -17,9 +17,14 @@ bool advance(CUstream_st& stream) {
   return true;
 }
 
+// What one held back it lets go for good.
+int this_stall() {
+  return host_cuda().stalls_ended + 1;
+}
+
 bool has_passed(const HostEvent& event, std::uint64_t record) {
   const bool stalled = host_cuda().stalled || host_cuda().results_stalled;
-  return event.completed >= record && !(event.held && stalled);
+  return event.completed >= record && !(stalled && event.held == this_stall());
 }
 
 bool at_once() {
@@ -74,8 +79,9 @@ void HostStreams::copies(cudaStream_t stream, bool to_device) {
 void HostStreams::record(cudaEvent_t event, cudaStream_t stream) {
   const std::lock_guard lock(mutex_);
   const auto state = event->state;
-  state->held = host_cuda().stalled ||
-                (host_cuda().results_stalled && is_of_a_device(stream) && stream->wrote);
+  const bool held = host_cuda().stalled ||
+                    (host_cuda().results_stalled && is_of_a_device(stream) && stream->wrote);
+  state->held = held ? this_stall() : 0;
   state->number = ++host_cuda().points;
   log_stream("record", stream, state->number);
   add(stream, [state, number = ++state->recorded] {

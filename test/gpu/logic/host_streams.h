@@ -16,8 +16,8 @@
 
 // An event, of all its handles in whichever process.
 struct HostEvent {
-  std::atomic<bool> held = false;  // while HostCuda::stalled or results_stalled
-  std::atomic<int> number = 0;     // of the newest record, among those of all events; for the log
+  std::atomic<int> held = 0;    // since the stall of this number; 0 = never
+  std::atomic<int> number = 0;  // of the newest record, among those of all events; for the log
   std::atomic<std::uint64_t> recorded = 0;
   std::atomic<std::uint64_t> completed = 0;
 };

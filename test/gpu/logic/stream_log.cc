@@ -60,9 +60,11 @@ void hvd_test_order(unsigned long long before, unsigned long long stream) {
 
 void hvd_test_stall(int stalled) {
   hvd::test::host_cuda().stalled = stalled != 0;
+  hvd::test::host_cuda().stalls_ended += stalled == 0;
 }
 
 void hvd_test_stall_results(int stalled) {
   hvd::test::host_cuda().results_stalled = stalled != 0;
+  hvd::test::host_cuda().stalls_ended += stalled == 0;
 }
 }

@@ -200,7 +200,7 @@ Raises:
   m.def(
       "_unique_suffix",
       [](const std::string& kind, const PythonProcessSet& set) {
-        const ProcessSet known = set.registered();
+        const ProcessSet& known = set.registered();
         return known.world()->unique_suffix(kind, known.id());
       },
       py::arg("kind"), py::arg("process_set"),

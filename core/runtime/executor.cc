@@ -138,12 +138,16 @@ bool Executor::start_waiting(std::deque<BatchPtr>& lane) {
 
 bool Executor::poll_running() {
   bool moved = false;
-  for (BatchPtr& batch : running_) {
-    if (!batch->advance()) continue;
-    finished_here(std::move(batch));
+  for (auto batch = running_.begin(); batch != running_.end();) {
+    if (!(*batch)->advance()) {
+      ++batch;
+      continue;
+    }
+    BatchPtr finished = std::move(*batch);  // first out of the list: what follows may throw
+    batch = running_.erase(batch);
+    finished_here(std::move(finished));
     moved = true;
   }
-  if (moved) std::erase(running_, nullptr);
   return moved;
 }
 

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <functional>
 #include <limits>
 #include <memory>
@@ -254,6 +255,60 @@ TEST(FailureOfOneRank, RowsThatCannotBeAddedStopEveryRank) {
     EXPECT_THROW(ranks[rank].submit(std::move(rows)).wait(), InternalError);
     EXPECT_EQ(ranks[rank].stopped().code(), StatusCode::kInternal);
   });
+}
+
+// The first all-reduce ends and the second one fails in the same look of the executor.
+class OneEndsAndOneFails final : public test::ForwardingCollective {
+ public:
+  struct Gate {
+    std::atomic<int> started = 0;
+    std::atomic<bool> open = false;
+  };
+  OneEndsAndOneFails(std::unique_ptr<Collective> inner, Gate& gate)
+      : ForwardingCollective(std::move(inner)), gate_(gate) {}
+
+  std::unique_ptr<Operation> all_reduce(std::span<const Slice>, const Reduction&) override {
+    ++gate_.started;
+    return std::make_unique<Gated>(gate_, calls_++ > 0);
+  }
+
+ private:
+  class Gated final : public Operation {
+   public:
+    Gated(const Gate& gate, bool fails) : gate_(gate), fails_(fails) {}
+    bool advance() override {
+      if (!gate_.open) return false;
+      if (fails_) throw InternalError("the second one is broken");
+      return true;
+    }
+
+   private:
+    const Gate& gate_;
+    const bool fails_;
+  };
+
+  Gate& gate_;
+  int calls_ = 0;
+};
+
+TEST(FailureOfOneRank, ABatchThatEndsBesideOneThatFailsIsOver) {
+  OneEndsAndOneFails::Gate gate;
+  SimRanks ranks(2, {}, {}, [&](Rank rank, std::unique_ptr<Collective> inner) {
+    if (rank == 1) return inner;
+    return std::unique_ptr<Collective>(
+        std::make_unique<OneEndsAndOneFails>(std::move(inner), gate));
+  });
+  const auto until_started = [&](int count) {
+    while (gate.started < count) std::this_thread::sleep_for(milliseconds(1));
+  };
+  std::vector<Handle> ends, fails;
+  for (Rank rank : {0, 1}) ends.push_back(ranks[rank].submit(allreduce("a", shared<float>({1}))));
+  until_started(1);
+  for (Rank rank : {0, 1}) fails.push_back(ranks[rank].submit(allreduce("b", shared<float>({1}))));
+  until_started(2);
+  gate.open = true;
+  EXPECT_NO_THROW(ends[0].wait());
+  for (const Handle& handle : fails) EXPECT_THROW(handle.wait(), Error);
 }
 
 // A real collective of a rank whose exchanged counts arrive changed.

@@ -33,7 +33,6 @@ bool IpcSet::advance(Call& call) {
   if (call.over) return true;
   if (call.instead == nullptr || !call.instead->advance()) return false;
   call.stats = call.instead->stats();
-  call.instead.reset();
   call.over = true;
   return true;
 }

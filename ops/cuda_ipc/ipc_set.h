@@ -53,7 +53,7 @@ class IpcSet {
     std::function<std::unique_ptr<Operation>()> staged;
     std::vector<Fence> ready;  // foreign fences that come first
     OperationStats stats;
-    std::unique_ptr<Operation> instead;  // what `staged` made
+    std::unique_ptr<Operation> instead;  // what `staged` made; has memory the device still uses
     bool over = false;                   // enqueued
   };
 

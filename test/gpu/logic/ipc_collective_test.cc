@@ -193,6 +193,28 @@ TEST_F(Ipc, ADeviceThatHangsIsNotWaitedForForEver) {
   });
 }
 
+// Adasum goes by way of pinned memory, which the copy back still reads when the host is through.
+TEST_F(Ipc, AnOperationByWayOfTheHostKeepsItsMemoryUntilItIsDestroyed) {
+  host_cuda().lazy = true;
+  SimWorld world(1);
+  const auto collective = make_ipc(world, 0);
+  float sum = 3;
+  const TensorView view = {&sum, 1, DType::kF32, {DeviceKind::kCuda, 0}};
+  const Slice slice = {view, view};
+  const auto operation = collective->all_reduce({&slice, 1}, {.op = ReduceOp::kAdasum});
+  while (!operation->advance()) {
+  }
+  host_cuda().hangs = true;
+  sum = 0;  // nobody has read it since it came to the host
+  float other = 4;
+  float written = 0;
+  collective->write(&other, &written, sizeof other);
+  host_cuda().hangs = false;
+  test::run_streams();
+  EXPECT_EQ(sum, 3);
+  EXPECT_EQ(written, 4);
+}
+
 TEST_F(Ipc, AFenceThatIsNotReachedEndsWithTheAbort) {
   host_cuda().lazy = true;
   SimWorld world(1);

@@ -80,7 +80,6 @@ Coordinator::Coordinator(std::unique_ptr<ControlPlane> control,
       transfers_(collectives_, config.stall_warning, config.stall_limit, seat_),
       observers_(with(std::move(observers), autotune_), topology_),
       protocol_(make_tree(topology_.rank, control_->host_of()), settings_),
-      device_watch_(Duration::zero(), config.stall_limit),
       notifier_(control_->doorbell()),
       executor_(collectives_, topology_.rank, table_, observers_, control_->doorbell(),
                 config.async_completion) {
@@ -372,7 +371,7 @@ void Coordinator::stop(const Status& why, bool orderly) {
   if (phase_ == Phase::kLeaving || phase_ == Phase::kEnded) return;
   drain_.reset();
   // First the ports let go of the tensors, then their owners learn that they may have them back.
-  if (executor_.busy() || transfers_.busy()) executor_.abort();
+  if (executor_.busy() || transfers_.busy()) executor_.fail(why);
   transfers_.close(why);
   observers_.stopped(why, orderly);
   for (const InFlightPtr& entry : table_.close(why)) {

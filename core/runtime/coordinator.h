@@ -132,7 +132,7 @@ class Coordinator final : public Drivable {
   Status failure_;                    // what fail() told the protocol
   std::vector<InFlightPtr> unready_;  // host tensors whose fence was not reached
   TimePoint more_until_{};            // submissions are expected to come in a stream
-  BatchWatch device_watch_;           // of this rank
+  BatchWatch device_watch_{Duration::zero(), Duration::zero()};  // of this rank
 
   Mutex mutex_;
   std::vector<std::function<void()>> commands_ HVD_GUARDED_BY(mutex_);  // for the next turn

@@ -101,6 +101,7 @@ bool Coordinator::check_drain(TimePoint now) {
 
 // Rank 0 watches batches as long as they run on the first rank of their process set.
 void Coordinator::watch_devices(TimePoint now) {
+  device_watch_.set_limit(protocol_.settings().stall_limit);
   if (!device_watch_.due(now)) return;
   const Status failure = device_watch_.check(now, executor_.on_devices()).failure;
   if (!failure.ok()) fail(failure);

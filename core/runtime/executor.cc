@@ -112,7 +112,8 @@ std::vector<UnfinishedBatch> Executor::unfinished() const {
   return reports;
 }
 
-void Executor::abort() noexcept {
+void Executor::fail(const Status& why) noexcept {
+  failure_ = why;
   for (const auto& collective : world_) collective->abort();
   for (BatchPtr& batch : running_) let_go(std::move(batch));
   running_.clear();
@@ -265,11 +266,6 @@ void Executor::let_go(BatchPtr batch) noexcept {
   } catch (...) {
     // A device that cannot even record a point runs nothing any more.
   }
-}
-
-void Executor::fail(const Status& why) {
-  failure_ = why;
-  abort();
 }
 
 }  // namespace hvd

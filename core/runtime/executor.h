@@ -52,9 +52,9 @@ class Executor {
   std::vector<UnfinishedBatch> on_devices() const;
   // What kept a batch from finishing on this rank; ok if nothing did.
   const Status& failure() const { return failure_; }
-  // Ends what is running; afterwards the ports no longer touch the caller's memory. Waits for
-  // asynchronous devices, at most a second. Only run() may not be called after it.
-  void abort() noexcept;
+  // Ends what is running; afterwards the ports no longer touch the caller's memory, and nothing is
+  // run any more. Waits for asynchronous devices, at most a second.
+  void fail(const Status& why) noexcept;
 
  private:
   using PortKey = std::pair<ProcessSetId, DeviceKind>;
@@ -81,7 +81,6 @@ class Executor {
   void order_handles(Batch& batch, const Fence& past);
   void finish_handles(Batch& batch);
   void count_finished(BatchPtr batch);
-  void fail(const Status& why);
   void let_go(BatchPtr batch) noexcept;
 
   std::span<const std::unique_ptr<Collective>> world_;

@@ -208,7 +208,7 @@ void SoloEngine::look_after_rest() {
 void SoloEngine::stop(const Status& why) {
   if (!table_.closed().ok()) return;
   // First the ports let go of the tensors, then their owners learn that they may have them back.
-  if (executor_.busy()) executor_.abort();
+  if (executor_.busy()) executor_.fail(why);
   transfers_.close(why);
   observers_.stopped(why, why.code() == StatusCode::kAborted);
   for (const InFlightPtr& entry : table_.close(why)) {

@@ -64,7 +64,7 @@ TimelineTracks::Nanoseconds TimelineTracks::trace_time(TimePoint here) const {
 void TimelineTracks::apply(const TimelineEvent& event, Records& records) {
   switch (event.kind) {
     case Kind::kSubmitted:
-      return begin_negotiating(event, records);
+      return submit(event, records);
     case Kind::kFinished:
       return finish(event, records);
     case Kind::kFailed:
@@ -78,24 +78,44 @@ void TimelineTracks::apply(const TimelineEvent& event, Records& records) {
   }
 }
 
-void TimelineTracks::begin_negotiating(const TimelineEvent& event, Records& records) {
+void TimelineTracks::submit(const TimelineEvent& event, Records& records) {
   const TimelineEvent::Name& name = event.names.front();
   Track& track = track_of(name, records);
-  end_negotiating(track, track.end, R"("unfinished":true)", records);
-  track.negotiating = event.collective;
-  track.end = std::max(track.end, trace_time(event.at));
-  const std::string args = name.automatic ? R"("name":)" + json_string(name.text) : "";
-  records.push_back(head("NEGOTIATE_" + name_in_trace(event.collective), 'B', track.number) +
-                    R"(,"ts":)" + microseconds(track.end) + R"(,"args":{)" + args + "}}");
+  track.negotiations.push_back(
+      {event.collective, event.at, name.automatic ? R"("name":)" + json_string(name.text) : ""});
+  if (track.negotiations.size() == 1) begin_negotiating(track, records);
+}
+
+void TimelineTracks::begin_negotiating(Track& track, Records& records) const {
+  if (track.negotiations.empty()) return;
+  const Negotiation& next = track.negotiations.front();
+  track.end = std::max(track.end, trace_time(next.submitted));
+  records.push_back(head("NEGOTIATE_" + name_in_trace(next.collective), 'B', track.number) +
+                    R"(,"ts":)" + microseconds(track.end) + R"(,"args":{)" + next.args + "}}");
 }
 
 void TimelineTracks::end_negotiating(Track& track, Nanoseconds at, const std::string& args,
-                                     Records& records) {
-  if (!track.negotiating) return;
+                                     Records& records) const {
+  if (track.negotiations.empty()) return;
+  const std::string name = name_in_trace(track.negotiations.front().collective);
   track.end = std::max(track.end, at);
-  records.push_back(head("NEGOTIATE_" + name_in_trace(*track.negotiating), 'E', track.number) +
-                    R"(,"ts":)" + microseconds(track.end) + R"(,"args":{)" + args + "}}");
-  track.negotiating.reset();
+  records.push_back(head("NEGOTIATE_" + name, 'E', track.number) + R"(,"ts":)" +
+                    microseconds(track.end) + R"(,"args":{)" + args + "}}");
+  track.negotiations.pop_front();
+}
+
+// The newest that was submitted before the batch was negotiated; of older ones the end was dropped.
+// True if there is one.
+bool TimelineTracks::end_negotiating_of(Track& track, const TimelineEvent& batch,
+                                        Records& records) const {
+  const std::deque<Negotiation>& all = track.negotiations;
+  while (all.size() > 1 && all[1].submitted <= batch.negotiated) {
+    end_negotiating(track, track.end, R"("unfinished":true)", records);
+    begin_negotiating(track, records);
+  }
+  if (all.empty() || all.front().submitted > batch.negotiated) return false;
+  end_negotiating(track, trace_time(batch.negotiated), "", records);
+  return true;
 }
 
 void TimelineTracks::finish(const TimelineEvent& event, Records& records) {
@@ -106,8 +126,9 @@ void TimelineTracks::finish(const TimelineEvent& event, Records& records) {
   }
   for (const TimelineEvent::Name& name : event.names) {
     Track& track = track_of(name, records);
-    end_negotiating(track, trace_time(event.negotiated), "", records);
+    const bool ended = end_negotiating_of(track, event, records);
     show_batch(track, event, args, records);
+    if (ended) begin_negotiating(track, records);
     if (name.automatic) release(name);
   }
 }
@@ -130,18 +151,26 @@ void TimelineTracks::fail(const TimelineEvent& event, Records& records) {
   const TimelineEvent::Name& name = event.names.front();
   Track& track = track_of(name, records);
   const std::string args = R"("error":)" + json_string(event.why);
-  track.end = std::max(track.end, trace_time(event.at));
-  records.push_back(instant("FAILED", track.number, track.end, args));
-  end_negotiating(track, track.end, args, records);
+  const Nanoseconds at = std::max(track.end, trace_time(event.at));
+  records.push_back(instant("FAILED", track.number, at, args));
+  if (track.negotiations.size() > 1) {
+    track.negotiations.pop_back();  // what was submitted before is on the device
+  } else {
+    end_negotiating(track, at, args, records);
+  }
   release(name);
 }
 
 void TimelineTracks::close(TimePoint now, Records& records) {
   const Nanoseconds end = nanoseconds(now - begin_).count();
-  for (auto& [name, track] : tracks_) {
-    end_negotiating(track, end, R"("unfinished":true)", records);
-  }
-  for (Track& track : lanes_) end_negotiating(track, end, R"("unfinished":true)", records);
+  const auto close_track = [&](Track& track) {
+    while (!track.negotiations.empty()) {
+      end_negotiating(track, end, R"("unfinished":true)", records);
+      begin_negotiating(track, records);
+    }
+  };
+  for (auto& [name, track] : tracks_) close_track(track);
+  for (Track& track : lanes_) close_track(track);
 }
 
 TimelineTracks::Track& TimelineTracks::track_of(const TimelineEvent::Name& name, Records& records) {

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <deque>
 #include <optional>
 #include <string>
 #include <unordered_map>
@@ -39,18 +40,28 @@ class TimelineTracks {
  private:
   using Nanoseconds = std::int64_t;  // since the trace began
 
+  struct Negotiation {
+    CollectiveKind collective = CollectiveKind::kAllreduce;
+    TimePoint submitted{};
+    std::string args;
+  };
   struct Track {
     int number = 0;
     Nanoseconds end = 0;  // nothing begins earlier
-    std::optional<CollectiveKind> negotiating;
+    // The first is in the trace. Others follow when a name is submitted again before the device is
+    // through with it.
+    std::deque<Negotiation> negotiations;
   };
 
   Nanoseconds trace_time(TimePoint here) const;
   Track& track_of(const TimelineEvent::Name& name, Records& records);
   Track& new_track(Track& track, const std::string& title, Records& records);
   void release(const TimelineEvent::Name& name);
-  void begin_negotiating(const TimelineEvent& event, Records& records);
-  void end_negotiating(Track& track, Nanoseconds at, const std::string& args, Records& records);
+  void submit(const TimelineEvent& event, Records& records);
+  void begin_negotiating(Track& track, Records& records) const;
+  void end_negotiating(Track& track, Nanoseconds at, const std::string& args,
+                       Records& records) const;
+  bool end_negotiating_of(Track& track, const TimelineEvent& batch, Records& records) const;
   void finish(const TimelineEvent& event, Records& records);
   void show_batch(Track& track, const TimelineEvent& event, const std::string& args,
                   Records& records) const;

@@ -6,6 +6,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <utility>
 
 #include "core/base/clock.h"
 #include "core/base/device.h"
@@ -34,7 +35,12 @@ std::string describe(std::span<const UnfinishedBatch> batches, TimePoint now);
 class BatchWatch {
  public:
   // Zero = never.
-  BatchWatch(Duration warning, Duration limit) : monitor_(warning, limit) {}
+  BatchWatch(Duration warning, Duration limit)
+      : warning_(warning), limit_(limit), monitor_(warning, limit) {}
+  // What lasts already goes on lasting.
+  void set_limit(Duration limit) {
+    if (std::exchange(limit_, limit) != limit) monitor_.set_limits(warning_, limit);
+  }
 
   // When check() has to be called while batches are not finished; empty = never.
   std::optional<TimePoint> next_check() const { return monitor_.next_check(); }
@@ -47,6 +53,8 @@ class BatchWatch {
   Findings check(TimePoint now, std::span<const UnfinishedBatch> batches);
 
  private:
+  Duration warning_;
+  Duration limit_;
   StallMonitor monitor_;
 };
 

@@ -46,7 +46,11 @@ std::string error_of(const Handle& handle) {
 class HungDevice : public testing::Test {
  protected:
   SimRanks ranks_of(int size, const Config& config, std::vector<Rank> healthy = {}) {
-    SimRanks ranks(size, kDevice, config, [&](Rank rank, std::unique_ptr<Collective> inner) {
+    return ranks_of(
+        size, [&](Rank) { return config; }, std::move(healthy));
+  }
+  SimRanks ranks_of(int size, const SimRanks::Configs& config_of, std::vector<Rank> healthy = {}) {
+    SimRanks ranks(config_of, size, kDevice, [&](Rank rank, std::unique_ptr<Collective> inner) {
       auto seen = std::make_shared<WatchedDevice::Seen>();
       for (const Rank each : healthy) {
         if (each == rank) seen->point->passed = true;
@@ -151,9 +155,12 @@ TEST_F(HungDevice, OneRankWaitsForEverIfItIsToldTo) {
   testing::internal::GetCapturedStderr();
 }
 
-// Rank 0, whose device is done, does not see that another one's is not.
+// Rank 0, whose device is done, does not see that another one's is not. Its limit is the job's.
 TEST_F(HungDevice, OfAnotherRankThanTheFirstEndsTheJob) {
-  SimRanks ranks = ranks_of(2, patient_for(seconds(0), seconds(1)), {0});
+  const auto config_of = [](Rank rank) {
+    return patient_for(seconds(0), seconds(rank == 0 ? 1 : 0));
+  };
+  SimRanks ranks = ranks_of(2, config_of, {0});
   const std::vector<Handle> handles = start(ranks, "weights");
   EXPECT_THAT(error_of(handles[1]), HasSubstr("stalled, giving up: "));
   while (ranks[0].stopped().ok()) std::this_thread::sleep_for(milliseconds(1));

@@ -16,12 +16,15 @@ namespace hvd::test {
 class SimRanks {
  public:
   using Wrap = std::function<std::unique_ptr<Collective>(Rank, std::unique_ptr<Collective>)>;
+  using Configs = std::function<Config(Rank)>;
 
   // `wrap` may put something in front of a rank's collective.
   explicit SimRanks(int size, SimOptions options = {}, const Config& config = {},
                     const Wrap& wrap = {})
+      : SimRanks([&](Rank) { return config; }, size, options, wrap) {}
+  SimRanks(const Configs& config_of, int size, SimOptions options = {}, const Wrap& wrap = {})
       : world(size, options) {
-    for (Rank rank = 0; rank < size; ++rank) add(rank, config, wrap);
+    for (Rank rank = 0; rank < size; ++rank) add(rank, config_of(rank), wrap);
   }
 
   Runtime& operator[](Rank rank) { return *runtimes[static_cast<std::size_t>(rank)]; }

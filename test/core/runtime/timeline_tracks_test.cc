@@ -94,6 +94,30 @@ TEST_F(Tracks, WhoWaitsIsInTheTraceAtOnce) {
   EXPECT_EQ(events[1]["args"]["unfinished"], true);
 }
 
+// A result in the order of a stream gives its name back before the device is through.
+TEST_F(Tracks, ANameThatIsSubmittedAgainKeepsItsNegotiationsApart) {
+  recorder.submitted(submission_of(1, "w", at_us(2)));   // negotiated at 10, finished at 40
+  recorder.submitted(submission_of(2, "w", at_us(20)));  // negotiated at 60
+  recorder.submitted(submission_of(3, "w", at_us(22)));
+  recorder.failed("w", kNo, at_us(24));
+  recorder.finished(batch_of({{1, "w", 96, false, at_us(2)}}, 7));
+  recorder.finished(batch_of({{2, "w", 96, false, at_us(20)}}, 8, 50));
+  const auto events = track_of(trace(), 3, "w");
+  std::vector<double> negotiations;
+  for (const json& event : events) {
+    if (event["name"] == "NEGOTIATE_ALLREDUCE") negotiations.push_back(event["ts"]);
+  }
+  EXPECT_EQ(negotiations, (std::vector<double>{2, 10, 40, 60}));
+}
+
+TEST_F(Tracks, ANegotiationWhoseEndWasDroppedIsUnfinished) {
+  recorder.submitted(submission_of(1, "w", at_us(2)));
+  live("w", 50);
+  const auto events = track_of(trace(), 3, "w");
+  ASSERT_EQ(events.size(), 2u + 6u);
+  EXPECT_EQ(events[1]["args"]["unfinished"], true);
+}
+
 TEST_F(Tracks, FailuresSayWhy) {
   recorder.submitted(submission_of(1, "w", at_us(4)));
   recorder.failed("w", kNo, at_us(8));

@@ -21,11 +21,25 @@ py::bytes to_python(const Bytes& bytes) {
   return py::bytes(reinterpret_cast<const char*>(bytes.data()), bytes.size());
 }
 
+// The exception that is on its way is the caller's own; the other ranks get its words.
+void refuse(const std::string& why, int root_rank, const PythonProcessSet& set) {
+  without_gil([&] { refuse_parameters(why, root_rank, set.registered()); });
+}
+
+NamedTensors writable_state(const StateLike& state, int root_rank, const PythonProcessSet& set) {
+  try {
+    return named_tensors_from(state, &writable_tensor_from);
+  } catch (const std::exception& error) {
+    refuse(error.what(), root_rank, set);
+    throw;
+  }
+}
+
 void bind_state(py::module_& m) {
   m.def(
       "broadcast_parameters",
       [](const StateLike& state, int root_rank, const PythonProcessSet& set) {
-        const NamedTensors tensors = named_tensors_from(state, &writable_tensor_from);
+        const NamedTensors tensors = writable_state(state, root_rank, set);
         without_gil([&] { broadcast_parameters(tensors, root_rank, set.registered()); });
       },
       py::arg("state"), py::arg("root_rank") = 0, process_set_arg(m),
@@ -38,9 +52,11 @@ Args:
     process_set: the ranks that take part; ``root_rank`` is one of them.
 
 Raises:
-    InvalidArgumentError: an array is read-only, or its elements overlap.
+    InvalidArgumentError: an array is read-only, or its elements overlap; the other ranks get a
+        MismatchError.
     MismatchError: they are not the same; raised on every rank, naming the first difference, before
         anything was sent.)");
+  m.def("_refuse_parameters", &refuse, py::arg("why"), py::arg("root_rank"), process_set_arg(m));
   m.def(
       "broadcast_optimizer_state",
       [](optim::Optimizer& optimizer, int root_rank, const PythonProcessSet& set) {

@@ -4,6 +4,7 @@
 #include <cstring>
 #include <utility>
 
+#include "core/base/status.h"
 #include "horovod_cpp/autograd/grad_mode.h"
 #include "horovod_cpp/dist/agreement.h"
 #include "horovod_cpp/dist/collectives.h"
@@ -61,9 +62,8 @@ std::string first_difference(const std::vector<std::string>& mine, const Bytes& 
 }
 
 // All ranks compare digests; only when those differ do they look for the difference.
-void check_same_state(const NamedTensors& state, int root_rank, const ProcessSet& set) {
+void check_same_state(const std::vector<std::string>& lines, int root_rank, const ProcessSet& set) {
   const std::string what = "broadcast_parameters";
-  const std::vector<std::string> lines = describe(state);
   const Bytes encoded = encode(lines);
   Bytes mine;
   ByteWriter(mine).put(digest(encoded));
@@ -78,7 +78,7 @@ void check_same_state(const NamedTensors& state, int root_rank, const ProcessSet
 }  // namespace
 
 void broadcast_parameters(const NamedTensors& state, int root_rank, const ProcessSet& process_set) {
-  check_same_state(state, root_rank, process_set);
+  check_same_state(describe(state), root_rank, process_set);
   std::vector<Tensor> dense;
   std::vector<CollectiveHandle> handles;
   for (const auto& [name, tensor] : state) {
@@ -91,6 +91,14 @@ void broadcast_parameters(const NamedTensors& state, int root_rank, const Proces
   for (std::size_t i = 0; i < state.size(); ++i) {
     Tensor target = state[i].second;
     if (!target.is(dense[i])) target.copy_(dense[i]);
+  }
+}
+
+void refuse_parameters(const std::string& why, int root_rank, const ProcessSet& process_set) {
+  try {
+    check_same_state({"refused (" + why + ")"}, root_rank, process_set);
+  } catch (const MismatchError&) {
+    // The caller has the reason.
   }
 }
 

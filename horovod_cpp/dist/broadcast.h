@@ -19,6 +19,11 @@ namespace hvd {
 void broadcast_parameters(const NamedTensors& state, int root_rank = 0,
                           const ProcessSet& process_set = {});
 
+// What a rank calls instead when something in its state cannot be overwritten, `why`: the others'
+// call throws MismatchError with these words. Returns once they know.
+void refuse_parameters(const std::string& why, int root_rank = 0,
+                       const ProcessSet& process_set = {});
+
 // Makes options (learning rates and so on) and state tensors those of the root: missing state is
 // created, surplus state is dropped. Takes no step; the root's state is only read, bit for bit.
 // Parameters without state, frozen ones for instance, get none. What a DistributedOptimizer keeps

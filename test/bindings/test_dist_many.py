@@ -61,6 +61,21 @@ fails(lambda: hvd.allgather(np.ones((2, 2 + rank)), name="rows"), "rows")
 """)
 
 
+def test_what_one_rank_cannot_broadcast_is_an_error_on_all(ranks):
+    ranks.check("""
+for wrong, root in ((0, 0), (size - 1, 0)):
+    weights = np.ones(3)
+    weights.flags.writeable = rank != wrong
+    with pytest.raises(hvd.InvalidArgumentError if rank == wrong else hvd.MismatchError,
+                       match="read-only"):
+        hvd.broadcast_parameters({"weights": weights}, root)
+for bad in ({"weights": "text" if rank == 0 else np.ones(3)}, [3 if rank == 0 else ("w", np.ones(3))]):
+    with pytest.raises(hvd.MismatchError if rank else TypeError):
+        hvd.broadcast_parameters(bad)
+assert hvd.allreduce(np.ones(2), hvd.Sum).tolist() == [size] * 2
+""")
+
+
 def test_a_name_twice_in_flight_is_an_error_on_this_rank_only(ranks):
     ranks.check("""
 if rank == 0:

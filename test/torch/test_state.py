@@ -34,6 +34,11 @@ with pytest.raises(hvd.MismatchError, match="w"):
     hvd.broadcast_parameters({"w": torch.ones(2 + rank)}, 0)
 with pytest.raises(hvd.InvalidArgumentError, match="'narrow': .* share memory"):
     hvd.broadcast_parameters({"narrow": torch.ones(1).expand(3)}, 0)
+for wrong, root in ((0, 0), (size - 1, 0)):
+    bad = torch.ones(1).expand(3) if rank == wrong else torch.ones(3)
+    with pytest.raises(hvd.InvalidArgumentError if rank == wrong else hvd.MismatchError,
+                       match="'narrow': .* share memory"):
+        hvd.broadcast_parameters({"narrow": bad}, root)
 turned = torch.tensor([1 + 1j]).mul(rank + 1).conj()
 hvd.broadcast_parameters([turned], 1)
 assert turned.tolist() == [2 - 2j]

@@ -27,8 +27,9 @@ def broadcast_parameters(params: Mapping[str, torch.Tensor] | Iterable[Any], roo
 
     Raises:
         TypeError: ``params`` is a model, or something in it is no tensor.
-        MismatchError: they are not the same; on every rank, naming the first difference, before
-            anything was sent.
+        InvalidArgumentError: elements of a tensor share memory.
+        MismatchError: they are not the same, or cannot be sent on another rank; on every rank,
+            naming the first difference, before anything was sent.
     """
     if not isinstance(params, collections.abc.Iterable) or (
             isinstance(params, torch.nn.Module) and not isinstance(params, torch.nn.ParameterList)):
@@ -50,7 +51,9 @@ def _broadcast(pairs: _Pairs, root_rank: int, process_set: ProcessSet) -> None:
         try:
             memory.check_output(tensor)
         except (TypeError, _native.InvalidArgumentError) as error:
-            raise type(error)(f"'{name}': {error}") from None
+            why = f"'{name}': {error}"
+            _native._refuse_parameters(why, root_rank, process_set)
+            raise type(error)(why) from None
         dense.append(memory.dense(tensor.detach()))
     _native.broadcast_parameters(
         [(name, memory.target(copy)) for (name, _), copy in zip(pairs, dense)], root_rank,
@@ -110,10 +113,9 @@ def _check_groups(optimizer: torch.optim.Optimizer, root_rank: int,
                   process_set: ProcessSet) -> None:
     own = [[(list(parameter.shape), f"{parameter.dtype} on {parameter.device.type}")
             for parameter in group["params"]] for group in optimizer.param_groups]
-    ranks = process_set.ranks
-    every = allgather_object(own, process_set=process_set)
-    root = every[ranks.index(root_rank)]
-    for rank, groups in zip(ranks, every):
+    every = dict(allgather_object((_native.rank(), own), process_set=process_set))
+    root = every.get(root_rank, own)  # the broadcast refuses a root that joined
+    for rank, groups in every.items():
         if groups != root:
             raise _native.MismatchError(
                 f"broadcast_optimizer_state: the parameter groups of rank {rank} are not those of "

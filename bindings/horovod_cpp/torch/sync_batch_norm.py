@@ -124,11 +124,14 @@ class SyncBatchNorm(_BatchNorm):
             "sync_batch_norm" + _native._unique_suffix("sync_batch_norm", ranks))
         return _Normalize.apply(x, self.weight, self.bias, self.eps, self._name, ranks, self._move)
 
+    def __getstate__(self):
+        return self.__dict__ | {"_name": None}  # a copy meets what is in its place on other ranks
+
     def __deepcopy__(self, memo):
         memo[id(self._process_set)] = self._process_set  # a copy takes the same ranks together
         other = type(self).__new__(type(self))
         memo[id(self)] = other
-        other.__dict__ = copy.deepcopy(self.__dict__, memo)
+        other.__dict__ = copy.deepcopy(self.__getstate__(), memo)
         return other
 
     @torch.no_grad()

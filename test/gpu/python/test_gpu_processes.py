@@ -240,7 +240,7 @@ def test_every_survivor_learns_of_a_killed_rank_and_ends(by_hand, way, victim):
 
 
 def test_a_rank_that_stands_still_is_a_stall(by_hand, way):
-    limit = {"HOROVOD_STALL_CHECK_TIME_SECONDS": "1", "HOROVOD_STALL_SHUTDOWN_TIME_SECONDS": "2"}
+    limit = {"HOROVOD_STALL_CHECK_TIME_SECONDS": "1", "HOROVOD_STALL_SHUTDOWN_TIME_SECONDS": "7"}
     source = SURVIVOR.replace("DEVICES", str(way["devices"]))
     started = [by_hand.start(source, rank, 2, limit, **way) for rank in range(2)]
     for process in started:

@@ -112,7 +112,8 @@ def measured():
     return len(seen) == size - 1
 def counted():
     events = read_events(path)
-    warm = {{(e["pid"], e["tid"]) for e in events if e.get("args", {{}}).get("name") == "allreduce.warm"}}
+    warm = {{(e["pid"], e["tid"]) for e in events
+            if e["name"] == "thread_name" and e["args"]["name"] == "allreduce.warm"}}
     return sum(e["name"] == "ALLREDUCE" and (e["pid"], e["tid"]) not in warm for e in events)
 while not hvd.broadcast_object(measured() if rank == 0 else None):
     hvd.allreduce(np.ones(1), name="warm")

@@ -287,7 +287,7 @@ for step in range(10**9):
     hvd.allreduce(np.ones(1000), name="x")
 """)
     done = ranks.launch([program], 3, environment={
-        "HOROVOD_STALL_CHECK_TIME_SECONDS": "1", "HOROVOD_STALL_SHUTDOWN_TIME_SECONDS": "10"})
+        "HOROVOD_STALL_CHECK_TIME_SECONDS": "1", "HOROVOD_STALL_SHUTDOWN_TIME_SECONDS": "7"})
     assert done.returncode == 1
     assert "StalledError" in done.stdout and "for rank 1" in done.stdout, done.stdout
     end = time.monotonic() + 30

@@ -126,7 +126,6 @@ if rank == 0:
     pathlib.Path("there").touch()
 wait_for("there")
 if dynamic:
-    hvd.barrier()
     hvd.stop_timeline()
     if rank == 0:
         read_events(path)

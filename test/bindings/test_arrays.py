@@ -9,6 +9,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 from foreign_arrays import Foreign, Old
+from order import ORDER
 
 import horovod_cpp as hvd
 
@@ -265,31 +266,28 @@ def test_calls_leave_no_references_behind(world):
 
 
 def test_a_thread_goes_on_while_the_main_one_waits(ranks):
-    ranks.check("""
-import threading, time
-counted, over = [0], threading.Event()
-def count():
-    while not over.is_set():
-        counted[0] += 1
+    ranks.check(ORDER + """
+def work(done):
+    for _ in range(20):
         time.sleep(0.001)
-thread = threading.Thread(target=count)
-thread.start()
+    done.touch()
 box = np.zeros(2)
-for call in (lambda: hvd.allreduce(np.ones(2)), lambda: hvd.broadcast_(np.ones(2), 0),
-             lambda: hvd.broadcast_parameters({"w": np.ones(2)}), hvd.barrier, hvd.join,
-             lambda: hvd.broadcast_object(1), lambda: hvd.allgather_object(1),
-             lambda: hvd.grouped_allgather([np.ones(2)]), lambda: hvd.reduce(np.ones(2), 0),
-             lambda: hvd.alltoall(np.ones(2)), lambda: hvd.reducescatter(np.ones(2)),
-             lambda: hvd.synchronize(hvd.allreduce_async_(np.ones(2))),
-             lambda: hvd.recv(box, 1) if rank == 0 else hvd.send(np.ones(2), 0)):
+calls = (lambda: hvd.allreduce(np.ones(2)), lambda: hvd.broadcast_(np.ones(2), 0),
+         lambda: hvd.broadcast_parameters({"w": np.ones(2)}), hvd.barrier, hvd.join,
+         lambda: hvd.broadcast_object(1), lambda: hvd.allgather_object(1),
+         lambda: hvd.grouped_allgather([np.ones(2)]), lambda: hvd.reduce(np.ones(2), 0),
+         lambda: hvd.alltoall(np.ones(2)), lambda: hvd.reducescatter(np.ones(2)),
+         lambda: hvd.synchronize(hvd.allreduce_async_(np.ones(2))),
+         lambda: hvd.recv(box, 1) if rank == 0 else hvd.send(np.ones(2), 0))
+for number, call in enumerate(calls):
+    done = pathlib.Path(f"done{number}")
     hvd.barrier()
-    before = counted[0]
-    if rank == 1:
-        time.sleep(0.2)
+    if rank == 0:
+        threading.Thread(target=work, args=[done]).start()
+    else:
+        wait_for(done)  # rank 0's other thread goes on, or rank 1 never comes
     call()
-    assert rank == 1 or counted[0] - before > 20, counted[0] - before
-over.set()
-thread.join()
+    assert done.exists(), "it did not wait"
 """)
 
 

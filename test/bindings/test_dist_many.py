@@ -3,6 +3,7 @@
 import time
 
 import pytest
+from order import ORDER
 
 
 @pytest.mark.parametrize("launcher", ["mpirun", "hvdrun"])
@@ -91,32 +92,28 @@ else:
 
 
 def test_waiting_lets_other_python_threads_run(ranks):
-    ranks.check("""
-import threading, time
+    ranks.check(ORDER + """
 if rank == 0:
-    ticks = []
     waiter = threading.Thread(target=lambda: hvd.allreduce(np.ones(1), name="late"))
     waiter.start()
-    while waiter.is_alive():
-        ticks.append(time.monotonic())
+    for _ in range(20):
         time.sleep(0.01)
-    assert len(ticks) > 20, len(ticks)
+        assert waiter.is_alive()
+    pathlib.Path("ticked").touch()
+    waiter.join()
 else:
-    time.sleep(0.7)
+    wait_for("ticked")
     hvd.allreduce(np.ones(1), name="late")
 """)
 
 
 def test_ctrl_c_interrupts_a_wait(ranks):
-    ranks.check("""
-import os, signal, threading, time
+    ranks.check(ORDER + """
 if rank == 0:
     handle = hvd.allreduce_async(np.ones(1), hvd.Sum, name="late")
-    threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGINT)).start()
-    start = time.monotonic()
     with pytest.raises(KeyboardInterrupt):
+        signal_once_asleep(signal.SIGINT)
         hvd.synchronize(handle)
-    assert time.monotonic() - start < 5
     hvd.broadcast_object("go")
     assert hvd.synchronize(handle).tolist() == [2.0]  # the operation itself went on
 else:
@@ -254,8 +251,7 @@ try:
 except hvd.Error as error:
     print(type(error).__name__, error)
 """)
-    done = ranks.launch([program], 2, timeout=30,
-                        environment={"HOROVOD_TIMELINE": "/no/such/folder/timeline"})
+    done = ranks.launch([program], 2, environment={"HOROVOD_TIMELINE": "/no/such/folder/timeline"})
     said = [line for line in done.stdout.splitlines() if "cannot write the timeline" in line]
     assert any("InvalidArgumentError" in line for line in said), done.stdout
     assert any("PeerLostError rank 0" in line for line in said), done.stdout
@@ -272,7 +268,7 @@ for step in range(10**9):
         raise ValueError("boom")
     hvd.allreduce(np.ones(1000), name="x")
 """)
-    done = ranks.launch([program], 3, timeout=30)
+    done = ranks.launch([program], 3)
     assert done.returncode == 1
     report = done.stdout.partition("hvdrun: rank ")[2]
     assert report.startswith("1 of 3 failed first") and "boom" in report, done.stdout
@@ -290,11 +286,11 @@ for step in range(10**9):
         os.kill(os.getpid(), signal.SIGSTOP)
     hvd.allreduce(np.ones(1000), name="x")
 """)
-    done = ranks.launch([program], 3, timeout=30, environment={
-        "HOROVOD_STALL_CHECK_TIME_SECONDS": "1", "HOROVOD_STALL_SHUTDOWN_TIME_SECONDS": "2"})
+    done = ranks.launch([program], 3, environment={
+        "HOROVOD_STALL_CHECK_TIME_SECONDS": "1", "HOROVOD_STALL_SHUTDOWN_TIME_SECONDS": "7"})
     assert done.returncode == 1
     assert "StalledError" in done.stdout and "for rank 1" in done.stdout, done.stdout
-    end = time.monotonic() + 5
+    end = time.monotonic() + 30
     while marked_processes() and time.monotonic() < end:
         time.sleep(0.05)
     assert marked_processes() == []
@@ -312,7 +308,7 @@ for step in range(10**9):
         os.kill(os.getpid(), signal.SIGKILL)
     hvd.allreduce(np.ones(1000), name="x")
 """)
-    done = ranks.launch([program], 2, timeout=30)
+    done = ranks.launch([program], 2)
     assert done.returncode != 0
     assert "rank 1" in done.stdout and "SIGKILL" in done.stdout, done.stdout
     assert marked_processes() == []

@@ -1,5 +1,7 @@
 """Process sets and join from Python."""
 
+from order import ORDER
+
 
 def test_sets_are_registered_used_and_removed(ranks):
     ranks.check("""
@@ -67,7 +69,7 @@ hvd.barrier()
 
 
 def test_join_of_ranks_without_data(ranks):
-    ranks.check("""
+    ranks.check(ORDER + """
 steps = [0, 1, 3][rank]
 for step in range(steps):
     active = [r for r in range(3) if [0, 1, 3][r] > step]
@@ -83,14 +85,14 @@ if rank == 0:
     handle = hvd.join_async(average="size")
     with pytest.raises(hvd.InvalidArgumentError, match="joined"):
         hvd.allreduce(np.ones(1), name="late")
+    pathlib.Path("refused").touch()
     assert hvd.synchronize(handle) == 2
 else:
     if rank == 2:
-        import time
-        time.sleep(0.5)
+        wait_for("refused")
     assert hvd.allreduce(np.array([3.0]))[0] == 2.0  # two ranks contribute, three divide
-    if rank == 2:
-        time.sleep(0.3)
+    if rank == 2:  # after rank 1, or this would wait for it
+        assert hvd.allreduce(np.array([3.0]), hvd.Sum, name="more")[0] == 3.0
     assert hvd.join() == 2
 assert hvd.allreduce(np.ones(1), hvd.Sum)[0] == 3
 """, np=3)

@@ -61,7 +61,7 @@ def test_a_line_without_an_end_is_shown_after_a_moment(recorder):
     printer = Printer(recorder, range(1))
     printer.feed(0, "stdout", b"loading ...")
     assert recorder.shown == []
-    time.sleep(printer.due() - time.monotonic())
+    time.sleep(max(0.0, printer.due() - time.monotonic()))
     printer.flush_due()
     assert recorder.shown == [("live", 0, "loading ...")] and printer.due() is None
 
@@ -92,7 +92,7 @@ def test_a_line_waits_a_moment_only(recorder):
     printer = Printer(recorder, range(2), collapse=True)
     printer.feed(0, "stdout", b"alone\n")
     assert recorder.shown == []
-    time.sleep(printer.due() - time.monotonic())
+    time.sleep(max(0.0, printer.due() - time.monotonic()))
     printer.flush_due()
     assert recorder.shown == [(0, "alone")]
 

@@ -106,7 +106,7 @@ hvd.init()
 def test_a_job_with_a_malformed_setting_ends_with_its_name_and_value(ranks):
     program = ranks.folder / "program.py"
     program.write_text("import horovod_cpp as hvd\nhvd.init()\n")
-    done = ranks.launch([program], 2, environment={"HOROVOD_FUSION_THRESHOLD": "64MB"}, timeout=30)
+    done = ranks.launch([program], 2, environment={"HOROVOD_FUSION_THRESHOLD": "64MB"})
     assert done.returncode != 0
     assert "HOROVOD_FUSION_THRESHOLD='64MB'" in done.stdout, done.stdout
 

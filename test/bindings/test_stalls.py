@@ -2,6 +2,8 @@
 
 import re
 
+from order import ORDER
+
 STALL = {"HOROVOD_STALL_CHECK_TIME_SECONDS": "1", "HOROVOD_STALL_SHUTDOWN_TIME_SECONDS": "4"}
 
 
@@ -14,70 +16,95 @@ def reports(ranks, source, np=3, environment=None):
     return done.returncode, done.stdout
 
 
+def stalled_lines(text):
+    return [line for line in text.splitlines() if "stalled" in line]
+
+
 def test_work_on_rank_0_only_is_a_slow_rank_and_its_line_is_named(ranks):
+    # Ranks 1 and 2 stay where they are until two reports have named the place.
     code, text = reports(ranks, """
 def evaluate():
-    time.sleep(3)  # line 8
+    while not os.access("told", os.F_OK): time.sleep(0.01)  # line 8
+named = []
+def report(text):
+    named.extend([text] if text.count("program.py:8") == 2 else [])
+    if len(named) == 2:
+        open("told", "w").close()
+hvd.on_stall(report)
 hvd.allreduce(np.ones(2), hvd.Sum, name="step")
+begin = time.monotonic()
 if rank != 0:
     evaluate()
 hvd.allreduce(np.ones(2), hvd.Sum, name="metric")
-""")
+if rank == 0:
+    print("rank 0 waited", time.monotonic() - begin)
+""", environment={"HOROVOD_STALL_SHUTDOWN_TIME_SECONDS": "60"})
     assert code == 0, text
-    stalled = [line for line in text.splitlines() if "stalled" in line]
-    assert stalled, text
-    assert '"allreduce.metric"' in stalled[0] and "1 of 3 ranks" in stalled[0], text
+    stalled = [line for line in stalled_lines(text) if '"allreduce.metric"' in line]
+    named = [line for line in stalled if line.count("program.py:8") == 2]
+    assert len(named) >= 2 and "1 of 3 ranks" in named[0], text
     for rank in (1, 2):
-        assert re.search(rf"rank {rank} \(slow[^)]*allreduce\.step[^)]*program\.py:8", stalled[0]), text
-    assert len(stalled) <= 4, text  # once a second, not once a tensor and rank
+        slow = rf"rank {rank} \(slow[^)]*allreduce\.step[^)]*program\.py:8"
+        assert re.search(slow, named[0]), text
+    waited = float(re.search(r"rank 0 waited ([\d.]+)", text).group(1))
+    assert len(stalled) <= waited, text  # once a second, not once a tensor and rank
 
 
 def test_ranks_that_use_other_names_went_a_different_way(ranks):
-    code, text = reports(ranks, """
+    code, text = reports(ranks, ORDER + """
 try:
     hvd.allreduce(np.ones(2), hvd.Sum, name="left" if rank == 0 else "right")
 except hvd.StalledError as error:
     print("error:", error)
+    pathlib.Path(f"error{rank}").touch()
+    wait_for("error0", "error1", "error2")
     sys.exit(3)
-""")
+""", environment={"HOROVOD_STALL_SHUTDOWN_TIME_SECONDS": "7"})
     assert code != 0, text
-    stalled = next(line for line in text.splitlines() if "stalled" in line)
-    assert "went a different way" in stalled and "allreduce.left" in stalled, text
-    assert "allreduce.right" in stalled, text
+    assert [line for line in stalled_lines(text) if "went a different way" in line
+            and "allreduce.left" in line and "allreduce.right" in line], text
     assert len(re.findall(r"\[\d\] error: stalled, giving up", text)) == 3, text
 
 
 def test_a_rank_that_exits_early_is_named_on_the_others(ranks):
-    code, text = reports(ranks, """
+    code, text = reports(ranks, ORDER + """
 if rank == 1:
     sys.exit(0)
 try:
     hvd.allreduce(np.ones(2), hvd.Sum, name="step")
 except hvd.AbortedError as error:
     print("error:", error)
+    pathlib.Path(f"error{rank}").touch()
+    wait_for("error0", "error2")
     sys.exit(3)
-""")
+""", environment={"HOROVOD_STALL_SHUTDOWN_TIME_SECONDS": "60"})
     assert code != 0, text
     assert len(re.findall(r"\[\d\] error: .*rank 1 left", text)) == 2, text
 
 
 def test_a_stopped_rank_does_not_answer(ranks):
-    code, text = reports(ranks, """
-hvd.allreduce(np.ones(2), hvd.Sum, name="warm")
+    code, text = reports(ranks, ORDER + """
+pids = hvd.allgather_object(os.getpid())
 if rank == 1:
     if os.fork() == 0:  # wakes it up when the others are done, so that the job can end
-        time.sleep(8)
-        os.kill(os.getppid(), signal.SIGCONT)
-        os._exit(0)
+        try:
+            wait_for("error0", "error2")
+        finally:
+            os.kill(pids[1], signal.SIGCONT)
+            os._exit(0)
     os.kill(os.getpid(), signal.SIGSTOP)
+else:
+    wait_until_stopped(pids[1])
 try:
     hvd.allreduce(np.ones(2), hvd.Sum, name="step")
 except hvd.HorovodInternalError as error:
-    print(f"error {rank} after {type(error).__name__}:", error)
+    print(f"error {rank} after {type(error).__name__}:", error, flush=True)
+    pathlib.Path(f"error{rank}").touch()
+    wait_for("error0", "error2")
     sys.exit(3)
-""")
+""", environment={"HOROVOD_STALL_SHUTDOWN_TIME_SECONDS": "7"})
     assert code != 0, text
-    stalled = next(line for line in text.splitlines() if "stalled" in line)
-    assert re.search(r"rank 1 \(does not answer", stalled), text
+    assert [line for line in stalled_lines(text)
+            if re.search(r"rank 1 \(does not answer", line)], text
     for rank in (0, 2):
         assert re.search(rf"error {rank} after StalledError: .*rank 1", text), text

@@ -1,0 +1,31 @@
+"""What programs of ranks say to make one thing happen after another: text to put before theirs."""
+
+ORDER = '''
+import os, pathlib, signal, threading, time
+
+def wait_for(*names):
+    "Until other ranks have made files of these names, in the folder that they share."
+    end = time.monotonic() + 60
+    while not all(os.path.exists(name) for name in names):
+        assert time.monotonic() < end, f"none of the other ranks made {names}"
+        time.sleep(0.005)
+
+def state_of(task):
+    "Of a thread, a folder in /proc: R (or waits for a CPU), S (sleeps), T (is stopped)."
+    return pathlib.Path(task, "stat").read_text().rpartition(")")[2].split()[0]
+
+def wait_until_stopped(pid):
+    "SIGSTOP reaches the threads of a process one after another."
+    while any(state_of(task) != "T" for task in pathlib.Path(f"/proc/{pid}/task").iterdir()):
+        time.sleep(0.005)
+
+def signal_once_asleep(number):
+    "Returns at once. The signal comes when the main thread has slept: in a wait, not before it."
+    def send():
+        asleep = 0
+        while asleep < 10:  # what only lacks a CPU is R
+            time.sleep(0.02)
+            asleep += state_of(f"/proc/self/task/{os.getpid()}") == "S"
+        os.kill(os.getpid(), number)
+    threading.Thread(target=send, daemon=True).start()
+'''

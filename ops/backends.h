@@ -1,5 +1,6 @@
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -19,6 +20,8 @@ struct Ports {
   std::vector<std::unique_ptr<Collective>> collectives;
   // Whether MPI granted MPI_THREAD_MULTIPLE; empty = this job does without MPI.
   std::optional<bool> mpi_threads;
+  // To be told when the job has ended, and whether ranks are lost; empty = nobody has to be.
+  std::function<void(bool lost)> ended;
   // What serves the tensors of GPUs; empty = nothing does.
   std::optional<RankGpu> gpu;
 };

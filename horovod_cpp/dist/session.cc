@@ -82,6 +82,7 @@ std::shared_ptr<World> make_world(const Config& config) {
   Ports ports = connect(config);
   WorldOptions options;
   options.mpi_threads = ports.mpi_threads;
+  options.ended = ports.ended;
   options.gpu = ports.gpu;
   options.observability = observe(config, *ports.control);
   if (config.deterministic)
@@ -121,6 +122,18 @@ void at_exit(int status, void*) {
 }  // namespace
 
 namespace {
+
+// Also when Ctrl-C ends it: those that wait for this rank are told so.
+void leave(World& world) {
+  const auto& ended = world.options().ended;
+  try {
+    world.shutdown();
+  } catch (...) {
+    if (ended) ended(true);
+    throw;
+  }
+  if (ended) ended(world.stopped().code() == StatusCode::kTransport);
+}
 
 // One init() at a time.
 class InitTurn {
@@ -190,7 +203,7 @@ void shutdown() {
     s.binding.reset();
   }
   if (leaving == nullptr) return;
-  leaving->shutdown();
+  leave(*leaving);
   if (s.config.stats && leaving->topology().rank == 0) {
     std::fprintf(stderr, "%s\n", leaving->options().observability->summary().c_str());
   }

@@ -37,6 +37,9 @@ class MpiModule {
   // the module has its own.
   virtual std::unique_ptr<MpiLink> connect(TimePoint deadline, bool serialized,
                                            InterruptibleWaits::Check look) = 0;
+  // A job that it connected has ended; `lost`: ranks of it are gone. MPI_Finalize would wait for
+  // them, so it is left out unless a later job ends without that.
+  virtual void job_ended(bool lost) noexcept = 0;
   // The module has its own log.
   virtual void set_log_rank(Rank rank) = 0;
 

@@ -5,6 +5,7 @@
 #include <exception>
 #include <utility>
 
+#include "core/base/keep_for_ever.h"
 #include "core/base/thread_annotations.h"
 #include "core/runtime/current_status.h"
 
@@ -19,6 +20,11 @@ struct CompletionThread::Shared {
 
   Shared(std::function<void(Batch&)> when_reached, Doorbell& doorbell)
       : reached(std::move(when_reached)), bell(&doorbell) {}
+  // Batches are left here with a thread that was left behind. What they use may be gone.
+  ~Shared() {
+    for (Waiting& each : waiting) keep_for_ever(std::move(each.batch));
+    for (Ended& each : ended) keep_for_ever(std::move(each.batch));
+  }
 
   const std::function<void(Batch&)> reached;
   Doorbell* const bell;
@@ -135,7 +141,7 @@ void CompletionThread::push(std::unique_ptr<Batch> batch, Fence fence, bool abor
       } catch (...) {
         status = current_status();
       }
-      shared->put({std::move(next.batch), std::move(status)});
+      shared->put({std::move(next.batch), std::move(status), std::move(next.fence)});
     }
   });
 }

@@ -20,13 +20,14 @@ class CompletionThread {
  public:
   struct Ended {
     std::unique_ptr<Batch> batch;
-    Status status;  // what the fence's wait() threw
+    Status status;  // what the fence's wait() threw; then the device need not be past it
+    Fence fence;
   };
 
   // `reached` is called on the completion thread for a batch whose fence was reached, and never
   // once this object is gone; `bell` rings after each batch that ended and must outlive the thread.
   CompletionThread(std::function<void(Batch&)> reached, Doorbell& bell);
-  // A thread that hangs in a device for longer than a second is left behind.
+  // A thread that hangs in a device for longer than a second is left behind, with its batches.
   ~CompletionThread();
   CompletionThread(const CompletionThread&) = delete;
   CompletionThread& operator=(const CompletionThread&) = delete;

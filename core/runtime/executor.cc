@@ -123,8 +123,7 @@ void Executor::fail(const Status& why) noexcept {
   waiting_.clear();
   on_devices_.clear();
   completion_.drain(kDeviceLimit);
-  while (completion_.next_ended()) {
-  }
+  while (auto ended = completion_.next_ended()) leave_behind(*std::move(ended));
   unfinished_ = 0;
 }
 
@@ -198,12 +197,20 @@ bool Executor::take_ended() {
     moved = true;
     std::erase(on_devices_, ended->batch.get());
     if (!ended->status.ok()) {
-      lost_on_device(ended->batch->info(), ended->status).throw_if_error();
+      const Status lost = lost_on_device(ended->batch->info(), ended->status);
+      leave_behind(*std::move(ended));
+      lost.throw_if_error();
     }
     observers_.finished(ended->batch->info());
     count_finished(std::move(ended->batch));
   }
   return moved;
+}
+
+// The wait for a device may have failed, or been broken off, while the device goes on.
+void Executor::leave_behind(CompletionThread::Ended ended) {
+  if (ended.status.ok()) return;
+  left_behind_.keep(std::move(ended.batch), std::move(ended.fence));
 }
 
 void Executor::finished_here(BatchPtr batch) {

@@ -16,6 +16,7 @@
 #include "core/runtime/collective.h"
 #include "core/runtime/completion_thread.h"
 #include "core/runtime/doorbell.h"
+#include "core/runtime/left_behind.h"
 #include "core/runtime/observers.h"
 #include "core/runtime/process_set.h"
 #include "core/runtime/stand_in.h"
@@ -76,6 +77,7 @@ class Executor {
   bool start_waiting(std::deque<BatchPtr>& lane);
   bool poll_running();
   bool take_ended();
+  void leave_behind(CompletionThread::Ended ended);
   void progress(TimePoint now);
   void finished_here(BatchPtr batch);
   void order_handles(Batch& batch, const Fence& past);
@@ -96,6 +98,7 @@ class Executor {
   std::vector<BatchPtr> running_;         // log order
   std::vector<const Batch*> on_devices_;  // in completion_
   std::deque<RunBatch> finished_;
+  LeftBehind left_behind_;
   CompletionThread completion_;  // last: its thread uses the table
 };
 

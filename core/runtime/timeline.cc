@@ -7,7 +7,7 @@
 namespace hvd {
 namespace {
 
-constexpr Duration kOthersLimit = std::chrono::seconds(1);
+constexpr Duration kOthersLimit = std::chrono::seconds(5);
 
 }  // namespace
 

@@ -49,6 +49,7 @@ Handle Transfers::add(PointToPoint transfer) {
 
 bool Transfers::advance(TimePoint now) {
   if (!failure_.ok()) return false;
+  left_behind_.let_go();
   bool moved = start_added(now);
   for (TransferPtr& transfer : running_) {
     if (!advance(transfer) && !check_wait(transfer, now)) continue;
@@ -159,20 +160,36 @@ bool Transfers::fail(const TransferPtr& transfer, const Status& status) {
 // True when the transfer has waited too long.
 bool Transfers::check_wait(const TransferPtr& transfer, TimePoint now) {
   const Duration waited = now - transfer->since;
-  if (limit_ != Duration::zero() && waited >= limit_) {
-    return end(transfer, {StatusCode::kStalled,
-                          describe(transfer->what, waited) + ", longer than the stall limit"});
-  }
   if (warning_ != Duration::zero() && waited >= warning_ && !transfer->reported) {
     transfer->reported = true;
     reports_.push_back(describe(transfer->what, waited));
   }
-  return false;
+  if (limit_ == Duration::zero() || waited < limit_) return false;
+  return end(transfer, {StatusCode::kStalled,
+                        describe(transfer->what, waited) + ", longer than the stall limit"});
+}
+
+// An asynchronous device may have copies in its queue.
+void Transfers::leave_behind(Transfer& transfer) {
+  if (transfer.operation == nullptr || transfer.collective->device() == DeviceKind::kCpu) return;
+  struct Rest {
+    Lease tensor;
+    std::unique_ptr<Operation> operation;  // goes first
+  };
+  try {
+    Fence past = transfer.moved ? *transfer.moved : transfer.collective->fence();
+    left_behind_.keep(
+        std::make_shared<Rest>(Rest{transfer.what.tensor, std::move(transfer.operation)}),
+        std::move(past));
+  } catch (...) {
+    // A device that cannot even record a point runs nothing any more.
+  }
 }
 
 // First the port lets go of the tensor, then its owner learns that it may have it back. Always
 // true.
 bool Transfers::end(const TransferPtr& transfer, const Status& status) {
+  if (!status.ok()) leave_behind(*transfer);
   transfer->operation.reset();
   {
     const MutexLock lock(mutex_);

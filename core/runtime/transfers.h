@@ -15,6 +15,7 @@
 #include "core/runtime/collective.h"
 #include "core/runtime/completion.h"
 #include "core/runtime/handle.h"
+#include "core/runtime/left_behind.h"
 #include "core/runtime/submission.h"
 
 namespace hvd {
@@ -41,7 +42,8 @@ class Transfers {
   TimePoint next_deadline(TimePoint now) const;
   // What broke a port; ok if nothing did. The job is about to stop then.
   const Status& failure() const { return failure_; }
-  // Ends all, for good; the ports no longer touch their tensors.
+  // Ends all, for good; the ports no longer touch their tensors. What a device may still use is
+  // kept.
   void close(const Status& why);
   // Fails the handles, for good, while the thread that uses the collectives is stuck in one. Any
   // thread.
@@ -67,6 +69,7 @@ class Transfers {
   bool advance(const TransferPtr& transfer);
   bool check_wait(const TransferPtr& transfer, TimePoint now);
   bool end(const TransferPtr& transfer, const Status& status);
+  void leave_behind(Transfer& transfer);
 
   std::span<const std::unique_ptr<Collective>> world_;
   const Duration warning_;
@@ -74,6 +77,7 @@ class Transfers {
   const std::shared_ptr<DriverSeat> seat_;
   std::vector<TransferPtr> running_;
   std::deque<std::string> reports_;
+  LeftBehind left_behind_;
   Status failure_;
 
   Mutex mutex_;

@@ -3,7 +3,7 @@
 #include <cstring>
 #include <utility>
 
-#include "ops/cuda/keep_for_ever.h"
+#include "core/base/keep_for_ever.h"
 
 namespace hvd {
 

@@ -5,7 +5,7 @@
 
 #include "core/base/log.h"
 #include "core/base/status.h"
-#include "ops/cuda/keep_for_ever.h"
+#include "core/base/keep_for_ever.h"
 
 namespace hvd {
 namespace {

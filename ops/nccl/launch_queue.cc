@@ -5,8 +5,8 @@
 #include <thread>
 #include <utility>
 
+#include "core/base/keep_for_ever.h"
 #include "core/base/status.h"
-#include "ops/cuda/keep_for_ever.h"
 
 namespace hvd {
 namespace {
@@ -76,12 +76,12 @@ bool LaunchQueue::may_begin(Call& call) {
 void LaunchQueue::begin(Call& call) {
   call.begun = Clock::now();
   for (const Fence& fence : call.ready) {
-    packing_.wait_for(fence);  // later calls are ready then, too
+    packing_->wait_for(fence);  // later calls are ready then, too
     moving_->wait_for(fence);
   }
   if (call.pack != nullptr) {
-    call.pack(packing_);
-    moving_->wait_for(packing_.fence());
+    call.pack(*packing_);
+    moving_->wait_for(packing_->fence());
   }
   call.begin(*call.communicator, moving_->get());
 }
@@ -89,6 +89,10 @@ void LaunchQueue::begin(Call& call) {
 void LaunchQueue::end(Call& call) {
   unpacking_->wait_for(moving_->fence());
   if (call.unpack != nullptr) call.unpack(*unpacking_);
+  // Here: what is left of the call ends on the completion thread, which must free no memory.
+  call.pack = nullptr;
+  call.begin = nullptr;
+  call.unpack = nullptr;
   call.over = true;
 }
 
@@ -120,8 +124,8 @@ Fence LaunchQueue::awaited_fence(const std::shared_ptr<NcclCommunicator>& commun
 }
 
 Fence LaunchQueue::write(const void* from, void* to, std::size_t bytes) {
-  writes_.write(packing_, from, to, bytes);
-  return packing_.fence();
+  writes_.write(*packing_, from, to, bytes);
+  return packing_->fence();
 }
 
 void LaunchQueue::retire(std::shared_ptr<const void> memory) {
@@ -138,13 +142,21 @@ void LaunchQueue::check(NcclCommunicator& communicator, const char* what, Durati
                      std::to_string(communicator.size()) + " of its process set)");
 }
 
+// The fences of a child's work ask its parent, and are reached as soon as the child is aborted.
+void LaunchQueue::abort(NcclCommunicator& communicator) {
+  for (const InFlight& work : in_flight_) {
+    if (work.child.get() == &communicator) work.communicator->abort();
+  }
+  communicator.abort();
+}
+
 void LaunchQueue::watch(TimePoint now) {
   while (!in_flight_.empty() && in_flight_.front().fence.reached()) in_flight_.pop_front();
   const auto look_after = [&](NcclCommunicator& communicator, const char* what, TimePoint since) {
     try {
       check(communicator, what, now - since);
     } catch (...) {
-      communicator.abort();
+      abort(communicator);
       throw;
     }
   };
@@ -157,7 +169,8 @@ void LaunchQueue::watch(TimePoint now) {
     const Call& call = *calls_.front();
     look_after(*call.communicator, "NCCL has been beginning a call on", call.begun);
   }
-  if (calls_.empty() && in_flight_.empty()) retired_.clear();
+  const bool idle = calls_.empty() && in_flight_.empty();
+  if (idle && !retired_.empty() && end_of_streams().reached()) retired_.clear();
 }
 
 std::optional<Duration> LaunchQueue::poll_interval() const {

@@ -39,7 +39,7 @@ class LaunchQueue {
 
   // What NCCL may take to begin a call, and the streams for what was enqueued; zero = any time.
   LaunchQueue(int device, Duration limit)
-      : packing_(device),
+      : packing_(std::make_shared<CudaStream>(device)),
         moving_(std::make_shared<CudaStream>(device)),
         unpacking_(std::make_shared<CudaStream>(device)),
         writes_(device),
@@ -65,9 +65,9 @@ class LaunchQueue {
   Fence write(const void* from, void* to, std::size_t bytes);
   // Memory of the device for calls that begin past end_of_packing(), and for what they pack.
   Buffer allocate(std::size_t bytes) const {
-    return allocate_in_order(packing_, bytes, {moving_, unpacking_});
+    return allocate_in_order(*packing_, bytes, {packing_, moving_, unpacking_});
   }
-  Fence end_of_packing() const { return packing_.fence(); }
+  Fence end_of_packing() const { return packing_->fence(); }
   // Keeps memory until no call is under way: to free it waits for the device, and who waits in CUDA
   // for a call that a peer does not finish could not abort it.
   void retire(std::shared_ptr<const void> memory);
@@ -90,9 +90,10 @@ class LaunchQueue {
   bool may_begin(Call& call);
   void begin(Call& call);
   void end(Call& call);
+  void abort(NcclCommunicator& communicator);
   void check(NcclCommunicator& communicator, const char* what, Duration taken) const;
 
-  CudaStream packing_;
+  const std::shared_ptr<CudaStream> packing_;
   const std::shared_ptr<CudaStream> moving_;
   // Past all that the others did for calls that are over.
   const std::shared_ptr<CudaStream> unpacking_;

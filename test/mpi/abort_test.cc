@@ -1,6 +1,12 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <thread>
+
+#include "core/base/clock.h"
 #include "test/mpi/mpi_world.h"
 #include "test/support/collective_contract.h"
 #include "test/support/control_plane_contract.h"
@@ -11,6 +17,19 @@ namespace {
 
 using ::testing::HasSubstr;
 
+// Until ranks 0 to `end` - 1 have come here: without messages, which are no longer possible.
+void meet(Rank rank, Rank end) {
+  const std::string prefix = std::getenv("HVD_TEST_FOLDER") + std::string("/here.");
+  std::ofstream{prefix + std::to_string(rank)};
+  const TimePoint limit = Clock::now() + std::chrono::seconds(30);
+  for (Rank other = 0; other < end; ++other) {
+    while (!std::filesystem::exists(prefix + std::to_string(other))) {
+      ASSERT_LT(Clock::now(), limit) << "rank " << other << " did not come";
+      std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    }
+  }
+}
+
 TEST(Abort, EndsACollectiveThatWaits) {
   const Topology here = ports().control->topology();
   collective_abort_contract().run(*ports().collectives.front(), here.rank, here.size);
@@ -19,8 +38,9 @@ TEST(Abort, EndsACollectiveThatWaits) {
 
 TEST(Abort, LosesTheRankOnAllOthersWithItsReason) {
   ControlPlane& plane = *ports().control;
+  const Rank rank = plane.topology().rank;
   const Rank last = plane.topology().size - 1;
-  if (plane.topology().rank == last) {
+  if (rank == last) {
     plane.abort({StatusCode::kInternal, "out of cheese"});
     return;
   }
@@ -30,6 +50,7 @@ TEST(Abort, LosesTheRankOnAllOthersWithItsReason) {
   } catch (const LostRankError& error) {  // thrown by code with its own copy of the class
     EXPECT_EQ(error.rank(), last);
     EXPECT_THAT(error.what(), HasSubstr("out of cheese"));
+    meet(rank, last);  // the others have heard of it from the last rank, and not of this abort()
     plane.abort(error.status());
   }
 }

@@ -1,4 +1,4 @@
-// Rank 2 of 4 kills itself in the middle; the others say whom they lost and how soon.
+// Rank 2 of 4 kills itself in the middle; the others say whom they lost.
 #include <unistd.h>
 
 #include <csignal>
@@ -16,13 +16,12 @@ int main() {
     std::this_thread::sleep_for(std::chrono::milliseconds(200));
     raise(SIGKILL);
   }
-  while (Clock::now() - start < std::chrono::seconds(10)) {
+  while (Clock::now() - start < std::chrono::seconds(30)) {
     const auto seen = plane.doorbell().rings();
     try {
       plane.poll();
     } catch (const LostRankError& error) {
-      std::printf("lost rank %d after %.0f s: %s\n", error.rank(), to_seconds(Clock::now() - start),
-                  error.what());
+      std::printf("lost rank %d: %s\n", error.rank(), error.what());
       std::fflush(stdout);
       ports.collectives.front()->abort();
       plane.abort(error.status());

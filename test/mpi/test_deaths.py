@@ -11,6 +11,7 @@ import pytest
 
 RANKS = 4
 VICTIM = 2
+SHORT_STALLS = {"HOROVOD_STALL_CHECK_TIME_SECONDS": "1", "HOROVOD_STALL_SHUTDOWN_TIME_SECONDS": "7"}
 
 PROGRAM = """
 import ctypes, json, os, signal, sys, time
@@ -24,7 +25,7 @@ died_at = os.path.join(folder, "died")
 
 def die():
     with open(died_at, "w") as file:
-        file.write(repr(time.time()))
+        file.write(repr(time.monotonic()))  # one clock for all processes
     if death == "sigkill":
         os.kill(os.getpid(), signal.SIGKILL)
     elif death == "exit":
@@ -44,7 +45,7 @@ try:
 except hvd.HorovodInternalError as error:
     if rank != victim:
         with open(os.path.join(folder, f"survivor{rank}.json"), "w") as file:
-            json.dump({"error": type(error).__name__, "text": str(error), "at": time.time()}, file)
+            json.dump({"error": type(error).__name__, "text": str(error), "at": time.monotonic()}, file)
     os._exit(4)
 """
 
@@ -55,7 +56,7 @@ def test_every_survivor_learns_which_rank_is_gone(death, victim, tmp_path):
     program = tmp_path / "program.py"
     program.write_text(PROGRAM)
     environment = dict(os.environ, OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1",
-                       HOROVOD_STALL_CHECK_TIME_SECONDS="1", HOROVOD_STALL_SHUTDOWN_TIME_SECONDS="3")
+                       **(SHORT_STALLS if death == "sigstop" else {}))
     output = tmp_path / "output"
     with open(output, "wb") as file:
         job = subprocess.Popen(
@@ -71,7 +72,7 @@ def test_every_survivor_learns_which_rank_is_gone(death, victim, tmp_path):
     died = float((tmp_path / "died").read_text())
     for rank, record in told.items():
         assert f"rank {victim}" in record["text"], record
-        limit = 8 if death == "sigstop" else 5
+        limit = 25 if death == "sigstop" else 20
         assert record["at"] - died < limit, (rank, record, died)
         if death == "sigstop":
             assert record["error"] == "StalledError", record

@@ -4,14 +4,15 @@
 set -uo pipefail
 tool=$1 case=$2 job=$3 connect_test=$4
 name=$(printf 'hvd%06x' $$)  # process numbers have at most 22 bits; at most 9 characters are allowed
-output=/tmp/$name.output
+output=/tmp/$name.output  # of mpirun
+said=/tmp/$name.said      # and of ranks that it may lose: .0 to .3, on either host
 bash "$tool" make "$name"
 status=$?
 [[ $status == 0 ]] || exit $status
-trap 'bash "$tool" remove "$name"; rm -f "$output"' EXIT  # not before: they may be another's
+trap 'bash "$tool" remove "$name"; rm -f "$output" "$said".*' EXIT  # not before: they may be another's
 
 fail() {
-  cat "$output"
+  tail -n +1 "$output" "$said".*
   echo "FAILED: $*"
   exit 1
 }
@@ -20,28 +21,37 @@ launch() {  # what mpirun gets
   timeout 120 bash "$tool" mpirun "$name" -H "$name-a:2,$name-b:2" -np 4 "$@" >"$output" 2>&1
 }
 
+count() {  # PATTERN
+  cat "$output" "$said".* 2>/dev/null | grep -cE "$1"
+}
+
 expect() {  # COUNT PATTERN
-  local count
-  count=$(grep -cE "$2" "$output")
-  [[ $count == "$1" ]] || fail "$count lines instead of $1 say '$2'"
+  [[ $(count "$2") == "$1" ]] || fail "$(count "$2") lines instead of $1 say '$2'"
 }
 
 # Waits for COUNT lines with PATTERN, 30 s.
 await() {
   for _ in $(seq 300); do
-    [[ $(grep -cE "$2" "$output") -ge $1 ]] && return
+    [[ $(count "$2") -ge $1 ]] && return
     sleep 0.1
   done
   fail "after 30 s fewer than $1 lines say '$2'"
 }
 
-# Each of COUNT ranks was told PATTERN, at most SECONDS after the time FROM.
+# Waits until COUNT ranks of HOST, a pattern too, were told PATTERN, at most SECONDS after FROM.
 told() {
-  expect "$1" "^TOLD rank [0-9] host $name-[ab] at [0-9.]+: .*$2"
+  await "$1" "^TOLD rank [0-9] host $name-$2"
+  expect "$1" "^TOLD rank [0-9] host $name-$2 at [0-9.]+: .*$3"
   while read -r at; do
-    awk -v at="$at" -v from="$4" -v limit="$3" 'BEGIN { exit !(at - from <= limit) }' ||
-      fail "told at $at, more than $3 s after $4"
-  done < <(sed -nE 's/^TOLD .* at ([0-9.]+): .*/\1/p' "$output")
+    awk -v at="$at" -v from="$5" -v limit="$4" 'BEGIN { exit !(at - from <= limit) }' ||
+      fail "told at $at, more than $4 s after $5"
+  done < <(sed -nE "s/^TOLD .* host $name-$2 at ([0-9.]+): .*/\1/p" "$said".*)
+}
+
+# Starts a job that loses the rank VICTIM, or -1.
+lose() {
+  rm -f "$said".*
+  launch --enable-recovery -x HVD_FLIGHT_RECORDER_SIZE=0 "$job" lose "$1" "$said" &
 }
 
 results() {
@@ -67,25 +77,22 @@ contract)
   ;;
 killed_rank)
   for victim in 3 2 0; do
-    : >"$output"
-    launch --enable-recovery -x HVD_FLIGHT_RECORDER_SIZE=0 "$job" lose $victim &
-    await 3 '^TOLD'  # then mpirun waits for an MPI_Finalize that does not come
-    died=$(sed -nE 's/^DIED rank [0-9] at ([0-9.]+)/\1/p' "$output")
+    lose $victim
     host=$([[ $victim -ge 2 ]] && echo "$name-b" || echo "$name-a")
-    told 3 "rank $victim on host $host" 5 "$died"
-    bash "$tool" remove "$name"
+    await 1 '^DIED'
+    died=$(sed -nE 's/^DIED rank [0-9] at ([0-9.]+)/\1/p' "$said".*)
+    told 3 '[ab]' "rank $victim on host $host" 15 "$died"
+    bash "$tool" remove "$name"  # mpirun waits for an MPI_Finalize that does not come
     wait
     bash "$tool" make "$name"
   done
   ;;
 pulled_cable)
-  : >"$output"
-  launch --enable-recovery -x HVD_FLIGHT_RECORDER_SIZE=0 "$job" lose -1 &
+  lose -1
   await 4 '^RUNNING'
   bash "$tool" link "$name" down
-  pulled=$(date +%s.%N)
-  await 2 '^TOLD'  # host b cannot print any more
-  told 2 "rank [0-9] on host $name-b" 20 "$pulled"
+  pulled=$(python3 -c 'import time; print(time.monotonic())')
+  told 2 a "rank [0-9] on host $name-b" 20 "$pulled"
   ;;
 *)
   fail "no case $case"

@@ -1,7 +1,8 @@
 // A rank of a job on several hosts, started by two_hosts.sh.
 //   two_hosts_job results         prints where it is and what the collectives gave
-//   two_hosts_job lose RANK       reduces until it is told whom it lost; RANK kills itself
-//   two_hosts_job lose -1         the same while the link goes down
+//   two_hosts_job lose RANK FILE  reduces until it is told whom it lost; RANK kills itself; what it
+//                                 has to say goes to FILE.rank, as a launcher loses last words
+//   two_hosts_job lose -1 FILE    the same while the link goes down
 #include <unistd.h>
 
 #include <csignal>
@@ -17,9 +18,9 @@
 namespace hvd::test {
 namespace {
 
-double wall_clock() {
-  const auto now = std::chrono::system_clock::now().time_since_epoch();
-  return std::chrono::duration<double>(now).count();
+// Of the machine that is both hosts.
+double now() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
 std::uint64_t fold(std::uint64_t hash, const void* data, std::size_t bytes) {
@@ -77,8 +78,11 @@ int print_results(Runtime& runtime, const std::string& host) {
   return 0;
 }
 
-int reduce_until_lost(Runtime& runtime, const std::string& host, int victim) {
+int reduce_until_lost(Runtime& runtime, const std::string& host, int victim,
+                      const std::string& file) {
   const int rank = runtime.topology().rank;
+  const std::string path = file + "." + std::to_string(rank);
+  if (std::freopen(path.c_str(), "w", stdout) == nullptr) wrong("cannot write " + path);
   try {
     for (int step = 0;; ++step) {
       const auto values = shared(std::vector<float>(10'000, 1.0f));
@@ -88,15 +92,14 @@ int reduce_until_lost(Runtime& runtime, const std::string& host, int victim) {
         std::fflush(stdout);
       }
       if (step == 50 && rank == victim) {
-        std::printf("DIED rank %d at %.3f\n", rank, wall_clock());
+        std::printf("DIED rank %d at %.3f\n", rank, now());
         std::fflush(stdout);
         raise(SIGKILL);
       }
       std::this_thread::sleep_for(std::chrono::milliseconds(2));
     }
   } catch (const HorovodInternalError& error) {
-    std::printf("TOLD rank %d host %s at %.3f: %s\n", rank, host.c_str(), wall_clock(),
-                error.what());
+    std::printf("TOLD rank %d host %s at %.3f: %s\n", rank, host.c_str(), now(), error.what());
     std::fflush(stdout);
     _exit(0);
   }
@@ -111,7 +114,7 @@ int main(int argc, char** argv) {
   Ports ports = connect(config);
   const std::string host = ports.control->host_name(ports.control->topology().rank);
   Runtime runtime(std::move(ports.control), std::move(ports.collectives), config);
-  const bool loses = argc == 3 && std::string(argv[1]) == "lose";
-  if (loses) return test::reduce_until_lost(runtime, host, std::atoi(argv[2]));
+  const bool loses = argc == 4 && std::string(argv[1]) == "lose";
+  if (loses) return test::reduce_until_lost(runtime, host, std::atoi(argv[2]), argv[3]);
   return test::print_results(runtime, host);
 }

@@ -76,7 +76,7 @@ class ByHand:
     def outputs(self, source, size, **options):
         """Of all ranks, which have to succeed."""
         started = [self.start(source, rank, size, **options) for rank in range(size)]
-        outputs = [process.communicate(timeout=60)[0] for process in started]
+        outputs = [process.communicate(timeout=120)[0] for process in started]
         for process, output in zip(started, outputs, strict=True):
             assert process.returncode == 0, output
         return outputs

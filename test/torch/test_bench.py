@@ -46,7 +46,7 @@ def test_every_target_has_a_row_with_what_was_measured(tmp_path):
     script(tmp_path / "mpirun", HOROVOD)
     done = subprocess.run(
         [sys.executable, BENCH / "pytorch.py", "--smoke", "--wheel", wheel, "--json", found, "--torch",
-         script(tmp_path / "python", PLAYED)], text=True, timeout=60, stdout=subprocess.PIPE,
+         script(tmp_path / "python", PLAYED)], text=True, timeout=120, stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT, env={**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}"})
     assert done.returncode == 0, done.stdout
     rows = json.loads(found.read_text())
@@ -67,7 +67,7 @@ def test_every_target_has_a_row_with_what_was_measured(tmp_path):
 def test_an_interpreter_without_torch_is_refused(tmp_path):
     without = script(tmp_path / "python", "#!/bin/sh\nexit 1\n")
     done = subprocess.run([sys.executable, BENCH / "pytorch.py", "--torch", without], text=True,
-                          timeout=60, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+                          timeout=120, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
     assert done.returncode != 0 and f"{without}: has no torch or no cloudpickle" in done.stdout
 
 

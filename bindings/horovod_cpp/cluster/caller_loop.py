@@ -74,6 +74,21 @@ class CallerLoop:
         channel.queue(message)
         self._flush(channel)
 
+    @staticmethod
+    def receive(channel: Channel, take: Callable[[str, list[Any]], None],
+                lost: Callable[[Exception], None]) -> None:
+        """Calls take(kind, content) for each message that is there, as long as the channel is open,
+        and lost(error) when its other end is gone. What take() raises is the caller's."""
+        messages = channel.receive_ready()
+        while channel.fileno() >= 0:
+            try:
+                message = next(messages, None)
+            except (EOFError, OSError) as error:
+                return lost(error)
+            if message is None:
+                return
+            take(message[0], list(message[1:]))
+
     def _flush(self, channel: Channel) -> None:
         left = False
         with contextlib.suppress(OSError):  # its other end's end will be noticed

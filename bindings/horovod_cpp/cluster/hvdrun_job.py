@@ -2,6 +2,7 @@
 
 import contextlib
 import fcntl
+import functools
 import os
 import pathlib
 import shutil
@@ -136,17 +137,14 @@ class HvdrunJob(CallerLoop):
         self.send(channel, self._setup)
 
     def _on_messages(self, rank: int, channel: Channel) -> None:
-        try:
-            for kind, *content in channel.receive_ready():
-                self._on_message(rank, kind, content)
-                if rank not in self._channels:
-                    return
-        except (EOFError, OSError):
+        def lost(_: Exception) -> None:
             self._close_channel(rank)
             self._outcomes.setdefault(rank, Outcome("ended", "ended without a result"))
 
+        self.receive(channel, functools.partial(self._on_message, rank), lost)
+
     def _on_message(self, rank: int, kind: str, content: list[Any]) -> None:
-        if self.printer.take(rank, kind, content):
+        if kind == "begun" or self.printer.take(rank, kind, content):
             return
         if rank in self._ready:
             self._outcomes[rank] = Outcome(*content)

@@ -17,7 +17,7 @@ from horovod_cpp.cluster.rank_error import RankError
 from horovod_cpp.cluster.wire import BrokenMessage, Channel
 
 _GRACE = 1.0  # seconds between asking a rank to stop and killing it
-_ENDING = 0.2  # seconds between a rank's last word and its end
+_ENDING = 2.0  # seconds between a rank's last word and its end
 _ROUNDS = 2  # of look()
 _DROPPING = 0.5  # seconds that a call waits for ranks that leave a job
 _AFTER_FAILURE = 1.0  # seconds that the other ranks may go on after one failed
@@ -139,8 +139,7 @@ class Pool(CallerLoop):
         deadline = None if timeout is None else time.monotonic() + timeout
         with self._killed_on_exception(), self.catch_interrupts():
             for worker in workers:
-                worker.outcome, worker.is_busy = None, True
-                worker.calls += 1
+                worker.call_begins()
                 if worker.channel is not None:  # else it ends just now
                     self.send(worker.channel, message)
             self._wait(workers, deadline)
@@ -211,22 +210,24 @@ class Pool(CallerLoop):
 
     def _on_messages(self, worker: PoolWorker, _: object = None) -> None:
         assert worker.channel is not None  # it is readable
-        try:
-            for kind, *content in worker.channel.receive_ready():
-                self._on_message(worker, kind, content)
-        except (EOFError, OSError) as error:
-            self._close_channel(worker)
-            if isinstance(error, BrokenMessage):
-                worker.end = str(error)
-            elif not worker.ends_within(_ENDING):
-                worker.end = "closed its connection to the caller"
-            worker.kill()
+        self.receive(worker.channel, functools.partial(self._on_message, worker),
+                     functools.partial(self._on_lost, worker))
+
+    def _on_lost(self, worker: PoolWorker, error: Exception) -> None:
+        self._close_channel(worker)
+        if isinstance(error, BrokenMessage):
+            worker.end = str(error)
+        elif not worker.ends_within(_ENDING):
+            worker.end = "closed its connection to the caller"
+        worker.kill()
 
     def _on_message(self, worker: PoolWorker, kind: str, content: list[Any]) -> None:
         self._drain(worker)
         if self.printer.take(worker.rank, kind, content):
             return
-        if kind == "dropped":
+        if kind == "begun":
+            worker.has_begun()
+        elif kind == "dropped":
             worker.is_dropping = False
         elif worker.is_ready:
             self._finish(worker, Outcome(*content))

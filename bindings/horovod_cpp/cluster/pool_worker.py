@@ -56,14 +56,31 @@ class PoolWorker:
         self.is_dropping = False  # the engine that it has
         self.calls = 0
         self.outcome: Outcome | None = None  # of the last call
+        self._has_begun = False  # with it
+        self._is_interrupted = False
         self.end: str | None = None  # why we killed it, as text
         assert process.stdout is not None and process.stderr is not None  # for mypy
         self.streams: dict[str, IO[bytes]] = {"stdout": process.stdout, "stderr": process.stderr}
         for stream in self.streams.values():
             os.set_blocking(stream.fileno(), False)
 
+    def call_begins(self) -> None:
+        """Before it is sent."""
+        self.outcome, self.is_busy = None, True
+        self._has_begun = self._is_interrupted = False
+        self.calls += 1
+
+    def has_begun(self) -> None:
+        """It can be interrupted from now on."""
+        self._has_begun = True
+        if self._is_interrupted:
+            self.interrupt()
+
     def interrupt(self) -> None:
-        """As Ctrl-C does. The process alone, not what it started."""
+        """As Ctrl-C does, as soon as the call has begun. The process alone, not what it started."""
+        self._is_interrupted = True
+        if not self._has_begun:
+            return
         with contextlib.suppress(ProcessLookupError):
             signal.pidfd_send_signal(self.pidfd, signal.SIGINT)
 

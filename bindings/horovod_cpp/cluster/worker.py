@@ -127,6 +127,7 @@ class Worker:
         try:
             try:
                 self._interruptible = True
+                self.send(("begun",))  # an interrupt that came earlier would be lost
                 return "result", job(*arguments)
             finally:
                 self._interruptible = False

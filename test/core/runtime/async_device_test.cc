@@ -97,6 +97,24 @@ TEST_F(AsyncDevice, ADeviceThatHangsEndsTheHandlesAndIsLeftBehind) {
   std::this_thread::sleep_for(milliseconds(50));
 }
 
+TEST_F(AsyncDevice, WhatADeviceMayStillUseIsKeptWhenTheWaitForItFails) {
+  auto tensor = shared<float>({1});
+  const std::weak_ptr<std::vector<float>> memory = tensor;
+  {
+    SimRanks ranks = ranks_of(2);
+    const Handle other = ranks[1].submit(allreduce("x", shared<float>({1})));
+    {
+      const Handle handle = ranks[0].submit(allreduce("x", std::exchange(tensor, nullptr)));
+      while (seen_->started < 2) std::this_thread::yield();
+      seen_->point->given_up = true;
+      EXPECT_THROW(handle.wait(), Error);
+    }
+    EXPECT_THROW(other.wait(), Error);
+    EXPECT_FALSE(memory.expired());
+  }
+  EXPECT_FALSE(memory.expired());
+}
+
 // What a batch has enqueued may use its tensors although it never began to wait for the device.
 class StuckOperation final : public Operation {
  public:

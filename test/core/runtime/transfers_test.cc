@@ -14,6 +14,7 @@
 
 #include "core/base/status.h"
 #include "test/core/runtime/sim_ranks.h"
+#include "test/core/runtime/watched_device.h"
 #include "test/support/run_ranks.h"
 
 namespace hvd {
@@ -182,6 +183,31 @@ TEST_P(RuntimeTransfers, ThatMetBeforeAShutdownStillEnd) {
       }
     });
   }
+}
+
+// On the host both ends have met; on the device the copies are still to be made.
+TEST(Transfers, WhatADeviceMayStillUseIsKept) {
+  constexpr SimOptions kDevice = {.asynchronous = true, .device = DeviceKind::kCuda};
+  const auto seen = std::make_shared<test::WatchedDevice::Seen>();
+  Config config;
+  config.stall_limit = milliseconds(100);
+  SimRanks ranks(1, kDevice, config, [&](Rank, std::unique_ptr<Collective> inner) {
+    return std::make_unique<test::WatchedDevice>(std::move(inner), seen);
+  });
+  auto tensor = shared<float>({1});
+  const std::weak_ptr<Floats> memory = tensor;
+  {
+    const Handle sent =
+        ranks[0].submit(send(std::exchange(tensor, nullptr), 0, 0, DeviceKind::kCuda));
+    const Handle received = ranks[0].submit(receive(shared<float>({0}), 0, 0, DeviceKind::kCuda));
+    EXPECT_THROW(sent.wait(), StalledError);
+    EXPECT_THROW(received.wait(), StalledError);
+  }
+  EXPECT_FALSE(memory.expired());
+  seen->point->passed = true;
+  const Handle alone = ranks[0].submit(send(shared<float>({1}), 0, 1, DeviceKind::kCuda));
+  EXPECT_THROW(alone.wait(), StalledError);
+  EXPECT_TRUE(memory.expired());
 }
 
 TEST(Transfers, KeepTensorsAliveUntilTheyEnd) {

@@ -20,10 +20,11 @@ namespace hvd::test {
 struct Point {
   std::atomic<bool> passed = false;
   std::atomic<bool> broken = false;
+  std::atomic<bool> given_up = false;  // whoever waits: the device goes on
 
   void wait() const {
-    while (!passed) std::this_thread::sleep_for(std::chrono::milliseconds(1));
-    if (broken) throw PeerLostError("the device is broken");
+    while (!passed && !given_up) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    if (broken || given_up) throw PeerLostError("the device is broken");
   }
 };
 

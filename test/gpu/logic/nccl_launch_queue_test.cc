@@ -212,6 +212,52 @@ TEST_F(Queue, MemoryIsKeptWhileACallIsUnderWay) {
   EXPECT_TRUE(kept.expired());
 }
 
+// A call is over when it is enqueued, and only then its fence is made.
+TEST_F(Streams, MemoryIsKeptUntilTheStreamsAreEmpty) {
+  blocked_ = "a";
+  auto memory = std::make_shared<int>(0);
+  const std::weak_ptr<int> kept = memory;
+  add_stages("a");
+  queue_.retire(std::move(memory));
+  queue_.pump();
+  queue_.watch(Clock::now());
+  EXPECT_FALSE(kept.expired());
+  blocked_.clear();
+  test::run_streams();
+  queue_.watch(Clock::now());
+  EXPECT_TRUE(kept.expired());
+}
+
+TEST_F(Queue, ACallThatIsOverKeepsNoMemory) {
+  auto memory = std::make_shared<int>(0);
+  const std::weak_ptr<int> kept = memory;
+  const auto a = add("a");
+  a->unpack = [memory = std::move(memory)](CudaStream&) {};
+  queue_.pump();
+  EXPECT_TRUE(a->over);
+  EXPECT_TRUE(kept.expired());
+}
+
+TEST_F(Streams, MemoryThatOnlyAWriteUsesIsUsedAgainPastIt) {
+  host_cuda().by_hand = true;
+  const int before = host_cuda().in_pool;
+  Buffer scratch = queue_.allocate(sizeof(int));
+  const int value = 7;
+  CudaStream producer(0);
+  bool produced = false;
+  test::enqueue(producer.get(), [&] { return produced; });
+  const auto a = add("a");
+  a->ready = {producer.fence()};
+  queue_.pump();
+  queue_.write(&value, scratch.data, sizeof value);  // behind a's packing
+  scratch = {};
+  test::run_streams();
+  EXPECT_EQ(host_cuda().in_pool, before + 1);
+  produced = true;
+  test::run_streams();
+  EXPECT_EQ(host_cuda().in_pool, before);
+}
+
 TEST_F(Streams, MemoryOfACallIsUsedAgainPastIt) {
   blocked_ = "a";
   const int before = host_cuda().in_pool;
@@ -269,6 +315,8 @@ TEST_F(Queue, AnErrorOfTheChildThatCalledIsSeen) {
   child->abort();
   host_cuda().stalled = true;  // aborting it ends kernels: not here
   EXPECT_THROW(queue_.watch(Clock::now()), AbortedError);
+  host_cuda().stalled = false;
+  EXPECT_THROW(fence.wait(), AbortedError) << "the work is not done, though its event is reached";
 }
 
 TEST_F(Queue, WhatACallFailedWithIsThrown) {

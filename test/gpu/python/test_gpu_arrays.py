@@ -89,14 +89,11 @@ assert waits == ("wait", past[1], Received.stream)
 
 def test_the_engine_waits_for_the_producer_on_its_stream_and_not_on_the_host(ranks):
     ranks.check("""
-import time
 array = GpuArray(np.ones(5))
 hvd.barrier()
 stream_log()
 with stalled():
-    begin = time.monotonic()
-    handle = hvd.allreduce_async_(array, hvd.Sum)
-    assert time.monotonic() - begin < 1  # submitting waits for nothing
+    handle = hvd.allreduce_async_(array, hvd.Sum)  # would not return if it waited
     assert not handle.wait_for(0.3)
 hvd.synchronize(handle)
 assert (array.values == size).all()

@@ -41,14 +41,12 @@ assert w.grad.tolist() == [1, 1]
 
 def test_the_current_stream_comes_first_and_nothing_waits_on_the_host(torch_ranks):
     torch_ranks.check("""
-import time
 x = gpu_tensor(torch.ones(3))
 hvd.barrier()
 stream_log()
 with stalled():
-    begin = time.monotonic()
-    handle = hvd.allreduce_async_(x, op=hvd.Sum)
-    assert time.monotonic() - begin < 1 and not handle.wait_for(0.3)
+    handle = hvd.allreduce_async_(x, op=hvd.Sum)  # would not return if it waited
+    assert not handle.wait_for(0.3)
 assert handle.synchronize() is x and x.tolist() == [size] * 3
 log = stream_log()
 assert log[0][0] == "record" and log[0][2] == work_stream

@@ -1,4 +1,4 @@
-#include "ops/cuda/keep_for_ever.h"
+#include "core/base/keep_for_ever.h"
 
 #include <utility>
 #include <vector>

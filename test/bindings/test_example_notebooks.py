@@ -24,10 +24,13 @@ TIMERS = {'_TIME_SECONDS"] = "2"': '_TIME_SECONDS"] = "0.5"', "timeout=5)": "tim
 
 
 class Client(NotebookClient):
-    """Interrupts the long training when its bar is there."""
+    """Interrupts the long training, once, when its bar shows the first steps."""
+
+    has_stopped = False
 
     def process_message(self, message, cell, cell_index):
-        if message["msg_type"] == "display_data" and "def long_training" in cell.source:
+        if not self.has_stopped and re.search(r"[1-9]\d*/10000", str(message["content"])):
+            self.has_stopped = True
             self.km.interrupt_kernel()
         return super().process_message(message, cell, cell_index)
 

@@ -54,6 +54,17 @@ def marked_processes(monkeypatch):
     return lambda: processes_with(mark)
 
 
+@pytest.fixture
+def patience(monkeypatch):
+    """Ranks have half a minute to react to an interrupt before they are killed."""
+    monkeypatch.setattr("horovod_cpp.cluster.pool._GRACE", 30.0)
+
+
+# The same in a kernel; and lines are equal however late one of the ranks prints its own.
+PATIENCE = ("from horovod_cpp.cluster import output, pool; "
+            "pool._GRACE, output._EQUAL_LINE = 30.0, 60.0; del output, pool")
+
+
 class Kernel:
     """A notebook's kernel, and what its cells show."""
 
@@ -63,15 +74,18 @@ class Kernel:
         self.client.start_channels()
         self.client.wait_for_ready(timeout=60)
 
-    def execute(self, source, timeout=60):
+    def execute(self, source, timeout=60, interrupt_at=None):
         """The reply, all text that the cell printed, and what it displayed: in the end, when it
-        was updated in place."""
+        was updated in place. `interrupt_at`: how many "ready" the kernel is interrupted after."""
         printed, displayed = [], {}
 
         def collect(message):
             content = message["content"]
             if message["msg_type"] == "stream":
+                before = "".join(printed).count("ready")
                 printed.append(content["text"])
+                if interrupt_at and before < interrupt_at <= "".join(printed).count("ready"):
+                    self.manager.interrupt_kernel()
             elif message["msg_type"] in ("display_data", "update_display_data"):
                 name = content["transient"].get("display_id", len(displayed))
                 displayed[name] = content["data"]
@@ -86,7 +100,7 @@ def kernel_manager(monkeypatch):
     monkeypatch.setenv("MPLBACKEND", "module://matplotlib_inline.backend_inline")
     manager = KernelManager()
     manager.kernel_spec.argv = [sys.executable, "-m", "ipykernel_launcher", "-f",
-                                "{connection_file}"]
+                                "{connection_file}", f"--IPKernelApp.exec_lines={PATIENCE}"]
     return manager
 
 

@@ -9,14 +9,16 @@ import time
 
 import cloudpickle
 import pytest
+from waiting import wait_for
 
 import horovod_cpp as hvd
+from horovod_cpp.cluster.pool import Pool
 
 cloudpickle.register_pickle_by_value(sys.modules[__name__])  # ranks cannot import this file
 
 
 @pytest.fixture
-def cluster(marked_processes):
+def cluster(marked_processes, patience):
     with hvd.Cluster(np=2) as cluster:
         yield cluster
     assert marked_processes() == []
@@ -99,10 +101,8 @@ def test_a_rank_that_raises_ends_the_call_of_the_others(cluster):
         hvd.allreduce(hvd.ones((1,)), name="never")
 
     processes = cluster.run(os.getpid)
-    start = time.monotonic()
     with pytest.raises(hvd.RankError, match="rank 1 raised KeyError") as caught:
         cluster.run(work)
-    assert time.monotonic() - start < 10
     assert caught.value.rank == 1 and isinstance(caught.value.__cause__, KeyError)
     assert cluster.run(total_of_ranks) == [3, 3]
     assert cluster.run(os.getpid) == processes
@@ -163,30 +163,38 @@ def test_a_call_that_takes_too_long_is_interrupted(cluster):
     assert cluster.run(hvd.process_set_ids) == [[0, 1], [0, 1]]  # nobody had used the job
 
 
-def test_a_rank_that_does_not_react_is_killed(cluster):
-    def work():
-        if hvd.rank() == 1:
-            signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
-        time.sleep(600)
+def test_a_rank_that_does_not_react_is_killed_within_two_seconds(monkeypatch):
+    waits = []  # how long the call meant to wait at most: a busy machine makes that no longer
 
-    start = time.monotonic()
-    with pytest.raises(TimeoutError, match="did not react to the interrupt and was killed: rank 1"):
-        cluster.run(work, timeout=0.5)
-    assert time.monotonic() - start < 0.5 + 2
-    assert cluster.run(total_of_ranks) == [3, 3]
+    def serve(self, done, deadline=None):
+        if deadline is not None and not done():
+            waits.append(deadline - time.monotonic())
+        own_serve(self, done, deadline)
+
+    own_serve = Pool.serve
+    with hvd.Cluster(np=2) as cluster:
+        cluster.run(lambda: signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT]), ranks=1)
+        with monkeypatch.context() as patch, pytest.raises(
+                TimeoutError, match="did not react to the interrupt and was killed: rank 1"):
+            patch.setattr(Pool, "serve", serve)
+            cluster.run(lambda: time.sleep(600), ranks=1, timeout=0.5)
+        assert 0 < sum(waits) <= 0.5 + 2
+        assert cluster.run(total_of_ranks) == [3, 3]
 
 
 PROGRAM = """
 import gc, os, sys, threading, time
 import horovod_cpp as hvd
+from horovod_cpp.cluster import pool
+pool._GRACE = 30.0  # of ranks that are interrupted, before they are killed
 
 def work():
     print("ready", flush=True)
     time.sleep(600)
 
 def quiet():
-    print("ready", flush=True)
     try:
+        print("ready", flush=True)
         time.sleep(600)
     except KeyboardInterrupt:
         return "enough"
@@ -225,13 +233,6 @@ class Program:
         return output
 
 
-def wait_until_none(marked_processes, seconds):
-    deadline = time.monotonic() + seconds
-    while marked_processes() and time.monotonic() < deadline:
-        time.sleep(0.02)
-    assert marked_processes() == []
-
-
 @pytest.mark.parametrize("work", ["work", "barrier_of_some"])
 def test_ctrl_c_interrupts_the_ranks_and_the_cluster_goes_on(tmp_path, marked_processes, work):
     program = Program(tmp_path, f"""
@@ -240,15 +241,11 @@ try:
     cluster.run({work})
 except KeyboardInterrupt as interrupt:
     print(interrupt)
-    print(time.monotonic())
 assert cluster.run(os.getpid) == before
 {AFTER}""")
-    start = time.monotonic()
     program.process.send_signal(signal.SIGINT)
     lines = program.finish().splitlines()
     assert program.process.returncode == 0, lines
-    end = next(float(line) for line in lines if line.replace(".", "").isdigit())
-    assert end - start < 2
     assert any("rank 1 was at" in line and "program.py" in line for line in lines), lines
     assert "[3, 3]" in lines
     assert marked_processes() == []
@@ -274,12 +271,10 @@ def sleep_in_a_child():
 cluster.run(sleep_in_a_child)
 """
     program = Program(tmp_path, source)
-    deadline = time.monotonic() + 5
-    while len(marked_processes()) < 5:  # a program that has just begun has no environment yet
-        assert time.monotonic() < deadline
+    wait_for(lambda: len(marked_processes()), 5)  # within execve() they have no environment
     program.process.send_signal(number)
     program.process.wait()
-    wait_until_none(marked_processes, 5)
+    wait_for(marked_processes, [])
     program.finish()
 
 
@@ -288,11 +283,7 @@ cluster.run(sleep_in_a_child)
 def test_ranks_end_with_the_program_the_object_and_close(tmp_path, marked_processes, end):
     source = 'cluster.run(lambda: print("ready", flush=True))\n' + end
     program = Program(tmp_path, source)
-    deadline = time.monotonic() + 10
-    alone = [program.process.pid] if end else []
-    while marked_processes() != alone and time.monotonic() < deadline:
-        time.sleep(0.05)
-    assert marked_processes() == alone
+    wait_for(marked_processes, [program.process.pid] if end else [])
     program.process.kill()
     program.finish()
 
@@ -378,7 +369,7 @@ def test_close_ends_a_call_of_another_thread(cluster):
     while cluster.status()[1].state != "busy":
         time.sleep(0.01)
     cluster.close()
-    thread.join(10)
+    thread.join(60)
     assert len(raised) == 1
     with pytest.raises(hvd.InvalidArgumentError, match="closed"):
         cluster.run(print)
@@ -454,22 +445,28 @@ def test_a_rank_that_cannot_start_is_named_with_its_last_words(tmp_path, marked_
     assert marked_processes() == []
 
 
-def test_the_start_limit_is_for_processes_and_engines_together(tmp_path):
+def test_the_start_limit_is_for_processes_and_engines_together(tmp_path, monkeypatch):
     (tmp_path / "sitecustomize.py").write_text("""
-import os, sys, threading, time
-def hang_in_init():
-    while not hasattr(sys.modules.get("horovod_cpp._native"), "init"):
-        time.sleep(0.001)
-    sys.modules["horovod_cpp._native"].init = lambda: time.sleep(600)
-if os.environ.get("HVD_WORKER_ADDRESS"):
-    if os.environ["HOROVOD_RANK"] == "1":
-        threading.Thread(target=hang_in_init, daemon=True).start()
-    time.sleep(3)
+import os, time
+if os.environ.get("HOROVOD_RANK") == "1":
+    import horovod_cpp._native
+    horovod_cpp._native.init = lambda: time.sleep(600)
 """)
-    begin = time.monotonic()
+    on_hello, start_engines, left = Pool.on_hello, Pool._start_engines, []
+
+    def start_slowly(self, rank, channel):
+        time.sleep(0.5)
+        on_hello(self, rank, channel)
+
+    def engines_in_half_a_second(self, seconds):
+        left.append(seconds)
+        start_engines(self, 0.5)
+
+    monkeypatch.setattr(Pool, "on_hello", start_slowly)
+    monkeypatch.setattr(Pool, "_start_engines", engines_in_half_a_second)
     with pytest.raises(hvd.RankError, match="could not join the others"):
-        hvd.Cluster(np=2, start_timeout=6, env={"PYTHONPATH": str(tmp_path)})
-    assert time.monotonic() - begin < 8.9  # 3 + 6 would be more
+        hvd.Cluster(np=2, start_timeout=60, env={"PYTHONPATH": str(tmp_path)})
+    assert len(left) == 1 and left[0] <= 60 - 2 * 0.5
 
 
 STRANGERS = """#!{python}
@@ -527,7 +524,7 @@ def flood():
     return "flooding"
 
 
-def test_output_without_an_end_holds_up_no_call(cluster, monkeypatch):
+def test_output_without_an_end_holds_up_no_call(cluster, monkeypatch, marked_processes):
     with open(os.devnull, "w", encoding="utf-8") as nowhere, monkeypatch.context() as patch:
         patch.setattr(sys, "stdout", nowhere)
         assert cluster.run(flood, timeout=30) == ["flooding"] * 2
@@ -536,6 +533,7 @@ def test_output_without_an_end_holds_up_no_call(cluster, monkeypatch):
             cluster.run(lambda: time.sleep(600), timeout=0.5)
         assert [rank.state for rank in cluster.status()] == ["idle"] * 2
         cluster.close()
+    wait_for(marked_processes, [])
 
 
 def test_what_the_view_raises_arrives_and_leaves_a_usable_cluster(cluster, monkeypatch):

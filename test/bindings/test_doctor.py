@@ -14,6 +14,7 @@ import sysconfig
 import time
 
 import pytest
+from waiting import wait_for
 
 from horovod_cpp.doctor.bounded import capture, run_check
 from horovod_cpp.doctor.finding import ok
@@ -72,7 +73,7 @@ def test_a_machine_that_runs_the_tests_has_no_problem(doctor, marked_processes):
     assert "127.0.0.1" in found["network", "lo"]["text"]
     assert found["threads", "cores"]["text"].startswith(str(len(os.sched_getaffinity(0))))
     assert "2 ranks, with MPI" in found["allreduce", "2 ranks by hvdrun"]["text"]
-    assert marked_processes() == []
+    wait_for(marked_processes, [])
     assert not [name for name in set(os.listdir("/dev/shm")) - before if "hvd" in name]
 
 
@@ -206,7 +207,7 @@ def test_an_ssh_that_hangs_is_stopped(doctor, tmp_path, marked_processes):
                          environment={"PATH": f"{tmp_path}:{os.environ['PATH']}"})
     assert code == 1 and time.monotonic() - begin < 40
     assert "no end in sight" in found["ssh", "localhost"]["text"]
-    assert marked_processes() == []
+    wait_for(marked_processes, [])
 
 
 def test_on_one_machine_a_login_that_fails_is_fine(doctor, tmp_path):
@@ -288,9 +289,9 @@ def test_a_check_that_hangs_is_stopped_with_all_that_it_started(marked_processes
 
     begin = time.monotonic()
     found = run_check(hang, 1)
-    assert time.monotonic() - begin < 10
+    assert time.monotonic() - begin < 30
     assert [each.level for each in found] == ["problem"] and "no answer after 1 s" in found[0].text
-    assert marked_processes() == []
+    wait_for(marked_processes, [])  # the sleep is nobody's child
 
 
 def test_a_check_that_crashes_or_raises_is_a_problem_and_the_doctor_goes_on():

@@ -212,9 +212,9 @@ def test_large_tensors_print_their_edges_at_once():
     assert text.count("\n") == 6 and "..." in text and "shape=(100, 100), dtype=int64" in text
     assert "9999" in text and "tensor([[   0,    1,    2, ...,   97,   98,   99]," in text
     huge = hvd.zeros(60_000_000, dtype="bfloat16")
-    start = time.perf_counter()
+    start = time.process_time()
     assert repr(huge) == "tensor([0., 0., 0., ..., 0., 0., 0.], shape=(60000000,), dtype=bfloat16)"
-    assert time.perf_counter() - start < 1
+    assert time.process_time() - start < 1
     assert repr(hvd.tensor([1 / 3, 2.0])) == "tensor([0.3333, 2.    ], dtype=float32)"
     assert "requires_grad=True" in repr(hvd.ones(2, requires_grad=True))
     assert str(hvd.tensor(1j)) == "tensor(0.+1.j, dtype=complex64)"

@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import pathlib
 import signal
 import socket
 import subprocess
@@ -10,6 +11,7 @@ import time
 
 import cloudpickle
 import pytest
+from waiting import wait_for
 
 import horovod_cpp as hvd
 from horovod_cpp.cluster import pool_worker
@@ -26,8 +28,19 @@ def cluster(marked_processes):
 
 def start_daemons():
     """In a session of its own; and one whose parent has ended, so that it is nobody's child."""
-    subprocess.Popen(["sleep", "600"], start_new_session=True)
-    subprocess.run(["sh", "-c", "setsid sleep 600 >/dev/null 2>&1 &"], check=True)
+    own = subprocess.Popen(["sleep", "600"], start_new_session=True)
+    orphan = subprocess.run(["sh", "-c", "setsid sleep 600 >/dev/null 2>&1 & echo $!"], check=True,
+                            stdout=subprocess.PIPE, text=True).stdout.strip()
+    for process in (own.pid, orphan):
+        while not is_marked_sleep(process):
+            time.sleep(0.001)
+
+
+def is_marked_sleep(process):
+    """Within execve() it is not: what kills the marked would not find it."""
+    command, environment = (pathlib.Path(f"/proc/{process}/{name}").read_bytes()
+                            for name in ("cmdline", "environ"))
+    return command.startswith(b"sleep") and b"HVD_RANK_MARK=" in environment
 
 
 @pytest.mark.parametrize("end", ["returns", "raises", "is killed"])
@@ -41,19 +54,19 @@ def test_sessions_that_a_rank_of_run_started_end_with_it(marked_processes, end):
 
     with contextlib.nullcontext() if end == "returns" else pytest.raises(hvd.RankError):
         hvd.run(work, np=2)
-    assert marked_processes() == []
+    wait_for(marked_processes, [])
 
 
 def test_sessions_live_as_long_as_their_rank_and_no_longer(marked_processes):
     with hvd.Cluster(np=2) as cluster:
         cluster.run(start_daemons)
         cluster.run(hvd.rank)
-        assert len(marked_processes()) == 2 * 3
+        wait_for(lambda: len(marked_processes()), 2 * 3)
         with pytest.raises(hvd.RankError, match="rank 1 was killed by SIGKILL"):
             cluster.run(lambda: os.kill(os.getpid(), signal.SIGKILL), ranks=1)
         cluster.run(hvd.rank)
-        assert len(marked_processes()) == 1 * 3 + 1
-    assert marked_processes() == []
+        wait_for(lambda: len(marked_processes()), 1 * 3 + 1)
+    wait_for(marked_processes, [])
 
 
 def test_sessions_end_with_a_caller_that_is_killed(tmp_path, marked_processes):
@@ -69,13 +82,10 @@ with hvd.Cluster(np=2) as cluster:
 """)
     caller = subprocess.Popen([sys.executable, program], cwd=tmp_path, stdout=subprocess.PIPE)
     assert caller.stdout.readline() == b"ready\n"
-    assert len(marked_processes()) == 5
+    wait_for(lambda: len(marked_processes()), 5)
     caller.kill()
     caller.communicate()
-    deadline = time.monotonic() + 5
-    while marked_processes() and time.monotonic() < deadline:
-        time.sleep(0.05)
-    assert marked_processes() == []
+    wait_for(marked_processes, [])
 
 
 class BreaksHere:

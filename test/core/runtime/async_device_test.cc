@@ -128,11 +128,14 @@ class StuckOperation final : public Operation {
 
 class StuckDevice final : public test::ForwardingCollective {
  public:
-  StuckDevice(std::unique_ptr<Collective> inner, PointPtr point, std::function<void()> destroyed)
+  StuckDevice(std::unique_ptr<Collective> inner, PointPtr point, std::atomic<int>& started,
+              std::function<void()> destroyed)
       : ForwardingCollective(std::move(inner)),
         point_(std::move(point)),
+        started_(started),
         destroyed_(std::move(destroyed)) {}
   std::unique_ptr<Operation> all_reduce(std::span<const Slice>, const Reduction&) override {
+    ++started_;
     return std::make_unique<StuckOperation>(destroyed_);
   }
   Fence fence() override { return fence_at(point_); }
@@ -147,23 +150,25 @@ class StuckDevice final : public test::ForwardingCollective {
 
  private:
   PointPtr point_;
+  std::atomic<int>& started_;
   std::function<void()> destroyed_;
 };
 
 TEST_F(AsyncDevice, AbortWaitsForWhatABatchHasEnqueued) {
+  std::atomic<int> started = 0;
   std::atomic<int> early = 0;
   std::atomic<int> gone = 0;
   {
     SimRanks ranks(2, kDevice, {}, [&](Rank, std::unique_ptr<Collective> inner) {
       const auto point = std::make_shared<Point>();
-      return std::make_unique<StuckDevice>(std::move(inner), point, [&, point] {
+      return std::make_unique<StuckDevice>(std::move(inner), point, started, [&, point] {
         ++gone;
         if (!point->passed) ++early;
       });
     });
     const Handle handle = ranks[0].submit(allreduce("x", shared<float>({1})));
     ranks[1].submit(allreduce("x", shared<float>({1})));
-    std::this_thread::sleep_for(milliseconds(50));
+    while (started < 2) std::this_thread::sleep_for(milliseconds(1));
     ranks.world.kill(1);
     EXPECT_THROW(handle.wait(), PeerLostError);
   }

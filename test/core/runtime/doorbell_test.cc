@@ -5,6 +5,8 @@
 #include <atomic>
 #include <thread>
 
+#include "test/support/threads.h"
+
 namespace hvd {
 namespace {
 
@@ -39,13 +41,19 @@ TEST(Doorbell, WakesThoseWhoListenAndNobodyElse) {
   const auto seen = bell.rings();
   const TimePoint deadline = Clock::now() + seconds(30);
   std::atomic<bool> owner_awake{false};
+  std::atomic<pid_t> owner_id{0}, driver_id{0};
   bell.listen(Listener::kDriver);
   std::thread owner([&] {
+    owner_id = test::thread_id();
     Doorbell(state).sleep(seen, deadline, Listener::kOwner);
     owner_awake = true;
   });
-  std::thread driver([&] { Doorbell(state).sleep(seen, deadline, Listener::kDriver); });
-  std::this_thread::sleep_for(milliseconds(20));  // both sleep
+  std::thread driver([&] {
+    driver_id = test::thread_id();
+    Doorbell(state).sleep(seen, deadline, Listener::kDriver);
+  });
+  test::wait_until_asleep(owner_id);
+  test::wait_until_asleep(driver_id);
   bell.ring();
   driver.join();
   EXPECT_FALSE(owner_awake);
@@ -68,12 +76,14 @@ TEST(Doorbell, OfRingsAtOnceNoneIsSleptThrough) {
     }
   };
   std::thread one(ring), other(ring);
-  const TimePoint deadline = Clock::now() + seconds(30);
-  while (heard < 2 * kRounds && Clock::now() < deadline) {
+  bool slept_through = false;
+  while (heard < 2 * kRounds && !slept_through) {
+    const TimePoint deadline = Clock::now() + seconds(30);
     Doorbell(state).wait_until(heard, deadline);
+    slept_through = Clock::now() >= deadline;
     heard = Doorbell(state).rings();
   }
-  EXPECT_LT(Clock::now(), deadline) << "slept through the last of " << heard << " rings";
+  EXPECT_FALSE(slept_through) << "the last of " << heard << " rings";
   heard = 2 * kRounds;
   one.join();
   other.join();

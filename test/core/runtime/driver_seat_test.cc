@@ -8,6 +8,7 @@
 
 #include "core/runtime/blocked_time.h"
 #include "core/runtime/completion.h"
+#include "test/support/threads.h"
 
 namespace hvd {
 namespace {
@@ -31,14 +32,18 @@ struct Loop final : Drivable {
 
 class Seat : public testing::Test {
  protected:
-  // Runs `action` once the coordinator's thread has left the seat, to rest until the deadline.
-  // Afterwards: whether it slept until then.
+  // Runs `action` once the coordinator's thread has left the seat, and sleeps until a deadline that
+  // is far away. Afterwards: whether it slept until then.
   template <typename Action>
-  bool sleeps_on_after(Duration limit, Action action) {
+  bool sleeps_on_after(Action action) {
     const std::uint32_t seen = bell_.rings();
-    const TimePoint deadline = Clock::now() + limit;
-    std::thread coordinator([&] { seat_.rest(seen, deadline); });
-    while (state_.listeners.load() == 0) std::this_thread::yield();
+    const TimePoint deadline = Clock::now() + kLong;
+    std::atomic<pid_t> thread{0};
+    std::thread coordinator([&] {
+      thread = test::thread_id();
+      seat_.rest(seen, deadline);
+    });
+    test::wait_until_asleep(thread);
     action();
     coordinator.join();
     return Clock::now() >= deadline;
@@ -56,7 +61,10 @@ class Seat : public testing::Test {
 };
 
 TEST_F(Seat, IsTakenByAThreadThatWaitsWhileTheCoordinatorRests) {
-  EXPECT_TRUE(sleeps_on_after(kShort, [&] { drive(); }));
+  sleeps_on_after([&] {
+    drive();
+    bell_.ring();
+  });
   EXPECT_EQ(loop_.drives, 1);
 }
 
@@ -69,7 +77,7 @@ TEST_F(Seat, IsNotTakenFromTheCoordinatorWhichIsToldToLook) {
 
 TEST_F(Seat, IsNotForOthersWhenTheLoopBelongsToAThread) {
   DriverSeat seat(bell_, loop_, false);
-  std::thread coordinator([&] { seat.rest(bell_.rings(), Clock::now() + kShort); });
+  std::thread coordinator([&] { seat.rest(bell_.rings(), Clock::now() + kLong); });
   while (state_.listeners.load() == 0) std::this_thread::yield();
   seat.drive(awaited_, Clock::now() + kLong);
   coordinator.join();
@@ -79,7 +87,7 @@ TEST_F(Seat, IsNotForOthersWhenTheLoopBelongsToAThread) {
 }
 
 TEST_F(Seat, LetsTheCoordinatorSleepOnWhenNothingIsLeft) {
-  sleeps_on_after(kLong, [&] {
+  sleeps_on_after([&] {
     const std::uint32_t seen = bell_.rings();
     loop_.during = [&] { EXPECT_EQ(state_.listeners.load(), 0U); };
     drive();
@@ -92,22 +100,22 @@ TEST_F(Seat, LetsTheCoordinatorSleepOnWhenNothingIsLeft) {
 
 TEST_F(Seat, WakesTheCoordinatorForATimerThatEndsBeforeItLooks) {
   loop_.until = Clock::now() + kLong / 2;
-  EXPECT_FALSE(sleeps_on_after(kLong, [&] { drive(); }));
+  EXPECT_FALSE(sleeps_on_after([&] { drive(); }));
 }
 
 TEST_F(Seat, WakesTheCoordinatorWhenWorkIsLeft) {
   loop_.until = TimePoint{};
-  EXPECT_FALSE(sleeps_on_after(kLong, [&] { drive(); }));
+  EXPECT_FALSE(sleeps_on_after([&] { drive(); }));
 }
 
 TEST_F(Seat, WakesTheCoordinatorWhenTheBellRangUnheard) {
   loop_.during = [&] { bell_.ring(); };
-  EXPECT_FALSE(sleeps_on_after(kLong, [&] { drive(); }));
+  EXPECT_FALSE(sleeps_on_after([&] { drive(); }));
 }
 
 TEST_F(Seat, GoesBackToTheCoordinatorOnlyWhenTheDriverHasLeftIt) {
   std::atomic<bool> driven{false};
-  EXPECT_FALSE(sleeps_on_after(kLong, [&] {
+  EXPECT_FALSE(sleeps_on_after([&] {
     loop_.during = [&] {
       Doorbell(state_).ring();
       std::this_thread::sleep_for(kShort);

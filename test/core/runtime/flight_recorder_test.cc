@@ -2,12 +2,11 @@
 
 #include <gtest/gtest.h>
 
-#include <filesystem>
-#include <fstream>
 #include <nlohmann/json.hpp>
 
 #include "core/base/status.h"
 #include "test/core/runtime/observed_batches.h"
+#include "test/support/temporary_folder.h"
 
 namespace hvd {
 namespace {
@@ -78,36 +77,24 @@ TEST(FlightRecorder, MayKeepNothing) {
 
 class FlightRecorderFiles : public testing::Test {
  protected:
-  FlightRecorderFiles() {
-    const auto* const test = testing::UnitTest::GetInstance()->current_test_info();
-    folder = std::filesystem::path(testing::TempDir()) / (std::string("hvd_") + test->name());
-    std::filesystem::create_directories(folder);
-  }
-  ~FlightRecorderFiles() override { std::filesystem::remove_all(folder); }
-  std::size_t files() const {
-    return static_cast<std::size_t>(std::distance(std::filesystem::directory_iterator(folder),
-                                                  std::filesystem::directory_iterator()));
-  }
-
-  std::filesystem::path folder;
+  TemporaryFolder folder;
 };
 
 TEST_F(FlightRecorderFiles, AFailedJobLeavesOneARank) {
-  FlightRecorder recorder(3, 4, {.folder = folder.string()});
+  FlightRecorder recorder(3, 4, {.folder = folder.path()});
   recorder.submitted(submission_of(1, "layer\n\"1\"\xff", at_us(0)));
   recorder.stopped(kGone, false);
-  ASSERT_EQ(files(), 1u);
-  std::ifstream in(folder / "flight_recorder.rank3.json");
-  const json dump = json::parse(in);
+  ASSERT_EQ(folder.names(), std::vector<std::string>{"flight_recorder.rank3.json"});
+  const json dump = json::parse(folder.read("flight_recorder.rank3.json"));
   EXPECT_EQ(dump["reason"]["code"], "kTransport");
   EXPECT_EQ(dump["reason"]["message"], "rank 1 is \"gone\"");
   EXPECT_EQ(names(dump), (std::vector<std::string>{"layer\n\"1\"\xef\xbf\xbd"}));
 }
 
 TEST_F(FlightRecorderFiles, AnOrderlyEndLeavesNone) {
-  FlightRecorder recorder(0, 2, {.folder = folder.string()});
+  FlightRecorder recorder(0, 2, {.folder = folder.path()});
   recorder.stopped({StatusCode::kAborted, "rank 1 left"}, true);
-  EXPECT_EQ(files(), 0u);
+  EXPECT_TRUE(folder.names().empty());
 }
 
 TEST_F(FlightRecorderFiles, APathThatCannotBeWrittenIsNamed) {

@@ -46,11 +46,8 @@ std::string error_of(const Handle& handle) {
 class HungDevice : public testing::Test {
  protected:
   SimRanks ranks_of(int size, const Config& config, std::vector<Rank> healthy = {}) {
-    return ranks_of(
-        size, [&](Rank) { return config; }, std::move(healthy));
-  }
-  SimRanks ranks_of(int size, const SimRanks::Configs& config_of, std::vector<Rank> healthy = {}) {
-    SimRanks ranks(config_of, size, kDevice, [&](Rank rank, std::unique_ptr<Collective> inner) {
+    let_go();  // of an earlier job's
+    SimRanks ranks(size, kDevice, config, [&](Rank rank, std::unique_ptr<Collective> inner) {
       auto seen = std::make_shared<WatchedDevice::Seen>();
       for (const Rank each : healthy) {
         if (each == rank) seen->point->passed = true;
@@ -63,11 +60,13 @@ class HungDevice : public testing::Test {
     left_behind->push_back(ranks.world);
     return ranks;
   }
-  // Those that wait for it find nobody any more.
-  void TearDown() override {
+  // Those that wait for a device find nobody any more.
+  void let_go() {
     for (const auto& each : seen_) each->point->passed = true;
+    seen_.clear();
   }
-  // It is under way on all of them.
+  void TearDown() override { let_go(); }
+  // It is under way on all of them. Throws StalledError if that takes longer than the limit.
   std::vector<Handle> start(SimRanks& ranks, const std::string& name) {
     std::vector<Handle> handles;
     for (Rank rank = 0; rank < ranks.size(); ++rank) {
@@ -75,7 +74,10 @@ class HungDevice : public testing::Test {
           test::allreduce(name, shared<float>({1}), ReduceOp::kSum, DeviceKind::kCuda)));
     }
     for (const auto& each : seen_) {
-      while (each->started == 0) std::this_thread::sleep_for(milliseconds(1));
+      while (each->started == 0) {
+        ranks[0].stopped().throw_if_error();
+        std::this_thread::sleep_for(milliseconds(1));
+      }
     }
     return handles;
   }
@@ -102,7 +104,12 @@ class HungDeviceAtShutdown : public HungDevice {
     testing::internal::CaptureStderr();
     {
       SimRanks ranks = ranks_of(size, patient_for(seconds(0), seconds(1)));
-      const std::vector<Handle> handles = start(ranks, "weights");
+      std::vector<Handle> handles;
+      try {
+        handles = start(ranks, "weights");
+      } catch (const StalledError& error) {
+        seen.errors.emplace_back(error.what());
+      }
       test::run_ranks(size, [&](Rank rank) { ranks[rank].shutdown(); });
       for (const Handle& handle : handles) seen.errors.push_back(error_of(handle));
     }
@@ -157,11 +164,10 @@ TEST_F(HungDevice, OneRankWaitsForEverIfItIsToldTo) {
 
 // Rank 0, whose device is done, does not see that another one's is not. Its limit is the job's.
 TEST_F(HungDevice, OfAnotherRankThanTheFirstEndsTheJob) {
-  const auto config_of = [](Rank rank) {
-    return patient_for(seconds(0), seconds(rank == 0 ? 1 : 0));
-  };
-  SimRanks ranks = ranks_of(2, config_of, {0});
+  SimRanks ranks = ranks_of(2, patient_for(seconds(0), seconds(0)), {0});
   const std::vector<Handle> handles = start(ranks, "weights");
+  ranks[0].change_settings(
+      [](NegotiationSettings& settings) { settings.stall_limit = seconds(1); });
   EXPECT_THAT(error_of(handles[1]), HasSubstr("stalled, giving up: "));
   while (ranks[0].stopped().ok()) std::this_thread::sleep_for(milliseconds(1));
   EXPECT_THAT(ranks[0].stopped().message(), HasSubstr("stalled, giving up: "));

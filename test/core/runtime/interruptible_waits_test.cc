@@ -54,7 +54,7 @@ TEST(InterruptibleWaits, LetNoLaterWaitOfTheScopeBlock) {
   const TimePoint begin = Clock::now();
   EXPECT_THROW(pending.wait_for(seconds(30)), Interrupt);
   EXPECT_TRUE(InterruptibleWaits::ended());
-  EXPECT_LT(Clock::now() - begin, milliseconds(50));
+  EXPECT_LT(Clock::now() - begin, seconds(15));
   EXPECT_FALSE(pending.wait_for(Duration::zero()));  // blocks nobody
   EXPECT_EQ(Handle(completion).wait().number, 0);
 }

@@ -6,6 +6,7 @@
 #include <thread>
 
 #include "core/base/status.h"
+#include "core/runtime/blocked_time.h"
 #include "core/runtime/completion.h"
 #include "test/core/runtime/observed_batches.h"
 
@@ -114,10 +115,15 @@ TEST(Metrics, AlteredReportsAreRefused) {
 TEST(Metrics, TimeBlockedInHandlesIsExposed) {
   Metrics metrics(0, 1);
   Completion completion;
-  completion.wait_until(Clock::now() + milliseconds(20));
+  std::thread finisher([&] {
+    while (blocked_threads() == 0) std::this_thread::yield();
+    std::this_thread::sleep_for(milliseconds(20));
+    completion.finish({});
+  });
+  completion.wait();
+  finisher.join();
   const Duration exposed = metrics.snapshot().exposed;
   EXPECT_GE(exposed, milliseconds(20));
-  completion.finish({});
   completion.wait();  // done: blocks nobody
   EXPECT_EQ(metrics.snapshot().exposed, exposed);
 }

@@ -33,7 +33,7 @@ TEST_F(NotifierTest, HasNoThreadUntilItIsNeeded) {
   Notifier notifier(bell);
   EXPECT_FALSE(notifier.look());
   notifier.report("nobody listens");
-  EXPECT_EQ(test::thread_count(), before);
+  EXPECT_TRUE(test::thread_count_falls_to(before));
 }
 
 TEST_F(NotifierTest, AnswersFromAnotherThread) {
@@ -104,7 +104,7 @@ TEST_F(NotifierTest, LeavesAThreadBehindThatIsStuckInUserCode) {
     EXPECT_TRUE(notifier.look());
     entered->get_future().wait();
   }
-  EXPECT_LT(Clock::now() - start, std::chrono::seconds(5));
+  EXPECT_LT(Clock::now() - start, std::chrono::seconds(30));
   gate->set_value();
   came_back->get_future().wait();
 }

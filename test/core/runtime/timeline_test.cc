@@ -7,12 +7,14 @@
 
 #include <filesystem>
 #include <fstream>
+#include <functional>
 #include <random>
 #include <thread>
 
 #include "core/base/status.h"
 #include "test/core/runtime/observed_batches.h"
 #include "test/core/runtime/trace_check.h"
+#include "test/support/attempts.h"
 
 namespace hvd {
 namespace {
@@ -125,21 +127,28 @@ TEST_F(TimelineTest, RanksThatNobodyAskedRecordNothing) {
 }
 
 TEST_F(TimelineTest, StoppingWaitsForWhatIsOnItsWay) {
-  Timeline zero(0);
-  Timeline one(1);
-  zero.start(path());
-  one.observed(true);
-  live(one, {"first"}, 1);
-  send(one, 1, zero);
-  std::thread other([&] {
-    while (zero.wants_observed()) std::this_thread::yield();
-    live(one, {"last"}, 2);
-    one.observed(false);
+  const auto stops_in_time = [this] {
+    Timeline zero(0);
+    Timeline one(1);
+    zero.start(path());
+    one.observed(true);
+    live(one, {"first"}, 1);
     send(one, 1, zero);
-  });
-  zero.stop();
-  other.join();
-  EXPECT_EQ(spans_of(read(), 1, "last").size(), 3u);
+    std::thread other([&] {
+      while (zero.wants_observed()) std::this_thread::yield();
+      live(one, {"last"}, 2);
+      one.observed(false);
+      send(one, 1, zero);
+    });
+    const TimePoint start = Clock::now();
+    zero.stop();
+    const bool in_time = Clock::now() - start < milliseconds(900);  // it gives up after a second
+    other.join();
+    if (!in_time) return false;
+    EXPECT_EQ(spans_of(read(), 1, "last").size(), 3u);
+    return true;
+  };
+  EXPECT_TRUE(test::first_good(stops_in_time, std::identity()));
 }
 
 TEST_F(TimelineTest, MalformedBlocksAreRefused) {
@@ -209,10 +218,11 @@ TEST_F(TimelineTest, AddsToTheFileWhileItRuns) {
   const TimePoint deadline = Clock::now() + seconds(20);
   const auto seen = [&] {
     std::ifstream in(path());
-    return spans_of(json::parse(in), 0, "a").size() == 3;
+    const json trace = json::parse(in, nullptr, false);  // it may be written meanwhile
+    return !trace.is_discarded() && spans_of(trace, 0, "a").size() == 3;
   };
   while (!seen() && Clock::now() < deadline) std::this_thread::sleep_for(milliseconds(1));
-  EXPECT_TRUE(seen());
+  EXPECT_LT(Clock::now(), deadline);
 }
 
 // Rank 0 of two, both in this process.
@@ -235,7 +245,8 @@ TEST_F(TimelineTest, IsValidWheneverTheProcessIsKilled) {
   for (int round = 0; round < 50; ++round) {
     const pid_t child = fork();
     if (child == 0) record_for_ever(path());
-    while (!std::filesystem::exists(path()) || std::filesystem::file_size(path()) < 10) {
+    const std::size_t least = round == 0 ? 300'000 : 10;  // bytes
+    while (!std::filesystem::exists(path()) || std::filesystem::file_size(path()) < least) {
       std::this_thread::sleep_for(microseconds(100));
     }
     std::this_thread::sleep_for(microseconds(random() % 60'000));

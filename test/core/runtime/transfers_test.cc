@@ -5,14 +5,13 @@
 #include <gtest/gtest.h>
 
 #include <chrono>
-#include <condition_variable>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <thread>
 #include <vector>
 
 #include "core/base/status.h"
+#include "test/core/runtime/gated_control_plane.h"
 #include "test/core/runtime/sim_ranks.h"
 #include "test/core/runtime/watched_device.h"
 #include "test/support/run_ranks.h"
@@ -115,15 +114,22 @@ TEST_P(RuntimeTransfers, AreRefusedBeforeTheyStart) {
 }
 
 TEST_P(RuntimeTransfers, ThatWaitTooLongFailAloneAndSayForWhom) {
-  Config config;
-  config.stall_warning = milliseconds(30);
-  config.stall_limit = milliseconds(120);
-  SimRanks ranks(2, options(), config);
-  std::mutex mutex;
+  const auto config_of = [](Rank rank) {
+    Config config;
+    if (rank == 0) config.stall_warning = milliseconds(30);
+    if (rank == 0) config.stall_limit = milliseconds(120);
+    return config;
+  };
+  SimRanks ranks(config_of, 2, options());
+  ranks[0].change_settings([](NegotiationSettings& settings) {  // those of collectives
+    settings.stall_warning = settings.stall_limit = Duration::zero();
+  });
+  test::Gate reported;
+  reported.close();
   std::vector<std::string> reports;
   ranks[0].on_stall([&](const std::string& text) {
-    const std::lock_guard lock(mutex);
     reports.push_back(text);
+    reported.open();
   });
   testing::internal::CaptureStderr();
   const Handle lonely = ranks[0].submit(receive(shared<float>({0}), 1, 42));
@@ -136,6 +142,7 @@ TEST_P(RuntimeTransfers, ThatWaitTooLongFailAloneAndSayForWhom) {
         << text;
   }
   run_ranks(2, [&](Rank rank) { ranks[rank].submit(allreduce("x", shared<float>({1}))).wait(); });
+  reported.pass();         // hangs, and the test's limit ends it, if nobody is ever told
   ranks.runtimes.clear();  // the notifier thread has ended
   EXPECT_NE(testing::internal::GetCapturedStderr().find("tag 42"), std::string::npos);
   ASSERT_EQ(reports.size(), 1u);

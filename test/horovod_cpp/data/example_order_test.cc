@@ -14,6 +14,7 @@
 #include "horovod_cpp/data/image_dataset.h"
 #include "horovod_cpp/data/transforms.h"
 #include "test/support/temporary_folder.h"
+#include "test/support/threads.h"
 
 namespace hvd {
 namespace data {
@@ -260,8 +261,8 @@ TEST(DataLoader, BeginsNoFurtherExampleOnceItsLoopIsLeft) {
                       {.num_workers = 1, .batch_sampler = std::make_shared<OneThenAll>(order, 1)});
     auto it = loader.begin();
     while (dataset->calls < 2) std::this_thread::yield();  // the worker is at example 1
-    opener = std::thread([&] {
-      std::this_thread::sleep_for(std::chrono::milliseconds(50));  // the loop has been left
+    opener = std::thread([&, loop = test::thread_id()] {
+      test::wait_until_asleep(loop);  // the loop has been left, and waits for the worker
       dataset->open = true;
     });
   }

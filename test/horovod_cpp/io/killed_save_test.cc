@@ -6,8 +6,10 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <random>
 
+#include "core/base/clock.h"
 #include "horovod_cpp/io/checkpoint.h"
 #include "test/support/temporary_folder.h"
 
@@ -53,6 +55,9 @@ TEST(KilledSave, LeavesTheOldOrTheNewFileWhole) {
     const pid_t child = fork();
     ASSERT_GE(child, 0);
     if (child == 0) save_for_ever(path, generation + 1);
+    // At least once it is killed after it has saved something.
+    const TimePoint limit = Clock::now() + std::chrono::seconds(60);
+    while (round == 0 && generation_of(path) == generation && Clock::now() < limit) usleep(1000);
     usleep(static_cast<useconds_t>(1000 + random() % 20000));
     ASSERT_EQ(kill(child, SIGKILL), 0);
     ASSERT_EQ(waitpid(child, nullptr, 0), child);

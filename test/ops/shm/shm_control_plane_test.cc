@@ -226,7 +226,7 @@ TEST(ShmControlPlane, SurvivorsNameAKilledRankAfterItsMailAndNothingIsLeftBehind
   for (const pid_t child : children) waitpid(child, nullptr, 0);
   for (Rank rank : {0, 1}) {
     EXPECT_EQ(record.lost[rank], 2) << "rank " << rank;
-    EXPECT_LT(record.seconds[rank], 2.0);
+    EXPECT_LT(record.seconds[rank], 20.0);
     EXPECT_THAT(record.text[rank], HasSubstr("rank 2 on host node7 (pid " +
                                              std::to_string(children[2]) + ") is gone"));
   }
@@ -256,7 +256,7 @@ TEST(ShmControlPlane, ARankThatLeftInOrderIsNotLostWhenItsProcessEnds) {
   EXPECT_EQ(test::next_message(plane).bytes, text_message("bye"));
   const auto seen = plane.doorbell().rings();
   EXPECT_EQ(write(may_end[1], "x", 1), 1);
-  plane.doorbell().wait_until(seen, Clock::now() + seconds(5));
+  plane.doorbell().wait_until(seen, Clock::now() + seconds(30));
   EXPECT_NE(plane.doorbell().rings(), seen) << "the end of the process went unnoticed";
   EXPECT_NO_THROW(EXPECT_FALSE(plane.poll().has_value()));
   int status = 0;

@@ -49,7 +49,7 @@ class RawSocket {
     name.sin_family = AF_INET;
     name.sin_port = htons(port);
     name.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    timeval limit{10, 0};
+    timeval limit{30, 0};
     setsockopt(socket_.get(), SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit);
     connected_ = connect(socket_.get(), reinterpret_cast<sockaddr*>(&name), sizeof name) == 0;
   }
@@ -62,7 +62,7 @@ class RawSocket {
       bytes = bytes.subspan(static_cast<std::size_t>(count));
     }
   }
-  // Fewer than asked for if the other end closed the connection; it has 10 s for either.
+  // Fewer than asked for if the other end closed the connection; it has 30 s for either.
   Bytes read(std::size_t count) {
     Bytes bytes(count);
     std::size_t here = 0;

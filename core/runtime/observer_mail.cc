@@ -15,7 +15,7 @@ using std::chrono::nanoseconds;
 
 constexpr unsigned kNoteCount = 4;
 constexpr Duration kLookInterval = milliseconds(100);
-constexpr Duration kAnswerLimit = milliseconds(100);  // then the question is asked again
+constexpr Duration kAnswerLimit = milliseconds(100);        // then the question is asked again
 constexpr Duration kSettleLimit = std::chrono::seconds(2);  // for last words after an orderly end
 
 Duration collect_interval(int size) {

@@ -19,13 +19,16 @@ def wait_until_stopped(pid):
     while any(state_of(task) != "T" for task in pathlib.Path(f"/proc/{pid}/task").iterdir()):
         time.sleep(0.005)
 
-def signal_once_asleep(number):
-    "Returns at once. The signal comes when the main thread has slept: in a wait, not before it."
-    def send():
+def once_asleep(act):
+    "Returns at once. Acts when the main thread has slept: in a wait, not before it."
+    def watch():
         asleep = 0
         while asleep < 10:  # what only lacks a CPU is R
             time.sleep(0.02)
             asleep += state_of(f"/proc/self/task/{os.getpid()}") == "S"
-        os.kill(os.getpid(), number)
-    threading.Thread(target=send, daemon=True).start()
+        act()
+    threading.Thread(target=watch, daemon=True).start()
+
+def signal_once_asleep(number):
+    once_asleep(lambda: os.kill(os.getpid(), number))
 '''

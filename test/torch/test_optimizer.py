@@ -1,6 +1,7 @@
 """DistributedOptimizer; each program covers one subject."""
 
 import pytest
+from order import ORDER
 
 MODEL = """
 def make_model(seed=3):
@@ -595,28 +596,6 @@ hvd.barrier()
 """, np=3)
 
 
-WHEN_MAIN_WAITS = """
-import sys, threading, time
-
-def when_main_waits(act):
-    "Acts as soon as the main thread, for a while, has slept in one call."
-    main = threading.main_thread()
-    def place():
-        frame = sys._current_frames()[main.ident]
-        return frame.f_code, frame.f_lasti
-    def state():
-        return open(f"/proc/self/task/{main.native_id}/stat").read().rpartition(")")[2].split()[0]
-    def watch():
-        before, asleep = None, 0
-        while asleep < 5:
-            time.sleep(0.05)
-            now = place()
-            asleep = asleep + 1 if now == before and state() == "S" else 0
-            before = now
-        act()
-    threading.Thread(target=watch).start()
-"""
-
 TWO_PARAMETERS = """
 weight, bias = torch.nn.Parameter(torch.zeros(2)), torch.nn.Parameter(torch.zeros(2))
 optimizer = hvd.DistributedOptimizer(torch.optim.SGD([weight, bias], lr=1.0), [("w", weight), ("b", bias)])
@@ -706,8 +685,7 @@ else:
 
 
 def test_passes_that_only_some_ranks_change_are_errors(ranks):
-    ranks.check(TWO_PARAMETERS + WHEN_MAIN_WAITS + """
-import pathlib
+    ranks.check(TWO_PARAMETERS + ORDER + """
 def step(passes):
     optimizer.zero_grad()
     for number in range(passes):
@@ -721,11 +699,10 @@ with pytest.raises(hvd.MismatchError, match=f"backward_passes_per_step; rank {ra
 step(1)  # as before
 optimizer.set_backward_passes_per_step(2)
 step(2)
-asked = pathlib.Path("asked")  # first: what rank 1 does instead is the younger stall
 if rank == 0:
-    when_main_waits(asked.touch)
-while rank == 1 and not asked.exists():
-    time.sleep(0.02)
+    once_asleep(pathlib.Path("asked").touch)
+else:
+    wait_for("asked")  # what this rank does instead is the younger stall
 with pytest.raises(hvd.StalledError, match="DistributedOptimizer.setup.*rank 1"):
     if rank == 0:
         optimizer.set_backward_passes_per_step(1)
@@ -733,12 +710,8 @@ with pytest.raises(hvd.StalledError, match="DistributedOptimizer.setup.*rank 1")
 """, environment={"HOROVOD_STALL_CHECK_TIME_SECONDS": "1", "HOROVOD_STALL_SHUTDOWN_TIME_SECONDS": "7"})
 
 
-CTRL_C = WHEN_MAIN_WAITS + """
-import signal
+CTRL_C = ORDER + """
 signal.signal(signal.SIGINT, signal.default_int_handler)
-
-def ctrl_c():
-    signal.raise_signal(signal.SIGINT)
 """
 
 
@@ -749,7 +722,7 @@ like = [hvd.memory.source(torch.ones(3))]
 if rank == 0:
     views = _native._GradientViews(like, hvd.global_process_set, "w")
     with pytest.raises(KeyboardInterrupt):
-        when_main_waits(ctrl_c)
+        signal_once_asleep(signal.SIGINT)
         views.take()  # without Ctrl-C for ever: rank 1 comes after the barrier
 hvd.barrier()
 if rank == 1:
@@ -828,7 +801,7 @@ for place, (x, y) in enumerate(batches(4, 8)):
     plain.step()
     if rank == 0 and interrupted:
         with pytest.raises(KeyboardInterrupt):
-            when_main_waits(ctrl_c)
+            signal_once_asleep(signal.SIGINT)
             optimizer.step()
         hvd.barrier()  # rank 1 comes late
     optimizer.step()

@@ -64,6 +64,7 @@ class Worker:
         self._process = os.getpid()
         self._sending = threading.Lock()  # threads of the user's may display things
         self._interruptible = False
+        self._interrupt_waits = False
         self._shell: "Shell | None" = None
         self._libc = ctypes.CDLL(None)
         self.main = types.ModuleType("__main__")
@@ -105,8 +106,24 @@ class Worker:
     def send(self, message: tuple[Any, ...]) -> None:
         if os.getpid() != self._process:
             return  # a fork: the channel is its parent's
-        with self._sending:
+        with self._interrupts_wait(), self._sending:
             self._channel.send(message)
+
+    @contextlib.contextmanager
+    def _interrupts_wait(self) -> Iterator[None]:
+        """The caller could not read half a message, or one that is sent twice."""
+        if threading.current_thread() is not threading.main_thread():
+            yield  # no signal is handled there
+            return
+        self._interrupt_waits = False
+        interruptible, self._interruptible = self._interruptible, False
+        try:
+            yield
+        finally:
+            self._interruptible = interruptible
+            if interruptible and self._interrupt_waits:
+                self._interruptible = False
+                raise KeyboardInterrupt
 
     def flush(self) -> None:
         """So that the caller has all output before what is sent next."""
@@ -120,6 +137,7 @@ class Worker:
         if self._interruptible:
             self._interruptible = False
             raise KeyboardInterrupt
+        self._interrupt_waits = True
 
     def _attempt(self, job: Callable[..., bytes | None],
                  arguments: list[Any]) -> tuple[str, bytes | None | dict[str, Any]]:

@@ -11,8 +11,10 @@ namespace hvd {
 
 // A file with one JSON array that grows, and that whoever opens it finds complete at any moment,
 // whether its writer runs, was killed or found no space. Bytes are only ever appended to a second
-// copy, `<path>.next`, that then changes places with the first in one system call. Where the file
-// system cannot do that (NFS), one copy is appended to in place: whole but for moments.
+// copy, `<path>.next`, that then changes places with the first in one system call. Who is still
+// reading at the next append but one (0.1 to 0.2 s later in a timeline) reads into what is written,
+// and has to read again. Where the file system cannot exchange files (NFS), one copy is appended to
+// in place: whole but for moments.
 class TimelineFile {
  public:
   // Writes an empty array in place of what was there. Throws InvalidArgumentError with path and

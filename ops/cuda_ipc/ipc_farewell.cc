@@ -3,9 +3,9 @@
 #include <thread>
 #include <utility>
 
+#include "core/base/keep_for_ever.h"
 #include "core/base/log.h"
 #include "core/base/status.h"
-#include "core/base/keep_for_ever.h"
 
 namespace hvd {
 namespace {

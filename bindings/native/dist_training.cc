@@ -29,6 +29,8 @@ void refuse(const std::string& why, int root_rank, const PythonProcessSet& set) 
 NamedTensors writable_state(const StateLike& state, int root_rank, const PythonProcessSet& set) {
   try {
     return named_tensors_from(state, &writable_tensor_from);
+  } catch (const py::error_already_set&) {
+    throw;  // such as Ctrl-C
   } catch (const std::exception& error) {
     refuse(error.what(), root_rank, set);
     throw;

@@ -328,6 +328,7 @@ void Coordinator::send(const OutgoingMessage& message) {
 }
 
 void Coordinator::on_lost(Rank rank, const Status& why) {
+  lost_a_rank_ = true;
   protocol_.peer_lost(rank, why);
   observers_.peer_lost(rank);
   // It may have gone in order, with its part of the batches done.

@@ -160,4 +160,8 @@ Status Runtime::stopped() const {
   return impl_->engine().stopped();
 }
 
+bool Runtime::lost_a_rank() const {
+  return impl_->engine().lost_a_rank();
+}
+
 }  // namespace hvd

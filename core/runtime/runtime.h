@@ -89,6 +89,8 @@ class Runtime {
   void shutdown();
   // Why the job stopped; ok while it runs.
   Status stopped() const;
+  // Whether a rank that this one talks to is gone, in order or not.
+  bool lost_a_rank() const;
 
  private:
   class Impl;

@@ -38,6 +38,7 @@ class ThreadedEngine final : public Engine {
   // itself and its ports alive until it comes back.
   void shutdown() override;
   Status stopped() const override { return coordinator_->table().closed(); }
+  bool lost_a_rank() const override { return coordinator_->lost_a_rank(); }
 
  private:
   std::shared_ptr<Coordinator> coordinator_;

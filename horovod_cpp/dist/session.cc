@@ -123,16 +123,20 @@ void at_exit(int status, void*) {
 
 namespace {
 
-// Also when Ctrl-C ends it: those that wait for this rank are told so.
+void tell_end(World& world) {
+  if (!world.options().ended) return;
+  const bool in_order = world.stopped().code() == StatusCode::kAborted;
+  world.options().ended(!in_order && world.runtime().lost_a_rank());
+}
+
 void leave(World& world) {
-  const auto& ended = world.options().ended;
   try {
     world.shutdown();
   } catch (...) {
-    if (ended) ended(true);
+    tell_end(world);
     throw;
   }
-  if (ended) ended(world.stopped().code() == StatusCode::kTransport);
+  tell_end(world);
 }
 
 // One init() at a time.
@@ -189,8 +193,14 @@ void init(const InitOptions& options) {
     const std::lock_guard lock(s.mutex);
     listen(s, *world);
   }
-  const bool homogeneous = has_equal_hosts(*world);
-  for (const std::vector<Rank>& ranks : options.process_sets) world->add_process_set(ranks);
+  bool homogeneous = false;
+  try {
+    homogeneous = has_equal_hosts(*world);
+    for (const std::vector<Rank>& ranks : options.process_sets) world->add_process_set(ranks);
+  } catch (...) {
+    tell_end(*world);
+    throw;
+  }
   publish(s, std::move(world), std::move(config), homogeneous);
 }
 

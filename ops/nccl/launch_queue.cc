@@ -130,6 +130,7 @@ Fence LaunchQueue::write(const void* from, void* to, std::size_t bytes) {
 
 void LaunchQueue::retire(std::shared_ptr<const void> memory) {
   retired_.push_back(std::move(memory));
+  past_retired_.reset();
 }
 
 void LaunchQueue::check(NcclCommunicator& communicator, const char* what, Duration taken) const {
@@ -169,13 +170,25 @@ void LaunchQueue::watch(TimePoint now) {
     const Call& call = *calls_.front();
     look_after(*call.communicator, "NCCL has been beginning a call on", call.begun);
   }
-  const bool idle = calls_.empty() && in_flight_.empty();
-  if (idle && !retired_.empty() && end_of_streams().reached()) retired_.clear();
+  free_retired();
+}
+
+// A call is over when it is enqueued, so the streams may still be at work.
+void LaunchQueue::free_retired() {
+  if (retired_.empty()) return;
+  if (!calls_.empty() || !in_flight_.empty()) {
+    past_retired_.reset();
+  } else if (!past_retired_) {
+    past_retired_ = end_of_streams();
+  }
+  if (!past_retired_ || !past_retired_->reached()) return;
+  retired_.clear();
+  past_retired_.reset();
 }
 
 std::optional<Duration> LaunchQueue::poll_interval() const {
   if (!calls_.empty()) return kPumpInterval;
-  if (in_flight_.empty()) return std::nullopt;
+  if (in_flight_.empty() && retired_.empty()) return std::nullopt;
   const bool awaited = std::any_of(in_flight_.begin(), in_flight_.end(),
                                    [](const InFlight& work) { return work.awaited; });
   return awaited ? kPumpInterval : kWatchInterval;

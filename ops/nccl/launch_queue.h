@@ -91,6 +91,7 @@ class LaunchQueue {
   void begin(Call& call);
   void end(Call& call);
   void abort(NcclCommunicator& communicator);
+  void free_retired();
   void check(NcclCommunicator& communicator, const char* what, Duration taken) const;
 
   const std::shared_ptr<CudaStream> packing_;
@@ -102,7 +103,8 @@ class LaunchQueue {
   std::deque<std::shared_ptr<Call>> calls_;
   std::deque<InFlight> in_flight_;  // in the order of the streams
   std::vector<std::shared_ptr<const void>> retired_;
-  Fence drained_;  // of a call that wants empty streams
+  std::optional<Fence> past_retired_;  // once no call is under way
+  Fence drained_;                      // of a call that wants empty streams
   bool draining_ = false;
 };
 

@@ -193,8 +193,10 @@ fi
 # core/base and core/negotiate have no threads, and neither has arithmetic. Explorations run the same
 # code ten thousands of times: minutes under a sanitizer, for nothing that random walks do not reach.
 large_shapes='*TwoByThree*:*ThreeUneven*:*LocalMadeOfFlat*'  # of hosts: more threads, the same code
+# Many bytes show no more races than few in small chunks (the cases "Tiny").
+large_tensors='*OfSeveralMebibytes*'
 if step build-tsan build tsan core_runtime_test ops_test; then
-  step tsan run_programs tsan tsan "*ReduceExactly*:*WireBatches*:*InRankOrder*:*Interleaved*:$large_shapes" \
+  step tsan run_programs tsan tsan "*ReduceExactly*:*WireBatches*:*InRankOrder*:*Interleaved*:$large_tensors:$large_shapes" \
     core_runtime_test ops_test
 fi
 if step build-asan build asan core_base_test core_negotiate_test core_runtime_test ops_test \

@@ -196,13 +196,14 @@ bool Executor::take_ended() {
   while (auto ended = completion_.next_ended()) {
     moved = true;
     std::erase(on_devices_, ended->batch.get());
-    if (!ended->status.ok()) {
-      const Status lost = lost_on_device(ended->batch->info(), ended->status);
-      leave_behind(*std::move(ended));
-      lost.throw_if_error();
+    if (ended->status.ok()) {
+      observers_.finished(ended->batch->info());
+      count_finished(std::move(ended->batch));
+      continue;
     }
-    observers_.finished(ended->batch->info());
-    count_finished(std::move(ended->batch));
+    const Status lost = lost_on_device(ended->batch->info(), ended->status);
+    leave_behind(*std::move(ended));
+    lost.throw_if_error();
   }
   return moved;
 }

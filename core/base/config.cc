@@ -115,6 +115,13 @@ const std::array kSettings = {
         "HVD_CONTROL_PLANE",
         "what carries control messages between hosts: tcp, or mpi where TCP does not connect them "
         "(it polls, and notices no host that dies)"),
+    setting<PositiveSeconds, &Config::link_timeout>(
+        "HVD_LINK_TIMEOUT_SECONDS",
+        "seconds for which a host may acknowledge nothing before its ranks are taken for gone "
+        "(control messages over TCP)"),
+    setting<PositiveSeconds, &Config::shutdown_timeout>(
+        "HVD_SHUTDOWN_TIMEOUT_SECONDS",
+        "seconds that a rank which shuts down or fails waits for the answer of the others"),
     setting<Controller, &Config::controller>(
         "HOROVOD_CONTROLLER",
         "how the ranks connect: mpi, gloo = without MPI, auto = by MPI if it started them"),

@@ -20,7 +20,7 @@ TEST(ConnectHosts, NeighboursInTheTreeAreConnectedBeforeAnybodyTalks) {
   constexpr int kSize = 6;
   test::AllGatherPoint point(kSize);
   test::run_ranks(kSize, [&](Rank rank) {
-    auto plane = connect_hosts(test::one_a_host(rank, kSize), "", nullptr, point.of(rank),
+    auto plane = connect_hosts(test::one_a_host(rank, kSize), Config{}, nullptr, point.of(rank),
                                Clock::now() + seconds(30));
     if (rank == 5) plane->abort({StatusCode::kInternal, "out of cheese"});
     if (rank == 0) {
@@ -34,8 +34,10 @@ TEST(ConnectHosts, AnInterfaceThatOneRankHasNotIsAnErrorOnAll) {
   test::AllGatherPoint point(3);
   test::run_ranks(3, [&](Rank rank) {
     try {
-      connect_hosts(test::one_a_host(rank, 3), rank == 1 ? "nosuch0" : "lo", nullptr,
-                    point.of(rank), Clock::now() + seconds(30));
+      Config config;
+      config.network_interfaces = rank == 1 ? "nosuch0" : "lo";
+      connect_hosts(test::one_a_host(rank, 3), config, nullptr, point.of(rank),
+                    Clock::now() + seconds(30));
       ADD_FAILURE() << "rank " << rank << " connected";
     } catch (const UnsupportedError& error) {
       EXPECT_THAT(error.what(), AllOf(HasSubstr("rank 1 on host node1"), HasSubstr("'nosuch0'"),
@@ -60,14 +62,15 @@ std::vector<std::string> errors_without_rank_2(Duration limit) {
       Bytes mine;
       ByteWriter out(mine);
       out.put_string("");
-      put_endpoint(out, door.endpoint);
+      put_endpoint(out, door.endpoint());
+      for (const std::byte each : JobKey{}) out.put(each);
       const std::string text(reinterpret_cast<const char*>(mine.data()), mine.size());
       gather(text, deadline);
       gather("", deadline);
       return;
     }
     try {
-      connect_hosts(test::one_a_host(rank, 3), "", nullptr, gather, deadline);
+      connect_hosts(test::one_a_host(rank, 3), Config{}, nullptr, gather, deadline);
       ADD_FAILURE() << "rank " << rank << " connected";
     } catch (const StalledError& error) {
       errors[static_cast<std::size_t>(rank)] = error.what();

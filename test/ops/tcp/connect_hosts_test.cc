@@ -2,6 +2,9 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <netinet/tcp.h>
+
+#include <filesystem>
 
 #include "test/ops/tcp/tcp_world.h"
 #include "test/support/all_gather.h"
@@ -26,6 +29,32 @@ TEST(ConnectHosts, NeighboursInTheTreeAreConnectedBeforeAnybodyTalks) {
     if (rank == 0) {
       EXPECT_THROW(test::next_message(*plane), LostRankError);
     }
+    point.of(rank)("", Clock::now() + seconds(30));
+  });
+}
+
+// Sockets of this process that are given up when so much time goes without an acknowledgement.
+int sockets_with_timeout(int milliseconds) {
+  int count = 0;
+  for (const auto& entry : std::filesystem::directory_iterator("/proc/self/fd")) {
+    const int fd = std::stoi(entry.path().filename().string());
+    int limit = 0;
+    socklen_t length = sizeof limit;
+    const bool is_tcp = getsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &limit, &length) == 0;
+    count += is_tcp && limit == milliseconds ? 1 : 0;
+  }
+  return count;
+}
+
+TEST(ConnectHosts, TheSettingSaysHowLongAHostMayBeSilent) {
+  Config config;
+  config.link_timeout = seconds(77);
+  test::AllGatherPoint point(2);
+  test::run_ranks(2, [&](Rank rank) {
+    const auto plane = connect_hosts(test::one_a_host(rank, 2), config, nullptr, point.of(rank),
+                                     Clock::now() + seconds(30));
+    point.of(rank)("", Clock::now() + seconds(30));
+    EXPECT_EQ(sockets_with_timeout(77'000), 2) << "both ends";
     point.of(rank)("", Clock::now() + seconds(30));
   });
 }

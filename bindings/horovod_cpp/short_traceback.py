@@ -18,7 +18,6 @@ def short_traceback(function: Callable[_Arguments, _Result]) -> Callable[_Argume
 
     Errors of the user's own functions, which this package may call, and of PyTorch's keep theirs.
     """
-    @functools.wraps(function)
     def edge(*args: _Arguments.args, **kwargs: _Arguments.kwargs) -> _Result:
         try:
             return function(*args, **kwargs)
@@ -28,7 +27,7 @@ def short_traceback(function: Callable[_Arguments, _Result]) -> Callable[_Argume
             raise error.with_traceback(None)  # HOROVOD_LOG_LEVEL=debug shows where from
 
     edge.__code__ = edge.__code__.replace(co_name=function.__name__)  # what the traceback calls it
-    return edge
+    return functools.wraps(function)(edge)
 
 
 def _is_ours(error: Exception) -> bool:

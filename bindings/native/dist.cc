@@ -273,6 +273,13 @@ void bind_dist(py::module_& m) {
   m.def(
       "_reduce_op", [](ReduceOpLike op) { return op.op; }, py::arg("op"),
       "The ReduceOp that an argument ``op`` means.");
+  m.def(
+      "_did_you_mean",
+      [](const std::string& written, const std::vector<std::string>& names) {
+        return did_you_mean(written, names);
+      },
+      py::arg("written"), py::arg("names"),
+      "\"; did you mean NAME?\", or nothing if none of ``names`` is close to what was written.");
   m.def("poll", &PendingResult::poll, py::arg("handle").none(false),
         "Whether synchronize(handle) would not block.");
   m.def(

@@ -1,6 +1,5 @@
 """How the tensors of a call travel."""
 
-import difflib
 from typing import Any, TypeAlias
 
 import torch
@@ -108,7 +107,6 @@ def _named(name: str) -> type[Compressor]:
     if name in names:
         compressor: type[Compressor] = getattr(Compression, name)
         return compressor
-    close = difflib.get_close_matches(name.lower(), names, 1)
     raise _native.InvalidArgumentError(
         f"compression={name!r} is not a compression ({', '.join(names)})"
-        + (f"; did you mean {close[0]}?" if close else ""))
+        + _native._did_you_mean(name, names))

@@ -85,7 +85,7 @@ def check_place(entry: Any) -> None:
     change = travelling and travelling.change(entry.parameter.grad)
     if not change:
         return
-    if in_data_parallel(entry.parameter):  # after the optimizer was wrapped, which refuses it before
+    if in_data_parallel(entry.parameter):
         refuse_data_parallel()
     refuse(f"the gradient of '{entry.name}' was {change} while it was being reduced, between "
            "backward() and step(); call synchronize() first, then clip or change gradients and call "

@@ -22,7 +22,7 @@ def refuse_data_parallel() -> NoReturn:
 
 def has_gradient(parameter: torch.Tensor) -> bool:
     """Whether it may have one."""
-    return parameter.is_floating_point() or parameter.is_complex()
+    return bool(parameter.is_floating_point() or parameter.is_complex())
 
 
 def in_data_parallel(parameter: torch.Tensor) -> bool:
@@ -51,8 +51,10 @@ def entries_of(optimizer: torch.optim.Optimizer, named_parameters: Any,
                 name = names[id(parameter)]
             if has_gradient(parameter):
                 check(parameter)
-                entries.append(Entry(name, parameter))
-    if entries and in_data_parallel(entries[0].parameter):
+                entries.append(Entry(name, parameter))  # type: ignore[no-untyped-call]
+    # Its names begin with "module."; the model inside may be trained without it.
+    if entries and all(entry.name.startswith("module.") for entry in entries) and in_data_parallel(
+            entries[0].parameter):
         refuse_data_parallel()
     return entries
 
@@ -61,7 +63,7 @@ def _names(named_parameters: Any) -> dict[int, str]:
     """By id()."""
     is_list = isinstance(named_parameters, Iterable) and not isinstance(
         named_parameters, torch.nn.Module)
-    pairs = list(named_parameters) if is_list else [None]
+    pairs: list[Any] = list(named_parameters) if is_list else [None]
     if not all(isinstance(pair, tuple) and len(pair) == 2 and isinstance(pair[0], str)
                for pair in pairs):
         refuse("named_parameters must be pairs (name, parameter), such as model.named_parameters(),"

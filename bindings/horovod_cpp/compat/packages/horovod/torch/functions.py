@@ -4,9 +4,9 @@ from typing import Any
 
 import torch
 
+from horovod_cpp import global_process_set as _global_process_set
 from horovod_cpp.torch import *  # noqa: F403
-from horovod_cpp.torch import broadcast_optimizer_state as _broadcast_optimizer_state
-from horovod_cpp.torch import global_process_set as _global_process_set
+from horovod_cpp.torch.state import broadcast_optimizer_state as _broadcast_optimizer_state
 
 
 def broadcast_optimizer_state(optimizer: torch.optim.Optimizer, root_rank: int = 0,

@@ -64,6 +64,9 @@ const std::array kSettings = {
     setting<PositiveNumber, &Config::timeline_max_mb>("HVD_TIMELINE_MAX_MB",
                                                       "MiB after which the trace ends"),
     setting<Flag, &Config::stats>("HVD_STATS", "1 = one line of statistics at exit"),
+    setting<Flag, &Config::check_parameters>(
+        "HVD_CHECK_PARAMETERS",
+        "0 = no warning if ranks start to train with different parameters (PyTorch)"),
     setting<Text, &Config::flight_recorder_dir>(
         "HVD_FLIGHT_RECORDER_DIR",
         "folder for the last operations of each rank of a failed job; empty = horovod_cpp-<user "

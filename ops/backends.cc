@@ -8,6 +8,7 @@
 #include "ops/gpu_backends.h"
 #include "ops/hier/hier_collective.h"
 #include "ops/hier/hier_control_plane.h"
+#include "ops/host_sharing.h"
 #include "ops/mpi_library.h"
 #include "ops/nccl_library.h"
 #include "ops/neighbourhood.h"
@@ -37,35 +38,9 @@ DataSegment::Needs memory_needs(const Neighbourhood& here) {
   return {data_offset(here) + data.bytes, data_offset(here) + data.reserved};
 }
 
-// Memory that all ranks of this host map; empty if this rank is alone there. Every rank of the
-// world calls it. Either all of them succeed or all throw what the first one met.
-std::shared_ptr<SharedMemory> share_memory(Rendezvous& others, const Neighbourhood& here,
-                                           TimePoint deadline) {
-  const Placement& placement = here.placement;
-  const std::vector<Rank> locals = local_ranks(placement);
-  const DataSegment::Needs needs = memory_needs(here);
-  const bool alone = locals.size() == 1;
-  const bool leader = locals.front() == placement.rank;
-  std::shared_ptr<SharedMemory> memory;
-  std::string failure;
-  const auto attempt = [&](auto make) {
-    try {
-      memory = make();
-    } catch (const Error& error) {
-      failure = "rank " + std::to_string(placement.rank) + " on host " +
-                placement.host_name(placement.rank) + ": " + error.what();
-    }
-  };
-  if (leader && !alone) attempt([&] { return SharedMemory::create(needs.bytes, needs.reserved); });
-  const auto paths = others.all_gather(memory != nullptr ? memory->path() : "", deadline);
-  const std::string& path = paths[static_cast<std::size_t>(locals.front())];
-  if (!leader && !path.empty()) attempt([&] { return SharedMemory::open(path, needs.bytes); });
-  const auto failures = others.all_gather(failure, deadline);
-  if (memory != nullptr) memory->remove_name();
-  for (const std::string& text : failures) {
-    if (!text.empty()) throw UnsupportedError(text);
-  }
-  return memory;
+// Every rank of the world calls it. Either all of them succeed or all throw what the ranks met.
+HostSharing share_host(Rendezvous& others, const Neighbourhood& here, TimePoint deadline) {
+  return share_host(others, here.placement, here.processes, memory_needs(here), deadline);
 }
 
 std::vector<Rank> remote_ranks(const Placement& placement) {
@@ -91,15 +66,13 @@ std::unique_ptr<ControlPlane> make_remote_plane(MpiLink& link, const Placement& 
   return connect_hosts(placement, config.network_interfaces, bell, all_gather, deadline);
 }
 
-// `memory`: what the ranks of this host share; empty if this rank is alone there.
 std::unique_ptr<ControlPlane> make_control_plane(MpiLink& link, const Neighbourhood& here,
-                                                 const Config& config,
-                                                 std::shared_ptr<SharedMemory> memory,
+                                                 const Config& config, const HostSharing& host,
                                                  TimePoint deadline) {
   const Placement& placement = here.placement;
   std::unique_ptr<ControlPlane> local;
-  if (memory != nullptr) {
-    local = std::make_unique<ShmControlPlane>(placement, std::move(memory), here.processes);
+  if (host.memory != nullptr) {
+    local = std::make_unique<ShmControlPlane>(placement, host.memory, host.processes);
   }
   if (placement.hosts() == 1) return local;
   const Doorbell* bell = local != nullptr ? &local->doorbell() : nullptr;
@@ -109,24 +82,24 @@ std::unique_ptr<ControlPlane> make_control_plane(MpiLink& link, const Neighbourh
 }
 
 // Among the ranks of this host.
-std::unique_ptr<Collective> make_shm_collective(const Neighbourhood& here,
-                                                std::shared_ptr<SharedMemory> memory) {
+std::unique_ptr<Collective> make_shm_collective(const Neighbourhood& here, HostSharing host) {
   const int ranks = here.local_size();
-  const Mailboxes mailboxes(memory, ranks);
+  const Mailboxes mailboxes(host.memory, ranks);
   std::vector<DoorbellState*> bells;
   for (int r = 0; r < ranks; ++r) bells.push_back(&mailboxes.slot(r).bell);
   const Rank place = topology_of(here.placement).local_rank;
-  return std::make_unique<ShmCollective>(std::make_unique<DataSegment>(
-      std::move(memory), data_offset(here), ranks, place, ShmLimits{}, std::move(bells)));
+  auto segment = std::make_unique<DataSegment>(std::move(host.memory), data_offset(here), ranks,
+                                               place, ShmLimits{}, std::move(bells));
+  return std::make_unique<ShmCollective>(std::move(segment),
+                                         ArenaFiles(std::move(host.arena_files), place));
 }
 
 // How tensors move in a job with MPI.
 std::unique_ptr<Collective> make_collective(MpiLink& link, const Neighbourhood& here,
-                                            const Config& config,
-                                            std::shared_ptr<SharedMemory> memory) {
+                                            const Config& config, HostSharing host) {
   const Placement& placement = here.placement;
   std::unique_ptr<Collective> local;
-  if (here.shm) local = make_shm_collective(here, std::move(memory));
+  if (here.shm) local = make_shm_collective(here, std::move(host));
   if (local != nullptr && placement.hosts() == 1) return local;
   const HierOptions options = {.all_reduce = config.hierarchical_allreduce,
                                .all_gather = config.hierarchical_allgather,
@@ -182,14 +155,10 @@ Ports connect_by_mpi(const LaunchInfo& launch, Config config, std::span<const Te
   set_log_rank(link->rank());
   library.module->set_log_rank(link->rank());
   const Neighbourhood here = meet(*link, config, arguments, deadline);
-  if (!here.divided.empty() && link->rank() == 0) {
-    log(LogLevel::kWarning, here.divided + "; they count as on several hosts, and tensors move " +
-                                "between them by MPI");
-  }
-  auto memory = share_memory(*link, here, deadline);
+  HostSharing host = share_host(*link, here, deadline);
   Ports ports;
-  ports.control = make_control_plane(*link, here, config, memory, deadline);
-  ports.collectives.push_back(make_collective(*link, here, config, std::move(memory)));
+  ports.control = make_control_plane(*link, here, config, host, deadline);
+  ports.collectives.push_back(make_collective(*link, here, config, std::move(host)));
   add_gpus(ports, *link, here, config, deadline);
   ports.mpi_threads = link->threads_supported();
   ports.ended = [module = library.module](bool lost) { module->job_ended(lost); };
@@ -211,13 +180,6 @@ Ports connect_by_rendezvous(const LaunchInfo& launch, const Meeting& meeting, Co
   set_log_rank(others->rank());
   const Neighbourhood here = meet(*others, config, arguments, deadline);
   if (config.controller == "mpi") refuse_mpi_controller(launch);
-  if (!here.divided.empty()) {
-    throw UnsupportedError(
-        here.divided +
-        ", and could not see each other end. Without MPI all ranks have to be "
-        "in one: start them in one container, or let the containers share one "
-        "(docker run --pid=container:NAME, shareProcessNamespace in Kubernetes)");
-  }
   if (here.placement.hosts() > 1) {
     throw UnsupportedError(launch.launcher + " started ranks on " +
                            std::to_string(here.placement.hosts()) + " hosts (" +
@@ -231,11 +193,10 @@ Ports connect_by_rendezvous(const LaunchInfo& launch, const Meeting& meeting, Co
                            " started this process without MPI: leave it alone, or use mpirun or "
                            "hvdrun --mpi");
   }
-  auto memory = share_memory(*others, here, deadline);
+  HostSharing host = share_host(*others, here, deadline);
   Ports ports;
-  ports.collectives.push_back(make_shm_collective(here, memory));
-  ports.control =
-      std::make_unique<ShmControlPlane>(here.placement, std::move(memory), here.processes);
+  ports.control = std::make_unique<ShmControlPlane>(here.placement, host.memory, host.processes);
+  ports.collectives.push_back(make_shm_collective(here, std::move(host)));
   add_gpus(ports, *others, here, config, deadline);
   ports.config = std::move(config);
   return ports;

@@ -58,8 +58,7 @@ Introduction decode(const std::string& text) {
   Introduction introduction;
   introduction.build = get_build(reader);
   introduction.host = reader.get_string();
-  introduction.machine = reader.get_string();
-  introduction.pid_namespace = reader.get_string();
+  introduction.identity = reader.get_string();
   introduction.process.pid = static_cast<pid_t>(reader.get<std::int64_t>());
   introduction.process.start_time = reader.get<std::uint64_t>();
   const std::size_t values = reader.get_count(kLeastValue);
@@ -92,8 +91,7 @@ std::string encode(const Introduction& introduction) {
   writer.put(kVersion);
   writer.put_string(introduction.build);
   writer.put_string(introduction.host);
-  writer.put_string(introduction.machine);
-  writer.put_string(introduction.pid_namespace);
+  writer.put_string(introduction.identity);
   writer.put(static_cast<std::int64_t>(introduction.process.pid));
   writer.put(introduction.process.start_time);
   writer.put(static_cast<std::uint32_t>(introduction.chosen.size()));

@@ -14,10 +14,9 @@ std::string build_and_layout();
 
 // What each rank tells the others when they meet.
 struct Introduction {
-  std::string build;    // build_and_layout()
-  std::string host;     // its name
-  std::string machine;  // tells it from others of that name
-  std::string pid_namespace;
+  std::string build;     // build_and_layout()
+  std::string host;      // its name
+  std::string identity;  // tells it from others of that name
   ProcessId process;
   ChosenValues chosen;
 };

@@ -1,7 +1,5 @@
 #include "ops/neighbourhood.h"
 
-#include <map>
-
 #include "core/base/host.h"
 #include "ops/introduction.h"
 
@@ -9,29 +7,15 @@ namespace hvd {
 namespace {
 
 // Hosts may share a name, and one machine may have had another life: the boot tells them apart.
-// Ranks of one machine that do not share process numbers, because they are in containers, cannot
-// see each other end, and take each other's processes for others: they are on two hosts.
+// Containers of one machine that have one name are one host: see host_sharing.h.
 Introduction introduce(const Config& config, std::span<const Term> terms) {
   Introduction mine;
   mine.build = build_and_layout();
   mine.host = name_of_host(config);
-  mine.machine = config.hostname.empty() ? mine.host + " " + boot_id() : mine.host;
-  mine.pid_namespace = pid_namespace();
+  mine.identity = config.hostname.empty() ? mine.host + " " + boot_id() : mine.host;
   mine.process = this_process();
   mine.chosen = chosen_values(terms);
   return mine;
-}
-
-std::string find_divided(std::span<const Introduction> ranks) {
-  std::map<std::string, std::size_t> first_on;  // rank by machine
-  for (std::size_t rank = 0; rank < ranks.size(); ++rank) {
-    const std::size_t first = first_on.emplace(ranks[rank].machine, rank).first->second;
-    if (ranks[first].pid_namespace == ranks[rank].pid_namespace) continue;
-    return "ranks " + std::to_string(first) + " and " + std::to_string(rank) + " on host " +
-           ranks[rank].host + " are in different PID namespaces (" + ranks[first].pid_namespace +
-           " and " + ranks[rank].pid_namespace + "): in containers, say";
-  }
-  return "";
 }
 
 }  // namespace
@@ -51,12 +35,12 @@ Neighbourhood meet(Rendezvous& others, Config& config, std::span<const Term> arg
   std::vector<std::string> hosts;
   for (const Introduction& rank : ranks) {
     chosen.push_back(rank.chosen);
-    identities.push_back(rank.machine + " " + rank.pid_namespace);
+    identities.push_back(rank.identity);
     hosts.push_back(rank.host);
   }
   expect_agreement(terms, chosen);
   adopt(config, others.rank(), terms, chosen);
-  Neighbourhood here{place(others.rank(), identities, hosts), {}, {}, find_divided(ranks)};
+  Neighbourhood here{place(others.rank(), identities, hosts), {}};
   for (const Rank r : local_ranks(here.placement)) {
     here.processes.push_back(ranks[static_cast<std::size_t>(r)].process);
   }

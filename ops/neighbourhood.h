@@ -18,9 +18,6 @@ struct Neighbourhood {
   Placement placement;
   std::vector<ProcessId> processes;
   bool shm = true;  // tensors move through shared memory inside this host
-  // Two ranks of one machine that count processes differently, and so are on two hosts here: they
-  // could not see each other end. Empty = there are none.
-  std::string divided;
 
   int local_size() const { return static_cast<int>(processes.size()); }
 };

@@ -19,9 +19,4 @@ std::string boot_id() {
   return id;
 }
 
-std::string pid_namespace() {
-  char name[64] = {};  // "pid:[4026531836]"
-  return readlink("/proc/self/ns/pid", name, sizeof name - 1) > 0 ? name : "";
-}
-
 }  // namespace hvd

@@ -10,8 +10,4 @@ std::string host_name();
 // Differs from machine to machine and from boot to boot; empty where /proc is not there.
 std::string boot_id();
 
-// What process numbers count in: differs between containers that do not share it; empty where /proc
-// is not there.
-std::string pid_namespace();
-
 }  // namespace hvd

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "core/base/clock.h"
+#include "core/base/engine_thread.h"
 #include "core/base/log.h"
 #include "core/base/thread_annotations.h"
 #include "core/runtime/current_status.h"
@@ -143,7 +144,7 @@ void Notifier::report(const std::string& text) {
 
 void Notifier::start() {
   if (thread_.joinable()) return;
-  thread_ = std::thread([shared = shared_] {
+  thread_ = start_engine_thread([shared = shared_] {
     for (Shared::Task task; shared->take(task); task = nullptr) task(*shared);
   });
 }

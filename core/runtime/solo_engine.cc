@@ -4,6 +4,7 @@
 #include <utility>
 #include <vector>
 
+#include "core/base/engine_thread.h"
 #include "core/base/log.h"
 #include "core/runtime/current_status.h"
 
@@ -179,7 +180,7 @@ void SoloEngine::advance_transfers() {
 }
 
 void SoloEngine::need_thread() {
-  if (!waiter_.joinable()) waiter_ = std::thread([this] { look_after_rest(); });
+  if (!waiter_.joinable()) waiter_ = start_engine_thread([this] { look_after_rest(); });
   control_->doorbell().ring();
 }
 

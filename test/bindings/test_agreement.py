@@ -207,37 +207,6 @@ def test_ranks_of_mpi_that_look_elsewhere_for_each_other_say_so(ranks):
     assert "HOROVOD_CONTROLLER=gloo and HVD_RENDEZVOUS" in done.stdout
 
 
-CONTAINED = """
-import os, sys
-import horovod_cpp as hvd
-try:
-    hvd.init()
-    print("connected", flush=True)
-except hvd.UnsupportedError as error:
-    print("refused:", error, flush=True)
-"""
-
-
-def in_pid_namespace(*command):
-    return ["unshare", "--pid", "--fork", "--mount-proc", *command]
-
-
-def test_ranks_in_different_pid_namespaces_are_refused_with_the_reason(tmp_path):
-    if subprocess.run(in_pid_namespace("true"), check=False, capture_output=True).returncode != 0:
-        pytest.skip("makes PID namespaces, which this user may not")
-    program = tmp_path / "program.py"
-    program.write_text(CONTAINED)
-    started = [subprocess.Popen(
-        in_pid_namespace(sys.executable, str(program)), text=True, stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        env={**os.environ, "HOROVOD_RANK": str(rank), "HOROVOD_SIZE": "2",
-             "HVD_RENDEZVOUS": f"unix:hvd-agreement-{os.getpid()}"}) for rank in (0, 1)]
-    outputs = [process.communicate(timeout=50)[0] for process in started]
-    for output in outputs:
-        assert "refused: ranks 0 and 1 on host" in output, outputs
-        assert "different PID namespaces" in output and "--pid=container" in output, outputs
-
-
 def test_a_module_beside_the_interpreter_is_not_opened(tmp_path):
     """Whoever can write where a program starts from could have put it there."""
     interpreter = tmp_path / "python"

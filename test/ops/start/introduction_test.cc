@@ -17,7 +17,7 @@ using ::testing::MatchesRegex;
 using ::testing::StartsWith;
 
 Introduction example() {
-  return {build_and_layout(), "name", "name and boot", "pid:[1]", {42, 4711}, {{"HVD_X", "1"}}};
+  return {build_and_layout(), "name", "name and boot", {42, 4711}, {{"HVD_X", "1"}}};
 }
 
 std::string refusal(const std::vector<std::string>& texts) {
@@ -34,8 +34,7 @@ TEST(Introduction, TravelsAsItIs) {
   for (const Introduction& got : decode_introductions(texts)) {
     EXPECT_EQ(got.build, build_and_layout());
     EXPECT_EQ(got.host, "name");
-    EXPECT_EQ(got.machine, "name and boot");
-    EXPECT_EQ(got.pid_namespace, "pid:[1]");
+    EXPECT_EQ(got.identity, "name and boot");
     EXPECT_EQ(got.process, (ProcessId{42, 4711}));
     EXPECT_EQ(got.chosen, (ChosenValues{{"HVD_X", "1"}}));
   }

@@ -4,7 +4,6 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "core/base/host.h"
 #include "ops/introduction.h"
 #include "test/ops/rendezvous/rendezvous_places.h"
 #include "test/ops/start/other_values.h"
@@ -46,7 +45,6 @@ TEST(Neighbourhood, HasTheProcessesOfItsHost) {
   EXPECT_EQ(met[2].here.processes, (std::vector{this_process(), this_process()}));
   EXPECT_TRUE(met[0].here.shm);
   EXPECT_FALSE(met[1].here.shm);
-  EXPECT_EQ(met[0].here.divided, "");
 }
 
 class EqualSettingAt : public ::testing::TestWithParam<SettingInfo> {};
@@ -103,7 +101,7 @@ std::vector<Status> meet_one_that_says(const std::string& text) {
 }
 
 TEST(Neighbourhood, RefusesAnotherBuildOnEveryRank) {
-  Introduction other{"0.0.9-000000000000", "h", "h", pid_namespace(), this_process(), {}};
+  Introduction other{"0.0.9-000000000000", "h", "h", this_process(), {}};
   const auto statuses = meet_one_that_says(encode(other));
   for (const Status& status : statuses) {
     EXPECT_EQ(status.code(), StatusCode::kUnsupported);
@@ -111,28 +109,6 @@ TEST(Neighbourhood, RefusesAnotherBuildOnEveryRank) {
     EXPECT_THAT(status.message(), AllOf(HasSubstr("0.0.9-000000000000 on rank(s) 1"),
                                         HasSubstr(build_and_layout() + " on rank(s) 0")));
   }
-}
-
-TEST(Neighbourhood, RanksThatCountProcessesDifferentlyAreOnTwoHosts) {
-  const MeetingPoint point = unix_point();
-  std::vector<Neighbourhood> here(3);
-  run_ranks(3, [&](Rank rank) {
-    const auto others = attend({point, rank, 3, ""}, in(kPlenty));
-    Config config;
-    if (rank != 1) {
-      here[static_cast<std::size_t>(rank)] = meet(*others, config, {}, in(kPlenty));
-      return;
-    }
-    const std::string host = host_name();
-    others->all_gather(
-        encode({build_and_layout(), host, host + " " + boot_id(), "pid:[7]", this_process(), {}}),
-        in(kPlenty));
-  });
-  EXPECT_EQ(here[0].placement.host_of, (std::vector{0, 1, 0}));
-  EXPECT_EQ(here[2].processes.size(), 2u);
-  EXPECT_THAT(here[2].divided,
-              AllOf(HasSubstr("ranks 0 and 1 on host " + host_name()), HasSubstr("PID namespaces"),
-                    HasSubstr("pid:[7]"), HasSubstr(pid_namespace())));
 }
 
 }  // namespace

@@ -22,18 +22,6 @@
 namespace hvd {
 namespace {
 
-#ifdef HVD_WITH_MPI
-constexpr const char* kMpiBuildFolder = HVD_WITH_MPI;
-#else
-constexpr const char* kMpiBuildFolder = "";
-#endif
-
-#ifdef HVD_WITH_NCCL
-constexpr const char* kNcclBuildFolder = HVD_WITH_NCCL;
-#else
-constexpr const char* kNcclBuildFolder = "";
-#endif
-
 // What the ranks of this host share: mailboxes and, behind them, what tensors move through.
 std::size_t data_offset(const Neighbourhood& here) {
   const std::size_t mailboxes = Mailboxes::bytes_needed(here.local_size());
@@ -125,7 +113,7 @@ std::unique_ptr<Collective> make_collective(MpiLink& link, const Neighbourhood& 
 // The collective of GPUs, which the ranks want.
 void add_gpus(Ports& ports, const GpuNeighbourhood& here, const Config& config,
               const GpuAllGather& all_gather) {
-  const NcclLibrary& library = nccl_library(kNcclBuildFolder);
+  const NcclLibrary& library = nccl_library();
   auto gpus = connect_gpus(library, here, config, all_gather, *ports.collectives.front());
   if (gpus == nullptr) return;
   ports.collectives.push_back(std::move(gpus));
@@ -134,7 +122,7 @@ void add_gpus(Ports& ports, const GpuNeighbourhood& here, const Config& config,
 
 void add_gpus(Ports& ports, Rendezvous& others, const Neighbourhood& here, const Config& config,
               TimePoint deadline) {
-  if (here.gpu_operations == "none") return;
+  if (config.gpu_operations == "none") return;
   add_gpus(ports, {name_of_host(config), topology_of(here.placement), here.placement.hosts()},
            config, [&](const std::string& mine) { return others.all_gather(mine, deadline); });
 }
@@ -154,8 +142,8 @@ void expect_world(const LaunchInfo& launch, const MpiLink& link) {
                          launch_advice(launch.launcher));
 }
 
-Ports connect_by_mpi(const LaunchInfo& launch, const Config& config) {
-  const MpiLibrary& library = mpi_library(kMpiBuildFolder);
+Ports connect_by_mpi(const LaunchInfo& launch, Config config, std::span<const Term> arguments) {
+  const MpiLibrary& library = mpi_library();
   if (library.module == nullptr) {
     throw UnsupportedError(launch.launcher +
                            " started this process, but MPI cannot be used: " + library.detail);
@@ -164,9 +152,9 @@ Ports connect_by_mpi(const LaunchInfo& launch, const Config& config) {
   const auto link =
       library.module->connect(deadline, config.mpi_threads_disable, &InterruptibleWaits::look);
   expect_world(launch, *link);
-  const Neighbourhood here = meet(*link, config, deadline);
   set_log_rank(link->rank());
   library.module->set_log_rank(link->rank());
+  const Neighbourhood here = meet(*link, config, arguments, deadline);
   HostSharing host = share_host(*link, here, deadline);
   Ports ports;
   ports.control = make_control_plane(*link, here, config, host, deadline);
@@ -174,15 +162,24 @@ Ports connect_by_mpi(const LaunchInfo& launch, const Config& config) {
   add_gpus(ports, *link, here, config, deadline);
   ports.mpi_threads = link->threads_supported();
   ports.ended = [module = library.module](bool in_error) { module->job_ended(in_error); };
+  ports.config = std::move(config);
   return ports;
 }
 
+[[noreturn]] void refuse_mpi_controller(const LaunchInfo& launch) {
+  throw UnsupportedError("HOROVOD_CONTROLLER=mpi, but " + launch.launcher +
+                         " started this process without MPI: use mpirun or hvdrun --mpi, or leave "
+                         "HOROVOD_CONTROLLER alone");
+}
+
 // All ranks are on this machine, and MPI is not asked.
-Ports connect_by_rendezvous(const LaunchInfo& launch, const Meeting& meeting,
-                            const Config& config) {
+Ports connect_by_rendezvous(const LaunchInfo& launch, const Meeting& meeting, Config config,
+                            std::span<const Term> arguments) {
   const TimePoint deadline = Clock::now() + config.start_timeout;
   const auto others = attend(meeting, deadline);
-  const Neighbourhood here = meet(*others, config, deadline);
+  set_log_rank(others->rank());
+  const Neighbourhood here = meet(*others, config, arguments, deadline);
+  if (config.controller == "mpi") refuse_mpi_controller(launch);
   if (here.placement.hosts() > 1) {
     throw UnsupportedError(launch.launcher + " started ranks on " +
                            std::to_string(here.placement.hosts()) + " hosts (" +
@@ -191,7 +188,6 @@ Ports connect_by_rendezvous(const LaunchInfo& launch, const Meeting& meeting,
                            "): without MPI all have to be on one; for several start the job with "
                            "hvdrun -H host:slots,...");
   }
-  set_log_rank(others->rank());
   if (!here.shm) {
     throw UnsupportedError("HOROVOD_CPU_OPERATIONS=mpi, but " + launch.launcher +
                            " started this process without MPI: leave it alone, or use mpirun or "
@@ -202,18 +198,17 @@ Ports connect_by_rendezvous(const LaunchInfo& launch, const Meeting& meeting,
   ports.control = std::make_unique<ShmControlPlane>(here.placement, host.memory, host.processes);
   ports.collectives.push_back(make_shm_collective(here, std::move(host)));
   add_gpus(ports, *others, here, config, deadline);
+  ports.config = std::move(config);
   return ports;
 }
 
 // Nothing if MPI has to connect the ranks: because they want it, or because only it can.
 std::optional<Meeting> meeting_without_mpi(const LaunchInfo& launch, const Config& config) {
-  if (config.controller == "mpi") {
-    if (launch.speaks_mpi) return std::nullopt;
-    throw UnsupportedError("HOROVOD_CONTROLLER=mpi, but " + launch.launcher +
-                           " started this process without MPI: use mpirun or hvdrun --mpi, or "
-                           "leave HOROVOD_CONTROLLER alone");
+  if (!launch.speaks_mpi) {
+    auto meeting = find_meeting(launch, config.rendezvous);
+    if (!meeting && config.controller == "mpi") refuse_mpi_controller(launch);
+    return meeting;
   }
-  if (!launch.speaks_mpi) return find_meeting(launch, config.rendezvous);
   if (config.controller != "gloo") return std::nullopt;
   if (!config.rendezvous.empty()) return find_meeting(launch, config.rendezvous);
   if (launch.rank == 0) {
@@ -228,6 +223,7 @@ Ports connect_to_self(const Config& config) {
   Ports ports;
   ports.control = std::make_unique<SelfControlPlane>(name_of_host(config));
   ports.collectives.push_back(std::make_unique<SelfCollective>());
+  ports.config = config;
   if (config.gpu_operations == "none") return ports;
   add_gpus(ports, {name_of_host(config), {}, 1}, config,
            [](const std::string& mine) { return std::vector{mine}; });
@@ -252,29 +248,37 @@ bool is_alone(const LaunchInfo& launch, const Config& config) {
 }  // namespace
 
 const NcclLibrary& gpu_library() {
-  return nccl_library(kNcclBuildFolder);
+  return nccl_library();
 }
 
 std::vector<BackendInfo> backends() {
-  const MpiLibrary& mpi = mpi_library(kMpiBuildFolder);
+  const MpiLibrary& mpi = mpi_library();
   std::vector<BackendInfo> rows = {
       {"self", true, "a world of one rank"},
       {"shm", true, "messages between the ranks of a host; tensors where all ranks are on one"},
       {"tcp", true, "control messages between hosts"},
       {"mpi", mpi.module != nullptr, mpi.detail},
   };
-  const auto of_gpus = gpu_backends(nccl_library(kNcclBuildFolder));
+  const auto of_gpus = gpu_backends(nccl_library());
   rows.insert(rows.end(), of_gpus.begin(), of_gpus.end());
   return rows;
 }
 
-Ports connect(const Config& config) {
+Ports connect(const Config& config, std::span<const Term> arguments) {
   const LaunchInfo launch = read_launch_info();
   if (is_alone(launch, config)) return connect_to_self(config);
   if (const auto meeting = meeting_without_mpi(launch, config)) {
-    return connect_by_rendezvous(launch, *meeting, config);
+    try {
+      return connect_by_rendezvous(launch, *meeting, config, arguments);
+    } catch (const StalledError& error) {
+      if (!launch.speaks_mpi) throw;
+      // Ranks that look for each other in two ways never meet, and so cannot compare how.
+      throw StalledError(std::string(error.what()) +
+                         "; this rank does not look for them by MPI, which started it, because of "
+                         "HOROVOD_CONTROLLER=gloo and HVD_RENDEZVOUS: set both for all ranks");
+    }
   }
-  if (launch.speaks_mpi) return connect_by_mpi(launch, config);
+  if (launch.speaks_mpi) return connect_by_mpi(launch, config, arguments);
   throw UnsupportedError(
       launch.launcher + " started this process (" +
       (launch.rank ? "rank " + std::to_string(*launch.rank) : "a rank it does not say") + " of " +

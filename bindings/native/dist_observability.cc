@@ -78,6 +78,7 @@ Typed<"list[dict[str, str]]"> config_list() {
     row["default"] = setting.default_value;
     row["source"] = setting.source;
     row["meaning"] = setting.meaning;
+    row["ranks"] = name_of(setting.agreement);
     list.append(row);
   }
   return list;

@@ -61,7 +61,8 @@ def run(fn: Callable[..., _Result], args: Iterable[Any] = (),
         np: number of ranks, at least 1; also ``num_proc``. Default: 2; with hosts their slots.
         hosts: as hvdrun's ``-H``, "node1:4,node2:4" or a list of such parts; default: this
             machine. Others need Open MPI, ssh without a password, this Python at the same path,
-            and a TCP connection to this machine, on which each message is authenticated.
+            and a TCP connection to this machine, on which each message is authenticated. The key
+            of that travels in Open MPI's launch messages, which are not encrypted (SECURITY.md).
         hostfile: the same from a file with lines such as "node1 slots=4".
         env: variables that the ranks have besides those of this process. On other machines they
             are set when Python runs already.

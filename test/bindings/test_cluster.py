@@ -221,16 +221,17 @@ class Program:
     def __init__(self, folder, source):
         path = folder / "program.py"
         path.write_text(PROGRAM + source)
+        # Without a buffer, which would keep lines behind "ready" from communicate().
         self.process = subprocess.Popen([sys.executable, "-u", path], stdout=subprocess.PIPE,
-                                        stderr=subprocess.STDOUT, text=True, cwd=folder)
+                                        stderr=subprocess.STDOUT, bufsize=0, cwd=folder)
         seen = []
-        while "".join(seen).count("ready") < 2:
+        while b"".join(seen).count(b"ready") < 2:
             seen.append(self.process.stdout.readline())
             assert seen[-1], f"the program ended before its ranks were ready: {seen}"
 
     def finish(self):
         output, _ = self.process.communicate(timeout=60)
-        return output
+        return output.decode()
 
 
 @pytest.mark.parametrize("work", ["work", "barrier_of_some"])

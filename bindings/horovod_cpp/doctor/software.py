@@ -114,10 +114,10 @@ def _torch() -> Finding:
     if output.code == 0:
         return ok("torch", version)
     fix = "python -c 'import torch' shows more; reinstall torch"
-    if "numpy" in output.text.lower():
+    if "numpy" in output.last_lines(1).lower():
         fix = 'pip install "numpy<2", or a torch that was built for this NumPy'
     return warning("torch", f"{version} does not work with numpy {_version('numpy')} "
-                   f"({output.why()})", fix)
+                   f"({output.last_lines(1)})", fix)
 
 
 def _system() -> Finding:

@@ -138,8 +138,9 @@ const std::array kSettings = {
         "how the ranks connect: mpi, gloo = without MPI, auto = by MPI if it started them"),
     setting<kPerRank, Text, &Config::rendezvous>(
         "HVD_RENDEZVOUS",
-        "where the ranks meet without MPI: file:///folder/name, tcp://127.0.0.1:port, unix:name or "
-        "env:// (MASTER_ADDR and MASTER_PORT); empty = what the launcher left"),
+        "where the ranks meet without MPI: file:///folder/name, tcp://127.0.0.1:port (with "
+        "HVD_RENDEZVOUS_KEY), unix:name or env:// (MASTER_ADDR and MASTER_PORT); empty = what the "
+        "launcher left"),
     setting<kEqual, CpuOperations, &Config::cpu_operations>(
         "HOROVOD_CPU_OPERATIONS",
         "how tensors move: shm = through shared memory inside a host, by MPI between hosts; mpi = "

@@ -28,7 +28,7 @@ constexpr std::chrono::milliseconds kAgain{1};  // until what was not possible i
 struct Offer {
   std::string socket;                   // of a host's first rank: where the others find it
   std::string failure;                  // what it could not make
-  std::uint64_t network_namespace = 0;  // 0 where /proc is not there
+  std::uint64_t network_namespace = 0;  // 0 where /proc does not say
   std::uint64_t pid_namespace = 0;
   bool has_pidfd = false;
 };
@@ -79,7 +79,8 @@ std::string fault_of(const Placement& placement, const std::vector<Offer>& offer
   const Offer& b = offers[static_cast<std::size_t>(other)];
   const std::string who =
       describe(placement, first) + " and " + describe(placement, other) + " are in different ";
-  if (a.network_namespace != b.network_namespace) {
+  const bool known = a.network_namespace != 0 && b.network_namespace != 0;
+  if (known && a.network_namespace != b.network_namespace) {
     return who +
            "network namespaces, in which they cannot share memory: put them into one (docker run "
            "--network=host, or one pod), or set HOROVOD_HOSTNAME to a name of its own in each";
@@ -126,8 +127,8 @@ class Exchange {
   // Makes what this rank has to give.
   Offer prepare(const DataSegment::Needs& needs) {
     Offer offer;
-    offer.network_namespace = namespace_of("/proc/self/ns/net");
-    offer.pid_namespace = namespace_of("/proc/self/ns/pid");
+    offer.network_namespace = namespace_of("/proc/thread-self/ns/net");
+    offer.pid_namespace = namespace_of("/proc/thread-self/ns/pid");
     try {
       files_[place_].push_back(make_memory_file());
       UniqueFd pidfd = open_own_pidfd();

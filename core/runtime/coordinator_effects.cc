@@ -42,14 +42,16 @@ void Coordinator::apply(const FailTicket& effect) {
 }
 
 void Coordinator::apply(const SetAdded& effect) {
-  const auto set = std::make_shared<const SetMembers>(SetMembers{effect.set, effect.ranks});
+  auto set = std::make_shared<SetMembers>(SetMembers{effect.set, effect.ranks});
   try {
     if (set->has(topology_.rank)) executor_.add_set(set);
   } catch (...) {
-    fail(current_status());
-    return;
+    // Whoever asked tells the other ranks, and they remove the set: see World::add_process_set. For
+    // a rank that has joined nobody does.
+    set->failure = current_status();
+    if (effect.ticket == 0) return fail(set->failure);
   }
-  sets_.add(set);
+  sets_.add(std::move(set));
   finish(effect.ticket, effect.set);
 }
 

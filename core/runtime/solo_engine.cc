@@ -65,8 +65,12 @@ void SoloEngine::run(const InFlightPtr& entry) {
     sets_.find(request.set);  // may have been removed since the submission was checked
     switch (request.kind) {
       case CollectiveKind::kAddSet: {
-        const auto set = std::make_shared<const SetMembers>(SetMembers{++last_set_, {0}});
-        executor_.add_set(set);
+        const auto set = std::make_shared<SetMembers>(SetMembers{++last_set_, {0}});
+        try {
+          executor_.add_set(set);
+        } catch (...) {
+          set->failure = current_status();
+        }
         sets_.add(set);
         return end(*entry, {}, set->id);
       }

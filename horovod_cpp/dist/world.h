@@ -70,6 +70,8 @@ class World : public std::enable_shared_from_this<World> {
   Status stopped() const { return runtime_->stopped(); }
 
  private:
+  std::string failures_of(ProcessSetId id);
+
   const WorldOptions options_;
   std::unique_ptr<Runtime> runtime_;  // after what observes it
   Mutex mutex_;

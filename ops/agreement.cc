@@ -29,11 +29,11 @@ Holders holders_of(const Term& term, std::span<const ChosenValues> by_rank) {
   return holders;
 }
 
-// "'1' on ranks 0-2, '0' (the default) on rank 3"
+// "'1' on ranks 0-2 and '0' (the default) on rank 3"
 std::string describe(const Term& term, const Holders& holders) {
   std::string text;
   for (const auto& [value, ranks] : holders) {
-    text += (text.empty() ? "'" : ", '") + value +
+    text += (text.empty() ? "'" : " and '") + value +
             (value == term.default_value ? "' (the default) on " : "' on ") +
             (ranks.size() == 1 ? "rank " : "ranks ") + list_ranks(ranks);
   }

@@ -126,8 +126,8 @@ def test_variables_of_one_application_of_mpirun_are_named(ranks):
          "-x", "HOROVOD_HIERARCHICAL_ALLREDUCE=0", *one],
         text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=100, check=False)
     assert done.stdout.count("refused: all ranks of a job need the same value, but "
-                             "HOROVOD_HIERARCHICAL_ALLREDUCE is '1' (the default) on rank 0, "
-                             "'0' on rank 1") == 2, done.stdout
+                             "HOROVOD_HIERARCHICAL_ALLREDUCE is '1' (the default) on rank 0 "
+                             "and '0' on rank 1") == 2, done.stdout
 
 
 SETS = """
@@ -137,7 +137,7 @@ rank = int(os.environ["RANK"])
 try:
     hvd.init(process_sets=[[0, 2], [1]] if rank != 1 else [[0, 2]])
 except hvd.InvalidArgumentError as error:
-    assert "process_sets of init() is '[[0, 2], [1]]' on ranks 0, 2, '[[0, 2]]' on rank 1" in str(error)
+    assert "process_sets of init() is '[[0, 2], [1]]' on ranks 0, 2 and '[[0, 2]]' on rank 1" in str(error)
     print("refused", flush=True)
 hvd.init(process_sets=[[0, 2] if rank != 1 else [2, 0]])
 print("agreed", flush=True)
@@ -176,8 +176,8 @@ print("stepped", flush=True)
 def test_what_may_differ_is_taken_from_rank_0_also_for_groups_of_gradients(by_hand):
     outputs = by_hand.outputs(RANK_ZEROS, 2)
     assert all("stepped" in output for output in outputs), outputs
-    warning = ("HOROVOD_FUSION_THRESHOLD: rank 0's value holds on all ranks; it is '100' on rank 0, "
-               "'100000' on rank 1")
+    warning = ("HOROVOD_FUSION_THRESHOLD: rank 0's value holds on all ranks; it is '100' on rank 0 "
+               "and '100000' on rank 1")
     assert [output.count(warning) for output in outputs] == [1, 0], outputs
 
 

@@ -79,7 +79,7 @@ agreement)
     timeout 120 bash "$tool" mpirun "$name" -H "$name-a:2,$name-b:2" \
       -host "$name-a:2" -np 2 "$job" agree : -host "$name-b:2" -np 2 -x "$setting" "$job" agree \
       >"$output" 2>&1 || fail "exit code $?"
-    differs="${setting%=*} is '.*' \(the default\) on ranks 0, 1, '${setting#*=}' on ranks 2, 3"
+    differs="${setting%=*} is '.*' \(the default\) on ranks 0, 1 and '${setting#*=}' on ranks 2, 3"
     expect 2 "^REFUSED host $name-a: .*$differs"
     expect 2 "^REFUSED host $name-b: .*$differs"
   done

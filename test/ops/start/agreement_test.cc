@@ -64,7 +64,7 @@ TEST_P(EqualSetting, IsRefusedWhereItDiffersWithTheRanksThatHaveEachValue) {
   // Whatever rank looks.
   for (const std::string& mine : {standard, other}) {
     EXPECT_THAT(refusal(terms_of(config_with(name, mine)), ranks),
-                HasSubstr(name + " is '" + other + "' on ranks 0, 2, 3, '" + standard +
+                HasSubstr(name + " is '" + other + "' on ranks 0, 2, 3 and '" + standard +
                           "' (the default) on rank 1"));
   }
 }
@@ -112,7 +112,7 @@ TEST_P(SettingOfRankZero, IsWarnedOfOnceWhereAnotherRankChoseItInVain) {
     const std::string said = ::testing::internal::GetCapturedStderr();
     const auto warning =
         HasSubstr(GetParam().name + ": rank 0's value holds on all ranks; it is '" + standard +
-                  "' (the default) on rank 0, '" + other + "' on rank 1");
+                  "' (the default) on rank 0 and '" + other + "' on rank 1");
     if (rank == 0) {
       EXPECT_THAT(said, warning);
     } else {
@@ -135,7 +135,7 @@ TEST(Agreement, NamesEverythingThatDiffersInOneError) {
       {}, {{"HVD_CONTROL_PLANE", "mpi"}, {"HOROVOD_DETERMINISTIC", "1"}}};
   EXPECT_THAT(
       refusal(terms, ranks),
-      AllOf(HasSubstr("HVD_CONTROL_PLANE is 'tcp' (the default) on rank 0, 'mpi' on rank 1"),
+      AllOf(HasSubstr("HVD_CONTROL_PLANE is 'tcp' (the default) on rank 0 and 'mpi' on rank 1"),
             HasSubstr("HOROVOD_DETERMINISTIC is"), HasSubstr("mpirun those that -x"),
             Not(HasSubstr("HOROVOD_CONTROLLER"))));
 }
@@ -145,7 +145,7 @@ TEST(Agreement, ConcernsArgumentsOfInitToo) {
   EXPECT_NO_THROW(expect_agreement(terms, std::vector<ChosenValues>(3)));
   EXPECT_THAT(
       refusal(terms, std::vector<ChosenValues>{{}, {{"process_sets of init()", "[[0, 1]]"}}}),
-      HasSubstr("process_sets of init() is '[]' (the default) on rank 0, '[[0, 1]]' on rank 1"));
+      HasSubstr("process_sets of init() is '[]' (the default) on rank 0 and '[[0, 1]]' on rank 1"));
 }
 
 }  // namespace

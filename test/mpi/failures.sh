@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Usage: failures.sh PROGRAM HOST HOST [VARIABLE=VALUE..]. Each case of runtime_test that ends its job in
 # error is a run of three ranks, two on the first host and one on the second, which may be the same; the
-# victim of a death does not end with 0.
+# victim of a death does not end with 0. HVD_CONTROL_PLANE=mpi notices no death, and says so.
 set -uo pipefail
 program=$1 first=$2 second=$3 variables=("${@:4}")
 recovery=$(dirname "$0")/recovery.sh
@@ -18,5 +18,5 @@ run() {  # suite, ranks that end with 0
   done
 }
 run Failures 3
-run Deaths 2
+[[ " ${variables[*]} " == *" HVD_CONTROL_PLANE=mpi "* ]] || run Deaths 2
 [[ $runs -gt 3 && $failed == 0 ]]

@@ -32,6 +32,8 @@ void what_met_before_a_shutdown_ends(const RuntimePlace& at) {
     const auto got = shared<float>({0});
     at.runtime.submit(receive(got, 0, 0, at.device)).wait();
     EXPECT_EQ(got->front(), 6);
+  } else {
+    while (at.runtime.stopped().ok()) std::this_thread::sleep_for(milliseconds(1));
   }
 }
 
@@ -115,7 +117,8 @@ void full_memory_stops_every_rank(const RuntimePlace& at) {
   for (const Handle& each : {handle, transfer}) {
     expect_error<PeerLostError>(at, {"rank 1", "out of memory"}, [&] { each.wait(); });
   }
-  EXPECT_THROW(at.runtime.submit(allreduce("later", shared<float>({1}))), PeerLostError);
+  EXPECT_THROW(at.runtime.submit(allreduce("later", shared<float>({1}), ReduceOp::kSum, at.device)),
+               PeerLostError);
 }
 
 void rows_that_cannot_be_added_stop_every_rank(const RuntimePlace& at) {

@@ -97,14 +97,16 @@ def keys_of(runs: Sequence[str], kinds: Sequence[str]) -> dict[str, Any]:
 def add_legend(axes: "Axes", beside: bool, **options: Any) -> "Legend":
     """``beside``: to the right of the axes, where it can cover no data; a long one below all axes of
     the figure, in columns."""
-    labels = options.get("labels") or axes.get_legend_handles_labels()[1]
-    if beside and len(labels) > BESIDE:
+    from matplotlib.figure import Figure
+
+    labels, figure = options.get("labels") or axes.get_legend_handles_labels()[1], axes.figure
+    if beside and len(labels) > BESIDE and isinstance(figure, Figure):
         options.setdefault("handles", axes.get_legend_handles_labels()[0])
-        width, height = axes.figure.get_size_inches()
+        width, height = figure.get_size_inches()
         columns = max(2, int(width / 2.2))
-        axes.figure.set_figheight(height + _ROW * math.ceil(len(labels) / columns))
-        legend: "Legend" = axes.figure.legend(**{**options, "labels": labels}, ncols=columns,
-                                              loc="outside lower center", frameon=False)
+        figure.set_figheight(height + _ROW * math.ceil(len(labels) / columns))
+        legend: "Legend" = figure.legend(**{**options, "labels": labels}, ncols=columns,
+                                         loc="outside lower center", frameon=False)
         return legend
     if beside:
         options = {"loc": "upper left", "bbox_to_anchor": (1.01, 1), "borderaxespad": 0,

@@ -7,6 +7,7 @@
 #include "bindings/native/bindings.h"
 #include "bindings/native/dlpack.h"
 #include "core/base/status.h"
+#include "horovod_cpp/nn/module.h"
 #include "horovod_cpp/tensor/device.h"
 
 namespace hvd::python {
@@ -210,9 +211,10 @@ TensorDict to_dict(const NamedTensors& tensors) {
 
 NamedTensors named_tensors_from(const py::handle& object, Tensor (*convert)(const py::handle&)) {
   const auto refuse = [&](const std::string& what) -> py::type_error {
-    return py::type_error("expected a dict or pairs (name, Tensor), such as "
-                          "model.named_parameters() or model.state_dict(), got " +
-                          what);
+    return py::type_error(
+        "expected a dict or pairs (name, Tensor), such as "
+        "model.named_parameters() or model.state_dict(), got " +
+        what);
   };
   // A Sequential can be iterated too, but gives modules.
   if (py::isinstance<nn::Module>(object) || !py::isinstance<py::iterable>(object)) {

@@ -35,24 +35,34 @@ def lateness_of(trace: Trace, ranks: list[int], window: tuple[float, float]) -> 
     """
     announced, agreed = _extents(trace, (NEGOTIATE,))
     every = [_by_name(trace, rank) for rank in ranks]
-    late: list[list[float]] = [[] for _ in ranks]
-    for name, firsts in every[0].items():
-        columns = [[each for each in of_rank.get(name, []) if not np.isnan(agreed[each])]
-                   for of_rank in every]
-        if not all(columns):
+    late: list[NDArray[np.float64]] = []  # [ranks, operations]
+    for name in every[0]:
+        columns = [np.array(of_rank.get(name, []), dtype=np.int64) for of_rank in every]
+        columns = [column[~np.isnan(agreed[column])] for column in columns]
+        if not all(map(len, columns)):
             continue
         ends = [agreed[column] for column in columns]
-        for operation in firsts:
-            if not window[0] <= agreed[operation] <= window[1]:  # also of nan
-                continue
-            places = [int(np.abs(end - agreed[operation]).argmin()) for end in ends]
-            back = [int(np.abs(ends[0] - end[place]).argmin()) for end, place in zip(ends, places)]
-            if len(set(back)) > 1:
-                continue  # a rank did not record it
-            starts = [announced[column[place]] for column, place in zip(columns, places)]
-            for rank, start in enumerate(starts):
-                late[rank].append(float(start - min(starts)))
-    return {rank: float(np.mean(own)) for rank, own in zip(ranks, late) if own}
+        places = [_nearest(end, ends[0]) for end in ends]
+        matched = (ends[0] >= window[0]) & (ends[0] <= window[1])
+        for end, place in zip(ends, places):  # and the other way round: else it was not recorded
+            matched &= _nearest(ends[0], end[place]) == np.arange(len(ends[0]))
+        starts = np.stack([announced[column[place[matched]]]
+                           for column, place in zip(columns, places)])
+        late.append(starts - starts.min(axis=0))
+    together = np.concatenate(late, axis=1) if late else np.empty((len(ranks), 0))
+    if together.shape[1] == 0:
+        return {}
+    return {rank: float(mean) for rank, mean in zip(ranks, together.mean(axis=1))}
+
+
+def _nearest(times: NDArray[np.float64], wanted: NDArray[np.float64]) -> NDArray[np.int64]:
+    """Of each wanted time the place of the nearest one in ``times``, which ascend."""
+    after = np.clip(np.searchsorted(times, wanted), 1, max(len(times) - 1, 1))
+    after = np.minimum(after, len(times) - 1)
+    before = np.maximum(after - 1, 0)
+    closer = np.abs(times[before] - wanted) <= np.abs(times[after] - wanted)
+    nearest: NDArray[np.int64] = np.where(closer, before, after)
+    return nearest
 
 
 def step_ends(trace: Trace, rank: int, window: tuple[float, float]) -> list[float]:
@@ -71,5 +81,7 @@ def step_ends(trace: Trace, rank: int, window: tuple[float, float]) -> list[floa
     begins = start[min(often, key=lambda operations: start[operations[0]])]
     every = np.array([operation for operations in often for operation in operations])
     rounds = np.searchsorted(begins, start[every], side="right") - 1
-    ends = [np.nanmax(end[every[rounds == number]], initial=-np.inf) for number in range(most)]
+    ends = np.full(most, -np.inf)
+    ended = (rounds >= 0) & ~np.isnan(end[every])
+    np.maximum.at(ends, rounds[ended], end[every[ended]])
     return [float(each) for each in ends if window[0] <= each <= window[1]]

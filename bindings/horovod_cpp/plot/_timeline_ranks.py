@@ -51,8 +51,11 @@ def draw(trace: Trace, ranks: list[int], spans: NDArray[np.int64], window: tuple
             if rank in late:
                 panel.annotate(f"{late[rank]:.1f}", (late[rank], middle), (3, 0),
                                textcoords="offset points", fontsize=8, verticalalignment="center")
-    axes.legend(loc="upper center", bbox_to_anchor=(0.5, -0.12 - 0.5 / height), ncols=3,
-                frameon=False) if ax is None else _style.add_legend(axes, beside=True)
+    if ax is None and axes.get_legend_handles_labels()[0]:
+        axes.legend(loc="upper center", bbox_to_anchor=(0.5, -0.12 - 0.5 / height), ncols=3,
+                    frameon=False)
+    elif axes.get_legend_handles_labels()[0]:
+        _style.add_legend(axes, beside=True)
     return axes
 
 

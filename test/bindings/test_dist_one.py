@@ -98,6 +98,17 @@ def test_wrong_arguments_are_errors(world):
         hvd.allgather(np.ones(()))
 
 
+def test_a_model_instead_of_its_parameters_is_named(world):
+    layer = hvd.nn.Linear(2, 2)
+    for given, name in ((layer, "Linear"), (hvd.nn.Sequential(layer), "Sequential"), (7, "int"),
+                        (layer.parameters(), "an item of type .*Tensor")):
+        for call in (lambda: hvd.DistributedOptimizer(hvd.optim.SGD(layer.parameters(), lr=0.1), given),
+                     lambda: hvd.broadcast_parameters(given)):
+            with pytest.raises(TypeError, match=r"such as model.named_parameters\(\) or "
+                               rf"model.state_dict\(\), got .*{name}"):
+                call()
+
+
 def test_arrays_of_any_layout_are_read(world):
     base = np.arange(12.0).reshape(3, 4)
     np.testing.assert_array_equal(hvd.allreduce(base.T), base.T)

@@ -192,7 +192,7 @@ LaunchPlan make_launch_plan(const Options& options, const LaunchContext& context
   LaunchPlan plan{starts_by_mpirun(options, context), {}, options.warnings, Config{}.start_timeout};
   if (const auto it = environment.find(kStartTimeout); it != environment.end()) {
     check_setting(kStartTimeout, it->second, kStartTimeout);
-    plan.start_timeout = *Seconds::read(it->second);
+    plan.start_timeout = *PositiveSeconds::read(it->second);
   }
   if (plan.by_mpirun) {
     if (controller(options, context) == "gloo") {

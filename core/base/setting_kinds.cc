@@ -95,6 +95,11 @@ std::string Seconds::write(Duration value) {
   return write_number(to_seconds(value));
 }
 
+std::optional<Duration> PositiveSeconds::read(std::string_view text) {
+  const auto value = Seconds::read(text);
+  return value && *value > Duration::zero() ? value : std::nullopt;
+}
+
 std::optional<double> Fraction::read(std::string_view text) {
   return parse_between(text, 0, 1);
 }

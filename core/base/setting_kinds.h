@@ -49,6 +49,12 @@ struct Seconds {
   static std::string write(Duration value);
 };
 
+struct PositiveSeconds {
+  static constexpr const char* kAccepted = "seconds, more than 0 and at most 1e9";
+  static std::optional<Duration> read(std::string_view text);
+  static std::string write(Duration value) { return Seconds::write(value); }
+};
+
 struct Fraction {
   static constexpr const char* kAccepted = "a number from 0 to 1";
   static std::optional<double> read(std::string_view text);

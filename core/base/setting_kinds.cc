@@ -95,7 +95,7 @@ std::string Seconds::write(Duration value) {
   return write_number(to_seconds(value));
 }
 
-std::optional<Duration> PositiveSeconds::read(std::string_view text) {
+std::optional<Duration> SecondsAboveZero::read(std::string_view text) {
   const auto value = Seconds::read(text);
   return value && *value > Duration::zero() ? value : std::nullopt;
 }

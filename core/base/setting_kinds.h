@@ -49,7 +49,7 @@ struct Seconds {
   static std::string write(Duration value);
 };
 
-struct PositiveSeconds {
+struct SecondsAboveZero {
   static constexpr const char* kAccepted = "seconds, more than 0 and at most 1e9";
   static std::optional<Duration> read(std::string_view text);
   static std::string write(Duration value) { return Seconds::write(value); }

@@ -100,7 +100,7 @@ std::unique_ptr<ControlPlane> make_remote_plane(MpiLink& link, const Placement& 
   const AllGather all_gather = [&link](const std::string& mine, TimePoint limit) {
     return link.all_gather(mine, limit);
   };
-  return connect_hosts(placement, config.network_interfaces, bell, all_gather, deadline);
+  return connect_hosts(placement, config, bell, all_gather, deadline);
 }
 
 // `memory`: what the ranks of this host share; empty if this rank is alone there.

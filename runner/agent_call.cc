@@ -45,8 +45,8 @@ Came wait_for(int fd, short events, TimePoint limit, std::span<const int> ending
 
 // One attempt at one endpoint: an open connection, or an empty one and why not. Throws
 // PeerLostError when hvdrun, proven to be it, does not want this agent.
-Connection attempt(const Endpoint& endpoint, const AgentCall& call, std::string& why) {
-  TcpDescriptor socket = connect_to(endpoint.address, endpoint.port, call.link_timeout);
+Connection attempt(const TcpAddress& endpoint, const AgentCall& call, std::string& why) {
+  TcpDescriptor socket = connect_to(endpoint, call.link_timeout);
   int error = socket ? 0 : errno;
   const TimePoint connected_by = std::min(call.give_up, Clock::now() + kConnectLimit);
   if (socket) {
@@ -90,25 +90,14 @@ Connection attempt(const Endpoint& endpoint, const AgentCall& call, std::string&
   }
 }
 
-std::vector<Endpoint> in_order(const std::vector<Endpoint>& endpoints) {
-  std::vector<std::string> addresses;
-  for (const Endpoint& each : endpoints) addresses.push_back(each.address);
-  std::vector<Endpoint> ordered;
-  for (const std::string& address : in_order_of_promise(addresses, local_addresses())) {
-    for (const Endpoint& each : endpoints) {
-      if (each.address == address) ordered.push_back(each);
-    }
-  }
-  return ordered;
-}
-
 }  // namespace
 
 Connection call_launcher(const AgentCall& call) {
-  const std::vector<Endpoint> endpoints = in_order(call.to.endpoints);
+  const std::vector<TcpAddress> endpoints =
+      in_order_of_promise(call.to.endpoints, local_addresses());
   while (true) {
     std::string met;
-    for (const Endpoint& endpoint : endpoints) {
+    for (const TcpAddress& endpoint : endpoints) {
       std::string why;
       if (Connection made = attempt(endpoint, call, why)) return made;
       met += " " + to_string(endpoint) + " (" + why + ")";

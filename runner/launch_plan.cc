@@ -181,8 +181,9 @@ Duration start_timeout(const Environment& environment) {
 
 Duration link_timeout(const Environment& environment) {
   const auto it = environment.find(kLinkTimeout);
-  if (it == environment.end()) return std::chrono::seconds(10);
-  return Seconds::read(it->second).value_or(std::chrono::seconds(10));
+  if (it == environment.end()) return Config{}.link_timeout;
+  check_setting(kLinkTimeout, it->second, kLinkTimeout);
+  return *PositiveSeconds::read(it->second);
 }
 
 std::string chosen_interfaces(const Environment& environment) {

@@ -4,8 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "core/base/unique_fd.h"
-#include "runner/wire.h"
+#include "ops/tcp/tcp_socket.h"
 
 namespace hvd::runner {
 
@@ -22,12 +21,11 @@ class Listener {
   explicit Listener(std::span<const std::string> addresses);
 
   // Each has a descriptor; readable when somebody connects.
-  std::span<const UniqueFd> sockets() const { return sockets_; }
-  const std::vector<Endpoint>& endpoints() const { return endpoints_; }
+  std::span<const TcpListener> sockets() const { return sockets_; }
+  std::vector<TcpAddress> endpoints() const;
 
  private:
-  std::vector<UniqueFd> sockets_;
-  std::vector<Endpoint> endpoints_;  // of each socket
+  std::vector<TcpListener> sockets_;
 };
 
 }  // namespace hvd::runner

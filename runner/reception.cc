@@ -6,6 +6,7 @@
 
 #include "core/base/hexadecimal.h"
 #include "ops/net/secret.h"
+#include "ops/net/socket_errors.h"
 #include "ops/tcp/tcp_socket.h"
 #include "runner/handshake_terms.h"
 
@@ -25,8 +26,8 @@ Reception::Reception(Listener listener, int np, Duration link_timeout, Expects e
 
 void Reception::add_polls(std::vector<pollfd>& polls) const {
   const bool open = listen_again_ == TimePoint{};
-  for (const UniqueFd& listening : listener_.sockets()) {
-    polls.push_back({open ? listening.get() : -1, POLLIN, 0});
+  for (const TcpListener& listening : listener_.sockets()) {
+    polls.push_back({open ? listening.socket.get() : -1, POLLIN, 0});
   }
   for (const Stranger& stranger : strangers_) polls.push_back({stranger.socket.get(), POLLIN, 0});
 }
@@ -76,9 +77,7 @@ void Reception::accept_all(int listening, TimePoint now) {
   while (true) {
     TcpDescriptor socket = accept_from(listening, link_timeout_);
     if (!socket) {
-      const bool none_left =
-          errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM;
-      if (!none_left) return;
+      if (!is_out_of_descriptors(errno)) return;
       // poll() would return at once again and again; and the oldest stranger has what we need.
       if (!strangers_.empty()) strangers_.pop_front();
       listen_again_ = now + kPause;

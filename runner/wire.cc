@@ -25,7 +25,7 @@ ByteReader body_of(const Message& message, MessageType expected) {
   return ByteReader(message.payload);
 }
 
-std::optional<Endpoint> parse_endpoint(std::string_view text) {
+std::optional<TcpAddress> parse_endpoint(std::string_view text) {
   const std::size_t colon = text.rfind(':');
   if (colon == std::string_view::npos) return std::nullopt;
   std::string_view address = text.substr(0, colon);
@@ -33,7 +33,7 @@ std::optional<Endpoint> parse_endpoint(std::string_view text) {
   if (address.starts_with('[') && address.ends_with(']')) {
     address = address.substr(1, address.size() - 2);
   }
-  Endpoint endpoint{std::string(address), 0};
+  TcpAddress endpoint{std::string(address), 0};
   const char* last = port.data() + port.size();
   const auto [end, error] = std::from_chars(port.data(), last, endpoint.port);
   const bool good = error == std::errc() && end == last && endpoint.port != 0 && !address.empty();
@@ -167,12 +167,6 @@ std::optional<Message> MessageReader::next() {
   const auto payload = rest.subspan(kHeader, length);
   at_ += kHeader + length;
   return Message{type, Bytes(payload.begin(), payload.end())};
-}
-
-std::string to_string(const Endpoint& endpoint) {
-  const bool is_v6 = endpoint.address.find(':') != std::string::npos;
-  return (is_v6 ? "[" + endpoint.address + "]" : endpoint.address) + ":" +
-         std::to_string(endpoint.port);
 }
 
 std::string to_string(const AgentAddress& address) {

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "core/base/bytes.h"
+#include "ops/tcp/tcp_endpoint.h"
 
 // What agents and hvdrun say to each other, one TCP connection per rank, after the handshake of
 // ops/net has proven both. Pure encoding.
@@ -112,18 +113,10 @@ class MessageReader {
   std::size_t at_ = 0;
 };
 
-struct Endpoint {
-  std::string address;  // numeric, IPv4 or IPv6
-  std::uint16_t port = 0;
-
-  friend bool operator==(const Endpoint&, const Endpoint&) = default;
-};
-std::string to_string(const Endpoint& endpoint);  // "10.0.0.1:4711", "[::1]:4711"
-
 // Where agents find hvdrun: the value of kAgentVariable, "key address:port,address:port".
 struct AgentAddress {
-  std::string key;                  // of the handshakes: 64 hexadecimal digits
-  std::vector<Endpoint> endpoints;  // of one hvdrun
+  std::string key;                    // of the handshakes: 64 hexadecimal digits
+  std::vector<TcpAddress> endpoints;  // of one hvdrun
 };
 
 std::string to_string(const AgentAddress& address);

@@ -115,13 +115,21 @@ const std::array kSettings = {
         "HVD_CONTROL_PLANE",
         "what carries control messages between hosts: tcp, or mpi where TCP does not connect them "
         "(it polls, and notices no host that dies)"),
+    setting<PositiveSeconds, &Config::link_timeout>(
+        "HVD_LINK_TIMEOUT_SECONDS",
+        "seconds for which a host may acknowledge nothing before its ranks are taken for gone "
+        "(control messages over TCP)"),
+    setting<PositiveSeconds, &Config::shutdown_timeout>(
+        "HVD_SHUTDOWN_TIMEOUT_SECONDS",
+        "seconds that a rank which shuts down or fails waits for the answer of the others"),
     setting<Controller, &Config::controller>(
         "HOROVOD_CONTROLLER",
         "how the ranks connect: mpi, gloo = without MPI, auto = by MPI if it started them"),
     setting<Text, &Config::rendezvous>(
         "HVD_RENDEZVOUS",
-        "where the ranks meet without MPI: file:///folder/name, tcp://127.0.0.1:port, unix:name or "
-        "env:// (MASTER_ADDR and MASTER_PORT); empty = what the launcher left"),
+        "where the ranks meet without MPI: file:///folder/name, tcp://127.0.0.1:port (with "
+        "HVD_RENDEZVOUS_KEY), unix:name or env:// (MASTER_ADDR and MASTER_PORT); empty = what the "
+        "launcher left"),
     setting<CpuOperations, &Config::cpu_operations>(
         "HOROVOD_CPU_OPERATIONS",
         "how tensors move: shm = through shared memory inside a host, by MPI between hosts; mpi = "

@@ -52,7 +52,9 @@ struct Config {
   std::string network_interfaces;
   bool hierarchical_allreduce = true;
   bool hierarchical_allgather = true;
-  std::string control_plane = "tcp";  // between hosts: tcp or mpi
+  std::string control_plane = "tcp";                     // between hosts: tcp or mpi
+  Duration link_timeout = std::chrono::seconds(10);      // of control messages between hosts
+  Duration shutdown_timeout = std::chrono::seconds(10);  // until the others answer
   std::string controller = "auto";
   std::string rendezvous;  // empty = by what the launcher left; see ops/rendezvous/meeting.h
   std::string cpu_operations = "shm";

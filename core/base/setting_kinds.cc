@@ -100,6 +100,11 @@ std::optional<Duration> SecondsAboveZero::read(std::string_view text) {
   return value && *value > Duration::zero() ? value : std::nullopt;
 }
 
+std::optional<Duration> PositiveSeconds::read(std::string_view text) {
+  const auto value = parse_between(text, 1, 1e6);
+  return value ? Seconds::read(text) : std::nullopt;
+}
+
 std::optional<double> Fraction::read(std::string_view text) {
   return parse_between(text, 0, 1);
 }

@@ -4,6 +4,7 @@
 #include <string>
 #include <utility>
 
+#include "core/base/seconds_text.h"
 #include "core/negotiate/message.h"
 #include "core/runtime/current_status.h"
 #include "core/runtime/thread_affinity.h"
@@ -14,7 +15,6 @@ namespace {
 using std::chrono::microseconds;
 using std::chrono::seconds;
 
-constexpr Duration kAnswerLimit = seconds(10);  // from leave() or fail() to the others' answer
 constexpr Duration kLostDrainLimit = seconds(1);
 constexpr Duration kGoodbyeLimit = seconds(5);  // from the stop until all children confirmed it
 
@@ -72,6 +72,7 @@ Coordinator::Coordinator(std::unique_ptr<ControlPlane> control,
       spin_limits_(spin_limits(cores_a_rank(topology_.local_size))),
       cores_(config.thread_affinity),
       settings_(settings_from(config)),
+      answer_limit_(config.shutdown_timeout),
       autotune_(make_autotune(config, *control_)),
       seat_(std::make_shared<DriverSeat>(control_->doorbell(), *this,
                                          others_may_drive(collectives_), spin_limits_.returns)),
@@ -240,7 +241,7 @@ bool Coordinator::announce() {
   if (announced > 0) expect_more(announced);
   if (!leave) return announced > 0;
   left_ = true;
-  phase_deadline_ = std::min(phase_deadline_, Clock::now() + kAnswerLimit);
+  phase_deadline_ = std::min(phase_deadline_, Clock::now() + answer_limit_);
   protocol_.leave();
   return true;
 }
@@ -339,7 +340,7 @@ void Coordinator::fail(const Status& why) {
   if (phase_ != Phase::kRunning || !failure_.ok()) return;
   failure_ = as_failure(why, topology_.rank);
   lost_a_peer_ = why.code() == StatusCode::kTransport;
-  phase_deadline_ = std::min(phase_deadline_, Clock::now() + kAnswerLimit);
+  phase_deadline_ = std::min(phase_deadline_, Clock::now() + answer_limit_);
   protocol_.fail(failure_);
 }
 
@@ -352,7 +353,8 @@ bool Coordinator::check_phase(TimePoint now) {
       stop_reason_ = failure_;
       if (failure_.ok()) {
         stop_reason_ = {StatusCode::kAborted,
-                        "this rank shut down and got no answer from the others within 10 s"};
+                        "this rank shut down and got no answer from the others within " +
+                            seconds_text(answer_limit_) + " (HVD_SHUTDOWN_TIMEOUT_SECONDS)"};
       }
       abort_ports(stop_reason_);
       stop(stop_reason_, false);

@@ -119,6 +119,7 @@ class Coordinator final : public Drivable {
   const SpinLimits spin_limits_;
   const std::vector<int> cores_;        // of the coordinators of this host
   NegotiationSettings settings_;        // rank 0: of the log
+  const Duration answer_limit_;         // from leave() or fail() to the others' answer
   std::shared_ptr<Autotune> autotune_;  // rank 0, if it was asked for
   const std::shared_ptr<DriverSeat> seat_;
   TensorTable table_;

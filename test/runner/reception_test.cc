@@ -20,8 +20,8 @@ const std::vector<std::string> kLoopback = {"127.0.0.1"};
 class ReceptionTest : public testing::Test {
  protected:
   TcpDescriptor connect() {
-    const Endpoint& at = reception_.address().endpoints.front();
-    TcpDescriptor socket = connect_to(at.address, at.port, hours(1));
+    const TcpAddress& at = reception_.address().endpoints.front();
+    TcpDescriptor socket = connect_to(at, hours(1));
     EXPECT_TRUE(socket);
     return socket;
   }
@@ -152,7 +152,7 @@ TEST_F(ReceptionTest, RestsWithoutDescriptorsAndFreesOne) {
 TEST(Listener, ListensOnWhatItPublishesOnly) {
   const Listener listener(kLoopback);
   ASSERT_EQ(listener.endpoints().size(), 1u);
-  EXPECT_EQ(listener.endpoints()[0].address, "127.0.0.1");
+  EXPECT_EQ(listener.endpoints()[0].host, "127.0.0.1");
   EXPECT_EQ(listening_addresses(false, "no-such-interface"), kLoopback);
   EXPECT_EQ(listening_addresses(true, "lo").front(), kLoopback.front());
 }

@@ -112,7 +112,7 @@ TEST(HvdrunAmongStrangers, StartsAJobWhoseDescriptorsTheyTake) {
   ASSERT_TRUE(comes_true([&] { return (doors = listening(job.pid())).size() == 1; }));
   std::vector<TcpDescriptor> strangers;
   for (int i = 0; i < 300; ++i)
-    strangers.push_back(connect_to("127.0.0.1", doors[0].port, hours(1)));
+    strangers.push_back(connect_to({"127.0.0.1", doors[0].port}, hours(1)));
   folder.write("go", "");
   const Result result = job.finish();
   EXPECT_EQ(result.code, 0) << result.err;
@@ -154,7 +154,7 @@ TEST(Agent, DoesNotTellItsKeyToWhoeverListens) {
   Launch agent({"--agent", "--", "echo", "started"}, "", environment);
   TcpDescriptor caller;
   ASSERT_TRUE(comes_true([&] {
-    caller = accept_from(impostor.sockets()[0].get(), hours(1));
+    caller = accept_from(impostor.sockets()[0].socket.get(), hours(1));
     return static_cast<bool>(caller);
   }));
   std::string said;

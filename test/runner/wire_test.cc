@@ -84,7 +84,7 @@ TEST(Messages, RefuseAnotherTypeThanExpected) {
 }
 
 TEST(AgentAddress, ReadsWhatItWrites) {
-  const std::vector<Endpoint> endpoints = {{"10.0.0.1", 4711}, {"fe80::1", 4712}};
+  const std::vector<TcpAddress> endpoints = {{"10.0.0.1", 4711}, {"fe80::1", 4712}};
   const AgentAddress address = parse_agent_address(to_string(AgentAddress{"abc", endpoints}));
   EXPECT_EQ(address.key, "abc");
   EXPECT_EQ(address.endpoints, endpoints);

@@ -116,6 +116,18 @@ TEST_F(ConfigTest, TextThatIsNoNumberIsNeverZero) {
   }
 }
 
+TEST_F(ConfigTest, LimitsThatThereHaveToBeAreAtLeastASecond) {
+  for (const char* name : {"HVD_LINK_TIMEOUT_SECONDS", "HVD_SHUTDOWN_TIMEOUT_SECONDS"}) {
+    for (const char* bad : {"0", "0.5", "-1", "1e7", "never", ""}) {
+      set(name, bad);
+      EXPECT_THAT(error_of_reading(), HasSubstr(std::string(name) + "='" + bad + "'"));
+    }
+    set(name, "90");
+  }
+  EXPECT_EQ(read_config().link_timeout, std::chrono::seconds(90));
+  EXPECT_EQ(read_config().shutdown_timeout, std::chrono::seconds(90));
+}
+
 TEST_F(ConfigTest, DynamicMeansNoTimelineYet) {
   set("HOROVOD_TIMELINE", "DYNAMIC");
   EXPECT_EQ(read_config().timeline, "");

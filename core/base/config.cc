@@ -66,8 +66,9 @@ const std::array kSettings = {
     setting<Flag, &Config::stats>("HVD_STATS", "1 = one line of statistics at exit"),
     setting<Text, &Config::flight_recorder_dir>(
         "HVD_FLIGHT_RECORDER_DIR",
-        "folder for the last operations of each rank of a failed job; empty = horovod_cpp-<user "
-        "number> in the temporary folder"),
+        "folder that gets a folder for each failed job, with the last operations of its ranks; "
+        "empty "
+        "= horovod_cpp-<user number> in the temporary folder"),
     setting<Operations, &Config::flight_recorder_size>(
         "HVD_FLIGHT_RECORDER_SIZE", "operations that are kept for that; 0 = none"),
     setting<Flag, &Config::autotune>(

@@ -200,7 +200,7 @@ Ports connect_by_mpi(const LaunchInfo& launch, const Config& config) {
   ports.collectives.push_back(make_collective(*link, here, config, std::move(memory)));
   add_gpus(ports, *link, here, config, deadline);
   ports.mpi_threads = link->threads_supported();
-  ports.ended = [module = library.module](bool lost) { module->job_ended(lost); };
+  ports.ended = [module = library.module](bool in_error) { module->job_ended(in_error); };
   return ports;
 }
 

@@ -20,8 +20,8 @@ struct Ports {
   std::vector<std::unique_ptr<Collective>> collectives;
   // Whether MPI granted MPI_THREAD_MULTIPLE; empty = this job does without MPI.
   std::optional<bool> mpi_threads;
-  // To be told when the job has ended, and whether ranks are lost; empty = nobody has to be.
-  std::function<void(bool lost)> ended;
+  // To be told when the job has ended, and whether other than in order; empty = nobody has to be.
+  std::function<void(bool in_error)> ended;
   // What serves the tensors of GPUs; empty = nothing does.
   std::optional<RankGpu> gpu;
 };

@@ -64,8 +64,8 @@ class Coordinator final : public Drivable {
   bool wait_for_end(Duration limit, bool interruptible) noexcept;
   void abort_ports(const Status& why) noexcept;   // any thread
   bool ended() const noexcept { return ended_; }  // any thread
-  // Somebody this rank talks to is gone. Any thread.
-  bool lost_a_rank() const noexcept { return lost_a_rank_; }
+  // The job ended other than in order, however this rank learned of it. Any thread.
+  bool ended_in_error() const noexcept { return ended_in_error_; }
 
  private:
   // Running -> (the log said stop) -> draining what it started before -> leaving -> ended.
@@ -146,7 +146,7 @@ class Coordinator final : public Drivable {
   std::atomic<bool> leave_asked_{false};
   std::atomic<std::uint64_t> turns_{0};
   std::atomic<bool> ended_{false};
-  std::atomic<bool> lost_a_rank_{false};
+  std::atomic<bool> ended_in_error_{false};
   DoorbellState end_state_;
   Doorbell end_bell_{end_state_};
   Notifier notifier_;  // last: these may own a thread

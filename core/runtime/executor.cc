@@ -265,12 +265,17 @@ void Executor::count_finished(BatchPtr batch) {
   }
 }
 
-// What a batch has enqueued may still use its members' memory.
+// What a batch has enqueued, or given to MPI, may still use its members' memory.
 void Executor::let_go(BatchPtr batch) noexcept {
   if (!batch->started()) return;
   try {
     Fence fence = batch->fence();
-    if (!fence.reached()) completion_.add_aborted(std::move(batch), std::move(fence));
+    if (!fence.reached()) {
+      completion_.add_aborted(std::move(batch), std::move(fence));
+      return;
+    }
+    const std::shared_ptr<Batch> given_up(std::move(batch));
+    left_behind_.keep(given_up, [&last = *given_up] { return last.withdraw(); });
   } catch (...) {
     // A device that cannot even record a point runs nothing any more.
   }

@@ -53,8 +53,9 @@ class Executor {
   std::vector<UnfinishedBatch> on_devices() const;
   // What kept a batch from finishing on this rank; ok if nothing did.
   const Status& failure() const { return failure_; }
-  // Ends what is running; afterwards the ports no longer touch the caller's memory, and nothing is
-  // run any more. Waits for asynchronous devices, at most a second.
+  // Ends what is running; nothing is run any more. Afterwards the ports no longer touch the
+  // members' memory, or that is kept with what does. Waits for asynchronous devices, at most a
+  // second.
   void fail(const Status& why) noexcept;
 
  private:

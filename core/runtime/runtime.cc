@@ -160,8 +160,8 @@ Status Runtime::stopped() const {
   return impl_->engine().stopped();
 }
 
-bool Runtime::lost_a_rank() const {
-  return impl_->engine().lost_a_rank();
+bool Runtime::ended_in_error() const {
+  return impl_->engine().ended_in_error();
 }
 
 }  // namespace hvd

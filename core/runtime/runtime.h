@@ -89,8 +89,9 @@ class Runtime {
   void shutdown();
   // Why the job stopped; ok while it runs.
   Status stopped() const;
-  // Whether a rank that this one talks to is gone, in order or not.
-  bool lost_a_rank() const;
+  // Whether the job ended other than in order, however this rank learned of it: others may be gone,
+  // or hang.
+  bool ended_in_error() const;
 
  private:
   class Impl;

@@ -6,6 +6,7 @@
 #include <atomic>
 #include <cstdio>
 #include <cstdlib>
+#include <exception>
 #include <functional>
 #include <mutex>
 #include <optional>
@@ -129,9 +130,7 @@ void at_exit(int status, void*) {
 namespace {
 
 void tell_end(World& world) {
-  if (!world.options().ended) return;
-  const bool in_order = world.stopped().code() == StatusCode::kAborted;
-  world.options().ended(!in_order && world.runtime().lost_a_rank());
+  if (world.options().ended) world.options().ended(world.runtime().ended_in_error());
 }
 
 void leave(World& world) {
@@ -205,8 +204,12 @@ void init(const InitOptions& options) {
     begin_flight_recorder(*world, agreed.job_number);
     for (const std::vector<Rank>& ranks : options.process_sets) world->add_process_set(ranks);
   } catch (...) {
-    tell_end(*world);
-    throw;
+    const std::exception_ptr why = std::current_exception();
+    try {
+      leave(*world);
+    } catch (...) {  // an interruption, which `why` says already
+    }
+    std::rethrow_exception(why);
   }
   publish(s, std::move(world), std::move(config), homogeneous);
 }

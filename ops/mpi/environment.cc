@@ -142,7 +142,7 @@ void MpiEnvironment::finalize_at_exit() noexcept {
   if (fork_generation() != generation_) return;  // our thread is in the parent
   int finalized = 0;
   MPI_Finalized(&finalized);
-  if (failed_ || lost_ || in_use_ != 0 || finalized != 0) {
+  if (failed_ || ended_in_error_ || in_use_ != 0 || finalized != 0) {
     thread_.detach();
     return;
   }

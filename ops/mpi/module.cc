@@ -130,7 +130,9 @@ class Module final : public MpiModule {
     MpiEnvironment::instance().initialise(deadline, serialized);
     return std::make_unique<Link>(deadline, look);
   }
-  void job_ended(bool lost) noexcept override { MpiEnvironment::instance().job_ended(lost); }
+  void job_ended(bool in_error) noexcept override {
+    MpiEnvironment::instance().job_ended(in_error);
+  }
   void set_log_rank(Rank rank) override { hvd::set_log_rank(rank); }
 };
 

@@ -37,9 +37,9 @@ class MpiModule {
   // the module has its own.
   virtual std::unique_ptr<MpiLink> connect(TimePoint deadline, bool serialized,
                                            InterruptibleWaits::Check look) = 0;
-  // A job that it connected has ended; `lost`: ranks of it are gone. MPI_Finalize would wait for
-  // them, so it is left out unless a later job ends without that.
-  virtual void job_ended(bool lost) noexcept = 0;
+  // A job that it connected has ended; `in_error`: other than in order. MPI_Finalize would wait for
+  // ranks that are gone or hang, so it is left out unless a later job ends in order.
+  virtual void job_ended(bool in_error) noexcept = 0;
   // The module has its own log.
   virtual void set_log_rank(Rank rank) = 0;
 

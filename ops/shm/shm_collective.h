@@ -41,6 +41,7 @@ class ShmCollective final : public Collective {
   // Throws UnsupportedError when too many sets exist or memory for another one is missing.
   std::unique_ptr<Collective> subset(std::uint32_t number, std::span<const Rank> ranks) override;
 
+  void progress(TimePoint now) override;
   Fence fence() override { return {}; }  // finished operations have left nothing running
   void abort() noexcept override { set_->abort(); }
 

@@ -77,10 +77,15 @@ void ShmSet::abort() noexcept {
   segment().ring(segment().rank());
 }
 
-void ShmSet::throw_if_aborted() const {
+bool ShmSet::is_aborted() const noexcept {
   for (const ShmSet* set = this; set != nullptr; set = set->parent_.get()) {
-    if (set->aborted_) throw AbortedError("the collectives of this rank were aborted");
+    if (set->aborted_) return true;
   }
+  return false;
+}
+
+void ShmSet::throw_if_aborted() const {
+  if (is_aborted()) throw AbortedError("the collectives of this rank were aborted");
 }
 
 }  // namespace hvd

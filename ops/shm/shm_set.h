@@ -23,6 +23,10 @@ struct ShmShared {
   };
   void settle_departures() noexcept;
 
+  // Of transfers: whoever moves one rings, so nothing is polled.
+  void begin_work() noexcept {}
+  void end_work() noexcept {}
+
   std::unique_ptr<DataSegment> segment;
   host::Transfers transfers;
   std::vector<Departure> departures;
@@ -63,6 +67,7 @@ class ShmSet {
 
   // Of this set and those made from it. Any thread.
   void abort() noexcept;
+  bool is_aborted() const noexcept;
   void throw_if_aborted() const;
 
  private:

@@ -62,7 +62,7 @@ const std::array kSettings = {
     setting<kRankZero, Flag, &Config::stall_check_disable>(
         "HOROVOD_STALL_CHECK_DISABLE",
         "1 = no such reports, and no giving up unless the limit is set as well"),
-    setting<kPerRank, Seconds, &Config::start_timeout>(
+    setting<kPerRank, SecondsAboveZero, &Config::start_timeout>(
         "HOROVOD_START_TIMEOUT", "seconds that init() and hvdrun wait for the ranks to start"),
     setting<kRankZero, TimelinePath, &Config::timeline>(
         "HOROVOD_TIMELINE", "file for a trace of this job that Perfetto opens; DYNAMIC = none yet"),

@@ -95,6 +95,11 @@ std::string Seconds::write(Duration value) {
   return write_number(to_seconds(value));
 }
 
+std::optional<Duration> SecondsAboveZero::read(std::string_view text) {
+  const auto value = Seconds::read(text);
+  return value && *value > Duration::zero() ? value : std::nullopt;
+}
+
 std::optional<Duration> PositiveSeconds::read(std::string_view text) {
   const auto value = parse_between(text, 1, 1e6);
   return value ? Seconds::read(text) : std::nullopt;

@@ -343,6 +343,7 @@ void Coordinator::on_lost(Rank rank, const Status& why) {
 void Coordinator::fail(const Status& why) {
   if (phase_ != Phase::kRunning || !failure_.ok()) return;
   failure_ = as_failure(why, topology_.rank);
+  lost_a_peer_ = why.code() == StatusCode::kTransport;
   phase_deadline_ = std::min(phase_deadline_, Clock::now() + answer_limit_);
   protocol_.fail(failure_);
 }
@@ -381,6 +382,9 @@ void Coordinator::stop(const Status& why, bool orderly) {
   // First the ports let go of the tensors, then their owners learn that they may have them back.
   if (executor_.busy() || transfers_.busy()) executor_.fail(why);
   transfers_.close(why);
+  // Not when this rank is the reason, nor when no single rank is.
+  const bool own = left_ || (!failure_.ok() && !lost_a_peer_);
+  if (!own && why.code() != StatusCode::kStalled) loss_.report();
   observers_.stopped(why, orderly);
   for (const InFlightPtr& entry : table_.close(why)) {
     if (runs_batches(entry->submission.request.kind)) observers_.failed(*entry, why);

@@ -10,6 +10,7 @@
 
 #include "core/base/clock.h"
 #include "core/base/config.h"
+#include "core/base/loss_mark.h"
 #include "core/base/status.h"
 #include "core/base/thread_annotations.h"
 #include "core/negotiate/rank_protocol.h"
@@ -138,6 +139,8 @@ class Coordinator final : public Drivable {
   TimePoint transfers_deadline_ = TimePoint::max();  // while draining
   bool left_ = false;
   Status failure_;                    // what fail() told the protocol
+  bool lost_a_peer_ = false;          // which is that a peer is gone
+  const LossReporter loss_;           // tells hvdrun when another rank ended the job
   std::vector<InFlightPtr> unready_;  // host tensors whose fence was not reached
   TimePoint more_until_{};            // submissions are expected to come in a stream
   BatchWatch device_watch_{Duration::zero(), Duration::zero()};  // of this rank

@@ -1,20 +1,23 @@
 #include "core/base/tensor_view.h"
 
+#include <algorithm>
+
+#include "core/base/extents.h"
 #include "core/base/status.h"
 
 namespace hvd {
 
 std::int64_t numel_of(const Shape& shape) {
-  std::int64_t numel = 1;
   for (const std::int64_t extent : shape) {
     if (extent < 0) {
       throw InvalidArgumentError("shape " + to_string(shape) + " has a negative extent");
     }
-    if (__builtin_mul_overflow(numel, extent, &numel)) {
-      throw InvalidArgumentError("shape " + to_string(shape) + " has more than 2^63 elements");
-    }
   }
-  return numel;
+  const auto numel = checked_bytes(shape, DType::kU8);  // of one byte each
+  if (numel) return *numel;
+  throw InvalidArgumentError(
+      "shape " + to_string(shape) + " has more than 2^63 elements" +
+      (std::ranges::count(shape, 0) != 0 ? " but for those that are 0" : ""));
 }
 
 std::string to_string(const Shape& shape) {

@@ -3,6 +3,7 @@
 #include <cmath>
 #include <cstdio>
 
+#include "core/base/extents.h"
 #include "core/base/status.h"
 
 namespace hvd {
@@ -36,14 +37,9 @@ void check_extents(const Shapes& shapes, DType dtype) {
   constexpr std::int64_t kMostBytes = std::int64_t{1} << 62;
   std::int64_t room = kMostBytes;
   for (const Shape& shape : shapes) {
-    std::int64_t bytes = static_cast<std::int64_t>(size_of(dtype));
-    for (const std::int64_t extent : shape) {
-      if (extent < 0 || __builtin_mul_overflow(bytes, extent, &bytes)) {
-        ByteReader::malformed("shape out of range");
-      }
-    }
-    if (bytes > room) ByteReader::malformed("shape out of range");
-    room -= bytes;
+    const auto bytes = checked_bytes(shape, dtype);
+    if (!bytes || *bytes > room) ByteReader::malformed("shape out of range");
+    room -= *bytes;
   }
 }
 

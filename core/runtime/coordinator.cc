@@ -13,10 +13,14 @@ namespace hvd {
 namespace {
 
 using std::chrono::microseconds;
+using std::chrono::milliseconds;
 using std::chrono::seconds;
 
 constexpr Duration kLostDrainLimit = seconds(1);
-constexpr Duration kGoodbyeLimit = seconds(5);  // from the stop until all children confirmed it
+// From the stop until all children confirmed it. After an error some of them may not be able to,
+// and those that are slow find their mail later: the process is to end soon.
+constexpr Duration kGoodbyeLimit = seconds(5);
+constexpr Duration kErrorGoodbyeLimit = milliseconds(500);
 
 NegotiationSettings settings_from(const Config& config) {
   NegotiationSettings settings;
@@ -166,6 +170,7 @@ void Coordinator::post(std::function<void()> command) {
 }
 
 void Coordinator::abort_ports(const Status& why) noexcept {
+  ended_in_error_ = true;
   for (const auto& collective : collectives_) collective->abort();
   control_->abort(why);
 }
@@ -329,7 +334,6 @@ void Coordinator::send(const OutgoingMessage& message) {
 }
 
 void Coordinator::on_lost(Rank rank, const Status& why) {
-  lost_a_rank_ = true;
   protocol_.peer_lost(rank, why);
   observers_.peer_lost(rank);
   // It may have gone in order, with its part of the batches done.
@@ -339,6 +343,7 @@ void Coordinator::on_lost(Rank rank, const Status& why) {
 void Coordinator::fail(const Status& why) {
   if (phase_ != Phase::kRunning || !failure_.ok()) return;
   failure_ = as_failure(why, topology_.rank);
+  lost_a_peer_ = why.code() == StatusCode::kTransport;
   phase_deadline_ = std::min(phase_deadline_, Clock::now() + answer_limit_);
   protocol_.fail(failure_);
 }
@@ -372,10 +377,14 @@ bool Coordinator::check_phase(TimePoint now) {
 
 void Coordinator::stop(const Status& why, bool orderly) {
   if (phase_ == Phase::kLeaving || phase_ == Phase::kEnded) return;
+  if (!orderly) ended_in_error_ = true;
   drain_.reset();
   // First the ports let go of the tensors, then their owners learn that they may have them back.
   if (executor_.busy() || transfers_.busy()) executor_.fail(why);
   transfers_.close(why);
+  // Not when this rank is the reason, nor when no single rank is.
+  const bool own = left_ || (!failure_.ok() && !lost_a_peer_);
+  if (!own && why.code() != StatusCode::kStalled) loss_.report();
   observers_.stopped(why, orderly);
   for (const InFlightPtr& entry : table_.close(why)) {
     if (runs_batches(entry->submission.request.kind)) observers_.failed(*entry, why);
@@ -384,7 +393,7 @@ void Coordinator::stop(const Status& why, bool orderly) {
   unready_.clear();
   observers_.leave(Clock::now());
   phase_ = Phase::kLeaving;
-  phase_deadline_ = Clock::now() + kGoodbyeLimit;
+  phase_deadline_ = Clock::now() + (orderly ? kGoodbyeLimit : kErrorGoodbyeLimit);
 }
 
 }  // namespace hvd

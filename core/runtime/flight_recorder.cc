@@ -1,14 +1,10 @@
 #include "core/runtime/flight_recorder.h"
 
 #include <algorithm>
-#include <cerrno>
 #include <chrono>
-#include <cstdio>
-#include <cstring>
-#include <filesystem>
-#include <memory>
-#include <system_error>
 
+#include "core/base/atomic_file.h"
+#include "core/base/job_name.h"
 #include "core/base/log.h"
 #include "core/runtime/json_string.h"
 
@@ -36,26 +32,25 @@ std::string status_json(const Status& status) {
          json_string(status.message()) + "}";
 }
 
-// Whole or not at all: who reads it never sees a part.
-void replace_file(const std::string& path, const std::string& text) {
-  const std::string unfinished = path + ".part";
-  std::FILE* const file = std::fopen(unfinished.c_str(), "we");
-  bool good = file != nullptr && std::fwrite(text.data(), 1, text.size(), file) == text.size();
-  if (file != nullptr) good = std::fclose(file) == 0 && good;
-  if (good && std::rename(unfinished.c_str(), path.c_str()) == 0) return;
-  const std::string why = std::strerror(errno);
-  if (file != nullptr) std::remove(unfinished.c_str());
-  throw InvalidArgumentError("cannot write the flight recorder's '" + path + "': " + why);
-}
-
 }  // namespace
 
 FlightRecorder::FlightRecorder(Rank rank, int size, const FlightRecorderOptions& options)
     : rank_(rank),
       size_(size),
-      folder_(options.folder),
       begin_epoch_us_(microseconds_since_epoch()),
+      folder_{options.base, {}, options.base_is_default},
       ring_(options.operations) {}
+
+void FlightRecorder::begin(const std::string& job, bool announces) {
+  const MutexLock lock(mutex_);
+  folder_.job = job;
+  announces_ = announces;
+  for (Operation& operation : ring_) operation.ticket = 0;
+}
+
+bool FlightRecorder::has_operation() const {
+  return std::ranges::any_of(ring_, [](const Operation& each) { return each.ticket != 0; });
+}
 
 void FlightRecorder::submitted(const SubmissionInfo& submission) {
   const MutexLock lock(mutex_);
@@ -115,17 +110,20 @@ void FlightRecorder::failed(std::uint64_t ticket, std::string_view, const Status
 }
 
 void FlightRecorder::stopped(const Status& why, bool orderly) {
+  RecordFolder folder;
+  bool announces = false;
   {
     const MutexLock lock(mutex_);
     why_ = why;
-    if (orderly || folder_.empty() || ring_.empty()) return;
+    if (orderly || folder_.base.empty() || folder_.job.empty() || !has_operation()) return;
+    folder = folder_;
+    announces = announces_;
   }
-  const std::string path = folder_ + "/flight_recorder.rank" + std::to_string(rank_) + ".json";
-  std::error_code failed;  // then dump() says why it cannot write
-  std::filesystem::create_directory(folder_, failed);
   try {
-    dump(path);
-    log(LogLevel::kWarning, "the last operations before the failure are in " + path);
+    if (add_record(folder, flight_recorder_file(rank_), to_json()) && announces) {
+      log(LogLevel::kWarning,
+          "the last operations of this job's ranks before the failure are in " + folder.path());
+    }
   } catch (const Error& error) {
     log(LogLevel::kWarning, error.what());
   }
@@ -167,7 +165,10 @@ void FlightRecorder::append(const Operation& operation, std::string& out) const 
 }
 
 void FlightRecorder::dump(const std::string& path) const {
-  replace_file(path, to_json());
+  const std::string text = to_json();
+  AtomicFile file(path);
+  file.write(text.data(), text.size());
+  file.commit(/*to_disk=*/false);
 }
 
 }  // namespace hvd

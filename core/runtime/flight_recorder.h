@@ -10,28 +10,35 @@
 #include "core/base/thread_annotations.h"
 #include "core/base/topology.h"
 #include "core/runtime/observer.h"
+#include "core/runtime/record_folder.h"
 
 namespace hvd {
 
 struct FlightRecorderOptions {
   std::size_t operations = 1024;  // kept; 0 = none
-  // A failed job leaves <folder>/flight_recorder.rank<r>.json here, and makes the folder; empty =
-  // it leaves none.
-  std::string folder = {};
+  // See RecordFolder. Empty = a failed job leaves nothing.
+  std::string base = {};
+  bool base_is_default = false;
 };
 
-// Remembers the last operations of one rank, finished or not, and writes them down when the job
-// fails: what hung, what ran, what came before. No allocation in steady state.
+// Remembers the last operations of one rank, finished or not, and writes them down when the engine
+// ends with an error: what hung, what ran, what came before. No allocation in steady state.
 class FlightRecorder final : public Observer {
  public:
   FlightRecorder(Rank rank, int size, const FlightRecorderOptions& options);
+
+  // The ranks have met, and what was recorded so far was init()'s: forgets it. Only from now on
+  // does a failure leave <base>/<job>/flight_recorder.rank<r>.json, if there was any operation.
+  // `announces`: the first rank of each host says where. Any thread.
+  void begin(const std::string& job, bool announces);
 
   // A JSON object: rank, size, how the job ended ("reason": null while it runs) and "operations",
   // oldest first, each with name, kind, dtype, process_set, bytes, state (submitted, negotiated,
   // started, finished or failed) and the seconds since start_time_since_epoch_in_micros at which it
   // got there (null: it did not). Any thread.
   std::string to_json() const;
-  // Replaces the file at once. Throws InvalidArgumentError with path and reason. Any thread.
+  // Replaces the file at once (see AtomicFile). Throws InvalidArgumentError with path and reason.
+  // Any thread.
   void dump(const std::string& path) const;
 
   void submitted(const SubmissionInfo& submission) override;
@@ -62,14 +69,16 @@ class FlightRecorder final : public Observer {
   Operation* find(std::uint64_t ticket) HVD_REQUIRES(mutex_);
   void advance(const BatchInfo& batch, State state, TimePoint at);
   void append(const Operation& operation, std::string& out) const HVD_REQUIRES(mutex_);
+  bool has_operation() const HVD_REQUIRES(mutex_);
 
   const Rank rank_;
   const int size_;
-  const std::string folder_;
   const TimePoint begin_ = Clock::now();
   const std::int64_t begin_epoch_us_;
 
   mutable Mutex mutex_;
+  RecordFolder folder_ HVD_GUARDED_BY(mutex_);  // without a job: before begin()
+  bool announces_ HVD_GUARDED_BY(mutex_) = false;
   std::vector<Operation> ring_ HVD_GUARDED_BY(mutex_);  // ticket t is at t % size
   std::uint64_t newest_ HVD_GUARDED_BY(mutex_) = 0;     // ticket
   Status why_ HVD_GUARDED_BY(mutex_);                   // the job ended

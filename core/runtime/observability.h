@@ -38,6 +38,9 @@ class Observability {
   std::string summary() const { return summary_line(metrics()); }
 
   // See FlightRecorder.
+  void begin_flight_recorder(const std::string& job, bool announces) {
+    recorder_->begin(job, announces);
+  }
   void dump_flight_recorder(const std::string& path) const { recorder_->dump(path); }
 
  private:

@@ -9,6 +9,7 @@
 #include <filesystem>
 #include <utility>
 
+#include "core/base/follow_links.h"
 #include "core/base/status.h"
 
 namespace hvd {
@@ -28,8 +29,10 @@ bool write_all(int fd, std::string_view text, std::size_t offset) {
   return true;
 }
 
+// A new file: the name is easily guessed, and what is there may be another user's, or a link.
 UniqueFd create(const std::string& path) {
-  return UniqueFd(open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644));
+  unlink(path.c_str());  // of a process that was killed
+  return UniqueFd(open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644));
 }
 
 bool exchange_files(const std::string& a, const std::string& b) {
@@ -44,9 +47,8 @@ bool exchange_files(const std::string& a, const std::string& b) {
 std::string target_of(const std::string& path) {
   if (path.empty()) refuse(path, std::strerror(ENOENT));
   std::error_code error;
-  const std::filesystem::path target =
-      std::filesystem::weakly_canonical(std::filesystem::absolute(path), error);
-  if (error) refuse(path, error.message());
+  const std::filesystem::path target = follow_links(std::filesystem::absolute(path), error);
+  if (error) refuse(path, "its symbolic link is not followed: " + error.message());
   const auto type = std::filesystem::status(target, error).type();
   if (type != std::filesystem::file_type::not_found &&
       type != std::filesystem::file_type::regular) {

@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "core/base/extents.h"
 #include "core/base/status.h"
 #include "horovod_cpp/data/byte_source.h"
 #include "horovod_cpp/data/image_dataset.h"
@@ -73,13 +74,9 @@ Header read_header(ByteSource& source) {
 
 // Bytes that the header promises.
 std::size_t promised_bytes(const Header& header, const ByteSource& source) {
-  std::int64_t bytes = static_cast<std::int64_t>(size_of(header.dtype));
-  for (const std::int64_t extent : header.shape) {
-    if (__builtin_mul_overflow(bytes, extent, &bytes)) {
-      source.fail("promises more than 2^63 bytes: shape " + to_string(header.shape));
-    }
-  }
-  return static_cast<std::size_t>(bytes);
+  const auto bytes = checked_bytes(header.shape, header.dtype);
+  if (!bytes) source.fail("promises more than 2^63 bytes: shape " + to_string(header.shape));
+  return static_cast<std::size_t>(*bytes);
 }
 
 // The tensor uses the bytes where they are.

@@ -6,14 +6,15 @@
 #include <atomic>
 #include <cstdio>
 #include <cstdlib>
-#include <filesystem>
+#include <exception>
 #include <functional>
 #include <mutex>
 #include <optional>
-#include <system_error>
+#include <span>
 #include <thread>
 
 #include "core/base/config.h"
+#include "core/base/job_name.h"
 #include "core/base/log.h"
 #include "core/runtime/core_binding.h"
 #include "core/runtime/observability.h"
@@ -44,22 +45,13 @@ Session& session() {
   return *instance;
 }
 
-// Each user has one: a job that fails replaces what the last one left.
-std::string default_flight_recorder_folder() {
-  const auto name = "horovod_cpp-" + std::to_string(getuid());
-  std::error_code error;  // TMPDIR may be no folder
-  const std::filesystem::path folder = std::filesystem::temp_directory_path(error);
-  return ((error ? "/tmp" : folder) / name).string();
-}
-
 std::shared_ptr<Observability> make_observability(const Config& config, const Topology& topology) {
   ObservabilityOptions options;
   options.timeline.max_bytes = std::min(config.timeline_max_mb, SIZE_MAX >> 20) << 20;
   options.timeline.mark_cycles = config.timeline_mark_cycles;
   options.flight_recorder.operations = config.flight_recorder_size;
-  options.flight_recorder.folder = config.flight_recorder_dir.empty()
-                                       ? default_flight_recorder_folder()
-                                       : config.flight_recorder_dir;
+  options.flight_recorder.base = flight_recorder_base(config.flight_recorder_dir);
+  options.flight_recorder.base_is_default = config.flight_recorder_dir.empty();
   return std::make_shared<Observability>(topology.rank, topology.size, options);
 }
 
@@ -78,8 +70,26 @@ std::shared_ptr<Observability> observe(const Config& config, ControlPlane& contr
   }
 }
 
-std::shared_ptr<World> make_world(const Config& config) {
-  Ports ports = connect(config);
+// Sets are equal whatever the order of their ranks.
+std::string to_text(const std::vector<std::vector<Rank>>& sets) {
+  std::string text;
+  for (std::vector<Rank> ranks : sets) {
+    std::sort(ranks.begin(), ranks.end());
+    text += text.empty() ? "[" : ", [";
+    for (const Rank rank : ranks) text += (text.back() == '[' ? "" : ", ") + std::to_string(rank);
+    text += "]";
+  }
+  return "[" + text + "]";
+}
+
+// What the ranks compare besides their settings.
+std::vector<Term> terms_of(const InitOptions& options) {
+  return {
+      {"process_sets of init()", to_text(options.process_sets), to_text({}), Agreement::kEqual}};
+}
+
+std::shared_ptr<World> make_world(Ports ports) {
+  const Config& config = ports.config;
   WorldOptions options;
   options.mpi_threads = ports.mpi_threads;
   options.ended = ports.ended;
@@ -92,16 +102,30 @@ std::shared_ptr<World> make_world(const Config& config) {
   return std::make_shared<World>(std::move(runtime), std::move(options));
 }
 
-// Largest and smallest local size of all ranks are equal.
-bool has_equal_hosts(World& world) {
-  const int mine = world.topology().local_size;
-  Tensor extremes = Tensor::empty({2}, DType::kI32);
-  extremes.data<std::int32_t>()[0] = mine;
-  extremes.data<std::int32_t>()[1] = -mine;
+// What the ranks tell each other once they can.
+struct Agreed {
+  bool homogeneous = true;      // all hosts have equally many ranks
+  std::int64_t job_number = 0;  // the one that rank 0 drew
+};
+
+Agreed agree(World& world) {
+  const Topology& topology = world.topology();
+  const std::int64_t mine[] = {topology.local_size, -topology.local_size,
+                               topology.rank == 0 ? draw_job_number() : 0};
+  Tensor largest = Tensor::from(std::span(mine), {3});
   allreduce_(
-      extremes,
-      {.op = ReduceOp::kMax, .name = "init.local_size", .process_set = world.global_process_set()});
-  return extremes.data<std::int32_t>()[0] == -extremes.data<std::int32_t>()[1];
+      largest,
+      {.op = ReduceOp::kMax, .name = "init.agree", .process_set = world.global_process_set()});
+  const std::int64_t* const all = largest.data<std::int64_t>();
+  return {all[0] == -all[1], all[2]};
+}
+
+// hvdrun names its jobs, and says itself where the ranks left something.
+void begin_flight_recorder(World& world, std::int64_t job_number) {
+  const std::string named = environment(kJobVariable).value_or("");
+  const bool by_launcher = is_job_name(named);
+  world.options().observability->begin_flight_recorder(
+      by_launcher ? named : make_job_name(job_number), !by_launcher);
 }
 
 void at_exit(int status, void*) {
@@ -124,9 +148,7 @@ void at_exit(int status, void*) {
 namespace {
 
 void tell_end(World& world) {
-  if (!world.options().ended) return;
-  const bool in_order = world.stopped().code() == StatusCode::kAborted;
-  world.options().ended(!in_order && world.runtime().lost_a_rank());
+  if (world.options().ended) world.options().ended(world.runtime().ended_in_error());
 }
 
 void leave(World& world) {
@@ -187,19 +209,26 @@ void init(const InitOptions& options) {
   Session& s = session();
   const InitTurn turn(s);
   if (is_initialized()) return;
-  Config config = read_config();
-  std::shared_ptr<World> world = make_world(config);
+  Ports ports = connect(read_config(), terms_of(options));
+  Config config = ports.config;
+  std::shared_ptr<World> world = make_world(std::move(ports));
   {
     const std::lock_guard lock(s.mutex);
     listen(s, *world);
   }
   bool homogeneous = false;
   try {
-    homogeneous = has_equal_hosts(*world);
+    const Agreed agreed = agree(*world);
+    homogeneous = agreed.homogeneous;
+    begin_flight_recorder(*world, agreed.job_number);
     for (const std::vector<Rank>& ranks : options.process_sets) world->add_process_set(ranks);
   } catch (...) {
-    tell_end(*world);
-    throw;
+    const std::exception_ptr why = std::current_exception();
+    try {
+      leave(*world);
+    } catch (...) {  // an interruption, which `why` says already
+    }
+    std::rethrow_exception(why);
   }
   publish(s, std::move(world), std::move(config), homogeneous);
 }

@@ -5,6 +5,7 @@
 #include <set>
 #include <utility>
 
+#include "core/base/atomic_file.h"
 #include "core/base/status.h"
 #include "horovod_cpp/io/file.h"
 #include "horovod_cpp/io/header_reader.h"

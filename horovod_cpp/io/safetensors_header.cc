@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "core/base/extents.h"
 #include "core/base/status.h"
 #include "horovod_cpp/io/header_reader.h"
 
@@ -38,16 +39,14 @@ std::string_view code_of(const HeaderEntry& entry) {
 }
 
 void check_size(const HeaderEntry& entry) {
-  std::uint64_t bytes = size_of(entry.dtype);
-  for (const std::int64_t extent : entry.shape) {
-    if (__builtin_mul_overflow(bytes, static_cast<std::uint64_t>(extent), &bytes)) {
-      fail("tensor '" + entry.name + "' of shape " + to_string(entry.shape) +
-           " has more than 2^64 bytes");
-    }
+  const auto bytes = checked_bytes(entry.shape, entry.dtype);
+  if (!bytes) {
+    fail("tensor '" + entry.name + "' of shape " + to_string(entry.shape) +
+         " has more than 2^63 bytes");
   }
-  if (bytes != entry.end - entry.begin) {
+  if (static_cast<std::uint64_t>(*bytes) != entry.end - entry.begin) {
     fail("tensor '" + entry.name + "' of shape " + to_string(entry.shape) + " and dtype " +
-         std::string(name_of(entry.dtype)) + " needs " + std::to_string(bytes) +
+         std::string(name_of(entry.dtype)) + " needs " + std::to_string(*bytes) +
          " bytes, its data_offsets give " + std::to_string(entry.end - entry.begin));
   }
 }

@@ -5,6 +5,7 @@
 #include <cstring>
 #include <type_traits>
 
+#include "core/base/extents.h"
 #include "core/base/status.h"
 #include "horovod_cpp/tensor/device.h"
 #include "horovod_cpp/tensor/dispatch.h"
@@ -59,12 +60,9 @@ void expect_host(const Tensor::Impl& impl) {
 }
 
 std::int64_t bytes_of(const Shape& shape, DType dtype) {
-  std::int64_t bytes = 0;
-  if (__builtin_mul_overflow(numel_of(shape), static_cast<std::int64_t>(size_of(dtype)), &bytes)) {
-    throw InvalidArgumentError("Tensor::empty: shape " + to_string(shape) +
-                               " needs over 2^63 bytes");
-  }
-  return bytes;
+  static_cast<void>(numel_of(shape));  // throws where it is the shape alone
+  if (const auto bytes = checked_bytes(shape, dtype)) return *bytes;
+  throw InvalidArgumentError("Tensor::empty: shape " + to_string(shape) + " needs over 2^63 bytes");
 }
 
 // An owner of `bytes` (not 0) bytes of a device.

@@ -1,3 +1,6 @@
+import os
+import pathlib
+
 import numpy as np
 import pytest
 
@@ -103,3 +106,16 @@ def test_random_numbers_go_on_where_they_were():
 def test_a_part_that_is_no_state_is_named(tmp_path, part):
     with pytest.raises(TypeError, match="part 'epoch' is of type .*expected a state dict"):
         io.save_checkpoint(tmp_path / "run.safetensors", {"epoch": part})
+
+
+def test_a_save_follows_links_keeps_modes_and_minds_nothing_that_a_killed_one_left(tmp_path):
+    real, link = tmp_path / "run-17.safetensors", tmp_path / "latest.safetensors"
+    for count in range(10):  # of a process with our number: in a container they come again
+        for path in (real, link):
+            pathlib.Path(f"{path}.tmp.{os.getpid()}.{count}").touch()
+    hvd.save(str(real), {"x": hvd.zeros(1)})
+    real.chmod(0o600)
+    link.symlink_to(real.name)
+    hvd.save(str(link), {"x": hvd.ones(1)})
+    assert link.is_symlink() and hvd.load(str(real))["x"].item() == 1
+    assert real.stat().st_mode & 0o777 == 0o600

@@ -179,13 +179,13 @@ def test_another_mpis_mpirun_is_recognised(doctor, tmp_path):
     assert "HYDRA" in found["mpi", "mpirun"]["text"] and "--gloo" in found["mpi", "mpirun"]["fix"]
 
 
-@pytest.mark.parametrize("size, segment", [("64k", "warning"), ("64m", "ok")])
-def test_a_small_shared_memory_is_a_warning_and_the_job_runs(doctor, size, segment):
+@pytest.mark.parametrize("size", ["64k", "64m"])
+def test_a_small_shared_memory_is_a_warning_and_the_job_runs(doctor, size):
     code, found = doctor("--only", "memory", "allreduce", prefix=without(f"shm={size}"))
     assert code == 0
     assert found["memory", "size"]["level"] == "warning"
     assert "--shm-size" in found["memory", "size"]["fix"]
-    assert found["memory", "segment"]["level"] == segment
+    assert found["memory", "segment"]["level"] == "ok"
     assert found["allreduce", "2 ranks by hvdrun"]["level"] == "ok"
 
 
@@ -216,7 +216,45 @@ def test_on_one_machine_a_login_that_fails_is_fine(doctor, tmp_path):
     program.chmod(0o755)
     code, found = doctor("--only", "ssh", environment={"PATH": f"{tmp_path}:{os.environ['PATH']}"})
     assert code == 0 and {each["level"] for each in found.values()} == {"ok"}
-    assert "only for several machines" in found["ssh", "localhost"]["text"]
+    assert "not needed on one machine" in found["ssh", "localhost"]["text"]
+
+
+def test_a_host_that_ssh_would_take_for_an_option_is_refused(tmp_path):
+    done = subprocess.run(
+        [sys.executable, "-m", "horovod_cpp.doctor", "--only", "ssh",
+         f"--hosts=-oProxyCommand=touch${{IFS}}{tmp_path}/was_here"],
+        capture_output=True, text=True, timeout=120)
+    assert not (tmp_path / "was_here").exists()
+    assert done.returncode == 2 and "is no name of a machine" in done.stderr
+
+
+def test_ssh_is_told_where_its_options_end(doctor, tmp_path):
+    program = tmp_path / "ssh"
+    program.write_text('#!/bin/sh\necho "$@" >> $(dirname "$0")/said\n')
+    program.chmod(0o755)
+    doctor("--only", "ssh", "--hosts", "node1",
+           environment={"PATH": f"{tmp_path}:{os.environ['PATH']}"})
+    assert (tmp_path / "said").read_text().endswith(" -- node1 true\n")
+
+
+@pytest.mark.parametrize("error, words", [
+    ("RuntimeError('Numpy is not available')", '"numpy<2"'),
+    ("ImportError('libtorch.so: cannot open')", "reinstall torch"),
+])
+def test_a_torch_that_does_not_work_with_this_numpy_is_a_warning(doctor, tmp_path, error, words):
+    (tmp_path / "torch.py").write_text(f"def from_numpy(array):\n    raise {error}\n")
+    about = tmp_path / "torch-9.8.7.dist-info"
+    about.mkdir()
+    (about / "METADATA").write_text("Metadata-Version: 2.1\nName: torch\nVersion: 9.8.7\n")
+    _, found = doctor("--only", "versions", environment={"PYTHONPATH": str(tmp_path)})
+    assert found["versions", "torch"]["level"] == "warning"
+    assert "9.8.7 does not work with numpy" in found["versions", "torch"]["text"]
+    assert words in found["versions", "torch"]["fix"]
+
+
+def test_the_time_of_the_allreduce_is_a_warm_one(doctor):
+    _, found = doctor("--only", "allreduce")
+    assert "ms (median of 11)" in found["allreduce", "2 ranks by hvdrun"]["text"]
 
 
 @pytest.mark.parametrize("options", [[], ["--json"]])

@@ -5,11 +5,16 @@ import json
 import os
 import random
 import re
+import shutil
 import signal
+import subprocess
+import sys
+import sysconfig
 import time
 
 import pytest
 from order import ORDER
+from ranks import ByHand
 
 NAMES = ["plain", 'quote " and \\ backslash', "new\nline\ttab", "größe \U0001d6fc \x01"]
 
@@ -416,9 +421,11 @@ except hvd.HorovodInternalError as error:
 """)
     done = ranks.launch([program], 3, environment={"HVD_FLIGHT_RECORDER_DIR": str(folder)})
     assert done.returncode != 0, done.stdout
-    assert not (folder / "flight_recorder.rank1.json").exists(), done.stdout
+    (job,) = folder.iterdir()  # one for all ranks
+    assert sorted(path.name for path in job.iterdir()) == [
+        "flight_recorder.rank0.json", "flight_recorder.rank2.json"], done.stdout
     for rank in (0, 2):
-        record = json.loads((folder / f"flight_recorder.rank{rank}.json").read_text())
+        record = json.loads((job / f"flight_recorder.rank{rank}.json").read_text())
         assert (record["rank"], record["size"]) == (rank, 3)
         assert "rank 1" in record["reason"]["message"], record
         last = record["operations"][-1]
@@ -426,6 +433,85 @@ except hvd.HorovodInternalError as error:
         assert last["state"] == "submitted" and last["dtype"] == "float64", last
         assert [o["state"] for o in record["operations"] if o["name"] == "allreduce.step"] \
             == ["finished"] * 3
+
+
+LOSES_A_RANK = """
+import os, sys
+import horovod_cpp as hvd
+hvd.init()
+try:
+    hvd.allreduce(hvd.ones([1]))
+    if hvd.rank() == 1:
+        os._exit(3)
+    hvd.allreduce(hvd.ones([1]))
+except hvd.HorovodInternalError:
+    print("lost", flush=True)
+"""
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root, to be two other users")
+def test_another_users_folder_gets_no_flight_recorder_and_is_not_followed(tmp_path):
+    """As an attacker who is the first to make the folder of a name that everybody can guess."""
+    victim, attacker = 65534, 1
+    temporary, home = tmp_path / "tmp", tmp_path / "home"
+    for folder in (tmp_path, *tmp_path.parents[:2]):
+        folder.chmod(0o755)
+    temporary.mkdir()
+    temporary.chmod(0o1777)
+    home.mkdir()
+    os.chown(home, victim, victim)
+    precious = home / "precious"
+    precious.write_text("precious")
+    os.chown(precious, victim, victim)
+    trap = temporary / f"horovod_cpp-{victim}"
+    trap.mkdir()
+    (trap / "flight_recorder.rank0.json.part").symlink_to(precious)
+    os.chown(trap, attacker, attacker)
+    trap.chmod(0o777)
+    program = tmp_path / "program.py"
+    program.write_text(LOSES_A_RANK)
+    hvdrun = shutil.which("hvdrun", path=sysconfig.get_path("scripts"))
+    done = subprocess.run(
+        [hvdrun, "--gloo", "-np", "2", sys.executable, str(program)], cwd="/", text=True,
+        stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=120, user=victim, group=victim,
+        extra_groups=[], env={**os.environ, "TMPDIR": str(temporary), "HOME": str(home)})
+    assert "lost" in done.stdout, done.stdout
+    assert precious.read_text() == "precious"
+    assert [path.name for path in trap.iterdir()] == ["flight_recorder.rank0.json.part"]
+    assert "belongs to somebody else" in done.stdout, done.stdout
+
+
+def test_a_job_that_fails_without_an_operation_of_its_own_leaves_no_flight_recorder(ranks):
+    program = ranks.folder / "program.py"
+    program.write_text("""
+import os
+import horovod_cpp as hvd
+hvd.init()
+if hvd.rank() == 1:
+    os._exit(3)
+while hvd.is_initialized():
+    hvd.dump_flight_recorder("x.json")
+    if '"reason":null' not in open("x.json").read():
+        break
+""")
+    folder = ranks.folder / "flight"
+    folder.mkdir()
+    done = ranks.launch([program], 2, environment={"HVD_FLIGHT_RECORDER_DIR": str(folder)})
+    assert done.returncode != 0 and list(folder.iterdir()) == [], done.stdout
+
+
+def test_without_a_launcher_the_first_rank_says_where_the_flight_recorders_are(ranks, tmp_path):
+    by_hand = ByHand(tmp_path, port="0")
+    meeting = {"HVD_RENDEZVOUS": f"file://{tmp_path}/meeting",
+               "HVD_FLIGHT_RECORDER_DIR": str(tmp_path / "flight")}
+    started = [by_hand.start(LOSES_A_RANK, rank, 3, meeting) for rank in range(3)]
+    try:
+        said = "".join(process.communicate(timeout=120)[0] for process in started)
+    finally:
+        by_hand.end()
+    (job,) = (tmp_path / "flight").iterdir()
+    assert said.count("lost\n") == 2 and len(list(job.iterdir())) == 2, said
+    assert said.count(f"are in {job}") == 1, said
 
 
 def test_the_flight_recorder_on_request(ranks):

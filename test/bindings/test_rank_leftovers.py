@@ -132,11 +132,41 @@ def write_into_every_connection(data):
                 connection.send(data)
 
 
-@pytest.mark.parametrize("data", [b"\xff" * 64, b"\x08" + bytes(7) + b"no pickle"[:8]])
+# The last one is eight bytes that are a length in an older version, and then too little.
+@pytest.mark.parametrize("data", [b"\xff" * 64, b"HVD2\x08" + bytes(7) + b"no pickle"[:8],
+                                  bytes(3) + b"\x20" + bytes(4) + b"nonsense"])
 def test_a_rank_that_sends_nonsense_is_named_and_replaced(cluster, data):
     with pytest.raises(hvd.RankError, match="rank 1 sent what is no message"):
         cluster.run(write_into_every_connection, [data], ranks=1)
     assert cluster.run(hvd.rank) == [0, 1]
+
+
+def test_files_in_shared_memory_are_left_alone_when_a_rank_ends(cluster):
+    """Whoever may write there can guess the name that a rank's memory might have had."""
+    processes = cluster.run(os.getpid)
+    foreign = [pathlib.Path(f"/dev/shm/hvd-{process}-0-1") for process in processes]
+    for path in foreign:
+        path.touch()
+    try:
+        with pytest.raises(hvd.RankError, match="rank 1 exited with code 1"):
+            cluster.run(os._exit, [1], ranks=1, timeout=60)
+        assert cluster.run(hvd.rank, timeout=60) == [0, 1]
+        assert all(path.exists() for path in foreign)
+    finally:
+        for path in foreign:
+            path.unlink(missing_ok=True)
+
+
+def test_a_rank_that_cannot_be_buried_holds_up_no_later_call(cluster, monkeypatch):
+    def fail(mark):
+        raise PermissionError("no")
+
+    with monkeypatch.context() as patch:
+        patch.setattr("horovod_cpp._native._kill_marked", fail)
+        with pytest.raises(PermissionError):
+            cluster.run(os._exit, [1], ranks=1, timeout=60)
+    with pytest.warns(RuntimeWarning, match="rank"):
+        assert cluster.run(hvd.rank, timeout=60) == [0, 1]
 
 
 def test_a_worker_that_was_buried_is_not_killed_again(monkeypatch):

@@ -210,11 +210,22 @@ def test_ranks_of_hvdrun_that_raise_or_die_are_named(marked_processes):
     ({"np": 2, "num_proc": 3}, "np is 2 and num_proc is 3"),
     ({"hosts": "a:x"}, "'a:x'"), ({"hosts": "a,a"}, "'a'"), ({"hosts": ":2"}, "':2'"),
     ({"hosts": "a", "hostfile": "b"}, "not both"),
+    ({"hosts": "-oProxyCommand=x:2"}, "'-oProxyCommand=x:2'"),
+    ({"network_interface": "lo", "network_interfaces": ["lo"]}, "not both"),
     ({"use_mpi": True, "use_gloo": True}, "not both"),
 ])
 def test_options_that_contradict_each_other_are_refused(wrong, words):
     with pytest.raises(hvd.InvalidArgumentError, match=words):
         hvd.run(print, **wrong)
+
+
+def test_the_arguments_of_horovods_run_are_known():
+    assert hvd.run(hvd.is_initialized, np=1, disable_cache=True, network_interface="lo",
+                   min_np=None) == [False]
+    with pytest.raises(hvd.UnsupportedError, match="min_np, max_np asks for an elastic job"):
+        hvd.run(print, np=2, min_np=1, max_np=4)
+    with pytest.raises(TypeError, match="unexpected keyword argument 'nmin_np'"):
+        hvd.run(print, np=2, nmin_np=1)
 
 
 def test_other_hosts_without_mpirun_are_unsupported(monkeypatch):

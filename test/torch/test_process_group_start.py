@@ -1,6 +1,7 @@
 """init_process_group("horovod_cpp"): every way in which ranks are started, and mistakes there."""
 
 import contextlib
+import json
 import os
 import pathlib
 import random
@@ -8,9 +9,16 @@ import re
 import socket
 import subprocess
 import sys
+import time
 
 import pytest
 import torch
+import torch.distributed as dist
+
+import horovod_cpp.torch as hvd
+from horovod_cpp.cluster import wire
+from horovod_cpp.cluster.addresses import own_addresses
+from horovod_cpp.torch.distributed import groups, session
 
 # What every program starts with; the arguments are those of init_process_group().
 PROGRAM = """
@@ -277,3 +285,61 @@ meet(init_method="file://{tmp_path}/meeting", rank=0, world_size=1, **options)
     done = ranks.launch([path], 2)
     assert done.returncode != 0 and "InvalidArgumentError" in done.stdout
     assert re.search(r"of 2, as .* says, but init_process_group\(\) was told", done.stdout)
+
+
+PLACE = {"HVD_RENDEZVOUS": "unix:hvd-17-" + "0a" * 16, "HVD_RENDEZVOUS_KEY": "f0" * 16}
+
+
+def meet_by(place):
+    """What rank 1 makes of what is in PyTorch's store for rank 0."""
+    store = dist.HashStore()
+    store.set("place", json.dumps([session._this_machine(), place]))
+    return session._exchange(store, "place", 1, time.monotonic() + 60)
+
+
+def test_the_store_sets_no_variables_but_those_of_the_place():
+    """Whoever reaches the store may write to it, and rank 1 puts what is there into its variables."""
+    others = {"HOROVOD_RANK": "7", "HVD_FLIGHT_RECORDER_DIR": "/somewhere", "LD_PRELOAD": "x.so"}
+    assert meet_by({**others, **PLACE}) == PLACE
+
+
+@pytest.mark.parametrize("place", [
+    {**PLACE, "HVD_RENDEZVOUS": "tcp://10.0.0.1:80"}, {**PLACE, "HVD_RENDEZVOUS_KEY": "x" * 32},
+    {"HVD_RENDEZVOUS": PLACE["HVD_RENDEZVOUS"]}, [], "text", {**PLACE, "HVD_RENDEZVOUS": None}])
+def test_a_place_that_rank_0_does_not_write_is_refused(place):
+    with pytest.raises(hvd.InvalidArgumentError, match="another program writes into it"):
+        meet_by(place)
+
+
+def test_the_store_is_looked_for_at_each_address_of_rank_0():
+    with socket.create_server(("127.0.0.2", 0)) as server:
+        port = server.getsockname()[1]
+        assert session._reachable(["127.0.0.3", "127.0.0.2", "127.0.0.4"], port) == "127.0.0.2"
+        with pytest.raises(hvd.PeerLostError, match="127.0.0.3: .*127.0.0.4: .*HOROVOD_GLOO_IFACE"):
+            session._reachable(["127.0.0.3", "127.0.0.4"], port)
+
+
+def test_addresses_are_those_of_the_chosen_interfaces(monkeypatch):
+    monkeypatch.setenv("HOROVOD_GLOO_IFACE", "nosuch0")
+    with pytest.raises(hvd.UnsupportedError, match=r"nosuch0 \(HOROVOD_GLOO_IFACE\)"):
+        own_addresses()
+    for _, name in socket.if_nameindex():
+        with contextlib.suppress(hvd.UnsupportedError):  # it has none
+            monkeypatch.setenv("HOROVOD_GLOO_IFACE", name)
+            assert own_addresses() == own_addresses([name])
+
+
+def test_the_meeting_of_groups_hears_ranks_only_and_ends_when_all_are_there(monkeypatch):
+    monkeypatch.setattr("horovod_cpp._native.size", lambda: 2)
+    hub = groups._Hub(b"k" * 32, ["127.0.0.1"])
+    host, _, port = hub.address.removeprefix("tcp:").rpartition(":")
+    strangers = [socket.create_connection((host, int(port))) for _ in range(200)]
+    ranks = [wire.connect(hub.address, b"k" * 32) for _ in range(2)]
+    ranks[1].send(("mine", [0, 1]))
+    assert [rank.receive() for rank in ranks] == [(1, "mine", [0, 1])] * 2
+    with pytest.raises(ConnectionRefusedError):
+        socket.create_connection((host, int(port)))
+    for rank in ranks:
+        rank.send((None, None))
+    for connection in (*strangers, *ranks):
+        connection.close()

@@ -1,14 +1,11 @@
 """Ranks that hvdrun starts, for one call of hvd.run: on other machines, or with MPI."""
 
 import contextlib
-import fcntl
 import functools
 import os
 import pathlib
 import shutil
 import signal
-import socket
-import struct
 import subprocess
 import sys
 import sysconfig
@@ -18,7 +15,9 @@ from typing import IO, Any
 
 from horovod_cpp import _native
 from horovod_cpp.cluster import launch
-from horovod_cpp.cluster.caller_loop import READ, CallerLoop
+from horovod_cpp.cluster.addresses import own_addresses
+from horovod_cpp.cluster.caller_loop import CallerLoop
+from horovod_cpp.cluster.event_loop import READ
 from horovod_cpp.cluster.output import Printer, write_text
 from horovod_cpp.cluster.pool_worker import Outcome
 from horovod_cpp.cluster.rank_error import RankError
@@ -28,7 +27,6 @@ _GRACE = 1.0  # seconds between asking hvdrun to stop and killing it
 _AFTER_FAILURE = 1.0  # seconds that the other ranks may go on after one failed
 _LEAVE = 10.0  # seconds that ranks may take to end when all is done
 _TAIL = 20  # last lines of output that are kept
-_SIOCGIFADDR = 0x8915
 
 
 class HvdrunJob(CallerLoop):
@@ -56,7 +54,7 @@ class HvdrunJob(CallerLoop):
         self._ended = False  # hvdrun
         self._tail: list[str] = []
         self._partial = b""
-        address = self.listen(own_addresses(interfaces) if remote else ())
+        address = self.listen(self.key, own_addresses(interfaces) if remote else (), size)
         command = [_needed_hvdrun(), *options, executable or sys.executable, *launch.WORKER]
         variables = {**os.environ, **(env or {}), launch.ADDRESS: address,
                      launch.KEY: self.key.hex()}
@@ -192,21 +190,3 @@ def _needed_hvdrun() -> str:
             "hvd.run needs hvdrun for other machines and MPI, and it is neither in "
             + " nor in ".join(dict.fromkeys(_folders())) + "; reinstall horovod_cpp")
     return found
-
-
-def own_addresses(interfaces: Sequence[str] = ()) -> list[str]:
-    """This machine's IPv4 addresses, as other machines may see it."""
-    addresses = []
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as asking:
-        for _, name in socket.if_nameindex():
-            if name == "lo" or (interfaces and name not in interfaces):
-                continue
-            request = struct.pack("256s", name.encode()[:15])
-            with contextlib.suppress(OSError):  # it has none
-                answer = fcntl.ioctl(asking, _SIOCGIFADDR, request)
-                addresses.append(socket.inet_ntoa(answer[20:24]))
-    if not addresses:
-        raise _native.UnsupportedError(
-            "hvd.run with other machines: this one has no network address that they could reach"
-            + (f" on {', '.join(interfaces)}" if interfaces else ""))
-    return addresses

@@ -9,7 +9,8 @@ import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from horovod_cpp.cluster.caller_loop import READ, CallerLoop
+from horovod_cpp.cluster.caller_loop import CallerLoop
+from horovod_cpp.cluster.event_loop import READ
 from horovod_cpp.cluster.launch import MARK, start_rank
 from horovod_cpp.cluster.output import Printer, SilentView
 from horovod_cpp.cluster.pool_worker import Outcome, PoolWorker, first_failure
@@ -90,7 +91,7 @@ class Pool(CallerLoop):
             return
         if self.closing:
             raise RankError("the cluster was closed during the call")
-        address = self.listen()
+        address = self.listen(self.key, ranks=self.size)
         rendezvous = self._rendezvous()
         for rank in missing:
             self.lost.pop(rank, None)
@@ -261,13 +262,16 @@ class Pool(CallerLoop):
             self._close_stream(worker, name)
         self._close_channel(worker)
         self.selector.unregister(worker.pidfd)
-        end = worker.bury()
-        self.workers[worker.rank] = None
-        self.engines_run = False
-        if worker.is_busy:
-            self._finish(worker, Outcome("ended", end))
-        else:
-            self.lost[worker.rank] = end
+        end = "ended"
+        try:
+            end = worker.bury()
+        finally:  # whatever that raises: it has ended, and nobody waits for it
+            self.workers[worker.rank] = None
+            self.engines_run = False
+            if worker.is_busy:
+                self._finish(worker, Outcome("ended", end))
+            else:
+                self.lost[worker.rank] = end
 
     def _close_stream(self, worker: PoolWorker, name: str) -> None:
         stream = worker.streams[name]

@@ -3,7 +3,6 @@
 import contextlib
 import dataclasses
 import os
-import pathlib
 import select
 import signal
 import subprocess
@@ -103,15 +102,15 @@ class PoolWorker:
             return None
 
     def bury(self) -> str:
-        """After its end: how it ended, as text. Takes along what it left behind."""
+        """After its end: how it ended, as text. Kills what it started."""
         with self._ending:
             self.kill()
             self._is_over = True  # before wait(): until then nobody else gets its number
-        _native._kill_marked(self._mark)
-        code = self.process.wait()
-        for segment in pathlib.Path("/dev/shm").glob(f"hvd-{self.process.pid}-*"):
-            segment.unlink(missing_ok=True)  # it was killed while it started
-        os.close(self.pidfd)
+        try:
+            _native._kill_marked(self._mark)
+        finally:
+            code = self.process.wait()
+            os.close(self.pidfd)
         return self.end or _describe_end(code)
 
 

@@ -27,6 +27,8 @@ from horovod_cpp.cluster.output import Printer, view_here
 from horovod_cpp.cluster.pool import Pool
 
 _RANKS = 2  # when nobody says
+_ELASTIC = ("min_np", "min_num_proc", "max_np", "max_num_proc", "slots", "reset_limit",
+            "cooldown_range", "elastic_timeout", "host_discovery_script")
 
 
 _Result = TypeVar("_Result")
@@ -40,9 +42,10 @@ def run(fn: Callable[..., _Result], args: Iterable[Any] = (),
         timeout: float | None = None, start_timeout: float | None = None,
         output_filename: str | os.PathLike[str] | None = None, verbose: bool = False,
         use_gloo: bool | None = None, use_mpi: bool | None = None, mpi_args: _Words = None,
-        network_interfaces: _Words = None, ssh_port: int | None = None,
-        ssh_identity_file: str | os.PathLike[str] | None = None,
-        executable: str | None = None) -> list[_Result]:
+        network_interfaces: _Words = None, network_interface: _Words = None,
+        ssh_port: int | None = None, ssh_identity_file: str | os.PathLike[str] | None = None,
+        executable: str | None = None, disable_cache: bool | None = None,
+        **elastic: object) -> list[_Result]:
     """Call ``fn(*args, **kwargs)`` on ``np`` ranks and wait for the results.
 
     Each rank is a new process of this Python, never a fork; ``fn`` calls ``hvd.init()`` itself.
@@ -58,7 +61,8 @@ def run(fn: Callable[..., _Result], args: Iterable[Any] = (),
         np: number of ranks, at least 1; also ``num_proc``. Default: 2; with hosts their slots.
         hosts: as hvdrun's ``-H``, "node1:4,node2:4" or a list of such parts; default: this
             machine. Others need Open MPI, ssh without a password, this Python at the same path,
-            and a TCP connection to this machine, on which each message is authenticated.
+            and a TCP connection to this machine, on which each message is authenticated. The key
+            of that travels in Open MPI's launch messages, which are not encrypted (SECURITY.md).
         hostfile: the same from a file with lines such as "node1 slots=4".
         env: variables that the ranks have besides those of this process. On other machines they
             are set when Python runs already.
@@ -69,9 +73,12 @@ def run(fn: Callable[..., _Result], args: Iterable[Any] = (),
         use_mpi, use_gloo: start the ranks with mpirun, or without; default: with, where they are
             on other machines or HOROVOD_CONTROLLER is "mpi".
         mpi_args: further words for mpirun.
-        network_interfaces: those that MPI and the engine use, "eth0,ib0" or a list.
+        network_interfaces: those that MPI and the engine use, "eth0,ib0" or a list; also
+            ``network_interface``.
         ssh_port, ssh_identity_file: for the other machines.
         executable: the Python of the ranks; default: this one.
+        disable_cache: Horovod's; nothing about hosts is remembered between calls here.
+        elastic: Horovod's ``min_np``, ``max_np`` and so on are refused: there are no elastic jobs.
 
     Returns:
         A list of what the ranks returned, by rank.
@@ -85,10 +92,17 @@ def run(fn: Callable[..., _Result], args: Iterable[Any] = (),
             and traceback, and the exception as cause.
         TimeoutError: the call took longer than ``timeout``.
         KeyboardInterrupt: Ctrl-C.
-        UnsupportedError: other machines or MPI, and hvdrun or mpirun is not installed.
+        UnsupportedError: other machines or MPI, and hvdrun or mpirun is not installed; an elastic
+            job was asked for.
     """
     if not callable(fn):
         raise TypeError(f"hvd.run calls a function, got {type(fn).__name__}")
+    _refuse_elastic(elastic)
+    if network_interface is not None:
+        if network_interfaces is not None:
+            raise _native.InvalidArgumentError(
+                "hvd.run takes network_interfaces or network_interface, not both")
+        network_interfaces = network_interface
     slots = _slots(hosts, hostfile)
     np = _number_of_ranks(np, num_proc, slots)
     refuse_on_a_rank("hvd.run")
@@ -126,6 +140,17 @@ def run(fn: Callable[..., _Result], args: Iterable[Any] = (),
     return results_of({rank: outcomes[rank] for rank in range(np)})
 
 
+def _refuse_elastic(arguments: Mapping[str, object]) -> None:
+    unknown = [name for name in arguments if name not in _ELASTIC]
+    if unknown:
+        raise TypeError(f"hvd.run() got an unexpected keyword argument {unknown[0]!r}")
+    given = [name for name, value in arguments.items() if value is not None]
+    if given:
+        raise _native.UnsupportedError(
+            f"hvd.run: {', '.join(given)} asks for an elastic job, whose ranks come and go; there "
+            "are none yet: give np, and checkpoints to go on from after a failure")
+
+
 def _number_of_ranks(np: object, num_proc: object, slots: Mapping[str, int]) -> int:
     if np is not None and num_proc is not None and np != num_proc:
         raise _native.InvalidArgumentError(f"hvd.run: np is {np} and num_proc is {num_proc}")
@@ -158,7 +183,8 @@ def _slots(hosts: _Words, hostfile: str | os.PathLike[str] | None) -> dict[str, 
 
 
 def _add_slots(slots: dict[str, int], host: str, number: str, origin: str) -> None:
-    if not host or not number.isdigit() or int(number) < 1 or host in slots:
+    if (not host or host.startswith("-")  # an option of ssh
+            or not number.isdigit() or int(number) < 1 or host in slots):
         raise _native.InvalidArgumentError(
             f"hvd.run, {origin}: expected different names with a number of slots, node1:4")
     slots[host] = int(number)

@@ -1,60 +1,84 @@
-"""Messages between a caller and its ranks: eight bytes of length, then a pickle.
+"""Messages between a caller and its ranks: a header with the length, then a pickle.
 
 Nothing is unpickled before both ends have shown that they know the job's key, by HMAC-SHA256 over
-random bytes of the other end. Over a network, where others can write into a connection, every
-message has a tag of its own besides.
+random bytes of both. The two tags of that handshake and the keys of the messages in either
+direction are derived from the job's key under labels of their own, so that none of them tells
+anything of another. Over a network, where others can write into a connection, the length and the
+content of each message have tags besides.
+
+The handshake, of the worker that connects (version 2)::
+
+    worker -> caller   hello: the version's mark, 32 random bytes
+    caller -> worker   32 random bytes, tag "the caller knows the key"
+    worker -> caller   tag "the worker knows the key"
+    caller -> worker   the first message: it was admitted
 """
 
 import contextlib
 import hashlib
 import hmac
-import os
 import pickle
 import secrets
 import socket
 import struct
-from collections.abc import Iterator, Sequence
-from typing import Any, TypeAlias
+import time
+from collections.abc import Iterator
+from typing import Any, NamedTuple, TypeAlias
 
 _Bytes: TypeAlias = bytes | bytearray | memoryview
 
-_LENGTH = struct.Struct("<Q")
-_NONCE = 32  # bytes
-_TAG = hashlib.sha256().digest_size
-_CHUNK = 1 << 20
+MARK = b"HVDWIRE2"  # what every hello begins with; another version, another mark
+NONCE = 32  # bytes
+TAG = hashlib.sha256().digest_size
+_HEADER = struct.Struct("<4sQ")  # mark and length of each message
+_MESSAGE = b"HVD2"
+_CHUNK = 1 << 18
 _READS = 1000  # of receive_ready(): an end, however fast the other end writes
-_CONNECT_TIMEOUT = 10.0  # seconds a worker tries one address, and waits for the caller's answer
+_MESSAGE_LIMIT = 60.0  # seconds without a byte in the middle of a message
+_CONNECT_TIMEOUT = 10.0  # seconds a worker tries one address, and waits there to be admitted
+_RETRY = 0.1  # seconds until it tries once more, where it was sent away unheard
+_KEEP_ALIVE = {"TCP_KEEPIDLE": 30, "TCP_KEEPINTVL": 10, "TCP_KEEPCNT": 6}  # a host that lost power
+
+CALLER_KNOWS = b"horovod_cpp wire 2, tag: the caller knows the key"
+WORKER_KNOWS = b"horovod_cpp wire 2, tag: the worker knows the key"
+_CALLER_SAYS = b"horovod_cpp wire 2, key: messages of the caller"
+_WORKER_SAYS = b"horovod_cpp wire 2, key: messages of the worker"
+
+ADMITTED = "admitted"
 
 
-def _tag(key: bytes, *parts: _Bytes) -> bytes:
-    return hmac.digest(key, b"".join(parts), hashlib.sha256)
-
-
-class Refused(Exception):
-    """The other end does not know the key, or is gone."""
+def derive(key: bytes, label: bytes, transcript: bytes) -> bytes:
+    """A tag to be sent, or a key never to be sent, as the label says."""
+    return hmac.digest(key, label + b"\0" + transcript, "sha256")
 
 
 class BrokenMessage(ConnectionError):
     """What came is none of our messages: something else writes into the connection."""
 
 
-class Channel:
-    """A connection whose other end has shown the key. For one thread at a time."""
+class Keys(NamedTuple):
+    """Of the messages in the two directions."""
 
-    def __init__(self, connection: socket.socket, key: bytes = b"", nonces: bytes = b"",
-                 accepted: bool = False) -> None:
+    ours: bytes
+    theirs: bytes
+
+
+class Channel:
+    """A connection whose other end has shown the key. For one thread at a time in each direction.
+
+    Args:
+        keys: with which messages are tagged; None: they are not.
+    """
+
+    def __init__(self, connection: socket.socket, keys: Keys | None = None) -> None:
         self._socket = connection
-        # For messages of ours and of the other end; None: not tagged.
-        self._keys: list[bytes] | None = None
-        if connection.family != socket.AF_UNIX:
-            ours, theirs = (b"caller", b"worker") if accepted else (b"worker", b"caller")
-            self._keys = [_tag(key, ours, nonces), _tag(key, theirs, nonces)]
-        self._counts = [0, 0]
+        self._keys = keys
+        self._sent = self._received = 0  # messages
         self._unsent: list[memoryview] = []
-        self._buffer = bytearray()  # of the part that is being read
-        self._filled = 0
-        self._reads_length = True
-        self._expect(_LENGTH.size)
+        self._part = bytearray()  # what has come of the header, or of the content
+        self._needed = self._header_size
+        self._reads_header = True
+        self._progress = 0.0  # time of the last byte
 
     def fileno(self) -> int:
         return self._socket.fileno()
@@ -62,8 +86,10 @@ class Channel:
     def close(self) -> None:
         self._socket.close()
 
+    # -- sending
+
     def send(self, value: object) -> None:
-        """Raises OSError when the other end is gone."""
+        """On a socket that blocks. Raises OSError when the other end is gone."""
         self.queue(value)
         while self._unsent:
             self.flush()
@@ -71,8 +97,14 @@ class Channel:
     def queue(self, value: object) -> None:
         """Keeps it for flush()."""
         data = pickle.dumps(value, protocol=pickle.HIGHEST_PROTOCOL)
-        tag = self._next_tag(self._keys, 0, data) if self._keys else b""
-        self._unsent += [memoryview(_LENGTH.pack(len(data) + len(tag)) + tag), memoryview(data)]
+        header = _HEADER.pack(_MESSAGE, len(data))
+        parts = [header, data]
+        if self._keys is not None:
+            tags = (_tag(self._keys.ours, self._sent, kind, part)
+                    for kind, part in ((b"header", header), (b"content", data)))
+            parts = [header + next(tags), data, next(tags)]
+        self._sent += 1
+        self._unsent += map(memoryview, parts)
 
     def flush(self) -> bool:
         """Sends what a socket that does not block takes. Returns whether something is left."""
@@ -84,6 +116,8 @@ class Channel:
                     del self._unsent[0]
         return bool(self._unsent)
 
+    # -- receiving
+
     def receive(self) -> Any:
         """Waits for one message. Raises EOFError or OSError when the other end is gone."""
         while True:
@@ -92,169 +126,143 @@ class Channel:
                 return value
 
     def receive_ready(self) -> Iterator[Any]:
-        """Yields messages that a socket that does not block has. Errors as receive()."""
-        with contextlib.suppress(BlockingIOError):
+        """Yields messages that a socket that does not block has. Errors as receive(), and
+        BrokenMessage when the rest of a message does not come; see due()."""
+        try:
             for _ in range(_READS):
                 whole, value = self._read()
                 if whole:
                     yield value
+        except BlockingIOError:
+            due = self.due()
+            if due is not None and time.monotonic() >= due:
+                raise BrokenMessage("sent what is no message (it ends in the middle, and nothing "
+                                    f"came for {_MESSAGE_LIMIT:g} s)") from None
 
-    def _expect(self, count: int) -> None:
-        self._buffer = bytearray(count)
-        self._filled = 0
+    def due(self) -> float | None:
+        """When receive_ready() has to be called even if nothing comes, by time.monotonic(); None:
+        no message has begun."""
+        return self._progress + _MESSAGE_LIMIT if self._part or not self._reads_header else None
+
+    @property
+    def _header_size(self) -> int:
+        return _HEADER.size + (TAG if self._keys is not None else 0)
 
     def _read(self) -> tuple[bool, Any]:
         """Takes what is there; whether a message is complete, and the message."""
-        view = memoryview(self._buffer)[self._filled:]
-        count = self._socket.recv_into(view[:_CHUNK])
-        if count == 0:
+        # Memory grows with what arrives, whatever length the header gives.
+        data = self._socket.recv(min(self._needed - len(self._part), _CHUNK))
+        if not data:
             raise EOFError("the other end closed the connection")
-        self._filled += count
-        if self._filled < len(self._buffer):
+        self._part += data
+        self._progress = time.monotonic()
+        if self._reads_header and not _MESSAGE.startswith(self._part[:len(_MESSAGE)]):
+            raise BrokenMessage("sent what is no message (it does not begin as one)")
+        if len(self._part) < self._needed:
             return False, None
-        data = self._buffer
+        part, self._part = self._part, bytearray()
+        if self._reads_header:
+            _, length = _HEADER.unpack(self._checked(b"header", part))
+            self._needed = length + (TAG if self._keys is not None else 0)
+            self._reads_header = False
+            return False, None
+        content = self._checked(b"content", part)
+        self._needed, self._reads_header = self._header_size, True
+        self._received += 1
         try:
-            if self._reads_length:
-                self._reads_length = False
-                self._expect(_LENGTH.unpack(data)[0])
-                return False, None
-            self._reads_length = True
-            self._expect(_LENGTH.size)
-            return True, pickle.loads(self._checked(data))
-        except (EOFError, OSError):
-            raise
+            return True, pickle.loads(content)
         except Exception as error:
             raise BrokenMessage(
                 f"sent what is no message ({type(error).__name__}: {error})") from None
 
-    def _next_tag(self, keys: Sequence[bytes], direction: int, data: _Bytes) -> bytes:
-        count = _LENGTH.pack(self._counts[direction])
-        self._counts[direction] += 1
-        return _tag(keys[direction], count, data)
-
-    def _checked(self, data: bytearray) -> _Bytes:
+    def _checked(self, kind: bytes, part: bytearray) -> _Bytes:
+        """Without its tag."""
         if self._keys is None:
-            return data
-        view = memoryview(data)
-        if not hmac.compare_digest(view[:_TAG], self._next_tag(self._keys, 1, view[_TAG:])):
-            raise EOFError("a message was changed on its way")
-        return view[_TAG:]
+            return part
+        view = memoryview(part)
+        tag = _tag(self._keys.theirs, self._received, kind, view[:-TAG])
+        if not hmac.compare_digest(view[-TAG:], tag):
+            raise BrokenMessage("sent what is no message (it was changed on its way)")
+        return view[:-TAG]
 
 
-class Listener:
-    """Where the ranks of one job connect.
+def _tag(key: bytes, number: int, kind: bytes, data: _Bytes) -> bytes:
+    """Of the message of that number, counted in its direction."""
+    code = hmac.new(key, kind + struct.pack("<Q", number), "sha256")
+    code.update(data)
+    return code.digest()
 
-    For ranks of this machine a Unix socket with a name that no file has, so that nothing is left
-    when this process is killed; other users' processes are refused. For other machines a TCP port.
-    """
 
-    def __init__(self, key: bytes, addresses: Sequence[str] = ()) -> None:
-        """``addresses``: of this machine, as other machines see it; none: this machine only."""
-        self._key = key
-        # Our nonce and the bytes so far, by connection.
-        self._strangers: dict[socket.socket, tuple[bytes, bytes]] = {}
-        if addresses:
-            self._socket = socket.create_server(("", 0), backlog=1024)
-            port = self._socket.getsockname()[1]
-            self.address = "tcp:" + ",".join(f"{host}:{port}" for host in addresses)
-        else:
-            name = f"hvd-{os.getpid()}-{secrets.token_hex(16)}"
-            self._socket = socket.socket(socket.AF_UNIX)
-            self._socket.bind("\0" + name)
-            self._socket.listen(1024)
-            self.address = "unix:" + name
-        self._socket.setblocking(False)
-
-    def fileno(self) -> int:
-        return self._socket.fileno()
-
-    def close(self) -> None:
-        for connection in (*self._strangers, self._socket):
-            connection.close()
-        self._strangers.clear()
-
-    def accept(self) -> socket.socket | None:
-        """The next connection, which has to be given to admit(); None if it was refused."""
-        try:
-            connection, _ = self._socket.accept()
-        except OSError:
-            return None
-        if connection.family == socket.AF_UNIX and not _is_this_user(connection):
-            connection.close()
-            return None
-        if connection.family != socket.AF_UNIX:
-            connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        connection.setblocking(False)
-        nonce = secrets.token_bytes(_NONCE)
-        try:
-            connection.send(nonce)
-        except OSError:  # gone already
-            connection.close()
-            return None
-        self._strangers[connection] = (nonce, b"")
-        return connection
-
-    def admit(self, connection: socket.socket) -> Channel | None:
-        """Reads what a connection says: its Channel once it showed the key, None before that.
-
-        Raises Refused, and closes it, when it cannot be one of ours.
-        """
-        nonce, said = self._strangers[connection]
-        try:
-            part = connection.recv(_NONCE + _TAG - len(said))
-        except BlockingIOError:
-            return None
-        except OSError:
-            part = b""
-        said += part
-        if part and len(said) < _NONCE + _TAG:
-            self._strangers[connection] = (nonce, said)
-            return None
-        del self._strangers[connection]
-        theirs, tag = said[:_NONCE], said[_NONCE:]
-        if not hmac.compare_digest(tag, _tag(self._key, b"worker", nonce, theirs)):
-            connection.close()
-            raise Refused
-        try:
-            connection.send(_tag(self._key, b"caller", theirs, nonce))
-        except OSError:
-            connection.close()
-            raise Refused from None
-        return Channel(connection, self._key, nonce + theirs, accepted=True)
+def make_channel(connection: socket.socket, key: bytes, transcript: bytes,
+                  accepted: bool) -> Channel:
+    if connection.family == socket.AF_UNIX:  # nobody else can write into it
+        return Channel(connection)
+    labels = (_CALLER_SAYS, _WORKER_SAYS) if accepted else (_WORKER_SAYS, _CALLER_SAYS)
+    return Channel(connection, Keys(*(derive(key, label, transcript) for label in labels)))
 
 
 def connect(address: str, key: bytes) -> Channel:
     """A worker's Channel to its caller. Raises OSError when nobody with the key is there."""
-    connection = _connect(address)
-    connection.settimeout(_CONNECT_TIMEOUT)
-    theirs = _read_exactly(connection, _NONCE)
-    nonce = secrets.token_bytes(_NONCE)
-    connection.sendall(nonce + _tag(key, b"worker", theirs, nonce))
-    answer = _read_exactly(connection, _TAG)
-    if not hmac.compare_digest(answer, _tag(key, b"caller", nonce, theirs)):
-        raise ConnectionError(f"what listens at {address} does not know this job's key")
-    connection.settimeout(None)
-    return Channel(connection, key, theirs + nonce)
-
-
-def _connect(address: str) -> socket.socket:
     kind, _, where = address.partition(":")
-    if kind == "unix":
-        connection = socket.socket(socket.AF_UNIX)
-        connection.connect("\0" + where)
-        return connection
     failures = []
-    for place in where.split(","):
-        host, _, port = place.rpartition(":")
+    for place in where.split(",") if kind == "tcp" else [where]:
         try:
-            connection = socket.create_connection((host, int(port)), _CONNECT_TIMEOUT)
+            return _join(kind, place, key)
         except OSError as error:
             failures.append(f"{place}: {error}")
-            continue
-        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        return connection
     raise ConnectionError(
-        f"{socket.gethostname()} cannot reach the caller of hvd.run: " + "; ".join(failures))
+        f"{socket.gethostname()} cannot reach the caller of this job's ranks: "
+        + "; ".join(failures))
+
+
+class _SentAway(ConnectionError):
+    """The caller closed the connection before it said anything."""
+
+
+def _join(kind: str, place: str, key: bytes) -> Channel:
+    """Where so many others connect that there is no room, it tries again."""
+    deadline = time.monotonic() + _CONNECT_TIMEOUT
+    while True:
+        connection = _open(kind, place)
+        try:
+            return _introduce(connection, kind, place, key)
+        except OSError as error:
+            connection.close()
+            sent_away = isinstance(
+                error, (_SentAway, ConnectionResetError, BrokenPipeError, BlockingIOError))
+            if not sent_away or time.monotonic() >= deadline:
+                raise
+        time.sleep(_RETRY)
+
+
+def _open(kind: str, place: str) -> socket.socket:
+    if kind == "unix":
+        connection = socket.socket(socket.AF_UNIX)
+        connection.settimeout(_CONNECT_TIMEOUT)
+        return connection
+    host, _, port = place.rpartition(":")
+    connection = socket.create_connection((host, int(port)), _CONNECT_TIMEOUT)
+    set_options(connection)
+    return connection
+
+
+def _introduce(connection: socket.socket, kind: str, place: str, key: bytes) -> Channel:
+    if kind == "unix":
+        connection.connect("\0" + place)  # BlockingIOError: many others connect
+    hello = MARK + secrets.token_bytes(NONCE)
+    connection.sendall(hello)
+    answer = _read_exactly(connection, NONCE + TAG)
+    transcript = hello + answer[:NONCE]
+    if not hmac.compare_digest(answer[NONCE:], derive(key, CALLER_KNOWS, transcript)):
+        raise ConnectionError("what listens there does not know this job's key")
+    connection.sendall(derive(key, WORKER_KNOWS, transcript))
+    channel = make_channel(connection, key, transcript, accepted=False)
+    try:
+        channel.receive()  # that it was admitted
+    except EOFError:
+        raise _SentAway("the caller refused this rank") from None
+    connection.settimeout(None)
+    return channel
 
 
 def _read_exactly(connection: socket.socket, count: int) -> bytes:
@@ -262,12 +270,13 @@ def _read_exactly(connection: socket.socket, count: int) -> bytes:
     while len(data) < count:
         part = connection.recv(count - len(data))
         if not part:
-            raise ConnectionError("the caller refused this rank")
+            raise _SentAway("the caller refused this rank")
         data += part
     return data
 
 
-def _is_this_user(connection: socket.socket) -> bool:
-    credentials = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12)
-    _, user, _ = struct.unpack("iII", credentials)
-    return bool(user == os.geteuid())
+def set_options(connection: socket.socket) -> None:
+    connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    for name, value in _KEEP_ALIVE.items():
+        connection.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)

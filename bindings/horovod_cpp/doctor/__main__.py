@@ -24,7 +24,7 @@ Looks at everything that a job of horovod_cpp needs or can use, and says how to 
 
   versions   horovod_cpp and its compiler, hvdrun, Python, NumPy, torch, oneDNN
   mpi        library, mpirun, root, two real ranks and their thread level
-  memory     /dev/shm: size, free space, a real segment (containers often have 64 MB)
+  memory     a real segment of shared memory; /dev/shm (containers often have 64 MB)
   network    interfaces, addresses, this machine's name
   ssh        client, server, and whether machines answer without a password
   gpu        driver, GPUs, NCCL, and whether this build can use them
@@ -57,7 +57,7 @@ _MARKS = {"ok": "ok     ", "warning": "warning", "problem": "PROBLEM"}
 def sections(hosts: Sequence[str]) -> dict[str, tuple[_Check, float]]:
     """Name -> (check, seconds that it may take)."""
     return {
-        "versions": (software.checks, 30),
+        "versions": (software.checks, 60),
         "mpi": (mpi.checks, 60),
         "memory": (memory.checks, 10),
         "network": (network.checks, 20),
@@ -92,6 +92,9 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--hosts", nargs="+", metavar="HOST", default=(), action=_Names,
                         help="machines that ssh has to reach without a password")
     options = parser.parse_args(arguments)
+    for host in options.hosts:
+        if host.startswith("-"):  # ssh would take it for an option, which may be a command
+            parser.error(f"--hosts: '{host}' is no name of a machine")
     known = sections(())
     for name in options.only:
         if name not in known:

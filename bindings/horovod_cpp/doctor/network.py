@@ -16,7 +16,6 @@ _SIOCGIFFLAGS, _SIOCGIFADDR = 0x8913, 0x8915
 _UP = 1
 _VIRTUAL = ("docker", "virbr", "veth", "br-", "cni", "flannel", "cali")
 _SSH_SECONDS = 5
-_ONLY_FOR_SEVERAL = "only for several machines"
 
 
 def checks() -> list[Finding]:
@@ -114,19 +113,19 @@ def _server() -> Finding:
             connection.settimeout(_SSH_SECONDS)
             banner = connection.recv(100).decode(errors="replace").strip()
     except OSError as error:
-        return ok("server", f"{_ONLY_FOR_SEVERAL}; nobody answers on port 22 here ({error})")
+        return ok("server", f"not needed on one machine; nobody answers on port 22 here ({error})")
     return ok("server", banner)
 
 
 def _login(ssh: str, host: str, needed: bool) -> Finding:
     # As hvdrun calls it: never a question, since nobody would see it.
-    output = capture([ssh, "-o", "BatchMode=yes", "-o", f"ConnectTimeout={_SSH_SECONDS}", host,
-                      "true"], _SSH_SECONDS + 3)
+    output = capture([ssh, "-o", "BatchMode=yes", "-o", f"ConnectTimeout={_SSH_SECONDS}", "--",
+                      host, "true"], _SSH_SECONDS + 3)
     if output.code == 0:
         return ok(host, "lets us in without a password")
     if not needed:
-        return ok(host, f"{_ONLY_FOR_SEVERAL}, which --hosts looks at; no login here without a "
-                  "password")
+        return ok(host, "not needed on one machine (no login here without a password); --hosts NAME "
+                  "looks at others")
     fix = f"ssh-keygen (once), ssh-copy-id {host}, then ssh {host} true must ask nothing"
     if "Host key verification failed" in output.text:
         fix = f"ssh-keyscan {host} >> ~/.ssh/known_hosts, after a look at what it prints"

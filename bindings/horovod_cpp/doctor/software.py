@@ -13,6 +13,9 @@ from horovod_cpp.cluster.hvdrun_job import find_hvdrun
 from horovod_cpp.doctor.bounded import capture
 from horovod_cpp.doctor.finding import Finding, ok, problem, warning
 
+_TORCH_SECONDS = 45  # to import it; a cold disk takes most of that
+_TORCH_AND_NUMPY = "import numpy, torch; torch.from_numpy(numpy.zeros(1)).numpy()"
+
 
 def check_build() -> tuple[list[str], dict[str, tuple[bool, str]]]:
     """What ``hvdrun --check-build`` says: (lines of the build, usable parts by name).
@@ -104,7 +107,17 @@ def _library(name: str, least: tuple[int, ...]) -> Finding:
 
 def _torch() -> Finding:
     version = _version("torch")
-    return ok("torch", version or "not installed; nothing but torch programs needs it")
+    if version is None:
+        return ok("torch", "not installed; nothing but torch programs needs it")
+    # In a program of its own: it is large, and one that was built for another NumPy may crash.
+    output = capture([sys.executable, "-c", _TORCH_AND_NUMPY], _TORCH_SECONDS)
+    if output.code == 0:
+        return ok("torch", version)
+    fix = "python -c 'import torch' shows more; reinstall torch"
+    if "numpy" in output.last_lines(1).lower():
+        fix = 'pip install "numpy<2", or a torch that was built for this NumPy'
+    return warning("torch", f"{version} does not work with numpy {_version('numpy')} "
+                   f"({output.last_lines(1)})", fix)
 
 
 def _system() -> Finding:

@@ -1,7 +1,13 @@
 #include "core/runtime/flight_recorder.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
+#include <chrono>
+#include <filesystem>
+#include <memory>
 #include <nlohmann/json.hpp>
 
 #include "core/base/status.h"
@@ -15,6 +21,7 @@ using nlohmann::json;
 using test::at_us;
 using test::batch_of;
 using test::submission_of;
+using testing::HasSubstr;
 
 const Status kGone(StatusCode::kTransport, "rank 1 is \"gone\"");
 
@@ -75,37 +82,161 @@ TEST(FlightRecorder, MayKeepNothing) {
   EXPECT_TRUE(json::parse(recorder.to_json())["operations"].empty());
 }
 
+TEST(FlightRecorder, ForgetsWhatCameBeforeTheProgram) {
+  FlightRecorder recorder(0, 1, {});
+  recorder.submitted(submission_of(1, "init", at_us(0)));
+  recorder.begin("job", false);
+  recorder.failed(1, "init", kGone, at_us(1));
+  recorder.submitted(submission_of(2, "mine", at_us(2)));
+  EXPECT_EQ(names(json::parse(recorder.to_json())), (std::vector<std::string>{"mine"}));
+}
+
 class FlightRecorderFiles : public testing::Test {
  protected:
+  // Of a rank that has submitted one operation.
+  std::unique_ptr<FlightRecorder> recorder_of(Rank rank, const std::string& job) {
+    auto recorder = std::make_unique<FlightRecorder>(
+        rank, 4, FlightRecorderOptions{.base = folder.file("base"), .base_is_default = true});
+    recorder->begin(job, true);
+    recorder->submitted(submission_of(1, "x", at_us(0)));
+    return recorder;
+  }
+  std::string warning_of(FlightRecorder& recorder) {
+    testing::internal::CaptureStderr();
+    recorder.stopped(kGone, false);
+    return testing::internal::GetCapturedStderr();
+  }
+  std::vector<std::string> in(const std::string& inner) const {
+    std::vector<std::string> found;
+    for (const auto& entry : std::filesystem::directory_iterator(folder.file(inner))) {
+      found.push_back(entry.path().filename().string());
+    }
+    std::ranges::sort(found);
+    return found;
+  }
+  mode_t mode_of(const std::string& name) const {
+    struct stat status {};
+    EXPECT_EQ(lstat(folder.file(name).c_str(), &status), 0) << name;
+    return status.st_mode & 07777;
+  }
+
   TemporaryFolder folder;
 };
 
 TEST_F(FlightRecorderFiles, AFailedJobLeavesOneARank) {
-  FlightRecorder recorder(3, 4, {.folder = folder.path()});
+  FlightRecorder recorder(3, 4, {.base = folder.path()});
+  recorder.begin("job", true);
   recorder.submitted(submission_of(1, "layer\n\"1\"\xff", at_us(0)));
   recorder.stopped(kGone, false);
-  ASSERT_EQ(folder.names(), std::vector<std::string>{"flight_recorder.rank3.json"});
-  const json dump = json::parse(folder.read("flight_recorder.rank3.json"));
+  ASSERT_EQ(in("job"), std::vector<std::string>{"flight_recorder.rank3.json"});
+  const json dump = json::parse(folder.read("job/flight_recorder.rank3.json"));
   EXPECT_EQ(dump["reason"]["code"], "kTransport");
   EXPECT_EQ(dump["reason"]["message"], "rank 1 is \"gone\"");
   EXPECT_EQ(names(dump), (std::vector<std::string>{"layer\n\"1\"\xef\xbf\xbd"}));
 }
 
-TEST_F(FlightRecorderFiles, AnOrderlyEndLeavesNone) {
-  FlightRecorder recorder(0, 2, {.folder = folder.path()});
-  recorder.stopped({StatusCode::kAborted, "rank 1 left"}, true);
+TEST_F(FlightRecorderFiles, AllRanksOfAJobHaveOneFolderWhichTheFirstAnnounces) {
+  EXPECT_THAT(warning_of(*recorder_of(1, "job")), HasSubstr(folder.file("base/job")));
+  EXPECT_EQ(warning_of(*recorder_of(0, "job")), "");
+  EXPECT_EQ(in("base/job"),
+            (std::vector<std::string>{"flight_recorder.rank0.json", "flight_recorder.rank1.json"}));
+  EXPECT_THAT(warning_of(*recorder_of(0, "other")), HasSubstr(folder.file("base/other")));
+}
+
+TEST_F(FlightRecorderFiles, NobodyElseCanReadThem) {
+  recorder_of(0, "job")->stopped(kGone, false);
+  EXPECT_EQ(mode_of("base"), 0700u);
+  EXPECT_EQ(mode_of("base/job"), 0700u);
+  EXPECT_EQ(mode_of("base/job/flight_recorder.rank0.json"), 0600u);
+}
+
+TEST_F(FlightRecorderFiles, AnOrderlyEndAndAJobWithoutOperationsLeaveNone) {
+  recorder_of(0, "job")->stopped({StatusCode::kAborted, "rank 1 left"}, true);
+  FlightRecorder idle(0, 2, {.base = folder.path()});
+  idle.submitted(submission_of(1, "init", at_us(0)));
+  idle.begin("job", true);
+  idle.stopped(kGone, false);
+  FlightRecorder starting(0, 2, {.base = folder.path()});
+  starting.submitted(submission_of(1, "init", at_us(0)));
+  starting.stopped(kGone, false);
   EXPECT_TRUE(folder.names().empty());
 }
 
-TEST_F(FlightRecorderFiles, APathThatCannotBeWrittenIsNamed) {
-  FlightRecorder recorder(0, 2, {.folder = "/nonexistent/folder"});
-  recorder.stopped(kGone, false);  // logs and goes on
-  try {
-    recorder.dump("/nonexistent/folder/x.json");
-    FAIL();
-  } catch (const InvalidArgumentError& error) {
-    EXPECT_NE(std::string(error.what()).find("'/nonexistent/folder/x.json'"), std::string::npos);
+TEST_F(FlightRecorderFiles, AFolderThatOthersMayWriteToIsNotUsed) {
+  ASSERT_EQ(mkdir(folder.file("base").c_str(), 0700), 0);
+  ASSERT_EQ(chmod(folder.file("base").c_str(), 0777), 0);
+  EXPECT_THAT(warning_of(*recorder_of(0, "job")), HasSubstr("others may write to it"));
+  EXPECT_TRUE(in("base").empty());
+}
+
+TEST_F(FlightRecorderFiles, LinksInPlaceOfFoldersAreNotFollowed) {
+  ASSERT_EQ(mkdir(folder.file("elsewhere").c_str(), 0700), 0);
+  ASSERT_EQ(symlink(folder.file("elsewhere").c_str(), folder.file("base").c_str()), 0);
+  EXPECT_THAT(warning_of(*recorder_of(0, "job")), HasSubstr("Not a directory"));
+  ASSERT_EQ(unlink(folder.file("base").c_str()), 0);
+  ASSERT_EQ(mkdir(folder.file("base").c_str(), 0700), 0);
+  ASSERT_EQ(symlink(folder.file("elsewhere").c_str(), folder.file("base/job").c_str()), 0);
+  EXPECT_THAT(warning_of(*recorder_of(0, "job")), HasSubstr("Not a directory"));
+  EXPECT_TRUE(in("elsewhere").empty());
+}
+
+// As defects of old: a link with the name that is written to before the rename.
+TEST_F(FlightRecorderFiles, LinksInPlaceOfFilesAreNotFollowed) {
+  const std::string precious = folder.write("precious", "precious");
+  std::filesystem::create_directories(folder.file("base/job"));
+  ASSERT_EQ(chmod(folder.file("base").c_str(), 0700), 0);
+  const std::string name = folder.file("base/job/flight_recorder.rank0.json");
+  ASSERT_EQ(symlink(precious.c_str(), name.c_str()), 0);
+  ASSERT_EQ(symlink(precious.c_str(), (name + ".part").c_str()), 0);
+  recorder_of(0, "job")->stopped(kGone, false);
+  EXPECT_EQ(folder.read("precious"), "precious");
+  EXPECT_TRUE(std::filesystem::is_regular_file(std::filesystem::symlink_status(name)));
+}
+
+TEST_F(FlightRecorderFiles, AnotherUsersFolderIsNotUsed) {
+  if (geteuid() != 0) GTEST_SKIP() << "needs root, to give a folder away";
+  ASSERT_EQ(mkdir(folder.file("base").c_str(), 0755), 0);
+  ASSERT_EQ(chown(folder.file("base").c_str(), 1, 1), 0);
+  EXPECT_THAT(warning_of(*recorder_of(0, "job")), HasSubstr("belongs to somebody else"));
+  EXPECT_TRUE(in("base").empty());
+}
+
+TEST_F(FlightRecorderFiles, TheNewestJobsAreKeptAndNothingElseIsRemoved) {
+  const std::filesystem::file_time_type past =
+      std::filesystem::file_time_type::clock::now() - std::chrono::hours(1);
+  for (int i = 0; i < kJobsKept + 3; ++i) {
+    const std::string job = "job" + std::to_string(i);
+    recorder_of(0, job)->stopped(kGone, false);
+    std::filesystem::last_write_time(folder.file("base/" + job), past + std::chrono::seconds(i));
   }
+  std::filesystem::create_directory(folder.file("base/.mine"));
+  folder.write("base/job3/notes", "mine");
+  std::filesystem::last_write_time(folder.file("base/job3"), past);
+  recorder_of(0, "last")->stopped(kGone, false);
+  const std::vector<std::string> left = in("base");
+  EXPECT_THAT(left, testing::IsSupersetOf({".mine", "last", "job18", "job4", "job3"}));
+  EXPECT_EQ(left.size(), kJobsKept + 2u);
+  EXPECT_EQ(in("base/job3"), std::vector<std::string>{"notes"});
+}
+
+TEST_F(FlightRecorderFiles, AFolderThatTheUserChoseKeepsEverything) {
+  for (int i = 0; i < kJobsKept + 3; ++i) {
+    FlightRecorder recorder(0, 1, {.base = folder.path()});
+    recorder.begin("job" + std::to_string(i), false);
+    recorder.submitted(submission_of(1, "x", at_us(0)));
+    recorder.stopped(kGone, false);
+  }
+  EXPECT_EQ(folder.names().size(), kJobsKept + 3u);
+}
+
+TEST_F(FlightRecorderFiles, APathThatCannotBeWrittenIsNamed) {
+  FlightRecorder recorder(0, 2, {.base = "/nonexistent/folder"});
+  recorder.begin("job", true);
+  recorder.submitted(submission_of(1, "x", at_us(0)));
+  EXPECT_THAT(warning_of(recorder), HasSubstr("/nonexistent/folder"));  // and goes on
+  EXPECT_THAT(
+      message_of<InvalidArgumentError>([&] { recorder.dump("/nonexistent/folder/x.json"); }),
+      HasSubstr("/nonexistent/folder/x.json: "));
 }
 
 }  // namespace

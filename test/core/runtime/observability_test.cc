@@ -165,14 +165,15 @@ TEST_F(ObservabilityTest, TheRankThatOthersWaitForIsNamed) {
 
 TEST_F(ObservabilityTest, AFailureLeavesTheLastOperationsOfEachRank) {
   ObservabilityOptions options;
-  options.flight_recorder.folder = folder.string();
+  options.flight_recorder.base = folder.string();
   ObservedRanks ranks(3, options);
+  for (Rank rank = 0; rank < 3; ++rank) ranks.watch(rank).begin_flight_recorder("job", false);
   ranks.sum("x", 2);
   const Handle hanging = ranks[0].submit(allreduce("hanging", shared<float>({1})));
   ranks.world.kill(2);
   EXPECT_THROW(hanging.wait(), HorovodInternalError);
   ranks.shutdown();
-  const json dump = read("flight_recorder.rank0.json");
+  const json dump = read("job/flight_recorder.rank0.json");
   EXPECT_EQ(dump["reason"]["code"], "kTransport");
   EXPECT_EQ(dump["operations"].size(), 3u);
   EXPECT_EQ(dump["operations"][0]["state"], "finished");
@@ -182,7 +183,7 @@ TEST_F(ObservabilityTest, AFailureLeavesTheLastOperationsOfEachRank) {
 
 TEST_F(ObservabilityTest, AWorldOfOneIsObservedToo) {
   ObservabilityOptions options;
-  options.flight_recorder.folder = folder.string();
+  options.flight_recorder.base = folder.string();
   ObservedRanks ranks(1, options);
   ranks.watch(0).start_timeline((folder / "trace.json").string());
   ranks.sum("x", 3);

@@ -12,6 +12,7 @@
 #include <thread>
 
 #include "core/base/status.h"
+#include "core/runtime/timeline_file.h"
 #include "test/core/runtime/observed_batches.h"
 #include "test/core/runtime/trace_check.h"
 #include "test/support/attempts.h"
@@ -39,6 +40,7 @@ class TimelineTest : public testing::Test {
   }
   ~TimelineTest() override { std::filesystem::remove_all(folder_); }
 
+  const std::filesystem::path& folder() const { return folder_; }
   std::string path() const { return (folder_ / "trace.json").string(); }
   json read() const {
     std::ifstream in(path());
@@ -274,6 +276,25 @@ TEST_F(TimelineTest, APathThatCannotBeWrittenIsNamed) {
     }
     timeline.start(path());  // a failed start leaves nothing behind
   }
+}
+
+// The second copy has a name that others can guess: what they put there is not written to.
+TEST_F(TimelineTest, WhatOthersLeftBesideTheFileIsNotFollowed) {
+  const std::string precious = (folder() / "precious").string();
+  std::ofstream(precious) << "precious";
+  const std::string path = (folder() / "trace.json").string();
+  std::filesystem::create_symlink(precious, path + ".next");
+  { TimelineFile file(path); }
+  std::ifstream left(precious);
+  EXPECT_EQ(std::string(std::istreambuf_iterator<char>(left), {}), "precious");
+  EXPECT_TRUE(std::filesystem::is_regular_file(std::filesystem::symlink_status(path)));
+}
+
+TEST_F(TimelineTest, ALinkStaysAndItsTargetIsReplaced) {
+  std::filesystem::create_symlink("real.json", folder() / "trace.json");
+  { TimelineFile file((folder() / "trace.json").string()); }
+  EXPECT_TRUE(std::filesystem::is_symlink(folder() / "trace.json"));
+  EXPECT_TRUE(std::filesystem::is_regular_file(folder() / "real.json"));
 }
 
 TEST_F(TimelineTest, OverwritesALongerFile) {

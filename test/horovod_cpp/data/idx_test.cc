@@ -108,6 +108,10 @@ TEST(ReadIdx, RefusesSizesThatLieWithoutAllocatingThem) {
   EXPECT_THAT(error_of(folder.write(
                   "overflow", idx(0x0e, {0x80000000u, 0x80000000u, 0x80000000u}, counting(5)))),
               HasSubstr("promises more than 2^63 bytes"));
+  // Nothing is in it, but its strides would overflow.
+  EXPECT_THAT(
+      error_of(folder.write("empty", idx(0x0e, {0, 0x80000000u, 0x80000000u, 0x80000000u}, ""))),
+      HasSubstr("promises more than 2^63 bytes"));
 }
 
 TEST(ReadIdx, RefusesEveryTruncationOfAFile) {

@@ -257,8 +257,12 @@ TEST(LoadSafetensors, RefusesShapesAndDtypesThatDoNotFitTheBytes) {
   EXPECT_THAT(error("F32", "[\"2\"]", "[0,8]"), HasSubstr("a string at key 'shape'"));
   EXPECT_THAT(error("F32", "[[2]]", "[0,8]"), HasSubstr("an array at key 'shape'"));
   EXPECT_THAT(error("F32", "[18446744073709551615]", "[0,8]"), HasSubstr("has extent 1844674407"));
-  EXPECT_THAT(error("F32", "[4294967296,4294967296]", "[0,8]"), HasSubstr("more than 2^64 bytes"));
-  EXPECT_THAT(error("F32", "[4611686018427387904,2]", "[0,8]"), HasSubstr("more than 2^64 bytes"));
+  EXPECT_THAT(error("F32", "[4294967296,4294967296]", "[0,8]"), HasSubstr("more than 2^63 bytes"));
+  EXPECT_THAT(error("F32", "[4611686018427387904,2]", "[0,8]"), HasSubstr("more than 2^63 bytes"));
+  // Nothing is in it, but its strides would overflow, in whatever order.
+  for (const char* shape : {"[0,4611686018427387904,4]", "[4611686018427387904,4,0]"}) {
+    EXPECT_THAT(error("F32", shape, "[0,0]"), HasSubstr("more than 2^63 bytes")) << shape;
+  }
 }
 
 TEST(LoadSafetensors, RefusesOffsetsThatDoNotCoverTheData) {

@@ -47,6 +47,7 @@ TEST(Tensor, RefusesImpossibleShapes) {
   EXPECT_THROW(Tensor::empty({2, -1}), InvalidArgumentError);
   EXPECT_THROW(Tensor::empty({std::int64_t{1} << 62, 4}), InvalidArgumentError);
   EXPECT_THROW(Tensor::empty({std::int64_t{1} << 61}), InvalidArgumentError);  // bytes overflow
+  EXPECT_THROW(Tensor::empty({0, std::int64_t{1} << 62, 4}), InvalidArgumentError);  // strides do
 }
 
 TEST(Tensor, FromCopiesItsValues) {

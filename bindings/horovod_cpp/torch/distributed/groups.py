@@ -8,8 +8,6 @@ in one order.
 import contextlib
 import os
 import secrets
-import selectors
-import socket
 import threading
 from collections.abc import Sequence
 from typing import Any, NamedTuple
@@ -17,7 +15,8 @@ from typing import Any, NamedTuple
 from horovod_cpp import _native, broadcast_object
 from horovod_cpp._native import ProcessSet
 from horovod_cpp.cluster import wire
-from horovod_cpp.cluster.hvdrun_job import own_addresses
+from horovod_cpp.cluster.addresses import own_addresses
+from horovod_cpp.cluster.event_loop import READ, EventLoop
 
 
 class Group(NamedTuple):
@@ -29,60 +28,45 @@ class Group(NamedTuple):
     error: Exception | None = None  # why
 
 
-class _Hub:
+class _Hub(EventLoop):
     """Rank 0's: hands requests on to all ranks. A thread, until all ranks have closed."""
 
     def __init__(self, key: bytes, addresses: Sequence[str]) -> None:
-        self._listener = wire.Listener(key, addresses)
-        self.address = self._listener.address
+        super().__init__()
+        self._missing = self._open = _native.size()  # ranks that have not connected, not closed
         self._channels: set[wire.Channel] = set()
         self._known: set[str] = set()  # names
-        self._selector = selectors.DefaultSelector()
-        self._selector.register(self._listener, selectors.EVENT_READ, self._accept)
-        self._awaited = _native.size()  # ranks that have not closed
+        self.address = self.listen(key, addresses, self._missing)
         threading.Thread(target=self._run, name="hvd-groups-hub", daemon=True).start()
 
     def _run(self) -> None:
-        while self._awaited:
-            for key, _ in self._selector.select():
-                key.data(key.fileobj)
-        self._listener.close()
-        self._selector.close()
+        while self._open:
+            self.handle(None)
+        self.close_loop()
 
-    def _accept(self, _: object) -> None:
-        connection = self._listener.accept()
-        if connection is not None:
-            self._selector.register(connection, selectors.EVENT_READ, self._admit)
+    def on_channel(self, channel: wire.Channel) -> None:
+        self._channels.add(channel)
+        self.selector.register(channel, READ, self._on_messages)
+        self._missing -= 1
+        if not self._missing:
+            self.close_listener()
 
-    def _admit(self, connection: socket.socket) -> None:
-        try:
-            channel = self._listener.admit(connection)
-        except wire.Refused:
-            self._selector.unregister(connection)
-            return
-        if channel is not None:
-            self._selector.unregister(connection)
-            self._selector.register(channel, selectors.EVENT_READ, self._serve)
-            self._channels.add(channel)
+    def _on_messages(self, channel: wire.Channel) -> None:
+        def take(name: str | None, content: list[Any]) -> None:
+            if name is None:  # goodbye
+                self._forget(channel)
+            elif name not in self._known:
+                self._known.add(name)
+                for each in self._channels:  # one that has ended will be noticed
+                    self.send(each, (len(self._known), name, *content))
 
-    def _serve(self, channel: wire.Channel) -> None:
-        try:
-            for name, ranks in channel.receive_ready():
-                if name is None:
-                    raise EOFError("it says goodbye")
-                if name not in self._known:
-                    self._known.add(name)
-                    self._tell((len(self._known), name, ranks))
-        except (EOFError, OSError):
-            self._selector.unregister(channel)
-            self._channels.remove(channel)
-            channel.close()
-            self._awaited -= 1
+        self.receive(channel, take, lambda _: self._forget(channel))
 
-    def _tell(self, news: tuple[int, str, list[int]]) -> None:
-        for channel in self._channels:
-            with contextlib.suppress(OSError):  # that rank has ended
-                channel.send(news)
+    def _forget(self, channel: wire.Channel) -> None:
+        self.selector.unregister(channel)
+        self._channels.remove(channel)
+        channel.close()
+        self._open -= 1
 
 
 class Groups:

@@ -8,10 +8,12 @@ import multiprocessing
 import multiprocessing.util
 import os
 import pathlib
+import re
 import secrets
+import socket
 import sys
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 from urllib.parse import parse_qs, urlparse
 
@@ -19,13 +21,19 @@ import torch.distributed as dist
 from torch.distributed.constants import default_pg_timeout
 
 from horovod_cpp import _native, broadcast_object
-from horovod_cpp.cluster.hvdrun_job import own_addresses
+from horovod_cpp.cluster.addresses import own_addresses
 from horovod_cpp.torch.distributed.groups import Group, Groups
 from horovod_cpp.torch.distributed.work import Finisher, seconds_of
 
 _LONGEST_START = 60  # seconds: HOROVOD_START_TIMEOUT's default
 _STARTED_BY_OURS = "this process is rank {} of {}, as {} says, but init_process_group() was told " \
                    "rank {} of {}"
+
+# What rank 0 may leave in PyTorch's store, to which anybody who reaches it can write: it becomes
+# variables of this process, so these and no others, and a place on this machine and nowhere else.
+_PLACE = {"HVD_RENDEZVOUS": re.compile(r"unix:hvd-[0-9]+-[0-9a-f]{32}"),
+          "HVD_RENDEZVOUS_KEY": re.compile(r"[0-9a-f]{32}")}
+_PROBE = 10.0  # seconds that one address of rank 0 is tried
 
 _STRANGERS = ("", "torchrun", "Slurm")  # through PyTorch's store the ranks meet without them
 
@@ -185,12 +193,24 @@ def _exchange(store: Any, key: str, rank: int, deadline: float) -> dict[str, str
     except RuntimeError as error:
         raise _native.StalledError("rank 0 did not come to init_process_group() within "
                                    f"{seconds:.3g} s: {error}") from None
-    machine, found = json.loads(store.get(key))
+    machine, place = _read_place(store.get(key))
     if machine != _this_machine():
         raise _native.UnsupportedError(
             f"rank 0 is on another machine than rank {rank}: without MPI all ranks have to be on "
             "one; for several start the job with hvdrun -H host:slots,...")
-    return dict(found)
+    return place
+
+
+def _read_place(text: bytes) -> tuple[str, dict[str, str]]:
+    """(machine, the variables of _PLACE), whatever else is in it."""
+    with contextlib.suppress(ValueError, TypeError, KeyError):
+        machine, found = json.loads(text)
+        place = {name: str(found[name]) for name in _PLACE}
+        if all(pattern.fullmatch(place[name]) for name, pattern in _PLACE.items()):
+            return str(machine), place
+    raise _native.InvalidArgumentError(
+        "what PyTorch's store has for rank 0 is not what rank 0 writes: another program writes into "
+        "it, or another version of horovod_cpp; use another port or file")
 
 
 def meet_by_engine(url: str, timeout: datetime.timedelta = default_pg_timeout,
@@ -209,8 +229,26 @@ def meet_by_engine(url: str, timeout: datetime.timedelta = default_pg_timeout,
     told = {name: int(values[0]) for name, values in parse_qs(urlparse(url).query).items()}
     _check_place("hvd.init()", rank, size, told.get("rank", rank), told.get("world_size", size))
     is_one_host = _native.local_size() == size
-    host = "127.0.0.1" if is_one_host else own_addresses()[0]
     options = {"timeout": timeout, "wait_for_workers": False}
-    _store = dist.TCPStore(host, 0, size, True, **options) if rank == 0 else None
-    host, port = broadcast_object((host, _store.port) if _store else None, name="torch.store")
-    yield _store or dist.TCPStore(host, port, size, False, **options), rank, size
+    place, _store = None, None
+    if rank == 0:
+        hosts = ["127.0.0.1"] if is_one_host else own_addresses()
+        _store = dist.TCPStore(hosts[0], 0, size, True, **options)
+        place = hosts, _store.port
+    hosts, port = broadcast_object(place, name="torch.store")
+    yield _store or dist.TCPStore(_reachable(hosts, port), port, size, False, **options), rank, size
+
+
+def _reachable(hosts: Sequence[str], port: int) -> str:
+    """The first of rank 0's addresses on which its store answers: others may be of networks that
+    this machine is not in. Raises PeerLostError if there is none."""
+    failures = []
+    for host in hosts:
+        try:
+            socket.create_connection((host, port), _PROBE).close()
+            return host
+        except OSError as error:
+            failures.append(f"{host}: {error}")
+    raise _native.PeerLostError(
+        f"{socket.gethostname()} cannot reach PyTorch's store on rank 0, port {port}: "
+        + "; ".join(failures) + "; HOROVOD_GLOO_IFACE on rank 0 names the interfaces to use")

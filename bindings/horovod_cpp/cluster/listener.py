@@ -1,0 +1,195 @@
+"""Where ranks connect: who shows the job's key gets a Channel, nobody else gets anything."""
+
+import collections
+import contextlib
+import errno
+import hmac
+import os
+import secrets
+import selectors
+import socket
+import struct
+import time
+from collections.abc import Sequence
+
+from horovod_cpp.cluster import wire
+
+_STRANGER_LIMIT = 10.0  # seconds that a connection has to show the key
+_MOST_STRANGERS = 64  # and two for each rank: connections that have not shown it
+_BREATHER = 0.5  # seconds without accept() where the system has no descriptor left
+
+
+class _Stranger:
+    """A connection that has not shown the key."""
+
+    def __init__(self, connection: socket.socket, source: object) -> None:
+        self.connection = connection
+        self.source = source  # the address it came from
+        self.since = time.monotonic()
+        self.nonce = b""  # ours, once it said hello
+        self.said = b""
+
+
+class Listener:
+    """Where the ranks of one job connect.
+
+    For ranks of this machine a Unix socket with a name that no file has, so that nothing is left
+    when this process is killed; other users' processes are refused. For other machines a TCP port
+    on each of the addresses that they are told, and on no other.
+
+    Whoever does not show the key is held in bounded memory, descriptors and time, and cannot take
+    the place of connections from other addresses. One thread.
+    """
+
+    def __init__(self, key: bytes, addresses: Sequence[str] = (), ranks: int = 0) -> None:
+        """``addresses``: of this machine, as other machines see it; none: this machine only.
+        ``ranks``: how many may connect at once."""
+        self._key = key
+        self._room = _MOST_STRANGERS + 2 * ranks
+        self._strangers: dict[int, _Stranger] = {}  # by descriptor, the oldest first
+        self._selector = selectors.EpollSelector()
+        self._resumes: float | None = None  # when accept() is tried again
+        self._sockets: list[socket.socket] = []
+        for host in addresses:
+            self._sockets.append(socket.create_server((host, 0), backlog=1024))
+        places = [f"{host}:{port}" for host, port in
+                  (listening.getsockname() for listening in self._sockets)]
+        self.address = "tcp:" + ",".join(places)
+        if not addresses:
+            name = f"hvd-{os.getpid()}-{secrets.token_hex(16)}"
+            self._sockets.append(socket.socket(socket.AF_UNIX))
+            self._sockets[0].bind("\0" + name)
+            self._sockets[0].listen(1024)
+            self.address = "unix:" + name
+        for listening in self._sockets:
+            listening.setblocking(False)
+        self._listen()
+
+    def fileno(self) -> int:
+        """Readable when admit() has something to do."""
+        return self._selector.fileno()
+
+    def due(self) -> float | None:
+        """When admit() has to be called even if it has not, by time.monotonic()."""
+        times = [stranger.since + _STRANGER_LIMIT for stranger in self._strangers.values()][:1]
+        return min([*times, *([self._resumes] if self._resumes is not None else [])], default=None)
+
+    def close(self) -> None:
+        for number in list(self._strangers):
+            self._drop(number)
+        self._selector.close()
+        for listening in self._sockets:
+            listening.close()
+
+    def admit(self) -> list[wire.Channel]:
+        """Hears those who connect. Returns the Channels of those who have shown the key."""
+        admitted = []
+        for key, _ in self._selector.select(0):
+            if key.data is not None:
+                self._accept(key.data)
+            elif key.fd in self._strangers:  # else it had to go just now
+                channel = self._hear(self._strangers[key.fd])
+                admitted += [channel] if channel is not None else []
+        now = time.monotonic()
+        while self._strangers:
+            number, oldest = next(iter(self._strangers.items()))
+            if now < oldest.since + _STRANGER_LIMIT:
+                break
+            self._drop(number)
+        if self._resumes is not None and now >= self._resumes:
+            self._listen()
+        return admitted
+
+    def _listen(self) -> None:
+        self._resumes = None
+        for listening in self._sockets:
+            self._selector.register(listening, selectors.EVENT_READ, listening)
+
+    def _accept(self, listening: socket.socket) -> None:
+        try:
+            connection, source = listening.accept()
+        except OSError as error:
+            if error.errno in (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM):
+                self._make_room_for_descriptors()
+            return
+        if connection.family == socket.AF_UNIX and not _is_this_user(connection):
+            connection.close()
+            return
+        connection.setblocking(False)
+        if connection.family != socket.AF_UNIX:
+            wire.set_options(connection)
+        if len(self._strangers) >= self._room:
+            self._drop_one()
+        self._strangers[connection.fileno()] = _Stranger(connection, source[:1])
+        self._selector.register(connection, selectors.EVENT_READ)
+
+    def _make_room_for_descriptors(self) -> None:
+        """Else the listening socket stays readable, and the loop of our user never sleeps."""
+        if self._strangers:
+            self._drop_one()
+        elif self._resumes is None:
+            self._resumes = time.monotonic() + _BREATHER
+            for listening in self._sockets:
+                self._selector.unregister(listening)
+
+    def _drop_one(self) -> None:
+        """The oldest of where most came from: a crowd costs nobody else a place."""
+        crowds = collections.Counter(stranger.source for stranger in self._strangers.values())
+        source, _ = crowds.most_common(1)[0]
+        self._drop(next(number for number, stranger in self._strangers.items()
+                        if stranger.source == source))
+
+    def _drop(self, number: int) -> None:
+        stranger = self._strangers.pop(number)
+        self._selector.unregister(stranger.connection)
+        stranger.connection.close()
+
+    def _hear(self, stranger: _Stranger) -> wire.Channel | None:
+        """Reads what a connection says: its Channel once it showed the key; closes it when it
+        cannot be one of ours."""
+        connection = stranger.connection
+        number = connection.fileno()
+        hello = len(wire.MARK) + wire.NONCE
+        needed = hello + (wire.TAG if stranger.nonce else 0)
+        try:
+            part = connection.recv(needed - len(stranger.said))
+        except BlockingIOError:
+            return None
+        except OSError:
+            part = b""
+        stranger.said += part
+        if not part or not wire.MARK.startswith(stranger.said[:len(wire.MARK)]):
+            self._drop(number)
+        elif len(stranger.said) == needed and not stranger.nonce:
+            stranger.nonce = secrets.token_bytes(wire.NONCE)
+            answer = wire.derive(self._key, wire.CALLER_KNOWS, stranger.said + stranger.nonce)
+            if not _says(connection, stranger.nonce + answer):
+                self._drop(number)
+        elif len(stranger.said) == needed:
+            transcript = stranger.said[:hello] + stranger.nonce
+            expected = wire.derive(self._key, wire.WORKER_KNOWS, transcript)
+            if not hmac.compare_digest(stranger.said[hello:], expected):
+                self._drop(number)
+                return None
+            del self._strangers[number]
+            self._selector.unregister(connection)
+            channel = wire.make_channel(connection, self._key, transcript, accepted=True)
+            channel.queue(wire.ADMITTED)
+            with contextlib.suppress(OSError):  # gone already: who reads the channel will see it
+                channel.flush()
+            return channel
+        return None
+
+
+def _says(connection: socket.socket, data: bytes) -> bool:
+    """Whether all of it was sent; the first bytes of a connection always have room."""
+    try:
+        return connection.send(data) == len(data)
+    except OSError:
+        return False
+
+
+def _is_this_user(connection: socket.socket) -> bool:
+    credentials = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12)
+    _, user, _ = struct.unpack("iII", credentials)
+    return bool(user == os.geteuid())

@@ -18,6 +18,7 @@ from horovod_cpp import _native, broadcast_object
 from horovod_cpp._native import ProcessSet
 from horovod_cpp.cluster import wire
 from horovod_cpp.cluster.hvdrun_job import own_addresses
+from horovod_cpp.engine_thread import start_engine_thread
 
 
 class Group(NamedTuple):
@@ -40,7 +41,7 @@ class _Hub:
         self._selector = selectors.DefaultSelector()
         self._selector.register(self._listener, selectors.EVENT_READ, self._accept)
         self._awaited = _native.size()  # ranks that have not closed
-        threading.Thread(target=self._run, name="hvd-groups-hub", daemon=True).start()
+        start_engine_thread(self._run, name="hvd-groups-hub")
 
     def _run(self) -> None:
         while self._awaited:
@@ -106,9 +107,7 @@ class Groups:
             place = (hub.address, key)
         self._channel = wire.connect(*broadcast_object(place, name="torch.groups"))
         _native.barrier(name="torch.groups")  # from now on rank 0 tells all
-        self._thread = threading.Thread(target=self._listen, args=(self._channel,),
-                                        name="hvd-groups", daemon=True)
-        self._thread.start()
+        self._thread = start_engine_thread(self._listen, self._channel, name="hvd-groups")
 
     def make(self, name: str, ranks: list[int], timeout: float) -> Group:
         """The Group of that name; by every rank of it.

@@ -18,7 +18,7 @@ before = set(os.listdir("/proc/self/task"))
 import horovod_cpp as hvd
 hvd.init()
 hvd.barrier()
-loader = iter(hvd.data.DataLoader([(np.ones(1), 1)] * 8, batch_size=2, num_workers=2))
+loader = iter(hvd.data.DataLoader([(np.ones(1), 1)] * 200, batch_size=2, num_workers=2))
 next(loader)
 
 def blocks_sigterm(task):
@@ -49,7 +49,7 @@ def test_a_program_that_looks_for_sigterm_once_a_step_is_not_killed_by_it(ranks)
         heads = [[each.stdout.readline(), each.stdout.readline()] for each in started]
         for each, head in zip(started, heads):
             assert head[1].startswith("ready"), "".join(head) + each.communicate(timeout=60)[0]
-            assert int(head[0].split()[0]) >= 3, head
+            assert int(head[0].split()[0]) >= 4, head
         for each in started:
             each.send_signal(signal.SIGTERM)
         for each in started:

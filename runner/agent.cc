@@ -1,10 +1,6 @@
 #include "runner/agent.h"
 
-#include <arpa/inet.h>
-#include <netinet/in.h>
-#include <netinet/tcp.h>
 #include <poll.h>
-#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -13,59 +9,38 @@
 #include <cerrno>
 #include <charconv>
 #include <csignal>
-#include <cstdio>
 #include <cstring>
 #include <initializer_list>
 #include <optional>
 #include <thread>
 
 #include "core/base/clock.h"
+#include "core/base/host.h"
+#include "core/base/loss_mark.h"
 #include "core/base/status.h"
+#include "runner/agent_call.h"
+#include "runner/connection.h"
+#include "runner/poll_time.h"
 #include "runner/process.h"
-#include "runner/wall_clock.h"
-#include "runner/wire.h"
 
 namespace hvd::runner {
 namespace {
 
 constexpr Duration kGrace = std::chrono::seconds(5);
 constexpr Duration kDeliver = std::chrono::seconds(2);  // of a stopped program's last bytes
-constexpr std::size_t kMostUnsent = 1 << 18;            // bytes; above it the program has to wait
-constexpr std::size_t kReadOnce = 1 << 16;
+// Of what a program that has ended left open: whoever has it wrote nothing for so long.
+constexpr Duration kQuiet = std::chrono::milliseconds(500);
+// Bytes of output that hvdrun has not taken; above it the program has to wait. Together with
+// kReadOnce less than any socket holds: see Taken.
+constexpr std::size_t kMostOnTheWay = 1 << 15;
+constexpr std::size_t kReadOnce = 1 << 14;
 // Of what is left when the program has ended: more than the largest terminal and pipe hold.
 constexpr std::size_t kMostDrained = std::size_t{4} << 20;
-constexpr int kQuietMs = 500;
 
-std::string host_name() {
-  std::array<char, 256> name{};
-  gethostname(name.data(), name.size() - 1);
-  return name.data();
+std::int64_t nanoseconds(TimePoint time) {
+  return std::chrono::nanoseconds(time.time_since_epoch()).count();
 }
 
-UniqueFd connect_to(const AgentAddress& address) {
-  std::string why;
-  for (const std::string& host : address.hosts) {
-    sockaddr_in to{};
-    to.sin_family = AF_INET;
-    to.sin_port = htons(address.port);
-    if (inet_pton(AF_INET, host.c_str(), &to.sin_addr) != 1) continue;
-    UniqueFd fd(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
-    const timeval limit{10, 0};  // an address of another network may not answer at all
-    setsockopt(fd.get(), SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof limit);
-    if (connect(fd.get(), reinterpret_cast<const sockaddr*>(&to), sizeof to) == 0) {
-      const int on = 1;
-      setsockopt(fd.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
-      setsockopt(fd.get(), SOL_SOCKET, SO_KEEPALIVE, &on, sizeof on);
-      set_nonblocking(fd.get());
-      return fd;
-    }
-    why += " " + host + ":" + std::to_string(address.port) + " (" + std::strerror(errno) + ")";
-  }
-  throw PeerLostError("agent on " + host_name() + " cannot reach hvdrun at" + why +
-                      "; is a firewall between the hosts?");
-}
-
-// mpirun starts agents with the rank in the first of these variables, hvdrun in the second.
 // Of the first of these variables that is set and a number.
 std::optional<int> number_from(const Environment& environment,
                                std::initializer_list<const char*> names) {
@@ -79,6 +54,7 @@ std::optional<int> number_from(const Environment& environment,
   return std::nullopt;
 }
 
+// mpirun starts agents with the rank in the first of these variables, hvdrun in the second.
 int rank_from(const Environment& environment) {
   const int rank = number_from(environment, {"OMPI_COMM_WORLD_RANK", "HOROVOD_RANK"}).value_or(-1);
   if (rank < 0) {
@@ -104,55 +80,67 @@ class Agent {
   int run();
 
  private:
+  Connection call();
   void start_program();
-  void turn();
+  void turn(TimePoint until);
+  bool has_room() const { return on_the_way_ < kMostOnTheWay; }
   void read_program(UniqueFd& fd, Stream stream);
   void read_launcher();
-  void send_some();
+  void obey(const Message& message);
   void on_signal();
   void stop(int signal);
   void reap();
-  void drain_program(TimePoint limit);
-  void deliver_end();
-  int wait_time() const;
+  void program_ended(EndKind kind, int value);
+  bool deliver_rest();
 
   std::vector<std::string> command_;
   Environment environment_;
+  LossMark loss_mark_;
   UniqueFd lifeline_;  // ends when mpirun ended the process it started
   UniqueFd signals_;
-  UniqueFd launcher_;
-  MessageReader from_launcher_;
-  Bytes unsent_;
+  Connection launcher_;
+  std::size_t on_the_way_ = 0;  // bytes of output that hvdrun has not taken
   pid_t pid_ = -1;
   UniqueFd out_;
   UniqueFd err_;
+  TimePoint last_output_;    // or when there was no room for any
+  std::size_t drained_ = 0;  // bytes that came after the end
   std::optional<TimePoint> kill_at_;
   std::optional<ProgramEnd> end_;
+  TimePoint deliver_by_ = TimePoint::max();  // after the end
 };
 
 Agent::Agent(std::span<const std::string> command, Environment environment, UniqueFd lifeline)
     : command_(command.begin(), command.end()),
       environment_(std::move(environment)),
-      lifeline_(std::move(lifeline)) {
+      lifeline_(std::move(lifeline)),
+      signals_(watch_signals()) {
+  launcher_ = call();
+  launcher_.say(Hello{host_name(), boot_id()});
+  environment_[kLossMarkVariable] = loss_mark_.place();
+  share_out_threads(environment_);
+}
+
+Connection Agent::call() {
+  const int rank = rank_from(environment_);
   const auto address = environment_.find(kAgentVariable);
-  const Hello hello{.key = "", .rank = rank_from(environment_), .host = host_name()};
   if (address == environment_.end()) {
     throw InvalidArgumentError(std::string(kAgentVariable) + " is not set");
   }
-  const AgentAddress parsed = parse_agent_address(address->second);
+  const AgentAddress to = parse_agent_address(address->second);
   environment_.erase(address);  // the program has no use for it
-  share_out_threads(environment_);
-  signals_ = watch_signals();
-  launcher_ = connect_to(parsed);
-  append(unsent_, Hello{parsed.key, hello.rank, hello.host});
+  const std::array endings = {signals_.get(), lifeline_.get()};
+  return call_launcher({.to = to,
+                        .rank = rank,
+                        .give_up = Clock::now() + start_timeout(environment_),
+                        .link_timeout = link_timeout(environment_),
+                        .endings = endings});
 }
 
 int Agent::run() {
   start_program();
-  while (!end_) turn();
-  if (!launcher_) return 1;  // nobody is left to tell
-  deliver_end();
-  return 0;
+  while (!end_) turn(kill_at_.value_or(TimePoint::max()));
+  return deliver_rest() ? 0 : 1;
 }
 
 void Agent::start_program() {
@@ -168,31 +156,24 @@ void Agent::start_program() {
   set_nonblocking(out_.get());
   set_nonblocking(err_.get());
   pid_ = child.pid;
-  if (child.error != 0) {
-    end_ = ProgramEnd{EndKind::kNotStarted, child.error, false, system_time()};
-  }
+  if (child.error != 0) program_ended(EndKind::kNotStarted, child.error);
 }
 
-int Agent::wait_time() const {
-  if (!kill_at_) return -1;
-  const auto left = std::chrono::ceil<std::chrono::milliseconds>(*kill_at_ - Clock::now());
-  return static_cast<int>(std::max<std::int64_t>(0, left.count()));
-}
-
-void Agent::turn() {
-  const bool room = unsent_.size() < kMostUnsent;
+void Agent::turn(TimePoint until) {
+  const bool room = has_room();
   std::array<pollfd, 5> polls = {{
       {signals_.get(), POLLIN, 0},
-      {launcher_.get(), static_cast<short>(POLLIN | (unsent_.empty() ? 0 : POLLOUT)), 0},
+      launcher_.wanted(),
       {room ? out_.get() : -1, POLLIN, 0},
       {room ? err_.get() : -1, POLLIN, 0},
       {lifeline_.get(), POLLIN, 0},
   }};
-  poll(polls.data(), polls.size(), wait_time());
+  poll(polls.data(), polls.size(), milliseconds_until(until));
+  if (!room) last_output_ = Clock::now();
   if (polls[2].revents != 0) read_program(out_, Stream::kStdout);
   if (polls[3].revents != 0) read_program(err_, Stream::kStderr);
   if (polls[1].revents != 0) read_launcher();
-  send_some();
+  launcher_.send();
   if (polls[0].revents != 0) on_signal();
   if (polls[4].revents != 0) {
     lifeline_.reset();
@@ -208,28 +189,36 @@ void Agent::read_program(UniqueFd& fd, Stream stream) {
   if (!fd) return;
   Output output{stream, {}};
   if (!read_available(fd.get(), output.bytes, kReadOnce)) fd.reset();
-  if (!output.bytes.empty() && launcher_) append(unsent_, output);
+  if (output.bytes.empty()) return;
+  last_output_ = Clock::now();
+  if (end_) drained_ += output.bytes.size();
+  if (!launcher_) return;
+  on_the_way_ += output.bytes.size();
+  launcher_.say(output);
 }
 
 void Agent::read_launcher() {
-  if (!launcher_) return;
-  std::string bytes;
-  const bool alive = read_available(launcher_.get(), bytes, kReadOnce);
-  from_launcher_.feed(std::as_bytes(std::span(bytes)));
-  while (const auto message = from_launcher_.next()) stop(read_stop(*message).signal);
-  if (!alive) {  // hvdrun is gone, killed perhaps: nobody is left to run for
-    launcher_.reset();
-    unsent_.clear();
-    stop(SIGTERM);
-  }
+  const bool alive = launcher_.receive();
+  while (const auto message = launcher_.next()) obey(*message);
+  if (alive) return;
+  // hvdrun is gone, killed perhaps, or its host: nobody is left to run for.
+  launcher_.close();
+  on_the_way_ = 0;
+  stop(SIGTERM);
 }
 
-void Agent::send_some() {
-  while (launcher_ && !unsent_.empty()) {
-    const ssize_t sent =
-        ::send(launcher_.get(), unsent_.data(), unsent_.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
-    if (sent <= 0) return;  // full, or gone: read_launcher() finds out
-    unsent_.erase(unsent_.begin(), unsent_.begin() + sent);
+void Agent::obey(const Message& message) {
+  switch (message.type) {
+    case MessageType::kStop:
+      return stop(read_stop(message).signal);
+    case MessageType::kTaken:
+      on_the_way_ -= std::min<std::size_t>(on_the_way_, read_taken(message).bytes);
+      return;
+    case MessageType::kClockQuestion:
+      return launcher_.say(
+          ClockAnswer{read_clock_question(message).asked, nanoseconds(Clock::now())});
+    default:
+      ByteReader::malformed("hvdrun does not say that");
   }
 }
 
@@ -245,7 +234,10 @@ void Agent::on_signal() {
 
 void Agent::stop(int signal) {
   reap();  // a program that is already dead was not stopped by us
-  if (end_) return;
+  if (end_) {
+    deliver_by_ = std::min(deliver_by_, Clock::now() + kDeliver);
+    return;
+  }
   kill(-pid_, signal);
   kill(-pid_, SIGCONT);  // a stopped program cannot end
   if (!kill_at_) kill_at_ = Clock::now() + (signal == SIGKILL ? Duration::zero() : kGrace);
@@ -254,37 +246,41 @@ void Agent::stop(int signal) {
 void Agent::reap() {
   int status = 0;
   if (end_ || waitpid(pid_, &status, WNOHANG) != pid_) return;
-  const bool exited = WIFEXITED(status);
-  end_ = ProgramEnd{exited ? EndKind::kExited : EndKind::kSignaled,
-                    exited ? WEXITSTATUS(status) : WTERMSIG(status), kill_at_.has_value(),
-                    system_time()};
+  if (WIFEXITED(status)) {
+    program_ended(EndKind::kExited, WEXITSTATUS(status));
+  } else {
+    program_ended(EndKind::kSignaled, WTERMSIG(status));
+  }
   kill(-pid_, SIGKILL);  // what the program left running in its group
 }
 
-// What the program wrote and nobody has read: a terminal holds up to 640 KiB, and hands over a few
-// at a time. It ends when all that have it open are gone; one that got away may keep it open.
-void Agent::drain_program(TimePoint limit) {
-  while ((out_ || err_) && unsent_.size() < kMostDrained && Clock::now() < limit) {
-    std::array<pollfd, 2> polls = {{{out_.get(), POLLIN, 0}, {err_.get(), POLLIN, 0}}};
-    if (poll(polls.data(), polls.size(), kQuietMs) == 0) return;
-    if (polls[0].revents != 0) read_program(out_, Stream::kStdout);
-    if (polls[1].revents != 0) read_program(err_, Stream::kStderr);
-  }
+// hvdrun hears of it at once, however much output is still to come.
+void Agent::program_ended(EndKind kind, int value) {
+  const TimePoint now = Clock::now();
+  end_ = ProgramEnd{kind, value, kill_at_.has_value(), loss_mark_.is_set(), nanoseconds(now)};
+  last_output_ = now;
+  if (kill_at_) deliver_by_ = now + kDeliver;
+  kill_at_.reset();
+  launcher_.say(*end_);
 }
 
-// Everything the program wrote, then its end. hvdrun closes the connection when it has read that;
-// leaving earlier could reset the connection and lose what is still on its way.
-void Agent::deliver_end() {
-  const TimePoint limit = Clock::now() + kDeliver;
-  drain_program(limit);
-  append(unsent_, *end_);
-  const bool hurry = kill_at_.has_value();
-  while (launcher_ && !(hurry && Clock::now() >= limit)) {
-    pollfd ready{launcher_.get(), static_cast<short>(POLLIN | (unsent_.empty() ? 0 : POLLOUT)), 0};
-    poll(&ready, 1, 100);
-    send_some();
-    if ((ready.revents & (POLLIN | POLLHUP | POLLERR)) != 0) read_launcher();
+// What the program wrote and nobody has read: a terminal holds up to 640 KiB, and hands over a few
+// at a time. It ends when all that have it open are gone; one that got away may keep it open. Then
+// hvdrun hangs up: leaving earlier could reset the connection and lose what is still on its way.
+// False when nobody was left to tell.
+bool Agent::deliver_rest() {
+  const auto over = [&] { return !launcher_ || Clock::now() >= deliver_by_; };
+  while (!over() && (out_ || err_) && drained_ < kMostDrained) {
+    const TimePoint quiet_at = last_output_ + kQuiet;
+    if (has_room() && Clock::now() >= quiet_at) break;
+    turn(std::min(deliver_by_, has_room() ? quiet_at : TimePoint::max()));
   }
+  out_.reset();
+  err_.reset();
+  const bool heard = static_cast<bool>(launcher_);
+  launcher_.say(Done{});
+  while (!over()) turn(deliver_by_);
+  return heard;
 }
 
 }  // namespace

@@ -28,9 +28,8 @@ std::string slots_problem(std::string_view number, int& slots) {
 HostSlots parse_host(std::string_view part) {
   const std::size_t colon = part.find(':');
   HostSlots host{std::string(part.substr(0, colon)), 1};
-  if (host.host.empty()) bad_hosts(part, "the host has no name");
-  if (host.host.find_first_of(" \t") != std::string::npos) {
-    bad_hosts(part, "a host name has no blanks");
+  if (const std::string problem = host_name_problem(host.host); !problem.empty()) {
+    bad_hosts(part, problem);
   }
   if (colon == std::string_view::npos) return host;
   const std::string problem = slots_problem(part.substr(colon + 1), host.slots);
@@ -43,6 +42,9 @@ std::optional<HostSlots> parse_line(const std::string& line, const std::string& 
   std::istringstream words(line.substr(0, line.find('#')));
   HostSlots host;
   if (!(words >> host.host)) return std::nullopt;
+  if (const std::string problem = host_name_problem(host.host); !problem.empty()) {
+    throw InvalidArgumentError(place + ": '" + host.host + "': " + problem);
+  }
   for (std::string word; words >> word;) {
     const bool known = word.starts_with("slots=");
     const std::string problem = known ? slots_problem(word.substr(6), host.slots) : "";
@@ -59,6 +61,13 @@ std::string_view short_name(std::string_view host) {
 }
 
 }  // namespace
+
+std::string host_name_problem(std::string_view host) {
+  if (host.empty()) return "the host has no name";
+  if (host.find_first_of(" \t") != std::string::npos) return "a host name has no blanks";
+  // ssh would take it for an option of its own, and some of those run commands.
+  return host.starts_with('-') ? "a host name does not begin with '-'" : "";
+}
 
 std::vector<HostSlots> parse_hosts(std::string_view text) {
   std::vector<HostSlots> hosts;

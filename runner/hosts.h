@@ -15,8 +15,12 @@ struct HostSlots {
   friend bool operator==(const HostSlots&, const HostSlots&) = default;
 };
 
+// Why no host is called this, "" if one may be: names reach ssh's command line. Pure.
+std::string host_name_problem(std::string_view host);
+
 // Reads "a:2,b:4"; a host without a number has one slot. Throws InvalidArgumentError naming -H and
-// the part that is wrong (empty name, slots below 1 or not a number, a host given twice).
+// the part that is wrong (a name that host_name_problem() refuses, slots below 1 or not a number, a
+// host given twice).
 std::vector<HostSlots> parse_hosts(std::string_view text);
 
 // Reads a file with lines such as "node1 slots=4"; without slots a host has one; # begins a

@@ -2,30 +2,34 @@
 
 #include <poll.h>
 #include <sys/prctl.h>
-#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <array>
-#include <cerrno>
 #include <csignal>
 #include <cstdio>
-#include <cstring>
-#include <list>
 #include <optional>
+#include <utility>
+#include <variant>
 #include <vector>
 
 #include "core/base/clock.h"
+#include "core/base/hexadecimal.h"
 #include "core/base/status.h"
+#include "ops/net/secret.h"
+#include "runner/agents.h"
 #include "runner/hosts.h"
-#include "runner/listener.h"
 #include "runner/output.h"
+#include "runner/output_writer.h"
+#include "runner/poll_time.h"
 #include "runner/process.h"
 #include "runner/rank_files.h"
+#include "runner/reception.h"
 #include "runner/report.h"
 #include "runner/root_processes.h"
-#include "runner/stdio.h"
+#include "runner/stdin_pump.h"
+#include "runner/tracebacks.h"
 #include "runner/wall_clock.h"
 #include "runner/wire.h"
 
@@ -35,12 +39,17 @@ namespace {
 // After a rank's failure the others have this long to notice it, say what they know and save what
 // they can; who still runs then is stopped.
 constexpr Duration kSurvivorsEnd = std::chrono::seconds(3);
+// If it failed because of another rank, that one has this long to end and to say how.
+constexpr Duration kCauseEnds = std::chrono::seconds(10);
 // Agents kill their program 5 s after a stop; mpirun gets a moment more, then is ended, then
 // killed.
 constexpr Duration kAgentsEnd = std::chrono::milliseconds(6500);
 constexpr Duration kMpirunEnds = std::chrono::milliseconds(1500);
 constexpr Duration kLastWords = std::chrono::seconds(7);  // agents may outlive mpirun that long
+// Of a reader that does not read, when the job was asked to end.
+constexpr Duration kReaderReads = std::chrono::seconds(2);
 constexpr std::size_t kReadOnce = 1 << 16;
+constexpr std::size_t kMostHeld = 1 << 18;  // bytes of mpirun's messages
 
 // For a job that did not start. Only then: ssh may know machines by names of its own.
 std::string advice_on(std::span<const HostSlots> hosts) {
@@ -50,14 +59,6 @@ std::string advice_on(std::span<const HostSlots> hosts) {
          ": correct the name after -H, or tell DNS, /etc/hosts or ~/.ssh/config what it means\n";
 }
 
-struct Peer {
-  UniqueFd fd;
-  MessageReader reader;
-  int rank = -1;  // until it said hello with the right key
-  std::string host;
-  bool ended = false;
-};
-
 class Job {
  public:
   Job(const Options& options, const LaunchContext& context);
@@ -66,41 +67,45 @@ class Job {
  private:
   void start(const LaunchContext& context);
   void turn();
-  int wait_time() const;
+  TimePoint wakes_at() const;
   bool finished() const;
-  void serve(Peer& peer);
-  void handle(Peer& peer, const Message& message);
-  void welcome(Peer& peer, const Hello& hello);
-  void record_end(Peer& peer, const ProgramEnd& end);
+  void admit(Reception::Agent agent);
+  void note(const AgentEvent& event);
+  void note_end(const RankEnd& end);
   void relay_starter(UniqueFd& fd, Stream stream);
+  void release_held();
   void on_signal();
   void reap();
   void stop(int signal);
-  void send_stop(Peer& peer);
   void enforce_stop();
   void enforce_start();
   void print(int rank, Stream stream, std::string_view bytes);
+  void say(const std::string& text) { writer_.write(Stream::kStderr, text); }
   void write_out();
   int conclude();
+  int verdict();
+  int report_start_failure();
 
   const Options& options_;
+  const bool remote_;
   UniqueFd signals_;
-  Listener listener_;
+  UniqueFd stop_signals_;
+  Agents agents_;
+  Reception reception_;
   StdinPump stdin_;
   OutputWriter writer_;
   OutputPrinter printer_;
-  std::list<Peer> peers_;
+  Tracebacks tracebacks_;
   std::vector<RankEnd> ends_;
-  std::vector<bool> seen_;  // by rank: its agent said hello
   RankFiles files_;
   Duration start_timeout_{};
-  TimePoint start_deadline_ = TimePoint::max();  // until all are seen
+  TimePoint start_deadline_ = TimePoint::max();  // until all agents came
   std::string not_started_;                      // what to say about those who did not come
   std::string starter_;                          // of the ranks: "mpirun", ...
   RootProcesses roots_;
   UniqueFd starter_out_;
   UniqueFd starter_err_;
-  std::string held_;  // what mpirun said after a failure that we report better
+  std::string held_;  // what mpirun said while we may know better
   int caught_signal_ = 0;
   std::optional<TimePoint> stop_at_;    // after a failure: when the other ranks are stopped
   int stop_signal_ = 0;                 // what agents were told; 0 = nothing yet
@@ -109,29 +114,39 @@ class Job {
   TimePoint roots_ended_{};
 };
 
+Listener listen_for_agents(const Options& options, const LaunchContext& context) {
+  const std::string interfaces = chosen_interfaces(rank_environment(options, context));
+  return Listener(listening_addresses(may_be_remote(options, context), interfaces));
+}
+
 Job::Job(const Options& options, const LaunchContext& context)
     : options_(options),
+      remote_(may_be_remote(options, context)),
       signals_(watch_signals()),
-      listener_(may_be_remote(options, context)),
-      writer_(watch_stop_signals()),
-      printer_(writer_.one_terminal(), options.timestamps ? wall_clock : OutputPrinter::Stamp{}),
-      seen_(static_cast<std::size_t>(options.np), false),
+      stop_signals_(watch_stop_signals()),
+      agents_(options.np),
+      reception_(listen_for_agents(options, context), options.np,
+                 link_timeout(rank_environment(options, context)),
+                 [this](int rank) { return agents_.expects(rank); }),
+      printer_(OutputWriter::one_place(), options.timestamps ? wall_clock : OutputPrinter::Stamp{}),
+      tracebacks_(options.np),
       files_(options.output_folder, options.np) {
   start(context);
 }
 
 void Job::start(const LaunchContext& context) {
-  const LaunchPlan plan = make_launch_plan(options_, context, to_string(listener_.address()),
-                                           "unix:hvdrun-" + random_key());
+  std::array<std::byte, 16> name{};  // that nobody can guess
+  draw_random(name);
+  const LaunchPlan plan = make_launch_plan(options_, context, to_string(reception_.address()),
+                                           "unix:hvdrun-" + hexadecimal(name));
   starter_ = plan.by_mpirun ? "mpirun" : "an agent of hvdrun";
   for (const std::string& warning : plan.warnings) {
-    writer_.write(Stream::kStderr, "hvdrun: warning: " + warning + "\n");
+    say("hvdrun: warning: " + warning + "\n");
   }
   if (options_.verbose) {
-    std::string line = "hvdrun:";
-    for (const std::string& word : plan.commands[0].argv) line += " " + word;
+    std::string line = "hvdrun: " + join_words(plan.commands[0].argv);
     if (!plan.by_mpirun) line += " (" + std::to_string(plan.commands.size()) + " times)";
-    writer_.write(Stream::kStderr, line + "\n");
+    say(line + "\n");
   }
   Pipe in = make_pipe();
   Pipe out = make_pipe();
@@ -155,113 +170,93 @@ int Job::run() {
 
 bool Job::finished() const {
   if (!roots_.ended()) return false;
-  const bool quiet = peers_.empty() && !starter_out_ && !starter_err_;
+  const bool quiet = agents_.none() && !starter_out_ && !starter_err_;
   return quiet || Clock::now() >= roots_ended_ + kLastWords;
 }
 
-int Job::wait_time() const {
+TimePoint Job::wakes_at() const {
   TimePoint until = Clock::now() + std::chrono::seconds(1);
   if (const auto due = printer_.due()) until = std::min(until, *due);
+  if (const auto due = tracebacks_.due()) until = std::min(until, *due);
   if (stop_at_) until = std::min(until, *stop_at_);
   if (next_blow_) until = std::min(until, *next_blow_);
-  until = std::min(until, start_deadline_);
   if (roots_.ended()) until = std::min(until, roots_ended_ + kLastWords);
-  const auto left = std::chrono::ceil<std::chrono::milliseconds>(until - Clock::now());
-  return static_cast<int>(std::max<std::int64_t>(0, left.count()));
+  return std::min({until, start_deadline_, reception_.next_deadline(), agents_.next_deadline()});
 }
 
 void Job::turn() {
+  const bool room = writer_.has_room();  // else the ranks and mpirun have to wait with their output
   std::vector<pollfd> polls = {{signals_.get(), POLLIN, 0},
-                               {listener_.fd(), POLLIN, 0},
-                               {starter_out_.get(), POLLIN, 0},
-                               {starter_err_.get(), POLLIN, 0},
+                               {writer_.changed(), POLLIN, 0},
+                               {room ? starter_out_.get() : -1, POLLIN, 0},
+                               {room ? starter_err_.get() : -1, POLLIN, 0},
                                stdin_.wanted()};
   const std::size_t fixed = polls.size();
-  for (const Peer& peer : peers_) polls.push_back({peer.fd.get(), POLLIN, 0});
-  poll(polls.data(), polls.size(), wait_time());
-  std::size_t at = fixed;
-  for (Peer& peer : peers_) {
-    if (polls[at++].revents != 0) serve(peer);
+  agents_.add_polls(polls);
+  const std::size_t known = polls.size();
+  reception_.add_polls(polls);
+  poll(polls.data(), polls.size(), milliseconds_until(wakes_at()));
+  const std::span all(polls);
+  const TimePoint now = Clock::now();
+  for (Reception::Agent& agent : reception_.serve(all.subspan(known), now)) {
+    admit(std::move(agent));
   }
-  std::erase_if(peers_, [](const Peer& peer) { return !peer.fd; });
-  if (polls[1].revents != 0) {
-    if (UniqueFd fd = listener_.accept()) peers_.emplace_back().fd = std::move(fd);
-  }
+  for (const AgentEvent& event : agents_.serve(all.subspan(fixed, known - fixed), now)) note(event);
+  agents_.tick(now);
+  if (polls[1].revents != 0) writer_.acknowledge();
   if (polls[2].revents != 0) relay_starter(starter_out_, Stream::kStdout);
   if (polls[3].revents != 0) relay_starter(starter_err_, Stream::kStderr);
   if (polls[4].revents != 0) stdin_.move();
   if (polls[0].revents != 0) on_signal();
-  printer_.flush_due(Clock::now());
+  tracebacks_.flush_due(now);
+  printer_.flush_due(now);
   write_out();
+  if (writer_.has_room()) agents_.take_more();
   enforce_start();
   enforce_stop();
 }
 
-void Job::serve(Peer& peer) {
-  std::string bytes;
-  const bool alive = read_available(peer.fd.get(), bytes, kReadOnce);
-  bool broken = false;
-  try {
-    peer.reader.feed(std::as_bytes(std::span(bytes)));
-    while (const auto message = peer.fd ? peer.reader.next() : std::nullopt) handle(peer, *message);
-  } catch (const PeerLostError& error) {
-    broken = true;  // a stranger on our port, or an agent of another version
-  }
-  if (alive && !broken) return;
-  if (peer.rank >= 0 && !peer.ended) {
-    const bool stopping = stop_signal_ != 0;
-    record_end(peer, {EndKind::kLost, 0, stopping, system_time()});
-  }
-  peer.fd.reset();
+void Job::admit(Reception::Agent agent) {
+  agents_.welcome(std::move(agent), Clock::now());
+  // Nobody is left who would end it.
+  if (stop_signal_ == 0 && roots_.over()) stop(SIGTERM);
+  if (!agents_.missing().empty()) return;
+  start_deadline_ = TimePoint::max();
+  if (stop_signal_ == 0) release_held();  // it has no better explanation any more
 }
 
-void Job::handle(Peer& peer, const Message& message) {
-  if (peer.rank < 0) return welcome(peer, read_hello(message));
-  switch (message.type) {
-    case MessageType::kOutput: {
-      const Output output = read_output(message);
-      return print(peer.rank, output.stream, output.bytes);
-    }
-    case MessageType::kEnd:
-      return record_end(peer, read_end(message));
-    case MessageType::kHello:
-    case MessageType::kStop:
-      ByteReader::malformed("agents send output and their end");
+void Job::note(const AgentEvent& event) {
+  if (const auto* output = std::get_if<RankOutput>(&event)) {
+    print(output->rank, output->output.stream, output->output.bytes);
+  } else if (const auto* end = std::get_if<RankEnd>(&event)) {
+    note_end(*end);
+  } else {
+    tracebacks_.rank_done(std::get<RankDone>(event).rank, Clock::now());
   }
 }
 
-void Job::welcome(Peer& peer, const Hello& hello) {
-  if (hello.key != listener_.address().key) ByteReader::malformed("a stranger's key");
-  if (hello.rank < 0 || hello.rank >= options_.np || seen_[static_cast<std::size_t>(hello.rank)]) {
-    ByteReader::malformed("rank");
-  }
-  seen_[static_cast<std::size_t>(hello.rank)] = true;
-  peer.rank = hello.rank;
-  peer.host = hello.host;
-  if (stop_signal_ != 0) send_stop(peer);
-  if (std::find(seen_.begin(), seen_.end(), false) == seen_.end()) {
-    start_deadline_ = TimePoint::max();
-  }
-}
-
-void Job::record_end(Peer& peer, const ProgramEnd& end) {
-  peer.ended = true;
-  peer.fd.reset();  // the agent waits for this
-  ends_.push_back({peer.rank, peer.host, end});
-  if (is_failure(ends_.back()) && stop_signal_ == 0 && !stop_at_)
-    stop_at_ = Clock::now() + kSurvivorsEnd;
+void Job::note_end(const RankEnd& end) {
+  ends_.push_back(end);
+  if (!is_failure(end) || stop_signal_ != 0) return;
+  const TimePoint limit = Clock::now() + (end.end.after_loss ? kCauseEnds : kSurvivorsEnd);
+  stop_at_ = std::min(stop_at_.value_or(limit), limit);
 }
 
 void Job::relay_starter(UniqueFd& fd, Stream stream) {
   std::string bytes;
   if (!read_available(fd.get(), bytes, kReadOnce)) fd.reset();
-  // About the end of a job mpirun has only guesses, and the report has what happened.
+  // About a job that does not start, or how it ended, mpirun has only guesses; we may know.
+  const bool starting = !agents_.missing().empty();
   const bool ending = stop_signal_ != 0 || first_failure(ends_) != nullptr;
-  if (ending && !options_.verbose) {
-    held_ += bytes;
+  if ((starting || ending) && !options_.verbose) {
+    held_.append(bytes, 0, kMostHeld - std::min(kMostHeld, held_.size()));
   } else {
     print(OutputPrinter::kLauncher, stream, bytes);
   }
+}
+
+void Job::release_held() {
+  print(OutputPrinter::kLauncher, Stream::kStderr, std::exchange(held_, {}));
 }
 
 void Job::on_signal() {
@@ -283,8 +278,7 @@ void Job::reap() {
     if (!roots_.note_end(pid, status)) continue;  // an agent that outlived mpirun
     if (roots_.ended()) roots_ended_ = Clock::now();
     // Ranks that outlived mpirun would run for ever, and those without one of theirs wait for it.
-    const bool over = roots_.ended() || roots_.exit_code() != 0;
-    if (over && !peers_.empty() && stop_signal_ == 0) stop(SIGTERM);
+    if (roots_.over() && !agents_.none() && stop_signal_ == 0) stop(SIGTERM);
   }
 }
 
@@ -292,20 +286,9 @@ void Job::stop(int signal) {
   stop_at_.reset();
   if (stop_signal_ == 0) next_blow_ = Clock::now() + kAgentsEnd;
   // Before the first agent is here only what we started can be told.
-  const bool nobody = std::none_of(seen_.begin(), seen_.end(), [](bool seen) { return seen; });
-  if (nobody || signal == SIGKILL) next_blow_ = Clock::now();
+  if (!agents_.any_came() || signal == SIGKILL) next_blow_ = Clock::now();
   stop_signal_ = signal;
-  for (Peer& peer : peers_) {
-    if (peer.rank >= 0 && !peer.ended) send_stop(peer);
-  }
-}
-
-void Job::send_stop(Peer& peer) {
-  Bytes bytes;
-  append(bytes, Stop{stop_signal_});
-  // A few bytes into an empty socket; an agent that is gone shows as the end of its stream.
-  [[maybe_unused]] const auto sent =
-      ::send(peer.fd.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
+  agents_.stop(signal);
 }
 
 // The job has to end: first what we started is asked, then its whole groups are killed.
@@ -322,66 +305,90 @@ void Job::enforce_start() {
   if (Clock::now() < start_deadline_) return;
   start_deadline_ = TimePoint::max();
   if (stop_signal_ != 0 || roots_.ended()) return;
-  std::string missing;
-  for (std::size_t rank = 0; rank < seen_.size(); ++rank) {
-    if (!seen_[rank]) missing += (missing.empty() ? "" : ", ") + std::to_string(rank);
-  }
+  const std::vector<int> missing = agents_.missing();
   std::array<char, 32> seconds{};
   std::snprintf(seconds.data(), seconds.size(), "%g", to_seconds(start_timeout_));
-  not_started_ = "hvdrun: not started after " + std::string(seconds.data()) + " s: rank " +
-                 missing + " of " + std::to_string(options_.np) +
-                 "; can this machine reach theirs with ssh, and they this one? --verbose shows "
-                 "mpirun's command, --start-timeout (HOROVOD_START_TIMEOUT) gives them more time\n";
+  not_started_ = "hvdrun: not started after " + std::string(seconds.data()) + " s: rank" +
+                 (missing.size() == 1 ? " " : "s ") + list_ranks(missing) + " of " +
+                 std::to_string(options_.np) + "; " +
+                 (remote_ ? "can this machine reach theirs with ssh, and they this one? "
+                          : "is this machine too busy? ") +
+                 "--verbose shows the command that starts them and its messages, --start-timeout "
+                 "(HOROVOD_START_TIMEOUT) gives them more time\n";
   stop(SIGTERM);
 }
 
 void Job::print(int rank, Stream stream, std::string_view bytes) {
   const std::string trouble = files_.write(rank, stream, bytes);
-  if (!trouble.empty()) writer_.write(Stream::kStderr, "hvdrun: " + trouble + "\n");
-  printer_.feed(rank, stream, bytes, Clock::now());
+  if (!trouble.empty()) say("hvdrun: " + trouble + "\n");
+  if (rank != OutputPrinter::kLauncher && stream == Stream::kStderr) {
+    tracebacks_.feed(rank, bytes, Clock::now());
+  } else {
+    printer_.feed(rank, stream, bytes, Clock::now());
+  }
   write_out();
 }
 
 void Job::write_out() {
-  for (const OutputPrinter::Chunk& chunk : printer_.take()) {
-    if (!writer_.write(chunk.stream, chunk.text) && caught_signal_ == 0) {
-      caught_signal_ = SIGPIPE;  // as any program whose reader has left
-      stop(SIGTERM);
+  for (const Tracebacks::Piece& piece : tracebacks_.take()) {
+    if (piece.ranks.size() == 1) {
+      printer_.feed(piece.ranks[0], Stream::kStderr, piece.text, Clock::now());
+    } else {
+      printer_.feed_shared(piece.ranks, Stream::kStderr, piece.text);
     }
   }
+  for (OutputPrinter::Chunk& chunk : printer_.take()) {
+    writer_.write(chunk.stream, std::move(chunk.text));
+  }
+  if (!writer_.reader_left() || caught_signal_ != 0) return;
+  caught_signal_ = SIGPIPE;  // as any program whose reader has left
+  stop(SIGTERM);
 }
 
 int Job::conclude() {
-  const RankEnd* first = first_failure(ends_);
-  const bool starter_failed =
-      first == nullptr && caught_signal_ == 0 && not_started_.empty() && roots_.exit_code() != 0;
-  if (starter_failed) print(OutputPrinter::kLauncher, Stream::kStderr, held_);
+  tracebacks_.finish();
+  write_out();
   printer_.finish();
   write_out();
-  if (first != nullptr) {
-    writer_.write(Stream::kStderr, failure_report(ends_, options_.np, options_.command[0],
-                                                  printer_.last_lines(first->rank)));
+  const int code = verdict();
+  writer_.drain(stop_signals_.get(),
+                caught_signal_ != 0 ? std::optional(kReaderReads) : std::nullopt);
+  return code;
+}
+
+int Job::verdict() {
+  if (const RankEnd* first = first_failure(ends_)) {
+    say(failure_report(
+        ends_, options_.np, options_.command[0],
+        printer_.on_screen(first->rank) ? nullptr : &printer_.last_lines(first->rank)));
     return exit_code(*first);
   }
-  if (!not_started_.empty()) {
-    writer_.write(Stream::kStderr, not_started_ + advice_on(options_.hosts));
-    return 1;
-  }
+  if (!not_started_.empty()) return report_start_failure();
   if (caught_signal_ != 0) {
-    writer_.write(Stream::kStderr, "hvdrun: stopped by " + signal_name(caught_signal_) + "\n");
+    say("hvdrun: stopped by " + signal_name(caught_signal_) + "\n");
     return 128 + caught_signal_;
   }
-  if (starter_failed) {
-    writer_.write(Stream::kStderr, "hvdrun: " + starter_ + " failed with exit code " +
-                                       std::to_string(roots_.exit_code()) +
-                                       "; its messages are above\n" + advice_on(options_.hosts));
-    return roots_.exit_code();
-  }
-  if (ends_.size() == seen_.size()) return 0;
-  writer_.write(Stream::kStderr, "hvdrun: " + starter_ + " ended, but only " +
-                                     std::to_string(ends_.size()) + " of " +
-                                     std::to_string(options_.np) + " ranks said how they ended\n");
+  if (roots_.exit_code() != 0) return report_start_failure();
+  if (std::cmp_equal(ends_.size(), options_.np)) return 0;
+  say("hvdrun: " + starter_ + " ended, but only " + std::to_string(ends_.size()) + " of " +
+      std::to_string(options_.np) + " ranks said how they ended\n");
   return 1;
+}
+
+// A machine without an address explains all that mpirun says of it, at length.
+int Job::report_start_failure() {
+  const std::string advice = advice_on(options_.hosts);
+  const bool hidden = !advice.empty() && !held_.empty();
+  if (!hidden) release_held();
+  printer_.finish();
+  write_out();
+  if (!not_started_.empty()) {
+    say(not_started_ + advice);
+    return 1;
+  }
+  say("hvdrun: " + starter_ + " failed with exit code " + std::to_string(roots_.exit_code()) +
+      (hidden ? "; --verbose shows its messages\n" : "; its messages are above\n") + advice);
+  return roots_.exit_code();
 }
 
 }  // namespace

@@ -21,6 +21,7 @@ constexpr std::array<const char*, 7> kExported = {
     "CONDA_PREFIX", "OMP_NUM_THREADS", kAgentVariable};
 
 constexpr const char* kStartTimeout = "HOROVOD_START_TIMEOUT";
+constexpr const char* kLinkTimeout = "HVD_LINK_TIMEOUT_SECONDS";
 constexpr const char* kInterfaces = "HOROVOD_GLOO_IFACE";
 constexpr const char* kController = "HOROVOD_CONTROLLER";
 constexpr const char* kRendezvous = "HVD_RENDEZVOUS";
@@ -55,14 +56,12 @@ void add(std::vector<std::string>& argv, std::initializer_list<std::string> word
 
 Environment plan_environment(const Options& options, const LaunchContext& context,
                              const std::string& agent_address) {
-  Environment environment = context.environment;
+  Environment environment = rank_environment(options, context);
   environment[kAgentVariable] = agent_address;
   if (context.is_root) {  // mpirun refuses root otherwise; containers run as root
     environment.insert_or_assign("OMPI_ALLOW_RUN_AS_ROOT", "1");
     environment.insert_or_assign("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1");
   }
-  environment.erase(kSourcesVariable);  // of an hvdrun that started this one
-  for (const auto& [name, value] : settings_environment(options)) environment[name] = value;
   return environment;
 }
 
@@ -128,8 +127,8 @@ void add_agent(std::vector<std::string>& argv, const Options& options,
 }
 
 // The names are Horovod's own for ranks without MPI.
-Environment rank_environment(Environment environment, int rank, int size,
-                             const std::string& rendezvous) {
+Environment without_mpi(Environment environment, int rank, int size,
+                        const std::string& rendezvous) {
   std::erase_if(environment, [](const auto& variable) {
     return std::any_of(kForeign.begin(), kForeign.end(),
                        [&](const char* prefix) { return variable.first.starts_with(prefix); });
@@ -166,6 +165,32 @@ Environment settings_environment(const Options& options) {
   return environment;
 }
 
+Environment rank_environment(const Options& options, const LaunchContext& context) {
+  Environment environment = context.environment;
+  environment.erase(kSourcesVariable);  // of an hvdrun that started this one
+  for (const auto& [name, value] : settings_environment(options)) environment[name] = value;
+  return environment;
+}
+
+Duration start_timeout(const Environment& environment) {
+  const auto it = environment.find(kStartTimeout);
+  if (it == environment.end()) return Config{}.start_timeout;
+  check_setting(kStartTimeout, it->second, kStartTimeout);
+  return *SecondsAboveZero::read(it->second);
+}
+
+Duration link_timeout(const Environment& environment) {
+  const auto it = environment.find(kLinkTimeout);
+  if (it == environment.end()) return Config{}.link_timeout;
+  check_setting(kLinkTimeout, it->second, kLinkTimeout);
+  return *PositiveSeconds::read(it->second);
+}
+
+std::string chosen_interfaces(const Environment& environment) {
+  const auto it = environment.find(kInterfaces);
+  return it == environment.end() ? "" : it->second;
+}
+
 bool may_be_remote(const Options& options, const LaunchContext& context) {
   if (options.hosts.empty()) return scheduled(context.environment);
   return std::any_of(options.hosts.begin(), options.hosts.end(), [&](const HostSlots& host) {
@@ -189,11 +214,8 @@ bool starts_by_mpirun(const Options& options, const LaunchContext& context) {
 LaunchPlan make_launch_plan(const Options& options, const LaunchContext& context,
                             const std::string& agent_address, const std::string& rendezvous) {
   const Environment environment = plan_environment(options, context, agent_address);
-  LaunchPlan plan{starts_by_mpirun(options, context), {}, options.warnings, Config{}.start_timeout};
-  if (const auto it = environment.find(kStartTimeout); it != environment.end()) {
-    check_setting(kStartTimeout, it->second, kStartTimeout);
-    plan.start_timeout = *Seconds::read(it->second);
-  }
+  LaunchPlan plan{
+      starts_by_mpirun(options, context), {}, options.warnings, start_timeout(environment)};
   if (plan.by_mpirun) {
     if (controller(options, context) == "gloo") {
       plan.warnings.push_back(
@@ -208,7 +230,7 @@ LaunchPlan make_launch_plan(const Options& options, const LaunchContext& context
     plan.warnings.push_back("--mpi-args does nothing: hvdrun starts these ranks without mpirun");
   }
   for (int rank = 0; rank < options.np; ++rank) {
-    plan.commands.push_back({{}, rank_environment(environment, rank, options.np, rendezvous)});
+    plan.commands.push_back({{}, without_mpi(environment, rank, options.np, rendezvous)});
     add_agent(plan.commands.back().argv, options, context);
   }
   return plan;

@@ -38,6 +38,16 @@ struct LaunchPlan {
 // The variables that options set for the ranks, and kSourcesVariable with where they came from.
 Environment settings_environment(const Options& options);
 
+// What a rank on this machine will find: the environment and what options set.
+Environment rank_environment(const Options& options, const LaunchContext& context);
+
+// HOROVOD_START_TIMEOUT and HVD_LINK_TIMEOUT_SECONDS of such an environment, or their defaults.
+// Throw InvalidArgumentError on what is malformed.
+Duration start_timeout(const Environment& environment);
+Duration link_timeout(const Environment& environment);
+// HOROVOD_GLOO_IFACE; empty = all.
+std::string chosen_interfaces(const Environment& environment);
+
 // Whether ranks may run on other machines, so that hvdrun has to listen beyond loopback.
 bool may_be_remote(const Options& options, const LaunchContext& context);
 

@@ -1,27 +1,31 @@
 #pragma once
 
-#include "runner/process.h"
-#include "runner/wire.h"
+#include <span>
+#include <string>
+#include <vector>
+
+#include "ops/tcp/tcp_socket.h"
 
 namespace hvd::runner {
 
-// 32 hexadecimal digits that nobody can guess. Throws Error{kInternal}.
-std::string random_key();
+// The addresses of this machine on which hvdrun awaits its agents. `remote`: those that other
+// machines may reach, of the interfaces that `interfaces` lists ("eth0,ib0") or of all if it is
+// empty; else loopback. Throws InvalidArgumentError naming an interface that there is not.
+std::vector<std::string> listening_addresses(bool remote, const std::string& interfaces);
 
-// The TCP port on which hvdrun awaits its agents; not blocking.
+// A TCP port on each of some addresses and on no other; not blocking.
 class Listener {
  public:
-  // `remote`: on every interface rather than on loopback only. Throws Error{kInternal}.
-  explicit Listener(bool remote);
-  int fd() const { return fd_.get(); }
-  // With a fresh random key.
-  const AgentAddress& address() const { return address_; }
-  // The next connection, or an empty descriptor.
-  UniqueFd accept();
+  // Those of `addresses` that the system lets nobody listen on are left out. Throws InternalError
+  // if they are all.
+  explicit Listener(std::span<const std::string> addresses);
+
+  // Each has a descriptor; readable when somebody connects.
+  std::span<const TcpListener> sockets() const { return sockets_; }
+  std::vector<TcpAddress> endpoints() const;
 
  private:
-  UniqueFd fd_;
-  AgentAddress address_;
+  std::vector<TcpListener> sockets_;
 };
 
 }  // namespace hvd::runner

@@ -160,6 +160,10 @@ constexpr std::array kOptions = {
     does_nothing("num-nccl-streams", "N", "library_options.num_nccl_streams", "it is for NCCL"),
     does_nothing("gloo-timeout-seconds", "SECONDS", "library_options.gloo_timeout_seconds",
                  "there is no Gloo; --start-timeout limits the start"),
+    refused("x", "NAME=VALUE",
+            "it is mpirun's; the variables of this shell reach the ranks of this machine, and "
+            "HOROVOD_* and HVD_* those of all: NAME=VALUE hvdrun ...; for the others there is "
+            "--mpi-args=\"-x NAME=VALUE\""),
     refused("jsrun", "", "there is no support for LSF's jsrun; give -H and use ssh"),
     refused("min-np,min-num-proc", "N", kElastic),
     refused("max-np,max-num-proc", "N", kElastic),
@@ -229,6 +233,19 @@ const OptionRow* find_option(std::string_view written) {
     if (!two_dashes && row.letter != 0 && name == std::string_view(&row.letter, 1)) return &row;
   }
   return nullptr;
+}
+
+std::optional<JoinedOption> split_joined_option(std::string_view written) {
+  const std::size_t digits = written.find_last_not_of("0123456789") + 1;
+  if (digits > 1 && digits < written.size()) {  // only a number can follow a name: -nproc is none
+    const std::string_view option = written.substr(0, digits);
+    const OptionRow* row = option.starts_with("--") ? nullptr : find_option(option);
+    if (row != nullptr && (row->value == "N" || row->value == "PORT")) {
+      return JoinedOption{row, option, written.substr(digits)};
+    }
+  }
+  if (!written.starts_with("-H") || written.size() == 2) return std::nullopt;
+  return JoinedOption{find_option("-H"), written.substr(0, 2), written.substr(2)};
 }
 
 const OptionRow* find_key(std::string_view key, bool on) {

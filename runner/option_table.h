@@ -1,5 +1,6 @@
 #pragma once
 
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -37,6 +38,16 @@ std::span<const OptionRow> option_table();
 
 // Null when no row has it. `written` is a word such as "-np", "--hosts" or "-H".
 const OptionRow* find_option(std::string_view written);
+// An option and its value in one word, as other programs take them: "-n2", "-np2", "-p22",
+// "-Hnode1:4".
+struct JoinedOption {
+  const OptionRow* row = nullptr;
+  std::string_view option;  // "-np"
+  std::string_view value;   // "2"
+};
+// Empty if `written` is none.
+std::optional<JoinedOption> split_joined_option(std::string_view written);
+
 // The row with this key in the configuration file; of a pair (--x, --no-x) the one for `on`.
 const OptionRow* find_key(std::string_view key, bool on = true);
 

@@ -79,8 +79,14 @@ Given take_option(std::span<const std::string> arguments, std::size_t& i) {
   const std::size_t equals = argument.find('=');
   Given given;
   given.written = argument.substr(0, equals);
-  given.source = "hvdrun " + given.written;
   given.row = find_option(given.written);
+  if (given.row == nullptr) {
+    if (const auto joined = split_joined_option(argument)) {  // -n2
+      const auto& [row, word, value] = *joined;
+      return {row, std::string(word), "hvdrun " + std::string(word), std::string(value)};
+    }
+  }
+  given.source = "hvdrun " + given.written;
   if (given.row == nullptr) {
     throw InvalidArgumentError("unknown option " + given.written +
                                did_you_mean(given.written, option_words()) +
@@ -269,7 +275,7 @@ void check_affinity(const Options& options) {
 void check(const Options& options) {
   if (options.np == 0) {
     throw InvalidArgumentError("-np: missing; say how many ranks to start, such as hvdrun -np 2 " +
-                               (options.command.empty() ? "./train" : options.command[0]));
+                               (options.command.empty() ? "./train" : join_words(options.command)));
   }
   if (options.command.empty()) {
     throw InvalidArgumentError("no program given; hvdrun -np " + std::to_string(options.np) +
@@ -310,6 +316,23 @@ std::vector<std::string> split_words(std::string_view text, const std::string& o
   }
   if (word) words.push_back(*word);
   return words;
+}
+
+std::string join_words(std::span<const std::string> words) {
+  constexpr std::string_view kPlain =
+      "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789@%+=:,./_-";
+  std::string text;
+  for (const std::string& word : words) {
+    if (!text.empty()) text += ' ';
+    if (!word.empty() && word.find_first_not_of(kPlain) == std::string::npos) {
+      text += word;
+      continue;
+    }
+    text += '\'';
+    for (const char c : word) text += c == '\'' ? std::string("'\\''") : std::string(1, c);
+    text += '\'';
+  }
+  return text;
 }
 
 Options parse_options(std::span<const std::string> arguments, const Environment& environment) {

@@ -50,4 +50,7 @@ Options parse_options(std::span<const std::string> arguments, const Environment&
 // InvalidArgumentError naming `option` when a quote is open at the end.
 std::vector<std::string> split_words(std::string_view text, const std::string& option);
 
+// The opposite, for people to copy: quotes where a shell needs them.
+std::string join_words(std::span<const std::string> words);
+
 }  // namespace hvd::runner

@@ -1,12 +1,31 @@
 #include "runner/output.h"
 
 #include <algorithm>
+#include <cstdint>
 
 namespace hvd::runner {
 namespace {
 
 constexpr std::size_t kLongestWait = 1 << 16;  // bytes of one line held back
+constexpr std::size_t kNowhere = SIZE_MAX;     // not on standard error
 constexpr std::size_t kLongestKept = 1 << 12;  // bytes of one line in last_lines()
+
+std::string name_of(int rank) {
+  return rank == OutputPrinter::kLauncher ? "mpirun" : std::to_string(rank);
+}
+
+// "0,2-7"
+std::string ranges(std::span<const int> ranks) {
+  std::string text;
+  for (std::size_t i = 0; i < ranks.size();) {
+    std::size_t last = i;
+    while (last + 1 < ranks.size() && ranks[last + 1] == ranks[last] + 1) ++last;
+    text += (text.empty() ? "" : ",") + std::to_string(ranks[i]);
+    if (last > i) text += (last == i + 1 ? "," : "-") + std::to_string(ranks[last]);
+    i = last + 1;
+  }
+  return text;
+}
 
 }  // namespace
 
@@ -63,9 +82,17 @@ std::optional<OutputPrinter::Key>& OutputPrinter::open_line(Stream stream) {
   return open_[one_terminal_ ? 0 : static_cast<std::size_t>(stream)];
 }
 
-std::string OutputPrinter::prefix(int rank) const {
-  const std::string who = rank == kLauncher ? "mpirun" : std::to_string(rank);
+std::string OutputPrinter::prefix(const std::string& who) const {
   return "[" + who + "] " + (stamp_ ? stamp_() + " " : "");
+}
+
+// Ends the unfinished line of whoever's it is.
+void OutputPrinter::close_line(Stream stream) {
+  std::optional<Key>& open = open_line(stream);
+  if (!open) return;
+  chunks_.push_back({open->second, "\n"});
+  if (one_terminal_ || open->second == Stream::kStderr) ++shown_;
+  open.reset();
 }
 
 // Moves `waiting` to the screen. `newline` ends the line.
@@ -75,10 +102,10 @@ void OutputPrinter::write(const Key& key, Line& line, bool newline) {
   // A part was shown and somebody else's line already ended it: nothing is left to end.
   const bool nothing_left = newline && !continues && line.shown && line.waiting.empty();
   if (!nothing_left) {
-    if (open && !continues) chunks_.push_back({open->second, "\n"});
+    if (!continues) close_line(key.second);
     std::string text;
-    if (!continues) text = prefix(key.first);
-    if (continues && line.restart) text = "\r" + prefix(key.first);
+    if (!continues) text = prefix(name_of(key.first));
+    if (continues && line.restart) text = "\r" + prefix(name_of(key.first));
     text += line.waiting;
     if (newline) text += '\n';
     chunks_.push_back({key.second, std::move(text)});
@@ -87,15 +114,42 @@ void OutputPrinter::write(const Key& key, Line& line, bool newline) {
   line.waiting.clear();
   line.restart = false;
   line.shown = !newline;
-  if (newline) {
-    remember(key.first, std::exchange(line.whole, {}));
+  if (newline) remember(key.first, key.second, std::exchange(line.whole, {}));
+}
+
+void OutputPrinter::feed_shared(std::span<const int> ranks, Stream stream, std::string_view lines) {
+  close_line(stream);
+  const std::string who = ranges(ranks);
+  while (!lines.empty()) {
+    const std::size_t end = lines.find('\n');
+    const std::string line(lines.substr(0, end));
+    chunks_.push_back({stream, prefix(who) + line + "\n"});
+    const std::size_t place = shown_;
+    for (const int rank : ranks) {
+      shown_ = place;  // it is one line
+      remember(rank, stream, line);
+    }
+    lines.remove_prefix(std::min(lines.size(), line.size() + 1));
   }
 }
 
-void OutputPrinter::remember(int rank, const std::string& line) {
+void OutputPrinter::remember(int rank, Stream stream, const std::string& line) {
+  const bool seen = one_terminal_ || stream == Stream::kStderr;
   std::deque<std::string>& lines = last_lines_[rank];
+  std::deque<std::size_t>& places = places_[rank];
   lines.push_back(line);
-  if (lines.size() > kLastLines) lines.pop_front();
+  places.push_back(seen ? shown_++ : kNowhere);
+  if (lines.size() <= kLastLines) return;
+  lines.pop_front();
+  places.pop_front();
+}
+
+bool OutputPrinter::on_screen(int rank) const {
+  const auto places = places_.find(rank);
+  if (places == places_.end()) return false;
+  return std::all_of(places->second.begin(), places->second.end(), [&](std::size_t place) {
+    return place != kNowhere && shown_ - place <= kOnScreen;
+  });
 }
 
 const std::deque<std::string>& OutputPrinter::last_lines(int rank) const {

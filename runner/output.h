@@ -5,6 +5,7 @@
 #include <functional>
 #include <map>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -23,7 +24,8 @@ class OutputPrinter {
  public:
   static constexpr Duration kPartialDelay = std::chrono::milliseconds(100);
   static constexpr std::size_t kLastLines = 10;
-  static constexpr int kLauncher = -1;  // mpirun itself, "[mpirun] text"
+  static constexpr std::size_t kOnScreen = 40;  // lines that a terminal shows, more or less
+  static constexpr int kLauncher = -1;          // mpirun itself, "[mpirun] text"
 
   struct Chunk {
     Stream stream;
@@ -40,6 +42,8 @@ class OutputPrinter {
       : one_terminal_(one_terminal), stamp_(std::move(stamp)) {}
 
   void feed(int rank, Stream stream, std::string_view bytes, TimePoint now);
+  // Lines that these ranks (ascending) have written alike, "[0,2-7] text".
+  void feed_shared(std::span<const int> ranks, Stream stream, std::string_view lines);
   // Shows lines without an end that have waited long enough.
   void flush_due(TimePoint now);
   // When flush_due() has something to do next; empty while nothing waits.
@@ -50,6 +54,9 @@ class OutputPrinter {
   // What to write, in order.
   std::vector<Chunk> take() { return std::exchange(chunks_, {}); }
   const std::deque<std::string>& last_lines(int rank) const;
+  // Whether whoever reads standard error has all of last_lines(rank) among the last kOnScreen
+  // lines there.
+  bool on_screen(int rank) const;
 
  private:
   using Key = std::pair<int, Stream>;
@@ -63,8 +70,9 @@ class OutputPrinter {
   };
 
   void write(const Key& key, Line& line, bool newline);
-  std::string prefix(int rank) const;
-  void remember(int rank, const std::string& line);
+  std::string prefix(const std::string& who) const;
+  void close_line(Stream stream);
+  void remember(int rank, Stream stream, const std::string& line);
   std::optional<Key>& open_line(Stream stream);
 
   bool one_terminal_;
@@ -72,6 +80,8 @@ class OutputPrinter {
   std::map<Key, Line> lines_;
   std::array<std::optional<Key>, 2> open_;  // whose unfinished line each terminal shows
   std::map<int, std::deque<std::string>> last_lines_;
+  std::map<int, std::deque<std::size_t>> places_;  // of last_lines_: what stood above it, kNowhere
+  std::size_t shown_ = 0;                          // lines on standard error
   std::vector<Chunk> chunks_;
 };
 

@@ -1,8 +1,12 @@
 #include "runner/report.h"
 
+#include <algorithm>
+#include <array>
 #include <cerrno>
 #include <csignal>
+#include <cstdio>
 #include <cstring>
+#include <utility>
 
 namespace hvd::runner {
 namespace {
@@ -17,6 +21,41 @@ std::string hint(const ProgramEnd& end, const std::string& program) {
   return "";
 }
 
+std::string ended_with_success(std::span<const int> ranks, const std::string& when) {
+  return std::string("hvdrun: rank") + (ranks.size() == 1 ? " " : "s ") + list_ranks(ranks) + when +
+         " with exit code 0\n";
+}
+
+std::string in_seconds(Duration time) {
+  std::array<char, 32> text{};
+  std::snprintf(text.data(), text.size(), "%.1f s", std::max(to_seconds(time), 0.1));
+  return text.data();
+}
+
+// Whoever left without a failure before `first` may be why that failed; so may be who left a little
+// after it, if that is known to have failed because of another rank.
+std::string others_that_ended(std::span<const RankEnd> ends, const RankEnd& first) {
+  std::vector<int> before;
+  std::vector<int> after;
+  TimePoint latest{};
+  for (const RankEnd& each : ends) {
+    if (is_failure(each) || each.end.was_stopped) continue;
+    const bool earlier = each.at <= first.at;
+    if (earlier) latest = std::max(latest, each.at);
+    (earlier ? before : after).push_back(each.rank);
+  }
+  std::sort(before.begin(), before.end());
+  std::sort(after.begin(), after.end());
+  std::string text;
+  if (!before.empty()) {
+    text += ended_with_success(before, " had ended " + in_seconds(first.at - latest) + " before");
+  }
+  if (!after.empty() && first.end.after_loss) {
+    text += ended_with_success(after, " ended after it");
+  }
+  return text;
+}
+
 }  // namespace
 
 bool is_failure(const RankEnd& rank) {
@@ -25,9 +64,10 @@ bool is_failure(const RankEnd& rank) {
 }
 
 const RankEnd* first_failure(std::span<const RankEnd> ends) {
+  const auto order = [](const RankEnd& rank) { return std::pair(rank.end.after_loss, rank.at); };
   const RankEnd* first = nullptr;
   for (const RankEnd& rank : ends) {
-    if (is_failure(rank) && (first == nullptr || rank.end.time < first->end.time)) first = &rank;
+    if (is_failure(rank) && (first == nullptr || order(rank) < order(*first))) first = &rank;
   }
   return first;
 }
@@ -61,13 +101,22 @@ std::string describe_end(const RankEnd& rank, const std::string& program) {
   return "its hvdrun agent vanished (killed, or its host is lost)";
 }
 
+std::string list_ranks(std::span<const int> ranks) {
+  std::string text;
+  for (std::size_t i = 0; i < ranks.size(); ++i) {
+    if (i > 0) text += i + 1 == ranks.size() ? " and " : ", ";
+    text += std::to_string(ranks[i]);
+  }
+  return text;
+}
+
 std::string failure_report(std::span<const RankEnd> ends, int np, const std::string& program,
-                           const std::deque<std::string>& last_lines) {
+                           const std::deque<std::string>* last_lines) {
   const RankEnd* first = first_failure(ends);
   if (first == nullptr) return "";
   std::string text = "hvdrun: rank " + std::to_string(first->rank) + " of " + std::to_string(np) +
                      " failed first, on host " + first->host + ": " +
-                     describe_end(*first, program) + "\n";
+                     describe_end(*first, program) + "\n" + others_that_ended(ends, *first);
   std::string others;
   for (const RankEnd& end : ends) {
     if (&end == first || !is_failure(end)) continue;
@@ -75,11 +124,12 @@ std::string failure_report(std::span<const RankEnd> ends, int np, const std::str
               describe_end(end, program);
   }
   if (!others.empty()) text += "hvdrun: after it: " + others + "\n";
-  if (last_lines.empty()) {
+  if (last_lines == nullptr) return text;
+  if (last_lines->empty()) {
     return text + "hvdrun: rank " + std::to_string(first->rank) + " printed nothing\n";
   }
   text += "hvdrun: the last lines of rank " + std::to_string(first->rank) + ":\n";
-  for (const std::string& line : last_lines) text += "    " + line + "\n";
+  for (const std::string& line : *last_lines) text += "    " + line + "\n";
   return text;
 }
 

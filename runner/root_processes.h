@@ -20,6 +20,8 @@ class RootProcesses {
   bool note_end(pid_t pid, int status);
   // All of them have ended.
   bool ended() const { return running_.empty(); }
+  // All have ended, or one of them has failed.
+  bool over() const { return ended() || exit_code_ != 0; }
   // Of the first that failed, 128 + signal for a signal; 0 if none did.
   int exit_code() const { return exit_code_; }
   // To the process groups of those that run.

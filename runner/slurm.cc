@@ -3,6 +3,7 @@
 #include <charconv>
 
 #include "core/base/status.h"
+#include "runner/hosts.h"
 
 namespace hvd::runner {
 namespace {
@@ -106,7 +107,11 @@ std::vector<std::string> expand_nodes(std::string_view text) {
   while (true) {
     const std::string_view name = first_name(rest);
     if (name.empty()) bad_nodes(text, "a node has no name");
-    for (std::string& node : expand_name(name, text)) nodes.push_back(std::move(node));
+    for (std::string& node : expand_name(name, text)) {
+      const std::string problem = host_name_problem(node);
+      if (!problem.empty()) bad_nodes(text, "'" + node + "': " + problem);
+      nodes.push_back(std::move(node));
+    }
     if (nodes.size() > kMostNodes) bad_nodes(text, "too many nodes");
     if (name.size() == rest.size()) return nodes;
     rest.remove_prefix(name.size() + 1);

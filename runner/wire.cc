@@ -6,7 +6,7 @@ namespace hvd::runner {
 namespace {
 
 constexpr std::size_t kHeader = sizeof(std::uint32_t) + sizeof(MessageType);
-constexpr std::size_t kLargest = 1 << 20;  // bytes of payload; agents send far less
+constexpr std::size_t kLargest = 1 << 17;  // bytes of payload; agents send less
 
 // Writes the header, lets `body` write the payload, then fills in the payload's length.
 template <typename Body>
@@ -20,13 +20,32 @@ void append_message(Bytes& out, MessageType type, Body body) {
   std::memcpy(out.data() + at, &length, sizeof length);
 }
 
+ByteReader body_of(const Message& message, MessageType expected) {
+  if (message.type != expected) ByteReader::malformed("another message was expected");
+  return ByteReader(message.payload);
+}
+
+std::optional<TcpAddress> parse_endpoint(std::string_view text) {
+  const std::size_t colon = text.rfind(':');
+  if (colon == std::string_view::npos) return std::nullopt;
+  std::string_view address = text.substr(0, colon);
+  const std::string_view port = text.substr(colon + 1);
+  if (address.starts_with('[') && address.ends_with(']')) {
+    address = address.substr(1, address.size() - 2);
+  }
+  TcpAddress endpoint{std::string(address), 0};
+  const char* last = port.data() + port.size();
+  const auto [end, error] = std::from_chars(port.data(), last, endpoint.port);
+  const bool good = error == std::errc() && end == last && endpoint.port != 0 && !address.empty();
+  return good ? std::optional(endpoint) : std::nullopt;
+}
+
 }  // namespace
 
 void append(Bytes& out, const Hello& message) {
   append_message(out, MessageType::kHello, [&](ByteWriter& writer) {
-    writer.put_string(message.key);
-    writer.put(message.rank);
     writer.put_string(message.host);
+    writer.put_string(message.boot);
   });
 }
 
@@ -42,7 +61,19 @@ void append(Bytes& out, const ProgramEnd& message) {
     writer.put(message.kind);
     writer.put(message.value);
     writer.put(static_cast<std::uint8_t>(message.was_stopped));
+    writer.put(static_cast<std::uint8_t>(message.after_loss));
     writer.put(message.time);
+  });
+}
+
+void append(Bytes& out, const Done&) {
+  append_message(out, MessageType::kDone, [](ByteWriter&) {});
+}
+
+void append(Bytes& out, const ClockAnswer& message) {
+  append_message(out, MessageType::kClockAnswer, [&](ByteWriter& writer) {
+    writer.put(message.asked);
+    writer.put(message.answered);
   });
 }
 
@@ -50,19 +81,26 @@ void append(Bytes& out, const Stop& message) {
   append_message(out, MessageType::kStop, [&](ByteWriter& writer) { writer.put(message.signal); });
 }
 
+void append(Bytes& out, const Taken& message) {
+  append_message(out, MessageType::kTaken, [&](ByteWriter& writer) { writer.put(message.bytes); });
+}
+
+void append(Bytes& out, const ClockQuestion& message) {
+  append_message(out, MessageType::kClockQuestion,
+                 [&](ByteWriter& writer) { writer.put(message.asked); });
+}
+
 Hello read_hello(const Message& message) {
-  if (message.type != MessageType::kHello) ByteReader::malformed("an agent has to say hello first");
-  ByteReader reader(message.payload);
+  ByteReader reader = body_of(message, MessageType::kHello);
   Hello hello;
-  hello.key = reader.get_string();
-  hello.rank = reader.get<std::int32_t>();
   hello.host = reader.get_string();
+  hello.boot = reader.get_string();
   reader.expect_end();
   return hello;
 }
 
 Output read_output(const Message& message) {
-  ByteReader reader(message.payload);
+  ByteReader reader = body_of(message, MessageType::kOutput);
   Output output;
   output.stream = reader.get_enum<Stream>(2);
   output.bytes = reader.get_string();
@@ -71,22 +109,45 @@ Output read_output(const Message& message) {
 }
 
 ProgramEnd read_end(const Message& message) {
-  ByteReader reader(message.payload);
+  ByteReader reader = body_of(message, MessageType::kEnd);
   ProgramEnd end;
   end.kind = reader.get_enum<EndKind>(3);
   end.value = reader.get<std::int32_t>();
-  end.was_stopped = reader.get<std::uint8_t>() != 0;
+  end.was_stopped = reader.get_flag();
+  end.after_loss = reader.get_flag();
   end.time = reader.get<std::int64_t>();
   reader.expect_end();
   return end;
 }
 
+ClockAnswer read_clock_answer(const Message& message) {
+  ByteReader reader = body_of(message, MessageType::kClockAnswer);
+  ClockAnswer answer;
+  answer.asked = reader.get<std::int64_t>();
+  answer.answered = reader.get<std::int64_t>();
+  reader.expect_end();
+  return answer;
+}
+
 Stop read_stop(const Message& message) {
-  if (message.type != MessageType::kStop) ByteReader::malformed("hvdrun only says stop");
-  ByteReader reader(message.payload);
+  ByteReader reader = body_of(message, MessageType::kStop);
   const Stop stop{reader.get<std::int32_t>()};
   reader.expect_end();
   return stop;
+}
+
+Taken read_taken(const Message& message) {
+  ByteReader reader = body_of(message, MessageType::kTaken);
+  const Taken taken{reader.get<std::uint32_t>()};
+  reader.expect_end();
+  return taken;
+}
+
+ClockQuestion read_clock_question(const Message& message) {
+  ByteReader reader = body_of(message, MessageType::kClockQuestion);
+  const ClockQuestion question{reader.get<std::int64_t>()};
+  reader.expect_end();
+  return question;
 }
 
 void MessageReader::feed(std::span<const std::byte> bytes) {
@@ -109,34 +170,28 @@ std::optional<Message> MessageReader::next() {
 }
 
 std::string to_string(const AgentAddress& address) {
-  std::string text = address.key + ' ' + std::to_string(address.port) + ' ';
-  for (std::size_t i = 0; i < address.hosts.size(); ++i) {
-    text += (i == 0 ? "" : ",") + address.hosts[i];
+  std::string text = address.key + ' ';
+  for (std::size_t i = 0; i < address.endpoints.size(); ++i) {
+    text += (i == 0 ? "" : ",") + to_string(address.endpoints[i]);
   }
   return text;
 }
 
 AgentAddress parse_agent_address(std::string_view text) {
-  const auto bad = [&]() -> InvalidArgumentError {
-    return InvalidArgumentError("HVDRUN_AGENT: expected 'key port address,address', got '" +
-                                std::string(text) + "'");
-  };
-  const std::size_t first = text.find(' ');
-  const std::size_t second = text.find(' ', first == std::string_view::npos ? first : first + 1);
-  if (first == 0 || second == std::string_view::npos) throw bad();
+  const InvalidArgumentError bad("HVDRUN_AGENT: expected 'key address:port,address:port'");
+  const std::size_t blank = text.find(' ');
+  if (blank == 0 || blank == std::string_view::npos) throw bad;
   AgentAddress address;
-  address.key = text.substr(0, first);
-  const std::string_view port = text.substr(first + 1, second - first - 1);
-  const auto [end, error] = std::from_chars(port.data(), port.data() + port.size(), address.port);
-  if (error != std::errc() || end != port.data() + port.size() || address.port == 0) throw bad();
-  std::string_view hosts = text.substr(second + 1);
-  while (!hosts.empty()) {
-    const std::size_t comma = hosts.find(',');
-    address.hosts.emplace_back(hosts.substr(0, comma));
-    hosts = comma == std::string_view::npos ? "" : hosts.substr(comma + 1);
+  address.key = text.substr(0, blank);
+  std::string_view rest = text.substr(blank + 1);
+  while (true) {
+    const std::size_t comma = rest.find(',');
+    const auto endpoint = parse_endpoint(rest.substr(0, comma));
+    if (!endpoint) throw bad;
+    address.endpoints.push_back(*endpoint);
+    if (comma == std::string_view::npos) return address;
+    rest.remove_prefix(comma + 1);
   }
-  if (address.hosts.empty()) throw bad();
-  return address;
 }
 
 }  // namespace hvd::runner

@@ -3,8 +3,10 @@
 #include <pybind11/native_enum.h>
 
 #include <algorithm>
+#include <cctype>
 
 #include "bindings/native/dlpack.h"
+#include "core/base/closest_name.h"
 #include "core/base/reduce_op.h"
 #include "core/base/status.h"
 #include "horovod_cpp/tensor/device.h"
@@ -166,6 +168,32 @@ py::object ArrayKind::like(const Tensor& result, const Device& device) const {
   return of_.is_none() ? tensor_to_numpy(result) : tensor_to_numpy(result, of_);
 }
 
+namespace {
+
+std::string lower_case(std::string_view text) {
+  std::string lower(text);
+  std::ranges::transform(lower, lower.begin(), [](unsigned char letter) {
+    return static_cast<char>(std::tolower(letter));
+  });
+  return lower;
+}
+
+}  // namespace
+
+ReduceOp reduce_op_named(const std::string& name) {
+  const std::string wanted = lower_case(name);
+  std::vector<std::string> names;
+  std::string list;
+  for (int number = 0; number < kReduceOpCount; ++number) {
+    const auto op = static_cast<ReduceOp>(number);
+    names.push_back(lower_case(name_of(op)));
+    if (names.back() == wanted) return op;
+    list += (list.empty() ? "" : ", ") + names.back();
+  }
+  throw InvalidArgumentError("op='" + name + "' is not a reduction (" + list + ")" +
+                             did_you_mean(wanted, names));
+}
+
 Input::Input(const py::handle& object) : kind(object), tensor(dense_tensor(object)) {}
 
 Tensor target_from(const py::handle& object) {
@@ -242,6 +270,16 @@ void bind_dist(py::module_& m) {
       .def("_synchronize_on", &PendingResult::synchronize_on, py::arg("stream_of"),
            "synchronize() for the CUDA stream whose handle ``stream_of(device)`` gives; it is not "
            "called for results on the CPU.");
+  m.def(
+      "_reduce_op", [](ReduceOpLike op) { return op.op; }, py::arg("op"),
+      "The ReduceOp that an argument ``op`` means.");
+  m.def(
+      "_did_you_mean",
+      [](const std::string& written, const std::vector<std::string>& names) {
+        return did_you_mean(written, names);
+      },
+      py::arg("written"), py::arg("names"),
+      "\"; did you mean NAME?\", or nothing if none of ``names`` is close to what was written.");
   m.def("poll", &PendingResult::poll, py::arg("handle").none(false),
         "Whether synchronize(handle) would not block.");
   m.def(

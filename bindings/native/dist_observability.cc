@@ -78,6 +78,7 @@ Typed<"list[dict[str, str]]"> config_list() {
     row["default"] = setting.default_value;
     row["source"] = setting.source;
     row["meaning"] = setting.meaning;
+    row["ranks"] = name_of(setting.agreement);
     list.append(row);
   }
   return list;
@@ -148,7 +149,10 @@ Args:
 Raises:
     InvalidArgumentError: before init(), or the file cannot be written.)");
   m.def("config", &config_list,
-        R"(Every setting: a list of dicts with name, value, default, source and meaning.
+        R"(Every setting: a list of dicts with name, value, default, source, meaning and ranks.
+
+``ranks`` says whose value counts: "the same on all ranks" (init() fails where values differ), "that of
+rank 0" or "each rank has its own". Where rank 0's value replaced this rank's, the source is "rank 0".
 
 Raises:
     InvalidArgumentError: a variable is malformed.)");

@@ -8,19 +8,19 @@
 namespace hvd::python {
 namespace {
 
-AllreduceOptions allreduce_options(ReduceOp op, const MaybeName& name, double prescale,
+AllreduceOptions allreduce_options(ReduceOpLike op, const MaybeName& name, double prescale,
                                    double postscale, const CompressionLike& compression,
                                    const PythonProcessSet& set) {
   return {
       op, name.value_or(""), prescale, postscale, compression_from(compression), set.registered()};
 }
 
-ReduceOptions reduce_options(ReduceOp op, const MaybeName& name, double prescale, double postscale,
-                             const PythonProcessSet& set) {
+ReduceOptions reduce_options(ReduceOpLike op, const MaybeName& name, double prescale,
+                             double postscale, const PythonProcessSet& set) {
   return {op, name.value_or(""), prescale, postscale, set.registered()};
 }
 
-PendingResult allreduce_async(const ArrayT& tensor, ReduceOp op, const MaybeName& name,
+PendingResult allreduce_async(const ArrayT& tensor, ReduceOpLike op, const MaybeName& name,
                               double prescale, double postscale, const CompressionLike& compression,
                               const PythonProcessSet& set) {
   const Input input(tensor);
@@ -29,7 +29,7 @@ PendingResult allreduce_async(const ArrayT& tensor, ReduceOp op, const MaybeName
           one_like(input)};
 }
 
-PendingResult allreduce_async_(const ArrayT& tensor, ReduceOp op, const MaybeName& name,
+PendingResult allreduce_async_(const ArrayT& tensor, ReduceOpLike op, const MaybeName& name,
                                double prescale, double postscale,
                                const CompressionLike& compression, const PythonProcessSet& set) {
   const Tensor target = target_from(tensor);
@@ -37,8 +37,8 @@ PendingResult allreduce_async_(const ArrayT& tensor, ReduceOp op, const MaybeNam
   return {without_gil([&] { return hvd::allreduce_async_(target, options); }), itself(tensor)};
 }
 
-PendingResult grouped_allreduce_async(const ArraysT& tensors, ReduceOp op, const MaybeName& name,
-                                      double prescale, double postscale,
+PendingResult grouped_allreduce_async(const ArraysT& tensors, ReduceOpLike op,
+                                      const MaybeName& name, double prescale, double postscale,
                                       const CompressionLike& compression,
                                       const PythonProcessSet& set) {
   const InputList inputs(tensors);
@@ -47,8 +47,8 @@ PendingResult grouped_allreduce_async(const ArraysT& tensors, ReduceOp op, const
           inputs.all_like()};
 }
 
-PendingResult grouped_allreduce_async_(const ArraysT& tensors, ReduceOp op, const MaybeName& name,
-                                       double prescale, double postscale,
+PendingResult grouped_allreduce_async_(const ArraysT& tensors, ReduceOpLike op,
+                                       const MaybeName& name, double prescale, double postscale,
                                        const CompressionLike& compression,
                                        const PythonProcessSet& set) {
   const std::vector<Tensor> targets = targets_from(tensors);
@@ -57,7 +57,7 @@ PendingResult grouped_allreduce_async_(const ArraysT& tensors, ReduceOp op, cons
           itself(tensors)};
 }
 
-PendingResult reduce_gradients(const ArraysT& tensors, ReduceOp op, const std::string& name,
+PendingResult reduce_gradients(const ArraysT& tensors, ReduceOpLike op, const std::string& name,
                                double prescale, double postscale,
                                const CompressionLike& compression, const PythonProcessSet& set,
                                bool quietly) {
@@ -66,15 +66,16 @@ PendingResult reduce_gradients(const ArraysT& tensors, ReduceOp op, const std::s
   return grouped_allreduce_async_(tensors, op, name, prescale, postscale, compression, set);
 }
 
-PendingResult reduce_async(const ArrayT& tensor, int root_rank, ReduceOp op, const MaybeName& name,
-                           double prescale, double postscale, const PythonProcessSet& set) {
+PendingResult reduce_async(const ArrayT& tensor, int root_rank, ReduceOpLike op,
+                           const MaybeName& name, double prescale, double postscale,
+                           const PythonProcessSet& set) {
   const Input input(tensor);
   const auto options = reduce_options(op, name, prescale, postscale, set);
   return {without_gil([&] { return hvd::reduce_async(input.tensor, root_rank, options); }),
           one_like(input)};
 }
 
-PendingResult reducescatter_async(const ArrayT& tensor, ReduceOp op, const MaybeName& name,
+PendingResult reducescatter_async(const ArrayT& tensor, ReduceOpLike op, const MaybeName& name,
                                   double prescale, double postscale, const PythonProcessSet& set) {
   const Input input(tensor);
   const auto options = reduce_options(op, name, prescale, postscale, set);
@@ -82,7 +83,7 @@ PendingResult reducescatter_async(const ArrayT& tensor, ReduceOp op, const Maybe
           one_like(input)};
 }
 
-PendingResult grouped_reducescatter_async(const ArraysT& tensors, ReduceOp op,
+PendingResult grouped_reducescatter_async(const ArraysT& tensors, ReduceOpLike op,
                                           const MaybeName& name, double prescale, double postscale,
                                           const PythonProcessSet& set) {
   const InputList inputs(tensors);

@@ -33,6 +33,13 @@ std::string did_you_mean(std::string_view written, std::span<const std::string> 
     fewest = edits;
     closest = &name;
   }
+  if (closest == nullptr) {
+    const bool begun = written.find_first_not_of('-') != std::string_view::npos;
+    const auto longer = std::find_if(names.begin(), names.end(), [&](const std::string& name) {
+      return begun && name.starts_with(written);
+    });
+    if (longer != names.end()) closest = &*longer;
+  }
   return closest == nullptr ? "" : "; did you mean " + *closest + "?";
 }
 

@@ -33,7 +33,7 @@ std::optional<double> parse_between(std::string_view text, double least, double 
 std::optional<Duration> parse_duration(std::string_view text, Duration unit, double most) {
   const auto value = parse_between(text, 0, most);
   if (!value) return std::nullopt;
-  return std::chrono::duration_cast<Duration>(unit * *value);
+  return std::chrono::round<Duration>(unit * *value);  // what is written is read as the same
 }
 
 std::optional<std::string> one_of(std::initializer_list<std::string_view> known,
@@ -93,6 +93,16 @@ std::optional<Duration> Seconds::read(std::string_view text) {
 }
 std::string Seconds::write(Duration value) {
   return write_number(to_seconds(value));
+}
+
+std::optional<Duration> SecondsAboveZero::read(std::string_view text) {
+  const auto value = Seconds::read(text);
+  return value && *value > Duration::zero() ? value : std::nullopt;
+}
+
+std::optional<Duration> PositiveSeconds::read(std::string_view text) {
+  const auto value = parse_between(text, 1, 1e6);
+  return value ? Seconds::read(text) : std::nullopt;
 }
 
 std::optional<double> Fraction::read(std::string_view text) {

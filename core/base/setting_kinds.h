@@ -49,6 +49,19 @@ struct Seconds {
   static std::string write(Duration value);
 };
 
+struct SecondsAboveZero {
+  static constexpr const char* kAccepted = "seconds, more than 0 and at most 1e9";
+  static std::optional<Duration> read(std::string_view text);
+  static std::string write(Duration value) { return Seconds::write(value); }
+};
+
+// For limits that there have to be.
+struct PositiveSeconds {
+  static constexpr const char* kAccepted = "seconds, a number from 1 to 1e6";
+  static std::optional<Duration> read(std::string_view text);
+  static std::string write(Duration value) { return Seconds::write(value); }
+};
+
 struct Fraction {
   static constexpr const char* kAccepted = "a number from 0 to 1";
   static std::optional<double> read(std::string_view text);

@@ -15,6 +15,13 @@ Status disagreement(const Variants& variants) {
                                      describe_difference(a.request, a.lowest, b.request, b.lowest)};
 }
 
+std::string farewell_of(const Leaving& leaving) {
+  return "rank " + std::to_string(leaving.rank) + " left the job after " +
+         std::to_string(leaving.submissions) +
+         (leaving.submissions == 1 ? " submission" : " submissions") +
+         " (it ended, or called shutdown())";
+}
+
 }  // namespace
 
 Sequencer::Sequencer(const NegotiationSettings& settings, const ResponseCache& cache,
@@ -72,7 +79,7 @@ void Sequencer::change(const NegotiationSettings& settings) {
   slots_.set_capacity(settings.cache_capacity);
 }
 
-void Sequencer::leave(Rank rank) {
+void Sequencer::leave(const Leaving& rank) {
   if (!leaving_) leaving_ = rank;
 }
 
@@ -103,8 +110,7 @@ void Sequencer::decide(TimePoint now, Decision& decision) {
   joined_.clear();
   if (leaving_ && ready_.empty()) {
     stopped_ = true;
-    decision.steps.emplace_back(
-        Stop{{StatusCode::kAborted, "rank " + std::to_string(*leaving_) + " left the job"}});
+    decision.steps.emplace_back(Stop{{StatusCode::kAborted, farewell_of(*leaving_)}});
   }
 }
 

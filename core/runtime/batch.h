@@ -49,8 +49,10 @@ class Batch {
   Outcome take_outcome(std::size_t member);
   // The batch is over.
   RunBatch take_plan() { return std::move(plan_); }
-  // Afterwards the ports no longer touch the members' memory.
+  // Of a batch that is finished: the operation goes, and its stats are known.
   void cancel() noexcept;
+  // Gives it up: see Operation::withdraw().
+  bool withdraw() noexcept { return operation_ == nullptr || operation_->withdraw(); }
 
  private:
   enum class Stage { kNew, kExchanging, kMoving };

@@ -80,6 +80,11 @@ class Operation {
   // Does what can be done now and never waits; true when this rank's part is finished (for an
   // asynchronous device: enqueued). Throws Error when it cannot finish; it is over then.
   virtual bool advance() = 0;
+  // Gives the operation up if it is not finished. True when the tensors' memory is not touched any
+  // more; false while something still uses it that cannot be stopped (MPI): then the operation and
+  // the memory have to be kept until a later call answers true. Not for asynchronous devices, where
+  // a fence says so.
+  virtual bool withdraw() noexcept { return true; }
   // Of what was done so far.
   virtual OperationStats stats() const { return {}; }
 };
@@ -146,7 +151,10 @@ class Collective {
   // One tensor from one rank to another, which has called receive() with the same tag; outside the
   // order of the other operations. Calls of one pair and tag belong together in order. No data
   // moves before both are there; a send and a receive that differ in dtype or numel both throw
-  // MismatchError from advance(), and nothing else is disturbed.
+  // MismatchError from advance(), and nothing else is disturbed. One that is withdrawn before it
+  // has met its other end is as if it had never been; one that had met it fails the other end alone
+  // (StalledError), unless that has all of the data. Host memory: what follows between the two
+  // ranks is served as ever.
   virtual std::unique_ptr<Operation> send(const TensorView& tensor, Rank to, int tag) = 0;
   virtual std::unique_ptr<Operation> receive(const TensorView& tensor, Rank from, int tag) = 0;
 

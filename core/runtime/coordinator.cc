@@ -4,6 +4,7 @@
 #include <string>
 #include <utility>
 
+#include "core/base/seconds_text.h"
 #include "core/negotiate/message.h"
 #include "core/runtime/current_status.h"
 #include "core/runtime/thread_affinity.h"
@@ -12,11 +13,14 @@ namespace hvd {
 namespace {
 
 using std::chrono::microseconds;
+using std::chrono::milliseconds;
 using std::chrono::seconds;
 
-constexpr Duration kAnswerLimit = seconds(10);  // from leave() or fail() to the others' answer
 constexpr Duration kLostDrainLimit = seconds(1);
-constexpr Duration kGoodbyeLimit = seconds(5);  // from the stop until all children confirmed it
+// From the stop until all children confirmed it. After an error some of them may not be able to,
+// and those that are slow find their mail later: the process is to end soon.
+constexpr Duration kGoodbyeLimit = seconds(5);
+constexpr Duration kErrorGoodbyeLimit = milliseconds(500);
 
 NegotiationSettings settings_from(const Config& config) {
   NegotiationSettings settings;
@@ -72,6 +76,7 @@ Coordinator::Coordinator(std::unique_ptr<ControlPlane> control,
       spin_limits_(spin_limits(cores_a_rank(topology_.local_size))),
       cores_(config.thread_affinity),
       settings_(settings_from(config)),
+      answer_limit_(config.shutdown_timeout),
       autotune_(make_autotune(config, *control_)),
       seat_(std::make_shared<DriverSeat>(control_->doorbell(), *this,
                                          others_may_drive(collectives_), spin_limits_.returns)),
@@ -165,6 +170,7 @@ void Coordinator::post(std::function<void()> command) {
 }
 
 void Coordinator::abort_ports(const Status& why) noexcept {
+  ended_in_error_ = true;
   for (const auto& collective : collectives_) collective->abort();
   control_->abort(why);
 }
@@ -240,7 +246,7 @@ bool Coordinator::announce() {
   if (announced > 0) expect_more(announced);
   if (!leave) return announced > 0;
   left_ = true;
-  phase_deadline_ = std::min(phase_deadline_, Clock::now() + kAnswerLimit);
+  phase_deadline_ = std::min(phase_deadline_, Clock::now() + answer_limit_);
   protocol_.leave();
   return true;
 }
@@ -328,7 +334,6 @@ void Coordinator::send(const OutgoingMessage& message) {
 }
 
 void Coordinator::on_lost(Rank rank, const Status& why) {
-  lost_a_rank_ = true;
   protocol_.peer_lost(rank, why);
   observers_.peer_lost(rank);
   // It may have gone in order, with its part of the batches done.
@@ -338,7 +343,8 @@ void Coordinator::on_lost(Rank rank, const Status& why) {
 void Coordinator::fail(const Status& why) {
   if (phase_ != Phase::kRunning || !failure_.ok()) return;
   failure_ = as_failure(why, topology_.rank);
-  phase_deadline_ = std::min(phase_deadline_, Clock::now() + kAnswerLimit);
+  lost_a_peer_ = why.code() == StatusCode::kTransport;
+  phase_deadline_ = std::min(phase_deadline_, Clock::now() + answer_limit_);
   protocol_.fail(failure_);
 }
 
@@ -351,7 +357,8 @@ bool Coordinator::check_phase(TimePoint now) {
       stop_reason_ = failure_;
       if (failure_.ok()) {
         stop_reason_ = {StatusCode::kAborted,
-                        "this rank shut down and got no answer from the others within 10 s"};
+                        "this rank shut down and got no answer from the others within " +
+                            seconds_text(answer_limit_) + " (HVD_SHUTDOWN_TIMEOUT_SECONDS)"};
       }
       abort_ports(stop_reason_);
       stop(stop_reason_, false);
@@ -370,10 +377,14 @@ bool Coordinator::check_phase(TimePoint now) {
 
 void Coordinator::stop(const Status& why, bool orderly) {
   if (phase_ == Phase::kLeaving || phase_ == Phase::kEnded) return;
+  if (!orderly) ended_in_error_ = true;
   drain_.reset();
   // First the ports let go of the tensors, then their owners learn that they may have them back.
   if (executor_.busy() || transfers_.busy()) executor_.fail(why);
   transfers_.close(why);
+  // Not when this rank is the reason, nor when no single rank is.
+  const bool own = left_ || (!failure_.ok() && !lost_a_peer_);
+  if (!own && why.code() != StatusCode::kStalled) loss_.report();
   observers_.stopped(why, orderly);
   for (const InFlightPtr& entry : table_.close(why)) {
     if (runs_batches(entry->submission.request.kind)) observers_.failed(*entry, why);
@@ -382,7 +393,7 @@ void Coordinator::stop(const Status& why, bool orderly) {
   unready_.clear();
   observers_.leave(Clock::now());
   phase_ = Phase::kLeaving;
-  phase_deadline_ = Clock::now() + kGoodbyeLimit;
+  phase_deadline_ = Clock::now() + (orderly ? kGoodbyeLimit : kErrorGoodbyeLimit);
 }
 
 }  // namespace hvd

@@ -5,10 +5,12 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "core/base/clock.h"
 #include "core/base/config.h"
+#include "core/base/loss_mark.h"
 #include "core/base/status.h"
 #include "core/base/thread_annotations.h"
 #include "core/negotiate/rank_protocol.h"
@@ -63,8 +65,8 @@ class Coordinator final : public Drivable {
   bool wait_for_end(Duration limit, bool interruptible) noexcept;
   void abort_ports(const Status& why) noexcept;   // any thread
   bool ended() const noexcept { return ended_; }  // any thread
-  // Somebody this rank talks to is gone. Any thread.
-  bool lost_a_rank() const noexcept { return lost_a_rank_; }
+  // The job ended other than in order, however this rank learned of it. Any thread.
+  bool ended_in_error() const noexcept { return ended_in_error_; }
 
  private:
   // Running -> (the log said stop) -> draining what it started before -> leaving -> ended.
@@ -103,6 +105,8 @@ class Coordinator final : public Drivable {
   void watch_devices(TimePoint now);
   bool check_phase(TimePoint now);
   bool check_drain(TimePoint now);
+  bool asks_where() const { return where_deadline_ != TimePoint::max(); }
+  void finish_farewell(const std::string& where);
   void stop(const Status& why, bool orderly);
   std::optional<Duration> poll_interval() const;
   TimePoint sleep_until(TimePoint now) const;
@@ -118,6 +122,7 @@ class Coordinator final : public Drivable {
   const SpinLimits spin_limits_;
   const std::vector<int> cores_;        // of the coordinators of this host
   NegotiationSettings settings_;        // rank 0: of the log
+  const Duration answer_limit_;         // from leave() or fail() to the others' answer
   std::shared_ptr<Autotune> autotune_;  // rank 0, if it was asked for
   const std::shared_ptr<DriverSeat> seat_;
   TensorTable table_;
@@ -129,9 +134,13 @@ class Coordinator final : public Drivable {
   Status stop_reason_;
   TimePoint phase_deadline_ = TimePoint::max();
   std::optional<Drain> drain_;                       // while draining
+  std::optional<Stopped> farewell_;                  // another rank left; not yet in stop_reason_
+  TimePoint where_deadline_ = TimePoint::max();      // until then the program may say where it is
   TimePoint transfers_deadline_ = TimePoint::max();  // while draining
   bool left_ = false;
   Status failure_;                    // what fail() told the protocol
+  bool lost_a_peer_ = false;          // which is that a peer is gone
+  const LossReporter loss_;           // tells hvdrun when another rank ended the job
   std::vector<InFlightPtr> unready_;  // host tensors whose fence was not reached
   TimePoint more_until_{};            // submissions are expected to come in a stream
   BatchWatch device_watch_{Duration::zero(), Duration::zero()};  // of this rank
@@ -142,7 +151,7 @@ class Coordinator final : public Drivable {
   std::atomic<bool> leave_asked_{false};
   std::atomic<std::uint64_t> turns_{0};
   std::atomic<bool> ended_{false};
-  std::atomic<bool> lost_a_rank_{false};
+  std::atomic<bool> ended_in_error_{false};
   DoorbellState end_state_;
   Doorbell end_bell_{end_state_};
   Notifier notifier_;  // last: these may own a thread

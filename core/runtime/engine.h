@@ -27,7 +27,7 @@ class Engine {
   virtual void on_stall(std::function<void(const std::string&)> report) = 0;
   virtual void shutdown() = 0;
   virtual Status stopped() const = 0;
-  virtual bool lost_a_rank() const = 0;
+  virtual bool ended_in_error() const = 0;
 };
 
 }  // namespace hvd

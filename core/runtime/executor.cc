@@ -34,15 +34,22 @@ Executor::Executor(std::span<const std::unique_ptr<Collective>> world, Rank rank
       completion_([this](Batch& batch) { finish_handles(batch); }, bell) {}
 
 void Executor::add_set(const ProcessSetPtr& set) {
-  for (const auto& collective : world_) {
-    Port& port = ports_[{set->id, collective->device()}];
-    port.collective = collective.get();
-    port.set = set;
-    port.position = set->position_of(rank_);
-    if (set->id == kWorldSet) continue;
-    port.owned = collective->subset(set->id, set->ranks);
-    port.collective = port.owned.get();
+  try {
+    for (const auto& collective : world_) add_port(set, *collective);
+  } catch (...) {
+    remove_set(set->id);
+    throw;
   }
+}
+
+void Executor::add_port(const ProcessSetPtr& set, Collective& collective) {
+  Port& port = ports_[{set->id, collective.device()}];
+  port.collective = &collective;
+  port.set = set;
+  port.position = set->position_of(rank_);
+  if (set->id == kWorldSet) return;
+  port.owned = collective.subset(set->id, set->ranks);
+  port.collective = port.owned.get();
 }
 
 void Executor::remove_set(ProcessSetId id) {
@@ -265,12 +272,17 @@ void Executor::count_finished(BatchPtr batch) {
   }
 }
 
-// What a batch has enqueued may still use its members' memory.
+// What a batch has enqueued, or given to MPI, may still use its members' memory.
 void Executor::let_go(BatchPtr batch) noexcept {
   if (!batch->started()) return;
   try {
     Fence fence = batch->fence();
-    if (!fence.reached()) completion_.add_aborted(std::move(batch), std::move(fence));
+    if (!fence.reached()) {
+      completion_.add_aborted(std::move(batch), std::move(fence));
+      return;
+    }
+    const std::shared_ptr<Batch> given_up(std::move(batch));
+    left_behind_.keep(given_up, [&last = *given_up] { return last.withdraw(); });
   } catch (...) {
     // A device that cannot even record a point runs nothing any more.
   }

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <utility>
 #include <vector>
@@ -9,9 +10,9 @@
 
 namespace hvd {
 
-// What a device may still use although nobody waits for its end any more: kept until the device is
-// past it; what it is not past at the end of this object stays until the process ends. Used by one
-// thread.
+// What a device, or MPI, may still use although nobody waits for its end any more: kept until that
+// is past it; what it is not past at the end of this object stays until the process ends. Used by
+// one thread.
 class LeftBehind {
  public:
   LeftBehind() = default;
@@ -23,17 +24,21 @@ class LeftBehind {
   LeftBehind& operator=(const LeftBehind&) = delete;
 
   void keep(std::shared_ptr<void> what, Fence past) {
-    if (!past.reached()) kept_.push_back({std::move(what), std::move(past)});
+    keep(std::move(what), [past = std::move(past)] { return past.reached(); });
   }
-  // Of what the devices are past.
+  // `past` may use what is kept.
+  void keep(std::shared_ptr<void> what, std::function<bool()> past) {
+    if (!past()) kept_.push_back({std::move(what), std::move(past)});
+  }
+  // Of what is past.
   void let_go() {
-    std::erase_if(kept_, [](const Kept& each) { return each.past.reached(); });
+    std::erase_if(kept_, [](const Kept& each) { return each.past(); });
   }
 
  private:
   struct Kept {
     std::shared_ptr<void> what;
-    Fence past;
+    std::function<bool()> past;
   };
 
   std::vector<Kept> kept_;

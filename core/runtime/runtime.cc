@@ -41,7 +41,9 @@ class Runtime::Impl {
   void check_fits(const Submission& submission) const {
     const Request& request = submission.request;
     const SetRegistry& sets = engine().sets();
-    check(submission, *sets.find(request.set), topology_.rank);
+    const ProcessSetPtr set = sets.find(request.set);
+    check(submission, *set, topology_.rank);
+    set->failure.throw_if_error();
     if (request.kind == CollectiveKind::kRemoveSet) {
       sets.find(static_cast<ProcessSetId>(request.numbers.front()));
     }
@@ -126,6 +128,10 @@ std::vector<Rank> Runtime::ranks_of(ProcessSetId set) const {
   return impl_->engine().sets().find(set)->ranks;
 }
 
+Status Runtime::failure_of(ProcessSetId set) const {
+  return impl_->engine().sets().find(set)->failure;
+}
+
 std::vector<ProcessSetId> Runtime::process_set_ids() const {
   return impl_->engine().sets().ids();
 }
@@ -160,8 +166,8 @@ Status Runtime::stopped() const {
   return impl_->engine().stopped();
 }
 
-bool Runtime::lost_a_rank() const {
-  return impl_->engine().lost_a_rank();
+bool Runtime::ended_in_error() const {
+  return impl_->engine().ended_in_error();
 }
 
 }  // namespace hvd

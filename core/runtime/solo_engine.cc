@@ -4,6 +4,7 @@
 #include <utility>
 #include <vector>
 
+#include "core/base/engine_thread.h"
 #include "core/base/log.h"
 #include "core/runtime/current_status.h"
 
@@ -64,8 +65,12 @@ void SoloEngine::run(const InFlightPtr& entry) {
     sets_.find(request.set);  // may have been removed since the submission was checked
     switch (request.kind) {
       case CollectiveKind::kAddSet: {
-        const auto set = std::make_shared<const SetMembers>(SetMembers{++last_set_, {0}});
-        executor_.add_set(set);
+        const auto set = std::make_shared<SetMembers>(SetMembers{++last_set_, {0}});
+        try {
+          executor_.add_set(set);
+        } catch (...) {
+          set->failure = current_status();
+        }
         sets_.add(set);
         return end(*entry, {}, set->id);
       }
@@ -179,7 +184,7 @@ void SoloEngine::advance_transfers() {
 }
 
 void SoloEngine::need_thread() {
-  if (!waiter_.joinable()) waiter_ = std::thread([this] { look_after_rest(); });
+  if (!waiter_.joinable()) waiter_ = start_engine_thread([this] { look_after_rest(); });
   control_->doorbell().ring();
 }
 

@@ -45,7 +45,7 @@ class SoloEngine final : public Engine {
   }
   void shutdown() override;
   Status stopped() const override { return table_.closed(); }
-  bool lost_a_rank() const override { return false; }
+  bool ended_in_error() const override { return false; }
 
  private:
   void run(const InFlightPtr& entry) HVD_REQUIRES(turn_);

@@ -164,7 +164,9 @@ void check_reduction(const Request& request) {
   }
   check_scales(request);
   if (request.kind == Kind::kAllreduce) return;
-  if (request.op == ReduceOp::kAdasum) refuse(request, "only an allreduce takes reduction Adasum");
+  if (request.op == ReduceOp::kAdasum) {  // Horovod's is a NotImplementedError
+    throw UnsupportedError("tensor '" + request.name + "': only an allreduce takes Adasum");
+  }
   if (request.wire != WireFormat::kNone) {
     refuse(request, "only an allreduce takes wire format " + std::string(name_of(request.wire)));
   }

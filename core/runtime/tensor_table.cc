@@ -6,6 +6,7 @@
 
 #include "core/base/recycling_allocator.h"
 #include "core/base/stack_memory.h"
+#include "core/negotiate/call_name.h"
 
 namespace hvd {
 
@@ -20,6 +21,10 @@ void TensorTable::add(std::span<Submission> submissions, std::span<Handle> handl
   }
 
   const MutexLock lock(mutex_);
+  if (closed_.code() == StatusCode::kAborted) {
+    throw AbortedError(readable_name(entries.front()->name()) + " was not submitted: " +
+                       closed_.message());
+  }
   closed_.throw_if_error();
   for (std::size_t i = 0; i < entries.size(); ++i) {
     const std::string refusal = take_in(*entries[i]);

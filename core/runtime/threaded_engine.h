@@ -38,7 +38,7 @@ class ThreadedEngine final : public Engine {
   // itself and its ports alive until it comes back.
   void shutdown() override;
   Status stopped() const override { return coordinator_->table().closed(); }
-  bool lost_a_rank() const override { return coordinator_->lost_a_rank(); }
+  bool ended_in_error() const override { return coordinator_->ended_in_error(); }
 
  private:
   std::shared_ptr<Coordinator> coordinator_;

@@ -16,7 +16,7 @@ constexpr Duration kFenceInterval = std::chrono::microseconds(50);  // fences do
 // What goes wrong between the two ends of one transfer; anything else is a broken port.
 bool concerns_one(const Status& status) {
   return status.code() == StatusCode::kMismatch || status.code() == StatusCode::kInvalidArgument ||
-         status.code() == StatusCode::kUnsupported;
+         status.code() == StatusCode::kUnsupported || status.code() == StatusCode::kStalled;
 }
 
 std::string describe(const PointToPoint& transfer, Duration waited) {
@@ -169,18 +169,21 @@ bool Transfers::check_wait(const TransferPtr& transfer, TimePoint now) {
                         describe(transfer->what, waited) + ", longer than the stall limit"});
 }
 
-// An asynchronous device may have copies in its queue.
+// An asynchronous device may have copies in its queue, and MPI messages on their way.
 void Transfers::leave_behind(Transfer& transfer) {
-  if (transfer.operation == nullptr || transfer.collective->device() == DeviceKind::kCpu) return;
+  if (transfer.operation == nullptr) return;
   struct Rest {
     Lease tensor;
     std::unique_ptr<Operation> operation;  // goes first
   };
   try {
     Fence past = transfer.moved ? *transfer.moved : transfer.collective->fence();
-    left_behind_.keep(
-        std::make_shared<Rest>(Rest{transfer.what.tensor, std::move(transfer.operation)}),
-        std::move(past));
+    const auto rest =
+        std::make_shared<Rest>(Rest{transfer.what.tensor, std::move(transfer.operation)});
+    left_behind_.keep(rest, [&operation = *rest->operation, past = std::move(past)] {
+      const bool withdrawn = operation.withdraw();
+      return past.reached() && withdrawn;
+    });
   } catch (...) {
     // A device that cannot even record a point runs nothing any more.
   }

@@ -42,8 +42,8 @@ class Transfers {
   TimePoint next_deadline(TimePoint now) const;
   // What broke a port; ok if nothing did. The job is about to stop then.
   const Status& failure() const { return failure_; }
-  // Ends all, for good; the ports no longer touch their tensors. What a device may still use is
-  // kept.
+  // Ends all, for good; the ports no longer touch their tensors. What a device, or MPI, may still
+  // use is kept.
   void close(const Status& why);
   // Fails the handles, for good, while the thread that uses the collectives is stuck in one. Any
   // thread.

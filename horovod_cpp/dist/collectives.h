@@ -52,7 +52,8 @@ CollectiveHandle reduce_async(const Tensor& tensor, int root_rank,
                               const ReduceOptions& options = {});
 
 // This rank's part of the reduction, cut along the first axis in rank order; of n rows and k ranks,
-// the first n % k ranks get one row more. Scalars are InvalidArgumentError, as is Adasum.
+// the first n % k ranks get one row more. Scalars are InvalidArgumentError, Adasum is
+// UnsupportedError.
 Tensor reducescatter(const Tensor& tensor, const ReduceOptions& options = {});
 CollectiveHandle reducescatter_async(const Tensor& tensor, const ReduceOptions& options = {});
 std::vector<Tensor> grouped_reducescatter(const std::vector<Tensor>& tensors,

@@ -6,6 +6,7 @@
 #include <atomic>
 #include <cstdio>
 #include <cstdlib>
+#include <exception>
 #include <functional>
 #include <mutex>
 #include <optional>
@@ -69,8 +70,26 @@ std::shared_ptr<Observability> observe(const Config& config, ControlPlane& contr
   }
 }
 
-std::shared_ptr<World> make_world(const Config& config) {
-  Ports ports = connect(config);
+// Sets are equal whatever the order of their ranks.
+std::string to_text(const std::vector<std::vector<Rank>>& sets) {
+  std::string text;
+  for (std::vector<Rank> ranks : sets) {
+    std::sort(ranks.begin(), ranks.end());
+    text += text.empty() ? "[" : ", [";
+    for (const Rank rank : ranks) text += (text.back() == '[' ? "" : ", ") + std::to_string(rank);
+    text += "]";
+  }
+  return "[" + text + "]";
+}
+
+// What the ranks compare besides their settings.
+std::vector<Term> terms_of(const InitOptions& options) {
+  return {
+      {"process_sets of init()", to_text(options.process_sets), to_text({}), Agreement::kEqual}};
+}
+
+std::shared_ptr<World> make_world(Ports ports) {
+  const Config& config = ports.config;
   WorldOptions options;
   options.mpi_threads = ports.mpi_threads;
   options.ended = ports.ended;
@@ -129,9 +148,7 @@ void at_exit(int status, void*) {
 namespace {
 
 void tell_end(World& world) {
-  if (!world.options().ended) return;
-  const bool in_order = world.stopped().code() == StatusCode::kAborted;
-  world.options().ended(!in_order && world.runtime().lost_a_rank());
+  if (world.options().ended) world.options().ended(world.runtime().ended_in_error());
 }
 
 void leave(World& world) {
@@ -192,8 +209,9 @@ void init(const InitOptions& options) {
   Session& s = session();
   const InitTurn turn(s);
   if (is_initialized()) return;
-  Config config = read_config();
-  std::shared_ptr<World> world = make_world(config);
+  Ports ports = connect(read_config(), terms_of(options));
+  Config config = ports.config;
+  std::shared_ptr<World> world = make_world(std::move(ports));
   {
     const std::lock_guard lock(s.mutex);
     listen(s, *world);
@@ -205,8 +223,12 @@ void init(const InitOptions& options) {
     begin_flight_recorder(*world, agreed.job_number);
     for (const std::vector<Rank>& ranks : options.process_sets) world->add_process_set(ranks);
   } catch (...) {
-    tell_end(*world);
-    throw;
+    const std::exception_ptr why = std::current_exception();
+    try {
+      leave(*world);
+    } catch (...) {  // an interruption, which `why` says already
+    }
+    std::rethrow_exception(why);
   }
   publish(s, std::move(world), std::move(config), homogeneous);
 }

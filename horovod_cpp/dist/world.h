@@ -25,7 +25,7 @@ struct WorldOptions {
   std::size_t bucket_bytes = 0;
   // Whether MPI granted MPI_THREAD_MULTIPLE; empty = this job does without MPI.
   std::optional<bool> mpi_threads = {};
-  std::function<void(bool lost)> ended = {};  // as Ports has it
+  std::function<void(bool in_error)> ended = {};  // as Ports has it
   // Whose observers the Runtime has; null = nobody watches.
   std::shared_ptr<Observability> observability = nullptr;
   // What serves tensors of GPUs; empty = nothing does.
@@ -70,6 +70,8 @@ class World : public std::enable_shared_from_this<World> {
   Status stopped() const { return runtime_->stopped(); }
 
  private:
+  std::string failures_of(ProcessSetId id);
+
   const WorldOptions options_;
   std::unique_ptr<Runtime> runtime_;  // after what observes it
   Mutex mutex_;

@@ -25,7 +25,12 @@ std::byte* HierOperation::scratch(std::size_t bytes) {
 }
 
 HierOperation::~HierOperation() {
+  HierOperation::withdraw();
+}
+
+bool HierOperation::withdraw() noexcept {
   for (; next_ < stages_.size(); ++next_) stages_[next_].order->break_off();
+  return running_ == nullptr || running_->withdraw();
 }
 
 bool HierOperation::advance() {

@@ -40,6 +40,7 @@ class HierOperation final : public Operation {
 
   ~HierOperation() override;
   bool advance() override;
+  bool withdraw() noexcept override;
   OperationStats stats() const override { return stats_; }
 
  private:

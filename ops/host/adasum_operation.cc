@@ -92,6 +92,12 @@ bool AdasumOperation::advance() {
   return true;
 }
 
+bool AdasumOperation::withdraw() noexcept {
+  bool withdrawn = true;
+  for (const auto& each : operations_) withdrawn = each->withdraw() && withdrawn;
+  return withdrawn;
+}
+
 void AdasumOperation::pack() {
   is_packed_ = true;
   const Stopwatch packing(stats_.packing);

@@ -26,6 +26,7 @@ class AdasumOperation final : public Operation {
                   std::span<const ScatterSlice> slices, const Reduction& reduction);
 
   bool advance() override;
+  bool withdraw() noexcept override;
   OperationStats stats() const override { return stats_; }
 
  private:

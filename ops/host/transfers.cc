@@ -1,6 +1,7 @@
 #include "ops/host/transfers.h"
 
 #include <algorithm>
+#include <sstream>
 
 #include "core/base/bytes.h"
 #include "ops/host/arguments.h"
@@ -8,7 +9,12 @@
 namespace hvd::host {
 namespace {
 
-enum class Says : std::uint8_t { kOffer, kAnswer };
+enum class Says : std::uint8_t {
+  kOffer,
+  kAnswer,
+  kTakeBack,  // of the sender: the offer, or what data it has not sent yet
+  kForgotten  // of the receiver, in place of an answer
+};
 
 struct Note {
   Says says = Says::kOffer;
@@ -32,7 +38,7 @@ Bytes encode(const Note& note) {
 Note decode(const Bytes& bytes) {
   ByteReader reader(bytes);
   Note note;
-  note.says = reader.get_enum<Says>(2);
+  note.says = reader.get_enum<Says>(4);
   note.id = reader.get<std::uint64_t>();
   note.tensor.dtype = reader.get_enum<DType>(kDTypeCount);
   note.tensor.numel = reader.get<std::int64_t>();
@@ -52,10 +58,19 @@ void settle(Transfer& transfer, const TensorView& sent, const TensorView& expect
   transfer.status = transfer_mismatch(sent, expected, transfer.from, transfer.to, transfer.key.tag);
 }
 
+Status given_up(const Transfer& receive) {
+  std::ostringstream out;
+  out << "rank " << receive.from << " gave up its send to rank " << receive.to << " with tag "
+      << receive.key.tag << " (" << receive.tensor.numel << " of " << name_of(receive.tensor.dtype)
+      << ") while it met this receive: what was received is not usable";
+  return {StatusCode::kStalled, out.str()};
+}
+
 }  // namespace
 
 std::shared_ptr<Transfer> Transfers::add(Transfer transfer) {
   auto added = std::make_shared<Transfer>(std::move(transfer));
+  added->number = next_number_++;
   if (added->sends) {
     sends_.push_back(added);
   } else {
@@ -64,48 +79,154 @@ std::shared_ptr<Transfer> Transfers::add(Transfer transfer) {
   return added;
 }
 
-void Transfers::remove(const TransferPtr& transfer) {
+bool Transfers::withdraw(const TransferPtr& transfer, bool for_good) noexcept {
+  try {
+    if (!transfer->withdrawn && !for_good) {
+      transfer->settled ? give_up_data(*transfer) : leave(transfer);
+    } else if (!transfer->withdrawn) {
+      std::erase(sends_, transfer);
+      std::erase(receives_, transfer);
+      std::erase_if(offered_, [&](const auto& each) { return each.second.transfer == transfer; });
+      std::erase_if(matched_, [&](const Matched& each) { return each.receive == transfer; });
+      std::erase_if(answered_, [&](const auto& each) { return each.second == transfer; });
+    }
+  } catch (const std::exception&) {
+    // The link is broken, and who uses it next is told.
+  }
+  transfer->withdrawn = true;
+  return transfer->data == nullptr || transfer->data->withdraw(for_good);
+}
+
+// As if it had never been.
+void Transfers::leave(const TransferPtr& transfer) {
   std::erase(sends_, transfer);
   std::erase(receives_, transfer);
-  std::erase_if(offered_, [&](const auto& each) { return each.second == transfer; });
-  std::erase_if(matched_, [&](const Matched& each) { return each.receive == transfer; });
+  for (auto& [id, offered] : offered_) {
+    if (offered.transfer != transfer) continue;
+    offered.transfer = nullptr;
+    ++taken_back_;
+    restless_ = true;
+    link_->say(offered.peer, encode({Says::kTakeBack, id, {}, transfer->key}));
+  }
+  std::erase_if(matched_, [&](const Matched& each) {
+    if (each.receive != transfer) return false;
+    offer_again(each.offer);
+    return true;
+  });
+}
+
+// The other end meets what is left of it.
+void Transfers::give_up_data(Transfer& transfer) {
+  if (transfer.data == nullptr) return;
+  restless_ = true;
+  if (transfer.sends) {
+    link_->say(transfer.peer, encode({Says::kTakeBack, transfer.offer, {}, transfer.key}));
+  } else {
+    answered_.erase({transfer.peer, transfer.offer});
+  }
+}
+
+void Transfers::wait_again(const TransferPtr& receive) {
+  const auto later = [&](const TransferPtr& each) { return each->number > receive->number; };
+  receives_.insert(std::find_if(receives_.begin(), receives_.end(), later), receive);
+}
+
+void Transfers::offer_again(const Offer& offer) {
+  const auto later = [&](const Offer& each) {
+    return each.from == offer.from && each.id > offer.id;
+  };
+  offers_.insert(std::find_if(offers_.begin(), offers_.end(), later), offer);
 }
 
 void Transfers::poll() {
   link_->flush();
   send_offers();
-  while (const auto note = link_->hear()) take(*note);
+  hear();
   match();
   send_answers();
+  if (restless_) restless_ = !link_->idle();
+}
+
+bool Transfers::done(Transfer& transfer) {
+  if (!transfer.settled) return false;
+  if (transfer.data == nullptr) return link_->said(transfer.peer);
+  if (!transfer.status.ok()) return true;
+  if (!transfer.data->done() || !link_->said(transfer.peer)) return false;
+  if (transfer.sends) return true;
+  hear();  // whether the sender gave it up before all of it was sent
+  if (!transfer.data->arrived()) transfer.status = given_up(transfer);
+  answered_.erase({transfer.peer, transfer.offer});
+  return true;
 }
 
 void Transfers::send_offers() {
   for (; !sends_.empty() && ready(*sends_.front()); sends_.pop_front()) {
     const TransferPtr& transfer = sends_.front();
-    link_->say(transfer->peer, encode({Says::kOffer, next_id_, transfer->tensor, transfer->key}));
-    offered_.emplace(next_id_++, transfer);
+    const std::uint64_t id = next_id_++;
+    transfer->offer = id;
+    const TensorView& tensor = transfer->tensor;
+    link_->say(transfer->peer, encode({Says::kOffer, id, tensor, transfer->key}));
+    offered_[id] = {transfer, transfer->peer, {nullptr, tensor.numel, tensor.dtype, {}}};
   }
+}
+
+void Transfers::hear() {
+  while (const auto note = link_->hear()) take(*note);
 }
 
 void Transfers::take(const Message& message) {
   const Note note = decode(message.bytes);
-  if (note.says == Says::kOffer) {
-    offers_.push_back({message.from, note.id, note.key, note.tensor});
-  } else {
-    take_answer(note.id, note.tensor);
+  switch (note.says) {
+    case Says::kOffer:
+      offers_.push_back({message.from, note.id, note.key, note.tensor});
+      break;
+    case Says::kAnswer:
+      take_answer(note.id, note.tensor);
+      break;
+    case Says::kTakeBack:
+      take_back(message.from, note.id);
+      break;
+    case Says::kForgotten:
+      taken_back_ -= offered_.erase(note.id);
+      break;
   }
 }
 
 void Transfers::take_answer(std::uint64_t id, const TensorView& expected) {
   const auto found = offered_.find(id);
-  if (found == offered_.end()) return;  // removed meanwhile
-  Transfer& transfer = *found->second;
-  settle(transfer, transfer.tensor, expected);
-  if (transfer.status.ok()) {
-    transfer.data = link_->send(transfer.peer, static_cast<const std::byte*>(transfer.tensor.data),
-                                transfer.tensor.bytes());
-  }
+  if (found == offered_.end()) return;  // withdrawn for good
+  const Offered offered = std::move(found->second);
   offered_.erase(found);
+  if (offered.transfer == nullptr) {
+    --taken_back_;
+    const bool agree = transfer_mismatch(offered.sent, expected, 0, 0, 0).ok();
+    if (agree && expected.bytes() > 0) link_->skip(offered.peer, expected.bytes());
+    restless_ = true;
+    return;
+  }
+  Transfer& transfer = *offered.transfer;
+  settle(transfer, transfer.tensor, expected);
+  if (!transfer.status.ok()) return;
+  transfer.data = link_->send(transfer.peer, static_cast<const std::byte*>(transfer.tensor.data),
+                              transfer.tensor.bytes());
+}
+
+void Transfers::take_back(Rank from, std::uint64_t id) {
+  const auto forget = [&](Rank sender, const Offer& offer) {
+    if (sender != from || offer.id != id) return false;
+    link_->say(from, encode({Says::kForgotten, id, {}, offer.key}));
+    return true;
+  };
+  if (const auto answered = answered_.find({from, id}); answered != answered_.end()) {
+    answered->second->status = given_up(*answered->second);
+    return;
+  }
+  std::erase_if(offers_, [&](const Offer& each) { return forget(each.from, each); });
+  std::erase_if(matched_, [&](const Matched& each) {
+    if (!forget(each.offer.from, each.offer)) return false;
+    wait_again(each.receive);
+    return true;
+  });
 }
 
 void Transfers::match() {
@@ -128,10 +249,12 @@ void Transfers::send_answers() {
   std::erase_if(matched_, [this](Matched& each) {
     Transfer& transfer = *each.receive;
     if (!ready(transfer)) return false;
+    transfer.offer = each.offer.id;
     settle(transfer, each.offer.sent, transfer.tensor);
     if (transfer.status.ok()) {
       transfer.data = link_->receive(transfer.peer, static_cast<std::byte*>(transfer.tensor.data),
                                      transfer.tensor.bytes());
+      answered_[{transfer.peer, transfer.offer}] = each.receive;
     }
     link_->say(transfer.peer,
                encode({Says::kAnswer, each.offer.id, transfer.tensor, transfer.key}));

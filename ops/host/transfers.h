@@ -6,6 +6,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "core/base/status.h"
@@ -15,13 +16,17 @@
 
 namespace hvd::host {
 
-// Data of one transfer on its way. Whoever destroys it takes it back: its memory is not touched any
-// more.
+// Data of one transfer on its way.
 class TransferData {
  public:
   virtual ~TransferData() = default;
   // True when all of it has moved (a sender's: when its memory is not read any more).
   virtual bool done() = 0;
+  // Of a receiver's that is done: false if the sender skip()ped it.
+  virtual bool arrived() const { return true; }
+  // Gives it up; what follows between the two ranks moves as ever, unless `for_good`: then nothing
+  // follows. True when its memory is not touched any more, else to be asked again.
+  virtual bool withdraw(bool for_good) noexcept = 0;
 };
 
 // What carries transfers. No call waits for another rank; things move when hear(), flush() or
@@ -29,7 +34,8 @@ class TransferData {
 class TransferLink {
  public:
   virtual ~TransferLink() = default;
-  // Notes of kTransferNoteBytes; those of two ranks arrive in order, complete, once.
+  // Notes of kTransferNoteBytes; those of two ranks arrive in order, complete, once. A note is
+  // heard no later than what is skip()ped or withdrawn after it arrives.
   virtual void say(Rank to, Bytes note) = 0;
   virtual std::optional<Message> hear() = 0;
   virtual void flush() = 0;
@@ -38,6 +44,10 @@ class TransferLink {
   // Between two ranks the n-th send meets the n-th receive, which has as many bytes.
   virtual std::unique_ptr<TransferData> send(Rank to, const std::byte* data, std::size_t bytes) = 0;
   virtual std::unique_ptr<TransferData> receive(Rank from, std::byte* data, std::size_t bytes) = 0;
+  // In place of a send() of so many bytes.
+  virtual void skip(Rank to, std::size_t bytes) = 0;
+  // True when nothing of what was said, skipped or withdrawn is on its way any more.
+  virtual bool idle() = 0;
 };
 
 inline constexpr std::size_t kTransferNoteBytes = 30;
@@ -49,7 +59,7 @@ struct TransferKey {
   bool operator==(const TransferKey&) const = default;
 };
 
-// One end of a transfer between two ranks.
+// One end of a transfer between two ranks, known to Transfers until it is done or withdrawn.
 struct Transfer {
   bool sends = false;
   TransferKey key;
@@ -59,32 +69,49 @@ struct Transfer {
   TensorView tensor;
   std::vector<Fence> ready;  // not reached when last looked at
 
-  bool settled = false;  // both ends are there; if they agree, the data is on its way
-  Status status = {};    // kMismatch if they do not
+  std::uint64_t number = 0;  // in the order of add()
+  std::uint64_t offer = 0;   // the sender's number of it; a receive's once settled
+  bool settled = false;      // both ends are there; if they agree, the data is on its way
+  bool withdrawn = false;
+  Status status = {};  // kMismatch if the ends do not agree, kStalled if the sender gave it up
   std::unique_ptr<TransferData> data = {};  // once settled, if they agree
 };
 
 // The transfers of one link. The sender offers, in the order of its sends; the receiver answers
 // with what it expects, and only then, if the two agree, does data move. The first of several
 // offers with one key belongs to the first of the receives. Move only when polled.
+//
+// A receive without an offer, or an offer without an answer, is withdrawn as if it had never been:
+// the sender takes the offer back, and the receiver says that it has forgotten it. If an answer is
+// on its way meanwhile, the receiver learns that this one will not come, and the sender skips what
+// is expected. Data half way goes on without the end that withdrew: see TransferData.
 class Transfers {
  public:
   explicit Transfers(std::unique_ptr<TransferLink> link) : link_(std::move(link)) {}
 
   std::shared_ptr<Transfer> add(Transfer transfer);
-  // Of a transfer that is not done: its peer will wait.
-  void remove(const std::shared_ptr<Transfer>& transfer);
+  // Gives up a transfer that is not done; `for_good`: the link is not used any more. True when its
+  // memory is not touched any more, else to be asked again.
+  bool withdraw(const std::shared_ptr<Transfer>& transfer, bool for_good) noexcept;
   void poll();
   // True when the data has moved and nothing of what this end said is on its way any more: nobody
-  // might poll later.
-  bool done(Transfer& transfer) {
-    return transfer.settled && (transfer.data == nullptr || transfer.data->done()) &&
-           link_->said(transfer.peer);
-  }
+  // might poll later. Once `status` is an error there is nothing to wait for.
+  bool done(Transfer& transfer);
+  // Something that was withdrawn is not settled with the other rank: to be polled now and then.
+  bool unsettled() const { return taken_back_ > 0 || restless_; }
+  // Some of that moves only when polled.
+  bool restless() const { return restless_; }
 
  private:
   using TransferPtr = std::shared_ptr<Transfer>;
 
+  // One of this rank.
+  struct Offered {
+    TransferPtr transfer;  // nullptr: taken back
+    Rank peer = 0;
+    TensorView sent;  // without data
+  };
+  // One of another rank.
   struct Offer {
     Rank from = 0;
     std::uint64_t id = 0;  // the sender's
@@ -97,18 +124,28 @@ class Transfers {
   };
 
   void send_offers();
+  void hear();
   void take(const Message& note);
   void take_answer(std::uint64_t id, const TensorView& expected);
+  void take_back(Rank from, std::uint64_t id);
   void match();
   void send_answers();
+  void leave(const TransferPtr& transfer);
+  void give_up_data(Transfer& transfer);
+  void wait_again(const TransferPtr& receive);
+  void offer_again(const Offer& offer);
 
   std::unique_ptr<TransferLink> link_;
+  std::uint64_t next_number_ = 0;
   std::uint64_t next_id_ = 0;
-  std::deque<TransferPtr> sends_;                 // not offered yet
-  std::map<std::uint64_t, TransferPtr> offered_;  // not answered yet
-  std::list<Offer> offers_;                       // of the others, without a receive
-  std::list<TransferPtr> receives_;               // without an offer
-  std::list<Matched> matched_;                    // not answered yet
+  std::deque<TransferPtr> sends_;             // not offered yet
+  std::map<std::uint64_t, Offered> offered_;  // not answered yet
+  std::size_t taken_back_ = 0;                // of them
+  bool restless_ = false;
+  std::list<Offer> offers_;          // of the others, without a receive, those of a rank in order
+  std::list<TransferPtr> receives_;  // without an offer, in order
+  std::list<Matched> matched_;       // not answered yet
+  std::map<std::pair<Rank, std::uint64_t>, TransferPtr> answered_;  // data on its way, by offer
 };
 
 }  // namespace hvd::host

@@ -39,8 +39,8 @@ class MpiEnvironment {
 
   // The job is broken: from now on nothing of ours waits inside MPI. Any thread.
   void note_failure() noexcept { failed_ = true; }
-  // `lost`: ranks of the job are gone, so that nothing is finalized.
-  void job_ended(bool lost) noexcept { lost_ = lost; }
+  // `in_error`: ranks of the job may be gone, so that nothing is finalized.
+  void job_ended(bool in_error) noexcept { ended_in_error_ = in_error; }
 
  private:
   MpiEnvironment() = default;
@@ -64,7 +64,7 @@ class MpiEnvironment {
   MPI_Comm world_ = MPI_COMM_NULL;
   std::atomic<bool> concurrent_{false};
   std::atomic<bool> failed_{false};
-  std::atomic<bool> lost_{false};
+  std::atomic<bool> ended_in_error_{false};
   std::atomic<int> in_use_{0};  // communicators
 };
 

@@ -47,12 +47,13 @@ std::optional<Duration> MpiCommunicator::linger_interval() const noexcept {
   return std::clamp((Clock::now() - last_work_) / kLingerFraction, kShortestLinger, kLongestLinger);
 }
 
-void MpiCommunicator::linger(TimePoint now) {
-  if (has_work() || last_work_ == TimePoint{} || now < next_linger_) return;
+bool MpiCommunicator::linger(TimePoint now) {
+  if (has_work() || last_work_ == TimePoint{} || now < next_linger_) return false;
   int found = 0;
   check_mpi(MPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, control_, &found, MPI_STATUS_IGNORE),
             "MPI_Iprobe");
   next_linger_ = now + *linger_interval();
+  return true;
 }
 
 Duration MpiCommunicator::poll_interval() const noexcept {

@@ -40,7 +40,7 @@ class MpiCommunicator {
   // A send may end before it is on the wire, and MPI does the rest only when it is called. So it is
   // called after the last work has ended too, ever less often. Empty before the first work.
   std::optional<Duration> linger_interval() const noexcept;
-  void linger(TimePoint now);
+  bool linger(TimePoint now);  // true if MPI was called
 
  private:
   MPI_Comm control_ = MPI_COMM_NULL;

@@ -4,6 +4,7 @@
 
 #include <thread>
 
+#include "core/base/build_identity.h"
 #include "core/base/log.h"
 #include "ops/mpi/environment.h"
 #include "ops/mpi/messages.h"
@@ -130,7 +131,9 @@ class Module final : public MpiModule {
     MpiEnvironment::instance().initialise(deadline, serialized);
     return std::make_unique<Link>(deadline, look);
   }
-  void job_ended(bool lost) noexcept override { MpiEnvironment::instance().job_ended(lost); }
+  void job_ended(bool in_error) noexcept override {
+    MpiEnvironment::instance().job_ended(in_error);
+  }
   void set_log_rank(Rank rank) override { hvd::set_log_rank(rank); }
 };
 
@@ -140,4 +143,8 @@ class Module final : public MpiModule {
 extern "C" __attribute__((visibility("default"))) hvd::MpiModule* hvd_mpi_module() {
   static hvd::Module module;
   return &module;
+}
+
+extern "C" __attribute__((visibility("default"))) const char* hvd_mpi_build() {
+  return hvd::build_identity();
 }

@@ -13,8 +13,8 @@
 
 namespace hvd {
 
-// What the MPI module offers to a program that does not link MPI. The module and the program must
-// come from one build: they share these classes.
+// What the MPI module offers to a program that does not link MPI. The module and the program share
+// these classes, so that they must come from one build, which open_module() checks.
 
 // Duplicated communicators over all ranks; what is made from it shares them.
 class MpiLink : public Rendezvous {
@@ -37,9 +37,9 @@ class MpiModule {
   // the module has its own.
   virtual std::unique_ptr<MpiLink> connect(TimePoint deadline, bool serialized,
                                            InterruptibleWaits::Check look) = 0;
-  // A job that it connected has ended; `lost`: ranks of it are gone. MPI_Finalize would wait for
-  // them, so it is left out unless a later job ends without that.
-  virtual void job_ended(bool lost) noexcept = 0;
+  // A job that it connected has ended; `in_error`: other than in order. MPI_Finalize would wait for
+  // ranks that are gone or hang, so it is left out unless a later job ends in order.
+  virtual void job_ended(bool in_error) noexcept = 0;
   // The module has its own log.
   virtual void set_log_rank(Rank rank) = 0;
 
@@ -49,6 +49,7 @@ class MpiModule {
 
 inline constexpr const char* kMpiModuleFile = "libhvd_mpi.so";
 inline constexpr const char* kMpiModuleSymbol = "hvd_mpi_module";
+inline constexpr const char* kMpiModuleBuild = "hvd_mpi_build";  // gives build_identity()
 using MpiModuleFunction = MpiModule* (*)();
 
 }  // namespace hvd

@@ -5,10 +5,10 @@
 #include "ops/host/adasum_operation.h"
 #include "ops/host/arguments.h"
 #include "ops/host/host_buffer.h"
+#include "ops/host/transfer_operation.h"
 #include "ops/mpi/mpi_all_reduce.h"
 #include "ops/mpi/mpi_movement.h"
 #include "ops/mpi/mpi_reduce_scatter.h"
-#include "ops/mpi/mpi_transfer.h"
 
 namespace hvd {
 
@@ -81,7 +81,7 @@ std::unique_ptr<Operation> MpiCollective::receive(const TensorView& tensor, Rank
 
 std::unique_ptr<Operation> MpiCollective::transfer(bool sends, const TensorView& tensor, Rank peer,
                                                    int tag) {
-  return std::make_unique<MpiTransferOperation>(
+  return std::make_unique<host::TransferOperation<MpiSet>>(
       set_, host::Transfer{.sends = sends,
                            .key = {set_->key(), tag},
                            .peer = set_->world_rank(static_cast<std::size_t>(peer)),
@@ -102,12 +102,15 @@ std::unique_ptr<Collective> MpiCollective::subset(std::uint32_t number,
 
 std::optional<Duration> MpiCollective::poll_interval() const {
   const MpiCommunicator& communicator = *set_->shared().communicator;
-  if (!communicator.has_work()) return communicator.linger_interval();
+  const bool moves = communicator.has_work() || set_->shared().transfers.restless();
+  if (!moves) return communicator.linger_interval();
   return communicator.poll_interval();
 }
 
 void MpiCollective::progress(TimePoint now) {
-  set_->shared().communicator->linger(now);
+  host::Transfers& transfers = set_->shared().transfers;
+  const bool looked = set_->shared().communicator->linger(now);
+  if (transfers.restless() || (looked && transfers.unsettled())) transfers.poll();
 }
 
 void MpiCollective::abort() noexcept {

@@ -37,14 +37,18 @@ MpiOperation::MpiOperation(std::shared_ptr<MpiSet> set, std::vector<Fence> ready
 }
 
 MpiOperation::~MpiOperation() {
-  if (finished_) return;
-  finish();
-  // The other ranks wait for what this one will not send.
-  set_->abort();
-  MpiEnvironment::instance().note_failure();
-  bool withdrawn = true;
-  for (const Running& each : pieces_) withdrawn = each.piece->withdraw() && withdrawn;
-  if (!withdrawn) new std::deque<Running>(std::move(pieces_));  // MPI may still touch their memory
+  if (!MpiOperation::withdraw()) new std::deque<Running>(std::move(pieces_));
+}
+
+bool MpiOperation::withdraw() noexcept {
+  if (!finished_) {
+    finish();
+    // The other ranks wait for what this one will not send.
+    set_->abort();
+    MpiEnvironment::instance().note_failure();
+  }
+  std::erase_if(pieces_, [](const Running& each) { return each.piece->withdraw(); });
+  return pieces_.empty();
 }
 
 void MpiOperation::finish() {

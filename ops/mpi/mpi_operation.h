@@ -53,12 +53,15 @@ class MpiPiece {
 class MpiOperation : public Operation {
  public:
   MpiOperation(std::shared_ptr<MpiSet> set, std::vector<Fence> ready);
-  // If it was not finished, the set is not usable any more.
+  // Withdraws it. What MPI still uses of the operation's own memory is left to it; whoever wants
+  // that of tensors kept calls withdraw() before.
   ~MpiOperation() override;
   MpiOperation(const MpiOperation&) = delete;
   MpiOperation& operator=(const MpiOperation&) = delete;
 
   bool advance() final;
+  // If it was not finished, the set is not usable any more.
+  bool withdraw() noexcept final;
   OperationStats stats() const final { return stats_; }
 
  protected:

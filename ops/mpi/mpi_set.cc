@@ -73,10 +73,15 @@ std::uint64_t MpiSet::begin_operation() {
   return next_operation_++;
 }
 
-void MpiSet::throw_if_aborted() const {
+bool MpiSet::is_aborted() const noexcept {
   for (const MpiSet* set = this; set != nullptr; set = set->parent_.get()) {
-    if (set->aborted_) throw AbortedError("the collectives of this rank were aborted");
+    if (set->aborted_) return true;
   }
+  return false;
+}
+
+void MpiSet::throw_if_aborted() const {
+  if (is_aborted()) throw AbortedError("the collectives of this rank were aborted");
 }
 
 }  // namespace hvd

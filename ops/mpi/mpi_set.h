@@ -38,6 +38,10 @@ struct MpiShared {
   std::set<int> labels;  // of the sets that exist
   ScratchPool pool;
   host::Transfers transfers;
+
+  // Of transfers.
+  void begin_work() noexcept { communicator->begin_work(); }
+  void end_work() noexcept { communicator->end_work(); }
 };
 
 // The ranks of one Collective and its running operations.
@@ -71,6 +75,7 @@ class MpiSet {
 
   // Of this set and those made from it. Any thread.
   void abort() noexcept { aborted_ = true; }
+  bool is_aborted() const noexcept;
   void throw_if_aborted() const;
 
  private:

@@ -10,7 +10,7 @@ void MpiPending::send(Rank to, int tag, const std::byte* data, std::size_t bytes
     MPI_Request request = MPI_REQUEST_NULL;
     check_mpi(MPI_Isend(data + done, count, MPI_BYTE, to, tag, communicator_->data(), &request),
               "MPI_Isend");
-    posted_.push_back({request, false});
+    posted_.push_back({request, false, count});
   }
 }
 
@@ -20,19 +20,28 @@ void MpiPending::receive(Rank from, int tag, std::byte* data, std::size_t bytes)
     MPI_Request request = MPI_REQUEST_NULL;
     check_mpi(MPI_Irecv(data + done, count, MPI_BYTE, from, tag, communicator_->data(), &request),
               "MPI_Irecv");
-    posted_.push_back({request, true});
+    posted_.push_back({request, true, count});
   }
 }
 
 bool MpiPending::test() {
   while (!posted_.empty()) {
     int done = 0;
-    check_mpi(MPI_Test(&posted_.back().request, &done, MPI_STATUS_IGNORE), "MPI_Test");
+    MPI_Status status;
+    check_mpi(MPI_Test(&posted_.back().request, &done, &status), "MPI_Test");
     if (done == 0) return false;
+    note_length(posted_.back(), status);
     posted_.pop_back();
     communicator_->note_progress();
   }
   return true;
+}
+
+void MpiPending::note_length(const Posted& posted, const MPI_Status& status) {
+  if (!posted.receives) return;
+  int arrived = 0;
+  check_mpi(MPI_Get_count(&status, MPI_BYTE, &arrived), "MPI_Get_count");
+  if (arrived != posted.bytes) complete_ = false;
 }
 
 bool MpiPending::withdraw() noexcept {

@@ -21,6 +21,8 @@ class MpiPending {
   void receive(Rank from, int tag, std::byte* data, std::size_t bytes);
   // True when all have moved.
   bool test();
+  // All that has moved was as long as it was meant to be.
+  bool complete() const noexcept { return complete_; }
   // Takes back what can be; false if MPI still uses the memory of some.
   bool withdraw() noexcept;
 
@@ -28,11 +30,14 @@ class MpiPending {
   struct Posted {
     MPI_Request request;
     bool receives;
+    int bytes;
   };
+  void note_length(const Posted& posted, const MPI_Status& status);
   // A pointer: vectors of it must move.
   std::shared_ptr<MpiCommunicator> communicator_;
   std::size_t message_bytes_;
   std::vector<Posted> posted_;
+  bool complete_ = true;
 };
 
 }  // namespace hvd

@@ -20,6 +20,9 @@ class MpiTransferLink final : public host::TransferLink {
                                            std::size_t bytes) override;
   std::unique_ptr<host::TransferData> receive(Rank from, std::byte* data,
                                               std::size_t bytes) override;
+  // Empty messages, which a receive() tells from its own.
+  void skip(Rank to, std::size_t bytes) override;
+  bool idle() override { return outbox_.flush(); }
 
  private:
   std::shared_ptr<MpiCommunicator> communicator_;

@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cctype>
 #include <cerrno>
 
 #include "core/base/interruptible_waits.h"
@@ -13,30 +12,31 @@
 namespace hvd {
 namespace {
 
-// Before each payload: what no other protocol begins with, the version, the type, the length.
-constexpr std::uint32_t kMagic = 0x31445648;  // "HVD1"
+// Before each payload: the type, the length.
 constexpr unsigned kFrameTypes = 4;
-constexpr std::size_t kHeader = sizeof(std::uint32_t) + sizeof(FrameType) + sizeof(std::uint32_t);
-constexpr std::size_t kQuoted = 24;  // characters of what a stranger said
-
-[[noreturn]] void refuse(std::span<const std::byte> bytes) {
-  std::string quoted;
-  for (const std::byte byte : bytes.first(std::min(bytes.size(), kQuoted))) {
-    const auto c = static_cast<unsigned char>(byte);
-    quoted += std::isprint(c) != 0 ? static_cast<char>(c) : '.';
-  }
-  throw PeerLostError("what came is not from a rank of this horovod_cpp: '" + quoted + "'");
-}
+constexpr std::size_t kHeader = sizeof(FrameType) + sizeof(std::uint32_t);
 
 }  // namespace
 
-FrameStream::FrameStream(UniqueFd fd, std::size_t most) : fd_(std::move(fd)), most_(most) {
+FrameStream::FrameStream(UniqueFd fd, Handshake handshake, std::size_t most)
+    : fd_(std::move(fd)), handshake_(std::move(handshake)), most_(most) {
   fcntl(fd_.get(), F_SETFL, fcntl(fd_.get(), F_GETFL) | O_NONBLOCK);
+}
+
+bool FrameStream::shake_hands() {
+  if (handshake_.state() == Handshake::State::kGoing) {
+    read_available();
+    const std::size_t used = handshake_.take(received_);
+    received_.erase(received_.begin(), received_.begin() + static_cast<std::ptrdiff_t>(used));
+    const Bytes output = handshake_.take_output();
+    unsent_.insert(unsent_.end(), output.begin(), output.end());
+    flush();
+  }
+  return handshake_.state() == Handshake::State::kDone;
 }
 
 void FrameStream::send(FrameType type, std::span<const std::byte> payload) {
   ByteWriter writer(unsent_);
-  writer.put(kMagic);
   writer.put(type);
   writer.put(static_cast<std::uint32_t>(payload.size()));
   unsent_.insert(unsent_.end(), payload.begin(), payload.end());
@@ -68,15 +68,11 @@ void FrameStream::read_available() {
 std::optional<Frame> FrameStream::receive() {
   read_available();
   if (received_.empty()) return std::nullopt;
-  // Every byte counts: a stranger may say less than a header and wait.
-  const std::size_t seen = std::min(received_.size(), sizeof kMagic);
-  if (std::memcmp(received_.data(), &kMagic, seen) != 0) refuse(received_);
   if (received_.size() < kHeader) return std::nullopt;
   ByteReader reader(received_);
-  reader.get<std::uint32_t>();
   const auto type = reader.get<std::uint8_t>();
   const auto length = reader.get<std::uint32_t>();
-  if (type >= kFrameTypes || length > most_) refuse(received_);
+  if (type >= kFrameTypes || length > most_) ByteReader::malformed("no frame of a rendezvous");
   if (reader.remaining() < length) return std::nullopt;
   const auto first = received_.begin() + kHeader;
   Frame frame{static_cast<FrameType>(type), Bytes(first, first + length)};

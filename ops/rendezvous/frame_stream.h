@@ -10,6 +10,7 @@
 #include "core/base/bytes.h"
 #include "core/base/clock.h"
 #include "core/base/unique_fd.h"
+#include "ops/net/handshake.h"
 
 namespace hvd {
 
@@ -20,12 +21,17 @@ struct Frame {
   Bytes payload;
 };
 
-// Frames over a connected socket, which becomes non-blocking. Whoever is at the other end may send
-// anything: what is no frame throws PeerLostError that quotes it.
+// A handshake and then frames over a connected socket, which becomes non-blocking. Whoever is at
+// the other end may send anything: what is no frame throws PeerLostError.
 class FrameStream {
  public:
-  // `most`: bytes of payload that the other end may send at once.
-  FrameStream(UniqueFd fd, std::size_t most);
+  // `most`: bytes of payload that the other end may send at once, when the handshake is done.
+  FrameStream(UniqueFd fd, Handshake handshake, std::size_t most);
+
+  // Goes on with the handshake as far as it can now; true once it is done, and only then frames may
+  // be sent and received. handshake() says whether and why it has failed.
+  bool shake_hands();
+  const Handshake& handshake() const noexcept { return handshake_; }
 
   void send(FrameType type, std::span<const std::byte> payload);
   // Whether all that was sent has left.
@@ -42,6 +48,7 @@ class FrameStream {
   void read_available();
 
   UniqueFd fd_;
+  Handshake handshake_;
   std::size_t most_;
   Bytes unsent_;
   Bytes received_;

@@ -8,12 +8,15 @@
 
 #include "core/base/config.h"
 #include "core/base/host.h"
+#include "core/base/log.h"
 #include "ops/rendezvous/rendezvous_file.h"
 #include "ops/rendezvous/rendezvous_guest.h"
 #include "ops/rendezvous/rendezvous_host.h"
 
 namespace hvd {
 namespace {
+
+constexpr std::size_t kGoodKey = 16;  // characters
 
 // Rank 0's end of a meeting by file. The file goes before the socket it names.
 class FileRendezvous final : public Rendezvous {
@@ -80,6 +83,25 @@ void check_place(const LaunchInfo& launch) {
   }
 }
 
+// Who is at the other end of a unix socket is known; a port of loopback is every user's. Who
+// connects to it gets a tag by which it can try keys at home, so a key must not be guessable.
+void check_key(const Meeting& meeting) {
+  if (meeting.point.kind != MeetingPoint::Kind::kTcp || meeting.key.size() >= kGoodKey) return;
+  const std::string advice =
+      "set HVD_RENDEZVOUS_KEY to one random text on all ranks (openssl rand -hex 16 makes one), or "
+      "meet at file:///folder/name or unix:name, which only processes of this user reach";
+  if (meeting.key.empty()) {
+    throw InvalidArgumentError("HVD_RENDEZVOUS='" + to_string(meeting.point) +
+                               "' without a key: every user of this machine could join or end the "
+                               "job there; " +
+                               advice);
+  }
+  if (meeting.rank != 0) return;
+  log(LogLevel::kWarning, "HVD_RENDEZVOUS_KEY has " + std::to_string(meeting.key.size()) +
+                              " characters: whoever connects to " + to_string(meeting.point) +
+                              " can guess it; " + advice);
+}
+
 }  // namespace
 
 std::optional<Meeting> find_meeting(const LaunchInfo& launch, const std::string& url) {
@@ -91,6 +113,7 @@ std::optional<Meeting> find_meeting(const LaunchInfo& launch, const std::string&
 }
 
 std::unique_ptr<Rendezvous> attend(const Meeting& meeting, TimePoint deadline) {
+  check_key(meeting);
   const bool by_file = meeting.point.kind == MeetingPoint::Kind::kFile;
   if (by_file) await_folder_of(meeting.point.where, deadline);
   if (meeting.rank != 0) {

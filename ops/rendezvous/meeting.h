@@ -15,7 +15,7 @@ struct Meeting {
   MeetingPoint point;
   Rank rank = 0;
   int size = 1;
-  std::string key;  // empty = none
+  std::string key;  // empty = none; kTcp needs one
 };
 
 // By what the launcher said and by `url` (the setting HVD_RENDEZVOUS; empty or "env://" = by
@@ -28,8 +28,8 @@ struct Meeting {
 std::optional<Meeting> find_meeting(const LaunchInfo& launch, const std::string& url);
 
 // Rank 0 listens and returns, the others wait for it; then all_gather() waits for everyone. Throws
-// what the constructors of RendezvousHost, RendezvousGuest and RendezvousFile do, and
-// await_folder_of().
+// InvalidArgumentError for a port without a key, which any user of the machine could take, and what
+// the constructors of RendezvousHost, RendezvousGuest and RendezvousFile do, and await_folder_of().
 std::unique_ptr<Rendezvous> attend(const Meeting& meeting, TimePoint deadline);
 
 }  // namespace hvd

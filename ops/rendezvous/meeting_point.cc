@@ -145,7 +145,10 @@ UniqueFd listen_at(const MeetingPoint& point) {
 
 UniqueFd accept_from(const UniqueFd& listener, const MeetingPoint& point) {
   UniqueFd fd(accept4(listener.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
-  if (fd && is_another_users(fd, point)) fd.reset();
+  if (fd && is_another_users(fd, point)) {
+    fd.reset();
+    errno = EPERM;
+  }
   return fd;
 }
 

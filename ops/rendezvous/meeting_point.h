@@ -31,7 +31,7 @@ std::string to_string(const MeetingPoint& point);
 
 // Not for kFile. Throws InvalidArgumentError if somebody else listens there.
 UniqueFd listen_at(const MeetingPoint& point);
-// The next connection; empty if there is none, or another user made it.
+// The next connection; empty with errno set if there is none, or another user made it (EPERM).
 UniqueFd accept_from(const UniqueFd& listener, const MeetingPoint& point);
 // Empty, and `why` says why, when nobody listens there (yet). Throws PeerLostError if another user
 // does.

@@ -16,6 +16,8 @@ namespace {
 constexpr std::size_t kLongestAnswer = 1 << 30;      // bytes: the texts of all ranks
 constexpr std::chrono::milliseconds kFirstPause{1};  // between looks for rank 0; doubled
 constexpr std::chrono::milliseconds kLongestPause{50};
+// For the answer of who listens there, who may be a stopped process of another day; doubled.
+constexpr std::chrono::seconds kFirstPatience{1};
 
 // Where rank 0's socket is; nothing, and `why`, while its file is not there or says another
 // machine.
@@ -41,7 +43,8 @@ RendezvousGuest::RendezvousGuest(const MeetingPoint& point, Rank rank, int size,
                                  const std::string& key, TimePoint deadline)
     : rank_(rank), size_(size), where_(to_string(point)) {
   std::string why;
-  for (Duration pause = kFirstPause; !enter(point, key, deadline, why);
+  Duration patience = kFirstPatience;
+  for (Duration pause = kFirstPause; !enter(point, key, deadline, patience, why);
        pause = std::min<Duration>(2 * pause, kLongestPause)) {
     if (Clock::now() >= deadline) {
       throw StalledError("rank 0 was not at " + where_ +
@@ -53,19 +56,27 @@ RendezvousGuest::RendezvousGuest(const MeetingPoint& point, Rank rank, int size,
 }
 
 // False, and `why`, if rank 0 is not there yet. The end of an earlier meeting may still be there
-// and vanish with us in its queue.
+// and vanish with us in its queue, or never answer.
 bool RendezvousGuest::enter(const MeetingPoint& point, const std::string& key, TimePoint deadline,
-                            std::string& why) {
+                            Duration& patience, std::string& why) {
   const auto socket = socket_of(point, why);
   if (!socket) return false;
   UniqueFd fd = connect_to(*socket, why);
   if (!fd) return false;
-  stream_ = std::make_unique<FrameStream>(std::move(fd), kLongestAnswer);
-  stream_->send(FrameType::kHello, encode(RendezvousHello{key, rank_, size_, getpid()}));
+  const Handshake::Terms terms{.service = HandshakeService::kRendezvous, .to = 0};
+  stream_ = std::make_unique<FrameStream>(
+      std::move(fd), Handshake::caller(std::as_bytes(std::span(key)), terms, rank_),
+      kLongestAnswer);
   try {
+    if (!shake_hands(std::min(deadline, Clock::now() + patience))) {
+      patience *= stream_->ended() ? 1 : 2;
+      why = stream_->ended() ? "it closed the connection" : "who listens there does not answer";
+      return false;
+    }
+    stream_->send(FrameType::kHello, encode(RendezvousHello{size_, getpid()}));
     const auto frame = await_frame(deadline);
     if (!frame) {
-      why = stream_->ended() ? "it closed the connection" : "who listens there does not answer";
+      why = stream_->ended() ? "it closed the connection" : "rank 0 does not answer any more";
       return false;
     }
     if (frame->type == FrameType::kAnswer) decode_gathered(frame->payload, size_);
@@ -75,6 +86,23 @@ bool RendezvousGuest::enter(const MeetingPoint& point, const std::string& key, T
     throw PeerLostError("rank " + std::to_string(rank_) + " looked for rank 0 at " + where_ + ": " +
                         error.what());
   }
+}
+
+// False if the other end has not done its part by the deadline, or is gone. Throws PeerLostError
+// if it is not rank 0 of this job.
+bool RendezvousGuest::shake_hands(TimePoint deadline) {
+  while (!stream_->shake_hands()) {
+    const Handshake& handshake = stream_->handshake();
+    if (handshake.state() == Handshake::State::kFailed) {
+      const bool other_key = handshake.fault() == Handshake::Fault::kKey;
+      throw PeerLostError(
+          "who listens there " + handshake.why() +
+          (other_key ? " (HVD_RENDEZVOUS_KEY has to be the same on all ranks)" : ""));
+    }
+    pollfd ready = stream_->wanted();
+    if (stream_->ended() || !wait_for({&ready, 1}, deadline)) return false;
+  }
+  return true;
 }
 
 std::optional<Frame> RendezvousGuest::await_frame(TimePoint deadline) {

@@ -11,8 +11,9 @@ namespace hvd {
 // The end of any rank but 0.
 class RendezvousGuest final : public Rendezvous {
  public:
-  // Waits until rank 0 is there and bids welcome. Throws StalledError at the deadline, what rank 0
-  // has against this rank, and PeerLostError if something else answers.
+  // Waits until rank 0 is there and bids welcome. Who listens there and does not answer may be
+  // somebody else, who goes: it looks again. Throws StalledError at the deadline, what rank 0 has
+  // against this rank, and PeerLostError if something else answers, or who does not know `key`.
   RendezvousGuest(const MeetingPoint& point, Rank rank, int size, const std::string& key,
                   TimePoint deadline);
 
@@ -22,7 +23,8 @@ class RendezvousGuest final : public Rendezvous {
 
  private:
   bool enter(const MeetingPoint& point, const std::string& key, TimePoint deadline,
-             std::string& why);
+             Duration& patience, std::string& why);
+  bool shake_hands(TimePoint deadline);
   std::optional<Frame> await_frame(TimePoint deadline);
 
   Rank rank_;

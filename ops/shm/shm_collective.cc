@@ -5,17 +5,18 @@
 #include "ops/host/adasum_operation.h"
 #include "ops/host/arguments.h"
 #include "ops/host/host_buffer.h"
+#include "ops/host/transfer_operation.h"
 #include "ops/shm/shm_all_reduce.h"
 #include "ops/shm/shm_make_arena.h"
 #include "ops/shm/shm_movement.h"
 #include "ops/shm/shm_reduce_in_place.h"
 #include "ops/shm/shm_reduce_scatter.h"
-#include "ops/shm/shm_transfer.h"
 
 namespace hvd {
 
-ShmCollective::ShmCollective(std::unique_ptr<DataSegment> segment)
-    : set_(std::make_shared<ShmSet>(std::make_shared<ShmShared>(std::move(segment)))) {}
+ShmCollective::ShmCollective(std::unique_ptr<DataSegment> segment, ArenaFiles arenas)
+    : set_(std::make_shared<ShmSet>(
+          std::make_shared<ShmShared>(std::move(segment), std::move(arenas)))) {}
 
 Buffer ShmCollective::allocate(std::size_t bytes) {
   return host::allocate_buffer(bytes);
@@ -91,7 +92,7 @@ std::unique_ptr<Operation> ShmCollective::receive(const TensorView& tensor, Rank
 
 std::unique_ptr<Operation> ShmCollective::transfer(bool sends, const TensorView& tensor, Rank peer,
                                                    int tag) {
-  return std::make_unique<ShmTransferOperation>(
+  return std::make_unique<host::TransferOperation<ShmSet>>(
       set_, host::Transfer{.sends = sends,
                            .key = {set_->key(), tag},
                            .peer = set_->member(static_cast<std::size_t>(peer)),
@@ -108,6 +109,11 @@ std::unique_ptr<Collective> ShmCollective::subset(std::uint32_t number,
   for (const Rank each : ranks) members.push_back(set_->member(static_cast<std::size_t>(each)));
   return std::unique_ptr<Collective>(
       new ShmCollective(std::make_shared<ShmSet>(set_, number, std::move(members))));
+}
+
+void ShmCollective::progress(TimePoint /*now*/) {
+  host::Transfers& transfers = set_->shared().transfers;
+  if (transfers.unsettled()) transfers.poll();
 }
 
 }  // namespace hvd

@@ -19,7 +19,7 @@ namespace hvd {
 class ShmCollective final : public Collective {
  public:
   // Among all ranks of the segment; subsets share it.
-  explicit ShmCollective(std::unique_ptr<DataSegment> segment);
+  ShmCollective(std::unique_ptr<DataSegment> segment, ArenaFiles arenas);
 
   DeviceKind device() const noexcept override { return DeviceKind::kCpu; }
   Buffer allocate(std::size_t bytes) override;
@@ -41,6 +41,7 @@ class ShmCollective final : public Collective {
   // Throws UnsupportedError when too many sets exist or memory for another one is missing.
   std::unique_ptr<Collective> subset(std::uint32_t number, std::span<const Rank> ranks) override;
 
+  void progress(TimePoint now) override;
   Fence fence() override { return {}; }  // finished operations have left nothing running
   void abort() noexcept override { set_->abort(); }
 

@@ -18,8 +18,10 @@ std::vector<int> all_ranks(const DataSegment& segment) {
 
 }  // namespace
 
-ShmShared::ShmShared(std::unique_ptr<DataSegment> the_segment)
-    : segment(std::move(the_segment)), transfers(std::make_unique<ShmTransferLink>(*segment)) {}
+ShmShared::ShmShared(std::unique_ptr<DataSegment> the_segment, ArenaFiles the_arenas)
+    : segment(std::move(the_segment)),
+      arenas(std::move(the_arenas)),
+      transfers(std::make_unique<ShmTransferLink>(*segment)) {}
 
 void ShmShared::settle_departures() noexcept {
   std::erase_if(departures, [this](const Departure& each) {
@@ -77,10 +79,15 @@ void ShmSet::abort() noexcept {
   segment().ring(segment().rank());
 }
 
-void ShmSet::throw_if_aborted() const {
+bool ShmSet::is_aborted() const noexcept {
   for (const ShmSet* set = this; set != nullptr; set = set->parent_.get()) {
-    if (set->aborted_) throw AbortedError("the collectives of this rank were aborted");
+    if (set->aborted_) return true;
   }
+  return false;
+}
+
+void ShmSet::throw_if_aborted() const {
+  if (is_aborted()) throw AbortedError("the collectives of this rank were aborted");
 }
 
 }  // namespace hvd

@@ -8,13 +8,14 @@
 
 #include "core/base/topology.h"
 #include "ops/host/transfers.h"
+#include "ops/shm/arena_files.h"
 #include "ops/shm/data_segment.h"
 
 namespace hvd {
 
 // What the Collectives of one rank share.
 struct ShmShared {
-  ShmShared(std::unique_ptr<DataSegment> the_segment);
+  ShmShared(std::unique_ptr<DataSegment> the_segment, ArenaFiles the_arenas);
 
   // Sets that this rank left before their lowest rank had given them a place.
   struct Departure {
@@ -23,7 +24,12 @@ struct ShmShared {
   };
   void settle_departures() noexcept;
 
+  // Of transfers: whoever moves one rings, so nothing is polled.
+  void begin_work() noexcept {}
+  void end_work() noexcept {}
+
   std::unique_ptr<DataSegment> segment;
+  ArenaFiles arenas;
   host::Transfers transfers;
   std::vector<Departure> departures;
 };
@@ -63,6 +69,7 @@ class ShmSet {
 
   // Of this set and those made from it. Any thread.
   void abort() noexcept;
+  bool is_aborted() const noexcept;
   void throw_if_aborted() const;
 
  private:

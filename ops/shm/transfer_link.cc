@@ -15,9 +15,11 @@ class ShmTransferLink::Data final : public host::TransferData {
  public:
   explicit Data(Outgoing stream) : outgoing_(std::move(stream)) {}
   explicit Data(Incoming stream) : incoming_(std::move(stream)) {}
-  ~Data() override {
+  ~Data() override { Data::withdraw(false); }
+  bool withdraw(bool /*for_good*/) noexcept override {
     if (outgoing_ != nullptr) outgoing_->at = nullptr;
     if (incoming_ != nullptr) incoming_->at = nullptr;
+    return true;
   }
   bool done() override { return (outgoing_ != nullptr ? outgoing_->left : incoming_->left) == 0; }
 
@@ -88,11 +90,24 @@ std::unique_ptr<host::TransferData> ShmTransferLink::receive(Rank from, std::byt
   return std::make_unique<Data>(std::move(stream));
 }
 
+void ShmTransferLink::skip(Rank to, std::size_t bytes) {
+  send(to, nullptr, bytes);
+}
+
+bool ShmTransferLink::idle() {
+  const auto goes_on = [](const auto& stream) { return stream->at != nullptr; };
+  return std::all_of(peers_.begin(), peers_.end(), [&](const Peer& each) {
+    return each.unsaid.empty() && std::all_of(each.sending.begin(), each.sending.end(), goes_on) &&
+           std::all_of(each.receiving.begin(), each.receiving.end(), goes_on);
+  });
+}
+
 void ShmTransferLink::move_out(Peer& peer) {
   static constexpr std::array<std::byte, kPadding> kZeroes{};
   bool moved = false;
   while (!peer.sending.empty()) {
     auto& [at, left] = *peer.sending.front();
+    if (at == nullptr && !peer.unsaid.empty()) break;
     const std::size_t wanted = at != nullptr ? left : std::min(left, kPadding);
     const std::size_t count = peer.data_to.write({at != nullptr ? at : kZeroes.data(), wanted});
     if (count == 0) break;

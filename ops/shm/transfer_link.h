@@ -24,14 +24,16 @@ class ShmTransferLink final : public host::TransferLink {
                                            std::size_t bytes) override;
   std::unique_ptr<host::TransferData> receive(Rank from, std::byte* data,
                                               std::size_t bytes) override;
+  void skip(Rank to, std::size_t bytes) override;
+  bool idle() override;
 
  private:
   class Data;
-  // What is left of a transfer. Once it is taken back, zeroes are sent and what comes is dropped:
-  // what follows in the ring must not move.
+  // What is left of a transfer. Once it is withdrawn, zeroes are sent, behind the note that says
+  // so, and what comes is dropped: what follows in the ring must not move.
   template <typename Byte>
   struct Stream {
-    Byte* at;  // nullptr: taken back
+    Byte* at;  // nullptr: withdrawn
     std::size_t left;
   };
   using Outgoing = std::shared_ptr<Stream<const std::byte>>;

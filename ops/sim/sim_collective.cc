@@ -68,7 +68,7 @@ class TransferOperation final : public Operation {
     transfers_.post(transfer_);
     if (ready_.empty()) transfers_.make_ready(transfer_);
   }
-  ~TransferOperation() override { transfers_.withdraw(*transfer_); }
+  ~TransferOperation() override { transfers_.withdraw(transfer_); }
 
   bool advance() override {
     if (finished_) return true;

@@ -37,7 +37,6 @@ void SimTransfers::meet(const Key& key) {
     SimTransfer& send = *line.sends.front();
     SimTransfer& receive = *line.receives.front();
     if (!send.ready || !receive.ready) return;
-    if (send.withdrawn || receive.withdrawn) return;  // a rank is gone: the other one is told
     send.error = receive.error =
         host::transfer_mismatch(send.tensor, receive.tensor, receive.peer, send.peer, send.tag);
     if (send.error.ok() && send.tensor.bytes() != 0) {
@@ -68,9 +67,13 @@ bool SimTransfers::collect(SimTransfer& transfer) {
   return true;
 }
 
-void SimTransfers::withdraw(SimTransfer& transfer) {
+void SimTransfers::withdraw(const SimTransferPtr& transfer) {
   const MutexLock lock(mutex_);
-  transfer.withdrawn = true;
+  if (transfer->met) return;
+  const Key key = key_of(*transfer);
+  Line& line = lines_[key];
+  std::erase(transfer->sends ? line.sends : line.receives, transfer);
+  meet(key);  // those behind it may be ready
 }
 
 }  // namespace hvd

@@ -23,8 +23,7 @@ struct SimTransfer {
   int tag = 0;
   bool sends = false;
   TensorView tensor;
-  bool ready = false;      // what was to be waited for has been reached
-  bool withdrawn = false;  // its memory may be gone
+  bool ready = false;  // what was to be waited for has been reached
   bool met = false;
   Status error;                    // once met
   std::vector<std::byte> arrived;  // once met: what was sent
@@ -46,8 +45,9 @@ class SimTransfers {
   // True once it has met its other end; what was received is in its tensor then. Throws
   // AbortedError after an abort and MismatchError when the two ends differ.
   bool collect(SimTransfer& transfer);
-  // Afterwards nobody touches its memory.
-  void withdraw(SimTransfer& transfer);
+  // Of one that has not met its other end: as if it had never been. Afterwards nobody touches its
+  // memory.
+  void withdraw(const SimTransferPtr& transfer);
 
  private:
   using Key = std::tuple<std::uint64_t, Rank, Rank, int>;  // group, from, to, tag

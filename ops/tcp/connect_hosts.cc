@@ -14,47 +14,61 @@ std::string as_text(const Bytes& bytes) {
   return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
 }
 
-// What each rank says first: that it failed and why, or where its door is.
-std::string encode(const std::string& failure, const TcpEndpoint& endpoint) {
+// What each rank says first: that it failed and why, or where its door is. Rank 0's key counts.
+std::string encode(const std::string& failure, const TcpEndpoint& endpoint, const JobKey& key) {
   Bytes bytes;
   ByteWriter out(bytes);
   out.put_string(failure);
   put_endpoint(out, endpoint);
+  for (const std::byte each : key) out.put(each);
   return as_text(bytes);
 }
+
+struct Others {
+  std::vector<TcpEndpoint> endpoints;
+  JobKey key{};
+};
 
 std::string prefixed(const Placement& placement, const Error& error) {
   return "rank " + std::to_string(placement.rank) + " on host " +
          placement.host_name(placement.rank) + ": " + error.what();
 }
 
-std::vector<TcpEndpoint> read_endpoints(const std::vector<std::string>& texts) {
-  std::vector<TcpEndpoint> endpoints;
+Others read_others(const std::vector<std::string>& texts) {
+  Others others;
   for (const std::string& text : texts) {
     ByteReader in(std::as_bytes(std::span(text)));
     const std::string failure = in.get_string();
     if (!failure.empty()) throw UnsupportedError(failure);
-    endpoints.push_back(get_endpoint(in));
+    others.endpoints.push_back(get_endpoint(in));
+    const bool is_rank_0 = others.endpoints.size() == 1;
+    for (std::byte& each : others.key) {
+      const auto theirs = static_cast<std::byte>(in.get<std::uint8_t>());
+      if (is_rank_0) each = theirs;
+    }
     in.expect_end();
   }
-  return endpoints;
+  return others;
 }
 
 }  // namespace
 
-std::unique_ptr<TcpControlPlane> connect_hosts(const Placement& placement,
-                                               const std::string& interfaces, const Doorbell* bell,
-                                               const AllGather& all_gather, TimePoint deadline) {
+std::unique_ptr<TcpControlPlane> connect_hosts(const Placement& placement, const Config& config,
+                                               const Doorbell* bell, const AllGather& all_gather,
+                                               TimePoint deadline) {
   TcpDoor door;
+  JobKey key{};
   std::string failure;
   try {
-    door = open_door(interfaces);
+    door = open_door(config.network_interfaces);
+    if (placement.rank == 0) key = draw_key();
   } catch (const Error& error) {
     failure = prefixed(placement, error);
   }
-  auto endpoints = read_endpoints(all_gather(encode(failure, door.endpoint), deadline));
+  Others others = read_others(all_gather(encode(failure, door.endpoint(), key), deadline));
   auto plane =
-      std::make_unique<TcpControlPlane>(placement, std::move(door), std::move(endpoints), bell);
+      std::make_unique<TcpControlPlane>(placement, std::move(door), std::move(others.endpoints),
+                                        others.key, config.link_timeout, bell);
   const Tree tree = make_tree(placement.rank, placement.host_of);
   const auto is_remote = [&](Rank rank) {
     const std::vector<int>& host_of = placement.host_of;

@@ -7,9 +7,9 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
-#include <csignal>
 #include <cstring>
 
+#include "core/base/engine_thread.h"
 #include "core/base/interruptible_waits.h"
 
 namespace hvd {
@@ -34,31 +34,37 @@ int milliseconds_until(TimePoint deadline) {
 
 }  // namespace
 
+TcpEndpoint TcpDoor::endpoint() const {
+  TcpEndpoint endpoint;
+  for (const TcpListener& listener : listeners) endpoint.addresses.push_back(listener.at);
+  return endpoint;
+}
+
 TcpDoor open_door(const std::string& interfaces) {
   TcpDoor door;
-  door.endpoint.addresses = addresses_of(interfaces, local_addresses());
-  door.listener = listen_anywhere();
-  door.endpoint.port = door.listener.port;
-  door.endpoint.knock = draw_secret();
-  door.endpoint.answer = draw_secret();
-  return door;
+  std::string failures;
+  for (const std::string& host : addresses_of(interfaces, local_addresses())) {
+    // An address of IPv6 that is just being made, for instance: it is not published.
+    try {
+      door.listeners.push_back(listen_on(host));
+    } catch (const UnsupportedError& error) {
+      failures += (failures.empty() ? "" : "; ") + std::string(error.what());
+    }
+  }
+  if (!door.listeners.empty()) return door;
+  throw UnsupportedError(failures.empty() ? "this machine has no network address that is up"
+                                          : failures);
 }
 
 TcpControlPlane::TcpControlPlane(const Placement& placement, TcpDoor door,
-                                 std::vector<TcpEndpoint> endpoints, const Doorbell* bell,
-                                 Duration link_timeout)
+                                 std::vector<TcpEndpoint> endpoints, const JobKey& key,
+                                 Duration link_timeout, const Doorbell* bell)
     : placement_(placement),
       topology_(topology_of(placement)),
       doorbell_(bell != nullptr ? *bell : Doorbell(own_bell_)),
       wake_(make_wake()),
-      network_(placement, std::move(door.listener), std::move(endpoints), link_timeout) {
-  // The program's signals are for its own threads.
-  sigset_t all;
-  sigset_t before;
-  sigfillset(&all);
-  pthread_sigmask(SIG_SETMASK, &all, &before);
-  thread_ = std::thread([this] { run(); });
-  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+      network_(placement, std::move(door.listeners), std::move(endpoints), key, link_timeout) {
+  thread_ = start_engine_thread([this] { run(); });
 }
 
 TcpControlPlane::~TcpControlPlane() {
@@ -67,7 +73,8 @@ TcpControlPlane::~TcpControlPlane() {
     network_.part(TcpFrameKind::kGoodbye, {});
     after_call();
     const TimePoint deadline = Clock::now() + kFarewell;
-    while (!network_.parted() && Clock::now() < deadline) changed_.wait_until(mutex_, deadline);
+    while (!broken_ && !network_.parted() && Clock::now() < deadline)
+      changed_.wait_until(mutex_, deadline);
     stop_ = true;
   }
   wake();
@@ -86,6 +93,7 @@ void TcpControlPlane::connect(std::span<const Rank> to, std::span<const Rank> fr
   while (true) {
     const auto missing = std::find_if(all.begin(), all.end(), is_missing);
     if (missing == all.end()) return;
+    throw_if_broken();
     for (const TcpNetwork::Event& event : network_.events()) {
       if (event.lost) throw LostRankError(event.from, event.why);
     }
@@ -99,27 +107,57 @@ void TcpControlPlane::connect(std::span<const Rank> to, std::span<const Rank> fr
 }
 
 void TcpControlPlane::run() {
-  while (true) {
-    int timeout = 0;
-    int descriptor = -1;
-    {
-      MutexLock lock(mutex_);
-      if (stop_) return;
-      wakes_at_ = network_.next_deadline();
-      timeout = milliseconds_until(wakes_at_);
-      descriptor = network_.descriptor();
+  try {
+    while (serve_once()) {
     }
-    std::array<pollfd, 2> sources = {{{wake_.get(), POLLIN, 0}, {descriptor, POLLIN, 0}}};
-    ::poll(sources.data(), sources.size(), timeout);
-    std::uint64_t ignored = 0;
-    if (sources[0].revents != 0) {
-      static_cast<void>(read(wake_.get(), &ignored, sizeof ignored));
-    }
-    MutexLock lock(mutex_);
-    network_.serve();
-    report_events();
-    changed_.notify_all();
+  } catch (...) {
+    break_down(std::current_exception());
   }
+}
+
+bool TcpControlPlane::serve_once() {
+  int timeout = 0;
+  int descriptor = -1;
+  {
+    MutexLock lock(mutex_);
+    if (stop_) return false;
+    wakes_at_ = network_.next_deadline();
+    timeout = milliseconds_until(wakes_at_);
+    descriptor = network_.descriptor();
+  }
+  std::array<pollfd, 2> sources = {{{wake_.get(), POLLIN, 0}, {descriptor, POLLIN, 0}}};
+  ::poll(sources.data(), sources.size(), timeout);
+  std::uint64_t ignored = 0;
+  if (sources[0].revents != 0) {
+    static_cast<void>(read(wake_.get(), &ignored, sizeof ignored));
+  }
+  MutexLock lock(mutex_);
+  network_.serve();
+  report_events();
+  changed_.notify_all();
+  return true;
+}
+
+void TcpControlPlane::break_down(std::exception_ptr why) noexcept {
+  MutexLock lock(mutex_);
+  broken_ = std::move(why);
+  ++waiting_;
+  doorbell_.ring();
+  changed_.notify_all();
+}
+
+void TcpControlPlane::throw_if_broken() {
+  if (!broken_) return;
+  std::string why = "an exception of unknown type";
+  try {
+    std::rethrow_exception(broken_);
+  } catch (const std::exception& error) {
+    why = error.what();
+  } catch (...) {
+  }
+  throw InternalError("rank " + std::to_string(topology_.rank) + " on host " +
+                      placement_.host_name(topology_.rank) +
+                      " cannot go on with control messages between hosts: " + why);
 }
 
 void TcpControlPlane::wake() noexcept {
@@ -136,7 +174,7 @@ void TcpControlPlane::after_call() {
 }
 
 void TcpControlPlane::report_events() {
-  const std::size_t count = network_.events().size();
+  const std::size_t count = network_.events().size() + (broken_ ? 1 : 0);
   if (waiting_.exchange(count, std::memory_order_release) < count) doorbell_.ring();
 }
 
@@ -153,9 +191,10 @@ void TcpControlPlane::send(Rank to, std::span<const std::byte> message) {
 std::optional<Message> TcpControlPlane::poll() {
   if (waiting_.load(std::memory_order_acquire) == 0) return std::nullopt;
   MutexLock lock(mutex_);
+  if (network_.events().empty()) throw_if_broken();
   TcpNetwork::Event event = std::move(network_.events().front());
   network_.events().pop_front();
-  waiting_.store(network_.events().size(), std::memory_order_release);
+  waiting_.store(network_.events().size() + (broken_ ? 1 : 0), std::memory_order_release);
   if (event.lost) throw LostRankError(event.from, event.why);
   return Message{event.from, std::move(event.message)};
 }

@@ -2,6 +2,7 @@
 
 #include <atomic>
 #include <condition_variable>
+#include <exception>
 #include <memory>
 #include <string>
 #include <thread>
@@ -10,21 +11,22 @@
 #include "core/base/placement.h"
 #include "core/base/thread_annotations.h"
 #include "core/runtime/control_plane.h"
+#include "ops/net/secret.h"
 #include "ops/tcp/tcp_network.h"
 
 namespace hvd {
 
-// How long a host may acknowledge nothing, idle or not, before it is taken for gone.
-inline constexpr Duration kTcpLinkTimeout = std::chrono::seconds(10);
-
-// A rank's listening socket and what the others need in order to find it.
+// A rank's listening sockets.
 struct TcpDoor {
-  TcpListener listener;
-  TcpEndpoint endpoint;
+  std::vector<TcpListener> listeners;  // one per address
+
+  // What the others need in order to find it.
+  TcpEndpoint endpoint() const;
 };
 
-// `interfaces`: names with commas, or empty for all. Throws InvalidArgumentError for an interface
-// that this machine has not, and UnsupportedError when it cannot listen.
+// `interfaces`: names with commas, or empty for all. It listens at their addresses and at no
+// others. Throws InvalidArgumentError for an interface that this machine has not, and
+// UnsupportedError when it cannot listen at any of them.
 TcpDoor open_door(const std::string& interfaces);
 
 // Ranks of several hosts talk over TCP. A thread of its own serves the sockets and rings the
@@ -34,10 +36,11 @@ TcpDoor open_door(const std::string& interfaces);
 // or that cannot be reached, is lost: among ranks that never talked nobody notices.
 class TcpControlPlane final : public ControlPlane {
  public:
-  // `endpoints[r]` is what rank r's door says. Rings `bell`, which must outlive this object, or a
-  // doorbell of its own.
+  // `endpoints[r]` is what rank r's door says; `key` is the job's, which all ranks have and nobody
+  // else. A host that acknowledges nothing for `link_timeout`, idle or not, is taken for gone.
+  // Rings `bell`, which must outlive this object, or a doorbell of its own.
   TcpControlPlane(const Placement& placement, TcpDoor door, std::vector<TcpEndpoint> endpoints,
-                  const Doorbell* bell = nullptr, Duration link_timeout = kTcpLinkTimeout);
+                  const JobKey& key, Duration link_timeout, const Doorbell* bell = nullptr);
   // Gives what is still on its way one second to arrive.
   ~TcpControlPlane() override;
 
@@ -57,6 +60,11 @@ class TcpControlPlane final : public ControlPlane {
 
  private:
   void run();
+  // False once stop_.
+  bool serve_once();
+  // What the thread cannot go on after is told by poll() and connect().
+  void break_down(std::exception_ptr why) noexcept;
+  void throw_if_broken() HVD_REQUIRES(mutex_);
   void wake() noexcept;
   // After the network was touched from outside of the thread that serves it.
   void after_call() HVD_REQUIRES(mutex_);
@@ -73,8 +81,10 @@ class TcpControlPlane final : public ControlPlane {
   TcpNetwork network_ HVD_GUARDED_BY(mutex_);
   TimePoint wakes_at_ HVD_GUARDED_BY(mutex_) = TimePoint::max();
   bool stop_ HVD_GUARDED_BY(mutex_) = false;
-  std::atomic<std::size_t> waiting_{0};  // events for poll()
-  std::thread thread_;                   // last: it uses the rest
+  std::exception_ptr broken_ HVD_GUARDED_BY(mutex_);  // the thread has ended with it
+  // Events for poll(); also when the thread has ended.
+  std::atomic<std::size_t> waiting_{0};
+  std::thread thread_;  // last: it uses the rest
 };
 
 }  // namespace hvd

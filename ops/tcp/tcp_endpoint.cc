@@ -4,7 +4,6 @@
 #include <ifaddrs.h>
 #include <net/if.h>
 #include <netinet/in.h>
-#include <sys/random.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -74,38 +73,27 @@ void add_once(std::vector<std::string>& all, const std::string& one) {
 
 }  // namespace
 
-TcpSecret draw_secret() {
-  TcpSecret secret;
-  if (getrandom(secret.data(), secret.size(), 0) != static_cast<ssize_t>(secret.size())) {
-    throw InternalError(std::string("no random numbers for the key of this job, getrandom: ") +
-                        std::strerror(errno));
-  }
-  return secret;
-}
-
-bool same_secret(const TcpSecret& a, const TcpSecret& b) noexcept {
-  std::byte difference{0};
-  for (std::size_t i = 0; i < a.size(); ++i) difference |= a[i] ^ b[i];
-  return difference == std::byte{0};
+std::string to_string(const TcpAddress& address) {
+  const bool is_v6 = address.host.find(':') != std::string::npos;
+  return (is_v6 ? "[" + address.host + "]" : address.host) + ":" + std::to_string(address.port);
 }
 
 void put_endpoint(ByteWriter& out, const TcpEndpoint& endpoint) {
   out.put(static_cast<std::uint32_t>(endpoint.addresses.size()));
-  for (const std::string& address : endpoint.addresses) out.put_string(address);
-  out.put(endpoint.port);
-  for (const TcpSecret& secret : {endpoint.knock, endpoint.answer}) {
-    for (const std::byte each : secret) out.put(each);
+  for (const TcpAddress& address : endpoint.addresses) {
+    out.put_string(address.host);
+    out.put(address.port);
   }
 }
 
 TcpEndpoint get_endpoint(ByteReader& in) {
   TcpEndpoint endpoint;
-  const std::size_t count = in.get_count(sizeof(std::uint32_t));
+  const std::size_t count = in.get_count(sizeof(std::uint32_t) + sizeof(std::uint16_t));
   if (count > kMostAddresses) ByteReader::malformed("more addresses than a host has");
-  for (std::size_t i = 0; i < count; ++i) endpoint.addresses.push_back(in.get_string());
-  endpoint.port = in.get<std::uint16_t>();
-  for (TcpSecret* secret : {&endpoint.knock, &endpoint.answer}) {
-    for (std::byte& each : *secret) each = static_cast<std::byte>(in.get<std::uint8_t>());
+  for (std::size_t i = 0; i < count; ++i) {
+    TcpAddress& address = endpoint.addresses.emplace_back();
+    address.host = in.get_string();
+    address.port = in.get<std::uint16_t>();
   }
   return endpoint;
 }
@@ -157,16 +145,16 @@ std::vector<std::string> addresses_of(const std::string& names,
   return chosen;
 }
 
-std::vector<std::string> in_order_of_promise(std::span<const std::string> addresses,
-                                             std::span<const LocalAddress> local) {
-  const auto rank_of = [&](const std::string& address) {
-    const auto is_own = [&](const LocalAddress& each) { return each.address == address; };
+std::vector<TcpAddress> in_order_of_promise(std::span<const TcpAddress> addresses,
+                                            std::span<const LocalAddress> local) {
+  const auto rank_of = [&](const TcpAddress& address) {
+    const auto is_own = [&](const LocalAddress& each) { return each.address == address.host; };
     if (std::any_of(local.begin(), local.end(), is_own)) return 2;
-    const auto bytes = parse(address);
+    const auto bytes = parse(address.host);
     const auto near = [&](const LocalAddress& each) { return shares_network(bytes, each); };
     return std::any_of(local.begin(), local.end(), near) ? 0 : 1;
   };
-  std::vector<std::string> ordered(addresses.begin(), addresses.end());
+  std::vector<TcpAddress> ordered(addresses.begin(), addresses.end());
   std::stable_sort(ordered.begin(), ordered.end(),
                    [&](const auto& a, const auto& b) { return rank_of(a) < rank_of(b); });
   return ordered;

@@ -1,6 +1,5 @@
 #pragma once
 
-#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -11,21 +10,19 @@
 
 namespace hvd {
 
-// A secret of one job, drawn anew each time. It keeps strangers and mistaken connections out; who
-// can read the network can read it.
-using TcpSecret = std::array<std::byte, 16>;
-
-TcpSecret draw_secret();
-// Takes equally long wherever the two differ.
-bool same_secret(const TcpSecret& a, const TcpSecret& b) noexcept;
-
-// Where a rank listens, and how the two ends of a connection prove that they are of one job: who
-// connects says `knock`, who listens answers `answer`.
-struct TcpEndpoint {
-  std::vector<std::string> addresses;  // numeric IPv4 and IPv6, none twice
+struct TcpAddress {
+  std::string host;  // numeric IPv4 or IPv6
   std::uint16_t port = 0;
-  TcpSecret knock{};
-  TcpSecret answer{};
+
+  friend bool operator==(const TcpAddress&, const TcpAddress&) = default;
+};
+
+// "10.0.0.1:29400", "[fd00::1]:29400"
+std::string to_string(const TcpAddress& address);
+
+// Where a rank listens: there and nowhere else.
+struct TcpEndpoint {
+  std::vector<TcpAddress> addresses;  // no host twice
 };
 
 void put_endpoint(ByteWriter& out, const TcpEndpoint& endpoint);
@@ -52,7 +49,7 @@ std::vector<std::string> addresses_of(const std::string& names,
 // A peer's addresses in the order in which to try them: those of a network that this machine is
 // part of, then the others, then those that this machine has itself (a bridge that every host has
 // under one address leads back to the caller; but peers of one machine have nothing else).
-std::vector<std::string> in_order_of_promise(std::span<const std::string> addresses,
-                                             std::span<const LocalAddress> local);
+std::vector<TcpAddress> in_order_of_promise(std::span<const TcpAddress> addresses,
+                                            std::span<const LocalAddress> local);
 
 }  // namespace hvd

@@ -6,24 +6,7 @@
 namespace hvd {
 namespace {
 
-constexpr std::uint32_t kMagic = 0x54445648;  // "HVDT"
-constexpr std::uint32_t kVersion = 1;
 constexpr std::size_t kHeaderBytes = 8;
-
-void put_secret(ByteWriter& out, const TcpSecret& secret) {
-  for (const std::byte each : secret) out.put(each);
-}
-
-TcpSecret get_secret(ByteReader& in) {
-  TcpSecret secret;
-  for (std::byte& each : secret) each = static_cast<std::byte>(in.get<std::uint8_t>());
-  return secret;
-}
-
-bool is_ours(ByteReader& in) {
-  const auto magic = in.get<std::uint32_t>();
-  return in.get<std::uint32_t>() == kVersion && magic == kMagic;
-}
 
 // Moves bytes to the end of `to` until it has `wanted`; returns those that are left.
 std::span<const std::byte> fill(Bytes& to, std::size_t wanted, std::span<const std::byte> from) {
@@ -33,41 +16,6 @@ std::span<const std::byte> fill(Bytes& to, std::size_t wanted, std::span<const s
 }
 
 }  // namespace
-
-Bytes encode_hello(const TcpHello& hello) {
-  Bytes bytes;
-  ByteWriter out(bytes);
-  out.put(kMagic);
-  out.put(kVersion);
-  put_secret(out, hello.knock);
-  out.put(hello.from);
-  out.put(hello.to);
-  return bytes;
-}
-
-std::optional<TcpHello> decode_hello(std::span<const std::byte> bytes) {
-  ByteReader in(bytes);
-  if (!is_ours(in)) return std::nullopt;
-  TcpHello hello;
-  hello.knock = get_secret(in);
-  hello.from = in.get<Rank>();
-  hello.to = in.get<Rank>();
-  return hello;
-}
-
-Bytes encode_welcome(const TcpSecret& answer) {
-  Bytes bytes;
-  ByteWriter out(bytes);
-  out.put(kMagic);
-  out.put(kVersion);
-  put_secret(out, answer);
-  return bytes;
-}
-
-bool is_welcome(std::span<const std::byte> bytes, const TcpSecret& answer) {
-  ByteReader in(bytes);
-  return is_ours(in) && same_secret(get_secret(in), answer);
-}
 
 Bytes make_frame(TcpFrameKind kind, std::span<const std::byte> body) {
   if (body.size() > kLongestFrame) {
@@ -91,7 +39,7 @@ void TcpFrameReader::take(std::span<const std::byte> bytes, const Taker& taker) 
       ByteReader in(header_);
       const auto kind = in.get<std::uint32_t>();
       length_ = in.get<std::uint32_t>();
-      if (kind < 1 || kind > 4) ByteReader::malformed("unknown kind of frame");
+      if (kind < 1 || kind > 3) ByteReader::malformed("unknown kind of frame");
       if (length_ > kLongestFrame) ByteReader::malformed("frame too long");
       kind_ = static_cast<TcpFrameKind>(kind);
     }

@@ -8,6 +8,8 @@
 #include <cstring>
 #include <utility>
 
+#include "ops/net/socket_errors.h"
+
 namespace hvd {
 namespace {
 
@@ -19,23 +21,30 @@ constexpr Duration kPause = milliseconds(100);   // before all addresses are tri
 constexpr std::size_t kBufferBytes = 64 << 10;
 constexpr int kReadsInARow = 16;  // then it is another link's turn
 constexpr int kAcceptsInARow = 64;
+constexpr std::uint64_t kListener = std::uint64_t{1} << 63;  // in epoll, before a listener's place
 
 }  // namespace
 
-TcpNetwork::TcpNetwork(const Placement& placement, TcpListener listener,
-                       std::vector<TcpEndpoint> endpoints, Duration link_timeout)
+TcpNetwork::TcpNetwork(const Placement& placement, std::vector<TcpListener> listeners,
+                       std::vector<TcpEndpoint> endpoints, const JobKey& key, Duration link_timeout)
     : placement_(placement),
       link_timeout_(link_timeout),
-      listener_(std::move(listener)),
+      key_(key),
+      listeners_(std::move(listeners)),
       endpoints_(std::move(endpoints)),
       local_(local_addresses()),
       epoll_(epoll_create1(EPOLL_CLOEXEC)),
       peers_(endpoints_.size()),
       buffer_(kBufferBytes) {
-  epoll_event event{EPOLLIN, {.u64 = 0}};
-  if (!epoll_ || epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, listener_.socket.get(), &event) != 0) {
+  const auto check = [](bool worked) {
+    if (worked) return;
     throw InternalError(std::string("cannot watch the connections, epoll: ") +
                         std::strerror(errno));
+  };
+  check(static_cast<bool>(epoll_));
+  for (std::size_t i = 0; i < listeners_.size(); ++i) {
+    epoll_event event{EPOLLIN, {.u64 = kListener | i}};
+    check(epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, listeners_[i].socket.get(), &event) == 0);
   }
 }
 
@@ -44,8 +53,8 @@ bool TcpNetwork::serve() {
   const int count = epoll_wait(epoll_.get(), ready.data(), static_cast<int>(ready.size()), 0);
   for (int i = 0; i < count; ++i) {
     const epoll_event& event = ready[static_cast<std::size_t>(i)];
-    if (event.data.u64 == 0) {
-      accept_all();
+    if ((event.data.u64 & kListener) != 0) {
+      accept_all(listeners_[event.data.u64 & ~kListener]);
     } else {
       serve(event.data.u64, event.events);
     }
@@ -77,8 +86,7 @@ TimePoint TcpNetwork::next_deadline() const {
 void TcpNetwork::check_time(TimePoint now) {
   if (now >= listen_again_) {
     listen_again_ = TimePoint::max();
-    epoll_event event{EPOLLIN, {.u64 = 0}};
-    epoll_ctl(epoll_.get(), EPOLL_CTL_MOD, listener_.socket.get(), &event);
+    listen(true);
   }
   for (const Id id : std::vector<Id>(unsettled_.begin(), unsettled_.end())) {
     const auto found = links_.find(id);
@@ -93,22 +101,31 @@ void TcpNetwork::check_time(TimePoint now) {
   }
 }
 
-void TcpNetwork::accept_all() {
+void TcpNetwork::accept_all(const TcpListener& listener) {
   for (int i = 0; i < kAcceptsInARow; ++i) {
-    TcpDescriptor socket = accept_from(listener_.socket.get(), link_timeout_);
+    TcpDescriptor socket = accept_from(listener.socket.get(), link_timeout_);
     if (!socket) {
-      if (errno != EMFILE && errno != ENFILE && errno != ENOBUFS && errno != ENOMEM) return;
-      epoll_event none{0, {.u64 = 0}};
-      epoll_ctl(epoll_.get(), EPOLL_CTL_MOD, listener_.socket.get(), &none);
+      if (!is_out_of_descriptors(errno)) return;
+      listen(false);
       listen_again_ = Clock::now() + kPause;
       return;
     }
     drop_oldest_stranger();
-    watch(add(std::move(socket), Stage::kStranger, -1, kStrangerLimit), true);
+    Link& link = add(std::move(socket), Stage::kStranger, -1, kStrangerLimit);
+    const Handshake::Terms terms{HandshakeService::kControl, kEpoch, placement_.rank};
+    link.handshake = Handshake::listener(key_, terms, [this](Rank from) { return expects(from); });
+    watch(link, true);
   }
 }
 
-// A rank of this job has said its name long before so many others came.
+void TcpNetwork::listen(bool on) {
+  for (std::size_t i = 0; i < listeners_.size(); ++i) {
+    epoll_event event{on ? EPOLLIN : 0u, {.u64 = kListener | i}};
+    epoll_ctl(epoll_.get(), EPOLL_CTL_MOD, listeners_[i].socket.get(), &event);
+  }
+}
+
+// A rank of this job has proven its name long before so many others came.
 void TcpNetwork::drop_oldest_stranger() {
   const auto is_stranger = [this](Id id) { return links_.at(id).stage == Stage::kStranger; };
   const auto count = std::count_if(unsettled_.begin(), unsettled_.end(), is_stranger);
@@ -199,8 +216,7 @@ void TcpNetwork::drain(Id id) {
 }
 
 void TcpNetwork::take(Link& link, std::span<const std::byte> bytes) {
-  if (link.stage == Stage::kStranger) return take_hello(link, bytes);
-  if (link.stage == Stage::kGreeting) return take_welcome(link, bytes);
+  if (link.handshake) return take_handshake(link, bytes);
   const Id id = link.id;
   // The reader of a link that ends meanwhile must outlive its own call.
   TcpFrameReader reader = std::move(link.reader);
@@ -216,60 +232,12 @@ void TcpNetwork::take(Link& link, std::span<const std::byte> bytes) {
   }
 }
 
-void TcpNetwork::take_hello(Link& link, std::span<const std::byte> bytes) {
-  if (link.handshake.size() + bytes.size() > kHelloBytes) return close(link.id);
-  link.handshake.insert(link.handshake.end(), bytes.begin(), bytes.end());
-  if (link.handshake.size() < kHelloBytes) return;
-  const auto hello = decode_hello(link.handshake);
-  const TcpEndpoint& here = endpoints_[static_cast<std::size_t>(placement_.rank)];
-  const bool is_rank = hello && same_secret(hello->knock, here.knock) &&
-                       hello->to == placement_.rank && hello->from != placement_.rank &&
-                       hello->from >= 0 && hello->from < placement_.size();
-  if (!is_rank) return close(link.id);
-  const Peer& other = peer(hello->from);
-  if (other.accepted || other.lost || other.left) return close(link.id);
-  link.rank = hello->from;
-  link.stage = Stage::kWelcomed;
-  queue(link, encode_welcome(here.answer));
-}
-
-void TcpNetwork::take_welcome(Link& link, std::span<const std::byte> bytes) {
-  link.handshake.insert(link.handshake.end(), bytes.begin(), bytes.end());
-  if (link.handshake.size() < kWelcomeBytes) return;
-  const TcpSecret& answer = endpoints_[static_cast<std::size_t>(link.rank)].answer;
-  if (link.handshake.size() > kWelcomeBytes || !is_welcome(link.handshake, answer)) {
-    return broken(link.id, "something else answers there");
-  }
-  Peer& other = peer(link.rank);
-  opening_.erase(link.rank);
-  other.sending = link.id;
-  link.outbox.push_back(make_frame(TcpFrameKind::kConfirm, {}));
-  for (Bytes& frame : other.waiting) link.outbox.push_back(std::move(frame));
-  other.waiting.clear();
-  come_up(link);
-}
-
-void TcpNetwork::come_up(Link& link) {
-  link.stage = Stage::kUp;
-  unsettled_.erase(link.id);
-  if (!farewell_.empty()) link.outbox.push_back(farewell_);
-  watch(link, false);  // not now: frames of this link may be being read
-}
-
 void TcpNetwork::take_frame(Id id, TcpFrameKind kind, Bytes body) {
   const auto found = links_.find(id);
   if (found == links_.end()) return;
   Link& link = found->second;
   const Rank rank = link.rank;
   Peer& other = peer(rank);
-  if (link.stage == Stage::kWelcomed && kind == TcpFrameKind::kConfirm && !other.accepted) {
-    other.accepted = true;
-    if (other.sending == 0 && !opening_.contains(rank)) other.sending = id;
-    return come_up(link);
-  }
-  if (link.stage != Stage::kUp || kind == TcpFrameKind::kConfirm) {
-    return broken(id, "malformed control message: not what a handshake ends with");
-  }
   if (kind == TcpFrameKind::kMessage) {
     events_.push_back({rank, std::move(body), false, {}});
   } else if (kind == TcpFrameKind::kGoodbye) {
@@ -291,7 +259,7 @@ void TcpNetwork::broken(Id id, const std::string& why) {
   const Stage stage = found->second.stage;
   const Rank rank = found->second.rank;
   close(id);
-  if (stage == Stage::kStranger || stage == Stage::kWelcomed) return;
+  if (stage == Stage::kStranger) return;
   if (stage != Stage::kUp) {
     retry(rank, why.empty() ? "refused: another job listens there, or the rank is gone" : why);
   } else if (farewell_.empty()) {

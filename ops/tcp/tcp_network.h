@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <deque>
 #include <map>
+#include <optional>
 #include <set>
 #include <span>
 #include <string>
@@ -11,6 +12,8 @@
 #include "core/base/clock.h"
 #include "core/base/placement.h"
 #include "core/base/unique_fd.h"
+#include "ops/net/handshake.h"
+#include "ops/net/secret.h"
 #include "ops/tcp/tcp_endpoint.h"
 #include "ops/tcp/tcp_frames.h"
 #include "ops/tcp/tcp_socket.h"
@@ -30,11 +33,14 @@ class TcpNetwork {
     std::string why;
   };
 
-  static constexpr std::size_t kMostStrangers = 64;  // connections that have not said who they are
+  static constexpr std::size_t kMostStrangers =
+      64;  // connections that have not proven who they are
 
-  // `endpoints[r]` is rank r's; this rank's is that of `listener`.
-  TcpNetwork(const Placement& placement, TcpListener listener, std::vector<TcpEndpoint> endpoints,
-             Duration link_timeout);
+  // `endpoints[r]` is rank r's; this rank's is that of `listeners`. `key` is the job's.
+  TcpNetwork(const Placement& placement, std::vector<TcpListener> listeners,
+             std::vector<TcpEndpoint> endpoints, const JobKey& key, Duration link_timeout);
+  TcpNetwork(const TcpNetwork&) = delete;  // its handshakes point to it
+  TcpNetwork& operator=(const TcpNetwork&) = delete;
 
   // To be waited on by epoll or poll: readable when serve() has something to do.
   int descriptor() const noexcept { return epoll_.get(); }
@@ -59,13 +65,14 @@ class TcpNetwork {
   bool parted() const;
 
  private:
-  using Id = std::uint64_t;  // of a link; 0 = none, and the listener's in epoll
+  using Id = std::uint64_t;  // of a link; 0 = none
+
+  static constexpr std::uint64_t kEpoch = 0;  // of the job, until jobs are elastic
 
   enum class Stage {
     kConnecting,  // this end began it
-    kGreeting,    // hello was said
-    kStranger,    // the other end began it
-    kWelcomed,    // and was answered
+    kGreeting,    // and the handshake goes on
+    kStranger,    // the other end began it, and the handshake goes on
     kUp,
   };
 
@@ -73,9 +80,9 @@ class TcpNetwork {
     Id id = 0;
     TcpDescriptor socket;
     Stage stage = Stage::kStranger;
-    Rank rank = -1;      // of the other end
-    TimePoint deadline;  // of the handshake
-    Bytes handshake;     // what came of it
+    Rank rank = -1;                      // of the other end; of a stranger -1
+    TimePoint deadline;                  // of the handshake
+    std::optional<Handshake> handshake;  // until it is up
     TcpFrameReader reader;
     std::deque<Bytes> outbox;
     std::size_t front_sent = 0;  // bytes of outbox.front() that are on their way
@@ -83,7 +90,7 @@ class TcpNetwork {
   };
 
   struct Peer {
-    std::vector<std::string> addresses;
+    std::vector<TcpAddress> addresses;
     std::size_t next_address = 0;
     Id sending = 0;
     bool accepted = false;  // it has connected to this rank
@@ -103,7 +110,9 @@ class TcpNetwork {
 
   void serve(Id id, std::uint32_t what);
   void check_time(TimePoint now);
-  void accept_all();
+  void accept_all(const TcpListener& listener);
+  // Whether connections are taken.
+  void listen(bool on);
   void drop_oldest_stranger();
   Link& add(TcpDescriptor socket, Stage stage, Rank rank, Duration limit);
   void watch(Link& link, bool is_new);
@@ -120,15 +129,18 @@ class TcpNetwork {
   bool read(Id id);  // false when there is nothing to read any more
   void drain(Id id);
   void take(Link& link, std::span<const std::byte> bytes);
-  void take_hello(Link& link, std::span<const std::byte> bytes);
-  void take_welcome(Link& link, std::span<const std::byte> bytes);
+  void take_handshake(Link& link, std::span<const std::byte> bytes);
+  bool expects(Rank rank) const;  // a connection of it
+  void welcome(Link& link);
+  void connected(Link& link);
   void take_frame(Id id, TcpFrameKind kind, Bytes body);
   void broken(Id id, const std::string& why);
   void lose(Rank rank, const std::string& why);
 
   const Placement placement_;
   const Duration link_timeout_;
-  TcpListener listener_;
+  const JobKey key_;
+  std::vector<TcpListener> listeners_;
   std::vector<TcpEndpoint> endpoints_;
   std::vector<LocalAddress> local_;
   UniqueFd epoll_;

@@ -14,11 +14,6 @@ constexpr Duration kConnectLimit = std::chrono::seconds(2);  // of one address
 constexpr Duration kGreetLimit = std::chrono::seconds(5);    // from there to the welcome
 constexpr Duration kPause = std::chrono::milliseconds(100);  // before all are tried again
 
-std::string with_port(const std::string& address, std::uint16_t port) {
-  const bool is_v6 = address.find(':') != std::string::npos;
-  return (is_v6 ? "[" + address + "]" : address) + ":" + std::to_string(port);
-}
-
 }  // namespace
 
 std::string TcpNetwork::name_of(Rank rank) const {
@@ -28,8 +23,8 @@ std::string TcpNetwork::name_of(Rank rank) const {
 std::string TcpNetwork::unreachable(Rank rank) const {
   const TcpEndpoint& there = endpoints_[static_cast<std::size_t>(rank)];
   std::string addresses;
-  for (const std::string& each : there.addresses) {
-    addresses += (addresses.empty() ? "" : ", ") + with_port(each, there.port);
+  for (const TcpAddress& each : there.addresses) {
+    addresses += (addresses.empty() ? "" : ", ") + to_string(each);
   }
   const std::string& last = peer(rank).obstacle;
   return name_of(rank) + " cannot be reached from host " + placement_.host_name(placement_.rank) +
@@ -60,9 +55,8 @@ void TcpNetwork::attempt(Rank rank) {
   Peer& other = peer(rank);
   other.retry_at = TimePoint::max();
   if (other.addresses.empty()) return;  // until give_up
-  const std::string& address = other.addresses[other.next_address % other.addresses.size()];
-  const std::uint16_t port = endpoints_[static_cast<std::size_t>(rank)].port;
-  TcpDescriptor socket = connect_to(address, port, link_timeout_);
+  const TcpAddress& address = other.addresses[other.next_address % other.addresses.size()];
+  TcpDescriptor socket = connect_to(address, link_timeout_);
   if (!socket) return retry(rank, std::strerror(errno));
   watch(add(std::move(socket), Stage::kConnecting, rank, kConnectLimit), true);
 }
@@ -72,9 +66,7 @@ void TcpNetwork::retry(Rank rank, const std::string& why) {
   if (!opening_.contains(rank)) return;
   Peer& other = peer(rank);
   const std::size_t count = other.addresses.size();
-  const std::string& address = other.addresses[other.next_address % count];
-  const std::uint16_t port = endpoints_[static_cast<std::size_t>(rank)].port;
-  other.obstacle = with_port(address, port) + ": " + why;
+  other.obstacle = to_string(other.addresses[other.next_address % count]) + ": " + why;
   ++other.next_address;
   const bool all_tried = other.next_address % count == 0;
   other.retry_at = Clock::now() + (all_tried ? kPause : Duration::zero());
@@ -85,9 +77,68 @@ void TcpNetwork::connecting_ended(Link& link) {
   if (error != 0) return broken(link.id, std::strerror(error));
   link.stage = Stage::kGreeting;
   link.deadline = Clock::now() + kGreetLimit;
-  const TcpEndpoint& there = endpoints_[static_cast<std::size_t>(link.rank)];
-  link.outbox.push_back(encode_hello({there.knock, placement_.rank, link.rank}));
+  const Handshake::Terms terms{HandshakeService::kControl, kEpoch, link.rank};
+  link.handshake = Handshake::caller(key_, terms, placement_.rank);
+  link.outbox.push_back(link.handshake->take_output());
   flush(link);
+}
+
+bool TcpNetwork::expects(Rank rank) const {
+  if (rank < 0 || rank >= placement_.size() || rank == placement_.rank) return false;
+  const Peer& other = peer(rank);
+  return !other.accepted && !other.lost && !other.left;
+}
+
+void TcpNetwork::take_handshake(Link& link, std::span<const std::byte> bytes) {
+  const Id id = link.id;
+  const std::size_t used = link.handshake->take(bytes);
+  if (link.handshake->state() == Handshake::State::kFailed) {
+    std::string ignored;  // what it still has to say fits a socket that nothing was written to
+    write_some(link.socket.get(), link.handshake->take_output(), ignored);
+    return broken(id, "who answers there " + link.handshake->why());
+  }
+  if (link.handshake->state() == Handshake::State::kGoing) {
+    const Bytes answer = link.handshake->take_output();
+    if (!answer.empty()) queue(link, answer);
+    return;
+  }
+  if (link.stage == Stage::kStranger) {
+    welcome(link);
+  } else {
+    connected(link);
+  }
+  const auto found = links_.find(id);
+  if (found != links_.end() && used < bytes.size()) take(found->second, bytes.subspan(used));
+}
+
+// The other end began the connection and has proven who it is.
+void TcpNetwork::welcome(Link& link) {
+  const Rank rank = link.handshake->from();
+  if (!expects(rank)) return close(link.id);  // it came twice at once
+  Peer& other = peer(rank);
+  link.rank = rank;
+  other.accepted = true;
+  if (other.sending == 0 && !opening_.contains(rank)) other.sending = link.id;
+  come_up(link);
+}
+
+// This end began it, and the other end has proven who it is.
+void TcpNetwork::connected(Link& link) {
+  Peer& other = peer(link.rank);
+  opening_.erase(link.rank);
+  other.sending = link.id;
+  link.outbox.push_back(link.handshake->take_output());
+  for (Bytes& frame : other.waiting) link.outbox.push_back(std::move(frame));
+  other.waiting.clear();
+  come_up(link);
+}
+
+void TcpNetwork::come_up(Link& link) {
+  link.stage = Stage::kUp;
+  link.handshake.reset();
+  unsettled_.erase(link.id);
+  if (!farewell_.empty()) link.outbox.push_back(farewell_);
+  watch(link, false);  // not now: frames of this link may be being read
 }
 
 void TcpNetwork::send(Rank to, std::span<const std::byte> message) {

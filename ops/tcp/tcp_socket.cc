@@ -14,9 +14,10 @@
 namespace hvd {
 namespace {
 
-[[noreturn]] void fail(const char* call) {
-  throw UnsupportedError(std::string("cannot listen for the other hosts, ") + call + ": " +
-                         std::strerror(errno));
+[[noreturn]] void fail(const char* call, const std::string& host) {
+  const int error = errno;
+  throw UnsupportedError("cannot listen for the other hosts at " + host + ", " + call + ": " +
+                         std::strerror(error));
 }
 
 void set(int socket, int level, int option, int value) {
@@ -39,22 +40,39 @@ void set_up(int socket, Duration link_timeout) {
 
 constexpr int kFlags = SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC;
 
-bool bind_anywhere(int socket, int family) {
-  if (family == AF_INET6) {
-    set(socket, IPPROTO_IPV6, IPV6_V6ONLY, 0);
-    sockaddr_in6 any{};
-    any.sin6_family = AF_INET6;
-    return bind(socket, reinterpret_cast<const sockaddr*>(&any), sizeof any) == 0;
+struct SocketName {
+  union {
+    sockaddr any;
+    sockaddr_in v4;
+    sockaddr_in6 v6;
+  };
+  socklen_t length = 0;  // 0: the text was no address
+};
+
+SocketName name_of(const TcpAddress& address) {
+  SocketName name;
+  const auto port = htons(address.port);
+  if (address.host.find(':') != std::string::npos) {
+    name.v6 = {};
+    name.v6.sin6_family = AF_INET6;
+    name.v6.sin6_port = port;
+    const bool valid = inet_pton(AF_INET6, address.host.c_str(), &name.v6.sin6_addr) == 1;
+    name.length = valid ? sizeof name.v6 : 0;
+  } else {
+    name.v4 = {};
+    name.v4.sin_family = AF_INET;
+    name.v4.sin_port = port;
+    const bool valid = inet_pton(AF_INET, address.host.c_str(), &name.v4.sin_addr) == 1;
+    name.length = valid ? sizeof name.v4 : 0;
   }
-  sockaddr_in any{};
-  any.sin_family = AF_INET;
-  return bind(socket, reinterpret_cast<const sockaddr*>(&any), sizeof any) == 0;
+  return name;
 }
 
-std::uint16_t port_of(int listener) {
+std::uint16_t port_of(int listener, const std::string& host) {
   sockaddr_storage name{};
   socklen_t length = sizeof name;
-  if (getsockname(listener, reinterpret_cast<sockaddr*>(&name), &length) != 0) fail("getsockname");
+  if (getsockname(listener, reinterpret_cast<sockaddr*>(&name), &length) != 0)
+    fail("getsockname", host);
   const bool is_v6 = name.ss_family == AF_INET6;
   return ntohs(is_v6 ? reinterpret_cast<const sockaddr_in6&>(name).sin6_port
                      : reinterpret_cast<const sockaddr_in&>(name).sin_port);
@@ -69,18 +87,18 @@ std::optional<std::size_t> moved(ssize_t count, std::string& why) {
 
 }  // namespace
 
-TcpListener listen_anywhere() {
+TcpListener listen_on(const std::string& host) {
   TcpListener listener;
-  int family = AF_INET6;
-  listener.socket = TcpDescriptor(socket(family, kFlags, 0));
-  if (!listener.socket || !bind_anywhere(listener.socket.get(), family)) {
-    family = AF_INET;  // a kernel without IPv6
-    listener.socket = TcpDescriptor(socket(family, kFlags, 0));
-    if (!listener.socket) fail("socket");
-    if (!bind_anywhere(listener.socket.get(), family)) fail("bind");
+  listener.at.host = host;
+  const SocketName name = name_of(listener.at);
+  listener.socket = TcpDescriptor(socket(name.any.sa_family, kFlags, 0));
+  if (!listener.socket) fail("socket", host);
+  if (name.length == 0) errno = EAFNOSUPPORT;
+  if (name.length == 0 || bind(listener.socket.get(), &name.any, name.length) != 0) {
+    fail("bind", host);
   }
-  if (listen(listener.socket.get(), SOMAXCONN) != 0) fail("listen");
-  listener.port = port_of(listener.socket.get());
+  if (listen(listener.socket.get(), SOMAXCONN) != 0) fail("listen", host);
+  listener.at.port = port_of(listener.socket.get(), host);
   return listener;
 }
 
@@ -90,26 +108,16 @@ TcpDescriptor accept_from(int listener, Duration link_timeout) {
   return accepted;
 }
 
-TcpDescriptor connect_to(const std::string& address, std::uint16_t port, Duration link_timeout) {
-  sockaddr_in6 v6{};
-  v6.sin6_family = AF_INET6;
-  v6.sin6_port = htons(port);
-  sockaddr_in v4{};
-  v4.sin_family = AF_INET;
-  v4.sin_port = htons(port);
-  const bool is_v6 = address.find(':') != std::string::npos;
-  void* const binary = is_v6 ? static_cast<void*>(&v6.sin6_addr) : &v4.sin_addr;
-  if (inet_pton(is_v6 ? AF_INET6 : AF_INET, address.c_str(), binary) != 1) {
+TcpDescriptor connect_to(const TcpAddress& address, Duration link_timeout) {
+  const SocketName name = name_of(address);
+  if (name.length == 0) {
     errno = EAFNOSUPPORT;
     return {};
   }
-  TcpDescriptor connecting(socket(is_v6 ? AF_INET6 : AF_INET, kFlags, 0));
+  TcpDescriptor connecting(socket(name.any.sa_family, kFlags, 0));
   if (!connecting) return {};
   set_up(connecting.get(), link_timeout);
-  const auto* name =
-      is_v6 ? reinterpret_cast<const sockaddr*>(&v6) : reinterpret_cast<const sockaddr*>(&v4);
-  const socklen_t length = is_v6 ? sizeof v6 : sizeof v4;
-  if (connect(connecting.get(), name, length) != 0 && errno != EINPROGRESS) {
+  if (connect(connecting.get(), &name.any, name.length) != 0 && errno != EINPROGRESS) {
     const int error = errno;
     connecting.reset();
     errno = error;

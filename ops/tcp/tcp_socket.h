@@ -8,25 +8,27 @@
 
 #include "core/base/clock.h"
 #include "ops/tcp/tcp_descriptor.h"
+#include "ops/tcp/tcp_endpoint.h"
 
 // Non-blocking TCP sockets. What fails for good throws UnsupportedError with the call and its text.
 namespace hvd {
 
 struct TcpListener {
   TcpDescriptor socket;
-  std::uint16_t port = 0;  // chosen by the system
+  TcpAddress at;
 };
 
-// On all addresses of this machine, IPv6 and IPv4.
-TcpListener listen_anywhere();
+// At an address of this machine (numeric) and no other, at a port that the system chooses.
+TcpListener listen_on(const std::string& host);
 
-// The next connection, set up like those of connect_to(); empty when there is none now.
+// The next connection, set up like those of connect_to(); empty with errno set when there is none
+// now.
 TcpDescriptor accept_from(int listener, Duration link_timeout);
 
 // Starts to connect; whether it worked shows when the socket can be written. A peer that
 // acknowledges nothing for `link_timeout` breaks the connection, whether or not something is sent.
 // Empty with errno set if it failed at once.
-TcpDescriptor connect_to(const std::string& address, std::uint16_t port, Duration link_timeout);
+TcpDescriptor connect_to(const TcpAddress& address, Duration link_timeout);
 
 // What became of connect_to(): 0 or an errno.
 int connect_result(int socket);

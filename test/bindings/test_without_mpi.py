@@ -161,7 +161,12 @@ def test_without_a_place_the_error_says_how_to_name_one(by_hand):
 
 
 def test_mpi_can_be_insisted_on(by_hand):
-    text, _ = refusal(by_hand.start(INIT, 0, 2, {"HOROVOD_CONTROLLER": "mpi"}))
+    """By all ranks, which meet before they refuse: one of them is told in test_agreement.py."""
+    insists = {"HOROVOD_CONTROLLER": "mpi"}
+    for process in [by_hand.start(INIT, rank, 2, insists) for rank in (0, 1)]:
+        text, _ = refusal(process)
+        assert "UnsupportedError" in text and "HOROVOD_CONTROLLER=mpi" in text
+    text, _ = refusal(by_hand.start(INIT, 0, 2, insists, clear=["MASTER_ADDR"]))
     assert "UnsupportedError" in text and "HOROVOD_CONTROLLER=mpi" in text
 
 

@@ -38,7 +38,8 @@ TEST_P(BadHosts, AreRefusedNamingTheOption) {
 
 INSTANTIATE_TEST_SUITE_P(Each, BadHosts,
                          testing::Values("", ":2", "a:0", "a:-1", "a:x", "a:2x", "a:", "a:1,",
-                                         ",a:1", "a:1,,b:1", "a b:1", "a:1,a:2", "a:1000001",
+                                         ",a:1", "a:1,,b:1", "a b:1", "-oProxyCommand=x:1",
+                                         "a:1,-b", "a:1,a:2", "a:1000001",
                                          "a:99999999999999999999"));
 
 TEST(IsLocalHost, KnowsLoopbackAndBothFormsOfTheHostname) {

@@ -35,7 +35,7 @@ Options ranks(int np, std::vector<HostSlots> hosts = {}) {
 }
 
 LaunchPlan whole_plan(const Options& options, const LaunchContext& context) {
-  return make_launch_plan(options, context, "key 1 127.0.0.1", "unix:meeting");
+  return make_launch_plan(options, context, "key 127.0.0.1:1", "unix:meeting");
 }
 
 // What is started first: mpirun, if it can be.
@@ -232,7 +232,7 @@ TEST(LaunchPlan, WithoutMpirunThereIsAnAgentARank) {
                 ElementsAre("/opt/bin/hvdrun", "--agent", "--", "./train", "--lr", "0.1"));
     EXPECT_THAT(
         command.environment,
-        testing::IsSupersetOf({Pair("A", "b"), Pair("HVDRUN_AGENT", "key 1 127.0.0.1"),
+        testing::IsSupersetOf({Pair("A", "b"), Pair("HVDRUN_AGENT", "key 127.0.0.1:1"),
                                Pair("HVD_RENDEZVOUS", "unix:meeting"), Pair("HOROVOD_SIZE", "2"),
                                Pair("HOROVOD_LOCAL_SIZE", "2"), Pair("HOROVOD_CROSS_RANK", "0"),
                                Pair("HOROVOD_CROSS_SIZE", "1")}));

@@ -70,7 +70,16 @@ TEST_P(SpellingsOfNp, MeanTheSame) {
 
 INSTANTIATE_TEST_SUITE_P(Each, SpellingsOfNp,
                          testing::Values(Words{"-np", "12"}, Words{"--np", "12"}, Words{"-np=12"},
-                                         Words{"--np=12"}, Words{"-n", "12"}));
+                                         Words{"--np=12"}, Words{"-n", "12"}, Words{"-n12"},
+                                         Words{"-np12"}, Words{"-num-proc12"}));
+
+TEST(ParseOptions, TakesALetterAndItsValueInOneWord) {
+  const Options options = parse_options(Words{"-Hnode1:2,b:1", "-p22", "-n3", "./x", "-n4"});
+  EXPECT_THAT(options.hosts, ElementsAre(HostSlots{"node1", 2}, HostSlots{"b", 1}));
+  EXPECT_EQ(options.ssh_port, 22);
+  EXPECT_EQ(options.np, 3);
+  EXPECT_THAT(refusal({"-n2", "-np", "2", "x"}), HasSubstr("-np: contradicts -n,"));
+}
 
 TEST(ParseOptions, TakesSingleDashForLongNames) {
   const Options options = parse_options(Words{"-hosts", "a:1", "-verbose", "-np", "1", "./x"});
@@ -315,6 +324,7 @@ TEST(Hostfile, IsRefusedNamingTheLine) {
   };
   EXPECT_THAT(says("a\nb slots=0\n"), HasSubstr("bad_hosts:2: 'slots=0'"));
   EXPECT_THAT(says("a slots=2x\n"), HasSubstr("bad_hosts:1: 'slots=2x'"));
+  EXPECT_THAT(says("a\n-oX slots=2\n"), HasSubstr("bad_hosts:2: '-oX': a host name does not"));
   EXPECT_THAT(says("a gpus=2\n"), HasSubstr("bad_hosts:1: 'gpus=2'"));
   EXPECT_THAT(says("a\nb\na\n"), HasSubstr("bad_hosts:3: 'a': this host is given twice"));
   EXPECT_THAT(says("# nobody\n"), HasSubstr("names no host"));
@@ -401,6 +411,20 @@ INSTANTIATE_TEST_SUITE_P(
         BadCase{"Misspelt",
                 {"--fusion-treshold-mb", "2", "-np", "2", "x"},
                 "--fusion-treshold-mb; did you mean --fusion-threshold-mb?"},
+        BadCase{"BeginningOfALongName",
+                {"--timeline", "t.json", "-np", "2", "x"},
+                "unknown option --timeline; did you mean --timeline-filename?"},
+        BadCase{"MpirunsVariables",
+                {"-x", "FOO=1", "-np", "2", "x"},
+                "-x: it is mpirun's; the variables of this shell reach the ranks"},
+        BadCase{"NpMissingBeforeArguments",
+                {"python", "m.py", "a b"},
+                "such as hvdrun -np 2 python m.py 'a b'"},
+        BadCase{"NpJoinedToAWord", {"-nproc", "2", "x"}, "unknown option -nproc"},
+        BadCase{"NoTimeToStart",
+                {"--start-timeout", "0", "-np", "1", "x"},
+                "--start-timeout='0': expected seconds, more than 0"},
+        BadCase{"HostThatIsAnOption", {"-H", "-oProxyCommand=x:1", "-np", "1", "x"}, "-H: '-o"},
         BadCase{"UnknownShort", {"-q", "-np", "2", "x"}, "unknown option -q"},
         BadCase{"AbbreviationOfALongName", {"--verb", "-np", "2", "x"}, "unknown option --verb"},
         BadCase{"ShortNameWithTwoDashes", {"--H", "a:1", "-np", "1", "x"}, "unknown option --H"},

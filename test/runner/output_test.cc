@@ -215,5 +215,40 @@ TEST(OutputPrinter, ShowsTheSameHoweverTheBytesAreCut) {
   }
 }
 
+TEST(OutputPrinter, ShowsLinesOfSeveralRanksAsOne) {
+  Screen screen(true);
+  screen.feed(3, "half");
+  screen.wait();
+  const std::vector<int> ranks = {0, 1, 3, 4, 5, 7};
+  screen.printer.feed_shared(ranks, kErr, "a\nb\n");
+  screen.feed(3, " a line\n");
+  EXPECT_EQ(screen.both, "[3] half\n[0,1,3-5,7] a\n[0,1,3-5,7] b\n[3]  a line\n");
+  EXPECT_THAT(screen.printer.last_lines(7), ElementsAre("a", "b"));
+  EXPECT_THAT(screen.printer.last_lines(3), ElementsAre("a", "b", "half a line"));
+}
+
+TEST(OutputPrinter, KnowsWhoseLastLinesCanStillBeSeen) {
+  Screen screen(true);
+  screen.feed(0, "first\n");
+  EXPECT_TRUE(screen.printer.on_screen(0));
+  EXPECT_FALSE(screen.printer.on_screen(1)) << "it has written nothing";
+  screen.printer.feed_shared(std::vector<int>{1, 2}, kErr, "second\n");
+  for (std::size_t i = 2; i < OutputPrinter::kOnScreen; ++i) screen.feed(3, "x\n");
+  EXPECT_TRUE(screen.printer.on_screen(0));
+  screen.feed(3, "x\n");
+  EXPECT_FALSE(screen.printer.on_screen(0));
+  EXPECT_TRUE(screen.printer.on_screen(1));
+  EXPECT_TRUE(screen.printer.on_screen(2));
+}
+
+TEST(OutputPrinter, KnowsThatStandardOutputMayBeElsewhere) {
+  Screen screen(false);
+  screen.feed(0, "to a file\n", kOut);
+  screen.feed(0, "to the screen\n", kErr);
+  screen.feed(1, "to the screen\n", kErr);
+  EXPECT_FALSE(screen.printer.on_screen(0));
+  EXPECT_TRUE(screen.printer.on_screen(1));
+}
+
 }  // namespace
 }  // namespace hvd::runner

@@ -14,9 +14,19 @@ using testing::HasSubstr;
 using testing::Not;
 using testing::StartsWith;
 
-RankEnd ended(int rank, EndKind kind, int value, std::int64_t time, bool was_stopped = false) {
-  return {rank, "node1", {kind, value, was_stopped, time}};
+// `time` in milliseconds.
+RankEnd ended(int rank, EndKind kind, int value, int time, bool was_stopped = false) {
+  const TimePoint at(std::chrono::milliseconds{time});
+  return {rank, "node1", at, {.kind = kind, .value = value, .was_stopped = was_stopped}};
 }
+
+// Its job had ended because of another rank.
+RankEnd after_loss(RankEnd end) {
+  end.end.after_loss = true;
+  return end;
+}
+
+const std::deque<std::string> kNothing;
 
 TEST(FirstFailure, GoesByTimeAndNotByArrival) {
   const std::vector<RankEnd> ends = {ended(3, EndKind::kExited, 1, 20),
@@ -26,12 +36,28 @@ TEST(FirstFailure, GoesByTimeAndNotByArrival) {
   EXPECT_EQ(first_failure(ends)->rank, 1);
 }
 
+TEST(FirstFailure, IsThatOfTheCauseHoweverSoonItsVictimsEnded) {
+  const std::vector<RankEnd> ends = {after_loss(ended(0, EndKind::kExited, 1, 10)),
+                                     ended(1, EndKind::kExited, 3, 20),
+                                     ended(2, EndKind::kExited, 4, 30)};
+  ASSERT_NE(first_failure(ends), nullptr);
+  EXPECT_EQ(first_failure(ends)->rank, 1);
+  EXPECT_EQ(exit_code(*first_failure(ends)), 3);
+}
+
+TEST(FirstFailure, IsTheFirstVictimsWhereTheCauseDidNotFail) {
+  const std::vector<RankEnd> ends = {after_loss(ended(2, EndKind::kExited, 1, 30)),
+                                     ended(1, EndKind::kExited, 0, 5),
+                                     after_loss(ended(0, EndKind::kExited, 1, 20))};
+  EXPECT_EQ(first_failure(ends)->rank, 0);
+}
+
 TEST(FirstFailure, IsNoneWhenAllSucceededOrWereStopped) {
   const std::vector<RankEnd> ends = {ended(0, EndKind::kExited, 0, 1),
                                      ended(1, EndKind::kSignaled, SIGTERM, 2, true),
                                      ended(2, EndKind::kExited, 143, 3, true)};
   EXPECT_EQ(first_failure(ends), nullptr);
-  EXPECT_EQ(failure_report(ends, 3, "x", {}), "");
+  EXPECT_EQ(failure_report(ends, 3, "x", &kNothing), "");
 }
 
 TEST(FirstFailure, CountsAVanishedAgent) {
@@ -61,16 +87,31 @@ TEST(FailureReport, NamesTheFirstRankItsCodeItsLastLinesAndTheOthers) {
   const std::vector<RankEnd> ends = {ended(1, EndKind::kExited, 3, 10),
                                      ended(2, EndKind::kSignaled, SIGABRT, 11),
                                      ended(0, EndKind::kSignaled, SIGTERM, 12, true)};
-  const std::string text = failure_report(ends, 3, "./x", {"Traceback", "ValueError: lr"});
+  const std::deque<std::string> lines = {"Traceback", "ValueError: lr"};
+  const std::string text = failure_report(ends, 3, "./x", &lines);
   EXPECT_THAT(text, StartsWith("hvdrun: rank 1 of 3 failed first, on host node1: exit code 3\n"));
   EXPECT_THAT(text, HasSubstr("after it: rank 2: killed by SIGABRT\n"));
   EXPECT_THAT(text, Not(HasSubstr("rank 0")));
   EXPECT_THAT(text, EndsWith("the last lines of rank 1:\n    Traceback\n    ValueError: lr\n"));
+  EXPECT_THAT(failure_report(ends, 3, "./x", nullptr), EndsWith("killed by SIGABRT\n"))
+      << "those that can still be seen";
+}
+
+TEST(FailureReport, NamesWhoLeftWithoutAFailureBefore) {
+  const std::vector<RankEnd> ends = {
+      after_loss(ended(0, EndKind::kExited, 1, 350)), ended(1, EndKind::kExited, 0, 200),
+      ended(2, EndKind::kExited, 0, 100), ended(3, EndKind::kExited, 0, 400),
+      ended(4, EndKind::kExited, 0, 90, true)};
+  EXPECT_EQ(failure_report(ends, 5, "x", nullptr),
+            "hvdrun: rank 0 of 5 failed first, on host node1: exit code 1\n"
+            "hvdrun: ranks 1 and 2 had ended 0.1 s before with exit code 0\n"
+            "hvdrun: rank 3 ended after it with exit code 0\n");
 }
 
 TEST(FailureReport, SaysWhenNothingWasPrinted) {
-  EXPECT_THAT(failure_report(std::vector<RankEnd>{ended(1, EndKind::kExited, 3, 10)}, 2, "x", {}),
-              EndsWith("rank 1 printed nothing\n"));
+  EXPECT_THAT(
+      failure_report(std::vector<RankEnd>{ended(1, EndKind::kExited, 3, 10)}, 2, "x", &kNothing),
+      EndsWith("rank 1 printed nothing\n"));
 }
 
 TEST(SignalName, KnowsNamesAndNumbers) {

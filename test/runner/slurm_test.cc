@@ -44,9 +44,9 @@ TEST_P(BadNodes, AreRefusedNamingTheVariable) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Each, BadNodes,
-                         testing::Values("", "a,", ",a", "n[1-", "n[]", "n[3-1]", "n[a]", "n[1,]",
-                                         "n[-1]", "n[1-1000000]", "n[1-99999999999]",
-                                         "n[1-1000]x[1-1000]"));
+                         testing::Values("", "a,", ",a", "-n", "-n[1-2]", "n[1-", "n[]", "n[3-1]",
+                                         "n[a]", "n[1,]", "n[-1]", "n[1-1000000]",
+                                         "n[1-99999999999]", "n[1-1000]x[1-1000]"));
 
 class BadCounts : public testing::TestWithParam<const char*> {};
 

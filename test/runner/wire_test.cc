@@ -6,14 +6,16 @@
 namespace hvd::runner {
 namespace {
 
-using testing::ElementsAre;
-
 Bytes conversation() {
   Bytes bytes;
-  append(bytes, Hello{"key", 3, "node1"});
+  append(bytes, Hello{"node1", "boot"});
   append(bytes, Output{Stream::kStderr, std::string("a\0b\n", 4)});
-  append(bytes, ProgramEnd{EndKind::kSignaled, 9, true, 1234567890123});
+  append(bytes, ProgramEnd{EndKind::kSignaled, 9, true, true, 1234567890123});
   append(bytes, Stop{15});
+  append(bytes, Done{});
+  append(bytes, ClockAnswer{7, 8});
+  append(bytes, ClockQuestion{7});
+  append(bytes, Taken{4711});
   return bytes;
 }
 
@@ -26,11 +28,10 @@ TEST(MessageReader, ReturnsWhatWasSentHoweverItIsCut) {
       reader.feed(std::span(bytes).subspan(at, std::min(step, bytes.size() - at)));
       while (auto message = reader.next()) messages.push_back(std::move(*message));
     }
-    ASSERT_EQ(messages.size(), 4u);
+    ASSERT_EQ(messages.size(), 8u);
     const Hello hello = read_hello(messages[0]);
-    EXPECT_EQ(hello.key, "key");
-    EXPECT_EQ(hello.rank, 3);
     EXPECT_EQ(hello.host, "node1");
+    EXPECT_EQ(hello.boot, "boot");
     const Output output = read_output(messages[1]);
     EXPECT_EQ(output.stream, Stream::kStderr);
     EXPECT_EQ(output.bytes, std::string("a\0b\n", 4));
@@ -38,8 +39,14 @@ TEST(MessageReader, ReturnsWhatWasSentHoweverItIsCut) {
     EXPECT_EQ(end.kind, EndKind::kSignaled);
     EXPECT_EQ(end.value, 9);
     EXPECT_TRUE(end.was_stopped);
+    EXPECT_TRUE(end.after_loss);
     EXPECT_EQ(end.time, 1234567890123);
     EXPECT_EQ(read_stop(messages[3]).signal, 15);
+    EXPECT_EQ(messages[4].type, MessageType::kDone);
+    EXPECT_EQ(read_clock_answer(messages[5]).asked, 7);
+    EXPECT_EQ(read_clock_answer(messages[5]).answered, 8);
+    EXPECT_EQ(read_clock_question(messages[6]).asked, 7);
+    EXPECT_EQ(read_taken(messages[7]).bytes, 4711u);
   }
 }
 
@@ -61,7 +68,7 @@ TEST(MessageReader, RefusesAnUnknownType) {
 
 TEST(Messages, RefuseATruncatedOrOverlongPayload) {
   Bytes bytes;
-  append(bytes, Hello{"key", 3, "node1"});
+  append(bytes, Hello{"node1", "boot"});
   MessageReader reader;
   reader.feed(bytes);
   Message message = *reader.next();
@@ -77,11 +84,19 @@ TEST(Messages, RefuseAnotherTypeThanExpected) {
 }
 
 TEST(AgentAddress, ReadsWhatItWrites) {
-  const AgentAddress address =
-      parse_agent_address(to_string({"abc", 4711, {"10.0.0.1", "10.1.0.1"}}));
+  const std::vector<TcpAddress> endpoints = {{"10.0.0.1", 4711}, {"fe80::1", 4712}};
+  const AgentAddress address = parse_agent_address(to_string(AgentAddress{"abc", endpoints}));
   EXPECT_EQ(address.key, "abc");
-  EXPECT_EQ(address.port, 4711);
-  EXPECT_THAT(address.hosts, ElementsAre("10.0.0.1", "10.1.0.1"));
+  EXPECT_EQ(address.endpoints, endpoints);
+}
+
+TEST(AgentAddress, IsRefusedWithoutShowingTheKey) {
+  try {
+    parse_agent_address("secret nowhere");
+    FAIL() << "accepted";
+  } catch (const InvalidArgumentError& error) {
+    EXPECT_THAT(error.what(), testing::Not(testing::HasSubstr("secret")));
+  }
 }
 
 class BadAgentAddress : public testing::TestWithParam<const char*> {};
@@ -91,8 +106,9 @@ TEST_P(BadAgentAddress, IsRefused) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Each, BadAgentAddress,
-                         testing::Values("", "key", "key 1", "key x host", "key 0 host",
-                                         "key 70000 host", "key 1 ", " 1 host"));
+                         testing::Values("", "key", "key ", "key 1", "key host",
+                                         "key host:", "key host:x", "key host:0", "key host:70000",
+                                         "key :1", "key host:1,", " host:1"));
 
 }  // namespace
 }  // namespace hvd::runner

@@ -93,6 +93,10 @@ from horovod_cpp.torch.movement import (
     broadcast_async_,
     grouped_allgather,
     grouped_allgather_async,
+    grouped_broadcast,
+    grouped_broadcast_,
+    grouped_broadcast_async,
+    grouped_broadcast_async_,
     join,
 )
 from horovod_cpp.torch.optimizer import DistributedOptimizer

@@ -16,6 +16,13 @@ TEST(DidYouMean, NamesTheNearest) {
             "; did you mean HOROVOD_FUSION_THRESHOLD?");
 }
 
+TEST(DidYouMean, NamesWhatBeginsWithIt) {
+  const std::vector<std::string> names = {"--time", "--timeline-filename",
+                                          "--timeline-mark-cycles"};
+  EXPECT_EQ(did_you_mean("--timeline", names), "; did you mean --timeline-filename?");
+  EXPECT_EQ(did_you_mean("--", names), "");
+}
+
 TEST(DidYouMean, IsSilentWhenNothingIsNear) {
   EXPECT_EQ(did_you_mean("HVD_TEMPERATURE", kNames), "");
   EXPECT_EQ(did_you_mean("HVD_STAT", {}), "");

@@ -380,6 +380,23 @@ TEST(FailureOfOneRank, CountsThatLieStopEveryRankBeforeAnythingIsAllocated) {
   }
 }
 
+// Rank 0 is stopped in a debugger, say.
+TEST(FailureOfOneRank, AnAnswerToItsGoodbyeIsWaitedForAsLongAsTheSettingSays) {
+  SimWorld world(2);
+  Config config;
+  config.shutdown_timeout = milliseconds(50);
+  std::vector<std::unique_ptr<Collective>> collectives;
+  collectives.push_back(world.collective(1));
+  Runtime alone(world.control_plane(1), std::move(collectives), config);
+  const Handle handle = alone.submit(allreduce("x", shared<float>({1})));
+  alone.shutdown();
+  const std::string why = alone.stopped().message();
+  EXPECT_NE(why.find("no answer from the others within 0.05 s (HVD_SHUTDOWN_TIMEOUT_SECONDS)"),
+            std::string::npos)
+      << why;
+  EXPECT_THROW(handle.wait(), AbortedError);
+}
+
 // The coordinator of rank 0 hangs inside a port, as inside a broken MPI.
 TEST(FailureOfOneRank, ACoordinatorThatIsStuckInAPortIsAbandoned) {
   SimWorld world(2);

@@ -2,6 +2,9 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <netinet/tcp.h>
+
+#include <filesystem>
 
 #include "test/ops/tcp/tcp_world.h"
 #include "test/support/all_gather.h"
@@ -20,7 +23,7 @@ TEST(ConnectHosts, NeighboursInTheTreeAreConnectedBeforeAnybodyTalks) {
   constexpr int kSize = 6;
   test::AllGatherPoint point(kSize);
   test::run_ranks(kSize, [&](Rank rank) {
-    auto plane = connect_hosts(test::one_a_host(rank, kSize), "", nullptr, point.of(rank),
+    auto plane = connect_hosts(test::one_a_host(rank, kSize), Config{}, nullptr, point.of(rank),
                                Clock::now() + seconds(30));
     if (rank == 5) plane->abort({StatusCode::kInternal, "out of cheese"});
     if (rank == 0) {
@@ -30,12 +33,40 @@ TEST(ConnectHosts, NeighboursInTheTreeAreConnectedBeforeAnybodyTalks) {
   });
 }
 
+// Sockets of this process that are given up when so much time goes without an acknowledgement.
+int sockets_with_timeout(int milliseconds) {
+  int count = 0;
+  for (const auto& entry : std::filesystem::directory_iterator("/proc/self/fd")) {
+    const int fd = std::stoi(entry.path().filename().string());
+    int limit = 0;
+    socklen_t length = sizeof limit;
+    const bool is_tcp = getsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &limit, &length) == 0;
+    count += is_tcp && limit == milliseconds ? 1 : 0;
+  }
+  return count;
+}
+
+TEST(ConnectHosts, TheSettingSaysHowLongAHostMayBeSilent) {
+  Config config;
+  config.link_timeout = seconds(77);
+  test::AllGatherPoint point(2);
+  test::run_ranks(2, [&](Rank rank) {
+    const auto plane = connect_hosts(test::one_a_host(rank, 2), config, nullptr, point.of(rank),
+                                     Clock::now() + seconds(30));
+    point.of(rank)("", Clock::now() + seconds(30));
+    EXPECT_EQ(sockets_with_timeout(77'000), 2) << "both ends";
+    point.of(rank)("", Clock::now() + seconds(30));
+  });
+}
+
 TEST(ConnectHosts, AnInterfaceThatOneRankHasNotIsAnErrorOnAll) {
   test::AllGatherPoint point(3);
   test::run_ranks(3, [&](Rank rank) {
     try {
-      connect_hosts(test::one_a_host(rank, 3), rank == 1 ? "nosuch0" : "lo", nullptr,
-                    point.of(rank), Clock::now() + seconds(30));
+      Config config;
+      config.network_interfaces = rank == 1 ? "nosuch0" : "lo";
+      connect_hosts(test::one_a_host(rank, 3), config, nullptr, point.of(rank),
+                    Clock::now() + seconds(30));
       ADD_FAILURE() << "rank " << rank << " connected";
     } catch (const UnsupportedError& error) {
       EXPECT_THAT(error.what(), AllOf(HasSubstr("rank 1 on host node1"), HasSubstr("'nosuch0'"),
@@ -60,14 +91,15 @@ std::vector<std::string> errors_without_rank_2(Duration limit) {
       Bytes mine;
       ByteWriter out(mine);
       out.put_string("");
-      put_endpoint(out, door.endpoint);
+      put_endpoint(out, door.endpoint());
+      for (const std::byte each : JobKey{}) out.put(each);
       const std::string text(reinterpret_cast<const char*>(mine.data()), mine.size());
       gather(text, deadline);
       gather("", deadline);
       return;
     }
     try {
-      connect_hosts(test::one_a_host(rank, 3), "", nullptr, gather, deadline);
+      connect_hosts(test::one_a_host(rank, 3), Config{}, nullptr, gather, deadline);
       ADD_FAILURE() << "rank " << rank << " connected";
     } catch (const StalledError& error) {
       errors[static_cast<std::size_t>(rank)] = error.what();

@@ -177,8 +177,7 @@ class ClosedPort {
 // What ranks 0, which sends a message to rank 2, and 1, which connects to it, end with.
 std::vector<std::string> errors_of_talking_to(const ClosedPort& port, Duration limit) {
   TcpDoors world(3);
-  world.endpoints[2].port = port.number();
-  world.endpoints[2].addresses = {"127.0.0.1"};
+  world.endpoints[2].addresses = {{"127.0.0.1", port.number()}};
   const auto zero = world.plane(0, limit);
   const auto one = world.plane(1);
   zero->send(2, text_message("anybody?"));
@@ -225,7 +224,8 @@ TEST(TcpControlPlane, RingsTheDoorbellThatItWasGiven) {
   TcpDoors world(2);
   DoorbellState state;
   Doorbell bell(state);
-  TcpControlPlane hears(one_a_host(0, 2), std::move(world.doors[0]), world.endpoints, &bell);
+  TcpControlPlane hears(one_a_host(0, 2), std::move(world.doors[0]), world.endpoints, world.key,
+                        test::kLinkTimeout, &bell);
   const auto speaks = world.plane(1);
   const auto seen = bell.rings();
   speaks->send(0, text_message("x"));

@@ -45,10 +45,14 @@ TEST(TcpAddresses, AnInterfaceThatIsNotThereIsAnErrorThatNamesThoseThatAre) {
 }
 
 TEST(TcpAddresses, ThoseOfACommonNetworkComeFirstAndOwnOnesLast) {
-  const std::vector<std::string> peers = {"172.17.0.1", "8.8.8.8", "10.1.200.7", "127.0.0.1",
-                                          "192.168.9.77"};
+  std::vector<TcpAddress> peers;
+  for (const char* host : {"172.17.0.1", "8.8.8.8", "10.1.200.7", "127.0.0.1", "192.168.9.77"}) {
+    peers.push_back({host, 4711});
+  }
   EXPECT_THAT(in_order_of_promise(peers, kLocal),
-              ElementsAre("10.1.200.7", "192.168.9.77", "8.8.8.8", "172.17.0.1", "127.0.0.1"));
+              ElementsAre(TcpAddress{"10.1.200.7", 4711}, TcpAddress{"192.168.9.77", 4711},
+                          TcpAddress{"8.8.8.8", 4711}, TcpAddress{"172.17.0.1", 4711},
+                          TcpAddress{"127.0.0.1", 4711}));
 }
 
 TEST(TcpAddresses, ThisMachineHasOne) {
@@ -56,7 +60,7 @@ TEST(TcpAddresses, ThisMachineHasOne) {
 }
 
 TEST(TcpEndpoints, AreReadAsTheyWereWritten) {
-  const TcpEndpoint endpoint = {{"10.0.0.1", "fd00::1"}, 4711, draw_secret(), draw_secret()};
+  const TcpEndpoint endpoint = {{{"10.0.0.1", 4711}, {"fd00::1", 12}}};
   Bytes bytes;
   ByteWriter out(bytes);
   put_endpoint(out, endpoint);
@@ -64,23 +68,11 @@ TEST(TcpEndpoints, AreReadAsTheyWereWritten) {
   const TcpEndpoint read = get_endpoint(in);
   in.expect_end();
   EXPECT_EQ(read.addresses, endpoint.addresses);
-  EXPECT_EQ(read.port, 4711);
-  EXPECT_EQ(read.knock, endpoint.knock);
-  EXPECT_EQ(read.answer, endpoint.answer);
-  EXPECT_NE(read.knock, read.answer);
+  EXPECT_EQ(to_string(read.addresses[0]), "10.0.0.1:4711");
+  EXPECT_EQ(to_string(read.addresses[1]), "[fd00::1]:12");
   for (std::size_t length = 0; length < bytes.size(); ++length) {
     ByteReader truncated({bytes.data(), length});
     EXPECT_THROW(get_endpoint(truncated), PeerLostError) << length;
-  }
-}
-
-TEST(TcpSecrets, DifferInAnyByte) {
-  const TcpSecret secret = draw_secret();
-  EXPECT_TRUE(same_secret(secret, secret));
-  for (std::size_t i = 0; i < secret.size(); ++i) {
-    TcpSecret other = secret;
-    other[i] ^= std::byte{0x80};
-    EXPECT_FALSE(same_secret(secret, other));
   }
 }
 
@@ -99,14 +91,6 @@ TEST(TcpFrames, ComeOutAsTheyWentInHoweverTheBytesAreCut) {
     }
     EXPECT_THAT(lengths, ElementsAre(0, 1, 7, 8, 9, 300)) << "in steps of " << step;
   }
-}
-
-TEST(TcpFrames, AHelloOfAnotherVersionIsNone) {
-  Bytes hello = encode_hello({draw_secret(), 1, 2});
-  ASSERT_EQ(hello.size(), kHelloBytes);
-  EXPECT_TRUE(decode_hello(hello).has_value());
-  hello[4] ^= std::byte{2};
-  EXPECT_FALSE(decode_hello(hello).has_value());
 }
 
 }  // namespace

@@ -18,7 +18,7 @@ namespace {
 
 using std::chrono::milliseconds;
 using std::chrono::seconds;
-using test::impersonate;
+using test::caller;
 using test::next_message;
 using test::RawSocket;
 using test::TcpDoors;
@@ -44,7 +44,10 @@ class TcpStrangers : public testing::Test {
     return {};
   }
 
-  const TcpEndpoint& door() const { return world_.endpoints[0]; }
+  std::uint16_t port() const { return test::loopback_port(world_.endpoints[0]); }
+  RawSocket impersonate(Rank rank) const {
+    return test::impersonate(rank, 0, world_.endpoints[0], world_.key);
+  }
 
   TcpDoors world_{3};
   std::unique_ptr<TcpControlPlane> zero_ = world_.plane(0);
@@ -52,32 +55,53 @@ class TcpStrangers : public testing::Test {
 };
 
 TEST_F(TcpStrangers, AreRefusedWithoutTheKey) {
-  TcpSecret guess = door().knock;
-  guess.back() ^= std::byte{1};
-  RawSocket raw(door().port);
-  raw.write(encode_hello({guess, 2, 0}));
+  RawSocket raw(port());
+  Handshake handshake = caller(2, 0, draw_key());
+  raw.write(handshake.take_output());
+  handshake.take(raw.read(kWelcomeBytes));
+  EXPECT_EQ(handshake.fault(), Handshake::Fault::kKey);
+  raw.write(Bytes(kConfirmBytes));
   EXPECT_TRUE(raw.is_closed());
   expect_the_job_goes_on();
 }
 
-TEST_F(TcpStrangers, AreRefusedWithAKeyButNoSuchRank) {
-  for (const TcpHello& hello : {TcpHello{door().knock, 3, 0}, TcpHello{door().knock, -1, 0},
-                                TcpHello{door().knock, 0, 0}, TcpHello{door().knock, 2, 1}}) {
-    RawSocket raw(door().port);
-    raw.write(encode_hello(hello));
-    EXPECT_TRUE(raw.is_closed()) << hello.from << " to " << hello.to;
+TEST_F(TcpStrangers, AreRefusedWithTheKeyButNoSuchRank) {
+  for (const auto& [from, to] :
+       {std::pair(3, 0), std::pair(-1, 0), std::pair(0, 0), std::pair(2, 1)}) {
+    RawSocket raw(port());
+    Handshake handshake = caller(from, to, world_.key);
+    raw.write(handshake.take_output());
+    handshake.take(raw.read(kWelcomeBytes));
+    EXPECT_EQ(handshake.fault(), Handshake::Fault::kRefused) << handshake.why();
+    EXPECT_TRUE(raw.is_closed()) << from << " to " << to;
   }
   expect_the_job_goes_on();
 }
 
+// What was said to the door of one rank opens no other.
+TEST_F(TcpStrangers, CannotUseWhatARankSaidElsewhere) {
+  RawSocket listens(port());
+  Handshake rank = caller(2, 0, world_.key);
+  const Bytes hello = rank.take_output();
+  listens.write(hello);
+  rank.take(listens.read(kWelcomeBytes));
+  const Bytes confirm = rank.take_output();
+  RawSocket replays(port());
+  replays.write(hello);
+  EXPECT_EQ(replays.read(kWelcomeBytes).size(), kWelcomeBytes);
+  replays.write(confirm);
+  EXPECT_TRUE(replays.is_closed());
+  expect_the_job_goes_on();
+}
+
 TEST_F(TcpStrangers, AreRefusedWhenTheySpeakSomethingElse) {
-  RawSocket http(door().port);
+  RawSocket http(port());
   http.write(text_message("GET / HTTP/1.1\r\nHost: somewhere\r\n\r\n"));
   EXPECT_TRUE(http.is_closed());
-  RawSocket short_one(door().port);
+  RawSocket short_one(port());
   short_one.write(Bytes(kHelloBytes, std::byte{0x5a}));
   EXPECT_TRUE(short_one.is_closed());
-  RawSocket long_one(door().port);
+  RawSocket long_one(port());
   long_one.write(Bytes(100'000, std::byte{0x5a}));
   EXPECT_TRUE(long_one.is_closed());
   expect_the_job_goes_on();
@@ -85,50 +109,64 @@ TEST_F(TcpStrangers, AreRefusedWhenTheySpeakSomethingElse) {
 
 TEST_F(TcpStrangers, ThatSayNothingKeepNobodyOut) {
   std::deque<RawSocket> silent;
-  for (std::size_t i = 0; i < 3 * TcpNetwork::kMostStrangers; ++i) silent.emplace_back(door().port);
+  for (std::size_t i = 0; i < 3 * TcpNetwork::kMostStrangers; ++i) silent.emplace_back(port());
   expect_the_job_goes_on();
   EXPECT_TRUE(silent.front().is_closed()) << "the oldest ones make room";
 }
 
-TEST_F(TcpStrangers, HaveALimitedTimeToSayTheirName) {
-  RawSocket silent(door().port);
-  RawSocket half(door().port);
-  Bytes hello = encode_hello({door().knock, 2, 0});
-  hello.resize(20);
-  half.write(hello);
+TEST_F(TcpStrangers, ThatSayHelloAndNothingElseKeepNobodyOut) {
+  std::deque<RawSocket> idle;
+  for (std::size_t i = 0; i < 3 * TcpNetwork::kMostStrangers; ++i) {
+    idle.emplace_back(port());
+    idle.back().write(caller(2, 0, draw_key()).take_output());
+  }
+  expect_the_job_goes_on();
+  EXPECT_LE(idle.front().read(2 * kWelcomeBytes).size(), kWelcomeBytes);
+  EXPECT_TRUE(idle.front().is_closed()) << "the oldest ones make room";
+}
+
+TEST_F(TcpStrangers, HaveALimitedTimeToProveTheirName) {
+  RawSocket silent(port());
+  RawSocket half(port());
+  Bytes hello = caller(2, 0, world_.key).take_output();
+  half.write(std::span(hello).first(20));
+  RawSocket welcomed(port());
+  welcomed.write(hello);
+  EXPECT_EQ(welcomed.read(kWelcomeBytes).size(), kWelcomeBytes);
   EXPECT_TRUE(silent.is_closed());
   EXPECT_TRUE(half.is_closed());
+  EXPECT_TRUE(welcomed.is_closed());
   expect_the_job_goes_on();
 }
 
 TEST_F(TcpStrangers, BecomeNoRankBeforeTheyConfirm) {
-  RawSocket raw(door().port);
-  raw.write(encode_hello({door().knock, 2, 0}));
+  RawSocket raw(port());
+  raw.write(caller(2, 0, world_.key).take_output());
   EXPECT_EQ(raw.read(kWelcomeBytes).size(), kWelcomeBytes);
   raw.close();
-  RawSocket wrong(door().port);
-  wrong.write(encode_hello({door().knock, 2, 0}));
+  RawSocket wrong(port());
+  wrong.write(caller(2, 0, world_.key).take_output());
   EXPECT_EQ(wrong.read(kWelcomeBytes).size(), kWelcomeBytes);
-  wrong.write(make_frame(TcpFrameKind::kMessage, text_message("x")));
+  wrong.write(make_frame(TcpFrameKind::kMessage, Bytes(kConfirmBytes)));
   EXPECT_TRUE(wrong.is_closed());
-  RawSocket rank = impersonate(2, 0, door());
+  RawSocket rank = impersonate(2);
   rank.write(make_frame(TcpFrameKind::kMessage, text_message("now")));
   EXPECT_EQ(next_message(*zero_).bytes, text_message("now"));
 }
 
 TEST_F(TcpStrangers, ThatClaimAConnectedOrLostRankAreRefused) {
-  RawSocket rank = impersonate(2, 0, door());
+  RawSocket rank = impersonate(2);
   rank.write(make_frame(TcpFrameKind::kMessage, text_message("here")));
   EXPECT_EQ(next_message(*zero_).bytes, text_message("here"));
-  EXPECT_TRUE(impersonate(2, 0, door()).is_closed());
+  EXPECT_TRUE(impersonate(2).is_closed());
   rank.close();
   EXPECT_THAT(loss_of_rank_2(), HasSubstr("closed without a goodbye"));
-  EXPECT_TRUE(impersonate(2, 0, door()).is_closed());
+  EXPECT_TRUE(impersonate(2).is_closed());
   EXPECT_FALSE(zero_->poll().has_value());
 }
 
 TEST_F(TcpStrangers, ARankWhoseSocketClosesIsLostByNameAfterItsLastMessage) {
-  RawSocket rank = impersonate(2, 0, door());
+  RawSocket rank = impersonate(2);
   rank.write(make_frame(TcpFrameKind::kMessage, text_message("last words")));
   rank.close();
   EXPECT_EQ(next_message(*zero_).bytes, text_message("last words"));
@@ -138,7 +176,7 @@ TEST_F(TcpStrangers, ARankWhoseSocketClosesIsLostByNameAfterItsLastMessage) {
 }
 
 TEST_F(TcpStrangers, ARankThatBreaksOffInsideAFrameIsLost) {
-  RawSocket rank = impersonate(2, 0, door());
+  RawSocket rank = impersonate(2);
   Bytes frame = make_frame(TcpFrameKind::kMessage, Bytes(100));
   frame.resize(50);
   rank.write(frame);
@@ -147,7 +185,7 @@ TEST_F(TcpStrangers, ARankThatBreaksOffInsideAFrameIsLost) {
 }
 
 TEST_F(TcpStrangers, ARankThatAnnouncesMoreThanAFrameMayHoldIsLost) {
-  RawSocket rank = impersonate(2, 0, door());
+  RawSocket rank = impersonate(2);
   Bytes header;
   ByteWriter out(header);
   out.put(TcpFrameKind::kMessage);
@@ -157,14 +195,14 @@ TEST_F(TcpStrangers, ARankThatAnnouncesMoreThanAFrameMayHoldIsLost) {
 }
 
 TEST_F(TcpStrangers, ARankThatSendsNoFrameIsLost) {
-  RawSocket rank = impersonate(2, 0, door());
+  RawSocket rank = impersonate(2);
   rank.write(Bytes(64, std::byte{0x77}));
   EXPECT_THAT(loss_of_rank_2(), HasSubstr("unknown kind of frame"));
   expect_the_job_goes_on();
 }
 
 TEST_F(TcpStrangers, ARankThatReadsSlowlyHoldsNobodyUpAndLosesNothing) {
-  RawSocket rank = impersonate(2, 0, door());
+  RawSocket rank = impersonate(2);
   rank.write(make_frame(TcpFrameKind::kMessage, text_message("here")));
   EXPECT_EQ(next_message(*zero_).bytes, text_message("here"));
   constexpr std::size_t kBytes = std::size_t{1} << 20;
@@ -187,15 +225,18 @@ TEST(TcpDescriptors, AChildOfARankThatDiedDoesNotKeepItsConnectionOpen) {
     TcpDescriptor socket(::socket(AF_INET, SOCK_STREAM, 0));
     sockaddr_in name{};
     name.sin_family = AF_INET;
-    name.sin_port = htons(world.endpoints[0].port);
+    name.sin_port = htons(test::loopback_port(world.endpoints[0]));
     name.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
     if (connect(socket.get(), reinterpret_cast<sockaddr*>(&name), sizeof name) != 0) _exit(1);
-    const Bytes hello = encode_hello({world.endpoints[0].knock, 2, 0});
-    std::byte welcome[kWelcomeBytes];
-    static_cast<void>(!write(socket.get(), hello.data(), hello.size()));
-    static_cast<void>(!recv(socket.get(), welcome, sizeof welcome, MSG_WAITALL));
-    const Bytes confirm = make_frame(TcpFrameKind::kConfirm, {});
-    static_cast<void>(!write(socket.get(), confirm.data(), confirm.size()));
+    Handshake handshake = caller(2, 0, world.key);
+    const auto say = [&socket](const Bytes& bytes) {
+      static_cast<void>(!write(socket.get(), bytes.data(), bytes.size()));
+    };
+    say(handshake.take_output());
+    Bytes welcome(kWelcomeBytes);
+    static_cast<void>(!recv(socket.get(), welcome.data(), welcome.size(), MSG_WAITALL));
+    handshake.take(welcome);
+    say(handshake.take_output());
     const pid_t worker = fork();
     if (worker == 0) {
       sleep(20);
@@ -211,29 +252,25 @@ TEST(TcpDescriptors, AChildOfARankThatDiedDoesNotKeepItsConnectionOpen) {
   kill(-rank, SIGKILL);  // its worker
 }
 
-// Another process took the port of a rank that is gone, or an address leads elsewhere.
-TEST(TcpDoor, WhatDoesNotKnowTheAnswerIsNotTakenForARank) {
+// Another process took the port of a rank that is gone, or an address leads elsewhere: it is told
+// nothing by which it could be that rank.
+TEST(TcpDoor, WhoDoesNotKnowTheKeyIsNotTakenForARank) {
   TcpDoors world(2);
   TcpDoors other(2);
   const auto elsewhere = other.plane(1);
-  world.endpoints[1].port = other.endpoints[1].port;
-  const auto zero = world.plane(0, milliseconds(500));
-  zero->send(1, text_message("secret"));
-  EXPECT_THROW(next_message(*zero), LostRankError);
-  EXPECT_FALSE(elsewhere->poll().has_value());
-  world.endpoints[1].knock = other.endpoints[1].knock;
+  world.endpoints[1] = other.endpoints[1];
   const auto error_within = [&](Duration link_timeout) -> std::string {
-    TcpControlPlane knows(test::one_a_host(0, 2), open_door(""), world.endpoints, nullptr,
-                          link_timeout);
-    knows.send(1, text_message("secret"));
+    TcpControlPlane zero(test::one_a_host(0, 2), open_door(""), world.endpoints, world.key,
+                         link_timeout);
+    zero.send(1, text_message("secret"));
     try {
-      next_message(knows);
+      next_message(zero);
     } catch (const LostRankError& error) {
       return error.what();
     }
     return "a message";
   };
-  const auto answered = HasSubstr("something else answers there");
+  const auto answered = HasSubstr("does not know the key of this job");
   EXPECT_THAT(test::first_good_within(
                   milliseconds(500), error_within,
                   [&](const std::string& error) { return testing::Value(error, answered); }),
@@ -241,10 +278,44 @@ TEST(TcpDoor, WhatDoesNotKnowTheAnswerIsNotTakenForARank) {
   EXPECT_FALSE(elsewhere->poll().has_value());
 }
 
+// Every address of every interface but the one that was chosen.
+TEST(TcpDoor, OfAChosenInterfaceIsAtNoOtherAddress) {
+  const TcpDoor door = open_door("lo");
+  ASSERT_FALSE(door.listeners.empty());
+  for (const TcpListener& listener : door.listeners) {
+    sockaddr_storage name{};
+    socklen_t length = sizeof name;
+    ASSERT_EQ(getsockname(listener.socket.get(), reinterpret_cast<sockaddr*>(&name), &length), 0);
+    if (name.ss_family == AF_INET) {
+      const auto& v4 = reinterpret_cast<const sockaddr_in&>(name);
+      EXPECT_EQ(ntohl(v4.sin_addr.s_addr) >> 24, 127u);
+    } else {
+      const auto& v6 = reinterpret_cast<const sockaddr_in6&>(name);
+      EXPECT_TRUE(IN6_IS_ADDR_LOOPBACK(&v6.sin6_addr));
+    }
+  }
+  // 127.0.0.2 is this machine too, and was what INADDR_ANY took.
+  sockaddr_in other{};
+  other.sin_family = AF_INET;
+  other.sin_addr.s_addr = htonl(0x7f000002);
+  other.sin_port = htons(test::loopback_port(door.endpoint()));
+  const UniqueFd socket(::socket(AF_INET, SOCK_STREAM, 0));
+  EXPECT_NE(connect(socket.get(), reinterpret_cast<sockaddr*>(&other), sizeof other), 0);
+}
+
+TEST(TcpDoor, OfNoChosenInterfaceIsWhereItSays) {
+  const TcpDoor door = open_door("");
+  for (const TcpListener& listener : door.listeners) {
+    EXPECT_NE(listener.at.port, 0);
+    EXPECT_THAT(listener.at.host, testing::Not(testing::AnyOf("0.0.0.0", "::")));
+  }
+  EXPECT_NE(test::loopback_port(door.endpoint()), 0);
+}
+
 TEST(TcpDoor, AnAddressThatLeadsNowhereDoesNotHideTheNextOne) {
   TcpDoors world(2);
   auto addresses = world.endpoints[1].addresses;
-  addresses.insert(addresses.begin(), {"not an address", "240.0.0.1"});
+  addresses.insert(addresses.begin(), {{"not an address", 1}, {"240.0.0.1", 1}});
   world.endpoints[1].addresses = addresses;
   const auto zero = world.plane(0);
   const auto one = world.plane(1);

@@ -22,24 +22,35 @@ inline Placement one_a_host(Rank rank, int size) {
   return place(rank, names, names);
 }
 
+inline constexpr Duration kLinkTimeout = std::chrono::seconds(10);
+
 // The doors of `size` ranks, not yet given to a control plane.
 struct TcpDoors {
   explicit TcpDoors(int size) {
     for (int rank = 0; rank < size; ++rank) {
       doors.push_back(open_door(""));
-      endpoints.push_back(doors.back().endpoint);
+      endpoints.push_back(doors.back().endpoint());
     }
   }
 
-  std::unique_ptr<TcpControlPlane> plane(Rank rank, Duration link_timeout = kTcpLinkTimeout) {
+  std::unique_ptr<TcpControlPlane> plane(Rank rank, Duration link_timeout = kLinkTimeout) {
     return std::make_unique<TcpControlPlane>(one_a_host(rank, static_cast<int>(doors.size())),
                                              std::move(doors[static_cast<std::size_t>(rank)]),
-                                             endpoints, nullptr, link_timeout);
+                                             endpoints, key, link_timeout);
   }
 
+  JobKey key = draw_key();
   std::vector<TcpDoor> doors;
   std::vector<TcpEndpoint> endpoints;
 };
+
+// At which 127.0.0.1 leads there; 0 if it does not.
+inline std::uint16_t loopback_port(const TcpEndpoint& there) {
+  for (const TcpAddress& address : there.addresses) {
+    if (address.host == "127.0.0.1") return address.port;
+  }
+  return 0;
+}
 
 // A plain socket: what a rank meets that is none, or that breaks off.
 class RawSocket {
@@ -87,12 +98,17 @@ class RawSocket {
   bool closed_ = false;
 };
 
-// Rank `from` as far as rank `to` can tell: it knows the secrets.
-inline RawSocket impersonate(Rank from, Rank to, const TcpEndpoint& there) {
-  RawSocket raw(there.port);
-  raw.write(encode_hello({there.knock, from, to}));
-  const Bytes welcome = raw.read(kWelcomeBytes);
-  if (welcome.size() == kWelcomeBytes) raw.write(make_frame(TcpFrameKind::kConfirm, {}));
+inline Handshake caller(Rank from, Rank to, const JobKey& key) {
+  return Handshake::caller(key, {.service = HandshakeService::kControl, .to = to}, from);
+}
+
+// Rank `from` as far as rank `to` can tell, if the key is that of the job.
+inline RawSocket impersonate(Rank from, Rank to, const TcpEndpoint& there, const JobKey& key) {
+  RawSocket raw(loopback_port(there));
+  Handshake handshake = caller(from, to, key);
+  raw.write(handshake.take_output());
+  handshake.take(raw.read(kWelcomeBytes));
+  raw.write(handshake.take_output());
   return raw;
 }
 

@@ -12,16 +12,10 @@
 #include <vector>
 
 #include "core/base/status.h"
-#include "test/core/runtime/sim_ranks.h"
-#include "test/support/run_ranks.h"
+#include "test/support/runtime_cases.h"
 
-namespace hvd {
+namespace hvd::test {
 namespace {
-
-using test::gathered;
-using test::run_ranks;
-using test::shared;
-using test::SimRanks;
 
 using Floats = std::vector<float>;
 using Counts = std::vector<std::int64_t>;
@@ -275,92 +269,66 @@ void do_everything(Scene scene) {
   }
 }
 
-struct Flavour {
-  std::string name;
-  SimOptions options;
-};
+Scene scene(const RuntimePlace& at) {
+  Scene made;
+  made.runtime = &at.runtime;
+  made.rank = at.rank;
+  for (Rank rank = 0; rank < at.size; ++rank) made.members.push_back(rank);
+  made.joined.resize(static_cast<std::size_t>(at.size));
+  made.device = at.device;
+  return made;
+}
 
-class Kinds : public testing::TestWithParam<std::tuple<Flavour, int>> {
- protected:
-  const SimOptions& options() const { return std::get<0>(GetParam()).options; }
-  int size() const { return std::get<1>(GetParam()); }
-  std::vector<Rank> world() const {
-    std::vector<Rank> ranks(static_cast<std::size_t>(size()));
-    std::iota(ranks.begin(), ranks.end(), 0);
-    return ranks;
+void in_the_world(const RuntimePlace& at) {
+  do_everything(scene(at));
+}
+
+ProcessSetId added(const RuntimePlace& at, const std::vector<Rank>& members) {
+  return static_cast<ProcessSetId>(at.runtime.submit(add_set("set", members)).wait().number);
+}
+
+void in_a_process_set(const RuntimePlace& at) {
+  Scene some = scene(at);
+  some.members = {0, at.size - 1};  // neither all ranks nor, for most sizes, neighbours
+  if (at.size == 2) some.members = {1};
+  some.set = added(at, some.members);
+  const auto& members = some.members;
+  if (std::find(members.begin(), members.end(), at.rank) == members.end()) return;
+  do_everything(some);
+}
+
+void leave_joined_ranks_out(const RuntimePlace& at) {
+  Scene some = scene(at);
+  for (Rank other = 1; other < at.size; other += 2) {
+    some.joined[static_cast<std::size_t>(other)] = true;
   }
-  Scene scene(SimRanks& ranks, Rank rank) const {
-    Scene made;
-    made.runtime = &ranks[rank];
-    made.rank = rank;
-    made.members = world();
-    made.joined.resize(static_cast<std::size_t>(size()));
-    made.device = options().device;
-    return made;
-  }
-};
-
-INSTANTIATE_TEST_SUITE_P(
-    All, Kinds,
-    testing::Combine(
-        testing::Values(Flavour{"Sync", {}}, Flavour{"Async", {.asynchronous = true}},
-                        Flavour{"Device", {.asynchronous = true, .device = DeviceKind::kCuda}},
-                        Flavour{"Delayed", {.max_delay = std::chrono::microseconds(200)}},
-                        Flavour{"TwoAHost", {.ranks_per_host = 2}}),
-        testing::Values(2, 3, 5)),
-    [](const auto& tested) {
-      return std::get<0>(tested.param).name + std::to_string(std::get<1>(tested.param));
-    });
-
-TEST_P(Kinds, GiveWhatTheyShouldInTheWorld) {
-  SimRanks ranks(size(), options());
-  run_ranks(size(), [&](Rank rank) { do_everything(scene(ranks, rank)); });
+  if (some.active(at.rank)) do_everything(some);
+  const auto last = at.runtime.submit(join("join")).wait().number;
+  EXPECT_EQ(last % 2, 0) << "the ranks with odd numbers had joined before";
+  // All may submit again.
+  const auto values = shared<float>({1});
+  at.runtime.submit(allreduce("after", values, ReduceOp::kSum, at.device)).wait();
+  EXPECT_EQ(values->front(), static_cast<float>(at.size));
 }
 
-TEST_P(Kinds, GiveWhatTheyShouldInAProcessSet) {
-  SimRanks ranks(size(), options());
-  run_ranks(size(), [&](Rank rank) {
-    Scene some = scene(ranks, rank);
-    some.members = {0, size() - 1};  // neither all ranks nor, for most sizes, neighbours
-    if (size() == 2) some.members = {1};
-    const auto number = ranks[rank].submit(test::add_set("set", some.members)).wait().number;
-    some.set = static_cast<ProcessSetId>(number);
-    const auto& members = some.members;
-    if (std::find(members.begin(), members.end(), rank) == members.end()) return;
-    do_everything(some);
-  });
-}
-
-TEST_P(Kinds, LeaveJoinedRanksOut) {
-  SimRanks ranks(size(), options());
-  run_ranks(size(), [&](Rank rank) {
-    Scene some = scene(ranks, rank);
-    for (Rank other = 1; other < size(); other += 2)
-      some.joined[static_cast<std::size_t>(other)] = true;
-    if (some.active(rank)) do_everything(some);
-    const auto last = ranks[rank].submit(test::join("join")).wait().number;
-    EXPECT_EQ(last % 2, 0) << "the ranks with odd numbers had joined before";
-    // All may submit again.
-    const auto values = shared<float>({1});
-    ranks[rank].submit(test::allreduce("after", values, ReduceOp::kSum, options().device)).wait();
-    EXPECT_EQ(values->front(), static_cast<float>(size()));
-  });
-}
-
-TEST_P(Kinds, LeaveJoinedRanksOfAProcessSetOut) {
-  if (size() < 5) return;
-  SimRanks ranks(size(), options());
-  run_ranks(size(), [&](Rank rank) {
-    Scene some = scene(ranks, rank);
-    some.members = {1, 2, 4};
-    some.joined[2] = true;
-    const auto number = ranks[rank].submit(test::add_set("set", some.members)).wait().number;
-    some.set = static_cast<ProcessSetId>(number);
-    if (rank == 0 || rank == 3) return;
-    if (some.active(rank)) do_everything(some);
-    EXPECT_NE(ranks[rank].submit(test::in_set(some.set, test::join("join"))).wait().number, 2);
-  });
+void leave_joined_ranks_of_a_set_out(const RuntimePlace& at) {
+  if (at.size < 5) return;
+  Scene some = scene(at);
+  some.members = {1, 2, 4};
+  some.joined[2] = true;
+  some.set = added(at, some.members);
+  if (at.rank != 1 && at.rank != 2 && at.rank != 4) return;
+  if (some.active(at.rank)) do_everything(some);
+  EXPECT_NE(at.runtime.submit(in_set(some.set, join("join"))).wait().number, 2);
 }
 
 }  // namespace
-}  // namespace hvd
+
+void add_runtime_kind_cases(RuntimeCases& cases) {
+  cases.push_back({"KindsGiveWhatTheyShouldInTheWorld", in_the_world});
+  cases.push_back({"KindsGiveWhatTheyShouldInAProcessSet", in_a_process_set});
+  cases.push_back({"KindsLeaveJoinedRanksOut", leave_joined_ranks_out});
+  cases.push_back({"KindsLeaveJoinedRanksOfAProcessSetOut", leave_joined_ranks_of_a_set_out});
+}
+
+}  // namespace hvd::test

@@ -1,0 +1,145 @@
+// hvdrun's side of its agents; the test is the agents, over real sockets.
+#include "runner/agents.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/socket.h>
+
+#include <array>
+#include <deque>
+
+#include "core/base/host.h"
+
+namespace hvd::runner {
+namespace {
+
+using std::chrono::hours;
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+using testing::ElementsAre;
+
+class AgentsTest : public testing::Test {
+ protected:
+  // An agent whose host's clock is `ahead` of hvdrun's.
+  struct Agent {
+    Connection connection;
+    Duration ahead;
+  };
+
+  Agent& welcome(int rank, Duration ahead, const std::string& boot) {
+    std::array<int, 2> pair{};
+    EXPECT_EQ(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, pair.data()), 0);
+    agents_.welcome({rank, Connection(TcpDescriptor(pair[0]), {})}, Clock::now());
+    Agent& agent = ours_.emplace_back(Agent{Connection(TcpDescriptor(pair[1]), {}), ahead});
+    agent.connection.say(Hello{"host" + std::to_string(rank), boot});
+    return agent;
+  }
+  void serve() {
+    std::vector<pollfd> polls;
+    agents_.add_polls(polls);
+    poll(polls.data(), polls.size(), 0);
+    for (AgentEvent& event : agents_.serve(polls, Clock::now())) {
+      if (const auto* end = std::get_if<RankEnd>(&event)) ends_.push_back(*end);
+    }
+  }
+  // What hvdrun has said since.
+  std::vector<MessageType> listen(Agent& agent) {
+    std::vector<MessageType> types;
+    agent.connection.receive();
+    while (const auto message = agent.connection.next()) {
+      types.push_back(message->type);
+      if (message->type != MessageType::kClockQuestion) continue;
+      const TimePoint there = Clock::now() + agent.ahead;
+      agent.connection.say(ClockAnswer{read_clock_question(*message).asked, ns(there)});
+    }
+    return types;
+  }
+  static std::int64_t ns(TimePoint time) {
+    return std::chrono::nanoseconds(time.time_since_epoch()).count();
+  }
+  static void end(Agent& agent, TimePoint at) {
+    agent.connection.say(ProgramEnd{.value = 1, .time = ns(at + agent.ahead)});
+  }
+
+  Agents agents_{3};
+  std::deque<Agent> ours_;
+  std::vector<RankEnd> ends_;
+};
+
+TEST_F(AgentsTest, OrderEndsByClocksThatWereCompared) {
+  Agent& early = welcome(0, hours(1), "another machine");
+  Agent& late = welcome(1, -hours(1), "a third one");
+  for (int i = 0; i < 3; ++i) {
+    listen(early);
+    listen(late);
+    serve();
+  }
+  const TimePoint now = Clock::now();
+  end(late, now);
+  end(early, now - seconds(10));
+  serve();
+  ASSERT_EQ(ends_.size(), 2u);
+  const RankEnd* first = first_failure(ends_);
+  EXPECT_EQ(first->rank, 0) << "by the hosts' own clocks it would be the other";
+  EXPECT_LT(first->at - (now - seconds(10)), seconds(5));
+  EXPECT_EQ(first->host, "host0");
+}
+
+TEST_F(AgentsTest, TakeTheArrivalWhereNothingIsKnownOfAClock) {
+  const TimePoint before = Clock::now();
+  end(welcome(0, -hours(1), "another machine"), before);
+  serve();
+  ASSERT_EQ(ends_.size(), 1u);
+  EXPECT_GE(ends_[0].at, before);
+}
+
+TEST_F(AgentsTest, OfThisMachineHaveItsClock) {
+  const TimePoint at = Clock::now() - seconds(3);
+  end(welcome(0, {}, boot_id()), at);
+  serve();
+  EXPECT_EQ(ends_.at(0).at, at);
+}
+
+TEST_F(AgentsTest, MayOnlySayMoreWhenTheirOutputWasTaken) {
+  Agent& agent = welcome(0, {}, boot_id());
+  agent.connection.say(Output{Stream::kStdout, "123"});
+  agent.connection.say(Output{Stream::kStderr, "4567"});
+  serve();
+  EXPECT_THAT(listen(agent), ElementsAre(MessageType::kClockQuestion));
+  agents_.take_more();
+  agents_.take_more();
+  agent.connection.receive();
+  const auto message = agent.connection.next();
+  ASSERT_TRUE(message.has_value());
+  EXPECT_EQ(read_taken(*message).bytes, 7u);
+  EXPECT_FALSE(agent.connection.next().has_value());
+}
+
+TEST_F(AgentsTest, ThatVanishCountAsFailures) {
+  welcome(2, {}, boot_id()).connection.close();
+  serve();  // what it said
+  serve();  // its end
+  ASSERT_EQ(ends_.size(), 1u);
+  EXPECT_EQ(ends_[0].end.kind, EndKind::kLost);
+  EXPECT_TRUE(agents_.none());
+  EXPECT_THAT(agents_.missing(), ElementsAre(0, 1));
+}
+
+TEST_F(AgentsTest, ThatComeTwiceAreHeardOnce) {
+  welcome(1, {}, boot_id());
+  Agent& second = welcome(1, {}, boot_id());
+  end(second, Clock::now());
+  serve();
+  EXPECT_TRUE(ends_.empty());
+}
+
+TEST_F(AgentsTest, AreToldToStopWheneverTheyCome) {
+  Agent& before = welcome(0, {}, boot_id());
+  agents_.stop(15);
+  Agent& after = welcome(1, {}, boot_id());
+  EXPECT_THAT(listen(before), ElementsAre(MessageType::kClockQuestion, MessageType::kStop));
+  EXPECT_THAT(listen(after), ElementsAre(MessageType::kStop, MessageType::kClockQuestion));
+}
+
+}  // namespace
+}  // namespace hvd::runner

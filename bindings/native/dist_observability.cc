@@ -140,8 +140,7 @@ rank, and ``late_batches``, ``last_batches`` (for which it came last), ``late_se
   m.def("dump_flight_recorder", &dump_flight_recorder, py::arg("file_path"), ReleaseGil(),
         R"(Write this rank's last operations (HVD_FLIGHT_RECORDER_SIZE of them) as JSON.
 
-A job whose engine ends with an error does so by itself, in a folder of its own below
-HVD_FLIGHT_RECORDER_DIR.
+A job whose engine ends with an error does so by itself (HVD_FLIGHT_RECORDER_DIR).
 
 Args:
     file_path: what is there is replaced.

@@ -140,7 +140,7 @@ rank, and ``late_batches``, ``last_batches`` (for which it came last), ``late_se
   m.def("dump_flight_recorder", &dump_flight_recorder, py::arg("file_path"), ReleaseGil(),
         R"(Write this rank's last operations (HVD_FLIGHT_RECORDER_SIZE of them) as JSON.
 
-A job that fails does so by itself, into HVD_FLIGHT_RECORDER_DIR.
+A job whose engine ends with an error does so by itself (HVD_FLIGHT_RECORDER_DIR).
 
 Args:
     file_path: what is there is replaced.

@@ -64,6 +64,10 @@ const std::array kSettings = {
     setting<PositiveNumber, &Config::timeline_max_mb>("HVD_TIMELINE_MAX_MB",
                                                       "MiB after which the trace ends"),
     setting<Flag, &Config::stats>("HVD_STATS", "1 = one line of statistics at exit"),
+    setting<Flag, &Config::check_nan>(
+        "HVD_CHECK_NAN",
+        "1 = what a rank gives to be summed must be finite; else the call fails on all ranks and "
+        "names rank and tensor"),
     setting<Text, &Config::flight_recorder_dir>(
         "HVD_FLIGHT_RECORDER_DIR",
         "folder for the last operations of each rank of a failed job; empty = horovod_cpp-<user "

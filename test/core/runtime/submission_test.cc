@@ -76,11 +76,11 @@ TEST(CheckSubmission, RefusesPartialOverlap) {
 TEST(CheckSubmission, RefusesARootOutsideTheProcessSet) {
   const auto values = shared<float>({1});
   EXPECT_EQ(complaint(broadcast("w", values, 2)),
-            "tensor 'w': root rank 2 is not in process set 0 of 2 ranks");
+            "tensor 'w': root rank 2 is not in process set 0, which has ranks 0 and 1");
   EXPECT_EQ(complaint(broadcast("w", values, -1)),
-            "tensor 'w': root rank -1 is not in process set 0 of 2 ranks");
+            "tensor 'w': root rank -1 is not in process set 0, which has ranks 0 and 1");
   EXPECT_EQ(complaint(broadcast("w", values, 1), {3, {0, 2}}),
-            "tensor 'w': root rank 1 is not in process set 3 of 2 ranks");
+            "tensor 'w': root rank 1 is not in process set 3, which has ranks 0 and 2");
   EXPECT_EQ(complaint(broadcast("w", values, 2), {3, {0, 2}}), "nothing");
 }
 

@@ -16,6 +16,7 @@
 
 #include "core/base/clock.h"
 #include "core/base/host.h"
+#include "core/base/job_name.h"
 #include "core/base/loss_mark.h"
 #include "core/base/status.h"
 #include "runner/agent_call.h"
@@ -72,6 +73,19 @@ void share_out_threads(Environment& environment) {
       number_from(environment, {"OMPI_COMM_WORLD_LOCAL_SIZE", "HOROVOD_LOCAL_SIZE"}).value_or(1);
   const int cores = static_cast<int>(std::thread::hardware_concurrency());
   environment["OMP_NUM_THREADS"] = std::to_string(std::max(1, cores / std::max(1, ranks)));
+}
+
+// Where a rank that started with this environment has left its last operations; "" if it has not.
+std::string recording_of(const Environment& environment) {
+  const auto value = [&](const char* name) {
+    const auto it = environment.find(name);
+    return it == environment.end() ? "" : it->second;
+  };
+  const std::string job = value(kJobVariable);
+  if (!is_job_name(job)) return "";
+  const std::string folder = flight_recorder_base(value("HVD_FLIGHT_RECORDER_DIR")) + "/" + job;
+  const std::string file = folder + "/" + flight_recorder_file(rank_from(environment));
+  return access(file.c_str(), F_OK) == 0 ? folder : "";
 }
 
 class Agent {
@@ -257,7 +271,12 @@ void Agent::reap() {
 // hvdrun hears of it at once, however much output is still to come.
 void Agent::program_ended(EndKind kind, int value) {
   const TimePoint now = Clock::now();
-  end_ = ProgramEnd{kind, value, kill_at_.has_value(), loss_mark_.is_set(), nanoseconds(now)};
+  end_ = ProgramEnd{.kind = kind,
+                    .value = value,
+                    .was_stopped = kill_at_.has_value(),
+                    .after_loss = loss_mark_.is_set(),
+                    .time = nanoseconds(now),
+                    .recording = recording_of(environment_)};
   last_output_ = now;
   if (kill_at_) deliver_by_ = now + kDeliver;
   kill_at_.reset();

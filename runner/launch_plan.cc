@@ -5,6 +5,7 @@
 #include <string_view>
 
 #include "core/base/config.h"
+#include "core/base/job_name.h"
 #include "core/base/setting_kinds.h"
 #include "core/base/status.h"
 
@@ -58,6 +59,7 @@ Environment plan_environment(const Options& options, const LaunchContext& contex
                              const std::string& agent_address) {
   Environment environment = rank_environment(options, context);
   environment[kAgentVariable] = agent_address;
+  environment[kJobVariable] = make_job_name();  // one that was there is another job's
   if (context.is_root) {  // mpirun refuses root otherwise; containers run as root
     environment.insert_or_assign("OMPI_ALLOW_RUN_AS_ROOT", "1");
     environment.insert_or_assign("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1");

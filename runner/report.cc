@@ -6,6 +6,8 @@
 #include <csignal>
 #include <cstdio>
 #include <cstring>
+#include <map>
+#include <set>
 #include <utility>
 
 namespace hvd::runner {
@@ -52,6 +54,26 @@ std::string others_that_ended(std::span<const RankEnd> ends, const RankEnd& firs
   }
   if (!after.empty() && first.end.after_loss) {
     text += ended_with_success(after, " ended after it");
+  }
+  return text;
+}
+
+std::string recordings(std::span<const RankEnd> ends, const RankEnd& first) {
+  const bool own = first.end.kind == EndKind::kExited && first.end.recording.empty();
+  if (own) return "";
+  std::map<std::string, std::vector<int>> ranks;  // by folder
+  std::set<std::string> hosts;
+  for (const RankEnd& each : ends) {
+    if (each.end.recording.empty()) continue;
+    ranks[each.end.recording].push_back(each.rank);
+    hosts.insert(each.host);
+  }
+  std::string text;
+  for (auto& [folder, of] : ranks) {
+    std::sort(of.begin(), of.end());
+    text += "hvdrun: the last operations of rank" + std::string(of.size() == 1 ? " " : "s ") +
+            list_ranks(of) + " are in " + folder + (hosts.size() > 1 ? " on their hosts" : "") +
+            "\n";
   }
   return text;
 }
@@ -124,6 +146,7 @@ std::string failure_report(std::span<const RankEnd> ends, int np, const std::str
               describe_end(end, program);
   }
   if (!others.empty()) text += "hvdrun: after it: " + others + "\n";
+  text += recordings(ends, *first);
   if (last_lines == nullptr) return text;
   if (last_lines->empty()) {
     return text + "hvdrun: rank " + std::to_string(first->rank) + " printed nothing\n";

@@ -35,7 +35,8 @@ std::string describe_end(const RankEnd& rank, const std::string& program);
 std::string list_ranks(std::span<const int> ranks);
 
 // The block hvdrun ends with: first failing rank, how, who had ended before without a failure,
-// which others failed, its last lines. `last_lines`: null = they can still be seen.
+// which others failed, where ranks left their last operations (unless the cause is the program's
+// own: then they tell nothing), its last lines. `last_lines`: null = they can still be seen.
 std::string failure_report(std::span<const RankEnd> ends, int np, const std::string& program,
                            const std::deque<std::string>* last_lines);
 

@@ -63,6 +63,7 @@ void append(Bytes& out, const ProgramEnd& message) {
     writer.put(static_cast<std::uint8_t>(message.was_stopped));
     writer.put(static_cast<std::uint8_t>(message.after_loss));
     writer.put(message.time);
+    writer.put_string(message.recording);
   });
 }
 
@@ -116,6 +117,7 @@ ProgramEnd read_end(const Message& message) {
   end.was_stopped = reader.get_flag();
   end.after_loss = reader.get_flag();
   end.time = reader.get<std::int64_t>();
+  end.recording = reader.get_string();
   reader.expect_end();
   return end;
 }

@@ -38,6 +38,8 @@ struct ProgramEnd {
   bool was_stopped = false;  // told to stop before it ended
   bool after_loss = false;   // its job had ended because of another rank: see core/base/loss_mark.h
   std::int64_t time = 0;     // the agent's Clock, nanoseconds
+  std::string recording =
+      {};  // folder on the agent's host with the rank's flight record; "" = none
 };
 
 // agent -> hvdrun, last message: all that the program wrote has been sent. hvdrun hangs up.

@@ -21,8 +21,10 @@ Args:
         supported dtype; read where it lies if it is contiguous, else (on the CPU) copied first. A
         GPU's is read past what its library makes the engine's stream wait for. Of what requires
         grad the values are taken, and nothing is recorded.
-    name: pairs this call across ranks; unique among the calls of its kind and set in flight. None
-        numbers the call: then all ranks must make their unnamed calls of one kind in one order.
+    name: pairs this call across ranks. It may be used again when its call has ended, which the
+        handle tells, or once the handle is dropped: then calls of one name run one after another.
+        None numbers the call: then all ranks must make their unnamed calls of one kind in one
+        order.
     process_set: the ranks among which the call runs; all of them make it, and nobody else.
 
 Returns:
@@ -34,7 +36,8 @@ Raises:
     TypeError: ``tensor`` is something else, or of an unsupported dtype.
     UnsupportedError: ``tensor`` is on a GPU, and the job has no collectives of GPUs, or this rank's
         run on another one.
-    InvalidArgumentError: before init(), ``name`` is in flight already, an argument does not fit, or
+    InvalidArgumentError: before init(), ``name`` is in flight under a handle that is
+        not dropped, an argument does not fit, or
         this rank is not in ``process_set`` or has joined.
     MismatchError: ranks disagree on dtype, shape, op, root, scale or compression; raised on every
         rank, and the job goes on.
@@ -259,8 +262,10 @@ void bind_dist(py::module_& m) {
       .value("BitOr", ReduceOp::kBitOr)
       .export_values()
       .finalize();
-  py::class_<PendingResult>(m, "Handle",
-                            "A collective call in flight. Dropping it cancels nothing.")
+  py::class_<PendingResult>(
+      m, "Handle",
+      "A collective call in flight. Dropping it cancels nothing; its name may then be "
+      "used again at once, for a call that runs after it.")
       .def("poll", &PendingResult::poll, "Whether synchronize() would not block.")
       .def("wait_for", &PendingResult::wait_for, py::arg("seconds"),
            "Wait at most ``seconds``, a number; whether synchronize() would not block.")

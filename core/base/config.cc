@@ -74,6 +74,10 @@ const std::array kSettings = {
     setting<kRankZero, Flag, &Config::check_parameters>(
         "HVD_CHECK_PARAMETERS",
         "0 = no warning if ranks start to train with different parameters (PyTorch)"),
+    setting<kRankZero, Flag, &Config::check_nan>(
+        "HVD_CHECK_NAN",
+        "1 = what a rank gives to be summed must be finite; else the call fails on all ranks and "
+        "names rank and tensor"),
     setting<kPerRank, Text, &Config::flight_recorder_dir>(
         "HVD_FLIGHT_RECORDER_DIR",
         "folder that gets a folder for each failed job, with the last operations of its ranks; "

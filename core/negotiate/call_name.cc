@@ -10,9 +10,8 @@ namespace {
 constexpr std::string_view kAnd = " and ", kMore = " more";
 
 bool is_number(std::string_view text) {
-  return !text.empty() && std::all_of(text.begin(), text.end(), [](char c) {
-    return c >= '0' && c <= '9';
-  });
+  return !text.empty() &&
+         std::all_of(text.begin(), text.end(), [](char c) { return c >= '0' && c <= '9'; });
 }
 
 // Where " (optimizer 2)" begins: see unique_suffix(). Else the name's end.
@@ -64,8 +63,8 @@ std::string_view take_kind(std::string_view& name) {
 }  // namespace
 
 std::string group_name(const std::string& first, std::size_t count) {
-  return count < 2 ? first : first + std::string(kAnd) + std::to_string(count - 1) +
-                                 std::string(kMore);
+  return count < 2 ? first
+                   : first + std::string(kAnd) + std::to_string(count - 1) + std::string(kMore);
 }
 
 std::string unique_suffix(const std::string& kind, std::uint64_t number) {

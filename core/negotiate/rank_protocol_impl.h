@@ -165,7 +165,7 @@ class RankProtocol::Impl {
   Sightings sightings_;                            // rank 0 only
   std::string last_report_;                        // rank 0: what the last one said about ranks
   TimePoint last_report_at_{};
-  std::optional<TimePoint> root_expected_;         // rank 0: nobody is blamed for it until then
+  std::optional<TimePoint> root_expected_;  // rank 0: nobody is blamed for it until then
 
   bool leaving_ = false;
   std::optional<Status> stopped_;

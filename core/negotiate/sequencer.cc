@@ -8,6 +8,18 @@ namespace {
 // How far one decision looks ahead for tensors that may share a batch; bounds its work.
 constexpr std::size_t kLookAhead = 1024;
 
+// Those with a fault come first: what else ranks disagree about can wait.
+std::optional<Status> fault_in(const Variants& variants) {
+  const Variant* found = nullptr;
+  for (const Variant& variant : variants) {
+    if (variant.request.not_finite.empty()) continue;
+    if (found == nullptr || variant.lowest < found->lowest) found = &variant;
+  }
+  if (found == nullptr) return std::nullopt;
+  return Status{StatusCode::kInvalidArgument,
+                "rank " + std::to_string(found->lowest) + "'s " + found->request.not_finite};
+}
+
 Status disagreement(const Variants& variants) {
   const Variant& a = variants[0].lowest < variants[1].lowest ? variants[0] : variants[1];
   const Variant& b = &a == &variants[0] ? variants[1] : variants[0];
@@ -42,6 +54,10 @@ void Sequencer::take(Announcement& complete) {
 
 void Sequencer::take_name(const Variants& variants) {
   const Request& request = variants.front().request;
+  if (const auto fault = fault_in(variants)) {
+    rejects_.push_back({request.set, request.name, *fault});
+    return;
+  }
   if (variants.size() > 1) {
     rejects_.push_back({request.set, request.name, disagreement(variants)});
     return;

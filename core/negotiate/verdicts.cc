@@ -171,8 +171,8 @@ StallReport RankProtocol::Impl::report_joins(const std::vector<Overdue>& waits) 
   StallReport report = report_of_missing(missing);
   report.what = "join() of " + describe_set(set) + " was called by " +
                 std::to_string(sets_.joined(set)) + " of " +
-                std::to_string(sets_.ranks(set).size()) + " ranks and nothing ran there since: " +
-                report.what;
+                std::to_string(sets_.ranks(set).size()) +
+                " ranks and nothing ran there since: " + report.what;
   return report;
 }
 

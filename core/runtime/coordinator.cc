@@ -7,6 +7,7 @@
 #include "core/base/seconds_text.h"
 #include "core/negotiate/message.h"
 #include "core/runtime/current_status.h"
+#include "core/runtime/finite_check.h"
 #include "core/runtime/thread_affinity.h"
 
 namespace hvd {
@@ -75,6 +76,7 @@ Coordinator::Coordinator(std::unique_ptr<ControlPlane> control,
       topology_(control_->topology()),
       spin_limits_(spin_limits(cores_a_rank(topology_.local_size))),
       cores_(config.thread_affinity),
+      checks_nan_(config.check_nan),
       settings_(settings_from(config)),
       answer_limit_(config.shutdown_timeout),
       autotune_(make_autotune(config, *control_)),
@@ -263,6 +265,9 @@ bool Coordinator::announce(const InFlightPtr& entry) {
     return false;
   }
   try {
+    if (checks_nan_) {
+      entry->submission.request.not_finite = describe_not_finite(entry->submission, entry->ticket);
+    }
     protocol_.submit(entry->ticket, entry->submission.request);
     if (!runs_batches(entry->submission.request.kind)) return true;
     entry->announced = Clock::now();

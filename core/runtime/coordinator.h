@@ -120,7 +120,8 @@ class Coordinator final : public Drivable {
   std::vector<std::unique_ptr<Collective>> collectives_;
   const Topology topology_;
   const SpinLimits spin_limits_;
-  const std::vector<int> cores_;        // of the coordinators of this host
+  const std::vector<int> cores_;  // of the coordinators of this host
+  const bool checks_nan_;
   NegotiationSettings settings_;        // rank 0: of the log
   const Duration answer_limit_;         // from leave() or fail() to the others' answer
   std::shared_ptr<Autotune> autotune_;  // rank 0, if it was asked for

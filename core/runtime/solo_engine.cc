@@ -7,6 +7,7 @@
 #include "core/base/engine_thread.h"
 #include "core/base/log.h"
 #include "core/runtime/current_status.h"
+#include "core/runtime/finite_check.h"
 
 namespace hvd {
 namespace {
@@ -23,6 +24,7 @@ SoloEngine::SoloEngine(std::unique_ptr<ControlPlane> control,
       collectives_(std::move(collectives)),
       observers_(std::move(observers), control_->topology()),
       stall_limit_(config.stall_limit),
+      checks_nan_(config.check_nan),
       watch_(config.stall_warning, config.stall_limit),
       transfers_(collectives_, config.stall_warning, config.stall_limit),
       notifier_(control_->doorbell()),
@@ -40,6 +42,10 @@ void SoloEngine::submit(std::span<Submission> submissions, std::span<Handle> han
   table_.add(submissions, handles);
   const MutexLock turn(turn_);
   // Another thread may have run what this one added: then its handles are done already.
+  run_added();
+}
+
+void SoloEngine::run_added() {
   for (const InFlightPtr& entry : table_.take_added()) run(entry);
 }
 
@@ -105,6 +111,10 @@ void SoloEngine::run_batch(const InFlightPtr& entry) {
   const Request& request = entry->submission.request;
   const bool on_host = request.device == DeviceKind::kCpu;
   if (on_host) entry->submission.ready.wait();  // there is nobody else to keep waiting
+  if (checks_nan_) {
+    const std::string fault = describe_not_finite(entry->submission, entry->ticket);
+    if (!fault.empty()) throw InvalidArgumentError("rank 0's " + fault);
+  }
   entry->announced = Clock::now();
   observers_.tick(entry->announced, observers_.wants_observed());
   observers_.submitted(*entry, entry->announced);
@@ -160,6 +170,7 @@ void SoloEngine::advance_batches() {
   }
   while (executor_.next_finished()) {
   }
+  run_added();  // their names were in flight
   if (!executor_.failure().ok()) stop(executor_.failure());
 }
 

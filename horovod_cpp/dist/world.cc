@@ -5,6 +5,7 @@
 #include <span>
 #include <string>
 
+#include "core/negotiate/call_name.h"
 #include "horovod_cpp/dist/broadcast.h"
 #include "horovod_cpp/dist/collectives.h"
 #include "horovod_cpp/dist/engine_call.h"
@@ -113,8 +114,13 @@ void World::uncount_unnamed(CollectiveKind kind, ProcessSetId set, std::uint64_t
 
 std::string World::unique_suffix(const std::string& kind, ProcessSetId set) {
   const MutexLock lock(mutex_);
-  const std::uint64_t number = ++kinds_[{kind, set}];
-  return number == 1 ? "" : "#" + std::to_string(number);
+  return hvd::unique_suffix(kind, ++kinds_[{kind, set}]);
+}
+
+bool World::is_first_of(const std::string& text) {
+  constexpr std::size_t kMost = 1000;
+  const MutexLock lock(mutex_);
+  return told_.size() < kMost && told_.insert(text).second;
 }
 
 void World::restart_unnamed(ProcessSetId set) {

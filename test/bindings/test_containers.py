@@ -12,15 +12,19 @@ LIMITS = {"HOROVOD_STALL_CHECK_TIME_SECONDS": "60", "HOROVOD_STALL_SHUTDOWN_TIME
           "HVD_FLIGHT_RECORDER_SIZE": "0"}
 
 DYING = """
-import os, signal
+import os, time
 import numpy as np
 import horovod_cpp as hvd
 hvd.init()
 assert hvd.local_size() == 2
 assert hvd.allreduce(np.ones(1), hvd.Sum)[0] == 2
 print("process", os.getpid(), flush=True)
+go = os.environ["HVD_RENDEZVOUS"].removeprefix("file://") + ".go"
 if hvd.rank() == 1:
+    while not os.path.exists(go):
+        time.sleep(0.01)
     os._exit(9)
+open(go, "w").close()
 try:
     hvd.allreduce(np.ones(1))
 except hvd.PeerLostError as error:
@@ -34,7 +38,7 @@ def in_pid_namespace(program, rank, before=""):
     user = [] if os.geteuid() == 0 else ["--user", "--map-root-user"]
     script = f'{before} "{sys.executable}" -c "$PROGRAM"; exit $?'
     return subprocess.Popen(
-        ["unshare", *user, "--pid", "--fork", "--mount-proc", "bash", "-c", script],
+        ["unshare", *user, "--pid", "--fork", "--kill-child", "--mount-proc", "bash", "-c", script],
         text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
         env={**os.environ, **LIMITS, "PROGRAM": program, "HOROVOD_RANK": str(rank),
              "HOROVOD_SIZE": "2", "HVD_RENDEZVOUS": in_pid_namespace.rendezvous})

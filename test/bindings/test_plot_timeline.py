@@ -186,6 +186,8 @@ def test_the_compact_view_has_two_lanes_a_rank_and_says_who_is_late():
     steps = [line.get_xdata()[0] for line in axes.get_lines() if line.get_linestyle() == ":"]
     assert steps == [34, 134, 234]
     assert [text.get_text() for text in axes.texts] == ["step 1", "2", "3"]
+    last = hvd.plot.timeline(events, window=(100, 300))
+    assert [text.get_text() for text in last.texts] == ["step 2", "3"]
     alone = hvd.plot.timeline(events, ax=pyplot.figure().subplots())
     assert alone.figure.axes == [alone]  # no panel on Axes of the caller's
 

@@ -187,7 +187,8 @@ TEST(LaunchPlan, ExportsSettingsAndPathsToOtherHosts) {
                                                         {"HOROVOD_HOSTNAME", "me"},
                                                         {"HOME", "/h"}}))
                                   .argv);
-  EXPECT_THAT(names, ElementsAre("HOROVOD_CYCLE_TIME", "HVDRUN_AGENT", "HVD_X", "PYTHONPATH"));
+  EXPECT_THAT(names, ElementsAre("HOROVOD_CYCLE_TIME", "HVDRUN_AGENT", "HVD_JOB_ID", "HVD_X",
+                                 "PYTHONPATH"));
 }
 
 TEST(LaunchPlan, MpirunStartsTheRanksWhereItCanUnlessTold) {

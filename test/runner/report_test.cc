@@ -108,6 +108,20 @@ TEST(FailureReport, NamesWhoLeftWithoutAFailureBefore) {
             "hvdrun: rank 3 ended after it with exit code 0\n");
 }
 
+TEST(FailureReport, SaysOnceWhereRanksLeftTheirLastOperations) {
+  std::vector<RankEnd> ends = {after_loss(ended(2, EndKind::kExited, 1, 30)),
+                               ended(1, EndKind::kSignaled, SIGKILL, 5),
+                               after_loss(ended(0, EndKind::kExited, 1, 20))};
+  ends[0].end.recording = ends[2].end.recording = "/tmp/job";
+  EXPECT_THAT(failure_report(ends, 3, "x", nullptr),
+              EndsWith("hvdrun: the last operations of ranks 0 and 2 are in /tmp/job\n"));
+  ends[0].host = "node2";
+  EXPECT_THAT(failure_report(ends, 3, "x", nullptr), EndsWith("in /tmp/job on their hosts\n"));
+  ends[1].end = {.kind = EndKind::kExited, .value = 3};
+  EXPECT_THAT(failure_report(ends, 3, "x", nullptr), Not(HasSubstr("/tmp/job")))
+      << "a mistake of the program's own";
+}
+
 TEST(FailureReport, SaysWhenNothingWasPrinted) {
   EXPECT_THAT(
       failure_report(std::vector<RankEnd>{ended(1, EndKind::kExited, 3, 10)}, 2, "x", &kNothing),

@@ -10,7 +10,7 @@ Bytes conversation() {
   Bytes bytes;
   append(bytes, Hello{"node1", "boot"});
   append(bytes, Output{Stream::kStderr, std::string("a\0b\n", 4)});
-  append(bytes, ProgramEnd{EndKind::kSignaled, 9, true, true, 1234567890123});
+  append(bytes, ProgramEnd{EndKind::kSignaled, 9, true, true, 1234567890123, "/tmp/job"});
   append(bytes, Stop{15});
   append(bytes, Done{});
   append(bytes, ClockAnswer{7, 8});
@@ -41,6 +41,7 @@ TEST(MessageReader, ReturnsWhatWasSentHoweverItIsCut) {
     EXPECT_TRUE(end.was_stopped);
     EXPECT_TRUE(end.after_loss);
     EXPECT_EQ(end.time, 1234567890123);
+    EXPECT_EQ(end.recording, "/tmp/job");
     EXPECT_EQ(read_stop(messages[3]).signal, 15);
     EXPECT_EQ(messages[4].type, MessageType::kDone);
     EXPECT_EQ(read_clock_answer(messages[5]).asked, 7);

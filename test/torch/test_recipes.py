@@ -75,20 +75,6 @@ def test_a_model_in_distributed_data_parallel_is_refused_before_it_trains(tmp_pa
         torch.distributed.destroy_process_group()
 
 
-def test_distributed_data_parallel_without_names_is_what_the_first_step_tells_of(ranks):
-    ranks.check("""
-torch.distributed.init_process_group("horovod_cpp", init_method="hvd://")
-model = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(2, 1))
-optimizer = hvd.DistributedOptimizer(torch.optim.SGD(model.parameters(), lr=0.1))
-with pytest.raises(ValueError, match="^DistributedOptimizer: the model is wrapped in DistributedDat"):
-    for step in range(2):
-        optimizer.zero_grad()
-        model(torch.ones(1, 2) + rank).sum().backward()
-        optimizer.step()
-torch.distributed.destroy_process_group()
-""")
-
-
 @pytest.mark.parametrize("np", [2, 4])
 def test_scaled_losses_and_clipping_in_the_usual_order(ranks, np):
     ranks.check(SCALER + """

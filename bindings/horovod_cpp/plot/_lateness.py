@@ -65,8 +65,9 @@ def _nearest(times: NDArray[np.float64], wanted: NDArray[np.float64]) -> NDArray
     return nearest
 
 
-def step_ends(trace: Trace, rank: int, window: tuple[float, float]) -> list[float]:
-    """When all that comes again and again has ended, once for each round; empty if nothing does.
+def step_ends(trace: Trace, rank: int, window: tuple[float, float]) -> dict[int, float]:
+    """{round, from 1: when all that comes again and again has ended}, of the window; empty if nothing
+    does come again.
 
     A round begins with the first of the names that come most often.
     """
@@ -76,7 +77,7 @@ def step_ends(trace: Trace, rank: int, window: tuple[float, float]) -> list[floa
              if "noname" not in name.split(".")}
     most = max((len(operations) for operations in names.values()), default=0)
     if most < 2:
-        return []
+        return {}
     often = [operations for operations in names.values() if len(operations) == most]
     begins = start[min(often, key=lambda operations: start[operations[0]])]
     every = np.array([operation for operations in often for operation in operations])
@@ -84,4 +85,5 @@ def step_ends(trace: Trace, rank: int, window: tuple[float, float]) -> list[floa
     ends = np.full(most, -np.inf)
     ended = (rounds >= 0) & ~np.isnan(end[every])
     np.maximum.at(ends, rounds[ended], end[every[ended]])
-    return [float(each) for each in ends if window[0] <= each <= window[1]]
+    return {number: float(each) for number, each in enumerate(ends, 1)
+            if window[0] <= each <= window[1]}

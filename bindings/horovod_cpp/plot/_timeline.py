@@ -90,13 +90,13 @@ def timeline(trace: str | os.PathLike[str] | list[dict[str, Any]], *,
     return axes
 
 
-def _draw_steps(axes: "Axes", ends: list[float]) -> None:
+def _draw_steps(axes: "Axes", ends: dict[int, float]) -> None:
     if len(ends) > _STEPS:
         return
-    for number, end in enumerate(ends, 1):
+    for number, end in ends.items():
         axes.axvline(end, color=_style.GREY, linestyle=":", linewidth=0.9, zorder=1)
         if len(ends) <= _STEPS // 2:
-            axes.annotate(f"{number}" if number > 1 else "step 1", (end, 1), (0, 2),
+            axes.annotate(f"{'step ' if number == min(ends) else ''}{number}", (end, 1), (0, 2),
                           xycoords=("data", "axes fraction"), textcoords="offset points",
                           fontsize=7, color=_style.GREY, horizontalalignment="center",
                           annotation_clip=True)

@@ -62,7 +62,7 @@ def draw(trace: Trace, ranks: list[int], spans: _Numbers, window: _Window,
                                 for operation, time, _ in trace.failures if operation in rows])
     _label(axes, tops, count, labels)
     if axes.get_legend_handles_labels()[0]:
-        _style.add_legend(axes, beside=True)
+        _style.add_legend(axes, beside=True, bbox_to_anchor=(1.05, 1))  # past the ranks
     return axes
 
 

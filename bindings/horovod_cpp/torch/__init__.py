@@ -74,6 +74,7 @@ from horovod_cpp import (
     size,
     start_timeline,
     stop_timeline,
+    summary,
 )
 from horovod_cpp import __version__
 from horovod_cpp import call_site as _call_site

@@ -21,7 +21,7 @@ from horovod_cpp.torch.sparse import sparse_allreduce_async
 
 def next_name(process_set):
     """Of an optimizer; equal also on ranks that disagree on its parameters."""
-    return "DistributedOptimizer" + _native._unique_suffix("DistributedOptimizer", process_set)
+    return "DistributedOptimizer" + _native._unique_suffix("optimizer", process_set)
 
 
 class GradientReducer:
@@ -155,7 +155,7 @@ class GradientReducer:
         try:
             bucket.call = _native._reduce_gradients(
                 tensors, options.op, bucket.call_name, options.prescale_factor, options.postscale_factor,
-                self._wire, options.process_set, quietly)
+                self._wire, options.process_set, quietly, bucket.labels)
         except _native.Error as error:
             bucket.refusal = error  # of step() too: these gradients are not reduced
             raise

@@ -171,7 +171,8 @@ TEST_P(EveryScheduleOfAStall, ReportsAndGivesUpOnTheRankThatIsMissing) {
     check_stopped(job.program, cluster);
     EXPECT_EQ(cluster.stopped(0)->why.code(), StatusCode::kStalled);
     EXPECT_THAT(cluster.stopped(0)->why.message(), ContainsRegex("waiting in 'n' for ranks? .*2"));
-    EXPECT_THAT(cluster.reports(0), AllOf(Not(IsEmpty()), Each(ContainsRegex("ranks? .*2 (is|are) late"))));
+    EXPECT_THAT(cluster.reports(0),
+                AllOf(Not(IsEmpty()), Each(ContainsRegex("ranks? .*2 (is|are) late"))));
   });
 }
 
@@ -185,8 +186,7 @@ TEST_P(EveryScheduleOfAStall, OutlivesTheEvictionOfTheNameThatWaits) {
   explore_all(job, [&](const LockStepCluster& cluster) {
     check_stopped(job.program, cluster);
     EXPECT_EQ(cluster.stopped(0)->why.code(), StatusCode::kStalled);
-    EXPECT_THAT(cluster.stopped(0)->why.message(),
-                HasSubstr("waiting in 'n' for ranks 0 and 1"));
+    EXPECT_THAT(cluster.stopped(0)->why.message(), HasSubstr("waiting in 'n' for ranks 0 and 1"));
     EXPECT_EQ(cluster.batches().size(), 2u) << "and \"m\" runs";
   });
 }

@@ -57,10 +57,11 @@ TEST_F(Verdict, SlowIsWhoAnswersAndWaitsForNothing) {
   submit(cluster, {0, 1}, gradient("w"));
   wait(cluster, 70);
   ASSERT_EQ(cluster.reports(0).size(), 1u);
-  EXPECT_THAT(cluster.reports(0)[0],
-              AllOf(HasSubstr(" s: rank 2 is late\n  ranks 0 and 1  waiting in 'w' for rank 2"),
-                    HasSubstr("\n  rank 2         busy outside the engine; last submitted "
-                              "'before'  at train.py:12  (submission 1)\n  -> a slow step, a call")));
+  EXPECT_THAT(
+      cluster.reports(0)[0],
+      AllOf(HasSubstr(" s: rank 2 is late\n  ranks 0 and 1  waiting in 'w' for rank 2"),
+            HasSubstr("\n  rank 2         busy outside the engine; last submitted "
+                      "'before'  at train.py:12  (submission 1)\n  -> a slow step, a call")));
 }
 
 TEST_F(Verdict, WentADifferentWayIsWhoWaitsForWhatOthersDidNotSubmit) {
@@ -114,8 +115,8 @@ TEST_F(Verdict, AJoinThatWaitsForASubmissionSaysWhichOne) {
   submit(cluster, {0, 1}, gradient("w"));
   wait(cluster, 70);
   EXPECT_THAT(cluster.reports(0),
-              testing::Contains(HasSubstr(
-                  "rank 2         in join(), but waiting in 'v' for ranks 0 and 1")));
+              testing::Contains(
+                  HasSubstr("rank 2         in join(), but waiting in 'v' for ranks 0 and 1")));
 }
 
 TEST_F(Verdict, WhoHasJoinedIsNotMissing) {
@@ -149,10 +150,11 @@ TEST_F(Verdict, AJoinThatNobodyFollowsIsReportedAndGivenUp) {
   cluster.join(1);
   wait(cluster, 70);
   ASSERT_EQ(cluster.reports(0).size(), 1u);
-  EXPECT_THAT(cluster.reports(0)[0],
-              AllOf(HasSubstr("join() of the world was called by 1 of 3 ranks and nothing ran there "
-                              "since: ranks 0 and 2 are late"),
-                    HasSubstr("\n  ranks 0 and 2  busy outside the engine; nothing submitted")));
+  EXPECT_THAT(
+      cluster.reports(0)[0],
+      AllOf(HasSubstr("join() of the world was called by 1 of 3 ranks and nothing ran there "
+                      "since: ranks 0 and 2 are late"),
+            HasSubstr("\n  ranks 0 and 2  busy outside the engine; nothing submitted")));
   wait(cluster, 550);
   ASSERT_TRUE(cluster.stopped(1));
   EXPECT_EQ(cluster.stopped(1)->why.code(), StatusCode::kStalled);

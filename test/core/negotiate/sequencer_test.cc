@@ -236,7 +236,7 @@ TEST_F(SequencerTest, RunsWhatIsCompleteBeforeItStopsForARankThatLeft) {
   const Decision last = decide(sequencer);
   ASSERT_EQ(last.steps.size(), 3u);
   EXPECT_TRUE(std::holds_alternative<RunSlots>(last.steps[1]));
-  EXPECT_EQ(std::get<Stop>(last.steps[2]).why.message(), 
+  EXPECT_EQ(std::get<Stop>(last.steps[2]).why.message(),
             "rank 1 left the job after 1 submission (it ended, or called shutdown())");
 }
 

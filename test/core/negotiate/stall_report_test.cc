@@ -7,7 +7,9 @@ namespace {
 
 TEST(StallReport, HasColumns) {
   StallReport report;
-  report.add({{0}, "waiting in 'accuracy' (allreduce) for rank 1", "m.py:63 in evaluate",
+  report.add({{0},
+              "waiting in 'accuracy' (allreduce) for rank 1",
+              "m.py:63 in evaluate",
               "submission 27"});
   report.add({{1}, "does not answer", "", ""});
   report.add({{2}, "waiting in 'w' for rank 1", "m.py:8", "submission 9"});
@@ -32,7 +34,8 @@ TEST(StallReport, SaysTheSameOfSeveralRanksOnce) {
 
 TEST(StallReport, CountsWhatIsTooMuchToRead) {
   StallReport report;
-  for (Rank rank = 0; rank < 100; ++rank) report.add({{rank}, "did " + std::to_string(rank), "", ""});
+  for (Rank rank = 0; rank < 100; ++rank)
+    report.add({{rank}, "did " + std::to_string(rank), "", ""});
   const std::string body = report.body();
   EXPECT_NE(body.find("did 15"), std::string::npos);
   EXPECT_EQ(body.find("did 16"), std::string::npos);

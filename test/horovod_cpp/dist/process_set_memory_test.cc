@@ -86,7 +86,10 @@ TEST(ProcessSetMemory, ThatIsMissingFailsTheCallOnAllRanksAndNothingElse) {
     barrier({.process_set = everyone});
     const ProcessSet set = world->add_process_set({1, 2});
     EXPECT_EQ(set.id(), 2u);
-    if (set.included()) EXPECT_EQ(sum_of_ones(set), 2);
+    if (set.included()) {
+      EXPECT_EQ(sum_of_ones(set), 2);
+    }
+    barrier({.process_set = world->global_process_set()});
     world->shutdown();
   });
 }
@@ -104,6 +107,7 @@ TEST(ProcessSetMemory, MoreSetsThanThereArePlacesForAreRefusedUntilOneIsRemoved)
     EXPECT_EQ(sum_of_ones(sets[2]), 2);
     world->remove_process_set(sets[0]);
     EXPECT_EQ(sum_of_ones(world->add_process_set({0, 1})), 2);
+    barrier({.process_set = world->global_process_set()});
     world->shutdown();
   });
 }

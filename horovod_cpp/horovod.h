@@ -1,5 +1,9 @@
 #pragma once
 
+#if __cplusplus < 202002L
+#error "horovod_cpp needs C++20: compile with -std=c++20, or set CMAKE_CXX_STANDARD to 20"
+#endif
+
 // Everything a program needs: #include <horovod_cpp/horovod.h>
 
 #include "horovod_cpp/autograd/anomaly.h"
@@ -44,6 +48,7 @@
 #include "horovod_cpp/optim/one_cycle_lr.h"
 #include "horovod_cpp/optim/reduce_lr_on_plateau.h"
 #include "horovod_cpp/optim/rmsprop.h"
+#include "horovod_cpp/optim/rule_optimizer.h"
 #include "horovod_cpp/optim/sgd.h"
 #include "horovod_cpp/tensor/creation.h"
 #include "horovod_cpp/tensor/random.h"

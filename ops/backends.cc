@@ -8,6 +8,7 @@
 #include "ops/gpu_backends.h"
 #include "ops/hier/hier_collective.h"
 #include "ops/hier/hier_control_plane.h"
+#include "ops/host_sharing.h"
 #include "ops/mpi_library.h"
 #include "ops/nccl_library.h"
 #include "ops/neighbourhood.h"
@@ -20,18 +21,6 @@
 
 namespace hvd {
 namespace {
-
-#ifdef HVD_WITH_MPI
-constexpr const char* kMpiBuildFolder = HVD_WITH_MPI;
-#else
-constexpr const char* kMpiBuildFolder = "";
-#endif
-
-#ifdef HVD_WITH_NCCL
-constexpr const char* kNcclBuildFolder = HVD_WITH_NCCL;
-#else
-constexpr const char* kNcclBuildFolder = "";
-#endif
 
 // What the ranks of this host share: mailboxes and, behind them, what tensors move through.
 std::size_t data_offset(const Neighbourhood& here) {
@@ -49,35 +38,9 @@ DataSegment::Needs memory_needs(const Neighbourhood& here) {
   return {data_offset(here) + data.bytes, data_offset(here) + data.reserved};
 }
 
-// Memory that all ranks of this host map; empty if this rank is alone there. Every rank of the
-// world calls it. Either all of them succeed or all throw what the first one met.
-std::shared_ptr<SharedMemory> share_memory(Rendezvous& others, const Neighbourhood& here,
-                                           TimePoint deadline) {
-  const Placement& placement = here.placement;
-  const std::vector<Rank> locals = local_ranks(placement);
-  const DataSegment::Needs needs = memory_needs(here);
-  const bool alone = locals.size() == 1;
-  const bool leader = locals.front() == placement.rank;
-  std::shared_ptr<SharedMemory> memory;
-  std::string failure;
-  const auto attempt = [&](auto make) {
-    try {
-      memory = make();
-    } catch (const Error& error) {
-      failure = "rank " + std::to_string(placement.rank) + " on host " +
-                placement.host_name(placement.rank) + ": " + error.what();
-    }
-  };
-  if (leader && !alone) attempt([&] { return SharedMemory::create(needs.bytes, needs.reserved); });
-  const auto paths = others.all_gather(memory != nullptr ? memory->path() : "", deadline);
-  const std::string& path = paths[static_cast<std::size_t>(locals.front())];
-  if (!leader && !path.empty()) attempt([&] { return SharedMemory::open(path, needs.bytes); });
-  const auto failures = others.all_gather(failure, deadline);
-  if (memory != nullptr) memory->remove_name();
-  for (const std::string& text : failures) {
-    if (!text.empty()) throw UnsupportedError(text);
-  }
-  return memory;
+// Every rank of the world calls it. Either all of them succeed or all throw what the ranks met.
+HostSharing share_host(Rendezvous& others, const Neighbourhood& here, TimePoint deadline) {
+  return share_host(others, here.placement, here.processes, memory_needs(here), deadline);
 }
 
 std::vector<Rank> remote_ranks(const Placement& placement) {
@@ -103,15 +66,13 @@ std::unique_ptr<ControlPlane> make_remote_plane(MpiLink& link, const Placement& 
   return connect_hosts(placement, config, bell, all_gather, deadline);
 }
 
-// `memory`: what the ranks of this host share; empty if this rank is alone there.
 std::unique_ptr<ControlPlane> make_control_plane(MpiLink& link, const Neighbourhood& here,
-                                                 const Config& config,
-                                                 std::shared_ptr<SharedMemory> memory,
+                                                 const Config& config, const HostSharing& host,
                                                  TimePoint deadline) {
   const Placement& placement = here.placement;
   std::unique_ptr<ControlPlane> local;
-  if (memory != nullptr) {
-    local = std::make_unique<ShmControlPlane>(placement, std::move(memory), here.processes);
+  if (host.memory != nullptr) {
+    local = std::make_unique<ShmControlPlane>(placement, host.memory, host.processes);
   }
   if (placement.hosts() == 1) return local;
   const Doorbell* bell = local != nullptr ? &local->doorbell() : nullptr;
@@ -121,24 +82,24 @@ std::unique_ptr<ControlPlane> make_control_plane(MpiLink& link, const Neighbourh
 }
 
 // Among the ranks of this host.
-std::unique_ptr<Collective> make_shm_collective(const Neighbourhood& here,
-                                                std::shared_ptr<SharedMemory> memory) {
+std::unique_ptr<Collective> make_shm_collective(const Neighbourhood& here, HostSharing host) {
   const int ranks = here.local_size();
-  const Mailboxes mailboxes(memory, ranks);
+  const Mailboxes mailboxes(host.memory, ranks);
   std::vector<DoorbellState*> bells;
   for (int r = 0; r < ranks; ++r) bells.push_back(&mailboxes.slot(r).bell);
   const Rank place = topology_of(here.placement).local_rank;
-  return std::make_unique<ShmCollective>(std::make_unique<DataSegment>(
-      std::move(memory), data_offset(here), ranks, place, ShmLimits{}, std::move(bells)));
+  auto segment = std::make_unique<DataSegment>(std::move(host.memory), data_offset(here), ranks,
+                                               place, ShmLimits{}, std::move(bells));
+  return std::make_unique<ShmCollective>(std::move(segment),
+                                         ArenaFiles(std::move(host.arena_files), place));
 }
 
 // How tensors move in a job with MPI.
 std::unique_ptr<Collective> make_collective(MpiLink& link, const Neighbourhood& here,
-                                            const Config& config,
-                                            std::shared_ptr<SharedMemory> memory) {
+                                            const Config& config, HostSharing host) {
   const Placement& placement = here.placement;
   std::unique_ptr<Collective> local;
-  if (here.shm) local = make_shm_collective(here, std::move(memory));
+  if (here.shm) local = make_shm_collective(here, std::move(host));
   if (local != nullptr && placement.hosts() == 1) return local;
   const HierOptions options = {.all_reduce = config.hierarchical_allreduce,
                                .all_gather = config.hierarchical_allgather,
@@ -152,7 +113,7 @@ std::unique_ptr<Collective> make_collective(MpiLink& link, const Neighbourhood& 
 // The collective of GPUs, which the ranks want.
 void add_gpus(Ports& ports, const GpuNeighbourhood& here, const Config& config,
               const GpuAllGather& all_gather) {
-  const NcclLibrary& library = nccl_library(kNcclBuildFolder);
+  const NcclLibrary& library = nccl_library();
   auto gpus = connect_gpus(library, here, config, all_gather, *ports.collectives.front());
   if (gpus == nullptr) return;
   ports.collectives.push_back(std::move(gpus));
@@ -161,7 +122,7 @@ void add_gpus(Ports& ports, const GpuNeighbourhood& here, const Config& config,
 
 void add_gpus(Ports& ports, Rendezvous& others, const Neighbourhood& here, const Config& config,
               TimePoint deadline) {
-  if (here.gpu_operations == "none") return;
+  if (config.gpu_operations == "none") return;
   add_gpus(ports, {name_of_host(config), topology_of(here.placement), here.placement.hosts()},
            config, [&](const std::string& mine) { return others.all_gather(mine, deadline); });
 }
@@ -181,8 +142,8 @@ void expect_world(const LaunchInfo& launch, const MpiLink& link) {
                          launch_advice(launch.launcher));
 }
 
-Ports connect_by_mpi(const LaunchInfo& launch, const Config& config) {
-  const MpiLibrary& library = mpi_library(kMpiBuildFolder);
+Ports connect_by_mpi(const LaunchInfo& launch, Config config, std::span<const Term> arguments) {
+  const MpiLibrary& library = mpi_library();
   if (library.module == nullptr) {
     throw UnsupportedError(launch.launcher +
                            " started this process, but MPI cannot be used: " + library.detail);
@@ -191,25 +152,34 @@ Ports connect_by_mpi(const LaunchInfo& launch, const Config& config) {
   const auto link =
       library.module->connect(deadline, config.mpi_threads_disable, &InterruptibleWaits::look);
   expect_world(launch, *link);
-  const Neighbourhood here = meet(*link, config, deadline);
   set_log_rank(link->rank());
   library.module->set_log_rank(link->rank());
-  auto memory = share_memory(*link, here, deadline);
+  const Neighbourhood here = meet(*link, config, arguments, deadline);
+  HostSharing host = share_host(*link, here, deadline);
   Ports ports;
-  ports.control = make_control_plane(*link, here, config, memory, deadline);
-  ports.collectives.push_back(make_collective(*link, here, config, std::move(memory)));
+  ports.control = make_control_plane(*link, here, config, host, deadline);
+  ports.collectives.push_back(make_collective(*link, here, config, std::move(host)));
   add_gpus(ports, *link, here, config, deadline);
   ports.mpi_threads = link->threads_supported();
   ports.ended = [module = library.module](bool in_error) { module->job_ended(in_error); };
+  ports.config = std::move(config);
   return ports;
 }
 
+[[noreturn]] void refuse_mpi_controller(const LaunchInfo& launch) {
+  throw UnsupportedError("HOROVOD_CONTROLLER=mpi, but " + launch.launcher +
+                         " started this process without MPI: use mpirun or hvdrun --mpi, or leave "
+                         "HOROVOD_CONTROLLER alone");
+}
+
 // All ranks are on this machine, and MPI is not asked.
-Ports connect_by_rendezvous(const LaunchInfo& launch, const Meeting& meeting,
-                            const Config& config) {
+Ports connect_by_rendezvous(const LaunchInfo& launch, const Meeting& meeting, Config config,
+                            std::span<const Term> arguments) {
   const TimePoint deadline = Clock::now() + config.start_timeout;
   const auto others = attend(meeting, deadline);
-  const Neighbourhood here = meet(*others, config, deadline);
+  set_log_rank(others->rank());
+  const Neighbourhood here = meet(*others, config, arguments, deadline);
+  if (config.controller == "mpi") refuse_mpi_controller(launch);
   if (here.placement.hosts() > 1) {
     throw UnsupportedError(launch.launcher + " started ranks on " +
                            std::to_string(here.placement.hosts()) + " hosts (" +
@@ -218,30 +188,27 @@ Ports connect_by_rendezvous(const LaunchInfo& launch, const Meeting& meeting,
                            "): without MPI all have to be on one; for several start the job with "
                            "hvdrun -H host:slots,...");
   }
-  set_log_rank(others->rank());
   if (!here.shm) {
     throw UnsupportedError("HOROVOD_CPU_OPERATIONS=mpi, but " + launch.launcher +
                            " started this process without MPI: leave it alone, or use mpirun or "
                            "hvdrun --mpi");
   }
-  auto memory = share_memory(*others, here, deadline);
+  HostSharing host = share_host(*others, here, deadline);
   Ports ports;
-  ports.collectives.push_back(make_shm_collective(here, memory));
-  ports.control =
-      std::make_unique<ShmControlPlane>(here.placement, std::move(memory), here.processes);
+  ports.control = std::make_unique<ShmControlPlane>(here.placement, host.memory, host.processes);
+  ports.collectives.push_back(make_shm_collective(here, std::move(host)));
   add_gpus(ports, *others, here, config, deadline);
+  ports.config = std::move(config);
   return ports;
 }
 
 // Nothing if MPI has to connect the ranks: because they want it, or because only it can.
 std::optional<Meeting> meeting_without_mpi(const LaunchInfo& launch, const Config& config) {
-  if (config.controller == "mpi") {
-    if (launch.speaks_mpi) return std::nullopt;
-    throw UnsupportedError("HOROVOD_CONTROLLER=mpi, but " + launch.launcher +
-                           " started this process without MPI: use mpirun or hvdrun --mpi, or "
-                           "leave HOROVOD_CONTROLLER alone");
+  if (!launch.speaks_mpi) {
+    auto meeting = find_meeting(launch, config.rendezvous);
+    if (!meeting && config.controller == "mpi") refuse_mpi_controller(launch);
+    return meeting;
   }
-  if (!launch.speaks_mpi) return find_meeting(launch, config.rendezvous);
   if (config.controller != "gloo") return std::nullopt;
   if (!config.rendezvous.empty()) return find_meeting(launch, config.rendezvous);
   if (launch.rank == 0) {
@@ -256,6 +223,7 @@ Ports connect_to_self(const Config& config) {
   Ports ports;
   ports.control = std::make_unique<SelfControlPlane>(name_of_host(config));
   ports.collectives.push_back(std::make_unique<SelfCollective>());
+  ports.config = config;
   if (config.gpu_operations == "none") return ports;
   add_gpus(ports, {name_of_host(config), {}, 1}, config,
            [](const std::string& mine) { return std::vector{mine}; });
@@ -280,29 +248,37 @@ bool is_alone(const LaunchInfo& launch, const Config& config) {
 }  // namespace
 
 const NcclLibrary& gpu_library() {
-  return nccl_library(kNcclBuildFolder);
+  return nccl_library();
 }
 
 std::vector<BackendInfo> backends() {
-  const MpiLibrary& mpi = mpi_library(kMpiBuildFolder);
+  const MpiLibrary& mpi = mpi_library();
   std::vector<BackendInfo> rows = {
       {"self", true, "a world of one rank"},
       {"shm", true, "messages between the ranks of a host; tensors where all ranks are on one"},
       {"tcp", true, "control messages between hosts"},
       {"mpi", mpi.module != nullptr, mpi.detail},
   };
-  const auto of_gpus = gpu_backends(nccl_library(kNcclBuildFolder));
+  const auto of_gpus = gpu_backends(nccl_library());
   rows.insert(rows.end(), of_gpus.begin(), of_gpus.end());
   return rows;
 }
 
-Ports connect(const Config& config) {
+Ports connect(const Config& config, std::span<const Term> arguments) {
   const LaunchInfo launch = read_launch_info();
   if (is_alone(launch, config)) return connect_to_self(config);
   if (const auto meeting = meeting_without_mpi(launch, config)) {
-    return connect_by_rendezvous(launch, *meeting, config);
+    try {
+      return connect_by_rendezvous(launch, *meeting, config, arguments);
+    } catch (const StalledError& error) {
+      if (!launch.speaks_mpi) throw;
+      // Ranks that look for each other in two ways never meet, and so cannot compare how.
+      throw StalledError(std::string(error.what()) +
+                         "; this rank does not look for them by MPI, which started it, because of "
+                         "HOROVOD_CONTROLLER=gloo and HVD_RENDEZVOUS: set both for all ranks");
+    }
   }
-  if (launch.speaks_mpi) return connect_by_mpi(launch, config);
+  if (launch.speaks_mpi) return connect_by_mpi(launch, config, arguments);
   throw UnsupportedError(
       launch.launcher + " started this process (" +
       (launch.rank ? "rank " + std::to_string(*launch.rank) : "a rank it does not say") + " of " +

@@ -3,12 +3,14 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
 #include "core/base/config.h"
 #include "core/runtime/collective.h"
 #include "core/runtime/control_plane.h"
+#include "ops/agreement.h"
 #include "ops/nccl_library.h"
 #include "ops/rank_gpu.h"
 
@@ -24,6 +26,8 @@ struct Ports {
   std::function<void(bool in_error)> ended;
   // What serves the tensors of GPUs; empty = nothing does.
   std::optional<RankGpu> gpu;
+  // As all ranks agreed on it: what is in force.
+  Config config;
 };
 
 // One row of the table of backends, for --check-build and the doctor.
@@ -40,8 +44,10 @@ const NcclLibrary& gpu_library();
 
 // Finds the other ranks of this job (by what its launcher left in the environment) and connects to
 // them; a program started by hand is a world of one. Collective. Throws UnsupportedError when a
-// launcher started this process that cannot be understood (never a silent world of one), and
-// StalledError naming who is missing after config.start_timeout.
-Ports connect(const Config& config);
+// launcher started this process that cannot be understood (never a silent world of one), or the
+// ranks run different builds, StalledError naming who is missing after config.start_timeout, and,
+// on every rank at once, InvalidArgumentError naming what has to be equal and is not: settings of
+// `config` and `arguments`, which are those of init().
+Ports connect(const Config& config, std::span<const Term> arguments = {});
 
 }  // namespace hvd

@@ -18,16 +18,6 @@ int own_device(NcclModule& module, Rank local_rank) {
 
 }  // namespace
 
-std::string agree_on_gpu_operations(const std::vector<std::string>& wanted) {
-  for (std::size_t rank = 1; rank < wanted.size(); ++rank) {
-    if (wanted[rank] == wanted.front()) continue;
-    throw InvalidArgumentError("HVD_GPU_OPERATIONS is " + wanted.front() + " on rank 0, but " +
-                               wanted[rank] + " on rank " + std::to_string(rank) +
-                               ": set it to the same on all ranks");
-  }
-  return wanted.front();
-}
-
 std::string encode(const GpuClaim& claim) {
   Bytes bytes;
   ByteWriter writer(bytes);

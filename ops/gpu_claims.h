@@ -10,10 +10,6 @@
 
 namespace hvd {
 
-// What all ranks want alike, `wanted` (Config::gpu_operations) by rank. Throws
-// InvalidArgumentError, on every rank, that names two that differ.
-std::string agree_on_gpu_operations(const std::vector<std::string>& wanted);
-
 // Which GPU a rank is about to use; what all ranks tell each other before they use them.
 struct GpuClaim {
   std::string host = {};

@@ -8,7 +8,7 @@ namespace hvd {
 struct ModuleSpec {
   const char* file;              // "libhvd_mpi.so"
   const char* symbol;            // the function that gives its interface
-  std::string build_folder;      // where it was built; empty = unknown
+  const char* build_symbol;      // the function that gives its build_identity()
   const char* how_to_get;        // for whoever has no such file
   bool symbols_for_all = false;  // what it links shows its symbols to everything opened later
 };
@@ -18,8 +18,11 @@ struct ModuleFile {
   std::string detail;        // else where the file is
 };
 
-// Looks next to the file that holds this code or the program, in their lib/horovod_cpp, in the
-// build folder, and where the linker looks (rpath, LD_LIBRARY_PATH). Stays open for ever.
+// Looks where a package or an install tree has the module of the file that holds this code: beside
+// it, or in the lib folder next to its bin. Then where the linker looks: the rpath, which the build
+// tree and find_package(horovod_cpp) give to programs, and LD_LIBRARY_PATH. A file that another
+// user than root, this one, and the owner of the file that holds this code could have put there is
+// not opened, nor one of another build. What is opened stays so for ever.
 ModuleFile open_module(const ModuleSpec& spec);
 
 }  // namespace hvd

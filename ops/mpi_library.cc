@@ -17,10 +17,10 @@ std::string with_advice(const std::string& detail) {
          "name its folder in LD_LIBRARY_PATH";
 }
 
-MpiLibrary find_and_open(const std::string& build_folder) {
+MpiLibrary find_and_open() {
   // The plugins that MPI itself opens look for its symbols.
   const ModuleFile file = open_module(
-      {kMpiModuleFile, kMpiModuleSymbol, build_folder, "build with -DHVD_MPI=ON", true});
+      {kMpiModuleFile, kMpiModuleSymbol, kMpiModuleBuild, "build with -DHVD_MPI=ON", true});
   if (file.function == nullptr) return {nullptr, with_advice(file.detail)};
   MpiModule* module = reinterpret_cast<MpiModuleFunction>(file.function)();
   return {module, first_line(module->version()) + " (" + file.detail + ")"};
@@ -28,8 +28,8 @@ MpiLibrary find_and_open(const std::string& build_folder) {
 
 }  // namespace
 
-const MpiLibrary& mpi_library(const std::string& build_folder) {
-  static const MpiLibrary library = find_and_open(build_folder);
+const MpiLibrary& mpi_library() {
+  static const MpiLibrary library = find_and_open();
   return library;
 }
 

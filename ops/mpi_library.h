@@ -13,6 +13,6 @@ struct MpiLibrary {
 };
 
 // Opens libhvd_mpi.so the first time, as open_module() finds it.
-const MpiLibrary& mpi_library(const std::string& build_folder);
+const MpiLibrary& mpi_library();
 
 }  // namespace hvd

@@ -13,6 +13,6 @@ struct NcclLibrary {
 };
 
 // Opens libhvd_nccl.so the first time, as open_module() finds it.
-const NcclLibrary& nccl_library(const std::string& build_folder);
+const NcclLibrary& nccl_library();
 
 }  // namespace hvd

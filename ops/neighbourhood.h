@@ -1,5 +1,6 @@
 #pragma once
 
+#include <span>
 #include <string>
 #include <vector>
 
@@ -7,6 +8,7 @@
 #include "core/base/config.h"
 #include "core/base/placement.h"
 #include "core/base/rendezvous.h"
+#include "ops/agreement.h"
 #include "ops/shm/process.h"
 
 namespace hvd {
@@ -15,8 +17,7 @@ namespace hvd {
 struct Neighbourhood {
   Placement placement;
   std::vector<ProcessId> processes;
-  bool shm = true;                      // tensors move through shared memory inside this host
-  std::string gpu_operations = "none";  // of all ranks
+  bool shm = true;  // tensors move through shared memory inside this host
 
   int local_size() const { return static_cast<int>(processes.size()); }
 };
@@ -24,8 +25,11 @@ struct Neighbourhood {
 // What this host is called, here and in messages.
 std::string name_of_host(const Config& config);
 
-// All ranks introduce themselves to each other. Collective; throws as others.all_gather(), and
-// InvalidArgumentError where what they want does not fit together.
-Neighbourhood meet(Rendezvous& others, const Config& config, TimePoint deadline);
+// All ranks introduce themselves to each other, and agree on the settings and on `arguments` of
+// init(): `config` has rank 0's values afterwards where these hold for all. Collective; throws as
+// others.all_gather(), and, with the same text on every rank, what decode_introductions() and
+// expect_agreement() throw.
+Neighbourhood meet(Rendezvous& others, Config& config, std::span<const Term> arguments,
+                   TimePoint deadline);
 
 }  // namespace hvd

@@ -40,7 +40,8 @@ std::string describe_settings_here(const Options& options) {
   }
   std::string text;
   for (const SettingInfo& row : describe_settings(read_config())) {
-    text += row.name + "=" + row.value + "\n    " + row.meaning + "\n    from: " + row.source;
+    text += row.name + "=" + row.value + "\n    " + row.meaning +
+            "\n    value: " + name_of(row.agreement) + "\n    from: " + row.source;
     if (row.value != row.default_value) text += "; default: '" + row.default_value + "'";
     text += "\n";
   }

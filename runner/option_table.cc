@@ -113,6 +113,8 @@ constexpr std::array kOptions = {
     turns("HOROVOD_TIMELINE_MARK_CYCLES", "0", "no-timeline-mark-cycles", "timeline.mark_cycles",
           "do not"),
     turns("HVD_STATS", "1", "stats", "", "one line of statistics at exit"),
+    turns("HVD_CHECK_NAN", "1", "check-nan", "",
+          "fail where a rank gives a NaN or infinity to be summed, naming rank and tensor"),
     turns("HOROVOD_STALL_CHECK_DISABLE", "0", "stall-check", "stall_check.enabled",
           "report tensors that some ranks do not submit"),
     turns("HOROVOD_STALL_CHECK_DISABLE", "1", "no-stall-check", "stall_check.enabled", "do not"),

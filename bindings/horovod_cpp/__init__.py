@@ -208,6 +208,7 @@ from horovod_cpp._native import (
     std,
     stop_timeline,
     sub,
+    summary,
     synchronize,
     tanh,
     tensor,
@@ -312,7 +313,7 @@ __all__ = [
     "rsqrt", "run", "save", "scatter", "scatter_async", "send", "set_detect_anomaly",
     "set_grad_enabled", "shutdown", "sigmoid", "sign", "sin", "size", "softmax", "sort",
     "sparse_allreduce", "sparse_allreduce_async", "split", "sqrt", "square", "stack",
-    "StalledError", "start_timeline", "std", "stop_timeline", "sub", "Sum", "SyncBatchNorm",
+    "StalledError", "start_timeline", "std", "stop_timeline", "sub", "Sum", "summary", "SyncBatchNorm",
     "synchronize", "tanh", "Tensor", "tensor", "topk", "tril", "triu", "uint16", "uint8",
     "UnsupportedError", "var", "where", "WorkerStatus", "zeros", "zeros_like",
 ]

@@ -13,10 +13,23 @@ def skip(folder: str | pathlib.Path) -> None:
     _libraries += (str(folder),)
 
 
+def is_library(file_name: str) -> bool:
+    """Whether code of this file is the libraries' and not the user's."""
+    return file_name.startswith(_libraries)
+
+
+def user_level() -> int:
+    """The ``stacklevel`` with which warnings.warn() shows the user's line; for the caller's call."""
+    level, frame = 1, sys._getframe(1)
+    while is_library(frame.f_code.co_filename) and frame.f_back is not None:
+        level, frame = level + 1, frame.f_back
+    return level
+
+
 def where() -> str:
     """The innermost line of the main thread outside of libraries: "train.py:12 in evaluate"."""
     frame = sys._current_frames().get(threading.main_thread().ident or 0)
-    while frame is not None and frame.f_code.co_filename.startswith(_libraries):
+    while frame is not None and is_library(frame.f_code.co_filename):
         frame = frame.f_back
     if frame is None:
         return ""

@@ -7,6 +7,7 @@ import cloudpickle
 
 from horovod_cpp import _native
 from horovod_cpp._native import ProcessSet
+from horovod_cpp.short_traceback import short_traceback
 
 _Object = TypeVar("_Object")
 
@@ -46,6 +47,7 @@ def _check(what: str, objects: dict[int, Any], failure: Exception | None) -> Non
                 f"{what}: the object of rank {rank} cannot be pickled: {obj.reason}")
 
 
+@short_traceback
 def broadcast_object(obj: Any, root_rank: int = 0, name: str | None = None,
                      process_set: ProcessSet = _native.global_process_set) -> Any:
     """Give the object of rank ``root_rank`` to every rank; collective.
@@ -76,6 +78,7 @@ def broadcast_object(obj: Any, root_rank: int = 0, name: str | None = None,
     return obj
 
 
+@short_traceback
 def allgather_object(obj: _Object, name: str | None = None,
                      process_set: ProcessSet = _native.global_process_set) -> list[_Object]:
     """Give every rank's object to every rank; collective.

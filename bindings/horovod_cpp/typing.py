@@ -106,8 +106,9 @@ class CompressorPerTensor(Protocol):
         """The Compressor of the tensor ``name`` of ``shape`` and ``dtype``; None lets it travel as it is."""
 
 
-#: How gradients travel. Of a class with static methods the class itself will do.
-CompressionLike: TypeAlias = Compression | Compressor | CompressorPerTensor
+#: How gradients travel; also by name, "fp16". Of a class with static methods the class itself will
+#: do.
+CompressionLike: TypeAlias = Compression | Compressor | CompressorPerTensor | str
 
 __all__ = [
     "ArrayLike", "ArrayT", "BackwardHook", "BatchSamplerLike", "CollateFn", "CompressionLike",

@@ -3,8 +3,10 @@
 #include <pybind11/native_enum.h>
 
 #include <algorithm>
+#include <cctype>
 
 #include "bindings/native/dlpack.h"
+#include "core/base/closest_name.h"
 #include "core/base/reduce_op.h"
 #include "core/base/status.h"
 #include "horovod_cpp/tensor/device.h"
@@ -19,8 +21,10 @@ Args:
         supported dtype; read where it lies if it is contiguous, else (on the CPU) copied first. A
         GPU's is read past what its library makes the engine's stream wait for. Of what requires
         grad the values are taken, and nothing is recorded.
-    name: pairs this call across ranks; unique among the calls of its kind and set in flight. None
-        numbers the call: then all ranks must make their unnamed calls of one kind in one order.
+    name: pairs this call across ranks. It may be used again when its call has ended, which the
+        handle tells, or once the handle is dropped: then calls of one name run one after another.
+        None numbers the call: then all ranks must make their unnamed calls of one kind in one
+        order.
     process_set: the ranks among which the call runs; all of them make it, and nobody else.
 
 Returns:
@@ -32,7 +36,8 @@ Raises:
     TypeError: ``tensor`` is something else, or of an unsupported dtype.
     UnsupportedError: ``tensor`` is on a GPU, and the job has no collectives of GPUs, or this rank's
         run on another one.
-    InvalidArgumentError: before init(), ``name`` is in flight already, an argument does not fit, or
+    InvalidArgumentError: before init(), ``name`` is in flight under a handle that is
+        not dropped, an argument does not fit, or
         this rank is not in ``process_set`` or has joined.
     MismatchError: ranks disagree on dtype, shape, op, root, scale or compression; raised on every
         rank, and the job goes on.
@@ -166,6 +171,32 @@ py::object ArrayKind::like(const Tensor& result, const Device& device) const {
   return of_.is_none() ? tensor_to_numpy(result) : tensor_to_numpy(result, of_);
 }
 
+namespace {
+
+std::string lower_case(std::string_view text) {
+  std::string lower(text);
+  std::ranges::transform(lower, lower.begin(), [](unsigned char letter) {
+    return static_cast<char>(std::tolower(letter));
+  });
+  return lower;
+}
+
+}  // namespace
+
+ReduceOp reduce_op_named(const std::string& name) {
+  const std::string wanted = lower_case(name);
+  std::vector<std::string> names;
+  std::string list;
+  for (int number = 0; number < kReduceOpCount; ++number) {
+    const auto op = static_cast<ReduceOp>(number);
+    names.push_back(lower_case(name_of(op)));
+    if (names.back() == wanted) return op;
+    list += (list.empty() ? "" : ", ") + names.back();
+  }
+  throw InvalidArgumentError("op='" + name + "' is not a reduction (" + list + ")" +
+                             did_you_mean(wanted, names));
+}
+
 Input::Input(const py::handle& object) : kind(object), tensor(dense_tensor(object)) {}
 
 Tensor target_from(const py::handle& object) {
@@ -231,8 +262,10 @@ void bind_dist(py::module_& m) {
       .value("BitOr", ReduceOp::kBitOr)
       .export_values()
       .finalize();
-  py::class_<PendingResult>(m, "Handle",
-                            "A collective call in flight. Dropping it cancels nothing.")
+  py::class_<PendingResult>(
+      m, "Handle",
+      "A collective call in flight. Dropping it cancels nothing; its name may then be "
+      "used again at once, for a call that runs after it.")
       .def("poll", &PendingResult::poll, "Whether synchronize() would not block.")
       .def("wait_for", &PendingResult::wait_for, py::arg("seconds"),
            "Wait at most ``seconds``, a number; whether synchronize() would not block.")
@@ -242,6 +275,16 @@ void bind_dist(py::module_& m) {
       .def("_synchronize_on", &PendingResult::synchronize_on, py::arg("stream_of"),
            "synchronize() for the CUDA stream whose handle ``stream_of(device)`` gives; it is not "
            "called for results on the CPU.");
+  m.def(
+      "_reduce_op", [](ReduceOpLike op) { return op.op; }, py::arg("op"),
+      "The ReduceOp that an argument ``op`` means.");
+  m.def(
+      "_did_you_mean",
+      [](const std::string& written, const std::vector<std::string>& names) {
+        return did_you_mean(written, names);
+      },
+      py::arg("written"), py::arg("names"),
+      "\"; did you mean NAME?\", or nothing if none of ``names`` is close to what was written.");
   m.def("poll", &PendingResult::poll, py::arg("handle").none(false),
         "Whether synchronize(handle) would not block.");
   m.def(

@@ -48,6 +48,15 @@ class PythonProcessSet {
   std::optional<ProcessSet> set_;
 };
 
+// An argument that is a ReduceOp, or its name in letters of any case: "sum".
+struct ReduceOpLike {
+  operator ReduceOp() const { return op; }
+  ReduceOp op = ReduceOp::kAverage;
+};
+
+// Throws InvalidArgumentError on another name, with the one that was probably meant.
+ReduceOp reduce_op_named(const std::string& name);
+
 // A collective call in flight; gives its result as Python knows it.
 class PendingResult {
  public:
@@ -149,8 +158,8 @@ decltype(auto) without_gil(Start&& start) {
   return start();
 }
 
-// hvd.Compression as it is; a compressor written in Python (an object or class with compress and
-// decompress) wrapped.
+// hvd.Compression as it is, or its name: "fp16"; a compressor written in Python (an object or class
+// with compress and decompress) wrapped.
 Compression compression_from(const py::handle& object);
 
 // The documentation of what all collectives share, appended to their own.
@@ -183,3 +192,19 @@ void bind_whole_models(py::module_& m);
 void bind_observability(py::module_& m);
 
 }  // namespace hvd::python
+
+template <>
+struct pybind11::detail::type_caster<hvd::python::ReduceOpLike> {
+  PYBIND11_TYPE_CASTER(hvd::python::ReduceOpLike, const_name("ReduceOp | str"));
+
+  bool load(handle source, bool convert) {
+    if (PyUnicode_Check(source.ptr()) != 0) {
+      value.op = hvd::python::reduce_op_named(source.cast<std::string>());
+      return true;
+    }
+    make_caster<hvd::ReduceOp> op;
+    if (!op.load(source, convert)) return false;
+    value.op = cast_op<hvd::ReduceOp&>(op);
+    return true;
+  }
+};

@@ -1,5 +1,8 @@
+#include <algorithm>
+
 #include "bindings/native/dist.h"
 #include "bindings/native/shared_object.h"
+#include "core/base/closest_name.h"
 #include "core/base/status.h"
 
 namespace hvd::python {
@@ -97,10 +100,23 @@ class PythonCompressor final : public Compressor {
   std::string name_;
 };
 
+Compression compression_named(const std::string& name) {
+  const std::vector<std::string> names = {"none", "fp16", "bf16", "int8", "powersgd"};
+  const std::vector<Compression> ways = {Compression::none(), Compression::fp16(),
+                                         Compression::bf16(), Compression::int8(),
+                                         Compression::powersgd()};
+  const auto found = std::ranges::find(names, name);
+  if (found != names.end()) return ways[static_cast<std::size_t>(found - names.begin())];
+  throw InvalidArgumentError("compression='" + name +
+                             "' is not a compression (none, fp16, bf16, int8, powersgd)" +
+                             did_you_mean(name, names));
+}
+
 }  // namespace
 
 Compression compression_from(const py::handle& object) {
   if (object.is_none()) return Compression::none();
+  if (py::isinstance<py::str>(object)) return compression_named(object.cast<std::string>());
   if (py::isinstance<Compression>(object)) return object.cast<Compression>();
   if (py::hasattr(object, "for_tensor") ||
       (py::hasattr(object, "compress") && py::hasattr(object, "decompress"))) {
@@ -108,9 +124,9 @@ Compression compression_from(const py::handle& object) {
         std::make_shared<PythonCompressor>(py::reinterpret_borrow<py::object>(object)));
   }
   throw py::type_error(
-      "compression must be one of hvd.Compression or have compress() and "
+      "compression must be one of hvd.Compression, its name, or have compress() and "
       "decompress(), not " +
-      py::repr(py::type::of(object)).cast<std::string>());
+      py::repr(object).cast<std::string>());
 }
 
 void bind_compression(py::module_& m) {
@@ -124,6 +140,8 @@ Compression.int8: blocks of 256 signed bytes and a scale. A DistributedOptimizer
 to the next gradient (error feedback: Karimireddy et al. 2019), a plain allreduce does not.
 Compression.powersgd(rank): matrices as a product of two of ``rank`` columns, with error feedback
 (Vogels et al., "PowerSGD", 2019).
+
+An argument ``compression`` takes their names too: "fp16", "powersgd" (of rank 2).
 
 All of them go with Sum and Average only; tensors of dtypes that they do not serve travel as they
 are. Wherever one of these is taken, so is your own: an object or class with

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "bindings/native/dist.h"
+#include "core/base/content_hash.h"
 #include "horovod_cpp/dist/gpu_tensors.h"
 #include "horovod_cpp/dist/gradient_views.h"
 #include "horovod_cpp/dist/session.h"
@@ -57,6 +58,15 @@ void bind_memory(py::module_& m) {
       "Raises UnsupportedError unless memory of that device can be communicated.");
   m.def("_memory_of", &memory_of, py::arg("tensor"),
         "The memory of a contiguous Tensor as an array of bytes that keeps it alive.");
+  m.def(
+      "_content_hash",
+      [](const Tensor& tensor) {
+        const auto bytes = static_cast<std::size_t>(tensor.numel()) * size_of(tensor.dtype());
+        return without_gil([&] {
+          return content_hash({static_cast<const std::byte*>(tensor.data()), bytes});
+        });
+      },
+      py::arg("tensor"), "64 bits that tell the values of a contiguous Tensor on the CPU.");
   py::class_<GradientViews>(
       m, "_GradientViews", "Asks for gradients' places in memory that the ranks share; collective.")
       .def(py::init(

@@ -187,7 +187,7 @@ void average_any(const ModuleOrParams& params, const AllreduceOptions& options) 
 void bind_average(py::module_& m) {
   m.def(
       "average_gradients",
-      [](const ModuleOrParams& module, ReduceOp op, const CompressionLike& compression,
+      [](const ModuleOrParams& module, ReduceOpLike op, const CompressionLike& compression,
          const std::string& name, const PythonProcessSet& set) {
         average_any(module, {.op = op,
                              .name = name,

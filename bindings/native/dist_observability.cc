@@ -41,6 +41,8 @@ py::dict to_dict(const RankMetrics& rank) {
   dict["last_batches"] = rank.lateness.last;
   dict["late_seconds"] = to_seconds(rank.lateness.total);
   dict["latest_seconds"] = to_seconds(rank.lateness.longest);
+  dict["late_seconds_per_batch"] = to_seconds(rank.lateness.per_batch());
+  dict["age_seconds"] = to_seconds(rank.age);
   return dict;
 }
 
@@ -78,6 +80,7 @@ Typed<"list[dict[str, str]]"> config_list() {
     row["default"] = setting.default_value;
     row["source"] = setting.source;
     row["meaning"] = setting.meaning;
+    row["ranks"] = name_of(setting.agreement);
     list.append(row);
   }
   return list;
@@ -105,6 +108,32 @@ std::function<Result(Args...)> callback_from(const py::object& function) {
   };
 }
 
+void bind_metrics(py::module_& m) {
+  m.def("metrics", &metrics_dict,
+        R"(Counters and histograms of this rank, as a dict.
+
+``rank``, ``size``, ``age_seconds`` (since init()), ``batches``, ``tensors`` (a group counts once),
+``bytes`` (of this rank's inputs), ``packed_bytes`` (as they travelled), ``failed`` (calls),
+``negotiate_seconds`` (until all ranks had announced), ``queue_seconds`` (until the collective
+began), ``collective_seconds``, of which ``pack_seconds`` and ``unpack_seconds``, and
+``exposed_seconds`` (this program waited). ``by_kind``: the same by kind of collective.
+``histograms``: name -> ``bounds``, ``counts``, ``sum``. ``ranks``, on rank 0: the same of every
+rank, and ``late_batches``, ``last_batches`` (for which it came last), ``late_seconds``,
+``latest_seconds``: how late it announced compared with the first rank, ``late_seconds_per_batch``
+(the mean, to compare ranks by) and ``age_seconds``: since the rank told all this.)");
+  m.def(
+      "summary", &summary, ReleaseGil(),
+      R"(Six lines of text about the job: bytes and batches, exposed time (in which the program waited
+for results), what the engine did, the slowest rank, and how old each rank's numbers are.
+
+Rank 0 knows all ranks; another one tells about itself. ``metrics()`` has the numbers.
+
+Raises:
+    InvalidArgumentError: before init().)");
+  m.def("metrics_text", &metrics_text, ReleaseGil(),
+        "The metrics in Prometheus' text format, for an endpoint or a file.");
+}
+
 }  // namespace
 
 void bind_observability(py::module_& m) {
@@ -123,23 +152,11 @@ Raises:
     InvalidArgumentError: before init(), it records already, or the file cannot be written.)");
   m.def("stop_timeline", &stop_timeline, ReleaseGil(),
         "Complete the file of start_timeline(). Does nothing when nothing is recorded.");
-  m.def("metrics", &metrics_dict,
-        R"(Counters and histograms of this rank, as a dict.
-
-``rank``, ``size``, ``age_seconds`` (since init()), ``batches``, ``tensors`` (a group counts once),
-``bytes`` (of this rank's inputs), ``packed_bytes`` (as they travelled), ``failed`` (calls),
-``negotiate_seconds`` (until all ranks had announced), ``queue_seconds`` (until the collective
-began), ``collective_seconds``, of which ``pack_seconds`` and ``unpack_seconds``, and
-``exposed_seconds`` (this program waited). ``by_kind``: the same by kind of collective.
-``histograms``: name -> ``bounds``, ``counts``, ``sum``. ``ranks``, on rank 0: the same of every
-rank, and ``late_batches``, ``last_batches`` (for which it came last), ``late_seconds``,
-``latest_seconds``: how late it announced compared with the first rank.)");
-  m.def("metrics_text", &metrics_text, ReleaseGil(),
-        "The metrics in Prometheus' text format, for an endpoint or a file.");
+  bind_metrics(m);
   m.def("dump_flight_recorder", &dump_flight_recorder, py::arg("file_path"), ReleaseGil(),
         R"(Write this rank's last operations (HVD_FLIGHT_RECORDER_SIZE of them) as JSON.
 
-A job that fails does so by itself, into HVD_FLIGHT_RECORDER_DIR.
+A job whose engine ends with an error does so by itself (HVD_FLIGHT_RECORDER_DIR).
 
 Args:
     file_path: what is there is replaced.
@@ -147,7 +164,10 @@ Args:
 Raises:
     InvalidArgumentError: before init(), or the file cannot be written.)");
   m.def("config", &config_list,
-        R"(Every setting: a list of dicts with name, value, default, source and meaning.
+        R"(Every setting: a list of dicts with name, value, default, source, meaning and ranks.
+
+``ranks`` says whose value counts: "the same on all ranks" (init() fails where values differ), "that of
+rank 0" or "each rank has its own". Where rank 0's value replaced this rank's, the source is "rank 0".
 
 Raises:
     InvalidArgumentError: a variable is malformed.)");

@@ -231,8 +231,11 @@ Args:
         Further ones may always be added; "dynamic" is accepted and changes nothing.
 
 Raises:
-    InvalidArgumentError: a HOROVOD_* variable or a process set is malformed.
-    UnsupportedError: a launcher started this process that cannot be understood.
+    InvalidArgumentError: a HOROVOD_* variable or a process set is malformed; or, on all ranks at
+        once, settings or process sets differ that all ranks must have alike: the message names
+        them, the ranks and the values.
+    UnsupportedError: a launcher started this process that cannot be understood, or the ranks run
+        different builds of horovod_cpp.
     StalledError: ranks did not come within HOROVOD_START_TIMEOUT seconds; the message names them.)");
 }
 

@@ -3,24 +3,26 @@
 #include <optional>
 
 #include "bindings/native/dist.h"
+#include "core/negotiate/call_name.h"
+#include "horovod_cpp/dist/allreduce_call.h"
 #include "horovod_cpp/dist/collectives.h"
 
 namespace hvd::python {
 namespace {
 
-AllreduceOptions allreduce_options(ReduceOp op, const MaybeName& name, double prescale,
+AllreduceOptions allreduce_options(ReduceOpLike op, const MaybeName& name, double prescale,
                                    double postscale, const CompressionLike& compression,
                                    const PythonProcessSet& set) {
   return {
       op, name.value_or(""), prescale, postscale, compression_from(compression), set.registered()};
 }
 
-ReduceOptions reduce_options(ReduceOp op, const MaybeName& name, double prescale, double postscale,
-                             const PythonProcessSet& set) {
+ReduceOptions reduce_options(ReduceOpLike op, const MaybeName& name, double prescale,
+                             double postscale, const PythonProcessSet& set) {
   return {op, name.value_or(""), prescale, postscale, set.registered()};
 }
 
-PendingResult allreduce_async(const ArrayT& tensor, ReduceOp op, const MaybeName& name,
+PendingResult allreduce_async(const ArrayT& tensor, ReduceOpLike op, const MaybeName& name,
                               double prescale, double postscale, const CompressionLike& compression,
                               const PythonProcessSet& set) {
   const Input input(tensor);
@@ -29,7 +31,7 @@ PendingResult allreduce_async(const ArrayT& tensor, ReduceOp op, const MaybeName
           one_like(input)};
 }
 
-PendingResult allreduce_async_(const ArrayT& tensor, ReduceOp op, const MaybeName& name,
+PendingResult allreduce_async_(const ArrayT& tensor, ReduceOpLike op, const MaybeName& name,
                                double prescale, double postscale,
                                const CompressionLike& compression, const PythonProcessSet& set) {
   const Tensor target = target_from(tensor);
@@ -37,8 +39,8 @@ PendingResult allreduce_async_(const ArrayT& tensor, ReduceOp op, const MaybeNam
   return {without_gil([&] { return hvd::allreduce_async_(target, options); }), itself(tensor)};
 }
 
-PendingResult grouped_allreduce_async(const ArraysT& tensors, ReduceOp op, const MaybeName& name,
-                                      double prescale, double postscale,
+PendingResult grouped_allreduce_async(const ArraysT& tensors, ReduceOpLike op,
+                                      const MaybeName& name, double prescale, double postscale,
                                       const CompressionLike& compression,
                                       const PythonProcessSet& set) {
   const InputList inputs(tensors);
@@ -47,8 +49,8 @@ PendingResult grouped_allreduce_async(const ArraysT& tensors, ReduceOp op, const
           inputs.all_like()};
 }
 
-PendingResult grouped_allreduce_async_(const ArraysT& tensors, ReduceOp op, const MaybeName& name,
-                                       double prescale, double postscale,
+PendingResult grouped_allreduce_async_(const ArraysT& tensors, ReduceOpLike op,
+                                       const MaybeName& name, double prescale, double postscale,
                                        const CompressionLike& compression,
                                        const PythonProcessSet& set) {
   const std::vector<Tensor> targets = targets_from(tensors);
@@ -57,24 +59,28 @@ PendingResult grouped_allreduce_async_(const ArraysT& tensors, ReduceOp op, cons
           itself(tensors)};
 }
 
-PendingResult reduce_gradients(const ArraysT& tensors, ReduceOp op, const std::string& name,
+PendingResult reduce_gradients(const ArraysT& tensors, ReduceOpLike op, const std::string& name,
                                double prescale, double postscale,
                                const CompressionLike& compression, const PythonProcessSet& set,
-                               bool quietly) {
+                               bool quietly, const std::shared_ptr<CallLabels>& labels) {
   std::optional<DriverSeat::WaitsAtOnce> quiet;
   if (quietly) quiet.emplace();
-  return grouped_allreduce_async_(tensors, op, name, prescale, postscale, compression, set);
+  const std::vector<Tensor> targets = targets_from(tensors);
+  const auto options = allreduce_options(op, name, prescale, postscale, compression, set);
+  return {without_gil([&] { return allreduce_gradients_async_(targets, options, labels); }),
+          itself(tensors)};
 }
 
-PendingResult reduce_async(const ArrayT& tensor, int root_rank, ReduceOp op, const MaybeName& name,
-                           double prescale, double postscale, const PythonProcessSet& set) {
+PendingResult reduce_async(const ArrayT& tensor, int root_rank, ReduceOpLike op,
+                           const MaybeName& name, double prescale, double postscale,
+                           const PythonProcessSet& set) {
   const Input input(tensor);
   const auto options = reduce_options(op, name, prescale, postscale, set);
   return {without_gil([&] { return hvd::reduce_async(input.tensor, root_rank, options); }),
           one_like(input)};
 }
 
-PendingResult reducescatter_async(const ArrayT& tensor, ReduceOp op, const MaybeName& name,
+PendingResult reducescatter_async(const ArrayT& tensor, ReduceOpLike op, const MaybeName& name,
                                   double prescale, double postscale, const PythonProcessSet& set) {
   const Input input(tensor);
   const auto options = reduce_options(op, name, prescale, postscale, set);
@@ -82,7 +88,7 @@ PendingResult reducescatter_async(const ArrayT& tensor, ReduceOp op, const Maybe
           one_like(input)};
 }
 
-PendingResult grouped_reducescatter_async(const ArraysT& tensors, ReduceOp op,
+PendingResult grouped_reducescatter_async(const ArraysT& tensors, ReduceOpLike op,
                                           const MaybeName& name, double prescale, double postscale,
                                           const PythonProcessSet& set) {
   const InputList inputs(tensors);
@@ -119,9 +125,20 @@ void bind_allreduce(py::module_& m) {
   def("grouped_allreduce_async_", &grouped_allreduce_async_, "tensors", one + kGroupedInPlaceDoc);
   def("grouped_allreduce_", waiting<ArrayList>(&grouped_allreduce_async_), "tensors",
       one + kGroupedInPlaceDoc);
+  py::class_<CallLabels, std::shared_ptr<CallLabels>>(
+      m, "_CallLabels", "Names of the tensors of a call that is made again and again.")
+      .def(py::init([](std::vector<std::string> names) {
+             auto labels = std::make_shared<CallLabels>();
+             labels->names = std::move(names);
+             return labels;
+           }),
+           py::arg("names"));
+  m.def("_bucket_name", &group_name, py::arg("first"), py::arg("count"),
+        "What ``count`` tensors are called together: 'w and 7 more'.");
+  m.def("_quoted", &quoted_name, py::arg("name"), "Such a name for people: \"'w' and 7 more\".");
   m.def("_reduce_gradients", &reduce_gradients, py::arg("tensors"), py::arg("op"), py::arg("name"),
         py::arg("prescale_factor"), py::arg("postscale_factor"), py::arg("compression"),
-        py::arg("process_set"), py::arg("quietly"),
+        py::arg("process_set"), py::arg("quietly"), py::arg("labels") = py::none(),
         "grouped_allreduce_async_(). ``quietly``: wakes nobody, because more of them, or a wait, "
         "follow at once.");
 }

@@ -13,10 +13,11 @@ namespace {
 
 // By a thread that needs no GIL. It watches until this process ends.
 void end_with(int process, const std::string& mark) {
-  static const PeerWatch* const watch = new PeerWatch({{process, 0}}, [mark](std::size_t) {
-    kill_marked(mark);
-    kill(0, SIGKILL);
-  });
+  static const PeerWatch* const watch =
+      new PeerWatch({ProcessHandle(ProcessId{process, 0})}, [mark](std::size_t) {
+        kill_marked(mark);
+        kill(0, SIGKILL);
+      });
   static_cast<void>(watch);
 }
 

@@ -142,7 +142,7 @@ void set_groups(const GroupsLike& groups, DistributedOptions& options) {
 
 std::shared_ptr<DistributedOptimizer> make_optimizer(
     std::shared_ptr<optim::Optimizer> optimizer, const MaybeState& named_parameters,
-    const CompressionLike& compression, int backward_passes_per_step, ReduceOp op,
+    const CompressionLike& compression, int backward_passes_per_step, ReduceOpLike op,
     double gradient_predivide_factor, const GroupsLike& groups, const PythonProcessSet& set,
     bool average_aggregated_gradients, const std::optional<double>& clip_grad_norm,
     const std::string& clip_when, bool gradient_as_bucket_view, bool overlap_step,

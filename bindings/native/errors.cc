@@ -81,8 +81,9 @@ void bind_errors(py::module_& m) {
       make_class(m, "AbortedError", "A rank left, or this one shut down, while work was pending.",
                  bases(internal)));
   set(StatusCode::kUnsupported,
-      make_class(m, "UnsupportedError", "Not available in this build or on this machine.",
-                 bases(error)));
+      make_class(m, "UnsupportedError",
+                 "Not available in this build, on this machine, or for this call.",
+                 bases(error, PyExc_NotImplementedError)));
   set(StatusCode::kInternal,
       make_class(m, "InternalError", "A bug of horovod_cpp; please report it.", bases(error)));
   py::register_exception_translator(&translate);

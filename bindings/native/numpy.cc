@@ -7,6 +7,7 @@
 #include "bindings/native/bindings.h"
 #include "bindings/native/dlpack.h"
 #include "core/base/status.h"
+#include "horovod_cpp/nn/module.h"
 #include "horovod_cpp/tensor/device.h"
 
 namespace hvd::python {
@@ -209,14 +210,23 @@ TensorDict to_dict(const NamedTensors& tensors) {
 }
 
 NamedTensors named_tensors_from(const py::handle& object, Tensor (*convert)(const py::handle&)) {
+  const auto refuse = [&](const std::string& what) -> py::type_error {
+    return py::type_error(
+        "expected a dict or pairs (name, Tensor), such as "
+        "model.named_parameters() or model.state_dict(), got " +
+        what);
+  };
+  // A Sequential can be iterated too, but gives modules.
+  if (py::isinstance<nn::Module>(object) || !py::isinstance<py::iterable>(object)) {
+    throw refuse(type_name(object));
+  }
   NamedTensors tensors;
   const py::object items = py::isinstance<py::dict>(object)
                                ? object.attr("items")()
                                : py::reinterpret_borrow<py::object>(object);
   for (const py::handle& item : py::iter(items)) {
     if (!py::isinstance<py::tuple>(item) || py::len(item) != 2) {
-      throw py::type_error("expected a dict or pairs (name, Tensor), got an item of type " +
-                           type_name(item));
+      throw refuse("an item of type " + type_name(item));
     }
     const auto pair = py::reinterpret_borrow<py::tuple>(item);
     if (!py::isinstance<py::str>(pair[0])) {

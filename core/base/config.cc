@@ -16,17 +16,24 @@
 namespace hvd {
 namespace {
 
+using enum Agreement;
+
 struct Setting {
   const char* name;
+  Agreement agreement;
   const char* accepted;
   const char* meaning;
   bool (*read)(Config&, std::string_view);  // false = malformed
   std::string (*write)(const Config&);
 };
 
-template <typename Kind, auto Member>
+// The agreement has no default: whoever adds a setting has to say how the ranks stand to it.
+template <Agreement Among, typename Kind, auto Member>
 Setting setting(const char* name, const char* meaning) {
-  return {name, Kind::kAccepted, meaning,
+  return {name,
+          Among,
+          Kind::kAccepted,
+          meaning,
           [](Config& config, std::string_view text) {
             const auto value = Kind::read(text);
             if (value) config.*Member = *value;
@@ -36,111 +43,118 @@ Setting setting(const char* name, const char* meaning) {
 }
 
 const std::array kSettings = {
-    setting<WholeNumber, &Config::fusion_threshold>(
+    setting<kRankZero, WholeNumber, &Config::fusion_threshold>(
         "HOROVOD_FUSION_THRESHOLD", "bytes that may share one fused batch; 0 turns fusion off"),
-    setting<Milliseconds, &Config::batching_gap>("HOROVOD_CYCLE_TIME",
-                                                 "least milliseconds between two batches"),
-    setting<WholeNumber, &Config::cache_capacity>(
+    setting<kRankZero, Milliseconds, &Config::batching_gap>(
+        "HOROVOD_CYCLE_TIME", "least milliseconds between two batches"),
+    setting<kRankZero, WholeNumber, &Config::cache_capacity>(
         "HOROVOD_CACHE_CAPACITY", "tensors whose negotiation is remembered; 0 = none"),
-    setting<Flag, &Config::disable_group_fusion>("HOROVOD_DISABLE_GROUP_FUSION",
-                                                 "1 = only what was submitted as a group is fused"),
-    setting<Flag, &Config::deterministic>(
+    setting<kRankZero, Flag, &Config::disable_group_fusion>(
+        "HOROVOD_DISABLE_GROUP_FUSION", "1 = only what was submitted as a group is fused"),
+    setting<kEqual, Flag, &Config::deterministic>(
         "HOROVOD_DETERMINISTIC",
         "1 = bitwise equal runs: only what was submitted as a group is fused"),
-    setting<Seconds, &Config::stall_warning>(
+    setting<kRankZero, Seconds, &Config::stall_warning>(
         "HOROVOD_STALL_CHECK_TIME_SECONDS",
         "report a tensor that some ranks did not submit after this many seconds; 0 = never"),
-    setting<Seconds, &Config::stall_limit>("HOROVOD_STALL_SHUTDOWN_TIME_SECONDS",
-                                           "give up on it after this many seconds; 0 = never"),
-    setting<Flag, &Config::stall_check_disable>(
+    setting<kRankZero, Seconds, &Config::stall_limit>(
+        "HOROVOD_STALL_SHUTDOWN_TIME_SECONDS", "give up on it after this many seconds; 0 = never"),
+    setting<kRankZero, Flag, &Config::stall_check_disable>(
         "HOROVOD_STALL_CHECK_DISABLE",
         "1 = no such reports, and no giving up unless the limit is set as well"),
-    setting<SecondsAboveZero, &Config::start_timeout>(
+    setting<kPerRank, SecondsAboveZero, &Config::start_timeout>(
         "HOROVOD_START_TIMEOUT", "seconds that init() and hvdrun wait for the ranks to start"),
-    setting<TimelinePath, &Config::timeline>(
+    setting<kRankZero, TimelinePath, &Config::timeline>(
         "HOROVOD_TIMELINE", "file for a trace of this job that Perfetto opens; DYNAMIC = none yet"),
-    setting<Flag, &Config::timeline_mark_cycles>("HOROVOD_TIMELINE_MARK_CYCLES",
-                                                 "1 = mark each decision of rank 0 in the trace"),
-    setting<PositiveNumber, &Config::timeline_max_mb>("HVD_TIMELINE_MAX_MB",
-                                                      "MiB after which the trace ends"),
-    setting<Flag, &Config::stats>("HVD_STATS", "1 = one line of statistics at exit"),
-    setting<Text, &Config::flight_recorder_dir>(
+    setting<kRankZero, Flag, &Config::timeline_mark_cycles>(
+        "HOROVOD_TIMELINE_MARK_CYCLES", "1 = mark each decision of rank 0 in the trace"),
+    setting<kRankZero, PositiveNumber, &Config::timeline_max_mb>("HVD_TIMELINE_MAX_MB",
+                                                                 "MiB after which the trace ends"),
+    setting<kRankZero, Flag, &Config::stats>("HVD_STATS", "1 = one line of statistics at exit"),
+    setting<kRankZero, Flag, &Config::check_parameters>(
+        "HVD_CHECK_PARAMETERS",
+        "0 = no warning if ranks start to train with different parameters (PyTorch)"),
+    setting<kRankZero, Flag, &Config::check_nan>(
+        "HVD_CHECK_NAN",
+        "1 = what a rank gives to be summed must be finite; else the call fails on all ranks and "
+        "names rank and tensor"),
+    setting<kPerRank, Text, &Config::flight_recorder_dir>(
         "HVD_FLIGHT_RECORDER_DIR",
         "folder that gets a folder for each failed job, with the last operations of its ranks; "
         "empty "
         "= horovod_cpp-<user number> in the temporary folder"),
-    setting<Operations, &Config::flight_recorder_size>(
+    setting<kPerRank, Operations, &Config::flight_recorder_size>(
         "HVD_FLIGHT_RECORDER_SIZE", "operations that are kept for that; 0 = none"),
-    setting<Flag, &Config::autotune>(
+    setting<kRankZero, Flag, &Config::autotune>(
         "HOROVOD_AUTOTUNE",
         "1 = search for the best fusion threshold and cycle time while training"),
-    setting<Text, &Config::autotune_log>("HOROVOD_AUTOTUNE_LOG",
-                                         "file for what autotune tried (CSV, rank 0)"),
-    setting<WholeNumber, &Config::autotune_warmup_samples>(
+    setting<kRankZero, Text, &Config::autotune_log>("HOROVOD_AUTOTUNE_LOG",
+                                                    "file for what autotune tried (CSV, rank 0)"),
+    setting<kRankZero, WholeNumber, &Config::autotune_warmup_samples>(
         "HOROVOD_AUTOTUNE_WARMUP_SAMPLES", "samples that autotune discards at the start"),
-    setting<PositiveNumber, &Config::autotune_steps_per_sample>(
+    setting<kRankZero, PositiveNumber, &Config::autotune_steps_per_sample>(
         "HOROVOD_AUTOTUNE_STEPS_PER_SAMPLE", "repetitions of a tensor that make one sample"),
-    setting<PositiveNumber, &Config::autotune_max_samples>("HOROVOD_AUTOTUNE_BAYES_OPT_MAX_SAMPLES",
-                                                           "most points that autotune tries"),
-    setting<Fraction, &Config::autotune_noise>(
+    setting<kRankZero, PositiveNumber, &Config::autotune_max_samples>(
+        "HOROVOD_AUTOTUNE_BAYES_OPT_MAX_SAMPLES", "most points that autotune tries"),
+    setting<kRankZero, Fraction, &Config::autotune_noise>(
         "HOROVOD_AUTOTUNE_GAUSSIAN_PROCESS_NOISE",
         "how much of the spread between samples autotune takes for noise, 0 to 1"),
-    setting<Level, &Config::log_level>("HOROVOD_LOG_LEVEL",
-                                       "least level of the messages on standard error"),
-    setting<Flag, &Config::log_hide_time>("HOROVOD_LOG_HIDE_TIME",
-                                          "1 = log lines without the time"),
-    setting<Text, &Config::hostname>(
+    setting<kPerRank, Level, &Config::log_level>("HOROVOD_LOG_LEVEL",
+                                                 "least level of the messages on standard error"),
+    setting<kPerRank, Flag, &Config::log_hide_time>("HOROVOD_LOG_HIDE_TIME",
+                                                    "1 = log lines without the time"),
+    setting<kPerRank, Text, &Config::hostname>(
         "HOROVOD_HOSTNAME",
         "ranks with one host name share memory; empty = the system's name and boot"),
-    setting<Cores, &Config::thread_affinity>(
+    setting<kPerRank, Cores, &Config::thread_affinity>(
         "HOROVOD_THREAD_AFFINITY",
         "cores for the engine's threads, one a local rank, such as 0,8; empty = any core"),
-    setting<Flag, &Config::bind_cores>(
+    setting<kPerRank, Flag, &Config::bind_cores>(
         "HVD_BIND_CORES",
         "0 = ranks of one host do not share out its cores among them, but wander over all"),
-    setting<Flag, &Config::mpi_threads_disable>(
+    setting<kPerRank, Flag, &Config::mpi_threads_disable>(
         "HOROVOD_MPI_THREADS_DISABLE", "1 = ask MPI for calls from one thread at a time only"),
-    setting<Flag, &Config::dynamic_process_sets>(
+    setting<kPerRank, Flag, &Config::dynamic_process_sets>(
         "HOROVOD_DYNAMIC_PROCESS_SETS", "accepted; process sets can always be added and removed"),
-    setting<Text, &Config::network_interfaces>(
+    setting<kPerRank, Text, &Config::network_interfaces>(
         "HOROVOD_GLOO_IFACE",
         "interfaces for control messages between hosts, such as eth0,ib0; empty = what reaches "
         "the others"),
-    setting<Flag, &Config::hierarchical_allreduce>(
+    setting<kEqual, Flag, &Config::hierarchical_allreduce>(
         "HOROVOD_HIERARCHICAL_ALLREDUCE",
         "1 = on several hosts, reduce inside each host before between them"),
-    setting<Flag, &Config::hierarchical_allgather>(
+    setting<kEqual, Flag, &Config::hierarchical_allgather>(
         "HOROVOD_HIERARCHICAL_ALLGATHER",
         "1 = on several hosts, send to each host once and share it there"),
-    setting<ControlTransport, &Config::control_plane>(
+    setting<kEqual, ControlTransport, &Config::control_plane>(
         "HVD_CONTROL_PLANE",
         "what carries control messages between hosts: tcp, or mpi where TCP does not connect them "
         "(it polls, and notices no host that dies)"),
-    setting<PositiveSeconds, &Config::link_timeout>(
+    setting<kRankZero, PositiveSeconds, &Config::link_timeout>(
         "HVD_LINK_TIMEOUT_SECONDS",
         "seconds for which a host may acknowledge nothing before its ranks are taken for gone "
         "(control messages over TCP)"),
-    setting<PositiveSeconds, &Config::shutdown_timeout>(
+    setting<kRankZero, PositiveSeconds, &Config::shutdown_timeout>(
         "HVD_SHUTDOWN_TIMEOUT_SECONDS",
         "seconds that a rank which shuts down or fails waits for the answer of the others"),
-    setting<Controller, &Config::controller>(
+    setting<kEqual, Controller, &Config::controller>(
         "HOROVOD_CONTROLLER",
         "how the ranks connect: mpi, gloo = without MPI, auto = by MPI if it started them"),
-    setting<Text, &Config::rendezvous>(
+    setting<kPerRank, Text, &Config::rendezvous>(
         "HVD_RENDEZVOUS",
         "where the ranks meet without MPI: file:///folder/name, tcp://127.0.0.1:port (with "
         "HVD_RENDEZVOUS_KEY), unix:name or env:// (MASTER_ADDR and MASTER_PORT); empty = what the "
         "launcher left"),
-    setting<CpuOperations, &Config::cpu_operations>(
+    setting<kEqual, CpuOperations, &Config::cpu_operations>(
         "HOROVOD_CPU_OPERATIONS",
         "how tensors move: shm = through shared memory inside a host, by MPI between hosts; mpi = "
         "always by MPI"),
-    setting<GpuOperations, &Config::gpu_operations>(
+    setting<kEqual, GpuOperations, &Config::gpu_operations>(
         "HVD_GPU_OPERATIONS",
         "how tensors of GPUs move: nccl = by NCCL, with a GPU for each rank; ipc = through each "
         "other's GPU memory, for ranks of one host, which may share a GPU; host = by way of host "
         "memory; auto = the first of them that fits; none = not at all"),
-    setting<Flag, &Config::async_completion>(
+    setting<kPerRank, Flag, &Config::async_completion>(
         "HOROVOD_ENABLE_ASYNC_COMPLETION",
         "1 = results on GPUs are waited for by the caller's stream; 0 = by the host"),
 };
@@ -259,7 +273,8 @@ std::vector<SettingInfo> describe_settings(const Config& config) {
   for (const Setting& row : kSettings) {
     const auto source = config.sources.find(row.name);
     rows.push_back({row.name, row.write(config), row.write(defaults),
-                    source == config.sources.end() ? "default" : source->second, row.meaning});
+                    source == config.sources.end() ? "default" : source->second, row.meaning,
+                    row.agreement});
   }
   return rows;
 }
@@ -268,6 +283,25 @@ void check_setting(std::string_view name, const std::string& value, const std::s
   const Setting& row = find_setting(name);
   Config scratch;
   if (!row.read(scratch, value)) bad_value(origin, value, row.accepted);
+}
+
+void take_from_rank_zero(Config& config, std::string_view name, const std::string& value) {
+  const Setting& row = find_setting(name);
+  if (row.write(config) == value) return;
+  if (!row.read(config, value)) bad_value(row.name, value, row.accepted);
+  config.sources[row.name] = "rank 0";
+}
+
+const char* name_of(Agreement agreement) {
+  switch (agreement) {
+    case kEqual:
+      return "the same on all ranks";
+    case kRankZero:
+      return "that of rank 0";
+    case kPerRank:
+      return "each rank has its own";
+  }
+  return "?";
 }
 
 }  // namespace hvd

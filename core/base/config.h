@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <map>
 #include <optional>
 #include <string>
@@ -30,6 +31,8 @@ struct Config {
   bool timeline_mark_cycles = false;
   std::size_t timeline_max_mb = 512;  // MiB
   bool stats = false;
+  bool check_parameters = true;
+  bool check_nan = false;
   std::string flight_recorder_dir;  // empty = the user's in the temporary folder
   std::size_t flight_recorder_size = 1024;
 
@@ -74,15 +77,28 @@ struct Config {
 // process, on rank 0.
 Config read_config();
 
+// How the ranks of a job stand to a setting. They tell each other the values before anything
+// depends on them (ops/agreement.h).
+enum class Agreement : std::uint8_t {
+  kEqual,     // chooses an algorithm or what connects the ranks: init() fails where values differ
+  kRankZero,  // rank 0's value holds on all ranks
+  kPerRank,   // concerns its rank alone, or how that finds the others
+};
+
+// "the same on all ranks", "that of rank 0", "each rank has its own": whose value counts.
+const char* name_of(Agreement agreement);
+
 // One row of describe_settings().
 struct SettingInfo {
   std::string name;   // of the environment variable
   std::string value;  // as one would write it into the variable
   std::string default_value;
   // "default", "environment", "hvdrun --cycle-time-ms", "job.yaml:3" (hvdrun's --config-file),
-  // or the name of the setting that implies this one. What autotune chose is in its log, not here.
+  // the name of the setting that implies this one, or "rank 0", if its value is another than this
+  // rank's own. What autotune chose is in its log, not here.
   std::string source;
   std::string meaning;  // with the unit
+  Agreement agreement = Agreement::kPerRank;
 };
 
 // Every setting, in the order of the table.
@@ -91,6 +107,10 @@ std::vector<SettingInfo> describe_settings(const Config& config);
 // Throws InvalidArgumentError naming `origin` (an option, a line of a file) unless `value` is what
 // the setting `name` accepts.
 void check_setting(std::string_view name, const std::string& value, const std::string& origin);
+
+// Puts rank 0's value of the setting `name`, as SettingInfo has it, in force. Throws
+// InvalidArgumentError if it is malformed.
+void take_from_rank_zero(Config& config, std::string_view name, const std::string& value);
 
 // Where hvdrun leaves the sources of what it set: "NAME=source" entries, separated by ';'.
 inline constexpr const char* kSourcesVariable = "HVD_SETTING_SOURCES";

@@ -33,7 +33,7 @@ std::optional<double> parse_between(std::string_view text, double least, double 
 std::optional<Duration> parse_duration(std::string_view text, Duration unit, double most) {
   const auto value = parse_between(text, 0, most);
   if (!value) return std::nullopt;
-  return std::chrono::duration_cast<Duration>(unit * *value);
+  return std::chrono::round<Duration>(unit * *value);  // what is written is read as the same
 }
 
 std::optional<std::string> one_of(std::initializer_list<std::string_view> known,

@@ -58,6 +58,7 @@ void write_sighting(ByteWriter& out, const Sighting& sighting) {
   out.put_string(sighting.last_submitted);
   out.put(sighting.pending);
   out.put_string(sighting.waits_for);
+  out.put(sighting.waits_number);
   write_numbers(out, sighting.joins);
   out.put_string(sighting.where);
 }
@@ -70,6 +71,7 @@ Sighting read_sighting(ByteReader& in) {
   sighting.last_submitted = in.get_string();
   sighting.pending = in.get<std::uint64_t>();
   sighting.waits_for = in.get_string();
+  sighting.waits_number = in.get<std::uint64_t>();
   read_numbers(in, sighting.joins);
   sighting.where = in.get_string();
   return sighting;
@@ -155,7 +157,11 @@ void write(ByteWriter& out, const Announcement& announcement) {
   write_numbers(out, announcement.slots);
   out.put(static_cast<std::uint32_t>(announcement.names.size()));
   for (const Variants& variants : announcement.names) write_variants(out, variants);
-  write_ranks(out, announcement.leaving);
+  out.put(static_cast<std::uint32_t>(announcement.leaving.size()));
+  for (const Leaving& one : announcement.leaving) {
+    out.put(static_cast<std::int32_t>(one.rank));
+    out.put(one.submissions);
+  }
   out.put(static_cast<std::uint32_t>(announcement.joined.size()));
   for (const Joining& joining : announcement.joined) write(out, joining);
   write_numbers(out, announcement.finished);
@@ -171,13 +177,17 @@ void read_announcement(ByteReader& in, Announcement& announcement) {
   read_numbers(in, announcement.slots);
   const std::size_t names = in.get_count(1);
   for (std::size_t i = 0; i < names; ++i) announcement.names.push_back(read_variants(in));
-  read_ranks(in, announcement.leaving);
+  announcement.leaving.resize(in.get_count(12));
+  for (Leaving& one : announcement.leaving) {
+    one.rank = read_rank(in);
+    one.submissions = in.get<std::uint64_t>();
+  }
   announcement.joined.resize(in.get_count(9));
   for (Joining& joining : announcement.joined) joining = read_joining(in);
   read_numbers(in, announcement.finished);
   const std::size_t absences = in.get_count(20);
   for (std::size_t i = 0; i < absences; ++i) announcement.absences.push_back(read_absence(in));
-  const std::size_t sightings = in.get_count(44);
+  const std::size_t sightings = in.get_count(52);
   for (std::size_t i = 0; i < sightings; ++i) announcement.sightings.push_back(read_sighting(in));
   in.expect_end();
 }

@@ -50,6 +50,14 @@ struct Joining {
   friend bool operator==(const Joining&, const Joining&) = default;
 };
 
+// A rank that leaves in order, and how many submissions it had made.
+struct Leaving {
+  Rank rank = 0;
+  std::uint64_t submissions = 0;
+
+  friend bool operator==(const Leaving&, const Leaving&) = default;
+};
+
 // A rank's answer to the step `ask`.
 struct Sighting {
   Rank rank = 0;
@@ -58,6 +66,7 @@ struct Sighting {
   std::string last_submitted;       // empty = nothing yet
   std::uint64_t pending = 0;        // of its submissions
   std::string waits_for;            // of those, the one that has waited longest
+  std::uint64_t waits_number = 0;   // and which submission that was
   std::vector<ProcessSetId> joins;  // sets in which it has called join() and waits
   std::string where;                // its program is here; empty = it cannot say
 
@@ -70,7 +79,7 @@ struct Announcement {
   std::vector<SlotNumber>
       slots;                    // announced by every rank at and below the sender, as the slot says
   std::vector<Variants> names;  // in full; each entry is about one name
-  std::vector<Rank> leaving;
+  std::vector<Leaving> leaving;
   std::vector<Joining> joined;
   std::vector<std::uint64_t> finished;  // batches, told by the lowest rank of their set
   std::vector<Absence> absences;

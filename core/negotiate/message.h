@@ -21,7 +21,7 @@ enum class MessageKind : std::uint8_t {
   kProbe = 6,         // up the tree: do you still run? Down: yes
 };
 
-inline constexpr std::uint8_t kMessageVersion = 4;
+inline constexpr std::uint8_t kMessageVersion = 5;
 
 struct MessageHeader {
   MessageKind kind = MessageKind::kAnnouncement;

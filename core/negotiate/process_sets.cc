@@ -6,6 +6,8 @@
 #include <numeric>
 #include <utility>
 
+#include "core/base/rank_list.h"
+
 namespace hvd {
 namespace {
 
@@ -73,7 +75,7 @@ std::string fault_of(const Request& request, const ProcessSets& sets) {
   if (!sets.known(request.set)) return "there is no " + describe_set(request.set);
   if (needs_root(request.kind) && !sets.has(request.set, request.root)) {
     return "root rank " + std::to_string(request.root) + " is not in " + describe_set(request.set) +
-           " of " + std::to_string(sets.ranks(request.set).size()) + " ranks";
+           ", which has " + describe_ranks(sets.ranks(request.set));
   }
   if (!std::isfinite(request.prescale) || !std::isfinite(request.postscale)) {
     return "a scale factor is not finite";

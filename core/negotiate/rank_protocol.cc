@@ -118,14 +118,16 @@ void RankProtocol::Impl::expect_wait_for_root(TimePoint deadline) {
 
 void RankProtocol::Impl::sighted(const std::string& where) {
   if (stopped_) return;
-  Sighting sighting{tree_.rank,
-                    asks_,
-                    submissions_.count(),
-                    last_submitted_,
-                    submissions_.pending(),
-                    submissions_.longest_pending(cache_),
-                    {},
-                    where};
+  Submissions::Pending longest = submissions_.longest_pending(cache_);
+  Sighting sighting{.rank = tree_.rank,
+                    .ask = asks_,
+                    .submissions = submissions_.count(),
+                    .last_submitted = last_submitted_,
+                    .pending = submissions_.pending(),
+                    .waits_for = std::move(longest.name),
+                    .waits_number = longest.number,
+                    .joins = {},
+                    .where = where};
   for (const auto& [set, join] : submissions_.joins()) sighting.joins.push_back(set);
   outbox_.sightings.push_back(std::move(sighting));
 }
@@ -224,8 +226,8 @@ void RankProtocol::Impl::check(const Announcement& announcement, Tally::Reporter
   for (const Sighting& sighting : announcement.sightings) {
     if (outside(sighting.rank)) ByteReader::malformed("rank out of range");
   }
-  if (std::any_of(announcement.leaving.begin(), announcement.leaving.end(), outside)) {
-    ByteReader::malformed("rank out of range");
+  for (const Leaving& one : announcement.leaving) {
+    if (outside(one.rank)) ByteReader::malformed("rank out of range");
   }
 }
 
@@ -267,7 +269,7 @@ void RankProtocol::Impl::flush() {
     return;
   }
   while (!stopped_) {
-    for (const Rank rank : outbox_.leaving) sequencer_->leave(rank);
+    for (const Leaving& one : outbox_.leaving) sequencer_->leave(one);
     for (Sighting& sighting : outbox_.sightings) sightings_.take(std::move(sighting));
     sequencer_->take(outbox_);
     decision_.clear();

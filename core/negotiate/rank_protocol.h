@@ -89,6 +89,9 @@ struct Report {
 struct Stopped {
   Status why;
   bool orderly = false;  // a rank left; its number is in `why`
+  // What this rank has pending for longest, and which of its submissions that is.
+  std::string waits_for = {};  // empty = nothing
+  std::uint64_t waits_number = 0;
 };
 
 using Effect =

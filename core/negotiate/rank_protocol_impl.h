@@ -17,6 +17,7 @@
 #include "core/negotiate/response_cache.h"
 #include "core/negotiate/sequencer.h"
 #include "core/negotiate/sightings.h"
+#include "core/negotiate/stall_report.h"
 #include "core/negotiate/submissions.h"
 #include "core/negotiate/tally.h"
 
@@ -117,16 +118,23 @@ class RankProtocol::Impl {
   bool waits() const;  // this rank does, for others
   void watch_parent();
   void receive_probe(Rank from, ByteReader& in);
-  // What rank 0 does about waits that became remarkable.
-  void report(const StallFindings& findings,
-              const std::function<std::string(const Overdue&)>& describe);
+  // What rank 0 does about waits that became remarkable. `describe` gets those of one report, of
+  // which the first has waited longest.
+  using Describe = StallReport (Impl::*)(const std::vector<Overdue>&) const;
+  void report(const StallFindings& findings, Describe describe);
+  void warn(Duration held, const StallReport& report);
 
   // -- verdicts.cc
-  std::string describe_name(const Overdue& wait) const;
-  std::string describe_batch(const Overdue& wait) const;
-  std::string describe_join(ProcessSetId set, const Overdue& wait) const;
-  std::string describe_missing(const std::vector<Rank>& missing, ProcessSetId set) const;
-  std::string verdict(const Sighting& seen, ProcessSetId set) const;
+  enum class Verdict { kExpected, kSilent, kNotAsked, kElsewhere, kJoined, kRuns, kBusy };
+  Verdict verdict(Rank rank) const;
+  std::vector<Rank> missing(const std::string& name) const;
+  std::string waits_in(const std::string& name) const;
+  StallLine line_of(Rank rank) const;
+  StallLine line_of_waiting(Rank rank, const std::string& name) const;
+  StallReport report_of_missing(const std::vector<Rank>& missing) const;
+  StallReport report_names(const std::vector<Overdue>& waits) const;
+  StallReport report_batches(const std::vector<Overdue>& waits) const;
+  StallReport report_joins(const std::vector<Overdue>& waits) const;
   Duration patience() const;
 
   Tree tree_;
@@ -155,7 +163,9 @@ class RankProtocol::Impl {
   std::uint64_t asks_ = 0;                         // steps so far
   std::map<std::string, std::vector<Rank>> told_;  // others: who is missing, as last told upwards
   Sightings sightings_;                            // rank 0 only
-  std::optional<TimePoint> root_expected_;         // rank 0: nobody is blamed for it until then
+  std::string last_report_;                        // rank 0: what the last one said about ranks
+  TimePoint last_report_at_{};
+  std::optional<TimePoint> root_expected_;  // rank 0: nobody is blamed for it until then
 
   bool leaving_ = false;
   std::optional<Status> stopped_;

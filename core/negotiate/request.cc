@@ -130,6 +130,7 @@ void write(ByteWriter& out, const Request& request) {
   for (const std::int32_t number : request.numbers) out.put(number);
   out.put(request.place.arena);
   for (const std::uint64_t offset : request.place.offsets) out.put(offset);
+  out.put_string(request.not_finite);
 }
 
 Request read_request(ByteReader& in) {
@@ -153,17 +154,19 @@ Request read_request(ByteReader& in) {
   request.numbers.resize(in.get_count(sizeof(std::int32_t)));
   for (std::int32_t& number : request.numbers) number = in.get<std::int32_t>();
   request.place = read_place(in, request);
+  request.not_finite = in.get_string();
   return request;
 }
 
 // Names every member: a new one does not compile until it is compared here.
 bool agree(const Request& a, const Request& b) {
   const auto& [name, kind, dtype, device, set, op, root, prescale, postscale, wire, shapes, numbers,
-               automatic_name, joins_average, place] = a;
+               automatic_name, joins_average, place, not_finite] = a;
   return name == b.name && kind == b.kind && dtype == b.dtype && device == b.device &&
          set == b.set && op == b.op && root == b.root && prescale == b.prescale &&
          postscale == b.postscale && wire == b.wire && shapes == b.shapes && numbers == b.numbers &&
-         automatic_name == b.automatic_name && joins_average == b.joins_average;
+         automatic_name == b.automatic_name && joins_average == b.joins_average &&
+         not_finite == b.not_finite;
 }
 
 void merge_place(Request& into, const Request& other) {

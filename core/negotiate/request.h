@@ -42,6 +42,11 @@ constexpr bool needs_root(CollectiveKind kind) {
   return kind == CollectiveKind::kBroadcast || kind == CollectiveKind::kReduce ||
          kind == CollectiveKind::kGather || kind == CollectiveKind::kScatter;
 }
+// Allreduce, reducescatter and reduce.
+constexpr bool reduces(CollectiveKind kind) {
+  return kind == CollectiveKind::kAllreduce || kind == CollectiveKind::kReducescatter ||
+         kind == CollectiveKind::kReduce;
+}
 // Add and remove: the log itself carries them out; they are no batch.
 constexpr bool changes_sets(CollectiveKind kind) {
   return kind == CollectiveKind::kAddSet || kind == CollectiveKind::kRemoveSet;
@@ -86,6 +91,9 @@ struct Request {
   bool automatic_name = false;        // gets a slot for one run only
   bool joins_average = false;         // kJoin: averages go on dividing by this rank too
   ArenaPlace place = {};              // allreduce only
+  // What this rank found out about its own data: "gradient of 'w' is not finite (step 4)". Then the
+  // name is rejected on all ranks. Empty = nothing.
+  std::string not_finite = {};
 
   std::size_t bytes_of(std::size_t tensor) const {
     return static_cast<std::size_t>(numel_of(shapes[tensor])) * size_of(dtype);

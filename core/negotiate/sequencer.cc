@@ -8,11 +8,30 @@ namespace {
 // How far one decision looks ahead for tensors that may share a batch; bounds its work.
 constexpr std::size_t kLookAhead = 1024;
 
+// Those with a fault come first: what else ranks disagree about can wait.
+std::optional<Status> fault_in(const Variants& variants) {
+  const Variant* found = nullptr;
+  for (const Variant& variant : variants) {
+    if (variant.request.not_finite.empty()) continue;
+    if (found == nullptr || variant.lowest < found->lowest) found = &variant;
+  }
+  if (found == nullptr) return std::nullopt;
+  return Status{StatusCode::kInvalidArgument,
+                "rank " + std::to_string(found->lowest) + "'s " + found->request.not_finite};
+}
+
 Status disagreement(const Variants& variants) {
   const Variant& a = variants[0].lowest < variants[1].lowest ? variants[0] : variants[1];
   const Variant& b = &a == &variants[0] ? variants[1] : variants[0];
   return {StatusCode::kMismatch, "tensor \"" + a.request.name + "\": ranks disagree about its " +
                                      describe_difference(a.request, a.lowest, b.request, b.lowest)};
+}
+
+std::string farewell_of(const Leaving& leaving) {
+  return "rank " + std::to_string(leaving.rank) + " left the job after " +
+         std::to_string(leaving.submissions) +
+         (leaving.submissions == 1 ? " submission" : " submissions") +
+         " (it ended, or called shutdown())";
 }
 
 }  // namespace
@@ -35,6 +54,10 @@ void Sequencer::take(Announcement& complete) {
 
 void Sequencer::take_name(const Variants& variants) {
   const Request& request = variants.front().request;
+  if (const auto fault = fault_in(variants)) {
+    rejects_.push_back({request.set, request.name, *fault});
+    return;
+  }
   if (variants.size() > 1) {
     rejects_.push_back({request.set, request.name, disagreement(variants)});
     return;
@@ -72,7 +95,7 @@ void Sequencer::change(const NegotiationSettings& settings) {
   slots_.set_capacity(settings.cache_capacity);
 }
 
-void Sequencer::leave(Rank rank) {
+void Sequencer::leave(const Leaving& rank) {
   if (!leaving_) leaving_ = rank;
 }
 
@@ -103,8 +126,7 @@ void Sequencer::decide(TimePoint now, Decision& decision) {
   joined_.clear();
   if (leaving_ && ready_.empty()) {
     stopped_ = true;
-    decision.steps.emplace_back(
-        Stop{{StatusCode::kAborted, "rank " + std::to_string(*leaving_) + " left the job"}});
+    decision.steps.emplace_back(Stop{{StatusCode::kAborted, farewell_of(*leaving_)}});
   }
 }
 

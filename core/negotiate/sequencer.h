@@ -37,7 +37,7 @@ class Sequencer {
   // Holds for this and all later decisions.
   void change(const NegotiationSettings& settings);
   // From now on only what is complete runs.
-  void leave(Rank rank);
+  void leave(const Leaving& rank);
   void ask() { ask_ = true; }
 
   // Appends what can be decided at `now` to `decision`; the caller applies it before the next call.
@@ -79,7 +79,7 @@ class Sequencer {
   std::uint64_t batches_ = 0;
   std::optional<TimePoint> last_run_;
   std::optional<TimePoint> gap_ends_;  // set while the gap alone holds a batch back
-  std::optional<Rank> leaving_;
+  std::optional<Leaving> leaving_;
   bool ask_ = false;
   bool settings_told_ = false;
   bool stopped_ = false;

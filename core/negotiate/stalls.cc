@@ -8,7 +8,11 @@
 namespace hvd {
 namespace {
 
-constexpr std::size_t kWaitsInText = 4;
+Duration longest_of(const std::vector<Overdue>& waits) {
+  Duration longest = Duration::zero();
+  for (const Overdue& wait : waits) longest = std::max(longest, wait.held);
+  return longest;
+}
 
 }  // namespace
 
@@ -37,7 +41,7 @@ std::optional<TimePoint> RankProtocol::Impl::next_deadline() const {
 
 void RankProtocol::Impl::check_names() {
   const StallFindings findings = names_monitor_.check(now_, blameable(tally_.waiting()));
-  if (root()) return report(findings, [&](const Overdue& wait) { return describe_name(wait); });
+  if (root()) return report(findings, &Impl::report_names);
   std::erase_if(told_, [&](const auto& entry) {
     return std::none_of(findings.held.begin(), findings.held.end(),
                         [&](const Overdue& wait) { return wait.name == entry.first; });
@@ -69,10 +73,7 @@ void RankProtocol::Impl::check_batches() {
   for (const RunningBatch& batch : sequencer_->running()) {
     running.push_back({batch.first->name, batch.number + 1, Duration::zero()});
   }
-  StallFindings findings = batches_monitor_.check(now_, running);
-  // Batches run in order: the first one holds up the others.
-  if (findings.overdue.size() > 1) findings.overdue.resize(1);
-  report(findings, [&](const Overdue& wait) { return describe_batch(wait); });
+  report(batches_monitor_.check(now_, running), &Impl::report_batches);
 }
 
 // Who has joined waits for the others, who may take their time as long as something runs.
@@ -84,10 +85,7 @@ void RankProtocol::Impl::check_joins() {
     if (only_root && root_expected_ && now_ < *root_expected_) continue;
     waiting.push_back({describe_set(set), progress_[set], Duration::zero()});
   }
-  report(joins_monitor_.check(now_, waiting), [&](const Overdue& wait) {
-    const auto set = std::find(progress_.begin(), progress_.end(), wait.round);
-    return describe_join(static_cast<ProcessSetId>(set - progress_.begin()), wait);
-  });
+  report(joins_monitor_.check(now_, waiting), &Impl::report_joins);
 }
 
 bool RankProtocol::Impl::waits() const {
@@ -127,21 +125,31 @@ void RankProtocol::Impl::receive_probe(Rank from, ByteReader& in) {
   if (!stopped_) send(from, MessageKind::kProbe);
 }
 
-void RankProtocol::Impl::report(const StallFindings& findings,
-                                const std::function<std::string(const Overdue&)>& describe) {
+void RankProtocol::Impl::report(const StallFindings& findings, Describe describe) {
   if (stopped_) return;
   if (findings.ask) sequencer_->ask();
-  std::string text;
-  for (std::size_t i = 0; i < findings.overdue.size() && i < kWaitsInText; ++i) {
-    text += (i == 0 ? "" : "; ") + describe(findings.overdue[i]);
+  if (!findings.overdue.empty()) {
+    warn(longest_of(findings.overdue), (this->*describe)(findings.overdue));
   }
-  if (findings.overdue.size() > kWaitsInText) {
-    text += "; and " + std::to_string(findings.overdue.size() - kWaitsInText) + " more";
-  }
-  if (!text.empty()) effects_.push(Report{"stalled: " + text});
   if (findings.hopeless) {
-    halt({{StatusCode::kStalled, "stalled, giving up: " + describe(*findings.hopeless)}, -1});
+    const StallReport report = (this->*describe)({*findings.hopeless});
+    halt({{StatusCode::kStalled, "stalled, giving up after " +
+                                     seconds_text(findings.hopeless->held) + ": " + report.what +
+                                     report.body()},
+          -1});
   }
+}
+
+// A report says where all ranks are, so that it serves other waits that become overdue soon after.
+void RankProtocol::Impl::warn(Duration held, const StallReport& report) {
+  std::string body = report.body();
+  const bool known = body == last_report_ && !body.empty();
+  if (known && now_ < last_report_at_ + settings_.stall_warning / 2) return;
+  std::string text = "stalled for " + seconds_text(held) + ": " + report.what;
+  text += known ? " (no rank has moved since the last report)" : body;
+  last_report_ = std::move(body);
+  last_report_at_ = now_;
+  effects_.push(Report{std::move(text)});
 }
 
 }  // namespace hvd

@@ -9,7 +9,7 @@ namespace hvd {
 void RankProtocol::Impl::leave() {
   if (leaving_ || stopped_) return;
   leaving_ = true;
-  outbox_.leaving.push_back(tree_.rank);
+  outbox_.leaving.push_back({tree_.rank, submissions_.count()});
 }
 
 void RankProtocol::Impl::fail(const Status& why) {
@@ -55,7 +55,8 @@ void RankProtocol::Impl::halt(const Emergency& emergency) {
 
 void RankProtocol::Impl::stop(const Status& why, bool orderly) {
   stopped_ = why;
-  effects_.push(Stopped{why, orderly});
+  Submissions::Pending longest = submissions_.longest_pending(cache_);
+  effects_.push(Stopped{why, orderly, std::move(longest.name), longest.number});
   if (root() || parent_gone_) return;
   send(tree_.parent, MessageKind::kConfirm);
 }

@@ -116,20 +116,16 @@ Ticket Submissions::end_join(ProcessSetId set) {
   return ticket;
 }
 
-std::string Submissions::longest_pending(const ResponseCache& cache) const {
-  std::string name;
-  std::uint64_t least = count_ + 1;
+Submissions::Pending Submissions::longest_pending(const ResponseCache& cache) const {
+  Pending longest{.name = {}, .number = count_ + 1};
   for (SlotNumber slot = 0; slot < by_slot_.size(); ++slot) {
-    if (!by_slot_[slot].pending || by_slot_[slot].number >= least) continue;
-    least = by_slot_[slot].number;
-    name = cache.request(slot).name;
+    if (!by_slot_[slot].pending || by_slot_[slot].number >= longest.number) continue;
+    longest = {cache.request(slot).name, by_slot_[slot].number};
   }
   for (const auto& [pending, mine] : by_name_) {
-    if (mine.number >= least) continue;
-    least = mine.number;
-    name = pending;
+    if (mine.number < longest.number) longest = {pending, mine.number};
   }
-  return name;
+  return longest.name.empty() ? Pending{} : longest;
 }
 
 }  // namespace hvd

@@ -69,8 +69,12 @@ class Submissions {
   // -- for stall reports
   std::uint64_t count() const { return count_; }  // made so far
   std::size_t pending() const { return pending_; }
-  // The name that is pending for longest; empty = none is.
-  std::string longest_pending(const ResponseCache& cache) const;
+  // What is pending for longest.
+  struct Pending {
+    std::string name;          // empty = nothing is
+    std::uint64_t number = 0;  // counts submissions
+  };
+  Pending longest_pending(const ResponseCache& cache) const;
 
  private:
   struct BySlot {

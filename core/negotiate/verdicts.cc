@@ -1,36 +1,40 @@
-// What rank 0 tells people about a stall: who is missing, and what each of them does instead.
+// What rank 0 tells people about a stall: who waits for whom, and what each of them does instead.
 
 #include <algorithm>
+#include <map>
+#include <set>
 
+#include "core/base/rank_list.h"
 #include "core/base/seconds_text.h"
+#include "core/negotiate/call_name.h"
 #include "core/negotiate/rank_protocol_impl.h"
 
 namespace hvd {
 namespace {
 
-constexpr std::size_t kRanksInText = 16;
+constexpr const char* kSilent = "no answer: stopped or gone";
+constexpr const char* kReadme = "see README, \"Why does it hang?\"";
 
-std::string and_more_ranks(std::size_t ranks) {
-  if (ranks <= kRanksInText) return "";
-  return " and " + std::to_string(ranks - kRanksInText) + " more ranks";
+std::string more_calls(std::uint64_t pending) {
+  if (pending < 2) return "";
+  return " and in " + std::to_string(pending - 1) + (pending == 2 ? " more call" : " more calls");
 }
 
-// "rank 3", "ranks 3, 4".
-std::string list_ranks(const std::vector<Rank>& ranks) {
-  std::string text = ranks.size() == 1 ? "rank " : "ranks ";
-  for (std::size_t i = 0; i < ranks.size() && i < kRanksInText; ++i) {
-    text += (i == 0 ? "" : ", ") + std::to_string(ranks[i]);
-  }
-  return text + and_more_ranks(ranks.size());
+std::string submission(std::uint64_t number) {
+  return number == 0 ? "" : "submission " + std::to_string(number);
 }
 
-std::string what_it_did(const Sighting& seen) {
-  std::string text = seen.last_submitted.empty()
-                         ? "has submitted nothing yet"
-                         : "last submitted \"" + seen.last_submitted + "\", submission " +
-                               std::to_string(seen.submissions);
-  if (!seen.where.empty()) text += ", now at " + seen.where;
-  return text;
+std::string and_last(const Sighting& seen) {
+  if (seen.last_submitted.empty()) return "nothing submitted yet";
+  return "last submitted " + readable_name(seen.last_submitted);
+}
+
+std::vector<Rank> in_order(const std::set<Rank>& ranks) {
+  return {ranks.begin(), ranks.end()};
+}
+
+std::string be_late(const std::vector<Rank>& ranks) {
+  return describe_ranks(ranks) + (ranks.size() == 1 ? " is late" : " are late");
 }
 
 }  // namespace
@@ -43,29 +47,137 @@ Duration RankProtocol::Impl::patience() const {
   return limit == Duration::zero() ? warning / 4 : std::min(warning, limit) / 4;
 }
 
-std::string RankProtocol::Impl::describe_name(const Overdue& wait) const {
-  const std::vector<Rank> missing = tally_.missing(wait.name);
-  const ProcessSetId set = tally_.set_of(wait.name).value_or(kWorldSet);
-  const auto all = static_cast<std::size_t>(sets_.active(set));
-  return "tensor \"" + wait.name + "\"" + (set == kWorldSet ? "" : " of " + describe_set(set)) +
-         ", submitted by " + std::to_string(all - missing.size()) + " of " + std::to_string(all) +
-         " ranks, has waited " + seconds_text(wait.held) + " for " + describe_missing(missing, set);
+// Ranks that have not submitted `name`: what the tally knows, less those that said since that they
+// wait for it.
+std::vector<Rank> RankProtocol::Impl::missing(const std::string& name) const {
+  std::vector<Rank> ranks = tally_.missing(name);
+  std::vector<Rank> left = ranks;
+  std::erase_if(left, [&](Rank rank) {
+    const Sighting* seen = sightings_.find(rank);
+    return seen != nullptr && seen->pending > 0 && seen->waits_for == name;
+  });
+  return left.empty() ? ranks : left;
 }
 
-std::string RankProtocol::Impl::describe_join(ProcessSetId set, const Overdue& wait) const {
+std::string RankProtocol::Impl::waits_in(const std::string& name) const {
+  return "waiting in " + readable_name(name) + " for " + describe_ranks(missing(name));
+}
+
+RankProtocol::Impl::Verdict RankProtocol::Impl::verdict(Rank rank) const {
+  if (rank == 0 && root_expected_ && now_ < *root_expected_) return Verdict::kExpected;
+  if (sightings_.silent(rank, now_, patience())) return Verdict::kSilent;
+  const Sighting* seen = sightings_.find(rank);
+  if (seen == nullptr) return Verdict::kNotAsked;
+  if (seen->pending > 0 && !missing(seen->waits_for).empty()) return Verdict::kElsewhere;
+  if (!seen->joins.empty()) return Verdict::kJoined;
+  return seen->pending > 0 ? Verdict::kRuns : Verdict::kBusy;
+}
+
+// What a rank does that has not submitted what others wait for.
+StallLine RankProtocol::Impl::line_of(Rank rank) const {
+  const Sighting* seen = sightings_.find(rank);
+  const auto with_place = [&](std::string does, std::uint64_t number) {
+    return StallLine{{rank}, std::move(does), seen->where, submission(number)};
+  };
+  switch (verdict(rank)) {
+    case Verdict::kExpected:
+      return {{rank}, "said that others would have to wait for it", "", ""};
+    case Verdict::kSilent:
+      return {{rank}, kSilent, "", ""};
+    case Verdict::kNotAsked:
+      return {{rank}, "not asked yet", "", ""};
+    case Verdict::kElsewhere:
+      return with_place((seen->joins.empty() ? "" : "in join(), but ") + waits_in(seen->waits_for) +
+                            more_calls(seen->pending),
+                        seen->waits_number);
+    case Verdict::kJoined:
+      return with_place("joined " + describe_set(seen->joins.front()) + "; " + and_last(*seen),
+                        seen->submissions);
+    case Verdict::kRuns:
+      return with_place("waiting until " + readable_name(seen->waits_for) + " has run",
+                        seen->waits_number);
+    case Verdict::kBusy:
+      break;
+  }
+  return with_place("busy outside the engine; " + and_last(*seen), seen->submissions);
+}
+
+// Of a rank that has submitted `name`, which may have been after it was asked.
+StallLine RankProtocol::Impl::line_of_waiting(Rank rank, const std::string& name) const {
+  const Verdict now = verdict(rank);
+  if (now == Verdict::kElsewhere || now == Verdict::kSilent) return line_of(rank);
+  return {{rank}, waits_in(name), "", ""};
+}
+
+StallReport RankProtocol::Impl::report_names(const std::vector<Overdue>& waits) const {
+  std::set<Rank> late;
+  std::map<Rank, std::string> waiting;  // in the name that has waited longest
+  for (const Overdue& wait : waits) {
+    const std::vector<Rank> without = missing(wait.name);
+    late.insert(without.begin(), without.end());
+    const ProcessSetId set = tally_.set_of(wait.name).value_or(kWorldSet);
+    for (const Rank rank : sets_.ranks(set)) {
+      const bool submitted = !std::binary_search(without.begin(), without.end(), rank);
+      if (submitted && sets_.expects(set, rank)) waiting.try_emplace(rank, wait.name);
+    }
+  }
+  StallReport report = report_of_missing(in_order(late));
+  report.lines.clear();
+  std::set<Rank> all = late;
+  for (const auto& [rank, name] : waiting) all.insert(rank);
+  for (const Rank rank : all) {
+    report.add(late.contains(rank) ? line_of(rank) : line_of_waiting(rank, waiting.at(rank)));
+  }
+  return report;
+}
+
+// Ordered by how much they explain.
+StallReport RankProtocol::Impl::report_of_missing(const std::vector<Rank>& missing) const {
+  StallReport report;
+  std::map<Verdict, std::vector<Rank>> ranks;
+  for (const Rank rank : missing) {
+    report.add(line_of(rank));
+    ranks[verdict(rank)].push_back(rank);
+  }
+  if (const auto& silent = ranks[Verdict::kSilent]; !silent.empty()) {
+    report.what = describe_ranks(silent) + (silent.size() == 1 ? " does" : " do") + " not answer";
+    report.advice = "stopped, swapping, or the machine is gone; " + std::string(kReadme);
+  } else if (!ranks[Verdict::kElsewhere].empty()) {
+    report.what = "ranks went different ways";
+    report.advice =
+        "is one of these calls behind `if rank() == 0`, or are they made in another order? " +
+        std::string(kReadme);
+  } else if (const auto& joined = ranks[Verdict::kJoined]; !joined.empty()) {
+    report.what = describe_ranks(joined) + (joined.size() == 1 ? " waits" : " wait") + " in join()";
+    report.advice = kReadme;
+  } else {
+    std::vector<Rank> late = missing;
+    std::erase_if(late, [&](Rank rank) { return verdict(rank) == Verdict::kExpected; });
+    report.what = be_late(late.empty() ? missing : late);
+    report.advice =
+        "a slow step, a call that only some ranks make, or uneven batches (see join()); " +
+        std::string(kReadme);
+  }
+  return report;
+}
+
+StallReport RankProtocol::Impl::report_joins(const std::vector<Overdue>& waits) const {
+  const auto progress = std::find(progress_.begin(), progress_.end(), waits.front().round);
+  const auto set = static_cast<ProcessSetId>(progress - progress_.begin());
   std::vector<Rank> missing;
   for (const Rank rank : sets_.ranks(set)) {
     if (sets_.expects(set, rank)) missing.push_back(rank);
   }
-  return "join() of " + describe_set(set) + ", called by " + std::to_string(sets_.joined(set)) +
-         " of " + std::to_string(sets_.ranks(set).size()) + " ranks, has waited " +
-         seconds_text(wait.held) + " since something ran there, for " +
-         describe_missing(missing, set);
+  StallReport report = report_of_missing(missing);
+  report.what = "join() of " + describe_set(set) + " was called by " +
+                std::to_string(sets_.joined(set)) + " of " +
+                std::to_string(sets_.ranks(set).size()) +
+                " ranks and nothing ran there since: " + report.what;
+  return report;
 }
 
-std::string RankProtocol::Impl::describe_batch(const Overdue& wait) const {
-  const std::string text =
-      "the batch of tensor \"" + wait.name + "\" has run for " + seconds_text(wait.held);
+StallReport RankProtocol::Impl::report_batches(const std::vector<Overdue>& waits) const {
+  const Overdue& wait = waits.front();  // batches run in order: the first one holds up the others
   const auto& running = sequencer_->running();
   const auto batch = std::find_if(running.begin(), running.end(), [&](const RunningBatch& one) {
     return one.number + 1 == wait.round;
@@ -73,43 +185,13 @@ std::string RankProtocol::Impl::describe_batch(const Overdue& wait) const {
   std::vector<Rank> silent;
   for (const Rank rank :
        sets_.known(batch->set) ? sets_.ranks(batch->set) : sets_.ranks(kWorldSet)) {
-    if (sightings_.silent(rank, now_, patience())) silent.push_back(rank);
+    if (verdict(rank) == Verdict::kSilent) silent.push_back(rank);
   }
-  if (silent.empty()) return text + ", and every rank answers";
-  return text + ", " + describe_missing(silent, batch->set);
-}
-
-std::string RankProtocol::Impl::describe_missing(const std::vector<Rank>& missing,
-                                                 ProcessSetId set) const {
-  std::string text;
-  for (std::size_t i = 0; i < missing.size() && i < kRanksInText; ++i) {
-    const Rank rank = missing[i];
-    text += (i == 0 ? "rank " : ", rank ") + std::to_string(rank) + " (";
-    const Sighting* seen = sightings_.find(rank);
-    if (rank == 0 && root_expected_ && now_ < *root_expected_) {
-      text += "said that others would have to wait for it";
-    } else if (sightings_.silent(rank, now_, patience())) {
-      text += "does not answer: stopped or gone";
-    } else {
-      text += seen == nullptr ? "was not asked yet" : verdict(*seen, set);
-    }
-    text += ")";
-  }
-  return text + and_more_ranks(missing.size());
-}
-
-// Ordered by how much they explain.
-std::string RankProtocol::Impl::verdict(const Sighting& seen, ProcessSetId set) const {
-  const std::string did = "; " + what_it_did(seen);
-  const bool joins = std::find(seen.joins.begin(), seen.joins.end(), set) != seen.joins.end();
-  const std::vector<Rank> elsewhere = tally_.missing(seen.waits_for);
-  if (seen.pending > 0 && !elsewhere.empty()) {
-    return std::string(joins ? "joined, but " : "went a different way: it ") + "waits for \"" +
-           seen.waits_for + "\", which " + list_ranks(elsewhere) + " did not submit" + did;
-  }
-  if (!seen.joins.empty()) return "joined " + describe_set(seen.joins.front()) + did;
-  if (seen.pending > 0) return "slow: it waits for \"" + seen.waits_for + "\" to run" + did;
-  return "slow: it answers and waits for nothing, so it is busy outside the engine" + did;
+  StallReport report;
+  if (!silent.empty()) report = report_of_missing(silent);
+  report.what = "the batch of " + readable_name(wait.name) + " does not end, and " +
+                (silent.empty() ? "every rank answers" : report.what);
+  return report;
 }
 
 }  // namespace hvd

@@ -82,8 +82,8 @@ class Operation {
   virtual bool advance() = 0;
   // Gives the operation up if it is not finished. True when the tensors' memory is not touched any
   // more; false while something still uses it that cannot be stopped (MPI): then the operation and
-  // the memory have to be kept until a later call answers true. Not for asynchronous devices, where
-  // a fence says so.
+  // the memory have to be kept until a later call answers true. An asynchronous device may use the
+  // memory until it has reached a fence past the operation all the same.
   virtual bool withdraw() noexcept { return true; }
   // Of what was done so far.
   virtual OperationStats stats() const { return {}; }

@@ -40,6 +40,10 @@ class Completion {
   void order(Fence past, Outcome outcome);
 
   bool done() const noexcept { return is(Until::kDone); }
+  // Whether a Handle for it is left. These count them.
+  bool held() const noexcept { return handles_.load(std::memory_order_acquire) != 0; }
+  void hold() noexcept { handles_.fetch_add(1, std::memory_order_relaxed); }
+  void let_go() noexcept { handles_.fetch_sub(1, std::memory_order_release); }
   // Whether it has ended, or got as far as `until`.
   bool is(Until until) const noexcept {
     const std::uint32_t state = state_.load(std::memory_order_acquire);
@@ -66,6 +70,7 @@ class Completion {
   std::atomic<std::uint32_t> state_{kPending};
   DoorbellState finished_;
   std::atomic_flag parts_dropped_;
+  std::atomic<std::uint32_t> handles_{0};
   const std::uint32_t generation_ = fork_generation();
   // Written while kOrdering, constant from then on.
   Fence past_;

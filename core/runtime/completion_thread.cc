@@ -5,6 +5,7 @@
 #include <exception>
 #include <utility>
 
+#include "core/base/engine_thread.h"
 #include "core/base/keep_for_ever.h"
 #include "core/base/thread_annotations.h"
 #include "core/runtime/current_status.h"
@@ -133,7 +134,7 @@ void CompletionThread::push(std::unique_ptr<Batch> batch, Fence fence, bool abor
     shared_->changed.notify_all();
   }
   if (thread_.joinable()) return;
-  thread_ = std::thread([shared = shared_] {
+  thread_ = start_engine_thread([shared = shared_] {
     for (Shared::Waiting next; shared->take(next);) {
       Status status;
       try {

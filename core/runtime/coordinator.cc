@@ -4,23 +4,13 @@
 #include <string>
 #include <utility>
 
-#include "core/base/seconds_text.h"
 #include "core/negotiate/message.h"
 #include "core/runtime/current_status.h"
+#include "core/runtime/finite_check.h"
 #include "core/runtime/thread_affinity.h"
 
 namespace hvd {
 namespace {
-
-using std::chrono::microseconds;
-using std::chrono::milliseconds;
-using std::chrono::seconds;
-
-constexpr Duration kLostDrainLimit = seconds(1);
-// From the stop until all children confirmed it. After an error some of them may not be able to,
-// and those that are slow find their mail later: the process is to end soon.
-constexpr Duration kGoodbyeLimit = seconds(5);
-constexpr Duration kErrorGoodbyeLimit = milliseconds(500);
 
 NegotiationSettings settings_from(const Config& config) {
   NegotiationSettings settings;
@@ -31,15 +21,6 @@ NegotiationSettings settings_from(const Config& config) {
   settings.stall_limit = config.stall_limit;
   settings.deterministic = config.deterministic || config.disable_group_fusion;
   return settings;
-}
-
-// What ends the job on all ranks is never one user's mistake.
-Status as_failure(const Status& status, Rank rank) {
-  const StatusCode code = status.code();
-  const bool keep = code == StatusCode::kStalled || code == StatusCode::kUnsupported ||
-                    code == StatusCode::kInternal;
-  return {keep ? code : StatusCode::kTransport,
-          "rank " + std::to_string(rank) + " cannot go on: " + status.message()};
 }
 
 // Devices belong to threads: CUDA has a current one in each.
@@ -75,6 +56,7 @@ Coordinator::Coordinator(std::unique_ptr<ControlPlane> control,
       topology_(control_->topology()),
       spin_limits_(spin_limits(cores_a_rank(topology_.local_size))),
       cores_(config.thread_affinity),
+      checks_nan_(config.check_nan),
       settings_(settings_from(config)),
       answer_limit_(config.shutdown_timeout),
       autotune_(make_autotune(config, *control_)),
@@ -169,12 +151,6 @@ void Coordinator::post(std::function<void()> command) {
   wake();
 }
 
-void Coordinator::abort_ports(const Status& why) noexcept {
-  ended_in_error_ = true;
-  for (const auto& collective : collectives_) collective->abort();
-  control_->abort(why);
-}
-
 // One look at everything; true if something moved.
 bool Coordinator::turn(TimePoint now) noexcept {
   bool moved = true;
@@ -263,6 +239,9 @@ bool Coordinator::announce(const InFlightPtr& entry) {
     return false;
   }
   try {
+    if (checks_nan_) {
+      entry->submission.request.not_finite = describe_not_finite(entry->submission, entry->ticket);
+    }
     protocol_.submit(entry->ticket, entry->submission.request);
     if (!runs_batches(entry->submission.request.kind)) return true;
     entry->announced = Clock::now();
@@ -331,69 +310,6 @@ void Coordinator::send(const OutgoingMessage& message) {
   } catch (...) {
     fail(current_status());
   }
-}
-
-void Coordinator::on_lost(Rank rank, const Status& why) {
-  protocol_.peer_lost(rank, why);
-  observers_.peer_lost(rank);
-  // It may have gone in order, with its part of the batches done.
-  if (phase_ == Phase::kDraining) drain_->end_by(Clock::now() + kLostDrainLimit);
-}
-
-void Coordinator::fail(const Status& why) {
-  if (phase_ != Phase::kRunning || !failure_.ok()) return;
-  failure_ = as_failure(why, topology_.rank);
-  lost_a_peer_ = why.code() == StatusCode::kTransport;
-  phase_deadline_ = std::min(phase_deadline_, Clock::now() + answer_limit_);
-  protocol_.fail(failure_);
-}
-
-// True when the phase changed.
-bool Coordinator::check_phase(TimePoint now) {
-  const bool late = now >= phase_deadline_;
-  switch (phase_) {
-    case Phase::kRunning:
-      if (!late) return false;
-      stop_reason_ = failure_;
-      if (failure_.ok()) {
-        stop_reason_ = {StatusCode::kAborted,
-                        "this rank shut down and got no answer from the others within " +
-                            seconds_text(answer_limit_) + " (HVD_SHUTDOWN_TIMEOUT_SECONDS)"};
-      }
-      abort_ports(stop_reason_);
-      stop(stop_reason_, false);
-      return true;
-    case Phase::kDraining:
-      return check_drain(now);
-    case Phase::kLeaving:
-      if (!late && !(protocol_.finished_leaving() && observers_.settled(now))) return false;
-      phase_ = Phase::kEnded;
-      return true;
-    case Phase::kEnded:
-      return false;
-  }
-  return false;
-}
-
-void Coordinator::stop(const Status& why, bool orderly) {
-  if (phase_ == Phase::kLeaving || phase_ == Phase::kEnded) return;
-  if (!orderly) ended_in_error_ = true;
-  drain_.reset();
-  // First the ports let go of the tensors, then their owners learn that they may have them back.
-  if (executor_.busy() || transfers_.busy()) executor_.fail(why);
-  transfers_.close(why);
-  // Not when this rank is the reason, nor when no single rank is.
-  const bool own = left_ || (!failure_.ok() && !lost_a_peer_);
-  if (!own && why.code() != StatusCode::kStalled) loss_.report();
-  observers_.stopped(why, orderly);
-  for (const InFlightPtr& entry : table_.close(why)) {
-    if (runs_batches(entry->submission.request.kind)) observers_.failed(*entry, why);
-    entry->completion.finish(why);
-  }
-  unready_.clear();
-  observers_.leave(Clock::now());
-  phase_ = Phase::kLeaving;
-  phase_deadline_ = Clock::now() + (orderly ? kGoodbyeLimit : kErrorGoodbyeLimit);
 }
 
 }  // namespace hvd

@@ -5,6 +5,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "core/base/clock.h"
@@ -104,6 +105,8 @@ class Coordinator final : public Drivable {
   void watch_devices(TimePoint now);
   bool check_phase(TimePoint now);
   bool check_drain(TimePoint now);
+  bool asks_where() const { return where_deadline_ != TimePoint::max(); }
+  void finish_farewell(const std::string& where);
   void stop(const Status& why, bool orderly);
   std::optional<Duration> poll_interval() const;
   TimePoint sleep_until(TimePoint now) const;
@@ -117,7 +120,8 @@ class Coordinator final : public Drivable {
   std::vector<std::unique_ptr<Collective>> collectives_;
   const Topology topology_;
   const SpinLimits spin_limits_;
-  const std::vector<int> cores_;        // of the coordinators of this host
+  const std::vector<int> cores_;  // of the coordinators of this host
+  const bool checks_nan_;
   NegotiationSettings settings_;        // rank 0: of the log
   const Duration answer_limit_;         // from leave() or fail() to the others' answer
   std::shared_ptr<Autotune> autotune_;  // rank 0, if it was asked for
@@ -131,6 +135,8 @@ class Coordinator final : public Drivable {
   Status stop_reason_;
   TimePoint phase_deadline_ = TimePoint::max();
   std::optional<Drain> drain_;                       // while draining
+  std::optional<Stopped> farewell_;                  // another rank left; not yet in stop_reason_
+  TimePoint where_deadline_ = TimePoint::max();      // until then the program may say where it is
   TimePoint transfers_deadline_ = TimePoint::max();  // while draining
   bool left_ = false;
   Status failure_;                    // what fail() told the protocol

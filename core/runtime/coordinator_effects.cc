@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "core/base/log.h"
+#include "core/negotiate/call_name.h"
 #include "core/runtime/coordinator.h"
 #include "core/runtime/current_status.h"
 
@@ -18,6 +19,8 @@ using std::chrono::seconds;
 constexpr Duration kDrainLimit = seconds(30);
 // Both ends of a transfer may have met before the stop, yet only one of them saw it so far.
 constexpr Duration kTransferDrainLimit = seconds(1);
+// For a program to say where it is, which may not answer while it computes.
+constexpr Duration kWhereLimit = seconds(1);
 
 }  // namespace
 
@@ -39,14 +42,16 @@ void Coordinator::apply(const FailTicket& effect) {
 }
 
 void Coordinator::apply(const SetAdded& effect) {
-  const auto set = std::make_shared<const SetMembers>(SetMembers{effect.set, effect.ranks});
+  auto set = std::make_shared<SetMembers>(SetMembers{effect.set, effect.ranks});
   try {
     if (set->has(topology_.rank)) executor_.add_set(set);
   } catch (...) {
-    fail(current_status());
-    return;
+    // Whoever asked tells the other ranks, and they remove the set: see World::add_process_set. For
+    // a rank that has joined nobody does.
+    set->failure = current_status();
+    if (effect.ticket == 0) return fail(set->failure);
   }
-  sets_.add(set);
+  sets_.add(std::move(set));
   finish(effect.ticket, effect.set);
 }
 
@@ -68,23 +73,50 @@ void Coordinator::apply(const Report& effect) {
   warn(effect.text);
 }
 
+// Who waits for what a rank that left will not bring learns where its program is, if that can be
+// found out soon.
 void Coordinator::apply(const Stopped& effect) {
   if (phase_ != Phase::kRunning) return;
   stop_reason_ = effect.why;
-  if (effect.orderly && (executor_.busy() || transfers_.busy())) {
+  const bool waits = effect.orderly && !left_ && !effect.waits_for.empty();
+  if (effect.orderly && !left_) farewell_ = effect;
+  if (waits && notifier_.look()) where_deadline_ = Clock::now() + kWhereLimit;
+  if (effect.orderly && (executor_.busy() || transfers_.busy() || asks_where())) {
     phase_ = Phase::kDraining;
     phase_deadline_ = TimePoint::max();
     drain_.emplace(Clock::now(), kDrainLimit, protocol_.settings().stall_limit);
     transfers_deadline_ = Clock::now() + kTransferDrainLimit;
   } else {
+    finish_farewell({});
     stop(stop_reason_, effect.orderly);
   }
+}
+
+// What another rank's leaving means to this one.
+void Coordinator::finish_farewell(const std::string& where) {
+  where_deadline_ = TimePoint::max();
+  if (!farewell_) return;
+  std::string text = farewell_->why.message();
+  if (!farewell_->waits_for.empty()) {
+    text += " while rank " + std::to_string(topology_.rank) + " waits for " +
+            readable_name(farewell_->waits_for) + ", submission " +
+            std::to_string(farewell_->waits_number);
+    if (!where.empty()) text += ", at " + where;
+  }
+  text += ". Different numbers of batches? See hvd.join().";
+  stop_reason_ = {farewell_->why.code(), std::move(text)};
+  farewell_.reset();
 }
 
 // True when the phase changed.
 bool Coordinator::check_drain(TimePoint now) {
   if (now >= transfers_deadline_) transfers_.close(stop_reason_);
-  if (!executor_.busy() && !transfers_.busy()) {
+  if (const auto where = asks_where() ? notifier_.next_answer() : std::nullopt) {
+    finish_farewell(*where);
+  } else if (now >= where_deadline_ || !asks_where()) {
+    finish_farewell({});
+  }
+  if (!executor_.busy() && !transfers_.busy() && !asks_where()) {
     stop(stop_reason_, true);
     return true;
   }

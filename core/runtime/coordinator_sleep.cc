@@ -42,7 +42,7 @@ std::optional<Duration> Coordinator::poll_interval() const {
 
 TimePoint Coordinator::sleep_until(TimePoint now) const {
   TimePoint deadline = phase_deadline_;
-  if (drain_) deadline = std::min(deadline, drain_->next_deadline());
+  if (drain_) deadline = std::min({deadline, drain_->next_deadline(), where_deadline_});
   if (const auto timer = protocol_.next_deadline()) deadline = std::min(deadline, *timer);
   if (const auto timer = observers_.next_deadline()) deadline = std::min(deadline, *timer);
   deadline = std::min(deadline, transfers_.next_deadline(now));

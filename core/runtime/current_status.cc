@@ -1,13 +1,17 @@
 #include "core/runtime/current_status.h"
 
+#include <cxxabi.h>
+
 #include <exception>
 #include <new>
 #include <string>
 
 namespace hvd {
 
-Status current_status() noexcept {
+Status current_status() {
   try {
+    throw;
+  } catch (const abi::__forced_unwind&) {
     throw;
   } catch (const Error& error) {
     return error.status();

@@ -34,15 +34,22 @@ Executor::Executor(std::span<const std::unique_ptr<Collective>> world, Rank rank
       completion_([this](Batch& batch) { finish_handles(batch); }, bell) {}
 
 void Executor::add_set(const ProcessSetPtr& set) {
-  for (const auto& collective : world_) {
-    Port& port = ports_[{set->id, collective->device()}];
-    port.collective = collective.get();
-    port.set = set;
-    port.position = set->position_of(rank_);
-    if (set->id == kWorldSet) continue;
-    port.owned = collective->subset(set->id, set->ranks);
-    port.collective = port.owned.get();
+  try {
+    for (const auto& collective : world_) add_port(set, *collective);
+  } catch (...) {
+    remove_set(set->id);
+    throw;
   }
+}
+
+void Executor::add_port(const ProcessSetPtr& set, Collective& collective) {
+  Port& port = ports_[{set->id, collective.device()}];
+  port.collective = &collective;
+  port.set = set;
+  port.position = set->position_of(rank_);
+  if (set->id == kWorldSet) return;
+  port.owned = collective.subset(set->id, set->ranks);
+  port.collective = port.owned.get();
 }
 
 void Executor::remove_set(ProcessSetId id) {

@@ -35,7 +35,7 @@ class Executor {
            Observers& observers, Doorbell& bell, bool orders = true);
 
   // This rank is in the set: makes its collectives. All of its ranks call this at the same place of
-  // the log. Throws Error.
+  // the log. Throws Error; the set has none of them then.
   void add_set(const ProcessSetPtr& set);
   // Nothing of the set follows; its collectives go once its batches are finished.
   void remove_set(ProcessSetId id);
@@ -74,6 +74,7 @@ class Executor {
   };
 
   static PortKey lane_of(const FusionKey& key);
+  void add_port(const ProcessSetPtr& set, Collective& collective);
   Port& port_for(const FusionKey& key);
   bool start_waiting(std::deque<BatchPtr>& lane);
   bool poll_running();

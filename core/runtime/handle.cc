@@ -99,6 +99,26 @@ const Outcome& Completion::wait_ordered(Fence& past) {
   return outcome_;
 }
 
+Handle::Handle(std::shared_ptr<Completion> completion) : completion_(std::move(completion)) {
+  if (completion_ != nullptr) completion_->hold();
+}
+
+Handle::Handle(const Handle& other) : Handle(other.completion_) {}
+
+Handle& Handle::operator=(const Handle& other) {
+  return *this = Handle(other);
+}
+
+Handle& Handle::operator=(Handle&& other) noexcept {
+  Handle taken(std::move(other));
+  completion_.swap(taken.completion_);
+  return *this;
+}
+
+Handle::~Handle() {
+  if (completion_ != nullptr) completion_->let_go();
+}
+
 bool Handle::done() const {
   return completion_ == nullptr || completion_->done();
 }

@@ -28,11 +28,18 @@ struct Outcome {
 // Where the engine writes the end of a submission; thread-safe.
 class Completion;
 
-// The caller's end of a submission. Copies share one submission; any thread may use them.
+// The caller's end of a submission. Copies share one submission; any thread may use them. While one
+// of them lives and the operation has not ended, its name may not be submitted again; once all are
+// dropped it may, and runs after this one (see TensorTable).
 class Handle {
  public:
   Handle() = default;  // empty: done() is true, wait() returns
-  explicit Handle(std::shared_ptr<Completion> completion) : completion_(std::move(completion)) {}
+  explicit Handle(std::shared_ptr<Completion> completion);
+  Handle(const Handle& other);
+  Handle(Handle&& other) noexcept = default;
+  Handle& operator=(const Handle& other);
+  Handle& operator=(Handle&& other) noexcept;
+  ~Handle();
 
   // True when wait() would not block.
   bool done() const;

@@ -86,6 +86,7 @@ Metrics::Metrics(Rank rank, int size)
   now_.rank = rank;
   now_.size = size;
   if (rank == 0) now_.ranks.resize(static_cast<std::size_t>(size));
+  told_.resize(now_.ranks.size(), begin_);
 }
 
 Duration Metrics::exposed() const {
@@ -101,7 +102,9 @@ MetricsSnapshot Metrics::snapshot() const {
   const std::vector<Lateness> lateness = stragglers_.totals();
   for (std::size_t rank = 0; rank < lateness.size(); ++rank) {
     snapshot.ranks[rank].lateness = lateness[rank];
+    snapshot.ranks[rank].age = Clock::now() - told_[rank];
   }
+  snapshot.ranks[0].age = Duration::zero();
   snapshot.ranks[0].totals = snapshot.totals;
   snapshot.ranks[0].exposed = snapshot.exposed;
   return snapshot;
@@ -175,6 +178,7 @@ void Metrics::receive(const Observation& observation) {
   RankMetrics& sender = now_.ranks[static_cast<std::size_t>(observation.from)];
   sender.totals = totals;
   sender.exposed = exposed;
+  told_[static_cast<std::size_t>(observation.from)] = Clock::now();
   for (const Wait& wait : waits) stragglers_.add(observation.from, wait.batch, wait.wait);
 }
 

@@ -49,6 +49,7 @@ struct RankMetrics {
   BatchTotals totals;
   Duration exposed = Duration::zero();
   Lateness lateness;
+  Duration age = Duration::zero();  // since the rank told
 };
 
 struct MetricsSnapshot {
@@ -63,7 +64,7 @@ struct MetricsSnapshot {
   Histogram queue_seconds{1e-6};        // a batch
   Histogram collective_seconds{1e-6};   // a batch
   Histogram batch_bytes{64};
-  // By rank, as of each rank's last report (at most a moment old); empty but on rank 0.
+  // By rank, as of each rank's last report, whose age is given; empty but on rank 0.
   std::vector<RankMetrics> ranks;
 };
 
@@ -100,8 +101,9 @@ class Metrics final : public Observer {
 
   mutable Mutex mutex_;
   MetricsSnapshot now_ HVD_GUARDED_BY(mutex_);
-  std::vector<Wait> waits_ HVD_GUARDED_BY(mutex_);  // not told yet; not on rank 0
-  Stragglers stragglers_ HVD_GUARDED_BY(mutex_);    // rank 0's
+  std::vector<Wait> waits_ HVD_GUARDED_BY(mutex_);      // not told yet; not on rank 0
+  std::vector<TimePoint> told_ HVD_GUARDED_BY(mutex_);  // rank 0's: when each rank did
+  Stragglers stragglers_ HVD_GUARDED_BY(mutex_);        // rank 0's
 };
 
 // Prometheus' text format (version 0.0.4), times in seconds; every line ends with a newline.
@@ -109,5 +111,8 @@ std::string to_prometheus_text(const MetricsSnapshot& snapshot);
 
 // One line about the job for people, from rank 0's snapshot; no newline.
 std::string summary_line(const MetricsSnapshot& snapshot);
+// Some lines: what was moved, how long the program waited, who is slow, and how old all that is. Of
+// another rank than 0: about that rank. No newline at the end.
+std::string summary_text(const MetricsSnapshot& snapshot);
 
 }  // namespace hvd

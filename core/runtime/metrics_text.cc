@@ -135,33 +135,4 @@ std::string to_prometheus_text(const MetricsSnapshot& snapshot) {
   return out.text();
 }
 
-std::string summary_line(const MetricsSnapshot& snapshot) {
-  BatchTotals all;
-  Duration exposed = Duration::zero();
-  std::size_t slowest = 0;
-  for (std::size_t rank = 0; rank < snapshot.ranks.size(); ++rank) {
-    all += snapshot.ranks[rank].totals;
-    exposed += snapshot.ranks[rank].exposed;
-    if (snapshot.ranks[rank].lateness.total > snapshot.ranks[slowest].lateness.total) {
-      slowest = rank;
-    }
-  }
-  std::ostringstream out;
-  out.imbue(std::locale::classic());
-  out.precision(3);
-  out << std::fixed;
-  const auto mean = [&](Duration time) { return to_seconds(time) / snapshot.size; };
-  out << "horovod_cpp: " << snapshot.size << (snapshot.size == 1 ? " rank, " : " ranks, ")
-      << snapshot.totals.batches << " batches on rank 0, " << static_cast<double>(all.bytes) / 1e9
-      << " GB in all; mean seconds a rank: negotiate " << mean(all.negotiate) << ", queue "
-      << mean(all.queue) << ", pack " << mean(all.pack + all.unpack) << ", collective "
-      << mean(all.collective) << ", exposed " << mean(exposed) << " of "
-      << to_seconds(snapshot.age);
-  if (snapshot.ranks.size() < 2) return out.str();
-  const Lateness& lateness = snapshot.ranks[slowest].lateness;
-  out << "; slowest rank " << slowest << ": " << to_seconds(lateness.total) << " s late in "
-      << lateness.batches << " batches, last in " << lateness.last;
-  return out.str();
-}
-
 }  // namespace hvd

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "core/base/clock.h"
+#include "core/base/engine_thread.h"
 #include "core/base/log.h"
 #include "core/base/thread_annotations.h"
 #include "core/runtime/current_status.h"
@@ -44,14 +45,17 @@ struct Notifier::Shared {
   bool take(Task& task) {
     const MutexLock lock(mutex);
     while (tasks.empty() && !stop) changed.wait(mutex);
-    if (stop) {
-      gone = true;
-      changed.notify_all();
-      return false;
-    }
+    if (stop) return false;
     task = std::move(tasks.front());
     tasks.pop_front();
     return true;
+  }
+
+  // The thread has ended, maybe inside a task.
+  void leave() {
+    const MutexLock lock(mutex);
+    gone = true;
+    changed.notify_all();
   }
 
   void put(std::string text) {
@@ -143,7 +147,9 @@ void Notifier::report(const std::string& text) {
 
 void Notifier::start() {
   if (thread_.joinable()) return;
-  thread_ = std::thread([shared = shared_] {
+  thread_ = start_engine_thread([shared = shared_] {
+    const std::unique_ptr<Shared, void (*)(Shared*)> leaves(shared.get(),
+                                                            [](Shared* each) { each->leave(); });
     for (Shared::Task task; shared->take(task); task = nullptr) task(*shared);
   });
 }

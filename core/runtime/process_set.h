@@ -4,6 +4,7 @@
 #include <memory>
 #include <vector>
 
+#include "core/base/status.h"
 #include "core/base/thread_annotations.h"
 #include "core/base/topology.h"
 #include "core/negotiate/request.h"
@@ -14,6 +15,8 @@ namespace hvd {
 struct SetMembers {
   ProcessSetId id = kWorldSet;
   std::vector<Rank> ranks;  // of the world, ascending
+  // Why this rank could not make its collectives: nothing can be submitted to the set here.
+  Status failure = {};
 
   int size() const { return static_cast<int>(ranks.size()); }
   bool has(Rank rank) const;

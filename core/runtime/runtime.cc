@@ -41,7 +41,9 @@ class Runtime::Impl {
   void check_fits(const Submission& submission) const {
     const Request& request = submission.request;
     const SetRegistry& sets = engine().sets();
-    check(submission, *sets.find(request.set), topology_.rank);
+    const ProcessSetPtr set = sets.find(request.set);
+    check(submission, *set, topology_.rank);
+    set->failure.throw_if_error();
     if (request.kind == CollectiveKind::kRemoveSet) {
       sets.find(static_cast<ProcessSetId>(request.numbers.front()));
     }
@@ -124,6 +126,10 @@ ArenaHandle Runtime::make_arena(const std::string& name, std::size_t bytes, Proc
 
 std::vector<Rank> Runtime::ranks_of(ProcessSetId set) const {
   return impl_->engine().sets().find(set)->ranks;
+}
+
+Status Runtime::failure_of(ProcessSetId set) const {
+  return impl_->engine().sets().find(set)->failure;
 }
 
 std::vector<ProcessSetId> Runtime::process_set_ids() const {

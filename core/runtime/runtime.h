@@ -64,6 +64,9 @@ class Runtime {
   // longer, there. Any thread, like all that follows.
   std::vector<Rank> ranks_of(ProcessSetId set) const;
   std::vector<ProcessSetId> process_set_ids() const;  // ascending; 0 is the world
+  // Why this rank could not make what it needs for a set that was added: no memory, or too many
+  // sets. Ok if it could, or is not in it. The job goes on; the ranks should remove the set.
+  Status failure_of(ProcessSetId set) const;
 
   // How often submit() was called, by whomever: whether somebody used the job meanwhile.
   std::uint64_t calls() const noexcept { return calls_.load(std::memory_order_relaxed); }

@@ -4,8 +4,10 @@
 #include <utility>
 #include <vector>
 
+#include "core/base/engine_thread.h"
 #include "core/base/log.h"
 #include "core/runtime/current_status.h"
+#include "core/runtime/finite_check.h"
 
 namespace hvd {
 namespace {
@@ -22,6 +24,7 @@ SoloEngine::SoloEngine(std::unique_ptr<ControlPlane> control,
       collectives_(std::move(collectives)),
       observers_(std::move(observers), control_->topology()),
       stall_limit_(config.stall_limit),
+      checks_nan_(config.check_nan),
       watch_(config.stall_warning, config.stall_limit),
       transfers_(collectives_, config.stall_warning, config.stall_limit),
       notifier_(control_->doorbell()),
@@ -39,6 +42,10 @@ void SoloEngine::submit(std::span<Submission> submissions, std::span<Handle> han
   table_.add(submissions, handles);
   const MutexLock turn(turn_);
   // Another thread may have run what this one added: then its handles are done already.
+  run_added();
+}
+
+void SoloEngine::run_added() {
   for (const InFlightPtr& entry : table_.take_added()) run(entry);
 }
 
@@ -64,8 +71,12 @@ void SoloEngine::run(const InFlightPtr& entry) {
     sets_.find(request.set);  // may have been removed since the submission was checked
     switch (request.kind) {
       case CollectiveKind::kAddSet: {
-        const auto set = std::make_shared<const SetMembers>(SetMembers{++last_set_, {0}});
-        executor_.add_set(set);
+        const auto set = std::make_shared<SetMembers>(SetMembers{++last_set_, {0}});
+        try {
+          executor_.add_set(set);
+        } catch (...) {
+          set->failure = current_status();
+        }
         sets_.add(set);
         return end(*entry, {}, set->id);
       }
@@ -100,6 +111,10 @@ void SoloEngine::run_batch(const InFlightPtr& entry) {
   const Request& request = entry->submission.request;
   const bool on_host = request.device == DeviceKind::kCpu;
   if (on_host) entry->submission.ready.wait();  // there is nobody else to keep waiting
+  if (checks_nan_) {
+    const std::string fault = describe_not_finite(entry->submission, entry->ticket);
+    if (!fault.empty()) throw InvalidArgumentError("rank 0's " + fault);
+  }
   entry->announced = Clock::now();
   observers_.tick(entry->announced, observers_.wants_observed());
   observers_.submitted(*entry, entry->announced);
@@ -155,6 +170,7 @@ void SoloEngine::advance_batches() {
   }
   while (executor_.next_finished()) {
   }
+  run_added();  // their names were in flight
   if (!executor_.failure().ok()) stop(executor_.failure());
 }
 
@@ -179,7 +195,7 @@ void SoloEngine::advance_transfers() {
 }
 
 void SoloEngine::need_thread() {
-  if (!waiter_.joinable()) waiter_ = std::thread([this] { look_after_rest(); });
+  if (!waiter_.joinable()) waiter_ = start_engine_thread([this] { look_after_rest(); });
   control_->doorbell().ring();
 }
 

@@ -48,6 +48,7 @@ class SoloEngine final : public Engine {
   bool ended_in_error() const override { return false; }
 
  private:
+  void run_added() HVD_REQUIRES(turn_);
   void run(const InFlightPtr& entry) HVD_REQUIRES(turn_);
   void run_batch(const InFlightPtr& entry) HVD_REQUIRES(turn_);
   void end(const InFlight& entry, const Status& status, std::int64_t number) HVD_REQUIRES(turn_);
@@ -72,6 +73,7 @@ class SoloEngine final : public Engine {
   ProcessSetId last_set_ HVD_GUARDED_BY(turn_) = kWorldSet;
   Observers observers_ HVD_GUARDED_BY(turn_);
   const Duration stall_limit_;
+  const bool checks_nan_;
   BatchWatch watch_ HVD_GUARDED_BY(turn_);
   Transfers transfers_;  // but for add(): with turn_
   Notifier notifier_;    // last: these may own a thread

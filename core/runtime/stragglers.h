@@ -16,6 +16,11 @@ struct Lateness {
   std::uint64_t last = 0;             // batches for which it came last
   Duration total = Duration::zero();  // after the first rank
   Duration longest = Duration::zero();
+
+  // Comparable between ranks that took part in different numbers of batches.
+  Duration per_batch() const {
+    return batches == 0 ? Duration::zero() : total / static_cast<Duration::rep>(batches);
+  }
 };
 
 // Finds the ranks that the others wait for. A rank that waited least for a batch came last: its

@@ -7,6 +7,7 @@
 #include <limits>
 #include <string>
 
+#include "core/base/rank_list.h"
 #include "core/base/reduction.h"
 #include "core/base/status.h"
 
@@ -22,15 +23,6 @@ bool has_tensors(Kind kind) {
 [[noreturn]] void refuse(const Request& request, const std::string& why) {
   const std::string what = has_tensors(request.kind) ? "tensor" : name_of(request.kind);
   throw InvalidArgumentError(what + " '" + request.name + "': " + why);
-}
-
-bool reduces(Kind kind) {
-  return kind == Kind::kAllreduce || kind == Kind::kReducescatter || kind == Kind::kReduce;
-}
-
-bool rooted(Kind kind) {
-  return kind == Kind::kBroadcast || kind == Kind::kReduce || kind == Kind::kGather ||
-         kind == Kind::kScatter;
 }
 
 void check_view(const Request& request, const char* which, const TensorView& view,
@@ -164,7 +156,9 @@ void check_reduction(const Request& request) {
   }
   check_scales(request);
   if (request.kind == Kind::kAllreduce) return;
-  if (request.op == ReduceOp::kAdasum) refuse(request, "only an allreduce takes reduction Adasum");
+  if (request.op == ReduceOp::kAdasum) {  // Horovod's is a NotImplementedError
+    throw UnsupportedError("tensor '" + request.name + "': only an allreduce takes Adasum");
+  }
   if (request.wire != WireFormat::kNone) {
     refuse(request, "only an allreduce takes wire format " + std::string(name_of(request.wire)));
   }
@@ -225,9 +219,9 @@ void check(const Submission& submission, const SetMembers& set, Rank rank) {
     refuse(request, "it has " + std::to_string(submission.parts.size()) + " tensors and " +
                         std::to_string(tensors) + " shapes");
   }
-  if (rooted(request.kind) && !set.has(request.root)) {
+  if (needs_root(request.kind) && !set.has(request.root)) {
     refuse(request, "root rank " + std::to_string(request.root) + " is not in process set " +
-                        std::to_string(set.id) + " of " + std::to_string(set.size()) + " ranks");
+                        std::to_string(set.id) + ", which has " + describe_ranks(set.ranks));
   }
   if (request.kind == Kind::kAddSet || request.kind == Kind::kRemoveSet) {
     check_set_change(request, set);

@@ -1,6 +1,9 @@
 #pragma once
 
+#include <atomic>
 #include <cstdint>
+#include <memory>
+#include <string>
 #include <vector>
 
 #include "core/base/recycling_allocator.h"
@@ -11,6 +14,14 @@
 
 namespace hvd {
 
+// What messages call the tensors of a call that is made again and again, such as the gradients
+// that an optimizer reduces together.
+struct CallLabels {
+  std::string kind = "gradient of";
+  std::vector<std::string> names;                // of the tensors, in the call's order
+  mutable std::atomic<std::uint64_t> calls = 0;  // made so far
+};
+
 // One tensor of a collective call.
 struct Part {
   Lease input;
@@ -20,6 +31,7 @@ struct Part {
   Lease residual = {};                    // see Slice::residual; float32, as many elements as input
   std::int64_t rows = 0;                  // allgather, gather: this rank's first dimension
   std::vector<std::int64_t> splits = {};  // alltoall, scatter (root): rows for each rank of the set
+  std::size_t number = 0;                 // in the call, which may be several submissions
 };
 
 using Parts = std::vector<Part, RecyclingAllocator<Part>>;
@@ -30,8 +42,10 @@ using Parts = std::vector<Part, RecyclingAllocator<Part>>;
 // thread if the handle told before what its results are behind: see Handle::wait_ordered).
 struct Submission {
   Request request;
-  Parts parts;  // one for each of request.shapes
-  Fence ready;  // inputs may be read past this point
+  Parts parts;                                         // one for each of request.shapes
+  Fence ready;                                         // inputs may be read past this point
+  std::shared_ptr<const CallLabels> labels = nullptr;  // null = the request's name has to do
+  std::uint64_t call = 0;                              // which call of these labels, from 1 on
 };
 
 // One tensor from this rank to another or back; bypasses the order of the collectives.

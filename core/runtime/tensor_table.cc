@@ -6,6 +6,7 @@
 
 #include "core/base/recycling_allocator.h"
 #include "core/base/stack_memory.h"
+#include "core/negotiate/call_name.h"
 
 namespace hvd {
 
@@ -20,20 +21,27 @@ void TensorTable::add(std::span<Submission> submissions, std::span<Handle> handl
   }
 
   const MutexLock lock(mutex_);
+  if (closed_.code() == StatusCode::kAborted) {
+    throw AbortedError(readable_name(entries.front()->name()) +
+                       " was not submitted: " + closed_.message());
+  }
   closed_.throw_if_error();
   for (std::size_t i = 0; i < entries.size(); ++i) {
-    const std::string refusal = take_in(*entries[i]);
+    const std::string refusal = take_in(entries[i]);
     if (refusal.empty()) continue;
-    for (std::size_t j = 0; j < i; ++j) forget(*entries[j]);
+    for (std::size_t j = i; j > 0; --j) put_back(*entries[j - 1]);
     throw InvalidArgumentError("tensor '" + entries[i]->name() + "' " + refusal);
   }
   for (InFlightPtr& entry : entries) {
     entry->ticket = ++last_ticket_;
     by_ticket_.emplace(entry->ticket, entry);
-    added_.push_back(std::move(entry));
+    if (!waits(*entry)) {
+      give(std::move(entry));
+    } else if (entry->submission.request.kind == CollectiveKind::kJoin) {
+      waiting_joins_.push_back(std::move(entry));
+    }
   }
   count_.store(by_ticket_.size(), std::memory_order_release);
-  any_added_.store(true, std::memory_order_release);
 }
 
 std::vector<InFlightPtr> TensorTable::take_added() {
@@ -104,6 +112,9 @@ std::vector<InFlightPtr> TensorTable::close(const Status& why) {
     any_added_.store(false, std::memory_order_release);
     names_.clear();
     joined_.clear();
+    waiting_.clear();
+    for (const InFlightPtr& entry : entries) entry->next_of_name.reset();  // `entries` has them
+    waiting_joins_.clear();
     added.swap(added_);
   }
   std::sort(entries.begin(), entries.end(),
@@ -116,25 +127,77 @@ Status TensorTable::closed() const {
   return closed_;
 }
 
-std::string TensorTable::take_in(InFlight& entry) {
-  const Request& request = entry.submission.request;
+std::string TensorTable::take_in(const InFlightPtr& entry) {
+  const Request& request = entry->submission.request;
   if (joined_.contains(request.set)) {
     return "was submitted to process set " + std::to_string(request.set) +
            ", which this rank has joined; wait for the handle of the join";
   }
-  if (!names_.insert(entry.name()).second) {
+  const auto [known, is_free] = names_.try_emplace(entry->name(), entry.get());
+  const bool join = request.kind == CollectiveKind::kJoin;
+  if (!is_free && (join || known->second->completion.held())) {
     return "is already in flight on this rank; wait for its handle, or submit under another name";
   }
-  entry.has_name = true;
-  if (request.kind == CollectiveKind::kJoin) joined_.insert(request.set);
+  entry->has_name = true;
+  if (!is_free) {
+    entry->before_of_name = known->second;
+    known->second->next_of_name = entry;
+    known->second = entry.get();
+    ++waiting_[request.set];
+  }
+  if (join) joined_.insert(request.set);
   return {};
 }
 
-void TensorTable::forget(InFlight& entry) {
-  if (std::exchange(entry.has_name, false)) names_.erase(entry.name());
-  if (entry.submission.request.kind == CollectiveKind::kJoin) {
-    joined_.erase(entry.submission.request.set);
+void TensorTable::put_back(InFlight& entry) {
+  const Request& request = entry.submission.request;
+  if (request.kind == CollectiveKind::kJoin) joined_.erase(request.set);
+  if (InFlight* before = std::exchange(entry.before_of_name, nullptr)) {
+    names_.at(entry.name()) = before;
+    before->next_of_name.reset();  // not the last owner: add() has it
+    --waiting_[request.set];
+  } else {
+    names_.erase(entry.name());
   }
+}
+
+void TensorTable::forget(InFlight& entry) {
+  const Request& request = entry.submission.request;
+  if (request.kind == CollectiveKind::kJoin) joined_.erase(request.set);
+  if (std::exchange(entry.has_name, false)) release(entry);
+}
+
+void TensorTable::release(InFlight& entry) {
+  const auto known = names_.find(entry.name());
+  if (known == names_.end()) return;  // closed meanwhile
+  InFlight* const last = known->second;
+  names_.erase(known);  // its key is this entry's
+  InFlightPtr next = std::move(entry.next_of_name);
+  if (next == nullptr) return;
+  names_.emplace(next->name(), last);
+  next->before_of_name = nullptr;
+  const ProcessSetId set = next->submission.request.set;
+  give(std::move(next));
+  if (--waiting_[set] > 0) return;
+  waiting_.erase(set);
+  const auto join =
+      std::find_if(waiting_joins_.begin(), waiting_joins_.end(),
+                   [&](const InFlightPtr& one) { return one->submission.request.set == set; });
+  if (join == waiting_joins_.end()) return;
+  InFlightPtr ready = std::move(*join);
+  waiting_joins_.erase(join);
+  give(std::move(ready));
+}
+
+bool TensorTable::waits(const InFlight& entry) const {
+  const Request& request = entry.submission.request;
+  return entry.before_of_name != nullptr ||
+         (request.kind == CollectiveKind::kJoin && waiting_.contains(request.set));
+}
+
+void TensorTable::give(InFlightPtr entry) {
+  added_.push_back(std::move(entry));
+  any_added_.store(true, std::memory_order_release);
 }
 
 }  // namespace hvd

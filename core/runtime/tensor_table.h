@@ -25,7 +25,10 @@ struct InFlight {
   Ticket ticket = 0;
   Submission submission;
   TimePoint announced{};  // when the others were told
-  bool has_name = false;  // nobody else may have it; the table's
+  // The table's: who else has the name comes after it, or before.
+  bool has_name = false;
+  std::shared_ptr<InFlight> next_of_name;
+  InFlight* before_of_name = nullptr;
   Completion completion;
 
   explicit InFlight(std::shared_ptr<DriverSeat> seat = nullptr) : completion(std::move(seat)) {}
@@ -42,11 +45,14 @@ class TensorTable {
   explicit TensorTable(std::shared_ptr<DriverSeat> seat = nullptr) : seat_(std::move(seat)) {}
 
   // All or none; moves from them. As many handles as submissions. Throws InvalidArgumentError on a
-  // name that is in flight or twice in the list or a process set that this rank has joined, and the
-  // status of close() after it.
+  // name that is in flight under a handle that somebody has, or twice in the list, or a process set
+  // that this rank has joined, and the status of close() after it. A name in flight that nobody has
+  // a handle of is no error, so that it does not depend on how fast it runs: what is submitted
+  // waits here until the name is free.
   void add(std::span<Submission> submissions, std::span<Handle> handles);
 
-  // What was added since the last call, in order of submission.
+  // What was added since the last call, in order of submission; what had to wait for its name, when
+  // that became free.
   std::vector<InFlightPtr> take_added();
   // Throws InternalError on a ticket that is not in flight.
   InFlightPtr find(Ticket ticket) const;
@@ -70,8 +76,14 @@ class TensorTable {
 
  private:
   // Why the entry may not be added; empty when it was.
-  std::string take_in(InFlight& entry) HVD_REQUIRES(mutex_);
+  std::string take_in(const InFlightPtr& entry) HVD_REQUIRES(mutex_);
+  // The reverse of take_in(), of the last entries.
+  void put_back(InFlight& entry) HVD_REQUIRES(mutex_);
+  // The name is free: for who waits for it, if anybody does.
   void forget(InFlight& entry) HVD_REQUIRES(mutex_);
+  void release(InFlight& entry) HVD_REQUIRES(mutex_);
+  bool waits(const InFlight& entry) const HVD_REQUIRES(mutex_);
+  void give(InFlightPtr entry) HVD_REQUIRES(mutex_);
   const InFlightPtr& at(Ticket ticket) const HVD_REQUIRES(mutex_);
 
   const std::shared_ptr<DriverSeat> seat_;
@@ -80,8 +92,11 @@ class TensorTable {
   Ticket last_ticket_ HVD_GUARDED_BY(mutex_) = 0;
   std::pmr::unsynchronized_pool_resource nodes_ HVD_GUARDED_BY(mutex_);  // of the next two
   std::pmr::unordered_map<Ticket, InFlightPtr> by_ticket_ HVD_GUARDED_BY(mutex_){&nodes_};
-  std::pmr::unordered_set<std::string_view> names_ HVD_GUARDED_BY(mutex_){
-      &nodes_};  // point into by_ticket_
+  // The last one that has each name; the names are in by_ticket_.
+  std::pmr::unordered_map<std::string_view, InFlight*> names_ HVD_GUARDED_BY(mutex_){&nodes_};
+  // By process set, those that wait for their names; a join waits for them.
+  std::unordered_map<ProcessSetId, std::size_t> waiting_ HVD_GUARDED_BY(mutex_);
+  std::vector<InFlightPtr> waiting_joins_ HVD_GUARDED_BY(mutex_);
   // Process sets whose kJoin is in flight.
   std::unordered_set<ProcessSetId> joined_ HVD_GUARDED_BY(mutex_);
   std::vector<InFlightPtr> added_ HVD_GUARDED_BY(mutex_);

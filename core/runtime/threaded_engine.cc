@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "core/base/engine_thread.h"
 #include "core/base/interruptible_waits.h"
 
 namespace hvd {
@@ -14,7 +15,7 @@ constexpr Duration kAbortLimit = std::chrono::seconds(1);  // for an aborted por
 
 ThreadedEngine::ThreadedEngine(std::shared_ptr<Coordinator> coordinator)
     : coordinator_(std::move(coordinator)),
-      thread_([coordinator = coordinator_] { coordinator->run(); }) {}
+      thread_(start_engine_thread([coordinator = coordinator_] { coordinator->run(); })) {}
 
 ThreadedEngine::~ThreadedEngine() {
   shutdown();

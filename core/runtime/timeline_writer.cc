@@ -5,6 +5,7 @@
 #include <cstring>
 #include <utility>
 
+#include "core/base/engine_thread.h"
 #include "core/base/log.h"
 
 namespace hvd {
@@ -32,7 +33,7 @@ TimelineWriter::TimelineWriter(const std::string& path, const TimelineOptions& o
   tracks_of(0, records);
   records.push_back(start_record());
   write(records);
-  thread_ = std::thread([this] { write_until_stopped(); });
+  thread_ = start_engine_thread([this] { write_until_stopped(); });
 }
 
 TimelineWriter::~TimelineWriter() {

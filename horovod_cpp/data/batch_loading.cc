@@ -1,5 +1,7 @@
 #include "horovod_cpp/data/batch_loading.h"
 
+#include <cxxabi.h>
+
 #include <stdexcept>
 #include <string>
 
@@ -49,6 +51,8 @@ LoadedBatch load_batch(const PassPlan& plan, std::size_t number, const std::stop
       rethrow_with("DataLoader: the batch that begins with example " +
                    std::to_string(indices.front()) + " of " + plan.dataset->class_name() + ": ");
     }
+  } catch (const abi::__forced_unwind&) {
+    throw;
   } catch (...) {
     return {{}, std::current_exception()};
   }

@@ -27,7 +27,8 @@ struct LoadedBatch {
 };
 
 // Loads batch `number`. Once a stop is requested no further example is begun, and what comes back
-// is not meant to be used. Never throws.
+// is not meant to be used. Throws nothing, but lets pass what ends the thread: Python unwinds
+// threads that take its lock while it ends.
 LoadedBatch load_batch(const PassPlan& plan, std::size_t number, const std::stop_token& stop = {});
 
 }  // namespace data

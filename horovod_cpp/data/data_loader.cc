@@ -11,6 +11,7 @@
 #include <thread>
 #include <utility>
 
+#include "core/base/engine_thread.h"
 #include "core/base/status.h"
 #include "horovod_cpp/data/batch_loading.h"
 #include "horovod_cpp/data/collate.h"
@@ -68,7 +69,8 @@ class DataLoader::Iterator::Pass {
         std::min(workers * static_cast<std::size_t>(prefetch_factor), plan_.batches.size()));
     try {
       for (std::size_t i = 0; i < workers; ++i) {
-        threads_.emplace_back([this](const std::stop_token& stop) { work(stop); });
+        threads_.push_back(
+            start_engine_thread<std::jthread>([this](const std::stop_token& stop) { work(stop); }));
       }
     } catch (const std::system_error& error) {
       throw InvalidArgumentError("DataLoader: num_workers=" + std::to_string(num_workers) +

@@ -167,7 +167,8 @@ CallSpec spec_of(const AllreduceOptions& options) {
 }  // namespace
 
 std::shared_ptr<CallInFlight> start_allreduce(std::span<AllreduceTensor> tensors,
-                                              const AllreduceOptions& options) {
+                                              const AllreduceOptions& options,
+                                              std::shared_ptr<const CallLabels> labels) {
   CallSpec spec = spec_of(options);
   bool compressed = false;
   for (const AllreduceTensor& each : tensors) {
@@ -179,6 +180,7 @@ std::shared_ptr<CallInFlight> start_allreduce(std::span<AllreduceTensor> tensors
         std::move(spec), std::vector<AllreduceTensor>(std::make_move_iterator(tensors.begin()),
                                                       std::make_move_iterator(tensors.end())));
   }
+  spec.labels = std::move(labels);
   StackMemory<256> memory;
   std::pmr::vector<CallTensor> parts(&memory.resource);
   parts.reserve(tensors.size());

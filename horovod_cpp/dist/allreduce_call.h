@@ -2,7 +2,9 @@
 
 #include <memory>
 #include <span>
+#include <vector>
 
+#include "core/runtime/submission.h"
 #include "horovod_cpp/dist/collective_handle.h"
 #include "horovod_cpp/dist/options.h"
 
@@ -21,6 +23,12 @@ struct AllreduceTensor {
 // Starts the first round of all of them, which are moved from, as one group.
 // options.compression.compressor() is not asked: the tensors have theirs.
 std::shared_ptr<CallInFlight> start_allreduce(std::span<AllreduceTensor> tensors,
-                                              const AllreduceOptions& options);
+                                              const AllreduceOptions& options,
+                                              std::shared_ptr<const CallLabels> labels = nullptr);
+
+// grouped_allreduce_async_() of gradients, for who reduces them again and again under labels.
+GroupHandle allreduce_gradients_async_(const std::vector<Tensor>& tensors,
+                                       const AllreduceOptions& options,
+                                       std::shared_ptr<const CallLabels> labels);
 
 }  // namespace hvd

@@ -4,6 +4,7 @@
 #include <cstring>
 #include <utility>
 
+#include "core/base/content_hash.h"
 #include "core/base/status.h"
 #include "horovod_cpp/autograd/grad_mode.h"
 #include "horovod_cpp/dist/agreement.h"
@@ -37,15 +38,6 @@ Bytes encode(const std::vector<std::string>& lines) {
   return bytes;
 }
 
-// FNV-1a
-std::uint64_t digest(const Bytes& bytes) {
-  std::uint64_t value = 0xcbf29ce484222325u;
-  for (const std::byte each : bytes) {
-    value = (value ^ static_cast<std::uint64_t>(each)) * 0x100000001b3u;
-  }
-  return value;
-}
-
 // Where this rank's lines first differ from the root's; empty if they do not.
 std::string first_difference(const std::vector<std::string>& mine, const Bytes& root_lines,
                              Rank rank, Rank root) {
@@ -66,7 +58,7 @@ void check_same_state(const std::vector<std::string>& lines, int root_rank, cons
   const std::string what = "broadcast_parameters";
   const Bytes encoded = encode(lines);
   Bytes mine;
-  ByteWriter(mine).put(digest(encoded));
+  ByteWriter(mine).put(content_hash(encoded));
   const std::vector<Bytes> all = allgather_object(mine, what + ".digest", set);
   const bool equal =
       std::all_of(all.begin(), all.end(), [&](const Bytes& each) { return each == all.front(); });

@@ -48,7 +48,8 @@ void check_apart(const std::vector<Tensor>& tensors) {
 }
 
 std::shared_ptr<CallInFlight> allreduce_call(std::span<const Tensor> tensors,
-                                             const AllreduceOptions& options, bool in_place) {
+                                             const AllreduceOptions& options, bool in_place,
+                                             std::shared_ptr<const CallLabels> labels = nullptr) {
   const auto compressor = options.compression.compressor();
   StackMemory<256> memory;
   std::pmr::vector<AllreduceTensor> items(&memory.resource);
@@ -62,7 +63,7 @@ std::shared_ptr<CallInFlight> allreduce_call(std::span<const Tensor> tensors,
       item.compressor = compressor->for_tensor(name, tensors[i].shape(), tensors[i].dtype());
     }
   }
-  return start_allreduce(items, options);
+  return start_allreduce(items, options, std::move(labels));
 }
 
 std::shared_ptr<CallInFlight> broadcast_call(const std::vector<Tensor>& tensors, int root_rank,
@@ -191,6 +192,12 @@ GroupHandle grouped_allreduce_async_(const std::vector<Tensor>& tensors,
                                      const AllreduceOptions& options) {
   check_apart(tensors);
   return GroupHandle(allreduce_call(tensors, options, true));
+}
+GroupHandle allreduce_gradients_async_(const std::vector<Tensor>& tensors,
+                                       const AllreduceOptions& options,
+                                       std::shared_ptr<const CallLabels> labels) {
+  check_apart(tensors);
+  return GroupHandle(allreduce_call(tensors, options, true, std::move(labels)));
 }
 Tensor allreduce(const Tensor& tensor, const AllreduceOptions& options) {
   return finished([&] { return allreduce_async(tensor, options); });

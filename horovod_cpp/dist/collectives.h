@@ -15,6 +15,10 @@
 //   all kinds: if ranks make different ones under it, that is a MismatchError. An empty name is
 //   numbered automatically: then all ranks must make their unnamed calls of one kind and set in the
 //   same order. A join starts anew.
+//   A name may be used again when its call has ended, which the handle tells (poll(),
+//   synchronize()); before, that is an InvalidArgumentError. Once all copies of the handle are
+//   dropped it may be used again at any time: the calls run one after another, in the order in
+//   which they were made. shutdown() does not wait for calls that wait for their name.
 // - Input must be contiguous memory of any dtype; it may be used again once the call ended. Memory
 //   of a GPU (Tensor::wrap_on()) is that of the one which this rank's collectives of GPUs use
 //   (HVD_GPU_OPERATIONS; UnsupportedError otherwise): it is read past what is on its stream at the
@@ -52,7 +56,8 @@ CollectiveHandle reduce_async(const Tensor& tensor, int root_rank,
                               const ReduceOptions& options = {});
 
 // This rank's part of the reduction, cut along the first axis in rank order; of n rows and k ranks,
-// the first n % k ranks get one row more. Scalars are InvalidArgumentError, as is Adasum.
+// the first n % k ranks get one row more. Scalars are InvalidArgumentError, Adasum is
+// UnsupportedError.
 Tensor reducescatter(const Tensor& tensor, const ReduceOptions& options = {});
 CollectiveHandle reducescatter_async(const Tensor& tensor, const ReduceOptions& options = {});
 std::vector<Tensor> grouped_reducescatter(const std::vector<Tensor>& tensors,

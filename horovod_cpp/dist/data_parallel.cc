@@ -7,6 +7,7 @@
 #include <thread>
 #include <utility>
 
+#include "core/base/engine_thread.h"
 #include "core/base/status.h"
 #include "horovod_cpp/autograd/autocast.h"
 #include "horovod_cpp/autograd/engine.h"
@@ -59,7 +60,8 @@ void on_threads(const Replicas& replicas, const std::function<void(std::size_t)>
   };
   {
     std::vector<std::jthread> threads;
-    for (std::size_t i = 1; i < replicas.size(); ++i) threads.emplace_back(attempt, i);
+    for (std::size_t i = 1; i < replicas.size(); ++i)
+      threads.push_back(start_engine_thread<std::jthread>(attempt, i));
     attempt(0);
   }
   for (std::size_t i = 0; i < errors.size(); ++i) {

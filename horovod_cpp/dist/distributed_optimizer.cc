@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "core/base/status.h"
+#include "core/negotiate/call_name.h"
 #include "horovod_cpp/autograd/grad_mode.h"
 #include "horovod_cpp/dist/collectives.h"
 #include "horovod_cpp/dist/gradient_reducer.h"
@@ -115,8 +116,8 @@ void DistributedOptimizer::step() {
   if (!skips_synchronize_) {
     reducer_->synchronize();
   } else if (const std::string name = reducer_->in_flight(); !name.empty()) {
-    refuse("step() inside skip_synchronize() while the gradient of '" + name +
-           "' is being reduced; call synchronize() first");
+    refuse("step() inside skip_synchronize() while the gradient of " + quoted_name(name) +
+           " is being reduced; call synchronize() first");
   }
   const bool alone = !options_.process_set.included() || options_.process_set.size() == 1;
   if (options_.op == ReduceOp::kAdasum && !alone) {
@@ -180,8 +181,8 @@ void DistributedOptimizer::synchronize() {
 
 void DistributedOptimizer::zero_grad(bool set_to_none) {
   if (const std::string name = reducer_->in_flight(); !name.empty()) {
-    refuse("zero_grad() while the gradient of '" + name +
-           "' is being reduced; call step() or synchronize() first");
+    refuse("zero_grad() while the gradient of " + quoted_name(name) +
+           " is being reduced; call step() or synchronize() first");
   }
   reducer_->drop_accumulated();
   inner_->zero_grad(set_to_none);

@@ -7,12 +7,16 @@
 #include <optional>
 #include <utility>
 
+#include "core/base/rank_list.h"
 #include "core/base/recycling_allocator.h"
 #include "core/base/stack_memory.h"
 #include "core/base/status.h"
 #include "core/base/thread_annotations.h"
+#include "core/negotiate/call_name.h"
+#include "core/negotiate/process_sets.h"
 #include "core/runtime/runtime.h"
 #include "horovod_cpp/dist/gpu_tensors.h"
+#include "horovod_cpp/dist/integer_average.h"
 #include "horovod_cpp/dist/world.h"
 #include "horovod_cpp/tensor/device.h"
 #include "horovod_cpp/tensor/impl.h"
@@ -220,8 +224,9 @@ Submission group_of(const CallSpec& spec, const Tensor& tensor, std::size_t othe
   return submission;
 }
 
-Part part_of(const CallTensor& tensor, WireFormat wire) {
+Part part_of(const CallTensor& tensor, WireFormat wire, std::size_t number) {
   Part part;
+  part.number = number;
   part.input = tensor.input.lease();
   if (tensor.output.defined()) {
     part.output = tensor.output.lease();
@@ -295,15 +300,18 @@ void check_rows(const CallSpec& spec, const Tensor& tensor) {
 void check_root(const CallSpec& spec) {
   const std::vector<Rank> ranks = spec.set.ranks();
   if (std::find(ranks.begin(), ranks.end(), spec.root) != ranks.end()) return;
-  throw InvalidArgumentError(full_name(spec) + ": root rank " + std::to_string(spec.root) +
-                             " is not among the " + std::to_string(ranks.size()) +
-                             " ranks of process set " + std::to_string(spec.set.id()));
+  throw InvalidArgumentError(
+      readable_name(full_name(spec)) + ": root rank " + std::to_string(spec.root) +
+      (spec.set.id() == kWorldSet ? " does not exist: this job"
+                                  : " is not in " + describe_set(spec.set.id()) + ", which") +
+      " has " + describe_ranks(ranks));
 }
 
 std::shared_ptr<CallInFlight> start(CallSpec& spec, std::span<CallTensor> tensors) {
   if (tensors.empty()) {
     return std::make_shared<EngineCall>(std::vector<Handle>{}, std::vector<Expected>{});
   }
+  warn_of_truncation(spec, tensors.front().input.dtype());
   Numbering numbering(spec);
   StackMemory<1024> memory;
   std::pmr::vector<Submission> submissions(&memory.resource);
@@ -332,11 +340,15 @@ std::shared_ptr<CallInFlight> start(CallSpec& spec, std::span<CallTensor> tensor
     result.device = tensor.input.device();
     result.stream = tensor.input.stream();
     group->request.shapes.push_back(std::move(tensor.shape));
-    group->parts.push_back(part_of(tensor, group->request.wire));
+    group->parts.push_back(part_of(tensor, group->request.wire, expected.size() - 1));
   }
   std::pmr::vector<Handle> handles(submissions.size(), &memory.resource);
+  const bool labelled = spec.labels != nullptr && spec.labels->names.size() == tensors.size();
+  const std::uint64_t call = labelled ? ++spec.labels->calls : 0;
   for (Submission& submission : submissions) {
     if (submission.request.device != DeviceKind::kCpu) submission.ready = ready.fence();
+    if (labelled) submission.labels = spec.labels;
+    submission.call = call;
   }
   world->runtime().submit(submissions, handles);
   numbering.keep();

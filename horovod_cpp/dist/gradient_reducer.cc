@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "core/base/status.h"
+#include "core/negotiate/call_name.h"
 #include "core/runtime/driver_seat.h"
 #include "horovod_cpp/autograd/after_backward.h"
 #include "horovod_cpp/autograd/grad_memory.h"
@@ -49,7 +50,7 @@ GradientReducer::GradientReducer(const NamedTensors& parameters, const Distribut
   check_owners(parameters);
   if (reduces_) {
     check_devices(parameters);
-    suffix_ = options_.process_set.world()->unique_suffix("gradients", options_.process_set.id());
+    suffix_ = options_.process_set.world()->unique_suffix("optimizer", options_.process_set.id());
   }
   make_entries(parameters);
   for (std::vector<Entry*>& entries : divide_entries()) add_bucket(std::move(entries));
@@ -111,8 +112,10 @@ void GradientReducer::make_entries(const NamedTensors& parameters) {
 
 void GradientReducer::add_bucket(std::vector<Entry*> entries) {
   auto bucket = std::make_unique<Bucket>();
-  bucket->name = entries.front()->name;
-  if (entries.size() > 1) bucket->name += "+" + std::to_string(entries.size() - 1);
+  bucket->name = group_name(entries.front()->name, entries.size());
+  auto labels = std::make_shared<CallLabels>();
+  for (const Entry* entry : entries) labels->names.push_back(entry->name);
+  bucket->labels = std::move(labels);
   bucket->call_name = bucket->name + suffix_;
   bucket->entries = std::move(entries);
   for (Entry* entry : bucket->entries) {
@@ -236,7 +239,7 @@ void GradientReducer::submit(Bucket& bucket) {
   call.compression = options_.compression;
   call.process_set = options_.process_set;
   try {
-    bucket.call = start_allreduce(tensors, call);
+    bucket.call = start_allreduce(tensors, call, bucket.labels);
   } catch (...) {
     bucket.refusal = std::current_exception();
     throw;

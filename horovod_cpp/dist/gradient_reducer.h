@@ -61,6 +61,7 @@ class GradientReducer {
   struct Bucket {
     std::string name;
     std::string call_name;  // of this reducer's alone
+    std::shared_ptr<const CallLabels> labels;
     std::vector<Entry*> entries;
     bool started = false;                // a reduction, since the last synchronize()
     std::uint64_t order = 0;             // of the last one, among all

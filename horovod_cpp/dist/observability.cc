@@ -24,6 +24,10 @@ MetricsSnapshot metrics() {
   return observability()->metrics();
 }
 
+std::string summary() {
+  return summary_text(metrics());
+}
+
 std::string metrics_text() {
   return observability()->prometheus_text();
 }

@@ -18,7 +18,10 @@ void stop_timeline();
 
 // Counters and histograms of this rank; on rank 0 also what the others reported.
 MetricsSnapshot metrics();
-// The same in Prometheus' text format.
+// Six lines for people: bytes and batches, exposed time, who is slow, how old each rank's numbers
+// are. On other ranks than 0: of this rank. No newline at the end.
+std::string summary();
+// metrics() in Prometheus' text format.
 std::string metrics_text();
 
 // Writes this rank's last operations as JSON. Throws InvalidArgumentError with path and reason.

@@ -70,8 +70,26 @@ std::shared_ptr<Observability> observe(const Config& config, ControlPlane& contr
   }
 }
 
-std::shared_ptr<World> make_world(const Config& config) {
-  Ports ports = connect(config);
+// Sets are equal whatever the order of their ranks.
+std::string to_text(const std::vector<std::vector<Rank>>& sets) {
+  std::string text;
+  for (std::vector<Rank> ranks : sets) {
+    std::sort(ranks.begin(), ranks.end());
+    text += text.empty() ? "[" : ", [";
+    for (const Rank rank : ranks) text += (text.back() == '[' ? "" : ", ") + std::to_string(rank);
+    text += "]";
+  }
+  return "[" + text + "]";
+}
+
+// What the ranks compare besides their settings.
+std::vector<Term> terms_of(const InitOptions& options) {
+  return {
+      {"process_sets of init()", to_text(options.process_sets), to_text({}), Agreement::kEqual}};
+}
+
+std::shared_ptr<World> make_world(Ports ports) {
+  const Config& config = ports.config;
   WorldOptions options;
   options.mpi_threads = ports.mpi_threads;
   options.ended = ports.ended;
@@ -191,8 +209,9 @@ void init(const InitOptions& options) {
   Session& s = session();
   const InitTurn turn(s);
   if (is_initialized()) return;
-  Config config = read_config();
-  std::shared_ptr<World> world = make_world(config);
+  Ports ports = connect(read_config(), terms_of(options));
+  Config config = ports.config;
+  std::shared_ptr<World> world = make_world(std::move(ports));
   {
     const std::lock_guard lock(s.mutex);
     listen(s, *world);

@@ -20,9 +20,11 @@ struct InitOptions {
 
 // Finds the other ranks and connects to them; collective. A program that no launcher started is a
 // world of one. Does nothing while initialised; may be called again after shutdown(), any number of
-// times. Throws InvalidArgumentError on a malformed HOROVOD_* variable or process set,
-// UnsupportedError when a launcher started this process that cannot be understood, StalledError
-// naming who did not come within HOROVOD_START_TIMEOUT seconds.
+// times. Throws InvalidArgumentError on a malformed HOROVOD_* variable or process set, and, on all
+// ranks at once, where settings or process sets differ that all ranks must have alike (it names
+// them, the ranks and the values); UnsupportedError when a launcher started this process that
+// cannot be understood, or the ranks run different builds of this library; StalledError naming who
+// did not come within HOROVOD_START_TIMEOUT seconds.
 void init(const InitOptions& options = {});
 
 // Leaves in order: what is complete on all ranks still runs, the rest fails with AbortedError here

@@ -2,8 +2,12 @@
 
 #include <algorithm>
 #include <numeric>
+#include <span>
 #include <string>
 
+#include "core/negotiate/call_name.h"
+#include "horovod_cpp/dist/broadcast.h"
+#include "horovod_cpp/dist/collectives.h"
 #include "horovod_cpp/dist/engine_call.h"
 
 namespace hvd {
@@ -13,6 +17,11 @@ std::string text_of(const std::vector<Rank>& ranks) {
   std::string text = "[";
   for (const Rank rank : ranks) text += (text.size() == 1 ? "" : ", ") + std::to_string(rank);
   return text + "]";
+}
+
+// Numbers of sets are agreed and never come again: no other call has this name.
+std::string agreed_name(ProcessSetId id) {
+  return "add_process_set." + std::to_string(id);
 }
 
 }  // namespace
@@ -52,7 +61,35 @@ ProcessSet World::add_process_set(std::vector<Rank> ranks, const std::string& na
   const CallSpec spec = make_spec(CollectiveKind::kAddSet, global_process_set(), name);
   const auto call = start_without_tensors(spec, {ranks.begin(), ranks.end()});
   const auto id = static_cast<ProcessSetId>(call->result({}).number);
-  return {shared_from_this(), id, std::move(ranks)};
+  const std::string failures = failures_of(id);
+  if (failures.empty()) return {shared_from_this(), id, std::move(ranks)};
+  start_without_tensors(
+      make_spec(CollectiveKind::kRemoveSet, global_process_set(), agreed_name(id)),
+      {static_cast<std::int32_t>(id)})
+      ->result({});
+  throw UnsupportedError(what + ": " + failures);
+}
+
+// Collective: what kept ranks from making the set that they have just added, equal on all of them.
+std::string World::failures_of(ProcessSetId id) {
+  const Status mine = runtime_->failure_of(id);
+  const Tensor failed = Tensor::full({1}, mine.ok() ? 0 : 1, DType::kI64);
+  const ProcessSet everyone = global_process_set();
+  const std::string name = agreed_name(id);
+  // A sum first: ranks that have joined take part in it.
+  const Tensor count =
+      allreduce(failed, {.op = ReduceOp::kSum, .name = name, .process_set = everyone});
+  if (count.item() == 0) return "";
+  const std::string text =
+      mine.ok() ? "" : "rank " + std::to_string(topology().rank) + ": " + mine.message();
+  const auto bytes = std::as_bytes(std::span(text));
+  std::string all;
+  for (const Bytes& each : allgather_object({bytes.begin(), bytes.end()}, name, everyone)) {
+    if (each.empty()) continue;
+    all += all.empty() ? "" : "; ";
+    all.append(reinterpret_cast<const char*>(each.data()), each.size());
+  }
+  return all;
 }
 
 bool World::remove_process_set(const ProcessSet& set) {
@@ -77,8 +114,13 @@ void World::uncount_unnamed(CollectiveKind kind, ProcessSetId set, std::uint64_t
 
 std::string World::unique_suffix(const std::string& kind, ProcessSetId set) {
   const MutexLock lock(mutex_);
-  const std::uint64_t number = ++kinds_[{kind, set}];
-  return number == 1 ? "" : "#" + std::to_string(number);
+  return hvd::unique_suffix(kind, ++kinds_[{kind, set}]);
+}
+
+bool World::is_first_of(const std::string& text) {
+  constexpr std::size_t kMost = 1000;
+  const MutexLock lock(mutex_);
+  return told_.size() < kMost && told_.insert(text).second;
 }
 
 void World::restart_unnamed(ProcessSetId set) {

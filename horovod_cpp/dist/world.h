@@ -6,6 +6,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -61,8 +62,12 @@ class World : public std::enable_shared_from_this<World> {
 
   // For what makes calls again and again, such as an optimizer: what it puts behind the names of
   // its calls, so that they never meet those of another one of its kind. Nothing for the first one
-  // in this set, then "#2" and so on; equal on ranks that ask equally often.
+  // in this set, then " (optimizer 2)" and so on; equal on ranks that ask equally often.
   std::string unique_suffix(const std::string& kind, ProcessSetId set);
+
+  // Whether nobody asked so before: for what is worth telling once. Of very many texts only the
+  // first ones are.
+  bool is_first_of(const std::string& text);
 
   // Leaves the job in order. Idempotent.
   void shutdown() { runtime_->shutdown(); }
@@ -70,12 +75,15 @@ class World : public std::enable_shared_from_this<World> {
   Status stopped() const { return runtime_->stopped(); }
 
  private:
+  std::string failures_of(ProcessSetId id);
+
   const WorldOptions options_;
   std::unique_ptr<Runtime> runtime_;  // after what observes it
   Mutex mutex_;
   std::optional<ProcessSet> global_ HVD_GUARDED_BY(mutex_);  // made when it is first asked for
   std::map<std::pair<CollectiveKind, ProcessSetId>, std::uint64_t> unnamed_ HVD_GUARDED_BY(mutex_);
   std::map<std::pair<std::string, ProcessSetId>, std::uint64_t> kinds_ HVD_GUARDED_BY(mutex_);
+  std::set<std::string> told_ HVD_GUARDED_BY(mutex_);
 };
 
 }  // namespace hvd

@@ -92,14 +92,14 @@ RuleOptimizer::RuleOptimizer(std::vector<ParamGroup> groups, Traits traits)
 void RuleOptimizer::add_param_group(ParamGroup group) {
   check_params(group.params, groups_);
   group.options = with_defaults(group.options, traits_.defaults);
-  traits_.check(group.options);
+  if (traits_.check != nullptr) traits_.check(group.options);
   for (const Tensor& param : group.params) group_of_[param.id()] = groups_.size();
   groups_.push_back(std::move(group));
 }
 
 void RuleOptimizer::set_defaults(const Options& defaults) {
   Options changed = with_defaults(defaults, traits_.defaults);
-  traits_.check(changed);
+  if (traits_.check != nullptr) traits_.check(changed);
   traits_.defaults = std::move(changed);
 }
 

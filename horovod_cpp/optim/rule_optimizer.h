@@ -14,7 +14,7 @@ namespace optim {
 class StateEntries;
 
 // What SGD, Adam and the like share: groups, defaults and state. A subclass supplies the update of
-// one parameter.
+// one parameter: derive from this for an optimizer of your own (examples/custom_optimizer.cc).
 //
 // A float16 or bfloat16 parameter is updated in float32: its state has one more tensor,
 // "master_param" (float32), which takes the step and is then rounded into the parameter. Elements
@@ -44,7 +44,8 @@ class RuleOptimizer : public Optimizer {
     // the options.
     std::vector<std::string> state_tensors;
     std::vector<std::string> optional_state_tensors;
-    // Throws InvalidArgumentError on values that are out of range or exclude each other.
+    // Throws InvalidArgumentError on values that are out of range or exclude each other; null =
+    // all values are fine.
     void (*check)(const Options&) = nullptr;
   };
 

@@ -4,6 +4,7 @@
 #include <cstdlib>
 #include <string>
 
+#include "core/base/engine_thread.h"
 #include "core/base/interruptible_waits.h"
 #include "core/base/log.h"
 #include "core/base/status.h"
@@ -50,29 +51,25 @@ void MpiEnvironment::initialise(TimePoint deadline, bool serialized) {
 }
 
 void MpiEnvironment::start_thread(TimePoint deadline, bool serialized) {
-  sigset_t all;
-  sigset_t before;
-  sigfillset(&all);
-  pthread_sigmask(SIG_SETMASK, &all, &before);  // the program's signals are for its own threads
-  thread_ = std::thread([this, wanted = serialized ? MPI_THREAD_SERIALIZED : MPI_THREAD_MULTIPLE] {
-    int provided = MPI_THREAD_SINGLE;
-    // Open MPI prints a stack at abort(), which pushes the text of an uncaught exception away.
-    struct sigaction at_abort {};
-    sigaction(SIGABRT, nullptr, &at_abort);
-    const int code = MPI_Init_thread(nullptr, nullptr, wanted, &provided);
-    sigaction(SIGABRT, &at_abort, nullptr);
-    std::unique_lock lock(mutex_);
-    init_code_ = code;
-    initialised_ = true;
-    changed_.notify_all();
-    changed_.wait(lock, [this] { return finalize_; });
-    lock.unlock();
-    MPI_Finalize();
-    lock.lock();
-    finalized_ = true;
-    changed_.notify_all();
-  });
-  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  thread_ = start_engine_thread(
+      [this, wanted = serialized ? MPI_THREAD_SERIALIZED : MPI_THREAD_MULTIPLE] {
+        int provided = MPI_THREAD_SINGLE;
+        // Open MPI prints a stack at abort(), which pushes the text of an uncaught exception away.
+        struct sigaction at_abort {};
+        sigaction(SIGABRT, nullptr, &at_abort);
+        const int code = MPI_Init_thread(nullptr, nullptr, wanted, &provided);
+        sigaction(SIGABRT, &at_abort, nullptr);
+        std::unique_lock lock(mutex_);
+        init_code_ = code;
+        initialised_ = true;
+        changed_.notify_all();
+        changed_.wait(lock, [this] { return finalize_; });
+        lock.unlock();
+        MPI_Finalize();
+        lock.lock();
+        finalized_ = true;
+        changed_.notify_all();
+      });
   if (!await_start(deadline)) {
     failed_ = true;
     thread_.detach();

@@ -4,6 +4,7 @@
 
 #include <thread>
 
+#include "core/base/build_identity.h"
 #include "core/base/log.h"
 #include "ops/mpi/environment.h"
 #include "ops/mpi/messages.h"
@@ -142,4 +143,8 @@ class Module final : public MpiModule {
 extern "C" __attribute__((visibility("default"))) hvd::MpiModule* hvd_mpi_module() {
   static hvd::Module module;
   return &module;
+}
+
+extern "C" __attribute__((visibility("default"))) const char* hvd_mpi_build() {
+  return hvd::build_identity();
 }

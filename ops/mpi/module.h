@@ -13,8 +13,8 @@
 
 namespace hvd {
 
-// What the MPI module offers to a program that does not link MPI. The module and the program must
-// come from one build: they share these classes.
+// What the MPI module offers to a program that does not link MPI. The module and the program share
+// these classes, so that they must come from one build, which open_module() checks.
 
 // Duplicated communicators over all ranks; what is made from it shares them.
 class MpiLink : public Rendezvous {
@@ -49,6 +49,7 @@ class MpiModule {
 
 inline constexpr const char* kMpiModuleFile = "libhvd_mpi.so";
 inline constexpr const char* kMpiModuleSymbol = "hvd_mpi_module";
+inline constexpr const char* kMpiModuleBuild = "hvd_mpi_build";  // gives build_identity()
 using MpiModuleFunction = MpiModule* (*)();
 
 }  // namespace hvd

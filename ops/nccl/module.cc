@@ -2,6 +2,7 @@
 
 #include <cuda_runtime_api.h>
 
+#include "core/base/build_identity.h"
 #include "core/base/status.h"
 #include "ops/cuda/caller_streams.h"
 #include "ops/cuda/check.h"
@@ -80,4 +81,8 @@ class Module final : public NcclModule {
 extern "C" __attribute__((visibility("default"))) hvd::NcclModule* hvd_nccl_module() {
   static auto* module = new hvd::Module;  // never destroyed: CUDA may be gone by then
   return module;
+}
+
+extern "C" __attribute__((visibility("default"))) const char* hvd_nccl_build() {
+  return hvd::build_identity();
 }

@@ -21,7 +21,7 @@ struct NcclPlace {
 };
 
 // What the NCCL module offers to a program that links neither NCCL nor CUDA. The module and the
-// program must come from one build: they share these classes.
+// program share these classes, so that they must come from one build, which open_module() checks.
 class NcclModule {
  public:
   // Whether a usable NCCL was found; `nccl_detail` says which and where, or why not.
@@ -66,6 +66,7 @@ class NcclModule {
 
 inline constexpr const char* kNcclModuleFile = "libhvd_nccl.so";
 inline constexpr const char* kNcclModuleSymbol = "hvd_nccl_module";
+inline constexpr const char* kNcclModuleBuild = "hvd_nccl_build";  // gives build_identity()
 using NcclModuleFunction = NcclModule* (*)();
 
 }  // namespace hvd

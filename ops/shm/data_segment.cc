@@ -31,7 +31,7 @@ struct DataSegment::Layout {
   Layout(int count, const ShmLimits& limits) {
     const auto ranks = static_cast<std::size_t>(count);
     const std::size_t pairs = ranks * ranks;
-    states = align_up(limits.sets * sizeof(Entry));
+    states = align_up(2 * limits.sets * sizeof(Entry));  // half of them for places without memory
     rings = states + align_up(2 * pairs * sizeof(ByteRingState));
     places = rings + align_up(pairs * (kLeastPerRing + data_ring_bytes(ranks)));
     progress = align_up(limits.lanes * sizeof(LaneProgress));
@@ -94,33 +94,55 @@ DataSegment::Entry& DataSegment::entry(Place place) const noexcept {
   return reinterpret_cast<Entry*>(memory_->data() + offset_)[place - 1];
 }
 
-DataSegment::Place DataSegment::give_place(std::uint64_t key, const std::vector<int>& members) {
-  for (Place place = 1; place <= limits_.sets; ++place) {
+// A free one of `limits_.sets` places from `first` on. It is taken before its memory is there,
+// under a key that nobody looks for.
+std::optional<DataSegment::Place> DataSegment::take_entry(Place first) noexcept {
+  constexpr std::uint64_t kTaken = ~std::uint64_t{0};
+  for (Place place = first; place < first + limits_.sets; ++place) {
     std::uint64_t free = 0;
-    // A place is taken before its memory is there, under a key that nobody looks for.
-    constexpr std::uint64_t kTaken = ~std::uint64_t{0};
-    if (!entry(place).key.compare_exchange_strong(free, kTaken)) continue;
-    const Layout layout(ranks_, limits_);
-    try {
-      for (const int member : members) {
-        const auto at = static_cast<std::size_t>(rank_area(place, member) - memory_->data());
-        memory_->reserve(at, layout.rank_area);
-      }
-    } catch (...) {
-      entry(place).key.store(0);
-      throw;
-    }
-    entry(place).key.store(key);
-    for (const int member : members) ring(member);
-    return place;
+    if (entry(place).key.compare_exchange_strong(free, kTaken)) return place;
   }
-  throw UnsupportedError("more than " + std::to_string(limits_.sets) +
-                         " process sets at a time on this host: remove some that are not needed, "
-                         "or set HOROVOD_CPU_OPERATIONS=mpi");
+  return std::nullopt;
+}
+
+DataSegment::Place DataSegment::give_place(std::uint64_t key, const std::vector<int>& members) {
+  const auto place = take_entry(1);
+  if (!place) {
+    refuse_place(key, members);
+    throw UnsupportedError("more than " + std::to_string(limits_.sets) +
+                           " process sets at a time on this host: remove some that are not "
+                           "needed, or set HOROVOD_CPU_OPERATIONS=mpi");
+  }
+  try {
+    reserve_place(*place, members);
+  } catch (...) {
+    entry(*place).key.store(0);
+    refuse_place(key, members);
+    throw;
+  }
+  entry(*place).key.store(key);
+  for (const int member : members) ring(member);
+  return *place;
+}
+
+void DataSegment::reserve_place(Place place, const std::vector<int>& members) {
+  const Layout layout(ranks_, limits_);
+  for (const int member : members) {
+    const auto at = static_cast<std::size_t>(rank_area(place, member) - memory_->data());
+    memory_->reserve(at, layout.rank_area);
+  }
+}
+
+// Where even these are all taken, members wait for what does not come until the segment goes.
+void DataSegment::refuse_place(std::uint64_t key, const std::vector<int>& members) noexcept {
+  const auto place = take_entry(1 + limits_.sets);
+  if (!place) return;
+  entry(*place).key.store(key);
+  for (const int member : members) ring(member);
 }
 
 std::optional<DataSegment::Place> DataSegment::find_place(std::uint64_t key) const noexcept {
-  for (Place place = 1; place <= limits_.sets; ++place) {
+  for (Place place = 1; place <= 2 * limits_.sets; ++place) {
     if (entry(place).key.load() == key) return place;
   }
   return std::nullopt;
@@ -130,6 +152,7 @@ void DataSegment::leave_place(Place place, const std::vector<int>& members) noex
   Entry& mine = entry(place);
   if (mine.left.fetch_add(1) + 1 < members.size()) return;
   for (const int member : members) {
+    if (!has_memory(place)) break;
     for (std::size_t lane = 0; lane < limits_.lanes; ++lane) {
       LaneProgress& flags = progress(place, member, lane);
       flags.written.store(0);

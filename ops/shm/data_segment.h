@@ -68,10 +68,13 @@ class DataSegment {
   std::byte* chunk(Place place, int rank, std::size_t lane, std::size_t which) const noexcept;
 
   // Of a set's lowest rank, once: gives the set `key` (not 0) a place. Throws UnsupportedError when
-  // there are too many sets or no memory for one more.
+  // there are too many sets or no memory for one more; the set has a place without memory then, so
+  // that its other members find out.
   Place give_place(std::uint64_t key, const std::vector<int>& members);
   // Where the set is; empty until its lowest rank has given it a place.
   std::optional<Place> find_place(std::uint64_t key) const noexcept;
+  // Otherwise the place is only good for leaving it.
+  bool has_memory(Place place) const noexcept { return place <= limits_.sets; }
   // Of each member, once. The place is free when the last one has left.
   void leave_place(Place place, const std::vector<int>& members) noexcept;
 
@@ -86,6 +89,9 @@ class DataSegment {
   };
 
   Entry& entry(Place place) const noexcept;
+  std::optional<Place> take_entry(Place first) noexcept;
+  void reserve_place(Place place, const std::vector<int>& members);
+  void refuse_place(std::uint64_t key, const std::vector<int>& members) noexcept;
   ByteRing ring_of(int from, int to, std::size_t which) const noexcept;
   std::byte* rank_area(Place place, int rank) const noexcept;
 

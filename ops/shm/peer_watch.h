@@ -5,6 +5,7 @@
 #include <thread>
 #include <vector>
 
+#include "core/base/unique_fd.h"
 #include "ops/shm/process.h"
 
 namespace hvd {
@@ -14,8 +15,8 @@ namespace hvd {
 class PeerWatch {
  public:
   // `on_end(i)` is called once, on the watching thread, when peers[i] has ended; it must not throw
-  // or block. Peers that are this very process are not watched.
-  PeerWatch(std::vector<ProcessId> peers, std::function<void(std::size_t)> on_end);
+  // or block.
+  PeerWatch(const std::vector<ProcessHandle>& peers, std::function<void(std::size_t)> on_end);
   // After it on_end is not called any more.
   ~PeerWatch();
   PeerWatch(const PeerWatch&) = delete;
@@ -24,15 +25,14 @@ class PeerWatch {
  private:
   struct Watched {
     std::size_t index;
-    ProcessId process;
-    int pidfd;  // -1: look again and again
+    ProcessHandle process;
   };
   void run();
-  void report_ended(const std::function<bool(const Watched&)>& ended);
+  void report_ended();
 
   std::function<void(std::size_t)> on_end_;
   std::vector<Watched> watched_;
-  int stop_fd_ = -1;
+  UniqueFd stop_;
   std::thread thread_;
 };
 

@@ -1,5 +1,7 @@
 #include "ops/shm/process.h"
 
+#include <poll.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -8,9 +10,21 @@
 #include <optional>
 #include <sstream>
 #include <string>
+#include <utility>
 
 namespace hvd {
 namespace {
+
+UniqueFd open_pidfd(pid_t pid) {
+  return UniqueFd(static_cast<int>(syscall(SYS_pidfd_open, pid, 0)));
+}
+
+// The descriptor may be that of a later process with the same number.
+UniqueFd open_pidfd(const ProcessId& id) {
+  UniqueFd fd = open_pidfd(id.pid);
+  if (fd && !is_alive(id)) fd.reset();
+  return fd;
+}
 
 struct Stat {
   char state = '?';
@@ -46,6 +60,21 @@ bool is_alive(const ProcessId& process) {
   if (process.start_time == 0) return kill(process.pid, 0) == 0 || errno == EPERM;
   const auto stat = read_stat(process.pid);
   return stat && stat->state != 'Z' && stat->state != 'X' && stat->start_time == process.start_time;
+}
+
+UniqueFd open_own_pidfd() {
+  return open_pidfd(getpid());
+}
+
+ProcessHandle::ProcessHandle(const ProcessId& id, UniqueFd pidfd)
+    : id_(id), pidfd_(std::make_shared<const UniqueFd>(std::move(pidfd))) {}
+
+ProcessHandle::ProcessHandle(const ProcessId& id) : ProcessHandle(id, open_pidfd(id)) {}
+
+bool ProcessHandle::ended() const {
+  if (pidfd() < 0) return !is_alive(id_);
+  pollfd end = {pidfd(), POLLIN, 0};
+  return poll(&end, 1, 0) > 0;
 }
 
 }  // namespace hvd

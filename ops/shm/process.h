@@ -3,10 +3,14 @@
 #include <sys/types.h>
 
 #include <cstdint>
+#include <memory>
+
+#include "core/base/unique_fd.h"
 
 namespace hvd {
 
-// A process of this host. The start time tells it from a later one that got the same number.
+// A process of this host, as its PID namespace numbers it. The start time tells it from a later one
+// that got the same number.
 struct ProcessId {
   pid_t pid = 0;
   std::uint64_t start_time = 0;  // clock ticks since boot; 0 where /proc is not there
@@ -16,7 +20,31 @@ struct ProcessId {
 
 ProcessId this_process();
 
-// False once the process ended, even while nobody has reaped it.
+// False once the process ended, even while nobody has reaped it. Of a process of this PID
+// namespace.
 bool is_alive(const ProcessId& process);
+
+// A descriptor of this process that polls readable when it has ended, also for a process of another
+// PID namespace to which it was handed. Empty where the system has none.
+UniqueFd open_own_pidfd();
+
+// A process whose end others want to see. Copies are the same process.
+class ProcessHandle {
+ public:
+  // `pidfd`: what that process opened of itself and gave us; empty if its system has none, then it
+  // is one of this PID namespace.
+  ProcessHandle(const ProcessId& id, UniqueFd pidfd);
+  // A process of this PID namespace.
+  explicit ProcessHandle(const ProcessId& id);
+
+  const ProcessId& id() const noexcept { return id_; }
+  // To poll for its end; -1 = ended() is to be asked again and again.
+  int pidfd() const noexcept { return pidfd_->get(); }
+  bool ended() const;
+
+ private:
+  ProcessId id_;
+  std::shared_ptr<const UniqueFd> pidfd_;
+};
 
 }  // namespace hvd

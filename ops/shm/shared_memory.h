@@ -2,24 +2,23 @@
 
 #include <cstddef>
 #include <memory>
-#include <string>
 
 #include "core/base/unique_fd.h"
 
 namespace hvd {
 
-// Memory that several processes map. Pages are reserved before they are touched, so that touching
-// them cannot raise SIGBUS.
+// Memory that several processes map, of an anonymous file (memfd): it has no name, so nobody else
+// finds it, the size of /dev/shm does not matter, and the system frees it with the last process
+// that has it, however that ends. Other processes get the descriptor (ops/host_sharing.h). Pages
+// are reserved before they are touched, so that touching them cannot raise SIGBUS.
 class SharedMemory {
  public:
-  // Zeroed memory, to be opened by path() from other processes of this user on this host until
-  // remove_name(). Lies in /dev/shm; where that is missing or full, in a memfd (with one warning).
-  // Throws UnsupportedError that says how much was asked for and what failed.
+  // Zeroed memory. Throws UnsupportedError that says how much was asked for and what failed.
   // Only the first `reserved` bytes may be touched before reserve().
   static std::shared_ptr<SharedMemory> create(std::size_t bytes, std::size_t reserved);
   static std::shared_ptr<SharedMemory> create(std::size_t bytes) { return create(bytes, bytes); }
-  // Throws PeerLostError if nothing of that name is there.
-  static std::shared_ptr<SharedMemory> open(const std::string& path, std::size_t bytes);
+  // What another process made and gave us. Throws PeerLostError if there is less of it.
+  static std::shared_ptr<SharedMemory> open(UniqueFd fd, std::size_t bytes);
 
   ~SharedMemory();
   SharedMemory(const SharedMemory&) = delete;
@@ -27,23 +26,26 @@ class SharedMemory {
 
   std::byte* data() const noexcept { return data_; }
   std::size_t bytes() const noexcept { return bytes_; }
-  const std::string& path() const noexcept { return path_; }
+  // To be handed to other processes.
+  const UniqueFd& fd() const noexcept { return fd_; }
   // Whatever process reserves a page, all may touch it. Throws UnsupportedError when there is no
   // memory left.
   void reserve(std::size_t offset, std::size_t bytes);
-  // From now on nobody finds it, and the system frees it with its last mapping. Idempotent; only
-  // the creator's call does something.
-  void remove_name() noexcept;
 
  private:
   SharedMemory() = default;
-  static std::shared_ptr<SharedMemory> map(UniqueFd fd, std::size_t bytes, std::string path);
+  static std::shared_ptr<SharedMemory> map(UniqueFd fd, std::size_t bytes);
 
   UniqueFd fd_;
   std::byte* data_ = nullptr;
   std::size_t bytes_ = 0;
-  std::string path_;
-  bool has_name_ = false;  // a file in /dev/shm that we made
 };
+
+// An anonymous file of 0 bytes. Throws UnsupportedError.
+UniqueFd make_memory_file();
+
+// Gives `bytes` bytes from `offset` on pages, and makes the file as long. 0 or an errno. Signals
+// only delay it.
+int reserve_pages(const UniqueFd& file, std::size_t offset, std::size_t bytes) noexcept;
 
 }  // namespace hvd

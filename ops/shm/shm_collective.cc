@@ -14,8 +14,9 @@
 
 namespace hvd {
 
-ShmCollective::ShmCollective(std::unique_ptr<DataSegment> segment)
-    : set_(std::make_shared<ShmSet>(std::make_shared<ShmShared>(std::move(segment)))) {}
+ShmCollective::ShmCollective(std::unique_ptr<DataSegment> segment, ArenaFiles arenas)
+    : set_(std::make_shared<ShmSet>(
+          std::make_shared<ShmShared>(std::move(segment), std::move(arenas)))) {}
 
 Buffer ShmCollective::allocate(std::size_t bytes) {
   return host::allocate_buffer(bytes);

@@ -19,7 +19,7 @@ namespace hvd {
 class ShmCollective final : public Collective {
  public:
   // Among all ranks of the segment; subsets share it.
-  explicit ShmCollective(std::unique_ptr<DataSegment> segment);
+  ShmCollective(std::unique_ptr<DataSegment> segment, ArenaFiles arenas);
 
   DeviceKind device() const noexcept override { return DeviceKind::kCpu; }
   Buffer allocate(std::size_t bytes) override;

@@ -25,25 +25,24 @@ Bytes make_frame(std::span<const std::byte> message) {
 }  // namespace
 
 ShmControlPlane::ShmControlPlane(Placement placement, std::shared_ptr<SharedMemory> memory,
-                                 const std::vector<ProcessId>& processes)
+                                 const std::vector<ProcessHandle>& processes)
     : placement_(std::move(placement)),
       topology_(topology_of(placement_)),
       mailboxes_(std::move(memory), topology_.local_size),
       slot_(&mailboxes_.slot(topology_.local_rank)),
       doorbell_(slot_->bell) {
   const std::vector<Rank> ranks = local_ranks(placement_);
-  std::vector<ProcessId> watched;
+  std::vector<ProcessHandle> watched;
   for (int local = 0; local < topology_.local_size; ++local) {
     if (local == topology_.local_rank) continue;
-    Peer& peer = peers_.emplace_back();
-    peer.rank = ranks[static_cast<std::size_t>(local)];
-    peer.process = processes[static_cast<std::size_t>(local)];
+    const auto place = static_cast<std::size_t>(local);
+    Peer& peer = peers_.emplace_back(ranks[place], processes[place]);
     peer.slot = &mailboxes_.slot(local);
     peer.to = mailboxes_.ring(topology_.local_rank, local);
     peer.from = mailboxes_.ring(local, topology_.local_rank);
     watched.push_back(peer.process);
   }
-  watch_ = std::make_unique<PeerWatch>(std::move(watched), [this](std::size_t i) {
+  watch_ = std::make_unique<PeerWatch>(watched, [this](std::size_t i) {
     peers_[i].ended.store(true, std::memory_order_release);
     doorbell_.ring();
   });
@@ -194,7 +193,7 @@ bool ShmControlPlane::notice_deaths() {
   bool any = false;
   for (Peer& peer : peers_) {
     if (peer.reported || peer.slot->state != RankState::kHere) continue;
-    if (!peer.ended && !is_alive(peer.process)) peer.ended = true;
+    if (!peer.ended && peer.process.ended()) peer.ended = true;
     any = any || peer.ended;
   }
   return any;
@@ -203,7 +202,7 @@ bool ShmControlPlane::notice_deaths() {
 std::string ShmControlPlane::describe_loss(const Peer& peer) const {
   const std::string who = "rank " + std::to_string(peer.rank) + " on host " +
                           placement_.host_name(peer.rank) + " (pid " +
-                          std::to_string(peer.process.pid) + ")";
+                          std::to_string(peer.process.id().pid) + ")";
   if (peer.slot->state != RankState::kFailed) {
     return who + " is gone: its process ended without shutting down";
   }

@@ -4,6 +4,7 @@
 #include <deque>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "core/base/placement.h"
@@ -18,10 +19,10 @@ namespace hvd {
 // has left in order and is not reported.
 class ShmControlPlane final : public ControlPlane {
  public:
-  // `processes[i]` is the process of the i-th rank of this host. Collective only in that all of
-  // them get the same zeroed memory; nobody waits for anybody.
+  // `processes[i]` is the process of the i-th rank of this host, whatever PID namespace it is in.
+  // Collective only in that all of them get the same zeroed memory; nobody waits for anybody.
   ShmControlPlane(Placement placement, std::shared_ptr<SharedMemory> memory,
-                  const std::vector<ProcessId>& processes);
+                  const std::vector<ProcessHandle>& processes);
   // Gives what is still queued one second to leave.
   ~ShmControlPlane() override;
 
@@ -37,8 +38,11 @@ class ShmControlPlane final : public ControlPlane {
 
  private:
   struct Peer {
-    Rank rank = 0;
-    ProcessId process;
+    Peer(Rank its_rank, ProcessHandle its_process)
+        : rank(its_rank), process(std::move(its_process)) {}
+
+    Rank rank;
+    ProcessHandle process;
     RankSlot* slot = nullptr;
     ByteRing to;
     ByteRing from;

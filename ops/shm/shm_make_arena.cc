@@ -1,11 +1,9 @@
 #include "ops/shm/shm_make_arena.h"
 
-#include <algorithm>
 #include <cstring>
 #include <utility>
 
 #include "core/base/status.h"
-#include "ops/shm/shared_memory.h"
 
 namespace hvd {
 namespace {
@@ -13,8 +11,8 @@ namespace {
 // What a rank writes into its chunk.
 struct Offer {
   std::uint32_t mapped = 0;  // it reaches all parts; written in the second step
-  std::uint32_t length = 0;  // of the path; 0 = it has no memory to share
-  char path[1024] = {};
+  std::uint32_t made = 0;    // it has a part
+  std::uint64_t offset = 0;  // in its arena file
 };
 
 Offer& offer_in(std::byte* chunk) {
@@ -25,10 +23,14 @@ Offer& offer_in(std::byte* chunk) {
 
 ShmMakeArena::ShmMakeArena(std::shared_ptr<ShmSet> set, host::MappedArenaPtr arena,
                            std::size_t bytes, ArenaMemory& made)
-    : ShmOperation(std::move(set), {}), arena_(std::move(arena)), bytes_(bytes), made_(made) {
+    : ShmOperation(set, {}),
+      members_(std::move(set)),
+      arena_(std::move(arena)),
+      bytes_(bytes),
+      made_(made) {
   set_plan({.writes = 1, .reads = 1, .reduces = true});
   try {
-    mine_ = SharedMemory::create(bytes);
+    mine_ = members_->shared().arenas.make(bytes);
   } catch (const Error& error) {
     host::tell_of_no_arena(bytes_, error.what());
   }
@@ -36,20 +38,15 @@ ShmMakeArena::ShmMakeArena(std::shared_ptr<ShmSet> set, host::MappedArenaPtr are
 
 void ShmMakeArena::write(Step step) {
   Offer offer;
-  const std::string path = mine_ == nullptr ? "" : mine_->path();
-  if (path.size() < sizeof offer.path) {
-    offer.length = static_cast<std::uint32_t>(path.size());
-    std::copy(path.begin(), path.end(), offer.path);
-  }
+  if (mine_ != nullptr) offer = {.made = 1, .offset = mine_->offset()};
   std::memcpy(chunk(rank(), step), &offer, sizeof offer);
 }
 
-std::shared_ptr<SharedMemory> ShmMakeArena::open(std::size_t rank) const {
+std::shared_ptr<ArenaPart> ShmMakeArena::open(std::size_t rank) const {
   if (rank == this->rank()) return mine_;
   const Offer& offer = offer_in(chunk(rank, 0));
-  const std::size_t length = std::min<std::size_t>(offer.length, sizeof offer.path);
-  if (length == 0) return nullptr;
-  return SharedMemory::open(std::string(offer.path, length), bytes_);
+  if (offer.made == 0) return nullptr;
+  return members_->shared().arenas.open(members_->member(rank), offer.offset, bytes_);
 }
 
 void ShmMakeArena::reduce(Step step) {
@@ -69,11 +66,9 @@ void ShmMakeArena::reduce(Step step) {
   offer_in(chunk(rank(), step)).mapped = mapped_ ? 1 : 0;
 }
 
-// By now nobody has to find anything by its name.
 void ShmMakeArena::read(Step step) {
   bool all = mapped_;
   for (std::size_t r = 0; r < size(); ++r) all = all && offer_in(chunk(r, step)).mapped == 1;
-  if (mine_ != nullptr) mine_->remove_name();
   if (all) made_ = {{mine_->data(), bytes_, arena_}, true};
 }
 

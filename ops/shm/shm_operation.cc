@@ -50,6 +50,9 @@ bool ShmOperation::open() {
     const auto place = set_->place();
     if (!place) return false;
     const DataSegment& segment = set_->segment();
+    if (!segment.has_memory(*place)) {
+      throw UnsupportedError("there was no memory for this process set when it was added");
+    }
     const std::size_t lane = number_ % segment.limits().lanes;
     for (std::size_t r = 0; r < size(); ++r) {
       const int member = set_->member(r);

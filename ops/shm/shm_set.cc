@@ -18,8 +18,10 @@ std::vector<int> all_ranks(const DataSegment& segment) {
 
 }  // namespace
 
-ShmShared::ShmShared(std::unique_ptr<DataSegment> the_segment)
-    : segment(std::move(the_segment)), transfers(std::make_unique<ShmTransferLink>(*segment)) {}
+ShmShared::ShmShared(std::unique_ptr<DataSegment> the_segment, ArenaFiles the_arenas)
+    : segment(std::move(the_segment)),
+      arenas(std::move(the_arenas)),
+      transfers(std::make_unique<ShmTransferLink>(*segment)) {}
 
 void ShmShared::settle_departures() noexcept {
   std::erase_if(departures, [this](const Departure& each) {

@@ -8,13 +8,14 @@
 
 #include "core/base/topology.h"
 #include "ops/host/transfers.h"
+#include "ops/shm/arena_files.h"
 #include "ops/shm/data_segment.h"
 
 namespace hvd {
 
 // What the Collectives of one rank share.
 struct ShmShared {
-  ShmShared(std::unique_ptr<DataSegment> the_segment);
+  ShmShared(std::unique_ptr<DataSegment> the_segment, ArenaFiles the_arenas);
 
   // Sets that this rank left before their lowest rank had given them a place.
   struct Departure {
@@ -28,6 +29,7 @@ struct ShmShared {
   void end_work() noexcept {}
 
   std::unique_ptr<DataSegment> segment;
+  ArenaFiles arenas;
   host::Transfers transfers;
   std::vector<Departure> departures;
 };

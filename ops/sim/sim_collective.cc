@@ -68,7 +68,7 @@ class TransferOperation final : public Operation {
     transfers_.post(transfer_);
     if (ready_.empty()) transfers_.make_ready(transfer_);
   }
-  ~TransferOperation() override { transfers_.withdraw(transfer_); }
+  ~TransferOperation() override { TransferOperation::withdraw(); }
 
   bool advance() override {
     if (finished_) return true;
@@ -76,6 +76,10 @@ class TransferOperation final : public Operation {
     if (ready_.empty()) transfers_.make_ready(transfer_);
     finished_ = transfers_.collect(*transfer_);
     return finished_;
+  }
+  bool withdraw() noexcept override {
+    transfers_.withdraw(transfer_);
+    return true;
   }
   OperationStats stats() const override {
     return {.packed_bytes = transfer_->sends ? transfer_->tensor.bytes() : 0};

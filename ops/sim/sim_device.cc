@@ -3,6 +3,7 @@
 #include <exception>
 #include <utility>
 
+#include "core/base/engine_thread.h"
 #include "core/base/status.h"
 
 namespace hvd {
@@ -32,7 +33,7 @@ class SimDevice::FenceState final : public Fence::State {
   Status error_ HVD_GUARDED_BY(mutex_);
 };
 
-SimDevice::SimDevice() : thread_([this] { loop(); }) {}
+SimDevice::SimDevice() : thread_(start_engine_thread([this] { loop(); })) {}
 
 SimDevice::~SimDevice() {
   {

@@ -7,9 +7,9 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
-#include <csignal>
 #include <cstring>
 
+#include "core/base/engine_thread.h"
 #include "core/base/interruptible_waits.h"
 
 namespace hvd {
@@ -64,13 +64,7 @@ TcpControlPlane::TcpControlPlane(const Placement& placement, TcpDoor door,
       doorbell_(bell != nullptr ? *bell : Doorbell(own_bell_)),
       wake_(make_wake()),
       network_(placement, std::move(door.listeners), std::move(endpoints), key, link_timeout) {
-  // The program's signals are for its own threads.
-  sigset_t all;
-  sigset_t before;
-  sigfillset(&all);
-  pthread_sigmask(SIG_SETMASK, &all, &before);
-  thread_ = std::thread([this] { run(); });
-  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  thread_ = start_engine_thread([this] { run(); });
 }
 
 TcpControlPlane::~TcpControlPlane() {

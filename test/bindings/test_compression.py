@@ -52,6 +52,38 @@ assert ratio >= {factor}, ratio
 """)
 
 
+def test_compressions_and_reductions_go_by_their_names_too(ranks):
+    ranks.check("""
+x = np.arange(8, dtype=np.float32) + 0.125 * rank
+for name in ("none", "fp16", "bf16", "int8"):
+    by_name = hvd.allreduce(x, "sum", compression=name)
+    assert (by_name == hvd.allreduce(x, hvd.Sum, compression=getattr(hvd.Compression, name))).all()
+    assert name == "none" or hvd.grouped_allreduce([x], op="Average", compression=name)[0].shape == (8,)
+layer = hvd.nn.Linear(2, 2)
+optimizer = hvd.DistributedOptimizer(hvd.optim.SGD(layer.parameters(), lr=0.1), op="SUM", compression="powersgd")
+layer(hvd.ones([1, 2])).sum().backward()
+optimizer.step()
+hvd.average_gradients(layer, op="average", compression="fp16")
+assert hvd.reducescatter(x, op="max").shape == (4,) and hvd.reduce(x, 0, op="min") is not None or rank
+for call, words in ((lambda: hvd.allreduce(x, "summ"), ["op='summ' is not a reduction", "did you mean sum?"]),
+                    (lambda: hvd.allreduce(x, "zzz"), ["'zzz'", "average, sum, adasum, min, max"]),
+                    (lambda: hvd.allreduce(x, compression="fp17"), ["'fp17' is not a compression",
+                                                                   "did you mean fp16?"])):
+    try:
+        call()
+    except hvd.InvalidArgumentError as error:
+        assert all(word in str(error) for word in words), error
+    else:
+        raise AssertionError(words)
+try:
+    hvd.reducescatter(x, hvd.Adasum)
+except NotImplementedError as error:
+    assert isinstance(error, hvd.UnsupportedError) and "only an allreduce takes Adasum" in str(error)
+else:
+    raise AssertionError("it was reduced")
+""")
+
+
 def test_lossy_formats_are_close_and_equal_on_all_ranks(ranks):
     ranks.check("""
 x = np.random.default_rng(rank).normal(size=10000).astype(np.float32)

@@ -85,7 +85,7 @@ def test_other_types_are_type_errors(world, wrong):
 
 def test_wrong_arguments_are_errors(world):
     with pytest.raises(TypeError):
-        hvd.allreduce(np.ones(1), op="sum")
+        hvd.allreduce(np.ones(1), op=1.5)
     with pytest.raises(TypeError):
         hvd.allreduce(np.ones(1), name=3)
     with pytest.raises(TypeError, match="<U1|str"):
@@ -96,6 +96,17 @@ def test_wrong_arguments_are_errors(world):
         hvd.broadcast(np.ones(1), root_rank=1)
     with pytest.raises(hvd.InvalidArgumentError, match="scalar"):
         hvd.allgather(np.ones(()))
+
+
+def test_a_model_instead_of_its_parameters_is_named(world):
+    layer = hvd.nn.Linear(2, 2)
+    for given, name in ((layer, "Linear"), (hvd.nn.Sequential(layer), "Sequential"), (7, "int"),
+                        (layer.parameters(), "an item of type .*Tensor")):
+        for call in (lambda: hvd.DistributedOptimizer(hvd.optim.SGD(layer.parameters(), lr=0.1), given),
+                     lambda: hvd.broadcast_parameters(given)):
+            with pytest.raises(TypeError, match=r"such as model.named_parameters\(\) or "
+                               rf"model.state_dict\(\), got .*{name}"):
+                call()
 
 
 def test_arrays_of_any_layout_are_read(world):
@@ -160,7 +171,7 @@ def test_objects_travel_to_oneself(world):
     ("StalledError", (hvd.HorovodInternalError,)),
     ("PeerLostError", (hvd.HorovodInternalError,)),
     ("AbortedError", (hvd.HorovodInternalError,)),
-    ("UnsupportedError", (hvd.Error,)), ("InternalError", (hvd.Error,)),
+    ("UnsupportedError", (hvd.Error, NotImplementedError)), ("InternalError", (hvd.Error,)),
     ("RankError", (hvd.Error, RuntimeError)),
 ])
 def test_exception_classes_have_these_bases(name, bases):

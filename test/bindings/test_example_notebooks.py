@@ -172,7 +172,7 @@ def test_failures_shows_the_promised_messages_and_the_cluster_goes_on(execute):
     assert "[2] on rank 0, [3] on rank 1" in differ
     assert "[100000] on rank 0, [100001] on rank 1" in caught
     waited, killed = shown.after('name="alone"')
-    assert 'stalled: tensor "allreduce.alone"' in waited and "for rank 1" in waited
+    assert "s: rank 1 is late" in waited and "waiting in 'alone' (allreduce) for rank 1" in waited
     assert "TimeoutError: the call took longer than 8 s" in waited
     assert "rank 1 was killed by SIGKILL during the call" in killed
     _, after = shown.after("os.kill(os.getpid(), signal.SIGKILL)")

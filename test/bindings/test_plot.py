@@ -104,6 +104,38 @@ def test_history_says_how_many_values_are_not_finite():
     axes, = hvd.plot.history({"a": {"loss": [1.0, float("nan"), float("inf"), 2.0]},
                               "b": {"loss": [1.0, 2.0]}})
     assert legend_of(axes) == ["a (2 of 4 not finite)", "b"]
+    lost = next(line for line in axes.get_lines() if line.get_marker() == "x")
+    assert lost.get_xdata().tolist() == [2, 3]  # the places
+    losses, accuracies = hvd.plot.history({"loss": [2.0, 1.0] + [float("nan")] * 4,
+                                           "accuracy": [0.1] * 6})
+    assert legend_of(accuracies) == ["values (NaN from epoch 3)"]
+    assert losses.get_xlim() == accuracies.get_xlim() and losses.get_xlim()[1] > 6
+
+
+def test_history_names_the_columns_that_it_does_not_draw():
+    axes, = hvd.plot.history({"a": [{"epoch": 1, "loss": 1.0, "lr": 0.1, "host": "x"}]})
+    assert axes.get_xlabel() == "epoch\nnot drawn: lr (see metrics=)"
+    axes, = hvd.plot.history([{"epoch": 1, "loss": 1.0, "lr": 0.1}], metrics="loss")
+    assert axes.get_xlabel() == "epoch"  # chosen
+
+
+def test_many_runs_differ_in_colour_or_marker_and_their_legend_leaves_room():
+    runs = {f"run {i}": {"loss": [1.0, 2.0], "test_loss": [2.0, 3.0], "accuracy": [0.1, 0.2]}
+            for i in range(20)}
+    losses, accuracies = hvd.plot.history(runs)
+    looks = [(line.get_color(), line.get_marker(), line.get_linestyle()) for line in losses.get_lines()]
+    assert len(set(looks)) == 40
+    # Equal lines: thin, translucent, with hollow markers of different sizes.
+    assert all(line.get_alpha() < 1 and line.get_linewidth() < 1.5 for line in losses.get_lines())
+    assert len({line.get_markersize() for line in losses.get_lines()}) == 20
+    assert accuracies.get_legend() is None
+    legend, = losses.figure.legends
+    texts = [text.get_text() for text in legend.get_texts()]
+    assert texts == [*runs, "loss", "test", "accuracy"]  # runs and kinds, not each pair
+    losses.figure.canvas.draw()
+    height = losses.figure.get_figheight() * losses.figure.dpi
+    assert legend.get_window_extent().height < 0.45 * height < losses.get_window_extent().height * 1.2
+    assert legend.get_window_extent().y0 >= 0
 
 
 def test_seven_runs_differ_in_colour_and_marker():
@@ -159,9 +191,10 @@ def test_scaling_draws_throughput_efficiency_and_the_ideal_line(tmp_path):
     lines = lines_of(axes)
     assert lines == {"measured: 75 % at 4 ranks": [(1, 100), (2, 180), (4, 300)],
                      "ideal: 100 %": [(1, 100), (4, 400)]}
-    assert (axes.get_xlabel(), axes.get_ylabel()) == ("ranks", "throughput (images/s)")
+    assert axes.get_ylabel() == "throughput (images/s)"
     assert [text.get_text() for text in axes.texts] == ["100 %", "90 %", "75 %"]
     bars, = axes.collections
+    assert axes.get_xlabel().startswith("ranks\nerror bars: least to largest")
     assert [path.vertices[:, 1].tolist() for path in bars.get_paths()] \
         == [[100, 100], [150, 190], [300, 300]]
     assert axes.get_xticks().tolist() == [1, 2, 4]
@@ -171,13 +204,42 @@ def test_scaling_draws_throughput_efficiency_and_the_ideal_line(tmp_path):
 def test_scaling_compares_series_as_speed_ups_over_a_common_baseline():
     axes = hvd.plot.scaling({"gather": {2: 100.0}, "optimizer": {1: 80.0, 2: 160.0}},
                             speedup=True, baseline=100.0)
-    assert lines_of(axes) == {"gather: 50 % at 2 ranks": [(2, 1.0)],
-                              "optimizer: 80 % at 2 ranks": [(1, 0.8), (2, 1.6)],
-                              "ideal: 100 %": [(1, 1), (2, 2)]}
+    heights = {bars.get_label(): [bar.get_height() for bar in bars] for bars in axes.containers}
+    assert heights == {"gather: 50 % at 2 ranks": [1.0], "optimizer: 80 % at 2 ranks": [0.8, 1.6]}
     assert axes.get_ylabel() == "speed-up"
     own = hvd.plot.scaling({"a": {2: 100.0, 4: 150.0}, "b": {1: 10.0, 4: 20.0}}, speedup=True)
-    assert lines_of(own)["a: 75 % at 4 ranks"] == [(2, 2.0), (4, 3.0)]
-    assert lines_of(own)["b: 50 % at 4 ranks"] == [(1, 1.0), (4, 2.0)]
+    lines = lines_of(own)
+    assert [y for _, y in lines["a: 75 % at 4 ranks"]] == [2.0, 3.0]
+    assert [y for _, y in lines["b: 50 % at 4 ranks"]] == [1.0, 2.0]
+    # Side by side, close to their ranks.
+    assert lines["a: 75 % at 4 ranks"][1][0] < 4 < lines["b: 50 % at 4 ranks"][1][0] < 4.1
+
+
+def test_scaling_over_one_or_two_numbers_of_ranks_has_bars_that_do_not_cover_each_other():
+    methods = {method: {1: [9.0, 10.0, 11.0], 2: [15.0, 18.0]} for method in "abcde"}
+    axes = hvd.plot.scaling(methods)
+    bars = [(bar.get_x(), bar.get_x() + bar.get_width()) for container in axes.containers
+            for bar in getattr(container, "patches", [])]
+    assert len(bars) == 10
+    assert all(end <= start for (_, end), (start, _) in zip(sorted(bars), sorted(bars)[1:]))
+    assert [label.get_text() for label in axes.get_xticklabels()] == ["1", "2"]
+    assert axes.get_xlabel() == "ranks\nerror bars: least to largest of the repetitions"
+    assert legend_of(axes)[-1] == "e: 82 % at 2 ranks" and "ideal: 100 %" in legend_of(axes)
+    alone = hvd.plot.scaling({1: 10.0, 2: 15.0})
+    assert [text.get_text() for text in alone.texts] == ["100 %", "75 %"]
+    assert alone.get_xlabel() == "ranks"  # nothing was repeated
+
+
+@pytest.mark.parametrize("most", [2, 4])
+def test_numbers_in_doubt_look_so_and_say_why(most):
+    measured = {"a": {count: 10.0 * count for count in (1, 2, 4) if count <= most}}
+    axes = hvd.plot.scaling(measured, doubt="the machine was busy")
+    assert "doubtful: the machine was busy" in [text.get_text() for text in axes.texts]
+    bars = [bar for container in axes.containers for bar in container]
+    if most == 2:
+        assert bars and all(bar.get_hatch() and bar.get_alpha() < 1 for bar in bars)
+    else:
+        assert colors.to_hex(axes.get_facecolor()) != "#ffffff"
 
 
 def test_scaling_over_a_wide_range_is_logarithmic_with_the_measured_ranks_as_ticks():

@@ -74,57 +74,122 @@ def spans_of(axes):
         for path in part.get_paths()) for part in axes.collections}
 
 
+def labels_of(axes):
+    return [label.get_text() for label in axes.get_yticklabels()]
+
+
+def legend_of(axes):
+    return [text.get_text() for text in axes.get_legend().get_texts()]
+
+
 def test_every_phase_of_every_operation_has_its_place():
-    axes = hvd.plot.timeline(EVENTS, title="made here")
+    axes = hvd.plot.timeline(EVENTS, tensors=True, title="made here")
     spans = spans_of(axes)
     assert spans["NEGOTIATE: waits for ranks"] == [(10, 11, 0), (12, 13, 1), (30, 31, 0)]
     assert spans["QUEUE: waits for batches"] == [(11, 12, 0), (13, 14, 1), (31, 32, 0)]
     assert spans["ALLREDUCE"] == [(12, 16, 0), (14, 18, 1), (32, 36, 0)]
-    assert spans["PACK"] == [(12, 13, 0), (14, 15, 1), (32, 33, 0)]
-    assert spans["UNPACK"] == [(15, 16, 0), (17, 18, 1), (35, 36, 0)]
+    assert spans["PACK: copies"] == [(12, 13, 0), (14, 15, 1), (32, 33, 0)]
+    assert spans["UNPACK: copies"] == [(15, 16, 0), (17, 18, 1), (35, 36, 0)]
     # What never ended reaches to the end of the trace, in the band of rank 1.
     (start, end, row), = spans["NEGOTIATE, not ended"]
     assert (start, end) == (20, 36) and row >= 2
-    assert [label.get_text() for label in axes.get_yticklabels()] == ["rank 0", "rank 1"]
-    top, bottom = axes.get_yticks()
-    assert top < bottom and axes.yaxis_inverted()  # rank 0 on top
+    assert axes.yaxis_inverted()  # rank 0 on top
+    assert [text.get_text() for text in axes.texts if "rank" in text.get_text()] == [
+        "rank 0", "rank 1"]
     assert (axes.get_xlabel(), axes.get_title()) == (
         "time since the recording began (ms)", "made here")
 
 
 def test_phases_have_colours_and_legend_entries_of_their_own():
-    axes = hvd.plot.timeline(EVENTS)
-    legend = [text.get_text() for text in axes.get_legend().get_texts()]
-    assert legend == ["NEGOTIATE: waits for ranks", "NEGOTIATE, not ended",
-                      "QUEUE: waits for batches", "ALLREDUCE", "PACK", "UNPACK"]
+    axes = hvd.plot.timeline(EVENTS, tensors=True)
+    assert legend_of(axes) == ["NEGOTIATE: waits for ranks", "NEGOTIATE, not ended",
+                               "QUEUE: waits for batches", "ALLREDUCE", "PACK: copies",
+                               "UNPACK: copies"]
     looks = {(colors.to_hex(part.get_facecolor()[0]), part.get_hatch())
              for part in axes.collections}
-    assert len(looks) == len(legend)
+    assert len(looks) == len(legend_of(axes))
 
 
-def test_names_of_tensors_stand_where_they_fit():
-    def names(window):
-        axes = hvd.plot.timeline(EVENTS, window=window)
-        return sorted(text.get_text() for text in axes.texts)
-
-    assert names((9, 20)) == ["net.0.weight", "net.1.weight"]
-    # Only what never ended is long enough for a whole name.
-    assert names((0, 60)) == ["0.weight", "0.weight", "1.weight", "net.0.weight"]
-    assert names((0, 3000)) == []
+def test_the_legend_has_only_what_can_be_seen():
+    late = [*EVENTS, *operation(0, 1, 9000)]
+    axes = hvd.plot.timeline(late, tensors=True, window=(0, 10000))
+    assert legend_of(axes) == ["NEGOTIATE, not ended"]  # 9 s; the others last 1 to 4 ms
+    assert len(axes.collections) == 6  # they are drawn, as wide as a pixel
 
 
-def test_calls_without_a_name_are_shown_as_what_they_are():
-    events = [*named(0, ["barrier.noname.0", "allreduce.noname.12"]), *operation(0, 1, 10),
-              *operation(0, 2, 12)]
+def test_a_tensor_has_the_same_lane_on_all_ranks_in_the_order_of_the_first():
+    names = [f"allreduce.net.{number}.weight" for number in range(4)]
+    events = list(named(0, names))
+    for number in range(4):
+        events += operation(0, number + 1, 10 * number)
+    events += named(1, names[::-1])  # another order of tracks and of time
+    for number in range(4):
+        events += operation(1, number + 1, 10 * number + 3)
+    spans = spans_of(hvd.plot.timeline(events, tensors=True))["ALLREDUCE"]
+    assert [row for _, _, row in spans if row < 4] == [0, 1, 2, 3]
+    assert [row - 4 for _, _, row in spans if row >= 4] == [3, 2, 1, 0]
+
+
+def test_lanes_are_called_by_what_their_tensors_do_not_share():
+    def labels(*names):
+        events = list(named(0, names))
+        for number in range(len(names)):
+            events += operation(0, number + 1, 10 * number)
+        return labels_of(hvd.plot.timeline(events, tensors=True))
+
+    assert labels("allreduce.net.0.weight", "allreduce.net.1.weight") == ["0", "1"]
+    assert labels("allreduce.net.0.weight", "allreduce.net.0.bias") == ["weight", "bias"]
+    assert labels("allreduce.f.8.weight and 3 more (optimizer 2)",
+                  "allreduce.head.bias (optimizer 2)") == ["f.8.weight and 3 more", "head.bias"]
+    assert labels("allreduce.x", "broadcast.x") == ["allreduce", "broadcast"]
+    assert labels("allreduce.net.0.weight") == ["net.0.weight"]
+    assert labels("barrier.noname.0", "allreduce.noname.12", "allreduce.noname.13") == [
+        "barrier", "allreduce"]  # calls without a name: one lane for each kind
+    long, = labels("allreduce." + "a_very_long_name_of_a_module" * 8 + ".weight")
+    assert len(long) <= 30 and long.startswith("a_very") and long.endswith("e.weight")
+
+
+def test_tensors_that_take_no_time_share_a_lane():
+    events = list(named(0, ["allreduce.big", *(f"broadcast.{n}" for n in range(20))]))
+    for step in range(200):
+        events += operation(0, 1, 10 * step)
+    for number in range(20):
+        events += operation(0, 2 + number, 2000)
+    axes = hvd.plot.timeline(events, tensors=True)
+    assert labels_of(axes) == ["big", "20 short ones"]
+
+
+def test_the_compact_view_has_two_lanes_a_rank_and_says_who_is_late():
+    names = ["allreduce.a", "allreduce.b"]
+    events = [*named(0, names), *named(1, names)]
+    for step in range(3):
+        for track in (1, 2):
+            at = 100 * step + 10 * track
+            for rank, late in ((0, 0), (1, 5 if track == 1 else 3)):
+                begin = {"pid": rank, "tid": track, "args": {}}
+                us = 1000.0 * (at + late)
+                events += [{"name": "NEGOTIATE_ALLREDUCE", "ph": "B", "ts": us, **begin},
+                           {"name": "NEGOTIATE_ALLREDUCE", "ph": "E", "ts": 1000.0 * (at + 6), **begin},
+                           {"name": "QUEUE", "ph": "X", "ts": 1000.0 * (at + 6), "dur": 0, **begin},
+                           {"name": "ALLREDUCE", "ph": "X", "ts": 1000.0 * (at + 6), "dur": 8000,
+                            **begin}]
     axes = hvd.plot.timeline(events)
-    assert sorted(text.get_text() for text in axes.texts) == ["allreduce", "barrier"]
-
-
-def test_of_names_that_are_too_long_the_end_is_shown():
-    events = [*named(0, ["allreduce." + "a_very_long_name_of_a_module" * 8 + ".weight"]),
-              *operation(0, 1, 0)]
-    name, = {text.get_text() for text in hvd.plot.timeline(events).texts}
-    assert name.startswith("…") and name.endswith("module.weight")
+    spans = spans_of(axes)
+    assert set(spans) == {"waits for other ranks", "moves data"}
+    waits = [(start, end) for start, end, row in spans["waits for other ranks"] if row == 0]
+    assert waits == [(10, 16), (20, 26), (110, 116), (120, 126), (210, 216), (220, 226)]
+    moves = [(start, end) for start, end, row in spans["moves data"] if row == 1]
+    assert moves == [(16, 34 - 10), (26, 34), (116, 124), (126, 134), (216, 224), (226, 234)]
+    assert labels_of(axes) == ["rank 0", "rank 1"]
+    panel = axes.figure.axes[1]
+    assert [bar.get_width() for bar in panel.patches] == pytest.approx([0.0, 4.0])
+    steps = [line.get_xdata()[0] for line in axes.get_lines() if line.get_linestyle() == ":"]
+    assert steps == [34, 134, 234]
+    assert [text.get_text() for text in axes.texts] == ["step 1", "2", "3"]
+    last = hvd.plot.timeline(events, window=(100, 300))
+    assert [text.get_text() for text in last.texts] == ["step 2", "3"]
+    alone = hvd.plot.timeline(events, ax=pyplot.figure().subplots())
+    assert alone.figure.axes == [alone]  # no panel on Axes of the caller's
 
 
 def test_what_lies_beyond_a_long_pause_at_an_end_is_left_out_and_counted():
@@ -157,12 +222,15 @@ def test_a_window_that_is_no_pair_of_numbers_is_refused(window):
 
 
 def test_a_window_and_a_choice_of_ranks_are_all_that_is_drawn():
-    axes = hvd.plot.timeline(EVENTS, window=(29, 33), ranks=[0])
+    axes = hvd.plot.timeline(EVENTS, window=(29, 33), ranks=[0], tensors=True)
     assert axes.get_xlim() == (29, 33)
     assert spans_of(axes) == {
         "NEGOTIATE: waits for ranks": [(30, 31, 0)], "QUEUE: waits for batches": [(31, 32, 0)],
-        "ALLREDUCE": [(32, 36, 0)], "PACK": [(32, 33, 0)]}
-    assert [label.get_text() for label in axes.get_yticklabels()] == ["rank 0"]
+        "ALLREDUCE": [(32, 36, 0)], "PACK: copies": [(32, 33, 0)]}
+    compact = hvd.plot.timeline(EVENTS, window=(29, 33), ranks=[0])
+    assert spans_of(compact) == {"waits for other ranks": [(30, 31, 0)],
+                                 "moves data": [(32, 36, 1)]}
+    assert labels_of(compact) == ["rank 0"]
 
 
 def test_failures_and_what_the_recording_lacks_are_shown():
@@ -174,24 +242,29 @@ def test_failures_and_what_the_recording_lacks_are_shown():
                "args": {"events": 12}},
               {"name": "TIMELINE_FULL", "ph": "i", "pid": 0, "tid": 0, "ts": 27000.0, "s": "g",
                "args": {"limit_bytes": 1}}]
-    axes = hvd.plot.timeline(EVENTS + failed)
-    cross, = axes.get_lines()
-    assert cross.get_label() == "failed" and cross.get_xdata().tolist() == [25]
-    assert "rank 1 dropped 12 events" in axes.get_xlabel()
-    assert "HVD_TIMELINE_MAX_MB" in axes.get_xlabel()
+    for tensors in (True, False):
+        axes = hvd.plot.timeline(EVENTS + failed, tensors=tensors)
+        cross, = (line for line in axes.get_lines() if line.get_label() == "failed")
+        assert cross.get_xdata().tolist() == [25]
+        assert "rank 1 dropped 12 events" in axes.get_xlabel()
+        assert "HVD_TIMELINE_MAX_MB" in axes.get_xlabel()
 
 
 def test_the_trace_of_a_real_job_shows_who_waited_for_whom(recorded, tmp_path):
-    axes = hvd.plot.timeline(recorded)
+    axes = hvd.plot.timeline(recorded, tensors=True)
     spans = spans_of(axes)
-    of_the_call = hvd.plot.timeline(json.loads(recorded.read_text()))
+    of_the_call = hvd.plot.timeline(json.loads(recorded.read_text()), tensors=True)
     assert spans == spans_of(of_the_call)
-    bound = sum(axes.get_yticks()) / 2  # between the bands
+    bound = axes.get_ylim()[0] / 2  # between the bands
     waits = [end - start for start, end, row in spans["NEGOTIATE: waits for ranks"] if row < bound]
     assert sum(wait >= 19.9 for wait in waits) >= 15  # ms; three tensors in five steps
     ran = next(spans[label] for label in spans if "ALLREDUCE" in label)
     assert sum(row < bound for _, _, row in ran) >= 15  # rank 1 begins to record a little later
     assert any(row > bound for _, _, row in ran)
+    compact = hvd.plot.timeline(recorded)
+    first, second = (bar.get_width() for bar in compact.figure.axes[1].patches)
+    assert second > 10 > first  # rank 1 slept 20 ms before each of its tensors
+    compact.figure.savefig(tmp_path / "compact.png")
     axes.figure.savefig(tmp_path / "trace.png")
     assert (tmp_path / "trace.png").read_bytes().startswith(b"\x89PNG")
 
@@ -202,7 +275,7 @@ def test_a_large_trace_is_thinned_and_says_so():
         events += operation(0, 1, 10 * step)
         events += operation(1, 1, 10 * step + 1)
     begin = time.monotonic()
-    axes = hvd.plot.timeline(events, max_spans=1000)
+    axes = hvd.plot.timeline(events, max_spans=1000, tensors=True)
     assert time.monotonic() - begin < 60  # bounded; no benchmark
     assert "1000 of 50000 spans are drawn" in axes.get_xlabel()
     spans = spans_of(axes)
@@ -211,7 +284,10 @@ def test_a_large_trace_is_thinned_and_says_so():
         starts = sorted(start for start, _, row in spans["ALLREDUCE"] if (row > 0) == bool(rank))
         assert len(starts) >= 250 and starts[0] < 500 and starts[-1] > 49500
         assert max(b - a for a, b in zip(starts, starts[1:])) < 1000
-    whole = hvd.plot.timeline(events, max_spans=1000, window=(20000, 20500))
+    compact = hvd.plot.timeline(events)  # is never thinned
+    assert [bar.get_width() for bar in compact.figure.axes[1].patches] == pytest.approx([0, 1])
+    assert time.monotonic() - begin < 60
+    whole = hvd.plot.timeline(events, max_spans=1000, window=(20000, 20500), tensors=True)
     assert "drawn" not in whole.get_xlabel()
 
 

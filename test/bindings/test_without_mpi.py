@@ -2,7 +2,9 @@
 
 import json
 import os
+import secrets
 import signal
+import socket
 import time
 
 import pytest
@@ -106,6 +108,59 @@ for round in range(5):
     assert not place.exists()
 
 
+def free_port():
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        return server.getsockname()[1]
+
+
+def test_a_port_needs_a_key(by_hand):
+    place = {"HVD_RENDEZVOUS": f"tcp://127.0.0.1:{free_port()}"}
+    for rank in range(2):
+        text, _ = refusal(by_hand.start(INIT, rank, 2, place))
+        assert "InvalidArgumentError" in text and "HVD_RENDEZVOUS_KEY" in text, text
+        assert "openssl rand" in text and "file:///" in text, text
+
+
+def test_strangers_at_a_port_with_a_key_end_nothing(by_hand):
+    port = free_port()
+    place = {"HVD_RENDEZVOUS": f"tcp://127.0.0.1:{port}", "HVD_RENDEZVOUS_KEY": secrets.token_hex(16)}
+    zero = by_hand.start(PROLOGUE + COLLECTIVES, 0, 2, place)
+    while True:
+        assert zero.poll() is None, zero.communicate()[0]
+        try:
+            strangers = [socket.create_connection(("127.0.0.1", port)) for _ in range(3)]
+            break
+        except OSError:
+            time.sleep(0.05)
+    strangers[0].sendall(b"GET / HTTP/1.1\r\n\r\n")
+    strangers[1].sendall(b"HVDH" + bytes(200))
+    other_key = {**place, "HVD_RENDEZVOUS_KEY": secrets.token_hex(16)}
+    text, _ = refusal(by_hand.start(INIT, 1, 2, other_key))
+    assert "PeerLostError" in text and "does not know the key of this job" in text, text
+    text, _ = refusal(by_hand.start(INIT, 9, 10, other_key))
+    assert "PeerLostError" in text, text
+    one = by_hand.start(PROLOGUE + COLLECTIVES, 1, 2, place)
+    for process in (zero, one):
+        assert "fine" in process.communicate(timeout=120)[0]
+        assert process.returncode == 0
+    for stranger in strangers:
+        stranger.close()
+
+
+def test_who_listens_at_the_port_first_is_told_no_key(by_hand):
+    key = secrets.token_hex(16)
+    with socket.create_server(("127.0.0.1", 0)) as squatter:
+        place = {"HVD_RENDEZVOUS": f"tcp://127.0.0.1:{squatter.getsockname()[1]}",
+                 "HVD_RENDEZVOUS_KEY": key, "HOROVOD_START_TIMEOUT": "2"}
+        guest = by_hand.start(INIT, 1, 2, place)
+        connection, _ = squatter.accept()
+        said = connection.recv(1000)
+        text, _ = refusal(guest)
+        connection.close()
+    assert len(said) == 56 and key.encode() not in said and bytes.fromhex(key) not in said
+    assert "StalledError" in text and "does not answer" in text, text
+
+
 # Says what init() throws and how long that took.
 INIT = """
 import time
@@ -161,7 +216,12 @@ def test_without_a_place_the_error_says_how_to_name_one(by_hand):
 
 
 def test_mpi_can_be_insisted_on(by_hand):
-    text, _ = refusal(by_hand.start(INIT, 0, 2, {"HOROVOD_CONTROLLER": "mpi"}))
+    """By all ranks, which meet before they refuse: one of them is told in test_agreement.py."""
+    insists = {"HOROVOD_CONTROLLER": "mpi"}
+    for process in [by_hand.start(INIT, rank, 2, insists) for rank in (0, 1)]:
+        text, _ = refusal(process)
+        assert "UnsupportedError" in text and "HOROVOD_CONTROLLER=mpi" in text
+    text, _ = refusal(by_hand.start(INIT, 0, 2, insists, clear=["MASTER_ADDR"]))
     assert "UnsupportedError" in text and "HOROVOD_CONTROLLER=mpi" in text
 
 

@@ -2,9 +2,16 @@
 
 #include <gtest/gtest.h>
 
+#include <memory>
+#include <utility>
+#include <vector>
+
 #include "core/base/config.h"
 #include "core/base/launch_info.h"
+#include "core/base/status.h"
 #include "ops/backends.h"
+#include "test/core/runtime/forwarding_collective.h"
+#include "test/core/runtime/submissions.h"
 #include "test/mpi/failure_printer.h"
 #include "test/support/runtime_contract.h"
 
@@ -26,6 +33,38 @@ std::string name_of_case(const testing::TestParamInfo<RuntimeCase>& info) {
 
 INSTANTIATE_TEST_SUITE_P(All, RuntimeContract, testing::ValuesIn(runtime_contract()), name_of_case);
 INSTANTIATE_TEST_SUITE_P(Leaving, RuntimeContract, testing::ValuesIn(runtime_leaving_contract()),
+                         name_of_case);
+// A real collective of a rank that fails before it takes part.
+class FailingCollective final : public ForwardingCollective {
+ public:
+  using ForwardingCollective::ForwardingCollective;
+  std::unique_ptr<Operation> all_reduce(std::span<const Slice>, const Reduction&) override {
+    throw InternalError("planted");
+  }
+};
+
+// MPI cannot take back a send of what the last rank does not receive: the handle has ended, the
+// caller has let go, and MPI may still read the tensor.
+RuntimeCase memory_that_mpi_uses() {
+  return {"MemoryThatMpiUsesIsKept",
+          [](const RuntimePlace& at) {
+            auto values = shared(std::vector<float>(8'000'000, 1));
+            const std::weak_ptr<std::vector<float>> memory = values;
+            {
+              const Handle handle = at.runtime.submit(allreduce("x", std::move(values)));
+              EXPECT_THROW(handle.wait(), Error);
+            }
+            EXPECT_TRUE(at.runtime.ended_in_error());
+            EXPECT_EQ(memory.expired(), at.rank == at.size - 1);
+          },
+          {},
+          [](Rank rank, std::unique_ptr<Collective> inner) -> std::unique_ptr<Collective> {
+            if (rank == 0) return inner;
+            return std::make_unique<FailingCollective>(std::move(inner));
+          }};
+}
+
+INSTANTIATE_TEST_SUITE_P(Memory, RuntimeContract, testing::Values(memory_that_mpi_uses()),
                          name_of_case);
 // Each is a run of its own: see failures.sh.
 INSTANTIATE_TEST_SUITE_P(Failures, RuntimeContract, testing::ValuesIn(runtime_failure_contract()),

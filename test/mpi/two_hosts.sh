@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Usage: two_hosts.sh TWO_HOSTS CASE JOB CONNECT_TEST. A job of 2 + 2 ranks on two "hosts" of one machine
-# (test/support/two_hosts.sh): results, topology, a killed rank, a cable that is pulled.
+# (test/support/two_hosts.sh): results, topology, settings that differ, a killed rank, a cable that is
+# pulled.
 set -uo pipefail
 tool=$1 case=$2 job=$3 connect_test=$4
 name=$(printf 'hvd%06x' $$)  # process numbers have at most 22 bits; at most 9 characters are allowed
@@ -71,6 +72,17 @@ results)
   with=$hashes
   results 0
   [[ $with == "$hashes" ]] || fail "results differ with and without hierarchy"
+  ;;
+agreement)
+  for setting in HVD_CONTROL_PLANE=mpi HOROVOD_HIERARCHICAL_ALLREDUCE=0 HOROVOD_HIERARCHICAL_ALLGATHER=0 \
+    HOROVOD_DETERMINISTIC=1 HOROVOD_CPU_OPERATIONS=mpi; do
+    timeout 120 bash "$tool" mpirun "$name" -H "$name-a:2,$name-b:2" \
+      -host "$name-a:2" -np 2 "$job" agree : -host "$name-b:2" -np 2 -x "$setting" "$job" agree \
+      >"$output" 2>&1 || fail "exit code $?"
+    differs="${setting%=*} is '.*' \(the default\) on ranks 0, 1 and '${setting#*=}' on ranks 2, 3"
+    expect 2 "^REFUSED host $name-a: .*$differs"
+    expect 2 "^REFUSED host $name-b: .*$differs"
+  done
   ;;
 contract)
   launch -x HOROVOD_DETERMINISTIC=1 "$connect_test" || fail "exit code $?"

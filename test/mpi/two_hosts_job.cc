@@ -3,6 +3,7 @@
 //   two_hosts_job lose RANK FILE  reduces until it is told whom it lost; RANK kills itself; what it
 //                                 has to say goes to FILE.rank, as a launcher loses last words
 //   two_hosts_job lose -1 FILE    the same while the link goes down
+//   two_hosts_job agree           prints why the ranks cannot work together
 #include <unistd.h>
 
 #include <csignal>
@@ -11,6 +12,8 @@
 #include <string>
 #include <thread>
 
+#include "core/base/host.h"
+#include "core/base/status.h"
 #include "core/runtime/runtime.h"
 #include "ops/backends.h"
 #include "test/core/runtime/submissions.h"
@@ -105,15 +108,25 @@ int reduce_until_lost(Runtime& runtime, const std::string& host, int victim,
   }
 }
 
+int print_refusal() {
+  try {
+    connect(read_config());
+  } catch (const InvalidArgumentError& error) {
+    std::printf("REFUSED host %s: %s\n", host_name().c_str(), error.what());
+    return 0;
+  }
+  wrong("connected");
+}
+
 }  // namespace
 }  // namespace hvd::test
 
 int main(int argc, char** argv) {
   using namespace hvd;
-  const Config config = read_config();
-  Ports ports = connect(config);
+  if (argc == 2 && std::string(argv[1]) == "agree") return test::print_refusal();
+  Ports ports = connect(read_config());
   const std::string host = ports.control->host_name(ports.control->topology().rank);
-  Runtime runtime(std::move(ports.control), std::move(ports.collectives), config);
+  Runtime runtime(std::move(ports.control), std::move(ports.collectives), ports.config);
   const bool loses = argc == 4 && std::string(argv[1]) == "lose";
   if (loses) return test::reduce_until_lost(runtime, host, std::atoi(argv[2]), argv[3]);
   return test::print_results(runtime, host);

@@ -43,16 +43,6 @@ TEST(GpuClaims, ByWayOfTheHostTwoRanksMayShareOne) {
   EXPECT_NO_THROW(check_gpu_claims(claims, "host"));
 }
 
-TEST(GpuClaims, AllRanksWantTheSame) {
-  EXPECT_EQ(agree_on_gpu_operations({"host", "host"}), "host");
-  try {
-    agree_on_gpu_operations({"nccl", "nccl", "none"});
-    FAIL() << "they agree";
-  } catch (const InvalidArgumentError& error) {
-    EXPECT_THAT(error.what(), HasSubstr("nccl on rank 0, but none on rank 2"));
-  }
-}
-
 TEST(GpuClaims, TravelAsTheyAre) {
   const GpuClaim sent = {"host", "GPU-1", "why", "which", std::string(128, '\0')};
   const GpuClaim got = decode_gpu_claim(encode(sent));

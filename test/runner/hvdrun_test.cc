@@ -242,7 +242,8 @@ TEST(HvdrunItself, ShowsTheSettingsOfARank) {
   EXPECT_THAT(result.out, HasSubstr("HOROVOD_CACHE_CAPACITY=7\n"));
   EXPECT_THAT(result.out, HasSubstr("from: environment; default: '4096'\n"));
   EXPECT_THAT(result.out, HasSubstr("HOROVOD_CYCLE_TIME=2\n"));
-  EXPECT_THAT(result.out, HasSubstr("from: hvdrun --cycle-time-ms"));
+  EXPECT_THAT(result.out, HasSubstr("value: that of rank 0\n    from: hvdrun --cycle-time-ms"));
+  EXPECT_THAT(result.out, HasSubstr("value: the same on all ranks\n"));
 }
 
 TEST(HvdrunItself, TellsRanksTheirPlaceByHorovodsNames) {

@@ -162,6 +162,7 @@ INSTANTIATE_TEST_SUITE_P(
         SettingCase{"Threads", {"--mpi-threads-disable"}, "HOROVOD_MPI_THREADS_DISABLE", "1"},
         SettingCase{"StartTimeout", {"--start-timeout", "7"}, "HOROVOD_START_TIMEOUT", "7"},
         SettingCase{"Stats", {"--stats"}, "HVD_STATS", "1"},
+        SettingCase{"CheckNan", {"--check-nan"}, "HVD_CHECK_NAN", "1"},
         SettingCase{
             "Hierarchical", {"--hierarchical-allreduce"}, "HOROVOD_HIERARCHICAL_ALLREDUCE", "1"},
         SettingCase{"NotHierarchical",

@@ -38,12 +38,22 @@ def test_mistakes_are_errors_that_name_them(world):
         world.allreduce(x, average=True, op=world.Sum)
     with pytest.raises(ValueError, match="op=77"):
         world.allreduce(x, op=77)
+    with pytest.raises(ValueError, match="op='summ' is not a reduction .*did you mean sum"):
+        world.allreduce(x, op="summ")
+    with pytest.raises(ValueError, match="'fp17' is not a compression .*did you mean fp16"):
+        world.allreduce(x, compression="fp17")
     with pytest.raises(ValueError, match="root"):
         world.broadcast(x, 1)
     with pytest.raises(ValueError, match="splits"):
         world.alltoall(x, torch.ones(1, 1, dtype=torch.int32))
-    with pytest.raises(TypeError):
-        world.alltoall(x, [4.0])
+    for splits in ([4.0], torch.tensor([4.0])):
+        for call in (world.alltoall, world.alltoall_async):
+            with pytest.raises(world.InvalidArgumentError, match=r"splits=\[4.0\]: expected int"):
+                call(x, splits)
+    for call in (world.reducescatter, world.reducescatter_async, world.grouped_reducescatter):
+        with pytest.raises(NotImplementedError, match="only an allreduce takes Adasum") as caught:
+            call(x if call is not world.grouped_reducescatter else [x], op=world.Adasum)
+        assert isinstance(caught.value, world.Error)
     with pytest.raises(ValueError):
         world.alltoall(x, [3])
     with pytest.raises(ValueError):
@@ -58,6 +68,21 @@ def test_mistakes_are_errors_that_name_them(world):
         world.init(comm=[0])
     with pytest.raises(TypeError, match="sparse"):
         world.sparse_allreduce_async(x, "s", world.Sum)
+
+
+def test_reductions_and_compressions_go_by_their_names_too(world):
+    x = torch.tensor([1.5, 2049.0])
+    for op in ("sum", "Average", "MIN", "adasum", "product"):
+        assert torch.equal(world.allreduce(x, op=op), x)
+        assert torch.equal(world.synchronize(world.grouped_allreduce_async([x], op=op))[0], x)
+    assert torch.equal(world.allreduce(torch.tensor([6]), op="bitor"), torch.tensor([6]))
+    assert torch.equal(world.reducescatter(x, op="max"), x)
+    assert torch.equal(world.sparse_allreduce_async(x.to_sparse(), None, "sum")().to_dense(), x)
+    assert torch.equal(world.allreduce(x, compression="none"), x)
+    assert torch.equal(world.grouped_allreduce([x], compression="fp16")[0], x)
+    optimizer = world.DistributedOptimizer(torch.optim.SGD([torch.nn.Parameter(x)], lr=1.0),
+                                           op="sum", compression="bf16")
+    optimizer.step()
 
 
 def test_calls_before_init_say_so():
@@ -216,6 +241,24 @@ parts = [torch.ones(size + 1, 2), torch.full((size,), rank)]
 for result in (hvd.grouped_reducescatter(parts, op=hvd.Sum),
                hvd.grouped_reducescatter_async(parts, op=hvd.Sum).synchronize()):
     assert result[0].tolist() == [[size] * 2] * (2 if rank == 0 else 1) and result[1].tolist() == [total]
+for root in range(size):
+    sent = [torch.full((2, 3), rank), torch.tensor([rank + 0.5], dtype=torch.bfloat16), torch.ones(0)]
+    want = [[[root] * 3] * 2, [root + 0.5], []]
+    for result in (hvd.grouped_broadcast(sent, root), hvd.grouped_broadcast(tuple(sent), root, name="b"),
+                   hvd.synchronize(hvd.grouped_broadcast_async(sent, root))):
+        assert [t.tolist() for t in result] == want and [t.dtype for t in result] == [t.dtype for t in sent]
+    copies = [tensor.clone() for tensor in sent]
+    assert all(a is b for a, b in zip(hvd.grouped_broadcast_(copies, root), copies))
+    assert [t.tolist() for t in copies] == want
+    copies = [tensor.clone() for tensor in sent]
+    hvd.grouped_broadcast_async_(copies, root).synchronize()
+    assert [t.tolist() for t in copies] == want
+    assert sent[0].tolist() == [[rank] * 3] * 2
+a, b = (torch.ones(2, requires_grad=True) for _ in range(2))
+first, second = hvd.grouped_broadcast([a, b], size - 1)
+((first + 2 * second) * (rank + 1)).sum().backward()
+mean = (size + 1) / 2 if rank == size - 1 else 0.0  # as broadcast(): the average on the root
+assert a.grad.tolist() == [mean] * 2 and b.grad.tolist() == [2 * mean] * 2
 assert hvd.grouped_allreduce([]) == []
 with pytest.raises(TypeError):  # nothing of it was submitted
     hvd.grouped_allreduce([torch.ones(2), "x"], name="half")

@@ -137,13 +137,19 @@ dist.destroy_process_group()
 def test_a_distributed_optimizer_around_a_wrapped_model_says_which_one_to_leave_out(group):
     group.check("""
 model = DistributedDataParallel(make_model())
-optimizer = hvd.DistributedOptimizer(torch.optim.SGD(model.parameters(), lr=0.05),
-                                     model.named_parameters())
+sgd = torch.optim.SGD(model.parameters(), lr=0.05)
+said = "DistributedOptimizer: the model is wrapped in DistributedDataParallel"
+try:
+    hvd.DistributedOptimizer(sgd, model.named_parameters())
+    raise AssertionError("no error")
+except hvd.InvalidArgumentError as error:
+    assert str(error).startswith(said) and "plain optimizer" in str(error), error
+optimizer = hvd.DistributedOptimizer(sgd)  # without names it shows when gradients were changed
 x, y = batches(1)[0]
 nn.functional.mse_loss(model(x), y).backward()
 try:
     optimizer.step()
     raise AssertionError("no error")
 except hvd.InvalidArgumentError as error:
-    assert "DistributedDataParallel" in str(error) and "plain optimizer" in str(error), error
+    assert str(error).startswith(said), error
 """)

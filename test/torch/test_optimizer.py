@@ -297,8 +297,12 @@ def test_options_that_do_not_fit_are_errors(world):
     refuses("groups", groups=[weight])
     refuses("exclude", groups=1, num_groups=2)
     refuses("op=9", op=9)
-    with pytest.raises(TypeError, match="compress"):
-        make(compression="fp16")
+    for given in (layer, torch.nn.Sequential(layer), 7, layer.parameters()):
+        with pytest.raises(ValueError, match=r"must be pairs \(name, parameter\), such as "
+                           rf"model.named_parameters\(\), not a {type(given).__name__}"):
+            hvd.DistributedOptimizer(torch.optim.SGD(layer.parameters(), lr=1.0), given)
+    with pytest.raises(TypeError, match=r"compression=5 has no compress\(\)"):
+        make(compression=5)
     with pytest.raises(TypeError, match="process_set, got int"):
         make(process_set=5)
     with pytest.raises(TypeError, match="Linear"):
@@ -307,6 +311,9 @@ def test_options_that_do_not_fit_are_errors(world):
     with pytest.raises(ValueError, match="wrapped already"):
         hvd.DistributedOptimizer(optimizer)
     assert isinstance(optimizer, torch.optim.SGD) and type(optimizer).__name__ == "SGD"
+    assert optimizer._parameter_names == {weight: "weight", bias: "bias"}  # Horovod's name
+    optimizer.add_param_group({"params": [torch.nn.Parameter(torch.zeros(1))]})
+    assert len(optimizer._parameter_names) == 3
     layer(torch.ones(1, 2)).sum().backward()
     optimizer.synchronize()
     with optimizer.skip_synchronize(), optimizer.no_sync():

@@ -33,6 +33,48 @@ def make_scaler():
 """
 
 
+def test_the_norm_of_the_gradients_is_logged_after_synchronize(ranks):
+    ranks.check(MODEL + """
+def norm_of(model):
+    return torch.stack([p.grad.norm() for p in model.parameters()]).norm()
+
+alone, model = make_model(), make_model()
+plain, optimizer = make_optimizer(alone, False), make_optimizer(model, True)
+for (x, y), (own_x, own_y) in zip(whole, mine):
+    plain.zero_grad()
+    loss_of(alone(x), y).backward()
+    plain.step()
+    optimizer.zero_grad()
+    loss_of(model(own_x), own_y).backward()
+    optimizer.synchronize()  # the recipe of README.md
+    norm = norm_of(model)
+    optimizer.step()
+    assert torch.allclose(norm, norm_of(alone), rtol=1e-9), (norm, norm_of(alone))
+    assert same_everywhere(norm)
+equal(model, alone)
+""")
+
+
+def test_a_model_in_distributed_data_parallel_is_refused_before_it_trains(tmp_path, world):
+    from torch.nn.parallel import DistributedDataParallel
+
+    torch.distributed.init_process_group("gloo", store=torch.distributed.FileStore(
+        str(tmp_path / "store"), 1), rank=0, world_size=1)
+    try:
+        model = DistributedDataParallel(torch.nn.Linear(2, 1))
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        with pytest.raises(ValueError, match="^DistributedOptimizer: the model is wrapped in Distrib"
+                           "utedDataParallel.*; take the plain optimizer, or a model without"):
+            world.DistributedOptimizer(optimizer, model.named_parameters())
+        world.DistributedOptimizer(optimizer, model.module.named_parameters())  # trained without it
+        inside = torch.nn.Sequential()
+        inside.add_module("module", torch.nn.Linear(2, 1))  # a name like DDP's
+        world.DistributedOptimizer(torch.optim.SGD(inside.parameters(), lr=0.1),
+                                   inside.named_parameters())
+    finally:
+        torch.distributed.destroy_process_group()
+
+
 @pytest.mark.parametrize("np", [2, 4])
 def test_scaled_losses_and_clipping_in_the_usual_order(ranks, np):
     ranks.check(SCALER + """

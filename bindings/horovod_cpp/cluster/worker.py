@@ -21,6 +21,7 @@ import cloudpickle
 import horovod_cpp
 from horovod_cpp import _native
 from horovod_cpp.cluster import launch, wire
+from horovod_cpp.engine_thread import start_engine_thread
 
 if TYPE_CHECKING:
     from horovod_cpp.cluster.worker_shell import Shell
@@ -39,7 +40,7 @@ def main() -> None:
     channel = wire.connect(address, key)
     channel.send(("hello", _rank_of_launcher()))
     if caller is None:
-        threading.Thread(target=_leave_with_caller, args=(channel,), daemon=True).start()
+        start_engine_thread(_leave_with_caller, channel)
     Worker(channel, mark).serve()
 
 

@@ -8,10 +8,13 @@ runs a script that is not touched. In a program of one's own, before anything im
     import horovod_cpp.compat
     horovod_cpp.compat.install()
 
-Nothing happens unless one of the two is done. What there is: ``horovod.torch`` with its modules
+With ``python -m horovod_cpp.compat --install-horovodrun`` there is a command ``horovodrun`` too, so
+that command lines stay as they are; it never replaces another one.
+
+Nothing happens unless one of these is done. What there is: ``horovod.torch`` with its modules
 (``mpi_ops``, ``functions``, ``optimizer``, ``compression``, ``sync_batch_norm``), ``horovod.run``,
-``horovod.runner``, ``horovod.common.exceptions`` and ``horovod.common.process_sets``. Importing
-anything else of ``horovod`` says that it is not there.
+``horovod.runner``, ``horovod.data``, and of ``horovod.common`` ``exceptions``, ``process_sets`` and
+``util``. Importing anything else of ``horovod`` says that it is not there.
 """
 
 import importlib.metadata
@@ -53,6 +56,11 @@ def install(*, instead: bool = False) -> None:
             "`import horovod` means that one. Uninstall it, or hide it for this run: "
             "install(instead=True), python -m horovod_cpp.compat --instead SCRIPT")
     sys.path.insert(0 if instead else len(sys.path), str(_PACKAGES))
+
+
+def packages_folder() -> str:
+    """Where Python finds this package's ``horovod``."""
+    return str(_PACKAGES)
 
 
 def _is_ours(spec: ModuleSpec | None) -> bool:

@@ -24,7 +24,7 @@ Looks at everything that a job of horovod_cpp needs or can use, and says how to 
 
   versions   horovod_cpp and its compiler, hvdrun, Python, NumPy, torch, oneDNN
   mpi        library, mpirun, root, two real ranks and their thread level
-  memory     /dev/shm: size, free space, a real segment (containers often have 64 MB)
+  memory     a real segment of shared memory; /dev/shm (containers often have 64 MB)
   network    interfaces, addresses, this machine's name
   ssh        client, server, and whether machines answer without a password
   gpu        driver, GPUs, NCCL, and whether this build can use them

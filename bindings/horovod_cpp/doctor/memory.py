@@ -13,43 +13,29 @@ _CONTAINER = ("docker run --shm-size=1g (or --ipc=host); in Kubernetes an emptyD
 
 
 def checks() -> list[Finding]:
-    try:
-        system = os.statvfs(_FOLDER)
-    except OSError as error:
-        return [_instead(f"{_FOLDER}: {error.strerror}")]
-    size, free = system.f_blocks * system.f_frsize, system.f_bavail * system.f_frsize
-    return [_space(size, free), _segment(free)]
+    return [_segment(), _folder()]
 
 
 def _mib(count: int) -> str:
     return f"{count / (1 << 20):,.3g} MiB" if count < 10 << 20 else f"{count / (1 << 20):,.0f} MiB"
 
 
-def _space(size: int, free: int) -> Finding:
-    text = f"{_FOLDER} has {_mib(size)}, {_mib(free)} free"
-    if size <= _SMALL:
-        return warning("size", f"{text}: gradients of larger models do not fit", _CONTAINER)
-    if free < _SMALL:
-        return warning("size", text, f"remove what programs left behind: ls -l {_FOLDER}")
-    return ok("size", text)
-
-
-def _segment(free: int) -> Finding:
-    """Makes, fills and removes a real one, as the ranks would."""
-    path = f"{_FOLDER}/hvd-doctor-{os.getpid()}"
+def _segment() -> Finding:
+    """Makes, fills and drops a real one, as the ranks would: anonymous, not in /dev/shm."""
     try:
-        file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
+        file = os.memfd_create("hvd-doctor")
     except OSError as error:
-        return _instead(f"no file can be made in {_FOLDER} ({error.strerror})")
-    os.unlink(path)
+        return problem("segment", f"the system makes no anonymous memory (memfd_create: "
+                       f"{error.strerror}); ranks of one machine cannot share any",
+                       "allow memfd_create in the container's seccomp profile")
     try:
         _use(file)
     except OSError as error:
-        return _instead(f"{_mib(_SEGMENT)} do not fit {_FOLDER} ({error.strerror}, "
-                        f"{_mib(free)} free)")
+        return problem("segment", f"{_mib(_SEGMENT)} of anonymous memory (memfd): {error.strerror}",
+                       "give the container or the job more memory")
     finally:
         os.close(file)
-    return ok("segment", f"{_mib(_SEGMENT)} made, written, read and removed")
+    return ok("segment", f"{_mib(_SEGMENT)} made, written and read")
 
 
 def _use(file: int) -> None:
@@ -60,16 +46,18 @@ def _use(file: int) -> None:
             raise OSError(0, "what was written does not come back")
 
 
-def _instead(why: str) -> Finding:
-    """/dev/shm is of no use: the ranks take anonymous memory, if the kernel has it."""
+def _folder() -> Finding:
+    """horovod_cpp does without it; the workers of PyTorch's data loaders do not."""
     try:
-        file = os.memfd_create("hvd-doctor")
+        system = os.statvfs(_FOLDER)
     except OSError as error:
-        return problem("segment", f"{why}, and no memfd either ({error.strerror})", _CONTAINER)
-    try:
-        _use(file)
-    except OSError as error:
-        return problem("segment", f"{why}, and no memfd either ({error.strerror})", _CONTAINER)
-    finally:
-        os.close(file)
-    return warning("segment", f"{why}; ranks share a memfd instead", _CONTAINER)
+        return warning("size", f"{_FOLDER}: {error.strerror}; workers of PyTorch's data loaders "
+                       "need it (horovod_cpp does not)", _CONTAINER)
+    size, free = system.f_blocks * system.f_frsize, system.f_bavail * system.f_frsize
+    text = f"{_FOLDER} has {_mib(size)}, {_mib(free)} free"
+    if size <= _SMALL:
+        return warning("size", f"{text}: often too little for the workers of PyTorch's data loaders "
+                       "(horovod_cpp does not use it)", _CONTAINER)
+    if free < _SMALL:
+        return warning("size", text, f"remove what programs left behind: ls -l {_FOLDER}")
+    return ok("size", text)

@@ -38,6 +38,7 @@ def history(runs: Mapping[str, Any] | Sequence[Any], *, metrics: str | Sequence[
             ``hvd.run`` returns them.
         metrics: the names to draw. By default all with "loss", "accuracy" or "acc" among their
             words. Names that share such a word share a panel.
+            What is not drawn then is named below the axis.
         x: the name of the horizontal axis; by default "step" or "epoch" if all runs have it. Values
             of a run without it are numbered from 1, and so are all if no run has "step" or "epoch".
         smooth: from 0, as measured, to below 1: the weight of the past in an exponential mean. What
@@ -46,7 +47,9 @@ def history(runs: Mapping[str, Any] | Sequence[Any], *, metrics: str | Sequence[
         ax: matplotlib Axes to draw on, as many as there are panels.
 
     Returns:
-        An array of Axes, one a panel. Accuracies up to 1 are shown in percent.
+        An array of Axes, one a panel, with one horizontal axis if they are new. Accuracies up to 1
+        are shown in percent. Where values are not finite there is a cross below, and the legend says
+        from where on.
 
     Raises:
         InvalidArgumentError: no run has such a metric or ``x``; what is drawn of a run has unequal
@@ -68,12 +71,15 @@ def history(runs: Mapping[str, Any] | Sequence[Any], *, metrics: str | Sequence[
     if any(len(names) > 1 for names in panels.values()):
         kinds = list(dict.fromkeys(_kind(name) for names in panels.values() for name in names))
     curves = [_curves(tables, names, kinds, x) for names in panels.values()]
-    axes = _style.make_axes(ax, len(panels), (4.2 * len(panels) + 1.2, 3.4))
+    axes = _style.make_axes(ax, len(panels), (4.2 * len(panels) + 1.2, 3.4), share_x=True)
     for panel, (word, names), lines in zip(axes, panels.items(), curves):
         for line in lines:
-            _draw(panel, *line, smooth)
+            _draw(panel, x, *line, smooth, len(tables))
         _label(panel, word, names, x, lines)
-    _add_legend(axes, ax is None)
+    left = _left_out(tables, panels, x) if metrics is None else []
+    if left:
+        axes[-1].set_xlabel(f"{axes[-1].get_xlabel()}\nnot drawn: {', '.join(left)} (see metrics=)")
+    _add_legend(axes, ax is None, list(tables), kinds)
     if title is not None:
         if ax is None:
             axes[0].figure.suptitle(title)
@@ -238,16 +244,36 @@ def _points(run: str, table: _Table, x: str, name: str) -> tuple[_Points, _Point
     return both[:, 0], both[:, 1]
 
 
-def _draw(panel: "Axes", xs: _Points, ys: _Points, label: str, colour: int, dash: int,
-          smooth: float) -> None:
-    lost = int(np.count_nonzero(~np.isfinite(ys)))
-    if lost:  # a gap alone would say too little
-        label = f"{label or 'values'} ({lost} of {len(ys)} not finite)"
-    look = _style.line_look(colour, dash, len(xs))
+def _draw(panel: "Axes", x: str, xs: _Points, ys: _Points, label: str, colour: int, dash: int,
+          smooth: float, runs: int) -> None:
+    lost = ~np.isfinite(ys)
+    look = _style.line_look(colour, dash, len(xs), runs)
+    if lost.any():  # a gap alone would say too little, and at the end there is none
+        label = f"{label or 'values'} ({_not_finite(ys, lost, xs, x)})"
+        panel.plot(xs[lost], np.full(int(lost.sum()), 0.02), "x", color=look["color"], markersize=6,
+                   transform=panel.get_xaxis_transform(), clip_on=False, zorder=4)
     if smooth and len(xs) > _style.ALL_MARKED:
         panel.plot(xs, ys, color=look["color"], linewidth=0.8, alpha=0.3)
         ys = _smoothed(ys, smooth)
     panel.plot(xs, ys, label=label or None, **look)
+
+
+def _not_finite(ys: _Points, lost: NDArray[np.bool_], xs: _Points, x: str) -> str:
+    """Where, if all are lost from some place on; else how many."""
+    first = int(lost.argmax())
+    if not lost[first:].all():
+        return f"{int(lost.sum())} of {len(ys)} not finite"
+    what = "NaN" if np.isnan(ys[first:]).all() else "not finite"
+    return f"{what} from {x.replace('_', ' ')} {xs[first]:g}"
+
+
+def _left_out(tables: dict[str, _Table], panels: dict[str, list[str]], x: str) -> list[str]:
+    """Names of the columns of numbers that no panel has."""
+    drawn = {name for names in panels.values() for name in names} | {x, "step", "epoch"}
+    return [name for name in dict.fromkeys(name for table in tables.values() for name in table)
+            if name not in drawn and any(
+                isinstance(value, numbers.Real) and not isinstance(value, bool)
+                for table in tables.values() for value in table.get(name, []))]
 
 
 def _smoothed(ys: Iterable[float], weight: float) -> _Points:
@@ -262,12 +288,16 @@ def _smoothed(ys: Iterable[float], weight: float) -> _Points:
     return np.array(result)
 
 
-def _add_legend(axes: _style.AxesArray, own: bool) -> None:
-    """One for all panels, beside the last; with Axes of the caller's, in the last."""
+def _add_legend(axes: _style.AxesArray, own: bool, runs: list[str], kinds: list[str]) -> None:
+    """One for all panels, beside the last, or below if it is long; with Axes of the caller's, in the
+    last. Of many runs of several kinds it names runs and kinds, not each pair."""
     entries: dict[str, Any] = {}
     for panel in axes:
         for line, label in zip(*panel.get_legend_handles_labels()):
             entries.setdefault(label, line)
+    if len(entries) > _style.BESIDE and len(runs) > 1 and len(kinds) > 1:
+        unusual = {label: line for label, line in entries.items() if label.endswith(")")}
+        entries = {**_style.keys_of(runs, kinds), **unusual}
     if entries:
         _style.add_legend(axes[-1], beside=own, handles=list(entries.values()),
                           labels=list(entries))

@@ -1,9 +1,7 @@
 """hvd.plot.timeline."""
 
-import heapq
 import math
 import os
-import textwrap
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -11,67 +9,54 @@ import numpy as np
 from numpy.typing import NDArray
 
 from horovod_cpp._native import InvalidArgumentError
-from horovod_cpp.plot import _style
-from horovod_cpp.plot._trace import (
-    COLLECTIVE,
-    NEGOTIATE,
-    PACK,
-    QUEUE,
-    UNFINISHED,
-    UNPACK,
-    Trace,
-    read_trace,
-)
+from horovod_cpp.plot import _style, _timeline_ranks, _timeline_tensors
+from horovod_cpp.plot._lateness import lateness_of, step_ends
+from horovod_cpp.plot._trace import Trace, read_trace
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 _Numbers: TypeAlias = NDArray[np.int64]  # of spans
 _Window: TypeAlias = tuple[float, float]  # ms
-_Rows: TypeAlias = dict[int, float]  # operation -> row
-_Bands: TypeAlias = dict[int, tuple[float, float]]  # rank -> (top, bottom)
 
-_COLOURS = {NEGOTIATE: _style.ORANGE, UNFINISHED: _style.ORANGE, QUEUE: _style.YELLOW,
-            COLLECTIVE: _style.BLUE, PACK: _style.PURPLE, UNPACK: _style.GREEN}
-_ON_COLOUR = {NEGOTIATE: "black", UNFINISHED: "black", QUEUE: "black", COLLECTIVE: "white"}
-_GAP = 0.6  # rows between the bands of two ranks
-_MARGIN = 0.08  # of a row, above and below
-_COPY = 0.24  # of a row, for PACK and UNPACK
-_LANE = 0.16  # inches that an operation's row has, if there is room
-_HEIGHT = (2.4, 9.0)  # inches of a figure, least and most
-_NAME_SIZE = 7  # points
-_LETTER = 0.62  # width of a letter as a part of its size, on the safe side
-_COLUMNS = 1500  # a span is at least one of so many columns wide
-_SHORTEST = 8  # letters of a name that is cut
-_NAMES = 400  # most names in a picture
 _IDLE = 0.2  # of the time: a longer pause near an end is left out, with what is beyond it
 _BEYOND = 0.1  # of the spans, at most
+_STEPS = 60  # marks in a picture, at most
 
 
 def timeline(trace: str | os.PathLike[str] | list[dict[str, Any]], *,
              window: tuple[float, float] | None = None, ranks: Iterable[int] | None = None,
-             max_spans: int = 10000, title: str | None = None, ax: "Axes | None" = None) -> "Axes":
-    """Draw a timeline: a band for each rank, a row for each operation under way, phases as colours.
+             tensors: bool = False, max_spans: int = 10000, title: str | None = None,
+             ax: "Axes | None" = None) -> "Axes":
+    """Draw a timeline: when each rank waits for others and when it moves data.
 
-    An operation waits until all ranks announced it (NEGOTIATE), then for earlier batches (QUEUE),
-    and then runs (ALLREDUCE ...); PACK and UNPACK are the copies in that. A negotiation that had
-    not ended when the recording did is hatched; an operation that failed has a cross. Names of
-    tensors stand where they fit.
+    Each rank has two lanes, waiting and moving, and on the right a bar: how much later than the
+    first rank it announced its tensors, on average. The rank with the long bar is the one that others
+    wait for. White is computation without communication. Dotted lines: all gradients of a step are
+    reduced, where the same tensors come again and again.
+
+    With ``tensors=True`` each tensor has a lane, the same one on every rank. An operation waits until
+    all ranks announced it (NEGOTIATE), then for earlier batches (QUEUE), and then runs (ALLREDUCE
+    ...); PACK and UNPACK are the copies in that. A negotiation that had not ended when the recording
+    did is hatched; an operation that failed has a cross. Tensors that take less than a hundredth of
+    the longest one's time share the last lane.
 
     Args:
         trace: the file that ``HOROVOD_TIMELINE``, ``hvdrun --timeline-filename`` or
             ``start_timeline`` wrote, also while the job runs; or its events, ``json.load(file)``.
         window: (from, to) in ms of the recording, as on the horizontal axis. By default all of it,
-            but for a long pause near its beginning or end and the few spans beyond, which are
+            except a long pause near its beginning or end and the few spans beyond, which are
             counted below the axis.
         ranks: the ranks to draw; all otherwise.
-        max_spans: draw no more than so many, of each rank and moment the longest, and say so below
-            the axis. Reading takes about as long as ``json.load`` and keeps 40 bytes a span.
+        tensors: a lane for each tensor and colours for its phases.
+        max_spans: with ``tensors``, draw no more than so many, of each rank and moment the longest,
+            and say so below the axis. Reading takes about as long as ``json.load`` and keeps 40 bytes
+            a span.
         title: of the axes.
-        ax: matplotlib Axes to draw on.
+        ax: matplotlib Axes to draw on; then there is no panel of lateness.
 
     Returns:
-        The Axes.
+        The Axes of the lanes; the panel of lateness is ``axes.figure.axes[1]``.
 
     Raises:
         InvalidArgumentError: the trace is cut short, no timeline of horovod_cpp, or has nothing in
@@ -85,28 +70,36 @@ def timeline(trace: str | os.PathLike[str] | list[dict[str, Any]], *,
     _style.pyplot()  # whether it is there, before a large file is read
     recorded = read_trace(trace)
     chosen = _chosen_ranks(recorded, ranks)
-    limits, beyond = _chosen_window(recorded, chosen, window)
+    limits, remarks = _chosen_window(recorded, chosen, window)
     inside = _inside(recorded, chosen, limits)
-    spans = _thinned(recorded, chosen, inside, limits, max_spans)
-    rows, bands = _rows(recorded, chosen, spans)
-    bottom = bands[chosen[-1]][1]
-    height = min(max(_HEIGHT[0], 1.2 + _LANE * bottom), _HEIGHT[1])
-    axes: "Axes" = _style.make_axes(ax, 1, (11, height))[0]
-    _draw_bands(axes, bands)
-    axes.set(xlim=limits, ylim=(bottom, 0))  # rank 0 on top
-    _draw_spans(axes, recorded, spans, rows, (limits[1] - limits[0]) / _COLUMNS)
-    _draw_failures(axes, recorded, rows)
-    _draw_names(axes, recorded, spans, rows, limits)
-    remarks = [*beyond, *recorded.remarks]
-    if len(spans) < len(inside):
-        remarks.insert(0, f"{len(spans)} of {len(inside)} spans are drawn, the longest of each "
-                          "moment; a smaller window has room for all")
-    axes.set_xlabel("\n".join(["time since the recording began (ms)", *remarks]))
+    if tensors:
+        spans = _thinned(recorded, chosen, inside, limits, max_spans)
+        if len(spans) < len(inside):
+            remarks.insert(0, f"{len(spans)} of {len(inside)} spans are drawn, the longest of each "
+                              "moment; a smaller window has room for all")
+        axes = _timeline_tensors.draw(recorded, chosen, spans, limits, ax)
+    else:
+        late = lateness_of(recorded, chosen, limits) if ax is None else {}
+        axes = _timeline_ranks.draw(recorded, chosen, inside, limits, ax, late)
+    _draw_steps(axes, step_ends(recorded, chosen[0], limits))
+    axes.set_xlabel("\n".join(["time since the recording began (ms)", *remarks,
+                               *recorded.remarks]))
     axes.ticklabel_format(axis="x", useOffset=False)
     if title is not None:
-        axes.set_title(title)
-    _style.add_legend(axes, beside=True)
+        axes.set_title(title, pad=14)
     return axes
+
+
+def _draw_steps(axes: "Axes", ends: dict[int, float]) -> None:
+    if len(ends) > _STEPS:
+        return
+    for number, end in ends.items():
+        axes.axvline(end, color=_style.GREY, linestyle=":", linewidth=0.9, zorder=1)
+        if len(ends) <= _STEPS // 2:
+            axes.annotate(f"{'step ' if number == min(ends) else ''}{number}", (end, 1), (0, 2),
+                          xycoords=("data", "axes fraction"), textcoords="offset points",
+                          fontsize=7, color=_style.GREY, horizontalalignment="center",
+                          annotation_clip=True)
 
 
 def _chosen_ranks(trace: Trace, ranks: Iterable[int] | None) -> list[int]:
@@ -183,115 +176,3 @@ def _thinned(trace: Trace, ranks: list[int], inside: _Numbers, window: _Window,
         place = np.arange(len(own)) - np.repeat(first, count)  # 0: the longest of its part
         kept.append(own[order[np.argsort(place, kind="stable")[:share]]])
     return np.sort(np.concatenate(kept))
-
-
-def _rows(trace: Trace, ranks: list[int], spans: _Numbers) -> tuple[_Rows, _Bands]:
-    """{operation: row} with the fewest rows in which no two overlap, and {rank: (top, bottom)}."""
-    rows: _Rows = {}
-    bands: _Bands = {}
-    top = 0.0
-    for rank in ranks:
-        own = spans[trace.rank[trace.operation[spans]] == rank]
-        operations, place = np.unique(trace.operation[own], return_inverse=True)
-        begin = np.full(len(operations), np.inf)
-        end = np.full(len(operations), -np.inf)
-        np.minimum.at(begin, place, trace.start[own])
-        np.maximum.at(end, place, trace.end[own])
-        busy: list[tuple[float, int]] = []  # a heap of (end, lane)
-        free: list[int] = []  # a heap of lanes
-        lanes = 0
-        for index in np.argsort(begin, kind="stable"):
-            while busy and busy[0][0] <= begin[index]:
-                heapq.heappush(free, heapq.heappop(busy)[1])
-            if not free:
-                free, lanes = [lanes], lanes + 1
-            lane = heapq.heappop(free)
-            heapq.heappush(busy, (end[index], lane))
-            rows[int(operations[index])] = top + _GAP / 2 + lane
-        bands[rank] = (top, top + max(lanes, 1) + _GAP)
-        top = bands[rank][1]
-    return rows, bands
-
-
-def _draw_bands(axes: "Axes", bands: _Bands) -> None:
-    for number, (top, bottom) in enumerate(bands.values()):
-        if number % 2:
-            axes.axhspan(top, bottom, color="#F2F2F2", zorder=0, linewidth=0)
-    axes.set_yticks([(top + bottom) / 2 for top, bottom in bands.values()],
-                    [f"rank {rank}" for rank in bands])
-    axes.tick_params(axis="y", length=0)
-
-
-def _draw_spans(axes: "Axes", trace: Trace, spans: _Numbers, rows: _Rows,
-                least: float) -> None:
-    """``least``: width in ms below which a span could not be seen, and is drawn so wide."""
-    from matplotlib.collections import PolyCollection
-
-    kinds = {trace.kind[operation] for operation in trace.operation[spans]} - {""}
-    labels = {NEGOTIATE: "NEGOTIATE: waits for ranks", UNFINISHED: "NEGOTIATE, not ended",
-              QUEUE: "QUEUE: waits for batches",
-              COLLECTIVE: textwrap.fill(", ".join(sorted(kinds)), 26),
-              PACK: "PACK", UNPACK: "UNPACK"}
-    row = np.array([rows[int(operation)] for operation in trace.operation[spans]])
-    for phase, label in labels.items():
-        own = trace.phase[spans] == phase
-        if not own.any():
-            continue
-        left = trace.start[spans[own]]
-        right = np.maximum(trace.end[spans[own]], left + least)
-        top, bottom = row[own] + _MARGIN, row[own] + 1 - _MARGIN
-        if phase in (PACK, UNPACK):
-            top = bottom - _COPY  # the collective around them stays visible, with its name
-        corners = np.stack([[left, top], [right, top], [right, bottom], [left, bottom]])
-        axes.add_collection(PolyCollection(
-            list(corners.transpose(2, 0, 1)), facecolor=_COLOURS[phase], label=label, linewidth=0,
-            hatch="////" if phase == UNFINISHED else None, edgecolor="black", zorder=2,
-            snap=False), autolim=False)
-
-
-def _draw_failures(axes: "Axes", trace: Trace, rows: _Rows) -> None:
-    failed = [(time, rows[operation] + 0.5) for operation, time, _ in trace.failures
-              if operation in rows]
-    if failed:
-        axes.plot(*zip(*failed), "X", color=_style.VERMILLION, markeredgecolor="white",
-                  markersize=9, label="failed", zorder=4)
-
-
-def _draw_names(axes: "Axes", trace: Trace, spans: _Numbers, rows: _Rows,
-                window: _Window) -> None:
-    """In the longest part of an operation that can be seen, if the name fits into it."""
-    box = axes.get_window_extent()
-    points = 72 / axes.figure.dpi
-    width = 0.9 * points * box.width / (window[1] - window[0])  # of a ms; the layout may move
-    if 0.9 * points * box.height / axes.get_ylim()[0] < _NAME_SIZE:
-        return
-    widest: dict[int, tuple[float, float, int]] = {}  # operation -> (length, middle, phase)
-    for span in spans[np.isin(trace.phase[spans], list(_ON_COLOUR))]:
-        left, right = max(trace.start[span], window[0]), min(trace.end[span], window[1])
-        operation = int(trace.operation[span])
-        if right - left > widest.get(operation, (0.0, 0.0, 0))[0]:
-            widest[operation] = (right - left, (left + right) / 2, int(trace.phase[span]))
-    longest = sorted(widest.items(), key=lambda item: -item[1][0])[:_NAMES]
-    for operation, (length, middle, phase) in longest:
-        name = _fitting(trace.name[operation], int(length * width / (_LETTER * _NAME_SIZE)))
-        if not name:
-            continue
-        above = _COPY / 2 if phase == COLLECTIVE else 0
-        # What is hatched is no ground for letters.
-        ground = {"facecolor": _COLOURS[phase], "linewidth": 0, "pad": 1}
-        axes.text(middle, rows[operation] + 0.5 - above, name, fontsize=_NAME_SIZE, clip_on=True,
-                  color=_ON_COLOUR[phase], horizontalalignment="center", zorder=3,
-                  verticalalignment="center", bbox=ground if phase == UNFINISHED else None)
-
-
-def _fitting(name: str, letters: int) -> str:
-    """The name, its last two parts, or its end; the collective it begins with is in colour.
-
-    Calls without a name are "barrier.noname.0" and so on: then the collective says most.
-    """
-    parts = name.split(".")
-    unnamed = parts[1:2] == ["noname"]
-    for shown in parts[:1] if unnamed else (".".join(parts[1:]), ".".join(parts[-2:])):
-        if 0 < len(shown) <= letters:
-            return shown
-    return "" if unnamed or letters < _SHORTEST else "…" + name[1 - letters:].lstrip("._")

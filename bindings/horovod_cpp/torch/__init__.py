@@ -74,6 +74,7 @@ from horovod_cpp import (
     size,
     start_timeline,
     stop_timeline,
+    summary,
 )
 from horovod_cpp import __version__
 from horovod_cpp import call_site as _call_site
@@ -93,6 +94,10 @@ from horovod_cpp.torch.movement import (
     broadcast_async_,
     grouped_allgather,
     grouped_allgather_async,
+    grouped_broadcast,
+    grouped_broadcast_,
+    grouped_broadcast_async,
+    grouped_broadcast_async_,
     join,
 )
 from horovod_cpp.torch.optimizer import DistributedOptimizer

@@ -52,7 +52,8 @@ class Bucket:
     """What is reduced together."""
 
     def __init__(self, entries):
-        self.name = entries[0].name + (f"+{len(entries) - 1}" if len(entries) > 1 else "")
+        self.name = _native._bucket_name(entries[0].name, len(entries))
+        self.labels = _native._CallLabels([entry.name for entry in entries])
         self.call_name = self.name  # of this optimizer's alone
         self.entries = entries
         self.full = 0  # entries whose window is full

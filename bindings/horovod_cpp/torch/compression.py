@@ -66,7 +66,8 @@ class BF16Compressor(_Narrower):
 
 
 class Compression:
-    """``Compression.none``, ``.fp16`` and ``.bf16``; or a Compressor of your own.
+    """``Compression.none``, ``.fp16`` and ``.bf16``, or their names, "fp16"; or a Compressor of your
+    own.
 
     An allreduce encodes fp16 and bf16 while it packs, and adds in float32.
     """
@@ -85,8 +86,27 @@ WIRES: dict[Any, _native.Compression] = {
 }
 
 
-def check(compression: object) -> None:
+def chosen(compression: Any) -> Any:
+    """The Compressor that an argument ``compression`` means.
+
+    Raises:
+        InvalidArgumentError: there is none of this name.
+        TypeError: it is something else.
+    """
+    if isinstance(compression, str):
+        return _named(compression)
     for method in ("compress", "decompress"):
         if not callable(getattr(compression, method, None)):
-            raise TypeError(f"compression has no {method}(); expected Compression.none, .fp16, "
-                            ".bf16 or a Compressor")
+            raise TypeError(f"compression={compression!r} has no {method}(); expected "
+                            "Compression.none, .fp16, .bf16 or a Compressor")
+    return compression
+
+
+def _named(name: str) -> type[Compressor]:
+    names = [known for known in vars(Compression) if not known.startswith("_")]
+    if name in names:
+        compressor: type[Compressor] = getattr(Compression, name)
+        return compressor
+    raise _native.InvalidArgumentError(
+        f"compression={name!r} is not a compression ({', '.join(names)})"
+        + _native._did_you_mean(name, names))

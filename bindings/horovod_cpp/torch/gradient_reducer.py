@@ -1,25 +1,27 @@
 """Gradients on their way through the ranks: the state machine behind DistributedOptimizer."""
 
 import functools
-import hashlib
 import weakref
 
 import torch
 from torch.utils.hooks import unserializable_hook
 
 from horovod_cpp import _native
+from horovod_cpp.short_traceback import short_traceback
 from horovod_cpp.torch import memory
+from horovod_cpp.torch.agreement import Agreement, both_ways, digest
 from horovod_cpp.torch.buckets import divide, natives
 from horovod_cpp.torch.compression import WIRES, NoneCompressor
 from horovod_cpp.torch.handle import result_of
 from horovod_cpp.torch.in_flight import Attempts, Submissions, Travelling, check_place
 from horovod_cpp.torch.movement import joins
+from horovod_cpp.torch.parameter_check import ParameterCheck
 from horovod_cpp.torch.sparse import sparse_allreduce_async
 
 
 def next_name(process_set):
     """Of an optimizer; equal also on ranks that disagree on its parameters."""
-    return "DistributedOptimizer" + _native._unique_suffix("DistributedOptimizer", process_set)
+    return "DistributedOptimizer" + _native._unique_suffix("optimizer", process_set)
 
 
 class GradientReducer:
@@ -39,7 +41,9 @@ class GradientReducer:
         self._wire = WIRES.get(options.compression)
         self._submissions = Submissions(self._submit)
         self.synchronized = False  # and no backward() since
-        self._asked = {}  # what the ranks are just agreeing on: (numbers, call)
+        self._agreement = Agreement(self._name, options.process_set)
+        self._check = ParameterCheck(entries, self._agreement)
+        self._is_first_step = True
         self._agreed_setup = self._agreed = None  # how many joins there were when the ranks agreed
         self._wants_views = options.gradient_as_bucket_view and (
             options.compression is NoneCompressor)
@@ -53,7 +57,7 @@ class GradientReducer:
         """Parameters that come later; on all ranks, between two steps."""
         self._entries += entries
         self._buckets += self._divided(entries, None)
-        self._agreed_setup = None
+        self._agreed_setup, self._is_first_step = None, True
         for entry in entries:
             self._hook(entry)
 
@@ -70,21 +74,24 @@ class GradientReducer:
         before, self.passes_per_step = self.passes_per_step, passes
         self._agreed_setup = None
         try:
-            self._agree_on_setup()
+            self._agree_on_setup(before_step=False)
         except _native.Error:
             self.passes_per_step = before
             raise
+        self._agreed_setup = None  # the first step has more to agree on
 
     def _hook(self, entry):
         """Also of a frozen parameter, which may thaw."""
         parameter, itself, known = entry.parameter, weakref.ref(self), weakref.ref(entry)
 
         @unserializable_hook
+        @short_traceback
         def before(_):
             if (reducer := itself()) is not None:
                 reducer._before_gradient(known())
 
         @unserializable_hook
+        @short_traceback
         def after(*_):
             if (reducer := itself()) is not None:
                 reducer._after_gradient(known())
@@ -148,7 +155,7 @@ class GradientReducer:
         try:
             bucket.call = _native._reduce_gradients(
                 tensors, options.op, bucket.call_name, options.prescale_factor, options.postscale_factor,
-                self._wire, options.process_set, quietly)
+                self._wire, options.process_set, quietly, bucket.labels)
         except _native.Error as error:
             bucket.refusal = error  # of step() too: these gradients are not reduced
             raise
@@ -281,18 +288,28 @@ class GradientReducer:
             if entry.sparse_dims and gradient is not None and not gradient.is_sparse:
                 entry.parameter.grad = gradient.to_sparse(entry.sparse_dims)
 
-    def _agree_on_setup(self):
+    def _agree_on_setup(self, before_step=True):
         """Before this rank first waits, and after a join(): the ranks reduce under the same names.
 
-        Otherwise each would wait for reductions that no other rank starts.
+        Otherwise each would wait for reductions that no other rank starts. Before the first step
+        they compare their parameters too.
         """
         now = joins[self._options.process_set.process_set_id]
         if self._agreed_setup == now:
             return
-        own = [_digest(entry.name for entry in self._entries),
-               _digest(bucket.name for bucket in self._buckets), self.passes_per_step]
-        extremes = self._greatest("setup", own + [-number for number in own])
-        names, buckets, passes = (most == -least for most, least in zip(extremes[:3], extremes[3:]))
+        with self._agreement.round():
+            self._compare_setup(before_step and self._is_first_step)
+        self._agreed_setup = now
+        if before_step:
+            self._is_first_step = False
+
+    def _compare_setup(self, is_first_step):
+        own = [digest(entry.name for entry in self._entries),
+               digest(bucket.name for bucket in self._buckets), self.passes_per_step]
+        self._check.begin(is_first_step)
+        *extremes, most, least = self._agreement.greatest("setup",
+                                                          both_ways(own) + self._check.numbers())
+        names, buckets, passes = (a == -b for a, b in zip(extremes[:3], extremes[3:]))
         if not names:
             self._differ("parameters: their number, names or order",
                          f"{len(self._entries)}, from '{self._entries[0].name}' to "
@@ -302,7 +319,7 @@ class GradientReducer:
                          f"{len(self._buckets)} of them")
         if not passes:
             self._differ("backward_passes_per_step", self.passes_per_step)
-        self._agreed_setup = now
+        self._check.end(most, least)
 
     def _differ(self, what, here):
         raise _native.MismatchError(
@@ -319,24 +336,12 @@ class GradientReducer:
         if self._agreed == now:
             return
         dims = [entry.sparse_dims or sparse_dims(entry.parameter.grad) for entry in self._entries]
-        *dims, self._wants_views = self._greatest("layout", [*dims, int(self._wants_views)])
+        with self._agreement.round():
+            *dims, self._wants_views = self._agreement.greatest(
+                "layout", [*dims, int(self._wants_views)])
         for entry, number in zip(self._entries, dims):
             entry.sparse_dims = number
         self._agreed = now
-
-    def _greatest(self, what, numbers):
-        """Of all ranks'. After Ctrl-C it goes on with the call that was interrupted."""
-        if what not in self._asked:
-            numbers = torch.tensor(numbers)
-            self._asked[what] = numbers, _native.allreduce_async_(
-                memory.target(numbers), _native.ReduceOp.Max, f"{self._name}.{what}", 1.0, 1.0,
-                None, self._options.process_set)
-        numbers, call = self._asked[what]
-        attempts = Attempts()
-        attempts.run(call.synchronize)
-        del self._asked[what]
-        attempts.raise_first()
-        return numbers.tolist()
 
     @torch.no_grad()
     def _move_into_arena(self):
@@ -380,12 +385,6 @@ class GradientReducer:
     def begin_step(self):
         """Gradients may have changed: the next synchronize() reduces again."""
         self.synchronized = False
-
-
-def _digest(texts):
-    """A number of 63 bits."""
-    joined = "\n".join(texts).encode()
-    return int.from_bytes(hashlib.blake2b(joined, digest_size=8).digest(), "big") >> 1
 
 
 def sparse_dims(gradient):

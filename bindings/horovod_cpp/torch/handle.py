@@ -4,6 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 from horovod_cpp import _native
+from horovod_cpp.short_traceback import short_traceback
 from horovod_cpp.torch import gpu
 
 
@@ -29,6 +30,7 @@ class Handle:
         """Wait at most ``seconds``; whether synchronize() would not block."""
         return self._call is None or self._call.wait_for(seconds)
 
+    @short_traceback
     def synchronize(self) -> Any:
         """Wait for the result; raises what the call failed with. May be called again.
 
@@ -58,6 +60,7 @@ def _checked(handle: object) -> Handle:
         f"expected the handle of an asynchronous call, got {type(handle).__name__}")
 
 
+@short_traceback
 def poll(handle: Handle) -> bool:
     """Whether ``synchronize(handle)`` would not block.
 
@@ -67,6 +70,7 @@ def poll(handle: Handle) -> bool:
     return _checked(handle).poll()
 
 
+@short_traceback
 def synchronize(handle: Handle) -> Any:
     """Wait for a call's result.
 

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch.autograd import Variable
 
-from horovod_cpp import _native
+from horovod_cpp.torch.named_parameters import in_data_parallel, refuse, refuse_data_parallel
 
 _TOGETHER = 1 << 20  # bytes that are submitted as soon as they are there
 _WORTH_A_BATCH = _TOGETHER // 16  # if fewer are still to come, those that are there wait for them
@@ -83,13 +83,13 @@ def check_place(entry: Any) -> None:
     """Otherwise the optimizer would take a gradient that no other rank has."""
     travelling, entry.travelling = entry.travelling, None
     change = travelling and travelling.change(entry.parameter.grad)
-    if change:
-        raise _native.InvalidArgumentError(
-            f"DistributedOptimizer: the gradient of '{entry.name}' was {change} while it was being "
-            "reduced, between backward() and step(); call synchronize() first, then clip or change "
-            "gradients and call step() inside skip_synchronize(). If the model is wrapped in "
-            "DistributedDataParallel, that averages them already: take the plain optimizer, or the "
-            "plain model")
+    if not change:
+        return
+    if in_data_parallel(entry.parameter):
+        refuse_data_parallel()
+    refuse(f"the gradient of '{entry.name}' was {change} while it was being reduced, between "
+           "backward() and step(); call synchronize() first, then clip or change gradients and call "
+           "step() inside skip_synchronize()")
 
 
 class Attempts:

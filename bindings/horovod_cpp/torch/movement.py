@@ -11,6 +11,7 @@ import torch
 
 from horovod_cpp import _native
 from horovod_cpp._native import global_process_set
+from horovod_cpp.short_traceback import short_traceback
 from horovod_cpp.torch import memory
 from horovod_cpp.torch.handle import Handle
 from horovod_cpp.torch.recorded import name_of_gradient, recorded
@@ -40,6 +41,7 @@ def _own_rows(grads, rows, name, process_set):
             for average, first, count in zip(averages, firsts, rows)]
 
 
+@short_traceback
 def allgather(tensor, name=None, process_set=global_process_set):
     """All ranks' tensors concatenated along the first axis, in rank order.
 
@@ -53,11 +55,13 @@ def allgather(tensor, name=None, process_set=global_process_set):
                     [tensor])[0]
 
 
+@short_traceback
 def allgather_async(tensor, name=None, process_set=global_process_set):
     """allgather() that returns a Handle; outside of PyTorch's graph."""
     return Handle(_native.allgather_async(memory.source(tensor), name, process_set), memory.result)
 
 
+@short_traceback
 def grouped_allgather(tensors, name=None, process_set=global_process_set):
     """allgather() of several tensors as one call. Returns a list."""
     tensors = list(tensors)
@@ -70,6 +74,7 @@ def grouped_allgather(tensors, name=None, process_set=global_process_set):
                                                  process_set), tensors)
 
 
+@short_traceback
 def grouped_allgather_async(tensors, name=None, process_set=global_process_set):
     """grouped_allgather() that returns a Handle; outside of PyTorch's graph."""
     inputs = [memory.source(tensor) for tensor in tensors]
@@ -79,6 +84,7 @@ def grouped_allgather_async(tensors, name=None, process_set=global_process_set):
 # -- broadcast
 
 
+@short_traceback
 def broadcast(tensor, root_rank, name=None, process_set=global_process_set):
     """The values of rank ``root_rank`` (of the job, also in a process set), a new tensor.
 
@@ -95,6 +101,7 @@ def broadcast(tensor, root_rank, name=None, process_set=global_process_set):
     return recorded(run, gradients, [tensor])[0]
 
 
+@short_traceback
 def broadcast_async(tensor, root_rank, name=None, process_set=global_process_set):
     """broadcast() that returns a Handle; outside of PyTorch's graph."""
     sources = memory.Sources([tensor])
@@ -103,6 +110,7 @@ def broadcast_async(tensor, root_rank, name=None, process_set=global_process_set
                   lambda result: sources.results([result])[0])
 
 
+@short_traceback
 def broadcast_async_(tensor, root_rank, name=None, process_set=global_process_set):
     """broadcast_() that returns a Handle. Until it ended, ``tensor`` must not be touched."""
     targets = memory.Targets([tensor])
@@ -111,9 +119,49 @@ def broadcast_async_(tensor, root_rank, name=None, process_set=global_process_se
     return Handle(call, lambda _: targets.finish()[0])
 
 
+@short_traceback
 def broadcast_(tensor, root_rank, name=None, process_set=global_process_set):
     """broadcast() that overwrites ``tensor``, which must be contiguous, and returns it."""
     return broadcast_async_(tensor, root_rank, name, process_set).synchronize()
+
+
+@short_traceback
+def grouped_broadcast(tensors, root_rank, name=None, process_set=global_process_set):
+    """broadcast() of several tensors as one call: all or none are sent. Returns a list."""
+    def run(given):
+        return grouped_broadcast_async(given, root_rank, name, process_set).synchronize()
+
+    def gradients(grads):
+        averages = _average(list(grads), name_of_gradient(name), process_set)
+        if _native.rank() == root_rank:
+            return averages
+        return [torch.zeros_like(average) for average in averages]
+
+    return recorded(run, gradients, list(tensors))
+
+
+@short_traceback
+def grouped_broadcast_async(tensors, root_rank, name=None, process_set=global_process_set):
+    """grouped_broadcast() that returns a Handle; outside of PyTorch's graph."""
+    sources = memory.Sources(tensors)
+    start = sources.call(_native.grouped_broadcast_async, _native.grouped_broadcast_async_)
+    return Handle(start(sources.native, root_rank, name, process_set), sources.results)
+
+
+@short_traceback
+def grouped_broadcast_async_(tensors, root_rank, name=None, process_set=global_process_set):
+    """grouped_broadcast_() that returns a Handle. Until it ended, no tensor must be touched."""
+    targets = memory.Targets(tensors)
+    call = _native.grouped_broadcast_async_(targets.native, root_rank, name, process_set)
+    for tensor in targets.tensors:
+        memory.written(tensor)
+    return Handle(call, lambda _: targets.finish())
+
+
+@short_traceback
+def grouped_broadcast_(tensors, root_rank, name=None, process_set=global_process_set):
+    """grouped_broadcast() that overwrites the tensors, and returns them as a list."""
+    return grouped_broadcast_async_(tensors, root_rank, name, process_set).synchronize()
 
 
 # -- alltoall
@@ -127,13 +175,18 @@ def _numbers(splits):
             raise _native.InvalidArgumentError(
                 f"splits has {splits.dim()} axes; expected one number for each rank")
         splits = splits.tolist()
-    return [operator.index(split) for split in splits]
+    try:
+        return [operator.index(split) for split in splits]
+    except TypeError:
+        raise _native.InvalidArgumentError(
+            f"splits={splits!r}: expected integers, one for each rank") from None
 
 
 def _with_splits(pair):
     return memory.result(pair[0]), torch.tensor(pair[1], dtype=torch.int32)
 
 
+@short_traceback
 def alltoall(tensor, splits=None, name=None, process_set=global_process_set):
     """Every rank gets its rows of every rank's tensor, in rank order.
 
@@ -156,6 +209,7 @@ def alltoall(tensor, splits=None, name=None, process_set=global_process_set):
     return output if splits is None else (output, received[0])
 
 
+@short_traceback
 def alltoall_async(tensor, splits=None, name=None, process_set=global_process_set):
     """alltoall() that returns a Handle, which always gives the pair; outside of PyTorch's graph."""
     return Handle(_native.alltoall_async(memory.source(tensor), _numbers(splits), name,
@@ -167,11 +221,13 @@ def alltoall_async(tensor, splits=None, name=None, process_set=global_process_se
 joins = collections.Counter()  # by number of the set: how often its ranks were out of data
 
 
+@short_traceback
 def barrier(process_set=global_process_set):
     """Return when all ranks of the set have called it."""
     _native.barrier(process_set=process_set)
 
 
+@short_traceback
 def join(device=-1, *, average="size", process_set=global_process_set):
     """Say that this rank has no more data, and wait until all ranks of the set have.
 

@@ -8,11 +8,17 @@ import torch
 
 from horovod_cpp import _native
 from horovod_cpp._native import Adasum, Average, global_process_set
+from horovod_cpp.short_traceback import short_traceback
 from horovod_cpp.torch import compression as compressors
 from horovod_cpp.torch import memory
+from horovod_cpp.torch.agreement import Agreement
 from horovod_cpp.torch.buckets import Entry
 from horovod_cpp.torch.compression import Compression
 from horovod_cpp.torch.gradient_reducer import GradientReducer, next_name
+from horovod_cpp.torch.movement import joins
+from horovod_cpp.torch.named_parameters import entries_of, has_gradient
+from horovod_cpp.torch.named_parameters import refuse as _refuse
+from horovod_cpp.torch.parameter_check import ParameterCheck
 from horovod_cpp.torch.reductions import allreduce, reduce_op
 
 
@@ -27,7 +33,7 @@ class _Options:
     gradient_as_bucket_view: bool
 
     def __post_init__(self):
-        compressors.check(self.compression)
+        self.compression = compressors.chosen(self.compression)
         _check_passes(self.backward_passes_per_step)
         factor = self.gradient_predivide_factor
         if not isinstance(factor, numbers.Real):
@@ -46,10 +52,6 @@ class _Options:
         return float(self.gradient_predivide_factor)
 
 
-def _refuse(text):
-    raise _native.InvalidArgumentError(f"DistributedOptimizer: {text}")
-
-
 def _check_passes(passes):
     if not isinstance(passes, int) or passes < 1:
         _refuse(f"backward_passes_per_step is {passes}; it must be an int of at least 1")
@@ -61,6 +63,7 @@ class _Distributed:
     _hvd_reducer = None  # over one rank, outside the process set, and with Adasum
     _hvd_skips = False
 
+    @short_traceback
     def synchronize(self):
         """Wait until every gradient is reduced; ``param.grad`` are the results.
 
@@ -96,6 +99,7 @@ class _Distributed:
         finally:
             self._hvd_reducer.holds -= 1
 
+    @short_traceback
     def set_backward_passes_per_step(self, passes):
         """From the next step on; collective.
 
@@ -108,6 +112,7 @@ class _Distributed:
             self._hvd_reducer.set_passes_per_step(passes)
         self._hvd_options.backward_passes_per_step = passes
 
+    @short_traceback
     def zero_grad(self, *args, **kwargs):
         """The wrapped optimizer's, with its arguments (``set_to_none``).
 
@@ -122,6 +127,7 @@ class _Distributed:
             self._hvd_reducer.drop_accumulated()
         super().zero_grad(*args, **kwargs)
 
+    @short_traceback
     def step(self, closure=None, *args, **kwargs):
         """synchronize(), then the wrapped optimizer's step.
 
@@ -182,24 +188,28 @@ class _Distributed:
                              name=f"{self._hvd_first_name}.loss", process_set=options.process_set)
         return loss
 
+    @short_traceback
     def add_param_group(self, param_group):
         """The wrapped optimizer's; its parameters are reduced too. All ranks add the same."""
         known = {id(parameter) for group in self.param_groups for parameter in group["params"]}
         super().add_param_group(param_group)
-        if self._hvd_reducer is None:
-            return
         number = len(self.param_groups) - 1
-        self._hvd_reducer.add([Entry(f"added.{self._hvd_first_name}.{number}.{place}", parameter)
-                           for place, parameter in enumerate(self.param_groups[-1]["params"])
-                           if id(parameter) not in known and _has_gradient(parameter)])
+        entries = [Entry(f"added.{self._hvd_first_name}.{number}.{place}", parameter)
+                   for place, parameter in enumerate(self.param_groups[-1]["params"])
+                   if id(parameter) not in known and has_gradient(parameter)]
+        self._parameter_names.update({entry.parameter: entry.name for entry in entries})
+        if self._hvd_reducer is not None:
+            self._hvd_reducer.add(entries)
 
 
 class _DistributedAdasum(_Distributed):
     """Steps on this rank's gradients, then combines what that changed over the ranks."""
 
+    @short_traceback
     def step(self, closure=None, *args, **kwargs):
         """The wrapped optimizer's step on this rank; then parameters become what they were plus the
         Adasum of the ranks' changes."""
+        self._hvd_compare_parameters()
         parameters = [parameter for group in self.param_groups for parameter in group["params"]
                       if parameter.requires_grad]
         before = [parameter.detach().clone(memory_format=torch.contiguous_format)
@@ -219,41 +229,16 @@ class _DistributedAdasum(_Distributed):
 
     step.hooked = True
 
-
-def _has_gradient(parameter):
-    return parameter.is_floating_point() or parameter.is_complex()
-
-
-def _named_entries(optimizer, named_parameters, alone):
-    """An Entry for each parameter of the optimizer that may have a gradient, in its order."""
-    check = memory.check_kind if alone else memory.check
-    names = {}
-    if named_parameters is not None:
-        named_parameters = list(named_parameters)
-        if not all(isinstance(pair, tuple) and len(pair) == 2 and isinstance(pair[0], str)
-                   for pair in named_parameters):
-            _refuse("named_parameters must be pairs (name, parameter), such as "
-                    "model.named_parameters()")
-        seen = set()
-        for name, parameter in named_parameters:
-            if name in seen:
-                _refuse(f"named_parameters has the name '{name}' twice")
-            seen.add(name)
-            names.setdefault(id(parameter), name)
-    entries = []
-    for number, group in enumerate(optimizer.param_groups):
-        for place, parameter in enumerate(group["params"]):
-            if named_parameters is None:
-                name = f"allreduce.noname.{number}.{place}"
-            elif id(parameter) in names:
-                name = names[id(parameter)]
-            else:
-                _refuse(f"parameter {place} of group {number}, of shape {list(parameter.shape)}, "
-                        "is not in named_parameters; name all of the optimizer's parameters")
-            if _has_gradient(parameter):
-                check(parameter)
-                entries.append(Entry(name, parameter))
-    return entries
+    def _hvd_compare_parameters(self):
+        """Once; and after a join() with the ranks that had not taken a step before."""
+        now = joins[self._hvd_options.process_set.process_set_id]
+        if self._hvd_compared == now:
+            return
+        agreement, check = self._hvd_check
+        check.begin(is_first_step=self._hvd_compared is None)
+        with agreement.round():
+            check.end(*agreement.greatest("setup", check.numbers()))
+        self._hvd_compared = now
 
 
 def _checked_groups(groups, num_groups):
@@ -269,6 +254,7 @@ def _checked_groups(groups, num_groups):
     return groups
 
 
+@short_traceback
 def DistributedOptimizer(optimizer, named_parameters=None, compression=Compression.none,
                          backward_passes_per_step=1, op=Average, gradient_predivide_factor=1.0,
                          num_groups=0, groups=None, sparse_as_dense=False,
@@ -279,16 +265,18 @@ def DistributedOptimizer(optimizer, named_parameters=None, compression=Compressi
     backward() still runs; step() waits for all of them and lets the wrapped optimizer update. Used
     by the thread that calls backward(). Parameters without a gradient count as zeros, so that every
     rank reduces the same names. A backward pass more than ``backward_passes_per_step`` opens
-    another window, and their reductions are added: all ranks must then make as many.
+    another window, and their reductions are added: all ranks must then make as many. If parameters
+    differ between ranks at the first step, the first rank warns and names them, unless
+    HVD_CHECK_PARAMETERS is 0.
 
     Args:
         optimizer: any torch.optim.Optimizer, also of a class of your own.
         named_parameters: pairs (name, parameter) that name every parameter of the optimizer, such
             as ``model.named_parameters()``; None numbers them.
-        compression: how gradients travel; see Compression.
+        compression: how gradients travel: a Compression, or its name, such as "fp16".
         backward_passes_per_step: gradients are summed over so many passes before they are reduced.
             A step() after fewer reduces what is there.
-        op: Average, Sum, Min, Max, Product; or Adasum, which combines what the optimizer changed.
+        op: (or its name, such as "sum") Average, Sum, Min, Max, Product; or Adasum, which combines what the optimizer changed.
         gradient_predivide_factor: with Average, gradients are divided by it before the sum and
             multiplied by it afterwards.
         num_groups: Horovod's older way to give a number for ``groups``.
@@ -322,7 +310,7 @@ def DistributedOptimizer(optimizer, named_parameters=None, compression=Compressi
     options = _Options(compression, backward_passes_per_step, reduce_op(op),
                        gradient_predivide_factor, sparse_as_dense, process_set,
                        gradient_as_bucket_view)
-    entries = _named_entries(optimizer, named_parameters, alone)
+    entries = entries_of(optimizer, named_parameters, alone)
     groups = _checked_groups(groups, num_groups)
     base = _DistributedAdasum if options.op == Adasum and not alone else _Distributed
     wrapped_class = type(optimizer)
@@ -333,8 +321,13 @@ def DistributedOptimizer(optimizer, named_parameters=None, compression=Compressi
     wrapped._hvd_options = options
     wrapped._hvd_first_name = entries[0].name if entries else ""
     wrapped._hvd_reducer = None
+    wrapped._parameter_names = {entry.parameter: entry.name for entry in entries}  # Horovod's
     if not alone and options.op == Adasum:
-        wrapped._hvd_adasum_name = f"{next_name(process_set)}.adasum"
+        name = next_name(process_set)
+        agreement = Agreement(name, process_set)
+        wrapped._hvd_adasum_name = f"{name}.adasum"
+        wrapped._hvd_check = agreement, ParameterCheck(entries, agreement)
+        wrapped._hvd_compared = None
     elif not alone and entries:
         wrapped._hvd_reducer = GradientReducer(entries, groups, options)
     return wrapped

@@ -3,8 +3,8 @@
 Tensors are dense, of any dtype that the engine has, and of any layout where the call is not in
 place. They lie on the CPU or, in a job with HVD_GPU_OPERATIONS, on the rank's GPU; gpu.py says how
 its streams are kept in order. The synchronous forms that are not in place are part of PyTorch's
-graph. ``op`` is Average, Sum, Min, Max, Product, BitAnd, BitOr or (allreduce only) Adasum;
-gradients exist for Average and Sum. ``name`` pairs a call across ranks; without one, ranks make
+graph. ``op`` is Average, Sum, Min, Max, Product, BitAnd, BitOr or (allreduce only) Adasum,
+or its name, such as "sum"; gradients exist for Average and Sum. ``name`` pairs a call across ranks; without one, ranks make
 their calls of one kind in the same order. Results are bitwise equal on every rank.
 
 Raises (all of them):
@@ -19,6 +19,7 @@ Raises (all of them):
 
 from horovod_cpp import _native
 from horovod_cpp._native import Average, ReduceOp, Sum, global_process_set
+from horovod_cpp.short_traceback import short_traceback
 from horovod_cpp.torch import compression as compressors
 from horovod_cpp.torch import memory
 from horovod_cpp.torch.compression import Compression
@@ -34,11 +35,13 @@ def reduce_op(op, average=None):
                                            "op=Average, average=False is op=Sum")
     if average is not None:
         return Average if average else Sum
+    if isinstance(op, str):
+        return _native._reduce_op(op)
     try:
         return Average if op is None else ReduceOp(op)
     except ValueError:
-        raise _native.InvalidArgumentError(f"op={op!r} is no reduction; expected Average, Sum, "
-                                           "Adasum, Min, Max, Product, BitAnd or BitOr") from None
+        raise _native.InvalidArgumentError(f"op={op!r} is not a reduction (Average, Sum, Adasum, "
+                                           "Min, Max, Product, BitAnd, BitOr)") from None
 
 
 def _check_gradient(op, call):
@@ -49,7 +52,7 @@ def _check_gradient(op, call):
 
 def _compressed(compression, wires, tensors, call):
     """``call(tensors, wire)`` with what the compression makes of the tensors, and back."""
-    compressors.check(compression)
+    compression = compressors.chosen(compression)
     if compression in wires:
         return call(tensors, wires[compression])
     pairs = [compression.compress(tensor) for tensor in tensors]
@@ -70,6 +73,7 @@ def _results(tensors):
 # -- allreduce
 
 
+@short_traceback
 def allreduce(tensor, average=None, name=None, compression=Compression.none, op=None,
               prescale_factor=1.0, postscale_factor=1.0, process_set=global_process_set):
     """``postscale_factor * reduction(prescale_factor * tensor)`` over all ranks, a new tensor.
@@ -93,6 +97,7 @@ def allreduce(tensor, average=None, name=None, compression=Compression.none, op=
                     [tensor])[0]
 
 
+@short_traceback
 def allreduce_async(tensor, average=None, name=None, op=None, prescale_factor=1.0,
                     postscale_factor=1.0, process_set=global_process_set):
     """allreduce() that returns a Handle; outside of PyTorch's graph."""
@@ -103,6 +108,7 @@ def allreduce_async(tensor, average=None, name=None, op=None, prescale_factor=1.
                   lambda result: sources.results([result])[0])
 
 
+@short_traceback
 def allreduce_async_(tensor, average=None, name=None, op=None, prescale_factor=1.0,
                      postscale_factor=1.0, process_set=global_process_set):
     """allreduce_() that returns a Handle. Until it ended, ``tensor`` must not be touched."""
@@ -113,6 +119,7 @@ def allreduce_async_(tensor, average=None, name=None, op=None, prescale_factor=1
     return Handle(call, lambda _: targets.finish()[0])
 
 
+@short_traceback
 def allreduce_(tensor, average=None, name=None, op=None, prescale_factor=1.0, postscale_factor=1.0,
                process_set=global_process_set):
     """allreduce() that overwrites ``tensor``, which must be contiguous, and returns it."""
@@ -123,6 +130,7 @@ def allreduce_(tensor, average=None, name=None, op=None, prescale_factor=1.0, po
     return tensor
 
 
+@short_traceback
 def grouped_allreduce(tensors, average=None, name=None, compression=Compression.none, op=None,
                       prescale_factor=1.0, postscale_factor=1.0, process_set=global_process_set):
     """allreduce() of several tensors as one call: all or none are reduced. Returns a list."""
@@ -143,6 +151,7 @@ def grouped_allreduce(tensors, average=None, name=None, compression=Compression.
                     list(tensors))
 
 
+@short_traceback
 def grouped_allreduce_async(tensors, average=None, name=None, op=None, prescale_factor=1.0,
                             postscale_factor=1.0, process_set=global_process_set):
     """grouped_allreduce() that returns a Handle; outside of PyTorch's graph."""
@@ -152,6 +161,7 @@ def grouped_allreduce_async(tensors, average=None, name=None, op=None, prescale_
                         postscale_factor, None, process_set), sources.results)
 
 
+@short_traceback
 def grouped_allreduce_async_(tensors, average=None, name=None, op=None, prescale_factor=1.0,
                              postscale_factor=1.0, process_set=global_process_set):
     """grouped_allreduce_() that returns a Handle. Until it ended, no tensor must be touched."""
@@ -163,6 +173,7 @@ def grouped_allreduce_async_(tensors, average=None, name=None, op=None, prescale
     return Handle(call, lambda _: targets.finish())
 
 
+@short_traceback
 def grouped_allreduce_(tensors, average=None, name=None, op=None, prescale_factor=1.0,
                        postscale_factor=1.0, process_set=global_process_set):
     """grouped_allreduce() that overwrites the tensors, and returns them as a list."""
@@ -176,6 +187,7 @@ def grouped_allreduce_(tensors, average=None, name=None, op=None, prescale_facto
 def _scatter_gradients(grads, name, compression, op, process_set, factor):
     """Of results to those of the inputs, with Horovod's factor: Sum counts every rank."""
     _check_gradient(op, "reducescatter")
+    compression = compressors.chosen(compression)
     if op == Sum:
         factor *= process_set.size()
     scaled = list(grads) if factor == 1.0 else [grad * factor for grad in grads]
@@ -188,6 +200,7 @@ def _scatter_gradients(grads, name, compression, op, process_set, factor):
     return [compression.decompress(grad, context) for grad, (_, context) in zip(gathered, pairs)]
 
 
+@short_traceback
 def reducescatter(tensor, name=None, compression=Compression.none, op=Average,
                   process_set=global_process_set, prescale_factor=1.0, postscale_factor=1.0):
     """This rank's rows of the reduction, cut along the first axis in rank order.
@@ -210,6 +223,7 @@ def reducescatter(tensor, name=None, compression=Compression.none, op=Average,
                     [tensor])[0]
 
 
+@short_traceback
 def reducescatter_async(tensor, name=None, op=Average, process_set=global_process_set,
                         prescale_factor=1.0, postscale_factor=1.0):
     """reducescatter() that returns a Handle; outside of PyTorch's graph."""
@@ -218,6 +232,7 @@ def reducescatter_async(tensor, name=None, op=Average, process_set=global_proces
                   memory.result)
 
 
+@short_traceback
 def grouped_reducescatter(tensors, name=None, compression=Compression.none, op=Average,
                           process_set=global_process_set, prescale_factor=1.0,
                           postscale_factor=1.0):
@@ -237,6 +252,7 @@ def grouped_reducescatter(tensors, name=None, compression=Compression.none, op=A
                     list(tensors))
 
 
+@short_traceback
 def grouped_reducescatter_async(tensors, name=None, op=Average, process_set=global_process_set,
                                 prescale_factor=1.0, postscale_factor=1.0):
     """grouped_reducescatter() that returns a Handle; outside of PyTorch's graph."""

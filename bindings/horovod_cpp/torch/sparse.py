@@ -6,11 +6,13 @@ import torch
 
 from horovod_cpp import _native
 from horovod_cpp._native import Average, ProcessSet, ReduceOp, Sum, Tensor, global_process_set
+from horovod_cpp.short_traceback import short_traceback
 from horovod_cpp.torch import memory
 from horovod_cpp.torch.handle import Handle
 from horovod_cpp.torch.reductions import reduce_op
 
 
+@short_traceback
 def sparse_allreduce_async(tensor: torch.Tensor, name: str | None, op: ReduceOp,
                            process_set: ProcessSet = global_process_set) -> Handle:
     """Add up or average a sparse tensor over all ranks; what travels are coordinates and values.

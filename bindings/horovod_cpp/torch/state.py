@@ -10,11 +10,13 @@ import torch
 from horovod_cpp import _native
 from horovod_cpp._native import ProcessSet, global_process_set
 from horovod_cpp.objects import allgather_object, broadcast_object
+from horovod_cpp.short_traceback import short_traceback
 from horovod_cpp.torch import gpu, memory
 
 _Pairs: TypeAlias = Sequence[tuple[str, torch.Tensor]]
 
 
+@short_traceback
 def broadcast_parameters(params: Mapping[str, torch.Tensor] | Iterable[Any], root_rank: int = 0,
                          process_set: ProcessSet = global_process_set) -> None:
     """Overwrite every tensor with the values of rank ``root_rank``; collective.
@@ -170,6 +172,7 @@ def _take_state(optimizer: torch.optim.Optimizer, packed: Any,
         optimizer.state[key if place is None else parameters[place]] = _unpacked(value, tensors)
 
 
+@short_traceback
 def broadcast_optimizer_state(optimizer: torch.optim.Optimizer, root_rank: int = 0,
                               model: torch.nn.Module | None = None,
                               process_set: ProcessSet = global_process_set) -> None:

@@ -121,7 +121,7 @@ class SyncBatchNorm(_BatchNorm):
         if not uses_batch or _native.size() == 1 or not ranks.included() or ranks.size() == 1:
             return super().forward(x)
         self._name = self._name or (
-            "sync_batch_norm" + _native._unique_suffix("sync_batch_norm", ranks))
+            "sync_batch_norm" + _native._unique_suffix("layer", ranks))
         return _Normalize.apply(x, self.weight, self.bias, self.eps, self._name, ranks, self._move)
 
     def __getstate__(self):

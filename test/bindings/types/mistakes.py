@@ -16,7 +16,7 @@ x.summ()  # attr-defined
 x.reshape("all")  # arg-type
 hvd.matmul(x, 3)  # arg-type
 hvd.allreduce([1.0, 2.0])  # type-var
-hvd.allreduce(x, op="sum")  # arg-type
+hvd.allreduce(x, op=1.5)  # arg-type
 hvd.allreduce(x, average=True)  # call-arg
 a: np.ndarray[tuple[int, ...], np.dtype[np.float32]] = hvd.allreduce(x)  # arg-type
 hvd.gather(x, 0).shape  # union-attr

@@ -19,6 +19,8 @@ namespace {
 using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::IsSupersetOf;
+using ::testing::UnorderedElementsAre;
 
 class ConfigTest : public ::testing::Test {
  protected:
@@ -219,6 +221,56 @@ TEST_F(ConfigTest, EveryValueItShowsIsOneThatItReads) {
   for (const SettingInfo& row : describe_settings(Config{})) {
     EXPECT_NO_THROW(check_setting(row.name, row.default_value, row.name)) << row.name;
     EXPECT_FALSE(row.meaning.empty()) << row.name;
+  }
+}
+
+std::vector<std::string> settings_of(Agreement agreement) {
+  std::vector<std::string> names;
+  for (const SettingInfo& row : describe_settings(Config{})) {
+    if (row.agreement == agreement) names.push_back(row.name);
+  }
+  return names;
+}
+
+TEST_F(ConfigTest, WhatChoosesAnAlgorithmOrAConnectionIsTheSameOnAllRanks) {
+  EXPECT_THAT(settings_of(Agreement::kEqual),
+              IsSupersetOf({"HOROVOD_DETERMINISTIC", "HOROVOD_HIERARCHICAL_ALLREDUCE",
+                            "HOROVOD_HIERARCHICAL_ALLGATHER", "HVD_CONTROL_PLANE",
+                            "HOROVOD_CONTROLLER", "HOROVOD_CPU_OPERATIONS", "HVD_GPU_OPERATIONS"}));
+}
+
+// Each of them has to be right whatever the others have.
+TEST_F(ConfigTest, WhatConcernsARankAloneIsItsOwn) {
+  EXPECT_THAT(settings_of(Agreement::kPerRank),
+              UnorderedElementsAre(
+                  "HOROVOD_START_TIMEOUT", "HVD_FLIGHT_RECORDER_DIR", "HVD_FLIGHT_RECORDER_SIZE",
+                  "HOROVOD_LOG_LEVEL", "HOROVOD_LOG_HIDE_TIME", "HOROVOD_HOSTNAME",
+                  "HOROVOD_THREAD_AFFINITY", "HVD_BIND_CORES", "HOROVOD_MPI_THREADS_DISABLE",
+                  "HOROVOD_DYNAMIC_PROCESS_SETS", "HOROVOD_GLOO_IFACE", "HVD_RENDEZVOUS",
+                  "HOROVOD_ENABLE_ASYNC_COMPLETION"));
+}
+
+TEST_F(ConfigTest, AValueOfRankZeroReplacesThisRanksOwn) {
+  Config config;
+  take_from_rank_zero(config, "HOROVOD_CYCLE_TIME", "0");
+  EXPECT_TRUE(config.is_default("HOROVOD_CYCLE_TIME"));
+  take_from_rank_zero(config, "HOROVOD_CYCLE_TIME", "1.5");
+  EXPECT_EQ(config.batching_gap, std::chrono::microseconds(1'500));
+  EXPECT_EQ(find(describe_settings(config), "HOROVOD_CYCLE_TIME").source, "rank 0");
+  EXPECT_THROW(take_from_rank_zero(config, "HOROVOD_CYCLE_TIME", "x"), InvalidArgumentError);
+  EXPECT_THROW(take_from_rank_zero(config, "HVD_NOTHING", "1"), InternalError);
+}
+
+TEST_F(ConfigTest, TimesAreReadAsTheyAreWritten) {
+  for (const char* text : {"0.1", "0.3", "1.1", "16.9", "59.999", "123456.789", "0.000000001"}) {
+    set("HOROVOD_STALL_SHUTDOWN_TIME_SECONDS", text);
+    const Config config = read_config();
+    const std::string written =
+        find(describe_settings(config), "HOROVOD_STALL_SHUTDOWN_TIME_SECONDS").value;
+    Config other;
+    take_from_rank_zero(other, "HOROVOD_STALL_SHUTDOWN_TIME_SECONDS", written);
+    EXPECT_EQ(other.stall_limit, config.stall_limit) << text;
+    EXPECT_EQ(written, std::string(text) == "0.000000001" ? "1e-09" : text);
   }
 }
 

@@ -30,11 +30,11 @@ Announcement full_announcement() {
   announcement.applied = 41;
   announcement.slots = {7, 0, 1000};
   announcement.names = {{{gradient("a"), 1, 2}}, {{gradient("b"), 1, 1}, {gradient("b", 9), 2, 1}}};
-  announcement.leaving = {3};
+  announcement.leaving = {{3, 32}};
   announcement.absences = {{4, "late", std::chrono::seconds(15), {2, 5}}};
   announcement.joined = {{0, 3, true}, {2, 1, false}};
   announcement.finished = {17, 1ull << 40};
-  announcement.sightings = {{2, 3, 99, "something else", 2, "w", {0, 5}, "train.py:12"}};
+  announcement.sightings = {{2, 3, 99, "something else", 2, "w", 98, {0, 5}, "train.py:12"}};
   return announcement;
 }
 
@@ -44,7 +44,7 @@ TEST(Announcement, SurvivesTheWireIntoUsedStorage) {
   write(out, full_announcement());
   Announcement back;
   back.slots = {9, 9, 9, 9, 9};
-  back.leaving = {1, 2};
+  back.leaving = {{1, 0}, {2, 7}};
   ByteReader in(bytes);
   read_announcement(in, back);
   EXPECT_EQ(back, full_announcement());

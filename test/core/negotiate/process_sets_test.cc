@@ -89,8 +89,10 @@ TEST(FaultOf, NamesWhatNoRankMayAskFor) {
   sets.add({1, 3});
   EXPECT_EQ(fault_of(gradient("w"), sets), "");
   EXPECT_EQ(fault_of(broadcast_from(3, 1), sets), "");
-  EXPECT_EQ(fault_of(broadcast_from(2, 1), sets), "root rank 2 is not in process set 1 of 2 ranks");
-  EXPECT_EQ(fault_of(broadcast_from(4, 0), sets), "root rank 4 is not in the world of 4 ranks");
+  EXPECT_EQ(fault_of(broadcast_from(2, 1), sets),
+            "root rank 2 is not in process set 1, which has ranks 1 and 3");
+  EXPECT_EQ(fault_of(broadcast_from(4, 0), sets),
+            "root rank 4 is not in the world, which has ranks 0 to 3");
   EXPECT_EQ(fault_of(broadcast_from(0, 2), sets), "there is no process set 2");
   Request request = gradient("w");
   request.prescale = std::numeric_limits<double>::quiet_NaN();

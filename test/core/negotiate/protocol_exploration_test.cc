@@ -15,6 +15,7 @@ using test::LockStepCluster;
 using test::program_of;
 using test::SmallJob;
 using testing::AllOf;
+using testing::ContainsRegex;
 using testing::Each;
 using testing::HasSubstr;
 using testing::IsEmpty;
@@ -133,9 +134,11 @@ class EveryScheduleWithLeaving : public testing::TestWithParam<std::vector<Rank>
       EXPECT_THAT(cluster.stopped(0)->why.message(), testing::AnyOfArray(reasons()));
     });
   }
-  static std::vector<std::string> reasons() {
-    std::vector<std::string> all;
-    for (const Rank r : GetParam()) all.push_back("rank " + std::to_string(r) + " left the job");
+  static std::vector<testing::Matcher<std::string>> reasons() {
+    std::vector<testing::Matcher<std::string>> all;
+    for (const Rank r : GetParam()) {
+      all.push_back(testing::StartsWith("rank " + std::to_string(r) + " left the job after "));
+    }
     return all;
   }
 };
@@ -167,8 +170,9 @@ TEST_P(EveryScheduleOfAStall, ReportsAndGivesUpOnTheRankThatIsMissing) {
   explore_all(job, [&](const LockStepCluster& cluster) {
     check_stopped(job.program, cluster);
     EXPECT_EQ(cluster.stopped(0)->why.code(), StatusCode::kStalled);
-    EXPECT_THAT(cluster.stopped(0)->why.message(), AllOf(HasSubstr("\"n\""), HasSubstr("rank 2")));
-    EXPECT_THAT(cluster.reports(0), AllOf(Not(IsEmpty()), Each(HasSubstr("rank 2"))));
+    EXPECT_THAT(cluster.stopped(0)->why.message(), ContainsRegex("waiting in 'n' for ranks? .*2"));
+    EXPECT_THAT(cluster.reports(0),
+                AllOf(Not(IsEmpty()), Each(ContainsRegex("ranks? .*2 (is|are) late"))));
   });
 }
 
@@ -182,9 +186,7 @@ TEST_P(EveryScheduleOfAStall, OutlivesTheEvictionOfTheNameThatWaits) {
   explore_all(job, [&](const LockStepCluster& cluster) {
     check_stopped(job.program, cluster);
     EXPECT_EQ(cluster.stopped(0)->why.code(), StatusCode::kStalled);
-    EXPECT_THAT(cluster.stopped(0)->why.message(),
-                AllOf(HasSubstr("\"n\", submitted by 1 of 3 ranks"), HasSubstr("rank 0"),
-                      HasSubstr("rank 1")));
+    EXPECT_THAT(cluster.stopped(0)->why.message(), HasSubstr("waiting in 'n' for ranks 0 and 1"));
     EXPECT_EQ(cluster.batches().size(), 2u) << "and \"m\" runs";
   });
 }

@@ -12,9 +12,9 @@ using test::gradient;
 using test::LockStepCluster;
 using test::trees_of;
 using testing::AllOf;
-using testing::Contains;
 using testing::HasSubstr;
 using testing::IsEmpty;
+using testing::MatchesRegex;
 using testing::Not;
 
 class ProtocolStall : public testing::Test {
@@ -41,13 +41,13 @@ TEST_F(ProtocolStall, TheReportNamesTensorMissingRanksSecondsAndTheirLastSubmiss
   wait(cluster, 59);
   EXPECT_THAT(cluster.reports(0), IsEmpty());
   wait(cluster, 20);
-  EXPECT_THAT(cluster.reports(0),
-              Contains(AllOf(
-                  HasSubstr("tensor \"w\", submitted by 3 of 4 ranks, has waited 6"),
-                  HasSubstr(" s for rank 3 (went a different way: it waits for \"another\", which "
-                            "ranks 0, 1, 2 did not submit; last submitted \"another\""))));
-  EXPECT_THAT(cluster.reports(0),
-              Contains(HasSubstr("tensor \"another\", submitted by 1 of 4 ranks")));
+  ASSERT_EQ(cluster.reports(0).size(), 1u);
+  EXPECT_THAT(cluster.reports(0)[0],
+              MatchesRegex("stalled for 6[0-9.]+ s: ranks went different ways\n"
+                           "  ranks 0 to 2  waiting in 'w' for rank 3 +\\(submission 1\\)\n"
+                           "  rank 3        waiting in 'another' for ranks 0 to 2  "
+                           "\\(submission 1\\)\n"
+                           "  -> is one of these calls behind `if rank\\(\\) == 0`.*"));
   EXPECT_THAT(cluster.reports(1), IsEmpty());
   EXPECT_FALSE(cluster.stopped(0));
   cluster.submit(3, gradient("w"));
@@ -61,7 +61,11 @@ TEST_F(ProtocolStall, AReportIsRepeatedOnlyAfterAnotherWarningTime) {
   wait(cluster, 115);
   EXPECT_EQ(cluster.reports(0).size(), 1u);
   wait(cluster, 20);
-  EXPECT_EQ(cluster.reports(0).size(), 2u);
+  ASSERT_EQ(cluster.reports(0).size(), 2u);
+  EXPECT_THAT(cluster.reports(0)[0], HasSubstr("\n  rank 0  waiting in 'w' for rank 1"));
+  EXPECT_THAT(cluster.reports(0)[1],
+              MatchesRegex("stalled for 12[0-9.]+ s: rank 1 is late \\(no rank has moved since the "
+                           "last report\\)"));
 }
 
 TEST_F(ProtocolStall, ASilentRankIsSaidToBeSilent) {
@@ -72,7 +76,7 @@ TEST_F(ProtocolStall, ASilentRankIsSaidToBeSilent) {
   cluster.mute(2);
   wait(cluster, 70);
   ASSERT_EQ(cluster.reports(0).size(), 1u);
-  EXPECT_THAT(cluster.reports(0)[0], HasSubstr("for rank 2 (does not answer"));
+  EXPECT_THAT(cluster.reports(0)[0], HasSubstr("\n  rank 2         no answer: stopped or gone"));
 }
 
 TEST_F(ProtocolStall, PastTheLimitEveryRankStopsWithTensorAndMissingRanks) {
@@ -85,7 +89,8 @@ TEST_F(ProtocolStall, PastTheLimitEveryRankStopsWithTensorAndMissingRanks) {
     ASSERT_TRUE(cluster.stopped(r));
     EXPECT_EQ(cluster.stopped(r)->why.code(), StatusCode::kStalled);
     EXPECT_THAT(cluster.stopped(r)->why.message(),
-                AllOf(HasSubstr("\"w\""), HasSubstr("rank 3 (slow: "), Not(HasSubstr("rank 2"))));
+                AllOf(HasSubstr("giving up after 6"), HasSubstr("rank 3 is late"),
+                      HasSubstr("ranks 0 to 2  waiting in 'w' for rank 3")));
   }
 }
 
@@ -97,9 +102,10 @@ TEST_F(ProtocolStall, ABatchThatDoesNotEndIsBlamedOnWhoDoesNotAnswer) {
   cluster.mute_finish(0);
   wait(cluster, 70);
   ASSERT_EQ(cluster.reports(0).size(), 1u);
-  EXPECT_THAT(cluster.reports(0)[0],
-              AllOf(HasSubstr("batch of tensor \"w\" has run for 6"),
-                    HasSubstr("rank 2 (does not answer"), Not(HasSubstr("rank 1"))));
+  EXPECT_THAT(
+      cluster.reports(0)[0],
+      AllOf(HasSubstr("stalled for 6"), HasSubstr("the batch of 'w' does not end, and rank 2"),
+            HasSubstr("\n  rank 2  no answer"), Not(HasSubstr("rank 1"))));
   wait(cluster, 620);
   ASSERT_TRUE(cluster.stopped(1));
   EXPECT_EQ(cluster.stopped(1)->why.code(), StatusCode::kStalled);

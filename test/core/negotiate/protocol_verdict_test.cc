@@ -57,11 +57,11 @@ TEST_F(Verdict, SlowIsWhoAnswersAndWaitsForNothing) {
   submit(cluster, {0, 1}, gradient("w"));
   wait(cluster, 70);
   ASSERT_EQ(cluster.reports(0).size(), 1u);
-  EXPECT_THAT(cluster.reports(0)[0],
-              AllOf(HasSubstr("tensor \"w\", submitted by 2 of 3 ranks, has waited 6"),
-                    HasSubstr("for rank 2 (slow: it answers and waits for nothing, so it is busy "
-                              "outside the engine; last submitted \"before\", submission 1, now at "
-                              "train.py:12)")));
+  EXPECT_THAT(
+      cluster.reports(0)[0],
+      AllOf(HasSubstr(" s: rank 2 is late\n  ranks 0 and 1  waiting in 'w' for rank 2"),
+            HasSubstr("\n  rank 2         busy outside the engine; last submitted "
+                      "'before'  at train.py:12  (submission 1)\n  -> a slow step, a call")));
 }
 
 TEST_F(Verdict, WentADifferentWayIsWhoWaitsForWhatOthersDidNotSubmit) {
@@ -70,8 +70,9 @@ TEST_F(Verdict, WentADifferentWayIsWhoWaitsForWhatOthersDidNotSubmit) {
   submit(cluster, {2}, gradient("model_1/w"));
   wait(cluster, 70);
   EXPECT_THAT(cluster.reports(0),
-              testing::Contains(HasSubstr("rank 2 (went a different way: it waits for "
-                                          "\"model_1/w\", which ranks 0, 1 did not submit")));
+              testing::Contains(HasSubstr("ranks went different ways\n  ranks 0 and 1  waiting in "
+                                          "'model/w' for rank 2           (submission 1)\n  rank 2 "
+                                          "        waiting in 'model_1/w' for ranks 0 and 1")));
 }
 
 TEST_F(Verdict, WhoDoesNotAnswerIsStoppedOrGone) {
@@ -80,7 +81,8 @@ TEST_F(Verdict, WhoDoesNotAnswerIsStoppedOrGone) {
   cluster.mute(2);
   wait(cluster, 70);
   ASSERT_EQ(cluster.reports(0).size(), 1u);
-  EXPECT_THAT(cluster.reports(0)[0], HasSubstr("rank 2 (does not answer: stopped or gone)"));
+  EXPECT_THAT(cluster.reports(0)[0], AllOf(HasSubstr(" s: rank 2 does not answer\n"),
+                                           HasSubstr("\n  rank 2         no answer: stopped")));
 }
 
 TEST_F(Verdict, AnotherStallDoesNotMakeThoseSilentWhoAnswered) {
@@ -102,8 +104,8 @@ TEST_F(Verdict, JoinedIsWhoWaitsInJoinOfAnotherSet) {
   wait(cluster, 70);
   ASSERT_FALSE(cluster.reports(0).empty());
   EXPECT_THAT(cluster.reports(0)[0],
-              HasSubstr("tensor \"w\" of process set 1, submitted by 1 of 2 ranks, has waited"));
-  EXPECT_THAT(cluster.reports(0)[0], HasSubstr("rank 2 (joined the world"));
+              AllOf(HasSubstr("s: rank 2 waits in join()\n  rank 0  waiting in 'w' for rank 2"),
+                    HasSubstr("\n  rank 2  joined the world; last submitted")));
 }
 
 TEST_F(Verdict, AJoinThatWaitsForASubmissionSaysWhichOne) {
@@ -113,8 +115,8 @@ TEST_F(Verdict, AJoinThatWaitsForASubmissionSaysWhichOne) {
   submit(cluster, {0, 1}, gradient("w"));
   wait(cluster, 70);
   EXPECT_THAT(cluster.reports(0),
-              testing::Contains(HasSubstr(
-                  "rank 2 (joined, but waits for \"v\", which ranks 0, 1 did not submit")));
+              testing::Contains(
+                  HasSubstr("rank 2         in join(), but waiting in 'v' for ranks 0 and 1")));
 }
 
 TEST_F(Verdict, WhoHasJoinedIsNotMissing) {
@@ -123,8 +125,8 @@ TEST_F(Verdict, WhoHasJoinedIsNotMissing) {
   submit(cluster, {0, 1}, gradient("w"));
   wait(cluster, 70);
   ASSERT_FALSE(cluster.reports(0).empty());
-  EXPECT_THAT(cluster.reports(0)[0], AllOf(HasSubstr("\"w\", submitted by 2 of 3 ranks"),
-                                           HasSubstr("rank 2 (slow"), Not(HasSubstr("rank 3"))));
+  EXPECT_THAT(cluster.reports(0)[0], AllOf(HasSubstr("ranks 0 and 1  waiting in 'w' for rank 2"),
+                                           HasSubstr("rank 2 is late"), Not(HasSubstr("rank 3"))));
 }
 
 // What a node said about missing ranks before a join does not count any more: it says so again.
@@ -140,8 +142,7 @@ TEST_F(Verdict, NamesMissingRanksExactlyAfterAJoinElsewhere) {
   wait(cluster, 60);
   ASSERT_FALSE(cluster.reports(0).empty());
   EXPECT_THAT(cluster.reports(0)[0],
-              AllOf(HasSubstr("submitted by 3 of 4 ranks"), HasSubstr("for rank 3 ("),
-                    Not(HasSubstr("rank 1 (")), Not(HasSubstr("rank 2 ("))));
+              AllOf(HasSubstr("rank 3 is late\n  ranks 0 to 2  waiting in 'w' for rank 3 ")));
 }
 
 TEST_F(Verdict, AJoinThatNobodyFollowsIsReportedAndGivenUp) {
@@ -149,9 +150,11 @@ TEST_F(Verdict, AJoinThatNobodyFollowsIsReportedAndGivenUp) {
   cluster.join(1);
   wait(cluster, 70);
   ASSERT_EQ(cluster.reports(0).size(), 1u);
-  EXPECT_THAT(cluster.reports(0)[0],
-              AllOf(HasSubstr("join() of the world, called by 1 of 3 ranks, has waited"),
-                    HasSubstr("rank 0 (slow"), HasSubstr("rank 2 (slow")));
+  EXPECT_THAT(
+      cluster.reports(0)[0],
+      AllOf(HasSubstr("join() of the world was called by 1 of 3 ranks and nothing ran there "
+                      "since: ranks 0 and 2 are late"),
+            HasSubstr("\n  ranks 0 and 2  busy outside the engine; nothing submitted")));
   wait(cluster, 550);
   ASSERT_TRUE(cluster.stopped(1));
   EXPECT_EQ(cluster.stopped(1)->why.code(), StatusCode::kStalled);
@@ -179,7 +182,7 @@ TEST_F(Verdict, WaitsForRankZeroThatItAnnouncedAreNeitherReportedNorGivenUp) {
   wait(cluster, 50);
   EXPECT_THAT(cluster.reports(0), IsEmpty()) << "the time before does not count";
   wait(cluster, 40);
-  EXPECT_THAT(cluster.reports(0), AllOf(Not(IsEmpty()), Each(HasSubstr("for rank 0 (slow"))));
+  EXPECT_THAT(cluster.reports(0), AllOf(Not(IsEmpty()), Each(HasSubstr("rank 0 is late"))));
   wait(cluster, 600);
   EXPECT_TRUE(cluster.stopped(0));
 }
@@ -191,8 +194,9 @@ TEST_F(Verdict, OthersAreBlamedWhileRankZeroIsExpectedToBeLate) {
   wait(cluster, 70);
   ASSERT_EQ(cluster.reports(0).size(), 1u);
   EXPECT_THAT(cluster.reports(0)[0],
-              AllOf(HasSubstr("rank 0 (said that others would have to wait for it)"),
-                    HasSubstr("rank 2 (slow")));
+              AllOf(HasSubstr("rank 2 is late"),
+                    HasSubstr("rank 0  said that others would have to wait for it\n"),
+                    HasSubstr("rank 2  busy outside the engine")));
 }
 
 TEST_F(Verdict, OnlyRankZeroMayBeExpected) {

@@ -78,7 +78,11 @@ TEST_F(RankProtocolTest, LeavingStopsEveryRankWithTheNameOfWhoLeft) {
   for (Rank r = 0; r < 3; ++r) {
     ASSERT_TRUE(cluster.stopped(r));
     EXPECT_TRUE(cluster.stopped(r)->orderly);
-    EXPECT_EQ(cluster.stopped(r)->why, Status(StatusCode::kAborted, "rank 2 left the job"));
+    EXPECT_EQ(cluster.stopped(r)->why,
+              Status(StatusCode::kAborted,
+                     "rank 2 left the job after 0 submissions (it ended, or called shutdown())"));
+    EXPECT_EQ(cluster.stopped(r)->waits_for, r == 0 ? "w" : "");
+    EXPECT_EQ(cluster.stopped(r)->waits_number, r == 0 ? 1u : 0u);
     EXPECT_TRUE(cluster.rank(r).finished_leaving());
   }
 }

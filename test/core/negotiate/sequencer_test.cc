@@ -230,13 +230,14 @@ TEST_F(SequencerTest, RunsWhatIsCompleteBeforeItStopsForARankThatLeft) {
   complete(sequencer, gradient("a"));
   decide(sequencer);
   complete(sequencer, gradient("b"));
-  sequencer.leave(1);
+  sequencer.leave({.rank = 1, .submissions = 1});
   EXPECT_EQ(count<Stop>(decide(sequencer)), 0);
   sequencer.finished(0);
   const Decision last = decide(sequencer);
   ASSERT_EQ(last.steps.size(), 3u);
   EXPECT_TRUE(std::holds_alternative<RunSlots>(last.steps[1]));
-  EXPECT_EQ(std::get<Stop>(last.steps[2]).why.message(), "rank 1 left the job");
+  EXPECT_EQ(std::get<Stop>(last.steps[2]).why.message(),
+            "rank 1 left the job after 1 submission (it ended, or called shutdown())");
 }
 
 }  // namespace

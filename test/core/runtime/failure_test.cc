@@ -5,10 +5,7 @@
 #include <algorithm>
 #include <atomic>
 #include <functional>
-#include <limits>
 #include <memory>
-#include <mutex>
-#include <new>
 #include <string>
 #include <thread>
 #include <vector>
@@ -28,7 +25,6 @@ using std::chrono::milliseconds;
 using std::chrono::seconds;
 using test::allgather;
 using test::allreduce;
-using test::broadcast;
 using test::run_ranks;
 using test::shared;
 using test::SimRanks;
@@ -154,50 +150,6 @@ TEST(Stall, IsGivenUpAtTheLimitNamingTensorAndRank) {
   EXPECT_TRUE(all_name_it(errors)) << testing::PrintToString(errors);
 }
 
-TEST(Stall, IsReportedAndForgottenWhenTheRankComes) {
-  Config config;
-  config.stall_warning = milliseconds(50);
-  SimRanks ranks(2, {}, config);
-  test::Gate gate;
-  gate.close();
-  ranks[0].on_stall([&](const std::string&) { gate.open(); });
-  testing::internal::CaptureStderr();
-  const auto values = shared<float>({1});
-  const Handle handle = ranks[0].submit(allreduce("late", values));
-  gate.pass();  // hangs, and the test's limit ends it, if nobody is ever told
-  ranks[1].submit(allreduce("late", shared<float>({2}))).wait();
-  handle.wait();
-  const std::string report = testing::internal::GetCapturedStderr();
-  EXPECT_EQ(values->front(), 3);
-  EXPECT_NE(report.find("late"), std::string::npos) << report;
-}
-
-// What rank 0 tells people says where the program of the missing rank is, if that can be known.
-TEST(Stall, IsReportedWithThePlaceWhereTheMissingRankIs) {
-  Config config;
-  config.stall_warning = milliseconds(50);
-  SimRanks ranks(3, {}, config);
-  test::Gate gate;
-  gate.close();
-  std::mutex mutex;
-  std::string reports;
-  ranks[0].on_stall([&](const std::string& text) {
-    const std::lock_guard lock(mutex);
-    reports += text;
-    if (reports.find("train.py:12") != std::string::npos) gate.open();
-  });
-  ranks[1].on_look([] { return "train.py:12"; });
-  testing::internal::CaptureStderr();
-  std::vector<Handle> handles;
-  for (const Rank rank : {0, 2}) {
-    handles.push_back(ranks[rank].submit(allreduce("late", shared<float>({1}))));
-  }
-  gate.pass();  // hangs, and the test's limit ends it, if nobody is ever told
-  ranks[1].submit(allreduce("late", shared<float>({2}))).wait();
-  for (const Handle& handle : handles) handle.wait();
-  EXPECT_NE(testing::internal::GetCapturedStderr().find("train.py:12"), std::string::npos);
-}
-
 TEST(Settings, OfRank0ChangeForAllRanks) {
   SimRanks ranks(2);
   EXPECT_THROW(ranks[1].change_settings([](NegotiationSettings&) {}), InvalidArgumentError);
@@ -238,47 +190,6 @@ TEST(Stall, ASilentRankThatComesBackLosesNothing) {
   ranks.world.resume(1);
   for (const Handle& handle : handles) handle.wait();
   EXPECT_EQ(values->front(), 3);
-}
-
-// A real collective of a rank that has no memory left.
-class FullCollective final : public test::ForwardingCollective {
- public:
-  using ForwardingCollective::ForwardingCollective;
-  Buffer allocate_result(std::size_t) override { throw std::bad_alloc(); }
-};
-
-// A rank that cannot do its part says so instead of leaving the others waiting.
-TEST(FailureOfOneRank, StopsEveryRankWithItsReason) {
-  for (const bool asynchronous : {false, true}) {
-    const auto wrap = [](Rank rank, std::unique_ptr<Collective> inner) {
-      if (rank != 1) return inner;
-      return std::unique_ptr<Collective>(std::make_unique<FullCollective>(std::move(inner)));
-    };
-    SimRanks ranks(3, {.asynchronous = asynchronous}, {}, wrap);
-    run_ranks(3, [&](Rank rank) {
-      ranks[rank].submit(allreduce("before", shared<float>({1}))).wait();
-      const auto handle = ranks[rank].submit(allgather("rows", shared<float>({1, 2}), 1));
-      try {
-        handle.wait();
-        ADD_FAILURE() << "rank " << rank << " got a result";
-      } catch (const PeerLostError& error) {
-        const std::string text = error.what();
-        EXPECT_NE(text.find("rank 1"), std::string::npos) << text;
-        EXPECT_NE(text.find("out of memory"), std::string::npos) << text;
-      }
-      EXPECT_THROW(ranks[rank].submit(allreduce("later", shared<float>({1}))), PeerLostError);
-    });
-  }
-}
-
-TEST(FailureOfOneRank, RowsThatCannotBeAddedStopEveryRank) {
-  SimRanks ranks(3);
-  run_ranks(3, [&](Rank rank) {
-    auto rows = allgather("huge", shared<std::int64_t>({}), 0);
-    rows.parts[0].rows = std::numeric_limits<std::int64_t>::max() / 2;
-    EXPECT_THROW(ranks[rank].submit(std::move(rows)).wait(), InternalError);
-    EXPECT_EQ(ranks[rank].stopped().code(), StatusCode::kInternal);
-  });
 }
 
 // The first all-reduce ends and the second one fails in the same look of the executor.

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "core/base/status.h"
+#include "test/core/runtime/gated_control_plane.h"
 #include "test/core/runtime/sim_ranks.h"
 #include "test/support/run_ranks.h"
 #include "test/support/threads.h"
@@ -38,6 +39,47 @@ TEST(Shutdown, FailsWhatIsPendingAndNamesWhoLeft) {
   ranks[1].shutdown();
   EXPECT_THROW(ranks[1].submit(allreduce("later", shared<float>({1}))), AbortedError);
   EXPECT_EQ(ranks[1].stopped().code(), StatusCode::kAborted);
+}
+
+// Who waits for a rank that left reads who it was, what for, where, and what helps.
+TEST(Shutdown, TellsThoseWhoWaitWhatToDoNext) {
+  SimRanks ranks(2);
+  ranks[0].on_look([] { return "m.py:82 in train"; });
+  run_ranks(2, [&](Rank rank) {
+    ranks[rank].submit(allreduce("allreduce.step", shared<float>({1}))).wait();
+  });
+  const Handle first = ranks[0].submit(allreduce("allreduce.w and 7 more", shared<float>({1})));
+  const Handle second = ranks[0].submit(allreduce("allreduce.b", shared<float>({1})));
+  ranks[1].shutdown();
+  const std::string left =
+      "rank 1 left the job after 1 submission (it ended, or called shutdown()) while rank 0 waits "
+      "for 'w' and 7 more (allreduce), submission 2, at m.py:82 in train. Different numbers of "
+      "batches? See hvd.join().";
+  EXPECT_EQ(test::error_of(first), left);
+  EXPECT_EQ(test::error_of(second), left);
+  try {
+    ranks[0].submit(allreduce("allreduce.c", shared<float>({1})));
+    ADD_FAILURE() << "submitted to a job that has ended";
+  } catch (const AbortedError& error) {
+    EXPECT_EQ(error.what(), "'c' (allreduce) was not submitted: " + left);
+  }
+}
+
+// A program that is busy does not keep the others' error back for long.
+TEST(Shutdown, DoesNotWaitForAProgramThatCannotSayWhereItIs) {
+  SimRanks ranks(2);
+  test::Gate gate;
+  gate.close();
+  ranks[0].on_look([&] {
+    gate.pass();
+    return "never in time";
+  });
+  const Handle handle = ranks[0].submit(allreduce("x", shared<float>({1})));
+  ranks[1].shutdown();
+  EXPECT_EQ(test::error_of(handle),
+            "rank 1 left the job after 0 submissions (it ended, or called shutdown()) while rank 0 "
+            "waits for 'x', submission 1. Different numbers of batches? See hvd.join().");
+  gate.open();
 }
 
 TEST(Shutdown, FailsTheLeaversOwnSubmissions) {

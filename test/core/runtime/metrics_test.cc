@@ -98,6 +98,52 @@ TEST(Metrics, RankZeroKnowsWhoTheOthersWaitFor) {
   EXPECT_EQ(line.find('\n'), std::string::npos);
 }
 
+TEST(Summary, IsSixLinesThatAnswerWhoIsSlowAndHowOldTheNumbersAre) {
+  MetricsSnapshot snapshot;
+  snapshot.size = 2;
+  snapshot.age = seconds(10);
+  snapshot.totals = {.batches = 4, .tensors = 8, .bytes = 2'000'000};
+  snapshot.ranks.resize(2);
+  snapshot.ranks[0].totals = snapshot.ranks[1].totals = snapshot.totals;
+  snapshot.ranks[0].exposed = seconds(1);
+  snapshot.ranks[1].age = milliseconds(300);
+  snapshot.ranks[0].lateness = {.batches = 4, .last = 0, .total = milliseconds(5)};
+  snapshot.ranks[1].lateness = {.batches = 2, .last = 2, .total = milliseconds(4)};
+  EXPECT_EQ(
+      summary_text(snapshot),
+      "horovod_cpp: 2 ranks, 10.000 s since init()\n"
+      "  moved    0.004 GB in 8 batches of 16 tensors, over all ranks; 0.500 MB per batch\n"
+      "  exposed  0.500 s per rank, in which the program waited for results: 5.0 % of the time\n"
+      "  engine   seconds per rank: negotiate 0.000, queue 0.000, collective 0.000 (of it "
+      "packing 0.000)\n"
+      "  slowest  rank 1: 2.000 ms late per batch, last in 2 of 2 batches\n"
+      "  as of    rank 0 now, rank 1 0.3 s ago");
+}
+
+TEST(Summary, OfAnotherRankIsAboutThatRank) {
+  MetricsSnapshot snapshot;
+  snapshot.rank = 1;
+  snapshot.size = 2;
+  EXPECT_THAT(summary_text(snapshot), HasSubstr("rank 1 of 2, "));
+  EXPECT_THAT(summary_text(snapshot), HasSubstr("slowest  known on rank 0\n"));
+  snapshot = {};
+  snapshot.ranks.resize(1);
+  EXPECT_THAT(summary_text(snapshot), HasSubstr("slowest  one rank waits for nobody\n"));
+}
+
+TEST(Metrics, RanksHaveAnAgeThatBeginsAnewWithEachReport) {
+  Metrics zero(0, 2);
+  Metrics one(1, 2);
+  live(one, 1, 0);
+  const Duration silent = zero.snapshot().ranks[1].age;
+  EXPECT_LE(silent, zero.snapshot().ranks[1].age);
+  const TimePoint before = Clock::now();
+  report(one, 1, zero);
+  const Duration age = zero.snapshot().ranks[1].age;
+  EXPECT_LE(age, Clock::now() - before);
+  EXPECT_EQ(zero.snapshot().ranks[0].age, Duration::zero());
+}
+
 TEST(Metrics, AlteredReportsAreRefused) {
   Metrics zero(0, 2);
   Metrics one(1, 2);

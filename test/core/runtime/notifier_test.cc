@@ -1,6 +1,7 @@
 #include "core/runtime/notifier.h"
 
 #include <gtest/gtest.h>
+#include <pthread.h>
 
 #include <atomic>
 #include <future>
@@ -85,6 +86,27 @@ TEST_F(NotifierTest, ReportsInOrder) {
   notifier.report("a");
   notifier.report("b");
   EXPECT_EQ(told.get_future().get(), "ab");
+}
+
+// As Python ends threads that take the interpreter's lock while it ends: whoever swallows that is
+// aborted.
+TEST_F(NotifierTest, LetsUserCodeEndItsThread) {
+  const std::size_t before = test::thread_count();
+  const TimePoint start = Clock::now();
+  for (const bool looks : {true, false}) {
+    std::promise<void> entered;
+    Notifier notifier(bell);
+    const auto end_thread = [&]() -> std::string {
+      entered.set_value();
+      pthread_exit(nullptr);
+    };
+    notifier.on_look(end_thread);
+    notifier.on_stall([&](const std::string&) { end_thread(); });
+    looks ? static_cast<void>(notifier.look()) : notifier.report("late");
+    entered.get_future().wait();
+  }
+  EXPECT_TRUE(test::thread_count_falls_to(before));
+  EXPECT_LT(Clock::now() - start, std::chrono::seconds(30));
 }
 
 // As when the program holds the interpreter's lock and waits for us.

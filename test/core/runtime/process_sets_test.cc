@@ -5,7 +5,6 @@
 #include <atomic>
 #include <memory>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include "core/base/status.h"
@@ -17,7 +16,6 @@ namespace hvd {
 namespace {
 
 using test::add_set;
-using test::allreduce;
 using test::in_set;
 using test::remove_set;
 using test::run_ranks;
@@ -26,54 +24,6 @@ using test::SimRanks;
 
 ProcessSetId added(Runtime& runtime, const std::string& name, const std::vector<Rank>& ranks) {
   return static_cast<ProcessSetId>(runtime.submit(add_set(name, ranks)).wait().number);
-}
-
-TEST(RuntimeProcessSets, AreKnownOnEveryRankOnceAdded) {
-  SimRanks ranks(3);
-  run_ranks(3, [&](Rank rank) {
-    EXPECT_EQ(ranks[rank].process_set_ids(), (std::vector<ProcessSetId>{0}));
-    EXPECT_EQ(ranks[rank].ranks_of(kWorldSet), (std::vector<Rank>{0, 1, 2}));
-    const ProcessSetId first = added(ranks[rank], "first", {0, 2});
-    const ProcessSetId second = added(ranks[rank], "second", {1});
-    EXPECT_NE(first, second);
-    EXPECT_EQ(ranks[rank].ranks_of(first), (std::vector<Rank>{0, 2}));
-    EXPECT_EQ(ranks[rank].ranks_of(second), (std::vector<Rank>{1}));
-    EXPECT_EQ(ranks[rank].process_set_ids(), (std::vector<ProcessSetId>{0, first, second}));
-  });
-}
-
-TEST(RuntimeProcessSets, RefuseRanksOutsideAndTensorsAfterTheRemoval) {
-  SimRanks ranks(3);
-  run_ranks(3, [&](Rank rank) {
-    const ProcessSetId set = added(ranks[rank], "set", {0, 2});
-    const auto values = shared<float>({1});
-    if (rank == 1) {
-      EXPECT_THROW(ranks[rank].submit(in_set(set, allreduce("x", values))), InvalidArgumentError);
-    } else {
-      ranks[rank].submit(in_set(set, allreduce("x", values))).wait();
-      EXPECT_EQ(values->front(), 2);
-    }
-    EXPECT_THROW(ranks[rank].submit(in_set(set + 1, allreduce("x", values))), InvalidArgumentError);
-    EXPECT_THROW(ranks[rank].ranks_of(set + 1), InvalidArgumentError);
-    ranks[rank].submit(remove_set("away", set)).wait();
-    EXPECT_EQ(ranks[rank].process_set_ids(), (std::vector<ProcessSetId>{0}));
-    EXPECT_THROW(ranks[rank].submit(in_set(set, allreduce("x", values))), InvalidArgumentError);
-    EXPECT_THROW(ranks[rank].submit(remove_set("again", set)), InvalidArgumentError);
-    EXPECT_NE(added(ranks[rank], "other", {0, 2}), set) << "a number was used twice";
-  });
-}
-
-TEST(RuntimeProcessSets, TakeAnAverageOverTheirOwnRanks) {
-  SimRanks ranks(4);
-  run_ranks(4, [&](Rank rank) {
-    const ProcessSetId even = added(ranks[rank], "even", {0, 2});
-    const ProcessSetId odd = added(ranks[rank], "odd", {1, 3});
-    const auto values = shared<float>({static_cast<float>(rank)});
-    ranks[rank]
-        .submit(in_set(rank % 2 == 0 ? even : odd, allreduce("x", values, ReduceOp::kAverage)))
-        .wait();
-    EXPECT_EQ(values->front(), static_cast<float>(rank % 2 + 1));
-  });
 }
 
 // What is held up does not move until it is let go.

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <chrono>
+#include <ostream>
 #include <string>
 #include <tuple>
 
@@ -17,6 +18,10 @@ struct Flavour {
   std::string name;
   SimOptions options;
 };
+
+void PrintTo(const Flavour& flavour, std::ostream* out) {
+  *out << flavour.name;
+}
 
 // A device of another kind, whose work is enqueued: what a GPU will look like.
 const Flavour kFlavours[] = {{"Sync", {}},
@@ -50,6 +55,11 @@ INSTANTIATE_TEST_SUITE_P(All, SimRuntimeContract,
                          testing::Combine(testing::ValuesIn(kFlavours),
                                           testing::ValuesIn(runtime_contract()),
                                           testing::Values(2, 3, 5)),
+                         name_of_case);
+INSTANTIATE_TEST_SUITE_P(Eight, SimRuntimeContract,
+                         testing::Combine(testing::Values(kFlavours[0]),
+                                          testing::ValuesIn(runtime_contract()),
+                                          testing::Values(8)),
                          name_of_case);
 INSTANTIATE_TEST_SUITE_P(Leaving, SimRuntimeContract,
                          testing::Combine(testing::ValuesIn(kFlavours),

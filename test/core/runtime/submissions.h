@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "core/base/status.h"
 #include "core/runtime/handle.h"
 #include "core/runtime/submission.h"
 
@@ -152,6 +153,16 @@ inline Submission without_tensor(CollectiveKind kind, std::string name,
 
 inline Submission barrier(std::string name, DeviceKind device = DeviceKind::kCpu) {
   return without_tensor(CollectiveKind::kBarrier, std::move(name), device);
+}
+
+// What the handle's wait throws; empty when nothing.
+inline std::string error_of(const Handle& handle) {
+  try {
+    handle.wait();
+    return "";
+  } catch (const Error& error) {
+    return error.what();
+  }
 }
 
 inline Submission join(std::string name) {

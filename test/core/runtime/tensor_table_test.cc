@@ -20,11 +20,24 @@ std::vector<Submission> named(const std::vector<std::string>& names) {
   return submissions;
 }
 
-std::vector<Handle> add(TensorTable& table, std::vector<Submission> submissions) {
+// Their handles are dropped.
+void add(TensorTable& table, std::vector<Submission> submissions) {
   std::vector<Handle> handles(submissions.size());
   table.add(submissions, handles);
-  return handles;
 }
+
+// Their handles are held as long as the test lasts.
+class TensorTableOfHeld : public testing::Test {
+ protected:
+  void add(TensorTable& table, std::vector<Submission> submissions) {
+    std::vector<Handle> handles(submissions.size());
+    table.add(submissions, handles);
+    for (Handle& handle : handles) handles_.push_back(std::move(handle));
+  }
+
+ private:
+  std::vector<Handle> handles_;
+};
 
 std::vector<std::string> names_of(const std::vector<InFlightPtr>& entries) {
   std::vector<std::string> names;
@@ -41,7 +54,7 @@ TEST(TensorTable, GivesWhatWasAddedOnceAndInOrder) {
   EXPECT_FALSE(table.empty());
 }
 
-TEST(TensorTable, ReleasedNamesMayBeAddedWhileTheirFirstUsersAreInFlight) {
+TEST_F(TensorTableOfHeld, ReleasedNamesMayBeAddedWhileTheirFirstUsersAreInFlight) {
   TensorTable table;
   add(table, named({"a", "b"}));
   const auto first = table.take_added();
@@ -56,7 +69,7 @@ TEST(TensorTable, ReleasedNamesMayBeAddedWhileTheirFirstUsersAreInFlight) {
             (std::vector<std::string>{"a", "b"}));
 }
 
-TEST(TensorTable, RefusesANameInFlightAndNamesIt) {
+TEST_F(TensorTableOfHeld, RefusesANameInFlightAndNamesIt) {
   TensorTable table;
   add(table, named({"a"}));
   try {
@@ -67,7 +80,7 @@ TEST(TensorTable, RefusesANameInFlightAndNamesIt) {
   }
 }
 
-TEST(TensorTable, AddsAllOrNone) {
+TEST_F(TensorTableOfHeld, AddsAllOrNone) {
   TensorTable table;
   add(table, named({"a"}));
   EXPECT_THROW(add(table, named({"b", "a"})), InvalidArgumentError);
@@ -91,7 +104,7 @@ TEST(TensorTable, RefusesWhatFollowsAJoinOfTheSameProcessSet) {
   add(table, named({"a"}));
 }
 
-TEST(TensorTable, AJoinThatWasRefusedJoinsNothing) {
+TEST_F(TensorTableOfHeld, AJoinThatWasRefusedJoinsNothing) {
   TensorTable table;
   add(table, named({"a"}));
   std::vector<Submission> joins;
@@ -113,6 +126,61 @@ TEST(TensorTable, ANameIsFreeOnceItWasRemoved) {
   EXPECT_NE(table.take_added().front()->ticket, ticket);
 }
 
+TEST(TensorTable, ANameWhoseHandleIsDroppedIsGivenOneAfterTheOther) {
+  TensorTable table;
+  for (const char* name : {"a", "b", "a", "a"}) add(table, named({name}));
+  const auto first = table.take_added();
+  EXPECT_EQ(names_of(first), (std::vector<std::string>{"a", "b"}));
+  EXPECT_EQ(table.count(), 4u);
+  table.remove(first);
+  const auto second = table.take_added();
+  EXPECT_EQ(names_of(second), (std::vector<std::string>{"a"}));
+  table.release_names(second);
+  const auto third = table.take_added();
+  EXPECT_EQ(names_of(third), (std::vector<std::string>{"a"}));
+  table.remove(second);
+  add(table, named({"a"}));
+  EXPECT_TRUE(table.take_added().empty());
+  table.remove(third);
+  EXPECT_EQ(names_of(table.take_added()), (std::vector<std::string>{"a"}));
+}
+
+TEST(TensorTable, WhatIsRefusedLeavesThoseWhoWaitForANameAsTheyAre) {
+  TensorTable table;
+  add(table, named({"a"}));
+  const auto first = table.take_added();
+  EXPECT_THROW(add(table, named({"a", "b", "b"})), InvalidArgumentError);
+  EXPECT_THROW(add(table, named({"a", "a"})), InvalidArgumentError);
+  add(table, named({"a"}));
+  table.remove(first);
+  EXPECT_EQ(names_of(table.take_added()), (std::vector<std::string>{"a"}));
+  EXPECT_EQ(table.count(), 1u);
+}
+
+TEST(TensorTable, AJoinWaitsForThoseOfItsSetThatWaitForANameAndForNoOthers) {
+  TensorTable table;
+  add(table, named({"a"}));
+  add(table, named({"a"}));
+  std::vector<Submission> joins;
+  joins.push_back(test::in_set(2, test::join("other")));
+  joins.push_back(test::join("join"));
+  std::vector<Handle> handles(2);
+  table.add(joins, handles);
+  const auto first = table.take_added();
+  EXPECT_EQ(names_of(first), (std::vector<std::string>{"a", "other@2"}));
+  table.remove(first.front()->ticket);
+  EXPECT_EQ(names_of(table.take_added()), (std::vector<std::string>{"a", "join"}));
+}
+
+TEST(TensorTable, WhatWaitsForANameIsClosedToo) {
+  TensorTable table;
+  for (int i = 0; i < 3; ++i) add(table, named({"a"}));
+  const auto first = table.take_added();
+  EXPECT_EQ(table.close({StatusCode::kAborted, "end"}).size(), 3u);
+  table.release_names(first);
+  EXPECT_TRUE(table.take_added().empty());
+}
+
 TEST(TensorTable, FindsTheMembersOfABatchAndNothingForThoseWithoutATicket) {
   TensorTable table;
   add(table, named({"a", "b"}));
@@ -127,7 +195,7 @@ TEST(TensorTable, FindsTheMembersOfABatchAndNothingForThoseWithoutATicket) {
   EXPECT_THROW(table.find(std::vector<BatchMember>{{added[1]->ticket + 1, {}}}), InternalError);
 }
 
-TEST(TensorTable, RemovesABatchAtOnceButForWhatHasLeftAlready) {
+TEST_F(TensorTableOfHeld, RemovesABatchAtOnceButForWhatHasLeftAlready) {
   TensorTable table;
   add(table, named({"a", "b", "c"}));
   const auto added = table.take_added();

@@ -7,7 +7,6 @@
 #include <chrono>
 #include <memory>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include "core/base/status.h"
@@ -37,81 +36,6 @@ class RuntimeTransfers : public testing::TestWithParam<bool> {
 
 INSTANTIATE_TEST_SUITE_P(All, RuntimeTransfers, testing::Bool(),
                          [](const auto& tested) { return tested.param ? "Async" : "Sync"; });
-
-TEST_P(RuntimeTransfers, PairUpByRankAndTagInOrder) {
-  SimRanks ranks(3, options());
-  run_ranks(3, [&](Rank rank) {
-    std::vector<Handle> handles;
-    std::vector<std::pair<test::Values<float>, float>> expected;
-    for (Rank peer = 0; peer < 3; ++peer) {
-      for (int i = 0; i < 4; ++i) {
-        for (int tag = 0; tag < 3; ++tag) {
-          const auto mark = [&](Rank from, Rank to) {
-            return static_cast<float>(((from * 10 + to) * 10 + tag) * 10 + i);
-          };
-          const auto got = shared<float>({-1, -1});
-          expected.emplace_back(got, mark(peer, rank));
-          // The two ends come in different orders.
-          const auto sent = shared<float>({mark(rank, peer), 0});
-          handles.push_back(ranks[rank].submit(send(sent, peer, tag)));
-          handles.push_back(ranks[rank].submit(receive(got, peer, tag)));
-        }
-      }
-    }
-    for (const Handle& handle : handles) handle.wait();
-    for (const auto& [got, mark] : expected) EXPECT_EQ(*got, (Floats{mark, 0}));
-  });
-}
-
-TEST_P(RuntimeTransfers, MoveBesideCollectives) {
-  SimRanks ranks(2, options());
-  run_ranks(2, [&](Rank rank) {
-    const auto early = shared<float>({0});
-    const Handle pending = ranks[rank].submit(receive(early, 1 - rank, 7));
-    for (int i = 0; i < 20; ++i) {
-      const auto sum = shared<float>({1});
-      ranks[rank].submit(allreduce("x", sum)).wait();
-      EXPECT_EQ(sum->front(), 2);
-    }
-    EXPECT_FALSE(pending.done());
-    ranks[rank].submit(test::barrier("before the sends")).wait();
-    ranks[rank].submit(send(shared<float>({5}), 1 - rank, 7)).wait();
-    pending.wait();
-    EXPECT_EQ(early->front(), 5);
-  });
-}
-
-TEST_P(RuntimeTransfers, ToOneselfNeedOnlyBothEnds) {
-  SimRanks ranks(2, options());
-  const auto got = shared<float>({0});
-  const Handle sent = ranks[1].submit(send(shared<float>({3}), 1, 0));
-  EXPECT_FALSE(sent.wait_for(milliseconds(20)));
-  ranks[1].submit(receive(got, 1, 0)).wait();
-  sent.wait();
-  EXPECT_EQ(got->front(), 3);
-}
-
-TEST_P(RuntimeTransfers, AMismatchFailsBothEndsAndNothingElse) {
-  SimRanks ranks(2, options());
-  const auto got = shared<float>({0});
-  const Handle good = ranks[1].submit(receive(got, 0, 2));
-  const Handle longer = ranks[0].submit(send(shared<float>({1, 2}), 1, 1));
-  const Handle shorter = ranks[1].submit(receive(shared<float>({0}), 0, 1));
-  EXPECT_THROW(longer.wait(), MismatchError);
-  EXPECT_THROW(shorter.wait(), MismatchError);
-  ranks[0].submit(send(shared<float>({4}), 1, 2)).wait();
-  good.wait();
-  EXPECT_EQ(got->front(), 4);
-  EXPECT_TRUE(ranks[0].stopped().ok());
-}
-
-TEST_P(RuntimeTransfers, AreRefusedBeforeTheyStart) {
-  SimRanks ranks(2, options());
-  EXPECT_THROW(ranks[0].submit(send(shared<float>({1}), 2, 0)), InvalidArgumentError);
-  EXPECT_THROW(ranks[0].submit(receive(shared<float>({1}), 1, -1)), InvalidArgumentError);
-  EXPECT_THROW(ranks[0].submit(send(shared<float>({1}), 1, 0, DeviceKind::kCuda)),
-               UnsupportedError);
-}
 
 TEST_P(RuntimeTransfers, ThatWaitTooLongFailAloneAndSayForWhom) {
   const auto config_of = [](Rank rank) {
@@ -175,23 +99,6 @@ TEST_P(RuntimeTransfers, FailWhenAPeerDies) {
   EXPECT_THROW(other.wait(), PeerLostError);
 }
 
-// The sender leaves as soon as its end is done; the receiver may not have looked yet.
-TEST_P(RuntimeTransfers, ThatMetBeforeAShutdownStillEnd) {
-  for (int round = 0; round < 50; ++round) {
-    SimRanks ranks(2, options());
-    run_ranks(2, [&](Rank rank) {
-      if (rank == 0) {
-        ranks[0].submit(send(shared<float>({1}), 1, 0)).wait();
-        ranks[0].shutdown();
-      } else {
-        const auto got = shared<float>({0});
-        ranks[1].submit(receive(got, 0, 0)).wait();
-        EXPECT_EQ(got->front(), 1);
-      }
-    });
-  }
-}
-
 // On the host both ends have met; on the device the copies are still to be made.
 TEST(Transfers, WhatADeviceMayStillUseIsKept) {
   constexpr SimOptions kDevice = {.asynchronous = true, .device = DeviceKind::kCuda};
@@ -215,18 +122,6 @@ TEST(Transfers, WhatADeviceMayStillUseIsKept) {
   const Handle alone = ranks[0].submit(send(shared<float>({1}), 0, 1, DeviceKind::kCuda));
   EXPECT_THROW(alone.wait(), StalledError);
   EXPECT_TRUE(memory.expired());
-}
-
-TEST(Transfers, KeepTensorsAliveUntilTheyEnd) {
-  SimRanks ranks(2);
-  auto values = shared<float>({1});
-  const std::weak_ptr<Floats> alive = values;
-  const Handle handle = ranks[0].submit(send(values, 1, 0));
-  values.reset();
-  EXPECT_FALSE(alive.expired());
-  ranks[1].submit(receive(shared<float>({0}), 0, 0)).wait();
-  handle.wait();
-  EXPECT_TRUE(alive.expired());
 }
 
 }  // namespace

@@ -2,6 +2,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <pthread.h>
 
 #include <atomic>
 #include <chrono>
@@ -9,6 +10,7 @@
 #include <thread>
 
 #include "core/base/status.h"
+#include "horovod_cpp/data/batch_loading.h"
 #include "horovod_cpp/data/datasets.h"
 #include "test/support/temporary_folder.h"
 #include "test/support/threads.h"
@@ -234,6 +236,27 @@ TEST(DataLoader, RefusesOptionsThatMakeNoSense) {
   EXPECT_THROW(
       DataLoader(dataset, {.shuffle = true, .sampler = std::make_shared<SequentialSampler>(4)}),
       InvalidArgumentError);
+}
+
+// As Python ends threads that take the interpreter's lock while it ends: whoever swallows that is
+// aborted.
+class EndsTheThread final : public Dataset {
+ public:
+  std::int64_t size() const override { return 1; }
+  Sample get(std::int64_t) const override { pthread_exit(nullptr); }
+  std::string class_name() const override { return "EndsTheThread"; }
+};
+
+TEST(DataLoader, LetsADatasetEndItsThread) {
+  PassPlan plan;
+  plan.dataset = std::make_shared<EndsTheThread>();
+  plan.batches = {{0}};
+  bool loaded = false;
+  std::thread([&] {
+    load_batch(plan, 0);
+    loaded = true;
+  }).join();
+  EXPECT_FALSE(loaded);
 }
 
 }  // namespace

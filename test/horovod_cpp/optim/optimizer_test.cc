@@ -6,6 +6,7 @@
 #include "core/base/status.h"
 #include "horovod_cpp/autograd/functions.h"
 #include "horovod_cpp/optim/adam.h"
+#include "horovod_cpp/optim/rule_optimizer.h"
 #include "horovod_cpp/optim/sgd.h"
 #include "test/support/temporary_folder.h"
 
@@ -39,6 +40,42 @@ Tensor& entry(NamedTensors& state, const std::string& name) {
     if (key == name) return tensor;
   }
   throw std::logic_error("no entry " + name);
+}
+
+// What a program derives: it says nothing of a check.
+class SignSGD : public RuleOptimizer {
+ public:
+  explicit SignSGD(std::vector<Tensor> params)
+      : RuleOptimizer(one_group(std::move(params)), traits()) {}
+
+ protected:
+  void update(Tensor& param, const Tensor& grad, ParamState& state,
+              const Options& options) override {
+    state_tensor(state, "m", param).add_(grad);
+    param.sub_(sign(state_tensor(state, "m", param)), options.at("lr"));
+  }
+
+ private:
+  static Traits traits() {
+    Traits traits;
+    traits.defaults = {{"lr", 0.5}};
+    traits.state_tensors = {"m"};
+    return traits;
+  }
+};
+
+TEST(Optimizer, OfAProgramNeedsNoCheckOfItsOptions) {
+  Tensor a = parameter(1);
+  Tensor b = parameter(1);
+  SignSGD optimizer({a});
+  optimizer.set_defaults({{"lr", 0.25}});
+  optimizer.add_param_group({{b}, {}});
+  set_grad(a, 3);
+  set_grad(b, -7);
+  optimizer.step();
+  EXPECT_THAT(a.to_vector(), Each(0.5));
+  EXPECT_THAT(b.to_vector(), Each(1.25));
+  EXPECT_THAT(error_of([&] { optimizer.set_defaults({{"momentum", 1}}); }), HasSubstr("momentum"));
 }
 
 TEST(Optimizer, SkipsParametersWithoutAGradient) {

@@ -33,12 +33,12 @@ TEST_P(HierControlPlaneContract, Holds) {
     const auto ranks = static_cast<int>(std::count(hosts.begin(), hosts.end(), host));
     if (memory[host] != nullptr) continue;
     memory[host] = SharedMemory::create(Mailboxes::bytes_needed(ranks));
-    memory[host]->remove_name();
   }
   test::AllGatherPoint point(size);
   test::run_ranks(size, [&, &hosts = hosts, &run = contract.run](Rank rank) {
     const Placement placement = placement_of(rank, hosts);
-    const std::vector<ProcessId> processes(local_ranks(placement).size(), this_process());
+    const std::vector<ProcessHandle> processes(local_ranks(placement).size(),
+                                               ProcessHandle(this_process()));
     auto local = std::make_unique<ShmControlPlane>(
         placement, memory.at(hosts[static_cast<std::size_t>(rank)]), processes);
     auto remote = connect_hosts(placement, Config{}, &local->doorbell(), point.of(rank),

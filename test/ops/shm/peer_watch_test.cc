@@ -65,7 +65,9 @@ TEST(PeerWatch, TellsOnceWhichPeerEnded) {
   Idler second;
   std::atomic<bool> ended[2] = {false, false};
   std::atomic<int> calls{0};
-  PeerWatch watch({process_of(first.pid()), process_of(second.pid())}, [&](std::size_t i) {
+  const std::vector<ProcessHandle> peers = {ProcessHandle(process_of(first.pid())),
+                                            ProcessHandle(process_of(second.pid()))};
+  PeerWatch watch(peers, [&](std::size_t i) {
     ++calls;
     ended[i] = true;
   });
@@ -81,7 +83,7 @@ TEST(PeerWatch, IsNotFooledByANewProcessWithTheNumberOfADeadOne) {
   ProcessId earlier = process_of(idler.pid());
   --earlier.start_time;
   std::atomic<bool> ended{false};
-  PeerWatch watch({earlier}, [&](std::size_t) { ended = true; });
+  PeerWatch watch({ProcessHandle(earlier)}, [&](std::size_t) { ended = true; });
   EXPECT_TRUE(becomes_true(ended, seconds(30)));
 }
 

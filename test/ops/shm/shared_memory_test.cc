@@ -1,51 +1,67 @@
 #include "ops/shm/shared_memory.h"
 
+#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sched.h>
 #include <sys/mount.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <filesystem>
+#include <memory>
+#include <set>
+#include <string>
 
 #include "core/base/status.h"
+#include "ops/shm/arena_files.h"
 #include "ops/shm/mailboxes.h"
+#include "test/support/failing_fallocate.h"
 
 namespace hvd {
 namespace {
 
+using test::FailingFallocate;
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 
-TEST(SharedMemory, IsZeroedAndSharedByItsPath) {
+UniqueFd copy(const UniqueFd& fd) {
+  return UniqueFd(fcntl(fd.get(), F_DUPFD_CLOEXEC, 0));
+}
+
+std::set<std::string> names_in_dev_shm() {
+  std::set<std::string> names;
+  for (const auto& entry : std::filesystem::directory_iterator("/dev/shm")) {
+    if (entry.path().filename().string().starts_with("hvd")) names.insert(entry.path());
+  }
+  return names;
+}
+
+TEST(SharedMemory, IsZeroedAndSharedByItsDescriptor) {
   const auto made = SharedMemory::create(10'000);
   EXPECT_TRUE(std::all_of(made->data(), made->data() + made->bytes(),
                           [](std::byte each) { return each == std::byte{0}; }));
-  const auto opened = SharedMemory::open(made->path(), 10'000);
+  const auto opened = SharedMemory::open(copy(made->fd()), 10'000);
   made->data()[9'999] = std::byte{42};
   EXPECT_EQ(opened->data()[9'999], std::byte{42});
 }
 
-TEST(SharedMemory, LosesItsNameButNotItsContent) {
-  const auto made = SharedMemory::create(100);
-  const auto opened = SharedMemory::open(made->path(), 100);
-  made->remove_name();
-  EXPECT_FALSE(std::filesystem::exists(made->path()));
-  EXPECT_THROW(SharedMemory::open(made->path(), 100), PeerLostError);
-  made->data()[0] = std::byte{7};
-  EXPECT_EQ(opened->data()[0], std::byte{7});
-}
-
-TEST(SharedMemory, TakesItsNameAlongWhenNobodyRemovedIt) {
-  const std::string path = SharedMemory::create(100)->path();
-  EXPECT_FALSE(std::filesystem::exists(path));
+// So nothing can be left behind, whenever the process is killed.
+TEST(SharedMemory, NeverHasAName) {
+  const auto before = names_in_dev_shm();
+  const auto made = SharedMemory::create(10'000);
+  EXPECT_EQ(names_in_dev_shm(), before);
+  struct stat status {};
+  ASSERT_EQ(fstat(made->fd().get(), &status), 0);
+  EXPECT_EQ(status.st_nlink, 0u);
 }
 
 TEST(SharedMemory, OfLessThanWasAskedForIsNotOpened) {
   const auto made = SharedMemory::create(100);
-  EXPECT_THROW(SharedMemory::open(made->path(), 1'000'000), PeerLostError);
+  EXPECT_THROW(SharedMemory::open(copy(made->fd()), 1'000'000), PeerLostError);
 }
 
 TEST(SharedMemory, SaysHowMuchWasAskedForWhenThereIsNone) {
@@ -54,52 +70,25 @@ TEST(SharedMemory, SaysHowMuchWasAskedForWhenThereIsNone) {
     SharedMemory::create(kTooMuch);
     FAIL() << "half of all addresses";
   } catch (const UnsupportedError& error) {
-    EXPECT_THAT(error.what(), AllOf(HasSubstr(std::to_string(kTooMuch)), HasSubstr("/dev/shm"),
-                                    HasSubstr("memfd")));
+    EXPECT_THAT(error.what(), AllOf(HasSubstr(std::to_string(kTooMuch)), HasSubstr("memfd")));
   }
 }
 
 // In a child with a /dev/shm of 64 KiB of its own; 77 = this user may not mount.
-int use_a_tiny_folder() {
-  if (unshare(CLONE_NEWNS) != 0 && unshare(CLONE_NEWUSER | CLONE_NEWNS) != 0) return 77;
-  if (mount("none", "/", nullptr, MS_REC | MS_PRIVATE, nullptr) != 0) return 77;
-  if (mount("tmpfs", "/dev/shm", "tmpfs", 0, "size=64k") != 0) return 77;
-  const auto made = SharedMemory::create(1'000'000);
-  std::fill(made->data(), made->data() + made->bytes(), std::byte{1});  // SIGBUS if not reserved
-  const auto opened = SharedMemory::open(made->path(), 1'000'000);
-  return opened->data()[999'999] == std::byte{1} && std::filesystem::is_empty("/dev/shm") ? 0 : 1;
-}
-
-TEST(SharedMemory, FallsBackToAMemfdWhereTheFolderIsTooSmall) {
-  const pid_t child = fork();
-  if (child == 0) _exit(use_a_tiny_folder());
-  int status = 0;
-  ASSERT_EQ(waitpid(child, &status, 0), child);
-  ASSERT_TRUE(WIFEXITED(status)) << "signal " << WTERMSIG(status);
-  if (WEXITSTATUS(status) == 77) GTEST_SKIP() << "this user may not mount a folder";
-  EXPECT_EQ(WEXITSTATUS(status), 0);
-}
-
-// In a child with a /dev/shm of 64 KiB of its own; 77 = this user may not mount.
-int reserve_more_than_a_tiny_folder_has() {
+int use_memory_without_a_folder() {
   if (unshare(CLONE_NEWNS) != 0 && unshare(CLONE_NEWUSER | CLONE_NEWNS) != 0) return 77;
   if (mount("none", "/", nullptr, MS_REC | MS_PRIVATE, nullptr) != 0) return 77;
   if (mount("tmpfs", "/dev/shm", "tmpfs", 0, "size=64k") != 0) return 77;
   const auto made = SharedMemory::create(1'000'000, 4096);
-  const auto opened = SharedMemory::open(made->path(), 1'000'000);
-  opened->reserve(40'000, 10'000);
-  made->data()[49'999] = std::byte{1};  // SIGBUS if not reserved
-  try {
-    made->reserve(0, 1'000'000);
-  } catch (const UnsupportedError& error) {
-    return std::string(error.what()).find("1000000 bytes") != std::string::npos ? 0 : 2;
-  }
-  return 1;
+  const auto opened = SharedMemory::open(copy(made->fd()), 1'000'000);
+  opened->reserve(0, 1'000'000);
+  std::fill(made->data(), made->data() + made->bytes(), std::byte{1});  // SIGBUS if not reserved
+  return opened->data()[999'999] == std::byte{1} && std::filesystem::is_empty("/dev/shm") ? 0 : 1;
 }
 
-TEST(SharedMemory, ReservesPagesLaterOrSaysThatThereAreNone) {
+TEST(SharedMemory, DoesNotDependOnTheSizeOfDevShm) {
   const pid_t child = fork();
-  if (child == 0) _exit(reserve_more_than_a_tiny_folder_has());
+  if (child == 0) _exit(use_memory_without_a_folder());
   int status = 0;
   ASSERT_EQ(waitpid(child, &status, 0), child);
   ASSERT_TRUE(WIFEXITED(status)) << "signal " << WTERMSIG(status);
@@ -107,7 +96,86 @@ TEST(SharedMemory, ReservesPagesLaterOrSaysThatThereAreNone) {
   EXPECT_EQ(WEXITSTATUS(status), 0);
 }
 
-TEST(Mailboxes, FitASmallDevShmForAnyNumberOfRanks) {
+TEST(SharedMemory, SaysWhenThereIsNoneLeftToReserve) {
+  const auto made = SharedMemory::create(1'000'000, 4096);
+  const FailingFallocate full(ENOSPC);
+  try {
+    made->reserve(4096, 50'000);
+    FAIL() << "a full memory";
+  } catch (const UnsupportedError& error) {
+    EXPECT_THAT(error.what(), AllOf(HasSubstr("50000 bytes"), HasSubstr("No space left")));
+  }
+}
+
+// As before Linux 6.11, where a signal ends the call and takes back what it had reserved.
+TEST(SharedMemory, IsReservedThoughSignalsInterruptIt) {
+  constexpr std::size_t kBytes = 4 << 20;
+  const FailingFallocate timer(EINTR, 100'000);  // whatever is longer does not get through
+  const auto made = SharedMemory::create(kBytes);
+  EXPECT_GT(FailingFallocate::refusals(), 0);
+  struct stat status {};
+  ASSERT_EQ(fstat(made->fd().get(), &status), 0);
+  EXPECT_GE(static_cast<std::size_t>(status.st_blocks) * 512, kBytes);
+}
+
+std::size_t pages_of(const UniqueFd& file) {
+  struct stat status {};
+  EXPECT_EQ(fstat(file.get(), &status), 0);
+  return static_cast<std::size_t>(status.st_blocks) * 512;
+}
+
+class ArenaFilesOfTwo : public ::testing::Test {
+ protected:
+  ArenaFilesOfTwo() {
+    for (UniqueFd& file : files_) file = make_memory_file();
+  }
+  ArenaFiles of_rank(int rank) const {
+    std::vector<UniqueFd> copies;
+    for (const UniqueFd& file : files_) copies.push_back(copy(file));
+    return {std::move(copies), rank};
+  }
+
+  UniqueFd files_[2];
+};
+
+TEST_F(ArenaFilesOfTwo, GiveTheOthersWhatOneMakes) {
+  ArenaFiles maker = of_rank(1);
+  const ArenaFiles other = of_rank(0);
+  const auto first = maker.make(5'000);
+  const auto second = maker.make(3'000'000);
+  const auto opened = other.open(1, second->offset(), 3'000'000);
+  EXPECT_EQ(opened->data()[2'999'999], std::byte{0});
+  second->data()[2'999'999] = std::byte{7};
+  first->data()[4'999] = std::byte{9};
+  EXPECT_EQ(opened->data()[2'999'999], std::byte{7});
+  EXPECT_EQ(opened->data()[0], std::byte{0});
+}
+
+TEST_F(ArenaFilesOfTwo, GiveTheMemoryOfAnArenaBack) {
+  auto maker = std::make_unique<ArenaFiles>(of_rank(1));
+  const auto kept = maker->make(1 << 20);
+  kept->data()[0] = std::byte{1};
+  auto gone = maker->make(8 << 20);
+  const auto opened = of_rank(0).open(1, gone->offset(), 8 << 20);
+  EXPECT_GE(pages_of(files_[1]), std::size_t{9} << 20);
+  maker.reset();  // parts outlive it
+  gone.reset();
+  EXPECT_LT(pages_of(files_[1]), std::size_t{2} << 20);
+  EXPECT_EQ(opened->data()[0], std::byte{0});
+  EXPECT_EQ(kept->data()[0], std::byte{1});
+}
+
+TEST_F(ArenaFilesOfTwo, RefuseWhatIsNotThere) {
+  ArenaFiles maker = of_rank(1);
+  const auto made = maker.make(5'000);
+  EXPECT_THROW(of_rank(0).open(1, made->offset(), 100'000), PeerLostError);
+  EXPECT_THROW(of_rank(0).open(1, ~std::size_t{0}, 2), PeerLostError);
+  EXPECT_THROW(of_rank(0).open(0, 0, 1), PeerLostError);
+  const FailingFallocate full(ENOSPC);
+  EXPECT_THROW(maker.make(5'000), UnsupportedError);
+}
+
+TEST(Mailboxes, NeedLittleMemoryForAnyNumberOfRanks) {
   for (const int ranks : {2, 8, 64, 128}) {
     EXPECT_LE(Mailboxes::bytes_needed(ranks), std::size_t{32} << 20) << ranks << " ranks";
   }

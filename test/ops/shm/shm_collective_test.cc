@@ -3,7 +3,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cerrno>
+#include <filesystem>
 #include <numeric>
+#include <set>
 #include <string>
 #include <thread>
 #include <tuple>
@@ -13,6 +16,7 @@
 #include "test/ops/shm/shm_ranks.h"
 #include "test/support/collective_cases.h"
 #include "test/support/collective_contract.h"
+#include "test/support/failing_fallocate.h"
 #include "test/support/run_ranks.h"
 
 namespace hvd::test {
@@ -190,6 +194,62 @@ TEST(ShmCollective, AnOperationThatIsGivenUpEndsItsSet) {
   ranks[0].all_reduce(batch.slices(), {}).reset();
   const auto next = ranks[0].all_reduce(batch.slices(), {});
   EXPECT_THROW(next->advance(), AbortedError);
+}
+
+// What the lowest rank of a set found out, the others do not wait for.
+TEST(ShmCollective, ASetWithoutMemoryIsRefusedAndLeavesNothing) {
+  ShmRanks ranks(2, {.sets = 2});
+  const std::vector<Rank> both = {0, 1};
+  for (std::uint32_t number = 1; number <= 5; ++number) {  // more often than there are places
+    const FailingFallocate full(ENOSPC);
+    EXPECT_THROW(ranks[0].subset(number, both), UnsupportedError);
+    const auto other = ranks[1].subset(number, both);
+    TypedArray value = contributions(ReduceOp::kSum, DType::kF32, 1, 10);
+    const Slice slice = {value.view(), value.view()};
+    EXPECT_THROW(other->all_reduce({&slice, 1}, {})->advance(), UnsupportedError);
+  }
+  std::vector<std::unique_ptr<Collective>> sets;
+  for (std::uint32_t number = 10; number < 12; ++number) {
+    sets.push_back(ranks[0].subset(number, both));
+    sets.push_back(ranks[1].subset(number, both));
+  }
+  EXPECT_THROW(ranks[0].subset(12, both), UnsupportedError);  // too many
+  ranks[1].subset(12, both);
+  sets.clear();
+  run_ranks(2, [&](Rank rank) {
+    const auto set = ranks[rank].subset(13, both);
+    Batch batch;
+    batch.add(contributions(ReduceOp::kSum, DType::kF32, rank, 100));
+    Operations operations;
+    operations.push_back(set->all_reduce(batch.slices(), {}));
+    finish_when_rung(operations, ranks.bell(rank));
+  });
+}
+
+// So that nothing is left behind if a rank is killed between any two steps.
+TEST(ShmCollective, AnArenaThatIsBeingMadeHasNoName) {
+  const auto names = [] {
+    std::set<std::string> found;
+    for (const auto& entry : std::filesystem::directory_iterator("/dev/shm")) {
+      if (entry.path().filename().string().starts_with("hvd")) found.insert(entry.path());
+    }
+    return found;
+  };
+  const auto before = names();
+  ShmRanks ranks(2);
+  ArenaMemory first;
+  ArenaMemory second;
+  const auto half_way = ranks[0].make_arena(1, 1 << 20, first);
+  EXPECT_FALSE(half_way->advance());
+  EXPECT_EQ(names(), before);
+  const auto other = ranks[1].make_arena(1, 1 << 20, second);
+  bool done = false;
+  while (!done) {
+    done = half_way->advance();
+    done = other->advance() && done;
+  }
+  EXPECT_TRUE(first.shared && second.shared);
+  EXPECT_EQ(names(), before);
 }
 
 TEST(DataSegment, RefusesLimitsThatCannotBeKept) {

@@ -1,7 +1,10 @@
 #pragma once
 
+#include <fcntl.h>
+
 #include <deque>
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include "ops/shm/shm_collective.h"
@@ -15,12 +18,18 @@ class ShmRanks {
       : bells_(static_cast<std::size_t>(size)) {
     const DataSegment::Needs needs = DataSegment::needs(size, limits);
     const auto memory = SharedMemory::create(needs.bytes, needs.reserved);
-    memory->remove_name();
     std::vector<DoorbellState*> bells;
     for (DoorbellState& bell : bells_) bells.push_back(&bell);
+    std::vector<UniqueFd> files;
+    for (int rank = 0; rank < size; ++rank) files.push_back(make_memory_file());
     for (int rank = 0; rank < size; ++rank) {
+      std::vector<UniqueFd> copies;
+      for (const UniqueFd& file : files) {
+        copies.emplace_back(fcntl(file.get(), F_DUPFD_CLOEXEC, 0));
+      }
       collectives_.push_back(std::make_unique<ShmCollective>(
-          std::make_unique<DataSegment>(memory, 0, size, rank, limits, bells)));
+          std::make_unique<DataSegment>(memory, 0, size, rank, limits, bells),
+          ArenaFiles(std::move(copies), rank)));
     }
   }
 

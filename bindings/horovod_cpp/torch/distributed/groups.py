@@ -17,6 +17,7 @@ from horovod_cpp._native import ProcessSet
 from horovod_cpp.cluster import wire
 from horovod_cpp.cluster.addresses import own_addresses
 from horovod_cpp.cluster.event_loop import READ, EventLoop
+from horovod_cpp.engine_thread import start_engine_thread
 
 
 class Group(NamedTuple):
@@ -37,7 +38,7 @@ class _Hub(EventLoop):
         self._channels: set[wire.Channel] = set()
         self._known: set[str] = set()  # names
         self.address = self.listen(key, addresses, self._missing)
-        threading.Thread(target=self._run, name="hvd-groups-hub", daemon=True).start()
+        start_engine_thread(self._run, name="hvd-groups-hub")
 
     def _run(self) -> None:
         while self._open:
@@ -90,9 +91,7 @@ class Groups:
             place = (hub.address, key)
         self._channel = wire.connect(*broadcast_object(place, name="torch.groups"))
         _native.barrier(name="torch.groups")  # from now on rank 0 tells all
-        self._thread = threading.Thread(target=self._listen, args=(self._channel,),
-                                        name="hvd-groups", daemon=True)
-        self._thread.start()
+        self._thread = start_engine_thread(self._listen, self._channel, name="hvd-groups")
 
     def make(self, name: str, ranks: list[int], timeout: float) -> Group:
         """The Group of that name; by every rank of it.

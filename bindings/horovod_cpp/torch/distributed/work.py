@@ -10,6 +10,7 @@ import torch
 from torch._C import _distributed_c10d as c10d
 
 from horovod_cpp import _native
+from horovod_cpp.engine_thread import start_engine_thread
 from horovod_cpp.torch import gpu
 from horovod_cpp.torch.handle import result_of
 
@@ -149,8 +150,7 @@ class Finisher:
             return begun.then(lambda _: work.value())
         future = begun.then(lambda _: self._value_of(work))
         if self._thread is None:
-            self._thread = threading.Thread(target=self._run, name="hvd-futures", daemon=True)
-            self._thread.start()
+            self._thread = start_engine_thread(self._run, name="hvd-futures")
         self._queue.put((work, begun))
         return future
 

@@ -1,10 +1,11 @@
-"""horovod.torch: all names of horovod_cpp.torch."""
+"""horovod.torch: all names of horovod_cpp.torch; one does as Horovod's where ours does less."""
 
 from typing import Any as _Any
 
 import horovod_cpp.torch as _ours
 from horovod.torch import functions, mpi_ops  # noqa: F401
 from horovod_cpp.torch import *  # noqa: F403
+from horovod.torch.functions import broadcast_optimizer_state  # noqa: E402, F401
 
 
 def __getattr__(name: str) -> _Any:

@@ -1,0 +1,78 @@
+"""The parameters of an optimizer under their names."""
+
+import gc
+from collections.abc import Iterable
+from typing import Any, NoReturn
+
+import torch
+
+from horovod_cpp import _native
+from horovod_cpp.torch import memory
+from horovod_cpp.torch.buckets import Entry
+
+
+def refuse(text: str) -> NoReturn:
+    raise _native.InvalidArgumentError(f"DistributedOptimizer: {text}")
+
+
+def refuse_data_parallel() -> NoReturn:
+    refuse("the model is wrapped in DistributedDataParallel, which averages gradients already; take "
+           "the plain optimizer, or a model without that wrapper")
+
+
+def has_gradient(parameter: torch.Tensor) -> bool:
+    """Whether it may have one."""
+    return bool(parameter.is_floating_point() or parameter.is_complex())
+
+
+def in_data_parallel(parameter: torch.Tensor) -> bool:
+    """Whether PyTorch's DistributedDataParallel has it, which averages gradients by itself."""
+    if not torch.distributed.is_available() or not torch.distributed.is_initialized():
+        return False
+    wrapper = torch.nn.parallel.DistributedDataParallel
+    return any(parameter is each for module in gc.get_objects()
+               if issubclass(type(module), wrapper) for each in module.parameters())
+
+
+def entries_of(optimizer: torch.optim.Optimizer, named_parameters: Any,
+               alone: bool) -> list[Entry]:
+    """An Entry for each parameter of the optimizer that may have a gradient, in its order."""
+    check = memory.check_kind if alone else memory.check
+    names = None if named_parameters is None else _names(named_parameters)
+    entries = []
+    for number, group in enumerate(optimizer.param_groups):
+        for place, parameter in enumerate(group["params"]):
+            name = f"allreduce.noname.{number}.{place}"
+            if names is not None:
+                if id(parameter) not in names:
+                    refuse(f"parameter {place} of group {number}, of shape "
+                           f"{list(parameter.shape)}, is not in named_parameters; name all of the "
+                           "optimizer's parameters")
+                name = names[id(parameter)]
+            if has_gradient(parameter):
+                check(parameter)
+                entries.append(Entry(name, parameter))  # type: ignore[no-untyped-call]
+    # Its names begin with "module."; the model inside may be trained without it.
+    if entries and all(entry.name.startswith("module.") for entry in entries) and in_data_parallel(
+            entries[0].parameter):
+        refuse_data_parallel()
+    return entries
+
+
+def _names(named_parameters: Any) -> dict[int, str]:
+    """By id()."""
+    is_list = isinstance(named_parameters, Iterable) and not isinstance(
+        named_parameters, torch.nn.Module)
+    pairs: list[Any] = list(named_parameters) if is_list else [None]
+    if not all(isinstance(pair, tuple) and len(pair) == 2 and isinstance(pair[0], str)
+               for pair in pairs):
+        refuse("named_parameters must be pairs (name, parameter), such as model.named_parameters(),"
+               f" not a {type(named_parameters).__name__}")
+    names: dict[int, str] = {}
+    seen = set()
+    for name, parameter in pairs:
+        if name in seen:
+            refuse(f"named_parameters has the name '{name}' twice")
+        seen.add(name)
+        names.setdefault(id(parameter), name)
+    return names

@@ -51,10 +51,12 @@ RuntimeCase memory_that_mpi_uses() {
             auto values = shared(std::vector<float>(8'000'000, 1));
             const std::weak_ptr<std::vector<float>> memory = values;
             {
-              const Handle handle = at.runtime.submit(allreduce("x", std::move(values)));
+              const Handle handle = at.runtime.submit(allreduce("x", values));
+              values.reset();
               EXPECT_THROW(handle.wait(), Error);
             }
             EXPECT_TRUE(at.runtime.ended_in_error());
+            at.runtime.shutdown();  // the engine holds nothing any more
             EXPECT_EQ(memory.expired(), at.rank == at.size - 1);
           },
           {},

@@ -64,15 +64,15 @@ const std::array kSettings = {
     setting<PositiveNumber, &Config::timeline_max_mb>("HVD_TIMELINE_MAX_MB",
                                                       "MiB after which the trace ends"),
     setting<Flag, &Config::stats>("HVD_STATS", "1 = one line of statistics at exit"),
-    setting<Flag, &Config::check_parameters>(
-        "HVD_CHECK_PARAMETERS",
-        "0 = no warning if ranks start to train with different parameters (PyTorch)"),
     setting<Text, &Config::flight_recorder_dir>(
         "HVD_FLIGHT_RECORDER_DIR",
         "folder for the last operations of each rank of a failed job; empty = horovod_cpp-<user "
         "number> in the temporary folder"),
     setting<Operations, &Config::flight_recorder_size>(
         "HVD_FLIGHT_RECORDER_SIZE", "operations that are kept for that; 0 = none"),
+    setting<Flag, &Config::check_parameters>(
+        "HVD_CHECK_PARAMETERS",
+        "0 = no warning if ranks start to train with different parameters (PyTorch)"),
     setting<Flag, &Config::autotune>(
         "HOROVOD_AUTOTUNE",
         "1 = search for the best fusion threshold and cycle time while training"),

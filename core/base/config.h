@@ -30,9 +30,9 @@ struct Config {
   bool timeline_mark_cycles = false;
   std::size_t timeline_max_mb = 512;  // MiB
   bool stats = false;
-  bool check_parameters = true;
   std::string flight_recorder_dir;  // empty = the user's in the temporary folder
   std::size_t flight_recorder_size = 1024;
+  bool check_parameters = true;
 
   bool autotune = false;
   std::string autotune_log;  // empty = none

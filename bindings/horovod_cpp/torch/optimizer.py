@@ -122,8 +122,8 @@ class _Distributed:
         if self._hvd_reducer is not None:
             name = self._hvd_reducer.name_in_flight()
             if name is not None:
-                _refuse(f"zero_grad() while the gradient of '{name}' is being reduced; call step() "
-                        "or synchronize() first")
+                _refuse(f"zero_grad() while the gradient of {_native._quoted(name)} is being "
+                        "reduced; call step() or synchronize() first")
             self._hvd_reducer.drop_accumulated()
         super().zero_grad(*args, **kwargs)
 
@@ -145,8 +145,8 @@ class _Distributed:
         if not self._hvd_skips:
             self.synchronize()
         elif (name := self._hvd_reducer.name_in_flight()) is not None:
-            _refuse(f"step() inside skip_synchronize() while the gradient of '{name}' is being "
-                    "reduced; call synchronize() first")
+            _refuse("step() inside skip_synchronize() while the gradient of "
+                    f"{_native._quoted(name)} is being reduced; call synchronize() first")
         self._hvd_reducer.begin_step()
         return self._hvd_plain_step(closure, *args, **kwargs)
 

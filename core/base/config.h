@@ -35,7 +35,6 @@ struct Config {
   bool check_nan = false;
   std::string flight_recorder_dir;  // empty = the user's in the temporary folder
   std::size_t flight_recorder_size = 1024;
-  bool check_parameters = true;
 
   bool autotune = false;
   std::string autotune_log;  // empty = none

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <fcntl.h>
+
 #include <memory>
 #include <string>
 #include <utility>
@@ -14,38 +16,41 @@ namespace hvd::test {
 // process that was forked from this one.
 class ShmWorld {
  public:
-  explicit ShmWorld(int size) : size_(size), mail_(shared(Mailboxes::bytes_needed(size))) {
+  explicit ShmWorld(int size)
+      : size_(size), mail_(SharedMemory::create(Mailboxes::bytes_needed(size))) {
     const DataSegment::Needs needs = DataSegment::needs(size, {});
     data_ = SharedMemory::create(needs.bytes, needs.reserved);
-    data_->remove_name();
+    for (int rank = 0; rank < size; ++rank) files_.push_back(make_memory_file());
   }
 
   int size() const { return size_; }
 
   // `processes`: of all ranks.
-  std::unique_ptr<ControlPlane> control_plane(Rank rank, std::vector<ProcessId> processes) const {
+  std::unique_ptr<ControlPlane> control_plane(Rank rank,
+                                              const std::vector<ProcessId>& processes) const {
     const std::vector<std::string> names(static_cast<std::size_t>(size_), "node7");
-    return std::make_unique<ShmControlPlane>(place(rank, names, names), mail_,
-                                             std::move(processes));
+    std::vector<ProcessHandle> handles;
+    for (const ProcessId& each : processes) handles.emplace_back(each);
+    return std::make_unique<ShmControlPlane>(place(rank, names, names), mail_, handles);
   }
   std::unique_ptr<Collective> collective(Rank rank) const {
     const Mailboxes mailboxes(mail_, size_);
     std::vector<DoorbellState*> bells;
     for (int each = 0; each < size_; ++each) bells.push_back(&mailboxes.slot(each).bell);
+    std::vector<UniqueFd> files;
+    for (const UniqueFd& file : files_) {
+      files.emplace_back(fcntl(file.get(), F_DUPFD_CLOEXEC, 0));
+    }
     return std::make_unique<ShmCollective>(
-        std::make_unique<DataSegment>(data_, 0, size_, rank, ShmLimits{}, std::move(bells)));
+        std::make_unique<DataSegment>(data_, 0, size_, rank, ShmLimits{}, std::move(bells)),
+        ArenaFiles(std::move(files), rank));
   }
 
  private:
-  static std::shared_ptr<SharedMemory> shared(std::size_t bytes) {
-    std::shared_ptr<SharedMemory> memory = SharedMemory::create(bytes);
-    memory->remove_name();
-    return memory;
-  }
-
   int size_;
   std::shared_ptr<SharedMemory> mail_;
   std::shared_ptr<SharedMemory> data_;
+  std::vector<UniqueFd> files_;  // of the ranks' arenas
 };
 
 }  // namespace hvd::test

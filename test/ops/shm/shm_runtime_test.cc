@@ -55,6 +55,7 @@ constexpr int kMostRanks = 8;
 // What forked ranks tell each other.
 struct Meeting {
   std::atomic<int> here{0};
+  std::atomic<int> ready{0};  // they have their ports
   ProcessId processes[kMostRanks];
 };
 
@@ -65,9 +66,11 @@ struct Meeting {
   meeting.processes[rank] = this_process();
   ++meeting.here;
   while (meeting.here != world.size()) usleep(1000);
-  run_case(contract,
-           world.control_plane(rank, {meeting.processes, meeting.processes + world.size()}),
-           world.collective(rank));
+  auto control = world.control_plane(rank, {meeting.processes, meeting.processes + world.size()});
+  auto collective = world.collective(rank);
+  ++meeting.ready;
+  while (meeting.ready != world.size()) usleep(1000);  // none dies before the others know it
+  run_case(contract, std::move(control), std::move(collective));
   std::fflush(nullptr);
   _exit(testing::Test::HasFailure() ? 1 : 0);
 }

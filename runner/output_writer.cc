@@ -15,6 +15,7 @@
 #include <thread>
 #include <utility>
 
+#include "core/base/engine_thread.h"
 #include "core/base/status.h"
 #include "core/base/unique_fd.h"
 
@@ -95,7 +96,7 @@ void OutputWriter::State::run() {
 
 OutputWriter::OutputWriter() : state_(std::make_shared<State>()) {
   if (!state_->changed) throw InternalError("eventfd: no descriptor");
-  std::thread([state = state_] { state->run(); }).detach();
+  start_engine_thread([state = state_] { state->run(); }).detach();
 }
 
 OutputWriter::~OutputWriter() {

@@ -5,6 +5,8 @@ import threading
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
+from horovod_cpp.engine_thread import start_engine_thread
+
 _END = object()
 
 
@@ -36,7 +38,7 @@ class _Pass:
         self._iterate = iterate
         self._batches: queue.Queue[Any] = queue.Queue(size)
         self._ended = threading.Event()
-        threading.Thread(target=self._read, name="AsyncDataLoader", daemon=True).start()
+        start_engine_thread(self._read, name="AsyncDataLoader")
 
     def _read(self) -> None:
         try:

@@ -3,16 +3,18 @@
 Tensors are dense, of any dtype that the engine has, and of any layout where the call is not in
 place. They lie on the CPU or, in a job with HVD_GPU_OPERATIONS, on the rank's GPU; gpu.py says how
 its streams are kept in order. The synchronous forms that are not in place are part of PyTorch's
-graph. ``op`` is Average, Sum, Min, Max, Product, BitAnd, BitOr or (allreduce only) Adasum,
-or its name, such as "sum"; gradients exist for Average and Sum. ``name`` pairs a call across ranks; without one, ranks make
-their calls of one kind in the same order. Results are bitwise equal on every rank.
+graph. ``op`` is Average, Sum, Min, Max, Product, BitAnd, BitOr or (allreduce only) Adasum, or its
+name, such as "sum"; gradients exist for Average and Sum. ``name`` pairs a call across ranks; without
+one, ranks make their calls of one kind in the same order. A name may be used again when its call has
+ended, or once its handle is dropped: then calls of one name run one after another. Results are
+bitwise equal on every rank.
 
 Raises (all of them):
     TypeError: something is no dense tensor, or of a dtype that cannot be communicated.
     UnsupportedError: a tensor lies on a GPU, and the job has no collectives of GPUs, or this rank's
         run on another one; or on another kind of device.
-    InvalidArgumentError: a mistake on this rank; a ``name`` in flight already; tensors of one
-        in-place call share memory, or were given other memory before it ended.
+    InvalidArgumentError: a mistake on this rank; a ``name`` in flight under a handle that is not
+        dropped; tensors of one in-place call share memory, or were given other memory before it ended.
     MismatchError: ranks disagree; on every rank, and the job goes on.
     HorovodInternalError: the job ended.
 """

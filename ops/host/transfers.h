@@ -101,6 +101,8 @@ class Transfers {
   bool unsettled() const { return taken_back_ > 0 || restless_; }
   // Some of that moves only when polled.
   bool restless() const { return restless_; }
+  // Nobody may have sent or received yet.
+  bool used() const { return next_number_ > 0; }
 
  private:
   using TransferPtr = std::shared_ptr<Transfer>;

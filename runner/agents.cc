@@ -80,12 +80,12 @@ std::vector<AgentEvent> Agents::serve(std::span<const pollfd> polls, TimePoint n
     } catch (const PeerLostError&) {
       alive = false;  // an agent of another version
     }
-    if (alive && peer.connection) continue;
+    if (alive) continue;
     if (!peer.ended) {
       events.emplace_back(RankEnd{
           peer.rank, peer.host, now, {.kind = EndKind::kLost, .was_stopped = stop_signal_ != 0}});
     }
-    events.emplace_back(RankDone{peer.rank});
+    if (!peer.done) events.emplace_back(RankDone{peer.rank});
     peer.connection.close();
   }
   std::erase_if(peers_, [](const Peer& peer) { return !peer.connection; });
@@ -115,7 +115,9 @@ void Agents::handle(Peer& peer, const Message& message, TimePoint now,
       return;
     }
     case MessageType::kDone:
-      return peer.connection.close();  // the agent waits for this
+      if (!peer.done) events.emplace_back(RankDone{peer.rank});
+      peer.done = true;
+      return;
     case MessageType::kClockAnswer: {
       const ClockAnswer answer = read_clock_answer(message);
       peer.clock.add({time_point(answer.asked), time_point(answer.answered), now});
@@ -125,6 +127,10 @@ void Agents::handle(Peer& peer, const Message& message, TimePoint now,
     default:
       ByteReader::malformed("agents do not say that");
   }
+}
+
+void Agents::hang_up() {
+  std::erase_if(peers_, [](const Peer& peer) { return peer.done; });
 }
 
 void Agents::take_more() {

@@ -44,6 +44,9 @@ class Agents {
   // Does what can be done now. `polls` are those that add_polls() added, after poll(). Returns what
   // happened, in order.
   std::vector<AgentEvent> serve(std::span<const pollfd> polls, TimePoint now);
+  // Lets the agents go that have nothing more to say. Not while a rank is still to end by itself:
+  // mpirun kills the others when an agent is gone whose program did not finalize MPI.
+  void hang_up();
   // The output that came so far is dealt with: more may come.
   void take_more();
   // Tells programs to end, those too whose agents are still to come.
@@ -61,6 +64,7 @@ class Agents {
     ClockOffset clock;  // of the agent, seen from hvdrun
     std::uint32_t untaken = 0;
     bool ended = false;
+    bool done = false;
 
     // When it was `time` on the agent's clock; `now` at the latest.
     TimePoint here(std::int64_t time, TimePoint now) const;

@@ -3,7 +3,6 @@
 #include <poll.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <array>
@@ -202,6 +201,7 @@ void Job::turn() {
     admit(std::move(agent));
   }
   for (const AgentEvent& event : agents_.serve(all.subspan(fixed, known - fixed), now)) note(event);
+  if (stop_signal_ != 0 || std::cmp_equal(ends_.size(), options_.np)) agents_.hang_up();
   agents_.tick(now);
   if (polls[1].revents != 0) writer_.acknowledge();
   if (polls[2].revents != 0) relay_starter(starter_out_, Stream::kStdout);

@@ -7,12 +7,12 @@
 #include <cerrno>
 #include <cstdint>
 #include <optional>
-#include <random>
 #include <span>
 #include <string>
 #include <utility>
 
 #include "core/base/bytes.h"
+#include "core/base/random_bytes.h"
 #include "core/base/status.h"
 #include "ops/rendezvous/frame_stream.h"
 #include "ops/rendezvous/meeting_point.h"
@@ -59,13 +59,6 @@ Offer decode(const std::string& text) {
 std::uint64_t namespace_of(const char* path) {
   struct stat status {};
   return stat(path, &status) == 0 ? status.st_ino : 0;
-}
-
-std::string random_name() {
-  std::random_device random;
-  std::string name = "hvd-memory";
-  for (int i = 0; i < 4; ++i) name += "-" + std::to_string(random());
-  return name;
 }
 
 std::string describe(const Placement& placement, Rank rank) {
@@ -136,7 +129,7 @@ class Exchange {
       if (pidfd) files_[place_].push_back(std::move(pidfd));
       if (!leads()) return offer;
       memory_ = SharedMemory::create(needs.bytes, needs.reserved);
-      point_.where = random_name();
+      point_.where = "hvd-memory-" + random_hex(32);
       listener_ = listen_at(point_);
       offer.socket = point_.where;
     } catch (const Error& error) {

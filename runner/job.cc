@@ -14,9 +14,8 @@
 #include <vector>
 
 #include "core/base/clock.h"
-#include "core/base/hexadecimal.h"
+#include "core/base/random_bytes.h"
 #include "core/base/status.h"
-#include "ops/net/secret.h"
 #include "runner/agents.h"
 #include "runner/hosts.h"
 #include "runner/output.h"
@@ -134,10 +133,8 @@ Job::Job(const Options& options, const LaunchContext& context)
 }
 
 void Job::start(const LaunchContext& context) {
-  std::array<std::byte, 16> name{};  // that nobody can guess
-  draw_random(name);
   const LaunchPlan plan = make_launch_plan(options_, context, to_string(reception_.address()),
-                                           "unix:hvdrun-" + hexadecimal(name));
+                                           "unix:hvdrun-" + random_hex(32));
   starter_ = plan.by_mpirun ? "mpirun" : "an agent of hvdrun";
   for (const std::string& warning : plan.warnings) {
     say("hvdrun: warning: " + warning + "\n");

@@ -4,8 +4,7 @@
 #include <array>
 #include <cerrno>
 
-#include "core/base/hexadecimal.h"
-#include "ops/net/secret.h"
+#include "core/base/random_bytes.h"
 #include "ops/net/socket_errors.h"
 #include "ops/tcp/tcp_socket.h"
 #include "runner/handshake_terms.h"
@@ -19,7 +18,7 @@ constexpr Duration kPause = std::chrono::milliseconds(100);  // without descript
 
 Reception::Reception(Listener listener, int np, Duration link_timeout, Expects expects)
     : listener_(std::move(listener)),
-      address_{hexadecimal(draw_key()), listener_.endpoints()},
+      address_{random_hex(64), listener_.endpoints()},
       most_(kMostStrangers + static_cast<std::size_t>(np)),
       link_timeout_(link_timeout),
       expects_(std::move(expects)) {}

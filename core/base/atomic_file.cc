@@ -12,7 +12,7 @@
 #include <utility>
 
 #include "core/base/follow_links.h"
-#include "core/base/random_hex.h"
+#include "core/base/random_bytes.h"
 #include "core/base/status.h"
 
 namespace hvd {

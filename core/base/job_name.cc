@@ -11,7 +11,7 @@
 #include <string>
 #include <system_error>
 
-#include "core/base/random_hex.h"
+#include "core/base/random_bytes.h"
 
 namespace hvd {
 namespace {

@@ -2,7 +2,6 @@
 
 #include <fcntl.h>
 #include <sys/mman.h>
-#include <sys/random.h>
 #include <unistd.h>
 
 #include <array>
@@ -10,13 +9,13 @@
 #include <cstring>
 
 #include "core/base/config.h"
-#include "core/base/hexadecimal.h"
+#include "core/base/random_bytes.h"
 #include "core/base/status.h"
 
 namespace hvd {
 namespace {
 
-constexpr std::size_t kTokenBytes = 16;
+constexpr std::size_t kTokenDigits = 32;
 
 [[noreturn]] void fail(const char* call) {
   throw InternalError(std::string("cannot make a memory file: ") + call + ": " +
@@ -27,9 +26,7 @@ constexpr std::size_t kTokenBytes = 16;
 
 LossMark::LossMark() : file_(memfd_create("hvdrun loss mark", MFD_CLOEXEC)) {
   if (!file_) fail("memfd_create");
-  std::array<std::byte, kTokenBytes> bytes{};
-  if (getrandom(bytes.data(), bytes.size(), 0) != kTokenBytes) fail("getrandom");
-  token_ = hexadecimal(bytes);
+  token_ = random_hex(kTokenDigits);
   const std::string content = token_ + '0';
   const ssize_t written = pwrite(file_.get(), content.data(), content.size(), 0);
   if (written != static_cast<ssize_t>(content.size())) fail("write");
@@ -57,7 +54,7 @@ void LossReporter::write(char state) const noexcept {
   const std::size_t blank = place_.find(' ');
   if (blank == std::string::npos) return;
   std::array<char, 256> path{};
-  std::array<char, 2 * kTokenBytes> found{};
+  std::array<char, kTokenDigits> found{};
   const std::string_view token = std::string_view(place_).substr(blank + 1);
   if (blank >= path.size() || token.size() != found.size()) return;
   place_.copy(path.data(), blank);

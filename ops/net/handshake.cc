@@ -4,6 +4,7 @@
 #include <cctype>
 #include <utility>
 
+#include "core/base/random_bytes.h"
 #include "ops/net/secret.h"
 
 namespace hvd {

@@ -11,9 +11,6 @@ using JobKey = std::array<std::byte, 32>;
 
 JobKey draw_key();
 
-// From the system's generator. Throws InternalError if it has none.
-void draw_random(std::span<std::byte> bytes);
-
 // Takes equally long wherever the two differ; their lengths are no secret.
 bool same_secret(std::span<const std::byte> a, std::span<const std::byte> b) noexcept;
 

@@ -3,12 +3,12 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <random>
 #include <vector>
 
 #include "core/base/config.h"
 #include "core/base/host.h"
 #include "core/base/log.h"
+#include "core/base/random_bytes.h"
 #include "ops/rendezvous/rendezvous_file.h"
 #include "ops/rendezvous/rendezvous_guest.h"
 #include "ops/rendezvous/rendezvous_host.h"
@@ -34,9 +34,7 @@ class FileRendezvous final : public Rendezvous {
 
  private:
   static std::string fresh_name() {
-    std::random_device random;
-    return "hvd-" + std::to_string(getpid()) + "-" + std::to_string(random()) +
-           std::to_string(random());
+    return "hvd-" + std::to_string(getpid()) + "-" + random_hex(32);
   }
 
   MeetingPoint point_;

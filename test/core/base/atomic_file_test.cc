@@ -9,7 +9,7 @@
 #include <filesystem>
 #include <set>
 
-#include "core/base/random_hex.h"
+#include "core/base/random_bytes.h"
 #include "core/base/status.h"
 #include "test/support/temporary_folder.h"
 

@@ -29,7 +29,8 @@ std::vector<Met> meet_with(const std::vector<Config>& configs, std::span<const T
     Met& mine = met[static_cast<std::size_t>(rank)];
     mine.config = configs[static_cast<std::size_t>(rank)];
     mine.status = status_of([&] {
-      const auto others = attend({point, rank, static_cast<int>(configs.size()), ""}, in(kPlenty));
+      const auto others =
+          attend({point, rank, static_cast<int>(configs.size()), "a key of sixteen"}, in(kPlenty));
       mine.here = meet(*others, mine.config, arguments, in(kPlenty));
     });
   });

@@ -270,8 +270,9 @@ for step in range(10**9):
 """)
     done = ranks.launch([program], 3)
     assert done.returncode == 1
-    report = done.stdout.partition("hvdrun: rank ")[2]
-    assert report.startswith("1 of 3 failed first") and "boom" in report, done.stdout
+    output, _, report = done.stdout.partition("hvdrun: rank ")
+    assert report.startswith("1 of 3 failed first"), done.stdout
+    assert "[1] ValueError: boom" in output and "boom" not in report, done.stdout  # said once
 
 
 def test_a_rank_that_is_stopped_ends_the_job_at_the_stall_limit(ranks, marked_processes):

@@ -569,7 +569,7 @@ def test_on_stall_gets_the_text_of_the_warning(ranks):
     ranks.check(ORDER + """
 told, texts = threading.Event(), []
 def report(text):
-    if '"allreduce.late"' in text:  # any rank may be late at "before"
+    if "'late' (allreduce)" in text:  # any rank may be late at "before"
         texts.append(text)
         told.set()
 hvd.on_stall(report)

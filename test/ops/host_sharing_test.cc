@@ -111,7 +111,7 @@ TEST(HostSharing, GivesTheRanksOfEachHostMemoryAndOneAnothersFiles) {
 // The name of the socket that rank 0 offers, in what it told all ranks.
 MeetingPoint socket_in(const Texts& texts) {
   const std::size_t begin = texts[0].find("hvd-memory");
-  const std::size_t end = texts[0].find_first_not_of("-0123456789", begin + 10);
+  const std::size_t end = texts[0].find_first_not_of("-0123456789abcdef", begin + 10);
   return {MeetingPoint::Kind::kUnix, texts[0].substr(begin, end - begin), 0};
 }
 

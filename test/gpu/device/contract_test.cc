@@ -19,7 +19,7 @@ using test::CollectiveCase;
 
 NcclModule& module() {
   backends();  // opens it
-  const NcclLibrary& library = nccl_library("");
+  const NcclLibrary& library = nccl_library();
   if (library.module == nullptr) throw InternalError(library.detail);
   return *library.module;
 }

@@ -24,7 +24,7 @@ BackendInfo row(const std::string& name) {
 
 NcclModule& module() {
   row("nccl");  // opens it
-  const NcclLibrary& library = nccl_library("");
+  const NcclLibrary& library = nccl_library();
   if (library.module == nullptr) throw InternalError(library.detail);
   return *library.module;
 }

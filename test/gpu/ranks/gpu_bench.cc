@@ -88,7 +88,7 @@ void bench_packing() {
 
 void bench_latency() {
   backends();  // opens the module
-  NcclModule* module = nccl_library("").module;
+  NcclModule* module = nccl_library().module;
   if (module == nullptr || !module->has_nccl()) {
     std::printf("{\"name\": \"allreduce\", \"skipped\": \"no NCCL\"}\n");
     return;

@@ -15,7 +15,10 @@
 namespace hvd {
 namespace {
 
-constexpr std::chrono::seconds kFarewell{1};   // for what is still queued when a rank leaves
+// For the others to close their ends when a rank leaves; what is in the sockets arrives all the same.
+// Together with kErrorGoodbyeLimit of the coordinator less than the second in which a process is gone
+// after an error, whoever is stopped.
+constexpr std::chrono::milliseconds kFarewell{300};
 constexpr std::size_t kLongestReason = 1'000;  // bytes
 
 UniqueFd make_wake() {

@@ -59,6 +59,8 @@ class Job:
             "HVD_FLIGHT_RECORDER_SIZE": "0", "OMP_NUM_THREADS": "1",
             "HOROVOD_STALL_CHECK_TIME_SECONDS": "2",
             "HOROVOD_STALL_SHUTDOWN_TIME_SECONDS": str(STALL_LIMIT_S),
+            # Open MPI's own memory in a /dev/shm that is full would kill its ranks by SIGBUS.
+            "OMPI_MCA_btl_vader_backing_directory": str(self.temporary),
             "OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
         }
         if transport == "shm":

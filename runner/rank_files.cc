@@ -1,13 +1,11 @@
 #include "runner/rank_files.h"
 
-#include <fcntl.h>
-#include <unistd.h>
-
 #include <array>
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
 
+#include "core/base/output_file.h"
 #include "core/base/status.h"
 
 namespace hvd::runner {
@@ -17,6 +15,10 @@ std::string folder_of(int rank, int np) {
   std::string number = std::to_string(rank);
   number.insert(0, std::to_string(np - 1).size() - number.size(), '0');
   return "rank." + number;
+}
+
+[[noreturn]] void refuse(const std::string& why) {
+  throw InvalidArgumentError("--output-filename: " + why);
 }
 
 }  // namespace
@@ -29,14 +31,13 @@ RankFiles::RankFiles(const std::string& folder, int np) {
     std::filesystem::create_directories(place, problem);
     for (const auto& [stream, name] :
          std::array{std::pair(Stream::kStdout, "stdout"), std::pair(Stream::kStderr, "stderr")}) {
-      File file{
-          UniqueFd(open((place / name).c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644)),
-          (place / name).string()};
-      if (!file.fd) {
-        throw InvalidArgumentError("--output-filename: cannot create '" + file.path +
-                                   "': " + std::strerror(problem ? problem.value() : errno));
+      const std::string path = (place / name).string();
+      if (problem) refuse("cannot create '" + path + "': " + problem.message());
+      try {
+        files_.emplace(std::pair(rank, stream), File{open_output(path), path});
+      } catch (const InvalidArgumentError& error) {
+        refuse(error.what());
       }
-      files_.emplace(std::pair(rank, stream), std::move(file));
     }
   }
 }
@@ -44,18 +45,11 @@ RankFiles::RankFiles(const std::string& folder, int np) {
 std::string RankFiles::write(int rank, Stream stream, std::string_view bytes) {
   const auto it = files_.find({rank, stream});
   if (it == files_.end()) return "";
-  while (!bytes.empty()) {
-    const ssize_t written = ::write(it->second.fd.get(), bytes.data(), bytes.size());
-    if (written < 0 && errno == EINTR) continue;
-    if (written < 0) {
-      const std::string why = it->second.path + ": " + std::strerror(errno) +
-                              "; what follows of this rank is not in the file";
-      files_.erase(it);
-      return why;
-    }
-    bytes.remove_prefix(static_cast<std::size_t>(written));
-  }
-  return "";
+  if (write_all(it->second.fd, bytes)) return "";
+  std::string why = it->second.path + ": " + std::strerror(errno) +
+                    "; what follows of this rank is not in the file";
+  files_.erase(it);
+  return why;
 }
 
 }  // namespace hvd::runner

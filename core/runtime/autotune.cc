@@ -1,5 +1,10 @@
 #include "core/runtime/autotune.h"
 
+#include <cerrno>
+#include <cstring>
+
+#include "core/base/log.h"
+#include "core/base/output_file.h"
 #include "core/base/status.h"
 
 namespace hvd {
@@ -21,10 +26,11 @@ Autotune::Autotune(const Config& config)
     : tuner_(options_from(config), {config.fusion_threshold, config.batching_gap}),
       steps_(config.autotune_steps_per_sample) {
   if (config.autotune_log.empty()) return;
-  log_.open(config.autotune_log);
-  if (!log_) {
+  try {
+    log_ = open_output(config.autotune_log);
+  } catch (const InvalidArgumentError& error) {
     throw InvalidArgumentError("HOROVOD_AUTOTUNE_LOG='" + config.autotune_log +
-                               "': cannot write this file");
+                               "': " + error.what());
   }
   write_log();
 }
@@ -55,8 +61,10 @@ void Autotune::end_sample(TimePoint now) {
 }
 
 void Autotune::write_log() {
-  if (!log_.is_open()) return;
-  log_ << tuner_.take_log() << std::flush;
+  if (!log_ || write_all(log_, tuner_.take_log())) return;
+  log(LogLevel::kWarning,
+      "the log of HOROVOD_AUTOTUNE_LOG ends here: " + std::string(std::strerror(errno)));
+  log_.reset();
 }
 
 }  // namespace hvd

@@ -1,12 +1,12 @@
 #pragma once
 
 #include <cstddef>
-#include <fstream>
 #include <map>
 #include <optional>
 #include <string>
 
 #include "core/base/config.h"
+#include "core/base/unique_fd.h"
 #include "core/negotiate/tuner.h"
 #include "core/runtime/observer.h"
 
@@ -36,7 +36,7 @@ class Autotune final : public Observer {
 
   Tuner tuner_;
   const std::size_t steps_;
-  std::ofstream log_;
+  UniqueFd log_;
   std::optional<TimePoint> begin_;  // of the sample; set when the first batch has ended
   std::size_t bytes_ = 0;
   std::map<std::string, std::size_t, std::less<>> seen_;  // how often, in this sample

@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "core/base/job_name.h"
+#include "core/base/output_file.h"
 #include "core/base/status.h"
 #include "core/base/unique_fd.h"
 
@@ -55,15 +56,6 @@ UniqueFd open_base(const RecordFolder& where) {
   if (!base) refuse(where.base);
   if (where.is_default) check_private(base, where.base);
   return base;
-}
-
-void write_all(const UniqueFd& file, std::string_view text, const std::string& path) {
-  while (!text.empty()) {
-    const ssize_t written = write(file.get(), text.data(), text.size());
-    if (written < 0 && errno == EINTR) continue;
-    if (written <= 0) refuse(path);
-    text.remove_prefix(static_cast<std::size_t>(written));
-  }
 }
 
 using NameFilter = std::function<bool(std::string_view)>;
@@ -121,8 +113,12 @@ bool add_record(const RecordFolder& where, const std::string& name, const std::s
   const UniqueFd file(openat(folder.get(), part.c_str(),
                              O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, kPrivateFile));
   if (!file) refuse(path);
-  write_all(file, text, path);
-  if (renameat(folder.get(), part.c_str(), folder.get(), name.c_str()) != 0) refuse(path);
+  if (!write_all(file, text) ||
+      renameat(folder.get(), part.c_str(), folder.get(), name.c_str()) != 0) {
+    const int why = errno;
+    unlinkat(folder.get(), part.c_str(), 0);
+    refuse(path, std::strerror(why));
+  }
   if (is_first && where.is_default) remove_old_jobs(base);
   return is_first;
 }

@@ -67,8 +67,9 @@ TimelineFile::TimelineFile(const std::string& path)
   };
   if (!begin(shown_) || std::rename(next_path_.c_str(), path_.c_str()) != 0) {
     const int why = errno;
-    unlink(next_path_.c_str());
-    refuse(path, std::strerror(why));
+    if (shown_.fd) unlink(next_path_.c_str());
+    refuse(path, (shown_.fd ? "" : "'" + next_path_ + "', which is written first: ") +
+                     std::strerror(why));
   }
   if (begin(next_) && exchange_files(path_, next_path_)) {
     std::swap(shown_, next_);

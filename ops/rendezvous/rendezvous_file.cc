@@ -1,6 +1,7 @@
 #include "ops/rendezvous/rendezvous_file.h"
 
 #include <fcntl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -8,12 +9,13 @@
 #include <cstdio>
 #include <cstring>
 #include <filesystem>
-#include <fstream>
+#include <sstream>
 #include <system_error>
 #include <thread>
 
 #include "core/base/host.h"
 #include "core/base/interruptible_waits.h"
+#include "core/base/random_hex.h"
 #include "core/base/status.h"
 #include "ops/rendezvous/meeting_point.h"
 
@@ -21,6 +23,7 @@ namespace hvd {
 namespace {
 
 constexpr const char* kFirstLine = "horovod_cpp rendezvous 1";
+constexpr std::size_t kLongestNote = 4096;       // bytes
 constexpr std::chrono::seconds kFolderGrace{5};  // a path that was mistyped is told soon
 constexpr std::chrono::milliseconds kBetweenLooks{20};
 
@@ -44,6 +47,28 @@ void write_whole(const std::string& path, const std::string& text) {
   }
 }
 
+// What others put into the folder is neither waited for nor followed nor believed: a pipe, a link
+// to /dev/zero, a file that sends the ranks elsewhere.
+std::optional<std::string> read_own(const std::string& path) {
+  const UniqueFd file(open(path.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
+  if (!file && errno == ENOENT) return std::nullopt;
+  if (!file && errno == ELOOP) {
+    refuse(path, "is a symbolic link, which is not followed; choose a file of its own");
+  }
+  struct stat status {};
+  if (!file || fstat(file.get(), &status) != 0) refuse(path, std::strerror(errno));
+  if (!S_ISREG(status.st_mode)) refuse(path, "is no regular file; choose a file of its own");
+  if (status.st_uid != geteuid() && status.st_uid != 0) {
+    refuse(path, "belongs to another user (uid " + std::to_string(status.st_uid) +
+                     "); choose a file in a folder of your own");
+  }
+  std::string text(kLongestNote, '\0');
+  const ssize_t got = pread(file.get(), text.data(), text.size(), 0);
+  if (got < 0) refuse(path, std::strerror(errno));
+  text.resize(static_cast<std::size_t>(got));
+  return text;
+}
+
 }  // namespace
 
 void await_folder_of(const std::string& path, TimePoint deadline) {
@@ -59,17 +84,15 @@ void await_folder_of(const std::string& path, TimePoint deadline) {
 }
 
 std::optional<RendezvousNote> read_rendezvous_file(const std::string& path) {
-  std::ifstream file(path);
-  if (!file) {
-    if (errno == ENOENT) return std::nullopt;
-    refuse(path, std::strerror(errno));
-  }
+  const auto text = read_own(path);
+  if (!text) return std::nullopt;
+  std::istringstream lines(*text);
   std::string first;
   RendezvousNote note;
-  std::getline(file, first);
-  std::getline(file, note.machine);
-  std::getline(file, note.socket);
-  const bool usable = file && first == kFirstLine && !note.socket.empty();
+  std::getline(lines, first);
+  std::getline(lines, note.machine);
+  std::getline(lines, note.socket);
+  const bool usable = lines && first == kFirstLine && !note.socket.empty();
   if (!usable) refuse(path, "exists and is not from a rendezvous; choose a file of its own");
   parse_meeting_point("unix:" + note.socket, "file://" + path);  // throws if it is no name
   return note;
@@ -80,8 +103,7 @@ RendezvousFile::RendezvousFile(std::string path, RendezvousNote note)
   if (const auto old = read_rendezvous_file(path_); old && is_in_use(*old)) {
     refuse(path_, "the rank 0 of another job is there; choose another file for each job");
   }
-  const std::string draft = path_ + "." + std::to_string(getpid());
-  unlink(draft.c_str());  // of a process that had our number
+  const std::string draft = path_ + "." + random_hex(16);  // nobody has it already
   write_whole(draft, std::string(kFirstLine) + "\n" + note.machine + "\n" + note.socket + "\n");
   if (rename(draft.c_str(), path_.c_str()) != 0) {
     const int error = errno;

@@ -17,7 +17,8 @@ struct RendezvousNote {
 // InvalidArgumentError that names it if it is not there by then, or by the deadline.
 void await_folder_of(const std::string& path, TimePoint deadline);
 
-// Nothing if there is no file. Throws InvalidArgumentError if it holds something else.
+// Nothing if there is no file. Throws InvalidArgumentError if it holds something else, is a link or
+// a pipe, or belongs to another user than this one and root.
 std::optional<RendezvousNote> read_rendezvous_file(const std::string& path);
 
 // Rank 0's file; removed when destroyed, if it is still this one.

@@ -395,6 +395,25 @@ def test_a_worker_goes_on_to_the_address_where_its_caller_is(caller):
     assert other.taken == []
 
 
+def test_a_worker_does_not_wait_for_who_says_a_byte_now_and_then(monkeypatch):
+    monkeypatch.setattr(wire, "_CONNECT_TIMEOUT", 0.2)
+    server = socket.create_server(("127.0.0.1", 0))
+
+    def listen():
+        connection, _ = server.accept()
+        with contextlib.suppress(OSError):  # until it hangs up
+            while True:
+                connection.sendall(b"x")
+                time.sleep(0.02)
+
+    thread = threading.Thread(target=listen)
+    thread.start()
+    with pytest.raises(ConnectionError, match="timed out"):
+        wire.connect("tcp:127.0.0.1:%d" % server.getsockname()[1], b"k" * 32)
+    thread.join()
+    server.close()
+
+
 def test_a_worker_tells_nobody_the_key_nor_anything_of_a_message():
     """It speaks first, to whoever listens: random bytes, and its tag only to who knows the key."""
     server = socket.create_server(("127.0.0.1", 0))

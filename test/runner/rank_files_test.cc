@@ -2,6 +2,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <filesystem>
 #include <fstream>
@@ -71,6 +72,19 @@ TEST_F(RankFilesTest, SayWhenAFolderCannotBeMade) {
     EXPECT_THAT(error.what(), HasSubstr("--output-filename: cannot create"));
     EXPECT_THAT(error.what(), HasSubstr("Not a directory"));
   }
+}
+
+// --output-filename=/tmp/out is easily guessed, and who makes that folder first decides what is in
+// it.
+TEST_F(RankFilesTest, ThatAreLinksOfAnotherUserAreNotFollowed) {
+  if (geteuid() != 0) GTEST_SKIP() << "needs root, to make a link of another user";
+  const std::string precious = temporary_.write("precious", "precious");
+  fs::create_directories(folder_ / "rank.0");
+  fs::create_symlink(precious, folder_ / "rank.0" / "stderr");
+  ASSERT_EQ(lchown((folder_ / "rank.0" / "stderr").c_str(), 1, 1), 0);
+  EXPECT_THAT(message_of<InvalidArgumentError>([&] { RankFiles(folder_.string(), 1); }),
+              HasSubstr("rank.0/stderr': its symbolic link is not followed"));
+  EXPECT_EQ(temporary_.read("precious"), "precious");
 }
 
 TEST_F(RankFilesTest, SayOnceThatTheDiskIsFull) {

@@ -255,6 +255,7 @@ def _introduce(connection: socket.socket, kind: str, place: str, key: bytes) -> 
     transcript = hello + answer[:NONCE]
     if not hmac.compare_digest(answer[NONCE:], derive(key, CALLER_KNOWS, transcript)):
         raise ConnectionError("what listens there does not know this job's key")
+    connection.settimeout(_CONNECT_TIMEOUT)
     connection.sendall(derive(key, WORKER_KNOWS, transcript))
     channel = make_channel(connection, key, transcript, accepted=False)
     try:
@@ -266,8 +267,11 @@ def _introduce(connection: socket.socket, kind: str, place: str, key: bytes) -> 
 
 
 def _read_exactly(connection: socket.socket, count: int) -> bytes:
+    """Raises TimeoutError after _CONNECT_TIMEOUT, however often a byte comes."""
+    deadline = time.monotonic() + _CONNECT_TIMEOUT
     data = b""
     while len(data) < count:
+        connection.settimeout(max(deadline - time.monotonic(), 0.001))
         part = connection.recv(count - len(data))
         if not part:
             raise _SentAway("the caller refused this rank")

@@ -80,18 +80,25 @@ TEST(AtomicFile, LinksThatGoRoundAreAnError) {
               HasSubstr("Too many levels of symbolic links"));
 }
 
-// In /tmp anybody may put a link where somebody else is going to save.
+// In /tmp anybody may put a link where somebody else is going to save, and may make the folder
+// first.
 TEST(AtomicFile, LinksOfOthersInSharedFoldersAreNotFollowed) {
   if (geteuid() != 0) GTEST_SKIP() << "needs root, to make a link of another user";
-  const TemporaryFolder folder;
-  const std::string precious = folder.write("precious", "precious");
-  std::filesystem::create_directory(folder.file("shared"));
-  ASSERT_EQ(chmod(folder.file("shared").c_str(), 01777), 0);
-  std::filesystem::create_symlink(precious, folder.file("shared/link"));
-  ASSERT_EQ(lchown(folder.file("shared/link").c_str(), 1, 1), 0);
-  EXPECT_THAT(message_of<InvalidArgumentError>([&] { save(folder.file("shared/link"), "x"); }),
-              HasSubstr("shared/link: its symbolic link is not followed: Permission denied"));
-  EXPECT_EQ(folder.read("precious"), "precious");
+  for (const mode_t mode : {01777U, 0777U, 0755U}) {
+    for (const uid_t owner : {0U, 1U}) {
+      const TemporaryFolder folder;
+      const std::string precious = folder.write("precious", "precious");
+      std::filesystem::create_directory(folder.file("shared"));
+      ASSERT_EQ(chmod(folder.file("shared").c_str(), mode), 0);
+      ASSERT_EQ(chown(folder.file("shared").c_str(), owner, owner), 0);
+      std::filesystem::create_symlink(precious, folder.file("shared/link"));
+      ASSERT_EQ(lchown(folder.file("shared/link").c_str(), 1, 1), 0);
+      EXPECT_THAT(message_of<InvalidArgumentError>([&] { save(folder.file("shared/link"), "x"); }),
+                  HasSubstr("shared/link: its symbolic link is not followed: Permission denied"))
+          << std::oct << mode << " of " << owner;
+      EXPECT_EQ(folder.read("precious"), "precious");
+    }
+  }
 }
 
 TEST(AtomicFile, KeepsTheModeOfWhatWasThereAndGivesNewFilesTheUmasks) {

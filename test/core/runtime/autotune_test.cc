@@ -2,7 +2,9 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
+#include <filesystem>
 #include <fstream>
 #include <sstream>
 
@@ -101,6 +103,26 @@ TEST_F(AutotuneTest, ALogThatCannotBeWrittenIsAnError) {
   } catch (const InvalidArgumentError& error) {
     EXPECT_THAT(error.what(), HasSubstr("HOROVOD_AUTOTUNE_LOG='/no/such/folder/log.csv'"));
   }
+}
+
+TEST_F(AutotuneTest, ALogThatIsALinkOfAnotherUserIsNotFollowed) {
+  if (geteuid() != 0) GTEST_SKIP() << "needs root, to make a link of another user";
+  const TemporaryFolder folder;
+  const std::string precious = folder.write("precious", "precious");
+  config_.autotune_log = folder.file("log.csv");
+  std::filesystem::create_symlink(precious, config_.autotune_log);
+  ASSERT_EQ(lchown(config_.autotune_log.c_str(), 1, 1), 0);
+  EXPECT_THAT(message_of<InvalidArgumentError>([&] { const Autotune autotune(config_); }),
+              HasSubstr("log.csv': its symbolic link is not followed"));
+  EXPECT_EQ(folder.read("precious"), "precious");
+}
+
+TEST_F(AutotuneTest, ALogThatEndsEarlySaysSo) {
+  config_.autotune_log = "/dev/full";
+  testing::internal::CaptureStderr();
+  const Autotune autotune(config_);
+  EXPECT_THAT(testing::internal::GetCapturedStderr(),
+              HasSubstr("the log of HOROVOD_AUTOTUNE_LOG ends here: No space left"));
 }
 
 // Settings change while tensors are reduced, and every sum is right.

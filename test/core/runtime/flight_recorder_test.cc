@@ -169,6 +169,16 @@ TEST_F(FlightRecorderFiles, AFolderThatOthersMayWriteToIsNotUsed) {
   EXPECT_TRUE(in("base").empty());
 }
 
+TEST_F(FlightRecorderFiles, AFileThatCannotBeWrittenLeavesNoPart) {
+  ASSERT_EQ(mkdir(folder.file("base").c_str(), 0700), 0);
+  ASSERT_EQ(mkdir(folder.file("base/job").c_str(), 0700), 0);
+  // No file can take its place.
+  ASSERT_EQ(mkdir(folder.file("base/job/flight_recorder.rank0.json").c_str(), 0700), 0);
+  EXPECT_THAT(warning_of(*recorder_of(0, "job")),
+              HasSubstr("flight_recorder.rank0.json': Is a dir"));
+  EXPECT_EQ(in("base/job"), std::vector<std::string>{"flight_recorder.rank0.json"});
+}
+
 TEST_F(FlightRecorderFiles, LinksInPlaceOfFoldersAreNotFollowed) {
   ASSERT_EQ(mkdir(folder.file("elsewhere").c_str(), 0700), 0);
   ASSERT_EQ(symlink(folder.file("elsewhere").c_str(), folder.file("base").c_str()), 0);

@@ -1,5 +1,6 @@
 #include "core/runtime/timeline.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <sys/wait.h>
@@ -16,6 +17,7 @@
 #include "test/core/runtime/observed_batches.h"
 #include "test/core/runtime/trace_check.h"
 #include "test/support/attempts.h"
+#include "test/support/temporary_folder.h"
 
 namespace hvd {
 namespace {
@@ -29,6 +31,7 @@ using test::batch_of;
 using test::check_trace;
 using test::spans_of;
 using test::submission_of;
+using testing::HasSubstr;
 
 class TimelineTest : public testing::Test {
  protected:
@@ -288,6 +291,12 @@ TEST_F(TimelineTest, WhatOthersLeftBesideTheFileIsNotFollowed) {
   std::ifstream left(precious);
   EXPECT_EQ(std::string(std::istreambuf_iterator<char>(left), {}), "precious");
   EXPECT_TRUE(std::filesystem::is_regular_file(std::filesystem::symlink_status(path)));
+}
+
+TEST_F(TimelineTest, AnObstacleBesideTheFileIsNamed) {
+  std::filesystem::create_directory(path() + ".next");
+  EXPECT_THAT(message_of<InvalidArgumentError>([&] { const TimelineFile file(path()); }),
+              HasSubstr(path() + ".next', which is written first: File exists"));
 }
 
 TEST_F(TimelineTest, ALinkStaysAndItsTargetIsReplaced) {

@@ -24,7 +24,7 @@ std::string hint(const ProgramEnd& end, const std::string& program) {
 }
 
 std::string ended_with_success(std::span<const int> ranks, const std::string& when) {
-  return std::string("hvdrun: rank") + (ranks.size() == 1 ? " " : "s ") + list_ranks(ranks) + when +
+  return std::string("rank") + (ranks.size() == 1 ? " " : "s ") + list_ranks(ranks) + when +
          " with exit code 0\n";
 }
 
@@ -50,10 +50,14 @@ std::string others_that_ended(std::span<const RankEnd> ends, const RankEnd& firs
   std::sort(after.begin(), after.end());
   std::string text;
   if (!before.empty()) {
-    text += ended_with_success(before, " had ended " + in_seconds(first.at - latest) + " before");
+    text += "hvdrun: " +
+            ended_with_success(before, " had ended " + in_seconds(first.at - latest) + " before");
   }
   if (!after.empty() && first.end.after_loss) {
-    text += ended_with_success(after, " ended after it");
+    // A rank leaves before its process ends: if nobody had ended, one of these is the cause.
+    text += before.empty() ? "hvdrun: it failed because another rank had left the job; " +
+                                 ended_with_success(after, " ended")
+                           : "hvdrun: " + ended_with_success(after, " ended after it");
   }
   return text;
 }

@@ -56,15 +56,15 @@ void Tracebacks::rank_done(int rank, TimePoint now) {
 }
 
 void Tracebacks::flush_due(TimePoint now) {
-  for (auto it = held_.begin(); it != held_.end();) {
-    const auto& [rank, held] = *it;
-    if (is_done(rank) || now - held.since < kRankEnds) {
-      ++it;
-      continue;
-    }
-    show(rank, held.text);
-    it = held_.erase(it);
+  std::set<std::string_view> due;
+  for (const auto& [rank, held] : held_) {
+    if (!is_done(rank) && now - held.since >= kRankEnds) due.insert(held.text);
   }
+  std::set<int> ranks;
+  for (const auto& [rank, held] : held_) {
+    if (due.contains(held.text)) ranks.insert(rank);
+  }
+  release(ranks);
   if (show_final_at_ && now >= *show_final_at_) show_final();
 }
 
@@ -78,36 +78,37 @@ std::optional<TimePoint> Tracebacks::due() const {
 }
 
 void Tracebacks::finish() {
-  show_final();
-  for (const auto& [rank, held] : held_) show(rank, held.text);
-  held_.clear();
+  show_final_at_.reset();
+  std::set<int> ranks;
+  for (const auto& [rank, held] : held_) ranks.insert(rank);
+  release(ranks);
 }
 
 void Tracebacks::show(int rank, std::string_view text) {
   if (!text.empty()) pieces_.push_back({{rank}, std::string(text)});
 }
 
-// Those of the ranks that are done, equal ones as one.
 void Tracebacks::show_final() {
   show_final_at_.reset();
-  std::vector<Piece> final;
-  for (auto it = held_.begin(); it != held_.end();) {
-    const int rank = it->first;
-    if (!is_done(rank)) {
-      ++it;
-      continue;
-    }
-    const auto equal = std::find_if(final.begin(), final.end(), [&](const Piece& piece) {
-      return piece.text == it->second.text;
+  release(done_);
+}
+
+void Tracebacks::release(const std::set<int>& ranks) {
+  std::vector<Piece> released;
+  for (const int rank : ranks) {
+    const auto held = held_.find(rank);
+    if (held == held_.end()) continue;
+    const auto equal = std::find_if(released.begin(), released.end(), [&](const Piece& piece) {
+      return piece.text == held->second.text;
     });
-    if (equal != final.end()) {
+    if (equal != released.end()) {
       equal->ranks.push_back(rank);
     } else {
-      final.push_back({{rank}, std::move(it->second.text)});
+      released.push_back({{rank}, std::move(held->second.text)});
     }
-    it = held_.erase(it);
+    held_.erase(held);
   }
-  for (Piece& piece : final) pieces_.push_back(std::move(piece));
+  for (Piece& piece : released) pieces_.push_back(std::move(piece));
 }
 
 }  // namespace hvd::runner

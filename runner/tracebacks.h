@@ -18,7 +18,7 @@ namespace hvd::runner {
 // none is mixed with another. Pure: bytes in, pieces out.
 class Tracebacks {
  public:
-  // A traceback after which the rank goes on is held for so long.
+  // A traceback after which the rank goes on is held for so long; equal ones go with the first.
   static constexpr Duration kRankEnds = std::chrono::seconds(1);
   // That of a rank that ended, for the others to end.
   static constexpr Duration kOthersEnd = std::chrono::seconds(3);
@@ -52,7 +52,9 @@ class Tracebacks {
 
   bool is_done(int rank) const { return done_.contains(rank); }
   void show(int rank, std::string_view text);
-  void show_final();
+  void show_final();  // of the ranks that are done
+  // What is held of these, equal ones as one.
+  void release(const std::set<int>& ranks);
 
   int np_;
   std::map<int, bool> in_line_;  // the last byte of the rank was no line end

@@ -34,8 +34,10 @@ def _is_ours(error: Exception) -> bool:
     """Whether it was raised here, and no code of the user's is on the way."""
     entry, last = error.__traceback__, ""
     while entry is not None:
-        last = entry.tb_frame.f_code.co_filename
-        if not call_site.is_library(last):
+        frame = entry.tb_frame
+        last = frame.f_code.co_filename
+        generated = str(frame.f_globals.get("__name__")).startswith("horovod_cpp.")  # by dataclasses
+        if not generated and not call_site.is_library(last):
             return False
         entry = entry.tb_next
     return last.startswith(_FOLDER)

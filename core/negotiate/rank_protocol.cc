@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "core/negotiate/call_name.h"
 #include "core/negotiate/rank_protocol_impl.h"
 
 namespace hvd {
@@ -37,10 +38,10 @@ void RankProtocol::Impl::submit(Ticket ticket, const Request& request) {
   if (request.kind == CollectiveKind::kJoin) return join(ticket, request);
   const auto slot = cache_.find_next(request.name);
   if ((slot && submissions_.has(*slot)) || submissions_.find(request.name) != nullptr) {
-    throw InvalidArgumentError("tensor \"" + request.name + "\" is in flight already");
+    throw InvalidArgumentError(readable_name(request.name) + " is in flight already");
   }
   if (slot && cache_.request(*slot).set != request.set) {
-    throw InvalidArgumentError("tensor \"" + request.name + "\" belongs to " +
+    throw InvalidArgumentError(readable_name(request.name) + " belongs to " +
                                describe_set(cache_.request(*slot).set) + ", not to " +
                                describe_set(request.set));
   }
@@ -56,7 +57,7 @@ void RankProtocol::Impl::submit(Ticket ticket, const Request& request) {
 
 void RankProtocol::Impl::check_submission(const Request& request) const {
   if (stopped_) stopped_->throw_if_error();
-  if (leaving_) throw AbortedError("tensor \"" + request.name + "\": this rank has shut down");
+  if (leaving_) throw AbortedError(readable_name(request.name) + ": this rank has shut down");
   const std::string fault = fault_here(request);
   if (fault.empty()) return;
   throw InvalidArgumentError(std::string(name_of(request.kind)) + " \"" + request.name +

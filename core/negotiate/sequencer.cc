@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "core/negotiate/call_name.h"
+
 namespace hvd {
 namespace {
 
@@ -23,7 +25,7 @@ std::optional<Status> fault_in(const Variants& variants) {
 Status disagreement(const Variants& variants) {
   const Variant& a = variants[0].lowest < variants[1].lowest ? variants[0] : variants[1];
   const Variant& b = &a == &variants[0] ? variants[1] : variants[0];
-  return {StatusCode::kMismatch, "tensor \"" + a.request.name + "\": ranks disagree about its " +
+  return {StatusCode::kMismatch, readable_name(a.request.name) + ": ranks disagree about the " +
                                      describe_difference(a.request, a.lowest, b.request, b.lowest)};
 }
 
@@ -73,7 +75,7 @@ void Sequencer::take_name(const Variants& variants) {
 bool Sequencer::reject_for_a_join(const Request& request) {
   std::string why;
   if (needs_root(request.kind) && sets_.joined(request.set, request.root)) {
-    why = "tensor \"" + request.name + "\": rank " + std::to_string(request.root) +
+    why = readable_name(request.name) + ": rank " + std::to_string(request.root) +
           ", the root of this " + name_of(request.kind) + ", has joined";
   } else if (request.kind == CollectiveKind::kRemoveSet && sets_.joined(kWorldSet) > 0) {
     why = describe_set(removed_set(request)) +

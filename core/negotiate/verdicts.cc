@@ -145,7 +145,8 @@ StallReport RankProtocol::Impl::report_of_missing(const std::vector<Rank>& missi
   } else if (!ranks[Verdict::kElsewhere].empty()) {
     report.what = "ranks went different ways";
     report.advice =
-        "is one of these calls behind `if rank() == 0`, or are they made in another order? " +
+        "is one of these calls behind `if rank() == 0`, are they made in another order, or do "
+        "ranks have different numbers of batches (see join())? " +
         std::string(kReadme);
   } else if (const auto& joined = ranks[Verdict::kJoined]; !joined.empty()) {
     report.what = describe_ranks(joined) + (joined.size() == 1 ? " waits" : " wait") + " in join()";

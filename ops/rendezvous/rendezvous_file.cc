@@ -15,7 +15,7 @@
 
 #include "core/base/host.h"
 #include "core/base/interruptible_waits.h"
-#include "core/base/random_hex.h"
+#include "core/base/random_bytes.h"
 #include "core/base/status.h"
 #include "ops/rendezvous/meeting_point.h"
 

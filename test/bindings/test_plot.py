@@ -110,6 +110,9 @@ def test_history_says_how_many_values_are_not_finite():
                                            "accuracy": [0.1] * 6})
     assert legend_of(accuracies) == ["values (NaN from epoch 3)"]
     assert losses.get_xlim() == accuracies.get_xlim() and losses.get_xlim()[1] > 6
+    _, accuracies = hvd.plot.history({"a": {"loss": [2.0, float("nan")], "accuracy": [0.1, 0.2]},
+                                      "b": {"loss": [2.0, 1.0], "accuracy": [0.1, 0.2]}})
+    assert legend_of(accuracies) == ["a (NaN from epoch 2)", "b"]  # once
 
 
 def test_history_names_the_columns_that_it_does_not_draw():
@@ -194,7 +197,7 @@ def test_scaling_draws_throughput_efficiency_and_the_ideal_line(tmp_path):
     assert axes.get_ylabel() == "throughput (images/s)"
     assert [text.get_text() for text in axes.texts] == ["100 %", "90 %", "75 %"]
     bars, = axes.collections
-    assert axes.get_xlabel().startswith("ranks\nerror bars: least to largest")
+    assert axes.get_xlabel().startswith("ranks\nerror bars: minimum to maximum")
     assert [path.vertices[:, 1].tolist() for path in bars.get_paths()] \
         == [[100, 100], [150, 190], [300, 300]]
     assert axes.get_xticks().tolist() == [1, 2, 4]
@@ -223,7 +226,7 @@ def test_scaling_over_one_or_two_numbers_of_ranks_has_bars_that_do_not_cover_eac
     assert len(bars) == 10
     assert all(end <= start for (_, end), (start, _) in zip(sorted(bars), sorted(bars)[1:]))
     assert [label.get_text() for label in axes.get_xticklabels()] == ["1", "2"]
-    assert axes.get_xlabel() == "ranks\nerror bars: least to largest of the repetitions"
+    assert axes.get_xlabel() == "ranks\nerror bars: minimum to maximum of the repetitions"
     assert legend_of(axes)[-1] == "e: 82 % at 2 ranks" and "ideal: 100 %" in legend_of(axes)
     alone = hvd.plot.scaling({1: 10.0, 2: 15.0})
     assert [text.get_text() for text in alone.texts] == ["100 %", "75 %"]

@@ -108,6 +108,15 @@ TEST(FailureReport, NamesWhoLeftWithoutAFailureBefore) {
             "hvdrun: rank 3 ended after it with exit code 0\n");
 }
 
+TEST(FailureReport, SaysThatAnotherRankHadLeftWhereItsProcessEndedLater) {
+  const std::vector<RankEnd> ends = {after_loss(ended(0, EndKind::kExited, 1, 350)),
+                                     ended(1, EndKind::kExited, 0, 400)};
+  EXPECT_EQ(failure_report(ends, 2, "x", nullptr),
+            "hvdrun: rank 0 of 2 failed first, on host node1: exit code 1\n"
+            "hvdrun: it failed because another rank had left the job; rank 1 ended with exit code "
+            "0\n");
+}
+
 TEST(FailureReport, SaysOnceWhereRanksLeftTheirLastOperations) {
   std::vector<RankEnd> ends = {after_loss(ended(2, EndKind::kExited, 1, 30)),
                                ended(1, EndKind::kSignaled, SIGKILL, 5),

@@ -65,6 +65,16 @@ TEST(Tracebacks, AfterWhichTheRankGoesOnAreShownSoon) {
   EXPECT_THAT(tracebacks.take(), ElementsAre(Piece{{0}, "went on\n"}));
 }
 
+TEST(Tracebacks, ThatAreEqualComeOutAsOneAlsoIfTheRanksTakeLongToEnd) {
+  Tracebacks tracebacks(4);
+  const TimePoint later = TimePoint{} + Tracebacks::kRankEnds / 2;
+  tracebacks.feed(1, kTraceback, {});
+  tracebacks.feed(0, kTraceback, later);
+  tracebacks.feed(2, "Traceback (most recent call last):\nKeyError\n", later);
+  tracebacks.flush_due(TimePoint{} + Tracebacks::kRankEnds);
+  EXPECT_THAT(tracebacks.take(), ElementsAre(Piece{{0, 1}, kTraceback}));
+}
+
 TEST(Tracebacks, ThatAreVeryLongAreNotHeld) {
   Tracebacks tracebacks(2);
   const std::string text = kTraceback + std::string(100'000, 'x') + "\n";
@@ -78,7 +88,7 @@ TEST(Tracebacks, AreAllShownInTheEnd) {
   tracebacks.feed(1, kTraceback, {});
   tracebacks.rank_done(1, {});
   tracebacks.finish();
-  EXPECT_THAT(tracebacks.take(), ElementsAre(Piece{{1}, kTraceback}, Piece{{0}, kTraceback}));
+  EXPECT_THAT(tracebacks.take(), ElementsAre(Piece{{0, 1}, kTraceback}));
 }
 
 }  // namespace

@@ -105,6 +105,12 @@ for number in range(2):
     weight.sum().backward()
     optimizer.step()
 
+with pytest.raises(hvd.Error) as caught:  # checked in a method that a dataclass generates
+    hvd.DistributedOptimizer(torch.optim.SGD([weight], lr=1.0), [("w", weight)],
+                             compression="fp61")
+entries = traceback.extract_tb(caught.value.__traceback__)
+assert [entry.name for entry in entries][1:] == ["DistributedOptimizer"]
+
 assert names_of(lambda: hvd.allreduce(torch.ones(2 + rank))) == ["<lambda>", "allreduce"]
 handle = hvd.allreduce_async(torch.ones(2 + rank))
 assert names_of(handle.synchronize) == ["synchronize"]

@@ -147,8 +147,8 @@ def _refuse_elastic(arguments: Mapping[str, object]) -> None:
     given = [name for name, value in arguments.items() if value is not None]
     if given:
         raise _native.UnsupportedError(
-            f"hvd.run: {', '.join(given)} asks for an elastic job, whose ranks come and go; there "
-            "are none yet: give np, and checkpoints to go on from after a failure")
+            f"hvd.run: {', '.join(given)} asks for an elastic job, which is not supported yet; "
+            "pass np, and save checkpoints to resume from after a failure")
 
 
 def _number_of_ranks(np: object, num_proc: object, slots: Mapping[str, int]) -> int:

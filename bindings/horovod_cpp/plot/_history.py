@@ -72,14 +72,15 @@ def history(runs: Mapping[str, Any] | Sequence[Any], *, metrics: str | Sequence[
         kinds = list(dict.fromkeys(_kind(name) for names in panels.values() for name in names))
     curves = [_curves(tables, names, kinds, x) for names in panels.values()]
     axes = _style.make_axes(ax, len(panels), (4.2 * len(panels) + 1.2, 3.4), share_x=True)
+    notes: dict[str, list[str]] = {}  # by label: where its values are not finite
     for panel, (word, names), lines in zip(axes, panels.items(), curves):
         for line in lines:
-            _draw(panel, x, *line, smooth, len(tables))
+            _draw(panel, x, *line, smooth, len(tables), notes)
         _label(panel, word, names, x, lines)
     left = _left_out(tables, panels, x) if metrics is None else []
     if left:
         axes[-1].set_xlabel(f"{axes[-1].get_xlabel()}\nnot drawn: {', '.join(left)} (see metrics=)")
-    _add_legend(axes, ax is None, list(tables), kinds)
+    _add_legend(axes, ax is None, list(tables), kinds, notes)
     if title is not None:
         if ax is None:
             axes[0].figure.suptitle(title)
@@ -245,11 +246,12 @@ def _points(run: str, table: _Table, x: str, name: str) -> tuple[_Points, _Point
 
 
 def _draw(panel: "Axes", x: str, xs: _Points, ys: _Points, label: str, colour: int, dash: int,
-          smooth: float, runs: int) -> None:
+          smooth: float, runs: int, notes: dict[str, list[str]]) -> None:
     lost = ~np.isfinite(ys)
     look = _style.line_look(colour, dash, len(xs), runs)
     if lost.any():  # a gap alone would say too little, and at the end there is none
-        label = f"{label or 'values'} ({_not_finite(ys, lost, xs, x)})"
+        label = label or "values"
+        notes.setdefault(label, []).append(_not_finite(ys, lost, xs, x))
         panel.plot(xs[lost], np.full(int(lost.sum()), 0.02), "x", color=look["color"], markersize=6,
                    transform=panel.get_xaxis_transform(), clip_on=False, zorder=4)
     if smooth and len(xs) > _style.ALL_MARKED:
@@ -288,7 +290,8 @@ def _smoothed(ys: Iterable[float], weight: float) -> _Points:
     return np.array(result)
 
 
-def _add_legend(axes: _style.AxesArray, own: bool, runs: list[str], kinds: list[str]) -> None:
+def _add_legend(axes: _style.AxesArray, own: bool, runs: list[str], kinds: list[str],
+                notes: dict[str, list[str]]) -> None:
     """One for all panels, beside the last, or below if it is long; with Axes of the caller's, in the
     last. Of many runs of several kinds it names runs and kinds, not each pair."""
     entries: dict[str, Any] = {}
@@ -296,8 +299,13 @@ def _add_legend(axes: _style.AxesArray, own: bool, runs: list[str], kinds: list[
         for line, label in zip(*panel.get_legend_handles_labels()):
             entries.setdefault(label, line)
     if len(entries) > _style.BESIDE and len(runs) > 1 and len(kinds) > 1:
-        unusual = {label: line for label, line in entries.items() if label.endswith(")")}
+        unusual = {label: line for label, line in entries.items() if label in notes}
         entries = {**_style.keys_of(runs, kinds), **unusual}
     if entries:
         _style.add_legend(axes[-1], beside=own, handles=list(entries.values()),
-                          labels=list(entries))
+                          labels=[_with_notes(label, notes) for label in entries])
+
+
+def _with_notes(label: str, notes: dict[str, list[str]]) -> str:
+    """Panels have one entry in common, and often lose their values at one place."""
+    return f"{label} ({', '.join(dict.fromkeys(notes[label]))})" if label in notes else label

@@ -63,7 +63,7 @@ def scaling(measurements: Mapping[int, Any] | Mapping[str, Mapping[int, Any]], *
          ranks, ideal)
     repeated = any(max(values) > min(values) for points in series.values()
                    for values in points.values())
-    axes.set(xlabel="ranks" + ("\nerror bars: least to largest of the repetitions" if repeated
+    axes.set(xlabel="ranks" + ("\nerror bars: minimum to maximum of the repetitions" if repeated
                                else ""),
              ylabel="speed-up" if speedup else f"throughput ({unit})")
     if doubt is not None:

@@ -99,7 +99,7 @@ TEST_F(ProtocolJoin, OfTheRootMakesItsBroadcastAnErrorOfThoseWhoSubmitted) {
     for (const Rank r : {0, 1, 3}) {
       ASSERT_EQ(outcome(r), Submitted::Outcome::kRejected);
       EXPECT_EQ(cluster_.submitted(r).back().why,
-                Status(StatusCode::kMismatch, "tensor \"b\": rank 2, the root of this " +
+                Status(StatusCode::kMismatch, "'b': rank 2, the root of this " +
                                                   std::string(name_of(kind)) + ", has joined"));
     }
   }

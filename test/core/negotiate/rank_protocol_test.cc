@@ -62,7 +62,7 @@ TEST_F(RankProtocolTest, AMismatchIsRejectedEverywhereAndTheJobGoesOn) {
     ASSERT_EQ(submitted.outcome, Submitted::Outcome::kRejected);
     EXPECT_EQ(submitted.why.code(), StatusCode::kMismatch);
     EXPECT_THAT(submitted.why.message(),
-                HasSubstr("\"w\": ranks disagree about its dtype: float32 on rank 0, float64 on "
+                HasSubstr("'w': ranks disagree about the dtype: float32 on rank 0, float64 on "
                           "rank 2"));
   }
   submit_everywhere(cluster, gradient("w"));

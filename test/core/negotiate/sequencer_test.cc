@@ -221,7 +221,7 @@ TEST_F(SequencerTest, RejectsADisagreementWithoutCredit) {
   const Decision next = decide(sequencer);
   ASSERT_EQ(next.steps.size(), 1u);
   EXPECT_EQ(std::get<RejectName>(next.steps[0]).why.message(),
-            "tensor \"b\": ranks disagree about its shape: [4] on rank 0, [8] on rank 1");
+            "'b': ranks disagree about the shape: [4] on rank 0, [8] on rank 1");
 }
 
 TEST_F(SequencerTest, RunsWhatIsCompleteBeforeItStopsForARankThatLeft) {

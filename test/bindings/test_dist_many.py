@@ -271,7 +271,8 @@ for step in range(10**9):
     done = ranks.launch([program], 3)
     assert done.returncode == 1
     report = done.stdout.partition("hvdrun: rank ")[2]
-    assert report.startswith("1 of 3 failed first") and "boom" in report, done.stdout
+    assert report.startswith("1 of 3 failed first") and "[1] ValueError: boom" in done.stdout, \
+        done.stdout
 
 
 def test_a_rank_that_is_stopped_ends_the_job_at_the_stall_limit(ranks, marked_processes):

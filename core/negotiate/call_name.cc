@@ -7,7 +7,7 @@
 namespace hvd {
 namespace {
 
-constexpr std::string_view kAnd = " and ", kMore = " more";
+constexpr std::string_view kAnd = " and ", kMore = " more", kNoName = "noname";
 
 bool is_number(std::string_view text) {
   return !text.empty() &&
@@ -47,6 +47,14 @@ std::string_view take_set(std::string_view& name) {
   return set;
 }
 
+// What people read of a call without a name, or without one yet: "noname.7", "noname". Else "".
+std::string unnamed_call(std::string_view name) {
+  if (name == kNoName) return "an unnamed call";
+  if (!name.starts_with(kNoName) || name[kNoName.size()] != '.') return "";
+  const std::string_view number = name.substr(kNoName.size() + 1);
+  return is_number(number) ? "unnamed call " + std::string(number) : "";
+}
+
 // "allreduce." at the front is taken off; "" if there is no kind.
 std::string_view take_kind(std::string_view& name) {
   for (int kind = 0; kind < kCollectiveKindCount; ++kind) {
@@ -79,7 +87,8 @@ std::string quoted_name(std::string_view name) {
 std::string readable_name(std::string_view name) {
   const std::string_view set = take_set(name);
   const std::string_view kind = take_kind(name);
-  std::string text = quoted_name(name);
+  std::string text = kind.empty() ? "" : unnamed_call(name);
+  if (text.empty()) text = quoted_name(name);
   if (kind.empty() && set.empty()) return text;
   text.append(" (").append(kind);
   if (!set.empty()) text.append(kind.empty() ? "process set " : " of process set ").append(set);

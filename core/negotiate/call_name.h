@@ -19,7 +19,8 @@ std::string unique_suffix(const std::string& kind, std::uint64_t number);
 std::string quoted_name(std::string_view name);
 
 // The name of a request: 'x' (allreduce); 'c1.weight' and 7 more (allreduce of process set 2).
-// A name that says no kind is quoted as it is.
+// A name that says no kind is quoted as it is. Calls without a name are numbered: unnamed call 7
+// (allreduce).
 std::string readable_name(std::string_view name);
 
 }  // namespace hvd

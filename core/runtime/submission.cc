@@ -10,6 +10,7 @@
 #include "core/base/rank_list.h"
 #include "core/base/reduction.h"
 #include "core/base/status.h"
+#include "core/negotiate/call_name.h"
 
 namespace hvd {
 namespace {
@@ -157,7 +158,7 @@ void check_reduction(const Request& request) {
   check_scales(request);
   if (request.kind == Kind::kAllreduce) return;
   if (request.op == ReduceOp::kAdasum) {  // Horovod's is a NotImplementedError
-    throw UnsupportedError("tensor '" + request.name + "': only an allreduce takes Adasum");
+    throw UnsupportedError(readable_name(request.name) + ": only an allreduce takes Adasum");
   }
   if (request.wire != WireFormat::kNone) {
     refuse(request, "only an allreduce takes wire format " + std::string(name_of(request.wire)));

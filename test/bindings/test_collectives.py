@@ -139,7 +139,8 @@ refused(lambda: hvd.gather(np.ones(1), -1), "-1")
 refused(lambda: hvd.join(average="half"), "half")
 refused(lambda: hvd.allreduce(np.ones(1), hvd.Min, compression=hvd.Compression.fp16), "Min")
 with pytest.raises(TypeError):
-    hvd.allreduce(np.ones(1), compression="fp16")
+    hvd.allreduce(np.ones(1), compression=16)
+refused(lambda: hvd.allreduce(np.ones(1), compression="fp61"), "fp61", "fp16")
 with pytest.raises(TypeError):
     hvd.allreduce("text")
 assert hvd.allreduce(np.ones(1), hvd.Sum).tolist() == [2.0]

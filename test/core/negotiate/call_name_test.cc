@@ -20,7 +20,12 @@ TEST(CallName, PeopleReadNameAndKind) {
   EXPECT_EQ(readable_name("allreduce.metric"), "'metric' (allreduce)");
   EXPECT_EQ(readable_name("allreduce.c1.weight and 7 more"), "'c1.weight' and 7 more (allreduce)");
   EXPECT_EQ(readable_name("set2.broadcast.x"), "'x' (broadcast of process set 2)");
-  EXPECT_EQ(readable_name("add process set.noname.0"), "'noname.0' (add process set)");
+  EXPECT_EQ(readable_name("add process set.noname.0"), "unnamed call 0 (add process set)");
+  EXPECT_EQ(readable_name("set2.allreduce.noname.12"),
+            "unnamed call 12 (allreduce of process set 2)");
+  EXPECT_EQ(readable_name("broadcast.noname"), "an unnamed call (broadcast)");
+  EXPECT_EQ(readable_name("broadcast.noname.x"), "'noname.x' (broadcast)");
+  EXPECT_EQ(readable_name("broadcast.nonames"), "'nonames' (broadcast)");
   EXPECT_EQ(readable_name("allreduce.18.weight and 3 more (optimizer 2)"),
             "'18.weight' and 3 more (optimizer 2) (allreduce)");
   EXPECT_EQ(readable_name("allreduce.18.weight (optimizer 2)"),

@@ -168,7 +168,7 @@ TEST(CheckSubmission, RefusesReductionsThatMeanNothing) {
   const auto output = shared<float>({1});
   EXPECT_EQ(
       complaint<UnsupportedError>(test::reducescatter("w", values, {1}, output, ReduceOp::kAdasum)),
-      "tensor 'w': only an allreduce takes Adasum");
+      "'w': only an allreduce takes Adasum");
   Submission reduced = test::reduce("w", values, 0);
   reduced.request.wire = WireFormat::kInt8;
   EXPECT_EQ(complaint(reduced), "tensor 'w': only an allreduce takes wire format int8");

@@ -365,8 +365,10 @@ int Job::verdict() {
     say("hvdrun: stopped by " + signal_name(caught_signal_) + "\n");
     return 128 + caught_signal_;
   }
-  if (roots_.exit_code() != 0) return report_start_failure();
+  // How the ranks ended counts. mpirun fails for programs that did not finalize MPI, as none does
+  // that went on after an error of the engine.
   if (std::cmp_equal(ends_.size(), options_.np)) return 0;
+  if (roots_.exit_code() != 0) return report_start_failure();
   say("hvdrun: " + starter_ + " ended, but only " + std::to_string(ends_.size()) + " of " +
       std::to_string(options_.np) + " ranks said how they ended\n");
   return 1;

@@ -127,8 +127,8 @@ step(model, optimizer)
 """, np=4)
 
 
-@pytest.mark.parametrize("where", [(0, 1), (1,)])
-def test_the_check_can_be_turned_off_on_some_ranks_or_all(ranks, where):
+@pytest.mark.parametrize("where", [(0, 1), (0,)])
+def test_the_check_can_be_turned_off_on_all_ranks_or_on_rank_0(ranks, where):
     ranks.check(f"""
 import os
 if rank in {where}:
@@ -139,7 +139,7 @@ hvd.init()
 """ + PROGRAM + """
 model, optimizer = make(seed=rank)
 step(model, optimizer)
-assert not any(told())  # who is alone has nobody to differ from
+assert not any(told())
 hvd.barrier()
 """)
 

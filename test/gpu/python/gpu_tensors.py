@@ -17,6 +17,9 @@ class GpuTensor(torch.Tensor):
     @classmethod
     def __torch_function__(cls, func, types, args=(), kwargs=None):
         wait_for_device()
+        if func is torch.Tensor.cpu:  # a copy that no longer claims to be on a GPU
+            with torch._C.DisableTorchFunction():
+                return args[0].clone().as_subclass(torch.Tensor)
         return super().__torch_function__(func, types, args, kwargs or {})
 
     @property

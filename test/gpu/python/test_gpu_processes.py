@@ -199,7 +199,7 @@ except hvd.Error as error:
                for rank, way in enumerate(["nccl", "ipc"])]
     for process in started:
         output, _ = process.communicate(timeout=60)
-        assert "HVD_GPU_OPERATIONS is nccl on rank 0, but ipc on rank 1" in output, output
+        assert "HVD_GPU_OPERATIONS is 'nccl' on rank 0 and 'ipc' on rank 1" in output, output
 
 
 # Goes on until a rank is gone; says when it is in the middle, and what it was told.

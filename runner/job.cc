@@ -107,6 +107,7 @@ class Job {
   int caught_signal_ = 0;
   std::optional<TimePoint> stop_at_;    // after a failure: when the other ranks are stopped
   int stop_signal_ = 0;                 // what agents were told; 0 = nothing yet
+  bool cut_short_ = false;              // ranks were told to end before they had
   std::optional<TimePoint> next_blow_;  // when enforce_stop() goes on
   int blows_ = 0;
   TimePoint roots_ended_{};
@@ -281,6 +282,7 @@ void Job::reap() {
 
 void Job::stop(int signal) {
   stop_at_.reset();
+  if (std::cmp_less(ends_.size(), options_.np)) cut_short_ = true;
   if (stop_signal_ == 0) next_blow_ = Clock::now() + kAgentsEnd;
   // Before the first agent is here only what we started can be told.
   if (!agents_.any_came() || signal == SIGKILL) next_blow_ = Clock::now();
@@ -365,10 +367,12 @@ int Job::verdict() {
     say("hvdrun: stopped by " + signal_name(caught_signal_) + "\n");
     return 128 + caught_signal_;
   }
-  // How the ranks ended counts. mpirun fails for programs that did not finalize MPI, as none does
-  // that went on after an error of the engine.
-  if (std::cmp_equal(ends_.size(), options_.np)) return 0;
+  // How ranks ended by themselves counts. mpirun fails for programs that did not finalize MPI, as
+  // none does that went on after an error of the engine.
+  const bool all_ended = std::cmp_equal(ends_.size(), options_.np);
+  if (all_ended && !cut_short_) return 0;
   if (roots_.exit_code() != 0) return report_start_failure();
+  if (all_ended) return 0;
   say("hvdrun: " + starter_ + " ended, but only " + std::to_string(ends_.size()) + " of " +
       std::to_string(options_.np) + " ranks said how they ended\n");
   return 1;

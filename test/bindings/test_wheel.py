@@ -162,7 +162,8 @@ def test_a_script_trains_on_two_ranks(installed, launcher, mpi):
 def test_check_build_and_the_doctor_say_whether_mpi_is_there(installed, mpi):
     output = installed.run("hvdrun", "--check-build", mpi=mpi)
     row = next(line for line in output.splitlines() if "] mpi " in line)
-    assert ("[x]" in row and "Open MPI" in row) if mpi else ("[ ]" in row and "libmpi.so" in row)
+    assert ("[x]" in row and "Open MPI" in row) if mpi else \
+        ("[ ]" in row and "libmpi.so" in row), row
     report = installed.run("python", "-m", "horovod_cpp.doctor", mpi=mpi)
     assert "problem: 0" in report
     assert f"2 ranks, {'with' if mpi else 'without'} MPI" in report

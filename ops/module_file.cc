@@ -1,6 +1,7 @@
 #include "ops/module_file.h"
 
 #include <dlfcn.h>
+#include <link.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -19,9 +20,16 @@ namespace fs = std::filesystem;
 // The shared object, or the program, that this code was linked into; empty if nobody knows.
 fs::path own_file() {
   Dl_info here{};
+  link_map* map = nullptr;
+  void** const found = reinterpret_cast<void**>(&map);
+  if (dladdr1(reinterpret_cast<const void*>(&own_file), &here, found, RTLD_DL_LINKMAP) == 0) {
+    return {};
+  }
+  // The program itself has no name there, and dli_fname is what it was called by: "hvdrun" from
+  // PATH.
+  const bool is_program = map->l_name[0] == '\0';
   std::error_code ignored;
-  if (dladdr(reinterpret_cast<const void*>(&own_file), &here) == 0) return {};
-  return fs::canonical(here.dli_fname, ignored);
+  return fs::canonical(is_program ? "/proc/self/exe" : map->l_name, ignored);
 }
 
 std::vector<fs::path> candidates(const fs::path& own, const char* name) {

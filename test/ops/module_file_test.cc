@@ -35,8 +35,9 @@ class ModuleFiles : public ::testing::Test {
     fs::copy_file(module, path);
     return fs::canonical(path);
   }
-  std::string run(const std::string& variables = "") const {
-    std::FILE* const pipe = popen(("env " + variables + " " + program_ + " 2>&1").c_str(), "r");
+  std::string run(const std::string& variables = "") const { return run(variables, program_); }
+  std::string run(const std::string& variables, const std::string& program) const {
+    std::FILE* const pipe = popen(("env " + variables + " " + program + " 2>&1").c_str(), "r");
     std::string output;
     std::array<char, 256> part;
     while (std::fgets(part.data(), part.size(), pipe) != nullptr) output += part.data();
@@ -54,6 +55,14 @@ TEST_F(ModuleFiles, AreFoundBesideTheCodeAndInTheLibraryFolderOfItsTree) {
   EXPECT_EQ(run(), "42 " + in_tree + "\n");
   const std::string beside = put("tree/bin/libhvd_test.so");
   EXPECT_EQ(run(), "42 " + beside + "\n");
+}
+
+// As users call hvdrun.
+TEST_F(ModuleFiles, AreFoundByAProgramThatIsCalledByItsNameAlone) {
+  const std::string module = put("tree/bin/libhvd_test.so");
+  const fs::path program = program_;
+  EXPECT_EQ(run("PATH=" + program.parent_path().string(), program.filename()),
+            "42 " + module + "\n");
 }
 
 TEST_F(ModuleFiles, AreFoundInThePackageOfAPythonEnvironment) {

@@ -5,9 +5,7 @@
 #include <sys/wait.h>
 
 #include <algorithm>
-#include <array>
 #include <csignal>
-#include <cstdio>
 #include <optional>
 #include <utility>
 #include <variant>
@@ -15,6 +13,7 @@
 
 #include "core/base/clock.h"
 #include "core/base/random_bytes.h"
+#include "core/base/seconds_text.h"
 #include "core/base/status.h"
 #include "runner/agents.h"
 #include "runner/hosts.h"
@@ -282,8 +281,8 @@ void Job::reap() {
 
 void Job::stop(int signal) {
   stop_at_.reset();
-  if (std::cmp_less(ends_.size(), options_.np)) cut_short_ = true;
   if (stop_signal_ == 0) next_blow_ = Clock::now() + kAgentsEnd;
+  cut_short_ |= std::cmp_less(ends_.size(), options_.np);
   // Before the first agent is here only what we started can be told.
   if (!agents_.any_came() || signal == SIGKILL) next_blow_ = Clock::now();
   stop_signal_ = signal;
@@ -305,9 +304,8 @@ void Job::enforce_start() {
   start_deadline_ = TimePoint::max();
   if (stop_signal_ != 0 || roots_.ended()) return;
   const std::vector<int> missing = agents_.missing();
-  std::array<char, 32> seconds{};
-  std::snprintf(seconds.data(), seconds.size(), "%g", to_seconds(start_timeout_));
-  not_started_ = "hvdrun: not started after " + std::string(seconds.data()) + " s: rank" +
+  const std::string seconds = seconds_text(start_timeout_);
+  not_started_ = "hvdrun: not started after " + seconds + ": rank" +
                  (missing.size() == 1 ? " " : "s ") + list_ranks(missing) + " of " +
                  std::to_string(options_.np) + "; " +
                  (remote_ ? "can this machine reach theirs with ssh, and they this one? "
@@ -367,12 +365,10 @@ int Job::verdict() {
     say("hvdrun: stopped by " + signal_name(caught_signal_) + "\n");
     return 128 + caught_signal_;
   }
-  // How ranks ended by themselves counts. mpirun fails for programs that did not finalize MPI, as
-  // none does that went on after an error of the engine.
+  // mpirun also fails for programs that did not finalize MPI, as none does after an engine's error.
   const bool all_ended = std::cmp_equal(ends_.size(), options_.np);
-  if (all_ended && !cut_short_) return 0;
+  if (all_ended && (roots_.exit_code() == 0 || !cut_short_)) return 0;
   if (roots_.exit_code() != 0) return report_start_failure();
-  if (all_ended) return 0;
   say("hvdrun: " + starter_ + " ended, but only " + std::to_string(ends_.size()) + " of " +
       std::to_string(options_.np) + " ranks said how they ended\n");
   return 1;

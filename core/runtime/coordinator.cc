@@ -64,7 +64,7 @@ Coordinator::Coordinator(std::unique_ptr<ControlPlane> control,
                                          others_may_drive(collectives_), spin_limits_.returns)),
       table_(seat_),
       sets_(topology_.size),
-      transfers_(collectives_, config.stall_warning, config.stall_limit, seat_),
+      transfers_(collectives_, {config.stall_warning, config.stall_limit}, seat_),
       observers_(with(std::move(observers), autotune_), topology_),
       protocol_(make_tree(topology_.rank, control_->host_of()), settings_),
       notifier_(control_->doorbell()),
@@ -276,11 +276,12 @@ bool Coordinator::receive() {
 }
 
 bool Coordinator::advance_batches(TimePoint now) {
-  const bool moved = executor_.advance(now);
+  bool moved = executor_.advance(now);
   while (auto done = executor_.next_finished()) {
     protocol_.finished(done->number);
     protocol_.reuse(std::move(*done));
   }
+  moved |= finish_joins();
   watch_devices(now);
   if (!executor_.failure().ok()) fail(executor_.failure());
   return moved;

@@ -94,6 +94,7 @@ class Coordinator final : public Drivable {
   void apply(const Report& effect);
   void apply(const Stopped& effect);
   bool advance_batches(TimePoint now);
+  bool finish_joins();
   bool advance_transfers(TimePoint now);
   void finish(Ticket ticket, std::int64_t number);
   void fail(Ticket ticket, const Status& why);
@@ -143,6 +144,7 @@ class Coordinator final : public Drivable {
   bool lost_a_peer_ = false;          // which is that a peer is gone
   const LossReporter loss_;           // tells hvdrun when another rank ended the job
   std::vector<InFlightPtr> unready_;  // host tensors whose fence was not reached
+  std::vector<AllJoined> joined_;     // whose set still runs batches here
   TimePoint more_until_{};            // submissions are expected to come in a stream
   BatchWatch device_watch_{Duration::zero(), Duration::zero()};  // of this rank
 

@@ -62,7 +62,17 @@ void Coordinator::apply(const SetRemoved& effect) {
 }
 
 void Coordinator::apply(const AllJoined& effect) {
-  finish(effect.ticket, effect.last);
+  joined_.push_back(effect);
+}
+
+// A join ends after what this rank submitted before it, whose handles may be dropped. Nothing can
+// follow in that set meanwhile: this rank has not left its join.
+bool Coordinator::finish_joins() {
+  return std::erase_if(joined_, [this](const AllJoined& effect) {
+           if (executor_.busy(table_.find(effect.ticket)->submission.request.set)) return false;
+           finish(effect.ticket, effect.last);
+           return true;
+         }) > 0;
 }
 
 void Coordinator::apply(const Look&) {

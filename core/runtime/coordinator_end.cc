@@ -94,6 +94,7 @@ void Coordinator::stop(const Status& why, bool orderly) {
     entry->completion.finish(why);
   }
   unready_.clear();
+  joined_.clear();
   observers_.leave(Clock::now());
   phase_ = Phase::kLeaving;
   phase_deadline_ = Clock::now() + (orderly ? kGoodbyeLimit : kErrorGoodbyeLimit);

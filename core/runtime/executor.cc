@@ -97,6 +97,12 @@ bool Executor::advance(TimePoint now) {
   }
 }
 
+bool Executor::busy(ProcessSetId set) const {
+  return std::any_of(ports_.begin(), ports_.end(), [set](const auto& each) {
+    return each.first.first == set && each.second.unfinished > 0;
+  });
+}
+
 std::optional<RunBatch> Executor::next_finished() {
   if (finished_.empty()) return std::nullopt;
   RunBatch plan = std::move(finished_.front());

@@ -48,6 +48,7 @@ class Executor {
   std::optional<RunBatch> next_finished();
   // Batches that are not finished, those waiting for a device included.
   bool busy() const { return unfinished_ != 0; }
+  bool busy(ProcessSetId set) const;
   // Those, for reports; of them those of which all is enqueued on an asynchronous device.
   std::vector<UnfinishedBatch> unfinished() const;
   std::vector<UnfinishedBatch> on_devices() const;

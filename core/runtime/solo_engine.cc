@@ -26,7 +26,7 @@ SoloEngine::SoloEngine(std::unique_ptr<ControlPlane> control,
       stall_limit_(config.stall_limit),
       checks_nan_(config.check_nan),
       watch_(config.stall_warning, config.stall_limit),
-      transfers_(collectives_, config.stall_warning, config.stall_limit),
+      transfers_(collectives_, {config.stall_warning, config.stall_limit}),
       notifier_(control_->doorbell()),
       executor_(collectives_, 0, table_, observers_, control_->doorbell(),
                 config.async_completion) {

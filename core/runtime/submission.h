@@ -3,9 +3,11 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "core/base/clock.h"
 #include "core/base/recycling_allocator.h"
 #include "core/base/tensor_view.h"
 #include "core/negotiate/request.h"
@@ -48,12 +50,19 @@ struct Submission {
   std::uint64_t call = 0;                              // which call of these labels, from 1 on
 };
 
+// How long to wait until that is reported, and until it fails; zero = never.
+struct WaitLimits {
+  Duration warning = Duration::zero();
+  Duration limit = Duration::zero();
+};
+
 // One tensor from this rank to another or back; bypasses the order of the collectives.
 struct PointToPoint {
   enum class Direction { kSend, kReceive } direction = Direction::kSend;
   Rank peer = 0;
-  int tag = 0;   // not negative
-  Lease tensor;  // read or written
+  int tag = 0;                                      // not negative
+  Lease tensor;                                     // read or written
+  std::optional<WaitLimits> limits = std::nullopt;  // for the other end; without: the stall limits
 };
 
 // Whether requests of this kind run as batches: the others only change what the log knows.

@@ -31,13 +31,14 @@ std::string describe(const PointToPoint& transfer, Duration waited) {
 
 }  // namespace
 
-Transfers::Transfers(std::span<const std::unique_ptr<Collective>> world, Duration warning,
-                     Duration limit, std::shared_ptr<DriverSeat> seat)
-    : world_(world), warning_(warning), limit_(limit), seat_(std::move(seat)) {}
+Transfers::Transfers(std::span<const std::unique_ptr<Collective>> world, const WaitLimits& limits,
+                     std::shared_ptr<DriverSeat> seat)
+    : world_(world), limits_(limits), seat_(std::move(seat)) {}
 
 Handle Transfers::add(PointToPoint transfer) {
   auto added = std::make_shared<Transfer>(seat_);
   added->what = std::move(transfer);
+  added->limits = added->what.limits.value_or(limits_);
   Handle handle(std::shared_ptr<Completion>(added, &added->completion));
   const MutexLock lock(mutex_);
   closed_.throw_if_error();
@@ -72,10 +73,11 @@ TimePoint Transfers::next_deadline(TimePoint now) const {
   if (!failure_.ok()) return deadline;
   for (const TransferPtr& transfer : running_) {
     if (transfer->moved) deadline = std::min(deadline, now + kFenceInterval);
-    if (warning_ != Duration::zero() && !transfer->reported) {
-      deadline = std::min(deadline, transfer->since + warning_);
+    const auto [warning, limit] = transfer->limits;
+    if (warning != Duration::zero() && !transfer->reported) {
+      deadline = std::min(deadline, transfer->since + warning);
     }
-    if (limit_ != Duration::zero()) deadline = std::min(deadline, transfer->since + limit_);
+    if (limit != Duration::zero()) deadline = std::min(deadline, transfer->since + limit);
   }
   return deadline;
 }
@@ -160,11 +162,12 @@ bool Transfers::fail(const TransferPtr& transfer, const Status& status) {
 // True when the transfer has waited too long.
 bool Transfers::check_wait(const TransferPtr& transfer, TimePoint now) {
   const Duration waited = now - transfer->since;
-  if (warning_ != Duration::zero() && waited >= warning_ && !transfer->reported) {
+  const auto [warning, limit] = transfer->limits;
+  if (warning != Duration::zero() && waited >= warning && !transfer->reported) {
     transfer->reported = true;
     reports_.push_back(describe(transfer->what, waited));
   }
-  if (limit_ == Duration::zero() || waited < limit_) return false;
+  if (limit == Duration::zero() || waited < limit) return false;
   return end(transfer, {StatusCode::kStalled,
                         describe(transfer->what, waited) + ", longer than the stall limit"});
 }

@@ -24,10 +24,10 @@ namespace hvd {
 // called by any thread, the rest by the thread that uses the collectives.
 class Transfers {
  public:
-  // `world` are the collectives of all ranks, one a device; they outlive this. A transfer that
-  // waits longer than `warning` is reported once; longer than `limit`, it fails (zero = never).
+  // `world` are the collectives of all ranks, one per device; they outlive this. `limits` are those
+  // of transfers without limits of their own; a wait is reported once.
   // `seat`: of the coordinator that calls advance(); null = it does not sleep.
-  Transfers(std::span<const std::unique_ptr<Collective>> world, Duration warning, Duration limit,
+  Transfers(std::span<const std::unique_ptr<Collective>> world, const WaitLimits& limits,
             std::shared_ptr<DriverSeat> seat = nullptr);
 
   // Throws the status of close() after it.
@@ -54,6 +54,7 @@ class Transfers {
     explicit Transfer(std::shared_ptr<DriverSeat> seat) : completion(std::move(seat)) {}
 
     PointToPoint what;
+    WaitLimits limits;
     Completion completion;
     Collective* collective = nullptr;
     std::unique_ptr<Operation> operation;
@@ -72,8 +73,7 @@ class Transfers {
   void leave_behind(Transfer& transfer);
 
   std::span<const std::unique_ptr<Collective>> world_;
-  const Duration warning_;
-  const Duration limit_;
+  const WaitLimits limits_;
   const std::shared_ptr<DriverSeat> seat_;
   std::vector<TransferPtr> running_;
   std::deque<std::string> reports_;

@@ -12,8 +12,9 @@ namespace {
 enum class Says : std::uint8_t {
   kOffer,
   kAnswer,
-  kTakeBack,  // of the sender: the offer, or what data it has not sent yet
-  kForgotten  // of the receiver, in place of an answer
+  kTakeBack,   // of the sender: the offer, or what data it has not sent yet
+  kForgotten,  // of the receiver, in place of an answer
+  kMismatch    // of the sender: what the receiver expects is not what was offered
 };
 
 struct Note {
@@ -38,7 +39,7 @@ Bytes encode(const Note& note) {
 Note decode(const Bytes& bytes) {
   ByteReader reader(bytes);
   Note note;
-  note.says = reader.get_enum<Says>(4);
+  note.says = reader.get_enum<Says>(5);
   note.id = reader.get<std::uint64_t>();
   note.tensor.dtype = reader.get_enum<DType>(kDTypeCount);
   note.tensor.numel = reader.get<std::int64_t>();
@@ -101,6 +102,7 @@ bool Transfers::withdraw(const TransferPtr& transfer, bool for_good) noexcept {
 void Transfers::leave(const TransferPtr& transfer) {
   std::erase(sends_, transfer);
   std::erase(receives_, transfer);
+  std::erase_if(answered_, [&](const auto& each) { return each.second == transfer; });
   for (auto& [id, offered] : offered_) {
     if (offered.transfer != transfer) continue;
     offered.transfer = nullptr;
@@ -127,6 +129,8 @@ void Transfers::give_up_data(Transfer& transfer) {
 }
 
 void Transfers::wait_again(const TransferPtr& receive) {
+  receive->settled = receive->given_up = receive->overtaken = false;
+  receive->data = nullptr;
   const auto later = [&](const TransferPtr& each) { return each->number > receive->number; };
   receives_.insert(std::find_if(receives_.begin(), receives_.end(), later), receive);
 }
@@ -154,9 +158,20 @@ bool Transfers::done(Transfer& transfer) {
   if (!transfer.data->done() || !link_->said(transfer.peer)) return false;
   if (transfer.sends) return true;
   hear();  // whether the sender gave it up before all of it was sent
-  if (!transfer.data->arrived()) transfer.status = given_up(transfer);
+  if (!transfer.data->arrived() || transfer.given_up) return end_given_up(transfer);
   answered_.erase({transfer.peer, transfer.offer});
   return true;
+}
+
+// False if it waits for another send.
+bool Transfers::end_given_up(Transfer& receive) {
+  const auto found = answered_.find({receive.peer, receive.offer});
+  const TransferPtr waits = std::move(found->second);
+  answered_.erase(found);
+  receive.settled = true;
+  if (receive.overtaken) receive.status = given_up(receive);
+  if (!receive.overtaken) wait_again(waits);
+  return receive.overtaken;
 }
 
 void Transfers::send_offers() {
@@ -189,6 +204,11 @@ void Transfers::take(const Message& message) {
     case Says::kForgotten:
       taken_back_ -= offered_.erase(note.id);
       break;
+    case Says::kMismatch:
+      if (const auto answered = answered_.extract({message.from, note.id})) {
+        settle(*answered.mapped(), note.tensor, answered.mapped()->tensor);
+      }
+      break;
   }
 }
 
@@ -206,7 +226,10 @@ void Transfers::take_answer(std::uint64_t id, const TensorView& expected) {
   }
   Transfer& transfer = *offered.transfer;
   settle(transfer, transfer.tensor, expected);
-  if (!transfer.status.ok()) return;
+  if (!transfer.status.ok()) {
+    link_->say(offered.peer, encode({Says::kMismatch, id, offered.sent, transfer.key}));
+    return;
+  }
   transfer.data = link_->send(transfer.peer, static_cast<const std::byte*>(transfer.tensor.data),
                               transfer.tensor.bytes());
 }
@@ -218,7 +241,10 @@ void Transfers::take_back(Rank from, std::uint64_t id) {
     return true;
   };
   if (const auto answered = answered_.find({from, id}); answered != answered_.end()) {
-    answered->second->status = given_up(*answered->second);
+    Transfer& receive = *answered->second;
+    receive.given_up = true;
+    // Data that is still to come would be written over what the next send brings.
+    if (receive.data == nullptr || receive.overtaken) end_given_up(receive);
     return;
   }
   std::erase_if(offers_, [&](const Offer& each) { return forget(each.from, each); });
@@ -238,10 +264,22 @@ void Transfers::match() {
       ++receive;
       continue;
     }
+    mark_overtaken(**receive);
     matched_.push_back({std::move(*receive), *offer});
     offers_.erase(offer);
     receive = receives_.erase(receive);
   }
+}
+
+// Those that may have to go back in line.
+void Transfers::mark_overtaken(const Transfer& later) {
+  const auto mark = [&later](Transfer& earlier) {
+    if (earlier.peer == later.peer && earlier.key == later.key && earlier.number < later.number) {
+      earlier.overtaken = true;
+    }
+  };
+  for (const Matched& each : matched_) mark(*each.receive);
+  for (const auto& [offer, receive] : answered_) mark(*receive);
 }
 
 // The sender sends in the order of the answers, so that is also the order of the receives.
@@ -250,11 +288,11 @@ void Transfers::send_answers() {
     Transfer& transfer = *each.receive;
     if (!ready(transfer)) return false;
     transfer.offer = each.offer.id;
-    settle(transfer, each.offer.sent, transfer.tensor);
-    if (transfer.status.ok()) {
+    answered_[{transfer.peer, transfer.offer}] = each.receive;
+    if (transfer_mismatch(each.offer.sent, transfer.tensor, 0, 0, 0).ok()) {
+      transfer.settled = true;
       transfer.data = link_->receive(transfer.peer, static_cast<std::byte*>(transfer.tensor.data),
                                      transfer.tensor.bytes());
-      answered_[{transfer.peer, transfer.offer}] = each.receive;
     }
     link_->say(transfer.peer,
                encode({Says::kAnswer, each.offer.id, transfer.tensor, transfer.key}));

@@ -73,7 +73,9 @@ struct Transfer {
   std::uint64_t offer = 0;   // the sender's number of it; a receive's once settled
   bool settled = false;      // both ends are there; if they agree, the data is on its way
   bool withdrawn = false;
-  Status status = {};  // kMismatch if the ends do not agree, kStalled if the sender gave it up
+  bool given_up = false;   // a receive's: by the sender, after it was answered
+  bool overtaken = false;  // a receive's: a later one of its key has met a later send
+  Status status = {};      // kMismatch if the ends do not agree; kStalled: see Transfers
   std::unique_ptr<TransferData> data = {};  // once settled, if they agree
 };
 
@@ -85,6 +87,11 @@ struct Transfer {
 // the sender takes the offer back, and the receiver says that it has forgotten it. If an answer is
 // on its way meanwhile, the receiver learns that this one will not come, and the sender skips what
 // is expected. Data half way goes on without the end that withdrew: see TransferData.
+//
+// A receive whose offer is taken back after it was answered goes back to its place in line, as if
+// that send had never been; also one that expected something else, which is a mismatch only when
+// the sender confirms it. If a later receive of its key has met a later send meanwhile, messages
+// would change their order: then it fails with kStalled.
 class Transfers {
  public:
   explicit Transfers(std::unique_ptr<TransferLink> link) : link_(std::move(link)) {}
@@ -135,6 +142,8 @@ class Transfers {
   void leave(const TransferPtr& transfer);
   void give_up_data(Transfer& transfer);
   void wait_again(const TransferPtr& receive);
+  bool end_given_up(Transfer& receive);
+  void mark_overtaken(const Transfer& later);
   void offer_again(const Offer& offer);
 
   std::unique_ptr<TransferLink> link_;
@@ -147,7 +156,8 @@ class Transfers {
   std::list<Offer> offers_;          // of the others, without a receive, those of a rank in order
   std::list<TransferPtr> receives_;  // without an offer, in order
   std::list<Matched> matched_;       // not answered yet
-  std::map<std::pair<Rank, std::uint64_t>, TransferPtr> answered_;  // data on its way, by offer
+  // By offer: data is on its way, or the sender is to confirm that the ends do not agree.
+  std::map<std::pair<Rank, std::uint64_t>, TransferPtr> answered_;
 };
 
 }  // namespace hvd::host

@@ -23,19 +23,7 @@ using Floats = std::vector<float>;
 
 constexpr int kTag = 42;
 
-// Those of collectives are rank 0's to set.
-void limit_transfers_alone(const RuntimePlace& at) {
-  if (at.rank != 0) return;
-  at.runtime.change_settings([](NegotiationSettings& settings) {
-    settings.stall_warning = settings.stall_limit = Duration::zero();
-  });
-}
-
-template <Rank kOf>
-void short_limit(Config& config, Rank rank) {
-  config.stall_warning = rank == kOf ? milliseconds(30) : Duration::zero();
-  config.stall_limit = rank == kOf ? milliseconds(120) : Duration::zero();
-}
+constexpr WaitLimits kShort = {.warning = milliseconds(30), .limit = milliseconds(120)};
 
 void expect_stalled(const Handle& handle, const std::string& named) {
   try {
@@ -46,9 +34,9 @@ void expect_stalled(const Handle& handle, const std::string& named) {
   }
 }
 
-bool ends_well(const Handle& handle) {
+bool ends_well(const RuntimePlace& at, const WaitLimits& limits, const PointToPoint& transfer) {
   try {
-    handle.wait();
+    at.runtime.submit(within(limits, transfer)).wait();
     return true;
   } catch (const StalledError&) {
     return false;  // this machine was slower than the limit
@@ -62,9 +50,9 @@ void expect_the_pair_goes_on(const RuntimePlace& at, Rank from, Rank to, std::si
     const auto value = static_cast<float>(1000 + attempt);
     const auto values = shared(Floats(numel, at.rank == from ? value : -1));
     bool well = true;
-    if (at.rank == from) well = ends_well(at.runtime.submit(send(values, to, kTag, at.device)));
+    if (at.rank == from) well = ends_well(at, kShort, send(values, to, kTag, at.device));
     if (at.rank == to) {
-      well = ends_well(at.runtime.submit(receive(values, from, kTag, at.device)));
+      well = ends_well(at, kShort, receive(values, from, kTag, at.device));
       if (well) {
         EXPECT_EQ(*values, Floats(numel, value));
       }
@@ -85,9 +73,9 @@ void expect_the_job_goes_on(const RuntimePlace& at) {
 }
 
 void a_receive_fails_alone(const RuntimePlace& at) {
-  limit_transfers_alone(at);
   if (at.rank == 0) {
-    const Handle lonely = at.runtime.submit(receive(shared<float>({0}), 1, kTag, at.device));
+    const Handle lonely =
+        at.runtime.submit(within(kShort, receive(shared<float>({0}), 1, kTag, at.device)));
     expect_stalled(lonely, "receive from rank 1 with tag 42 (1 of float32)");
   }
   meet(at, "after the limit");
@@ -95,20 +83,19 @@ void a_receive_fails_alone(const RuntimePlace& at) {
 }
 
 void a_send_fails_alone(const RuntimePlace& at) {
-  limit_transfers_alone(at);
   if (at.rank == 0) {
-    const Handle lonely = at.runtime.submit(send(shared<float>({9, 9, 9}), 1, kTag, at.device));
+    const Handle lonely =
+        at.runtime.submit(within(kShort, send(shared<float>({9, 9, 9}), 1, kTag, at.device)));
     expect_stalled(lonely, "send to rank 1 with tag 42 (3 of float32)");
   }
   meet(at, "after the limit");
   expect_the_job_goes_on(at);
 }
 
-// On another rank than the one that decides.
 void a_send_to_rank_0_fails_alone(const RuntimePlace& at) {
-  limit_transfers_alone(at);
   if (at.rank == 1) {
-    const Handle lonely = at.runtime.submit(send(shared(Floats(300'000, 9)), 0, kTag, at.device));
+    const Handle lonely =
+        at.runtime.submit(within(kShort, send(shared(Floats(300'000, 9)), 0, kTag, at.device)));
     expect_stalled(lonely, "send to rank 0 with tag 42 (300000 of float32)");
   }
   meet(at, "after the limit");
@@ -116,14 +103,14 @@ void a_send_to_rank_0_fails_alone(const RuntimePlace& at) {
 }
 
 void a_long_wait_is_reported(const RuntimePlace& at) {
-  limit_transfers_alone(at);
   if (at.rank == 0) {
     std::promise<std::string> told;
     std::atomic<int> reports = 0;
     at.runtime.on_stall([&](const std::string& text) {
       if (++reports == 1) told.set_value(text);
     });
-    const Handle lonely = at.runtime.submit(receive(shared<float>({0}), 1, kTag, at.device));
+    const Handle lonely =
+        at.runtime.submit(within(kShort, receive(shared<float>({0}), 1, kTag, at.device)));
     const std::string report = told.get_future().get();
     EXPECT_NE(report.find("receive from rank 1 with tag 42"), std::string::npos) << report;
     EXPECT_THROW(lonely.wait(), StalledError);
@@ -136,18 +123,18 @@ void a_long_wait_is_reported(const RuntimePlace& at) {
 // Limits of both ends that run out at any stage: before the ends have met, while they meet and half
 // way. What arrives is whole, and nothing arrives twice or out of order.
 void give_up_at_any_moment(const RuntimePlace& at, std::size_t numel, int rounds) {
-  limit_transfers_alone(at);
+  const WaitLimits tiny = {.limit = microseconds(at.rank == 0 ? 1500 : 2500)};
   std::mt19937 random(static_cast<unsigned>(at.rank) + 7);
   float last = 0;
   for (int round = 1; round <= rounds && at.rank < 2; ++round) {
     std::this_thread::sleep_for(microseconds(random() % 2000));
     const auto value = static_cast<float>(round);
     if (at.rank == 0) {
-      ends_well(at.runtime.submit(send(shared(Floats(numel, value)), 1, kTag, at.device)));
+      ends_well(at, tiny, send(shared(Floats(numel, value)), 1, kTag, at.device));
       continue;
     }
     const auto got = shared(Floats(numel, 0));
-    if (!ends_well(at.runtime.submit(receive(got, 0, kTag, at.device)))) continue;
+    if (!ends_well(at, tiny, receive(got, 0, kTag, at.device))) continue;
     EXPECT_EQ(*got, Floats(numel, got->front())) << "of several sends";
     EXPECT_GT(got->front(), last) << "a stale one";
     last = got->front();
@@ -158,27 +145,17 @@ void give_up_at_any_moment(const RuntimePlace& at, std::size_t numel, int rounds
   EXPECT_TRUE(at.runtime.stopped().ok());
 }
 
-void tiny_limits(Config& config, Rank rank) {
-  config.stall_warning = Duration::zero();
-  config.stall_limit = Duration::zero();
-  if (rank == 0) config.stall_limit = microseconds(1500);
-  if (rank == 1) config.stall_limit = microseconds(2500);
-}
-
 }  // namespace
 
 void add_runtime_transfer_limit_cases(RuntimeCases& cases) {
-  cases.push_back({"AReceiveThatWaitsTooLongFailsAlone", a_receive_fails_alone, short_limit<0>});
-  cases.push_back({"ASendThatWaitsTooLongFailsAlone", a_send_fails_alone, short_limit<0>});
-  cases.push_back(
-      {"ASendToRank0ThatWaitsTooLongFailsAlone", a_send_to_rank_0_fails_alone, short_limit<1>});
-  cases.push_back(
-      {"ATransferThatWaitsLongIsReportedOnce", a_long_wait_is_reported, short_limit<0>});
+  cases.push_back({"AReceiveThatWaitsTooLongFailsAlone", a_receive_fails_alone});
+  cases.push_back({"ASendThatWaitsTooLongFailsAlone", a_send_fails_alone});
+  cases.push_back({"ASendToRank0ThatWaitsTooLongFailsAlone", a_send_to_rank_0_fails_alone});
+  cases.push_back({"ATransferThatWaitsLongIsReportedOnce", a_long_wait_is_reported});
   cases.push_back({"TransfersAreGivenUpAtAnyMoment",
-                   [](const RuntimePlace& at) { give_up_at_any_moment(at, 5, 300); }, tiny_limits});
+                   [](const RuntimePlace& at) { give_up_at_any_moment(at, 5, 300); }});
   cases.push_back({"LongTransfersAreGivenUpAtAnyMoment",
-                   [](const RuntimePlace& at) { give_up_at_any_moment(at, 400'000, 100); },
-                   tiny_limits});
+                   [](const RuntimePlace& at) { give_up_at_any_moment(at, 400'000, 100); }});
 }
 
 }  // namespace hvd::test

@@ -67,9 +67,9 @@ TEST(Shutdown, TellsThoseWhoWaitWhatToDoNext) {
 
 // A program that is busy does not keep the others' error back for long.
 TEST(Shutdown, DoesNotWaitForAProgramThatCannotSayWhereItIs) {
-  SimRanks ranks(2);
-  test::Gate gate;
+  test::Gate gate;  // outlives the thread that is held up at it
   gate.close();
+  SimRanks ranks(2);
   ranks[0].on_look([&] {
     gate.pass();
     return "never in time";

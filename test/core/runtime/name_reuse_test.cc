@@ -63,14 +63,18 @@ TEST(NameReuse, UnderAHandleThatIsHeldIsAnErrorUntilItsCallHasEnded) {
   again.wait();
 }
 
-TEST(NameReuse, AJoinComesAfterCallsThatWaitForTheirName) {
-  SimRanks ranks(2);
-  run_ranks(2, [&](Rank rank) {
-    const auto values = shared<float>({1});
-    for (int i = 0; i < 3; ++i) ranks[rank].submit(allreduce("x", values));
-    ranks[rank].submit(test::join("join")).wait();
-    EXPECT_THAT(*values, ElementsAre(8));
-  });
+TEST(NameReuse, AJoinEndsAfterCallsThatWaitForTheirName) {
+  for (const bool asynchronous : {false, true}) {
+    SimRanks ranks(2, {.asynchronous = asynchronous});
+    run_ranks(2, [&](Rank rank) {
+      for (int round = 0; round < 20; ++round) {
+        const auto values = shared<float>({1});
+        for (int i = 0; i < 3; ++i) ranks[rank].submit(allreduce("x", values));
+        ranks[rank].submit(test::join("join")).wait();
+        EXPECT_THAT(*values, ElementsAre(8));
+      }
+    });
+  }
 }
 
 TEST(NameReuse, WhatWaitsForItsNameFailsWithTheJob) {

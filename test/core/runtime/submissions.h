@@ -198,6 +198,11 @@ PointToPoint receive(const Values<T>& values, Rank from, int tag,
   return {PointToPoint::Direction::kReceive, from, tag, lease(values, device)};
 }
 
+inline PointToPoint within(const WaitLimits& limits, PointToPoint made) {
+  made.limits = limits;
+  return made;
+}
+
 // What the engine allocated for one tensor.
 template <typename T>
 std::vector<T> gathered(const Outcome& outcome, std::size_t tensor = 0) {

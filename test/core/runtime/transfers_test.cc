@@ -25,6 +25,7 @@ using test::run_ranks;
 using test::send;
 using test::shared;
 using test::SimRanks;
+using test::within;
 
 using Floats = std::vector<float>;
 
@@ -38,25 +39,17 @@ INSTANTIATE_TEST_SUITE_P(All, RuntimeTransfers, testing::Bool(),
                          [](const auto& tested) { return tested.param ? "Async" : "Sync"; });
 
 TEST_P(RuntimeTransfers, ThatWaitTooLongFailAloneAndSayForWhom) {
-  const auto config_of = [](Rank rank) {
-    Config config;
-    if (rank == 0) config.stall_warning = milliseconds(30);
-    if (rank == 0) config.stall_limit = milliseconds(120);
-    return config;
-  };
-  SimRanks ranks(config_of, 2, options());
-  ranks[0].change_settings([](NegotiationSettings& settings) {  // those of collectives
-    settings.stall_warning = settings.stall_limit = Duration::zero();
-  });
   test::Gate reported;
   reported.close();
   std::vector<std::string> reports;
+  SimRanks ranks(2, options());
   ranks[0].on_stall([&](const std::string& text) {
     reports.push_back(text);
     reported.open();
   });
   testing::internal::CaptureStderr();
-  const Handle lonely = ranks[0].submit(receive(shared<float>({0}), 1, 42));
+  const WaitLimits limits = {.warning = milliseconds(30), .limit = milliseconds(120)};
+  const Handle lonely = ranks[0].submit(within(limits, receive(shared<float>({0}), 1, 42)));
   try {
     lonely.wait();
     ADD_FAILURE() << "rank 1 sent nothing";

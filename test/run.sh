@@ -108,10 +108,12 @@ finish_tidy() {
   return $code
 }
 
+# Most cases wait for processes: twice as many at a time as there are cores.
 run_pytest() {
   write_digits || return
   PATH="$PWD/build/venv/bin:$PATH" HVD_BUILD="$PWD/build/cpu" HVD_DIGITS="$PWD/build/data/digits" \
-    build/venv/bin/python -m pytest test/bindings test/mpi -q --junitxml="$results/python.xml"
+    build/venv/bin/python -m pytest test/bindings test/mpi -q -n $((2 * jobs)) --dist worksteal \
+    --junitxml="$results/python.xml"
 }
 
 # The tests that compare with stored values of PyTorch, on other inputs: what it computes now.
@@ -125,13 +127,15 @@ run_references() {
 }
 
 run_torch() {
-  build/torch/bin/python -m pytest test/torch -q --junitxml="$results/torch.xml"
+  build/torch/bin/python -m pytest test/torch -q -n "$jobs" --dist worksteal \
+    --junitxml="$results/torch.xml"
 }
 
 # Python's front ends of GPUs, where CUDA was compiled: over CUDA's functions on host memory.
 run_gpu_python() {
   HVD_GPU_MODULE="$PWD/build/cuda/test/on_host/libhvd_nccl.so" \
-    build/torch/bin/python -m pytest test/gpu/python -q --junitxml="$results/gpu-python.xml"
+    build/torch/bin/python -m pytest test/gpu/python -q -n "$jobs" --dist worksteal \
+    --junitxml="$results/gpu-python.xml"
 }
 
 # A program of somebody else's that finds the installed library with find_package(horovod_cpp).

@@ -63,6 +63,7 @@ void Coordinator::apply(const SetRemoved& effect) {
 
 void Coordinator::apply(const AllJoined& effect) {
   joined_.push_back(effect);
+  finish_joins();  // whoever joined last may leave now
 }
 
 // A join ends after what this rank submitted before it, whose handles may be dropped. Nothing can

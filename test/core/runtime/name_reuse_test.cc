@@ -77,6 +77,20 @@ TEST(NameReuse, AJoinEndsAfterCallsThatWaitForTheirName) {
   }
 }
 
+// The others may have left when a rank learns that all have joined.
+TEST(NameReuse, AJoinEndsWellBeforeTheRanksLeave) {
+  for (int round = 0; round < 50; ++round) {
+    SimRanks ranks(3);
+    run_ranks(3, [&](Rank rank) {
+      const auto values = shared<float>({1});
+      for (int i = 0; i < 3; ++i) ranks[rank].submit(allreduce("x", values));
+      EXPECT_NO_THROW(ranks[rank].submit(test::join("join")).wait());
+      EXPECT_THAT(*values, ElementsAre(27));
+      ranks[rank].shutdown();
+    });
+  }
+}
+
 TEST(NameReuse, WhatWaitsForItsNameFailsWithTheJob) {
   SimRanks ranks(2);
   ranks[0].submit(allreduce("x", shared<float>({1})));

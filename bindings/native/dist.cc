@@ -171,8 +171,6 @@ py::object ArrayKind::like(const Tensor& result, const Device& device) const {
   return of_.is_none() ? tensor_to_numpy(result) : tensor_to_numpy(result, of_);
 }
 
-namespace {
-
 std::string lower_case(std::string_view text) {
   std::string lower(text);
   std::ranges::transform(lower, lower.begin(), [](unsigned char letter) {
@@ -180,8 +178,6 @@ std::string lower_case(std::string_view text) {
   });
   return lower;
 }
-
-}  // namespace
 
 ReduceOp reduce_op_named(const std::string& name) {
   const std::string wanted = lower_case(name);

@@ -7,6 +7,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "bindings/native/bindings.h"
@@ -53,6 +54,9 @@ struct ReduceOpLike {
   operator ReduceOp() const { return op; }
   ReduceOp op = ReduceOp::kAverage;
 };
+
+// Of ASCII letters.
+std::string lower_case(std::string_view text);
 
 // Throws InvalidArgumentError on another name, with the one that was probably meant.
 ReduceOp reduce_op_named(const std::string& name);

@@ -105,11 +105,12 @@ Compression compression_named(const std::string& name) {
   const std::vector<Compression> ways = {Compression::none(), Compression::fp16(),
                                          Compression::bf16(), Compression::int8(),
                                          Compression::powersgd()};
-  const auto found = std::ranges::find(names, name);
+  const std::string wanted = lower_case(name);
+  const auto found = std::ranges::find(names, wanted);
   if (found != names.end()) return ways[static_cast<std::size_t>(found - names.begin())];
   throw InvalidArgumentError("compression='" + name +
                              "' is not a compression (none, fp16, bf16, int8, powersgd)" +
-                             did_you_mean(name, names));
+                             did_you_mean(wanted, names));
 }
 
 }  // namespace

@@ -6,6 +6,7 @@
 
 #include "core/base/interruptible_waits.h"
 #include "core/base/status.h"
+#include "core/negotiate/call_name.h"
 #include "core/runtime/fork_guard.h"
 #include "core/runtime/solo_engine.h"
 #include "core/runtime/threaded_engine.h"
@@ -47,7 +48,7 @@ class Runtime::Impl {
     if (request.kind == CollectiveKind::kRemoveSet) {
       sets.find(static_cast<ProcessSetId>(request.numbers.front()));
     }
-    if (runs_batches(request.kind)) check_device(request.device, "tensor '" + request.name + "'");
+    if (runs_batches(request.kind)) check_device(request.device, readable_name(request.name));
   }
 
   void check_fits(const PointToPoint& transfer) const {

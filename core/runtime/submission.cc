@@ -22,8 +22,7 @@ bool has_tensors(Kind kind) {
 }
 
 [[noreturn]] void refuse(const Request& request, const std::string& why) {
-  const std::string what = has_tensors(request.kind) ? "tensor" : name_of(request.kind);
-  throw InvalidArgumentError(what + " '" + request.name + "': " + why);
+  throw InvalidArgumentError(readable_name(request.name) + ": " + why);
 }
 
 void check_view(const Request& request, const char* which, const TensorView& view,

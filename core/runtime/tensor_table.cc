@@ -30,7 +30,7 @@ void TensorTable::add(std::span<Submission> submissions, std::span<Handle> handl
     const std::string refusal = take_in(entries[i]);
     if (refusal.empty()) continue;
     for (std::size_t j = i; j > 0; --j) put_back(*entries[j - 1]);
-    throw InvalidArgumentError("tensor '" + entries[i]->name() + "' " + refusal);
+    throw InvalidArgumentError(readable_name(entries[i]->name()) + " " + refusal);
   }
   for (InFlightPtr& entry : entries) {
     entry->ticket = ++last_ticket_;

@@ -63,7 +63,7 @@ layer = hvd.nn.Linear(2, 2)
 optimizer = hvd.DistributedOptimizer(hvd.optim.SGD(layer.parameters(), lr=0.1), op="SUM", compression="powersgd")
 layer(hvd.ones([1, 2])).sum().backward()
 optimizer.step()
-hvd.average_gradients(layer, op="average", compression="fp16")
+hvd.average_gradients(layer, op="average", compression="FP16")
 assert hvd.reducescatter(x, op="max").shape == (4,) and hvd.reduce(x, 0, op="min") is not None or rank
 for call, words in ((lambda: hvd.allreduce(x, "summ"), ["op='summ' is not a reduction", "did you mean sum?"]),
                     (lambda: hvd.allreduce(x, "zzz"), ["'zzz'", "average, sum, adasum, min, max"]),

@@ -79,7 +79,7 @@ def test_reductions_and_compressions_go_by_their_names_too(world):
     assert torch.equal(world.reducescatter(x, op="max"), x)
     assert torch.equal(world.sparse_allreduce_async(x.to_sparse(), None, "sum")().to_dense(), x)
     assert torch.equal(world.allreduce(x, compression="none"), x)
-    assert torch.equal(world.grouped_allreduce([x], compression="fp16")[0], x)
+    assert torch.equal(world.grouped_allreduce([x], compression="FP16")[0], x)
     optimizer = world.DistributedOptimizer(torch.optim.SGD([torch.nn.Parameter(x)], lr=1.0),
                                            op="sum", compression="bf16")
     optimizer.step()

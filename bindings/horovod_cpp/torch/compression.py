@@ -104,8 +104,8 @@ def chosen(compression: Any) -> Any:
 
 def _named(name: str) -> type[Compressor]:
     names = [known for known in vars(Compression) if not known.startswith("_")]
-    if name in names:
-        compressor: type[Compressor] = getattr(Compression, name)
+    if name.lower() in names:  # as in op="SUM"
+        compressor: type[Compressor] = getattr(Compression, name.lower())
         return compressor
     raise _native.InvalidArgumentError(
         f"compression={name!r} is not a compression ({', '.join(names)})"

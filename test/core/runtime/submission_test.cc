@@ -44,13 +44,13 @@ TEST(CheckSubmission, WantsAName) {
 TEST(CheckSubmission, NamesTensorAndBothCounts) {
   Submission submission = allreduce("w", shared<float>({1, 2, 3}));
   submission.request.shapes = {{2, 2}};
-  EXPECT_EQ(complaint(submission), "tensor 'w': the request has 4 elements, its input 3");
+  EXPECT_EQ(complaint(submission), "'w': the request has 4 elements, its input 3");
 }
 
 TEST(CheckSubmission, NamesBothDTypes) {
   Submission submission = allreduce("w", shared<float>({1}));
   submission.parts[0].output.view.dtype = DType::kF64;
-  EXPECT_EQ(complaint(submission), "tensor 'w': the request says float32, its output is float64");
+  EXPECT_EQ(complaint(submission), "'w': the request says float32, its output is float64");
 }
 
 TEST(CheckSubmission, WantsMemoryOfTheRequestsDevice) {
@@ -59,7 +59,7 @@ TEST(CheckSubmission, WantsMemoryOfTheRequestsDevice) {
   EXPECT_NE(complaint(submission), "nothing");
   submission = allreduce("w", shared<float>({1}));
   submission.parts[0].input.view.data = nullptr;
-  EXPECT_EQ(complaint(submission), "tensor 'w': its input has no memory");
+  EXPECT_EQ(complaint(submission), "'w': its input has no memory");
 }
 
 TEST(CheckSubmission, RefusesPartialOverlap) {
@@ -69,32 +69,31 @@ TEST(CheckSubmission, RefusesPartialOverlap) {
   submission.parts[0].input.view.numel = submission.parts[0].output.view.numel = 3;
   EXPECT_EQ(complaint(submission), "nothing");
   submission.parts[0].output.view.data = values->data() + 1;
-  EXPECT_EQ(complaint(submission),
-            "tensor 'w': input and output overlap without being the same memory");
+  EXPECT_EQ(complaint(submission), "'w': input and output overlap without being the same memory");
 }
 
 TEST(CheckSubmission, RefusesARootOutsideTheProcessSet) {
   const auto values = shared<float>({1});
   EXPECT_EQ(complaint(broadcast("w", values, 2)),
-            "tensor 'w': root rank 2 is not in process set 0, which has ranks 0 and 1");
+            "'w': root rank 2 is not in process set 0, which has ranks 0 and 1");
   EXPECT_EQ(complaint(broadcast("w", values, -1)),
-            "tensor 'w': root rank -1 is not in process set 0, which has ranks 0 and 1");
+            "'w': root rank -1 is not in process set 0, which has ranks 0 and 1");
   EXPECT_EQ(complaint(broadcast("w", values, 1), {3, {0, 2}}),
-            "tensor 'w': root rank 1 is not in process set 3, which has ranks 0 and 2");
+            "'w': root rank 1 is not in process set 3, which has ranks 0 and 2");
   EXPECT_EQ(complaint(broadcast("w", values, 2), {3, {0, 2}}), "nothing");
 }
 
 TEST(CheckSubmission, RefusesARankOutsideTheProcessSet) {
   EXPECT_EQ(complaint(allreduce("w", shared<float>({1})), {3, {0, 2}}, 1),
-            "tensor 'w': this rank, 1, is not in process set 3");
+            "'w': this rank, 1, is not in process set 3");
 }
 
 TEST(CheckSubmission, RefusesRowsThatDoNotFitOrOverflow) {
   Submission submission = allgather("w", shared<float>({1, 2, 3, 4}), 2);
   submission.parts[0].rows = 3;
-  EXPECT_EQ(complaint(submission), "tensor 'w': the request has 6 elements, its input 4");
+  EXPECT_EQ(complaint(submission), "'w': the request has 6 elements, its input 4");
   submission.parts[0].rows = -1;
-  EXPECT_EQ(complaint(submission), "tensor 'w': its first dimension is -1");
+  EXPECT_EQ(complaint(submission), "'w': its first dimension is -1");
   submission.parts[0].rows = std::numeric_limits<std::int64_t>::max();
   EXPECT_NE(complaint(submission), "nothing");
 }
@@ -102,31 +101,31 @@ TEST(CheckSubmission, RefusesRowsThatDoNotFitOrOverflow) {
 TEST(CheckSubmission, WantsOnePartAShape) {
   Submission submission = allreduce("g", shared<float>({1}));
   submission.request.shapes.push_back({1});
-  EXPECT_EQ(complaint(submission), "tensor 'g': it has 1 tensors and 2 shapes");
+  EXPECT_EQ(complaint(submission), "'g': it has 1 tensors and 2 shapes");
   submission.parts.clear();
   submission.request.shapes.clear();
-  EXPECT_EQ(complaint(submission), "tensor 'g': it has 0 tensors and 0 shapes");
+  EXPECT_EQ(complaint(submission), "'g': it has 0 tensors and 0 shapes");
   EXPECT_EQ(complaint(test::barrier("b")), "nothing");
   submission = test::barrier("b");
   submission.parts.emplace_back();
-  EXPECT_EQ(complaint(submission), "barrier 'b': it has 1 tensors and 0 shapes");
+  EXPECT_EQ(complaint(submission), "'b': it has 1 tensors and 0 shapes");
 }
 
 TEST(CheckSubmission, ChecksEveryTensorOfAGroup) {
   auto group = test::grouped_allreduce<float>("g", {shared<float>({1}), shared<float>({1, 2})});
   EXPECT_EQ(complaint(group), "nothing");
   group.request.shapes[1] = {3};
-  EXPECT_EQ(complaint(group), "tensor 'g': the request has 3 elements, its input 2");
+  EXPECT_EQ(complaint(group), "'g': the request has 3 elements, its input 2");
 }
 
 TEST(CheckSubmission, WantsOneSplitARankThatSumsToTheRows) {
   const auto values = shared<float>({1, 2, 3, 4, 5, 6});
   EXPECT_EQ(complaint(test::alltoall("w", values, 2, {1, 2})), "nothing");
   EXPECT_EQ(complaint(test::alltoall("w", values, 2, {3})),
-            "tensor 'w': it has 1 splits for a process set of 2 ranks");
+            "'w': it has 1 splits for a process set of 2 ranks");
   EXPECT_EQ(complaint(test::alltoall("w", values, 2, {1, 1})),
-            "tensor 'w': the request has 4 elements, its input 6");
-  EXPECT_EQ(complaint(test::alltoall("w", values, 2, {4, -1})), "tensor 'w': a split is -1");
+            "'w': the request has 4 elements, its input 6");
+  EXPECT_EQ(complaint(test::alltoall("w", values, 2, {4, -1})), "'w': a split is -1");
   const auto most = std::numeric_limits<std::int64_t>::max();
   EXPECT_NE(complaint(test::alltoall("w", values, 2, {most, most})), "nothing");
 }
@@ -137,9 +136,9 @@ TEST(CheckSubmission, OnlyTheRootScatters) {
   EXPECT_EQ(complaint(test::scatter("w", values, 1, 0, {1, 1})), "nothing");
   EXPECT_EQ(complaint(test::scatter("w", none, 1, 1, {})), "nothing");
   EXPECT_EQ(complaint(test::scatter("w", values, 1, 1, {1, 1})),
-            "tensor 'w': only the root, rank 1, gives data");
+            "'w': only the root, rank 1, gives data");
   EXPECT_EQ(complaint(test::scatter("w", values, 1, 0, {})),
-            "tensor 'w': it has 0 splits for a process set of 2 ranks");
+            "'w': it has 0 splits for a process set of 2 ranks");
 }
 
 TEST(CheckSubmission, WantsThisRanksShareOfAReducescatter) {
@@ -149,9 +148,9 @@ TEST(CheckSubmission, WantsThisRanksShareOfAReducescatter) {
   EXPECT_EQ(complaint(test::reducescatter("w", values, {3, 2}, two_rows)), "nothing");
   EXPECT_EQ(complaint(test::reducescatter("w", values, {3, 2}, one_row), kTwo, 1), "nothing");
   EXPECT_EQ(complaint(test::reducescatter("w", values, {3, 2}, one_row)),
-            "tensor 'w': the request has 4 elements, its output 2");
+            "'w': the request has 4 elements, its output 2");
   EXPECT_EQ(complaint(test::reducescatter("w", shared<float>({1}), {}, one_row)),
-            "tensor 'w': a scalar has no first dimension to scatter");
+            "'w': a scalar has no first dimension to scatter");
 }
 
 TEST(CheckSubmission, OnlyTheRootOfAReduceNeedsAnOutput) {
@@ -164,14 +163,14 @@ TEST(CheckSubmission, OnlyTheRootOfAReduceNeedsAnOutput) {
 TEST(CheckSubmission, RefusesReductionsThatMeanNothing) {
   const auto values = shared<float>({1});
   EXPECT_EQ(complaint(allreduce("w", values, ReduceOp::kBitAnd)),
-            "tensor 'w': reduction BitAnd is not defined for dtype float32");
+            "'w': reduction BitAnd is not defined for dtype float32");
   const auto output = shared<float>({1});
   EXPECT_EQ(
       complaint<UnsupportedError>(test::reducescatter("w", values, {1}, output, ReduceOp::kAdasum)),
       "'w': only an allreduce takes Adasum");
   Submission reduced = test::reduce("w", values, 0);
   reduced.request.wire = WireFormat::kInt8;
-  EXPECT_EQ(complaint(reduced), "tensor 'w': only an allreduce takes wire format int8");
+  EXPECT_EQ(complaint(reduced), "'w': only an allreduce takes wire format int8");
 }
 
 TEST(CheckSubmission, RefusesScalesUnderWhichNothingIsNeutral) {
@@ -185,7 +184,7 @@ TEST(CheckSubmission, RefusesScalesUnderWhichNothingIsNeutral) {
   EXPECT_EQ(scaled(ReduceOp::kMin, 2, -1), "nothing");
   EXPECT_EQ(scaled(ReduceOp::kProduct, 1, 3), "nothing");
   EXPECT_EQ(scaled(ReduceOp::kMax, -1, 1),
-            "tensor 'w': reduction Max cannot be prescaled by -1.000000; use the postscale");
+            "'w': reduction Max cannot be prescaled by -1.000000; use the postscale");
   EXPECT_NE(scaled(ReduceOp::kProduct, 2, 1), "nothing");
   EXPECT_NE(scaled(ReduceOp::kSum, std::numeric_limits<double>::infinity(), 1), "nothing");
   EXPECT_NE(scaled(ReduceOp::kSum, 1, std::numeric_limits<double>::quiet_NaN()), "nothing");
@@ -195,30 +194,24 @@ TEST(CheckSubmission, WantsAResidualThatFitsALossyFormat) {
   const auto residual = shared<float>({0, 0});
   Submission submission = allreduce("w", shared<double>({1, 2}));
   submission.parts[0].residual = test::lease(residual);
-  EXPECT_EQ(complaint(submission),
-            "tensor 'w': it has a residual but no wire format that loses anything");
+  EXPECT_EQ(complaint(submission), "'w': it has a residual but no wire format that loses anything");
   submission.request.wire = WireFormat::kInt8;
   EXPECT_EQ(complaint(submission), "nothing");
   submission.parts[0].residual.view.numel = 1;
   EXPECT_EQ(complaint(submission),
-            "tensor 'w': its residual must be float32 of 2 elements on the same device, not "
+            "'w': its residual must be float32 of 2 elements on the same device, not "
             "float32 of 1");
 }
 
 TEST(CheckSubmission, WantsAscendingRanksOfTheWorldForAProcessSet) {
   EXPECT_EQ(complaint(test::add_set("s", {0, 1})), "nothing");
-  EXPECT_EQ(complaint(test::add_set("s", {})),
-            "add process set 's': a process set has at least one rank");
-  EXPECT_EQ(complaint(test::add_set("s", {1, 0})),
-            "add process set 's': its ranks must ascend, each once");
-  EXPECT_EQ(complaint(test::add_set("s", {1, 1})),
-            "add process set 's': its ranks must ascend, each once");
-  EXPECT_EQ(complaint(test::add_set("s", {0, 2})),
-            "add process set 's': rank 2 is not in a world of 2");
-  EXPECT_EQ(complaint(test::remove_set("s", 0)),
-            "remove process set 's': the world cannot be removed");
+  EXPECT_EQ(complaint(test::add_set("s", {})), "'s': a process set has at least one rank");
+  EXPECT_EQ(complaint(test::add_set("s", {1, 0})), "'s': its ranks must ascend, each once");
+  EXPECT_EQ(complaint(test::add_set("s", {1, 1})), "'s': its ranks must ascend, each once");
+  EXPECT_EQ(complaint(test::add_set("s", {0, 2})), "'s': rank 2 is not in a world of 2");
+  EXPECT_EQ(complaint(test::remove_set("s", 0)), "'s': the world cannot be removed");
   EXPECT_EQ(complaint(test::in_set(4, test::add_set("s", {0})), {4, {0, 1}}),
-            "add process set 's@4': the whole world adds and removes process sets");
+            "'s@4': the whole world adds and removes process sets");
 }
 
 TEST(CheckTransfer, WantsAPeerOfTheWorldAndATag) {

@@ -108,12 +108,22 @@ finish_tidy() {
   return $code
 }
 
-# Most cases wait for processes: twice as many at a time as there are cores.
+# run_pytest NAME ARGUMENT...
 run_pytest() {
   write_digits || return
   PATH="$PWD/build/venv/bin:$PATH" HVD_BUILD="$PWD/build/cpu" HVD_DIGITS="$PWD/build/data/digits" \
-    build/venv/bin/python -m pytest test/bindings test/mpi -q -n $((2 * jobs)) --dist worksteal \
-    --junitxml="$results/python.xml"
+    build/venv/bin/python -m pytest -q --junitxml="$results/$1.xml" "${@:2}"
+}
+
+# Most cases wait for processes: twice as many at a time as there are cores.
+run_python() {
+  run_pytest python test/bindings test/mpi --ignore="$faults" -n $((2 * jobs)) --dist worksteal
+}
+
+# One job at a time: how soon its processes are gone is measured.
+faults=test/mpi/test_random_faults.py
+run_faults() {
+  run_pytest faults "$faults"
 }
 
 # The tests that compare with stored values of PyTorch, on other inputs: what it computes now.
@@ -212,7 +222,8 @@ fi
 # The wheel first: both use one build folder, and what stays installed is the second one.
 step wheel env CMAKE_ARGS=-DHVD_WERROR=ON bash bindings/build_wheel.sh
 if step python-package install_package build/torch; then
-  step python run_pytest
+  step python run_python
+  step faults run_faults
   step torch run_torch
   ! has_nvcc || step gpu-python run_gpu_python
 fi

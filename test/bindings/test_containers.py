@@ -100,4 +100,5 @@ assert hvd.remove_process_set(sets[7])
 again = hvd.add_process_set([0, 1])
 if rank < 2:
     assert hvd.allreduce(np.ones(1), hvd.Sum, process_set=again)[0] == 2
+hvd.barrier()  # who leaves ends the job of all
 """, np=3)

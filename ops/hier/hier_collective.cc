@@ -270,6 +270,8 @@ std::optional<Duration> HierCollective::poll_interval() const {
 }
 
 void HierCollective::abort() noexcept {
+  // What waits for its turn behind an operation that will not come to its next stage ends too.
+  for (const HierOrderPtr& order : {cross_order_, spread_order_}) order->break_off();
   flat_->abort();
   local_->abort();
   spread_->abort();

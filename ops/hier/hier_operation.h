@@ -1,5 +1,6 @@
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -17,12 +18,12 @@ class HierOrder {
   // Throws AbortedError when an operation before it ended without having started the stage.
   bool is_next(std::uint64_t place) const;
   void start_next() noexcept { ++started_; }
-  void break_off() noexcept { broken_ = true; }
+  void break_off() noexcept { broken_ = true; }  // any thread
 
  private:
   std::uint64_t joined_ = 0;
   std::uint64_t started_ = 0;
-  bool broken_ = false;
+  std::atomic<bool> broken_ = false;
 };
 
 using HierOrderPtr = std::shared_ptr<HierOrder>;

@@ -141,11 +141,11 @@ void bind_observability(py::module_& m) {
         py::arg("mark_cycles") = std::nullopt, ReleaseGil(),
         R"(Record what all ranks do into one Chrome trace; ui.perfetto.dev opens it.
 
-Rank 0 writes the file, by its own clock; it is valid JSON at every moment. Every rank may call this
-and stop_timeline(); rank 0's calls count.
+Rank 0 writes the file, by its own clock. It can be read at any moment (hvd.plot.load_timeline), also
+after the job was killed. Every rank may call this and stop_timeline(); rank 0's calls count.
 
 Args:
-    file_path: What is there is replaced. While it is written, file_path + ".next" is there as well.
+    file_path: What is there is replaced.
     mark_cycles: Mark each decision of rank 0; None: as HOROVOD_TIMELINE_MARK_CYCLES says.
 
 Raises:

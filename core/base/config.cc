@@ -95,10 +95,11 @@ const std::array kSettings = {
     setting<kRankZero, PositiveNumber, &Config::autotune_steps_per_sample>(
         "HOROVOD_AUTOTUNE_STEPS_PER_SAMPLE", "repetitions of a tensor that make one sample"),
     setting<kRankZero, PositiveNumber, &Config::autotune_max_samples>(
-        "HOROVOD_AUTOTUNE_BAYES_OPT_MAX_SAMPLES", "most points that autotune tries"),
-    setting<kRankZero, Fraction, &Config::autotune_noise>(
+        "HOROVOD_AUTOTUNE_BAYES_OPT_MAX_SAMPLES",
+        "most settings that autotune tries; its sweep tries at most 16"),
+    setting<kPerRank, Fraction, &Config::autotune_noise>(
         "HOROVOD_AUTOTUNE_GAUSSIAN_PROCESS_NOISE",
-        "how much of the spread between samples autotune takes for noise, 0 to 1"),
+        "accepted without effect: autotune uses no Gaussian process"),
     setting<kPerRank, Level, &Config::log_level>("HOROVOD_LOG_LEVEL",
                                                  "least level of the messages on standard error"),
     setting<kPerRank, Flag, &Config::log_hide_time>("HOROVOD_LOG_HIDE_TIME",

@@ -1,64 +1,41 @@
 #include "core/negotiate/tuner.h"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <cstdio>
-#include <numbers>
-
-#include "core/negotiate/gaussian_process.h"
 
 namespace hvd {
 namespace {
 
-constexpr std::size_t kLeastThreshold = 1 << 18;  // 0.25 MiB; below it there is only 0
-constexpr int kThresholdSteps = 18;               // of half an octave: up to 128 MiB
+constexpr std::int64_t kMostThreshold = std::int64_t{128} << 20;
+constexpr int kThresholdSteps = 18;  // of a factor of sqrt(2); the fourth from 0 is 1 MiB
 constexpr Duration kMostGap = std::chrono::milliseconds(10);
-constexpr int kGapSteps = 10;
-constexpr double kWorthwhile = 0.01;      // of the score: what is worth leaving the defaults
-constexpr double kHopeful = 0.002;        // of the score: what is worth trying a point
-constexpr std::size_t kPatience = 6;      // points without an improvement
-constexpr std::size_t kLeastPoints = 10;  // before the model may end the search
+constexpr int kGapSteps = 12;
+constexpr std::array<std::size_t, 3> kStrides = {4, 2, 1};  // steps; two rounds with each
+constexpr double kWorthwhile = 1.01;  // times the defaults' score: what is worth leaving them
 
-// 0, then 0.25 MiB doubling every second step.
-std::size_t threshold_at(int step) {
-  if (step == 0) return 0;
-  return static_cast<std::size_t>(
-      std::llround(static_cast<double>(kLeastThreshold) * std::exp2((step - 1) / 2.0)));
-}
+enum Axis : std::size_t { kThreshold, kGap };
 
-Duration gap_at(int step) {
-  return kMostGap * (step * step) / (kGapSteps * kGapSteps);
-}
-
-// Settings as a point of the unit square. No fusion is one step below the least threshold.
-GaussianProcess::Point place_of(const TunedSettings& settings) {
-  double step = 0;
-  if (settings.fusion_threshold > 0) {
-    const double octaves = std::log2(static_cast<double>(settings.fusion_threshold) /
-                                     static_cast<double>(kLeastThreshold));
-    step = 1 + 2 * octaves;
+// 0, then `steps` values up to `most`, and the default among them; it alone if it is held.
+std::vector<std::int64_t> geometric(std::int64_t most, int steps, std::int64_t by_default,
+                                    bool held) {
+  if (held) return {by_default};
+  std::vector<std::int64_t> values = {0};
+  for (int step = 1; step <= steps; ++step) {
+    values.push_back(std::llround(static_cast<double>(most) * std::exp2((step - steps) / 2.0)));
   }
-  const double gap = to_seconds(settings.batching_gap) / to_seconds(kMostGap);
-  return {std::clamp(step / (kThresholdSteps + 1), 0.0, 1.0), std::clamp(std::sqrt(gap), 0.0, 1.0)};
+  const auto at = std::lower_bound(values.begin(), values.end(), by_default);
+  if (at == values.end() || *at != by_default) values.insert(at, by_default);
+  return values;
+}
+
+std::size_t position(const std::vector<std::int64_t>& values, std::int64_t value) {
+  return static_cast<std::size_t>(std::find(values.begin(), values.end(), value) - values.begin());
 }
 
 double median(std::vector<double> values) {
-  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
-  std::nth_element(values.begin(), middle, values.end());
-  if (values.size() % 2 == 1) return *middle;
-  return (*middle + *std::max_element(values.begin(), middle)) / 2;
-}
-
-// Of the median of normal values: pi/2 times the variance of their mean.
-double deviation_of_median(const std::vector<double>& values) {
-  if (values.size() < 2) return 0;
-  const double count = static_cast<double>(values.size());
-  double mean = 0;
-  for (const double value : values) mean += value / count;
-  double squares = 0;
-  for (const double value : values) squares += (value - mean) * (value - mean);
-  return std::sqrt(std::numbers::pi / 2 * squares / (count - 1) / count);
+  std::sort(values.begin(), values.end());
+  return (values[(values.size() - 1) / 2] + values[values.size() / 2]) / 2;
 }
 
 }  // namespace
@@ -67,35 +44,21 @@ Tuner::Tuner(const TunerOptions& options, const TunedSettings& defaults)
     : options_(options),
       defaults_(defaults),
       settings_(defaults),
-      warmup_left_(options.warmup_samples),
       log_("phase,cycle_time_ms,tensor_fusion_threshold,score\n") {
-  const auto held = [&](std::size_t threshold, Duration gap) {
-    return TunedSettings{options_.hold_threshold ? defaults_.fusion_threshold : threshold,
-                         options_.hold_gap ? defaults_.batching_gap : gap};
-  };
-  for (int t = 0; t <= kThresholdSteps + 1; ++t) {
-    for (int g = 0; g <= kGapSteps; ++g) {
-      const TunedSettings point = held(threshold_at(t), gap_at(g));
-      if (std::find(candidates_.begin(), candidates_.end(), point) == candidates_.end()) {
-        candidates_.push_back(point);
-      }
-    }
-  }
-  // Corners and middle of what is usual: the model needs something to start from.
-  for (const auto& [t, g] :
-       {std::pair(9, 0), std::pair(15, 3), std::pair(3, 5), std::pair(12, 7)}) {
-    first_.push_back(held(threshold_at(t), gap_at(g)));
-  }
-  if (options_.hold_threshold && options_.hold_gap) finish(defaults_);
+  const auto threshold = static_cast<std::int64_t>(defaults.fusion_threshold);
+  const std::int64_t gap = defaults.batching_gap.count();
+  values_ = {geometric(kMostThreshold, kThresholdSteps, threshold, options.hold_threshold),
+             geometric(kMostGap.count(), kGapSteps, gap, options.hold_gap)};
+  point_ = {position(values_[kThreshold], threshold), position(values_[kGap], gap)};
+  if (options_.hold_threshold && options_.hold_gap) finish(defaults_, 0);
 }
 
 std::optional<TunedSettings> Tuner::add(std::size_t bytes, Duration took) {
   if (finished() || bytes == 0 || took <= Duration::zero()) return std::nullopt;
-  if (phase_ == Phase::kWarmup && warmup_left_ > 0) {
-    --warmup_left_;
+  if (discarded_ < options_.warmup_samples) {
+    ++discarded_;
     return std::nullopt;
   }
-  if (phase_ == Phase::kWarmup) phase_ = Phase::kSearch;
   const double score = static_cast<double>(bytes) / (to_seconds(took) * 1e6);
   const TunedSettings before = settings_;
   if (phase_ == Phase::kSearch) {
@@ -109,88 +72,79 @@ std::optional<TunedSettings> Tuner::add(std::size_t bytes, Duration took) {
 void Tuner::search(double score) {
   samples_.push_back(score);
   if (samples_.size() < options_.samples_per_point) return;
-  tried_.push_back({settings_, median(samples_), deviation_of_median(samples_)});
-  samples_.clear();
+  tried_.push_back({point_, median(std::exchange(samples_, {}))});
   log(tried_.size() == 1 ? "default" : "search", settings_, tried_.back().score);
   if (const auto next = next_point()) {
-    settings_ = *next;
-  } else {
-    begin_comparison();
+    point_ = *next;
+    settings_ = settings_at(point_);
+    return;
   }
-}
-
-void Tuner::begin_comparison() {
-  challenger_ = best().settings;
-  if (challenger_ == defaults_) return finish(defaults_);
+  if (&best() == &tried_.front()) return finish(defaults_, best().score);
   phase_ = Phase::kCompare;
   settings_ = defaults_;
 }
 
 // The best of many noisy scores looks better than it is, so both are measured afresh, in turns.
 void Tuner::compare(double score) {
+  const TunedSettings challenger = settings_at(best().point);
   const bool is_default = settings_ == defaults_;
   (is_default ? default_scores_ : challenger_scores_).push_back(score);
-  settings_ = is_default ? challenger_ : defaults_;
+  settings_ = is_default ? challenger : defaults_;
   if (challenger_scores_.size() < options_.samples_per_point) return;
   const double ours = median(default_scores_);
   const double theirs = median(challenger_scores_);
   log("compare", defaults_, ours);
-  log("compare", challenger_, theirs);
-  finish(theirs > ours * (1 + kWorthwhile) ? challenger_ : defaults_);
+  log("compare", challenger, theirs);
+  if (theirs > ours * kWorthwhile) return finish(challenger, best().score);
+  finish(defaults_, tried_.front().score);
 }
 
-void Tuner::finish(const TunedSettings& chosen) {
+void Tuner::finish(const TunedSettings& chosen, double score) {
   phase_ = Phase::kFinished;
   settings_ = chosen;
-  double score = 0;
-  for (const Tried& tried : tried_) {
-    if (tried.settings == chosen) score = tried.score;
-  }
   log("chosen", chosen, score);
 }
 
+// Nothing when the search is over.
+std::optional<Tuner::Point> Tuner::next_point() {
+  while (plan_.empty()) {
+    // Between steps of a factor of 4 nothing is far better than at both of them.
+    const bool refine = round_ < 2 || best().score > tried_.front().score * kWorthwhile;
+    if (round_ == 2 * kStrides.size() || !refine) return std::nullopt;
+    plan_round();
+  }
+  if (tried_.size() >= options_.max_points) return std::nullopt;
+  const Point next = plan_.back();
+  plan_.pop_back();
+  return next;
+}
+
+// One of the two settings changes, the other stays the best known. No point comes twice, because
+// each stride leads to positions that no longer one reaches.
+void Tuner::plan_round() {
+  const std::size_t stride = kStrides[round_ / 2];
+  const Axis axis = round_ % 2 == 0 ? kGap : kThreshold;
+  const bool whole_range = round_ < 2;
+  ++round_;
+  const std::size_t centre = best().point[axis];
+  for (std::size_t i = values_[axis].size(); i-- > 0;) {
+    const std::size_t distance = i > centre ? i - centre : centre - i;
+    if (distance == 0 || distance % stride != 0) continue;
+    if (distance > stride && !whole_range) continue;
+    plan_.push_back(best().point);
+    plan_.back()[axis] = i;
+  }
+}
+
+TunedSettings Tuner::settings_at(const Point& point) const {
+  return {static_cast<std::size_t>(values_[kThreshold][point[kThreshold]]),
+          Duration(values_[kGap][point[kGap]])};
+}
+
+// The first of equals, so the defaults if nothing is better.
 const Tuner::Tried& Tuner::best() const {
   return *std::max_element(tried_.begin(), tried_.end(),
                            [](const Tried& a, const Tried& b) { return a.score < b.score; });
-}
-
-bool Tuner::was_tried(const TunedSettings& settings) const {
-  return std::any_of(tried_.begin(), tried_.end(),
-                     [&](const Tried& tried) { return tried.settings == settings; });
-}
-
-// Where to look next; nothing when the search is over.
-std::optional<TunedSettings> Tuner::next_point() const {
-  if (tried_.size() >= options_.max_points) return std::nullopt;
-  for (const TunedSettings& point : first_) {
-    if (!was_tried(point)) return point;
-  }
-  const bool enough = tried_.size() >= kLeastPoints;
-  const auto since_best = static_cast<std::size_t>(&tried_.back() - &best());
-  if (enough && since_best >= kPatience) return std::nullopt;
-  return ask_model(enough ? kHopeful * best().score : 0);
-}
-
-// The point from which most is to be expected, if that is at least `least_gain`.
-std::optional<TunedSettings> Tuner::ask_model(double least_gain) const {
-  std::vector<GaussianProcess::Point> places;
-  std::vector<double> scores;
-  double variance = 0;
-  for (const Tried& tried : tried_) {
-    places.push_back(place_of(tried.settings));
-    scores.push_back(tried.score);
-    variance += tried.spread * tried.spread / static_cast<double>(tried_.size());
-  }
-  const GaussianProcess model(places, scores, options_.noise * std::sqrt(variance));
-  double most = least_gain;
-  std::optional<TunedSettings> next;
-  for (const TunedSettings& point : candidates_) {
-    const double gain = expected_improvement(model.at(place_of(point)), best().score);
-    if (gain < most || was_tried(point)) continue;
-    most = gain;
-    next = point;
-  }
-  return next;
 }
 
 void Tuner::log(const char* phase, const TunedSettings& settings, double score) {

@@ -1,6 +1,8 @@
 #pragma once
 
+#include <array>
 #include <cstddef>
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <utility>
@@ -21,18 +23,16 @@ struct TunerOptions {
   std::size_t warmup_samples = 3;     // discarded at the start
   std::size_t samples_per_point = 5;  // their median is a point's score; at least 1
   std::size_t max_points = 20;  // settings that are tried, the defaults among them; at least 1
-  // How much of the spread between a point's samples the model takes for noise, 0 to 1.
-  double noise = 0.8;
   bool hold_threshold = false;  // the user chose it: keep the default's
   bool hold_gap = false;
 };
 
-// Searches for the settings that move most bytes a microsecond, by Bayesian optimisation: a
-// Gaussian process over (log of the threshold, root of the gap) says where to look next. The
-// threshold is 0 or 0.25 to 128 MiB, the gap 0 to 10 ms. The defaults are tried first. The search
-// stops when nothing better is to be expected; then the best settings and the defaults are measured
-// again in turns, and the defaults stay unless the others are better by more than 1 %. Pure and
-// deterministic: equal samples give equal settings.
+// Searches for the settings that move most bytes per microsecond, by a geometric sweep: the gap (0
+// to 10 ms), then the threshold (0 to 128 MiB), in steps of a factor of 4; then the neighbours of
+// the best by factors of 2 and of sqrt(2), if anything was better than the defaults, which are
+// tried first. Last, the best settings and the defaults are measured again in turns, and the
+// defaults stay unless the others are better by more than 1 %. Pure and deterministic: equal
+// samples give equal settings.
 class Tuner {
  public:
   Tuner(const TunerOptions& options, const TunedSettings& defaults);
@@ -49,33 +49,33 @@ class Tuner {
   std::string take_log() { return std::exchange(log_, {}); }
 
  private:
-  enum class Phase { kWarmup, kSearch, kCompare, kFinished };
+  enum class Phase { kSearch, kCompare, kFinished };
+  using Point = std::array<std::size_t, 2>;  // positions in values_
   struct Tried {
-    TunedSettings settings;
-    double score = 0;   // bytes a microsecond: the median of the samples
-    double spread = 0;  // standard deviation of that median
+    Point point;
+    double score = 0;  // bytes per microsecond: the median of the samples
   };
 
   void search(double score);
   void compare(double score);
-  void begin_comparison();
-  void finish(const TunedSettings& chosen);
-  std::optional<TunedSettings> next_point() const;
-  std::optional<TunedSettings> ask_model(double least_gain) const;
-  bool was_tried(const TunedSettings& settings) const;
+  void finish(const TunedSettings& chosen, double score);
+  std::optional<Point> next_point();
+  void plan_round();
+  TunedSettings settings_at(const Point& point) const;
   const Tried& best() const;
   void log(const char* phase, const TunedSettings& settings, double score);
 
   const TunerOptions options_;
   const TunedSettings defaults_;
-  std::vector<TunedSettings> candidates_;
-  std::vector<TunedSettings> first_;  // tried before the model is asked
+  std::array<std::vector<std::int64_t>, 2> values_;  // thresholds in bytes, gaps in nanoseconds
   TunedSettings settings_;
-  Phase phase_ = Phase::kWarmup;
-  std::size_t warmup_left_;
-  std::vector<double> samples_;  // of settings_
+  Phase phase_ = Phase::kSearch;
+  std::size_t discarded_ = 0;
+  Point point_{};                // of settings_, in the search
+  std::vector<double> samples_;  // of settings_, in the search
   std::vector<Tried> tried_;
-  TunedSettings challenger_;
+  std::size_t round_ = 0;
+  std::vector<Point> plan_;             // of the round, the next one last
   std::vector<double> default_scores_;  // of the comparison
   std::vector<double> challenger_scores_;
   std::string log_;

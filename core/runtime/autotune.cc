@@ -14,7 +14,6 @@ TunerOptions options_from(const Config& config) {
   TunerOptions options;
   options.warmup_samples = config.autotune_warmup_samples;
   options.max_points = config.autotune_max_samples;
-  options.noise = config.autotune_noise;
   options.hold_threshold = !config.is_default("HOROVOD_FUSION_THRESHOLD");
   options.hold_gap = !config.is_default("HOROVOD_CYCLE_TIME");
   return options;

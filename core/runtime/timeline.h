@@ -14,8 +14,9 @@
 namespace hvd {
 
 // The Chrome trace of a job (chrome://tracing, ui.perfetto.dev; see TimelineTracks for its
-// content): one file, written by rank 0, with what happens on all ranks by rank 0's clock. It is
-// valid JSON whenever any process may die; what is younger than the flush interval is lost then.
+// content): one file, written by rank 0, with what happens on all ranks by rank 0's clock. It
+// can be read at any moment (see TimelineWriter); of a process that dies, what is younger than the
+// flush interval is lost.
 // While nothing is recorded an event costs a branch.
 class Timeline final : public Observer {
  public:

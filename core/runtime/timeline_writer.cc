@@ -3,10 +3,14 @@
 #include <cerrno>
 #include <chrono>
 #include <cstring>
+#include <filesystem>
+#include <string_view>
 #include <utility>
 
 #include "core/base/engine_thread.h"
 #include "core/base/log.h"
+#include "core/base/output_file.h"
+#include "core/base/status.h"
 
 namespace hvd {
 namespace {
@@ -15,6 +19,29 @@ namespace {
 constexpr std::size_t kQueueBytes = std::size_t{64} << 20;
 // Left free for what is written after the last event.
 constexpr std::size_t kReserve = 4096;
+// Before the first record, and before each other.
+constexpr std::string_view kFirst = "[\n";
+constexpr std::string_view kNext = ",\n";
+constexpr std::string_view kClosing = "\n]\n";
+
+[[noreturn]] void refuse(const std::string& path, const std::string& why) {
+  throw InvalidArgumentError("cannot write the timeline '" + path + "': " + why);
+}
+
+UniqueFd open_trace(const std::string& path) {
+  std::error_code error;
+  const auto type = std::filesystem::status(path, error).type();
+  if (type != std::filesystem::file_type::regular &&
+      type != std::filesystem::file_type::not_found) {
+    // Whoever reads a pipe could hold up the end of the job.
+    refuse(path, error ? error.message() : "it is not a regular file");
+  }
+  try {
+    return open_output(path);
+  } catch (const InvalidArgumentError& why) {
+    refuse(path, why.what());
+  }
+}
 
 std::string start_record() {
   const auto since_epoch = std::chrono::duration_cast<std::chrono::microseconds>(
@@ -28,11 +55,11 @@ std::string start_record() {
 
 TimelineWriter::TimelineWriter(const std::string& path, const TimelineOptions& options,
                                TimelineRecorder& own)
-    : path_(path), options_(options), own_(own), file_(path) {
+    : path_(path), options_(options), own_(own), file_(open_trace(path)) {
   Records records;
   tracks_of(0, records);
   records.push_back(start_record());
-  write(records);
+  if (!append(records)) refuse(path, std::strerror(errno));
   thread_ = start_engine_thread([this] { write_until_stopped(); });
 }
 
@@ -81,7 +108,8 @@ void TimelineWriter::write_until_stopped() {
   }
   Records records;
   for (auto& [rank, tracks] : tracks_) tracks.close(Clock::now(), records);
-  write(records);
+  write(std::move(records));
+  if (!ended_ && !write_all(file_, kClosing)) end(std::strerror(errno));
 }
 
 // True when it was the last time.
@@ -114,7 +142,7 @@ void TimelineWriter::write_queued() {
     event.count = count;
     tracks_of(0, records).apply(event, records);
   }
-  write(records);
+  write(std::move(records));
 }
 
 void TimelineWriter::read(const Block& block, Records& records) {
@@ -138,27 +166,39 @@ void TimelineWriter::read(const Block& block, Records& records) {
   changed_.notify_all();
 }
 
-void TimelineWriter::write(const Records& records) {
+void TimelineWriter::write(Records records) {
   if (ended_) return;
-  if (file_.size_with(records) + kReserve <= options_.max_bytes) {
-    if (!file_.append(records)) end(std::strerror(errno));
-    return;
-  }
-  std::size_t size = file_.size_with({}) + kReserve;
-  Records last;
-  for (const std::string& record : records) {
-    size += file_.size_with({&record, 1}) - file_.size_with({});
+  std::size_t size = size_ + kReserve;
+  std::size_t fitting = 0;
+  for (; fitting < records.size(); ++fitting) {
+    size += records[fitting].size() + kFirst.size();
     if (size > options_.max_bytes) break;
-    last.push_back(record);
   }
-  const std::string why = "it has reached its limit of " + std::to_string(options_.max_bytes) +
-                          " bytes (HVD_TIMELINE_MAX_MB)";
+  const bool full = fitting < records.size();
+  records.resize(fitting);
+  if (full) records.push_back(full_record());
+  if (!append(records) || (full && !write_all(file_, kClosing))) return end(std::strerror(errno));
+  if (full) {
+    end("it has reached its limit of " + std::to_string(options_.max_bytes) +
+        " bytes (HVD_TIMELINE_MAX_MB)");
+  }
+}
+
+// False when the system refused (errno says why).
+bool TimelineWriter::append(const Records& records) {
+  std::string text;
+  for (const std::string& record : records) {
+    text += size_ + text.size() == 0 ? kFirst : kNext;
+    text += record;
+  }
+  size_ += text.size();
+  return write_all(file_, text);
+}
+
+std::string TimelineWriter::full_record() const {
   const auto at = std::chrono::duration_cast<std::chrono::microseconds>(Clock::now() - begin_);
-  last.push_back(R"({"name":"TIMELINE_FULL","ph":"i","pid":0,"tid":0,"ts":)" +
-                 std::to_string(at.count()) + R"(,"s":"g","args":{"limit_bytes":)" +
-                 std::to_string(options_.max_bytes) + "}}");
-  const bool written = file_.append(last);
-  end(written ? why : std::strerror(errno));
+  return R"({"name":"TIMELINE_FULL","ph":"i","pid":0,"tid":0,"ts":)" + std::to_string(at.count()) +
+         R"(,"s":"g","args":{"limit_bytes":)" + std::to_string(options_.max_bytes) + "}}";
 }
 
 void TimelineWriter::end(const std::string& why) {

@@ -14,9 +14,9 @@
 #include "core/base/clock.h"
 #include "core/base/thread_annotations.h"
 #include "core/base/topology.h"
+#include "core/base/unique_fd.h"
 #include "core/runtime/clock_offset.h"
 #include "core/runtime/timeline_events.h"
-#include "core/runtime/timeline_file.h"
 #include "core/runtime/timeline_tracks.h"
 
 namespace hvd {
@@ -32,7 +32,10 @@ struct TimelineOptions {
 };
 
 // Writes the trace of a job on rank 0, on a thread of its own: the blocks that a recorder of this
-// rank has, and those that came from other ranks.
+// rank has, and those that came from other ranks. The file is a JSON array with one event per line,
+// and only ever appended to. Its closing bracket comes at the end; the trace event format makes it
+// optional, so that the file of a job that runs, or was killed, can be read as well: its last line
+// may be incomplete.
 class TimelineWriter {
  public:
   // Overwrites the file. Throws InvalidArgumentError with path and reason if it cannot be written.
@@ -65,7 +68,9 @@ class TimelineWriter {
   bool sleep();
   void write_queued();
   void read(const Block& block, Records& records);
-  void write(const Records& records);
+  void write(Records records);
+  bool append(const Records& records);
+  std::string full_record() const;
   void end(const std::string& why);
 
   const std::string path_;
@@ -83,7 +88,8 @@ class TimelineWriter {
   std::set<Rank> recording_ HVD_GUARDED_BY(mutex_);  // other ranks that will send more
 
   // The writing thread's.
-  TimelineFile file_;
+  UniqueFd file_;
+  std::size_t size_ = 0;  // of the file, in bytes
   std::map<Rank, TimelineTracks> tracks_;
   bool warned_ = false;
 

@@ -9,10 +9,11 @@
 namespace hvd {
 
 // Records what all ranks do into one Chrome trace (ui.perfetto.dev), written by rank 0 by its own
-// clock; the file is valid JSON at every moment. `mark_cycles` adds a mark for each decision of
-// rank 0 (absent: as HOROVOD_TIMELINE_MARK_CYCLES says). Every rank may call these, rank 0's calls
-// count. start throws InvalidArgumentError when it records already or the file cannot be written;
-// stop waits at most a second for what is on its way, and does nothing when nothing is recorded.
+// clock; it can be read at any moment, and its closing bracket comes at the end. `mark_cycles` adds
+// a mark for each decision of rank 0 (absent: as HOROVOD_TIMELINE_MARK_CYCLES says). Every rank may
+// call these, rank 0's calls count. start throws InvalidArgumentError when it records already or
+// the file cannot be written; stop waits at most a second for what is on its way, and does nothing
+// when nothing is recorded.
 void start_timeline(const std::string& path, std::optional<bool> mark_cycles = {});
 void stop_timeline();
 

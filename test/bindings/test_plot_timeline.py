@@ -291,17 +291,53 @@ def test_a_large_trace_is_thinned_and_says_so():
     assert "drawn" not in whole.get_xlabel()
 
 
-def test_a_file_that_was_cut_short_is_refused(recorded, tmp_path):
-    text = recorded.read_text()
+def test_the_file_of_a_job_that_was_killed_at_any_byte_has_the_events_of_its_whole_lines(tmp_path):
+    events = [*EVENTS, {"name": "größe \U0001d6fc", "ph": "M", "pid": 0, "tid": 9, "args": {}}]
+    lines = [json.dumps(event, ensure_ascii=False).encode() for event in events]
+    text = b"[\n" + b",\n".join(lines)  # as the engine writes it; "\n]\n" comes at the end
     cut = tmp_path / "cut.json"
-    lines = text.splitlines(keepends=True)
-    for part, whole in (("".join(lines[:7]) + lines[7][:20], 6), ("".join(lines[:7]), 6),
-                        ("[\n", 0), (text[:-2], len(lines) - 2)):
-        cut.write_text(part)
-        with pytest.raises(hvd.InvalidArgumentError) as caught:
-            hvd.plot.timeline(cut)
-        assert f"cut.json' is cut short: it ends after {whole} whole" in str(caught.value)
-        assert "copy it again" in str(caught.value)
+    ends = [2 + len(b",\n".join(lines[:count])) for count in range(1, len(lines) + 1)]
+    for length in range(len(text) + 1):
+        cut.write_bytes(text[:length])
+        whole = sum(end <= length for end in ends)
+        assert hvd.plot.load_timeline(cut) == events[:whole], length
+    cut.write_bytes(text + b"\n]\n")
+    assert hvd.plot.load_timeline(cut) == events == json.loads(cut.read_text())
+
+
+def test_reading_ends_where_the_file_ended_when_it_began(tmp_path, monkeypatch):
+    path = tmp_path / "grows.json"
+    line = json.dumps(EVENTS[0])
+    path.write_text(f"[\n{line},\n{line}")
+    parse = json.loads
+
+    def parse_while_the_job_goes_on(text):
+        with open(path, "a", encoding="utf-8") as file:
+            file.write(f",\n{line}")
+        assert path.stat().st_size < 100 * len(line)
+        return parse(text)
+
+    monkeypatch.setattr(json, "loads", parse_while_the_job_goes_on)
+    monkeypatch.setattr("horovod_cpp.plot._trace._BATCH", 10)  # bytes: each line by itself
+    assert hvd.plot.load_timeline(path) == [EVENTS[0]] * 2
+
+
+def test_the_picture_of_a_recording_without_an_end_says_so(recorded, tmp_path):
+    text = recorded.read_text()
+    assert hvd.plot.load_timeline(recorded) == json.loads(text)
+    assert "no end" not in hvd.plot.timeline(recorded).get_xlabel()
+    cut = tmp_path / "cut.json"
+    cut.write_text(text[:-len("\n]\n") - 10])
+    whole, part = (spans_of(hvd.plot.timeline(path, tensors=True)) for path in (recorded, cut))
+    assert sum(map(len, part.values())) in range(1, 1 + sum(map(len, whole.values())))
+    assert "its job still ran, or was killed" in hvd.plot.timeline(cut).get_xlabel()
+
+
+@pytest.mark.parametrize("content", [b"hello\n", b'{"traceEvents": []}', b"[\n{broken},\n{}\n]\n"])
+def test_events_of_something_else_are_refused(content, tmp_path):
+    (tmp_path / "foreign.json").write_bytes(content)
+    with pytest.raises(hvd.InvalidArgumentError, match="foreign.json' is no timeline of horovod_"):
+        hvd.plot.load_timeline(tmp_path / "foreign.json")
 
 
 @pytest.mark.parametrize("content", [

@@ -17,5 +17,6 @@ matplotlib is imported by the first call; where it is missing the call raises Im
 from horovod_cpp.plot._history import history
 from horovod_cpp.plot._scaling import scaling
 from horovod_cpp.plot._timeline import timeline
+from horovod_cpp.plot._trace import load_timeline
 
-__all__ = ["history", "scaling", "timeline"]
+__all__ = ["history", "load_timeline", "scaling", "timeline"]

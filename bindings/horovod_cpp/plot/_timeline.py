@@ -43,7 +43,7 @@ def timeline(trace: str | os.PathLike[str] | list[dict[str, Any]], *,
 
     Args:
         trace: the file that ``HOROVOD_TIMELINE``, ``hvdrun --timeline-filename`` or
-            ``start_timeline`` wrote, also while the job runs; or its events, ``json.load(file)``.
+            ``start_timeline`` wrote, also while the job runs; or its events, ``load_timeline(file)``.
         window: (from, to) in ms of the recording, as on the horizontal axis. By default all of it,
             except a long pause near its beginning or end and the few spans beyond, which are
             counted below the axis.
@@ -59,7 +59,7 @@ def timeline(trace: str | os.PathLike[str] | list[dict[str, Any]], *,
         The Axes of the lanes; the panel of lateness is ``axes.figure.axes[1]``.
 
     Raises:
-        InvalidArgumentError: the trace is cut short, no timeline of horovod_cpp, or has nothing in
+        InvalidArgumentError: the trace is no timeline of horovod_cpp, or has nothing in
             ``window`` or of ``ranks``; ``window`` ends before it begins.
         TypeError: ``trace`` or ``window`` is none of the above.
         OSError: the file cannot be read.

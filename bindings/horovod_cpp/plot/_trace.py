@@ -2,7 +2,6 @@
 
 import array
 import dataclasses
-import itertools
 import json
 import math
 import os
@@ -17,7 +16,7 @@ from horovod_cpp._native import InvalidArgumentError
 # What a span is, as an index; the last is a negotiation that had not ended when the recording did.
 NEGOTIATE, QUEUE, COLLECTIVE, PACK, UNPACK, UNFINISHED = range(6)
 _INSIDE = {"QUEUE": QUEUE, "PACK": PACK, "UNPACK": UNPACK}
-_BATCH = 20000  # lines that are parsed at once
+_BATCH = 4 << 20  # bytes that are parsed at once
 _Event: TypeAlias = dict[str, Any]
 _Track: TypeAlias = tuple[int, int]  # rank and number
 
@@ -44,24 +43,43 @@ class Trace:
     remarks: list[str]  # what the recording itself says is missing from it
 
 
-def read_trace(trace: str | os.PathLike[str] | list[_Event]) -> Trace:
-    """A Trace of a file's path, or of the list of events that json.load made of the file.
+def load_timeline(path: str | os.PathLike[str]) -> list[_Event]:
+    """The events that HOROVOD_TIMELINE, ``hvdrun --timeline-filename`` or ``start_timeline`` wrote.
+
+    Each has ``ph`` and ``name`` as in Chrome's trace event format; ``pid`` is the rank, ``ts`` and
+    ``dur`` are microseconds.
+
+    Args:
+        path: the file. While its job runs, or after it was killed, it has no closing bracket, so that
+            ``json.load`` refuses it, and its last line may be incomplete: that one is left out.
 
     Raises:
-        InvalidArgumentError: it is cut short, no timeline of horovod_cpp, or empty.
+        InvalidArgumentError: it is not such a file.
         OSError: the file cannot be read.
     """
-    batches: Iterator[tuple[int, list[_Event]]]
+    return [event for events, _ in _batches_of_file(path) for event in events]
+
+
+def read_trace(trace: str | os.PathLike[str] | list[_Event]) -> Trace:
+    """A Trace of a file's path, or of the list of events that load_timeline made of the file.
+
+    Raises:
+        InvalidArgumentError: it is no timeline of horovod_cpp, or has no operation.
+        OSError: the file cannot be read.
+    """
+    batches: Iterator[tuple[list[_Event], bool]]
     if isinstance(trace, (str, os.PathLike)):
         what, batches = f"'{os.fspath(trace)}'", _batches_of_file(trace)
     elif isinstance(trace, list):
-        what, batches = "the list of events", iter([(1, trace)])
+        what, batches = "the list of events", iter([(trace, True)])
     else:
         raise TypeError("a timeline is the path of a file or the list of its events, got "
                         f"{type(trace).__name__}")
     reader = _Reader()
-    for first, events in batches:
-        for number, event in enumerate(events, first):
+    number, closed = 0, False
+    for events, closed in batches:
+        for event in events:
+            number += 1
             try:
                 reader.apply(event)
             except (KeyError, TypeError, ValueError, AttributeError):
@@ -72,6 +90,8 @@ def read_trace(trace: str | os.PathLike[str] | list[_Event]) -> Trace:
     if len(result.operation) == 0:
         raise InvalidArgumentError(f"{what} is a timeline without a single operation: it was "
                                    "recorded while no rank communicated")
+    if not closed:
+        result.remarks.append("the file has no end: its job still ran, or was killed")
     return result
 
 
@@ -86,42 +106,44 @@ def _shortened(event: object) -> str:
     return text if len(text) <= 80 else text[:77] + "..."
 
 
-def _batches_of_file(path: str | os.PathLike[str]) -> Iterator[tuple[int, list[_Event]]]:
-    """(number of the first event, events) again and again; the engine writes one event a line."""
+def _batches_of_file(path: str | os.PathLike[str]) -> Iterator[tuple[list[_Event], bool]]:
+    """(events, whether a bracket ends the file here); the engine writes one event per line."""
     what = f"'{os.fspath(path)}'"
-    with open(path, encoding="utf-8") as lines:
-        try:
-            if lines.readline(3).rstrip() != "[":
-                raise _foreign(what, "its first line is not '[' alone; if another program wrote "
-                                     "it anew, give json.load(open(path)) instead")
-            number, ended = 1, False
-            while batch := list(itertools.islice(lines, _BATCH)):
-                ended = batch[-1].rstrip() == "]"
-                events = _parse(what, number, batch[:-1] if ended else batch, ended)
-                yield number, events
-                number += len(events)
-        except UnicodeDecodeError:
-            raise _foreign(what, "it is no text") from None
-    if not ended:
-        raise _cut_short(what, number - 1)
+    with open(path, "rb") as lines:
+        size = os.fstat(lines.fileno()).st_size  # no more: the writer may be faster than we are
+        head = lines.readline(3)
+        if head and head.rstrip() != b"[":  # an empty file was just begun
+            raise _foreign(what, "its first line is not '[' alone; if another program wrote it "
+                                 "anew, give json.load(open(path)) instead")
+        first, whole = 1, True
+        while whole and (left := size - lines.tell()) > 0:
+            batch = lines.readlines(min(left, _BATCH))
+            whole = batch[-1].endswith(b"\n")  # else its writer is, or was, in the middle of a line
+            closed = batch[-1].rstrip() == b"]"
+            if closed or not (whole or _is_json(batch[-1])):
+                batch.pop()
+            events = _parse(what, first, batch)
+            yield events, closed
+            first += len(events)
 
 
-def _parse(what: str, first: int, lines: list[str], ended: bool) -> list[_Event]:
-    text = "".join(lines).rstrip().removesuffix(",")
+def _is_json(line: bytes) -> bool:
     try:
+        json.loads(line.removesuffix(b","))
+    except ValueError:
+        return False
+    return True
+
+
+def _parse(what: str, first: int, lines: list[bytes]) -> list[_Event]:
+    try:
+        text = b"".join(lines).decode().rstrip().removesuffix(",")
         events: list[_Event] = json.loads(f"[{text}]")
+    except UnicodeDecodeError:
+        raise _foreign(what, "it is no text") from None
     except json.JSONDecodeError as error:
-        whole = first + error.lineno - 2
-        if error.lineno >= len(lines) and not ended and not lines[-1].endswith("\n"):
-            raise _cut_short(what, whole) from None
-        raise _foreign(what, f"entry {whole + 1} is no JSON") from None
+        raise _foreign(what, f"entry {first + error.lineno - 1} is no JSON") from None
     return events
-
-
-def _cut_short(what: str, whole: int) -> InvalidArgumentError:
-    return InvalidArgumentError(
-        f"{what} is cut short: it ends after {whole} whole entries without the closing ']'. The "
-        "file of a job is whole at any moment, also of a running one: copy it again")
 
 
 class _Reader:

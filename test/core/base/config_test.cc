@@ -244,6 +244,7 @@ TEST_F(ConfigTest, WhatConcernsARankAloneIsItsOwn) {
   EXPECT_THAT(settings_of(Agreement::kPerRank),
               UnorderedElementsAre(
                   "HOROVOD_START_TIMEOUT", "HVD_FLIGHT_RECORDER_DIR", "HVD_FLIGHT_RECORDER_SIZE",
+                  "HOROVOD_AUTOTUNE_GAUSSIAN_PROCESS_NOISE",  // without effect
                   "HOROVOD_LOG_LEVEL", "HOROVOD_LOG_HIDE_TIME", "HOROVOD_HOSTNAME",
                   "HOROVOD_THREAD_AFFINITY", "HVD_BIND_CORES", "HOROVOD_MPI_THREADS_DISABLE",
                   "HOROVOD_DYNAMIC_PROCESS_SETS", "HOROVOD_GLOO_IFACE", "HVD_RENDEZVOUS",

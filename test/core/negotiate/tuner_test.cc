@@ -7,8 +7,8 @@
 #include <functional>
 #include <random>
 #include <set>
-
-#include "core/negotiate/gaussian_process.h"
+#include <sstream>
+#include <string>
 
 namespace hvd {
 namespace {
@@ -136,6 +136,34 @@ TEST(Tuner, TriesTheDefaultsFirstAndNoMorePointsThanAllowed) {
   EXPECT_EQ(points.size(), 3u);
 }
 
+// What README's table of settings says of HOROVOD_AUTOTUNE_BAYES_OPT_MAX_SAMPLES.
+TEST(Tuner, TriesAtMostSixteenSettingsAndNoneTwice) {
+  TunerOptions options;
+  options.max_points = 1000;
+  for (const double top_mib : {0.25, 1.0, 8.0, 128.0}) {
+    for (const double top_ms : {0.0, 0.3, 5.0, 10.0}) {
+      std::istringstream log(tune(hill(top_mib, top_ms), 0, 1, options).log);
+      std::multiset<std::string> tried;  // "cycle_time_ms,tensor_fusion_threshold"
+      for (std::string line; std::getline(log, line);) {
+        if (!line.starts_with("default,") && !line.starts_with("search,")) continue;
+        const std::size_t begin = line.find(',') + 1;
+        tried.insert(line.substr(begin, line.rfind(',') - begin));
+      }
+      EXPECT_LE(tried.size(), 16u);
+      for (const std::string& settings : tried) EXPECT_EQ(tried.count(settings), 1u) << settings;
+    }
+  }
+}
+
+// A default that is no power of sqrt(2) is tried as it is, and comes back if nothing is better.
+TEST(Tuner, AnyDefaultIsTriedAsItIs) {
+  const TunedSettings odd{3'000'000, std::chrono::microseconds(700)};
+  const Tuning flat = tune([](const TunedSettings&) { return 100.0; }, 0, 1, {}, odd);
+  EXPECT_EQ(flat.chosen, odd);
+  EXPECT_THAT(flat.log, HasSubstr("default,0.7,3000000,100\n"));
+  EXPECT_THAT(tune(hill(64, 5), 0, 1, {}, odd).log, HasSubstr("default,0.7,3000000,"));
+}
+
 TEST(Tuner, KeepsTheDefaultsWhenItMayTryNothingElse) {
   TunerOptions options;
   options.max_points = 1;
@@ -204,30 +232,6 @@ TEST(Tuner, EndsItsLogWithWhatItChose) {
   const std::string last = run.log.substr(run.log.rfind("chosen,"));
   EXPECT_THAT(last, HasSubstr("," + std::to_string(run.chosen.fusion_threshold) + ","));
   EXPECT_EQ(last.back(), '\n');
-}
-
-TEST(GaussianProcess, GoesThroughExactValuesAndIsUnsureFarFromThem) {
-  const std::vector<GaussianProcess::Point> points = {{0, 0}, {0.5, 0.5}, {1, 0}};
-  const std::vector<double> values = {1, 5, 2};
-  const GaussianProcess model(points, values, 0);
-  for (std::size_t i = 0; i < points.size(); ++i) {
-    EXPECT_NEAR(model.at(points[i]).mean, values[i], 0.02);
-    EXPECT_LT(model.at(points[i]).deviation, 0.05);
-  }
-  EXPECT_GT(model.at({0, 1}).deviation, 0.2);
-}
-
-TEST(GaussianProcess, EqualValuesGiveAFlatModel) {
-  const std::vector<GaussianProcess::Point> points = {{0, 0}, {1, 1}};
-  const std::vector<double> values = {3, 3};
-  EXPECT_EQ(GaussianProcess(points, values, 0.5).at({0.5, 0.5}).mean, 3);
-}
-
-TEST(ExpectedImprovement, IsTheGainWithoutDoubtAndGrowsWithDoubt) {
-  EXPECT_EQ(expected_improvement({5, 0}, 3), 2);
-  EXPECT_EQ(expected_improvement({1, 0}, 3), 0);
-  EXPECT_NEAR(expected_improvement({3, 1}, 3), 0.39894, 1e-5);
-  EXPECT_GT(expected_improvement({1, 2}, 3), expected_improvement({1, 1}, 3));
 }
 
 }  // namespace

@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -13,7 +15,6 @@
 #include <thread>
 
 #include "core/base/status.h"
-#include "core/runtime/timeline_file.h"
 #include "test/core/runtime/observed_batches.h"
 #include "test/core/runtime/trace_check.h"
 #include "test/support/attempts.h"
@@ -53,6 +54,25 @@ class TimelineTest : public testing::Test {
  private:
   std::filesystem::path folder_;
 };
+
+// The events of a job that runs or was killed: one per line, the last line may be incomplete.
+json read_unfinished(const std::string& path) {
+  std::ifstream in(path);
+  json events = json::array();
+  std::string line;
+  std::getline(in, line);
+  EXPECT_EQ(line, "[");
+  while (std::getline(in, line)) {
+    if (line.ends_with(',')) line.pop_back();
+    const json event = json::parse(line, nullptr, false);
+    if (event.is_discarded()) {
+      EXPECT_TRUE(in.eof()) << "not the last line: " << line;
+      break;
+    }
+    events.push_back(event);
+  }
+  return events;
+}
 
 // A batch that lives now.
 void live(Timeline& timeline, const std::vector<std::string>& names, std::uint64_t number) {
@@ -221,11 +241,7 @@ TEST_F(TimelineTest, AddsToTheFileWhileItRuns) {
   timeline.start(path());
   live(timeline, {"a"}, 1);
   const TimePoint deadline = Clock::now() + seconds(20);
-  const auto seen = [&] {
-    std::ifstream in(path());
-    const json trace = json::parse(in, nullptr, false);  // it may be written meanwhile
-    return !trace.is_discarded() && spans_of(trace, 0, "a").size() == 3;
-  };
+  const auto seen = [&] { return spans_of(read_unfinished(path()), 0, "a").size() == 3; };
   while (!seen() && Clock::now() < deadline) std::this_thread::sleep_for(milliseconds(1));
   EXPECT_LT(Clock::now(), deadline);
 }
@@ -244,7 +260,7 @@ TEST_F(TimelineTest, AddsToTheFileWhileItRuns) {
   }
 }
 
-TEST_F(TimelineTest, IsValidWheneverTheProcessIsKilled) {
+TEST_F(TimelineTest, CanBeReadWheneverTheProcessIsKilled) {
   std::mt19937 random(std::random_device{}());
   std::size_t records = 0;
   for (int round = 0; round < 50; ++round) {
@@ -259,8 +275,8 @@ TEST_F(TimelineTest, IsValidWheneverTheProcessIsKilled) {
     int status = 0;
     ASSERT_EQ(waitpid(child, &status, 0), child);
     ASSERT_TRUE(WIFSIGNALED(status));
-    json trace;
-    ASSERT_NO_THROW(trace = read()) << "round " << round;
+    const json trace = read_unfinished(path());
+    ASSERT_FALSE(HasFailure()) << "round " << round;
     records += trace.size();
     check_trace(trace);
     std::filesystem::remove(path());
@@ -281,27 +297,54 @@ TEST_F(TimelineTest, APathThatCannotBeWrittenIsNamed) {
   }
 }
 
-// The second copy has a name that others can guess: what they put there is not written to.
-TEST_F(TimelineTest, WhatOthersLeftBesideTheFileIsNotFollowed) {
-  const std::string precious = (folder() / "precious").string();
-  std::ofstream(precious) << "precious";
-  const std::string path = (folder() / "trace.json").string();
-  std::filesystem::create_symlink(precious, path + ".next");
-  { TimelineFile file(path); }
-  std::ifstream left(precious);
-  EXPECT_EQ(std::string(std::istreambuf_iterator<char>(left), {}), "precious");
-  EXPECT_TRUE(std::filesystem::is_regular_file(std::filesystem::symlink_status(path)));
+// As on a full disk.
+TEST_F(TimelineTest, CanBeReadWhenTheSystemTakesNoMore) {
+  const pid_t child = fork();
+  if (child == 0) {
+    constexpr rlimit kSize{10'001, 10'001};  // bytes per file
+    signal(SIGXFSZ, SIG_IGN);
+    setrlimit(RLIMIT_FSIZE, &kSize);
+    Timeline timeline(0, {.flush_interval = microseconds(100)});
+    timeline.start(path());
+    for (std::uint64_t step = 0; timeline.wants_observed(); ++step) live(timeline, {"a"}, step);
+    timeline.stop();
+    _exit(0);
+  }
+  int status = 0;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  EXPECT_EQ(status, 0);
+  EXPECT_EQ(std::filesystem::file_size(path()), 10'001u);
+  const json trace = read_unfinished(path());
+  EXPECT_GT(trace.size(), 10u);
+  check_trace(trace);
 }
 
-TEST_F(TimelineTest, AnObstacleBesideTheFileIsNamed) {
-  std::filesystem::create_directory(path() + ".next");
-  EXPECT_THAT(message_of<InvalidArgumentError>([&] { const TimelineFile file(path()); }),
-              HasSubstr(path() + ".next', which is written first: File exists"));
+TEST_F(TimelineTest, ALinkOfAnotherUserIsNotFollowed) {
+  if (geteuid() != 0) GTEST_SKIP() << "needs root, to make a link of another user";
+  const TemporaryFolder folder;
+  const std::string precious = folder.write("precious", "precious");
+  std::filesystem::create_symlink(precious, folder.file("trace.json"));
+  ASSERT_EQ(lchown(folder.file("trace.json").c_str(), 1, 1), 0);
+  Timeline timeline(0);
+  EXPECT_THAT(message_of<InvalidArgumentError>([&] { timeline.start(folder.file("trace.json")); }),
+              HasSubstr("trace.json': its symbolic link is not followed"));
+  EXPECT_EQ(folder.read("precious"), "precious");
+}
+
+// Whoever reads it could hold up the end of the job.
+TEST_F(TimelineTest, APipeIsRefused) {
+  ASSERT_EQ(mkfifo(path().c_str(), 0600), 0);
+  Timeline timeline(0);
+  EXPECT_THAT(message_of<InvalidArgumentError>([&] { timeline.start(path()); }),
+              HasSubstr("trace.json': it is not a regular file"));
 }
 
 TEST_F(TimelineTest, ALinkStaysAndItsTargetIsReplaced) {
   std::filesystem::create_symlink("real.json", folder() / "trace.json");
-  { TimelineFile file((folder() / "trace.json").string()); }
+  {
+    Timeline timeline(0);
+    timeline.start(path());
+  }
   EXPECT_TRUE(std::filesystem::is_symlink(folder() / "trace.json"));
   EXPECT_TRUE(std::filesystem::is_regular_file(folder() / "real.json"));
 }

@@ -16,8 +16,8 @@
 #include "ops/backends.h"
 #include "runner/about.h"
 #include "runner/agent.h"
+#include "runner/command_line.h"
 #include "runner/job.h"
-#include "runner/option_table.h"
 #include "runner/process.h"
 
 namespace hvd::runner {
@@ -88,8 +88,8 @@ int run(std::span<const std::string> arguments) {
     std::fprintf(stderr, "hvdrun: %s\n", error.what());
     return kUsage;
   }
-  if (options.help) {
-    std::fputs(help_text().c_str(), stdout);
+  if (options.help || options.help_all) {
+    std::fputs(help_text(options.help_all).c_str(), stdout);
     return 0;
   }
   if (options.version) {

@@ -1,6 +1,7 @@
 #include "runner/command_line.h"
 
 #include <boost/program_options.hpp>
+#include <map>
 #include <sstream>
 #include <utility>
 
@@ -24,28 +25,21 @@ void add(po::options_description& to, const std::string& names, const std::strin
   }
 }
 
-po::options_description known_options() {
-  po::options_description known;
-  for (const OptionRow& row : option_table()) {
-    for (const bool on : {true, false}) {
-      const std::string names = row.called(on);
-      if (!names.empty()) add(known, names, row.value, row.text);
+// What Boost knows, and what it stands for by Boost's name of it.
+struct Known {
+  Known() {
+    for (const OptionRow& row : option_table()) {
+      for (const bool on : {true, false}) {
+        const std::string names = row.called(on);
+        if (names.empty()) continue;
+        add(options, names, row.value, row.text);
+        rows[options.options().back()->long_name()] = {&row, on, "", "", ""};
+      }
     }
   }
-  return known;
-}
-
-// `name` is the first of a row's.
-Given find_option(const std::string& name) {
-  Given given;
-  for (const OptionRow& row : option_table()) {
-    for (const bool on : {true, false}) {
-      const std::string names = row.called(on);
-      if (names.substr(0, names.find(',')) == name) given = {&row, on, "", "", ""};
-    }
-  }
-  return given;
-}
+  po::options_description options;
+  std::map<std::string, Given> rows;
+};
 
 // Null if no option is written so: long names have one dash or two, letters one.
 const po::option_description* find(const po::options_description& known, const std::string& word) {
@@ -107,9 +101,9 @@ std::vector<po::option> parse(const po::options_description& known,
   }
 }
 
-[[noreturn]] void refuse_unknown(const po::options_description& known, const std::string& written) {
+[[noreturn]] void refuse_unknown(const Known& known, const std::string& written) {
   std::vector<std::string> names;
-  for (const auto& option : known.options()) names.push_back("--" + option->long_name());
+  for (const auto& option : known.options.options()) names.push_back("--" + option->long_name());
   throw InvalidArgumentError("unknown option " + written + did_you_mean(written, names) +
                              " (hvdrun --help-all lists them; hvdrun's options come before the "
                              "program, the program's own after it)");
@@ -129,10 +123,8 @@ void refuse_contradiction(const std::vector<Given>& before, const Given& given) 
 constexpr const char* kNotes = R"(
 Examples:
   hvdrun -np 2 python train.py --epochs 3       two ranks on this machine
-  hvdrun -np 4 ./train_digits                   more ranks than cores is fine
   hvdrun -np 8 -H node1:4,node2:4 ./train       two machines: ssh without a password, and
                                                 hvdrun and the program at the same paths
-  hvdrun -np 2 --timeline-filename t.json ./train
   hvdrun -np 2 -- -odd-program-name             -- ends hvdrun's options
 
 Slurm:
@@ -141,27 +133,26 @@ Slurm:
   srun -N 2 -n 8 --mpi=pmix python train.py     without hvdrun; srun --mpi=list shows
                                                 whether this Slurm has PMIx
 
-Lines of rank 1 arrive as '[1] text', standard error stays standard error, and rank 0
-gets standard input. HOROVOD_* and HVD_* variables reach every rank on every machine.
-The exit code is the first failing rank's, 128 plus the number for a signal, 2 for a
-command line that hvdrun does not understand. Ctrl-C reaches all ranks; what has not
-ended 5 seconds later is killed. When a rank fails, the others have 3 seconds to notice
-and end by themselves.
+Lines of rank 1 arrive as '[1] text', standard error stays standard error, and rank 0 gets standard
+input. HOROVOD_* and HVD_* variables reach every rank on every machine. The exit code is the first
+failing rank's, 128 plus the number for a signal, 2 for a command line that hvdrun does not
+understand. Ctrl-C reaches all ranks; what has not ended 5 seconds later is killed. When a rank
+fails, the others have 3 seconds to notice and end by themselves.
 )";
 
 }  // namespace
 
 CommandLine read_command_line(std::span<const std::string> arguments) {
   CommandLine line;
-  const po::options_description known = known_options();
-  for (const po::option& option : parse(known, arguments)) {
+  const Known known;
+  for (const po::option& option : parse(known.options, arguments)) {
     if (option.string_key.empty()) {
       line.program.push_back(option.value[0]);
       continue;
     }
     const std::string& written = option.original_tokens[0];
     if (option.unregistered) refuse_unknown(known, written);
-    Given given = find_option(option.string_key);
+    Given given = known.rows.at(option.string_key);
     given.written = written;
     given.source = "hvdrun " + written;
     if (!option.value.empty()) given.value = option.value[0];

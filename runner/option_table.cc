@@ -22,8 +22,8 @@ constexpr OptionGroup kPerformance = {"Performance", true};
 constexpr OptionGroup kDiagnosis = {"Output and diagnosis", true};
 constexpr OptionGroup kInformation = {"Information", true};
 constexpr OptionGroup kMpi = {"MPI and other machines", false};
-constexpr OptionGroup kMorePerformance = {"More on performance", false};
-constexpr OptionGroup kMoreDiagnosis = {"More on diagnosis", false};
+constexpr OptionGroup kTuning = {"More on performance", false};
+constexpr OptionGroup kReports = {"More on diagnosis", false};
 constexpr OptionGroup kIgnored = {"Accepted without effect", false};
 constexpr OptionGroup kRefused = {"Refused", false};
 
@@ -144,35 +144,33 @@ const std::vector<OptionRow> kOptions = {
     {kMpi, "[no-]hierarchical-allgather", "", "HOROVOD_HIERARCHICAL_ALLGATHER=1",
      "on several machines, send to each once and share it there (the default)",
      "params.hierarchical_allgather"},
-    {kMorePerformance, "cache-capacity", "N", "HOROVOD_CACHE_CAPACITY",
+    {kTuning, "cache-capacity", "N", "HOROVOD_CACHE_CAPACITY",
      "tensors whose negotiation is remembered", "params.cache_capacity"},
-    {kMorePerformance, "thread-affinity", "CORE,...", "HOROVOD_THREAD_AFFINITY",
+    {kTuning, "thread-affinity", "CORE,...", "HOROVOD_THREAD_AFFINITY",
      "cores for the engine's threads, one per rank of a machine",
      "library_options.thread_affinity"},
-    {kMorePerformance, "autotune-log-file", "FILE", "HOROVOD_AUTOTUNE_LOG",
-     "what autotune tried, as CSV", "autotune.log_file"},
-    {kMorePerformance, "autotune-warmup-samples", "N", "HOROVOD_AUTOTUNE_WARMUP_SAMPLES",
+    {kTuning, "autotune-log-file", "FILE", "HOROVOD_AUTOTUNE_LOG", "what autotune tried, as CSV",
+     "autotune.log_file"},
+    {kTuning, "autotune-warmup-samples", "N", "HOROVOD_AUTOTUNE_WARMUP_SAMPLES",
      "samples to discard at the start", "autotune.warmup_samples"},
-    {kMorePerformance, "autotune-steps-per-sample", "N", "HOROVOD_AUTOTUNE_STEPS_PER_SAMPLE",
+    {kTuning, "autotune-steps-per-sample", "N", "HOROVOD_AUTOTUNE_STEPS_PER_SAMPLE",
      "repetitions of a tensor that make a sample", "autotune.steps_per_sample"},
-    {kMorePerformance, "autotune-bayes-opt-max-samples", "N",
-     "HOROVOD_AUTOTUNE_BAYES_OPT_MAX_SAMPLES", "most points to try",
-     "autotune.bayes_opt_max_samples"},
-    {kMorePerformance, "autotune-gaussian-process-noise", "0..1",
-     "HOROVOD_AUTOTUNE_GAUSSIAN_PROCESS_NOISE", "how much of the spread of samples is noise",
-     "autotune.gaussian_process_noise"},
-    {kMoreDiagnosis, "[no-]timeline-mark-cycles", "", "HOROVOD_TIMELINE_MARK_CYCLES=1",
+    {kTuning, "autotune-bayes-opt-max-samples", "N", "HOROVOD_AUTOTUNE_BAYES_OPT_MAX_SAMPLES",
+     "most points to try", "autotune.bayes_opt_max_samples"},
+    {kTuning, "autotune-gaussian-process-noise", "0..1", "HOROVOD_AUTOTUNE_GAUSSIAN_PROCESS_NOISE",
+     "how much of the spread of samples is noise", "autotune.gaussian_process_noise"},
+    {kReports, "[no-]timeline-mark-cycles", "", "HOROVOD_TIMELINE_MARK_CYCLES=1",
      "mark each decision of rank 0 in the trace", "timeline.mark_cycles"},
-    {kMoreDiagnosis, "[no-]stall-check", "", "HOROVOD_STALL_CHECK_DISABLE=0",
+    {kReports, "[no-]stall-check", "", "HOROVOD_STALL_CHECK_DISABLE=0",
      "report tensors that some ranks do not submit", "stall_check.enabled"},
-    {kMoreDiagnosis, "stall-check-warning-time-seconds", "SECONDS",
-     "HOROVOD_STALL_CHECK_TIME_SECONDS", "after how long", "stall_check.warning_time_seconds"},
-    {kMoreDiagnosis, "stall-check-shutdown-time-seconds", "SECONDS",
+    {kReports, "stall-check-warning-time-seconds", "SECONDS", "HOROVOD_STALL_CHECK_TIME_SECONDS",
+     "after how long", "stall_check.warning_time_seconds"},
+    {kReports, "stall-check-shutdown-time-seconds", "SECONDS",
      "HOROVOD_STALL_SHUTDOWN_TIME_SECONDS", "give up on them; 0 = never",
      "stall_check.shutdown_time_seconds"},
-    {kMoreDiagnosis, "log-with[out]-timestamp", "", "HOROVOD_LOG_HIDE_TIME=0",
+    {kReports, "log-with[out]-timestamp", "", "HOROVOD_LOG_HIDE_TIME=0",
      "the time in the engine's own messages", "logging.with_timestamp"},
-    {kMoreDiagnosis, "[no-]log-hide-timestamp", "", "HOROVOD_LOG_HIDE_TIME=1",
+    {kReports, "[no-]log-hide-timestamp", "", "HOROVOD_LOG_HIDE_TIME=1",
      "Horovod's older name of the opposite"},
     {kIgnored, "disable-cache", "", warn, "hvdrun caches nothing"},
     {kIgnored, "[no-]torus-allreduce", "", warn, "it is an algorithm for NCCL",

@@ -16,6 +16,7 @@ import tempfile
 
 # Headers and static libraries, which leave no file of their own in the wheel.
 COMPILED_IN = ["libeigen3-dev", "nlohmann-json3-dev", "libyaml-cpp-dev"]
+STATIC = "libboost_program_options.a"  # whose package has its version in its name
 LIBRARIES = ["/lib", "/usr/lib"]
 
 
@@ -39,7 +40,7 @@ def add_licenses(unpacked):
     """Returns the names of the packages whose licences were added to the unpacked wheel."""
     own = {"_native", "libhvd_mpi", "libhvd_nccl"}
     shared = [path.name for path in unpacked.rglob("*.so*") if path.name.split(".")[0] not in own]
-    packages = {package_of(plain_name(name)) for name in shared} | set(COMPILED_IN)
+    packages = {package_of(plain_name(name)) for name in [*shared, STATIC]} | set(COMPILED_IN)
     (info,) = unpacked.glob("*.dist-info")
     licenses = info / "licenses"
     licenses.mkdir(exist_ok=True)

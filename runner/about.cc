@@ -4,10 +4,15 @@
 
 #include "core/base/config.h"
 #include "ops/backends.h"
+#include "runner/command_line.h"
 #include "runner/launch_plan.h"
 #include "runner/process.h"
 
 namespace hvd::runner {
+
+// From build_table.cc.in, which CMake fills in.
+std::string_view build_table();
+
 namespace {
 
 std::string pad(std::string text, std::size_t width) {
@@ -15,11 +20,7 @@ std::string pad(std::string text, std::size_t width) {
   return text;
 }
 
-}  // namespace
-
-// From build_table.cc.in, which CMake fills in.
-std::string_view build_table();
-
+// The version, what the build has, the backends that can be used here, and what starts ranks.
 std::string describe_build() {
   std::string text = "hvdrun (horovod_cpp) " HVD_VERSION "\n\nBuilt with\n";
   text += build_table();
@@ -34,6 +35,7 @@ std::string describe_build() {
   return text;
 }
 
+// Every setting as a rank that is started from here would have it.
 std::string describe_settings_here(const Options& options) {
   for (const auto& [name, value] : settings_environment(options)) {
     setenv(name.c_str(), value.c_str(), 1);
@@ -46,6 +48,15 @@ std::string describe_settings_here(const Options& options) {
     text += "\n";
   }
   return text;
+}
+
+}  // namespace
+
+std::string requested_text(const Options& options) {
+  if (options.help || options.help_all) return help_text(options.help_all);
+  if (options.version) return "hvdrun (horovod_cpp) " HVD_VERSION "\n";
+  if (options.check_build) return describe_build();
+  return options.help_settings ? describe_settings_here(options) : "";
 }
 
 }  // namespace hvd::runner

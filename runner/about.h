@@ -6,12 +6,8 @@
 
 namespace hvd::runner {
 
-// What --check-build prints: the version, what the build has and why not, the backends that can be
-// used here, and what hvdrun starts ranks with.
-std::string describe_build();
-
-// What --help-settings prints: every setting as a rank that is started from here would have it.
-// Throws InvalidArgumentError on a malformed variable.
-std::string describe_settings_here(const Options& options);
+// What the user asked hvdrun to tell instead of starting a job: --help, --version, --check-build,
+// --help-settings. "" = nothing. Throws InvalidArgumentError on a malformed variable.
+std::string requested_text(const Options& options);
 
 }  // namespace hvd::runner

@@ -274,6 +274,7 @@ void Job::reap() {
     if (pid < 0) return;
     if (!roots_.note_end(pid, status)) continue;  // an agent that outlived mpirun
     if (roots_.ended()) roots_ended_ = Clock::now();
+    if (roots_.ended() && !agents_.any_came()) roots_.kill_orphans();
     // Ranks that outlived mpirun would run for ever, and those without one of theirs wait for it.
     if (roots_.over() && !agents_.none() && stop_signal_ == 0) stop(SIGTERM);
   }

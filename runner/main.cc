@@ -17,7 +17,6 @@
 #include "runner/about.h"
 #include "runner/agent.h"
 #include "runner/job.h"
-#include "runner/option_table.h"
 #include "runner/process.h"
 
 namespace hvd::runner {
@@ -88,20 +87,8 @@ int run(std::span<const std::string> arguments) {
     std::fprintf(stderr, "hvdrun: %s\n", error.what());
     return kUsage;
   }
-  if (options.help) {
-    std::fputs(help_text().c_str(), stdout);
-    return 0;
-  }
-  if (options.version) {
-    std::puts("hvdrun (horovod_cpp) " HVD_VERSION);
-    return 0;
-  }
-  if (options.check_build) {
-    std::fputs(describe_build().c_str(), stdout);
-    return 0;
-  }
-  if (options.help_settings) {
-    std::fputs(describe_settings_here(options).c_str(), stdout);
+  if (const std::string text = requested_text(options); !text.empty()) {
+    std::fputs(text.c_str(), stdout);
     return 0;
   }
   raise_file_limit(options.np);

@@ -1,302 +1,237 @@
 #include "runner/option_table.h"
 
-#include <algorithm>
-#include <array>
+#include <charconv>
+#include <cstring>
+#include <sstream>
+#include <type_traits>
+
+#include "core/base/config.h"
+#include "core/base/status.h"
 
 namespace hvd::runner {
 namespace {
 
-constexpr OptionRow own(std::string_view names, char letter, std::string_view value,
-                        std::string_view text, std::string_view key = "") {
-  return {.names = names, .letter = letter, .value = value, .key = key, .text = text};
+// What values are, where it says how they are read.
+constexpr const char* kMib = "MIB";
+constexpr const char* kFile = "FILE";
+constexpr const char* kShellWords = "\"ARGS\"";
+constexpr const char* kElastic = "there is no elastic training yet";
+
+constexpr OptionGroup kJob = {"Job", true};
+constexpr OptionGroup kPerformance = {"Performance", true};
+constexpr OptionGroup kDiagnosis = {"Output and diagnosis", true};
+constexpr OptionGroup kInformation = {"Information", true};
+constexpr OptionGroup kMpi = {"MPI and other machines", false};
+constexpr OptionGroup kTuning = {"More on performance", false};
+constexpr OptionGroup kReports = {"More on diagnosis", false};
+constexpr OptionGroup kIgnored = {"Accepted without effect", false};
+constexpr OptionGroup kRefused = {"Refused", false};
+
+// `expected` is what the error says: "expected a port, 1 to 65535".
+template <typename Number>
+Number number(const Given& given, Number least, Number most, const char* expected) {
+  Number value = 0;
+  const char* last = given.value.data() + given.value.size();
+  const auto [end, error] = std::from_chars(given.value.data(), last, value);
+  if (error == std::errc() && end == last && value >= least && value <= most) return value;
+  throw InvalidArgumentError(given.written + ": '" + given.value + "': expected " + expected);
 }
 
-constexpr OptionRow sets(std::string_view setting, std::string_view names, std::string_view value,
-                         std::string_view key, std::string_view text) {
-  return {.effect = Effect::kSetting,
-          .names = names,
-          .value = value,
-          .key = key,
-          .setting = setting,
-          .text = text};
+void take_np(Options& options, const Given& given) {
+  options.np = number(given, 1, 1'000'000, "a whole number of ranks, 1 to 1000000");
 }
 
-constexpr OptionRow turns(std::string_view setting, std::string_view gives, std::string_view names,
-                          std::string_view key, std::string_view text) {
-  return {.effect = Effect::kSetting,
-          .names = names,
-          .key = key,
-          .setting = setting,
-          .gives = gives,
-          .text = text};
+void take_port(Options& options, const Given& given) {
+  options.ssh_port = number(given, 1, 65535, "a port, 1 to 65535");
 }
 
-constexpr OptionRow does_nothing(std::string_view names, std::string_view value,
-                                 std::string_view key, std::string_view why) {
-  return {.effect = Effect::kIgnored, .names = names, .value = value, .key = key, .text = why};
+void take_hosts(Options& options, const Given& given) {
+  if (!options.hosts.empty()) {
+    throw InvalidArgumentError("-H and --hostfile: both say which machines to use; give one");
+  }
+  options.hosts = given.row->value == kFile ? read_hostfile(given.value) : parse_hosts(given.value);
 }
 
-constexpr OptionRow refused(std::string_view names, std::string_view value, std::string_view why,
-                            int values = 1) {
-  return {
-      .effect = Effect::kRefused, .names = names, .value = value, .text = why, .values = values};
+// Goes into one word of mpirun's that ssh's arguments are cut from at blanks.
+void take_identity(Options& options, const Given& given) {
+  if (given.value.find_first_of(" \t") != std::string::npos) {
+    throw InvalidArgumentError(given.written + ": '" + given.value +
+                               "': mpirun cannot pass names with blanks on");
+  }
+  options.ssh_identity = given.value;
 }
 
-constexpr OptionRow with_mib(OptionRow row) {
-  row.in_mib = true;
-  return row;
+// A flag, a text, a list with commas, which may be given in parts, or a shell's words.
+template <auto kMember>
+void store(Options& options, const Given& given) {
+  auto& member = options.*kMember;
+  if constexpr (std::is_same_v<decltype(member), bool&>) {
+    member = true;
+  } else if constexpr (std::is_same_v<decltype(member), std::string&>) {
+    member = given.value;
+  } else if (given.row->value == kShellWords) {
+    member = split_words(given.value, given.written);
+  } else {
+    std::istringstream words(given.value);
+    for (std::string word; std::getline(words, word, ',');) {
+      if (!word.empty()) member.push_back(word);
+    }
+  }
 }
 
-constexpr OptionRow repeated(OptionRow row) {
-  row.repeatable = true;
-  return row;
+void warn(Options& options, const Given& given) {
+  if (given.on) options.warnings.push_back(given.written + " does nothing: " + given.row->text);
 }
 
-// Of the help text, in characters.
-constexpr std::size_t kWidth = 100;
-constexpr std::size_t kTextColumn = 44;
+void refuse(Options&, const Given& given) {
+  throw InvalidArgumentError(given.written + ": " + given.row->text);
+}
 
-constexpr std::string_view kElastic = "there is no elastic training yet";
-
-constexpr std::array kOptions = {
-    own("np,num-proc", 'n', "N",
-        "ranks (processes) to start; -np N is the same; default in a Slurm job: its tasks"),
-    own("hosts", 'H', "HOST:SLOTS,...",
-        "machines to use and how many ranks each may hold; default: those of a Slurm job, else "
-        "this machine"),
-    own("hostfile", 0, "FILE", "the same from a file with lines such as 'node1 slots=4'"),
-    own("config-file", 0, "YAML", "options from a file; those of the command line win"),
-    own("verbose", 0, "", "print the mpirun command and its own messages"),
-    own("output-filename", 0, "DIR",
-        "write each rank's output to DIR/rank.N/stdout and stderr too"),
-    own("prefix-output-with-timestamp,prefix-timestamp", 0, "", "the time before each line"),
-    sets("HOROVOD_START_TIMEOUT", "start-timeout", "SECONDS", "",
-         "give up when a rank has not started by then"),
-    own("network-interfaces", 0, "A,B", "the network interfaces that MPI and the engine use"),
-    repeated(own("network-interface", 0, "A", "one of them; may be repeated")),
-    own("ssh-port", 'p', "PORT", "port of the other machines' ssh servers"),
-    own("ssh-identity-file", 'i', "FILE", "private key for ssh"),
-    own("mpi-args", 0, "\"ARGS\"", "further words for mpirun", "library_options.mpi_args"),
-    own("binding-args", 0, "\"ARGS\"", "for mpirun in place of --bind-to none",
-        "library_options.binding_args"),
-    own("check-build,cb", 0, "", "print what this build has and can use here"),
-    own("help-settings", 0, "", "print every setting, its value here and where it came from"),
-    own("version", 'v', "", "print the version"),
-    own("help", 'h', "", "print this text"),
-
-    with_mib(sets("HOROVOD_FUSION_THRESHOLD", "fusion-threshold-mb", "MIB",
-                  "params.fusion_threshold_mb",
-                  "fuse tensors up to this many MiB in one transfer; 0 turns fusion off")),
-    sets("HOROVOD_CYCLE_TIME", "cycle-time-ms", "MS", "params.cycle_time_ms",
-         "least time between two transfers"),
-    sets("HOROVOD_CACHE_CAPACITY", "cache-capacity", "N", "params.cache_capacity",
-         "tensors whose negotiation is remembered"),
-    turns("HOROVOD_DETERMINISTIC", "1", "deterministic", "params.deterministic",
-          "bitwise equal runs"),
-    turns("HOROVOD_AUTOTUNE", "1", "autotune", "autotune.enabled",
-          "search for the best fusion threshold and cycle time while training"),
-    turns("HOROVOD_AUTOTUNE", "0", "no-autotune", "autotune.enabled", "do not"),
-    sets("HOROVOD_AUTOTUNE_LOG", "autotune-log-file", "FILE", "autotune.log_file",
-         "what autotune tried, as CSV"),
-    sets("HOROVOD_AUTOTUNE_WARMUP_SAMPLES", "autotune-warmup-samples", "N",
-         "autotune.warmup_samples", "samples to discard at the start"),
-    sets("HOROVOD_AUTOTUNE_STEPS_PER_SAMPLE", "autotune-steps-per-sample", "N",
-         "autotune.steps_per_sample", "repetitions of a tensor that make a sample"),
-    sets("HOROVOD_AUTOTUNE_BAYES_OPT_MAX_SAMPLES", "autotune-bayes-opt-max-samples", "N",
-         "autotune.bayes_opt_max_samples", "most settings to try"),
-    sets("HOROVOD_AUTOTUNE_GAUSSIAN_PROCESS_NOISE", "autotune-gaussian-process-noise", "0..1",
-         "autotune.gaussian_process_noise", "accepted without effect"),
-    sets("HOROVOD_TIMELINE", "timeline-filename", "FILE", "timeline.filename",
-         "write a trace of the collectives that Perfetto opens"),
-    turns("HOROVOD_TIMELINE_MARK_CYCLES", "1", "timeline-mark-cycles", "timeline.mark_cycles",
-          "mark each decision of rank 0 in it"),
-    turns("HOROVOD_TIMELINE_MARK_CYCLES", "0", "no-timeline-mark-cycles", "timeline.mark_cycles",
-          "do not"),
-    turns("HVD_STATS", "1", "stats", "", "one line of statistics at exit"),
-    turns("HVD_CHECK_NAN", "1", "check-nan", "",
-          "fail where a rank gives a NaN or infinity to be summed, naming rank and tensor"),
-    turns("HOROVOD_STALL_CHECK_DISABLE", "0", "stall-check", "stall_check.enabled",
-          "report tensors that some ranks do not submit"),
-    turns("HOROVOD_STALL_CHECK_DISABLE", "1", "no-stall-check", "stall_check.enabled", "do not"),
-    sets("HOROVOD_STALL_CHECK_TIME_SECONDS", "stall-check-warning-time-seconds", "SECONDS",
-         "stall_check.warning_time_seconds", "after how long"),
-    sets("HOROVOD_STALL_SHUTDOWN_TIME_SECONDS", "stall-check-shutdown-time-seconds", "SECONDS",
-         "stall_check.shutdown_time_seconds", "give up on them; 0 = never"),
-    sets("HOROVOD_LOG_LEVEL", "log-level", "LEVEL", "logging.level",
-         "trace, debug, info, warning, error, fatal or off"),
-    turns("HOROVOD_LOG_HIDE_TIME", "0", "log-with-timestamp,no-log-hide-timestamp",
-          "logging.with_timestamp", "the time in the engine's own messages"),
-    turns("HOROVOD_LOG_HIDE_TIME", "1", "log-without-timestamp,log-hide-timestamp",
-          "logging.with_timestamp", "no time in them"),
-    sets("HOROVOD_THREAD_AFFINITY", "thread-affinity", "CORE,...",
-         "library_options.thread_affinity",
-         "cores for the engine's threads, one for each rank of a machine"),
-    turns("HOROVOD_MPI_THREADS_DISABLE", "1", "mpi-threads-disable",
-          "library_options.mpi_threads_disable", "call MPI from one thread at a time"),
-    turns("HOROVOD_MPI_THREADS_DISABLE", "0", "no-mpi-threads-disable",
-          "library_options.mpi_threads_disable", "do not"),
-
-    turns("HOROVOD_HIERARCHICAL_ALLREDUCE", "1", "hierarchical-allreduce",
-          "params.hierarchical_allreduce",
-          "on several machines, reduce inside each before between them (the default)"),
-    turns("HOROVOD_HIERARCHICAL_ALLREDUCE", "0", "no-hierarchical-allreduce",
-          "params.hierarchical_allreduce", "do not"),
-    turns("HOROVOD_HIERARCHICAL_ALLGATHER", "1", "hierarchical-allgather",
-          "params.hierarchical_allgather",
-          "on several machines, send to each once and share it there (the default)"),
-    turns("HOROVOD_HIERARCHICAL_ALLGATHER", "0", "no-hierarchical-allgather",
-          "params.hierarchical_allgather", "do not"),
-
-    sets("HOROVOD_CONTROLLER", "controller", "NAME", "controller",
-         "auto, mpi, or gloo: without MPI, on this machine"),
-    turns("HOROVOD_CONTROLLER", "mpi", "mpi", "", "the same as --controller mpi"),
-    turns("HOROVOD_CONTROLLER", "gloo", "gloo", "", "the same as --controller gloo"),
-
-    does_nothing("disable-cache", "", "", "hvdrun caches nothing"),
-    does_nothing("torus-allreduce", "", "params.torus_allreduce", "it is an algorithm for NCCL"),
-    does_nothing("no-torus-allreduce", "", "params.torus_allreduce", ""),
-    does_nothing(
-        "tcp", "", "library_options.tcp",
-        "MPI chooses its transport; --mpi-args=\"--mca pml ob1 --mca btl tcp,self\" forces "
-        "TCP"),
-    does_nothing("num-nccl-streams", "N", "library_options.num_nccl_streams", "it is for NCCL"),
-    does_nothing("gloo-timeout-seconds", "SECONDS", "library_options.gloo_timeout_seconds",
-                 "there is no Gloo; --start-timeout limits the start"),
-    refused("x", "NAME=VALUE",
-            "it is mpirun's; the variables of this shell reach the ranks of this machine, and "
-            "HOROVOD_* and HVD_* those of all: NAME=VALUE hvdrun ...; for the others there is "
-            "--mpi-args=\"-x NAME=VALUE\""),
-    refused("jsrun", "", "there is no support for LSF's jsrun; give -H and use ssh"),
-    refused("min-np,min-num-proc", "N", kElastic),
-    refused("max-np,max-num-proc", "N", kElastic),
-    refused("slots-per-host", "N", kElastic),
-    refused("elastic-timeout", "SECONDS", kElastic),
-    refused("reset-limit", "N", kElastic),
-    refused("blacklist-cooldown-range", "MIN MAX", kElastic, 2),
-    refused("host-discovery-script", "FILE", kElastic),
+const std::vector<OptionRow> kOptions = {
+    {kJob, "np,num-proc,n", "N", take_np, "ranks (processes) to start; in a Slurm job: its tasks"},
+    {kJob, "hosts,H", "HOST:SLOTS,...", take_hosts, "machines, and how many ranks each may hold"},
+    {kJob, "hostfile", kFile, take_hosts,
+     "the same from a file with lines such as 'node1 slots=4'"},
+    {kJob, "network-interfaces,network-interface", "A,B", store<&Options::interfaces>,
+     "what MPI and the engine use; default: all"},
+    {kJob, "start-timeout", "SECONDS", "HOROVOD_START_TIMEOUT",
+     "give up when a rank has not started by then"},
+    {kJob, "config-file", "YAML", store<&Options::config_file>,
+     "options from a file; the command line overrides it"},
+    {kPerformance, "fusion-threshold-mb", kMib, "HOROVOD_FUSION_THRESHOLD",
+     "fuse up to this many MiB of tensors; 0 turns it off", "params.fusion_threshold_mb"},
+    {kPerformance, "cycle-time-ms", "MS", "HOROVOD_CYCLE_TIME", "least time between two transfers",
+     "params.cycle_time_ms"},
+    {kPerformance, "[no-]autotune", "", "HOROVOD_AUTOTUNE=1",
+     "search for the best values of these two while training", "autotune.enabled"},
+    {kPerformance, "deterministic", "", "HOROVOD_DETERMINISTIC=1", "bitwise equal runs",
+     "params.deterministic"},
+    {kDiagnosis, "output-filename", "DIR", store<&Options::output_folder>,
+     "also write to DIR/rank.N/stdout and stderr"},
+    {kDiagnosis, "prefix-output-with-timestamp,prefix-timestamp", "", store<&Options::timestamps>,
+     "the time before each line"},
+    {kDiagnosis, "verbose", "", store<&Options::verbose>,
+     "print the mpirun command and its own messages"},
+    {kDiagnosis, "timeline-filename", "FILE", "HOROVOD_TIMELINE",
+     "write a trace of the collectives that Perfetto opens", "timeline.filename"},
+    {kDiagnosis, "stats", "", "HVD_STATS=1", "one line of statistics at exit"},
+    {kDiagnosis, "check-nan", "", "HVD_CHECK_NAN=1",
+     "fail on a NaN or infinity, naming its rank and tensor"},
+    {kDiagnosis, "log-level", "LEVEL", "HOROVOD_LOG_LEVEL",
+     "trace, debug, info, warning, error, fatal or off", "logging.level"},
+    {kInformation, "help,h", "", store<&Options::help>, "print the options that most jobs need"},
+    {kInformation, "help-all", "", store<&Options::help_all>, "print all options, and examples"},
+    {kInformation, "help-settings", "", store<&Options::help_settings>,
+     "print every setting, its value here and its source"},
+    {kInformation, "check-build,cb", "", store<&Options::check_build>,
+     "print what this build has and can use here"},
+    {kInformation, "version,v", "", store<&Options::version>, "print the version"},
+    {kMpi, "ssh-port,p", "PORT", take_port, "port of the other machines' ssh servers"},
+    {kMpi, "ssh-identity-file,i", "FILE", take_identity, "private key for ssh"},
+    {kMpi, "controller", "NAME", "HOROVOD_CONTROLLER",
+     "auto, mpi, or gloo: without MPI, on this machine", "controller"},
+    {kMpi, "mpi", "", "HOROVOD_CONTROLLER=mpi", "the same as --controller mpi"},
+    {kMpi, "gloo", "", "HOROVOD_CONTROLLER=gloo", "the same as --controller gloo"},
+    {kMpi, "mpi-args", kShellWords, store<&Options::mpi_args>, "further words for mpirun",
+     "library_options.mpi_args"},
+    {kMpi, "binding-args", kShellWords, store<&Options::binding_args>,
+     "for mpirun in place of --bind-to none", "library_options.binding_args"},
+    {kMpi, "[no-]mpi-threads-disable", "", "HOROVOD_MPI_THREADS_DISABLE=1",
+     "call MPI from one thread at a time", "library_options.mpi_threads_disable"},
+    {kMpi, "[no-]hierarchical-allreduce", "", "HOROVOD_HIERARCHICAL_ALLREDUCE=1",
+     "on several machines, reduce inside each before between them (the default)",
+     "params.hierarchical_allreduce"},
+    {kMpi, "[no-]hierarchical-allgather", "", "HOROVOD_HIERARCHICAL_ALLGATHER=1",
+     "on several machines, send to each once and share it there (the default)",
+     "params.hierarchical_allgather"},
+    {kTuning, "cache-capacity", "N", "HOROVOD_CACHE_CAPACITY",
+     "tensors whose negotiation is remembered", "params.cache_capacity"},
+    {kTuning, "thread-affinity", "CORE,...", "HOROVOD_THREAD_AFFINITY",
+     "cores for the engine's threads, one per rank of a machine",
+     "library_options.thread_affinity"},
+    {kTuning, "autotune-log-file", "FILE", "HOROVOD_AUTOTUNE_LOG", "what autotune tried, as CSV",
+     "autotune.log_file"},
+    {kTuning, "autotune-warmup-samples", "N", "HOROVOD_AUTOTUNE_WARMUP_SAMPLES",
+     "samples to discard at the start", "autotune.warmup_samples"},
+    {kTuning, "autotune-steps-per-sample", "N", "HOROVOD_AUTOTUNE_STEPS_PER_SAMPLE",
+     "repetitions of a tensor that make a sample", "autotune.steps_per_sample"},
+    {kTuning, "autotune-bayes-opt-max-samples", "N", "HOROVOD_AUTOTUNE_BAYES_OPT_MAX_SAMPLES",
+     "most settings to try", "autotune.bayes_opt_max_samples"},
+    {kTuning, "autotune-gaussian-process-noise", "0..1", "HOROVOD_AUTOTUNE_GAUSSIAN_PROCESS_NOISE",
+     "accepted without effect", "autotune.gaussian_process_noise"},
+    {kReports, "[no-]timeline-mark-cycles", "", "HOROVOD_TIMELINE_MARK_CYCLES=1",
+     "mark each decision of rank 0 in the trace", "timeline.mark_cycles"},
+    {kReports, "[no-]stall-check", "", "HOROVOD_STALL_CHECK_DISABLE=0",
+     "report tensors that some ranks do not submit", "stall_check.enabled"},
+    {kReports, "stall-check-warning-time-seconds", "SECONDS", "HOROVOD_STALL_CHECK_TIME_SECONDS",
+     "after how long", "stall_check.warning_time_seconds"},
+    {kReports, "stall-check-shutdown-time-seconds", "SECONDS",
+     "HOROVOD_STALL_SHUTDOWN_TIME_SECONDS", "give up on them; 0 = never",
+     "stall_check.shutdown_time_seconds"},
+    {kReports, "log-with[out]-timestamp", "", "HOROVOD_LOG_HIDE_TIME=0",
+     "the time in the engine's own messages", "logging.with_timestamp"},
+    {kReports, "[no-]log-hide-timestamp", "", "HOROVOD_LOG_HIDE_TIME=1",
+     "Horovod's older name of the opposite"},
+    {kIgnored, "disable-cache", "", warn, "hvdrun caches nothing"},
+    {kIgnored, "[no-]torus-allreduce", "", warn, "it is an algorithm for NCCL",
+     "params.torus_allreduce"},
+    {kIgnored, "tcp", "", warn,
+     "MPI chooses its transport; "
+     "--mpi-args=\"--mca pml ob1 --mca btl tcp,self\" forces TCP",
+     "library_options.tcp"},
+    {kIgnored, "num-nccl-streams", "N", warn, "it is for NCCL", "library_options.num_nccl_streams"},
+    {kIgnored, "gloo-timeout-seconds", "SECONDS", warn,
+     "there is no Gloo; --start-timeout limits the start", "library_options.gloo_timeout_seconds"},
+    {kRefused, "x", "NAME=VALUE", refuse,
+     "it is mpirun's; the variables of this shell reach the ranks of this machine, and "
+     "HOROVOD_* and HVD_* those of all: NAME=VALUE hvdrun ...; for the others there is "
+     "--mpi-args=\"-x NAME=VALUE\""},
+    {kRefused, "jsrun", "", refuse, "there is no support for LSF's jsrun; give -H and use ssh"},
+    {kRefused, "min-np,min-num-proc", "N", refuse, kElastic},
+    {kRefused, "max-np,max-num-proc", "N", refuse, kElastic},
+    {kRefused, "slots-per-host", "N", refuse, kElastic},
+    {kRefused, "elastic-timeout", "SECONDS", refuse, kElastic},
+    {kRefused, "reset-limit", "N", refuse, kElastic},
+    {kRefused, "blacklist-cooldown-range", "MIN MAX", refuse, kElastic},
+    {kRefused, "host-discovery-script", "FILE", refuse, kElastic},
 };
 
-// Appends the words of `text` in lines that begin at kTextColumn. Words stay whole.
-void append_wrapped(std::string& out, std::string_view text) {
-  std::size_t line_start = out.rfind('\n') + 1;  // npos + 1 is 0
-  while (!text.empty()) {
-    const std::string_view word = text.substr(0, text.find(' '));
-    text.remove_prefix(std::min(text.size(), word.size() + 1));
-    const std::size_t column = out.size() - line_start;
-    if (column > kTextColumn && column + 1 + word.size() > kWidth) {
-      out += '\n';
-      line_start = out.size();
-    }
-    if (out.size() - line_start < kTextColumn) {
-      out.resize(line_start + kTextColumn, ' ');
-    } else {
-      out += ' ';
-    }
-    out += word;
+void set_variable(Options& options, const Given& given, const std::string& target) {
+  const std::string variable = given.row->subject();
+  std::string value = given.value;
+  if (given.row->value.empty()) {
+    value = target.substr(variable.size() + 1);
+    if (!given.on) value = value == "1" ? "0" : "1";
+  } else if (given.row->value == kMib) {
+    const double mib = number(given, 0.0, 1048576.0, "MiB, a number from 0 (no fusion) to 1048576");
+    value = std::to_string(static_cast<std::size_t>(mib * 1024 * 1024));
   }
-  out += '\n';
-}
-
-std::string describe(const OptionRow& row) {
-  std::string line = row.letter == 0 ? "      " : std::string("  -") + row.letter + ", ";
-  line += "--" + std::string(row.name());
-  if (row.takes_value()) line += " " + std::string(row.value);
-  if (line.size() + 2 > kTextColumn) line += "\n";
-  std::string text(row.text);
-  if (!row.setting.empty()) {
-    const std::string value = row.takes_value() ? "" : "=" + std::string(row.gives);
-    text += " (" + std::string(row.setting) + value + ")";
-  }
-  append_wrapped(line, text);
-  return line;
+  check_setting(variable, value, given.written);
+  options.settings[variable] = {value, given.source};
 }
 
 }  // namespace
 
-bool OptionRow::is_called(std::string_view word) const {
-  std::string_view rest = names;
-  while (!rest.empty()) {
-    const std::string_view one = rest.substr(0, rest.find(','));
-    if (one == word) return true;
-    rest.remove_prefix(std::min(rest.size(), one.size() + 1));
-  }
-  return false;
+std::string OptionRow::called(bool on) const {
+  const std::size_t open = names.find('[');
+  if (open == std::string::npos) return on ? names : "";
+  const std::size_t close = names.find(']');
+  return names.substr(0, open) + (on ? "" : names.substr(open + 1, close - open - 1)) +
+         names.substr(close + 1);
 }
 
-std::span<const OptionRow> option_table() {
+std::string OptionRow::subject() const {
+  const auto* variable = std::get_if<const char*>(&target);
+  return variable == nullptr ? names : std::string(*variable, std::strcspn(*variable, "="));
+}
+
+const std::vector<OptionRow>& option_table() {
   return kOptions;
 }
 
-const OptionRow* find_option(std::string_view written) {
-  const bool two_dashes = written.starts_with("--");
-  const std::string_view name = written.substr(two_dashes ? 2 : 1);
-  for (const OptionRow& row : kOptions) {
-    if (row.is_called(name)) return &row;
-    if (!two_dashes && row.letter != 0 && name == std::string_view(&row.letter, 1)) return &row;
-  }
-  return nullptr;
-}
-
-std::optional<JoinedOption> split_joined_option(std::string_view written) {
-  const std::size_t digits = written.find_last_not_of("0123456789") + 1;
-  if (digits > 1 && digits < written.size()) {  // only a number can follow a name: -nproc is none
-    const std::string_view option = written.substr(0, digits);
-    const OptionRow* row = option.starts_with("--") ? nullptr : find_option(option);
-    if (row != nullptr && (row->value == "N" || row->value == "PORT")) {
-      return JoinedOption{row, option, written.substr(digits)};
-    }
-  }
-  if (!written.starts_with("-H") || written.size() == 2) return std::nullopt;
-  return JoinedOption{find_option("-H"), written.substr(0, 2), written.substr(2)};
-}
-
-const OptionRow* find_key(std::string_view key, bool on) {
-  const OptionRow* found = nullptr;
-  for (const OptionRow& row : kOptions) {
-    if (row.key != key) continue;
-    found = &row;
-    if (on) break;  // the positive one comes first
-  }
-  return found;
-}
-
-std::vector<std::string> option_words() {
-  std::vector<std::string> words;
-  for (const OptionRow& row : kOptions) words.push_back("--" + std::string(row.name()));
-  return words;
-}
-
-std::string help_text() {
-  std::string text =
-      "hvdrun starts a program as N cooperating ranks (through Open MPI's mpirun; on one\n"
-      "machine also without it) and ends with the first failing rank's number, exit code and\n"
-      "last lines.\n\n"
-      "  hvdrun -np N [options] program [arguments of the program]\n\n"
-      "Options\n";
-  for (const OptionRow& row : kOptions) {
-    if (row.effect == Effect::kOwn || row.effect == Effect::kSetting) text += describe(row);
-  }
-  text +=
-      "\nExamples\n"
-      "  hvdrun -np 2 python train.py --epochs 3       two ranks on this machine\n"
-      "  hvdrun -np 4 ./train_digits                   more ranks than cores is fine\n"
-      "  hvdrun -np 8 -H node1:4,node2:4 ./train       two machines: ssh without a password, and\n"
-      "                                                hvdrun and the program at the same paths\n"
-      "  hvdrun -np 2 --timeline-filename t.json ./train\n"
-      "  hvdrun -np 2 -- -odd-program-name             -- ends hvdrun's options\n\n"
-      "Slurm\n"
-      "  salloc -N 2 -n 8; hvdrun python train.py      takes machines and ranks from the job,\n"
-      "                                                also in a script for sbatch\n"
-      "  srun -N 2 -n 8 --mpi=pmix python train.py     without hvdrun; srun --mpi=list shows\n"
-      "                                                whether this Slurm has PMIx\n\n"
-      "Lines of rank 1 arrive as '[1] text', standard error stays standard error, and rank 0\n"
-      "gets standard input. HOROVOD_* and HVD_* variables reach every rank on every machine.\n"
-      "Other options of horovodrun are accepted with a warning or refused with a reason.\n"
-      "The exit code is the first failing rank's, 128 plus the number for a signal, 2 for a\n"
-      "command line that hvdrun does not understand. Ctrl-C reaches all ranks; what has not\n"
-      "ended 5 seconds later is killed. When a rank fails, the others have 3 seconds to notice\n"
-      "and end by themselves.\n";
-  return text;
+void apply(Options& options, const Given& given) {
+  if (const auto* take = std::get_if<Take>(&given.row->target)) return (*take)(options, given);
+  set_variable(options, given, std::get<const char*>(given.row->target));
 }
 
 }  // namespace hvd::runner

@@ -1,60 +1,55 @@
 #pragma once
 
-#include <optional>
-#include <span>
 #include <string>
-#include <string_view>
+#include <variant>
 #include <vector>
+
+#include "runner/options.h"
 
 namespace hvd::runner {
 
-enum class Effect {
-  kOwn,      // hvdrun's own: parse_options() knows it by name
-  kSetting,  // sets a HOROVOD_* or HVD_* variable for the ranks
-  kIgnored,  // accepted with a warning that says why it does nothing
-  kRefused,  // an error that says why
-};
+struct OptionRow;
 
-// One option of the command line and, if it has a key, of the --config-file.
-struct OptionRow {
-  Effect effect = Effect::kOwn;
-  std::string_view names = {};    // "np,num-proc": the first is the one that is shown
-  char letter = 0;                // "-H"
-  std::string_view value = {};    // what its value is; "" = takes none
-  std::string_view key = {};      // "autotune.log_file"; "" = not in the file
-  std::string_view setting = {};  // kSetting: the variable
-  std::string_view gives = {};    // kSetting without a value: what the variable becomes
-  std::string_view text = {};     // what it does, or why it does nothing
-  bool in_mib = false;            // its value counts MiB, the variable bytes
-  bool repeatable = false;
-  int values = 1;  // kIgnored and kRefused: words that follow it, if any
-
-  std::string_view name() const { return names.substr(0, names.find(',')); }
-  bool takes_value() const { return !value.empty(); }
-  bool is_called(std::string_view word) const;
-};
-
-std::span<const OptionRow> option_table();
-
-// Null when no row has it. `written` is a word such as "-np", "--hosts" or "-H".
-const OptionRow* find_option(std::string_view written);
-// An option and its value in one word, as other programs take them: "-n2", "-np2", "-p22",
-// "-Hnode1:4".
-struct JoinedOption {
+// One option of the command line or one line of the configuration file.
+struct Given {
   const OptionRow* row = nullptr;
-  std::string_view option;  // "-np"
-  std::string_view value;   // "2"
+  bool on = true;       // false: by a name, or a value in the file, that turns it off
+  std::string written;  // "-np", "job.yaml:3: params.cycle_time_ms"
+  std::string source;   // "hvdrun -np", "job.yaml:3"
+  std::string value;
 };
-// Empty if `written` is none.
-std::optional<JoinedOption> split_joined_option(std::string_view written);
 
-// The row with this key in the configuration file; of a pair (--x, --no-x) the one for `on`.
-const OptionRow* find_key(std::string_view key, bool on = true);
+using Take = void (*)(Options&, const Given&);
 
-// The first name of every row with its dashes: "--np".
-std::vector<std::string> option_words();
+// Where an option goes: a variable of the ranks ("HOROVOD_CYCLE_TIME"; of a flag with its value,
+// "HOROVOD_AUTOTUNE=1"), or a function.
+using Target = std::variant<const char*, Take>;
 
-// What `hvdrun --help` prints: lines of at most 100 characters in which no word is broken.
-std::string help_text();
+struct OptionGroup {
+  const char* title;
+  bool common;  // in the short --help
+};
+
+struct OptionRow {
+  const OptionGroup& group;
+  // As Boost.Program_options has them: "np,num-proc,n" is --np, --num-proc and -n. "[no-]autotune"
+  // is --autotune, and --no-autotune that turns it off.
+  std::string names;
+  std::string value;  // what its value is; "" = a flag
+  Target target;
+  std::string text;      // what it does, or why it does nothing
+  std::string key = {};  // in the --config-file: "autotune.log_file"; "" = not there
+
+  // The names that turn it on, or off; "" = none.
+  std::string called(bool on) const;
+  // The variable, or else the names: two options with the same subject contradict each other.
+  std::string subject() const;
+};
+
+// By groups.
+const std::vector<OptionRow>& option_table();
+
+// Puts `given` where its row says. Throws InvalidArgumentError naming it and its value.
+void apply(Options& options, const Given& given);
 
 }  // namespace hvd::runner

@@ -23,6 +23,7 @@ struct Options {
   int np = 0;                    // number of ranks
   std::vector<HostSlots> hosts;  // empty = this machine, or what a scheduler granted
   std::map<std::string, ChosenSetting> settings;  // by variable
+  std::string config_file;                        // empty = none
   std::string output_folder;                      // empty = none
   bool timestamps = false;                        // before each line of output
   std::vector<std::string> interfaces;            // empty = any
@@ -32,6 +33,7 @@ struct Options {
   std::vector<std::string> binding_args = {"--bind-to", "none"};
   bool verbose = false;
   bool help = false;
+  bool help_all = false;
   bool help_settings = false;
   bool version = false;
   bool check_build = false;
@@ -39,11 +41,9 @@ struct Options {
   std::vector<std::string> warnings;  // for the user to read
 };
 
-// `arguments` is argv without the program's own name. Everything from the first word that is
-// neither an option nor an option's value belongs to the program and is not looked at. Long
-// options may be written with one dash (-np 2). Reads the --hostfile and the --config-file. In a
-// Slurm job (by the variables of `environment`) hosts and np default to what was granted. Throws
-// InvalidArgumentError naming the option, or file and line.
+// `arguments` is argv without the program's own name; command_line.h has the grammar. Reads the
+// --hostfile and the --config-file. In a Slurm job (by the variables of `environment`) hosts and np
+// default to what was granted. Throws InvalidArgumentError naming the option, or file and line.
 Options parse_options(std::span<const std::string> arguments, const Environment& environment = {});
 
 // Words as a shell would split them: blanks separate, quotes and backslashes join. Throws

@@ -2,10 +2,13 @@
 
 #include <fcntl.h>
 #include <sys/wait.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <csignal>
 #include <cstring>
+#include <fstream>
+#include <string>
 
 #include "core/base/status.h"
 #include "runner/process.h"
@@ -25,6 +28,7 @@ void RootProcesses::start(const LaunchPlan& plan, int in, int out, int err) {
       throw InternalError("could not start " + command.argv[0] + ": " + std::strerror(child.error));
     }
     running_.push_back(child.pid);
+    sessions_.push_back(child.pid);
   }
 }
 
@@ -37,6 +41,19 @@ bool RootProcesses::note_end(pid_t pid, int status) {
 
 void RootProcesses::signal(int number) const {
   for (const pid_t pid : running_) kill(-pid, number);
+}
+
+void RootProcesses::kill_orphans() const {
+  const std::string children = "/proc/self/task/" + std::to_string(getpid()) + "/children";
+  for (bool found = true; found;) {  // their own children become ours
+    found = false;
+    std::ifstream list(children);
+    for (pid_t pid = 0; list >> pid;) {
+      if (std::find(sessions_.begin(), sessions_.end(), getsid(pid)) == sessions_.end()) continue;
+      if (kill(pid, SIGKILL) != 0 || waitpid(pid, nullptr, 0) != pid) continue;
+      found = true;
+    }
+  }
 }
 
 }  // namespace hvd::runner

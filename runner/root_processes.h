@@ -26,9 +26,13 @@ class RootProcesses {
   int exit_code() const { return exit_code_; }
   // To the process groups of those that run.
   void signal(int number) const;
+  // Kills what they started in their sessions and left to hvdrun, their subreaper: mpirun's ssh has
+  // a process group of its own. For a job of which no agent came.
+  void kill_orphans() const;
 
  private:
   std::vector<pid_t> running_;
+  std::vector<pid_t> sessions_;  // of all
   int exit_code_ = 0;
 };
 

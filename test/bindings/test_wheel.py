@@ -102,10 +102,11 @@ def test_the_licences_of_all_that_it_brings_are_in_the_wheel(wheel):
     packages = {"libdnnl": "libdnnl2", "libjpeg": "libjpeg62-turbo", "libpng16": "libpng16-16",
                 "libgomp": "libgomp1", "libOpenCL": "ocl-icd-libopencl1"}
     assert libraries - {"_native", "libhvd_mpi"} == packages.keys()
-    compiled_in = {"libeigen3-dev", "nlohmann-json3-dev", "libyaml-cpp-dev", "pybind11"}
+    compiled_in = {"libeigen3-dev", "nlohmann-json3-dev", "libyaml-cpp-dev", "pybind11",
+                   "libboost-program-options1.74-dev"}
     assert {name.split("/")[0] for name in texts} - {"LICENSE"} == {*packages.values(), *compiled_in}
     for name, words in {"libdnnl2": "Apache", "libeigen3-dev": "MPL", "pybind11": "Redistribution",
-                        "libgomp1": "GPL"}.items():
+                        "libgomp1": "GPL", "libboost-program-options": "Boost Software License"}.items():
         assert any(words in text for path, text in texts.items() if path.startswith(name)), name
 
 

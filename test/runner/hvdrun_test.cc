@@ -214,6 +214,24 @@ TEST(HvdrunItself, GivesUpOnRanksThatDoNotStart) {
   std::remove(agent.c_str());
 }
 
+// mpirun starts ssh in a process group of its own, and does not end it.
+TEST(HvdrunItself, LeavesNoSshOfAJobThatNeverStarted) {
+  const TemporaryFolder folder;
+  const std::string agent = folder.file("ssh");
+  const std::string note = folder.file("pids");
+  folder.write("ssh", "#!/bin/sh\n" + kSleep + " &\necho pid $$ pid $! > " + note + ".new\nmv " +
+                          note + ".new " + note + "\nwait\n");
+  std::filesystem::permissions(agent, std::filesystem::perms::owner_all);
+  Launch job(
+      {"-np", "1", "-H", "192.0.2.1:1", "--mpi-args", "--mca plm_rsh_agent " + agent, "true"});
+  ASSERT_TRUE(comes_true([&] { return std::filesystem::exists(note); }));
+  const std::vector<pid_t> ssh = printed_pids(folder.read("pids"));
+  ASSERT_EQ(ssh.size(), 2u);
+  kill(job.pid(), SIGTERM);
+  EXPECT_EQ(job.finish().code, 128 + SIGTERM);
+  EXPECT_TRUE(all_gone(ssh));
+}
+
 TEST_P(Hvdrun, WarnsOfOptionsThatDoNothingAndGoesOn) {
   const Result result = run({"-np", "1", "--num-nccl-streams", "2", "echo", "x"});
   EXPECT_EQ(result.code, 0);
@@ -401,7 +419,8 @@ TEST(HvdrunItself, RefusesABadCommandLineWithCodeTwo) {
 }
 
 TEST(HvdrunItself, TeachesAndTellsItsVersion) {
-  EXPECT_THAT(run({"--help"}).out, HasSubstr("Examples"));
+  EXPECT_THAT(run({"--help"}).out, HasSubstr("hvdrun -np 2 python train.py"));
+  EXPECT_THAT(run({"--help-all"}).out, HasSubstr("Examples"));
   EXPECT_THAT(run({"--version"}).out, HasSubstr("horovod_cpp"));
 }
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Builds and runs every test; ends with one line such as "512 passed, 0 failed".
 #
-#   bash test/run.sh          everything, under 35 minutes on 2 cores
+#   bash test/run.sh          everything, about 50 minutes on 2 cores
 #   bash test/run.sh --long   with the repetition counts, soaks and fuzzing that take longer
 #
 # Works on a fresh Debian 12 as root or with sudo: it installs what is missing. A step that fails

@@ -72,7 +72,7 @@ TEST(DistributedOptimizer, DoesNotStepWithAGradientThatCouldNotBeSubmitted) {
       const auto barring = barrier_async(same);  // until rank 1 comes
       for (int pass = 0; pass < 2; ++pass) {
         EXPECT_THAT(message_of<InvalidArgumentError>([&] { sum(weight).backward(); }),
-                    HasSubstr("parameter.0.0' is already in flight"));
+                    HasSubstr("'parameter.0.0' (allreduce) is already in flight"));
       }
       EXPECT_THAT(message_of<InvalidArgumentError>([&] { optimizer->step(); }),
                   HasSubstr("in flight"));

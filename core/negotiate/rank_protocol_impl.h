@@ -125,7 +125,17 @@ class RankProtocol::Impl {
   void warn(Duration held, const StallReport& report);
 
   // -- verdicts.cc
-  enum class Verdict { kExpected, kSilent, kNotAsked, kElsewhere, kJoined, kRuns, kBusy };
+  enum class Verdict {
+    kExpected,
+    kSilent,
+    kUnreachable,  // what it says comes through a rank that is silent
+    kNotAsked,
+    kElsewhere,
+    kJoined,
+    kRuns,
+    kBusy
+  };
+  Rank relay_of(Rank rank) const;
   Verdict verdict(Rank rank) const;
   std::vector<Rank> missing(const std::string& name) const;
   std::string waits_in(const std::string& name) const;

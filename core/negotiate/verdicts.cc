@@ -63,9 +63,21 @@ std::string RankProtocol::Impl::waits_in(const std::string& name) const {
   return "waiting in " + readable_name(name) + " for " + describe_ranks(missing(name));
 }
 
+// The child of rank 0 that passes on what the rank says: perhaps itself.
+Rank RankProtocol::Impl::relay_of(Rank rank) const {
+  for (std::size_t i = 0; i < tree_.children.size(); ++i) {
+    if (std::ranges::binary_search(tree_.below[i], rank)) return tree_.children[i];
+  }
+  return rank;
+}
+
 RankProtocol::Impl::Verdict RankProtocol::Impl::verdict(Rank rank) const {
   if (rank == 0 && root_expected_ && now_ < *root_expected_) return Verdict::kExpected;
-  if (sightings_.silent(rank, now_, patience())) return Verdict::kSilent;
+  if (sightings_.silent(rank, now_, patience())) {
+    const Rank relay = relay_of(rank);
+    const bool cut_off = relay != rank && sightings_.silent(relay, now_, patience());
+    return cut_off ? Verdict::kUnreachable : Verdict::kSilent;
+  }
   const Sighting* seen = sightings_.find(rank);
   if (seen == nullptr) return Verdict::kNotAsked;
   if (seen->pending > 0 && !missing(seen->waits_for).empty()) return Verdict::kElsewhere;
@@ -84,6 +96,11 @@ StallLine RankProtocol::Impl::line_of(Rank rank) const {
       return {{rank}, "said that others would have to wait for it", "", ""};
     case Verdict::kSilent:
       return {{rank}, kSilent, "", ""};
+    case Verdict::kUnreachable:
+      return {{rank},
+              "cannot be asked: reached through rank " + std::to_string(relay_of(rank)),
+              "",
+              ""};
     case Verdict::kNotAsked:
       return {{rank}, "not asked yet", "", ""};
     case Verdict::kElsewhere:
@@ -105,7 +122,9 @@ StallLine RankProtocol::Impl::line_of(Rank rank) const {
 // Of a rank that has submitted `name`, which may have been after it was asked.
 StallLine RankProtocol::Impl::line_of_waiting(Rank rank, const std::string& name) const {
   const Verdict now = verdict(rank);
-  if (now == Verdict::kElsewhere || now == Verdict::kSilent) return line_of(rank);
+  if (now == Verdict::kElsewhere || now == Verdict::kSilent || now == Verdict::kUnreachable) {
+    return line_of(rank);
+  }
   return {{rank}, waits_in(name), "", ""};
 }
 
@@ -186,7 +205,8 @@ StallReport RankProtocol::Impl::report_batches(const std::vector<Overdue>& waits
   std::vector<Rank> silent;
   for (const Rank rank :
        sets_.known(batch->set) ? sets_.ranks(batch->set) : sets_.ranks(kWorldSet)) {
-    if (verdict(rank) == Verdict::kSilent) silent.push_back(rank);
+    const Verdict now = verdict(rank);
+    if (now == Verdict::kSilent || now == Verdict::kUnreachable) silent.push_back(rank);
   }
   StallReport report;
   if (!silent.empty()) report = report_of_missing(silent);

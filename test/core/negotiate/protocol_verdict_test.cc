@@ -85,6 +85,18 @@ TEST_F(Verdict, WhoDoesNotAnswerIsStoppedOrGone) {
                                            HasSubstr("\n  rank 2         no answer: stopped")));
 }
 
+TEST_F(Verdict, WhoIsReachedThroughASilentRankIsNotBlamed) {
+  LockStepCluster cluster(trees_of({0, 0, 0, 2}), settings());
+  submit(cluster, {0, 1}, gradient("w"));
+  cluster.mute(2);
+  wait(cluster, 70);
+  ASSERT_EQ(cluster.reports(0).size(), 1u);
+  EXPECT_THAT(cluster.reports(0)[0],
+              AllOf(HasSubstr(" s: rank 2 does not answer\n"),
+                    HasSubstr("\n  rank 2         no answer: stopped"),
+                    HasSubstr("\n  rank 3         cannot be asked: reached through rank 2")));
+}
+
 TEST_F(Verdict, AnotherStallDoesNotMakeThoseSilentWhoAnswered) {
   LockStepCluster cluster(trees_of({0, 0, 0}), settings());
   submit(cluster, {0}, gradient("w"));
@@ -120,7 +132,7 @@ TEST_F(Verdict, AJoinThatWaitsForASubmissionSaysWhichOne) {
 }
 
 TEST_F(Verdict, WhoHasJoinedIsNotMissing) {
-  LockStepCluster cluster(trees_of({0, 0, 1, 1}), settings());
+  LockStepCluster cluster(trees_of({0, 0, 0, 2}), settings());
   cluster.join(3);
   submit(cluster, {0, 1}, gradient("w"));
   wait(cluster, 70);

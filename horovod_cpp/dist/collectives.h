@@ -116,9 +116,10 @@ BarrierHandle barrier_async(const BarrierOptions& options = {});
 // -- this rank has no more data: until all ranks of the set have joined, it takes part in what the
 // others submit with neutral elements (0 for sums, no rows for allgather, ...) and averages divide
 // as `average` says. Returns, on every rank, the rank that joined last, after what this rank took
-// part in has ended here; then calls are possible again. Nothing of this rank may be in flight in the set (InvalidArgumentError), and nothing may
-// be submitted there before it ended. A broadcast from a rank that has joined is a MismatchError
-// for the others. For training with uneven numbers of batches see distributed_optimizer.h.
+// part in has ended here; then calls are possible again. Nothing of this rank may be in flight in
+// the set (InvalidArgumentError), and nothing may be submitted there before it ended. A broadcast
+// from a rank that has joined is a MismatchError for the others. For training with uneven numbers
+// of batches see distributed_optimizer.h.
 int join(const JoinOptions& options = {});
 JoinHandle join_async(const JoinOptions& options = {});
 

@@ -158,20 +158,18 @@ bool Transfers::done(Transfer& transfer) {
   if (!transfer.data->done() || !link_->said(transfer.peer)) return false;
   if (transfer.sends) return true;
   hear();  // whether the sender gave it up before all of it was sent
-  if (!transfer.data->arrived() || transfer.given_up) return end_given_up(transfer);
-  answered_.erase({transfer.peer, transfer.offer});
-  return true;
+  const auto answered = answered_.extract({transfer.peer, transfer.offer});
+  if (!answered) return true;  // given up just now, and cannot wait for another send
+  if (transfer.data->arrived() && !transfer.given_up) return true;
+  send_was_given_up(answered.mapped());
+  return transfer.settled;
 }
 
-// False if it waits for another send.
-bool Transfers::end_given_up(Transfer& receive) {
-  const auto found = answered_.find({receive.peer, receive.offer});
-  const TransferPtr waits = std::move(found->second);
-  answered_.erase(found);
-  receive.settled = true;
-  if (receive.overtaken) receive.status = given_up(receive);
-  if (!receive.overtaken) wait_again(waits);
-  return receive.overtaken;
+// Not known as answered any more, it waits for another send if it may.
+void Transfers::send_was_given_up(const TransferPtr& receive) {
+  if (!receive->overtaken) return wait_again(receive);
+  receive->settled = true;
+  receive->status = given_up(*receive);
 }
 
 void Transfers::send_offers() {
@@ -244,13 +242,14 @@ void Transfers::take_back(Rank from, std::uint64_t id) {
     Transfer& receive = *answered->second;
     receive.given_up = true;
     // Data that is still to come would be written over what the next send brings.
-    if (receive.data == nullptr || receive.overtaken) end_given_up(receive);
+    if (receive.data != nullptr && !receive.overtaken) return;
+    send_was_given_up(answered_.extract(answered).mapped());
     return;
   }
   std::erase_if(offers_, [&](const Offer& each) { return forget(each.from, each); });
   std::erase_if(matched_, [&](const Matched& each) {
     if (!forget(each.offer.from, each.offer)) return false;
-    wait_again(each.receive);
+    send_was_given_up(each.receive);
     return true;
   });
 }

@@ -70,7 +70,7 @@ struct Transfer {
   std::vector<Fence> ready;  // not reached when last looked at
 
   std::uint64_t number = 0;  // in the order of add()
-  std::uint64_t offer = 0;   // the sender's number of it; a receive's once settled
+  std::uint64_t offer = 0;   // the sender's number of it; a receive's once answered
   bool settled = false;      // both ends are there; if they agree, the data is on its way
   bool withdrawn = false;
   bool given_up = false;   // a receive's: by the sender, after it was answered
@@ -142,7 +142,7 @@ class Transfers {
   void leave(const TransferPtr& transfer);
   void give_up_data(Transfer& transfer);
   void wait_again(const TransferPtr& receive);
-  bool end_given_up(Transfer& receive);
+  void send_was_given_up(const TransferPtr& receive);
   void mark_overtaken(const Transfer& later);
   void offer_again(const Offer& offer);
 

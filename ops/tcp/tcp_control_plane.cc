@@ -16,9 +16,9 @@ namespace hvd {
 namespace {
 
 // For the others to close their ends when a rank leaves; what is in the sockets arrives all the
-// same. Together with kErrorGoodbyeLimit of the coordinator less than the second in which a process
-// is gone after an error, whoever is stopped.
-constexpr std::chrono::milliseconds kFarewell{300};
+// same. Together with kErrorGoodbyeLimit of the coordinator half of the second in which a process
+// is gone after an error, whoever is stopped: the other half is for a machine that is busy.
+constexpr std::chrono::milliseconds kFarewell{150};
 constexpr std::size_t kLongestReason = 1'000;  // bytes
 
 UniqueFd make_wake() {

@@ -3,6 +3,7 @@
 import pathlib
 import sys
 import threading
+import warnings
 
 _libraries: tuple[str, ...] = (str(pathlib.Path(__file__).parent),)
 
@@ -24,6 +25,11 @@ def user_level() -> int:
     while is_library(frame.f_code.co_filename) and frame.f_back is not None:
         level, frame = level + 1, frame.f_back
     return level
+
+
+def warn(text: str) -> None:
+    """A UserWarning at the user's line."""
+    warnings.warn(text, stacklevel=user_level())
 
 
 def where() -> str:

@@ -69,11 +69,15 @@ void bind_memory(py::module_& m) {
       py::arg("tensor"), "64 bits that tell the values of a contiguous Tensor on the CPU.");
   py::class_<GradientViews>(
       m, "_GradientViews", "Asks for gradients' places in memory that the ranks share; collective.")
-      .def(py::init(
-               [](std::vector<Tensor> like, const PythonProcessSet& set, const std::string& name) {
-                 return without_gil(
-                     [&] { return GradientViews(std::move(like), set.registered(), name); });
-               }),
+      .def(py::init([](const std::vector<Tensor>& like, const PythonProcessSet& set,
+                       const std::string& name) {
+             std::vector<GradientParameter> places;
+             for (const Tensor& each : like) {
+               places.push_back({"", each.shape(), each.dtype(), each.device()});
+             }
+             return without_gil(
+                 [&] { return GradientViews(std::move(places), set.registered(), name); });
+           }),
            py::arg("like"), py::arg("process_set"), py::arg("name"))
       .def("take", &views_of,
            "Once: an uninitialised tensor for each of ``like``; None without shared memory of its "

@@ -8,6 +8,7 @@
 #include "horovod_cpp/dist/broadcast.h"
 #include "horovod_cpp/dist/distributed_optimizer.h"
 #include "horovod_cpp/dist/rank_zero_section.h"
+#include "horovod_cpp/dist/warn.h"
 
 namespace hvd::python {
 namespace {
@@ -186,7 +187,7 @@ Args:
     average_aggregated_gradients: divide the sum over passes by the number of passes it has.
     clip_grad_norm: largest joint L2 norm of the gradients; None = no clipping.
     clip_when: "after" the reduction, or "before" it (each rank's own gradients).
-    gradient_as_bucket_view: from the first step on gradients lie in memory that the ranks of a host
+    gradient_as_bucket_view: from the second step on gradients lie in memory that the ranks of a host
         share, which changes no bit, or on a GPU in NCCL's, and are reduced where they are; all ranks
         make the optimizer. Where there is none they are packed.
         ``param.grad.numpy()`` is a view of that memory and keeps it.
@@ -198,6 +199,8 @@ Args:
 Raises:
     InvalidArgumentError: before init(), names repeat or miss a parameter, or options are out of
         range or exclude each other.
+    MismatchError: by the first step(), on every rank: the ranks differ in parameters' names, in
+        groups or in backward_passes_per_step. If only values differ, one rank warns.
     UnsupportedError: a parameter lies on a GPU, and the job has no collectives of GPUs, or this
         rank's run on another one.)";
 
@@ -230,13 +233,27 @@ void bind_optimizer(py::module_& m) {
                              &DistributedOptimizer::backward_passes_per_step,
                              "Passes of backward() whose gradients are reduced together.")
       .def("set_backward_passes_per_step", &DistributedOptimizer::set_backward_passes_per_step,
-           py::arg("passes"),
-           "``passes`` from the next step on; InvalidArgumentError unless at least 1.");
+           py::arg("passes"), ReleaseGil(),
+           "``passes`` from the next window on; collective, unless nothing changes. "
+           "InvalidArgumentError unless at\nleast 1; MismatchError, on every rank, if the ranks "
+           "give "
+           "different numbers.");
+}
+
+// As Python's own warnings, at the user's line.
+void warn_in_python(const std::string& text) {
+  const py::gil_scoped_acquire gil;
+  try {
+    py::module_::import("horovod_cpp.call_site").attr("warn")(text);
+  } catch (py::error_already_set& error) {
+    throw PythonError(error);
+  }
 }
 
 }  // namespace
 
 void bind_training(py::module_& m) {
+  set_warning_handler(&warn_in_python);
   bind_state(m);
   bind_section(m);
   bind_optimizer(m);

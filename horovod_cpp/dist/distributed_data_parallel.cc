@@ -10,7 +10,7 @@
 #include "horovod_cpp/autograd/node.h"
 #include "horovod_cpp/dist/broadcast.h"
 #include "horovod_cpp/dist/collectives.h"
-#include "horovod_cpp/dist/gradient_reducer.h"
+#include "horovod_cpp/dist/tensor_gradients.h"
 #include "horovod_cpp/dist/world.h"
 #include "horovod_cpp/tensor/kernels/views.h"
 
@@ -70,7 +70,7 @@ NamedTensors with_prefix(const std::string& prefix, NamedTensors tensors) {
 class DistributedDataParallel::Reduction : public std::enable_shared_from_this<Reduction> {
  public:
   Reduction(const NamedTensors& parameters, const DistributedOptions& options)
-      : reducer_(parameters, options, "DistributedDataParallel") {
+      : reducer_(make_tensor_reducer(parameters, options, "DistributedDataParallel").reducer) {
     for (const auto& [name, param] : parameters) {
       if (!param.requires_grad()) continue;
       remove_hooks_.push_back(param.register_hook([this](const Tensor&) { finish_later(); }));
@@ -89,22 +89,22 @@ class DistributedDataParallel::Reduction : public std::enable_shared_from_this<R
   }
   void hold() {
     ++holds_;
-    reducer_.hold();
+    reducer_->hold();
   }
   void release() {
     --holds_;
-    reducer_.release();
+    reducer_->release();
   }
   bool held() const { return holds_ > 0; }
 
  private:
   void finish() {
     if (held()) return;
-    reducer_.begin_step();  // also what no hook told of is to be reduced
-    reducer_.synchronize();
+    reducer_->begin_step();  // also what no hook told of is to be reduced
+    reducer_->synchronize();
   }
 
-  GradientReducer reducer_;
+  const std::shared_ptr<GradientReducer> reducer_;
   std::vector<std::function<void()>> remove_hooks_;
   int holds_ = 0;
 };

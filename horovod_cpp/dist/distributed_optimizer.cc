@@ -9,7 +9,7 @@
 #include "core/negotiate/call_name.h"
 #include "horovod_cpp/autograd/grad_mode.h"
 #include "horovod_cpp/dist/collectives.h"
-#include "horovod_cpp/dist/gradient_reducer.h"
+#include "horovod_cpp/dist/tensor_gradients.h"
 
 namespace hvd {
 namespace {
@@ -61,9 +61,6 @@ void check_options(const DistributedOptions& options) {
            ", must be between 1e-30 and 1e30");
   }
   const bool linear = options.op == ReduceOp::kAverage || options.op == ReduceOp::kSum;
-  if (!linear && options.op != ReduceOp::kAdasum) {
-    refuse("op is " + std::string(name_of(options.op)) + ": expected Average, Sum or Adasum");
-  }
   if (predivide != 1 && options.op != ReduceOp::kAverage) {
     refuse("gradient_predivide_factor goes with Average, not with " +
            std::string(name_of(options.op)));
@@ -106,7 +103,9 @@ DistributedOptimizer::DistributedOptimizer(std::shared_ptr<optim::Optimizer> opt
   // Of this job, whatever init() makes later.
   options_.process_set = options_.process_set.world()->process_set(options_.process_set.id());
   named_ = with_names(*inner_, named_parameters);
-  reducer_ = std::make_shared<GradientReducer>(named_, options_);
+  TensorReducer made = make_tensor_reducer(named_, options_, "DistributedOptimizer");
+  gradients_ = std::move(made.gradients);
+  reducer_ = std::move(made.reducer);
 }
 
 DistributedOptimizer::~DistributedOptimizer() = default;
@@ -132,9 +131,13 @@ void DistributedOptimizer::step() {
 // one, a world of one rank) steps at the end.
 void DistributedOptimizer::step_as_reduced() {
   std::set<const void*> stepped;
-  reducer_->synchronize([&](const std::vector<Tensor>& params) {
+  reducer_->synchronize([&](GradientAccess::Indices indices) {
+    std::vector<Tensor> params;
+    for (const std::size_t i : indices) {
+      params.push_back(gradients_->param(i));
+      stepped.insert(params.back().id());
+    }
     inner_->step_parameters(params);
-    for (const Tensor& param : params) stepped.insert(param.id());
   });
   std::vector<Tensor> others;
   for (const auto& [name, param] : named_) {

@@ -25,8 +25,8 @@ struct ClipGradNorm {
 struct DistributedOptions {
   // How gradients are combined. Adasum combines what the wrapped optimizer changed instead: it
   // steps on this rank's gradients, and the difference that made to the parameters is reduced.
-  ReduceOp op = ReduceOp::kAverage;  // or kSum, kAdasum
-  Compression compression = {};      // not with Adasum
+  ReduceOp op = ReduceOp::kAverage;
+  Compression compression = {};  // not with Adasum
   // Gradients are summed over this many backward passes before they are reduced; at least 1.
   int backward_passes_per_step = 1;
   // Divides the sum by the number of passes it was made of, whatever backward_passes_per_step says.
@@ -41,10 +41,10 @@ struct DistributedOptions {
   std::optional<ClipGradNorm> clip_grad_norm = {};
   // Whether gradients of rows (autograd/row_gradient.h: of an Embedding with `sparse`) are made
   // dense before they are reduced. Else rows and values are gathered from all ranks (see
-  // sparse_allreduce.h) and stay in that form: alone, whatever the groups, not compressed, and
-  // divided once, by the ranks that contribute. With Average and Sum only; else they become dense.
+  // sparse_allreduce.h) and stay in that form: by a call of their own, not compressed, and divided
+  // once, by the ranks that contribute. With Average and Sum only; else they become dense.
   bool sparse_as_dense = false;
-  // From the first synchronize() on gradients lie in memory that the ranks share (in reverse
+  // From the second synchronize() on gradients lie in memory that the ranks share (in reverse
   // parameter order, about that of backward), or on a GPU in NCCL's, and are reduced there instead
   // of being packed and unpacked; the results are the same bits (but for the order in which NCCL
   // adds, which is its own). All ranks of the set must make the optimizer, none waits. Where there
@@ -59,6 +59,7 @@ struct DistributedOptions {
 };
 
 class GradientReducer;
+class TensorGradients;
 
 // Undoes something at the end of a scope.
 class ScopeGuard {
@@ -83,6 +84,11 @@ class ScopeGuard {
 //
 // From the start of a gradient's reduction to synchronize() the parameter has no grad(). Used by
 // one thread, the one that calls backward().
+//
+// Before the first step the ranks compare parameters' names, groups and backward_passes_per_step:
+// where they differ, step() throws MismatchError on every rank, naming what does. If only values
+// differ, because broadcast_parameters() was forgotten, one rank warns and names the first
+// parameter (HVD_CHECK_PARAMETERS=0: not).
 //
 // Accumulation. Gradients are summed over backward passes, as in Horovod; divide the loss, or set
 // average_aggregated_gradients. Every backward_passes_per_step passes of a parameter make a window,
@@ -128,7 +134,8 @@ class DistributedOptimizer final : public optim::Optimizer {
   [[nodiscard]] ScopeGuard skip_synchronize();
 
   int backward_passes_per_step() const;
-  // From the next window on. Throws InvalidArgumentError unless at least 1.
+  // From the next window on; collective, unless nothing changes. Throws InvalidArgumentError unless
+  // at least 1; MismatchError, on every rank, if the ranks give different numbers.
   void set_backward_passes_per_step(int passes);
 
   // Those of the wrapped optimizer.
@@ -146,6 +153,7 @@ class DistributedOptimizer final : public optim::Optimizer {
   std::shared_ptr<optim::Optimizer> inner_;
   DistributedOptions options_;
   NamedTensors named_;  // the optimizer's parameters, in the order of its groups
+  std::shared_ptr<TensorGradients> gradients_;
   std::shared_ptr<GradientReducer> reducer_;
   bool skips_synchronize_ = false;
 };

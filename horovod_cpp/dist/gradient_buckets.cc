@@ -1,77 +1,65 @@
-// Which gradients are reduced together.
+#include "horovod_cpp/dist/gradient_buckets.h"
+
 #include <algorithm>
-#include <map>
+#include <functional>
+#include <numeric>
 #include <string>
 
 #include "core/base/status.h"
-#include "horovod_cpp/dist/gradient_reducer.h"
-#include "horovod_cpp/dist/world.h"
 
 namespace hvd {
 
-GradientReducer::EntryGroups GradientReducer::divide_entries() const {
-  std::vector<Entry*> all;
-  for (const auto& entry : entries_) {
-    if (!entry->by_rows) all.push_back(entry.get());
-  }
-  EntryGroups groups = !options_.groups.empty()  ? given_groups(all)
-                       : options_.num_groups > 0 ? equal_groups(all)
-                                                 : groups_by_size(all);
-  for (const auto& entry : entries_) {
-    if (entry->by_rows) groups.push_back({entry.get()});
-  }
-  return groups;
+std::int64_t GradientParameter::numel() const {
+  return std::accumulate(shape.begin(), shape.end(), std::int64_t{1}, std::multiplies<>());
 }
 
-// In parameter order, each of at most so many bytes, or of one parameter.
-GradientReducer::EntryGroups GradientReducer::groups_by_size(const std::vector<Entry*>& all) const {
-  const std::size_t bytes = options_.process_set.world()->options().bucket_bytes;
-  EntryGroups groups;
+std::size_t GradientParameter::bytes() const {
+  return static_cast<std::size_t>(numel()) * size_of(dtype);
+}
+
+GradientBuckets buckets_by_size(const std::vector<GradientParameter>& parameters, std::size_t first,
+                                std::size_t bytes) {
+  GradientBuckets buckets;
   std::size_t filled = 0;
-  for (Entry* entry : all) {
-    const auto size =
-        static_cast<std::size_t>(entry->param.numel()) * size_of(entry->param.dtype());
-    if (groups.empty() || filled + size > bytes) {
-      groups.emplace_back();
+  for (std::size_t i = first; i < parameters.size(); ++i) {
+    const GradientParameter& each = parameters[i];
+    if (buckets.empty() || filled + each.bytes() > bytes ||
+        each.device != parameters[i - 1].device) {
+      buckets.emplace_back();
       filled = 0;
     }
-    groups.back().push_back(entry);
-    filled += size;
+    buckets.back().push_back(i);
+    filled += each.bytes();
   }
-  return groups;
+  return buckets;
 }
 
-GradientReducer::EntryGroups GradientReducer::given_groups(const std::vector<Entry*>& all) const {
-  std::map<const void*, Entry*> left;
-  for (const auto& entry : entries_) left.emplace(entry->param.id(), entry.get());
-  EntryGroups groups;
-  for (std::size_t g = 0; g < options_.groups.size(); ++g) {
-    std::vector<Entry*> group;
-    for (const Tensor& param : options_.groups[g]) {
-      const auto found = left.find(param.id());
-      if (found == left.end()) {
-        throw InvalidArgumentError(
-            "DistributedOptimizer: groups[" + std::to_string(g) + "] has a tensor of shape " +
-            to_string(param.shape()) +
-            " that is in another group already, or is no parameter of the optimizer with a "
-            "gradient");
+GradientBuckets equal_buckets(const std::vector<GradientParameter>& parameters, int count) {
+  const std::size_t size = parameters.size();
+  const std::size_t buckets = std::min(static_cast<std::size_t>(count), size);
+  GradientBuckets result(buckets);
+  for (std::size_t i = 0; i < size; ++i) result[i * buckets / size].push_back(i);
+  return result;
+}
+
+GradientBuckets given_buckets(const std::vector<GradientParameter>& parameters,
+                              const GradientBuckets& groups, const std::string& owner) {
+  std::vector<bool> placed(parameters.size());
+  GradientBuckets buckets;
+  for (std::size_t g = 0; g < groups.size(); ++g) {
+    for (const std::size_t i : groups[g]) {
+      if (placed.at(i)) {
+        throw InvalidArgumentError(owner + ": groups[" + std::to_string(g) + "] has parameter '" +
+                                   parameters[i].name + "', which is in another group already");
       }
-      if (!found->second->by_rows) group.push_back(found->second);
-      left.erase(found);
+      placed[i] = true;
     }
-    if (!group.empty()) groups.push_back(std::move(group));
+    if (!groups[g].empty()) buckets.push_back(groups[g]);
   }
-  for (Entry* entry : all) {
-    if (left.contains(entry->param.id())) groups.push_back({entry});
+  for (std::size_t i = 0; i < parameters.size(); ++i) {
+    if (!placed[i]) buckets.push_back({i});
   }
-  return groups;
-}
-
-GradientReducer::EntryGroups GradientReducer::equal_groups(const std::vector<Entry*>& all) const {
-  const std::size_t count = std::min(static_cast<std::size_t>(options_.num_groups), all.size());
-  EntryGroups groups(count);
-  for (std::size_t i = 0; i < all.size(); ++i) groups[i * count / all.size()].push_back(all[i]);
-  return groups;
+  return buckets;
 }
 
 }  // namespace hvd

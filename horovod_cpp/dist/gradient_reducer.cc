@@ -1,22 +1,18 @@
 #include "horovod_cpp/dist/gradient_reducer.h"
 
 #include <algorithm>
-#include <exception>
-#include <optional>
+#include <numeric>
 #include <utility>
 
 #include "core/base/status.h"
 #include "core/negotiate/call_name.h"
 #include "core/runtime/driver_seat.h"
-#include "horovod_cpp/autograd/after_backward.h"
-#include "horovod_cpp/autograd/grad_memory.h"
-#include "horovod_cpp/autograd/grad_mode.h"
-#include "horovod_cpp/autograd/node.h"
+#include "horovod_cpp/dist/allreduce_call.h"
+#include "horovod_cpp/dist/attempts.h"
 #include "horovod_cpp/dist/gpu_tensors.h"
-#include "horovod_cpp/dist/gradient_rows.h"
 #include "horovod_cpp/dist/world.h"
-#include "horovod_cpp/optim/clip_grad_norm.h"
 #include "horovod_cpp/tensor/creation.h"
+#include "horovod_cpp/tensor/device.h"
 
 namespace hvd {
 namespace {
@@ -25,12 +21,6 @@ namespace {
 constexpr std::size_t kTogether = 1 << 20;
 // If fewer are still to come, those that are there wait for them.
 constexpr std::size_t kWorthABatch = kTogether / 16;
-// From the end of backward() to step().
-constexpr Duration kAtOnce = std::chrono::microseconds(100);
-
-std::size_t bytes_of(const Tensor& tensor) {
-  return static_cast<std::size_t>(tensor.numel()) * size_of(tensor.dtype());
-}
 
 bool reduces(const DistributedOptions& options) {
   return options.op != ReduceOp::kAdasum && options.process_set.included() &&
@@ -39,118 +29,163 @@ bool reduces(const DistributedOptions& options) {
 
 }  // namespace
 
-GradientReducer::GradientReducer(const NamedTensors& parameters, const DistributedOptions& options,
+bool GradientReducer::has_work(const DistributedOptions& options) {
+  return reduces(options) || options.average_aggregated_gradients || options.clip_grad_norm;
+}
+
+GradientReducer::GradientReducer(std::shared_ptr<GradientAccess> gradients,
+                                 const DistributedOptions& options, const GradientBuckets& groups,
                                  std::string owner)
-    : options_(options),
+    : gradients_(std::move(gradients)),
+      options_(options),
       owner_(std::move(owner)),
       reduces_(reduces(options)),
+      clips_(options.clip_grad_norm.has_value()),
+      active_(has_work(options)),
       passes_per_window_(options.backward_passes_per_step) {
-  // Else there is nothing to do between backward() and the wrapped optimizer.
-  if (!reduces_ && !options_.average_aggregated_gradients && !options_.clip_grad_norm) return;
-  check_owners(parameters);
-  if (reduces_) {
-    check_devices(parameters);
-    suffix_ = options_.process_set.world()->unique_suffix("optimizer", options_.process_set.id());
-  }
-  make_entries(parameters);
-  for (std::vector<Entry*>& entries : divide_entries()) add_bucket(std::move(entries));
-  if (!reduces_ || !options.gradient_as_bucket_view || !options.compression.is_none()) return;
-  std::vector<Tensor> params;
-  for (const auto& entry : entries_) {
-    if (!entry->by_rows) params.push_back(entry->param);
-  }
-  if (!params.empty()) views_ = {params, options_.process_set, entries_.front()->name};
-}
-
-GradientReducer::~GradientReducer() {
-  for (const auto& entry : entries_) {
-    entry->remove_hook();
-    entry->param.record()->reduced_by.clear();
-    if (entry->view.defined() && grad_memory(entry->param).is(entry->view)) {
-      set_grad_memory(entry->param, {});
-    }
-  }
-}
-
-void GradientReducer::check_owners(const NamedTensors& parameters) const {
-  for (const auto& [name, param] : parameters) {
-    const std::string other = param.record() == nullptr ? "" : param.record()->reduced_by;
-    if (other.empty() || other == owner_) continue;
-    throw InvalidArgumentError(owner_ + ": the gradient of '" + name + "' is reduced by a " +
-                               other + " already; use one of the two");
-  }
-}
-
-void GradientReducer::check_devices(const NamedTensors& parameters) const {
+  if (!active_) return;
+  const std::vector<GradientParameter>& parameters = gradients_->parameters();
   const auto world = options_.process_set.world();
-  for (const auto& [name, param] : parameters) {
-    if (param.requires_grad()) {
-      expect_served(*world, param.device(), owner_ + ": parameter '" + name + "'");
+  if (reduces_) {
+    for (const GradientParameter& each : parameters) {
+      expect_served(*world, each.device, owner_ + ": parameter '" + each.name + "'");
     }
+    suffix_ = world->unique_suffix("optimizer", options_.process_set.id());
+    agreement_.emplace(owner_ + suffix_, options_.process_set);
+    wants_views_ = options_.gradient_as_bucket_view && options_.compression.is_none();
   }
+  add_buckets(!groups.empty() ? given_buckets(parameters, groups, owner_)
+              : options_.num_groups > 0
+                  ? equal_buckets(parameters, options_.num_groups)
+                  : buckets_by_size(parameters, 0, world->options().bucket_bytes));
 }
 
-void GradientReducer::make_entries(const NamedTensors& parameters) {
-  const auto compressor = options_.compression.compressor();
-  for (const auto& [name, param] : parameters) {
-    if (!param.requires_grad()) continue;
-    auto entry = std::make_unique<Entry>();
-    entry->name = name;
-    entry->param = param;
-    entry->param.record()->reduced_by = owner_;
-    set_grad_memory(entry->param, {});  // of an optimizer before
-    entry->by_rows = !options_.sparse_as_dense && travels_by_rows(param, options_.op);
-    if (reduces_ && !entry->by_rows && compressor != nullptr) {
-      entry->compressor = compressor->for_tensor(name, param.shape(), param.dtype());
+void GradientReducer::add_buckets(const GradientBuckets& buckets) {
+  const std::vector<GradientParameter>& parameters = gradients_->parameters();
+  const auto compressor = reduces_ ? options_.compression.compressor() : nullptr;
+  for (std::size_t i = entries_.size(); i < parameters.size(); ++i) {
+    const GradientParameter& each = parameters[i];
+    Entry& entry = entries_.emplace_back();
+    if (compressor) entry.compressor = compressor->for_tensor(each.name, each.shape, each.dtype);
+    if (reduces_ && options_.compression.wire() == WireFormat::kInt8) {
+      entry.residual = Tensor::zeros(each.shape, DType::kF32, each.device);
     }
-    if (reduces_ && !entry->by_rows && options_.compression.wire() == WireFormat::kInt8) {
-      entry->residual = Tensor::zeros(param.shape(), DType::kF32, param.device());
-    }
-    entries_.push_back(std::move(entry));
   }
+  for (const std::vector<std::size_t>& params : buckets) {
+    auto bucket = std::make_unique<Bucket>();
+    bucket->name = group_name(parameters[params.front()].name, params.size());
+    bucket->call_name = bucket->name + suffix_;
+    auto labels = std::make_shared<CallLabels>();
+    for (const std::size_t i : params) {
+      labels->names.push_back(parameters[i].name);
+      entries_[i].bucket = buckets_.size();
+    }
+    bucket->labels = std::move(labels);
+    bucket->params = params;
+    buckets_.push_back(std::move(bucket));
+  }
+  look_who_is_trained();
 }
 
-void GradientReducer::add_bucket(std::vector<Entry*> entries) {
-  auto bucket = std::make_unique<Bucket>();
-  bucket->name = group_name(entries.front()->name, entries.size());
-  auto labels = std::make_shared<CallLabels>();
-  for (const Entry* entry : entries) labels->names.push_back(entry->name);
-  bucket->labels = std::move(labels);
-  bucket->call_name = bucket->name + suffix_;
-  bucket->entries = std::move(entries);
-  for (Entry* entry : bucket->entries) {
-    entry->remove_hook = entry->param.register_hook(
-        [this, entry, raw = bucket.get()](const Tensor&) { on_gradient(*entry, *raw); });
-  }
-  buckets_.push_back(std::move(bucket));
+void GradientReducer::parameters_added() {
+  if (!active_) return;
+  add_buckets(buckets_by_size(gradients_->parameters(), entries_.size(),
+                              options_.process_set.world()->options().bucket_bytes));
+  agreed_setup_.reset();
+  agreed_layout_.reset();
+  is_first_step_ = true;
 }
 
-void GradientReducer::on_gradient(Entry& entry, Bucket& bucket) {
-  synchronized_ = false;
-  ++entry.passes;
-  const bool clips_first = options_.clip_grad_norm &&
-                           options_.clip_grad_norm->when == ClipGradNorm::When::kBeforeReduction;
+// Parameters may have been frozen or thawed.
+void GradientReducer::look_who_is_trained() {
+  const std::vector<bool> trained = gradients_->trained();
+  for (std::size_t i = 0; i < entries_.size(); ++i) entries_[i].trained = trained[i];
+}
+
+// -- during backward()
+
+void GradientReducer::before_gradient(std::size_t index) {
+  Bucket& bucket = *buckets_[entries_[index].bucket];
+  if (bucket.in_flight) set_aside(bucket);
+}
+
+void GradientReducer::on_gradient(std::size_t index) {
+  synchronized_ = clipped_before_ = false;
+  ++entries_[index].passes;
+  const bool clips_first =
+      clips_ && options_.clip_grad_norm->when == ClipGradNorm::When::kBeforeReduction;
   if (holds_ > 0 || clips_first) return;
   if (!reduces_ && !options_.average_aggregated_gradients) return;
-  const bool full = std::all_of(bucket.entries.begin(), bucket.entries.end(),
-                                [&](Entry* each) { return each->passes >= passes_per_window_; });
-  if (full) {
+  Bucket& bucket = *buckets_[entries_[index].bucket];
+  if (is_full(bucket)) {
     start(bucket);
     submit_soon();
   }
   drive();
 }
 
+bool GradientReducer::is_full(const Bucket& bucket) const {
+  const auto lacks = [this](std::size_t i) { return entries_[i].passes < passes_per_window_; };
+  if (std::ranges::any_of(bucket.params,
+                          [&](std::size_t i) { return entries_[i].trained && lacks(i); })) {
+    return false;
+  }
+  if (std::ranges::none_of(bucket.params, lacks)) return true;
+  const std::vector<bool> trained = gradients_->trained();  // some may have thawed
+  return std::ranges::none_of(bucket.params, [&](std::size_t i) { return trained[i] && lacks(i); });
+}
+
+bool GradientReducer::has_open_window(const Bucket& bucket) const {
+  return std::ranges::any_of(bucket.params,
+                             [this](std::size_t i) { return entries_[i].passes > 0; });
+}
+
+void GradientReducer::start(Bucket& bucket) {
+  if (std::ranges::find(waiting_, &bucket) != waiting_.end()) submit_waiting();
+  if (bucket.in_flight) set_aside(bucket);
+  for (const std::size_t i : bucket.params) {
+    const int passes = std::exchange(entries_[i].passes, 0);
+    if (options_.average_aggregated_gradients && passes > 1) gradients_->scale(i, 1.0 / passes);
+  }
+  bucket.started = bucket.in_flight = true;
+  bucket.given_back = false;
+  bucket.order = ++starts_;
+  bucket.taken = gradients_->take(bucket.params, reduces_);
+  if (reduces_ && !bucket.taken.dense.empty()) {
+    waiting_.push_back(&bucket);
+    for (const std::size_t i : bucket.taken.dense) {
+      waiting_bytes_ += gradients_->parameters()[i].bytes();
+    }
+  }
+  start_sparse(bucket);
+}
+
+void GradientReducer::start_sparse(Bucket& bucket) {
+  for (const std::size_t i : bucket.taken.sparse) {
+    const std::string within =
+        bucket.params.size() > 1 ? "." + gradients_->parameters()[i].name : "";
+    try {
+      auto call = gradients_->start_sparse(i, {.op = options_.op,
+                                               .name = bucket.call_name + within,
+                                               .process_set = options_.process_set});
+      if (call != nullptr) bucket.sparse_calls.push_back(std::move(call));
+    } catch (...) {
+      bucket.refusal = std::current_exception();
+      throw;
+    }
+  }
+}
+
 // Each submission may wake the coordinator's thread, which takes the core from backward(). Those at
 // its end wake nobody if the program does as in the step before, and waits for them at once.
 void GradientReducer::submit_soon() {
   if (waiting_bytes_ >= kTogether && bytes_to_come() >= kWorthABatch) return submit_waiting();
-  if (waiting_.empty()) return;
-  autograd::after_backward(this, [this, alive = std::weak_ptr<void>(alive_)] {
+  gradients_->after_backward([this, alive = std::weak_ptr<void>(alive_)] {
     if (alive.expired()) return;
     std::optional<DriverSeat::WaitsAtOnce> waits;
     if (waits_at_once_) waits.emplace();
     submit_waiting();
+    ask_ahead();
     backward_ended_ = Clock::now();
   });
 }
@@ -159,9 +194,8 @@ void GradientReducer::submit_soon() {
 std::size_t GradientReducer::bytes_to_come() const {
   std::size_t bytes = 0;
   for (const auto& bucket : buckets_) {
-    for (const Entry* entry : bucket->entries) {
-      if (!bucket->started) bytes += bytes_of(entry->param);
-    }
+    if (bucket->started) continue;
+    for (const std::size_t i : bucket->params) bytes += gradients_->parameters()[i].bytes();
   }
   return bytes;
 }
@@ -169,67 +203,22 @@ std::size_t GradientReducer::bytes_to_come() const {
 void GradientReducer::submit_waiting() {
   const std::vector<Bucket*> waiting = std::exchange(waiting_, {});
   waiting_bytes_ = 0;
-  std::exception_ptr first_error;
+  Attempts attempts;
   for (Bucket* bucket : waiting) {
     std::optional<DriverSeat::WaitsAtOnce> quiet;  // the last one rings for all
     if (bucket != waiting.back()) quiet.emplace();
-    try {
-      submit(*bucket);
-    } catch (...) {
-      if (first_error == nullptr) first_error = std::current_exception();
-    }
+    attempts.run([&] { submit(*bucket); });
   }
-  if (first_error != nullptr) std::rethrow_exception(first_error);
-}
-
-void GradientReducer::drive() {
-  std::erase_if(driven_, [](const std::shared_ptr<CallInFlight>& call) {
-    return call->wait_until(Clock::now());
-  });
-}
-
-Tensor GradientReducer::take_gradient(Entry& entry) {
-  const NoGradGuard no_grad;
-  Tensor gradient = entry.param.grad();
-  const int passes = std::exchange(entry.passes, 0);
-  // The view is taken until the next synchronize(): meanwhile backward() must not write into it.
-  const bool into_view = entry.view.defined() && !entry.reduced.is(entry.view);
-  set_grad_memory(entry.param, {});
-  if (!gradient.defined()) {
-    // Every rank reduces the same names; alone, a parameter without a gradient is skipped.
-    if (into_view) return Tensor(entry.view).zero_();
-    return reduces_ ? zeros_like(entry.param) : gradient;
-  }
-  entry.param.set_grad({});
-  if (into_view && !gradient.is(entry.view)) {  // the program put its own tensor there
-    gradient = Tensor(entry.view).copy_(gradient);
-  }
-  if (!gradient.is_contiguous()) gradient = gradient.contiguous();
-  if (options_.average_aggregated_gradients && passes > 1) gradient.mul_(1.0 / passes);
-  return gradient;
-}
-
-void GradientReducer::start(Bucket& bucket) {
-  if (std::ranges::find(waiting_, &bucket) != waiting_.end()) submit_waiting();
-  finish(bucket);
-  if (bucket.entries.front()->by_rows) return start_rows(bucket);
-  for (Entry* entry : bucket.entries) bucket.gradients.push_back(take_gradient(*entry));
-  bucket.started = true;
-  bucket.order = ++starts_;
-  if (!reduces_) {
-    finish(bucket);
-    return;
-  }
-  waiting_.push_back(&bucket);
-  for (const Tensor& gradient : bucket.gradients) waiting_bytes_ += bytes_of(gradient);
+  attempts.throw_first();
 }
 
 void GradientReducer::submit(Bucket& bucket) {
   std::vector<AllreduceTensor> tensors;
-  for (std::size_t i = 0; i < bucket.entries.size(); ++i) {
-    const Tensor& gradient = bucket.gradients[i];
-    tensors.push_back(
-        {gradient, gradient, bucket.entries[i]->residual, bucket.entries[i]->compressor});
+  tensors.reserve(bucket.taken.dense.size());
+  for (std::size_t place = 0; place < bucket.taken.dense.size(); ++place) {
+    const Tensor& tensor = bucket.taken.tensors[place];
+    const Entry& entry = entries_[bucket.taken.dense[place]];
+    tensors.push_back({tensor, tensor, entry.residual, entry.compressor});
   }
   AllreduceOptions call;
   call.op = options_.op;
@@ -247,137 +236,10 @@ void GradientReducer::submit(Bucket& bucket) {
   if (options_.compression.compressor() != nullptr) driven_.push_back(bucket.call);
 }
 
-void GradientReducer::finish(Bucket& bucket) {
-  if (bucket.rows) return finish_rows(bucket);
-  const std::shared_ptr<CallInFlight> call = std::exchange(bucket.call, nullptr);
-  std::exception_ptr error = bucket.refusal;
-  try {
-    if (call != nullptr) call->result({});
-  } catch (...) {
-    error = std::current_exception();
-  }
-  const std::vector<Tensor> gradients = std::exchange(bucket.gradients, {});
-  for (std::size_t i = 0; i < gradients.size(); ++i) {
-    Tensor& reduced = bucket.entries[i]->reduced;
-    if (!reduced.defined()) {
-      reduced = gradients[i];
-    } else if (gradients[i].defined()) {
-      reduced.add_(gradients[i]);
-    }
-  }
-  if (error != nullptr) std::rethrow_exception(error);
-}
-
-std::size_t GradientReducer::next_finished(const std::vector<Bucket*>& left, bool overtake) const {
-  constexpr Duration kPatience = std::chrono::milliseconds(1);  // with the one started first
-  const auto over = [](const Bucket* bucket) {
-    return bucket->call == nullptr || bucket->call->wait_until(Clock::now());
-  };
-  if (!overtake) return left.size() - 1;
-  auto next = left.begin();
-  while (!over(*next)) {
-    next = std::find_if(left.begin() + 1, left.end(), over);
-    if (next != left.end() || left.front()->call->wait_until(Clock::now() + kPatience)) break;
-    next = left.begin();
-  }
-  if (next == left.end()) next = left.begin();
-  return static_cast<std::size_t>(next - left.begin());
-}
-
-void GradientReducer::give_back(Bucket& bucket) {
-  for (Entry* entry : bucket.entries) {
-    Tensor reduced = std::exchange(entry->reduced, {});
-    if (reduced.defined()) entry->param.set_grad(std::move(reduced));
-    for (const RowGradient& part : std::exchange(entry->reduced_rows, {})) {
-      add_row_gradient(entry->param, part.rows, part.values);
-    }
-    set_grad_memory(entry->param, entry->view);
-  }
-  bucket.started = false;
-  bucket.refusal = nullptr;
-}
-
-void GradientReducer::move_into_arena() {
-  const std::vector<Tensor> views = views_.take();
-  auto view = views.begin();
-  for (const auto& entry : entries_) {
-    if (view == views.end()) return;
-    if (entry->by_rows) continue;
-    entry->view = *view++;
-    if (!entry->view.defined()) continue;
-    set_grad_memory(entry->param, entry->view);
-    const Tensor gradient = entry->param.grad();
-    if (gradient.defined()) entry->param.set_grad(Tensor(entry->view).copy_(gradient));
-  }
-}
-
-void GradientReducer::synchronize(const OnReduced& on_reduced) {
-  if (synchronized_) return;
-  waits_at_once_ = Clock::now() - backward_ended_ < kAtOnce;
-  clip(ClipGradNorm::When::kBeforeReduction);
-  std::exception_ptr first_error;
-  const auto attempt = [&](auto&& action) {
-    try {
-      action();
-    } catch (...) {
-      if (first_error == nullptr) first_error = std::current_exception();
-    }
-  };
-  for (const auto& bucket : buckets_) {
-    const bool open = std::any_of(bucket->entries.begin(), bucket->entries.end(),
-                                  [](Entry* entry) { return entry->passes > 0; });
-    if (open || !bucket->started) attempt([&] { start(*bucket); });
-  }
-  attempt([&] {
-    const DriverSeat::WaitsAtOnce waits;
-    submit_waiting();
+void GradientReducer::drive() {
+  std::erase_if(driven_, [](const std::shared_ptr<CallInFlight>& call) {
+    return call->wait_until(Clock::now());
   });
-  std::vector<Bucket*> left;
-  for (const auto& bucket : buckets_) left.push_back(bucket.get());
-  std::sort(left.begin(), left.end(),
-            [](const Bucket* a, const Bucket* b) { return a->order < b->order; });
-  while (!left.empty()) {  // all of them: then nothing is in flight any more
-    std::size_t next = 0;
-    attempt([&] { next = next_finished(left, on_reduced != nullptr); });
-    Bucket& bucket = *left[next];
-    left.erase(left.begin() + static_cast<std::ptrdiff_t>(next));
-    attempt([&] { finish(bucket); });
-    give_back(bucket);
-    if (on_reduced == nullptr || first_error != nullptr) continue;
-    std::vector<Tensor> params;
-    for (const Entry* entry : bucket.entries) params.push_back(entry->param);
-    attempt([&] { on_reduced(params); });
-  }
-  driven_.clear();
-  if (first_error != nullptr) std::rethrow_exception(first_error);
-  move_into_arena();
-  clip(ClipGradNorm::When::kAfterReduction);
-  synchronized_ = true;
-}
-
-void GradientReducer::clip(ClipGradNorm::When when) {
-  if (!options_.clip_grad_norm || options_.clip_grad_norm->when != when) return;
-  std::vector<Tensor> params;
-  for (const auto& entry : entries_) {
-    params.push_back(entry->param);
-    const bool averages = when == ClipGradNorm::When::kBeforeReduction &&
-                          options_.average_aggregated_gradients && entry->passes > 1;
-    if (!averages) continue;
-    gradient_values(entry->param).mul_(1.0 / entry->passes);
-    entry->passes = 1;
-  }
-  optim::clip_grad_norm_(params, options_.clip_grad_norm->max_norm);
-}
-
-std::string GradientReducer::in_flight() const {
-  for (const auto& bucket : buckets_) {
-    if (bucket->started) return bucket->name;
-  }
-  return "";
-}
-
-void GradientReducer::drop_accumulated() {
-  for (const auto& entry : entries_) entry->passes = 0;
 }
 
 }  // namespace hvd

@@ -4,15 +4,16 @@
 
 #include "core/base/reduce_op.h"
 #include "horovod_cpp/autograd/row_gradient.h"
+#include "horovod_cpp/tensor/tensor.h"
 
 namespace hvd {
 
-// Whether the parameter's gradients are reduced as rows (sparse_allreduce.h): equal on all ranks,
-// whatever gradient each has.
+// Whether an Average or Sum of its gradients over the ranks is one of rows.
 bool travels_by_rows(const Tensor& param, ReduceOp op);
-
-// The parameter's gradient as rows, all of them where another use of the parameter made it dense.
-// Nothing without a gradient.
+// The gradient as rows, all of them if it is a whole one; nothing without one. Memory of the
+// gradient's, not a copy.
 std::optional<RowGradient> gradient_as_rows(const Tensor& param);
+// A gradient of its shape that is zero.
+RowGradient no_rows(const Tensor& param);
 
 }  // namespace hvd

@@ -10,17 +10,16 @@
 namespace hvd {
 namespace {
 
-std::size_t room_for(const Tensor& param) {
-  const std::size_t bytes = static_cast<std::size_t>(param.numel()) * size_of(param.dtype());
-  return (bytes + kAlignment - 1) / kAlignment * kAlignment;
+std::size_t room_for(const GradientParameter& param) {
+  return (param.bytes() + kAlignment - 1) / kAlignment * kAlignment;
 }
 
 }  // namespace
 
-GradientViews::GradientViews(std::vector<Tensor> params, const ProcessSet& set,
+GradientViews::GradientViews(std::vector<GradientParameter> params, const ProcessSet& set,
                              const std::string& name)
     : params_(std::move(params)) {
-  for (const Tensor& param : params_) part_of(param.device()).bytes += room_for(param);
+  for (const GradientParameter& param : params_) part_of(param.device).bytes += room_for(param);
   const auto world = set.world();
   const std::string prefix = set.id() == kWorldSet ? "" : "set" + std::to_string(set.id()) + ".";
   for (Part& part : parts_) {
@@ -46,12 +45,12 @@ std::vector<Tensor> GradientViews::take() {
   for (Part& part : parts_) part.arena.wait();
   std::vector<Tensor> views(params_.size());
   for (std::size_t i = params_.size(); i-- > 0;) {
-    const Tensor& param = params_[i];
-    const auto arena = part_of(param.device()).arena.wait();
+    const GradientParameter& param = params_[i];
+    const auto arena = part_of(param.device).arena.wait();
     if (arena == nullptr || !arena->shared()) continue;
-    const Lease piece = arena->take(param.numel(), param.dtype());
-    views[i] = Tensor::wrap_on(param.device(), stream_of(param.device()), piece.view.data,
-                               param.shape(), param.dtype(), piece.owner);
+    const Lease piece = arena->take(param.numel(), param.dtype);
+    views[i] = Tensor::wrap_on(param.device, stream_of(param.device), piece.view.data, param.shape,
+                               param.dtype, piece.owner);
   }
   params_.clear();
   parts_.clear();

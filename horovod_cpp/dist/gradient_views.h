@@ -6,6 +6,7 @@
 
 #include "core/base/device.h"
 #include "core/runtime/arena.h"
+#include "horovod_cpp/dist/gradient_access.h"
 #include "horovod_cpp/dist/process_set.h"
 #include "horovod_cpp/tensor/tensor.h"
 
@@ -18,7 +19,8 @@ class GradientViews {
   GradientViews() = default;  // none
   // Asks for the arenas, under `name`; never waits. All ranks of the set must ask, and the job must
   // serve the parameters' devices: expect_served().
-  GradientViews(std::vector<Tensor> params, const ProcessSet& set, const std::string& name);
+  GradientViews(std::vector<GradientParameter> params, const ProcessSet& set,
+                const std::string& name);
 
   // Once, waiting for ranks that have not asked yet: tensors of the parameters' shapes, dtypes and
   // devices, uninitialised; undefined where the ranks do not share memory of that device. They keep
@@ -34,8 +36,8 @@ class GradientViews {
   };
   Part& part_of(const Device& device);
 
-  std::vector<Tensor> params_;  // empty: there is nothing to take (any more)
-  std::vector<Part> parts_;     // in the order of the first parameter there
+  std::vector<GradientParameter> params_;  // empty: there is nothing to take (any more)
+  std::vector<Part> parts_;                // in the order of the first parameter there
 };
 
 }  // namespace hvd

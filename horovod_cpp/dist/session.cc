@@ -95,8 +95,8 @@ std::shared_ptr<World> make_world(Ports ports) {
   options.ended = ports.ended;
   options.gpu = ports.gpu;
   options.observability = observe(config, *ports.control);
-  if (config.deterministic)
-    options.bucket_bytes = std::max<std::size_t>(config.fusion_threshold, 1);
+  options.bucket_bytes = std::max<std::size_t>(config.fusion_threshold, 1);
+  options.check_parameters = config.check_parameters;
   auto runtime = std::make_unique<Runtime>(std::move(ports.control), std::move(ports.collectives),
                                            config, options.observability->observers());
   return std::make_shared<World>(std::move(runtime), std::move(options));

@@ -126,6 +126,12 @@ bool World::is_first_of(const std::string& text) {
 void World::restart_unnamed(ProcessSetId set) {
   const MutexLock lock(mutex_);
   std::erase_if(unnamed_, [set](const auto& entry) { return entry.first.second == set; });
+  ++joins_[set];
+}
+
+std::uint64_t World::joins(ProcessSetId set) {
+  const MutexLock lock(mutex_);
+  return joins_[set];
 }
 
 }  // namespace hvd

@@ -22,8 +22,10 @@ namespace hvd {
 
 struct WorldOptions {
   // DistributedOptimizer sends gradients as fixed groups of about this many bytes, in parameter
-  // order (deterministic mode); 0 = each on its own as soon as it is there.
+  // order; 0 = each on its own as soon as it is there.
   std::size_t bucket_bytes = 0;
+  // Whether ranks compare their parameters at the first step of an optimizer.
+  bool check_parameters = true;
   // Whether MPI granted MPI_THREAD_MULTIPLE; empty = this job does without MPI.
   std::optional<bool> mpi_threads = {};
   std::function<void(bool in_error)> ended = {};  // as Ports has it
@@ -59,6 +61,8 @@ class World : public std::enable_shared_from_this<World> {
   // This rank joined the set: ranks that ran out of data early made fewer calls, so that all count
   // from 0 again.
   void restart_unnamed(ProcessSetId set);
+  // How often that was: ranks agree anew on what those that had joined missed.
+  std::uint64_t joins(ProcessSetId set);
 
   // For what makes calls again and again, such as an optimizer: what it puts behind the names of
   // its calls, so that they never meet those of another one of its kind. Nothing for the first one
@@ -82,6 +86,7 @@ class World : public std::enable_shared_from_this<World> {
   Mutex mutex_;
   std::optional<ProcessSet> global_ HVD_GUARDED_BY(mutex_);  // made when it is first asked for
   std::map<std::pair<CollectiveKind, ProcessSetId>, std::uint64_t> unnamed_ HVD_GUARDED_BY(mutex_);
+  std::map<ProcessSetId, std::uint64_t> joins_ HVD_GUARDED_BY(mutex_);
   std::map<std::pair<std::string, ProcessSetId>, std::uint64_t> kinds_ HVD_GUARDED_BY(mutex_);
   std::set<std::string> told_ HVD_GUARDED_BY(mutex_);
 };

@@ -190,7 +190,7 @@ for passes in (1, 2):
 
 params = parameters()
 optimizer = hvd.DistributedOptimizer(hvd.optim.SGD(params, lr=1.0), op=hvd.Sum)
-hvd.sum(params[0] * (rank + 1.0)).backward()
+hvd.sum(params[0] * (rank + 1.0) + params[1] + params[2]).backward()
 with pytest.raises(hvd.InvalidArgumentError, match="zero_grad"):
     optimizer.zero_grad()
 optimizer.synchronize()

@@ -4,18 +4,13 @@
 #include <utility>
 #include <vector>
 
+#include "core/base/deadlines.h"
 #include "core/base/engine_thread.h"
 #include "core/base/log.h"
 #include "core/runtime/current_status.h"
 #include "core/runtime/finite_check.h"
 
 namespace hvd {
-namespace {
-
-// For a device that has work when the rank leaves, unless the stall limit is shorter.
-constexpr Duration kDrainLimit = std::chrono::seconds(10);
-
-}  // namespace
 
 SoloEngine::SoloEngine(std::unique_ptr<ControlPlane> control,
                        std::vector<std::unique_ptr<Collective>> collectives, const Config& config,

@@ -2,16 +2,11 @@
 
 #include <utility>
 
+#include "core/base/deadlines.h"
 #include "core/base/engine_thread.h"
 #include "core/base/interruptible_waits.h"
 
 namespace hvd {
-namespace {
-
-constexpr Duration kStuckLimit = std::chrono::seconds(5);
-constexpr Duration kAbortLimit = std::chrono::seconds(1);  // for an aborted port to come back
-
-}  // namespace
 
 ThreadedEngine::ThreadedEngine(std::shared_ptr<Coordinator> coordinator)
     : coordinator_(std::move(coordinator)),

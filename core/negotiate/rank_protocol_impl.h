@@ -113,6 +113,7 @@ class RankProtocol::Impl {
   void check_names();
   std::vector<Waiting> blameable(std::vector<Waiting> waiting) const;
   void tell_absence(const std::string& name, Duration held);
+  bool watches_batches() const;
   void check_batches();
   void check_joins();
   bool waits() const;  // this rank does, for others

@@ -20,7 +20,7 @@ void RankProtocol::Impl::tick(TimePoint now) {
   now_ = std::max(now_, now);
   if (stopped_) return;
   if (!tally_.idle() && names_monitor_.due(now_)) check_names();
-  if (sequencer_ && !sequencer_->running().empty() && batches_monitor_.due(now_)) check_batches();
+  if (watches_batches() && batches_monitor_.due(now_)) check_batches();
   if (root() && sets_.anyone_joined() && joins_monitor_.due(now_)) check_joins();
   if (!root()) watch_parent();
 }
@@ -33,7 +33,7 @@ std::optional<TimePoint> RankProtocol::Impl::next_deadline() const {
   };
   if (!tally_.idle()) also(names_monitor_.next_check());
   if (sequencer_) also(sequencer_->next_deadline());
-  if (sequencer_ && !sequencer_->running().empty()) also(batches_monitor_.next_check());
+  if (watches_batches()) also(batches_monitor_.next_check());
   if (root() && sets_.anyone_joined()) also(joins_monitor_.next_check());
   if (!root() && waits()) also(parent_watch_.next_check());
   return deadline;
@@ -66,6 +66,11 @@ void RankProtocol::Impl::tell_absence(const std::string& name, Duration held) {
   if (!news && told->second == missing) return;
   outbox_.absences.push_back({tally_.set_of(name).value_or(kWorldSet), name, held, missing});
   told->second = std::move(missing);
+}
+
+// For all ranks; one alone watches its device (core/runtime/unfinished.h).
+bool RankProtocol::Impl::watches_batches() const {
+  return root() && tree_.size > 1 && !sequencer_->running().empty();
 }
 
 void RankProtocol::Impl::check_batches() {

@@ -131,12 +131,15 @@ bool Coordinator::check_drain(TimePoint now) {
   return true;
 }
 
-// Rank 0 watches batches as long as they run on the first rank of their process set.
+// Rank 0 watches batches as long as they run on the first rank of their process set, and has nobody
+// to ask in a world of one.
 void Coordinator::watch_devices(TimePoint now) {
   device_watch_.set_limit(protocol_.settings().stall_limit);
   if (!device_watch_.due(now)) return;
-  const Status failure = device_watch_.check(now, executor_.on_devices()).failure;
-  if (!failure.ok()) fail(failure);
+  const BatchWatch::Findings found = device_watch_.check(
+      now, topology_.size == 1 ? executor_.unfinished() : executor_.on_devices());
+  if (found.warning) warn(*found.warning);
+  if (!found.failure.ok()) fail(found.failure);
 }
 
 // Of what runs no batch: `number` is the outcome's.

@@ -5,6 +5,7 @@
 #include <set>
 #include <utility>
 
+#include "core/base/deadlines.h"
 #include "core/base/log.h"
 #include "core/base/status.h"
 
@@ -14,9 +15,6 @@ namespace {
 // Subsets of host memory that work for GPUs; far above the numbers of process sets.
 constexpr std::uint32_t kHostOfGpus = 0x7acc'0000;
 constexpr std::uint32_t kHandshakesOfGpus = kHostOfGpus + 1;
-
-// The engine knows for which rank work waits, and a device does not: the engine gives up first.
-constexpr Duration kBehindEngine = std::chrono::seconds(5);
 
 // Why `operations` is right, or `problem`, where nothing can be done for all ranks.
 GpuChoice choose_automatically(std::span<const GpuClaim> claims, int hosts) {

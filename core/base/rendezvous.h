@@ -23,9 +23,6 @@ class Rendezvous {
   virtual std::vector<std::string> all_gather(const std::string& mine, TimePoint deadline) = 0;
 };
 
-// How long the others wait past the deadline for rank 0 to tell them who is missing.
-inline constexpr std::chrono::seconds kAnswerGrace{5};
-
 // What rank 0 answers when it has the texts of all, or why it has not.
 Bytes encode_gathered(std::span<const std::string> texts);
 Bytes encode_gather_failure(const Status& why);

@@ -9,7 +9,7 @@
 
 #include "core/base/bytes.h"
 #include "core/negotiate/announcement.h"
-#include "core/negotiate/rank_protocol.h"
+#include "core/negotiate/negotiation_settings.h"
 #include "core/negotiate/request.h"
 
 namespace hvd {

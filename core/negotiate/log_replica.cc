@@ -29,10 +29,7 @@ void RankProtocol::Impl::apply(const Decision& decision) {
 
 void RankProtocol::Impl::apply(const Decision&, const ChangeSettings& step) {
   settings_ = step.settings;
-  names_monitor_.set_limits(settings_.stall_warning, settings_.stall_limit);
-  batches_monitor_.set_limits(settings_.stall_warning, settings_.stall_limit);
-  joins_monitor_.set_limits(settings_.stall_warning, settings_.stall_limit);
-  parent_watch_.set_limit(settings_.stall_limit);
+  stalls_.set_limits();
 }
 
 void RankProtocol::Impl::apply(const Decision&, const DefineSlot& step) {
@@ -54,7 +51,7 @@ void RankProtocol::Impl::run_batch(std::span<const SlotNumber> slots) {
   if (sets_.joined(key.set) > 0) batch.key.arena = 0;  // a joined rank brings no arena
   const bool member = sets_.has(key.set, tree_.rank);
   if (member) batch.members = take_spare(spare_members_);
-  note_progress(key.set);
+  stalls_.note_progress(key.set);
   if (member) batch.members.reserve(slots.size());
   if (sets_.lowest(key.set) == tree_.rank) owed_.push_back(batch.number);
   for (const SlotNumber slot : slots) {
@@ -84,13 +81,6 @@ void RankProtocol::Impl::change_sets(SlotNumber slot) {
   effects_.push(SetRemoved{ticket, set});
 }
 
-// The clock of those who wait for the others to join begins anew.
-void RankProtocol::Impl::note_progress(ProcessSetId set) {
-  if (!root() || !sets_.anyone_joined()) return;
-  if (set >= progress_.size()) progress_.resize(set + std::size_t{1});
-  progress_[set] = ++progress_count_;
-}
-
 void RankProtocol::Impl::forget(SlotNumber slot) {
   if (cache_.once(slot)) cache_.erase(slot);
 }
@@ -106,9 +96,8 @@ void RankProtocol::Impl::apply(const Decision&, const RejectName& step) {
 void RankProtocol::Impl::apply(const Decision&, const JoinRank& step) {
   const auto& [set, rank, joins_average] = step.joining;
   const bool all = sets_.join(set, rank, joins_average);
-  note_progress(set);
+  stalls_.joined(set);
   tally_.recount(set, applied_, outbox_);
-  told_.clear();  // what was told before this entry does not count any more
   if (!all || !sets_.has(set, tree_.rank)) return;
   effects_.push(AllJoined{submissions_.end_join(set), rank});
 }
@@ -123,7 +112,7 @@ void RankProtocol::Impl::apply(const Decision&, const EvictSlot& step) {
 
 void RankProtocol::Impl::apply(const Decision&, const Ask&) {
   ++asks_;
-  if (root()) sightings_.asked(now_);
+  if (root()) stalls_.diagnosis().asked();
   effects_.push(Look{});
 }
 

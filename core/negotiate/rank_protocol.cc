@@ -14,10 +14,7 @@ RankProtocol::Impl::Impl(Tree tree, const NegotiationSettings& settings, std::ui
       sets_(tree_.size),
       check_decision_(tree_.rank, cache_, sets_, submissions_),
       tally_(tree_, cache_, sets_),
-      names_monitor_(settings.stall_warning, settings.stall_limit),
-      batches_monitor_(settings.stall_warning, settings.stall_limit),
-      joins_monitor_(settings.stall_warning, settings.stall_limit),
-      parent_watch_(settings.stall_limit),
+      stalls_(tree_, tally_, sets_, settings_),
       gone_(tree_.children.size(), false) {
   if (tree_.below.size() != tree_.children.size()) {
     throw InvalidArgumentError("RankProtocol: the tree does not say which ranks are below rank " +
@@ -114,7 +111,7 @@ void RankProtocol::Impl::change_settings(const NegotiationSettings& settings) {
 
 void RankProtocol::Impl::expect_wait_for_root(TimePoint deadline) {
   need_root("expect_wait_for_root");
-  root_expected_ = deadline;
+  stalls_.diagnosis().expect_wait_for_root(deadline);
 }
 
 void RankProtocol::Impl::sighted(const std::string& where) {
@@ -143,7 +140,7 @@ void RankProtocol::Impl::receive(Rank from, std::span<const std::byte> message) 
   ByteReader in(message);
   const MessageHeader header = read_header(in);
   if (header.epoch != epoch_) return;
-  if (from == tree_.parent) parent_watch_.heard();
+  if (from == tree_.parent) stalls_.heard_parent();
   switch (header.kind) {
     case MessageKind::kAnnouncement:
       return receive_announcement(from, in);
@@ -257,7 +254,7 @@ void RankProtocol::Impl::receive_announcement(Rank from, ByteReader& in) {
 // A child has waited long: so has this node, whether it knew the name or not.
 void RankProtocol::Impl::take(const Absence& absence, Tally::Reporter from) {
   if (!tally_.add(absence, from, incoming_.applied)) return;
-  if (!root()) tell_absence(absence.name, absence.held);
+  stalls_.tell_absence(absence.name, absence.held, outbox_.absences);
 }
 
 void RankProtocol::Impl::flush() {
@@ -271,7 +268,7 @@ void RankProtocol::Impl::flush() {
   }
   while (!stopped_) {
     for (const Leaving& one : outbox_.leaving) sequencer_->leave(one);
-    for (Sighting& sighting : outbox_.sightings) sightings_.take(std::move(sighting));
+    for (Sighting& sighting : outbox_.sightings) stalls_.diagnosis().take(std::move(sighting));
     sequencer_->take(outbox_);
     decision_.clear();
     sequencer_->decide(now_, decision_);

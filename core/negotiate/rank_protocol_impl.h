@@ -1,7 +1,5 @@
 #pragma once
 
-#include <functional>
-#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -11,21 +9,18 @@
 #include "core/negotiate/decision_check.h"
 #include "core/negotiate/fifo.h"
 #include "core/negotiate/message.h"
-#include "core/negotiate/parent_watch.h"
 #include "core/negotiate/process_sets.h"
 #include "core/negotiate/rank_protocol.h"
 #include "core/negotiate/response_cache.h"
 #include "core/negotiate/sequencer.h"
-#include "core/negotiate/sightings.h"
-#include "core/negotiate/stall_report.h"
+#include "core/negotiate/stall_watch.h"
 #include "core/negotiate/submissions.h"
 #include "core/negotiate/tally.h"
 
 namespace hvd {
 
 // The parts of RankProtocol and how they hang together. Split over rank_protocol.cc (events,
-// messages, effects), log_replica.cc (decisions), stopping.cc (leaving, failures), stalls.cc and
-// verdicts.cc.
+// messages, effects), log_replica.cc (decisions) and stopping.cc (leaving, failures, stalls).
 class RankProtocol::Impl {
  public:
   Impl(Tree tree, const NegotiationSettings& settings, std::uint32_t epoch);
@@ -101,7 +96,6 @@ class RankProtocol::Impl {
   void run_batch(std::span<const SlotNumber> slots);
   void change_sets(SlotNumber slot);
   void forget(SlotNumber slot);
-  void note_progress(ProcessSetId set);
 
   // -- stopping.cc
   void receive_alarm(ByteReader& in);
@@ -109,43 +103,10 @@ class RankProtocol::Impl {
   void stop(const Status& why, bool orderly);
   void lost(Rank rank);
 
-  // -- stalls.cc
-  void check_names();
-  std::vector<Waiting> blameable(std::vector<Waiting> waiting) const;
-  void tell_absence(const std::string& name, Duration held);
-  void check_batches();
-  void check_joins();
   bool waits() const;  // this rank does, for others
-  void watch_parent();
+  StallWatch::Load load() const;
+  void give_up_parent(const Status& why);
   void receive_probe(Rank from, ByteReader& in);
-  // What rank 0 does about waits that became remarkable. `describe` gets those of one report, of
-  // which the first has waited longest.
-  using Describe = StallReport (Impl::*)(const std::vector<Overdue>&) const;
-  void report(const StallFindings& findings, Describe describe);
-  void warn(Duration held, const StallReport& report);
-
-  // -- verdicts.cc
-  enum class Verdict {
-    kExpected,
-    kSilent,
-    kUnreachable,  // what it says comes through a rank that is silent
-    kNotAsked,
-    kElsewhere,
-    kJoined,
-    kRuns,
-    kBusy
-  };
-  Rank relay_of(Rank rank) const;
-  Verdict verdict(Rank rank) const;
-  std::vector<Rank> missing(const std::string& name) const;
-  std::string waits_in(const std::string& name) const;
-  StallLine line_of(Rank rank) const;
-  StallLine line_of_waiting(Rank rank, const std::string& name) const;
-  StallReport report_of_missing(const std::vector<Rank>& missing) const;
-  StallReport report_names(const std::vector<Overdue>& waits) const;
-  StallReport report_batches(const std::vector<Overdue>& waits) const;
-  StallReport report_joins(const std::vector<Overdue>& waits) const;
-  Duration patience() const;
 
   Tree tree_;
   NegotiationSettings settings_;
@@ -164,18 +125,8 @@ class RankProtocol::Impl {
   std::size_t running_ = 0;          // batches that this rank was told to run and has not finished
   std::string last_submitted_;
   TimePoint now_{};
-  StallMonitor names_monitor_;
-  StallMonitor batches_monitor_;         // rank 0 only
-  StallMonitor joins_monitor_;           // rank 0 only
-  ParentWatch parent_watch_;             // not on rank 0
-  std::vector<std::uint64_t> progress_;  // rank 0, by set: changes when something ran
-  std::uint64_t progress_count_ = 0;
-  std::uint64_t asks_ = 0;                         // steps so far
-  std::map<std::string, std::vector<Rank>> told_;  // others: who is missing, as last told upwards
-  Sightings sightings_;                            // rank 0 only
-  std::string last_report_;                        // rank 0: what the last one said about ranks
-  TimePoint last_report_at_{};
-  std::optional<TimePoint> root_expected_;  // rank 0: nobody is blamed for it until then
+  StallWatch stalls_;
+  std::uint64_t asks_ = 0;  // steps so far
 
   bool leaving_ = false;
   std::optional<Status> stopped_;

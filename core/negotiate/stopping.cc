@@ -1,4 +1,4 @@
-// How a job ends: ranks that leave, ranks that cannot go on, ranks that are gone.
+// How a job ends: ranks that leave, ranks that cannot go on, ranks that are gone or wait too long.
 
 #include <algorithm>
 
@@ -72,6 +72,49 @@ void RankProtocol::Impl::send(Rank to, MessageKind kind) {
 void RankProtocol::Impl::lost(Rank rank) {
   if (const auto child = reporter_of(rank)) gone_[*child - 1] = true;
   if (!root() && rank == tree_.parent) parent_gone_ = true;
+}
+
+bool RankProtocol::Impl::waits() const {
+  return running_ > 0 || submissions_.pending() > 0 || !submissions_.joins().empty();
+}
+
+StallWatch::Load RankProtocol::Impl::load() const {
+  StallWatch::Load load{.batches = {}, .waits = waits()};
+  if (sequencer_) load.batches = sequencer_->running();
+  return load;
+}
+
+void RankProtocol::Impl::tick(TimePoint now) {
+  now_ = std::max(now_, now);
+  if (stopped_) return;
+  StallWatch::Findings found = stalls_.tick(now_, load(), outbox_.absences);
+  if (found.ask) sequencer_->ask();
+  if (found.probe) send(tree_.parent, MessageKind::kProbe);
+  for (std::string& text : found.reports) effects_.push(Report{std::move(text)});
+  if (found.hopeless) halt({*found.hopeless, -1});
+  if (found.parent_silent) give_up_parent(*found.parent_silent);
+}
+
+std::optional<TimePoint> RankProtocol::Impl::next_deadline() const {
+  if (stopped_) return std::nullopt;
+  const auto stall = stalls_.next_deadline(load());
+  const auto gap = sequencer_ ? sequencer_->next_deadline() : std::nullopt;
+  return stall && gap ? std::min(*stall, *gap) : stall ? stall : gap;
+}
+
+// What rank 0 would do; what it hears of it, if it goes on one day, is in fail().
+void RankProtocol::Impl::give_up_parent(const Status& why) {
+  for (Rank rank = 1; tree_.parent == 0 && rank < tree_.size; ++rank) {
+    if (rank != tree_.rank) send(rank, MessageKind::kHalt, Emergency{why, -1});
+  }
+  fail(why);
+}
+
+void RankProtocol::Impl::receive_probe(Rank from, ByteReader& in) {
+  in.expect_end();
+  if (!root() && from == tree_.parent) return;
+  if (!reporter_of(from)) ByteReader::malformed("a probe not from parent or child");
+  if (!stopped_) send(from, MessageKind::kProbe);
 }
 
 bool RankProtocol::Impl::finished_leaving() const {

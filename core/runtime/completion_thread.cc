@@ -5,6 +5,7 @@
 #include <exception>
 #include <utility>
 
+#include "core/base/deadlines.h"
 #include "core/base/engine_thread.h"
 #include "core/base/keep_for_ever.h"
 #include "core/base/thread_annotations.h"
@@ -94,12 +95,6 @@ struct CompletionThread::Shared {
   }
 };
 
-namespace {
-
-constexpr Duration kEndLimit = std::chrono::seconds(1);
-
-}  // namespace
-
 CompletionThread::CompletionThread(std::function<void(Batch&)> reached, Doorbell& bell)
     : shared_(std::make_shared<Shared>(std::move(reached), bell)) {}
 
@@ -110,7 +105,7 @@ CompletionThread::~CompletionThread() {
     shared_->stop = true;
     shared_->changed.notify_all();
   }
-  if (shared_->wait_for(kEndLimit, &Shared::is_gone)) {
+  if (shared_->wait_for(kThreadEndLimit, &Shared::is_gone)) {
     thread_.join();
   } else {
     shared_->wait_until_ended();  // it waits for nobody

@@ -1,6 +1,7 @@
 #include "core/runtime/coordinator.h"
 
 #include <algorithm>
+#include <limits>
 #include <string>
 #include <utility>
 
@@ -12,7 +13,7 @@
 namespace hvd {
 namespace {
 
-NegotiationSettings settings_from(const Config& config) {
+NegotiationSettings settings_from(const Config& config, int size) {
   NegotiationSettings settings;
   settings.fusion_threshold = config.fusion_threshold;
   settings.cache_capacity = config.cache_capacity;
@@ -20,6 +21,10 @@ NegotiationSettings settings_from(const Config& config) {
   settings.stall_warning = config.stall_warning;
   settings.stall_limit = config.stall_limit;
   settings.deterministic = config.deterministic || config.disable_group_fusion;
+  if (size == 1) {  // there is nobody whose tensors could come later, or whose device is behind
+    settings.batching_gap = Duration::zero();
+    settings.batches_in_flight = std::numeric_limits<int>::max();
+  }
   return settings;
 }
 
@@ -32,7 +37,8 @@ bool others_may_drive(const std::vector<std::unique_ptr<Collective>>& collective
 
 // The other ranks are connected by now and learn why this one does not come.
 std::shared_ptr<Autotune> make_autotune(const Config& config, ControlPlane& control) {
-  if (!config.autotune || control.topology().rank != 0) return nullptr;
+  const Topology topology = control.topology();
+  if (!config.autotune || topology.rank != 0 || topology.size == 1) return nullptr;
   try {
     return std::make_shared<Autotune>(config);
   } catch (const Error& error) {
@@ -57,7 +63,7 @@ Coordinator::Coordinator(std::unique_ptr<ControlPlane> control,
       spin_limits_(spin_limits(cores_a_rank(topology_.local_size))),
       cores_(config.thread_affinity),
       checks_nan_(config.check_nan),
-      settings_(settings_from(config)),
+      settings_(settings_from(config, topology_.size)),
       answer_limit_(config.shutdown_timeout),
       autotune_(make_autotune(config, *control_)),
       seat_(std::make_shared<DriverSeat>(control_->doorbell(), *this,
@@ -67,6 +73,8 @@ Coordinator::Coordinator(std::unique_ptr<ControlPlane> control,
       transfers_(collectives_, {config.stall_warning, config.stall_limit}, seat_),
       observers_(with(std::move(observers), autotune_), topology_),
       protocol_(make_tree(topology_.rank, control_->host_of()), settings_),
+      device_watch_(topology_.size == 1 ? config.stall_warning : Duration::zero(),
+                    config.stall_limit),
       notifier_(control_->doorbell()),
       executor_(collectives_, topology_.rank, table_, observers_, control_->doorbell(),
                 config.async_completion) {
@@ -101,6 +109,18 @@ void Coordinator::run() noexcept {
     if (moved || seen != std::exchange(before, seen)) active = now;
     if (!moved && !spin(seen, active)) rest(seen, now);
   }
+  end();
+}
+
+bool Coordinator::run_now() noexcept {
+  while (phase_ != Phase::kEnded && anything_left()) {
+    if (!turn(Clock::now())) return false;
+  }
+  if (phase_ == Phase::kEnded) end();
+  return true;
+}
+
+void Coordinator::end() noexcept {
   ended_ = true;
   end_bell_.ring();
 }

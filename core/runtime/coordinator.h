@@ -45,6 +45,9 @@ class Coordinator final : public Drivable {
 
   // Returns when this rank has left the job, or the job has stopped.
   void run() noexcept;
+  // In a world of one rank, until some thread calls run(): does what can be done without waiting.
+  // False if something is left. One thread at a time.
+  bool run_now() noexcept;
 
   TensorTable& table() { return table_; }                // any thread
   Transfers& transfers() { return transfers_; }          // any thread: add()
@@ -76,6 +79,7 @@ class Coordinator final : public Drivable {
   template <typename Action>
   void stop_if_it_throws(Action action) noexcept;
   bool turn(TimePoint now) noexcept;
+  void end() noexcept;
   bool work(TimePoint now);
   void post(std::function<void()> command);
   void run_commands();
@@ -146,7 +150,7 @@ class Coordinator final : public Drivable {
   std::vector<InFlightPtr> unready_;  // host tensors whose fence was not reached
   std::vector<AllJoined> joined_;     // whose set still runs batches here
   TimePoint more_until_{};            // submissions are expected to come in a stream
-  BatchWatch device_watch_{Duration::zero(), Duration::zero()};  // of this rank
+  BatchWatch device_watch_;           // of this rank
 
   Mutex mutex_;
   std::vector<std::function<void()>> commands_ HVD_GUARDED_BY(mutex_);  // for the next turn

@@ -5,24 +5,13 @@
 #include <variant>
 #include <vector>
 
+#include "core/base/deadlines.h"
 #include "core/base/log.h"
 #include "core/negotiate/call_name.h"
 #include "core/runtime/coordinator.h"
 #include "core/runtime/current_status.h"
 
 namespace hvd {
-namespace {
-
-using std::chrono::seconds;
-
-// For batches that were started before the stop, unless the stall limit is shorter.
-constexpr Duration kDrainLimit = seconds(30);
-// Both ends of a transfer may have met before the stop, yet only one of them saw it so far.
-constexpr Duration kTransferDrainLimit = seconds(1);
-// For a program to say where it is, which may not answer while it computes.
-constexpr Duration kWhereLimit = seconds(1);
-
-}  // namespace
 
 bool Coordinator::apply_effects() {
   bool moved = false;
@@ -91,7 +80,7 @@ void Coordinator::apply(const Stopped& effect) {
   stop_reason_ = effect.why;
   const bool waits = effect.orderly && !left_ && !effect.waits_for.empty();
   if (effect.orderly && !left_) farewell_ = effect;
-  if (waits && notifier_.look()) where_deadline_ = Clock::now() + kWhereLimit;
+  if (waits && notifier_.look()) where_deadline_ = Clock::now() + kLocationLimit;
   if (effect.orderly && (executor_.busy() || transfers_.busy() || asks_where())) {
     phase_ = Phase::kDraining;
     phase_deadline_ = TimePoint::max();
@@ -142,12 +131,15 @@ bool Coordinator::check_drain(TimePoint now) {
   return true;
 }
 
-// Rank 0 watches batches as long as they run on the first rank of their process set.
+// Rank 0 watches batches as long as they run on the first rank of their process set, and has nobody
+// to ask in a world of one.
 void Coordinator::watch_devices(TimePoint now) {
   device_watch_.set_limit(protocol_.settings().stall_limit);
   if (!device_watch_.due(now)) return;
-  const Status failure = device_watch_.check(now, executor_.on_devices()).failure;
-  if (!failure.ok()) fail(failure);
+  const BatchWatch::Findings found = device_watch_.check(
+      now, topology_.size == 1 ? executor_.unfinished() : executor_.on_devices());
+  if (found.warning) warn(*found.warning);
+  if (!found.failure.ok()) fail(found.failure);
 }
 
 // Of what runs no batch: `number` is the outcome's.

@@ -3,21 +3,12 @@
 #include <algorithm>
 #include <string>
 
+#include "core/base/deadlines.h"
 #include "core/base/seconds_text.h"
 #include "core/runtime/coordinator.h"
 
 namespace hvd {
 namespace {
-
-using std::chrono::milliseconds;
-using std::chrono::seconds;
-
-// For batches that a rank which is gone may have finished before.
-constexpr Duration kLostDrainLimit = seconds(1);
-// From the stop until all children confirmed it. After an error some of them may not be able to,
-// and those that are slow find their mail later: the process is to end soon.
-constexpr Duration kGoodbyeLimit = seconds(5);
-constexpr Duration kErrorGoodbyeLimit = milliseconds(350);
 
 // What ends the job on all ranks is never one user's mistake.
 Status as_failure(const Status& status, Rank rank) {

@@ -45,6 +45,8 @@ TimePoint Coordinator::sleep_until(TimePoint now) const {
   if (drain_) deadline = std::min({deadline, drain_->next_deadline(), where_deadline_});
   if (const auto timer = protocol_.next_deadline()) deadline = std::min(deadline, *timer);
   if (const auto timer = observers_.next_deadline()) deadline = std::min(deadline, *timer);
+  if (executor_.busy())
+    deadline = std::min(deadline, device_watch_.next_check().value_or(deadline));
   deadline = std::min(deadline, transfers_.next_deadline(now));
   if (transfers_.busy()) deadline = std::min(deadline, transfers_deadline_);
   if (const auto interval = poll_interval()) deadline = std::min(deadline, now + *interval);
@@ -65,8 +67,8 @@ void Coordinator::rest(std::uint32_t seen, TimePoint now) {
 
 // Whether somebody has to go on where a thread stops that has what it waited for.
 bool Coordinator::anything_left() const {
-  return phase_ != Phase::kRunning || left_ || executor_.busy() || transfers_.busy() ||
-         !table_.empty();
+  return phase_ != Phase::kRunning || leave_asked_ || executor_.busy() || transfers_.busy() ||
+         transfers_.any_added() || !table_.empty();
 }
 
 // Process sets without this rank may need its answers at any time.

@@ -49,9 +49,10 @@ class DriverSeat {
     WaitsAtOnce& operator=(const WaitsAtOnce&) = delete;
   };
 
-  // Both must live until close(). The coordinator's thread has the seat. `others_drive`: whether
-  // threads that wait may have it at all. Who drove may do so again within `moment`: the
-  // coordinator's thread is told to go on only if it would not look by itself until then.
+  // Both must live until close(). The coordinator's thread has the seat, also before it starts.
+  // `others_drive`: whether threads that wait may have it at all. Who drove may do so again within
+  // `moment`: the coordinator's thread is told to go on only if it would not look by itself until
+  // then.
   DriverSeat(Doorbell bell, Drivable& coordinator, bool others_drive,
              Duration moment = std::chrono::microseconds(50)) noexcept
       : bell_(bell), coordinator_(coordinator), others_drive_(others_drive), moment_(moment) {}

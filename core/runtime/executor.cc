@@ -3,13 +3,12 @@
 #include <string>
 #include <utility>
 
+#include "core/base/deadlines.h"
 #include "core/base/log.h"
 #include "core/runtime/current_status.h"
 
 namespace hvd {
 namespace {
-
-constexpr Duration kDeviceLimit = std::chrono::seconds(1);
 
 // Nobody may be waiting for it any more: whatever is called next throws this.
 Status lost_on_device(const BatchInfo& batch, const Status& why) {

@@ -6,17 +6,13 @@
 #include <utility>
 
 #include "core/base/clock.h"
+#include "core/base/deadlines.h"
 #include "core/base/engine_thread.h"
 #include "core/base/log.h"
 #include "core/base/thread_annotations.h"
 #include "core/runtime/current_status.h"
 
 namespace hvd {
-namespace {
-
-constexpr Duration kEndLimit = std::chrono::seconds(1);
-
-}  // namespace
 
 struct Notifier::Shared {
   using Task = std::function<void(Shared&)>;
@@ -67,7 +63,7 @@ struct Notifier::Shared {
   }
 
   bool wait_until_gone() {
-    const TimePoint deadline = Clock::now() + kEndLimit;
+    const TimePoint deadline = Clock::now() + kThreadEndLimit;
     const MutexLock lock(mutex);
     while (!gone) {
       if (changed.wait_until(mutex, deadline) == std::cv_status::timeout) return gone;

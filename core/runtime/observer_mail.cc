@@ -4,6 +4,7 @@
 #include <string>
 #include <utility>
 
+#include "core/base/deadlines.h"
 #include "core/negotiate/message.h"
 
 namespace hvd {
@@ -15,8 +16,7 @@ using std::chrono::nanoseconds;
 
 constexpr unsigned kNoteCount = 4;
 constexpr Duration kLookInterval = milliseconds(100);
-constexpr Duration kAnswerLimit = milliseconds(100);        // then the question is asked again
-constexpr Duration kSettleLimit = std::chrono::seconds(2);  // for last words after an orderly end
+constexpr Duration kAskAgain = milliseconds(100);
 
 Duration collect_interval(int size) {
   return std::max<Duration>(milliseconds(100), microseconds(100) * size);
@@ -84,7 +84,7 @@ void ObserverMail::tick(TimePoint now, bool observed) {
 
 void ObserverMail::leave(TimePoint now, bool orderly) {
   if (std::exchange(left_, true) || alone_) return;
-  settle_deadline_ = orderly ? now + kSettleLimit : now;
+  settle_deadline_ = orderly ? now + kLastReportsLimit : now;
   if (!root()) collect(now, Note::kLastWords);
 }
 
@@ -137,7 +137,7 @@ void ObserverMail::receive_collected(Rank from, ByteReader& in) {
 }
 
 void ObserverMail::ask(TimePoint now) {
-  next_ask_ = now + (clock_.full() ? ask_interval(size_) : kAnswerLimit);
+  next_ask_ = now + (clock_.full() ? ask_interval(size_) : kAskAgain);
   Bytes message = begin(Note::kAsk);
   ByteWriter out(message);
   put_time(out, now);

@@ -41,7 +41,7 @@ class Observers {
   // After stopped() and everything that finished or failed: the last words of this rank go out.
   void leave(TimePoint now) { mail_.leave(now, orderly_); }
   // The last words of the others are here or will not come any more. Before, rank 0's coordinator
-  // does not end (half a second at most; at once if the end was not orderly).
+  // does not end (kLastReportsLimit at most; at once if the end was not orderly).
   bool settled(TimePoint now) const { return mail_.settled(now); }
   // `now` was read after the message came out of the control plane: answers carry it to measure
   // clocks. What is malformed is dropped with a warning.

@@ -2,46 +2,83 @@
 
 #include <algorithm>
 #include <string>
+#include <thread>
 #include <utility>
 
+#include "core/base/deadlines.h"
+#include "core/base/engine_thread.h"
 #include "core/base/interruptible_waits.h"
 #include "core/base/status.h"
+#include "core/base/thread_annotations.h"
 #include "core/negotiate/call_name.h"
+#include "core/runtime/coordinator.h"
 #include "core/runtime/fork_guard.h"
-#include "core/runtime/solo_engine.h"
-#include "core/runtime/threaded_engine.h"
 
 namespace hvd {
 
+// The coordinator and who runs it. Among others a rank has a thread for that. One alone can do at
+// once whatever is submitted, so those who submit run it, until something is left for later: work
+// of a device, a transfer whose other end is to come.
 class Runtime::Impl {
  public:
   Impl(std::unique_ptr<ControlPlane> control, std::vector<std::unique_ptr<Collective>> collectives,
        const Config& config, ObserverList observers)
       : topology_(control->topology()) {
     for (const auto& collective : collectives) devices_.push_back(collective->device());
-    if (topology_.size == 1) {
-      engine_ = std::make_unique<SoloEngine>(std::move(control), std::move(collectives), config,
-                                             std::move(observers));
-    } else {
-      engine_ = std::make_unique<ThreadedEngine>(std::make_shared<Coordinator>(
-          std::move(control), std::move(collectives), config, std::move(observers)));
-    }
+    coordinator_ = std::make_shared<Coordinator>(std::move(control), std::move(collectives), config,
+                                                 std::move(observers));
+    const MutexLock turn(turn_);
+    if (topology_.size > 1) start_thread();
   }
   ~Impl() {
-    // A forked child has neither the threads to join nor a sane state to destroy.
-    if (fork_generation() != generation_) static_cast<void>(engine_.release());
+    shutdown();
+    if (!thread_.joinable()) return;
+    coordinator_->ended() ? thread_.join() : thread_.detach();
   }
 
+  bool forked() const noexcept { return fork_generation() != generation_; }
   const Topology& topology() const noexcept { return topology_; }
 
-  Engine& engine() const {
+  Coordinator& coordinator() const {
     throw_if_forked(generation_);
-    return *engine_;
+    return *coordinator_;
+  }
+
+  // The table or the transfers have something new, or this rank leaves.
+  void submitted() noexcept {
+    if (!has_thread_.load(std::memory_order_acquire)) {
+      const MutexLock turn(turn_);
+      if (!has_thread_.load(std::memory_order_relaxed)) {
+        if (!coordinator_->run_now()) start_thread();
+        return;
+      }
+    }
+    coordinator_->submitted();
+  }
+
+  // A coordinator that is stuck inside a port is abandoned: its handles fail here, and it keeps
+  // itself and its ports alive until it comes back.
+  void shutdown() {
+    if (abandoned_) return;
+    coordinator_->leave();
+    submitted();
+    if (coordinator_->wait_for_end(kStuckLimit, true)) return;
+    const Status why(StatusCode::kAborted,
+                     InterruptibleWaits::ended()
+                         ? "this rank was interrupted while it shut down"
+                         : "this rank shut down while its coordinator was stuck inside a port");
+    coordinator_->abort_ports(why);
+    if (coordinator_->wait_for_end(kAbortLimit, false)) return;
+    abandoned_ = true;
+    for (const InFlightPtr& entry : coordinator_->table().close(why)) {
+      entry->completion.finish(why);
+    }
+    coordinator_->transfers().abandon(why);
   }
 
   void check_fits(const Submission& submission) const {
     const Request& request = submission.request;
-    const SetRegistry& sets = engine().sets();
+    const SetRegistry& sets = coordinator().sets();
     const ProcessSetPtr set = sets.find(request.set);
     check(submission, *set, topology_.rank);
     set->failure.throw_if_error();
@@ -59,6 +96,11 @@ class Runtime::Impl {
   const std::shared_ptr<ArenaRegistry>& arenas() const { return arenas_; }
 
  private:
+  void start_thread() HVD_REQUIRES(turn_) {
+    thread_ = start_engine_thread([coordinator = coordinator_] { coordinator->run(); });
+    has_thread_.store(true, std::memory_order_release);
+  }
+
   void check_device(DeviceKind device, const std::string& what) const {
     if (std::find(devices_.begin(), devices_.end(), device) != devices_.end()) return;
     throw UnsupportedError(what + ": no backend of this job serves the device it is on");
@@ -68,7 +110,11 @@ class Runtime::Impl {
   const std::uint32_t generation_ = fork_generation();
   std::vector<DeviceKind> devices_;
   const std::shared_ptr<ArenaRegistry> arenas_ = std::make_shared<ArenaRegistry>();
-  std::unique_ptr<Engine> engine_;
+  std::shared_ptr<Coordinator> coordinator_;
+  std::atomic<bool> abandoned_{false};
+  Mutex turn_;  // of those who run a coordinator that has no thread
+  std::atomic<bool> has_thread_{false};
+  std::thread thread_;
 };
 
 Runtime::Runtime(std::unique_ptr<ControlPlane> control,
@@ -77,7 +123,10 @@ Runtime::Runtime(std::unique_ptr<ControlPlane> control,
     : impl_(std::make_unique<Impl>(std::move(control), std::move(collectives), config,
                                    std::move(observers))) {}
 
-Runtime::~Runtime() = default;
+Runtime::~Runtime() {
+  // A forked child has neither the thread to join nor a sane state to destroy.
+  if (impl_->forked()) static_cast<void>(impl_.release());
+}
 
 const Topology& Runtime::topology() const noexcept {
   return impl_->topology();
@@ -96,20 +145,23 @@ std::vector<Handle> Runtime::submit(std::vector<Submission> submissions) {
 }
 
 void Runtime::submit(std::span<Submission> submissions, std::span<Handle> handles) {
-  Engine& engine = impl_->engine();
+  Coordinator& coordinator = impl_->coordinator();
   for (Submission& submission : submissions) {
     impl_->check_fits(submission);
     impl_->arenas()->place(submission);
   }
   calls_.fetch_add(1, std::memory_order_relaxed);
-  engine.submit(submissions, handles);
+  coordinator.table().add(submissions, handles);
+  impl_->submitted();
 }
 
 Handle Runtime::submit(PointToPoint transfer) {
-  Engine& engine = impl_->engine();
+  Coordinator& coordinator = impl_->coordinator();
   impl_->check_fits(transfer);
   calls_.fetch_add(1, std::memory_order_relaxed);
-  return engine.submit(std::move(transfer));
+  Handle handle = coordinator.transfers().add(std::move(transfer));
+  impl_->submitted();
+  return handle;
 }
 
 ArenaHandle Runtime::make_arena(const std::string& name, std::size_t bytes, ProcessSetId set,
@@ -126,19 +178,19 @@ ArenaHandle Runtime::make_arena(const std::string& name, std::size_t bytes, Proc
 }
 
 std::vector<Rank> Runtime::ranks_of(ProcessSetId set) const {
-  return impl_->engine().sets().find(set)->ranks;
+  return impl_->coordinator().sets().find(set)->ranks;
 }
 
 Status Runtime::failure_of(ProcessSetId set) const {
-  return impl_->engine().sets().find(set)->failure;
+  return impl_->coordinator().sets().find(set)->failure;
 }
 
 std::vector<ProcessSetId> Runtime::process_set_ids() const {
-  return impl_->engine().sets().ids();
+  return impl_->coordinator().sets().ids();
 }
 
 void Runtime::expect_wait_for_root(Duration wait) {
-  impl_->engine().expect_wait_for_root(wait);
+  impl_->coordinator().expect_wait_for_root(wait);
 }
 
 void Runtime::change_settings(std::function<void(NegotiationSettings&)> change) {
@@ -147,28 +199,29 @@ void Runtime::change_settings(std::function<void(NegotiationSettings&)> change) 
     throw InvalidArgumentError("the settings of a job are changed on rank 0, not on rank " +
                                std::to_string(rank));
   }
-  impl_->engine().change_settings(std::move(change));
+  impl_->coordinator().change_settings(std::move(change));
 }
 
 void Runtime::on_look(std::function<std::string()> where) {
-  impl_->engine().on_look(std::move(where));
+  impl_->coordinator().notifier().on_look(std::move(where));
 }
 
 void Runtime::on_stall(std::function<void(const std::string&)> report) {
-  impl_->engine().on_stall(std::move(report));
+  impl_->coordinator().notifier().on_stall(std::move(report));
 }
 
 void Runtime::shutdown() {
-  impl_->engine().shutdown();
+  static_cast<void>(impl_->coordinator());  // throws in a forked child
+  impl_->shutdown();
   InterruptibleWaits::look();
 }
 
 Status Runtime::stopped() const {
-  return impl_->engine().stopped();
+  return impl_->coordinator().table().closed();
 }
 
 bool Runtime::ended_in_error() const {
-  return impl_->engine().ended_in_error();
+  return impl_->coordinator().ended_in_error();
 }
 
 }  // namespace hvd

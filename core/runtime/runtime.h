@@ -11,7 +11,7 @@
 #include "core/base/config.h"
 #include "core/base/tensor_view.h"
 #include "core/base/topology.h"
-#include "core/negotiate/rank_protocol.h"
+#include "core/negotiate/negotiation_settings.h"
 #include "core/negotiate/request.h"
 #include "core/runtime/arena.h"
 #include "core/runtime/collective.h"
@@ -23,8 +23,10 @@
 
 namespace hvd {
 
-// One rank of a job: owns the ports and the coordinator thread that serves them. A process may hold
-// several (that is how tests get ranks). A world of one rank has no thread and negotiates nothing.
+// One rank of a job: owns the ports and the coordinator that serves them. A process may hold
+// several (that is how tests get ranks). A world of one rank has no thread, and host tensors are
+// done when submit() returns, until something has to wait: work of a device, a transfer whose other
+// end is to come. From then on it is as others are.
 class Runtime {
  public:
   Runtime(std::unique_ptr<ControlPlane> control,
@@ -76,7 +78,7 @@ class Runtime {
   void expect_wait_for_root(Duration wait);
   // Rank 0: what is decided from soon on is done under the changed settings. `change` gets those of
   // now, on the coordinator thread: it must not throw, wait or call the Runtime. Throws
-  // InvalidArgumentError on other ranks. A world of one rank negotiates under none and ignores it.
+  // InvalidArgumentError on other ranks.
   void change_settings(std::function<void(NegotiationSettings&)> change);
 
   // `where` says where this rank's program is ("train.py:12"), for reports of stalls; called on a

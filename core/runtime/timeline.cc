@@ -2,14 +2,10 @@
 
 #include <utility>
 
+#include "core/base/deadlines.h"
 #include "core/base/status.h"
 
 namespace hvd {
-namespace {
-
-constexpr Duration kOthersLimit = std::chrono::seconds(5);
-
-}  // namespace
 
 Timeline::Timeline(Rank rank, const TimelineOptions& options)
     : rank_(rank), options_(options), recorder_(options.queue_limit) {}
@@ -39,7 +35,7 @@ void Timeline::stop() {
   if (!ending) return;
   wanted_ = false;
   record(false);
-  if (!job_ended_) ending->wait_for_others(Clock::now() + kOthersLimit);
+  if (!job_ended_) ending->wait_for_others(Clock::now() + kTimelineLimit);
   {
     const MutexLock lock(mutex_);
     writer_.reset();

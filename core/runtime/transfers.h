@@ -38,6 +38,8 @@ class Transfers {
   // About a transfer that has waited for long.
   std::optional<std::string> next_report();
   bool busy() const { return !running_.empty(); }
+  // Something was added that advance() has not seen yet.
+  bool any_added() const { return any_added_; }
   // When advance() must be called at the latest although nobody rang.
   TimePoint next_deadline(TimePoint now) const;
   // What broke a port; ok if nothing did. The job is about to stop then.

@@ -7,6 +7,7 @@
 #include <span>
 
 #include "core/base/bytes.h"
+#include "core/base/deadlines.h"
 #include "core/base/status.h"
 #include "horovod_cpp/dist/collectives.h"
 
@@ -15,7 +16,6 @@ namespace {
 
 constexpr std::size_t kMessageBytes = 4096;  // one broadcast of fixed size carries any ending
 constexpr std::size_t kTextLimit = 4000;
-constexpr Duration kFarewell = std::chrono::seconds(5);
 
 Tensor message_of(bool failed, const std::string& error) {
   Bytes bytes;
@@ -73,7 +73,7 @@ void RankZeroSection::announce(bool failed, const std::string& error) {
 
 // The rank that failed is likely to leave, and takes with it what the others did not get.
 void RankZeroSection::wait_for_delivery() {
-  ended_.wait_for(std::clamp<Duration>(deadline_ - Clock::now(), Duration::zero(), kFarewell));
+  ended_.wait_for(std::clamp<Duration>(deadline_ - Clock::now(), Duration::zero(), kDeliveryLimit));
 }
 
 void RankZeroSection::finish() {

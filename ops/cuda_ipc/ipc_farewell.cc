@@ -3,6 +3,7 @@
 #include <thread>
 #include <utility>
 
+#include "core/base/deadlines.h"
 #include "core/base/keep_for_ever.h"
 #include "core/base/log.h"
 #include "core/base/status.h"
@@ -10,7 +11,6 @@
 namespace hvd {
 namespace {
 
-constexpr Duration kEndLimit = std::chrono::seconds(1);
 constexpr Duration kPollInterval = std::chrono::microseconds(100);
 
 }  // namespace
@@ -60,7 +60,7 @@ bool IpcFarewell::advance() noexcept {
 }
 
 IpcDevice::~IpcDevice() {
-  const TimePoint deadline = Clock::now() + kEndLimit;
+  const TimePoint deadline = Clock::now() + kGpuTeardownLimit;
   for (advance(); !farewells_.empty() && Clock::now() < deadline; advance()) {
     std::this_thread::sleep_for(kPollInterval);
   }

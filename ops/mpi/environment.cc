@@ -4,6 +4,7 @@
 #include <cstdlib>
 #include <string>
 
+#include "core/base/deadlines.h"
 #include "core/base/engine_thread.h"
 #include "core/base/interruptible_waits.h"
 #include "core/base/log.h"
@@ -12,8 +13,7 @@
 namespace hvd {
 namespace {
 
-constexpr std::chrono::microseconds kProbe{100};   // between looks at a starting communicator
-constexpr std::chrono::minutes kFinalizeLimit{5};  // others may still save or evaluate
+constexpr std::chrono::microseconds kProbe{100};  // between looks at a starting communicator
 
 }  // namespace
 
@@ -146,7 +146,7 @@ void MpiEnvironment::finalize_at_exit() noexcept {
   std::unique_lock lock(mutex_);
   finalize_ = true;
   changed_.notify_all();
-  const bool done = changed_.wait_for(lock, kFinalizeLimit, [this] { return finalized_; });
+  const bool done = changed_.wait_for(lock, kMpiFinalizeLimit, [this] { return finalized_; });
   lock.unlock();
   if (done) {
     thread_.join();

@@ -5,6 +5,7 @@
 #include <thread>
 
 #include "core/base/build_identity.h"
+#include "core/base/deadlines.h"
 #include "core/base/log.h"
 #include "ops/mpi/environment.h"
 #include "ops/mpi/messages.h"
@@ -46,9 +47,9 @@ class Link final : public MpiLink {
       for (Rank to = 1; to < size(); ++to) outbox.send(to, MpiTag::kBootstrap, all);
     } else {
       outbox.send(0, MpiTag::kBootstrap, to_bytes(mine));
-      all = await_answer(deadline + kAnswerGrace);
+      all = await_answer(deadline + kTellingLimit);
     }
-    while (!outbox.flush() && Clock::now() < deadline + kAnswerGrace) {
+    while (!outbox.flush() && Clock::now() < deadline + kTellingLimit) {
       std::this_thread::sleep_for(kProbe);
     }
     look();

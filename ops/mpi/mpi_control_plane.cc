@@ -3,11 +3,12 @@
 #include <algorithm>
 #include <thread>
 
+#include "core/base/deadlines.h"
+
 namespace hvd {
 namespace {
 
 constexpr std::chrono::microseconds kFlush{100};  // between looks at what is on its way
-constexpr std::chrono::seconds kFarewell{1};      // for what is on its way when a rank leaves
 
 }  // namespace
 
@@ -22,7 +23,7 @@ MpiControlPlane::MpiControlPlane(std::shared_ptr<MpiCommunicator> communicator, 
       inbox_(communicator, communicator->control(), MPI_ANY_SOURCE) {}
 
 MpiControlPlane::~MpiControlPlane() {
-  const TimePoint deadline = Clock::now() + kFarewell;
+  const TimePoint deadline = Clock::now() + kFlushLimit;
   try {
     if (failure_pending_) tell_failure();
     while (!(outbox_.flush() && farewells_.flush()) && Clock::now() < deadline) {

@@ -5,13 +5,13 @@
 #include <thread>
 #include <utility>
 
+#include "core/base/deadlines.h"
 #include "core/base/status.h"
 #include "ops/cuda/device.h"
 
 namespace hvd {
 namespace {
 
-constexpr std::chrono::seconds kFinalizeLimit{1};
 constexpr std::chrono::microseconds kProbe{100};
 
 ncclConfig_t never_waits() {
@@ -22,7 +22,7 @@ ncclConfig_t never_waits() {
 
 // Peers may still read the last operation from this rank's buffers.
 bool finalized(const NcclApi& api, ncclComm_t handle) noexcept {
-  const TimePoint limit = Clock::now() + kFinalizeLimit;
+  const TimePoint limit = Clock::now() + kGpuTeardownLimit;
   ncclResult_t state = api.comm_finalize(handle);
   while (state == ncclInProgress && Clock::now() < limit) {
     std::this_thread::sleep_for(kProbe);

@@ -5,6 +5,7 @@
 #include <thread>
 #include <utility>
 
+#include "core/base/deadlines.h"
 #include "core/base/keep_for_ever.h"
 #include "core/base/status.h"
 
@@ -13,7 +14,6 @@ namespace {
 
 constexpr Duration kPumpInterval = std::chrono::microseconds(50);
 constexpr Duration kWatchInterval = std::chrono::milliseconds(10);
-constexpr Duration kEndLimit = std::chrono::seconds(1);
 constexpr Duration kProbe = std::chrono::microseconds(100);
 
 // An event is also reached when its work was aborted: whoever waits has to know.
@@ -50,7 +50,7 @@ LaunchQueue::~LaunchQueue() {
   if (retired_.empty()) return;
   try {
     unpacking_->wait_for(moving_->fence());
-    if (passed_within(unpacking_->fence(), kEndLimit)) return;
+    if (passed_within(unpacking_->fence(), kGpuTeardownLimit)) return;
   } catch (const Error&) {
     return;  // the device failed: nothing runs there any more
   }

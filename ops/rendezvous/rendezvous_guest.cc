@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <thread>
 
+#include "core/base/deadlines.h"
 #include "core/base/host.h"
 #include "core/base/interruptible_waits.h"
 #include "ops/rendezvous/hello.h"
@@ -116,7 +117,7 @@ std::optional<Frame> RendezvousGuest::await_frame(TimePoint deadline) {
 
 std::vector<std::string> RendezvousGuest::all_gather(const std::string& mine, TimePoint deadline) {
   stream_->send(FrameType::kText, std::as_bytes(std::span(mine)));
-  const auto frame = await_frame(deadline + kAnswerGrace);
+  const auto frame = await_frame(deadline + kTellingLimit);
   if (!frame && stream_->ended()) {
     throw PeerLostError("rank 0 at " + where_ + " ended while the ranks met");
   }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cerrno>
 
+#include "core/base/deadlines.h"
 #include "core/base/log.h"
 #include "ops/net/socket_errors.h"
 
@@ -27,10 +28,10 @@ std::vector<std::string> RendezvousHost::all_gather(const std::string& mine, Tim
   try {
     collect(deadline);
   } catch (const Error& error) {
-    answer(encode_gather_failure(error.status()), Clock::now() + kAnswerGrace);
+    answer(encode_gather_failure(error.status()), Clock::now() + kTellingLimit);
     throw;
   } catch (const std::exception&) {
-    answer(encode_gather_failure(interrupted_meeting()), Clock::now() + kAnswerGrace);
+    answer(encode_gather_failure(interrupted_meeting()), Clock::now() + kTellingLimit);
     throw;
   }
   std::vector<std::string> texts(static_cast<std::size_t>(size_));
@@ -39,7 +40,7 @@ std::vector<std::string> RendezvousHost::all_gather(const std::string& mine, Tim
     if (guest.rank >= 0) texts[static_cast<std::size_t>(guest.rank)] = std::move(*guest.text);
     guest.text.reset();
   }
-  answer(encode_gathered(texts), deadline + kAnswerGrace);
+  answer(encode_gathered(texts), deadline + kTellingLimit);
   return texts;
 }
 

@@ -5,6 +5,7 @@
 #include <thread>
 #include <utility>
 
+#include "core/base/deadlines.h"
 #include "core/runtime/blocked_time.h"
 #include "core/runtime/patience.h"
 
@@ -12,7 +13,6 @@ namespace hvd {
 namespace {
 
 using FrameLength = std::uint64_t;
-constexpr std::chrono::seconds kFarewell{1};  // for what is still queued when a rank leaves
 
 Bytes make_frame(std::span<const std::byte> message) {
   const FrameLength length = message.size();
@@ -49,7 +49,7 @@ ShmControlPlane::ShmControlPlane(Placement placement, std::shared_ptr<SharedMemo
 }
 
 ShmControlPlane::~ShmControlPlane() {
-  const TimePoint deadline = Clock::now() + kFarewell;
+  const TimePoint deadline = Clock::now() + kFlushLimit;
   while (!aborted_ && !flush_all() && Clock::now() < deadline) {
     doorbell_.wait_until(doorbell_.rings(), Clock::now() + std::chrono::milliseconds(1));
   }

@@ -3,12 +3,11 @@
 #include <optional>
 #include <utility>
 
+#include "core/base/deadlines.h"
 #include "core/negotiate/tree.h"
 
 namespace hvd {
 namespace {
-
-constexpr std::chrono::seconds kTellingLimit{5};  // past the deadline, for who met it to tell
 
 std::string as_text(const Bytes& bytes) {
   return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};

@@ -9,16 +9,13 @@
 #include <cerrno>
 #include <cstring>
 
+#include "core/base/deadlines.h"
 #include "core/base/engine_thread.h"
 #include "core/base/interruptible_waits.h"
 
 namespace hvd {
 namespace {
 
-// For the others to close their ends when a rank leaves; what is in the sockets arrives all the
-// same. Together with kErrorGoodbyeLimit of the coordinator half of the second in which a process
-// is gone after an error, whoever is stopped: the other half is for a machine that is busy.
-constexpr std::chrono::milliseconds kFarewell{150};
 constexpr std::size_t kLongestReason = 1'000;  // bytes
 
 UniqueFd make_wake() {
@@ -75,7 +72,7 @@ TcpControlPlane::~TcpControlPlane() {
     MutexLock lock(mutex_);
     network_.part(TcpFrameKind::kGoodbye, {});
     after_call();
-    const TimePoint deadline = Clock::now() + kFarewell;
+    const TimePoint deadline = Clock::now() + kCloseLimit;
     while (!broken_ && !network_.parted() && Clock::now() < deadline)
       changed_.wait_until(mutex_, deadline);
     stop_ = true;

@@ -270,6 +270,16 @@ TEST_F(SoloDevice, ShutdownLetsTheDeviceFinish) {
   device.join();
 }
 
+TEST_F(SoloDevice, AJoinEndsAfterWhatWasSubmittedBefore) {
+  SimRanks ranks = ranks_of(1);
+  const Handle handle = ranks[0].submit(allreduce("x", shared<float>({1})));
+  const Handle join = ranks[0].submit(test::join("join"));
+  EXPECT_FALSE(join.wait_for(milliseconds(20)));
+  seen_->point->passed = true;
+  EXPECT_EQ(join.wait().number, 0);
+  EXPECT_TRUE(handle.done());
+}
+
 TEST_F(SoloDevice, GatheredRowsAreThereWhenTheHandleEnds) {
   seen_->point->passed = true;
   SimRanks ranks = ranks_of(1);

@@ -138,7 +138,9 @@ TEST_F(HungDeviceAtShutdown, IsNotWaitedForByOneRankEither) {
   const HungShutdown seen = shut_down_in_time(1);
   EXPECT_THAT(seen.log, HasSubstr("shutting down waits up to 1 s for what is still running: "
                                   "allreduce \"weights\" on CUDA device 0, submitted "));
-  EXPECT_THAT(seen.errors[0], HasSubstr("this rank has shut down; gave up after "));
+  EXPECT_THAT(seen.errors[0],
+              HasSubstr("rank 0 left the job after 1 submission (it ended, or called "
+                        "shutdown()); gave up after "));
 }
 
 TEST_F(HungDevice, OneRankIsWarnedAndGivesUp) {

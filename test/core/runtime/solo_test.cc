@@ -28,7 +28,7 @@ class SoloRank : public testing::Test {
     runtime = std::make_unique<Runtime>(std::make_unique<SelfControlPlane>("here"),
                                         std::move(collectives), config);
   }
-  // Everything but a lone transfer is done at once.
+  // Done at once, until something had to wait.
   Outcome run(Submission submission) {
     const Handle handle = runtime->submit(std::move(submission));
     EXPECT_TRUE(handle.done());
@@ -80,7 +80,7 @@ TEST_F(SoloRank, SendsToItselfInAnyOrder) {
   const auto got = shared<float>({0});
   const Handle received = runtime->submit(test::receive(got, 0, 1));
   EXPECT_FALSE(received.done());
-  EXPECT_TRUE(runtime->submit(test::send(shared<float>({7}), 0, 1)).done());
+  runtime->submit(test::send(shared<float>({7}), 0, 1)).wait();
   received.wait();
   EXPECT_EQ(got->front(), 7);
   EXPECT_THROW(runtime->submit(test::send(got, 1, 0)), InvalidArgumentError);
@@ -91,11 +91,25 @@ TEST_F(SoloRank, SendsToItselfInAnyOrder) {
   EXPECT_TRUE(test::thread_count_falls_to(threads));
 }
 
-TEST_F(SoloRank, IgnoresWhatIsForOthers) {
+TEST_F(SoloRank, TakesWhatIsForOthers) {
+  bool changed = false;
   runtime->expect_wait_for_root(std::chrono::seconds(1));
-  runtime->change_settings([](NegotiationSettings&) { ADD_FAILURE() << "whose settings?"; });
+  runtime->change_settings([&](NegotiationSettings&) { changed = true; });
   runtime->on_look([] { return "here"; });
   run(test::barrier("x"));
+  EXPECT_TRUE(changed);
+}
+
+TEST_F(SoloRank, HasNoThreadUntilSomethingHasToWait) {
+  const std::size_t threads = test::thread_count();
+  run(test::barrier("x"));
+  EXPECT_EQ(test::thread_count(), threads);
+  const auto got = shared<float>({0});
+  const Handle received = runtime->submit(test::receive(got, 0, 1));
+  EXPECT_EQ(test::thread_count(), threads + 1);
+  runtime->submit(test::send(shared<float>({7}), 0, 1)).wait();
+  received.wait();
+  runtime->submit(test::barrier("x")).wait();
 }
 
 class ImpatientSoloRank : public SoloRank {
@@ -115,7 +129,7 @@ TEST_F(ImpatientSoloRank, WaitsForNoTransferForEver) {
   EXPECT_THROW(lonely.wait(), StalledError);
   const std::string report = testing::internal::GetCapturedStderr();
   EXPECT_NE(report.find("send to rank 0 with tag 1"), std::string::npos) << report;
-  run(test::barrier("x"));
+  runtime->submit(test::barrier("x")).wait();
 }
 
 }  // namespace

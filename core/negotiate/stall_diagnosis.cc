@@ -1,4 +1,4 @@
-// What rank 0 tells people about a stall: who waits for whom, and what each of them does instead.
+#include "core/negotiate/stall_diagnosis.h"
 
 #include <algorithm>
 #include <map>
@@ -7,7 +7,6 @@
 #include "core/base/rank_list.h"
 #include "core/base/seconds_text.h"
 #include "core/negotiate/call_name.h"
-#include "core/negotiate/rank_protocol_impl.h"
 
 namespace hvd {
 namespace {
@@ -40,16 +39,26 @@ std::string be_late(const std::vector<Rank>& ranks) {
 }  // namespace
 
 // Asked at half of a warning time, a rank has at least a quarter of it to answer.
-Duration RankProtocol::Impl::patience() const {
+Duration StallDiagnosis::answer_limit() const {
   const Duration warning = settings_.stall_warning;
   const Duration limit = settings_.stall_limit;
   if (warning == Duration::zero()) return limit / 4;
   return limit == Duration::zero() ? warning / 4 : std::min(warning, limit) / 4;
 }
 
+std::vector<Waiting> StallDiagnosis::blameable(std::vector<Waiting> waiting) const {
+  if (!root_expected_) return waiting;
+  std::erase_if(waiting, [&](Waiting& one) {
+    if (tally_.missing(one.name) != std::vector<Rank>{0}) return false;
+    one.before = std::min(one.before, std::max(now_ - *root_expected_, Duration::zero()));
+    return now_ < *root_expected_;
+  });
+  return waiting;
+}
+
 // Ranks that have not submitted `name`: what the tally knows, less those that said since that they
 // wait for it.
-std::vector<Rank> RankProtocol::Impl::missing(const std::string& name) const {
+std::vector<Rank> StallDiagnosis::missing(const std::string& name) const {
   std::vector<Rank> ranks = tally_.missing(name);
   std::vector<Rank> left = ranks;
   std::erase_if(left, [&](Rank rank) {
@@ -59,23 +68,23 @@ std::vector<Rank> RankProtocol::Impl::missing(const std::string& name) const {
   return left.empty() ? ranks : left;
 }
 
-std::string RankProtocol::Impl::waits_in(const std::string& name) const {
+std::string StallDiagnosis::waits_in(const std::string& name) const {
   return "waiting in " + readable_name(name) + " for " + describe_ranks(missing(name));
 }
 
 // The child of rank 0 that passes on what the rank says: perhaps itself.
-Rank RankProtocol::Impl::relay_of(Rank rank) const {
+Rank StallDiagnosis::relay_of(Rank rank) const {
   for (std::size_t i = 0; i < tree_.children.size(); ++i) {
     if (std::ranges::binary_search(tree_.below[i], rank)) return tree_.children[i];
   }
   return rank;
 }
 
-RankProtocol::Impl::Verdict RankProtocol::Impl::verdict(Rank rank) const {
-  if (rank == 0 && root_expected_ && now_ < *root_expected_) return Verdict::kExpected;
-  if (sightings_.silent(rank, now_, patience())) {
+StallDiagnosis::Verdict StallDiagnosis::verdict(Rank rank) const {
+  if (rank == 0 && expects_root()) return Verdict::kExpected;
+  if (sightings_.silent(rank, now_, answer_limit())) {
     const Rank relay = relay_of(rank);
-    const bool cut_off = relay != rank && sightings_.silent(relay, now_, patience());
+    const bool cut_off = relay != rank && sightings_.silent(relay, now_, answer_limit());
     return cut_off ? Verdict::kUnreachable : Verdict::kSilent;
   }
   const Sighting* seen = sightings_.find(rank);
@@ -86,7 +95,7 @@ RankProtocol::Impl::Verdict RankProtocol::Impl::verdict(Rank rank) const {
 }
 
 // What a rank does that has not submitted what others wait for.
-StallLine RankProtocol::Impl::line_of(Rank rank) const {
+StallLine StallDiagnosis::line_of(Rank rank) const {
   const Sighting* seen = sightings_.find(rank);
   const auto with_place = [&](std::string does, std::uint64_t number) {
     return StallLine{{rank}, std::move(does), seen->where, submission(number)};
@@ -120,7 +129,7 @@ StallLine RankProtocol::Impl::line_of(Rank rank) const {
 }
 
 // Of a rank that has submitted `name`, which may have been after it was asked.
-StallLine RankProtocol::Impl::line_of_waiting(Rank rank, const std::string& name) const {
+StallLine StallDiagnosis::line_of_waiting(Rank rank, const std::string& name) const {
   const Verdict now = verdict(rank);
   if (now == Verdict::kElsewhere || now == Verdict::kSilent || now == Verdict::kUnreachable) {
     return line_of(rank);
@@ -128,7 +137,7 @@ StallLine RankProtocol::Impl::line_of_waiting(Rank rank, const std::string& name
   return {{rank}, waits_in(name), "", ""};
 }
 
-StallReport RankProtocol::Impl::report_names(const std::vector<Overdue>& waits) const {
+StallReport StallDiagnosis::of_names(const std::vector<Overdue>& waits) const {
   std::set<Rank> late;
   std::map<Rank, std::string> waiting;  // in the name that has waited longest
   for (const Overdue& wait : waits) {
@@ -140,7 +149,7 @@ StallReport RankProtocol::Impl::report_names(const std::vector<Overdue>& waits) 
       if (submitted && sets_.expects(set, rank)) waiting.try_emplace(rank, wait.name);
     }
   }
-  StallReport report = report_of_missing(in_order(late));
+  StallReport report = of_missing(in_order(late));
   report.lines.clear();
   std::set<Rank> all = late;
   for (const auto& [rank, name] : waiting) all.insert(rank);
@@ -151,7 +160,7 @@ StallReport RankProtocol::Impl::report_names(const std::vector<Overdue>& waits) 
 }
 
 // Ordered by how much they explain.
-StallReport RankProtocol::Impl::report_of_missing(const std::vector<Rank>& missing) const {
+StallReport StallDiagnosis::of_missing(const std::vector<Rank>& missing) const {
   StallReport report;
   std::map<Verdict, std::vector<Rank>> ranks;
   for (const Rank rank : missing) {
@@ -181,14 +190,12 @@ StallReport RankProtocol::Impl::report_of_missing(const std::vector<Rank>& missi
   return report;
 }
 
-StallReport RankProtocol::Impl::report_joins(const std::vector<Overdue>& waits) const {
-  const auto progress = std::find(progress_.begin(), progress_.end(), waits.front().round);
-  const auto set = static_cast<ProcessSetId>(progress - progress_.begin());
+StallReport StallDiagnosis::of_join(ProcessSetId set) const {
   std::vector<Rank> missing;
   for (const Rank rank : sets_.ranks(set)) {
     if (sets_.expects(set, rank)) missing.push_back(rank);
   }
-  StallReport report = report_of_missing(missing);
+  StallReport report = of_missing(missing);
   report.what = "join() of " + describe_set(set) + " was called by " +
                 std::to_string(sets_.joined(set)) + " of " +
                 std::to_string(sets_.ranks(set).size()) +
@@ -196,21 +203,15 @@ StallReport RankProtocol::Impl::report_joins(const std::vector<Overdue>& waits) 
   return report;
 }
 
-StallReport RankProtocol::Impl::report_batches(const std::vector<Overdue>& waits) const {
-  const Overdue& wait = waits.front();  // batches run in order: the first one holds up the others
-  const auto& running = sequencer_->running();
-  const auto batch = std::find_if(running.begin(), running.end(), [&](const RunningBatch& one) {
-    return one.number + 1 == wait.round;
-  });
+StallReport StallDiagnosis::of_batch(const std::string& name, ProcessSetId set) const {
   std::vector<Rank> silent;
-  for (const Rank rank :
-       sets_.known(batch->set) ? sets_.ranks(batch->set) : sets_.ranks(kWorldSet)) {
+  for (const Rank rank : sets_.ranks(sets_.known(set) ? set : kWorldSet)) {
     const Verdict now = verdict(rank);
     if (now == Verdict::kSilent || now == Verdict::kUnreachable) silent.push_back(rank);
   }
   StallReport report;
-  if (!silent.empty()) report = report_of_missing(silent);
-  report.what = "the batch of " + readable_name(wait.name) + " does not end, and " +
+  if (!silent.empty()) report = of_missing(silent);
+  report.what = "the batch of " + readable_name(name) + " does not end, and " +
                 (silent.empty() ? "every rank answers" : report.what);
   return report;
 }

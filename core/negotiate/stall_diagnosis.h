@@ -1,0 +1,74 @@
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "core/base/clock.h"
+#include "core/negotiate/negotiation_settings.h"
+#include "core/negotiate/process_sets.h"
+#include "core/negotiate/sightings.h"
+#include "core/negotiate/stall_monitor.h"
+#include "core/negotiate/stall_report.h"
+#include "core/negotiate/tally.h"
+#include "core/negotiate/tree.h"
+
+namespace hvd {
+
+// Rank 0: what people are told about a stall: who waits for whom, and what each rank does instead.
+// It knows what the tally has heard and what ranks answered when they were asked. Has no clock.
+class StallDiagnosis {
+ public:
+  // The arguments outlive it.
+  StallDiagnosis(const Tree& tree, const Tally& tally, const ProcessSets& sets,
+                 const NegotiationSettings& settings)
+      : tree_(tree), tally_(tally), sets_(sets), settings_(settings) {}
+
+  // Time passes.
+  void tick(TimePoint now) { now_ = now; }
+  // All ranks were asked; an answer came.
+  void asked() { sightings_.asked(now_); }
+  void take(Sighting sighting) { sightings_.take(std::move(sighting)); }
+  // Until `deadline` nobody is blamed for waiting for rank 0.
+  void expect_wait_for_root(TimePoint deadline) { root_expected_ = deadline; }
+  bool expects_root() const { return root_expected_ && now_ < *root_expected_; }
+  // Waits for rank 0 do not count while they are expected, nor does the time they took.
+  std::vector<Waiting> blameable(std::vector<Waiting> waiting) const;
+
+  // Of names that not all ranks have submitted; the first has waited longest.
+  StallReport of_names(const std::vector<Overdue>& waits) const;
+  // Of a batch that does not end; `name` is one of its tensors.
+  StallReport of_batch(const std::string& name, ProcessSetId set) const;
+  // Of a join that not all ranks of the set have called.
+  StallReport of_join(ProcessSetId set) const;
+
+ private:
+  enum class Verdict {
+    kExpected,
+    kSilent,
+    kUnreachable,  // what it says comes through a rank that is silent
+    kNotAsked,
+    kElsewhere,
+    kJoined,
+    kRuns,
+    kBusy
+  };
+  Rank relay_of(Rank rank) const;
+  Verdict verdict(Rank rank) const;
+  std::vector<Rank> missing(const std::string& name) const;
+  std::string waits_in(const std::string& name) const;
+  StallLine line_of(Rank rank) const;
+  StallLine line_of_waiting(Rank rank, const std::string& name) const;
+  StallReport of_missing(const std::vector<Rank>& missing) const;
+  Duration answer_limit() const;
+
+  const Tree& tree_;
+  const Tally& tally_;
+  const ProcessSets& sets_;
+  const NegotiationSettings& settings_;
+  Sightings sightings_;
+  TimePoint now_{};
+  std::optional<TimePoint> root_expected_;
+};
+
+}  // namespace hvd

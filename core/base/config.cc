@@ -72,8 +72,7 @@ const std::array kSettings = {
                                                                  "MiB after which the trace ends"),
     setting<kRankZero, Flag, &Config::stats>("HVD_STATS", "1 = one line of statistics at exit"),
     setting<kRankZero, Flag, &Config::check_parameters>(
-        "HVD_CHECK_PARAMETERS",
-        "0 = no warning if ranks start to train with different parameters"),
+        "HVD_CHECK_PARAMETERS", "0 = no warning if ranks start to train with different parameters"),
     setting<kRankZero, Flag, &Config::check_nan>(
         "HVD_CHECK_NAN",
         "1 = what a rank gives to be summed must be finite; else the call fails on all ranks and "

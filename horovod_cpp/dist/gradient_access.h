@@ -17,10 +17,10 @@ namespace hvd {
 
 // A parameter, as GradientReducer knows it.
 struct GradientParameter {
-  std::string name;  // unique, equal on all ranks
-  Shape shape;
+  std::string name = {};  // unique, equal on all ranks
+  Shape shape = {};
   DType dtype = DType::kF32;
-  Device device;
+  Device device = {};
 
   std::int64_t numel() const;
   std::size_t bytes() const;

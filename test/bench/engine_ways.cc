@@ -52,7 +52,9 @@ class Hvd : public Way {
 class HvdArena final : public Hvd {
  public:
   explicit HvdArena(const GradientSet& sizes) : Hvd(sizes, "shared.") {
-    tensors_ = GradientViews(tensors_, {}, "benchmark").take();
+    std::vector<GradientParameter> places;
+    for (const Tensor& tensor : tensors_) places.push_back({"", tensor.shape(), tensor.dtype()});
+    tensors_ = GradientViews(std::move(places), {}, "benchmark").take();
   }
 };
 

@@ -123,6 +123,9 @@ TEST_F(DeviceGradientViews, LieOneAfterTheOtherOnEachDevice) {
   run(2, [&](const ProcessSet& all) {
     const std::vector<Tensor> params = make_params({kGpu, kCpu, kGpu, kCpu, kGpu});
     DistributedOptimizer optimizer(momentum_sgd(params), {}, {.process_set = all});
+    backward(params, all.rank(), 0);
+    optimizer.step();
+    optimizer.zero_grad();
     std::vector<const std::byte*> first;
     for (int step = 0; step < 4; ++step) {
       backward(params, all.rank(), step);
@@ -142,7 +145,7 @@ TEST_F(DeviceGradientViews, LieOneAfterTheOtherOnEachDevice) {
       EXPECT_EQ(params[0].grad().defined(), step % 2 == 1);
     }
   });
-  EXPECT_EQ(seen_.packed, 2 * 3);  // of the first step
+  EXPECT_EQ(seen_.packed, 2 * 2 * 3);  // of the first two steps
   EXPECT_EQ(seen_.placed, 3 * 2 * 3);
 }
 
@@ -176,7 +179,7 @@ TEST_F(DeviceGradientViews, AreNotThereWhereTheBackendHasNoUseForThem) {
       optimizer.step();
       EXPECT_FALSE(grad_memory(params[0]).defined());
       EXPECT_FALSE(grad_memory(params[2]).defined());
-      EXPECT_TRUE(grad_memory(params[1]).defined());
+      EXPECT_EQ(grad_memory(params[1]).defined(), step > 0);
     }
   });
   EXPECT_EQ(seen_.placed, 0);

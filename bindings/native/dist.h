@@ -70,6 +70,7 @@ class PendingResult {
   PendingResult(const AsyncResult<T>& handle, Convert convert)
       : call_(handle.call()), convert_(std::move(convert)) {}
 
+  const std::shared_ptr<CallInFlight>& call() const { return call_; }
   bool poll() const { return wait_until(Clock::now()); }
   bool wait_for(double seconds) const;
   Anything synchronize() const { return result({}); }
@@ -166,6 +167,10 @@ decltype(auto) without_gil(Start&& start) {
 // with compress and decompress) wrapped.
 Compression compression_from(const py::handle& object);
 
+// Throws InvalidArgumentError unless `when` is "after" or "before".
+std::optional<ClipGradNorm> clip_from(const std::optional<double>& max_norm,
+                                      const std::string& when);
+
 // The documentation of what all collectives share, appended to their own.
 extern const char* const kCollectiveDoc;
 extern const char* const kInPlaceDoc;
@@ -192,6 +197,7 @@ void bind_sparse(py::module_& m);
 void bind_movement(py::module_& m);
 void bind_memory(py::module_& m);
 void bind_training(py::module_& m);
+void bind_reducer(py::module_& m);
 void bind_whole_models(py::module_& m);
 void bind_observability(py::module_& m);
 

@@ -59,18 +59,6 @@ PendingResult grouped_allreduce_async_(const ArraysT& tensors, ReduceOpLike op,
           itself(tensors)};
 }
 
-PendingResult reduce_gradients(const ArraysT& tensors, ReduceOpLike op, const std::string& name,
-                               double prescale, double postscale,
-                               const CompressionLike& compression, const PythonProcessSet& set,
-                               bool quietly, const std::shared_ptr<CallLabels>& labels) {
-  std::optional<DriverSeat::WaitsAtOnce> quiet;
-  if (quietly) quiet.emplace();
-  const std::vector<Tensor> targets = targets_from(tensors);
-  const auto options = allreduce_options(op, name, prescale, postscale, compression, set);
-  return {without_gil([&] { return allreduce_gradients_async_(targets, options, labels); }),
-          itself(tensors)};
-}
-
 PendingResult reduce_async(const ArrayT& tensor, int root_rank, ReduceOpLike op,
                            const MaybeName& name, double prescale, double postscale,
                            const PythonProcessSet& set) {
@@ -125,22 +113,7 @@ void bind_allreduce(py::module_& m) {
   def("grouped_allreduce_async_", &grouped_allreduce_async_, "tensors", one + kGroupedInPlaceDoc);
   def("grouped_allreduce_", waiting<ArrayList>(&grouped_allreduce_async_), "tensors",
       one + kGroupedInPlaceDoc);
-  py::class_<CallLabels, std::shared_ptr<CallLabels>>(
-      m, "_CallLabels", "Names of the tensors of a call that is made again and again.")
-      .def(py::init([](std::vector<std::string> names) {
-             auto labels = std::make_shared<CallLabels>();
-             labels->names = std::move(names);
-             return labels;
-           }),
-           py::arg("names"));
-  m.def("_bucket_name", &group_name, py::arg("first"), py::arg("count"),
-        "What ``count`` tensors are called together: 'w and 7 more'.");
   m.def("_quoted", &quoted_name, py::arg("name"), "Such a name for people: \"'w' and 7 more\".");
-  m.def("_reduce_gradients", &reduce_gradients, py::arg("tensors"), py::arg("op"), py::arg("name"),
-        py::arg("prescale_factor"), py::arg("postscale_factor"), py::arg("compression"),
-        py::arg("process_set"), py::arg("quietly"), py::arg("labels") = py::none(),
-        "grouped_allreduce_async_(). ``quietly``: wakes nobody, because more of them, or a wait, "
-        "follow at once.");
 }
 
 void bind_reduce(py::module_& m) {

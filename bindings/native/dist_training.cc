@@ -119,17 +119,6 @@ void bind_section(py::module_& m) {
       .def("abandon", &RankZeroSection::abandon, ReleaseGil());
 }
 
-std::optional<ClipGradNorm> clip_from(const std::optional<double>& max_norm,
-                                      const std::string& when) {
-  if (when != "after" && when != "before") {
-    throw InvalidArgumentError("DistributedOptimizer: clip_when is '" + when +
-                               "'; expected 'before' or 'after' (the reduction)");
-  }
-  if (!max_norm) return std::nullopt;
-  return ClipGradNorm{*max_norm, when == "before" ? ClipGradNorm::When::kBeforeReduction
-                                                  : ClipGradNorm::When::kAfterReduction};
-}
-
 using GroupsLike = Typed<"int | collections.abc.Sequence[collections.abc.Sequence[Tensor]] | None">;
 
 void set_groups(const GroupsLike& groups, DistributedOptions& options) {
@@ -252,11 +241,23 @@ void warn_in_python(const std::string& text) {
 
 }  // namespace
 
+std::optional<ClipGradNorm> clip_from(const std::optional<double>& max_norm,
+                                      const std::string& when) {
+  if (when != "after" && when != "before") {
+    throw InvalidArgumentError("DistributedOptimizer: clip_when is '" + when +
+                               "'; expected 'before' or 'after' (the reduction)");
+  }
+  if (!max_norm) return std::nullopt;
+  return ClipGradNorm{*max_norm, when == "before" ? ClipGradNorm::When::kBeforeReduction
+                                                  : ClipGradNorm::When::kAfterReduction};
+}
+
 void bind_training(py::module_& m) {
   set_warning_handler(&warn_in_python);
   bind_state(m);
   bind_section(m);
   bind_optimizer(m);
+  bind_reducer(m);
 }
 
 }  // namespace hvd::python

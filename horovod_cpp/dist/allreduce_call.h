@@ -26,9 +26,4 @@ std::shared_ptr<CallInFlight> start_allreduce(std::span<AllreduceTensor> tensors
                                               const AllreduceOptions& options,
                                               std::shared_ptr<const CallLabels> labels = nullptr);
 
-// grouped_allreduce_async_() of gradients, for who reduces them again and again under labels.
-GroupHandle allreduce_gradients_async_(const std::vector<Tensor>& tensors,
-                                       const AllreduceOptions& options,
-                                       std::shared_ptr<const CallLabels> labels);
-
 }  // namespace hvd

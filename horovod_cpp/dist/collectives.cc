@@ -193,12 +193,6 @@ GroupHandle grouped_allreduce_async_(const std::vector<Tensor>& tensors,
   check_apart(tensors);
   return GroupHandle(allreduce_call(tensors, options, true));
 }
-GroupHandle allreduce_gradients_async_(const std::vector<Tensor>& tensors,
-                                       const AllreduceOptions& options,
-                                       std::shared_ptr<const CallLabels> labels) {
-  check_apart(tensors);
-  return GroupHandle(allreduce_call(tensors, options, true, std::move(labels)));
-}
 Tensor allreduce(const Tensor& tensor, const AllreduceOptions& options) {
   return finished([&] { return allreduce_async(tensor, options); });
 }

@@ -52,6 +52,8 @@ void check_passes(int passes) {
   }
 }
 
+}  // namespace
+
 void check_options(const DistributedOptions& options) {
   check_passes(options.backward_passes_per_step);
   const double predivide = options.gradient_predivide_factor;
@@ -91,8 +93,6 @@ void check_options(const DistributedOptions& options) {
     refuse("overlap_step with Adasum, which reduces no gradients");
   }
 }
-
-}  // namespace
 
 DistributedOptimizer::DistributedOptimizer(std::shared_ptr<optim::Optimizer> optimizer,
                                            NamedTensors named_parameters,
@@ -154,6 +154,7 @@ void DistributedOptimizer::step_parameters(const std::vector<Tensor>& params) {
 }
 
 void DistributedOptimizer::step_by_delta() {
+  reducer_->agree_on_setup();
   const NoGradGuard no_grad;
   NamedTensors trained;
   std::vector<Tensor> starts;

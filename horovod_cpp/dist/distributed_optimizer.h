@@ -58,6 +58,9 @@ struct DistributedOptions {
   ProcessSet process_set = {};
 };
 
+// Throws InvalidArgumentError on options that are out of range or exclude each other.
+void check_options(const DistributedOptions& options);
+
 class GradientReducer;
 class TensorGradients;
 

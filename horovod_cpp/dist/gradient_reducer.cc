@@ -22,15 +22,14 @@ constexpr std::size_t kTogether = 1 << 20;
 // If fewer are still to come, those that are there wait for them.
 constexpr std::size_t kWorthABatch = kTogether / 16;
 
-bool reduces(const DistributedOptions& options) {
-  return options.op != ReduceOp::kAdasum && options.process_set.included() &&
-         options.process_set.size() > 1;
+bool shares(const DistributedOptions& options) {
+  return options.process_set.included() && options.process_set.size() > 1;
 }
 
 }  // namespace
 
 bool GradientReducer::has_work(const DistributedOptions& options) {
-  return reduces(options) || options.average_aggregated_gradients || options.clip_grad_norm;
+  return shares(options) || options.average_aggregated_gradients || options.clip_grad_norm;
 }
 
 GradientReducer::GradientReducer(std::shared_ptr<GradientAccess> gradients,
@@ -39,20 +38,21 @@ GradientReducer::GradientReducer(std::shared_ptr<GradientAccess> gradients,
     : gradients_(std::move(gradients)),
       options_(options),
       owner_(std::move(owner)),
-      reduces_(reduces(options)),
+      shares_(shares(options)),
+      reduces_(shares_ && options.op != ReduceOp::kAdasum),
       clips_(options.clip_grad_norm.has_value()),
       active_(has_work(options)),
       passes_per_window_(options.backward_passes_per_step) {
   if (!active_) return;
   const std::vector<GradientParameter>& parameters = gradients_->parameters();
   const auto world = options_.process_set.world();
-  if (reduces_) {
+  if (shares_) {
     for (const GradientParameter& each : parameters) {
       expect_served(*world, each.device, owner_ + ": parameter '" + each.name + "'");
     }
     suffix_ = world->unique_suffix("optimizer", options_.process_set.id());
     agreement_.emplace(owner_ + suffix_, options_.process_set);
-    wants_views_ = options_.gradient_as_bucket_view && options_.compression.is_none();
+    wants_views_ = reduces_ && options_.gradient_as_bucket_view && options_.compression.is_none();
   }
   add_buckets(!groups.empty() ? given_buckets(parameters, groups, owner_)
               : options_.num_groups > 0

@@ -51,6 +51,10 @@ class GradientReducer {
   bool synchronized() const { return synchronized_; }
   // Waits for what was started, and starts nothing.
   void finish_in_flight();
+  // Of this reducer alone in its process set, equal on all ranks.
+  std::string name() const { return owner_ + suffix_; }
+  // Under which the buckets are reduced, in order.
+  std::vector<std::string> call_names() const;
   // Name of a bucket that is in flight; empty if none is.
   std::string in_flight() const;
   // The passes that were made since do not count: their gradients were dropped.
@@ -127,7 +131,8 @@ class GradientReducer {
   const std::shared_ptr<GradientAccess> gradients_;
   const DistributedOptions options_;
   const std::string owner_;
-  const bool reduces_;  // over more ranks than this one
+  const bool shares_;   // there are more ranks than this one
+  const bool reduces_;  // over them, rather than combine what a step changed
   const bool clips_;
   const bool active_;   // has_work()
   std::string suffix_;  // behind the names of its calls: another one may reduce equal names

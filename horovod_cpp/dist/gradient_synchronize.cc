@@ -83,7 +83,7 @@ void GradientReducer::synchronize(const OnReduced& on_reduced) {
   // The others may wait for this rank at another place if something was not submitted here.
   const bool refused =
       std::ranges::any_of(buckets_, [](const auto& bucket) { return bucket->refusal != nullptr; });
-  if (!refused) {
+  if (!refused && reduces_) {
     ask_for_views();
     agree_on_setup();
     agree_on_layout();
@@ -200,6 +200,12 @@ std::string GradientReducer::in_flight() const {
   return "";
 }
 
+std::vector<std::string> GradientReducer::call_names() const {
+  std::vector<std::string> names;
+  for (const auto& bucket : buckets_) names.push_back(bucket->call_name);
+  return names;
+}
+
 void GradientReducer::drop_accumulated() {
   for (Entry& entry : entries_) entry.passes = 0;
   for (const auto& bucket : buckets_) {
@@ -213,7 +219,7 @@ void GradientReducer::drop_accumulated() {
 
 void GradientReducer::set_backward_passes_per_step(int passes) {
   if (passes == passes_per_window_) return;
-  if (reduces_) agreement_->compare_passes(passes);
+  if (shares_) agreement_->compare_passes(passes);
   passes_per_window_ = passes;
 }
 
@@ -240,7 +246,7 @@ void GradientReducer::ask_ahead() {
 }
 
 void GradientReducer::agree_on_setup() {
-  if (!reduces_ || agreed_setup_ == joins()) return;
+  if (!shares_ || agreed_setup_ == joins()) return;
   const std::uint64_t now = joins();
   agreement_->compare(*gradients_, setup());
   agreed_setup_ = now;

@@ -174,7 +174,7 @@ void SetupAgreement::compare_values(const GradientAccess& gradients) {
     text << " and " << different.size() - 1 << " more of " << parameters.size();
   }
   text << ". Each rank would train another model: call "
-          "broadcast_parameters(model.state_dict(), root_rank="
+          "hvd.broadcast_parameters(model.state_dict(), root_rank="
        << teller << (set_.id() == kWorldSet ? "" : ", process_set=process_set")
        << ") before the first step. HVD_CHECK_PARAMETERS=0 turns this check off";
   warn(text.str());

@@ -48,7 +48,7 @@ for _ in range(2):
                                          named_parameters=model.named_parameters())
     model(torch.ones(1, 3)).sum().backward()
     if rank == 0:
-        print([bucket.call_name for bucket in optimizer._hvd_reducer._buckets])
+        print(optimizer._hvd_reducer.native.call_names)
     optimizer.step()
     del optimizer
 print(hvd.summary().count("\\n"))

@@ -66,15 +66,18 @@ class BF16Compressor(_Narrower):
 
 
 class Compression:
-    """``Compression.none``, ``.fp16`` and ``.bf16``, or their names, "fp16"; or a Compressor of your
-    own.
+    """``Compression.none``, ``.fp16``, ``.bf16``, ``.int8`` and ``.powersgd(rank)``, or their names,
+    "fp16"; or a Compressor of your own.
 
-    An allreduce encodes fp16 and bf16 while it packs, and adds in float32.
+    An allreduce encodes fp16, bf16 and int8 while it packs, and adds in float32. A
+    DistributedOptimizer adds what int8 and powersgd lost to the next gradient.
     """
 
     none = NoneCompressor
     fp16 = FP16Compressor
     bf16 = BF16Compressor
+    int8 = _native.Compression.int8
+    powersgd = staticmethod(_native.Compression.powersgd)
 
 
 # Those that an allreduce of the engine does by itself. By identity: a class derived from one of
@@ -86,6 +89,25 @@ WIRES: dict[Any, _native.Compression] = {
 }
 
 
+def wire(compression: Any) -> _native.Compression | None:
+    """How an allreduce of the engine does what was chosen(); None: by the compressor's methods."""
+    if isinstance(compression, _native.Compression):
+        return compression
+    return WIRES.get(compression)
+
+
+def methods(compression: Any) -> Any:
+    """What was chosen(), for calls that the engine does not compress by itself.
+
+    Raises:
+        InvalidArgumentError: it has no methods: int8 and powersgd.
+    """
+    if isinstance(compression, _native.Compression):
+        raise _native.InvalidArgumentError(
+            f"compression {compression} goes with an allreduce by Average or Sum")
+    return compression
+
+
 def chosen(compression: Any) -> Any:
     """The Compressor that an argument ``compression`` means.
 
@@ -93,20 +115,22 @@ def chosen(compression: Any) -> Any:
         InvalidArgumentError: there is none of this name.
         TypeError: it is something else.
     """
+    if isinstance(compression, _native.Compression):
+        return compression
     if isinstance(compression, str):
         return _named(compression)
     for method in ("compress", "decompress"):
         if not callable(getattr(compression, method, None)):
             raise TypeError(f"compression={compression!r} has no {method}(); expected "
-                            "Compression.none, .fp16, .bf16 or a Compressor")
+                            "Compression.none, .fp16, .bf16, .int8, .powersgd(rank) or a Compressor")
     return compression
 
 
-def _named(name: str) -> type[Compressor]:
+def _named(name: str) -> Any:
     names = [known for known in vars(Compression) if not known.startswith("_")]
     if name.lower() in names:  # as in op="SUM"
-        compressor: type[Compressor] = getattr(Compression, name.lower())
-        return compressor
+        compression = getattr(Compression, name.lower())
+        return compression() if name.lower() == "powersgd" else compression
     raise _native.InvalidArgumentError(
         f"compression={name!r} is not a compression ({', '.join(names)})"
         + _native._did_you_mean(name, names))

@@ -24,6 +24,11 @@ _NAMES: dict[torch.dtype, str] = {
 _DTYPES = {name: dtype for dtype, name in _NAMES.items()}
 
 
+def name_of(dtype: torch.dtype) -> str:
+    """As the engine calls it."""
+    return _NAMES[dtype]
+
+
 def check(tensor: Any) -> None:
     """Raises unless it is something that the engine can reduce where it lies or as a dense copy."""
     check_kind(tensor)

@@ -4,7 +4,6 @@ What reductions.py says of tensors, names, gradients and errors holds here too. 
 broadcasts have Horovod's gradients, which are averages over the ranks.
 """
 
-import collections
 import operator
 
 import torch
@@ -218,9 +217,6 @@ def alltoall_async(tensor, splits=None, name=None, process_set=global_process_se
 
 # -- meetings
 
-joins = collections.Counter()  # by number of the set: how often its ranks were out of data
-
-
 @short_traceback
 def barrier(process_set=global_process_set):
     """Return when all ranks of the set have called it."""
@@ -242,6 +238,4 @@ def join(device=-1, *, average="size", process_set=global_process_set):
     Returns:
         The rank that joined last, on every rank.
     """
-    last = _native.join(average=average, process_set=process_set)
-    joins[process_set.process_set_id] += 1
-    return last
+    return _native.join(average=average, process_set=process_set)

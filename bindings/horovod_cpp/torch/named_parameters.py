@@ -8,7 +8,7 @@ import torch
 
 from horovod_cpp import _native
 from horovod_cpp.torch import memory
-from horovod_cpp.torch.buckets import Entry
+from horovod_cpp.torch.entries import Entry
 
 
 def refuse(text: str) -> NoReturn:
@@ -51,7 +51,7 @@ def entries_of(optimizer: torch.optim.Optimizer, named_parameters: Any,
                 name = names[id(parameter)]
             if has_gradient(parameter):
                 check(parameter)
-                entries.append(Entry(name, parameter))  # type: ignore[no-untyped-call]
+                entries.append(Entry(name, parameter))
     # Its names begin with "module."; the model inside may be trained without it.
     if entries and all(entry.name.startswith("module.") for entry in entries) and in_data_parallel(
             entries[0].parameter):

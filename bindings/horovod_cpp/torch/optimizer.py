@@ -11,14 +11,11 @@ from horovod_cpp._native import Adasum, Average, global_process_set
 from horovod_cpp.short_traceback import short_traceback
 from horovod_cpp.torch import compression as compressors
 from horovod_cpp.torch import memory
-from horovod_cpp.torch.agreement import Agreement
-from horovod_cpp.torch.buckets import Entry
 from horovod_cpp.torch.compression import Compression
-from horovod_cpp.torch.gradient_reducer import GradientReducer, next_name
-from horovod_cpp.torch.movement import joins
+from horovod_cpp.torch.entries import Entry
+from horovod_cpp.torch.gradient_reducer import GradientReducer
 from horovod_cpp.torch.named_parameters import entries_of, has_gradient
 from horovod_cpp.torch.named_parameters import refuse as _refuse
-from horovod_cpp.torch.parameter_check import ParameterCheck
 from horovod_cpp.torch.reductions import allreduce, reduce_op
 
 
@@ -31,9 +28,17 @@ class _Options:
     sparse_as_dense: bool
     process_set: object
     gradient_as_bucket_view: bool
+    average_aggregated_gradients: bool
+    clip_grad_norm: float | None
+    clip_when: str
+    overlap_step: bool
 
     def __post_init__(self):
         self.compression = compressors.chosen(self.compression)
+        self.wire = compressors.wire(self.compression)
+        if self.op == Adasum:  # which is of what changed, compressed by methods
+            compressors.methods(self.compression)
+            self.wire = compressors.WIRES[compressors.NoneCompressor]
         _check_passes(self.backward_passes_per_step)
         factor = self.gradient_predivide_factor
         if not isinstance(factor, numbers.Real):
@@ -42,14 +47,6 @@ class _Options:
             _refuse(f"gradient_predivide_factor is {factor}; it must be above 0 and finite")
         if factor != 1.0 and self.op != Average:
             _refuse(f"gradient_predivide_factor goes with op=Average, not {self.op.name}")
-
-    @property
-    def prescale_factor(self):
-        return 1.0 / self.gradient_predivide_factor
-
-    @property
-    def postscale_factor(self):
-        return float(self.gradient_predivide_factor)
 
 
 def _check_passes(passes):
@@ -71,7 +68,7 @@ class _Distributed:
         does nothing, and neither does step() then.
         """
         if self._hvd_reducer is not None:
-            self._hvd_reducer.synchronize()
+            self._hvd_reducer.native.synchronize()
 
     @contextlib.contextmanager
     def skip_synchronize(self):
@@ -93,11 +90,11 @@ class _Distributed:
         if self._hvd_reducer is None:
             yield
             return
-        self._hvd_reducer.holds += 1
+        self._hvd_reducer.native.hold()
         try:
             yield
         finally:
-            self._hvd_reducer.holds -= 1
+            self._hvd_reducer.native.release()
 
     @short_traceback
     def set_backward_passes_per_step(self, passes):
@@ -109,7 +106,7 @@ class _Distributed:
         """
         _check_passes(passes)
         if self._hvd_reducer is not None:
-            self._hvd_reducer.set_passes_per_step(passes)
+            self._hvd_reducer.native.set_backward_passes_per_step(passes)
         self._hvd_options.backward_passes_per_step = passes
 
     @short_traceback
@@ -120,11 +117,11 @@ class _Distributed:
             InvalidArgumentError: reductions are in flight, between backward() and step().
         """
         if self._hvd_reducer is not None:
-            name = self._hvd_reducer.name_in_flight()
-            if name is not None:
+            name = self._hvd_reducer.native.in_flight
+            if name:
                 _refuse(f"zero_grad() while the gradient of {_native._quoted(name)} is being "
                         "reduced; call step() or synchronize() first")
-            self._hvd_reducer.drop_accumulated()
+            self._hvd_reducer.native.drop_accumulated()
         super().zero_grad(*args, **kwargs)
 
     @short_traceback
@@ -140,14 +137,16 @@ class _Distributed:
         """
         if self._hvd_reducer is None:
             return self._hvd_plain_step(closure, *args, **kwargs)
+        if self._hvd_options.overlap_step and not self._hvd_skips:
+            return self._hvd_step_as_reduced(closure, *args, **kwargs)
         if closure is not None and not self._hvd_skips:
             return self._hvd_plain_step(lambda: self._hvd_closure(closure), *args, **kwargs)
         if not self._hvd_skips:
             self.synchronize()
-        elif (name := self._hvd_reducer.name_in_flight()) is not None:
+        elif name := self._hvd_reducer.native.in_flight:
             _refuse("step() inside skip_synchronize() while the gradient of "
                     f"{_native._quoted(name)} is being reduced; call synchronize() first")
-        self._hvd_reducer.begin_step()
+        self._hvd_reducer.native.begin_step()
         return self._hvd_plain_step(closure, *args, **kwargs)
 
     step.hooked = True  # PyTorch's profiler and step hooks sit on the wrapped class's
@@ -156,7 +155,7 @@ class _Distributed:
     def _step_supports_amp_scaling(self):
         """PyTorch's GradScaler asks for it at the begin of its step(), before it changes gradients
         that may still be in flight."""
-        if self._hvd_reducer is not None and not self._hvd_reducer.synchronized:
+        if self._hvd_reducer is not None and not self._hvd_reducer.native.synchronized:
             _refuse("a GradScaler's step() before gradients are reduced: it would scale them on "
                     "their way, or skip a step that other ranks take; call synchronize() after "
                     "backward(), and the scaler inside skip_synchronize()")
@@ -172,16 +171,43 @@ class _Distributed:
             return super().step(*args, **kwargs)
         return super().step(closure, *args, **kwargs)
 
+    def _hvd_step_as_reduced(self, closure, *args, **kwargs):
+        """Each bucket's parameters as soon as they are reduced, then those of which the reducer
+        does not hear."""
+        if closure is not None:
+            _refuse("overlap_step updates parameters before all gradients are there, and a closure "
+                    "asks for all of them; give one of the two")
+        groups, reducer, stepped = self.param_groups, self._hvd_reducer, set()
+
+        def step_with(wanted):
+            parts = [{**group, "params": [each for each in group["params"] if wanted(each)]}
+                     for group in groups]
+            self.param_groups = [part for part in parts if part["params"]]
+            try:
+                if self.param_groups:
+                    self._hvd_plain_step(None, *args, **kwargs)
+            finally:
+                self.param_groups = groups
+
+        def on_reduced(numbers):
+            now = {id(reducer.parameter(number)) for number in numbers}
+            stepped.update(now)
+            step_with(lambda each: id(each) in now)
+
+        reducer.native.synchronize(on_reduced)
+        step_with(lambda each: id(each) not in stepped)
+        reducer.native.begin_step()
+
     def _hvd_closure(self, closure):
         try:
             with torch.enable_grad():
                 loss = closure()
         except Exception:
             with contextlib.suppress(Exception):  # what the closure raised says more
-                self._hvd_reducer.finish_in_flight()
+                self._hvd_reducer.native.finish_in_flight()
             raise
         self.synchronize()
-        self._hvd_reducer.begin_step()
+        self._hvd_reducer.native.begin_step()
         if isinstance(self, torch.optim.LBFGS):  # it decides by the loss: equally on all ranks
             options = self._hvd_options
             loss = allreduce(torch.as_tensor(loss).detach(), op=options.op,
@@ -209,7 +235,7 @@ class _DistributedAdasum(_Distributed):
     def step(self, closure=None, *args, **kwargs):
         """The wrapped optimizer's step on this rank; then parameters become what they were plus the
         Adasum of the ranks' changes."""
-        self._hvd_compare_parameters()
+        self._hvd_reducer.native.agree_on_setup()
         parameters = [parameter for group in self.param_groups for parameter in group["params"]
                       if parameter.requires_grad]
         before = [parameter.detach().clone(memory_format=torch.contiguous_format)
@@ -221,24 +247,13 @@ class _DistributedAdasum(_Distributed):
                      for parameter, start in zip(parameters, before)]
             changes = [change.contiguous() for change, _ in pairs]
             _native.grouped_allreduce_([memory.target(change) for change in changes], Adasum,
-                                       self._hvd_adasum_name, 1.0, 1.0, None,
+                                       f"{self._hvd_reducer.native.name}.adasum", 1.0, 1.0, None,
                                        self._hvd_options.process_set)
             for parameter, start, change, (_, context) in zip(parameters, before, changes, pairs):
                 parameter.copy_(start.add_(compression.decompress(change, context)))
         return result
 
     step.hooked = True
-
-    def _hvd_compare_parameters(self):
-        """Once; and after a join() with the ranks that had not taken a step before."""
-        now = joins[self._hvd_options.process_set.process_set_id]
-        if self._hvd_compared == now:
-            return
-        agreement, check = self._hvd_check
-        check.begin(is_first_step=self._hvd_compared is None)
-        with agreement.round():
-            check.end(*agreement.greatest("setup", check.numbers()))
-        self._hvd_compared = now
 
 
 def _checked_groups(groups, num_groups):
@@ -258,7 +273,9 @@ def _checked_groups(groups, num_groups):
 def DistributedOptimizer(optimizer, named_parameters=None, compression=Compression.none,
                          backward_passes_per_step=1, op=Average, gradient_predivide_factor=1.0,
                          num_groups=0, groups=None, sparse_as_dense=False,
-                         process_set=global_process_set, *, gradient_as_bucket_view=True):
+                         process_set=global_process_set, *, gradient_as_bucket_view=True,
+                         average_aggregated_gradients=False, clip_grad_norm=None, clip_when="after",
+                         overlap_step=False):
     """Wrap an optimizer: gradients are reduced over all ranks before each update.
 
     When backward() has finished a parameter's gradient, its reduction starts while the rest of
@@ -287,6 +304,12 @@ def DistributedOptimizer(optimizer, named_parameters=None, compression=Compressi
         gradient_as_bucket_view: from the first step on gradients lie in memory that the ranks of a
             host share, which changes no bit, or on a GPU in NCCL's, and are reduced where they are.
             Where there is none, and with ``compression``, they stay PyTorch's and travel packed.
+        average_aggregated_gradients: divide the sum over passes by the number of passes it has.
+        clip_grad_norm: largest joint L2 norm of the gradients; None: no clipping.
+        clip_when: "after" the reduction, or "before" it (each rank's own gradients).
+        overlap_step: step() updates each parameter as soon as its gradient is reduced, which changes
+            no bit, for optimizers that update parameters one by one, as all of PyTorch's but LBFGS
+            do. Not with clip_grad_norm, Adasum or a closure.
 
     Returns:
         An optimizer whose class derives from that of ``optimizer`` and shares all it knows with it.
@@ -309,7 +332,8 @@ def DistributedOptimizer(optimizer, named_parameters=None, compression=Compressi
     alone = _native.size() == 1 or not process_set.included() or process_set.size() == 1
     options = _Options(compression, backward_passes_per_step, reduce_op(op),
                        gradient_predivide_factor, sparse_as_dense, process_set,
-                       gradient_as_bucket_view)
+                       gradient_as_bucket_view, average_aggregated_gradients, clip_grad_norm,
+                       clip_when, overlap_step)
     entries = entries_of(optimizer, named_parameters, alone)
     groups = _checked_groups(groups, num_groups)
     base = _DistributedAdasum if options.op == Adasum and not alone else _Distributed
@@ -322,12 +346,7 @@ def DistributedOptimizer(optimizer, named_parameters=None, compression=Compressi
     wrapped._hvd_first_name = entries[0].name if entries else ""
     wrapped._hvd_reducer = None
     wrapped._parameter_names = {entry.parameter: entry.name for entry in entries}  # Horovod's
-    if not alone and options.op == Adasum:
-        name = next_name(process_set)
-        agreement = Agreement(name, process_set)
-        wrapped._hvd_adasum_name = f"{name}.adasum"
-        wrapped._hvd_check = agreement, ParameterCheck(entries, agreement)
-        wrapped._hvd_compared = None
-    elif not alone and entries:
+    works_alone = average_aggregated_gradients or clip_grad_norm is not None
+    if entries and (not alone or works_alone):
         wrapped._hvd_reducer = GradientReducer(entries, groups, options)
     return wrapped

@@ -52,20 +52,22 @@ def _check_gradient(op, call):
                                        "tensor.detach()")
 
 
-def _compressed(compression, wires, tensors, call):
+def _compressed(compression, has_wires, tensors, call):
     """``call(tensors, wire)`` with what the compression makes of the tensors, and back."""
     compression = compressors.chosen(compression)
-    if compression in wires:
-        return call(tensors, wires[compression])
+    wire = compressors.wire(compression) if has_wires else None
+    if wire is not None:
+        return call(tensors, wire)
+    compression = compressors.methods(compression)
     pairs = [compression.compress(tensor) for tensor in tensors]
     reduced = call([tensor for tensor, _ in pairs], None)
     return [compression.decompress(tensor, context)
             for tensor, (_, context) in zip(reduced, pairs)]
 
 
-def _wires(op):
-    """Compressions that the engine does by itself with this reduction."""
-    return compressors.WIRES if op in (Average, Sum) else {}
+def _has_wires(op):
+    """Whether the engine compresses by itself with this reduction."""
+    return op in (Average, Sum)
 
 
 def _results(tensors):
@@ -95,7 +97,7 @@ def allreduce(tensor, average=None, name=None, compression=Compression.none, op=
         return [allreduce(grads[0], None, name_of_gradient(name), compression, op, prescale_factor,
                           postscale_factor, process_set)]
 
-    return recorded(lambda tensors: _compressed(compression, _wires(op), tensors, call), gradients,
+    return recorded(lambda tensors: _compressed(compression, _has_wires(op), tensors, call), gradients,
                     [tensor])[0]
 
 
@@ -149,7 +151,7 @@ def grouped_allreduce(tensors, average=None, name=None, compression=Compression.
         return grouped_allreduce(grads, None, name_of_gradient(name), compression, op,
                                  prescale_factor, postscale_factor, process_set)
 
-    return recorded(lambda given: _compressed(compression, _wires(op), given, call), gradients,
+    return recorded(lambda given: _compressed(compression, _has_wires(op), given, call), gradients,
                     list(tensors))
 
 
@@ -189,7 +191,7 @@ def grouped_allreduce_(tensors, average=None, name=None, op=None, prescale_facto
 def _scatter_gradients(grads, name, compression, op, process_set, factor):
     """Of results to those of the inputs, with Horovod's factor: Sum counts every rank."""
     _check_gradient(op, "reducescatter")
-    compression = compressors.chosen(compression)
+    compression = compressors.methods(compressors.chosen(compression))
     if op == Sum:
         factor *= process_set.size()
     scaled = list(grads) if factor == 1.0 else [grad * factor for grad in grads]
@@ -221,7 +223,7 @@ def reducescatter(tensor, name=None, compression=Compression.none, op=Average,
         return _scatter_gradients(grads, name, compression, op, process_set,
                                   prescale_factor * postscale_factor)
 
-    return recorded(lambda tensors: _compressed(compression, {}, tensors, call), gradients,
+    return recorded(lambda tensors: _compressed(compression, False, tensors, call), gradients,
                     [tensor])[0]
 
 
@@ -250,7 +252,7 @@ def grouped_reducescatter(tensors, name=None, compression=Compression.none, op=A
         return _scatter_gradients(grads, name, compression, op, process_set,
                                   prescale_factor * postscale_factor)
 
-    return recorded(lambda given: _compressed(compression, {}, given, call), gradients,
+    return recorded(lambda given: _compressed(compression, False, given, call), gradients,
                     list(tensors))
 
 

@@ -135,7 +135,7 @@ TEST(SetupAgreement, DifferentValuesAreOneWarningThatNamesTheFirst) {
       warnings.texts(),
       ElementsAre(HasSubstr("parameters differ between rank 0 and rank 2 at the first step: "
                             "'second.weight'. Each rank would train another model: call "
-                            "broadcast_parameters(model.state_dict(), root_rank=0)")));
+                            "hvd.broadcast_parameters(model.state_dict(), root_rank=0)")));
 }
 
 TEST(SetupAgreement, ComparesNoValuesWhereTheJobDoesNotWantIt) {

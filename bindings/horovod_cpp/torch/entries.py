@@ -1,0 +1,66 @@
+"""A parameter of an optimizer, with what is known of its gradient."""
+
+from typing import Any
+
+import torch
+
+from horovod_cpp.torch import memory
+
+
+class Entry:
+    """A parameter."""
+
+    def __init__(self, name: str, parameter: torch.Tensor) -> None:
+        self.name = name
+        self.parameter = parameter
+        self.taken = False  # by the reducer, and neither set aside nor given back
+        self.travelling: Any = None  # what is in flight
+        self.compressed: Any = None  # (what travels, context), with a compressor of Python's
+        self.sparse_call: Any = None  # in flight
+        self.done: torch.Tensor | None = None  # sum of the windows that were set aside
+        self.sparse_dims = 0  # of gradients in coordinate form; 0: they are dense
+        self.view: Any = None  # its gradient's place in the arena, if it has one
+        self._native_view: Any = None  # (its stream, it) as the engine takes it
+
+    def set_view(self, view: torch.Tensor | None) -> None:
+        """Its gradient lies there from now on; None: anywhere."""
+        self.view, self._native_view = view, None
+        if view is None:
+            return
+        self._address = view.data_ptr()
+        if self.parameter.grad is not None:
+            view.copy_(self.parameter.grad)
+            self.parameter.grad = view
+
+    def native(self, stream: int) -> Any:
+        """Its dense gradient, as the engine takes it, used in the order of the stream."""
+        if self.view is None:
+            return memory.source(self.parameter.grad)
+        if self._native_view is None or self._native_view[0] != stream:
+            self._native_view = stream, memory.wrap(self.view)
+        return self._native_view[1]
+
+    def make_dense(self) -> None:
+        """Puts the gradient where it can be reduced; zeros if there is none."""
+        parameter, gradient = self.parameter, self.parameter.grad
+        if gradient is not None and gradient.is_sparse:
+            gradient = gradient.to_dense()
+        if self._has_lost_its_view():
+            self.set_view(None)
+        if self.view is not None:
+            if gradient is None:
+                self.view.zero_()
+            elif gradient.data_ptr() != self.view.data_ptr():
+                self.view.copy_(gradient)
+            parameter.grad = self.view
+            return
+        if gradient is None:
+            gradient = torch.zeros_like(parameter, memory_format=torch.contiguous_format)
+        parameter.grad = gradient.data.contiguous()  # a version of its own, if it is part of another
+
+    def _has_lost_its_view(self) -> bool:
+        """Module.double(), .half(), .cpu() and so on give gradients other memory, views included."""
+        return self.view is not None and (
+            self.view.data_ptr() != self._address or self.view.dtype != self.parameter.dtype
+            or self.view.shape != self.parameter.shape
+            or self.view.device != self.parameter.device)

@@ -1,0 +1,106 @@
+"""Options that PyTorch's DistributedOptimizer has in common with those of C++ and the built-in layer."""
+
+import pytest
+
+START = """
+import copy
+torch.manual_seed(3)
+start = torch.nn.Sequential(torch.nn.Linear(6, 40), torch.nn.Tanh(), torch.nn.Linear(40, 3))
+
+def train(make=lambda parameters: torch.optim.SGD(parameters, lr=0.1, momentum=0.9), steps=5, passes=1, **options):
+    model = copy.deepcopy(start)
+    optimizer = hvd.DistributedOptimizer(make(model.parameters()), model.named_parameters(),
+                                         backward_passes_per_step=passes, **options)
+    for step in range(steps):
+        optimizer.zero_grad()
+        for number in range(passes):
+            x = torch.linspace(-1, 1, 24).view(4, 6) * (1 + rank + step + number)
+            model(x).square().mean().backward()
+        optimizer.step()
+    return model
+
+def same(one, two):
+    return all(torch.equal(a, b) for a, b in zip(one.parameters(), two.parameters()))
+"""
+
+
+def test_passes_are_averaged_if_asked(ranks):
+    ranks.check("""
+for passes in (1, 2):
+    weight = torch.nn.Parameter(torch.zeros(2))
+    optimizer = hvd.DistributedOptimizer(torch.optim.SGD([weight], lr=1.0), [(f"w{passes}", weight)],
+                                         backward_passes_per_step=2, average_aggregated_gradients=True)
+    for number in range(passes):  # step() closes a window that is not full
+        (weight.sum() * (rank + 1) * (number + 1)).backward()
+    optimizer.step()
+    assert weight.tolist() == [-1.5 * (1 + passes) / 2] * 2, weight
+""")
+
+
+@pytest.mark.parametrize("when, expected", [("after", 0.5), ("before", 0.5)])
+def test_gradients_are_clipped(ranks, when, expected):
+    ranks.check(f"""
+weight = torch.nn.Parameter(torch.zeros(4))
+optimizer = hvd.DistributedOptimizer(torch.optim.SGD([weight], lr=1.0), [("w", weight)], clip_grad_norm=0.5, clip_when="{when}")
+(weight.sum() * 3 * (rank + 1)).backward()
+optimizer.step()
+assert abs(weight.detach().norm().item() - {expected}) < 1e-5, weight
+""")
+
+
+def test_one_rank_alone_clips_and_averages_too(ranks):
+    ranks.check("""
+weight = torch.nn.Parameter(torch.zeros(4))
+optimizer = hvd.DistributedOptimizer(torch.optim.SGD([weight], lr=1.0), [("w", weight)], clip_grad_norm=1.0,
+                                     backward_passes_per_step=2, average_aggregated_gradients=True)
+for _ in range(2):
+    weight.sum().backward()
+optimizer.step()
+assert torch.allclose(weight.detach(), torch.full((4,), -0.5), atol=1e-5), weight
+""", np=1)
+
+
+@pytest.mark.parametrize("make", [
+    "torch.optim.SGD(parameters, lr=0.1, momentum=0.9)", "torch.optim.Adam(parameters, lr=0.01)",
+    "torch.optim.AdamW([dict(params=[each], weight_decay=0.01 * place) for place, each in enumerate(parameters)], lr=0.01)"])
+def test_overlap_step_changes_no_bit(ranks, make):
+    ranks.check(START + f"""
+make = lambda parameters: {make}
+plain = train(make)
+assert same(plain, train(make, overlap_step=True)) and same(plain, train(make, overlap_step=True, groups=4))
+""")
+
+
+def test_overlap_step_is_refused_where_all_gradients_are_needed_first(ranks):
+    ranks.check("""
+def wrap(**options):
+    weight = torch.nn.Parameter(torch.zeros(2))
+    return hvd.DistributedOptimizer(torch.optim.SGD([weight], lr=1.0), [("w", weight)], overlap_step=True, **options)
+
+for options in (dict(clip_grad_norm=1.0), dict(op=hvd.Adasum)):
+    with pytest.raises(hvd.InvalidArgumentError, match="overlap_step"):
+        wrap(**options)
+with pytest.raises(hvd.InvalidArgumentError, match="closure"):
+    wrap().step(lambda: 0.0)
+""")
+
+
+@pytest.mark.parametrize("compression, tolerance", [
+    ("hvd.Compression.int8", 0.05), ("'int8'", 0.05), ("hvd.Compression.powersgd(40)", 0.05)])
+def test_what_the_engine_compresses_trains_almost_alike(ranks, compression, tolerance):
+    ranks.check(START + f"""
+plain, compressed = train(), train(compression={compression})
+for one, two in zip(plain.parameters(), compressed.parameters()):
+    assert (one - two).abs().max() < {tolerance} * max(1.0, one.abs().max().item()), (one, two)
+""")
+
+
+def test_int8_in_a_collective_and_where_it_does_not_go(ranks):
+    ranks.check("""
+x = torch.arange(8.0) * (rank + 1)
+assert torch.allclose(hvd.allreduce(x, compression=hvd.Compression.int8), torch.arange(8.0) * 1.5, atol=0.2)
+for call in (lambda: hvd.allreduce(x, op=hvd.Max, compression=hvd.Compression.int8),
+             lambda: hvd.reducescatter(x, compression="int8")):
+    with pytest.raises(hvd.InvalidArgumentError, match="int8 goes with an allreduce by Average or Sum"):
+        call()
+""")

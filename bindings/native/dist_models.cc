@@ -111,7 +111,7 @@ optimizer in a DistributedOptimizer as well.
 Args:
     module: what to train; any arguments and outputs.
     broadcast_buffers: before each forward in training, buffers become those of the first rank.
-    gradient_as_bucket_view: from the second backward() on gradients lie in memory that the ranks
+    gradient_as_bucket_view: from the third backward() on gradients lie in memory that the ranks
         share and are reduced there, which changes no bit.
     bucket_cap_mb: reduce gradients together in buckets of at most so many MiB; 0 lets the engine
         pack what is ready at the same time.

@@ -13,7 +13,7 @@ struct DistributedDataParallelOptions {
   // Before each forward in training, outside of no_sync(), buffers (running statistics) become
   // those of the lowest rank of the set.
   bool broadcast_buffers = true;
-  // From the second backward() on gradients lie in memory that the ranks share and are reduced
+  // From the third backward() on gradients lie in memory that the ranks share and are reduced
   // there, which changes no bit; see DistributedOptions.
   bool gradient_as_bucket_view = true;
   // Gradients are reduced together in buckets of at most so many MiB, filled in reverse parameter

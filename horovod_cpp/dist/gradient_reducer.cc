@@ -63,9 +63,11 @@ GradientReducer::GradientReducer(std::shared_ptr<GradientAccess> gradients,
 void GradientReducer::add_buckets(const GradientBuckets& buckets) {
   const std::vector<GradientParameter>& parameters = gradients_->parameters();
   const auto compressor = reduces_ ? options_.compression.compressor() : nullptr;
+  const std::vector<std::int64_t> sparse_axes = gradients_->sparse_axes();
   for (std::size_t i = entries_.size(); i < parameters.size(); ++i) {
     const GradientParameter& each = parameters[i];
     Entry& entry = entries_.emplace_back();
+    if (sparse_axes[i] > 0) continue;  // never compressed, and the whole of it may be large
     if (compressor) entry.compressor = compressor->for_tensor(each.name, each.shape, each.dtype);
     if (reduces_ && options_.compression.wire() == WireFormat::kInt8) {
       entry.residual = Tensor::zeros(each.shape, DType::kF32, each.device);
@@ -181,7 +183,7 @@ void GradientReducer::start_sparse(Bucket& bucket) {
 void GradientReducer::submit_soon() {
   if (waiting_bytes_ >= kTogether && bytes_to_come() >= kWorthABatch) return submit_waiting();
   gradients_->after_backward([this, alive = std::weak_ptr<void>(alive_)] {
-    if (alive.expired()) return;
+    if (alive.expired() || synchronized_) return;  // by DistributedDataParallel's own
     std::optional<DriverSeat::WaitsAtOnce> waits;
     if (waits_at_once_) waits.emplace();
     submit_waiting();

@@ -131,6 +131,7 @@ void GradientReducer::synchronize(const OnReduced& on_reduced) {
   }
   if (on_reduced == nullptr) give_back();
   for (const auto& bucket : buckets_) bucket->given_back = false;
+  clipped_before_ = false;
   driven_.clear();
   attempts.throw_first();
   look_who_is_trained();

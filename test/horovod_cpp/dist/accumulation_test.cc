@@ -190,6 +190,17 @@ TEST(Clipping, BeforeTheReductionClipsTheMeanOfThePasses) {
   });
 }
 
+TEST(Clipping, BeforeTheReductionClipsWhatTheProgramPutThereToo) {
+  run_sets(2, [](const ProcessSet& all) {
+    Trainee trainee(all, {.clip_grad_norm = ClipGradNorm{
+                              .max_norm = 1, .when = ClipGradNorm::When::kBeforeReduction}});
+    trainee.pass(3);
+    const double before = trainee.step();
+    trainee.weight.set_grad(Tensor::full({2}, 30));  // without a backward()
+    EXPECT_NEAR(before - trainee.step(), std::sqrt(0.5), 1e-5);
+  });
+}
+
 TEST(Clipping, HappensOnceWhenSynchronizeWasCalledBefore) {
   run_sets(2, [](const ProcessSet& all) {
     Trainee trainee(all, {.clip_grad_norm = ClipGradNorm{.max_norm = 2}});

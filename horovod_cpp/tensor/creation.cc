@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "core/base/status.h"
-#include "horovod_cpp/tensor/kernels/copy.h"
+#include "horovod_cpp/tensor/copy.h"
 
 namespace hvd {
 namespace {

@@ -35,8 +35,8 @@ struct CudaTensors {
   DeviceMemory* memory = nullptr;  // lives as long as the process; null: `detail` says why
   std::string detail;
 };
-// Opens the module of GPUs the first time. Defined in horovod_cpp/dist, the one folder here that
-// knows modules.
+// Opens the module of GPUs the first time. Defined in horovod_cpp/distributed, the one folder here
+// that knows modules.
 const CudaTensors& cuda_tensors();
 
 // Of a device that is no CPU. Throws UnsupportedError that says why there is no such device.

@@ -4,10 +4,10 @@ include(CMakePackageConfigHelpers)
 set(HVD_CMAKE_DIR ${CMAKE_INSTALL_LIBDIR}/cmake/horovod_cpp)
 set(HVD_HEADER_DIR ${CMAKE_INSTALL_INCLUDEDIR}/horovod_cpp-${PROJECT_VERSION_MAJOR})
 
-set(hvd_exported hvd_build_flags hvd_core hvd_ops)
+get_property(hvd_rooms GLOBAL PROPERTY HVD_ROOMS)
+set(hvd_exported hvd_build_flags ${hvd_rooms})
 set(hvd_header_folders core ops)
 if(HVD_TRAINING)
-  list(APPEND hvd_exported hvd_horovod_cpp)
   list(APPEND hvd_header_folders horovod_cpp)
 endif()
 install(TARGETS ${hvd_exported} EXPORT horovod_cppTargets

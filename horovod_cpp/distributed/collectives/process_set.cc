@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "core/base/status.h"
-#include "horovod_cpp/distributed/session/session.h"
+#include "horovod_cpp/distributed/collectives/world.h"
 
 namespace hvd {
 

@@ -4,6 +4,7 @@
 #include <numeric>
 #include <span>
 #include <string>
+#include <utility>
 
 #include "core/negotiate/messages/call_name.h"
 #include "horovod_cpp/distributed/collectives/broadcast.h"
@@ -17,6 +18,18 @@ std::string text_of(const std::vector<Rank>& ranks) {
   std::string text = "[";
   for (const Rank rank : ranks) text += (text.size() == 1 ? "" : ", ") + std::to_string(rank);
   return text + "]";
+}
+
+// The only process-wide state of this folder and of session/, where init() keeps what belongs to
+// it. Never destroyed: threads and exit handlers may ask for it until the very end.
+struct Current {
+  Mutex mutex;
+  std::shared_ptr<World> world HVD_GUARDED_BY(mutex);
+};
+
+Current& current() {
+  static auto* instance = new Current;
+  return *instance;
 }
 
 // Numbers of sets are agreed and never come again: no other call has this name.
@@ -132,6 +145,23 @@ void World::restart_unnamed(ProcessSetId set) {
 std::uint64_t World::joins(ProcessSetId set) {
   const MutexLock lock(mutex_);
   return joins_[set];
+}
+
+std::shared_ptr<World> world_if_any() {
+  Current& now = current();
+  const MutexLock lock(now.mutex);
+  return now.world;
+}
+
+std::shared_ptr<World> world() {
+  if (auto here = world_if_any()) return here;
+  throw InvalidArgumentError("horovod_cpp is not initialised: call init() first");
+}
+
+std::shared_ptr<World> exchange_world(std::shared_ptr<World> next) {
+  Current& now = current();
+  const MutexLock lock(now.mutex);
+  return std::exchange(now.world, std::move(next));
 }
 
 }  // namespace hvd

@@ -91,4 +91,13 @@ class World : public std::enable_shared_from_this<World> {
   std::set<std::string> told_ HVD_GUARDED_BY(mutex_);
 };
 
+// The ranks behind the functions of this folder: those of init()'s job. Throws InvalidArgumentError
+// before init(). The pointer keeps the engine alive while a call uses it, even if another thread
+// shuts down.
+std::shared_ptr<World> world();
+// Null before init() and after shutdown().
+std::shared_ptr<World> world_if_any();
+// For init() and shutdown(): what world() gives from now on. Returns what it gave before.
+std::shared_ptr<World> exchange_world(std::shared_ptr<World> next);
+
 }  // namespace hvd

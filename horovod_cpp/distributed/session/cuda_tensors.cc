@@ -3,14 +3,24 @@
 #include "ops/connect/backends.h"
 
 namespace hvd {
+namespace {
 
-const CudaTensors& cuda_tensors() {
-  static const CudaTensors found = [] {
-    const NcclLibrary& library = gpu_library();
-    if (library.module == nullptr) return CudaTensors{nullptr, library.detail};
-    return CudaTensors{&library.module->memory(), library.detail};
-  }();
-  return found;
+CudaTensors find() {
+  const NcclLibrary& library = gpu_library();
+  if (library.module == nullptr) return {nullptr, library.detail};
+  return {&library.module->memory(), library.detail};
 }
 
+bool registered() {
+  register_cuda_tensors(find);
+  return true;
+}
+
+}  // namespace
 }  // namespace hvd
+
+// Whoever links hvd::horovod_cpp asks the linker for this name (horovod_cpp/CMakeLists.txt):
+// nothing else would take this file out of its library.
+extern "C" {
+bool hvd_cuda_tensors_registered = hvd::registered();
+}

@@ -29,7 +29,6 @@ struct Session {
   std::atomic<std::thread::id> in_init;
 
   std::mutex mutex;  // guards what follows; nobody waits for other ranks while holding it
-  std::shared_ptr<World> world;
   std::optional<CoreBinding> binding;  // as long as the world
   Config config;                       // of the world, or of the last one
   // Given to every world.
@@ -195,7 +194,7 @@ void publish(Session& s, std::shared_ptr<World> world, Config config, bool homog
   if (s.config.bind_cores && s.config.thread_affinity.empty()) {
     s.binding.emplace(world->topology().local_rank, world->topology().local_size);
   }
-  s.world = std::move(world);
+  exchange_world(std::move(world));
   if (!s.exit_handler_set) {
     // Set after MPI was initialised, so that it runs before MPI's own handler.
     on_exit(at_exit, nullptr);
@@ -238,7 +237,7 @@ void shutdown() {
   std::shared_ptr<World> leaving;
   {
     const std::lock_guard lock(s.mutex);
-    leaving = std::move(s.world);
+    leaving = exchange_world(nullptr);
     s.binding.reset();
   }
   if (leaving == nullptr) return;
@@ -249,18 +248,7 @@ void shutdown() {
 }
 
 bool is_initialized() {
-  Session& s = session();
-  const std::lock_guard lock(s.mutex);
-  return s.world != nullptr;
-}
-
-std::shared_ptr<World> world() {
-  Session& s = session();
-  const std::lock_guard lock(s.mutex);
-  if (s.world == nullptr) {
-    throw InvalidArgumentError("horovod_cpp is not initialised: call init() first");
-  }
-  return s.world;
+  return world_if_any() != nullptr;
 }
 
 bool mpi_enabled() {
@@ -276,21 +264,21 @@ bool mpi_threads_supported() {
 std::vector<SettingInfo> config() {
   Session& s = session();
   const std::lock_guard lock(s.mutex);
-  return describe_settings(s.world == nullptr ? read_config() : s.config);
+  return describe_settings(world_if_any() == nullptr ? read_config() : s.config);
 }
 
 void on_stall(std::function<void(const std::string&)> report) {
   Session& s = session();
   const std::lock_guard lock(s.mutex);
   s.on_stall = std::move(report);
-  if (s.world != nullptr) s.world->runtime().on_stall(s.on_stall);
+  if (const auto running = world_if_any()) running->runtime().on_stall(s.on_stall);
 }
 
 void on_look(std::function<std::string()> where) {
   Session& s = session();
   const std::lock_guard lock(s.mutex);
   s.on_look = std::move(where);
-  if (s.world != nullptr) s.world->runtime().on_look(s.on_look);
+  if (const auto running = world_if_any()) running->runtime().on_look(s.on_look);
 }
 
 bool is_homogeneous() {

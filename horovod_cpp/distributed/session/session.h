@@ -63,8 +63,4 @@ void on_stall(std::function<void(const std::string&)> report);
 // holds meanwhile (then the report goes without it). Null = nobody. Holds for later jobs too.
 void on_look(std::function<std::string()> where);
 
-// The ranks behind the functions of this folder. Throws InvalidArgumentError before init(). The
-// pointer keeps the engine alive while a call uses it, even if another thread shuts down.
-std::shared_ptr<World> world();
-
 }  // namespace hvd

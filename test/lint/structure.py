@@ -43,8 +43,8 @@ MAY_INCLUDE = {
     "horovod_cpp/autograd": ["horovod_cpp/tensor"],
     "horovod_cpp/nn": ["horovod_cpp/autograd"],
     "horovod_cpp/optim": ["horovod_cpp/autograd"],
-    "horovod_cpp/data": ["horovod_cpp/tensor"],
-    "horovod_cpp/io": ["horovod_cpp/tensor"],
+    "horovod_cpp/data": ["horovod_cpp/autograd"],
+    "horovod_cpp/io": ["horovod_cpp/autograd"],
     "horovod_cpp/distributed": [
         "core/runtime", "ops/connect", "horovod_cpp/autograd", "horovod_cpp/nn",
         "horovod_cpp/optim", "horovod_cpp/data",
@@ -255,6 +255,21 @@ def check_functions(root, path, findings):
             findings.append(f"{name}:{start}: a function of {length} lines; aim at {FUNCTION_LINES}")
 
 
+ROOM = re.compile(r"^hvd_add_(training_)?room\((\S+)\s+[^)]*?\bROOMS\s+([^)A-Z]+)", re.MULTILINE)
+
+
+def check_rooms(root, findings):
+    """A library is linked with no more than its folder may include; that it is no less, the linker
+    sees."""
+    for top in ("core", "ops", "horovod_cpp"):
+        lists = root / top / "CMakeLists.txt"
+        for training, folder, rooms in ROOM.findall(lists.read_text(encoding="utf-8")):
+            folder = f"horovod_cpp/{folder}" if training else folder
+            for room in rooms.split():
+                if room not in reachable(folder):
+                    findings.append(f"{top}/CMakeLists.txt:1: {folder} may not be linked with {room}")
+
+
 TEST_TARGET = re.compile(r"hvd_add_test\([^)]*?\bDIR\s+([a-z_/\s]+)")
 TEST_SOURCE = re.compile(r"\b(\w+_test\.cc)\b")
 PYTEST_FOLDERS = ("bindings", "gpu/python", "lint", "mpi", "torch")
@@ -311,6 +326,7 @@ def main():
     check_folders(root, findings)
     if cycle := cycle_in(MAY_INCLUDE):
         findings.append(f"test/lint/structure.py: MAY_INCLUDE has a cycle: {' -> '.join(cycle)}")
+    check_rooms(root, findings)
     check_tests_belong(root, findings)
     check_top_level(root, findings)
     for finding in findings:

@@ -126,6 +126,10 @@ class StructureTest(unittest.TestCase):
                    "def planted():\n    " + module.format("planted_a"))
         self.assert_reported("cluster/planted_b.py:2: modules import each other")
 
+    def test_a_library_that_is_linked_with_what_it_may_not_include_is_reported(self):
+        self.plant("core/CMakeLists.txt", "hvd_add_room(core/base ROOMS core/runtime)\n")
+        self.assert_reported("core/base may not be linked with core/runtime")
+
     def test_a_folder_of_too_many_files_is_reported(self):
         for number in range(41):
             self.plant(f"core/base/planted_{number}.h", "#pragma once\n")

@@ -11,7 +11,7 @@
 #include "horovod_cpp/distributed/collectives/broadcast.h"
 #include "horovod_cpp/distributed/collectives/collectives.h"
 #include "horovod_cpp/distributed/collectives/world.h"
-#include "horovod_cpp/distributed/tensor_gradients.h"
+#include "horovod_cpp/distributed/gradients/tensor_gradients.h"
 #include "horovod_cpp/tensor/views.h"
 
 namespace hvd {

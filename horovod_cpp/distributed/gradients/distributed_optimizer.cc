@@ -9,7 +9,7 @@
 #include "core/negotiate/messages/call_name.h"
 #include "horovod_cpp/autograd/grad_mode.h"
 #include "horovod_cpp/distributed/collectives/collectives.h"
-#include "horovod_cpp/distributed/tensor_gradients.h"
+#include "horovod_cpp/distributed/gradients/tensor_gradients.h"
 
 namespace hvd {
 namespace {

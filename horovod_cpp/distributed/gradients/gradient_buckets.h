@@ -3,7 +3,7 @@
 #include <cstddef>
 #include <vector>
 
-#include "horovod_cpp/distributed/gradient_access.h"
+#include "horovod_cpp/distributed/gradients/gradient_access.h"
 
 namespace hvd {
 

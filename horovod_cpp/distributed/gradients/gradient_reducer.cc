@@ -7,10 +7,10 @@
 #include "core/base/status.h"
 #include "core/negotiate/messages/call_name.h"
 #include "core/runtime/wake/driver_seat.h"
-#include "horovod_cpp/distributed/attempts.h"
 #include "horovod_cpp/distributed/collectives/allreduce_call.h"
 #include "horovod_cpp/distributed/collectives/gpu_tensors.h"
 #include "horovod_cpp/distributed/collectives/world.h"
+#include "horovod_cpp/distributed/gradients/attempts.h"
 #include "horovod_cpp/tensor/creation.h"
 #include "horovod_cpp/tensor/device.h"
 

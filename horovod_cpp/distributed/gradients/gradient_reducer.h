@@ -9,11 +9,11 @@
 #include <vector>
 
 #include "core/base/clock.h"
-#include "horovod_cpp/distributed/gradient_access.h"
 #include "horovod_cpp/distributed/gradients/distributed_optimizer.h"
+#include "horovod_cpp/distributed/gradients/gradient_access.h"
 #include "horovod_cpp/distributed/gradients/gradient_buckets.h"
 #include "horovod_cpp/distributed/gradients/gradient_views.h"
-#include "horovod_cpp/distributed/setup_agreement.h"
+#include "horovod_cpp/distributed/gradients/setup_agreement.h"
 
 namespace hvd {
 

@@ -7,7 +7,7 @@
 #include "core/base/device.h"
 #include "core/runtime/arena.h"
 #include "horovod_cpp/distributed/collectives/process_set.h"
-#include "horovod_cpp/distributed/gradient_access.h"
+#include "horovod_cpp/distributed/gradients/gradient_access.h"
 #include "horovod_cpp/tensor/tensor.h"
 
 namespace hvd {

@@ -1,4 +1,4 @@
-#include "horovod_cpp/distributed/warn.h"
+#include "horovod_cpp/distributed/gradients/warn.h"
 
 #include <utility>
 

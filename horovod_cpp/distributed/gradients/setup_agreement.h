@@ -8,7 +8,7 @@
 
 #include "horovod_cpp/distributed/collectives/collective_handle.h"
 #include "horovod_cpp/distributed/collectives/process_set.h"
-#include "horovod_cpp/distributed/gradient_access.h"
+#include "horovod_cpp/distributed/gradients/gradient_access.h"
 
 namespace hvd {
 

@@ -10,7 +10,7 @@
 #include "core/base/status.h"
 #include "horovod_cpp/autograd/functions/functions.h"
 #include "horovod_cpp/distributed/gradients/distributed_optimizer.h"
-#include "horovod_cpp/distributed/warn.h"
+#include "horovod_cpp/distributed/gradients/warn.h"
 #include "horovod_cpp/optim/sgd.h"
 #include "test/horovod_cpp/distributed/worlds.h"
 

@@ -1,4 +1,4 @@
-#include "horovod_cpp/distributed/tensor_gradients.h"
+#include "horovod_cpp/distributed/gradients/tensor_gradients.h"
 
 #include <algorithm>
 #include <map>

@@ -1,4 +1,4 @@
-#include "horovod_cpp/distributed/setup_agreement.h"
+#include "horovod_cpp/distributed/gradients/setup_agreement.h"
 
 #include <algorithm>
 #include <limits>
@@ -9,7 +9,7 @@
 #include "core/base/status.h"
 #include "horovod_cpp/distributed/collectives/collectives.h"
 #include "horovod_cpp/distributed/collectives/world.h"
-#include "horovod_cpp/distributed/warn.h"
+#include "horovod_cpp/distributed/gradients/warn.h"
 #include "horovod_cpp/tensor/creation.h"
 
 namespace hvd {

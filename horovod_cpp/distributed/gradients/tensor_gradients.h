@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "horovod_cpp/autograd/row_gradient.h"
-#include "horovod_cpp/distributed/gradient_access.h"
+#include "horovod_cpp/distributed/gradients/gradient_access.h"
 #include "horovod_cpp/distributed/gradients/gradient_reducer.h"
 #include "horovod_cpp/tensor/named_tensors.h"
 

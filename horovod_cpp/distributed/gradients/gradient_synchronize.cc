@@ -4,8 +4,8 @@
 
 #include "core/base/status.h"
 #include "core/runtime/wake/driver_seat.h"
-#include "horovod_cpp/distributed/attempts.h"
 #include "horovod_cpp/distributed/collectives/world.h"
+#include "horovod_cpp/distributed/gradients/attempts.h"
 #include "horovod_cpp/distributed/gradients/gradient_reducer.h"
 
 namespace hvd {

@@ -5,7 +5,7 @@
 #include "core/base/clock.h"
 
 // Every limit on how long a job, a call or a process waits at its end for somebody who may not
-// come. Retry intervals and limits that users set are elsewhere (core/base/config.h).
+// come. Retry intervals and limits that users set are elsewhere (core/config/config.h).
 namespace hvd {
 
 // -- Runtime::shutdown(), in order. First the others' answer: HVD_SHUTDOWN_TIMEOUT_SECONDS.

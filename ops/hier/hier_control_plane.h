@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "core/runtime/control_plane.h"
+#include "core/ports/control_plane.h"
 
 namespace hvd {
 

@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "core/base/placement.h"
-#include "core/runtime/control_plane.h"
+#include "core/ports/control_plane.h"
+#include "core/ports/placement.h"
 #include "ops/mpi/messages.h"
 
 namespace hvd {

@@ -6,8 +6,8 @@
 #include <utility>
 
 #include "core/base/deadlines.h"
-#include "core/runtime/blocked_time.h"
-#include "core/runtime/patience.h"
+#include "core/runtime/wake/blocked_time.h"
+#include "core/runtime/wake/patience.h"
 
 namespace hvd {
 namespace {

@@ -7,8 +7,8 @@
 #include <utility>
 #include <vector>
 
-#include "core/base/placement.h"
-#include "core/runtime/control_plane.h"
+#include "core/ports/control_plane.h"
+#include "core/ports/placement.h"
 #include "ops/shm/mailboxes.h"
 #include "ops/shm/peer_watch.h"
 

@@ -1,4 +1,4 @@
-"""Collectives that compute: allreduce and reducescatter.
+"""allreduce, and what all collectives that compute have in common.
 
 Tensors are dense, of any dtype that the engine has, and of any layout where the call is not in
 place. They lie on the CPU or, in a job with HVD_GPU_OPERATIONS, on the rank's GPU; gpu.py says how
@@ -26,7 +26,6 @@ from horovod_cpp.torch import compression as compressors
 from horovod_cpp.torch import memory
 from horovod_cpp.torch.compression import Compression
 from horovod_cpp.torch.handle import Handle
-from horovod_cpp.torch.movement import allgather, grouped_allgather
 from horovod_cpp.torch.recorded import name_of_gradient, recorded
 
 
@@ -46,13 +45,13 @@ def reduce_op(op, average=None):
                                            "Min, Max, Product, BitAnd, BitOr)") from None
 
 
-def _check_gradient(op, call):
+def check_gradient(op, call):
     if op not in (Average, Sum):
         raise _native.UnsupportedError(f"{call} with {op.name} has no gradient; give it "
                                        "tensor.detach()")
 
 
-def _compressed(compression, wires, tensors, call):
+def compressed(compression, wires, tensors, call):
     """``call(tensors, wire)`` with what the compression makes of the tensors, and back."""
     compression = compressors.chosen(compression)
     if compression in wires:
@@ -66,13 +65,6 @@ def _compressed(compression, wires, tensors, call):
 def _wires(op):
     """Compressions that the engine does by itself with this reduction."""
     return compressors.WIRES if op in (Average, Sum) else {}
-
-
-def _results(tensors):
-    return [memory.result(tensor) for tensor in tensors]
-
-
-# -- allreduce
 
 
 @short_traceback
@@ -91,11 +83,11 @@ def allreduce(tensor, average=None, name=None, compression=Compression.none, op=
                                     wire, process_set)])
 
     def gradients(grads):
-        _check_gradient(op, "allreduce")
+        check_gradient(op, "allreduce")
         return [allreduce(grads[0], None, name_of_gradient(name), compression, op, prescale_factor,
                           postscale_factor, process_set)]
 
-    return recorded(lambda tensors: _compressed(compression, _wires(op), tensors, call), gradients,
+    return recorded(lambda tensors: compressed(compression, _wires(op), tensors, call), gradients,
                     [tensor])[0]
 
 
@@ -145,11 +137,11 @@ def grouped_allreduce(tensors, average=None, name=None, compression=Compression.
                                    wire, process_set))
 
     def gradients(grads):
-        _check_gradient(op, "grouped_allreduce")
+        check_gradient(op, "grouped_allreduce")
         return grouped_allreduce(grads, None, name_of_gradient(name), compression, op,
                                  prescale_factor, postscale_factor, process_set)
 
-    return recorded(lambda given: _compressed(compression, _wires(op), given, call), gradients,
+    return recorded(lambda given: compressed(compression, _wires(op), given, call), gradients,
                     list(tensors))
 
 
@@ -181,83 +173,3 @@ def grouped_allreduce_(tensors, average=None, name=None, op=None, prescale_facto
     """grouped_allreduce() that overwrites the tensors, and returns them as a list."""
     return grouped_allreduce_async_(tensors, average, name, op, prescale_factor, postscale_factor,
                                     process_set).synchronize()
-
-
-# -- reducescatter
-
-
-def _scatter_gradients(grads, name, compression, op, process_set, factor):
-    """Of results to those of the inputs, with Horovod's factor: Sum counts every rank."""
-    _check_gradient(op, "reducescatter")
-    compression = compressors.chosen(compression)
-    if op == Sum:
-        factor *= process_set.size()
-    scaled = list(grads) if factor == 1.0 else [grad * factor for grad in grads]
-    pairs = [compression.compress(grad) for grad in scaled]
-    name = name_of_gradient(name)
-    if len(pairs) == 1:
-        gathered = [allgather(pairs[0][0], name, process_set)]
-    else:
-        gathered = grouped_allgather([grad for grad, _ in pairs], name, process_set)
-    return [compression.decompress(grad, context) for grad, (_, context) in zip(gathered, pairs)]
-
-
-@short_traceback
-def reducescatter(tensor, name=None, compression=Compression.none, op=Average,
-                  process_set=global_process_set, prescale_factor=1.0, postscale_factor=1.0):
-    """This rank's rows of the reduction, cut along the first axis in rank order.
-
-    Of n rows and k ranks the first n % k ranks get one row more. The gradient is Horovod's: the
-    allgather of the ranks' gradients times the two factors, and with Sum times the number of ranks.
-    """
-    op = reduce_op(op)
-
-    def call(tensors, _):
-        return [memory.result(_native.reducescatter(memory.source(tensors[0]), op, name,
-                                                    prescale_factor, postscale_factor,
-                                                    process_set))]
-
-    def gradients(grads):
-        return _scatter_gradients(grads, name, compression, op, process_set,
-                                  prescale_factor * postscale_factor)
-
-    return recorded(lambda tensors: _compressed(compression, {}, tensors, call), gradients,
-                    [tensor])[0]
-
-
-@short_traceback
-def reducescatter_async(tensor, name=None, op=Average, process_set=global_process_set,
-                        prescale_factor=1.0, postscale_factor=1.0):
-    """reducescatter() that returns a Handle; outside of PyTorch's graph."""
-    return Handle(_native.reducescatter_async(memory.source(tensor), reduce_op(op), name,
-                                              prescale_factor, postscale_factor, process_set),
-                  memory.result)
-
-
-@short_traceback
-def grouped_reducescatter(tensors, name=None, compression=Compression.none, op=Average,
-                          process_set=global_process_set, prescale_factor=1.0,
-                          postscale_factor=1.0):
-    """reducescatter() of several tensors as one call: all or none are reduced. Returns a list."""
-    op = reduce_op(op)
-
-    def call(tensors, _):
-        inputs = [memory.source(tensor) for tensor in tensors]
-        return _results(_native.grouped_reducescatter(inputs, op, name, prescale_factor,
-                                                      postscale_factor, process_set))
-
-    def gradients(grads):
-        return _scatter_gradients(grads, name, compression, op, process_set,
-                                  prescale_factor * postscale_factor)
-
-    return recorded(lambda given: _compressed(compression, {}, given, call), gradients,
-                    list(tensors))
-
-
-@short_traceback
-def grouped_reducescatter_async(tensors, name=None, op=Average, process_set=global_process_set,
-                                prescale_factor=1.0, postscale_factor=1.0):
-    """grouped_reducescatter() that returns a Handle; outside of PyTorch's graph."""
-    inputs = [memory.source(tensor) for tensor in tensors]
-    return Handle(_native.grouped_reducescatter_async(inputs, reduce_op(op), name, prescale_factor,
-                                                      postscale_factor, process_set), _results)

@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include "core/runtime/control_plane.h"
+#include "core/ports/control_plane.h"
 
 namespace hvd::test {
 

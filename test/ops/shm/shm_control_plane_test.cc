@@ -10,8 +10,8 @@
 #include <csignal>
 #include <thread>
 
-#include "core/runtime/blocked_time.h"
-#include "core/runtime/patience.h"
+#include "core/runtime/wake/blocked_time.h"
+#include "core/runtime/wake/patience.h"
 #include "test/support/control_plane_contract.h"
 #include "test/support/run_ranks.h"
 

@@ -41,6 +41,9 @@ class ControlPlane {
   // How soon to poll again although nobody rang; empty = only when rung. Control planes that cannot
   // ring (MPI between hosts) answer a back-off of at most 100 us.
   virtual std::optional<Duration> poll_interval() const { return std::nullopt; }
+  // The job has failed: a destructor that delivers what is queued waits for kErrorFlushLimit at
+  // most.
+  virtual void job_failed() noexcept {}
   // Fails this rank's links: peers see this rank as gone. Any thread; for failures only.
   virtual void abort(const Status& why) noexcept = 0;
 };

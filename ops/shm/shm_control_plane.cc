@@ -5,7 +5,6 @@
 #include <thread>
 #include <utility>
 
-#include "core/base/deadlines.h"
 #include "core/runtime/wake/blocked_time.h"
 #include "core/runtime/wake/patience.h"
 
@@ -49,7 +48,7 @@ ShmControlPlane::ShmControlPlane(Placement placement, std::shared_ptr<SharedMemo
 }
 
 ShmControlPlane::~ShmControlPlane() {
-  const TimePoint deadline = Clock::now() + kFlushLimit;
+  const TimePoint deadline = Clock::now() + flush_limit_;
   while (!aborted_ && !flush_all() && Clock::now() < deadline) {
     doorbell_.wait_until(doorbell_.rings(), Clock::now() + std::chrono::milliseconds(1));
   }

@@ -83,6 +83,7 @@ class GatedControlPlane final : public ControlPlane {
     return inner_->poll();
   }
   Doorbell& doorbell() noexcept override { return inner_->doorbell(); }
+  void job_failed() noexcept override { inner_->job_failed(); }
   void abort(const Status& why) noexcept override { inner_->abort(why); }
 
  private:

@@ -136,6 +136,25 @@ TEST(ShmControlPlane, RefusesARankOfAnotherHost) {
   EXPECT_THROW(plane.send(1, {}), InternalError);
 }
 
+// How long a rank takes to leave whose last message is for one that reads no more.
+Duration leaving_with_mail_left(bool job_failed) {
+  ShmWorld world(2);
+  world[0].send(1, Bytes(1 << 22));  // more than a mailbox takes
+  if (job_failed) world[0].job_failed();
+  const TimePoint start = Clock::now();
+  world.leave(0);
+  return Clock::now() - start;
+}
+
+TEST(ShmControlPlane, AfterAnErrorWhoLeavesDoesNotWaitLongForARankThatReadsNoMore) {
+  EXPECT_GE(leaving_with_mail_left(false), kFlushLimit);
+  Duration shortest = kFlushLimit;  // this thread may get no core in some of the attempts
+  for (int attempt = 0; attempt < 20 && shortest >= kFlushLimit; ++attempt) {
+    shortest = leaving_with_mail_left(true);
+  }
+  EXPECT_LT(shortest, kFlushLimit);
+}
+
 TEST(ShmControlPlane, MailOfARankThatLeftStillArrivesAndNobodyMissesIt) {
   ShmWorld world(2);
   world[1].send(0, text_message("bye"));

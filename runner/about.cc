@@ -2,10 +2,10 @@
 
 #include <cstdlib>
 
-#include "core/base/config.h"
-#include "ops/backends.h"
-#include "runner/command_line.h"
-#include "runner/launch_plan.h"
+#include "core/config/config.h"
+#include "ops/connect/backends.h"
+#include "runner/plan/command_line.h"
+#include "runner/plan/launch_plan.h"
 #include "runner/process.h"
 
 namespace hvd::runner {

@@ -2,7 +2,7 @@
 
 #include <string>
 
-#include "runner/options.h"
+#include "runner/plan/options.h"
 
 namespace hvd::runner {
 

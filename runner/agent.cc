@@ -15,13 +15,13 @@
 #include <thread>
 
 #include "core/base/clock.h"
-#include "core/base/host.h"
-#include "core/base/job_name.h"
-#include "core/base/loss_mark.h"
 #include "core/base/status.h"
-#include "runner/agent_call.h"
-#include "runner/connection.h"
-#include "runner/poll_time.h"
+#include "core/config/loss_mark.h"
+#include "core/system/host.h"
+#include "core/system/job_name.h"
+#include "runner/link/agent_call.h"
+#include "runner/link/connection.h"
+#include "runner/link/poll_time.h"
 #include "runner/process.h"
 
 namespace hvd::runner {

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <utility>
 
-#include "core/base/host.h"
 #include "core/base/status.h"
+#include "core/system/host.h"
 
 namespace hvd::runner {
 namespace {

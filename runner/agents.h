@@ -10,10 +10,10 @@
 #include <vector>
 
 #include "core/base/clock.h"
-#include "core/runtime/clock_offset.h"
-#include "runner/connection.h"
-#include "runner/reception.h"
-#include "runner/report.h"
+#include "core/base/clock_offset.h"
+#include "runner/link/connection.h"
+#include "runner/link/reception.h"
+#include "runner/output/report.h"
 
 namespace hvd::runner {
 

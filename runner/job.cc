@@ -12,23 +12,23 @@
 #include <vector>
 
 #include "core/base/clock.h"
-#include "core/base/random_bytes.h"
 #include "core/base/seconds_text.h"
 #include "core/base/status.h"
+#include "core/system/random_bytes.h"
 #include "runner/agents.h"
-#include "runner/hosts.h"
-#include "runner/output.h"
-#include "runner/output_writer.h"
-#include "runner/poll_time.h"
+#include "runner/link/poll_time.h"
+#include "runner/link/reception.h"
+#include "runner/link/wire.h"
+#include "runner/output/output.h"
+#include "runner/output/output_writer.h"
+#include "runner/output/report.h"
+#include "runner/output/tracebacks.h"
+#include "runner/output/wall_clock.h"
+#include "runner/plan/hosts.h"
 #include "runner/process.h"
 #include "runner/rank_files.h"
-#include "runner/reception.h"
-#include "runner/report.h"
 #include "runner/root_processes.h"
 #include "runner/stdin_pump.h"
-#include "runner/tracebacks.h"
-#include "runner/wall_clock.h"
-#include "runner/wire.h"
 
 namespace hvd::runner {
 namespace {

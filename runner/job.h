@@ -1,6 +1,6 @@
 #pragma once
 
-#include "runner/launch_plan.h"
+#include "runner/plan/launch_plan.h"
 
 namespace hvd::runner {
 

@@ -11,9 +11,9 @@
 #include <string>
 #include <vector>
 
-#include "core/base/config.h"
 #include "core/base/status.h"
-#include "ops/backends.h"
+#include "core/config/config.h"
+#include "ops/connect/backends.h"
 #include "runner/about.h"
 #include "runner/agent.h"
 #include "runner/job.h"

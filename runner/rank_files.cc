@@ -5,8 +5,8 @@
 #include <cstring>
 #include <filesystem>
 
-#include "core/base/output_file.h"
 #include "core/base/status.h"
+#include "core/system/output_file.h"
 
 namespace hvd::runner {
 namespace {

@@ -5,8 +5,8 @@
 #include <string_view>
 #include <utility>
 
+#include "runner/link/wire.h"
 #include "runner/process.h"
-#include "runner/wire.h"
 
 namespace hvd::runner {
 

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "core/base/unique_fd.h"
-#include "runner/launch_plan.h"
+#include "runner/plan/launch_plan.h"
 
 namespace hvd::runner {
 

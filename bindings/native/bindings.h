@@ -8,7 +8,7 @@
 #include <string>
 
 #include "bindings/native/types.h"
-#include "core/base/interruptible_waits.h"
+#include "core/system/interruptible_waits.h"
 #include "horovod_cpp/tensor/named_tensors.h"
 #include "horovod_cpp/tensor/tensor.h"
 

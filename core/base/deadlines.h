@@ -5,7 +5,7 @@
 #include "core/base/clock.h"
 
 // Every limit on how long a job, a call or a process waits at its end for somebody who may not
-// come. Retry intervals and limits that users set are elsewhere (core/base/config.h).
+// come. Retry intervals and limits that users set are elsewhere (core/config/config.h).
 namespace hvd {
 
 // -- Runtime::shutdown(), in order. First the others' answer: HVD_SHUTDOWN_TIMEOUT_SECONDS.
@@ -47,14 +47,17 @@ inline constexpr Duration kLongestShutdownAfterError = kDeviceLimit + kErrorGood
 inline constexpr Duration kThreadEndLimit = std::chrono::seconds(1);
 // For the memory, streams and communicators of a GPU; then they are left until the process ends.
 inline constexpr Duration kGpuTeardownLimit = std::chrono::seconds(1);
-// For messages that are still queued here, or in MPI: none, unless a peer's mailbox is full.
+// For messages that are still queued here, or in MPI: none, unless a peer's mailbox is full. After
+// an error the peer may be stopped for good, and everybody has had kErrorGoodbyeLimit already.
 inline constexpr Duration kFlushLimit = std::chrono::seconds(1);
+inline constexpr Duration kErrorFlushLimit = std::chrono::milliseconds(100);
 // For the other ends of TCP connections to close; what is in the sockets arrives all the same.
 inline constexpr Duration kCloseLimit = std::chrono::milliseconds(150);
 
-// A process is gone within a second of its error, whoever is stopped: the other half of it is for
-// a machine that is busy.
-static_assert(kErrorGoodbyeLimit + kCloseLimit <= std::chrono::milliseconds(500));
+// A process is gone within a second of its error, whoever is stopped: the rest of it is for a
+// machine that is busy.
+static_assert(kErrorGoodbyeLimit + kErrorFlushLimit + kCloseLimit <=
+              std::chrono::milliseconds(600));
 
 // -- Exit of the process
 

@@ -2,7 +2,7 @@
 
 #include <type_traits>
 
-#include "core/negotiate/message.h"
+#include "core/negotiate/messages/message.h"
 
 namespace hvd {
 namespace {

@@ -8,9 +8,9 @@
 #include <vector>
 
 #include "core/base/bytes.h"
-#include "core/negotiate/announcement.h"
+#include "core/negotiate/messages/announcement.h"
+#include "core/negotiate/messages/request.h"
 #include "core/negotiate/negotiation_settings.h"
-#include "core/negotiate/request.h"
 
 namespace hvd {
 

@@ -5,7 +5,7 @@
 #include <span>
 #include <vector>
 
-#include "core/negotiate/request.h"
+#include "core/negotiate/messages/request.h"
 
 namespace hvd {
 

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "core/base/topology.h"
-#include "core/negotiate/request.h"
+#include "core/negotiate/messages/request.h"
 
 namespace hvd {
 

@@ -12,10 +12,10 @@
 #include "core/base/clock.h"
 #include "core/base/status.h"
 #include "core/base/topology.h"
+#include "core/base/tree.h"
 #include "core/negotiate/fusion_plan.h"
+#include "core/negotiate/messages/request.h"
 #include "core/negotiate/negotiation_settings.h"
-#include "core/negotiate/request.h"
-#include "core/negotiate/tree.h"
 
 namespace hvd {
 

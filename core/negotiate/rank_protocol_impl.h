@@ -4,11 +4,11 @@
 #include <string>
 #include <vector>
 
-#include "core/negotiate/announcement.h"
 #include "core/negotiate/decision.h"
 #include "core/negotiate/decision_check.h"
 #include "core/negotiate/fifo.h"
-#include "core/negotiate/message.h"
+#include "core/negotiate/messages/announcement.h"
+#include "core/negotiate/messages/message.h"
 #include "core/negotiate/process_sets.h"
 #include "core/negotiate/rank_protocol.h"
 #include "core/negotiate/response_cache.h"

@@ -7,9 +7,9 @@
 #include <unordered_map>
 #include <vector>
 
-#include "core/negotiate/announcement.h"
 #include "core/negotiate/fusion_plan.h"
-#include "core/negotiate/request.h"
+#include "core/negotiate/messages/announcement.h"
+#include "core/negotiate/messages/request.h"
 
 namespace hvd {
 

@@ -6,9 +6,9 @@
 #include <vector>
 
 #include "core/base/clock.h"
-#include "core/negotiate/announcement.h"
 #include "core/negotiate/decision.h"
 #include "core/negotiate/fusion_plan.h"
+#include "core/negotiate/messages/announcement.h"
 #include "core/negotiate/process_sets.h"
 #include "core/negotiate/response_cache.h"
 #include "core/negotiate/slot_allocator.h"

@@ -4,7 +4,7 @@
 #include <optional>
 #include <vector>
 
-#include "core/negotiate/announcement.h"
+#include "core/negotiate/messages/announcement.h"
 
 namespace hvd {
 

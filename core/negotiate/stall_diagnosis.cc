@@ -6,7 +6,7 @@
 
 #include "core/base/rank_list.h"
 #include "core/base/seconds_text.h"
-#include "core/negotiate/call_name.h"
+#include "core/negotiate/messages/call_name.h"
 
 namespace hvd {
 namespace {

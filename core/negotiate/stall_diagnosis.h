@@ -5,13 +5,13 @@
 #include <vector>
 
 #include "core/base/clock.h"
+#include "core/base/tree.h"
 #include "core/negotiate/negotiation_settings.h"
 #include "core/negotiate/process_sets.h"
-#include "core/negotiate/sightings.h"
-#include "core/negotiate/stall_monitor.h"
-#include "core/negotiate/stall_report.h"
+#include "core/negotiate/stall/sightings.h"
+#include "core/negotiate/stall/stall_monitor.h"
+#include "core/negotiate/stall/stall_report.h"
 #include "core/negotiate/tally.h"
-#include "core/negotiate/tree.h"
 
 namespace hvd {
 

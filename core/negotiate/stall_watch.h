@@ -8,9 +8,9 @@
 #include <vector>
 
 #include "core/base/status.h"
-#include "core/negotiate/announcement.h"
-#include "core/negotiate/parent_watch.h"
+#include "core/negotiate/messages/announcement.h"
 #include "core/negotiate/sequencer.h"
+#include "core/negotiate/stall/parent_watch.h"
 #include "core/negotiate/stall_diagnosis.h"
 
 namespace hvd {
@@ -58,7 +58,7 @@ class StallWatch {
 
  private:
   bool root() const { return tree_.rank == 0; }
-  // One rank alone watches its device (core/runtime/unfinished.h).
+  // One rank alone watches its device (core/negotiate/stall/unfinished.h).
   bool watches(const Load& load) const { return root() && tree_.size > 1 && !load.batches.empty(); }
   void check_names(std::vector<Absence>& absences, Findings& findings);
   void check_batches(std::span<const RunningBatch> batches, Findings& findings);

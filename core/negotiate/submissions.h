@@ -8,9 +8,9 @@
 #include <unordered_map>
 #include <vector>
 
-#include "core/negotiate/announcement.h"
+#include "core/negotiate/messages/announcement.h"
+#include "core/negotiate/messages/request.h"
 #include "core/negotiate/rank_protocol.h"
-#include "core/negotiate/request.h"
 #include "core/negotiate/response_cache.h"
 
 namespace hvd {

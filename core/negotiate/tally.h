@@ -8,11 +8,11 @@
 #include <unordered_map>
 #include <vector>
 
-#include "core/negotiate/announcement.h"
+#include "core/base/tree.h"
+#include "core/negotiate/messages/announcement.h"
 #include "core/negotiate/process_sets.h"
 #include "core/negotiate/response_cache.h"
-#include "core/negotiate/stall_monitor.h"
-#include "core/negotiate/tree.h"
+#include "core/negotiate/stall/stall_monitor.h"
 
 namespace hvd {
 

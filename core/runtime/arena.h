@@ -9,7 +9,7 @@
 
 #include "core/base/tensor_view.h"
 #include "core/base/thread_annotations.h"
-#include "core/negotiate/request.h"
+#include "core/negotiate/messages/request.h"
 #include "core/runtime/handle.h"
 #include "core/runtime/submission.h"
 

@@ -8,11 +8,11 @@
 
 #include "core/base/status.h"
 #include "core/negotiate/rank_protocol.h"
-#include "core/runtime/collective.h"
-#include "core/runtime/observer.h"
+#include "core/negotiate/stall/unfinished.h"
+#include "core/observe/observer.h"
+#include "core/ports/collective.h"
 #include "core/runtime/process_set.h"
 #include "core/runtime/tensor_table.h"
-#include "core/runtime/unfinished.h"
 
 namespace hvd {
 

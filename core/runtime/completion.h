@@ -8,12 +8,12 @@
 
 #include "core/base/clock.h"
 #include "core/base/status.h"
-#include "core/runtime/doorbell.h"
-#include "core/runtime/driver_seat.h"
-#include "core/runtime/fence.h"
-#include "core/runtime/fork_guard.h"
+#include "core/ports/doorbell.h"
+#include "core/ports/fence.h"
 #include "core/runtime/handle.h"
 #include "core/runtime/submission.h"
+#include "core/runtime/wake/driver_seat.h"
+#include "core/system/fork_guard.h"
 
 namespace hvd {
 

@@ -5,11 +5,11 @@
 #include <exception>
 #include <utility>
 
+#include "core/base/current_status.h"
 #include "core/base/deadlines.h"
-#include "core/base/engine_thread.h"
-#include "core/base/keep_for_ever.h"
 #include "core/base/thread_annotations.h"
-#include "core/runtime/current_status.h"
+#include "core/system/engine_thread.h"
+#include "core/system/keep_for_ever.h"
 
 namespace hvd {
 

@@ -8,9 +8,9 @@
 
 #include "core/base/clock.h"
 #include "core/base/status.h"
+#include "core/ports/doorbell.h"
+#include "core/ports/fence.h"
 #include "core/runtime/batch.h"
-#include "core/runtime/doorbell.h"
-#include "core/runtime/fence.h"
 
 namespace hvd {
 

@@ -9,24 +9,24 @@
 #include <vector>
 
 #include "core/base/clock.h"
-#include "core/base/config.h"
-#include "core/base/loss_mark.h"
 #include "core/base/status.h"
 #include "core/base/thread_annotations.h"
+#include "core/config/config.h"
+#include "core/config/loss_mark.h"
 #include "core/negotiate/rank_protocol.h"
-#include "core/runtime/autotune.h"
-#include "core/runtime/collective.h"
-#include "core/runtime/control_plane.h"
-#include "core/runtime/doorbell.h"
-#include "core/runtime/driver_seat.h"
+#include "core/negotiate/stall/unfinished.h"
+#include "core/ports/collective.h"
+#include "core/ports/control_plane.h"
+#include "core/ports/doorbell.h"
 #include "core/runtime/executor.h"
 #include "core/runtime/notifier.h"
 #include "core/runtime/observers.h"
 #include "core/runtime/process_set.h"
-#include "core/runtime/spin_limits.h"
 #include "core/runtime/tensor_table.h"
 #include "core/runtime/transfers.h"
-#include "core/runtime/unfinished.h"
+#include "core/runtime/wake/driver_seat.h"
+#include "core/runtime/wake/spin_limits.h"
+#include "core/tune/autotune.h"
 
 namespace hvd {
 

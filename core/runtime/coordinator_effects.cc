@@ -5,11 +5,11 @@
 #include <variant>
 #include <vector>
 
+#include "core/base/current_status.h"
 #include "core/base/deadlines.h"
-#include "core/base/log.h"
-#include "core/negotiate/call_name.h"
+#include "core/config/log.h"
+#include "core/negotiate/messages/call_name.h"
 #include "core/runtime/coordinator.h"
-#include "core/runtime/current_status.h"
 
 namespace hvd {
 

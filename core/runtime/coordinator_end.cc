@@ -71,7 +71,10 @@ bool Coordinator::check_phase(TimePoint now) {
 
 void Coordinator::stop(const Status& why, bool orderly) {
   if (phase_ == Phase::kLeaving || phase_ == Phase::kEnded) return;
-  if (!orderly) ended_in_error_ = true;
+  if (!orderly) {
+    ended_in_error_ = true;
+    control_->job_failed();
+  }
   drain_.reset();
   // First the ports let go of the tensors, then their owners learn that they may have them back.
   if (executor_.busy() || transfers_.busy()) executor_.fail(why);

@@ -3,10 +3,10 @@
 #include <algorithm>
 #include <thread>
 
-#include "core/base/interruptible_waits.h"
-#include "core/runtime/blocked_time.h"
 #include "core/runtime/coordinator.h"
-#include "core/runtime/patience.h"
+#include "core/runtime/wake/blocked_time.h"
+#include "core/runtime/wake/patience.h"
+#include "core/system/interruptible_waits.h"
 
 namespace hvd {
 namespace {

@@ -3,9 +3,9 @@
 #include <string>
 #include <utility>
 
+#include "core/base/current_status.h"
 #include "core/base/deadlines.h"
-#include "core/base/log.h"
-#include "core/runtime/current_status.h"
+#include "core/config/log.h"
 
 namespace hvd {
 namespace {

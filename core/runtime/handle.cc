@@ -2,10 +2,10 @@
 
 #include <utility>
 
-#include "core/base/interruptible_waits.h"
-#include "core/runtime/blocked_time.h"
 #include "core/runtime/completion.h"
-#include "core/runtime/spin_limits.h"
+#include "core/runtime/wake/blocked_time.h"
+#include "core/runtime/wake/spin_limits.h"
+#include "core/system/interruptible_waits.h"
 
 namespace hvd {
 namespace {

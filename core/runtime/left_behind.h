@@ -5,8 +5,8 @@
 #include <utility>
 #include <vector>
 
-#include "core/base/keep_for_ever.h"
-#include "core/runtime/fence.h"
+#include "core/ports/fence.h"
+#include "core/system/keep_for_ever.h"
 
 namespace hvd {
 

@@ -6,11 +6,11 @@
 #include <utility>
 
 #include "core/base/clock.h"
+#include "core/base/current_status.h"
 #include "core/base/deadlines.h"
-#include "core/base/engine_thread.h"
-#include "core/base/log.h"
 #include "core/base/thread_annotations.h"
-#include "core/runtime/current_status.h"
+#include "core/config/log.h"
+#include "core/system/engine_thread.h"
 
 namespace hvd {
 

@@ -6,7 +6,7 @@
 #include <string>
 #include <thread>
 
-#include "core/runtime/doorbell.h"
+#include "core/ports/doorbell.h"
 
 namespace hvd {
 

@@ -2,7 +2,7 @@
 
 #include <string>
 
-#include "core/base/log.h"
+#include "core/config/log.h"
 
 namespace hvd {
 

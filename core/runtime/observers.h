@@ -7,8 +7,8 @@
 #include "core/base/clock.h"
 #include "core/base/topology.h"
 #include "core/negotiate/rank_protocol.h"
-#include "core/runtime/observer.h"
-#include "core/runtime/observer_mail.h"
+#include "core/observe/observer.h"
+#include "core/observe/observer_mail.h"
 #include "core/runtime/tensor_table.h"
 
 namespace hvd {

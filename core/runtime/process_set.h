@@ -7,7 +7,7 @@
 #include "core/base/status.h"
 #include "core/base/thread_annotations.h"
 #include "core/base/topology.h"
-#include "core/negotiate/request.h"
+#include "core/negotiate/messages/request.h"
 
 namespace hvd {
 

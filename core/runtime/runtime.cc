@@ -6,13 +6,13 @@
 #include <utility>
 
 #include "core/base/deadlines.h"
-#include "core/base/engine_thread.h"
-#include "core/base/interruptible_waits.h"
 #include "core/base/status.h"
 #include "core/base/thread_annotations.h"
-#include "core/negotiate/call_name.h"
+#include "core/negotiate/messages/call_name.h"
 #include "core/runtime/coordinator.h"
-#include "core/runtime/fork_guard.h"
+#include "core/system/engine_thread.h"
+#include "core/system/fork_guard.h"
+#include "core/system/interruptible_waits.h"
 
 namespace hvd {
 

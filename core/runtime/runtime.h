@@ -8,17 +8,17 @@
 #include <string>
 #include <vector>
 
-#include "core/base/config.h"
 #include "core/base/tensor_view.h"
 #include "core/base/topology.h"
+#include "core/config/config.h"
+#include "core/negotiate/messages/request.h"
 #include "core/negotiate/negotiation_settings.h"
-#include "core/negotiate/request.h"
+#include "core/observe/observer.h"
+#include "core/ports/collective.h"
+#include "core/ports/control_plane.h"
+#include "core/ports/fence.h"
 #include "core/runtime/arena.h"
-#include "core/runtime/collective.h"
-#include "core/runtime/control_plane.h"
-#include "core/runtime/fence.h"
 #include "core/runtime/handle.h"
-#include "core/runtime/observer.h"
 #include "core/runtime/submission.h"
 
 namespace hvd {

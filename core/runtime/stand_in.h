@@ -3,8 +3,8 @@
 #include <memory>
 #include <vector>
 
-#include "core/negotiate/request.h"
-#include "core/runtime/collective.h"
+#include "core/negotiate/messages/request.h"
+#include "core/ports/collective.h"
 #include "core/runtime/process_set.h"
 #include "core/runtime/tensor_table.h"
 

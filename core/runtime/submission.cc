@@ -10,7 +10,7 @@
 #include "core/base/rank_list.h"
 #include "core/base/reduction.h"
 #include "core/base/status.h"
-#include "core/negotiate/call_name.h"
+#include "core/negotiate/messages/call_name.h"
 
 namespace hvd {
 namespace {

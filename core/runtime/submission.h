@@ -10,8 +10,8 @@
 #include "core/base/clock.h"
 #include "core/base/recycling_allocator.h"
 #include "core/base/tensor_view.h"
-#include "core/negotiate/request.h"
-#include "core/runtime/fence.h"
+#include "core/negotiate/messages/request.h"
+#include "core/ports/fence.h"
 #include "core/runtime/process_set.h"
 
 namespace hvd {

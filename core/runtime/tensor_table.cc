@@ -6,7 +6,7 @@
 
 #include "core/base/recycling_allocator.h"
 #include "core/base/stack_memory.h"
-#include "core/negotiate/call_name.h"
+#include "core/negotiate/messages/call_name.h"
 
 namespace hvd {
 

@@ -4,7 +4,7 @@
 #include <sstream>
 #include <utility>
 
-#include "core/runtime/current_status.h"
+#include "core/base/current_status.h"
 
 namespace hvd {
 namespace {

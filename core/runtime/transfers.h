@@ -12,7 +12,7 @@
 #include "core/base/clock.h"
 #include "core/base/status.h"
 #include "core/base/thread_annotations.h"
-#include "core/runtime/collective.h"
+#include "core/ports/collective.h"
 #include "core/runtime/completion.h"
 #include "core/runtime/handle.h"
 #include "core/runtime/left_behind.h"

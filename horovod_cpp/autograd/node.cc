@@ -6,7 +6,7 @@
 #include "horovod_cpp/autograd/grad_mode.h"
 #include "horovod_cpp/autograd/stand_in.h"
 #include "horovod_cpp/tensor/impl.h"
-#include "horovod_cpp/tensor/kernels/views.h"
+#include "horovod_cpp/tensor/views.h"
 
 namespace hvd {
 namespace autograd {

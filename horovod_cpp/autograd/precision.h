@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "horovod_cpp/autograd/autocast.h"
-#include "horovod_cpp/tensor/kernels/half.h"
+#include "horovod_cpp/tensor/kernels/elementwise/half.h"
 
 // How functions find the dtype they compute in; autocast.h has the rules. Undefined tensors pass.
 namespace hvd {

@@ -11,8 +11,8 @@
 #include <thread>
 #include <utility>
 
-#include "core/base/engine_thread.h"
 #include "core/base/status.h"
+#include "core/system/engine_thread.h"
 #include "horovod_cpp/data/batch_loading.h"
 #include "horovod_cpp/data/collate.h"
 

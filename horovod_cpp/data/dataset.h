@@ -5,7 +5,7 @@
 #include <typeinfo>
 #include <vector>
 
-#include "core/base/class_name.h"
+#include "core/system/class_name.h"
 #include "horovod_cpp/tensor/tensor.h"
 
 namespace hvd {

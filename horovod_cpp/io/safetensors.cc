@@ -5,8 +5,8 @@
 #include <set>
 #include <utility>
 
-#include "core/base/atomic_file.h"
 #include "core/base/status.h"
+#include "core/system/atomic_file.h"
 #include "horovod_cpp/io/file.h"
 #include "horovod_cpp/io/header_reader.h"
 #include "horovod_cpp/io/safetensors_header.h"

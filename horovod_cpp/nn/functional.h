@@ -1,11 +1,11 @@
 #pragma once
 
-#include "horovod_cpp/autograd/activations.h"
-#include "horovod_cpp/autograd/embedding.h"
-#include "horovod_cpp/autograd/functions.h"
-#include "horovod_cpp/autograd/losses.h"
-#include "horovod_cpp/autograd/normalization.h"
-#include "horovod_cpp/autograd/pooling.h"
+#include "horovod_cpp/autograd/functions/activations.h"
+#include "horovod_cpp/autograd/functions/embedding.h"
+#include "horovod_cpp/autograd/functions/functions.h"
+#include "horovod_cpp/autograd/functions/losses.h"
+#include "horovod_cpp/autograd/functions/normalization.h"
+#include "horovod_cpp/autograd/functions/pooling.h"
 
 // What layers and losses compute, as functions under PyTorch's names; the contracts are in the
 // headers above.
@@ -41,7 +41,7 @@ using hvd::smooth_l1_loss;
 using hvd::softmax;
 using hvd::tanh;
 
-// The largest of each window of [n, c, h, w] (autograd/pooling.h).
+// The largest of each window of [n, c, h, w] (autograd/functions/pooling.h).
 Tensor max_pool2d(const Tensor& input, const Pool2dOptions& options);
 
 // Normalises each channel of [n, c, ...] as hvd::batch_norm does. weight and bias [c] may be

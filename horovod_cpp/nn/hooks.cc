@@ -4,7 +4,7 @@
 
 #include "horovod_cpp/autograd/grad_mode.h"
 #include "horovod_cpp/autograd/node.h"
-#include "horovod_cpp/tensor/kernels/views.h"
+#include "horovod_cpp/tensor/views.h"
 
 namespace hvd {
 namespace nn {

@@ -5,13 +5,13 @@
 #include <set>
 #include <typeinfo>
 
-#include "core/base/class_name.h"
 #include "core/base/status.h"
+#include "core/system/class_name.h"
 #include "horovod_cpp/autograd/grad_memory.h"
 #include "horovod_cpp/autograd/grad_mode.h"
 #include "horovod_cpp/nn/hooks.h"
+#include "horovod_cpp/tensor/copy.h"
 #include "horovod_cpp/tensor/impl.h"
-#include "horovod_cpp/tensor/kernels/copy.h"
 
 namespace hvd {
 namespace nn {

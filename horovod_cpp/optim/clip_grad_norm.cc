@@ -5,13 +5,13 @@
 #include <string>
 
 #include "core/base/status.h"
-#include "horovod_cpp/autograd/functions.h"
+#include "horovod_cpp/autograd/functions/functions.h"
 #include "horovod_cpp/autograd/grad_mode.h"
 #include "horovod_cpp/autograd/row_gradient.h"
+#include "horovod_cpp/tensor/cpu_dispatch/table.h"
 #include "horovod_cpp/tensor/device.h"
 #include "horovod_cpp/tensor/dispatch.h"
 #include "horovod_cpp/tensor/impl.h"
-#include "horovod_cpp/tensor/isa/table.h"
 
 namespace hvd {
 namespace optim {

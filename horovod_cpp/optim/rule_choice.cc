@@ -4,7 +4,7 @@
 
 #include "core/base/status.h"
 #include "horovod_cpp/optim/rules/table.h"
-#include "horovod_cpp/tensor/isa/table.h"
+#include "horovod_cpp/tensor/cpu_dispatch/table.h"
 
 namespace hvd {
 namespace optim {

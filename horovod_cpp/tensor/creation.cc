@@ -6,7 +6,8 @@
 #include <vector>
 
 #include "core/base/status.h"
-#include "horovod_cpp/tensor/kernels/copy.h"
+#include "horovod_cpp/tensor/copy.h"
+#include "horovod_cpp/tensor/views.h"
 
 namespace hvd {
 namespace {
@@ -21,7 +22,7 @@ Tensor numbers(std::int64_t count, DType dtype, const char* function, Value valu
   }
   Tensor wide = Tensor::empty({count}, DType::kF64);
   for (std::int64_t i = 0; i < count; ++i) wide.data<double>()[i] = value(i);
-  return wide.to(dtype);
+  return kernels::to(wide, dtype);
 }
 
 }  // namespace
@@ -48,8 +49,9 @@ Tensor linspace(double begin, double end, std::int64_t count, DType dtype) {
 Tensor eye(std::int64_t rows, std::int64_t columns, DType dtype) {
   const std::int64_t width = columns == -1 ? rows : columns;
   Tensor result = Tensor::zeros({rows, width}, dtype);
-  for (std::int64_t i = 0; i < std::min(rows, width); ++i)
-    result.select(0, i).select(0, i).fill_(1);
+  for (std::int64_t i = 0; i < std::min(rows, width); ++i) {
+    kernels::fill(kernels::select(kernels::select(result, 0, i), 0, i), 1);
+  }
   return result;
 }
 

@@ -36,6 +36,28 @@ Device parse_device(std::string_view name) {
                              "' is no device: expected cpu, cuda or cuda:0, cuda:1, ...");
 }
 
+namespace {
+
+// Constant-initialised: it is registered while other objects are made before main().
+using FindCudaTensors = CudaTensors (*)();
+constinit FindCudaTensors find_cuda_tensors = nullptr;
+
+}  // namespace
+
+void register_cuda_tensors(CudaTensors (*find)()) {
+  find_cuda_tensors = find;
+}
+
+const CudaTensors& cuda_tensors() {
+  static const CudaTensors found =
+      find_cuda_tensors != nullptr
+          ? find_cuda_tensors()
+          : CudaTensors{nullptr,
+                        "this program links tensors without horovod_cpp/distributed, "
+                        "which opens the module of GPUs; link hvd::horovod_cpp"};
+  return found;
+}
+
 void synchronize(const Device& device) {
   if (device.kind != DeviceKind::kCpu) memory_of(device).synchronize(device.index);
 }

@@ -35,9 +35,11 @@ struct CudaTensors {
   DeviceMemory* memory = nullptr;  // lives as long as the process; null: `detail` says why
   std::string detail;
 };
-// Opens the module of GPUs the first time. Defined in horovod_cpp/dist, the one folder here that
-// knows modules.
+// Opens the module of GPUs the first time. Null memory in a program that links none of
+// horovod_cpp/distributed, the one folder here that knows modules.
 const CudaTensors& cuda_tensors();
+// How cuda_tensors() finds out. Called before main(), by horovod_cpp/distributed.
+void register_cuda_tensors(CudaTensors (*find)());
 
 // Of a device that is no CPU. Throws UnsupportedError that says why there is no such device.
 DeviceMemory& memory_of(const Device& device);

@@ -1,8 +1,8 @@
 #include <string>
 
-#include "core/base/config.h"
 #include "core/base/status.h"
-#include "horovod_cpp/tensor/isa/table.h"
+#include "core/config/config.h"
+#include "horovod_cpp/tensor/cpu_dispatch/table.h"
 #ifdef HVD_ONEDNN
 #include "horovod_cpp/tensor/onednn/gemm.h"
 #include "horovod_cpp/tensor/onednn/gemm_bf16.h"

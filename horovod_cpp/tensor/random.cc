@@ -5,10 +5,10 @@
 #include <numeric>
 
 #include "core/base/status.h"
+#include "horovod_cpp/tensor/copy.h"
 #include "horovod_cpp/tensor/device.h"
 #include "horovod_cpp/tensor/dispatch.h"
 #include "horovod_cpp/tensor/impl.h"
-#include "horovod_cpp/tensor/kernels/copy.h"
 #include "horovod_cpp/tensor/memory.h"
 #include "horovod_cpp/tensor/shapes.h"
 

@@ -4,6 +4,7 @@
 #include <string>
 
 #include "core/base/status.h"
+#include "horovod_cpp/tensor/copy.h"
 
 namespace hvd {
 
@@ -19,7 +20,7 @@ void set_rng_state(const Tensor& state, Generator& generator) {
     throw InvalidArgumentError("set_rng_state: " + std::string(name_of(state.dtype())) + " " +
                                to_string(state.shape()) + ", expected int64 [2]");
   }
-  const Tensor words = state.contiguous();
+  const Tensor words = kernels::contiguous(state);
   const auto* first = words.data<std::int64_t>();
   generator.set_state(
       {std::bit_cast<std::uint64_t>(first[0]), std::bit_cast<std::uint64_t>(first[1])});

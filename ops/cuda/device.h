@@ -3,7 +3,7 @@
 #include <cstddef>
 #include <string>
 
-#include "core/runtime/collective.h"
+#include "core/ports/collective.h"
 
 namespace hvd {
 

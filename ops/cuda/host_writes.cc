@@ -3,7 +3,7 @@
 #include <cstring>
 #include <utility>
 
-#include "core/base/keep_for_ever.h"
+#include "core/system/keep_for_ever.h"
 
 namespace hvd {
 

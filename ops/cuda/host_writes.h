@@ -3,7 +3,7 @@
 #include <cstddef>
 #include <deque>
 
-#include "core/runtime/fence.h"
+#include "core/ports/fence.h"
 #include "ops/cuda/pinned_pool.h"
 #include "ops/cuda/stream.h"
 

@@ -2,7 +2,7 @@
 
 #include <cstdint>
 
-#include "core/runtime/fence.h"
+#include "core/ports/fence.h"
 
 namespace hvd {
 

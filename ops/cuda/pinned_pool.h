@@ -2,7 +2,7 @@
 
 #include <cstddef>
 
-#include "core/runtime/collective.h"
+#include "core/ports/collective.h"
 
 namespace hvd {
 

@@ -6,7 +6,7 @@
 #include <optional>
 #include <vector>
 
-#include "core/runtime/collective.h"
+#include "core/ports/collective.h"
 #include "ops/cuda/cuda_memory.h"
 #include "ops/cuda/host_writes.h"
 #include "ops/cuda/pinned_pool.h"

@@ -4,7 +4,7 @@
 
 #include <memory>
 
-#include "core/runtime/fence.h"
+#include "core/ports/fence.h"
 
 namespace hvd {
 

@@ -4,9 +4,9 @@
 #include <utility>
 
 #include "core/base/deadlines.h"
-#include "core/base/keep_for_ever.h"
-#include "core/base/log.h"
 #include "core/base/status.h"
+#include "core/config/log.h"
+#include "core/system/keep_for_ever.h"
 
 namespace hvd {
 namespace {

@@ -6,7 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "core/runtime/collective.h"
+#include "core/ports/collective.h"
 
 namespace hvd {
 

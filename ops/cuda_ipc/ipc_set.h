@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "core/base/clock.h"
-#include "core/runtime/collective.h"
+#include "core/ports/collective.h"
 #include "ops/cuda/stream.h"
 #include "ops/cuda_ipc/ipc_links.h"
 #include "ops/cuda_ipc/ipc_work.h"

@@ -7,7 +7,7 @@
 #include <span>
 #include <vector>
 
-#include "core/runtime/collective.h"
+#include "core/ports/collective.h"
 #include "ops/cuda_ipc/ipc_links.h"
 
 namespace hvd {

@@ -4,7 +4,7 @@
 #include <span>
 #include <vector>
 
-#include "core/runtime/collective.h"
+#include "core/ports/collective.h"
 #include "ops/hier/hier_layout.h"
 #include "ops/hier/hier_operation.h"
 

@@ -32,6 +32,11 @@ std::optional<Message> HierControlPlane::poll() {
   return second.poll();
 }
 
+void HierControlPlane::job_failed() noexcept {
+  local_->job_failed();
+  remote_->job_failed();
+}
+
 void HierControlPlane::abort(const Status& why) noexcept {
   local_->abort(why);
   remote_->abort(why);

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "core/runtime/control_plane.h"
+#include "core/ports/control_plane.h"
 
 namespace hvd {
 
@@ -23,6 +23,7 @@ class HierControlPlane final : public ControlPlane {
   std::optional<Message> poll() override;
   Doorbell& doorbell() noexcept override { return local_->doorbell(); }
   std::optional<Duration> poll_interval() const override;
+  void job_failed() noexcept override;
   void abort(const Status& why) noexcept override;
 
  private:

@@ -6,7 +6,7 @@
 #include <memory>
 #include <vector>
 
-#include "core/runtime/collective.h"
+#include "core/ports/collective.h"
 
 namespace hvd {
 

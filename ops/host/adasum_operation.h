@@ -4,7 +4,7 @@
 #include <span>
 #include <vector>
 
-#include "core/runtime/collective.h"
+#include "core/ports/collective.h"
 #include "ops/host/adasum.h"
 #include "ops/host/byte_sequence.h"
 

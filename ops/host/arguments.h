@@ -3,9 +3,9 @@
 #include <span>
 
 #include "core/base/status.h"
-#include "core/runtime/collective.h"
+#include "core/ports/collective.h"
 
-// What every Collective refuses before it starts anything (core/runtime/collective.h). All throw
+// What every Collective refuses before it starts anything (core/ports/collective.h). All throw
 // InvalidArgumentError that names the values.
 namespace hvd::host {
 

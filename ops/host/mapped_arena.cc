@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
-#include "core/base/log.h"
 #include "core/base/status.h"
+#include "core/config/log.h"
 
 namespace hvd::host {
 

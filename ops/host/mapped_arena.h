@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "core/runtime/collective.h"
+#include "core/ports/collective.h"
 
 namespace hvd::host {
 

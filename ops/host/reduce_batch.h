@@ -4,7 +4,7 @@
 #include <memory>
 #include <span>
 
-#include "core/runtime/collective.h"
+#include "core/ports/collective.h"
 
 namespace hvd::host {
 

@@ -3,7 +3,7 @@
 #include <memory>
 #include <utility>
 
-#include "core/runtime/collective.h"
+#include "core/ports/collective.h"
 #include "ops/host/transfers.h"
 
 namespace hvd::host {

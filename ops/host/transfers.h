@@ -11,8 +11,8 @@
 
 #include "core/base/status.h"
 #include "core/base/tensor_view.h"
-#include "core/runtime/control_plane.h"
-#include "core/runtime/fence.h"
+#include "core/ports/control_plane.h"
+#include "core/ports/fence.h"
 
 namespace hvd::host {
 

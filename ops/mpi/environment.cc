@@ -5,10 +5,10 @@
 #include <string>
 
 #include "core/base/deadlines.h"
-#include "core/base/engine_thread.h"
-#include "core/base/interruptible_waits.h"
-#include "core/base/log.h"
 #include "core/base/status.h"
+#include "core/config/log.h"
+#include "core/system/engine_thread.h"
+#include "core/system/interruptible_waits.h"
 
 namespace hvd {
 namespace {

@@ -8,7 +8,7 @@
 
 #include "core/base/bytes.h"
 #include "core/base/clock.h"
-#include "core/runtime/control_plane.h"
+#include "core/ports/control_plane.h"
 #include "ops/mpi/environment.h"
 
 namespace hvd {

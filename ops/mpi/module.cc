@@ -4,9 +4,9 @@
 
 #include <thread>
 
-#include "core/base/build_identity.h"
 #include "core/base/deadlines.h"
-#include "core/base/log.h"
+#include "core/config/build_identity.h"
+#include "core/config/log.h"
 #include "ops/mpi/environment.h"
 #include "ops/mpi/messages.h"
 #include "ops/mpi/mpi_collective.h"

@@ -5,11 +5,11 @@
 #include <vector>
 
 #include "core/base/clock.h"
-#include "core/base/interruptible_waits.h"
-#include "core/base/placement.h"
-#include "core/base/rendezvous.h"
-#include "core/runtime/collective.h"
-#include "core/runtime/control_plane.h"
+#include "core/ports/collective.h"
+#include "core/ports/control_plane.h"
+#include "core/ports/placement.h"
+#include "core/ports/rendezvous.h"
+#include "core/system/interruptible_waits.h"
 
 namespace hvd {
 

@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <thread>
 
-#include "core/base/deadlines.h"
-
 namespace hvd {
 namespace {
 
@@ -23,7 +21,7 @@ MpiControlPlane::MpiControlPlane(std::shared_ptr<MpiCommunicator> communicator, 
       inbox_(communicator, communicator->control(), MPI_ANY_SOURCE) {}
 
 MpiControlPlane::~MpiControlPlane() {
-  const TimePoint deadline = Clock::now() + kFlushLimit;
+  const TimePoint deadline = Clock::now() + flush_limit_;
   try {
     if (failure_pending_) tell_failure();
     while (!(outbox_.flush() && farewells_.flush()) && Clock::now() < deadline) {

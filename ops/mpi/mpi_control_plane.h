@@ -5,8 +5,9 @@
 #include <string>
 #include <vector>
 
-#include "core/base/placement.h"
-#include "core/runtime/control_plane.h"
+#include "core/base/deadlines.h"
+#include "core/ports/control_plane.h"
+#include "core/ports/placement.h"
 #include "ops/mpi/messages.h"
 
 namespace hvd {
@@ -28,6 +29,7 @@ class MpiControlPlane final : public ControlPlane {
   std::optional<Message> poll() override;
   Doorbell& doorbell() noexcept override { return doorbell_; }
   std::optional<Duration> poll_interval() const override;
+  void job_failed() noexcept override { flush_limit_ = kErrorFlushLimit; }
   void abort(const Status& why) noexcept override;
 
  private:
@@ -41,6 +43,7 @@ class MpiControlPlane final : public ControlPlane {
   MpiOutbox farewells_;  // of the thread that calls abort()
   MpiInbox inbox_;
 
+  Duration flush_limit_ = kFlushLimit;
   std::atomic<bool> aborted_{false};
   std::atomic<bool> failure_pending_{false};  // reason_ is set and not told yet
   std::string reason_;

@@ -8,7 +8,7 @@
 #include <memory>
 #include <vector>
 
-#include "core/runtime/collective.h"
+#include "core/ports/collective.h"
 #include "ops/mpi/mpi_set.h"
 #include "ops/mpi/pending.h"
 

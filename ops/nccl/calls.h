@@ -4,7 +4,7 @@
 
 #include <cstddef>
 
-#include "core/runtime/collective.h"
+#include "core/ports/collective.h"
 #include "ops/nccl/api.h"
 #include "ops/nccl/reduction.h"
 

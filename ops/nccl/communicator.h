@@ -11,7 +11,7 @@
 #include "core/base/clock.h"
 #include "core/base/thread_annotations.h"
 #include "core/base/topology.h"
-#include "core/runtime/collective.h"
+#include "core/ports/collective.h"
 #include "ops/nccl/api.h"
 
 namespace hvd {

@@ -5,7 +5,7 @@
 #include <memory>
 #include <span>
 
-#include "core/runtime/collective.h"
+#include "core/ports/collective.h"
 #include "ops/nccl/launch_queue.h"
 
 namespace hvd {

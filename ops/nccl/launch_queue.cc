@@ -6,8 +6,8 @@
 #include <utility>
 
 #include "core/base/deadlines.h"
-#include "core/base/keep_for_ever.h"
 #include "core/base/status.h"
+#include "core/system/keep_for_ever.h"
 
 namespace hvd {
 namespace {

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "core/base/clock.h"
-#include "core/runtime/fence.h"
+#include "core/ports/fence.h"
 #include "ops/cuda/cuda_memory.h"
 #include "ops/cuda/host_writes.h"
 #include "ops/cuda/stream.h"

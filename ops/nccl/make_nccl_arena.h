@@ -5,7 +5,7 @@
 #include <memory>
 #include <span>
 
-#include "core/runtime/collective.h"
+#include "core/ports/collective.h"
 #include "ops/host/mapped_arena.h"
 #include "ops/nccl/launch_queue.h"
 #include "ops/nccl/memory.h"

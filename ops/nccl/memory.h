@@ -3,7 +3,7 @@
 #include <cstddef>
 #include <memory>
 
-#include "core/runtime/collective.h"
+#include "core/ports/collective.h"
 #include "ops/nccl/api.h"
 #include "ops/nccl/communicator.h"
 

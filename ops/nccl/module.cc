@@ -2,8 +2,8 @@
 
 #include <cuda_runtime_api.h>
 
-#include "core/base/build_identity.h"
 #include "core/base/status.h"
+#include "core/config/build_identity.h"
 #include "ops/cuda/caller_streams.h"
 #include "ops/cuda/check.h"
 #include "ops/cuda/device.h"

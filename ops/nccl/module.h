@@ -5,7 +5,7 @@
 
 #include "core/base/clock.h"
 #include "core/base/topology.h"
-#include "core/runtime/collective.h"
+#include "core/ports/collective.h"
 #include "ops/cuda/module_memory.h"
 #include "ops/cuda/module_streams.h"
 

@@ -5,7 +5,7 @@
 #include <span>
 #include <vector>
 
-#include "core/runtime/collective.h"
+#include "core/ports/collective.h"
 #include "ops/cuda/pinned_pool.h"
 #include "ops/host/mapped_arena.h"
 #include "ops/nccl/calls.h"

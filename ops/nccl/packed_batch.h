@@ -4,7 +4,7 @@
 #include <span>
 #include <vector>
 
-#include "core/runtime/collective.h"
+#include "core/ports/collective.h"
 #include "ops/cuda/copy.h"
 #include "ops/nccl/reduction.h"
 

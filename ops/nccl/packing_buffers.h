@@ -4,7 +4,7 @@
 #include <cstddef>
 #include <memory>
 
-#include "core/runtime/fence.h"
+#include "core/ports/fence.h"
 #include "ops/nccl/launch_queue.h"
 #include "ops/nccl/memory.h"
 

@@ -1,6 +1,6 @@
 #include "ops/net/secret.h"
 
-#include "core/base/random_bytes.h"
+#include "core/system/random_bytes.h"
 
 namespace hvd {
 

@@ -4,7 +4,7 @@
 #include <memory>
 #include <vector>
 
-#include "core/runtime/collective.h"
+#include "core/ports/collective.h"
 
 namespace hvd {
 

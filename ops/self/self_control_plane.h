@@ -1,6 +1,6 @@
 #pragma once
 
-#include "core/runtime/control_plane.h"
+#include "core/ports/control_plane.h"
 
 namespace hvd {
 

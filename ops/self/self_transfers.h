@@ -7,7 +7,7 @@
 
 #include "core/base/status.h"
 #include "core/base/tensor_view.h"
-#include "core/runtime/fence.h"
+#include "core/ports/fence.h"
 
 namespace hvd {
 

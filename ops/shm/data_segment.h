@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "core/base/topology.h"
-#include "core/runtime/doorbell.h"
+#include "core/ports/doorbell.h"
 #include "ops/shm/byte_ring.h"
 #include "ops/shm/shared_memory.h"
 

@@ -4,7 +4,7 @@
 #include <cstddef>
 #include <memory>
 
-#include "core/runtime/doorbell.h"
+#include "core/ports/doorbell.h"
 #include "ops/shm/byte_ring.h"
 #include "ops/shm/shared_memory.h"
 

@@ -10,8 +10,8 @@
 #include <string>
 #include <utility>
 
-#include "core/base/engine_thread.h"
 #include "core/base/status.h"
+#include "core/system/engine_thread.h"
 
 namespace hvd {
 namespace {

@@ -5,9 +5,8 @@
 #include <thread>
 #include <utility>
 
-#include "core/base/deadlines.h"
-#include "core/runtime/blocked_time.h"
-#include "core/runtime/patience.h"
+#include "core/runtime/wake/blocked_time.h"
+#include "core/runtime/wake/patience.h"
 
 namespace hvd {
 namespace {
@@ -49,7 +48,7 @@ ShmControlPlane::ShmControlPlane(Placement placement, std::shared_ptr<SharedMemo
 }
 
 ShmControlPlane::~ShmControlPlane() {
-  const TimePoint deadline = Clock::now() + kFlushLimit;
+  const TimePoint deadline = Clock::now() + flush_limit_;
   while (!aborted_ && !flush_all() && Clock::now() < deadline) {
     doorbell_.wait_until(doorbell_.rings(), Clock::now() + std::chrono::milliseconds(1));
   }

@@ -7,8 +7,9 @@
 #include <utility>
 #include <vector>
 
-#include "core/base/placement.h"
-#include "core/runtime/control_plane.h"
+#include "core/base/deadlines.h"
+#include "core/ports/control_plane.h"
+#include "core/ports/placement.h"
 #include "ops/shm/mailboxes.h"
 #include "ops/shm/peer_watch.h"
 
@@ -34,6 +35,7 @@ class ShmControlPlane final : public ControlPlane {
   std::optional<Message> poll() override;
   Doorbell& doorbell() noexcept override { return doorbell_; }
   std::optional<Duration> poll_interval() const override;
+  void job_failed() noexcept override { flush_limit_ = kErrorFlushLimit; }
   void abort(const Status& why) noexcept override;
 
  private:
@@ -76,6 +78,7 @@ class ShmControlPlane final : public ControlPlane {
   Doorbell doorbell_;
   std::deque<Peer> peers_;  // a deque: peers do not move
   std::size_t next_ = 0;    // whose mail is looked at first
+  Duration flush_limit_ = kFlushLimit;
   std::atomic<bool> aborted_{false};
   std::unique_ptr<PeerWatch> watch_;  // last: its thread uses the rest
 };

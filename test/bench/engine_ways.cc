@@ -6,7 +6,7 @@
 #include <cstring>
 #include <string>
 
-#include "horovod_cpp/dist/gradient_views.h"
+#include "horovod_cpp/distributed/gradients/gradient_views.h"
 #include "horovod_cpp/horovod.h"
 
 namespace hvd::bench {

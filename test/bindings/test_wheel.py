@@ -174,7 +174,7 @@ def test_check_build_and_the_doctor_say_whether_mpi_is_there(installed, mpi):
     ("compilers", "cmake is not in PATH"), ("/usr/share/eigen3", "Eigen3")])
 def test_a_build_from_source_says_what_is_missing_and_how_to_get_it(tmp_path, hidden, named):
     shutil.copy(REPOSITORY / "setup.py", tmp_path)  # it builds where it lies
-    for name in ("pyproject.toml", "CMakeLists.txt", "README.md", "LICENSE", ".cmake", "core", "ops",
+    for name in ("pyproject.toml", "CMakeLists.txt", "README.md", "LICENSE", "cmake", "core", "ops",
                  "horovod_cpp", "bindings", "runner", "examples"):
         (tmp_path / name).symlink_to(REPOSITORY / name)
     done = subprocess.run(
@@ -192,7 +192,7 @@ def test_the_source_archive_has_all_that_a_build_reads_and_nothing_that_was_buil
     with tarfile.open(next(tmp_path.glob("*.tar.gz"))) as archive:
         packed = {name.partition("/")[2] for name in archive.getnames()}
     sources = {path.relative_to(REPOSITORY).as_posix()
-               for folder in ("core", "ops", "horovod_cpp", "bindings", "runner", "examples", ".cmake")
+               for folder in ("core", "ops", "horovod_cpp", "bindings", "runner", "examples", "cmake")
                for path in (REPOSITORY / folder).rglob("*")
                if path.is_file() and path.suffix != ".pyc" and ".ipynb_checkpoints" not in path.parts}
     assert sources - packed == set()

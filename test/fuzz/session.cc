@@ -4,8 +4,8 @@
 #include <string>
 #include <variant>
 
-#include "core/negotiate/message.h"
-#include "core/negotiate/tree.h"
+#include "core/base/tree.h"
+#include "core/negotiate/messages/message.h"
 
 namespace hvd::test {
 namespace {

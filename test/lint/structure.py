@@ -1,11 +1,13 @@
 #!/usr/bin/env python3
-"""Checks what no compiler does: the direction of includes and a few fences. No exception list.
+"""Checks what no compiler does: the direction of includes and imports, sizes, and a few fences. No
+exception list.
 
     structure.py [ROOT]      ROOT defaults to the repository this file is in
 
 Prints one line a finding, `FILE:LINE: what`, and exits 1 if there is any.
 """
 
+import ast
 import pathlib
 import re
 import sys
@@ -14,40 +16,48 @@ import sys
 # whatever its entries may include.
 MAY_INCLUDE = {
     "core/base": [],
-    "core/negotiate": ["core/base"],
-    "core/runtime": ["core/negotiate"],
-    "ops/host": ["core/runtime"],
+    "core/system": ["core/base"],
+    "core/config": ["core/system"],
+    "core/ports": ["core/base"],
+    "core/negotiate/messages": ["core/base"],
+    "core/negotiate/stall": ["core/negotiate/messages"],
+    "core/negotiate": ["core/negotiate/stall"],
+    "core/runtime/wake": ["core/ports"],
+    "core/observe": ["core/config", "core/negotiate", "core/runtime/wake"],
+    "core/tune": ["core/observe"],
+    "core/runtime": ["core/tune"],
+    "ops/host": ["core/config", "core/ports", "core/runtime/wake"],
     "ops/self": ["ops/host"],
-    "ops/sim": ["ops/host"],
     "ops/shm": ["ops/host"],
-    "ops/net": ["core/base"],
-    "ops/tcp": ["ops/host", "ops/net"],
+    "ops/net": ["core/config", "core/ports"],
     "ops/mpi": ["ops/host"],
     "ops/hier": ["ops/host"],
-    "ops/rendezvous": ["ops/net"],
     "ops/device": ["core/base"],
     "ops/cuda": ["ops/host", "ops/device"],
     "ops/cuda_ipc": ["ops/host", "ops/cuda"],
     "ops/nccl": ["ops/host", "ops/cuda", "ops/cuda_ipc"],
-    "ops": [
-        "ops/host", "ops/self", "ops/sim", "ops/shm", "ops/tcp", "ops/mpi", "ops/hier",
-        "ops/rendezvous", "ops/nccl",
+    "ops/connect": [
+        "ops/host", "ops/self", "ops/shm", "ops/net", "ops/mpi", "ops/hier", "ops/nccl",
     ],
-    "horovod_cpp/tensor": ["core/base", "ops/device"],
+    "horovod_cpp/tensor": ["core/config", "ops/device"],
     "horovod_cpp/autograd": ["horovod_cpp/tensor"],
     "horovod_cpp/nn": ["horovod_cpp/autograd"],
     "horovod_cpp/optim": ["horovod_cpp/autograd"],
-    "horovod_cpp/data": ["horovod_cpp/tensor"],
-    "horovod_cpp/io": ["horovod_cpp/tensor"],
-    "horovod_cpp/dist": [
-        "core/runtime", "ops", "horovod_cpp/autograd", "horovod_cpp/nn", "horovod_cpp/optim",
-        "horovod_cpp/data",
+    "horovod_cpp/data": ["horovod_cpp/autograd"],
+    "horovod_cpp/io": ["horovod_cpp/autograd"],
+    "horovod_cpp/distributed": [
+        "core/runtime", "ops/connect", "horovod_cpp/autograd", "horovod_cpp/nn",
+        "horovod_cpp/optim", "horovod_cpp/data",
     ],
-    "horovod_cpp": ["horovod_cpp/dist", "horovod_cpp/io"],
+    "horovod_cpp": ["horovod_cpp/distributed", "horovod_cpp/io"],
     "bindings/native": ["horovod_cpp"],
-    "runner": ["core/base", "ops"],
+    "runner/plan": ["core/config"],
+    "runner/link": ["core/config", "ops/net"],
+    "runner/output": ["runner/link"],
+    "runner": ["runner/plan", "runner/output", "ops/connect"],
     "examples": ["horovod_cpp"],
-    "test": ["bindings/native", "runner", "horovod_cpp", "examples"],
+    "test/support/sim": ["ops/host", "core/runtime"],
+    "test": ["bindings/native", "runner", "horovod_cpp", "examples", "test/support/sim"],
 }
 
 # (pattern of an included header, folders that may include it)
@@ -60,13 +70,15 @@ FENCED_HEADERS = [
 
 # (pattern of a line, files that may contain it, what to do instead)
 FENCED_TEXT = [
-    (re.compile(r"\bgetenv\b"), ["core/base/config.cc"], "read the environment in core/base/config.cc"),
-    (re.compile(r"\bHVD_WITH_\w"), [], "what was compiled is found at run time (ops/module_file.h)"),
+    (re.compile(r"\bgetenv\b"), ["core/config/config.cc"], "read the environment in core/config/config.cc"),
+    (re.compile(r"\bHVD_WITH_\w"), [], "what was compiled is found at run time (ops/connect/module_file.h)"),
 ]
 
 SOURCES = ("core", "ops", "horovod_cpp", "bindings", "runner", "examples", "test")
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]')
-FIXED_TOP = {"core", "ops", "horovod_cpp", "bindings", "runner", "examples", "test", "build"}
+FIXED_TOP = {
+    "bindings", "build", "cmake", "core", "docs", "examples", "horovod_cpp", "ops", "runner", "test",
+}
 
 
 def unit_of(path):
@@ -79,6 +91,7 @@ def unit_of(path):
 
 
 def reachable(unit):
+    """Itself and what it may include, directly or not."""
     seen, todo = set(), [unit]
     while todo:
         current = todo.pop()
@@ -86,6 +99,93 @@ def reachable(unit):
             seen.add(current)
             todo.extend(MAY_INCLUDE[current])
     return seen
+
+
+def cycle_in(edges):
+    """A list of nodes, each with an edge to the next and the last to the first; empty if there is
+    none. `edges`: for each node those that it leads to."""
+    done, way = set(), []
+
+    def visit(node):
+        if node in way:
+            return way[way.index(node):]
+        if node not in done:
+            way.append(node)
+            for other in sorted(edges.get(node, ())):
+                if found := visit(other):
+                    return found
+            done.add(way.pop())
+        return []
+
+    for start in sorted(edges):
+        if found := visit(start):
+            return found
+    return []
+
+
+def check_cycle(edges, what, findings):
+    """`edges`: for each node those that it leads to, each with the file that says so."""
+    if cycle := cycle_in(edges):
+        for node, other in zip(cycle, [*cycle[1:], cycle[0]]):
+            findings.append(f"{edges[node][other]}: {what}: {' -> '.join([*cycle, cycle[0]])}")
+
+
+def check_include_cycles(root, files, findings):
+    """Between folders; the table above is about libraries, which may have several."""
+    edges = {}
+    for path in files:
+        name = path.relative_to(root).as_posix()
+        if name.startswith("test/"):
+            continue
+        folder = path.parent.relative_to(root).as_posix()
+        for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
+            match = INCLUDE.match(line)
+            if match and (root / match.group(2)).is_file():
+                other = pathlib.PurePosixPath(match.group(2)).parent.as_posix()
+                if other != folder:
+                    edges.setdefault(folder, {}).setdefault(other, f"{name}:{number}")
+    check_cycle(edges, "folders include each other", findings)
+
+
+def check_import_cycles(root, findings):
+    """Between the modules of the Python package, also where an import waits inside a function or is
+    for types alone."""
+    top = root / "bindings"
+    modules = {}
+    for path in (top / "horovod_cpp").rglob("*.py"):
+        if "packages" not in path.parts:  # names of Horovod's, a package of their own
+            name = ".".join(path.relative_to(top).with_suffix("").parts)
+            modules[name.removesuffix(".__init__")] = path
+    edges = {}
+    for name, path in modules.items():
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            imported = []
+            if isinstance(node, ast.Import):
+                imported = [alias.name for alias in node.names]
+            elif isinstance(node, ast.ImportFrom) and not node.level:
+                imported = [node.module, *(f"{node.module}.{alias.name}" for alias in node.names)]
+            for other in imported:
+                # A package gathers what is in it, which is imported by way of it.
+                if other in modules and not f"{name}.".startswith(f"{other}."):
+                    where = f"{path.relative_to(root).as_posix()}:{node.lineno}"
+                    edges.setdefault(name, {}).setdefault(other, where)
+    check_cycle(edges, "modules import each other", findings)
+
+
+FOLDER_LIMIT = 40
+
+
+def check_folders(root, findings):
+    """Tests may be as many as there are."""
+    for top in SOURCES:
+        folders = {}
+        for pattern in ("*.h", "*.cc", "*.cu", "*.py"):
+            for path in (root / top).rglob(pattern):
+                folders.setdefault(path.parent.relative_to(root).as_posix(), []).append(path)
+        for folder, files in sorted(folders.items()):
+            if len(files) > FOLDER_LIMIT and top != "test":
+                findings.append(f"{folder}/: {len(files)} files, at most {FOLDER_LIMIT}; divide it "
+                                "into rooms by subject")
 
 
 def check_file(root, path, findings):
@@ -155,7 +255,22 @@ def check_functions(root, path, findings):
             findings.append(f"{name}:{start}: a function of {length} lines; aim at {FUNCTION_LINES}")
 
 
-TEST_TARGET = re.compile(r"hvd_add_test\([^)]*?\bDIR\s+(\S+)")
+ROOM = re.compile(r"^hvd_add_(training_)?room\((\S+)\s+[^)]*?\bROOMS\s+([^)A-Z]+)", re.MULTILINE)
+
+
+def check_rooms(root, findings):
+    """A library is linked with no more than its folder may include; that it is no less, the linker
+    sees."""
+    for top in ("core", "ops", "horovod_cpp"):
+        lists = root / top / "CMakeLists.txt"
+        for training, folder, rooms in ROOM.findall(lists.read_text(encoding="utf-8")):
+            folder = f"horovod_cpp/{folder}" if training else folder
+            for room in rooms.split():
+                if room not in reachable(folder):
+                    findings.append(f"{top}/CMakeLists.txt:1: {folder} may not be linked with {room}")
+
+
+TEST_TARGET = re.compile(r"hvd_add_test\([^)]*?\bDIR\s+([a-z_/\s]+)")
 TEST_SOURCE = re.compile(r"\b(\w+_test\.cc)\b")
 PYTEST_FOLDERS = ("bindings", "gpu/python", "lint", "mpi", "torch")
 
@@ -169,7 +284,7 @@ def check_tests_belong(root, findings):
         text += content
         folder = lists.parent.relative_to(root).as_posix()
         listed |= {f"{folder}/{name}" for name in TEST_SOURCE.findall(content)}
-    targets = tuple(f"test/{folder}/" for folder in TEST_TARGET.findall(text))
+    targets = tuple(f"test/{folder}/" for match in TEST_TARGET.findall(text) for folder in match.split())
     collected = tuple(f"test/{folder}/" for folder in PYTEST_FOLDERS)
     for folder in SOURCES:
         for path in sorted((root / folder).rglob("*_test.cc")):
@@ -200,19 +315,23 @@ def main():
     default = pathlib.Path(__file__).resolve().parents[2]
     root = pathlib.Path(sys.argv[1]).resolve() if len(sys.argv) > 1 else default
     findings = []
-    files = 0
-    for folder in SOURCES:
-        for pattern in ("*.h", "*.cc", "*.cu"):
-            for path in sorted((root / folder).rglob(pattern)):
-                files += 1
-                check_file(root, path, findings)
-                check_sizes(root, path, findings)
-                check_functions(root, path, findings)
+    files = [path for folder in SOURCES for pattern in ("*.h", "*.cc", "*.cu")
+             for path in sorted((root / folder).rglob(pattern))]
+    for path in files:
+        check_file(root, path, findings)
+        check_sizes(root, path, findings)
+        check_functions(root, path, findings)
+    check_include_cycles(root, files, findings)
+    check_import_cycles(root, findings)
+    check_folders(root, findings)
+    if cycle := cycle_in(MAY_INCLUDE):
+        findings.append(f"test/lint/structure.py: MAY_INCLUDE has a cycle: {' -> '.join(cycle)}")
+    check_rooms(root, findings)
     check_tests_belong(root, findings)
     check_top_level(root, findings)
     for finding in findings:
         print(finding)
-    print(f"structure: {files} files, {len(findings)} findings", file=sys.stderr)
+    print(f"structure: {len(files)} files, {len(findings)} findings", file=sys.stderr)
     return 1 if findings else 0
 
 

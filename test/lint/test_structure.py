@@ -14,15 +14,31 @@ COPIED = ("core", "ops", "horovod_cpp", "bindings", "runner", "examples", "test"
 
 
 class StructureTest(unittest.TestCase):
-    def setUp(self):
-        self._folder = tempfile.TemporaryDirectory()
-        self.root = pathlib.Path(self._folder.name)
-        ignore = shutil.ignore_patterns("build", "__pycache__", "*.egg-info")
+    @classmethod
+    def setUpClass(cls):
+        cls._folder = tempfile.TemporaryDirectory()
+        cls.root = pathlib.Path(cls._folder.name)
+        ignore = shutil.ignore_patterns("build", "__pycache__", "*.egg-info", "*.safetensors")
         for folder in COPIED:
-            shutil.copytree(ROOT / folder, self.root / folder, ignore=ignore)
+            shutil.copytree(ROOT / folder, cls.root / folder, ignore=ignore)
+
+    @classmethod
+    def tearDownClass(cls):
+        cls._folder.cleanup()
+
+    def setUp(self):
+        self.planted = {}  # what was there before; None: nothing
 
     def tearDown(self):
-        self._folder.cleanup()
+        for file, before in self.planted.items():
+            if before is not None:
+                file.write_text(before, encoding="utf-8")
+                continue
+            file.unlink()
+            for folder in file.parents:
+                if any(folder.iterdir()):
+                    break
+                folder.rmdir()
 
     def check(self):
         """Returns (exit code, findings)."""
@@ -35,6 +51,7 @@ class StructureTest(unittest.TestCase):
         """Appends text to a file, which is made if it is not there."""
         file = self.root / path
         file.parent.mkdir(parents=True, exist_ok=True)
+        self.planted.setdefault(file, file.read_text(encoding="utf-8") if file.exists() else None)
         with file.open("a", encoding="utf-8") as out:
             out.write(text)
 
@@ -48,8 +65,8 @@ class StructureTest(unittest.TestCase):
         self.assertEqual(self.check(), (0, ""))
 
     def test_an_include_against_the_table_is_reported_with_its_line(self):
-        self.plant("core/base/planted.cc", "\n#include \"core/runtime/fence.h\"\n")
-        self.assert_reported("core/base/planted.cc:2: core/base may not include core/runtime")
+        self.plant("core/base/planted.cc", "\n#include \"core/ports/fence.h\"\n")
+        self.assert_reported("core/base/planted.cc:2: core/base may not include core/ports")
 
     def test_one_backend_may_not_know_another(self):
         self.plant("ops/shm/planted.cc", '#include "ops/self/self_control_plane.h"\n')
@@ -60,8 +77,8 @@ class StructureTest(unittest.TestCase):
         self.assert_reported("core/runtime may not include horovod_cpp/tensor")
 
     def test_angle_brackets_do_not_hide_an_include(self):
-        self.plant("core/base/planted.cc", "#include <core/runtime/fence.h>\n")
-        self.assert_reported("core/base may not include core/runtime")
+        self.plant("core/base/planted.cc", "#include <core/ports/fence.h>\n")
+        self.assert_reported("core/base may not include core/ports")
 
     def test_a_path_that_is_not_from_the_root_is_reported(self):
         self.plant("core/base/planted.cc", '#include "dtype.h"\n')
@@ -95,6 +112,33 @@ class StructureTest(unittest.TestCase):
     def test_a_source_folder_in_no_row_of_the_table_is_reported(self):
         self.plant("core/utils/planted.cc", "int planted;\n")
         self.assert_reported("core/utils/planted.cc:1: this folder is in no row")
+
+    def test_folders_that_include_each_other_are_reported(self):
+        self.plant("horovod_cpp/autograd/planted.cc",
+                   '#include "horovod_cpp/autograd/functions/functions.h"\n')
+        self.assert_reported("horovod_cpp/autograd/planted.cc:1: folders include each other",
+                             "horovod_cpp/autograd -> horovod_cpp/autograd/functions")
+
+    def test_python_modules_that_import_each_other_are_reported_however_they_do(self):
+        module = "from horovod_cpp.cluster.{} import planted\n"
+        self.plant("bindings/horovod_cpp/cluster/planted_a.py", module.format("planted_b"))
+        self.plant("bindings/horovod_cpp/cluster/planted_b.py",
+                   "def planted():\n    " + module.format("planted_a"))
+        self.assert_reported("cluster/planted_b.py:2: modules import each other")
+
+    def test_a_library_that_is_linked_with_what_it_may_not_include_is_reported(self):
+        self.plant("core/CMakeLists.txt", "hvd_add_room(core/base ROOMS core/runtime)\n")
+        self.assert_reported("core/base may not be linked with core/runtime")
+
+    def test_a_folder_of_too_many_files_is_reported(self):
+        for number in range(41):
+            self.plant(f"core/base/planted_{number}.h", "#pragma once\n")
+        self.assert_reported("core/base/: ", "at most 40; divide it")
+
+    def test_tests_may_be_many(self):
+        for number in range(41):
+            self.plant(f"test/core/base/planted_{number}_test.cc", "int planted;\n")
+        self.assertEqual(self.check(), (0, ""))
 
     def test_a_long_file_is_reported(self):
         self.plant("core/base/planted.cc", "int planted();\n" * 401)

@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <thread>
 
-#include "core/base/config.h"
 #include "core/base/status.h"
+#include "core/config/config.h"
 #include "ops/mpi/mpi_collective.h"
 #include "test/mpi/failure_printer.h"
 #include "test/support/collective_contract.h"

@@ -6,9 +6,9 @@
 #include <cstdlib>
 #include <filesystem>
 
-#include "core/base/config.h"
-#include "core/base/launch_info.h"
-#include "core/base/placement.h"
+#include "core/config/config.h"
+#include "core/config/launch_info.h"
+#include "core/ports/placement.h"
 #include "test/mpi/mpi_world.h"
 #include "test/support/collective_contract.h"
 #include "test/support/control_plane_contract.h"

@@ -3,7 +3,7 @@
 #include <cstdio>
 #include <thread>
 
-#include "ops/backends.h"
+#include "ops/connect/backends.h"
 
 int main() {
   using namespace hvd;

@@ -1,7 +1,7 @@
 #include <gtest/gtest.h>
 
-#include "core/base/config.h"
-#include "core/base/launch_info.h"
+#include "core/config/config.h"
+#include "core/config/launch_info.h"
 #include "test/mpi/failure_printer.h"
 #include "test/mpi/mpi_world.h"
 

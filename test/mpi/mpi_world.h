@@ -1,6 +1,6 @@
 #pragma once
 
-#include "ops/backends.h"
+#include "ops/connect/backends.h"
 
 namespace hvd::test {
 

@@ -6,10 +6,10 @@
 #include <utility>
 #include <vector>
 
-#include "core/base/config.h"
-#include "core/base/launch_info.h"
 #include "core/base/status.h"
-#include "ops/backends.h"
+#include "core/config/config.h"
+#include "core/config/launch_info.h"
+#include "ops/connect/backends.h"
 #include "test/core/runtime/forwarding_collective.h"
 #include "test/core/runtime/submissions.h"
 #include "test/mpi/failure_printer.h"

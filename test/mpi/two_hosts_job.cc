@@ -12,10 +12,10 @@
 #include <string>
 #include <thread>
 
-#include "core/base/host.h"
 #include "core/base/status.h"
 #include "core/runtime/runtime.h"
-#include "ops/backends.h"
+#include "core/system/host.h"
+#include "ops/connect/backends.h"
 #include "test/core/runtime/submissions.h"
 
 namespace hvd::test {

@@ -8,7 +8,7 @@
 #include <array>
 #include <deque>
 
-#include "core/base/host.h"
+#include "core/system/host.h"
 
 namespace hvd::runner {
 namespace {

@@ -1,12 +1,12 @@
-#include "runner/launch_plan.h"
+#include "runner/plan/launch_plan.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
 
-#include "core/base/config.h"
 #include "core/base/status.h"
+#include "core/config/config.h"
 
 namespace hvd::runner {
 namespace {

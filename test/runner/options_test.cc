@@ -1,4 +1,4 @@
-#include "runner/options.h"
+#include "runner/plan/options.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -7,7 +7,7 @@
 #include <sstream>
 
 #include "core/base/status.h"
-#include "runner/command_line.h"
+#include "runner/plan/command_line.h"
 
 namespace hvd::runner {
 namespace {

@@ -1,4 +1,4 @@
-#include "runner/output.h"
+#include "runner/output/output.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,13 +1,13 @@
 // Strangers and agents at hvdrun's door, over real sockets and with a clock of the test's own.
-#include "runner/reception.h"
+#include "runner/link/reception.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 
-#include "ops/tcp/tcp_socket.h"
-#include "runner/handshake_terms.h"
+#include "ops/net/tcp_socket.h"
+#include "runner/link/handshake_terms.h"
 
 namespace hvd::runner {
 namespace {

@@ -1,4 +1,4 @@
-#include "runner/report.h"
+#include "runner/output/report.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

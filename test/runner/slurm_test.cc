@@ -1,4 +1,4 @@
-#include "runner/slurm.h"
+#include "runner/plan/slurm.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

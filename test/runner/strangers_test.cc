@@ -15,10 +15,10 @@
 #include <sstream>
 #include <thread>
 
-#include "ops/tcp/tcp_socket.h"
-#include "runner/listener.h"
+#include "ops/net/tcp_socket.h"
+#include "runner/link/listener.h"
+#include "runner/link/wire.h"
 #include "runner/process.h"
-#include "runner/wire.h"
 #include "test/runner/launch.h"
 #include "test/support/temporary_folder.h"
 

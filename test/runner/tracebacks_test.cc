@@ -1,4 +1,4 @@
-#include "runner/tracebacks.h"
+#include "runner/output/tracebacks.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-#include "runner/wire.h"
+#include "runner/link/wire.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "core/runtime/collective.h"
+#include "core/ports/collective.h"
 #include "test/support/collective_contract.h"
 #include "test/support/typed_array.h"
 

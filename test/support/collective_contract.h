@@ -5,11 +5,11 @@
 #include <string>
 #include <vector>
 
-#include "core/runtime/collective.h"
+#include "core/ports/collective.h"
 
 namespace hvd::test {
 
-// One promise of the port Collective (core/runtime/collective.h). Every rank calls `run` at the
+// One promise of the port Collective (core/ports/collective.h). Every rank calls `run` at the
 // same time with its own Collective of host memory, in a thread or a process of its own; failures
 // are reported through GoogleTest on the rank that sees them, exceptions too. All cases may use one
 // Collective, one after the other.

@@ -4,11 +4,11 @@
 #include <string>
 #include <vector>
 
-#include "core/runtime/control_plane.h"
+#include "core/ports/control_plane.h"
 
 namespace hvd::test {
 
-// One promise of the port ControlPlane (core/runtime/control_plane.h). Every rank calls `run` at
+// One promise of the port ControlPlane (core/ports/control_plane.h). Every rank calls `run` at
 // the same time with its own plane, in a thread or a process of its own; failures are reported
 // through GoogleTest on the rank that sees them, exceptions too. Cases may share planes if no rank
 // begins one before every rank has ended the one before (MPI_Barrier, joined threads).

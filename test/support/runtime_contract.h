@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "core/base/config.h"
+#include "core/config/config.h"
 #include "core/runtime/runtime.h"
 
 namespace hvd::test {

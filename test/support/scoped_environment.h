@@ -5,7 +5,7 @@
 #include <optional>
 #include <string>
 
-#include "core/base/config.h"
+#include "core/config/config.h"
 
 namespace hvd {
 

@@ -25,9 +25,10 @@ from horovod_cpp.cluster.calls import (
     setting,
     start_limit,
 )
-from horovod_cpp.cluster.output import Printer, shell_here, view_here
+from horovod_cpp.cluster.output import Printer
 from horovod_cpp.cluster.pool import Pool
 from horovod_cpp.cluster.pool_worker import Outcome, PoolWorker
+from horovod_cpp.cluster.view import shell_here, view_here
 
 _Result = typing.TypeVar("_Result")
 

@@ -5,10 +5,7 @@ import dataclasses
 import sys
 import time
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, TextIO, TypeAlias
-
-if TYPE_CHECKING:
-    from IPython.core.interactiveshell import InteractiveShell
+from typing import Any, TextIO, TypeAlias
 
 _PARTIAL = 0.1  # seconds until a line without an end is shown
 _EQUAL_LINE = 0.5  # seconds that a line waits for the same one of the other ranks
@@ -302,18 +299,3 @@ class SilentView(StreamView):
 
     def write(self, rank: int | None, stream: str, text: str) -> None:
         pass
-
-
-def shell_here() -> "InteractiveShell | None":
-    """The IPython that this program runs in; None outside of one."""
-    ipython = sys.modules.get("IPython")
-    return ipython.get_ipython() if ipython is not None else None
-
-
-def view_here() -> tuple[StreamView, bool]:
-    """The view for this program, and whether it can show pictures and the like."""
-    if getattr(shell_here(), "kernel", None) is None:
-        return StreamView(), False
-    from horovod_cpp.cluster.notebook_view import NotebookView
-
-    return NotebookView(), True

@@ -110,6 +110,10 @@ class Worker:
         with self._interrupts_wait(), self._sending:
             self._channel.send(message)
 
+    def _send_after_output(self, message: tuple[Any, ...]) -> None:
+        self.flush()
+        self.send(message)
+
     @contextlib.contextmanager
     def _interrupts_wait(self) -> Iterator[None]:
         """The caller could not read half a message, or one that is sent twice."""
@@ -167,7 +171,7 @@ class Worker:
         if self._shell is None:
             from horovod_cpp.cluster.worker_shell import make_shell
 
-            self._shell = make_shell(self)
+            self._shell = make_shell(self.main, self._send_after_output)
         return self._shell
 
     def _init(self, rendezvous: Mapping[str, str]) -> None:

@@ -2,7 +2,9 @@
 
 import base64
 import json
-from typing import TYPE_CHECKING, Any
+import types
+from collections.abc import Callable
+from typing import Any
 
 from IPython.core.displayhook import DisplayHook
 from IPython.core.displaypub import DisplayPublisher
@@ -10,9 +12,6 @@ from IPython.core.interactiveshell import InteractiveShell
 from traitlets.config import Config
 
 from horovod_cpp.cluster.worker_widgets import share_widgets
-
-if TYPE_CHECKING:
-    from horovod_cpp.cluster.worker import Worker
 
 
 def _plain(content: list[Any]) -> list[Any]:
@@ -30,13 +29,12 @@ def _encoded(value: object) -> str:
 class Shell(InteractiveShell):  # type: ignore[misc]  # IPython may have no types
     """Runs cells. What they display is forwarded."""
 
-    worker: "Worker"
+    send: Callable[[tuple[Any, ...]], None]
     cell_source = ""
     rendered = ""
 
     def forward(self, kind: str, *content: object) -> None:
-        self.worker.flush()
-        self.worker.send((kind, *content))
+        self.send((kind, *content))
 
     def run(self, source: str, number: int) -> tuple[BaseException | None, str]:
         """Runs a cell. Returns its exception and how that looks, or None and an empty text."""
@@ -80,14 +78,14 @@ class _Hook(DisplayHook):  # type: ignore[misc]
         self.shell.forward("display", *_plain([data, metadata, {}]), False, True)
 
 
-def make_shell(worker: "Worker") -> Shell:
-    """The shell of this process; cells run in ``worker.namespace``."""
+def make_shell(main: types.ModuleType, send: Callable[[tuple[Any, ...]], None]) -> Shell:
+    """The shell of this process. Cells run in ``main``; ``send`` takes what they display."""
     config = Config()
     config.HistoryManager.enabled = False
-    Shell.worker = worker
+    Shell.send = staticmethod(send)
     Shell.display_pub_class.default_value = _Publisher
     Shell.displayhook_class.default_value = _Hook
-    shell: Shell = Shell.instance(config=config, user_module=worker.main,
-                                  user_ns=worker.namespace)
+    shell: Shell = Shell.instance(config=config, user_module=main,
+                                  user_ns=vars(main))
     share_widgets(shell.forward)
     return shell

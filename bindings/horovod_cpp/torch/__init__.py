@@ -110,6 +110,8 @@ from horovod_cpp.torch.reductions import (
     grouped_allreduce_,
     grouped_allreduce_async,
     grouped_allreduce_async_,
+)
+from horovod_cpp.torch.scatter import (
     grouped_reducescatter,
     grouped_reducescatter_async,
     reducescatter,

@@ -181,6 +181,10 @@ def result(tensor: Tensor) -> torch.Tensor:
     return shared(tensor) if tensor.device == "cpu" else shared(tensor).clone()
 
 
+def results(tensors: Iterable[Tensor]) -> list[torch.Tensor]:
+    return [result(tensor) for tensor in tensors]
+
+
 def shared(tensor: Tensor) -> torch.Tensor:
     """A torch.Tensor over the memory of the engine's."""
     if tensor.device != "cpu":

@@ -14,18 +14,13 @@ from horovod_cpp.short_traceback import short_traceback
 from horovod_cpp.torch import memory
 from horovod_cpp.torch.handle import Handle
 from horovod_cpp.torch.recorded import name_of_gradient, recorded
+from horovod_cpp.torch.reductions import allreduce, grouped_allreduce
 
 
 def _average(tensors, name, process_set):
-    from horovod_cpp.torch.reductions import allreduce, grouped_allreduce
-
     if len(tensors) == 1:
         return [allreduce(tensors[0], name=name, process_set=process_set)]
     return grouped_allreduce(tensors, name=name, process_set=process_set)
-
-
-def _results(tensors):
-    return [memory.result(tensor) for tensor in tensors]
 
 
 # -- allgather
@@ -67,7 +62,7 @@ def grouped_allgather(tensors, name=None, process_set=global_process_set):
 
     def run(given):
         inputs = [memory.source(tensor) for tensor in given]
-        return _results(_native.grouped_allgather(inputs, name, process_set))
+        return memory.results(_native.grouped_allgather(inputs, name, process_set))
 
     return recorded(run, lambda grads: _own_rows(grads, [len(tensor) for tensor in tensors], name,
                                                  process_set), tensors)
@@ -77,7 +72,7 @@ def grouped_allgather(tensors, name=None, process_set=global_process_set):
 def grouped_allgather_async(tensors, name=None, process_set=global_process_set):
     """grouped_allgather() that returns a Handle; outside of PyTorch's graph."""
     inputs = [memory.source(tensor) for tensor in tensors]
-    return Handle(_native.grouped_allgather_async(inputs, name, process_set), _results)
+    return Handle(_native.grouped_allgather_async(inputs, name, process_set), memory.results)
 
 
 # -- broadcast

@@ -1,4 +1,4 @@
-"""Collectives that compute: allreduce and reducescatter.
+"""allreduce, and what all collectives that compute have in common.
 
 Tensors are dense, of any dtype that the engine has, and of any layout where the call is not in
 place. They lie on the CPU or, in a job with HVD_GPU_OPERATIONS, on the rank's GPU; gpu.py says how
@@ -26,7 +26,6 @@ from horovod_cpp.torch import compression as compressors
 from horovod_cpp.torch import memory
 from horovod_cpp.torch.compression import Compression
 from horovod_cpp.torch.handle import Handle
-from horovod_cpp.torch.movement import allgather, grouped_allgather
 from horovod_cpp.torch.recorded import name_of_gradient, recorded
 
 
@@ -46,13 +45,13 @@ def reduce_op(op, average=None):
                                            "Min, Max, Product, BitAnd, BitOr)") from None
 
 
-def _check_gradient(op, call):
+def check_gradient(op, call):
     if op not in (Average, Sum):
         raise _native.UnsupportedError(f"{call} with {op.name} has no gradient; give it "
                                        "tensor.detach()")
 
 
-def _compressed(compression, has_wires, tensors, call):
+def compressed(compression, has_wires, tensors, call):
     """``call(tensors, wire)`` with what the compression makes of the tensors, and back."""
     compression = compressors.chosen(compression)
     wire = compressors.wire(compression) if has_wires else None
@@ -68,13 +67,6 @@ def _compressed(compression, has_wires, tensors, call):
 def _has_wires(op):
     """Whether the engine compresses by itself with this reduction."""
     return op in (Average, Sum)
-
-
-def _results(tensors):
-    return [memory.result(tensor) for tensor in tensors]
-
-
-# -- allreduce
 
 
 @short_traceback
@@ -93,11 +85,11 @@ def allreduce(tensor, average=None, name=None, compression=Compression.none, op=
                                     wire, process_set)])
 
     def gradients(grads):
-        _check_gradient(op, "allreduce")
+        check_gradient(op, "allreduce")
         return [allreduce(grads[0], None, name_of_gradient(name), compression, op, prescale_factor,
                           postscale_factor, process_set)]
 
-    return recorded(lambda tensors: _compressed(compression, _has_wires(op), tensors, call), gradients,
+    return recorded(lambda tensors: compressed(compression, _has_wires(op), tensors, call), gradients,
                     [tensor])[0]
 
 
@@ -147,11 +139,11 @@ def grouped_allreduce(tensors, average=None, name=None, compression=Compression.
                                    wire, process_set))
 
     def gradients(grads):
-        _check_gradient(op, "grouped_allreduce")
+        check_gradient(op, "grouped_allreduce")
         return grouped_allreduce(grads, None, name_of_gradient(name), compression, op,
                                  prescale_factor, postscale_factor, process_set)
 
-    return recorded(lambda given: _compressed(compression, _has_wires(op), given, call), gradients,
+    return recorded(lambda given: compressed(compression, _has_wires(op), given, call), gradients,
                     list(tensors))
 
 
@@ -223,7 +215,7 @@ def reducescatter(tensor, name=None, compression=Compression.none, op=Average,
         return _scatter_gradients(grads, name, compression, op, process_set,
                                   prescale_factor * postscale_factor)
 
-    return recorded(lambda tensors: _compressed(compression, False, tensors, call), gradients,
+    return recorded(lambda tensors: compressed(compression, False, tensors, call), gradients,
                     [tensor])[0]
 
 
@@ -252,7 +244,7 @@ def grouped_reducescatter(tensors, name=None, compression=Compression.none, op=A
         return _scatter_gradients(grads, name, compression, op, process_set,
                                   prescale_factor * postscale_factor)
 
-    return recorded(lambda given: _compressed(compression, False, given, call), gradients,
+    return recorded(lambda given: compressed(compression, False, given, call), gradients,
                     list(tensors))
 
 

@@ -1,9 +1,9 @@
 #include "horovod_cpp/nn/models/alexnet.h"
 
-#include "horovod_cpp/nn/activation.h"
-#include "horovod_cpp/nn/conv2d.h"
-#include "horovod_cpp/nn/dropout.h"
-#include "horovod_cpp/nn/linear.h"
+#include "horovod_cpp/nn/layers/activation.h"
+#include "horovod_cpp/nn/layers/conv2d.h"
+#include "horovod_cpp/nn/layers/dropout.h"
+#include "horovod_cpp/nn/layers/linear.h"
 #include "horovod_cpp/nn/skip_init.h"
 
 namespace hvd {

@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <memory>
 
-#include "horovod_cpp/nn/pooling.h"
+#include "horovod_cpp/nn/layers/pooling.h"
 #include "horovod_cpp/nn/sequential.h"
 
 // The single-column variant of Krizhevsky: "One weird trick for parallelizing convolutional neural

@@ -4,9 +4,9 @@
 #include <vector>
 
 #include "core/base/status.h"
-#include "horovod_cpp/autograd/functions.h"
+#include "horovod_cpp/autograd/functions/functions.h"
 #include "horovod_cpp/nn/init.h"
-#include "horovod_cpp/nn/linear.h"
+#include "horovod_cpp/nn/layers/linear.h"
 #include "horovod_cpp/nn/models/for_each_layer.h"
 
 namespace hvd {

@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "horovod_cpp/nn/batch_norm.h"
-#include "horovod_cpp/nn/conv2d.h"
+#include "horovod_cpp/nn/layers/batch_norm.h"
+#include "horovod_cpp/nn/layers/conv2d.h"
 
 // What GoogLeNet and Inception v3 are made of.
 namespace hvd {

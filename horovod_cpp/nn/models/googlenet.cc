@@ -2,7 +2,7 @@
 
 #include <string>
 
-#include "horovod_cpp/autograd/functions.h"
+#include "horovod_cpp/autograd/functions/functions.h"
 #include "horovod_cpp/nn/sequential.h"
 #include "horovod_cpp/nn/skip_init.h"
 

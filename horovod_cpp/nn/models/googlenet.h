@@ -3,10 +3,10 @@
 #include <cstdint>
 #include <memory>
 
-#include "horovod_cpp/nn/dropout.h"
-#include "horovod_cpp/nn/linear.h"
+#include "horovod_cpp/nn/layers/dropout.h"
+#include "horovod_cpp/nn/layers/linear.h"
+#include "horovod_cpp/nn/layers/pooling.h"
 #include "horovod_cpp/nn/models/basic_conv.h"
-#include "horovod_cpp/nn/pooling.h"
 
 // Szegedy and others: "Going deeper with convolutions", CVPR 2015, with BatchNorm. Parameter names,
 // layout (3x3 kernels where the paper has 5x5 ones) and initialisation are torchvision's.

@@ -2,7 +2,7 @@
 
 #include <utility>
 
-#include "horovod_cpp/autograd/functions.h"
+#include "horovod_cpp/autograd/functions/functions.h"
 #include "horovod_cpp/nn/init.h"
 #include "horovod_cpp/nn/skip_init.h"
 

@@ -3,10 +3,10 @@
 #include <cstdint>
 #include <memory>
 
-#include "horovod_cpp/nn/dropout.h"
-#include "horovod_cpp/nn/linear.h"
+#include "horovod_cpp/nn/layers/dropout.h"
+#include "horovod_cpp/nn/layers/linear.h"
+#include "horovod_cpp/nn/layers/pooling.h"
 #include "horovod_cpp/nn/models/basic_conv.h"
-#include "horovod_cpp/nn/pooling.h"
 
 // Szegedy, Vanhoucke, Ioffe, Shlens, Wojna: "Rethinking the Inception architecture for computer
 // vision", CVPR 2016. Parameter names, layout and initialisation are torchvision's.

@@ -4,9 +4,9 @@
 #include <utility>
 #include <vector>
 
-#include "horovod_cpp/autograd/functions.h"
-#include "horovod_cpp/nn/identity.h"
+#include "horovod_cpp/autograd/functions/functions.h"
 #include "horovod_cpp/nn/init.h"
+#include "horovod_cpp/nn/layers/identity.h"
 #include "horovod_cpp/nn/models/for_each_layer.h"
 #include "horovod_cpp/nn/skip_init.h"
 

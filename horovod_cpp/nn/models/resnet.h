@@ -4,10 +4,10 @@
 #include <cstdint>
 #include <memory>
 
-#include "horovod_cpp/nn/batch_norm.h"
-#include "horovod_cpp/nn/conv2d.h"
-#include "horovod_cpp/nn/linear.h"
-#include "horovod_cpp/nn/pooling.h"
+#include "horovod_cpp/nn/layers/batch_norm.h"
+#include "horovod_cpp/nn/layers/conv2d.h"
+#include "horovod_cpp/nn/layers/linear.h"
+#include "horovod_cpp/nn/layers/pooling.h"
 #include "horovod_cpp/nn/sequential.h"
 
 // He, Zhang, Ren, Sun: "Deep residual learning for image recognition", CVPR 2016. Parameter names,

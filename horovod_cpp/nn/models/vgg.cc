@@ -1,11 +1,11 @@
 #include "horovod_cpp/nn/models/vgg.h"
 
-#include "horovod_cpp/nn/activation.h"
-#include "horovod_cpp/nn/batch_norm.h"
-#include "horovod_cpp/nn/conv2d.h"
-#include "horovod_cpp/nn/dropout.h"
 #include "horovod_cpp/nn/init.h"
-#include "horovod_cpp/nn/linear.h"
+#include "horovod_cpp/nn/layers/activation.h"
+#include "horovod_cpp/nn/layers/batch_norm.h"
+#include "horovod_cpp/nn/layers/conv2d.h"
+#include "horovod_cpp/nn/layers/dropout.h"
+#include "horovod_cpp/nn/layers/linear.h"
 #include "horovod_cpp/nn/models/for_each_layer.h"
 #include "horovod_cpp/nn/skip_init.h"
 

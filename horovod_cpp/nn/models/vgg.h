@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <memory>
 
-#include "horovod_cpp/nn/pooling.h"
+#include "horovod_cpp/nn/layers/pooling.h"
 #include "horovod_cpp/nn/sequential.h"
 
 // Simonyan, Zisserman: "Very deep convolutional networks for large-scale image recognition", ICLR

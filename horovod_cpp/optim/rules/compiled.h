@@ -1,7 +1,7 @@
 #pragma once
 
 // For the files that are compiled once per instruction set, with HVD_ISA_NAME a namespace of its
-// own each time; what tensor/isa/compiled.h says holds here too.
+// own each time; what tensor/cpu_dispatch/compiled.h says holds here too.
 #include <math.h>
 
 #include "horovod_cpp/optim/rules/table.h"

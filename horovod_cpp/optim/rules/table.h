@@ -49,7 +49,7 @@ struct UpdateTable {
   }
 };
 
-// The table compiled for the instruction set of this name (tensor/isa/table.h). Throws
+// The table compiled for the instruction set of this name (tensor/cpu_dispatch/table.h). Throws
 // InvalidArgumentError when there is none.
 const UpdateTable& update_table(std::string_view isa);
 

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "horovod_cpp/tensor/isa/table.h"
+#include "horovod_cpp/tensor/cpu_dispatch/table.h"
 
 namespace hvd {
 namespace isa {

@@ -2,8 +2,8 @@
 #include <gtest/gtest.h>
 
 #include "core/base/status.h"
-#include "core/negotiate/announcement.h"
 #include "core/negotiate/fusion_plan.h"
+#include "core/negotiate/messages/announcement.h"
 #include "test/core/negotiate/negotiate_builders.h"
 #include "test/support/lock_step_cluster.h"
 

@@ -3,7 +3,7 @@
 #include <memory>
 #include <string>
 
-#include "core/negotiate/request.h"
+#include "core/negotiate/messages/request.h"
 
 namespace hvd::test {
 

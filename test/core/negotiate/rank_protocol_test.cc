@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "core/negotiate/decision.h"
-#include "core/negotiate/message.h"
+#include "core/negotiate/messages/message.h"
 #include "test/core/negotiate/negotiate_builders.h"
 #include "test/support/lock_step_cluster.h"
 

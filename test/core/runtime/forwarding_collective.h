@@ -4,7 +4,7 @@
 #include <span>
 #include <utility>
 
-#include "core/runtime/collective.h"
+#include "core/ports/collective.h"
 
 namespace hvd::test {
 

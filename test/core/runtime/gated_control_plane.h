@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include "core/runtime/control_plane.h"
+#include "core/ports/control_plane.h"
 
 namespace hvd::test {
 
@@ -83,6 +83,7 @@ class GatedControlPlane final : public ControlPlane {
     return inner_->poll();
   }
   Doorbell& doorbell() noexcept override { return inner_->doorbell(); }
+  void job_failed() noexcept override { inner_->job_failed(); }
   void abort(const Status& why) noexcept override { inner_->abort(why); }
 
  private:

@@ -1,4 +1,4 @@
-#include "core/base/interruptible_waits.h"
+#include "core/system/interruptible_waits.h"
 
 #include <gtest/gtest.h>
 

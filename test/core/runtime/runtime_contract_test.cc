@@ -7,9 +7,9 @@
 #include <string>
 #include <tuple>
 
-#include "ops/sim/sim_world.h"
 #include "test/support/run_ranks.h"
 #include "test/support/runtime_contract.h"
+#include "test/support/sim/sim_world.h"
 
 namespace hvd::test {
 namespace {

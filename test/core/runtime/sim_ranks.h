@@ -5,10 +5,10 @@
 #include <utility>
 #include <vector>
 
-#include "core/base/config.h"
+#include "core/config/config.h"
 #include "core/runtime/runtime.h"
-#include "ops/sim/sim_world.h"
 #include "test/core/runtime/submissions.h"
+#include "test/support/sim/sim_world.h"
 
 namespace hvd::test {
 

@@ -1,4 +1,4 @@
-#include "core/runtime/thread_affinity.h"
+#include "core/system/thread_affinity.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -3,7 +3,7 @@
 #include <memory>
 #include <vector>
 
-#include "core/runtime/collective.h"
+#include "core/ports/collective.h"
 #include "test/support/collective_contract.h"
 
 // What the contract of the port (test/support/collective_contract.h) needs to run over CUDA memory.

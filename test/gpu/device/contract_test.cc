@@ -3,12 +3,12 @@
 #include <tuple>
 
 #include "core/base/status.h"
-#include "ops/backends.h"
+#include "ops/connect/backends.h"
+#include "ops/connect/nccl_library.h"
 #include "ops/nccl/module.h"
-#include "ops/nccl_library.h"
-#include "ops/sim/sim_world.h"
 #include "test/gpu/cases/contract_cases.h"
 #include "test/support/run_ranks.h"
+#include "test/support/sim/sim_world.h"
 
 // The contract of the port with tensors on a GPU: among several ranks by way of the host, and by
 // NCCL and through its own GPU memory alone. Through each other's: gpu/ranks, in processes.

@@ -5,12 +5,12 @@
 #include <vector>
 
 #include "core/base/status.h"
-#include "ops/backends.h"
+#include "ops/connect/backends.h"
+#include "ops/connect/nccl_library.h"
 #include "ops/nccl/module.h"
-#include "ops/nccl_library.h"
-#include "ops/sim/sim_world.h"
 #include "test/support/collective_contract.h"
 #include "test/support/run_ranks.h"
+#include "test/support/sim/sim_world.h"
 
 namespace hvd {
 namespace {

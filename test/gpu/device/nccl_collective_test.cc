@@ -6,8 +6,8 @@
 #include <thread>
 
 #include "core/base/status.h"
-#include "ops/backends.h"
-#include "ops/nccl_library.h"
+#include "ops/connect/backends.h"
+#include "ops/connect/nccl_library.h"
 
 namespace hvd {
 namespace {

@@ -7,7 +7,7 @@
 #include <sstream>
 #include <string>
 
-#include "core/base/config.h"
+#include "core/config/config.h"
 #include "test/gpu/logic/host_cuda.h"
 
 namespace hvd::test {

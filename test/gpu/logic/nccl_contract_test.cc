@@ -4,12 +4,12 @@
 #include <tuple>
 
 #include "ops/nccl/nccl_collective.h"
-#include "ops/sim/sim_world.h"
 #include "test/gpu/cases/contract_cases.h"
 #include "test/gpu/logic/host_cuda.h"
 #include "test/gpu/logic/nccl_on_host.h"
 #include "test/support/collective_contract.h"
 #include "test/support/run_ranks.h"
+#include "test/support/sim/sim_world.h"
 
 // The contract of the port over NCCL with as many ranks as threads: on memory as it is, and, when
 // streams are late, on copies of it.

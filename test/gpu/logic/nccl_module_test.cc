@@ -4,8 +4,8 @@
 #include <gtest/gtest.h>
 
 #include "core/base/status.h"
-#include "ops/backends.h"
-#include "ops/nccl_library.h"
+#include "ops/connect/backends.h"
+#include "ops/connect/nccl_library.h"
 
 // The module itself, with the CUDA that it carries, on whatever machine this is.
 namespace hvd {

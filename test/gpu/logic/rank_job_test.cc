@@ -5,10 +5,10 @@
 #include "ops/cuda/staged_collective.h"
 #include "ops/cuda_ipc/ipc_collective.h"
 #include "ops/nccl/nccl_collective.h"
-#include "ops/sim/sim_world.h"
 #include "test/gpu/logic/fake_nccl.h"
 #include "test/gpu/logic/host_cuda.h"
 #include "test/support/run_ranks.h"
+#include "test/support/sim/sim_world.h"
 
 namespace hvd {
 namespace {

@@ -8,11 +8,11 @@
 #include "core/base/status.h"
 #include "ops/cuda/module_memory.h"
 #include "ops/self/self_collective.h"
-#include "ops/sim/sim_world.h"
 #include "test/gpu/cases/contract_cases.h"
 #include "test/gpu/logic/host_cuda.h"
 #include "test/support/collective_contract.h"
 #include "test/support/run_ranks.h"
+#include "test/support/sim/sim_world.h"
 
 namespace hvd {
 namespace {

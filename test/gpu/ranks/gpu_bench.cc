@@ -9,12 +9,12 @@
 #include <vector>
 
 #include "core/base/clock.h"
-#include "ops/backends.h"
+#include "ops/connect/backends.h"
+#include "ops/connect/nccl_library.h"
 #include "ops/cuda/check.h"
 #include "ops/cuda/copy.h"
 #include "ops/cuda/device.h"
 #include "ops/cuda/stream.h"
-#include "ops/nccl_library.h"
 #include "test/bench/gradient_sets.h"
 #include "test/support/collective_contract.h"
 

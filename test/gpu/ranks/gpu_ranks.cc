@@ -7,12 +7,12 @@
 #include <exception>
 #include <string_view>
 
-#include "core/base/config.h"
 #include "core/base/status.h"
+#include "core/config/config.h"
 #include "core/runtime/runtime.h"
-#include "ops/backends.h"
+#include "ops/connect/backends.h"
+#include "ops/connect/gpu_claims.h"
 #include "ops/cuda/device.h"
-#include "ops/gpu_claims.h"
 #include "test/gpu/cases/contract_cases.h"
 #include "test/gpu/cases/rank_job.h"
 

@@ -8,16 +8,16 @@
 #include <vector>
 
 #include "core/base/status.h"
-#include "horovod_cpp/autograd/functions.h"
+#include "horovod_cpp/autograd/functions/functions.h"
 #include "horovod_cpp/autograd/grad_memory.h"
-#include "horovod_cpp/dist/collectives.h"
-#include "horovod_cpp/dist/distributed_optimizer.h"
+#include "horovod_cpp/distributed/collectives/collectives.h"
+#include "horovod_cpp/distributed/gradients/distributed_optimizer.h"
 #include "horovod_cpp/optim/adam.h"
 #include "horovod_cpp/optim/sgd.h"
 #include "horovod_cpp/tensor/device.h"
-#include "ops/backends.h"
+#include "ops/connect/backends.h"
 #include "test/core/runtime/forwarding_collective.h"
-#include "test/horovod_cpp/dist/worlds.h"
+#include "test/horovod_cpp/distributed/worlds.h"
 
 namespace hvd {
 namespace {

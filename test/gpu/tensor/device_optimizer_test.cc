@@ -2,7 +2,7 @@
 
 #include <cmath>
 
-#include "horovod_cpp/autograd/functions.h"
+#include "horovod_cpp/autograd/functions/functions.h"
 #include "horovod_cpp/optim/clip_grad_norm.h"
 #include "horovod_cpp/tensor/random.h"
 #include "test/horovod_cpp/optim/every_optimizer.h"

@@ -6,11 +6,11 @@
 #include <vector>
 
 #include "core/base/status.h"
-#include "horovod_cpp/autograd/functions.h"
-#include "horovod_cpp/dist/broadcast.h"
-#include "horovod_cpp/dist/collectives.h"
-#include "horovod_cpp/dist/distributed_optimizer.h"
-#include "horovod_cpp/dist/session.h"
+#include "horovod_cpp/autograd/functions/functions.h"
+#include "horovod_cpp/distributed/collectives/broadcast.h"
+#include "horovod_cpp/distributed/collectives/collectives.h"
+#include "horovod_cpp/distributed/gradients/distributed_optimizer.h"
+#include "horovod_cpp/distributed/session/session.h"
 #include "horovod_cpp/optim/sgd.h"
 
 // A job of one rank whose tensors are on a device; test/gpu/python has those of several.

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "core/base/status.h"
-#include "horovod_cpp/autograd/functions.h"
+#include "horovod_cpp/autograd/functions/functions.h"
 #include "horovod_cpp/tensor/creation.h"
 #include "horovod_cpp/tensor/memory.h"
 #include "horovod_cpp/tensor/random.h"

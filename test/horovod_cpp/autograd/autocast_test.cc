@@ -7,10 +7,10 @@
 #include <thread>
 #include <tuple>
 
-#include "horovod_cpp/autograd/functions.h"
-#include "horovod_cpp/autograd/grad.h"
+#include "horovod_cpp/autograd/engine/grad.h"
+#include "horovod_cpp/autograd/functions/functions.h"
+#include "horovod_cpp/autograd/functions/pooling.h"
 #include "horovod_cpp/autograd/grad_mode.h"
-#include "horovod_cpp/autograd/pooling.h"
 #include "test/horovod_cpp/autograd/values.h"
 
 namespace hvd {

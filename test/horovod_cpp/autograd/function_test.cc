@@ -5,9 +5,9 @@
 
 #include <cmath>
 
-#include "horovod_cpp/autograd/anomaly.h"
-#include "horovod_cpp/autograd/functions.h"
-#include "horovod_cpp/autograd/gradcheck.h"
+#include "horovod_cpp/autograd/engine/anomaly.h"
+#include "horovod_cpp/autograd/engine/gradcheck.h"
+#include "horovod_cpp/autograd/functions/functions.h"
 #include "test/horovod_cpp/autograd/values.h"
 
 namespace hvd {

@@ -3,12 +3,12 @@
 
 #include <gtest/gtest.h>
 
-#include "horovod_cpp/autograd/convolution.h"
-#include "horovod_cpp/autograd/functions.h"
+#include "horovod_cpp/autograd/functions/convolution.h"
+#include "horovod_cpp/autograd/functions/functions.h"
 #include "horovod_cpp/autograd/grad_memory.h"
-#include "horovod_cpp/tensor/kernels/convolution.h"
-#include "horovod_cpp/tensor/kernels/matmul.h"
-#include "horovod_cpp/tensor/kernels/result_place.h"
+#include "horovod_cpp/tensor/kernels/convolution/convolution.h"
+#include "horovod_cpp/tensor/kernels/matmul/matmul.h"
+#include "horovod_cpp/tensor/result_place.h"
 
 namespace hvd {
 namespace {

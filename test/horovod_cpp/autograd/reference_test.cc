@@ -6,9 +6,9 @@
 #include <limits>
 #include <map>
 
-#include "horovod_cpp/autograd/functions.h"
-#include "horovod_cpp/autograd/grad.h"
-#include "horovod_cpp/autograd/gradcheck.h"
+#include "horovod_cpp/autograd/engine/grad.h"
+#include "horovod_cpp/autograd/engine/gradcheck.h"
+#include "horovod_cpp/autograd/functions/functions.h"
 #include "test/horovod_cpp/autograd/values.h"
 #include "test/horovod_cpp/reference_file.h"
 

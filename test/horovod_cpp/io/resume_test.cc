@@ -1,11 +1,11 @@
 // A run that stops and goes on from its checkpoint equals one that never stopped.
 #include <gtest/gtest.h>
 
-#include "horovod_cpp/autograd/functions.h"
+#include "horovod_cpp/autograd/functions/functions.h"
 #include "horovod_cpp/data/data_loader.h"
 #include "horovod_cpp/data/datasets.h"
 #include "horovod_cpp/io/checkpoint.h"
-#include "horovod_cpp/nn/layers.h"
+#include "horovod_cpp/nn/layers/layers.h"
 #include "horovod_cpp/optim/adam.h"
 #include "horovod_cpp/optim/one_cycle_lr.h"
 #include "horovod_cpp/optim/sgd.h"

@@ -7,7 +7,7 @@
 #include <sstream>
 
 #include "horovod_cpp/io/safetensors.h"
-#include "horovod_cpp/nn/layers.h"
+#include "horovod_cpp/nn/layers/layers.h"
 #include "test/horovod_cpp/optim/optim_reference.h"
 #include "test/support/temporary_folder.h"
 

@@ -7,11 +7,11 @@
 #include <string>
 
 #include "horovod_cpp/autograd/autocast.h"
-#include "horovod_cpp/autograd/functions.h"
+#include "horovod_cpp/autograd/functions/functions.h"
 #include "horovod_cpp/autograd/grad_mode.h"
-#include "horovod_cpp/nn/attention.h"
 #include "horovod_cpp/nn/functional.h"
-#include "horovod_cpp/nn/layers.h"
+#include "horovod_cpp/nn/layers/attention.h"
+#include "horovod_cpp/nn/layers/layers.h"
 #include "horovod_cpp/optim/adam.h"
 #include "horovod_cpp/optim/sgd.h"
 #include "horovod_cpp/tensor/random.h"

@@ -7,10 +7,10 @@
 #include <limits>
 
 #include "core/base/status.h"
-#include "horovod_cpp/autograd/convolution.h"
-#include "horovod_cpp/autograd/pooling.h"
+#include "horovod_cpp/autograd/functions/convolution.h"
+#include "horovod_cpp/autograd/functions/pooling.h"
 #include "horovod_cpp/io/safetensors.h"
-#include "horovod_cpp/nn/layers.h"
+#include "horovod_cpp/nn/layers/layers.h"
 #include "horovod_cpp/optim/lr_scheduler.h"
 #include "horovod_cpp/optim/sgd.h"
 #include "horovod_cpp/tensor/creation.h"

@@ -5,7 +5,7 @@
 
 #include "core/base/status.h"
 #include "horovod_cpp/autograd/grad_memory.h"
-#include "horovod_cpp/nn/layers.h"
+#include "horovod_cpp/nn/layers/layers.h"
 #include "test/support/temporary_folder.h"
 
 namespace hvd {

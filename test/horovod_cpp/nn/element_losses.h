@@ -2,7 +2,7 @@
 
 #include <vector>
 
-#include "horovod_cpp/nn/layers.h"
+#include "horovod_cpp/nn/layers/layers.h"
 
 namespace hvd {
 namespace nn {

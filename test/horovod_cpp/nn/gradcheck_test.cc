@@ -1,9 +1,9 @@
 // Every new function and layer against central differences, in float64.
-#include "horovod_cpp/autograd/gradcheck.h"
+#include "horovod_cpp/autograd/engine/gradcheck.h"
 
 #include <gtest/gtest.h>
 
-#include "horovod_cpp/nn/layers.h"
+#include "horovod_cpp/nn/layers/layers.h"
 #include "test/horovod_cpp/nn/element_losses.h"
 
 namespace hvd {

@@ -3,8 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "horovod_cpp/autograd/functions.h"
-#include "horovod_cpp/nn/layers.h"
+#include "horovod_cpp/autograd/functions/functions.h"
+#include "horovod_cpp/nn/layers/layers.h"
 
 namespace hvd {
 namespace nn {

@@ -5,9 +5,9 @@
 #include <cmath>
 #include <functional>
 
-#include "horovod_cpp/autograd/functions.h"
+#include "horovod_cpp/autograd/functions/functions.h"
 #include "horovod_cpp/nn/init.h"
-#include "horovod_cpp/nn/layers.h"
+#include "horovod_cpp/nn/layers/layers.h"
 #include "test/horovod_cpp/reference_file.h"
 
 namespace hvd {

@@ -8,8 +8,8 @@
 #include <functional>
 
 #include "core/base/status.h"
-#include "horovod_cpp/autograd/functions.h"
-#include "horovod_cpp/nn/layers.h"
+#include "horovod_cpp/autograd/functions/functions.h"
+#include "horovod_cpp/nn/layers/layers.h"
 
 namespace hvd {
 namespace nn {

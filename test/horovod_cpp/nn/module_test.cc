@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "core/base/status.h"
-#include "horovod_cpp/nn/layers.h"
+#include "horovod_cpp/nn/layers/layers.h"
 #include "test/support/temporary_folder.h"
 
 namespace hvd {

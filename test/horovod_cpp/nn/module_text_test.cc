@@ -3,7 +3,7 @@
 #include <memory>
 #include <sstream>
 
-#include "horovod_cpp/nn/layers.h"
+#include "horovod_cpp/nn/layers/layers.h"
 #include "horovod_cpp/nn/option_text.h"
 
 namespace hvd {

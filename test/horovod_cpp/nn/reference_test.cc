@@ -1,7 +1,7 @@
 // Layers, losses and functions against what PyTorch computed (test/support/reference/nn.py).
 #include <gtest/gtest.h>
 
-#include "horovod_cpp/nn/layers.h"
+#include "horovod_cpp/nn/layers/layers.h"
 #include "test/horovod_cpp/nn/reference_case.h"
 
 namespace hvd {

@@ -2,10 +2,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "horovod_cpp/autograd/functions.h"
-#include "horovod_cpp/autograd/grad.h"
-#include "horovod_cpp/autograd/gradcheck.h"
-#include "horovod_cpp/nn/layers.h"
+#include "horovod_cpp/autograd/engine/grad.h"
+#include "horovod_cpp/autograd/engine/gradcheck.h"
+#include "horovod_cpp/autograd/functions/functions.h"
+#include "horovod_cpp/nn/layers/layers.h"
 #include "test/horovod_cpp/autograd/values.h"
 #include "test/horovod_cpp/nn/element_losses.h"
 

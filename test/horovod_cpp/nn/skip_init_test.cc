@@ -4,8 +4,8 @@
 
 #include <thread>
 
-#include "horovod_cpp/nn/conv2d.h"
-#include "horovod_cpp/nn/linear.h"
+#include "horovod_cpp/nn/layers/conv2d.h"
+#include "horovod_cpp/nn/layers/linear.h"
 #include "horovod_cpp/tensor/random.h"
 
 namespace hvd {

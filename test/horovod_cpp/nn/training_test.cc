@@ -1,12 +1,12 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "horovod_cpp/autograd/functions.h"
+#include "horovod_cpp/autograd/functions/functions.h"
 #include "horovod_cpp/autograd/grad_mode.h"
 #include "horovod_cpp/data/data_loader.h"
 #include "horovod_cpp/data/datasets.h"
 #include "horovod_cpp/io/safetensors.h"
-#include "horovod_cpp/nn/layers.h"
+#include "horovod_cpp/nn/layers/layers.h"
 #include "horovod_cpp/optim/adam.h"
 #include "horovod_cpp/optim/sgd.h"
 #include "test/support/temporary_folder.h"

@@ -6,7 +6,7 @@
 
 #include "core/base/status.h"
 #include "horovod_cpp/optim/rules/table.h"
-#include "horovod_cpp/tensor/isa/table.h"
+#include "horovod_cpp/tensor/cpu_dispatch/table.h"
 #include "horovod_cpp/tensor/random.h"
 
 namespace hvd {

@@ -6,7 +6,7 @@
 #include <limits>
 
 #include "core/base/status.h"
-#include "horovod_cpp/autograd/functions.h"
+#include "horovod_cpp/autograd/functions/functions.h"
 #include "horovod_cpp/tensor/random.h"
 #include "horovod_cpp/tensor/tensor.h"
 

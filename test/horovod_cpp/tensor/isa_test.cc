@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "core/base/status.h"
-#include "horovod_cpp/tensor/isa/table.h"
+#include "horovod_cpp/tensor/cpu_dispatch/table.h"
 #include "horovod_cpp/tensor/random.h"
 
 namespace hvd {

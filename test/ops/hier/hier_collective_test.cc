@@ -7,10 +7,10 @@
 #include <deque>
 #include <map>
 
-#include "ops/sim/sim_world.h"
 #include "test/core/runtime/forwarding_collective.h"
 #include "test/support/collective_cases.h"
 #include "test/support/run_ranks.h"
+#include "test/support/sim/sim_world.h"
 
 namespace hvd {
 namespace {

@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <map>
 
+#include "ops/net/connect_hosts.h"
 #include "ops/shm/shm_control_plane.h"
-#include "ops/tcp/connect_hosts.h"
 #include "test/support/all_gather.h"
 #include "test/support/control_plane_contract.h"
 #include "test/support/run_ranks.h"

@@ -10,8 +10,8 @@
 #include <csignal>
 #include <thread>
 
-#include "core/runtime/blocked_time.h"
-#include "core/runtime/patience.h"
+#include "core/runtime/wake/blocked_time.h"
+#include "core/runtime/wake/patience.h"
 #include "test/support/control_plane_contract.h"
 #include "test/support/run_ranks.h"
 
@@ -134,6 +134,25 @@ TEST(ShmControlPlane, RefusesARankOfAnotherHost) {
                         {ProcessHandle(this_process()), ProcessHandle(this_process())});
   EXPECT_NO_THROW(plane.send(2, {}));
   EXPECT_THROW(plane.send(1, {}), InternalError);
+}
+
+// How long a rank takes to leave whose last message is for one that reads no more.
+Duration leaving_with_mail_left(bool job_failed) {
+  ShmWorld world(2);
+  world[0].send(1, Bytes(1 << 22));  // more than a mailbox takes
+  if (job_failed) world[0].job_failed();
+  const TimePoint start = Clock::now();
+  world.leave(0);
+  return Clock::now() - start;
+}
+
+TEST(ShmControlPlane, AfterAnErrorWhoLeavesDoesNotWaitLongForARankThatReadsNoMore) {
+  EXPECT_GE(leaving_with_mail_left(false), kFlushLimit);
+  Duration shortest = kFlushLimit;  // this thread may get no core in some of the attempts
+  for (int attempt = 0; attempt < 20 && shortest >= kFlushLimit; ++attempt) {
+    shortest = leaving_with_mail_left(true);
+  }
+  EXPECT_LT(shortest, kFlushLimit);
 }
 
 TEST(ShmControlPlane, MailOfARankThatLeftStillArrivesAndNobodyMissesIt) {

@@ -5,10 +5,10 @@
 #include <tuple>
 #include <vector>
 
-#include "ops/sim/sim_world.h"
 #include "test/support/collective_contract.h"
 #include "test/support/control_plane_contract.h"
 #include "test/support/run_ranks.h"
+#include "test/support/sim/sim_world.h"
 
 namespace hvd {
 namespace {

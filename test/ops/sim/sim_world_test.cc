@@ -1,4 +1,4 @@
-#include "ops/sim/sim_world.h"
+#include "test/support/sim/sim_world.h"
 
 #include <gtest/gtest.h>
 

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "horovod_cpp/autograd/functions.h"
+#include "horovod_cpp/autograd/functions/functions.h"
 #include "horovod_cpp/autograd/grad_mode.h"
 #include "horovod_cpp/nn/module.h"
 #include "test/horovod_cpp/reference_file.h"

@@ -1,0 +1,89 @@
+"""reducescatter. What reductions.py says of tensors, names, gradients and errors holds here too."""
+
+from horovod_cpp import _native
+from horovod_cpp._native import Average, Sum, global_process_set
+from horovod_cpp.short_traceback import short_traceback
+from horovod_cpp.torch import compression as compressors
+from horovod_cpp.torch import memory
+from horovod_cpp.torch.compression import Compression
+from horovod_cpp.torch.handle import Handle
+from horovod_cpp.torch.movement import allgather, grouped_allgather
+from horovod_cpp.torch.recorded import name_of_gradient, recorded
+from horovod_cpp.torch.reductions import check_gradient, compressed, reduce_op
+
+
+def _scatter_gradients(grads, name, compression, op, process_set, factor):
+    """Of results to those of the inputs, with Horovod's factor: Sum counts every rank."""
+    check_gradient(op, "reducescatter")
+    compression = compressors.chosen(compression)
+    if op == Sum:
+        factor *= process_set.size()
+    scaled = list(grads) if factor == 1.0 else [grad * factor for grad in grads]
+    pairs = [compression.compress(grad) for grad in scaled]
+    name = name_of_gradient(name)
+    if len(pairs) == 1:
+        gathered = [allgather(pairs[0][0], name, process_set)]
+    else:
+        gathered = grouped_allgather([grad for grad, _ in pairs], name, process_set)
+    return [compression.decompress(grad, context) for grad, (_, context) in zip(gathered, pairs)]
+
+
+@short_traceback
+def reducescatter(tensor, name=None, compression=Compression.none, op=Average,
+                  process_set=global_process_set, prescale_factor=1.0, postscale_factor=1.0):
+    """This rank's rows of the reduction, cut along the first axis in rank order.
+
+    Of n rows and k ranks the first n % k ranks get one row more. The gradient is Horovod's: the
+    allgather of the ranks' gradients times the two factors, and with Sum times the number of ranks.
+    """
+    op = reduce_op(op)
+
+    def call(tensors, _):
+        return [memory.result(_native.reducescatter(memory.source(tensors[0]), op, name,
+                                                    prescale_factor, postscale_factor,
+                                                    process_set))]
+
+    def gradients(grads):
+        return _scatter_gradients(grads, name, compression, op, process_set,
+                                  prescale_factor * postscale_factor)
+
+    return recorded(lambda tensors: compressed(compression, False, tensors, call), gradients,
+                    [tensor])[0]
+
+
+@short_traceback
+def reducescatter_async(tensor, name=None, op=Average, process_set=global_process_set,
+                        prescale_factor=1.0, postscale_factor=1.0):
+    """reducescatter() that returns a Handle; outside of PyTorch's graph."""
+    return Handle(_native.reducescatter_async(memory.source(tensor), reduce_op(op), name,
+                                              prescale_factor, postscale_factor, process_set),
+                  memory.result)
+
+
+@short_traceback
+def grouped_reducescatter(tensors, name=None, compression=Compression.none, op=Average,
+                          process_set=global_process_set, prescale_factor=1.0,
+                          postscale_factor=1.0):
+    """reducescatter() of several tensors as one call: all or none are reduced. Returns a list."""
+    op = reduce_op(op)
+
+    def call(tensors, _):
+        inputs = [memory.source(tensor) for tensor in tensors]
+        return memory.results(_native.grouped_reducescatter(inputs, op, name, prescale_factor,
+                                                            postscale_factor, process_set))
+
+    def gradients(grads):
+        return _scatter_gradients(grads, name, compression, op, process_set,
+                                  prescale_factor * postscale_factor)
+
+    return recorded(lambda given: compressed(compression, False, given, call), gradients,
+                    list(tensors))
+
+
+@short_traceback
+def grouped_reducescatter_async(tensors, name=None, op=Average, process_set=global_process_set,
+                                prescale_factor=1.0, postscale_factor=1.0):
+    """grouped_reducescatter() that returns a Handle; outside of PyTorch's graph."""
+    inputs = [memory.source(tensor) for tensor in tensors]
+    return Handle(_native.grouped_reducescatter_async(inputs, reduce_op(op), name, prescale_factor,
+                                                      postscale_factor, process_set), memory.results)

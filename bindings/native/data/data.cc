@@ -1,0 +1,309 @@
+#include <pybind11/stl.h>
+
+#include <memory>
+#include <optional>
+
+#include "bindings/native/data/data.h"
+#include "bindings/native/shared_object.h"
+#include "core/base/status.h"
+#include "horovod_cpp/data/datasets.h"
+#include "horovod_cpp/data/idx.h"
+#include "horovod_cpp/data/image_dataset.h"
+#include "horovod_cpp/data/image_file.h"
+#include "horovod_cpp/data/image_folder.h"
+
+namespace hvd::python {
+namespace {
+
+void bind_plain_datasets(py::module_& m) {
+  py::classh<data::Dataset>(m, "Dataset",
+                            "A finite, indexable set of examples, each a tuple of tensors.")
+      .def("__len__", &data::Dataset::size, "Number of examples.")
+      .def(
+          "__getitem__",
+          [](const data::Dataset& dataset, std::int64_t index) {
+            const std::int64_t size = dataset.size();
+            if (index < -size || index >= size) {
+              throw py::index_error("example " + std::to_string(index) + " of " +
+                                    std::to_string(size));
+            }
+            data::Sample sample;
+            {
+              const WithoutGil nogil;
+              sample = dataset.get(index < 0 ? index + size : index);
+            }
+            return to_tuple(sample);
+          },
+          py::arg("index"),
+          "An example, a tuple of Tensors; a negative index counts from the end.");
+  py::classh<data::TensorDataset, data::Dataset>(
+      m, "TensorDataset",
+      R"(Example i is ``(arrays[0][i], arrays[1][i], ...)``.
+
+Args:
+    *arrays: Tensors or NumPy arrays of one first extent; they are not copied.
+
+Raises:
+    InvalidArgumentError: no array, a scalar, or first extents that differ.)")
+      .def(py::init([](const py::Args<ArrayLike>& arrays) {
+        std::vector<Tensor> tensors;
+        for (const py::handle& array : arrays) tensors.push_back(tensor_from(array));
+        return std::make_shared<data::TensorDataset>(std::move(tensors));
+      }));
+}
+
+std::vector<std::shared_ptr<data::Subset>> split_at_random(
+    const DatasetLike& dataset,
+    const Typed<"collections.abc.Sequence[int] | collections.abc.Sequence[float]">& lengths,
+    std::optional<std::uint64_t> seed) {
+  Generator seeded(seed.value_or(0));
+  Generator& generator = seed ? seeded : default_generator();
+  bool whole = true;
+  for (const py::handle length : lengths) whole = whole && PyFloat_Check(length.ptr()) == 0;
+  if (whole) {
+    return data::random_split(dataset_from(dataset), lengths.cast<std::vector<std::int64_t>>(),
+                              generator);
+  }
+  return data::random_split(dataset_from(dataset), lengths.cast<std::vector<double>>(), generator);
+}
+
+void bind_derived_datasets(py::module_& m) {
+  py::classh<data::Subset, data::Dataset>(m, "Subset",
+                                          R"(The examples of ``dataset`` at ``indices``.
+
+Args:
+    dataset: a Dataset, or anything with ``__len__`` and ``__getitem__``.
+    indices: ints; an example may come several times.
+
+Raises:
+    InvalidArgumentError: an index is out of range.)")
+      .def(py::init([](const DatasetLike& dataset, std::vector<std::int64_t> indices) {
+             return std::make_shared<data::Subset>(dataset_from(dataset), std::move(indices));
+           }),
+           py::arg("dataset"), py::arg("indices"));
+  py::classh<data::ConcatDataset, data::Dataset>(
+      m, "ConcatDataset", R"(The examples of several datasets, one after the other.
+
+Args:
+    datasets: Datasets, or their like.
+
+Raises:
+    InvalidArgumentError: there is none.)")
+      .def(py::init([](const Typed<"collections.abc.Iterable[DatasetLike]">& datasets) {
+             std::vector<std::shared_ptr<const data::Dataset>> parts;
+             for (const py::handle dataset : datasets) parts.push_back(dataset_from(dataset));
+             return std::make_shared<data::ConcatDataset>(std::move(parts));
+           }),
+           py::arg("datasets"));
+  py::classh<data::TransformDataset, data::Dataset>(
+      m, "TransformDataset",
+      R"(Examples of ``dataset`` whose first field, the image, went through ``transform``.
+
+Args:
+    dataset: a Dataset, or its like.
+    transform: a transform or another callable; several threads call it.)")
+      .def(py::init([](const DatasetLike& dataset, const TransformLike& transform) {
+             return std::make_shared<data::TransformDataset>(dataset_from(dataset),
+                                                             transform_from(transform));
+           }),
+           py::arg("dataset"), py::arg("transform"));
+  m.def("random_split", &split_at_random, py::arg("dataset"), py::arg("lengths"),
+        py::arg("seed") = py::none(),
+        R"(Split a dataset at random into Subsets that do not overlap.
+
+Args:
+    dataset: a Dataset.
+    lengths: numbers of examples that add up to ``len(dataset)``, or floats that add up to 1.
+    seed: of the order; by default this thread's generator (``hvd.manual_seed``) is used.
+
+Returns:
+    A list of Subsets.
+
+Raises:
+    InvalidArgumentError: the lengths do not add up.)");
+}
+
+data::PixelFormat pixel_format(const py::handle& dtype) {
+  const DType parsed = dtype_from(dtype);
+  if (parsed == DType::kF32) return data::PixelFormat::kF32;
+  if (parsed == DType::kU8) return data::PixelFormat::kU8;
+  throw InvalidArgumentError("images are given as float32 or uint8, not " +
+                             std::string(name_of(parsed)));
+}
+
+void bind_images(py::module_& m) {
+  py::classh<data::ImageDataset, data::Dataset>(
+      m, "ImageDataset",
+      R"(Labelled images: example i is (image [channels, height, width], label).
+
+Args:
+    images: uint8 [n, channels, height, width], a Tensor or NumPy array.
+    labels: int64 [n].
+    dtype: in which images are given: "float32" (scaled to [0, 1]) or "uint8" (as stored).
+
+Raises:
+    InvalidArgumentError: other dtypes or shapes.)")
+      .def(py::init([](const ArrayLike& images, const ArrayLike& labels, const DTypeLike& dtype) {
+             return std::make_shared<data::ImageDataset>(tensor_from(images), tensor_from(labels),
+                                                         pixel_format(dtype));
+           }),
+           py::arg("images"), py::arg("labels"), py::arg("dtype") = "float32")
+      .def_property_readonly("images", &data::ImageDataset::images,
+                             "uint8 [n, channels, height, width].")
+      .def_property_readonly("labels", &data::ImageDataset::labels, "int64 [n].");
+  py::classh<data::MNIST, data::ImageDataset>(
+      m, "MNIST",
+      R"(MNIST, or another set with its file names, from IDX files in ``folder``, gzipped or not.
+
+Args:
+    folder: where train-images-idx3-ubyte and so on are.
+    train: the training set, else the test set.
+    dtype: "float32" (scaled to [0, 1]) or "uint8" (as stored).
+
+Raises:
+    InvalidArgumentError: a file is missing or corrupt; the message names it and says how.)")
+      .def(py::init([](const std::string& folder, bool train, const DTypeLike& dtype) {
+             return std::make_shared<data::MNIST>(folder, train, pixel_format(dtype));
+           }),
+           py::arg("folder"), py::arg("train") = true, py::arg("dtype") = "float32");
+}
+
+void bind_cifar(py::module_& m) {
+  py::classh<data::CIFAR10, data::ImageDataset>(
+      m, "CIFAR10",
+      R"(CIFAR-10 in its binary version (data_batch_*.bin, test_batch.bin) from ``folder``.
+
+Args:
+    folder: where they are.
+    train: the training set, else the test set.
+    dtype: "float32" (scaled to [0, 1]) or "uint8" (as stored).
+
+Raises:
+    InvalidArgumentError: a file is missing or corrupt; the message names it and says how.)")
+      .def(py::init([](const std::string& folder, bool train, const DTypeLike& dtype) {
+             return std::make_shared<data::CIFAR10>(folder, train, pixel_format(dtype));
+           }),
+           py::arg("folder"), py::arg("train") = true, py::arg("dtype") = "float32");
+  py::classh<data::CIFAR100, data::ImageDataset>(
+      m, "CIFAR100",
+      R"(CIFAR-100 in its binary version (train.bin, test.bin) from ``folder``; the fine labels.
+
+Args:
+    folder: where they are.
+    train: the training set, else the test set.
+    dtype: "float32" (scaled to [0, 1]) or "uint8" (as stored).
+
+Raises:
+    InvalidArgumentError: a file is missing or corrupt; the message names it and says how.)")
+      .def(py::init([](const std::string& folder, bool train, const DTypeLike& dtype) {
+             return std::make_shared<data::CIFAR100>(folder, train, pixel_format(dtype));
+           }),
+           py::arg("folder"), py::arg("train") = true, py::arg("dtype") = "float32");
+  m.def("read_idx", &data::read_idx, py::arg("path"), ReleaseGil(),
+        R"(Read an IDX file, gzipped or not.
+
+Args:
+    path: of the file.
+
+Returns:
+    A Tensor with the file's extents and dtype.
+
+Raises:
+    InvalidArgumentError: the file is missing, truncated or corrupt.)");
+}
+
+data::ImageMode image_mode(const std::string& name) {
+  if (name == "rgb") return data::ImageMode::kRgb;
+  if (name == "gray") return data::ImageMode::kGray;
+  if (name == "unchanged") return data::ImageMode::kUnchanged;
+  throw InvalidArgumentError("read_image: mode '" + name +
+                             "': expected 'rgb', 'gray' or 'unchanged'");
+}
+
+py::typing::Dict<py::str, py::int_> class_to_idx(const data::DatasetFolder& folder) {
+  py::typing::Dict<py::str, py::int_> indices;
+  for (const std::string& name : folder.classes()) indices[py::str(name)] = py::len(indices);
+  return indices;
+}
+
+void bind_folders(py::module_& m) {
+  m.def(
+      "read_image",
+      [](const std::string& path, const std::string& mode) {
+        return data::read_image(path, image_mode(mode));
+      },
+      py::arg("path"), py::arg("mode") = "rgb", ReleaseGil(),
+      R"(Decode a JPEG or PNG file to uint8 [channels, height, width].
+
+Args:
+    path: of the file.
+    mode: "rgb", "gray", or "unchanged" (1 to 4 channels, as stored).
+
+Returns:
+    A uint8 Tensor.
+
+Raises:
+    InvalidArgumentError: no image, or truncated or corrupt; the message names the file.)");
+  py::classh<data::DatasetFolder, data::Dataset>(
+      m, "DatasetFolder",
+      R"(Files in one folder a class: example i is (loader(path), label).
+
+Args:
+    root: has a folder for each class; classes are numbered in the order of their names.
+    loader: a callable that makes a tensor or array of a path; several threads call it.
+    extensions: endings of the names of the files to take, such as ".npy".
+    transform: what the loaded tensor goes through, native or another callable.
+
+Raises:
+    InvalidArgumentError: no folder, or a class without files; the message names it.)")
+      .def(
+          py::init([](const std::string& root,
+                      const Typed<"collections.abc.Callable[[str], typing.Any]">& loader,
+                      const std::vector<std::string>& extensions, const MaybeTransform& transform) {
+            auto load = [function = SharedObject(loader)](const std::string& path) {
+              return in_python([&] { return example_tensor(function.get()(path)); });
+            };
+            return std::make_shared<data::DatasetFolder>(root, std::move(load), extensions,
+                                                         transform_from(transform));
+          }),
+          py::arg("root"), py::arg("loader"), py::arg("extensions"),
+          py::arg("transform") = py::none())
+      .def_property_readonly("classes", &data::DatasetFolder::classes, "Names of the classes.")
+      .def_property_readonly("class_to_idx", &class_to_idx, "The label of each class.")
+      .def_property_readonly("samples", &data::DatasetFolder::samples,
+                             "Pairs of path and label, one an example.");
+  py::classh<data::ImageFolder, data::DatasetFolder>(
+      m, "ImageFolder",
+      R"(JPEG and PNG files in one folder a class: (uint8 [3, height, width], label).
+
+Args:
+    root: has a folder for each class; classes are numbered in the order of their names.
+    transform: what images go through, native or another callable.
+
+Raises:
+    InvalidArgumentError: no folder, or a class without files; the message names it. A broken file
+        is an error when it is read.)")
+      .def(py::init([](const std::string& root, const MaybeTransform& transform) {
+             return std::make_shared<data::ImageFolder>(root, transform_from(transform));
+           }),
+           py::arg("root"), py::arg("transform") = py::none());
+}
+
+}  // namespace
+
+void bind_datasets(py::module_& m) {
+  bind_plain_datasets(m);
+  bind_derived_datasets(m);
+  bind_images(m);
+  bind_cifar(m);
+  bind_folders(m);
+}
+
+void bind_data(py::module_& m) {
+  bind_transforms(m);
+  bind_datasets(m);
+  bind_samplers(m);
+  bind_loader(m);
+}
+
+}  // namespace hvd::python

@@ -1,0 +1,335 @@
+#include <pybind11/stl.h>
+
+#include <algorithm>
+#include <optional>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "bindings/native/data/data.h"
+#include "bindings/native/shared_object.h"
+#include "core/base/status.h"
+#include "horovod_cpp/data/sampler.h"
+#include "horovod_cpp/distributed/session/session.h"
+
+namespace hvd::python {
+namespace {
+
+// One pass over a loader, as Python wants it: advance first, then read. Python runs between the
+// calls of the workers, so whoever holds the GIL may not wait for them.
+class Pass {
+ public:
+  explicit Pass(std::shared_ptr<data::DataLoader> loader) : loader_(std::move(loader)) {
+    live().push_back(this);
+  }
+  ~Pass() {
+    std::erase(live(), this);
+    stop();
+  }
+  Pass(const Pass&) = delete;
+  Pass& operator=(const Pass&) = delete;
+
+  // Empty at the end.
+  std::optional<data::Sample> next() {
+    if (running_) throw InvalidArgumentError("DataLoader: two threads iterate over one pass");
+    running_ = true;
+    try {
+      const WithoutGil nogil;
+      advance();
+    } catch (const std::runtime_error& error) {
+      done_ = true;
+      running_ = false;
+      rethrow_pythons(error);
+      throw;
+    } catch (...) {
+      done_ = true;
+      running_ = false;
+      throw;
+    }
+    running_ = false;
+    if (done_) return std::nullopt;
+    return **iterator_;
+  }
+
+  // Before the interpreter goes: workers that want to run Python then would never come back.
+  static void stop_all() {
+    for (Pass* pass : live()) pass->stop();
+  }
+
+ private:
+  // Passes that Python has not dropped; guarded by the GIL.
+  static std::vector<Pass*>& live() {
+    static auto* passes = new std::vector<Pass*>;
+    return *passes;
+  }
+
+  void advance() {
+    if (!iterator_ && !done_) {
+      iterator_.emplace(loader_->begin());
+    } else if (!done_) {
+      ++*iterator_;
+    }
+    done_ = done_ || *iterator_ == loader_->end();
+  }
+
+  // Joins the workers.
+  void stop() {
+    if (!iterator_ || running_) return;  // another thread's; it ends before the interpreter does
+    done_ = true;
+    const WithoutGil nogil;
+    iterator_.reset();
+  }
+
+  // Throws the exception that Python code raised, if that is what happened; a note says where.
+  static void rethrow_pythons(const std::runtime_error& error) {
+    try {
+      std::rethrow_if_nested(error);
+    } catch (const PythonError& original) {
+      std::string_view where = error.what();
+      where.remove_suffix(std::min(where.size(), std::string_view(original.what()).size() + 2));
+      py::handle(original.exception()).attr("add_note")(std::string(where));
+      throw;
+    } catch (const py::type_error&) {
+      throw py::type_error(error.what());
+    } catch (...) {
+      return;
+    }
+  }
+
+  std::shared_ptr<data::DataLoader> loader_;
+  std::optional<data::DataLoader::Iterator> iterator_;
+  bool done_ = false;
+  bool running_ = false;  // a thread is in next()
+};
+
+py::typing::Dict<py::str, py::int_> state_of(const data::Sampler& sampler) {
+  const data::SamplerState state = sampler.state();
+  py::typing::Dict<py::str, py::int_> dict;
+  dict["seed"] = state.seed;
+  dict["epoch"] = state.epoch;
+  dict["position"] = state.position;
+  return dict;
+}
+
+void load_state(data::Sampler& sampler,
+                const Typed<"collections.abc.Mapping[str, typing.SupportsIndex]">& given) {
+  const py::dict state(given);
+  for (const char* key : {"seed", "epoch", "position"}) {
+    if (state.contains(key)) continue;
+    throw InvalidArgumentError(std::string("load_state: the state has no '") + key + "'");
+  }
+  sampler.load_state({state["seed"].cast<std::uint64_t>(), state["epoch"].cast<std::int64_t>(),
+                      state["position"].cast<std::int64_t>()});
+}
+
+data::Uneven uneven_from(const std::string& name, bool drop_last) {
+  if (name == "pad") return drop_last ? data::Uneven::kDrop : data::Uneven::kPad;
+  if (name == "drop") return data::Uneven::kDrop;
+  if (name == "keep" && !drop_last) return data::Uneven::kKeep;
+  throw InvalidArgumentError("DistributedSampler: uneven='" + name + "'" +
+                             (drop_last ? " with drop_last" : "") +
+                             ": expected 'pad', 'drop' or 'keep'");
+}
+
+// A loader that keeps what it was made of.
+class PythonLoader : public data::DataLoader {
+ public:
+  PythonLoader(const py::object& dataset, const data::DataLoaderOptions& options)
+      : DataLoader(dataset_from(dataset), options),
+        dataset_(dataset),
+        batch_size_(options.batch_size),
+        num_workers_(options.num_workers),
+        drop_last_(options.drop_last),
+        own_batches_(options.batch_sampler != nullptr) {}
+
+  Typed<"DatasetLike"> dataset() const { return dataset_.get(); }
+  std::optional<std::int64_t> batch_size() const {
+    return own_batches_ ? std::nullopt : std::optional(batch_size_);
+  }
+  int num_workers() const { return num_workers_; }
+  bool drop_last() const { return drop_last_; }
+
+ private:
+  SharedObject dataset_;
+  std::int64_t batch_size_;
+  int num_workers_;
+  bool drop_last_;
+  bool own_batches_;
+};
+
+std::shared_ptr<PythonLoader> make_loader(const DatasetLike& dataset, std::int64_t batch_size,
+                                          bool shuffle, const MaybeSampler& sampler, bool drop_last,
+                                          int num_workers, int prefetch_factor, std::uint64_t seed,
+                                          const MaybeBatchSampler& batch_sampler,
+                                          const MaybeCollate& collate_fn) {
+  return std::make_shared<PythonLoader>(
+      dataset, data::DataLoaderOptions{batch_size, shuffle, sampler_from(sampler, seed), drop_last,
+                                       num_workers, prefetch_factor, seed,
+                                       batch_sampler_from(batch_sampler, seed),
+                                       collate_fn_from(collate_fn)});
+}
+
+void bind_distributed_sampler(py::module_& m) {
+  py::classh<data::DistributedSampler, data::Sampler>(
+      m, "DistributedSampler",
+      R"(One rank's share of a dataset, with PyTorch's partition.
+
+The (shuffled) order is padded from its beginning to a multiple of ``num_replicas``, or cut to one
+with ``drop_last``; rank r takes positions r, r + num_replicas, ... Call ``set_epoch(n)`` before
+every pass, else each pass has the same order.
+
+Args:
+    dataset: what is sampled, or the number of its examples.
+    num_replicas: None: ``hvd.size()``.
+    rank: None: ``hvd.rank()``.
+    shuffle: permute first.
+    seed: of the permutations; all ranks must pass the same.
+    drop_last: the same as ``uneven="drop"``.
+    uneven: when the examples do not divide by the ranks: "pad" (some come twice), "drop" (some do
+        not come) or "keep" (each comes once; the first ranks have one more).
+
+Raises:
+    InvalidArgumentError: not 0 <= rank < num_replicas, another ``uneven``, or None before init().)")
+      .def(py::init([](const Typed<"DatasetLike | int">& dataset, std::optional<int> num_replicas,
+                       std::optional<int> rank, bool shuffle, std::uint64_t seed, bool drop_last,
+                       const std::string& uneven) {
+             const auto examples = py::isinstance<py::int_>(dataset)
+                                       ? dataset.cast<std::int64_t>()
+                                       : static_cast<std::int64_t>(py::len(dataset));
+             return std::make_shared<data::DistributedSampler>(
+                 examples, num_replicas ? *num_replicas : hvd::size(), rank ? *rank : hvd::rank(),
+                 shuffle, seed, uneven_from(uneven, drop_last));
+           }),
+           py::arg("dataset"), py::arg("num_replicas") = py::none(), py::arg("rank") = py::none(),
+           py::arg("shuffle") = true, py::arg("seed") = 0, py::arg("drop_last") = false,
+           py::arg("uneven") = "pad");
+}
+
+void bind_sampler(py::module_& m) {
+  py::classh<data::Sampler>(m, "Sampler", "The order in which a DataLoader visits a dataset.")
+      .def("__len__", &data::Sampler::size, "Indices in one whole pass.")
+      .def(
+          "__iter__",
+          [](data::Sampler& s) -> py::typing::Iterator<int> {
+            return py::iter(py::cast(s.indices()));
+          },
+          "Start a pass: its indices.")
+      .def("indices", &data::Sampler::indices,
+           "Start a pass: the indices in order; after load_state() the rest of its pass.")
+      .def("set_epoch", &data::Sampler::set_epoch, py::arg("epoch"),
+           "Choose pass number ``epoch`` to be started next; samplers with one order keep it.")
+      .def("advance", &data::Sampler::advance, py::arg("count"),
+           "Tell that ``count`` more indices were handed out; a DataLoader does.")
+      .def("state", &state_of,
+           "Where its passes are, as ``{\"seed\": ..., \"epoch\": ..., \"position\": ...}``.")
+      .def("load_state", &load_state, py::arg("state"),
+           R"(Go on from ``state``: the next pass is the rest of the state's.
+
+Args:
+    state: what state() gave. A following ``set_epoch()`` with its epoch keeps the position.
+
+Raises:
+    InvalidArgumentError: a key is missing, or the position is beyond the end.)");
+}
+
+}  // namespace
+
+void bind_samplers(py::module_& m) {
+  bind_sampler(m);
+  py::classh<data::SequentialSampler, data::Sampler>(m, "SequentialSampler", R"(0, 1, ..., size-1.
+
+Args:
+    size: number of examples.
+    seed: of what examples draw at random.)")
+      .def(py::init<std::int64_t, std::uint64_t>(), py::arg("size"), py::arg("seed") = 0);
+  py::classh<data::RandomSampler, data::Sampler>(m, "RandomSampler",
+                                                 R"(A new permutation every pass.
+
+Args:
+    size: number of examples.
+    seed: of the permutations and of what examples draw at random.)")
+      .def(py::init<std::int64_t, std::uint64_t>(), py::arg("size"), py::arg("seed") = 0);
+  bind_distributed_sampler(m);
+  py::classh<data::BatchSampler>(m, "BatchSampler", R"(Groups a sampler's indices into batches.
+
+Args:
+    sampler: a Sampler, or an iterable of indices that has a length.
+    batch_size: indices a batch, at least 1.
+    drop_last: leave out a last batch that is not full.
+
+Raises:
+    InvalidArgumentError: batch_size is below 1.)")
+      .def(py::init([](const SamplerLike& sampler, std::int64_t batch_size, bool drop_last) {
+             return std::make_shared<data::BatchSampler>(sampler_from(sampler, 0), batch_size,
+                                                         drop_last);
+           }),
+           py::arg("sampler"), py::arg("batch_size"), py::arg("drop_last") = false)
+      .def("__len__", &data::BatchSampler::size, "Batches in one pass.")
+      .def(
+          "__iter__",
+          [](data::BatchSampler & batches) -> Typed<"collections.abc.Iterator[list[int]]"> {
+            return py::iter(py::cast(batches.batches()));
+          })
+      .def_property_readonly("sampler", &data::BatchSampler::sampler, "Whose indices they are.");
+}
+
+void bind_loader(py::module_& m) {
+  py::classh<Pass>(m, "_Pass")
+      .def("__iter__", [](py::object self) -> py::typing::Iterator<TensorTuple> { return self; })
+      .def("__next__", [](Pass& pass) {
+        const std::optional<data::Sample> batch = pass.next();
+        if (!batch) throw py::stop_iteration();
+        return to_tuple(*batch);
+      });
+  py::module_::import("atexit").attr("register")(py::cpp_function(&Pass::stop_all));
+  py::classh<PythonLoader>(
+      m, "DataLoader",
+      R"(Gives a dataset in batches: tuples of tensors with the batch as first axis.
+
+Batches are the same whatever the number of workers. What an example draws from this library's
+generator, as the transforms do, depends on the sampler's seed, the epoch and its index alone.
+
+``loader.sampler.state()`` between two batches tells where a pass is; a loader whose sampler loaded
+that state goes on with the next batch, bit for bit.
+
+Args:
+    dataset: a Dataset, or anything with ``__len__`` and ``__getitem__``.
+    batch_size: examples a batch (here: on this rank).
+    shuffle: a new random order every pass; excludes ``sampler``.
+    sampler: decides the order, e.g. a DistributedSampler, or an iterable of indices.
+    drop_last: leave out a last batch that is not full.
+    num_workers: threads that load ahead; 0 loads in the thread that iterates. Python code in a
+        dataset or transform holds the GIL while it runs.
+    prefetch_factor: batches a worker that may wait to be consumed.
+    seed: of the sampler, if none is given.
+    batch_sampler: decides order and batches, a BatchSampler or an iterable of lists of indices;
+        excludes batch_size, shuffle, sampler and drop_last.
+    collate_fn: makes a batch (a tuple of tensors) of a list of examples (tuples of tensors).
+
+Raises:
+    InvalidArgumentError: an option is out of range, or options exclude each other. While
+        iterating: whatever an example raised; the message (of Python's own exceptions: a note)
+        names the example.)")
+      .def(py::init(&make_loader), py::arg("dataset"), py::arg("batch_size") = 1,
+           py::arg("shuffle") = false, py::arg("sampler") = py::none(),
+           py::arg("drop_last") = false, py::arg("num_workers") = 0, py::arg("prefetch_factor") = 2,
+           py::arg("seed") = 0, py::arg("batch_sampler") = py::none(),
+           py::arg("collate_fn") = py::none())
+      .def("__len__", &PythonLoader::size, "Batches in one whole pass.")
+      .def_property_readonly("sampler", &PythonLoader::sampler,
+                             "What decides the order, a Sampler.")
+      .def_property_readonly("dataset", &PythonLoader::dataset, "The dataset it was given.")
+      .def_property_readonly("batch_size", &PythonLoader::batch_size,
+                             "Examples a batch; None with a batch_sampler.")
+      .def_property_readonly("num_workers", &PythonLoader::num_workers, "Threads that load ahead.")
+      .def_property_readonly("drop_last", &PythonLoader::drop_last,
+                             "Whether a last batch that is not full is left out.")
+      .def(
+          "__iter__",
+          [](const std::shared_ptr<PythonLoader>& loader) -> py::typing::Iterator<TensorTuple> {
+            return py::cast(std::make_unique<Pass>(loader));
+          },
+          "Start a pass: an iterator over its batches, tuples of tensors.");
+}
+
+}  // namespace hvd::python

@@ -1,0 +1,301 @@
+#include "bindings/native/distributed/distributed.h"
+
+#include <pybind11/native_enum.h>
+
+#include <algorithm>
+#include <cctype>
+
+#include "bindings/native/tensor/dlpack.h"
+#include "core/base/reduce_op.h"
+#include "core/base/status.h"
+#include "core/config/closest_name.h"
+#include "horovod_cpp/tensor/device.h"
+
+namespace hvd::python {
+
+const char* const kCollectiveDoc = R"(
+
+Args:
+    tensor: a Tensor, a NumPy array or an array of another library with DLPack (PyTorch, JAX, CuPy),
+        in the CPU's memory or, with HVD_GPU_OPERATIONS, that of the rank's CUDA device, of any
+        supported dtype; read where it lies if it is contiguous, else (on the CPU) copied first. A
+        GPU's is read past what its library makes the engine's stream wait for. Of what requires
+        grad the values are taken, and nothing is recorded.
+    name: pairs this call across ranks. It may be used again when its call has ended, which the
+        handle tells, or once the handle is dropped: then calls of one name run one after another.
+        None numbers the call: then all ranks must make their unnamed calls of one kind in one
+        order.
+    process_set: the ranks among which the call runs; all of them make it, and nobody else.
+
+Returns:
+    A new array of the kind of ``tensor``: a Tensor, a NumPy array, or what ``from_dlpack`` of its
+    library makes (its ``__array_namespace__()``, or the module of its class; without one a Tensor).
+    The async form returns a handle for poll() and synchronize().
+
+Raises:
+    TypeError: ``tensor`` is something else, or of an unsupported dtype.
+    UnsupportedError: ``tensor`` is on a GPU, and the job has no collectives of GPUs, or this rank's
+        run on another one.
+    InvalidArgumentError: before init(), ``name`` is in flight under a handle that is
+        not dropped, an argument does not fit, or
+        this rank is not in ``process_set`` or has joined.
+    MismatchError: ranks disagree on dtype, shape, op, root, scale or compression; raised on every
+        rank, and the job goes on.
+    HorovodInternalError: the job ended (StalledError, PeerLostError, AbortedError).)";
+
+const char* const kInPlaceDoc = R"(
+
+Args:
+    tensor: a Tensor, NumPy array or one with DLPack, contiguous and writable: the result overwrites
+        it. It must not be touched until the call ended; autograd does not see the write.
+    name: pairs this call across ranks; None numbers it: see the form without underscore.
+    process_set: the ranks among which the call runs.
+
+Returns:
+    ``tensor``, of unchanged shape; the async form a handle for poll() and synchronize().
+
+Raises:
+    InvalidArgumentError: the memory is not contiguous or read-only; else as the form without
+        underscore.
+    MismatchError: ranks disagree; raised on every rank, and the job goes on.
+    HorovodInternalError: the job ended.)";
+
+const char* const kGroupedDoc = R"(
+
+Runs as one call: all or none are submitted, all fail together.
+
+Args:
+    tensors: Tensors or arrays; shapes and dtypes may differ.
+    name: pairs this call across ranks; None numbers it.
+    process_set: the ranks among which the call runs.
+
+Returns:
+    A list of arrays of the kinds of ``tensors``; the async form a handle for poll() and
+    synchronize().
+
+Raises:
+    InvalidArgumentError: as the form for one tensor, for any of them.
+    MismatchError: ranks disagree, also on the number of tensors; raised on every rank.
+    HorovodInternalError: the job ended.)";
+
+const char* const kGroupedInPlaceDoc = R"(
+
+Runs as one call: all or none are submitted, all fail together.
+
+Args:
+    tensors: Tensors or arrays, contiguous and writable: results overwrite them. They must not be
+        touched until the call ended.
+    name: pairs this call across ranks; None numbers it.
+    process_set: the ranks among which the call runs.
+
+Returns:
+    ``tensors``, of unchanged shapes; the async form a handle for poll() and synchronize().
+
+Raises:
+    InvalidArgumentError: as the form for one tensor, for any of them.
+    MismatchError: ranks disagree, also on the number of tensors; raised on every rank.
+    HorovodInternalError: the job ended.)";
+
+bool PendingResult::wait_until(TimePoint deadline) const {
+  return call_ == nullptr || without_gil([&] { return call_->wait_until(deadline); });
+}
+
+bool PendingResult::wait_for(double seconds) const {
+  const std::chrono::duration<double> limit(seconds > 0 ? std::min(seconds, 1e9) : 0);
+  return wait_until(Clock::now() + std::chrono::duration_cast<Duration>(limit));
+}
+
+Anything PendingResult::result(MaybeStream reader) const {
+  static const CallResult nothing;
+  if (call_ == nullptr) return convert_(nothing);
+  return convert_(without_gil([&]() -> const CallResult& { return call_->result(reader); }));
+}
+
+Anything PendingResult::synchronize_on(const std::function<std::uintptr_t(int)>& stream_of) const {
+  const Device device = call_ == nullptr ? Device{} : call_->device();
+  if (device.kind == DeviceKind::kCpu) return result({});
+  return result(stream_of(device.index));
+}
+
+namespace {
+
+// What the mean of an array is, for instance; it becomes an array without axes.
+bool is_numpy_scalar(const py::handle& object) {
+  return py::isinstance(object, py::module_::import("numpy").attr("generic"));
+}
+
+// ensure() is fast, but keeps to itself what went wrong (no memory for a copy); require() tells.
+py::array dense_array(const py::handle& object) {
+  refuse_mask(object);
+  constexpr int kDense = int{py::array::c_style} | int{py::detail::npy_api::NPY_ARRAY_ALIGNED_};
+  py::array dense = py::array::ensure(object, kDense);
+  if (dense) return dense;
+  return py::module_::import("numpy").attr("require")(object, py::arg("requirements") = "CA");
+}
+
+bool is_numpy(const py::handle& object) {
+  return py::isinstance<py::array>(object) || is_numpy_scalar(object);
+}
+
+Tensor dense_tensor(const py::handle& object) {
+  const Tensor tensor = is_numpy(object) ? wrap_array(dense_array(object)) : tensor_from(object);
+  if (tensor.is_contiguous()) return tensor;
+  if (tensor.device().kind == DeviceKind::kCpu) return tensor.contiguous();
+  throw InvalidArgumentError("this " + type_name(object) + " of shape " +
+                             to_string(tensor.shape()) +
+                             " lies on a GPU and is not contiguous: pass a contiguous copy");
+}
+
+}  // namespace
+
+ArrayKind::ArrayKind(const py::handle& object) : sort_(Sort::kTensor), of_(py::none()) {
+  if (py::isinstance<Tensor>(object)) return;
+  if (is_numpy(object)) {
+    sort_ = Sort::kNumpy;
+    const py::object dtype = object.attr("dtype");
+    if (dtype.attr("kind").cast<std::string>() == "V") of_ = dtype;
+  } else if (speaks_dlpack(object)) {
+    is_lent_ = true;
+    of_ = library_of(object);
+    if (!of_.is_none()) sort_ = Sort::kLibrary;
+  }
+}
+
+py::object ArrayKind::like(const Tensor& result, const Device& device) const {
+  if (is_lent_ && !(result.defined() && sort_ == Sort::kLibrary)) {
+    without_gil([&] { hvd::synchronize(device); });
+  }
+  if (!result.defined()) return py::none();
+  if (sort_ == Sort::kLibrary) return to_library(result, of_);
+  if (sort_ == Sort::kTensor) return py::cast(result);
+  return of_.is_none() ? tensor_to_numpy(result) : tensor_to_numpy(result, of_);
+}
+
+std::string lower_case(std::string_view text) {
+  std::string lower(text);
+  std::ranges::transform(lower, lower.begin(), [](unsigned char letter) {
+    return static_cast<char>(std::tolower(letter));
+  });
+  return lower;
+}
+
+ReduceOp reduce_op_named(const std::string& name) {
+  const std::string wanted = lower_case(name);
+  std::vector<std::string> names;
+  std::string list;
+  for (int number = 0; number < kReduceOpCount; ++number) {
+    const auto op = static_cast<ReduceOp>(number);
+    names.push_back(lower_case(name_of(op)));
+    if (names.back() == wanted) return op;
+    list += (list.empty() ? "" : ", ") + names.back();
+  }
+  throw InvalidArgumentError("op='" + name + "' is not a reduction (" + list + ")" +
+                             did_you_mean(wanted, names));
+}
+
+Input::Input(const py::handle& object) : kind(object), tensor(dense_tensor(object)) {}
+
+Tensor target_from(const py::handle& object) {
+  Tensor tensor = writable_tensor_from(object);
+  if (!tensor.is_contiguous()) {
+    throw InvalidArgumentError(
+        "an in-place call needs contiguous memory, and this array of shape " +
+        to_string(tensor.shape()) +
+        " is a view with gaps, another order or repeated elements: call the form that returns a "
+        "new "
+        "array (without the trailing underscore), or pass a contiguous copy");
+  }
+  return tensor;
+}
+
+std::vector<Tensor> targets_from(const py::handle& objects) {
+  std::vector<Tensor> targets;
+  for (const py::handle& object : objects) targets.push_back(target_from(object));
+  return targets;
+}
+
+InputList::InputList(const py::handle& objects) {
+  for (const py::handle& object : objects) {
+    const Input input(object);
+    tensors.push_back(input.tensor);
+    kinds.push_back(input.kind);
+  }
+}
+
+PendingResult::Convert InputList::all_like() const {
+  std::vector<Device> devices;
+  for (const Tensor& tensor : tensors) devices.push_back(tensor.device());
+  return [kinds = kinds, devices](const CallResult& result) {
+    py::list list;
+    for (std::size_t i = 0; i < result.tensors.size(); ++i) {
+      list.append(kinds[i].like(result.tensors[i], devices[i]));
+    }
+    return py::object(std::move(list));
+  };
+}
+
+PendingResult::Convert one_like(const Input& input) {
+  return [kind = input.kind, device = input.tensor.device()](const CallResult& result) {
+    return kind.like(take_result<Tensor>(result), device);
+  };
+}
+
+PendingResult::Convert itself(py::object object) {
+  return [object = std::move(object)](const CallResult&) { return object; };
+}
+
+void bind_dist(py::module_& m) {
+  py::native_enum<ReduceOp>(m, "ReduceOp", "enum.IntEnum",
+                            "How ranks' values are combined. Average is the sum divided by the "
+                            "ranks that contribute; BitAnd and BitOr are for integers and bool.")
+      .value("Average", ReduceOp::kAverage)
+      .value("Sum", ReduceOp::kSum)
+      .value("Adasum", ReduceOp::kAdasum)
+      .value("Min", ReduceOp::kMin)
+      .value("Max", ReduceOp::kMax)
+      .value("Product", ReduceOp::kProduct)
+      .value("BitAnd", ReduceOp::kBitAnd)
+      .value("BitOr", ReduceOp::kBitOr)
+      .export_values()
+      .finalize();
+  py::class_<PendingResult>(
+      m, "Handle",
+      "A collective call in flight. Dropping it cancels nothing; its name may then be "
+      "used again at once, for a call that runs after it.")
+      .def("poll", &PendingResult::poll, "Whether synchronize() would not block.")
+      .def("wait_for", &PendingResult::wait_for, py::arg("seconds"),
+           "Wait at most ``seconds``, a number; whether synchronize() would not block.")
+      .def("synchronize", &PendingResult::synchronize,
+           "Wait for the result, on a GPU as its stream does; raises what the call failed with. "
+           "May be called again.")
+      .def("_synchronize_on", &PendingResult::synchronize_on, py::arg("stream_of"),
+           "synchronize() for the CUDA stream whose handle ``stream_of(device)`` gives; it is not "
+           "called for results on the CPU.");
+  m.def(
+      "_reduce_op", [](ReduceOpLike op) { return op.op; }, py::arg("op"),
+      "The ReduceOp that an argument ``op`` means.");
+  m.def(
+      "_did_you_mean",
+      [](const std::string& written, const std::vector<std::string>& names) {
+        return did_you_mean(written, names);
+      },
+      py::arg("written"), py::arg("names"),
+      "\"; did you mean NAME?\", or nothing if none of ``names`` is close to what was written.");
+  m.def("poll", &PendingResult::poll, py::arg("handle").none(false),
+        "Whether synchronize(handle) would not block.");
+  m.def(
+      "synchronize", &PendingResult::synchronize, py::arg("handle").none(false),
+      "Wait for the result of ``handle``; raises what the call failed with. May be called again.");
+  bind_process_sets(m);
+  bind_compression(m);
+  bind_session(m);
+  bind_reductions(m);
+  bind_sparse(m);
+  bind_movement(m);
+  bind_memory(m);
+  bind_training(m);
+  bind_whole_models(m);
+  bind_observability(m);
+}
+
+}  // namespace hvd::python

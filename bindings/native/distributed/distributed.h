@@ -1,0 +1,220 @@
+#pragma once
+
+#include <pybind11/functional.h>
+#include <pybind11/stl.h>
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "bindings/native/bindings.h"
+#include "core/base/status.h"
+#include "core/runtime/wake/driver_seat.h"
+#include "horovod_cpp/distributed/collectives/collective_handle.h"
+#include "horovod_cpp/distributed/collectives/compression.h"
+#include "horovod_cpp/distributed/collectives/process_set.h"
+#include "horovod_cpp/distributed/gradients/distributed_optimizer.h"
+
+// What the files dist_*.cc share.
+namespace hvd::python {
+
+using MaybeName = std::optional<std::string>;
+using ArrayList = Typed<"list[ArrayT]">;
+using MaybeArrayT = Typed<"ArrayT | None">;
+using None = Typed<"None">;
+using ProcessSetLike = Typed<"ProcessSet | collections.abc.Sequence[int]">;
+
+// horovod_cpp.ProcessSet: some ranks, and the set of the engine once they were registered.
+class PythonProcessSet {
+ public:
+  // Not registered. Throws InvalidArgumentError on no ranks or a rank twice.
+  explicit PythonProcessSet(std::vector<int> ranks);
+  explicit PythonProcessSet(ProcessSet set, std::vector<int> ranks = {})
+      : ranks_(std::move(ranks)), set_(std::move(set)) {}
+
+  // Throws InvalidArgumentError unless it is registered.
+  const ProcessSet& registered() const;
+  const std::optional<ProcessSet>& set() const { return set_; }
+  std::vector<int> ranks() const;
+  void register_as(ProcessSet set) { set_ = std::move(set); }
+  void forget() { set_.reset(); }
+  // What it was made of, whatever became of it; none for the global set.
+  const std::vector<int>& named_ranks() const { return ranks_; }
+
+ private:
+  std::vector<int> ranks_;
+  std::optional<ProcessSet> set_;
+};
+
+// An argument that is a ReduceOp, or its name in letters of any case: "sum".
+struct ReduceOpLike {
+  operator ReduceOp() const { return op; }
+  ReduceOp op = ReduceOp::kAverage;
+};
+
+// Of ASCII letters.
+std::string lower_case(std::string_view text);
+
+// Throws InvalidArgumentError on another name, with the one that was probably meant.
+ReduceOp reduce_op_named(const std::string& name);
+
+// A collective call in flight; gives its result as Python knows it.
+class PendingResult {
+ public:
+  using Convert = std::function<py::object(const CallResult&)>;
+
+  template <typename T>
+  PendingResult(const AsyncResult<T>& handle, Convert convert)
+      : call_(handle.call()), convert_(std::move(convert)) {}
+
+  const std::shared_ptr<CallInFlight>& call() const { return call_; }
+  bool poll() const { return wait_until(Clock::now()); }
+  bool wait_for(double seconds) const;
+  Anything synchronize() const { return result({}); }
+  // `stream_of` gives the handle of the stream that will read results on a CUDA device, by number.
+  Anything synchronize_on(const std::function<std::uintptr_t(int)>& stream_of) const;
+
+ private:
+  bool wait_until(TimePoint deadline) const;
+  Anything result(MaybeStream reader) const;
+
+  std::shared_ptr<CallInFlight> call_;  // null: done, with an empty result
+  Convert convert_;
+};
+
+// What a caller gave, so that results are made the same.
+class ArrayKind {
+ public:
+  // Throws TypeError on what is no array.
+  explicit ArrayKind(const py::handle& object);
+  // None for an undefined tensor. Afterwards the memory on `device` that the caller gave may be
+  // written by the library whose it is: in the order of the stream that asked for the result, or if
+  // none did, because this waits for the device.
+  py::object like(const Tensor& result, const Device& device) const;
+
+ private:
+  enum class Sort { kTensor, kNumpy, kLibrary };
+  Sort sort_;
+  bool is_lent_ = false;  // by another library
+  py::object of_;         // NumPy's dtype if the array has one of another package; the library
+};
+
+// What a call reads: a dense tensor, and what the caller gave.
+struct Input {
+  explicit Input(const py::handle& object);
+
+  ArrayKind kind;
+  Tensor tensor;
+};
+
+// What a grouped call reads.
+struct InputList {
+  explicit InputList(const py::handle& objects);
+  PendingResult::Convert all_like() const;
+
+  std::vector<Tensor> tensors;
+  std::vector<ArrayKind> kinds;
+};
+
+// What a call writes: the caller's own memory. Throws InvalidArgumentError when not contiguous or
+// read-only.
+Tensor target_from(const py::handle& object);
+std::vector<Tensor> targets_from(const py::handle& objects);
+
+// -- how results become Python objects
+PendingResult::Convert one_like(const Input& input);
+PendingResult::Convert itself(py::object object);
+
+// The argument process_set, the whole job by default.
+inline py::arg_v process_set_arg(py::module_& m) {
+  return py::arg_v("process_set", m.attr("global_process_set"), "global_process_set");
+}
+
+// A guard of C++ as a context manager.
+class GuardContext {
+ public:
+  explicit GuardContext(std::function<std::unique_ptr<ScopeGuard>()> make)
+      : make_(std::move(make)) {}
+  void enter() {
+    if (guard_ != nullptr) throw InvalidArgumentError("this context manager is in use already");
+    guard_ = make_();
+  }
+  void exit() { guard_.reset(); }
+
+ private:
+  std::function<std::unique_ptr<ScopeGuard>()> make_;
+  std::unique_ptr<ScopeGuard> guard_;
+};
+
+// What a member of `object` guards, which the context keeps alive.
+template <typename T, ScopeGuard (T::*Make)()>
+GuardContext guard_of(const std::shared_ptr<T>& object) {
+  return GuardContext(
+      [object] { return std::unique_ptr<ScopeGuard>(new ScopeGuard(((*object).*Make)())); });
+}
+
+// Calls `start` without the GIL.
+template <typename Start>
+decltype(auto) without_gil(Start&& start) {
+  const WithoutGil nogil;
+  return start();
+}
+
+// hvd.Compression as it is, or its name: "fp16"; a compressor written in Python (an object or class
+// with compress and decompress) wrapped.
+Compression compression_from(const py::handle& object);
+
+// Throws InvalidArgumentError unless `when` is "after" or "before".
+std::optional<ClipGradNorm> clip_from(const std::optional<double>& max_norm,
+                                      const std::string& when);
+
+// The documentation of what all collectives share, appended to their own.
+extern const char* const kCollectiveDoc;
+extern const char* const kInPlaceDoc;
+extern const char* const kGroupedDoc;
+extern const char* const kGroupedInPlaceDoc;
+
+// Puts the Result in the place of the Handle, for the form that waits.
+template <typename Result, typename... Args>
+auto waiting(PendingResult (*start)(Args...)) {
+  return [start](Args... args) -> Result {
+    const PendingResult pending = [&] {
+      const DriverSeat::WaitsAtOnce waits;
+      return start(std::forward<Args>(args)...);
+    }();
+    return pending.synchronize();
+  };
+}
+
+void bind_session(py::module_& m);
+void bind_process_sets(py::module_& m);
+void bind_compression(py::module_& m);
+void bind_reductions(py::module_& m);
+void bind_sparse(py::module_& m);
+void bind_movement(py::module_& m);
+void bind_memory(py::module_& m);
+void bind_training(py::module_& m);
+void bind_reducer(py::module_& m);
+void bind_whole_models(py::module_& m);
+void bind_observability(py::module_& m);
+
+}  // namespace hvd::python
+
+template <>
+struct pybind11::detail::type_caster<hvd::python::ReduceOpLike> {
+  PYBIND11_TYPE_CASTER(hvd::python::ReduceOpLike, const_name("ReduceOp | str"));
+
+  bool load(handle source, bool convert) {
+    if (PyUnicode_Check(source.ptr()) != 0) {
+      value.op = hvd::python::reduce_op_named(source.cast<std::string>());
+      return true;
+    }
+    make_caster<hvd::ReduceOp> op;
+    if (!op.load(source, convert)) return false;
+    value.op = cast_op<hvd::ReduceOp&>(op);
+    return true;
+  }
+};

@@ -1,0 +1,203 @@
+// GradientReducer for front ends in Python, such as horovod_cpp.torch.
+
+#include <optional>
+#include <tuple>
+#include <utility>
+
+#include "bindings/native/distributed/distributed.h"
+#include "bindings/native/shared_object.h"
+#include "horovod_cpp/distributed/gradients/gradient_reducer.h"
+
+namespace hvd::python {
+namespace {
+
+std::vector<std::size_t> copied(GradientAccess::Indices indices) {
+  return {indices.begin(), indices.end()};
+}
+
+// A front end's object that has GradientAccess's members as methods.
+class PythonGradients final : public GradientAccess {
+ public:
+  explicit PythonGradients(py::object front) : front_(std::move(front)) { read_parameters(); }
+
+  // Its parameters() again: (name, shape, dtype, number of the CUDA device or None) for each.
+  void read_parameters() {
+    parameters_.clear();
+    for (const py::handle each : front_.get().attr("parameters")()) {
+      const auto row = py::reinterpret_borrow<py::tuple>(each);
+      Device device;
+      if (!row[3].is_none()) device = {DeviceKind::kCuda, row[3].cast<int>()};
+      parameters_.push_back({row[0].cast<std::string>(), row[1].cast<Shape>(),
+                             parse_dtype(row[2].cast<std::string>()), device});
+    }
+  }
+
+  const std::vector<GradientParameter>& parameters() const override { return parameters_; }
+  std::vector<bool> trained() const override { return ask<std::vector<bool>>("trained"); }
+  Tensor value(std::size_t index) const override { return ask<Tensor>("value", index); }
+  Taken take(Indices which, bool zeros) override {
+    using Parts =
+        std::tuple<std::vector<std::size_t>, std::vector<Tensor>, std::vector<std::size_t>>;
+    auto [dense, tensors, sparse] = ask<Parts>("take", copied(which), zeros);
+    return {std::move(dense), std::move(tensors), std::move(sparse)};
+  }
+  void arrived(Indices which) override { tell("arrived", copied(which)); }
+  void set_aside(Indices which) override { tell("set_aside", copied(which)); }
+  void give_back(Indices which) override { tell("give_back", copied(which)); }
+  void drop() override { tell("drop"); }
+  void scale(std::size_t index, double factor) override { tell("scale", index, factor); }
+  void clip(double max_norm) override { tell("clip", max_norm); }
+  void move_to(std::size_t index, Tensor memory) override { tell("move_to", index, memory); }
+  std::vector<std::int64_t> sparse_axes() const override {
+    return ask<std::vector<std::int64_t>>("sparse_axes");
+  }
+  void set_sparse_axes(std::span<const std::int64_t> axes) override {
+    tell("set_sparse_axes", std::vector<std::int64_t>(axes.begin(), axes.end()));
+  }
+  std::shared_ptr<CallInFlight> start_sparse(std::size_t index,
+                                             const ReduceOptions& call) override {
+    if (!call.process_set.included() || call.process_set.size() == 1) return nullptr;
+    return in_python([&] {
+      return front_.get().attr("start_sparse")(index, call.name).cast<PendingResult&>().call();
+    });
+  }
+  void finish_sparse(std::size_t index) override { tell("finish_sparse", index); }
+  void after_backward(std::function<void()> function) override {
+    in_python([&] {
+      front_.get().attr("after_backward")(py::cpp_function([function = std::move(function)] {
+        const WithoutGil nogil;
+        function();
+      }));
+    });
+  }
+  MaybeStream reader(const Device& device) const override {
+    return ask<std::uintptr_t>("reader", device.index);
+  }
+
+ private:
+  template <typename Answer, typename... Args>
+  Answer ask(const char* method, const Args&... args) const {
+    return in_python([&] { return front_.get().attr(method)(args...).template cast<Answer>(); });
+  }
+  template <typename... Args>
+  void tell(const char* method, const Args&... args) {
+    in_python([&] { front_.get().attr(method)(args...); });
+  }
+
+  const SharedObject front_;
+  std::vector<GradientParameter> parameters_;
+};
+
+// The reducer and what it reads gradients through.
+class PythonReducer {
+ public:
+  PythonReducer(py::object front, const DistributedOptions& options, const GradientBuckets& groups)
+      : gradients_(std::make_shared<PythonGradients>(std::move(front))) {
+    const WithoutGil nogil;
+    reducer_ = std::make_unique<GradientReducer>(gradients_, options, groups);
+  }
+
+  GradientReducer& get() { return *reducer_; }
+  void parameters_added() {
+    gradients_->read_parameters();
+    const WithoutGil nogil;
+    reducer_->parameters_added();
+  }
+  void synchronize(const std::optional<py::function>& on_reduced) {
+    GradientReducer::OnReduced tell;
+    if (on_reduced) {
+      tell = [&](GradientAccess::Indices params) {
+        in_python([&] { (*on_reduced)(copied(params)); });
+      };
+    }
+    const WithoutGil nogil;
+    reducer_->synchronize(tell);
+  }
+
+ private:
+  std::shared_ptr<PythonGradients> gradients_;
+  std::unique_ptr<GradientReducer> reducer_;
+};
+
+std::unique_ptr<PythonReducer> make_reducer(
+    py::object front, const PythonProcessSet& set, ReduceOpLike op,
+    const CompressionLike& compression, int backward_passes_per_step,
+    bool average_aggregated_gradients, double gradient_predivide_factor, int num_groups,
+    const GradientBuckets& groups, const std::optional<double>& clip_grad_norm,
+    const std::string& clip_when, bool gradient_as_bucket_view, bool overlap_step) {
+  DistributedOptions options;
+  options.op = op;
+  options.compression = compression_from(compression);
+  options.backward_passes_per_step = backward_passes_per_step;
+  options.average_aggregated_gradients = average_aggregated_gradients;
+  options.gradient_predivide_factor = gradient_predivide_factor;
+  options.num_groups = num_groups;
+  options.clip_grad_norm = clip_from(clip_grad_norm, clip_when);
+  options.gradient_as_bucket_view = gradient_as_bucket_view;
+  options.overlap_step = overlap_step;
+  options.process_set = set.registered();
+  check_options(options);
+  return std::make_unique<PythonReducer>(std::move(front), options, groups);
+}
+
+template <auto Member, typename... Args>
+auto forward() {
+  return [](PythonReducer& self, Args... args) {
+    const WithoutGil nogil;
+    return (self.get().*Member)(args...);
+  };
+}
+
+}  // namespace
+
+void bind_reducer(py::module_& m) {
+  using Reducer = GradientReducer;
+  py::class_<PythonReducer>(
+      m, "_GradientReducer",
+      "When gradients are reduced: the state machine behind every DistributedOptimizer. "
+      "``gradients``: an object\nwith the methods of GradientAccess (C++). One thread.")
+      .def(py::init(&make_reducer), py::arg("gradients"), py::kw_only(), py::arg("process_set"),
+           py::arg("op"), py::arg("compression"), py::arg("backward_passes_per_step"),
+           py::arg("average_aggregated_gradients"), py::arg("gradient_predivide_factor"),
+           py::arg("num_groups"), py::arg("groups"), py::arg("clip_grad_norm"),
+           py::arg("clip_when"), py::arg("gradient_as_bucket_view"), py::arg("overlap_step"))
+      .def("before_gradient", forward<&Reducer::before_gradient, std::size_t>(), py::arg("index"),
+           "backward() is about to write a gradient: waits if it is being reduced.")
+      .def("on_gradient", forward<&Reducer::on_gradient, std::size_t>(), py::arg("index"),
+           "backward() has finished a gradient.")
+      .def("parameters_added", &PythonReducer::parameters_added,
+           "Parameters were appended; on all ranks, between two steps.")
+      .def("synchronize", &PythonReducer::synchronize, py::arg("on_reduced") = py::none(),
+           "Closes all windows, waits, and gives the reduced gradients back. ``on_reduced`` hears "
+           "of the numbers of\nparameters as soon as theirs are.")
+      .def("finish_in_flight", forward<&Reducer::finish_in_flight>(),
+           "Waits for what was started, and starts nothing.")
+      .def("drop_accumulated", forward<&Reducer::drop_accumulated>(),
+           "The passes that were made do not count.")
+      .def("agree_on_setup", forward<&Reducer::agree_on_setup>(),
+           "Collective: MismatchError if the ranks differ in their set-up.")
+      .def("set_backward_passes_per_step", forward<&Reducer::set_backward_passes_per_step, int>(),
+           py::arg("passes"), "Collective, unless nothing changes.")
+      .def(
+          "begin_step", [](PythonReducer& self) { self.get().begin_step(); },
+          "Gradients may have changed: the next synchronize() reduces again.")
+      .def(
+          "hold", [](PythonReducer& self) { self.get().hold(); },
+          "backward() only accumulates until release().")
+      .def(
+          "release", [](PythonReducer& self) { self.get().release(); }, "Ends hold().")
+      .def_property_readonly(
+          "synchronized", [](PythonReducer& self) { return self.get().synchronized(); },
+          "Whether there was no backward() since synchronize().")
+      .def_property_readonly(
+          "in_flight", [](PythonReducer& self) { return self.get().in_flight(); },
+          "Name of a bucket that is in flight; empty if none is.")
+      .def_property_readonly(
+          "name", [](PythonReducer& self) { return self.get().name(); },
+          "Of this one alone in its process set, equal on all ranks.")
+      .def_property_readonly(
+          "call_names", [](PythonReducer& self) { return self.get().call_names(); },
+          "Of the buckets, in order.");
+}
+
+}  // namespace hvd::python

@@ -1,0 +1,74 @@
+#include <csignal>
+#include <string>
+
+#include "bindings/native/distributed/distributed.h"
+#include "bindings/native/marked_processes.h"
+#include "core/config/launch_info.h"
+#include "horovod_cpp/distributed/session/session.h"
+#include "ops/connect/backends.h"
+#include "ops/shm/peer_watch.h"
+
+namespace hvd::python {
+namespace {
+
+// By a thread that needs no GIL. It watches until this process ends.
+void end_with(int process, const std::string& mark) {
+  static const PeerWatch* const watch =
+      new PeerWatch({ProcessHandle(ProcessId{process, 0})}, [mark](std::size_t) {
+        kill_marked(mark);
+        kill(0, SIGKILL);
+      });
+  static_cast<void>(watch);
+}
+
+}  // namespace
+
+void bind_session(py::module_& m) {
+  m.def("shutdown", &shutdown, ReleaseGil(),
+        R"(Leave the job in order: what is complete on all ranks still runs, the rest fails with
+AbortedError here and on the other ranks. Does nothing when not initialised; runs at exit too,
+unless an exception that nobody caught ends the program: then the other ranks lose this one.)");
+  m.def("is_initialized", &is_initialized, "Whether init() was called, and shutdown() not since.");
+  m.def("rank", &rank, "This process's number among all, 0 to size()-1. Needs init().");
+  m.def("size", &size, "Number of ranks in the job. Needs init().");
+  m.def("local_rank", &local_rank, "This process's number on its host. Needs init().");
+  m.def("local_size", &local_size, "Number of ranks on this host. Needs init().");
+  m.def("cross_rank", &cross_rank,
+        "This host's number among those that have this local_rank. Needs init().");
+  m.def("cross_size", &cross_size, "Number of hosts that have this local_rank. Needs init().");
+  m.def("is_homogeneous", &is_homogeneous,
+        "Whether every host has the same number of ranks. Needs init().");
+  m.def("mpi_enabled", &mpi_enabled, "Whether this job uses MPI. Needs init().");
+  m.def("mpi_threads_supported", &mpi_threads_supported,
+        "Whether MPI granted MPI_THREAD_MULTIPLE; InvalidArgumentError when this job does not use "
+        "MPI. Needs init().");
+  m.def(
+      "_is_running", [] { return is_initialized() && world()->stopped().ok(); },
+      "Whether this process is in a job that has not failed.");
+  m.def(
+      "_calls", [] { return is_initialized() ? world()->runtime().calls() : 0; },
+      "How often this process has submitted something to its job.");
+  m.def(
+      "_launch_info",
+      [] {
+        const LaunchInfo launch = read_launch_info();
+        return std::make_tuple(launch.launcher, launch.rank, launch.size);
+      },
+      "(launcher, rank, size) by this process's variables: \"\" and None where they do not say.");
+  m.def("_end_with", &end_with, py::arg("process"), py::arg("mark"),
+        "Kill this process, its group and all that have ``mark``, NAME=value, in their environment "
+        "as soon as ``process`` ends, even while Python waits.");
+  m.def("_kill_marked", &kill_marked, py::arg("mark"), ReleaseGil(),
+        "Kill all other processes that were started with ``mark``, NAME=value, in their "
+        "environment.");
+  m.def(
+      "_backends",
+      [] {
+        py::typing::Dict<py::str, py::bool_> usable;
+        for (const BackendInfo& backend : backends()) usable[backend.name.c_str()] = backend.usable;
+        return usable;
+      },
+      "What this build can use here, by name.");
+}
+
+}  // namespace hvd::python

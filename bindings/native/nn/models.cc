@@ -1,0 +1,228 @@
+#include "horovod_cpp/nn/models/models.h"
+
+#include <pybind11/stl.h>
+
+#include <memory>
+#include <string>
+
+#include "bindings/native/nn/nn.h"
+
+namespace hvd::python {
+namespace {
+
+template <typename Model>
+using Class = py::classh<Model, nn::Module>;
+
+// The layer that transfer learning exchanges.
+template <typename Model>
+void def_fc(Class<Model>& cls) {
+  cls.def_property(
+      "fc", [](const Model& model) { return model.fc; },
+      [](Model& model, const std::shared_ptr<nn::Linear>& layer) {
+        assign_module(model, "fc", layer);
+        model.fc = layer;
+      },
+      "The Linear at the end; another one may be assigned.");
+}
+
+// What all models have in common.
+const char* const kReturns = R"(
+
+Returns:
+    The model, in training mode. Calls raise InvalidArgumentError on images that are too small.)";
+const char* const kArguments = R"(
+
+Args:
+    num_classes: how many scores an image gets.
+    init_weights: without, weights are left uninitialised, for values from a checkpoint.)";
+
+void bind_alexnet(py::module_& m) {
+  using models::AlexNet;
+  Class<AlexNet>(m, "AlexNet", "What alexnet() makes.")
+      .def_readonly("features", &AlexNet::features, "The convolutions, a Sequential.")
+      .def_readonly("avgpool", &AlexNet::avgpool, "AdaptiveAvgPool2d.")
+      .def_readonly("classifier", &AlexNet::classifier, "The linear layers, a Sequential.");
+  const std::string doc =
+      std::string("AlexNet for images [n, 3, h, w] from 63x63 (ImageNet: 224).") + kArguments +
+      "\n    dropout: probability in the classifier.";
+  m.def(
+      "alexnet",
+      [](std::int64_t num_classes, double dropout, bool init_weights) {
+        return models::alexnet({num_classes, dropout, init_weights});
+      },
+      py::kw_only(), py::arg("num_classes") = 1000, py::arg("dropout") = 0.5,
+      py::arg("init_weights") = true, (doc + kReturns).c_str());
+}
+
+using MakeVGG = std::shared_ptr<models::VGG> (*)(const models::VGGOptions&);
+
+void def_vgg(py::module_& m, const char* name, MakeVGG make) {
+  const std::string doc =
+      std::string("VGG for images [n, 3, h, w] from 32x32 (ImageNet: 224); _bn: with BatchNorm.") +
+      kArguments + R"(
+    dropout: probability in the classifier.
+    cifar_head: one Linear(512, num_classes) in the place of the classifier of three layers, as is
+        usual for 32x32 images.)";
+  m.def(
+      name,
+      [make](std::int64_t num_classes, double dropout, bool cifar_head, bool init_weights) {
+        return make({num_classes, dropout, cifar_head, init_weights});
+      },
+      py::kw_only(), py::arg("num_classes") = 1000, py::arg("dropout") = 0.5,
+      py::arg("cifar_head") = false, py::arg("init_weights") = true, (doc + kReturns).c_str());
+}
+
+void bind_vgg(py::module_& m) {
+  using models::VGG;
+  Class<VGG>(m, "VGG", "What vgg11(), vgg11_bn(), ... make.")
+      .def_readonly("features", &VGG::features, "The convolutions, a Sequential.")
+      .def_readonly("avgpool", &VGG::avgpool, "AdaptiveAvgPool2d.")
+      .def_readonly("classifier", &VGG::classifier, "A Sequential; with cifar_head a Linear.");
+  def_vgg(m, "vgg11", models::vgg11);
+  def_vgg(m, "vgg11_bn", models::vgg11_bn);
+  def_vgg(m, "vgg13", models::vgg13);
+  def_vgg(m, "vgg13_bn", models::vgg13_bn);
+  def_vgg(m, "vgg16", models::vgg16);
+  def_vgg(m, "vgg16_bn", models::vgg16_bn);
+  def_vgg(m, "vgg19", models::vgg19);
+  def_vgg(m, "vgg19_bn", models::vgg19_bn);
+}
+
+using MakeResNet = std::shared_ptr<models::ResNet> (*)(const models::ResNetOptions&);
+
+void def_resnet(py::module_& m, const char* name, MakeResNet make) {
+  const std::string doc =
+      std::string("ResNet for images [n, 3, h, w] of any size (ImageNet: 224).") + kArguments + R"(
+    cifar_stem: the usual start for 32x32 images: a 3x3 convolution of stride 1, no max pooling.
+    zero_init_residual: the last BatchNorm of each block starts at 0.)";
+  m.def(
+      name,
+      [make](std::int64_t num_classes, bool cifar_stem, bool zero_init_residual,
+             bool init_weights) {
+        return make({num_classes, cifar_stem, zero_init_residual, init_weights});
+      },
+      py::kw_only(), py::arg("num_classes") = 1000, py::arg("cifar_stem") = false,
+      py::arg("zero_init_residual") = false, py::arg("init_weights") = true,
+      (doc + kReturns).c_str());
+}
+
+void bind_resnet(py::module_& m) {
+  using models::ResNet;
+  Class<ResNet> cls(m, "ResNet", "What resnet18(), resnet34() and resnet50() make.");
+  cls.def_readonly("conv1", &ResNet::conv1, "The first convolution.")
+      .def_readonly("bn1", &ResNet::bn1, "Its BatchNorm.")
+      .def_readonly("maxpool", &ResNet::maxpool, "MaxPool2d; with cifar_stem Identity.")
+      .def_readonly("avgpool", &ResNet::avgpool, "AdaptiveAvgPool2d.");
+  def_fc(cls);
+  for (std::size_t i = 0; i < 4; ++i) {
+    cls.def_property_readonly(("layer" + std::to_string(i + 1)).c_str(),
+                              [i](const ResNet& model) { return model.layers[i]; },
+                              "Blocks of one width, a Sequential.");
+  }
+  def_resnet(m, "resnet18", models::resnet18);
+  def_resnet(m, "resnet34", models::resnet34);
+  def_resnet(m, "resnet50", models::resnet50);
+}
+
+// Calls the model: the tuple of logits in training with auxiliary classifiers, else a Tensor.
+template <typename Model>
+auto outputs_of(Model& model, const Tensor& input) {
+  const WithoutGil nogil;
+  return model.outputs(input);
+}
+
+// A namedtuple type of m.
+py::object tuple_type(py::module_& m, const char* name, const char* fields, const char* doc) {
+  py::object type = py::module_::import("collections").attr("namedtuple")(name, fields);
+  type.attr("__module__") = "horovod_cpp.models";
+  type.attr("__doc__") = doc;
+  m.attr(name) = type;
+  return type;
+}
+
+void bind_googlenet(py::module_& m) {
+  using models::GoogLeNet;
+  const py::object outputs = tuple_type(
+      m, "GoogLeNetOutputs", "logits aux_logits2 aux_logits1",
+      "Scores [n, num_classes] of GoogLeNet in training: the main ones, and those of the "
+      "later and of the earlier auxiliary classifier.");
+  Class<GoogLeNet> cls(m, "GoogLeNet", "What googlenet() makes.");
+  for (const char* name : {"__call__", "forward"}) {
+    cls.def(
+        name,
+        [outputs](GoogLeNet & self, const Tensor& input) -> Typed<"Tensor | GoogLeNetOutputs"> {
+          const models::GoogLeNetOutputs result = outputs_of(self, input);
+          if (!result.aux_logits1.defined()) return py::cast(result.logits);
+          return outputs(result.logits, result.aux_logits2, result.aux_logits1);
+        },
+        py::arg("input"),
+        "Scores [n, num_classes] of ``input`` [n, 3, h, w]; GoogLeNetOutputs in training with "
+        "auxiliary classifiers. InvalidArgumentError on other shapes.");
+  }
+  def_fc(cls);
+  const std::string doc =
+      std::string("GoogLeNet for images [n, 3, h, w] (ImageNet: 224).") + kArguments + R"(
+    aux_logits: with the two auxiliary classifiers, which run in training only.
+    transform_input: the input is normalised as ImageNet's, the weights come from TensorFlow.
+    dropout: probability before the last layer.
+    dropout_aux: probability in the auxiliary classifiers.)";
+  m.def(
+      "googlenet",
+      [](std::int64_t num_classes, bool aux_logits, bool transform_input, double dropout,
+         double dropout_aux, bool init_weights) {
+        return models::googlenet(
+            {num_classes, aux_logits, transform_input, dropout, dropout_aux, init_weights});
+      },
+      py::kw_only(), py::arg("num_classes") = 1000, py::arg("aux_logits") = true,
+      py::arg("transform_input") = false, py::arg("dropout") = 0.2, py::arg("dropout_aux") = 0.7,
+      py::arg("init_weights") = true, (doc + kReturns).c_str());
+}
+
+void bind_inception(py::module_& m) {
+  using models::Inception3;
+  const py::object outputs = tuple_type(
+      m, "InceptionOutputs", "logits aux_logits",
+      "Scores [n, num_classes] of Inception3 in training: the main and the auxiliary ones.");
+  Class<Inception3> cls(m, "Inception3", "What inception_v3() makes.");
+  for (const char* name : {"__call__", "forward"}) {
+    cls.def(
+        name,
+        [outputs](Inception3 & self, const Tensor& input) -> Typed<"Tensor | InceptionOutputs"> {
+          const models::InceptionOutputs result = outputs_of(self, input);
+          if (!result.aux_logits.defined()) return py::cast(result.logits);
+          return outputs(result.logits, result.aux_logits);
+        },
+        py::arg("input"),
+        "Scores [n, num_classes] of ``input`` [n, 3, h, w]; InceptionOutputs in training with an "
+        "auxiliary classifier. InvalidArgumentError on other shapes.");
+  }
+  def_fc(cls);
+  const std::string doc =
+      std::string("Inception v3 for images [n, 3, h, w] from 75x75 (ImageNet: 299).") + kArguments +
+      R"(
+    aux_logits: with the auxiliary classifier, which runs in training only and needs 299x299.
+    transform_input: the input is normalised as ImageNet's, the weights come from TensorFlow.
+    dropout: probability before the last layer.)";
+  m.def(
+      "inception_v3",
+      [](std::int64_t num_classes, bool aux_logits, bool transform_input, double dropout,
+         bool init_weights) {
+        return models::inception_v3(
+            {num_classes, aux_logits, transform_input, dropout, init_weights});
+      },
+      py::kw_only(), py::arg("num_classes") = 1000, py::arg("aux_logits") = true,
+      py::arg("transform_input") = false, py::arg("dropout") = 0.5, py::arg("init_weights") = true,
+      (doc + kReturns).c_str());
+}
+
+}  // namespace
+
+void bind_models(py::module_& m) {
+  bind_alexnet(m);
+  bind_vgg(m);
+  bind_resnet(m);
+  bind_googlenet(m);
+  bind_inception(m);
+}
+
+}  // namespace hvd::python

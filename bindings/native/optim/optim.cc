@@ -1,0 +1,294 @@
+#include <pybind11/stl.h>
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "bindings/native/bindings.h"
+#include "bindings/native/optim/python.h"
+#include "horovod_cpp/optim/clip_grad_norm.h"
+#include "horovod_cpp/optim/optimizer.h"
+
+namespace hvd::python {
+namespace {
+
+constexpr const char* kInitialLr = "initial_lr";  // where schedules start from, once there is one
+
+// A parameter group as a dict: "params" and the options by name. Refers to the optimizer, so that
+// changes take effect.
+class GroupView {
+ public:
+  GroupView(std::shared_ptr<optim::Optimizer> optimizer, std::size_t index)
+      : optimizer_(std::move(optimizer)), index_(index) {}
+
+  optim::ParamGroup& group() const { return optimizer_->param_groups().at(index_); }
+
+  Anything get(const std::string& key) const {
+    if (key == "params") return py::cast(group().params);
+    if (key == kInitialLr && group().initial_lr) return py::float_(*group().initial_lr);
+    const auto found = group().options.find(key);
+    if (found == group().options.end()) throw py::key_error(key);
+    return py::float_(found->second);
+  }
+  void set(const std::string& key, double value) const {
+    const auto found = group().options.find(key);
+    if (found == group().options.end()) throw py::key_error(key);
+    found->second = value;
+  }
+  bool contains(const std::string& key) const {
+    return key == "params" || group().options.count(key) != 0 ||
+           (key == kInitialLr && group().initial_lr);
+  }
+  std::vector<std::string> keys() const {
+    std::vector<std::string> keys = {"params"};
+    for (const auto& [key, value] : group().options) keys.push_back(key);
+    if (group().initial_lr) keys.emplace_back(kInitialLr);
+    return keys;
+  }
+
+ private:
+  std::shared_ptr<optim::Optimizer> optimizer_;
+  std::size_t index_;
+};
+
+std::vector<GroupView> param_groups(const std::shared_ptr<optim::Optimizer>& optimizer) {
+  std::vector<GroupView> groups;
+  for (std::size_t i = 0; i < optimizer->param_groups().size(); ++i) {
+    groups.emplace_back(optimizer, i);
+  }
+  return groups;
+}
+
+}  // namespace
+
+std::vector<optim::ParamGroup> groups_from(const py::handle& params) {
+  std::vector<optim::ParamGroup> groups;
+  std::vector<Tensor> plain;
+  for (const py::handle item : py::iter(params)) {
+    if (py::isinstance<Tensor>(item)) {
+      plain.push_back(item.cast<Tensor>());
+      continue;
+    }
+    if (!py::isinstance<py::dict>(item)) {
+      throw py::type_error("an optimizer takes Tensors or dicts with \"params\", not " +
+                           std::string(Py_TYPE(item.ptr())->tp_name));
+    }
+    optim::ParamGroup group;
+    for (const auto& [key, value] : py::reinterpret_borrow<py::dict>(item)) {
+      const auto name = key.cast<std::string>();
+      if (name == "params") {
+        group.params =
+            py::list(py::reinterpret_borrow<py::object>(value)).cast<std::vector<Tensor>>();
+      } else if (name == kInitialLr) {
+        group.initial_lr = value.cast<double>();
+      } else {
+        group.options[name] = value.cast<double>();
+      }
+    }
+    groups.push_back(std::move(group));
+  }
+  if (!plain.empty() && !groups.empty()) {
+    throw py::type_error("an optimizer takes Tensors or dicts, not a mixture of them");
+  }
+  if (groups.empty()) groups.push_back({std::move(plain), {}});
+  return groups;
+}
+
+namespace {
+
+// The tensors of one parameter's state by name, and "step".
+Typed<"dict[str, Tensor | int]"> state_of(optim::Optimizer& optimizer, const Tensor& param) {
+  py::dict dict;
+  const auto found = optimizer.state().find(param.id());
+  if (found == optimizer.state().end()) return dict;
+  dict["step"] = found->second.steps;
+  for (const auto& [name, tensor] : found->second.tensors) dict[py::str(name)] = tensor;
+  return dict;
+}
+
+void bind_group_view(py::module_& m) {
+  py::class_<GroupView>(m, "ParamGroup",
+                        "Parameters and their options, used like a dict: group[\"lr\"] = 0.1.")
+      .def("__getitem__", &GroupView::get, py::arg("key"),
+           "The parameters, or the option, a float; KeyError without.")
+      .def("__setitem__", &GroupView::set, py::arg("key"), py::arg("value"),
+           "Change an option; KeyError unless there is one of this name.")
+      .def("__contains__", &GroupView::contains, py::arg("key"), "Whether it has the key.")
+      .def(
+          "get",
+          [](const GroupView& view, const std::string& key, const Anything& otherwise) {
+            return view.contains(key) ? view.get(key) : otherwise;
+          },
+          py::arg("key"), py::arg("default") = py::none(), "The value of ``key``, or ``default``.")
+      .def(
+          "__len__", [](const GroupView& view) { return view.keys().size(); }, "Number of keys.")
+      .def(
+          "__iter__",
+          [](const GroupView& view) -> py::typing::Iterator<py::str> {
+            return py::iter(py::cast(view.keys()));
+          },
+          "The keys.")
+      .def("keys", &GroupView::keys, "\"params\" and the names of the options.")
+      .def(
+          "items", [](const GroupView& view) -> Typed<"list[tuple[str, typing.Any]]"> {
+            py::list items;
+            for (const std::string& key : view.keys()) {
+              items.append(py::make_tuple(key, view.get(key)));
+            }
+            return items;
+          },
+          "(key, value) for every key.");
+}
+
+// All but a DistributedOptimizer.
+optim::RuleOptimizer& with_rule(optim::Optimizer& optimizer) {
+  auto* found = dynamic_cast<optim::RuleOptimizer*>(&optimizer);
+  if (found != nullptr) return *found;
+  throw py::attribute_error("defaults: of the optimizer that this one wraps");
+}
+
+using Closure = Typed<"collections.abc.Callable[[], typing.Any] | None">;
+
+Anything step(optim::Optimizer& optimizer, const Closure& closure) {
+  py::object loss = closure.is_none() ? py::none() : closure();
+  const WithoutGil nogil;
+  optimizer.step();
+  return loss;
+}
+
+using OptimizerClass = py::classh<optim::Optimizer, PythonOptimizer>;
+
+void def_groups(OptimizerClass& cls) {
+  cls.def_property_readonly(
+         "defaults", [](optim::Optimizer& self) { return with_rule(self).defaults(); },
+         "The options that a group takes where it says nothing, a dict name -> float.")
+      .def("_set_defaults",
+           [](optim::Optimizer& self, const optim::Options& defaults) {
+             with_rule(self).set_defaults(defaults);
+           })
+      .def_property_readonly("param_groups", &param_groups,
+                             "List of dict-like groups; options may be changed between steps.")
+      .def(
+          "add_param_group",
+          [](optim::Optimizer& optimizer,
+             const Typed<"collections.abc.Mapping[str, typing.Any]">& group) {
+            optimizer.add_param_group(std::move(groups_from(py::make_tuple(group)).front()));
+          },
+          py::arg("group"),
+          R"(Add a group.
+
+Args:
+    group: {"params": [...], option: number}; missing options take defaults.
+
+Raises:
+    InvalidArgumentError: no parameters, one that is known, or an unknown option.)");
+}
+
+void bind_base(py::module_& m) {
+  OptimizerClass cls(m, "Optimizer",
+                     R"(Applies gradients to parameters.
+
+Derive from it to write one in Python: call ``super().__init__(params, {"lr": lr})`` and define
+``step(self, closure=None)``, which goes over ``param_groups``, reads ``param.grad`` (None: skip),
+keeps what it needs in ``self.state[param]`` and changes parameters within ``hvd.no_grad()``. Such an
+optimizer works with schedules, DistributedOptimizer and checkpoints like the native ones.)");
+  def_python_optimizer(cls);
+  def_groups(cls);
+  cls.def("step_parameters", &optim::Optimizer::step_parameters, py::arg("params"), ReleaseGil(),
+          "What step() does, for ``params`` (of any shape) alone; doing all of them one after the "
+          "other is "
+          "a "
+          "step.\n\nRaises:\n    InvalidArgumentError: one is not of this optimizer; nothing is "
+          "changed then.")
+      .def("step", &step, py::arg("closure") = py::none(),
+           R"(Update all parameters that have a gradient, in place.
+
+Args:
+    closure: a function that computes the gradients again and returns the loss; called first.
+
+Returns:
+    What ``closure`` returned; None without one.)")
+      .def("zero_grad", &optim::Optimizer::zero_grad, py::arg("set_to_none") = true, ReleaseGil(),
+           "Drop all gradients, or, without ``set_to_none``, set them to zero.")
+      .def(
+          "state_dict", [](optim::Optimizer& self) { return to_dict(self.state_dict()); },
+          "Options and state as a dict name -> Tensor, for checkpoints.")
+      .def(
+          "load_state_dict",
+          [](optim::Optimizer& self, const StateLike& state) {
+            self.load_state_dict(named_tensors_from(state));
+          },
+          py::arg("state"),
+          R"(Copy such a state in.
+
+Args:
+    state: what state_dict() gave, or its like of arrays.
+
+Raises:
+    InvalidArgumentError: an entry is missing, unexpected or does not fit; nothing is changed.)")
+      .def(
+          "state_of", &state_of, py::arg("param"),
+          R"(State of the Tensor ``param``, of any shape, a dict {"step": int, name: Tensor}; empty before its
+first step, never raises.)");
+}
+
+// What torch.nn.utils takes: one Tensor or several.
+std::vector<Tensor> tensors_from(const py::handle& parameters) {
+  if (py::isinstance<Tensor>(parameters)) return {parameters.cast<Tensor>()};
+  return py::list(py::reinterpret_borrow<py::object>(parameters)).cast<std::vector<Tensor>>();
+}
+
+void bind_clipping(py::module_& m) {
+  m.def(
+      "clip_grad_norm_",
+      [](const OneOrManyTensors& parameters, double max_norm, double norm_type,
+         bool error_if_nonfinite) {
+        const std::vector<Tensor> params = tensors_from(parameters);
+        const WithoutGil nogil;
+        return optim::clip_grad_norm_(params, max_norm, {norm_type, error_if_nonfinite});
+      },
+      py::arg("parameters"), py::arg("max_norm"), py::arg("norm_type") = 2.0,
+      py::arg("error_if_nonfinite") = false,
+      R"(Scale gradients by one factor, so that their joint norm is at most ``max_norm``.
+
+Args:
+    parameters: a Tensor or several, of any shapes; those without a gradient are skipped.
+    max_norm: above 0.
+    norm_type: order of the norm, above 0; ``float("inf")`` is the largest magnitude.
+    error_if_nonfinite: raise, and change nothing, when the norm is infinite or NaN.
+
+Returns:
+    The norm that the gradients had, a float.
+
+Raises:
+    InvalidArgumentError: an argument is out of range, or the norm is not finite.)");
+  m.def(
+      "clip_grad_value_",
+      [](const OneOrManyTensors& parameters, double clip_value) {
+        const std::vector<Tensor> params = tensors_from(parameters);
+        const WithoutGil nogil;
+        optim::clip_grad_value_(params, clip_value);
+      },
+      py::arg("parameters"), py::arg("clip_value"),
+      R"(Bring every element of the gradients into [-clip_value, clip_value]; NaN stays.
+
+Args:
+    parameters: a Tensor or several; those without a gradient are skipped.
+    clip_value: largest magnitude, at least 0.
+
+Raises:
+    InvalidArgumentError: ``clip_value`` is below 0.)");
+}
+
+}  // namespace
+
+void bind_optim(py::module_& m) {
+  bind_group_view(m);
+  bind_optimizer_state(m);
+  bind_base(m);
+  bind_optimizers(m);
+  bind_clipping(m);
+  bind_lr_schedulers(m);
+}
+
+}  // namespace hvd::python

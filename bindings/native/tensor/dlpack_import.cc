@@ -1,0 +1,389 @@
+#include "bindings/native/tensor/dlpack.h"
+
+#include <pybind11/stl.h>
+
+#include <array>
+#include <cstdlib>
+#include <cstring>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "core/base/status.h"
+#include "horovod_cpp/autograd/functions/functions.h"
+#include "horovod_cpp/distributed/collectives/gpu_tensors.h"
+#include "horovod_cpp/distributed/session/session.h"
+
+namespace hvd::python {
+namespace {
+
+using namespace dlpack;
+
+constexpr const char* kKeeperName = "horovod_cpp.dlpack";
+
+struct KnownType {
+  DLDataTypeCode code;
+  std::uint8_t bits;
+  DType dtype;
+};
+
+constexpr KnownType kKnownTypes[] = {
+    {kDLBool, 8, DType::kBool},     {kDLUInt, 8, DType::kU8},    {kDLUInt, 16, DType::kU16},
+    {kDLInt, 8, DType::kI8},        {kDLInt, 16, DType::kI16},   {kDLInt, 32, DType::kI32},
+    {kDLInt, 64, DType::kI64},      {kDLFloat, 16, DType::kF16}, {kDLBfloat, 16, DType::kBF16},
+    {kDLFloat, 32, DType::kF32},    {kDLFloat, 64, DType::kF64}, {kDLComplex, 64, DType::kC64},
+    {kDLComplex, 128, DType::kC128}};
+
+std::string to_string(const DLDataType& type) {
+  constexpr std::array kNames = {"int", "uint", "float", "opaque", "bfloat", "complex", "bool"};
+  std::string text = type.code < kNames.size() ? kNames[type.code]
+                                               : "type code " + std::to_string(type.code) + ", ";
+  text += std::to_string(type.bits);
+  if (type.lanes != 1) text += " x " + std::to_string(type.lanes) + " lanes";
+  return text;
+}
+
+DType dtype_of(const DLDataType& type, const std::string& owner) {
+  for (const KnownType& known : kKnownTypes) {
+    if (known.code == type.code && known.bits == type.bits && type.lanes == 1) return known.dtype;
+  }
+  throw py::type_error("a tensor cannot hold the dtype of this " + owner + " (" + to_string(type) +
+                       "); it holds bool, uint8, int8, uint16, int16, int32, int64, float16, "
+                       "bfloat16, float32, float64, complex64 and complex128");
+}
+
+bool is_host(std::int32_t device) {
+  return device == kDLCPU || device == kDLCUDAHost || device == kDLROCMHost;
+}
+
+std::string text_of(const DLDevice& device) {
+  switch (device.device_type) {
+    case kDLCUDA:
+      return "CUDA device " + std::to_string(device.device_id);
+    case kDLCUDAManaged:
+      return "CUDA's managed memory";
+    case kDLMetal:
+      return "a Metal device";
+    default:
+      return device.device_type == kDLROCM ? "a ROCm device" : "a device";
+  }
+}
+
+[[noreturn]] void throw_device(const DLDevice& device, const std::string& owner) {
+  throw UnsupportedError("this " + owner + " lies in the memory of " + text_of(device) +
+                         " (DLPack type " + std::to_string(device.device_type) +
+                         "); taken is memory of the CPU, and by collectives that of the rank's "
+                         "CUDA device (HVD_GPU_OPERATIONS): copy it, as x.cpu() does in PyTorch");
+}
+
+// A capsule's content, checked but not taken.
+struct Offered {
+  const DLTensor* tensor;
+  std::uint64_t flags;
+  std::optional<DLPackVersion> version;
+};
+
+Offered look_into(const py::handle& capsule, const std::string& owner) {
+  if (PyCapsule_CheckExact(capsule.ptr()) == 0) {
+    throw py::type_error("__dlpack__ of " + owner + " returned no capsule but " +
+                         type_name(capsule));
+  }
+  if (PyCapsule_IsValid(capsule.ptr(), kPlainName) != 0) {
+    const auto* managed =
+        static_cast<DLManagedTensor*>(PyCapsule_GetPointer(capsule.ptr(), kPlainName));
+    return {&managed->dl_tensor, 0, std::nullopt};
+  }
+  if (PyCapsule_IsValid(capsule.ptr(), kVersionedName) != 0) {
+    const auto* managed =
+        static_cast<DLManagedTensorVersioned*>(PyCapsule_GetPointer(capsule.ptr(), kVersionedName));
+    if (managed->version.major != kMajorVersion) {  // the layout after it may be another
+      throw py::buffer_error("the capsule of " + owner + " is of DLPack " +
+                             std::to_string(managed->version.major) + "." +
+                             std::to_string(managed->version.minor) + "; this build reads 1.x");
+    }
+    return {&managed->dl_tensor, managed->flags, managed->version};
+  }
+  const char* name = PyCapsule_GetName(capsule.ptr());
+  PyErr_Clear();
+  throw py::buffer_error("the capsule of " + owner + " is named '" + (name == nullptr ? "" : name) +
+                         "': it holds no tensor, or was used before; each capsule is for one use");
+}
+
+// Calls the deleter when it goes; to be dropped with the GIL.
+template <typename Managed>
+py::object keeper_of(Managed* managed) {
+  PyObject* keeper = PyCapsule_New(managed, kKeeperName, [](PyObject* capsule) {
+    const py::error_scope keep_pythons_error;
+    auto* held = static_cast<Managed*>(PyCapsule_GetPointer(capsule, kKeeperName));
+    if (held->deleter != nullptr) held->deleter(held);
+  });
+  if (keeper == nullptr) throw py::error_already_set();
+  return py::reinterpret_steal<py::object>(keeper);
+}
+
+// From here on the tensor is ours.
+py::object take(const py::handle& capsule, const Offered& offered) {
+  const char* name = offered.version ? kVersionedName : kPlainName;
+  void* content = PyCapsule_GetPointer(capsule.ptr(), name);
+  py::object keeper = offered.version ? keeper_of(static_cast<DLManagedTensorVersioned*>(content))
+                                      : keeper_of(static_cast<DLManagedTensor*>(content));
+  PyCapsule_SetName(capsule.ptr(), offered.version ? "used_dltensor_versioned" : "used_dltensor");
+  return keeper;
+}
+
+struct Layout {
+  std::byte* data;
+  Shape shape;
+  std::vector<std::int64_t> strides;   // none negative
+  std::vector<std::int64_t> reversed;  // axes whose strides were
+};
+
+Layout layout_of(const DLTensor& tensor, DType dtype, const std::string& owner) {
+  constexpr int kMaxAxes = 64;
+  if (tensor.ndim < 0 || tensor.ndim > kMaxAxes || (tensor.ndim > 0 && tensor.shape == nullptr)) {
+    throw py::buffer_error("the capsule of " + owner + " is broken: it has " +
+                           std::to_string(tensor.ndim) + " axes");
+  }
+  Layout layout{static_cast<std::byte*>(tensor.data), {}, {}, {}};
+  if (tensor.ndim > 0) layout.shape.assign(tensor.shape, tensor.shape + tensor.ndim);
+  const std::int64_t numel = numel_of(layout.shape);
+  if (layout.data == nullptr && numel != 0) {
+    throw py::buffer_error("the capsule of " + owner + " has no memory for shape " +
+                           hvd::to_string(layout.shape));
+  }
+  if (layout.data != nullptr) layout.data += tensor.byte_offset;
+  if (numel == 0 || tensor.strides == nullptr) return layout;
+  layout.strides.assign(tensor.strides, tensor.strides + tensor.ndim);
+  const auto item = static_cast<std::int64_t>(size_of(dtype));
+  for (std::size_t axis = 0; axis < layout.shape.size(); ++axis) {
+    std::int64_t& stride = layout.strides[axis];
+    if (stride >= 0) continue;
+    layout.data += stride * (layout.shape[axis] - 1) * item;
+    stride = -stride;
+    layout.reversed.push_back(static_cast<std::int64_t>(axis));
+  }
+  return layout;
+}
+
+void check_writable(const Offered& offered, const std::string& owner) {
+  if ((offered.flags & kReadOnlyFlag) != 0) {
+    throw InvalidArgumentError("this " + owner +
+                               " is read-only; write into a copy, or use the call that returns a "
+                               "new array");
+  }
+  if ((offered.flags & kIsCopiedFlag) != 0) {
+    throw InvalidArgumentError("this " + owner +
+                               " gives a copy of its memory only; use the call that returns a new "
+                               "array");
+  }
+}
+
+void check_forwards(const Layout& layout, const std::string& owner) {
+  if (layout.reversed.empty()) return;
+  throw InvalidArgumentError("axis " + std::to_string(layout.reversed.front()) + " of this " +
+                             owner + " runs backwards in memory; pass a contiguous copy");
+}
+
+// Where an object said that its memory is: of the CPU, or of the CUDA device that serves this rank,
+// where its producer made the engine's stream wait for it.
+struct Home {
+  Device device;
+  std::uintptr_t stream = 0;
+};
+
+Tensor import_capsule(const py::handle& capsule, const std::string& owner, Access access,
+                      const Home& home = {}) {
+  const Offered offered = look_into(capsule, owner);
+  const DLTensor& given = *offered.tensor;
+  const bool at_home =
+      home.device.kind == DeviceKind::kCpu
+          ? is_host(given.device.device_type)
+          : given.device.device_type == kDLCUDA && given.device.device_id == home.device.index;
+  if (!at_home) throw_device(given.device, owner);
+  const DType dtype = dtype_of(given.dtype, owner);
+  Layout layout = layout_of(given, dtype, owner);
+  const std::size_t part = is_complex(dtype) ? size_of(dtype) / 2 : size_of(dtype);
+  if (reinterpret_cast<std::uintptr_t>(layout.data) % part != 0) {
+    throw InvalidArgumentError("the memory of this " + owner +
+                               " is not aligned to its elements; pass a copy");
+  }
+  const bool writes = access == Access::kWrite;
+  if (writes) check_writable(offered, owner);
+  if (writes || home.device.kind == DeviceKind::kCuda) check_forwards(layout, owner);
+  Tensor tensor =
+      Tensor::wrap_on(home.device, home.stream, layout.data, std::move(layout.shape), dtype,
+                      keep_alive(take(capsule, offered)), std::move(layout.strides));
+  return layout.reversed.empty() ? tensor : flip(tensor, layout.reversed);
+}
+
+// Throws unless it is served.
+Home home_of(const py::handle& object, const std::string& owner) {
+  const py::object place = object.attr("__dlpack_device__")();
+  py::detail::make_caster<std::pair<std::int32_t, std::int32_t>> numbers;
+  if (!py::isinstance<py::tuple>(place) || !numbers.load(place, true)) {
+    throw py::type_error("__dlpack_device__ of " + owner + " returned no pair of numbers but " +
+                         py::repr(place).cast<std::string>());
+  }
+  const auto [type, index] = py::detail::cast_op<std::pair<std::int32_t, std::int32_t>>(numbers);
+  const DLDevice device = {type, index};
+  if (is_host(device.device_type)) return {};
+  if (device.device_type != kDLCUDA || !is_initialized()) throw_device(device, owner);
+  const auto job = world();
+  const Device home = {DeviceKind::kCuda, device.device_id};
+  expect_served(*job, home, "this " + owner);
+  return {home, import_stream(*job)};
+}
+
+// Libraries from before DLPack 1.0 know the argument stream alone.
+py::object export_of(const py::object& object, Access access, const Home& home) {
+  const py::object method = object.attr("__dlpack__");
+  py::dict known;
+  if (home.device.kind == DeviceKind::kCuda) known["stream"] = home.stream;
+  py::dict arguments(known.attr("copy")());
+  arguments["max_version"] = py::make_tuple(kMajorVersion, kMinorVersion);
+  if (access == Access::kWrite) arguments["copy"] = false;
+  try {
+    return method(**arguments);
+  } catch (py::error_already_set& error) {
+    if (!error.matches(PyExc_TypeError)) throw;
+  }
+  return method(**known);
+}
+
+bool is_bool(const py::handle& object) {
+  const auto name = py::str(py::getattr(object, "dtype", py::str(""))).cast<std::string>();
+  return name == "bool" || name.ends_with(".bool");
+}
+
+// The same memory as another one-byte dtype.
+Tensor retyped(const Tensor& tensor, DType dtype) {
+  return Tensor::wrap_on(tensor.device(), tensor.stream(), tensor.address(), tensor.shape(), dtype,
+                         std::make_shared<const Tensor>(tensor), tensor.strides());
+}
+
+// PyTorch before 2.2 exports no bools; their bytes it does.
+std::optional<Tensor> bools_by_bytes(const py::object& object, Access access, const Home& home) {
+  const py::object library = library_of(object);
+  if (!is_bool(object) || !py::hasattr(object, "view") || !py::hasattr(library, "uint8")) {
+    return std::nullopt;
+  }
+  const py::object bytes = object.attr("view")(library.attr("uint8"));
+  const py::object capsule = export_of(bytes, access, home);
+  return retyped(import_capsule(capsule, type_name(object), access, home), DType::kBool);
+}
+
+// Its values without the graph. What Horovod does: collectives read and write the memory.
+py::object detached(const py::handle& object) {
+  auto given = py::reinterpret_borrow<py::object>(object);
+  const py::object requires_grad = py::getattr(object, "requires_grad", py::bool_(false));
+  if (!py::isinstance<py::bool_>(requires_grad) || !requires_grad.cast<bool>()) return given;
+  if (!py::hasattr(object, "detach")) {
+    throw InvalidArgumentError("this " + type_name(object) +
+                               " requires grad and has no detach(); pass an array of its values");
+  }
+  return given.attr("detach")();
+}
+
+}  // namespace
+
+std::string type_name(const py::handle& object) {
+  const py::handle type = py::type::handle_of(object);
+  const auto name = py::str(type.attr("__qualname__")).cast<std::string>();
+  const auto module = py::str(type.attr("__module__")).cast<std::string>();
+  return module == "builtins" ? name : module + "." + name;
+}
+
+DLDataType type_of(DType dtype) {
+  for (const KnownType& known : kKnownTypes) {
+    if (known.dtype == dtype) return {known.code, known.bits, 1};
+  }
+  throw py::buffer_error("no DLPack type for " + std::string(name_of(dtype)));
+}
+
+bool speaks_dlpack(const py::handle& object) {
+  return !PyType_Check(object.ptr()) && py::hasattr(object, "__dlpack__") &&
+         py::hasattr(object, "__dlpack_device__");
+}
+
+Tensor tensor_from_dlpack(const py::handle& object, Access access) {
+  const std::string owner = type_name(object);
+  if (access == Access::kWrite && owner.starts_with("jax")) {  // its capsules do not say so
+    throw InvalidArgumentError("this " + owner +
+                               " is read-only, as JAX's arrays never change; use the call that "
+                               "returns a new array");
+  }
+  const py::object values = detached(object);
+  const Home home = home_of(values, owner);
+  try {
+    return import_capsule(export_of(values, access, home), owner, access, home);
+  } catch (py::error_already_set&) {
+    if (const auto bools = bools_by_bytes(values, access, home)) return *bools;
+    throw;
+  }
+}
+
+py::object to_library(const Tensor& tensor, const py::object& library) {
+  const py::object from_dlpack = library.attr("from_dlpack");
+  if (tensor.dtype() != DType::kBool) return from_dlpack(py::cast(tensor));
+  try {
+    return from_dlpack(py::cast(tensor));
+  } catch (py::error_already_set&) {
+    if (!py::hasattr(library, "bool")) throw;
+    return from_dlpack(py::cast(retyped(tensor, DType::kU8))).attr("view")(library.attr("bool"));
+  }
+}
+
+namespace {
+
+Tensor from_dlpack(const Anything& x, const Typed<"str | None">& device, std::optional<bool> copy) {
+  if (!device.is_none() && py::str(device).cast<std::string>() != "cpu") {
+    throw UnsupportedError(
+        "from_dlpack: tensors live in the memory of the CPU, not "
+        "on device " +
+        py::str(device).cast<std::string>());
+  }
+  const bool is_capsule = PyCapsule_CheckExact(x.ptr()) != 0;
+  if (!is_capsule && !speaks_dlpack(x)) {
+    throw py::type_error("from_dlpack: takes objects with __dlpack__ and __dlpack_device__, not " +
+                         type_name(x));
+  }
+  const bool copies = copy.value_or(false);
+  const Access access = copies ? Access::kRead : Access::kWrite;
+  try {
+    const Tensor tensor =
+        is_capsule ? import_capsule(x, "capsule", access) : tensor_from_dlpack(x, access);
+    if (const Device place = tensor.device(); place.kind != DeviceKind::kCpu) {
+      throw_device({kDLCUDA, place.index}, is_capsule ? "capsule" : type_name(x));
+    }
+    return copies ? tensor.clone() : tensor;
+  } catch (const InvalidArgumentError& error) {
+    throw py::buffer_error(std::string(error.what()) + " (from_dlpack(x, copy=True) makes one)");
+  }
+}
+
+}  // namespace
+
+void bind_dlpack_import(py::module_& m) {
+  m.def("from_dlpack", &from_dlpack, py::arg("x"), py::kw_only(), py::arg("device") = py::none(),
+        py::arg("copy") = py::none(),
+        R"(A tensor over the memory of another library's array; both see each other's writes.
+
+Args:
+    x: an object with ``__dlpack__`` (PyTorch, JAX, CuPy, NumPy) or a capsule of it. What requires
+        grad is detached.
+    device: None or "cpu".
+    copy: True: a tensor with memory of its own; False: never a copy, as None.
+
+Returns:
+    A Tensor of the array's shape.
+
+Raises:
+    UnsupportedError: the memory is not the CPU's.
+    BufferError: the memory is read-only or runs backwards (pass ``copy=True``), or the capsule holds
+        no tensor or was used.
+    TypeError: ``x`` has no ``__dlpack__``, or a dtype that a tensor cannot have.)");
+}
+
+}  // namespace hvd::python

@@ -1,0 +1,305 @@
+// The functions of tensors that horovod_cpp/autograd has beside functions.h's first ones, in the
+// module and as methods of Tensor.
+#include "horovod_cpp/autograd/functions/functions.h"
+
+#include <pybind11/stl.h>
+
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "bindings/native/tensor/docs.h"
+#include "bindings/native/tensor/functions.h"
+#include "bindings/native/words.h"
+#include "horovod_cpp/tensor/creation.h"
+
+namespace hvd::python {
+namespace {
+
+using Pair = std::pair<Tensor, Tensor>;
+
+Pair pair_of(ValuesAndIndices found) {
+  return {std::move(found.values), std::move(found.indices)};
+}
+
+using Unary = Tensor (*)(const Tensor&);
+using Binary = Tensor (*)(const Tensor&, const Tensor&);
+using WithNumber = Tensor (*)(const Tensor&, double);
+
+void bind_elementwise(py::module_& m) {
+  const auto unary = [&m](const char* name, Unary function, const char* what) {
+    m.def(name, function, py::arg("a"), ReleaseGil(), unary_doc(what).c_str());
+  };
+  unary("abs", &abs, "Element-wise absolute value; integers too.");
+  unary("sign", &sign, "Element-wise -1, 0 or 1; integers too.");
+  unary("square", &square, "Element-wise a * a; integers too.");
+  unary("reciprocal", &reciprocal, "Element-wise 1 / a.");
+  unary("rsqrt", &rsqrt, "Element-wise 1 / sqrt(a).");
+  unary("sin", &sin, "Element-wise sine.");
+  unary("cos", &cos, "Element-wise cosine.");
+  unary("erf", &erf, "Element-wise error function.");
+  unary("log1p", &log1p, "Element-wise log(1 + a).");
+  unary("isnan", &isnan, "Where ``a`` is not a number, a bool tensor.");
+  unary("logical_not", &logical_not, "Where ``a`` is 0, a bool tensor.");
+  m.def("clamp", &clamp, py::arg("a"), py::arg("min") = py::none(), py::arg("max") = py::none(),
+        ReleaseGil(), R"(Element-wise within [min, max].
+
+Args:
+    a: a Tensor of any shape.
+    min: the smallest value; None does not bound.
+    max: the largest, likewise.
+
+Returns:
+    A new Tensor of that shape and dtype.
+
+Raises:
+    InvalidArgumentError: neither bound, or a dtype that cannot be compared.)");
+}
+
+void bind_pairs(py::module_& m) {
+  const auto binary = [&m](const char* name, Binary function, const char* what) {
+    m.def(name, function, py::arg("a"), py::arg("b"), ReleaseGil(), binary_doc(what).c_str());
+  };
+  binary("maximum", &maximum,
+         "The larger of each pair; a NaN wins, equal ones share the gradient.");
+  binary("minimum", &minimum,
+         "The smaller of each pair; a NaN wins, equal ones share the gradient.");
+  binary("logical_and", &logical_and, "Where both are not 0, a bool tensor.");
+  binary("logical_or", &logical_or, "Where one is not 0, a bool tensor.");
+  binary("logical_xor", &logical_xor, "Where exactly one is not 0, a bool tensor.");
+  binary("outer", &outer, "Products of all pairs of two vectors, [m, n].");
+  binary("dot", &dot, "Sum of the products of two vectors, a scalar.");
+  const auto compare = [&](const char* name, Binary both, WithNumber number, const char* what) {
+    const std::string doc = binary_doc(what) + " ``b`` may be a number.";
+    m.def(name, both, py::arg("a"), py::arg("b"), ReleaseGil(), doc.c_str());
+    m.def(name, number, py::arg("a"), py::arg("b"), ReleaseGil());
+  };
+  compare("eq", &eq, &eq, "Where a == b, a bool tensor.");
+  compare("ne", &ne, &ne, "Where a != b, a bool tensor.");
+  compare("lt", &lt, &lt, "Where a < b, a bool tensor.");
+  compare("le", &le, &le, "Where a <= b, a bool tensor.");
+  compare("gt", &gt, &gt, "Where a > b, a bool tensor.");
+  compare("ge", &ge, &ge, "Where a >= b, a bool tensor.");
+}
+
+void bind_choices(py::module_& m) {
+  m.def("where", &where, py::arg("condition"), py::arg("a"), py::arg("b"), ReleaseGil(),
+        R"(Elements of ``a`` where ``condition`` is true, else of ``b``.
+
+Args:
+    condition: a bool Tensor.
+    a: a Tensor.
+    b: another one of its dtype; all three shapes broadcast.
+
+Returns:
+    A new Tensor of the common shape.
+
+Raises:
+    InvalidArgumentError: shapes do not broadcast, or dtypes do not fit.)");
+  m.def("masked_fill", &masked_fill, py::arg("a"), py::arg("mask"), py::arg("value"), ReleaseGil(),
+        R"(A copy with a number in some places.
+
+Args:
+    a: a Tensor of any shape.
+    mask: a bool Tensor whose shape broadcasts to that of ``a``.
+    value: the number where ``mask`` is true.
+
+Returns:
+    A new Tensor of the shape and dtype of ``a``.
+
+Raises:
+    InvalidArgumentError: shapes or dtypes do not fit.)");
+}
+
+void bind_axes_reductions(py::module_& m) {
+  const auto a = py::arg("a");
+  const auto axes = py::arg("axis") = py::none();
+  const auto keepdims = py::arg("keepdims") = false;
+  const auto reduce = [&](const char* name, auto function, const char* doc) {
+    def_axis(
+        m, name,
+        [function](const Tensor& t, const MaybeAxes& axis, bool keep) {
+          return function(t, list_of(axis), keep);
+        },
+        a, axes, keepdims, ReleaseGil(), doc);
+  };
+  reduce(
+      "sum", &sum,
+      tensor_doc("Sum over axes.", {kAnyShape, kAxes, kKeepdims}, kWithoutAxes, kNoAxis).c_str());
+  reduce(
+      "mean", &mean,
+      tensor_doc("Mean over axes.", {kAnyShape, kAxes, kKeepdims}, kWithoutAxes, kNoAxis).c_str());
+  reduce("any", &any,
+         tensor_doc("Whether any element along axes is not 0.", {kAnyShape, kAxes, kKeepdims},
+                    "A new bool Tensor without these axes.", kNoAxis)
+             .c_str());
+  reduce("all", &all,
+         tensor_doc("Whether every element along axes is not 0.", {kAnyShape, kAxes, kKeepdims},
+                    "A new bool Tensor without these axes.", kNoAxis)
+             .c_str());
+  const auto spread = [&](const char* name, auto function, const char* doc) {
+    def_axis(
+        m, name,
+        [function](const Tensor& t, const MaybeAxes& axis, double correction, bool keep) {
+          return function(t, list_of(axis), correction, keep);
+        },
+        a, axes, py::arg("correction") = 1.0, keepdims, ReleaseGil(), doc);
+  };
+  spread("var", &hvd::var,
+         tensor_doc(
+             "Mean squared distance from the mean.",
+             {kAnyShape, kAxes,
+              "correction: the sum is divided by the number of elements minus this.", kKeepdims},
+             kWithoutAxes, kNoAxis)
+             .c_str());
+  spread("std", &hvd::std,
+         tensor_doc(
+             "Square root of var().",
+             {kAnyShape, kAxes,
+              "correction: the sum is divided by the number of elements minus this.", kKeepdims},
+             kWithoutAxes, kNoAxis)
+             .c_str());
+  def_axis(
+      m, "norm",
+      [](const Tensor& t, double p, const MaybeAxes& axis, bool keep) {
+        return norm(t, p, list_of(axis), keep);
+      },
+      a, py::arg("p") = 2.0, axes, keepdims, ReleaseGil(),
+      tensor_doc("(sum |a|^p)^(1/p) over axes.",
+                 {kAnyShape, "p: the order; may be inf.", kAxes, kKeepdims}, kWithoutAxes, kNoAxis)
+          .c_str());
+  def_axis(
+      m, "flip", [](const Tensor& t, const Axes& axis) { return flip(t, list_of(axis)); }, a,
+      py::arg("axis"), ReleaseGil(),
+      tensor_doc("A copy with the order along axes reversed.",
+                 {kAnyShape, "axis: one or several (also called dim)."}, kSameShape, kNoAxis)
+          .c_str());
+}
+
+void bind_extremes(py::module_& m) {
+  using OfAll = Tensor (*)(const Tensor&);
+  using OfAxis = ValuesAndIndices (*)(const Tensor&, std::int64_t, bool);
+  using PositionOfAxis = Tensor (*)(const Tensor&, std::int64_t, bool);
+  const auto a = py::arg("a");
+  const auto axis = py::arg("axis");
+  const auto keepdims = py::arg("keepdims") = false;
+  const auto extreme = [&](const char* name, OfAll all_of, OfAxis along, const char* doc) {
+    m.def(name, all_of, a, ReleaseGil(), doc);
+    def_axis(
+        m, name,
+        [along](const Tensor& t, std::int64_t at, bool keep) {
+          return pair_of(along(t, at, keep));
+        },
+        a, axis, keepdims, ReleaseGil());
+  };
+  extreme("max", &max, &max,
+          tensor_doc("The largest element, of all or along an axis.", {kAnyShape, kAxis, kKeepdims},
+                     "A scalar; with an axis a pair (values, int64 indices) without it.", kNoAxis)
+              .c_str());
+  extreme(
+      "min", &min, &min,
+      tensor_doc("The smallest element, of all or along an axis.", {kAnyShape, kAxis, kKeepdims},
+                 "A scalar; with an axis a pair (values, int64 indices) without it.", kNoAxis)
+          .c_str());
+  const auto position = [&](const char* name, OfAll all_of, PositionOfAxis along, const char* doc) {
+    m.def(name, all_of, a, ReleaseGil(), doc);
+    def_axis(m, name, along, a, axis, keepdims, ReleaseGil());
+  };
+  position("argmax", &argmax, &argmax,
+           tensor_doc("Index of the first largest element, of all or along an axis.",
+                      {kAnyShape, kAxis, kKeepdims},
+                      "int64: a scalar, or a Tensor without the axis.", kNoAxis)
+               .c_str());
+  position("argmin", &argmin, &argmin,
+           tensor_doc("Index of the first smallest element, of all or along an axis.",
+                      {kAnyShape, kAxis, kKeepdims},
+                      "int64: a scalar, or a Tensor without the axis.", kNoAxis)
+               .c_str());
+  position("prod", &prod, &prod,
+           tensor_doc("Product of all elements, or along an axis.", {kAnyShape, kAxis, kKeepdims},
+                      "A scalar, or a Tensor without the axis.", kNoAxis)
+               .c_str());
+}
+
+void bind_orders(py::module_& m) {
+  const auto a = py::arg("a");
+  const auto last = py::arg("axis") = -1;
+  def_axis(m, "softmax", &softmax, a, py::arg("axis"), ReleaseGil(),
+           tensor_doc("exp(a) normalised to sum 1.", {kFloating, kAxis},
+                      "A new Tensor of the same shape and dtype.", kNoAxis)
+               .c_str());
+  def_axis(m, "log_softmax", &log_softmax, a, py::arg("axis"), ReleaseGil(),
+           tensor_doc("Logarithm of softmax, without overflow.", {kFloating, kAxis},
+                      "A new Tensor of the same shape and dtype.", kNoAxis)
+               .c_str());
+  def_axis(
+      m, "cumsum", &cumsum, a, py::arg("axis"), ReleaseGil(),
+      tensor_doc("Running sums along an axis.", {kAnyShape, kAxis}, kSameShape, kNoAxis).c_str());
+  def_axis(
+      m, "argsort", &argsort, a, last, py::arg("descending") = false, ReleaseGil(),
+      tensor_doc("Indices that sort along an axis, stable; NaN counts as largest.",
+                 {kAnyShape, kAxis, kDescending}, "A new int64 Tensor of the same shape.", kNoAxis)
+          .c_str());
+  def_axis(
+      m, "sort",
+      [](const Tensor& t, std::int64_t axis, bool descending) {
+        return pair_of(sort(t, axis, descending));
+      },
+      a, last, py::arg("descending") = false, ReleaseGil(),
+      tensor_doc("Elements in order along an axis, stable; NaN counts as largest.",
+                 {kAnyShape, kAxis, kDescending},
+                 "A pair (values, int64 indices) of the same shape.", kNoAxis)
+          .c_str());
+  def_axis(
+      m, "topk",
+      [](const Tensor& t, std::int64_t k, std::int64_t axis, bool largest) {
+        return pair_of(topk(t, k, axis, largest));
+      },
+      a, py::arg("k"), last, py::arg("largest") = true, ReleaseGil(),
+      tensor_doc("The largest or smallest elements along an axis, in order.",
+                 {kAnyShape, "k: how many.", kAxis, "largest: False: the smallest."},
+                 "A pair (values, int64 indices); the axis has extent ``k``.", kNoAxis)
+          .c_str());
+  m.def("bincount", &bincount, a, py::arg("minlength") = 0, ReleaseGil(),
+        tensor_doc("How often 0, 1, 2, ... occur.",
+                   {"a: an int64 vector, not negative.", "minlength: least extent of the result."},
+                   "An int64 vector.",
+                   "InvalidArgumentError: a negative number, or another shape or dtype.")
+            .c_str());
+}
+
+// Every function whose first argument is the tensor is a method of it too.
+void bind_methods(const py::module_& m, py::class_<Tensor>& cls) {
+  for (const char* name :
+       {"abs",         "all",           "any",         "argmax",     "argmin",      "argsort",
+        "bincount",    "chunk",         "clamp",       "cos",        "cumsum",      "dot",
+        "eq",          "erf",           "exp",         "flip",       "ge",          "gt",
+        "index_add",   "index_select",  "isnan",       "le",         "log",         "log1p",
+        "log_softmax", "logical_and",   "logical_not", "logical_or", "logical_xor", "lt",
+        "masked_fill", "masked_select", "matmul",      "max",        "maximum",     "mean",
+        "min",         "minimum",       "ne",          "nonzero",    "norm",        "outer",
+        "pow",         "prod",          "reciprocal",  "relu",       "repeat",      "rsqrt",
+        "sigmoid",     "sign",          "sin",         "softmax",    "sort",        "split",
+        "sqrt",        "square",        "std",         "sum",        "tanh",        "topk",
+        "tril",        "triu",          "var"}) {
+    cls.attr(name) = py::reinterpret_steal<py::object>(PyInstanceMethod_New(m.attr(name).ptr()));
+  }
+}
+
+}  // namespace
+
+void bind_functions(py::module_& m) {
+  auto cls = py::reinterpret_borrow<py::class_<Tensor>>(m.attr("Tensor"));
+  bind_elementwise(m);
+  bind_pairs(m);
+  bind_choices(m);
+  bind_axes_reductions(m);
+  bind_extremes(m);
+  bind_orders(m);
+  bind_indexing(m, cls);
+  bind_arrangement(m);
+  bind_methods(m, cls);
+}
+
+}  // namespace hvd::python

@@ -1,0 +1,214 @@
+#include "horovod_cpp/tensor/random.h"
+
+#include <pybind11/stl.h>
+
+#include <optional>
+#include <utility>
+
+#include "bindings/native/bindings.h"
+#include "bindings/native/tensor/docs.h"
+#include "bindings/native/words.h"
+#include "horovod_cpp/tensor/creation.h"
+
+namespace hvd::python {
+
+Shape shape_from(const py::handle& object) {
+  try {
+    if (PyIndex_Check(object.ptr()) != 0) return {object.cast<std::int64_t>()};
+    return object.cast<Shape>();
+  } catch (const py::cast_error&) {
+    throw py::type_error("expected a shape (whole numbers of 64 bits), got " +
+                         py::repr(object).cast<std::string>());
+  }
+}
+
+DType dtype_or(const py::object& dtype, DType standard) {
+  return dtype.is_none() ? standard : dtype_from(dtype);
+}
+
+namespace {
+
+Generator& generator_or(Generator* generator) {
+  return generator == nullptr ? default_generator() : *generator;
+}
+
+void bind_generator(py::module_& m) {
+  py::class_<Generator>(m, "Generator",
+                        R"(A stream of random numbers that its seed determines, on every platform.
+
+Philox 4x32-10 (Salmon et al., SC 2011). Not for several threads at once.)")
+      .def(py::init<std::uint64_t>(), py::arg("seed") = 0)
+      .def("manual_seed", &Generator::manual_seed, py::arg("seed"), "Start again from ``seed``.")
+      .def(
+          "get_state",
+          [](const Generator& g) -> py::typing::Tuple<int, int> {
+            return py::make_tuple(g.state().seed, g.state().position);
+          },
+          "(seed, position): what ``set_state`` takes to go on from here.")
+      .def(
+          "set_state",
+          [](Generator& g, const std::pair<std::uint64_t, std::uint64_t>& state) {
+            g.set_state({state.first, state.second});
+          },
+          py::arg("state"), R"(Go on from ``state``, where get_state() was called.)");
+  m.def(
+      "manual_seed", &manual_seed, py::arg("seed"),
+      R"(Start this thread's random numbers, which initialisers, rand, randn and dropout use, from ``seed``.)");
+}
+
+// Made on the CPU, so that the numbers are the same wherever they lie.
+Tensor placed(const Tensor& tensor, const MaybeDevice& device) {
+  const Device place = device_or_cpu(device);
+  const WithoutGil nogil;
+  return tensor.to(place);
+}
+
+void bind_random_tensors(py::module_& m) {
+  const auto generator = py::arg("generator") = py::none();
+  const auto def_random = [&](const char* name, auto make, const char* doc) {
+    def_sized<std::optional<Generator*>>(
+        m, name,
+        [make](Shape shape, DType dtype, const Device& device, std::optional<Generator*> from) {
+          return make(std::move(shape), dtype, generator_or(from.value_or(nullptr))).to(device);
+        },
+        doc, generator);
+  };
+  def_random("rand", &hvd::rand,
+             tensor_doc("Uniform random numbers in [0, 1).",
+                        {"shape: a tuple, or several numbers.",
+                         "dtype: a floating one; None: float32.", kGenerator,
+                         "requires_grad: whether backward() leaves a gradient there.", kDevice},
+                        kNew, "InvalidArgumentError: another dtype, or a negative extent.")
+                 .c_str());
+  def_random("randn", &hvd::randn,
+             R"(Normal random numbers with mean 0 and deviation 1.
+
+Args:
+    shape: a tuple, or several numbers.
+    dtype: a floating one; None: float32.
+    generator: None: this thread's.
+    requires_grad: whether backward() leaves a gradient there.
+    device: "cuda:0", ...; None: "cpu". The numbers are the CPU's, wherever they lie.
+
+Returns:
+    A new Tensor.
+
+Raises:
+    InvalidArgumentError: another dtype, or a negative extent.)");
+}
+
+void bind_random_choices(py::module_& m) {
+  const auto generator = py::arg("generator") = py::none();
+  const auto on_device = py::arg("device") = py::none();
+  m.def(
+      "randint",
+      [](std::int64_t low, std::int64_t high, const ShapeLike& shape, Generator* from,
+         const MaybeDevice& device) {
+        return placed(randint(low, high, shape_from(shape), generator_or(from)), device);
+      },
+      py::arg("low"), py::arg("high"), py::arg("shape"), generator, py::kw_only(), on_device,
+      tensor_doc("Random whole numbers.",
+                 {"low: the smallest.", "high: above all of them.", "shape: of the result.",
+                  kGenerator, kDevice},
+                 "A new int64 Tensor.", "InvalidArgumentError: ``high`` is not above ``low``.")
+          .c_str());
+  m.def(
+      "randperm",
+      [](std::int64_t count, Generator* from, const MaybeDevice& device) {
+        return placed(randperm(count, generator_or(from)), device);
+      },
+      py::arg("count"), generator, py::kw_only(), on_device,
+      tensor_doc("0 .. count-1 in random order.", {"count: how many.", kGenerator, kDevice},
+                 "A new int64 vector.", "InvalidArgumentError: ``count`` is negative.")
+          .c_str());
+  m.def(
+      "bernoulli",
+      [](const ShapeLike& shape, double p, const MaybeDType& dtype, Generator* from,
+         const MaybeDevice& device) {
+        return placed(
+            bernoulli(shape_from(shape), p, dtype_or(dtype, DType::kF32), generator_or(from)),
+            device);
+      },
+      py::arg("shape"), py::arg("p"), py::arg("dtype") = py::none(), generator, py::kw_only(),
+      on_device,
+      tensor_doc("1 or 0 at random.",
+                 {"shape: of the result.", "p: the probability of 1, within [0, 1].", kDtype,
+                  kGenerator, kDevice},
+                 kNew, "InvalidArgumentError: another ``p``.")
+          .c_str());
+}
+
+void bind_counted(py::module_& m) {
+  const auto on_device = py::arg("device") = py::none();
+  m.def(
+      "arange",
+      [](std::int64_t count, const MaybeDType& dtype, const MaybeDevice& device) {
+        return placed(Tensor::arange(count, dtype_or(dtype, DType::kI64)), device);
+      },
+      py::arg("count"), py::arg("dtype") = py::none(), py::kw_only(), on_device,
+      tensor_doc(
+          "0, 1, ..., count-1; or begin, begin + step, ... before end.",
+          {"count: how many.", "begin: the first number.",
+           "end: the numbers stay below (with a negative step: above).", "step: the distance.",
+           "dtype: None: int64, or float32 if a number is not whole.", kDevice},
+          "A new vector.", "InvalidArgumentError: ``step`` is 0.")
+          .c_str());
+  m.def(
+      "arange",
+      [](double begin, double end, double step, const MaybeDType& dtype,
+         const MaybeDevice& device) {
+        const bool whole = begin == static_cast<double>(static_cast<std::int64_t>(begin)) &&
+                           step == static_cast<double>(static_cast<std::int64_t>(step));
+        const DType standard = whole ? DType::kI64 : DType::kF32;
+        return placed(arange(begin, end, step, dtype_or(dtype, standard)), device);
+      },
+      py::arg("begin"), py::arg("end"), py::arg("step") = 1.0, py::arg("dtype") = py::none(),
+      py::kw_only(), on_device);
+  m.def(
+      "linspace",
+      [](double begin, double end, std::int64_t count, const MaybeDType& dtype,
+         const MaybeDevice& device) {
+        return placed(linspace(begin, end, count, dtype_or(dtype, DType::kF32)), device);
+      },
+      py::arg("begin"), py::arg("end"), py::arg("count"), py::arg("dtype") = py::none(),
+      py::kw_only(), on_device,
+      tensor_doc("Numbers at equal distances.",
+                 {"begin: the first.", "end: the last.", "count: how many.", kDtype, kDevice},
+                 "A new vector.", "InvalidArgumentError: ``count`` is negative.")
+          .c_str());
+  m.def(
+      "eye",
+      [](std::int64_t rows, std::int64_t columns, const MaybeDType& dtype,
+         const MaybeDevice& device) {
+        return placed(eye(rows, columns, dtype_or(dtype, DType::kF32)), device);
+      },
+      py::arg("rows"), py::arg("columns") = -1, py::arg("dtype") = py::none(), py::kw_only(),
+      on_device,
+      tensor_doc("Ones on the diagonal of a matrix.",
+                 {"rows: how many.", "columns: -1: as many as rows.", kDtype, kDevice},
+                 "[rows, columns].", "InvalidArgumentError: a negative extent.")
+          .c_str());
+  m.def("zeros_like", &zeros_like, py::arg("other"),
+        tensor_doc("Zeros.", {"other: a Tensor."}, "A new Tensor of its shape, dtype and device.",
+                   kNoMemory)
+            .c_str());
+  m.def("ones_like", &ones_like, py::arg("other"),
+        tensor_doc("Ones.", {"other: a Tensor."}, "A new Tensor of its shape, dtype and device.",
+                   kNoMemory)
+            .c_str());
+  m.def("full_like", &full_like, py::arg("other"), py::arg("value"),
+        tensor_doc("One number everywhere.", {"other: a Tensor.", "value: the number."},
+                   "A new Tensor of its shape, dtype and device.", kNoMemory)
+            .c_str());
+}
+
+}  // namespace
+
+void bind_random(py::module_& m) {
+  bind_generator(m);
+  bind_random_tensors(m);
+  bind_random_choices(m);
+  bind_counted(m);
+}
+
+}  // namespace hvd::python

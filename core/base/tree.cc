@@ -1,0 +1,60 @@
+#include "core/base/tree.h"
+
+#include <algorithm>
+#include <map>
+#include <string>
+
+#include "core/base/status.h"
+
+namespace hvd {
+namespace {
+
+// Leaders form a heap: the children of place p are p * fan_out + 1 ... + fan_out.
+std::size_t place_above(std::size_t place, std::size_t fan_out) {
+  return (place - 1) / fan_out;
+}
+
+}  // namespace
+
+Tree make_tree(Rank rank, std::span<const int> host_of, int fan_out) {
+  const int size = static_cast<int>(host_of.size());
+  if (rank < 0 || rank >= size || fan_out < 1) {
+    throw InvalidArgumentError("make_tree: rank " + std::to_string(rank) + " of " +
+                               std::to_string(size) + ", fan-out " + std::to_string(fan_out));
+  }
+  std::vector<Rank> leaders;          // ascending, because ranks are visited in order
+  std::map<int, std::size_t> places;  // host -> its leader's place in `leaders`
+  std::vector<std::size_t> place_of;  // by rank
+  for (Rank r = 0; r < size; ++r) {
+    const auto [host, first] =
+        places.try_emplace(host_of[static_cast<std::size_t>(r)], leaders.size());
+    if (first) leaders.push_back(r);
+    place_of.push_back(host->second);
+  }
+  const std::size_t place = place_of[static_cast<std::size_t>(rank)];
+  const auto width = static_cast<std::size_t>(fan_out);
+  Tree tree{rank, size, leaders[place], {}, {}};
+  if (leaders[place] != rank) return tree;
+  tree.parent = place == 0 ? rank : leaders[place_above(place, width)];
+
+  // By place: the child of this rank on the way up from there, or this rank itself if the way does
+  // not pass it.
+  std::vector<Rank> way(leaders.size(), rank);
+  for (std::size_t p = place + 1; p < leaders.size(); ++p) {
+    const std::size_t above = place_above(p, width);
+    way[p] = above == place ? leaders[p] : way[above];
+  }
+  std::map<Rank, std::vector<Rank>> below;
+  for (Rank r = 0; r < size; ++r) {
+    const std::size_t at = place_of[static_cast<std::size_t>(r)];
+    const Rank child = at == place ? r : way[at];
+    if (child != rank) below[child].push_back(r);
+  }
+  for (auto& [child, ranks] : below) {
+    tree.children.push_back(child);
+    tree.below.push_back(std::move(ranks));
+  }
+  return tree;
+}
+
+}  // namespace hvd

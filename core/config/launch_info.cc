@@ -1,0 +1,132 @@
+#include "core/config/launch_info.h"
+
+#include <array>
+#include <charconv>
+#include <string_view>
+
+#include "core/config/config.h"
+
+namespace hvd {
+namespace {
+
+// What has to be set for the launcher to be found. Only our own names are set by nobody else: half
+// of them is a mistake, and no reason to run as a job of one rank.
+enum class Proof { kRank, kRankAndSize, kRankOrSize };
+
+struct LauncherVariables {
+  const char* launcher;
+  const char* rank;
+  std::array<const char*, 2> size;  // the first that is set counts
+  const char* local_rank;
+  const char* local_size;
+  bool speaks_mpi;
+  Proof proof;
+};
+
+constexpr const char* kSlurm = "Slurm";
+
+// In order of trust: MPI's own variables name the world that MPI_Init will find, whoever started
+// mpirun; then our launcher's, then those that others set. Slurm's number of tasks is the step's
+// where there is a step: an allocation may be larger.
+constexpr std::array<LauncherVariables, 6> kLaunchers = {{
+    {"Open MPI",
+     "OMPI_COMM_WORLD_RANK",
+     {"OMPI_COMM_WORLD_SIZE", ""},
+     "OMPI_COMM_WORLD_LOCAL_RANK",
+     "OMPI_COMM_WORLD_LOCAL_SIZE",
+     true,
+     Proof::kRank},
+    {"MPICH or Intel MPI",
+     "PMI_RANK",
+     {"PMI_SIZE", ""},
+     "MPI_LOCALRANKID",
+     "MPI_LOCALNRANKS",
+     true,
+     Proof::kRank},
+    {"PMIx", "PMIX_RANK", {"SLURM_STEP_NUM_TASKS", ""}, "SLURM_LOCALID", "", true, Proof::kRank},
+    {"hvdrun",
+     "HOROVOD_RANK",
+     {"HOROVOD_SIZE", ""},
+     "HOROVOD_LOCAL_RANK",
+     "HOROVOD_LOCAL_SIZE",
+     false,
+     Proof::kRankOrSize},
+    {kSlurm,
+     "SLURM_PROCID",
+     {"SLURM_STEP_NUM_TASKS", "SLURM_NTASKS"},
+     "SLURM_LOCALID",
+     "",
+     false,
+     Proof::kRankAndSize},
+    {"torchrun",
+     "RANK",
+     {"WORLD_SIZE", ""},
+     "LOCAL_RANK",
+     "LOCAL_WORLD_SIZE",
+     false,
+     Proof::kRankAndSize},
+}};
+
+std::optional<int> read_int(const char* name) {
+  const auto text = environment(name);
+  if (!text) return std::nullopt;
+  int value = 0;
+  const char* last = text->data() + text->size();
+  const auto [end, error] = std::from_chars(text->data(), last, value);
+  return error == std::errc() && end == last ? std::optional(value) : std::nullopt;
+}
+
+const char* size_variable(const LauncherVariables& row) {
+  return environment(row.size[0]) ? row.size[0] : row.size[1];
+}
+
+bool is_proven(const LauncherVariables& row) {
+  const bool has_rank = environment(row.rank).has_value();
+  const bool has_size = environment(size_variable(row)).has_value();
+  switch (row.proof) {
+    case Proof::kRank:
+      return has_rank;
+    case Proof::kRankAndSize:
+      return has_rank && has_size;
+    case Proof::kRankOrSize:
+      return has_rank || has_size;
+  }
+  return false;
+}
+
+// A batch script has a SLURM_PROCID too, but it is one process, started once; srun's tasks inherit
+// its variables and have a step. What torchrun starts in a step inherits those of torchrun's task.
+bool is_no_task_of_slurms() {
+  const bool in_batch_script =
+      environment("ENVIRONMENT") == "BATCH" && !environment("SLURM_STEP_ID");
+  return in_batch_script || environment("TORCHELASTIC_RUN_ID");
+}
+
+}  // namespace
+
+LaunchInfo read_launch_info() {
+  for (const LauncherVariables& row : kLaunchers) {
+    if (!is_proven(row)) continue;
+    if (row.launcher == std::string_view(kSlurm) && is_no_task_of_slurms()) continue;
+    return {row.launcher,
+            read_int(row.rank),
+            read_int(size_variable(row)),
+            read_int(row.local_rank),
+            read_int(row.local_size),
+            row.speaks_mpi};
+  }
+  return {};
+}
+
+std::string launch_advice(const std::string& launcher) {
+  const bool under_slurm = environment("SLURM_JOB_ID").has_value();
+  if (launcher != kSlurm && !under_slurm) {
+    return "start the program with hvdrun or mpirun; if it was meant to run alone, unset that "
+           "launcher's variables";
+  }
+  return "use 'srun --mpi=pmix' ('srun --mpi=list' shows whether this Slurm has PMIx; Open MPI 5 "
+         "understands nothing else), or, inside the allocation of sbatch or salloc, 'hvdrun "
+         "program' in place of 'srun program'; if it was meant to run alone, use 'srun -n 1'";
+}
+
+}  // namespace hvd

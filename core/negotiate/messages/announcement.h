@@ -1,0 +1,102 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "core/base/bytes.h"
+#include "core/base/clock.h"
+#include "core/base/topology.h"
+#include "core/negotiate/messages/request.h"
+
+namespace hvd {
+
+using SlotNumber = std::uint32_t;
+
+// A request that `count` ranks announced, `lowest` being the first of them.
+struct Variant {
+  Request request;
+  Rank lowest = 0;
+  int count = 1;
+
+  friend bool operator==(const Variant&, const Variant&) = default;
+};
+
+// What ranks announced for one name: one variant when they agree. Two are enough to say how they
+// disagree; further ones are counted with the second. Placements do not make a variant: one that is
+// not everywhere the same is none.
+using Variants = std::vector<Variant>;
+
+inline constexpr std::size_t kMaxVariants = 2;
+
+void merge(Variants& into, const Variant& variant);
+
+// A name that has been incomplete below the sender for a while.
+struct Absence {
+  ProcessSetId set = kWorldSet;
+  std::string name;
+  Duration held = Duration::zero();  // by the node that has held it longest
+  std::vector<Rank> missing;         // ascending
+
+  friend bool operator==(const Absence&, const Absence&) = default;
+};
+
+// A rank's join: it has no more data in this set.
+struct Joining {
+  ProcessSetId set = kWorldSet;
+  Rank rank = 0;
+  bool joins_average = false;
+
+  friend bool operator==(const Joining&, const Joining&) = default;
+};
+
+// A rank that leaves in order, and how many submissions it had made.
+struct Leaving {
+  Rank rank = 0;
+  std::uint64_t submissions = 0;
+
+  friend bool operator==(const Leaving&, const Leaving&) = default;
+};
+
+// A rank's answer to the step `ask`.
+struct Sighting {
+  Rank rank = 0;
+  std::uint64_t ask = 0;            // which one, counted from 1
+  std::uint64_t submissions = 0;    // it has made so many
+  std::string last_submitted;       // empty = nothing yet
+  std::uint64_t pending = 0;        // of its submissions
+  std::string waits_for;            // of those, the one that has waited longest
+  std::uint64_t waits_number = 0;   // and which submission that was
+  std::vector<ProcessSetId> joins;  // sets in which it has called join() and waits
+  std::string where;                // its program is here; empty = it cannot say
+
+  friend bool operator==(const Sighting&, const Sighting&) = default;
+};
+
+// Message up the tree: what became ready at the sender and on all ranks below it.
+struct Announcement {
+  std::uint64_t applied = 0;  // number of the last decision the sender had applied
+  std::vector<SlotNumber>
+      slots;                    // announced by every rank at and below the sender, as the slot says
+  std::vector<Variants> names;  // in full; each entry is about one name
+  std::vector<Leaving> leaving;
+  std::vector<Joining> joined;
+  std::vector<std::uint64_t> finished;  // batches, told by the lowest rank of their set
+  std::vector<Absence> absences;
+  std::vector<Sighting> sightings;
+
+  bool empty() const;
+  // Keeps the storage.
+  void clear();
+
+  friend bool operator==(const Announcement&, const Announcement&) = default;
+};
+
+void write(ByteWriter& out, const Joining& joining);
+Joining read_joining(ByteReader& in);
+
+void write(ByteWriter& out, const Announcement& announcement);
+// Reads into `announcement`, whose storage is reused. Throws PeerLostError on a malformed message.
+void read_announcement(ByteReader& in, Announcement& announcement);
+
+}  // namespace hvd

@@ -1,0 +1,211 @@
+#include "core/negotiate/messages/request.h"
+
+#include <cmath>
+#include <cstdio>
+
+#include "core/base/extents.h"
+#include "core/base/status.h"
+
+namespace hvd {
+namespace {
+
+constexpr unsigned kDeviceKindCount = 2;
+
+std::string text_of(DeviceKind device) {
+  return device == DeviceKind::kCpu ? "cpu" : "cuda";
+}
+
+std::string text_of(double scale) {
+  char text[32];
+  std::snprintf(text, sizeof text, "%.17g", scale);
+  return text;
+}
+
+std::string text_of(const std::vector<std::int32_t>& numbers) {
+  return to_string(Shape(numbers.begin(), numbers.end()));
+}
+
+// A scale that is not a number would make a request differ from itself.
+double read_scale(ByteReader& in) {
+  const auto scale = in.get<double>();
+  if (!std::isfinite(scale)) ByteReader::malformed("scale out of range");
+  return scale;
+}
+
+// A peer's shapes must not make numel_of(), bytes_of() or their sum throw or overflow later.
+void check_extents(const Shapes& shapes, DType dtype) {
+  constexpr std::int64_t kMostBytes = std::int64_t{1} << 62;
+  std::int64_t room = kMostBytes;
+  for (const Shape& shape : shapes) {
+    const auto bytes = checked_bytes(shape, dtype);
+    if (!bytes || *bytes > room) ByteReader::malformed("shape out of range");
+    room -= *bytes;
+  }
+}
+
+Shape read_shape(ByteReader& in) {
+  Shape shape(in.get_count(sizeof(std::int64_t)));
+  for (std::int64_t& extent : shape) extent = in.get<std::int64_t>();
+  return shape;
+}
+
+// One offset a tensor or, when packed, none.
+ArenaPlace read_place(ByteReader& in, const Request& request) {
+  ArenaPlace place;
+  place.arena = in.get<ArenaNumber>();
+  if (place.arena == 0) return place;
+  if (request.kind != CollectiveKind::kAllreduce) ByteReader::malformed("place of no allreduce");
+  place.offsets.resize(request.shapes.size());
+  for (std::uint64_t& offset : place.offsets) offset = in.get<std::uint64_t>();
+  return place;
+}
+
+bool ragged(CollectiveKind kind) {
+  return kind == CollectiveKind::kAllgather || kind == CollectiveKind::kAlltoall ||
+         kind == CollectiveKind::kGather || kind == CollectiveKind::kScatter;
+}
+
+// Says one difference; the ranks are the same in all of them.
+class Difference {
+ public:
+  Difference(Rank a, Rank b) : a_(a), b_(b) {}
+
+  std::string operator()(const std::string& field, std::string_view a, std::string_view b) const {
+    return field + ": " + std::string(a) + " on rank " + std::to_string(a_) + ", " +
+           std::string(b) + " on rank " + std::to_string(b_);
+  }
+
+ private:
+  Rank a_;
+  Rank b_;
+};
+
+std::string describe_shapes(const Request& a, const Request& b, const Difference& say) {
+  if (a.kind == CollectiveKind::kMakeArena) {
+    return say("bytes", to_string(a.shapes.front()), to_string(b.shapes.front()));
+  }
+  if (a.shapes.size() != b.shapes.size()) {
+    return say("number of tensors in the group", std::to_string(a.shapes.size()),
+               std::to_string(b.shapes.size()));
+  }
+  std::size_t at = 0;
+  while (a.shapes[at] == b.shapes[at]) ++at;
+  std::string field = ragged(a.kind) ? "shape after the first dimension" : "shape";
+  if (a.shapes.size() > 1) {
+    field +=
+        " of tensor " + std::to_string(at) + " of the group of " + std::to_string(a.shapes.size());
+  }
+  return say(field, to_string(a.shapes[at]), to_string(b.shapes[at]));
+}
+
+}  // namespace
+
+const char* name_of(CollectiveKind kind) {
+  constexpr const char* kNames[] = {
+      "allreduce", "broadcast", "allgather", "alltoall",        "reducescatter",      "reduce",
+      "gather",    "scatter",   "barrier",   "add process set", "remove process set", "join",
+      "make arena"};
+  static_assert(std::size(kNames) == kCollectiveKindCount);
+  return kNames[static_cast<std::size_t>(kind)];
+}
+
+void write(ByteWriter& out, const Request& request) {
+  out.put_string(request.name);
+  out.put(request.kind);
+  out.put(request.dtype);
+  out.put(request.device);
+  out.put(request.set);
+  out.put(request.op);
+  out.put(static_cast<std::int32_t>(request.root));
+  out.put(request.prescale);
+  out.put(request.postscale);
+  out.put(request.wire);
+  out.put(static_cast<std::uint8_t>(request.automatic_name ? 1 : 0));
+  out.put(static_cast<std::uint32_t>(request.shapes.size()));
+  for (const Shape& shape : request.shapes) {
+    out.put(static_cast<std::uint32_t>(shape.size()));
+    for (const std::int64_t extent : shape) out.put(extent);
+  }
+  out.put(static_cast<std::uint32_t>(request.numbers.size()));
+  for (const std::int32_t number : request.numbers) out.put(number);
+  out.put(request.place.arena);
+  for (const std::uint64_t offset : request.place.offsets) out.put(offset);
+  out.put_string(request.not_finite);
+}
+
+Request read_request(ByteReader& in) {
+  Request request;
+  request.name = in.get_string();
+  request.kind = in.get_enum<CollectiveKind>(kCollectiveKindCount);
+  if (request.kind == CollectiveKind::kJoin) ByteReader::malformed("a join is no request here");
+  request.dtype = in.get_enum<DType>(kDTypeCount);
+  request.device = in.get_enum<DeviceKind>(kDeviceKindCount);
+  request.set = in.get<ProcessSetId>();
+  request.op = in.get_enum<ReduceOp>(kReduceOpCount);
+  request.root = in.get<std::int32_t>();
+  request.prescale = read_scale(in);
+  request.postscale = read_scale(in);
+  request.wire = in.get_enum<WireFormat>(kWireFormatCount);
+  request.automatic_name = in.get_flag();
+  const std::size_t shapes = in.get_count(sizeof(std::uint32_t));
+  request.shapes.reserve(shapes);
+  for (std::size_t i = 0; i < shapes; ++i) request.shapes.push_back(read_shape(in));
+  check_extents(request.shapes, request.dtype);
+  request.numbers.resize(in.get_count(sizeof(std::int32_t)));
+  for (std::int32_t& number : request.numbers) number = in.get<std::int32_t>();
+  request.place = read_place(in, request);
+  request.not_finite = in.get_string();
+  return request;
+}
+
+// Names every member: a new one does not compile until it is compared here.
+bool agree(const Request& a, const Request& b) {
+  const auto& [name, kind, dtype, device, set, op, root, prescale, postscale, wire, shapes, numbers,
+               automatic_name, joins_average, place, not_finite] = a;
+  return name == b.name && kind == b.kind && dtype == b.dtype && device == b.device &&
+         set == b.set && op == b.op && root == b.root && prescale == b.prescale &&
+         postscale == b.postscale && wire == b.wire && shapes == b.shapes && numbers == b.numbers &&
+         automatic_name == b.automatic_name && joins_average == b.joins_average &&
+         not_finite == b.not_finite;
+}
+
+void merge_place(Request& into, const Request& other) {
+  if (into.place != other.place) into.place = {};
+}
+
+// Who has its bytes encoded, or its tensors treated one by one, needs memory of its own for that.
+ArenaNumber arena_of(const Request& request) {
+  const bool in_place = request.kind == CollectiveKind::kAllreduce &&
+                        request.wire == WireFormat::kNone && request.op != ReduceOp::kAdasum;
+  return in_place ? request.place.arena : 0;
+}
+
+std::string describe_difference(const Request& a, Rank rank_a, const Request& b, Rank rank_b) {
+  const Difference say(rank_a, rank_b);
+  if (a.name != b.name) return say("name", a.name, b.name);
+  if (a.set != b.set) return say("process set", std::to_string(a.set), std::to_string(b.set));
+  if (a.kind != b.kind) return say("collective", name_of(a.kind), name_of(b.kind));
+  if (a.dtype != b.dtype) return say("dtype", name_of(a.dtype), name_of(b.dtype));
+  if (a.shapes != b.shapes) return describe_shapes(a, b, say);
+  if (a.op != b.op) return say("op", name_of(a.op), name_of(b.op));
+  if (a.root != b.root) return say("root", std::to_string(a.root), std::to_string(b.root));
+  if (a.prescale != b.prescale) {
+    return say("prescale factor", text_of(a.prescale), text_of(b.prescale));
+  }
+  if (a.postscale != b.postscale) {
+    return say("postscale factor", text_of(a.postscale), text_of(b.postscale));
+  }
+  if (a.wire != b.wire) return say("wire format", name_of(a.wire), name_of(b.wire));
+  if (a.device != b.device) return say("device", text_of(a.device), text_of(b.device));
+  if (a.numbers != b.numbers) {
+    const bool ranks = a.kind == CollectiveKind::kAddSet;
+    return say(ranks ? "ranks" : "process set to remove", text_of(a.numbers), text_of(b.numbers));
+  }
+  if (a.automatic_name != b.automatic_name) {
+    return say("name", a.automatic_name ? "automatic" : "given by the caller",
+               b.automatic_name ? "automatic" : "given by the caller");
+  }
+  return "";
+}
+
+}  // namespace hvd

@@ -1,0 +1,53 @@
+#include "core/negotiate/stall/stall_monitor.h"
+
+#include <algorithm>
+
+namespace hvd {
+
+void StallMonitor::set_limits(Duration warning, Duration limit) {
+  warning_ = warning;
+  limit_ = limit;
+  scale_ = warning > Duration::zero() ? warning : limit;
+  if (limit > Duration::zero()) scale_ = std::min(scale_, limit);
+  next_check_ = {};
+}
+
+std::optional<TimePoint> StallMonitor::next_check() const {
+  if (scale_ == Duration::zero()) return std::nullopt;
+  return next_check_;
+}
+
+StallFindings StallMonitor::check(TimePoint now, std::span<const Waiting> waiting) {
+  StallFindings findings;
+  std::map<std::uint64_t, Watch> still;
+  for (const Waiting& one : waiting) {
+    const auto known = watches_.find(one.round);
+    Watch watch = known == watches_.end() ? Watch{now} : known->second;
+    watch.since = std::min(watch.since, now - one.before);
+    look(one, watch, now, findings);
+    still.emplace(one.round, watch);
+  }
+  watches_ = std::move(still);
+  next_check_ = now + scale_ / 8;
+  return findings;
+}
+
+void StallMonitor::look(const Waiting& waiting, Watch& watch, TimePoint now,
+                        StallFindings& findings) const {
+  const Duration held = now - watch.since;
+  if (held >= scale_ / 4) findings.held.push_back({waiting.name, waiting.round, held});
+  // Divided, not multiplied: limits that came in a message may be as long as they like.
+  if (held >= scale_ / 2 && (held - scale_ / 2) / scale_ >= watch.asks) {
+    watch.asks = (held - scale_ / 2) / scale_ + 1;
+    findings.ask = true;
+  }
+  if (warning_ > Duration::zero() && held / warning_ > watch.warnings) {
+    watch.warnings = held / warning_;
+    findings.overdue.push_back({waiting.name, waiting.round, held});
+  }
+  const bool hopeless = limit_ > Duration::zero() && held >= limit_;
+  if (hopeless && !findings.hopeless)
+    findings.hopeless = Overdue{waiting.name, waiting.round, held};
+}
+
+}  // namespace hvd

@@ -1,0 +1,185 @@
+#include "core/observe/metrics.h"
+
+#include <algorithm>
+#include <limits>
+
+#include "core/runtime/wake/blocked_time.h"
+
+namespace hvd {
+namespace {
+
+using std::chrono::nanoseconds;
+
+// Waits that may wait for collect(); later ones are not compared.
+constexpr std::size_t kWaits = std::size_t{1} << 16;
+
+void put_duration(ByteWriter& out, Duration duration) {
+  out.put(std::int64_t{nanoseconds(duration).count()});
+}
+
+Duration get_duration(ByteReader& in) {
+  constexpr std::int64_t kLimit = 1'000'000'000'000'000'000;  // sums of some do not overflow
+  const auto count = in.get<std::int64_t>();
+  if (count < 0 || count > kLimit) ByteReader::malformed("a duration out of range");
+  return nanoseconds(count);
+}
+
+void write(ByteWriter& out, const BatchTotals& totals) {
+  for (const std::uint64_t count :
+       {totals.batches, totals.tensors, totals.bytes, totals.packed_bytes}) {
+    out.put(count);
+  }
+  for (const Duration time :
+       {totals.negotiate, totals.queue, totals.collective, totals.pack, totals.unpack}) {
+    put_duration(out, time);
+  }
+}
+
+BatchTotals read_totals(ByteReader& in) {
+  BatchTotals totals;
+  for (std::uint64_t* const count :
+       {&totals.batches, &totals.tensors, &totals.bytes, &totals.packed_bytes}) {
+    *count = in.get<std::uint64_t>();
+  }
+  for (Duration* const time :
+       {&totals.negotiate, &totals.queue, &totals.collective, &totals.pack, &totals.unpack}) {
+    *time = get_duration(in);
+  }
+  return totals;
+}
+
+}  // namespace
+
+BatchTotals& BatchTotals::operator+=(const BatchTotals& other) {
+  batches += other.batches;
+  tensors += other.tensors;
+  bytes += other.bytes;
+  packed_bytes += other.packed_bytes;
+  negotiate += other.negotiate;
+  queue += other.queue;
+  collective += other.collective;
+  pack += other.pack;
+  unpack += other.unpack;
+  return *this;
+}
+
+double Histogram::bound(std::size_t bucket) const {
+  if (bucket + 1 == kBuckets) return std::numeric_limits<double>::infinity();
+  return first * static_cast<double>(std::uint64_t{1} << (2 * bucket));
+}
+
+void Histogram::add(double value) {
+  std::size_t bucket = 0;
+  double limit = first;
+  while (bucket + 1 < kBuckets && value > limit) {
+    ++bucket;
+    limit *= 4;
+  }
+  ++counts[bucket];
+  sum += value;
+}
+
+Metrics::Metrics(Rank rank, int size)
+    : blocked_before_(blocked_time()),
+      sample_every_(static_cast<std::uint64_t>(std::max(1, size / 64))),
+      stragglers_(size) {
+  now_.rank = rank;
+  now_.size = size;
+  if (rank == 0) now_.ranks.resize(static_cast<std::size_t>(size));
+  told_.resize(now_.ranks.size(), begin_);
+}
+
+Duration Metrics::exposed() const {
+  return blocked_time() - blocked_before_;
+}
+
+MetricsSnapshot Metrics::snapshot() const {
+  const MutexLock lock(mutex_);
+  MetricsSnapshot snapshot = now_;
+  snapshot.age = Clock::now() - begin_;
+  snapshot.exposed = exposed();
+  if (snapshot.ranks.empty()) return snapshot;
+  const std::vector<Lateness> lateness = stragglers_.totals();
+  for (std::size_t rank = 0; rank < lateness.size(); ++rank) {
+    snapshot.ranks[rank].lateness = lateness[rank];
+    snapshot.ranks[rank].age = Clock::now() - told_[rank];
+  }
+  snapshot.ranks[0].age = Duration::zero();
+  snapshot.ranks[0].totals = snapshot.totals;
+  snapshot.ranks[0].exposed = snapshot.exposed;
+  return snapshot;
+}
+
+void Metrics::finished(const BatchInfo& batch) {
+  const MutexLock lock(mutex_);
+  TimePoint first = batch.negotiated;
+  TimePoint last = TimePoint::min();
+  BatchTotals done{.batches = 1,
+                   .tensors = batch.members.size(),
+                   .bytes = batch.bytes,
+                   .packed_bytes = batch.packed_bytes,
+                   .queue = batch.started - batch.negotiated,
+                   .collective = batch.finished - batch.started,
+                   .pack = batch.packing,
+                   .unpack = batch.unpacking};
+  for (const BatchMemberInfo& member : batch.members) {
+    if (member.ticket == 0) continue;
+    now_.negotiate_seconds.add(to_seconds(batch.negotiated - member.submitted));
+    first = std::min(first, member.submitted);
+    last = std::max(last, member.submitted);
+  }
+  done.negotiate = batch.negotiated - first;
+  now_.by_kind[static_cast<std::size_t>(batch.kind)] += done;
+  now_.totals += done;
+  now_.queue_seconds.add(to_seconds(done.queue));
+  now_.collective_seconds.add(to_seconds(done.collective));
+  now_.batch_bytes.add(static_cast<double>(done.bytes));
+  if (last != TimePoint::min()) note_wait(batch, batch.negotiated - last);
+}
+
+void Metrics::note_wait(const BatchInfo& batch, Duration wait) {
+  if (now_.size == 1 || batch.number % sample_every_ != 0) return;
+  if (now_.rank == 0) {
+    stragglers_.add(0, batch.number, wait);
+  } else if (waits_.size() < kWaits) {
+    waits_.push_back({batch.number, wait});
+  }
+}
+
+void Metrics::failed(std::uint64_t, std::string_view, const Status&, TimePoint) {
+  const MutexLock lock(mutex_);
+  ++now_.failed;
+}
+
+void Metrics::collect(Bytes& out) {
+  const MutexLock lock(mutex_);
+  ByteWriter writer(out);
+  write(writer, now_.totals);
+  put_duration(writer, exposed());
+  writer.put(static_cast<std::uint32_t>(waits_.size()));
+  for (const Wait& wait : waits_) {
+    writer.put(wait.batch);
+    put_duration(writer, wait.wait);
+  }
+  waits_.clear();
+}
+
+void Metrics::receive(const Observation& observation) {
+  ByteReader in(observation.bytes);
+  const BatchTotals totals = read_totals(in);
+  const Duration exposed = get_duration(in);
+  std::vector<Wait> waits(in.get_count(sizeof(std::uint64_t) + sizeof(std::int64_t)));
+  for (Wait& wait : waits) {
+    wait.batch = in.get<std::uint64_t>();
+    wait.wait = get_duration(in);
+  }
+  in.expect_end();
+  const MutexLock lock(mutex_);
+  RankMetrics& sender = now_.ranks[static_cast<std::size_t>(observation.from)];
+  sender.totals = totals;
+  sender.exposed = exposed;
+  told_[static_cast<std::size_t>(observation.from)] = Clock::now();
+  for (const Wait& wait : waits) stragglers_.add(observation.from, wait.batch, wait.wait);
+}
+
+}  // namespace hvd

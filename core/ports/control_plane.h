@@ -1,0 +1,61 @@
+#pragma once
+
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "core/base/bytes.h"
+#include "core/base/clock.h"
+#include "core/base/status.h"
+#include "core/base/topology.h"
+#include "core/ports/doorbell.h"
+
+namespace hvd {
+
+// A control message that arrived.
+struct Message {
+  Rank from = 0;
+  Bytes bytes;
+};
+
+// Port: how ranks talk. Small messages, host memory. All calls but doorbell().ring() and abort()
+// come from the coordinator thread; no call waits for another rank.
+class ControlPlane {
+ public:
+  virtual ~ControlPlane() = default;
+
+  virtual Topology topology() const noexcept = 0;
+  // The number of each rank's host, numbered from 0 in the order of their lowest ranks.
+  virtual const std::vector<int>& host_of() const noexcept = 0;
+  // The name of a rank's host, for messages to people.
+  virtual std::string host_name(Rank rank) const = 0;
+
+  // Queues a message. Messages to one rank arrive in order, complete, once.
+  virtual void send(Rank to, std::span<const std::byte> message) = 0;
+  // The next message, if one is here. Throws PeerLostError naming a peer that is gone, once a peer.
+  virtual std::optional<Message> poll() = 0;
+  // Everything that can make poll() or an Operation progress rings this, but for what says that it
+  // wants to be polled.
+  virtual Doorbell& doorbell() noexcept = 0;
+  // How soon to poll again although nobody rang; empty = only when rung. Control planes that cannot
+  // ring (MPI between hosts) answer a back-off of at most 100 us.
+  virtual std::optional<Duration> poll_interval() const { return std::nullopt; }
+  // The job has failed: a destructor that delivers what is queued waits for kErrorFlushLimit at
+  // most.
+  virtual void job_failed() noexcept {}
+  // Fails this rank's links: peers see this rank as gone. Any thread; for failures only.
+  virtual void abort(const Status& why) noexcept = 0;
+};
+
+// Thrown by ControlPlane::poll() so that the coordinator knows who is gone.
+class LostRankError : public PeerLostError {
+ public:
+  LostRankError(Rank rank, const std::string& message) : PeerLostError(message), rank_(rank) {}
+  Rank rank() const noexcept { return rank_; }
+
+ private:
+  Rank rank_;
+};
+
+}  // namespace hvd

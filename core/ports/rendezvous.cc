@@ -1,0 +1,59 @@
+#include "core/ports/rendezvous.h"
+
+namespace hvd {
+namespace {
+
+constexpr unsigned kStatusCodes = static_cast<unsigned>(StatusCode::kInternal) + 1;
+
+}  // namespace
+
+Bytes encode_gathered(std::span<const std::string> texts) {
+  Bytes bytes;
+  ByteWriter writer(bytes);
+  writer.put(StatusCode::kOk);
+  for (const std::string& text : texts) writer.put_string(text);
+  return bytes;
+}
+
+Bytes encode_gather_failure(const Status& why) {
+  Bytes bytes;
+  bytes.reserve(why.message().size() + 8);
+  ByteWriter writer(bytes);
+  writer.put(why.code());
+  writer.put_string(why.message());
+  return bytes;
+}
+
+std::vector<std::string> decode_gathered(std::span<const std::byte> answer, int size) {
+  ByteReader reader(answer);
+  const auto code = reader.get_enum<StatusCode>(kStatusCodes);
+  std::vector<std::string> texts;
+  if (code != StatusCode::kOk) Status(code, reader.get_string()).throw_if_error();
+  for (int r = 0; r < size; ++r) texts.push_back(reader.get_string());
+  reader.expect_end();
+  return texts;
+}
+
+Status missing_ranks(const std::vector<bool>& here) {
+  constexpr std::size_t kNamed = 32;  // a size that was mistyped may be large
+  std::string ranks;
+  std::size_t missing = 0;
+  for (std::size_t r = 0; r < here.size(); ++r) {
+    if (here[r] || ++missing > kNamed) continue;
+    ranks += (ranks.empty() ? "" : ", ") + std::to_string(r);
+  }
+  if (missing > kNamed) ranks += " and " + std::to_string(missing - kNamed) + " more";
+  return {StatusCode::kStalled,
+          "rank(s) " + ranks + " did not connect before the start timeout (HOROVOD_START_TIMEOUT)"};
+}
+
+Status missing_answer() {
+  return {StatusCode::kStalled,
+          "rank 0 did not answer before the start timeout (HOROVOD_START_TIMEOUT)"};
+}
+
+Status interrupted_meeting() {
+  return {StatusCode::kAborted, "rank 0 was interrupted while it waited for the other ranks"};
+}
+
+}  // namespace hvd

@@ -1,0 +1,50 @@
+#include "core/runtime/wake/spin_limits.h"
+
+#include <sched.h>
+
+#include <algorithm>
+#include <atomic>
+#include <thread>
+
+namespace hvd {
+namespace {
+
+using std::chrono::microseconds;
+
+constexpr Duration kWhileWaitedFor = microseconds(200);
+constexpr Duration kOnACoreOfItsOwn = microseconds(20);
+constexpr Duration kTurnOfAll = microseconds(1000);  // ranks that share a core, one after the other
+
+std::atomic<Duration::rep> waiter_limit{0};
+
+}  // namespace
+
+SpinLimits spin_limits(double cores_a_rank) noexcept {
+  SpinLimits limits;
+  limits.coordinator_waited_for = kWhileWaitedFor;
+  if (cores_a_rank < 1) {
+    limits.yields = true;
+    limits.returns = kTurnOfAll;
+  }
+  if (cores_a_rank >= 2) limits.coordinator = limits.waiter = kOnACoreOfItsOwn;
+  return limits;
+}
+
+double cores_a_rank(int local_size) noexcept {
+  const double online = std::max(1u, std::thread::hardware_concurrency());
+  cpu_set_t allowed;
+  const bool known = sched_getaffinity(0, sizeof allowed, &allowed) == 0;
+  const double mine = known ? CPU_COUNT(&allowed) : online;
+  // Ranks that are bound to cores of their own see only those.
+  return std::min(mine, online / std::max(1, local_size));
+}
+
+void set_waiter_spin(Duration limit) noexcept {
+  waiter_limit.store(limit.count(), std::memory_order_relaxed);
+}
+
+Duration waiter_spin() noexcept {
+  return Duration(waiter_limit.load(std::memory_order_relaxed));
+}
+
+}  // namespace hvd

@@ -1,0 +1,286 @@
+#include "horovod_cpp/autograd/engine/engine.h"
+
+#include <queue>
+#include <string>
+#include <unordered_map>
+#include <unordered_set>
+
+#include "core/base/status.h"
+#include "horovod_cpp/autograd/autocast.h"
+#include "horovod_cpp/autograd/engine/after_backward.h"
+#include "horovod_cpp/autograd/engine/anomaly.h"
+#include "horovod_cpp/autograd/functions/functions.h"
+#include "horovod_cpp/autograd/grad_mode.h"
+#include "horovod_cpp/autograd/gradient_place.h"
+#include "horovod_cpp/tensor/channels_last.h"
+#include "horovod_cpp/tensor/copy.h"
+#include "horovod_cpp/tensor/impl.h"
+#include "horovod_cpp/tensor/kernels/elementwise/compare.h"
+#include "horovod_cpp/tensor/kernels/elementwise/elementwise.h"
+#include "horovod_cpp/tensor/views.h"
+
+namespace hvd {
+namespace autograd {
+namespace {
+
+// Nobody else sees this gradient, so it may be written into or kept.
+bool ours(const Tensor& gradient) {
+  return is_sole_owner(gradient) &&
+         (gradient.is_contiguous() || kernels::is_channels_last(gradient));
+}
+
+// What arrived besides rows; undefined: nothing.
+void deliver(const Tensor& leaf, Tensor gradient, bool create_graph) {
+  const std::shared_ptr<Record> place = leaf.record();
+  place->rows_arrived = false;
+  if (!gradient.defined()) {
+    // Rows alone: they are in their place.
+  } else if (create_graph) {
+    place->grad = place->grad.defined() ? add(place->grad, gradient) : std::move(gradient);
+  } else if (place->grad.defined()) {  // in place: it may be part of a communication buffer
+    kernels::add_into(place->grad, gradient, 1.0);
+  } else if (place->grad_memory.defined()) {
+    if (!gradient.is(place->grad_memory)) kernels::copy_into(place->grad_memory, gradient);
+    place->grad = place->grad_memory;
+  } else {
+    place->grad = ours(gradient) ? std::move(gradient) : kernels::clone(gradient);
+  }
+  const NoGradGuard no_grad;
+  const std::vector<Hook> hooks = place->hooks;  // a hook may remove itself
+  for (const Hook& hook : hooks) hook.call(leaf);
+}
+
+// The Backward of an operation that can be differentiated once: outside the graph, and whoever
+// differentiates its results is told.
+std::vector<Tensor> run_once(const Node& node, const Tensor& gradient) {
+  std::vector<Tensor> results;
+  {
+    const NoGradGuard no_grad;
+    results = node.backward(gradient);
+  }
+  std::vector<Edge> inputs = node.inputs;
+  inputs.push_back(edge_to(gradient));
+  const auto refuse = [name = node.name](const Tensor&) -> std::vector<Tensor> {
+    throw InvalidArgumentError(std::string("backward of ") + name + " cannot be differentiated: " +
+                               name + " has no second derivative here");
+  };
+  for (Tensor& result : results) {
+    if (result.defined()) result = record(kernels::alias(result), node.name, inputs, refuse);
+  }
+  return results;
+}
+
+void refuse_nan(const Node& node, const std::vector<Tensor>& results) {
+  for (std::size_t i = 0; i < results.size(); ++i) {
+    if (!results[i].defined() || !node.inputs[i].wanted() || !kernels::has_nan(results[i])) {
+      continue;
+    }
+    throw InvalidArgumentError(std::string("backward of ") + node.name + ", result shape " +
+                               to_string(node.shape) + ", gave a NaN in the gradient of input " +
+                               std::to_string(i));
+  }
+}
+
+struct Later {
+  bool operator()(const std::shared_ptr<Node>& a, const std::shared_ptr<Node>& b) const {
+    return a->sequence < b->sequence;
+  }
+};
+
+class Pass;
+
+// What this thread runs: a node's Backward, in a pass.
+struct Running {
+  const Pass* pass;
+  const Node* node;
+};
+thread_local Running running_now{};
+
+class RunningInPass {
+ public:
+  RunningInPass(const Pass& pass, const Node& node)
+      : previous_(std::exchange(running_now, Running{&pass, &node})) {}
+  ~RunningInPass() { running_now = previous_; }
+  RunningInPass(const RunningInPass&) = delete;
+  RunningInPass& operator=(const RunningInPass&) = delete;
+
+ private:
+  const Running previous_;
+};
+
+class Pass {
+ public:
+  Pass(const std::vector<Root>& roots, const std::vector<Tensor>* wanted, Options options)
+      : accumulate_(wanted == nullptr),
+        create_graph_(options.create_graph),
+        retain_(options.retain_graph || options.create_graph) {
+    if (wanted != nullptr) {
+      for (const Tensor& tensor : *wanted) {
+        const Edge edge = edge_to(tensor);
+        if (edge.wanted()) captured_.emplace(edge.key(), Tensor());
+      }
+    }
+    std::vector<Edge> starts;
+    for (const Root& root : roots) {
+      starts.push_back(edge_to(root.tensor));
+      ++waiting_[starts.back().key()];
+    }
+    count_dependencies(starts);
+    for (std::size_t i = 0; i < roots.size(); ++i) arrive(starts[i], roots[i].gradient);
+  }
+
+  void run() {
+    while (!ready_.empty()) {
+      const std::shared_ptr<Node> node = ready_.top();
+      ready_.pop();
+      step(node);
+    }
+  }
+
+  // See gradient_place().
+  Tensor place_for(const Edge& edge) const {
+    if (!accumulate_ || create_graph_ || !edge.leaf.defined()) return {};
+    const Record& record = *edge.leaf.record();
+    const auto waiting = waiting_.find(edge.key());
+    const bool whole =
+        waiting != waiting_.end() && waiting->second == 1 && !sums_.contains(edge.key());
+    return whole && !record.grad.defined() ? record.grad_memory : Tensor();
+  }
+
+  Tensor captured(const Tensor& wanted) const {
+    const auto found = captured_.find(edge_to(wanted).key());
+    return found == captured_.end() ? Tensor() : found->second;
+  }
+
+ private:
+  // How many edges lead to each node and leaf; throws before anything changed if one was freed.
+  void count_dependencies(const std::vector<Edge>& starts) {
+    std::vector<const Node*> todo;
+    std::unordered_set<const Node*> seen;
+    const auto visit = [&](const Edge& edge) {
+      if (create_graph_ && accumulate_ && edge.leaf.defined() &&
+          edge.leaf.record()->grad_memory.defined()) {
+        throw InvalidArgumentError("backward: create_graph for a leaf (shape " +
+                                   to_string(edge.leaf.shape()) +
+                                   ") whose gradient lies in given memory; use grad()");
+      }
+      if (edge.node && seen.insert(edge.node.get()).second) todo.push_back(edge.node.get());
+    };
+    for (const Edge& start : starts) visit(start);
+    while (!todo.empty()) {
+      const Node* node = todo.back();
+      todo.pop_back();
+      if (!node->backward) {
+        throw InvalidArgumentError(
+            std::string("backward: the graph of ") + node->name +
+            " was freed by an earlier backward(); pass retain_graph=true to the first");
+      }
+      for (const Edge& edge : node->inputs) {
+        if (!edge.wanted()) continue;
+        ++waiting_[edge.key()];
+        visit(edge);
+      }
+    }
+  }
+
+  void step(const std::shared_ptr<Node>& node) {
+    Tensor gradient = take(node.get());
+    keep_if_captured(node.get(), gradient);
+    std::vector<Tensor> results(node->inputs.size());
+    if (gradient.defined()) {
+      const RunningNode running(node);
+      const RunningInPass in_pass(*this, *node);
+      const bool once = create_graph_ && node->order == Order::kOnce;
+      results = once ? run_once(*node, gradient) : node->backward(gradient);
+      if (anomaly_enabled()) refuse_nan(*node, results);
+    }
+    gradient = {};
+    for (std::size_t i = 0; i < node->inputs.size(); ++i) {
+      if (node->inputs[i].wanted()) arrive(node->inputs[i], std::move(results[i]));
+    }
+    if (!retain_ && !node->shared) {
+      node->backward = nullptr;
+      node->inputs.clear();
+    }
+  }
+
+  // One contribution (perhaps none) to a node's or leaf's gradient.
+  void arrive(const Edge& edge, Tensor contribution) {
+    const void* key = edge.key();
+    if (contribution.defined()) {
+      Tensor& sum = sums_[key];
+      if (!sum.defined()) {
+        sum = std::move(contribution);
+      } else if (create_graph_) {
+        sum = add(sum, contribution);
+      } else if (ours(sum)) {
+        kernels::add_into(sum, contribution, 1.0);
+      } else {
+        sum = kernels::binary(kernels::Binary::kAdd, sum, contribution, "backward");
+      }
+    }
+    if (--waiting_[key] > 0) return;
+    if (edge.node) {
+      ready_.push(edge.node);
+      return;
+    }
+    Tensor gradient = take(key);
+    keep_if_captured(key, gradient);
+    if (accumulate_ && (gradient.defined() || edge.leaf.record()->rows_arrived)) {
+      deliver(edge.leaf, std::move(gradient), create_graph_);
+    }
+  }
+
+  Tensor take(const void* key) {
+    const auto found = sums_.find(key);
+    if (found == sums_.end()) return {};
+    Tensor gradient = std::move(found->second);
+    sums_.erase(found);
+    return gradient;
+  }
+
+  void keep_if_captured(const void* key, const Tensor& gradient) {
+    const auto found = captured_.find(key);
+    if (found != captured_.end()) found->second = gradient;
+  }
+
+  const bool accumulate_;
+  const bool create_graph_;
+  const bool retain_;
+  std::unordered_map<const void*, std::int64_t> waiting_;  // contributions still to come
+  std::unordered_map<const void*, Tensor> sums_;
+  std::unordered_map<const void*, Tensor> captured_;
+  std::priority_queue<std::shared_ptr<Node>, std::vector<std::shared_ptr<Node>>, Later> ready_;
+};
+
+}  // namespace
+
+Tensor gradient_place(std::size_t input) {
+  if (running_now.pass == nullptr) return {};
+  return running_now.pass->place_for(running_now.node->inputs.at(input));
+}
+
+void backward(const std::vector<Root>& roots, Options options) {
+  const AutoGradMode mode(options.create_graph);
+  const AutocastGuard as_recorded(autocast_dtype(), false);
+  const DeliveryScope delivers(!options.create_graph);
+  AfterBackward after;
+  Pass(roots, nullptr, options).run();
+  const NoGradGuard no_grad;
+  after.run();
+}
+
+std::vector<Tensor> gradients(const std::vector<Root>& roots, const std::vector<Tensor>& wanted,
+                              Options options) {
+  const AutoGradMode mode(options.create_graph);
+  const AutocastGuard as_recorded(autocast_dtype(), false);
+  const DeliveryScope keeps(false);
+  Pass pass(roots, &wanted, options);
+  pass.run();
+  std::vector<Tensor> result;
+  for (const Tensor& tensor : wanted) result.push_back(pass.captured(tensor));
+  return result;
+}
+
+}  // namespace autograd
+}  // namespace hvd

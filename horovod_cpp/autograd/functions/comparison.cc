@@ -1,0 +1,118 @@
+#include "horovod_cpp/autograd/functions/comparison.h"
+
+#include <string>
+
+#include "core/base/status.h"
+#include "horovod_cpp/autograd/functions/functions.h"
+#include "horovod_cpp/autograd/precision.h"
+#include "horovod_cpp/autograd/recording.h"
+#include "horovod_cpp/tensor/kernels/elementwise/compare.h"
+#include "horovod_cpp/tensor/kernels/reduce/reduce.h"
+#include "horovod_cpp/tensor/shapes.h"
+
+namespace hvd {
+namespace {
+
+using kernels::Compare;
+using kernels::Logical;
+
+Tensor zero_of(const Tensor& a) {
+  return Tensor::zeros({}, a.dtype());
+}
+
+Tensor compared(Compare op, const Tensor& a, const Tensor& b, const char* name) {
+  if (!autograd::mixes(a, b)) return kernels::compare(op, a, b, name);
+  const DType dtype = autograd::wider(a.dtype(), b.dtype());
+  return kernels::compare(op, kernels::cast(a, dtype), kernels::cast(b, dtype), name);
+}
+
+}  // namespace
+
+Tensor eq(const Tensor& a, const Tensor& b) {
+  return compared(Compare::kEq, a, b, "eq");
+}
+Tensor ne(const Tensor& a, const Tensor& b) {
+  return compared(Compare::kNe, a, b, "ne");
+}
+Tensor lt(const Tensor& a, const Tensor& b) {
+  return compared(Compare::kLt, a, b, "lt");
+}
+Tensor le(const Tensor& a, const Tensor& b) {
+  return compared(Compare::kLe, a, b, "le");
+}
+Tensor gt(const Tensor& a, const Tensor& b) {
+  return compared(Compare::kGt, a, b, "gt");
+}
+Tensor ge(const Tensor& a, const Tensor& b) {
+  return compared(Compare::kGe, a, b, "ge");
+}
+Tensor eq(const Tensor& a, double b) {
+  return eq(a, autograd::operand(b, a));
+}
+Tensor ne(const Tensor& a, double b) {
+  return ne(a, autograd::operand(b, a));
+}
+Tensor lt(const Tensor& a, double b) {
+  return lt(a, autograd::operand(b, a));
+}
+Tensor le(const Tensor& a, double b) {
+  return le(a, autograd::operand(b, a));
+}
+Tensor gt(const Tensor& a, double b) {
+  return gt(a, autograd::operand(b, a));
+}
+Tensor ge(const Tensor& a, double b) {
+  return ge(a, autograd::operand(b, a));
+}
+
+Tensor logical_and(const Tensor& a, const Tensor& b) {
+  return kernels::logical(Logical::kAnd, a, b, "logical_and");
+}
+Tensor logical_or(const Tensor& a, const Tensor& b) {
+  return kernels::logical(Logical::kOr, a, b, "logical_or");
+}
+Tensor logical_xor(const Tensor& a, const Tensor& b) {
+  return kernels::logical(Logical::kXor, a, b, "logical_xor");
+}
+Tensor logical_not(const Tensor& a) {
+  return kernels::logical(Logical::kXor, a, Tensor::ones({}, DType::kBool), "logical_not");
+}
+Tensor isnan(const Tensor& a) {
+  return kernels::compare(Compare::kNe, a, a, "isnan");
+}
+
+Tensor any(const Tensor& a, std::vector<std::int64_t> axes, bool keepdim) {
+  const std::vector<bool> mask = shapes::axis_mask(axes, a.dim(), "any");
+  return kernels::sum(a.detach().to(DType::kBool), mask, keepdim).to(DType::kBool);
+}
+
+Tensor all(const Tensor& a, std::vector<std::int64_t> axes, bool keepdim) {
+  return logical_not(any(logical_not(a), std::move(axes), keepdim));
+}
+
+Tensor where(const Tensor& condition, const Tensor& a, const Tensor& b) {
+  if (autograd::mixes(a, b)) {
+    return autograd::mixed(
+        a, b, [&](const Tensor& x, const Tensor& y) { return where(condition, x, y); });
+  }
+  Tensor result = kernels::where(condition, a, b, "where");
+  const autograd::Saved chosen(condition);
+  return autograd::combined(
+      a, b, std::move(result), "where",
+      [=](const Tensor& gradient) {
+        return where(chosen.get("where"), gradient, zero_of(gradient));
+      },
+      [=](const Tensor& gradient) {
+        return where(chosen.get("where"), zero_of(gradient), gradient);
+      });
+}
+
+Tensor masked_fill(const Tensor& a, const Tensor& mask, double value) {
+  if (shapes::broadcast(a.shape(), mask.shape(), "masked_fill") != a.shape()) {
+    throw InvalidArgumentError("masked_fill: mask " + to_string(mask.shape()) +
+                               " does not broadcast to " + to_string(a.shape()));
+  }
+  return where(mask, Tensor::scalar(value, a.dtype()), a);
+}
+
+}  // namespace hvd

@@ -1,0 +1,197 @@
+#include "horovod_cpp/distributed/collectives/allreduce_call.h"
+
+#include <exception>
+#include <iterator>
+#include <mutex>
+#include <string>
+#include <utility>
+
+#include "core/base/stack_memory.h"
+#include "core/base/status.h"
+#include "core/system/interruptible_waits.h"
+#include "horovod_cpp/distributed/collectives/engine_call.h"
+#include "horovod_cpp/distributed/collectives/gpu_tensors.h"
+#include "horovod_cpp/tensor/device.h"
+
+namespace hvd {
+namespace {
+
+constexpr Duration kLook = std::chrono::hours(1);
+
+// A call of which some tensors take several rounds. Whoever asks for the result makes the next
+// round start; one thread at a time does.
+class RoundsCall final : public CallInFlight {
+ public:
+  RoundsCall(CallSpec spec, std::vector<AllreduceTensor> tensors)
+      : spec_(std::move(spec)), tensors_(std::move(tensors)) {
+    std::vector<Tensor> travelling;
+    for (const AllreduceTensor& each : tensors_) {
+      if (each.compressor != nullptr) {
+        travelling = each.compressor->compress(each.input);
+      }
+      add_to_round(each, std::move(travelling));
+      travelling.clear();
+    }
+    submit_round();
+  }
+
+  bool wait_until(TimePoint deadline) override {
+    std::unique_lock turn(turn_, std::defer_lock);
+    while (!turn.try_lock_until(InterruptibleWaits::look_before(deadline))) {
+      InterruptibleWaits::look();
+      if (Clock::now() >= deadline) return false;
+    }
+    while (!done_) {
+      if (!round_call_->wait_until(deadline)) return false;
+      finish_round();
+    }
+    return true;
+  }
+
+  // A wait that is interrupted is no end of the call: finish_round() finds the round over.
+  const CallResult& result(MaybeStream reader) override {
+    while (!wait_until(Clock::now() + kLook)) {
+    }
+    if (error_ != nullptr) std::rethrow_exception(error_);
+    for (const Tensor& tensor : result_.tensors) {
+      if (is_on_cpu(tensor)) continue;
+      if (!tensor.in_stream_order()) synchronize(tensor.device());
+      if (reader) hand_over(tensor, *reader);
+    }
+    return result_;
+  }
+
+  Device device() const override {
+    for (const AllreduceTensor& each : tensors_) {
+      if (!is_on_cpu(each.output)) return each.output.device();
+    }
+    return {};
+  }
+
+ private:
+  void add_to_round(const AllreduceTensor& tensor, std::vector<Tensor> travelling) {
+    std::size_t& count = counts_.emplace_back(travelling.size());
+    if (tensor.compressor == nullptr && round_ == 0) {
+      check_tensor(spec_, tensor.input);
+      CallTensor& whole = sent_.emplace_back();
+      whole = {.input = tensor.input, .output = tensor.output, .residual = tensor.residual};
+      whole.shape = tensor.input.shape();
+      count = 1;
+      return;
+    }
+    for (Tensor& each : travelling) {
+      check_tensor(spec_, each);
+      CallTensor& part = sent_.emplace_back();
+      part = {.input = each, .output = each};
+      part.shape = each.shape();
+    }
+  }
+
+  void submit_round() {
+    std::vector<CallTensor> sent = std::exchange(sent_, {});
+    if (round_ == 0) {
+      round_call_ = start(spec_, sent);  // from here on the call has a name
+    } else {
+      CallSpec spec = spec_;
+      spec.name += ".round" + std::to_string(round_);
+      round_call_ = start(spec, sent);
+    }
+  }
+
+  // Waits for the round; starts the next one, or ends the call.
+  void finish_round() {
+    try {
+      const std::vector<Tensor> reduced = round_call_->result({}).tensors;
+      const std::vector<std::size_t> counts = std::exchange(counts_, {});
+      ++round_;
+      auto next = reduced.begin();
+      for (std::size_t i = 0; i < tensors_.size(); ++i) {
+        const auto end = next + static_cast<std::ptrdiff_t>(counts[i]);
+        continue_tensor(tensors_[i], {next, end});
+        next = end;
+      }
+      if (sent_.empty()) {
+        finish();
+      } else {
+        submit_round();
+      }
+    } catch (...) {
+      error_ = std::current_exception();
+      done_ = true;
+    }
+  }
+
+  void continue_tensor(const AllreduceTensor& tensor, std::vector<Tensor> reduced) {
+    const bool compressed = tensor.compressor != nullptr;
+    std::vector<Tensor> travelling;
+    if (compressed && round_ < tensor.compressor->rounds()) {
+      travelling = tensor.compressor->next_round(round_, std::move(reduced));
+    } else if (compressed && round_ == tensor.compressor->rounds()) {
+      tensor.compressor->decompress(std::move(reduced), tensor.output);
+    }
+    add_to_round(tensor, std::move(travelling));
+  }
+
+  void finish() {
+    for (const AllreduceTensor& each : tensors_) result_.tensors.push_back(each.output);
+    done_ = true;
+  }
+
+  CallSpec spec_;
+  const std::vector<AllreduceTensor> tensors_;
+  std::timed_mutex turn_;            // guards what follows
+  std::vector<CallTensor> sent_;     // the round that is being made
+  std::vector<std::size_t> counts_;  // of it, how many belong to each tensor
+  int round_ = 0;
+  std::shared_ptr<CallInFlight> round_call_;
+  bool done_ = false;
+  std::exception_ptr error_;
+  CallResult result_;
+};
+
+CallSpec spec_of(const AllreduceOptions& options) {
+  CallSpec spec = make_spec(CollectiveKind::kAllreduce, options.process_set, options.name);
+  spec.op = options.op;
+  spec.prescale = options.prescale_factor;
+  spec.postscale = options.postscale_factor;
+  spec.wire = options.compression.wire();
+  const bool linear = options.op == ReduceOp::kAverage || options.op == ReduceOp::kSum;
+  if (!options.compression.is_none() && !linear) {
+    throw InvalidArgumentError(full_name(spec) + ": compression " + options.compression.name() +
+                               " goes with Average and Sum, not with " +
+                               std::string(name_of(options.op)));
+  }
+  return spec;
+}
+
+}  // namespace
+
+std::shared_ptr<CallInFlight> start_allreduce(std::span<AllreduceTensor> tensors,
+                                              const AllreduceOptions& options,
+                                              std::shared_ptr<const CallLabels> labels) {
+  CallSpec spec = spec_of(options);
+  bool compressed = false;
+  for (const AllreduceTensor& each : tensors) {
+    check_tensor(spec, each.input);
+    compressed = compressed || each.compressor != nullptr;
+  }
+  if (compressed) {
+    return std::make_shared<RoundsCall>(
+        std::move(spec), std::vector<AllreduceTensor>(std::make_move_iterator(tensors.begin()),
+                                                      std::make_move_iterator(tensors.end())));
+  }
+  spec.labels = std::move(labels);
+  StackMemory<256> memory;
+  std::pmr::vector<CallTensor> parts(&memory.resource);
+  parts.reserve(tensors.size());
+  for (AllreduceTensor& each : tensors) {
+    CallTensor& part = parts.emplace_back();
+    part.shape = each.input.shape();
+    part.input = std::move(each.input);
+    part.output = std::move(each.output);
+    part.residual = std::move(each.residual);
+  }
+  return start(spec, parts);
+}
+
+}  // namespace hvd

@@ -1,0 +1,364 @@
+#include "horovod_cpp/distributed/collectives/collectives.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <numeric>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "core/base/stack_memory.h"
+#include "core/base/status.h"
+#include "core/runtime/wake/driver_seat.h"
+#include "horovod_cpp/distributed/collectives/allreduce_call.h"
+#include "horovod_cpp/distributed/collectives/engine_call.h"
+#include "horovod_cpp/distributed/collectives/gpu_tensors.h"
+#include "horovod_cpp/tensor/impl.h"
+
+namespace hvd {
+namespace {
+
+using Kind = CollectiveKind;
+
+Tensor empty_beside(const Tensor& tensor, Shape shape) {
+  return Tensor::empty(std::move(shape), tensor.dtype(), tensor.device());
+}
+
+Tensor empty_like(const Tensor& tensor) {
+  return tensor.defined() ? empty_beside(tensor, tensor.shape()) : Tensor();
+}
+
+// Memory that two results share would be reduced twice, and the second time of what others wrote.
+void check_apart(const std::vector<Tensor>& tensors) {
+  std::vector<std::pair<const std::byte*, std::size_t>> order;  // where each begins
+  for (std::size_t i = 0; i < tensors.size(); ++i) {
+    if (!tensors[i].defined() || tensors[i].numel() == 0) continue;
+    order.emplace_back(static_cast<const std::byte*>(tensors[i].address()), i);
+  }
+  std::sort(order.begin(), order.end());
+  for (std::size_t k = 1; k < order.size(); ++k) {
+    const auto& [begin, index] = order[k - 1];
+    const Tensor& before = tensors[index];
+    const auto bytes = static_cast<std::size_t>(before.numel()) * size_of(before.dtype());
+    if (begin + bytes <= order[k].first) continue;
+    const auto [first, second] = std::minmax(index, order[k].second);
+    throw InvalidArgumentError("grouped_allreduce_: tensors " + std::to_string(first) + " and " +
+                               std::to_string(second) + " share memory; reduce a copy of one");
+  }
+}
+
+std::shared_ptr<CallInFlight> allreduce_call(std::span<const Tensor> tensors,
+                                             const AllreduceOptions& options, bool in_place,
+                                             std::shared_ptr<const CallLabels> labels = nullptr) {
+  const auto compressor = options.compression.compressor();
+  StackMemory<256> memory;
+  std::pmr::vector<AllreduceTensor> items(&memory.resource);
+  items.reserve(tensors.size());
+  for (std::size_t i = 0; i < tensors.size(); ++i) {
+    AllreduceTensor& item = items.emplace_back();
+    item.input = tensors[i];
+    item.output = in_place ? tensors[i] : empty_like(tensors[i]);
+    if (compressor != nullptr && tensors[i].defined()) {
+      const std::string name = options.name + "." + std::to_string(i);
+      item.compressor = compressor->for_tensor(name, tensors[i].shape(), tensors[i].dtype());
+    }
+  }
+  return start_allreduce(items, options, std::move(labels));
+}
+
+std::shared_ptr<CallInFlight> broadcast_call(const std::vector<Tensor>& tensors, int root_rank,
+                                             const CollectiveOptions& options, bool in_place) {
+  CallSpec spec = make_spec(Kind::kBroadcast, options.process_set, options.name);
+  spec.root = root_rank;
+  check_root(spec);
+  std::vector<CallTensor> parts;
+  for (const Tensor& tensor : tensors) {
+    check_tensor(spec, tensor);
+    CallTensor& part = parts.emplace_back();
+    part.input = tensor;
+    part.output = in_place ? tensor : empty_like(tensor);
+    part.shape = tensor.shape();
+  }
+  return start(spec, parts);
+}
+
+Shape row_shape(const Tensor& tensor) {
+  return {tensor.shape().begin() + 1, tensor.shape().end()};
+}
+
+// allgather and gather
+std::shared_ptr<CallInFlight> gather_call(CallSpec spec, const std::vector<Tensor>& tensors) {
+  std::vector<CallTensor> parts;
+  for (const Tensor& tensor : tensors) {
+    check_rows(spec, tensor);
+    CallTensor& part = parts.emplace_back();
+    part.input = tensor;
+    part.shape = row_shape(tensor);
+    part.rows = tensor.size(0);
+  }
+  return start(spec, parts);
+}
+
+CallSpec reduction_spec(Kind kind, const ReduceOptions& options) {
+  CallSpec spec = make_spec(kind, options.process_set, options.name);
+  spec.op = options.op;
+  spec.prescale = options.prescale_factor;
+  spec.postscale = options.postscale_factor;
+  return spec;
+}
+
+std::shared_ptr<CallInFlight> reducescatter_call(const std::vector<Tensor>& tensors,
+                                                 const ReduceOptions& options) {
+  CallSpec spec = reduction_spec(Kind::kReducescatter, options);
+  const auto position = static_cast<std::size_t>(spec.set.rank());
+  std::vector<CallTensor> parts;
+  for (const Tensor& tensor : tensors) {
+    check_rows(spec, tensor);
+    CallTensor& part = parts.emplace_back();
+    part.input = tensor;
+    part.shape = tensor.shape();
+    Shape mine = row_shape(tensor);
+    mine.insert(mine.begin(), scattered_rows(tensor.size(0), spec.set.size())[position]);
+    part.output = empty_beside(tensor, std::move(mine));
+  }
+  return start(spec, parts);
+}
+
+// The given splits, or equal ones; each is this many rows of `tensor` for one rank of the set.
+std::vector<std::int64_t> splits_of(const CallSpec& spec, const Tensor& tensor,
+                                    const std::vector<std::int64_t>& given) {
+  const int ranks = spec.set.size();
+  const std::int64_t rows = tensor.size(0);
+  if (given.empty()) {
+    if (rows % ranks != 0) {
+      throw InvalidArgumentError(full_name(spec) + ": " + std::to_string(rows) +
+                                 " rows do not divide evenly among " + std::to_string(ranks) +
+                                 " ranks; give splits");
+    }
+    return std::vector<std::int64_t>(static_cast<std::size_t>(ranks), rows / ranks);
+  }
+  const auto sum = std::accumulate(given.begin(), given.end(), std::int64_t{0});
+  if (given.size() != static_cast<std::size_t>(ranks) || sum != rows) {
+    throw InvalidArgumentError(full_name(spec) + ": " + std::to_string(given.size()) +
+                               " splits of " + std::to_string(sum) + " rows in all, for " +
+                               std::to_string(ranks) + " ranks and a tensor of shape " +
+                               to_string(tensor.shape()));
+  }
+  return given;
+}
+
+CollectiveHandle transfer(PointToPoint::Direction direction, const Tensor& tensor, int peer,
+                          const PointToPointOptions& options) {
+  const bool sends = direction == PointToPoint::Direction::kSend;
+  const std::string what = sends ? "send" : "recv";
+  const std::shared_ptr<World> world = options.process_set.world();
+  if (!tensor.defined()) throw InvalidArgumentError(what + ": the tensor is undefined");
+  expect_served(*world, tensor.device(), what + ": the tensor");
+  static_cast<void>(options.process_set.rank());  // throws unless this rank is in it
+  const std::vector<Rank> ranks = options.process_set.ranks();
+  const bool known = std::find(ranks.begin(), ranks.end(), peer) != ranks.end();
+  if (!known || peer == world->topology().rank) {
+    throw InvalidArgumentError(
+        what + ": rank " + std::to_string(peer) +
+        (known ? " is this rank itself"
+               : " is not in process set " + std::to_string(options.process_set.id())));
+  }
+  return CollectiveHandle(start_transfer(*world, direction, tensor, peer, options.tag));
+}
+
+// What `start` starts, of whoever waits for it at once.
+template <typename Start>
+auto finished(Start start) {
+  const auto handle = [&] {
+    const DriverSeat::WaitsAtOnce waits;
+    return start();
+  }();
+  return handle.synchronize();
+}
+
+}  // namespace
+
+CollectiveHandle allreduce_async(const Tensor& tensor, const AllreduceOptions& options) {
+  return CollectiveHandle(allreduce_call({&tensor, 1}, options, false));
+}
+CollectiveHandle allreduce_async_(const Tensor& tensor, const AllreduceOptions& options) {
+  return CollectiveHandle(allreduce_call({&tensor, 1}, options, true));
+}
+GroupHandle grouped_allreduce_async(const std::vector<Tensor>& tensors,
+                                    const AllreduceOptions& options) {
+  return GroupHandle(allreduce_call(tensors, options, false));
+}
+GroupHandle grouped_allreduce_async_(const std::vector<Tensor>& tensors,
+                                     const AllreduceOptions& options) {
+  check_apart(tensors);
+  return GroupHandle(allreduce_call(tensors, options, true));
+}
+Tensor allreduce(const Tensor& tensor, const AllreduceOptions& options) {
+  return finished([&] { return allreduce_async(tensor, options); });
+}
+void allreduce_(const Tensor& tensor, const AllreduceOptions& options) {
+  finished([&] { return allreduce_async_(tensor, options); });
+}
+std::vector<Tensor> grouped_allreduce(const std::vector<Tensor>& tensors,
+                                      const AllreduceOptions& options) {
+  return finished([&] { return grouped_allreduce_async(tensors, options); });
+}
+void grouped_allreduce_(const std::vector<Tensor>& tensors, const AllreduceOptions& options) {
+  finished([&] { return grouped_allreduce_async_(tensors, options); });
+}
+
+CollectiveHandle reduce_async(const Tensor& tensor, int root_rank, const ReduceOptions& options) {
+  CallSpec spec = reduction_spec(Kind::kReduce, options);
+  spec.root = root_rank;
+  check_root(spec);
+  check_tensor(spec, tensor);
+  const bool root = spec.set.world()->topology().rank == root_rank;
+  CallTensor part;
+  part.input = tensor;
+  part.output = root ? empty_like(tensor) : Tensor();
+  part.shape = tensor.shape();
+  return CollectiveHandle(start(spec, {&part, 1}));
+}
+Tensor reduce(const Tensor& tensor, int root_rank, const ReduceOptions& options) {
+  return finished([&] { return reduce_async(tensor, root_rank, options); });
+}
+
+CollectiveHandle reducescatter_async(const Tensor& tensor, const ReduceOptions& options) {
+  return CollectiveHandle(reducescatter_call({tensor}, options));
+}
+GroupHandle grouped_reducescatter_async(const std::vector<Tensor>& tensors,
+                                        const ReduceOptions& options) {
+  return GroupHandle(reducescatter_call(tensors, options));
+}
+Tensor reducescatter(const Tensor& tensor, const ReduceOptions& options) {
+  return finished([&] { return reducescatter_async(tensor, options); });
+}
+std::vector<Tensor> grouped_reducescatter(const std::vector<Tensor>& tensors,
+                                          const ReduceOptions& options) {
+  return finished([&] { return grouped_reducescatter_async(tensors, options); });
+}
+
+CollectiveHandle allgather_async(const Tensor& tensor, const CollectiveOptions& options) {
+  return CollectiveHandle(
+      gather_call(make_spec(Kind::kAllgather, options.process_set, options.name), {tensor}));
+}
+GroupHandle grouped_allgather_async(const std::vector<Tensor>& tensors,
+                                    const CollectiveOptions& options) {
+  return GroupHandle(
+      gather_call(make_spec(Kind::kAllgather, options.process_set, options.name), tensors));
+}
+Tensor allgather(const Tensor& tensor, const CollectiveOptions& options) {
+  return finished([&] { return allgather_async(tensor, options); });
+}
+std::vector<Tensor> grouped_allgather(const std::vector<Tensor>& tensors,
+                                      const CollectiveOptions& options) {
+  return finished([&] { return grouped_allgather_async(tensors, options); });
+}
+
+CollectiveHandle gather_async(const Tensor& tensor, int root_rank,
+                              const CollectiveOptions& options) {
+  CallSpec spec = make_spec(Kind::kGather, options.process_set, options.name);
+  spec.root = root_rank;
+  check_root(spec);
+  return CollectiveHandle(gather_call(spec, {tensor}));
+}
+Tensor gather(const Tensor& tensor, int root_rank, const CollectiveOptions& options) {
+  return finished([&] { return gather_async(tensor, root_rank, options); });
+}
+
+CollectiveHandle broadcast_async(const Tensor& tensor, int root_rank,
+                                 const CollectiveOptions& options) {
+  return CollectiveHandle(broadcast_call({tensor}, root_rank, options, false));
+}
+CollectiveHandle broadcast_async_(const Tensor& tensor, int root_rank,
+                                  const CollectiveOptions& options) {
+  return CollectiveHandle(broadcast_call({tensor}, root_rank, options, true));
+}
+GroupHandle grouped_broadcast_async(const std::vector<Tensor>& tensors, int root_rank,
+                                    const CollectiveOptions& options) {
+  return GroupHandle(broadcast_call(tensors, root_rank, options, false));
+}
+GroupHandle grouped_broadcast_async_(const std::vector<Tensor>& tensors, int root_rank,
+                                     const CollectiveOptions& options) {
+  return GroupHandle(broadcast_call(tensors, root_rank, options, true));
+}
+Tensor broadcast(const Tensor& tensor, int root_rank, const CollectiveOptions& options) {
+  return finished([&] { return broadcast_async(tensor, root_rank, options); });
+}
+void broadcast_(const Tensor& tensor, int root_rank, const CollectiveOptions& options) {
+  finished([&] { return broadcast_async_(tensor, root_rank, options); });
+}
+std::vector<Tensor> grouped_broadcast(const std::vector<Tensor>& tensors, int root_rank,
+                                      const CollectiveOptions& options) {
+  return finished([&] { return grouped_broadcast_async(tensors, root_rank, options); });
+}
+void grouped_broadcast_(const std::vector<Tensor>& tensors, int root_rank,
+                        const CollectiveOptions& options) {
+  finished([&] { return grouped_broadcast_async_(tensors, root_rank, options); });
+}
+
+CollectiveHandle scatter_async(const Tensor& tensor, int root_rank, const SplitOptions& options) {
+  CallSpec spec = make_spec(Kind::kScatter, options.process_set, options.name);
+  spec.root = root_rank;
+  check_root(spec);
+  check_rows(spec, tensor);
+  CallTensor part;
+  part.shape = row_shape(tensor);
+  if (spec.set.world()->topology().rank == root_rank) {
+    part.input = tensor;
+    part.splits = splits_of(spec, tensor, options.splits);
+  } else {
+    part.input = empty_beside(tensor, {0});
+  }
+  return CollectiveHandle(start(spec, {&part, 1}));
+}
+Tensor scatter(const Tensor& tensor, int root_rank, const SplitOptions& options) {
+  return finished([&] { return scatter_async(tensor, root_rank, options); });
+}
+
+AlltoallHandle alltoall_async(const Tensor& tensor, const SplitOptions& options) {
+  CallSpec spec = make_spec(Kind::kAlltoall, options.process_set, options.name);
+  check_rows(spec, tensor);
+  CallTensor part;
+  part.input = tensor;
+  part.shape = row_shape(tensor);
+  part.splits = splits_of(spec, tensor, options.splits);
+  return AlltoallHandle(start(spec, {&part, 1}));
+}
+AlltoallResult alltoall(const Tensor& tensor, const SplitOptions& options) {
+  return finished([&] { return alltoall_async(tensor, options); });
+}
+
+BarrierHandle barrier_async(const BarrierOptions& options) {
+  return BarrierHandle(
+      start_without_tensors(make_spec(Kind::kBarrier, options.process_set, options.name)));
+}
+void barrier(const BarrierOptions& options) {
+  finished([&] { return barrier_async(options); });
+}
+
+JoinHandle join_async(const JoinOptions& options) {
+  CallSpec spec = make_spec(Kind::kJoin, options.process_set, "");
+  spec.joins_average = options.average == JoinAverage::kSize;
+  JoinHandle handle(start_without_tensors(spec));
+  spec.set.world()->restart_unnamed(spec.set.id());
+  return handle;
+}
+int join(const JoinOptions& options) {
+  return finished([&] { return join_async(options); });
+}
+
+CollectiveHandle isend(const Tensor& tensor, int to, const PointToPointOptions& options) {
+  return transfer(PointToPoint::Direction::kSend, tensor, to, options);
+}
+CollectiveHandle irecv(const Tensor& tensor, int from, const PointToPointOptions& options) {
+  return transfer(PointToPoint::Direction::kReceive, tensor, from, options);
+}
+void send(const Tensor& tensor, int to, const PointToPointOptions& options) {
+  finished([&] { return isend(tensor, to, options); });
+}
+void recv(const Tensor& tensor, int from, const PointToPointOptions& options) {
+  finished([&] { return irecv(tensor, from, options); });
+}
+
+}  // namespace hvd

@@ -1,0 +1,390 @@
+#include "horovod_cpp/distributed/collectives/engine_call.h"
+
+#include <algorithm>
+#include <exception>
+#include <iterator>
+#include <numeric>
+#include <optional>
+#include <utility>
+
+#include "core/base/rank_list.h"
+#include "core/base/recycling_allocator.h"
+#include "core/base/stack_memory.h"
+#include "core/base/status.h"
+#include "core/base/thread_annotations.h"
+#include "core/negotiate/messages/call_name.h"
+#include "core/negotiate/process_sets.h"
+#include "core/runtime/runtime.h"
+#include "horovod_cpp/distributed/collectives/gpu_tensors.h"
+#include "horovod_cpp/distributed/collectives/integer_average.h"
+#include "horovod_cpp/distributed/collectives/world.h"
+#include "horovod_cpp/tensor/device.h"
+#include "horovod_cpp/tensor/impl.h"
+
+namespace hvd {
+namespace {
+
+// Where the result of one tensor is found.
+struct Expected {
+  std::size_t handle = 0;
+  std::size_t part = 0;
+  Tensor output;
+  Shape row_shape;
+  DType dtype = DType::kF32;
+  Device device;
+  std::uintptr_t stream = 0;  // of the input
+};
+
+bool is_in_stream_order(const Tensor& output) {
+  return !output.defined() || output.in_stream_order();
+}
+
+bool has_come_until(TimePoint deadline, const Handle& handle, bool in_stream_order) {
+  const Duration left = std::max(deadline - Clock::now(), Duration::zero());
+  return in_stream_order ? handle.ordered_within(left) : handle.wait_for(left);
+}
+
+class EngineCall final : public CallInFlight {
+ public:
+  EngineCall(std::vector<Handle> handles, std::vector<Expected> expected)
+      : handles_(std::move(handles)),
+        expected_(std::move(expected)),
+        in_stream_order_(std::all_of(expected_.begin(), expected_.end(), [](const Expected& each) {
+          return is_in_stream_order(each.output);
+        })) {}
+
+  bool wait_until(TimePoint deadline) override {
+    return std::all_of(handles_.begin(), handles_.end(), [&](const Handle& handle) {
+      return has_come_until(deadline, handle, in_stream_order_);
+    });
+  }
+
+  const CallResult& result(MaybeStream reader) override {
+    std::exception_ptr first_error;
+    // All of them, so that no tensor is in flight any more.
+    for (std::size_t i = 0; i < handles_.size(); ++i) {
+      try {
+        wait(i, reader);
+      } catch (...) {
+        if (first_error == nullptr) first_error = std::current_exception();
+      }
+    }
+    if (first_error != nullptr) std::rethrow_exception(first_error);
+    const MutexLock lock(mutex_);
+    if (!result_) result_ = collect();
+    return *result_;
+  }
+
+  Device device() const override {
+    for (const Expected& each : expected_) {
+      if (each.device.kind != DeviceKind::kCpu) return each.device;
+    }
+    return {};
+  }
+
+ private:
+  void wait(std::size_t handle, MaybeStream reader) const {
+    if (!in_stream_order_) {
+      handles_[handle].wait();
+      return;
+    }
+    Readers readers(handles_[handle], reader);
+    for (const Expected& each : expected_) {
+      if (each.handle != handle || each.device.kind == DeviceKind::kCpu) continue;
+      readers.add(each.device, each.stream);
+      readers.add(each.device,
+                  each.output.defined() ? each.output.stream() : stream_of(each.device));
+    }
+  }
+
+  const Outcome& outcome_of(std::size_t handle) const {
+    Fence past;
+    return handles_[handle].wait_ordered(past);
+  }
+
+  CallResult collect() const {
+    CallResult result;
+    for (const Expected& each : expected_) {
+      const Outcome& outcome = outcome_of(each.handle);
+      if (each.output.defined() || each.part >= outcome.results.size()) {
+        result.tensors.push_back(each.output);
+        continue;
+      }
+      const Result& part = outcome.results[each.part];
+      result.tensors.push_back(wrap(each, part));
+      if (result.rows_of.empty()) result.rows_of = part.rows_of;
+    }
+    for (std::size_t i = 0; i < handles_.size(); ++i) result.number = outcome_of(i).number;
+    return result;
+  }
+
+  // Undefined where the engine made no result: not on the root.
+  static Tensor wrap(const Expected& expected, const Result& part) {
+    if (part.rows_of.empty()) return {};
+    Shape shape = expected.row_shape;
+    shape.insert(shape.begin(),
+                 std::accumulate(part.rows_of.begin(), part.rows_of.end(), std::int64_t{0}));
+    const Lease& gathered = part.gathered;
+    if (gathered.owner == nullptr) {
+      return Tensor::empty(std::move(shape), expected.dtype, expected.device);
+    }
+    return Tensor::wrap_on(expected.device, stream_of(expected.device), gathered.view.data,
+                           std::move(shape), expected.dtype, gathered.owner);
+  }
+
+  const std::vector<Handle> handles_;
+  const std::vector<Expected> expected_;
+  const bool in_stream_order_;
+  Mutex mutex_;
+  std::optional<CallResult> result_ HVD_GUARDED_BY(mutex_);  // constant once it is there
+};
+
+// One tensor, whose result is written where the caller said.
+class TensorCall final : public CallInFlight {
+ public:
+  // `stream`: of the input.
+  TensorCall(Handle handle, Tensor output, std::uintptr_t stream)
+      : handle_(std::move(handle)), stream_(stream) {
+    result_.tensors.push_back(std::move(output));
+  }
+  bool wait_until(TimePoint deadline) override {
+    return has_come_until(deadline, handle_, output().in_stream_order());
+  }
+  const CallResult& result(MaybeStream reader) override {
+    if (!output().in_stream_order()) {
+      handle_.wait();
+      return result_;
+    }
+    Readers readers(handle_, reader);
+    readers.add(device(), stream_);
+    readers.add(device(), output().stream());
+    return result_;
+  }
+  Device device() const override { return output().device(); }
+
+ private:
+  const Tensor& output() const { return result_.tensors.front(); }
+
+  const Handle handle_;
+  const std::uintptr_t stream_;
+  CallResult result_;
+};
+
+// A wire format serves these; other tensors of a compressed call travel as they are.
+WireFormat wire_of(const CallSpec& spec, DType dtype) {
+  return dtype == DType::kF32 || dtype == DType::kF64 ? spec.wire : WireFormat::kNone;
+}
+
+// Gives a call without a name its number, and takes it back if the call was not submitted: the next
+// one must meet what the other ranks submitted.
+class Numbering {
+ public:
+  explicit Numbering(CallSpec& spec) : spec_(spec), numbers_(spec.name.empty()) {
+    if (!numbers_) return;
+    number_ = spec.set.world()->count_unnamed(spec.kind, spec.set.id());
+    spec.name = "noname." + std::to_string(number_);
+  }
+  ~Numbering() {
+    if (numbers_) spec_.set.world()->uncount_unnamed(spec_.kind, spec_.set.id(), number_);
+  }
+  Numbering(const Numbering&) = delete;
+  Numbering& operator=(const Numbering&) = delete;
+  void keep() { numbers_ = false; }
+
+ private:
+  CallSpec& spec_;
+  bool numbers_;
+  std::uint64_t number_ = 0;
+};
+
+Request request_of(const CallSpec& spec) {
+  Request request;
+  request.name = full_name(spec);
+  request.kind = spec.kind;
+  request.set = spec.set.id();
+  request.op = spec.op;
+  request.root = spec.root;
+  request.prescale = spec.prescale;
+  request.postscale = spec.postscale;
+  request.automatic_name = spec.automatic_name;
+  request.joins_average = spec.joins_average;
+  return request;
+}
+
+// The group of the tensors of one dtype and kind of device, after `others` groups.
+Submission group_of(const CallSpec& spec, const Tensor& tensor, std::size_t others) {
+  Submission submission;
+  submission.request = request_of(spec);
+  Request& request = submission.request;
+  if (others > 0) request.name += "." + std::string(name_of(tensor.dtype()));
+  if (others > 0 && tensor.device().kind == DeviceKind::kCuda) request.name += ".cuda";
+  request.dtype = tensor.dtype();
+  request.device = tensor.device().kind;
+  request.wire = wire_of(spec, tensor.dtype());
+  return submission;
+}
+
+Part part_of(const CallTensor& tensor, WireFormat wire, std::size_t number) {
+  Part part;
+  part.number = number;
+  part.input = tensor.input.lease();
+  if (tensor.output.defined()) {
+    part.output = tensor.output.lease();
+    bump_version(tensor.output);
+  }
+  if (tensor.residual.defined() && wire != WireFormat::kNone) {
+    part.residual = tensor.residual.lease();
+  }
+  part.rows = tensor.rows;
+  part.splits = tensor.splits;
+  return part;
+}
+
+template <typename T>
+std::vector<T> moved(std::pmr::vector<T>& from) {
+  return {std::make_move_iterator(from.begin()), std::make_move_iterator(from.end())};
+}
+
+}  // namespace
+
+void synchronize_all(const std::vector<CollectiveHandle>& handles) {
+  std::exception_ptr first_error;
+  for (const CollectiveHandle& handle : handles) {
+    try {
+      handle.synchronize();
+    } catch (...) {
+      if (first_error == nullptr) first_error = std::current_exception();
+    }
+  }
+  if (first_error != nullptr) std::rethrow_exception(first_error);
+}
+
+CallSpec make_spec(CollectiveKind kind, const ProcessSet& set, const std::string& name) {
+  CallSpec spec;
+  spec.kind = kind;
+  spec.set = set.resolved();           // what follows asks it again and again
+  static_cast<void>(spec.set.rank());  // throws unless this rank is in it
+  spec.automatic_name = name.empty();
+  spec.name = name;
+  return spec;
+}
+
+std::string full_name(const CallSpec& spec) {
+  const ProcessSetId set = spec.set.id();
+  const std::string_view kind = name_of(spec.kind);
+  const std::string_view name = spec.name.empty() ? "noname" : std::string_view(spec.name);
+  std::string full;
+  full.reserve(16 + kind.size() + name.size());
+  if (set != kWorldSet) full.append("set").append(std::to_string(set)).append(".");
+  if (name.starts_with('/')) return full.append(name.substr(1));
+  return full.append(kind).append(".").append(name);
+}
+
+void check_tensor(const CallSpec& spec, const Tensor& tensor) {
+  if (!tensor.defined()) throw InvalidArgumentError(full_name(spec) + ": the tensor is undefined");
+  if (!tensor.is_contiguous()) {
+    throw InvalidArgumentError(full_name(spec) + ": the tensor of shape " +
+                               to_string(tensor.shape()) + " is not contiguous");
+  }
+  if (tensor.device().kind == DeviceKind::kCpu) return;
+  expect_served(*spec.set.world(), tensor.device(), full_name(spec) + ": the tensor");
+}
+
+void check_rows(const CallSpec& spec, const Tensor& tensor) {
+  check_tensor(spec, tensor);
+  if (tensor.dim() == 0) {
+    throw InvalidArgumentError(full_name(spec) + ": a scalar has no first axis to work along");
+  }
+}
+
+void check_root(const CallSpec& spec) {
+  const std::vector<Rank> ranks = spec.set.ranks();
+  if (std::find(ranks.begin(), ranks.end(), spec.root) != ranks.end()) return;
+  throw InvalidArgumentError(
+      readable_name(full_name(spec)) + ": root rank " + std::to_string(spec.root) +
+      (spec.set.id() == kWorldSet ? " does not exist: this job"
+                                  : " is not in " + describe_set(spec.set.id()) + ", which") +
+      " has " + describe_ranks(ranks));
+}
+
+std::shared_ptr<CallInFlight> start(CallSpec& spec, std::span<CallTensor> tensors) {
+  if (tensors.empty()) {
+    return std::make_shared<EngineCall>(std::vector<Handle>{}, std::vector<Expected>{});
+  }
+  warn_of_truncation(spec, tensors.front().input.dtype());
+  Numbering numbering(spec);
+  StackMemory<1024> memory;
+  std::pmr::vector<Submission> submissions(&memory.resource);
+  std::pmr::vector<Expected> expected(&memory.resource);
+  expected.reserve(tensors.size());
+  const std::shared_ptr<World> world = spec.set.world();
+  ReadyPoint ready(*world);
+  for (CallTensor& tensor : tensors) {
+    ready.add(tensor.input);
+    ready.add(tensor.output);
+    const DType dtype = tensor.input.dtype();
+    const DeviceKind device = tensor.input.device().kind;
+    auto group = std::find_if(submissions.begin(), submissions.end(), [&](const Submission& s) {
+      return s.request.dtype == dtype && s.request.device == device;
+    });
+    if (group == submissions.end()) {
+      submissions.push_back(group_of(spec, tensor.input, submissions.size()));
+      group = submissions.end() - 1;
+    }
+    Expected& result = expected.emplace_back();
+    result.handle = static_cast<std::size_t>(group - submissions.begin());
+    result.part = group->parts.size();
+    result.output = tensor.output;
+    if (!tensor.output.defined()) result.row_shape = tensor.shape;
+    result.dtype = dtype;
+    result.device = tensor.input.device();
+    result.stream = tensor.input.stream();
+    group->request.shapes.push_back(std::move(tensor.shape));
+    group->parts.push_back(part_of(tensor, group->request.wire, expected.size() - 1));
+  }
+  std::pmr::vector<Handle> handles(submissions.size(), &memory.resource);
+  const bool labelled = spec.labels != nullptr && spec.labels->names.size() == tensors.size();
+  const std::uint64_t call = labelled ? ++spec.labels->calls : 0;
+  for (Submission& submission : submissions) {
+    if (submission.request.device != DeviceKind::kCpu) submission.ready = ready.fence();
+    if (labelled) submission.labels = spec.labels;
+    submission.call = call;
+  }
+  world->runtime().submit(submissions, handles);
+  numbering.keep();
+  if (expected.size() == 1 && expected.front().output.defined()) {
+    Expected& only = expected.front();
+    return make_recycled<TensorCall>(std::move(handles.front()), std::move(only.output),
+                                     only.stream);
+  }
+  return std::make_shared<EngineCall>(moved(handles), moved(expected));
+}
+
+std::shared_ptr<CallInFlight> start_without_tensors(CallSpec spec,
+                                                    std::vector<std::int32_t> numbers) {
+  Numbering numbering(spec);
+  Submission submission;
+  submission.request = request_of(spec);
+  submission.request.numbers = std::move(numbers);
+  std::vector<Handle> handles;
+  handles.push_back(spec.set.world()->runtime().submit(std::move(submission)));
+  numbering.keep();
+  return std::make_shared<EngineCall>(std::move(handles), std::vector<Expected>{});
+}
+
+std::shared_ptr<CallInFlight> start_transfer(World& world, PointToPoint::Direction direction,
+                                             const Tensor& tensor, Rank peer, int tag) {
+  ReadyPoint ready(world);
+  ready.add(tensor);
+  ready.fence().wait();  // transfers run outside of the order of a device's work
+  if (direction == PointToPoint::Direction::kReceive) bump_version(tensor);
+  std::vector<Handle> handles;
+  handles.push_back(world.runtime().submit(PointToPoint{direction, peer, tag, tensor.lease()}));
+  Expected result;
+  result.output = tensor;
+  result.device = tensor.device();
+  result.stream = tensor.stream();
+  return std::make_shared<EngineCall>(std::move(handles), std::vector<Expected>{result});
+}
+
+}  // namespace hvd

@@ -1,0 +1,69 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "core/negotiate/messages/request.h"
+#include "core/runtime/submission.h"
+#include "horovod_cpp/distributed/collectives/collective_handle.h"
+#include "horovod_cpp/distributed/collectives/process_set.h"
+#include "horovod_cpp/tensor/tensor.h"
+
+// What the collectives share: from tensors to submissions, and from their handles to results.
+namespace hvd {
+
+// What a call asks for, but for its tensors.
+struct CallSpec {
+  CollectiveKind kind = CollectiveKind::kAllreduce;
+  ProcessSet set = {};
+  std::string name = {};        // as the caller gave it; when empty, start() numbers it
+  bool automatic_name = false;  // the name is a number
+  ReduceOp op = ReduceOp::kSum;
+  Rank root = 0;
+  double prescale = 1.0;
+  double postscale = 1.0;
+  WireFormat wire = WireFormat::kNone;  // for the dtypes that have it
+  bool joins_average = false;
+  // Of the tensors, for messages; null = none. Ignored unless there are as many as tensors.
+  std::shared_ptr<const CallLabels> labels = nullptr;
+};
+
+// One tensor of a call.
+struct CallTensor {
+  Tensor input = {};
+  Tensor output = {};  // undefined: the engine allocates the result, or there is none here
+  Tensor residual = {};
+  Shape shape = {};  // as the request has it
+  std::int64_t rows = 0;
+  std::vector<std::int64_t> splits = {};
+};
+
+// Throws InvalidArgumentError unless this rank is in the set.
+CallSpec make_spec(CollectiveKind kind, const ProcessSet& set, const std::string& name);
+
+// "allreduce.x", "set2.allreduce.x", of the name "/x" "x": how requests and messages name the call.
+std::string full_name(const CallSpec& spec);
+
+// Throws InvalidArgumentError naming the call unless it is defined and contiguous.
+void check_tensor(const CallSpec& spec, const Tensor& tensor);
+// ... and has a first axis.
+void check_rows(const CallSpec& spec, const Tensor& tensor);
+// The root must be a rank of the set.
+void check_root(const CallSpec& spec);
+
+// Submits the tensors, which are moved from, as one group a dtype, all or none, and gives the call
+// its number if it has no name. Never waits for another rank.
+std::shared_ptr<CallInFlight> start(CallSpec& spec, std::span<CallTensor> tensors);
+
+// A call without tensors: barrier, join, process sets. `numbers` as in Request.
+std::shared_ptr<CallInFlight> start_without_tensors(CallSpec spec,
+                                                    std::vector<std::int32_t> numbers = {});
+
+// A send or a receive of `tensor`.
+std::shared_ptr<CallInFlight> start_transfer(World& world, PointToPoint::Direction direction,
+                                             const Tensor& tensor, Rank peer, int tag);
+
+}  // namespace hvd

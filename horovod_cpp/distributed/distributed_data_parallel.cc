@@ -1,0 +1,175 @@
+#include "horovod_cpp/distributed/distributed_data_parallel.h"
+
+#include <cstddef>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "core/base/status.h"
+#include "horovod_cpp/autograd/engine/after_backward.h"
+#include "horovod_cpp/autograd/node.h"
+#include "horovod_cpp/distributed/collectives/broadcast.h"
+#include "horovod_cpp/distributed/collectives/collectives.h"
+#include "horovod_cpp/distributed/collectives/world.h"
+#include "horovod_cpp/distributed/gradients/tensor_gradients.h"
+#include "horovod_cpp/tensor/views.h"
+
+namespace hvd {
+namespace {
+
+constexpr double kMiB = 1 << 20;
+
+[[noreturn]] void refuse(const std::string& why) {
+  throw InvalidArgumentError("DistributedDataParallel: " + why);
+}
+
+std::vector<Tensor> trained(const nn::Module& module) {
+  std::vector<Tensor> params;
+  for (const Tensor& param : module.parameters()) {
+    if (param.requires_grad()) params.push_back(param);
+  }
+  return params;
+}
+
+// Last parameters first; each bucket of at most `cap_mb`, or of one parameter.
+std::vector<std::vector<Tensor>> buckets_of(const std::vector<Tensor>& params, double cap_mb) {
+  std::vector<std::vector<Tensor>> buckets;
+  if (cap_mb == 0) return buckets;
+  double filled = 0;
+  for (auto param = params.rbegin(); param != params.rend(); ++param) {
+    const double size =
+        static_cast<double>(param->numel()) * static_cast<double>(size_of(param->dtype())) / kMiB;
+    if (buckets.empty() || filled + size > cap_mb) {
+      buckets.emplace_back();
+      filled = 0;
+    }
+    buckets.back().push_back(*param);
+    filled += size;
+  }
+  return buckets;
+}
+
+DistributedOptions reducer_options(const nn::Module& module,
+                                   const DistributedDataParallelOptions& options) {
+  DistributedOptions result;
+  result.compression = options.compression;
+  result.groups = buckets_of(trained(module), options.bucket_cap_mb);
+  result.gradient_as_bucket_view = options.gradient_as_bucket_view;
+  result.process_set = options.process_set;
+  return result;
+}
+
+NamedTensors with_prefix(const std::string& prefix, NamedTensors tensors) {
+  for (auto& entry : tensors) entry.first = prefix + entry.first;
+  return tensors;
+}
+
+}  // namespace
+
+// The reducer, which every backward() that reaches the module drives to its end.
+class DistributedDataParallel::Reduction : public std::enable_shared_from_this<Reduction> {
+ public:
+  Reduction(const NamedTensors& parameters, const DistributedOptions& options)
+      : reducer_(make_tensor_reducer(parameters, options, "DistributedDataParallel").reducer) {
+    for (const auto& [name, param] : parameters) {
+      if (!param.requires_grad()) continue;
+      remove_hooks_.push_back(param.register_hook([this](const Tensor&) { finish_later(); }));
+    }
+  }
+  ~Reduction() {
+    for (const auto& remove : remove_hooks_) remove();
+  }
+  Reduction(const Reduction&) = delete;
+  Reduction& operator=(const Reduction&) = delete;
+
+  void finish_later() {
+    autograd::after_backward(this, [self = weak_from_this()] {
+      if (const auto alive = self.lock()) alive->finish();
+    });
+  }
+  void hold() {
+    ++holds_;
+    reducer_->hold();
+  }
+  void release() {
+    --holds_;
+    reducer_->release();
+  }
+  bool held() const { return holds_ > 0; }
+
+ private:
+  void finish() {
+    if (held()) return;
+    reducer_->begin_step();  // also what no hook told of is to be reduced
+    reducer_->synchronize();
+  }
+
+  const std::shared_ptr<GradientReducer> reducer_;
+  std::vector<std::function<void()>> remove_hooks_;
+  int holds_ = 0;
+};
+
+DistributedDataParallel::DistributedDataParallel(std::shared_ptr<nn::Module> module,
+                                                 DistributedDataParallelOptions options)
+    : module_(std::move(module)), options_(std::move(options)) {
+  if (module_ == nullptr) refuse("no module given");
+  if (!(options_.bucket_cap_mb >= 0)) {
+    refuse("bucket_cap_mb is " + std::to_string(options_.bucket_cap_mb) + ", must be at least 0");
+  }
+  // Of this job, whatever init() makes later.
+  const auto world = options_.process_set.world();
+  options_.process_set = world->process_set(options_.process_set.id());
+  register_wrapped(module_);
+  if (options_.process_set.included()) {
+    broadcast_parameters(module_->state_dict(), options_.process_set.ranks().front(),
+                         options_.process_set);
+    // Numbered: two modules of equal names may be in one graph.
+    name_ = "ddp." +
+            std::to_string(
+                world->count_unnamed(CollectiveKind::kMakeArena, options_.process_set.id())) +
+            ".";
+  }
+  reduction_ = std::make_shared<Reduction>(with_prefix(name_, module_->named_parameters()),
+                                           reducer_options(*module_, options_));
+}
+
+DistributedDataParallel::~DistributedDataParallel() = default;
+
+void DistributedDataParallel::broadcast_buffers() {
+  std::vector<Tensor> buffers;
+  for (const auto& [name, buffer] : module_->named_buffers()) buffers.push_back(buffer);
+  if (buffers.empty()) return;
+  grouped_broadcast_(buffers, options_.process_set.ranks().front(),
+                     {.name = name_ + "buffers", .process_set = options_.process_set});
+}
+
+void DistributedDataParallel::begin_forward() {
+  const ProcessSet& set = options_.process_set;
+  const bool shares = set.included() && set.size() > 1;
+  if (options_.broadcast_buffers && is_training() && shares && !reduction_->held()) {
+    broadcast_buffers();
+  }
+}
+
+// A rank whose pass uses no parameter takes part in the reductions too.
+Tensor DistributedDataParallel::finish_forward(const Tensor& output) {
+  if (!autograd::should_record({&output})) return output;
+  return autograd::record(kernels::alias(output), "distributed_data_parallel",
+                          {autograd::edge_to(output)},
+                          [reduction = reduction_](const Tensor& gradient) {
+                            reduction->finish_later();
+                            return std::vector<Tensor>{gradient};
+                          });
+}
+
+Tensor DistributedDataParallel::forward(const Tensor& input) {
+  begin_forward();
+  return finish_forward((*module_)(input));
+}
+
+ScopeGuard DistributedDataParallel::no_sync() {
+  reduction_->hold();
+  return ScopeGuard([reduction = reduction_] { reduction->release(); });
+}
+
+}  // namespace hvd

@@ -1,0 +1,221 @@
+#include "horovod_cpp/distributed/gradients/distributed_optimizer.h"
+
+#include <map>
+#include <set>
+#include <string>
+#include <utility>
+
+#include "core/base/status.h"
+#include "core/negotiate/messages/call_name.h"
+#include "horovod_cpp/autograd/grad_mode.h"
+#include "horovod_cpp/distributed/collectives/collectives.h"
+#include "horovod_cpp/distributed/gradients/tensor_gradients.h"
+
+namespace hvd {
+namespace {
+
+[[noreturn]] void refuse(const std::string& why) {
+  throw InvalidArgumentError("DistributedOptimizer: " + why);
+}
+
+std::string default_name(std::size_t group, std::size_t position) {
+  return "parameter." + std::to_string(group) + "." + std::to_string(position);
+}
+
+// The optimizer's parameters in the order of its groups, each with its name.
+NamedTensors with_names(optim::Optimizer& optimizer, const NamedTensors& given) {
+  std::map<const void*, std::string> name_of;
+  std::set<std::string> names;
+  for (const auto& [name, param] : given) {
+    if (!names.insert(name).second) refuse("two parameters are named '" + name + "'");
+    name_of.emplace(param.id(), name);
+  }
+  NamedTensors named;
+  const auto& groups = optimizer.param_groups();
+  for (std::size_t g = 0; g < groups.size(); ++g) {
+    for (std::size_t p = 0; p < groups[g].params.size(); ++p) {
+      const Tensor& param = groups[g].params[p];
+      const auto found = name_of.find(param.id());
+      if (found == name_of.end() && !given.empty()) {
+        refuse("parameter " + std::to_string(p) + " of group " + std::to_string(g) + ", shape " +
+               to_string(param.shape()) + ", is not in named_parameters");
+      }
+      named.emplace_back(found == name_of.end() ? default_name(g, p) : found->second, param);
+    }
+  }
+  return named;
+}
+
+void check_passes(int passes) {
+  if (passes < 1) {
+    refuse("backward_passes_per_step is " + std::to_string(passes) + ", must be at least 1");
+  }
+}
+
+}  // namespace
+
+void check_options(const DistributedOptions& options) {
+  check_passes(options.backward_passes_per_step);
+  const double predivide = options.gradient_predivide_factor;
+  // Both 1 / factor and factor / size are rounded to float32.
+  if (!(predivide >= 1e-30 && predivide <= 1e30)) {
+    refuse("gradient_predivide_factor is " + std::to_string(predivide) +
+           ", must be between 1e-30 and 1e30");
+  }
+  const bool linear = options.op == ReduceOp::kAverage || options.op == ReduceOp::kSum;
+  if (predivide != 1 && options.op != ReduceOp::kAverage) {
+    refuse("gradient_predivide_factor goes with Average, not with " +
+           std::string(name_of(options.op)));
+  }
+  if (options.num_groups < 0) {
+    refuse("num_groups is " + std::to_string(options.num_groups) + ", must not be negative");
+  }
+  if (options.num_groups > 0 && !options.groups.empty()) {
+    refuse("give num_groups or groups, not both");
+  }
+  if (options.clip_grad_norm && !(options.clip_grad_norm->max_norm > 0)) {
+    refuse("clip_grad_norm: max_norm is " + std::to_string(options.clip_grad_norm->max_norm) +
+           ", must be above 0");
+  }
+  if (!linear && !options.compression.is_none()) {
+    refuse("compression " + options.compression.name() + " goes with Average and Sum, not with " +
+           std::string(name_of(options.op)));
+  }
+  if (options.op == ReduceOp::kAdasum && (options.num_groups > 0 || !options.groups.empty())) {
+    refuse("groups are of gradients; Adasum reduces none");
+  }
+  if (options.overlap_step && options.clip_grad_norm) {
+    refuse(
+        "overlap_step updates parameters before all gradients are there, clip_grad_norm needs "
+        "all of them first; give one of the two");
+  }
+  if (options.overlap_step && options.op == ReduceOp::kAdasum) {
+    refuse("overlap_step with Adasum, which reduces no gradients");
+  }
+}
+
+DistributedOptimizer::DistributedOptimizer(std::shared_ptr<optim::Optimizer> optimizer,
+                                           NamedTensors named_parameters,
+                                           DistributedOptions options)
+    : inner_(std::move(optimizer)), options_(std::move(options)) {
+  if (inner_ == nullptr) refuse("no optimizer given");
+  check_options(options_);
+  // Of this job, whatever init() makes later.
+  options_.process_set = options_.process_set.world()->process_set(options_.process_set.id());
+  named_ = with_names(*inner_, named_parameters);
+  TensorReducer made = make_tensor_reducer(named_, options_, "DistributedOptimizer");
+  gradients_ = std::move(made.gradients);
+  reducer_ = std::move(made.reducer);
+}
+
+DistributedOptimizer::~DistributedOptimizer() = default;
+
+void DistributedOptimizer::step() {
+  if (options_.overlap_step && !skips_synchronize_) return step_as_reduced();
+  if (!skips_synchronize_) {
+    reducer_->synchronize();
+  } else if (const std::string name = reducer_->in_flight(); !name.empty()) {
+    refuse("step() inside skip_synchronize() while the gradient of " + quoted_name(name) +
+           " is being reduced; call synchronize() first");
+  }
+  const bool alone = !options_.process_set.included() || options_.process_set.size() == 1;
+  if (options_.op == ReduceOp::kAdasum && !alone) {
+    step_by_delta();
+  } else {
+    inner_->step();
+  }
+  reducer_->begin_step();
+}
+
+// What the reducer does not hear of (a gradient without requires_grad, a synchronize() before this
+// one, a world of one rank) steps at the end.
+void DistributedOptimizer::step_as_reduced() {
+  std::set<const void*> stepped;
+  reducer_->synchronize([&](GradientAccess::Indices indices) {
+    std::vector<Tensor> params;
+    for (const std::size_t i : indices) {
+      params.push_back(gradients_->param(i));
+      stepped.insert(params.back().id());
+    }
+    inner_->step_parameters(params);
+  });
+  std::vector<Tensor> others;
+  for (const auto& [name, param] : named_) {
+    if (!stepped.contains(param.id())) others.push_back(param);
+  }
+  inner_->step_parameters(others);
+  reducer_->begin_step();
+}
+
+void DistributedOptimizer::step_parameters(const std::vector<Tensor>& params) {
+  reducer_->synchronize();
+  inner_->step_parameters(params);
+  reducer_->begin_step();
+}
+
+void DistributedOptimizer::step_by_delta() {
+  reducer_->agree_on_setup();
+  const NoGradGuard no_grad;
+  NamedTensors trained;
+  std::vector<Tensor> starts;
+  for (const auto& [name, param] : named_) {
+    if (!param.requires_grad()) continue;
+    trained.emplace_back(name, param);
+    starts.push_back(param.detach().clone());
+  }
+  inner_->step();
+  std::vector<Tensor> deltas;
+  std::vector<CollectiveHandle> handles;
+  for (std::size_t i = 0; i < trained.size(); ++i) {
+    deltas.push_back(trained[i].second.detach().clone());
+    deltas.back().add_(starts[i], -1.0);
+    handles.push_back(allreduce_async_(deltas.back(), {.op = ReduceOp::kAdasum,
+                                                       .name = "delta." + trained[i].first,
+                                                       .process_set = options_.process_set}));
+  }
+  synchronize_all(handles);
+  for (std::size_t i = 0; i < trained.size(); ++i) {
+    trained[i].second.copy_(starts[i].add_(deltas[i]));
+  }
+}
+
+void DistributedOptimizer::synchronize() {
+  reducer_->synchronize();
+}
+
+void DistributedOptimizer::zero_grad(bool set_to_none) {
+  if (const std::string name = reducer_->in_flight(); !name.empty()) {
+    refuse("zero_grad() while the gradient of " + quoted_name(name) +
+           " is being reduced; call step() or synchronize() first");
+  }
+  reducer_->drop_accumulated();
+  inner_->zero_grad(set_to_none);
+}
+
+ScopeGuard DistributedOptimizer::no_sync() {
+  reducer_->hold();
+  return ScopeGuard([reducer = reducer_] { reducer->release(); });
+}
+
+ScopeGuard DistributedOptimizer::skip_synchronize() {
+  if (options_.op == ReduceOp::kAdasum) {
+    refuse("skip_synchronize() with Adasum, which reduces no gradients");
+  }
+  const bool before = std::exchange(skips_synchronize_, true);
+  return ScopeGuard([this, before] { skips_synchronize_ = before; });
+}
+
+int DistributedOptimizer::backward_passes_per_step() const {
+  return reducer_->backward_passes_per_step();
+}
+
+void DistributedOptimizer::set_backward_passes_per_step(int passes) {
+  check_passes(passes);
+  reducer_->set_backward_passes_per_step(passes);
+}
+
+void DistributedOptimizer::add_param_group(optim::ParamGroup) {
+  refuse("add parameter groups to the optimizer before it is wrapped");
+}
+
+}  // namespace hvd

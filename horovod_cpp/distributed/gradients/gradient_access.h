@@ -1,0 +1,92 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "core/base/device.h"
+#include "horovod_cpp/distributed/collectives/collective_handle.h"
+#include "horovod_cpp/distributed/collectives/options.h"
+#include "horovod_cpp/tensor/tensor.h"
+
+namespace hvd {
+
+// A parameter, as GradientReducer knows it.
+struct GradientParameter {
+  std::string name = {};  // unique, equal on all ranks
+  Shape shape = {};
+  DType dtype = DType::kF32;
+  Device device = {};
+
+  std::int64_t numel() const;
+  std::size_t bytes() const;
+};
+
+// The parameters of one optimizer and their gradients, as a front end has them: what a front end
+// implements, and GradientReducer calls, on the thread that calls the reducer. Parameters are
+// numbered from 0, in the order of the optimizer.
+//
+// A gradient is taken, is reduced in place, arrives, and is given back. If backward() makes more
+// passes before it is given back, it is set aside first, and what follows is added to it.
+class GradientAccess {
+ public:
+  using Indices = std::span<const std::size_t>;
+
+  virtual ~GradientAccess() = default;
+
+  // In order; more may be appended later.
+  virtual const std::vector<GradientParameter>& parameters() const = 0;
+  // For each whether it is trained at the moment, rather than frozen.
+  virtual std::vector<bool> trained() const = 0;
+  // Its value, dense and on the CPU, for comparisons over the ranks.
+  virtual Tensor value(std::size_t index) const = 0;
+
+  // Those of some parameters; frozen ones are left out.
+  struct Taken {
+    std::vector<std::size_t> dense;
+    // Of the dense ones what is reduced in place, contiguous. The front end may send something else
+    // of its own there, smaller than the gradient, that it decodes when it arrived().
+    std::vector<Tensor> tensors;
+    std::vector<std::size_t> sparse;  // for start_sparse()
+  };
+  // `zeros`: a missing gradient becomes one of zeros. Else it stays missing, and its tensor may be
+  // undefined.
+  virtual Taken take(Indices which, bool zeros) = 0;
+  // The reduction of what was taken, dense, has succeeded.
+  virtual void arrived(Indices which) = 0;
+  // Makes room for another backward pass: what was taken is added up until it is given back.
+  virtual void set_aside(Indices which) = 0;
+  // What was taken and set aside becomes the gradient again.
+  virtual void give_back(Indices which) = 0;
+  // What was set aside does not count: gradients were dropped.
+  virtual void drop() = 0;
+
+  // Before it is taken.
+  virtual void scale(std::size_t index, double factor) = 0;
+  // All gradients, so that their joint L2 norm is at most max_norm.
+  virtual void clip(double max_norm) = 0;
+  // The memory, of the parameter's shape and dtype, in which its gradients lie from now on; called
+  // when nothing is taken. What the gradient is now moves there.
+  virtual void move_to(std::size_t index, Tensor memory) = 0;
+
+  // For each over how many leading axes its gradients are sparse, as far as is known; 0: dense. The
+  // ranks agree on the most.
+  virtual std::vector<std::int64_t> sparse_axes() const = 0;
+  virtual void set_sparse_axes(std::span<const std::int64_t> axes) = 0;
+  // Starts the reduction of a sparse gradient that was taken; null if there are no other ranks.
+  virtual std::shared_ptr<CallInFlight> start_sparse(std::size_t index,
+                                                     const ReduceOptions& call) = 0;
+  // That call is over, if there was one. Throws what it failed with.
+  virtual void finish_sparse(std::size_t index) = 0;
+
+  // Calls `function` when the backward() that runs on this thread has ended, unless it fails.
+  virtual void after_backward(std::function<void()> function) = 0;
+  // The stream of a GPU on which results are read.
+  virtual MaybeStream reader(const Device& /*device*/) const { return {}; }
+};
+
+}  // namespace hvd

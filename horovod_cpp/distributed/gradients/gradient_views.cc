@@ -1,0 +1,60 @@
+#include "horovod_cpp/distributed/gradients/gradient_views.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "core/negotiate/fusion_plan.h"
+#include "horovod_cpp/distributed/collectives/world.h"
+#include "horovod_cpp/tensor/device.h"
+
+namespace hvd {
+namespace {
+
+std::size_t room_for(const GradientParameter& param) {
+  return (param.bytes() + kAlignment - 1) / kAlignment * kAlignment;
+}
+
+}  // namespace
+
+GradientViews::GradientViews(std::vector<GradientParameter> params, const ProcessSet& set,
+                             const std::string& name)
+    : params_(std::move(params)) {
+  for (const GradientParameter& param : params_) part_of(param.device).bytes += room_for(param);
+  const auto world = set.world();
+  const std::string prefix = set.id() == kWorldSet ? "" : "set" + std::to_string(set.id()) + ".";
+  for (Part& part : parts_) {
+    if (part.bytes == 0) continue;
+    // Numbered: an optimizer of equal names may come while this request is on its way.
+    const auto number = world->count_unnamed(CollectiveKind::kMakeArena, set.id());
+    part.arena =
+        world->runtime().make_arena(prefix + "gradients." + std::to_string(number) + "." + name,
+                                    part.bytes, set.id(), part.device);
+  }
+}
+
+GradientViews::Part& GradientViews::part_of(const Device& device) {
+  const auto found = std::find_if(parts_.begin(), parts_.end(),
+                                  [&](const Part& part) { return part.device == device; });
+  if (found != parts_.end()) return *found;
+  parts_.emplace_back().device = device;
+  return parts_.back();
+}
+
+std::vector<Tensor> GradientViews::take() {
+  // If a wait is interrupted, take() may be called again.
+  for (Part& part : parts_) part.arena.wait();
+  std::vector<Tensor> views(params_.size());
+  for (std::size_t i = params_.size(); i-- > 0;) {
+    const GradientParameter& param = params_[i];
+    const auto arena = part_of(param.device).arena.wait();
+    if (arena == nullptr || !arena->shared()) continue;
+    const Lease piece = arena->take(param.numel(), param.dtype);
+    views[i] = Tensor::wrap_on(param.device, stream_of(param.device), piece.view.data, param.shape,
+                               param.dtype, piece.owner);
+  }
+  params_.clear();
+  parts_.clear();
+  return views;
+}
+
+}  // namespace hvd

@@ -1,0 +1,183 @@
+#include "horovod_cpp/distributed/gradients/setup_agreement.h"
+
+#include <algorithm>
+#include <limits>
+#include <sstream>
+#include <utility>
+
+#include "core/base/content_hash.h"
+#include "core/base/status.h"
+#include "horovod_cpp/distributed/collectives/collectives.h"
+#include "horovod_cpp/distributed/collectives/world.h"
+#include "horovod_cpp/distributed/gradients/warn.h"
+#include "horovod_cpp/tensor/creation.h"
+
+namespace hvd {
+namespace {
+
+// What a maximum takes for no number, also from a rank that has joined.
+constexpr std::int64_t kNothing = std::numeric_limits<std::int64_t>::min();
+constexpr std::size_t kRanksShown = 8;
+
+// 63 bits: a number whose negative there is.
+std::int64_t hash_of(std::span<const std::byte> bytes) {
+  return static_cast<std::int64_t>(content_hash(bytes) >> 1);
+}
+
+std::int64_t hash_of(const std::string& text) {
+  return hash_of(std::as_bytes(std::span(text)));
+}
+
+std::int64_t hash_of(const Tensor& value) {
+  return hash_of({static_cast<const std::byte*>(value.data()),
+                  static_cast<std::size_t>(value.numel()) * size_of(value.dtype())});
+}
+
+std::string listed(const std::vector<Rank>& ranks) {
+  std::ostringstream out;
+  out << (ranks.size() > 1 ? "ranks " : "rank ");
+  for (std::size_t i = 0; i < std::min(ranks.size(), kRanksShown); ++i) {
+    out << (i > 0 ? ", " : "") << ranks[i];
+  }
+  if (ranks.size() > kRanksShown) out << " and " << ranks.size() - kRanksShown << " more";
+  return out.str();
+}
+
+// What to ask for so that the least of each number is told too.
+std::vector<std::int64_t> both_ways(std::span<const std::int64_t> numbers) {
+  std::vector<std::int64_t> both(numbers.begin(), numbers.end());
+  for (const std::int64_t number : numbers) both.push_back(number == kNothing ? kNothing : -number);
+  return both;
+}
+
+}  // namespace
+
+void SetupAgreement::ask(const std::string& what, const std::vector<std::int64_t>& numbers) {
+  if (asked_.contains(what)) return;
+  const Tensor values = Tensor::empty({static_cast<std::int64_t>(numbers.size())}, DType::kI64);
+  std::ranges::copy(numbers, values.data<std::int64_t>());
+  asked_[what] = allreduce_async_(
+      values, {.op = ReduceOp::kMax, .name = name_ + "." + what, .process_set = set_});
+}
+
+std::vector<std::int64_t> SetupAgreement::greatest(const std::string& what,
+                                                   const std::vector<std::int64_t>& numbers) {
+  ask(what, numbers);
+  while (!asked_.at(what).wait_for(std::chrono::hours(1))) {
+  }
+  const CollectiveHandle call = asked_.extract(what).mapped();
+  const Tensor reduced = call.synchronize();
+  const auto* data = reduced.data<std::int64_t>();
+  return {data, data + reduced.numel()};
+}
+
+SetupAgreement::Extremes SetupAgreement::extremes(const std::string& what,
+                                                  std::span<const std::int64_t> numbers) {
+  auto known = answers_.find(what);
+  if (known == answers_.end()) {
+    known = answers_.emplace(what, greatest(what, both_ways(numbers))).first;
+  }
+  const std::vector<std::int64_t>& both = known->second;
+  const auto middle = both.begin() + static_cast<std::ptrdiff_t>(both.size() / 2);
+  Extremes result{{middle, both.end()}, {both.begin(), middle}};
+  for (std::int64_t& least : result.least) least = least == kNothing ? kNothing : -least;
+  return result;
+}
+
+std::string SetupAgreement::owner() const {
+  return name_.substr(0, name_.find(' '));
+}
+
+void SetupAgreement::differ(const std::string& what, const std::string& here) const {
+  throw MismatchError(owner() + ": the ranks differ in " + what + "; rank " +
+                      std::to_string(set_.world()->topology().rank) + " has " + here +
+                      ". Make the same model and optimizer on every rank");
+}
+
+std::vector<std::int64_t> SetupAgreement::numbers_of(const GradientAccess& gradients,
+                                                     const Setup& setup) {
+  const std::vector<GradientParameter>& parameters = gradients.parameters();
+  std::string names, buckets, values;
+  for (const GradientParameter& each : parameters) names += each.name + "\n";
+  for (const std::string& each : setup.buckets) buckets += each + "\n";
+  hashes_.assign(parameters.size(), kNothing);
+  for (std::size_t i = 0; setup.compares_values && i < hashes_.size(); ++i) {
+    hashes_[i] = hash_of(gradients.value(i));
+    values += std::to_string(hashes_[i]) + "\n";
+  }
+  return {hash_of(names), hash_of(buckets), setup.passes_per_step,
+          setup.compares_values ? hash_of(values) : kNothing};
+}
+
+void SetupAgreement::ask(const GradientAccess& gradients, const Setup& setup) {
+  if (!asked_.contains("setup") && !answers_.contains("setup"))
+    ask("setup", both_ways(numbers_of(gradients, setup)));
+}
+
+void SetupAgreement::compare(const GradientAccess& gradients, const Setup& setup) {
+  const std::vector<GradientParameter>& parameters = gradients.parameters();
+  ask(gradients, setup);
+  // An interruption leaves answers for the next attempt, an error ends this one.
+  try {
+    const Extremes all = extremes("setup", {});
+    const auto differs = [&](std::size_t i) { return all.least[i] != all.most[i]; };
+    if (differs(0)) {
+      differ("parameters: their number, names or order",
+             parameters.empty()
+                 ? "none"
+                 : std::to_string(parameters.size()) + ", from '" + parameters.front().name +
+                       "' to '" + parameters.back().name + "'");
+    }
+    if (differs(1)) {
+      differ("buckets, by groups or by shapes of parameters",
+             std::to_string(setup.buckets.size()) + " of them");
+    }
+    if (differs(2)) differ("backward_passes_per_step", std::to_string(setup.passes_per_step));
+    if (differs(3)) compare_values(gradients);
+  } catch (const Error&) {
+    answers_.clear();
+    throw;
+  }
+  answers_.clear();
+}
+
+void SetupAgreement::compare_passes(int passes_per_step) {
+  const std::vector<std::int64_t> both =
+      greatest("passes", both_ways(std::vector<std::int64_t>{passes_per_step}));
+  if (both[0] != -both[1]) differ("backward_passes_per_step", std::to_string(passes_per_step));
+}
+
+void SetupAgreement::compare_values(const GradientAccess& gradients) {
+  const std::vector<std::int64_t>& hashes = hashes_;
+  const Extremes all = extremes("parameters", hashes);
+  std::vector<std::size_t> different;
+  for (std::size_t i = 0; i < hashes.size(); ++i) {
+    if (all.least[i] != all.most[i]) different.push_back(i);
+  }
+  if (different.empty()) return;  // two that differ in all may look alike in none
+  const std::vector<Rank> ranks = set_.ranks();
+  std::vector<std::int64_t> own(ranks.size(), kNothing);
+  own[static_cast<std::size_t>(set_.rank())] = hashes[different.front()];
+  const std::vector<std::int64_t> by_rank = extremes("parameters.ranks", own).most;
+  const auto first = std::ranges::find_if(by_rank, [](auto hash) { return hash != kNothing; });
+  const Rank teller = ranks[static_cast<std::size_t>(first - by_rank.begin())];
+  if (teller != set_.world()->topology().rank) return;
+  std::vector<Rank> others;
+  for (std::size_t i = 0; i < ranks.size(); ++i) {
+    if (by_rank[i] != kNothing && by_rank[i] != *first) others.push_back(ranks[i]);
+  }
+  const std::vector<GradientParameter>& parameters = gradients.parameters();
+  std::ostringstream text;
+  text << owner() << ": parameters differ between rank " << teller << " and " << listed(others)
+       << " at the first step: '" << parameters[different.front()].name << "'";
+  if (different.size() > 1) {
+    text << " and " << different.size() - 1 << " more of " << parameters.size();
+  }
+  text << ". Each rank would train another model: call "
+          "hvd.broadcast_parameters(model.state_dict(), root_rank="
+       << teller << (set_.id() == kWorldSet ? "" : ", process_set=process_set")
+       << ") before the first step. HVD_CHECK_PARAMETERS=0 turns this check off";
+  warn(text.str());
+}
+
+}  // namespace hvd

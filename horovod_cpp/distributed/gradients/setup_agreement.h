@@ -1,0 +1,64 @@
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "horovod_cpp/distributed/collectives/collective_handle.h"
+#include "horovod_cpp/distributed/collectives/process_set.h"
+#include "horovod_cpp/distributed/gradients/gradient_access.h"
+
+namespace hvd {
+
+// What the ranks of one optimizer compare before they reduce. All ranks of the set ask the same
+// questions in the same order. One thread.
+class SetupAgreement {
+ public:
+  // `name`: of the optimizer, unique in the set and equal on all ranks.
+  SetupAgreement(std::string name, ProcessSet set) : name_(std::move(name)), set_(std::move(set)) {}
+
+  // What must be equal on all ranks.
+  struct Setup {
+    std::vector<std::string> buckets;
+    int passes_per_step = 1;
+    // Whether this rank compares the values of its parameters too; it need not say so to others.
+    bool compares_values = false;
+  };
+  // Asks what compare() will, and does not wait.
+  void ask(const GradientAccess& gradients, const Setup& setup);
+  // Collective. Throws MismatchError on every rank, naming what differs and what this rank has,
+  // unless parameters' names, buckets and passes are equal. If values differ between ranks that
+  // compare them, the first of those ranks warns, naming the first parameter that does.
+  void compare(const GradientAccess& gradients, const Setup& setup);
+  // Collective; for a later change.
+  void compare_passes(int passes_per_step);
+
+  // For each number the greatest of all ranks'. ask() does not wait; greatest() does, for what was
+  // asked, and asks if it was not. Interrupted (Ctrl-C), it may be called again, and waits for the
+  // same.
+  void ask(const std::string& what, const std::vector<std::int64_t>& numbers);
+  std::vector<std::int64_t> greatest(const std::string& what,
+                                     const std::vector<std::int64_t>& numbers);
+
+ private:
+  // Of those numbers that no rank left out.
+  struct Extremes {
+    std::vector<std::int64_t> least;
+    std::vector<std::int64_t> most;
+  };
+  Extremes extremes(const std::string& what, std::span<const std::int64_t> numbers);
+  std::vector<std::int64_t> numbers_of(const GradientAccess& gradients, const Setup& setup);
+  void compare_values(const GradientAccess& gradients);
+  [[noreturn]] void differ(const std::string& what, const std::string& here) const;
+  std::string owner() const;
+
+  const std::string name_;
+  const ProcessSet set_;
+  std::map<std::string, CollectiveHandle> asked_;
+  std::map<std::string, std::vector<std::int64_t>> answers_;  // of a comparison that goes on
+  std::vector<std::int64_t> hashes_;  // of the values, when they were asked for
+};
+
+}  // namespace hvd

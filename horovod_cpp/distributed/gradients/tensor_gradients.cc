@@ -1,0 +1,214 @@
+#include "horovod_cpp/distributed/gradients/tensor_gradients.h"
+
+#include <algorithm>
+#include <map>
+#include <utility>
+
+#include "core/base/status.h"
+#include "horovod_cpp/autograd/engine/after_backward.h"
+#include "horovod_cpp/autograd/grad_memory.h"
+#include "horovod_cpp/autograd/grad_mode.h"
+#include "horovod_cpp/autograd/node.h"
+#include "horovod_cpp/distributed/collectives/sparse_allreduce.h"
+#include "horovod_cpp/distributed/gradients/gradient_rows.h"
+#include "horovod_cpp/optim/clip_grad_norm.h"
+#include "horovod_cpp/tensor/creation.h"
+
+namespace hvd {
+
+TensorGradients::TensorGradients(const NamedTensors& parameters, const DistributedOptions& options,
+                                 std::string owner)
+    : owner_(std::move(owner)) {
+  for (const auto& [name, param] : parameters) {
+    const std::string other = param.record() == nullptr ? "" : param.record()->reduced_by;
+    if (other.empty() || other == owner_) continue;
+    throw InvalidArgumentError(owner_ + ": the gradient of '" + name + "' is reduced by a " +
+                               other + " already; use one of the two");
+  }
+  for (const auto& [name, param] : parameters) {
+    if (!param.requires_grad()) continue;
+    Entry& entry = entries_.emplace_back();
+    entry.param = param;
+    entry.by_rows = !options.sparse_as_dense && travels_by_rows(param, options.op);
+    param.record()->reduced_by = owner_;
+    set_grad_memory(param, {});  // of an optimizer before
+    parameters_.push_back({name, param.shape(), param.dtype(), param.device()});
+  }
+}
+
+TensorGradients::~TensorGradients() {
+  for (const Entry& entry : entries_) {
+    if (entry.remove_hook) entry.remove_hook();
+    entry.param.record()->reduced_by.clear();
+    if (entry.memory.defined() && grad_memory(entry.param).is(entry.memory)) {
+      set_grad_memory(entry.param, {});
+    }
+  }
+}
+
+void TensorGradients::hook(const std::weak_ptr<GradientReducer>& reducer) {
+  for (std::size_t i = 0; i < entries_.size(); ++i) {
+    entries_[i].remove_hook = entries_[i].param.register_hook([reducer, i](const Tensor&) {
+      if (const auto alive = reducer.lock()) alive->on_gradient(i);
+    });
+  }
+}
+
+GradientBuckets TensorGradients::numbered(const std::vector<std::vector<Tensor>>& groups) const {
+  std::map<const void*, std::size_t> number_of;
+  for (std::size_t i = 0; i < entries_.size(); ++i) number_of[entries_[i].param.id()] = i;
+  GradientBuckets result;
+  for (std::size_t g = 0; g < groups.size(); ++g) {
+    result.emplace_back();
+    for (const Tensor& param : groups[g]) {
+      const auto found = number_of.find(param.id());
+      if (found == number_of.end()) {
+        throw InvalidArgumentError(owner_ + ": groups[" + std::to_string(g) +
+                                   "] has a tensor of shape " + to_string(param.shape()) +
+                                   " that is not a parameter of the optimizer with a gradient");
+      }
+      result.back().push_back(found->second);
+    }
+  }
+  return result;
+}
+
+std::vector<bool> TensorGradients::trained() const {
+  std::vector<bool> trained;
+  for (const Entry& entry : entries_) trained.push_back(entry.param.requires_grad());
+  return trained;
+}
+
+Tensor TensorGradients::value(std::size_t index) const {
+  return entries_[index].param.detach().to(Device{}).contiguous();
+}
+
+GradientAccess::Taken TensorGradients::take(Indices which, bool zeros) {
+  const NoGradGuard no_grad;
+  Taken taken;
+  for (const std::size_t i : which) {
+    Entry& entry = entries_[i];
+    if (!entry.param.requires_grad()) continue;
+    if (entry.by_rows) {
+      entry.taken_rows = gradient_as_rows(entry.param);
+      if (!entry.taken_rows && zeros) entry.taken_rows = no_rows(entry.param);
+      entry.param.set_grad({});
+      taken.sparse.push_back(i);
+    } else {
+      entry.taken = take_dense(entry, zeros);
+      taken.dense.push_back(i);
+      taken.tensors.push_back(entry.taken);
+    }
+  }
+  return taken;
+}
+
+Tensor TensorGradients::take_dense(Entry& entry, bool zeros) {
+  Tensor gradient = entry.param.grad();
+  // The memory is taken until the gradient is given back: backward() must not write into it.
+  const bool into_memory = entry.memory.defined() && !entry.reduced.is(entry.memory);
+  set_grad_memory(entry.param, {});
+  if (!gradient.defined()) {
+    if (into_memory) return Tensor(entry.memory).zero_();
+    return zeros ? zeros_like(entry.param) : gradient;
+  }
+  entry.param.set_grad({});
+  if (into_memory && !gradient.is(entry.memory)) {  // the program put its own tensor there
+    return Tensor(entry.memory).copy_(gradient);
+  }
+  return gradient.is_contiguous() ? gradient : gradient.contiguous();
+}
+
+void TensorGradients::set_aside(Indices which) {
+  const NoGradGuard no_grad;
+  for (const std::size_t i : which) {
+    Entry& entry = entries_[i];
+    const Tensor taken = std::exchange(entry.taken, {});
+    if (!entry.reduced.defined()) {
+      entry.reduced = taken;
+    } else if (taken.defined()) {
+      entry.reduced.add_(taken);
+    }
+    if (entry.taken_rows) entry.reduced_rows.push_back(*std::exchange(entry.taken_rows, {}));
+  }
+}
+
+void TensorGradients::give_back(Indices which) {
+  set_aside(which);
+  for (const std::size_t i : which) {
+    Entry& entry = entries_[i];
+    Tensor reduced = std::exchange(entry.reduced, {});
+    if (reduced.defined()) entry.param.set_grad(std::move(reduced));
+    for (const RowGradient& part : std::exchange(entry.reduced_rows, {})) {
+      add_row_gradient(entry.param, part.rows, part.values);
+    }
+    set_grad_memory(entry.param, entry.memory);
+  }
+}
+
+void TensorGradients::drop() {
+  for (Entry& entry : entries_) {
+    entry.reduced = {};
+    entry.reduced_rows.clear();
+  }
+}
+
+void TensorGradients::scale(std::size_t index, double factor) {
+  const NoGradGuard no_grad;
+  const Tensor values = gradient_values(entries_[index].param);
+  if (values.defined()) Tensor(values).mul_(factor);
+}
+
+void TensorGradients::clip(double max_norm) {
+  std::vector<Tensor> params;
+  for (const Entry& entry : entries_) params.push_back(entry.param);
+  optim::clip_grad_norm_(params, max_norm);
+}
+
+void TensorGradients::move_to(std::size_t index, Tensor memory) {
+  const NoGradGuard no_grad;
+  Entry& entry = entries_[index];
+  entry.memory = std::move(memory);
+  set_grad_memory(entry.param, entry.memory);
+  const Tensor gradient = entry.param.grad();
+  if (gradient.defined()) entry.param.set_grad(Tensor(entry.memory).copy_(gradient));
+}
+
+std::vector<std::int64_t> TensorGradients::sparse_axes() const {
+  std::vector<std::int64_t> axes;
+  for (const Entry& entry : entries_) axes.push_back(entry.by_rows ? 1 : 0);
+  return axes;
+}
+
+std::shared_ptr<CallInFlight> TensorGradients::start_sparse(std::size_t index,
+                                                            const ReduceOptions& call) {
+  if (!call.process_set.included() || call.process_set.size() == 1) return nullptr;
+  Entry& entry = entries_[index];
+  entry.rows_call = start_sparse_allreduce(*entry.taken_rows, call);
+  return entry.rows_call;
+}
+
+void TensorGradients::finish_sparse(std::size_t index) {
+  Entry& entry = entries_[index];
+  const auto call = std::exchange(entry.rows_call, nullptr);
+  if (call != nullptr) entry.taken_rows = row_gradient_of(call->result({}));
+}
+
+void TensorGradients::after_backward(std::function<void()> function) {
+  autograd::after_backward(this, std::move(function));
+}
+
+TensorReducer make_tensor_reducer(const NamedTensors& parameters, const DistributedOptions& options,
+                                  const std::string& owner) {
+  const bool active = GradientReducer::has_work(options);
+  TensorReducer made;
+  made.gradients =
+      std::make_shared<TensorGradients>(active ? parameters : NamedTensors{}, options, owner);
+  const GradientBuckets groups =
+      active ? made.gradients->numbered(options.groups) : GradientBuckets{};
+  made.reducer = std::make_shared<GradientReducer>(made.gradients, options, groups, owner);
+  made.gradients->hook(made.reducer);
+  return made;
+}
+
+}  // namespace hvd

@@ -1,0 +1,78 @@
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "horovod_cpp/autograd/row_gradient.h"
+#include "horovod_cpp/distributed/gradients/gradient_access.h"
+#include "horovod_cpp/distributed/gradients/gradient_reducer.h"
+#include "horovod_cpp/tensor/named_tensors.h"
+
+namespace hvd {
+
+// The gradients of our own tensors. From take() to give_back() a parameter has no grad(): it is
+// what is reduced, and another pass makes one of its own.
+class TensorGradients final : public GradientAccess {
+ public:
+  // Those of `parameters` that require a gradient; not undefined where one has an owner of another
+  // class, which would take the gradient away as well (InvalidArgumentError). `owner`: the class
+  // that reduces.
+  TensorGradients(const NamedTensors& parameters, const DistributedOptions& options,
+                  std::string owner);
+  ~TensorGradients() override;
+  TensorGradients(const TensorGradients&) = delete;
+  TensorGradients& operator=(const TensorGradients&) = delete;
+
+  // Tells the reducer of gradients while it lives.
+  void hook(const std::weak_ptr<GradientReducer>& reducer);
+  const Tensor& param(std::size_t index) const { return entries_[index].param; }
+  // The parameters of options.groups by number; InvalidArgumentError on one that is not here.
+  GradientBuckets numbered(const std::vector<std::vector<Tensor>>& groups) const;
+
+  const std::vector<GradientParameter>& parameters() const override { return parameters_; }
+  std::vector<bool> trained() const override;
+  Tensor value(std::size_t index) const override;
+  Taken take(Indices which, bool zeros) override;
+  void arrived(Indices) override {}
+  void set_aside(Indices which) override;
+  void give_back(Indices which) override;
+  void drop() override;
+  void scale(std::size_t index, double factor) override;
+  void clip(double max_norm) override;
+  void move_to(std::size_t index, Tensor memory) override;
+  std::vector<std::int64_t> sparse_axes() const override;
+  void set_sparse_axes(std::span<const std::int64_t>) override {}  // equal from the beginning
+  std::shared_ptr<CallInFlight> start_sparse(std::size_t index, const ReduceOptions& call) override;
+  void finish_sparse(std::size_t index) override;
+  void after_backward(std::function<void()> function) override;
+
+ private:
+  struct Entry {
+    Tensor param;
+    bool by_rows = false;  // its gradient travels as rows
+    Tensor taken;
+    Tensor reduced;  // sum of what was set aside
+    Tensor memory;   // in the arena; undefined: the gradient lies anywhere
+    std::optional<RowGradient> taken_rows;
+    std::vector<RowGradient> reduced_rows;
+    std::shared_ptr<CallInFlight> rows_call;
+    std::function<void()> remove_hook;
+  };
+  Tensor take_dense(Entry& entry, bool zeros);
+
+  const std::string owner_;
+  std::vector<Entry> entries_;
+  std::vector<GradientParameter> parameters_;
+};
+
+// A reducer of tensors' gradients, and what it reads them through; null where it has nothing to do.
+struct TensorReducer {
+  std::shared_ptr<TensorGradients> gradients;
+  std::shared_ptr<GradientReducer> reducer;
+};
+TensorReducer make_tensor_reducer(const NamedTensors& parameters, const DistributedOptions& options,
+                                  const std::string& owner);
+
+}  // namespace hvd

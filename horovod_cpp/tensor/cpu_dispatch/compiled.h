@@ -1,0 +1,27 @@
+#pragma once
+
+// For the files that are compiled once per instruction set, with HVD_ISA_NAME a namespace of its
+// own each time and Eigen's namespace renamed alike. What they emit must not be shared between the
+// copies, or the linker might keep the one this processor cannot run: they call no inline function
+// of the standard library, only Eigen, their own and C's.
+#include "horovod_cpp/tensor/cpu_dispatch/table.h"
+
+namespace hvd {
+namespace isa {
+namespace HVD_ISA_NAME {
+
+template <typename T>
+void set_elementwise(Kernels<T>& kernels);
+template <typename T>
+void set_reductions(Kernels<T>& kernels);
+template <typename T>
+void set_gemm(Kernels<T>& kernels);
+template <typename T>
+void set_rows(Kernels<T>& kernels);
+template <typename T>
+void set_columns(Kernels<T>& kernels);
+void set_bf16(Bf16Kernels& kernels);
+
+}  // namespace HVD_ISA_NAME
+}  // namespace isa
+}  // namespace hvd

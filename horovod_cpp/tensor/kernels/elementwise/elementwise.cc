@@ -1,0 +1,212 @@
+#include "horovod_cpp/tensor/kernels/elementwise/elementwise.h"
+
+#include <type_traits>
+
+#include "core/base/status.h"
+#include "horovod_cpp/tensor/backend.h"
+#include "horovod_cpp/tensor/channels_last.h"
+#include "horovod_cpp/tensor/copy.h"
+#include "horovod_cpp/tensor/device.h"
+#include "horovod_cpp/tensor/dispatch.h"
+#include "horovod_cpp/tensor/impl.h"
+#include "horovod_cpp/tensor/kernels/elementwise/compare.h"
+#include "horovod_cpp/tensor/kernels/elementwise/half.h"
+#include "horovod_cpp/tensor/kernels/elementwise/half_elementwise.h"
+#include "horovod_cpp/tensor/loops.h"
+#include "horovod_cpp/tensor/shapes.h"
+
+namespace hvd {
+namespace kernels {
+namespace {
+
+[[noreturn]] void refuse(const char* function, DType dtype) {
+  throw InvalidArgumentError(std::string(function) + ": not defined for dtype " +
+                             std::string(name_of(dtype)));
+}
+
+// Sums of bools are true where one is, products where both are.
+Tensor bool_binary(Binary op, const Tensor& a, const Tensor& b, const char* function) {
+  switch (op) {
+    case Binary::kAdd:
+    case Binary::kMaximum:
+      return logical(Logical::kOr, a, b, function);
+    case Binary::kMul:
+    case Binary::kMinimum:
+      return logical(Logical::kAnd, a, b, function);
+    default:
+      refuse(function, DType::kBool);
+  }
+}
+
+// The functions that integers have.
+Tensor integer_unary(Unary op, const Tensor& a, const char* function) {
+  const Tensor zero = Tensor::zeros({}, a.dtype(), a.device());
+  switch (op) {
+    case Unary::kNeg:
+      return binary(Binary::kSub, zero, a, function);
+    case Unary::kSquare:
+      return binary(Binary::kMul, a, a, function);
+    case Unary::kAbs:
+      if (a.dtype() == DType::kU8) return clone(a);
+      return binary(Binary::kMaximum, a, binary(Binary::kSub, zero, a, function), function);
+    case Unary::kSign:
+      return binary(Binary::kSub, to(compare(Compare::kGt, a, zero, function), a.dtype()),
+                    to(compare(Compare::kLt, a, zero, function), a.dtype()), function);
+    default:
+      refuse(function, a.dtype());
+  }
+}
+
+template <typename T>
+void binary_row(Binary op, const T* a, std::int64_t sa, const T* b, std::int64_t sb, T* out,
+                std::int64_t n) {
+  if constexpr (std::is_floating_point_v<T>) {
+    isa::table().of<T>().binary(op, a, sa, b, sb, out, n);
+  } else if constexpr (std::is_integral_v<T>) {
+    for (std::int64_t i = 0; i < n; ++i) out[i] = element::integer_of(op, a[i * sa], b[i * sb]);
+  } else {
+    throw InternalError("half types compute in float32");
+  }
+}
+
+}  // namespace
+
+namespace host {
+
+Tensor unary(Unary op, const Tensor& a, const char* /*function*/) {
+  const DType dtype = a.dtype();
+  if (is_half(dtype)) return half_unary(op, a);
+  const Tensor in = contiguous(a);
+  Tensor result = Tensor::empty(a.shape(), dtype);
+  dispatch_float(dtype, [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    isa::table().of<T>().unary(op, in.data<T>(), result.data<T>(), in.numel());
+  });
+  return result;
+}
+
+Tensor binary(Binary op, const Tensor& a, const Tensor& b, const char* function) {
+  const DType dtype = a.dtype();
+  if (is_half(dtype)) return half_binary(op, a, b, function);
+  Tensor result = Tensor::empty(shapes::broadcast(a.shape(), b.shape(), function), dtype);
+  const Shape& shape = result.shape();
+  dispatch(dtype, function, [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    const T* x = a.data<T>();
+    const T* y = b.data<T>();
+    T* out = result.data<T>();
+    for_each_row<3>(
+        shape,
+        {result.strides(), shapes::broadcast_strides(a.shape(), a.strides(), shape, function),
+         shapes::broadcast_strides(b.shape(), b.strides(), shape, function)},
+        [&](const auto& at, std::int64_t n, const auto& step) {
+          binary_row(op, x + at[1], step[1], y + at[2], step[2], out + at[0], n);
+        });
+  });
+  return result;
+}
+
+void add_into(const Tensor& target, const Tensor& source, double alpha) {
+  const auto from =
+      shapes::broadcast_strides(source.shape(), source.strides(), target.shape(), "add_");
+  dispatch(target.dtype(), "add_", [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    using Compute = typename compute_type<T>::type;
+    T* out = target.data<T>();
+    const T* in = source.data<T>();
+    const Compute factor = convert<Compute>(alpha);
+    for_each_row<2>(target.shape(), {target.strides(), from},
+                    [&](const auto& at, std::int64_t n, const auto& step) {
+                      if constexpr (std::is_floating_point_v<T>) {
+                        if (step[0] == 1 && step[1] == 1) {
+                          isa::table().of<T>().add_scaled(out + at[0], in + at[1], factor, n);
+                          return;
+                        }
+                      }
+                      for (std::int64_t i = 0; i < n; ++i) {
+                        T& to = out[at[0] + i * step[0]];
+                        to = convert<T>(convert<Compute>(to) +
+                                        factor * convert<Compute>(in[at[1] + i * step[1]]));
+                      }
+                    });
+  });
+}
+
+void scale(const Tensor& target, double factor) {
+  dispatch(target.dtype(), "mul_", [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    T* out = target.data<T>();
+    for_each_row<1>(target.shape(), {target.strides()},
+                    [&](const auto& at, std::int64_t n, const auto& step) {
+                      for (std::int64_t i = 0; i < n; ++i) {
+                        T& element = out[at[0] + i * step[0]];
+                        if constexpr (std::is_floating_point_v<T>) {
+                          element *= static_cast<T>(factor);
+                        } else {
+                          element = convert<T>(convert<double>(element) * factor);
+                        }
+                      }
+                    });
+  });
+}
+
+}  // namespace host
+
+Tensor unary(Unary op, const Tensor& a, const char* function) {
+  if (!is_floating(a.dtype())) {
+    require_arithmetic(a.dtype(), function);
+    return integer_unary(op, a, function);
+  }
+  if (is_channels_last(a)) return images_of(unary(op, rows_of(a), function));
+  return backend_of(a).unary(op, a, function);
+}
+
+Tensor binary(Binary op, const Tensor& a, const Tensor& b, const char* function) {
+  shapes::require_same_dtype(a, b, function);
+  const Backend& backend = backend_of(function, a, b);
+  const DType dtype = a.dtype();
+  if (dtype == DType::kBool) return bool_binary(op, a, b, function);
+  if (!is_floating(dtype)) {
+    require_arithmetic(dtype, function);
+    if (!takes_integers(op)) refuse(function, dtype);
+  }
+  if (a.shape() == b.shape() && is_channels_last(a) && is_channels_last(b)) {
+    return images_of(binary(op, rows_of(a), rows_of(b), function));
+  }
+  return backend.binary(op, a, b, function);
+}
+
+Tensor pow(const Tensor& a, double exponent) {
+  require_cpu("pow", {&a});
+  const DType dtype = a.dtype();
+  if (is_half(dtype)) return to(pow(to(a, DType::kF32), exponent), dtype);
+  if (!is_floating(dtype)) refuse("pow", dtype);
+  const Tensor in = contiguous(a);
+  Tensor result = Tensor::empty(a.shape(), dtype);
+  dispatch_float(dtype, [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    isa::table().of<T>().pow(in.data<T>(), static_cast<T>(exponent), result.data<T>(), in.numel());
+  });
+  return result;
+}
+
+void add_into(const Tensor& target, const Tensor& source, double alpha) {
+  shapes::require_same_dtype(target, source, "add_");
+  const Backend& backend = backend_of("add_", target, source);
+  require_arithmetic(target.dtype(), "add_");
+  if (target.shape() == source.shape() && is_channels_last(target) && is_channels_last(source)) {
+    backend.add_into(rows_of(target), rows_of(source), alpha);
+  } else {
+    backend.add_into(target, source, alpha);
+  }
+  bump_version(target);
+}
+
+void scale(const Tensor& target, double factor) {
+  require_arithmetic(target.dtype(), "mul_");
+  backend_of(target).scale(target, factor);
+  bump_version(target);
+}
+
+}  // namespace kernels
+}  // namespace hvd

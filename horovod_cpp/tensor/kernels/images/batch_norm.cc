@@ -1,0 +1,131 @@
+#include "horovod_cpp/tensor/kernels/images/batch_norm.h"
+
+#include <algorithm>
+#include <cmath>
+#include <vector>
+
+#include "horovod_cpp/tensor/channels_last.h"
+#include "horovod_cpp/tensor/copy.h"
+#include "horovod_cpp/tensor/cpu_dispatch/table.h"
+#include "horovod_cpp/tensor/dispatch.h"
+#include "horovod_cpp/tensor/kernels/elementwise/half.h"
+#include "horovod_cpp/tensor/kernels/images/half_images.h"
+
+// On channels-last images: a channel is a column.
+namespace hvd {
+namespace kernels {
+namespace {
+
+std::int64_t rows_in(const Tensor& input) {
+  return input.size(1) == 0 ? 0 : input.numel() / input.size(1);
+}
+
+template <typename T>
+void moments_of(const Tensor& in, double* mean, double* variance) {
+  const std::int64_t rows = rows_in(in);
+  const T* x = in.data<T>();
+  isa::table().of<T>().column_moments(rows, in.size(1), x, mean, variance);
+  const auto count = static_cast<double>(rows);
+  for (std::int64_t c = 0; c < in.size(1); ++c) {
+    const double shift = mean[c] / count;
+    mean[c] = static_cast<double>(x[c]) + shift;
+    variance[c] = std::max(0.0, variance[c] / count - shift * shift);
+  }
+}
+
+// y = x * scale + shift is what normalisation amounts to in each channel.
+template <typename T>
+struct Affine {
+  std::vector<T> scale, shift;
+};
+
+template <typename T>
+Affine<T> affine_of(const Moments& moments, const Tensor& weight, const Tensor& bias, double eps) {
+  Affine<T> result;
+  for (std::int64_t c = 0; c < weight.numel(); ++c) {
+    const double inverse = 1.0 / std::sqrt(moments.variance.data<double>()[c] + eps);
+    const double scale = static_cast<double>(weight.data<T>()[c]) * inverse;
+    result.scale.push_back(static_cast<T>(scale));
+    result.shift.push_back(static_cast<T>(static_cast<double>(bias.data<T>()[c]) -
+                                          moments.mean.data<double>()[c] * scale));
+  }
+  return result;
+}
+
+template <typename T>
+BatchNormGradients gradients(const Tensor& grad, const Tensor& input, const Moments& moments,
+                             const Tensor& weight, double eps, bool training) {
+  const isa::Kernels<T>& kernels = isa::table().of<T>();
+  const std::int64_t channels = input.size(1);
+  const std::int64_t rows = rows_in(input);
+  const auto count = static_cast<double>(rows);
+  const BatchNormGradients result = {empty_channels_last(input.shape(), input.dtype()),
+                                     Tensor::empty(weight.shape(), input.dtype()),
+                                     Tensor::empty(weight.shape(), input.dtype())};
+  const auto size = static_cast<std::size_t>(channels);
+  std::vector<T> center(size), scale(size), slope(size), shift(size);
+  std::vector<double> sums(size), dots(size);
+  for (std::size_t c = 0; c < size; ++c) {
+    center[c] = static_cast<T>(moments.mean.data<double>()[c]);
+  }
+  kernels.column_dots(rows, channels, grad.data<T>(), input.data<T>(), center.data(), sums.data(),
+                      dots.data());
+  for (std::size_t c = 0; c < size; ++c) {
+    const double mean = moments.mean.data<double>()[c];
+    const double inverse = 1.0 / std::sqrt(moments.variance.data<double>()[c] + eps);
+    const double sum_gx = inverse * dots[c];
+    result.bias.data<T>()[c] = static_cast<T>(sums[c]);
+    result.weight.data<T>()[c] = static_cast<T>(sum_gx);
+    // dx = factor * (g - mean(g) - xhat * mean(g * xhat)), xhat = (x - mean) * inverse
+    const double factor = static_cast<double>(weight.data<T>()[c]) * inverse;
+    const double of_x = training ? -factor * inverse * sum_gx / count : 0.0;
+    scale[c] = static_cast<T>(factor);
+    slope[c] = static_cast<T>(of_x);
+    shift[c] = static_cast<T>(training ? -factor * sums[c] / count - of_x * mean : 0.0);
+  }
+  kernels.column_affine2(rows, channels, grad.data<T>(), scale.data(), input.data<T>(),
+                         slope.data(), shift.data(), result.input.data<T>());
+  return result;
+}
+
+}  // namespace
+
+Moments channel_moments(const Tensor& input) {
+  if (is_half(input.dtype())) return half_channel_moments(input);
+  const Moments result = {Tensor::empty({input.size(1)}, DType::kF64),
+                          Tensor::empty({input.size(1)}, DType::kF64)};
+  const Tensor in = channels_last(input);
+  dispatch_float(input.dtype(), [&](auto tag) {
+    moments_of<typename decltype(tag)::type>(in, result.mean.data<double>(),
+                                             result.variance.data<double>());
+  });
+  return result;
+}
+
+Tensor batch_norm(const Tensor& input, const Moments& moments, const Tensor& weight,
+                  const Tensor& bias, double eps) {
+  if (is_half(input.dtype())) return half_batch_norm(input, moments, weight, bias, eps);
+  const Tensor in = channels_last(input);
+  Tensor result = empty_channels_last(input.shape(), input.dtype());
+  dispatch_float(input.dtype(), [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    const Affine<T> affine = affine_of<T>(moments, contiguous(weight), contiguous(bias), eps);
+    isa::table().of<T>().column_affine(rows_in(in), in.size(1), in.data<T>(), affine.scale.data(),
+                                       affine.shift.data(), false, result.data<T>());
+  });
+  return result;
+}
+
+BatchNormGradients batch_norm_grad(const Tensor& grad, const Tensor& input, const Moments& moments,
+                                   const Tensor& weight, double eps, bool training) {
+  if (is_half(input.dtype())) {
+    return half_batch_norm_grad(grad, input, moments, weight, eps, training);
+  }
+  return dispatch_float(input.dtype(), [&](auto tag) {
+    return gradients<typename decltype(tag)::type>(channels_last(grad), channels_last(input),
+                                                   moments, contiguous(weight), eps, training);
+  });
+}
+
+}  // namespace kernels
+}  // namespace hvd

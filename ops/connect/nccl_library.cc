@@ -1,0 +1,22 @@
+#include "ops/connect/nccl_library.h"
+
+#include "ops/connect/module_file.h"
+
+namespace hvd {
+namespace {
+
+NcclLibrary find_and_open() {
+  const ModuleFile file = open_module(
+      {kNcclModuleFile, kNcclModuleSymbol, kNcclModuleBuild, "build with -DHVD_CUDA=ON"});
+  if (file.function == nullptr) return {nullptr, file.detail};
+  return {reinterpret_cast<NcclModuleFunction>(file.function)(), file.detail};
+}
+
+}  // namespace
+
+const NcclLibrary& nccl_library() {
+  static const NcclLibrary library = find_and_open();
+  return library;
+}
+
+}  // namespace hvd

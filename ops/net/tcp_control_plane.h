@@ -1,0 +1,90 @@
+#pragma once
+
+#include <atomic>
+#include <condition_variable>
+#include <exception>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "core/base/thread_annotations.h"
+#include "core/ports/control_plane.h"
+#include "core/ports/placement.h"
+#include "ops/net/secret.h"
+#include "ops/net/tcp_network.h"
+
+namespace hvd {
+
+// A rank's listening sockets.
+struct TcpDoor {
+  std::vector<TcpListener> listeners;  // one per address
+
+  // What the others need in order to find it.
+  TcpEndpoint endpoint() const;
+};
+
+// `interfaces`: names with commas, or empty for all. It listens at their addresses and at no
+// others. Throws InvalidArgumentError for an interface that this machine has not, and
+// UnsupportedError when it cannot listen at any of them.
+TcpDoor open_door(const std::string& interfaces);
+
+// Ranks of several hosts talk over TCP. A thread of its own serves the sockets and rings the
+// doorbell, so that the coordinator sleeps until there is something for it, and peers are answered
+// whatever the coordinator does. Two ranks connect when one of them sends the first message to the
+// other, or at the start by connect(). A peer whose connection ends without a goodbye, that fails,
+// or that cannot be reached, is lost: among ranks that never talked nobody notices.
+class TcpControlPlane final : public ControlPlane {
+ public:
+  // `endpoints[r]` is what rank r's door says; `key` is the job's, which all ranks have and nobody
+  // else. A host that acknowledges nothing for `link_timeout`, idle or not, is taken for gone.
+  // Rings `bell`, which must outlive this object, or a doorbell of its own.
+  TcpControlPlane(const Placement& placement, TcpDoor door, std::vector<TcpEndpoint> endpoints,
+                  const JobKey& key, Duration link_timeout, const Doorbell* bell = nullptr);
+  // Gives what is still on its way one second to arrive.
+  ~TcpControlPlane() override;
+
+  // Before anything else: connects to all of `to` and waits until all of `from` have connected.
+  // Throws StalledError naming a rank that has not by then, with its addresses and what to do.
+  void connect(std::span<const Rank> to, std::span<const Rank> from, TimePoint deadline);
+
+  Topology topology() const noexcept override { return topology_; }
+  const std::vector<int>& host_of() const noexcept override { return placement_.host_of; }
+  std::string host_name(Rank rank) const override { return placement_.host_name(rank); }
+  // Throws InternalError for a rank that is not there or is this one. What is sent to a rank that
+  // is gone vanishes.
+  void send(Rank to, std::span<const std::byte> message) override;
+  std::optional<Message> poll() override;
+  Doorbell& doorbell() noexcept override { return doorbell_; }
+  void abort(const Status& why) noexcept override;
+
+ private:
+  void run();
+  // False once stop_.
+  bool serve_once();
+  // What the thread cannot go on after is told by poll() and connect().
+  void break_down(std::exception_ptr why) noexcept;
+  void throw_if_broken() HVD_REQUIRES(mutex_);
+  void wake() noexcept;
+  // After the network was touched from outside of the thread that serves it.
+  void after_call() HVD_REQUIRES(mutex_);
+  void report_events() HVD_REQUIRES(mutex_);
+
+  const Placement placement_;
+  const Topology topology_;
+  DoorbellState own_bell_;
+  Doorbell doorbell_;
+  UniqueFd wake_;
+
+  Mutex mutex_;
+  std::condition_variable_any changed_;
+  TcpNetwork network_ HVD_GUARDED_BY(mutex_);
+  TimePoint wakes_at_ HVD_GUARDED_BY(mutex_) = TimePoint::max();
+  bool stop_ HVD_GUARDED_BY(mutex_) = false;
+  std::exception_ptr broken_ HVD_GUARDED_BY(mutex_);  // the thread has ended with it
+  // Events for poll(); also when the thread has ended.
+  std::atomic<std::size_t> waiting_{0};
+  std::thread thread_;  // last: it uses the rest
+};
+
+}  // namespace hvd

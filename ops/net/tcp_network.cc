@@ -1,0 +1,289 @@
+#include "ops/net/tcp_network.h"
+
+#include <sys/epoll.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstring>
+#include <utility>
+
+#include "ops/net/socket_errors.h"
+
+namespace hvd {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+
+constexpr Duration kStrangerLimit = seconds(5);  // from the connection to the end of the handshake
+constexpr Duration kPause = milliseconds(100);   // before all addresses are tried again
+constexpr std::size_t kBufferBytes = 64 << 10;
+constexpr int kReadsInARow = 16;  // then it is another link's turn
+constexpr int kAcceptsInARow = 64;
+constexpr std::uint64_t kListener = std::uint64_t{1} << 63;  // in epoll, before a listener's place
+
+}  // namespace
+
+TcpNetwork::TcpNetwork(const Placement& placement, std::vector<TcpListener> listeners,
+                       std::vector<TcpEndpoint> endpoints, const JobKey& key, Duration link_timeout)
+    : placement_(placement),
+      link_timeout_(link_timeout),
+      key_(key),
+      listeners_(std::move(listeners)),
+      endpoints_(std::move(endpoints)),
+      local_(local_addresses()),
+      epoll_(epoll_create1(EPOLL_CLOEXEC)),
+      peers_(endpoints_.size()),
+      buffer_(kBufferBytes) {
+  const auto check = [](bool worked) {
+    if (worked) return;
+    throw InternalError(std::string("cannot watch the connections, epoll: ") +
+                        std::strerror(errno));
+  };
+  check(static_cast<bool>(epoll_));
+  for (std::size_t i = 0; i < listeners_.size(); ++i) {
+    epoll_event event{EPOLLIN, {.u64 = kListener | i}};
+    check(epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, listeners_[i].socket.get(), &event) == 0);
+  }
+}
+
+bool TcpNetwork::serve() {
+  std::array<epoll_event, 64> ready;
+  const int count = epoll_wait(epoll_.get(), ready.data(), static_cast<int>(ready.size()), 0);
+  for (int i = 0; i < count; ++i) {
+    const epoll_event& event = ready[static_cast<std::size_t>(i)];
+    if ((event.data.u64 & kListener) != 0) {
+      accept_all(listeners_[event.data.u64 & ~kListener]);
+    } else {
+      serve(event.data.u64, event.events);
+    }
+  }
+  check_time(Clock::now());
+  return count > 0;
+}
+
+void TcpNetwork::serve(Id id, std::uint32_t what) {
+  const auto found = links_.find(id);
+  if (found == links_.end()) return;
+  Link& link = found->second;
+  if (link.stage == Stage::kConnecting) return connecting_ended(link);
+  if ((what & EPOLLOUT) != 0) flush(link);
+  if ((what & ~static_cast<std::uint32_t>(EPOLLOUT)) == 0) return;
+  for (int i = 0; i < kReadsInARow && read(id); ++i) {
+  }
+}
+
+TimePoint TcpNetwork::next_deadline() const {
+  TimePoint deadline = listen_again_;
+  for (const Id id : unsettled_) deadline = std::min(deadline, links_.at(id).deadline);
+  for (const Rank rank : opening_) {
+    deadline = std::min({deadline, peer(rank).retry_at, peer(rank).give_up});
+  }
+  return deadline;
+}
+
+void TcpNetwork::check_time(TimePoint now) {
+  if (now >= listen_again_) {
+    listen_again_ = TimePoint::max();
+    listen(true);
+  }
+  for (const Id id : std::vector<Id>(unsettled_.begin(), unsettled_.end())) {
+    const auto found = links_.find(id);
+    if (found != links_.end() && now >= found->second.deadline) broken(id, "no answer");
+  }
+  for (const Rank rank : std::vector<Rank>(opening_.begin(), opening_.end())) {
+    if (now >= peer(rank).give_up) {
+      lose(rank, unreachable(rank));
+    } else if (now >= peer(rank).retry_at) {
+      attempt(rank);
+    }
+  }
+}
+
+void TcpNetwork::accept_all(const TcpListener& listener) {
+  for (int i = 0; i < kAcceptsInARow; ++i) {
+    TcpDescriptor socket = accept_from(listener.socket.get(), link_timeout_);
+    if (!socket) {
+      if (!is_out_of_descriptors(errno)) return;
+      listen(false);
+      listen_again_ = Clock::now() + kPause;
+      return;
+    }
+    drop_oldest_stranger();
+    Link& link = add(std::move(socket), Stage::kStranger, -1, kStrangerLimit);
+    const Handshake::Terms terms{HandshakeService::kControl, kEpoch, placement_.rank};
+    link.handshake = Handshake::listener(key_, terms, [this](Rank from) { return expects(from); });
+    watch(link, true);
+  }
+}
+
+void TcpNetwork::listen(bool on) {
+  for (std::size_t i = 0; i < listeners_.size(); ++i) {
+    epoll_event event{on ? EPOLLIN : 0u, {.u64 = kListener | i}};
+    epoll_ctl(epoll_.get(), EPOLL_CTL_MOD, listeners_[i].socket.get(), &event);
+  }
+}
+
+// A rank of this job has proven its name long before so many others came.
+void TcpNetwork::drop_oldest_stranger() {
+  const auto is_stranger = [this](Id id) { return links_.at(id).stage == Stage::kStranger; };
+  const auto count = std::count_if(unsettled_.begin(), unsettled_.end(), is_stranger);
+  if (static_cast<std::size_t>(count) < kMostStrangers) return;
+  close(*std::find_if(unsettled_.begin(), unsettled_.end(), is_stranger));
+}
+
+TcpNetwork::Link& TcpNetwork::add(TcpDescriptor socket, Stage stage, Rank rank, Duration limit) {
+  const Id id = ++last_id_;
+  Link& link = links_[id];
+  link.id = id;
+  link.socket = std::move(socket);
+  link.stage = stage;
+  link.rank = rank;
+  link.deadline = Clock::now() + limit;
+  unsettled_.insert(id);
+  return link;
+}
+
+void TcpNetwork::watch(Link& link, bool is_new) {
+  const bool writing = link.stage == Stage::kConnecting || !link.outbox.empty();
+  if (!is_new && writing == link.watches_writing) return;
+  link.watches_writing = writing;
+  epoll_event event{EPOLLIN | (writing ? EPOLLOUT : 0u), {.u64 = link.id}};
+  epoll_ctl(epoll_.get(), is_new ? EPOLL_CTL_ADD : EPOLL_CTL_MOD, link.socket.get(), &event);
+}
+
+void TcpNetwork::close(Id id) {
+  const auto found = links_.find(id);
+  if (found == links_.end()) return;
+  const Link& link = found->second;
+  if (link.rank >= 0 && peer(link.rank).sending == id) peer(link.rank).sending = 0;
+  epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, link.socket.get(), nullptr);
+  unsettled_.erase(id);
+  links_.erase(found);
+}
+
+void TcpNetwork::close_all(Rank rank) {
+  std::vector<Id> ids;
+  for (const auto& [id, link] : links_) {
+    if (link.rank == rank) ids.push_back(id);
+  }
+  for (const Id id : ids) close(id);
+}
+
+void TcpNetwork::queue(Link& link, Bytes bytes) {
+  link.outbox.push_back(std::move(bytes));
+  flush(link);
+}
+
+void TcpNetwork::flush(Link& link) {
+  std::string why;
+  while (!link.outbox.empty()) {
+    const Bytes& front = link.outbox.front();
+    const auto count =
+        write_some(link.socket.get(), std::span(front).subspan(link.front_sent), why);
+    if (!count) {
+      const Id id = link.id;
+      drain(id);  // why the other end closed it may have come
+      return broken(id, why);
+    }
+    if (*count == 0) break;
+    link.front_sent += *count;
+    if (link.front_sent < front.size()) continue;
+    link.outbox.pop_front();
+    link.front_sent = 0;
+  }
+  watch(link, false);
+}
+
+bool TcpNetwork::read(Id id) {
+  const auto found = links_.find(id);
+  if (found == links_.end()) return false;
+  std::string why;
+  const auto count = read_some(found->second.socket.get(), buffer_, why);
+  if (!count) {
+    broken(id, why);
+    return false;
+  }
+  if (*count == 0) return false;
+  take(found->second, std::span(buffer_).first(*count));
+  return true;
+}
+
+void TcpNetwork::drain(Id id) {
+  while (read(id)) {
+  }
+}
+
+void TcpNetwork::take(Link& link, std::span<const std::byte> bytes) {
+  if (link.handshake) return take_handshake(link, bytes);
+  const Id id = link.id;
+  // The reader of a link that ends meanwhile must outlive its own call.
+  TcpFrameReader reader = std::move(link.reader);
+  try {
+    reader.take(bytes, [this, id](TcpFrameKind kind, Bytes body) {
+      take_frame(id, kind, std::move(body));
+    });
+  } catch (const PeerLostError& error) {
+    return broken(id, error.what());
+  }
+  if (const auto found = links_.find(id); found != links_.end()) {
+    found->second.reader = std::move(reader);
+  }
+}
+
+void TcpNetwork::take_frame(Id id, TcpFrameKind kind, Bytes body) {
+  const auto found = links_.find(id);
+  if (found == links_.end()) return;
+  Link& link = found->second;
+  const Rank rank = link.rank;
+  Peer& other = peer(rank);
+  if (kind == TcpFrameKind::kMessage) {
+    events_.push_back({rank, std::move(body), false, {}});
+  } else if (kind == TcpFrameKind::kGoodbye) {
+    other.left = true;
+    other.waiting.clear();
+    opening_.erase(rank);
+    close(id);
+  } else {
+    other.why = name_of(rank) +
+                " failed: " + std::string(reinterpret_cast<const char*>(body.data()), body.size());
+    close(id);
+    lose(rank, other.why);
+  }
+}
+
+void TcpNetwork::broken(Id id, const std::string& why) {
+  const auto found = links_.find(id);
+  if (found == links_.end()) return;
+  const Stage stage = found->second.stage;
+  const Rank rank = found->second.rank;
+  close(id);
+  if (stage == Stage::kStranger) return;
+  if (stage != Stage::kUp) {
+    retry(rank, why.empty() ? "refused: another job listens there, or the rank is gone" : why);
+  } else if (farewell_.empty()) {
+    lose(rank, name_of(rank) + " is gone: its connection " +
+                   (why.empty() ? "closed without a goodbye" : "broke (" + why + ")"));
+  }
+}
+
+// The link that tells is closed already.
+void TcpNetwork::lose(Rank rank, const std::string& why) {
+  Peer& other = peer(rank);
+  if (other.left || other.lost) return;
+  // What it sent before, and perhaps why, is on the other link.
+  std::vector<Id> ids;
+  for (const auto& [id, link] : links_) {
+    if (link.rank == rank && link.stage == Stage::kUp) ids.push_back(id);
+  }
+  other.lost = true;
+  other.why = why;
+  for (const Id id : ids) drain(id);
+  close_all(rank);
+  opening_.erase(rank);
+  other.waiting.clear();
+  events_.push_back({rank, {}, true, other.why});
+}
+
+}  // namespace hvd

@@ -1,0 +1,158 @@
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <optional>
+#include <set>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "core/base/clock.h"
+#include "core/base/unique_fd.h"
+#include "core/ports/placement.h"
+#include "ops/net/handshake.h"
+#include "ops/net/secret.h"
+#include "ops/net/tcp_endpoint.h"
+#include "ops/net/tcp_frames.h"
+#include "ops/net/tcp_socket.h"
+
+namespace hvd {
+
+// The connections of one rank: an event loop's body, without a thread, a lock or a wait. A pair of
+// ranks has one connection, or two if both began one at the same time; each end sends all its
+// messages over one of them, so that they stay in order. Not thread-safe.
+class TcpNetwork {
+ public:
+  // What happened: a message, or the loss of a rank, in which case `why` names rank and host.
+  struct Event {
+    Rank from = 0;
+    Bytes message;
+    bool lost = false;
+    std::string why;
+  };
+
+  static constexpr std::size_t kMostStrangers =
+      64;  // connections that have not proven who they are
+
+  // `endpoints[r]` is rank r's; this rank's is that of `listeners`. `key` is the job's.
+  TcpNetwork(const Placement& placement, std::vector<TcpListener> listeners,
+             std::vector<TcpEndpoint> endpoints, const JobKey& key, Duration link_timeout);
+  TcpNetwork(const TcpNetwork&) = delete;  // its handshakes point to it
+  TcpNetwork& operator=(const TcpNetwork&) = delete;
+
+  // To be waited on by epoll or poll: readable when serve() has something to do.
+  int descriptor() const noexcept { return epoll_.get(); }
+  // Does what can be done now. False if there was nothing.
+  bool serve();
+  // When serve() must be called although nothing is readable.
+  TimePoint next_deadline() const;
+
+  // Connects if it is not connected. A rank that cannot be reached by then is lost.
+  void open(Rank rank, TimePoint give_up);
+  bool connected(Rank rank) const { return peer(rank).sending != 0; }
+  // Why open() has not succeeded so far.
+  std::string obstacle(Rank rank) const;
+  // Queues a message, and connects first if need be. What is sent to a rank that is gone vanishes.
+  void send(Rank to, std::span<const std::byte> message);
+  // What happened, oldest first. A rank is lost at most once, and nothing of it follows.
+  std::deque<Event>& events() noexcept { return events_; }
+
+  // The last thing that is said to all who are connected. Nothing is sent to others afterwards.
+  void part(TcpFrameKind how, const std::string& why);
+  // After part(): all that was to be sent has reached the others, or they are gone.
+  bool parted() const;
+
+ private:
+  using Id = std::uint64_t;  // of a link; 0 = none
+
+  static constexpr std::uint64_t kEpoch = 0;  // of the job, until jobs are elastic
+
+  enum class Stage {
+    kConnecting,  // this end began it
+    kGreeting,    // and the handshake goes on
+    kStranger,    // the other end began it, and the handshake goes on
+    kUp,
+  };
+
+  struct Link {
+    Id id = 0;
+    TcpDescriptor socket;
+    Stage stage = Stage::kStranger;
+    Rank rank = -1;                      // of the other end; of a stranger -1
+    TimePoint deadline;                  // of the handshake
+    std::optional<Handshake> handshake;  // until it is up
+    TcpFrameReader reader;
+    std::deque<Bytes> outbox;
+    std::size_t front_sent = 0;  // bytes of outbox.front() that are on their way
+    bool watches_writing = false;
+  };
+
+  struct Peer {
+    std::vector<TcpAddress> addresses;
+    std::size_t next_address = 0;
+    Id sending = 0;
+    bool accepted = false;  // it has connected to this rank
+    bool left = false;
+    bool lost = false;
+    std::deque<Bytes> waiting;  // frames for the connection that is being made
+    TimePoint give_up;
+    TimePoint retry_at = TimePoint::max();
+    std::string obstacle;  // what the last attempt met
+    std::string why;       // it was lost
+  };
+
+  Peer& peer(Rank rank) { return peers_[static_cast<std::size_t>(rank)]; }
+  const Peer& peer(Rank rank) const { return peers_[static_cast<std::size_t>(rank)]; }
+  std::string name_of(Rank rank) const;
+  std::string unreachable(Rank rank) const;
+
+  void serve(Id id, std::uint32_t what);
+  void check_time(TimePoint now);
+  void accept_all(const TcpListener& listener);
+  // Whether connections are taken.
+  void listen(bool on);
+  void drop_oldest_stranger();
+  Link& add(TcpDescriptor socket, Stage stage, Rank rank, Duration limit);
+  void watch(Link& link, bool is_new);
+  void close(Id id);
+  void close_all(Rank rank);
+
+  void attempt(Rank rank);
+  void retry(Rank rank, const std::string& why);
+  void connecting_ended(Link& link);
+  void come_up(Link& link);
+  // These may end links: a link is looked up again afterwards.
+  void queue(Link& link, Bytes bytes);
+  void flush(Link& link);
+  bool read(Id id);  // false when there is nothing to read any more
+  void drain(Id id);
+  void take(Link& link, std::span<const std::byte> bytes);
+  void take_handshake(Link& link, std::span<const std::byte> bytes);
+  bool expects(Rank rank) const;  // a connection of it
+  void welcome(Link& link);
+  void connected(Link& link);
+  void take_frame(Id id, TcpFrameKind kind, Bytes body);
+  void broken(Id id, const std::string& why);
+  void lose(Rank rank, const std::string& why);
+
+  const Placement placement_;
+  const Duration link_timeout_;
+  const JobKey key_;
+  std::vector<TcpListener> listeners_;
+  std::vector<TcpEndpoint> endpoints_;
+  std::vector<LocalAddress> local_;
+  UniqueFd epoll_;
+  std::vector<Peer> peers_;   // by rank
+  std::map<Id, Link> links_;  // a map: links do not move
+  Id last_id_ = 0;
+  std::set<Id> unsettled_;  // links whose handshake goes on
+  std::set<Rank> opening_;  // ranks to which a connection is being made
+  std::deque<Event> events_;
+  std::vector<std::byte> buffer_;
+  TimePoint listen_again_ = TimePoint::max();  // the system was out of descriptors
+  Bytes farewell_;                             // not empty once this rank parted
+};
+
+}  // namespace hvd

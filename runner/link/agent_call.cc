@@ -1,0 +1,117 @@
+#include "runner/link/agent_call.h"
+
+#include <poll.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstring>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "core/base/status.h"
+#include "core/system/host.h"
+#include "ops/net/handshake.h"
+#include "ops/net/tcp_endpoint.h"
+#include "ops/net/tcp_socket.h"
+#include "runner/link/handshake_terms.h"
+#include "runner/link/poll_time.h"
+
+namespace hvd::runner {
+namespace {
+
+constexpr Duration kConnectLimit = std::chrono::seconds(10);  // of one endpoint
+constexpr Duration kGreetLimit = std::chrono::seconds(10);    // from there to the welcome
+constexpr Duration kPause = std::chrono::milliseconds(200);   // before all are tried again
+
+enum class Came { kReady, kLate };
+
+// Until `fd` (-1 = nothing) is ready for `events`. Throws PeerLostError when the call is not wanted
+// any more.
+Came wait_for(int fd, short events, TimePoint limit, std::span<const int> endings) {
+  std::vector<pollfd> polls = {{fd, events, 0}};
+  for (const int ending : endings) polls.push_back({ending, POLLIN, 0});
+  while (true) {
+    const int count = poll(polls.data(), polls.size(), milliseconds_until(limit));
+    const auto ended = [](const pollfd& each) { return each.revents != 0; };
+    if (count > 0 && std::any_of(polls.begin() + 1, polls.end(), ended)) {
+      throw PeerLostError("agent on " + host_name() + ": stopped before it had reached hvdrun");
+    }
+    if (count > 0 && polls[0].revents != 0) return Came::kReady;
+    if (count == 0 && Clock::now() >= limit) return Came::kLate;
+  }
+}
+
+// One attempt at one endpoint: an open connection, or an empty one and why not. Throws
+// PeerLostError when hvdrun, proven to be it, does not want this agent.
+Connection attempt(const TcpAddress& endpoint, const AgentCall& call, std::string& why) {
+  TcpDescriptor socket = connect_to(endpoint, call.link_timeout);
+  int error = socket ? 0 : errno;
+  const TimePoint connected_by = std::min(call.give_up, Clock::now() + kConnectLimit);
+  if (socket) {
+    const Came came = wait_for(socket.get(), POLLOUT, connected_by, call.endings);
+    error = came == Came::kLate ? ETIMEDOUT : connect_result(socket.get());
+  }
+  if (error != 0) {
+    why = std::strerror(error);
+    return {};
+  }
+  Handshake handshake = Handshake::caller(key_bytes(call.to), kTerms, call.rank);
+  const TimePoint greeted_by = std::min(call.give_up, Clock::now() + kGreetLimit);
+  while (true) {
+    const Bytes words = handshake.take_output();  // a few bytes into an empty socket
+    const auto sent = write_some(socket.get(), words, why);
+    if (!sent || *sent != words.size()) return {};
+    if (wait_for(socket.get(), POLLIN, greeted_by, call.endings) == Came::kLate) {
+      why = "no answer";
+      return {};
+    }
+    std::array<std::byte, 1024> buffer;
+    const auto got = read_some(socket.get(), buffer, why);
+    if (!got) {
+      if (why.empty()) why = "hung up";
+      return {};
+    }
+    const auto came = std::span(buffer).first(*got);
+    const std::size_t used = handshake.take(came);
+    if (handshake.state() == Handshake::State::kDone) {
+      const Bytes proof = handshake.take_output();
+      const auto proven = write_some(socket.get(), proof, why);
+      if (!proven || *proven != proof.size()) return {};
+      return {std::move(socket), came.subspan(used)};
+    }
+    if (handshake.state() == Handshake::State::kFailed) {
+      why = "it " + handshake.why();
+      if (handshake.fault() != Handshake::Fault::kRefused) return {};
+      throw PeerLostError("agent of rank " + std::to_string(call.rank) + " on " + host_name() +
+                          ": hvdrun at " + to_string(endpoint) + " " + handshake.why());
+    }
+  }
+}
+
+}  // namespace
+
+Connection call_launcher(const AgentCall& call) {
+  const std::vector<TcpAddress> endpoints =
+      in_order_of_promise(call.to.endpoints, local_addresses());
+  while (true) {
+    std::string met;
+    for (const TcpAddress& endpoint : endpoints) {
+      std::string why;
+      if (Connection made = attempt(endpoint, call, why)) return made;
+      met += " " + to_string(endpoint) + " (" + why + ")";
+    }
+    const TimePoint next = Clock::now() + kPause;
+    if (next < call.give_up) {
+      wait_for(-1, 0, next, call.endings);
+      continue;
+    }
+    throw PeerLostError("agent of rank " + std::to_string(call.rank) + " on " + host_name() +
+                        " cannot reach hvdrun at" + met +
+                        "; is a firewall between the hosts? hvdrun --network-interfaces chooses "
+                        "the addresses that are tried");
+  }
+}
+
+}  // namespace hvd::runner

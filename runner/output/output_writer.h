@@ -1,0 +1,44 @@
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "core/base/clock.h"
+#include "runner/link/wire.h"
+
+namespace hvd::runner {
+
+// Writes to this process's standard output and standard error on a thread of its own: a reader that
+// does not read (a pager, Ctrl-S) makes that thread wait, and nobody else. One thread uses it.
+class OutputWriter {
+ public:
+  static constexpr std::size_t kEnough = 1 << 20;  // bytes that wait; above it, take no more output
+
+  OutputWriter();
+  // Waits a second for what is not written.
+  ~OutputWriter();
+  OutputWriter(const OutputWriter&) = delete;
+  OutputWriter& operator=(const OutputWriter&) = delete;
+
+  void write(Stream stream, std::string text);
+  bool has_room() const;
+  // The reader of one of them has left: what is not written never will be.
+  bool reader_left() const;
+  // A descriptor that can be read when has_room() or reader_left() may have changed, or all is
+  // written; until acknowledge().
+  int changed() const;
+  void acknowledge();
+  // Returns when all is written, when `stop` can be read, or when nothing could be written for
+  // `patience` (empty = however long the reader takes).
+  void drain(int stop, std::optional<Duration> patience);
+  // Whether both streams go to one terminal or file.
+  static bool one_place();
+
+ private:
+  struct State;
+
+  std::shared_ptr<State> state_;  // the thread's too: it may outlive this object, in write()
+};
+
+}  // namespace hvd::runner

@@ -1,0 +1,241 @@
+#include "runner/plan/launch_plan.h"
+
+#include <algorithm>
+#include <array>
+#include <string_view>
+
+#include "core/base/status.h"
+#include "core/config/config.h"
+#include "core/config/setting_kinds.h"
+#include "core/system/job_name.h"
+
+namespace hvd::runner {
+namespace {
+
+// Open MPI takes hosts from these schedulers by itself.
+constexpr std::array<const char*, 4> kSchedulerVariables = {"SLURM_JOB_ID", "PBS_NODEFILE",
+                                                            "LSB_HOSTS", "PE_HOSTFILE"};
+
+// Besides HOROVOD_* and HVD_*, what a program needs on another host to start as it does here.
+constexpr std::array<const char*, 7> kExported = {
+    "PATH",         "LD_LIBRARY_PATH", "PYTHONPATH",  "VIRTUAL_ENV",
+    "CONDA_PREFIX", "OMP_NUM_THREADS", kAgentVariable};
+
+constexpr const char* kStartTimeout = "HOROVOD_START_TIMEOUT";
+constexpr const char* kLinkTimeout = "HVD_LINK_TIMEOUT_SECONDS";
+constexpr const char* kInterfaces = "HOROVOD_GLOO_IFACE";
+constexpr const char* kController = "HOROVOD_CONTROLLER";
+constexpr const char* kRendezvous = "HVD_RENDEZVOUS";
+
+// What an MPI that started hvdrun itself left behind: ranks would take it for their own.
+constexpr std::array<const char*, 4> kForeign = {"OMPI_", "PMIX_", "PMI_", "MPI_LOCAL"};
+
+bool scheduled(const Environment& environment) {
+  return std::any_of(kSchedulerVariables.begin(), kSchedulerVariables.end(),
+                     [&](const char* name) { return environment.contains(name); });
+}
+
+bool is_exported(const std::string& name) {
+  if (name == "HOROVOD_HOSTNAME") return false;  // each host has its own
+  if (name.starts_with("HOROVOD_") || name.starts_with("HVD_")) return true;
+  return std::find(kExported.begin(), kExported.end(), std::string_view(name)) != kExported.end();
+}
+
+// Most ranks this machine may have to hold.
+int ranks_here(const Options& options, const LaunchContext& context) {
+  if (options.hosts.empty()) return options.np;
+  int ranks = 0;
+  for (const HostSlots& host : options.hosts) {
+    if (is_local_host(host.host, context.hostname)) ranks += host.slots;
+  }
+  return std::min(ranks, options.np);
+}
+
+void add(std::vector<std::string>& argv, std::initializer_list<std::string> words) {
+  argv.insert(argv.end(), words);
+}
+
+Environment plan_environment(const Options& options, const LaunchContext& context,
+                             const std::string& agent_address) {
+  Environment environment = rank_environment(options, context);
+  environment[kAgentVariable] = agent_address;
+  environment[kJobVariable] = make_job_name();  // one that was there is another job's
+  if (context.is_root) {  // mpirun refuses root otherwise; containers run as root
+    environment.insert_or_assign("OMPI_ALLOW_RUN_AS_ROOT", "1");
+    environment.insert_or_assign("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1");
+  }
+  return environment;
+}
+
+// ssh must never ask: nobody would see the question.
+void add_ssh(std::vector<std::string>& argv, const Options& options) {
+  std::string arguments = "-o BatchMode=yes -o ConnectTimeout=10";
+  if (options.ssh_port != 0) arguments += " -p " + std::to_string(options.ssh_port);
+  if (!options.ssh_identity.empty()) arguments += " -i " + options.ssh_identity;
+  add(argv, {"--mca", "plm_rsh_args", arguments});
+}
+
+std::string joined_interfaces(const Options& options) {
+  std::string names;
+  for (const std::string& name : options.interfaces) names += (names.empty() ? "" : ",") + name;
+  return names;
+}
+
+void add_interfaces(std::vector<std::string>& argv, const Options& options) {
+  const std::string names = joined_interfaces(options);
+  if (names.empty()) return;
+  add(argv, {"--mca", "btl_tcp_if_include", names, "--mca", "oob_tcp_if_include", names});
+}
+
+// "auto", "mpi" or "gloo".
+std::string controller(const Options& options, const LaunchContext& context) {
+  const auto chosen = options.settings.find(kController);
+  if (chosen != options.settings.end()) return chosen->second.value;
+  const auto variable = context.environment.find(kController);
+  if (variable == context.environment.end()) return Config{}.controller;
+  check_setting(kController, variable->second, kController);
+  return variable->second;
+}
+
+std::vector<std::string> mpirun_command(const Options& options, const LaunchContext& context,
+                                        const Environment& environment) {
+  std::vector<std::string> argv;
+  add(argv, {context.mpirun, "-np", std::to_string(options.np)});
+  if (!options.hosts.empty()) {
+    add(argv, {"-H", to_string(options.hosts)});
+  } else if (!scheduled(context.environment)) {
+    add(argv, {"-H", to_string(std::vector<HostSlots>{{"localhost", options.np}})});
+  }
+  // Open MPI ties each rank of a small job to one core by default. A rank has more threads than
+  // one (coordinator, loader, OpenMP), and they would all share that core.
+  argv.insert(argv.end(), options.binding_args.begin(), options.binding_args.end());
+  if (may_be_remote(options, context)) add_ssh(argv, options);
+  add_interfaces(argv, options);
+  if (ranks_here(options, context) > context.cores) {
+    // Ranks that wait inside MPI have to give their core to those that compute.
+    add(argv, {"--oversubscribe", "--mca", "mpi_yield_when_idle", "1"});
+  }
+  for (const auto& [name, value] : environment) {
+    if (is_exported(name)) add(argv, {"-x", name});
+  }
+  argv.insert(argv.end(), options.mpi_args.begin(), options.mpi_args.end());
+  return argv;
+}
+
+void add_agent(std::vector<std::string>& argv, const Options& options,
+               const LaunchContext& context) {
+  add(argv, {context.hvdrun, "--agent", "--"});
+  argv.insert(argv.end(), options.command.begin(), options.command.end());
+}
+
+// The names are Horovod's own for ranks without MPI.
+Environment without_mpi(Environment environment, int rank, int size,
+                        const std::string& rendezvous) {
+  std::erase_if(environment, [](const auto& variable) {
+    return std::any_of(kForeign.begin(), kForeign.end(),
+                       [&](const char* prefix) { return variable.first.starts_with(prefix); });
+  });
+  for (const char* number : {"HOROVOD_RANK", "HOROVOD_LOCAL_RANK"}) {
+    environment[number] = std::to_string(rank);
+  }
+  for (const char* count : {"HOROVOD_SIZE", "HOROVOD_LOCAL_SIZE"}) {
+    environment[count] = std::to_string(size);
+  }
+  environment["HOROVOD_CROSS_RANK"] = "0";
+  environment["HOROVOD_CROSS_SIZE"] = "1";
+  environment[kRendezvous] = rendezvous;
+  return environment;
+}
+
+}  // namespace
+
+Environment settings_environment(const Options& options) {
+  Environment environment;
+  std::string sources;
+  for (const auto& [name, chosen] : options.settings) {
+    environment[name] = chosen.value;
+    std::string source = chosen.source;
+    std::replace(source.begin(), source.end(), ';', ',');  // what separates the entries
+    sources += (sources.empty() ? "" : ";") + name + "=" + source;
+  }
+  if (!options.interfaces.empty()) {
+    environment[kInterfaces] = joined_interfaces(options);
+    sources +=
+        (sources.empty() ? "" : ";") + std::string(kInterfaces) + "=hvdrun --network-interfaces";
+  }
+  if (!sources.empty()) environment[kSourcesVariable] = sources;
+  return environment;
+}
+
+Environment rank_environment(const Options& options, const LaunchContext& context) {
+  Environment environment = context.environment;
+  environment.erase(kSourcesVariable);  // of an hvdrun that started this one
+  for (const auto& [name, value] : settings_environment(options)) environment[name] = value;
+  return environment;
+}
+
+Duration start_timeout(const Environment& environment) {
+  const auto it = environment.find(kStartTimeout);
+  if (it == environment.end()) return Config{}.start_timeout;
+  check_setting(kStartTimeout, it->second, kStartTimeout);
+  return *SecondsAboveZero::read(it->second);
+}
+
+Duration link_timeout(const Environment& environment) {
+  const auto it = environment.find(kLinkTimeout);
+  if (it == environment.end()) return Config{}.link_timeout;
+  check_setting(kLinkTimeout, it->second, kLinkTimeout);
+  return *PositiveSeconds::read(it->second);
+}
+
+std::string chosen_interfaces(const Environment& environment) {
+  const auto it = environment.find(kInterfaces);
+  return it == environment.end() ? "" : it->second;
+}
+
+bool may_be_remote(const Options& options, const LaunchContext& context) {
+  if (options.hosts.empty()) return scheduled(context.environment);
+  return std::any_of(options.hosts.begin(), options.hosts.end(), [&](const HostSlots& host) {
+    return !is_local_host(host.host, context.hostname);
+  });
+}
+
+bool starts_by_mpirun(const Options& options, const LaunchContext& context) {
+  const std::string wanted = controller(options, context);
+  const bool remote = may_be_remote(options, context);
+  const bool can = !context.mpirun.empty();
+  if (!remote && (wanted == "gloo" || (wanted == "auto" && !(can && context.has_mpi)))) {
+    return false;
+  }
+  if (can) return true;
+  throw UnsupportedError(std::string("there is no mpirun in PATH; hvdrun starts ") +
+                         (remote ? "ranks on other machines" : "ranks that use MPI (--mpi)") +
+                         " with Open MPI: apt-get install openmpi-bin");
+}
+
+LaunchPlan make_launch_plan(const Options& options, const LaunchContext& context,
+                            const std::string& agent_address, const std::string& rendezvous) {
+  const Environment environment = plan_environment(options, context, agent_address);
+  LaunchPlan plan{
+      starts_by_mpirun(options, context), {}, options.warnings, start_timeout(environment)};
+  if (plan.by_mpirun) {
+    if (controller(options, context) == "gloo") {
+      plan.warnings.push_back(
+          "--gloo: only the ranks of one machine do without MPI; mpirun starts "
+          "this job");
+    }
+    plan.commands.push_back({mpirun_command(options, context, environment), environment});
+    add_agent(plan.commands[0].argv, options, context);
+    return plan;
+  }
+  if (!options.mpi_args.empty()) {
+    plan.warnings.push_back("--mpi-args does nothing: hvdrun starts these ranks without mpirun");
+  }
+  for (int rank = 0; rank < options.np; ++rank) {
+    plan.commands.push_back({{}, without_mpi(environment, rank, options.np, rendezvous)});
+    add_agent(plan.commands.back().argv, options, context);
+  }
+  return plan;
+}
+
+}  // namespace hvd::runner

@@ -1,0 +1,65 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "core/base/clock.h"
+#include "runner/plan/options.h"
+
+namespace hvd::runner {
+
+// What the machine is like: everything a plan depends on besides the options.
+struct LaunchContext {
+  std::string mpirun;   // absolute path; empty = there is none
+  bool has_mpi = true;  // ranks of this build can use it
+  std::string hvdrun;   // absolute path; the same on every host
+  std::string hostname;
+  int cores = 1;  // that this process may use
+  bool is_root = false;
+  Environment environment;
+};
+
+// Name of the variable through which agents find hvdrun.
+inline constexpr const char* kAgentVariable = "HVDRUN_AGENT";
+
+// A process that hvdrun starts.
+struct LaunchCommand {
+  std::vector<std::string> argv;
+  Environment environment;  // all of it
+};
+
+struct LaunchPlan {
+  bool by_mpirun = true;
+  std::vector<LaunchCommand> commands;  // mpirun, which starts the agents; else an agent a rank
+  std::vector<std::string> warnings;    // for the user to read
+  Duration start_timeout{};             // HOROVOD_START_TIMEOUT: all agents must have come by then
+};
+
+// The variables that options set for the ranks, and kSourcesVariable with where they came from.
+Environment settings_environment(const Options& options);
+
+// What a rank on this machine will find: the environment and what options set.
+Environment rank_environment(const Options& options, const LaunchContext& context);
+
+// HOROVOD_START_TIMEOUT and HVD_LINK_TIMEOUT_SECONDS of such an environment, or their defaults.
+// Throw InvalidArgumentError on what is malformed.
+Duration start_timeout(const Environment& environment);
+Duration link_timeout(const Environment& environment);
+// HOROVOD_GLOO_IFACE; empty = all.
+std::string chosen_interfaces(const Environment& environment);
+
+// Whether ranks may run on other machines, so that hvdrun has to listen beyond loopback.
+bool may_be_remote(const Options& options, const LaunchContext& context);
+
+// Whether mpirun starts the ranks; otherwise hvdrun does, on this machine, and MPI is not needed.
+// HOROVOD_CONTROLLER (--mpi, --gloo) decides; by default mpirun does where it can be used. Throws
+// UnsupportedError when it has to and cannot.
+bool starts_by_mpirun(const Options& options, const LaunchContext& context);
+
+// `agent_address` is the value of kAgentVariable, `rendezvous` that of HVD_RENDEZVOUS where mpirun
+// does not start the ranks. Pure. Throws as starts_by_mpirun(), and InvalidArgumentError on a
+// malformed HOROVOD_START_TIMEOUT or HOROVOD_CONTROLLER.
+LaunchPlan make_launch_plan(const Options& options, const LaunchContext& context,
+                            const std::string& agent_address, const std::string& rendezvous);
+
+}  // namespace hvd::runner

@@ -1,0 +1,118 @@
+// When gradients are submitted: those that are small wait for each other, but not for step().
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <thread>
+
+#include "horovod_cpp/autograd/functions/functions.h"
+#include "horovod_cpp/distributed/collectives/collectives.h"
+#include "horovod_cpp/distributed/gradients/distributed_optimizer.h"
+#include "horovod_cpp/optim/sgd.h"
+#include "test/horovod_cpp/distributed/worlds.h"
+
+namespace hvd {
+namespace {
+
+using ::testing::Each;
+
+constexpr std::int64_t kLarge = 300'000;  // floats; more than what waits
+
+WorldsSetup impatient() {
+  WorldsSetup setup;
+  setup.config.stall_limit = std::chrono::seconds(60);
+  return setup;
+}
+
+std::vector<Tensor> make_params(std::initializer_list<std::int64_t> numels) {
+  std::vector<Tensor> params;
+  for (const std::int64_t numel : numels) {
+    params.push_back(Tensor::zeros({numel}).requires_grad_());
+  }
+  return params;
+}
+
+void backward(const std::vector<Tensor>& params, double factor) {
+  Tensor loss = Tensor::scalar(0);
+  for (const Tensor& param : params) loss = loss + sum(param * factor);
+  loss.backward();
+}
+
+bool becomes_true(const std::atomic<bool>& flag) {
+  const TimePoint limit = Clock::now() + std::chrono::seconds(20);
+  while (!flag && Clock::now() < limit) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  return flag;
+}
+
+// Rank 1 waits in step() for what rank 0 has not stepped with yet.
+TEST(GradientSubmission, AllGradientsAreOnTheirWayWhenBackwardEnds) {
+  run_sets(
+      2,
+      [](const ProcessSet& all) {
+        const std::vector<Tensor> params = make_params({3, 5, kLarge, 7, 2});
+        DistributedOptimizer optimizer(
+            std::make_shared<optim::SGD>(params, optim::SGDOptions{.lr = 1}), {},
+            {.process_set = all});
+        for (int step = 0; step < 3; ++step) {
+          backward(params, all.rank() == 0 ? 1 : 3);
+          if (all.rank() == 0) barrier({.process_set = all});
+          optimizer.step();
+          if (all.rank() == 1) barrier({.process_set = all});
+          optimizer.zero_grad();
+        }
+        for (const Tensor& param : params) {
+          EXPECT_THAT(param.slice(0, param.size(0) - 2, param.size(0)).to_vector(), Each(-6));
+        }
+      },
+      impatient());
+}
+
+// After steps that followed backward() at once, nobody is woken for the gradients at its end. They
+// must get there all the same if the program then does something that waits for the other ranks.
+TEST(GradientSubmission, GradientsGetThereWhenStepDoesNotFollowAtOnceAnyMore) {
+  std::atomic<bool> stepped{false};
+  run_sets(
+      2,
+      [&](const ProcessSet& all) {
+        const std::vector<Tensor> params = make_params({3, kLarge, 5});
+        DistributedOptimizer optimizer(
+            std::make_shared<optim::SGD>(params, optim::SGDOptions{.lr = 1}), {},
+            {.process_set = all});
+        for (int step = 0; step < 4; ++step) {
+          backward(params, all.rank() == 0 ? 1 : 3);
+          if (step == 3 && all.rank() == 1) {  // nothing that rank 0 says would wake this one
+            EXPECT_TRUE(becomes_true(stepped));
+          }
+          optimizer.step();
+          if (step == 3 && all.rank() == 0) stepped = true;
+          optimizer.zero_grad();
+        }
+        for (const Tensor& param : params) EXPECT_THAT(param.slice(0, 0, 3).to_vector(), Each(-8));
+      },
+      impatient());
+}
+
+// The second pass closes a window whose first reduction may still wait to be submitted.
+TEST(GradientSubmission, AParameterWhoseGradientWaitsMayGetAnother) {
+  run_sets(
+      2,
+      [](const ProcessSet& all) {
+        const std::vector<Tensor> params = make_params({3, 5});
+        DistributedOptimizer optimizer(
+            std::make_shared<optim::SGD>(params, optim::SGDOptions{.lr = 1}), {},
+            {.process_set = all});
+        const auto failing = params[0].register_hook(
+            [](const Tensor&) { throw std::runtime_error("in the middle of a pass"); });
+        EXPECT_THROW(backward(params, all.rank() == 0 ? 1 : 3),
+                     std::runtime_error);  // nothing is called at its end
+        failing();
+        backward(params, all.rank() == 0 ? 1 : 3);
+        optimizer.step();
+        const auto grads = params[0].grad().to_vector();
+        EXPECT_THAT(grads, Each(4));  // twice (1 + 3) / 2
+      },
+      impatient());
+}
+
+}  // namespace
+}  // namespace hvd

@@ -1,0 +1,97 @@
+#include "ops/net/tcp_endpoint.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "ops/net/tcp_frames.h"
+
+namespace hvd {
+namespace {
+
+using testing::AllOf;
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+std::vector<std::byte> ip(std::initializer_list<int> numbers) {
+  std::vector<std::byte> bytes;
+  for (const int number : numbers) bytes.push_back(static_cast<std::byte>(number));
+  return bytes;
+}
+
+const std::vector<LocalAddress> kLocal = {
+    {"lo", "127.0.0.1", ip({127, 0, 0, 1}), ip({255, 0, 0, 0})},
+    {"eth0", "10.1.2.3", ip({10, 1, 2, 3}), ip({255, 255, 0, 0})},
+    {"docker0", "172.17.0.1", ip({172, 17, 0, 1}), ip({255, 255, 0, 0})},
+    {"ib0", "192.168.9.3", ip({192, 168, 9, 3}), ip({255, 255, 255, 0})},
+};
+
+TEST(TcpAddresses, AllAreTriedLoopbackLast) {
+  EXPECT_THAT(addresses_of("", kLocal),
+              ElementsAre("10.1.2.3", "172.17.0.1", "192.168.9.3", "127.0.0.1"));
+}
+
+TEST(TcpAddresses, OfTheInterfacesThatWereChosenInThatOrder) {
+  EXPECT_THAT(addresses_of("ib0,eth0", kLocal), ElementsAre("192.168.9.3", "10.1.2.3"));
+}
+
+TEST(TcpAddresses, AnInterfaceThatIsNotThereIsAnErrorThatNamesThoseThatAre) {
+  try {
+    addresses_of("eth0,eth7", kLocal);
+    FAIL() << "took eth7";
+  } catch (const InvalidArgumentError& error) {
+    EXPECT_THAT(error.what(), AllOf(HasSubstr("HOROVOD_GLOO_IFACE='eth0,eth7'"),
+                                    HasSubstr("'eth7'"), HasSubstr("lo, eth0, docker0, ib0")));
+  }
+}
+
+TEST(TcpAddresses, ThoseOfACommonNetworkComeFirstAndOwnOnesLast) {
+  std::vector<TcpAddress> peers;
+  for (const char* host : {"172.17.0.1", "8.8.8.8", "10.1.200.7", "127.0.0.1", "192.168.9.77"}) {
+    peers.push_back({host, 4711});
+  }
+  EXPECT_THAT(in_order_of_promise(peers, kLocal),
+              ElementsAre(TcpAddress{"10.1.200.7", 4711}, TcpAddress{"192.168.9.77", 4711},
+                          TcpAddress{"8.8.8.8", 4711}, TcpAddress{"172.17.0.1", 4711},
+                          TcpAddress{"127.0.0.1", 4711}));
+}
+
+TEST(TcpAddresses, ThisMachineHasOne) {
+  EXPECT_FALSE(addresses_of("", local_addresses()).empty());
+}
+
+TEST(TcpEndpoints, AreReadAsTheyWereWritten) {
+  const TcpEndpoint endpoint = {{{"10.0.0.1", 4711}, {"fd00::1", 12}}};
+  Bytes bytes;
+  ByteWriter out(bytes);
+  put_endpoint(out, endpoint);
+  ByteReader in(bytes);
+  const TcpEndpoint read = get_endpoint(in);
+  in.expect_end();
+  EXPECT_EQ(read.addresses, endpoint.addresses);
+  EXPECT_EQ(to_string(read.addresses[0]), "10.0.0.1:4711");
+  EXPECT_EQ(to_string(read.addresses[1]), "[fd00::1]:12");
+  for (std::size_t length = 0; length < bytes.size(); ++length) {
+    ByteReader truncated({bytes.data(), length});
+    EXPECT_THROW(get_endpoint(truncated), PeerLostError) << length;
+  }
+}
+
+TEST(TcpFrames, ComeOutAsTheyWentInHoweverTheBytesAreCut) {
+  Bytes stream;
+  for (const std::size_t length : {0u, 1u, 7u, 8u, 9u, 300u}) {
+    const Bytes frame = make_frame(TcpFrameKind::kMessage, Bytes(length, std::byte{1}));
+    stream.insert(stream.end(), frame.begin(), frame.end());
+  }
+  for (const std::size_t step : {std::size_t{1}, std::size_t{5}, std::size_t{8}, stream.size()}) {
+    TcpFrameReader reader;
+    std::vector<std::size_t> lengths;
+    for (std::size_t at = 0; at < stream.size(); at += step) {
+      reader.take(std::span(stream).subspan(at, std::min(step, stream.size() - at)),
+                  [&](TcpFrameKind, const Bytes& body) { lengths.push_back(body.size()); });
+    }
+    EXPECT_THAT(lengths, ElementsAre(0, 1, 7, 8, 9, 300)) << "in steps of " << step;
+  }
+}
+
+}  // namespace
+}  // namespace hvd

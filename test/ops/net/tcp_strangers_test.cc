@@ -1,0 +1,327 @@
+// What a rank meets at its door that is no rank, or one that breaks off.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <sys/wait.h>
+
+#include <csignal>
+#include <deque>
+#include <thread>
+
+#include "test/ops/net/tcp_world.h"
+#include "test/support/attempts.h"
+#include "test/support/control_plane_contract.h"
+
+namespace hvd {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+using test::caller;
+using test::next_message;
+using test::RawSocket;
+using test::TcpDoors;
+using test::text_message;
+using testing::HasSubstr;
+
+// A door at rank 0 of three ranks; rank 1 is real, rank 2 is what a test makes of it.
+class TcpStrangers : public testing::Test {
+ protected:
+  void expect_the_job_goes_on() {
+    one_->send(0, text_message("still here"));
+    EXPECT_EQ(next_message(*zero_).bytes, text_message("still here"));
+  }
+
+  std::string loss_of_rank_2() {
+    try {
+      next_message(*zero_);
+      ADD_FAILURE() << "a message instead of a loss";
+    } catch (const LostRankError& error) {
+      EXPECT_EQ(error.rank(), 2);
+      return error.what();
+    }
+    return {};
+  }
+
+  std::uint16_t port() const { return test::loopback_port(world_.endpoints[0]); }
+  RawSocket impersonate(Rank rank) const {
+    return test::impersonate(rank, 0, world_.endpoints[0], world_.key);
+  }
+
+  TcpDoors world_{3};
+  std::unique_ptr<TcpControlPlane> zero_ = world_.plane(0);
+  std::unique_ptr<TcpControlPlane> one_ = world_.plane(1);
+};
+
+TEST_F(TcpStrangers, AreRefusedWithoutTheKey) {
+  RawSocket raw(port());
+  Handshake handshake = caller(2, 0, draw_key());
+  raw.write(handshake.take_output());
+  handshake.take(raw.read(kWelcomeBytes));
+  EXPECT_EQ(handshake.fault(), Handshake::Fault::kKey);
+  raw.write(Bytes(kConfirmBytes));
+  EXPECT_TRUE(raw.is_closed());
+  expect_the_job_goes_on();
+}
+
+TEST_F(TcpStrangers, AreRefusedWithTheKeyButNoSuchRank) {
+  for (const auto& [from, to] :
+       {std::pair(3, 0), std::pair(-1, 0), std::pair(0, 0), std::pair(2, 1)}) {
+    RawSocket raw(port());
+    Handshake handshake = caller(from, to, world_.key);
+    raw.write(handshake.take_output());
+    handshake.take(raw.read(kWelcomeBytes));
+    EXPECT_EQ(handshake.fault(), Handshake::Fault::kRefused) << handshake.why();
+    EXPECT_TRUE(raw.is_closed()) << from << " to " << to;
+  }
+  expect_the_job_goes_on();
+}
+
+// What was said to the door of one rank opens no other.
+TEST_F(TcpStrangers, CannotUseWhatARankSaidElsewhere) {
+  RawSocket listens(port());
+  Handshake rank = caller(2, 0, world_.key);
+  const Bytes hello = rank.take_output();
+  listens.write(hello);
+  rank.take(listens.read(kWelcomeBytes));
+  const Bytes confirm = rank.take_output();
+  RawSocket replays(port());
+  replays.write(hello);
+  EXPECT_EQ(replays.read(kWelcomeBytes).size(), kWelcomeBytes);
+  replays.write(confirm);
+  EXPECT_TRUE(replays.is_closed());
+  expect_the_job_goes_on();
+}
+
+TEST_F(TcpStrangers, AreRefusedWhenTheySpeakSomethingElse) {
+  RawSocket http(port());
+  http.write(text_message("GET / HTTP/1.1\r\nHost: somewhere\r\n\r\n"));
+  EXPECT_TRUE(http.is_closed());
+  RawSocket short_one(port());
+  short_one.write(Bytes(kHelloBytes, std::byte{0x5a}));
+  EXPECT_TRUE(short_one.is_closed());
+  RawSocket long_one(port());
+  long_one.write(Bytes(100'000, std::byte{0x5a}));
+  EXPECT_TRUE(long_one.is_closed());
+  expect_the_job_goes_on();
+}
+
+TEST_F(TcpStrangers, ThatSayNothingKeepNobodyOut) {
+  std::deque<RawSocket> silent;
+  for (std::size_t i = 0; i < 3 * TcpNetwork::kMostStrangers; ++i) silent.emplace_back(port());
+  expect_the_job_goes_on();
+  EXPECT_TRUE(silent.front().is_closed()) << "the oldest ones make room";
+}
+
+TEST_F(TcpStrangers, ThatSayHelloAndNothingElseKeepNobodyOut) {
+  std::deque<RawSocket> idle;
+  for (std::size_t i = 0; i < 3 * TcpNetwork::kMostStrangers; ++i) {
+    idle.emplace_back(port());
+    idle.back().write(caller(2, 0, draw_key()).take_output());
+  }
+  expect_the_job_goes_on();
+  EXPECT_LE(idle.front().read(2 * kWelcomeBytes).size(), kWelcomeBytes);
+  EXPECT_TRUE(idle.front().is_closed()) << "the oldest ones make room";
+}
+
+TEST_F(TcpStrangers, HaveALimitedTimeToProveTheirName) {
+  RawSocket silent(port());
+  RawSocket half(port());
+  Bytes hello = caller(2, 0, world_.key).take_output();
+  half.write(std::span(hello).first(20));
+  RawSocket welcomed(port());
+  welcomed.write(hello);
+  EXPECT_EQ(welcomed.read(kWelcomeBytes).size(), kWelcomeBytes);
+  EXPECT_TRUE(silent.is_closed());
+  EXPECT_TRUE(half.is_closed());
+  EXPECT_TRUE(welcomed.is_closed());
+  expect_the_job_goes_on();
+}
+
+TEST_F(TcpStrangers, BecomeNoRankBeforeTheyConfirm) {
+  RawSocket raw(port());
+  raw.write(caller(2, 0, world_.key).take_output());
+  EXPECT_EQ(raw.read(kWelcomeBytes).size(), kWelcomeBytes);
+  raw.close();
+  RawSocket wrong(port());
+  wrong.write(caller(2, 0, world_.key).take_output());
+  EXPECT_EQ(wrong.read(kWelcomeBytes).size(), kWelcomeBytes);
+  wrong.write(make_frame(TcpFrameKind::kMessage, Bytes(kConfirmBytes)));
+  EXPECT_TRUE(wrong.is_closed());
+  RawSocket rank = impersonate(2);
+  rank.write(make_frame(TcpFrameKind::kMessage, text_message("now")));
+  EXPECT_EQ(next_message(*zero_).bytes, text_message("now"));
+}
+
+TEST_F(TcpStrangers, ThatClaimAConnectedOrLostRankAreRefused) {
+  RawSocket rank = impersonate(2);
+  rank.write(make_frame(TcpFrameKind::kMessage, text_message("here")));
+  EXPECT_EQ(next_message(*zero_).bytes, text_message("here"));
+  EXPECT_TRUE(impersonate(2).is_closed());
+  rank.close();
+  EXPECT_THAT(loss_of_rank_2(), HasSubstr("closed without a goodbye"));
+  EXPECT_TRUE(impersonate(2).is_closed());
+  EXPECT_FALSE(zero_->poll().has_value());
+}
+
+TEST_F(TcpStrangers, ARankWhoseSocketClosesIsLostByNameAfterItsLastMessage) {
+  RawSocket rank = impersonate(2);
+  rank.write(make_frame(TcpFrameKind::kMessage, text_message("last words")));
+  rank.close();
+  EXPECT_EQ(next_message(*zero_).bytes, text_message("last words"));
+  EXPECT_EQ(loss_of_rank_2(),
+            "rank 2 on host node2 is gone: its connection closed without a goodbye");
+  expect_the_job_goes_on();
+}
+
+TEST_F(TcpStrangers, ARankThatBreaksOffInsideAFrameIsLost) {
+  RawSocket rank = impersonate(2);
+  Bytes frame = make_frame(TcpFrameKind::kMessage, Bytes(100));
+  frame.resize(50);
+  rank.write(frame);
+  rank.close();
+  EXPECT_THAT(loss_of_rank_2(), HasSubstr("is gone"));
+}
+
+TEST_F(TcpStrangers, ARankThatAnnouncesMoreThanAFrameMayHoldIsLost) {
+  RawSocket rank = impersonate(2);
+  Bytes header;
+  ByteWriter out(header);
+  out.put(TcpFrameKind::kMessage);
+  out.put(std::uint32_t{0xffffffff});
+  rank.write(header);
+  EXPECT_THAT(loss_of_rank_2(), HasSubstr("frame too long"));
+}
+
+TEST_F(TcpStrangers, ARankThatSendsNoFrameIsLost) {
+  RawSocket rank = impersonate(2);
+  rank.write(Bytes(64, std::byte{0x77}));
+  EXPECT_THAT(loss_of_rank_2(), HasSubstr("unknown kind of frame"));
+  expect_the_job_goes_on();
+}
+
+TEST_F(TcpStrangers, ARankThatReadsSlowlyHoldsNobodyUpAndLosesNothing) {
+  RawSocket rank = impersonate(2);
+  rank.write(make_frame(TcpFrameKind::kMessage, text_message("here")));
+  EXPECT_EQ(next_message(*zero_).bytes, text_message("here"));
+  constexpr std::size_t kBytes = std::size_t{1} << 20;
+  constexpr int kCount = 32;  // more than the system keeps for a socket
+  for (int i = 0; i < kCount; ++i) zero_->send(2, Bytes(kBytes, static_cast<std::byte>(i)));
+  expect_the_job_goes_on();
+  for (int i = 0; i < kCount; ++i) {
+    const Bytes expected =
+        make_frame(TcpFrameKind::kMessage, Bytes(kBytes, static_cast<std::byte>(i)));
+    ASSERT_TRUE(rank.read(expected.size()) == expected) << "message " << i;
+  }
+}
+
+// A loader's worker process, say, outlives the rank that forked it.
+TEST(TcpDescriptors, AChildOfARankThatDiedDoesNotKeepItsConnectionOpen) {
+  TcpDoors world(3);
+  const pid_t rank = fork();  // while there is one thread
+  if (rank == 0) {
+    setpgid(0, 0);
+    TcpDescriptor socket(::socket(AF_INET, SOCK_STREAM, 0));
+    sockaddr_in name{};
+    name.sin_family = AF_INET;
+    name.sin_port = htons(test::loopback_port(world.endpoints[0]));
+    name.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    if (connect(socket.get(), reinterpret_cast<sockaddr*>(&name), sizeof name) != 0) _exit(1);
+    Handshake handshake = caller(2, 0, world.key);
+    const auto say = [&socket](const Bytes& bytes) {
+      static_cast<void>(!write(socket.get(), bytes.data(), bytes.size()));
+    };
+    say(handshake.take_output());
+    Bytes welcome(kWelcomeBytes);
+    static_cast<void>(!recv(socket.get(), welcome.data(), welcome.size(), MSG_WAITALL));
+    handshake.take(welcome);
+    say(handshake.take_output());
+    const pid_t worker = fork();
+    if (worker == 0) {
+      sleep(20);
+      _exit(0);
+    }
+    raise(SIGKILL);
+  }
+  const auto zero = world.plane(0);
+  const TimePoint start = Clock::now();
+  EXPECT_THROW(next_message(*zero), LostRankError);
+  EXPECT_LT(Clock::now() - start, seconds(15));
+  waitpid(rank, nullptr, 0);
+  kill(-rank, SIGKILL);  // its worker
+}
+
+// Another process took the port of a rank that is gone, or an address leads elsewhere: it is told
+// nothing by which it could be that rank.
+TEST(TcpDoor, WhoDoesNotKnowTheKeyIsNotTakenForARank) {
+  TcpDoors world(2);
+  TcpDoors other(2);
+  const auto elsewhere = other.plane(1);
+  world.endpoints[1] = other.endpoints[1];
+  const auto error_within = [&](Duration link_timeout) -> std::string {
+    TcpControlPlane zero(test::one_a_host(0, 2), open_door(""), world.endpoints, world.key,
+                         link_timeout);
+    zero.send(1, text_message("secret"));
+    try {
+      next_message(zero);
+    } catch (const LostRankError& error) {
+      return error.what();
+    }
+    return "a message";
+  };
+  const auto answered = HasSubstr("does not know the key of this job");
+  EXPECT_THAT(test::first_good_within(
+                  milliseconds(500), error_within,
+                  [&](const std::string& error) { return testing::Value(error, answered); }),
+              answered);
+  EXPECT_FALSE(elsewhere->poll().has_value());
+}
+
+// Every address of every interface but the one that was chosen.
+TEST(TcpDoor, OfAChosenInterfaceIsAtNoOtherAddress) {
+  const TcpDoor door = open_door("lo");
+  ASSERT_FALSE(door.listeners.empty());
+  for (const TcpListener& listener : door.listeners) {
+    sockaddr_storage name{};
+    socklen_t length = sizeof name;
+    ASSERT_EQ(getsockname(listener.socket.get(), reinterpret_cast<sockaddr*>(&name), &length), 0);
+    if (name.ss_family == AF_INET) {
+      const auto& v4 = reinterpret_cast<const sockaddr_in&>(name);
+      EXPECT_EQ(ntohl(v4.sin_addr.s_addr) >> 24, 127u);
+    } else {
+      const auto& v6 = reinterpret_cast<const sockaddr_in6&>(name);
+      EXPECT_TRUE(IN6_IS_ADDR_LOOPBACK(&v6.sin6_addr));
+    }
+  }
+  // 127.0.0.2 is this machine too, and was what INADDR_ANY took.
+  sockaddr_in other{};
+  other.sin_family = AF_INET;
+  other.sin_addr.s_addr = htonl(0x7f000002);
+  other.sin_port = htons(test::loopback_port(door.endpoint()));
+  const UniqueFd socket(::socket(AF_INET, SOCK_STREAM, 0));
+  EXPECT_NE(connect(socket.get(), reinterpret_cast<sockaddr*>(&other), sizeof other), 0);
+}
+
+TEST(TcpDoor, OfNoChosenInterfaceIsWhereItSays) {
+  const TcpDoor door = open_door("");
+  for (const TcpListener& listener : door.listeners) {
+    EXPECT_NE(listener.at.port, 0);
+    EXPECT_THAT(listener.at.host, testing::Not(testing::AnyOf("0.0.0.0", "::")));
+  }
+  EXPECT_NE(test::loopback_port(door.endpoint()), 0);
+}
+
+TEST(TcpDoor, AnAddressThatLeadsNowhereDoesNotHideTheNextOne) {
+  TcpDoors world(2);
+  auto addresses = world.endpoints[1].addresses;
+  addresses.insert(addresses.begin(), {{"not an address", 1}, {"240.0.0.1", 1}});
+  world.endpoints[1].addresses = addresses;
+  const auto zero = world.plane(0);
+  const auto one = world.plane(1);
+  zero->send(1, text_message("hello"));
+  EXPECT_EQ(next_message(*one).bytes, text_message("hello"));
+}
+
+}  // namespace
+}  // namespace hvd

@@ -301,7 +301,7 @@ def DistributedOptimizer(optimizer, named_parameters=None, compression=Compressi
         sparse_as_dense: make sparse gradients dense before they are reduced, and sparse afterwards.
             Else coordinates and values are gathered, neither compressed nor divided before.
         process_set: the ranks to reduce over; a rank outside trains on its own.
-        gradient_as_bucket_view: from the first step on gradients lie in memory that the ranks of a
+        gradient_as_bucket_view: from the second step on gradients lie in memory that the ranks of a
             host share, which changes no bit, or on a GPU in NCCL's, and are reduced where they are.
             Where there is none, and with ``compression``, they stay PyTorch's and travel packed.
         average_aggregated_gradients: divide the sum over passes by the number of passes it has.

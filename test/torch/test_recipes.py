@@ -178,8 +178,8 @@ for options in ({}, {"groups": 1}, {"gradient_as_bucket_view": False}, {"compres
             assert parameter.grad.dtype == parameter.dtype
             assert parameter.grad.tolist() == [mean * 2.0 ** place] * (5 + place), (options, parameter.grad)
         places.append([parameter.grad.data_ptr() for parameter in parameters])
-    if options in ({}, {"groups": 1}):  # in shared memory from the first step on
-        assert places[0] == places[1] == places[2] and sorted(places[0]) == places[0][::-1]
+    if options in ({}, {"groups": 1}):  # in shared memory from the second step on
+        assert places[1] == places[2] and sorted(places[1]) == places[1][::-1]
 
 # 2 ** -13 is lost beside 1 in float16 and bfloat16: ranks' values are added in float32, then rounded once.
 for dtype in (torch.float16, torch.bfloat16):

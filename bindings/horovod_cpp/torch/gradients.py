@@ -4,7 +4,7 @@ They stay where they are while they are reduced, and must not be touched there.
 """
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, TypeVar, cast
 
 import torch
 from torch.autograd import Variable
@@ -16,6 +16,13 @@ from horovod_cpp.torch.in_flight import Travelling, check_place
 from horovod_cpp.torch.sparse import sparse_allreduce_async
 
 _Indices = Sequence[int]
+
+
+_Method = TypeVar("_Method", bound=Callable[..., Any])
+
+
+def _no_grad(method: _Method) -> _Method:
+    return cast(_Method, torch.no_grad()(method))
 
 
 class Gradients:
@@ -37,7 +44,7 @@ class Gradients:
     def value(self, index: int) -> _native.Tensor:
         return memory.source(self.entries[index].parameter.detach().cpu())
 
-    @torch.no_grad()
+    @_no_grad
     def take(self, which: _Indices, zeros: bool) -> tuple[list[int], list[Any], list[int]]:
         dense, sparse = [], []
         for index in which:
@@ -64,7 +71,7 @@ class Gradients:
             entry.compressed = compressed.contiguous(), context
         return [memory.source(entry.compressed[0]) for entry in entries]
 
-    @torch.no_grad()
+    @_no_grad
     def arrived(self, which: _Indices) -> None:
         for index in which:
             entry = self.entries[index]
@@ -73,7 +80,7 @@ class Gradients:
                 (tensor, context), entry.compressed = entry.compressed, None
                 entry.parameter.grad.copy_(self._options.compression.decompress(tensor, context))
 
-    @torch.no_grad()
+    @_no_grad
     def set_aside(self, which: _Indices) -> None:
         for index in which:
             entry = self.entries[index]
@@ -85,7 +92,7 @@ class Gradients:
                 gradient = gradient.clone()
             entry.done = _sum(entry.done, gradient)
 
-    @torch.no_grad()
+    @_no_grad
     def give_back(self, which: _Indices) -> None:
         for index in which:
             entry = self.entries[index]
@@ -100,7 +107,7 @@ class Gradients:
         for entry in self.entries:
             entry.done, entry.travelling, entry.taken = None, None, False
 
-    @torch.no_grad()
+    @_no_grad
     def scale(self, index: int, factor: float) -> None:
         gradient = self.entries[index].parameter.grad
         if gradient is not None:
@@ -111,7 +118,7 @@ class Gradients:
             [entry.parameter for entry in self.entries if entry.parameter.grad is not None],
             max_norm)
 
-    @torch.no_grad()
+    @_no_grad
     def move_to(self, index: int, place: _native.Tensor) -> None:
         self.entries[index].set_view(memory.shared(place))
 
@@ -122,14 +129,14 @@ class Gradients:
         for entry, number in zip(self.entries, axes):
             entry.sparse_dims = number
 
-    @torch.no_grad()
+    @_no_grad
     def start_sparse(self, index: int, name: str) -> Any:
         entry, options = self.entries[index], self._options
         gradient = coordinates(entry.parameter, entry.sparse_dims)
         entry.sparse_call = sparse_allreduce_async(gradient, name, options.op, options.process_set)
         return entry.sparse_call._call
 
-    @torch.no_grad()
+    @_no_grad
     def finish_sparse(self, index: int) -> None:
         entry = self.entries[index]
         call, entry.sparse_call = entry.sparse_call, None

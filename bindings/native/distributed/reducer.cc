@@ -6,6 +6,7 @@
 
 #include "bindings/native/distributed/distributed.h"
 #include "bindings/native/shared_object.h"
+#include "bindings/native/types.h"
 #include "horovod_cpp/distributed/gradients/gradient_reducer.h"
 
 namespace hvd::python {
@@ -88,6 +89,8 @@ class PythonGradients final : public GradientAccess {
   std::vector<GradientParameter> parameters_;
 };
 
+using OnReducedLike = Typed<"collections.abc.Callable[[list[int]], None] | None">;
+
 // The reducer and what it reads gradients through.
 class PythonReducer {
  public:
@@ -103,11 +106,11 @@ class PythonReducer {
     const WithoutGil nogil;
     reducer_->parameters_added();
   }
-  void synchronize(const std::optional<py::function>& on_reduced) {
+  void synchronize(const OnReducedLike& on_reduced) {
     GradientReducer::OnReduced tell;
-    if (on_reduced) {
+    if (!on_reduced.is_none()) {
       tell = [&](GradientAccess::Indices params) {
-        in_python([&] { (*on_reduced)(copied(params)); });
+        in_python([&] { on_reduced(copied(params)); });
       };
     }
     const WithoutGil nogil;
@@ -120,7 +123,7 @@ class PythonReducer {
 };
 
 std::unique_ptr<PythonReducer> make_reducer(
-    py::object front, const PythonProcessSet& set, ReduceOpLike op,
+    Anything front, const PythonProcessSet& set, ReduceOpLike op,
     const CompressionLike& compression, int backward_passes_per_step,
     bool average_aggregated_gradients, double gradient_predivide_factor, int num_groups,
     const GradientBuckets& groups, const std::optional<double>& clip_grad_norm,

@@ -137,7 +137,7 @@ run_references() {
 }
 
 run_torch() {
-  build/torch/bin/python -m pytest test/torch -q -n "$jobs" --dist worksteal \
+  HVD_BUILD="$PWD/build/cpu" build/torch/bin/python -m pytest test/torch -q -n "$jobs" --dist worksteal \
     --junitxml="$results/torch.xml"
 }
 

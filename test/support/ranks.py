@@ -9,7 +9,8 @@ import sys
 import sysconfig
 
 
-def _hvdrun():
+def hvdrun():
+    """The command of the installed package."""
     found = shutil.which("hvdrun", path=sysconfig.get_path("scripts"))
     assert found, "hvdrun was not installed together with the package"
     return found
@@ -35,7 +36,7 @@ class Ranks:
     def start(self, command, np, launcher="hvdrun", environment=None, flags=()):
         """The same, not waited for; a process group of its own. `flags`: of the launcher."""
         start = {
-            "hvdrun": [_hvdrun(), "-np", str(np)],
+            "hvdrun": [hvdrun(), "-np", str(np)],
             "mpirun": ["mpirun", "--allow-run-as-root", "--oversubscribe", "-np", str(np)],
         }[launcher]
         return subprocess.Popen(

@@ -118,7 +118,7 @@ class Signature:
         try:
             self.function = ast.parse(source).body[0]
         except SyntaxError as error:
-            raise SystemExit(f"{name}: {source} is no Python ({error}); see native/types.h") from None
+            raise SystemExit(f"{name}: {source} is not Python ({error}); see native/types.h") from None
         self.function = Builtins(hidden).visit(self.function)
         arguments = self.function.args
         if is_method and arguments.args:

@@ -358,6 +358,6 @@ def unload_ipython_extension(shell: object) -> None:
     magics.unload(shell)
 
 
-_native._on_look(_where)
+_native._set_location_callback(_where)
 _atexit.register(_shutdown_at_exit)
 _os.register_at_fork(after_in_child=lambda: _forks.append(True))

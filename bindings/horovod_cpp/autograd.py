@@ -72,7 +72,7 @@ class autocast(contextlib.ContextDecorator):
                  enabled: bool = True, cache_enabled: bool = True) -> None:
         if not Tensor._is_cpu(device_type):
             if dtype is not None:
-                raise TypeError(f"autocast: {device_type!r} is no device, and dtype is given too")
+                raise TypeError(f"autocast: {device_type!r} is not a device, and dtype is given too")
             dtype = device_type
         self._options = (dtype or "bfloat16", bool(enabled), bool(cache_enabled))
 

@@ -110,7 +110,7 @@ Returns:
     A Checkpoint.
 
 Raises:
-    InvalidArgumentError: the file is missing, was cut or altered, or is no checkpoint.)");
+    InvalidArgumentError: the file is missing, was cut or altered, or is not a checkpoint.)");
   m.def(
       "integers_from",
       [](const StateLike& state) { return io::integers_from(named_tensors_from(state)); },

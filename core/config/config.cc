@@ -11,7 +11,7 @@
 #include "core/base/status.h"
 #include "core/config/launch_info.h"
 #include "core/config/setting_kinds.h"
-#include "core/config/stray_variables.h"
+#include "core/config/unknown_variables.h"
 
 namespace hvd {
 namespace {
@@ -227,11 +227,11 @@ std::map<std::string, std::string> our_variables() {
   return variables;
 }
 
-void warn_of_stray_variables(const Config& config) {
+void warn_of_unknown_variables(const Config& config) {
   if (read_launch_info().rank.value_or(0) != 0) return;
   std::vector<std::string> names;
   for (const Setting& row : kSettings) names.emplace_back(row.name);
-  for (const StrayVariable& stray : find_stray_variables(our_variables(), names)) {
+  for (const StrayVariable& stray : find_unknown_variables(our_variables(), names)) {
     warn_once(stray.name, stray.text);
   }
   if (config.cpu_operations == "gloo") {
@@ -263,7 +263,7 @@ Config read_config() {
     config.sources[row.name] = by_hvdrun ? source->second : "environment";
   }
   settle(config);
-  warn_of_stray_variables(config);
+  warn_of_unknown_variables(config);
   return config;
 }
 

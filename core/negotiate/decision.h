@@ -47,7 +47,7 @@ struct EvictSlot {
 struct JoinRank {
   Joining joining;
 };
-// Every rank answers with a Sighting.
+// Every rank answers with a RankStatus.
 struct Ask {};
 // Orderly end; nothing follows.
 struct Stop {

@@ -35,7 +35,7 @@ void RankProtocol::Impl::apply(const Decision&, const ChangeSettings& step) {
 void RankProtocol::Impl::apply(const Decision&, const DefineSlot& step) {
   if (submissions_.has(step.slot)) submissions_.keep(step.slot, cache_.request(step.slot));
   cache_.define(step.slot, step.request, step.once);
-  submissions_.settle(step.request->name, step.slot);
+  submissions_.bind_slot(step.request->name, step.slot);
 }
 
 void RankProtocol::Impl::apply(const Decision& decision, const RunSlots& step) {
@@ -53,7 +53,7 @@ void RankProtocol::Impl::run_batch(std::span<const SlotNumber> slots) {
   if (member) batch.members = take_spare(spare_members_);
   stalls_.note_progress(key.set);
   if (member) batch.members.reserve(slots.size());
-  if (sets_.lowest(key.set) == tree_.rank) owed_.push_back(batch.number);
+  if (sets_.lowest(key.set) == tree_.rank) credits_to_return_.push_back(batch.number);
   for (const SlotNumber slot : slots) {
     batch.bytes += cache_.item(slot).bytes;
     const Ticket ticket = submissions_.take(slot).value_or(0);
@@ -71,13 +71,13 @@ void RankProtocol::Impl::change_sets(SlotNumber slot) {
   forget(slot);
   if (request->kind == CollectiveKind::kAddSet) {
     const ProcessSetId set = sets_.add(request->numbers);
-    tally_.recount(set, applied_, outbox_);
+    readiness_.recount(set, applied_, outbox_);
     effects_.push(SetAdded{ticket, set, sets_.ranks(set)});
     return;
   }
   const ProcessSetId set = removed_set(*request);
   sets_.remove(set);
-  tally_.recount(set, applied_, outbox_);
+  readiness_.recount(set, applied_, outbox_);
   effects_.push(SetRemoved{ticket, set});
 }
 
@@ -97,15 +97,15 @@ void RankProtocol::Impl::apply(const Decision&, const JoinRank& step) {
   const auto& [set, rank, joins_average] = step.joining;
   const bool all = sets_.join(set, rank, joins_average);
   stalls_.joined(set);
-  tally_.recount(set, applied_, outbox_);
+  readiness_.recount(set, applied_, outbox_);
   if (!all || !sets_.has(set, tree_.rank)) return;
   effects_.push(AllJoined{submissions_.end_join(set), rank});
 }
 
 void RankProtocol::Impl::apply(const Decision&, const EvictSlot& step) {
   const Request request = cache_.request(step.slot);
-  tally_.clear(request.name, applied_);
-  submissions_.unsettle(step.slot, request);
+  readiness_.clear(request.name, applied_);
+  submissions_.unbind_slot(step.slot, request);
   cache_.erase(step.slot);
   if (const auto* pending = submissions_.find(request.name)) announce(pending->request);
 }
@@ -113,7 +113,7 @@ void RankProtocol::Impl::apply(const Decision&, const EvictSlot& step) {
 void RankProtocol::Impl::apply(const Decision&, const Ask&) {
   ++asks_;
   if (root()) stalls_.diagnosis().asked();
-  effects_.push(Look{});
+  effects_.push(ProbeRanks{});
 }
 
 void RankProtocol::Impl::apply(const Decision&, const Stop& step) {

@@ -13,8 +13,8 @@ RankProtocol::Impl::Impl(Tree tree, const NegotiationSettings& settings, std::ui
       epoch_(epoch),
       sets_(tree_.size),
       check_decision_(tree_.rank, cache_, sets_, submissions_),
-      tally_(tree_, cache_, sets_),
-      stalls_(tree_, tally_, sets_, settings_),
+      readiness_(tree_, cache_, sets_),
+      stalls_(tree_, readiness_, sets_, settings_),
       gone_(tree_.children.size(), false) {
   if (tree_.below.size() != tree_.children.size()) {
     throw InvalidArgumentError("RankProtocol: the tree does not say which ranks are below rank " +
@@ -45,7 +45,7 @@ void RankProtocol::Impl::submit(Ticket ticket, const Request& request) {
   last_submitted_ = request.name;
   if (slot && submissions_.stands_for(*slot, cache_.request(*slot), request)) {
     submissions_.add(*slot, request.set, ticket);
-    tally_.add(*slot, Tally::kSelf, applied_, outbox_);
+    readiness_.add(*slot, ReadinessTracker::kSelf, applied_, outbox_);
   } else {
     submissions_.add(request, ticket);
     announce(request);
@@ -88,7 +88,7 @@ void RankProtocol::Impl::join(Ticket ticket, const Request& request) {
 }
 
 void RankProtocol::Impl::announce(const Request& request) {
-  tally_.add(Variants{{request, tree_.rank, 1}}, Tally::kSelf, applied_, outbox_);
+  readiness_.add(Variants{{request, tree_.rank, 1}}, ReadinessTracker::kSelf, applied_, outbox_);
 }
 
 void RankProtocol::Impl::announce_joins() {
@@ -100,7 +100,7 @@ void RankProtocol::Impl::announce_joins() {
 void RankProtocol::Impl::finished(std::uint64_t batch) {
   if (stopped_) return;
   if (running_ > 0) --running_;
-  if (std::erase(owed_, batch) != 0) outbox_.finished.push_back(batch);
+  if (std::erase(credits_to_return_, batch) != 0) outbox_.finished.push_back(batch);
 }
 
 void RankProtocol::Impl::change_settings(const NegotiationSettings& settings) {
@@ -114,20 +114,20 @@ void RankProtocol::Impl::expect_wait_for_root(TimePoint deadline) {
   stalls_.diagnosis().expect_wait_for_root(deadline);
 }
 
-void RankProtocol::Impl::sighted(const std::string& where) {
+void RankProtocol::Impl::status_reported(const std::string& where) {
   if (stopped_) return;
   Submissions::Pending longest = submissions_.longest_pending(cache_);
-  Sighting sighting{.rank = tree_.rank,
-                    .ask = asks_,
-                    .submissions = submissions_.count(),
-                    .last_submitted = last_submitted_,
-                    .pending = submissions_.pending(),
-                    .waits_for = std::move(longest.name),
-                    .waits_number = longest.number,
-                    .joins = {},
-                    .where = where};
-  for (const auto& [set, join] : submissions_.joins()) sighting.joins.push_back(set);
-  outbox_.sightings.push_back(std::move(sighting));
+  RankStatus rank_status{.rank = tree_.rank,
+                         .ask = asks_,
+                         .submissions = submissions_.count(),
+                         .last_submitted = last_submitted_,
+                         .pending = submissions_.pending(),
+                         .waits_for = std::move(longest.name),
+                         .waits_number = longest.number,
+                         .joins = {},
+                         .where = where};
+  for (const auto& [set, join] : submissions_.joins()) rank_status.joins.push_back(set);
+  outbox_.rank_statuses.push_back(std::move(rank_status));
 }
 
 void RankProtocol::Impl::need_root(const char* what) const {
@@ -147,10 +147,10 @@ void RankProtocol::Impl::receive(Rank from, std::span<const std::byte> message) 
     case MessageKind::kDecision:
       if (root() || from != tree_.parent) ByteReader::malformed("a decision not from the parent");
       return receive_decision(message, in);
-    case MessageKind::kAlarm:
+    case MessageKind::kAbortReport:
       if (!root()) ByteReader::malformed("an alarm for a rank that is not rank 0");
       return receive_alarm(in);
-    case MessageKind::kHalt:
+    case MessageKind::kAbortBroadcast:
       return receive_alarm(in);
     case MessageKind::kConfirm:
       in.expect_end();
@@ -164,13 +164,13 @@ void RankProtocol::Impl::receive(Rank from, std::span<const std::byte> message) 
   }
 }
 
-std::optional<Tally::Reporter> RankProtocol::Impl::reporter_of(Rank child) const {
+std::optional<ReadinessTracker::Reporter> RankProtocol::Impl::reporter_of(Rank child) const {
   const auto found = std::lower_bound(tree_.children.begin(), tree_.children.end(), child);
   if (found == tree_.children.end() || *found != child) return std::nullopt;
-  return static_cast<Tally::Reporter>(found - tree_.children.begin()) + 1;
+  return static_cast<ReadinessTracker::Reporter>(found - tree_.children.begin()) + 1;
 }
 
-void RankProtocol::Impl::check(const Variants& variants, Tally::Reporter from) const {
+void RankProtocol::Impl::check(const Variants& variants, ReadinessTracker::Reporter from) const {
   std::int64_t count = 0;
   for (const Variant& variant : variants) {
     count += variant.count;
@@ -182,47 +182,48 @@ void RankProtocol::Impl::check(const Variants& variants, Tally::Reporter from) c
     }
   }
   const Request& request = variants.front().request;
-  if (count != tally_.weight(from, request.set)) {
+  if (count != readiness_.weight(from, request.set)) {
     ByteReader::malformed("announced by too few or too many");
   }
   if (variants.size() == 2 && agree(request, variants[1].request)) {
     ByteReader::malformed("one variant twice");
   }
-  if (tally_.set_of(request.name).value_or(request.set) != request.set) {
+  if (readiness_.set_of(request.name).value_or(request.set) != request.set) {
     ByteReader::malformed("a name of another process set");
   }
 }
 
-void RankProtocol::Impl::check(const Joining& joining, Tally::Reporter from) const {
+void RankProtocol::Impl::check(const Joining& joining, ReadinessTracker::Reporter from) const {
   const std::vector<Rank>& below = tree_.below[from - 1];
   if (!std::binary_search(below.begin(), below.end(), joining.rank) || !sets_.known(joining.set) ||
       !sets_.expects(joining.set, joining.rank)) {
-    ByteReader::malformed("a join that is none");
+    ByteReader::malformed("a malformed join");
   }
 }
 
-void RankProtocol::Impl::check(const Announcement& announcement, Tally::Reporter from) const {
+void RankProtocol::Impl::check(const Announcement& announcement,
+                               ReadinessTracker::Reporter from) const {
   if (announcement.applied > applied_) ByteReader::malformed("applied what is not decided");
   for (const SlotNumber slot : announcement.slots) {
-    if (tally_.is_void(slot, announcement.applied)) continue;
-    if (!cache_.defined(slot) || tally_.weight(from, cache_.request(slot).set) == 0) {
+    if (readiness_.is_void(slot, announcement.applied)) continue;
+    if (!cache_.defined(slot) || readiness_.weight(from, cache_.request(slot).set) == 0) {
       ByteReader::malformed("unknown slot");
     }
   }
   for (const Variants& variants : announcement.names) check(variants, from);
   for (const Joining& joining : announcement.joined) check(joining, from);
   const auto outside = [&](Rank rank) { return rank >= tree_.size; };
-  for (const Absence& absence : announcement.absences) {
+  for (const MissingRanks& absence : announcement.absences) {
     if (!sets_.known(absence.set)) ByteReader::malformed("unknown process set");
-    if (tally_.set_of(absence.name).value_or(absence.set) != absence.set) {
+    if (readiness_.set_of(absence.name).value_or(absence.set) != absence.set) {
       ByteReader::malformed("a name of another process set");
     }
     if (std::any_of(absence.missing.begin(), absence.missing.end(), outside)) {
       ByteReader::malformed("rank out of range");
     }
   }
-  for (const Sighting& sighting : announcement.sightings) {
-    if (outside(sighting.rank)) ByteReader::malformed("rank out of range");
+  for (const RankStatus& rank_status : announcement.rank_statuses) {
+    if (outside(rank_status.rank)) ByteReader::malformed("rank out of range");
   }
   for (const Leaving& one : announcement.leaving) {
     if (outside(one.rank)) ByteReader::malformed("rank out of range");
@@ -236,11 +237,11 @@ void RankProtocol::Impl::receive_announcement(Rank from, ByteReader& in) {
   check(incoming_, *reporter);
   if (stopped_) return;
   const std::uint64_t applied = incoming_.applied;
-  tally_.child_applied(*reporter, applied);
-  for (const Absence& absence : incoming_.absences) take(absence, *reporter);
-  for (const SlotNumber slot : incoming_.slots) tally_.add(slot, *reporter, applied, outbox_);
+  readiness_.child_applied(*reporter, applied);
+  for (const MissingRanks& absence : incoming_.absences) take(absence, *reporter);
+  for (const SlotNumber slot : incoming_.slots) readiness_.add(slot, *reporter, applied, outbox_);
   for (const Variants& variants : incoming_.names) {
-    tally_.add(variants, *reporter, applied, outbox_);
+    readiness_.add(variants, *reporter, applied, outbox_);
   }
   const auto pass_on = [](auto& into, const auto& from_below) {
     into.insert(into.end(), from_below.begin(), from_below.end());
@@ -248,12 +249,13 @@ void RankProtocol::Impl::receive_announcement(Rank from, ByteReader& in) {
   pass_on(outbox_.leaving, incoming_.leaving);
   pass_on(outbox_.joined, incoming_.joined);
   pass_on(outbox_.finished, incoming_.finished);
-  for (Sighting& sighting : incoming_.sightings) outbox_.sightings.push_back(std::move(sighting));
+  for (RankStatus& rank_status : incoming_.rank_statuses)
+    outbox_.rank_statuses.push_back(std::move(rank_status));
 }
 
 // A child has waited long: so has this node, whether it knew the name or not.
-void RankProtocol::Impl::take(const Absence& absence, Tally::Reporter from) {
-  if (!tally_.add(absence, from, incoming_.applied)) return;
+void RankProtocol::Impl::take(const MissingRanks& absence, ReadinessTracker::Reporter from) {
+  if (!readiness_.add(absence, from, incoming_.applied)) return;
   stalls_.tell_absence(absence.name, absence.held, outbox_.absences);
 }
 
@@ -268,7 +270,8 @@ void RankProtocol::Impl::flush() {
   }
   while (!stopped_) {
     for (const Leaving& one : outbox_.leaving) sequencer_->leave(one);
-    for (Sighting& sighting : outbox_.sightings) stalls_.diagnosis().take(std::move(sighting));
+    for (RankStatus& rank_status : outbox_.rank_statuses)
+      stalls_.diagnosis().take(std::move(rank_status));
     sequencer_->take(outbox_);
     decision_.clear();
     sequencer_->decide(now_, decision_);
@@ -313,8 +316,8 @@ void RankProtocol::submit(Ticket ticket, const Request& request) {
 void RankProtocol::finished(std::uint64_t batch) {
   impl_->finished(batch);
 }
-void RankProtocol::sighted(const std::string& where) {
-  impl_->sighted(where);
+void RankProtocol::status_reported(const std::string& where) {
+  impl_->status_reported(where);
 }
 void RankProtocol::expect_wait_for_root(TimePoint deadline) {
   impl_->expect_wait_for_root(deadline);

@@ -58,8 +58,9 @@ struct AllJoined {
   Rank last = 0;  // who joined last, the same on all of them
 };
 
-// Rank 0 wants to know what this rank's program is doing: answer with RankProtocol::sighted().
-struct Look {};
+// Rank 0 wants to know what this rank's program is doing: answer with
+// RankProtocol::status_reported().
+struct ProbeRanks {};
 
 // The submission failed; the job goes on.
 struct FailTicket {
@@ -82,8 +83,8 @@ struct Stopped {
   std::uint64_t waits_number = 0;
 };
 
-using Effect =
-    std::variant<RunBatch, FailTicket, SetAdded, SetRemoved, AllJoined, Look, Report, Stopped>;
+using Effect = std::variant<RunBatch, FailTicket, SetAdded, SetRemoved, AllJoined, ProbeRanks,
+                            Report, Stopped>;
 
 struct OutgoingMessage {
   Rank to = 0;
@@ -108,8 +109,8 @@ class RankProtocol {
   void submit(Ticket ticket, const Request& request);
   // A batch is finished on this rank (credit goes back to rank 0).
   void finished(std::uint64_t batch);
-  // The answer to Look: where this rank's program is ("train.py:12"); empty = it cannot say.
-  void sighted(const std::string& where);
+  // The answer to ProbeRanks: where this rank's program is ("train.py:12"); empty = it cannot say.
+  void status_reported(const std::string& where);
   // Rank 0: until `deadline` nobody is blamed for waiting for rank 0.
   void expect_wait_for_root(TimePoint deadline);
   // Rank 0: everything decided later is done under these.

@@ -11,11 +11,11 @@
 #include "core/negotiate/messages/message.h"
 #include "core/negotiate/process_sets.h"
 #include "core/negotiate/rank_protocol.h"
+#include "core/negotiate/readiness_tracker.h"
 #include "core/negotiate/response_cache.h"
 #include "core/negotiate/sequencer.h"
 #include "core/negotiate/stall_watch.h"
 #include "core/negotiate/submissions.h"
-#include "core/negotiate/tally.h"
 
 namespace hvd {
 
@@ -27,7 +27,7 @@ class RankProtocol::Impl {
 
   void submit(Ticket ticket, const Request& request);
   void finished(std::uint64_t batch);
-  void sighted(const std::string& where);
+  void status_reported(const std::string& where);
   void expect_wait_for_root(TimePoint deadline);
   void change_settings(const NegotiationSettings& settings);
   void leave();
@@ -55,13 +55,13 @@ class RankProtocol::Impl {
   static void check(const NegotiationSettings& settings);
   void need_root(const char* what) const;
   void receive_announcement(Rank from, ByteReader& in);
-  void check(const Announcement& announcement, Tally::Reporter from) const;
-  void check(const Variants& variants, Tally::Reporter from) const;
-  void check(const Joining& joining, Tally::Reporter from) const;
-  void take(const Absence& absence, Tally::Reporter from);
+  void check(const Announcement& announcement, ReadinessTracker::Reporter from) const;
+  void check(const Variants& variants, ReadinessTracker::Reporter from) const;
+  void check(const Joining& joining, ReadinessTracker::Reporter from) const;
+  void take(const MissingRanks& absence, ReadinessTracker::Reporter from);
   // What became ready here goes up (rank 0: to the sequencer and down again).
   void flush();
-  std::optional<Tally::Reporter> reporter_of(Rank child) const;
+  std::optional<ReadinessTracker::Reporter> reporter_of(Rank child) const;
   void send(Rank to, MessageKind kind, const auto& body) {
     OutgoingMessage message{to, take_spare(spare_bytes_)};
     message.bytes.reserve(last_size_);
@@ -99,7 +99,7 @@ class RankProtocol::Impl {
 
   // -- stopping.cc
   void receive_alarm(ByteReader& in);
-  void halt(const Emergency& emergency);
+  void halt(const AbortNotice& emergency);
   void stop(const Status& why, bool orderly);
   void lost(Rank rank);
 
@@ -116,13 +116,13 @@ class RankProtocol::Impl {
   ProcessSets sets_;
   Submissions submissions_;
   DecisionCheck check_decision_;
-  Tally tally_;
+  ReadinessTracker readiness_;
   Announcement outbox_;                 // complete here, not yet sent
   std::optional<Sequencer> sequencer_;  // rank 0 only
   std::uint64_t applied_ = 0;           // number of the last decision
   std::uint64_t batches_ = 0;
-  std::vector<std::uint64_t> owed_;  // batches whose credit this rank gives back
-  std::size_t running_ = 0;          // batches that this rank was told to run and has not finished
+  std::vector<std::uint64_t> credits_to_return_;  // batches whose credit this rank gives back
+  std::size_t running_ = 0;  // batches that this rank was told to run and has not finished
   std::string last_submitted_;
   TimePoint now_{};
   StallWatch stalls_;

@@ -29,7 +29,7 @@ Status disagreement(const Variants& variants) {
                                      describe_difference(a.request, a.lowest, b.request, b.lowest)};
 }
 
-std::string farewell_of(const Leaving& leaving) {
+std::string teardown_of(const Leaving& leaving) {
   return "rank " + std::to_string(leaving.rank) + " left the job after " +
          std::to_string(leaving.submissions) +
          (leaving.submissions == 1 ? " submission" : " submissions") +
@@ -128,7 +128,7 @@ void Sequencer::decide(TimePoint now, Decision& decision) {
   joined_.clear();
   if (leaving_ && ready_.empty()) {
     stopped_ = true;
-    decision.steps.emplace_back(Stop{{StatusCode::kAborted, farewell_of(*leaving_)}});
+    decision.steps.emplace_back(Stop{{StatusCode::kAborted, teardown_of(*leaving_)}});
   }
 }
 

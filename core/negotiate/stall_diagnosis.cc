@@ -23,7 +23,7 @@ std::string submission(std::uint64_t number) {
   return number == 0 ? "" : "submission " + std::to_string(number);
 }
 
-std::string and_last(const Sighting& seen) {
+std::string and_last(const RankStatus& seen) {
   if (seen.last_submitted.empty()) return "nothing submitted yet";
   return "last submitted " + readable_name(seen.last_submitted);
 }
@@ -49,20 +49,20 @@ Duration StallDiagnosis::answer_limit() const {
 std::vector<Waiting> StallDiagnosis::blameable(std::vector<Waiting> waiting) const {
   if (!root_expected_) return waiting;
   std::erase_if(waiting, [&](Waiting& one) {
-    if (tally_.missing(one.name) != std::vector<Rank>{0}) return false;
+    if (readiness_.missing(one.name) != std::vector<Rank>{0}) return false;
     one.before = std::min(one.before, std::max(now_ - *root_expected_, Duration::zero()));
     return now_ < *root_expected_;
   });
   return waiting;
 }
 
-// Ranks that have not submitted `name`: what the tally knows, less those that said since that they
-// wait for it.
+// Ranks that have not submitted `name`: what the readiness tracker knows, less those that said
+// since that they wait for it.
 std::vector<Rank> StallDiagnosis::missing(const std::string& name) const {
-  std::vector<Rank> ranks = tally_.missing(name);
+  std::vector<Rank> ranks = readiness_.missing(name);
   std::vector<Rank> left = ranks;
   std::erase_if(left, [&](Rank rank) {
-    const Sighting* seen = sightings_.find(rank);
+    const RankStatus* seen = rank_statuses_.find(rank);
     return seen != nullptr && seen->pending > 0 && seen->waits_for == name;
   });
   return left.empty() ? ranks : left;
@@ -82,12 +82,12 @@ Rank StallDiagnosis::relay_of(Rank rank) const {
 
 StallDiagnosis::Verdict StallDiagnosis::verdict(Rank rank) const {
   if (rank == 0 && expects_root()) return Verdict::kExpected;
-  if (sightings_.silent(rank, now_, answer_limit())) {
+  if (rank_statuses_.silent(rank, now_, answer_limit())) {
     const Rank relay = relay_of(rank);
-    const bool cut_off = relay != rank && sightings_.silent(relay, now_, answer_limit());
+    const bool cut_off = relay != rank && rank_statuses_.silent(relay, now_, answer_limit());
     return cut_off ? Verdict::kUnreachable : Verdict::kSilent;
   }
-  const Sighting* seen = sightings_.find(rank);
+  const RankStatus* seen = rank_statuses_.find(rank);
   if (seen == nullptr) return Verdict::kNotAsked;
   if (seen->pending > 0 && !missing(seen->waits_for).empty()) return Verdict::kElsewhere;
   if (!seen->joins.empty()) return Verdict::kJoined;
@@ -96,7 +96,7 @@ StallDiagnosis::Verdict StallDiagnosis::verdict(Rank rank) const {
 
 // What a rank does that has not submitted what others wait for.
 StallLine StallDiagnosis::line_of(Rank rank) const {
-  const Sighting* seen = sightings_.find(rank);
+  const RankStatus* seen = rank_statuses_.find(rank);
   const auto with_place = [&](std::string does, std::uint64_t number) {
     return StallLine{{rank}, std::move(does), seen->where, submission(number)};
   };
@@ -143,7 +143,7 @@ StallReport StallDiagnosis::of_names(const std::vector<Overdue>& waits) const {
   for (const Overdue& wait : waits) {
     const std::vector<Rank> without = missing(wait.name);
     late.insert(without.begin(), without.end());
-    const ProcessSetId set = tally_.set_of(wait.name).value_or(kWorldSet);
+    const ProcessSetId set = readiness_.set_of(wait.name).value_or(kWorldSet);
     for (const Rank rank : sets_.ranks(set)) {
       const bool submitted = !std::binary_search(without.begin(), without.end(), rank);
       if (submitted && sets_.expects(set, rank)) waiting.try_emplace(rank, wait.name);

@@ -8,27 +8,28 @@
 #include "core/base/tree.h"
 #include "core/negotiate/negotiation_settings.h"
 #include "core/negotiate/process_sets.h"
-#include "core/negotiate/stall/sightings.h"
+#include "core/negotiate/readiness_tracker.h"
+#include "core/negotiate/stall/rank_statuses.h"
 #include "core/negotiate/stall/stall_monitor.h"
 #include "core/negotiate/stall/stall_report.h"
-#include "core/negotiate/tally.h"
 
 namespace hvd {
 
 // Rank 0: what people are told about a stall: who waits for whom, and what each rank does instead.
-// It knows what the tally has heard and what ranks answered when they were asked. Has no clock.
+// It knows what the readiness tracker has heard and what ranks answered when they were asked. Has
+// no clock.
 class StallDiagnosis {
  public:
   // The arguments outlive it.
-  StallDiagnosis(const Tree& tree, const Tally& tally, const ProcessSets& sets,
+  StallDiagnosis(const Tree& tree, const ReadinessTracker& readiness, const ProcessSets& sets,
                  const NegotiationSettings& settings)
-      : tree_(tree), tally_(tally), sets_(sets), settings_(settings) {}
+      : tree_(tree), readiness_(readiness), sets_(sets), settings_(settings) {}
 
   // Time passes.
   void tick(TimePoint now) { now_ = now; }
   // All ranks were asked; an answer came.
-  void asked() { sightings_.asked(now_); }
-  void take(Sighting sighting) { sightings_.take(std::move(sighting)); }
+  void asked() { rank_statuses_.asked(now_); }
+  void take(RankStatus rank_status) { rank_statuses_.take(std::move(rank_status)); }
   // Until `deadline` nobody is blamed for waiting for rank 0.
   void expect_wait_for_root(TimePoint deadline) { root_expected_ = deadline; }
   bool expects_root() const { return root_expected_ && now_ < *root_expected_; }
@@ -63,10 +64,10 @@ class StallDiagnosis {
   Duration answer_limit() const;
 
   const Tree& tree_;
-  const Tally& tally_;
+  const ReadinessTracker& readiness_;
   const ProcessSets& sets_;
   const NegotiationSettings& settings_;
-  Sightings sightings_;
+  RankStatuses rank_statuses_;
   TimePoint now_{};
   std::optional<TimePoint> root_expected_;
 };

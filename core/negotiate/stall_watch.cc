@@ -15,24 +15,24 @@ Duration longest_of(const std::vector<Overdue>& waits) {
 
 }  // namespace
 
-StallWatch::StallWatch(const Tree& tree, const Tally& tally, const ProcessSets& sets,
+StallWatch::StallWatch(const Tree& tree, const ReadinessTracker& readiness, const ProcessSets& sets,
                        const NegotiationSettings& settings)
     : tree_(tree),
-      tally_(tally),
+      readiness_(readiness),
       sets_(sets),
       settings_(settings),
-      diagnosis_(tree, tally, sets, settings),
+      diagnosis_(tree, readiness, sets, settings),
       names_(settings.stall_warning, settings.stall_limit),
       batches_(settings.stall_warning, settings.stall_limit),
       joins_(settings.stall_warning, settings.stall_limit),
       parent_(settings.stall_limit) {}
 
 StallWatch::Findings StallWatch::tick(TimePoint now, const Load& load,
-                                      std::vector<Absence>& absences) {
+                                      std::vector<MissingRanks>& absences) {
   now_ = now;
   diagnosis_.tick(now);
   Findings findings;
-  if (!tally_.idle() && names_.due(now_)) check_names(absences, findings);
+  if (!readiness_.idle() && names_.due(now_)) check_names(absences, findings);
   if (watches(load) && batches_.due(now_)) check_batches(load.batches, findings);
   if (root() && sets_.anyone_joined() && joins_.due(now_)) check_joins(findings);
   if (!root()) check_parent(load.waits, findings);
@@ -44,7 +44,7 @@ std::optional<TimePoint> StallWatch::next_deadline(const Load& load) const {
   const auto also = [&](std::optional<TimePoint> other) {
     if (other && (!deadline || *other < *deadline)) deadline = other;
   };
-  if (!tally_.idle()) also(names_.next_check());
+  if (!readiness_.idle()) also(names_.next_check());
   if (watches(load)) also(batches_.next_check());
   if (root() && sets_.anyone_joined()) also(joins_.next_check());
   if (!root() && load.waits) also(parent_.next_check());
@@ -60,7 +60,7 @@ void StallWatch::set_limits() {
 
 void StallWatch::joined(ProcessSetId set) {
   note_progress(set);
-  told_.clear();
+  last_reported_missing_.clear();
 }
 
 void StallWatch::note_progress(ProcessSetId set) {
@@ -69,12 +69,12 @@ void StallWatch::note_progress(ProcessSetId set) {
   progress_[set] = ++progress_count_;
 }
 
-void StallWatch::check_names(std::vector<Absence>& absences, Findings& findings) {
-  const StallFindings found = names_.check(now_, diagnosis_.blameable(tally_.waiting()));
+void StallWatch::check_names(std::vector<MissingRanks>& absences, Findings& findings) {
+  const StallFindings found = names_.check(now_, diagnosis_.blameable(readiness_.waiting()));
   if (root()) {
     return report(found, findings, [&](const auto& waits) { return diagnosis_.of_names(waits); });
   }
-  std::erase_if(told_, [&](const auto& entry) {
+  std::erase_if(last_reported_missing_, [&](const auto& entry) {
     return std::none_of(found.held.begin(), found.held.end(),
                         [&](const Overdue& wait) { return wait.name == entry.first; });
   });
@@ -82,12 +82,12 @@ void StallWatch::check_names(std::vector<Absence>& absences, Findings& findings)
 }
 
 void StallWatch::tell_absence(const std::string& name, Duration held,
-                              std::vector<Absence>& absences) {
+                              std::vector<MissingRanks>& absences) {
   if (root()) return;
-  std::vector<Rank> missing = tally_.missing(name);
-  const auto [told, news] = told_.try_emplace(name);
+  std::vector<Rank> missing = readiness_.missing(name);
+  const auto [told, news] = last_reported_missing_.try_emplace(name);
   if (!news && told->second == missing) return;
-  absences.push_back({tally_.set_of(name).value_or(kWorldSet), name, held, missing});
+  absences.push_back({readiness_.set_of(name).value_or(kWorldSet), name, held, missing});
   told->second = std::move(missing);
 }
 

@@ -20,7 +20,7 @@ namespace hvd {
 // of them; on others a parent that is silent. Has no clock.
 class StallWatch {
  public:
-  // What this rank has to wait for, besides what the tally knows.
+  // What this rank has to wait for, besides what the readiness tracker knows.
   struct Load {
     std::span<const RunningBatch> batches;  // rank 0: of all ranks
     bool waits = false;                     // this rank does, for others
@@ -35,11 +35,11 @@ class StallWatch {
   };
 
   // The arguments outlive it.
-  StallWatch(const Tree& tree, const Tally& tally, const ProcessSets& sets,
+  StallWatch(const Tree& tree, const ReadinessTracker& readiness, const ProcessSets& sets,
              const NegotiationSettings& settings);
 
   // Time passes; `absences` gets what has to be told upwards.
-  Findings tick(TimePoint now, const Load& load, std::vector<Absence>& absences);
+  Findings tick(TimePoint now, const Load& load, std::vector<MissingRanks>& absences);
   std::optional<TimePoint> next_deadline(const Load& load) const;
 
   // The settings have changed.
@@ -48,7 +48,7 @@ class StallWatch {
   void heard_parent() { parent_.heard(); }
   // A node below has waited for `name` so long that it told: so has this node, whether it knew the
   // name or not.
-  void tell_absence(const std::string& name, Duration held, std::vector<Absence>& absences);
+  void tell_absence(const std::string& name, Duration held, std::vector<MissingRanks>& absences);
   // The log says that a rank joined: what was told before does not count any more.
   void joined(ProcessSetId set);
   // Something ran in the set. The clock of those who wait for the others to join begins anew.
@@ -60,7 +60,7 @@ class StallWatch {
   bool root() const { return tree_.rank == 0; }
   // One rank alone watches its device (core/negotiate/stall/unfinished.h).
   bool watches(const Load& load) const { return root() && tree_.size > 1 && !load.batches.empty(); }
-  void check_names(std::vector<Absence>& absences, Findings& findings);
+  void check_names(std::vector<MissingRanks>& absences, Findings& findings);
   void check_batches(std::span<const RunningBatch> batches, Findings& findings);
   void check_joins(Findings& findings);
   void check_parent(bool waits, Findings& findings);
@@ -69,7 +69,7 @@ class StallWatch {
   void warn(Duration held, const StallReport& report, Findings& findings);
 
   const Tree& tree_;
-  const Tally& tally_;
+  const ReadinessTracker& readiness_;
   const ProcessSets& sets_;
   const NegotiationSettings& settings_;
   StallDiagnosis diagnosis_;
@@ -80,8 +80,9 @@ class StallWatch {
   TimePoint now_{};
   std::vector<std::uint64_t> progress_;  // rank 0, by set: changes when something ran
   std::uint64_t progress_count_ = 0;
-  std::map<std::string, std::vector<Rank>> told_;  // others: who is missing, as last told upwards
-  std::string last_report_;                        // rank 0: what the last one said about ranks
+  std::map<std::string, std::vector<Rank>>
+      last_reported_missing_;  // others: who is missing, as last told upwards
+  std::string last_report_;    // rank 0: what the last one said about ranks
   TimePoint last_report_at_{};
 };
 

@@ -14,16 +14,16 @@ void RankProtocol::Impl::leave() {
 
 void RankProtocol::Impl::fail(const Status& why) {
   if (stopped_) return;
-  const Emergency emergency{why, -1};
-  if (!root()) send(0, MessageKind::kAlarm, emergency);
+  const AbortNotice emergency{why, -1};
+  if (!root()) send(0, MessageKind::kAbortReport, emergency);
   halt(emergency);
 }
 
 void RankProtocol::Impl::peer_lost(Rank rank, const Status& why) {
   lost(rank);
   if (stopped_) return;
-  const Emergency emergency{{StatusCode::kTransport, why.message()}, rank};
-  if (!root() && rank != 0) send(0, MessageKind::kAlarm, emergency);
+  const AbortNotice emergency{{StatusCode::kTransport, why.message()}, rank};
+  if (!root() && rank != 0) send(0, MessageKind::kAbortReport, emergency);
   // Parent and children only go after this rank has stopped, so a neighbour died. Any other rank
   // may have left in order while the stop is still on its way here: rank 0 knows.
   const bool neighbour = rank == tree_.parent || reporter_of(rank).has_value();
@@ -31,7 +31,7 @@ void RankProtocol::Impl::peer_lost(Rank rank, const Status& why) {
 }
 
 void RankProtocol::Impl::receive_alarm(ByteReader& in) {
-  const Emergency emergency = read_emergency(in);
+  const AbortNotice emergency = read_emergency(in);
   in.expect_end();
   if (stopped_) return;
   halt(emergency);
@@ -39,15 +39,15 @@ void RankProtocol::Impl::receive_alarm(ByteReader& in) {
 
 // Stops here and tells the others: rank 0 everybody, another rank its children (rank 0 may be
 // dead).
-void RankProtocol::Impl::halt(const Emergency& emergency) {
+void RankProtocol::Impl::halt(const AbortNotice& emergency) {
   if (emergency.lost >= 0) lost(emergency.lost);
   if (root()) {
     for (Rank rank = 1; rank < tree_.size; ++rank) {
-      if (rank != emergency.lost) send(rank, MessageKind::kHalt, emergency);
+      if (rank != emergency.lost) send(rank, MessageKind::kAbortBroadcast, emergency);
     }
   } else {
     for (const Rank child : tree_.children) {
-      if (child != emergency.lost) send(child, MessageKind::kHalt, emergency);
+      if (child != emergency.lost) send(child, MessageKind::kAbortBroadcast, emergency);
     }
   }
   stop(emergency.why, false);
@@ -105,7 +105,7 @@ std::optional<TimePoint> RankProtocol::Impl::next_deadline() const {
 // What rank 0 would do; what it hears of it, if it goes on one day, is in fail().
 void RankProtocol::Impl::give_up_parent(const Status& why) {
   for (Rank rank = 1; tree_.parent == 0 && rank < tree_.size; ++rank) {
-    if (rank != tree_.rank) send(rank, MessageKind::kHalt, Emergency{why, -1});
+    if (rank != tree_.rank) send(rank, MessageKind::kAbortBroadcast, AbortNotice{why, -1});
   }
   fail(why);
 }

@@ -61,7 +61,7 @@ std::optional<Ticket> Submissions::take(const std::string& name) {
   return ticket;
 }
 
-void Submissions::settle(const std::string& name, SlotNumber slot) {
+void Submissions::bind_slot(const std::string& name, SlotNumber slot) {
   const auto found = by_name_.find(name);
   if (found == by_name_.end()) return;
   InFull& mine = found->second;
@@ -81,7 +81,7 @@ void Submissions::keep(SlotNumber slot, const Request& request) {
   if (request.place.arena != 0) by_slot_[slot].told = request.place;
 }
 
-void Submissions::unsettle(SlotNumber slot, const Request& request) {
+void Submissions::unbind_slot(SlotNumber slot, const Request& request) {
   if (!has(slot)) return;
   const BySlot& mine = by_slot_[slot];
   by_name_.insert_or_assign(request.name, InFull{mine.ticket, mine.number, request});

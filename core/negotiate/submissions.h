@@ -44,11 +44,11 @@ class Submissions {
   std::optional<Ticket> take(SlotNumber slot);
   std::optional<Ticket> take(const std::string& name);
   // The name has a slot now that says what was submitted.
-  void settle(const std::string& name, SlotNumber slot);
+  void bind_slot(const std::string& name, SlotNumber slot);
   // The slot is about to be defined anew, for ranks that moved; what is pending here stays in it.
   void keep(SlotNumber slot, const Request& request);
   // The slot goes: from now on its submission is kept by name.
-  void unsettle(SlotNumber slot, const Request& request);
+  void unbind_slot(SlotNumber slot, const Request& request);
 
   // -- by process set. A join is not counted.
   std::size_t pending_in(ProcessSetId set) const {

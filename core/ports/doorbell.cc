@@ -11,7 +11,7 @@ namespace hvd {
 namespace {
 
 constexpr std::uint32_t kSleepers =
-    static_cast<std::uint32_t>(Listener::kOwner) | static_cast<std::uint32_t>(Listener::kDriver);
+    static_cast<std::uint32_t>(Listener::kOwner) | static_cast<std::uint32_t>(Listener::kLoopOwner);
 
 // The shared flavour of futex serves both: memory of one process and memory that several map.
 long futex(std::atomic<std::uint32_t>& word, int op, std::uint32_t value, const timespec* timeout,

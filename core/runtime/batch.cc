@@ -84,7 +84,7 @@ void Batch::start() {
     stage_ = Stage::kExchanging;
   } else {
     wait_for_inputs();
-    operation_ = start_alike();
+    operation_ = start_uniform();
     stage_ = Stage::kMoving;
   }
 }
@@ -122,7 +122,7 @@ void Batch::wait_for_inputs() {
 }
 
 // What needs no exchange: the request says how much every rank brings.
-std::unique_ptr<Operation> Batch::start_alike() {
+std::unique_ptr<Operation> Batch::start_uniform() {
   switch (plan_.key.kind) {
     case Kind::kAllreduce:
       slices_ = slices();

@@ -71,7 +71,7 @@ class Batch {
 
   void describe();
   void wait_for_inputs();
-  std::unique_ptr<Operation> start_alike();
+  std::unique_ptr<Operation> start_uniform();
   std::optional<SlicePlace> place_of(Tensor tensor) const;
   Outcome arena_outcome() const;
   void start_exchange();

@@ -12,7 +12,7 @@
 #include "core/ports/fence.h"
 #include "core/runtime/handle.h"
 #include "core/runtime/submission.h"
-#include "core/runtime/wake/driver_seat.h"
+#include "core/runtime/wake/loop_ownership.h"
 #include "core/system/fork_guard.h"
 
 namespace hvd {
@@ -22,9 +22,10 @@ namespace hvd {
 class Completion {
  public:
   // What a wait is for.
-  enum class Until : std::uint32_t { kOrdered = 2, kDone = 4 };
+  enum class Until : std::uint32_t { kEnqueued = 2, kDone = 4 };
 
-  explicit Completion(std::shared_ptr<DriverSeat> seat = nullptr) : seat_(std::move(seat)) {}
+  explicit Completion(std::shared_ptr<LoopOwnership> seat = nullptr)
+      : ownership_(std::move(seat)) {}
 
   // The first call decides and returns true; later ones change nothing. The leases of `parts` are
   // dropped by the first thread that waits, or with the last handle: freeing user memory may need
@@ -55,18 +56,19 @@ class Completion {
   // Blocks until finish(); throws its status, every time. Throws AbortedError in a forked child.
   const Outcome& wait();
   // The same, but until it is ordered: then `past` is what it was ordered before.
-  const Outcome& wait_ordered(Fence& past);
+  const Outcome& wait_enqueued(Fence& past);
 
  private:
   bool block_until(TimePoint deadline, Until until);
   bool spin(Until until) const noexcept;
 
   static constexpr std::uint32_t kPending = 0, kOrdering = 1;
-  static constexpr auto kOrdered = static_cast<std::uint32_t>(Until::kOrdered);
+  static constexpr auto kEnqueued = static_cast<std::uint32_t>(Until::kEnqueued);
   static constexpr std::uint32_t kEnding = 3;
   static constexpr auto kDone = static_cast<std::uint32_t>(Until::kDone);
 
-  const std::shared_ptr<DriverSeat> seat_;  // of the engine this was submitted to; may be null
+  const std::shared_ptr<LoopOwnership>
+      ownership_;  // of the engine this was submitted to; may be null
   std::atomic<std::uint32_t> state_{kPending};
   DoorbellState finished_;
   std::atomic_flag parts_dropped_;

@@ -9,7 +9,7 @@
 #include "core/base/deadlines.h"
 #include "core/base/thread_annotations.h"
 #include "core/system/engine_thread.h"
-#include "core/system/keep_for_ever.h"
+#include "core/system/leak_until_exit.h"
 
 namespace hvd {
 
@@ -24,8 +24,8 @@ struct CompletionThread::Shared {
       : reached(std::move(when_reached)), bell(&doorbell) {}
   // Batches are left here with a thread that was left behind. What they use may be gone.
   ~Shared() {
-    for (Waiting& each : waiting) keep_for_ever(std::move(each.batch));
-    for (Ended& each : ended) keep_for_ever(std::move(each.batch));
+    for (Waiting& each : waiting) leak_until_exit(std::move(each.batch));
+    for (Ended& each : ended) leak_until_exit(std::move(each.batch));
   }
 
   const std::function<void(Batch&)> reached;

@@ -60,17 +60,17 @@ Coordinator::Coordinator(std::unique_ptr<ControlPlane> control,
     : control_(std::move(control)),
       collectives_(std::move(collectives)),
       topology_(control_->topology()),
-      spin_limits_(spin_limits(cores_a_rank(topology_.local_size))),
+      spin_limits_(spin_limits(cores_per_rank(topology_.local_size))),
       cores_(config.thread_affinity),
       checks_nan_(config.check_nan),
       settings_(settings_from(config, topology_.size)),
       answer_limit_(config.shutdown_timeout),
       autotune_(make_autotune(config, *control_)),
-      seat_(std::make_shared<DriverSeat>(control_->doorbell(), *this,
-                                         others_may_drive(collectives_), spin_limits_.returns)),
-      table_(seat_),
+      ownership_(std::make_shared<LoopOwnership>(
+          control_->doorbell(), *this, others_may_drive(collectives_), spin_limits_.returns)),
+      table_(ownership_),
       sets_(topology_.size),
-      transfers_(collectives_, {config.stall_warning, config.stall_limit}, seat_),
+      transfers_(collectives_, {config.stall_warning, config.stall_limit}, ownership_),
       observers_(with(std::move(observers), autotune_), topology_),
       protocol_(make_tree(topology_.rank, control_->host_of()), settings_),
       device_watch_(topology_.size == 1 ? config.stall_warning : Duration::zero(),
@@ -83,7 +83,7 @@ Coordinator::Coordinator(std::unique_ptr<ControlPlane> control,
 }
 
 Coordinator::~Coordinator() {
-  seat_->close();
+  ownership_->close();
 }
 
 template <typename Action>
@@ -125,23 +125,23 @@ void Coordinator::end() noexcept {
   end_bell_.ring();
 }
 
-Drivable::Rest Coordinator::drive(const Completion& awaited, TimePoint deadline) noexcept {
+CallerRunLoop::Rest Coordinator::drive(const Completion& awaited, TimePoint deadline) noexcept {
   Doorbell& bell = control_->doorbell();
   TimePoint active = Clock::now();
-  show_patience(false);
+  set_deferred_wake(false);
   for (auto before = bell.rings();;) {
     const auto seen = bell.rings();
     const TimePoint now = Clock::now();
     const bool moved = turn(now);
     if (awaited.done() || now >= deadline || phase_ == Phase::kEnded) {
-      show_patience(true);
+      set_deferred_wake(true);
       return {seen, moved && anything_left() ? now : sleep_until(now)};
     }
     if (moved || seen != std::exchange(before, seen)) active = now;
     if (moved || spin(seen, active)) continue;
-    bell.listen(Listener::kDriver);
-    bell.sleep(seen, std::min(deadline, sleep_until(now)), Listener::kDriver);
-    bell.ignore(Listener::kDriver);
+    bell.listen(Listener::kLoopOwner);
+    bell.sleep(seen, std::min(deadline, sleep_until(now)), Listener::kLoopOwner);
+    bell.ignore(Listener::kLoopOwner);
   }
 }
 
@@ -223,7 +223,7 @@ void Coordinator::run_commands() {
     settings_.batching_gap = tuned->batching_gap;
     protocol_.change_settings(settings_);
   }
-  if (const auto where = notifier_.next_answer()) protocol_.sighted(*where);
+  if (const auto where = notifier_.next_answer()) protocol_.status_reported(*where);
 }
 
 // True if something was announced.

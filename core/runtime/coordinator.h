@@ -24,7 +24,7 @@
 #include "core/runtime/process_set.h"
 #include "core/runtime/tensor_table.h"
 #include "core/runtime/transfers.h"
-#include "core/runtime/wake/driver_seat.h"
+#include "core/runtime/wake/loop_ownership.h"
 #include "core/runtime/wake/spin_limits.h"
 #include "core/tune/autotune.h"
 
@@ -33,8 +33,8 @@ namespace hvd {
 // The loop of one rank: submissions and control messages into the protocol, its effects into the
 // executor, its messages into the control plane. Sleeps on the control plane's doorbell, which all
 // of these ring. run() is the coordinator thread; a thread that waits for a handle may run the loop
-// in its place (see DriverSeat); other threads use what is marked "any thread".
-class Coordinator final : public Drivable {
+// in its place (see LoopOwnership); other threads use what is marked "any thread".
+class Coordinator final : public CallerRunLoop {
  public:
   Coordinator(std::unique_ptr<ControlPlane> control,
               std::vector<std::unique_ptr<Collective>> collectives, const Config& config,
@@ -49,14 +49,14 @@ class Coordinator final : public Drivable {
   // False if something is left. One thread at a time.
   bool run_now() noexcept;
 
-  TensorTable& table() { return table_; }                // any thread
-  Transfers& transfers() { return transfers_; }          // any thread: add()
-  const SetRegistry& sets() const { return sets_; }      // any thread
-  Notifier& notifier() { return notifier_; }             // any thread: on_look(), on_stall()
+  TensorTable& table() { return table_; }            // any thread
+  Transfers& transfers() { return transfers_; }      // any thread: add()
+  const SetRegistry& sets() const { return sets_; }  // any thread
+  Notifier& notifier() { return notifier_; }  // any thread: set_location_callback(), on_stall()
   void wake() noexcept { control_->doorbell().ring(); }  // any thread
   // The table or the transfers have something new. Any thread.
   void submitted() noexcept {
-    if (seat_->submissions_ring()) wake();
+    if (ownership_->submissions_ring()) wake();
   }
   void leave() noexcept;  // any thread
   // As RankProtocol has them. Any thread.
@@ -94,7 +94,7 @@ class Coordinator final : public Drivable {
   void apply(const SetAdded& effect);
   void apply(const SetRemoved& effect);
   void apply(const AllJoined& effect);
-  void apply(const Look& effect);
+  void apply(const ProbeRanks& effect);
   void apply(const Report& effect);
   void apply(const Stopped& effect);
   bool advance_batches(TimePoint now);
@@ -111,13 +111,13 @@ class Coordinator final : public Drivable {
   bool check_phase(TimePoint now);
   bool check_drain(TimePoint now);
   bool asks_where() const { return where_deadline_ != TimePoint::max(); }
-  void finish_farewell(const std::string& where);
+  void finish_departure(const std::string& where);
   void stop(const Status& why, bool orderly);
   std::optional<Duration> poll_interval() const;
   TimePoint sleep_until(TimePoint now) const;
   void rest(std::uint32_t seen, TimePoint now);
   bool anything_left() const;
-  void show_patience(bool patient) noexcept;
+  void set_deferred_wake(bool patient) noexcept;
   bool spin(std::uint32_t seen, TimePoint active);
   bool may_spin(TimePoint active) const;
 
@@ -130,7 +130,7 @@ class Coordinator final : public Drivable {
   NegotiationSettings settings_;        // rank 0: of the log
   const Duration answer_limit_;         // from leave() or fail() to the others' answer
   std::shared_ptr<Autotune> autotune_;  // rank 0, if it was asked for
-  const std::shared_ptr<DriverSeat> seat_;
+  const std::shared_ptr<LoopOwnership> ownership_;
   TensorTable table_;
   SetRegistry sets_;
   Transfers transfers_;
@@ -140,7 +140,7 @@ class Coordinator final : public Drivable {
   Status stop_reason_;
   TimePoint phase_deadline_ = TimePoint::max();
   std::optional<Drain> drain_;                       // while draining
-  std::optional<Stopped> farewell_;                  // another rank left; not yet in stop_reason_
+  std::optional<Stopped> departure_;                 // another rank left; not yet in stop_reason_
   TimePoint where_deadline_ = TimePoint::max();      // until then the program may say where it is
   TimePoint transfers_deadline_ = TimePoint::max();  // while draining
   bool left_ = false;

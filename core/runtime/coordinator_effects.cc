@@ -65,8 +65,8 @@ bool Coordinator::finish_joins() {
          }) > 0;
 }
 
-void Coordinator::apply(const Look&) {
-  if (!notifier_.look()) protocol_.sighted({});
+void Coordinator::apply(const ProbeRanks&) {
+  if (!notifier_.look()) protocol_.status_reported({});
 }
 
 void Coordinator::apply(const Report& effect) {
@@ -79,7 +79,7 @@ void Coordinator::apply(const Stopped& effect) {
   if (phase_ != Phase::kRunning) return;
   stop_reason_ = effect.why;
   const bool waits = effect.orderly && !left_ && !effect.waits_for.empty();
-  if (effect.orderly && !left_) farewell_ = effect;
+  if (effect.orderly && !left_) departure_ = effect;
   if (waits && notifier_.look()) where_deadline_ = Clock::now() + kLocationLimit;
   if (effect.orderly && (executor_.busy() || transfers_.busy() || asks_where())) {
     phase_ = Phase::kDraining;
@@ -87,34 +87,34 @@ void Coordinator::apply(const Stopped& effect) {
     drain_.emplace(Clock::now(), kDrainLimit, protocol_.settings().stall_limit);
     transfers_deadline_ = Clock::now() + kTransferDrainLimit;
   } else {
-    finish_farewell({});
+    finish_departure({});
     stop(stop_reason_, effect.orderly);
   }
 }
 
 // What another rank's leaving means to this one.
-void Coordinator::finish_farewell(const std::string& where) {
+void Coordinator::finish_departure(const std::string& where) {
   where_deadline_ = TimePoint::max();
-  if (!farewell_) return;
-  std::string text = farewell_->why.message();
-  if (!farewell_->waits_for.empty()) {
+  if (!departure_) return;
+  std::string text = departure_->why.message();
+  if (!departure_->waits_for.empty()) {
     text += " while rank " + std::to_string(topology_.rank) + " waits for " +
-            readable_name(farewell_->waits_for) + ", submission " +
-            std::to_string(farewell_->waits_number);
+            readable_name(departure_->waits_for) + ", submission " +
+            std::to_string(departure_->waits_number);
     if (!where.empty()) text += ", at " + where;
   }
   text += ". Different numbers of batches? See hvd.join().";
-  stop_reason_ = {farewell_->why.code(), std::move(text)};
-  farewell_.reset();
+  stop_reason_ = {departure_->why.code(), std::move(text)};
+  departure_.reset();
 }
 
 // True when the phase changed.
 bool Coordinator::check_drain(TimePoint now) {
   if (now >= transfers_deadline_) transfers_.close(stop_reason_);
   if (const auto where = asks_where() ? notifier_.next_answer() : std::nullopt) {
-    finish_farewell(*where);
+    finish_departure(*where);
   } else if (now >= where_deadline_ || !asks_where()) {
-    finish_farewell({});
+    finish_departure({});
   }
   if (!executor_.busy() && !transfers_.busy() && !asks_where()) {
     stop(stop_reason_, true);

@@ -5,7 +5,7 @@
 
 #include "core/runtime/coordinator.h"
 #include "core/runtime/wake/blocked_time.h"
-#include "core/runtime/wake/patience.h"
+#include "core/runtime/wake/deferred_wake.h"
 #include "core/system/interruptible_waits.h"
 
 namespace hvd {
@@ -57,11 +57,11 @@ TimePoint Coordinator::sleep_until(TimePoint now) const {
 
 void Coordinator::rest(std::uint32_t seen, TimePoint now) {
   const TimePoint deadline = std::min(sleep_until(now), now + kHeartbeat);
-  show_patience(true);
+  set_deferred_wake(true);
   if (now < more_until_) {
-    seat_->nap(std::min(deadline, more_until_));
+    ownership_->nap(std::min(deadline, more_until_));
   } else {
-    seat_->rest(seen, deadline);
+    ownership_->rest(seen, deadline);
   }
 }
 
@@ -72,12 +72,12 @@ bool Coordinator::anything_left() const {
 }
 
 // Process sets without this rank may need its answers at any time.
-void Coordinator::show_patience(bool patient) noexcept {
+void Coordinator::set_deferred_wake(bool patient) noexcept {
   Doorbell& bell = control_->doorbell();
   if (patient && !anything_left() && sets_.ids().size() == 1) {
-    bell.listen(kPatient);
+    bell.listen(kDefersWake);
   } else {
-    bell.ignore(kPatient);
+    bell.ignore(kDefersWake);
   }
 }
 

@@ -68,8 +68,8 @@ void Executor::run(RunBatch plan) {
     std::vector<InFlightPtr> members = table_.find(plan.members);
     for (std::size_t i = 0; i < members.size(); ++i) {
       if (members[i] != nullptr) continue;
-      members[i] = stand_in(*plan.members[i].request, *port.set, port.position, *port.collective,
-                            port.scratch);
+      members[i] = identity_contribution(*plan.members[i].request, *port.set, port.position,
+                                         *port.collective, port.scratch);
     }
     auto& waiting = waiting_[lane];
     waiting.push_back(std::make_unique<Batch>(std::move(plan), std::move(members), *port.collective,
@@ -135,7 +135,7 @@ void Executor::fail(const Status& why) noexcept {
   waiting_.clear();
   on_devices_.clear();
   completion_.drain(kDeviceLimit);
-  while (auto ended = completion_.next_ended()) leave_behind(*std::move(ended));
+  while (auto ended = completion_.next_ended()) retire(*std::move(ended));
   unfinished_ = 0;
 }
 
@@ -214,16 +214,16 @@ bool Executor::take_ended() {
       continue;
     }
     const Status lost = lost_on_device(ended->batch->info(), ended->status);
-    leave_behind(*std::move(ended));
+    retire(*std::move(ended));
     lost.throw_if_error();
   }
   return moved;
 }
 
 // The wait for a device may have failed, or been broken off, while the device goes on.
-void Executor::leave_behind(CompletionThread::Ended ended) {
+void Executor::retire(CompletionThread::Ended ended) {
   if (ended.status.ok()) return;
-  left_behind_.keep(std::move(ended.batch), std::move(ended.fence));
+  retired_.keep(std::move(ended.batch), std::move(ended.fence));
 }
 
 void Executor::finished_here(BatchPtr batch) {
@@ -261,7 +261,7 @@ void Executor::finish_handles(Batch& batch) {
     InFlight& member = *members[i];
     if (member.ticket == 0) continue;  // a stand-in: nobody waits for it
     Parts parts = std::move(member.submission.parts);
-    if (member.completion.is(Completion::Until::kOrdered)) parts.clear();  // nobody may wait again
+    if (member.completion.is(Completion::Until::kEnqueued)) parts.clear();  // nobody may wait again
     member.completion.end({}, batch.take_outcome(i), std::move(parts));
   }
   for (const InFlightPtr& member : members) member->completion.wake();
@@ -287,7 +287,7 @@ void Executor::let_go(BatchPtr batch) noexcept {
       return;
     }
     const std::shared_ptr<Batch> given_up(std::move(batch));
-    left_behind_.keep(given_up, [&last = *given_up] { return last.withdraw(); });
+    retired_.keep(given_up, [&last = *given_up] { return last.withdraw(); });
   } catch (...) {
     // A device that cannot even record a point runs nothing any more.
   }

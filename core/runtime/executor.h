@@ -16,10 +16,10 @@
 #include "core/ports/doorbell.h"
 #include "core/runtime/batch.h"
 #include "core/runtime/completion_thread.h"
-#include "core/runtime/left_behind.h"
+#include "core/runtime/identity_contribution.h"
 #include "core/runtime/observers.h"
 #include "core/runtime/process_set.h"
-#include "core/runtime/stand_in.h"
+#include "core/runtime/retired_resources.h"
 #include "core/runtime/tensor_table.h"
 
 namespace hvd {
@@ -80,7 +80,7 @@ class Executor {
   bool start_waiting(std::deque<BatchPtr>& lane);
   bool poll_running();
   bool take_ended();
-  void leave_behind(CompletionThread::Ended ended);
+  void retire(CompletionThread::Ended ended);
   void progress(TimePoint now);
   void finished_here(BatchPtr batch);
   void order_handles(Batch& batch, const Fence& past);
@@ -101,7 +101,7 @@ class Executor {
   std::vector<BatchPtr> running_;         // log order
   std::vector<const Batch*> on_devices_;  // in completion_
   std::deque<RunBatch> finished_;
-  LeftBehind left_behind_;
+  RetiredResources retired_;
   CompletionThread completion_;  // last: its thread uses the table
 };
 

@@ -31,7 +31,7 @@ bool Completion::end(Status status, Outcome outcome, Parts parts) {
     if (before == kEnding || before == kDone) return false;
     if (before != kOrdering) continue;
     relax();  // another thread is about to have it ordered
-    before = kOrdered;
+    before = kEnqueued;
   }
   status_ = std::move(status);
   if (before == kPending) outcome_ = std::move(outcome);
@@ -45,7 +45,7 @@ void Completion::order(Fence past, Outcome outcome) {
   if (!state_.compare_exchange_strong(expected, kOrdering, std::memory_order_acq_rel)) return;
   past_ = std::move(past);
   outcome_ = std::move(outcome);
-  state_.store(kOrdered, std::memory_order_release);
+  state_.store(kEnqueued, std::memory_order_release);
 }
 
 bool Completion::wait_until(TimePoint deadline, Until until) {
@@ -55,7 +55,7 @@ bool Completion::wait_until(TimePoint deadline, Until until) {
     InterruptibleWaits::look();
     const TimePoint look = InterruptibleWaits::look_before(deadline);
     const BlockedThread blocked;
-    if (seat_ != nullptr) seat_->drive(*this, look);
+    if (ownership_ != nullptr) ownership_->drive(*this, look);
     if (is(until) || spin(until) || block_until(look, until)) return true;
   }
   return is(until);
@@ -92,8 +92,8 @@ const Outcome& Completion::wait() {
   return outcome_;
 }
 
-const Outcome& Completion::wait_ordered(Fence& past) {
-  wait_until(TimePoint::max(), Until::kOrdered);
+const Outcome& Completion::wait_enqueued(Fence& past) {
+  wait_until(TimePoint::max(), Until::kEnqueued);
   if (done()) return wait();
   past = past_;
   return outcome_;
@@ -129,15 +129,15 @@ bool Handle::wait_for(Duration limit) const {
 
 bool Handle::ordered_within(Duration limit) const {
   return completion_ == nullptr ||
-         completion_->wait_until(Clock::now() + limit, Completion::Until::kOrdered);
+         completion_->wait_until(Clock::now() + limit, Completion::Until::kEnqueued);
 }
 
 const Outcome& Handle::wait() const {
   return completion_ == nullptr ? nothing() : completion_->wait();
 }
 
-const Outcome& Handle::wait_ordered(Fence& past) const {
-  return completion_ == nullptr ? nothing() : completion_->wait_ordered(past);
+const Outcome& Handle::wait_enqueued(Fence& past) const {
+  return completion_ == nullptr ? nothing() : completion_->wait_enqueued(past);
 }
 
 }  // namespace hvd

@@ -55,7 +55,7 @@ class Handle {
   // submitted next throws.
   bool ordered_within(Duration limit) const;
   // `past` is set to what the results are behind, or left as it is if they are there.
-  const Outcome& wait_ordered(Fence& past) const;
+  const Outcome& wait_enqueued(Fence& past) const;
 
  private:
   std::shared_ptr<Completion> completion_;

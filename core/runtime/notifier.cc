@@ -88,7 +88,7 @@ Notifier::~Notifier() {
   }
 }
 
-void Notifier::on_look(std::function<std::string()> where) {
+void Notifier::set_location_callback(std::function<std::string()> where) {
   auto next = std::make_shared<const std::function<std::string()>>(std::move(where));
   const MutexLock lock(shared_->mutex);
   shared_->where.swap(next);

@@ -22,7 +22,7 @@ class Notifier {
   Notifier& operator=(const Notifier&) = delete;
 
   // What to call from now on; any thread. An exception is logged.
-  void on_look(std::function<std::string()> where);
+  void set_location_callback(std::function<std::string()> where);
   void on_stall(std::function<void(const std::string&)> report);
 
   // Asks where the program is. False when nobody can say: there is no function, or it has not come

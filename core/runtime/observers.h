@@ -8,7 +8,7 @@
 #include "core/base/topology.h"
 #include "core/negotiate/rank_protocol.h"
 #include "core/observe/observer.h"
-#include "core/observe/observer_mail.h"
+#include "core/observe/telemetry_channel.h"
 #include "core/runtime/tensor_table.h"
 
 namespace hvd {
@@ -55,7 +55,7 @@ class Observers {
   void tell(BatchInfo& batch, TimePoint& when, void (Observer::*event)(const BatchInfo&));
 
   ObserverList all_;
-  ObserverMail mail_;
+  TelemetryChannel mail_;
   bool orderly_ = false;
   bool warned_ = false;
 };

@@ -202,8 +202,8 @@ void Runtime::change_settings(std::function<void(NegotiationSettings&)> change) 
   impl_->coordinator().change_settings(std::move(change));
 }
 
-void Runtime::on_look(std::function<std::string()> where) {
-  impl_->coordinator().notifier().on_look(std::move(where));
+void Runtime::set_location_callback(std::function<std::string()> where) {
+  impl_->coordinator().notifier().set_location_callback(std::move(where));
 }
 
 void Runtime::on_stall(std::function<void(const std::string&)> report) {

@@ -84,7 +84,7 @@ class Runtime {
   // `where` says where this rank's program is ("train.py:12"), for reports of stalls; called on a
   // thread of its own, and may take locks that the program holds while it waits: an answer that
   // does not come is done without.
-  void on_look(std::function<std::string()> where);
+  void set_location_callback(std::function<std::string()> where);
   // `report` gets every stall warning, besides the log; on the same thread.
   void on_stall(std::function<void(const std::string&)> report);
 

@@ -41,7 +41,7 @@ using Parts = std::vector<Part, RecyclingAllocator<Part>>;
 // One collective call of one rank: a tensor, or a group of them. Memory is kept alive by the leases
 // until the handle is done; their owners are let go by the thread that waits for the handle (by the
 // coordinator if the handle was dropped before, or if the submission failed, and by the completion
-// thread if the handle told before what its results are behind: see Handle::wait_ordered).
+// thread if the handle told before what its results are behind: see Handle::wait_enqueued).
 struct Submission {
   Request request;
   Parts parts;                                         // one for each of request.shapes

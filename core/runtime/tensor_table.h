@@ -31,7 +31,7 @@ struct InFlight {
   InFlight* before_of_name = nullptr;
   Completion completion;
 
-  explicit InFlight(std::shared_ptr<DriverSeat> seat = nullptr) : completion(std::move(seat)) {}
+  explicit InFlight(std::shared_ptr<LoopOwnership> seat = nullptr) : completion(std::move(seat)) {}
   const std::string& name() const { return submission.request.name; }
 };
 
@@ -42,7 +42,8 @@ using InFlightPtr = std::shared_ptr<InFlight>;
 class TensorTable {
  public:
   // `seat`: of the coordinator that takes what is added; null = it does not sleep.
-  explicit TensorTable(std::shared_ptr<DriverSeat> seat = nullptr) : seat_(std::move(seat)) {}
+  explicit TensorTable(std::shared_ptr<LoopOwnership> seat = nullptr)
+      : ownership_(std::move(seat)) {}
 
   // All or none; moves from them. As many handles as submissions. Throws InvalidArgumentError on a
   // name that is in flight under a handle that somebody has, or twice in the list, or a process set
@@ -86,7 +87,7 @@ class TensorTable {
   void give(InFlightPtr entry) HVD_REQUIRES(mutex_);
   const InFlightPtr& at(Ticket ticket) const HVD_REQUIRES(mutex_);
 
-  const std::shared_ptr<DriverSeat> seat_;
+  const std::shared_ptr<LoopOwnership> ownership_;
   mutable Mutex mutex_;
   Status closed_ HVD_GUARDED_BY(mutex_);
   Ticket last_ticket_ HVD_GUARDED_BY(mutex_) = 0;

@@ -32,11 +32,11 @@ std::string describe(const PointToPoint& transfer, Duration waited) {
 }  // namespace
 
 Transfers::Transfers(std::span<const std::unique_ptr<Collective>> world, const WaitLimits& limits,
-                     std::shared_ptr<DriverSeat> seat)
-    : world_(world), limits_(limits), seat_(std::move(seat)) {}
+                     std::shared_ptr<LoopOwnership> seat)
+    : world_(world), limits_(limits), ownership_(std::move(seat)) {}
 
 Handle Transfers::add(PointToPoint transfer) {
-  auto added = std::make_shared<Transfer>(seat_);
+  auto added = std::make_shared<Transfer>(ownership_);
   added->what = std::move(transfer);
   added->limits = added->what.limits.value_or(limits_);
   Handle handle(std::shared_ptr<Completion>(added, &added->completion));
@@ -50,7 +50,7 @@ Handle Transfers::add(PointToPoint transfer) {
 
 bool Transfers::advance(TimePoint now) {
   if (!failure_.ok()) return false;
-  left_behind_.let_go();
+  retired_.let_go();
   bool moved = start_added(now);
   for (TransferPtr& transfer : running_) {
     if (!advance(transfer) && !check_wait(transfer, now)) continue;
@@ -173,7 +173,7 @@ bool Transfers::check_wait(const TransferPtr& transfer, TimePoint now) {
 }
 
 // An asynchronous device may have copies in its queue, and MPI messages on their way.
-void Transfers::leave_behind(Transfer& transfer) {
+void Transfers::retire(Transfer& transfer) {
   if (transfer.operation == nullptr) return;
   struct Rest {
     Lease tensor;
@@ -183,7 +183,7 @@ void Transfers::leave_behind(Transfer& transfer) {
     Fence past = transfer.moved ? *transfer.moved : transfer.collective->fence();
     const auto rest =
         std::make_shared<Rest>(Rest{transfer.what.tensor, std::move(transfer.operation)});
-    left_behind_.keep(rest, [&operation = *rest->operation, past = std::move(past)] {
+    retired_.keep(rest, [&operation = *rest->operation, past = std::move(past)] {
       const bool withdrawn = operation.withdraw();
       return past.reached() && withdrawn;
     });
@@ -195,7 +195,7 @@ void Transfers::leave_behind(Transfer& transfer) {
 // First the port lets go of the tensor, then its owner learns that it may have it back. Always
 // true.
 bool Transfers::end(const TransferPtr& transfer, const Status& status) {
-  if (!status.ok()) leave_behind(*transfer);
+  if (!status.ok()) retire(*transfer);
   transfer->operation.reset();
   {
     const MutexLock lock(mutex_);

@@ -15,7 +15,7 @@
 #include "core/ports/collective.h"
 #include "core/runtime/completion.h"
 #include "core/runtime/handle.h"
-#include "core/runtime/left_behind.h"
+#include "core/runtime/retired_resources.h"
 #include "core/runtime/submission.h"
 
 namespace hvd {
@@ -28,7 +28,7 @@ class Transfers {
   // of transfers without limits of their own; a wait is reported once.
   // `seat`: of the coordinator that calls advance(); null = it does not sleep.
   Transfers(std::span<const std::unique_ptr<Collective>> world, const WaitLimits& limits,
-            std::shared_ptr<DriverSeat> seat = nullptr);
+            std::shared_ptr<LoopOwnership> seat = nullptr);
 
   // Throws the status of close() after it.
   Handle add(PointToPoint transfer);
@@ -53,7 +53,7 @@ class Transfers {
 
  private:
   struct Transfer {
-    explicit Transfer(std::shared_ptr<DriverSeat> seat) : completion(std::move(seat)) {}
+    explicit Transfer(std::shared_ptr<LoopOwnership> seat) : completion(std::move(seat)) {}
 
     PointToPoint what;
     WaitLimits limits;
@@ -72,14 +72,14 @@ class Transfers {
   bool advance(const TransferPtr& transfer);
   bool check_wait(const TransferPtr& transfer, TimePoint now);
   bool end(const TransferPtr& transfer, const Status& status);
-  void leave_behind(Transfer& transfer);
+  void retire(Transfer& transfer);
 
   std::span<const std::unique_ptr<Collective>> world_;
   const WaitLimits limits_;
-  const std::shared_ptr<DriverSeat> seat_;
+  const std::shared_ptr<LoopOwnership> ownership_;
   std::vector<TransferPtr> running_;
   std::deque<std::string> reports_;
-  LeftBehind left_behind_;
+  RetiredResources retired_;
   Status failure_;
 
   Mutex mutex_;

@@ -49,7 +49,7 @@ UniqueFd open_output(const std::string& path) {
   if (error) refuse(path, "its symbolic link is not followed: " + error.message());
   UniqueFd file(open(target.c_str(), kFlags | O_CREAT | O_NOFOLLOW, kNewFile));
   if (!file || fstat(file.get(), &there) != 0) refuse(path, std::strerror(errno));
-  if (!S_ISREG(there.st_mode)) refuse(path, "it is no regular file");
+  if (!S_ISREG(there.st_mode)) refuse(path, "it is not a regular file");
   if (ftruncate(file.get(), 0) != 0) refuse(path, std::strerror(errno));
   return file;
 }

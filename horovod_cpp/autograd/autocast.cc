@@ -9,7 +9,7 @@
 #include "horovod_cpp/autograd/grad_mode.h"
 #include "horovod_cpp/autograd/precision.h"
 #include "horovod_cpp/autograd/recording.h"
-#include "horovod_cpp/autograd/stand_in.h"
+#include "horovod_cpp/autograd/tensor_substitution.h"
 #include "horovod_cpp/tensor/impl.h"
 
 namespace hvd {
@@ -40,7 +40,7 @@ bool is_kept(const Tensor& a) {
 }
 
 Tensor kept_cast(const Tensor& leaf) {
-  const Tensor stand_in = autograd::stand_in_for(leaf);
+  const Tensor stand_in = autograd::substitute_for(leaf);
   const CastKey key = {leaf.id(), stand_in.id(), state.dtype, grad_enabled()};
   const auto found = state.casts.find(key);
   if (found != state.casts.end() && found->second.version == version_of(leaf)) {

@@ -4,7 +4,7 @@
 
 #include "core/base/status.h"
 #include "horovod_cpp/autograd/grad_mode.h"
-#include "horovod_cpp/autograd/stand_in.h"
+#include "horovod_cpp/autograd/tensor_substitution.h"
 #include "horovod_cpp/tensor/impl.h"
 #include "horovod_cpp/tensor/views.h"
 
@@ -90,7 +90,7 @@ bool should_record(std::initializer_list<const Tensor*> inputs) {
 Edge edge_to(const Tensor& input) {
   if (!requires_grad(input)) return {};
   if (input.record()->node != nullptr) return {input.record()->node, {}};
-  return {nullptr, stand_in_for(input)};
+  return {nullptr, substitute_for(input)};
 }
 
 Tensor record(Tensor result, const char* name, std::vector<Edge> inputs, Backward backward,

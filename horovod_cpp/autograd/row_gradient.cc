@@ -82,7 +82,7 @@ Tensor gradient_values(const Tensor& leaf) {
 void expect_row_gradients(const Tensor& leaf) {
   if (!leaf.is_leaf() || !leaf.requires_grad() || leaf.dim() == 0) {
     throw InvalidArgumentError("expect_row_gradients: a tensor " + to_string(leaf.shape()) +
-                               " that has no rows or is no leaf that requires grad");
+                               " that has no rows or is not a leaf that requires grad");
   }
   leaf.record()->expects_rows = true;
 }

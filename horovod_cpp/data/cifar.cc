@@ -55,8 +55,9 @@ std::vector<std::uint8_t> read_records(const std::string& path, const Format& fo
     source.fail("has more than " + std::to_string(kMaxRecords) + " records");
   }
   if (records.size() % record != 0) {
-    source.fail("has " + std::to_string(records.size()) + " bytes, which is no multiple of the " +
-                std::to_string(record) + " bytes of a " + format.name + " record");
+    source.fail("has " + std::to_string(records.size()) +
+                " bytes, which is not a multiple of the " + std::to_string(record) +
+                " bytes of a " + format.name + " record");
   }
   for (std::size_t i = 0; i < records.size(); i += record) {
     const std::uint8_t label = format.label(&records[i]);

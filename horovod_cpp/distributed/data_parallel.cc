@@ -14,19 +14,19 @@
 #include "horovod_cpp/autograd/functions/functions.h"
 #include "horovod_cpp/autograd/grad_mode.h"
 #include "horovod_cpp/autograd/node.h"
-#include "horovod_cpp/autograd/stand_in.h"
+#include "horovod_cpp/autograd/tensor_substitution.h"
 #include "horovod_cpp/tensor/random.h"
 
 namespace hvd {
 namespace {
 
-using autograd::StandIns;
+using autograd::TensorSubstitution;
 
 // One replica's part of a forward, and what its backward needs.
 struct Replica {
   std::int64_t first = 0, last = 0;  // rows of the batch
-  StandIns::Pairs leaves;            // the module's parameters, and leaves of this replica's own
-  StandIns::Pairs buffers;
+  TensorSubstitution::Pairs leaves;  // the module's parameters, and leaves of this replica's own
+  TensorSubstitution::Pairs buffers;
   Tensor input;   // a leaf
   Tensor output;  // the root of this replica's graph
 };
@@ -123,9 +123,9 @@ void run_forward(nn::Module& module, Replicas& replicas, std::uint64_t seed, boo
         const AutocastGuard autocast(dtype, enabled);
         Replica& replica = replicas[number];
         const RandomStream random(seed + number);
-        StandIns::Pairs pairs = replica.leaves;
+        TensorSubstitution::Pairs pairs = replica.leaves;
         pairs.insert(pairs.end(), replica.buffers.begin(), replica.buffers.end());
-        const StandIns stand_ins(pairs);
+        const TensorSubstitution substitution(pairs);
         if (records) {
           replica.output = module(replica.input);
         } else {

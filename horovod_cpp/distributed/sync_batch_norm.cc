@@ -9,7 +9,7 @@
 #include "core/base/status.h"
 #include "horovod_cpp/autograd/node.h"
 #include "horovod_cpp/autograd/precision.h"
-#include "horovod_cpp/autograd/stand_in.h"
+#include "horovod_cpp/autograd/tensor_substitution.h"
 #include "horovod_cpp/distributed/collectives/collectives.h"
 #include "horovod_cpp/nn/functional.h"
 #include "horovod_cpp/tensor/copy.h"
@@ -74,10 +74,10 @@ void move_towards(Tensor running, const Tensor& now, double momentum) {
 
 void move_running(const BatchNorm& layer, const JoinedMoments& joined, double momentum) {
   if (!layer.running_mean.defined()) return;
-  move_towards(autograd::stand_in_for(layer.running_mean), joined.moments.mean, momentum);
+  move_towards(autograd::substitute_for(layer.running_mean), joined.moments.mean, momentum);
   Tensor unbiased = kernels::clone(joined.moments.variance);
   kernels::scale(unbiased, joined.count / (joined.count - 1));
-  move_towards(autograd::stand_in_for(layer.running_var), unbiased, momentum);
+  move_towards(autograd::substitute_for(layer.running_var), unbiased, momentum);
 }
 
 Tensor parameter_or(const Tensor& given, double value, const Tensor& input) {
@@ -122,9 +122,9 @@ Tensor normalized(const BatchNorm& layer, const Tensor& images, double momentum,
 }
 
 Tensor alone(const BatchNorm& layer, const Tensor& input, double momentum) {
-  using autograd::stand_in_for;
-  return functional::batch_norm(input, stand_in_for(layer.running_mean),
-                                stand_in_for(layer.running_var), layer.weight, layer.bias,
+  using autograd::substitute_for;
+  return functional::batch_norm(input, substitute_for(layer.running_mean),
+                                substitute_for(layer.running_var), layer.weight, layer.bias,
                                 /*training=*/true, momentum, layer.options().eps);
 }
 

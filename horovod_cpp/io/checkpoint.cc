@@ -89,7 +89,7 @@ class Expected {
 void verify(const std::string& path, const StateFile& file) {
   const auto list = file.metadata.find(kChecksums);
   if (list == file.metadata.end()) {
-    fail(path, std::string("is no checkpoint: its metadata has no '") + kChecksums + "'");
+    fail(path, std::string("is not a checkpoint: its metadata has no '") + kChecksums + "'");
   }
   Expected expected(path, list->second);
   expected.check("the metadata", checksum_of(file.metadata));

@@ -114,7 +114,7 @@ void RuleOptimizer::step_parameters(const std::vector<Tensor>& params) {
   for (std::size_t i = 0; i < params.size(); ++i) {
     if (params[i].defined() && group_of_.contains(params[i].id())) continue;
     throw InvalidArgumentError("step_parameters: tensor " + std::to_string(i) +
-                               " is no parameter of this optimizer");
+                               " is not a parameter of this optimizer");
   }
   const NoGradGuard no_grad;
   for (Tensor param : params) step_one(param, groups_[group_of_.at(param.id())].options);

@@ -33,7 +33,7 @@ Device parse_device(std::string_view name) {
     }
   }
   throw InvalidArgumentError("'" + std::string(name) +
-                             "' is no device: expected cpu, cuda or cuda:0, cuda:1, ...");
+                             "' is not a device: expected cpu, cuda or cuda:0, cuda:1, ...");
 }
 
 namespace {

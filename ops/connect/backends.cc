@@ -7,10 +7,10 @@
 #include "core/system/interruptible_waits.h"
 #include "ops/connect/gpu_backends.h"
 #include "ops/connect/host_sharing.h"
+#include "ops/connect/host_topology.h"
 #include "ops/connect/meeting.h"
 #include "ops/connect/mpi_library.h"
 #include "ops/connect/nccl_library.h"
-#include "ops/connect/neighbourhood.h"
 #include "ops/hier/hier_collective.h"
 #include "ops/hier/hier_control_plane.h"
 #include "ops/net/connect_hosts.h"
@@ -23,13 +23,13 @@ namespace hvd {
 namespace {
 
 // What the ranks of this host share: mailboxes and, behind them, what tensors move through.
-std::size_t data_offset(const Neighbourhood& here) {
+std::size_t data_offset(const HostTopology& here) {
   const std::size_t mailboxes = Mailboxes::bytes_needed(here.local_size());
   return (mailboxes + DataSegment::kAlignment - 1) / DataSegment::kAlignment *
          DataSegment::kAlignment;
 }
 
-DataSegment::Needs memory_needs(const Neighbourhood& here) {
+DataSegment::Needs memory_needs(const HostTopology& here) {
   if (!here.shm) {
     const std::size_t mailboxes = Mailboxes::bytes_needed(here.local_size());
     return {mailboxes, mailboxes};
@@ -39,7 +39,7 @@ DataSegment::Needs memory_needs(const Neighbourhood& here) {
 }
 
 // Every rank of the world calls it. Either all of them succeed or all throw what the ranks met.
-HostSharing share_host(Rendezvous& others, const Neighbourhood& here, TimePoint deadline) {
+HostSharing share_host(Rendezvous& others, const HostTopology& here, TimePoint deadline) {
   return share_host(others, here.placement, here.processes, memory_needs(here), deadline);
 }
 
@@ -66,7 +66,7 @@ std::unique_ptr<ControlPlane> make_remote_plane(MpiLink& link, const Placement& 
   return connect_hosts(placement, config, bell, all_gather, deadline);
 }
 
-std::unique_ptr<ControlPlane> make_control_plane(MpiLink& link, const Neighbourhood& here,
+std::unique_ptr<ControlPlane> make_control_plane(MpiLink& link, const HostTopology& here,
                                                  const Config& config, const HostSharing& host,
                                                  TimePoint deadline) {
   const Placement& placement = here.placement;
@@ -82,7 +82,7 @@ std::unique_ptr<ControlPlane> make_control_plane(MpiLink& link, const Neighbourh
 }
 
 // Among the ranks of this host.
-std::unique_ptr<Collective> make_shm_collective(const Neighbourhood& here, HostSharing host) {
+std::unique_ptr<Collective> make_shm_collective(const HostTopology& here, HostSharing host) {
   const int ranks = here.local_size();
   const Mailboxes mailboxes(host.memory, ranks);
   std::vector<DoorbellState*> bells;
@@ -95,7 +95,7 @@ std::unique_ptr<Collective> make_shm_collective(const Neighbourhood& here, HostS
 }
 
 // How tensors move in a job with MPI.
-std::unique_ptr<Collective> make_collective(MpiLink& link, const Neighbourhood& here,
+std::unique_ptr<Collective> make_collective(MpiLink& link, const HostTopology& here,
                                             const Config& config, HostSharing host) {
   const Placement& placement = here.placement;
   std::unique_ptr<Collective> local;
@@ -111,7 +111,7 @@ std::unique_ptr<Collective> make_collective(MpiLink& link, const Neighbourhood& 
 }
 
 // The collective of GPUs, which the ranks want.
-void add_gpus(Ports& ports, const GpuNeighbourhood& here, const Config& config,
+void add_gpus(Ports& ports, const GpuTopology& here, const Config& config,
               const GpuAllGather& all_gather) {
   const NcclLibrary& library = nccl_library();
   auto gpus = connect_gpus(library, here, config, all_gather, *ports.collectives.front());
@@ -120,7 +120,7 @@ void add_gpus(Ports& ports, const GpuNeighbourhood& here, const Config& config,
   ports.gpu = rank_gpu(library, here.place);
 }
 
-void add_gpus(Ports& ports, Rendezvous& others, const Neighbourhood& here, const Config& config,
+void add_gpus(Ports& ports, Rendezvous& others, const HostTopology& here, const Config& config,
               TimePoint deadline) {
   if (config.gpu_operations == "none") return;
   add_gpus(ports, {name_of_host(config), topology_of(here.placement), here.placement.hosts()},
@@ -154,7 +154,7 @@ Ports connect_by_mpi(const LaunchInfo& launch, Config config, std::span<const Te
   expect_world(launch, *link);
   set_log_rank(link->rank());
   library.module->set_log_rank(link->rank());
-  const Neighbourhood here = meet(*link, config, arguments, deadline);
+  const HostTopology here = meet(*link, config, arguments, deadline);
   HostSharing host = share_host(*link, here, deadline);
   Ports ports;
   ports.control = make_control_plane(*link, here, config, host, deadline);
@@ -178,7 +178,7 @@ Ports connect_by_rendezvous(const LaunchInfo& launch, const Meeting& meeting, Co
   const TimePoint deadline = Clock::now() + config.start_timeout;
   const auto others = attend(meeting, deadline);
   set_log_rank(others->rank());
-  const Neighbourhood here = meet(*others, config, arguments, deadline);
+  const HostTopology here = meet(*others, config, arguments, deadline);
   if (config.controller == "mpi") refuse_mpi_controller(launch);
   if (here.placement.hosts() > 1) {
     throw UnsupportedError(launch.launcher + " started ranks on " +

@@ -17,11 +17,11 @@ constexpr std::uint32_t kHostOfGpus = 0x7acc'0000;
 constexpr std::uint32_t kHandshakesOfGpus = kHostOfGpus + 1;
 
 // Why `operations` is right, or `problem`, where nothing can be done for all ranks.
-GpuChoice choose_automatically(std::span<const GpuClaim> claims, int hosts) {
+GpuChoice choose_automatically(std::span<const GpuAssignment> claims, int hosts) {
   std::set<std::string> gpus;
   std::string without_nccl;
   for (std::size_t rank = 0; rank < claims.size(); ++rank) {
-    const GpuClaim& claim = claims[rank];
+    const GpuAssignment& claim = claims[rank];
     const std::string who = "rank " + std::to_string(rank) + " on host " + claim.host;
     if (!claim.problem.empty()) return {"none", who + " has no GPU: " + claim.problem};
     if (without_nccl.empty() && !claim.nccl_problem.empty()) {
@@ -49,8 +49,8 @@ std::unique_ptr<Collective> make_collective(NcclModule& module, const GpuChoice&
 }
 
 // Throws, with the same text on every rank, if one could not make its collective.
-void expect_everywhere(const std::vector<std::string>& problems, std::span<const GpuClaim> claims,
-                       const std::string& operations) {
+void expect_everywhere(const std::vector<std::string>& problems,
+                       std::span<const GpuAssignment> claims, const std::string& operations) {
   for (std::size_t rank = 0; rank < problems.size(); ++rank) {
     if (problems[rank].empty()) continue;
     throw UnsupportedError("HVD_GPU_OPERATIONS is " + operations + " here, which failed on rank " +
@@ -78,7 +78,7 @@ std::vector<BackendInfo> gpu_backends(const NcclLibrary& library) {
        "ranks of one host that share a GPU, where CUDA lets processes share memory" + no_device}};
 }
 
-GpuChoice choose_gpu_operations(std::span<const GpuClaim> claims, const std::string& wanted,
+GpuChoice choose_gpu_operations(std::span<const GpuAssignment> claims, const std::string& wanted,
                                 int hosts) {
   if (wanted == "auto") return choose_automatically(claims, hosts);
   check_gpu_claims(claims, wanted);
@@ -87,10 +87,10 @@ GpuChoice choose_gpu_operations(std::span<const GpuClaim> claims, const std::str
                       std::to_string(hosts)};
 }
 
-std::unique_ptr<Collective> connect_gpus(const NcclLibrary& library, const GpuNeighbourhood& here,
+std::unique_ptr<Collective> connect_gpus(const NcclLibrary& library, const GpuTopology& here,
                                          const Config& config, const GpuAllGather& all_gather,
                                          Collective& world) {
-  std::vector<GpuClaim> claims;
+  std::vector<GpuAssignment> claims;
   for (const std::string& text :
        all_gather(encode(claim_gpu(library, here.host, here.place, config)))) {
     claims.push_back(decode_gpu_claim(text));

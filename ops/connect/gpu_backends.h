@@ -10,7 +10,7 @@
 #include "core/config/config.h"
 #include "core/ports/collective.h"
 #include "ops/connect/backends.h"
-#include "ops/connect/gpu_claims.h"
+#include "ops/connect/gpu_assignments.h"
 #include "ops/connect/nccl_library.h"
 
 namespace hvd {
@@ -19,7 +19,7 @@ namespace hvd {
 std::vector<BackendInfo> gpu_backends(const NcclLibrary& library);
 
 // Where a rank stands when it looks for a GPU.
-struct GpuNeighbourhood {
+struct GpuTopology {
   std::string host;  // its name
   Topology place;
   int hosts = 1;  // of the job
@@ -33,7 +33,7 @@ struct GpuChoice {
 
 // What becomes of `wanted` where these are the GPUs of all ranks, in rank order, on `hosts`
 // machines; the same on every rank. Throws as check_gpu_claims() unless `wanted` is auto.
-GpuChoice choose_gpu_operations(std::span<const GpuClaim> claims, const std::string& wanted,
+GpuChoice choose_gpu_operations(std::span<const GpuAssignment> claims, const std::string& wanted,
                                 int hosts);
 
 // Passes each rank's text to all.
@@ -43,7 +43,7 @@ using GpuAllGather = std::function<std::vector<std::string>(const std::string&)>
 // auto and a rank has no GPU. `world` is the collective of host memory, of which subsets serve.
 // Collective. Throws as check_gpu_claims(), and UnsupportedError, with the same text on every rank,
 // if one cannot make its collective.
-std::unique_ptr<Collective> connect_gpus(const NcclLibrary& library, const GpuNeighbourhood& here,
+std::unique_ptr<Collective> connect_gpus(const NcclLibrary& library, const GpuTopology& here,
                                          const Config& config, const GpuAllGather& all_gather,
                                          Collective& world);
 

@@ -196,8 +196,8 @@ class Exchange {
 
   void accept(std::vector<UniqueFd>& strangers) {
     errno = 0;
-    if (UniqueFd guest = accept_from(listener_, point_)) {
-      strangers.push_back(std::move(guest));
+    if (UniqueFd client = accept_from(listener_, point_)) {
+      strangers.push_back(std::move(client));
     } else if (errno == EMFILE || errno == ENFILE) {
       throw UnsupportedError(
           "cannot hand out shared memory: this process may not open so many files (ulimit -n)");
@@ -220,11 +220,11 @@ class Exchange {
     return true;
   }
 
-  void hand_out(std::size_t to, const UniqueFd& guest, TimePoint deadline) const {
+  void hand_out(std::size_t to, const UniqueFd& client, TimePoint deadline) const {
     for (std::size_t rank = 0; rank < files_.size(); ++rank) {
-      if (rank != to) send(guest, static_cast<std::int32_t>(rank), files_[rank], deadline);
+      if (rank != to) send(client, static_cast<std::int32_t>(rank), files_[rank], deadline);
     }
-    send(guest, kMemory, {&memory_->fd(), 1}, deadline);
+    send(client, kMemory, {&memory_->fd(), 1}, deadline);
   }
 
   UniqueFd connect(TimePoint deadline) const {

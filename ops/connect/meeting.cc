@@ -9,9 +9,9 @@
 #include "core/config/log.h"
 #include "core/system/host.h"
 #include "core/system/random_bytes.h"
+#include "ops/connect/rendezvous_client.h"
 #include "ops/connect/rendezvous_file.h"
-#include "ops/connect/rendezvous_guest.h"
-#include "ops/connect/rendezvous_host.h"
+#include "ops/connect/rendezvous_server.h"
 
 namespace hvd {
 namespace {
@@ -38,7 +38,7 @@ class FileRendezvous final : public Rendezvous {
   }
 
   MeetingPoint point_;
-  RendezvousHost host_;
+  RendezvousServer host_;
   RendezvousFile file_;
 };
 
@@ -115,11 +115,11 @@ std::unique_ptr<Rendezvous> attend(const Meeting& meeting, TimePoint deadline) {
   const bool by_file = meeting.point.kind == MeetingPoint::Kind::kFile;
   if (by_file) await_folder_of(meeting.point.where, deadline);
   if (meeting.rank != 0) {
-    return std::make_unique<RendezvousGuest>(meeting.point, meeting.rank, meeting.size, meeting.key,
-                                             deadline);
+    return std::make_unique<RendezvousClient>(meeting.point, meeting.rank, meeting.size,
+                                              meeting.key, deadline);
   }
   if (by_file) return std::make_unique<FileRendezvous>(meeting);
-  return std::make_unique<RendezvousHost>(meeting.point, meeting.size, meeting.key);
+  return std::make_unique<RendezvousServer>(meeting.point, meeting.size, meeting.key);
 }
 
 }  // namespace hvd

@@ -29,7 +29,8 @@ std::optional<Meeting> find_meeting(const LaunchInfo& launch, const std::string&
 
 // Rank 0 listens and returns, the others wait for it; then all_gather() waits for everyone. Throws
 // InvalidArgumentError for a port without a key, which any user of the machine could take, and what
-// the constructors of RendezvousHost, RendezvousGuest and RendezvousFile do, and await_folder_of().
+// the constructors of RendezvousServer, RendezvousClient and RendezvousFile do, and
+// await_folder_of().
 std::unique_ptr<Rendezvous> attend(const Meeting& meeting, TimePoint deadline);
 
 }  // namespace hvd

@@ -1,6 +1,6 @@
 #include "ops/connect/rank_gpu.h"
 
-#include "ops/connect/gpu_claims.h"
+#include "ops/connect/gpu_assignments.h"
 #include "ops/connect/nccl_library.h"
 
 namespace hvd {

@@ -57,7 +57,7 @@ std::optional<std::string> read_own(const std::string& path) {
   }
   struct stat status {};
   if (!file || fstat(file.get(), &status) != 0) refuse(path, std::strerror(errno));
-  if (!S_ISREG(status.st_mode)) refuse(path, "is no regular file; choose a file of its own");
+  if (!S_ISREG(status.st_mode)) refuse(path, "is not a regular file; choose a file of its own");
   if (status.st_uid != geteuid() && status.st_uid != 0) {
     refuse(path, "belongs to another user (uid " + std::to_string(status.st_uid) +
                      "); choose a file in a folder of your own");

@@ -3,13 +3,13 @@
 #include <cstring>
 #include <utility>
 
-#include "core/system/keep_for_ever.h"
+#include "core/system/leak_until_exit.h"
 
 namespace hvd {
 
 HostWrites::~HostWrites() {
   for (UnderWay& each : under_way_) {
-    if (!each.passed.reached()) keep_for_ever(std::move(each.memory.owner));
+    if (!each.passed.reached()) leak_until_exit(std::move(each.memory.owner));
   }
 }
 

@@ -5,8 +5,8 @@
 #include <vector>
 
 #include "ops/cuda/staged_collective.h"
-#include "ops/cuda_ipc/ipc_farewell.h"
 #include "ops/cuda_ipc/ipc_set.h"
+#include "ops/cuda_ipc/ipc_teardown.h"
 
 namespace hvd {
 

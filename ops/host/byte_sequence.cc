@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
-#include "ops/host/showing.h"
+#include "ops/host/streaming_copy.h"
 
 namespace hvd::host {
 
@@ -54,9 +54,9 @@ void ByteSequence::copy_to(std::byte* out, std::size_t offset, std::size_t count
 }
 
 void ByteSequence::show_to(std::byte* out, std::size_t offset, std::size_t count) const noexcept {
-  const Showing showing(count);
+  const StreamingCopy streaming_copy(count);
   for_each(offset, count, [&](const std::byte* data, std::size_t before, std::size_t part) {
-    showing.copy(out + before, data, part);
+    streaming_copy.copy(out + before, data, part);
   });
 }
 

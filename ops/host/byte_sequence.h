@@ -16,7 +16,7 @@ class ByteSequence {
   // From `offset`: how much stands in one region.
   std::size_t whole_from(std::size_t offset) const noexcept;
   void copy_to(std::byte* out, std::size_t offset, std::size_t count) const noexcept;
-  // The same to memory that other ranks read next: see Showing.
+  // The same to memory that other ranks read next: see StreamingCopy.
   void show_to(std::byte* out, std::size_t offset, std::size_t count) const noexcept;
   void copy_from(const std::byte* in, std::size_t offset, std::size_t count) const noexcept;
   // The same range of both.

@@ -33,7 +33,7 @@ class ReduceBatch {
 
   // Each byte once.
   virtual void pack(std::size_t begin, std::size_t end, std::byte* to) const = 0;
-  // The same to memory that other ranks read next: see Showing.
+  // The same to memory that other ranks read next: see StreamingCopy.
   virtual void show(std::size_t begin, std::size_t end, std::byte* to) const = 0;
   // Reduces what all ranks packed, in the order of `inputs`. `out`, as it travels, may be exactly
   // one of them.

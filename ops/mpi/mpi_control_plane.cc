@@ -17,14 +17,14 @@ MpiControlPlane::MpiControlPlane(std::shared_ptr<MpiCommunicator> communicator, 
       peers_(std::move(peers)),
       communicator_(communicator),
       outbox_(communicator, communicator->control()),
-      farewells_(communicator, communicator->control()),
+      failure_notices_(communicator, communicator->control()),
       inbox_(communicator, communicator->control(), MPI_ANY_SOURCE) {}
 
 MpiControlPlane::~MpiControlPlane() {
   const TimePoint deadline = Clock::now() + flush_limit_;
   try {
     if (failure_pending_) tell_failure();
-    while (!(outbox_.flush() && farewells_.flush()) && Clock::now() < deadline) {
+    while (!(outbox_.flush() && failure_notices_.flush()) && Clock::now() < deadline) {
       std::this_thread::sleep_for(kFlush);
     }
   } catch (const Error&) {
@@ -69,7 +69,7 @@ void MpiControlPlane::tell_failure() noexcept {
   const auto* text = reinterpret_cast<const std::byte*>(reason_.data());
   for (const Rank to : peers_) {
     try {
-      farewells_.send(to, MpiTag::kFailure, Bytes(text, text + reason_.size()));
+      failure_notices_.send(to, MpiTag::kFailure, Bytes(text, text + reason_.size()));
     } catch (const Error&) {
       continue;  // gone already: it need not know
     }

@@ -40,7 +40,7 @@ class MpiControlPlane final : public ControlPlane {
   std::vector<Rank> peers_;
   std::shared_ptr<MpiCommunicator> communicator_;
   MpiOutbox outbox_;
-  MpiOutbox farewells_;  // of the thread that calls abort()
+  MpiOutbox failure_notices_;  // of the thread that calls abort()
   MpiInbox inbox_;
 
   Duration flush_limit_ = kFlushLimit;

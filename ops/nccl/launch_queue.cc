@@ -7,7 +7,7 @@
 
 #include "core/base/deadlines.h"
 #include "core/base/status.h"
-#include "core/system/keep_for_ever.h"
+#include "core/system/leak_until_exit.h"
 
 namespace hvd {
 namespace {
@@ -54,7 +54,7 @@ LaunchQueue::~LaunchQueue() {
   } catch (const Error&) {
     return;  // the device failed: nothing runs there any more
   }
-  for (auto& memory : retired_) keep_for_ever(std::move(memory));
+  for (auto& memory : retired_) leak_until_exit(std::move(memory));
 }
 
 void LaunchQueue::add(std::shared_ptr<Call> call) {

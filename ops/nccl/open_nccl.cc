@@ -107,7 +107,7 @@ NcclFile open_nccl(const std::string& file) {
       reinterpret_cast<decltype(&::ncclGetVersion)>(dlsym(library, "ncclGetVersion"));
   int version = 0;
   if (get_version == nullptr || get_version(&version) != ncclSuccess) {
-    return {nullptr, file + " does not tell its version: it is no NCCL"};
+    return {nullptr, file + " does not tell its version: it is not NCCL"};
   }
   const std::string found = "NCCL " + nccl_version_text(version) + " (" + file + ")";
   if (!serves(version)) {

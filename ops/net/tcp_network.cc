@@ -16,8 +16,9 @@ namespace {
 using std::chrono::milliseconds;
 using std::chrono::seconds;
 
-constexpr Duration kStrangerLimit = seconds(5);  // from the connection to the end of the handshake
-constexpr Duration kPause = milliseconds(100);   // before all addresses are tried again
+constexpr Duration kUnauthenticatedLimit =
+    seconds(5);                                 // from the connection to the end of the handshake
+constexpr Duration kPause = milliseconds(100);  // before all addresses are tried again
 constexpr std::size_t kBufferBytes = 64 << 10;
 constexpr int kReadsInARow = 16;  // then it is another link's turn
 constexpr int kAcceptsInARow = 64;
@@ -111,7 +112,7 @@ void TcpNetwork::accept_all(const TcpListener& listener) {
       return;
     }
     drop_oldest_stranger();
-    Link& link = add(std::move(socket), Stage::kStranger, -1, kStrangerLimit);
+    Link& link = add(std::move(socket), Stage::kStranger, -1, kUnauthenticatedLimit);
     const Handshake::Terms terms{HandshakeService::kControl, kEpoch, placement_.rank};
     link.handshake = Handshake::listener(key_, terms, [this](Rank from) { return expects(from); });
     watch(link, true);
@@ -127,10 +128,10 @@ void TcpNetwork::listen(bool on) {
 
 // A rank of this job has proven its name long before so many others came.
 void TcpNetwork::drop_oldest_stranger() {
-  const auto is_stranger = [this](Id id) { return links_.at(id).stage == Stage::kStranger; };
-  const auto count = std::count_if(unsettled_.begin(), unsettled_.end(), is_stranger);
-  if (static_cast<std::size_t>(count) < kMostStrangers) return;
-  close(*std::find_if(unsettled_.begin(), unsettled_.end(), is_stranger));
+  const auto is_unauthenticated = [this](Id id) { return links_.at(id).stage == Stage::kStranger; };
+  const auto count = std::count_if(unsettled_.begin(), unsettled_.end(), is_unauthenticated);
+  if (static_cast<std::size_t>(count) < kMaxUnauthenticatedPeers) return;
+  close(*std::find_if(unsettled_.begin(), unsettled_.end(), is_unauthenticated));
 }
 
 TcpNetwork::Link& TcpNetwork::add(TcpDescriptor socket, Stage stage, Rank rank, Duration limit) {
@@ -262,7 +263,7 @@ void TcpNetwork::broken(Id id, const std::string& why) {
   if (stage == Stage::kStranger) return;
   if (stage != Stage::kUp) {
     retry(rank, why.empty() ? "refused: another job listens there, or the rank is gone" : why);
-  } else if (farewell_.empty()) {
+  } else if (departure_.empty()) {
     lose(rank, name_of(rank) + " is gone: its connection " +
                    (why.empty() ? "closed without a goodbye" : "broke (" + why + ")"));
   }

@@ -33,7 +33,7 @@ class TcpNetwork {
     std::string why;
   };
 
-  static constexpr std::size_t kMostStrangers =
+  static constexpr std::size_t kMaxUnauthenticatedPeers =
       64;  // connections that have not proven who they are
 
   // `endpoints[r]` is rank r's; this rank's is that of `listeners`. `key` is the job's.
@@ -152,7 +152,7 @@ class TcpNetwork {
   std::deque<Event> events_;
   std::vector<std::byte> buffer_;
   TimePoint listen_again_ = TimePoint::max();  // the system was out of descriptors
-  Bytes farewell_;                             // not empty once this rank parted
+  Bytes departure_;                            // not empty once this rank parted
 };
 
 }  // namespace hvd

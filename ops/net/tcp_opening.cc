@@ -137,13 +137,13 @@ void TcpNetwork::come_up(Link& link) {
   link.stage = Stage::kUp;
   link.handshake.reset();
   unsettled_.erase(link.id);
-  if (!farewell_.empty()) link.outbox.push_back(farewell_);
+  if (!departure_.empty()) link.outbox.push_back(departure_);
   watch(link, false);  // not now: frames of this link may be being read
 }
 
 void TcpNetwork::send(Rank to, std::span<const std::byte> message) {
   Peer& other = peer(to);
-  if (!farewell_.empty() || other.left || other.lost) return;
+  if (!departure_.empty() || other.left || other.lost) return;
   Bytes frame = make_frame(TcpFrameKind::kMessage, message);
   if (other.sending != 0) return queue(links_.at(other.sending), std::move(frame));
   other.waiting.push_back(std::move(frame));
@@ -151,15 +151,15 @@ void TcpNetwork::send(Rank to, std::span<const std::byte> message) {
 }
 
 void TcpNetwork::part(TcpFrameKind how, const std::string& why) {
-  if (!farewell_.empty()) return;
-  farewell_ = make_frame(how, std::as_bytes(std::span(why)));
+  if (!departure_.empty()) return;
+  departure_ = make_frame(how, std::as_bytes(std::span(why)));
   std::vector<Id> up;
   for (const auto& [id, link] : links_) {
     if (link.stage == Stage::kUp) up.push_back(id);
   }
   for (const Id id : up) {
     if (const auto found = links_.find(id); found != links_.end()) {
-      queue(found->second, farewell_);
+      queue(found->second, departure_);
     }
   }
 }

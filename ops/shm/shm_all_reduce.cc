@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
-#include "ops/host/showing.h"
 #include "ops/host/stopwatch.h"
+#include "ops/host/streaming_copy.h"
 
 namespace hvd {
 namespace {
@@ -74,13 +74,14 @@ void ShmAllReduce::reduce(Step step) {
   const Range range = range_of(step);
   const Range own = part_of(range, rank());
   std::byte* const mine = chunk(rank(), step);
-  if (!host::Showing::past_the_caches()) return reduce(own, step, mine + (own.first - range.first));
-  const host::Showing showing(own.bytes());
+  if (!host::StreamingCopy::past_the_caches())
+    return reduce(own, step, mine + (own.first - range.first));
+  const host::StreamingCopy streaming_copy(own.bytes());
   alignas(64) std::byte sum[kBlock];
   for (Range block = {own.first, own.first}; block.first < own.last; block.first = block.last) {
     block.last = std::min(own.last, batch_->boundary(block.first + kBlock));
     reduce(block, step, sum);
-    showing.copy(mine + (block.first - range.first), sum, block.bytes());
+    streaming_copy.copy(mine + (block.first - range.first), sum, block.bytes());
   }
 }
 

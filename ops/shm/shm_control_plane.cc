@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "core/runtime/wake/blocked_time.h"
-#include "core/runtime/wake/patience.h"
+#include "core/runtime/wake/deferred_wake.h"
 
 namespace hvd {
 namespace {
@@ -106,16 +106,16 @@ void ShmControlPlane::flush(Peer& peer) {
 
 // A thread that is blocked polls until the peer has read it.
 void ShmControlPlane::show_mail(Peer& peer) noexcept {
-  if (is_patient(peer.slot->bell) && blocked_threads() > 0) {
+  if (defers_wake(peer.slot->bell) && blocked_threads() > 0) {
     peer.slot->bell.rings.fetch_add(1, std::memory_order_seq_cst);
-    if (peer.rings_at == TimePoint::max()) peer.rings_at = Clock::now() + kPatience;
+    if (peer.rings_at == TimePoint::max()) peer.rings_at = Clock::now() + kWakeDelay;
   } else {
     peer.rings_at = TimePoint::max();
     Doorbell(peer.slot->bell).ring();
   }
 }
 
-void ShmControlPlane::ring_impatient() noexcept {
+void ShmControlPlane::ring_overdue() noexcept {
   for (Peer& peer : peers_) {
     if (peer.rings_at == TimePoint::max()) continue;
     const bool was_read = peer.to.readable() == 0;
@@ -129,7 +129,7 @@ std::optional<Duration> ShmControlPlane::poll_interval() const {
   const bool owes_a_ring = std::any_of(peers_.begin(), peers_.end(), [](const Peer& peer) {
     return peer.rings_at != TimePoint::max();
   });
-  return owes_a_ring ? std::optional(kPatience) : std::nullopt;
+  return owes_a_ring ? std::optional(kWakeDelay) : std::nullopt;
 }
 
 bool ShmControlPlane::flush_all() {
@@ -167,7 +167,7 @@ std::optional<Message> ShmControlPlane::receive(Peer& peer) {
 
 std::optional<Message> ShmControlPlane::poll() {
   flush_all();
-  ring_impatient();
+  ring_overdue();
   Peer* lost = nullptr;
   for (std::size_t i = 0; i < peers_.size(); ++i) {
     Peer& peer = peers_[(next_ + i) % peers_.size()];

@@ -66,7 +66,7 @@ class ShmControlPlane final : public ControlPlane {
   void flush(Peer& peer);
   bool flush_all();
   static void show_mail(Peer& peer) noexcept;
-  void ring_impatient() noexcept;
+  void ring_overdue() noexcept;
   std::optional<Message> receive(Peer& peer);
   bool notice_deaths();
   std::string describe_loss(const Peer& peer) const;

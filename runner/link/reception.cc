@@ -19,7 +19,7 @@ constexpr Duration kPause = std::chrono::milliseconds(100);  // without descript
 Reception::Reception(Listener listener, int np, Duration link_timeout, Expects expects)
     : listener_(std::move(listener)),
       address_{random_hex(64), listener_.endpoints()},
-      most_(kMostStrangers + static_cast<std::size_t>(np)),
+      most_(kMaxUnauthenticatedPeers + static_cast<std::size_t>(np)),
       link_timeout_(link_timeout),
       expects_(std::move(expects)) {}
 
@@ -28,7 +28,8 @@ void Reception::add_polls(std::vector<pollfd>& polls) const {
   for (const TcpListener& listening : listener_.sockets()) {
     polls.push_back({open ? listening.socket.get() : -1, POLLIN, 0});
   }
-  for (const Stranger& stranger : strangers_) polls.push_back({stranger.socket.get(), POLLIN, 0});
+  for (const UnauthenticatedPeer& stranger : strangers_)
+    polls.push_back({stranger.socket.get(), POLLIN, 0});
 }
 
 TimePoint Reception::next_deadline() const {
@@ -41,7 +42,7 @@ std::vector<Reception::Agent> Reception::serve(std::span<const pollfd> polls, Ti
   std::vector<Agent> agents;
   const std::size_t listening = listener_.sockets().size();
   std::size_t at = listening;
-  std::erase_if(strangers_, [&](Stranger& stranger) {
+  std::erase_if(strangers_, [&](UnauthenticatedPeer& stranger) {
     const bool ready = polls[at++].revents != 0;
     return (ready && !serve(stranger, agents)) || now >= stranger.deadline;
   });
@@ -53,7 +54,7 @@ std::vector<Reception::Agent> Reception::serve(std::span<const pollfd> polls, Ti
 }
 
 // False when it is no stranger any more: an agent, or gone.
-bool Reception::serve(Stranger& stranger, std::vector<Agent>& agents) {
+bool Reception::serve(UnauthenticatedPeer& stranger, std::vector<Agent>& agents) {
   std::array<std::byte, 1024> buffer;
   std::string why;
   const auto got = read_some(stranger.socket.get(), buffer, why);
@@ -85,7 +86,7 @@ void Reception::accept_all(int listening, TimePoint now) {
     if (strangers_.size() >= most_) strangers_.pop_front();
     strangers_.push_back({std::move(socket),
                           Handshake::listener(key_bytes(address_), kTerms, expects_),
-                          now + kStrangerLimit});
+                          now + kUnauthenticatedLimit});
   }
 }
 

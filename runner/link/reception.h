@@ -17,12 +17,12 @@
 namespace hvd::runner {
 
 // Where agents connect to hvdrun and prove that they are of this job. Who has not done so costs a
-// descriptor and some 200 bytes, for kStrangerLimit at most; if too many come, the oldest go. Not
-// thread-safe.
+// descriptor and some 200 bytes, for kUnauthenticatedLimit at most; if too many come, the oldest
+// go. Not thread-safe.
 class Reception {
  public:
-  static constexpr std::size_t kMostStrangers = 64;  // besides one for each rank
-  static constexpr Duration kStrangerLimit = std::chrono::seconds(10);
+  static constexpr std::size_t kMaxUnauthenticatedPeers = 64;  // besides one for each rank
+  static constexpr Duration kUnauthenticatedLimit = std::chrono::seconds(10);
 
   struct Agent {
     int rank = -1;
@@ -47,13 +47,13 @@ class Reception {
   std::size_t strangers() const { return strangers_.size(); }
 
  private:
-  struct Stranger {
+  struct UnauthenticatedPeer {
     TcpDescriptor socket;
     Handshake handshake;
     TimePoint deadline;
   };
 
-  bool serve(Stranger& stranger, std::vector<Agent>& agents);
+  bool serve(UnauthenticatedPeer& stranger, std::vector<Agent>& agents);
   void accept_all(int listening, TimePoint now);
 
   Listener listener_;
@@ -61,8 +61,8 @@ class Reception {
   std::size_t most_;
   Duration link_timeout_;
   Expects expects_;
-  std::list<Stranger> strangers_;  // oldest first
-  TimePoint listen_again_{};       // the system was out of descriptors
+  std::list<UnauthenticatedPeer> strangers_;  // oldest first
+  TimePoint listen_again_{};                  // the system was out of descriptors
 };
 
 }  // namespace hvd::runner

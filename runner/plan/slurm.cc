@@ -39,7 +39,7 @@ void add_range(std::string_view range, std::string_view all, std::vector<std::st
   const auto low = parse_int(first);
   const auto high = parse_int(last);
   if (!low || !high || *low > *high || first.size() > kMostDigits || last.size() > kMostDigits) {
-    bad_nodes(all, "'" + std::string(range) + "' is no range of numbers");
+    bad_nodes(all, "'" + std::string(range) + "' is not a range of numbers");
   }
   if (static_cast<std::size_t>(*high - *low) >= kMostNodes) bad_nodes(all, "too many nodes");
   for (int i = *low; i <= *high; ++i) {

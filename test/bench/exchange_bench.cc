@@ -4,9 +4,10 @@
 //   build/cpu/test/bench/exchange_bench [RANKS]
 //
 // exchange: two processes, each on a core, that add up their arrays: copy to memory of both, one
-// flag, read the other's. Through the caches and past them (see ops/host/showing.h). Core time of
-// the copy, and of the sum, apart. barrier: RANKS processes (8) that meet three times, as often as
-// an all-reduce does (announced, decided, written), and give the core away while they wait.
+// flag, read the other's. Through the caches and past them (see ops/host/streaming_copy.h). Core
+// time of the copy, and of the sum, apart. barrier: RANKS processes (8) that meet three times, as
+// often as an all-reduce does (announced, decided, written), and give the core away while they
+// wait.
 
 #include <sched.h>
 #include <sys/mman.h>
@@ -23,7 +24,7 @@
 
 #include "core/base/clock.h"
 #include "ops/host/reduce.h"
-#include "ops/host/showing.h"
+#include "ops/host/streaming_copy.h"
 
 namespace hvd::bench {
 namespace {
@@ -70,9 +71,9 @@ void meet(Count& count, int all) {
 
 void copy(std::byte* to, const std::vector<float>& from, bool past_the_caches) {
   const std::size_t bytes = from.size() * sizeof(float);
-  host::Showing::measured(bytes, past_the_caches ? std::chrono::hours(1) : Duration::zero());
-  const host::Showing showing(bytes);
-  showing.copy(to, from.data(), bytes);
+  host::StreamingCopy::measured(bytes, past_the_caches ? std::chrono::hours(1) : Duration::zero());
+  const host::StreamingCopy streaming_copy(bytes);
+  streaming_copy.copy(to, from.data(), bytes);
 }
 
 void exchange(Shared& shared, int rank, std::size_t bytes, bool past_the_caches) {

@@ -430,7 +430,7 @@ def test_a_time_limit_that_is_none_is_refused(cluster, timeout, error):
 
 
 def test_variables_without_a_name_are_refused(cluster):
-    with pytest.raises(TypeError, match="5 is no str"):
+    with pytest.raises(TypeError, match="5 is not a str"):
         cluster.push({5: "five"})
 
 

@@ -45,5 +45,5 @@ def test_a_device_and_a_dtype_are_told_apart():
     assert x.to("float64").to("cpu").dtype == x.to("cpu", np.float64).dtype == "float64"
     with pytest.raises(TypeError, match="two devices"):
         x.to("cpu", device="cpu")
-    with pytest.raises(hvd.InvalidArgumentError, match="no CUDA device"):
+    with pytest.raises(hvd.InvalidArgumentError, match="not a CUDA device"):
         x.cuda("cpu")

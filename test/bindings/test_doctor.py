@@ -225,7 +225,7 @@ def test_a_host_that_ssh_would_take_for_an_option_is_refused(tmp_path):
          f"--hosts=-oProxyCommand=touch${{IFS}}{tmp_path}/was_here"],
         capture_output=True, text=True, timeout=120)
     assert not (tmp_path / "was_here").exists()
-    assert done.returncode == 2 and "is no name of a machine" in done.stderr
+    assert done.returncode == 2 and "is not a host name" in done.stderr
 
 
 def test_ssh_is_told_where_its_options_end(doctor, tmp_path):

@@ -336,7 +336,7 @@ def test_the_picture_of_a_recording_without_an_end_says_so(recorded, tmp_path):
 @pytest.mark.parametrize("content", [b"hello\n", b'{"traceEvents": []}', b"[\n{broken},\n{}\n]\n"])
 def test_events_of_something_else_are_refused(content, tmp_path):
     (tmp_path / "foreign.json").write_bytes(content)
-    with pytest.raises(hvd.InvalidArgumentError, match="foreign.json' is no timeline of horovod_"):
+    with pytest.raises(hvd.InvalidArgumentError, match="foreign.json' is not a timeline of horovod_"):
         hvd.plot.load_timeline(tmp_path / "foreign.json")
 
 
@@ -349,7 +349,7 @@ def test_events_of_something_else_are_refused(content, tmp_path):
 def test_a_file_of_something_else_is_refused(content, tmp_path):
     foreign = tmp_path / "foreign.json"
     foreign.write_bytes(content)
-    with pytest.raises(hvd.InvalidArgumentError, match="foreign.json' is no timeline of horovod_"):
+    with pytest.raises(hvd.InvalidArgumentError, match="foreign.json' is not a timeline of horovod_"):
         hvd.plot.timeline(foreign)
     assert not pyplot.get_fignums()
 

@@ -136,7 +136,7 @@ def write_into_every_connection(data):
 @pytest.mark.parametrize("data", [b"\xff" * 64, b"HVD2\x08" + bytes(7) + b"no pickle"[:8],
                                   bytes(3) + b"\x20" + bytes(4) + b"nonsense"])
 def test_a_rank_that_sends_nonsense_is_named_and_replaced(cluster, data):
-    with pytest.raises(hvd.RankError, match="rank 1 sent what is no message"):
+    with pytest.raises(hvd.RankError, match="rank 1 sent a malformed message"):
         cluster.run(write_into_every_connection, [data], ranks=1)
     assert cluster.run(hvd.rank) == [0, 1]
 

@@ -186,7 +186,7 @@ def test_a_message_that_was_changed_on_its_way_is_refused(caller, place):
     introduced.append(True)
     worker.send(("outcome", "x" * 100))
     wait_until(lambda: real.lost)
-    assert "sent what is no message" in str(real.lost[0]) and real.taken == []
+    assert "sent a malformed message" in str(real.lost[0]) and real.taken == []
 
 
 def test_a_message_cannot_be_sent_twice(caller):

@@ -51,7 +51,7 @@ class Job {
     if (choice < 24) return {EventKind::kSubmit, kRequests[random_() % std::size(kRequests)]};
     if (choice < 30) return {EventKind::kFinish, 0};
     if (choice < 35) return {EventKind::kTick, static_cast<std::uint8_t>(random_() % 32)};
-    if (choice < 38) return {EventKind::kSight, 0};
+    if (choice < 38) return {EventKind::kRankStatus, 0};
     if (choice < 39) return {EventKind::kJoin, static_cast<std::uint8_t>(random_() % 256)};
     return {random_() % 8 == 0 ? EventKind::kLeave : EventKind::kTick, 1};
   }

@@ -100,8 +100,8 @@ void SessionRank::perform(const SessionEvent& event) {
       join.set = event.choice % 2;
       join.joins_average = event.choice >= 128;
       return protocol_.submit(++tickets_, join);
-    case EventKind::kSight:
-      if (look_) protocol_.sighted("train.py:12");
+    case EventKind::kRankStatus:
+      if (look_) protocol_.status_reported("train.py:12");
       look_ = false;
       return;
     case EventKind::kLeave:
@@ -129,7 +129,7 @@ std::vector<OutgoingMessage> SessionRank::outcome() {
       }
       unfinished_.push_back(batch->number);
     }
-    look_ = look_ || std::holds_alternative<Look>(*effect);
+    look_ = look_ || std::holds_alternative<ProbeRanks>(*effect);
     stopped_ = std::holds_alternative<Stopped>(*effect);
   }
   return messages;

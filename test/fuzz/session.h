@@ -12,7 +12,15 @@ namespace hvd::test {
 
 // What happens to one rank, as bytes: who it is, then one record an event. The fuzzer makes up such
 // bytes; the corpus holds what ranks of real jobs went through.
-enum class EventKind : std::uint8_t { kSubmit, kReceive, kTick, kFinish, kJoin, kSight, kLeave };
+enum class EventKind : std::uint8_t {
+  kSubmit,
+  kReceive,
+  kTick,
+  kFinish,
+  kJoin,
+  kRankStatus,
+  kLeave
+};
 inline constexpr int kEventKindCount = 7;
 
 struct SessionEvent {

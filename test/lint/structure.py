@@ -305,6 +305,32 @@ def check_top_level(root, findings):
             findings.append(f"{entry.name}/: the top level is fixed; put it in a folder that is there")
 
 
+# In texts for people: (what a native speaker would not say, what to say instead).
+OLD_WORDS = [
+    (re.compile(r"(?<!here )\bis no (?!longer\b|more\b|such\b)\w"), "is not a ..."),
+    (re.compile(r"\b(that|which) (is|are) none\b"), "invalid, malformed"),
+    (re.compile(r"\bwhat is no\b"), "invalid, malformed"),
+    (re.compile(r"\b[Ss]ighting|\bfarewell\b|\bdriver seat\b|\blast words\b"),
+     "rank status, shutdown, loop ownership"),
+]
+LITERAL = re.compile(r'"(?:[^"\\]|\\.)*"')
+
+
+def check_words(root, findings):
+    """Old words in error texts, --help and other literals; comments are read by people."""
+    for folder in SOURCES:
+        for path in sorted((root / folder).rglob("*")):
+            name = path.relative_to(root).as_posix()
+            if path.suffix not in (".h", ".cc", ".cu", ".py") or name.startswith("test/"):
+                continue
+            for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
+                for literal in LITERAL.findall(line):
+                    for pattern, instead in OLD_WORDS:
+                        if found := pattern.search(literal):
+                            findings.append(f"{name}:{number}: '{found.group()}' in a text for "
+                                            f"people; say: {instead}")
+
+
 def check_sizes(root, path, findings):
     lines = path.read_text(encoding="utf-8").count("\n")
     if lines > 400 and "test" not in path.relative_to(root).parts:
@@ -329,6 +355,7 @@ def main():
     check_rooms(root, findings)
     check_tests_belong(root, findings)
     check_top_level(root, findings)
+    check_words(root, findings)
     for finding in findings:
         print(finding)
     print(f"structure: {len(files)} files, {len(findings)} findings", file=sys.stderr)

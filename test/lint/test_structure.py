@@ -100,6 +100,15 @@ class StructureTest(unittest.TestCase):
         self.plant("ops/shm/planted.cc", "#ifdef HVD_WITH_MPI\n#endif\n")
         self.assert_reported("ops/shm/planted.cc:1", "HVD_WITH_")
 
+    def test_old_words_in_texts_for_people_are_reported(self):
+        for text in ("'x' is no device", "a frame that is none", "sent what is no message",
+                     "the last sighting of rank 1"):
+            with self.subTest(text):
+                self.plant("runner/planted.cc", f'const char* text = "{text}";\n')
+                self.assert_reported("in a text for people")
+                self.plant("bindings/horovod_cpp/planted.py", f'TEXT = "{text}"\n')
+                self.assert_reported("bindings/horovod_cpp/planted.py:1")
+
     def test_a_new_folder_at_the_top_is_reported(self):
         self.plant("utils/planted.txt", "x\n")
         self.assert_reported("utils/: the top level is fixed")

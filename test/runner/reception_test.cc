@@ -105,8 +105,8 @@ TEST_F(ReceptionTest, GivesASilentStrangerALimitedTime) {
   const TcpDescriptor stranger = connect();
   serve();
   EXPECT_EQ(reception_.strangers(), 1u);
-  EXPECT_EQ(reception_.next_deadline(), now_ + Reception::kStrangerLimit);
-  now_ += Reception::kStrangerLimit;
+  EXPECT_EQ(reception_.next_deadline(), now_ + Reception::kUnauthenticatedLimit);
+  now_ += Reception::kUnauthenticatedLimit;
   serve();
   EXPECT_EQ(reception_.strangers(), 0u);
   EXPECT_TRUE(hung_up(stranger));
@@ -119,7 +119,7 @@ TEST_F(ReceptionTest, HoldsAFewStrangersAndLetsAgentsPastThem) {
     if (i % 50 == 0) serve();
   }
   serve();
-  EXPECT_EQ(reception_.strangers(), Reception::kMostStrangers + 2);
+  EXPECT_EQ(reception_.strangers(), Reception::kMaxUnauthenticatedPeers + 2);
   EXPECT_TRUE(hung_up(strangers.front()));
   const TcpDescriptor agent = call(reception_.address().key, 0);
   EXPECT_EQ(agents_.size(), 1u);

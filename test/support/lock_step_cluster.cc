@@ -361,8 +361,8 @@ void LockStepCluster::on(Rank r, AllJoined joined) {
   node(r).rounds[set].clear();
 }
 
-void LockStepCluster::on(Rank r, Look) {
-  rank(r).sighted(node(r).where);
+void LockStepCluster::on(Rank r, ProbeRanks) {
+  rank(r).status_reported(node(r).where);
 }
 
 void LockStepCluster::on(Rank r, Report report) {

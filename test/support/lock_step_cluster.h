@@ -167,7 +167,7 @@ class LockStepCluster {
   void on(Rank r, SetAdded added);
   void on(Rank r, SetRemoved removed);
   void on(Rank r, AllJoined joined);
-  void on(Rank r, Look look);
+  void on(Rank r, ProbeRanks look);
   void on(Rank r, Report report);
   void on(Rank r, Stopped stopped);
   Submitted& end(Rank r, Ticket ticket, Submitted::Outcome outcome);

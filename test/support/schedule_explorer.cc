@@ -7,7 +7,7 @@ namespace hvd::test {
 namespace {
 
 constexpr Duration kSecond = std::chrono::seconds(1);
-constexpr int kPatience = 100;  // seconds; warnings alone would go on for ever
+constexpr int kWakeDelay = 100;  // seconds; warnings alone would go on for ever
 
 // A submission, an event, a rank that leaves, or a second that passes.
 using Move = std::function<void(LockStepCluster&)>;
@@ -104,7 +104,7 @@ class Explorer {
   }
 
   static void wait(LockStepCluster& cluster) {
-    for (int second = 0; second < kPatience && timer_runs(cluster); ++second) {
+    for (int second = 0; second < kWakeDelay && timer_runs(cluster); ++second) {
       cluster.advance(kSecond);
       settle(cluster);
     }

@@ -177,7 +177,7 @@ class Cluster:
         """
         wrong = [name for name in dict(variables) if not isinstance(name, str)]
         if wrong:
-            raise TypeError(f"Cluster.push takes variables by name, and {wrong[0]!r} is no str")
+            raise TypeError(f"Cluster.push takes variables by name, and {wrong[0]!r} is not a str")
         self._call(("push", cloudpickle.dumps(dict(variables))), ranks)
 
     def pull(self, name: str, ranks: int | Iterable[int] | None = None) -> list[Any]:

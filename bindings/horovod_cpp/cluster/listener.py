@@ -19,7 +19,7 @@ _MOST_STRANGERS = 64  # and two for each rank: connections that have not shown i
 _BREATHER = 0.5  # seconds without accept() where the system has no descriptor left
 
 
-class _Stranger:
+class _UnauthenticatedPeer:
     """A connection that has not shown the key."""
 
     def __init__(self, connection: socket.socket, source: object) -> None:
@@ -46,7 +46,7 @@ class Listener:
         ``ranks``: how many may connect at once."""
         self._key = key
         self._room = _MOST_STRANGERS + 2 * ranks
-        self._strangers: dict[int, _Stranger] = {}  # by descriptor, the oldest first
+        self._strangers: dict[int, _UnauthenticatedPeer] = {}  # by descriptor, the oldest first
         self._selector = selectors.EpollSelector()
         self._resumes: float | None = None  # when accept() is tried again
         self._sockets: list[socket.socket] = []
@@ -120,7 +120,7 @@ class Listener:
             wire.set_options(connection)
         if len(self._strangers) >= self._room:
             self._drop_one()
-        self._strangers[connection.fileno()] = _Stranger(connection, source[:1])
+        self._strangers[connection.fileno()] = _UnauthenticatedPeer(connection, source[:1])
         self._selector.register(connection, selectors.EVENT_READ)
 
     def _make_room_for_descriptors(self) -> None:
@@ -144,7 +144,7 @@ class Listener:
         self._selector.unregister(stranger.connection)
         stranger.connection.close()
 
-    def _hear(self, stranger: _Stranger) -> wire.Channel | None:
+    def _hear(self, stranger: _UnauthenticatedPeer) -> wire.Channel | None:
         """Reads what a connection says: its Channel once it showed the key; closes it when it
         cannot be one of ours."""
         connection = stranger.connection

@@ -136,7 +136,7 @@ class Channel:
         except BlockingIOError:
             due = self.due()
             if due is not None and time.monotonic() >= due:
-                raise BrokenMessage("sent what is no message (it ends in the middle, and nothing "
+                raise BrokenMessage("sent a malformed message (it ends in the middle, and nothing "
                                     f"came for {_MESSAGE_LIMIT:g} s)") from None
 
     def due(self) -> float | None:
@@ -157,7 +157,7 @@ class Channel:
         self._part += data
         self._progress = time.monotonic()
         if self._reads_header and not _MESSAGE.startswith(self._part[:len(_MESSAGE)]):
-            raise BrokenMessage("sent what is no message (it does not begin as one)")
+            raise BrokenMessage("sent a malformed message (it does not begin as one)")
         if len(self._part) < self._needed:
             return False, None
         part, self._part = self._part, bytearray()
@@ -173,7 +173,7 @@ class Channel:
             return True, pickle.loads(content)
         except Exception as error:
             raise BrokenMessage(
-                f"sent what is no message ({type(error).__name__}: {error})") from None
+                f"sent a malformed message ({type(error).__name__}: {error})") from None
 
     def _checked(self, kind: bytes, part: bytearray) -> _Bytes:
         """Without its tag."""
@@ -182,7 +182,7 @@ class Channel:
         view = memoryview(part)
         tag = _tag(self._keys.theirs, self._received, kind, view[:-TAG])
         if not hmac.compare_digest(view[-TAG:], tag):
-            raise BrokenMessage("sent what is no message (it was changed on its way)")
+            raise BrokenMessage("sent a malformed message (it was changed on its way)")
         return view[:-TAG]
 
 

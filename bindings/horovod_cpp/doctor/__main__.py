@@ -94,7 +94,7 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     options = parser.parse_args(arguments)
     for host in options.hosts:
         if host.startswith("-"):  # ssh would take it for an option, which may be a command
-            parser.error(f"--hosts: '{host}' is no name of a machine")
+            parser.error(f"--hosts: '{host}' is not a host name")
     known = sections(())
     for name in options.only:
         if name not in known:

@@ -116,7 +116,7 @@ class Output:
         return " / ".join(lines[-count:]) or "no output"
 
     def why(self) -> str:
-        """For a message: how it ended, and its last words."""
+        """For a message: how it ended, and the last lines it printed."""
         how = "no end in sight" if self.code is None else f"exit code {self.code}"
         return f"{how}: {self.last_lines()}"
 

@@ -71,7 +71,7 @@ def _threads(name: str) -> Finding:
     text = os.environ[name]
     if all(part.strip().isdigit() and int(part) > 0 for part in text.split(",")):
         return ok(name, text)
-    return warning(name, f"'{text}' is no number of threads", f"export {name}=1, or unset it")
+    return warning(name, f"'{text}' is not a number of threads", f"export {name}=1, or unset it")
 
 
 def limit_checks() -> list[Finding]:

@@ -67,7 +67,7 @@ def _launcher(mpirun: str | None, version: str | None) -> Finding:
         return problem("mpirun", f"{mpirun} --version fails",
                        "reinstall it, or start jobs with hvdrun --gloo, which does without")
     if not _is_open_mpi(version):
-        return warning("mpirun", f"{mpirun} is no Open MPI: {version}",
+        return warning("mpirun", f"{mpirun} is not Open MPI: {version}",
                        "put Open MPI's first in PATH, or start jobs with hvdrun --gloo; for this "
                        "MPI build horovod_cpp from source and use mpirun itself")
     return ok("mpirun", f"{version}, {mpirun}")

@@ -88,7 +88,7 @@ def _series(measurements: Any) -> dict[str, dict[int, list[float]]]:
 
 def _ranks(count: Any) -> int:
     if not isinstance(count, numbers.Integral) or isinstance(count, bool):
-        raise TypeError(f"{_WHAT}; {count!r} is no number of ranks")
+        raise TypeError(f"{_WHAT}; {count!r} is not a number of ranks")
     if count < 1:
         raise InvalidArgumentError(f"scaling: {count} ranks, must be at least 1")
     return int(count)

@@ -59,7 +59,7 @@ def timeline(trace: str | os.PathLike[str] | list[dict[str, Any]], *,
         The Axes of the lanes; the panel of lateness is ``axes.figure.axes[1]``.
 
     Raises:
-        InvalidArgumentError: the trace is no timeline of horovod_cpp, or has nothing in
+        InvalidArgumentError: the trace is not a timeline of horovod_cpp, or has nothing in
             ``window`` or of ``ranks``; ``window`` ends before it begins.
         TypeError: ``trace`` or ``window`` is none of the above.
         OSError: the file cannot be read.

@@ -64,7 +64,7 @@ def read_trace(trace: str | os.PathLike[str] | list[_Event]) -> Trace:
     """A Trace of a file's path, or of the list of events that load_timeline made of the file.
 
     Raises:
-        InvalidArgumentError: it is no timeline of horovod_cpp, or has no operation.
+        InvalidArgumentError: it is not a timeline of horovod_cpp, or has no operation.
         OSError: the file cannot be read.
     """
     batches: Iterator[tuple[list[_Event], bool]]
@@ -97,7 +97,7 @@ def read_trace(trace: str | os.PathLike[str] | list[_Event]) -> Trace:
 
 def _foreign(what: str, why: str) -> InvalidArgumentError:
     return InvalidArgumentError(
-        f"{what} is no timeline of horovod_cpp ({why}): give a file that HOROVOD_TIMELINE, "
+        f"{what} is not a timeline of horovod_cpp ({why}): give a file that HOROVOD_TIMELINE, "
         "hvdrun --timeline-filename or hvd.start_timeline wrote")
 
 
@@ -140,9 +140,9 @@ def _parse(what: str, first: int, lines: list[bytes]) -> list[_Event]:
         text = b"".join(lines).decode().rstrip().removesuffix(",")
         events: list[_Event] = json.loads(f"[{text}]")
     except UnicodeDecodeError:
-        raise _foreign(what, "it is no text") from None
+        raise _foreign(what, "it is not text") from None
     except json.JSONDecodeError as error:
-        raise _foreign(what, f"entry {first + error.lineno - 1} is no JSON") from None
+        raise _foreign(what, f"entry {first + error.lineno - 1} is not JSON") from None
     return events
 
 

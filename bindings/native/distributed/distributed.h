@@ -12,7 +12,7 @@
 
 #include "bindings/native/bindings.h"
 #include "core/base/status.h"
-#include "core/runtime/wake/driver_seat.h"
+#include "core/runtime/wake/loop_ownership.h"
 #include "horovod_cpp/distributed/collectives/collective_handle.h"
 #include "horovod_cpp/distributed/collectives/compression.h"
 #include "horovod_cpp/distributed/collectives/process_set.h"
@@ -182,7 +182,7 @@ template <typename Result, typename... Args>
 auto waiting(PendingResult (*start)(Args...)) {
   return [start](Args... args) -> Result {
     const PendingResult pending = [&] {
-      const DriverSeat::WaitsAtOnce waits;
+      const LoopOwnership::SuppressWakeup waits;
       return start(std::forward<Args>(args)...);
     }();
     return pending.synchronize();

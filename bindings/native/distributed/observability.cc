@@ -182,10 +182,10 @@ Raises:
 
 It runs on a thread of its own. None = no longer. Holds for later jobs of this process too.)");
   m.def(
-      "_on_look",
+      "_set_location_callback",
       [](const Typed<"collections.abc.Callable[[], str] | None">& where) {
         auto callback = callback_from<std::string>(where);
-        without_gil([&] { on_look(std::move(callback)); });
+        without_gil([&] { set_location_callback(std::move(callback)); });
       },
       py::arg("callback"));
 }

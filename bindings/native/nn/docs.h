@@ -71,7 +71,7 @@ Returns:
     A scalar; of the target's shape with "none".
 
 Raises:
-    InvalidArgumentError: shapes or dtypes do not fit, or a target is no class.)";
+    InvalidArgumentError: shapes or dtypes do not fit, or a target is not a class.)";
 }
 
 inline std::string norm_doc(const std::string& what, const std::string& arguments) {

@@ -71,7 +71,7 @@ Args:
     label_smoothing: part of the target that is spread over all classes, within [0, 1].
 
 Called with input [n, classes, ...] and target int64 [n, ...]; raises InvalidArgumentError on others and
-on a target that is no class.)")
+on a target that is not a class.)")
       .def(py::init([](const MaybeTensor& weight, std::int64_t ignore_index,
                        const std::string& reduction, double label_smoothing) {
              return std::make_shared<nn::CrossEntropyLoss>(ClassLossOptions{
@@ -88,7 +88,7 @@ Args:
     reduction: "mean" (weighted), "sum" or "none".
 
 Called with input [n, classes, ...] and target int64 [n, ...]; raises InvalidArgumentError on others and
-on a target that is no class.)")
+on a target that is not a class.)")
       .def(py::init([](const MaybeTensor& weight, std::int64_t ignore_index,
                        const std::string& reduction) {
              return std::make_shared<nn::NLLLoss>(

@@ -144,7 +144,7 @@ void register_buffer(const py::object& self, const py::str& name,
 void register_module(const py::object& self, const py::str& name,
                      const Typed<"Module | None">& module) {
   if (!module.is_none() && !py::isinstance<nn::Module>(module)) {
-    throw py::type_error(type_name(module) + " is no Module");
+    throw py::type_error(type_name(module) + " is not a Module");
   }
   set_part(self, name, module, module.is_none() ? Part::kNone : Part::kModule);
 }

@@ -142,7 +142,7 @@ void bind_layers(py::module_& m) {
       py::arg("logits"), py::arg("targets"), ReleaseGil(),
       tensor_doc("Mean cross entropy.",
                  {"logits: [n, classes] of a floating dtype.", "targets: int64 [n]."}, "A scalar.",
-                 "InvalidArgumentError: shapes do not fit, or a target is no class.")
+                 "InvalidArgumentError: shapes do not fit, or a target is not a class.")
           .c_str());
   m.def(
       "mse_loss", [](const Tensor& input, const Tensor& target) { return mse_loss(input, target); },

@@ -229,7 +229,7 @@ Device cuda_device(const Typed<"int | str | None">& device) {
   if (py::isinstance<py::int_>(device)) return parse_device("cuda:" + std::string(py::str(device)));
   const Device place = device_or_cpu(device);
   if (place.kind == DeviceKind::kCuda) return place;
-  throw InvalidArgumentError("cuda: '" + to_string(place) + "' is no CUDA device");
+  throw InvalidArgumentError("cuda: '" + to_string(place) + "' is not a CUDA device");
 }
 
 void bind_copies(TensorClass& cls) {

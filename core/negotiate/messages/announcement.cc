@@ -35,15 +35,15 @@ void read_numbers(ByteReader& in, std::vector<T>& numbers) {
   in.get_all(std::span(numbers));
 }
 
-void write_absence(ByteWriter& out, const Absence& absence) {
+void write_absence(ByteWriter& out, const MissingRanks& absence) {
   out.put(absence.set);
   out.put_string(absence.name);
   write(out, absence.held);
   write_ranks(out, absence.missing);
 }
 
-Absence read_absence(ByteReader& in) {
-  Absence absence;
+MissingRanks read_absence(ByteReader& in) {
+  MissingRanks absence;
   absence.set = in.get<ProcessSetId>();
   absence.name = in.get_string();
   absence.held = read_duration(in);
@@ -51,30 +51,30 @@ Absence read_absence(ByteReader& in) {
   return absence;
 }
 
-void write_sighting(ByteWriter& out, const Sighting& sighting) {
-  out.put(static_cast<std::int32_t>(sighting.rank));
-  out.put(sighting.ask);
-  out.put(sighting.submissions);
-  out.put_string(sighting.last_submitted);
-  out.put(sighting.pending);
-  out.put_string(sighting.waits_for);
-  out.put(sighting.waits_number);
-  write_numbers(out, sighting.joins);
-  out.put_string(sighting.where);
+void write_rank_status(ByteWriter& out, const RankStatus& rank_status) {
+  out.put(static_cast<std::int32_t>(rank_status.rank));
+  out.put(rank_status.ask);
+  out.put(rank_status.submissions);
+  out.put_string(rank_status.last_submitted);
+  out.put(rank_status.pending);
+  out.put_string(rank_status.waits_for);
+  out.put(rank_status.waits_number);
+  write_numbers(out, rank_status.joins);
+  out.put_string(rank_status.where);
 }
 
-Sighting read_sighting(ByteReader& in) {
-  Sighting sighting;
-  sighting.rank = read_rank(in);
-  sighting.ask = in.get<std::uint64_t>();
-  sighting.submissions = in.get<std::uint64_t>();
-  sighting.last_submitted = in.get_string();
-  sighting.pending = in.get<std::uint64_t>();
-  sighting.waits_for = in.get_string();
-  sighting.waits_number = in.get<std::uint64_t>();
-  read_numbers(in, sighting.joins);
-  sighting.where = in.get_string();
-  return sighting;
+RankStatus read_rank_status(ByteReader& in) {
+  RankStatus rank_status;
+  rank_status.rank = read_rank(in);
+  rank_status.ask = in.get<std::uint64_t>();
+  rank_status.submissions = in.get<std::uint64_t>();
+  rank_status.last_submitted = in.get_string();
+  rank_status.pending = in.get<std::uint64_t>();
+  rank_status.waits_for = in.get_string();
+  rank_status.waits_number = in.get<std::uint64_t>();
+  read_numbers(in, rank_status.joins);
+  rank_status.where = in.get_string();
+  return rank_status;
 }
 
 Variants read_variants(ByteReader& in) {
@@ -125,7 +125,7 @@ void merge(Variants& into, const Variant& variant) {
 
 bool Announcement::empty() const {
   return slots.empty() && names.empty() && leaving.empty() && joined.empty() && finished.empty() &&
-         absences.empty() && sightings.empty();
+         absences.empty() && rank_statuses.empty();
 }
 
 void Announcement::clear() {
@@ -135,7 +135,7 @@ void Announcement::clear() {
   joined.clear();
   finished.clear();
   absences.clear();
-  sightings.clear();
+  rank_statuses.clear();
 }
 
 void write(ByteWriter& out, const Joining& joining) {
@@ -166,9 +166,10 @@ void write(ByteWriter& out, const Announcement& announcement) {
   for (const Joining& joining : announcement.joined) write(out, joining);
   write_numbers(out, announcement.finished);
   out.put(static_cast<std::uint32_t>(announcement.absences.size()));
-  for (const Absence& absence : announcement.absences) write_absence(out, absence);
-  out.put(static_cast<std::uint32_t>(announcement.sightings.size()));
-  for (const Sighting& sighting : announcement.sightings) write_sighting(out, sighting);
+  for (const MissingRanks& absence : announcement.absences) write_absence(out, absence);
+  out.put(static_cast<std::uint32_t>(announcement.rank_statuses.size()));
+  for (const RankStatus& rank_status : announcement.rank_statuses)
+    write_rank_status(out, rank_status);
 }
 
 void read_announcement(ByteReader& in, Announcement& announcement) {
@@ -187,8 +188,9 @@ void read_announcement(ByteReader& in, Announcement& announcement) {
   read_numbers(in, announcement.finished);
   const std::size_t absences = in.get_count(20);
   for (std::size_t i = 0; i < absences; ++i) announcement.absences.push_back(read_absence(in));
-  const std::size_t sightings = in.get_count(52);
-  for (std::size_t i = 0; i < sightings; ++i) announcement.sightings.push_back(read_sighting(in));
+  const std::size_t rank_statuses = in.get_count(52);
+  for (std::size_t i = 0; i < rank_statuses; ++i)
+    announcement.rank_statuses.push_back(read_rank_status(in));
   in.expect_end();
 }
 

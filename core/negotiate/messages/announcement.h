@@ -32,13 +32,13 @@ inline constexpr std::size_t kMaxVariants = 2;
 void merge(Variants& into, const Variant& variant);
 
 // A name that has been incomplete below the sender for a while.
-struct Absence {
+struct MissingRanks {
   ProcessSetId set = kWorldSet;
   std::string name;
   Duration held = Duration::zero();  // by the node that has held it longest
   std::vector<Rank> missing;         // ascending
 
-  friend bool operator==(const Absence&, const Absence&) = default;
+  friend bool operator==(const MissingRanks&, const MissingRanks&) = default;
 };
 
 // A rank's join: it has no more data in this set.
@@ -59,7 +59,7 @@ struct Leaving {
 };
 
 // A rank's answer to the step `ask`.
-struct Sighting {
+struct RankStatus {
   Rank rank = 0;
   std::uint64_t ask = 0;            // which one, counted from 1
   std::uint64_t submissions = 0;    // it has made so many
@@ -70,7 +70,7 @@ struct Sighting {
   std::vector<ProcessSetId> joins;  // sets in which it has called join() and waits
   std::string where;                // its program is here; empty = it cannot say
 
-  friend bool operator==(const Sighting&, const Sighting&) = default;
+  friend bool operator==(const RankStatus&, const RankStatus&) = default;
 };
 
 // Message up the tree: what became ready at the sender and on all ranks below it.
@@ -82,8 +82,8 @@ struct Announcement {
   std::vector<Leaving> leaving;
   std::vector<Joining> joined;
   std::vector<std::uint64_t> finished;  // batches, told by the lowest rank of their set
-  std::vector<Absence> absences;
-  std::vector<Sighting> sightings;
+  std::vector<MissingRanks> absences;
+  std::vector<RankStatus> rank_statuses;
 
   bool empty() const;
   // Keeps the storage.

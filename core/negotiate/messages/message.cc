@@ -35,7 +35,7 @@ void write(ByteWriter& out, const Status& status) {
 
 Status read_status(ByteReader& in) {
   const auto code = in.get_enum<StatusCode>(kStatusCodeCount);
-  if (code == StatusCode::kOk) ByteReader::malformed("a reason that is no error");
+  if (code == StatusCode::kOk) ByteReader::malformed("a reason that is not an error");
   return {code, in.get_string()};
 }
 
@@ -50,13 +50,13 @@ Duration read_duration(ByteReader& in) {
   return Duration(ticks);
 }
 
-void write(ByteWriter& out, const Emergency& emergency) {
+void write(ByteWriter& out, const AbortNotice& emergency) {
   write(out, emergency.why);
   out.put(emergency.lost);
 }
 
-Emergency read_emergency(ByteReader& in) {
-  Emergency emergency;
+AbortNotice read_emergency(ByteReader& in) {
+  AbortNotice emergency;
   emergency.why = read_status(in);
   emergency.lost = in.get<std::int32_t>();
   return emergency;

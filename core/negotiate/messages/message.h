@@ -12,13 +12,13 @@ namespace hvd {
 
 // What a control message is. The values are part of the wire format.
 enum class MessageKind : std::uint8_t {
-  kAnnouncement = 0,  // up the tree
-  kDecision = 1,      // down the tree: the next entry of the log
-  kAlarm = 2,         // to rank 0, past the tree: this job must stop
-  kHalt = 3,          // to any rank, past the tree: stop now
-  kConfirm = 4,       // up the tree: this rank has stopped
-  kObservation = 5,   // to rank 0 or back, past the tree: between observers, never to a protocol
-  kProbe = 6,         // up the tree: do you still run? Down: yes
+  kAnnouncement = 0,    // up the tree
+  kDecision = 1,        // down the tree: the next entry of the log
+  kAbortReport = 2,     // to rank 0, past the tree: this job must stop
+  kAbortBroadcast = 3,  // to any rank, past the tree: stop now
+  kConfirm = 4,         // up the tree: this rank has stopped
+  kObservation = 5,     // to rank 0 or back, past the tree: between observers, never to a protocol
+  kProbe = 6,           // up the tree: do you still run? Down: yes
 };
 
 inline constexpr std::uint8_t kMessageVersion = 5;
@@ -29,7 +29,7 @@ struct MessageHeader {
 };
 
 // Why a job must stop, with the rank that is gone (-1: none is).
-struct Emergency {
+struct AbortNotice {
   Status why;
   std::int32_t lost = -1;
 };
@@ -47,7 +47,7 @@ void write(ByteWriter& out, Duration duration);
 // Not negative, and short enough to be added to any time.
 Duration read_duration(ByteReader& in);
 
-void write(ByteWriter& out, const Emergency& emergency);
-Emergency read_emergency(ByteReader& in);
+void write(ByteWriter& out, const AbortNotice& emergency);
+AbortNotice read_emergency(ByteReader& in);
 
 }  // namespace hvd

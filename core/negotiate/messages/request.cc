@@ -137,7 +137,7 @@ Request read_request(ByteReader& in) {
   Request request;
   request.name = in.get_string();
   request.kind = in.get_enum<CollectiveKind>(kCollectiveKindCount);
-  if (request.kind == CollectiveKind::kJoin) ByteReader::malformed("a join is no request here");
+  if (request.kind == CollectiveKind::kJoin) ByteReader::malformed("a join is not a request here");
   request.dtype = in.get_enum<DType>(kDTypeCount);
   request.device = in.get_enum<DeviceKind>(kDeviceKindCount);
   request.set = in.get<ProcessSetId>();

@@ -19,18 +19,18 @@ std::atomic<Duration::rep> waiter_limit{0};
 
 }  // namespace
 
-SpinLimits spin_limits(double cores_a_rank) noexcept {
+SpinLimits spin_limits(double cores_per_rank) noexcept {
   SpinLimits limits;
   limits.coordinator_waited_for = kWhileWaitedFor;
-  if (cores_a_rank < 1) {
+  if (cores_per_rank < 1) {
     limits.yields = true;
     limits.returns = kTurnOfAll;
   }
-  if (cores_a_rank >= 2) limits.coordinator = limits.waiter = kOnACoreOfItsOwn;
+  if (cores_per_rank >= 2) limits.coordinator = limits.waiter = kOnACoreOfItsOwn;
   return limits;
 }
 
-double cores_a_rank(int local_size) noexcept {
+double cores_per_rank(int local_size) noexcept {
   const double online = std::max(1u, std::thread::hardware_concurrency());
   cpu_set_t allowed;
   const bool known = sched_getaffinity(0, sizeof allowed, &allowed) == 0;

@@ -20,10 +20,10 @@ struct SpinLimits {
 // The limits for a rank that has this many cores for itself. A rank with less than one gives the
 // core away after each look: it would take the time from the rank it waits for. With less than two
 // the coordinator has the core of the threads that wait, and of nobody else.
-SpinLimits spin_limits(double cores_a_rank) noexcept;
+SpinLimits spin_limits(double cores_per_rank) noexcept;
 
 // Cores that this process may use, as far as the `local_size` ranks of this host leave them to it.
-double cores_a_rank(int local_size) noexcept;
+double cores_per_rank(int local_size) noexcept;
 
 // SpinLimits::waiter of this process. Any thread.
 void set_waiter_spin(Duration limit) noexcept;

@@ -7,7 +7,7 @@
 #include "horovod_cpp/autograd/functions/indexing.h"
 #include "horovod_cpp/autograd/grad_mode.h"
 #include "horovod_cpp/autograd/node.h"
-#include "horovod_cpp/autograd/stand_in.h"
+#include "horovod_cpp/autograd/tensor_substitution.h"
 #include "horovod_cpp/tensor/copy.h"
 #include "horovod_cpp/tensor/device.h"
 #include "horovod_cpp/tensor/kernels/indexing/table_rows.h"
@@ -64,7 +64,7 @@ Tensor embedding(const Tensor& indices, const Tensor& weight,
   return autograd::record(
       std::move(result), "embedding", {autograd::edge_to(weight)},
       [rows, padding, shape = weight.shape(),
-       leaf = by_rows ? autograd::stand_in_for(weight) : Tensor()](const Tensor& gradient) {
+       leaf = by_rows ? autograd::substitute_for(weight) : Tensor()](const Tensor& gradient) {
         const Tensor kept = positions_without(rows, padding);
         if (grad_enabled()) {
           const Tensor flat = gradient.reshape({-1, shape[1]});

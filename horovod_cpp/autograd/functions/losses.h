@@ -51,7 +51,7 @@ struct ClassLossOptions {
   double label_smoothing = 0.0;  // cross_entropy only; within [0, 1]
 };
 
-// -weight[t] * log_probability[t]. Throws InvalidArgumentError naming a target that is no class.
+// -weight[t] * log_probability[t]. Throws InvalidArgumentError naming a target that is not a class.
 Tensor nll_loss(const Tensor& log_probability, const Tensor& targets,
                 const ClassLossOptions& options = {});
 // nll_loss(log_softmax(logits)). Smoothing mixes the target with the uniform distribution (Szegedy

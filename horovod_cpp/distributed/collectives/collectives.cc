@@ -9,7 +9,7 @@
 
 #include "core/base/stack_memory.h"
 #include "core/base/status.h"
-#include "core/runtime/wake/driver_seat.h"
+#include "core/runtime/wake/loop_ownership.h"
 #include "horovod_cpp/distributed/collectives/allreduce_call.h"
 #include "horovod_cpp/distributed/collectives/engine_call.h"
 #include "horovod_cpp/distributed/collectives/gpu_tensors.h"
@@ -170,7 +170,7 @@ CollectiveHandle transfer(PointToPoint::Direction direction, const Tensor& tenso
 template <typename Start>
 auto finished(Start start) {
   const auto handle = [&] {
-    const DriverSeat::WaitsAtOnce waits;
+    const LoopOwnership::SuppressWakeup waits;
     return start();
   }();
   return handle.synchronize();

@@ -99,7 +99,7 @@ class EngineCall final : public CallInFlight {
 
   const Outcome& outcome_of(std::size_t handle) const {
     Fence past;
-    return handles_[handle].wait_ordered(past);
+    return handles_[handle].wait_enqueued(past);
   }
 
   CallResult collect() const {

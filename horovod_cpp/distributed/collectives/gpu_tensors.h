@@ -32,7 +32,7 @@ class Readers {
   // Waits until the call is enqueued, or has ended; throws what it failed with. `reader`: instead
   // of the streams on which other libraries use tensors' memory; see MaybeStream.
   Readers(const Handle& handle, MaybeStream reader) : handle_(handle), reader_(reader) {
-    handle.wait_ordered(past_);
+    handle.wait_enqueued(past_);
   }
   // Each stream once. If the device failed, throws why the job ended.
   void add(const Device& device, std::uintptr_t stream);

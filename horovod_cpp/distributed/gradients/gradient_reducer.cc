@@ -6,7 +6,7 @@
 
 #include "core/base/status.h"
 #include "core/negotiate/messages/call_name.h"
-#include "core/runtime/wake/driver_seat.h"
+#include "core/runtime/wake/loop_ownership.h"
 #include "horovod_cpp/distributed/collectives/allreduce_call.h"
 #include "horovod_cpp/distributed/collectives/gpu_tensors.h"
 #include "horovod_cpp/distributed/collectives/world.h"
@@ -184,7 +184,7 @@ void GradientReducer::submit_soon() {
   if (waiting_bytes_ >= kTogether && bytes_to_come() >= kWorthABatch) return submit_waiting();
   gradients_->after_backward([this, alive = std::weak_ptr<void>(alive_)] {
     if (alive.expired() || synchronized_) return;  // by DistributedDataParallel's own
-    std::optional<DriverSeat::WaitsAtOnce> waits;
+    std::optional<LoopOwnership::SuppressWakeup> waits;
     if (waits_at_once_) waits.emplace();
     submit_waiting();
     ask_ahead();
@@ -207,7 +207,7 @@ void GradientReducer::submit_waiting() {
   waiting_bytes_ = 0;
   Attempts attempts;
   for (Bucket* bucket : waiting) {
-    std::optional<DriverSeat::WaitsAtOnce> quiet;  // the last one rings for all
+    std::optional<LoopOwnership::SuppressWakeup> quiet;  // the last one rings for all
     if (bucket != waiting.back()) quiet.emplace();
     attempts.run([&] { submit(*bucket); });
   }

@@ -3,7 +3,7 @@
 #include <utility>
 
 #include "core/base/status.h"
-#include "core/runtime/wake/driver_seat.h"
+#include "core/runtime/wake/loop_ownership.h"
 #include "horovod_cpp/distributed/collectives/world.h"
 #include "horovod_cpp/distributed/gradients/attempts.h"
 #include "horovod_cpp/distributed/gradients/gradient_reducer.h"
@@ -95,7 +95,7 @@ void GradientReducer::synchronize(const OnReduced& on_reduced) {
     attempts.run([&] { start(*bucket); });
   }
   attempts.run([&] {
-    const DriverSeat::WaitsAtOnce waits;
+    const LoopOwnership::SuppressWakeup waits;
     submit_waiting();
   });
   std::vector<Bucket*> left;

@@ -114,7 +114,7 @@ void rank_zero_section(Duration timeout, const std::function<void()>& work,
       section.fail(error.what());
       throw;
     } catch (...) {
-      section.fail("an exception that is no std::exception");
+      section.fail("an exception that is not a std::exception");
       throw;
     }
   }

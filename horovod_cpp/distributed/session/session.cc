@@ -33,7 +33,7 @@ struct Session {
   Config config;                       // of the world, or of the last one
   // Given to every world.
   std::function<void(const std::string&)> on_stall;
-  std::function<std::string()> on_look;
+  std::function<std::string()> set_location_callback;
   bool homogeneous = true;
   bool exit_handler_set = false;
 };
@@ -182,7 +182,7 @@ class InitTurn {
 
 void listen(Session& s, World& world) {
   if (s.on_stall) world.runtime().on_stall(s.on_stall);
-  if (s.on_look) world.runtime().on_look(s.on_look);
+  if (s.set_location_callback) world.runtime().set_location_callback(s.set_location_callback);
 }
 
 void publish(Session& s, std::shared_ptr<World> world, Config config, bool homogeneous) {
@@ -274,11 +274,12 @@ void on_stall(std::function<void(const std::string&)> report) {
   if (const auto running = world_if_any()) running->runtime().on_stall(s.on_stall);
 }
 
-void on_look(std::function<std::string()> where) {
+void set_location_callback(std::function<std::string()> where) {
   Session& s = session();
   const std::lock_guard lock(s.mutex);
-  s.on_look = std::move(where);
-  if (const auto running = world_if_any()) running->runtime().on_look(s.on_look);
+  s.set_location_callback = std::move(where);
+  if (const auto running = world_if_any())
+    running->runtime().set_location_callback(s.set_location_callback);
 }
 
 bool is_homogeneous() {

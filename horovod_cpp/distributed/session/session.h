@@ -61,6 +61,6 @@ void on_stall(std::function<void(const std::string&)> report);
 // `where` says where this program is ("train.cc:12"), for stall reports of rank 0. Called on a
 // thread of the engine's own when somebody waits for this rank; may take a lock that the program
 // holds meanwhile (then the report goes without it). Null = nobody. Holds for later jobs too.
-void on_look(std::function<std::string()> where);
+void set_location_callback(std::function<std::string()> where);
 
 }  // namespace hvd

@@ -1,7 +1,7 @@
 #include "horovod_cpp/nn/layers/batch_norm.h"
 
 #include "core/base/status.h"
-#include "horovod_cpp/autograd/stand_in.h"
+#include "horovod_cpp/autograd/tensor_substitution.h"
 #include "horovod_cpp/nn/checks.h"
 #include "horovod_cpp/nn/functional.h"
 #include "horovod_cpp/nn/option_text.h"
@@ -10,7 +10,7 @@
 namespace hvd {
 namespace nn {
 
-using autograd::stand_in_for;
+using autograd::substitute_for;
 
 BatchNorm::BatchNorm(const char* layer, std::int64_t num_features, const BatchNormOptions& options)
     : num_features_(num_features), options_(options) {
@@ -43,17 +43,17 @@ Tensor BatchNorm::forward(const Tensor& input) {
   const bool learns = is_training() && options_.track_running_stats;
   double momentum = options_.momentum.value_or(0.0);
   if (learns && !options_.momentum)
-    momentum = 1.0 / (stand_in_for(num_batches_tracked).item() + 1.0);
+    momentum = 1.0 / (substitute_for(num_batches_tracked).item() + 1.0);
   Tensor output;
   if (is_training() && training_ != nullptr) {
     output = training_(*this, input, momentum);
   } else {
-    output = functional::batch_norm(input, stand_in_for(running_mean), stand_in_for(running_var),
-                                    weight, bias, is_training() || !options_.track_running_stats,
-                                    momentum, options_.eps);
+    output = functional::batch_norm(
+        input, substitute_for(running_mean), substitute_for(running_var), weight, bias,
+        is_training() || !options_.track_running_stats, momentum, options_.eps);
   }
   if (learns) {
-    const Tensor batches = stand_in_for(num_batches_tracked);
+    const Tensor batches = substitute_for(num_batches_tracked);
     ++*batches.data<std::int64_t>();
     bump_version(batches);
   }

@@ -325,12 +325,13 @@ TEST_F(ConfigTest, WarnsOnceOfNamesThatNobodyKnows) {
   set("HVD_STAT", "1");
   set("HVD_CUDA", "ON");  // of a build
   set("HVD_WORKER_KEY", "1");
-  EXPECT_THAT(warnings_of_reading(),
-              AllOf(HasSubstr("HOROVOD_FUSION_TRESHOLD is no setting of horovod_cpp; did you mean "
-                              "HOROVOD_FUSION_THRESHOLD? (hvdrun --help-settings lists them)"),
-                    HasSubstr("HVD_STAT is no setting of horovod_cpp; did you mean HVD_STATS?"),
-                    Not(HasSubstr("HOROVOD_SIZE")), Not(HasSubstr("HOROVOD_WITH_MPI")),
-                    Not(HasSubstr("HVD_CUDA")), Not(HasSubstr("HVD_WORKER"))));
+  EXPECT_THAT(
+      warnings_of_reading(),
+      AllOf(HasSubstr("HOROVOD_FUSION_TRESHOLD is not a setting of horovod_cpp; did you mean "
+                      "HOROVOD_FUSION_THRESHOLD? (hvdrun --help-settings lists them)"),
+            HasSubstr("HVD_STAT is not a setting of horovod_cpp; did you mean HVD_STATS?"),
+            Not(HasSubstr("HOROVOD_SIZE")), Not(HasSubstr("HOROVOD_WITH_MPI")),
+            Not(HasSubstr("HVD_CUDA")), Not(HasSubstr("HVD_WORKER"))));
   EXPECT_EQ(warnings_of_reading(), "");
 }
 

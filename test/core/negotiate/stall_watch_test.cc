@@ -24,7 +24,7 @@ struct Node {
   explicit Node(Rank rank) : tree(test::trees_of({0, 0, 0, 1})[static_cast<std::size_t>(rank)]) {}
 
   void announce(const std::string& name) {
-    tally.add(Variants{{gradient(name), tree.rank, 1}}, Tally::kSelf, 0, complete);
+    tally.add(Variants{{gradient(name), tree.rank, 1}}, ReadinessTracker::kSelf, 0, complete);
   }
   // A batch of `name` runs, if there is one.
   StallWatch::Findings tick(int second, const std::string& name = "") {
@@ -38,11 +38,11 @@ struct Node {
   Tree tree;
   ResponseCache cache;
   ProcessSets sets{4};
-  Tally tally{tree, cache, sets};
+  ReadinessTracker tally{tree, cache, sets};
   NegotiationSettings settings{.stall_warning = seconds(60), .stall_limit = seconds(120)};
   StallWatch watch{tree, tally, sets, settings};
   Announcement complete;
-  std::vector<Absence> absences;
+  std::vector<MissingRanks> absences;
   bool waits = false;
 };
 
@@ -107,7 +107,7 @@ TEST(StallDiagnosis, SaysWhatEachMissingRankDoes) {
   StallDiagnosis& diagnosis = node.watch.diagnosis();
   diagnosis.tick(at(0));
   diagnosis.asked();
-  Sighting sighting;
+  RankStatus sighting;
   sighting.rank = 1;
   sighting.ask = 1;
   sighting.where = "train.py:12";

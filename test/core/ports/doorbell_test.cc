@@ -42,7 +42,7 @@ TEST(Doorbell, WakesThoseWhoListenAndNobodyElse) {
   const TimePoint deadline = Clock::now() + seconds(30);
   std::atomic<bool> owner_awake{false};
   std::atomic<pid_t> owner_id{0}, driver_id{0};
-  bell.listen(Listener::kDriver);
+  bell.listen(Listener::kLoopOwner);
   std::thread owner([&] {
     owner_id = test::thread_id();
     Doorbell(state).sleep(seen, deadline, Listener::kOwner);
@@ -50,7 +50,7 @@ TEST(Doorbell, WakesThoseWhoListenAndNobodyElse) {
   });
   std::thread driver([&] {
     driver_id = test::thread_id();
-    Doorbell(state).sleep(seen, deadline, Listener::kDriver);
+    Doorbell(state).sleep(seen, deadline, Listener::kLoopOwner);
   });
   test::wait_until_asleep(owner_id);
   test::wait_until_asleep(driver_id);

@@ -26,7 +26,7 @@ using testing::HasSubstr;
 
 constexpr SimOptions kDevice = {.asynchronous = true, .device = DeviceKind::kCuda};
 
-Config patient_for(Duration warning, Duration limit) {
+Config deferred_for(Duration warning, Duration limit) {
   Config config;
   config.stall_warning = warning;
   config.stall_limit = limit;
@@ -56,8 +56,8 @@ class HungDevice : public testing::Test {
       return std::make_unique<WatchedDevice>(std::move(inner), seen);
     });
     // The thread that a device keeps is left behind, and what it uses with it.
-    static auto* const left_behind = new std::vector<SimWorld>;
-    left_behind->push_back(ranks.world);
+    static auto* const retired_resources = new std::vector<SimWorld>;
+    retired_resources->push_back(ranks.world);
     return ranks;
   }
   // Those that wait for a device find nobody any more.
@@ -103,7 +103,7 @@ class HungDeviceAtShutdown : public HungDevice {
     HungShutdown seen;
     testing::internal::CaptureStderr();
     {
-      SimRanks ranks = ranks_of(size, patient_for(seconds(0), seconds(1)));
+      SimRanks ranks = ranks_of(size, deferred_for(seconds(0), seconds(1)));
       std::vector<Handle> handles;
       try {
         handles = start(ranks, "weights");
@@ -145,7 +145,7 @@ TEST_F(HungDeviceAtShutdown, IsNotWaitedForByOneRankEither) {
 
 TEST_F(HungDevice, OneRankIsWarnedAndGivesUp) {
   testing::internal::CaptureStderr();
-  SimRanks ranks = ranks_of(1, patient_for(milliseconds(50), seconds(1)));
+  SimRanks ranks = ranks_of(1, deferred_for(milliseconds(50), seconds(1)));
   const std::vector<Handle> handles = start(ranks, "weights");
   EXPECT_THAT(error_of(handles[0]),
               HasSubstr("stalled, giving up: allreduce \"weights\" on CUDA device 0"));
@@ -156,7 +156,7 @@ TEST_F(HungDevice, OneRankIsWarnedAndGivesUp) {
 
 TEST_F(HungDevice, OneRankWaitsForEverIfItIsToldTo) {
   testing::internal::CaptureStderr();
-  SimRanks ranks = ranks_of(1, patient_for(milliseconds(1), seconds(0)));
+  SimRanks ranks = ranks_of(1, deferred_for(milliseconds(1), seconds(0)));
   const std::vector<Handle> handles = start(ranks, "weights");
   EXPECT_FALSE(handles[0].wait_for(milliseconds(100)));
   for (const auto& each : seen_) each->point->passed = true;
@@ -166,7 +166,7 @@ TEST_F(HungDevice, OneRankWaitsForEverIfItIsToldTo) {
 
 // Rank 0, whose device is done, does not see that another one's is not. Its limit is the job's.
 TEST_F(HungDevice, OfAnotherRankThanTheFirstEndsTheJob) {
-  SimRanks ranks = ranks_of(2, patient_for(seconds(0), seconds(0)), {0});
+  SimRanks ranks = ranks_of(2, deferred_for(seconds(0), seconds(0)), {0});
   const std::vector<Handle> handles = start(ranks, "weights");
   ranks[0].change_settings(
       [](NegotiationSettings& settings) { settings.stall_limit = seconds(1); });

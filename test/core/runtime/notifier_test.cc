@@ -40,7 +40,7 @@ TEST_F(NotifierTest, HasNoThreadUntilItIsNeeded) {
 TEST_F(NotifierTest, AnswersFromAnotherThread) {
   Notifier notifier(bell);
   std::thread::id asked;
-  notifier.on_look([&] {
+  notifier.set_location_callback([&] {
     asked = std::this_thread::get_id();
     return "train.py:12";
   });
@@ -54,7 +54,7 @@ TEST_F(NotifierTest, AsksOnceUntilTheAnswerIsThere) {
   Notifier notifier(bell);
   std::promise<void> gate;
   std::atomic<int> asked{0};
-  notifier.on_look([&, open = gate.get_future().share()] {
+  notifier.set_location_callback([&, open = gate.get_future().share()] {
     open.wait();
     return std::to_string(++asked);
   });
@@ -68,7 +68,7 @@ TEST_F(NotifierTest, AsksOnceUntilTheAnswerIsThere) {
 
 TEST_F(NotifierTest, SaysNothingWhenTheFunctionThrows) {
   Notifier notifier(bell);
-  notifier.on_look([]() -> std::string { throw std::runtime_error("no frame"); });
+  notifier.set_location_callback([]() -> std::string { throw std::runtime_error("no frame"); });
   testing::internal::CaptureStderr();
   EXPECT_TRUE(notifier.look());
   EXPECT_EQ(answer(notifier), "");
@@ -100,7 +100,7 @@ TEST_F(NotifierTest, LetsUserCodeEndItsThread) {
       entered.set_value();
       pthread_exit(nullptr);
     };
-    notifier.on_look(end_thread);
+    notifier.set_location_callback(end_thread);
     notifier.on_stall([&](const std::string&) { end_thread(); });
     looks ? static_cast<void>(notifier.look()) : notifier.report("late");
     entered.get_future().wait();
@@ -117,7 +117,7 @@ TEST_F(NotifierTest, LeavesAThreadBehindThatIsStuckInUserCode) {
   const TimePoint start = Clock::now();
   {
     Notifier notifier(bell);
-    notifier.on_look([=, open = gate->get_future().share()] {
+    notifier.set_location_callback([=, open = gate->get_future().share()] {
       entered->set_value();
       open.wait();
       came_back->set_value();

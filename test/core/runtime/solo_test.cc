@@ -95,7 +95,7 @@ TEST_F(SoloRank, TakesWhatIsForOthers) {
   bool changed = false;
   runtime->expect_wait_for_root(std::chrono::seconds(1));
   runtime->change_settings([&](NegotiationSettings&) { changed = true; });
-  runtime->on_look([] { return "here"; });
+  runtime->set_location_callback([] { return "here"; });
   run(test::barrier("x"));
   EXPECT_TRUE(changed);
 }

@@ -39,12 +39,12 @@ TEST(OrderedCompletion, TellsOfItsOutcomeBeforeTheEnd) {
   EXPECT_FALSE(handle.done());
   EXPECT_FALSE(handle.wait_for(Duration::zero()));
   Fence past;
-  EXPECT_EQ(handle.wait_ordered(past).number, 7);
+  EXPECT_EQ(handle.wait_enqueued(past).number, 7);
   EXPECT_FALSE(past.reached());
   EXPECT_TRUE(completion->end({}, numbered(8)));
   EXPECT_EQ(handle.wait().number, 7);
   Fence untouched;
-  EXPECT_EQ(handle.wait_ordered(untouched).results.at(0).rows_of.at(0), 7);
+  EXPECT_EQ(handle.wait_enqueued(untouched).results.at(0).rows_of.at(0), 7);
   EXPECT_TRUE(untouched.reached());
 }
 
@@ -55,7 +55,7 @@ TEST(OrderedCompletion, MayFailLater) {
   EXPECT_TRUE(completion->finish({StatusCode::kTransport, "gone"}));
   EXPECT_FALSE(completion->finish({StatusCode::kAborted, "late"}));
   Fence past;
-  EXPECT_THROW(handle.wait_ordered(past), PeerLostError);
+  EXPECT_THROW(handle.wait_enqueued(past), PeerLostError);
   EXPECT_THROW(handle.wait(), PeerLostError);
 }
 
@@ -64,7 +64,7 @@ TEST(OrderedCompletion, IsNoneAfterTheEnd) {
   completion->finish({}, numbered(7));
   completion->order(fence_at(std::make_shared<Point>()), numbered(8));
   Fence past;
-  EXPECT_EQ(Handle(completion).wait_ordered(past).number, 7);
+  EXPECT_EQ(Handle(completion).wait_enqueued(past).number, 7);
   EXPECT_TRUE(past.reached());
 }
 
@@ -78,7 +78,7 @@ TEST(OrderedCompletion, OneThreadMayOrderWhileAnotherEnds) {
     std::jthread ends([&] { completion->finish({}, numbered(8)); });
     std::jthread reads([&] {
       Fence past;
-      const Outcome& outcome = Handle(completion).wait_ordered(past);
+      const Outcome& outcome = Handle(completion).wait_enqueued(past);
       EXPECT_EQ(outcome.results.at(0).rows_of.at(0), outcome.number);
     });
     EXPECT_THAT(Handle(completion).wait().number, ::testing::AnyOf(7, 8));
@@ -89,9 +89,9 @@ class StreamOrder : public test::AsyncDevice {
  protected:
   StreamOrder() { seen_->in_stream_order = true; }
 
-  static Fence wait_ordered(const Handle& handle) {
+  static Fence wait_enqueued(const Handle& handle) {
     Fence past;
-    handle.wait_ordered(past);
+    handle.wait_enqueued(past);
     return past;
   }
 };
@@ -101,7 +101,7 @@ TEST_F(StreamOrder, TheHostWaitsUntilAllIsEnqueued) {
   test::run_ranks(2, [&](Rank rank) {
     const auto values = shared<float>({1});
     const Handle handle = ranks[rank].submit(allreduce("x", values));
-    const Fence past = wait_ordered(handle);
+    const Fence past = wait_enqueued(handle);
     EXPECT_FALSE(past.reached());
     EXPECT_FALSE(handle.done());
   });
@@ -116,7 +116,7 @@ TEST_F(StreamOrder, WhoHasNoStreamWaitsForTheDevice) {
     values.push_back(shared<float>({1}));
     handles.push_back(ranks[rank].submit(allreduce("x", values.back())));
   }
-  for (const Handle& handle : handles) wait_ordered(handle);
+  for (const Handle& handle : handles) wait_enqueued(handle);
   EXPECT_FALSE(handles[0].wait_for(milliseconds(20)));
   seen_->point->passed = true;
   for (const Handle& handle : handles) handle.wait();
@@ -130,7 +130,7 @@ TEST_F(StreamOrder, AnOrderedNameMayBeSubmittedAgain) {
     std::vector<Handle> handles;
     for (int round = 0; round < NegotiationSettings{}.batches_in_flight; ++round) {
       handles.push_back(ranks[rank].submit(allreduce("x", values)));
-      wait_ordered(handles.back());
+      wait_enqueued(handles.back());
     }
     if (rank == 0) seen_->point->passed = true;
     for (const Handle& handle : handles) handle.wait();
@@ -147,7 +147,7 @@ TEST_F(StreamOrder, MemoryIsKeptUntilTheDeviceIsPast) {
     memory[static_cast<std::size_t>(rank)] = values;
     const Handle handle = ranks[rank].submit(allreduce("x", values));
     values.reset();
-    wait_ordered(handle);
+    wait_enqueued(handle);
   });
   for (const auto& each : memory) EXPECT_FALSE(each.expired());
   seen_->point->passed = true;
@@ -167,7 +167,7 @@ TEST_F(StreamOrder, ResultsOfTheEngineAreKnownBeforeTheDeviceHasThem) {
         {.input = test::lease(values, DeviceKind::kCuda), .rows = 1}, DeviceKind::kCuda);
     const Handle handle = ranks[rank].submit(std::move(submission));
     Fence past;
-    const Outcome& outcome = handle.wait_ordered(past);
+    const Outcome& outcome = handle.wait_enqueued(past);
     EXPECT_EQ(outcome.results.at(0).rows_of, (std::vector<std::int64_t>{1, 1}));
     if (rank == 0) seen_->point->passed = true;
     past.wait();
@@ -179,9 +179,9 @@ TEST_F(StreamOrder, ResultsOfTheEngineAreKnownBeforeTheDeviceHasThem) {
 
 TEST_F(StreamOrder, WhatFailsLaterIsToldByTheNextCallWithTheOperationsName) {
   SimRanks ranks = ranks_of(1);
-  wait_ordered(ranks[0].submit(allreduce("lost", shared<float>({1}))));
+  wait_enqueued(ranks[0].submit(allreduce("lost", shared<float>({1}))));
   const Handle second = ranks[0].submit(allreduce("kept", shared<float>({1})));
-  wait_ordered(second);
+  wait_enqueued(second);
   seen_->point->broken = true;
   seen_->point->passed = true;
   EXPECT_THROW(second.wait(), PeerLostError);
@@ -198,7 +198,7 @@ TEST_F(StreamOrder, AFailureReachesEveryRankWithTheOperationsName) {
   std::barrier both(2);
   test::run_ranks(2, [&](Rank rank) {
     const Handle handle = ranks[rank].submit(allreduce("lost", shared<float>({1})));
-    wait_ordered(handle);
+    wait_enqueued(handle);
     both.arrive_and_wait();
     seen_->point->broken = true;
     seen_->point->passed = true;
@@ -213,7 +213,7 @@ TEST_F(StreamOrder, AFailureReachesEveryRankWithTheOperationsName) {
 
 TEST_F(StreamOrder, ShutdownWaitsForWhatNobodyWaitsForAnyMore) {
   SimRanks ranks = ranks_of(1);
-  wait_ordered(ranks[0].submit(allreduce("x", shared<float>({1}))));
+  wait_enqueued(ranks[0].submit(allreduce("x", shared<float>({1}))));
   const std::jthread passes([&] { seen_->point->passed = true; });
   ranks[0].shutdown();
   EXPECT_TRUE(seen_->point->passed);
@@ -227,7 +227,7 @@ TEST_F(StreamOrder, CanBeTurnedOff) {
   EXPECT_FALSE(handle.ordered_within(milliseconds(20)));
   seen_->point->passed = true;
   Fence past;
-  handle.wait_ordered(past);
+  handle.wait_enqueued(past);
   EXPECT_TRUE(handle.done());
 }
 

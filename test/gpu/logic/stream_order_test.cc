@@ -66,7 +66,7 @@ TEST_F(NcclStreamOrder, AStreamWaitsForADeviceThatHasNotBegunAndTheHostDoesNot) 
     const auto values = test::shared<float>({static_cast<float>(rank + 1)});
     const Handle handle = reduce(ranks_[rank], values, {});
     Fence past;
-    handle.wait_ordered(past);
+    handle.wait_enqueued(past);
     EXPECT_FALSE(past.reached());
     EXPECT_FALSE(handle.done());
     streams_.wait(rank, reinterpret_cast<std::uintptr_t>(reader.get()), past);
@@ -95,7 +95,7 @@ TEST_F(NcclStreamOrder, ALoopOnOneStreamSeesEverySum) {
                       [&, round] { values->front() = static_cast<float>(rank + 1 + round); });
       const Handle handle = reduce(ranks_[rank], values, mine.fence());
       Fence past;
-      handle.wait_ordered(past);
+      handle.wait_enqueued(past);
       streams_.wait(rank, reinterpret_cast<std::uintptr_t>(mine.get()), past);
       enqueue_on_host(mine.get(),
                       [&, round] { seen[static_cast<std::size_t>(round)] = values->front(); });

@@ -11,7 +11,7 @@
 #include "core/config/config.h"
 #include "core/runtime/runtime.h"
 #include "ops/connect/backends.h"
-#include "ops/connect/gpu_claims.h"
+#include "ops/connect/gpu_assignments.h"
 #include "ops/cuda/device.h"
 #include "test/gpu/cases/contract_cases.h"
 #include "test/gpu/cases/rank_job.h"

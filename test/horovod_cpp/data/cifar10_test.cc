@@ -62,7 +62,7 @@ TEST(CIFAR10, NamesTheFileAndWhatIsWrongWithIt) {
   EXPECT_THAT(error_of(folder.path()), HasSubstr("data_batch_3.bin: is empty"));
   folder.write("data_batch_3.bin", record(1, 10) + record(2, 20).substr(0, 3072));
   EXPECT_THAT(error_of(folder.path()),
-              HasSubstr("data_batch_3.bin: has 6145 bytes, which is no multiple of the 3073"));
+              HasSubstr("data_batch_3.bin: has 6145 bytes, which is not a multiple of the 3073"));
   folder.write("data_batch_3.bin", record(1, 10) + record(10, 20));
   EXPECT_THAT(error_of(folder.path()), HasSubstr("data_batch_3.bin: record 1 has label 10"));
 }
@@ -82,7 +82,7 @@ TEST(CIFAR100, GivesTheFineLabels) {
               HasSubstr("test.bin: record 0 has label 100: expected 0 to 99"));
   folder.write("test.bin", record(1, 60));
   EXPECT_THAT(message_of<InvalidArgumentError>([&] { CIFAR100(folder.path(), false); }),
-              HasSubstr("no multiple of the 3074 bytes of a CIFAR-100 record"));
+              HasSubstr("not a multiple of the 3074 bytes of a CIFAR-100 record"));
 }
 
 }  // namespace

@@ -89,7 +89,7 @@ TEST(Checkpoint, RefusesAFileThatIsNone) {
   const TemporaryFolder folder;
   save(folder.file("a"), {{"w", Tensor::ones({1})}});
   EXPECT_THAT(error_of([&] { load_checkpoint(folder.file("a")); }),
-              HasSubstr("a: is no checkpoint: its metadata has no 'checkpoint.crc32'"));
+              HasSubstr("a: is not a checkpoint: its metadata has no 'checkpoint.crc32'"));
   EXPECT_THAT(error_of([] {
                 integers_from({{"x", Tensor::ones({1})}});
               }),

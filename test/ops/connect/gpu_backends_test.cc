@@ -19,12 +19,12 @@ namespace {
 
 using ::testing::HasSubstr;
 
-const GpuClaim kFirst = {.host = "x", .gpu = "GPU-1"};
-const GpuClaim kSecond = {.host = "x", .gpu = "GPU-2"};
-const GpuClaim kNoGpu = {.host = "x", .problem = "no driver"};
-const GpuClaim kNoNccl = {.host = "x", .gpu = "GPU-2", .nccl_problem = "libnccl.so.2 is old"};
+const GpuAssignment kFirst = {.host = "x", .gpu = "GPU-1"};
+const GpuAssignment kSecond = {.host = "x", .gpu = "GPU-2"};
+const GpuAssignment kNoGpu = {.host = "x", .problem = "no driver"};
+const GpuAssignment kNoNccl = {.host = "x", .gpu = "GPU-2", .nccl_problem = "libnccl.so.2 is old"};
 
-GpuChoice automatic(const std::vector<GpuClaim>& claims, int hosts = 1) {
+GpuChoice automatic(const std::vector<GpuAssignment>& claims, int hosts = 1) {
   return choose_gpu_operations(claims, "auto", hosts);
 }
 
@@ -53,18 +53,18 @@ TEST(GpuChoices, NothingWhereARankHasNoGpu) {
 }
 
 TEST(GpuChoices, WhatIsAskedForIsDoneOrRefused) {
-  const std::vector<GpuClaim> shared = {kFirst, kFirst};
+  const std::vector<GpuAssignment> shared = {kFirst, kFirst};
   EXPECT_EQ(choose_gpu_operations(shared, "ipc", 1).operations, "ipc");
   EXPECT_EQ(choose_gpu_operations(shared, "host", 2).operations, "host");
   EXPECT_THROW(choose_gpu_operations(shared, "nccl", 1), UnsupportedError);
-  const std::vector<GpuClaim> one_without = {kFirst, kNoNccl};
+  const std::vector<GpuAssignment> one_without = {kFirst, kNoNccl};
   EXPECT_THROW(choose_gpu_operations(one_without, "nccl", 1), UnsupportedError);
-  const std::vector<GpuClaim> none = {kNoGpu};
+  const std::vector<GpuAssignment> none = {kNoGpu};
   EXPECT_THROW(choose_gpu_operations(none, "ipc", 1), UnsupportedError);
 }
 
 TEST(GpuChoices, IpcOnSeveralHostsGoesByWayOfTheHostAndSaysSo) {
-  const std::vector<GpuClaim> shared = {kFirst, kFirst};
+  const std::vector<GpuAssignment> shared = {kFirst, kFirst};
   const GpuChoice choice = choose_gpu_operations(shared, "ipc", 2);
   EXPECT_EQ(choice.operations, "host");
   EXPECT_THAT(choice.why, HasSubstr("there are 2"));

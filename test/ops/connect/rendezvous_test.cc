@@ -186,7 +186,7 @@ INSTANTIATE_TEST_SUITE_P(Places, RendezvousAt,
 class RendezvousWithoutAKey : public RendezvousAt {
  protected:
   // Ranks 0 and 1 meet when `stray` was sent away.
-  Status outcome_of_stray(const Meeting& stray) {
+  Status outcome_of_unknown(const Meeting& stray) {
     std::atomic<bool> refused = false;
     Status status;
     run_ranks(3, [&](int i) {
@@ -203,13 +203,13 @@ class RendezvousWithoutAKey : public RendezvousAt {
 };
 
 TEST_P(RendezvousWithoutAKey, ARankOfAnotherSizeIsToldSoAndTheOthersMeet) {
-  const Status status = outcome_of_stray(meeting(1, 3, ""));
+  const Status status = outcome_of_unknown(meeting(1, 3, ""));
   EXPECT_EQ(status.code(), StatusCode::kMismatch);
   EXPECT_THAT(status.message(), AllOf(HasSubstr("of 3 ranks"), HasSubstr("one of 2")));
 }
 
 TEST_P(RendezvousWithoutAKey, ARankOutOfRangeIsToldSoAndTheOthersMeet) {
-  const Status status = outcome_of_stray(meeting(7, 2, ""));
+  const Status status = outcome_of_unknown(meeting(7, 2, ""));
   EXPECT_EQ(status.code(), StatusCode::kMismatch);
   EXPECT_THAT(status.message(), AllOf(HasSubstr("rank 7 (process"), HasSubstr("1 to 1")));
 }
@@ -263,7 +263,7 @@ void expect_a_meeting(Rendezvous& host, const MeetingPoint& point) {
   });
 }
 
-TEST(RendezvousHost, StrangersGarbageAndCutMessagesDoNotDisturbIt) {
+TEST(RendezvousServer, StrangersGarbageAndCutMessagesDoNotDisturbIt) {
   const MeetingPoint point = tcp_point();
   const auto host = attend({point, 0, 2, kKey}, in(kPlenty));
   const Bytes hello = caller(1, "another key").take_output();
@@ -285,7 +285,7 @@ TEST(RendezvousHost, StrangersGarbageAndCutMessagesDoNotDisturbIt) {
 }
 
 // Whatever follows the handshake of who does not know the key: it is not read.
-TEST(RendezvousHost, WithoutTheKeyNobodyIsARank) {
+TEST(RendezvousServer, WithoutTheKeyNobodyIsARank) {
   const MeetingPoint point = tcp_point();
   const auto host = attend({point, 0, 2, kKey}, in(kPlenty));
   std::vector<UniqueFd> strangers;
@@ -305,7 +305,7 @@ TEST(RendezvousHost, WithoutTheKeyNobodyIsARank) {
   expect_a_meeting(*host, point);
 }
 
-TEST(RendezvousHost, StrangersThatNeverStopTalkingDoNotMoveTheDeadline) {
+TEST(RendezvousServer, StrangersThatNeverStopTalkingDoNotMoveTheDeadline) {
   const MeetingPoint point = tcp_point();
   const auto host = attend({point, 0, 2, kKey}, in(kPlenty));
   std::atomic<bool> over = false;
@@ -321,7 +321,7 @@ TEST(RendezvousHost, StrangersThatNeverStopTalkingDoNotMoveTheDeadline) {
   EXPECT_EQ(status.code(), StatusCode::kStalled);
 }
 
-TEST(RendezvousHost, ACrowdOfSilentStrangersPushesNoRankOut) {
+TEST(RendezvousServer, ACrowdOfSilentStrangersPushesNoRankOut) {
   const MeetingPoint point = unix_point();
   const auto host = attend({point, 0, 3, ""}, in(kPlenty));
   std::vector<UniqueFd> strangers;
@@ -339,7 +339,7 @@ TEST(RendezvousHost, ACrowdOfSilentStrangersPushesNoRankOut) {
   });
 }
 
-TEST(RendezvousHost, ARankOutOfRangeThatHasTheKeyEndsTheMeetingByName) {
+TEST(RendezvousServer, ARankOutOfRangeThatHasTheKeyEndsTheMeetingByName) {
   const MeetingPoint point = unix_point();
   const auto host = attend({point, 0, 2, kKey}, in(kPlenty));
   run_ranks(2, [&](Rank rank) {
@@ -352,7 +352,7 @@ TEST(RendezvousHost, ARankOutOfRangeThatHasTheKeyEndsTheMeetingByName) {
   });
 }
 
-TEST(RendezvousHost, TheDeadlineTellsOfARankWithAnotherKey) {
+TEST(RendezvousServer, TheDeadlineTellsOfARankWithAnotherKey) {
   const MeetingPoint point = tcp_point();
   const auto host = attend({point, 0, 2, kKey}, in(kPlenty));
   std::atomic<bool> gone = false;
@@ -380,7 +380,7 @@ Duration processor_time() {
   return std::chrono::seconds(now.tv_sec) + std::chrono::nanoseconds(now.tv_nsec);
 }
 
-TEST(RendezvousHost, OutOfDescriptorsItWaitsInsteadOfSpinning) {
+TEST(RendezvousServer, OutOfDescriptorsItWaitsInsteadOfSpinning) {
   const MeetingPoint point = unix_point();
   const auto host = attend({point, 0, 2, ""}, in(kPlenty));
   const UniqueFd waits = connected(point);
@@ -408,7 +408,7 @@ TEST(RendezvousHost, OutOfDescriptorsItWaitsInsteadOfSpinning) {
   });
 }
 
-TEST(RendezvousHost, TheDeadlineTellsWhoWasSentAway) {
+TEST(RendezvousServer, TheDeadlineTellsWhoWasSentAway) {
   const MeetingPoint point = tcp_point();
   const auto host = attend({point, 0, 2, kKey}, in(kPlenty));
   const UniqueFd fd = connected(point);
@@ -437,13 +437,13 @@ Status outcome_with_listener(const std::string& says, Duration limit) {
   return status;
 }
 
-TEST(RendezvousGuest, AnotherServiceOnThePortIsQuoted) {
+TEST(RendezvousClient, AnotherServiceOnThePortIsQuoted) {
   const Status status = outcome_with_listener("SSH-2.0-OpenSSH_9.2\r\n", kPlenty);
   EXPECT_EQ(status.code(), StatusCode::kTransport);
   EXPECT_THAT(status.message(), AllOf(HasSubstr("rank 1"), HasSubstr("SSH-2.0-OpenSSH_9.2")));
 }
 
-TEST(RendezvousGuest, AServiceThatSaysNothingIsGivenUpAtTheDeadline) {
+TEST(RendezvousClient, AServiceThatSaysNothingIsGivenUpAtTheDeadline) {
   const Status status = outcome_with_listener("", kSoon);
   EXPECT_EQ(status.code(), StatusCode::kStalled);
   EXPECT_THAT(status.message(), HasSubstr("does not answer"));
@@ -451,7 +451,7 @@ TEST(RendezvousGuest, AServiceThatSaysNothingIsGivenUpAtTheDeadline) {
 
 // Rank 0 of yesterday is stopped, say: it listens and will not answer. Its file is removed, today's
 // rank 0 leaves another one.
-TEST(RendezvousGuest, LooksAgainWhenWhoListensDoesNotAnswer) {
+TEST(RendezvousClient, LooksAgainWhenWhoListensDoesNotAnswer) {
   const MeetingPoint point = file_point();
   const MeetingPoint yesterday = unix_point();
   const UniqueFd stopped = listen_at(yesterday);

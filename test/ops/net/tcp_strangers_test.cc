@@ -109,14 +109,15 @@ TEST_F(TcpStrangers, AreRefusedWhenTheySpeakSomethingElse) {
 
 TEST_F(TcpStrangers, ThatSayNothingKeepNobodyOut) {
   std::deque<RawSocket> silent;
-  for (std::size_t i = 0; i < 3 * TcpNetwork::kMostStrangers; ++i) silent.emplace_back(port());
+  for (std::size_t i = 0; i < 3 * TcpNetwork::kMaxUnauthenticatedPeers; ++i)
+    silent.emplace_back(port());
   expect_the_job_goes_on();
   EXPECT_TRUE(silent.front().is_closed()) << "the oldest ones make room";
 }
 
 TEST_F(TcpStrangers, ThatSayHelloAndNothingElseKeepNobodyOut) {
   std::deque<RawSocket> idle;
-  for (std::size_t i = 0; i < 3 * TcpNetwork::kMostStrangers; ++i) {
+  for (std::size_t i = 0; i < 3 * TcpNetwork::kMaxUnauthenticatedPeers; ++i) {
     idle.emplace_back(port());
     idle.back().write(caller(2, 0, draw_key()).take_output());
   }

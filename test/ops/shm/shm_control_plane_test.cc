@@ -11,7 +11,7 @@
 #include <thread>
 
 #include "core/runtime/wake/blocked_time.h"
-#include "core/runtime/wake/patience.h"
+#include "core/runtime/wake/deferred_wake.h"
 #include "test/support/control_plane_contract.h"
 #include "test/support/run_ranks.h"
 
@@ -70,10 +70,10 @@ Bytes text_message(const std::string& text) {
 }
 
 // Rank 0 sleeps, and is patient.
-class PatientRank : public ::testing::Test {
+class RankThatDefersWakes : public ::testing::Test {
  protected:
-  PatientRank() {
-    world_[0].doorbell().listen(kPatient);
+  RankThatDefersWakes() {
+    world_[0].doorbell().listen(kDefersWake);
     sleeper_ = std::thread([this] {
       Doorbell& bell = world_[0].doorbell();
       const auto seen = bell.rings();
@@ -84,7 +84,7 @@ class PatientRank : public ::testing::Test {
     while (!asleep_) std::this_thread::yield();
     std::this_thread::sleep_for(std::chrono::milliseconds(20));  // into the system call
   }
-  ~PatientRank() override {
+  ~RankThatDefersWakes() override {
     world_[0].doorbell().ring();
     sleeper_.join();
   }
@@ -100,24 +100,24 @@ class PatientRank : public ::testing::Test {
   TimePoint woken_;
 };
 
-TEST_F(PatientRank, IsRungAtOnceByWhoDoesNotWait) {
+TEST_F(RankThatDefersWakes, IsRungAtOnceByWhoDoesNotWait) {
   const TimePoint sent = Clock::now();
   world_[1].send(0, text_message("x"));
   EXPECT_LT(woken() - sent, seconds(10));
   EXPECT_FALSE(world_[1].poll_interval().has_value());
 }
 
-TEST_F(PatientRank, IsRungAMomentLaterByWhoWaits) {
+TEST_F(RankThatDefersWakes, IsRungAMomentLaterByWhoWaits) {
   const BlockedThread blocked;
   const TimePoint sent = Clock::now();
   world_[1].send(0, text_message("x"));
-  EXPECT_EQ(world_[1].poll_interval(), kPatience);
+  EXPECT_EQ(world_[1].poll_interval(), kWakeDelay);
   while (world_[1].poll_interval()) world_[1].poll();
-  EXPECT_GE(Clock::now() - sent, kPatience);
+  EXPECT_GE(Clock::now() - sent, kWakeDelay);
   EXPECT_LT(woken() - sent, seconds(10));
 }
 
-TEST_F(PatientRank, IsNotRungForWhatItHasReadMeanwhile) {
+TEST_F(RankThatDefersWakes, IsNotRungForWhatItHasReadMeanwhile) {
   const BlockedThread blocked;
   const auto rings = world_[0].doorbell().rings();
   world_[1].send(0, text_message("x"));

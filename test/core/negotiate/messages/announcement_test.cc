@@ -34,7 +34,7 @@ Announcement full_announcement() {
   announcement.absences = {{4, "late", std::chrono::seconds(15), {2, 5}}};
   announcement.joined = {{0, 3, true}, {2, 1, false}};
   announcement.finished = {17, 1ull << 40};
-  announcement.sightings = {{2, 3, 99, "something else", 2, "w", 98, {0, 5}, "train.py:12"}};
+  announcement.rank_statuses = {{2, 3, 99, "something else", 2, "w", 98, {0, 5}, "train.py:12"}};
   return announcement;
 }
 

@@ -29,10 +29,10 @@ TEST(SpinLimits, LetBothSpinWhereEachHasACore) {
 }
 
 TEST(SpinLimits, CountTheCoresThatAreLeftToOneRank) {
-  const double alone = cores_a_rank(1);
+  const double alone = cores_per_rank(1);
   EXPECT_GE(alone, 1);
-  EXPECT_LE(cores_a_rank(1000), alone);
-  EXPECT_GT(cores_a_rank(1000), 0);
+  EXPECT_LE(cores_per_rank(1000), alone);
+  EXPECT_GT(cores_per_rank(1000), 0);
 }
 
 TEST(SpinLimits, OfTheWaiterHoldForTheProcess) {

@@ -1,0 +1,69 @@
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "core/base/bytes.h"
+#include "core/base/clock.h"
+#include "core/base/clock_offset.h"
+#include "core/base/topology.h"
+#include "core/negotiate/rank_protocol.h"
+#include "core/observe/observer.h"
+
+namespace hvd {
+
+// What observers of different ranks say to each other: each rank sends what it collected to rank 0
+// now and then (at most ten times a second, and at most ten thousand letters a second in all), and
+// while the log says "observed" measures its clock against rank 0's. A value machine without clock
+// and transport: time and messages go in, messages come out.
+class TelemetryChannel {
+ public:
+  TelemetryChannel(ObserverList observers, const Topology& topology, std::uint32_t epoch);
+
+  // Something happened that observers may want to tell.
+  void touch() { touched_ = true; }
+  // See Observers for these.
+  void tick(TimePoint now, bool observed);
+  void leave(TimePoint now, bool orderly);
+  bool settled(TimePoint now) const { return talking_ == 0 || now >= settle_deadline_; }
+  // Throws PeerLostError on a malformed message.
+  void receive(Rank from, std::span<const std::byte> message, TimePoint now);
+  void peer_lost(Rank rank);
+  std::optional<OutgoingMessage> next_message();
+  std::optional<TimePoint> next_deadline() const;
+
+ private:
+  // Part of the wire format.
+  enum class Note : std::uint8_t { kCollected = 0, kLastWords = 1, kAsk = 2, kAnswer = 3 };
+
+  bool root() const { return rank_ == 0; }
+  void collect(TimePoint now, Note note);
+  void receive_collected(Rank from, ByteReader& in);
+  void ask(TimePoint now);
+  void answer(Rank to, ByteReader& in, TimePoint now);
+  void receive_answer(ByteReader& in, TimePoint now);
+  Bytes begin(Note note) const;
+
+  const ObserverList observers_;
+  const Rank rank_;
+  const int size_;
+  const std::uint32_t epoch_;
+  bool alone_;
+  bool observed_ = false;
+  bool touched_ = true;  // the first letter tells rank 0 to wait for the last one
+  bool greeted_ = false;
+  bool left_ = false;
+  TimePoint next_collect_ = TimePoint::min();
+  TimePoint next_ask_ = TimePoint::min();
+  TimePoint next_look_ = TimePoint::min();  // rank 0: at wants_observed()
+  TimePoint settle_deadline_ = TimePoint::max();
+  ClockOffset clock_;
+  std::vector<bool> talks_;  // rank 0, by rank: wrote, and will write again
+  int talking_ = 0;
+  std::deque<OutgoingMessage> outbox_;
+};
+
+}  // namespace hvd

@@ -1,0 +1,208 @@
+#include "ops/connect/rendezvous_server.h"
+
+#include <algorithm>
+#include <cerrno>
+
+#include "core/base/deadlines.h"
+#include "core/config/log.h"
+#include "ops/net/socket_errors.h"
+
+namespace hvd {
+namespace {
+
+constexpr std::size_t kLongestText = 1 << 20;  // bytes
+constexpr std::size_t kMaxUnauthenticatedPeers =
+    256;  // connections that have not proven who they are
+constexpr std::chrono::seconds kUnauthenticatedLimit{5};  // for proving it
+constexpr std::chrono::milliseconds kPause{100};          // when the system is out of descriptors
+
+std::string of_process(std::int64_t process) {
+  return " (process " + std::to_string(process) + ")";
+}
+
+}  // namespace
+
+RendezvousServer::RendezvousServer(MeetingPoint point, int size, std::string key)
+    : point_(std::move(point)), size_(size), key_(std::move(key)), listener_(listen_at(point_)) {}
+
+std::vector<std::string> RendezvousServer::all_gather(const std::string& mine, TimePoint deadline) {
+  try {
+    collect(deadline);
+  } catch (const Error& error) {
+    answer(encode_gather_failure(error.status()), Clock::now() + kTellingLimit);
+    throw;
+  } catch (const std::exception&) {
+    answer(encode_gather_failure(interrupted_meeting()), Clock::now() + kTellingLimit);
+    throw;
+  }
+  std::vector<std::string> texts(static_cast<std::size_t>(size_));
+  texts[0] = mine;
+  for (Client& client : clients_) {
+    if (client.rank >= 0) texts[static_cast<std::size_t>(client.rank)] = std::move(*client.text);
+    client.text.reset();
+  }
+  answer(encode_gathered(texts), deadline + kTellingLimit);
+  return texts;
+}
+
+bool RendezvousServer::complete() const {
+  const auto here = std::count_if(clients_.begin(), clients_.end(),
+                                  [](const Client& client) { return client.text.has_value(); });
+  return here == size_ - 1;
+}
+
+Status RendezvousServer::who_is_missing() const {
+  std::vector<bool> here(static_cast<std::size_t>(size_), false);
+  here[0] = true;
+  for (const Client& client : clients_) {
+    if (client.text) here[static_cast<std::size_t>(client.rank)] = true;
+  }
+  Status status = missing_ranks(here);
+  std::string text = status.message() + " at " + to_string(point_);
+  if (!refused_.empty()) text += "; somebody was sent away: " + refused_;
+  return {status.code(), text};
+}
+
+void RendezvousServer::collect(TimePoint deadline) {
+  while (!complete()) {
+    const bool listens = Clock::now() >= listen_again_;
+    std::vector<pollfd> polls = {{listens ? listener_.get() : -1, POLLIN, 0}};
+    for (const Client& client : clients_) polls.push_back(client.stream.wanted());
+    wait_for(polls, next_look(deadline));
+    // Strangers can always say something: the deadline must not depend on there being silence.
+    const TimePoint now = Clock::now();
+    for (Client& client : clients_) serve(client);
+    forget_strangers(now);
+    if (polls[0].revents != 0) accept();
+    if (now >= deadline && !complete()) who_is_missing().throw_if_error();
+  }
+}
+
+TimePoint RendezvousServer::next_look(TimePoint deadline) const {
+  TimePoint next = deadline;
+  if (Clock::now() < listen_again_) next = std::min(next, listen_again_);
+  for (const Client& client : clients_) {
+    if (client.rank < 0) next = std::min(next, client.limit);
+  }
+  return next;
+}
+
+void RendezvousServer::forget_strangers(TimePoint now) {
+  std::erase_if(clients_, [now](const Client& client) {
+    return client.stream.ended() || client.sent_away || (client.rank < 0 && now >= client.limit);
+  });
+}
+
+void RendezvousServer::accept() {
+  const auto is_unauthenticated = [](const Client& client) { return client.rank < 0; };
+  const auto strangers = std::count_if(clients_.begin(), clients_.end(), is_unauthenticated);
+  if (static_cast<std::size_t>(strangers) >= kMaxUnauthenticatedPeers) {
+    clients_.erase(std::find_if(clients_.begin(), clients_.end(), is_unauthenticated));
+  }
+  UniqueFd fd = accept_from(listener_, point_);
+  if (!fd) {
+    if (is_out_of_descriptors(errno)) listen_again_ = Clock::now() + kPause;
+    return;
+  }
+  // Whatever number it has: what is wrong with it is told when it has proven that it is of this
+  // job.
+  const Handshake::Terms terms{.service = HandshakeService::kRendezvous, .to = 0};
+  clients_.emplace_back(std::move(fd),
+                        Handshake::listener(std::as_bytes(std::span(key_)), terms, {}),
+                        Clock::now() + kUnauthenticatedLimit);
+}
+
+void RendezvousServer::serve(Client& client) {
+  try {
+    if (!client.stream.shake_hands()) return check_handshake(client);
+    client.stream.flush();
+    while (const auto frame = client.stream.receive()) {
+      handle(client, *frame);
+      if (client.sent_away) return;
+    }
+  } catch (const PeerLostError& error) {
+    if (client.rank >= 0) throw;
+    return send_away(client, error.what());
+  }
+  if (client.rank >= 0 && client.stream.ended()) {
+    throw PeerLostError("rank " + std::to_string(client.rank) + of_process(client.process) +
+                        " ended while the ranks met");
+  }
+}
+
+void RendezvousServer::check_handshake(Client& client) {
+  const Handshake& handshake = client.stream.handshake();
+  if (handshake.state() == Handshake::State::kFailed) {
+    send_away(client, "who connected " + handshake.why());
+  } else if (client.stream.ended() && handshake.from() >= 0) {
+    send_away(client, "who said that it was rank " + std::to_string(handshake.from()) +
+                          " left before it proved to know the key of this job: it may have "
+                          "another one (HVD_RENDEZVOUS_KEY)");
+  }
+}
+
+void RendezvousServer::handle(Client& client, const Frame& frame) {
+  if (client.rank < 0 && frame.type == FrameType::kHello) {
+    return welcome(client, decode_rendezvous_hello(frame.payload));
+  }
+  if (client.rank < 0 || frame.type != FrameType::kText || client.text) {
+    ByteReader::malformed("a rank says hello and then one text a gathering");
+  }
+  client.text.emplace(reinterpret_cast<const char*>(frame.payload.data()), frame.payload.size());
+}
+
+void RendezvousServer::welcome(Client& client, const RendezvousHello& hello) {
+  const Rank rank = client.stream.handshake().from();
+  try {
+    check_place(rank, hello);
+  } catch (const Error& error) {
+    client.stream.send(FrameType::kAnswer, encode_gather_failure(error.status()));
+    send_away(client, error.what());
+    if (!key_.empty()) throw;
+    log(LogLevel::kWarning, "rank 0 at " + to_string(point_) + " sent away what does not fit: " +
+                                error.what() + "; it goes on waiting for the ranks of its own");
+    return;
+  }
+  client.rank = rank;
+  client.process = hello.process;
+  client.stream.allow(kLongestText);
+  client.stream.send(FrameType::kWelcome, {});
+}
+
+void RendezvousServer::check_place(Rank rank, const RendezvousHello& hello) const {
+  const std::string who = "rank " + std::to_string(rank) + of_process(hello.process);
+  if (hello.size != size_) {
+    throw MismatchError(who + " was started in a world of " + std::to_string(hello.size) +
+                        " ranks, rank 0 in one of " + std::to_string(size_));
+  }
+  if (rank < 1 || rank >= size_) {
+    throw MismatchError(who + ": the ranks that meet rank 0 are numbered 1 to " +
+                        std::to_string(size_ - 1));
+  }
+  for (const Client& other : clients_) {
+    if (other.rank != rank) continue;
+    throw MismatchError("two processes, " + std::to_string(other.process) + " and " +
+                        std::to_string(hello.process) + ", were both started as rank " +
+                        std::to_string(rank) + " of " + std::to_string(size_));
+  }
+}
+
+void RendezvousServer::send_away(Client& client, const std::string& why) {
+  client.sent_away = true;
+  refused_ = why;
+}
+
+void RendezvousServer::answer(const Bytes& bytes, TimePoint deadline) {
+  for (Client& client : clients_) {
+    if (client.rank >= 0) client.stream.send(FrameType::kAnswer, bytes);
+  }
+  for (Client& client : clients_) {
+    while (client.rank >= 0 && !client.stream.flush()) {
+      pollfd ready = client.stream.wanted();
+      ready.events = POLLOUT;
+      if (!wait_for({&ready, 1}, deadline)) break;
+    }
+  }
+}
+
+}  // namespace hvd

@@ -95,7 +95,7 @@ class ArenaPlaceTest : public testing::Test {
     for (Rank r = 0; r < cluster_.size(); ++r) {
       cluster_.submit(r, by_rank[static_cast<std::size_t>(r) % by_rank.size()]);
     }
-    cluster_.bind_slot(random_);
+    cluster_.settle(random_);
     sent_ = cluster_.bytes_sent(1) - before;
     EXPECT_EQ(cluster_.batches().size(), ++rounds_);
     return cluster_.batches().at(rounds_ - 1).batch.key.arena;
@@ -156,7 +156,7 @@ TEST_F(ArenaPlaceTest, ItIsNoMismatchButTheRestMayBe) {
   Request other = placed(64);
   other.dtype = DType::kF64;
   cluster_.submit(2, other);
-  cluster_.bind_slot(random_);
+  cluster_.settle(random_);
   for (Rank r = 0; r < 3; ++r) {
     const test::Submitted& submitted = cluster_.submitted(r).at(0);
     ASSERT_EQ(submitted.outcome, test::Submitted::Outcome::kRejected);
@@ -167,12 +167,12 @@ TEST_F(ArenaPlaceTest, ItIsNoMismatchButTheRestMayBe) {
 TEST_F(ArenaPlaceTest, WhileARankHasJoinedTheOthersPack) {
   EXPECT_EQ(run({placed(64)}), 3u);
   cluster_.join(2, kWorldSet);
-  cluster_.bind_slot(random_);
+  cluster_.settle(random_);
   for (const Rank r : {0, 1}) cluster_.submit(r, placed(64));
-  cluster_.bind_slot(random_);
+  cluster_.settle(random_);
   EXPECT_EQ(cluster_.batches().at(1).batch.key.arena, 0u);
   for (const Rank r : {0, 1}) cluster_.join(r, kWorldSet);
-  cluster_.bind_slot(random_);
+  cluster_.settle(random_);
   rounds_ = 2;
   EXPECT_EQ(run({placed(64)}), 3u);
   EXPECT_LT(sent_, kSlotAlone);
@@ -184,7 +184,7 @@ TEST_F(ArenaPlaceTest, ArenasOfDifferentSizesAreAMismatch) {
     request.kind = CollectiveKind::kMakeArena;
     cluster_.submit(r, request);
   }
-  cluster_.bind_slot(random_);
+  cluster_.settle(random_);
   EXPECT_THAT(cluster_.submitted(2).at(0).why.message(),
               HasSubstr("bytes: [64] on rank 0, [128] on rank 1"));
 }

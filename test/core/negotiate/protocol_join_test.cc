@@ -20,11 +20,11 @@ class ProtocolJoin : public testing::Test {
  protected:
   void submit(const std::vector<Rank>& ranks, const Request& request) {
     for (const Rank r : ranks) cluster_.submit(r, request);
-    cluster_.bind_slot(random_);
+    cluster_.settle(random_);
   }
   void join(const std::vector<Rank>& ranks, ProcessSetId set = kWorldSet) {
     for (const Rank r : ranks) cluster_.join(r, set);
-    cluster_.bind_slot(random_);
+    cluster_.settle(random_);
   }
   Submitted::Outcome outcome(Rank r) const { return cluster_.submitted(r).back().outcome; }
 

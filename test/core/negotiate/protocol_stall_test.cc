@@ -28,7 +28,7 @@ class ProtocolStall : public testing::Test {
   void wait(LockStepCluster& cluster, int duration) {
     for (int second = 0; second < duration; ++second) {
       cluster.advance(seconds(1));
-      cluster.bind_slot(random_);
+      cluster.settle(random_);
     }
   }
   std::mt19937 random_{3};
@@ -53,7 +53,7 @@ TEST_F(ProtocolStall, TheReportNamesTensorMissingRanksSecondsAndTheirLastSubmiss
   EXPECT_THAT(cluster.reports(1), IsEmpty());
   EXPECT_FALSE(cluster.stopped(0));
   cluster.submit(3, gradient("w"));
-  cluster.bind_slot(random_);
+  cluster.settle(random_);
   EXPECT_EQ(cluster.batches().size(), 1u);
 }
 
@@ -74,7 +74,7 @@ TEST_F(ProtocolStall, ASilentRankIsSaidToBeSilent) {
   LockStepCluster cluster(trees_of({0, 0, 0}), settings(seconds(0)));
   cluster.submit(0, gradient("w"));
   cluster.submit(1, gradient("w"));
-  cluster.bind_slot(random_);
+  cluster.settle(random_);
   cluster.mute(2);
   wait(cluster, 70);
   ASSERT_EQ(cluster.reports(0).size(), 1u);
@@ -119,7 +119,7 @@ TEST_F(ProtocolStall, StepsThatEndInTimeAreNeverReported) {
     cluster.submit(0, gradient("w"));
     wait(cluster, 7);
     for (const Rank r : {1, 2, 3}) cluster.submit(r, gradient("w"));
-    cluster.bind_slot(random_);
+    cluster.settle(random_);
   }
   EXPECT_EQ(cluster.batches_run(0), 200u);
   EXPECT_THAT(cluster.reports(0), IsEmpty());
@@ -145,7 +145,7 @@ TEST_F(ProtocolStall, ASilentRank0IsGivenUpWhileABatchRuns) {
   LockStepCluster cluster(trees_of({0, 0, 0}), settings(seconds(600)));
   cluster.mute_finish(1);
   for (Rank r = 0; r < 3; ++r) cluster.submit(r, gradient("w"));
-  cluster.bind_slot(random_);
+  cluster.settle(random_);
   ASSERT_EQ(cluster.batches_run(1), 1u);
   cluster.mute(0);
   wait(cluster, 740);
@@ -177,19 +177,19 @@ TEST_F(ProtocolStall, ARank0ThatAnswersIsWaitedForHoweverLongItSaid) {
   wait(cluster, 1900);
   for (Rank r = 0; r < 4; ++r) EXPECT_FALSE(cluster.stopped(r)) << r;
   cluster.submit(0, gradient("w"));
-  cluster.bind_slot(random_);
+  cluster.settle(random_);
   EXPECT_EQ(cluster.batches_run(3), 1u);
   EXPECT_FALSE(cluster.rank(3).next_deadline());
 }
 
 TEST_F(ProtocolStall, ThereIsADeadlineOnlyWhileSomethingWaits) {
   LockStepCluster cluster(trees_of({0, 0}), settings(seconds(600)));
-  cluster.bind_slot(random_);
+  cluster.settle(random_);
   EXPECT_FALSE(cluster.rank(0).next_deadline());
   cluster.submit(0, gradient("w"));
   EXPECT_TRUE(cluster.rank(0).next_deadline());
   cluster.submit(1, gradient("w"));
-  cluster.bind_slot(random_);
+  cluster.settle(random_);
   EXPECT_FALSE(cluster.rank(0).next_deadline());
 }
 

@@ -31,12 +31,12 @@ class Verdict : public testing::Test {
   void wait(LockStepCluster& cluster, int duration) {
     for (int second = 0; second < duration; ++second) {
       cluster.advance(seconds(1));
-      cluster.bind_slot(random_);
+      cluster.settle(random_);
     }
   }
   void submit(LockStepCluster& cluster, const std::vector<Rank>& ranks, const Request& request) {
     for (const Rank r : ranks) cluster.submit(r, request);
-    cluster.bind_slot(random_);
+    cluster.settle(random_);
   }
   ProcessSetId add_set(LockStepCluster& cluster, const std::vector<Rank>& ranks) {
     Request request;
@@ -44,7 +44,7 @@ class Verdict : public testing::Test {
     request.kind = CollectiveKind::kAddSet;
     request.numbers = ranks;
     for (Rank r = 0; r < cluster.size(); ++r) cluster.submit(r, request);
-    cluster.bind_slot(random_);
+    cluster.settle(random_);
     return cluster.added(0, "add").value();
   }
   std::mt19937 random_{3};
@@ -150,7 +150,7 @@ TEST_F(Verdict, NamesMissingRanksExactlyAfterAJoinElsewhere) {
   ASSERT_FALSE(cluster.link(1, 0).empty()) << "rank 1 says that rank 3 is missing";
   cluster.join(4);
   cluster.perform({Kind::kDeliver, 4, 0});
-  cluster.bind_slot(random_);
+  cluster.settle(random_);
   wait(cluster, 60);
   ASSERT_FALSE(cluster.reports(0).empty());
   EXPECT_THAT(cluster.reports(0)[0],

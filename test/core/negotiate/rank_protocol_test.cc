@@ -29,10 +29,10 @@ class RankProtocolTest : public testing::Test {
 TEST_F(RankProtocolTest, ANameRunsOnceEveryRankSubmittedIt) {
   LockStepCluster cluster(trees_of({0, 0, 0, 1}), {});
   for (Rank r = 0; r < 3; ++r) cluster.submit(r, gradient("w"));
-  cluster.bind_slot(random_);
+  cluster.settle(random_);
   EXPECT_TRUE(cluster.batches().empty());
   cluster.submit(3, gradient("w"));
-  cluster.bind_slot(random_);
+  cluster.settle(random_);
   ASSERT_EQ(cluster.batches().size(), 1u);
   EXPECT_EQ(cluster.batches().at(0).batch.divisor, 4);
   for (Rank r = 0; r < 4; ++r) EXPECT_EQ(cluster.batches_run(r), 1u);
@@ -41,11 +41,11 @@ TEST_F(RankProtocolTest, ANameRunsOnceEveryRankSubmittedIt) {
 TEST_F(RankProtocolTest, AKnownNameCostsOneSmallIntegerEachWay) {
   LockStepCluster cluster(trees_of({0, 0}), {});
   submit_everywhere(cluster, gradient("a name that is long enough to be seen in a message"));
-  cluster.bind_slot(random_);
+  cluster.settle(random_);
   const std::size_t up = cluster.bytes_sent(1);
   const std::size_t down = cluster.bytes_sent(0);
   submit_everywhere(cluster, gradient("a name that is long enough to be seen in a message"));
-  cluster.bind_slot(random_);
+  cluster.settle(random_);
   EXPECT_EQ(cluster.batches().size(), 2u);
   EXPECT_LT(cluster.bytes_sent(1) - up, 50u);
   EXPECT_LT(cluster.bytes_sent(0) - down, 50u);
@@ -56,7 +56,7 @@ TEST_F(RankProtocolTest, AMismatchIsRejectedEverywhereAndTheJobGoesOn) {
   for (Rank r = 0; r < 4; ++r) {
     cluster.submit(r, gradient("w", 4, r == 2 ? DType::kF64 : DType::kF32));
   }
-  cluster.bind_slot(random_);
+  cluster.settle(random_);
   for (Rank r = 0; r < 4; ++r) {
     const Submitted& submitted = cluster.submitted(r).at(0);
     ASSERT_EQ(submitted.outcome, Submitted::Outcome::kRejected);
@@ -66,7 +66,7 @@ TEST_F(RankProtocolTest, AMismatchIsRejectedEverywhereAndTheJobGoesOn) {
                           "rank 2"));
   }
   submit_everywhere(cluster, gradient("w"));
-  cluster.bind_slot(random_);
+  cluster.settle(random_);
   EXPECT_EQ(cluster.batches().size(), 1u);
 }
 
@@ -74,7 +74,7 @@ TEST_F(RankProtocolTest, LeavingStopsEveryRankWithTheNameOfWhoLeft) {
   LockStepCluster cluster(trees_of({0, 0, 1}), {});
   cluster.submit(0, gradient("w"));
   cluster.leave(2);
-  cluster.bind_slot(random_);
+  cluster.settle(random_);
   for (Rank r = 0; r < 3; ++r) {
     ASSERT_TRUE(cluster.stopped(r));
     EXPECT_TRUE(cluster.stopped(r)->orderly);
@@ -91,7 +91,7 @@ TEST_F(RankProtocolTest, AFailureStopsEveryRankWithItsReason) {
   LockStepCluster cluster(trees_of({0, 0, 1}), {});
   cluster.rank(2).fail({StatusCode::kInternal, "no memory"});
   cluster.flush(2);
-  cluster.bind_slot(random_);
+  cluster.settle(random_);
   for (Rank r = 0; r < 3; ++r) {
     ASSERT_TRUE(cluster.stopped(r));
     EXPECT_EQ(cluster.stopped(r)->why, Status(StatusCode::kInternal, "no memory"));
@@ -110,11 +110,11 @@ Bytes message_of(const Decision& decision, std::uint32_t epoch = 0) {
 
 TEST_F(RankProtocolTest, AFailureReachesThoseBelowARankThatDoesNotAnswer) {
   LockStepCluster cluster(trees_of({0, 0, 1}), {});
-  cluster.bind_slot(random_);
+  cluster.settle(random_);
   cluster.mute(1);
   cluster.rank(0).fail({StatusCode::kInternal, "no memory"});
   cluster.flush(0);
-  cluster.bind_slot(random_);
+  cluster.settle(random_);
   ASSERT_TRUE(cluster.stopped(2));
   EXPECT_EQ(cluster.stopped(2)->why.message(), "no memory");
 }
@@ -173,14 +173,14 @@ TEST_F(RankProtocolTest, AGroupRunsAsOneAndItsCompositionIsPartOfTheAgreement) {
   Request group = gradient("g");
   group.shapes = {{4}, {100}};
   submit_everywhere(cluster, group);
-  cluster.bind_slot(random_);
+  cluster.settle(random_);
   ASSERT_EQ(cluster.batches().size(), 1u);
   EXPECT_EQ(cluster.batches().at(0).batch.members.size(), 1u);
   EXPECT_EQ(cluster.batches().at(0).batch.bytes, 64u + 448u);
   cluster.submit(0, group);
   group.shapes.pop_back();
   cluster.submit(1, group);
-  cluster.bind_slot(random_);
+  cluster.settle(random_);
   EXPECT_THAT(cluster.submitted(1).back().why.message(),
               HasSubstr("number of tensors in the group: 2 on rank 0, 1 on rank 1"));
 }
@@ -191,12 +191,12 @@ TEST_F(RankProtocolTest, RankZeroChangesTheSettingsOfAllRanks) {
   settings.stall_limit = std::chrono::seconds(0);
   LockStepCluster cluster(trees_of({0, 0, 1}), settings);
   cluster.submit(2, gradient("w"));
-  cluster.bind_slot(random_);
+  cluster.settle(random_);
   EXPECT_FALSE(cluster.rank(1).next_deadline()) << "nobody looks for stalls";
   settings.stall_warning = std::chrono::seconds(60);
   cluster.rank(0).change_settings(settings);
   cluster.flush(0);
-  cluster.bind_slot(random_);
+  cluster.settle(random_);
   EXPECT_TRUE(cluster.rank(1).next_deadline());
   EXPECT_THROW(cluster.rank(1).change_settings(settings), InvalidArgumentError);
   settings.batches_in_flight = 0;
@@ -207,7 +207,7 @@ TEST_F(RankProtocolTest, AfterTheEndSubmittingThrowsTheReason) {
   LockStepCluster cluster(trees_of({0, 0}), {});
   cluster.leave(1);
   EXPECT_THROW(cluster.rank(1).submit(0, gradient("w")), AbortedError);
-  cluster.bind_slot(random_);
+  cluster.settle(random_);
   EXPECT_THROW(cluster.rank(0).submit(0, gradient("w")), AbortedError);
 }
 

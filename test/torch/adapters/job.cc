@@ -87,7 +87,7 @@ void train(const Words& words) {
     for (std::int64_t i = 0; i < parameter.numel(); ++i) {
       parameter.data<float>()[i] = static_cast<float>(i) / 8;
     }
-    parameter.set_requires_grad(true);
+    parameter.requires_grad_();
     tensors.push_back(parameter);
   }
   hvd::DistributedOptimizer optimizer(

@@ -180,7 +180,7 @@ void bind_reducer(py::module_& m) {
       .def("agree_on_setup", forward<&Reducer::agree_on_setup>(),
            "Collective: MismatchError if the ranks differ in their set-up.")
       .def("set_backward_passes_per_step", forward<&Reducer::set_backward_passes_per_step, int>(),
-           py::arg("passes"), "Collective, unless nothing changes.")
+           py::arg("passes"), "Collective.")
       .def(
           "begin_step", [](PythonReducer& self) { self.get().begin_step(); },
           "Gradients may have changed: the next synchronize() reduces again.")

@@ -68,7 +68,7 @@ class GradientReducer {
   void hold() { ++holds_; }  // backward() only accumulates until release()
   void release() { --holds_; }
   int backward_passes_per_step() const { return passes_per_window_; }
-  // Collective, unless nothing changes: else the ranks would add up gradients of other passes.
+  // Collective: else the ranks would add up gradients of other passes.
   // Throws MismatchError on every rank, and changes nothing, if the ranks give different numbers.
   void set_backward_passes_per_step(int passes);
 

@@ -219,7 +219,6 @@ void GradientReducer::drop_accumulated() {
 // -- agreement
 
 void GradientReducer::set_backward_passes_per_step(int passes) {
-  if (passes == passes_per_window_) return;
   if (shares_) agreement_->compare_passes(passes);
   passes_per_window_ = passes;
 }

@@ -73,6 +73,9 @@ TEST(SetupAgreement, DifferentPassesPerStepAreAnErrorOnEveryRank) {
     EXPECT_THAT(model.weights[0].to_vector(), Each(-1));
     optimizer->set_backward_passes_per_step(2);
     EXPECT_EQ(optimizer->backward_passes_per_step(), 2);
+    // Nor may a rank keep the number that it has.
+    EXPECT_THROW(optimizer->set_backward_passes_per_step(all.rank() == 0 ? 2 : 4), MismatchError);
+    EXPECT_EQ(optimizer->backward_passes_per_step(), 2);
   });
 }
 

@@ -65,7 +65,7 @@ def test_ranks_that_change_the_number_of_passes_differently_are_told(tmp_path, f
     ("clip_grad_norm=-1", "clip_grad_norm"),
     ("overlap_step=1 clip_grad_norm=1", "overlap_step"),
     ("overlap_step=1 op=adasum", "overlap_step"),
-    ("num_groups=-1", "num_groups"),
+    ("num_groups=-1", "groups"),
 ])
 def test_options_that_make_no_sense_are_named(tmp_path, front, words, named):
     done = run(tmp_path, front, words, 2)

@@ -128,6 +128,7 @@ void train(const Words& words) {
     }
   }
 
+  hvd::barrier();  // a rank outside the process set is ready at once
   std::ofstream file(words.at("out") + std::to_string(hvd::rank()));
   file << std::setprecision(9);
   for (const Tensor& tensor : tensors) {

@@ -41,8 +41,10 @@ def options():
     for key, value in words.items():
         if key in ("op", "compression", "clip_when"):
             chosen[key] = value
-        elif key in ("backward_passes_per_step", "num_groups"):
+        elif key == "backward_passes_per_step":
             chosen[key] = int(value)
+        elif key == "num_groups":
+            chosen["groups"] = int(value)
         elif key in ("gradient_predivide_factor", "clip_grad_norm"):
             chosen[key] = float(value)
         elif key in ("average_aggregated_gradients", "overlap_step"):
@@ -83,5 +85,6 @@ for step in range(4):
     with optimizer.skip_synchronize() if "synchronize" in words else contextlib.nullcontext():
         optimizer.step()
 
+hvd.barrier()  # a rank outside the process set is ready at once
 np.savetxt(words["out"] + str(hvd.rank()),
            np.concatenate([np.ravel(np.asarray(each.detach())) for each in parameters]))

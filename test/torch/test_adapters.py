@@ -12,7 +12,8 @@ from ranks import hvdrun
 
 JOB = pathlib.Path(__file__).parent / "adapters" / "job.py"
 PROGRAM = pathlib.Path(os.environ["HVD_BUILD"]) / "test" / "adapter_job"
-FRONTS = {"cpp": [PROGRAM], "native": [sys.executable, JOB, "native"], "torch": [sys.executable, JOB, "torch"]}
+FRONT_ENDS = {"cpp": [PROGRAM], "native": [sys.executable, JOB, "native"], "torch": [sys.executable, JOB, "torch"]}
+RANKS = 3
 
 OPTIONS = [
     "",
@@ -28,37 +29,7 @@ OPTIONS = [
     "ranks=0,2", "ranks=0,2 op=sum backward_passes_per_step=2",
 ]
 
-START = np.concatenate([np.arange(15), np.arange(4), np.arange(12)]) / 8
-
-
-def run(folder, front, words, ranks):
-    return subprocess.run([hvdrun(), "-np", str(ranks), *FRONTS[front], *words.split(), f"out={folder / front}."],
-                          text=True, timeout=120, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
-
-
-@pytest.mark.parametrize("words", OPTIONS)
-def test_the_same_options_train_the_same_parameters(tmp_path, words):
-    for front in FRONTS:
-        done = run(tmp_path, front, words, 3)
-        assert done.returncode == 0, (front, done.stdout)
-    for rank in range(3):
-        expected = np.loadtxt(tmp_path / f"cpp.{rank}")
-        assert expected.shape == (31,) and np.abs(expected - START).max() > 0.01  # it has trained
-        for front in ("native", "torch"):
-            np.testing.assert_allclose(np.loadtxt(tmp_path / f"{front}.{rank}"), expected, rtol=1e-5, atol=1e-6,
-                                       err_msg=f"{front}, rank {rank}")
-
-
-@pytest.mark.parametrize("front", FRONTS)
-def test_ranks_that_change_the_number_of_passes_differently_are_told(tmp_path, front):
-    done = run(tmp_path, front, "change_passes=rank", 2)
-    assert done.returncode != 0 and not list(tmp_path.glob(f"{front}.*"))
-    assert "backward_passes_per_step" in done.stdout, done.stdout
-    assert "1" in done.stdout and "2" in done.stdout
-
-
-@pytest.mark.parametrize("front", FRONTS)
-@pytest.mark.parametrize("words, named", [
+INVALID = [  # and what the error names
     ("backward_passes_per_step=0", "backward_passes_per_step"),
     ("gradient_predivide_factor=0", "gradient_predivide_factor"),
     ("gradient_predivide_factor=2 op=sum", "gradient_predivide_factor"),
@@ -66,7 +37,41 @@ def test_ranks_that_change_the_number_of_passes_differently_are_told(tmp_path, f
     ("overlap_step=1 clip_grad_norm=1", "overlap_step"),
     ("overlap_step=1 op=adasum", "overlap_step"),
     ("num_groups=-1", "groups"),
-])
-def test_options_that_make_no_sense_are_named(tmp_path, front, words, named):
-    done = run(tmp_path, front, words, 2)
-    assert done.returncode != 0 and named in done.stdout, done.stdout
+    ("change_passes=rank", "the ranks differ in backward_passes_per_step; rank {rank} has {passes}"),
+]
+
+START = np.concatenate([np.arange(15), np.arange(4), np.arange(12)]) / 8
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory):
+    """Folders of the three front ends, each of which has trained with every list of options in turn."""
+    words = " / ".join([*OPTIONS, *(words for words, _ in INVALID)]).split()
+    folders = {}
+    for front_end, command in FRONT_ENDS.items():
+        folders[front_end] = tmp_path_factory.mktemp(front_end)
+        done = subprocess.run([hvdrun(), "-np", str(RANKS), *command, folders[front_end], *words], text=True,
+                              timeout=300, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+        assert done.returncode == 0, done.stdout
+    return folders
+
+
+@pytest.mark.parametrize("number", range(len(OPTIONS)), ids=lambda number: OPTIONS[number] or "defaults")
+def test_the_same_options_train_the_same_parameters(trained, number):
+    for rank in range(RANKS):
+        for folder in trained.values():
+            error = folder / f"{number}.{rank}.error"
+            assert not error.exists(), (folder.name, error.read_text())
+        expected, *others = (np.loadtxt(folder / f"{number}.{rank}") for folder in trained.values())
+        assert expected.shape == (31,) and np.abs(expected - START).max() > 0.01  # it has trained
+        for front_end, parameters in zip(list(trained)[1:], others, strict=True):
+            np.testing.assert_allclose(parameters, expected, rtol=1e-5, atol=1e-6,
+                                       err_msg=f"{front_end}, rank {rank}")
+
+
+@pytest.mark.parametrize("front_end", FRONT_ENDS)
+@pytest.mark.parametrize("number", range(len(INVALID)), ids=lambda number: INVALID[number][0])
+def test_invalid_options_are_one_error_on_every_rank(trained, front_end, number):
+    for rank in range(RANKS):
+        text = (trained[front_end] / f"{len(OPTIONS) + number}.{rank}.error").read_text()
+        assert INVALID[number][1].format(rank=rank, passes=rank + 1) in text

@@ -1,6 +1,5 @@
 // The job of job.py on the optimizer of C++: the words are the same.
 
-#include <cstdio>
 #include <exception>
 #include <fstream>
 #include <iomanip>
@@ -78,8 +77,7 @@ float gradient(int rank, int step, int pass, std::size_t parameter, std::int64_t
   return static_cast<float>(number % 13 - 6) / 4;
 }
 
-void train(const Words& words) {
-  hvd::init();
+void train(const Words& words, const std::string& out) {
   hvd::NamedTensors parameters = {
       {"w", Tensor::zeros({5, 3})}, {"b", Tensor::zeros({4})}, {"c", Tensor::zeros({2, 6})}};
   std::vector<Tensor> tensors;
@@ -128,29 +126,38 @@ void train(const Words& words) {
     }
   }
 
-  hvd::barrier();  // a rank outside the process set is ready at once
-  std::ofstream file(words.at("out") + std::to_string(hvd::rank()));
+  std::ofstream file(out);
   file << std::setprecision(9);
   for (const Tensor& tensor : tensors) {
     const Tensor values = tensor.detach();
     for (std::int64_t i = 0; i < values.numel(); ++i) file << values.data<float>()[i] << '\n';
   }
-  hvd::shutdown();
 }
 
 }  // namespace
 
+// job FOLDER [KEY=VALUE...] / [KEY=VALUE...] / ...
 int main(int argc, char** argv) {
-  Words words;
-  for (int i = 1; i < argc; ++i) {
+  const std::string folder = argv[1];
+  std::vector<Words> jobs(1);
+  for (int i = 2; i < argc; ++i) {
     const std::string word = argv[i];
-    words[word.substr(0, word.find('='))] = word.substr(word.find('=') + 1);
+    if (word == "/") {
+      jobs.emplace_back();
+    } else {
+      jobs.back()[word.substr(0, word.find('='))] = word.substr(word.find('=') + 1);
+    }
   }
-  try {
-    train(words);
-  } catch (const std::exception& error) {
-    std::fprintf(stderr, "%s\n", error.what());
-    return 1;
+  hvd::init();
+  for (std::size_t job = 0; job < jobs.size(); ++job) {
+    const std::string out = folder + "/" + std::to_string(job) + "." + std::to_string(hvd::rank());
+    try {
+      train(jobs[job], out);
+    } catch (const std::exception& error) {
+      std::ofstream(out + ".error") << error.what();
+    }
+    hvd::barrier();  // a rank outside a process set is ready at once
   }
+  hvd::shutdown();
   return 0;
 }

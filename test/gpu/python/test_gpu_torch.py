@@ -109,8 +109,10 @@ for options in ({}, {"gradient_as_bucket_view": False}, {"compression": hvd.Comp
                                          model.named_parameters(), **options)
     hvd.broadcast_parameters(model.state_dict(), 0)
     backward = lambda: model(torch.full((5, 4), rank + 1.0)).sum().backward()
-    backward()
-    optimizer.step()  # the first one also asks for an arena, and waits for that
+    for step in range(2):  # the second one also asks for an arena, and waits for that
+        optimizer.zero_grad()
+        backward()
+        optimizer.step()
     for step in range(2):
         optimizer.zero_grad()
         in_order(backward, lambda _: optimizer.step(), work_stream)
@@ -192,6 +194,8 @@ def step(factor=1):
         assert weight.grad.unique().tolist() == [total * factor], weight.grad
 
 step()
+optimizer.zero_grad()
+step()  # there from the second one on
 home = places(weight.grad for weight in weights)
 assert home == [home[2] + 192 + 64, home[2] + 192, home[2]]  # up to 64 bytes
 for set_to_none in (True, False, True):

@@ -17,10 +17,10 @@ install_packages "${build_packages[@]}"
 python=${PYTHON:-/usr/bin/python3}
 tools=build/wheel-tools-$("$python" -c 'import sys; print(sys.implementation.cache_tag)')
 [[ -x $tools/bin/pip ]] || "$python" -m venv "$tools"
-make_environment "$tools" bindings/wheel_requirements.txt
+make_environment "$tools" test/locks/wheel.txt bindings/wheel_requirements.txt
 rm -rf build/wheel-raw
 CMAKE_ARGS="${CMAKE_ARGS-} -DHVD_PORTABLE=ON" "$tools/bin/pip" wheel --quiet \
-  --disable-pip-version-check --no-deps --wheel-dir build/wheel-raw .
+  --disable-pip-version-check --no-deps --no-build-isolation --wheel-dir build/wheel-raw .
 
 rm -rf build/wheel-repaired
 PATH="$PWD/$tools/bin:$PATH" auditwheel repair --wheel-dir build/wheel-repaired \

@@ -49,7 +49,7 @@ train() {
 summary=()
 say "1 of 5: packages of Debian and of Python (the first time 1 to 3 minutes)"
 install_packages "${build_packages[@]}" ccache
-make_environment build/venv examples/requirements.txt
+make_environment build/venv test/locks/venv.txt examples/requirements.txt
 
 say "2 of 5: building the library, hvdrun and the example in build/cpu (the first time 5 minutes)"
 mkdir -p build
@@ -62,7 +62,7 @@ write_digits
 train "C++" build/cpu/runner/hvdrun -np 2 build/cpu/examples/train_digits --data build/data/digits
 
 say "4 of 5: installing the Python package into build/venv (the first time 4 minutes)"
-pip_verbosity=--verbose compile build/quickstart-package.log install_package
+pip_verbosity=--verbose compile build/quickstart-package.log install_package build/venv
 
 say "5 of 5: the same training in Python (seconds)"
 export PATH="$PWD/build/venv/bin:$PATH"

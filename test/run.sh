@@ -2,7 +2,8 @@
 # Builds and runs every test; ends with one line such as "512 passed, 0 failed".
 #
 #   bash test/run.sh          everything, about 50 minutes on 2 cores
-#   bash test/run.sh --long   with the repetition counts, soaks and fuzzing that take longer
+#   bash test/run.sh --long   with the repetition counts, soaks and fuzzing that take longer, and
+#                             Python's tests with the newest and the oldest packages they may have
 #
 # Works on a fresh Debian 12 as root or with sudo: it installs what is missing. A step that fails
 # does not stop the others. Logs and JUnit files are in build/results.
@@ -108,22 +109,23 @@ finish_tidy() {
   return $code
 }
 
-# run_pytest NAME ARGUMENT...
+# run_pytest NAME ENVIRONMENT ARGUMENT...
 run_pytest() {
   write_digits || return
-  PATH="$PWD/build/venv/bin:$PATH" HVD_BUILD="$PWD/build/cpu" HVD_DIGITS="$PWD/build/data/digits" \
-    build/venv/bin/python -m pytest -q --junitxml="$results/$1.xml" "${@:2}"
+  PATH="$PWD/$2/bin:$PATH" HVD_BUILD="$PWD/build/cpu" HVD_DIGITS="$PWD/build/data/digits" \
+    "$2/bin/python" -m pytest -q --junitxml="$results/$1.xml" "${@:3}"
 }
 
-# Most cases wait for processes: twice as many at a time as there are cores.
+# run_python NAME ENVIRONMENT   Most cases wait for processes: twice as many at a time as there are
+# cores.
 run_python() {
-  run_pytest python test/bindings test/mpi --ignore="$faults" -n $((2 * jobs)) --dist worksteal
+  run_pytest "$1" "$2" test/bindings test/mpi --ignore="$faults" -n $((2 * jobs)) --dist worksteal
 }
 
 # One job at a time: how soon its processes are gone is measured.
 faults=test/mpi/test_random_faults.py
 run_faults() {
-  run_pytest faults "$faults"
+  run_pytest faults build/venv "$faults"
 }
 
 # The tests that compare with stored values of PyTorch, on other inputs: what it computes now.
@@ -136,9 +138,17 @@ run_references() {
     --output-on-failure --output-junit "$PWD/$results/references.xml"
 }
 
+# run_torch NAME ENVIRONMENT
 run_torch() {
-  HVD_BUILD="$PWD/build/cpu" build/torch/bin/python -m pytest test/torch -q -n "$jobs" --dist worksteal \
-    --junitxml="$results/torch.xml"
+  HVD_BUILD="$PWD/build/cpu" "$2/bin/python" -m pytest test/torch -q -n "$jobs" --dist worksteal \
+    --junitxml="$results/$1.xml"
+}
+
+# install_versions VERSIONS   The package into environments with the newest or the oldest of what the
+# ranges of requirements allow; built with the same.
+install_versions() {
+  rm -rf "build/venv-$1" "build/torch-$1"
+  make_venv "$1" && make_torch_venv "$1" && install_package "build/venv-$1" "build/torch-$1"
 }
 
 # Python's front ends of GPUs, where CUDA was compiled: over CUDA's functions on host memory.
@@ -221,11 +231,18 @@ if step build-asan build asan core_base_test core_negotiate_test core_runtime_te
 fi
 # The wheel first: both use one build folder, and what stays installed is the second one.
 step wheel env CMAKE_ARGS=-DHVD_WERROR=ON bash bindings/build_wheel.sh
-if step python-package install_package build/torch; then
-  step python run_python
+if step python-package install_package build/venv build/torch; then
+  step python run_python python build/venv
   step faults run_faults
-  step torch run_torch
+  step torch run_torch torch build/torch
   ! has_nvcc || step gpu-python run_gpu_python
+  if [[ -n ${HVD_TEST_LONG-} ]]; then
+    for versions in newest oldest; do
+      step "install-$versions" install_versions "$versions" || continue
+      step "python-$versions" run_python "python-$versions" "build/venv-$versions"
+      step "torch-$versions" run_torch "torch-$versions" "build/torch-$versions"
+    done
+  fi
 fi
 [[ -z $tidy ]] || step tidy finish_tidy
 

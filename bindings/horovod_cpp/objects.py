@@ -3,9 +3,7 @@
 import pickle
 from typing import Any, TypeVar
 
-import cloudpickle
-
-from horovod_cpp import _native
+from horovod_cpp import _native, pickling
 from horovod_cpp._native import ProcessSet
 from horovod_cpp.short_traceback import short_traceback
 
@@ -29,7 +27,7 @@ def _words(error: Exception) -> str:
 def _pickled(obj: Any) -> tuple[bytes, Exception | None]:
     """With what went wrong; then the bytes are those of a _Failure."""
     try:
-        return cloudpickle.dumps(obj), None
+        return pickling.dumps(obj), None
     except Exception as error:  # whatever the object's own methods raise
         return pickle.dumps(_Failure(_words(error))), error
 

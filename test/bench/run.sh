@@ -27,7 +27,7 @@ prepare() {
     cmake --preset cpu
     cmake --build build/cpu --target "${targets[@]}"
   fi
-  [[ $bench == model ]] || install_package
+  [[ $bench == model ]] || install_package build/venv
   [[ $bench != torch ]] || make_torch_venv
 }
 

@@ -1,5 +1,6 @@
 """hvd.Cluster: calls, namespaces, failures and replacement of workers."""
 
+import json
 import os
 import signal
 import subprocess
@@ -92,6 +93,59 @@ def test_a_mistake_leaves_the_job_as_it_is(cluster):
     assert isinstance(caught.value.__cause__, ZeroDivisionError)
     assert "worker.py" not in caught.value.traceback and "<lambda>" in caught.value.traceback
     assert cluster.run(hvd.process_set_ids) == [[0, 1], [0, 1]]
+
+
+FAILING = """
+import json
+import failing_module
+import horovod_cpp as hvd
+
+def fail():
+    raise ValueError("of a function")
+
+def outer():
+    def inner():
+        raise ValueError("of a nested function")
+    inner()
+
+class Holder:
+    def fail(self):
+        raise ValueError("of a method")
+
+calls = {
+    "function": fail,
+    "nested function": outer,
+    "method": Holder().fail,
+    "lambda": lambda: int("of a lambda"),
+    "module": failing_module.fail,
+}
+
+if __name__ == "__main__":
+    tracebacks = {}
+    with hvd.Cluster(np=1) as cluster:
+        for kind, call in calls.items():
+            try:
+                cluster.run(call)
+            except hvd.RankError as error:
+                tracebacks[kind] = error.traceback
+    print(json.dumps(tracebacks))
+"""
+
+
+def test_an_error_names_file_and_line_and_shows_the_source(tmp_path):
+    program = tmp_path / "program.py"
+    program.write_text(FAILING)
+    module = tmp_path / "failing_module.py"
+    module.write_text("def fail():\n    raise ValueError('of a module')\n")
+    done = subprocess.run([sys.executable, program], capture_output=True, text=True, check=True)
+    tracebacks = json.loads(done.stdout)
+    assert len(tracebacks) == 5
+    for kind, shown in tracebacks.items():
+        file = module if kind == "module" else program
+        number, line = next((number, line) for number, line in enumerate(file.read_text().splitlines(), 1)
+                            if f"of a {kind}" in line)
+        assert f'File "{file}", line {number}, in' in shown, shown
+        assert line.removeprefix('    "lambda": ').strip(" ,") in shown, shown
 
 
 def test_a_rank_that_raises_ends_the_call_of_the_others(cluster):

@@ -122,7 +122,7 @@ def test_every_program_explains_itself(examples, program):
 
 
 @pytest.mark.parametrize("script", ["examples/quickstart.sh", "bindings/build_wheel.sh",
-                                    "test/run.sh", "test/bench/run.sh"])
+                                    "test/run.sh", "test/bench/run.sh", "test/locks/renew.sh"])
 def test_every_script_explains_itself(examples, script):
     done = subprocess.run(["bash", examples.parent / script, "--help"], capture_output=True,
                           text=True, timeout=60)

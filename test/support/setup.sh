@@ -21,39 +21,76 @@ install_packages() {
     apt-get install -y -qq --no-install-recommends "${missing[@]}" >/dev/null
 }
 
-# make_environment FOLDER REQUIREMENTS [OPTION...]   with Debian's own Python; further REQUIREMENTS
-# are added by further calls
+# make_environment FOLDER VERSIONS REQUIREMENTS [OPTION...]   with Debian's own Python; more calls add
+# more REQUIREMENTS. VERSIONS: a file of locks/ ; or `newest` or `oldest`, of the ranges that
+# REQUIREMENTS gives.
 make_environment() {
-  local folder=$1 requirements=$2 stamp
-  stamp=$folder/requirements-$(sha256sum "$requirements" | cut -d' ' -f1)
-  [[ -e $stamp ]] && return 0
+  local folder=$1 versions=$2 requirements=$3 stamp=$1/${3//\//-}.installed wanted
+  wanted=$(cat "$requirements"; cat "$versions" 2>/dev/null || echo "$versions")
+  [[ -e $stamp && $(<"$stamp") == "$wanted" ]] && return 0
   echo "installing Python packages into $folder:" $(sed 's/[ #>=].*//' "$requirements")
-  [[ -x $folder/bin/pip ]] || /usr/bin/python3 -m venv "${@:3}" "$folder" || return
-  "$folder/bin/pip" install --quiet --disable-pip-version-check -r "$requirements" &&
-    touch "$stamp"
+  [[ -x $folder/bin/pip ]] || /usr/bin/python3 -m venv "${@:4}" "$folder" || return
+  case $versions in
+    newest) install_requirements "$folder" --upgrade --upgrade-strategy eager -r "$requirements" ;;
+    oldest) install_requirements "$folder" -r <(sed 's/>=/==/' "$requirements") ;;
+    *) install_locked "$folder" "$versions" "$requirements" ;;
+  esac && echo "$wanted" >"$stamp"
 }
 
-# make_venv   build/venv with what the examples and the tests need
+install_requirements() {
+  "$1/bin/pip" install --quiet --disable-pip-version-check "${@:2}"
+}
+
+# install_locked FOLDER LOCK REQUIREMENTS   the versions of LOCK. Of those that a registry has not got
+# any more, or not for this Python, ones that REQUIREMENTS allows.
+install_locked() {
+  local folder=$1 lock=$2 requirements=$3 left=$1/locked.txt pin gone=()
+  install_requirements "$folder" -c "$lock" -r "$requirements" 2>"$folder/locked.log" && return
+  : >"$left"
+  while IFS= read -r pin; do
+    if [[ $pin == *==* ]] && ! is_available "$folder" "$pin"; then
+      gone+=("$pin")
+    else
+      echo "$pin" >>"$left"
+    fi
+  done <"$lock"
+  if ((${#gone[@]} == 0)); then
+    cat "$folder/locked.log" >&2
+    return 1
+  fi
+  echo "not available: ${gone[*]} ($lock); installing versions that $requirements allows instead"
+  install_requirements "$folder" -c "$left" -r "$requirements"
+}
+
+# is_available FOLDER NAME==VERSION
+is_available() {
+  "$1/bin/pip" index versions --disable-pip-version-check "${2%%==*}" 2>/dev/null |
+    grep -qE "^Available versions:(.*,)? ${2#*==}(,|\$)"
+}
+
+# make_venv [VERSIONS]   build/venv with what the examples and the tests need; build/venv-VERSIONS
 make_venv() {
-  make_environment build/venv examples/requirements.txt &&
-    make_environment build/venv test/requirements.txt
+  local folder=build/venv${1:+-$1} versions=${1-test/locks/venv.txt}
+  make_environment "$folder" "$versions" examples/requirements.txt &&
+    make_environment "$folder" "$versions" test/requirements.txt
 }
 
-# make_torch_venv   build/torch with Debian's PyTorch, which wants an old NumPy
+# make_torch_venv [VERSIONS]   build/torch with Debian's PyTorch, which wants an old NumPy
 make_torch_venv() {
   install_packages "${torch_packages[@]}" &&
-    make_environment build/torch test/torch/requirements.txt --system-site-packages
+    make_environment "build/torch${1:+-$1}" "${1-test/locks/torch.txt}" test/torch/requirements.txt \
+      --system-site-packages
 }
 
-# install_package [ENVIRONMENT...]   this repository, with hvdrun, into build/venv and the others. The
+# install_package ENVIRONMENT...   this repository, with hvdrun; the first one has what builds it. The
 # flags are those of the cpu preset, so that ccache compiles nothing twice where it is installed.
 # With pip_verbosity=--verbose it shows the compiler's progress.
 install_package() {
   local pip_options=(--disable-pip-version-check --no-deps) environment
   rm -rf build/wheel
-  CMAKE_ARGS="-DHVD_WERROR=ON" build/venv/bin/pip wheel "${pip_verbosity---quiet}" \
+  CMAKE_ARGS="-DHVD_WERROR=ON" "$1/bin/pip" wheel "${pip_verbosity---quiet}" \
     "${pip_options[@]}" --no-build-isolation --wheel-dir build/wheel . || return
-  for environment in build/venv "$@"; do
+  for environment; do
     "$environment/bin/pip" install --quiet "${pip_options[@]}" --force-reinstall \
       build/wheel/*.whl || return
   done

@@ -12,9 +12,7 @@ import weakref
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-import cloudpickle
-
-from horovod_cpp import _native
+from horovod_cpp import _native, pickling
 from horovod_cpp.cluster.calls import (
     check_env,
     check_np,
@@ -145,7 +143,7 @@ class Cluster:
         if not callable(fn):
             raise TypeError(f"Cluster.run calls a function, got {type(fn).__name__}")
         timeout = check_seconds("timeout", timeout)
-        data = cloudpickle.dumps((fn, tuple(args), dict(kwargs or {})))
+        data = pickling.dumps((fn, tuple(args), dict(kwargs or {})))
         results: list[_Result] = self._results(("call", data, sys.path), ranks, timeout)
         return results
 
@@ -178,7 +176,7 @@ class Cluster:
         wrong = [name for name in dict(variables) if not isinstance(name, str)]
         if wrong:
             raise TypeError(f"Cluster.push takes variables by name, and {wrong[0]!r} is not a str")
-        self._call(("push", cloudpickle.dumps(dict(variables))), ranks)
+        self._call(("push", pickling.dumps(dict(variables))), ranks)
 
     def pull(self, name: str, ranks: int | Iterable[int] | None = None) -> list[Any]:
         """Copies of what has this name in the namespaces: a list in the order of ``ranks``.

@@ -9,9 +9,7 @@ import sys
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TypeVar
 
-import cloudpickle
-
-from horovod_cpp import _native
+from horovod_cpp import _native, pickling
 from horovod_cpp.cluster.calls import (
     check_env,
     check_np,
@@ -110,7 +108,7 @@ def run(fn: Callable[..., _Result], args: Iterable[Any] = (),
     check_env(env)
     timeout = check_seconds("timeout", timeout)
     limit = start_limit(start_timeout, env)
-    data = cloudpickle.dumps((fn, tuple(args), dict(kwargs or {})))
+    data = pickling.dumps((fn, tuple(args), dict(kwargs or {})))
     remote = not all(_is_local(host) for host in slots)
     if use_mpi is None and not use_gloo:
         use_mpi = bool(mpi_args) or setting("HOROVOD_CONTROLLER", env) == "mpi"

@@ -16,10 +16,8 @@ import types
 from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
-import cloudpickle
-
 import horovod_cpp
-from horovod_cpp import _native
+from horovod_cpp import _native, pickling
 from horovod_cpp.cluster import launch, wire
 from horovod_cpp.engine_thread import start_engine_thread
 
@@ -186,7 +184,7 @@ class Worker:
             result = function(*args, **kwargs)
         if self._shell is not None:
             self._shell.events.trigger("post_execute")  # shows figures that are left open
-        return _pickled(result)
+        return pickling.dumps(result)
 
     @contextlib.contextmanager
     def _sees_namespace(self, function: object) -> Iterator[None]:
@@ -218,12 +216,7 @@ class Worker:
     def _pull(self, name: str) -> bytes:
         if name not in self.namespace:
             raise NameError(f"name {name!r} is not defined on this rank", name=name)
-        return _pickled(self.namespace[name])
-
-
-def _pickled(value: object) -> bytes:
-    data: bytes = cloudpickle.dumps(value)
-    return data
+        return pickling.dumps(self.namespace[name])
 
 
 class _CellFailure(Exception):
@@ -268,7 +261,7 @@ def _describe_whole(error: BaseException, rendered: str) -> dict[str, Any]:
     while told.stack and told.stack[-1].filename == __file__:  # that raised KeyboardInterrupt
         told.stack.pop()
     try:
-        pickled = cloudpickle.dumps(error)
+        pickled = pickling.dumps(error)
         pickle.loads(pickled)
     except BaseException:
         pickled = None

@@ -21,8 +21,8 @@ MPIRUN = ["mpirun", "--allow-run-as-root", "--oversubscribe"]
 
 
 class OwnOutputs:
-    """mpirun passes on what its ranks write piece by piece, so that a line of one rank may end up in
-    the middle of another's. With these flags it writes a file for each rank instead."""
+    """mpirun passes on what ranks write piece by piece, so that a line of one may end up in the
+    middle of another's. With these flags it writes a file for each rank instead."""
 
     def __init__(self, folder):
         self._folder = pathlib.Path(tempfile.mkdtemp(prefix="outputs", dir=folder))
@@ -52,8 +52,8 @@ class Ranks:
         self.prologue = PROLOGUE if prologue is None else prologue
 
     def launch(self, command, np, launcher="hvdrun", timeout=120, environment=None, flags=()):
-        """Runs `command` (words after the interpreter) and returns the finished process. The lines of
-        its output are whole; hvdrun sees to that by itself."""
+        """Runs `command` (words after the interpreter) and returns the finished process. The lines
+        of its output are whole; hvdrun sees to that by itself."""
         outputs = OwnOutputs(self.folder) if launcher == "mpirun" else None
         if outputs:
             flags = [*flags, *outputs.flags]

@@ -29,7 +29,7 @@ def train(ranks, examples):
 def test_training_on_two_ranks_reaches_the_accuracy_and_equal_parameters(train, tmp_path, launcher):
     text = train(2, launcher=launcher)
     assert "parameters equal on all ranks" in text
-    assert float(text.strip().rsplit("test accuracy ", 1)[1]) >= 0.97
+    assert float(re.findall(r"test accuracy ([\d.]+)", text)[-1]) >= 0.97
     assert "samples/s" in text
     assert hvd.load(tmp_path / "digits.safetensors")["0.weight"].shape == (16, 1, 3, 3)
 

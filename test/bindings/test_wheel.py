@@ -11,6 +11,7 @@ import textwrap
 import zipfile
 
 import pytest
+from ranks import MPIRUN, OwnOutputs
 
 REPOSITORY = pathlib.Path(__file__).resolve().parents[2]
 WITHOUT = [sys.executable, REPOSITORY / "test/support/without.py", "compilers", "libraries"]
@@ -152,11 +153,12 @@ TRAINING = """
 
 @pytest.mark.parametrize("launcher, mpi", [("hvdrun", False), ("hvdrun", True), ("mpirun", True)])
 def test_a_script_trains_on_two_ranks(installed, launcher, mpi):
-    start = {"hvdrun": ["hvdrun"], "mpirun": ["mpirun", "--allow-run-as-root", "--oversubscribe"]}
-    output = installed.run(*start[launcher], "-np", "2", "python", installed.program(TRAINING),
-                           mpi=mpi)
+    outputs = OwnOutputs(installed.folder)
+    start = {"hvdrun": ["hvdrun"], "mpirun": [*MPIRUN, *outputs.flags]}
+    output = outputs.after(installed.run(*start[launcher], "-np", "2", "python",
+                                         installed.program(TRAINING), mpi=mpi))
     for rank in range(2):
-        assert f"rank {rank} of 2 MPI {mpi}" in output
+        assert f"rank {rank} of 2 MPI {mpi}" in output, output
 
 
 @pytest.mark.parametrize("mpi", [False, True])

@@ -2,10 +2,16 @@
 
 #include <gtest/gtest.h>
 
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
 #include <memory>
+#include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
+#include "core/base/clock.h"
 #include "core/base/status.h"
 #include "core/config/config.h"
 #include "core/config/launch_info.h"
@@ -34,11 +40,54 @@ std::string name_of_case(const testing::TestParamInfo<RuntimeCase>& info) {
 INSTANTIATE_TEST_SUITE_P(All, RuntimeContract, testing::ValuesIn(runtime_contract()), name_of_case);
 INSTANTIATE_TEST_SUITE_P(Leaving, RuntimeContract, testing::ValuesIn(runtime_leaving_contract()),
                          name_of_case);
-// A real collective of a rank that fails before it takes part.
+
+// Files in the folder that recovery.sh shares among the ranks: no message can tell rank 1 what MPI
+// has been given on rank 0.
+std::filesystem::path marker(const std::string& name) {
+  return std::filesystem::path(std::getenv("HVD_TEST_FOLDER")) / name;
+}
+
+constexpr const char* kPosted = "posted";
+
+// Says when it has posted its messages.
+class AnnouncingOperation final : public Operation {
+ public:
+  explicit AnnouncingOperation(std::unique_ptr<Operation> inner) : inner_(std::move(inner)) {}
+
+  bool advance() override {
+    const bool finished = inner_->advance();  // the first call posts
+    EXPECT_FALSE(finished) << "although rank 1 has not taken part";
+    std::ofstream{marker(kPosted)};
+    return finished;
+  }
+  bool withdraw() noexcept override { return inner_->withdraw(); }
+  OperationStats stats() const override { return inner_->stats(); }
+
+ private:
+  std::unique_ptr<Operation> inner_;
+};
+
+class AnnouncingCollective final : public ForwardingCollective {
+ public:
+  using ForwardingCollective::ForwardingCollective;
+  std::unique_ptr<Operation> all_reduce(std::span<const Slice> slices,
+                                        const Reduction& reduction) override {
+    return std::make_unique<AnnouncingOperation>(
+        ForwardingCollective::all_reduce(slices, reduction));
+  }
+};
+
+// A real collective of a rank that fails before it takes part, but once rank 0 has: an abort that
+// comes earlier would find nothing posted there.
 class FailingCollective final : public ForwardingCollective {
  public:
   using ForwardingCollective::ForwardingCollective;
   std::unique_ptr<Operation> all_reduce(std::span<const Slice>, const Reduction&) override {
+    const TimePoint limit = Clock::now() + std::chrono::seconds(30);
+    while (!std::filesystem::exists(marker(kPosted)) && Clock::now() < limit) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    }
+    EXPECT_TRUE(std::filesystem::exists(marker(kPosted))) << "rank 0 has posted nothing for 30 s";
     throw InternalError("planted");
   }
 };
@@ -61,7 +110,7 @@ RuntimeCase memory_that_mpi_uses() {
           },
           {},
           [](Rank rank, std::unique_ptr<Collective> inner) -> std::unique_ptr<Collective> {
-            if (rank == 0) return inner;
+            if (rank == 0) return std::make_unique<AnnouncingCollective>(std::move(inner));
             return std::make_unique<FailingCollective>(std::move(inner));
           }};
 }

@@ -6,7 +6,7 @@ set -uo pipefail
 tool=$1 case=$2 job=$3 connect_test=$4
 name=$(printf 'hvd%06x' $$)  # process numbers have at most 22 bits; at most 9 characters are allowed
 output=/tmp/$name.output  # of mpirun
-said=/tmp/$name.said      # and of ranks that it may lose: .0 to .3, on either host
+said=/tmp/$name.said      # of the ranks: .0 to .3, on either host
 bash "$tool" make "$name"
 status=$?
 [[ $status == 0 ]] || exit $status
@@ -23,7 +23,7 @@ launch() {  # what mpirun gets
 }
 
 count() {  # PATTERN
-  cat "$output" "$said".* 2>/dev/null | grep -cE "$1"
+  cat "$said".* 2>/dev/null | grep -cE "$1"
 }
 
 expect() {  # COUNT PATTERN
@@ -52,17 +52,17 @@ told() {
 # Starts a job that loses the rank VICTIM, or -1.
 lose() {
   rm -f "$said".*
-  launch --enable-recovery -x HVD_FLIGHT_RECORDER_SIZE=0 "$job" lose "$1" "$said" &
+  launch --enable-recovery -x HVD_FLIGHT_RECORDER_SIZE=0 "$job" "$said" lose "$1" &
 }
 
 results() {
   launch -x HOROVOD_HIERARCHICAL_ALLREDUCE="$1" -x HOROVOD_HIERARCHICAL_ALLGATHER="$1" \
-    "$job" results || fail "exit code $?"
+    "$job" "$said" results || fail "exit code $?"
   expect 1 "^RESULT rank 0 of 4 host $name-a local 0/2 cross 0/2 hash"
   expect 1 "^RESULT rank 1 of 4 host $name-a local 1/2 cross 0/2 hash"
   expect 1 "^RESULT rank 2 of 4 host $name-b local 0/2 cross 1/2 hash"
   expect 1 "^RESULT rank 3 of 4 host $name-b local 1/2 cross 1/2 hash"
-  hashes=$(sed -nE 's/^RESULT .* hash (.*)/\1/p' "$output" | sort -u)
+  hashes=$(sed -nE 's/^RESULT .* hash (.*)/\1/p' "$said".* | sort -u)
   [[ $(wc -l <<<"$hashes") == 1 ]] || fail "ranks have different results"
 }
 
@@ -77,7 +77,8 @@ agreement)
   for setting in HVD_CONTROL_PLANE=mpi HOROVOD_HIERARCHICAL_ALLREDUCE=0 HOROVOD_HIERARCHICAL_ALLGATHER=0 \
     HOROVOD_DETERMINISTIC=1 HOROVOD_CPU_OPERATIONS=mpi; do
     timeout 120 bash "$tool" mpirun "$name" -H "$name-a:2,$name-b:2" \
-      -host "$name-a:2" -np 2 "$job" agree : -host "$name-b:2" -np 2 -x "$setting" "$job" agree \
+      -host "$name-a:2" -np 2 "$job" "$said" agree : \
+      -host "$name-b:2" -np 2 -x "$setting" "$job" "$said" agree \
       >"$output" 2>&1 || fail "exit code $?"
     differs="${setting%=*} is '.*' \(the default\) on ranks 0, 1 and '${setting#*=}' on ranks 2, 3"
     expect 2 "^REFUSED host $name-a: .*$differs"

@@ -1,9 +1,9 @@
-// A rank of a job on several hosts, started by two_hosts.sh.
-//   two_hosts_job results         prints where it is and what the collectives gave
-//   two_hosts_job lose RANK FILE  reduces until it is told whom it lost; RANK kills itself; what it
-//                                 has to say goes to FILE.rank, as a launcher loses last words
-//   two_hosts_job lose -1 FILE    the same while the link goes down
-//   two_hosts_job agree           prints why the ranks cannot work together
+// A rank of a job on several hosts, started by two_hosts.sh. What it has to say goes to FILE.rank,
+// as a launcher mixes the lines of ranks and loses their last words.
+//   two_hosts_job FILE results    says where it is and what the collectives gave
+//   two_hosts_job FILE lose RANK  reduces until it is told whom it lost; RANK kills itself
+//   two_hosts_job FILE lose -1    the same while the link goes down
+//   two_hosts_job FILE agree      says why the ranks cannot work together
 #include <unistd.h>
 
 #include <csignal>
@@ -13,6 +13,7 @@
 #include <thread>
 
 #include "core/base/status.h"
+#include "core/config/launch_info.h"
 #include "core/runtime/runtime.h"
 #include "core/system/host.h"
 #include "ops/connect/backends.h"
@@ -81,11 +82,8 @@ int print_results(Runtime& runtime, const std::string& host) {
   return 0;
 }
 
-int reduce_until_lost(Runtime& runtime, const std::string& host, int victim,
-                      const std::string& file) {
+int reduce_until_lost(Runtime& runtime, const std::string& host, int victim) {
   const int rank = runtime.topology().rank;
-  const std::string path = file + "." + std::to_string(rank);
-  if (std::freopen(path.c_str(), "w", stdout) == nullptr) wrong("cannot write " + path);
   try {
     for (int step = 0;; ++step) {
       const auto values = shared(std::vector<float>(10'000, 1.0f));
@@ -123,11 +121,15 @@ int print_refusal() {
 
 int main(int argc, char** argv) {
   using namespace hvd;
-  if (argc == 2 && std::string(argv[1]) == "agree") return test::print_refusal();
+  if (argc < 3) test::wrong("usage: two_hosts_job FILE results | lose RANK | agree");
+  const std::string path =
+      argv[1] + std::string(".") + std::to_string(read_launch_info().rank.value_or(0));
+  if (std::freopen(path.c_str(), "w", stdout) == nullptr) test::wrong("cannot write " + path);
+  const std::string what = argv[2];
+  if (what == "agree") return test::print_refusal();
   Ports ports = connect(read_config());
   const std::string host = ports.control->host_name(ports.control->topology().rank);
   Runtime runtime(std::move(ports.control), std::move(ports.collectives), ports.config);
-  const bool loses = argc == 4 && std::string(argv[1]) == "lose";
-  if (loses) return test::reduce_until_lost(runtime, host, std::atoi(argv[2]), argv[3]);
+  if (what == "lose") return test::reduce_until_lost(runtime, host, std::atoi(argv[3]));
   return test::print_results(runtime, host);
 }

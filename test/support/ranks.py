@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import sysconfig
+import tempfile
 
 
 def hvdrun():
@@ -14,6 +15,33 @@ def hvdrun():
     found = shutil.which("hvdrun", path=sysconfig.get_path("scripts"))
     assert found, "hvdrun was not installed together with the package"
     return found
+
+
+MPIRUN = ["mpirun", "--allow-run-as-root", "--oversubscribe"]
+
+
+class OwnOutputs:
+    """mpirun passes on what ranks write piece by piece, so that a line of one may end up in the
+    middle of another's. With these flags it writes a file for each rank instead."""
+
+    def __init__(self, folder):
+        self._folder = pathlib.Path(tempfile.mkdtemp(prefix="outputs", dir=folder))
+        self.flags = ["--output-filename", f"{self._folder}:nocopy"]
+
+    def after(self, own_words):
+        """What mpirun itself said, then each rank's standard error and output, in rank order."""
+        files = sorted(self._folder.glob("*/rank.*/std*"))
+        return "\n".join([own_words, *(path.read_text(errors="replace") for path in files)])
+
+
+def run_mpirun(arguments, folder, timeout=120, **options):
+    """Runs mpirun in `folder`. The lines of the output are whole."""
+    outputs = OwnOutputs(folder)
+    done = subprocess.run([*MPIRUN, *outputs.flags, *map(str, arguments)], cwd=folder, text=True,
+                          stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=timeout,
+                          check=False, **options)
+    done.stdout = outputs.after(done.stdout)
+    return done
 
 
 class Ranks:
@@ -24,20 +52,26 @@ class Ranks:
         self.prologue = PROLOGUE if prologue is None else prologue
 
     def launch(self, command, np, launcher="hvdrun", timeout=120, environment=None, flags=()):
-        """Runs `command` (words after the interpreter) and returns the finished process."""
+        """Runs `command` (words after the interpreter) and returns the finished process. The lines
+        of its output are whole; hvdrun sees to that by itself."""
+        outputs = OwnOutputs(self.folder) if launcher == "mpirun" else None
+        if outputs:
+            flags = [*flags, *outputs.flags]
         done = self.start(command, np, launcher, environment, flags)
         try:
             text, _ = done.communicate(timeout=timeout)
         except subprocess.TimeoutExpired:
             os.killpg(done.pid, signal.SIGKILL)
             raise
+        if outputs:
+            text = outputs.after(text)
         return subprocess.CompletedProcess(done.args, done.returncode, text)
 
     def start(self, command, np, launcher="hvdrun", environment=None, flags=()):
         """The same, not waited for; a process group of its own. `flags`: of the launcher."""
         start = {
             "hvdrun": [hvdrun(), "-np", str(np)],
-            "mpirun": ["mpirun", "--allow-run-as-root", "--oversubscribe", "-np", str(np)],
+            "mpirun": [*MPIRUN, "-np", str(np)],
         }[launcher]
         return subprocess.Popen(
             [*start, *map(str, flags), sys.executable, *map(str, command)], cwd=self.folder,

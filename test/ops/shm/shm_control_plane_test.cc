@@ -14,6 +14,7 @@
 #include "core/runtime/wake/deferred_wake.h"
 #include "test/support/control_plane_contract.h"
 #include "test/support/run_ranks.h"
+#include "test/support/threads.h"
 
 namespace hvd {
 namespace {
@@ -77,12 +78,11 @@ class RankThatDefersWakes : public ::testing::Test {
     sleeper_ = std::thread([this] {
       Doorbell& bell = world_[0].doorbell();
       const auto seen = bell.rings();
-      asleep_ = true;
+      sleeper_id_ = test::thread_id();
       bell.wait_until(seen, Clock::now() + seconds(20));
       woken_ = Clock::now();
     });
-    while (!asleep_) std::this_thread::yield();
-    std::this_thread::sleep_for(std::chrono::milliseconds(20));  // into the system call
+    test::wait_until_asleep(sleeper_id_);
   }
   ~RankThatDefersWakes() override {
     world_[0].doorbell().ring();
@@ -96,7 +96,7 @@ class RankThatDefersWakes : public ::testing::Test {
 
   ShmWorld world_{2};
   std::thread sleeper_;
-  std::atomic<bool> asleep_{false};
+  std::atomic<pid_t> sleeper_id_{0};
   TimePoint woken_;
 };
 

@@ -1,6 +1,7 @@
 """The wheel for other machines, in an empty environment: compilers, Debian's libraries and MPI are
 hidden by a mount namespace; then MPI is there."""
 
+import importlib.metadata
 import os
 import pathlib
 import shutil
@@ -53,7 +54,9 @@ def wheel():
 @pytest.fixture(scope="module")
 def installed(wheel, tmp_path_factory):
     environment = Environment(tmp_path_factory.mktemp("wheel"))
-    environment.run("pip", "install", "--quiet", "--disable-pip-version-check", wheel, mpi=False)
+    # The versions that this environment has of what the wheel needs.
+    pins = [f"{name}=={importlib.metadata.version(name)}" for name in ("numpy", "cloudpickle")]
+    environment.run("pip", "install", "--quiet", "--disable-pip-version-check", wheel, *pins, mpi=False)
     return environment
 
 

@@ -10,18 +10,13 @@ cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 source test/support/setup.sh
 case ${1-} in -h | --help) explain test/locks/renew.sh; exit ;; esac
 
-# lock NAME REQUIREMENTS... [-- OPTION...]   writes NAME.txt
+# lock NAME [OPTION] REQUIREMENTS...   writes NAME.txt. OPTION: of venv
 lock() {
-  local file=test/locks/$1.txt folder requirements=()
+  local file=test/locks/$1.txt folder
   folder=$(mktemp -d)
-  shift
-  while (($#)) && [[ $1 != -- ]]; do requirements+=("$1"); shift; done
-  local list
-  for list in "${requirements[@]}"; do
-    make_environment "$folder" newest "$list" "${@:2}"
-  done
+  make_environment "$folder" newest "${@:2}"
   {
-    echo "# Written by test/locks/renew.sh from ${requirements[*]}."
+    echo "# Written by test/locks/renew.sh."
     "$folder/bin/pip" freeze --disable-pip-version-check --local --all --exclude pip
   } >"$file.new"
   mv "$file.new" "$file"
@@ -30,6 +25,6 @@ lock() {
 
 install_packages "${build_packages[@]}" "${torch_packages[@]}"
 lock venv examples/requirements.txt test/requirements.txt
-lock torch test/torch/requirements.txt -- --system-site-packages
+lock torch --system-site-packages test/torch/requirements.txt
 lock wheel bindings/wheel_requirements.txt
 git --no-pager diff --stat test/locks

@@ -21,31 +21,34 @@ install_packages() {
     apt-get install -y -qq --no-install-recommends "${missing[@]}" >/dev/null
 }
 
-# make_environment FOLDER VERSIONS REQUIREMENTS [OPTION...]   with Debian's own Python; more calls add
-# more REQUIREMENTS. VERSIONS: a file of locks/ ; or `newest` or `oldest`, of the ranges that
-# REQUIREMENTS gives.
+# make_environment FOLDER VERSIONS [OPTION] REQUIREMENTS...   with Debian's own Python. VERSIONS: a file
+# of locks/ ; or `newest` or `oldest`, of the ranges in the files REQUIREMENTS. OPTION: of venv.
 make_environment() {
-  local folder=$1 versions=$2 requirements=$3 stamp=$1/${3//\//-}.installed wanted
-  wanted=$(cat "$requirements"; cat "$versions" 2>/dev/null || echo "$versions")
+  local folder=$1 versions=$2 option=() wanted stamp
+  shift 2
+  [[ $1 != --* ]] || { option=("$1"); shift; }
+  wanted=$(cat "$@"; cat "$versions" 2>/dev/null || echo "$versions")
+  stamp=$folder/$(tr ' /' '+-' <<<"$*").installed
   [[ -e $stamp && $(<"$stamp") == "$wanted" ]] && return 0
-  echo "installing Python packages into $folder:" $(sed 's/[ #>=].*//' "$requirements")
-  [[ -x $folder/bin/pip ]] || /usr/bin/python3 -m venv "${@:4}" "$folder" || return
+  echo "installing Python packages into $folder:" $(cat "$@" | sed 's/[ #>=].*//')
+  [[ -x $folder/bin/pip ]] || /usr/bin/python3 -m venv "${option[@]}" "$folder" || return
   case $versions in
-    newest) install_requirements "$folder" --upgrade --upgrade-strategy eager -r "$requirements" ;;
-    oldest) install_requirements "$folder" -r <(sed 's/>=/==/' "$requirements") ;;
-    *) install_locked "$folder" "$versions" "$requirements" ;;
+    newest) pip_install "$folder" --upgrade --upgrade-strategy eager "${@/#/-r}" ;;
+    oldest) pip_install "$folder" -r <(cat "$@" | sed 's/>=/==/') ;;
+    *) install_locked "$folder" "$versions" "$@" ;;
   esac && echo "$wanted" >"$stamp"
 }
 
-install_requirements() {
+pip_install() {
   "$1/bin/pip" install --quiet --disable-pip-version-check "${@:2}"
 }
 
-# install_locked FOLDER LOCK REQUIREMENTS   the versions of LOCK. Of those that a registry has not got
-# any more, or not for this Python, ones that REQUIREMENTS allows.
+# install_locked FOLDER LOCK REQUIREMENTS...   the versions of LOCK. Of those that a registry has not
+# got any more, or not for this Python, ones that REQUIREMENTS allow.
 install_locked() {
-  local folder=$1 lock=$2 requirements=$3 left=$1/locked.txt pin gone=()
-  install_requirements "$folder" -c "$lock" -r "$requirements" 2>"$folder/locked.log" && return
+  local folder=$1 lock=$2 left=$1/locked.txt pin gone=()
+  shift 2
+  pip_install "$folder" -c "$lock" "${@/#/-r}" 2>"$folder/locked.log" && return
   : >"$left"
   while IFS= read -r pin; do
     if [[ $pin == *==* ]] && ! is_available "$folder" "$pin"; then
@@ -54,12 +57,12 @@ install_locked() {
       echo "$pin" >>"$left"
     fi
   done <"$lock"
-  if ((${#gone[@]} == 0)); then
+  if ((${#gone[@]} == 0)) || ! grep -q == "$left"; then  # that is not why, or there is no registry
     cat "$folder/locked.log" >&2
     return 1
   fi
-  echo "not available: ${gone[*]} ($lock); installing versions that $requirements allows instead"
-  install_requirements "$folder" -c "$left" -r "$requirements"
+  echo "not available: ${gone[*]} ($lock); installing versions that $* allow instead"
+  pip_install "$folder" -c "$left" "${@/#/-r}"
 }
 
 # is_available FOLDER NAME==VERSION
@@ -70,16 +73,15 @@ is_available() {
 
 # make_venv [VERSIONS]   build/venv with what the examples and the tests need; build/venv-VERSIONS
 make_venv() {
-  local folder=build/venv${1:+-$1} versions=${1-test/locks/venv.txt}
-  make_environment "$folder" "$versions" examples/requirements.txt &&
-    make_environment "$folder" "$versions" test/requirements.txt
+  make_environment "build/venv${1:+-$1}" "${1-test/locks/venv.txt}" \
+    examples/requirements.txt test/requirements.txt
 }
 
 # make_torch_venv [VERSIONS]   build/torch with Debian's PyTorch, which wants an old NumPy
 make_torch_venv() {
   install_packages "${torch_packages[@]}" &&
-    make_environment "build/torch${1:+-$1}" "${1-test/locks/torch.txt}" test/torch/requirements.txt \
-      --system-site-packages
+    make_environment "build/torch${1:+-$1}" "${1-test/locks/torch.txt}" --system-site-packages \
+      test/torch/requirements.txt
 }
 
 # install_package ENVIRONMENT...   this repository, with hvdrun; the first one has what builds it. The

@@ -3,7 +3,7 @@
 #
 #   bash test/run.sh          everything, about 50 minutes on 2 cores
 #   bash test/run.sh --long   with the repetition counts, soaks and fuzzing that take longer, and
-#                             Python's tests with the newest and the oldest packages they may have
+#                             the Python tests with the newest and the oldest packages allowed
 #
 # Works on a fresh Debian 12 as root or with sudo: it installs what is missing. A step that fails
 # does not stop the others. Logs and JUnit files are in build/results.
@@ -145,8 +145,8 @@ run_torch() {
     --junitxml="$results/$1.xml"
 }
 
-# install_versions VERSIONS   The package into environments with the newest or the oldest of what the
-# ranges of requirements allow; built with the same.
+# install_versions VERSIONS   Environments with the newest or the oldest versions that the requirements
+# allow, and the package, built with them.
 install_versions() {
   rm -rf "build/venv-$1" "build/torch-$1"
   make_venv "$1" && make_torch_venv "$1" && install_package "build/venv-$1" "build/torch-$1"
@@ -239,12 +239,13 @@ if step python-package install_package build/venv build/torch; then
   ! has_nvcc || step gpu-python run_gpu_python
   if [[ -n ${HVD_TEST_LONG-} ]]; then
     for versions in newest oldest; do
-      step "install-$versions" install_versions "$versions" || continue
-      step "torch-$versions" run_torch "torch-$versions" "build/torch-$versions"
+      left_out=()  # what mypy finds depends on the stubs of NumPy and matplotlib, which have grown since
+      [[ $versions == newest ]] || left_out=(--ignore=test/bindings/test_types.py)
+      if step "install-$versions" install_versions "$versions"; then
+        step "python-$versions" run_python "python-$versions" "build/venv-$versions" "${left_out[@]}"
+        step "torch-$versions" run_torch "torch-$versions" "build/torch-$versions"
+      fi
     done
-    step python-newest run_python python-newest build/venv-newest
-    # What mypy finds depends on the stubs of NumPy and matplotlib, which have grown since.
-    step python-oldest run_python python-oldest build/venv-oldest --ignore=test/bindings/test_types.py
   fi
 fi
 [[ -z $tidy ]] || step tidy finish_tidy

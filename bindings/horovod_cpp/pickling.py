@@ -2,7 +2,6 @@
 
 import io
 import linecache
-import os
 import types
 from collections import ChainMap
 from collections.abc import Callable
@@ -22,17 +21,22 @@ def dumps(obj: object) -> bytes:
 
 
 def _reduce_code(code: types.CodeType) -> tuple[Callable[..., types.CodeType], tuple[Any, ...]]:
-    """As cloudpickle has it, but for the file name, which it replaces by <dynamic-code> since 3.1.3."""
+    """Like cloudpickle's, but keeps the file name, which that replaces with <dynamic-code> since 3.1.3."""
     make, arguments = cloudpickle.Pickler.dispatch_table[types.CodeType](code)
-    # Notebook cells are in linecache alone. All code of a cell has one list, which is pickled once.
-    lines = None if os.path.exists(code.co_filename) else linecache.getlines(code.co_filename)
-    return _make_code, (make, arguments, code.co_filename, lines or None)
+    return _make_code, (make, arguments, code.co_filename, _lines_without_a_file(code.co_filename))
+
+
+def _lines_without_a_file(filename: str) -> list[str] | None:
+    """The source of a notebook cell, which is only in linecache, as an entry without a time of change.
+    All functions of a cell have one list, which is pickled once."""
+    entry = linecache.cache.get(filename, ())
+    return entry[2] if len(entry) == 4 and entry[1] is None else None
 
 
 def _make_code(make: Callable[..., types.CodeType], arguments: tuple[Any, ...], filename: str,
                lines: list[str] | None) -> types.CodeType:
-    if lines is not None:  # None as its time of change: linecache.checkcache() leaves the entry alone
-        linecache.cache[filename] = (sum(map(len, lines)), None, lines, filename)
+    if lines is not None:
+        linecache.cache.setdefault(filename, (sum(map(len, lines)), None, lines, filename))
     return make(*arguments).replace(co_filename=filename)
 
 

@@ -8,19 +8,21 @@
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 source test/support/setup.sh
-case ${1-} in -h | --help) explain test/locks/renew.sh; exit ;; esac
+case ${1-} in
+  -h | --help) explain test/locks/renew.sh; exit ;;
+  ?*) echo "renew.sh: unknown argument '$1'; bash test/locks/renew.sh --help" >&2; exit 2 ;;
+esac
+folder=$(mktemp -d)
+trap 'rm -rf "$folder"' EXIT
 
 # lock NAME [OPTION] REQUIREMENTS...   writes NAME.txt. OPTION: of venv
 lock() {
-  local file=test/locks/$1.txt folder
-  folder=$(mktemp -d)
-  make_environment "$folder" newest "${@:2}"
+  make_environment "$folder/$1" newest "${@:2}"
   {
     echo "# Written by test/locks/renew.sh."
-    "$folder/bin/pip" freeze --disable-pip-version-check --local --all --exclude pip
-  } >"$file.new"
-  mv "$file.new" "$file"
-  rm -rf "$folder"
+    "$folder/$1/bin/pip" freeze --disable-pip-version-check --local --all --exclude pip
+  } >"$folder/$1.txt"
+  mv "$folder/$1.txt" test/locks
 }
 
 install_packages "${build_packages[@]}" "${torch_packages[@]}"

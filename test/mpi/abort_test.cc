@@ -1,13 +1,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <cstdlib>
-#include <filesystem>
-#include <fstream>
-#include <thread>
+#include <string>
 
-#include "core/base/clock.h"
 #include "test/mpi/mpi_world.h"
+#include "test/mpi/shared_folder.h"
 #include "test/support/collective_contract.h"
 #include "test/support/control_plane_contract.h"
 
@@ -19,14 +16,9 @@ using ::testing::HasSubstr;
 
 // Until ranks 0 to `end` - 1 have come here: without messages, which are no longer possible.
 void meet(Rank rank, Rank end) {
-  const std::string prefix = std::getenv("HVD_TEST_FOLDER") + std::string("/here.");
-  std::ofstream{prefix + std::to_string(rank)};
-  const TimePoint limit = Clock::now() + std::chrono::seconds(30);
+  announce("here." + std::to_string(rank));
   for (Rank other = 0; other < end; ++other) {
-    while (!std::filesystem::exists(prefix + std::to_string(other))) {
-      ASSERT_LT(Clock::now(), limit) << "rank " << other << " did not come";
-      std::this_thread::sleep_for(std::chrono::milliseconds(10));
-    }
+    ASSERT_TRUE(wait_for("here." + std::to_string(other))) << "rank " << other << " did not come";
   }
 }
 

@@ -1,35 +1,11 @@
-// Rank 2 of 4 kills itself when all are connected; the others say whom they lost.
+// Rank 2 of 4 kills itself once all are connected; the others say whom they lost.
 #include <csignal>
 #include <cstdio>
-#include <cstdlib>
-#include <filesystem>
-#include <fstream>
 #include <string>
 #include <thread>
 
 #include "ops/connect/backends.h"
-
-namespace hvd {
-namespace {
-
-// A file that `rank` makes in the folder of recovery.sh once it is connected: one that was still
-// connecting when rank 2 dies would fail in another way.
-std::string connected(Rank rank) {
-  return std::getenv("HVD_TEST_FOLDER") + std::string("/connected.") + std::to_string(rank);
-}
-
-bool all_come_by(TimePoint limit, int size) {
-  for (Rank rank = 0; rank < size; ++rank) {
-    while (!std::filesystem::exists(connected(rank))) {
-      if (Clock::now() > limit) return false;
-      std::this_thread::sleep_for(std::chrono::milliseconds(10));
-    }
-  }
-  return true;
-}
-
-}  // namespace
-}  // namespace hvd
+#include "test/mpi/shared_folder.h"
 
 int main() {
   using namespace hvd;
@@ -37,10 +13,12 @@ int main() {
   ControlPlane& plane = *ports.control;
   const TimePoint start = Clock::now();
   const Rank rank = plane.topology().rank;
-  std::ofstream{connected(rank)};
+  test::announce("connected." + std::to_string(rank));
   if (rank == 2) {
-    if (!all_come_by(start + std::chrono::seconds(20), plane.topology().size)) {
-      std::puts("rank 2 does not die: the others did not connect");
+    // A rank that is still connecting when another dies fails in another way.
+    for (Rank other = 0; other < plane.topology().size; ++other) {
+      if (test::wait_for("connected." + std::to_string(other))) continue;
+      std::printf("rank 2 does not die: rank %d did not connect\n", other);
       return 1;
     }
     raise(SIGKILL);

@@ -2,16 +2,10 @@
 
 #include <gtest/gtest.h>
 
-#include <cstdlib>
-#include <filesystem>
-#include <fstream>
 #include <memory>
-#include <string>
-#include <thread>
 #include <utility>
 #include <vector>
 
-#include "core/base/clock.h"
 #include "core/base/status.h"
 #include "core/config/config.h"
 #include "core/config/launch_info.h"
@@ -19,6 +13,7 @@
 #include "test/core/runtime/forwarding_collective.h"
 #include "test/core/runtime/submissions.h"
 #include "test/mpi/failure_printer.h"
+#include "test/mpi/shared_folder.h"
 #include "test/support/runtime_contract.h"
 
 namespace hvd::test {
@@ -41,15 +36,9 @@ INSTANTIATE_TEST_SUITE_P(All, RuntimeContract, testing::ValuesIn(runtime_contrac
 INSTANTIATE_TEST_SUITE_P(Leaving, RuntimeContract, testing::ValuesIn(runtime_leaving_contract()),
                          name_of_case);
 
-// Files in the folder that recovery.sh shares among the ranks: no message can tell rank 1 what MPI
-// has been given on rank 0.
-std::filesystem::path marker(const std::string& name) {
-  return std::filesystem::path(std::getenv("HVD_TEST_FOLDER")) / name;
-}
-
 constexpr const char* kPosted = "posted";
 
-// Says when it has posted its messages.
+// Announces that it has posted its messages.
 class AnnouncingOperation final : public Operation {
  public:
   explicit AnnouncingOperation(std::unique_ptr<Operation> inner) : inner_(std::move(inner)) {}
@@ -57,7 +46,7 @@ class AnnouncingOperation final : public Operation {
   bool advance() override {
     const bool finished = inner_->advance();  // the first call posts
     EXPECT_FALSE(finished) << "although rank 1 has not taken part";
-    std::ofstream{marker(kPosted)};
+    announce(kPosted);
     return finished;
   }
   bool withdraw() noexcept override { return inner_->withdraw(); }
@@ -83,11 +72,7 @@ class FailingCollective final : public ForwardingCollective {
  public:
   using ForwardingCollective::ForwardingCollective;
   std::unique_ptr<Operation> all_reduce(std::span<const Slice>, const Reduction&) override {
-    const TimePoint limit = Clock::now() + std::chrono::seconds(30);
-    while (!std::filesystem::exists(marker(kPosted)) && Clock::now() < limit) {
-      std::this_thread::sleep_for(std::chrono::milliseconds(5));
-    }
-    EXPECT_TRUE(std::filesystem::exists(marker(kPosted))) << "rank 0 has posted nothing for 30 s";
+    EXPECT_TRUE(wait_for(kPosted)) << "rank 0 has posted nothing for 30 s";
     throw InternalError("planted");
   }
 };

@@ -13,7 +13,7 @@ status=$?
 trap 'bash "$tool" remove "$name"; rm -f "$output" "$said".*' EXIT  # not before: they may be another's
 
 fail() {
-  tail -n +1 "$output" "$said".*
+  tail -n +1 "$output" "$said".* 2>/dev/null
   echo "FAILED: $*"
   exit 1
 }

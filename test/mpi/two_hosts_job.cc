@@ -1,5 +1,5 @@
-// A rank of a job on several hosts, started by two_hosts.sh. What it has to say goes to FILE.rank,
-// as a launcher mixes the lines of ranks and loses their last words.
+// A rank of a job on several hosts, started by two_hosts.sh. Its standard output is FILE.rank, as
+// a launcher mixes the lines of ranks and loses their last words.
 //   two_hosts_job FILE results    says where it is and what the collectives gave
 //   two_hosts_job FILE lose RANK  reduces until it is told whom it lost; RANK kills itself
 //   two_hosts_job FILE lose -1    the same while the link goes down
@@ -121,11 +121,13 @@ int print_refusal() {
 
 int main(int argc, char** argv) {
   using namespace hvd;
-  if (argc < 3) test::wrong("usage: two_hosts_job FILE results | lose RANK | agree");
+  const std::string what = argc < 3 ? "" : argv[2];
+  if (!(what == "results" || what == "agree" || (what == "lose" && argc == 4))) {
+    test::wrong("usage: two_hosts_job FILE results | lose RANK | agree");
+  }
   const std::string path =
       argv[1] + std::string(".") + std::to_string(read_launch_info().rank.value_or(0));
   if (std::freopen(path.c_str(), "w", stdout) == nullptr) test::wrong("cannot write " + path);
-  const std::string what = argv[2];
   if (what == "agree") return test::print_refusal();
   Ports ports = connect(read_config());
   const std::string host = ports.control->host_name(ports.control->topology().rank);

@@ -34,12 +34,12 @@ class OwnOutputs:
         return "\n".join([own_words, *(path.read_text(errors="replace") for path in files)])
 
 
-def run_mpirun(arguments, folder, timeout=120, **options):
+def run_mpirun(arguments, folder):
     """Runs mpirun in `folder`. The lines of the output are whole."""
     outputs = OwnOutputs(folder)
     done = subprocess.run([*MPIRUN, *outputs.flags, *map(str, arguments)], cwd=folder, text=True,
-                          stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=timeout,
-                          check=False, **options)
+                          stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=120,
+                          check=False)
     done.stdout = outputs.after(done.stdout)
     return done
 

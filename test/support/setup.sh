@@ -1,5 +1,5 @@
-# Sourced by test/run.sh and examples/quickstart.sh from the repository root: installs what is
-# missing and says so. Quick when nothing is.
+# Sourced from the repository root by test/run.sh, examples/quickstart.sh and other scripts: installs
+# what is missing and says so. Quick when nothing is.
 
 # explain SCRIPT   prints the comment that it begins with: its --help
 explain() {
@@ -30,11 +30,12 @@ make_environment() {
   wanted=$(cat "$@"; cat "$versions" 2>/dev/null || echo "$versions")
   stamp=$folder/$(tr ' /' '+-' <<<"$*").installed
   [[ -e $stamp && $(<"$stamp") == "$wanted" ]] && return 0
-  echo "installing Python packages into $folder:" $(cat "$@" | sed 's/[ #>=].*//')
+  echo "installing Python packages into $folder:" $(sed 's/[ #>=].*//' "$@")
+  rm -f "$folder"/*.installed  # it may end in the middle, and others may share the folder
   [[ -x $folder/bin/pip ]] || /usr/bin/python3 -m venv "${option[@]}" "$folder" || return
   case $versions in
     newest) pip_install "$folder" --upgrade --upgrade-strategy eager "${@/#/-r}" ;;
-    oldest) pip_install "$folder" -r <(cat "$@" | sed 's/>=/==/') ;;
+    oldest) pip_install "$folder" -r <(sed 's/>=/==/' "$@") ;;
     *) install_locked "$folder" "$versions" "$@" ;;
   esac && echo "$wanted" >"$stamp"
 }
@@ -43,32 +44,28 @@ pip_install() {
   "$1/bin/pip" install --quiet --disable-pip-version-check "${@:2}"
 }
 
-# install_locked FOLDER LOCK REQUIREMENTS...   the versions of LOCK. Of those that a registry has not
-# got any more, or not for this Python, ones that REQUIREMENTS allow.
+# install_locked FOLDER LOCK REQUIREMENTS...   the versions of LOCK; where the registry has one no
+# longer, or not for this Python, any that REQUIREMENTS allow
 install_locked() {
-  local folder=$1 lock=$2 left=$1/locked.txt pin gone=()
+  local folder=$1 lock=$2 left=$1/locked.txt pin gone=() available
   shift 2
   pip_install "$folder" -c "$lock" "${@/#/-r}" 2>"$folder/locked.log" && return
   : >"$left"
   while IFS= read -r pin; do
-    if [[ $pin == *==* ]] && ! is_available "$folder" "$pin"; then
-      gone+=("$pin")
-    else
-      echo "$pin" >>"$left"
+    if [[ $pin == *==* ]]; then
+      available=$("$folder/bin/pip" index versions --disable-pip-version-check "${pin%%==*}" \
+        2>/dev/null </dev/null) || { gone=(); break; }  # no registry
+      [[ " $(grep '^Available versions:' <<<"$available")," == *" ${pin#*==},"* ]] ||
+        { gone+=("$pin"); continue; }
     fi
+    echo "$pin" >>"$left"
   done <"$lock"
-  if ((${#gone[@]} == 0)) || ! grep -q == "$left"; then  # that is not why, or there is no registry
+  if ((${#gone[@]} == 0)); then
     cat "$folder/locked.log" >&2
     return 1
   fi
   echo "not available: ${gone[*]} ($lock); installing versions that $* allow instead"
   pip_install "$folder" -c "$left" "${@/#/-r}"
-}
-
-# is_available FOLDER NAME==VERSION
-is_available() {
-  "$1/bin/pip" index versions --disable-pip-version-check "${2%%==*}" 2>/dev/null |
-    grep -qE "^Available versions:(.*,)? ${2#*==}(,|\$)"
 }
 
 # make_venv [VERSIONS]   build/venv with what the examples and the tests need; build/venv-VERSIONS

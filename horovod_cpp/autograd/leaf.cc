@@ -27,6 +27,19 @@ void check_gradient(const char* function, const Tensor& leaf, const Tensor& grad
                              to_string(leaf.shape()) + " " + std::string(name_of(leaf.dtype())));
 }
 
+std::function<void()> add_hook(const Tensor& leaf,
+                               std::vector<autograd::Hook> autograd::Record::* hooks,
+                               std::function<void(const Tensor& leaf)> hook) {
+  const std::shared_ptr<autograd::Record> place = leaf.record();
+  const std::uint64_t id = place->next_hook++;
+  (*place.*hooks).push_back({id, std::move(hook)});
+  return [weak = std::weak_ptr(place), hooks, id] {
+    if (const auto alive = weak.lock()) {
+      std::erase_if(*alive.*hooks, [&](const autograd::Hook& each) { return each.id == id; });
+    }
+  };
+}
+
 }  // namespace
 
 bool Tensor::requires_grad() const {
@@ -80,15 +93,22 @@ std::function<void()> Tensor::register_hook(std::function<void(const Tensor& lea
   if (!requires_grad() || !is_leaf()) {
     throw InvalidArgumentError("register_hook: takes a leaf that requires grad");
   }
-  const std::shared_ptr<autograd::Record> place = record();
-  const std::uint64_t id = place->next_hook++;
-  place->hooks.push_back({id, std::move(hook)});
-  return [weak = std::weak_ptr(place), id] {
-    if (const auto alive = weak.lock()) {
-      std::erase_if(alive->hooks, [&](const autograd::Hook& each) { return each.id == id; });
-    }
-  };
+  return add_hook(*this, &autograd::Record::hooks, std::move(hook));
 }
+
+namespace autograd {
+
+std::function<void()> before_delivery(const Tensor& leaf,
+                                      std::function<void(const Tensor& leaf)> hook) {
+  return add_hook(leaf, &Record::before_hooks, std::move(hook));
+}
+
+void call_hooks(const std::vector<Hook>& hooks, const Tensor& leaf) {
+  const std::vector<Hook> calls = hooks;  // a hook may remove itself
+  for (const Hook& hook : calls) hook.call(leaf);
+}
+
+}  // namespace autograd
 
 Tensor Tensor::detach() const {
   return kernels::alias(*this);

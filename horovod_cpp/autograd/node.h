@@ -62,7 +62,8 @@ struct Record {
   bool expects_rows = false;      // see expect_row_gradients()
   bool rows_arrived = false;      // in this backward pass, which has not called the hooks yet
   Tensor grad_memory;             // of a gradient that is not there yet; undefined = any
-  std::vector<Hook> hooks;
+  std::vector<Hook> before_hooks;  // before a pass adds to the gradient
+  std::vector<Hook> hooks;         // after
   std::uint64_t next_hook = 0;
   std::string reduced_by;  // who combines the gradient with those of other ranks; empty = nobody
 };
@@ -116,6 +117,13 @@ class DeliveryScope {
 bool takes_rows(const Tensor& leaf);
 // add_row_gradient() by a Backward: the leaf's hooks hear of it as of any gradient.
 void deliver_rows(const Tensor& leaf, const Tensor& rows, const Tensor& values);
+
+// Calls `hook` before a backward pass adds to the leaf's gradient, as often as it does, until the
+// function that is returned is called: what is there may be moved away then. The leaf requires grad.
+[[nodiscard]] std::function<void()> before_delivery(const Tensor& leaf,
+                                                    std::function<void(const Tensor& leaf)> hook);
+// For those who add.
+void call_hooks(const std::vector<Hook>& hooks, const Tensor& leaf);
 
 // Adds the leaf's rows to its dense gradient.
 void make_dense(const Tensor& leaf);

@@ -117,6 +117,7 @@ bool takes_rows(const Tensor& leaf) {
 }
 
 void deliver_rows(const Tensor& leaf, const Tensor& rows, const Tensor& values) {
+  call_hooks(leaf.record()->before_hooks, leaf);
   add_row_gradient(leaf, rows, values);
   leaf.record()->rows_arrived = true;
 }

@@ -59,22 +59,20 @@ DistributedOptions reducer_options(const nn::Module& module,
   return result;
 }
 
-NamedTensors with_prefix(const std::string& prefix, NamedTensors tensors) {
-  for (auto& entry : tensors) entry.first = prefix + entry.first;
-  return tensors;
-}
-
 }  // namespace
 
 // The reducer, which every backward() that reaches the module drives to its end.
 class DistributedDataParallel::Reduction : public std::enable_shared_from_this<Reduction> {
  public:
-  Reduction(const NamedTensors& parameters, const DistributedOptions& options)
-      : reducer_(make_tensor_reducer(parameters, options, "DistributedDataParallel").reducer) {
+  Reduction(const NamedTensors& parameters, const DistributedOptions& options) {
     for (const auto& [name, param] : parameters) {
       if (!param.requires_grad()) continue;
-      remove_hooks_.push_back(param.register_hook([this](const Tensor&) { finish_later(); }));
+      params_.push_back(param);
+      // Before those of the reducer.
+      remove_hooks_.push_back(
+          autograd::before_delivery(param, [this](const Tensor&) { begin_pass(); }));
     }
+    reducer_ = make_tensor_reducer(parameters, options, "DistributedDataParallel").reducer;
   }
   ~Reduction() {
     for (const auto& remove : remove_hooks_) remove();
@@ -82,10 +80,21 @@ class DistributedDataParallel::Reduction : public std::enable_shared_from_this<R
   Reduction(const Reduction&) = delete;
   Reduction& operator=(const Reduction&) = delete;
 
-  void finish_later() {
+  std::string name() const { return reducer_->name(); }
+  void begin_pass() {
+    if (pass_ == autograd::current_pass()) return;
+    end_failed_pass();
+    if (!held()) pass_ = autograd::current_pass();
     autograd::after_backward(this, [self = weak_from_this()] {
       if (const auto alive = self.lock()) alive->finish();
     });
+  }
+  // The last backward() threw, and its end was not reached. The other ranks may be waiting there:
+  // this one makes up for it, and drops what it has of that pass.
+  void end_failed_pass() {
+    if (std::exchange(pass_, 0) == 0) return;
+    reduce();
+    for (Tensor& param : params_) param.set_grad({});
   }
   void hold() {
     ++holds_;
@@ -99,14 +108,19 @@ class DistributedDataParallel::Reduction : public std::enable_shared_from_this<R
 
  private:
   void finish() {
-    if (held()) return;
-    reducer_->begin_step();  // also what no hook told of is to be reduced
+    pass_ = 0;
+    if (!held()) reduce();
+  }
+  void reduce() {
     reducer_->synchronize();
+    reducer_->begin_step();
   }
 
-  const std::shared_ptr<GradientReducer> reducer_;
+  std::vector<Tensor> params_;
   std::vector<std::function<void()>> remove_hooks_;
+  std::shared_ptr<GradientReducer> reducer_;
   int holds_ = 0;
+  std::uint64_t pass_ = 0;  // that has begun outside of no_sync(), and not ended
 };
 
 DistributedDataParallel::DistributedDataParallel(std::shared_ptr<nn::Module> module,
@@ -123,13 +137,8 @@ DistributedDataParallel::DistributedDataParallel(std::shared_ptr<nn::Module> mod
   if (options_.process_set.included()) {
     broadcast_parameters(module_->state_dict(), options_.process_set.ranks().front(),
                          options_.process_set);
-    // Numbered: two modules of equal names may be in one graph.
-    name_ = "ddp." +
-            std::to_string(
-                world->count_unnamed(CollectiveKind::kMakeArena, options_.process_set.id())) +
-            ".";
   }
-  reduction_ = std::make_shared<Reduction>(with_prefix(name_, module_->named_parameters()),
+  reduction_ = std::make_shared<Reduction>(module_->named_parameters(),
                                            reducer_options(*module_, options_));
 }
 
@@ -140,10 +149,11 @@ void DistributedDataParallel::broadcast_buffers() {
   for (const auto& [name, buffer] : module_->named_buffers()) buffers.push_back(buffer);
   if (buffers.empty()) return;
   grouped_broadcast_(buffers, options_.process_set.ranks().front(),
-                     {.name = name_ + "buffers", .process_set = options_.process_set});
+                     {.name = reduction_->name() + ".buffers", .process_set = options_.process_set});
 }
 
 void DistributedDataParallel::begin_forward() {
+  if (autograd::current_pass() == 0) reduction_->end_failed_pass();
   const ProcessSet& set = options_.process_set;
   const bool shares = set.included() && set.size() > 1;
   if (options_.broadcast_buffers && is_training() && shares && !reduction_->held()) {
@@ -157,7 +167,7 @@ Tensor DistributedDataParallel::finish_forward(const Tensor& output) {
   return autograd::record(kernels::alias(output), "distributed_data_parallel",
                           {autograd::edge_to(output)},
                           [reduction = reduction_](const Tensor& gradient) {
-                            reduction->finish_later();
+                            reduction->begin_pass();
                             return std::vector<Tensor>{gradient};
                           });
 }

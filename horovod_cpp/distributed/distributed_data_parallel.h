@@ -42,6 +42,9 @@ struct DistributedDataParallelOptions {
 // the joined batch. Over several backward() passes before step() gradients add up as they do
 // without ranks.
 //
+// If backward() throws, the next forward() or backward() on that rank takes part in the reductions
+// that are left, for the other ranks' sake, and the gradients of the pass are dropped.
+//
 // Names, and so checkpoints, are those of the module inside, without PyTorch's prefix "module.":
 // a file saved by a training over ranks loads into the plain model and back.
 //
@@ -75,7 +78,6 @@ class DistributedDataParallel : public nn::Module {
 
   std::shared_ptr<nn::Module> module_;
   DistributedDataParallelOptions options_;
-  std::string name_;  // prefix of what is sent
   std::shared_ptr<Reduction> reduction_;
 };
 

@@ -13,12 +13,15 @@ class Entry:
     def __init__(self, name: str, parameter: torch.Tensor) -> None:
         self.name = name
         self.parameter = parameter
-        self.taken = False  # by the reducer, and neither set aside nor given back
+        self.taken: torch.Tensor | None = None  # by the reducer, and not set aside nor given back
+        self.apart = False  # parameter.grad is another one: backward() has come after that
         self.travelling: Any = None  # what is in flight
         self.compressed: Any = None  # (what travels, context), with a compressor of Python's
         self.sparse_call: Any = None  # in flight
-        self.done: torch.Tensor | None = None  # sum of the windows that were set aside
-        self.sparse_dims = 0  # of gradients in coordinate form; 0: they are dense
+        self.done: torch.Tensor | None = None  # sum of what was set aside
+        self.windows: torch.Tensor | None = None  # sum of the means of closed windows
+        self.sparse_dims = 0  # of gradients in coordinate form, as the ranks agreed; 0: dense
+        self.seen_sparse_dims = 0  # of those of this rank
         self.view: Any = None  # its gradient's place in the arena, if it has one
         self._native_view: Any = None  # (its stream, it) as the engine takes it
 
@@ -39,6 +42,16 @@ class Entry:
         if self._native_view is None or self._native_view[0] != stream:
             self._native_view = stream, memory.wrap(self.view)
         return self._native_view[1]
+
+    def move_gradient(self) -> torch.Tensor | None:
+        """The gradient, which is not the parameter's any more, nor in its place in the arena."""
+        gradient, self.parameter.grad = self.parameter.grad, None
+        return self.out_of_view(gradient)
+
+    def out_of_view(self, gradient: torch.Tensor | None) -> torch.Tensor | None:
+        in_view = self.view is not None and gradient is not None and not gradient.is_sparse and (
+            gradient.data_ptr() == self.view.data_ptr())
+        return gradient.clone() if in_view else gradient
 
     def make_dense(self) -> None:
         """Puts the gradient where it can be reduced; zeros if there is none."""

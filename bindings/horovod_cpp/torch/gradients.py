@@ -12,7 +12,7 @@ from torch.autograd import Variable
 from horovod_cpp import _native
 from horovod_cpp.torch import gpu, memory
 from horovod_cpp.torch.entries import Entry
-from horovod_cpp.torch.in_flight import Travelling, check_place
+from horovod_cpp.torch.in_flight import Travelling, check_place, check_unchanged
 from horovod_cpp.torch.sparse import sparse_allreduce_async
 
 _Indices = Sequence[int]
@@ -32,6 +32,8 @@ class Gradients:
         self.entries = entries
         self._options = options
         self._wire = options.wire  # None: the compressor is Python's
+        self._agreed = False  # which gradients are sparse
+        self._new_sparse = False  # one was, against what was agreed
 
     def parameters(self) -> list[tuple[str, list[int], str, int | None]]:
         return [(entry.name, list(entry.parameter.shape), memory.name_of(entry.parameter.dtype),
@@ -49,25 +51,35 @@ class Gradients:
         dense, sparse = [], []
         for index in which:
             entry = self.entries[index]
-            if not entry.parameter.requires_grad:
-                continue
-            entry.taken = True
-            entry.sparse_dims = entry.sparse_dims or sparse_dims(entry.parameter.grad)
-            if entry.sparse_dims and not self._options.sparse_as_dense:
+            if self._sparse(entry):
+                entry.taken = entry.parameter.grad = coordinates(entry.parameter, entry.sparse_dims)
                 sparse.append(index)
-                continue
-            dense.append(index)
-            if zeros:
-                entry.make_dense()
-                entry.travelling = Travelling(entry.parameter.grad)
+            else:
+                dense.append(index)
+                if zeros:
+                    entry.make_dense()
+                    entry.travelling = Travelling(entry.parameter.grad)
+                entry.taken = entry.parameter.grad
+            entry.apart = False
         return dense, self._tensors(dense) if zeros else [], sparse
+
+    def _sparse(self, entry: Entry) -> bool:
+        """Whether it travels as coordinates: as the ranks agreed, or before that as it is."""
+        seen = sparse_dims(entry.parameter.grad)
+        entry.seen_sparse_dims = max(entry.seen_sparse_dims, seen)
+        if seen and not entry.sparse_dims:
+            if self._agreed:
+                self._new_sparse = True
+            else:
+                entry.sparse_dims = seen
+        return entry.sparse_dims > 0 and not self._options.sparse_as_dense
 
     def _tensors(self, dense: _Indices) -> list[_native.Tensor]:
         entries = [self.entries[index] for index in dense]
         if self._wire is not None:
             return natives(entries)
         for entry in entries:
-            compressed, context = self._options.compression.compress(entry.parameter.grad)
+            compressed, context = self._options.compression.compress(entry.taken)
             entry.compressed = compressed.contiguous(), context
         return [memory.source(entry.compressed[0]) for entry in entries]
 
@@ -78,40 +90,56 @@ class Gradients:
             check_place(entry)
             if entry.compressed is not None:
                 (tensor, context), entry.compressed = entry.compressed, None
-                entry.parameter.grad.copy_(self._options.compression.decompress(tensor, context))
+                entry.taken.copy_(self._options.compression.decompress(tensor, context))
+
+    @_no_grad
+    def make_room(self, index: int) -> None:
+        entry = self.entries[index]
+        if entry.taken is None:
+            entry.done = _sum(entry.done, entry.move_gradient())
+            return
+        check_unchanged(entry)
+        entry.parameter.grad, entry.apart = None, True
 
     @_no_grad
     def set_aside(self, which: _Indices) -> None:
         for index in which:
             entry = self.entries[index]
-            if not entry.taken:
-                continue
-            entry.taken, entry.travelling = False, None
-            gradient, entry.parameter.grad = entry.parameter.grad, None
-            if gradient is not None and entry.view is not None:
-                gradient = gradient.clone()
-            entry.done = _sum(entry.done, gradient)
+            entry.done = _sum(entry.done, entry.out_of_view(entry.taken))
+            entry.taken, entry.apart = None, False
 
     @_no_grad
     def give_back(self, which: _Indices) -> None:
         for index in which:
             entry = self.entries[index]
-            entry.taken, entry.travelling = False, None
-            if entry.done is not None:
-                entry.parameter.grad, entry.done = _sum(entry.done, entry.parameter.grad), None
-            gradient = entry.parameter.grad
-            if entry.sparse_dims and gradient is not None and not gradient.is_sparse:
-                entry.parameter.grad = gradient.to_sparse(entry.sparse_dims)
+            gradient = _sum(entry.done, entry.taken)
+            entry.done, entry.taken, entry.apart = None, None, False
+            if gradient is None:
+                continue
+            if entry.sparse_dims and not gradient.is_sparse:
+                gradient = gradient.to_sparse(entry.sparse_dims)
+            entry.parameter.grad = None if nothing(gradient) else gradient
 
-    def drop(self) -> None:
-        for entry in self.entries:
-            entry.done, entry.travelling, entry.taken = None, None, False
+    def drop(self, which: _Indices) -> None:
+        for index in which:
+            entry = self.entries[index]
+            if entry.taken is not None and entry.parameter.grad is entry.taken:
+                entry.parameter.grad = None
+            entry.done = entry.windows = entry.taken = entry.travelling = None
+            entry.apart = False
 
     @_no_grad
-    def scale(self, index: int, factor: float) -> None:
-        gradient = self.entries[index].parameter.grad
-        if gradient is not None:
-            gradient.mul_(factor)
+    def close_window(self, index: int, passes: int) -> None:
+        entry = self.entries[index]
+        gradient = entry.move_gradient()
+        if gradient is not None and passes > 1:
+            gradient.mul_(1 / passes)
+        entry.windows = _sum(entry.windows, gradient)
+
+    def average(self, index: int, passes: int) -> None:
+        self.close_window(index, passes)
+        entry = self.entries[index]
+        entry.parameter.grad, entry.windows = entry.windows, None
 
     def clip(self, max_norm: float) -> None:
         torch.nn.utils.clip_grad_norm_(
@@ -123,17 +151,22 @@ class Gradients:
         self.entries[index].set_view(memory.shared(place))
 
     def sparse_axes(self) -> list[int]:
-        return [entry.sparse_dims or sparse_dims(entry.parameter.grad) for entry in self.entries]
+        return [max(entry.sparse_dims, entry.seen_sparse_dims, sparse_dims(entry.parameter.grad))
+                for entry in self.entries]
 
     def set_sparse_axes(self, axes: _Indices) -> None:
         for entry, number in zip(self.entries, axes):
             entry.sparse_dims = number
+        self._agreed, self._new_sparse = True, False
+
+    def has_new_sparse(self) -> bool:
+        return self._new_sparse
 
     @_no_grad
     def start_sparse(self, index: int, name: str) -> Any:
         entry, options = self.entries[index], self._options
-        gradient = coordinates(entry.parameter, entry.sparse_dims)
-        entry.sparse_call = sparse_allreduce_async(gradient, name, options.op, options.process_set)
+        entry.sparse_call = sparse_allreduce_async(entry.taken, name, options.op,
+                                                   options.process_set)
         return entry.sparse_call._call
 
     @_no_grad
@@ -141,7 +174,7 @@ class Gradients:
         entry = self.entries[index]
         call, entry.sparse_call = entry.sparse_call, None
         if call is not None:
-            entry.parameter.grad = call.synchronize()
+            entry.taken = call.synchronize()
 
     def after_backward(self, function: Callable[[], None]) -> None:
         Variable._execution_engine.queue_callback(function)
@@ -152,6 +185,11 @@ class Gradients:
 
 def _sum(one: torch.Tensor | None, two: torch.Tensor | None) -> torch.Tensor | None:
     return two if one is None else one if two is None else one + two
+
+
+def nothing(gradient: torch.Tensor) -> bool:
+    """Whether it has no values: no rank has used the parameter."""
+    return gradient.is_sparse and gradient._nnz() == 0
 
 
 def sparse_dims(gradient: torch.Tensor | None) -> int:

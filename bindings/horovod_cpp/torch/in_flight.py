@@ -26,9 +26,17 @@ class Travelling:
 
 
 def check_place(entry: Any) -> None:
+    """Of a gradient that has arrived: see check_unchanged()."""
+    try:
+        check_unchanged(entry)
+    finally:
+        entry.travelling = None
+
+
+def check_unchanged(entry: Any) -> None:
     """Otherwise the optimizer would take a gradient that no other rank has."""
-    travelling, entry.travelling = entry.travelling, None
-    change = travelling and travelling.change(entry.parameter.grad)
+    change = entry.travelling and entry.travelling.change(
+        entry.taken if entry.apart else entry.parameter.grad)
     if not change:
         return
     if in_data_parallel(entry.parameter):

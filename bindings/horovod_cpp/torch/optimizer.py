@@ -143,9 +143,8 @@ class _Distributed:
             return self._hvd_plain_step(lambda: self._hvd_closure(closure), *args, **kwargs)
         if not self._hvd_skips:
             self.synchronize()
-        elif name := self._hvd_reducer.native.in_flight:
-            _refuse("step() inside skip_synchronize() while the gradient of "
-                    f"{_native._quoted(name)} is being reduced; call synchronize() first")
+        else:
+            self._hvd_check_reduced()
         self._hvd_reducer.native.begin_step()
         return self._hvd_plain_step(closure, *args, **kwargs)
 
@@ -165,6 +164,16 @@ class _Distributed:
     @_step_supports_amp_scaling.setter
     def _step_supports_amp_scaling(self, supports):
         self.__dict__["_step_supports_amp_scaling"] = supports
+
+    def _hvd_check_reduced(self):
+        """Else this rank would step with gradients that the others do not have."""
+        native = self._hvd_reducer.native
+        if name := native.in_flight:
+            _refuse("step() inside skip_synchronize() while the gradient of "
+                    f"{_native._quoted(name)} is being reduced; call synchronize() first")
+        if name := native.late:
+            _refuse("step() inside skip_synchronize() after another backward() has added to the "
+                    f"gradient of {_native._quoted(name)}; call synchronize() again first")
 
     def _hvd_plain_step(self, closure, *args, **kwargs):
         if closure is None:
@@ -204,15 +213,18 @@ class _Distributed:
                 loss = closure()
         except Exception:
             with contextlib.suppress(Exception):  # what the closure raised says more
-                self._hvd_reducer.native.finish_in_flight()
+                self._hvd_reduce()
             raise
-        self.synchronize()
-        self._hvd_reducer.native.begin_step()
+        self._hvd_reduce()
         if isinstance(self, torch.optim.LBFGS):  # it decides by the loss: equally on all ranks
             options = self._hvd_options
             loss = allreduce(torch.as_tensor(loss).detach(), op=options.op,
                              name=f"{self._hvd_first_name}.loss", process_set=options.process_set)
         return loss
+
+    def _hvd_reduce(self):
+        self.synchronize()
+        self._hvd_reducer.native.begin_step()
 
     @short_traceback
     def add_param_group(self, param_group):
@@ -281,8 +293,8 @@ def DistributedOptimizer(optimizer, named_parameters=None, compression=Compressi
     When backward() has finished a parameter's gradient, its reduction starts while the rest of
     backward() still runs; step() waits for all of them and lets the wrapped optimizer update. Used
     by the thread that calls backward(). Parameters without a gradient count as zeros, so that every
-    rank reduces the same names. A backward pass more than ``backward_passes_per_step`` opens
-    another window, and their reductions are added: all ranks must then make as many. If parameters
+    rank reduces the same names. What passes beyond ``backward_passes_per_step`` add is reduced by
+    step(), on its own; ranks may make different numbers of them. If parameters
     differ between ranks at the first step, the first rank warns and names them, unless
     HVD_CHECK_PARAMETERS is 0.
 

@@ -43,10 +43,14 @@ class PythonGradients final : public GradientAccess {
     return {std::move(dense), std::move(tensors), std::move(sparse)};
   }
   void arrived(Indices which) override { tell("arrived", copied(which)); }
+  void make_room(std::size_t index) override { tell("make_room", index); }
   void set_aside(Indices which) override { tell("set_aside", copied(which)); }
   void give_back(Indices which) override { tell("give_back", copied(which)); }
-  void drop() override { tell("drop"); }
-  void scale(std::size_t index, double factor) override { tell("scale", index, factor); }
+  void drop(Indices which) override { tell("drop", copied(which)); }
+  void close_window(std::size_t index, int passes) override {
+    tell("close_window", index, passes);
+  }
+  void average(std::size_t index, int passes) override { tell("average", index, passes); }
   void clip(double max_norm) override { tell("clip", max_norm); }
   void move_to(std::size_t index, Tensor memory) override { tell("move_to", index, memory); }
   std::vector<std::int64_t> sparse_axes() const override {
@@ -55,6 +59,7 @@ class PythonGradients final : public GradientAccess {
   void set_sparse_axes(std::span<const std::int64_t> axes) override {
     tell("set_sparse_axes", std::vector<std::int64_t>(axes.begin(), axes.end()));
   }
+  bool has_new_sparse() const override { return ask<bool>("has_new_sparse"); }
   std::shared_ptr<CallInFlight> start_sparse(std::size_t index,
                                              const ReduceOptions& call) override {
     if (!call.process_set.included() || call.process_set.size() == 1) return nullptr;
@@ -165,16 +170,14 @@ void bind_reducer(py::module_& m) {
            py::arg("num_groups"), py::arg("groups"), py::arg("clip_grad_norm"),
            py::arg("clip_when"), py::arg("gradient_as_bucket_view"), py::arg("overlap_step"))
       .def("before_gradient", forward<&Reducer::before_gradient, std::size_t>(), py::arg("index"),
-           "backward() is about to write a gradient: waits if it is being reduced.")
+           "backward() is about to add to a gradient.")
       .def("on_gradient", forward<&Reducer::on_gradient, std::size_t>(), py::arg("index"),
            "backward() has finished a gradient.")
       .def("parameters_added", &PythonReducer::parameters_added,
            "Parameters were appended; on all ranks, between two steps.")
       .def("synchronize", &PythonReducer::synchronize, py::arg("on_reduced") = py::none(),
-           "Closes all windows, waits, and gives the reduced gradients back. ``on_reduced`` hears "
-           "of the numbers of\nparameters as soon as theirs are.")
-      .def("finish_in_flight", forward<&Reducer::finish_in_flight>(),
-           "Waits for what was started, and starts nothing.")
+           "Reduces what has not been since begin_step(), waits, and gives the gradients back. "
+           "``on_reduced`` hears\nof the numbers of parameters as soon as theirs are. Collective.")
       .def("drop_accumulated", forward<&Reducer::drop_accumulated>(),
            "The passes that were made do not count.")
       .def("agree_on_setup", forward<&Reducer::agree_on_setup>(),
@@ -183,7 +186,7 @@ void bind_reducer(py::module_& m) {
            py::arg("passes"), "Collective.")
       .def(
           "begin_step", [](PythonReducer& self) { self.get().begin_step(); },
-          "Gradients may have changed: the next synchronize() reduces again.")
+          "What comes belongs to another step, which reduces all gradients.")
       .def(
           "hold", [](PythonReducer& self) { self.get().hold(); },
           "backward() only accumulates until release().")
@@ -191,10 +194,13 @@ void bind_reducer(py::module_& m) {
           "release", [](PythonReducer& self) { self.get().release(); }, "Ends hold().")
       .def_property_readonly(
           "synchronized", [](PythonReducer& self) { return self.get().synchronized(); },
-          "Whether there was no backward() since synchronize().")
+          "Whether gradients are reduced, and none has come since.")
       .def_property_readonly(
           "in_flight", [](PythonReducer& self) { return self.get().in_flight(); },
           "Name of a bucket that is in flight; empty if none is.")
+      .def_property_readonly(
+          "late", [](PythonReducer& self) { return self.get().late(); },
+          "Name of a parameter whose gradient came after synchronize(); empty if none has.")
       .def_property_readonly(
           "name", [](PythonReducer& self) { return self.get().name(); },
           "Of this one alone in its process set, equal on all ranks.")

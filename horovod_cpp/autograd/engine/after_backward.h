@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <utility>
 #include <vector>
@@ -11,6 +12,10 @@ namespace autograd {
 // once for each `key` however often it is asked for. Nothing is called when that pass throws, nor
 // outside of a pass, nor for grad(), which delivers nothing.
 void after_backward(const void* key, std::function<void()> function);
+
+// Tells passes of this thread apart: a number for each backward(), that of the outermost one where
+// they nest. 0 outside.
+std::uint64_t current_pass();
 
 // Of one backward(): what is to be called after it. Passes of a thread nest.
 class AfterBackward {
@@ -24,9 +29,11 @@ class AfterBackward {
 
  private:
   friend void after_backward(const void* key, std::function<void()> function);
+  friend std::uint64_t current_pass();
 
   std::vector<std::pair<const void*, std::function<void()>>> calls_;
   AfterBackward* previous_;
+  std::uint64_t pass_;
 };
 
 }  // namespace autograd

@@ -33,6 +33,10 @@ bool ours(const Tensor& gradient) {
 void deliver(const Tensor& leaf, Tensor gradient, bool create_graph) {
   const std::shared_ptr<Record> place = leaf.record();
   place->rows_arrived = false;
+  if (gradient.defined() && !place->before_hooks.empty()) {
+    const NoGradGuard no_grad;
+    call_hooks(place->before_hooks, leaf);
+  }
   if (!gradient.defined()) {
     // Rows alone: they are in their place.
   } else if (create_graph) {
@@ -46,8 +50,7 @@ void deliver(const Tensor& leaf, Tensor gradient, bool create_graph) {
     place->grad = ours(gradient) ? std::move(gradient) : kernels::clone(gradient);
   }
   const NoGradGuard no_grad;
-  const std::vector<Hook> hooks = place->hooks;  // a hook may remove itself
-  for (const Hook& hook : hooks) hook.call(leaf);
+  call_hooks(place->hooks, leaf);
 }
 
 // The Backward of an operation that can be differentiated once: outside the graph, and whoever

@@ -114,9 +114,8 @@ void DistributedOptimizer::step() {
   if (options_.overlap_step && !skips_synchronize_) return step_as_reduced();
   if (!skips_synchronize_) {
     reducer_->synchronize();
-  } else if (const std::string name = reducer_->in_flight(); !name.empty()) {
-    refuse("step() inside skip_synchronize() while the gradient of " + quoted_name(name) +
-           " is being reduced; call synchronize() first");
+  } else {
+    check_reduced();
   }
   const bool alone = !options_.process_set.included() || options_.process_set.size() == 1;
   if (options_.op == ReduceOp::kAdasum && !alone) {
@@ -125,6 +124,18 @@ void DistributedOptimizer::step() {
     inner_->step();
   }
   reducer_->begin_step();
+}
+
+// Else this rank would step with gradients that the others do not have.
+void DistributedOptimizer::check_reduced() const {
+  if (const std::string name = reducer_->in_flight(); !name.empty()) {
+    refuse("step() inside skip_synchronize() while the gradient of " + quoted_name(name) +
+           " is being reduced; call synchronize() first");
+  }
+  if (const std::string name = reducer_->late(); !name.empty()) {
+    refuse("step() inside skip_synchronize() after another backward() has added to the gradient of " +
+           quoted_name(name) + "; call synchronize() again first");
+  }
 }
 
 // What the reducer does not hear of (a gradient without requires_grad, a synchronize() before this

@@ -94,10 +94,12 @@ class ScopeGuard {
 // parameter (HVD_CHECK_PARAMETERS=0: not).
 //
 // Accumulation. Gradients are summed over backward passes, as in Horovod; divide the loss, or set
-// average_aggregated_gradients. Every backward_passes_per_step passes of a parameter make a window,
-// which is reduced; step() closes a window that is not full with the passes it has, and one that
-// none reached with zeros. A pass beyond the window starts another one, and their reductions are
-// added: all ranks must then make as many. Inside no_sync() passes are only summed.
+// average_aggregated_gradients. Reductions start when backward_passes_per_step passes were made;
+// step() reduces what is there after fewer, and a gradient that is not there counts as zeros. What
+// further passes add is reduced by step(), on its own. Ranks may make different numbers of passes,
+// over different parameters: they agree in step() on what there is to reduce. Inside no_sync()
+// passes are only summed. With average_aggregated_gradients every backward_passes_per_step passes
+// of a parameter, and those inside no_sync() before them, make a window, whose mean counts.
 //
 // Uneven numbers of batches. A rank that is out of batches joins; the others go on, and averages
 // divide by the ranks that still contribute. Whoever joined last has the newest parameters:
@@ -124,9 +126,8 @@ class DistributedOptimizer final : public optim::Optimizer {
   // Otherwise drops what was accumulated on this rank.
   void zero_grad(bool set_to_none = true) override;
   // Waits until every gradient is reduced (and clipped, if that is an option). Call it before
-  // reading or clipping gradients; calling it again before the next backward() does nothing, so
-  // that a later step() reduces and clips nothing twice. With Adasum it only clips and averages
-  // here.
+  // reading or clipping gradients, on all ranks; step() then reduces and clips nothing twice, but
+  // what a further backward() has added on any rank. With Adasum it only clips and averages here.
   void synchronize();
 
   // While the guard lives, backward() only accumulates on this rank. The first pass after it
@@ -150,6 +151,7 @@ class DistributedOptimizer final : public optim::Optimizer {
   void add_param_group(optim::ParamGroup group) override;
 
  private:
+  void check_reduced() const;
   void step_by_delta();
   void step_as_reduced();
 

@@ -30,8 +30,9 @@ struct GradientParameter {
 // implements, and GradientReducer calls, on the thread that calls the reducer. Parameters are
 // numbered from 0, in the order of the optimizer.
 //
-// A gradient is taken, is reduced in place, arrives, and is given back. If backward() makes more
-// passes before it is given back, it is set aside first, and what follows is added to it.
+// A gradient is taken, is reduced in place, arrives, and is given back. If backward() adds to it
+// after it was taken, room is made first: what comes is apart from what was taken, and may be taken
+// in its turn when that was set aside. What is given back is the sum of all that was taken.
 class GradientAccess {
  public:
   using Indices = std::span<const std::size_t>;
@@ -45,7 +46,6 @@ class GradientAccess {
   // Its value, dense and on the CPU, for comparisons over the ranks.
   virtual Tensor value(std::size_t index) const = 0;
 
-  // Those of some parameters; frozen ones are left out.
   struct Taken {
     std::vector<std::size_t> dense;
     // Of the dense ones what is reduced in place, contiguous. The front end may send something else
@@ -58,15 +58,22 @@ class GradientAccess {
   virtual Taken take(Indices which, bool zeros) = 0;
   // The reduction of what was taken, dense, has succeeded.
   virtual void arrived(Indices which) = 0;
-  // Makes room for another backward pass: what was taken is added up until it is given back.
+  // backward() is about to add to a gradient that was taken, and may be in flight, or was given
+  // back: it begins with none.
+  virtual void make_room(std::size_t index) = 0;
+  // What was taken is not in flight any more; another gradient will be.
   virtual void set_aside(Indices which) = 0;
   // What was taken and set aside becomes the gradient again.
   virtual void give_back(Indices which) = 0;
-  // What was set aside does not count: gradients were dropped.
-  virtual void drop() = 0;
+  // What was taken and set aside does not count.
+  virtual void drop(Indices which) = 0;
 
-  // Before it is taken.
-  virtual void scale(std::size_t index, double factor) = 0;
+  // The gradient, the sum of so many passes, becomes their mean, and what comes is apart from it
+  // until average().
+  virtual void close_window(std::size_t index, int passes) = 0;
+  // Before it is taken: the gradient becomes the mean of its passes (as it is if there was none or
+  // one), plus those of the windows before.
+  virtual void average(std::size_t index, int passes) = 0;
   // All gradients, so that their joint L2 norm is at most max_norm.
   virtual void clip(double max_norm) = 0;
   // The memory, of the parameter's shape and dtype, in which its gradients lie from now on; called
@@ -77,6 +84,8 @@ class GradientAccess {
   // ranks agree on the most.
   virtual std::vector<std::int64_t> sparse_axes() const = 0;
   virtual void set_sparse_axes(std::span<const std::int64_t> axes) = 0;
+  // Whether a gradient was sparse, and had to be made dense, since set_sparse_axes().
+  virtual bool has_new_sparse() const { return false; }
   // Starts the reduction of a sparse gradient that was taken; null if there are no other ranks.
   virtual std::shared_ptr<CallInFlight> start_sparse(std::size_t index,
                                                      const ReduceOptions& call) = 0;

@@ -10,7 +10,6 @@
 #include "horovod_cpp/distributed/collectives/allreduce_call.h"
 #include "horovod_cpp/distributed/collectives/gpu_tensors.h"
 #include "horovod_cpp/distributed/collectives/world.h"
-#include "horovod_cpp/distributed/gradients/attempts.h"
 #include "horovod_cpp/tensor/creation.h"
 #include "horovod_cpp/tensor/device.h"
 
@@ -24,6 +23,15 @@ constexpr std::size_t kWorthABatch = kTogether / 16;
 
 bool shares(const DistributedOptions& options) {
   return options.process_set.included() && options.process_set.size() > 1;
+}
+
+// Other operations are not linear: what they make of a sum of passes depends on which are in it.
+// And a gradient that is clipped first has to wait for all others.
+bool starts_early(const DistributedOptions& options) {
+  const bool linear = options.op == ReduceOp::kAverage || options.op == ReduceOp::kSum;
+  const bool clips_first = options.clip_grad_norm && options.clip_grad_norm->when ==
+                                                         ClipGradNorm::When::kBeforeReduction;
+  return shares(options) && linear && !clips_first;
 }
 
 }  // namespace
@@ -40,9 +48,8 @@ GradientReducer::GradientReducer(std::shared_ptr<GradientAccess> gradients,
       owner_(std::move(owner)),
       shares_(shares(options)),
       reduces_(shares_ && options.op != ReduceOp::kAdasum),
-      clips_(options.clip_grad_norm.has_value()),
       active_(has_work(options)),
-      passes_per_window_(options.backward_passes_per_step) {
+      schedule_(options.backward_passes_per_step, starts_early(options)) {
   if (!active_) return;
   const std::vector<GradientParameter>& parameters = gradients_->parameters();
   const auto world = options_.process_set.world();
@@ -64,6 +71,7 @@ void GradientReducer::add_buckets(const GradientBuckets& buckets) {
   const std::vector<GradientParameter>& parameters = gradients_->parameters();
   const auto compressor = reduces_ ? options_.compression.compressor() : nullptr;
   const std::vector<std::int64_t> sparse_axes = gradients_->sparse_axes();
+  const auto known = static_cast<std::ptrdiff_t>(entries_.size());
   for (std::size_t i = entries_.size(); i < parameters.size(); ++i) {
     const GradientParameter& each = parameters[i];
     Entry& entry = entries_.emplace_back();
@@ -73,20 +81,24 @@ void GradientReducer::add_buckets(const GradientBuckets& buckets) {
       entry.residual = Tensor::zeros(each.shape, DType::kF32, each.device);
     }
   }
+  const std::vector<bool> trained = gradients_->trained();
+  schedule_.add_parameters({trained.begin() + known, trained.end()});
   for (const std::vector<std::size_t>& params : buckets) {
-    auto bucket = std::make_unique<Bucket>();
-    bucket->name = group_name(parameters[params.front()].name, params.size());
-    bucket->call_name = bucket->name + suffix_;
-    auto labels = std::make_shared<CallLabels>();
-    for (const std::size_t i : params) {
-      labels->names.push_back(parameters[i].name);
-      entries_[i].bucket = buckets_.size();
-    }
-    bucket->labels = std::move(labels);
-    bucket->params = params;
-    buckets_.push_back(std::move(bucket));
+    schedule_.add_bucket(params);
+    buckets_.push_back(reduction_of(params, ""));
   }
-  look_who_is_trained();
+}
+
+std::unique_ptr<GradientReducer::Reduction> GradientReducer::reduction_of(
+    std::vector<std::size_t> params, const std::string& round) const {
+  const std::vector<GradientParameter>& parameters = gradients_->parameters();
+  auto labels = std::make_shared<CallLabels>();
+  for (const std::size_t i : params) labels->names.push_back(parameters[i].name);
+  const std::string name = group_name(parameters[params.front()].name + round, params.size());
+  return std::make_unique<Reduction>(Reduction{.name = name,
+                                               .call_name = name + suffix_,
+                                               .labels = std::move(labels),
+                                               .params = std::move(params)});
 }
 
 void GradientReducer::parameters_added() {
@@ -98,81 +110,68 @@ void GradientReducer::parameters_added() {
   is_first_step_ = true;
 }
 
-// Parameters may have been frozen or thawed.
-void GradientReducer::look_who_is_trained() {
-  const std::vector<bool> trained = gradients_->trained();
-  for (std::size_t i = 0; i < entries_.size(); ++i) entries_[i].trained = trained[i];
-}
-
 // -- during backward()
 
 void GradientReducer::before_gradient(std::size_t index) {
-  Bucket& bucket = *buckets_[entries_[index].bucket];
-  if (bucket.in_flight) set_aside(bucket);
+  switch (schedule_.before_gradient(index)) {
+    case ReductionSchedule::Before::kNothing:
+      return;
+    case ReductionSchedule::Before::kMakeRoom:
+      return gradients_->make_room(index);
+    case ReductionSchedule::Before::kCloseWindow:
+      if (!options_.average_aggregated_gradients) return;
+      gradients_->close_window(index, schedule_.close_window(index));
+      entries_[index].has_windows = true;
+  }
 }
 
 void GradientReducer::on_gradient(std::size_t index) {
-  synchronized_ = clipped_before_ = false;
-  ++entries_[index].passes;
-  const bool clips_first =
-      clips_ && options_.clip_grad_norm->when == ClipGradNorm::When::kBeforeReduction;
-  if (holds_ > 0 || clips_first) return;
-  if (!reduces_ && !options_.average_aggregated_gradients) return;
-  Bucket& bucket = *buckets_[entries_[index].bucket];
-  if (is_full(bucket)) {
-    start(bucket);
+  clipped_before_ = false;
+  if (const auto bucket = schedule_.on_gradient(index)) {
+    start_first_round(*bucket);
     submit_soon();
   }
   drive();
 }
 
-bool GradientReducer::is_full(const Bucket& bucket) const {
-  const auto lacks = [this](std::size_t i) { return entries_[i].passes < passes_per_window_; };
-  if (std::ranges::any_of(bucket.params,
-                          [&](std::size_t i) { return entries_[i].trained && lacks(i); })) {
-    return false;
-  }
-  if (std::ranges::none_of(bucket.params, lacks)) return true;
-  const std::vector<bool> trained = gradients_->trained();  // some may have thawed
-  return std::ranges::none_of(bucket.params, [&](std::size_t i) { return trained[i] && lacks(i); });
+void GradientReducer::average(std::size_t index) {
+  const int passes = schedule_.close_window(index);
+  if (!options_.average_aggregated_gradients) return;
+  if (passes > 1 || entries_[index].has_windows) gradients_->average(index, passes);
+  entries_[index].has_windows = false;
 }
 
-bool GradientReducer::has_open_window(const Bucket& bucket) const {
-  return std::ranges::any_of(bucket.params,
-                             [this](std::size_t i) { return entries_[i].passes > 0; });
+void GradientReducer::start_first_round(std::size_t bucket) {
+  const std::vector<std::size_t> members = schedule_.members(bucket);
+  for (const std::size_t i : members) average(i);
+  schedule_.take(bucket);
+  start(*buckets_[bucket], members);
 }
 
-void GradientReducer::start(Bucket& bucket) {
-  if (std::ranges::find(waiting_, &bucket) != waiting_.end()) submit_waiting();
-  if (bucket.in_flight) set_aside(bucket);
-  for (const std::size_t i : bucket.params) {
-    const int passes = std::exchange(entries_[i].passes, 0);
-    if (options_.average_aggregated_gradients && passes > 1) gradients_->scale(i, 1.0 / passes);
-  }
-  bucket.started = bucket.in_flight = true;
-  bucket.given_back = false;
-  bucket.order = ++starts_;
-  bucket.taken = gradients_->take(bucket.params, reduces_);
-  if (reduces_ && !bucket.taken.dense.empty()) {
-    waiting_.push_back(&bucket);
-    for (const std::size_t i : bucket.taken.dense) {
+void GradientReducer::start(Reduction& reduction, GradientAccess::Indices params) {
+  reduction.in_flight = true;
+  reduction.order = ++starts_;
+  reduction.taken = gradients_->take(params, reduces_);
+  if (reduces_ && !reduction.taken.dense.empty()) {
+    waiting_.push_back(&reduction);
+    for (const std::size_t i : reduction.taken.dense) {
       waiting_bytes_ += gradients_->parameters()[i].bytes();
     }
   }
-  start_sparse(bucket);
+  start_sparse(reduction);
 }
 
-void GradientReducer::start_sparse(Bucket& bucket) {
-  for (const std::size_t i : bucket.taken.sparse) {
+void GradientReducer::start_sparse(Reduction& reduction) {
+  for (const std::size_t i : reduction.taken.sparse) {
     const std::string within =
-        bucket.params.size() > 1 ? "." + gradients_->parameters()[i].name : "";
+        reduction.params.size() > 1 ? "." + gradients_->parameters()[i].name : "";
     try {
       auto call = gradients_->start_sparse(i, {.op = options_.op,
-                                               .name = bucket.call_name + within,
+                                               .name = reduction.call_name + within,
                                                .process_set = options_.process_set});
-      if (call != nullptr) bucket.sparse_calls.push_back(std::move(call));
+      if (call != nullptr) reduction.sparse_calls.push_back(std::move(call));
     } catch (...) {
-      bucket.refusal = std::current_exception();
+      reduction.refusal = std::current_exception();
       throw;
     }
   }
@@ -183,7 +182,7 @@ void GradientReducer::start_sparse(Bucket& bucket) {
 void GradientReducer::submit_soon() {
   if (waiting_bytes_ >= kTogether && bytes_to_come() >= kWorthABatch) return submit_waiting();
   gradients_->after_backward([this, alive = std::weak_ptr<void>(alive_)] {
-    if (alive.expired() || synchronized_) return;  // by DistributedDataParallel's own
+    if (alive.expired() || in_flight().empty()) return;  // by DistributedDataParallel's own
     std::optional<LoopOwnership::SuppressWakeup> waits;
     if (waits_at_once_) waits.emplace();
     submit_waiting();
@@ -195,47 +194,47 @@ void GradientReducer::submit_soon() {
 // Of the gradients that backward() has not finished yet.
 std::size_t GradientReducer::bytes_to_come() const {
   std::size_t bytes = 0;
-  for (const auto& bucket : buckets_) {
-    if (bucket->started) continue;
-    for (const std::size_t i : bucket->params) bytes += gradients_->parameters()[i].bytes();
+  for (std::size_t b = 0; b < buckets_.size(); ++b) {
+    if (schedule_.taken(b)) continue;
+    for (const std::size_t i : buckets_[b]->params) bytes += gradients_->parameters()[i].bytes();
   }
   return bytes;
 }
 
 void GradientReducer::submit_waiting() {
-  const std::vector<Bucket*> waiting = std::exchange(waiting_, {});
+  const std::vector<Reduction*> waiting = std::exchange(waiting_, {});
   waiting_bytes_ = 0;
   Attempts attempts;
-  for (Bucket* bucket : waiting) {
+  for (Reduction* reduction : waiting) {
     std::optional<LoopOwnership::SuppressWakeup> quiet;  // the last one rings for all
-    if (bucket != waiting.back()) quiet.emplace();
-    attempts.run([&] { submit(*bucket); });
+    if (reduction != waiting.back()) quiet.emplace();
+    attempts.run([&] { submit(*reduction); });
   }
   attempts.throw_first();
 }
 
-void GradientReducer::submit(Bucket& bucket) {
+void GradientReducer::submit(Reduction& reduction) {
   std::vector<AllreduceTensor> tensors;
-  tensors.reserve(bucket.taken.dense.size());
-  for (std::size_t place = 0; place < bucket.taken.dense.size(); ++place) {
-    const Tensor& tensor = bucket.taken.tensors[place];
-    const Entry& entry = entries_[bucket.taken.dense[place]];
+  tensors.reserve(reduction.taken.dense.size());
+  for (std::size_t place = 0; place < reduction.taken.dense.size(); ++place) {
+    const Tensor& tensor = reduction.taken.tensors[place];
+    const Entry& entry = entries_[reduction.taken.dense[place]];
     tensors.push_back({tensor, tensor, entry.residual, entry.compressor});
   }
   AllreduceOptions call;
   call.op = options_.op;
-  call.name = bucket.call_name;
+  call.name = reduction.call_name;
   call.prescale_factor = 1 / options_.gradient_predivide_factor;
   call.postscale_factor = options_.gradient_predivide_factor;
   call.compression = options_.compression;
   call.process_set = options_.process_set;
   try {
-    bucket.call = start_allreduce(tensors, call, bucket.labels);
+    reduction.call = start_allreduce(tensors, call, reduction.labels);
   } catch (...) {
-    bucket.refusal = std::current_exception();
+    reduction.refusal = std::current_exception();
     throw;
   }
-  if (options_.compression.compressor() != nullptr) driven_.push_back(bucket.call);
+  if (options_.compression.compressor() != nullptr) driven_.push_back(reduction.call);
 }
 
 void GradientReducer::drive() {

@@ -1,5 +1,7 @@
 // Gradients after backward(): how they are waited for and given back.
 #include <algorithm>
+#include <iterator>
+#include <numeric>
 #include <utility>
 
 #include "core/base/status.h"
@@ -20,53 +22,41 @@ void append(std::vector<std::size_t>& to, const std::vector<std::size_t>& from) 
 
 }  // namespace
 
-void GradientReducer::wait_for(const Bucket& bucket) const {
+void GradientReducer::wait_for(const Reduction& reduction) const {
   const auto wait = [](CallInFlight& call) {
     while (!call.wait_until(Clock::now() + std::chrono::hours(1))) {
     }
   };
-  if (bucket.call != nullptr) wait(*bucket.call);
-  for (const auto& call : bucket.sparse_calls) wait(*call);
+  if (reduction.call != nullptr) wait(*reduction.call);
+  for (const auto& call : reduction.sparse_calls) wait(*call);
 }
 
-void GradientReducer::finish(Bucket& bucket) {
-  const std::shared_ptr<CallInFlight> call = std::exchange(bucket.call, nullptr);
-  bucket.sparse_calls.clear();
-  bucket.taken.tensors.clear();
+void GradientReducer::finish(Reduction& reduction) {
+  const std::shared_ptr<CallInFlight> call = std::exchange(reduction.call, nullptr);
+  reduction.sparse_calls.clear();
+  reduction.taken.tensors.clear();
   Attempts attempts;
   attempts.run([&] {
-    if (bucket.refusal != nullptr) std::rethrow_exception(bucket.refusal);
+    if (reduction.refusal != nullptr) std::rethrow_exception(reduction.refusal);
     if (call == nullptr) return;
     const Device device = call->device();
     call->result(device.kind == DeviceKind::kCpu ? MaybeStream{} : gradients_->reader(device));
   });
-  for (const std::size_t i : bucket.taken.sparse) {
+  for (const std::size_t i : reduction.taken.sparse) {
     attempts.run([&] { gradients_->finish_sparse(i); });
   }
-  bucket.in_flight = false;
+  reduction.in_flight = false;
+  reduction.refusal = nullptr;
   attempts.throw_first();
 }
 
-// Another window opens: its result is added by synchronize().
-void GradientReducer::set_aside(Bucket& bucket) {
-  submit_waiting();
-  if (bucket.call != nullptr || !bucket.sparse_calls.empty()) agree_on_setup();
-  wait_for(bucket);
-  Attempts attempts;
-  attempts.run([&] {
-    finish(bucket);
-    gradients_->arrived(bucket.taken.dense);
-  });
-  gradients_->set_aside(bucket.params);
-  attempts.throw_first();
-}
-
-std::size_t GradientReducer::next_finished(const std::vector<Bucket*>& left, bool overtake) const {
+std::size_t GradientReducer::next_finished(const std::vector<Reduction*>& left,
+                                           bool overtake) const {
   constexpr Duration kFirstOneFirst = std::chrono::milliseconds(1);
-  const auto over = [](const Bucket* bucket) {
+  const auto over = [](const Reduction* reduction) {
     const auto done = [](const auto& call) { return call->wait_until(Clock::now()); };
-    return (bucket->call == nullptr || done(bucket->call)) &&
-           std::ranges::all_of(bucket->sparse_calls, done);
+    return (reduction->call == nullptr || done(reduction->call)) &&
+           std::ranges::all_of(reduction->sparse_calls, done);
   };
   if (!overtake) return left.size() - 1;
   while (true) {
@@ -78,81 +68,155 @@ std::size_t GradientReducer::next_finished(const std::vector<Bucket*>& left, boo
 }
 
 void GradientReducer::synchronize(const OnReduced& on_reduced) {
-  if (synchronized_ || !active_) return;
+  if (!active_) return;
   waits_at_once_ = Clock::now() - backward_ended_ < kAtOnce;
   // The others may wait for this rank at another place if something was not submitted here.
   const bool refused =
       std::ranges::any_of(buckets_, [](const auto& bucket) { return bucket->refusal != nullptr; });
-  if (!refused && reduces_) {
+  if (refused) {
+    votes_.emplace(entries_.size());
+  } else if (reduces_) {
     ask_for_views();
     agree_on_setup();
     agree_on_layout();
   }
-  clip(ClipGradNorm::When::kBeforeReduction);
-  Attempts attempts;
-  for (const auto& bucket : buckets_) {
-    if (bucket->given_back || (bucket->started && !has_open_window(*bucket))) continue;
-    attempts.run([&] { start(*bucket); });
+  const bool first_round = !schedule_.reduced();
+  if (first_round && clips(ClipGradNorm::When::kBeforeReduction) &&
+      !std::exchange(clipped_before_, true)) {
+    for (std::size_t i = 0; i < entries_.size(); ++i) average(i);
+    gradients_->clip(options_.clip_grad_norm->max_norm);
   }
-  attempts.run([&] {
+  for (std::size_t b = 0; first_round && b < buckets_.size(); ++b) {
+    if (!schedule_.taken(b)) attempts_.run([&] { start_first_round(b); });
+  }
+  attempts_.run([&] {
     const LoopOwnership::SuppressWakeup waits;
+    ask_votes();
     submit_waiting();
   });
-  std::vector<Bucket*> left;
-  for (const auto& bucket : buckets_) {
-    if (!bucket->given_back) left.push_back(bucket.get());
+  finish_first_round(on_reduced);
+  late_round(on_reduced);
+
+  const std::vector<std::uint8_t> votes = *std::exchange(votes_, {});
+  const bool changed = first_round || !late_.empty();
+  late_.clear();
+  driven_.clear();
+  clipped_before_ = false;
+  const Attempts attempts = std::exchange(attempts_, {});
+  if (attempts.failed()) schedule_.fail();
+  attempts.throw_first();
+  schedule_.finish(votes);
+  move_into_views();
+  if (changed && clips(ClipGradNorm::When::kAfterReduction)) {
+    gradients_->clip(options_.clip_grad_norm->max_norm);
   }
-  std::ranges::sort(left, {}, &Bucket::order);
+}
+
+void GradientReducer::ask_votes() {
+  if (votes_ || !reduces_) return;
+  std::vector<std::uint8_t> votes = schedule_.vote(gradients_->trained());
+  votes.push_back(gradients_->has_new_sparse() ? 1 : 0);
+  agreement_->ask("votes", votes);
+}
+
+const std::vector<std::uint8_t>& GradientReducer::votes() {
+  if (votes_) return *votes_;
+  if (!reduces_) return votes_.emplace(schedule_.vote(gradients_->trained()));
+  try {
+    std::vector<std::uint8_t> votes = agreement_->bitwise_or("votes");
+    new_sparse_ = votes.back() != 0;
+    if (new_sparse_) agreed_layout_.reset();
+    votes.pop_back();
+    votes_.emplace(std::move(votes));
+  } catch (const Error&) {  // the other ranks have it too; what is in flight must end
+    attempts_.run([] { throw; });
+    votes_.emplace(entries_.size());
+  }
+  return *votes_;
+}
+
+void GradientReducer::finish_first_round(const OnReduced& on_reduced) {
+  std::vector<Reduction*> left;
+  for (const auto& bucket : buckets_) {
+    if (bucket->in_flight) left.push_back(bucket.get());
+  }
+  std::ranges::sort(left, {}, &Reduction::order);
   if (on_reduced == nullptr) {
     // First all waits, which may be interrupted.
-    std::for_each(left.rbegin(), left.rend(), [this](const Bucket* each) { wait_for(*each); });
+    std::for_each(left.rbegin(), left.rend(), [this](const Reduction* each) { wait_for(*each); });
   }
-  std::vector<std::size_t> arrived, all;
-  const auto give_back = [&] {
-    attempts.run([&] { gradients_->arrived(std::exchange(arrived, {})); });
-    attempts.run([&] { gradients_->give_back(std::exchange(all, {})); });
+  const std::vector<std::uint8_t>& votes = this->votes();
+  if (new_sparse_) {
+    agree_on_layout();
+    new_sparse_ = false;
+  }
+  std::vector<std::size_t> arrived, complete;
+  const auto deliver = [&] {
+    attempts_.run([&] { gradients_->arrived(std::exchange(arrived, {})); });
+    give_back(std::exchange(complete, {}), on_reduced);
   };
   while (!left.empty()) {  // all of them: then nothing is in flight any more
     const std::size_t next = next_finished(left, on_reduced != nullptr);
-    Bucket& bucket = *left[next];
-    wait_for(bucket);
+    Reduction& reduction = *left[next];
+    wait_for(reduction);
     left.erase(left.begin() + static_cast<std::ptrdiff_t>(next));
-    attempts.run([&] {
-      finish(bucket);
-      append(arrived, bucket.taken.dense);
+    attempts_.run([&] {
+      finish(reduction);
+      append(arrived, reduction.taken.dense);
     });
-    append(all, bucket.params);
-    bucket.started = false;
-    bucket.given_back = true;
-    bucket.refusal = nullptr;
-    if (on_reduced == nullptr) continue;
-    give_back();
-    if (!attempts.failed()) attempts.run([&] { on_reduced(bucket.params); });
+    std::ranges::copy_if(reduction.params, std::back_inserter(complete), [&](std::size_t i) {
+      return (votes[i] & ReductionSchedule::kLate) == 0;
+    });
+    if (on_reduced != nullptr) deliver();
   }
-  if (on_reduced == nullptr) give_back();
-  for (const auto& bucket : buckets_) bucket->given_back = false;
-  clipped_before_ = false;
-  driven_.clear();
-  attempts.throw_first();
-  look_who_is_trained();
-  move_into_views();
-  clip(ClipGradNorm::When::kAfterReduction);
-  synchronized_ = true;
+  deliver();
 }
 
-void GradientReducer::finish_in_flight() {
-  submit_waiting();
-  Attempts attempts;
-  for (const auto& bucket : buckets_) {
-    if (!bucket->in_flight) continue;
-    agree_on_setup();
-    wait_for(*bucket);
-    attempts.run([&] {
-      finish(*bucket);
-      gradients_->arrived(bucket->taken.dense);
+void GradientReducer::late_round(const OnReduced& on_reduced) {
+  const std::vector<std::size_t> late = ReductionSchedule::late(votes());
+  if (late.empty()) return;
+  if (late_.empty()) attempts_.run([&] { start_late_round(late); });
+  std::for_each(late_.rbegin(), late_.rend(), [this](const auto& each) { wait_for(*each); });
+  for (const auto& reduction : late_) {
+    attempts_.run([&] {
+      if (!reduction->in_flight) return;
+      finish(*reduction);
+      gradients_->arrived(reduction->taken.dense);
     });
   }
+  give_back(late, on_reduced);
+}
+
+void GradientReducer::start_late_round(const std::vector<std::size_t>& late) {
+  for (const std::size_t i : late) {
+    if (schedule_.needs_room(i)) gradients_->make_room(i);
+  }
+  gradients_->set_aside(late);
+  Attempts attempts;
+  for (const auto& bucket : buckets_) {
+    std::vector<std::size_t> params;
+    std::ranges::copy_if(bucket->params, std::back_inserter(params), [&](std::size_t i) {
+      return std::ranges::binary_search(late, i);
+    });
+    if (params.empty()) continue;
+    late_.push_back(reduction_of(params, ".late"));
+    for (const std::size_t i : params) average(i);
+    attempts.run([&] { start(*late_.back(), params); });
+  }
+  attempts.run([&] { submit_waiting(); });
   attempts.throw_first();
+}
+
+void GradientReducer::give_back(const std::vector<std::size_t>& params,
+                                const OnReduced& on_reduced) {
+  std::vector<std::size_t> kept, nobodys;
+  for (const std::size_t i : params) {
+    // Zeros would be a gradient for an optimizer, which passes over frozen parameters.
+    (votes()[i] == 0 ? nobodys : kept).push_back(i);
+  }
+  attempts_.run([&] { gradients_->give_back(kept); });
+  attempts_.run([&] { gradients_->drop(nobodys); });
+  if (on_reduced != nullptr && !attempts_.failed()) attempts_.run([&] { on_reduced(kept); });
 }
 
 // While backward() runs, or before gradients are submitted: then every rank asks before the others
@@ -169,7 +233,7 @@ void GradientReducer::ask_for_views() {
     viewed_.push_back(i);
     places.push_back(gradients_->parameters()[i]);
   }
-  if (!places.empty()) views_.emplace(places, options_.process_set, places.front().name);
+  if (!places.empty()) views_.emplace(places, options_.process_set, places.front().name + suffix_);
 }
 
 void GradientReducer::move_into_views() {
@@ -181,24 +245,22 @@ void GradientReducer::move_into_views() {
   }
 }
 
-void GradientReducer::clip(ClipGradNorm::When when) {
-  if (!clips_ || options_.clip_grad_norm->when != when) return;
-  if (when == ClipGradNorm::When::kBeforeReduction) {
-    if (std::exchange(clipped_before_, true)) return;
-    for (std::size_t i = 0; i < entries_.size(); ++i) {
-      if (!options_.average_aggregated_gradients || entries_[i].passes <= 1) continue;
-      gradients_->scale(i, 1.0 / entries_[i].passes);
-      entries_[i].passes = 1;
-    }
-  }
-  gradients_->clip(options_.clip_grad_norm->max_norm);
+bool GradientReducer::clips(ClipGradNorm::When when) const {
+  return options_.clip_grad_norm && options_.clip_grad_norm->when == when;
 }
 
 std::string GradientReducer::in_flight() const {
-  for (const auto& bucket : buckets_) {
-    if (bucket->in_flight) return bucket->name;
+  for (const auto* reductions : {&buckets_, &late_}) {
+    for (const auto& each : *reductions) {
+      if (each->in_flight) return each->name;
+    }
   }
   return "";
+}
+
+std::string GradientReducer::late() const {
+  const auto index = schedule_.reduced() ? schedule_.first_late() : std::nullopt;
+  return index ? gradients_->parameters()[*index].name : "";
 }
 
 std::vector<std::string> GradientReducer::call_names() const {
@@ -208,25 +270,25 @@ std::vector<std::string> GradientReducer::call_names() const {
 }
 
 void GradientReducer::drop_accumulated() {
-  for (Entry& entry : entries_) entry.passes = 0;
-  for (const auto& bucket : buckets_) {
-    bucket->started = bucket->given_back = false;
-    bucket->refusal = nullptr;
-  }
-  gradients_->drop();
+  schedule_.drop();
+  for (Entry& entry : entries_) entry.has_windows = false;
+  for (const auto& bucket : buckets_) bucket->refusal = nullptr;
+  std::vector<std::size_t> all(entries_.size());
+  std::iota(all.begin(), all.end(), std::size_t{0});
+  gradients_->drop(all);
 }
 
 // -- agreement
 
 void GradientReducer::set_backward_passes_per_step(int passes) {
   if (shares_) agreement_->compare_passes(passes);
-  passes_per_window_ = passes;
+  schedule_.set_passes_per_window(passes);
 }
 
 SetupAgreement::Setup GradientReducer::setup() const {
   SetupAgreement::Setup setup;
   for (const auto& bucket : buckets_) setup.buckets.push_back(bucket->name);
-  setup.passes_per_step = passes_per_window_;
+  setup.passes_per_step = schedule_.passes_per_window();
   setup.compares_values =
       is_first_step_ && options_.process_set.world()->options().check_parameters;
   return setup;
@@ -253,22 +315,25 @@ void GradientReducer::agree_on_setup() {
   is_first_step_ = false;
 }
 
+// For each parameter over how many axes it is sparse, then whether it is trained; at last whether
+// this rank wants views.
 std::vector<std::int64_t> GradientReducer::layout() const {
   std::vector<std::int64_t> layout = gradients_->sparse_axes();
+  for (const bool trained : gradients_->trained()) layout.push_back(trained ? 1 : 0);
   layout.push_back(wants_views_ ? 1 : 0);
   return layout;
 }
 
-// Which gradients are sparse, and whether a rank wants views. A rank that has no gradient yet must
-// send what the others do; one that had joined before its first step knows nothing of what they
-// agreed.
+// A rank that has no gradient yet must send what the others do; one that had joined before its
+// first step knows nothing of what they agreed.
 void GradientReducer::agree_on_layout() {
   if (!reduces_ || agreed_layout_ == joins()) return;
   const std::uint64_t now = joins();
-  std::vector<std::int64_t> agreed = agreement_->greatest("layout", layout());
+  const std::vector<std::int64_t> agreed = agreement_->greatest("layout", layout());
+  const auto trained = agreed.begin() + static_cast<std::ptrdiff_t>(entries_.size());
+  gradients_->set_sparse_axes({agreed.begin(), trained});
+  schedule_.set_members(std::vector<std::uint8_t>(trained, agreed.end() - 1));
   wants_views_ = agreed.back() == 1;
-  agreed.pop_back();
-  gradients_->set_sparse_axes(agreed);
   agreed_layout_ = now;
 }
 

@@ -22,13 +22,12 @@ GradientViews::GradientViews(std::vector<GradientParameter> params, const Proces
   for (const GradientParameter& param : params_) part_of(param.device).bytes += room_for(param);
   const auto world = set.world();
   const std::string prefix = set.id() == kWorldSet ? "" : "set" + std::to_string(set.id()) + ".";
-  for (Part& part : parts_) {
+  for (std::size_t i = 0; i < parts_.size(); ++i) {
+    Part& part = parts_[i];
     if (part.bytes == 0) continue;
-    // Numbered: an optimizer of equal names may come while this request is on its way.
-    const auto number = world->count_unnamed(CollectiveKind::kMakeArena, set.id());
-    part.arena =
-        world->runtime().make_arena(prefix + "gradients." + std::to_string(number) + "." + name,
-                                    part.bytes, set.id(), part.device);
+    const std::string device = i > 0 ? "." + std::to_string(i) : "";
+    part.arena = world->runtime().make_arena(prefix + "gradients." + name + device, part.bytes,
+                                             set.id(), part.device);
   }
 }
 

@@ -17,7 +17,9 @@ namespace hvd {
 class GradientViews {
  public:
   GradientViews() = default;  // none
-  // Asks for the arenas, under `name`; never waits. All ranks of the set must ask, and the job must
+  // Asks for the arenas, under `name`, which nobody else in the set asks for at the same time, and
+  // which does not depend on what this rank asked for before: others may have asked in another
+  // order. Never waits. All ranks of the set must ask, and the job must
   // serve the parameters' devices: expect_served().
   GradientViews(std::vector<GradientParameter> params, const ProcessSet& set,
                 const std::string& name);

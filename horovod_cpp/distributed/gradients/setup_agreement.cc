@@ -52,23 +52,42 @@ std::vector<std::int64_t> both_ways(std::span<const std::int64_t> numbers) {
 
 }  // namespace
 
-void SetupAgreement::ask(const std::string& what, const std::vector<std::int64_t>& numbers) {
+template <typename Number>
+void SetupAgreement::submit(const std::string& what, const std::vector<Number>& numbers,
+                            DType dtype, ReduceOp op) {
   if (asked_.contains(what)) return;
-  const Tensor values = Tensor::empty({static_cast<std::int64_t>(numbers.size())}, DType::kI64);
-  std::ranges::copy(numbers, values.data<std::int64_t>());
-  asked_[what] = allreduce_async_(
-      values, {.op = ReduceOp::kMax, .name = name_ + "." + what, .process_set = set_});
+  const Tensor values = Tensor::empty({static_cast<std::int64_t>(numbers.size())}, dtype);
+  std::ranges::copy(numbers, values.data<Number>());
+  asked_[what] =
+      allreduce_async_(values, {.op = op, .name = name_ + "." + what, .process_set = set_});
+}
+
+template <typename Number>
+std::vector<Number> SetupAgreement::answer(const std::string& what) {
+  while (!asked_.at(what).wait_for(std::chrono::hours(1))) {
+  }
+  const CollectiveHandle call = asked_.extract(what).mapped();
+  const Tensor reduced = call.synchronize();
+  const auto* data = reduced.data<Number>();
+  return {data, data + reduced.numel()};
+}
+
+void SetupAgreement::ask(const std::string& what, const std::vector<std::int64_t>& numbers) {
+  submit(what, numbers, DType::kI64, ReduceOp::kMax);
 }
 
 std::vector<std::int64_t> SetupAgreement::greatest(const std::string& what,
                                                    const std::vector<std::int64_t>& numbers) {
   ask(what, numbers);
-  while (!asked_.at(what).wait_for(std::chrono::hours(1))) {
-  }
-  const CollectiveHandle call = asked_.extract(what).mapped();
-  const Tensor reduced = call.synchronize();
-  const auto* data = reduced.data<std::int64_t>();
-  return {data, data + reduced.numel()};
+  return answer<std::int64_t>(what);
+}
+
+void SetupAgreement::ask(const std::string& what, const std::vector<std::uint8_t>& bytes) {
+  submit(what, bytes, DType::kU8, ReduceOp::kBitOr);
+}
+
+std::vector<std::uint8_t> SetupAgreement::bitwise_or(const std::string& what) {
+  return answer<std::uint8_t>(what);
 }
 
 SetupAgreement::Extremes SetupAgreement::extremes(const std::string& what,

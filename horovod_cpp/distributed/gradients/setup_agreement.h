@@ -41,6 +41,9 @@ class SetupAgreement {
   void ask(const std::string& what, const std::vector<std::int64_t>& numbers);
   std::vector<std::int64_t> greatest(const std::string& what,
                                      const std::vector<std::int64_t>& numbers);
+  // The same for bytes and their bitwise or.
+  void ask(const std::string& what, const std::vector<std::uint8_t>& bytes);
+  std::vector<std::uint8_t> bitwise_or(const std::string& what);
 
  private:
   // Of those numbers that no rank left out.
@@ -49,6 +52,11 @@ class SetupAgreement {
     std::vector<std::int64_t> most;
   };
   Extremes extremes(const std::string& what, std::span<const std::int64_t> numbers);
+  template <typename Number>
+  void submit(const std::string& what, const std::vector<Number>& numbers, DType dtype,
+              ReduceOp op);
+  template <typename Number>
+  std::vector<Number> answer(const std::string& what);
   std::vector<std::int64_t> numbers_of(const GradientAccess& gradients, const Setup& setup);
   void compare_values(const GradientAccess& gradients);
   [[noreturn]] void differ(const std::string& what, const std::string& here) const;

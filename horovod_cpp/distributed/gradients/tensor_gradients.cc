@@ -1,6 +1,7 @@
 #include "horovod_cpp/distributed/gradients/tensor_gradients.h"
 
 #include <algorithm>
+#include <iterator>
 #include <map>
 #include <utility>
 
@@ -38,7 +39,7 @@ TensorGradients::TensorGradients(const NamedTensors& parameters, const Distribut
 
 TensorGradients::~TensorGradients() {
   for (const Entry& entry : entries_) {
-    if (entry.remove_hook) entry.remove_hook();
+    for (const auto& remove : entry.remove_hooks) remove();
     entry.param.record()->reduced_by.clear();
     if (entry.memory.defined() && grad_memory(entry.param).is(entry.memory)) {
       set_grad_memory(entry.param, {});
@@ -48,9 +49,14 @@ TensorGradients::~TensorGradients() {
 
 void TensorGradients::hook(const std::weak_ptr<GradientReducer>& reducer) {
   for (std::size_t i = 0; i < entries_.size(); ++i) {
-    entries_[i].remove_hook = entries_[i].param.register_hook([reducer, i](const Tensor&) {
+    Entry& entry = entries_[i];
+    entry.remove_hooks.push_back(
+        autograd::before_delivery(entry.param, [reducer, i](const Tensor&) {
+          if (const auto alive = reducer.lock()) alive->before_gradient(i);
+        }));
+    entry.remove_hooks.push_back(entry.param.register_hook([reducer, i](const Tensor&) {
       if (const auto alive = reducer.lock()) alive->on_gradient(i);
-    });
+    }));
   }
 }
 
@@ -83,21 +89,48 @@ Tensor TensorGradients::value(std::size_t index) const {
   return entries_[index].param.detach().to(Device{}).contiguous();
 }
 
+void TensorGradients::Part::add(Part other) {
+  if (!dense.defined()) {
+    dense = std::move(other.dense);
+  } else if (other.dense.defined()) {
+    dense.add_(other.dense);
+  }
+  std::ranges::move(other.rows, std::back_inserter(rows));
+}
+
+TensorGradients::Part TensorGradients::move_from(Entry& entry) {
+  Part part;
+  if (auto rows = row_gradient(entry.param)) {
+    part.rows.push_back(std::move(*rows));
+  } else {
+    part.dense = entry.param.grad();
+  }
+  entry.param.set_grad({});
+  // backward() must not write over what lies there.
+  if (!part.empty()) set_grad_memory(entry.param, {});
+  return part;
+}
+
+void TensorGradients::move_to_gradient(Part part, Tensor& param) {
+  if (part.dense.defined()) param.set_grad(std::move(part.dense));
+  for (const RowGradient& each : part.rows) add_row_gradient(param, each.rows, each.values);
+}
+
 GradientAccess::Taken TensorGradients::take(Indices which, bool zeros) {
   const NoGradGuard no_grad;
   Taken taken;
   for (const std::size_t i : which) {
     Entry& entry = entries_[i];
-    if (!entry.param.requires_grad()) continue;
     if (entry.by_rows) {
-      entry.taken_rows = gradient_as_rows(entry.param);
-      if (!entry.taken_rows && zeros) entry.taken_rows = no_rows(entry.param);
+      auto rows = gradient_as_rows(entry.param);
+      if (!rows && zeros) rows = no_rows(entry.param);
+      if (rows) entry.taken.rows.push_back(std::move(*rows));
       entry.param.set_grad({});
       taken.sparse.push_back(i);
     } else {
-      entry.taken = take_dense(entry, zeros);
+      entry.taken.dense = take_dense(entry, zeros);
       taken.dense.push_back(i);
-      taken.tensors.push_back(entry.taken);
+      taken.tensors.push_back(entry.taken.dense);
     }
   }
   return taken;
@@ -106,7 +139,7 @@ GradientAccess::Taken TensorGradients::take(Indices which, bool zeros) {
 Tensor TensorGradients::take_dense(Entry& entry, bool zeros) {
   Tensor gradient = entry.param.grad();
   // The memory is taken until the gradient is given back: backward() must not write into it.
-  const bool into_memory = entry.memory.defined() && !entry.reduced.is(entry.memory);
+  const bool into_memory = entry.memory.defined() && !entry.reduced.dense.is(entry.memory);
   set_grad_memory(entry.param, {});
   if (!gradient.defined()) {
     if (into_memory) return Tensor(entry.memory).zero_();
@@ -119,17 +152,17 @@ Tensor TensorGradients::take_dense(Entry& entry, bool zeros) {
   return gradient.is_contiguous() ? gradient : gradient.contiguous();
 }
 
+// What was taken is apart already.
+void TensorGradients::make_room(std::size_t index) {
+  const NoGradGuard no_grad;
+  Entry& entry = entries_[index];
+  if (entry.taken.empty()) entry.reduced.add(move_from(entry));
+}
+
 void TensorGradients::set_aside(Indices which) {
   const NoGradGuard no_grad;
   for (const std::size_t i : which) {
-    Entry& entry = entries_[i];
-    const Tensor taken = std::exchange(entry.taken, {});
-    if (!entry.reduced.defined()) {
-      entry.reduced = taken;
-    } else if (taken.defined()) {
-      entry.reduced.add_(taken);
-    }
-    if (entry.taken_rows) entry.reduced_rows.push_back(*std::exchange(entry.taken_rows, {}));
+    entries_[i].reduced.add(std::exchange(entries_[i].taken, {}));
   }
 }
 
@@ -137,26 +170,31 @@ void TensorGradients::give_back(Indices which) {
   set_aside(which);
   for (const std::size_t i : which) {
     Entry& entry = entries_[i];
-    Tensor reduced = std::exchange(entry.reduced, {});
-    if (reduced.defined()) entry.param.set_grad(std::move(reduced));
-    for (const RowGradient& part : std::exchange(entry.reduced_rows, {})) {
-      add_row_gradient(entry.param, part.rows, part.values);
-    }
+    move_to_gradient(std::exchange(entry.reduced, {}), entry.param);
     set_grad_memory(entry.param, entry.memory);
   }
 }
 
-void TensorGradients::drop() {
-  for (Entry& entry : entries_) {
-    entry.reduced = {};
-    entry.reduced_rows.clear();
+void TensorGradients::drop(Indices which) {
+  for (const std::size_t i : which) {
+    Entry& entry = entries_[i];
+    entry.windows = entry.taken = entry.reduced = {};
+    set_grad_memory(entry.param, entry.memory);
   }
 }
 
-void TensorGradients::scale(std::size_t index, double factor) {
+void TensorGradients::close_window(std::size_t index, int passes) {
   const NoGradGuard no_grad;
-  const Tensor values = gradient_values(entries_[index].param);
-  if (values.defined()) Tensor(values).mul_(factor);
+  Entry& entry = entries_[index];
+  const Tensor values = gradient_values(entry.param);
+  if (values.defined() && passes > 1) Tensor(values).mul_(1.0 / passes);
+  entry.windows.add(move_from(entry));
+}
+
+void TensorGradients::average(std::size_t index, int passes) {
+  close_window(index, passes);
+  Entry& entry = entries_[index];
+  move_to_gradient(std::exchange(entry.windows, {}), entry.param);
 }
 
 void TensorGradients::clip(double max_norm) {
@@ -184,14 +222,14 @@ std::shared_ptr<CallInFlight> TensorGradients::start_sparse(std::size_t index,
                                                             const ReduceOptions& call) {
   if (!call.process_set.included() || call.process_set.size() == 1) return nullptr;
   Entry& entry = entries_[index];
-  entry.rows_call = start_sparse_allreduce(*entry.taken_rows, call);
+  entry.rows_call = start_sparse_allreduce(entry.taken.rows.front(), call);
   return entry.rows_call;
 }
 
 void TensorGradients::finish_sparse(std::size_t index) {
   Entry& entry = entries_[index];
   const auto call = std::exchange(entry.rows_call, nullptr);
-  if (call != nullptr) entry.taken_rows = row_gradient_of(call->result({}));
+  if (call != nullptr) entry.taken.rows = {row_gradient_of(call->result({}))};
 }
 
 void TensorGradients::after_backward(std::function<void()> function) {

@@ -36,10 +36,12 @@ class TensorGradients final : public GradientAccess {
   Tensor value(std::size_t index) const override;
   Taken take(Indices which, bool zeros) override;
   void arrived(Indices) override {}
+  void make_room(std::size_t index) override;
   void set_aside(Indices which) override;
   void give_back(Indices which) override;
-  void drop() override;
-  void scale(std::size_t index, double factor) override;
+  void drop(Indices which) override;
+  void close_window(std::size_t index, int passes) override;
+  void average(std::size_t index, int passes) override;
   void clip(double max_norm) override;
   void move_to(std::size_t index, Tensor memory) override;
   std::vector<std::int64_t> sparse_axes() const override;
@@ -49,17 +51,27 @@ class TensorGradients final : public GradientAccess {
   void after_backward(std::function<void()> function) override;
 
  private:
+  // A gradient, as a whole or as rows, apart from the parameter.
+  struct Part {
+    Tensor dense;
+    std::vector<RowGradient> rows;
+
+    bool empty() const { return !dense.defined() && rows.empty(); }
+    void add(Part other);
+  };
   struct Entry {
     Tensor param;
     bool by_rows = false;  // its gradient travels as rows
-    Tensor taken;
-    Tensor reduced;  // sum of what was set aside
-    Tensor memory;   // in the arena; undefined: the gradient lies anywhere
-    std::optional<RowGradient> taken_rows;
-    std::vector<RowGradient> reduced_rows;
+    Part windows;          // the means of closed ones, which belong to the gradient
+    Part taken;
+    Part reduced;   // sum of what was set aside
+    Tensor memory;  // in the arena; undefined: the gradient lies anywhere
     std::shared_ptr<CallInFlight> rows_call;
-    std::function<void()> remove_hook;
+    std::vector<std::function<void()>> remove_hooks;
   };
+  // The parameter has no gradient then.
+  static Part move_from(Entry& entry);
+  static void move_to_gradient(Part part, Tensor& param);
   Tensor take_dense(Entry& entry, bool zeros);
 
   const std::string owner_;

@@ -70,10 +70,8 @@ TEST(DistributedOptimizer, DoesNotStepWithAGradientThatCouldNotBeSubmitted) {
     const BarrierOptions same{.name = "/allreduce.parameter.0.0", .process_set = all};
     if (all.rank() == 0) {
       const auto barring = barrier_async(same);  // until rank 1 comes
-      for (int pass = 0; pass < 2; ++pass) {
-        EXPECT_THAT(message_of<InvalidArgumentError>([&] { sum(weight).backward(); }),
-                    HasSubstr("'parameter.0.0' (allreduce) is already in flight"));
-      }
+      EXPECT_THAT(message_of<InvalidArgumentError>([&] { sum(weight).backward(); }),
+                  HasSubstr("'parameter.0.0' (allreduce) is already in flight"));
       EXPECT_THAT(message_of<InvalidArgumentError>([&] { optimizer->step(); }),
                   HasSubstr("in flight"));
       EXPECT_THAT(weight.to_vector(), Each(10));

@@ -257,25 +257,25 @@ class CountingSgd final : public optim::SGD {
   std::atomic<int>& updated_;
 };
 
-// Rank 1 has no gradient of the first parameter before rank 0 has updated the other one.
-TEST(OverlapStep, UpdatesWhatIsReducedWhileTheRestIsNot) {
+// The first parameter, whose reduction ends after that of the second, has another shape on rank 1.
+TEST(OverlapStep, UpdatesWhatIsReducedBeforeItKnowsOfTheRest) {
   std::atomic<int> updated[2] = {0, 0};
   run_sets(2, [&](const ProcessSet& all) {
-    std::vector<Tensor> params = {Tensor::zeros({3}).requires_grad_(),
+    const Shape shape = all.rank() == 0 ? Shape{3} : Shape{2, 2};
+    std::vector<Tensor> params = {Tensor::zeros(shape).requires_grad_(),
                                   Tensor::zeros({3}).requires_grad_()};
+    Tensor gradient;
+    params[1].register_hook([&](const Tensor& leaf) { gradient = leaf.grad(); });
     DistributedOptimizer optimizer(
         std::make_shared<CountingSgd>(params, updated[all.rank()]), {},
         {.gradient_as_bucket_view = false, .overlap_step = true, .process_set = all});
-    sum(params[1]).backward();
-    if (all.rank() == 1) {
-      const TimePoint deadline = Clock::now() + std::chrono::seconds(20);
-      while (updated[0] == 0 && Clock::now() < deadline) std::this_thread::yield();
-      EXPECT_EQ(updated[0], 1);
-    }
+    sum(params[1] * static_cast<double>(1 + 2 * all.rank())).backward();
+    const TimePoint deadline = Clock::now() + std::chrono::seconds(20);
+    while (gradient.to_vector()[2] != 2 && Clock::now() < deadline) std::this_thread::yield();
     sum(params[0]).backward();
-    optimizer.step();
-    EXPECT_EQ(updated[all.rank()], 2);
-    for (const Tensor& param : params) EXPECT_THAT(param.to_vector(), ElementsAre(-1, -1, -1));
+    EXPECT_THROW(optimizer.step(), MismatchError);
+    EXPECT_EQ(updated[all.rank()], 1);
+    EXPECT_THAT(params[1].to_vector(), ElementsAre(-2, -2, -2));
   });
 }
 

@@ -4,7 +4,6 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
-#include <string>
 #include <utility>
 #include <vector>
 
@@ -65,7 +64,6 @@ struct Record {
   std::vector<Hook> before_hooks;  // before a pass adds to the gradient
   std::vector<Hook> hooks;         // after
   std::uint64_t next_hook = 0;
-  std::string reduced_by;  // who combines the gradient with those of other ranks; empty = nobody
 };
 
 // A value that backward() needs, with its place in the graph and a check that nobody wrote into it

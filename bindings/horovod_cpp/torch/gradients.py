@@ -35,9 +35,10 @@ class Gradients:
         self._agreed = False  # which gradients are sparse
         self._new_sparse = False  # one was, against what was agreed
 
-    def parameters(self) -> list[tuple[str, list[int], str, int | None]]:
+    def parameters(self) -> list[tuple[str, list[int], str, int | None, int]]:
         return [(entry.name, list(entry.parameter.shape), memory.name_of(entry.parameter.dtype),
-                 entry.parameter.device.index if gpu.is_gpus(entry.parameter) else None)
+                 entry.parameter.device.index if gpu.is_gpus(entry.parameter) else None,
+                 id(entry.parameter))
                 for entry in self.entries]
 
     def trained(self) -> list[bool]:

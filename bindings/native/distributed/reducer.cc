@@ -21,7 +21,7 @@ class PythonGradients final : public GradientAccess {
  public:
   explicit PythonGradients(py::object front) : front_(std::move(front)) { read_parameters(); }
 
-  // Its parameters() again: (name, shape, dtype, number of the CUDA device or None) for each.
+  // Its parameters() again: (name, shape, dtype, number of the CUDA device or None, id) for each.
   void read_parameters() {
     parameters_.clear();
     for (const py::handle each : front_.get().attr("parameters")()) {
@@ -29,7 +29,8 @@ class PythonGradients final : public GradientAccess {
       Device device;
       if (!row[3].is_none()) device = {DeviceKind::kCuda, row[3].cast<int>()};
       parameters_.push_back({row[0].cast<std::string>(), row[1].cast<Shape>(),
-                             parse_dtype(row[2].cast<std::string>()), device});
+                             parse_dtype(row[2].cast<std::string>()), device,
+                             reinterpret_cast<const void*>(row[4].cast<std::uintptr_t>())});
     }
   }
 

@@ -21,6 +21,7 @@ struct GradientParameter {
   Shape shape = {};
   DType dtype = DType::kF32;
   Device device = {};
+  const void* identity = nullptr;  // tells it from other parameters that live at the same time
 
   std::int64_t numel() const;
   std::size_t bytes() const;

@@ -67,6 +67,10 @@ GradientReducer::GradientReducer(std::shared_ptr<GradientAccess> gradients,
                   : buckets_by_size(parameters, 0, world->options().bucket_bytes));
 }
 
+GradientReducer::~GradientReducer() {
+  for (const Entry& entry : entries_) entry.claims->remove(this);
+}
+
 void GradientReducer::add_buckets(const GradientBuckets& buckets) {
   const std::vector<GradientParameter>& parameters = gradients_->parameters();
   const auto compressor = reduces_ ? options_.compression.compressor() : nullptr;
@@ -75,6 +79,8 @@ void GradientReducer::add_buckets(const GradientBuckets& buckets) {
   for (std::size_t i = entries_.size(); i < parameters.size(); ++i) {
     const GradientParameter& each = parameters[i];
     Entry& entry = entries_.emplace_back();
+    entry.claims = GradientClaims::of(each.identity);
+    entry.claims->add(this);
     if (sparse_axes[i] > 0) continue;  // never compressed, and the whole of it may be large
     if (compressor) entry.compressor = compressor->for_tensor(each.name, each.shape, each.dtype);
     if (reduces_ && options_.compression.wire() == WireFormat::kInt8) {
@@ -112,7 +118,16 @@ void GradientReducer::parameters_added() {
 
 // -- during backward()
 
+// Of several optimizers of a parameter, such as those of a notebook cell that was run twice, one
+// takes its gradient; the others would step without it.
+bool GradientReducer::is_in_charge(std::size_t index) {
+  if (entries_[index].claims->in_charge() == this) return true;
+  if (!held()) replaced_ = index;
+  return false;
+}
+
 void GradientReducer::before_gradient(std::size_t index) {
+  if (!is_in_charge(index)) return;
   switch (schedule_.before_gradient(index)) {
     case ReductionSchedule::Before::kNothing:
       return;
@@ -126,6 +141,7 @@ void GradientReducer::before_gradient(std::size_t index) {
 }
 
 void GradientReducer::on_gradient(std::size_t index) {
+  if (!is_in_charge(index)) return;
   clipped_before_ = false;
   if (const auto bucket = schedule_.on_gradient(index)) {
     start_first_round(*bucket);

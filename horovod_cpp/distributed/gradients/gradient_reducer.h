@@ -13,6 +13,7 @@
 #include "horovod_cpp/distributed/gradients/distributed_optimizer.h"
 #include "horovod_cpp/distributed/gradients/gradient_access.h"
 #include "horovod_cpp/distributed/gradients/gradient_buckets.h"
+#include "horovod_cpp/distributed/gradients/gradient_claims.h"
 #include "horovod_cpp/distributed/gradients/gradient_views.h"
 #include "horovod_cpp/distributed/gradients/reduction_schedule.h"
 #include "horovod_cpp/distributed/gradients/setup_agreement.h"
@@ -29,6 +30,7 @@ class GradientReducer {
   // class that reduces, for messages. UnsupportedError: see expect_served().
   GradientReducer(std::shared_ptr<GradientAccess> gradients, const DistributedOptions& options,
                   const GradientBuckets& groups = {}, std::string owner = "DistributedOptimizer");
+  ~GradientReducer();
   GradientReducer(const GradientReducer&) = delete;
   GradientReducer& operator=(const GradientReducer&) = delete;
 
@@ -68,6 +70,8 @@ class GradientReducer {
 
   void hold() { schedule_.hold(); }  // backward() only accumulates until release()
   void release() { schedule_.release(); }
+  bool held() const { return schedule_.held(); }
+  const std::string& owner() const { return owner_; }
   int backward_passes_per_step() const { return schedule_.passes_per_window(); }
   // Collective: else some ranks would wait for passes that others do not make.
   // Throws MismatchError on every rank, and changes nothing, if the ranks give different numbers.
@@ -75,6 +79,7 @@ class GradientReducer {
 
  private:
   struct Entry {
+    std::shared_ptr<GradientClaims> claims;
     bool has_windows = false;  // closed ones, apart from the gradient
     Tensor residual;           // what int8 lost
     std::shared_ptr<TensorCompressor> compressor;
@@ -94,6 +99,8 @@ class GradientReducer {
   };
 
   void add_buckets(const GradientBuckets& buckets);
+  bool is_in_charge(std::size_t index);
+  void check_not_replaced() const;
   std::unique_ptr<Reduction> reduction_of(std::vector<std::size_t> params,
                                           const std::string& round) const;
   void average(std::size_t index);
@@ -149,6 +156,7 @@ class GradientReducer {
   std::vector<std::size_t> viewed_;
   std::vector<Entry> entries_;  // as the parameters are numbered
   std::vector<std::unique_ptr<Reduction>> buckets_;
+  std::optional<std::size_t> replaced_;  // a parameter whose gradient another reducer has taken
   // Of a synchronize() that goes on, also after an interruption:
   bool clipped_before_ = false;
   std::optional<std::vector<std::uint8_t>> votes_;

@@ -69,6 +69,7 @@ std::size_t GradientReducer::next_finished(const std::vector<Reduction*>& left,
 
 void GradientReducer::synchronize(const OnReduced& on_reduced) {
   if (!active_) return;
+  check_not_replaced();
   waits_at_once_ = Clock::now() - backward_ended_ < kAtOnce;
   // The others may wait for this rank at another place if something was not submitted here.
   const bool refused =
@@ -110,6 +111,17 @@ void GradientReducer::synchronize(const OnReduced& on_reduced) {
   if (changed && clips(ClipGradNorm::When::kAfterReduction)) {
     gradients_->clip(options_.clip_grad_norm->max_norm);
   }
+}
+
+void GradientReducer::check_not_replaced() const {
+  if (!replaced_) return;
+  const GradientReducer* other = entries_[*replaced_].claims->in_charge();
+  throw InvalidArgumentError(
+      owner_ + ": the gradient of '" + gradients_->parameters()[*replaced_].name +
+      "' was taken by another " + owner_ + (other == this || other == nullptr ? "" : ", " +
+      other->name() + ",") + " that was made later for the same parameter: this one (" + name() +
+      ") is replaced. Use the new one; or, if several are meant to be used in turn, run each "
+      "backward() inside no_sync() of the others");
 }
 
 void GradientReducer::ask_votes() {
@@ -271,6 +283,7 @@ std::vector<std::string> GradientReducer::call_names() const {
 
 void GradientReducer::drop_accumulated() {
   schedule_.drop();
+  replaced_.reset();
   for (Entry& entry : entries_) entry.has_windows = false;
   for (const auto& bucket : buckets_) bucket->refusal = nullptr;
   std::vector<std::size_t> all(entries_.size());

@@ -117,6 +117,7 @@ void ReductionSchedule::begin_step() {
 
 void ReductionSchedule::drop() {
   forget_gradients();
+  begin_step();
 }
 
 void ReductionSchedule::forget_gradients() {

@@ -17,7 +17,7 @@ namespace hvd {
 //       |                                                                                  |
 //       +------- begin_step() ------- reduced <--- late round, if any rank votes for it ---+
 //
-// A step is what lies between two begin_step(). In it
+// A step ends with step() or zero_grad(), which all ranks call: begin_step(). In it
 //
 // 1. each bucket takes part in one first round, with the gradients of its members: parameters that
 //    any rank trained when the step before ended. A rank may start it before synchronize(), as soon
@@ -86,13 +86,14 @@ class ReductionSchedule {
   // They failed: the step has not reduced anything.
   void fail();
   void begin_step();
-  // Gradients were dropped: they do not count.
+  // zero_grad(): gradients do not count, and another step begins.
   void drop();
   // Who takes part in the next first rounds: agreed by all ranks.
   void set_members(std::span<const std::uint8_t> votes);
 
   void hold() { ++holds_; }  // gradients come, and no round starts, until release()
   void release() { --holds_; }
+  bool held() const { return holds_ > 0; }
   int passes_per_window() const { return passes_per_window_; }
   void set_passes_per_window(int passes) { passes_per_window_ = passes; }
 

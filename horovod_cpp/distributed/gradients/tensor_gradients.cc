@@ -21,26 +21,24 @@ TensorGradients::TensorGradients(const NamedTensors& parameters, const Distribut
                                  std::string owner)
     : owner_(std::move(owner)) {
   for (const auto& [name, param] : parameters) {
-    const std::string other = param.record() == nullptr ? "" : param.record()->reduced_by;
-    if (other.empty() || other == owner_) continue;
+    const GradientReducer* other = GradientClaims::of(param.id())->in_charge();
+    if (other == nullptr || other->owner() == owner_) continue;
     throw InvalidArgumentError(owner_ + ": the gradient of '" + name + "' is reduced by a " +
-                               other + " already; use one of the two");
+                               other->owner() + " already; use one of the two");
   }
   for (const auto& [name, param] : parameters) {
     if (!param.requires_grad()) continue;
     Entry& entry = entries_.emplace_back();
     entry.param = param;
     entry.by_rows = !options.sparse_as_dense && travels_by_rows(param, options.op);
-    param.record()->reduced_by = owner_;
     set_grad_memory(param, {});  // of an optimizer before
-    parameters_.push_back({name, param.shape(), param.dtype(), param.device()});
+    parameters_.push_back({name, param.shape(), param.dtype(), param.device(), param.id()});
   }
 }
 
 TensorGradients::~TensorGradients() {
   for (const Entry& entry : entries_) {
     for (const auto& remove : entry.remove_hooks) remove();
-    entry.param.record()->reduced_by.clear();
     if (entry.memory.defined() && grad_memory(entry.param).is(entry.memory)) {
       set_grad_memory(entry.param, {});
     }

@@ -73,6 +73,10 @@ const std::array kSettings = {
     setting<kRankZero, Flag, &Config::stats>("HVD_STATS", "1 = one line of statistics at exit"),
     setting<kRankZero, Flag, &Config::check_parameters>(
         "HVD_CHECK_PARAMETERS", "0 = no warning if ranks start to train with different parameters"),
+    setting<kRankZero, Check, &Config::check_options>(
+        "HVD_CHECK_OPTIONS",
+        "what follows if the ranks' optimizers differ in class or options, such as lr: warn, error "
+        "or 0"),
     setting<kRankZero, Flag, &Config::check_nan>(
         "HVD_CHECK_NAN",
         "1 = what a rank gives to be summed must be finite; else the call fails on all ranks and "

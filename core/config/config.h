@@ -32,6 +32,7 @@ struct Config {
   std::size_t timeline_max_mb = 512;  // MiB
   bool stats = false;
   bool check_parameters = true;
+  std::string check_options = "warn";
   bool check_nan = false;
   std::string flight_recorder_dir;  // empty = the user's in the temporary folder
   std::size_t flight_recorder_size = 1024;

@@ -140,6 +140,11 @@ std::optional<std::string> Controller::read(std::string_view text) {
   return Transport::read(text);
 }
 
+std::optional<std::string> Check::read(std::string_view text) {
+  if (text != "0" && text != "warn" && text != "error") return std::nullopt;
+  return std::string(text);
+}
+
 std::optional<std::string> ControlTransport::read(std::string_view text) {
   if (text != "tcp" && text != "mpi") return std::nullopt;
   return std::string(text);

@@ -94,6 +94,13 @@ struct Cores {
   static std::string write(const std::vector<int>& value);
 };
 
+// What to do about what is probably a mistake.
+struct Check {
+  static constexpr const char* kAccepted = "0 (nothing), warn or error";
+  static std::optional<std::string> read(std::string_view text);
+  static std::string write(const std::string& value) { return value; }
+};
+
 struct ControlTransport {
   static constexpr const char* kAccepted = "tcp or mpi";
   static std::optional<std::string> read(std::string_view text);

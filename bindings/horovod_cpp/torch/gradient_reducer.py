@@ -49,6 +49,10 @@ class GradientReducer:
         for index in range(first, len(self._entries)):
             self._hook(index)
 
+    def describe(self, optimizer: torch.optim.Optimizer) -> None:
+        """Whose options the ranks compare."""
+        self._gradients.optimizer = weakref.ref(optimizer)
+
     def parameter(self, index: int) -> torch.Tensor:
         return self._entries[index].parameter
 

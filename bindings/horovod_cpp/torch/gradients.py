@@ -18,6 +18,7 @@ from horovod_cpp.torch.sparse import sparse_allreduce_async
 _Indices = Sequence[int]
 
 
+_PLAIN = (bool, int, float, str, tuple, type(None))
 _Method = TypeVar("_Method", bound=Callable[..., Any])
 
 
@@ -32,6 +33,7 @@ class Gradients:
         self.entries = entries
         self._options = options
         self._wire = options.wire  # None: the compressor is Python's
+        self.optimizer: Callable[[], Any] = lambda: None  # a weak reference
         self._agreed = False  # which gradients are sparse
         self._new_sparse = False  # one was, against what was agreed
 
@@ -43,6 +45,10 @@ class Gradients:
 
     def trained(self) -> list[bool]:
         return [entry.parameter.requires_grad for entry in self.entries]
+
+    def options(self) -> str:
+        optimizer = self.optimizer()
+        return "" if optimizer is None else described(optimizer)
 
     def value(self, index: int) -> _native.Tensor:
         return memory.source(self.entries[index].parameter.detach().cpu())
@@ -186,6 +192,15 @@ class Gradients:
 
 def _sum(one: torch.Tensor | None, two: torch.Tensor | None) -> torch.Tensor | None:
     return two if one is None else one if two is None else one + two
+
+
+def described(optimizer: Any) -> str:
+    """Class and options, as GradientAccess has them: what is a number, a name or a few numbers."""
+    lines = [f"class\t{type(optimizer).__name__}"]
+    for number, group in enumerate(optimizer.param_groups):
+        lines += [f"{name} of group {number}\t{value}" for name, value in group.items()
+                  if name != "params" and isinstance(value, _PLAIN)]
+    return "\n".join(lines) + "\n"
 
 
 def nothing(gradient: torch.Tensor) -> bool:

@@ -361,4 +361,5 @@ def DistributedOptimizer(optimizer, named_parameters=None, compression=Compressi
     works_alone = average_aggregated_gradients or clip_grad_norm is not None
     if entries and (not alone or works_alone):
         wrapped._hvd_reducer = GradientReducer(entries, groups, options)
+        wrapped._hvd_reducer.describe(wrapped)
     return wrapped

@@ -36,6 +36,7 @@ class PythonGradients final : public GradientAccess {
 
   const std::vector<GradientParameter>& parameters() const override { return parameters_; }
   std::vector<bool> trained() const override { return ask<std::vector<bool>>("trained"); }
+  std::string options() const override { return ask<std::string>("options"); }
   Tensor value(std::size_t index) const override { return ask<Tensor>("value", index); }
   Taken take(Indices which, bool zeros) override {
     using Parts =

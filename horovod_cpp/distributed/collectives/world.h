@@ -26,6 +26,8 @@ struct WorldOptions {
   std::size_t bucket_bytes = 0;
   // Whether ranks compare their parameters at the first step of an optimizer.
   bool check_parameters = true;
+  // What follows if options of their optimizers differ: "0", "warn" or "error".
+  std::string check_options = "warn";
   // Whether MPI granted MPI_THREAD_MULTIPLE; empty = this job does without MPI.
   std::optional<bool> mpi_threads = {};
   std::function<void(bool in_error)> ended = {};  // as Ports has it

@@ -106,6 +106,7 @@ DistributedOptimizer::DistributedOptimizer(std::shared_ptr<optim::Optimizer> opt
   TensorReducer made = make_tensor_reducer(named_, options_, "DistributedOptimizer");
   gradients_ = std::move(made.gradients);
   reducer_ = std::move(made.reducer);
+  gradients_->set_optimizer(inner_.get());
 }
 
 DistributedOptimizer::~DistributedOptimizer() = default;

@@ -44,6 +44,8 @@ class GradientAccess {
   virtual const std::vector<GradientParameter>& parameters() const = 0;
   // For each whether it is trained at the moment, rather than frozen.
   virtual std::vector<bool> trained() const = 0;
+  // Class and options of the optimizer, which ranks compare: lines "lr of group 0\t0.1".
+  virtual std::string options() const { return ""; }
   // Its value, dense and on the CPU, for comparisons over the ranks.
   virtual Tensor value(std::size_t index) const = 0;
 

@@ -49,7 +49,8 @@ GradientReducer::GradientReducer(std::shared_ptr<GradientAccess> gradients,
       shares_(shares(options)),
       reduces_(shares_ && options.op != ReduceOp::kAdasum),
       active_(has_work(options)),
-      schedule_(options.backward_passes_per_step, starts_early(options)) {
+      schedule_(options.backward_passes_per_step, starts_early(options)),
+      compares_options_(options.process_set.world()->options().check_options != "0") {
   if (!active_) return;
   const std::vector<GradientParameter>& parameters = gradients_->parameters();
   const auto world = options_.process_set.world();

@@ -129,6 +129,7 @@ class GradientReducer {
   void finish_first_round(const OnReduced& on_reduced);
   void late_round(const OnReduced& on_reduced);
   void start_late_round(const std::vector<std::size_t>& late);
+  void compare_options();
   void give_back(const std::vector<std::size_t>& params, const OnReduced& on_reduced);
   void agree_on_layout();
   void ask_ahead();
@@ -150,6 +151,7 @@ class GradientReducer {
   std::optional<SetupAgreement> agreement_;
   std::optional<std::uint64_t> agreed_setup_, agreed_layout_;  // joins there were by then
   bool is_first_step_ = true;
+  bool compares_options_;
   std::uint64_t starts_ = 0;
   bool wants_views_ = false;
   std::optional<GradientViews> views_;  // asked for, and not taken yet
@@ -161,6 +163,7 @@ class GradientReducer {
   bool clipped_before_ = false;
   std::optional<std::vector<std::uint8_t>> votes_;
   bool new_sparse_ = false;  // on any rank
+  bool options_differ_ = false;
   std::vector<std::unique_ptr<Reduction>> late_;
   Attempts attempts_;
   std::vector<Reduction*> waiting_;  // started, but not submitted yet

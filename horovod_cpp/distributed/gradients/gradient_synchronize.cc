@@ -4,11 +4,13 @@
 #include <numeric>
 #include <utility>
 
+#include "core/base/content_hash.h"
 #include "core/base/status.h"
 #include "core/runtime/wake/loop_ownership.h"
 #include "horovod_cpp/distributed/collectives/world.h"
 #include "horovod_cpp/distributed/gradients/attempts.h"
 #include "horovod_cpp/distributed/gradients/gradient_reducer.h"
+#include "horovod_cpp/distributed/gradients/warn.h"
 
 namespace hvd {
 namespace {
@@ -97,6 +99,7 @@ void GradientReducer::synchronize(const OnReduced& on_reduced) {
   });
   finish_first_round(on_reduced);
   late_round(on_reduced);
+  if (options_differ_) compare_options();
 
   const std::vector<std::uint8_t> votes = *std::exchange(votes_, {});
   const bool changed = first_round || !late_.empty();
@@ -127,6 +130,13 @@ void GradientReducer::check_not_replaced() const {
 void GradientReducer::ask_votes() {
   if (votes_ || !reduces_) return;
   std::vector<std::uint8_t> votes = schedule_.vote(gradients_->trained());
+  // A hash and its complement: where two ranks differ, their or has a bit in both.
+  const std::string options = compares_options_ ? gradients_->options() : "";
+  const std::uint64_t hash = content_hash(std::as_bytes(std::span(options)));
+  for (int bits = 0; bits < 64; bits += 8) {
+    votes.push_back(compares_options_ ? static_cast<std::uint8_t>(hash >> bits) : 0);
+    votes.push_back(compares_options_ ? static_cast<std::uint8_t>(~hash >> bits) : 0);
+  }
   votes.push_back(gradients_->has_new_sparse() ? 1 : 0);
   agreement_->ask("votes", votes);
 }
@@ -138,7 +148,10 @@ const std::vector<std::uint8_t>& GradientReducer::votes() {
     std::vector<std::uint8_t> votes = agreement_->bitwise_or("votes");
     new_sparse_ = votes.back() != 0;
     if (new_sparse_) agreed_layout_.reset();
-    votes.pop_back();
+    for (std::size_t i = entries_.size(); i + 1 < votes.size(); i += 2) {
+      options_differ_ = options_differ_ || (votes[i] & votes[i + 1]) != 0;
+    }
+    votes.resize(entries_.size());
     votes_.emplace(std::move(votes));
   } catch (const Error&) {  // the other ranks have it too; what is in flight must end
     attempts_.run([] { throw; });
@@ -182,6 +195,22 @@ void GradientReducer::finish_first_round(const OnReduced& on_reduced) {
     if (on_reduced != nullptr) deliver();
   }
   deliver();
+}
+
+void GradientReducer::compare_options() {
+  const auto difference = agreement_->difference("options", gradients_->options());
+  options_differ_ = false;
+  const ProcessSet& set = options_.process_set;
+  const bool is_error = set.world()->options().check_options == "error";
+  compares_options_ = is_error;  // a warning is told once
+  const std::string text = owner_ + ": the ranks' optimizers differ: " + difference.text +
+                           ". Their parameters will differ too. Give all ranks the same options, a "
+                           "scheduler the same metric (hvd.allreduce() it)";
+  attempts_.run([&] {
+    if (is_error) throw MismatchError(text);
+    if (difference.teller != set.world()->topology().rank) return;
+    warn(text + "; HVD_CHECK_OPTIONS=0 turns this check off, =error makes it an error");
+  });
 }
 
 void GradientReducer::late_round(const OnReduced& on_reduced) {

@@ -90,6 +90,46 @@ std::vector<std::uint8_t> SetupAgreement::bitwise_or(const std::string& what) {
   return answer<std::uint8_t>(what);
 }
 
+SetupAgreement::Difference SetupAgreement::difference(const std::string& what,
+                                                      const std::string& text) {
+  if (!asked_.contains(what)) {
+    const std::string sent = std::to_string(set_.world()->topology().rank) + "\n" + text + '\0';
+    const Tensor bytes = Tensor::empty({static_cast<std::int64_t>(sent.size())}, DType::kU8);
+    std::ranges::copy(sent, bytes.data<std::uint8_t>());
+    asked_[what] = allgather_async(bytes, {.name = name_ + "." + what, .process_set = set_});
+  }
+  const std::vector<std::uint8_t> all = answer<std::uint8_t>(what);
+  // By what, in the order of the first rank: its values, with the ranks that have them.
+  std::vector<std::string> order;
+  std::map<std::string, std::map<std::string, std::vector<Rank>>> values;
+  std::vector<Rank> ranks;
+  for (auto begin = all.begin(); begin != all.end();) {
+    const auto end = std::find(begin, all.end(), 0);
+    std::istringstream lines(std::string(begin, end));
+    std::string line;
+    std::getline(lines, line);
+    ranks.push_back(std::stoi(line));
+    while (std::getline(lines, line)) {
+      const std::string key = line.substr(0, line.find('\t'));
+      if (!values.contains(key)) order.push_back(key);
+      values[key][line.substr(std::min(line.size(), key.size() + 1))].push_back(ranks.back());
+    }
+    begin = end + 1;
+  }
+  for (const std::string& key : order) {
+    std::size_t with_value = 0;
+    for (const auto& [value, who] : values[key]) with_value += who.size();
+    if (values[key].size() == 1 && with_value == ranks.size()) continue;
+    std::string told = key;
+    for (const auto& [value, who] : values[key]) {
+      told += (told == key ? " is " : ", ") + value + " on " + listed(who);
+    }
+    if (with_value < ranks.size()) told += ", and nothing on the others";
+    return {told, ranks.front()};
+  }
+  return {"their options", ranks.front()};
+}
+
 SetupAgreement::Extremes SetupAgreement::extremes(const std::string& what,
                                                   std::span<const std::int64_t> numbers) {
   auto known = answers_.find(what);

@@ -41,7 +41,14 @@ class SetupAgreement {
   void ask(const std::string& what, const std::vector<std::int64_t>& numbers);
   std::vector<std::int64_t> greatest(const std::string& what,
                                      const std::vector<std::int64_t>& numbers);
-  // The same for bytes and their bitwise or.
+  // Collective. Of texts with lines "what\tvalue" the first difference, in words, and the rank that
+  // is to tell it.
+  struct Difference {
+    std::string text;
+    Rank teller = 0;
+  };
+  Difference difference(const std::string& what, const std::string& text);
+  // The same as greatest() for bytes and their bitwise or.
   void ask(const std::string& what, const std::vector<std::uint8_t>& bytes);
   std::vector<std::uint8_t> bitwise_or(const std::string& what);
 

@@ -1,6 +1,8 @@
 #include "horovod_cpp/distributed/gradients/tensor_gradients.h"
 
 #include <algorithm>
+#include <array>
+#include <charconv>
 #include <iterator>
 #include <map>
 #include <utility>
@@ -81,6 +83,20 @@ std::vector<bool> TensorGradients::trained() const {
   std::vector<bool> trained;
   for (const Entry& entry : entries_) trained.push_back(entry.param.requires_grad());
   return trained;
+}
+
+std::string TensorGradients::options() const {
+  if (optimizer_ == nullptr) return "";
+  std::string text;
+  const auto& groups = optimizer_->param_groups();
+  for (std::size_t g = 0; g < groups.size(); ++g) {
+    for (const auto& [name, value] : groups[g].options) {
+      std::array<char, 32> digits;
+      const char* end = std::to_chars(digits.data(), digits.data() + digits.size(), value).ptr;
+      text += name + " of group " + std::to_string(g) + "\t" + std::string(static_cast<const char*>(digits.data()), end) + "\n";
+    }
+  }
+  return text;
 }
 
 Tensor TensorGradients::value(std::size_t index) const {

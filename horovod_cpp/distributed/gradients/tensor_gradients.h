@@ -28,11 +28,14 @@ class TensorGradients final : public GradientAccess {
   // Tells the reducer of gradients while it lives.
   void hook(const std::weak_ptr<GradientReducer>& reducer);
   const Tensor& param(std::size_t index) const { return entries_[index].param; }
+  // Whose options ranks compare; it outlives this.
+  void set_optimizer(optim::Optimizer* optimizer) { optimizer_ = optimizer; }
   // The parameters of options.groups by number; InvalidArgumentError on one that is not here.
   GradientBuckets numbered(const std::vector<std::vector<Tensor>>& groups) const;
 
   const std::vector<GradientParameter>& parameters() const override { return parameters_; }
   std::vector<bool> trained() const override;
+  std::string options() const override;
   Tensor value(std::size_t index) const override;
   Taken take(Indices which, bool zeros) override;
   void arrived(Indices) override {}
@@ -75,6 +78,7 @@ class TensorGradients final : public GradientAccess {
   Tensor take_dense(Entry& entry, bool zeros);
 
   const std::string owner_;
+  optim::Optimizer* optimizer_ = nullptr;
   std::vector<Entry> entries_;
   std::vector<GradientParameter> parameters_;
 };

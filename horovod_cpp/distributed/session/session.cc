@@ -96,6 +96,7 @@ std::shared_ptr<World> make_world(Ports ports) {
   options.observability = observe(config, *ports.control);
   options.bucket_bytes = std::max<std::size_t>(config.fusion_threshold, 1);
   options.check_parameters = config.check_parameters;
+  options.check_options = config.check_options;
   auto runtime = std::make_unique<Runtime>(std::move(ports.control), std::move(ports.collectives),
                                            config, options.observability->observers());
   return std::make_shared<World>(std::move(runtime), std::move(options));

@@ -28,7 +28,7 @@ void check_gradient(const char* function, const Tensor& leaf, const Tensor& grad
 }
 
 std::function<void()> add_hook(const Tensor& leaf,
-                               std::vector<autograd::Hook> autograd::Record::* hooks,
+                               std::vector<autograd::Hook> autograd::Record::*hooks,
                                std::function<void(const Tensor& leaf)> hook) {
   const std::shared_ptr<autograd::Record> place = leaf.record();
   const std::uint64_t id = place->next_hook++;

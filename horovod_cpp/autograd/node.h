@@ -57,10 +57,10 @@ struct Record {
   bool requires_grad = false;
   std::shared_ptr<Node> node;  // null for a leaf
   Tensor grad;
-  std::vector<RowGradient> rows;  // belong to the gradient too (row_gradient.h)
-  bool expects_rows = false;      // see expect_row_gradients()
-  bool rows_arrived = false;      // in this backward pass, which has not called the hooks yet
-  Tensor grad_memory;             // of a gradient that is not there yet; undefined = any
+  std::vector<RowGradient> rows;   // belong to the gradient too (row_gradient.h)
+  bool expects_rows = false;       // see expect_row_gradients()
+  bool rows_arrived = false;       // in this backward pass, which has not called the hooks yet
+  Tensor grad_memory;              // of a gradient that is not there yet; undefined = any
   std::vector<Hook> before_hooks;  // before a pass adds to the gradient
   std::vector<Hook> hooks;         // after
   std::uint64_t next_hook = 0;
@@ -117,7 +117,8 @@ bool takes_rows(const Tensor& leaf);
 void deliver_rows(const Tensor& leaf, const Tensor& rows, const Tensor& values);
 
 // Calls `hook` before a backward pass adds to the leaf's gradient, as often as it does, until the
-// function that is returned is called: what is there may be moved away then. The leaf requires grad.
+// function that is returned is called: what is there may be moved away then. The leaf requires
+// grad.
 [[nodiscard]] std::function<void()> before_delivery(const Tensor& leaf,
                                                     std::function<void(const Tensor& leaf)> hook);
 // For those who add.

@@ -138,8 +138,8 @@ DistributedDataParallel::DistributedDataParallel(std::shared_ptr<nn::Module> mod
     broadcast_parameters(module_->state_dict(), options_.process_set.ranks().front(),
                          options_.process_set);
   }
-  reduction_ = std::make_shared<Reduction>(module_->named_parameters(),
-                                           reducer_options(*module_, options_));
+  reduction_ =
+      std::make_shared<Reduction>(module_->named_parameters(), reducer_options(*module_, options_));
 }
 
 DistributedDataParallel::~DistributedDataParallel() = default;
@@ -148,8 +148,9 @@ void DistributedDataParallel::broadcast_buffers() {
   std::vector<Tensor> buffers;
   for (const auto& [name, buffer] : module_->named_buffers()) buffers.push_back(buffer);
   if (buffers.empty()) return;
-  grouped_broadcast_(buffers, options_.process_set.ranks().front(),
-                     {.name = reduction_->name() + ".buffers", .process_set = options_.process_set});
+  grouped_broadcast_(
+      buffers, options_.process_set.ranks().front(),
+      {.name = reduction_->name() + ".buffers", .process_set = options_.process_set});
 }
 
 void DistributedDataParallel::begin_forward() {

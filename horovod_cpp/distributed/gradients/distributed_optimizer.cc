@@ -134,8 +134,9 @@ void DistributedOptimizer::check_reduced() const {
            " is being reduced; call synchronize() first");
   }
   if (const std::string name = reducer_->late(); !name.empty()) {
-    refuse("step() inside skip_synchronize() after another backward() has added to the gradient of " +
-           quoted_name(name) + "; call synchronize() again first");
+    refuse(
+        "step() inside skip_synchronize() after another backward() has added to the gradient of " +
+        quoted_name(name) + "; call synchronize() again first");
   }
 }
 
@@ -226,8 +227,23 @@ void DistributedOptimizer::set_backward_passes_per_step(int passes) {
   reducer_->set_backward_passes_per_step(passes);
 }
 
-void DistributedOptimizer::add_param_group(optim::ParamGroup) {
-  refuse("add parameter groups to the optimizer before it is wrapped");
+void DistributedOptimizer::add_param_group(optim::ParamGroup group) {
+  inner_->add_param_group(std::move(group));
+  std::set<std::string> names;
+  for (const auto& [name, param] : named_) names.insert(name);
+  const std::size_t number = inner_->param_groups().size() - 1;
+  const std::vector<Tensor>& params = inner_->param_groups().back().params;
+  NamedTensors added;
+  for (std::size_t p = 0; p < params.size(); ++p) {
+    std::string name = default_name(number, p);
+    while (!names.insert(name).second) name = "added." + name;
+    added.emplace_back(std::move(name), params[p]);
+  }
+  named_.insert(named_.end(), added.begin(), added.end());
+  if (!GradientReducer::has_work(options_)) return;
+  gradients_->add(added);
+  gradients_->hook(reducer_);
+  reducer_->parameters_added();
 }
 
 }  // namespace hvd

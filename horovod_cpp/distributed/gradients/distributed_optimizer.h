@@ -147,7 +147,8 @@ class DistributedOptimizer final : public optim::Optimizer {
   std::map<const void*, optim::ParamState>& state() override { return inner_->state(); }
   NamedTensors state_dict() override { return inner_->state_dict(); }
   void load_state_dict(const NamedTensors& state) override { inner_->load_state_dict(state); }
-  // Throws InvalidArgumentError: a parameter that is added later has no hook and no name.
+  // The wrapped optimizer's; the parameters are reduced too, under names like those of an optimizer
+  // without names. On all ranks alike, between two steps.
   void add_param_group(optim::ParamGroup group) override;
 
  private:

@@ -44,7 +44,7 @@ std::shared_ptr<GradientClaims> GradientClaims::of(const void* identity) {
 
 const GradientReducer* GradientClaims::in_charge() const {
   const auto found = std::find_if(reducers_.rbegin(), reducers_.rend(),
-                                  [](const GradientReducer* each) { return !each->held(); });
+                                  [](const auto* each) { return !each->held(); });
   if (found != reducers_.rend()) return *found;
   return reducers_.empty() ? nullptr : reducers_.back();
 }

@@ -15,13 +15,15 @@ class GradientClaims {
   // Those of the parameter that `identity` tells from others that live at the same time.
   static std::shared_ptr<GradientClaims> of(const void* identity);
 
-  void add(const GradientReducer* reducer) { reducers_.push_back(reducer); }
+  void add(GradientReducer* reducer) { reducers_.push_back(reducer); }
   void remove(const GradientReducer* reducer) { std::erase(reducers_, reducer); }
   // The one that was made last, of those outside of no_sync() if there are any. Null: none.
   const GradientReducer* in_charge() const;
+  // As they were made.
+  const std::vector<GradientReducer*>& reducers() const { return reducers_; }
 
  private:
-  std::vector<const GradientReducer*> reducers_;  // as they were made
+  std::vector<GradientReducer*> reducers_;
 };
 
 }  // namespace hvd

@@ -29,8 +29,8 @@ bool shares(const DistributedOptions& options) {
 // And a gradient that is clipped first has to wait for all others.
 bool starts_early(const DistributedOptions& options) {
   const bool linear = options.op == ReduceOp::kAverage || options.op == ReduceOp::kSum;
-  const bool clips_first = options.clip_grad_norm && options.clip_grad_norm->when ==
-                                                         ClipGradNorm::When::kBeforeReduction;
+  const bool clips_first = options.clip_grad_norm &&
+                           options.clip_grad_norm->when == ClipGradNorm::When::kBeforeReduction;
   return shares(options) && linear && !clips_first;
 }
 
@@ -121,10 +121,23 @@ void GradientReducer::parameters_added() {
 
 // Of several optimizers of a parameter, such as those of a notebook cell that was run twice, one
 // takes its gradient; the others would step without it.
-bool GradientReducer::is_in_charge(std::size_t index) {
-  if (entries_[index].claims->in_charge() == this) return true;
-  if (!held()) replaced_ = index;
-  return false;
+bool GradientReducer::is_in_charge(std::size_t index) const {
+  return entries_[index].claims->in_charge() == this;
+}
+
+void GradientReducer::hold() {
+  schedule_.hold();
+  for (const Entry& entry : entries_) {
+    for (GradientReducer* each : entry.claims->reducers()) {
+      if (each == this) break;
+      each->is_given_way_ = true;
+    }
+  }
+}
+
+void GradientReducer::begin_step() {
+  schedule_.begin_step();
+  is_given_way_ = false;
 }
 
 void GradientReducer::before_gradient(std::size_t index) {

@@ -63,12 +63,14 @@ class GradientReducer {
   // The passes that were made since do not count: their gradients were dropped.
   void drop_accumulated();
   // What comes belongs to another step, which reduces all gradients.
-  void begin_step() { schedule_.begin_step(); }
+  void begin_step();
   // Collective, once, and after a join() with the ranks that had not taken a step before: that the
   // set-up is the same everywhere. See SetupAgreement.
   void agree_on_setup();
 
-  void hold() { schedule_.hold(); }  // backward() only accumulates until release()
+  // backward() only accumulates until release(), and leaves gradients to older reducers of the same
+  // parameters, if there are any.
+  void hold();
   void release() { schedule_.release(); }
   bool held() const { return schedule_.held(); }
   const std::string& owner() const { return owner_; }
@@ -99,7 +101,7 @@ class GradientReducer {
   };
 
   void add_buckets(const GradientBuckets& buckets);
-  bool is_in_charge(std::size_t index);
+  bool is_in_charge(std::size_t index) const;
   void check_not_replaced() const;
   std::unique_ptr<Reduction> reduction_of(std::vector<std::size_t> params,
                                           const std::string& round) const;
@@ -158,7 +160,7 @@ class GradientReducer {
   std::vector<std::size_t> viewed_;
   std::vector<Entry> entries_;  // as the parameters are numbered
   std::vector<std::unique_ptr<Reduction>> buckets_;
-  std::optional<std::size_t> replaced_;  // a parameter whose gradient another reducer has taken
+  bool is_given_way_ = false;  // by newer reducers of its parameters, in this step
   // Of a synchronize() that goes on, also after an interruption:
   bool clipped_before_ = false;
   std::optional<std::vector<std::uint8_t>> votes_;

@@ -116,15 +116,18 @@ void GradientReducer::synchronize(const OnReduced& on_reduced) {
   }
 }
 
+// By what the ranks have in common, and not by whose backward() has used the parameter.
 void GradientReducer::check_not_replaced() const {
-  if (!replaced_) return;
-  const GradientReducer* other = entries_[*replaced_].claims->in_charge();
-  throw InvalidArgumentError(
-      owner_ + ": the gradient of '" + gradients_->parameters()[*replaced_].name +
-      "' was taken by another " + owner_ + (other == this || other == nullptr ? "" : ", " +
-      other->name() + ",") + " that was made later for the same parameter: this one (" + name() +
-      ") is replaced. Use the new one; or, if several are meant to be used in turn, run each "
-      "backward() inside no_sync() of the others");
+  if (is_given_way_) return;
+  for (std::size_t i = 0; i < entries_.size(); ++i) {
+    const GradientReducer* newest = entries_[i].claims->reducers().back();
+    if (newest == this || newest->held()) continue;
+    throw InvalidArgumentError(name() + " was replaced: " + newest->name() +
+                               " was made later, and reduces the gradient of '" +
+                               gradients_->parameters()[i].name +
+                               "' now. Use the new one; or, if several are meant to be "
+                               "used in turn, run each backward() inside no_sync() of the others");
+  }
 }
 
 void GradientReducer::ask_votes() {
@@ -189,9 +192,8 @@ void GradientReducer::finish_first_round(const OnReduced& on_reduced) {
       finish(reduction);
       append(arrived, reduction.taken.dense);
     });
-    std::ranges::copy_if(reduction.params, std::back_inserter(complete), [&](std::size_t i) {
-      return (votes[i] & ReductionSchedule::kLate) == 0;
-    });
+    std::ranges::copy_if(reduction.params, std::back_inserter(complete),
+                         [&](std::size_t i) { return (votes[i] & ReductionSchedule::kLate) == 0; });
     if (on_reduced != nullptr) deliver();
   }
   deliver();
@@ -236,9 +238,8 @@ void GradientReducer::start_late_round(const std::vector<std::size_t>& late) {
   Attempts attempts;
   for (const auto& bucket : buckets_) {
     std::vector<std::size_t> params;
-    std::ranges::copy_if(bucket->params, std::back_inserter(params), [&](std::size_t i) {
-      return std::ranges::binary_search(late, i);
-    });
+    std::ranges::copy_if(bucket->params, std::back_inserter(params),
+                         [&](std::size_t i) { return std::ranges::binary_search(late, i); });
     if (params.empty()) continue;
     late_.push_back(reduction_of(params, ".late"));
     for (const std::size_t i : params) average(i);
@@ -312,7 +313,7 @@ std::vector<std::string> GradientReducer::call_names() const {
 
 void GradientReducer::drop_accumulated() {
   schedule_.drop();
-  replaced_.reset();
+  is_given_way_ = false;
   for (Entry& entry : entries_) entry.has_windows = false;
   for (const auto& bucket : buckets_) bucket->refusal = nullptr;
   std::vector<std::size_t> all(entries_.size());
@@ -331,6 +332,12 @@ SetupAgreement::Setup GradientReducer::setup() const {
   SetupAgreement::Setup setup;
   for (const auto& bucket : buckets_) setup.buckets.push_back(bucket->name);
   setup.passes_per_step = schedule_.passes_per_window();
+  setup.is_first_step = is_first_step_;
+  if (is_first_step_) {
+    for (std::size_t i = 0; i < entries_.size(); ++i) {
+      if (!schedule_.is_member(i)) setup.frozen.push_back(i);
+    }
+  }
   setup.compares_values =
       is_first_step_ && options_.process_set.world()->options().check_parameters;
   return setup;
@@ -357,11 +364,11 @@ void GradientReducer::agree_on_setup() {
   is_first_step_ = false;
 }
 
-// For each parameter over how many axes it is sparse, then whether it is trained; at last whether
-// this rank wants views.
+// For each parameter over how many axes it is sparse, then whether it takes part in the first round;
+// at last whether this rank wants views.
 std::vector<std::int64_t> GradientReducer::layout() const {
   std::vector<std::int64_t> layout = gradients_->sparse_axes();
-  for (const bool trained : gradients_->trained()) layout.push_back(trained ? 1 : 0);
+  for (std::size_t i = 0; i < entries_.size(); ++i) layout.push_back(schedule_.is_member(i) ? 1 : 0);
   layout.push_back(wants_views_ ? 1 : 0);
   return layout;
 }

@@ -81,8 +81,8 @@ std::vector<std::uint8_t> ReductionSchedule::vote(const std::vector<bool>& train
   for (std::size_t i = 0; i < votes.size(); ++i) {
     Parameter& param = parameters_[i];
     param.trained = trained[i];
-    votes[i] = static_cast<std::uint8_t>((param.trained ? kTrained : 0) | (param.seen > 0 ? kUsed : 0) |
-                                         (param.late ? kLate : 0));
+    votes[i] = static_cast<std::uint8_t>((param.trained ? kTrained : 0) |
+                                         (param.seen > 0 ? kUsed : 0) | (param.late ? kLate : 0));
   }
   return votes;
 }

@@ -68,6 +68,7 @@ class ReductionSchedule {
   void take(std::size_t bucket);
   bool taken(std::size_t bucket) const { return buckets_[bucket].taken; }
   std::vector<std::size_t> members(std::size_t bucket) const;
+  bool is_member(std::size_t param) const { return parameters_[param].member; }
   // Whether all buckets were reduced in this step.
   bool reduced() const { return reduced_; }
   // A parameter whose gradient came after its round was started.

@@ -156,16 +156,18 @@ void SetupAgreement::differ(const std::string& what, const std::string& here) co
 std::vector<std::int64_t> SetupAgreement::numbers_of(const GradientAccess& gradients,
                                                      const Setup& setup) {
   const std::vector<GradientParameter>& parameters = gradients.parameters();
-  std::string names, buckets, values;
+  std::string names, buckets, values, frozen;
   for (const GradientParameter& each : parameters) names += each.name + "\n";
   for (const std::string& each : setup.buckets) buckets += each + "\n";
+  for (const std::size_t i : setup.frozen) frozen += parameters[i].name + "\n";
   hashes_.assign(parameters.size(), kNothing);
   for (std::size_t i = 0; setup.compares_values && i < hashes_.size(); ++i) {
     hashes_[i] = hash_of(gradients.value(i));
     values += std::to_string(hashes_[i]) + "\n";
   }
   return {hash_of(names), hash_of(buckets), setup.passes_per_step,
-          setup.compares_values ? hash_of(values) : kNothing};
+          setup.compares_values ? hash_of(values) : kNothing,
+          setup.is_first_step ? hash_of(frozen) : kNothing};
 }
 
 void SetupAgreement::ask(const GradientAccess& gradients, const Setup& setup) {
@@ -192,6 +194,12 @@ void SetupAgreement::compare(const GradientAccess& gradients, const Setup& setup
              std::to_string(setup.buckets.size()) + " of them");
     }
     if (differs(2)) differ("backward_passes_per_step", std::to_string(setup.passes_per_step));
+    if (differs(4)) {
+      differ("which parameters were frozen when the optimizer was made",
+             setup.frozen.empty() ? "none"
+                                  : std::to_string(setup.frozen.size()) + " of them, from '" +
+                                        parameters[setup.frozen.front()].name + "' on");
+    }
     if (differs(3)) compare_values(gradients);
   } catch (const Error&) {
     answers_.clear();

@@ -23,6 +23,8 @@ class SetupAgreement {
   struct Setup {
     std::vector<std::string> buckets;
     int passes_per_step = 1;
+    bool is_first_step = true;
+    std::vector<std::size_t> frozen = {};  // then
     // Whether this rank compares the values of its parameters too; it need not say so to others.
     bool compares_values = false;
   };

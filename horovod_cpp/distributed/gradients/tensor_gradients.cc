@@ -21,7 +21,11 @@ namespace hvd {
 
 TensorGradients::TensorGradients(const NamedTensors& parameters, const DistributedOptions& options,
                                  std::string owner)
-    : owner_(std::move(owner)) {
+    : owner_(std::move(owner)), sparse_as_dense_(options.sparse_as_dense), op_(options.op) {
+  add(parameters);
+}
+
+void TensorGradients::add(const NamedTensors& parameters) {
   for (const auto& [name, param] : parameters) {
     const GradientReducer* other = GradientClaims::of(param.id())->in_charge();
     if (other == nullptr || other->owner() == owner_) continue;
@@ -29,10 +33,10 @@ TensorGradients::TensorGradients(const NamedTensors& parameters, const Distribut
                                other->owner() + " already; use one of the two");
   }
   for (const auto& [name, param] : parameters) {
-    if (!param.requires_grad()) continue;
+    if (!is_floating(param.dtype())) continue;
     Entry& entry = entries_.emplace_back();
     entry.param = param;
-    entry.by_rows = !options.sparse_as_dense && travels_by_rows(param, options.op);
+    entry.by_rows = !sparse_as_dense_ && travels_by_rows(param, op_);
     set_grad_memory(param, {});  // of an optimizer before
     parameters_.push_back({name, param.shape(), param.dtype(), param.device(), param.id()});
   }
@@ -50,6 +54,9 @@ TensorGradients::~TensorGradients() {
 void TensorGradients::hook(const std::weak_ptr<GradientReducer>& reducer) {
   for (std::size_t i = 0; i < entries_.size(); ++i) {
     Entry& entry = entries_[i];
+    if (!entry.remove_hooks.empty()) continue;
+    const bool trained = entry.param.requires_grad();
+    entry.param.requires_grad_(true);  // hooks are of what has a gradient; it may thaw
     entry.remove_hooks.push_back(
         autograd::before_delivery(entry.param, [reducer, i](const Tensor&) {
           if (const auto alive = reducer.lock()) alive->before_gradient(i);
@@ -57,6 +64,7 @@ void TensorGradients::hook(const std::weak_ptr<GradientReducer>& reducer) {
     entry.remove_hooks.push_back(entry.param.register_hook([reducer, i](const Tensor&) {
       if (const auto alive = reducer.lock()) alive->on_gradient(i);
     }));
+    entry.param.requires_grad_(trained);
   }
 }
 
@@ -71,7 +79,7 @@ GradientBuckets TensorGradients::numbered(const std::vector<std::vector<Tensor>>
       if (found == number_of.end()) {
         throw InvalidArgumentError(owner_ + ": groups[" + std::to_string(g) +
                                    "] has a tensor of shape " + to_string(param.shape()) +
-                                   " that is not a parameter of the optimizer with a gradient");
+                                   " that is not a parameter of the optimizer");
       }
       result.back().push_back(found->second);
     }
@@ -93,7 +101,8 @@ std::string TensorGradients::options() const {
     for (const auto& [name, value] : groups[g].options) {
       std::array<char, 32> digits;
       const char* end = std::to_chars(digits.data(), digits.data() + digits.size(), value).ptr;
-      text += name + " of group " + std::to_string(g) + "\t" + std::string(static_cast<const char*>(digits.data()), end) + "\n";
+      text += name + " of group " + std::to_string(g) + "\t" +
+              std::string(static_cast<const char*>(digits.data()), end) + "\n";
     }
   }
   return text;

@@ -16,16 +16,18 @@ namespace hvd {
 // what is reduced, and another pass makes one of its own.
 class TensorGradients final : public GradientAccess {
  public:
-  // Those of `parameters` that require a gradient; not undefined where one has an owner of another
-  // class, which would take the gradient away as well (InvalidArgumentError). `owner`: the class
-  // that reduces.
+  // Those of `parameters`, of which frozen ones may thaw. InvalidArgumentError where one has an
+  // owner of another class, which would take the gradient away as well. `owner`: the class that
+  // reduces.
   TensorGradients(const NamedTensors& parameters, const DistributedOptions& options,
                   std::string owner);
   ~TensorGradients() override;
   TensorGradients(const TensorGradients&) = delete;
   TensorGradients& operator=(const TensorGradients&) = delete;
 
-  // Tells the reducer of gradients while it lives.
+  // More of them.
+  void add(const NamedTensors& parameters);
+  // Tells the reducer of gradients while it lives; also of those that were added since.
   void hook(const std::weak_ptr<GradientReducer>& reducer);
   const Tensor& param(std::size_t index) const { return entries_[index].param; }
   // Whose options ranks compare; it outlives this.
@@ -78,6 +80,8 @@ class TensorGradients final : public GradientAccess {
   Tensor take_dense(Entry& entry, bool zeros);
 
   const std::string owner_;
+  const bool sparse_as_dense_;
+  const ReduceOp op_;
   optim::Optimizer* optimizer_ = nullptr;
   std::vector<Entry> entries_;
   std::vector<GradientParameter> parameters_;

@@ -228,8 +228,8 @@ class Job {
         Reducer& reducer = reducers_[r][o];
         reducer.start_rest();
         const bool alone = program_.layout == Layout::kTwoOptimizers;
-        const auto own = reducer.schedule().vote(alone ? std::vector<bool>{trained_[r][o]}
-                                                       : trained_[r]);
+        const auto own =
+            reducer.schedule().vote(alone ? std::vector<bool>{trained_[r][o]} : trained_[r]);
         votes.resize(own.size());
         for (std::size_t i = 0; i < own.size(); ++i) votes[i] |= own[i];
       }

@@ -3,15 +3,14 @@
 #include <gtest/gtest.h>
 
 #include <memory>
-#include <mutex>
 #include <string>
 #include <vector>
 
 #include "core/base/status.h"
 #include "horovod_cpp/autograd/functions/functions.h"
 #include "horovod_cpp/distributed/gradients/distributed_optimizer.h"
-#include "horovod_cpp/distributed/gradients/warn.h"
 #include "horovod_cpp/optim/sgd.h"
+#include "test/horovod_cpp/distributed/warnings.h"
 #include "test/horovod_cpp/distributed/worlds.h"
 
 namespace hvd {
@@ -33,28 +32,6 @@ struct Model {
         NamedTensors{{first_name, weights[0]}, {"second.weight", weights[1]}}, std::move(options));
   }
   void backward() const { (sum(weights[0]) + sum(weights[1])).backward(); }
-};
-
-// The warnings of the ranks in one test.
-class Warnings {
- public:
-  Warnings() {
-    set_warning_handler([this](const std::string& text) {
-      const std::lock_guard lock(mutex_);
-      texts_.push_back(text);
-    });
-  }
-  ~Warnings() { set_warning_handler({}); }
-  Warnings(const Warnings&) = delete;
-  Warnings& operator=(const Warnings&) = delete;
-  std::vector<std::string> texts() {
-    const std::lock_guard lock(mutex_);
-    return texts_;
-  }
-
- private:
-  std::mutex mutex_;
-  std::vector<std::string> texts_;
 };
 
 // Otherwise they would add up gradients of different passes.

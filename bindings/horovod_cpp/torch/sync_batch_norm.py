@@ -86,7 +86,8 @@ class SyncBatchNorm(_BatchNorm):
 
     On any number of axes from 2 on: [n, channels, ...]. The batches of ranks may differ in size and
     be empty; half types are normalised in float32. Every rank makes the same modules in the same
-    order and runs them in training mode together. Evaluation is that of BatchNorm.
+    order and runs them in training mode together. Evaluation is that of BatchNorm on this rank
+    alone, also with ``track_running_stats=False``, where it takes its own batch's statistics.
 
     Args:
         num_features, eps, momentum, affine, track_running_stats: those of torch.nn.BatchNorm2d.
@@ -117,8 +118,7 @@ class SyncBatchNorm(_BatchNorm):
     def forward(self, x):
         self._check_input_dim(x)
         ranks = self._process_set or global_process_set
-        uses_batch = self.training or self.running_mean is None
-        if not uses_batch or _native.size() == 1 or not ranks.included() or ranks.size() == 1:
+        if not self.training or _native.size() == 1 or not ranks.included() or ranks.size() == 1:
             return super().forward(x)
         self._name = self._name or (
             "sync_batch_norm" + _native._unique_suffix("layer", ranks))
@@ -136,7 +136,7 @@ class SyncBatchNorm(_BatchNorm):
 
     @torch.no_grad()
     def _move(self, total, mean, variance):
-        if not self.training or self.running_mean is None:
+        if self.running_mean is None:
             return
         self.num_batches_tracked.add_(1)
         momentum = self.momentum

@@ -210,7 +210,8 @@ def broadcast_optimizer_state(optimizer: torch.optim.Optimizer, root_rank: int =
         MismatchError: the parameter groups differ from the root's; on every rank.
     """
     what, is_root = "broadcast_optimizer_state", _native.rank() == root_rank
-    packed, tensors = None, []
+    packed: Any = None
+    tensors: list[torch.Tensor] = []
 
     def prepare() -> Any:
         nonlocal packed, tensors

@@ -112,6 +112,89 @@ assert (view == 3).all()
 """)
 
 
+def test_gradients_of_any_layout_and_kind_are_reduced(ranks):
+    ranks.check("""
+class Own(torch.nn.Parameter):
+    pass
+class Kind(torch.Tensor):
+    pass
+def inference(x):
+    with torch.inference_mode():
+        return x.clone()
+def plain(x):
+    x = x.detach().to_dense() if x.is_sparse else x.detach().as_subclass(torch.Tensor)
+    return x.resolve_conj().resolve_neg()
+
+class Turning(hvd.Compressor):
+    "What travels has a lazy bit of its own."
+    @staticmethod
+    def compress(tensor):
+        return tensor.conj() if tensor.is_complex() else tensor, None
+    @staticmethod
+    def decompress(tensor, ctx):
+        return tensor.conj() if tensor.is_complex() else tensor
+
+makes = {  # of twelve numbers
+    "conjugate": lambda x: (x * (1 + 2j)).reshape(3, 4).conj(),
+    "conjugate, transposed": lambda x: (x * (1 + 2j)).reshape(3, 4).conj().t(),
+    "negative": lambda x: (x * (1 + 2j)).conj().imag,
+    "complex128": lambda x: (x * (1 + 2j)).to(torch.complex128),
+    "transposed": lambda x: x.reshape(3, 4).t(),
+    "part of another": lambda x: x[2:5],
+    "every third": lambda x: x[::3],
+    "one expanded": lambda x: x[:1].expand(4),
+    "row expanded": lambda x: x[:4].expand(3, 4),
+    "no axes": lambda x: x[0],
+    "no elements": lambda x: x[:0].reshape(0, 3),
+    "channels last": lambda x: x.reshape(1, 3, 2, 2).to(memory_format=torch.channels_last),
+    "half": lambda x: x.half(),
+    "bfloat16": lambda x: x.bfloat16(),
+    "needs gradients": lambda x: x.clone().requires_grad_(),
+    "class of parameters": Own,
+    "class of tensors": lambda x: x.as_subclass(Kind),
+    "inference": inference,
+    "sparse": lambda x: x.reshape(3, 4).to_sparse(1),
+    "sparse conjugate": lambda x: (x * (1 + 2j)).reshape(3, 4).conj().to_sparse(1),
+}
+for what, make in makes.items():
+    for options in ({}, {"gradient_as_bucket_view": False}, {"compression": "fp16"},
+                    {"compression": Turning}):
+        numbers = torch.arange(1.0, 13.0)
+        parameter = torch.nn.Parameter(torch.zeros_like(plain(make(numbers))))
+        optimizer = hvd.DistributedOptimizer(torch.optim.SGD([parameter], lr=1.0),
+                                             [("w", parameter)], **options)
+        for step in range(5):
+            gradient, want = make(numbers * (rank + 1)), plain(make(numbers * 1.5))
+            optimizer.zero_grad()
+            if step % 2 == 0 or gradient.is_sparse or gradient.is_inference():
+                parameter.grad = gradient
+            else:
+                parameter.backward(gradient)
+            optimizer.synchronize()
+            given = plain(parameter.grad)
+            assert torch.allclose(given, want), (what, options, step, given, want)
+            with optimizer.skip_synchronize():
+                optimizer.step()
+""")
+
+
+def test_a_gradient_that_is_its_view_seen_otherwise(ranks):
+    ranks.check("""
+for seen in (lambda x: x.conj(), lambda x: x.t(), lambda x: x[:1].expand(3, 3), lambda x: x.detach()):
+    parameter = torch.nn.Parameter(torch.zeros(3, 3, dtype=torch.complex64))
+    optimizer = hvd.DistributedOptimizer(torch.optim.SGD([parameter], lr=1.0), [("w", parameter)])
+    for step in range(3):
+        optimizer.zero_grad(set_to_none=False)
+        parameter.backward(torch.arange(9.0).reshape(3, 3) * (1 + 2j))
+        optimizer.step()
+    view = parameter.grad
+    want = seen(view).resolve_conj().clone()
+    parameter.grad = seen(view)
+    optimizer.step()  # which reduces what is there: all ranks have the same
+    assert parameter.grad is view and torch.equal(view, want), (view, want)
+""")
+
+
 @pytest.mark.parametrize("np", [2, 4])
 def test_accumulation_partial_windows_and_further_passes(ranks, np):
     ranks.check("""

@@ -68,7 +68,7 @@ class Gradients:
             return natives(entries)
         for entry in entries:
             compressed, context = self._options.compression.compress(entry.parameter.grad)
-            entry.compressed = compressed.contiguous(), context
+            entry.compressed = memory.dense(compressed), context
         return [memory.source(entry.compressed[0]) for entry in entries]
 
     @_no_grad

@@ -245,7 +245,7 @@ class _DistributedAdasum(_Distributed):
             compression = self._hvd_options.compression
             pairs = [compression.compress(parameter - start)
                      for parameter, start in zip(parameters, before)]
-            changes = [change.contiguous() for change, _ in pairs]
+            changes = [memory.dense(change) for change, _ in pairs]
             _native.grouped_allreduce_([memory.target(change) for change in changes], Adasum,
                                        f"{self._hvd_reducer.native.name}.adasum", 1.0, 1.0, None,
                                        self._hvd_options.process_set)

@@ -85,6 +85,7 @@ import copy, pickle
 model = pickle.loads(pickle.dumps(model)), copy.deepcopy(model)
 resumed = pickle.loads(pickle.dumps(half)) if rank == 0 else hvd.SyncBatchNorm(2)
 resumed(torch.tensor([[1.0, 2.0], [3.0, 6.0]]))
-alone = copy.deepcopy(hvd.SyncBatchNorm(1, process_set=hvd.add_process_set([0])))
-assert alone(torch.tensor([[1.0], [3.0]]) * (rank + 1)).detach().view(-1).tolist() == pytest.approx([-1, 1], abs=1e-4)
+alone = hvd.SyncBatchNorm(1, process_set=hvd.add_process_set([0]))
+for copied in (copy.deepcopy(alone), pickle.loads(pickle.dumps(alone))):
+    assert copied(torch.tensor([[1.0], [3.0]]) * (rank + 1)).detach().view(-1).tolist() == pytest.approx([-1, 1], abs=1e-4)
 """, np=np)

@@ -1,7 +1,5 @@
 """Batch normalisation over the batches of all ranks."""
 
-import copy
-
 import torch
 from torch.nn.modules.batchnorm import _BatchNorm
 
@@ -101,8 +99,7 @@ class SyncBatchNorm(_BatchNorm):
     def __init__(self, num_features, eps=1e-5, momentum=0.1, affine=True, track_running_stats=True,
                  *, process_set=global_process_set):
         super().__init__(num_features, eps, momentum, affine, track_running_stats)
-        # The default is not kept, so that the module can be pickled.
-        self._process_set = None if process_set is global_process_set else process_set
+        self._process_set = process_set
         self._name = None  # until the first call, which the ranks make in one order
 
     def _check_input_dim(self, x):
@@ -117,7 +114,7 @@ class SyncBatchNorm(_BatchNorm):
 
     def forward(self, x):
         self._check_input_dim(x)
-        ranks = self._process_set or global_process_set
+        ranks = self._process_set
         if not self.training or _native.size() == 1 or not ranks.included() or ranks.size() == 1:
             return super().forward(x)
         self._name = self._name or (
@@ -126,13 +123,6 @@ class SyncBatchNorm(_BatchNorm):
 
     def __getstate__(self):
         return self.__dict__ | {"_name": None}  # a copy meets what is in its place on other ranks
-
-    def __deepcopy__(self, memo):
-        memo[id(self._process_set)] = self._process_set  # a copy takes the same ranks together
-        other = type(self).__new__(type(self))
-        memo[id(self)] = other
-        other.__dict__ = copy.deepcopy(self.__getstate__(), memo)
-        return other
 
     @torch.no_grad()
     def _move(self, total, mean, variance):

@@ -667,6 +667,144 @@ assert all(torch.equal(a, b) for a, b in zip(model.parameters(), other.parameter
 """)
 
 
+COPIES = """
+import copy, io, pickle
+def unpickled(x):
+    return pickle.loads(pickle.dumps(x))
+def saved_and_loaded(x):
+    file = io.BytesIO()
+    torch.save(x, file)
+    file.seek(0)
+    options = {"weights_only": False} if torch.__version__ >= "2" else {}
+    return torch.load(file, **options)
+
+class Ours(torch.optim.SGD):
+    def __deepcopy__(self, memo):
+        other = type(self)(copy.deepcopy(self.param_groups, memo), lr=0.1)
+        other.copied = True
+        return other
+
+class Half(hvd.Compressor):
+    @staticmethod
+    def compress(tensor):
+        return tensor.half(), tensor.dtype
+    @staticmethod
+    def decompress(tensor, ctx):
+        return tensor.to(ctx)
+
+def make(kind=torch.optim.Adam, groups=None, **options):
+    torch.manual_seed(3)
+    model = torch.nn.Sequential(torch.nn.Linear(3, 4), torch.nn.Tanh(), torch.nn.Linear(4, 2))
+    if groups == "lists":
+        groups = [[model[0].weight, model[2].bias], [model[2].weight]]
+    return model, hvd.DistributedOptimizer(kind(model.parameters(), lr=0.1),
+                                           model.named_parameters(), groups=groups, **options)
+
+def step(model, optimizer, number):
+    x = torch.randn(4, 3, generator=torch.Generator().manual_seed(10 * number + rank))
+    optimizer.zero_grad()
+    model(x).square().sum().backward()
+    optimizer.step()
+
+def goes_on_alike(original, copied, shared=True):
+    for number in (3, 4, 5):
+        step(*original, number)
+        step(*copied, number)
+    (model, optimizer), (other, second) = original, copied
+    assert type(second).__name__ == type(optimizer).__name__ and isinstance(second, torch.optim.Optimizer)
+    assert all(torch.equal(a, b) for a, b in zip(model.parameters(), other.parameters()))
+    assert not any(a is b for a, b in zip(model.parameters(), other.parameters()))
+    assert not shared or same_everywhere(*other.parameters())
+    assert list(second._parameter_names.values()) == list(optimizer._parameter_names.values())
+    assert repr(second._hvd_options) == repr(optimizer._hvd_options)
+"""
+
+
+@pytest.mark.parametrize("np", [1, 2])
+def test_copied_and_loaded_optimizers_reduce(ranks, np):
+    ranks.check(COPIES + """
+for copied in (copy.deepcopy, unpickled, saved_and_loaded, lambda x: copy.deepcopy(unpickled(x))):
+    for options in ({}, {"kind": torch.optim.SGD, "op": "sum"}, {"op": hvd.Adasum}, {"groups": 2},
+                    {"groups": "lists"}, {"compression": "fp16"}, {"compression": Half},
+                    {"compression": hvd.Compression.powersgd(1)}, {"overlap_step": True},
+                    {"gradient_predivide_factor": 2.0, "sparse_as_dense": True},
+                    {"gradient_as_bucket_view": False},
+                    {"clip_grad_norm": 0.1, "clip_when": "before"},
+                    {"backward_passes_per_step": 2, "average_aggregated_gradients": True}):
+        original = make(**options)
+        step(*original, 1), step(*original, 2)
+        goes_on_alike(original, copied(original))
+        # A scheduler has its optimizer with it.
+        model, optimizer = original
+        scheduler = torch.optim.lr_scheduler.StepLR(optimizer, 1)
+        other, another = copied((model, scheduler))
+        goes_on_alike(original, (other, another.optimizer))
+
+original = make(kind=Ours)
+model, optimizer = copy.deepcopy(original)
+assert optimizer.copied
+goes_on_alike(original, (model, optimizer))
+
+# Parameters that came later, a step in the middle of a window, and passes that were changed.
+model, optimizer = make(backward_passes_per_step=2)
+late = torch.nn.Linear(2, 1)
+torch.nn.init.ones_(late.weight)
+model.append(late)
+optimizer.add_param_group({"params": list(late.parameters()), "lr": 0.5})
+optimizer.set_backward_passes_per_step(3)
+step(model, optimizer, 1)
+model(torch.ones(1, 3)).sum().backward()
+other, second = copy.deepcopy((model, optimizer))
+assert [group["lr"] for group in second.param_groups] == [0.1, 0.5]
+optimizer.zero_grad()
+goes_on_alike((model, optimizer), (other, second))
+
+# A shallow copy shares everything.
+shallow = copy.copy(optimizer)
+shallow.zero_grad()
+assert shallow.param_groups is optimizer.param_groups and type(shallow) is type(optimizer)
+for number in (1, 2):
+    step(model, shallow, number)
+assert same_everywhere(*model.parameters())
+
+model, optimizer = make()
+data = pickle.dumps((model, optimizer))
+hvd.shutdown()
+with pytest.raises(hvd.InvalidArgumentError, match=r"DistributedOptimizer: .*before init\\(\\)"):
+    pickle.loads(data)
+hvd.init()
+model, optimizer = pickle.loads(data)
+step(model, optimizer, 1)
+assert same_everywhere(*model.parameters())
+""", np=np)
+
+
+def test_copied_optimizers_of_a_process_set(ranks):
+    ranks.check(COPIES + """
+one = hvd.add_process_set([1])
+both = hvd.add_process_set([0, 1])
+for process_set in (one, both):
+    for copied in (copy.deepcopy, unpickled, saved_and_loaded):
+        original = make(process_set=process_set)
+        step(*original, 1)
+        model, optimizer = copied(original)
+        assert optimizer._hvd_options.process_set is process_set
+        goes_on_alike(original, (model, optimizer), shared=process_set is both)
+data = pickle.dumps(make(process_set=both))
+hvd.shutdown()
+hvd.init()
+with pytest.raises(hvd.InvalidArgumentError, match=r"ranks \\[0, 1\\].*add_process_set"):
+    pickle.loads(data)
+hvd.add_process_set([0, 1])
+step(*pickle.loads(data), 1)
+handle = hvd.allreduce_async(torch.ones(1))
+for wrong in (copy.copy, copy.deepcopy, unpickled):
+    with pytest.raises(TypeError, match="Handle cannot be copied.*synchronize"):
+        wrong(handle)
+assert handle.synchronize().item() == 1
+""")
+
+
 def test_ranks_outside_of_the_process_set_train_on_their_own(ranks):
     ranks.check("""
 pair = hvd.add_process_set([0, 2])

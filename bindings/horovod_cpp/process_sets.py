@@ -1,19 +1,21 @@
 """Process sets: registered in this job, and copied and pickled with the modules that hold them."""
 
 import copyreg
-from collections.abc import Iterable, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, TypeVar
 
 from horovod_cpp import _native
 from horovod_cpp._native import ProcessSet, global_process_set
 from horovod_cpp.short_traceback import short_traceback
 
+_Function = TypeVar("_Function", bound=Callable[..., Any])
+
 _registered: dict[int, ProcessSet] = {}  # in this job, by number, those that were removed too
 
 
-def _documented_as(native: Any) -> Any:
+def _documented_as(native: Any) -> Callable[[_Function], _Function]:
     """Gives a function the text of the native one, without its line of arguments."""
-    def document(function: Any) -> Any:
+    def document(function: _Function) -> _Function:
         function.__doc__ = native.__doc__.partition("\n\n")[2]
         return function
     return document

@@ -176,7 +176,7 @@ for wrong in (0, 1):
     for kind, words, params in (
             (hvd.InvalidArgumentError, "'layer.weight': .*run one forward first",
              lambda: {"layer.weight": lazy.weight}),
-            (hvd.InvalidArgumentError, "'layer.weight': .*meta device.*to_empty",
+            (hvd.UnsupportedError, "'layer.weight': .*meta device.*to_empty",
              lambda: {"layer.weight": torch.zeros(3, device="meta")}),
             (TypeError, "'layer.weight': .*dense", lambda: {"layer.weight": torch.eye(3).to_sparse()}),
             (TypeError, "entry 0 .*str, Tensor, int.*pair",

@@ -69,7 +69,7 @@ def check_values(tensor: torch.Tensor) -> None:
         raise _native.InvalidArgumentError(
             "a parameter of a lazy module that has no shape yet; run one forward first")
     if tensor.is_meta:
-        raise _native.InvalidArgumentError(
+        raise _native.UnsupportedError(
             f"a tensor of shape {list(tensor.shape)} on the meta device, which has no values; give "
             "the model memory first, with to_empty(device=...)")
 

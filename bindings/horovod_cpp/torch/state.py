@@ -30,10 +30,13 @@ def broadcast_parameters(params: Mapping[str, torch.Tensor] | Iterable[Any], roo
 
     Raises:
         TypeError: ``params`` is a model, or something in it is no tensor or no pair.
-        InvalidArgumentError: elements of a tensor share memory, or it has none: a parameter of a
-            lazy module before its first forward, or of a model on the meta device.
-        MismatchError: they are not the same, or cannot be sent on another rank; on every rank,
-            naming the first difference, before anything was sent.
+        InvalidArgumentError: elements of a tensor share memory, or it is a parameter of a lazy
+            module before its first forward.
+        UnsupportedError: a tensor lies on the meta device, or another one that is not served.
+        Exception: whatever ``params`` raises itself. The other ranks get any of these as a
+            MismatchError of the same words, before anything was sent.
+        MismatchError: they are not the same; on every rank, naming the first difference, before
+            anything was sent.
     """
     with _refused_everywhere(root_rank, process_set):
         pairs = _named(params)
@@ -207,6 +210,9 @@ def broadcast_optimizer_state(optimizer: torch.optim.Optimizer, root_rank: int =
         model: Horovod's; not looked at.
 
     Raises:
+        TypeError: ``optimizer`` is none.
+        InvalidArgumentError: ``root_rank`` is not in the set, a parameter is that of a lazy module
+            before its first forward, or another rank failed; before anything was sent.
         MismatchError: the parameter groups differ from the root's; on every rank.
     """
     what, is_root = "broadcast_optimizer_state", _native.rank() == root_rank

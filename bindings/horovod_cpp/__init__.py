@@ -47,7 +47,6 @@ from horovod_cpp._native import (
     Tensor,
     UnsupportedError,
     add,
-    add_process_set,
     allgather,
     allgather_async,
     allreduce,
@@ -124,7 +123,6 @@ from horovod_cpp._native import (
     gt,
     index_add,
     index_select,
-    init,
     irecv,
     is_autocast_enabled,
     is_homogeneous,
@@ -269,6 +267,7 @@ from horovod_cpp.dtypes import float as float
 from horovod_cpp.dtypes import int as int
 from horovod_cpp.io import load, save
 from horovod_cpp.objects import allgather_object, broadcast_object
+from horovod_cpp.process_sets import add_process_set, init
 from horovod_cpp.rank_zero import rank_zero_section
 from horovod_cpp.cluster.cluster import Cluster, WorkerStatus
 from horovod_cpp.cluster.rank_error import RankError

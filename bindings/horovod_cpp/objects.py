@@ -1,6 +1,7 @@
 """Any Python object between ranks."""
 
 import pickle
+from collections.abc import Callable, Iterable
 from typing import Any, TypeVar
 
 from horovod_cpp import _native, pickling
@@ -11,38 +12,38 @@ _Object = TypeVar("_Object")
 
 
 class _Failure:
-    """Travels in place of an object that cannot be pickled, so that nobody waits for that."""
+    """Travels in place of an object that there is none of, so that nobody waits for that."""
 
-    def __init__(self, reason: str) -> None:
-        self.reason = reason
+    def __init__(self, text: str) -> None:
+        self.text = text
 
 
-def _words(error: Exception) -> str:
+def words(error: Exception) -> str:
+    """What an exception says, whatever its class."""
     try:
         return f"{type(error).__name__}: {error}"
     except Exception:  # its own __str__ fails
         return type(error).__name__
 
 
-def _pickled(obj: Any) -> tuple[bytes, Exception | None]:
-    """With what went wrong; then the bytes are those of a _Failure."""
+def _pickled(make: Callable[[], Any]) -> tuple[bytes, Exception | None]:
+    """``make()`` with what went wrong; then the bytes are those of a _Failure."""
+    failed = f"rank {_native.rank()} failed"
     try:
+        obj = make()
+        failed = f"the object of rank {_native.rank()} cannot be pickled"
         return pickling.dumps(obj), None
     except Exception as error:  # whatever the object's own methods raise
-        return pickle.dumps(_Failure(_words(error))), error
+        return pickle.dumps(_Failure(f"{failed}: {words(error)}")), error
 
 
-def _check(what: str, objects: dict[int, Any], failure: Exception | None) -> None:
-    """The rank that failed gets its own exception, the others that of the first such rank.
-
-    ``objects``: by rank.
-    """
+def _check(what: str, objects: Iterable[Any], failure: Exception | None) -> None:
+    """The rank that failed gets its own exception, the others that of the first such rank."""
     if failure is not None:
         raise failure
-    for rank, obj in objects.items():
+    for obj in objects:
         if isinstance(obj, _Failure):
-            raise _native.InvalidArgumentError(
-                f"{what}: the object of rank {rank} cannot be pickled: {obj.reason}")
+            raise _native.InvalidArgumentError(f"{what}: {obj.text}")
 
 
 @short_traceback
@@ -68,11 +69,11 @@ def broadcast_object(obj: Any, root_rank: int = 0, name: str | None = None,
         HorovodInternalError: the job ended.
     """
     is_root = _native.rank() == root_rank
-    data, failure = _pickled(obj) if is_root else (b"", None)
+    data, failure = _pickled(lambda: obj) if is_root else (b"", None)
     data = _native._broadcast_bytes(data, root_rank, name or "", process_set)
     if not is_root:
         obj = pickle.loads(data)
-    _check("broadcast_object", {root_rank: obj}, failure)
+    _check("broadcast_object", [obj], failure)
     return obj
 
 
@@ -94,8 +95,14 @@ def allgather_object(obj: _Object, name: str | None = None,
             its object: on all ranks but that one, which gets pickle's exception.
         HorovodInternalError: the job ended.
     """
-    data, failure = _pickled(obj)
+    return list(allgather_made(lambda: obj, "allgather_object", name, process_set).values())
+
+
+def allgather_made(make: Callable[[], _Object], what: str, name: str | None,
+                   process_set: ProcessSet) -> dict[int, _Object]:
+    """``make()`` of every rank by rank; if it raises on one, an error of ``what`` on all others."""
+    data, failure = _pickled(make)
     every = _native._allgather_bytes(data, name or "", process_set)
     objects = {rank: pickle.loads(data) for rank, data in zip(process_set.ranks, every) if data}
-    _check("allgather_object", objects, failure)
-    return list(objects.values())
+    _check(what, objects.values(), failure)
+    return objects

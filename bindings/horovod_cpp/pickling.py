@@ -1,5 +1,7 @@
-"""Pickles of functions that keep their file name and source, for tracebacks on other ranks."""
+"""Pickles of functions that keep their file name and source, for tracebacks on other ranks, and of
+compressions."""
 
+import copyreg
 import io
 import linecache
 import types
@@ -8,6 +10,8 @@ from collections.abc import Callable
 from typing import Any
 
 import cloudpickle
+
+from horovod_cpp._native import Compression
 
 
 def dumps(obj: object) -> bytes:
@@ -42,3 +46,14 @@ def _make_code(make: Callable[..., types.CodeType], arguments: tuple[Any, ...], 
 
 class _Pickler(cloudpickle.Pickler):  # type: ignore[misc]  # mypy does not see cloudpickle
     dispatch_table = ChainMap({types.CodeType: _reduce_code}, cloudpickle.Pickler.dispatch_table)
+
+
+def compression_named(name: str) -> Compression:
+    """Of its ``name``: "int8", "powersgd(2)"."""
+    kind, _, rank = name.rstrip(")").partition("(")
+    compression: Any = getattr(Compression, kind)
+    made: Compression = compression(int(rank)) if rank else compression
+    return made
+
+
+copyreg.pickle(Compression, lambda compression: (compression_named, (compression.name,)))

@@ -96,3 +96,38 @@ else:
     assert hvd.join() == 2
 assert hvd.allreduce(np.ones(1), hvd.Sum)[0] == 3
 """, np=3)
+
+
+def test_copies_are_the_same_set_and_pickles_find_it_by_its_ranks(ranks):
+    ranks.check("""
+import copy, pickle
+def again(x):
+    return pickle.loads(pickle.dumps(x))
+
+by_init, unregistered = hvd.ProcessSet([1, 0]), hvd.ProcessSet([1])
+hvd.shutdown()
+hvd.init(process_sets=[by_init, [1]])
+added = hvd.add_process_set([0])
+twin = hvd.add_process_set([0])  # the same ranks, and another set
+for one in (hvd.global_process_set, by_init, added, twin):
+    assert copy.copy(one) is one and copy.deepcopy({"a": [one]})["a"][0] is one and again(one) is one
+assert copy.deepcopy(unregistered) is unregistered and again(unregistered).ranks == [1]
+assert again(unregistered).process_set_id is None
+layer = hvd.SyncBatchNorm(1, process_set=added)
+x = hvd.tensor([[1.0], [3.0]]) * (rank + 1)  # rank 0 is alone in its set, rank 1 outside of it
+for copied in (copy.deepcopy(layer), again(layer)):
+    assert np.allclose(copied(x).numpy().ravel(), [-1, 1], atol=1e-4)
+pickled = pickle.dumps(added)
+hvd.shutdown()
+with pytest.raises(hvd.InvalidArgumentError, match=r"ranks \\[0\\].*add_process_set\\(\\[0\\]\\)"):
+    pickle.loads(pickled)
+hvd.init()
+hvd.add_process_set([1])
+with pytest.raises(hvd.InvalidArgumentError, match=r"ranks \\[0\\].*not"):
+    pickle.loads(pickled)
+other = hvd.add_process_set([0])
+assert pickle.loads(pickled) is other
+hvd.remove_process_set(other)
+with pytest.raises(hvd.InvalidArgumentError, match=r"ranks \\[0\\].*not"):
+    pickle.loads(pickled)
+""")

@@ -401,3 +401,42 @@ a.resize_(1_000_000)
 with pytest.raises(ValueError, match="resize_"):
     handle.synchronize()
 """)
+
+
+def test_tensors_with_lazy_conjugates_and_negatives(ranks):
+    ranks.check("""
+def make(kind):
+    x = torch.tensor([[1 + 2j, 3 - 1j], [2 - 2j, 5j]]) * (rank + 1)
+    return x.conj() if kind == "conj" else x.conj().imag
+
+for kind in ("conj", "neg"):
+    x = make(kind)
+    assert x.is_conj() or x.is_neg()
+    plain = x.resolve_conj().resolve_neg()
+    one = plain / (rank + 1)
+    mean, every = one * 1.5, torch.cat([one, one * 2])
+    for given, want in (
+            (hvd.allreduce(x), mean), (hvd.allreduce_async(x).synchronize(), mean),
+            (hvd.grouped_allreduce([x, x])[1], mean), (hvd.allgather(x), every),
+            (hvd.grouped_allgather([x, x])[1], every), (hvd.broadcast(x, 1), one * 2),
+            (hvd.grouped_broadcast([x, x], 1)[1], one * 2),
+            (hvd.reducescatter(x), mean[rank:rank + 1]),
+            (hvd.grouped_reducescatter([x, x])[1], mean[rank:rank + 1]),
+            (hvd.alltoall(x), every[rank::2]),
+            (hvd.sparse_allreduce_async(x.to_sparse(1), None, hvd.Average).synchronize().to_dense(),
+             mean)):
+        assert torch.allclose(given, want), (kind, given, want)
+    for call in (hvd.allreduce_, hvd.allreduce_async_, lambda x: hvd.grouped_allreduce_([x]),
+                 lambda x: hvd.broadcast_(x, 0), lambda x: hvd.grouped_broadcast_([x], 0)):
+        with pytest.raises(hvd.InvalidArgumentError, match="resolve_conj"):
+            call(x)
+    assert torch.equal(x, plain)
+    x.requires_grad_()
+    hvd.allreduce(x, op=hvd.Sum).abs().sum().backward()
+    alone = one.detach().requires_grad_()
+    (alone * 3).abs().sum().backward()
+    assert torch.allclose(x.grad, alone.grad / 3 * 2), (x.grad, alone.grad)
+    turned = make(kind)
+    hvd.broadcast_parameters([turned], 1)
+    assert torch.allclose(turned, one * 2) and (turned.is_conj() or turned.is_neg())
+""")

@@ -112,6 +112,89 @@ assert (view == 3).all()
 """)
 
 
+def test_gradients_of_any_layout_and_kind_are_reduced(ranks):
+    ranks.check("""
+class Own(torch.nn.Parameter):
+    pass
+class Kind(torch.Tensor):
+    pass
+def inference(x):
+    with torch.inference_mode():
+        return x.clone()
+def plain(x):
+    x = x.detach().to_dense() if x.is_sparse else x.detach().as_subclass(torch.Tensor)
+    return x.resolve_conj().resolve_neg()
+
+class Turning(hvd.Compressor):
+    "What travels has a lazy bit of its own."
+    @staticmethod
+    def compress(tensor):
+        return tensor.conj() if tensor.is_complex() else tensor, None
+    @staticmethod
+    def decompress(tensor, ctx):
+        return tensor.conj() if tensor.is_complex() else tensor
+
+makes = {  # of twelve numbers
+    "conjugate": lambda x: (x * (1 + 2j)).reshape(3, 4).conj(),
+    "conjugate, transposed": lambda x: (x * (1 + 2j)).reshape(3, 4).conj().t(),
+    "negative": lambda x: (x * (1 + 2j)).conj().imag,
+    "complex128": lambda x: (x * (1 + 2j)).to(torch.complex128),
+    "transposed": lambda x: x.reshape(3, 4).t(),
+    "part of another": lambda x: x[2:5],
+    "every third": lambda x: x[::3],
+    "one expanded": lambda x: x[:1].expand(4),
+    "row expanded": lambda x: x[:4].expand(3, 4),
+    "no axes": lambda x: x[0],
+    "no elements": lambda x: x[:0].reshape(0, 3),
+    "channels last": lambda x: x.reshape(1, 3, 2, 2).to(memory_format=torch.channels_last),
+    "half": lambda x: x.half(),
+    "bfloat16": lambda x: x.bfloat16(),
+    "needs gradients": lambda x: x.clone().requires_grad_(),
+    "class of parameters": Own,
+    "class of tensors": lambda x: x.as_subclass(Kind),
+    "inference": inference,
+    "sparse": lambda x: x.reshape(3, 4).to_sparse(1),
+    "sparse conjugate": lambda x: (x * (1 + 2j)).reshape(3, 4).conj().to_sparse(1),
+}
+for what, make in makes.items():
+    for options in ({}, {"gradient_as_bucket_view": False}, {"compression": "fp16"},
+                    {"compression": Turning}):
+        numbers = torch.arange(1.0, 13.0)
+        parameter = torch.nn.Parameter(torch.zeros_like(plain(make(numbers))))
+        optimizer = hvd.DistributedOptimizer(torch.optim.SGD([parameter], lr=1.0),
+                                             [("w", parameter)], **options)
+        for step in range(5):
+            gradient, want = make(numbers * (rank + 1)), plain(make(numbers * 1.5))
+            optimizer.zero_grad()
+            if step % 2 == 0 or gradient.is_sparse or gradient.is_inference():
+                parameter.grad = gradient
+            else:
+                parameter.backward(gradient)
+            optimizer.synchronize()
+            given = plain(parameter.grad)
+            assert torch.allclose(given, want), (what, options, step, given, want)
+            with optimizer.skip_synchronize():
+                optimizer.step()
+""")
+
+
+def test_a_gradient_that_is_its_view_seen_otherwise(ranks):
+    ranks.check("""
+for seen in (lambda x: x.conj(), lambda x: x.t(), lambda x: x[:1].expand(3, 3), lambda x: x.detach()):
+    parameter = torch.nn.Parameter(torch.zeros(3, 3, dtype=torch.complex64))
+    optimizer = hvd.DistributedOptimizer(torch.optim.SGD([parameter], lr=1.0), [("w", parameter)])
+    for step in range(3):
+        optimizer.zero_grad(set_to_none=False)
+        parameter.backward(torch.arange(9.0).reshape(3, 3) * (1 + 2j))
+        optimizer.step()
+    view = parameter.grad
+    want = seen(view).resolve_conj().clone()
+    parameter.grad = seen(view)
+    optimizer.step()  # which reduces what is there: all ranks have the same
+    assert parameter.grad is view and torch.equal(view, want), (view, want)
+""")
+
+
 @pytest.mark.parametrize("np", [2, 4])
 def test_accumulation_partial_windows_and_further_passes(ranks, np):
     ranks.check("""
@@ -581,6 +664,144 @@ assert fresh.param_groups[0]["lr"] == 0.125
 train(model, optimizer, 3)
 train(other, fresh, 3)
 assert all(torch.equal(a, b) for a, b in zip(model.parameters(), other.parameters()))
+""")
+
+
+COPIES = """
+import copy, io, pickle
+def unpickled(x):
+    return pickle.loads(pickle.dumps(x))
+def saved_and_loaded(x):
+    file = io.BytesIO()
+    torch.save(x, file)
+    file.seek(0)
+    options = {"weights_only": False} if torch.__version__ >= "2" else {}
+    return torch.load(file, **options)
+
+class Ours(torch.optim.SGD):
+    def __deepcopy__(self, memo):
+        other = type(self)(copy.deepcopy(self.param_groups, memo), lr=0.1)
+        other.copied = True
+        return other
+
+class Half(hvd.Compressor):
+    @staticmethod
+    def compress(tensor):
+        return tensor.half(), tensor.dtype
+    @staticmethod
+    def decompress(tensor, ctx):
+        return tensor.to(ctx)
+
+def make(kind=torch.optim.Adam, groups=None, **options):
+    torch.manual_seed(3)
+    model = torch.nn.Sequential(torch.nn.Linear(3, 4), torch.nn.Tanh(), torch.nn.Linear(4, 2))
+    if groups == "lists":
+        groups = [[model[0].weight, model[2].bias], [model[2].weight]]
+    return model, hvd.DistributedOptimizer(kind(model.parameters(), lr=0.1),
+                                           model.named_parameters(), groups=groups, **options)
+
+def step(model, optimizer, number):
+    x = torch.randn(4, 3, generator=torch.Generator().manual_seed(10 * number + rank))
+    optimizer.zero_grad()
+    model(x).square().sum().backward()
+    optimizer.step()
+
+def goes_on_alike(original, copied, shared=True):
+    for number in (3, 4, 5):
+        step(*original, number)
+        step(*copied, number)
+    (model, optimizer), (other, second) = original, copied
+    assert type(second).__name__ == type(optimizer).__name__ and isinstance(second, torch.optim.Optimizer)
+    assert all(torch.equal(a, b) for a, b in zip(model.parameters(), other.parameters()))
+    assert not any(a is b for a, b in zip(model.parameters(), other.parameters()))
+    assert not shared or same_everywhere(*other.parameters())
+    assert list(second._parameter_names.values()) == list(optimizer._parameter_names.values())
+    assert repr(second._hvd_options) == repr(optimizer._hvd_options)
+"""
+
+
+@pytest.mark.parametrize("np", [1, 2])
+def test_copied_and_loaded_optimizers_reduce(ranks, np):
+    ranks.check(COPIES + """
+for copied in (copy.deepcopy, unpickled, saved_and_loaded, lambda x: copy.deepcopy(unpickled(x))):
+    for options in ({}, {"kind": torch.optim.SGD, "op": "sum"}, {"op": hvd.Adasum}, {"groups": 2},
+                    {"groups": "lists"}, {"compression": "fp16"}, {"compression": Half},
+                    {"compression": hvd.Compression.powersgd(1)}, {"overlap_step": True},
+                    {"gradient_predivide_factor": 2.0, "sparse_as_dense": True},
+                    {"gradient_as_bucket_view": False},
+                    {"clip_grad_norm": 0.1, "clip_when": "before"},
+                    {"backward_passes_per_step": 2, "average_aggregated_gradients": True}):
+        original = make(**options)
+        step(*original, 1), step(*original, 2)
+        goes_on_alike(original, copied(original))
+        # A scheduler has its optimizer with it.
+        model, optimizer = original
+        scheduler = torch.optim.lr_scheduler.StepLR(optimizer, 1)
+        other, another = copied((model, scheduler))
+        goes_on_alike(original, (other, another.optimizer))
+
+original = make(kind=Ours)
+model, optimizer = copy.deepcopy(original)
+assert optimizer.copied
+goes_on_alike(original, (model, optimizer))
+
+# Parameters that came later, a step in the middle of a window, and passes that were changed.
+model, optimizer = make(backward_passes_per_step=2)
+late = torch.nn.Linear(2, 1)
+torch.nn.init.ones_(late.weight)
+model.append(late)
+optimizer.add_param_group({"params": list(late.parameters()), "lr": 0.5})
+optimizer.set_backward_passes_per_step(3)
+step(model, optimizer, 1)
+model(torch.ones(1, 3)).sum().backward()
+other, second = copy.deepcopy((model, optimizer))
+assert [group["lr"] for group in second.param_groups] == [0.1, 0.5]
+optimizer.zero_grad()
+goes_on_alike((model, optimizer), (other, second))
+
+# A shallow copy shares everything.
+shallow = copy.copy(optimizer)
+shallow.zero_grad()
+assert shallow.param_groups is optimizer.param_groups and type(shallow) is type(optimizer)
+for number in (1, 2):
+    step(model, shallow, number)
+assert same_everywhere(*model.parameters())
+
+model, optimizer = make()
+data = pickle.dumps((model, optimizer))
+hvd.shutdown()
+with pytest.raises(hvd.InvalidArgumentError, match=r"DistributedOptimizer: .*before init\\(\\)"):
+    pickle.loads(data)
+hvd.init()
+model, optimizer = pickle.loads(data)
+step(model, optimizer, 1)
+assert same_everywhere(*model.parameters())
+""", np=np)
+
+
+def test_copied_optimizers_of_a_process_set(ranks):
+    ranks.check(COPIES + """
+one = hvd.add_process_set([1])
+both = hvd.add_process_set([0, 1])
+for process_set in (one, both):
+    for copied in (copy.deepcopy, unpickled, saved_and_loaded):
+        original = make(process_set=process_set)
+        step(*original, 1)
+        model, optimizer = copied(original)
+        assert optimizer._hvd_options.process_set is process_set
+        goes_on_alike(original, (model, optimizer), shared=process_set is both)
+data = pickle.dumps(make(process_set=both))
+hvd.shutdown()
+hvd.init()
+with pytest.raises(hvd.InvalidArgumentError, match=r"ranks \\[0, 1\\].*add_process_set"):
+    pickle.loads(data)
+hvd.add_process_set([0, 1])
+step(*pickle.loads(data), 1)
+handle = hvd.allreduce_async(torch.ones(1))
+for wrong in (copy.copy, copy.deepcopy, unpickled):
+    with pytest.raises(TypeError, match="Handle cannot be copied.*synchronize"):
+        wrong(handle)
+assert handle.synchronize().item() == 1
 """)
 
 

@@ -146,3 +146,92 @@ with pytest.raises(TypeError, match="Linear"):
 with pytest.raises(ValueError, match="root"):
     hvd.broadcast_optimizer_state(optimizer, 5)
 """, np=np)
+
+
+@pytest.mark.parametrize("np", [2])
+def test_what_one_rank_alone_cannot_send_is_an_error_on_all_at_once(ranks, np):
+    ranks.check("""
+import time, warnings
+warnings.simplefilter("ignore")  # PyTorch's, of lazy modules
+good = {"layer.weight": torch.zeros(3)}
+
+class Raising(dict):
+    def items(self):
+        raise ZeroDivisionError("no items")
+
+def broken():
+    yield "layer.weight", torch.zeros(3)
+    raise RuntimeError("the model is gone")
+
+def fails(kind, words, call):
+    "On the rank that is wrong with its own class; on the other with the same words."
+    began = time.monotonic()
+    with pytest.raises(kind if rank == wrong else hvd.Error, match=words):
+        call()
+    assert time.monotonic() - began < 20
+    assert hvd.allreduce(torch.ones(1), op=hvd.Sum)[0] == size  # the job goes on
+
+lazy = torch.nn.LazyLinear(3)
+for wrong in (0, 1):
+    for kind, words, params in (
+            (hvd.InvalidArgumentError, "'layer.weight': .*run one forward first",
+             lambda: {"layer.weight": lazy.weight}),
+            (hvd.UnsupportedError, "'layer.weight': .*meta device.*to_empty",
+             lambda: {"layer.weight": torch.zeros(3, device="meta")}),
+            (TypeError, "'layer.weight': .*dense", lambda: {"layer.weight": torch.eye(3).to_sparse()}),
+            (TypeError, "entry 0 .*str, Tensor, int.*pair",
+             lambda: [("layer.weight", torch.zeros(3), 5)]),
+            (TypeError, "entry 0 .*Tensor, str.*pair", lambda: [(torch.zeros(3), "layer.weight")]),
+            (TypeError, "entry 1 .*Tensor.*pair", lambda: [torch.zeros(3), (torch.zeros(3),)]),
+            (TypeError, "Linear; pass model.state_dict", lambda: torch.nn.Linear(1, 1)),
+            (TypeError, "NoneType; pass model.state_dict", lambda: None),
+            (ZeroDivisionError, "no items", Raising),
+            (RuntimeError, "the model is gone", broken)):
+        fails(kind, words, lambda: hvd.broadcast_parameters(params() if rank == wrong else good, 0))
+
+    sgd = lambda *parameters: torch.optim.SGD(parameters, lr=1.0)
+    class Unfinished(torch.optim.SGD):
+        @property
+        def state(self):
+            raise AttributeError("state comes later")
+        @state.setter
+        def state(self, value):
+            pass
+    fine = torch.nn.Parameter(torch.zeros(3))
+    for kind, words, make in (
+            (TypeError, "expected a torch.optim.Optimizer, got Linear",
+             lambda: torch.nn.Linear(1, 1)),
+            (hvd.InvalidArgumentError, "parameter 1 of group 0: .*run one forward first",
+             lambda: sgd(fine, lazy.weight))):
+        fails(kind, words, lambda: hvd.broadcast_optimizer_state(
+            make() if rank == wrong else sgd(fine), 0))
+    fails(AttributeError, "state comes later", lambda: hvd.broadcast_optimizer_state(
+        Unfinished([fine], lr=1.0) if rank == wrong else sgd(fine), wrong))
+
+    with pytest.raises(hvd.InvalidArgumentError, match="'lazy.weight': .*run one forward first"):
+        hvd.DistributedOptimizer(torch.optim.SGD([lazy.weight], lr=1.0),
+                                 [("lazy.weight", lazy.weight)])
+
+    class Secret:
+        def __reduce__(self):
+            raise OSError("not today")
+    fails(OSError, "not today", lambda: hvd.broadcast_object(Secret(), wrong))
+    fails(OSError, "not today", lambda: hvd.allgather_object(Secret() if rank == wrong else 1))
+""", np=np)
+
+
+def test_tensors_without_elements_share_none(ranks):
+    ranks.check("""
+import numpy as np
+empty = torch.zeros(0, 3).as_strided((0, 3), (0, 0))
+hvd.broadcast_parameters([empty, torch.from_numpy(np.zeros((0, 3))), torch.zeros(1).expand(0, 3),
+                          torch.zeros(3, 1).expand(3, 0)], 0)
+hvd.broadcast_(empty, 0), hvd.allreduce_(empty), hvd.grouped_allreduce_([empty, empty])
+import horovod_cpp
+horovod_cpp.broadcast_parameters({"empty": np.zeros((0, 3)),
+                                  "wide": np.lib.stride_tricks.as_strided(np.zeros(1), (0, 3), (0, 0))})
+import pathlib
+torch.distributed.init_process_group("horovod_cpp", rank=rank, world_size=size,
+                                     init_method=pathlib.Path("store").absolute().as_uri())
+torch.distributed.broadcast(empty, 0), torch.distributed.all_reduce(empty)
+""")

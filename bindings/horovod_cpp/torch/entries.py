@@ -63,13 +63,15 @@ class Entry:
         if self.view is not None:
             if gradient is None:
                 self.view.zero_()
-            elif gradient.data_ptr() != self.view.data_ptr():
+            elif gradient is not self.view:
+                if gradient.data_ptr() == self.view.data_ptr():  # the view as .conj(), .t() and so on
+                    gradient = gradient.clone()
                 self.view.copy_(gradient)
             parameter.grad = self.view
             return
         if gradient is None:
             gradient = torch.zeros_like(parameter, memory_format=torch.contiguous_format)
-        parameter.grad = gradient.data.contiguous()  # a version of its own, if it is part of another
+        parameter.grad = memory.dense(gradient.data)  # a version of its own, if it is part of another
 
     def _has_lost_its_view(self) -> bool:
         """Module.double(), .half(), .cpu() and so on give gradients other memory, views included."""

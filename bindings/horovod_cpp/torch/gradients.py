@@ -34,6 +34,7 @@ class Gradients:
         self._options = options
         self._wire = options.wire  # None: the compressor is Python's
         self.optimizer: Callable[[], Any] = lambda: None  # a weak reference
+        self._places: set[int] = set()  # addresses of what was taken
         self._agreed = False  # which gradients are sparse
         self._new_sparse = False  # one was, against what was agreed
 
@@ -65,10 +66,18 @@ class Gradients:
                 dense.append(index)
                 if zeros:
                     entry.make_dense()
+                    self._separate(entry)
                     entry.travelling = Travelling(entry.parameter.grad)
                 entry.taken = entry.parameter.grad
             entry.apart = False
         return dense, self._tensors(dense) if zeros else [], sparse
+
+    def _separate(self, entry: Entry) -> None:
+        """From a gradient that the program gave to several parameters: each is reduced in place."""
+        gradient = entry.parameter.grad
+        if gradient.data_ptr() in self._places and gradient.numel() > 0:
+            gradient = entry.parameter.grad = gradient.clone()
+        self._places.add(gradient.data_ptr())
 
     def _sparse(self, entry: Entry) -> bool:
         """Whether it travels as coordinates: as the ranks agreed, or before that as it is."""
@@ -87,7 +96,7 @@ class Gradients:
             return natives(entries)
         for entry in entries:
             compressed, context = self._options.compression.compress(entry.taken)
-            entry.compressed = compressed.contiguous(), context
+            entry.compressed = memory.dense(compressed), context
         return [memory.source(entry.compressed[0]) for entry in entries]
 
     @_no_grad
@@ -117,6 +126,7 @@ class Gradients:
 
     @_no_grad
     def give_back(self, which: _Indices) -> None:
+        self._places.clear()
         for index in which:
             entry = self.entries[index]
             gradient = _sum(entry.done, entry.taken)

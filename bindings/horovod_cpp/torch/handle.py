@@ -22,6 +22,10 @@ class Handle:
         self._finish = finish  # what the call gave -> what the caller gets
         self._result: Any = None
 
+    def __reduce_ex__(self, protocol: object) -> Any:
+        raise TypeError("a Handle cannot be copied or pickled, since its call runs in this process; "
+                        "take what synchronize() gives")
+
     def poll(self) -> bool:
         """Whether synchronize() would not block."""
         return self._call is None or self._call.poll()

@@ -4,7 +4,8 @@ Addresses rather than DLPack: that knows no bool in PyTorch 1.13, and costs more
 allreduce takes.
 """
 
-from collections.abc import Callable, Iterable
+import contextlib
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, TypeAlias
 
 import torch
@@ -29,6 +30,16 @@ def name_of(dtype: torch.dtype) -> str:
     return _NAMES[dtype]
 
 
+@contextlib.contextmanager
+def about(name: str) -> Iterator[None]:
+    """An error says first what it is about."""
+    try:
+        yield
+    except Exception as error:
+        error.args = (f"{name}: {error}",)
+        raise
+
+
 def check(tensor: Any) -> None:
     """Raises unless it is something that the engine can reduce where it lies or as a dense copy."""
     check_kind(tensor)
@@ -45,10 +56,22 @@ def check_kind(tensor: Any) -> None:
                         "sparse_allreduce_async() or tensor.to_dense()")
     if tensor.dtype not in _NAMES:
         raise TypeError(f"a tensor of dtype {tensor.dtype} cannot be communicated")
+    check_values(tensor)
     if tensor.device.type not in ("cpu", "cuda"):
         raise _native.UnsupportedError(
             f"a tensor on {tensor.device}: collectives take those of the CPU and of CUDA devices; "
             "use tensor.cpu()")
+
+
+def check_values(tensor: torch.Tensor) -> None:
+    """Raises if it has no values: where a model was described only, and not made yet."""
+    if torch.nn.parameter.is_lazy(tensor):
+        raise _native.InvalidArgumentError(
+            "a parameter of a lazy module that has no shape yet; run one forward first")
+    if tensor.is_meta:
+        raise _native.UnsupportedError(
+            f"a tensor of shape {list(tensor.shape)} on the meta device, which has no values; give "
+            "the model memory first, with to_empty(device=...)")
 
 
 def check_output(tensor: Any) -> None:
@@ -58,7 +81,8 @@ def check_output(tensor: Any) -> None:
         InvalidArgumentError: elements share memory, as after expand().
     """
     check(tensor)
-    if any(extent > 1 and stride == 0 for extent, stride in zip(tensor.shape, tensor.stride())):
+    if tensor.numel() > 0 and any(
+            extent > 1 and stride == 0 for extent, stride in zip(tensor.shape, tensor.stride())):
         raise _native.InvalidArgumentError(
             f"a tensor of shape {list(tensor.shape)} whose elements share memory (strides "
             f"{list(tensor.stride())}, as after expand()) cannot be overwritten; use "

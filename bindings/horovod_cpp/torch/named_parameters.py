@@ -50,7 +50,8 @@ def entries_of(optimizer: torch.optim.Optimizer, named_parameters: Any,
                            "optimizer's parameters")
                 name = names[id(parameter)]
             if has_gradient(parameter):
-                check(parameter)
+                with memory.about(f"DistributedOptimizer: '{name}'"):
+                    check(parameter)
                 entries.append(Entry(name, parameter))
     # Its names begin with "module."; the model inside may be trained without it.
     if entries and all(entry.name.startswith("module.") for entry in entries) and in_data_parallel(

@@ -1,8 +1,10 @@
 """DistributedOptimizer."""
 
 import contextlib
+import copy
 import dataclasses
 import numbers
+import pickle
 
 import torch
 
@@ -49,6 +51,11 @@ class _Options:
             _refuse(f"gradient_predivide_factor goes with op=Average, not {self.op.name}")
 
 
+    def given(self):
+        """By name, for another one of the same."""
+        return {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
+
+
 def _check_passes(passes):
     if not isinstance(passes, int) or passes < 1:
         _refuse(f"backward_passes_per_step is {passes}; it must be an int of at least 1")
@@ -57,8 +64,28 @@ def _check_passes(passes):
 class _Distributed:
     """What every wrapped optimizer has; in front of its class in the order of inheritance."""
 
-    _hvd_reducer = None  # over one rank, outside the process set, and with Adasum
+    _hvd_reducer = None  # over one rank and outside the process set
     _hvd_skips = False
+
+    def __copy__(self):
+        """Shares all it knows, as the copy of any optimizer does, so also what reduces."""
+        other = object.__new__(type(self))
+        other.__dict__.update(self.__dict__)
+        return other
+
+    def __deepcopy__(self, memo):
+        """Reduces the copied parameters from its first step on; all ranks copy alike."""
+        make, arguments = self.__reduce_ex__(pickle.DEFAULT_PROTOCOL)
+        other = memo[id(self)] = make(*copy.deepcopy(arguments, memo))
+        return other
+
+    def __reduce_ex__(self, protocol):
+        """The class was made here, so a pickle has the optimizer that was wrapped, and how."""
+        plain = object.__new__(self._hvd_wrapped_class)
+        plain.__dict__.update({name: value for name, value in self.__dict__.items()
+                               if name not in _OF_WRAPPED})
+        names = [(name, parameter) for parameter, name in self._parameter_names.items()]
+        return wrapped_again, (plain, names, self._hvd_groups, self._hvd_options.given())
 
     @short_traceback
     def synchronize(self):
@@ -257,7 +284,7 @@ class _DistributedAdasum(_Distributed):
             compression = self._hvd_options.compression
             pairs = [compression.compress(parameter - start)
                      for parameter, start in zip(parameters, before)]
-            changes = [change.contiguous() for change, _ in pairs]
+            changes = [memory.dense(change) for change, _ in pairs]
             _native.grouped_allreduce_([memory.target(change) for change in changes], Adasum,
                                        f"{self._hvd_reducer.native.name}.adasum", 1.0, 1.0, None,
                                        self._hvd_options.process_set)
@@ -297,6 +324,10 @@ def DistributedOptimizer(optimizer, named_parameters=None, compression=Compressi
     step(), on its own; ranks may make different numbers of them. If parameters
     differ between ranks at the first step, the first rank warns and names them, unless
     HVD_CHECK_PARAMETERS is 0.
+
+    ``copy.deepcopy((model, optimizer))``, pickle and ``torch.save`` take it along: the copy is wrapped
+    alike and reduces the copied parameters, if all ranks copy or load alike, after init(). What
+    "int8" and powersgd keep for the next gradient starts anew.
 
     Args:
         optimizer: any torch.optim.Optimizer, also of a class of your own.
@@ -341,25 +372,47 @@ def DistributedOptimizer(optimizer, named_parameters=None, compression=Compressi
     if not isinstance(process_set, _native.ProcessSet):
         raise TypeError("DistributedOptimizer: expected a ProcessSet for process_set, got "
                         f"{type(process_set).__name__}; make one with add_process_set()")
-    alone = _native.size() == 1 or not process_set.included() or process_set.size() == 1
     options = _Options(compression, backward_passes_per_step, reduce_op(op),
                        gradient_predivide_factor, sparse_as_dense, process_set,
                        gradient_as_bucket_view, average_aggregated_gradients, clip_grad_norm,
                        clip_when, overlap_step)
-    entries = entries_of(optimizer, named_parameters, alone)
-    groups = _checked_groups(groups, num_groups)
+    entries = entries_of(optimizer, named_parameters, _works_alone(process_set))
+    return _wrapped(optimizer, entries, _checked_groups(groups, num_groups), options)
+
+
+def _works_alone(process_set):
+    return _native.size() == 1 or not process_set.included() or process_set.size() == 1
+
+
+def _wrapped(optimizer, entries, groups, options):
+    alone = _works_alone(options.process_set)
     base = _DistributedAdasum if options.op == Adasum and not alone else _Distributed
     wrapped_class = type(optimizer)
-    derived = type(wrapped_class.__name__, (base, wrapped_class), {})
+    derived = type(wrapped_class.__name__, (base, wrapped_class),
+                   {"_hvd_wrapped_class": wrapped_class})
     wrapped = object.__new__(derived)
     wrapped.__dict__ = optimizer.__dict__  # groups and state too, for schedulers that have either
     wrapped.__dict__.pop("step", None)  # a scheduler's wrapper of the one that does not synchronize
     wrapped._hvd_options = options
+    wrapped._hvd_groups = groups
     wrapped._hvd_first_name = entries[0].name if entries else ""
     wrapped._hvd_reducer = None
     wrapped._parameter_names = {entry.parameter: entry.name for entry in entries}  # Horovod's
-    works_alone = average_aggregated_gradients or clip_grad_norm is not None
-    if entries and (not alone or works_alone):
+    changes_gradients = options.average_aggregated_gradients or options.clip_grad_norm is not None
+    if entries and (not alone or changes_gradients):
         wrapped._hvd_reducer = GradientReducer(entries, groups, options)
         wrapped._hvd_reducer.describe(wrapped)
     return wrapped
+
+
+# What wrapping adds to an optimizer, and what others hang into the wrapped one.
+_OF_WRAPPED = ("_hvd_options", "_hvd_groups", "_hvd_first_name", "_hvd_reducer", "_hvd_skips",
+               "_parameter_names", "step")
+
+
+def wrapped_again(optimizer, named_parameters, groups, options):
+    """Of a copy or what a pickle has: the copied optimizer, wrapped as the original was."""
+    if not _native.is_initialized():
+        _refuse("it is loaded before init(), and belongs to a job: call init() first")
+    return _wrapped(optimizer, [Entry(name, parameter) for name, parameter in named_parameters],
+                    groups, _Options(**options))

@@ -1,15 +1,16 @@
 """What ranks share before they train: parameters and the state of optimizers."""
 
 import collections
+import contextlib
 import copy
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, TypeAlias
 
 import torch
 
 from horovod_cpp import _native
 from horovod_cpp._native import ProcessSet, global_process_set
-from horovod_cpp.objects import allgather_object, broadcast_object
+from horovod_cpp.objects import allgather_made, broadcast_object, words
 from horovod_cpp.short_traceback import short_traceback
 from horovod_cpp.torch import gpu, memory
 
@@ -28,11 +29,32 @@ def broadcast_parameters(params: Mapping[str, torch.Tensor] | Iterable[Any], roo
         root_rank: a rank of the job, in ``process_set``.
 
     Raises:
-        TypeError: ``params`` is a model, or something in it is no tensor.
-        InvalidArgumentError: elements of a tensor share memory.
-        MismatchError: they are not the same, or cannot be sent on another rank; on every rank,
-            naming the first difference, before anything was sent.
+        TypeError: ``params`` is a model, or something in it is no tensor or no pair.
+        InvalidArgumentError: elements of a tensor share memory, or it is a parameter of a lazy
+            module before its first forward.
+        UnsupportedError: a tensor lies on the meta device, or another one that is not served.
+        Exception: whatever ``params`` raises itself. The other ranks get any of these as a
+            MismatchError of the same words, before anything was sent.
+        MismatchError: they are not the same; on every rank, naming the first difference, before
+            anything was sent.
     """
+    with _refused_everywhere(root_rank, process_set):
+        pairs = _named(params)
+    _broadcast(pairs, root_rank, process_set)
+
+
+@contextlib.contextmanager
+def _refused_everywhere(root_rank: int, process_set: ProcessSet) -> Iterator[None]:
+    """What this rank does before _broadcast(). The other ranks, which wait there, hear of its
+    error."""
+    try:
+        yield
+    except Exception as error:  # whatever the program's own objects raise
+        _native._refuse_parameters(words(error), root_rank, process_set)
+        raise
+
+
+def _named(params: Any) -> list[tuple[str, torch.Tensor]]:
     if not isinstance(params, collections.abc.Iterable) or (
             isinstance(params, torch.nn.Module) and not isinstance(params, torch.nn.ParameterList)):
         raise TypeError(f"broadcast_parameters: params is a {type(params).__name__}; pass "
@@ -40,31 +62,34 @@ def broadcast_parameters(params: Mapping[str, torch.Tensor] | Iterable[Any], roo
     pairs = []
     items = params.items() if isinstance(params, collections.abc.Mapping) else params
     for place, item in enumerate(items):
-        name, value = item if isinstance(item, tuple) else (f"parameter.{place}", item)
-        if value is not None:
-            pairs.append((name, value))
-    _broadcast(pairs, root_rank, process_set)
+        pair = item if isinstance(item, tuple) else (f"parameter.{place}", item)
+        if len(pair) != 2 or not isinstance(pair[0], str):
+            kinds = ", ".join(type(each).__name__ for each in pair)
+            raise TypeError(f"broadcast_parameters: entry {place} of params is a tuple ({kinds}); "
+                            "expected a pair (name, tensor)")
+        if pair[1] is not None:
+            pairs.append(pair)
+    return pairs
 
 
 @torch.no_grad()  # type: ignore[untyped-decorator]
 def _broadcast(pairs: _Pairs, root_rank: int, process_set: ProcessSet) -> None:
-    dense = []
-    for name, tensor in pairs:
-        try:
-            memory.check_output(tensor)
-        except (TypeError, _native.InvalidArgumentError) as error:
-            why = f"'{name}': {error}"
-            _native._refuse_parameters(why, root_rank, process_set)
-            raise type(error)(why) from None
-        dense.append(memory.dense(tensor.detach()))
-    _native.broadcast_parameters(
-        [(name, memory.target(copy)) for (name, _), copy in zip(pairs, dense)], root_rank,
-        process_set)
+    with _refused_everywhere(root_rank, process_set):
+        dense = [_dense(name, tensor) for name, tensor in pairs]
+        native = [(name, memory.target(copy)) for (name, _), copy in zip(pairs, dense)]
+    _native.broadcast_parameters(native, root_rank, process_set)
     for (_, tensor), copy in zip(pairs, dense):
         if copy.data_ptr() != tensor.data_ptr():  # another memory layout
             tensor.detach().copy_(copy)
         else:
             memory.written(tensor)
+
+
+def _dense(name: str, tensor: torch.Tensor) -> torch.Tensor:
+    """What is broadcast in place of a tensor."""
+    with memory.about(f"'{name}'"):
+        memory.check_output(tensor)
+        return memory.dense(tensor.detach())
 
 
 class _Place:
@@ -111,17 +136,14 @@ def _parameters(optimizer: torch.optim.Optimizer) -> list[torch.Tensor]:
     return [parameter for group in optimizer.param_groups for parameter in group["params"]]
 
 
-def _check_groups(optimizer: torch.optim.Optimizer, root_rank: int,
-                  process_set: ProcessSet) -> None:
-    own = [[(list(parameter.shape), f"{parameter.dtype} on {parameter.device.type}")
-            for parameter in group["params"]] for group in optimizer.param_groups]
-    every = dict(allgather_object((_native.rank(), own), process_set=process_set))
-    root = every.get(root_rank, own)  # the broadcast refuses a root that joined
-    for rank, groups in every.items():
-        if groups != root:
-            raise _native.MismatchError(
-                f"broadcast_optimizer_state: the parameter groups of rank {rank} are not those of "
-                f"rank {root_rank}: {_difference(groups, root)}")
+def _groups(optimizer: torch.optim.Optimizer) -> Any:
+    """What has to be alike on all ranks."""
+    for number, group in enumerate(optimizer.param_groups):
+        for place, parameter in enumerate(group["params"]):
+            with memory.about(f"parameter {place} of group {number}"):
+                memory.check_values(parameter)
+    return [[(list(parameter.shape), f"{parameter.dtype} on {parameter.device.type}")
+             for parameter in group["params"]] for group in optimizer.param_groups]
 
 
 def _difference(groups: Any, root: Any) -> str:
@@ -188,20 +210,37 @@ def broadcast_optimizer_state(optimizer: torch.optim.Optimizer, root_rank: int =
         model: Horovod's; not looked at.
 
     Raises:
+        TypeError: ``optimizer`` is none.
+        InvalidArgumentError: ``root_rank`` is not in the set, a parameter is that of a lazy module
+            before its first forward, or another rank failed; before anything was sent.
         MismatchError: the parameter groups differ from the root's; on every rank.
     """
-    if not isinstance(optimizer, torch.optim.Optimizer):
-        raise TypeError(f"expected a torch.optim.Optimizer, got {type(optimizer).__name__}")
-    if root_rank not in process_set.ranks:
-        raise _native.InvalidArgumentError(f"broadcast_optimizer_state: root rank {root_rank} is "
-                                           f"not among the ranks {process_set.ranks}")
-    _check_groups(optimizer, root_rank, process_set)
-    is_root = _native.rank() == root_rank
-    packed, tensors = _pack_state(optimizer) if is_root else (None, [])
+    what, is_root = "broadcast_optimizer_state", _native.rank() == root_rank
+    packed: Any = None
+    tensors: list[torch.Tensor] = []
+
+    def prepare() -> Any:
+        nonlocal packed, tensors
+        if not isinstance(optimizer, torch.optim.Optimizer):
+            raise TypeError(f"expected a torch.optim.Optimizer, got {type(optimizer).__name__}")
+        if root_rank not in process_set.ranks:
+            raise _native.InvalidArgumentError(f"{what}: root rank {root_rank} is not among "
+                                               f"the ranks {process_set.ranks}")
+        if is_root:
+            packed, tensors = _pack_state(optimizer)
+        return _groups(optimizer)
+
+    every = allgather_made(prepare, what, None, process_set)
+    for rank, groups in every.items():
+        root = every.get(root_rank, groups)  # the broadcast refuses a root that joined
+        if groups != root:
+            raise _native.MismatchError(f"{what}: the parameter groups of rank {rank} are not "
+                                        f"those of rank {root_rank}: {_difference(groups, root)}")
     shapes = [(tensor.shape, tensor.dtype, gpu.is_gpus(tensor)) for tensor in tensors]
     packed, shapes = broadcast_object((packed, shapes), root_rank, process_set=process_set)
-    if not is_root:
-        tensors = [_like(shape, optimizer) for shape in shapes]
+    with _refused_everywhere(root_rank, process_set):
+        if not is_root:
+            tensors = [_like(shape, optimizer) for shape in shapes]
     _broadcast([(f"optimizer.{number}", tensor) for number, tensor in enumerate(tensors)],
                root_rank, process_set)
     if not is_root:

@@ -1,7 +1,5 @@
 """Batch normalisation over the batches of all ranks."""
 
-import copy
-
 import torch
 from torch.nn.modules.batchnorm import _BatchNorm
 
@@ -86,7 +84,8 @@ class SyncBatchNorm(_BatchNorm):
 
     On any number of axes from 2 on: [n, channels, ...]. The batches of ranks may differ in size and
     be empty; half types are normalised in float32. Every rank makes the same modules in the same
-    order and runs them in training mode together. Evaluation is that of BatchNorm.
+    order and runs them in training mode together. Evaluation is that of BatchNorm on this rank
+    alone, also with ``track_running_stats=False``, where it takes its own batch's statistics.
 
     Args:
         num_features, eps, momentum, affine, track_running_stats: those of torch.nn.BatchNorm2d.
@@ -100,8 +99,7 @@ class SyncBatchNorm(_BatchNorm):
     def __init__(self, num_features, eps=1e-5, momentum=0.1, affine=True, track_running_stats=True,
                  *, process_set=global_process_set):
         super().__init__(num_features, eps, momentum, affine, track_running_stats)
-        # The default is not kept, so that the module can be pickled.
-        self._process_set = None if process_set is global_process_set else process_set
+        self._process_set = process_set
         self._name = None  # until the first call, which the ranks make in one order
 
     def _check_input_dim(self, x):
@@ -116,9 +114,8 @@ class SyncBatchNorm(_BatchNorm):
 
     def forward(self, x):
         self._check_input_dim(x)
-        ranks = self._process_set or global_process_set
-        uses_batch = self.training or self.running_mean is None
-        if not uses_batch or _native.size() == 1 or not ranks.included() or ranks.size() == 1:
+        ranks = self._process_set
+        if not self.training or _native.size() == 1 or not ranks.included() or ranks.size() == 1:
             return super().forward(x)
         self._name = self._name or (
             "sync_batch_norm" + _native._unique_suffix("layer", ranks))
@@ -127,16 +124,9 @@ class SyncBatchNorm(_BatchNorm):
     def __getstate__(self):
         return self.__dict__ | {"_name": None}  # a copy meets what is in its place on other ranks
 
-    def __deepcopy__(self, memo):
-        memo[id(self._process_set)] = self._process_set  # a copy takes the same ranks together
-        other = type(self).__new__(type(self))
-        memo[id(self)] = other
-        other.__dict__ = copy.deepcopy(self.__getstate__(), memo)
-        return other
-
     @torch.no_grad()
     def _move(self, total, mean, variance):
-        if not self.training or self.running_mean is None:
+        if self.running_mean is None:
             return
         self.num_batches_tracked.add_(1)
         momentum = self.momentum

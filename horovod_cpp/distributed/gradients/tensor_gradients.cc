@@ -172,7 +172,9 @@ Tensor TensorGradients::take_dense(Entry& entry, bool zeros) {
   if (into_memory && !gradient.is(entry.memory)) {  // the program put its own tensor there
     return Tensor(entry.memory).copy_(gradient);
   }
-  return gradient.is_contiguous() ? gradient : gradient.contiguous();
+  if (!gradient.is_contiguous()) gradient = gradient.contiguous();
+  // The program may have given one gradient to several parameters; each is reduced in place.
+  return places_.insert(gradient.data()).second ? gradient : gradient.clone();
 }
 
 // What was taken is apart already.
@@ -191,6 +193,7 @@ void TensorGradients::set_aside(Indices which) {
 
 void TensorGradients::give_back(Indices which) {
   set_aside(which);
+  places_.clear();
   for (const std::size_t i : which) {
     Entry& entry = entries_[i];
     move_to_gradient(std::exchange(entry.reduced, {}), entry.param);

@@ -2,6 +2,7 @@
 
 #include <functional>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -84,6 +85,7 @@ class TensorGradients final : public GradientAccess {
   const ReduceOp op_;
   optim::Optimizer* optimizer_ = nullptr;
   std::vector<Entry> entries_;
+  std::set<const void*> places_;  // addresses of what was taken
   std::vector<GradientParameter> parameters_;
 };
 

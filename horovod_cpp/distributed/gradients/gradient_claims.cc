@@ -42,11 +42,15 @@ std::shared_ptr<GradientClaims> GradientClaims::of(const void* identity) {
   return claims;
 }
 
-const GradientReducer* GradientClaims::in_charge() const {
-  const auto found = std::find_if(reducers_.rbegin(), reducers_.rend(),
-                                  [](const auto* each) { return !each->held(); });
-  if (found != reducers_.rend()) return *found;
-  return reducers_.empty() ? nullptr : reducers_.back();
+void GradientClaims::remove(const GradientReducer* reducer) {
+  std::erase_if(claims_, [reducer](const Claim& each) { return each.reducer == reducer; });
+}
+
+bool GradientClaims::is_left_to(const GradientReducer* reducer) const {
+  for (auto each = claims_.rbegin(); each != claims_.rend() && each->reducer != reducer; ++each) {
+    if (!each->reducer->held()) return false;
+  }
+  return true;
 }
 
 }  // namespace hvd

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <memory>
 #include <vector>
 
@@ -9,21 +10,27 @@ class GradientReducer;
 
 // The reducers of one parameter's gradient, of which one may take it. There are several where an
 // optimizer was made anew and something still holds the old one: a list of trials, a traceback, a
-// scheduler, a notebook cell that was run twice.
+// scheduler, a notebook cell that was run twice; or where some are meant to be used in turn.
 class GradientClaims {
  public:
   // Those of the parameter that `identity` tells from others that live at the same time.
   static std::shared_ptr<GradientClaims> of(const void* identity);
 
-  void add(GradientReducer* reducer) { reducers_.push_back(reducer); }
-  void remove(const GradientReducer* reducer) { std::erase(reducers_, reducer); }
-  // The one that was made last, of those outside of no_sync() if there are any. Null: none.
-  const GradientReducer* in_charge() const;
+  struct Claim {
+    GradientReducer* reducer = nullptr;
+    std::size_t index = 0;  // the parameter's number there
+  };
+  void add(const Claim& claim) { claims_.push_back(claim); }
+  void remove(const GradientReducer* reducer);
   // As they were made.
-  const std::vector<GradientReducer*>& reducers() const { return reducers_; }
+  const std::vector<Claim>& all() const { return claims_; }
+  // Null: none.
+  GradientReducer* newest() const { return claims_.empty() ? nullptr : claims_.back().reducer; }
+  // Whether all that were made after this one are inside no_sync().
+  bool is_left_to(const GradientReducer* reducer) const;
 
  private:
-  std::vector<GradientReducer*> reducers_;
+  std::vector<Claim> claims_;
 };
 
 }  // namespace hvd

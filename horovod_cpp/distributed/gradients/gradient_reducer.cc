@@ -81,7 +81,7 @@ void GradientReducer::add_buckets(const GradientBuckets& buckets) {
     const GradientParameter& each = parameters[i];
     Entry& entry = entries_.emplace_back();
     entry.claims = GradientClaims::of(each.identity);
-    entry.claims->add(this);
+    entry.claims->add({this, i});
     if (sparse_axes[i] > 0) continue;  // never compressed, and the whole of it may be large
     if (compressor) entry.compressor = compressor->for_tensor(each.name, each.shape, each.dtype);
     if (reduces_ && options_.compression.wire() == WireFormat::kInt8) {
@@ -119,18 +119,16 @@ void GradientReducer::parameters_added() {
 
 // -- during backward()
 
-// Of several optimizers of a parameter, such as those of a notebook cell that was run twice, one
-// takes its gradient; the others would step without it.
-bool GradientReducer::is_in_charge(std::size_t index) const {
-  return entries_[index].claims->in_charge() == this;
+bool GradientReducer::is_newest(std::size_t index) const {
+  return entries_[index].claims->newest() == this;
 }
 
 void GradientReducer::hold() {
   schedule_.hold();
   for (const Entry& entry : entries_) {
-    for (GradientReducer* each : entry.claims->reducers()) {
-      if (each == this) break;
-      each->is_given_way_ = true;
+    for (const auto& [reducer, index] : entry.claims->all()) {
+      if (reducer == this) break;
+      reducer->is_given_way_ = true;
     }
   }
 }
@@ -141,23 +139,25 @@ void GradientReducer::begin_step() {
 }
 
 void GradientReducer::before_gradient(std::size_t index) {
-  if (!is_in_charge(index)) return;
+  if (!entries_[index].claims->is_left_to(this)) return;
   switch (schedule_.before_gradient(index)) {
     case ReductionSchedule::Before::kNothing:
       return;
     case ReductionSchedule::Before::kMakeRoom:
       return gradients_->make_room(index);
     case ReductionSchedule::Before::kCloseWindow:
-      if (!options_.average_aggregated_gradients) return;
+      if (!options_.average_aggregated_gradients || !is_newest(index)) return;
       gradients_->close_window(index, schedule_.close_window(index));
       entries_[index].has_windows = true;
   }
 }
 
 void GradientReducer::on_gradient(std::size_t index) {
-  if (!is_in_charge(index)) return;
+  if (!entries_[index].claims->is_left_to(this)) return;
   clipped_before_ = false;
-  if (const auto bucket = schedule_.on_gradient(index)) {
+  const auto bucket = schedule_.on_gradient(index);
+  // An older one waits for its synchronize(): the newer may be accumulating for its own.
+  if (bucket && is_newest(index)) {
     start_first_round(*bucket);
     submit_soon();
   }

@@ -101,7 +101,7 @@ class GradientReducer {
   };
 
   void add_buckets(const GradientBuckets& buckets);
-  bool is_in_charge(std::size_t index) const;
+  bool is_newest(std::size_t index) const;
   void check_not_replaced() const;
   std::unique_ptr<Reduction> reduction_of(std::vector<std::size_t> params,
                                           const std::string& round) const;
@@ -158,6 +158,7 @@ class GradientReducer {
   bool wants_views_ = false;
   std::optional<GradientViews> views_;  // asked for, and not taken yet
   std::vector<std::size_t> viewed_;
+  std::vector<std::int64_t> agreed_axes_;  // over which gradients are sparse
   std::vector<Entry> entries_;  // as the parameters are numbered
   std::vector<std::unique_ptr<Reduction>> buckets_;
   bool is_given_way_ = false;  // by newer reducers of its parameters, in this step

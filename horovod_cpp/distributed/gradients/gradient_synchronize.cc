@@ -110,6 +110,11 @@ void GradientReducer::synchronize(const OnReduced& on_reduced) {
   if (attempts.failed()) schedule_.fail();
   attempts.throw_first();
   schedule_.finish(votes);
+  for (const Entry& entry : entries_) {  // what they have counted is reduced now
+    for (const auto& [reducer, index] : entry.claims->all()) {
+      if (reducer != this) reducer->schedule_.forget(index);
+    }
+  }
   move_into_views();
   if (changed && clips(ClipGradNorm::When::kAfterReduction)) {
     gradients_->clip(options_.clip_grad_norm->max_norm);
@@ -120,7 +125,7 @@ void GradientReducer::synchronize(const OnReduced& on_reduced) {
 void GradientReducer::check_not_replaced() const {
   if (is_given_way_) return;
   for (std::size_t i = 0; i < entries_.size(); ++i) {
-    const GradientReducer* newest = entries_[i].claims->reducers().back();
+    const GradientReducer* newest = entries_[i].claims->newest();
     if (newest == this || newest->held()) continue;
     throw InvalidArgumentError(name() + " was replaced: " + newest->name() +
                                " was made later, and reduces the gradient of '" +
@@ -266,16 +271,15 @@ void GradientReducer::give_back(const std::vector<std::size_t>& params,
 void GradientReducer::ask_for_views() {
   if (!wants_views_ || agreed_layout_ != joins()) return;
   wants_views_ = false;
-  const std::vector<bool> trained = gradients_->trained();
-  const std::vector<std::int64_t> axes = gradients_->sparse_axes();
   std::vector<GradientParameter> places;
   viewed_.clear();
-  for (std::size_t i = 0; i < entries_.size(); ++i) {
-    if (!trained[i] || axes[i] > 0) continue;
+  for (std::size_t i = 0; i < entries_.size(); ++i) {  // by what the ranks have agreed on alone
+    if (!schedule_.is_member(i) || agreed_axes_[i] > 0) continue;
     viewed_.push_back(i);
     places.push_back(gradients_->parameters()[i]);
   }
-  if (!places.empty()) views_.emplace(places, options_.process_set, places.front().name + suffix_);
+  if (places.empty()) return;
+  views_.emplace(places, options_.process_set, gradients_->parameters().front().name + suffix_);
 }
 
 void GradientReducer::move_into_views() {
@@ -364,11 +368,12 @@ void GradientReducer::agree_on_setup() {
   is_first_step_ = false;
 }
 
-// For each parameter over how many axes it is sparse, then whether it takes part in the first round;
-// at last whether this rank wants views.
+// For each parameter over how many axes it is sparse, then whether it takes part in the first
+// round; at last whether this rank wants views.
 std::vector<std::int64_t> GradientReducer::layout() const {
   std::vector<std::int64_t> layout = gradients_->sparse_axes();
-  for (std::size_t i = 0; i < entries_.size(); ++i) layout.push_back(schedule_.is_member(i) ? 1 : 0);
+  for (std::size_t i = 0; i < entries_.size(); ++i)
+    layout.push_back(schedule_.is_member(i) ? 1 : 0);
   layout.push_back(wants_views_ ? 1 : 0);
   return layout;
 }
@@ -380,7 +385,8 @@ void GradientReducer::agree_on_layout() {
   const std::uint64_t now = joins();
   const std::vector<std::int64_t> agreed = agreement_->greatest("layout", layout());
   const auto trained = agreed.begin() + static_cast<std::ptrdiff_t>(entries_.size());
-  gradients_->set_sparse_axes({agreed.begin(), trained});
+  agreed_axes_.assign(agreed.begin(), trained);
+  gradients_->set_sparse_axes(agreed_axes_);
   schedule_.set_members(std::vector<std::uint8_t>(trained, agreed.end() - 1));
   wants_views_ = agreed.back() == 1;
   agreed_layout_ = now;

@@ -99,14 +99,14 @@ void ReductionSchedule::finish(std::span<const std::uint8_t> votes) {
   for (Parameter& param : parameters_) {
     if (!reduced_) param.expected = param.seen;
   }
-  forget_gradients();
+  forget_all();
   for (Bucket& bucket : buckets_) bucket.taken = false;
   reduced_ = true;
   set_members(votes);
 }
 
 void ReductionSchedule::fail() {
-  forget_gradients();
+  forget_all();
   for (Bucket& bucket : buckets_) bucket.taken = false;
   reduced_ = false;
 }
@@ -116,15 +116,18 @@ void ReductionSchedule::begin_step() {
 }
 
 void ReductionSchedule::drop() {
-  forget_gradients();
+  forget_all();
   begin_step();
 }
 
-void ReductionSchedule::forget_gradients() {
-  for (Parameter& param : parameters_) {
-    param.passes = param.seen = 0;
-    param.whole = param.ready = param.apart = param.late = false;
-  }
+void ReductionSchedule::forget_all() {
+  for (std::size_t i = 0; i < parameters_.size(); ++i) forget(i);
+}
+
+void ReductionSchedule::forget(std::size_t index) {
+  Parameter& param = parameters_[index];
+  param.passes = param.seen = 0;
+  param.whole = param.ready = param.apart = param.late = false;
 }
 
 void ReductionSchedule::set_members(std::span<const std::uint8_t> votes) {

@@ -87,6 +87,8 @@ class ReductionSchedule {
   // They failed: the step has not reduced anything.
   void fail();
   void begin_step();
+  // What has come of a parameter was reduced elsewhere.
+  void forget(std::size_t param);
   // zero_grad(): gradients do not count, and another step begins.
   void drop();
   // Who takes part in the next first rounds: agreed by all ranks.
@@ -116,7 +118,7 @@ class ReductionSchedule {
     bool taken = false;
   };
   bool is_ready(const Bucket& bucket) const;
-  void forget_gradients();
+  void forget_all();
 
   int passes_per_window_;
   const bool starts_early_;

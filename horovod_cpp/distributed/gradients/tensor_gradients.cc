@@ -27,7 +27,7 @@ TensorGradients::TensorGradients(const NamedTensors& parameters, const Distribut
 
 void TensorGradients::add(const NamedTensors& parameters) {
   for (const auto& [name, param] : parameters) {
-    const GradientReducer* other = GradientClaims::of(param.id())->in_charge();
+    const GradientReducer* other = GradientClaims::of(param.id())->newest();
     if (other == nullptr || other->owner() == owner_) continue;
     throw InvalidArgumentError(owner_ + ": the gradient of '" + name + "' is reduced by a " +
                                other->owner() + " already; use one of the two");

@@ -72,7 +72,7 @@ class Expected:
     def evaluate(self):
         pass
 
-    def fail(self, uses):
+    def fail(self):
         """What it and the passes before it have accumulated is dropped."""
         for place in range(len(self.optimizers)):
             self._reduce(place)

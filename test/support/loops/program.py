@@ -31,9 +31,13 @@ def _optimizers(chance, params):
     numbers = list(range(len(params)))
     cuts = sorted(chance.sample(numbers[1:], chance.randint(0, min(2, len(numbers) - 1))))
     parts = [numbers[begin:end] for begin, end in zip([0, *cuts], [*cuts, len(numbers)])]
-    return [{"params": part, "momentum": chance.choice((0, 0, 0.5)),
-             "options": _options(chance, [params[number]["kind"] for number in part])}
-            for part in parts]
+    optimizers = []
+    for part in parts:
+        kinds = [params[number]["kind"] for number in part]
+        momentum = 0 if "sparse" in kinds else chance.choice((0, 0, 0.5))
+        optimizers.append({"params": part, "momentum": momentum,
+                           "options": _options(chance, kinds)})
+    return optimizers
 
 
 def _options(chance, kinds):
@@ -76,7 +80,7 @@ def _step(chance, ranks, params, optimizers):
     for _ in range(chance.choice((1, 1, 1, 2, 2, 3))):
         ops.append(_backward(chance, ranks, params, optimizers))
         if chance.random() < 0.05:
-            ops.append(["fail", [use for _, _, use in [ops[-1]]][0]])
+            ops.append(["fail"])
         if chance.random() < 0.05:
             ops.append(["evaluate"])
     if chance.random() < 0.15:

@@ -165,7 +165,9 @@ class Gradients:
 
     @_no_grad
     def move_to(self, index: int, place: _native.Tensor) -> None:
-        self.entries[index].set_view(memory.shared(place))
+        entry = self.entries[index]
+        if not entry.sparse_dims:  # as the ranks have agreed since
+            entry.set_view(memory.shared(place))
 
     def sparse_axes(self) -> list[int]:
         return [max(entry.sparse_dims, entry.seen_sparse_dims, sparse_dims(entry.parameter.grad))

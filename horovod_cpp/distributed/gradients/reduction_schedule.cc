@@ -34,8 +34,9 @@ std::optional<std::size_t> ReductionSchedule::on_gradient(std::size_t index) {
   param.late = param.late || reduced_ || bucket.taken || !param.member;
   const bool held = holds_ > 0;
   param.whole = !held && param.passes >= passes_per_window_;
-  // A program does as in the step before, or makes as many passes as it has said.
-  param.ready = !held && param.seen >= std::max(passes_per_window_, param.expected);
+  // At the end of a window, so that it is averaged as a whole; else a program does as in the step
+  // before.
+  param.ready = param.whole && param.seen >= param.expected;
   if (!starts_early_ || !param.ready || reduced_ || bucket.taken || !is_ready(bucket)) return {};
   return param.bucket;
 }

@@ -10,12 +10,7 @@ namespace hvd {
 
 // When gradients are reduced: the one rule, which every rank follows alike. Pure; GradientReducer
 // does what it says.
-//
-//              gradients            on_gradient() or synchronize()           gradients
-//   collecting --------> collecting -----------------------------> started ------------> late
-//       ^                                 first round                                      |
-//       |                                                                                  |
-//       +------- begin_step() ------- reduced <--- late round, if any rank votes for it ---+
+// A diagram is in horovod_cpp/README.md.
 //
 // A step ends with step() or zero_grad(), which all ranks call: begin_step(). In it
 //

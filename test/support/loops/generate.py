@@ -89,7 +89,8 @@ class _Draft:
             options["gradient_predivide_factor"] = draw.choice([2.0, 0.5])
         if self.chance(0.2):
             options["gradient_as_bucket_view"] = False
-        if self.chance(0.15):
+        halves = any(self.params[p]["kind"] == "half" for p in params)  # PyTorch 1.13 clips none
+        if self.chance(0.15) and not halves:
             options["clip_grad_norm"] = draw.choice([2.0, 100.0])
             options["clip_when"] = draw.choice(["before", "after"])
         elif self.chance(0.15):
@@ -124,11 +125,18 @@ class _Draft:
             order = list(chosen)
             if self.chance(0.2):
                 self.draw.shuffle(order)
-            uses = [[p, self.draw.choice([-3, -2, -1, 1, 2, 3, 4])] for p in order]
+            uses = [[p, self._factor(p)] for p in order]
             if uses and self.chance(0.05):
                 uses.append(list(uses[0]))  # a tied parameter
             result.append(uses)
         return result
+
+    def _factor(self, param):
+        """Of one sign where an optimizer divides by the size of gradients: what is left of a sum that
+        is zero would be made large."""
+        divides = any(each["optimizer"] in ("adam", "adagrad") for each in self.optimizers
+                      if param in each["params"])
+        return self.draw.choice([1, 2, 3, 4] if divides else [-3, -2, -1, 1, 2, 3, 4])
 
     def _backward(self, hold=()):
         self._do("backward", uses=self._uses(), hold=list(hold), square=self.chance(0.2))

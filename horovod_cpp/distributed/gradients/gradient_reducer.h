@@ -159,7 +159,7 @@ class GradientReducer {
   std::optional<GradientViews> views_;  // asked for, and not taken yet
   std::vector<std::size_t> viewed_;
   std::vector<std::int64_t> agreed_axes_;  // over which gradients are sparse
-  std::vector<Entry> entries_;  // as the parameters are numbered
+  std::vector<Entry> entries_;             // as the parameters are numbered
   std::vector<std::unique_ptr<Reduction>> buckets_;
   bool is_given_way_ = false;  // by newer reducers of its parameters, in this step
   // Of a synchronize() that goes on, also after an interruption:

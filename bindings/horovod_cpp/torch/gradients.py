@@ -35,6 +35,7 @@ class Gradients:
         self._wire = options.wire  # None: the compressor is Python's
         self.optimizer: Callable[[], Any] = lambda: None  # a weak reference
         self._places: set[int] = set()  # addresses of what was taken
+        self._described: tuple[list[Any], str] = ([], "")
         self._agreed = False  # which gradients are sparse
         self._new_sparse = False  # one was, against what was agreed
 
@@ -49,7 +50,13 @@ class Gradients:
 
     def options(self) -> str:
         optimizer = self.optimizer()
-        return "" if optimizer is None else described(optimizer)
+        if optimizer is None:
+            return ""
+        values = [value for group in optimizer.param_groups for value in group.values()
+                  if isinstance(value, _PLAIN)]
+        if self._described[0] != values:  # asked at each step, and rarely another answer
+            self._described = values, described(optimizer)
+        return self._described[1]
 
     def value(self, index: int) -> _native.Tensor:
         return memory.source(self.entries[index].parameter.detach().cpu())

@@ -103,9 +103,8 @@ std::function<void()> before_delivery(const Tensor& leaf,
   return add_hook(leaf, &Record::before_hooks, std::move(hook));
 }
 
-void call_hooks(const std::vector<Hook>& hooks, const Tensor& leaf) {
-  const std::vector<Hook> calls = hooks;  // a hook may remove itself
-  for (const Hook& hook : calls) hook.call(leaf);
+void call_hooks(std::vector<Hook> hooks, const Tensor& leaf) {
+  for (const Hook& hook : hooks) hook.call(leaf);
 }
 
 }  // namespace autograd

@@ -49,9 +49,9 @@ class Entry:
         return self.out_of_view(gradient)
 
     def out_of_view(self, gradient: torch.Tensor | None) -> torch.Tensor | None:
-        in_view = self.view is not None and gradient is not None and not gradient.is_sparse and (
-            gradient.data_ptr() == self.view.data_ptr())
-        return gradient.clone() if in_view else gradient
+        if gradient is None or self.view is None or gradient.is_sparse:
+            return gradient
+        return gradient.clone() if gradient.data_ptr() == self.view.data_ptr() else gradient
 
     def make_dense(self) -> None:
         """Puts the gradient where it can be reduced; zeros if there is none."""

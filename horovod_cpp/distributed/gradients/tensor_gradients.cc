@@ -174,6 +174,8 @@ Tensor TensorGradients::take_dense(Entry& entry, bool zeros) {
   }
   if (!gradient.is_contiguous()) gradient = gradient.contiguous();
   // The program may have given one gradient to several parameters; each is reduced in place.
+  if (entry.param.device().kind != DeviceKind::kCpu)
+    return gradient;  // its memory is not known here
   return places_.insert(gradient.data()).second ? gradient : gradient.clone();
 }
 

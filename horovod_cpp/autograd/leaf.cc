@@ -103,8 +103,9 @@ std::function<void()> before_delivery(const Tensor& leaf,
   return add_hook(leaf, &Record::before_hooks, std::move(hook));
 }
 
-void call_hooks(std::vector<Hook> hooks, const Tensor& leaf) {
-  for (const Hook& hook : hooks) hook.call(leaf);
+void call_hooks(const std::vector<Hook>& hooks, const Tensor& leaf) {
+  std::vector<Hook> calls = hooks;  // a hook may remove itself
+  for (Hook& hook : calls) hook.call(leaf);
 }
 
 }  // namespace autograd

@@ -121,8 +121,8 @@ void deliver_rows(const Tensor& leaf, const Tensor& rows, const Tensor& values);
 // grad.
 [[nodiscard]] std::function<void()> before_delivery(const Tensor& leaf,
                                                     std::function<void(const Tensor& leaf)> hook);
-// For those who add. The hooks are a copy: one of them may remove itself.
-void call_hooks(std::vector<Hook> hooks, const Tensor& leaf);
+// For those who add.
+void call_hooks(const std::vector<Hook>& hooks, const Tensor& leaf);
 
 // Adds the leaf's rows to its dense gradient.
 void make_dense(const Tensor& leaf);

@@ -85,7 +85,9 @@ void Coordinator::stop(const Status& why, bool orderly) {
   observers_.stopped(why, orderly);
   for (const InFlightPtr& entry : table_.close(why)) {
     if (runs_batches(entry->submission.request.kind)) observers_.failed(*entry, why);
-    entry->completion.finish(why);
+    // One that came when the end was decided already is not among those that waited for a rank.
+    const bool told = entry->announced != TimePoint{};
+    entry->completion.finish(told ? why : not_submitted(entry->name(), why));
   }
   unready_.clear();
   joined_.clear();

@@ -10,6 +10,11 @@
 
 namespace hvd {
 
+Status not_submitted(const std::string& name, const Status& why) {
+  if (why.code() != StatusCode::kAborted) return why;
+  return {why.code(), readable_name(name) + " was not submitted: " + why.message()};
+}
+
 void TensorTable::add(std::span<Submission> submissions, std::span<Handle> handles) {
   StackMemory<256> memory;
   std::pmr::vector<InFlightPtr> entries(&memory.resource);
@@ -21,11 +26,7 @@ void TensorTable::add(std::span<Submission> submissions, std::span<Handle> handl
   }
 
   const MutexLock lock(mutex_);
-  if (closed_.code() == StatusCode::kAborted) {
-    throw AbortedError(readable_name(entries.front()->name()) +
-                       " was not submitted: " + closed_.message());
-  }
-  closed_.throw_if_error();
+  if (!closed_.ok()) not_submitted(entries.front()->name(), closed_).throw_if_error();
   for (std::size_t i = 0; i < entries.size(); ++i) {
     const std::string refusal = take_in(entries[i]);
     if (refusal.empty()) continue;

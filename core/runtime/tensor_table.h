@@ -37,6 +37,9 @@ struct InFlight {
 
 using InFlightPtr = std::shared_ptr<InFlight>;
 
+// What the owner of a call learns that the others were not told of when the job ended.
+Status not_submitted(const std::string& name, const Status& why);
+
 // Submissions in flight: the one structure that threads share. Its mutex is never held while
 // anything else is called: no port, no hook, no destructor of user memory.
 class TensorTable {

@@ -111,7 +111,7 @@ class Gradients:
         for index in which:
             entry = self.entries[index]
             check_place(entry)
-            if entry.compressed is not None:
+            if entry.compressed is not None and entry.taken is not None:
                 (tensor, context), entry.compressed = entry.compressed, None
                 entry.taken.copy_(self._options.compression.decompress(tensor, context))
 
@@ -224,7 +224,7 @@ def described(optimizer: Any) -> str:
 
 def nothing(gradient: torch.Tensor) -> bool:
     """Whether it has no values: no rank has used the parameter."""
-    return gradient.is_sparse and gradient._nnz() == 0
+    return bool(gradient.is_sparse and gradient._nnz() == 0)
 
 
 def sparse_dims(gradient: torch.Tensor | None) -> int:

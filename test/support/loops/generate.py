@@ -71,7 +71,7 @@ class _Draft:
             if self.chance(0.3):
                 options["gradient_as_bucket_view"] = False
             if self.chance(0.3):
-                options["bucket_cap_mb"] = draw.choice([0.00002, 25])
+                options["bucket_cap_mb"] = draw.choice([0.00001, 0.00003, 25])
         else:
             self._options(options, params, kind)
         return {"params": [p for p in params if p not in self.late], "optimizer": kind,
@@ -189,7 +189,7 @@ class _Draft:
         draw, opt = self.draw, self.draw.randrange(len(self.optimizers))
         if self.chance(0.06):
             self._toggle()
-        if self.chance(0.06) and self.front != "torch_ddp":
+        if self.front != "torch_ddp" and self.chance(0.15 if self.ddp else 0.06):
             uses = self._uses()
             self._do("fail", uses=uses, hold=[], square=False,
                      at=draw.randrange(max(1, min(map(len, uses)))))

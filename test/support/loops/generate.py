@@ -54,7 +54,7 @@ class _Draft:
         draw = self.draw
         kinds = _TORCH_KINDS if self.front == "torch" else (
             (*_OWN_KINDS, "sparse") if self.front == "own" else _OWN_KINDS)
-        kind = "float64" if self.chance(0.6) else draw.choice(kinds)
+        kind = "float64" if self.chance(0.7) else draw.choice(kinds)
         shape = [3, 2] if kind in ("sparse", "transposed", "view") else draw.choice([[1], [3], [2, 2]])
         return {"shape": shape, "kind": kind, "start": draw.choice([0, 0, 1, 3])}
 
@@ -130,8 +130,9 @@ class _Draft:
             result.append(uses)
         return result
 
-    def _backward(self, hold=()):
-        self._do("backward", uses=self._uses(), hold=list(hold), square=self.chance(0.2))
+    def _backward(self, hold=(), uses=None):
+        uses = [[list(use) for use in each] for each in uses or self._uses()]
+        self._do("backward", uses=uses, hold=list(hold), square=self.chance(0.2))
 
     def _each(self):
         return range(len(self.optimizers))
@@ -147,7 +148,7 @@ class _Draft:
             if not self.chance(0.05):
                 self._do("zero_grad", opt=opt, none=self.chance(0.7))
         self._passes()
-        if self.chance(0.05):
+        if self.chance(0.1):
             self._toggle()
         order = list(self._each())
         self.draw.shuffle(order)
@@ -159,11 +160,12 @@ class _Draft:
         wanted = 1 if self.ddp else max(
             each["options"].get("backward_passes_per_step", 1) for each in self.optimizers)
         count = max(1, wanted + self.draw.choice([0, 0, 0, 0, -1, 1, 1, 2]))
+        uses = self._uses() if self.chance(0.3) else None  # the same in all passes
         for place in range(count):
             hold = ()
             if self.chance(0.25) and (place < count - 1 or self.chance(0.2)):
                 hold = [opt for opt in self._each() if self.ddp or self.chance(0.8)]
-            self._backward(hold)
+            self._backward(hold, uses)
             if place < count - 1 and not self.ddp and self.chance(0.1):
                 self._do("synchronize", opt=self.draw.randrange(len(self.optimizers)))
             if self.chance(0.03):

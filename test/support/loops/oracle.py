@@ -96,8 +96,9 @@ class Oracle:
         params = [self.params[number] for number in each.params]
         if any(param.spec["kind"] == "sparse" for param in params):
             require(each.kind in ("sgd", "adagrad"), "dense updates of sparse gradients")
-            require(each.clip is None, "norm of sparse gradients")
             require(each.op in ("Average", "Sum"), "sparse gradients are added")
+        if any(param.spec["kind"] in ("sparse", "half") for param in params):
+            require(each.clip is None, "norms that PyTorch does not have")
         if any(param.spec["kind"] == "complex" for param in params):
             require(each.kind == "sgd", "updates by complex squares")
 
@@ -256,7 +257,8 @@ class Oracle:
     def _clip(self, limit, params):
         require(not any(param.frozen and param.settled is not None and numpy.any(param.settled)
                         for param in params), "clips frozen parameters")
-        require(not any(param.spec["kind"] == "sparse" for param in params), "sparse norm")
+        require(not any(param.spec["kind"] in ("sparse", "half") for param in params),
+                "norms that PyTorch does not have")
         found = [param for param in params if param.settled is not None]
         factor = _clip_factor(limit, [param.settled for param in found])
         for param in found:

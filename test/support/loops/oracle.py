@@ -358,6 +358,7 @@ class Oracle:
         each = self.optimizers[op["opt"]]
         require(not self.ddp, "a module's parameters are known when it is wrapped")
         require(not each.overlaps and not self._in_a_step(each), "between steps")
+        require(each.kind != "adagrad", "PyTorch's has no state for parameters that come later")
         for number in op["params"]:
             require(self._owner(number) is None, "a parameter of two optimizers")
             self.params[number].rate = RATES[each.kind]

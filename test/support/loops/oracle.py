@@ -127,6 +127,8 @@ class Oracle:
                 owner.passes[rank].append((self._pass, number in op["hold"]))
                 owner.synchronized, owner.heard = False, True
         self._pass += 1
+        for each in self.optimizers:
+            self._check_windows(each)
         if self.ddp:
             self._finish_ddp(op)
 
@@ -185,7 +187,6 @@ class Oracle:
         require(not each.replaced or each.heard, "who of two optimizers reduces")
         if each.synchronized:
             return expected
-        self._check_windows(each)
         params = [self.params[number] for number in each.params]
         if each.clips_before:
             self._clip_own(each, params)
@@ -201,6 +202,10 @@ class Oracle:
         each.passes = [[] for _ in range(self.ranks)]
         each.synchronized = True
         return expected
+
+    def end(self):
+        """A rank may wait in backward() until the others take their step."""
+        require(self.ddp or not any(param.open for param in self.params), "a step that is missing")
 
     def _check_windows(self, each):
         """More windows than one: all ranks make as many."""
@@ -408,4 +413,6 @@ def expected_of(program):
     for op in program["ops"]:
         require(not expected or not expected[-1].must_refuse, "nothing goes on after an error")
         expected.append(oracle.play(op))
+    if not expected or not expected[-1].must_refuse:
+        oracle.end()
     return expected

@@ -62,6 +62,9 @@ _OPTIMIZERS = {
                  backward_passes_per_step=2, average_aggregated_gradients=True),
     "l5_frozen_between_backward_and_step":
         _program([_backward(_ONE), _freeze(0), _step()]),
+    "l5_frozen_after_a_pass_of_one_rank":
+        _program([_backward([[], [[0, 1]]]), _freeze(0), _step()], kinds=("float64",),
+                 backward_passes_per_step=2),
     "l5_frozen_in_a_window_of_two_passes":
         _program([_backward(_ONE), _freeze(0), _step()], backward_passes_per_step=2),
     "l6_averages_do_not_depend_on_the_neighbour":
@@ -69,6 +72,9 @@ _OPTIMIZERS = {
                  average_aggregated_gradients=True),
     "l7_synchronized_and_then_used_on_one_rank":
         _program([{"do": "synchronize", "opt": 0}, _backward([[[0, 2]], []]), _step()]),
+    "l7_rows_of_one_rank_after_synchronize":
+        _program([{"do": "synchronize", "opt": 0}, _backward([[], [[0, 4]]]), _step()],
+                 kinds=("sparse",)),
     "l7_used_on_one_rank_after_synchronize":
         _program([_backward(_BOTH), {"do": "synchronize", "opt": 0},
                   _backward([[[0, 2]], []]), _step()]),
@@ -102,16 +108,23 @@ _OWN = {
         _program([*_MADE, {"do": "add_group", "opt": 0, "params": [1]}, _zero(),
                   _backward(_ONE_RANK), _step()], optimizers=[[0]]),
 }
+_SMALL = 0.00001  # MiB: each parameter is a bucket
 _DDP = {
     "l1_held_pass_counts_on_some_ranks_only":
         _program([_backward(_BOTH, [0]), _backward(_ONE_RANK), _step()]),
     "l4_batch_that_raised_is_not_in_the_next":
         _program([{"do": "fail", "uses": [[[0, 2], [1, 3]]] * 2, "hold": [], "square": False,
-                   "at": 0}, _backward([[[0, 1], [1, 1]]] * 2), _step()]),
+                   "at": 0}, _backward([[[0, 1], [1, 1]]] * 2), _step()],
+                 bucket_cap_mb=_SMALL),
     "l4_batch_that_raised_after_the_first_step":
         _program([_backward(_BOTH), _step(), _zero(),
                   {"do": "fail", "uses": [[[0, 2], [1, 3]]] * 2, "hold": [], "square": False,
-                   "at": 1}, _backward(_ONE_RANK), _step()]),
+                   "at": 0}, _backward(_ONE_RANK), _step()], bucket_cap_mb=_SMALL),
+    "l4_batch_that_raised_on_ranks_of_other_parameters":
+        _program([{"do": "fail", "uses": [[[0, 1], [1, 1], [2, 1]], [[0, 1], [1, 2]]],
+                   "hold": [], "square": False, "at": 0},
+                  _backward([[[2, 1], [0, 1]], [[0, 1], [2, 2]]]), _step()],
+                 kinds=("float64",) * 3),
 }
 _OF_FRONT = {"torch": {**_OPTIMIZERS, **_TORCH}, "own": {**_OPTIMIZERS, **_OWN}, "own_ddp": _DDP}
 

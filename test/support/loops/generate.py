@@ -54,7 +54,7 @@ class _Draft:
         draw = self.draw
         kinds = _TORCH_KINDS if self.front == "torch" else (
             (*_OWN_KINDS, "sparse") if self.front == "own" else _OWN_KINDS)
-        kind = "float64" if self.chance(0.6) else draw.choice(kinds)
+        kind = "float64" if self.chance(0.7) else draw.choice(kinds)
         shape = [3, 2] if kind in ("sparse", "transposed", "view") else draw.choice([[1], [3], [2, 2]])
         return {"shape": shape, "kind": kind, "start": draw.choice([0, 0, 1, 3])}
 
@@ -71,7 +71,7 @@ class _Draft:
             if self.chance(0.3):
                 options["gradient_as_bucket_view"] = False
             if self.chance(0.3):
-                options["bucket_cap_mb"] = draw.choice([0.00002, 25])
+                options["bucket_cap_mb"] = draw.choice([0.00001, 0.00003, 25])
         else:
             self._options(options, params, kind)
         return {"params": [p for p in params if p not in self.late], "optimizer": kind,
@@ -138,8 +138,9 @@ class _Draft:
                       if param in each["params"])
         return self.draw.choice([1, 2, 3, 4] if divides else [-3, -2, -1, 1, 2, 3, 4])
 
-    def _backward(self, hold=()):
-        self._do("backward", uses=self._uses(), hold=list(hold), square=self.chance(0.2))
+    def _backward(self, hold=(), uses=None):
+        uses = [[list(use) for use in each] for each in uses or self._uses()]
+        self._do("backward", uses=uses, hold=list(hold), square=self.chance(0.2))
 
     def _each(self):
         return range(len(self.optimizers))
@@ -155,7 +156,7 @@ class _Draft:
             if not self.chance(0.05):
                 self._do("zero_grad", opt=opt, none=self.chance(0.7))
         self._passes()
-        if self.chance(0.05):
+        if self.chance(0.1):
             self._toggle()
         order = list(self._each())
         self.draw.shuffle(order)
@@ -167,11 +168,12 @@ class _Draft:
         wanted = 1 if self.ddp else max(
             each["options"].get("backward_passes_per_step", 1) for each in self.optimizers)
         count = max(1, wanted + self.draw.choice([0, 0, 0, 0, -1, 1, 1, 2]))
+        uses = self._uses() if self.chance(0.3) else None  # the same in all passes
         for place in range(count):
             hold = ()
             if self.chance(0.25) and (place < count - 1 or self.chance(0.2)):
                 hold = [opt for opt in self._each() if self.ddp or self.chance(0.8)]
-            self._backward(hold)
+            self._backward(hold, uses)
             if place < count - 1 and not self.ddp and self.chance(0.1):
                 self._do("synchronize", opt=self.draw.randrange(len(self.optimizers)))
             if self.chance(0.03):
@@ -197,7 +199,7 @@ class _Draft:
         draw, opt = self.draw, self.draw.randrange(len(self.optimizers))
         if self.chance(0.06):
             self._toggle()
-        if self.chance(0.06) and self.front != "torch_ddp":
+        if self.front != "torch_ddp" and self.chance(0.15 if self.ddp else 0.06):
             uses = self._uses()
             self._do("fail", uses=uses, hold=[], square=False,
                      at=draw.randrange(max(1, min(map(len, uses)))))

@@ -96,8 +96,9 @@ class Oracle:
         params = [self.params[number] for number in each.params]
         if any(param.spec["kind"] == "sparse" for param in params):
             require(each.kind in ("sgd", "adagrad"), "dense updates of sparse gradients")
-            require(each.clip is None, "norm of sparse gradients")
             require(each.op in ("Average", "Sum"), "sparse gradients are added")
+        if any(param.spec["kind"] in ("sparse", "half") for param in params):
+            require(each.clip is None, "norms that PyTorch does not have")
         if any(param.spec["kind"] == "complex" for param in params):
             require(each.kind == "sgd", "updates by complex squares")
 
@@ -126,6 +127,8 @@ class Oracle:
                 owner.passes[rank].append((self._pass, number in op["hold"]))
                 owner.synchronized, owner.heard = False, True
         self._pass += 1
+        for each in self.optimizers:
+            self._check_windows(each)
         if self.ddp:
             self._finish_ddp(op)
 
@@ -184,7 +187,6 @@ class Oracle:
         require(not each.replaced or each.heard, "who of two optimizers reduces")
         if each.synchronized:
             return expected
-        self._check_windows(each)
         params = [self.params[number] for number in each.params]
         if each.clips_before:
             self._clip_own(each, params)
@@ -200,6 +202,10 @@ class Oracle:
         each.passes = [[] for _ in range(self.ranks)]
         each.synchronized = True
         return expected
+
+    def end(self):
+        """A rank may wait in backward() until the others take their step."""
+        require(self.ddp or not any(param.open for param in self.params), "a step that is missing")
 
     def _check_windows(self, each):
         """More windows than one: all ranks make as many."""
@@ -256,7 +262,8 @@ class Oracle:
     def _clip(self, limit, params):
         require(not any(param.frozen and param.settled is not None and numpy.any(param.settled)
                         for param in params), "clips frozen parameters")
-        require(not any(param.spec["kind"] == "sparse" for param in params), "sparse norm")
+        require(not any(param.spec["kind"] in ("sparse", "half") for param in params),
+                "norms that PyTorch does not have")
         found = [param for param in params if param.settled is not None]
         factor = _clip_factor(limit, [param.settled for param in found])
         for param in found:
@@ -356,6 +363,7 @@ class Oracle:
         each = self.optimizers[op["opt"]]
         require(not self.ddp, "a module's parameters are known when it is wrapped")
         require(not each.overlaps and not self._in_a_step(each), "between steps")
+        require(each.kind != "adagrad", "PyTorch's has no state for parameters that come later")
         for number in op["params"]:
             require(self._owner(number) is None, "a parameter of two optimizers")
             self.params[number].rate = RATES[each.kind]
@@ -387,6 +395,8 @@ class Oracle:
         require(not self.ddp, "copies of optimizers")
         require(not any(self._in_a_step(each) or each.replaced for each in self.optimizers),
                 "between steps")
+        for param in self.params:  # PyTorch copies and saves parameters without gradients
+            param.settled = None
         return Expected(may_refuse=True)
 
     def _in_a_step(self, each):
@@ -405,4 +415,6 @@ def expected_of(program):
     for op in program["ops"]:
         require(not expected or not expected[-1].must_refuse, "nothing goes on after an error")
         expected.append(oracle.play(op))
+    if not expected or not expected[-1].must_refuse:
+        oracle.end()
     return expected

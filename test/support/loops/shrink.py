@@ -72,7 +72,7 @@ def _smaller(program):
 
 def _simpler_params(program):
     for number, param in enumerate(program["params"]):
-        for simple in ({"kind": "float64"}, {"shape": [1], "kind": "float64"}, {"start": 0}):
+        for simple in ({"shape": [1], "kind": "float64"}, {"kind": "float64"}, {"start": 0}):
             if any(param[key] != value for key, value in simple.items()):
                 less = copy.deepcopy(program)
                 less["params"][number].update(simple)

@@ -210,7 +210,9 @@ class Gradients:
 
 
 def _sum(one: torch.Tensor | None, two: torch.Tensor | None) -> torch.Tensor | None:
-    return two if one is None else one if two is None else one + two
+    if one is None or two is None:
+        return two if one is None else one
+    return two + one if one.is_sparse else one + two  # PyTorch adds no dense one to a sparse one
 
 
 def described(optimizer: Any) -> str:

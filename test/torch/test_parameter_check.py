@@ -155,3 +155,25 @@ optimizer.step()  # here
 """)
     assert text.count("parameters differ between rank 0 and rank 1") == 1, text
     assert "program.py:" in text and "optimizer.step()  # here" in text
+
+
+def test_optimizers_that_differ_are_one_warning_or_an_error(ranks):
+    ranks.check(PROGRAM + """
+model, optimizer = make(seed=0)
+schedule = torch.optim.lr_scheduler.ReduceLROnPlateau(optimizer, patience=0)
+for loss in (4, 2, 1):
+    step(model, optimizer)
+    schedule.step(loss if rank == 0 else 4)  # each rank's own: rank 1 is at a plateau
+(text,), others = told()
+assert not others
+assert "the ranks' optimizers differ: lr of group 0 is 0.01" in text, text
+assert "on rank 1, 0.1 on rank 0. " in text and "HVD_CHECK_OPTIONS=0" in text, text
+step(model, optimizer)
+assert not any(told())  # once
+""")
+    ranks.check(PROGRAM + """
+model, optimizer = make(seed=0)
+optimizer.param_groups[0]["momentum"] = 0.5 * rank
+with pytest.raises(hvd.MismatchError, match="momentum of group 0 is 0.0 on rank 0, 0.5 on rank 1"):
+    step(model, optimizer)
+""", environment={"HVD_CHECK_OPTIONS": "error"})

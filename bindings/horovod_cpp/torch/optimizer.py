@@ -50,7 +50,6 @@ class _Options:
         if factor != 1.0 and self.op != Average:
             _refuse(f"gradient_predivide_factor goes with op=Average, not {self.op.name}")
 
-
     def given(self):
         """By name, for another one of the same."""
         return {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}

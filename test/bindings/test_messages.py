@@ -62,6 +62,7 @@ for _ in range(3):
     hvd.allreduce(np.array([3 + rank]))
     hvd.allreduce(np.array([3 + rank]), hvd.Sum, name="sum")
     hvd.allreduce(np.array([3.0 + rank]), name="mean")
+    hvd.allreduce(np.array([3.0 + 1j * rank]), name="complex mean")
 """)
     warnings = [line for line in text.splitlines() if "truncated" in line]
     assert len(warnings) == 2 and all(line.startswith("[0]") for line in warnings), text

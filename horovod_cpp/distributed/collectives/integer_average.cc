@@ -9,7 +9,8 @@
 namespace hvd {
 
 void warn_of_truncation(const CallSpec& spec, DType dtype) {
-  const bool truncates = reduces(spec.kind) && spec.op == ReduceOp::kAverage && !is_floating(dtype);
+  const bool truncates = reduces(spec.kind) && spec.op == ReduceOp::kAverage &&
+                         !is_floating(dtype) && !is_complex(dtype);
   if (!truncates || spec.set.size() == 1 || spec.set.rank() != 0) return;
   const std::string call = spec.automatic_name ? "an unnamed " + std::string(name_of(spec.kind))
                                                : readable_name(full_name(spec));

@@ -40,6 +40,33 @@ class Front:
         with self.held(op["hold"]):
             self.run_backward(op)
 
+    def run_backward(self, op):
+        loss = self.loss(op)
+        if loss is not None and loss.requires_grad:
+            loss.backward()
+
+    def eval(self, op):
+        with self.no_grad():
+            self.loss({"do": "eval", "square": True,
+                       "uses": [[[number, 2] for number in range(len(self.params))]] * (
+                           self.rank + 1)})
+
+    def zero(self, number, none=True):
+        self.optimizers[number].zero_grad(set_to_none=none)
+
+    def scaled_step(self, op):
+        optimizer = self.optimizers[op["opt"]]
+        optimizer.synchronize()
+        params = [self.params[number] for number in self.members[op["opt"]]]
+        if op["how"] == "clip":
+            self.clip(params, 4.0)
+        for param in params:
+            if op["how"] == "scale" and param.grad is not None:
+                param.grad = param.grad * 0.5
+        with optimizer.skip_synchronize():
+            optimizer.step()
+        return self.values()
+
     def fail(self, op):
         try:
             self.run_backward(op)

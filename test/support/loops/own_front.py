@@ -44,6 +44,9 @@ class _Breaking(hvd.Function):
 
 
 class OwnFront(Front):
+    no_grad = staticmethod(hvd.no_grad)
+    clip = staticmethod(hvd.optim.clip_grad_norm_)
+
     loss_errors = (Broken,)
 
     def __init__(self, program, rank):
@@ -73,33 +76,6 @@ class OwnFront(Front):
                 value = _Breaking.apply(value)
             total = value if total is None else total + value
         return total
-
-    def run_backward(self, op):
-        loss = self.loss(op)
-        if loss is not None and loss.requires_grad:
-            loss.backward()
-
-    def eval(self, op):
-        with hvd.no_grad():
-            self.loss({"do": "eval", "square": True,
-                       "uses": [[[number, 2] for number in range(len(self.params))]] * (
-                           self.rank + 1)})
-
-    def zero(self, number, none=True):
-        self.optimizers[number].zero_grad(set_to_none=none)
-
-    def scaled_step(self, op):
-        optimizer = self.optimizers[op["opt"]]
-        optimizer.synchronize()
-        params = [self.params[number] for number in self.members[op["opt"]]]
-        if op["how"] == "clip":
-            hvd.optim.clip_grad_norm_(params, 4.0)
-        for param in params:
-            if op["how"] == "scale" and param.grad is not None:
-                param.grad = param.grad * 0.5
-        with optimizer.skip_synchronize():
-            optimizer.step()
-        return self.values()
 
     def scheduler(self, number):
         return hvd.optim.lr_scheduler.StepLR(self.optimizers[number], 1, gamma=0.5)

@@ -41,6 +41,9 @@ def term(spec, param, coefficient, square):
 
 
 class TorchFront(Front):
+    no_grad = staticmethod(torch.no_grad)
+    clip = staticmethod(torch.nn.utils.clip_grad_norm_)
+
     loss_errors = (Broken,)
 
     def __init__(self, program, rank):
@@ -69,20 +72,6 @@ class TorchFront(Front):
             terms.append(value)
         return sum(terms) if terms else None
 
-    def run_backward(self, op):
-        loss = self.loss(op)
-        if loss is not None and loss.requires_grad:
-            loss.backward()
-
-    def eval(self, op):
-        with torch.no_grad():
-            self.loss({"do": "eval", "square": True,
-                       "uses": [[[number, 2] for number in range(len(self.params))]] * (
-                           self.rank + 1)})
-
-    def zero(self, number, none=True):
-        self.optimizers[number].zero_grad(set_to_none=none)
-
     def closure(self, op):
         optimizer = self.optimizers[op["opt"]]
 
@@ -94,19 +83,6 @@ class TorchFront(Front):
             return torch.tensor(0.0) if loss is None else loss
 
         optimizer.step(closure)
-        return self.values()
-
-    def scaled_step(self, op):
-        optimizer = self.optimizers[op["opt"]]
-        optimizer.synchronize()
-        params = [self.params[number] for number in self.members[op["opt"]]]
-        if op["how"] == "clip":
-            torch.nn.utils.clip_grad_norm_(params, 4.0)
-        for param in params:
-            if op["how"] == "scale" and param.grad is not None:
-                param.grad.mul_(0.5)
-        with optimizer.skip_synchronize():
-            optimizer.step()
         return self.values()
 
     def scheduler(self, number):

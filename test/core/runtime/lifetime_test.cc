@@ -50,6 +50,7 @@ TEST(Shutdown, TellsThoseWhoWaitWhatToDoNext) {
   });
   const Handle first = ranks[0].submit(allreduce("allreduce.w and 7 more", shared<float>({1})));
   const Handle second = ranks[0].submit(allreduce("allreduce.b", shared<float>({1})));
+  test::wait_until_others_are_asleep();  // until rank 0 has announced both
   ranks[1].shutdown();
   const std::string left =
       "rank 1 left the job after 1 submission (it ended, or called shutdown()) while rank 0 waits "

@@ -1,7 +1,6 @@
 #pragma once
 
 #include <cstdint>
-#include <exception>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -14,7 +13,9 @@
 #include "horovod_cpp/distributed/gradients/gradient_access.h"
 #include "horovod_cpp/distributed/gradients/gradient_buckets.h"
 #include "horovod_cpp/distributed/gradients/gradient_claims.h"
+#include "horovod_cpp/distributed/gradients/gradient_reduction.h"
 #include "horovod_cpp/distributed/gradients/gradient_views.h"
+#include "horovod_cpp/distributed/gradients/rank_votes.h"
 #include "horovod_cpp/distributed/gradients/reduction_schedule.h"
 #include "horovod_cpp/distributed/gradients/setup_agreement.h"
 
@@ -55,7 +56,7 @@ class GradientReducer {
   // Name of a parameter whose gradient has come after synchronize(); empty if none has.
   std::string late() const;
   // Of this reducer alone in its process set, equal on all ranks.
-  std::string name() const { return owner_ + suffix_; }
+  std::string name() const { return owner_ + context_.suffix; }
   // Under which the buckets are reduced, in order.
   std::vector<std::string> call_names() const;
   // Name of a bucket that is in flight; empty if none is.
@@ -83,97 +84,54 @@ class GradientReducer {
   struct Entry {
     std::shared_ptr<GradientClaims> claims;
     bool has_windows = false;  // closed ones, apart from the gradient
-    Tensor residual;           // what int8 lost
-    std::shared_ptr<TensorCompressor> compressor;
-  };
-  // Gradients that travel together, from take() until they are given back.
-  struct Reduction {
-    std::string name;
-    std::string call_name;  // of this reducer's alone
-    std::shared_ptr<const CallLabels> labels;
-    std::vector<std::size_t> params;
-    std::uint64_t order = 0;  // of the last start, among all
-    GradientAccess::Taken taken = {};
-    bool in_flight = false;
-    std::shared_ptr<CallInFlight> call = {};  // of the dense ones
-    std::vector<std::shared_ptr<CallInFlight>> sparse_calls = {};
-    std::exception_ptr refusal = {};  // why there is no call; told by the next synchronize() too
   };
 
   void add_buckets(const GradientBuckets& buckets);
-  bool is_newest(std::size_t index) const;
   void check_not_replaced() const;
-  std::unique_ptr<Reduction> reduction_of(std::vector<std::size_t> params,
-                                          const std::string& round) const;
   void average(std::size_t index);
   void start_first_round(std::size_t bucket);
-  // Takes the gradients of `params`. They wait to be submitted.
-  void start(Reduction& reduction, GradientAccess::Indices params);
-  void start_sparse(Reduction& reduction);
+  // They wait to be submitted.
+  void start(GradientReduction& reduction, GradientAccess::Indices params);
   // Submits what waits when it is enough, or else when backward() ends.
   void submit_soon();
   std::size_t bytes_to_come() const;
-  void submit_waiting();
-  void submit(Reduction& reduction);
-  // Waits until nothing of it is in flight; throws only if the wait is interrupted.
-  void wait_for(const Reduction& reduction) const;
-  // What is not in flight any more; throws what the reduction failed with.
-  void finish(Reduction& reduction);
-  // Lets calls of several rounds go on.
-  void drive();
-  // Takes the next one from those that are left, which are in order of their start: the last, which
-  // ends after the others as a rule, so that this thread waits once; with `overtake` the first
-  // whose call is over.
-  std::size_t next_finished(const std::vector<Reduction*>& left, bool overtake) const;
-  // What all ranks say of their parameters, see ReductionSchedule.
-  void ask_votes();
-  const std::vector<std::uint8_t>& votes();
+  void clip(ClipGradNorm::When when);
+  void start_rounds();
   void finish_first_round(const OnReduced& on_reduced);
   void late_round(const OnReduced& on_reduced);
   void start_late_round(const std::vector<std::size_t>& late);
-  void compare_options();
   void give_back(const std::vector<std::size_t>& params, const OnReduced& on_reduced);
   void agree_on_layout();
   void ask_ahead();
   SetupAgreement::Setup setup() const;
   std::vector<std::int64_t> layout() const;
-  std::uint64_t joins() const;
   void ask_for_views();
-  void move_into_views();
-  bool clips(ClipGradNorm::When when) const;
 
-  const std::shared_ptr<GradientAccess> gradients_;
-  const DistributedOptions options_;
   const std::string owner_;
-  const bool shares_;   // there are more ranks than this one
-  const bool reduces_;  // over them, rather than combine what a step changed
-  const bool active_;   // has_work()
-  std::string suffix_;  // behind the names of its calls: another one may reduce equal names
+  const bool shares_;  // there are more ranks than this one
+  const bool active_;  // has_work()
+  ReductionContext context_;
+  const std::shared_ptr<GradientAccess> gradients_;
+  const DistributedOptions& options_;
   ReductionSchedule schedule_;
-  std::optional<SetupAgreement> agreement_;
-  std::optional<std::uint64_t> agreed_setup_, agreed_layout_;  // joins there were by then
+  const std::unique_ptr<SetupAgreement> agreement_;  // null: there are no other ranks
   bool is_first_step_ = true;
-  bool compares_options_;
-  std::uint64_t starts_ = 0;
-  bool wants_views_ = false;
+  bool wants_views_;
   std::optional<GradientViews> views_;  // asked for, and not taken yet
   std::vector<std::size_t> viewed_;
   std::vector<std::int64_t> agreed_axes_;  // over which gradients are sparse
   std::vector<Entry> entries_;             // as the parameters are numbered
-  std::vector<std::unique_ptr<Reduction>> buckets_;
+  std::vector<std::unique_ptr<GradientReduction>> buckets_;
   bool is_given_way_ = false;  // by newer reducers of its parameters, in this step
+  std::vector<GradientReduction*> first_round_;  // in flight, in order of their start
+  SubmissionQueue queue_;
   // Of a synchronize() that goes on, also after an interruption:
   bool clipped_before_ = false;
-  std::optional<std::vector<std::uint8_t>> votes_;
-  bool new_sparse_ = false;  // on any rank
-  bool options_differ_ = false;
-  std::vector<std::unique_ptr<Reduction>> late_;
+  RankVotes votes_;
+  std::vector<std::unique_ptr<GradientReduction>> late_;
   Attempts attempts_;
-  std::vector<Reduction*> waiting_;  // started, but not submitted yet
-  std::size_t waiting_bytes_ = 0;
   TimePoint backward_ended_{};  // with something to submit
   bool waits_at_once_ = false;  // synchronize() followed at once
-  std::vector<std::shared_ptr<CallInFlight>> driven_;
   const std::shared_ptr<void> alive_ = std::make_shared<char>();
 };
 

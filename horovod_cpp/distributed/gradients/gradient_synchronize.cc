@@ -4,13 +4,11 @@
 #include <numeric>
 #include <utility>
 
-#include "core/base/content_hash.h"
 #include "core/base/status.h"
 #include "core/runtime/wake/loop_ownership.h"
 #include "horovod_cpp/distributed/collectives/world.h"
 #include "horovod_cpp/distributed/gradients/attempts.h"
 #include "horovod_cpp/distributed/gradients/gradient_reducer.h"
-#include "horovod_cpp/distributed/gradients/warn.h"
 
 namespace hvd {
 namespace {
@@ -22,89 +20,34 @@ void append(std::vector<std::size_t>& to, const std::vector<std::size_t>& from) 
   to.insert(to.end(), from.begin(), from.end());
 }
 
-}  // namespace
-
-void GradientReducer::wait_for(const Reduction& reduction) const {
-  const auto wait = [](CallInFlight& call) {
-    while (!call.wait_until(Clock::now() + std::chrono::hours(1))) {
-    }
-  };
-  if (reduction.call != nullptr) wait(*reduction.call);
-  for (const auto& call : reduction.sparse_calls) wait(*call);
-}
-
-void GradientReducer::finish(Reduction& reduction) {
-  const std::shared_ptr<CallInFlight> call = std::exchange(reduction.call, nullptr);
-  reduction.sparse_calls.clear();
-  reduction.taken.tensors.clear();
-  Attempts attempts;
-  attempts.run([&] {
-    if (reduction.refusal != nullptr) std::rethrow_exception(reduction.refusal);
-    if (call == nullptr) return;
-    const Device device = call->device();
-    call->result(device.kind == DeviceKind::kCpu ? MaybeStream{} : gradients_->reader(device));
-  });
-  for (const std::size_t i : reduction.taken.sparse) {
-    attempts.run([&] { gradients_->finish_sparse(i); });
-  }
-  reduction.in_flight = false;
-  reduction.refusal = nullptr;
-  attempts.throw_first();
-}
-
-std::size_t GradientReducer::next_finished(const std::vector<Reduction*>& left,
-                                           bool overtake) const {
+// Takes the next one from those that are left, which are in order of their start: the last, which
+// ends after the others as a rule, so that this thread waits once; with `overtake` the first that
+// is over.
+std::size_t next_finished(const std::vector<GradientReduction*>& left, bool overtake) {
   constexpr Duration kFirstOneFirst = std::chrono::milliseconds(1);
-  const auto over = [](const Reduction* reduction) {
-    const auto done = [](const auto& call) { return call->wait_until(Clock::now()); };
-    return (reduction->call == nullptr || done(reduction->call)) &&
-           std::ranges::all_of(reduction->sparse_calls, done);
-  };
   if (!overtake) return left.size() - 1;
   while (true) {
-    const auto next = std::ranges::find_if(left, over);
+    const auto next = std::ranges::find_if(left, &GradientReduction::over);
     if (next != left.end()) return static_cast<std::size_t>(next - left.begin());
-    if (left.front()->call == nullptr) return 0;
-    left.front()->call->wait_until(Clock::now() + kFirstOneFirst);
+    left.front()->wait_until(Clock::now() + kFirstOneFirst);
   }
 }
+
+}  // namespace
 
 void GradientReducer::synchronize(const OnReduced& on_reduced) {
   if (!active_) return;
   check_not_replaced();
   waits_at_once_ = Clock::now() - backward_ended_ < kAtOnce;
-  // The others may wait for this rank at another place if something was not submitted here.
-  const bool refused =
-      std::ranges::any_of(buckets_, [](const auto& bucket) { return bucket->refusal != nullptr; });
-  if (refused) {
-    votes_.emplace(entries_.size());
-  } else if (reduces_) {
-    ask_for_views();
-    agree_on_setup();
-    agree_on_layout();
-  }
   const bool first_round = !schedule_.reduced();
-  if (first_round && clips(ClipGradNorm::When::kBeforeReduction) &&
-      !std::exchange(clipped_before_, true)) {
-    for (std::size_t i = 0; i < entries_.size(); ++i) average(i);
-    gradients_->clip(options_.clip_grad_norm->max_norm);
-  }
-  for (std::size_t b = 0; first_round && b < buckets_.size(); ++b) {
-    if (!schedule_.taken(b)) attempts_.run([&] { start_first_round(b); });
-  }
-  attempts_.run([&] {
-    const LoopOwnership::SuppressWakeup waits;
-    ask_votes();
-    submit_waiting();
-  });
+  start_rounds();
   finish_first_round(on_reduced);
   late_round(on_reduced);
-  if (options_differ_) compare_options();
+  votes_.compare_options(*gradients_, attempts_);
 
-  const std::vector<std::uint8_t> votes = *std::exchange(votes_, {});
+  const std::vector<std::uint8_t> votes = votes_.forget();
   const bool changed = first_round || !late_.empty();
   late_.clear();
-  driven_.clear();
   clipped_before_ = false;
   const Attempts attempts = std::exchange(attempts_, {});
   if (attempts.failed()) schedule_.fail();
@@ -115,10 +58,37 @@ void GradientReducer::synchronize(const OnReduced& on_reduced) {
       if (reducer != this) reducer->schedule_.forget(index);
     }
   }
-  move_into_views();
-  if (changed && clips(ClipGradNorm::When::kAfterReduction)) {
-    gradients_->clip(options_.clip_grad_norm->max_norm);
+  if (views_) {
+    const std::vector<Tensor> views = views_->take();
+    views_.reset();
+    for (std::size_t i = 0; i < views.size(); ++i) {
+      if (views[i].defined()) gradients_->move_to(viewed_[i], views[i]);
+    }
   }
+  if (changed) clip(ClipGradNorm::When::kAfterReduction);
+}
+
+// The first rounds of all buckets, and the vote.
+void GradientReducer::start_rounds() {
+  // The others may wait for this rank at another place if something was not submitted here.
+  if (std::ranges::any_of(buckets_, [](const auto& each) { return each->refused(); })) {
+    votes_.give_up(entries_.size());
+  } else if (context_.over_ranks) {
+    ask_for_views();
+    agree_on_setup();
+    agree_on_layout();
+  }
+  if (!schedule_.reduced()) {
+    if (!std::exchange(clipped_before_, true)) clip(ClipGradNorm::When::kBeforeReduction);
+    for (std::size_t b = 0; b < buckets_.size(); ++b) {
+      if (!schedule_.taken(b)) attempts_.run([&] { start_first_round(b); });
+    }
+  }
+  attempts_.run([&] {
+    const LoopOwnership::SuppressWakeup waits;
+    votes_.ask(schedule_, *gradients_);
+    queue_.submit();
+  });
 }
 
 // By what the ranks have in common, and not by whose backward() has used the parameter.
@@ -135,101 +105,49 @@ void GradientReducer::check_not_replaced() const {
   }
 }
 
-void GradientReducer::ask_votes() {
-  if (votes_ || !reduces_) return;
-  std::vector<std::uint8_t> votes = schedule_.vote(gradients_->trained());
-  // A hash and its complement: where two ranks differ, their or has a bit in both.
-  const std::string options = compares_options_ ? gradients_->options() : "";
-  const std::uint64_t hash = content_hash(std::as_bytes(std::span(options)));
-  for (int bits = 0; bits < 64; bits += 8) {
-    votes.push_back(compares_options_ ? static_cast<std::uint8_t>(hash >> bits) : 0);
-    votes.push_back(compares_options_ ? static_cast<std::uint8_t>(~hash >> bits) : 0);
-  }
-  votes.push_back(gradients_->has_new_sparse() ? 1 : 0);
-  agreement_->ask("votes", votes);
-}
-
-const std::vector<std::uint8_t>& GradientReducer::votes() {
-  if (votes_) return *votes_;
-  if (!reduces_) return votes_.emplace(schedule_.vote(gradients_->trained()));
-  try {
-    std::vector<std::uint8_t> votes = agreement_->bitwise_or("votes");
-    new_sparse_ = votes.back() != 0;
-    if (new_sparse_) agreed_layout_.reset();
-    for (std::size_t i = entries_.size(); i + 1 < votes.size(); i += 2) {
-      options_differ_ = options_differ_ || (votes[i] & votes[i + 1]) != 0;
-    }
-    votes.resize(entries_.size());
-    votes_.emplace(std::move(votes));
-  } catch (const Error&) {  // the other ranks have it too; what is in flight must end
-    attempts_.run([] { throw; });
-    votes_.emplace(entries_.size());
-  }
-  return *votes_;
-}
-
 void GradientReducer::finish_first_round(const OnReduced& on_reduced) {
-  std::vector<Reduction*> left;
-  for (const auto& bucket : buckets_) {
-    if (bucket->in_flight) left.push_back(bucket.get());
-  }
-  std::ranges::sort(left, {}, &Reduction::order);
   if (on_reduced == nullptr) {
     // First all waits, which may be interrupted.
-    std::for_each(left.rbegin(), left.rend(), [this](const Reduction* each) { wait_for(*each); });
+    std::for_each(first_round_.rbegin(), first_round_.rend(),
+                  [](GradientReduction* each) { each->wait(); });
   }
-  const std::vector<std::uint8_t>& votes = this->votes();
-  if (new_sparse_) {
-    agree_on_layout();
-    new_sparse_ = false;
+  if (!votes_.collected()) {
+    votes_.collect(schedule_, *gradients_, attempts_);
+    if (votes_.new_sparse()) agreement_->forget("layout");
   }
+  if (votes_.new_sparse() && !agreement_->holds("layout")) agree_on_layout();
   std::vector<std::size_t> arrived, complete;
   const auto deliver = [&] {
     attempts_.run([&] { gradients_->arrived(std::exchange(arrived, {})); });
     give_back(std::exchange(complete, {}), on_reduced);
   };
-  while (!left.empty()) {  // all of them: then nothing is in flight any more
-    const std::size_t next = next_finished(left, on_reduced != nullptr);
-    Reduction& reduction = *left[next];
-    wait_for(reduction);
-    left.erase(left.begin() + static_cast<std::ptrdiff_t>(next));
+  while (!first_round_.empty()) {  // all of them: then nothing is in flight any more
+    const std::size_t next = next_finished(first_round_, on_reduced != nullptr);
+    GradientReduction& reduction = *first_round_[next];
+    reduction.wait();
+    first_round_.erase(first_round_.begin() + static_cast<std::ptrdiff_t>(next));
     attempts_.run([&] {
-      finish(reduction);
-      append(arrived, reduction.taken.dense);
+      reduction.finish();
+      append(arrived, reduction.dense());
     });
-    std::ranges::copy_if(reduction.params, std::back_inserter(complete),
-                         [&](std::size_t i) { return (votes[i] & ReductionSchedule::kLate) == 0; });
+    std::ranges::copy_if(reduction.params(), std::back_inserter(complete), [&](std::size_t i) {
+      return (votes_.votes()[i] & ReductionSchedule::kLate) == 0;
+    });
     if (on_reduced != nullptr) deliver();
   }
   deliver();
 }
 
-void GradientReducer::compare_options() {
-  const auto difference = agreement_->difference("options", gradients_->options());
-  options_differ_ = false;
-  const ProcessSet& set = options_.process_set;
-  const bool is_error = set.world()->options().check_options == "error";
-  compares_options_ = is_error;  // a warning is told once
-  const std::string text = owner_ + ": the ranks' optimizers differ: " + difference.text +
-                           ". Their parameters will differ too. Give all ranks the same options, a "
-                           "scheduler the same metric (hvd.allreduce() it)";
-  attempts_.run([&] {
-    if (is_error) throw MismatchError(text);
-    if (difference.teller != set.world()->topology().rank) return;
-    warn(text + "; HVD_CHECK_OPTIONS=0 turns this check off, =error makes it an error");
-  });
-}
-
 void GradientReducer::late_round(const OnReduced& on_reduced) {
-  const std::vector<std::size_t> late = ReductionSchedule::late(votes());
+  const std::vector<std::size_t> late = ReductionSchedule::late(votes_.votes());
   if (late.empty()) return;
   if (late_.empty()) attempts_.run([&] { start_late_round(late); });
-  std::for_each(late_.rbegin(), late_.rend(), [this](const auto& each) { wait_for(*each); });
+  std::for_each(late_.rbegin(), late_.rend(), [](const auto& each) { each->wait(); });
   for (const auto& reduction : late_) {
     attempts_.run([&] {
-      if (!reduction->in_flight) return;
-      finish(*reduction);
-      gradients_->arrived(reduction->taken.dense);
+      if (!reduction->in_flight()) return;
+      reduction->finish();
+      gradients_->arrived(reduction->dense());
     });
   }
   give_back(late, on_reduced);
@@ -243,14 +161,14 @@ void GradientReducer::start_late_round(const std::vector<std::size_t>& late) {
   Attempts attempts;
   for (const auto& bucket : buckets_) {
     std::vector<std::size_t> params;
-    std::ranges::copy_if(bucket->params, std::back_inserter(params),
+    std::ranges::copy_if(bucket->params(), std::back_inserter(params),
                          [&](std::size_t i) { return std::ranges::binary_search(late, i); });
     if (params.empty()) continue;
-    late_.push_back(reduction_of(params, ".late"));
+    late_.push_back(std::make_unique<GradientReduction>(context_, params, ".late"));
     for (const std::size_t i : params) average(i);
     attempts.run([&] { start(*late_.back(), params); });
   }
-  attempts.run([&] { submit_waiting(); });
+  attempts.run([&] { queue_.submit(); });
   attempts.throw_first();
 }
 
@@ -259,7 +177,7 @@ void GradientReducer::give_back(const std::vector<std::size_t>& params,
   std::vector<std::size_t> kept, nobodys;
   for (const std::size_t i : params) {
     // Zeros would be a gradient for an optimizer, which passes over frozen parameters.
-    (votes()[i] == 0 ? nobodys : kept).push_back(i);
+    (votes_.votes()[i] == 0 ? nobodys : kept).push_back(i);
   }
   attempts_.run([&] { gradients_->give_back(kept); });
   attempts_.run([&] { gradients_->drop(nobodys); });
@@ -269,7 +187,7 @@ void GradientReducer::give_back(const std::vector<std::size_t>& params,
 // While backward() runs, or before gradients are submitted: then every rank asks before the others
 // can leave the job. And not before the ranks agreed on the layout, so from the second step on.
 void GradientReducer::ask_for_views() {
-  if (!wants_views_ || agreed_layout_ != joins()) return;
+  if (!wants_views_ || !agreement_->holds("layout")) return;
   wants_views_ = false;
   std::vector<GradientParameter> places;
   viewed_.clear();
@@ -279,26 +197,22 @@ void GradientReducer::ask_for_views() {
     places.push_back(gradients_->parameters()[i]);
   }
   if (places.empty()) return;
-  views_.emplace(places, options_.process_set, gradients_->parameters().front().name + suffix_);
+  views_.emplace(places, options_.process_set,
+                 gradients_->parameters().front().name + context_.suffix);
 }
 
-void GradientReducer::move_into_views() {
-  if (!views_) return;
-  const std::vector<Tensor> views = views_->take();
-  views_.reset();
-  for (std::size_t i = 0; i < views.size(); ++i) {
-    if (views[i].defined()) gradients_->move_to(viewed_[i], views[i]);
+void GradientReducer::clip(ClipGradNorm::When when) {
+  if (!options_.clip_grad_norm || options_.clip_grad_norm->when != when) return;
+  if (when == ClipGradNorm::When::kBeforeReduction) {
+    for (std::size_t i = 0; i < entries_.size(); ++i) average(i);
   }
-}
-
-bool GradientReducer::clips(ClipGradNorm::When when) const {
-  return options_.clip_grad_norm && options_.clip_grad_norm->when == when;
+  gradients_->clip(options_.clip_grad_norm->max_norm);
 }
 
 std::string GradientReducer::in_flight() const {
   for (const auto* reductions : {&buckets_, &late_}) {
     for (const auto& each : *reductions) {
-      if (each->in_flight) return each->name;
+      if (each->in_flight()) return each->name();
     }
   }
   return "";
@@ -311,7 +225,7 @@ std::string GradientReducer::late() const {
 
 std::vector<std::string> GradientReducer::call_names() const {
   std::vector<std::string> names;
-  for (const auto& bucket : buckets_) names.push_back(bucket->call_name);
+  for (const auto& bucket : buckets_) names.push_back(bucket->call_name());
   return names;
 }
 
@@ -319,7 +233,7 @@ void GradientReducer::drop_accumulated() {
   schedule_.drop();
   is_given_way_ = false;
   for (Entry& entry : entries_) entry.has_windows = false;
-  for (const auto& bucket : buckets_) bucket->refusal = nullptr;
+  for (const auto& bucket : buckets_) bucket->forget_refusal();
   std::vector<std::size_t> all(entries_.size());
   std::iota(all.begin(), all.end(), std::size_t{0});
   gradients_->drop(all);
@@ -334,7 +248,7 @@ void GradientReducer::set_backward_passes_per_step(int passes) {
 
 SetupAgreement::Setup GradientReducer::setup() const {
   SetupAgreement::Setup setup;
-  for (const auto& bucket : buckets_) setup.buckets.push_back(bucket->name);
+  for (const auto& bucket : buckets_) setup.buckets.push_back(bucket->name());
   setup.passes_per_step = schedule_.passes_per_window();
   setup.is_first_step = is_first_step_;
   if (is_first_step_) {
@@ -347,24 +261,17 @@ SetupAgreement::Setup GradientReducer::setup() const {
   return setup;
 }
 
-std::uint64_t GradientReducer::joins() const {
-  return options_.process_set.world()->joins(options_.process_set.id());
-}
-
 // While backward() runs, so that no rank waits for one that does something else before step().
 void GradientReducer::ask_ahead() {
-  if (!reduces_) return;
+  if (!context_.over_ranks) return;
   ask_for_views();
-  const std::uint64_t now = joins();
-  if (agreed_setup_ != now) agreement_->ask(*gradients_, setup());
-  if (agreed_layout_ != now) agreement_->ask("layout", layout());
+  if (!agreement_->holds("setup")) agreement_->ask(*gradients_, setup());
+  if (!agreement_->holds("layout")) agreement_->ask("layout", layout());
 }
 
 void GradientReducer::agree_on_setup() {
-  if (!shares_ || agreed_setup_ == joins()) return;
-  const std::uint64_t now = joins();
+  if (!shares_ || agreement_->holds("setup")) return;
   agreement_->compare(*gradients_, setup());
-  agreed_setup_ = now;
   is_first_step_ = false;
 }
 
@@ -378,18 +285,15 @@ std::vector<std::int64_t> GradientReducer::layout() const {
   return layout;
 }
 
-// A rank that has no gradient yet must send what the others do; one that had joined before its
-// first step knows nothing of what they agreed.
+// A rank that has no gradient yet must send what the others do.
 void GradientReducer::agree_on_layout() {
-  if (!reduces_ || agreed_layout_ == joins()) return;
-  const std::uint64_t now = joins();
+  if (!context_.over_ranks || agreement_->holds("layout")) return;
   const std::vector<std::int64_t> agreed = agreement_->greatest("layout", layout());
   const auto trained = agreed.begin() + static_cast<std::ptrdiff_t>(entries_.size());
   agreed_axes_.assign(agreed.begin(), trained);
   gradients_->set_sparse_axes(agreed_axes_);
   schedule_.set_members(std::vector<std::uint8_t>(trained, agreed.end() - 1));
   wants_views_ = agreed.back() == 1;
-  agreed_layout_ = now;
 }
 
 }  // namespace hvd

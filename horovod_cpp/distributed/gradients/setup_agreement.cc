@@ -78,8 +78,20 @@ void SetupAgreement::ask(const std::string& what, const std::vector<std::int64_t
 
 std::vector<std::int64_t> SetupAgreement::greatest(const std::string& what,
                                                    const std::vector<std::int64_t>& numbers) {
+  const std::uint64_t joins = this->joins();
   ask(what, numbers);
-  return answer<std::int64_t>(what);
+  std::vector<std::int64_t> numbers_of_all = answer<std::int64_t>(what);
+  agreed_[what] = joins;
+  return numbers_of_all;
+}
+
+std::uint64_t SetupAgreement::joins() const {
+  return set_.world()->joins(set_.id());
+}
+
+bool SetupAgreement::holds(const std::string& what) const {
+  const auto known = agreed_.find(what);
+  return known != agreed_.end() && known->second == joins();
 }
 
 void SetupAgreement::ask(const std::string& what, const std::vector<std::uint8_t>& bytes) {
@@ -134,7 +146,8 @@ SetupAgreement::Extremes SetupAgreement::extremes(const std::string& what,
                                                   std::span<const std::int64_t> numbers) {
   auto known = answers_.find(what);
   if (known == answers_.end()) {
-    known = answers_.emplace(what, greatest(what, both_ways(numbers))).first;
+    ask(what, both_ways(numbers));
+    known = answers_.emplace(what, answer<std::int64_t>(what)).first;
   }
   const std::vector<std::int64_t>& both = known->second;
   const auto middle = both.begin() + static_cast<std::ptrdiff_t>(both.size() / 2);
@@ -177,6 +190,7 @@ void SetupAgreement::ask(const GradientAccess& gradients, const Setup& setup) {
 
 void SetupAgreement::compare(const GradientAccess& gradients, const Setup& setup) {
   const std::vector<GradientParameter>& parameters = gradients.parameters();
+  const std::uint64_t joins = this->joins();
   ask(gradients, setup);
   // An interruption leaves answers for the next attempt, an error ends this one.
   try {
@@ -206,6 +220,7 @@ void SetupAgreement::compare(const GradientAccess& gradients, const Setup& setup
     throw;
   }
   answers_.clear();
+  agreed_["setup"] = joins;
 }
 
 void SetupAgreement::compare_passes(int passes_per_step) {

@@ -34,6 +34,10 @@ class SetupAgreement {
   // unless parameters' names, buckets and passes are equal. If values differ between ranks that
   // compare them, the first of those ranks warns, naming the first parameter that does.
   void compare(const GradientAccess& gradients, const Setup& setup);
+  // Whether compare() ("setup") or greatest() succeeded, and nobody has come back from a join()
+  // since: who had joined before its first step knows nothing of what the others agreed on.
+  bool holds(const std::string& what) const;
+  void forget(const std::string& what) { agreed_.erase(what); }
   // Collective; for a later change.
   void compare_passes(int passes_per_step);
 
@@ -61,6 +65,7 @@ class SetupAgreement {
     std::vector<std::int64_t> most;
   };
   Extremes extremes(const std::string& what, std::span<const std::int64_t> numbers);
+  std::uint64_t joins() const;
   template <typename Number>
   void submit(const std::string& what, const std::vector<Number>& numbers, DType dtype,
               ReduceOp op);
@@ -74,6 +79,7 @@ class SetupAgreement {
   const std::string name_;
   const ProcessSet set_;
   std::map<std::string, CollectiveHandle> asked_;
+  std::map<std::string, std::uint64_t> agreed_;  // on what, and how often ranks had joined by then
   std::map<std::string, std::vector<std::int64_t>> answers_;  // of a comparison that goes on
   std::vector<std::int64_t> hashes_;  // of the values, when they were asked for
 };

@@ -1,0 +1,141 @@
+#include "horovod_cpp/distributed/gradients/gradient_reduction.h"
+
+#include <algorithm>
+#include <optional>
+#include <utility>
+
+#include "core/negotiate/messages/call_name.h"
+#include "core/runtime/wake/loop_ownership.h"
+#include "horovod_cpp/distributed/gradients/attempts.h"
+#include "horovod_cpp/tensor/creation.h"
+
+namespace hvd {
+namespace {
+
+std::string group_of(const GradientAccess& gradients, const std::vector<std::size_t>& params,
+                     const std::string& round) {
+  return group_name(gradients.parameters()[params.front()].name + round, params.size());
+}
+
+}  // namespace
+
+void ReductionContext::add_parameters() {
+  const std::vector<GradientParameter>& parameters = gradients->parameters();
+  const std::vector<std::int64_t> sparse_axes = gradients->sparse_axes();
+  const auto factory = over_ranks ? options.compression.compressor() : nullptr;
+  const bool keeps_residuals = over_ranks && options.compression.wire() == WireFormat::kInt8;
+  for (std::size_t i = compressed.size(); i < parameters.size(); ++i) {
+    Compressed& kept = compressed.emplace_back();
+    if (sparse_axes[i] > 0) continue;  // never compressed, and the whole of it may be large
+    const GradientParameter& each = parameters[i];
+    if (factory) kept.compressor = factory->for_tensor(each.name, each.shape, each.dtype);
+    if (keeps_residuals) kept.residual = Tensor::zeros(each.shape, DType::kF32, each.device);
+  }
+}
+
+GradientReduction::GradientReduction(const ReductionContext& context,
+                                     std::vector<std::size_t> params, const std::string& round)
+    : context_(context),
+      params_(std::move(params)),
+      name_(group_of(*context.gradients, params_, round)),
+      call_name_(name_ + context.suffix) {
+  auto labels = std::make_shared<CallLabels>();
+  for (const std::size_t i : params_) {
+    labels->names.push_back(context.gradients->parameters()[i].name);
+  }
+  labels_ = std::move(labels);
+}
+
+void GradientReduction::start(GradientAccess::Indices params) {
+  in_flight_ = true;
+  taken_ = {};
+  taken_ = context_.gradients->take(params, context_.over_ranks);
+  try {
+    for (const std::size_t i : taken_.sparse) start_sparse(i);
+  } catch (...) {
+    refusal_ = std::current_exception();
+    throw;
+  }
+}
+
+void GradientReduction::start_sparse(std::size_t param) {
+  GradientAccess& gradients = *context_.gradients;
+  const std::string within = params_.size() > 1 ? "." + gradients.parameters()[param].name : "";
+  auto call = gradients.start_sparse(param, {.op = context_.options.op,
+                                             .name = call_name_ + within,
+                                             .process_set = context_.options.process_set});
+  if (call != nullptr) sparse_calls_.push_back(std::move(call));
+}
+
+void GradientReduction::submit() {
+  std::vector<AllreduceTensor> tensors;
+  tensors.reserve(taken_.dense.size());
+  for (std::size_t place = 0; place < taken_.dense.size(); ++place) {
+    const Tensor& tensor = taken_.tensors[place];
+    const ReductionContext::Compressed& kept = context_.compressed[taken_.dense[place]];
+    tensors.push_back({tensor, tensor, kept.residual, kept.compressor});
+  }
+  const DistributedOptions& options = context_.options;
+  AllreduceOptions call;
+  call.op = options.op;
+  call.name = call_name_;
+  call.prescale_factor = 1 / options.gradient_predivide_factor;
+  call.postscale_factor = options.gradient_predivide_factor;
+  call.compression = options.compression;
+  call.process_set = options.process_set;
+  try {
+    call_ = start_allreduce(tensors, call, labels_);
+  } catch (...) {
+    refusal_ = std::current_exception();
+    throw;
+  }
+}
+
+bool GradientReduction::wait_until(TimePoint deadline) const {
+  const auto over = [deadline](const auto& call) { return call->wait_until(deadline); };
+  return (call_ == nullptr || over(call_)) && std::ranges::all_of(sparse_calls_, over);
+}
+
+void GradientReduction::wait() const {
+  while (!wait_until(Clock::now() + std::chrono::hours(1))) {
+  }
+}
+
+void GradientReduction::finish() {
+  const std::shared_ptr<CallInFlight> call = std::exchange(call_, nullptr);
+  sparse_calls_.clear();
+  taken_.tensors.clear();
+  Attempts attempts;
+  attempts.run([&] {
+    if (refused()) std::rethrow_exception(refusal_);
+    if (call == nullptr) return;
+    const Device device = call->device();
+    call->result(device.kind == DeviceKind::kCpu ? MaybeStream{}
+                                                 : context_.gradients->reader(device));
+  });
+  for (const std::size_t i : taken_.sparse) {
+    attempts.run([&] { context_.gradients->finish_sparse(i); });
+  }
+  in_flight_ = false;
+  forget_refusal();
+  attempts.throw_first();
+}
+
+void SubmissionQueue::add(GradientReduction* reduction, std::size_t bytes) {
+  waiting_.push_back(reduction);
+  bytes_ += bytes;
+}
+
+void SubmissionQueue::submit() {
+  const std::vector<GradientReduction*> waiting = std::exchange(waiting_, {});
+  bytes_ = 0;
+  Attempts attempts;
+  for (GradientReduction* reduction : waiting) {
+    std::optional<LoopOwnership::SuppressWakeup> quiet;  // the last one rings for all
+    if (reduction != waiting.back()) quiet.emplace();
+    attempts.run([&] { reduction->submit(); });
+  }
+  attempts.throw_first();
+}
+
+}  // namespace hvd

@@ -1,0 +1,90 @@
+#pragma once
+
+#include <cstddef>
+#include <exception>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "core/base/clock.h"
+#include "horovod_cpp/distributed/collectives/allreduce_call.h"
+#include "horovod_cpp/distributed/gradients/distributed_optimizer.h"
+#include "horovod_cpp/distributed/gradients/gradient_access.h"
+
+namespace hvd {
+
+// What all reductions of one reducer have in common.
+struct ReductionContext {
+  std::shared_ptr<GradientAccess> gradients;
+  DistributedOptions options;
+  bool over_ranks = false;  // else gradients stay here: over one rank, and with Adasum
+  std::string suffix = {};  // behind the names of calls: another reducer may have equal ones
+  // What a compression keeps for a parameter; as they are numbered.
+  struct Compressed {
+    Tensor residual = {};  // what int8 lost
+    std::shared_ptr<TensorCompressor> compressor = {};
+  };
+  std::vector<Compressed> compressed = {};
+
+  // For parameters that have been appended to the front end's.
+  void add_parameters();
+};
+
+// Gradients that travel together: in flight from start() to finish(). One thread.
+class GradientReduction {
+ public:
+  // `context` outlives it. `round` is part of its name.
+  GradientReduction(const ReductionContext& context, std::vector<std::size_t> params,
+                    const std::string& round = "");
+
+  const std::string& name() const { return name_; }
+  const std::string& call_name() const { return call_name_; }  // of this reducer's alone
+  const std::vector<std::size_t>& params() const { return params_; }
+  bool in_flight() const { return in_flight_; }
+  // Those that were taken and do not travel as coordinates.
+  const std::vector<std::size_t>& dense() const { return taken_.dense; }
+
+  // Takes the gradients of `params`, some of its own, and starts the sparse ones' calls.
+  void start(GradientAccess::Indices params);
+  // Starts the call of the dense ones.
+  void submit();
+  // Whether a call could not be started; finish() throws why.
+  bool refused() const { return refusal_ != nullptr; }
+  void forget_refusal() { refusal_ = nullptr; }
+
+  // Whether nothing of it is in flight any more. Lets calls of several rounds go on.
+  bool over() const { return wait_until(Clock::now()); }
+  // The same, waiting until then. Throws only if the wait is interrupted.
+  bool wait_until(TimePoint deadline) const;
+  void wait() const;
+  // What is not in flight any more; throws what the reduction failed with.
+  void finish();
+
+ private:
+  void start_sparse(std::size_t param);
+
+  const ReductionContext& context_;
+  const std::vector<std::size_t> params_;
+  const std::string name_, call_name_;
+  std::shared_ptr<const CallLabels> labels_;
+  GradientAccess::Taken taken_;
+  bool in_flight_ = false;
+  std::shared_ptr<CallInFlight> call_;  // of the dense ones
+  std::vector<std::shared_ptr<CallInFlight>> sparse_calls_;
+  std::exception_ptr refusal_;
+};
+
+// Reductions that are started, and wait to be submitted together.
+class SubmissionQueue {
+ public:
+  void add(GradientReduction* reduction, std::size_t bytes);
+  std::size_t bytes() const { return bytes_; }
+  // All of them; throws what the first one failed with.
+  void submit();
+
+ private:
+  std::vector<GradientReduction*> waiting_;
+  std::size_t bytes_ = 0;
+};
+
+}  // namespace hvd

@@ -5,7 +5,7 @@ namespace {
 
 // Whether what was submitted so runs when `defined` does: packed, it runs wherever it lies.
 bool serves(const Request& defined, const Request& submitted) {
-  return agree(defined, submitted) &&
+  return agree(defined, submitted) && (defined.flagged || !submitted.flagged) &&
          (defined.place.arena == 0 || defined.place == submitted.place);
 }
 

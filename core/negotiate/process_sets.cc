@@ -83,6 +83,9 @@ std::string fault_of(const Request& request, const ProcessSets& sets) {
   if (request.joins_average && request.kind != CollectiveKind::kJoin) {
     return "only a join can leave averages as they are";
   }
+  if (request.flagged && request.kind != CollectiveKind::kAllreduce) {
+    return "only an allreduce can be flagged";
+  }
   if (request.kind == CollectiveKind::kMakeArena &&
       (request.shapes.size() != 1 || request.shapes.front().size() != 1)) {
     return "an arena has one size";

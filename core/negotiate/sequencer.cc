@@ -67,8 +67,11 @@ void Sequencer::take_name(const Variants& variants) {
   if (reject_for_a_join(request)) return;
   const auto slot = cache_.find(request.name);
   if (slot) slots_.set_busy(*slot);
+  // Ranks moved, and not to one place: others may have announced by the slot alone, so that where
+  // they are is not known.
   const bool moved = slot && request.place.arena == 0 && agree(cache_.request(*slot), request);
-  ready_.push_back({slot.value_or(kNoSlot), std::make_shared<const Request>(request), moved});
+  ready_.push_back(
+      {slot.value_or(kNoSlot), std::make_shared<const Request>(request), moved || request.flagged});
 }
 
 // No rank joins while it has something pending, so who is needed and has joined did so before.
@@ -188,9 +191,9 @@ void Sequencer::run_group(const FusedGroup& group, Decision& decision) {
 // least recently run name, else (all are about to run) one for this run only.
 SlotNumber Sequencer::define(Ready& ready, Decision& decision) {
   SlotNumber slot = ready.slot;
-  bool once = ready.moved;
+  bool once = ready.once;
   if (slot == kNoSlot) {
-    once = ready.in_full->automatic_name || changes_sets(ready.in_full->kind) ||
+    once = once || ready.in_full->automatic_name || changes_sets(ready.in_full->kind) ||
            settings_.cache_capacity == 0;
     while (!once && slots_.full()) {
       if (const auto victim = slots_.least_recent()) {

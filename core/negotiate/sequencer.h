@@ -54,9 +54,8 @@ class Sequencer {
     SlotNumber slot = kNoSlot;  // the name's slot, if it has one
     // What the slot must be (re)defined as; null = as it is.
     std::shared_ptr<const Request> in_full;
-    // Ranks moved, and not to one place: others may have announced by the slot alone, so that where
-    // they are is not known. The slot goes with this run, and all announce in full.
-    bool moved = false;
+    // The slot goes with this run, and all announce in full the next time.
+    bool once = false;
     bool done = false;
   };
 

@@ -71,7 +71,7 @@ void Submissions::bind_slot(const std::string& name, SlotNumber slot) {
 
 bool Submissions::stands_for(SlotNumber slot, const Request& request,
                              const Request& submitted) const {
-  if (!agree(request, submitted)) return false;
+  if (submitted.flagged || !agree(request, submitted)) return false;
   if (request.place == submitted.place) return true;
   return request.place.arena == 0 && slot < by_slot_.size() &&
          by_slot_[slot].told == submitted.place;

@@ -102,7 +102,9 @@ bool Batch::advance() {
 
 Outcome Batch::take_outcome(std::size_t member) {
   if (plan_.key.kind == Kind::kMakeArena) return arena_outcome();
-  return outcomes_.empty() ? Outcome{} : std::move(outcomes_[member]);
+  Outcome outcome = outcomes_.empty() ? Outcome{} : std::move(outcomes_[member]);
+  outcome.flagged = plan_.members[member].request->flagged;
+  return outcome;
 }
 
 void Batch::cancel() noexcept {

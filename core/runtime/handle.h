@@ -23,6 +23,7 @@ struct Result {
 struct Outcome {
   std::vector<Result> results = {};  // one a tensor; empty when none has any
   std::int64_t number = 0;           // add: the process set; join: the rank that joined last
+  bool flagged = false;              // see Request
 };
 
 // Where the engine writes the end of a submission; thread-safe.

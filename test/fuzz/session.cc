@@ -26,6 +26,7 @@ Request request_of(std::uint8_t choice) {
   request.shapes = {{choice / 44 % 3 + 1}};
   if (choice >= 132) request.shapes.push_back({2});
   request.automatic_name = choice % 5 == 0;
+  request.flagged = request.kind == CollectiveKind::kAllreduce && choice % 3 == 0;
   if (request.kind == CollectiveKind::kAddSet) request.numbers = {1, 3};
   if (request.kind == CollectiveKind::kRemoveSet) request.numbers = {1};
   if (choice >= 200 && !changes_sets(request.kind)) {

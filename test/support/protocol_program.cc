@@ -34,6 +34,7 @@ Expected lock_step_outcome(const Program& program, const std::string& label, con
   const Request* first = nullptr;
   bool all_agree = true;
   int divisor = 0;
+  bool flagged = false;
   std::vector<Rank> joined;
   for (const Rank r : ranks_of(program, label)) {
     const Epoch* epoch = epoch_of(program, r, label, id.epoch);
@@ -49,13 +50,15 @@ Expected lock_step_outcome(const Program& program, const std::string& label, con
     const Request& request = rounds->second[static_cast<std::size_t>(id.round)];
     if (first == nullptr) first = &request;
     all_agree = all_agree && agree(request, *first);
+    flagged = flagged || request.flagged;
     ++divisor;
   }
   if (first == nullptr) return {};  // there is no such set
   const bool root_joined = needs_root(first->kind) &&
                            std::find(joined.begin(), joined.end(), first->root) != joined.end();
   const bool in_use = first->kind == CollectiveKind::kRemoveSet && !joined.empty();
-  return {all_agree && !root_joined && !in_use ? Outcome::kRan : Outcome::kRejected, divisor};
+  return {all_agree && !root_joined && !in_use ? Outcome::kRan : Outcome::kRejected, divisor,
+          flagged};
 }
 
 // A join ends when all have joined.
@@ -77,11 +80,17 @@ void check_outcome(const Outcomes& expected, const Submitted& one, Rank r) {
                   std::to_string(static_cast<int>(one.outcome)));
 }
 
-void check_divisors(const Outcomes& expected, const LockStepCluster& cluster) {
+void check_batches(const Outcomes& expected, const LockStepCluster& cluster) {
   for (const auto& [number, record] : cluster.batches()) {
-    for (const Round& id : record.rounds) {
-      if (expected.at(id).divisor == record.batch.divisor) continue;
-      throw Violation(to_string(id) + " is divided by " + std::to_string(record.batch.divisor));
+    for (std::size_t i = 0; i < record.rounds.size(); ++i) {
+      const Round& id = record.rounds[i];
+      if (expected.at(id).divisor != record.batch.divisor) {
+        throw Violation(to_string(id) + " is divided by " + std::to_string(record.batch.divisor));
+      }
+      if (expected.at(id).flagged != record.batch.members[i].request->flagged) {
+        throw Violation(to_string(id) +
+                        (expected.at(id).flagged ? " lost its flag" : " is flagged"));
+      }
     }
   }
 }
@@ -150,7 +159,7 @@ Outcomes lock_step_outcomes(const Program& program) {
       for (std::size_t e = 0; e < epochs.size(); ++e) {
         if (epochs[e].joins) {
           const Round id{join_name(label), static_cast<int>(e), 0};
-          outcomes[id] = {join_outcome(program, label, id.epoch), 0};
+          outcomes[id] = {join_outcome(program, label, id.epoch)};
         }
         for (const auto& [name, rounds] : epochs[e].names) {
           for (std::size_t i = 0; i < rounds.size(); ++i) {
@@ -205,7 +214,7 @@ void check_outcomes(const Program& program, const LockStepCluster& cluster) {
       throw Violation("rank " + std::to_string(r) + " did not run every batch");
     }
   }
-  check_divisors(expected, cluster);
+  check_batches(expected, cluster);
 }
 
 void check_stopped(const Program& program, const LockStepCluster& cluster) {
@@ -225,7 +234,7 @@ void check_stopped(const Program& program, const LockStepCluster& cluster) {
       if (one.outcome != Outcome::kPending) check_outcome(expected, one, r);
     }
   }
-  check_divisors(expected, cluster);
+  check_batches(expected, cluster);
 }
 
 Request small_request(const std::string& name, char shape) {

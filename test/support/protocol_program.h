@@ -35,6 +35,7 @@ struct Program {
 struct Expected {
   Submitted::Outcome outcome = Submitted::Outcome::kPending;
   int divisor = 0;
+  bool flagged = false;  // by any rank
 };
 using Outcomes = std::map<Round, Expected>;
 Outcomes lock_step_outcomes(const Program& program);

@@ -73,6 +73,7 @@ void add_name(const std::string& name, const std::vector<Member>& members,
       if (request.place.arena != 0 && !once_in(5, random)) {
         place(mine, request.place.offsets[0] + 64 * (once_in(5, random) ? 1 : 0));
       }
+      mine.flagged = mine.kind == CollectiveKind::kAllreduce && once_in(6, random);
       member.epoch->names[name].push_back(std::move(mine));
     }
   }

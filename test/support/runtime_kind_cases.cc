@@ -84,6 +84,20 @@ void reduces(const Scene& scene) {
         scene.fold(-100, [](float a, float b) { return std::max(a, -b); }));
 }
 
+void flags(const Scene& scene) {
+  const auto run = [&](bool flagged) {
+    const Outcome outcome = scene.run([&](std::size_t i) {
+      auto call = test::allreduce("x", shared(repeated(1, i + 3)), ReduceOp::kSum, scene.device);
+      call.request.flagged = flagged;
+      return call;
+    });
+    return outcome.flagged;
+  };
+  EXPECT_FALSE(run(false));
+  EXPECT_TRUE(run(scene.rank == scene.root()));
+  EXPECT_FALSE(run(false));
+}
+
 void scales(const Scene& scene) {
   std::vector<test::Values<float>> values;
   for (std::size_t i = 0; i < scene.tensors; ++i)
@@ -261,7 +275,7 @@ void meets(const Scene& scene) {
 void do_everything(Scene scene) {
   for (const std::size_t tensors : {1u, 3u}) {
     scene.tensors = tensors;
-    for (const auto kind : {reduces, scales, takes_bits, broadcasts, gathers_everywhere,
+    for (const auto kind : {reduces, flags, scales, takes_bits, broadcasts, gathers_everywhere,
                             gathers_on_the_root, exchanges_everything, scatters_from_the_root,
                             scatters_a_sum, reduces_to_the_root, meets}) {
       kind(scene);

@@ -37,7 +37,6 @@ class Gradients:
         self._places: set[int] = set()  # addresses of what was taken
         self._described: tuple[list[Any], str] = ([], "")
         self._agreed = False  # which gradients are sparse
-        self._new_sparse = False  # one was, against what was agreed
 
     def parameters(self) -> list[tuple[str, list[int], str, int | None, int]]:
         return [(entry.name, list(entry.parameter.shape), memory.name_of(entry.parameter.dtype),
@@ -62,11 +61,13 @@ class Gradients:
         return memory.source(self.entries[index].parameter.detach().cpu())
 
     @_no_grad
-    def take(self, which: _Indices, zeros: bool) -> tuple[list[int], list[Any], list[int]]:
+    def take(self, which: _Indices, zeros: bool) -> tuple[list[int], list[Any], list[int], bool]:
         dense, sparse = [], []
+        new_sparse = False
         for index in which:
             entry = self.entries[index]
-            if self._sparse(entry):
+            new_sparse |= self._look(entry)
+            if entry.sparse_dims and not self._options.sparse_as_dense:
                 entry.taken = entry.parameter.grad = coordinates(entry.parameter, entry.sparse_dims)
                 sparse.append(index)
             else:
@@ -77,7 +78,7 @@ class Gradients:
                     entry.travelling = Travelling(entry.parameter.grad)
                 entry.taken = entry.parameter.grad
             entry.apart = False
-        return dense, self._tensors(dense) if zeros else [], sparse
+        return dense, self._tensors(dense) if zeros else [], sparse, new_sparse
 
     def _separate(self, entry: Entry) -> None:
         """From a gradient that the program gave to several parameters: each is reduced in place."""
@@ -86,16 +87,13 @@ class Gradients:
             gradient = entry.parameter.grad = gradient.clone()
         self._places.add(gradient.data_ptr())
 
-    def _sparse(self, entry: Entry) -> bool:
-        """Whether it travels as coordinates: as the ranks agreed, or before that as it is."""
+    def _look(self, entry: Entry) -> bool:
+        """Before the ranks agreed what is sparse, that is as it is here. Whether it is against that."""
         seen = sparse_dims(entry.parameter.grad)
         entry.seen_sparse_dims = max(entry.seen_sparse_dims, seen)
-        if seen and not entry.sparse_dims:
-            if self._agreed:
-                self._new_sparse = True
-            else:
-                entry.sparse_dims = seen
-        return entry.sparse_dims > 0 and not self._options.sparse_as_dense
+        if not self._agreed:
+            entry.sparse_dims = entry.sparse_dims or seen
+        return seen > 0 and not entry.sparse_dims
 
     def _tensors(self, dense: _Indices) -> list[_native.Tensor]:
         entries = [self.entries[index] for index in dense]
@@ -183,10 +181,7 @@ class Gradients:
     def set_sparse_axes(self, axes: _Indices) -> None:
         for entry, number in zip(self.entries, axes):
             entry.sparse_dims = number
-        self._agreed, self._new_sparse = True, False
-
-    def has_new_sparse(self) -> bool:
-        return self._new_sparse
+        self._agreed = True
 
     @_no_grad
     def start_sparse(self, index: int, name: str) -> Any:

@@ -40,9 +40,9 @@ class PythonGradients final : public GradientAccess {
   Tensor value(std::size_t index) const override { return ask<Tensor>("value", index); }
   Taken take(Indices which, bool zeros) override {
     using Parts =
-        std::tuple<std::vector<std::size_t>, std::vector<Tensor>, std::vector<std::size_t>>;
-    auto [dense, tensors, sparse] = ask<Parts>("take", copied(which), zeros);
-    return {std::move(dense), std::move(tensors), std::move(sparse)};
+        std::tuple<std::vector<std::size_t>, std::vector<Tensor>, std::vector<std::size_t>, bool>;
+    auto [dense, tensors, sparse, new_sparse] = ask<Parts>("take", copied(which), zeros);
+    return {std::move(dense), std::move(tensors), std::move(sparse), new_sparse};
   }
   void arrived(Indices which) override { tell("arrived", copied(which)); }
   void make_room(std::size_t index) override { tell("make_room", index); }
@@ -59,7 +59,6 @@ class PythonGradients final : public GradientAccess {
   void set_sparse_axes(std::span<const std::int64_t> axes) override {
     tell("set_sparse_axes", std::vector<std::int64_t>(axes.begin(), axes.end()));
   }
-  bool has_new_sparse() const override { return ask<bool>("has_new_sparse"); }
   std::shared_ptr<CallInFlight> start_sparse(std::size_t index,
                                              const ReduceOptions& call) override {
     if (!call.process_set.included() || call.process_set.size() == 1) return nullptr;

@@ -118,7 +118,7 @@ void merge(Variants& into, const Variant& variant) {
     into.back().count += variant.count;
     return;
   }
-  merge_place(same->request, variant.request);
+  merge(same->request, variant.request);
   same->count += variant.count;
   same->lowest = std::min(same->lowest, variant.lowest);
 }

@@ -130,6 +130,7 @@ void write(ByteWriter& out, const Request& request) {
   for (const std::int32_t number : request.numbers) out.put(number);
   out.put(request.place.arena);
   for (const std::uint64_t offset : request.place.offsets) out.put(offset);
+  out.put(static_cast<std::uint8_t>(request.flagged ? 1 : 0));
   out.put_string(request.not_finite);
 }
 
@@ -154,6 +155,7 @@ Request read_request(ByteReader& in) {
   request.numbers.resize(in.get_count(sizeof(std::int32_t)));
   for (std::int32_t& number : request.numbers) number = in.get<std::int32_t>();
   request.place = read_place(in, request);
+  request.flagged = in.get_flag();
   request.not_finite = in.get_string();
   return request;
 }
@@ -161,7 +163,7 @@ Request read_request(ByteReader& in) {
 // Names every member: a new one does not compile until it is compared here.
 bool agree(const Request& a, const Request& b) {
   const auto& [name, kind, dtype, device, set, op, root, prescale, postscale, wire, shapes, numbers,
-               automatic_name, joins_average, place, not_finite] = a;
+               automatic_name, joins_average, place, flagged, not_finite] = a;
   return name == b.name && kind == b.kind && dtype == b.dtype && device == b.device &&
          set == b.set && op == b.op && root == b.root && prescale == b.prescale &&
          postscale == b.postscale && wire == b.wire && shapes == b.shapes && numbers == b.numbers &&
@@ -169,8 +171,9 @@ bool agree(const Request& a, const Request& b) {
          not_finite == b.not_finite;
 }
 
-void merge_place(Request& into, const Request& other) {
+void merge(Request& into, const Request& other) {
   if (into.place != other.place) into.place = {};
+  into.flagged = into.flagged || other.flagged;
 }
 
 // Who has its bytes encoded, or its tensors treated one by one, needs memory of its own for that.

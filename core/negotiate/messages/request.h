@@ -91,6 +91,9 @@ struct Request {
   bool automatic_name = false;        // gets a slot for one run only
   bool joins_average = false;         // kJoin: averages go on dividing by this rank too
   ArenaPlace place = {};              // allreduce only
+  // Allreduce only: this rank has something to tell. Ranks may differ in it: all hear whether any
+  // rank's was set (Outcome::flagged). A name that is flagged is announced in full.
+  bool flagged = false;
   // What this rank found out about its own data: "gradient of 'w' is not finite (step 4)". Then the
   // name is rejected on all ranks. Empty = nothing.
   std::string not_finite = {};
@@ -102,11 +105,11 @@ struct Request {
   friend bool operator==(const Request&, const Request&) = default;
 };
 
-// Equal but for their placements.
+// Equal but for their places and flags.
 bool agree(const Request& a, const Request& b);
 
-// Two that agree become one: packed, unless both are at one place.
-void merge_place(Request& into, const Request& other);
+// Two that agree become one: packed, unless both are at one place; flagged, if one of them is.
+void merge(Request& into, const Request& other);
 
 // The arena in which a request with this place is reduced; 0 = it is packed, wherever it lies.
 ArenaNumber arena_of(const Request& request);

@@ -61,6 +61,11 @@ class RoundsCall final : public CallInFlight {
     return result_;
   }
 
+  bool flagged() const override {
+    if (!flagged_) std::rethrow_exception(error_);
+    return *flagged_;
+  }
+
   Device device() const override {
     for (const AllreduceTensor& each : tensors_) {
       if (!is_on_cpu(each.output)) return each.output.device();
@@ -94,6 +99,7 @@ class RoundsCall final : public CallInFlight {
     } else {
       CallSpec spec = spec_;
       spec.name += ".round" + std::to_string(round_);
+      spec.flagged = false;
       round_call_ = start(spec, sent);
     }
   }
@@ -102,6 +108,7 @@ class RoundsCall final : public CallInFlight {
   void finish_round() {
     try {
       const std::vector<Tensor> reduced = round_call_->result({}).tensors;
+      if (round_ == 0) flagged_ = round_call_->flagged();
       const std::vector<std::size_t> counts = std::exchange(counts_, {});
       ++round_;
       auto next = reduced.begin();
@@ -144,6 +151,7 @@ class RoundsCall final : public CallInFlight {
   std::vector<std::size_t> counts_;  // of it, how many belong to each tensor
   int round_ = 0;
   std::shared_ptr<CallInFlight> round_call_;
+  std::optional<bool> flagged_;  // known after the first round, which all ranks have
   bool done_ = false;
   std::exception_ptr error_;
   CallResult result_;
@@ -168,8 +176,10 @@ CallSpec spec_of(const AllreduceOptions& options) {
 
 std::shared_ptr<CallInFlight> start_allreduce(std::span<AllreduceTensor> tensors,
                                               const AllreduceOptions& options,
-                                              std::shared_ptr<const CallLabels> labels) {
+                                              std::shared_ptr<const CallLabels> labels,
+                                              bool flagged) {
   CallSpec spec = spec_of(options);
+  spec.flagged = flagged;
   bool compressed = false;
   for (const AllreduceTensor& each : tensors) {
     check_tensor(spec, each.input);

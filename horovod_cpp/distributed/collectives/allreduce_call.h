@@ -21,9 +21,10 @@ struct AllreduceTensor {
 };
 
 // Starts the first round of all of them, which are moved from, as one group.
-// options.compression.compressor() is not asked: the tensors have theirs.
+// options.compression.compressor() is not asked: the tensors have theirs. `flagged`: see Request.
 std::shared_ptr<CallInFlight> start_allreduce(std::span<AllreduceTensor> tensors,
                                               const AllreduceOptions& options,
-                                              std::shared_ptr<const CallLabels> labels = nullptr);
+                                              std::shared_ptr<const CallLabels> labels = nullptr,
+                                              bool flagged = false);
 
 }  // namespace hvd

@@ -36,6 +36,9 @@ class CallInFlight {
   // Waits for the end; throws what the call failed with, every time it is asked. `reader`: the
   // stream for which results in other libraries' memory are there, instead of that memory's.
   virtual const CallResult& result(MaybeStream reader) = 0;
+  // Of an allreduce whose result() is there: whether it was flagged on any rank, see Request.
+  // Throws as result() does.
+  virtual bool flagged() const { return false; }
   // Where its tensors are, or some of them: a GPU if any is there.
   virtual Device device() const { return {}; }
 };

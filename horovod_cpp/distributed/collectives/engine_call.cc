@@ -44,6 +44,11 @@ bool has_come_until(TimePoint deadline, const Handle& handle, bool in_stream_ord
   return in_stream_order ? handle.ordered_within(left) : handle.wait_for(left);
 }
 
+const Outcome& outcome_of(const Handle& handle) {
+  Fence past;
+  return handle.wait_enqueued(past);
+}
+
 class EngineCall final : public CallInFlight {
  public:
   EngineCall(std::vector<Handle> handles, std::vector<Expected> expected)
@@ -75,6 +80,10 @@ class EngineCall final : public CallInFlight {
     return *result_;
   }
 
+  bool flagged() const override {
+    return std::ranges::any_of(handles_, [](const Handle& h) { return outcome_of(h).flagged; });
+  }
+
   Device device() const override {
     for (const Expected& each : expected_) {
       if (each.device.kind != DeviceKind::kCpu) return each.device;
@@ -97,15 +106,10 @@ class EngineCall final : public CallInFlight {
     }
   }
 
-  const Outcome& outcome_of(std::size_t handle) const {
-    Fence past;
-    return handles_[handle].wait_enqueued(past);
-  }
-
   CallResult collect() const {
     CallResult result;
     for (const Expected& each : expected_) {
-      const Outcome& outcome = outcome_of(each.handle);
+      const Outcome& outcome = outcome_of(handles_[each.handle]);
       if (each.output.defined() || each.part >= outcome.results.size()) {
         result.tensors.push_back(each.output);
         continue;
@@ -114,7 +118,7 @@ class EngineCall final : public CallInFlight {
       result.tensors.push_back(wrap(each, part));
       if (result.rows_of.empty()) result.rows_of = part.rows_of;
     }
-    for (std::size_t i = 0; i < handles_.size(); ++i) result.number = outcome_of(i).number;
+    for (const Handle& handle : handles_) result.number = outcome_of(handle).number;
     return result;
   }
 
@@ -160,6 +164,7 @@ class TensorCall final : public CallInFlight {
     readers.add(device(), output().stream());
     return result_;
   }
+  bool flagged() const override { return outcome_of(handle_).flagged; }
   Device device() const override { return output().device(); }
 
  private:
@@ -208,6 +213,7 @@ Request request_of(const CallSpec& spec) {
   request.postscale = spec.postscale;
   request.automatic_name = spec.automatic_name;
   request.joins_average = spec.joins_average;
+  request.flagged = spec.flagged;
   return request;
 }
 

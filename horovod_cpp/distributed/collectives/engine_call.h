@@ -27,6 +27,7 @@ struct CallSpec {
   double postscale = 1.0;
   WireFormat wire = WireFormat::kNone;  // for the dtypes that have it
   bool joins_average = false;
+  bool flagged = false;  // see Request
   // Of the tensors, for messages; null = none. Ignored unless there are as many as tensors.
   std::shared_ptr<const CallLabels> labels = nullptr;
 };

@@ -55,6 +55,8 @@ class GradientAccess {
     // of its own there, smaller than the gradient, that it decodes when it arrived().
     std::vector<Tensor> tensors;
     std::vector<std::size_t> sparse;  // for start_sparse()
+    // A gradient was sparse, and had to be made dense, against what set_sparse_axes() said.
+    bool new_sparse = false;
   };
   // `zeros`: a missing gradient becomes one of zeros. Else it stays missing, and its tensor may be
   // undefined.
@@ -87,8 +89,6 @@ class GradientAccess {
   // ranks agree on the most.
   virtual std::vector<std::int64_t> sparse_axes() const = 0;
   virtual void set_sparse_axes(std::span<const std::int64_t> axes) = 0;
-  // Whether a gradient was sparse, and had to be made dense, since set_sparse_axes().
-  virtual bool has_new_sparse() const { return false; }
   // Starts the reduction of a sparse gradient that was taken; null if there are no other ranks.
   virtual std::shared_ptr<CallInFlight> start_sparse(std::size_t index,
                                                      const ReduceOptions& call) = 0;

@@ -167,10 +167,17 @@ void GradientReducer::start_first_round(std::size_t bucket) {
 void GradientReducer::start(GradientReduction& reduction, GradientAccess::Indices params) {
   Attempts attempts;
   attempts.run([&] { reduction.start(params); });
+  if (reduction.new_sparse()) votes_.add_new_sparse();
   if (context_.over_ranks && !reduction.dense().empty()) {
     std::size_t bytes = 0;
     for (const std::size_t i : reduction.dense()) bytes += gradients_->parameters()[i].bytes();
-    queue_.add(&reduction, bytes);
+    const bool is_carrier = &reduction == carrier();
+    reduction.flag(is_carrier);  // until votes_ know better
+    if (is_carrier && waits_at_once_) {
+      queue_.hold(&reduction);
+    } else {
+      queue_.add(&reduction, bytes);
+    }
   }
   attempts.throw_first();
 }
@@ -178,6 +185,7 @@ void GradientReducer::start(GradientReduction& reduction, GradientAccess::Indice
 // Each submission may wake the coordinator's thread, which takes the core from backward(). Those at
 // its end wake nobody if the program does as in the step before, and waits for them at once.
 void GradientReducer::submit_soon() {
+  backward_ended_ = TimePoint::max();
   if (queue_.bytes() >= kTogether && bytes_to_come() >= kWorthABatch) return queue_.submit();
   gradients_->after_backward([this, alive = std::weak_ptr<void>(alive_)] {
     if (alive.expired() || in_flight().empty()) return;  // by DistributedDataParallel's own

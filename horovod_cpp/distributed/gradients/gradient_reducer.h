@@ -102,6 +102,9 @@ class GradientReducer {
   void start_late_round(const std::vector<std::size_t>& late);
   void give_back(const std::vector<std::size_t>& params, const OnReduced& on_reduced);
   void agree_on_layout();
+  // The bucket whose call tells whether any rank has news for the others, see RankVotes; null: they
+  // ask. By what the ranks have agreed on.
+  GradientReduction* carrier() const;
   void ask_ahead();
   SetupAgreement::Setup setup() const;
   std::vector<std::int64_t> layout() const;
@@ -130,7 +133,8 @@ class GradientReducer {
   RankVotes votes_;
   std::vector<std::unique_ptr<GradientReduction>> late_;
   Attempts attempts_;
-  TimePoint backward_ended_{};  // with something to submit
+  // When the backward() did that has made a bucket ready; the future while it runs.
+  std::optional<TimePoint> backward_ended_;
   bool waits_at_once_ = false;  // synchronize() followed at once
   const std::shared_ptr<void> alive_ = std::make_shared<char>();
 };

@@ -4,6 +4,7 @@
 #include <optional>
 #include <utility>
 
+#include "core/base/status.h"
 #include "core/negotiate/messages/call_name.h"
 #include "core/runtime/wake/loop_ownership.h"
 #include "horovod_cpp/distributed/gradients/attempts.h"
@@ -84,10 +85,19 @@ void GradientReduction::submit() {
   call.compression = options.compression;
   call.process_set = options.process_set;
   try {
-    call_ = start_allreduce(tensors, call, labels_);
+    call_ = start_allreduce(tensors, call, labels_, flagged_);
   } catch (...) {
     refusal_ = std::current_exception();
     throw;
+  }
+}
+
+std::optional<bool> GradientReduction::any_flagged() const {
+  if (call_ == nullptr) return std::nullopt;
+  try {
+    return call_->flagged();
+  } catch (const Error&) {
+    return std::nullopt;
   }
 }
 
@@ -124,6 +134,11 @@ void GradientReduction::finish() {
 void SubmissionQueue::add(GradientReduction* reduction, std::size_t bytes) {
   waiting_.push_back(reduction);
   bytes_ += bytes;
+}
+
+void SubmissionQueue::submit_all() {
+  if (held_ != nullptr) waiting_.push_back(std::exchange(held_, nullptr));
+  submit();
 }
 
 void SubmissionQueue::submit() {

@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <exception>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -43,11 +44,16 @@ class GradientReduction {
   bool in_flight() const { return in_flight_; }
   // Those that were taken and do not travel as coordinates.
   const std::vector<std::size_t>& dense() const { return taken_.dense; }
+  bool new_sparse() const { return taken_.new_sparse; }
 
   // Takes the gradients of `params`, some of its own, and starts the sparse ones' calls.
   void start(GradientAccess::Indices params);
-  // Starts the call of the dense ones.
+  // Whether this rank has something to tell the others with the call of the dense ones.
+  void flag(bool flagged) { flagged_ = flagged; }
+  // Starts that call.
   void submit();
+  // After wait(): whether any rank had. Nothing if the call failed, which finish() throws.
+  std::optional<bool> any_flagged() const;
   // Whether a call could not be started; finish() throws why.
   bool refused() const { return refusal_ != nullptr; }
   void forget_refusal() { refusal_ = nullptr; }
@@ -69,6 +75,7 @@ class GradientReduction {
   std::shared_ptr<const CallLabels> labels_;
   GradientAccess::Taken taken_;
   bool in_flight_ = false;
+  bool flagged_ = false;
   std::shared_ptr<CallInFlight> call_;  // of the dense ones
   std::vector<std::shared_ptr<CallInFlight>> sparse_calls_;
   std::exception_ptr refusal_;
@@ -78,12 +85,16 @@ class GradientReduction {
 class SubmissionQueue {
  public:
   void add(GradientReduction* reduction, std::size_t bytes);
+  // This one waits for submit_all().
+  void hold(GradientReduction* reduction) { held_ = reduction; }
   std::size_t bytes() const { return bytes_; }
-  // All of them; throws what the first one failed with.
+  // Throw what the first one failed with.
   void submit();
+  void submit_all();
 
  private:
   std::vector<GradientReduction*> waiting_;
+  GradientReduction* held_ = nullptr;
   std::size_t bytes_ = 0;
 };
 

@@ -38,21 +38,28 @@ std::size_t next_finished(const std::vector<GradientReduction*>& left, bool over
 void GradientReducer::synchronize(const OnReduced& on_reduced) {
   if (!active_) return;
   check_not_replaced();
-  waits_at_once_ = Clock::now() - backward_ended_ < kAtOnce;
+  if (backward_ended_) waits_at_once_ = Clock::now() - *backward_ended_ < kAtOnce;
+  backward_ended_.reset();
+  votes_.set_early_carrier(!waits_at_once_);
   const bool first_round = !schedule_.reduced();
   start_rounds();
   finish_first_round(on_reduced);
   late_round(on_reduced);
   votes_.compare_options(*gradients_, attempts_);
 
+  const bool agreed = !votes_.given_up();
   const std::vector<std::uint8_t> votes = votes_.forget();
   const bool changed = first_round || !late_.empty();
   late_.clear();
   clipped_before_ = false;
   const Attempts attempts = std::exchange(attempts_, {});
-  if (attempts.failed()) schedule_.fail();
+  if (!attempts.failed()) {
+    schedule_.finish(votes);
+  } else {
+    schedule_.fail();
+    if (agreed) schedule_.set_members(votes);  // as on the others: this rank may have failed alone
+  }
   attempts.throw_first();
-  schedule_.finish(votes);
   for (const Entry& entry : entries_) {  // what they have counted is reduced now
     for (const auto& [reducer, index] : entry.claims->all()) {
       if (reducer != this) reducer->schedule_.forget(index);
@@ -84,11 +91,9 @@ void GradientReducer::start_rounds() {
       if (!schedule_.taken(b)) attempts_.run([&] { start_first_round(b); });
     }
   }
-  attempts_.run([&] {
-    const LoopOwnership::SuppressWakeup waits;
-    votes_.ask(schedule_, *gradients_);
-    queue_.submit();
-  });
+  const LoopOwnership::SuppressWakeup waits;
+  attempts_.run([&] { votes_.ask(schedule_, *gradients_, carrier()); });
+  attempts_.run([&] { queue_.submit_all(); });
 }
 
 // By what the ranks have in common, and not by whose backward() has used the parameter.
@@ -112,7 +117,7 @@ void GradientReducer::finish_first_round(const OnReduced& on_reduced) {
                   [](GradientReduction* each) { each->wait(); });
   }
   if (!votes_.collected()) {
-    votes_.collect(schedule_, *gradients_, attempts_);
+    votes_.collect(schedule_, *gradients_, carrier(), attempts_);
     if (votes_.new_sparse()) agreement_->forget("layout");
   }
   if (votes_.new_sparse() && !agreement_->holds("layout")) agree_on_layout();
@@ -250,6 +255,7 @@ SetupAgreement::Setup GradientReducer::setup() const {
   SetupAgreement::Setup setup;
   for (const auto& bucket : buckets_) setup.buckets.push_back(bucket->name());
   setup.passes_per_step = schedule_.passes_per_window();
+  setup.overlaps_step = options_.overlap_step;
   setup.is_first_step = is_first_step_;
   if (is_first_step_) {
     for (std::size_t i = 0; i < entries_.size(); ++i) {
@@ -294,6 +300,18 @@ void GradientReducer::agree_on_layout() {
   gradients_->set_sparse_axes(agreed_axes_);
   schedule_.set_members(std::vector<std::uint8_t>(trained, agreed.end() - 1));
   wants_views_ = agreed.back() == 1;
+  votes_.expect_news();
+}
+
+// That of the first parameter, whose gradient comes last, unless it travels as coordinates.
+GradientReduction* GradientReducer::carrier() const {
+  if (schedule_.reduced() || votes_.expects_news()) return nullptr;
+  if (options_.overlap_step) return nullptr;  // votes are needed before all buckets are there
+  for (std::size_t i = 0; i < agreed_axes_.size(); ++i) {
+    if (schedule_.is_member(i) && agreed_axes_[i] == 0)
+      return buckets_[schedule_.bucket_of(i)].get();
+  }
+  return nullptr;
 }
 
 }  // namespace hvd

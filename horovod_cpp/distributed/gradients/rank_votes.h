@@ -7,28 +7,45 @@
 
 #include "horovod_cpp/distributed/gradients/attempts.h"
 #include "horovod_cpp/distributed/gradients/gradient_access.h"
+#include "horovod_cpp/distributed/gradients/gradient_reduction.h"
 #include "horovod_cpp/distributed/gradients/reduction_schedule.h"
 #include "horovod_cpp/distributed/gradients/setup_agreement.h"
 
 namespace hvd {
 
-// What the ranks tell each other at each synchronize(), in one message: their votes on each
-// parameter (see ReductionSchedule), a hash of their optimizers' options, and whether a gradient
-// has turned out to be sparse. One thread.
+// What the ranks tell each other at each synchronize(): their votes on each parameter (see
+// ReductionSchedule), a hash of their optimizers' options, and whether a gradient has turned out to
+// be sparse. That is one message, and none where no rank has anything new to say, as in most steps:
+// ranks that have flag a bucket that travels anyway, the carrier, and only if any did do all ask.
+// One thread.
 class RankVotes {
  public:
   // `owner`: the class that reduces, for messages. `agreement` outlives it; null: this rank decides
   // alone.
   RankVotes(std::string owner, ProcessSet set, SetupAgreement* agreement);
 
-  // Asks, once until they are collected, and does not wait.
-  void ask(ReductionSchedule& schedule, const GradientAccess& gradients);
-  // Collective. What the question failed with is a failure of `attempts`, and gives up; after an
-  // interruption it goes on.
-  void collect(ReductionSchedule& schedule, const GradientAccess& gradients, Attempts& attempts);
+  // A gradient has turned out to be sparse here.
+  void add_new_sparse() { sparse_here_ = true; }
+  // Whether the ranks ask at once, without a carrier: they had something to say the last time, and
+  // are likely to have again. Equal on all of them.
+  bool expects_news() const { return had_news_; }
+  void expect_news() { had_news_ = true; }
+  // Whether this rank submits the carrier before it knows what it has to say. Then it is taken to
+  // have something.
+  void set_early_carrier(bool early) { early_carrier_ = early; }
+
+  // Before the carrier is submitted: flags it if this rank has anything to say. Without one, asks.
+  // Does not wait.
+  void ask(ReductionSchedule& schedule, const GradientAccess& gradients,
+           GradientReduction* carrier);
+  // Collective, with the same carrier. What the question failed with is a failure of `attempts`,
+  // and gives up; after an interruption it goes on.
+  void collect(ReductionSchedule& schedule, const GradientAccess& gradients,
+               const GradientReduction* carrier, Attempts& attempts);
   // No rank is asked: nothing of this step counts.
-  void give_up(std::size_t parameters) { votes_.emplace(parameters); }
+  void give_up(std::size_t parameters);
   bool collected() const { return votes_.has_value(); }
+  bool given_up() const { return given_up_; }
   // By parameter.
   const std::vector<std::uint8_t>& votes() const { return *votes_; }
   // Whether any rank has met one that is sparse, and was not thought to be.
@@ -40,13 +57,27 @@ class RankVotes {
   std::vector<std::uint8_t> forget();
 
  private:
-  std::vector<std::uint8_t> own(ReductionSchedule& schedule, const GradientAccess& gradients) const;
+  // What this rank has to say.
+  struct Own {
+    std::vector<std::uint8_t> votes;
+    std::uint64_t options = 0;  // a hash
+    bool is_news = false;
+  };
+  Own own(ReductionSchedule& schedule, const GradientAccess& gradients) const;
+  void send(ReductionSchedule& schedule, const GradientAccess& gradients);
 
   const std::string owner_;
   const ProcessSet set_;
   SetupAgreement* const agreement_;
   const bool differing_is_error_;
   bool compares_options_;
+  bool sparse_here_ = false;
+  bool early_carrier_ = false;
+  std::uint64_t told_options_ = 0;  // their hash when the ranks compared them last
+  std::uint64_t asked_options_ = 0;
+  bool had_news_ = true;
+  bool asked_ = false;
+  bool given_up_ = false;
   std::optional<std::vector<std::uint8_t>> votes_;
   bool new_sparse_ = false;
   bool options_differ_ = false;

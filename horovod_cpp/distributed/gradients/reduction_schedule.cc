@@ -88,6 +88,21 @@ std::vector<std::uint8_t> ReductionSchedule::vote(const std::vector<bool>& train
   return votes;
 }
 
+bool ReductionSchedule::has_news(std::span<const std::uint8_t> votes) const {
+  for (std::size_t i = 0; i < votes.size(); ++i) {
+    const bool quiet =
+        parameters_[i].member ? (votes[i] | kUsed) == (kTrained | kUsed) : votes[i] == 0;
+    if (!quiet) return true;
+  }
+  return false;
+}
+
+std::vector<std::uint8_t> ReductionSchedule::quiet() const {
+  std::vector<std::uint8_t> votes;
+  for (const Parameter& param : parameters_) votes.push_back(param.member ? kTrained : 0);
+  return votes;
+}
+
 std::vector<std::size_t> ReductionSchedule::late(std::span<const std::uint8_t> votes) {
   std::vector<std::size_t> late;
   for (std::size_t i = 0; i < votes.size(); ++i) {

@@ -21,6 +21,8 @@ namespace hvd {
 // 3. at each synchronize() the ranks vote, for each parameter, whether it is late on any of them. A
 //    late round then reduces those parameters, and its results are added.
 //
+// A vote that says nothing new need not be sent: if no rank has_news(), the votes are quiet().
+//
 // So which reductions there are follows from the calls of synchronize() and begin_step() and from
 // the votes, all of which the ranks have in common, and never from passes that a rank has counted
 // by itself: ranks may make different numbers of them, inside no_sync() or not, with different
@@ -64,12 +66,17 @@ class ReductionSchedule {
   bool taken(std::size_t bucket) const { return buckets_[bucket].taken; }
   std::vector<std::size_t> members(std::size_t bucket) const;
   bool is_member(std::size_t param) const { return parameters_[param].member; }
+  std::size_t bucket_of(std::size_t param) const { return parameters_[param].bucket; }
   // Whether all buckets were reduced in this step.
   bool reduced() const { return reduced_; }
   // A parameter whose gradient came after its round was started.
   std::optional<std::size_t> first_late() const;
 
   std::vector<std::uint8_t> vote(const std::vector<bool>& trained);
+  // Whether this rank's votes are more than quiet().
+  bool has_news(std::span<const std::uint8_t> votes) const;
+  // What all ranks' votes come to if no rank has_news(), but for kUsed of members.
+  std::vector<std::uint8_t> quiet() const;
   // Those for a late round, in order.
   static std::vector<std::size_t> late(std::span<const std::uint8_t> votes);
   // Whether what is there is the result of another round, and no gradient has come here since.
@@ -79,7 +86,7 @@ class ReductionSchedule {
 
   // The rounds of a synchronize() are over.
   void finish(std::span<const std::uint8_t> votes);
-  // They failed: the step has not reduced anything.
+  // They failed on this rank: the step has not reduced anything.
   void fail();
   void begin_step();
   // What has come of a parameter was reduced elsewhere.

@@ -178,9 +178,12 @@ std::vector<std::int64_t> SetupAgreement::numbers_of(const GradientAccess& gradi
     hashes_[i] = hash_of(gradients.value(i));
     values += std::to_string(hashes_[i]) + "\n";
   }
-  return {hash_of(names), hash_of(buckets), setup.passes_per_step,
+  return {hash_of(names),
+          hash_of(buckets),
+          setup.passes_per_step,
           setup.compares_values ? hash_of(values) : kNothing,
-          setup.is_first_step ? hash_of(frozen) : kNothing};
+          setup.is_first_step ? hash_of(frozen) : kNothing,
+          setup.overlaps_step ? 1 : 0};
 }
 
 void SetupAgreement::ask(const GradientAccess& gradients, const Setup& setup) {
@@ -214,6 +217,7 @@ void SetupAgreement::compare(const GradientAccess& gradients, const Setup& setup
                                   : std::to_string(setup.frozen.size()) + " of them, from '" +
                                         parameters[setup.frozen.front()].name + "' on");
     }
+    if (differs(5)) differ("overlap_step", setup.overlaps_step ? "it on" : "it off");
     if (differs(3)) compare_values(gradients);
   } catch (const Error&) {
     answers_.clear();

@@ -23,6 +23,7 @@ class SetupAgreement {
   struct Setup {
     std::vector<std::string> buckets;
     int passes_per_step = 1;
+    bool overlaps_step = false;
     bool is_first_step = true;
     std::vector<std::size_t> frozen = {};  // then
     // Whether this rank compares the values of its parameters too; it need not say so to others.

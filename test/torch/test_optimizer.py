@@ -1057,6 +1057,25 @@ assert same_everywhere(*model.parameters())
 """)
 
 
+def test_ranks_that_have_nothing_new_to_say_send_gradients_alone(ranks):
+    ranks.check("""
+used, unused = (torch.nn.Parameter(torch.zeros(2)) for _ in range(2))
+optimizer = hvd.DistributedOptimizer(torch.optim.SGD([used, unused], lr=1.0), [("used", used), ("unused", unused)])
+
+def calls_of_a_step():
+    before = hvd.metrics()["tensors"]
+    (used.sum() * (rank + 1)).backward()
+    optimizer.step()
+    return hvd.metrics()["tensors"] - before
+
+for _ in range(3):
+    calls_of_a_step()
+assert [calls_of_a_step() for _ in range(3)] == [1, 1, 1]
+optimizer.param_groups[0]["lr"] = 0.5  # a vote, and another as that may go on
+assert [calls_of_a_step() for _ in range(4)] == [2, 2, 1, 1]
+""")
+
+
 def test_two_optimizers_of_equal_names_are_at_work_at_once(ranks):
     ranks.check("""
 def layers():

@@ -38,9 +38,9 @@ std::size_t next_finished(const std::vector<GradientReduction*>& left, bool over
 void GradientReducer::synchronize(const OnReduced& on_reduced) {
   if (!active_) return;
   check_not_replaced();
-  if (backward_ended_) waits_at_once_ = Clock::now() - *backward_ended_ < kAtOnce;
-  backward_ended_.reset();
-  votes_.set_early_carrier(!waits_at_once_);
+  const auto backward_ended = std::exchange(backward_ended_, {});
+  if (backward_ended) waits_at_once_ = Clock::now() - *backward_ended < kAtOnce;
+  votes_.set_early_carrier(backward_ended && !waits_at_once_);
   const bool first_round = !schedule_.reduced();
   start_rounds();
   finish_first_round(on_reduced);

@@ -26,7 +26,7 @@ def blocks_sigterm(task):
         mask = next(line.split()[1] for line in file if line.startswith("SigBlk"))
     return bool(int(mask, 16) >> signal.SIGTERM - 1 & 1)
 
-ours = set(os.listdir("/proc/self/task")) - before
+ours = set(os.listdir("/proc/self/task")) - before  # they live as long as the process
 print(len(ours), "threads", flush=True)
 assert not [task for task in ours if not blocks_sigterm(task)]
 signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
@@ -66,8 +66,11 @@ def threads_that_take_sigterm():
     hvd.barrier()
     found = []
     for task in os.listdir("/proc/self/task"):
-        with open(f"/proc/self/task/{task}/status") as file:
-            fields = dict(line.split(":", 1) for line in file)
+        try:
+            with open(f"/proc/self/task/{task}/status") as file:
+                fields = dict(line.split(":", 1) for line in file)
+        except (FileNotFoundError, ProcessLookupError):
+            continue  # it has ended
         blocked = int(fields["SigBlk"], 16) >> signal.SIGTERM - 1 & 1
         if not blocked and int(task) != os.getpid():
             found.append(fields["Name"].strip())

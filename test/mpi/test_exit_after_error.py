@@ -3,12 +3,12 @@ or hangs, however it learned of the error."""
 
 import json
 import os
-import signal
 import subprocess
 import sys
 import time
 
 import pytest
+from processes import is_running, kill
 
 RANKS = 5
 VICTIM = 3
@@ -39,14 +39,6 @@ except hvd.HorovodInternalError as error:
     os.rename(file.name, os.path.join(folder, f"told{rank}"))
     sys.exit(5)
 """
-
-
-def is_running(pid):
-    try:
-        with open(f"/proc/{pid}/stat") as file:
-            return file.read().rpartition(")")[2].split()[0] not in "ZX"
-    except FileNotFoundError:
-        return False
 
 
 def wait_until(condition, what):
@@ -85,6 +77,5 @@ def test_survivors_leave_soon(death, by_mpi, tmp_path):
             wait_until(lambda rank=rank: not is_running(pids[rank]), f"rank {rank} has left")
     finally:
         for pid in pids.values():
-            if is_running(pid):
-                os.kill(pid, signal.SIGKILL)
+            kill(pid)
         job.wait(timeout=LIMIT_S)

@@ -20,6 +20,7 @@ import subprocess
 import sys
 import time
 
+import processes
 import pytest
 from ranks import processes_with
 
@@ -190,7 +191,7 @@ def check_told(job, victims, survivors):
 def kill(job, draw):
     victims = draw.sample(range(job.size), draw.randrange(1, max(2, job.size - 1)))
     for victim in victims:
-        os.kill(job.pids[victim], signal.SIGKILL)
+        processes.kill(job.pids[victim])  # the loss of the one before may have ended it
     return victims
 
 
@@ -251,10 +252,7 @@ def test_a_job_with_a_fault_ends_with_errors_that_name_it_or_goes_on(seed, tmp_p
             job.wait_for_ends(survivors)
             check_told(job, victims, survivors)
         for victim in victims:
-            try:
-                os.kill(job.pids[victim], signal.SIGKILL)
-            except ProcessLookupError:
-                pass
+            processes.kill(job.pids[victim])
         job.wait_for_ends(victims)
         assert not job.left_in_shm()
         assert not job.left_in_tmp()

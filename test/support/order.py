@@ -14,9 +14,15 @@ def state_of(task):
     "Of a thread, a folder in /proc: R (or waits for a CPU), S (sleeps), T (is stopped)."
     return pathlib.Path(task, "stat").read_text().rpartition(")")[2].split()[0]
 
+def is_stopped(task):
+    try:
+        return state_of(task) == "T"
+    except (FileNotFoundError, ProcessLookupError):
+        return True  # the thread has ended
+
 def wait_until_stopped(pid):
     "SIGSTOP reaches the threads of a process one after another."
-    while any(state_of(task) != "T" for task in pathlib.Path(f"/proc/{pid}/task").iterdir()):
+    while not all(map(is_stopped, pathlib.Path(f"/proc/{pid}/task").iterdir())):
         time.sleep(0.005)
 
 def once_asleep(act):

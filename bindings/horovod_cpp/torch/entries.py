@@ -53,9 +53,11 @@ class Entry:
             return gradient
         return gradient.clone() if gradient.data_ptr() == self.view.data_ptr() else gradient
 
-    def make_dense(self) -> None:
-        """Puts the gradient where it can be reduced; zeros if there is none."""
-        parameter, gradient = self.parameter, self.parameter.grad
+    def make_dense(self, gradient: torch.Tensor | None) -> torch.Tensor:
+        """Puts the parameter's gradient where it can be reduced; zeros if there is none."""
+        parameter = self.parameter
+        if gradient is not None and gradient is self.view and gradient.data_ptr() == self._address:
+            return gradient  # as in most steps
         if gradient is not None and gradient.is_sparse:
             gradient = gradient.to_dense()
         if self._has_lost_its_view():
@@ -63,15 +65,17 @@ class Entry:
         if self.view is not None:
             if gradient is None:
                 self.view.zero_()
-            elif gradient is not self.view:
+            else:
                 if gradient.data_ptr() == self.view.data_ptr():  # the view as .conj(), .t() and so on
                     gradient = gradient.clone()
                 self.view.copy_(gradient)
             parameter.grad = self.view
-            return
+            return self.view
         if gradient is None:
             gradient = torch.zeros_like(parameter, memory_format=torch.contiguous_format)
-        parameter.grad = memory.dense(gradient.data)  # a version of its own, if it is part of another
+        # .data: with a version of its own, if it is part of another
+        gradient = parameter.grad = memory.dense(gradient.data)
+        return gradient
 
     def _has_lost_its_view(self) -> bool:
         """Module.double(), .half(), .cpu() and so on give gradients other memory, views included."""

@@ -12,7 +12,7 @@ from torch.autograd import Variable
 from horovod_cpp import _native
 from horovod_cpp.torch import gpu, memory
 from horovod_cpp.torch.entries import Entry
-from horovod_cpp.torch.in_flight import Travelling, check_place, check_unchanged
+from horovod_cpp.torch.in_flight import Travelling, check_unchanged
 from horovod_cpp.torch.sparse import sparse_allreduce_async
 
 _Indices = Sequence[int]
@@ -66,29 +66,31 @@ class Gradients:
         new_sparse = False
         for index in which:
             entry = self.entries[index]
-            new_sparse |= self._look(entry)
+            gradient = entry.parameter.grad
+            if gradient is not None and gradient.is_sparse:
+                new_sparse |= self._look(entry)
             if entry.sparse_dims and not self._options.sparse_as_dense:
                 entry.taken = entry.parameter.grad = coordinates(entry.parameter, entry.sparse_dims)
                 sparse.append(index)
             else:
                 dense.append(index)
-                if zeros:
-                    entry.make_dense()
-                    self._separate(entry)
-                    entry.travelling = Travelling(entry.parameter.grad)
-                entry.taken = entry.parameter.grad
+                entry.taken = self._in_place(entry, gradient) if zeros else gradient
             entry.apart = False
         return dense, self._tensors(dense) if zeros else [], sparse, new_sparse
 
-    def _separate(self, entry: Entry) -> None:
-        """From a gradient that the program gave to several parameters: each is reduced in place."""
-        gradient = entry.parameter.grad
-        if gradient.data_ptr() in self._places and gradient.numel() > 0:
+    def _in_place(self, entry: Entry, gradient: torch.Tensor | None) -> torch.Tensor:
+        """Where it is reduced: apart from others, if the program gave it to several parameters."""
+        gradient = entry.make_dense(gradient)
+        entry.travelling = Travelling(gradient)
+        if entry.travelling.address in self._places and gradient.numel() > 0:
             gradient = entry.parameter.grad = gradient.clone()
-        self._places.add(gradient.data_ptr())
+            entry.travelling = Travelling(gradient)
+        self._places.add(entry.travelling.address)
+        return gradient
 
     def _look(self, entry: Entry) -> bool:
-        """Before the ranks agreed what is sparse, that is as it is here. Whether it is against that."""
+        """At a sparse one. Before the ranks agreed what is sparse, that is as it is here. Whether it is
+        against that."""
         seen = sparse_dims(entry.parameter.grad)
         entry.seen_sparse_dims = max(entry.seen_sparse_dims, seen)
         if not self._agreed:
@@ -108,7 +110,11 @@ class Gradients:
     def arrived(self, which: _Indices) -> None:
         for index in which:
             entry = self.entries[index]
-            check_place(entry)
+            if entry.travelling is not None:
+                try:
+                    check_unchanged(entry)
+                finally:
+                    entry.travelling = None
             if entry.compressed is not None and entry.taken is not None:
                 (tensor, context), entry.compressed = entry.compressed, None
                 entry.taken.copy_(self._options.compression.decompress(tensor, context))
@@ -119,7 +125,8 @@ class Gradients:
         if entry.taken is None:
             entry.done = _sum(entry.done, entry.move_gradient())
             return
-        check_unchanged(entry)
+        if entry.travelling is not None:
+            check_unchanged(entry)
         entry.parameter.grad, entry.apart = None, True
 
     @_no_grad
@@ -134,13 +141,14 @@ class Gradients:
         self._places.clear()
         for index in which:
             entry = self.entries[index]
-            gradient = _sum(entry.done, entry.taken)
+            gradient = entry.taken if entry.done is None else _sum(entry.done, entry.taken)
             entry.done, entry.taken, entry.apart = None, None, False
             if gradient is None:
                 continue
             if entry.sparse_dims and not gradient.is_sparse:
                 gradient = gradient.to_sparse(entry.sparse_dims)
-            entry.parameter.grad = None if nothing(gradient) else gradient
+            unused = gradient.is_sparse and gradient._nnz() == 0  # by all ranks
+            entry.parameter.grad = None if unused else gradient
 
     def drop(self, which: _Indices) -> None:
         for index in which:
@@ -217,11 +225,6 @@ def described(optimizer: Any) -> str:
         lines += [f"{name} of group {number}\t{value}" for name, value in group.items()
                   if name != "params" and isinstance(value, _PLAIN)]
     return "\n".join(lines) + "\n"
-
-
-def nothing(gradient: torch.Tensor) -> bool:
-    """Whether it has no values: no rank has used the parameter."""
-    return bool(gradient.is_sparse and gradient._nnz() == 0)
 
 
 def sparse_dims(gradient: torch.Tensor | None) -> int:

@@ -12,32 +12,20 @@ class Travelling:
 
     def __init__(self, gradient: torch.Tensor) -> None:
         self._gradient = gradient
-        self._address = gradient.data_ptr()
-        self._version = self._version_now()
-
-    def _version_now(self) -> int | None:
-        return None if self._gradient.is_inference() else self._gradient._version
+        self.address = gradient.data_ptr()
+        self._version = None if gradient.is_inference() else gradient._version
 
     def change(self, gradient: torch.Tensor | None) -> str | None:
         """What happened to it; None: nothing."""
-        if gradient is not self._gradient or gradient.data_ptr() != self._address:
+        if gradient is not self._gradient or gradient.data_ptr() != self.address:
             return "replaced or dropped"
-        return "changed" if self._version_now() != self._version else None
-
-
-def check_place(entry: Any) -> None:
-    """Of a gradient that has arrived: see check_unchanged()."""
-    try:
-        check_unchanged(entry)
-    finally:
-        entry.travelling = None
+        return None if self._version in (None, gradient._version) else "changed"
 
 
 def check_unchanged(entry: Any) -> None:
     """Otherwise the optimizer would take a gradient that no other rank has."""
-    change = entry.travelling and entry.travelling.change(
-        entry.taken if entry.apart else entry.parameter.grad)
-    if not change:
+    change = entry.travelling.change(entry.taken if entry.apart else entry.parameter.grad)
+    if change is None:
         return
     if in_data_parallel(entry.parameter):
         refuse_data_parallel()

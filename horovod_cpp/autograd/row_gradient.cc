@@ -14,7 +14,7 @@ namespace {
 
 void check(const Tensor& leaf, const Tensor& rows, const Tensor& values) {
   Shape expected = leaf.shape();
-  bool fits = leaf.is_leaf() && leaf.requires_grad() && !expected.empty() && rows.dim() == 1 &&
+  bool fits = leaf.is_leaf() && leaf.record() != nullptr && !expected.empty() && rows.dim() == 1 &&
               rows.dtype() == DType::kI64 && values.dtype() == leaf.dtype();
   if (fits) expected[0] = rows.numel();
   if (!fits || values.shape() != expected) {

@@ -32,8 +32,8 @@ bool expects_row_gradients(const Tensor& leaf);
 // Each row once, ascending: the sum of all values that it has, in their order.
 RowGradient coalesce(const RowGradient& gradient);
 
-// Adds to the leaf's gradient. `rows` int64 [k] in any order and repeated, within the leaf's first
-// axis; `values` [k, ...] of the leaf's dtype.
+// Adds to the gradient of a leaf that requires grad, or did. `rows` int64 [k] in any order and
+// repeated, within the leaf's first axis; `values` [k, ...] of the leaf's dtype.
 void add_row_gradient(const Tensor& leaf, const Tensor& rows, const Tensor& values);
 
 }  // namespace hvd

@@ -14,6 +14,7 @@ class Entry:
         self.name = name
         self.parameter = parameter
         self.taken: torch.Tensor | None = None  # by the reducer, and not set aside nor given back
+        self.frozen: torch.Tensor | None = None  # a copy of what was taken of a frozen parameter
         self.apart = False  # parameter.grad is another one: backward() has come after that
         self.travelling: Any = None  # what is in flight
         self.compressed: Any = None  # (what travels, context), with a compressor of Python's

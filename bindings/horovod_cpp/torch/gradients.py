@@ -67,6 +67,8 @@ class Gradients:
         for index in which:
             entry = self.entries[index]
             gradient = entry.parameter.grad
+            if gradient is not None and not entry.parameter.requires_grad:
+                entry.frozen = gradient.clone()
             if gradient is not None and gradient.is_sparse:
                 new_sparse |= self._look(entry)
             if entry.sparse_dims and not self._options.sparse_as_dense:
@@ -142,7 +144,8 @@ class Gradients:
         for index in which:
             entry = self.entries[index]
             gradient = entry.taken if entry.done is None else _sum(entry.done, entry.taken)
-            entry.done, entry.taken, entry.apart = None, None, False
+            entry.done = entry.taken = entry.frozen = None
+            entry.apart = False
             if gradient is None:
                 continue
             if entry.sparse_dims and not gradient.is_sparse:
@@ -155,8 +158,16 @@ class Gradients:
             entry = self.entries[index]
             if entry.taken is not None and entry.parameter.grad is entry.taken:
                 entry.parameter.grad = None
-            entry.done = entry.windows = entry.taken = entry.travelling = None
+            entry.done = entry.windows = entry.taken = entry.frozen = entry.travelling = None
             entry.apart = False
+
+    def leave(self, which: _Indices) -> None:
+        for index in which:
+            entry = self.entries[index]
+            before = entry.frozen
+            self.drop([index])
+            if before is not None:
+                entry.parameter.grad = before
 
     @_no_grad
     def close_window(self, index: int, passes: int) -> None:
@@ -171,10 +182,8 @@ class Gradients:
         entry = self.entries[index]
         entry.parameter.grad, entry.windows = entry.windows, None
 
-    def clip(self, max_norm: float) -> None:
-        torch.nn.utils.clip_grad_norm_(
-            [entry.parameter for entry in self.entries if entry.parameter.grad is not None],
-            max_norm)
+    def clip(self, which: _Indices, max_norm: float) -> None:
+        torch.nn.utils.clip_grad_norm_([self.entries[index].parameter for index in which], max_norm)
 
     @_no_grad
     def move_to(self, index: int, place: _native.Tensor) -> None:

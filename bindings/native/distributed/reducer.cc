@@ -49,9 +49,10 @@ class PythonGradients final : public GradientAccess {
   void set_aside(Indices which) override { tell("set_aside", copied(which)); }
   void give_back(Indices which) override { tell("give_back", copied(which)); }
   void drop(Indices which) override { tell("drop", copied(which)); }
+  void leave(Indices which) override { tell("leave", copied(which)); }
   void close_window(std::size_t index, int passes) override { tell("close_window", index, passes); }
   void average(std::size_t index, int passes) override { tell("average", index, passes); }
-  void clip(double max_norm) override { tell("clip", max_norm); }
+  void clip(Indices which, double max_norm) override { tell("clip", copied(which), max_norm); }
   void move_to(std::size_t index, Tensor memory) override { tell("move_to", index, memory); }
   std::vector<std::int64_t> sparse_axes() const override {
     return ask<std::vector<std::int64_t>>("sparse_axes");

@@ -72,6 +72,9 @@ class GradientAccess {
   virtual void give_back(Indices which) = 0;
   // What was taken and set aside does not count.
   virtual void drop(Indices which) = 0;
+  // drop(), of what no rank trains: the gradient becomes what it was when it was taken, if the
+  // parameter was frozen then.
+  virtual void leave(Indices which) = 0;
 
   // The gradient, the sum of so many passes, becomes their mean, and what comes is apart from it
   // until average().
@@ -79,8 +82,8 @@ class GradientAccess {
   // Before it is taken: the gradient becomes the mean of its passes (as it is if there was none or
   // one), plus those of the windows before.
   virtual void average(std::size_t index, int passes) = 0;
-  // All gradients, so that their joint L2 norm is at most max_norm.
-  virtual void clip(double max_norm) = 0;
+  // So that the joint L2 norm of these gradients is at most max_norm.
+  virtual void clip(Indices which, double max_norm) = 0;
   // The memory, of the parameter's shape and dtype, in which its gradients lie from now on; called
   // when nothing is taken. What the gradient is now moves there.
   virtual void move_to(std::size_t index, Tensor memory) = 0;

@@ -95,7 +95,7 @@ class GradientReducer {
   // Submits what waits when it is enough, or else when backward() ends.
   void submit_soon();
   std::size_t bytes_to_come() const;
-  void clip(ClipGradNorm::When when);
+  void clip(ClipGradNorm::When when, GradientAccess::Indices which);
   void start_rounds();
   void finish_first_round(const OnReduced& on_reduced);
   void late_round(const OnReduced& on_reduced);

@@ -20,6 +20,12 @@ void append(std::vector<std::size_t>& to, const std::vector<std::size_t>& from) 
   to.insert(to.end(), from.begin(), from.end());
 }
 
+std::vector<std::size_t> up_to(std::size_t count) {
+  std::vector<std::size_t> indices(count);
+  std::iota(indices.begin(), indices.end(), std::size_t{0});
+  return indices;
+}
+
 // Takes the next one from those that are left, which are in order of their start: the last, which
 // ends after the others as a rule, so that this thread waits once; with `overtake` the first that
 // is over.
@@ -72,7 +78,7 @@ void GradientReducer::synchronize(const OnReduced& on_reduced) {
       if (views[i].defined()) gradients_->move_to(viewed_[i], views[i]);
     }
   }
-  if (changed) clip(ClipGradNorm::When::kAfterReduction);
+  if (changed) clip(ClipGradNorm::When::kAfterReduction, up_to(entries_.size()));
 }
 
 // The first rounds of all buckets, and the vote.
@@ -86,7 +92,8 @@ void GradientReducer::start_rounds() {
     agree_on_layout();
   }
   if (!schedule_.reduced()) {
-    if (!std::exchange(clipped_before_, true)) clip(ClipGradNorm::When::kBeforeReduction);
+    if (!std::exchange(clipped_before_, true))
+      clip(ClipGradNorm::When::kBeforeReduction, up_to(entries_.size()));
     for (std::size_t b = 0; b < buckets_.size(); ++b) {
       if (!schedule_.taken(b)) attempts_.run([&] { start_first_round(b); });
     }
@@ -163,6 +170,7 @@ void GradientReducer::start_late_round(const std::vector<std::size_t>& late) {
     if (schedule_.needs_room(i)) gradients_->make_room(i);
   }
   gradients_->set_aside(late);
+  clip(ClipGradNorm::When::kBeforeReduction, late);
   Attempts attempts;
   for (const auto& bucket : buckets_) {
     std::vector<std::size_t> params;
@@ -181,11 +189,11 @@ void GradientReducer::give_back(const std::vector<std::size_t>& params,
                                 const OnReduced& on_reduced) {
   std::vector<std::size_t> kept, nobodys;
   for (const std::size_t i : params) {
-    // Zeros would be a gradient for an optimizer, which passes over frozen parameters.
+    // Zeros would be a gradient for an optimizer, which passes over what has none.
     (votes_.votes()[i] == 0 ? nobodys : kept).push_back(i);
   }
   attempts_.run([&] { gradients_->give_back(kept); });
-  attempts_.run([&] { gradients_->drop(nobodys); });
+  attempts_.run([&] { gradients_->leave(nobodys); });
   if (on_reduced != nullptr && !attempts_.failed()) attempts_.run([&] { on_reduced(kept); });
 }
 
@@ -206,12 +214,12 @@ void GradientReducer::ask_for_views() {
                  gradients_->parameters().front().name + context_.suffix);
 }
 
-void GradientReducer::clip(ClipGradNorm::When when) {
+void GradientReducer::clip(ClipGradNorm::When when, GradientAccess::Indices which) {
   if (!options_.clip_grad_norm || options_.clip_grad_norm->when != when) return;
   if (when == ClipGradNorm::When::kBeforeReduction) {
-    for (std::size_t i = 0; i < entries_.size(); ++i) average(i);
+    for (const std::size_t i : which) average(i);
   }
-  gradients_->clip(options_.clip_grad_norm->max_norm);
+  gradients_->clip(which, options_.clip_grad_norm->max_norm);
 }
 
 std::string GradientReducer::in_flight() const {
@@ -239,9 +247,7 @@ void GradientReducer::drop_accumulated() {
   is_given_way_ = false;
   for (Entry& entry : entries_) entry.has_windows = false;
   for (const auto& bucket : buckets_) bucket->forget_refusal();
-  std::vector<std::size_t> all(entries_.size());
-  std::iota(all.begin(), all.end(), std::size_t{0});
-  gradients_->drop(all);
+  gradients_->drop(up_to(entries_.size()));
 }
 
 // -- agreement

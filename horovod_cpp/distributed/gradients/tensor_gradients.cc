@@ -134,6 +134,16 @@ TensorGradients::Part TensorGradients::move_from(Entry& entry) {
   return part;
 }
 
+TensorGradients::Part TensorGradients::copy_of(const Tensor& param) {
+  Part part;
+  if (const auto rows = row_gradient(param)) {
+    part.rows.push_back({rows->rows.clone(), rows->values.clone()});
+  } else if (const Tensor gradient = param.grad(); gradient.defined()) {
+    part.dense = gradient.clone();
+  }
+  return part;
+}
+
 void TensorGradients::move_to_gradient(Part part, Tensor& param) {
   if (part.dense.defined()) param.set_grad(std::move(part.dense));
   for (const RowGradient& each : part.rows) add_row_gradient(param, each.rows, each.values);
@@ -144,6 +154,7 @@ GradientAccess::Taken TensorGradients::take(Indices which, bool zeros) {
   Taken taken;
   for (const std::size_t i : which) {
     Entry& entry = entries_[i];
+    entry.frozen = entry.param.requires_grad() ? Part{} : copy_of(entry.param);
     if (entry.by_rows) {
       auto rows = gradient_as_rows(entry.param);
       if (!rows && zeros) rows = no_rows(entry.param);
@@ -199,6 +210,7 @@ void TensorGradients::give_back(Indices which) {
   for (const std::size_t i : which) {
     Entry& entry = entries_[i];
     move_to_gradient(std::exchange(entry.reduced, {}), entry.param);
+    entry.frozen = {};
     set_grad_memory(entry.param, entry.memory);
   }
 }
@@ -206,8 +218,17 @@ void TensorGradients::give_back(Indices which) {
 void TensorGradients::drop(Indices which) {
   for (const std::size_t i : which) {
     Entry& entry = entries_[i];
-    entry.windows = entry.taken = entry.reduced = {};
+    entry.windows = entry.taken = entry.reduced = entry.frozen = {};
     set_grad_memory(entry.param, entry.memory);
+  }
+}
+
+void TensorGradients::leave(Indices which) {
+  const NoGradGuard no_grad;
+  for (const std::size_t i : which) {
+    Part before = std::exchange(entries_[i].frozen, {});
+    drop(Indices(&i, 1));
+    move_to_gradient(std::move(before), entries_[i].param);
   }
 }
 
@@ -225,9 +246,9 @@ void TensorGradients::average(std::size_t index, int passes) {
   move_to_gradient(std::exchange(entry.windows, {}), entry.param);
 }
 
-void TensorGradients::clip(double max_norm) {
+void TensorGradients::clip(Indices which, double max_norm) {
   std::vector<Tensor> params;
-  for (const Entry& entry : entries_) params.push_back(entry.param);
+  for (const std::size_t i : which) params.push_back(entries_[i].param);
   optim::clip_grad_norm_(params, max_norm);
 }
 

@@ -46,9 +46,10 @@ class TensorGradients final : public GradientAccess {
   void set_aside(Indices which) override;
   void give_back(Indices which) override;
   void drop(Indices which) override;
+  void leave(Indices which) override;
   void close_window(std::size_t index, int passes) override;
   void average(std::size_t index, int passes) override;
-  void clip(double max_norm) override;
+  void clip(Indices which, double max_norm) override;
   void move_to(std::size_t index, Tensor memory) override;
   std::vector<std::int64_t> sparse_axes() const override;
   void set_sparse_axes(std::span<const std::int64_t>) override {}  // equal from the beginning
@@ -71,12 +72,14 @@ class TensorGradients final : public GradientAccess {
     Part windows;          // the means of closed ones, which belong to the gradient
     Part taken;
     Part reduced;   // sum of what was set aside
+    Part frozen;    // a copy of what was taken of a frozen parameter
     Tensor memory;  // in the arena; undefined: the gradient lies anywhere
     std::shared_ptr<CallInFlight> rows_call;
     std::vector<std::function<void()>> remove_hooks;
   };
   // The parameter has no gradient then.
   static Part move_from(Entry& entry);
+  static Part copy_of(const Tensor& param);
   static void move_to_gradient(Part part, Tensor& param);
   Tensor take_dense(Entry& entry, bool zeros);
 

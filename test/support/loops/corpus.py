@@ -67,6 +67,12 @@ _OPTIMIZERS = {
                  backward_passes_per_step=2),
     "l5_frozen_in_a_window_of_two_passes":
         _program([_backward(_ONE), _freeze(0), _step()], backward_passes_per_step=2),
+    "l5_frozen_with_a_gradient_of_the_step_before":
+        _program([_backward([[[1, 2]], [[1, 3]]]), _step(), _freeze(1), _backward(_ONE), _step()],
+                 op="Sum"),
+    "l5_rows_that_are_averaged_and_frozen_before_step":
+        _program([_backward([[], [[0, 1]]]), _backward([[[0, 4]], [[0, 3]]]), _freeze(0), _step()],
+                 kinds=("sparse",), average_aggregated_gradients=True, backward_passes_per_step=3),
     "l6_averages_do_not_depend_on_the_neighbour":
         _program([_backward([[[0, 2]], [[0, 2]]]), _backward([[[0, 2]], [[0, 2]]]), _step()],
                  average_aggregated_gradients=True),
@@ -78,6 +84,9 @@ _OPTIMIZERS = {
     "l7_used_on_one_rank_after_synchronize":
         _program([_backward(_BOTH), {"do": "synchronize", "opt": 0},
                   _backward([[[0, 2]], []]), _step()]),
+    "l7_clipped_before_it_is_reduced_after_synchronize":
+        _program([{"do": "synchronize", "opt": 0}, _backward(_ONE), _step()],
+                 clip_grad_norm=0.5, clip_when="before"),
     "l8_rows_that_no_rank_uses_at_first":
         _program([*_MADE, _zero(), _backward([[[0, 1]], [[0, 2], [1, 1]]]), _step()],
                  kinds=("float64", "sparse")),

@@ -60,10 +60,11 @@ class _Draft:
 
     def _optimizer(self, params):
         draw, options = self.draw, {}
-        plain = any(self.params[p]["kind"] in ("sparse", "complex", "half") for p in params)
-        kinds = ["sgd", "sgd", "sgd", "adagrad" if any(
-            self.params[p]["kind"] == "sparse" for p in params) else "sgd"] if plain else [
-            "sgd", "sgd", "sgd", "momentum", "momentum", "adam", "adagrad"]
+        of_params = {self.params[p]["kind"] for p in params}
+        kinds = ["sgd", "sgd", "sgd", "momentum", "momentum", "adam", "adagrad"]
+        if not of_params.isdisjoint(("sparse", "complex", "half")):
+            rows = "sparse" in of_params and "half" not in of_params  # Adagrad of 1.13 takes no half
+            kinds = ["sgd", "sgd", "sgd", "adagrad" if rows else "sgd"]
         kind = draw.choice(kinds)
         if self.front == "torch_ddp":
             options = {"gradient_as_bucket_view": self.chance(0.5)}

@@ -54,7 +54,7 @@ class _Optimizer:
         options = spec["options"]
         self.kind, self.params = spec["optimizer"], list(spec["params"])
         self.op = options.get("op", "Average")
-        self.passes_per_step = options.get("backward_passes_per_step", 1)
+        self.passes_given = self.passes_per_step = options.get("backward_passes_per_step", 1)
         self.averages = options.get("average_aggregated_gradients", False)
         self.clip = options.get("clip_grad_norm")
         self.clips_before = self.clip is not None and options.get("clip_when") == "before"
@@ -310,9 +310,6 @@ class Oracle:
                 require(each.kind == "sgd" or param.frozen or sparse or not each.zeros,
                         "zeros, or no gradient")
                 continue
-            if param.frozen and not expected.may_refuse:
-                require(not numpy.any(param.settled) and each.kind == "sgd",
-                        "a step of what is frozen")
             param.value = UPDATES[each.kind](param.value, param.settled, param.rate, param.state)
             require(numpy.all(numpy.abs(param.value) < 1000), "large numbers")
         each.synchronized = False
@@ -379,7 +376,7 @@ class Oracle:
     def rewrap(self, op):
         each = self.optimizers[op["opt"]]
         require(not self.ddp and not self._in_a_step(each), "between steps")
-        each.rate = RATES[each.kind]
+        each.rate, each.passes_per_step = RATES[each.kind], each.passes_given
         each.synchronized = each.heard = False
         each.replaced = each.replaced or op["keep"]
         for number in each.params:

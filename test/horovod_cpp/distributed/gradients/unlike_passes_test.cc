@@ -116,6 +116,19 @@ TEST(UnlikePasses, AreAveragedByWindowsWhateverElseIsInTheBucket) {
   });
 }
 
+TEST(UnlikePasses, AreClippedBeforeTheirReductionAlsoAfterSynchronize) {
+  with_all_buckets([](const ProcessSet& all, DistributedOptions options) {
+    options.clip_grad_norm = {1, ClipGradNorm::When::kBeforeReduction};
+    Pair pair(all, options);
+    sum(pair.a * 0.6 + pair.b * 0.8).backward();
+    pair.optimizer->synchronize();
+    if (all.rank() == 1) sum(pair.b * 50.0).backward();
+    pair.step();
+    EXPECT_NEAR(pair.values().first, -0.6, 1e-5);
+    EXPECT_NEAR(pair.values().second, -0.8 - 0.5, 1e-5);
+  });
+}
+
 TEST(UnlikePasses, AParameterThatIsFrozenBeforeStepKeepsTheRanksEqual) {
   with_all_buckets([](const ProcessSet& all, const DistributedOptions& options) {
     Pair pair(all, options);

@@ -170,7 +170,7 @@ void GradientReducer::start_late_round(const std::vector<std::size_t>& late) {
     if (schedule_.needs_room(i)) gradients_->make_room(i);
   }
   gradients_->set_aside(late);
-  clip(ClipGradNorm::When::kBeforeReduction, late);
+  if (!std::exchange(clipped_before_, true)) clip(ClipGradNorm::When::kBeforeReduction, late);
   Attempts attempts;
   for (const auto& bucket : buckets_) {
     std::vector<std::size_t> params;

@@ -87,6 +87,9 @@ _OPTIMIZERS = {
     "l7_clipped_before_it_is_reduced_after_synchronize":
         _program([{"do": "synchronize", "opt": 0}, _backward(_ONE), _step()],
                  clip_grad_norm=0.5, clip_when="before"),
+    "l7_clipped_once_if_it_was_frozen_at_first":
+        _program([_freeze(0), _step(), {"do": "thaw", "params": [0]}, _backward([[[0, 4]], []]),
+                  _step()], kinds=("float64",), clip_grad_norm=2.0, clip_when="before"),
     "l8_rows_that_no_rank_uses_at_first":
         _program([*_MADE, _zero(), _backward([[[0, 1]], [[0, 2], [1, 1]]]), _step()],
                  kinds=("float64", "sparse")),

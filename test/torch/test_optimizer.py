@@ -556,6 +556,31 @@ assert same_everywhere(table.weight)
 """, np=np)
 
 
+def test_an_empty_batch_of_a_sparse_layer_and_a_model_whose_dtype_changes_after_wrapping(ranks):
+    ranks.check("""
+torch.manual_seed(0)
+model = torch.nn.Sequential(torch.nn.Embedding(6, 2, sparse=True), torch.nn.Linear(2, 1))
+optimizer = hvd.DistributedOptimizer(torch.optim.SGD(model.parameters(), lr=1.0), model.named_parameters())
+for step in range(3):
+    before = model[0].weight.detach().clone()
+    rows = torch.tensor([1, 2]) if rank == 0 or step > 0 else torch.empty(0, dtype=torch.int64)
+    optimizer.zero_grad()
+    model(rows).sum().backward()
+    optimizer.step()
+    assert (before != model[0].weight).any(1).tolist() == [False, True, True, False, False, False]
+
+layer = torch.nn.Linear(3, 2)
+optimizer = hvd.DistributedOptimizer(torch.optim.SGD(layer.parameters(), lr=1.0), layer.named_parameters())
+layer.double()
+for step in range(3):
+    before = layer.bias.detach().clone()
+    optimizer.zero_grad()
+    (layer(torch.ones(1, 3, dtype=torch.float64)) * (rank + 1)).sum().backward()
+    optimizer.step()
+    assert (before - layer.bias).tolist() == [(size + 1) / 2] * 2, layer.bias
+""", np=2)
+
+
 @pytest.mark.parametrize("np", [2, 4])
 def test_adasum_combines_what_the_optimizer_changed(ranks, np):
     ranks.check(MODEL + """

@@ -187,9 +187,12 @@ class Gradients:
 
     @_no_grad
     def move_to(self, index: int, place: _native.Tensor) -> None:
-        entry = self.entries[index]
-        if not entry.sparse_dims:  # as the ranks have agreed since
-            entry.set_view(memory.shared(place))
+        entry, view = self.entries[index], memory.shared(place)
+        # Sparse, as the ranks have agreed since; or Module.double() and so on came between.
+        if entry.sparse_dims or view.dtype != entry.parameter.dtype or (
+                view.shape != entry.parameter.shape):
+            return
+        entry.set_view(view)
 
     def sparse_axes(self) -> list[int]:
         return [max(entry.sparse_dims, entry.seen_sparse_dims, sparse_dims(entry.parameter.grad))
@@ -237,9 +240,11 @@ def described(optimizer: Any) -> str:
 
 
 def sparse_dims(gradient: torch.Tensor | None) -> int:
-    """How many axes its coordinates have; 0 for a dense one, and for one that was emptied."""
-    return gradient.sparse_dim() if gradient is not None and gradient.is_sparse and (
-        gradient._nnz() > 0) else 0
+    """How many axes its coordinates have; 0 for a dense one, and for one that zero_() has emptied,
+    which takes all axes for sparse."""
+    if gradient is None or not gradient.is_sparse:
+        return 0
+    return gradient.sparse_dim() if gradient._nnz() > 0 or gradient.dense_dim() > 0 else 0
 
 
 def coordinates(parameter: torch.Tensor, dims: int) -> torch.Tensor:

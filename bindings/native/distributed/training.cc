@@ -223,7 +223,7 @@ void bind_optimizer(py::module_& m) {
                              "Passes of backward() whose gradients are reduced together.")
       .def("set_backward_passes_per_step", &DistributedOptimizer::set_backward_passes_per_step,
            py::arg("passes"), ReleaseGil(),
-           "``passes`` from the next window on; collective. "
+           "``passes`` from the next step on; collective. "
            "InvalidArgumentError unless at\nleast 1; MismatchError, on every rank, if the ranks "
            "give "
            "different numbers.");

@@ -138,8 +138,8 @@ class DistributedOptimizer final : public optim::Optimizer {
   [[nodiscard]] ScopeGuard skip_synchronize();
 
   int backward_passes_per_step() const;
-  // From the next window on; collective. Throws InvalidArgumentError unless
-  // at least 1; MismatchError, on every rank, if the ranks give different numbers.
+  // From the next step on; collective. Throws InvalidArgumentError unless at least 1;
+  // MismatchError, on every rank, if the ranks give different numbers.
   void set_backward_passes_per_step(int passes);
 
   // Those of the wrapped optimizer.

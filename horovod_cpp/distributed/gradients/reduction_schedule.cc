@@ -129,6 +129,14 @@ void ReductionSchedule::fail() {
 
 void ReductionSchedule::begin_step() {
   reduced_ = false;
+  passes_per_window_ = next_passes_per_window_;
+}
+
+void ReductionSchedule::set_passes_per_window(int passes) {
+  next_passes_per_window_ = passes;
+  const bool in_a_step =
+      reduced_ || std::ranges::any_of(parameters_, [](const auto& each) { return each.seen > 0; });
+  if (!in_a_step) passes_per_window_ = passes;
 }
 
 void ReductionSchedule::drop() {

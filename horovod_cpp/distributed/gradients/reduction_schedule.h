@@ -42,7 +42,9 @@ class ReductionSchedule {
 
   // `starts_early`: whether rounds may start before synchronize().
   ReductionSchedule(int passes_per_window, bool starts_early)
-      : passes_per_window_(passes_per_window), starts_early_(starts_early) {}
+      : passes_per_window_(passes_per_window),
+        next_passes_per_window_(passes_per_window),
+        starts_early_(starts_early) {}
 
   // Buckets hold each parameter once; parameters are numbered in the order in which they are added.
   void add_parameters(const std::vector<bool>& trained);
@@ -99,8 +101,10 @@ class ReductionSchedule {
   void hold() { ++holds_; }  // gradients come, and no round starts, until release()
   void release() { --holds_; }
   bool held() const { return holds_ > 0; }
-  int passes_per_window() const { return passes_per_window_; }
-  void set_passes_per_window(int passes) { passes_per_window_ = passes; }
+  // What was set last.
+  int passes_per_window() const { return next_passes_per_window_; }
+  // From the next step on: from this one if no gradient has come in it.
+  void set_passes_per_window(int passes);
 
  private:
   struct Parameter {
@@ -123,6 +127,7 @@ class ReductionSchedule {
   void forget_all();
 
   int passes_per_window_;
+  int next_passes_per_window_;
   const bool starts_early_;
   int holds_ = 0;
   bool reduced_ = false;

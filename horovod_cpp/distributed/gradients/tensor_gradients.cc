@@ -154,6 +154,7 @@ GradientAccess::Taken TensorGradients::take(Indices which, bool zeros) {
   Taken taken;
   for (const std::size_t i : which) {
     Entry& entry = entries_[i];
+    entry.apart = false;
     entry.frozen = entry.param.requires_grad() ? Part{} : copy_of(entry.param);
     if (entry.by_rows) {
       auto rows = gradient_as_rows(entry.param);
@@ -190,10 +191,21 @@ Tensor TensorGradients::take_dense(Entry& entry, bool zeros) {
   return places_.insert(gradient.data()).second ? gradient : gradient.clone();
 }
 
+// Otherwise what the program put there would be lost.
+void TensorGradients::arrived(Indices which) {
+  for (const std::size_t i : which) {
+    if (entries_[i].apart || !gradient_values(entries_[i].param).defined()) continue;
+    throw InvalidArgumentError(owner_ + ": the gradient of '" + parameters_[i].name +
+                               "' was replaced while it was being reduced, between backward() and "
+                               "step(); call synchronize() first, then set or clip gradients");
+  }
+}
+
 // What was taken is apart already.
 void TensorGradients::make_room(std::size_t index) {
   const NoGradGuard no_grad;
   Entry& entry = entries_[index];
+  entry.apart = true;
   if (entry.taken.empty()) entry.reduced.add(move_from(entry));
 }
 
@@ -201,6 +213,7 @@ void TensorGradients::set_aside(Indices which) {
   const NoGradGuard no_grad;
   for (const std::size_t i : which) {
     entries_[i].reduced.add(std::exchange(entries_[i].taken, {}));
+    entries_[i].apart = false;
   }
 }
 
@@ -219,6 +232,7 @@ void TensorGradients::drop(Indices which) {
   for (const std::size_t i : which) {
     Entry& entry = entries_[i];
     entry.windows = entry.taken = entry.reduced = entry.frozen = {};
+    entry.apart = false;
     set_grad_memory(entry.param, entry.memory);
   }
 }

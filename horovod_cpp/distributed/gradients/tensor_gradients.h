@@ -41,7 +41,7 @@ class TensorGradients final : public GradientAccess {
   std::string options() const override;
   Tensor value(std::size_t index) const override;
   Taken take(Indices which, bool zeros) override;
-  void arrived(Indices) override {}
+  void arrived(Indices which) override;
   void make_room(std::size_t index) override;
   void set_aside(Indices which) override;
   void give_back(Indices which) override;
@@ -71,9 +71,10 @@ class TensorGradients final : public GradientAccess {
     bool by_rows = false;  // its gradient travels as rows
     Part windows;          // the means of closed ones, which belong to the gradient
     Part taken;
-    Part reduced;   // sum of what was set aside
-    Part frozen;    // a copy of what was taken of a frozen parameter
-    Tensor memory;  // in the arena; undefined: the gradient lies anywhere
+    Part reduced;        // sum of what was set aside
+    Part frozen;         // a copy of what was taken of a frozen parameter
+    bool apart = false;  // the parameter's gradient has come after what was taken
+    Tensor memory;       // in the arena; undefined: the gradient lies anywhere
     std::shared_ptr<CallInFlight> rows_call;
     std::vector<std::function<void()>> remove_hooks;
   };

@@ -153,6 +153,19 @@ TEST(Accumulation, TheWindowMayBeChanged) {
   });
 }
 
+TEST(Accumulation, TheWindowMayBeChangedFromTheNextStepOn) {
+  run_sets(2, [](const ProcessSet& all) {
+    Trainee trainee(all, {.backward_passes_per_step = 3, .average_aggregated_gradients = true});
+    for (const double gradient : {1.0, 2.0, 3.0}) {
+      trainee.pass(gradient);
+      trainee.optimizer->set_backward_passes_per_step(1);
+    }
+    EXPECT_EQ(trainee.step(), -2 * trainee.unit());
+    for (const double gradient : {1.0, 2.0}) trainee.pass(gradient);
+    EXPECT_EQ(trainee.step(), -5 * trainee.unit());
+  });
+}
+
 // The norm of two equal elements g is g * sqrt(2).
 double clipped(double gradient, double max_norm) {
   const double norm = std::abs(gradient) * std::sqrt(2.0);

@@ -202,6 +202,22 @@ TEST(UnlikePasses, AStepThatDoesNotSynchronizeRefusesGradientsThatCameAfterIt) {
   });
 }
 
+TEST(UnlikePasses, AGradientThatTheProgramPutsInPlaceOfOneInFlightIsAnError) {
+  with_all_buckets([](const ProcessSet& all, const DistributedOptions& options) {
+    Pair pair(all, options);
+    for (int step = 1; step <= 2; ++step) {
+      sum(pair.a + pair.b).backward();
+      pair.a.set_grad(Tensor::ones({1}));
+      EXPECT_THAT(message_of<InvalidArgumentError>([&] { pair.optimizer->step(); }),
+                  HasSubstr("the gradient of 'a' was replaced while it was being reduced"));
+      pair.optimizer->zero_grad();
+    }
+    sum(pair.a + pair.b).backward();
+    pair.step();
+    EXPECT_EQ(pair.values(), Values(-1, -1));
+  });
+}
+
 TEST(UnlikePasses, OfTwoOptimizersOfAParameterTheNewerReducesAndTheOlderSaysSo) {
   with_all_buckets([](const ProcessSet& all, DistributedOptions options) {
     Pair older(all, options);

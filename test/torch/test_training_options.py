@@ -48,6 +48,64 @@ assert abs(weight.detach().norm().item() - {expected}) < 1e-5, weight
 """)
 
 
+@pytest.mark.parametrize("when", ["after", "before"])
+def test_rows_are_clipped(ranks, when):
+    ranks.check(f"""
+for as_dense in (False, True):
+    table, layer = torch.nn.Embedding(5, 2, sparse=True), torch.nn.Linear(2, 1, bias=False)
+    model = torch.nn.Sequential(table, layer)
+    with torch.no_grad():
+        table.weight.fill_(1.0)
+        layer.weight.fill_(2.0)
+    optimizer = hvd.DistributedOptimizer(
+        torch.optim.SGD(model.parameters(), lr=1.0), model.named_parameters(), clip_grad_norm=0.5,
+        clip_when="{when}", sparse_as_dense=as_dense)
+    starts = [parameter.detach().clone() for parameter in model.parameters()]
+    model(torch.tensor([1, 1, 3])).sum().backward()  # rows [4, 4], [2, 2]; [3, 3]
+    optimizer.step()
+    factor = 0.5 / (2 * 16 + 2 * 4 + 2 * 9) ** 0.5
+    rows = torch.tensor([[0.0], [4.0], [0.0], [2.0], [0.0]]).expand(5, 2)
+    for parameter, start, gradient in zip(model.parameters(), starts, (rows, torch.full((1, 2), 3.0))):
+        assert torch.allclose(start - parameter, gradient * factor, atol=1e-6), (start - parameter, factor)
+""")
+
+
+def test_what_adasum_combines_is_clipped_and_averaged(ranks):
+    ranks.check("""
+def moved(passes=1, closure=False, **options):
+    weight = torch.nn.Parameter(torch.zeros(4))
+    optimizer = hvd.DistributedOptimizer(torch.optim.SGD([weight], lr=1.0), [("w", weight)], op=hvd.Adasum,
+                                         backward_passes_per_step=passes, **options)
+    def backward():
+        (weight * 3).sum().backward()
+    for number in range(0 if closure else passes):
+        backward()
+    optimizer.step(*[backward] * closure)
+    return round(weight.norm().item(), 4)
+
+for closure in (False, True):
+    assert moved(closure=closure) == 6.0
+    assert moved(closure=closure, clip_grad_norm=0.5) == 0.5
+    assert moved(closure=closure, clip_grad_norm=0.5, clip_when="before") == 0.5
+assert moved(2) == 12.0 and moved(2, average_aggregated_gradients=True) == 6.0
+""")
+
+
+def test_ranks_that_clip_or_average_differently_get_one_error(ranks):
+    ranks.check("""
+first = rank == 0
+for name, options in {
+        "clip_grad_norm": {"clip_grad_norm": 0.01 if first else 0.1},
+        "clip_grad_norm; rank": {"clip_grad_norm": 1.0, "clip_when": "after" if first else "before"},
+        "average_aggregated_gradients": {"average_aggregated_gradients": first}}.items():
+    layer = torch.nn.Linear(3, 2)
+    optimizer = hvd.DistributedOptimizer(torch.optim.SGD(layer.parameters(), lr=1.0), **options)
+    layer(torch.ones(1, 3)).sum().backward()
+    with pytest.raises(hvd.MismatchError, match="the ranks differ in " + name):
+        optimizer.step()
+""")
+
+
 def test_one_rank_alone_clips_and_averages_too(ranks):
     ranks.check("""
 weight = torch.nn.Parameter(torch.zeros(4))

@@ -37,9 +37,8 @@ class GradientReducer:
         self._nodes: list[Any] = []  # keeps the hooks of AccumulateGrad nodes alive
         self._hooks: list[Any] = []
         weakref.finalize(self, _remove, self._hooks)
-        if options.op != _native.Adasum:
-            for index in range(len(entries)):
-                self._hook(index)
+        for index in range(len(entries)):
+            self._hook(index)
 
     def add(self, entries: list[Entry]) -> None:
         """Parameters that come later; on all ranks, between two steps."""

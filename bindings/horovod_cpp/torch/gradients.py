@@ -156,7 +156,7 @@ class Gradients:
     def drop(self, which: _Indices) -> None:
         for index in which:
             entry = self.entries[index]
-            if entry.taken is not None and entry.parameter.grad is entry.taken:
+            if entry.taken is not None and not entry.apart:
                 entry.parameter.grad = None
             entry.done = entry.windows = entry.taken = entry.frozen = entry.travelling = None
             entry.apart = False
@@ -182,8 +182,25 @@ class Gradients:
         entry = self.entries[index]
         entry.parameter.grad, entry.windows = entry.windows, None
 
+    @_no_grad
     def clip(self, which: _Indices, max_norm: float) -> None:
-        torch.nn.utils.clip_grad_norm_([self.entries[index].parameter for index in which], max_norm)
+        parameters = [self.entries[index].parameter for index in which]
+        sparse = [each for each in parameters if each.grad is not None and each.grad.is_sparse]
+        if not sparse:
+            torch.nn.utils.clip_grad_norm_(parameters, max_norm)
+            return
+        # PyTorch's function counts those, and leaves them as they are.
+        for each in sparse:
+            each.grad = each.grad.coalesce()
+        gradients = [each.grad for each in parameters if each.grad is not None]
+        norms = [torch.linalg.vector_norm(each._values() if each.is_sparse else each)
+                 for each in gradients]
+        factor = (max_norm / (torch.linalg.vector_norm(torch.stack(norms)) + 1e-6)).clamp(max=1.0)
+        for each in parameters:
+            if each.grad is not None and not each.grad.is_sparse:
+                each.grad.mul_(factor)
+        for each in sparse:
+            each.grad = each.grad * factor
 
     @_no_grad
     def move_to(self, index: int, place: _native.Tensor) -> None:

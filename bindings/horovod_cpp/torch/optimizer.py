@@ -156,7 +156,8 @@ class _Distributed:
 
         ``closure``, if there is one, is called by the wrapped optimizer as often as it likes, the
         same number of times on every rank; its gradients are reduced each time it returns. If it
-        raises, what backward() started ends first: then zero_grad() and go on, on every rank.
+        raises, what backward() started ends first: then zero_grad() and go on. It has to raise on
+        every rank: the others take their step.
 
         Raises:
             InvalidArgumentError: inside skip_synchronize(), and reductions are in flight.
@@ -278,7 +279,9 @@ class _DistributedAdasum(_Distributed):
                       if parameter.requires_grad]
         before = [parameter.detach().clone(memory_format=torch.contiguous_format)
                   for parameter in parameters]
-        result = self._hvd_plain_step(closure, *args, **kwargs)
+        if closure is None:
+            self._hvd_reduce()  # which averages and clips this rank's gradients
+        result = self._hvd_plain_step(closure and self._hvd_own(closure), *args, **kwargs)
         with torch.no_grad():
             compression = self._hvd_options.compression
             pairs = [compression.compress(parameter - start)
@@ -292,6 +295,15 @@ class _DistributedAdasum(_Distributed):
         return result
 
     step.hooked = True
+
+    def _hvd_own(self, closure):
+        def own():
+            with torch.enable_grad():
+                loss = closure()
+            self._hvd_reduce()
+            return loss
+
+        return own
 
 
 def _checked_groups(groups, num_groups):
@@ -362,7 +374,7 @@ def DistributedOptimizer(optimizer, named_parameters=None, compression=Compressi
         InvalidArgumentError: before init(), names repeat or miss a parameter, or options are out of
             range or exclude each other.
         MismatchError: by the first step(), on every rank: the ranks differ in parameters' names,
-            in groups or in backward_passes_per_step.
+            in groups, in backward_passes_per_step or in another option.
     """
     if not isinstance(optimizer, torch.optim.Optimizer):
         raise TypeError(f"expected a torch.optim.Optimizer, got {type(optimizer).__name__}")

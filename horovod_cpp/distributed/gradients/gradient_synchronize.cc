@@ -1,5 +1,7 @@
 // Gradients after backward(): how they are waited for and given back.
 #include <algorithm>
+#include <array>
+#include <charconv>
 #include <iterator>
 #include <numeric>
 #include <utility>
@@ -24,6 +26,19 @@ std::vector<std::size_t> up_to(std::size_t count) {
   std::vector<std::size_t> indices(count);
   std::iota(indices.begin(), indices.end(), std::size_t{0});
   return indices;
+}
+
+std::string on_or_off(bool is_on) {
+  return is_on ? "it on" : "it off";
+}
+
+std::string described(const std::optional<ClipGradNorm>& clip) {
+  if (!clip) return "none";
+  std::array<char, 32> digits;
+  const char* end = std::to_chars(digits.data(), digits.data() + digits.size(), clip->max_norm).ptr;
+  const bool before = clip->when == ClipGradNorm::When::kBeforeReduction;
+  return std::string(static_cast<const char*>(digits.data()), end) +
+         (before ? ", before" : ", after") + " the reduction";
 }
 
 // Takes the next one from those that are left, which are in order of their start: the last, which
@@ -261,7 +276,10 @@ SetupAgreement::Setup GradientReducer::setup() const {
   SetupAgreement::Setup setup;
   for (const auto& bucket : buckets_) setup.buckets.push_back(bucket->name());
   setup.passes_per_step = schedule_.passes_per_window();
-  setup.overlaps_step = options_.overlap_step;
+  setup.options = {
+      {"overlap_step", on_or_off(options_.overlap_step)},
+      {"average_aggregated_gradients", on_or_off(options_.average_aggregated_gradients)},
+      {"clip_grad_norm", described(options_.clip_grad_norm)}};
   setup.is_first_step = is_first_step_;
   if (is_first_step_) {
     for (std::size_t i = 0; i < entries_.size(); ++i) {

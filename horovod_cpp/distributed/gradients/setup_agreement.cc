@@ -178,12 +178,11 @@ std::vector<std::int64_t> SetupAgreement::numbers_of(const GradientAccess& gradi
     hashes_[i] = hash_of(gradients.value(i));
     values += std::to_string(hashes_[i]) + "\n";
   }
-  return {hash_of(names),
-          hash_of(buckets),
-          setup.passes_per_step,
-          setup.compares_values ? hash_of(values) : kNothing,
-          setup.is_first_step ? hash_of(frozen) : kNothing,
-          setup.overlaps_step ? 1 : 0};
+  std::vector<std::int64_t> numbers = {hash_of(names), hash_of(buckets), setup.passes_per_step,
+                                       setup.compares_values ? hash_of(values) : kNothing,
+                                       setup.is_first_step ? hash_of(frozen) : kNothing};
+  for (const auto& [name, value] : setup.options) numbers.push_back(hash_of(value));
+  return numbers;
 }
 
 void SetupAgreement::ask(const GradientAccess& gradients, const Setup& setup) {
@@ -217,7 +216,9 @@ void SetupAgreement::compare(const GradientAccess& gradients, const Setup& setup
                                   : std::to_string(setup.frozen.size()) + " of them, from '" +
                                         parameters[setup.frozen.front()].name + "' on");
     }
-    if (differs(5)) differ("overlap_step", setup.overlaps_step ? "it on" : "it off");
+    for (std::size_t i = 0; i < setup.options.size(); ++i) {
+      if (differs(5 + i)) differ(setup.options[i].first, setup.options[i].second);
+    }
     if (differs(3)) compare_values(gradients);
   } catch (const Error&) {
     answers_.clear();

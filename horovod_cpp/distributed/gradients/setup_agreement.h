@@ -23,7 +23,7 @@ class SetupAgreement {
   struct Setup {
     std::vector<std::string> buckets;
     int passes_per_step = 1;
-    bool overlaps_step = false;
+    std::vector<std::pair<std::string, std::string>> options = {};  // names and values
     bool is_first_step = true;
     std::vector<std::size_t> frozen = {};  // then
     // Whether this rank compares the values of its parameters too; it need not say so to others.

@@ -67,8 +67,8 @@ class Gradients:
         for index in which:
             entry = self.entries[index]
             gradient = entry.parameter.grad
-            if gradient is not None and not entry.parameter.requires_grad:
-                entry.frozen = gradient.clone()
+            is_frozen = gradient is not None and not entry.parameter.requires_grad
+            entry.frozen = gradient.clone() if is_frozen else None
             if gradient is not None and gradient.is_sparse:
                 new_sparse |= self._look(entry)
             if entry.sparse_dims and not self._options.sparse_as_dense:

@@ -360,7 +360,8 @@ def DistributedOptimizer(optimizer, named_parameters=None, compression=Compressi
             Where there is none, and with ``compression``, they stay PyTorch's and travel packed.
         average_aggregated_gradients: divide the sum over passes by the number of passes it has.
         clip_grad_norm: largest joint L2 norm of the gradients; None: no clipping.
-        clip_when: "after" the reduction, or "before" it (each rank's own gradients).
+        clip_when: "after" the reduction, or "before" it (each rank's own gradients, which with Adasum
+            it always is).
         overlap_step: step() updates each parameter as soon as its gradient is reduced, which changes
             no bit, for optimizers that update parameters one by one, as all of PyTorch's but LBFGS
             do. Not with clip_grad_norm, Adasum or a closure.

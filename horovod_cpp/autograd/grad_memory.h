@@ -1,5 +1,8 @@
 #pragma once
 
+#include <memory>
+#include <string>
+
 #include "horovod_cpp/tensor/tensor.h"
 
 namespace hvd {
@@ -10,5 +13,11 @@ Tensor grad_memory(const Tensor& leaf);
 // Throws InvalidArgumentError unless `memory` is undefined, or contiguous and of the leaf's shape
 // and dtype.
 void set_grad_memory(const Tensor& leaf, Tensor memory);
+
+// While `why` is not null, a part of this leaf's gradient is elsewhere, and what reads or sets the
+// gradient (grad(), set_grad(), row_gradient(): so also clipping, zero_grad() and optimizers)
+// throws InvalidArgumentError with that text. backward() adds to what is there.
+std::shared_ptr<const std::string> grad_lock(const Tensor& leaf);
+void set_grad_lock(const Tensor& leaf, std::shared_ptr<const std::string> why);
 
 }  // namespace hvd

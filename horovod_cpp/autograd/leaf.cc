@@ -64,6 +64,7 @@ Tensor& Tensor::requires_grad_(bool value) {
 
 Tensor Tensor::grad() const {
   if (record() == nullptr) return {};
+  autograd::require_unlocked(*record());
   autograd::make_dense(*this);
   return record()->grad;
 }
@@ -71,6 +72,7 @@ Tensor Tensor::grad() const {
 void Tensor::set_grad(Tensor grad) {
   check_gradient("set_grad", *this, grad);
   if (!grad.defined() && record() == nullptr) return;
+  autograd::require_unlocked(own_record(*this));
   own_record(*this).grad = std::move(grad);
   record()->rows.clear();
 }
@@ -89,6 +91,14 @@ void set_grad_memory(const Tensor& leaf, Tensor memory) {
   own_record(leaf).grad_memory = std::move(memory);
 }
 
+std::shared_ptr<const std::string> grad_lock(const Tensor& leaf) {
+  return leaf.record() == nullptr ? nullptr : leaf.record()->grad_lock;
+}
+
+void set_grad_lock(const Tensor& leaf, std::shared_ptr<const std::string> why) {
+  if (why != nullptr || leaf.record() != nullptr) own_record(leaf).grad_lock = std::move(why);
+}
+
 std::function<void()> Tensor::register_hook(std::function<void(const Tensor& leaf)> hook) const {
   if (!requires_grad() || !is_leaf()) {
     throw InvalidArgumentError("register_hook: takes a leaf that requires grad");
@@ -97,6 +107,10 @@ std::function<void()> Tensor::register_hook(std::function<void(const Tensor& lea
 }
 
 namespace autograd {
+
+void require_unlocked(const Record& place) {
+  if (place.grad_lock != nullptr) throw InvalidArgumentError(*place.grad_lock);
+}
 
 std::function<void()> before_delivery(const Tensor& leaf,
                                       std::function<void(const Tensor& leaf)> hook) {

@@ -57,12 +57,13 @@ struct Record {
   bool requires_grad = false;
   std::shared_ptr<Node> node;  // null for a leaf
   Tensor grad;
-  std::vector<RowGradient> rows;   // belong to the gradient too (row_gradient.h)
-  bool expects_rows = false;       // see expect_row_gradients()
-  bool rows_arrived = false;       // in this backward pass, which has not called the hooks yet
-  Tensor grad_memory;              // of a gradient that is not there yet; undefined = any
-  std::vector<Hook> before_hooks;  // before a pass adds to the gradient
-  std::vector<Hook> hooks;         // after
+  std::vector<RowGradient> rows;  // belong to the gradient too (row_gradient.h)
+  bool expects_rows = false;      // see expect_row_gradients()
+  bool rows_arrived = false;      // in this backward pass, which has not called the hooks yet
+  Tensor grad_memory;             // of a gradient that is not there yet; undefined = any
+  std::shared_ptr<const std::string> grad_lock;  // see set_grad_lock()
+  std::vector<Hook> before_hooks;                // before a pass adds to the gradient
+  std::vector<Hook> hooks;                       // after
   std::uint64_t next_hook = 0;
 };
 
@@ -126,6 +127,8 @@ void call_hooks(const std::vector<Hook>& hooks, const Tensor& leaf);
 
 // Adds the leaf's rows to its dense gradient.
 void make_dense(const Tensor& leaf);
+// Throws InvalidArgumentError if set_grad_lock() says so.
+void require_unlocked(const Record& place);
 
 // Whether an operation on these is to be recorded.
 bool should_record(std::initializer_list<const Tensor*> inputs);

@@ -54,7 +54,9 @@ RowGradient coalesce(const RowGradient& gradient) {
 
 std::optional<RowGradient> row_gradient(const Tensor& leaf) {
   const auto& place = leaf.record();
-  if (place == nullptr || place->rows.empty() || place->grad.defined()) return std::nullopt;
+  if (place == nullptr) return std::nullopt;
+  autograd::require_unlocked(*place);
+  if (place->rows.empty() || place->grad.defined()) return std::nullopt;
   if (place->rows.size() > 1) {
     std::vector<std::int64_t> rows;
     for (const RowGradient& part : place->rows) {

@@ -17,7 +17,7 @@ struct RowGradient {
   Tensor values;  // [k, ...]: one row of the leaf's shape for each
 };
 
-// The leaf's gradient if it is in this form.
+// The leaf's gradient if it is in this form. InvalidArgumentError: see set_grad_lock().
 std::optional<RowGradient> row_gradient(const Tensor& leaf);
 
 // All of the leaf's gradient that is not zero for its form alone: the values of its rows, or

@@ -140,7 +140,9 @@ class Tensor {
   bool requires_grad() const;
   Tensor& requires_grad_(bool value = true);  // leaves of a floating dtype only
   bool is_leaf() const;
-  Tensor grad() const;  // undefined when there is none
+  // Undefined when there is none. It and set_grad() throw InvalidArgumentError while the gradient
+  // is being reduced over ranks (see DistributedOptimizer).
+  Tensor grad() const;
   void set_grad(Tensor grad);
   // Sums gradients into the leaves. `gradient` may be omitted for a tensor of numel 1. Frees the
   // graph as it goes, unless retain_graph; a second backward() through a freed graph throws

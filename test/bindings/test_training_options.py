@@ -102,3 +102,66 @@ except hvd.AbortedError as error:
     assert rank != 0 and "disk full" in str(error), error
 assert hvd.allreduce(np.ones(1), hvd.Sum, name="after")[0] == size
 """, environment={"HOROVOD_STALL_CHECK_TIME_SECONDS": "1"})
+
+
+def test_gradients_in_flight_cannot_be_touched(ranks):
+    ranks.check("""
+model = hvd.nn.Sequential(hvd.nn.Embedding(4, 2, sparse=True), hvd.nn.Linear(2, 1, bias=False))
+inner = hvd.optim.SGD(model.parameters(), lr=1.0)
+optimizer = hvd.DistributedOptimizer(inner, model.named_parameters())
+with pytest.raises(hvd.InvalidArgumentError, match="wrapped already"):
+    hvd.DistributedOptimizer(optimizer)
+table, weight = model.parameters()
+
+def replace(parameter):
+    parameter.grad = hvd.zeros(parameter.shape)
+
+for step in range(3):
+    model(hvd.tensor([rank])).sum().backward()
+    for touch in (lambda: hvd.optim.clip_grad_norm_(model.parameters(), 1.0), model.zero_grad,
+                  lambda: model.zero_grad(set_to_none=False), inner.step, inner.zero_grad,
+                  lambda: hvd.row_gradient(table), lambda: replace(table), lambda: table.grad,
+                  lambda: replace(weight), lambda: weight.grad, model.double):
+        with pytest.raises(hvd.InvalidArgumentError, match="gradient of '[01].weight' is being reduced"):
+            touch()
+    with pytest.raises(hvd.InvalidArgumentError, match="its no_sync"):
+        optimizer.zero_grad()
+    optimizer.synchronize()
+    assert hvd.optim.clip_grad_norm_(model.parameters(), 1.0) > 0
+    optimizer.step()
+    optimizer.zero_grad()
+""")
+
+
+def test_step_without_synchronize_refuses_what_is_on_this_rank_alone(ranks):
+    ranks.check(PROLOGUE + """
+weight, optimizer = make()
+with optimizer.no_sync():
+    backward(weight, rank)
+with optimizer.skip_synchronize():
+    with pytest.raises(hvd.InvalidArgumentError, match="added to the gradient of 'w' is not reduced"):
+        optimizer.step()
+optimizer.step()
+assert weight.tolist() == [-0.5, -0.5]
+""")
+
+
+def test_a_module_that_is_converted_after_wrapping_is_an_error(ranks):
+    ranks.check("""
+layer = hvd.nn.Linear(1, 1)
+optimizer = hvd.DistributedOptimizer(hvd.optim.SGD(layer.parameters(), lr=1.0), layer.named_parameters())
+layer.double()
+with pytest.raises(hvd.InvalidArgumentError,
+                   match="'(weight|bias)' is float64, and was float32 when it was wrapped"):
+    layer(hvd.ones((1, 1), dtype="float64")).sum().backward()
+    optimizer.step()
+""")
+
+
+def test_adasum_on_one_rank_alone_is_an_error_on_all(ranks):
+    ranks.check(PROLOGUE + """
+weight, optimizer = make(op=hvd.Adasum if rank else hvd.Average)
+backward(weight, 1)
+with pytest.raises(hvd.MismatchError, match="the ranks differ in op; rank"):
+    optimizer.step()
+""")

@@ -287,6 +287,14 @@ for round in range(3):
     optimizer.step()  # and without the context: what was clipped is reduced again
 assert weight.tolist() == pytest.approx([-3 * 1.0] * 4, abs=1e-5) and same_everywhere(weight)
 
+# Nor does it step with passes that were made on this rank alone.
+with optimizer.no_sync():
+    (weight.sum() * 0).backward()
+with optimizer.skip_synchronize():
+    with pytest.raises(ValueError, match="what backward.. has added to the gradient of 'w' is not reduced"):
+        optimizer.step()
+optimizer.step()
+
 # What is in flight may not be exchanged: the reduced gradient would be lost.
 for replaced in (torch.ones(4), None):
     optimizer.zero_grad()
@@ -294,6 +302,14 @@ for replaced in (torch.ones(4), None):
     weight.grad = replaced
     with pytest.raises(ValueError, match="'w' was replaced"):
         optimizer.step()
+table = torch.nn.Embedding(4, 2, sparse=True)
+rows = hvd.DistributedOptimizer(torch.optim.SGD(table.parameters(), lr=1.0), table.named_parameters())
+for replaced in (torch.zeros(4, 2).to_sparse(1), None):
+    table(torch.tensor([rank])).sum().backward()
+    table.weight.grad = replaced
+    with pytest.raises(ValueError, match="'weight' was replaced"):
+        rows.step()
+    rows.zero_grad()
 
 # Nor changed: that is lost on the other ranks, or everywhere.
 def give_other_memory(gradient):

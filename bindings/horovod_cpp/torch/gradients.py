@@ -12,7 +12,7 @@ from torch.autograd import Variable
 from horovod_cpp import _native
 from horovod_cpp.torch import gpu, memory
 from horovod_cpp.torch.entries import Entry
-from horovod_cpp.torch.in_flight import Travelling, check_unchanged
+from horovod_cpp.torch.in_flight import Travelling, check_unchanged, refuse_change
 from horovod_cpp.torch.sparse import sparse_allreduce_async
 
 _Indices = Sequence[int]
@@ -231,8 +231,12 @@ class Gradients:
     def finish_sparse(self, index: int) -> None:
         entry = self.entries[index]
         call, entry.sparse_call = entry.sparse_call, None
-        if call is not None:
-            entry.taken = call.synchronize()
+        if call is None:
+            return
+        replaced = not entry.apart and entry.parameter.grad is not entry.taken
+        entry.taken = call.synchronize()
+        if replaced:
+            refuse_change(entry, "replaced or dropped")
 
     def after_backward(self, function: Callable[[], None]) -> None:
         Variable._execution_engine.queue_callback(function)

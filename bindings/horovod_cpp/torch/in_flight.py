@@ -25,8 +25,11 @@ class Travelling:
 def check_unchanged(entry: Any) -> None:
     """Otherwise the optimizer would take a gradient that no other rank has."""
     change = entry.travelling.change(entry.taken if entry.apart else entry.parameter.grad)
-    if change is None:
-        return
+    if change is not None:
+        refuse_change(entry, change)
+
+
+def refuse_change(entry: Any, change: str) -> None:
     if in_data_parallel(entry.parameter):
         refuse_data_parallel()
     refuse(f"the gradient of '{entry.name}' was {change} while it was being reduced, between "

@@ -146,7 +146,8 @@ class _Distributed:
             name = self._hvd_reducer.native.in_flight
             if name:
                 _refuse(f"zero_grad() while the gradient of {_native._quoted(name)} is being "
-                        "reduced; call step() or synchronize() first")
+                        "reduced; call step() or synchronize() first, and a backward() that is not "
+                        "meant for this optimizer inside its no_sync()")
             self._hvd_reducer.native.drop_accumulated()
         super().zero_grad(*args, **kwargs)
 
@@ -160,7 +161,8 @@ class _Distributed:
         every rank: the others take their step.
 
         Raises:
-            InvalidArgumentError: inside skip_synchronize(), and reductions are in flight.
+            InvalidArgumentError: inside skip_synchronize(), and gradients have come that are not
+                reduced.
         """
         if self._hvd_reducer is None:
             return self._hvd_plain_step(closure, *args, **kwargs)
@@ -198,9 +200,9 @@ class _Distributed:
         if name := native.in_flight:
             _refuse("step() inside skip_synchronize() while the gradient of "
                     f"{_native._quoted(name)} is being reduced; call synchronize() first")
-        if name := native.late:
-            _refuse("step() inside skip_synchronize() after another backward() has added to the "
-                    f"gradient of {_native._quoted(name)}; call synchronize() again first")
+        if name := native.unreduced:
+            _refuse("step() inside skip_synchronize() although what backward() has added to the "
+                    f"gradient of {_native._quoted(name)} is not reduced; call synchronize() first")
 
     def _hvd_plain_step(self, closure, *args, **kwargs):
         if closure is None:

@@ -199,8 +199,8 @@ void bind_reducer(py::module_& m) {
           "in_flight", [](PythonReducer& self) { return self.get().in_flight(); },
           "Name of a bucket that is in flight; empty if none is.")
       .def_property_readonly(
-          "late", [](PythonReducer& self) { return self.get().late(); },
-          "Name of a parameter whose gradient came after synchronize(); empty if none has.")
+          "unreduced", [](PythonReducer& self) { return self.get().unreduced(); },
+          "Name of a parameter whose gradient has come, and is not reduced; empty if none has.")
       .def_property_readonly(
           "name", [](PythonReducer& self) { return self.get().name(); },
           "Of this one alone in its process set, equal on all ranks.")

@@ -99,6 +99,9 @@ DistributedOptimizer::DistributedOptimizer(std::shared_ptr<optim::Optimizer> opt
                                            DistributedOptions options)
     : inner_(std::move(optimizer)), options_(std::move(options)) {
   if (inner_ == nullptr) refuse("no optimizer given");
+  if (dynamic_cast<DistributedOptimizer*>(inner_.get()) != nullptr) {
+    refuse("the optimizer is wrapped already");
+  }
   check_options(options_);
   // Of this job, whatever init() makes later.
   options_.process_set = options_.process_set.world()->process_set(options_.process_set.id());
@@ -133,10 +136,10 @@ void DistributedOptimizer::check_reduced() const {
     refuse("step() inside skip_synchronize() while the gradient of " + quoted_name(name) +
            " is being reduced; call synchronize() first");
   }
-  if (const std::string name = reducer_->late(); !name.empty()) {
+  if (const std::string name = reducer_->unreduced(); !name.empty()) {
     refuse(
-        "step() inside skip_synchronize() after another backward() has added to the gradient of " +
-        quoted_name(name) + "; call synchronize() again first");
+        "step() inside skip_synchronize() although what backward() has added to the gradient of " +
+        quoted_name(name) + " is not reduced; call synchronize() first");
   }
 }
 
@@ -198,8 +201,10 @@ void DistributedOptimizer::synchronize() {
 
 void DistributedOptimizer::zero_grad(bool set_to_none) {
   if (const std::string name = reducer_->in_flight(); !name.empty()) {
-    refuse("zero_grad() while the gradient of " + quoted_name(name) +
-           " is being reduced; call step() or synchronize() first");
+    refuse(
+        "zero_grad() while the gradient of " + quoted_name(name) +
+        " is being reduced; call step() or synchronize() first, and a backward() that is not meant "
+        "for this optimizer inside its no_sync()");
   }
   reducer_->drop_accumulated();
   inner_->zero_grad(set_to_none);

@@ -85,8 +85,8 @@ class ScopeGuard {
 //   DistributedOptimizer optimizer(std::make_shared<optim::SGD>(model.parameters(), options),
 //                                  model.named_parameters());
 //
-// From the start of a gradient's reduction to synchronize() the parameter has no grad(). Used by
-// one thread, the one that calls backward().
+// From the start of a gradient's reduction to synchronize() reading or setting the parameter's
+// grad() is an InvalidArgumentError. Used by one thread, the one that calls backward().
 //
 // Before the first step the ranks compare parameters' names, groups and backward_passes_per_step:
 // where they differ, step() throws MismatchError on every rank, naming what does. If only values
@@ -118,7 +118,7 @@ class DistributedOptimizer final : public optim::Optimizer {
   ~DistributedOptimizer() override;
 
   // synchronize(), then the wrapped optimizer's step. Inside skip_synchronize() the latter alone:
-  // InvalidArgumentError if gradients are in flight.
+  // InvalidArgumentError if gradients have come that are not reduced.
   void step() override;
   // synchronize(), then the wrapped optimizer's.
   void step_parameters(const std::vector<Tensor>& params) override;

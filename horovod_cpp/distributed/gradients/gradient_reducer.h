@@ -52,9 +52,9 @@ class GradientReducer {
   using OnReduced = std::function<void(GradientAccess::Indices params)>;
   void synchronize(const OnReduced& on_reduced = {});
   // Whether gradients are reduced, and none has come since.
-  bool synchronized() const { return schedule_.reduced() && !schedule_.first_late(); }
-  // Name of a parameter whose gradient has come after synchronize(); empty if none has.
-  std::string late() const;
+  bool synchronized() const { return schedule_.reduced() && !schedule_.first_unreduced(); }
+  // Name of a parameter whose gradient has come, and is not reduced; empty if none has.
+  std::string unreduced() const;
   // Of this reducer alone in its process set, equal on all ranks.
   std::string name() const { return owner_ + context_.suffix; }
   // Under which the buckets are reduced, in order.

@@ -246,8 +246,8 @@ std::string GradientReducer::in_flight() const {
   return "";
 }
 
-std::string GradientReducer::late() const {
-  const auto index = schedule_.reduced() ? schedule_.first_late() : std::nullopt;
+std::string GradientReducer::unreduced() const {
+  const auto index = schedule_.first_unreduced();
   return index ? gradients_->parameters()[*index].name : "";
 }
 
@@ -277,6 +277,7 @@ SetupAgreement::Setup GradientReducer::setup() const {
   for (const auto& bucket : buckets_) setup.buckets.push_back(bucket->name());
   setup.passes_per_step = schedule_.passes_per_window();
   setup.options = {
+      {"op", std::string(name_of(options_.op))},
       {"overlap_step", on_or_off(options_.overlap_step)},
       {"average_aggregated_gradients", on_or_off(options_.average_aggregated_gradients)},
       {"clip_grad_norm", described(options_.clip_grad_norm)}};

@@ -71,8 +71,9 @@ std::vector<std::size_t> ReductionSchedule::members(std::size_t bucket) const {
   return members;
 }
 
-std::optional<std::size_t> ReductionSchedule::first_late() const {
-  const auto found = std::ranges::find_if(parameters_, &Parameter::late);
+std::optional<std::size_t> ReductionSchedule::first_unreduced() const {
+  const auto found =
+      std::ranges::find_if(parameters_, [](const Parameter& each) { return each.seen > 0; });
   if (found == parameters_.end()) return {};
   return static_cast<std::size_t>(found - parameters_.begin());
 }
@@ -134,9 +135,7 @@ void ReductionSchedule::begin_step() {
 
 void ReductionSchedule::set_passes_per_window(int passes) {
   next_passes_per_window_ = passes;
-  const bool in_a_step =
-      reduced_ || std::ranges::any_of(parameters_, [](const auto& each) { return each.seen > 0; });
-  if (!in_a_step) passes_per_window_ = passes;
+  if (!reduced_ && !first_unreduced()) passes_per_window_ = passes;
 }
 
 void ReductionSchedule::drop() {

@@ -71,8 +71,8 @@ class ReductionSchedule {
   std::size_t bucket_of(std::size_t param) const { return parameters_[param].bucket; }
   // Whether all buckets were reduced in this step.
   bool reduced() const { return reduced_; }
-  // A parameter whose gradient came after its round was started.
-  std::optional<std::size_t> first_late() const;
+  // A parameter of which a gradient has come since the step began or was reduced.
+  std::optional<std::size_t> first_unreduced() const;
 
   std::vector<std::uint8_t> vote(const std::vector<bool>& trained);
   // Whether this rank's votes are more than quiet().

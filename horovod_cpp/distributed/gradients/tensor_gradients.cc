@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
+#include <deque>
 #include <iterator>
 #include <map>
 #include <utility>
@@ -18,6 +19,20 @@
 #include "horovod_cpp/tensor/creation.h"
 
 namespace hvd {
+
+class TensorGradients::Unlocked {
+ public:
+  explicit Unlocked(const Entry& entry) : entry_(entry) { set_grad_lock(entry.param, nullptr); }
+  ~Unlocked() {
+    const bool is_whole = entry_.taken.empty() && entry_.reduced.empty();
+    if (!is_whole) set_grad_lock(entry_.param, entry_.lock);
+  }
+  Unlocked(const Unlocked&) = delete;
+  Unlocked& operator=(const Unlocked&) = delete;
+
+ private:
+  const Entry& entry_;
+};
 
 TensorGradients::TensorGradients(const NamedTensors& parameters, const DistributedOptions& options,
                                  std::string owner)
@@ -40,11 +55,27 @@ void TensorGradients::add(const NamedTensors& parameters) {
     set_grad_memory(param, {});  // of an optimizer before
     parameters_.push_back({name, param.shape(), param.dtype(), param.device(), param.id()});
   }
+  if (optimizer_ != nullptr) make_locks();
+}
+
+void TensorGradients::set_optimizer(optim::Optimizer* optimizer) {
+  optimizer_ = optimizer;
+  make_locks();
+}
+
+void TensorGradients::make_locks() {
+  for (std::size_t i = 0; i < entries_.size(); ++i) {
+    entries_[i].lock = std::make_shared<const std::string>(
+        owner_ + ": the gradient of '" + parameters_[i].name +
+        "' is being reduced; read, clip, set or zero gradients after synchronize() or step()");
+  }
 }
 
 TensorGradients::~TensorGradients() {
   for (const Entry& entry : entries_) {
     for (const auto& remove : entry.remove_hooks) remove();
+    if (entry.lock != nullptr && grad_lock(entry.param) == entry.lock)
+      set_grad_lock(entry.param, nullptr);
     if (entry.memory.defined() && grad_memory(entry.param).is(entry.memory)) {
       set_grad_memory(entry.param, {});
     }
@@ -154,6 +185,8 @@ GradientAccess::Taken TensorGradients::take(Indices which, bool zeros) {
   Taken taken;
   for (const std::size_t i : which) {
     Entry& entry = entries_[i];
+    check_dtype(i);
+    const Unlocked unlocked(entry);
     entry.apart = false;
     entry.frozen = entry.param.requires_grad() ? Part{} : copy_of(entry.param);
     if (entry.by_rows) {
@@ -191,20 +224,21 @@ Tensor TensorGradients::take_dense(Entry& entry, bool zeros) {
   return places_.insert(gradient.data()).second ? gradient : gradient.clone();
 }
 
-// Otherwise what the program put there would be lost.
-void TensorGradients::arrived(Indices which) {
-  for (const std::size_t i : which) {
-    if (entries_[i].apart || !gradient_values(entries_[i].param).defined()) continue;
-    throw InvalidArgumentError(owner_ + ": the gradient of '" + parameters_[i].name +
-                               "' was replaced while it was being reduced, between backward() and "
-                               "step(); call synchronize() first, then set or clip gradients");
-  }
+// Module::to() may come after wrapping.
+void TensorGradients::check_dtype(std::size_t index) const {
+  const DType now = entries_[index].param.dtype();
+  const GradientParameter& wrapped = parameters_[index];
+  if (now == wrapped.dtype) return;
+  throw InvalidArgumentError(
+      owner_ + ": parameter '" + wrapped.name + "' is " + std::string(name_of(now)) + ", and was " +
+      std::string(name_of(wrapped.dtype)) + " when it was wrapped; convert the module first");
 }
 
 // What was taken is apart already.
 void TensorGradients::make_room(std::size_t index) {
   const NoGradGuard no_grad;
   Entry& entry = entries_[index];
+  const Unlocked unlocked(entry);
   entry.apart = true;
   if (entry.taken.empty()) entry.reduced.add(move_from(entry));
 }
@@ -222,6 +256,7 @@ void TensorGradients::give_back(Indices which) {
   places_.clear();
   for (const std::size_t i : which) {
     Entry& entry = entries_[i];
+    const Unlocked unlocked(entry);
     move_to_gradient(std::exchange(entry.reduced, {}), entry.param);
     entry.frozen = {};
     set_grad_memory(entry.param, entry.memory);
@@ -231,6 +266,7 @@ void TensorGradients::give_back(Indices which) {
 void TensorGradients::drop(Indices which) {
   for (const std::size_t i : which) {
     Entry& entry = entries_[i];
+    const Unlocked unlocked(entry);
     entry.windows = entry.taken = entry.reduced = entry.frozen = {};
     entry.apart = false;
     set_grad_memory(entry.param, entry.memory);
@@ -249,6 +285,7 @@ void TensorGradients::leave(Indices which) {
 void TensorGradients::close_window(std::size_t index, int passes) {
   const NoGradGuard no_grad;
   Entry& entry = entries_[index];
+  const Unlocked unlocked(entry);
   const Tensor values = gradient_values(entry.param);
   if (values.defined() && passes > 1) Tensor(values).mul_(1.0 / passes);
   entry.windows.add(move_from(entry));
@@ -257,12 +294,17 @@ void TensorGradients::close_window(std::size_t index, int passes) {
 void TensorGradients::average(std::size_t index, int passes) {
   close_window(index, passes);
   Entry& entry = entries_[index];
+  const Unlocked unlocked(entry);
   move_to_gradient(std::exchange(entry.windows, {}), entry.param);
 }
 
 void TensorGradients::clip(Indices which, double max_norm) {
   std::vector<Tensor> params;
-  for (const std::size_t i : which) params.push_back(entries_[i].param);
+  std::deque<Unlocked> unlocked;
+  for (const std::size_t i : which) {
+    params.push_back(entries_[i].param);
+    unlocked.emplace_back(entries_[i]);
+  }
   optim::clip_grad_norm_(params, max_norm);
 }
 

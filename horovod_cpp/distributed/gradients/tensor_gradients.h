@@ -31,8 +31,9 @@ class TensorGradients final : public GradientAccess {
   // Tells the reducer of gradients while it lives; also of those that were added since.
   void hook(const std::weak_ptr<GradientReducer>& reducer);
   const Tensor& param(std::size_t index) const { return entries_[index].param; }
-  // Whose options ranks compare; it outlives this.
-  void set_optimizer(optim::Optimizer* optimizer) { optimizer_ = optimizer; }
+  // Whose options ranks compare, and whose users must not touch gradients between backward() and
+  // step(); it outlives this. (DistributedDataParallel reduces inside backward().)
+  void set_optimizer(optim::Optimizer* optimizer);
   // The parameters of options.groups by number; InvalidArgumentError on one that is not here.
   GradientBuckets numbered(const std::vector<std::vector<Tensor>>& groups) const;
 
@@ -41,7 +42,7 @@ class TensorGradients final : public GradientAccess {
   std::string options() const override;
   Tensor value(std::size_t index) const override;
   Taken take(Indices which, bool zeros) override;
-  void arrived(Indices which) override;
+  void arrived(Indices) override {}
   void make_room(std::size_t index) override;
   void set_aside(Indices which) override;
   void give_back(Indices which) override;
@@ -75,14 +76,19 @@ class TensorGradients final : public GradientAccess {
     Part frozen;         // a copy of what was taken of a frozen parameter
     bool apart = false;  // the parameter's gradient has come after what was taken
     Tensor memory;       // in the arena; undefined: the gradient lies anywhere
+    std::shared_ptr<const std::string> lock;  // while a part is in `taken` or `reduced`; null: none
     std::shared_ptr<CallInFlight> rows_call;
     std::vector<std::function<void()>> remove_hooks;
   };
+  // While one lives, this reads and sets the parameter's gradient, whatever is elsewhere.
+  class Unlocked;
   // The parameter has no gradient then.
   static Part move_from(Entry& entry);
   static Part copy_of(const Tensor& param);
   static void move_to_gradient(Part part, Tensor& param);
   Tensor take_dense(Entry& entry, bool zeros);
+  void check_dtype(std::size_t index) const;
+  void make_locks();
 
   const std::string owner_;
   const bool sparse_as_dense_;

@@ -366,7 +366,7 @@ TEST(ReductionSchedule, ExpectsAsManyPassesAsInTheStepBefore) {
   EXPECT_EQ(schedule.on_gradient(0), 0u);
   schedule.take(0);
   EXPECT_FALSE(schedule.on_gradient(0));
-  EXPECT_EQ(schedule.first_late(), 0u);
+  EXPECT_EQ(schedule.first_unreduced(), 0u);
   schedule.finish(schedule.vote({true}));
   schedule.begin_step();
   EXPECT_FALSE(schedule.on_gradient(0));

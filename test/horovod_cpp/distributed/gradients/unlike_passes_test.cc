@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <functional>
 #include <memory>
 #include <stdexcept>
 #include <utility>
@@ -11,6 +12,7 @@
 #include "horovod_cpp/autograd/functions/functions.h"
 #include "horovod_cpp/distributed/distributed_data_parallel.h"
 #include "horovod_cpp/distributed/gradients/distributed_optimizer.h"
+#include "horovod_cpp/optim/clip_grad_norm.h"
 #include "horovod_cpp/optim/sgd.h"
 #include "test/horovod_cpp/distributed/warnings.h"
 #include "test/horovod_cpp/distributed/worlds.h"
@@ -25,9 +27,8 @@ using ::testing::HasSubstr;
 struct Pair {
   explicit Pair(const ProcessSet& set, DistributedOptions options = {}) {
     options.process_set = set;
-    optimizer = std::make_unique<DistributedOptimizer>(
-        std::make_shared<optim::SGD>(std::vector<Tensor>{a, b}, optim::SGDOptions{.lr = 1}),
-        NamedTensors{{"a", a}, {"b", b}}, options);
+    optimizer =
+        std::make_unique<DistributedOptimizer>(inner, NamedTensors{{"a", a}, {"b", b}}, options);
   }
   void step() {
     optimizer->step();
@@ -37,6 +38,8 @@ struct Pair {
 
   Tensor a = Tensor::zeros({1}).requires_grad_();
   Tensor b = Tensor::zeros({1}).requires_grad_();
+  std::shared_ptr<optim::SGD> inner =
+      std::make_shared<optim::SGD>(std::vector<Tensor>{a, b}, optim::SGDOptions{.lr = 1});
   std::unique_ptr<DistributedOptimizer> optimizer;
 };
 
@@ -195,26 +198,57 @@ TEST(UnlikePasses, AStepThatDoesNotSynchronizeRefusesGradientsThatCameAfterIt) {
     {
       const auto guard = pair.optimizer->skip_synchronize();
       EXPECT_THAT(message_of<InvalidArgumentError>([&] { pair.optimizer->step(); }),
-                  HasSubstr("another backward() has added to the gradient of 'a'"));
+                  HasSubstr("what backward() has added to the gradient of 'a' is not reduced"));
     }
     pair.step();
     EXPECT_EQ(pair.values(), Values(-2, 0));
   });
 }
 
-TEST(UnlikePasses, AGradientThatTheProgramPutsInPlaceOfOneInFlightIsAnError) {
+TEST(UnlikePasses, AStepThatDoesNotSynchronizeRefusesPassesOfThisRankAlone) {
+  with_all_buckets([](const ProcessSet& all, DistributedOptions options) {
+    for (const int passes : {1, 2}) {
+      options.backward_passes_per_step = passes;
+      Pair pair(all, options);
+      const auto pass = [&] { sum(pair.b * (all.rank() + 1.0)).backward(); };
+      if (passes == 1) {
+        const auto held = pair.optimizer->no_sync();
+        pass();
+      } else {
+        pass();
+      }
+      {
+        const auto guard = pair.optimizer->skip_synchronize();
+        EXPECT_THAT(message_of<InvalidArgumentError>([&] { pair.optimizer->step(); }),
+                    HasSubstr("what backward() has added to the gradient of 'b' is not reduced"));
+      }
+      pair.step();
+      EXPECT_EQ(pair.values(), Values(0, -1.5));
+    }
+  });
+}
+
+TEST(UnlikePasses, AGradientInFlightCanNeitherBeReadNorSetNorClippedNorStepped) {
   with_all_buckets([](const ProcessSet& all, const DistributedOptions& options) {
     Pair pair(all, options);
     for (int step = 1; step <= 2; ++step) {
       sum(pair.a + pair.b).backward();
-      pair.a.set_grad(Tensor::ones({1}));
-      EXPECT_THAT(message_of<InvalidArgumentError>([&] { pair.optimizer->step(); }),
-                  HasSubstr("the gradient of 'a' was replaced while it was being reduced"));
-      pair.optimizer->zero_grad();
+      const std::vector<std::function<void()>> touches = {
+          [&] { pair.a.set_grad(Tensor::ones({1})); },
+          [&] { static_cast<void>(pair.a.grad()); },
+          [&] {
+            optim::clip_grad_norm_({pair.a, pair.b}, 1);
+          },
+          [&] { pair.inner->step(); },
+          [&] { pair.inner->zero_grad(); },
+      };
+      for (const auto& touch : touches) {
+        EXPECT_THAT(message_of<InvalidArgumentError>(touch),
+                    HasSubstr("the gradient of 'a' is being reduced"));
+      }
+      pair.step();
+      EXPECT_EQ(pair.values(), Values(-step, -step));
     }
-    sum(pair.a + pair.b).backward();
-    pair.step();
-    EXPECT_EQ(pair.values(), Values(-1, -1));
   });
 }
 

@@ -32,15 +32,11 @@ constexpr Duration kDeliver = std::chrono::seconds(2);  // of a stopped program'
 // Of what a program that has ended left open: whoever has it wrote nothing for so long.
 constexpr Duration kQuiet = std::chrono::milliseconds(500);
 // Bytes of output that hvdrun has not taken; above it the program has to wait. Together with
-// kReadOnce less than any socket holds: see Taken.
+// kOutputRead less than any socket holds: see Taken.
 constexpr std::size_t kMostOnTheWay = 1 << 15;
-constexpr std::size_t kReadOnce = 1 << 14;
+constexpr std::size_t kOutputRead = 1 << 14;
 // Of what is left when the program has ended: more than the largest terminal and pipe hold.
 constexpr std::size_t kMostDrained = std::size_t{4} << 20;
-
-std::int64_t nanoseconds(TimePoint time) {
-  return std::chrono::nanoseconds(time.time_since_epoch()).count();
-}
 
 // Of the first of these variables that is set and a number.
 std::optional<int> number_from(const Environment& environment,
@@ -202,7 +198,7 @@ void Agent::turn(TimePoint until) {
 void Agent::read_program(UniqueFd& fd, Stream stream) {
   if (!fd) return;
   Output output{stream, {}};
-  if (!read_available(fd.get(), output.bytes, kReadOnce)) fd.reset();
+  if (!read_available(fd.get(), output.bytes, kOutputRead)) fd.reset();
   if (output.bytes.empty()) return;
   last_output_ = Clock::now();
   if (end_) drained_ += output.bytes.size();

@@ -11,10 +11,6 @@ namespace {
 
 constexpr Duration kAskEvery = std::chrono::seconds(30);  // clocks drift apart
 
-std::int64_t nanoseconds(TimePoint time) {
-  return std::chrono::nanoseconds(time.time_since_epoch()).count();
-}
-
 TimePoint time_point(std::int64_t time) {
   return TimePoint(std::chrono::nanoseconds(time));
 }

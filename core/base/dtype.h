@@ -25,6 +25,10 @@ enum class DType : std::uint8_t {
 
 inline constexpr int kDTypeCount = 13;
 
+constexpr bool is_half(DType dtype) {
+  return dtype == DType::kF16 || dtype == DType::kBF16;
+}
+
 // Bytes of one element.
 std::size_t size_of(DType dtype);
 

@@ -14,7 +14,7 @@ namespace {
 using std::chrono::microseconds;
 using std::chrono::seconds;
 
-constexpr int kLooksPerClockRead = 32;
+constexpr int kPollsPerClockRead = 32;
 // How long submissions of a stream may wait for each other while nobody waits for them.
 constexpr Duration kNap = microseconds(200);
 constexpr Duration kWorthPolling = microseconds(100);    // what is polled less often may sleep
@@ -85,7 +85,7 @@ void Coordinator::set_deferred_wake(bool patient) noexcept {
 bool Coordinator::spin(std::uint32_t seen, TimePoint active) {
   const Doorbell& bell = control_->doorbell();
   const bool polled = poll_interval().value_or(Duration::max()) <= kWorthPolling;
-  const int looks = spin_limits_.yields ? 1 : kLooksPerClockRead;
+  const int looks = spin_limits_.yields ? 1 : kPollsPerClockRead;
   while (may_spin(active)) {
     for (int look = 0; look < looks; ++look) {
       if (bell.rings() != seen) return true;

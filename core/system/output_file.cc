@@ -16,7 +16,7 @@ namespace {
 
 // O_NONBLOCK: a pipe that nobody reads is an error at once.
 constexpr int kFlags = O_WRONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK;
-constexpr mode_t kNewFile = 0666;  // and the umask
+constexpr mode_t kNewOutput = 0666;  // and the umask
 
 [[noreturn]] void refuse(const std::string& path, const std::string& why) {
   throw InvalidArgumentError("cannot create '" + path + "': " + why);
@@ -47,7 +47,7 @@ UniqueFd open_output(const std::string& path) {
   std::error_code error;
   const std::string target = follow_links(path, error);
   if (error) refuse(path, "its symbolic link is not followed: " + error.message());
-  UniqueFd file(open(target.c_str(), kFlags | O_CREAT | O_NOFOLLOW, kNewFile));
+  UniqueFd file(open(target.c_str(), kFlags | O_CREAT | O_NOFOLLOW, kNewOutput));
   if (!file || fstat(file.get(), &there) != 0) refuse(path, std::strerror(errno));
   if (!S_ISREG(there.st_mode)) refuse(path, "it is not a regular file");
   if (ftruncate(file.get(), 0) != 0) refuse(path, std::strerror(errno));

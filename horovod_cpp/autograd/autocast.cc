@@ -68,7 +68,7 @@ void clear_autocast_cache() noexcept {
 
 AutocastGuard::AutocastGuard(DType dtype, bool enabled, bool cache_enabled)
     : dtype_(state.dtype), enabled_(state.enabled), cache_enabled_(state.cache_enabled) {
-  if (!kernels::is_half(dtype)) {
+  if (!hvd::is_half(dtype)) {
     throw InvalidArgumentError("autocast: dtype " + std::string(name_of(dtype)) +
                                ": expected bfloat16 or float16");
   }

@@ -11,7 +11,7 @@ namespace hvd {
 namespace autograd {
 
 inline bool is_half(const Tensor& a) {
-  return a.defined() && kernels::is_half(a.dtype());
+  return a.defined() && hvd::is_half(a.dtype());
 }
 
 // Tensor::to that keeps the layout, and gradients of the layout they come in.

@@ -19,7 +19,7 @@ namespace {
 
 constexpr double kMiB = 1 << 20;
 
-[[noreturn]] void refuse(const std::string& why) {
+[[noreturn]] void refuse_model(const std::string& why) {
   throw InvalidArgumentError("DistributedDataParallel: " + why);
 }
 
@@ -126,9 +126,10 @@ class DistributedDataParallel::Reduction : public std::enable_shared_from_this<R
 DistributedDataParallel::DistributedDataParallel(std::shared_ptr<nn::Module> module,
                                                  DistributedDataParallelOptions options)
     : module_(std::move(module)), options_(std::move(options)) {
-  if (module_ == nullptr) refuse("no module given");
+  if (module_ == nullptr) refuse_model("no module given");
   if (!(options_.bucket_cap_mb >= 0)) {
-    refuse("bucket_cap_mb is " + std::to_string(options_.bucket_cap_mb) + ", must be at least 0");
+    refuse_model("bucket_cap_mb is " + std::to_string(options_.bucket_cap_mb) +
+                 ", must be at least 0");
   }
   // Of this job, whatever init() makes later.
   const auto world = options_.process_set.world();

@@ -12,10 +12,6 @@ namespace hvd {
 namespace io {
 namespace {
 
-[[noreturn]] void fail(const std::string& what) {
-  throw InvalidArgumentError(what);
-}
-
 // Takes the JSON event by event. The format is so narrow that each event is either the one thing
 // that may come next or an error; nothing of the document but the result is kept.
 class HeaderReader : public nlohmann::json_sax<nlohmann::json> {
@@ -67,8 +63,8 @@ class HeaderReader : public nlohmann::json_sax<nlohmann::json> {
   bool key(string_t& value) override {
     const bool top = place_ == Place::kTop;
     if (!(top ? names_ : inner_keys_).insert(value).second) {
-      fail(top ? "the name '" + value + "' is there twice"
-               : "'" + name_ + "' has the key '" + value + "' twice");
+      throw InvalidArgumentError(top ? "the name '" + value + "' is there twice"
+                                     : "'" + name_ + "' has the key '" + value + "' twice");
     }
     (top ? name_ : key_) = value;
     return true;
@@ -99,7 +95,7 @@ class HeaderReader : public nlohmann::json_sax<nlohmann::json> {
 
   bool parse_error(std::size_t position, const std::string&,
                    const nlohmann::detail::exception&) override {
-    fail("the header is not valid JSON at byte " + std::to_string(position));
+    throw InvalidArgumentError("the header is not valid JSON at byte " + std::to_string(position));
   }
 
  private:
@@ -109,26 +105,28 @@ class HeaderReader : public nlohmann::json_sax<nlohmann::json> {
     switch (place_) {
       case Place::kTensor:
       case Place::kMetadata:
-        fail("'" + name_ + "' has " + what + " at key '" + key_ + "', where none belongs");
+        throw InvalidArgumentError("'" + name_ + "' has " + what + " at key '" + key_ +
+                                   "', where none belongs");
       case Place::kTop:
-        fail("'" + name_ + "' is " + what + ", not an object");
+        throw InvalidArgumentError("'" + name_ + "' is " + what + ", not an object");
       default:
-        fail("the header is " + what + ", not an object");
+        throw InvalidArgumentError("the header is " + what + ", not an object");
     }
   }
 
   void finish_tensor() {
     if (!dtype_ || !shape_ || !offsets_) {
-      fail("tensor '" + name_ + "' must have exactly dtype, shape and data_offsets");
+      throw InvalidArgumentError("tensor '" + name_ +
+                                 "' must have exactly dtype, shape and data_offsets");
     }
     if (offsets_->size() != 2) {
-      fail("tensor '" + name_ + "' has " + std::to_string(offsets_->size()) +
-           " data_offsets, not 2");
+      throw InvalidArgumentError("tensor '" + name_ + "' has " + std::to_string(offsets_->size()) +
+                                 " data_offsets, not 2");
     }
     HeaderEntry entry{name_, parse_code(*dtype_, name_), {}, (*offsets_)[0], (*offsets_)[1]};
     for (const std::uint64_t extent : *shape_) {
       if (extent > static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max())) {
-        fail("tensor '" + name_ + "' has extent " + std::to_string(extent));
+        throw InvalidArgumentError("tensor '" + name_ + "' has extent " + std::to_string(extent));
       }
       entry.shape.push_back(static_cast<std::int64_t>(extent));
     }

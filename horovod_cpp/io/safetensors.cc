@@ -18,7 +18,7 @@ namespace {
 
 static_assert(std::endian::native == std::endian::little, "the format is little-endian");
 
-std::uint64_t bytes_of(const Tensor& tensor) {
+std::uint64_t size_in_file(const Tensor& tensor) {
   return static_cast<std::uint64_t>(tensor.numel()) * size_of(tensor.dtype());
 }
 
@@ -43,7 +43,7 @@ Header describe(const NamedTensors& tensors, const Metadata& metadata) {
       throw InvalidArgumentError("the name '" + name + "' is there twice or reserved");
     }
     if (!tensor.defined()) throw InvalidArgumentError("tensor '" + name + "' is undefined");
-    const std::uint64_t end = offset + bytes_of(tensor);
+    const std::uint64_t end = offset + size_in_file(tensor);
     header.entries.push_back({name, tensor.dtype(), tensor.shape(), offset, end});
     offset = end;
   }
@@ -69,7 +69,7 @@ void save(const std::string& path, const NamedTensors& tensors, const Metadata& 
   file.write(json.data(), json.size());
   for (const auto& [name, tensor] : tensors) {
     const Tensor dense = tensor.detach().cpu().contiguous();
-    file.write(dense.data(), bytes_of(dense));
+    file.write(dense.data(), size_in_file(dense));
   }
   file.commit();
 }
@@ -93,7 +93,7 @@ StateFile load(const std::string& path) {
   StateFile state{{}, std::move(header.metadata)};
   for (HeaderEntry& entry : header.entries) {
     Tensor tensor = naming(path, [&] { return Tensor::empty(entry.shape, entry.dtype); });
-    file.read(tensor.data(), bytes_of(tensor));
+    file.read(tensor.data(), size_in_file(tensor));
     state.tensors.emplace_back(std::move(entry.name), std::move(tensor));
   }
   return state;

@@ -17,23 +17,20 @@ namespace {
 constexpr std::array<std::string_view, kDTypeCount> kDTypeCodes = {
     "U8", "I32", "I64", "F16", "BF16", "F32", "F64", "I8", "U16", "I16", "BOOL", "", ""};
 
-[[noreturn]] void fail(const std::string& what) {
-  throw InvalidArgumentError(what);
-}
-
 std::string quote(std::string_view text) {
   try {
     return nlohmann::json(text).dump();
   } catch (const nlohmann::json::exception&) {
-    fail("a name or metadata string is not UTF-8");
+    throw InvalidArgumentError("a name or metadata string is not UTF-8");
   }
 }
 
 std::string_view code_of(const HeaderEntry& entry) {
   const std::string_view code = kDTypeCodes[static_cast<std::size_t>(entry.dtype)];
   if (code.empty()) {
-    fail("tensor '" + entry.name + "' has dtype " + std::string(name_of(entry.dtype)) +
-         ", which the safetensors format cannot hold");
+    throw InvalidArgumentError("tensor '" + entry.name + "' has dtype " +
+                               std::string(name_of(entry.dtype)) +
+                               ", which the safetensors format cannot hold");
   }
   return code;
 }
@@ -41,13 +38,14 @@ std::string_view code_of(const HeaderEntry& entry) {
 void check_size(const HeaderEntry& entry) {
   const auto bytes = checked_bytes(entry.shape, entry.dtype);
   if (!bytes) {
-    fail("tensor '" + entry.name + "' of shape " + to_string(entry.shape) +
-         " has more than 2^63 bytes");
+    throw InvalidArgumentError("tensor '" + entry.name + "' of shape " + to_string(entry.shape) +
+                               " has more than 2^63 bytes");
   }
   if (static_cast<std::uint64_t>(*bytes) != entry.end - entry.begin) {
-    fail("tensor '" + entry.name + "' of shape " + to_string(entry.shape) + " and dtype " +
-         std::string(name_of(entry.dtype)) + " needs " + std::to_string(*bytes) +
-         " bytes, its data_offsets give " + std::to_string(entry.end - entry.begin));
+    throw InvalidArgumentError("tensor '" + entry.name + "' of shape " + to_string(entry.shape) +
+                               " and dtype " + std::string(name_of(entry.dtype)) + " needs " +
+                               std::to_string(*bytes) + " bytes, its data_offsets give " +
+                               std::to_string(entry.end - entry.begin));
   }
 }
 
@@ -59,20 +57,21 @@ void check_layout(std::vector<HeaderEntry>& entries, std::uint64_t data_bytes) {
     const std::string range =
         "[" + std::to_string(entry.begin) + ", " + std::to_string(entry.end) + ")";
     if (entry.begin > entry.end || entry.end > data_bytes) {
-      fail("tensor '" + entry.name + "' lies at " + range + " of " + std::to_string(data_bytes) +
-           " data bytes");
+      throw InvalidArgumentError("tensor '" + entry.name + "' lies at " + range + " of " +
+                                 std::to_string(data_bytes) + " data bytes");
     }
     if (entry.begin != expected) {
-      fail("tensor '" + entry.name + "' lies at " + range + ", which " +
-           (entry.begin < expected ? "overlaps the one before" : "leaves a hole before it") +
-           ": expected to begin at " + std::to_string(expected));
+      throw InvalidArgumentError(
+          "tensor '" + entry.name + "' lies at " + range + ", which " +
+          (entry.begin < expected ? "overlaps the one before" : "leaves a hole before it") +
+          ": expected to begin at " + std::to_string(expected));
     }
     check_size(entry);
     expected = entry.end;
   }
   if (expected != data_bytes) {
-    fail("the tensors end at byte " + std::to_string(expected) + " of " +
-         std::to_string(data_bytes) + " data bytes");
+    throw InvalidArgumentError("the tensors end at byte " + std::to_string(expected) + " of " +
+                               std::to_string(data_bytes) + " data bytes");
   }
 }
 
@@ -85,7 +84,7 @@ DType parse_code(const std::string& code, const std::string& name) {
     if (kDTypeCodes[i] == code) return static_cast<DType>(i);
     known += (i == 0 ? "" : ", ") + std::string(kDTypeCodes[i]);
   }
-  fail("tensor '" + name + "' has dtype '" + code + "'; known: " + known);
+  throw InvalidArgumentError("tensor '" + name + "' has dtype '" + code + "'; known: " + known);
 }
 
 std::string write_header(const Header& header) {
@@ -109,7 +108,8 @@ std::string write_header(const Header& header) {
 }
 
 Header parse_header(std::string_view json, std::uint64_t data_bytes) {
-  if (json.empty() || json.front() != '{') fail("the header does not begin with '{'");
+  if (json.empty() || json.front() != '{')
+    throw InvalidArgumentError("the header does not begin with '{'");
   Header header = read_header_json(json);
   check_layout(header.entries, data_bytes);
   return header;

@@ -11,8 +11,8 @@ namespace hvd {
 namespace optim {
 namespace {
 
-constexpr const char* kSquare = "square_avg";
-constexpr const char* kDeltas = "acc_delta";
+constexpr const char* kAdadeltaSquare = "square_avg";
+constexpr const char* kAdadeltaDeltas = "acc_delta";
 
 Options to_map(const AdadeltaOptions& options) {
   return {{"lr", options.lr},
@@ -22,7 +22,7 @@ Options to_map(const AdadeltaOptions& options) {
           {"maximize", options.maximize ? 1.0 : 0.0}};
 }
 
-void check(const Options& options) {
+void check_adadelta(const Options& options) {
   check_not_negative(options, "lr");
   check_at_most_one(options, "rho");
   check_not_negative(options, "eps");
@@ -35,7 +35,8 @@ Adadelta::Adadelta(std::vector<Tensor> params, const AdadeltaOptions& options)
     : Adadelta(one_group(std::move(params)), options) {}
 
 Adadelta::Adadelta(std::vector<ParamGroup> groups, const AdadeltaOptions& options)
-    : RuleOptimizer(std::move(groups), {to_map(options), {kSquare, kDeltas}, {}, check}) {}
+    : RuleOptimizer(std::move(groups),
+                    {to_map(options), {kAdadeltaSquare, kAdadeltaDeltas}, {}, check_adadelta}) {}
 
 void Adadelta::update(Tensor& param, const Tensor& grad, ParamState& state,
                       const Options& options) {
@@ -50,8 +51,8 @@ void Adadelta::update(Tensor& param, const Tensor& grad, ParamState& state,
     rule.eps = static_cast<T>(options.at("eps"));
     rule.weight_decay = static_cast<T>(options.at("weight_decay"));
     update_table().of<T>().adadelta(rule, param.numel(), param.data<T>(), grad.data<T>(),
-                                    state_tensor(state, kSquare, param).data<T>(),
-                                    state_tensor(state, kDeltas, param).data<T>());
+                                    state_tensor(state, kAdadeltaSquare, param).data<T>(),
+                                    state_tensor(state, kAdadeltaDeltas, param).data<T>());
   });
 }
 

@@ -12,7 +12,7 @@ namespace hvd {
 namespace optim {
 namespace {
 
-constexpr const char* kSum = "sum";
+constexpr const char* kAdagradSum = "sum";
 
 Options to_map(const AdagradOptions& options) {
   return {{"lr", options.lr},
@@ -23,7 +23,7 @@ Options to_map(const AdagradOptions& options) {
           {"maximize", options.maximize ? 1.0 : 0.0}};
 }
 
-void check(const Options& options) {
+void check_adagrad(const Options& options) {
   check_not_negative(options, "lr");
   check_not_negative(options, "lr_decay");
   check_not_negative(options, "weight_decay");
@@ -32,7 +32,7 @@ void check(const Options& options) {
 }
 
 template <typename T>
-AdagradRule<T> rule_of(const Options& options, std::int64_t steps) {
+AdagradRule<T> adagrad_rule(const Options& options, std::int64_t steps) {
   AdagradRule<T> rule;
   rule.sign = options.at("maximize") != 0 ? T{-1} : T{1};
   const auto before = static_cast<double>(steps - 1);
@@ -43,7 +43,7 @@ AdagradRule<T> rule_of(const Options& options, std::int64_t steps) {
 }
 
 Tensor& sum_of(ParamState& state, const Tensor& param, const Options& options) {
-  return state_tensor(state, kSum, param, options.at("initial_accumulator_value"));
+  return state_tensor(state, kAdagradSum, param, options.at("initial_accumulator_value"));
 }
 
 }  // namespace
@@ -52,14 +52,15 @@ Adagrad::Adagrad(std::vector<Tensor> params, const AdagradOptions& options)
     : Adagrad(one_group(std::move(params)), options) {}
 
 Adagrad::Adagrad(std::vector<ParamGroup> groups, const AdagradOptions& options)
-    : RuleOptimizer(std::move(groups), {to_map(options), {kSum}, {}, check}) {}
+    : RuleOptimizer(std::move(groups), {to_map(options), {kAdagradSum}, {}, check_adagrad}) {}
 
 void Adagrad::update(Tensor& param, const Tensor& grad, ParamState& state, const Options& options) {
   require_cpu("Adagrad", {&param});
   dispatch_float(param.dtype(), [&](auto tag) {
     using T = typename decltype(tag)::type;
-    update_table().of<T>().adagrad(rule_of<T>(options, state.steps), param.numel(), param.data<T>(),
-                                   grad.data<T>(), sum_of(state, param, options).data<T>());
+    update_table().of<T>().adagrad(adagrad_rule<T>(options, state.steps), param.numel(),
+                                   param.data<T>(), grad.data<T>(),
+                                   sum_of(state, param, options).data<T>());
   });
 }
 
@@ -68,7 +69,7 @@ bool Adagrad::update_rows(Tensor& param, const RowGradient& grad, ParamState& st
   if (options.at("weight_decay") != 0) return false;
   dispatch_float(param.dtype(), [&](auto tag) {
     using T = typename decltype(tag)::type;
-    const AdagradRule<T> rule = rule_of<T>(options, state.steps);
+    const AdagradRule<T> rule = adagrad_rule<T>(options, state.steps);
     T* sum = sum_of(state, param, options).data<T>();
     for_each_row<T>(param, grad,
                     [&](T* row, const T* gradient, std::int64_t start, std::int64_t size) {

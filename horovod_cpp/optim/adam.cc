@@ -11,9 +11,9 @@ namespace hvd {
 namespace optim {
 namespace {
 
-constexpr const char* kMean = "exp_avg";
-constexpr const char* kSquare = "exp_avg_sq";
-constexpr const char* kLargest = "max_exp_avg_sq";
+constexpr const char* kAdamMean = "exp_avg";
+constexpr const char* kAdamSquare = "exp_avg_sq";
+constexpr const char* kAdamLargest = "max_exp_avg_sq";
 
 Options to_map(const AdamOptions& options) {
   return {{"lr", options.lr},
@@ -26,7 +26,7 @@ Options to_map(const AdamOptions& options) {
 }
 
 template <typename T>
-AdamRule<T> rule_of(bool decoupled, const Options& options, std::int64_t steps) {
+AdamRule<T> adam_rule(bool decoupled, const Options& options, std::int64_t steps) {
   const double beta1 = options.at("beta1");
   const double beta2 = options.at("beta2");
   const auto exponent = static_cast<double>(steps);
@@ -57,17 +57,19 @@ Adam::Adam(std::vector<ParamGroup> groups, const AdamOptions& options)
     : Adam(std::move(groups), options, /*decoupled=*/false) {}
 
 Adam::Adam(std::vector<ParamGroup> groups, const AdamOptions& options, bool decoupled)
-    : RuleOptimizer(std::move(groups), {to_map(options), {kMean, kSquare}, {kLargest}, check_adam}),
+    : RuleOptimizer(std::move(groups),
+                    {to_map(options), {kAdamMean, kAdamSquare}, {kAdamLargest}, check_adam}),
       decoupled_(decoupled) {}
 
 void Adam::update(Tensor& param, const Tensor& grad, ParamState& state, const Options& options) {
   dispatch_float(param.dtype(), [&](auto tag) {
     using T = typename decltype(tag)::type;
-    const Tensor mean = state_tensor(state, kMean, param);
-    const Tensor square = state_tensor(state, kSquare, param);
+    const Tensor mean = state_tensor(state, kAdamMean, param);
+    const Tensor square = state_tensor(state, kAdamSquare, param);
     const bool amsgrad = options.at("amsgrad") != 0;
-    const Tensor largest = amsgrad ? state_tensor(state, kLargest, param) : Tensor();
-    apply_adam<T>(rule_of<T>(decoupled_, options, state.steps), param, grad, mean, square, largest);
+    const Tensor largest = amsgrad ? state_tensor(state, kAdamLargest, param) : Tensor();
+    apply_adam<T>(adam_rule<T>(decoupled_, options, state.steps), param, grad, mean, square,
+                  largest);
   });
 }
 

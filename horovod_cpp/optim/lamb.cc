@@ -12,8 +12,8 @@ namespace hvd {
 namespace optim {
 namespace {
 
-constexpr const char* kMean = "exp_avg";
-constexpr const char* kSquare = "exp_avg_sq";
+constexpr const char* kLambMean = "exp_avg";
+constexpr const char* kLambSquare = "exp_avg_sq";
 
 Options to_map(const LAMBOptions& options) {
   return {{"lr", options.lr},
@@ -25,7 +25,7 @@ Options to_map(const LAMBOptions& options) {
 }
 
 template <typename T>
-LambRule<T> rule_of(const Options& options, std::int64_t steps) {
+LambRule<T> lamb_rule(const Options& options, std::int64_t steps) {
   const double beta1 = options.at("beta1");
   const double beta2 = options.at("beta2");
   const auto exponent = static_cast<double>(steps);
@@ -49,16 +49,17 @@ LAMB::LAMB(std::vector<Tensor> params, const LAMBOptions& options)
     : LAMB(one_group(std::move(params)), options) {}
 
 LAMB::LAMB(std::vector<ParamGroup> groups, const LAMBOptions& options)
-    : RuleOptimizer(std::move(groups), {to_map(options), {kMean, kSquare}, {}, check_adam}) {}
+    : RuleOptimizer(std::move(groups),
+                    {to_map(options), {kLambMean, kLambSquare}, {}, check_adam}) {}
 
 void LAMB::update(Tensor& param, const Tensor& grad, ParamState& state, const Options& options) {
   require_cpu("LAMB", {&param});
   dispatch_float(param.dtype(), [&](auto tag) {
     using T = typename decltype(tag)::type;
-    const auto rule = rule_of<T>(options, state.steps);
+    const auto rule = lamb_rule<T>(options, state.steps);
     update_table().of<T>().lamb(rule, param.numel(), param.data<T>(), grad.data<T>(),
-                                state_tensor(state, kMean, param).data<T>(),
-                                state_tensor(state, kSquare, param).data<T>());
+                                state_tensor(state, kLambMean, param).data<T>(),
+                                state_tensor(state, kLambSquare, param).data<T>());
   });
 }
 

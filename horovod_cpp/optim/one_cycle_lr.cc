@@ -13,7 +13,7 @@ namespace optim {
 namespace lr_scheduler {
 namespace {
 
-void require(bool condition, const std::string& what) {
+void require_one_cycle(bool condition, const std::string& what) {
   if (!condition) throw InvalidArgumentError("OneCycleLR: " + what);
 }
 
@@ -28,8 +28,8 @@ OneCycleLR::OneCycleLR(Optimizer& optimizer, OneCycleLROptions options)
     : LRScheduler(optimizer), options_(std::move(options)) {
   check();
   for (const ParamGroup& group : optimizer.param_groups()) {
-    require(!options_.cycle_momentum || momentum_of(group.options) != nullptr,
-            "cycle_momentum, but the optimizer has neither momentum nor beta1");
+    require_one_cycle(!options_.cycle_momentum || momentum_of(group.options) != nullptr,
+                      "cycle_momentum, but the optimizer has neither momentum nor beta1");
   }
   const auto steps = static_cast<double>(options_.total_steps);
   ends_.push_back(options_.pct_start * steps - 1);
@@ -40,30 +40,30 @@ OneCycleLR::OneCycleLR(Optimizer& optimizer, OneCycleLROptions options)
 
 void OneCycleLR::check() const {
   const OneCycleLROptions& o = options_;
-  require(o.max_lr.size() == 1 || o.max_lr.size() == groups(),
-          std::to_string(o.max_lr.size()) + " values of max_lr for " + std::to_string(groups()) +
-              " parameter groups");
+  require_one_cycle(o.max_lr.size() == 1 || o.max_lr.size() == groups(),
+                    std::to_string(o.max_lr.size()) + " values of max_lr for " +
+                        std::to_string(groups()) + " parameter groups");
   for (const double lr : o.max_lr) {
-    require(lr >= 0 && std::isfinite(lr),
-            "max_lr " + std::to_string(lr) + ", expected a number of at least 0");
+    require_one_cycle(lr >= 0 && std::isfinite(lr),
+                      "max_lr " + std::to_string(lr) + ", expected a number of at least 0");
   }
-  require(o.total_steps >= 2,
-          "total_steps " + std::to_string(o.total_steps) + ", expected at least 2");
-  require(o.pct_start >= 0 && o.pct_start <= (o.three_phase ? 0.5 : 1),
-          "pct_start " + std::to_string(o.pct_start) +
-              ", expected 0 <= pct_start <= " + (o.three_phase ? "0.5 with three_phase" : "1"));
-  require(o.div_factor > 0 && o.final_div_factor > 0,
-          "div_factor " + std::to_string(o.div_factor) + " and final_div_factor " +
-              std::to_string(o.final_div_factor) + ", expected numbers above 0");
-  require(o.base_momentum >= 0 && o.base_momentum <= o.max_momentum && o.max_momentum < 1,
-          "base_momentum " + std::to_string(o.base_momentum) + " and max_momentum " +
-              std::to_string(o.max_momentum) + ", expected 0 <= base <= max < 1");
+  require_one_cycle(o.total_steps >= 2,
+                    "total_steps " + std::to_string(o.total_steps) + ", expected at least 2");
+  require_one_cycle(o.pct_start >= 0 && o.pct_start <= (o.three_phase ? 0.5 : 1),
+                    "pct_start " + std::to_string(o.pct_start) + ", expected 0 <= pct_start <= " +
+                        (o.three_phase ? "0.5 with three_phase" : "1"));
+  require_one_cycle(o.div_factor > 0 && o.final_div_factor > 0,
+                    "div_factor " + std::to_string(o.div_factor) + " and final_div_factor " +
+                        std::to_string(o.final_div_factor) + ", expected numbers above 0");
+  require_one_cycle(o.base_momentum >= 0 && o.base_momentum <= o.max_momentum && o.max_momentum < 1,
+                    "base_momentum " + std::to_string(o.base_momentum) + " and max_momentum " +
+                        std::to_string(o.max_momentum) + ", expected 0 <= base <= max < 1");
 }
 
 OneCycleLR::Place OneCycleLR::at(std::int64_t epoch) const {
-  require(epoch <= options_.total_steps, "epoch " + std::to_string(epoch) +
-                                             " is beyond the total of " +
-                                             std::to_string(options_.total_steps) + " steps");
+  require_one_cycle(epoch <= options_.total_steps,
+                    "epoch " + std::to_string(epoch) + " is beyond the total of " +
+                        std::to_string(options_.total_steps) + " steps");
   const auto now = static_cast<double>(epoch);
   std::size_t phase = 0;
   while (phase + 1 < ends_.size() && now > ends_[phase]) ++phase;

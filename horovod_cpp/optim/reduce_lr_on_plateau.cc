@@ -15,7 +15,7 @@ namespace {
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
-void require(bool condition, const char* name, double value, const char* expected) {
+void require_plateau(bool condition, const char* name, double value, const char* expected) {
   if (condition) return;
   throw InvalidArgumentError(std::string("ReduceLROnPlateau: ") + name + " " +
                              std::to_string(value) + ", expected " + expected);
@@ -27,19 +27,22 @@ ReduceLROnPlateau::ReduceLROnPlateau(Optimizer& optimizer, ReduceLROnPlateauOpti
     : optimizer_(optimizer),
       options_(std::move(options)),
       state_{options_.mode == PlateauMode::kMin ? kInfinity : -kInfinity} {
-  require(options_.factor >= 0 && options_.factor < 1, "factor", options_.factor,
-          "0 <= factor < 1");
-  require(options_.patience >= 0, "patience", static_cast<double>(options_.patience), "at least 0");
-  require(options_.cooldown >= 0, "cooldown", static_cast<double>(options_.cooldown), "at least 0");
+  require_plateau(options_.factor >= 0 && options_.factor < 1, "factor", options_.factor,
+                  "0 <= factor < 1");
+  require_plateau(options_.patience >= 0, "patience", static_cast<double>(options_.patience),
+                  "at least 0");
+  require_plateau(options_.cooldown >= 0, "cooldown", static_cast<double>(options_.cooldown),
+                  "at least 0");
   // A minimum of 0 * infinity would never be undercut.
   const bool relative = options_.threshold_mode == ThresholdMode::kRel;
-  require(options_.threshold >= 0 && !(relative && options_.threshold >= 1), "threshold",
-          options_.threshold, "0 <= threshold, and threshold < 1 where it is relative");
-  require(options_.eps >= 0, "eps", options_.eps, "at least 0");
-  for (const double lr : options_.min_lr) require(lr >= 0, "min_lr", lr, "at least 0");
+  require_plateau(options_.threshold >= 0 && !(relative && options_.threshold >= 1), "threshold",
+                  options_.threshold, "0 <= threshold, and threshold < 1 where it is relative");
+  require_plateau(options_.eps >= 0, "eps", options_.eps, "at least 0");
+  for (const double lr : options_.min_lr) require_plateau(lr >= 0, "min_lr", lr, "at least 0");
   const std::size_t groups = optimizer.param_groups().size();
-  require(options_.min_lr.size() == 1 || options_.min_lr.size() == groups, "min_lr: a list of",
-          static_cast<double>(options_.min_lr.size()), "one value, or one for each group");
+  require_plateau(options_.min_lr.size() == 1 || options_.min_lr.size() == groups,
+                  "min_lr: a list of", static_cast<double>(options_.min_lr.size()),
+                  "one value, or one for each group");
 }
 
 bool ReduceLROnPlateau::is_better(double metric) const {

@@ -11,9 +11,9 @@ namespace hvd {
 namespace optim {
 namespace {
 
-constexpr const char* kSquare = "square_avg";
-constexpr const char* kMean = "grad_avg";
-constexpr const char* kBuffer = "momentum_buffer";
+constexpr const char* kRmspropSquare = "square_avg";
+constexpr const char* kRmspropMean = "grad_avg";
+constexpr const char* kRmspropBuffer = "momentum_buffer";
 
 Options to_map(const RMSpropOptions& options) {
   return {{"lr", options.lr},
@@ -25,7 +25,7 @@ Options to_map(const RMSpropOptions& options) {
           {"maximize", options.maximize ? 1.0 : 0.0}};
 }
 
-void check(const Options& options) {
+void check_rmsprop(const Options& options) {
   check_not_negative(options, "lr");
   check_at_most_one(options, "alpha");
   check_not_negative(options, "eps");
@@ -34,7 +34,7 @@ void check(const Options& options) {
 }
 
 template <typename T>
-RmspropRule<T> rule_of(const Options& options) {
+RmspropRule<T> rmsprop_rule(const Options& options) {
   RmspropRule<T> rule;
   rule.sign = options.at("maximize") != 0 ? T{-1} : T{1};
   rule.lr = static_cast<T>(options.at("lr"));
@@ -52,18 +52,20 @@ RMSprop::RMSprop(std::vector<Tensor> params, const RMSpropOptions& options)
     : RMSprop(one_group(std::move(params)), options) {}
 
 RMSprop::RMSprop(std::vector<ParamGroup> groups, const RMSpropOptions& options)
-    : RuleOptimizer(std::move(groups), {to_map(options), {kSquare}, {kMean, kBuffer}, check}) {}
+    : RuleOptimizer(
+          std::move(groups),
+          {to_map(options), {kRmspropSquare}, {kRmspropMean, kRmspropBuffer}, check_rmsprop}) {}
 
 void RMSprop::update(Tensor& param, const Tensor& grad, ParamState& state, const Options& options) {
   require_cpu("RMSprop", {&param});
   dispatch_float(param.dtype(), [&](auto tag) {
     using T = typename decltype(tag)::type;
-    const auto rule = rule_of<T>(options);
-    T* square = state_tensor(state, kSquare, param).data<T>();
+    const auto rule = rmsprop_rule<T>(options);
+    T* square = state_tensor(state, kRmspropSquare, param).data<T>();
     const bool centered = options.at("centered") != 0;
-    T* mean = centered ? state_tensor(state, kMean, param).data<T>() : nullptr;
+    T* mean = centered ? state_tensor(state, kRmspropMean, param).data<T>() : nullptr;
     const bool moves = options.at("momentum") != 0;
-    T* buffer = moves ? state_tensor(state, kBuffer, param).data<T>() : nullptr;
+    T* buffer = moves ? state_tensor(state, kRmspropBuffer, param).data<T>() : nullptr;
     update_table().of<T>().rmsprop(rule, param.numel(), param.data<T>(), grad.data<T>(), square,
                                    mean, buffer);
   });

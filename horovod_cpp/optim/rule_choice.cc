@@ -9,13 +9,17 @@
 namespace hvd {
 namespace optim {
 
+#ifdef HVD_ISA_BASELINE
 namespace baseline {
 void fill(UpdateTable& table);
 }
-#ifdef __x86_64__
+#endif
+#ifdef HVD_ISA_V3
 namespace v3 {
 void fill(UpdateTable& table);
 }
+#endif
+#ifdef HVD_ISA_V4
 namespace v4 {
 void fill(UpdateTable& table);
 }
@@ -25,9 +29,13 @@ namespace {
 
 std::map<std::string_view, UpdateTable> make_tables() {
   std::map<std::string_view, UpdateTable> tables;
+#ifdef HVD_ISA_BASELINE
   baseline::fill(tables["baseline"]);
-#ifdef __x86_64__
+#endif
+#ifdef HVD_ISA_V3
   v3::fill(tables["v3"]);
+#endif
+#ifdef HVD_ISA_V4
   v4::fill(tables["v4"]);
 #endif
   return tables;

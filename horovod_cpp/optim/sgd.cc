@@ -13,7 +13,7 @@ namespace hvd {
 namespace optim {
 namespace {
 
-constexpr const char* kBuffer = "momentum_buffer";
+constexpr const char* kSgdBuffer = "momentum_buffer";
 
 Options to_map(const SGDOptions& options) {
   return {{"lr", options.lr},
@@ -24,7 +24,7 @@ Options to_map(const SGDOptions& options) {
           {"maximize", options.maximize ? 1.0 : 0.0}};
 }
 
-void check(const Options& options) {
+void check_sgd(const Options& options) {
   check_not_negative(options, "lr");
   check_not_negative(options, "momentum");
   check_finite(options, "dampening");
@@ -38,7 +38,7 @@ void check(const Options& options) {
 }
 
 template <typename T>
-SgdRule<T> rule_of(const Options& options) {
+SgdRule<T> sgd_rule(const Options& options) {
   SgdRule<T> rule;
   rule.sign = options.at("maximize") != 0 ? T{-1} : T{1};
   rule.lr = static_cast<T>(options.at("lr"));
@@ -54,18 +54,18 @@ SGD::SGD(std::vector<Tensor> params, const SGDOptions& options)
     : SGD(one_group(std::move(params)), options) {}
 
 SGD::SGD(std::vector<ParamGroup> groups, const SGDOptions& options)
-    : RuleOptimizer(std::move(groups), {to_map(options), {}, {kBuffer}, check}) {}
+    : RuleOptimizer(std::move(groups), {to_map(options), {}, {kSgdBuffer}, check_sgd}) {}
 
 void SGD::update(Tensor& param, const Tensor& grad, ParamState& state, const Options& options) {
   dispatch_float(param.dtype(), [&](auto tag) {
     using T = typename decltype(tag)::type;
-    SgdRule<T> rule = rule_of<T>(options);
+    SgdRule<T> rule = sgd_rule<T>(options);
     Tensor buffer;
     if (rule.momentum != T{0}) {
-      if (state.tensors.contains(kBuffer)) {
+      if (state.tensors.contains(kSgdBuffer)) {
         rule.take = static_cast<T>(1 - options.at("dampening"));
       }
-      buffer = state_tensor(state, kBuffer, param);
+      buffer = state_tensor(state, kSgdBuffer, param);
     }
     apply_sgd<T>(rule, param, grad, buffer);
   });
@@ -75,7 +75,7 @@ bool SGD::update_rows(Tensor& param, const RowGradient& grad, ParamState&, const
   if (options.at("momentum") != 0 || options.at("weight_decay") != 0) return false;
   dispatch_float(param.dtype(), [&](auto tag) {
     using T = typename decltype(tag)::type;
-    const SgdRule<T> rule = rule_of<T>(options);
+    const SgdRule<T> rule = sgd_rule<T>(options);
     for_each_row<T>(param, grad, [&](T* row, const T* gradient, std::int64_t, std::int64_t size) {
       update_table().of<T>().sgd(rule, size, row, gradient, nullptr);
     });

@@ -2,6 +2,7 @@
 
 #include "core/base/status.h"
 #include "core/config/config.h"
+#include "horovod_cpp/tensor/cpu_dispatch/processor.h"
 #include "horovod_cpp/tensor/cpu_dispatch/table.h"
 #ifdef HVD_ONEDNN
 #include "horovod_cpp/tensor/onednn/gemm.h"
@@ -11,13 +12,17 @@
 namespace hvd {
 namespace isa {
 
+#ifdef HVD_ISA_BASELINE
 namespace baseline {
 void fill(Table& table);
 }
-#ifdef __x86_64__
+#endif
+#ifdef HVD_ISA_V3
 namespace v3 {
 void fill(Table& table);
 }
+#endif
+#ifdef HVD_ISA_V4
 namespace v4 {
 void fill(Table& table);
 }
@@ -28,31 +33,35 @@ namespace {
 struct Level {
   const char* name;
   void (*fill)(Table& table);
-  bool usable;
 };
 
-std::vector<Level> levels() {
-  std::vector<Level> result = {{"baseline", baseline::fill, true}};
-#ifdef __x86_64__
-  __builtin_cpu_init();
-  const bool v3 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&
-                  __builtin_cpu_supports("bmi") && __builtin_cpu_supports("bmi2");
-  const bool v4 = v3 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
-                  __builtin_cpu_supports("avx512cd") && __builtin_cpu_supports("avx512dq") &&
-                  __builtin_cpu_supports("avx512vl");
-  result.push_back({"v3", v3::fill, v3});
-  result.push_back({"v4", v4::fill, v4});
+// Those that were compiled, narrowest first: all, or the one of the machine that built this
+// (-DHVD_ISA=native).
+constexpr Level kLevels[] = {
+#ifdef HVD_ISA_BASELINE
+    {"baseline", baseline::fill},
 #endif
-  return result;
-}
+#ifdef HVD_ISA_V3
+    {"v3", v3::fill},
+#endif
+#ifdef HVD_ISA_V4
+    {"v4", v4::fill},
+#endif
+};
 
 std::vector<const Table*> make_tables() {
   std::vector<const Table*> tables;
-  for (const Level& level : levels()) {
-    if (!level.usable) continue;
+  for (const Level& level : kLevels) {
+    if (!runs_here(level.name)) continue;
     auto* table = new Table{level.name, level.name, {}, {}};  // lives as long as the process
     level.fill(*table);
     tables.push_back(table);
+  }
+  if (tables.empty()) {
+    throw UnsupportedError("this horovod_cpp was built for the processor of another machine (" +
+                           std::string(kLevels[0].name) +
+                           "), which runs instructions that this one lacks: build it here, or with "
+                           "-DHVD_ISA=all for every processor");
   }
 #ifdef HVD_ONEDNN
   auto* table = new Table(*tables.back());

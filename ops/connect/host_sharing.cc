@@ -45,7 +45,7 @@ std::string encode(const Offer& offer) {
   return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
 }
 
-Offer decode(const std::string& text) {
+Offer decode_offer(const std::string& text) {
   ByteReader reader(std::as_bytes(std::span(text)));
   Offer offer;
   offer.socket = reader.get_string();
@@ -288,7 +288,7 @@ HostSharing share_host(Rendezvous& others, const Placement& placement,
   std::vector<Offer> offers;
   for (const std::string& text :
        others.all_gather(encode(alone ? Offer() : exchange.prepare(needs)), deadline)) {
-    offers.push_back(decode(text));
+    offers.push_back(decode_offer(text));
   }
   const std::string faults = faults_of(placement, offers);
   if (!faults.empty()) throw UnsupportedError(faults);

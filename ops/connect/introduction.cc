@@ -53,7 +53,7 @@ void expect_one_build(std::span<const std::string> texts) {
       builds + ". Install the same one for all ranks, made from the same sources");
 }
 
-Introduction decode(const std::string& text) {
+Introduction decode_introduction(const std::string& text) {
   ByteReader reader(std::as_bytes(std::span(text)));
   Introduction introduction;
   introduction.build = get_build(reader);
@@ -107,7 +107,7 @@ std::vector<Introduction> decode_introductions(std::span<const std::string> text
   std::vector<Introduction> introductions;
   for (std::size_t rank = 0; rank < texts.size(); ++rank) {
     try {
-      introductions.push_back(decode(texts[rank]));
+      introductions.push_back(decode_introduction(texts[rank]));
     } catch (const PeerLostError& error) {
       throw PeerLostError("the introduction of rank " + std::to_string(rank) + ": " + error.what());
     }

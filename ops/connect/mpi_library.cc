@@ -17,7 +17,7 @@ std::string with_advice(const std::string& detail) {
          "name its folder in LD_LIBRARY_PATH";
 }
 
-MpiLibrary find_and_open() {
+MpiLibrary open_mpi() {
   // The plugins that MPI itself opens look for its symbols.
   const ModuleFile file = open_module(
       {kMpiModuleFile, kMpiModuleSymbol, kMpiModuleBuild, "build with -DHVD_MPI=ON", true});
@@ -29,7 +29,7 @@ MpiLibrary find_and_open() {
 }  // namespace
 
 const MpiLibrary& mpi_library() {
-  static const MpiLibrary library = find_and_open();
+  static const MpiLibrary library = open_mpi();
   return library;
 }
 

@@ -5,7 +5,7 @@
 namespace hvd {
 namespace {
 
-NcclLibrary find_and_open() {
+NcclLibrary open_nccl() {
   const ModuleFile file = open_module(
       {kNcclModuleFile, kNcclModuleSymbol, kNcclModuleBuild, "build with -DHVD_CUDA=ON"});
   if (file.function == nullptr) return {nullptr, file.detail};
@@ -15,7 +15,7 @@ NcclLibrary find_and_open() {
 }  // namespace
 
 const NcclLibrary& nccl_library() {
-  static const NcclLibrary library = find_and_open();
+  static const NcclLibrary library = open_nccl();
   return library;
 }
 

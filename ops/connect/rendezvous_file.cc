@@ -27,7 +27,7 @@ constexpr std::size_t kLongestNote = 4096;       // bytes
 constexpr std::chrono::seconds kFolderGrace{5};  // a path that was mistyped is told soon
 constexpr std::chrono::milliseconds kBetweenLooks{20};
 
-[[noreturn]] void refuse(const std::string& path, const std::string& why) {
+[[noreturn]] void fail_file(const std::string& path, const std::string& why) {
   throw InvalidArgumentError("file://" + path + ": " + why);
 }
 
@@ -39,11 +39,11 @@ bool is_in_use(const RendezvousNote& note) {
 
 void write_whole(const std::string& path, const std::string& text) {
   const UniqueFd fd(open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
-  if (!fd) refuse(path, std::strerror(errno));
+  if (!fd) fail_file(path, std::strerror(errno));
   if (write(fd.get(), text.data(), text.size()) != static_cast<ssize_t>(text.size())) {
     const int error = errno;
     unlink(path.c_str());
-    refuse(path, std::strerror(error));
+    fail_file(path, std::strerror(error));
   }
 }
 
@@ -53,18 +53,18 @@ std::optional<std::string> read_own(const std::string& path) {
   const UniqueFd file(open(path.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
   if (!file && errno == ENOENT) return std::nullopt;
   if (!file && errno == ELOOP) {
-    refuse(path, "is a symbolic link, which is not followed; choose a file of its own");
+    fail_file(path, "is a symbolic link, which is not followed; choose a file of its own");
   }
   struct stat status {};
-  if (!file || fstat(file.get(), &status) != 0) refuse(path, std::strerror(errno));
-  if (!S_ISREG(status.st_mode)) refuse(path, "is not a regular file; choose a file of its own");
+  if (!file || fstat(file.get(), &status) != 0) fail_file(path, std::strerror(errno));
+  if (!S_ISREG(status.st_mode)) fail_file(path, "is not a regular file; choose a file of its own");
   if (status.st_uid != geteuid() && status.st_uid != 0) {
-    refuse(path, "belongs to another user (uid " + std::to_string(status.st_uid) +
-                     "); choose a file in a folder of your own");
+    fail_file(path, "belongs to another user (uid " + std::to_string(status.st_uid) +
+                        "); choose a file in a folder of your own");
   }
   std::string text(kLongestNote, '\0');
   const ssize_t got = pread(file.get(), text.data(), text.size(), 0);
-  if (got < 0) refuse(path, std::strerror(errno));
+  if (got < 0) fail_file(path, std::strerror(errno));
   text.resize(static_cast<std::size_t>(got));
   return text;
 }
@@ -76,7 +76,8 @@ void await_folder_of(const std::string& path, TimePoint deadline) {
   const TimePoint limit = std::min(deadline, Clock::now() + kFolderGrace);
   for (std::error_code error; !std::filesystem::is_directory(folder, error);) {
     if (Clock::now() >= limit) {
-      refuse(path, "there is no folder " + folder.string() + "; make it first, or choose another");
+      fail_file(path,
+                "there is no folder " + folder.string() + "; make it first, or choose another");
     }
     std::this_thread::sleep_until(InterruptibleWaits::look_before(Clock::now() + kBetweenLooks));
     InterruptibleWaits::look();
@@ -93,7 +94,7 @@ std::optional<RendezvousNote> read_rendezvous_file(const std::string& path) {
   std::getline(lines, note.machine);
   std::getline(lines, note.socket);
   const bool usable = lines && first == kFirstLine && !note.socket.empty();
-  if (!usable) refuse(path, "exists and is not from a rendezvous; choose a file of its own");
+  if (!usable) fail_file(path, "exists and is not from a rendezvous; choose a file of its own");
   parse_meeting_point("unix:" + note.socket, "file://" + path);  // throws if it is no name
   return note;
 }
@@ -101,14 +102,14 @@ std::optional<RendezvousNote> read_rendezvous_file(const std::string& path) {
 RendezvousFile::RendezvousFile(std::string path, RendezvousNote note)
     : path_(std::move(path)), socket_(note.socket) {
   if (const auto old = read_rendezvous_file(path_); old && is_in_use(*old)) {
-    refuse(path_, "the rank 0 of another job is there; choose another file for each job");
+    fail_file(path_, "the rank 0 of another job is there; choose another file for each job");
   }
   const std::string draft = path_ + "." + random_hex(16);  // nobody has it already
   write_whole(draft, std::string(kFirstLine) + "\n" + note.machine + "\n" + note.socket + "\n");
   if (rename(draft.c_str(), path_.c_str()) != 0) {
     const int error = errno;
     unlink(draft.c_str());
-    refuse(path_, std::strerror(error));
+    fail_file(path_, std::strerror(error));
   }
 }
 

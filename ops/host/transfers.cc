@@ -24,7 +24,7 @@ struct Note {
   TransferKey key;
 };
 
-Bytes encode(const Note& note) {
+Bytes encode_note(const Note& note) {
   Bytes bytes;
   ByteWriter writer(bytes);
   writer.put(note.says);
@@ -36,7 +36,7 @@ Bytes encode(const Note& note) {
   return bytes;
 }
 
-Note decode(const Bytes& bytes) {
+Note decode_note(const Bytes& bytes) {
   ByteReader reader(bytes);
   Note note;
   note.says = reader.get_enum<Says>(5);
@@ -108,7 +108,7 @@ void Transfers::leave(const TransferPtr& transfer) {
     offered.transfer = nullptr;
     ++taken_back_;
     restless_ = true;
-    link_->say(offered.peer, encode({Says::kTakeBack, id, {}, transfer->key}));
+    link_->say(offered.peer, encode_note({Says::kTakeBack, id, {}, transfer->key}));
   }
   std::erase_if(matched_, [&](const Matched& each) {
     if (each.receive != transfer) return false;
@@ -122,7 +122,7 @@ void Transfers::give_up_data(Transfer& transfer) {
   if (transfer.data == nullptr) return;
   restless_ = true;
   if (transfer.sends) {
-    link_->say(transfer.peer, encode({Says::kTakeBack, transfer.offer, {}, transfer.key}));
+    link_->say(transfer.peer, encode_note({Says::kTakeBack, transfer.offer, {}, transfer.key}));
   } else {
     answered_.erase({transfer.peer, transfer.offer});
   }
@@ -178,7 +178,7 @@ void Transfers::send_offers() {
     const std::uint64_t id = next_id_++;
     transfer->offer = id;
     const TensorView& tensor = transfer->tensor;
-    link_->say(transfer->peer, encode({Says::kOffer, id, tensor, transfer->key}));
+    link_->say(transfer->peer, encode_note({Says::kOffer, id, tensor, transfer->key}));
     offered_[id] = {transfer, transfer->peer, {nullptr, tensor.numel, tensor.dtype, {}}};
   }
 }
@@ -188,7 +188,7 @@ void Transfers::hear() {
 }
 
 void Transfers::take(const Message& message) {
-  const Note note = decode(message.bytes);
+  const Note note = decode_note(message.bytes);
   switch (note.says) {
     case Says::kOffer:
       offers_.push_back({message.from, note.id, note.key, note.tensor});
@@ -225,7 +225,7 @@ void Transfers::take_answer(std::uint64_t id, const TensorView& expected) {
   Transfer& transfer = *offered.transfer;
   settle(transfer, transfer.tensor, expected);
   if (!transfer.status.ok()) {
-    link_->say(offered.peer, encode({Says::kMismatch, id, offered.sent, transfer.key}));
+    link_->say(offered.peer, encode_note({Says::kMismatch, id, offered.sent, transfer.key}));
     return;
   }
   transfer.data = link_->send(transfer.peer, static_cast<const std::byte*>(transfer.tensor.data),
@@ -235,7 +235,7 @@ void Transfers::take_answer(std::uint64_t id, const TensorView& expected) {
 void Transfers::take_back(Rank from, std::uint64_t id) {
   const auto forget = [&](Rank sender, const Offer& offer) {
     if (sender != from || offer.id != id) return false;
-    link_->say(from, encode({Says::kForgotten, id, {}, offer.key}));
+    link_->say(from, encode_note({Says::kForgotten, id, {}, offer.key}));
     return true;
   };
   if (const auto answered = answered_.find({from, id}); answered != answered_.end()) {
@@ -294,7 +294,7 @@ void Transfers::send_answers() {
                                      transfer.tensor.bytes());
     }
     link_->say(transfer.peer,
-               encode({Says::kAnswer, each.offer.id, transfer.tensor, transfer.key}));
+               encode_note({Says::kAnswer, each.offer.id, transfer.tensor, transfer.key}));
     return true;
   });
 }

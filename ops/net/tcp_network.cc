@@ -17,8 +17,8 @@ using std::chrono::milliseconds;
 using std::chrono::seconds;
 
 constexpr Duration kUnauthenticatedLimit =
-    seconds(5);                                 // from the connection to the end of the handshake
-constexpr Duration kPause = milliseconds(100);  // before all addresses are tried again
+    seconds(5);  // from the connection to the end of the handshake
+constexpr Duration kListenPause = milliseconds(100);  // without descriptors
 constexpr std::size_t kBufferBytes = 64 << 10;
 constexpr int kReadsInARow = 16;  // then it is another link's turn
 constexpr int kAcceptsInARow = 64;
@@ -108,7 +108,7 @@ void TcpNetwork::accept_all(const TcpListener& listener) {
     if (!socket) {
       if (!is_out_of_descriptors(errno)) return;
       listen(false);
-      listen_again_ = Clock::now() + kPause;
+      listen_again_ = Clock::now() + kListenPause;
       return;
     }
     drop_oldest_stranger();

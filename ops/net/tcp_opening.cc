@@ -10,9 +10,9 @@
 namespace hvd {
 namespace {
 
-constexpr Duration kConnectLimit = std::chrono::seconds(2);  // of one address
-constexpr Duration kGreetLimit = std::chrono::seconds(5);    // from there to the welcome
-constexpr Duration kPause = std::chrono::milliseconds(100);  // before all are tried again
+constexpr Duration kConnectLimit = std::chrono::seconds(2);          // of one address
+constexpr Duration kGreetLimit = std::chrono::seconds(5);            // from there to the welcome
+constexpr Duration kRetryInterval = std::chrono::milliseconds(100);  // before all are tried again
 
 }  // namespace
 
@@ -69,7 +69,7 @@ void TcpNetwork::retry(Rank rank, const std::string& why) {
   other.obstacle = to_string(other.addresses[other.next_address % count]) + ": " + why;
   ++other.next_address;
   const bool all_tried = other.next_address % count == 0;
-  other.retry_at = Clock::now() + (all_tried ? kPause : Duration::zero());
+  other.retry_at = Clock::now() + (all_tried ? kRetryInterval : Duration::zero());
 }
 
 void TcpNetwork::connecting_ended(Link& link) {

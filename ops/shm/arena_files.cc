@@ -17,7 +17,7 @@ namespace {
 
 constexpr std::size_t kPartAlignment = std::size_t{2} << 20;  // that of huge pages
 
-std::size_t align_up(std::size_t bytes) {
+std::size_t whole_pages(std::size_t bytes) {
   return (bytes + kPartAlignment - 1) / kPartAlignment * kPartAlignment;
 }
 
@@ -63,7 +63,7 @@ std::shared_ptr<ArenaPart> ArenaFiles::make(std::size_t bytes) {
     throw UnsupportedError("no shared memory for " + std::to_string(bytes) +
                            " bytes: " + std::strerror(error));
   }
-  next_ += align_up(bytes);
+  next_ += whole_pages(bytes);
   return std::make_shared<ArenaPart>(file, offset, bytes, true);
 }
 

@@ -11,13 +11,13 @@ namespace {
 
 // Messages are small, and one that does not fit waits in its sender: 4 MiB for all rings of a host
 // is enough, and /dev/shm of a container is often only 64 MiB.
-constexpr std::size_t kAllRings = std::size_t{4} << 20;
-constexpr std::size_t kMostPerRing = std::size_t{64} << 10;
-constexpr std::size_t kLeastPerRing = std::size_t{1} << 10;
+constexpr std::size_t kAllMailboxes = std::size_t{4} << 20;
+constexpr std::size_t kLargestMailbox = std::size_t{64} << 10;
+constexpr std::size_t kSmallestMailbox = std::size_t{1} << 10;
 
 std::size_t ring_bytes_for(int ranks) {
   const auto pairs = static_cast<std::size_t>(ranks) * static_cast<std::size_t>(ranks);
-  return std::clamp(std::bit_floor(kAllRings / pairs), kLeastPerRing, kMostPerRing);
+  return std::clamp(std::bit_floor(kAllMailboxes / pairs), kSmallestMailbox, kLargestMailbox);
 }
 
 }  // namespace

@@ -21,9 +21,9 @@
 namespace hvd::runner {
 namespace {
 
-constexpr Duration kConnectLimit = std::chrono::seconds(10);  // of one endpoint
-constexpr Duration kGreetLimit = std::chrono::seconds(10);    // from there to the welcome
-constexpr Duration kPause = std::chrono::milliseconds(200);   // before all are tried again
+constexpr Duration kConnectLimit = std::chrono::seconds(10);         // of one endpoint
+constexpr Duration kGreetLimit = std::chrono::seconds(10);           // from there to the welcome
+constexpr Duration kRetryInterval = std::chrono::milliseconds(200);  // before all are tried again
 
 enum class Came { kReady, kLate };
 
@@ -102,7 +102,7 @@ Connection call_launcher(const AgentCall& call) {
       if (Connection made = attempt(endpoint, call, why)) return made;
       met += " " + to_string(endpoint) + " (" + why + ")";
     }
-    const TimePoint next = Clock::now() + kPause;
+    const TimePoint next = Clock::now() + kRetryInterval;
     if (next < call.give_up) {
       wait_for(-1, 0, next, call.endings);
       continue;

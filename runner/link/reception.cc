@@ -12,7 +12,7 @@
 namespace hvd::runner {
 namespace {
 
-constexpr Duration kPause = std::chrono::milliseconds(100);  // without descriptors
+constexpr Duration kListenPause = std::chrono::milliseconds(100);  // without descriptors
 
 }  // namespace
 
@@ -80,7 +80,7 @@ void Reception::accept_all(int listening, TimePoint now) {
       if (!is_out_of_descriptors(errno)) return;
       // poll() would return at once again and again; and the oldest stranger has what we need.
       if (!strangers_.empty()) strangers_.pop_front();
-      listen_again_ = now + kPause;
+      listen_again_ = now + kListenPause;
       return;
     }
     if (strangers_.size() >= most_) strangers_.pop_front();

@@ -65,6 +65,10 @@ struct Taken {
 };
 
 // hvdrun -> agent.
+inline std::int64_t nanoseconds(TimePoint time) {
+  return std::chrono::nanoseconds(time.time_since_epoch()).count();
+}
+
 struct ClockQuestion {
   std::int64_t asked = 0;  // hvdrun's Clock, nanoseconds
 };

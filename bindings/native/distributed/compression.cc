@@ -8,7 +8,7 @@
 namespace hvd::python {
 namespace {
 
-Tensor dense_tensor(const py::handle& object) {
+Tensor tensor_to_compress(const py::handle& object) {
   return py::isinstance<Tensor>(object) ? Input(object).tensor.clone() : copy_to_tensor(object);
 }
 
@@ -51,9 +51,9 @@ class PythonTensorCompressor final : public TensorCompressor {
     is_list_ = py::isinstance<py::list>(compressed) || py::isinstance<py::tuple>(compressed);
     std::vector<Tensor> tensors;
     if (is_list_) {
-      for (const py::handle& item : compressed) tensors.push_back(dense_tensor(item));
+      for (const py::handle& item : compressed) tensors.push_back(tensor_to_compress(item));
     } else {
-      tensors.push_back(dense_tensor(compressed));
+      tensors.push_back(tensor_to_compress(compressed));
     }
     return tensors;
   }

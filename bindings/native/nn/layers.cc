@@ -10,12 +10,10 @@
 namespace hvd::python {
 namespace {
 
-template <typename Layer>
-using Class = py::classh<Layer, nn::Module>;
-
-void bind_parametrised(py::module_& m) {
-  Class<nn::Linear> linear(m, "Linear",
-                           R"([..., in_features] -> [..., out_features]: input x weight^T + bias.
+void bind_parametrised_layers(py::module_& m) {
+  LayerClass<nn::Linear> linear(
+      m, "Linear",
+      R"([..., in_features] -> [..., out_features]: input x weight^T + bias.
 
 Args:
     in_features: extent of the input's last axis.
@@ -35,7 +33,7 @@ Args:
       .def_property_readonly(
           "out_features", [](const nn::Linear& layer) { return layer.weight.size(0); },
           "Extent of the last axis of the output.");
-  Class<nn::Embedding> embedding(
+  LayerClass<nn::Embedding> embedding(
       m, "Embedding",
       R"(A row of weight [num_embeddings, embedding_dim] for each int64 index: [...] -> [..., embedding_dim].
 
@@ -61,7 +59,7 @@ Calls raise InvalidArgumentError on an index out of range.)");
 
 template <typename Layer>
 void bind_batch_norm(py::module_& m, const char* name, const char* doc) {
-  Class<Layer> norm(m, name, doc);
+  LayerClass<Layer> norm(m, name, doc);
   norm.def(py::init([](std::int64_t num_features, double eps, std::optional<double> momentum,
                        bool affine, bool track_running_stats) {
              return std::make_shared<Layer>(
@@ -105,8 +103,8 @@ Args:
     track_running_stats: False: evaluation uses the batch's statistics too.
 
 Calls raise InvalidArgumentError on other shapes and dtypes.)");
-  Class<nn::LayerNorm> layer(m, "LayerNorm",
-                             R"(Normalises over the last axes, of shape ``normalized_shape``.
+  LayerClass<nn::LayerNorm> layer(m, "LayerNorm",
+                                  R"(Normalises over the last axes, of shape ``normalized_shape``.
 
 Args:
     normalized_shape: extents of the last axes; a number for one axis.
@@ -122,7 +120,7 @@ Calls raise InvalidArgumentError on other shapes.)");
             py::arg("normalized_shape"), py::arg("eps") = 1e-5,
             py::arg("elementwise_affine") = true);
   def_weight_and_bias(layer);
-  Class<nn::GroupNorm> group(
+  LayerClass<nn::GroupNorm> group(
       m, "GroupNorm",
       R"(Normalises groups of channels of each example of [n, num_channels, ...].
 
@@ -139,9 +137,9 @@ Raises:
   def_weight_and_bias(group);
 }
 
-void bind_pooling(py::module_& m) {
+void bind_pooling_layers(py::module_& m) {
   const auto none = py::none();
-  Class<nn::MaxPool2d>(m, "MaxPool2d", R"(Maximum over windows of [n, c, h, w].
+  LayerClass<nn::MaxPool2d>(m, "MaxPool2d", R"(Maximum over windows of [n, c, h, w].
 
 Args:
     kernel_size: of a window: a number of pixels, or (height, width).
@@ -155,7 +153,7 @@ Args:
            }),
            py::arg("kernel_size"), py::arg("stride") = none, py::arg("padding") = 0,
            py::arg("ceil_mode") = false);
-  Class<nn::AvgPool2d>(m, "AvgPool2d", R"(Mean over windows of [n, c, h, w].
+  LayerClass<nn::AvgPool2d>(m, "AvgPool2d", R"(Mean over windows of [n, c, h, w].
 
 Args:
     kernel_size: of a window: a number of pixels, or (height, width).
@@ -171,8 +169,8 @@ Args:
            }),
            py::arg("kernel_size"), py::arg("stride") = none, py::arg("padding") = 0,
            py::arg("ceil_mode") = false, py::arg("count_include_pad") = true);
-  Class<nn::AdaptiveAvgPool2d>(m, "AdaptiveAvgPool2d",
-                               R"(Means over windows that cover [n, c, h, w] evenly.
+  LayerClass<nn::AdaptiveAvgPool2d>(m, "AdaptiveAvgPool2d",
+                                    R"(Means over windows that cover [n, c, h, w] evenly.
 
 Args:
     output_size: extent of the result: a number, or (height, width).)")
@@ -182,15 +180,17 @@ Args:
            py::arg("output_size"));
 }
 
-void bind_activations(py::module_& m) {
-  Class<nn::ReLU>(m, "ReLU", R"(max(input, 0), element by element, any shape.)").def(py::init<>());
-  Class<nn::LeakyReLU>(m, "LeakyReLU",
-                       R"(input where positive, else negative_slope x input; any shape.
+void bind_activations_layers(py::module_& m) {
+  LayerClass<nn::ReLU>(m, "ReLU", R"(max(input, 0), element by element, any shape.)")
+      .def(py::init<>());
+  LayerClass<nn::LeakyReLU>(m, "LeakyReLU",
+                            R"(input where positive, else negative_slope x input; any shape.
 
 Args:
     negative_slope: factor below 0.)")
       .def(py::init<double>(), py::arg("negative_slope") = 0.01);
-  Class<nn::GELU>(m, "GELU", R"(input x Phi(input), Phi being the normal distribution; any shape.
+  LayerClass<nn::GELU>(m, "GELU",
+                       R"(input x Phi(input), Phi being the normal distribution; any shape.
 
 Args:
     approximate: "none", or "tanh" for the formula with tanh.
@@ -206,25 +206,26 @@ Raises:
                                                                      : GeluApproximate::kNone);
            }),
            py::arg("approximate") = "none");
-  Class<nn::SiLU>(m, "SiLU", R"(input x sigmoid(input), element by element, any shape.)")
+  LayerClass<nn::SiLU>(m, "SiLU", R"(input x sigmoid(input), element by element, any shape.)")
       .def(py::init<>());
-  Class<nn::Sigmoid>(m, "Sigmoid", R"(1 / (1 + exp(-input)), element by element, any shape.)")
+  LayerClass<nn::Sigmoid>(m, "Sigmoid", R"(1 / (1 + exp(-input)), element by element, any shape.)")
       .def(py::init<>());
-  Class<nn::Tanh>(m, "Tanh", R"(Hyperbolic tangent, element by element, any shape.)")
+  LayerClass<nn::Tanh>(m, "Tanh", R"(Hyperbolic tangent, element by element, any shape.)")
       .def(py::init<>());
-  Class<nn::Softmax>(m, "Softmax", R"(exp(input) normalised to sum 1 along an axis.
+  LayerClass<nn::Softmax>(m, "Softmax", R"(exp(input) normalised to sum 1 along an axis.
 
 Args:
     dim: the axis; a negative one counts from the end.)")
       .def(py::init<std::int64_t>(), py::arg("dim"));
-  Class<nn::LogSoftmax>(m, "LogSoftmax", R"(Logarithm of softmax along an axis.
+  LayerClass<nn::LogSoftmax>(m, "LogSoftmax", R"(Logarithm of softmax along an axis.
 
 Args:
     dim: the axis; a negative one counts from the end.)")
       .def(py::init<std::int64_t>(), py::arg("dim"));
-  Class<nn::Identity>(m, "Identity", R"(The input itself, any shape.)").def(py::init<>());
-  Class<nn::Dropout>(m, "Dropout",
-                     R"(In training, zeroes with probability ``p`` and scales the rest by 1/(1-p).
+  LayerClass<nn::Identity>(m, "Identity", R"(The input itself, any shape.)").def(py::init<>());
+  LayerClass<nn::Dropout>(
+      m, "Dropout",
+      R"(In training, zeroes with probability ``p`` and scales the rest by 1/(1-p).
 
 Args:
     p: within [0, 1).
@@ -232,7 +233,7 @@ Args:
 Raises:
     InvalidArgumentError: another ``p``.)")
       .def(py::init<double>(), py::arg("p") = 0.5);
-  Class<nn::Flatten>(m, "Flatten", R"([n, ...] -> [n, product of the rest].
+  LayerClass<nn::Flatten>(m, "Flatten", R"([n, ...] -> [n, product of the rest].
 
 Args:
     start_dim: the first of the axes that are joined.)")
@@ -242,10 +243,10 @@ Args:
 }  // namespace
 
 void bind_nn_layers(py::module_& m) {
-  bind_parametrised(m);
+  bind_parametrised_layers(m);
   bind_normalisation(m);
-  bind_pooling(m);
-  bind_activations(m);
+  bind_pooling_layers(m);
+  bind_activations_layers(m);
 }
 
 }  // namespace hvd::python

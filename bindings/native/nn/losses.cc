@@ -10,11 +10,11 @@ namespace hvd::python {
 namespace {
 
 template <typename Loss>
-using Class = py::classh<Loss, nn::Loss>;
+using LossClass = py::classh<Loss, nn::Loss>;
 
 template <typename Loss>
 void bind_plain(py::module_& m, const char* name, const char* doc) {
-  Class<Loss>(m, name, doc)
+  LossClass<Loss>(m, name, doc)
       .def(py::init([](const std::string& reduction) {
              return std::make_shared<Loss>(reduction_from(reduction));
            }),
@@ -24,7 +24,7 @@ void bind_plain(py::module_& m, const char* name, const char* doc) {
 // A loss with a threshold, "delta" or "beta".
 template <typename Loss>
 void bind_threshold(py::module_& m, const char* name, const char* option, const char* doc) {
-  Class<Loss>(m, name, doc)
+  LossClass<Loss>(m, name, doc)
       .def(py::init([](const std::string& reduction, double threshold) {
              return std::make_shared<Loss>(reduction_from(reduction), threshold);
            }),
@@ -32,7 +32,7 @@ void bind_threshold(py::module_& m, const char* name, const char* option, const 
 }
 
 void bind_binary(py::module_& m) {
-  Class<nn::BCELoss>(m, "BCELoss", R"(Binary cross entropy of probabilities within [0, 1].
+  LossClass<nn::BCELoss>(m, "BCELoss", R"(Binary cross entropy of probabilities within [0, 1].
 
 Args:
     reduction: "mean" and "sum" make one number of all elements, "none" keeps them.
@@ -43,7 +43,7 @@ Called with input and target of one shape; raises InvalidArgumentError on others
              return std::make_shared<nn::BCELoss>(or_none(weight), reduction_from(reduction));
            }),
            py::arg("weight") = py::none(), py::arg("reduction") = "mean");
-  Class<nn::BCEWithLogitsLoss>(m, "BCEWithLogitsLoss", R"(Binary cross entropy of logits.
+  LossClass<nn::BCEWithLogitsLoss>(m, "BCEWithLogitsLoss", R"(Binary cross entropy of logits.
 
 Args:
     reduction: "mean" and "sum" make one number of all elements, "none" keeps them.
@@ -61,8 +61,8 @@ Called with input and target of one shape; raises InvalidArgumentError on others
 }
 
 void bind_classes(py::module_& m) {
-  Class<nn::CrossEntropyLoss>(m, "CrossEntropyLoss",
-                              R"(Cross entropy of logits against int64 classes or probabilities.
+  LossClass<nn::CrossEntropyLoss>(m, "CrossEntropyLoss",
+                                  R"(Cross entropy of logits against int64 classes or probabilities.
 
 Args:
     weight: [classes], the factor of each class, a buffer; None: 1.
@@ -79,8 +79,8 @@ on a target that is not a class.)")
            }),
            py::arg("weight") = py::none(), py::arg("ignore_index") = -100,
            py::arg("reduction") = "mean", py::arg("label_smoothing") = 0.0);
-  Class<nn::NLLLoss>(m, "NLLLoss",
-                     R"(Negative log-probability of int64 classes.
+  LossClass<nn::NLLLoss>(m, "NLLLoss",
+                         R"(Negative log-probability of int64 classes.
 
 Args:
     weight: [classes], the factor of each class, a buffer; None: 1.
@@ -146,8 +146,8 @@ Args:
 Called with input and target of one shape; raises InvalidArgumentError on others.)");
   bind_binary(m);
   bind_classes(m);
-  Class<nn::KLDivLoss>(m, "KLDivLoss",
-                       R"(Kullback-Leibler divergence of log-probabilities from a target.
+  LossClass<nn::KLDivLoss>(m, "KLDivLoss",
+                           R"(Kullback-Leibler divergence of log-probabilities from a target.
 
 Args:
     reduction: "mean", "sum", "none", or "batchmean": the sum by example.

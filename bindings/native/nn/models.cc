@@ -10,12 +10,9 @@
 namespace hvd::python {
 namespace {
 
-template <typename Model>
-using Class = py::classh<Model, nn::Module>;
-
 // The layer that transfer learning exchanges.
 template <typename Model>
-void def_fc(Class<Model>& cls) {
+void def_fc(LayerClass<Model>& cls) {
   cls.def_property(
       "fc", [](const Model& model) { return model.fc; },
       [](Model& model, const std::shared_ptr<nn::Linear>& layer) {
@@ -38,7 +35,7 @@ Args:
 
 void bind_alexnet(py::module_& m) {
   using models::AlexNet;
-  Class<AlexNet>(m, "AlexNet", "What alexnet() makes.")
+  LayerClass<AlexNet>(m, "AlexNet", "What alexnet() makes.")
       .def_readonly("features", &AlexNet::features, "The convolutions, a Sequential.")
       .def_readonly("avgpool", &AlexNet::avgpool, "AdaptiveAvgPool2d.")
       .def_readonly("classifier", &AlexNet::classifier, "The linear layers, a Sequential.");
@@ -74,7 +71,7 @@ void def_vgg(py::module_& m, const char* name, MakeVGG make) {
 
 void bind_vgg(py::module_& m) {
   using models::VGG;
-  Class<VGG>(m, "VGG", "What vgg11(), vgg11_bn(), ... make.")
+  LayerClass<VGG>(m, "VGG", "What vgg11(), vgg11_bn(), ... make.")
       .def_readonly("features", &VGG::features, "The convolutions, a Sequential.")
       .def_readonly("avgpool", &VGG::avgpool, "AdaptiveAvgPool2d.")
       .def_readonly("classifier", &VGG::classifier, "A Sequential; with cifar_head a Linear.");
@@ -108,7 +105,7 @@ void def_resnet(py::module_& m, const char* name, MakeResNet make) {
 
 void bind_resnet(py::module_& m) {
   using models::ResNet;
-  Class<ResNet> cls(m, "ResNet", "What resnet18(), resnet34() and resnet50() make.");
+  LayerClass<ResNet> cls(m, "ResNet", "What resnet18(), resnet34() and resnet50() make.");
   cls.def_readonly("conv1", &ResNet::conv1, "The first convolution.")
       .def_readonly("bn1", &ResNet::bn1, "Its BatchNorm.")
       .def_readonly("maxpool", &ResNet::maxpool, "MaxPool2d; with cifar_stem Identity.")
@@ -146,7 +143,7 @@ void bind_googlenet(py::module_& m) {
       m, "GoogLeNetOutputs", "logits aux_logits2 aux_logits1",
       "Scores [n, num_classes] of GoogLeNet in training: the main ones, and those of the "
       "later and of the earlier auxiliary classifier.");
-  Class<GoogLeNet> cls(m, "GoogLeNet", "What googlenet() makes.");
+  LayerClass<GoogLeNet> cls(m, "GoogLeNet", "What googlenet() makes.");
   for (const char* name : {"__call__", "forward"}) {
     cls.def(
         name,
@@ -183,7 +180,7 @@ void bind_inception(py::module_& m) {
   const py::object outputs = tuple_type(
       m, "InceptionOutputs", "logits aux_logits",
       "Scores [n, num_classes] of Inception3 in training: the main and the auxiliary ones.");
-  Class<Inception3> cls(m, "Inception3", "What inception_v3() makes.");
+  LayerClass<Inception3> cls(m, "Inception3", "What inception_v3() makes.");
   for (const char* name : {"__call__", "forward"}) {
     cls.def(
         name,

@@ -23,6 +23,10 @@ void bind_nn_init(py::module_& m);
 void bind_nn_origins(py::module_& m);
 void bind_models(py::module_& m);
 
+// A class of Python for a layer or a model of C++.
+template <typename Layer>
+using LayerClass = py::classh<Layer, nn::Module>;
+
 using MaybeTensor = std::optional<Tensor>;
 
 inline Tensor or_none(const MaybeTensor& tensor) {

@@ -13,9 +13,6 @@ namespace hvd::python {
 namespace {
 
 template <typename Layer>
-using Class = py::classh<Layer, nn::Module>;
-
-template <typename Layer>
 std::shared_ptr<Layer> make_recurrent(std::int64_t input_size, std::int64_t hidden_size,
                                       std::int64_t num_layers, bool bias, bool batch_first,
                                       double dropout, bool bidirectional) {
@@ -25,8 +22,8 @@ std::shared_ptr<Layer> make_recurrent(std::int64_t input_size, std::int64_t hidd
 }
 
 template <typename Layer>
-Class<Layer> recurrent_class(py::module_& m, const char* name, const char* doc) {
-  Class<Layer> cls(m, name, doc);
+LayerClass<Layer> recurrent_class(py::module_& m, const char* name, const char* doc) {
+  LayerClass<Layer> cls(m, name, doc);
   cls.def(py::init(&make_recurrent<Layer>), py::arg("input_size"), py::arg("hidden_size"),
           py::arg("num_layers") = 1, py::arg("bias") = true, py::arg("batch_first") = false,
           py::arg("dropout") = 0.0, py::arg("bidirectional") = false);
@@ -159,7 +156,7 @@ Tensor run_encoder(Layer& self, const Tensor& src, const MaybeTensor& mask,
 }
 
 template <typename Layer>
-void def_encoder_call(Class<Layer>& cls, const char* mask) {
+void def_encoder_call(LayerClass<Layer>& cls, const char* mask) {
   const std::string doc =
       std::string(R"(The output for one batch of sequences.
 
@@ -189,7 +186,7 @@ nn::TransformerActivation activation_from(const std::string& name) {
 }
 
 void bind_attention(py::module_& m) {
-  Class<nn::MultiheadAttention> attention(
+  LayerClass<nn::MultiheadAttention> attention(
       m, "MultiheadAttention",
       R"(Scaled dot products over several heads (Vaswani et al. 2017).
 
@@ -215,8 +212,9 @@ Raises:
 }
 
 void bind_encoders(py::module_& m) {
-  Class<nn::TransformerEncoderLayer> layer(m, "TransformerEncoderLayer",
-                                           R"(Self-attention and a feed-forward net, with residuals.
+  LayerClass<nn::TransformerEncoderLayer> layer(
+      m, "TransformerEncoderLayer",
+      R"(Self-attention and a feed-forward net, with residuals.
 
 Args:
     d_model: extent of input and output.
@@ -244,8 +242,9 @@ Raises:
             py::arg("layer_norm_eps") = 1e-5, py::arg("batch_first") = false,
             py::arg("norm_first") = false);
   def_encoder_call(layer, "src_mask");
-  Class<nn::TransformerEncoder> encoder(m, "TransformerEncoder",
-                                        R"(Copies of an encoder layer, perhaps a last LayerNorm.
+  LayerClass<nn::TransformerEncoder> encoder(
+      m, "TransformerEncoder",
+      R"(Copies of an encoder layer, perhaps a last LayerNorm.
 
 Args:
     encoder_layer: the TransformerEncoderLayer that is copied, with its values.

@@ -69,7 +69,7 @@ Raises:
     InvalidArgumentError: an entry is missing, unexpected or does not fit; nothing is changed.)");
 }
 
-void bind_base(py::module_& m) {
+void bind_scheduler_base(py::module_& m) {
   py::classh<LRScheduler, PythonScheduler> cls(m, "LRScheduler",
                                                R"(A learning rate schedule: a function of the epoch.
 
@@ -290,7 +290,7 @@ Raises:
 }  // namespace
 
 void bind_lr_schedulers(py::module_& m) {
-  bind_base(m);
+  bind_scheduler_base(m);
   bind_simple(m);
   bind_composed(m);
   bind_one_cycle(m);

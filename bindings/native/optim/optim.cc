@@ -184,7 +184,7 @@ Raises:
     InvalidArgumentError: no parameters, one that is known, or an unknown option.)");
 }
 
-void bind_base(py::module_& m) {
+void bind_optimizer_base(py::module_& m) {
   OptimizerClass cls(m, "Optimizer",
                      R"(Applies gradients to parameters.
 
@@ -285,7 +285,7 @@ Raises:
 void bind_optim(py::module_& m) {
   bind_group_view(m);
   bind_optimizer_state(m);
-  bind_base(m);
+  bind_optimizer_base(m);
   bind_optimizers(m);
   bind_clipping(m);
   bind_lr_schedulers(m);

@@ -32,7 +32,7 @@ constexpr const char* kMomentum = "momentum: factor of the previous steps.";
 constexpr const char* kAmsgrad =
     "amsgrad: use the largest mean of squares so far (Reddi et al. 2018).";
 constexpr const char* kMaximize = "maximize: climb instead of descending.";
-constexpr const char* kBadOption =
+constexpr const char* kOptimizerRaises =
     "InvalidArgumentError: no parameters, one given twice, or an option unknown or out of range.";
 
 void bind_sgd(py::module_& m) {
@@ -42,7 +42,7 @@ void bind_sgd(py::module_& m) {
                 {kParamsOfAnyFloat, kLr, kMomentum,
                  "dampening: part of the gradient that does not enter the momentum.", kWeightDecay,
                  "nesterov: look ahead along the momentum.", kMaximize},
-                kBadOption)
+                kOptimizerRaises)
           .c_str())
       .def(py::init([](const ParamsLike& params, double lr, double momentum, double dampening,
                        double weight_decay, bool nesterov, bool maximize) {
@@ -59,7 +59,7 @@ void bind_adam(py::module_& m) {
   py::classh<optim::Adam, optim::Optimizer>(
       m, "Adam",
       class_doc("Adam (Kingma and Ba 2015).",
-                {kParams, kLr, kBetas, kEps, kWeightDecay, kAmsgrad, kMaximize}, kBadOption)
+                {kParams, kLr, kBetas, kEps, kWeightDecay, kAmsgrad, kMaximize}, kOptimizerRaises)
           .c_str())
       .def(py::init([](const ParamsLike& params, double lr, const std::pair<double, double>& betas,
                        double eps, double weight_decay, bool amsgrad, bool maximize) {
@@ -79,7 +79,7 @@ void bind_adamw(py::module_& m) {
                 {kParams, kLr, kBetas, kEps,
                  "weight_decay: part by which a step of lr 1 shrinks the parameter.", kAmsgrad,
                  kMaximize},
-                kBadOption)
+                kOptimizerRaises)
           .c_str())
       .def(py::init([](const ParamsLike& params, double lr, const std::pair<double, double>& betas,
                        double eps, double weight_decay, bool amsgrad, bool maximize) {
@@ -99,7 +99,7 @@ void bind_rmsprop(py::module_& m) {
           "RMSprop (Tieleman and Hinton 2012).",
           {kParams, kLr, "alpha: decay of the mean of squares.", kEps, kWeightDecay, kMomentum,
            "centered: divide by the variance, not by the mean of squares.", kMaximize},
-          kBadOption)
+          kOptimizerRaises)
           .c_str())
       .def(py::init([](const ParamsLike& params, double lr, double alpha, double eps,
                        double weight_decay, double momentum, bool centered, bool maximize) {
@@ -118,7 +118,7 @@ void bind_adagrad(py::module_& m) {
       class_doc("Adagrad (Duchi, Hazan and Singer 2011).",
                 {kParams, kLr, "lr_decay: decay of the learning rate by step.", kWeightDecay,
                  "initial_accumulator_value: where the sum of squares begins.", kEps, kMaximize},
-                kBadOption)
+                kOptimizerRaises)
           .c_str())
       .def(py::init([](const ParamsLike& params, double lr, double lr_decay, double weight_decay,
                        double initial_accumulator_value, double eps, bool maximize) {
@@ -138,7 +138,7 @@ void bind_adadelta(py::module_& m) {
       class_doc("Adadelta (Zeiler 2012).",
                 {kParams, kLr, "rho: decay of the means of squares.",
                  "eps: added to numerator and denominator.", kWeightDecay, kMaximize},
-                kBadOption)
+                kOptimizerRaises)
           .c_str())
       .def(py::init([](const ParamsLike& params, double lr, double rho, double eps,
                        double weight_decay, bool maximize) {
@@ -156,7 +156,7 @@ void bind_lamb(py::module_& m) {
           "LAMB (You et al. 2020): Adam's direction, as long as the parameter is.",
           {kParams, kLr, kBetas, kEps,
            "weight_decay: factor of the parameter that is added to the direction.", kMaximize},
-          kBadOption)
+          kOptimizerRaises)
           .c_str())
       .def(py::init([](const ParamsLike& params, double lr, const std::pair<double, double>& betas,
                        double eps, double weight_decay, bool maximize) {

@@ -76,7 +76,7 @@ constexpr const char* kKernel = "kernel_size: a number.";
 constexpr const char* kPairKernel = "kernel_size: a number or a pair (height, width).";
 constexpr const char* kDividing = "groups: parts into which the channels are cut; divides both.";
 constexpr const char* kHasBias = "bias: whether there is one.";
-constexpr const char* kBadOption =
+constexpr const char* kConvolutionRaises =
     "InvalidArgumentError: an option is out of range; called, shapes that do not fit.";
 constexpr const char* kBadCall =
     "InvalidArgumentError: shapes, dtypes or options do not fit; names both shapes.";
@@ -148,7 +148,7 @@ void bind_modules(py::module_& m) {
       class_doc(
           "Convolution of sequences, as conv1d(): [n, in, l] -> [n, out, l'].",
           {kInChannels, kOutChannels, kKernel, kStride, kPadding, kDilation, kDividing, kHasBias},
-          kBadOption)
+          kConvolutionRaises)
           .c_str());
   conv1.def(py::init(&make_conv1d), in, out, kernel, stride, pad, dilation, groups, bias);
   def_weight(conv1);
@@ -158,7 +158,7 @@ void bind_modules(py::module_& m) {
       class_doc("Convolution of images, as conv2d(): [n, in, h, w] -> [n, out, h', w'].",
                 {kInChannels, kOutChannels, kPairKernel, kPairStride, kPairPadding, kDilation,
                  kDividing, kHasBias},
-                kBadOption)
+                kConvolutionRaises)
           .c_str());
   conv2.def(py::init(&make_conv2d), in, out, kernel, stride, pad, dilation, groups, bias);
   def_weight(conv2);
@@ -168,7 +168,7 @@ void bind_modules(py::module_& m) {
       class_doc("Transposed convolution, as conv_transpose2d(): [n, in, h, w] -> [n, out, h', w'].",
                 {kInChannels, kOutChannels, kPairKernel, kPairStride, kPlainPadding, kOutputPadding,
                  kDilation, kDividing, kHasBias},
-                kBadOption)
+                kConvolutionRaises)
           .c_str());
   transposed.def(py::init(&make_conv_transpose2d), in, out, kernel, stride, pad,
                  py::arg("output_padding") = 0, groups, bias, dilation);

@@ -36,7 +36,7 @@ constexpr KnownType kKnownTypes[] = {
     {kDLFloat, 32, DType::kF32},    {kDLFloat, 64, DType::kF64}, {kDLComplex, 64, DType::kC64},
     {kDLComplex, 128, DType::kC128}};
 
-std::string to_string(const DLDataType& type) {
+std::string dl_type_name(const DLDataType& type) {
   constexpr std::array kNames = {"int", "uint", "float", "opaque", "bfloat", "complex", "bool"};
   std::string text = type.code < kNames.size() ? kNames[type.code]
                                                : "type code " + std::to_string(type.code) + ", ";
@@ -49,7 +49,8 @@ DType dtype_of(const DLDataType& type, const std::string& owner) {
   for (const KnownType& known : kKnownTypes) {
     if (known.code == type.code && known.bits == type.bits && type.lanes == 1) return known.dtype;
   }
-  throw py::type_error("a tensor cannot hold the dtype of this " + owner + " (" + to_string(type) +
+  throw py::type_error("a tensor cannot hold the dtype of this " + owner + " (" +
+                       dl_type_name(type) +
                        "); it holds bool, uint8, int8, uint16, int16, int32, int64, float16, "
                        "bfloat16, float32, float64, complex64 and complex128");
 }
@@ -58,7 +59,7 @@ bool is_host(std::int32_t device) {
   return device == kDLCPU || device == kDLCUDAHost || device == kDLROCMHost;
 }
 
-std::string text_of(const DLDevice& device) {
+std::string dl_device_name(const DLDevice& device) {
   switch (device.device_type) {
     case kDLCUDA:
       return "CUDA device " + std::to_string(device.device_id);
@@ -72,7 +73,7 @@ std::string text_of(const DLDevice& device) {
 }
 
 [[noreturn]] void throw_device(const DLDevice& device, const std::string& owner) {
-  throw UnsupportedError("this " + owner + " lies in the memory of " + text_of(device) +
+  throw UnsupportedError("this " + owner + " lies in the memory of " + dl_device_name(device) +
                          " (DLPack type " + std::to_string(device.device_type) +
                          "); taken is memory of the CPU, and by collectives that of the rank's "
                          "CUDA device (HVD_GPU_OPERATIONS): copy it, as x.cpu() does in PyTorch");

@@ -55,7 +55,7 @@ Tensor edges_of(Tensor tensor) {
   return tensor;
 }
 
-std::string text_of(const Tensor& tensor) {
+std::string repr(const Tensor& tensor) {
   const bool whole = tensor.numel() <= kWhole;
   Tensor shown = whole ? tensor.detach() : edges_of(tensor.detach());
   shown = shown.cpu();
@@ -96,7 +96,7 @@ void bind_tensor_operators(py::module_& m) {
     return logical_not(t);
   });
   cls.def("__abs__", &hvd::abs, ReleaseGil());
-  cls.def("__repr__", &text_of);
+  cls.def("__repr__", &repr);
 }
 
 }  // namespace hvd::python

@@ -7,6 +7,7 @@
 #include "horovod_cpp/autograd/functions/functions.h"
 #include "horovod_cpp/autograd/grad_mode.h"
 #include "horovod_cpp/autograd/node.h"
+#include "horovod_cpp/autograd/precision.h"
 #include "horovod_cpp/tensor/copy.h"
 #include "horovod_cpp/tensor/device.h"
 #include "horovod_cpp/tensor/dispatch.h"
@@ -25,10 +26,6 @@ template <typename T>
 constexpr T kSlope = T(1.5957691216057308);  // 2 sqrt(2 / pi)
 template <typename T>
 constexpr T kCube = T(0.044715);
-
-bool is_half(const Tensor& a) {
-  return a.dtype() == DType::kF16 || a.dtype() == DType::kBF16;
-}
 
 // function(i-th element of a, of b) for contiguous tensors of one shape.
 template <typename Function>
@@ -54,7 +51,8 @@ template <typename Gate, typename Slope>
 Tensor gated(const Tensor& a, const char* name, Gate gate, Slope slope,
              Tensor (*recorded)(const Tensor& x)) {
   require_cpu(name, {&a});
-  if (is_half(a)) return gated(a.to(DType::kF32), name, gate, slope, recorded).to(a.dtype());
+  if (autograd::is_half(a))
+    return gated(a.to(DType::kF32), name, gate, slope, recorded).to(a.dtype());
   shapes::require_float(a, name);
   const Tensor x = dense(a);
   const Tensor open = gate(x);
@@ -96,7 +94,7 @@ Tensor gelu_tanh_slope(const Tensor& x) {
 
 Tensor leaky_relu(const Tensor& a, double negative_slope) {
   require_cpu("leaky_relu", {&a});
-  if (is_half(a)) return leaky_relu(a.to(DType::kF32), negative_slope).to(a.dtype());
+  if (autograd::is_half(a)) return leaky_relu(a.to(DType::kF32), negative_slope).to(a.dtype());
   shapes::require_float(a, "leaky_relu");
   const auto scaled = [negative_slope](const Tensor& values, const Tensor& by) {
     return zipped(values, by, [negative_slope](auto value, auto sign) {

@@ -14,7 +14,7 @@
 namespace hvd {
 namespace {
 
-[[noreturn]] void refuse(const std::string& why) {
+[[noreturn]] void refuse_optimizer(const std::string& why) {
   throw InvalidArgumentError("DistributedOptimizer: " + why);
 }
 
@@ -27,7 +27,7 @@ NamedTensors with_names(optim::Optimizer& optimizer, const NamedTensors& given) 
   std::map<const void*, std::string> name_of;
   std::set<std::string> names;
   for (const auto& [name, param] : given) {
-    if (!names.insert(name).second) refuse("two parameters are named '" + name + "'");
+    if (!names.insert(name).second) refuse_optimizer("two parameters are named '" + name + "'");
     name_of.emplace(param.id(), name);
   }
   NamedTensors named;
@@ -37,8 +37,8 @@ NamedTensors with_names(optim::Optimizer& optimizer, const NamedTensors& given) 
       const Tensor& param = groups[g].params[p];
       const auto found = name_of.find(param.id());
       if (found == name_of.end() && !given.empty()) {
-        refuse("parameter " + std::to_string(p) + " of group " + std::to_string(g) + ", shape " +
-               to_string(param.shape()) + ", is not in named_parameters");
+        refuse_optimizer("parameter " + std::to_string(p) + " of group " + std::to_string(g) +
+                         ", shape " + to_string(param.shape()) + ", is not in named_parameters");
       }
       named.emplace_back(found == name_of.end() ? default_name(g, p) : found->second, param);
     }
@@ -48,7 +48,8 @@ NamedTensors with_names(optim::Optimizer& optimizer, const NamedTensors& given) 
 
 void check_passes(int passes) {
   if (passes < 1) {
-    refuse("backward_passes_per_step is " + std::to_string(passes) + ", must be at least 1");
+    refuse_optimizer("backward_passes_per_step is " + std::to_string(passes) +
+                     ", must be at least 1");
   }
 }
 
@@ -59,38 +60,39 @@ void check_options(const DistributedOptions& options) {
   const double predivide = options.gradient_predivide_factor;
   // Both 1 / factor and factor / size are rounded to float32.
   if (!(predivide >= 1e-30 && predivide <= 1e30)) {
-    refuse("gradient_predivide_factor is " + std::to_string(predivide) +
-           ", must be between 1e-30 and 1e30");
+    refuse_optimizer("gradient_predivide_factor is " + std::to_string(predivide) +
+                     ", must be between 1e-30 and 1e30");
   }
   const bool linear = options.op == ReduceOp::kAverage || options.op == ReduceOp::kSum;
   if (predivide != 1 && options.op != ReduceOp::kAverage) {
-    refuse("gradient_predivide_factor goes with Average, not with " +
-           std::string(name_of(options.op)));
+    refuse_optimizer("gradient_predivide_factor goes with Average, not with " +
+                     std::string(name_of(options.op)));
   }
   if (options.num_groups < 0) {
-    refuse("num_groups is " + std::to_string(options.num_groups) + ", must not be negative");
+    refuse_optimizer("num_groups is " + std::to_string(options.num_groups) +
+                     ", must not be negative");
   }
   if (options.num_groups > 0 && !options.groups.empty()) {
-    refuse("give num_groups or groups, not both");
+    refuse_optimizer("give num_groups or groups, not both");
   }
   if (options.clip_grad_norm && !(options.clip_grad_norm->max_norm > 0)) {
-    refuse("clip_grad_norm: max_norm is " + std::to_string(options.clip_grad_norm->max_norm) +
-           ", must be above 0");
+    refuse_optimizer("clip_grad_norm: max_norm is " +
+                     std::to_string(options.clip_grad_norm->max_norm) + ", must be above 0");
   }
   if (!linear && !options.compression.is_none()) {
-    refuse("compression " + options.compression.name() + " goes with Average and Sum, not with " +
-           std::string(name_of(options.op)));
+    refuse_optimizer("compression " + options.compression.name() +
+                     " goes with Average and Sum, not with " + std::string(name_of(options.op)));
   }
   if (options.op == ReduceOp::kAdasum && (options.num_groups > 0 || !options.groups.empty())) {
-    refuse("groups are of gradients; Adasum reduces none");
+    refuse_optimizer("groups are of gradients; Adasum reduces none");
   }
   if (options.overlap_step && options.clip_grad_norm) {
-    refuse(
+    refuse_optimizer(
         "overlap_step updates parameters before all gradients are there, clip_grad_norm needs "
         "all of them first; give one of the two");
   }
   if (options.overlap_step && options.op == ReduceOp::kAdasum) {
-    refuse("overlap_step with Adasum, which reduces no gradients");
+    refuse_optimizer("overlap_step with Adasum, which reduces no gradients");
   }
 }
 
@@ -98,9 +100,9 @@ DistributedOptimizer::DistributedOptimizer(std::shared_ptr<optim::Optimizer> opt
                                            NamedTensors named_parameters,
                                            DistributedOptions options)
     : inner_(std::move(optimizer)), options_(std::move(options)) {
-  if (inner_ == nullptr) refuse("no optimizer given");
+  if (inner_ == nullptr) refuse_optimizer("no optimizer given");
   if (dynamic_cast<DistributedOptimizer*>(inner_.get()) != nullptr) {
-    refuse("the optimizer is wrapped already");
+    refuse_optimizer("the optimizer is wrapped already");
   }
   check_options(options_);
   // Of this job, whatever init() makes later.
@@ -133,11 +135,11 @@ void DistributedOptimizer::step() {
 // Else this rank would step with gradients that the others do not have.
 void DistributedOptimizer::check_reduced() const {
   if (const std::string name = reducer_->in_flight(); !name.empty()) {
-    refuse("step() inside skip_synchronize() while the gradient of " + quoted_name(name) +
-           " is being reduced; call synchronize() first");
+    refuse_optimizer("step() inside skip_synchronize() while the gradient of " + quoted_name(name) +
+                     " is being reduced; call synchronize() first");
   }
   if (const std::string name = reducer_->unreduced(); !name.empty()) {
-    refuse(
+    refuse_optimizer(
         "step() inside skip_synchronize() although what backward() has added to the gradient of " +
         quoted_name(name) + " is not reduced; call synchronize() first");
   }
@@ -201,7 +203,7 @@ void DistributedOptimizer::synchronize() {
 
 void DistributedOptimizer::zero_grad(bool set_to_none) {
   if (const std::string name = reducer_->in_flight(); !name.empty()) {
-    refuse(
+    refuse_optimizer(
         "zero_grad() while the gradient of " + quoted_name(name) +
         " is being reduced; call step() or synchronize() first, and a backward() that is not meant "
         "for this optimizer inside its no_sync()");
@@ -217,7 +219,7 @@ ScopeGuard DistributedOptimizer::no_sync() {
 
 ScopeGuard DistributedOptimizer::skip_synchronize() {
   if (options_.op == ReduceOp::kAdasum) {
-    refuse("skip_synchronize() with Adasum, which reduces no gradients");
+    refuse_optimizer("skip_synchronize() with Adasum, which reduces no gradients");
   }
   const bool before = std::exchange(skips_synchronize_, true);
   return ScopeGuard([this, before] { skips_synchronize_ = before; });

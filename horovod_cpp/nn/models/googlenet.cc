@@ -49,9 +49,9 @@ class Inception : public nn::Module {
   Chain branches_;
 };
 
-class InceptionAux : public nn::Module {
+class AuxiliaryClassifier : public nn::Module {
  public:
-  InceptionAux(std::int64_t in, const GoogLeNetOptions& options) {
+  AuxiliaryClassifier(std::int64_t in, const GoogLeNetOptions& options) {
     conv_ = register_module("conv", BasicConv2d(in, 128, 1));
     fc1_ = register_module("fc1", nn::Linear(std::int64_t{128} * 4 * 4, 1024));
     fc2_ = register_module("fc2", nn::Linear(1024, options.num_classes));
@@ -99,8 +99,10 @@ GoogLeNet::GoogLeNet(const GoogLeNetOptions& options) : transform_input_(options
     inception(to_end_, "inception5a", {256, 160, 320, 32, 128, 128});
     inception(to_end_, "inception5b", {384, 192, 384, 48, 128, 128});
     if (options.aux_logits) {
-      aux1 = register_module<nn::Module>("aux1", std::make_shared<InceptionAux>(512, options));
-      aux2 = register_module<nn::Module>("aux2", std::make_shared<InceptionAux>(528, options));
+      aux1 =
+          register_module<nn::Module>("aux1", std::make_shared<AuxiliaryClassifier>(512, options));
+      aux2 =
+          register_module<nn::Module>("aux2", std::make_shared<AuxiliaryClassifier>(528, options));
     }
     avgpool = register_module("avgpool", nn::AdaptiveAvgPool2d(1));
     dropout = register_module("dropout", nn::Dropout(options.dropout));

@@ -14,13 +14,13 @@ namespace hvd {
 namespace models {
 namespace {
 
-struct Convolution {
+struct BodyConvolution {
   std::int64_t channels;  // that come out
   std::int64_t kernel_size;
   std::int64_t stride = 1;
 };
 
-nn::Conv2d make_convolution(std::int64_t in_channels, const Convolution& shape) {
+nn::Conv2d make_convolution(std::int64_t in_channels, const BodyConvolution& shape) {
   return nn::Conv2d(in_channels, shape.channels, shape.kernel_size, shape.stride,
                     shape.kernel_size / 2, false);
 }
@@ -31,9 +31,9 @@ nn::Conv2d make_convolution(std::int64_t in_channels, const Convolution& shape) 
 class ResidualBlock : public nn::Module {
  public:
   ResidualBlock(std::int64_t in_channels, std::int64_t stride,
-                const std::vector<Convolution>& body) {
+                const std::vector<BodyConvolution>& body) {
     std::int64_t channels = in_channels;
-    for (const Convolution& shape : body) {
+    for (const BodyConvolution& shape : body) {
       const std::string number = std::to_string(convs_.size() + 1);
       convs_.push_back(register_module("conv" + number, make_convolution(channels, shape)));
       norms_.push_back(register_module("bn" + number, nn::BatchNorm2d(shape.channels)));
@@ -62,7 +62,7 @@ class ResidualBlock : public nn::Module {
   std::shared_ptr<nn::Sequential> downsample_;  // null: the identity
 };
 
-std::vector<Convolution> body_of(ResNet::Block block, std::int64_t width, std::int64_t stride) {
+std::vector<BodyConvolution> body_of(ResNet::Block block, std::int64_t width, std::int64_t stride) {
   if (block == ResNet::Block::kBasic) return {{width, 3, stride}, {width, 3}};
   return {{width, 1}, {width, 3, stride}, {4 * width, 1}};
 }
@@ -73,7 +73,7 @@ nn::Sequential make_stage(ResNet::Block block, std::int64_t& channels, std::int6
   nn::Sequential stage;
   for (int i = 0; i < blocks; ++i) {
     const std::int64_t stride = i == 0 ? first_stride : 1;
-    const std::vector<Convolution> body = body_of(block, width, stride);
+    const std::vector<BodyConvolution> body = body_of(block, width, stride);
     stage.push_back(ResidualBlock(channels, stride, body));
     channels = body.back().channels;
   }
@@ -97,8 +97,8 @@ ResNet::ResNet(Block block, const Stages& stages, const ResNetOptions& options) 
   {
     const nn::SkipInit skip;  // initialise() below knows better
     const bool small = options.cifar_stem;
-    conv1 = register_module(
-        "conv1", make_convolution(3, small ? Convolution{64, 3, 1} : Convolution{64, 7, 2}));
+    conv1 = register_module("conv1", make_convolution(3, small ? BodyConvolution{64, 3, 1}
+                                                               : BodyConvolution{64, 7, 2}));
     bn1 = register_module("bn1", nn::BatchNorm2d(64));
     maxpool = register_module<nn::Module>(
         "maxpool", small ? std::shared_ptr<nn::Module>(std::make_shared<nn::Identity>())

@@ -122,9 +122,9 @@ class Product {
 
 constexpr std::size_t kMostProducts = 512;  // that a thread keeps
 
-void gemm(bool transpose_a, bool transpose_b, std::int64_t m, std::int64_t n, std::int64_t k,
-          const BFloat16* a, std::int64_t lda, const BFloat16* b, std::int64_t ldb, float* c,
-          std::int64_t ldc, bool accumulate) {
+void gemm_bf16(bool transpose_a, bool transpose_b, std::int64_t m, std::int64_t n, std::int64_t k,
+               const BFloat16* a, std::int64_t lda, const BFloat16* b, std::int64_t ldb, float* c,
+               std::int64_t ldc, bool accumulate) {
   thread_local std::map<Key, Product> products;
   const OneThread one_thread;
   const Key key = {transpose_a, transpose_b, m, n, k, lda, ldb, ldc, accumulate};
@@ -146,11 +146,11 @@ bool runs_on(dnnl_cpu_isa_t isa) {
 }  // namespace
 
 decltype(Bf16Kernels::gemm) onednn_gemm_bf16() {
-  return runs_on(dnnl_cpu_isa_avx512_core) ? gemm : nullptr;
+  return runs_on(dnnl_cpu_isa_avx512_core) ? gemm_bf16 : nullptr;
 }
 
 void use_onednn_bf16(Table& table) {
-  if (runs_on(dnnl_cpu_isa_avx512_core_amx)) table.bf16.gemm = gemm;
+  if (runs_on(dnnl_cpu_isa_avx512_core_amx)) table.bf16.gemm = gemm_bf16;
 }
 
 #undef HVD_DNNL

@@ -14,10 +14,6 @@ namespace hvd {
 namespace kernels {
 namespace {
 
-bool is_half(DType dtype) {
-  return dtype == DType::kF16 || dtype == DType::kBF16;
-}
-
 // out = op(a, b) over broadcast operands of the C++ type T.
 template <typename T, typename Op>
 Tensor zip_to_bool(const Tensor& a, const Tensor& b, const char* function, Op op) {

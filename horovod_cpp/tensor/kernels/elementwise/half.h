@@ -9,10 +9,6 @@
 namespace hvd {
 namespace kernels {
 
-inline bool is_half(DType dtype) {
-  return dtype == DType::kF16 || dtype == DType::kBF16;
-}
-
 // `a` itself when it has this dtype, else a new tensor; axes of a dense one keep their order in
 // memory (channels-last images, transposed matrices).
 Tensor cast(const Tensor& a, DType dtype);

@@ -16,10 +16,6 @@ namespace hvd {
 namespace kernels {
 namespace {
 
-std::int64_t rows_in(const Tensor& input) {
-  return input.size(1) == 0 ? 0 : input.numel() / input.size(1);
-}
-
 template <typename T>
 void moments_of(const Tensor& in, double* mean, double* variance) {
   const std::int64_t rows = rows_in(in);

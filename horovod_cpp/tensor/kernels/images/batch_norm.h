@@ -5,6 +5,11 @@
 namespace hvd {
 namespace kernels {
 
+// Values per channel of [n, c, h, w].
+inline std::int64_t rows_in(const Tensor& input) {
+  return input.size(1) == 0 ? 0 : input.numel() / input.size(1);
+}
+
 // Statistics of each channel of [n, c, h, w], f64 [c]: the mean and the mean squared distance to
 // it.
 struct Moments {

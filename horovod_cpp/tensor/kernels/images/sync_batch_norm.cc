@@ -12,10 +12,6 @@ namespace hvd {
 namespace kernels {
 namespace {
 
-std::int64_t rows_in(const Tensor& input) {
-  return input.size(1) == 0 ? 0 : input.numel() / input.size(1);
-}
-
 template <typename T>
 void input_grad(const Tensor& grad, const Tensor& input, const Moments& moments,
                 const Tensor& weight, double eps, const Tensor& sums, double count,

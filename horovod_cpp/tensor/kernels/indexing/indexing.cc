@@ -20,10 +20,6 @@ namespace {
 
 using Strides = std::vector<std::int64_t>;
 
-bool is_half(DType dtype) {
-  return dtype == DType::kF16 || dtype == DType::kBF16;
-}
-
 void require_positions(const Tensor& index, const char* function) {
   if (index.dtype() == DType::kI64) return;
   throw InvalidArgumentError(std::string(function) + ": an index is int64, not " +

@@ -97,10 +97,6 @@ GruGradients gradients(const Sequence& sequence, const Tensor& grad, const GruSt
   return result;
 }
 
-Sequence sequence_of(const Tensor& gates, const Tensor& hidden, bool reverse) {
-  return {gates.size(0), gates.size(1), hidden.size(1), reverse};
-}
-
 }  // namespace
 
 GruStates gru(const Tensor& projected, const Tensor& weight, const Tensor& bias,

@@ -93,10 +93,6 @@ LstmGradients gradients(const Sequence& sequence, const Tensor& grad, const Lstm
   return result;
 }
 
-Sequence sequence_of(const Tensor& gates, const Tensor& hidden, bool reverse) {
-  return {gates.size(0), gates.size(1), hidden.size(1), reverse};
-}
-
 }  // namespace
 
 LstmStates lstm(const Tensor& projected, const Tensor& weight, const Tensor& hidden,

@@ -25,6 +25,11 @@ struct Sequence {
   }
 };
 
+// `gates`: [steps, batch, gates * hidden]
+inline Sequence sequence_of(const Tensor& gates, const Tensor& hidden, bool reverse) {
+  return {gates.size(0), gates.size(1), hidden.size(1), reverse};
+}
+
 // weight^T's gradient: the sum over all steps of (gate gradients)^T x (state before the step), as
 // one product.
 template <typename T>

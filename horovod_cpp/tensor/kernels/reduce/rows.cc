@@ -14,10 +14,6 @@ namespace hvd {
 namespace kernels {
 namespace {
 
-bool is_half(DType dtype) {
-  return dtype == DType::kF16 || dtype == DType::kBF16;
-}
-
 std::int64_t columns_of(const Tensor& rows) {
   return rows.dim() == 0 ? 1 : rows.size(-1);
 }

@@ -16,7 +16,8 @@ import sys
 
 PAGE = pathlib.Path(__file__).with_name("settings.md")
 BEGIN, END = "<!-- settings begin -->\n", "<!-- settings end -->\n"
-RANKS = {"the same on all ranks": "same", "that of rank 0": "rank 0", "each rank has its own": "own"}
+RANKS = {"the same on all ranks": "same", "that of rank 0": "rank 0",
+         "each rank has its own": "own"}
 ROW = re.compile(r"(?P<name>\w+)=(?P<default>.*)\n    (?P<meaning>.*)\n    value: (?P<ranks>.*)\n"
                  r"    from: default\n")
 

@@ -1,5 +1,6 @@
 """What README.md and docs/ show, run as it stands there. test/torch has the blocks with PyTorch."""
 
+import importlib.metadata
 import os
 import pathlib
 import subprocess
@@ -66,9 +67,10 @@ def train(model, optimizer, loader):
 assert not evens.included() or mean.tolist() == [0, 0, 0]
 """),
 }
-# Python blocks that are run elsewhere, or need a GPU.
-ELSEWHERE = {"README.md": "test/torch/test_pages.py", "docs/from-horovod.md": "test/torch/test_pages.py",
-             "docs/gpu.md": "test/gpu", "docs/recipes.md": "here", "docs/notebooks.md": "here"}
+# Where the Python blocks of a page are run.
+RUN_BY = {"README.md": "test/torch/test_pages.py",
+          "docs/from-horovod.md": "test/torch/test_pages.py",
+          "docs/gpu.md": "needs a GPU", "docs/recipes.md": "here", "docs/notebooks.md": "here"}
 
 
 @pytest.mark.parametrize("title", RECIPES)
@@ -122,4 +124,10 @@ def test_every_block_of_python_compiles_and_is_run_somewhere():
         name = page.relative_to(ROOT).as_posix()
         for title, text in blocks(name, "python"):
             compile(text, f"{name}, {title}", "exec")
-            assert name in ELSEWHERE, f"{name}, {title}: no test runs it"
+            assert name in RUN_BY, f"{name}, {title}: no test runs it"
+
+
+def test_the_package_describes_itself_by_the_front_page():
+    described = importlib.metadata.metadata("horovod_cpp")
+    assert described["Description-Content-Type"] == "text/markdown"
+    assert described.get_payload().startswith("# horovod_cpp\n")

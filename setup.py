@@ -27,7 +27,7 @@ A build from source needs a compiler and libraries. On Debian and Ubuntu:
         libboost-program-options-dev libyaml-cpp-dev nlohmann-json3-dev zlib1g-dev \\
         libjpeg-dev libpng-dev libdnnl-dev python3-dev
 
-A wheel needs none of them; README.md, Installing, says how to make one.
+A wheel needs none of them; docs/install.md says how to make one.
 """
 
 

@@ -12,7 +12,7 @@ namespace hvd {
 namespace {
 
 constexpr const char* kSilent = "no answer: stopped or gone";
-constexpr const char* kReadme = "see README, \"Why does it hang?\"";
+constexpr const char* kSeePage = "see docs/hangs.md";
 
 std::string more_calls(std::uint64_t pending) {
   if (pending < 2) return "";
@@ -169,23 +169,23 @@ StallReport StallDiagnosis::of_missing(const std::vector<Rank>& missing) const {
   }
   if (const auto& silent = ranks[Verdict::kSilent]; !silent.empty()) {
     report.what = describe_ranks(silent) + (silent.size() == 1 ? " does" : " do") + " not answer";
-    report.advice = "stopped, swapping, or the machine is gone; " + std::string(kReadme);
+    report.advice = "stopped, swapping, or the machine is gone; " + std::string(kSeePage);
   } else if (!ranks[Verdict::kElsewhere].empty()) {
     report.what = "ranks went different ways";
     report.advice =
         "is one of these calls behind `if rank() == 0`, are they made in another order, or do "
         "ranks have different numbers of batches (see join())? " +
-        std::string(kReadme);
+        std::string(kSeePage);
   } else if (const auto& joined = ranks[Verdict::kJoined]; !joined.empty()) {
     report.what = describe_ranks(joined) + (joined.size() == 1 ? " waits" : " wait") + " in join()";
-    report.advice = kReadme;
+    report.advice = kSeePage;
   } else {
     std::vector<Rank> late = missing;
     std::erase_if(late, [&](Rank rank) { return verdict(rank) == Verdict::kExpected; });
     report.what = be_late(late.empty() ? missing : late);
     report.advice =
         "a slow step, a call that only some ranks make, or uneven batches (see join()); " +
-        std::string(kReadme);
+        std::string(kSeePage);
   }
   return report;
 }

@@ -35,7 +35,7 @@ std::vector<Given> read_file(const std::string& path, const std::vector<Given>& 
     });
     if (row == table.end()) {
       throw InvalidArgumentError(place + ": unknown key " + entry.key +
-                                 "; runner/README.md lists the keys");
+                                 "; docs/launch.md lists the keys");
     }
     const bool on = !row->value.empty() || yaml_flag(entry, place);
     if (!on && row->called(false).empty()) continue;

@@ -13,11 +13,11 @@ import subprocess
 import sys
 
 import pytest
-from ranks import ByHand, run_mpirun
+from ranks import ByHand, hvdrun, run_mpirun
 
 import horovod_cpp as hvd
 
-README = pathlib.Path(__file__).resolve().parents[2] / "README.md"
+REPOSITORY = pathlib.Path(__file__).resolve().parents[2]
 SAME = "the same on all ranks"
 EQUAL = [row["name"] for row in hvd.config() if row["ranks"] == SAME]
 
@@ -221,18 +221,9 @@ def test_a_module_beside_the_interpreter_is_not_opened(tmp_path):
     assert "libhvd_nccl.so is not installed" in done.stdout, done.stdout
 
 
-SHORT = {SAME: "same", "that of rank 0": "rank 0", "each rank has its own": "own"}
-
-
-def test_the_table_of_settings_in_the_readme_is_that_of_the_program():
+def test_the_page_of_settings_is_that_of_the_program():
     done = subprocess.run(
-        [sys.executable, "-c", "import json, horovod_cpp as hvd; print(json.dumps(hvd.config()))"],
-        capture_output=True, text=True, check=True,
-        env={name: value for name, value in os.environ.items()
-             if not name.startswith(("HOROVOD_", "HVD_"))})
-    ours = {row["name"]: (row["default"], SHORT[row["ranks"]], row["meaning"])
-            for row in json.loads(done.stdout)}
-    lines = README.read_text().split("\n## Settings\n")[1].split("\n## ")[0].splitlines()
-    cells = [[cell.strip().replace("`", "") for cell in line.strip("|").split("|")]
-             for line in lines if line.startswith("| `")]
-    assert {name: tuple(rest) for name, *rest in cells} == ours
+        [sys.executable, REPOSITORY / "docs" / "write_settings.py", "--check"], text=True, check=False,
+        stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+        env={**os.environ, "PATH": f"{pathlib.Path(hvdrun()).parent}:{os.environ['PATH']}"})
+    assert done.returncode == 0, done.stdout

@@ -71,14 +71,14 @@ def test_wrong_options_end_with_a_message(ranks, examples, options):
     assert options[1] in done.stdout and "Traceback" not in done.stdout
 
 
-def test_the_minimal_program_is_short_and_differs_in_five_lines_which_the_readme_shows(examples):
+def test_the_minimal_program_is_short_and_differs_in_five_lines_which_the_page_shows(examples):
     one, many = ((examples / name).read_text().splitlines()
                  for name in ("minimal_one_process.py", "minimal.py"))
     assert len(one) <= 40 and len(many) <= 40
     changed = [line for line in difflib.ndiff(one, many) if line[0] in "+-"]
     assert 0 < len(changed) <= 5
-    readme = (examples.parent / "README.md").read_text()
-    shown = readme.split("](examples/minimal.py)", 1)[1].split("```diff\n", 1)[1].split("```")[0]
+    page = (examples.parent / "docs" / "optimizer.md").read_text()
+    shown = page.split("](../examples/minimal.py)", 1)[1].split("```diff\n", 1)[1].split("```")[0]
     assert sorted(shown.splitlines()) == sorted(line[0] + line[2:] for line in changed)
 
 

@@ -23,14 +23,14 @@ def test_the_usual_script_trains(ranks, examples, np, options, accuracy):
     assert float(re.findall(r"accuracy ([\d.]+)", done.stdout)[-1]) >= accuracy
 
 
-def test_the_minimal_program_differs_in_five_lines_which_the_readme_shows(examples):
+def test_the_minimal_program_differs_in_five_lines_which_the_page_shows(examples):
     one, many = ((examples / name).read_text().splitlines()
                  for name in ("torch_minimal_one_process.py", "torch_minimal.py"))
     changed = [line for line in difflib.ndiff(one, many) if line[0] in "+-"]
     assert len([line for line in changed if line[0] == "+"]) == 5
     assert len([line for line in changed if line[0] == "-"]) == 1  # the one that the fifth replaces
-    readme = (examples.parent / "README.md").read_text()
-    shown = readme.split("](examples/torch_minimal.py)", 1)[1].split("```diff\n", 1)[1].split("```")[0]
+    page = (examples.parent / "docs" / "optimizer.md").read_text()
+    shown = page.split("](../examples/torch_minimal.py)", 1)[1].split("```diff\n", 1)[1].split("```")[0]
     assert sorted(shown.splitlines()) == sorted(line[0] + line[2:] for line in changed)
 
 

@@ -46,7 +46,7 @@ for (x, y), (own_x, own_y) in zip(whole, mine):
     plain.step()
     optimizer.zero_grad()
     loss_of(model(own_x), own_y).backward()
-    optimizer.synchronize()  # the recipe of README.md
+    optimizer.synchronize()  # the recipe of docs/from-horovod.md
     norm = norm_of(model)
     optimizer.step()
     assert torch.allclose(norm, norm_of(alone), rtol=1e-9), (norm, norm_of(alone))

@@ -136,7 +136,7 @@ TEST(Tuner, TriesTheDefaultsFirstAndNoMorePointsThanAllowed) {
   EXPECT_EQ(points.size(), 3u);
 }
 
-// What README's table of settings says of HOROVOD_AUTOTUNE_BAYES_OPT_MAX_SAMPLES.
+// What docs/settings.md says of HOROVOD_AUTOTUNE_BAYES_OPT_MAX_SAMPLES.
 TEST(Tuner, TriesAtMostSixteenSettingsAndNoneTwice) {
   TunerOptions options;
   options.max_points = 1000;

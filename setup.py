@@ -1,7 +1,8 @@
 """Builds horovod_cpp._native and hvdrun with CMake and packs them into the wheel.
 
 The build folder `build/pip` is kept, so that a second `pip install .` compiles only what changed.
-Settings: CMAKE_ARGS (extra options of the configure run), CMAKE_BUILD_PARALLEL_LEVEL (jobs).
+Settings: CMAKE_ARGS (extra options of the configure run), CMAKE_BUILD_PARALLEL_LEVEL (jobs),
+HVD_BUILD_FOLDER (another build folder, which may have tests and examples: nothing is compiled twice).
 """
 
 import filecmp
@@ -17,7 +18,8 @@ from setuptools import Extension, find_packages, setup
 from setuptools.command.build_ext import build_ext
 
 ROOT = pathlib.Path(__file__).resolve().parent
-BUILD = ROOT / "build" / "pip"
+SHARED_BUILD = os.environ.get("HVD_BUILD_FOLDER")
+BUILD = ROOT / (SHARED_BUILD or "build/pip")
 STAGE = BUILD / "stage"
 HVDRUN = STAGE / "bin" / "hvdrun"
 NEEDS = """
@@ -64,7 +66,8 @@ class CMakeBuild(build_ext):
             "cmake", "-S", str(ROOT), "-B", str(BUILD), "-G", "Ninja",
             # What an earlier run for another Python found.
             "-U", "*Python3*", "-U", "PYTHON*", "-U", "PYBIND11*",
-            "-DCMAKE_BUILD_TYPE=Release", "-DHVD_PYTHON=ON", "-DHVD_TESTS=OFF",
+            "-DCMAKE_BUILD_TYPE=Release", "-DHVD_PYTHON=ON",
+            *([] if SHARED_BUILD else ["-DHVD_TESTS=OFF", "-DHVD_EXAMPLES=OFF"]),
             f"-DPython3_EXECUTABLE={sys.executable}", f"-Dpybind11_DIR={pybind11_headers()}",
             "-DHVD_PORTABLE=OFF",  # for what an earlier run left in the cache; CMAKE_ARGS may say ON
             *os.environ.get("CMAKE_ARGS", "").split(),

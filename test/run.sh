@@ -87,15 +87,15 @@ run_cpp() {
   run_programs cpp cpu '' "${programs[@]##*/}"
 }
 
-# How bindings/native is compiled, which the preset cpu leaves out. Nothing is built there.
-configure_bindings() {
-  cmake --preset bindings -DPython3_EXECUTABLE="$PWD/build/venv/bin/python" \
+# How each source is compiled by itself, those of bindings/native too. Nothing is built there.
+configure_lint() {
+  cmake --preset lint -DPython3_EXECUTABLE="$PWD/build/venv/bin/python" \
     -Dpybind11_DIR="$(build/venv/bin/python -m pybind11 --cmakedir)"
 }
 
 # clang-tidy runs beside the steps that come after it is started, in the time that their waits leave.
 start_tidy() {
-  nice -n 19 python3 test/lint/tidy.py build/cpu build/bindings \
+  nice -n 19 python3 test/lint/tidy.py build/lint \
     ${HVD_TEST_LONG:+--checks='clang-analyzer-core.*,clang-analyzer-cplusplus.*'} \
     >"$results/tidy.txt" 2>&1 &
   tidy=$!
@@ -198,7 +198,7 @@ step structure python3 test/lint/structure.py
 step structure-test build/venv/bin/python -m pytest test/lint -q --junitxml="$results/structure-test.xml"
 tidy=
 if step build-cpu build cpu; then
-  step configure-bindings configure_bindings && start_tidy
+  step configure-lint configure_lint && start_tidy
   step cpp run_cpp
   step references run_references
   step mpi run_mpi

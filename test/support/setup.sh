@@ -81,13 +81,13 @@ make_torch_venv() {
       test/torch/requirements.txt
 }
 
-# install_package ENVIRONMENT...   this repository, with hvdrun; the first one has what builds it. The
-# flags are those of the cpu preset, so that ccache compiles nothing twice where it is installed.
-# With pip_verbosity=--verbose it shows the compiler's progress.
+# install_package ENVIRONMENT...   this repository, with hvdrun; the first one has what builds it. It
+# is compiled in build/cpu, like the preset of this name. With pip_verbosity=--verbose it shows the
+# compiler's progress.
 install_package() {
   local pip_options=(--disable-pip-version-check --no-deps) environment
   rm -rf build/wheel
-  CMAKE_ARGS="-DHVD_WERROR=ON" "$1/bin/pip" wheel "${pip_verbosity---quiet}" \
+  HVD_BUILD_FOLDER=build/cpu CMAKE_ARGS="-DHVD_WERROR=ON ${cmake_options-}" "$1/bin/pip" wheel "${pip_verbosity---quiet}" \
     "${pip_options[@]}" --no-build-isolation --wheel-dir build/wheel . || return
   for environment; do
     "$environment/bin/pip" install --quiet "${pip_options[@]}" --force-reinstall \

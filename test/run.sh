@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Builds and runs every test; ends with one line such as "512 passed, 0 failed".
 #
-#   bash test/run.sh          everything, about 50 minutes on 2 cores
+#   bash test/run.sh          what finds most faults, for every change: about 20 minutes on 2 cores
+#   bash test/run.sh --full   everything, before an issue is called resolved: about 40 minutes
 #   bash test/run.sh --long   with the repetition counts, soaks and fuzzing that take longer, and
 #                             the Python tests with the newest and the oldest packages allowed
 #
@@ -10,11 +11,13 @@
 set -uo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 source test/support/setup.sh
+full=  # not empty: every step and case
 case "${1-}" in
   "") ;;
   -h | --help) explain test/run.sh; exit ;;
-  --long) export HVD_TEST_LONG=1 ;;
-  *) echo "usage: bash test/run.sh [--long]" >&2; exit 2 ;;
+  --full) full=1 ;;
+  --long) full=1; export HVD_TEST_LONG=1 ;;
+  *) echo "usage: bash test/run.sh [--full | --long]" >&2; exit 2 ;;
 esac
 results=build/results
 jobs=$(nproc)
@@ -51,9 +54,11 @@ build() {
   cmake --build "build/$preset" --parallel "$jobs" ${1:+--target "$@"}
 }
 
-# run_mpi   Real ranks: one case at a time.
+# run_mpi   Real ranks: one case at a time. The label mpi_full: those left to --full.
 run_mpi() {
-  ctest --test-dir build/cpu -L '^mpi$' -j 1 --no-tests=error --output-on-failure \
+  local labels='^mpi$'
+  [[ -z $full ]] || labels='^mpi'
+  ctest --test-dir build/cpu -L "$labels" -j 1 --no-tests=error --output-on-failure \
     --output-junit "$PWD/$results/mpi.xml"
 }
 
@@ -81,10 +86,19 @@ run_programs() {
   return $code
 }
 
-# Every program that hvd_add_test made.
+# The rest of the engine's tests are run under sanitizers, and here with --full only.
+release_tests=(horovod_cpp_test runner_test core_negotiate_test scale_test)
 run_cpp() {
-  local programs=(build/cpu/test/*_test)
+  local programs=("${release_tests[@]/#/build/cpu/test/}")
+  [[ -z $full ]] || programs=(build/cpu/test/*_test)  # every program that hvd_add_test made
   run_programs cpp cpu '' "${programs[@]##*/}"
+}
+
+# build_cpu   Without --full what the other steps run.
+build_cpu() {
+  local targets=(hvdrun mpi_tests adapter_job hvd_examples "${release_tests[@]}")
+  [[ -z $full ]] || targets=(all)
+  build cpu "${targets[@]}"
 }
 
 # How each source is compiled by itself, those of bindings/native too. Nothing is built there.
@@ -113,8 +127,11 @@ finish_tidy() {
 run_pytest() {
   write_digits || return
   PATH="$PWD/$2/bin:$PATH" HVD_BUILD="$PWD/build/cpu" HVD_DIGITS="$PWD/build/data/digits" \
-    "$2/bin/python" -m pytest -q --junitxml="$results/$1.xml" "${@:3}"
+    "$2/bin/python" -m pytest -q -m "$cases" --junitxml="$results/$1.xml" "${@:3}"
 }
+
+cases="not full"  # the marker of cases that are left to --full
+[[ -z $full ]] || cases=""
 
 # run_python NAME ENVIRONMENT [ARGUMENT...]   Most cases wait for processes: twice as many at a time as
 # there are cores.
@@ -141,8 +158,8 @@ run_references() {
 
 # run_torch NAME ENVIRONMENT
 run_torch() {
-  HVD_BUILD="$PWD/build/cpu" "$2/bin/python" -m pytest test/torch -q -n "$jobs" --dist worksteal \
-    --junitxml="$results/$1.xml"
+  HVD_BUILD="$PWD/build/cpu" "$2/bin/python" -m pytest test/torch -q -m "$cases" -n "$jobs" \
+    --dist worksteal --junitxml="$results/$1.xml"
 }
 
 # install_versions VERSIONS   Environments with the newest or the oldest versions that the requirements
@@ -197,46 +214,46 @@ step format check_format
 step structure python3 test/lint/structure.py
 step structure-test build/venv/bin/python -m pytest test/lint -q --junitxml="$results/structure-test.xml"
 tidy=
-if step build-cpu build cpu; then
-  step configure-lint configure_lint && start_tidy
+if step build-cpu build_cpu; then
+  [[ -z $full ]] || { step configure-lint configure_lint && start_tidy; }
   step cpp run_cpp
-  step references run_references
+  [[ -z $full ]] || step references run_references
   step mpi run_mpi
   if [[ -n ${HVD_TEST_LONG-} ]]; then
     install_packages "${long_packages[@]}" && step slurm bash test/mpi/slurm.sh build/cpu
   fi
-  step install-tree check_install_tree
+  [[ -z $full ]] || step install-tree check_install_tree
 fi
-# What CUDA compiles, on a machine without a GPU too; what needs one is run by test/gpu/run.sh.
-if has_nvcc; then
-  if step build-cuda build cuda hvd_nccl hvd_nccl_on_host gpu_logic_test gpu_tensor_test gpu_test gpu_ranks gpu_bench; then
-    step cuda run_programs cuda cuda '' gpu_logic_test on_host/gpu_tensor_test
+if [[ -n $full ]]; then
+  # What CUDA compiles, on a machine without a GPU too; what needs one is run by test/gpu/run.sh.
+  if has_nvcc; then
+    if step build-cuda build cuda hvd_nccl hvd_nccl_on_host gpu_logic_test gpu_tensor_test gpu_test gpu_ranks gpu_bench; then
+      step cuda run_programs cuda cuda '' gpu_logic_test on_host/gpu_tensor_test
+    fi
+  else
+    echo "skipped: CUDA, because there is no nvcc (HVD_CUDA=ON makes that a failure)"
   fi
-else
-  echo "skipped: CUDA, because there is no nvcc (HVD_CUDA=ON makes that a failure)"
 fi
 # core/base and core/negotiate have no threads, and neither has arithmetic. Explorations run the same
 # code ten thousands of times: minutes under a sanitizer, for nothing that random walks do not reach.
 large_shapes='*TwoByThree*:*ThreeUneven*:*LocalMadeOfFlat*'  # of hosts: more threads, the same code
 # Many bytes show no more races than few in small chunks (the cases "Tiny").
 large_tensors='*OfSeveralMebibytes*'
-if step build-tsan build tsan core_runtime_test ops_test; then
+if [[ -n $full ]] && step build-tsan build tsan core_runtime_test ops_test; then
   step tsan run_programs tsan tsan "*ReduceExactly*:*WireBatches*:*InRankOrder*:*Interleaved*:$large_tensors:$large_shapes" \
     core_runtime_test ops_test
 fi
-if step build-asan build asan core_base_test core_negotiate_test core_runtime_test ops_test \
-  protocol_fuzz protocol_corpus; then
-  step asan run_programs asan asan "*EverySchedule*:$large_shapes" \
-    core_base_test core_negotiate_test core_runtime_test ops_test
-  step fuzz run_fuzzer
+sanitized=(core_base_test core_negotiate_test core_runtime_test ops_test)
+if step build-asan build asan "${sanitized[@]}" ${full:+protocol_fuzz protocol_corpus}; then
+  step asan run_programs asan asan "*EverySchedule*:$large_shapes" "${sanitized[@]}"
+  [[ -z $full ]] || step fuzz run_fuzzer
 fi
-# The wheel first: both use one build folder, and what stays installed is the second one.
-step wheel env CMAKE_ARGS=-DHVD_WERROR=ON bash bindings/build_wheel.sh
+[[ -z $full ]] || step wheel env CMAKE_ARGS=-DHVD_WERROR=ON bash bindings/build_wheel.sh
 if step python-package install_package build/venv build/torch; then
   step python run_python python build/venv
   step faults run_faults
   step torch run_torch torch build/torch
-  ! has_nvcc || step gpu-python run_gpu_python
+  [[ -z $full ]] || ! has_nvcc || step gpu-python run_gpu_python
   if [[ -n ${HVD_TEST_LONG-} ]]; then
     for versions in newest oldest; do
       left_out=()  # what mypy finds depends on the stubs of NumPy and matplotlib, which have grown since

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "core/base/bytes.h"
+#include "core/base/clock.h"
 #include "ops/net/tcp_endpoint.h"
 
 // What agents and hvdrun say to each other, one TCP connection per rank, after the handshake of

@@ -227,7 +227,7 @@ while done[0] == 0 and time.monotonic() < end:
 if done[0] == 0:
     os.kill(child, 9)
 assert os.waitstatus_to_exitcode(done[1]) == 7 and done[0] == child, done
-""")
+""", own_processes=True)
 
 
 def test_a_rank_that_leaves_is_named_to_those_that_wait(ranks):

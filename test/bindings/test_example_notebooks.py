@@ -16,6 +16,8 @@ from widgets import bar_in
 
 import horovod_cpp as hvd
 
+pytestmark = pytest.mark.full
+
 NOTEBOOKS = ("compare_methods", "failures", "first_steps")
 COLOURS = re.compile(r"\x1b\[[0-9;]*m")
 # What the cells show must come first, on a machine however busy; Client presses the stop button.

@@ -57,7 +57,7 @@ else:
         while True:
             {call}
             hvd.barrier()
-""")
+""", own_processes=True)
 
 
 # Its rounds go on when somebody asks.
@@ -73,7 +73,7 @@ else:
     wait_for("interrupted")
     handle = start()
 np.testing.assert_allclose(handle.synchronize(), np.full((64, 64), 2.0), rtol=1e-5)
-""")
+""", own_processes=True)
 
 
 INIT = """
@@ -153,4 +153,4 @@ if rank == 0:
 else:
     with pytest.raises(hvd.HorovodInternalError, match="rank 0"):
         hvd.barrier()
-""")
+""", own_processes=True)

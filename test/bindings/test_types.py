@@ -14,6 +14,8 @@ from public_names import public_modules, public_objects
 
 import horovod_cpp as hvd
 
+pytestmark = pytest.mark.full
+
 SAMPLES = pathlib.Path(__file__).parent / "types"
 
 

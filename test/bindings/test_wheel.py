@@ -14,6 +14,8 @@ import zipfile
 import pytest
 from ranks import MPIRUN, OwnOutputs
 
+pytestmark = pytest.mark.full
+
 REPOSITORY = pathlib.Path(__file__).resolve().parents[2]
 WITHOUT = [sys.executable, REPOSITORY / "test/support/without.py", "compilers", "libraries"]
 

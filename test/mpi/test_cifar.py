@@ -8,6 +8,8 @@ import subprocess
 
 import pytest
 
+pytestmark = pytest.mark.full
+
 EXAMPLES = pathlib.Path(os.environ["HVD_BUILD"]) / "examples"
 ENVIRONMENT = dict(os.environ, OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1")
 SMALL = ["--synthetic", "--examples", "24", "--batch-size", "8", "--lr", "0.01"]

@@ -17,6 +17,8 @@ sys.path.insert(0, str(BENCH))
 import model  # noqa: E402
 import report  # noqa: E402
 
+pytestmark = pytest.mark.full
+
 ENVIRONMENT = dict(os.environ, OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1")
 MILLISECONDS = 1e6  # of a step of the peer, and its MiB
 

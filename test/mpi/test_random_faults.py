@@ -26,6 +26,7 @@ from ranks import processes_with
 
 LONG = bool(os.environ.get("HVD_TEST_LONG"))
 SCHEDULES = 200 if LONG else 20
+ALWAYS = 2  # the rest is left to test/run.sh --full
 PROGRAM = pathlib.Path(__file__).with_name("fault_job.py")
 STALL_LIMIT_S = 8
 NEVER_S = 120       # what has not ended by then never does
@@ -230,8 +231,14 @@ def schedule(seed):
     return draw, fault, transport, draw.randrange(2, 6)
 
 
-@pytest.mark.parametrize("seed", range(SCHEDULES), ids=lambda seed: "-".join(
-    [str(seed), *(getattr(part, "__name__", str(part)) for part in schedule(seed)[1:])]))
+def cases():
+    for seed in range(SCHEDULES):
+        parts = [seed, *(getattr(part, "__name__", part) for part in schedule(seed)[1:])]
+        marks = () if seed < ALWAYS else pytest.mark.full
+        yield pytest.param(seed, id="-".join(map(str, parts)), marks=marks)
+
+
+@pytest.mark.parametrize("seed", cases())
 def test_a_job_with_a_fault_ends_with_errors_that_name_it_or_goes_on(seed, tmp_path):
     draw, fault, transport, size = schedule(seed)
     job = Job(tmp_path, size, transport, seed)

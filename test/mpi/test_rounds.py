@@ -49,7 +49,7 @@ print("threads, files, KiB, mappings:", *seen[:4], "then", *seen[4:], flush=True
 
 
 def test_a_hundred_rounds_leave_no_threads_files_or_memory(tmp_path):
-    output = Ranks(tmp_path).check(PROGRAM, timeout=300)
+    output = Ranks(tmp_path).check(PROGRAM, timeout=300, own_processes=True)
     four = r"(\d+) (\d+) (\d+) (\d+)"
     rows = re.findall(f"mappings: {four} then {four}", output)
     assert len(rows) == 2, output

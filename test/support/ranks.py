@@ -9,6 +9,8 @@ import sys
 import sysconfig
 import tempfile
 
+from rank_pool import run_in_pool
+
 
 def hvdrun():
     """The command of the installed package."""
@@ -62,6 +64,7 @@ class Ranks:
             text, _ = done.communicate(timeout=timeout)
         except subprocess.TimeoutExpired:
             os.killpg(done.pid, signal.SIGKILL)
+            print(done.communicate()[0])  # the ranks' reports of what they wait for
             raise
         if outputs:
             text = outputs.after(text)
@@ -78,11 +81,16 @@ class Ranks:
             text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, start_new_session=True,
             env={**os.environ, **(environment or {})})
 
-    def check(self, source, np=2, **options):
-        """Runs a program text on every rank; all must succeed. Returns the output."""
+    def check(self, source, np=2, timeout=120, own_processes=False, **options):
+        """Runs a program text on every rank; all must succeed. Returns the output. With other
+        `options` (of launch()) or where a program needs `own_processes`, it is started for them."""
         program = self.folder / "program.py"
         program.write_text(self.prologue + source)
-        done = self.launch([program], np, **options)
+        if not options and not own_processes:
+            code, output = run_in_pool([hvdrun(), "-np", str(np)], np, program, timeout)
+            assert code == 0, output
+            return output
+        done = self.launch([program], np, timeout=timeout, **options)
         assert done.returncode == 0, done.stdout
         return done.stdout
 

@@ -31,8 +31,8 @@ def test_init_in_a_child_of_a_rank_fails_at_once(ranks, how, who):
 if rank == 1 or {who == "all ranks"}:
     done = child("import horovod_cpp as hvd; hvd.init()")
     assert done.returncode == 1, done.stdout
-    assert f"InvalidArgumentError: this process was started by rank {{rank}} (pid {{os.getpid()}})" \\
-        in done.stdout, done.stdout
+    says = f"InvalidArgumentError: this process was started by rank {{rank}} (pid {{os.getpid()}})"
+    assert says in done.stdout, done.stdout
 still_one_job()
 """, **how)
     assert output.count("one job") == 2, output

@@ -1,4 +1,4 @@
-"""run() and Cluster from processes that multiprocessing started: their main script is __mp_main__."""
+"""run() and Cluster from processes of multiprocessing, where the main script is __mp_main__."""
 
 import subprocess
 import sys
@@ -25,21 +25,24 @@ def work(point):
 def fail():
     raise Lost("here")
 
+def show(points):
+    print([each.x for each in points], all(isinstance(each, Point) for each in points), flush=True)
+
 def run():
     found = hvd.run(work, args=(Point(1),), np=2)
-    print([each.x for each in found], all(isinstance(each, Point) for each in found), flush=True)
+    show(found)
     try:
         hvd.run(fail, np=2)
     except hvd.RankError as error:
-        print(f"{type(error.__cause__).__name__}, line 21:", "program.py" in str(error), flush=True)
+        print(type(error.__cause__).__name__, "program.py" in str(error), flush=True)
 
 def cluster():
     with hvd.Cluster(np=2) as ranks:
         found = ranks.run(work, args=(Point(1),))
         ranks.push({"start": Point(5)})
         pulled = ranks.pull("start")
-        print([each.x for each in found], all(isinstance(each, Point) for each in found), flush=True)
-        print([each.x for each in pulled], isinstance(pulled[0], Point), flush=True)
+        show(found)
+        show(pulled)
 
 if __name__ == "__main__":
     job = globals()[sys.argv[1]]

@@ -99,6 +99,7 @@ class Agent {
   void obey(const Message& message);
   void on_signal();
   void stop(int signal);
+  void pass_on(int signal);
   void reap();
   void program_ended(EndKind kind, int value);
   bool deliver_rest();
@@ -221,6 +222,8 @@ void Agent::obey(const Message& message) {
   switch (message.type) {
     case MessageType::kStop:
       return stop(read_stop(message).signal);
+    case MessageType::kSignal:
+      return pass_on(read_signal(message).number);
     case MessageType::kTaken:
       on_the_way_ -= std::min<std::size_t>(on_the_way_, read_taken(message).bytes);
       return;
@@ -236,8 +239,10 @@ void Agent::on_signal() {
   while (const int signal = read_signal(signals_.get())) {
     if (signal == SIGCHLD) {
       reap();
-    } else {
+    } else if (is_stop_signal(signal)) {
       stop(signal);
+    } else {
+      pass_on(signal);
     }
   }
 }
@@ -251,6 +256,12 @@ void Agent::stop(int signal) {
   kill(-pid_, signal);
   kill(-pid_, SIGCONT);  // a stopped program cannot end
   if (!kill_at_) kill_at_ = Clock::now() + (signal == SIGKILL ? Duration::zero() : kGrace);
+}
+
+// The system ignores SIGTSTP in a session of its own, where nobody could continue what it stops.
+void Agent::pass_on(int signal) {
+  reap();
+  if (!end_) kill(-pid_, signal == SIGTSTP ? SIGSTOP : signal);
 }
 
 void Agent::reap() {
@@ -304,6 +315,7 @@ int run_agent(std::span<const std::string> command) {
   // Two processes: mpirun ends the one that it started with SIGTERM and SIGKILL a second later. The
   // other, in a session of its own, notices that and still gives the program its whole grace.
   Pipe lifeline = make_pipe();
+  leave_signals_to_others();
   const pid_t pid = fork();
   if (pid < 0) throw InternalError(std::string("fork: ") + std::strerror(errno));
   if (pid == 0) {

@@ -36,6 +36,7 @@ void Agents::welcome(Reception::Agent agent, TimePoint now) {
   Peer& peer = peers_.emplace_back();
   peer.connection = std::move(agent.connection);
   peer.rank = agent.rank;
+  for (const int signal : early_) peer.connection.say(Signal{signal});
   if (stop_signal_ != 0) peer.connection.say(Stop{stop_signal_});
   peer.connection.say(ClockQuestion{nanoseconds(now)});
   ask_at_ = std::min(ask_at_, now + kAskEvery);
@@ -138,6 +139,11 @@ void Agents::take_more() {
 void Agents::stop(int signal) {
   stop_signal_ = signal;
   for (Peer& peer : peers_) peer.connection.say(Stop{signal});
+}
+
+void Agents::pass_on(int signal) {
+  if (!missing().empty()) early_.push_back(signal);
+  for (Peer& peer : peers_) peer.connection.say(Signal{signal});
 }
 
 void Agents::tick(TimePoint now) {

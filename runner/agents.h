@@ -51,6 +51,8 @@ class Agents {
   void take_more();
   // Tells programs to end, those too whose agents are still to come.
   void stop(int signal);
+  // Passes a signal on to programs that go on, those too whose agents are still to come.
+  void pass_on(int signal);
   // Asks what the agents' clocks say where it is time to; until next_deadline().
   void tick(TimePoint now);
   TimePoint next_deadline() const { return ask_at_; }
@@ -75,6 +77,7 @@ class Agents {
   std::list<Peer> peers_;
   std::vector<bool> came_;  // by rank
   int stop_signal_ = 0;     // what agents were told; 0 = nothing yet
+  std::vector<int> early_;  // signals passed on before all agents came
   TimePoint ask_at_ = TimePoint::max();
 };
 

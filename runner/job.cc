@@ -3,6 +3,7 @@
 #include <poll.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <csignal>
@@ -12,7 +13,6 @@
 #include <vector>
 
 #include "core/base/clock.h"
-#include "core/base/seconds_text.h"
 #include "core/base/status.h"
 #include "core/system/random_bytes.h"
 #include "runner/agents.h"
@@ -24,10 +24,10 @@
 #include "runner/output/report.h"
 #include "runner/output/tracebacks.h"
 #include "runner/output/wall_clock.h"
-#include "runner/plan/hosts.h"
 #include "runner/process.h"
 #include "runner/rank_files.h"
 #include "runner/root_processes.h"
+#include "runner/start_report.h"
 #include "runner/stdin_pump.h"
 
 namespace hvd::runner {
@@ -48,14 +48,6 @@ constexpr Duration kReaderReads = std::chrono::seconds(2);
 constexpr std::size_t kReadOnce = 1 << 16;
 constexpr std::size_t kMostHeld = 1 << 18;  // bytes of mpirun's messages
 
-// For a job that did not start. Only then: ssh may know machines by names of its own.
-std::string advice_on(std::span<const HostSlots> hosts) {
-  const std::string unknown = hosts_without_address(hosts);
-  if (unknown.empty()) return "";
-  return "hvdrun: this machine knows no address of " + unknown +
-         ": correct the name after -H, or tell DNS, /etc/hosts or ~/.ssh/config what it means\n";
-}
-
 class Job {
  public:
   Job(const Options& options, const LaunchContext& context);
@@ -72,6 +64,7 @@ class Job {
   void relay_starter(UniqueFd& fd, Stream stream);
   void release_held();
   void on_signal();
+  void suspend();
   void reap();
   void stop(int signal);
   void enforce_stop();
@@ -258,14 +251,24 @@ void Job::release_held() {
 
 void Job::on_signal() {
   while (const int signal = read_signal(signals_.get())) {
-    if (signal != SIGCHLD) {
+    if (signal == SIGCHLD) {
+      reap();
+    } else if (is_stop_signal(signal)) {
       // Who asks twice does not want to wait.
       stop(caught_signal_ == 0 ? signal : SIGKILL);
       if (caught_signal_ == 0) caught_signal_ = signal;
-      continue;
+    } else {
+      agents_.pass_on(signal);
+      if (signal == SIGTSTP) suspend();
     }
-    reap();
   }
+}
+
+// Until SIGCONT, which is passed on as it comes. That time counts for nothing.
+void Job::suspend() {
+  const TimePoint before = Clock::now();
+  kill(getpid(), SIGSTOP);
+  if (start_deadline_ != TimePoint::max()) start_deadline_ += Clock::now() - before;
 }
 
 void Job::reap() {
@@ -304,15 +307,7 @@ void Job::enforce_start() {
   if (Clock::now() < start_deadline_) return;
   start_deadline_ = TimePoint::max();
   if (stop_signal_ != 0 || roots_.ended()) return;
-  const std::vector<int> missing = agents_.missing();
-  const std::string seconds = seconds_text(start_timeout_);
-  not_started_ = "hvdrun: not started after " + seconds + ": rank" +
-                 (missing.size() == 1 ? " " : "s ") + list_ranks(missing) + " of " +
-                 std::to_string(options_.np) + "; " +
-                 (remote_ ? "can this machine reach theirs with ssh, and they this one? "
-                          : "is this machine too busy? ") +
-                 "--verbose shows the command that starts them and its messages, --start-timeout "
-                 "(HOROVOD_START_TIMEOUT) gives them more time\n";
+  not_started_ = late_start_report(agents_.missing(), options_.np, start_timeout_, remote_);
   stop(SIGTERM);
 }
 
@@ -338,6 +333,7 @@ void Job::write_out() {
   for (OutputPrinter::Chunk& chunk : printer_.take()) {
     writer_.write(chunk.stream, std::move(chunk.text));
   }
+  if (stop_signal_ == 0 && !writer_.trouble().empty()) stop(SIGTERM);
   if (!writer_.reader_left() || caught_signal_ != 0) return;
   caught_signal_ = SIGPIPE;  // as any program whose reader has left
   stop(SIGTERM);
@@ -351,7 +347,8 @@ int Job::conclude() {
   const int code = verdict();
   writer_.drain(stop_signals_.get(),
                 caught_signal_ != 0 ? std::optional(kReaderReads) : std::nullopt);
-  return code;
+  if (!writer_.trouble().empty()) say("hvdrun: " + writer_.trouble() + "\n");
+  return code == 0 && !writer_.trouble().empty() ? 1 : code;
 }
 
 int Job::verdict() {
@@ -361,6 +358,7 @@ int Job::verdict() {
         printer_.on_screen(first->rank) ? nullptr : &printer_.last_lines(first->rank)));
     return exit_code(*first);
   }
+  if (!writer_.trouble().empty()) return 1;  // conclude() says which
   if (!not_started_.empty()) return report_start_failure();
   if (caught_signal_ != 0) {
     say("hvdrun: stopped by " + signal_name(caught_signal_) + "\n");
@@ -377,7 +375,7 @@ int Job::verdict() {
 
 // A machine without an address explains all that mpirun says of it, at length.
 int Job::report_start_failure() {
-  const std::string advice = advice_on(options_.hosts);
+  const std::string advice = address_advice(options_.hosts);
   const bool hidden = !advice.empty() && !held_.empty();
   if (!hidden) release_held();
   printer_.finish();
@@ -386,8 +384,8 @@ int Job::report_start_failure() {
     say(not_started_ + advice);
     return 1;
   }
-  say("hvdrun: " + starter_ + " failed with exit code " + std::to_string(roots_.exit_code()) +
-      (hidden ? "; --verbose shows its messages\n" : "; its messages are above\n") + advice);
+  const std::string without_mpirun = starter_ == "mpirun" && !remote_ ? kWithoutMpirun : "";
+  say(failed_start_report(starter_, roots_.exit_code(), hidden, advice + without_mpirun));
   return roots_.exit_code();
 }
 

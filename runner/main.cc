@@ -5,8 +5,10 @@
 
 #include <algorithm>
 #include <array>
+#include <cerrno>
 #include <climits>
 #include <cstdio>
+#include <cstring>
 #include <span>
 #include <string>
 #include <vector>
@@ -88,8 +90,8 @@ int run(std::span<const std::string> arguments) {
     return kUsage;
   }
   if (const std::string text = requested_text(options); !text.empty()) {
-    std::fputs(text.c_str(), stdout);
-    return 0;
+    if (std::fputs(text.c_str(), stdout) >= 0 && std::fflush(stdout) == 0) return 0;
+    throw InternalError(std::string("cannot write standard output: ") + std::strerror(errno));
   }
   raise_file_limit(options.np);
   return run_job(options, look_around());

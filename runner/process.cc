@@ -9,6 +9,7 @@
 #include <termios.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <chrono>
@@ -65,13 +66,21 @@ bool is_executable_file(const std::string& path) {
   return stat(path.c_str(), &info) == 0 && S_ISREG(info.st_mode) && access(path.c_str(), X_OK) == 0;
 }
 
-sigset_t stop_signals() {
+constexpr std::array kStopSignals = {SIGINT, SIGTERM, SIGHUP};
+constexpr std::array kNotPassedOn = {SIGKILL, SIGSTOP, SIGCHLD, SIGPIPE, SIGTTIN, SIGTTOU,
+                                     SIGSEGV, SIGBUS,  SIGFPE,  SIGILL,  SIGTRAP, SIGSYS};
+
+// Signals for which `wanted` holds. What nohup or a shell in the background has set to be ignored
+// stays so.
+template <typename Wanted>
+sigset_t signals(Wanted wanted) {
   sigset_t set;
   sigemptyset(&set);
-  sigaddset(&set, SIGTERM);
-  // nohup and background jobs start with these ignored, and mean it.
-  for (const int signal : {SIGINT, SIGHUP}) {
-    if (!is_ignored(signal)) sigaddset(&set, signal);
+  for (int signal = 1; signal <= SIGRTMAX; ++signal) {
+    if (signal > SIGSYS && signal < SIGRTMIN) continue;  // the C library's own
+    const auto excluded = std::find(kNotPassedOn.begin(), kNotPassedOn.end(), signal);
+    if (excluded != kNotPassedOn.end() || is_ignored(signal)) continue;
+    if (wanted(signal)) sigaddset(&set, signal);
   }
   return set;
 }
@@ -133,14 +142,23 @@ ChildStart start_child(const ChildSpec& spec) {
 
 UniqueFd watch_signals() {
   std::signal(SIGPIPE, SIG_IGN);
-  sigset_t set = stop_signals();
+  sigset_t set = signals([](int) { return true; });
   sigaddset(&set, SIGCHLD);
   sigprocmask(SIG_BLOCK, &set, nullptr);
   return watch(set);
 }
 
+bool is_stop_signal(int signal) {
+  return std::find(kStopSignals.begin(), kStopSignals.end(), signal) != kStopSignals.end();
+}
+
 UniqueFd watch_stop_signals() {
-  return watch(stop_signals());
+  return watch(signals(is_stop_signal));
+}
+
+void leave_signals_to_others() {
+  const sigset_t set = signals([](int signal) { return !is_stop_signal(signal); });
+  sigprocmask(SIG_BLOCK, &set, nullptr);
 }
 
 int read_signal(int fd) {

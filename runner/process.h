@@ -39,11 +39,17 @@ struct ChildStart {
 // Starts a program in a session and process group of its own, with default signal handling.
 ChildStart start_child(const ChildSpec& spec);
 
-// Blocks the signals that `read_signal` returns: the SIGINT and SIGHUP that this process does not
-// ignore, SIGTERM and SIGCHLD. SIGPIPE becomes an error code. Returns a signalfd.
+// Blocks the signals that `read_signal` returns: SIGCHLD, and of those that a program can handle
+// all that this process does not ignore, except what a fault of its own raises and what the
+// terminal sends to a reader in the background. SIGPIPE becomes an error code. Returns a signalfd.
 UniqueFd watch_signals();
-// Readable while one of them other than SIGCHLD is pending. After watch_signals().
+// SIGINT, SIGTERM, SIGHUP: who sends them wants the job to end. The others are its programs'
+// affair.
+bool is_stop_signal(int signal);
+// Readable while one of those is pending. After watch_signals().
 UniqueFd watch_stop_signals();
+// Blocks the others: for a process beside the one that watches signals.
+void leave_signals_to_others();
 // The next pending signal, or 0.
 int read_signal(int fd);
 

@@ -4,6 +4,7 @@ compressions."""
 import copyreg
 import io
 import linecache
+import sys
 import types
 from collections import ChainMap
 from collections.abc import Callable
@@ -15,10 +16,14 @@ from horovod_cpp._native import Compression
 
 
 def dumps(obj: object) -> bytes:
-    """``obj`` pickled by cloudpickle: functions and classes of scripts and notebook cells travel too.
+    """``obj`` pickled by cloudpickle: functions and classes of scripts and notebook cells travel too,
+    also from processes that multiprocessing spawned, which know the main script as __mp_main__.
 
     ``pickle.loads`` restores it in a process that can import this package.
     """
+    script = sys.modules.get("__mp_main__")
+    if script is not None:
+        cloudpickle.register_pickle_by_value(script)  # as cloudpickle does with __main__
     with io.BytesIO() as file:
         _Pickler(file).dump(obj)
         return file.getvalue()

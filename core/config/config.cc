@@ -141,6 +141,10 @@ const std::array kSettings = {
     setting<kRankZero, PositiveSeconds, &Config::shutdown_timeout>(
         "HVD_SHUTDOWN_TIMEOUT_SECONDS",
         "seconds that a rank which shuts down or fails waits for the answer of the others"),
+    setting<kPerRank, WorldChoice, &Config::world>(
+        "HVD_WORLD",
+        "job = the one that a launcher started this process for; self = a world of one, for what a "
+        "rank starts"),
     setting<kEqual, Controller, &Config::controller>(
         "HOROVOD_CONTROLLER",
         "how the ranks connect: mpi, gloo = without MPI, auto = by MPI if it started them"),

@@ -59,6 +59,7 @@ struct Config {
   std::string control_plane = "tcp";                     // between hosts: tcp or mpi
   Duration link_timeout = std::chrono::seconds(10);      // of control messages between hosts
   Duration shutdown_timeout = std::chrono::seconds(10);  // until the others answer
+  std::string world = "job";
   std::string controller = "auto";
   std::string rendezvous;  // empty = by what the launcher left; see ops/connect/meeting.h
   std::string cpu_operations = "shm";

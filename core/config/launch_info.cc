@@ -104,7 +104,12 @@ bool is_no_task_of_slurms() {
 
 }  // namespace
 
+bool has_own_world() {
+  return environment("HVD_WORLD") == "self";
+}
+
 LaunchInfo read_launch_info() {
+  if (has_own_world()) return {};
   for (const LauncherVariables& row : kLaunchers) {
     if (!is_proven(row)) continue;
     if (row.launcher == std::string_view(kSlurm) && is_no_task_of_slurms()) continue;

@@ -15,8 +15,13 @@ struct LaunchInfo {
   bool speaks_mpi = false;        // MPI_Init will find the other ranks
 };
 
-// Looks at the variables launchers set. Never throws: what it finds may be incomplete. The shell of
-// a Slurm allocation (salloc, a batch script) is no launcher, only its job steps are.
+// Whether the user wants this process to be a world of one, whoever started it: HVD_WORLD=self. All
+// that launchers left is then another process's.
+bool has_own_world();
+
+// Looks at the variables launchers set; finds none if has_own_world(). Never throws: what it finds
+// may be incomplete. The shell of a Slurm allocation (salloc, a batch script) is no launcher, only
+// its job steps are.
 LaunchInfo read_launch_info();
 
 // How to start the program so that its ranks find each other, when `launcher` does not do it.

@@ -10,6 +10,7 @@
 
 #include "core/base/status.h"
 #include "core/config/config.h"
+#include "core/config/launch_info.h"
 #include "core/system/random_bytes.h"
 
 namespace hvd {
@@ -43,6 +44,7 @@ bool LossMark::is_set() const {
 
 LossReporter::LossReporter() noexcept {
   try {
+    if (has_own_world()) return;
     place_ = environment(kLossMarkVariable).value_or("");
   } catch (const std::exception&) {
     return;  // out of memory: hvdrun then goes by the time alone

@@ -135,6 +135,11 @@ std::string Cores::write(const std::vector<int>& value) {
   return text;
 }
 
+std::optional<std::string> WorldChoice::read(std::string_view text) {
+  if (text != "job" && text != "self") return std::nullopt;
+  return std::string(text);
+}
+
 std::optional<std::string> Controller::read(std::string_view text) {
   if (text == "auto") return std::string(text);
   return Transport::read(text);

@@ -107,6 +107,13 @@ struct ControlTransport {
   static std::string write(const std::string& value) { return value; }
 };
 
+// What init() joins.
+struct WorldChoice {
+  static constexpr const char* kAccepted = "job or self";
+  static std::optional<std::string> read(std::string_view text);
+  static std::string write(const std::string& value) { return value; }
+};
+
 // gloo is Horovod's word for "without MPI".
 struct Controller {
   static constexpr const char* kAccepted = "auto, mpi, or gloo (without MPI, on one machine)";

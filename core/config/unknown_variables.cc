@@ -41,9 +41,9 @@ constexpr std::array kSetByUsers = {"HVD_ISA", "HVD_DATA_DIR", "HVD_RENDEZVOUS_K
 
 // What others than users set, or read: launchers for their ranks, builds, the tests.
 constexpr std::array kOfLaunchers = {
-    "HOROVOD_RANK",       "HOROVOD_SIZE",        "HOROVOD_LOCAL_RANK",
-    "HOROVOD_LOCAL_SIZE", "HOROVOD_CROSS_RANK",  "HOROVOD_CROSS_SIZE",
-    "HVD_RANK_MARK",      "HVD_SETTING_SOURCES", "HVD_JOB_ID"};
+    "HOROVOD_RANK",        "HOROVOD_SIZE",       "HOROVOD_LOCAL_RANK", "HOROVOD_LOCAL_SIZE",
+    "HOROVOD_CROSS_RANK",  "HOROVOD_CROSS_SIZE", "HVD_RANK_MARK",      "HVD_RANK_PROCESS",
+    "HVD_SETTING_SOURCES", "HVD_JOB_ID"};
 constexpr std::array kOfBuilds = {"HVD_MPI", "HVD_CUDA", "HVD_ONEDNN", "HVD_PYTHON", "HVD_TESTS"};
 constexpr std::array kOfTests = {"HVD_BUILD", "HVD_DIGITS", "HVD_REFERENCE_DIR",
                                  "HVD_HOST",  "HVD_HOSTS",  "HVD_GPU_MODULE"};

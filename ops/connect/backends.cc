@@ -4,6 +4,7 @@
 
 #include "core/config/launch_info.h"
 #include "core/config/log.h"
+#include "core/config/rank_process.h"
 #include "core/system/interruptible_waits.h"
 #include "ops/connect/gpu_backends.h"
 #include "ops/connect/host_sharing.h"
@@ -232,6 +233,7 @@ Ports connect_to_self(const Config& config) {
 
 // Whether this process is a job of its own. Half of a place in a larger one is a mistake, not that.
 bool is_alone(const LaunchInfo& launch, const Config& config) {
+  if (has_own_world()) return true;
   if (launch.launcher.empty() && !config.rendezvous.empty()) {
     throw InvalidArgumentError("HVD_RENDEZVOUS='" + config.rendezvous +
                                "', but nothing says which rank of how many this process is: set "
@@ -267,6 +269,7 @@ std::vector<BackendInfo> backends() {
 Ports connect(const Config& config, std::span<const Term> arguments) {
   const LaunchInfo launch = read_launch_info();
   if (is_alone(launch, config)) return connect_to_self(config);
+  take_place(launch);
   if (const auto meeting = meeting_without_mpi(launch, config)) {
     try {
       return connect_by_rendezvous(launch, *meeting, config, arguments);

@@ -82,6 +82,11 @@ void append(Bytes& out, const Stop& message) {
   append_message(out, MessageType::kStop, [&](ByteWriter& writer) { writer.put(message.signal); });
 }
 
+void append(Bytes& out, const Signal& message) {
+  append_message(out, MessageType::kSignal,
+                 [&](ByteWriter& writer) { writer.put(message.number); });
+}
+
 void append(Bytes& out, const Taken& message) {
   append_message(out, MessageType::kTaken, [&](ByteWriter& writer) { writer.put(message.bytes); });
 }
@@ -136,6 +141,13 @@ Stop read_stop(const Message& message) {
   const Stop stop{reader.get<std::int32_t>()};
   reader.expect_end();
   return stop;
+}
+
+Signal read_signal(const Message& message) {
+  ByteReader reader = body_of(message, MessageType::kSignal);
+  const Signal signal{reader.get<std::int32_t>()};
+  reader.expect_end();
+  return signal;
 }
 
 Taken read_taken(const Message& message) {

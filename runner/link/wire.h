@@ -58,6 +58,12 @@ struct Stop {
   std::int32_t signal = 0;
 };
 
+// hvdrun -> agent: pass `signal` to the program, which goes on unless it ends by itself. SIGTSTP
+// stops it whatever it does with that, until SIGCONT.
+struct Signal {
+  std::int32_t number = 0;
+};
+
 // hvdrun -> agent: so many more bytes of Output were taken. An agent lets its program wait rather
 // than have more than a few on their way, so that no reader of hvdrun's output, however slow, makes
 // one end of the connection stop reading what the other has to say.
@@ -81,10 +87,11 @@ enum class MessageType : std::uint8_t {
   kDone,
   kClockAnswer,
   kStop,
+  kSignal,
   kTaken,
   kClockQuestion
 };
-inline constexpr unsigned kMessageTypes = 8;
+inline constexpr unsigned kMessageTypes = 9;
 
 struct Message {
   MessageType type = MessageType::kHello;
@@ -97,6 +104,7 @@ void append(Bytes& out, const ProgramEnd& message);
 void append(Bytes& out, const Done& message);
 void append(Bytes& out, const ClockAnswer& message);
 void append(Bytes& out, const Stop& message);
+void append(Bytes& out, const Signal& message);
 void append(Bytes& out, const Taken& message);
 void append(Bytes& out, const ClockQuestion& message);
 
@@ -106,6 +114,7 @@ Output read_output(const Message& message);
 ProgramEnd read_end(const Message& message);
 ClockAnswer read_clock_answer(const Message& message);
 Stop read_stop(const Message& message);
+Signal read_signal(const Message& message);
 Taken read_taken(const Message& message);
 ClockQuestion read_clock_question(const Message& message);
 

@@ -9,6 +9,7 @@
 #include <array>
 #include <cerrno>
 #include <condition_variable>
+#include <cstring>
 #include <deque>
 #include <mutex>
 #include <string_view>
@@ -39,42 +40,63 @@ struct OutputWriter::State {
   std::size_t waiting = 0;  // bytes, with those that are being written
   std::size_t written = 0;
   bool left = false;
+  int broken_fd = -1;  // takes nothing any more
+  std::string trouble;
   bool ended = false;
 
   void run();
-  bool write_all(int fd, std::string_view text);
-  void moved(std::size_t bytes, bool reader_left);
+  void write_all(int fd, std::string_view text);
+  void moved(std::size_t bytes);
+  void broke(int fd, int error, std::size_t unwritten);
 };
 
-void OutputWriter::State::moved(std::size_t bytes, bool reader_left) {
+void OutputWriter::State::moved(std::size_t bytes) {
   bool tell = false;
   {
     const std::lock_guard lock(mutex);
     const bool had_room = waiting < kEnough;
     waiting -= bytes;
     written += bytes;
-    left = left || reader_left;
-    tell = reader_left || waiting == 0 || (!had_room && waiting < kEnough);
+    tell = waiting == 0 || (!had_room && waiting < kEnough);
   }
   if (tell) eventfd_write(changed.get(), 1);
 }
 
-// False when the reader has left.
-bool OutputWriter::State::write_all(int fd, std::string_view text) {
+// With `unwritten` bytes of what was to be written goes what waits behind it: all of it when a
+// reader has left, as then nobody else reads; else what is for the same place.
+void OutputWriter::State::broke(int fd, int error, std::size_t unwritten) {
+  {
+    const std::lock_guard lock(mutex);
+    if (error == EPIPE) {
+      left = true;
+    } else if (trouble.empty()) {
+      const char* name = fd == STDOUT_FILENO ? "standard output" : "standard error";
+      trouble = std::string("cannot write ") + name + ": " + std::strerror(error);
+    }
+    broken_fd = fd;
+    waiting -= unwritten;
+    std::erase_if(queue, [&](const Text& next) {
+      const bool goes = left || next.fd == fd;
+      if (goes) waiting -= next.text.size();
+      return goes;
+    });
+  }
+  eventfd_write(changed.get(), 1);
+}
+
+void OutputWriter::State::write_all(int fd, std::string_view text) {
   while (!text.empty()) {
     const ssize_t sent = ::write(fd, text.data(), std::min(text.size(), kChunk));
     if (sent >= 0) {
       text.remove_prefix(static_cast<std::size_t>(sent));
-      moved(static_cast<std::size_t>(sent), false);
+      moved(static_cast<std::size_t>(sent));
     } else if (errno == EAGAIN) {  // whoever started us made it non-blocking
       pollfd ready{fd, POLLOUT, 0};
       poll(&ready, 1, -1);
     } else if (errno != EINTR) {
-      moved(text.size(), true);
-      return false;
+      return broke(fd, errno, text.size());
     }
   }
-  return true;
 }
 
 void OutputWriter::State::run() {
@@ -87,10 +109,7 @@ void OutputWriter::State::run() {
       next = std::move(queue.front());
       queue.pop_front();
     }
-    if (write_all(next.fd, next.text)) continue;
-    const std::lock_guard lock(mutex);
-    queue.clear();
-    waiting = 0;
+    write_all(next.fd, next.text);
   }
 }
 
@@ -113,9 +132,9 @@ void OutputWriter::write(Stream stream, std::string text) {
   if (text.empty()) return;
   {
     const std::lock_guard lock(state_->mutex);
-    if (state_->left) return;
-    state_->waiting += text.size();
     const int fd = stream == Stream::kStdout ? STDOUT_FILENO : STDERR_FILENO;
+    if (state_->left || state_->broken_fd == fd) return;
+    state_->waiting += text.size();
     state_->queue.push_back({fd, std::move(text)});
   }
   state_->added.notify_one();
@@ -129,6 +148,11 @@ bool OutputWriter::has_room() const {
 bool OutputWriter::reader_left() const {
   const std::lock_guard lock(state_->mutex);
   return state_->left;
+}
+
+std::string OutputWriter::trouble() const {
+  const std::lock_guard lock(state_->mutex);
+  return state_->trouble;
 }
 
 int OutputWriter::changed() const {

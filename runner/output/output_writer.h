@@ -25,8 +25,11 @@ class OutputWriter {
   bool has_room() const;
   // The reader of one of them has left: what is not written never will be.
   bool reader_left() const;
-  // A descriptor that can be read when has_room() or reader_left() may have changed, or all is
-  // written; until acknowledge().
+  // Why one of them takes nothing any more, although nobody has left: "cannot write standard
+  // output: No space left on device". What is for the other one is still written. "" = all is well.
+  std::string trouble() const;
+  // A descriptor that can be read when has_room(), reader_left() or trouble() may have changed, or
+  // all is written; until acknowledge().
   int changed() const;
   void acknowledge();
   // Returns when all is written, when `stop` can be read, or when nothing could be written for

@@ -7,6 +7,7 @@
 #include <fstream>
 #include <optional>
 #include <sstream>
+#include <utility>
 
 #include "core/base/status.h"
 
@@ -25,32 +26,42 @@ std::string slots_problem(std::string_view number, int& slots) {
   return slots < 1 || slots > 1'000'000 ? "slots must be 1 to 1000000" : "";
 }
 
+// Reads "node1:4" or "node1".
+std::string host_problem(std::string_view text, HostSlots& host) {
+  const std::size_t colon = text.find(':');
+  host = {std::string(text.substr(0, colon)), 1};
+  const std::string problem = host_name_problem(host.host);
+  if (!problem.empty() || colon == std::string_view::npos) return problem;
+  return slots_problem(text.substr(colon + 1), host.slots);
+}
+
 HostSlots parse_host(std::string_view part) {
-  const std::size_t colon = part.find(':');
-  HostSlots host{std::string(part.substr(0, colon)), 1};
-  if (const std::string problem = host_name_problem(host.host); !problem.empty()) {
+  HostSlots host;
+  if (const std::string problem = host_problem(part, host); !problem.empty()) {
     bad_hosts(part, problem);
   }
-  if (colon == std::string_view::npos) return host;
-  const std::string problem = slots_problem(part.substr(colon + 1), host.slots);
-  if (!problem.empty()) bad_hosts(part, problem);
   return host;
 }
 
 // One line of a hostfile without its comment; nothing when it is empty.
 std::optional<HostSlots> parse_line(const std::string& line, const std::string& place) {
+  const auto refuse = [&](const std::string& word, const std::string& problem) {
+    throw InvalidArgumentError(place + ": '" + word + "': " + problem +
+                               "expected lines such as 'node1 slots=4' or 'node1:4'");
+  };
   std::istringstream words(line.substr(0, line.find('#')));
+  std::string word;
+  if (!(words >> word)) return std::nullopt;
   HostSlots host;
-  if (!(words >> host.host)) return std::nullopt;
-  if (const std::string problem = host_name_problem(host.host); !problem.empty()) {
-    throw InvalidArgumentError(place + ": '" + host.host + "': " + problem);
+  bool has_slots = word.find(':') != std::string::npos;
+  if (const std::string problem = host_problem(word, host); !problem.empty()) {
+    refuse(word, problem + "; ");
   }
-  for (std::string word; words >> word;) {
-    const bool known = word.starts_with("slots=");
-    const std::string problem = known ? slots_problem(word.substr(6), host.slots) : "";
-    if (known && problem.empty()) continue;
-    throw InvalidArgumentError(place + ": '" + word + "': " + (known ? problem + "; " : "") +
-                               "expected lines such as 'node1 slots=4'");
+  while (words >> word) {
+    if (!word.starts_with("slots=")) refuse(word, "");
+    if (std::exchange(has_slots, true)) refuse(word, "slots are given twice; ");
+    const std::string problem = slots_problem(word.substr(6), host.slots);
+    if (!problem.empty()) refuse(word, problem + "; ");
   }
   return host;
 }

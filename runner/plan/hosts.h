@@ -23,8 +23,8 @@ std::string host_name_problem(std::string_view host);
 // host given twice).
 std::vector<HostSlots> parse_hosts(std::string_view text);
 
-// Reads a file with lines such as "node1 slots=4"; without slots a host has one; # begins a
-// comment. Throws InvalidArgumentError naming file and line.
+// Reads a file with lines such as "node1 slots=4" or "node1:4"; without slots a host has one; #
+// begins a comment. Throws InvalidArgumentError naming file and line.
 std::vector<HostSlots> read_hostfile(const std::string& path);
 
 std::string to_string(std::span<const HostSlots> hosts);  // "a:2,b:4"

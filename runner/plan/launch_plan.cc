@@ -6,6 +6,7 @@
 
 #include "core/base/status.h"
 #include "core/config/config.h"
+#include "core/config/rank_process.h"
 #include "core/config/setting_kinds.h"
 #include "core/system/job_name.h"
 
@@ -27,8 +28,23 @@ constexpr const char* kInterfaces = "HOROVOD_GLOO_IFACE";
 constexpr const char* kController = "HOROVOD_CONTROLLER";
 constexpr const char* kRendezvous = "HVD_RENDEZVOUS";
 
-// What an MPI that started hvdrun itself left behind: ranks would take it for their own.
+// What an MPI that started hvdrun itself left behind: ranks would take it for their own, and mpirun
+// refuses to start in its own job.
 constexpr std::array<const char*, 4> kForeign = {"OMPI_", "PMIX_", "PMI_", "MPI_LOCAL"};
+// By which one knows that it did.
+constexpr std::array<const char*, 3> kForeignRanks = {"OMPI_COMM_WORLD_RANK", "PMIX_RANK",
+                                                      "PMI_RANK"};
+
+// What an hvdrun that started this one set, or a rank; HVD_WORLD=self was for this process.
+constexpr std::array<const char*, 3> kOfOuterJob = {kSourcesVariable, kRankProcessVariable,
+                                                    "HVD_WORLD"};
+
+void forget_foreign(Environment& environment) {
+  std::erase_if(environment, [](const auto& variable) {
+    return std::any_of(kForeign.begin(), kForeign.end(),
+                       [&](const char* prefix) { return variable.first.starts_with(prefix); });
+  });
+}
 
 bool scheduled(const Environment& environment) {
   return std::any_of(kSchedulerVariables.begin(), kSchedulerVariables.end(),
@@ -131,10 +147,7 @@ void add_agent(std::vector<std::string>& argv, const Options& options,
 // The names are Horovod's own for ranks without MPI.
 Environment without_mpi(Environment environment, int rank, int size,
                         const std::string& rendezvous) {
-  std::erase_if(environment, [](const auto& variable) {
-    return std::any_of(kForeign.begin(), kForeign.end(),
-                       [&](const char* prefix) { return variable.first.starts_with(prefix); });
-  });
+  forget_foreign(environment);
   for (const char* number : {"HOROVOD_RANK", "HOROVOD_LOCAL_RANK"}) {
     environment[number] = std::to_string(rank);
   }
@@ -169,7 +182,11 @@ Environment settings_environment(const Options& options) {
 
 Environment rank_environment(const Options& options, const LaunchContext& context) {
   Environment environment = context.environment;
-  environment.erase(kSourcesVariable);  // of an hvdrun that started this one
+  const bool in_mpi =
+      std::any_of(kForeignRanks.begin(), kForeignRanks.end(),
+                  [&](const char* name) { return context.environment.contains(name); });
+  if (in_mpi) forget_foreign(environment);
+  for (const char* name : kOfOuterJob) environment.erase(name);
   for (const auto& [name, value] : settings_environment(options)) environment[name] = value;
   return environment;
 }

@@ -38,7 +38,8 @@ struct LaunchPlan {
 // The variables that options set for the ranks, and kSourcesVariable with where they came from.
 Environment settings_environment(const Options& options);
 
-// What a rank on this machine will find: the environment and what options set.
+// What a rank on this machine will find: the environment without what belongs to a rank that
+// started hvdrun, and what options set.
 Environment rank_environment(const Options& options, const LaunchContext& context);
 
 // HOROVOD_START_TIMEOUT and HVD_LINK_TIMEOUT_SECONDS of such an environment, or their defaults.

@@ -91,7 +91,7 @@ const std::vector<OptionRow> kOptions = {
     {kJob, "np,num-proc,n", "N", take_np, "ranks (processes) to start; in a Slurm job: its tasks"},
     {kJob, "hosts,H", "HOST:SLOTS,...", take_hosts, "machines, and how many ranks each may hold"},
     {kJob, "hostfile", kFile, take_hosts,
-     "the same from a file with lines such as 'node1 slots=4'"},
+     "the same from a file: lines 'node1 slots=4' or 'node1:4'"},
     {kJob, "network-interfaces,network-interface", "A,B", store<&Options::interfaces>,
      "what MPI and the engine use; default: all"},
     {kJob, "start-timeout", "SECONDS", "HOROVOD_START_TIMEOUT",

@@ -157,8 +157,9 @@ def test_ranks_are_as_many_as_the_slots_of_this_host():
     assert len(run_rank_and_mpi(hosts=["localhost:3"], num_proc=2)) == 2
 
 
-def test_a_hostfile_is_read(tmp_path):
-    (tmp_path / "hosts").write_text("# ours\nlocalhost slots=3\n")
+@pytest.mark.parametrize("line", ["localhost slots=3", "localhost:3"])
+def test_a_hostfile_is_read(tmp_path, line):
+    (tmp_path / "hosts").write_text(f"# ours\n{line}\n")
     assert len(run_rank_and_mpi(hostfile=tmp_path / "hosts")) == 3
 
 

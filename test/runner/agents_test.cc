@@ -141,5 +141,13 @@ TEST_F(AgentsTest, AreToldToStopWheneverTheyCome) {
   EXPECT_THAT(listen(after), ElementsAre(MessageType::kStop, MessageType::kClockQuestion));
 }
 
+TEST_F(AgentsTest, GetSignalsForTheirProgramsWheneverTheyCome) {
+  Agent& before = welcome(0, {}, boot_id());
+  agents_.pass_on(10);
+  Agent& after = welcome(1, {}, boot_id());
+  EXPECT_THAT(listen(before), ElementsAre(MessageType::kClockQuestion, MessageType::kSignal));
+  EXPECT_THAT(listen(after), ElementsAre(MessageType::kSignal, MessageType::kClockQuestion));
+}
+
 }  // namespace
 }  // namespace hvd::runner

@@ -23,6 +23,7 @@ namespace hvd::runner {
 namespace {
 
 using testing::AllOf;
+using testing::EndsWith;
 using testing::HasSubstr;
 using testing::Not;
 using testing::StartsWith;
@@ -339,6 +340,28 @@ TEST_P(Hvdrun, StopsWhenItsReaderLeaves) {
   EXPECT_EQ(job.finish().code, 128 + SIGPIPE);
 }
 
+// With standard output and standard error at the given places.
+Result run_redirected(const std::string& redirection, std::vector<std::string> arguments) {
+  return Launch(std::move(arguments), "", current_environment(),
+                {"sh", "-c", "exec \"$@\" " + redirection, "sh"})
+      .finish();
+}
+
+TEST_P(Hvdrun, SaysThatItsOutputHasNoRoom) {
+  for (const std::string script : {"echo short", "yes"}) {
+    const Result result = run_redirected(">/dev/full", {"-np", "2", "sh", "-c", script});
+    EXPECT_EQ(result.code, 1) << result.err;
+    EXPECT_THAT(result.err, HasSubstr("hvdrun: cannot write standard output: No space left"));
+  }
+  EXPECT_EQ(run_redirected("2>/dev/full", {"-np", "1", "sh", "-c", "echo x >&2"}).code, 1);
+}
+
+TEST(HvdrunItself, SaysThatItsHelpHasNoRoom) {
+  const Result result = run_redirected(">/dev/full", {"--help"});
+  EXPECT_EQ(result.code, 1);
+  EXPECT_THAT(result.err, HasSubstr("hvdrun: cannot write standard output: No space left"));
+}
+
 // A pager that nobody scrolls, or Ctrl-S.
 TEST_P(Hvdrun, NoticesAFailureWhileItsReaderDoesNotRead) {
   const TemporaryFolder folder;
@@ -408,7 +431,8 @@ TEST(HvdrunItself, ShowsMpirunsOwnTroublesWhereItKnowsNoBetter) {
   EXPECT_THAT(result.err, HasSubstr("[mpirun] "));
   EXPECT_THAT(result.err, HasSubstr("no-such-option-of-mpirun"));
   EXPECT_THAT(result.err, HasSubstr("hvdrun: mpirun failed with exit code"));
-  EXPECT_THAT(result.err, HasSubstr("; its messages are above\n"));
+  EXPECT_THAT(result.err, EndsWith("; its messages are above\n"
+                                   "hvdrun: --gloo starts ranks on one machine without mpirun\n"));
 }
 
 TEST(HvdrunItself, RefusesABadCommandLineWithCodeTwo) {

@@ -68,6 +68,8 @@ class Launch {
   }
 
   pid_t pid() const { return pid_; }
+  // What wait_for() has read.
+  const std::string& output() const { return result_.out; }
 
   void stop_reading() { out_.reset(); }
   // Nothing was read, and nothing more can be written.
@@ -130,10 +132,10 @@ inline bool is_running(pid_t pid) {
   return static_cast<bool>(stat >> number >> name >> state) && state != "Z";
 }
 
-// Every process id that a rank printed as "pid 123".
-inline std::vector<pid_t> printed_pids(const std::string& text) {
+// Every process id that a rank printed after `word`, "pid 123".
+inline std::vector<pid_t> printed_pids(const std::string& text, const std::string& word = "pid") {
   std::vector<pid_t> pids;
-  const std::regex pattern("pid (\\d+)");
+  const std::regex pattern(word + " (\\d+)");
   for (std::sregex_iterator it(text.begin(), text.end(), pattern), end; it != end; ++it) {
     pids.push_back(std::stoi((*it)[1]));
   }

@@ -131,6 +131,22 @@ TEST(LaunchPlan, ForgetsWhatAnOuterHvdrunSet) {
   EXPECT_EQ(environment.count("HVD_SETTING_SOURCES"), 0u);
 }
 
+TEST(LaunchPlan, ForgetsTheRankThatStartedHvdrun) {
+  const Environment of_rank = {{"OMPI_COMM_WORLD_RANK", "1"}, {"OMPI_MCA_orte_launch", "1"},
+                               {"PMIX_NAMESPACE", "17"},      {"HVD_RANK_PROCESS", "4711 place"},
+                               {"HVD_WORLD", "self"},         {"A", "b"}};
+  const auto environment = plan(ranks(1), two_cores(of_rank)).environment;
+  EXPECT_THAT(environment, Contains(Pair("A", "b")));
+  for (const auto& [name, value] : of_rank) {
+    EXPECT_TRUE(name == "A" || !environment.contains(name)) << name;
+  }
+}
+
+TEST(LaunchPlan, KeepsWhatAUserSetForMpi) {
+  const auto environment = plan(ranks(1), two_cores({{"OMPI_MCA_btl", "self"}})).environment;
+  EXPECT_THAT(environment, Contains(Pair("OMPI_MCA_btl", "self")));
+}
+
 TEST(LaunchPlan, TakesTheStartTimeoutFromOptionEnvironmentOrDefault) {
   EXPECT_EQ(whole_plan(ranks(1), two_cores()).start_timeout, std::chrono::seconds(60));
   const LaunchContext context = two_cores({{"HOROVOD_START_TIMEOUT", "5"}});

@@ -319,9 +319,10 @@ TEST(ConfigFile, MayBeEmpty) {
 }
 
 TEST(Hostfile, NamesMachinesAndSlots) {
-  const std::string path = write_file("hosts", "# mine\nnode1 slots=2\n\nnode2  # one\n");
-  const Options options = parse_options(Words{"-hostfile", path, "-np", "3", "x"});
-  EXPECT_THAT(options.hosts, ElementsAre(HostSlots{"node1", 2}, HostSlots{"node2", 1}));
+  const std::string path = write_file("hosts", "# mine\nnode1 slots=2\n\nnode2  # one\nnode3:4\n");
+  const Options options = parse_options(Words{"-hostfile", path, "-np", "7", "x"});
+  EXPECT_THAT(options.hosts,
+              ElementsAre(HostSlots{"node1", 2}, HostSlots{"node2", 1}, HostSlots{"node3", 4}));
   EXPECT_THAT(refusal({"--hostfile", path, "-H", "a:1", "-np", "1", "x"}),
               HasSubstr("-H and --hostfile"));
 }
@@ -333,6 +334,8 @@ TEST(Hostfile, IsRefusedNamingTheLine) {
   EXPECT_THAT(says("a\nb slots=0\n"), HasSubstr("bad_hosts:2: 'slots=0'"));
   EXPECT_THAT(says("a slots=2x\n"), HasSubstr("bad_hosts:1: 'slots=2x'"));
   EXPECT_THAT(says("a\n-oX slots=2\n"), HasSubstr("bad_hosts:2: '-oX': a host name does not"));
+  EXPECT_THAT(says("a:2x\n"), HasSubstr("bad_hosts:1: 'a:2x'"));
+  EXPECT_THAT(says("a:2 slots=2\n"), HasSubstr("bad_hosts:1: 'slots=2': slots are given twice"));
   EXPECT_THAT(says("a gpus=2\n"), HasSubstr("bad_hosts:1: 'gpus=2'"));
   EXPECT_THAT(says("a\nb\na\n"), HasSubstr("bad_hosts:3: 'a': this host is given twice"));
   EXPECT_THAT(says("# nobody\n"), HasSubstr("names no host"));

@@ -16,6 +16,7 @@ Bytes conversation() {
   append(bytes, ClockAnswer{7, 8});
   append(bytes, ClockQuestion{7});
   append(bytes, Taken{4711});
+  append(bytes, Signal{10});
   return bytes;
 }
 
@@ -28,7 +29,7 @@ TEST(MessageReader, ReturnsWhatWasSentHoweverItIsCut) {
       reader.feed(std::span(bytes).subspan(at, std::min(step, bytes.size() - at)));
       while (auto message = reader.next()) messages.push_back(std::move(*message));
     }
-    ASSERT_EQ(messages.size(), 8u);
+    ASSERT_EQ(messages.size(), 9u);
     const Hello hello = read_hello(messages[0]);
     EXPECT_EQ(hello.host, "node1");
     EXPECT_EQ(hello.boot, "boot");
@@ -48,6 +49,7 @@ TEST(MessageReader, ReturnsWhatWasSentHoweverItIsCut) {
     EXPECT_EQ(read_clock_answer(messages[5]).answered, 8);
     EXPECT_EQ(read_clock_question(messages[6]).asked, 7);
     EXPECT_EQ(read_taken(messages[7]).bytes, 4711u);
+    EXPECT_EQ(read_signal(messages[8]).number, 10);
   }
 }
 

@@ -77,7 +77,8 @@ def check_env(env: object) -> None:
 
 
 def refuse_on_a_rank(caller: str) -> None:
-    if "OMPI_COMM_WORLD_RANK" in os.environ or "HOROVOD_RANK" in os.environ:
+    if setting("HVD_WORLD") != "self" and (
+            "OMPI_COMM_WORLD_RANK" in os.environ or "HOROVOD_RANK" in os.environ):
         raise _native.InvalidArgumentError(f"{caller} was called on a rank of a running job")
 
 

@@ -5,8 +5,9 @@ import subprocess
 import sys
 from collections.abc import Mapping
 
-# Of an MPI that started this process: ranks would take its variables for their own.
-_FOREIGN = ("OMPI_", "PMIX_", "PMI_", "MPI_LOCAL")
+# Of an MPI or a rank that started this process: ranks would take its variables for their own.
+_FOREIGN = ("OMPI_", "PMIX_", "PMI_", "MPI_LOCAL", "HVD_RANK_PROCESS", "HVD_WORLD", "HVD_JOB_ID",
+            "HVDRUN_")
 
 # Through them a worker finds its caller; it forgets them at once.
 ADDRESS, KEY, CALLER = "HVD_WORKER_ADDRESS", "HVD_WORKER_KEY", "HVD_WORKER_CALLER"

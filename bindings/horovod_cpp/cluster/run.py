@@ -62,7 +62,7 @@ def run(fn: Callable[..., _Result], args: Iterable[Any] = (),
             machine. Others need Open MPI, ssh without a password, this Python at the same path,
             and a TCP connection to this machine, on which each message is authenticated. The key
             of that travels in Open MPI's launch messages, which are not encrypted (SECURITY.md).
-        hostfile: the same from a file with lines such as "node1 slots=4".
+        hostfile: the same from a file with lines such as "node1 slots=4" or "node1:4".
         env: variables that the ranks have besides those of this process. On other machines they
             are set when Python runs already.
         timeout: seconds until the call is interrupted; None: never.
@@ -172,8 +172,11 @@ def _slots(hosts: _Words, hostfile: str | os.PathLike[str] | None) -> dict[str, 
         for line in pathlib.Path(hostfile).read_text(encoding="utf-8").splitlines():
             words = line.partition("#")[0].split()
             if words:
+                host, colon, number = words[0].partition(":")
                 counts = [word[6:] for word in words[1:] if word.startswith("slots=")]
-                _add_slots(slots, words[0], (counts or ["1"])[0], f"{hostfile}: {line!r}")
+                if colon:
+                    counts.insert(0, number)
+                _add_slots(slots, host, (counts or ["1"])[0], f"{hostfile}: {line!r}")
         return slots
     for part in _names(hosts):
         host, _, number = part.partition(":")

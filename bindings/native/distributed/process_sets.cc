@@ -2,6 +2,8 @@
 
 #include "bindings/native/distributed/distributed.h"
 #include "core/base/status.h"
+#include "core/config/config.h"
+#include "core/config/rank_process.h"
 #include "horovod_cpp/distributed/session/session.h"
 
 namespace hvd::python {
@@ -64,6 +66,14 @@ bool remove_process_set(PythonProcessSet& process_set) {
   return removed;
 }
 
+// os.environ is a copy of the environment that Python made when it started; what this process
+// starts gets either.
+void copy_mark_to_python() {
+  if (const auto mark = environment(kRankProcessVariable)) {
+    py::module_::import("os").attr("environ")[kRankProcessVariable] = *mark;
+  }
+}
+
 using ProcessSetsLike =
     Typed<"collections.abc.Iterable[ProcessSet | collections.abc.Sequence[int]] | str | None">;
 
@@ -86,6 +96,7 @@ void init_with_sets(const ProcessSetsLike& process_sets) {
         "init: already initialised; add further process sets with add_process_set()");
   }
   without_gil([&] { init(options); });
+  copy_mark_to_python();
   for (std::size_t i = 0; i < objects.size(); ++i) {
     registered_as(objects[i], process_set(static_cast<ProcessSetId>(i + 1)));
   }

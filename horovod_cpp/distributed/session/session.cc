@@ -14,6 +14,7 @@
 #include <thread>
 
 #include "core/config/config.h"
+#include "core/config/launch_info.h"
 #include "core/config/log.h"
 #include "core/observe/observability.h"
 #include "core/system/core_binding.h"
@@ -123,7 +124,7 @@ Agreed agree(World& world) {
 // hvdrun names its jobs, and says itself where the ranks left something.
 void begin_flight_recorder(World& world, std::int64_t job_number) {
   const std::string named = environment(kJobVariable).value_or("");
-  const bool by_launcher = is_job_name(named);
+  const bool by_launcher = is_job_name(named) && !has_own_world();
   world.options().observability->begin_flight_recorder(
       by_launcher ? named : make_job_name(job_number), !by_launcher);
 }

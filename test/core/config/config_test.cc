@@ -247,8 +247,8 @@ TEST_F(ConfigTest, WhatConcernsARankAloneIsItsOwn) {
                   "HOROVOD_AUTOTUNE_GAUSSIAN_PROCESS_NOISE",  // without effect
                   "HOROVOD_LOG_LEVEL", "HOROVOD_LOG_HIDE_TIME", "HOROVOD_HOSTNAME",
                   "HOROVOD_THREAD_AFFINITY", "HVD_BIND_CORES", "HOROVOD_MPI_THREADS_DISABLE",
-                  "HOROVOD_DYNAMIC_PROCESS_SETS", "HOROVOD_GLOO_IFACE", "HVD_RENDEZVOUS",
-                  "HOROVOD_ENABLE_ASYNC_COMPLETION"));
+                  "HOROVOD_DYNAMIC_PROCESS_SETS", "HOROVOD_GLOO_IFACE", "HVD_WORLD",
+                  "HVD_RENDEZVOUS", "HOROVOD_ENABLE_ASYNC_COMPLETION"));
 }
 
 TEST_F(ConfigTest, AValueOfRankZeroReplacesThisRanksOwn) {
@@ -420,6 +420,16 @@ TEST_F(ConfigTest, FindsTheLauncherByItsVariables) {
   EXPECT_EQ(info.launcher, "Open MPI");
   EXPECT_EQ(info.rank, 1);
   EXPECT_EQ(info.size, 4);
+}
+
+TEST_F(ConfigTest, FindsNoLauncherOfAProcessThatWantsAWorldOfItsOwn) {
+  set("OMPI_COMM_WORLD_RANK", "1");
+  set("OMPI_COMM_WORLD_SIZE", "4");
+  set("HVD_WORLD", "self");
+  EXPECT_TRUE(has_own_world());
+  EXPECT_EQ(read_launch_info().launcher, "");
+  set("HVD_WORLD", "mine");
+  EXPECT_THAT(error_of_reading(), HasSubstr("HVD_WORLD='mine': expected job or self"));
 }
 
 TEST_F(ConfigTest, TrustsMpiAboveTheLauncherThatStartedIt) {

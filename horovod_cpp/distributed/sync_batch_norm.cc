@@ -13,6 +13,7 @@
 #include "horovod_cpp/distributed/collectives/collectives.h"
 #include "horovod_cpp/nn/functional.h"
 #include "horovod_cpp/tensor/copy.h"
+#include "horovod_cpp/tensor/expanded.h"
 #include "horovod_cpp/tensor/kernels/elementwise/elementwise.h"
 #include "horovod_cpp/tensor/kernels/images/sync_batch_norm.h"
 #include "horovod_cpp/tensor/shapes.h"
@@ -68,6 +69,7 @@ JoinedMoments joined_moments(const Tensor& images, const std::string& name, cons
 
 // running = (1 - momentum) * running + momentum * now
 void move_towards(Tensor running, const Tensor& now, double momentum) {
+  refuse_expanded(running, "SyncBatchNorm: running statistics");
   kernels::scale(running, 1.0 - momentum);
   kernels::add_into(running, kernels::to(now, running.dtype()), momentum);
 }

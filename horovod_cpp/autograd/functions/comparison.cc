@@ -108,11 +108,19 @@ Tensor where(const Tensor& condition, const Tensor& a, const Tensor& b) {
 }
 
 Tensor masked_fill(const Tensor& a, const Tensor& mask, double value) {
+  return masked_fill(a, mask, Tensor::scalar(value, a.dtype()));
+}
+
+Tensor masked_fill(const Tensor& a, const Tensor& mask, const Tensor& value) {
   if (shapes::broadcast(a.shape(), mask.shape(), "masked_fill") != a.shape()) {
     throw InvalidArgumentError("masked_fill: mask " + to_string(mask.shape()) +
                                " does not broadcast to " + to_string(a.shape()));
   }
-  return where(mask, Tensor::scalar(value, a.dtype()), a);
+  if (value.numel() != 1) {
+    throw InvalidArgumentError("masked_fill: takes a value of one element, not of shape " +
+                               to_string(value.shape()));
+  }
+  return where(mask, autograd::operand(value.reshape({}), a), a);
 }
 
 }  // namespace hvd

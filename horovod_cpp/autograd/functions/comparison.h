@@ -39,6 +39,9 @@ Tensor all(const Tensor& a, std::vector<std::int64_t> axes = {}, bool keepdim = 
 Tensor where(const Tensor& condition, const Tensor& a, const Tensor& b);
 // A copy of `a` with `value` where the mask (bool, broadcast to a's shape) is true. Differentiable.
 Tensor masked_fill(const Tensor& a, const Tensor& mask, double value);
+// The same with a tensor of one element, which is converted to a's dtype and gets the gradients
+// of what it filled.
+Tensor masked_fill(const Tensor& a, const Tensor& mask, const Tensor& value);
 
 inline Tensor operator<(const Tensor& a, const Tensor& b) {
   return lt(a, b);

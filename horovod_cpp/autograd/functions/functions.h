@@ -27,6 +27,9 @@ Tensor div(const Tensor& a, const Tensor& b);
 Tensor neg(const Tensor& a);
 // Floating dtypes. e^x below the smallest normal number is 0; relu keeps NaN, its slope at 0 is 0.
 Tensor pow(const Tensor& a, double exponent);
+// Element by element; the exponent broadcasts, is converted to a's dtype and has a gradient: 0
+// where the base is 0 and the exponent is not negative.
+Tensor pow(const Tensor& a, const Tensor& exponent);
 Tensor exp(const Tensor& a);
 Tensor log(const Tensor& a);
 Tensor sqrt(const Tensor& a);

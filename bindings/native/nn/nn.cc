@@ -1,14 +1,15 @@
 #include "bindings/native/nn/nn.h"
 
+#include "bindings/native/numbers.h"
 #include "core/base/status.h"
 
 namespace hvd::python {
 
 IntPair int_pair_from(const py::object& object) {
   if (object.is_none()) return 0;
-  if (py::isinstance<py::int_>(object)) return object.cast<std::int64_t>();
+  if (py::isinstance<py::int_>(object)) return object.cast<Integer>().value;
   if (py::isinstance<py::sequence>(object) && py::len(object) == 2) {
-    return {object[py::int_(0)].cast<std::int64_t>(), object[py::int_(1)].cast<std::int64_t>()};
+    return {object[py::int_(0)].cast<Integer>(), object[py::int_(1)].cast<Integer>()};
   }
   throw py::type_error(std::string("expected an int or a pair of ints, got ") +
                        Py_TYPE(object.ptr())->tp_name);

@@ -61,8 +61,8 @@ JoinedMoments joined_moments(const Tensor& images, const std::string& name, cons
   for (std::size_t c = 0; c < size; ++c) {
     const double mean = sum[c] / joined.count;
     joined.moments.mean.data<double>()[c] = mean;
-    joined.moments.variance.data<double>()[c] =
-        std::max(0.0, square[c] / joined.count - mean * mean);
+    joined.moments.variance.data<double>()[c] =  // in this order a NaN stays
+        std::max(square[c] / joined.count - mean * mean, 0.0);
   }
   return joined;
 }

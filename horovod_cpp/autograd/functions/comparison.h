@@ -6,7 +6,7 @@
 #include "horovod_cpp/tensor/tensor.h"
 
 // Functions that give bool tensors, and those that a bool tensor tells what to do. Operands
-// broadcast; two numbers to be compared have one dtype, and a number takes the tensor's.
+// broadcast; two tensors to be compared have one dtype, a number need not fit into an integer one.
 namespace hvd {
 
 // Any dtype; complex numbers have no order. A NaN is unequal to anything. Not differentiable.

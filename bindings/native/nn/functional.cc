@@ -91,8 +91,8 @@ void bind_pooling(py::module_& f) {
           .c_str());
   f.def(
       "adaptive_avg_pool2d",
-      [](const Tensor& x, const PairLike& size) {
-        const IntPair output = int_pair_from(size);
+      [](const Tensor& x, const OutputSize& size) {
+        const IntPair output = output_size_from(size);
         return released([&] { return F::adaptive_avg_pool2d(x, output); });
       },
       input, py::arg("output_size"),
@@ -100,7 +100,7 @@ void bind_pooling(py::module_& f) {
 
 Args:
     input: [n, c, h, w] of a floating dtype.
-    output_size: extent of the result: a number, or (height, width).
+    output_size: extent of the result: a number, or (height, width); None: that of the input.
 
 Returns:
     [n, c, output height, output width].

@@ -173,9 +173,9 @@ Args:
                                R"(Means over windows that cover [n, c, h, w] evenly.
 
 Args:
-    output_size: extent of the result: a number, or (height, width).)")
-      .def(py::init([](const PairLike& size) {
-             return std::make_shared<nn::AdaptiveAvgPool2d>(int_pair_from(size));
+    output_size: extent of the result: a number, or (height, width); None: that of the input.)")
+      .def(py::init([](const OutputSize& size) {
+             return std::make_shared<nn::AdaptiveAvgPool2d>(output_size_from(size));
            }),
            py::arg("output_size"));
 }

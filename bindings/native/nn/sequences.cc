@@ -135,7 +135,8 @@ void def_attention_call(Cls& cls, const char* name) {
           R"(The queries' attention to the keys.
 
 Args:
-    query: [queries, batch, embed_dim] (batch_first: [batch, queries, embed_dim]).
+    query: [queries, batch, embed_dim] (batch_first: [batch, queries, embed_dim]); of one sequence
+        all arguments and results may be without the batch axis.
     key: [keys, batch, embed_dim], likewise.
     value: as ``key``.
     key_padding_mask: [batch, keys], bool (True: not to be attended to) or floating (added).

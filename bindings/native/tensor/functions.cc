@@ -147,6 +147,9 @@ Raises:
         return where(mask, Tensor::scalar(x), Tensor::scalar(y));
       },
       condition, a, b, ReleaseGil());
+}
+
+void bind_masked_fill(py::module_& m) {
   m.def("masked_fill", py::overload_cast<const Tensor&, const Tensor&, const Tensor&>(&masked_fill),
         py::arg("a"), py::arg("mask"), py::arg("value"), ReleaseGil(),
         R"(A copy with a number in some places.
@@ -191,6 +194,12 @@ void bind_axes_reductions(py::module_& m) {
          tensor_doc("Whether every element along axes is not 0.", {kAnyShape, kAxes, kKeepdims},
                     "A new bool Tensor without these axes.", kNoAxis)
              .c_str());
+}
+
+void bind_spreads(py::module_& m) {
+  const auto a = py::arg("a");
+  const auto axes = py::arg("axis") = py::none();
+  const auto keepdims = py::arg("keepdims") = false;
   const auto spread = [&](const char* name, auto function, const char* doc) {
     m.def(  // PyTorch's older form
         name,
@@ -358,7 +367,9 @@ void bind_functions(py::module_& m) {
   bind_elementwise(m);
   bind_pairs(m);
   bind_choices(m);
+  bind_masked_fill(m);
   bind_axes_reductions(m);
+  bind_spreads(m);
   bind_extremes(m);
   bind_orders(m);
   bind_indexing(m, cls);

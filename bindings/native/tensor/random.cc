@@ -209,6 +209,9 @@ void bind_counted(py::module_& m) {
                   "columns: -1: as many as rows (also called m).", kDtype, kDevice},
                  "[rows, columns].", "InvalidArgumentError: a negative extent.")
           .c_str());
+}
+
+void bind_likes(py::module_& m) {
   def_also(m, "zeros_like", {{"other", "input"}}, &zeros_like, py::arg("other"),
            tensor_doc("Zeros.", {"other: a Tensor (also called input)."},
                       "A new Tensor of its shape, dtype and device.", kNoMemory)
@@ -233,6 +236,7 @@ void bind_random(py::module_& m) {
   bind_random_tensors(m);
   bind_random_choices(m);
   bind_counted(m);
+  bind_likes(m);
 }
 
 }  // namespace hvd::python

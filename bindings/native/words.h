@@ -5,6 +5,7 @@
 #include <cstring>
 #include <optional>
 #include <type_traits>
+#include <vector>
 
 #include "bindings/native/bindings.h"
 
@@ -54,6 +55,23 @@ void def_axis(Scope& scope, const char* name, Function function, const Extra&...
   scope.def(name, function, kDim(extra)...);
 }
 
+using Words = std::vector<OtherWord>;
+
+template <typename Extra>
+Extra in_words(const Words& words, Extra extra) {
+  for (const OtherWord& word : words) extra = word(extra);
+  return extra;
+}
+
+// Defines a function some of whose arguments are called otherwise in PyTorch: an overload with
+// those words.
+template <typename Scope, typename Function, typename... Extra>
+void def_also(Scope& scope, const char* name, const Words& words, Function function,
+              const Extra&... extra) {
+  scope.def(name, function, extra...);
+  scope.def(name, function, in_words(words, extra)...);
+}
+
 // The device that an object names; none if it names none. Throws UnsupportedError for kinds of
 // devices that there are not, and InvalidArgumentError for "cuda:x".
 std::optional<Device> device_from(const py::handle& object);
@@ -79,8 +97,8 @@ void def_sized(py::module_& m, const char* name, Make make, const char* doc,
     if (requires_grad) tensor.requires_grad_();
     return tensor;
   };
-  m.def(
-      name,
+  def_also(
+      m, name, {{"shape", "size"}},
       [=](const ShapeLike& shape, const MaybeDType& dtype, More... more, bool requires_grad,
           const MaybeDevice& device) {
         // A second size, of the other form.

@@ -16,6 +16,9 @@ Tensor sum_to(const Tensor& a, const Shape& shape);
 // A number as an operand; throws InvalidArgumentError if `other`'s dtype would lose its fraction or
 // does not reach to it.
 Tensor operand(double value, const Tensor& other);
+// A tensor in the place of such a number, converted to `other`'s dtype; throws likewise where all
+// fractions would be lost.
+Tensor operand(const Tensor& value, const Tensor& other);
 
 // Records a function of one operand. `backward` gives the operand's gradient, in its shape.
 template <typename Function>

@@ -13,6 +13,7 @@
 #include "horovod_cpp/distributed/collectives/collectives.h"
 #include "horovod_cpp/nn/functional.h"
 #include "horovod_cpp/tensor/copy.h"
+#include "horovod_cpp/tensor/expanded.h"
 #include "horovod_cpp/tensor/kernels/elementwise/elementwise.h"
 #include "horovod_cpp/tensor/kernels/images/sync_batch_norm.h"
 #include "horovod_cpp/tensor/shapes.h"
@@ -60,14 +61,15 @@ JoinedMoments joined_moments(const Tensor& images, const std::string& name, cons
   for (std::size_t c = 0; c < size; ++c) {
     const double mean = sum[c] / joined.count;
     joined.moments.mean.data<double>()[c] = mean;
-    joined.moments.variance.data<double>()[c] =
-        std::max(0.0, square[c] / joined.count - mean * mean);
+    joined.moments.variance.data<double>()[c] =  // in this order a NaN stays
+        std::max(square[c] / joined.count - mean * mean, 0.0);
   }
   return joined;
 }
 
 // running = (1 - momentum) * running + momentum * now
 void move_towards(Tensor running, const Tensor& now, double momentum) {
+  refuse_expanded(running, "SyncBatchNorm: running statistics");
   kernels::scale(running, 1.0 - momentum);
   kernels::add_into(running, kernels::to(now, running.dtype()), momentum);
 }

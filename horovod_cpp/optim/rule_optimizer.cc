@@ -1,6 +1,6 @@
 #include "horovod_cpp/optim/rule_optimizer.h"
 
-#include <set>
+#include <map>
 #include <utility>
 
 #include "core/base/status.h"
@@ -30,18 +30,26 @@ void check_param(const Tensor& param, std::size_t index) {
   }
 }
 
+std::string place_of(std::size_t param, std::size_t group) {
+  return "parameter " + std::to_string(param) + " of group " + std::to_string(group);
+}
+
+// `params`: of a group that is to follow `groups`.
 void check_params(const std::vector<Tensor>& params, const std::vector<ParamGroup>& groups) {
   if (params.empty()) throw InvalidArgumentError("optimizer: a group without parameters");
-  std::set<const void*> known;
-  for (const ParamGroup& group : groups) {
-    for (const Tensor& param : group.params) known.insert(param.id());
+  std::map<const void*, std::string> known;
+  for (std::size_t group = 0; group < groups.size(); ++group) {
+    for (std::size_t i = 0; i < groups[group].params.size(); ++i) {
+      known.emplace(groups[group].params[i].id(), place_of(i, group));
+    }
   }
   for (std::size_t i = 0; i < params.size(); ++i) {
     check_param(params[i], i);
-    if (!known.insert(params[i].id()).second) {
-      throw InvalidArgumentError("optimizer: parameter " + std::to_string(i) + " of the group (" +
-                                 describe(params[i]) + ") is given twice");
-    }
+    const std::string place = place_of(i, groups.size());
+    const auto [first, is_new] = known.emplace(params[i].id(), place);
+    if (is_new) continue;
+    throw InvalidArgumentError("optimizer: " + place + " (" + describe(params[i]) +
+                               ") is given twice: it is " + first->second + " too");
   }
 }
 

@@ -8,6 +8,7 @@
 #include "horovod_cpp/tensor/copy.h"
 #include "horovod_cpp/tensor/device.h"
 #include "horovod_cpp/tensor/dispatch.h"
+#include "horovod_cpp/tensor/expanded.h"
 #include "horovod_cpp/tensor/impl.h"
 #include "horovod_cpp/tensor/memory.h"
 #include "horovod_cpp/tensor/shapes.h"
@@ -121,6 +122,7 @@ void overwrite(const Tensor& tensor, const char* function, Fill fill) {
     throw InvalidArgumentError(std::string(function) + ": takes a floating dtype, got " +
                                std::string(name_of(tensor.dtype())));
   }
+  refuse_expanded(tensor, function);
   if (tensor.is_contiguous() && is_on_cpu(tensor)) {
     fill(tensor);
     bump_version(tensor);

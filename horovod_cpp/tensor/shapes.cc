@@ -94,7 +94,8 @@ void require_same_dtype(const Tensor& a, const Tensor& b, const char* function) 
 
 void require_float(const Tensor& tensor, const char* function) {
   if (tensor.dtype() != DType::kF32 && tensor.dtype() != DType::kF64) {
-    throw InvalidArgumentError(std::string(function) + ": takes float32 or float64, got " +
+    const char* expected = is_floating(tensor.dtype()) ? "float32 or float64" : "a floating dtype";
+    throw InvalidArgumentError(std::string(function) + ": takes " + expected + ", got " +
                                std::string(name_of(tensor.dtype())));
   }
 }

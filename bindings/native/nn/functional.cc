@@ -6,6 +6,7 @@
 
 #include "bindings/native/nn/docs.h"
 #include "bindings/native/nn/nn.h"
+#include "bindings/native/numbers.h"
 #include "core/base/status.h"
 
 namespace hvd::python {
@@ -32,7 +33,7 @@ void bind_activations(py::module_& f) {
   const auto input = py::arg("input");
   f.def("relu", &F::relu, input, ReleaseGil(),
         activation_doc("max(input, 0), element by element.").c_str());
-  f.def("leaky_relu", &F::leaky_relu, input, py::arg("negative_slope") = 0.01, ReleaseGil(),
+  f.def("leaky_relu", given(&F::leaky_relu), input, py::arg("negative_slope") = 0.01, ReleaseGil(),
         activation_doc("input where positive, else negative_slope x input.",
                        "    negative_slope: factor below 0.\n")
             .c_str());
@@ -46,15 +47,16 @@ void bind_activations(py::module_& f) {
         activation_doc("1 / (1 + exp(-input)), element by element.").c_str());
   f.def("tanh", &F::tanh, input, ReleaseGil(),
         activation_doc("Hyperbolic tangent, element by element.").c_str());
-  f.def("softmax", &F::softmax, input, py::arg("dim"), ReleaseGil(),
+  f.def("softmax", given(&F::softmax), input, py::arg("dim"), ReleaseGil(),
         activation_doc("exp(input) normalised to sum 1 along ``dim``.",
                        "    dim: the axis; a negative one counts from the end.\n")
             .c_str());
-  f.def("log_softmax", &F::log_softmax, input, py::arg("dim"), ReleaseGil(),
+  f.def("log_softmax", given(&F::log_softmax), input, py::arg("dim"), ReleaseGil(),
         activation_doc("Logarithm of softmax along ``dim``, without overflow.",
                        "    dim: the axis; a negative one counts from the end.\n")
             .c_str());
-  f.def("dropout", &F::dropout, input, py::arg("p") = 0.5, py::arg("training") = true, ReleaseGil(),
+  f.def("dropout", given(&F::dropout), input, py::arg("p") = 0.5, py::arg("training") = true,
+        ReleaseGil(),
         activation_doc("Zeroes with probability ``p`` and scales the rest by 1/(1-p).",
                        "    p: within [0, 1).\n"
                        "    training: False gives the input itself.\n")
@@ -89,8 +91,8 @@ void bind_pooling(py::module_& f) {
           .c_str());
   f.def(
       "adaptive_avg_pool2d",
-      [](const Tensor& x, const PairLike& size) {
-        const IntPair output = int_pair_from(size);
+      [](const Tensor& x, const OutputSize& size) {
+        const IntPair output = output_size_from(size);
         return released([&] { return F::adaptive_avg_pool2d(x, output); });
       },
       input, py::arg("output_size"),
@@ -98,7 +100,7 @@ void bind_pooling(py::module_& f) {
 
 Args:
     input: [n, c, h, w] of a floating dtype.
-    output_size: extent of the result: a number, or (height, width).
+    output_size: extent of the result: a number, or (height, width); None: that of the input.
 
 Returns:
     [n, c, output height, output width].
@@ -131,8 +133,8 @@ Raises:
     InvalidArgumentError: shapes or dtypes do not fit; names both.)");
   f.def(
       "layer_norm",
-      [](const Tensor& x, const Shape& shape, const MaybeTensor& w, const MaybeTensor& b,
-         double e) { return F::layer_norm(x, shape, or_none(w), or_none(b), e); },
+      [](const Tensor& x, const Integers& shape, const MaybeTensor& w, const MaybeTensor& b,
+         Number e) { return F::layer_norm(x, list_of(shape), or_none(w), or_none(b), e); },
       input, py::arg("normalized_shape"), weight, bias, eps, ReleaseGil(),
       norm_doc("Normalises over the last axes.",
                "    input: [..., *normalized_shape] of a floating dtype.\n    normalized_shape: "
@@ -141,8 +143,9 @@ Raises:
           .c_str());
   f.def(
       "group_norm",
-      [](const Tensor& x, std::int64_t groups, const MaybeTensor& w, const MaybeTensor& b,
-         double e) { return F::group_norm(x, groups, or_none(w), or_none(b), e); },
+      [](const Tensor& x, Integer groups, const MaybeTensor& w, const MaybeTensor& b, Number e) {
+        return F::group_norm(x, groups, or_none(w), or_none(b), e);
+      },
       input, py::arg("num_groups"), weight, bias, eps, ReleaseGil(),
       norm_doc("Normalises groups of channels of each example.",
                "    input: [n, channels, ...] of a floating dtype.\n    num_groups: divides the "
@@ -152,7 +155,7 @@ Raises:
   f.def(
       "batch_norm",
       [](const Tensor& x, const MaybeTensor& mean, const MaybeTensor& var, const MaybeTensor& w,
-         const MaybeTensor& b, bool training, double momentum, double e) {
+         const MaybeTensor& b, bool training, Number momentum, Number e) {
         return F::batch_norm(x, or_none(mean), or_none(var), or_none(w), or_none(b), training,
                              momentum, e);
       },
@@ -168,7 +171,7 @@ Raises:
 }
 
 void bind_lookup(py::module_& f) {
-  f.def("embedding", &F::embedding, py::arg("input"), py::arg("weight"),
+  f.def("embedding", given(&F::embedding), py::arg("input"), py::arg("weight"),
         py::arg("padding_idx") = py::none(), py::arg("sparse") = false, ReleaseGil(),
         R"(A row of ``weight`` for each index.
 
@@ -206,7 +209,7 @@ void bind_losses(py::module_& f) {
   def_loss(f, "l1_loss", &F::l1_loss, loss_doc("Absolute difference.").c_str());
   f.def(
       "huber_loss",
-      [](const Tensor& x, const Tensor& t, const std::string& how, double delta) {
+      [](const Tensor& x, const Tensor& t, const std::string& how, Number delta) {
         return F::huber_loss(x, t, reduction_from(how), delta);
       },
       input, target, reduction, py::arg("delta") = 1.0, ReleaseGil(),
@@ -215,7 +218,7 @@ void bind_losses(py::module_& f) {
           .c_str());
   f.def(
       "smooth_l1_loss",
-      [](const Tensor& x, const Tensor& t, const std::string& how, double beta) {
+      [](const Tensor& x, const Tensor& t, const std::string& how, Number beta) {
         return F::smooth_l1_loss(x, t, reduction_from(how), beta);
       },
       input, target, reduction, py::arg("beta") = 1.0, ReleaseGil(),
@@ -262,7 +265,7 @@ void bind_class_losses(py::module_& f) {
   const auto reduction = py::arg("reduction") = "mean";
   f.def(
       "nll_loss",
-      [](const Tensor& x, const Tensor& t, const MaybeTensor& w, std::int64_t ignore,
+      [](const Tensor& x, const Tensor& t, const MaybeTensor& w, Integer ignore,
          const std::string& how) {
         return F::nll_loss(x, t, {or_none(w), ignore, reduction_from(how), 0.0});
       },
@@ -270,8 +273,8 @@ void bind_class_losses(py::module_& f) {
       class_loss_doc("Negative log-probability of classes.", "log-probabilities").c_str());
   f.def(
       "cross_entropy",
-      [](const Tensor& x, const Tensor& t, const MaybeTensor& w, std::int64_t ignore,
-         const std::string& how, double smoothing) {
+      [](const Tensor& x, const Tensor& t, const MaybeTensor& w, Integer ignore,
+         const std::string& how, Number smoothing) {
         return F::cross_entropy(x, t, {or_none(w), ignore, reduction_from(how), smoothing});
       },
       input, target, weight, ignored, reduction, py::arg("label_smoothing") = 0.0, ReleaseGil(),

@@ -5,6 +5,7 @@
 
 #include "bindings/native/nn/docs.h"
 #include "bindings/native/nn/nn.h"
+#include "bindings/native/numbers.h"
 #include "core/base/status.h"
 #include "horovod_cpp/nn/init.h"
 
@@ -48,7 +49,7 @@ void bind_plain(py::module_& m) {
   const auto tensor = py::arg("tensor");
   m.def(
       "init_constant_",
-      [](const Tensor& t, double value) {
+      [](const Tensor& t, Number value) {
         init::constant_(t, value);
         return t;
       },
@@ -74,7 +75,7 @@ void bind_random_values(py::module_& m) {
   const auto tensor = py::arg("tensor");
   m.def(
       "init_uniform_",
-      [](const Tensor& t, double low, double high) {
+      [](const Tensor& t, Number low, Number high) {
         init::uniform_(t, low, high);
         return t;
       },
@@ -85,7 +86,7 @@ void bind_random_values(py::module_& m) {
           .c_str());
   m.def(
       "init_normal_",
-      [](const Tensor& t, double mean, double std) {
+      [](const Tensor& t, Number mean, Number std) {
         init::normal_(t, mean, std);
         return t;
       },
@@ -96,7 +97,7 @@ void bind_random_values(py::module_& m) {
           .c_str());
   m.def(
       "init_trunc_normal_",
-      [](const Tensor& t, double mean, double std, double a, double b) {
+      [](const Tensor& t, Number mean, Number std, Number a, Number b) {
         init::trunc_normal_(t, mean, std, a, b);
         return t;
       },
@@ -109,7 +110,7 @@ void bind_random_values(py::module_& m) {
           .c_str());
   m.def(
       "init_orthogonal_",
-      [](const Tensor& t, double gain) {
+      [](const Tensor& t, Number gain) {
         init::orthogonal_(t, gain);
         return t;
       },
@@ -125,7 +126,7 @@ using Kaiming = void (*)(const Tensor&, double, init::FanMode, init::Nonlinearit
 void def_kaiming(py::module_& m, const char* name, Kaiming function, const char* doc) {
   m.def(
       name,
-      [function](const Tensor& t, double a, const std::string& mode,
+      [function](const Tensor& t, Number a, const std::string& mode,
                  const std::string& nonlinearity) {
         function(t, a, mode_from(mode), nonlinearity_from(nonlinearity), default_generator());
         return t;
@@ -142,7 +143,7 @@ void bind_nn_init(py::module_& m) {
   const auto tensor = py::arg("tensor");
   m.def(
       "init_xavier_uniform_",
-      [](const Tensor& t, double gain) {
+      [](const Tensor& t, Number gain) {
         init::xavier_uniform_(t, gain);
         return t;
       },
@@ -152,7 +153,7 @@ void bind_nn_init(py::module_& m) {
           .c_str());
   m.def(
       "init_xavier_normal_",
-      [](const Tensor& t, double gain) {
+      [](const Tensor& t, Number gain) {
         init::xavier_normal_(t, gain);
         return t;
       },
@@ -171,7 +172,7 @@ void bind_nn_init(py::module_& m) {
                   .c_str());
   m.def(
       "init_calculate_gain",
-      [](const std::string& nonlinearity, double param) {
+      [](const std::string& nonlinearity, Number param) {
         return init::calculate_gain(nonlinearity_from(nonlinearity), param);
       },
       py::arg("nonlinearity"), py::arg("param") = 0.01,

@@ -4,6 +4,7 @@
 #include <string>
 
 #include "bindings/native/nn/nn.h"
+#include "bindings/native/numbers.h"
 #include "core/base/status.h"
 #include "horovod_cpp/nn/layers/layers.h"
 
@@ -22,8 +23,8 @@ Args:
 
 ``weight`` is [out_features, in_features], ``bias`` [out_features]; both start uniform within
 1 / sqrt(in_features). Calls raise InvalidArgumentError on other shapes, naming both.)");
-  linear.def(py::init<std::int64_t, std::int64_t, bool>(), py::arg("in_features"),
-             py::arg("out_features"), py::arg("bias") = true);
+  linear.def(py::init<Integer, Integer, bool>(), py::arg("in_features"), py::arg("out_features"),
+             py::arg("bias") = true);
   def_weight(linear);
   def_bias(linear);
   linear
@@ -45,9 +46,8 @@ Args:
 
 Calls raise InvalidArgumentError on an index out of range.)");
   embedding
-      .def(py::init<std::int64_t, std::int64_t, std::optional<std::int64_t>, bool>(),
-           py::arg("num_embeddings"), py::arg("embedding_dim"), py::arg("padding_idx") = py::none(),
-           py::arg("sparse") = false)
+      .def(py::init<Integer, Integer, std::optional<Integer>, bool>(), py::arg("num_embeddings"),
+           py::arg("embedding_dim"), py::arg("padding_idx") = py::none(), py::arg("sparse") = false)
       .def_property_readonly(
           "num_embeddings", [](const nn::Embedding& layer) { return layer.weight.size(0); },
           "Rows of the table.")
@@ -60,7 +60,7 @@ Calls raise InvalidArgumentError on an index out of range.)");
 template <typename Layer>
 void bind_batch_norm(py::module_& m, const char* name, const char* doc) {
   LayerClass<Layer> norm(m, name, doc);
-  norm.def(py::init([](std::int64_t num_features, double eps, std::optional<double> momentum,
+  norm.def(py::init([](Integer num_features, Number eps, std::optional<Number> momentum,
                        bool affine, bool track_running_stats) {
              return std::make_shared<Layer>(
                  num_features, nn::BatchNormOptions{eps, momentum, affine, track_running_stats});
@@ -112,10 +112,8 @@ Args:
     elementwise_affine: with ``weight`` (at first 1) and ``bias`` (0) of that shape.
 
 Calls raise InvalidArgumentError on other shapes.)");
-  layer.def(py::init([](const ShapeLike& shape, double eps, bool affine) {
-              const bool one = py::isinstance<py::int_>(shape);
-              return std::make_shared<nn::LayerNorm>(
-                  one ? Shape{shape.cast<std::int64_t>()} : shape.cast<Shape>(), eps, affine);
+  layer.def(py::init([](const ShapeLike& shape, Number eps, bool affine) {
+              return std::make_shared<nn::LayerNorm>(shape_from(shape), eps, affine);
             }),
             py::arg("normalized_shape"), py::arg("eps") = 1e-5,
             py::arg("elementwise_affine") = true);
@@ -132,7 +130,7 @@ Args:
 
 Raises:
     InvalidArgumentError: num_groups does not divide num_channels.)");
-  group.def(py::init<std::int64_t, std::int64_t, double, bool>(), py::arg("num_groups"),
+  group.def(py::init<Integer, Integer, Number, bool>(), py::arg("num_groups"),
             py::arg("num_channels"), py::arg("eps") = 1e-5, py::arg("affine") = true);
   def_weight_and_bias(group);
 }
@@ -173,9 +171,9 @@ Args:
                                     R"(Means over windows that cover [n, c, h, w] evenly.
 
 Args:
-    output_size: extent of the result: a number, or (height, width).)")
-      .def(py::init([](const PairLike& size) {
-             return std::make_shared<nn::AdaptiveAvgPool2d>(int_pair_from(size));
+    output_size: extent of the result: a number, or (height, width); None: that of the input.)")
+      .def(py::init([](const OutputSize& size) {
+             return std::make_shared<nn::AdaptiveAvgPool2d>(output_size_from(size));
            }),
            py::arg("output_size"));
 }
@@ -188,7 +186,7 @@ void bind_activations_layers(py::module_& m) {
 
 Args:
     negative_slope: factor below 0.)")
-      .def(py::init<double>(), py::arg("negative_slope") = 0.01);
+      .def(py::init<Number>(), py::arg("negative_slope") = 0.01);
   LayerClass<nn::GELU>(m, "GELU",
                        R"(input x Phi(input), Phi being the normal distribution; any shape.
 
@@ -216,12 +214,12 @@ Raises:
 
 Args:
     dim: the axis; a negative one counts from the end.)")
-      .def(py::init<std::int64_t>(), py::arg("dim"));
+      .def(py::init<Integer>(), py::arg("dim"));
   LayerClass<nn::LogSoftmax>(m, "LogSoftmax", R"(Logarithm of softmax along an axis.
 
 Args:
     dim: the axis; a negative one counts from the end.)")
-      .def(py::init<std::int64_t>(), py::arg("dim"));
+      .def(py::init<Integer>(), py::arg("dim"));
   LayerClass<nn::Identity>(m, "Identity", R"(The input itself, any shape.)").def(py::init<>());
   LayerClass<nn::Dropout>(
       m, "Dropout",
@@ -232,12 +230,12 @@ Args:
 
 Raises:
     InvalidArgumentError: another ``p``.)")
-      .def(py::init<double>(), py::arg("p") = 0.5);
+      .def(py::init<Number>(), py::arg("p") = 0.5);
   LayerClass<nn::Flatten>(m, "Flatten", R"([n, ...] -> [n, product of the rest].
 
 Args:
     start_dim: the first of the axes that are joined.)")
-      .def(py::init<std::int64_t>(), py::arg("start_dim") = 1);
+      .def(py::init<Integer>(), py::arg("start_dim") = 1);
 }
 
 }  // namespace

@@ -4,6 +4,7 @@
 #include <string>
 
 #include "bindings/native/nn/nn.h"
+#include "bindings/native/numbers.h"
 #include "horovod_cpp/nn/losses/loss.h"
 
 namespace hvd::python {
@@ -25,7 +26,7 @@ void bind_plain(py::module_& m, const char* name, const char* doc) {
 template <typename Loss>
 void bind_threshold(py::module_& m, const char* name, const char* option, const char* doc) {
   LossClass<Loss>(m, name, doc)
-      .def(py::init([](const std::string& reduction, double threshold) {
+      .def(py::init([](const std::string& reduction, Number threshold) {
              return std::make_shared<Loss>(reduction_from(reduction), threshold);
            }),
            py::arg("reduction") = "mean", py::arg(option) = 1.0);
@@ -72,8 +73,8 @@ Args:
 
 Called with input [n, classes, ...] and target int64 [n, ...]; raises InvalidArgumentError on others and
 on a target that is not a class.)")
-      .def(py::init([](const MaybeTensor& weight, std::int64_t ignore_index,
-                       const std::string& reduction, double label_smoothing) {
+      .def(py::init([](const MaybeTensor& weight, Integer ignore_index,
+                       const std::string& reduction, Number label_smoothing) {
              return std::make_shared<nn::CrossEntropyLoss>(ClassLossOptions{
                  or_none(weight), ignore_index, reduction_from(reduction), label_smoothing});
            }),
@@ -89,11 +90,11 @@ Args:
 
 Called with input [n, classes, ...] and target int64 [n, ...]; raises InvalidArgumentError on others and
 on a target that is not a class.)")
-      .def(py::init([](const MaybeTensor& weight, std::int64_t ignore_index,
-                       const std::string& reduction) {
-             return std::make_shared<nn::NLLLoss>(
-                 ClassLossOptions{or_none(weight), ignore_index, reduction_from(reduction), 0.0});
-           }),
+      .def(py::init(
+               [](const MaybeTensor& weight, Integer ignore_index, const std::string& reduction) {
+                 return std::make_shared<nn::NLLLoss>(ClassLossOptions{
+                     or_none(weight), ignore_index, reduction_from(reduction), 0.0});
+               }),
            py::arg("weight") = py::none(), py::arg("ignore_index") = -100,
            py::arg("reduction") = "mean");
 }

@@ -1,17 +1,28 @@
 #include "bindings/native/nn/nn.h"
 
+#include "bindings/native/numbers.h"
 #include "core/base/status.h"
+#include "horovod_cpp/autograd/functions/input_extent.h"
 
 namespace hvd::python {
 
 IntPair int_pair_from(const py::object& object) {
   if (object.is_none()) return 0;
-  if (py::isinstance<py::int_>(object)) return object.cast<std::int64_t>();
+  if (const py::object both = number_from(object, true, true)) return both.cast<std::int64_t>();
   if (py::isinstance<py::sequence>(object) && py::len(object) == 2) {
-    return {object[py::int_(0)].cast<std::int64_t>(), object[py::int_(1)].cast<std::int64_t>()};
+    return {object[py::int_(0)].cast<Integer>(), object[py::int_(1)].cast<Integer>()};
   }
   throw py::type_error(std::string("expected an int or a pair of ints, got ") +
                        Py_TYPE(object.ptr())->tp_name);
+}
+
+IntPair output_size_from(const py::object& object) {
+  const auto extent = [](const py::object& given) {
+    return given.is_none() ? kInputExtent : given.cast<Integer>().value;
+  };
+  const bool pair = py::isinstance<py::sequence>(object) && py::len(object) == 2;
+  if (!pair) return object.is_none() ? IntPair(kInputExtent) : int_pair_from(object);
+  return {extent(object[py::int_(0)]), extent(object[py::int_(1)])};
 }
 
 LossReduction reduction_from(const std::string& name) {

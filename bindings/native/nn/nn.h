@@ -41,6 +41,10 @@ inline MaybeTensor to_object(const Tensor& tensor) {
 // One int, or a pair of them; None is 0. TypeError on everything else.
 IntPair int_pair_from(const py::object& object);
 
+// The same, None being the input's extent, of one or of both.
+using OutputSize = Typed<"int | tuple[int | None, int | None] | None">;
+IntPair output_size_from(const py::object& object);
+
 // "none", "mean", "sum", "batchmean". Throws InvalidArgumentError listing them.
 LossReduction reduction_from(const std::string& name);
 

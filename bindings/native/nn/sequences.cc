@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "bindings/native/nn/nn.h"
+#include "bindings/native/numbers.h"
 #include "core/base/status.h"
 #include "horovod_cpp/nn/layers/recurrent.h"
 #include "horovod_cpp/nn/layers/transformer.h"
@@ -13,9 +14,9 @@ namespace hvd::python {
 namespace {
 
 template <typename Layer>
-std::shared_ptr<Layer> make_recurrent(std::int64_t input_size, std::int64_t hidden_size,
-                                      std::int64_t num_layers, bool bias, bool batch_first,
-                                      double dropout, bool bidirectional) {
+std::shared_ptr<Layer> make_recurrent(Integer input_size, Integer hidden_size, Integer num_layers,
+                                      bool bias, bool batch_first, Number dropout,
+                                      bool bidirectional) {
   return std::make_shared<Layer>(
       input_size, hidden_size,
       nn::RecurrentOptions{num_layers, bias, batch_first, dropout, bidirectional});
@@ -131,7 +132,8 @@ void def_attention_call(Cls& cls, const char* name) {
           R"(The queries' attention to the keys.
 
 Args:
-    query: [queries, batch, embed_dim] (batch_first: [batch, queries, embed_dim]).
+    query: [queries, batch, embed_dim] (batch_first: [batch, queries, embed_dim]); of one sequence
+        all arguments and results may be without the batch axis.
     key: [keys, batch, embed_dim], likewise.
     value: as ``key``.
     key_padding_mask: [batch, keys], bool (True: not to be attended to) or floating (added).
@@ -200,11 +202,11 @@ Args:
 Raises:
     InvalidArgumentError: num_heads does not divide embed_dim.)");
   attention.def(
-      py::init([](std::int64_t embed_dim, std::int64_t num_heads, double dropout, bool bias,
-                  bool batch_first) {
-        return std::make_shared<nn::MultiheadAttention>(
-            embed_dim, num_heads, nn::MultiheadAttentionOptions{dropout, bias, batch_first});
-      }),
+      py::init(
+          [](Integer embed_dim, Integer num_heads, Number dropout, bool bias, bool batch_first) {
+            return std::make_shared<nn::MultiheadAttention>(
+                embed_dim, num_heads, nn::MultiheadAttentionOptions{dropout, bias, batch_first});
+          }),
       py::arg("embed_dim"), py::arg("num_heads"), py::arg("dropout") = 0.0, py::arg("bias") = true,
       py::arg("batch_first") = false);
   def_attention_call(attention, "__call__");
@@ -228,9 +230,9 @@ Args:
 
 Raises:
     InvalidArgumentError: an option is out of range.)");
-  layer.def(py::init([](std::int64_t d_model, std::int64_t nhead, std::int64_t dim_feedforward,
-                        double dropout, const std::string& activation, double layer_norm_eps,
-                        bool batch_first, bool norm_first) {
+  layer.def(py::init([](Integer d_model, Integer nhead, Integer dim_feedforward, Number dropout,
+                        const std::string& activation, Number layer_norm_eps, bool batch_first,
+                        bool norm_first) {
               return std::make_shared<nn::TransformerEncoderLayer>(
                   d_model, nhead,
                   nn::TransformerEncoderLayerOptions{dim_feedforward, dropout,
@@ -254,7 +256,7 @@ Args:
 Raises:
     InvalidArgumentError: fewer than one layer.)");
   encoder.def(
-      py::init<const nn::TransformerEncoderLayer&, std::int64_t, std::shared_ptr<nn::LayerNorm>>(),
+      py::init<const nn::TransformerEncoderLayer&, Integer, std::shared_ptr<nn::LayerNorm>>(),
       py::arg("encoder_layer"), py::arg("num_layers"), py::arg("norm") = py::none());
   def_encoder_call(encoder, "mask");
 }

@@ -7,6 +7,7 @@
 #include <variant>
 #include <vector>
 
+#include "bindings/native/numbers.h"
 #include "bindings/native/optim/python.h"
 #include "core/base/status.h"
 #include "horovod_cpp/optim/lr_scheduler.h"
@@ -19,11 +20,12 @@ namespace {
 using namespace optim::lr_scheduler;
 using optim::Optimizer;
 
-using OneOrMany = std::variant<double, std::vector<double>>;
+using OneOrMany = std::variant<Number, std::vector<Number>>;
 
 std::vector<double> list_of(const OneOrMany& values) {
-  if (const double* one = std::get_if<double>(&values)) return {*one};
-  return std::get<std::vector<double>>(values);
+  if (const auto* one = std::get_if<Number>(&values)) return {*one};
+  const auto& many = std::get<std::vector<Number>>(values);
+  return {many.begin(), many.end()};
 }
 
 // The value that `text` names. Throws InvalidArgumentError listing both names.
@@ -102,7 +104,7 @@ Args:
 
 Raises:
     InvalidArgumentError: an argument is out of range.)")
-      .def(py::init<Optimizer&, std::int64_t, double>(), py::arg("optimizer"), py::arg("step_size"),
+      .def(py::init<Optimizer&, Integer, Number>(), py::arg("optimizer"), py::arg("step_size"),
            py::arg("gamma") = 0.1, KeepOptimizer());
   py::classh<MultiStepLR, LRScheduler>(
       m, "MultiStepLR", R"(The initial rate times gamma^(number of milestones reached).
@@ -114,8 +116,10 @@ Args:
 
 Raises:
     InvalidArgumentError: an argument is out of range.)")
-      .def(py::init<Optimizer&, std::vector<std::int64_t>, double>(), py::arg("optimizer"),
-           py::arg("milestones"), py::arg("gamma") = 0.1, KeepOptimizer());
+      .def(py::init([](Optimizer& optimizer, const Integers& milestones, Number gamma) {
+             return std::make_shared<MultiStepLR>(optimizer, list_of(milestones), gamma);
+           }),
+           py::arg("optimizer"), py::arg("milestones"), py::arg("gamma") = 0.1, KeepOptimizer());
   py::classh<ExponentialLR, LRScheduler>(m, "ExponentialLR", R"(The initial rate times gamma^epoch.
 
 Args:
@@ -124,7 +128,7 @@ Args:
 
 Raises:
     InvalidArgumentError: an argument is out of range.)")
-      .def(py::init<Optimizer&, double>(), py::arg("optimizer"), py::arg("gamma"), KeepOptimizer());
+      .def(py::init<Optimizer&, Number>(), py::arg("optimizer"), py::arg("gamma"), KeepOptimizer());
   py::classh<CosineAnnealingLR, LRScheduler>(
       m, "CosineAnnealingLR",
       R"(Half a cosine wave from the initial rate to eta_min at T_max (Loshchilov and Hutter 2017).
@@ -136,7 +140,7 @@ Args:
 
 Raises:
     InvalidArgumentError: an argument is out of range.)")
-      .def(py::init<Optimizer&, std::int64_t, double>(), py::arg("optimizer"), py::arg("T_max"),
+      .def(py::init<Optimizer&, Integer, Number>(), py::arg("optimizer"), py::arg("T_max"),
            py::arg("eta_min") = 0.0, KeepOptimizer());
   py::classh<LinearLR, LRScheduler>(m, "LinearLR",
                                     R"(The initial rate times a factor on a straight line.
@@ -149,7 +153,7 @@ Args:
 
 Raises:
     InvalidArgumentError: an argument is out of range.)")
-      .def(py::init<Optimizer&, double, double, std::int64_t>(), py::arg("optimizer"),
+      .def(py::init<Optimizer&, Number, Number, Integer>(), py::arg("optimizer"),
            py::arg("start_factor") = 1.0 / 3, py::arg("end_factor") = 1.0,
            py::arg("total_iters") = 5, KeepOptimizer());
 }
@@ -182,8 +186,11 @@ Args:
 Raises:
     InvalidArgumentError: milestones are not one fewer than schedules, or a schedule is of another
         optimizer.)")
-      .def(py::init<Optimizer&, std::vector<std::shared_ptr<LRScheduler>>,
-                    std::vector<std::int64_t>>(),
+      .def(py::init([](Optimizer& optimizer, std::vector<std::shared_ptr<LRScheduler>> schedulers,
+                       const Integers& milestones) {
+             return std::make_shared<SequentialLR>(optimizer, std::move(schedulers),
+                                                   list_of(milestones));
+           }),
            py::arg("optimizer"), py::arg("schedulers"), py::arg("milestones"), KeepOptimizer());
   py::classh<LearningRateWarmup, LRScheduler>(
       m, "LearningRateWarmup",
@@ -198,8 +205,8 @@ Args:
 
 Raises:
     InvalidArgumentError: an argument is out of range.)")
-      .def(py::init([](Optimizer& optimizer, double scale, double warmup_epochs,
-                       std::int64_t steps_per_epoch,
+      .def(py::init([](Optimizer& optimizer, Number scale, Number warmup_epochs,
+                       Integer steps_per_epoch,
                        std::optional<std::shared_ptr<LRScheduler>> schedule) {
              return std::make_shared<LearningRateWarmup>(
                  optimizer, LearningRateWarmupOptions{scale, warmup_epochs, steps_per_epoch},
@@ -229,10 +236,10 @@ Args:
 
 Raises:
     InvalidArgumentError: an argument is out of range.)")
-      .def(py::init([](Optimizer& optimizer, const OneOrMany& max_lr, std::int64_t total_steps,
-                       double pct_start, const std::string& anneal_strategy, bool cycle_momentum,
-                       double base_momentum, double max_momentum, double div_factor,
-                       double final_div_factor, bool three_phase) {
+      .def(py::init([](Optimizer& optimizer, const OneOrMany& max_lr, Integer total_steps,
+                       Number pct_start, const std::string& anneal_strategy, bool cycle_momentum,
+                       Number base_momentum, Number max_momentum, Number div_factor,
+                       Number final_div_factor, bool three_phase) {
              const auto strategy = choose("OneCycleLR: anneal_strategy", anneal_strategy, "cos",
                                           AnnealStrategy::kCos, "linear", AnnealStrategy::kLinear);
              return std::make_shared<OneCycleLR>(
@@ -268,9 +275,9 @@ Args:
 Raises:
     InvalidArgumentError: an argument is out of range.)",
       py::dynamic_attr());
-  cls.def(py::init([](Optimizer& optimizer, const std::string& mode, double factor,
-                      std::int64_t patience, double threshold, const std::string& threshold_mode,
-                      std::int64_t cooldown, const OneOrMany& min_lr, double eps) {
+  cls.def(py::init([](Optimizer& optimizer, const std::string& mode, Number factor,
+                      Integer patience, Number threshold, const std::string& threshold_mode,
+                      Integer cooldown, const OneOrMany& min_lr, Number eps) {
             const auto side = choose("ReduceLROnPlateau: mode", mode, "min", PlateauMode::kMin,
                                      "max", PlateauMode::kMax);
             const auto kind = choose("ReduceLROnPlateau: threshold_mode", threshold_mode, "rel",

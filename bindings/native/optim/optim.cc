@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "bindings/native/bindings.h"
+#include "bindings/native/numbers.h"
 #include "bindings/native/optim/python.h"
 #include "horovod_cpp/optim/clip_grad_norm.h"
 #include "horovod_cpp/optim/optimizer.h"
@@ -30,7 +31,7 @@ class GroupView {
     if (found == group().options.end()) throw py::key_error(key);
     return py::float_(found->second);
   }
-  void set(const std::string& key, double value) const {
+  void set(const std::string& key, Number value) const {
     const auto found = group().options.find(key);
     if (found == group().options.end()) throw py::key_error(key);
     found->second = value;
@@ -80,9 +81,9 @@ std::vector<optim::ParamGroup> groups_from(const py::handle& params) {
         group.params =
             py::list(py::reinterpret_borrow<py::object>(value)).cast<std::vector<Tensor>>();
       } else if (name == kInitialLr) {
-        group.initial_lr = value.cast<double>();
+        group.initial_lr = value.cast<Number>();
       } else {
-        group.options[name] = value.cast<double>();
+        group.options[name] = value.cast<Number>();
       }
     }
     groups.push_back(std::move(group));
@@ -241,7 +242,7 @@ std::vector<Tensor> tensors_from(const py::handle& parameters) {
 void bind_clipping(py::module_& m) {
   m.def(
       "clip_grad_norm_",
-      [](const OneOrManyTensors& parameters, double max_norm, double norm_type,
+      [](const OneOrManyTensors& parameters, Number max_norm, Number norm_type,
          bool error_if_nonfinite) {
         const std::vector<Tensor> params = tensors_from(parameters);
         const WithoutGil nogil;
@@ -264,7 +265,7 @@ Raises:
     InvalidArgumentError: an argument is out of range, or the norm is not finite.)");
   m.def(
       "clip_grad_value_",
-      [](const OneOrManyTensors& parameters, double clip_value) {
+      [](const OneOrManyTensors& parameters, Number clip_value) {
         const std::vector<Tensor> params = tensors_from(parameters);
         const WithoutGil nogil;
         optim::clip_grad_value_(params, clip_value);

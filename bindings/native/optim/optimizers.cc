@@ -5,6 +5,7 @@
 #include <memory>
 #include <utility>
 
+#include "bindings/native/numbers.h"
 #include "bindings/native/tensor/docs.h"
 #include "horovod_cpp/optim/adadelta.h"
 #include "horovod_cpp/optim/adagrad.h"
@@ -44,8 +45,8 @@ void bind_sgd(py::module_& m) {
                  "nesterov: look ahead along the momentum.", kMaximize},
                 kOptimizerRaises)
           .c_str())
-      .def(py::init([](const ParamsLike& params, double lr, double momentum, double dampening,
-                       double weight_decay, bool nesterov, bool maximize) {
+      .def(py::init([](const ParamsLike& params, Number lr, Number momentum, Number dampening,
+                       Number weight_decay, bool nesterov, bool maximize) {
              return std::make_shared<optim::SGD>(
                  groups_from(params),
                  optim::SGDOptions{lr, momentum, dampening, weight_decay, nesterov, maximize});
@@ -61,8 +62,8 @@ void bind_adam(py::module_& m) {
       class_doc("Adam (Kingma and Ba 2015).",
                 {kParams, kLr, kBetas, kEps, kWeightDecay, kAmsgrad, kMaximize}, kOptimizerRaises)
           .c_str())
-      .def(py::init([](const ParamsLike& params, double lr, const std::pair<double, double>& betas,
-                       double eps, double weight_decay, bool amsgrad, bool maximize) {
+      .def(py::init([](const ParamsLike& params, Number lr, const std::pair<Number, Number>& betas,
+                       Number eps, Number weight_decay, bool amsgrad, bool maximize) {
              return std::make_shared<optim::Adam>(
                  groups_from(params),
                  optim::AdamOptions{lr, betas, eps, weight_decay, amsgrad, maximize});
@@ -81,8 +82,8 @@ void bind_adamw(py::module_& m) {
                  kMaximize},
                 kOptimizerRaises)
           .c_str())
-      .def(py::init([](const ParamsLike& params, double lr, const std::pair<double, double>& betas,
-                       double eps, double weight_decay, bool amsgrad, bool maximize) {
+      .def(py::init([](const ParamsLike& params, Number lr, const std::pair<Number, Number>& betas,
+                       Number eps, Number weight_decay, bool amsgrad, bool maximize) {
              return std::make_shared<optim::AdamW>(
                  groups_from(params),
                  optim::AdamWOptions{lr, betas, eps, weight_decay, amsgrad, maximize});
@@ -101,8 +102,8 @@ void bind_rmsprop(py::module_& m) {
            "centered: divide by the variance, not by the mean of squares.", kMaximize},
           kOptimizerRaises)
           .c_str())
-      .def(py::init([](const ParamsLike& params, double lr, double alpha, double eps,
-                       double weight_decay, double momentum, bool centered, bool maximize) {
+      .def(py::init([](const ParamsLike& params, Number lr, Number alpha, Number eps,
+                       Number weight_decay, Number momentum, bool centered, bool maximize) {
              return std::make_shared<optim::RMSprop>(
                  groups_from(params),
                  optim::RMSpropOptions{lr, alpha, eps, weight_decay, momentum, centered, maximize});
@@ -120,8 +121,8 @@ void bind_adagrad(py::module_& m) {
                  "initial_accumulator_value: where the sum of squares begins.", kEps, kMaximize},
                 kOptimizerRaises)
           .c_str())
-      .def(py::init([](const ParamsLike& params, double lr, double lr_decay, double weight_decay,
-                       double initial_accumulator_value, double eps, bool maximize) {
+      .def(py::init([](const ParamsLike& params, Number lr, Number lr_decay, Number weight_decay,
+                       Number initial_accumulator_value, Number eps, bool maximize) {
              return std::make_shared<optim::Adagrad>(
                  groups_from(params),
                  optim::AdagradOptions{lr, lr_decay, weight_decay, initial_accumulator_value, eps,
@@ -140,8 +141,8 @@ void bind_adadelta(py::module_& m) {
                  "eps: added to numerator and denominator.", kWeightDecay, kMaximize},
                 kOptimizerRaises)
           .c_str())
-      .def(py::init([](const ParamsLike& params, double lr, double rho, double eps,
-                       double weight_decay, bool maximize) {
+      .def(py::init([](const ParamsLike& params, Number lr, Number rho, Number eps,
+                       Number weight_decay, bool maximize) {
              return std::make_shared<optim::Adadelta>(
                  groups_from(params), optim::AdadeltaOptions{lr, rho, eps, weight_decay, maximize});
            }),
@@ -158,8 +159,8 @@ void bind_lamb(py::module_& m) {
            "weight_decay: factor of the parameter that is added to the direction.", kMaximize},
           kOptimizerRaises)
           .c_str())
-      .def(py::init([](const ParamsLike& params, double lr, const std::pair<double, double>& betas,
-                       double eps, double weight_decay, bool maximize) {
+      .def(py::init([](const ParamsLike& params, Number lr, const std::pair<Number, Number>& betas,
+                       Number eps, Number weight_decay, bool maximize) {
              return std::make_shared<optim::LAMB>(
                  groups_from(params), optim::LAMBOptions{lr, betas, eps, weight_decay, maximize});
            }),

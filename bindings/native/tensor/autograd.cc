@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "bindings/native/bindings.h"
+#include "bindings/native/numbers.h"
 #include "bindings/native/tensor/docs.h"
 #include "horovod_cpp/autograd/autocast.h"
 #include "horovod_cpp/autograd/grad_mode.h"
@@ -92,10 +93,14 @@ void bind_elementwise(py::module_& m) {
   binary("mul", &mul, "Element-wise product.");
   binary("div", &div, "Element-wise quotient.");
   unary("neg", &neg, "Element-wise negation; integers too.");
-  m.def(
-      "pow", &pow, py::arg("a"), py::arg("exponent"), ReleaseGil(),
-      tensor_doc("Element-wise power.", {kFloating, "exponent: a number."}, kSameShape, kOtherDtype)
-          .c_str());
+  m.def("pow", py::overload_cast<const Tensor&, const Tensor&>(&pow), py::arg("a"),
+        py::arg("exponent"), ReleaseGil(),
+        tensor_doc("Element-wise power.",
+                   {kFloating, "exponent: a number, or a Tensor; shapes broadcast."},
+                   "A new Tensor of the common shape.", kOtherDtype)
+            .c_str());
+  m.def("pow", py::overload_cast<const Tensor&, double>(&pow), py::arg("a"), py::arg("exponent"),
+        ReleaseGil());
   unary("exp", &exp, "Element-wise exponential.");
   unary("log", &log, "Element-wise natural logarithm.");
   unary("sqrt", &sqrt, "Element-wise square root.");
@@ -122,15 +127,16 @@ void bind_layers(py::module_& m) {
                  "[..., out].", kMisfit)
           .c_str());
   m.def(
-      "max_pool2d", py::overload_cast<const Tensor&, int, int>(&max_pool2d), py::arg("input"),
-      py::arg("kernel"), py::arg("stride") = 0, ReleaseGil(),
+      "max_pool2d", given(py::overload_cast<const Tensor&, int, int>(&max_pool2d)),
+      py::arg("input"), py::arg("kernel"), py::arg("stride") = 0, ReleaseGil(),
       tensor_doc("Maximum over square windows.",
                  {"input: [n, c, h, w] of a floating dtype.", "kernel: side of a window in pixels.",
                   "stride: pixels between windows; 0: ``kernel``."},
                  "[n, c, h', w'].", "InvalidArgumentError: other shapes or dtypes.")
           .c_str());
   m.def(
-      "dropout", &dropout, py::arg("input"), py::arg("p"), py::arg("training") = true, ReleaseGil(),
+      "dropout", given(&dropout), py::arg("input"), py::arg("p"), py::arg("training") = true,
+      ReleaseGil(),
       tensor_doc("Zeroes elements at random and scales the rest by 1/(1-p).",
                  {"input: a Tensor of any shape and a floating dtype.",
                   "p: the probability, within [0, 1).", "training: False gives the input itself."},

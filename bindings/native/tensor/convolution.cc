@@ -9,20 +9,21 @@
 #include <variant>
 
 #include "bindings/native/nn/nn.h"
+#include "bindings/native/numbers.h"
 #include "bindings/native/tensor/docs.h"
 #include "horovod_cpp/nn/layers/layers.h"
 
 namespace hvd::python {
 namespace {
 
-using Int = std::int64_t;
+using Int = Integer;
 // What Python passes for IntPair and ConvPadding: 3, (3, 5), "same".
 using Pair = std::variant<Int, std::pair<Int, Int>>;
 using Padding1d = std::variant<Int, std::string>;
 using Padding2d = std::variant<Int, std::pair<Int, Int>, std::string>;
 
 struct ToPair {
-  IntPair operator()(Int both) const { return both; }
+  IntPair operator()(Int both) const { return both.value; }
   IntPair operator()(const std::pair<Int, Int>& pair) const { return {pair.first, pair.second}; }
 };
 struct ToPadding {

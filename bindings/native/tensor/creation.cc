@@ -4,6 +4,7 @@
 #include <pybind11/stl.h>
 
 #include "bindings/native/bindings.h"
+#include "bindings/native/numbers.h"
 #include "bindings/native/tensor/docs.h"
 #include "bindings/native/words.h"
 #include "horovod_cpp/autograd/functions/functions.h"
@@ -56,7 +57,7 @@ void bind_fillers(py::module_& m) {
                            const char* what) {
     const std::string doc =
         tensor_doc(what,
-                   {"shape: a tuple, or several numbers.", kDtype,
+                   {"shape: a tuple (also called size), or several numbers.", kDtype,
                     "requires_grad: whether backward() leaves a gradient there.", kDevice},
                    kNew, kNegativeExtent);
     def_sized(m, name, make, doc.c_str());
@@ -64,17 +65,18 @@ void bind_fillers(py::module_& m) {
   filler("empty", &Tensor::empty, "A tensor with unset elements.");
   filler("zeros", &Tensor::zeros, "A tensor with zeros everywhere.");
   filler("ones", &Tensor::ones, "A tensor with ones everywhere.");
-  m.def(
-      "full",
-      [](const ShapeLike& shape, double value, const MaybeDType& dtype, const MaybeDevice& device) {
+  def_also(
+      m, "full", {{"shape", "size"}, {"value", "fill_value"}},
+      [](const ShapeLike& shape, Number value, const MaybeDType& dtype, const MaybeDevice& device) {
         return Tensor::full(shape_from(shape), value, dtype_or(dtype, DType::kF32),
                             device_or_cpu(device));
       },
       py::arg("shape"), py::arg("value"), py::arg("dtype") = py::none(), py::kw_only(),
       py::arg("device") = py::none(),
       tensor_doc("A tensor with one number everywhere.",
-                 {"shape: of the result.", "value: the number.", kDtype, kDevice}, kNew,
-                 kNegativeExtent)
+                 {"shape: of the result (also called size).",
+                  "value: the number (also called fill_value).", kDtype, kDevice},
+                 kNew, kNegativeExtent)
           .c_str());
   m.def("bitwise_equal", &bitwise_equal, py::arg("a"), py::arg("b"), ReleaseGil(),
         R"(Whether the Tensors ``a`` and ``b`` have one dtype and shape and the same bits;

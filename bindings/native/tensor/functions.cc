@@ -9,9 +9,11 @@
 #include <variant>
 #include <vector>
 
+#include "bindings/native/numbers.h"
 #include "bindings/native/tensor/docs.h"
 #include "bindings/native/tensor/functions.h"
 #include "bindings/native/words.h"
+#include "horovod_cpp/autograd/recording.h"
 #include "horovod_cpp/tensor/creation.h"
 
 namespace hvd::python {
@@ -42,16 +44,37 @@ void bind_elementwise(py::module_& m) {
   unary("log1p", &log1p, "Element-wise log(1 + a).");
   unary("isnan", &isnan, "Where ``a`` is not a number, a bool tensor.");
   unary("logical_not", &logical_not, "Where ``a`` is 0, a bool tensor.");
-  m.def("clamp", &clamp, py::arg("a"), py::arg("min") = py::none(), py::arg("max") = py::none(),
-        ReleaseGil(), R"(Element-wise within [min, max].
+  using Bound = std::variant<std::monostate, Tensor, Number>;
+  m.def(
+      "clamp",
+      [](const Tensor& a, const Bound& min, const Bound& max) {
+        if (!std::holds_alternative<Tensor>(min) && !std::holds_alternative<Tensor>(max)) {
+          const auto number = [](const Bound& bound) {
+            const auto* given = std::get_if<Number>(&bound);
+            return given == nullptr ? std::nullopt : std::optional<double>(given->value);
+          };
+          return clamp(a, number(min), number(max));
+        }
+        const auto tensor = [&a](const Bound& bound) {
+          if (const auto* number = std::get_if<Number>(&bound)) {
+            return Tensor::scalar(*number, a.dtype());
+          }
+          const auto* given = std::get_if<Tensor>(&bound);
+          return given == nullptr ? Tensor() : *given;
+        };
+        return clamp(a, tensor(min), tensor(max));
+      },
+      py::arg("a"), py::arg("min") = py::none(), py::arg("max") = py::none(), ReleaseGil(),
+      R"(Element-wise within [min, max].
 
 Args:
     a: a Tensor of any shape.
-    min: the smallest value; None does not bound.
+    min: the smallest value, a number or a Tensor that broadcasts; None does not bound.
     max: the largest, likewise.
 
 Returns:
-    A new Tensor of that shape and dtype.
+    A new Tensor of the common shape and the dtype of ``a``. Where a Tensor bounds it gets the
+    gradient.
 
 Raises:
     InvalidArgumentError: neither bound, or a dtype that cannot be compared.)");
@@ -83,33 +106,66 @@ void bind_pairs(py::module_& m) {
   compare("ge", &ge, &ge, "Where a >= b, a bool tensor.");
 }
 
+// A number beside a tensor, in its dtype.
+Tensor beside(Number number, const Tensor& other) {
+  return autograd::operand(number, other);
+}
+
 void bind_choices(py::module_& m) {
-  m.def("where", &where, py::arg("condition"), py::arg("a"), py::arg("b"), ReleaseGil(),
+  const auto condition = py::arg("condition"), a = py::arg("a"), b = py::arg("b");
+  m.def("where", &where, condition, a, b, ReleaseGil(),
         R"(Elements of ``a`` where ``condition`` is true, else of ``b``.
 
 Args:
     condition: a bool Tensor.
-    a: a Tensor.
-    b: another one of its dtype; all three shapes broadcast.
+    a: a Tensor, or a number.
+    b: another one of its dtype, or a number; all three shapes broadcast.
 
 Returns:
-    A new Tensor of the common shape.
+    A new Tensor of the common shape; of two numbers int64, or float32 if one is a float.
 
 Raises:
     InvalidArgumentError: shapes do not broadcast, or dtypes do not fit.)");
-  m.def("masked_fill", &masked_fill, py::arg("a"), py::arg("mask"), py::arg("value"), ReleaseGil(),
+  m.def(
+      "where",
+      [](const Tensor& mask, const Tensor& x, Number y) { return where(mask, x, beside(y, x)); },
+      condition, a, b, ReleaseGil());
+  m.def(
+      "where",
+      [](const Tensor& mask, Number x, const Tensor& y) { return where(mask, beside(x, y), y); },
+      condition, a, b, ReleaseGil());
+  m.def(
+      "where",
+      [](const Tensor& mask, const Integer& x, const Integer& y) {
+        return where(mask, Tensor::full({}, static_cast<double>(x.value), DType::kI64),
+                     Tensor::full({}, static_cast<double>(y.value), DType::kI64));
+      },
+      condition, py::arg("a").noconvert(), py::arg("b").noconvert(), ReleaseGil());
+  m.def(
+      "where",
+      [](const Tensor& mask, Number x, Number y) {
+        return where(mask, Tensor::scalar(x), Tensor::scalar(y));
+      },
+      condition, a, b, ReleaseGil());
+}
+
+void bind_masked_fill(py::module_& m) {
+  m.def("masked_fill", py::overload_cast<const Tensor&, const Tensor&, const Tensor&>(&masked_fill),
+        py::arg("a"), py::arg("mask"), py::arg("value"), ReleaseGil(),
         R"(A copy with a number in some places.
 
 Args:
     a: a Tensor of any shape.
     mask: a bool Tensor whose shape broadcasts to that of ``a``.
-    value: the number where ``mask`` is true.
+    value: the number where ``mask`` is true; a Tensor of one element gets the sum of the gradients.
 
 Returns:
     A new Tensor of the shape and dtype of ``a``.
 
 Raises:
     InvalidArgumentError: shapes or dtypes do not fit.)");
+  m.def("masked_fill", given(py::overload_cast<const Tensor&, const Tensor&, double>(&masked_fill)),
+        py::arg("a"), py::arg("mask"), py::arg("value"), ReleaseGil());
 }
 
 void bind_axes_reductions(py::module_& m) {
@@ -138,31 +194,45 @@ void bind_axes_reductions(py::module_& m) {
          tensor_doc("Whether every element along axes is not 0.", {kAnyShape, kAxes, kKeepdims},
                     "A new bool Tensor without these axes.", kNoAxis)
              .c_str());
+}
+
+void bind_spreads(py::module_& m) {
+  const auto a = py::arg("a");
+  const auto axes = py::arg("axis") = py::none();
+  const auto keepdims = py::arg("keepdims") = false;
   const auto spread = [&](const char* name, auto function, const char* doc) {
+    m.def(  // PyTorch's older form
+        name,
+        [function](const Tensor& t, bool unbiased) {
+          return function(t, {}, unbiased ? 1.0 : 0.0, false);
+        },
+        a, py::arg("unbiased").noconvert(), ReleaseGil());
     def_axis(
         m, name,
-        [function](const Tensor& t, const MaybeAxes& axis, double correction, bool keep) {
+        [function](const Tensor& t, const MaybeAxes& axis, Number correction, bool keep) {
           return function(t, list_of(axis), correction, keep);
         },
         a, axes, py::arg("correction") = 1.0, keepdims, ReleaseGil(), doc);
   };
-  spread("var", &hvd::var,
-         tensor_doc(
-             "Mean squared distance from the mean.",
-             {kAnyShape, kAxes,
-              "correction: the sum is divided by the number of elements minus this.", kKeepdims},
-             kWithoutAxes, kNoAxis)
-             .c_str());
-  spread("std", &hvd::std,
-         tensor_doc(
-             "Square root of var().",
-             {kAnyShape, kAxes,
-              "correction: the sum is divided by the number of elements minus this.", kKeepdims},
-             kWithoutAxes, kNoAxis)
-             .c_str());
+  spread(
+      "var", &hvd::var,
+      tensor_doc(
+          "Mean squared distance from the mean.",
+          {kAnyShape, kAxes, "correction: the sum is divided by the number of elements minus this.",
+           "unbiased: in the place of axis and correction: whether that is 1 or 0.", kKeepdims},
+          kWithoutAxes, kNoAxis)
+          .c_str());
+  spread(
+      "std", &hvd::std,
+      tensor_doc(
+          "Square root of var().",
+          {kAnyShape, kAxes, "correction: the sum is divided by the number of elements minus this.",
+           "unbiased: in the place of axis and correction: whether that is 1 or 0.", kKeepdims},
+          kWithoutAxes, kNoAxis)
+          .c_str());
   def_axis(
       m, "norm",
-      [](const Tensor& t, double p, const MaybeAxes& axis, bool keep) {
+      [](const Tensor& t, Number p, const MaybeAxes& axis, bool keep) {
         return norm(t, p, list_of(axis), keep);
       },
       a, py::arg("p") = 2.0, axes, keepdims, ReleaseGil(),
@@ -184,27 +254,30 @@ void bind_extremes(py::module_& m) {
   const auto a = py::arg("a");
   const auto axis = py::arg("axis");
   const auto keepdims = py::arg("keepdims") = false;
-  const auto extreme = [&](const char* name, OfAll all_of, OfAxis along, const char* doc) {
+  const auto extreme = [&](const char* name, OfAll all_of, OfAxis along, Binary of_pairs,
+                           const char* doc) {
     m.def(name, all_of, a, ReleaseGil(), doc);
+    m.def(name, of_pairs, a, py::arg("other"), ReleaseGil());
     def_axis(
         m, name,
-        [along](const Tensor& t, std::int64_t at, bool keep) {
-          return pair_of(along(t, at, keep));
-        },
-        a, axis, keepdims, ReleaseGil());
+        [along](const Tensor& t, Integer at, bool keep) { return pair_of(along(t, at, keep)); }, a,
+        axis, keepdims, ReleaseGil());
   };
-  extreme("max", &max, &max,
-          tensor_doc("The largest element, of all or along an axis.", {kAnyShape, kAxis, kKeepdims},
-                     "A scalar; with an axis a pair (values, int64 indices) without it.", kNoAxis)
-              .c_str());
   extreme(
-      "min", &min, &min,
-      tensor_doc("The smallest element, of all or along an axis.", {kAnyShape, kAxis, kKeepdims},
+      "max", &max, &max, &maximum,
+      tensor_doc("The largest element, of all or along an axis.",
+                 {kAnyShape, kAxis, kKeepdims, "other: a Tensor, instead of an axis: maximum()."},
+                 "A scalar; with an axis a pair (values, int64 indices) without it.", kNoAxis)
+          .c_str());
+  extreme(
+      "min", &min, &min, &minimum,
+      tensor_doc("The smallest element, of all or along an axis.",
+                 {kAnyShape, kAxis, kKeepdims, "other: a Tensor, instead of an axis: minimum()."},
                  "A scalar; with an axis a pair (values, int64 indices) without it.", kNoAxis)
           .c_str());
   const auto position = [&](const char* name, OfAll all_of, PositionOfAxis along, const char* doc) {
     m.def(name, all_of, a, ReleaseGil(), doc);
-    def_axis(m, name, along, a, axis, keepdims, ReleaseGil());
+    def_axis(m, name, given(along), a, axis, keepdims, ReleaseGil());
   };
   position("argmax", &argmax, &argmax,
            tensor_doc("Index of the first largest element, of all or along an axis.",
@@ -225,25 +298,25 @@ void bind_extremes(py::module_& m) {
 void bind_orders(py::module_& m) {
   const auto a = py::arg("a");
   const auto last = py::arg("axis") = -1;
-  def_axis(m, "softmax", &softmax, a, py::arg("axis"), ReleaseGil(),
+  def_axis(m, "softmax", given(&softmax), a, py::arg("axis"), ReleaseGil(),
            tensor_doc("exp(a) normalised to sum 1.", {kFloating, kAxis},
                       "A new Tensor of the same shape and dtype.", kNoAxis)
                .c_str());
-  def_axis(m, "log_softmax", &log_softmax, a, py::arg("axis"), ReleaseGil(),
+  def_axis(m, "log_softmax", given(&log_softmax), a, py::arg("axis"), ReleaseGil(),
            tensor_doc("Logarithm of softmax, without overflow.", {kFloating, kAxis},
                       "A new Tensor of the same shape and dtype.", kNoAxis)
                .c_str());
   def_axis(
-      m, "cumsum", &cumsum, a, py::arg("axis"), ReleaseGil(),
+      m, "cumsum", given(&cumsum), a, py::arg("axis"), ReleaseGil(),
       tensor_doc("Running sums along an axis.", {kAnyShape, kAxis}, kSameShape, kNoAxis).c_str());
   def_axis(
-      m, "argsort", &argsort, a, last, py::arg("descending") = false, ReleaseGil(),
+      m, "argsort", given(&argsort), a, last, py::arg("descending") = false, ReleaseGil(),
       tensor_doc("Indices that sort along an axis, stable; NaN counts as largest.",
                  {kAnyShape, kAxis, kDescending}, "A new int64 Tensor of the same shape.", kNoAxis)
           .c_str());
   def_axis(
       m, "sort",
-      [](const Tensor& t, std::int64_t axis, bool descending) {
+      [](const Tensor& t, Integer axis, bool descending) {
         return pair_of(sort(t, axis, descending));
       },
       a, last, py::arg("descending") = false, ReleaseGil(),
@@ -253,7 +326,7 @@ void bind_orders(py::module_& m) {
           .c_str());
   def_axis(
       m, "topk",
-      [](const Tensor& t, std::int64_t k, std::int64_t axis, bool largest) {
+      [](const Tensor& t, Integer k, Integer axis, bool largest) {
         return pair_of(topk(t, k, axis, largest));
       },
       a, py::arg("k"), last, py::arg("largest") = true, ReleaseGil(),
@@ -261,7 +334,7 @@ void bind_orders(py::module_& m) {
                  {kAnyShape, "k: how many.", kAxis, "largest: False: the smallest."},
                  "A pair (values, int64 indices); the axis has extent ``k``.", kNoAxis)
           .c_str());
-  m.def("bincount", &bincount, a, py::arg("minlength") = 0, ReleaseGil(),
+  m.def("bincount", given(&bincount), a, py::arg("minlength") = 0, ReleaseGil(),
         tensor_doc("How often 0, 1, 2, ... occur.",
                    {"a: an int64 vector, not negative.", "minlength: least extent of the result."},
                    "An int64 vector.",
@@ -294,7 +367,9 @@ void bind_functions(py::module_& m) {
   bind_elementwise(m);
   bind_pairs(m);
   bind_choices(m);
+  bind_masked_fill(m);
   bind_axes_reductions(m);
+  bind_spreads(m);
   bind_extremes(m);
   bind_orders(m);
   bind_indexing(m, cls);

@@ -4,8 +4,10 @@
 
 #include <optional>
 #include <utility>
+#include <variant>
 
 #include "bindings/native/bindings.h"
+#include "bindings/native/numbers.h"
 #include "bindings/native/tensor/docs.h"
 #include "bindings/native/words.h"
 #include "horovod_cpp/tensor/creation.h"
@@ -14,8 +16,8 @@ namespace hvd::python {
 
 Shape shape_from(const py::handle& object) {
   try {
-    if (PyIndex_Check(object.ptr()) != 0) return {object.cast<std::int64_t>()};
-    return object.cast<Shape>();
+    if (PyIndex_Check(object.ptr()) != 0) return {object.cast<Integer>()};
+    return list_of(object.cast<Integers>());
   } catch (const py::cast_error&) {
     throw py::type_error("expected a shape (whole numbers of 64 bits), got " +
                          py::repr(object).cast<std::string>());
@@ -75,7 +77,7 @@ void bind_random_tensors(py::module_& m) {
   };
   def_random("rand", &hvd::rand,
              tensor_doc("Uniform random numbers in [0, 1).",
-                        {"shape: a tuple, or several numbers.",
+                        {"shape: a tuple (also called size), or several numbers.",
                          "dtype: a floating one; None: float32.", kGenerator,
                          "requires_grad: whether backward() leaves a gradient there.", kDevice},
                         kNew, "InvalidArgumentError: another dtype, or a negative extent.")
@@ -84,7 +86,7 @@ void bind_random_tensors(py::module_& m) {
              R"(Normal random numbers with mean 0 and deviation 1.
 
 Args:
-    shape: a tuple, or several numbers.
+    shape: a tuple (also called size), or several numbers.
     dtype: a floating one; None: float32.
     generator: None: this thread's.
     requires_grad: whether backward() leaves a gradient there.
@@ -100,30 +102,37 @@ Raises:
 void bind_random_choices(py::module_& m) {
   const auto generator = py::arg("generator") = py::none();
   const auto on_device = py::arg("device") = py::none();
-  m.def(
-      "randint",
-      [](std::int64_t low, std::int64_t high, const ShapeLike& shape, Generator* from,
-         const MaybeDevice& device) {
-        return placed(randint(low, high, shape_from(shape), generator_or(from)), device);
+  const auto whole_numbers = [](Integer low, Integer high, const ShapeLike& shape, Generator* from,
+                                const MaybeDevice& device) {
+    return placed(randint(low, high, shape_from(shape), generator_or(from)), device);
+  };
+  def_also(m, "randint", {{"shape", "size"}}, whole_numbers, py::arg("low"), py::arg("high"),
+           py::arg("shape"), generator, py::kw_only(), on_device,
+           tensor_doc("Random whole numbers.",
+                      {"low: the smallest; 0 if left out.", "high: above all of them.",
+                       "shape: of the result (also called size).", kGenerator, kDevice},
+                      "A new int64 Tensor.", "InvalidArgumentError: ``high`` is not above ``low``.")
+               .c_str());
+  def_also(
+      m, "randint", {{"shape", "size"}},
+      [whole_numbers](Integer high, const ShapeLike& shape, Generator* from,
+                      const MaybeDevice& device) {
+        return whole_numbers({0}, high, shape, from, device);
       },
-      py::arg("low"), py::arg("high"), py::arg("shape"), generator, py::kw_only(), on_device,
-      tensor_doc("Random whole numbers.",
-                 {"low: the smallest.", "high: above all of them.", "shape: of the result.",
-                  kGenerator, kDevice},
-                 "A new int64 Tensor.", "InvalidArgumentError: ``high`` is not above ``low``.")
-          .c_str());
-  m.def(
-      "randperm",
-      [](std::int64_t count, Generator* from, const MaybeDevice& device) {
+      py::arg("high"), py::arg("shape"), generator, py::kw_only(), on_device);
+  def_also(
+      m, "randperm", {{"count", "n"}},
+      [](Integer count, Generator* from, const MaybeDevice& device) {
         return placed(randperm(count, generator_or(from)), device);
       },
       py::arg("count"), generator, py::kw_only(), on_device,
-      tensor_doc("0 .. count-1 in random order.", {"count: how many.", kGenerator, kDevice},
-                 "A new int64 vector.", "InvalidArgumentError: ``count`` is negative.")
+      tensor_doc("0 .. count-1 in random order.",
+                 {"count: how many (also called n).", kGenerator, kDevice}, "A new int64 vector.",
+                 "InvalidArgumentError: ``count`` is negative.")
           .c_str());
   m.def(
       "bernoulli",
-      [](const ShapeLike& shape, double p, const MaybeDType& dtype, Generator* from,
+      [](const ShapeLike& shape, Number p, const MaybeDType& dtype, Generator* from,
          const MaybeDevice& device) {
         return placed(
             bernoulli(shape_from(shape), p, dtype_or(dtype, DType::kF32), generator_or(from)),
@@ -138,68 +147,86 @@ void bind_random_choices(py::module_& m) {
           .c_str());
 }
 
+// A number that remembers whether it is an int.
+using Whole = std::variant<Integer, Number>;
+
+bool is_whole(const Whole& number) {
+  return std::holds_alternative<Integer>(number);
+}
+
+double number_of(const Whole& number) {
+  return std::visit([](const auto& given) { return static_cast<double>(given.value); }, number);
+}
+
 void bind_counted(py::module_& m) {
   const auto on_device = py::arg("device") = py::none();
-  m.def(
-      "arange",
-      [](std::int64_t count, const MaybeDType& dtype, const MaybeDevice& device) {
-        return placed(Tensor::arange(count, dtype_or(dtype, DType::kI64)), device);
-      },
-      py::arg("count"), py::arg("dtype") = py::none(), py::kw_only(), on_device,
-      tensor_doc(
-          "0, 1, ..., count-1; or begin, begin + step, ... before end.",
-          {"count: how many.", "begin: the first number.",
-           "end: the numbers stay below (with a negative step: above).", "step: the distance.",
-           "dtype: None: int64, or float32 if a number is not whole.", kDevice},
-          "A new vector.", "InvalidArgumentError: ``step`` is 0.")
+  const auto range = [](const Whole& start, const Whole& end, const Whole& step,
+                        const MaybeDType& dtype, const MaybeDevice& device) {
+    const bool whole = is_whole(start) && is_whole(end) && is_whole(step);
+    const DType standard = whole ? DType::kI64 : DType::kF32;
+    return placed(
+        arange(number_of(start), number_of(end), number_of(step), dtype_or(dtype, standard)),
+        device);
+  };
+  def_also(
+      m, "arange", {{"begin", "start"}}, range, py::arg("begin"), py::arg("end"),
+      py::arg("step") = 1, py::arg("dtype") = py::none(), py::kw_only(), on_device,
+      tensor_doc("begin, begin + step, ... before end; or 0, 1, ..., count-1.",
+                 {"begin: the first number (also called start).",
+                  "end: the numbers stay below (with a negative step: above).",
+                  "step: the distance.", "count: instead of all three (also called end).",
+                  "dtype: None: float32 if one of the numbers is a float, else int64.", kDevice},
+                 "A new vector.", "InvalidArgumentError: ``step`` is 0 or leads away.")
           .c_str());
-  m.def(
-      "arange",
-      [](double begin, double end, double step, const MaybeDType& dtype,
-         const MaybeDevice& device) {
-        const bool whole = begin == static_cast<double>(static_cast<std::int64_t>(begin)) &&
-                           step == static_cast<double>(static_cast<std::int64_t>(step));
-        const DType standard = whole ? DType::kI64 : DType::kF32;
-        return placed(arange(begin, end, step, dtype_or(dtype, standard)), device);
+  def_also(
+      m, "arange", {{"count", "end"}},
+      [range](const Whole& count, const MaybeDType& dtype, const MaybeDevice& device) {
+        return range(Integer{0}, count, Integer{1}, dtype, device);
       },
-      py::arg("begin"), py::arg("end"), py::arg("step") = 1.0, py::arg("dtype") = py::none(),
-      py::kw_only(), on_device);
-  m.def(
-      "linspace",
-      [](double begin, double end, std::int64_t count, const MaybeDType& dtype,
+      py::arg("count"), py::arg("dtype") = py::none(), py::kw_only(), on_device);
+  def_also(
+      m, "linspace", {{"begin", "start"}, {"count", "steps"}},
+      [](Number begin, Number end, Integer count, const MaybeDType& dtype,
          const MaybeDevice& device) {
         return placed(linspace(begin, end, count, dtype_or(dtype, DType::kF32)), device);
       },
       py::arg("begin"), py::arg("end"), py::arg("count"), py::arg("dtype") = py::none(),
       py::kw_only(), on_device,
       tensor_doc("Numbers at equal distances.",
-                 {"begin: the first.", "end: the last.", "count: how many.", kDtype, kDevice},
+                 {"begin: the first (also called start).", "end: the last.",
+                  "count: how many (also called steps).", kDtype, kDevice},
                  "A new vector.", "InvalidArgumentError: ``count`` is negative.")
           .c_str());
-  m.def(
-      "eye",
-      [](std::int64_t rows, std::int64_t columns, const MaybeDType& dtype,
-         const MaybeDevice& device) {
+  def_also(
+      m, "eye", {{"rows", "n"}, {"columns", "m"}},
+      [](Integer rows, Integer columns, const MaybeDType& dtype, const MaybeDevice& device) {
         return placed(eye(rows, columns, dtype_or(dtype, DType::kF32)), device);
       },
       py::arg("rows"), py::arg("columns") = -1, py::arg("dtype") = py::none(), py::kw_only(),
       on_device,
       tensor_doc("Ones on the diagonal of a matrix.",
-                 {"rows: how many.", "columns: -1: as many as rows.", kDtype, kDevice},
+                 {"rows: how many (also called n).",
+                  "columns: -1: as many as rows (also called m).", kDtype, kDevice},
                  "[rows, columns].", "InvalidArgumentError: a negative extent.")
           .c_str());
-  m.def("zeros_like", &zeros_like, py::arg("other"),
-        tensor_doc("Zeros.", {"other: a Tensor."}, "A new Tensor of its shape, dtype and device.",
-                   kNoMemory)
-            .c_str());
-  m.def("ones_like", &ones_like, py::arg("other"),
-        tensor_doc("Ones.", {"other: a Tensor."}, "A new Tensor of its shape, dtype and device.",
-                   kNoMemory)
-            .c_str());
-  m.def("full_like", &full_like, py::arg("other"), py::arg("value"),
-        tensor_doc("One number everywhere.", {"other: a Tensor.", "value: the number."},
-                   "A new Tensor of its shape, dtype and device.", kNoMemory)
-            .c_str());
+}
+
+void bind_likes(py::module_& m) {
+  def_also(m, "zeros_like", {{"other", "input"}}, &zeros_like, py::arg("other"),
+           tensor_doc("Zeros.", {"other: a Tensor (also called input)."},
+                      "A new Tensor of its shape, dtype and device.", kNoMemory)
+               .c_str());
+  def_also(m, "ones_like", {{"other", "input"}}, &ones_like, py::arg("other"),
+           tensor_doc("Ones.", {"other: a Tensor (also called input)."},
+                      "A new Tensor of its shape, dtype and device.", kNoMemory)
+               .c_str());
+  def_also(m, "full_like", {{"other", "input"}, {"value", "fill_value"}}, given(&full_like),
+           py::arg("other"), py::arg("value"),
+           tensor_doc("One number everywhere.",
+                      {"other: a Tensor (also called input).",
+                       "value: the number (also called fill_value)."},
+                      "A new Tensor of its shape, dtype and device.", kNoMemory)
+               .c_str());
 }
 
 }  // namespace
@@ -209,6 +236,7 @@ void bind_random(py::module_& m) {
   bind_random_tensors(m);
   bind_random_choices(m);
   bind_counted(m);
+  bind_likes(m);
 }
 
 }  // namespace hvd::python

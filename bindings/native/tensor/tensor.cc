@@ -11,6 +11,7 @@
 
 #include "bindings/native/bindings.h"
 #include "bindings/native/integers.h"
+#include "bindings/native/numbers.h"
 #include "bindings/native/tensor/index.h"
 #include "bindings/native/words.h"
 #include "core/base/status.h"
@@ -180,7 +181,16 @@ void bind_operators(TensorClass& cls) {
       cls, "truediv", &hvd::div, [](const Tensor& a, double b) { return a / b; },
       [](double a, const Tensor& b) { return a / b; }, false);
   cls.def("__neg__", &hvd::neg, ReleaseGil());
-  cls.def("__pow__", &hvd::pow, py::is_operator(), ReleaseGil());
+  cls.def("__pow__", py::overload_cast<const Tensor&, const Tensor&>(&hvd::pow), py::is_operator(),
+          ReleaseGil());
+  cls.def("__pow__", py::overload_cast<const Tensor&, double>(&hvd::pow), py::is_operator(),
+          ReleaseGil());
+  cls.def(
+      "__rpow__",
+      [](const Tensor& exponent, double base) {
+        return pow(Tensor::full({}, base, exponent.dtype()), exponent);
+      },
+      py::is_operator(), ReleaseGil());
   cls.def("__pos__", [](const Typed<"Tensor">& t) { return t; });
   cls.def("__matmul__", &hvd::matmul, py::is_operator(), ReleaseGil());
   cls.def(
@@ -223,7 +233,7 @@ void bind_facts(TensorClass& cls) {
   cls.def(
       "size", [](const Tensor& t) { return to_tuple(t.shape()); }, "Extents, a tuple of ints.");
   def_axis(
-      cls, "size", &Tensor::size, py::arg("axis"),
+      cls, "size", given(&Tensor::size), py::arg("axis"),
       R"(Extent of ``axis``; a negative one counts from the end; InvalidArgumentError without it.)");
   cls.def(
       "stride", [](const Tensor& t) { return to_tuple(t.strides()); },
@@ -284,13 +294,31 @@ void bind_in_place(TensorClass& cls) {
       },
       kSelf, py::arg("source"),
       R"(Overwrites with a tensor or array ``source``, which is broadcast and converted. InvalidArgumentError if shapes do not fit.)");
-  cls.def("fill_", &Tensor::fill_, kSelf, py::arg("value"), R"(Sets all elements to ``value``.)");
+  cls.def(
+      "fill_",
+      [](Tensor& t, const Tensor& value) -> Tensor& {
+        if (value.numel() != 1) {
+          throw InvalidArgumentError("fill_: takes a value of one element, not of shape " +
+                                     to_string(value.shape()));
+        }
+        return t.copy_(value.reshape({}));
+      },
+      kSelf, py::arg("value"),
+      "Sets all elements to ``value``, a number or a Tensor of one element, which gets the sum of "
+      "the gradients. InvalidArgumentError if a Tensor has another shape.");
+  cls.def(
+      "fill_", [](Tensor& t, Number value) -> Tensor& { return t.fill_(value); }, kSelf,
+      py::arg("value"));
   cls.def("zero_", &Tensor::zero_, kSelf, "Sets all elements to 0.");
   cls.def(
-      "add_", &Tensor::add_, kSelf, py::arg("other"), py::arg("alpha") = 1.0,
+      "add_",
+      [](Tensor& t, const Tensor& other, Number alpha) -> Tensor& { return t.add_(other, alpha); },
+      kSelf, py::arg("other"), py::arg("alpha") = 1.0,
       R"(Adds ``alpha * other`` in place; shapes broadcast. InvalidArgumentError if shapes or dtypes do not fit.)");
   cls.def(
-      "sub_", &Tensor::sub_, kSelf, py::arg("other"), py::arg("alpha") = 1.0,
+      "sub_",
+      [](Tensor& t, const Tensor& other, Number alpha) -> Tensor& { return t.sub_(other, alpha); },
+      kSelf, py::arg("other"), py::arg("alpha") = 1.0,
       R"(Subtracts ``alpha * other`` in place; shapes broadcast. InvalidArgumentError if shapes or dtypes do not fit.)");
   cls.def(
       "mul_", py::overload_cast<double>(&Tensor::mul_), kSelf, py::arg("factor"),

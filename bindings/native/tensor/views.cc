@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-#include "bindings/native/bindings.h"
+#include "bindings/native/numbers.h"
 #include "bindings/native/tensor/dlpack.h"
 #include "bindings/native/words.h"
 #include "core/base/status.h"
@@ -148,15 +148,15 @@ void bind_shapes(TensorClass& cls) {
       "view_as", [](const Tensor& a, const Tensor& other) { return view_as(a, other.shape()); },
       py::arg("other"),
       "view() of the shape of ``other``; InvalidArgumentError where it needs a copy.");
-  cls.def("flatten", &flatten, py::arg("start_dim") = 0, py::arg("end_dim") = -1,
+  cls.def("flatten", given(&flatten), py::arg("start_dim") = 0, py::arg("end_dim") = -1,
           "Merges the axes from ``start_dim`` to ``end_dim`` into one.");
   cls.def(
       "ravel", [](const Tensor& a) { return a.reshape({-1}); },
       "All elements in one axis; a view where possible.");
-  def_axis(cls, "unsqueeze", &Tensor::unsqueeze, py::arg("axis"),
+  def_axis(cls, "unsqueeze", given(&Tensor::unsqueeze), py::arg("axis"),
            "A view with an axis of extent 1 more.");
   cls.def("squeeze", &squeeze_all, "A view without axes of extent 1, or without one of them.");
-  def_axis(cls, "squeeze", &Tensor::squeeze, py::arg("axis"));
+  def_axis(cls, "squeeze", given(&Tensor::squeeze), py::arg("axis"));
   cls.def(
       "expand",
       [](const Tensor& a, const py::Args<ShapeLike>& shape) {
@@ -174,19 +174,19 @@ void bind_axes(TensorClass& cls) {
       "permute",
       [](const Tensor& a, const py::Args<ShapeLike>& axes) { return a.permute(shape_from(axes)); },
       "A view with the axes in another order: a tuple, or several numbers.");
-  cls.def("transpose", &Tensor::transpose, py::arg("dim0"), py::arg("dim1"),
+  cls.def("transpose", given(&Tensor::transpose), py::arg("dim0"), py::arg("dim1"),
           "A view with the axes ``dim0`` and ``dim1`` swapped; without arguments with all axes in "
           "reverse.");
   cls.def("transpose", &reversed_axes);
-  cls.def("swapaxes", &Tensor::transpose, py::arg("axis1"), py::arg("axis2"),
+  cls.def("swapaxes", given(&Tensor::transpose), py::arg("axis1"), py::arg("axis2"),
           "A view with ``axis1`` and ``axis2`` swapped.");
   cls.def("t", &t, "The transpose of a matrix, a view; a vector or scalar itself.");
   cls.def_property_readonly("T", &reversed_axes, "A view with all axes in reverse.");
   cls.def_property_readonly("mT", &matrix_transpose, "A view with the last two axes swapped.");
-  def_axis(cls, "slice", &Tensor::slice, py::arg("axis"), py::arg("begin"), py::arg("end"),
+  def_axis(cls, "slice", given(&Tensor::slice), py::arg("axis"), py::arg("begin"), py::arg("end"),
            py::arg("step") = 1,
            "A view of every step-th of the elements begin to end-1 of ``axis``.");
-  def_axis(cls, "select", &Tensor::select, py::arg("axis"), py::arg("index"),
+  def_axis(cls, "select", given(&Tensor::select), py::arg("axis"), py::arg("index"),
            "A view of position ``index`` of ``axis``, which disappears.");
 }
 

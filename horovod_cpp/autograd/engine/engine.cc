@@ -14,6 +14,7 @@
 #include "horovod_cpp/autograd/gradient_place.h"
 #include "horovod_cpp/tensor/channels_last.h"
 #include "horovod_cpp/tensor/copy.h"
+#include "horovod_cpp/tensor/expanded.h"
 #include "horovod_cpp/tensor/impl.h"
 #include "horovod_cpp/tensor/kernels/elementwise/compare.h"
 #include "horovod_cpp/tensor/kernels/elementwise/elementwise.h"
@@ -41,6 +42,8 @@ void deliver(const Tensor& leaf, Tensor gradient, bool create_graph) {
     // Rows alone: they are in their place.
   } else if (create_graph) {
     place->grad = place->grad.defined() ? add(place->grad, gradient) : std::move(gradient);
+  } else if (place->grad.defined() && is_expanded(place->grad)) {  // that somebody set
+    place->grad = kernels::binary(kernels::Binary::kAdd, place->grad, gradient, "backward");
   } else if (place->grad.defined()) {  // in place: it may be part of a communication buffer
     kernels::add_into(place->grad, gradient, 1.0);
   } else if (place->grad_memory.defined()) {

@@ -8,6 +8,7 @@
 #include "horovod_cpp/autograd/engine/grad.h"
 #include "horovod_cpp/autograd/functions/functions.h"
 #include "horovod_cpp/autograd/grad_mode.h"
+#include "horovod_cpp/tensor/expanded.h"
 
 namespace hvd {
 namespace {
@@ -37,8 +38,10 @@ void set_element(const Tensor& tensor, std::int64_t index, double value) {
 void gradcheck(const std::function<Tensor(const std::vector<Tensor>& inputs)>& function,
                const std::vector<Tensor>& inputs, double eps, double tolerance) {
   std::vector<Tensor> checked;
-  for (const Tensor& input : inputs) {
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    const Tensor& input = inputs[i];
     if (!input.requires_grad()) continue;
+    refuse_expanded(input, ("gradcheck: input " + std::to_string(i)).c_str());
     if (input.dtype() != DType::kF64 || !input.is_leaf()) {
       throw InvalidArgumentError("gradcheck: inputs that require grad are float64 leaves");
     }

@@ -34,6 +34,15 @@ Tensor operand(double value, const Tensor& other) {
   return Tensor::full({}, value, other.dtype(), other.device());
 }
 
+Tensor operand(const Tensor& value, const Tensor& other) {
+  if (is_floating(value.dtype()) && !is_floating(other.dtype()) && !is_complex(other.dtype())) {
+    throw InvalidArgumentError("a tensor of " + std::string(name_of(value.dtype())) +
+                               " cannot stand for a number beside one of " +
+                               std::string(name_of(other.dtype())));
+  }
+  return value.to(other.dtype());
+}
+
 }  // namespace autograd
 
 namespace {
@@ -113,6 +122,26 @@ Tensor pow(const Tensor& a, double exponent) {
     const Tensor base = x.get("pow");
     return mul(gradient, (exponent == 2.0 ? base : pow(base, exponent - 1.0)) * exponent);
   });
+}
+
+Tensor pow(const Tensor& a, const Tensor& exponent) {
+  const Tensor power = autograd::operand(exponent, a);
+  Tensor result = kernels::pow(a, power);
+  if (!autograd::should_record({&a, &power})) return result;
+  const Saved x(a), p(power), y = Saved::result(result);
+  return combined(
+      a, power, std::move(result), "pow",
+      [=](const Tensor& gradient) {
+        const Tensor by = p.get("pow");
+        const Tensor slope = by * pow(x.get("pow"), by - 1.0);
+        return gradient * masked_fill(slope, eq(by, 0.0), 0.0);
+      },
+      [=](const Tensor& gradient) {
+        const Tensor base = x.get("pow");
+        const Tensor slope = y.get("pow") * log(base);
+        const Tensor flat = logical_and(eq(base, 0.0), ge(p.get("pow"), 0.0));
+        return gradient * masked_fill(slope, flat, 0.0);
+      });
 }
 
 Tensor exp(const Tensor& a) {

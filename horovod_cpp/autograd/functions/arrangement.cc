@@ -22,10 +22,6 @@ Tensor diagonals(const Tensor& a, const char* function) {
 
 }  // namespace
 
-Tensor cat(const std::vector<Tensor>& parts, std::int64_t axis) {
-  return concat(parts, axis);
-}
-
 std::vector<Tensor> split(const Tensor& a, const std::vector<std::int64_t>& sizes,
                           std::int64_t axis) {
   const std::int64_t extent = a.size(axis);

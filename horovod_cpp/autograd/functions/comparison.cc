@@ -1,11 +1,16 @@
 #include "horovod_cpp/autograd/functions/comparison.h"
 
+#include <cmath>
+#include <limits>
 #include <string>
+#include <type_traits>
 
 #include "core/base/status.h"
 #include "horovod_cpp/autograd/functions/functions.h"
 #include "horovod_cpp/autograd/precision.h"
 #include "horovod_cpp/autograd/recording.h"
+#include "horovod_cpp/tensor/copy.h"
+#include "horovod_cpp/tensor/dispatch.h"
 #include "horovod_cpp/tensor/kernels/elementwise/compare.h"
 #include "horovod_cpp/tensor/kernels/reduce/reduce.h"
 #include "horovod_cpp/tensor/shapes.h"
@@ -24,6 +29,29 @@ Tensor compared(Compare op, const Tensor& a, const Tensor& b, const char* name) 
   if (!autograd::mixes(a, b)) return kernels::compare(op, a, b, name);
   const DType dtype = autograd::wider(a.dtype(), b.dtype());
   return kernels::compare(op, kernels::cast(a, dtype), kernels::cast(b, dtype), name);
+}
+
+// Whether an integer dtype has this number; others take any.
+bool holds(DType dtype, double number) {
+  return dispatch_any(dtype, [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    if constexpr (std::is_integral_v<T>) {
+      using Limits = std::numeric_limits<T>;
+      return number == std::trunc(number) && number >= static_cast<double>(Limits::min()) &&
+             number < static_cast<double>(Limits::max()) + 1.0;
+    } else {
+      return true;
+    }
+  });
+}
+
+Tensor compared(Compare op, const Tensor& a, double b, const char* name) {
+  if (holds(a.dtype(), b)) return compared(op, a, autograd::operand(b, a), name);
+  return kernels::compare(op, kernels::to(a, DType::kF64), Tensor::scalar(b, DType::kF64), name);
+}
+
+Tensor any_true(const Tensor& bools, const std::vector<bool>& axes, bool keepdim) {
+  return kernels::sum(bools, axes, keepdim).to(DType::kBool);
 }
 
 }  // namespace
@@ -47,22 +75,22 @@ Tensor ge(const Tensor& a, const Tensor& b) {
   return compared(Compare::kGe, a, b, "ge");
 }
 Tensor eq(const Tensor& a, double b) {
-  return eq(a, autograd::operand(b, a));
+  return compared(Compare::kEq, a, b, "eq");
 }
 Tensor ne(const Tensor& a, double b) {
-  return ne(a, autograd::operand(b, a));
+  return compared(Compare::kNe, a, b, "ne");
 }
 Tensor lt(const Tensor& a, double b) {
-  return lt(a, autograd::operand(b, a));
+  return compared(Compare::kLt, a, b, "lt");
 }
 Tensor le(const Tensor& a, double b) {
-  return le(a, autograd::operand(b, a));
+  return compared(Compare::kLe, a, b, "le");
 }
 Tensor gt(const Tensor& a, double b) {
-  return gt(a, autograd::operand(b, a));
+  return compared(Compare::kGt, a, b, "gt");
 }
 Tensor ge(const Tensor& a, double b) {
-  return ge(a, autograd::operand(b, a));
+  return compared(Compare::kGe, a, b, "ge");
 }
 
 Tensor logical_and(const Tensor& a, const Tensor& b) {
@@ -82,12 +110,11 @@ Tensor isnan(const Tensor& a) {
 }
 
 Tensor any(const Tensor& a, std::vector<std::int64_t> axes, bool keepdim) {
-  const std::vector<bool> mask = shapes::axis_mask(axes, a.dim(), "any");
-  return kernels::sum(a.detach().to(DType::kBool), mask, keepdim).to(DType::kBool);
+  return any_true(kernels::truth(a), shapes::axis_mask(axes, a.dim(), "any"), keepdim);
 }
 
 Tensor all(const Tensor& a, std::vector<std::int64_t> axes, bool keepdim) {
-  return logical_not(any(logical_not(a), std::move(axes), keepdim));
+  return logical_not(any_true(logical_not(a), shapes::axis_mask(axes, a.dim(), "all"), keepdim));
 }
 
 Tensor where(const Tensor& condition, const Tensor& a, const Tensor& b) {
@@ -108,11 +135,19 @@ Tensor where(const Tensor& condition, const Tensor& a, const Tensor& b) {
 }
 
 Tensor masked_fill(const Tensor& a, const Tensor& mask, double value) {
+  return masked_fill(a, mask, Tensor::scalar(value, a.dtype()));
+}
+
+Tensor masked_fill(const Tensor& a, const Tensor& mask, const Tensor& value) {
   if (shapes::broadcast(a.shape(), mask.shape(), "masked_fill") != a.shape()) {
     throw InvalidArgumentError("masked_fill: mask " + to_string(mask.shape()) +
                                " does not broadcast to " + to_string(a.shape()));
   }
-  return where(mask, Tensor::scalar(value, a.dtype()), a);
+  if (value.numel() != 1) {
+    throw InvalidArgumentError("masked_fill: takes a value of one element, not of shape " +
+                               to_string(value.shape()));
+  }
+  return where(mask, autograd::operand(value.reshape({}), a), a);
 }
 
 }  // namespace hvd

@@ -6,7 +6,7 @@
 #include "horovod_cpp/tensor/tensor.h"
 
 // Functions that give bool tensors, and those that a bool tensor tells what to do. Operands
-// broadcast; two numbers to be compared have one dtype, and a number takes the tensor's.
+// broadcast; two tensors to be compared have one dtype, a number need not fit into an integer one.
 namespace hvd {
 
 // Any dtype; complex numbers have no order. A NaN is unequal to anything. Not differentiable.
@@ -39,6 +39,9 @@ Tensor all(const Tensor& a, std::vector<std::int64_t> axes = {}, bool keepdim = 
 Tensor where(const Tensor& condition, const Tensor& a, const Tensor& b);
 // A copy of `a` with `value` where the mask (bool, broadcast to a's shape) is true. Differentiable.
 Tensor masked_fill(const Tensor& a, const Tensor& mask, double value);
+// The same with a tensor of one element, which is converted to a's dtype and gets the gradients
+// of what it filled.
+Tensor masked_fill(const Tensor& a, const Tensor& mask, const Tensor& value);
 
 inline Tensor operator<(const Tensor& a, const Tensor& b) {
   return lt(a, b);

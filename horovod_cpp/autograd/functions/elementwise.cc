@@ -88,6 +88,19 @@ Tensor clamp(const Tensor& a, std::optional<double> min, std::optional<double> m
                 });
 }
 
+Tensor clamp(const Tensor& a, const Tensor& min, const Tensor& max) {
+  if (!min.defined() && !max.defined()) {
+    throw InvalidArgumentError("clamp: neither min nor max is given");
+  }
+  const auto bounded = [&a](const Tensor& values, const Tensor& given, auto beyond) {
+    if (!given.defined()) return values;
+    const Tensor bound = autograd::operand(given, a);
+    return where(logical_or(beyond(values, bound), isnan(bound)), bound, values);
+  };
+  const Tensor raised = bounded(a, min, [](const Tensor& x, const Tensor& y) { return lt(x, y); });
+  return bounded(raised, max, [](const Tensor& x, const Tensor& y) { return gt(x, y); });
+}
+
 Tensor reciprocal(const Tensor& a) {
   return of_result(Unary::kReciprocal, a, "reciprocal",
                    [](const Tensor& g, const Tensor& y) { return neg(g * y * y); });

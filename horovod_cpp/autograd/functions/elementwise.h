@@ -14,6 +14,10 @@ Tensor square(const Tensor& a);
 // Within [min, max]; a bound that is not given does not bound. The gradient passes at the bounds.
 // Throws InvalidArgumentError without any bound.
 Tensor clamp(const Tensor& a, std::optional<double> min, std::optional<double> max = {});
+// The same with bounds that broadcast, are converted to a's dtype and have gradients:
+// where a bound is the result it gets the gradient, `a` at the bounds. An undefined one does not
+// bound; a NaN as bound is the result.
+Tensor clamp(const Tensor& a, const Tensor& min, const Tensor& max);
 
 // Floating dtypes.
 Tensor reciprocal(const Tensor& a);

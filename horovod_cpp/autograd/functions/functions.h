@@ -27,6 +27,9 @@ Tensor div(const Tensor& a, const Tensor& b);
 Tensor neg(const Tensor& a);
 // Floating dtypes. e^x below the smallest normal number is 0; relu keeps NaN, its slope at 0 is 0.
 Tensor pow(const Tensor& a, double exponent);
+// Element by element; the exponent broadcasts, is converted to a's dtype and has a gradient: 0
+// where the base is 0 and the exponent is not negative.
+Tensor pow(const Tensor& a, const Tensor& exponent);
 Tensor exp(const Tensor& a);
 Tensor log(const Tensor& a);
 Tensor sqrt(const Tensor& a);
@@ -38,7 +41,7 @@ Tensor relu(const Tensor& a);
 // a.t(). A vector on the left is a row, one on the right a column, whose axis then goes.
 Tensor matmul(const Tensor& a, const Tensor& b);
 Tensor outer(const Tensor& a, const Tensor& b);  // [m] and [n] -> [m, n]
-Tensor dot(const Tensor& a, const Tensor& b);    // of two vectors, a scalar
+Tensor dot(const Tensor& a, const Tensor& b);    // of two vectors, a scalar of their dtype
 // input [..., in], weight [out, in], bias [out] or undefined -> [..., out]
 Tensor linear(const Tensor& input, const Tensor& weight, const Tensor& bias = {});
 
@@ -46,7 +49,7 @@ Tensor linear(const Tensor& input, const Tensor& weight, const Tensor& bias = {}
 // dtypes.
 Tensor sum(const Tensor& a, std::vector<std::int64_t> axes = {}, bool keepdim = false);
 Tensor mean(const Tensor& a, std::vector<std::int64_t> axes = {}, bool keepdim = false);
-// The largest element as a scalar; the first of several gets the gradient, a NaN wins.
+// The largest element as a scalar; equal ones share the gradient, a NaN wins.
 Tensor max(const Tensor& a);
 // Index of the (first) largest element along an axis, which goes unless keepdim; int64. Not
 // differentiable. Without an axis: in the row-major order of all elements.

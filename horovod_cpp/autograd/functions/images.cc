@@ -9,6 +9,7 @@
 #include "horovod_cpp/autograd/precision.h"
 #include "horovod_cpp/tensor/copy.h"
 #include "horovod_cpp/tensor/device.h"
+#include "horovod_cpp/tensor/expanded.h"
 #include "horovod_cpp/tensor/impl.h"
 #include "horovod_cpp/tensor/kernels/elementwise/elementwise.h"
 #include "horovod_cpp/tensor/kernels/images/batch_norm.h"
@@ -96,6 +97,8 @@ Tensor batch_norm(const Tensor& input, const Tensor& weight, const Tensor& bias,
                                  " has fewer than two values a channel to learn from");
     }
     moments = kernels::channel_moments(input);
+    refuse_expanded(running_mean, "batch_norm: running_mean");
+    refuse_expanded(running_var, "batch_norm: running_var");
     move_towards(running_mean, moments.mean, momentum);
     Tensor unbiased = kernels::clone(moments.variance);
     kernels::scale(unbiased, static_cast<double>(count) / static_cast<double>(count - 1));

@@ -9,6 +9,7 @@
 #include "horovod_cpp/autograd/functions/functions.h"
 #include "horovod_cpp/autograd/recording.h"
 #include "horovod_cpp/tensor/copy.h"
+#include "horovod_cpp/tensor/expanded.h"
 #include "horovod_cpp/tensor/impl.h"
 #include "horovod_cpp/tensor/kernels/elementwise/elementwise.h"
 
@@ -19,21 +20,13 @@ using autograd::edge_to;
 using autograd::requires_grad;
 using autograd::Saved;
 
-// Several elements in one place: what is written would depend on the order of the writes.
-bool is_repeated(const Tensor& tensor) {
-  for (std::int64_t axis = 0; axis < tensor.dim(); ++axis) {
-    if (tensor.size(axis) > 1 && tensor.strides()[static_cast<std::size_t>(axis)] == 0) return true;
-  }
-  return false;
-}
-
 // Whether the write is to be recorded; throws where that, or the write itself, cannot be done.
 bool records_in_place(const Tensor& tensor, const Tensor& other, const char* function) {
+  refuse_expanded(tensor, function);
   const auto fail = [&](const char* why) {
     throw InvalidArgumentError(std::string(function) + ": the tensor (shape " +
                                to_string(tensor.shape()) + ") " + why);
   };
-  if (is_repeated(tensor)) fail("is expanded: elements share memory; clone() it first");
   if (!autograd::should_record({&tensor, &other})) return false;
   if (tensor.is_leaf() && requires_grad(tensor)) {
     fail("is a leaf that requires grad; use a NoGradGuard, no_grad() in Python");

@@ -8,6 +8,7 @@
 #include "horovod_cpp/autograd/functions/functions.h"
 #include "horovod_cpp/autograd/recording.h"
 #include "horovod_cpp/tensor/copy.h"
+#include "horovod_cpp/tensor/expanded.h"
 #include "horovod_cpp/tensor/kernels/indexing/indexing.h"
 #include "horovod_cpp/tensor/shapes.h"
 #include "horovod_cpp/tensor/views.h"
@@ -130,11 +131,13 @@ Tensor scatter_add(const Tensor& a, std::int64_t axis, const Tensor& index, cons
 
 void scatter_(const Tensor& a, std::int64_t axis, const Tensor& index, const Tensor& source) {
   require_unrecorded(a, source, "scatter_");
+  refuse_expanded(a, "scatter_");
   kernels::scatter(a, axis, index, source, false, "scatter_");
 }
 
 void scatter_add_(const Tensor& a, std::int64_t axis, const Tensor& index, const Tensor& source) {
   require_unrecorded(a, source, "scatter_add_");
+  refuse_expanded(a, "scatter_add_");
   kernels::scatter(a, axis, index, source, true, "scatter_add_");
 }
 
@@ -199,6 +202,7 @@ Tensor index(const Tensor& a, const std::vector<Tensor>& indices) {
 void index_put_(const Tensor& a, const std::vector<Tensor>& indices, const Tensor& values,
                 bool accumulate) {
   require_unrecorded(a, values, "index_put_");
+  refuse_expanded(a, "index_put_");
   shapes::require_same_dtype(a, values, "index_put_");
   // Which elements of `a` are meant, by picking from their row-major numbers.
   const Tensor numbers = Tensor::arange(a.numel()).reshape(a.shape());

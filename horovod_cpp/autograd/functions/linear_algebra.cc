@@ -102,7 +102,9 @@ Tensor dot(const Tensor& a, const Tensor& b) {
     throw InvalidArgumentError("dot: shapes " + to_string(a.shape()) + " and " +
                                to_string(b.shape()) + " differ");
   }
-  return sum(mul(a, b));
+  const Tensor products = mul(a, b);
+  const Tensor total = sum(products);
+  return is_floating(products.dtype()) ? total : total.to(products.dtype());
 }
 
 Tensor linear(const Tensor& given, const Tensor& given_weight, const Tensor& given_bias) {

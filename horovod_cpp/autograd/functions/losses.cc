@@ -87,7 +87,7 @@ void check_targets(const char* name, const Tensor& input, const Tensor& targets,
 
 // [n, c, ...] -> [n * ..., c]
 Tensor classes_last(const Tensor& input) {
-  if (input.dim() == 1) return input.reshape({1, -1});
+  if (input.dim() == 1) return input.reshape({1, -1}).contiguous();
   std::vector<std::int64_t> axes = {0};
   for (std::int64_t axis = 2; axis < input.dim(); ++axis) axes.push_back(axis);
   axes.push_back(1);

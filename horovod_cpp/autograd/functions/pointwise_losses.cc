@@ -121,7 +121,7 @@ struct CrossEntropyOfLogits {
 };
 
 struct KLDivergence {
-  double loss(double x, double t, double) const { return t == 0 ? 0 : t * (std::log(t) - x); }
+  double loss(double x, double t, double) const { return (t == 0 ? 0 : t * std::log(t)) - t * x; }
   double input_slope(double, double t, double) const { return -t; }
   double target_slope(double x, double t, double) const { return std::log(t) + 1 - x; }
   Tensor input_slope(const Tensor&, const Tensor& t, const Tensor&) const { return neg(t); }

@@ -5,6 +5,7 @@
 
 #include "core/base/status.h"
 #include "horovod_cpp/autograd/functions/functions.h"
+#include "horovod_cpp/autograd/functions/input_extent.h"
 #include "horovod_cpp/autograd/functions/max_pool_grad.h"
 #include "horovod_cpp/autograd/grad_mode.h"
 #include "horovod_cpp/autograd/precision.h"
@@ -137,6 +138,8 @@ Tensor adaptive_avg_pool2d(const Tensor& input, IntPair output_size) {
         input, [&](const Tensor& wide) { return adaptive_avg_pool2d(wide, output_size); });
   }
   check_input(input, "adaptive_avg_pool2d");
+  if (output_size.height == kInputExtent) output_size.height = input.size(2);
+  if (output_size.width == kInputExtent) output_size.width = input.size(3);
   if (!output_size.is_within(1) || !IntPair(input.size(2), input.size(3)).is_within(1)) {
     throw InvalidArgumentError("adaptive_avg_pool2d: input " + to_string(input.shape()) +
                                ", output_size " + text_of(output_size) +

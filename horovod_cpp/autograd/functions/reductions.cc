@@ -90,21 +90,23 @@ Tensor log_softmax(const Tensor& a, std::int64_t axis) {
                [](const Tensor& g, const Tensor& y) { return g - exp(y) * sum(g, {-1}, true); });
 }
 
-Tensor concat(const std::vector<Tensor>& given, std::int64_t axis) {
-  if (given.empty()) throw InvalidArgumentError("concat: no tensors");
+namespace {
+
+Tensor joined(const std::vector<Tensor>& given, std::int64_t axis, const char* name) {
+  if (given.empty()) throw InvalidArgumentError(std::string(name) + ": no tensors");
   const std::vector<Tensor> parts = autograd::in_one_dtype(given);
-  const std::int64_t at = shapes::axis(axis, parts[0].dim(), "concat");
+  const std::int64_t at = shapes::axis(axis, parts[0].dim(), name);
   Shape shape = parts[0].shape();
   std::vector<std::int64_t> ends;
   std::int64_t total = 0;
   bool wanted = false;
   for (const Tensor& part : parts) {
-    shapes::require_same_dtype(parts[0], part, "concat");
-    require_same_device("concat", parts[0], part);
+    shapes::require_same_dtype(parts[0], part, name);
+    require_same_device(name, parts[0], part);
     Shape expected = shape;
     if (part.dim() == parts[0].dim()) expected[static_cast<std::size_t>(at)] = part.size(at);
     if (part.shape() != expected) {
-      throw InvalidArgumentError("concat: shapes " + to_string(shape) + " and " +
+      throw InvalidArgumentError(std::string(name) + ": shapes " + to_string(shape) + " and " +
                                  to_string(part.shape()) + " along axis " + std::to_string(axis));
     }
     total += part.size(at);
@@ -121,7 +123,7 @@ Tensor concat(const std::vector<Tensor>& given, std::int64_t axis) {
   }
   if (!wanted) return result;
   return autograd::record(
-      std::move(result), "concat", std::move(inputs),
+      std::move(result), name, std::move(inputs),
       [at, begin, ends](const Tensor& gradient) {
         std::vector<Tensor> gradients;
         for (std::size_t i = 0; i < ends.size(); ++i) {
@@ -132,10 +134,20 @@ Tensor concat(const std::vector<Tensor>& given, std::int64_t axis) {
       autograd::Order::kAny);
 }
 
+}  // namespace
+
+Tensor concat(const std::vector<Tensor>& parts, std::int64_t axis) {
+  return joined(parts, axis, "concat");
+}
+
+Tensor cat(const std::vector<Tensor>& parts, std::int64_t axis) {
+  return joined(parts, axis, "cat");
+}
+
 Tensor stack(const std::vector<Tensor>& parts, std::int64_t axis) {
   std::vector<Tensor> rows;
   for (const Tensor& part : parts) rows.push_back(part.unsqueeze(axis));
-  return concat(rows, axis);
+  return joined(rows, axis, "stack");
 }
 
 }  // namespace hvd

@@ -37,12 +37,42 @@ Tensor along(const Tensor& a, std::int64_t at, OfRows of_rows) {
   return kernels::contiguous(of_rows(a.detach().transpose(at, -1).contiguous()).transpose(at, -1));
 }
 
+Tensor order_along(const Tensor& a, std::int64_t at, bool descending) {
+  return along(a, at, [&](const Tensor& rows) { return kernels::argsort(rows, descending); });
+}
+
 ValuesAndIndices extreme(const Tensor& a, std::int64_t axis, bool largest, bool keepdim,
                          const char* name) {
   Tensor indices = kernels::arg_extreme(a, axis, largest, true, name);
   Tensor values = gather(a, axis, indices);
   if (keepdim) return {values, indices};
   return {values.squeeze(axis), indices.squeeze(axis)};
+}
+
+// `values`, the largest or smallest elements of `a` along some axes, which they keep, as a function
+// of `a`: equal ones share the gradient.
+Tensor shared_by_ties(const Tensor& a, const Tensor& values, const char* name) {
+  Tensor result = values.detach();
+  const autograd::Saved x(a), y = autograd::Saved::result(result);
+  return autograd::mapped(a, std::move(result), name, [=](const Tensor& gradient) {
+    const Tensor all = x.get(name), found = y.get(name);
+    const Tensor ties = logical_or(eq(all, found), logical_and(isnan(all), isnan(found)));
+    const Tensor shares = ties.to(gradient.dtype());
+    return gradient / autograd::sum_to(shares, gradient.shape()) * shares;
+  });
+}
+
+Tensor extreme_of_all(const Tensor& a, bool largest, const char* name) {
+  const Tensor flat = a.reshape({-1});
+  return shared_by_ties(flat, extreme(flat.detach(), 0, largest, true, name).values, name)
+      .squeeze(0);
+}
+
+// root(total), whose slope where all is 0 would be infinite: there the gradient is 0.
+template <typename Root>
+Tensor root_of(const Tensor& total, Root root) {
+  const Tensor nothing = eq(total, 0.0);
+  return masked_fill(root(masked_fill(total, nothing, 1.0)), nothing, 0.0);
 }
 
 Tensor running_sum(const Tensor& a, std::int64_t at, bool reverse) {
@@ -62,11 +92,11 @@ ValuesAndIndices min(const Tensor& a, std::int64_t axis, bool keepdim) {
 }
 
 Tensor max(const Tensor& a) {
-  return extreme(a.reshape({-1}), 0, true, false, "max").values;
+  return extreme_of_all(a, true, "max");
 }
 
 Tensor min(const Tensor& a) {
-  return extreme(a.reshape({-1}), 0, false, false, "min").values;
+  return extreme_of_all(a, false, "min");
 }
 
 Tensor argmax(const Tensor& a, std::int64_t axis, bool keepdim) {
@@ -95,7 +125,7 @@ Tensor var(const Tensor& a, std::vector<std::int64_t> axes, double correction, b
 
 Tensor std(const Tensor& a, std::vector<std::int64_t> axes, double correction, bool keepdim) {
   require_floating(a, "std");
-  return sqrt(var(a, std::move(axes), correction, keepdim));
+  return root_of(var(a, std::move(axes), correction, keepdim), sqrt);
 }
 
 Tensor norm(const Tensor& a, double p, std::vector<std::int64_t> axes, bool keepdim) {
@@ -106,17 +136,16 @@ Tensor norm(const Tensor& a, double p, std::vector<std::int64_t> axes, bool keep
   const Tensor size = abs(a);
   if (p == 1.0) return sum(size, axes, keepdim);
   if (std::isinf(p)) {
-    Tensor largest = size;
+    Tensor largest = size.detach();
     for (std::int64_t i = 0; i < a.dim(); ++i) {
       if (mask[static_cast<std::size_t>(i)]) largest = max(largest, i, true).values;
     }
-    return largest.reshape(shapes::reduced(a.shape(), mask, keepdim));
+    return shared_by_ties(size, largest, "norm").reshape(shapes::reduced(a.shape(), mask, keepdim));
   }
-  // Where all are 0 the root has no slope: its operand becomes 1 there and the result 0.
-  const Tensor total = sum(p == 2.0 ? square(a) : pow(size, p), axes, keepdim);
-  const Tensor nothing = eq(total, 0.0);
-  const Tensor safe = masked_fill(total, nothing, 1.0);
-  return masked_fill(p == 2.0 ? sqrt(safe) : pow(safe, 1.0 / p), nothing, 0.0);
+  if (p == 2.0) return root_of(sum(square(a), axes, keepdim), sqrt);
+  const auto power = [p](const Tensor& x) { return pow(x, p); };
+  const auto root = [p](const Tensor& x) { return pow(x, 1.0 / p); };
+  return root_of(sum(root_of(size, power), axes, keepdim), root);
 }
 
 Tensor prod(const Tensor& a, std::int64_t axis, bool keepdim) {
@@ -148,12 +177,11 @@ Tensor cumsum(const Tensor& a, std::int64_t axis) {
 }
 
 Tensor argsort(const Tensor& a, std::int64_t axis, bool descending) {
-  const std::int64_t at = shapes::axis(axis, a.dim(), "sort");
-  return along(a, at, [&](const Tensor& rows) { return kernels::argsort(rows, descending); });
+  return order_along(a, shapes::axis(axis, a.dim(), "argsort"), descending);
 }
 
 ValuesAndIndices sort(const Tensor& a, std::int64_t axis, bool descending) {
-  Tensor indices = argsort(a, axis, descending);
+  Tensor indices = order_along(a, shapes::axis(axis, a.dim(), "sort"), descending);
   Tensor values = gather(a, axis, indices);
   return {std::move(values), std::move(indices)};
 }

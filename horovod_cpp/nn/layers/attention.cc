@@ -99,6 +99,19 @@ Tensor MultiheadAttention::forward(const Tensor& input) {
 
 AttentionResult MultiheadAttention::forward(const Tensor& query, const Tensor& key,
                                             const Tensor& value, const AttentionOptions& options) {
+  if (query.dim() == 2 && key.dim() == 2 && value.dim() == 2) {  // one sequence, no batch axis
+    const std::int64_t batch_axis = options_.batch_first ? 0 : 1;
+    AttentionOptions batched = options;
+    if (options.key_padding_mask.defined()) {
+      require_shape(options.key_padding_mask, {{key.size(0)}}, "key_padding_mask");
+      batched.key_padding_mask = options.key_padding_mask.unsqueeze(0);
+    }
+    AttentionResult result = forward(query.unsqueeze(batch_axis), key.unsqueeze(batch_axis),
+                                     value.unsqueeze(batch_axis), batched);
+    result.output = result.output.squeeze(batch_axis);
+    if (result.weights.defined()) result.weights = result.weights.squeeze(0);
+    return result;
+  }
   const auto [batch, queries, keys] = check(query, key, value);
   const auto steps_first = [this](const Tensor& tensor) {
     return options_.batch_first ? tensor.transpose(0, 1) : tensor;

@@ -29,7 +29,8 @@ struct MultiheadAttentionOptions {
 
 // Vaswani et al.: "Attention is all you need", NIPS 2017. query [queries, batch, embed_dim], key
 // and value [keys, batch, embed_dim]. Parameters are PyTorch's: in_proj_weight [3 embed_dim,
-// embed_dim] (Xavier uniform), in_proj_bias, out_proj.
+// embed_dim] (Xavier uniform), in_proj_bias, out_proj. Of one sequence query, key, value, padding
+// mask and results may be without their batch axis.
 class MultiheadAttention : public Module {
  public:
   // Throws InvalidArgumentError unless num_heads divides embed_dim.

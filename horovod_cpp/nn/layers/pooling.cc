@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "horovod_cpp/autograd/functions/input_extent.h"
 #include "horovod_cpp/nn/checks.h"
 #include "horovod_cpp/nn/functional.h"
 #include "horovod_cpp/nn/option_text.h"
@@ -57,7 +58,9 @@ std::string AvgPool2d::extra_repr() const {
 }
 
 AdaptiveAvgPool2d::AdaptiveAvgPool2d(IntPair output_size) : output_size_(output_size) {
-  check_positive("AdaptiveAvgPool2d", "output_size", smaller(output_size));
+  for (const std::int64_t extent : {output_size.height, output_size.width}) {
+    if (extent != kInputExtent) check_positive("AdaptiveAvgPool2d", "output_size", extent);
+  }
 }
 
 Tensor AdaptiveAvgPool2d::forward(const Tensor& input) {
@@ -65,7 +68,10 @@ Tensor AdaptiveAvgPool2d::forward(const Tensor& input) {
 }
 
 std::string AdaptiveAvgPool2d::extra_repr() const {
-  return "output_size=" + text_of(shape_of(output_size_));
+  const auto text = [](std::int64_t extent) {
+    return extent == kInputExtent ? "None" : std::to_string(extent);
+  };
+  return "output_size=(" + text(output_size_.height) + ", " + text(output_size_.width) + ")";
 }
 
 }  // namespace nn

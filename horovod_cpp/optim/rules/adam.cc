@@ -11,7 +11,7 @@ void loop(const AdamRule<T>& rule, std::int64_t n, T* __restrict param, const T*
   for (std::int64_t i = 0; i < n; ++i) {
     T s = element::adam_moments(rule, param[i], grad[i], mean[i], square[i]);
     if constexpr (kLargest) {
-      s = largest[i] < s ? s : largest[i];
+      s = largest[i] > s || largest[i] != largest[i] ? largest[i] : s;  // a NaN stays
       largest[i] = s;
     }
     element::adam_step(rule, param[i], mean[i], root(s));

@@ -161,10 +161,12 @@ TEST(Optimizer, RefusesParametersItCannotUpdate) {
   const Tensor matrix = parameter(1, {2, 3});
   EXPECT_THAT(error_of([] { SGD(std::vector<Tensor>{}); }), HasSubstr("without parameters"));
   EXPECT_THAT(error_of([] { SGD(std::vector<ParamGroup>{}); }), HasSubstr("no parameters"));
-  EXPECT_THAT(error_of([&] {
-                SGD({a, matrix, a});
-              }),
-              HasSubstr("parameter 2 of the group (float32 [2]) is given twice"));
+  EXPECT_THAT(
+      error_of([&] {
+        SGD({a, matrix, a});
+      }),
+      HasSubstr("parameter 2 of group 0 (float32 [2]) is given twice: it is parameter 0 of group 0 "
+                "too"));
   EXPECT_THAT(error_of([&] {
                 SGD(std::vector<ParamGroup>{{{a}, {}}, {{a}, {}}});
               }),

@@ -88,10 +88,15 @@ Tensor compare(Compare op, const Tensor& a, const Tensor& b, const char* functio
   });
 }
 
+Tensor truth(const Tensor& a) {
+  if (!is_complex(a.dtype())) return to(a, DType::kBool);
+  return compare(Compare::kNe, a, Tensor::zeros({}, a.dtype()), "truth");
+}
+
 Tensor logical(Logical op, const Tensor& a, const Tensor& b, const char* function) {
   require_cpu(function, {&a, &b});
-  const Tensor x = to(a, DType::kBool);
-  const Tensor y = to(b, DType::kBool);
+  const Tensor x = truth(a);
+  const Tensor y = truth(b);
   switch (op) {
     case Logical::kAnd:
       return zip_to_bool<bool>(x, y, function, [](bool p, bool q) { return p && q; });

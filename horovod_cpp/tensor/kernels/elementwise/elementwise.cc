@@ -1,5 +1,6 @@
 #include "horovod_cpp/tensor/kernels/elementwise/elementwise.h"
 
+#include <cmath>
 #include <type_traits>
 
 #include "core/base/status.h"
@@ -186,6 +187,32 @@ Tensor pow(const Tensor& a, double exponent) {
   dispatch_float(dtype, [&](auto tag) {
     using T = typename decltype(tag)::type;
     isa::table().of<T>().pow(in.data<T>(), static_cast<T>(exponent), result.data<T>(), in.numel());
+  });
+  return result;
+}
+
+Tensor pow(const Tensor& a, const Tensor& exponent) {
+  require_cpu("pow", {&a, &exponent});
+  shapes::require_same_dtype(a, exponent, "pow");
+  const DType dtype = a.dtype();
+  if (is_half(dtype)) return to(pow(to(a, DType::kF32), to(exponent, DType::kF32)), dtype);
+  if (!is_floating(dtype)) refuse("pow", dtype);
+  const Shape shape = shapes::broadcast(a.shape(), exponent.shape(), "pow");
+  Tensor result = Tensor::empty(shape, dtype);
+  dispatch_float(dtype, [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    const T* x = a.data<T>();
+    const T* y = exponent.data<T>();
+    T* out = result.data<T>();
+    for_each_row<3>(
+        shape,
+        {result.strides(), shapes::broadcast_strides(a.shape(), a.strides(), shape, "pow"),
+         shapes::broadcast_strides(exponent.shape(), exponent.strides(), shape, "pow")},
+        [&](const auto& at, std::int64_t n, const auto& step) {
+          for (std::int64_t i = 0; i < n; ++i) {
+            out[at[0] + i * step[0]] = std::pow(x[at[1] + i * step[1]], y[at[2] + i * step[2]]);
+          }
+        });
   });
   return result;
 }

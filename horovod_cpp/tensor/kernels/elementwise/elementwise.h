@@ -16,6 +16,8 @@ Tensor unary(Unary op, const Tensor& a, const char* function);
 // and kMinimum; bools kAdd and kMaximum (or), kMul and kMinimum (and).
 Tensor binary(Binary op, const Tensor& a, const Tensor& b, const char* function);
 Tensor pow(const Tensor& a, double exponent);
+// Operands broadcast and have one floating dtype.
+Tensor pow(const Tensor& a, const Tensor& exponent);
 
 // target += alpha * source, which broadcasts and has the same dtype.
 void add_into(const Tensor& target, const Tensor& source, double alpha);

@@ -25,7 +25,7 @@ void moments_of(const Tensor& in, double* mean, double* variance) {
   for (std::int64_t c = 0; c < in.size(1); ++c) {
     const double shift = mean[c] / count;
     mean[c] = static_cast<double>(x[c]) + shift;
-    variance[c] = std::max(0.0, variance[c] / count - shift * shift);
+    variance[c] = std::max(variance[c] / count - shift * shift, 0.0);  // in this order a NaN stays
   }
 }
 

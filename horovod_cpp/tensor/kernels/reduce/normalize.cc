@@ -24,8 +24,8 @@ Normalized normalize_rows(const Tensor& input, std::int64_t rows, double eps) {
       const double mean = kernels.sum(in, columns) / count;
       const T center = static_cast<T>(mean);
       const double shift = mean - static_cast<double>(center);
-      const double variance =
-          std::max(0.0, kernels.sum_squares(in, center, columns) / count - shift * shift);
+      const double variance =  // in this order a NaN stays
+          std::max(kernels.sum_squares(in, center, columns) / count - shift * shift, 0.0);
       const double inverse = 1.0 / std::sqrt(variance + eps);
       result.inverse.data<double>()[row] = inverse;
       kernels.affine(in, static_cast<T>(inverse), static_cast<T>(-mean * inverse), out, columns);

@@ -33,10 +33,10 @@ TEST(Comparison, GivesBoolForEveryRealDtype) {
   EXPECT_EQ(eq(bools({1, 0}, {2}), bools({1, 1}, {2})).to_vector(), (V{1, 0}));
 }
 
-TEST(Comparison, TakesNumbersThatTheDtypeHolds) {
+TEST(Comparison, TakesNumbers) {
   EXPECT_EQ((values({-1, 0.5, 2}, {3}) > 0.5).to_vector(), (V{0, 0, 1}));
   EXPECT_EQ((Tensor::arange(3) >= 1.0).to_vector(), (V{0, 1, 1}));
-  EXPECT_THAT(error_of([] { Tensor::arange(3) > 0.5; }), HasSubstr("0.5"));
+  EXPECT_EQ((Tensor::arange(3) > 0.5).to_vector(), (V{0, 1, 1}));
 }
 
 TEST(Comparison, FindsANaNUnequalToAll) {

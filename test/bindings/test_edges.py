@@ -1,0 +1,138 @@
+"""Gradients at corners, NaN that shows, and error texts."""
+
+import math
+
+import numpy as np
+import pytest
+
+import horovod_cpp as hvd
+from horovod_cpp import nn, optim
+from horovod_cpp.nn import functional as F
+
+INF, NAN = math.inf, math.nan
+
+
+def gradient(function, values):
+    x = hvd.tensor(values, dtype="float64", requires_grad=True)
+    function(x).sum().backward()
+    return x.grad.tolist()
+
+
+@pytest.mark.parametrize("function, values, expected", [
+    (lambda x: x.std(1), [[3, 3, 3]], [[0, 0, 0]]),
+    (lambda x: x.std(), [[1, 1], [1, 1]], [[0, 0], [0, 0]]),
+    (lambda x: x.norm(p=0.5), [0, 4], [0, 1]), (lambda x: x.norm(p=0.5), [0, 0], [0, 0]),
+    (lambda x: x.norm(p=1.5), [0, 1], [0, 1]),
+    (lambda x: x.max(), [1, 3, 3], [0, 0.5, 0.5]), (lambda x: x.min(), [1, 3, 1], [0.5, 0, 0.5]),
+    (lambda x: x.max(), [[2, 2], [2, 2]], [[0.25, 0.25], [0.25, 0.25]]),
+    (lambda x: x.max(), [1, NAN], [0, 1]),
+    (lambda x: x.max(0)[0], [1, 3, 3], [0, 1, 0]),
+    (lambda x: x.norm(p=INF), [-3, 3, 1], [-0.5, 0.5, 0]),
+    (lambda x: x.norm(p=INF, axis=1), [[-3, 3], [0, 1]], [[-0.5, 0.5], [0, 1]]),
+    (lambda x: x.norm(p=INF), [[2, 1], [2, 0]], [[0.5, 0], [0.5, 0]]),
+])
+def test_gradients_at_corners(function, values, expected):
+    assert gradient(function, values) == expected
+
+
+@pytest.mark.parametrize("call", [
+    lambda x: F.layer_norm(x, (4,)), lambda x: F.group_norm(x, 1),
+    lambda x: F.batch_norm(x.reshape(-1, 1), None, None, training=True),
+    lambda x: F.kl_div(x, hvd.zeros_like(x)), lambda x: F.kl_div(hvd.zeros_like(x), x), lambda x: x.std(1), lambda x: x.max(),
+    lambda x: x.norm(), lambda x: x.norm(p=INF), lambda x: x.norm(p=0.5), lambda x: F.mse_loss(x, x),
+    lambda x: F.huber_loss(x, x * 0), lambda x: x.clamp(0, 1), lambda x: F.softmax(x, 1),
+    lambda x: F.leaky_relu(x), lambda x: x.relu(),
+])
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_nan_shows(call, dtype):
+    x = hvd.tensor([[0.25, 0.5, NAN, 0.75]], dtype=dtype)
+    assert np.isnan(call(x).numpy()).any()
+
+
+def test_infinities_normalise_to_nan():
+    for x in ([[INF, 1.0]], [[-INF, INF]]):
+        assert np.isnan(F.layer_norm(hvd.tensor(x), (2,)).numpy()).all()
+        assert np.isnan(F.group_norm(hvd.tensor(x), 1).numpy()).all()
+
+
+def test_nan_reaches_running_statistics_and_amsgrad():
+    norm = nn.BatchNorm1d(2)
+    norm(hvd.tensor([[NAN, 1.0], [1.0, 2.0]]))
+    assert np.isnan(norm.running_var.tolist()).tolist() == [True, False]
+    p = hvd.ones(2).requires_grad_()
+    opt = optim.Adam([p], lr=0.1, amsgrad=True)
+    for step in range(2):
+        p.grad = hvd.tensor([NAN if step == 0 else 1.0, 1.0])
+        opt.step()
+    assert np.isnan(opt.state_dict()["group.0.param.0.max_exp_avg_sq"].tolist()).tolist() == [True, False]
+
+
+@pytest.mark.parametrize("dtype", ["int32", "uint8", "int64", "float32"])
+def test_dot_keeps_the_dtype(dtype):
+    x = hvd.tensor([1, 2, 3], dtype=dtype)
+    assert (hvd.dot(x, x).dtype, hvd.dot(x, x).item()) == (dtype, 14)
+
+
+def test_a_parameter_given_twice_is_named_in_the_constructor():
+    a, b = hvd.ones(2).requires_grad_(), hvd.ones(2).requires_grad_()
+    with pytest.raises(hvd.InvalidArgumentError, match="parameter 2 of group 0.*parameter 0 of group 0"):
+        optim.SGD([a, b, a], lr=0.1)
+    with pytest.raises(hvd.InvalidArgumentError, match="parameter 1 of group 1.*parameter 0 of group 0"):
+        optim.SGD([{"params": [a]}, {"params": [b, a]}], lr=0.1)
+    opt = optim.SGD([a], lr=0.1)
+    with pytest.raises(hvd.InvalidArgumentError, match="parameter 0 of group 1.*parameter 0 of group 0"):
+        opt.add_param_group({"params": [a]})
+
+
+def test_adaptive_pooling_keeps_an_extent():
+    x = hvd.rand(1, 2, 5, 6)
+    for size, shape in [((None, 2), (5, 2)), ((3, None), (3, 6)), (None, (5, 6))]:
+        assert F.adaptive_avg_pool2d(x, size).shape == (1, 2, *shape)
+        assert nn.AdaptiveAvgPool2d(size)(x).shape == (1, 2, *shape)
+    assert hvd.bitwise_equal(F.adaptive_avg_pool2d(x, (None, 2)), F.adaptive_avg_pool2d(x, (5, 2)))
+
+
+@pytest.mark.parametrize("dtype", ["int64", "int32", "uint8"])
+@pytest.mark.parametrize("number", [INF, -INF, NAN, 1.5, 2, 2.0, 1e30, -1])
+def test_integers_compare_with_any_number(dtype, number):
+    x, a = hvd.tensor([0, 1, 2, 3], dtype=dtype), np.array([0, 1, 2, 3])
+    for compare in ("__eq__", "__ne__", "__lt__", "__le__", "__gt__", "__ge__"):
+        assert getattr(x, compare)(number).tolist() == getattr(a, compare)(number).tolist()
+    for name in ("eq", "ne", "lt", "le", "gt", "ge"):
+        assert getattr(hvd, name)(x, number).tolist() == getattr(a, f"__{name}__")(number).tolist()
+
+
+def test_the_truth_of_complex_numbers():
+    x = hvd.tensor([0j, 1j, 2 + 0j])
+    assert hvd.logical_not(x).tolist() == [True, False, False]
+    assert x.any().item() and not x.all().item() and bool(x[1])
+
+
+@pytest.mark.parametrize("batch_first", [False, True])
+def test_attention_of_one_sequence(batch_first):
+    layer = nn.MultiheadAttention(4, 2, batch_first=batch_first).eval()
+    q, k = hvd.randn(3, 4), hvd.randn(5, 4)
+    axis = 0 if batch_first else 1
+    for mask, padding in [(None, None), (hvd.rand(3, 5), hvd.tensor([False] * 4 + [True]))]:
+        batched = padding.unsqueeze(0) if padding is not None else None
+        want, weights = layer(q.unsqueeze(axis), k.unsqueeze(axis), k.unsqueeze(axis),
+                              key_padding_mask=batched, attn_mask=mask)
+        got, found = layer(q, k, k, key_padding_mask=padding, attn_mask=mask)
+        assert got.shape == (3, 4) and hvd.bitwise_equal(got, want.squeeze(axis).contiguous())
+        assert found.shape == (3, 5) and hvd.bitwise_equal(found, weights.squeeze(0))
+
+
+@pytest.mark.parametrize("call, text", [
+    (lambda: hvd.zeros(2).all(5), "all: axis 5"), (lambda: hvd.zeros(2).argsort(5), "argsort: axis 5"),
+    (lambda: hvd.cat([]), "cat: no tensors"), (lambda: hvd.cat([hvd.ones(1)], 3), "cat: axis 3"),
+    (lambda: hvd.stack([]), "stack: no tensors"), (lambda: hvd.concat([]), "concat: no tensors"),
+    (lambda: hvd.matmul(hvd.ones(2, 2, dtype="int64"), hvd.ones(2, 2, dtype="int64")),
+     "matmul: takes a floating dtype, got int64"),
+    (lambda: F.linear(hvd.ones(2, 2, dtype="int32"), hvd.ones(2, 2, dtype="int32")),
+     "linear: takes a floating dtype, got int32"),
+    (lambda: F.conv2d(hvd.ones(1, 1, 2, 2, dtype="int64"), hvd.ones(1, 1, 1, 1, dtype="int64")),
+     "conv2d: takes a floating dtype, got int64"),
+])
+def test_errors_name_the_function_that_was_called(call, text):
+    with pytest.raises(hvd.InvalidArgumentError, match=text):
+        call()

@@ -38,8 +38,10 @@ def test_gradients_at_corners(function, values, expected):
 @pytest.mark.parametrize("call", [
     lambda x: F.layer_norm(x, (4,)), lambda x: F.group_norm(x, 1),
     lambda x: F.batch_norm(x.reshape(-1, 1), None, None, training=True),
-    lambda x: F.kl_div(x, hvd.zeros_like(x)), lambda x: F.kl_div(hvd.zeros_like(x), x), lambda x: x.std(1), lambda x: x.max(),
-    lambda x: x.norm(), lambda x: x.norm(p=INF), lambda x: x.norm(p=0.5), lambda x: F.mse_loss(x, x),
+    lambda x: F.kl_div(x, hvd.zeros_like(x)), lambda x: F.kl_div(hvd.zeros_like(x), x),
+    lambda x: x.std(1), lambda x: x.max(),
+    lambda x: x.norm(), lambda x: x.norm(p=INF), lambda x: x.norm(p=0.5),
+    lambda x: F.mse_loss(x, x),
     lambda x: F.huber_loss(x, x * 0), lambda x: x.clamp(0, 1), lambda x: F.softmax(x, 1),
     lambda x: F.leaky_relu(x), lambda x: x.relu(),
 ])
@@ -64,7 +66,8 @@ def test_nan_reaches_running_statistics_and_amsgrad():
     for step in range(2):
         p.grad = hvd.tensor([NAN if step == 0 else 1.0, 1.0])
         opt.step()
-    assert np.isnan(opt.state_dict()["group.0.param.0.max_exp_avg_sq"].tolist()).tolist() == [True, False]
+    largest = opt.state_dict()["group.0.param.0.max_exp_avg_sq"]
+    assert np.isnan(largest.tolist()).tolist() == [True, False]
 
 
 @pytest.mark.parametrize("dtype", ["int32", "uint8", "int64", "float32"])
@@ -75,12 +78,12 @@ def test_dot_keeps_the_dtype(dtype):
 
 def test_a_parameter_given_twice_is_named_in_the_constructor():
     a, b = hvd.ones(2).requires_grad_(), hvd.ones(2).requires_grad_()
-    with pytest.raises(hvd.InvalidArgumentError, match="parameter 2 of group 0.*parameter 0 of group 0"):
+    with pytest.raises(hvd.InvalidArgumentError, match="parameter 2 of group 0.*0 of group 0"):
         optim.SGD([a, b, a], lr=0.1)
-    with pytest.raises(hvd.InvalidArgumentError, match="parameter 1 of group 1.*parameter 0 of group 0"):
+    with pytest.raises(hvd.InvalidArgumentError, match="parameter 1 of group 1.*0 of group 0"):
         optim.SGD([{"params": [a]}, {"params": [b, a]}], lr=0.1)
     opt = optim.SGD([a], lr=0.1)
-    with pytest.raises(hvd.InvalidArgumentError, match="parameter 0 of group 1.*parameter 0 of group 0"):
+    with pytest.raises(hvd.InvalidArgumentError, match="parameter 0 of group 1.*0 of group 0"):
         opt.add_param_group({"params": [a]})
 
 
@@ -123,7 +126,8 @@ def test_attention_of_one_sequence(batch_first):
 
 
 @pytest.mark.parametrize("call, text", [
-    (lambda: hvd.zeros(2).all(5), "all: axis 5"), (lambda: hvd.zeros(2).argsort(5), "argsort: axis 5"),
+    (lambda: hvd.zeros(2).all(5), "all: axis 5"),
+    (lambda: hvd.zeros(2).argsort(5), "argsort: axis 5"),
     (lambda: hvd.cat([]), "cat: no tensors"), (lambda: hvd.cat([hvd.ones(1)], 3), "cat: axis 3"),
     (lambda: hvd.stack([]), "stack: no tensors"), (lambda: hvd.concat([]), "concat: no tensors"),
     (lambda: hvd.matmul(hvd.ones(2, 2, dtype="int64"), hvd.ones(2, 2, dtype="int64")),

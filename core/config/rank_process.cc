@@ -2,11 +2,14 @@
 
 #include <unistd.h>
 
+#include <cstdint>
 #include <cstdlib>
+#include <optional>
 #include <string>
 
 #include "core/base/status.h"
 #include "core/config/config.h"
+#include "core/system/fork_guard.h"
 
 namespace hvd {
 namespace {
@@ -28,6 +31,8 @@ std::string place_of(const LaunchInfo& launch) {
 }  // namespace
 
 void take_place(const LaunchInfo& launch) {
+  static std::optional<std::uint32_t> taken;  // by this process or one that forked it: when
+  if (taken) throw_if_forked(*taken);
   const std::string mine = std::to_string(getpid());
   const std::string place = place_of(launch);
   const std::string mark = environment(kRankProcessVariable).value_or("");
@@ -41,6 +46,7 @@ void take_place(const LaunchInfo& launch) {
                                "if __name__ == \"__main__\"");
   }
   setenv(kRankProcessVariable, (mine + " " + place).c_str(), 1);
+  taken = fork_generation();
 }
 
 }  // namespace hvd

@@ -12,8 +12,8 @@ namespace hvd {
 inline constexpr const char* kRankProcessVariable = "HVD_RANK_PROCESS";
 
 // This process takes the place that `launch` describes. The first call sets kRankProcessVariable;
-// any number may follow, also after exec(). Throws InvalidArgumentError if another process has
-// taken the place: one that started this one, or that forked it.
+// any number may follow, also after exec(). Throws InvalidArgumentError if a process that
+// started this one has taken the place, AbortedError if one that forked it has.
 void take_place(const LaunchInfo& launch);
 
 }  // namespace hvd

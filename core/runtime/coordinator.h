@@ -112,6 +112,7 @@ class Coordinator final : public CallerRunLoop {
   bool check_drain(TimePoint now);
   bool asks_where() const { return where_deadline_ != TimePoint::max(); }
   void finish_departure(const std::string& where);
+  void close_transfers(const Status& why);
   void stop(const Status& why, bool orderly);
   std::optional<Duration> poll_interval() const;
   TimePoint sleep_until(TimePoint now) const;

@@ -103,14 +103,17 @@ void Coordinator::finish_departure(const std::string& where) {
             std::to_string(departure_->waits_number);
     if (!where.empty()) text += ", at " + where;
   }
-  text += ". Different numbers of batches? See hvd.join().";
+  // Who waits for a message alone learns of that.
+  if (!departure_->waits_for.empty() || !transfers_.busy()) {
+    text += ". Different numbers of batches? See hvd.join().";
+  }
   stop_reason_ = {departure_->why.code(), std::move(text)};
   departure_.reset();
 }
 
 // True when the phase changed.
 bool Coordinator::check_drain(TimePoint now) {
-  if (now >= transfers_deadline_) transfers_.close(stop_reason_);
+  if (now >= transfers_deadline_) close_transfers(stop_reason_);
   if (const auto where = asks_where() ? notifier_.next_answer() : std::nullopt) {
     finish_departure(*where);
   } else if (now >= where_deadline_ || !asks_where()) {

@@ -5,6 +5,7 @@
 
 #include "core/base/deadlines.h"
 #include "core/base/seconds_text.h"
+#include "core/config/log.h"
 #include "core/runtime/coordinator.h"
 
 namespace hvd {
@@ -69,6 +70,13 @@ bool Coordinator::check_phase(TimePoint now) {
   return false;
 }
 
+// A program that has left asks no handle any more.
+void Coordinator::close_transfers(const Status& why) {
+  for (const std::string& unfinished : transfers_.close(why)) {
+    if (left_) log(LogLevel::kWarning, "this rank left the job with an unfinished " + unfinished);
+  }
+}
+
 void Coordinator::stop(const Status& why, bool orderly) {
   if (phase_ == Phase::kLeaving || phase_ == Phase::kEnded) return;
   if (!orderly) {
@@ -78,7 +86,7 @@ void Coordinator::stop(const Status& why, bool orderly) {
   drain_.reset();
   // First the ports let go of the tensors, then their owners learn that they may have them back.
   if (executor_.busy() || transfers_.busy()) executor_.fail(why);
-  transfers_.close(why);
+  close_transfers(why);
   // Not when this rank is the reason, nor when no single rank is.
   const bool own = left_ || (!failure_.ok() && !lost_a_peer_);
   if (!own && why.code() != StatusCode::kStalled) loss_.report();

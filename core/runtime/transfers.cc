@@ -19,13 +19,19 @@ bool concerns_one(const Status& status) {
          status.code() == StatusCode::kUnsupported || status.code() == StatusCode::kStalled;
 }
 
-std::string describe(const PointToPoint& transfer, Duration waited) {
-  const bool send = transfer.direction == Direction::kSend;
+std::string describe(const PointToPoint& transfer) {
+  const TensorView& tensor = transfer.tensor.view;
   std::ostringstream out;
-  out << (send ? "send to rank " : "receive from rank ") << transfer.peer << " with tag "
-      << transfer.tag << " (" << transfer.tensor.view.numel << " of "
-      << name_of(transfer.tensor.view.dtype) << ") has waited " << to_seconds(waited)
-      << " s for the " << (send ? "receive" : "send") << " there";
+  out << (transfer.direction == Direction::kSend ? "send to rank " : "receive from rank ")
+      << transfer.peer << " with tag " << transfer.tag << " (" << tensor.numel << " of "
+      << name_of(tensor.dtype) << ", " << tensor.bytes() << " bytes)";
+  return out.str();
+}
+
+std::string describe(const PointToPoint& transfer, Duration waited) {
+  std::ostringstream out;
+  out << describe(transfer) << " has waited " << to_seconds(waited) << " s for the "
+      << (transfer.direction == Direction::kSend ? "receive" : "send") << " there";
   return out.str();
 }
 
@@ -41,7 +47,10 @@ Handle Transfers::add(PointToPoint transfer) {
   added->limits = added->what.limits.value_or(limits_);
   Handle handle(std::shared_ptr<Completion>(added, &added->completion));
   const MutexLock lock(mutex_);
-  closed_.throw_if_error();
+  if (!closed_.ok()) {
+    const std::string name = describe(added->what);
+    Status{closed_.code(), name + " was not submitted: " + closed_.message()}.throw_if_error();
+  }
   in_flight_.insert(added);
   added_.push_back(std::move(added));
   any_added_ = true;
@@ -82,15 +91,20 @@ TimePoint Transfers::next_deadline(TimePoint now) const {
   return deadline;
 }
 
-void Transfers::close(const Status& why) {
+std::vector<std::string> Transfers::close(const Status& why) {
   {
     const MutexLock lock(mutex_);
     if (closed_.ok()) closed_ = why;
     running_.insert(running_.end(), added_.begin(), added_.end());
     added_.clear();
   }
-  for (const TransferPtr& transfer : running_) end(transfer, why);
+  std::vector<std::string> ended;
+  for (const TransferPtr& transfer : running_) {
+    const std::string& name = ended.emplace_back(describe(transfer->what));
+    end(transfer, {why.code(), name + ": " + why.message()});
+  }
   running_.clear();
+  return ended;
 }
 
 void Transfers::abandon(const Status& why) {

@@ -30,7 +30,7 @@ class Transfers {
   Transfers(std::span<const std::unique_ptr<Collective>> world, const WaitLimits& limits,
             std::shared_ptr<LoopOwnership> seat = nullptr);
 
-  // Throws the status of close() after it.
+  // Throws the status of close(), with the name of the transfer, after it.
   Handle add(PointToPoint transfer);
 
   // Does what can be done now; true if anything moved.
@@ -45,8 +45,9 @@ class Transfers {
   // What broke a port; ok if nothing did. The job is about to stop then.
   const Status& failure() const { return failure_; }
   // Ends all, for good; the ports no longer touch their tensors. What a device, or MPI, may still
-  // use is kept.
-  void close(const Status& why);
+  // use is kept. Returns what had not finished: "send to rank 1 with tag 0 (2 of float32, 8
+  // bytes)".
+  std::vector<std::string> close(const Status& why);
   // Fails the handles, for good, while the thread that uses the collectives is stuck in one. Any
   // thread.
   void abandon(const Status& why);

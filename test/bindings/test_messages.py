@@ -2,6 +2,8 @@
 
 import re
 
+import pytest
+
 HEADER = """
 import numpy as np
 import horovod_cpp as hvd
@@ -117,3 +119,18 @@ try:
 finally:
     del held
 """)
+
+
+@pytest.mark.parametrize(
+    "how", [{"flags": ["--mpi"]}, {"flags": ["--gloo"]}, {"launcher": "mpirun"}],
+    ids=["hvdrun --mpi", "hvdrun --gloo", "mpirun"])
+def test_a_message_that_nobody_received_is_named_at_both_ends(ranks, how):
+    output = ranks.check("""
+if rank == 0:
+    hvd.isend(np.ones(3), 1, tag=7)
+else:
+    with pytest.raises(hvd.AbortedError, match="receive from rank 0 with tag 8 .*rank 0 left"):
+        hvd.recv(np.ones(1 << 20, np.float32), 0, tag=8)
+""", **how)
+    unfinished = "unfinished send to rank 1 with tag 7 (3 of float64, 24 bytes)"
+    assert output.count(unfinished) == 1, output

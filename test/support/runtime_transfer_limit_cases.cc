@@ -76,7 +76,7 @@ void a_receive_fails_alone(const RuntimePlace& at) {
   if (at.rank == 0) {
     const Handle lonely =
         at.runtime.submit(within(kShort, receive(shared<float>({0}), 1, kTag, at.device)));
-    expect_stalled(lonely, "receive from rank 1 with tag 42 (1 of float32)");
+    expect_stalled(lonely, "receive from rank 1 with tag 42 (1 of float32, 4 bytes)");
   }
   meet(at, "after the limit");
   expect_the_job_goes_on(at);
@@ -86,7 +86,7 @@ void a_send_fails_alone(const RuntimePlace& at) {
   if (at.rank == 0) {
     const Handle lonely =
         at.runtime.submit(within(kShort, send(shared<float>({9, 9, 9}), 1, kTag, at.device)));
-    expect_stalled(lonely, "send to rank 1 with tag 42 (3 of float32)");
+    expect_stalled(lonely, "send to rank 1 with tag 42 (3 of float32, 12 bytes)");
   }
   meet(at, "after the limit");
   expect_the_job_goes_on(at);
@@ -96,7 +96,7 @@ void a_send_to_rank_0_fails_alone(const RuntimePlace& at) {
   if (at.rank == 1) {
     const Handle lonely =
         at.runtime.submit(within(kShort, send(shared(Floats(300'000, 9)), 0, kTag, at.device)));
-    expect_stalled(lonely, "send to rank 0 with tag 42 (300000 of float32)");
+    expect_stalled(lonely, "send to rank 0 with tag 42 (300000 of float32, 1200000 bytes)");
   }
   meet(at, "after the limit");
   expect_the_job_goes_on(at);

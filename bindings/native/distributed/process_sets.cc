@@ -244,7 +244,8 @@ Args:
 Raises:
     InvalidArgumentError: a HOROVOD_* variable or a process set is malformed; or, on all ranks at
         once, settings or process sets differ that all ranks must have alike: the message names
-        them, the ranks and the values.
+        them, the ranks and the values; or a rank started this process, which inherited its place
+        (HVD_WORLD=self gives it a world of its own).
     UnsupportedError: a launcher started this process that cannot be understood, or the ranks run
         different builds of horovod_cpp.
     StalledError: ranks did not come within HOROVOD_START_TIMEOUT seconds; the message names them.)");

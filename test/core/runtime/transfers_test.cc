@@ -55,7 +55,8 @@ TEST_P(RuntimeTransfers, ThatWaitTooLongFailAloneAndSayForWhom) {
     ADD_FAILURE() << "rank 1 sent nothing";
   } catch (const StalledError& error) {
     const std::string text = error.what();
-    EXPECT_NE(text.find("receive from rank 1 with tag 42 (1 of float32)"), std::string::npos)
+    EXPECT_NE(text.find("receive from rank 1 with tag 42 (1 of float32, 4 bytes)"),
+              std::string::npos)
         << text;
   }
   run_ranks(2, [&](Rank rank) { ranks[rank].submit(allreduce("x", shared<float>({1}))).wait(); });
@@ -81,6 +82,33 @@ TEST_P(RuntimeTransfers, FailWithTheReasonOfTheStop) {
   }
   ranks[0].shutdown();
   EXPECT_THROW(ranks[0].submit(receive(shared<float>({0}), 1, 0)), AbortedError);
+}
+
+TEST_P(RuntimeTransfers, ThatARankLeavesBehindAreNamedAtBothEnds) {
+  SimRanks ranks(2, options());
+  const Handle sending = ranks[0].submit(send(shared<float>({0}), 1, 7));
+  const Handle receiving = ranks[1].submit(receive(shared<float>({0}), 0, 8));
+  testing::internal::CaptureStderr();
+  ranks[0].shutdown();
+  const std::string told = test::error_of(receiving);
+  EXPECT_TRUE(told.starts_with(
+      "receive from rank 0 with tag 8 (1 of float32, 4 bytes): rank 0 left the job"))
+      << told;
+  try {
+    ranks[1].submit(receive(shared<float>({0}), 0, 9));
+    ADD_FAILURE() << "submitted to a job that has ended";
+  } catch (const AbortedError& error) {
+    const std::string text = error.what();
+    EXPECT_EQ(text.find("receive from rank 0 with tag 9 (1 of float32, 4 bytes) was not submitted: "
+                        "rank 0 left the job"),
+              0u)
+        << text;
+  }
+  const std::string said = testing::internal::GetCapturedStderr();
+  EXPECT_NE(said.find("left the job with an unfinished send to rank 1 with tag 7 (1 of float32, 4 "
+                      "bytes)"),
+            std::string::npos)
+      << said;
 }
 
 TEST_P(RuntimeTransfers, FailWhenAPeerDies) {

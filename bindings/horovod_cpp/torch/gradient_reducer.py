@@ -1,7 +1,6 @@
 """PyTorch's hooks on the reducer of C++, which decides when gradients are reduced."""
 
 import weakref
-from collections.abc import Callable
 from typing import Any
 
 import torch

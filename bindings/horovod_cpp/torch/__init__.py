@@ -14,6 +14,9 @@ scripts of ``torch.distributed`` there is a backend, ``help(hvd.distributed)``.
 """
 
 import pathlib as _pathlib
+from collections.abc import Iterable as _Iterable
+from collections.abc import Sequence as _Sequence
+from typing import Any as _Any
 
 try:
     import torch as _torch
@@ -143,7 +146,8 @@ __all__ = [
 ]
 
 
-def init(comm=None, process_sets=None):
+def init(comm: None = None,
+         process_sets: _Iterable[ProcessSet | _Sequence[int]] | None = None) -> None:
     """Find the other ranks of this job and connect to them; collective. See ``horovod_cpp.init``.
 
     Args:
@@ -165,7 +169,7 @@ if _torch.distributed.is_available():
     from horovod_cpp.torch import distributed  # noqa: F401, init_process_group("horovod_cpp")
 
 
-def __getattr__(name):
+def __getattr__(name: str) -> _Any:
     if name == "elastic":
         try:
             import horovod_cpp.torch.elastic  # noqa: F401, it says what there is instead

@@ -58,13 +58,13 @@ class GradientReducer:
         """Also of a frozen parameter, which may thaw."""
         parameter, native = self._entries[index].parameter, weakref.ref(self.native)
 
-        @unserializable_hook
+        @unserializable_hook  # type: ignore[untyped-decorator]  # torch may be missing
         @short_traceback
         def before(_: Any) -> None:
             if (reducer := native()) is not None:
                 reducer.before_gradient(index)
 
-        @unserializable_hook
+        @unserializable_hook  # type: ignore[untyped-decorator]  # torch may be missing
         @short_traceback
         def after(*_: Any) -> None:
             if (reducer := native()) is not None:

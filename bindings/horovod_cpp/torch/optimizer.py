@@ -55,10 +55,14 @@ class _Options:
         factor = self.gradient_predivide_factor
         if not isinstance(factor, numbers.Real):
             _refuse(f"gradient_predivide_factor is {factor!r}; it must be a number")
-        if not factor > 0 or factor == float("inf"):
-            _refuse(f"gradient_predivide_factor is {factor}; it must be above 0 and finite")
-        if factor != 1.0 and self.op != Average:
-            _refuse(f"gradient_predivide_factor goes with op=Average, not {self.op.name}")
+        self.native = _native._DistributedOptions(
+            op=self.op, compression=self.wire,
+            backward_passes_per_step=self.backward_passes_per_step,
+            average_aggregated_gradients=self.average_aggregated_gradients,
+            gradient_predivide_factor=float(factor), clip_grad_norm=self.clip_grad_norm,
+            clip_when=self.clip_when,
+            gradient_as_bucket_view=self.gradient_as_bucket_view and self.wire is not None,
+            overlap_step=self.overlap_step)
 
     def given(self) -> dict[str, Any]:
         """By name, for another one of the same."""

@@ -212,6 +212,7 @@ make_torch_venv || { echo "could not make build/torch"; exit 1; }
 
 step format check_format
 step structure python3 test/lint/structure.py
+step ruff build/venv/bin/ruff check
 step structure-test build/venv/bin/python -m pytest test/lint -q --junitxml="$results/structure-test.xml"
 tidy=
 if step build-cpu build_cpu; then

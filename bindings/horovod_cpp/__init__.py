@@ -218,6 +218,7 @@ from horovod_cpp._native import (
     zeros,
     zeros_like,
 )
+
 # Not in __all__: they would hide Python's own from `import *`.
 from horovod_cpp._native import abs as abs
 from horovod_cpp._native import all as all
@@ -245,22 +246,26 @@ from horovod_cpp.built import (
     nccl_built,
     rocm_built,
 )
+from horovod_cpp.call_site import where as _where
+from horovod_cpp.cluster.cluster import Cluster, WorkerStatus
+from horovod_cpp.cluster.rank_error import RankError
+from horovod_cpp.cluster.run import run
 from horovod_cpp.dtypes import (
     bfloat16,
-    complex128,
     complex64,
+    complex128,
     double,
     float16,
     float32,
     float64,
     half,
+    int8,
     int16,
     int32,
     int64,
-    int8,
     long,
-    uint16,
     uint8,
+    uint16,
 )
 from horovod_cpp.dtypes import bool as bool
 from horovod_cpp.dtypes import float as float
@@ -269,10 +274,6 @@ from horovod_cpp.io import load, save
 from horovod_cpp.objects import allgather_object, broadcast_object
 from horovod_cpp.process_sets import add_process_set, init
 from horovod_cpp.rank_zero import rank_zero_section
-from horovod_cpp.cluster.cluster import Cluster, WorkerStatus
-from horovod_cpp.cluster.rank_error import RankError
-from horovod_cpp.cluster.run import run
-from horovod_cpp.call_site import where as _where
 
 __version__ = _native.__version__  # importlib.metadata takes longer to import than all of this
 

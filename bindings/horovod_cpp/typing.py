@@ -10,7 +10,6 @@ from numpy.typing import NDArray
 from horovod_cpp._native import BatchSampler, Compression, Module, Sampler, Tensor
 
 
-
 class SupportsDLPack(Protocol):
     """An array of another library: PyTorch, JAX, CuPy."""
 

@@ -29,8 +29,8 @@ class Timeline final : public Observer {
   // InvalidArgumentError when it records already, or naming path and reason if it cannot be
   // written. `mark_cycles`: instead of what the options say. Any thread.
   void start(const std::string& path, std::optional<bool> mark_cycles = {});
-  // Rank 0: ends it; waits for what is on its way from the other ranks, at most a second. Nothing
-  // happens when it does not record. Any thread.
+  // Rank 0: ends it; waits for what is on its way from the other ranks, at most kTimelineLimit
+  // (core/base/deadlines.h). Nothing happens when it does not record. Any thread.
   void stop();
 
   void submitted(const SubmissionInfo& submission) override;

@@ -148,6 +148,10 @@ void check_scales(const Request& request) {
 }
 
 void check_reduction(const Request& request) {
+  if (request.op == ReduceOp::kAdasum && request.kind != Kind::kAllreduce) {
+    // Of whatever dtype: Horovod's is a NotImplementedError.
+    throw UnsupportedError(readable_name(request.name) + ": only an allreduce takes Adasum");
+  }
   try {
     hvd::check_reduction(request.dtype,
                          {request.op, request.prescale, request.postscale, request.wire});
@@ -155,11 +159,7 @@ void check_reduction(const Request& request) {
     refuse(request, error.what());
   }
   check_scales(request);
-  if (request.kind == Kind::kAllreduce) return;
-  if (request.op == ReduceOp::kAdasum) {  // Horovod's is a NotImplementedError
-    throw UnsupportedError(readable_name(request.name) + ": only an allreduce takes Adasum");
-  }
-  if (request.wire != WireFormat::kNone) {
+  if (request.kind != Kind::kAllreduce && request.wire != WireFormat::kNone) {
     refuse(request, "only an allreduce takes wire format " + std::string(name_of(request.wire)));
   }
 }

@@ -143,6 +143,17 @@ void expect_world(const LaunchInfo& launch, const MpiLink& link) {
                          launch_advice(launch.launcher));
 }
 
+Ports connect_to_self(const Config& config) {
+  Ports ports;
+  ports.control = std::make_unique<SelfControlPlane>(name_of_host(config));
+  ports.collectives.push_back(std::make_unique<SelfCollective>());
+  ports.config = config;
+  if (config.gpu_operations == "none") return ports;
+  add_gpus(ports, {name_of_host(config), {}, 1}, config,
+           [](const std::string& mine) { return std::vector{mine}; });
+  return ports;
+}
+
 Ports connect_by_mpi(const LaunchInfo& launch, Config config, std::span<const Term> arguments) {
   const MpiLibrary& library = mpi_library();
   if (library.module == nullptr) {
@@ -153,6 +164,9 @@ Ports connect_by_mpi(const LaunchInfo& launch, Config config, std::span<const Te
   const auto link =
       library.module->connect(deadline, config.mpi_threads_disable, &InterruptibleWaits::look);
   expect_world(launch, *link);
+  // Nothing said so before: a program that calls MPI_Init without a launcher has PMIX_RANK from
+  // then on, and no size.
+  if (link->size() == 1) return connect_to_self(config);
   set_log_rank(link->rank());
   library.module->set_log_rank(link->rank());
   const HostTopology here = meet(*link, config, arguments, deadline);
@@ -218,17 +232,6 @@ std::optional<Meeting> meeting_without_mpi(const LaunchInfo& launch, const Confi
         "meet where HVD_RENDEZVOUS says, or if hvdrun --gloo starts them");
   }
   return std::nullopt;
-}
-
-Ports connect_to_self(const Config& config) {
-  Ports ports;
-  ports.control = std::make_unique<SelfControlPlane>(name_of_host(config));
-  ports.collectives.push_back(std::make_unique<SelfCollective>());
-  ports.config = config;
-  if (config.gpu_operations == "none") return ports;
-  add_gpus(ports, {name_of_host(config), {}, 1}, config,
-           [](const std::string& mine) { return std::vector{mine}; });
-  return ports;
 }
 
 // Whether this process is a job of its own. Half of a place in a larger one is a mistake, not that.

@@ -140,7 +140,9 @@ def per_tensor(results, way):
 
 
 def targets(results):
-    percent = lambda value: value if value is None else 100 * value
+    def percent(value):
+        return value if value is None else 100 * value
+
     children = results.of("messages", 1024)[0]["children"]
     return [
         *blocking_rows(results),

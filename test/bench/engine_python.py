@@ -133,9 +133,10 @@ class Horovod(Torch):
     way = "horovod"
 
     def __init__(self, port):
+        import torch
+
         import horovod
         import horovod.torch as hvd
-        import torch
 
         self.torch, self.hvd = torch, hvd
         hvd.init()

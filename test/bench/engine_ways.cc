@@ -47,14 +47,18 @@ class Hvd : public Way {
   std::vector<CollectiveHandle> handles_;
 };
 
-// Where DistributedOptimizer has the gradients: in memory that the ranks share. Under names of its
-// own: what is now here and now there is negotiated anew each time, and no program does that.
+// Where DistributedOptimizer has the gradients: in memory that the ranks share, if there are
+// others. Under names of its own: what is now here and now there is negotiated anew each time, and
+// no program does that.
 class HvdArena final : public Hvd {
  public:
   explicit HvdArena(const GradientSet& sizes) : Hvd(sizes, "shared.") {
     std::vector<GradientParameter> places;
     for (const Tensor& tensor : tensors_) places.push_back({"", tensor.shape(), tensor.dtype()});
-    tensors_ = GradientViews(std::move(places), {}, "benchmark").take();
+    const std::vector<Tensor> views = GradientViews(std::move(places), {}, "benchmark").take();
+    for (std::size_t i = 0; i < views.size(); ++i) {
+      if (views[i].defined()) tensors_[i] = views[i];
+    }
   }
 };
 

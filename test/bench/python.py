@@ -20,9 +20,10 @@ import sys
 import tempfile
 import time
 
-import horovod_cpp as hvd
 import report
 from report import row
+
+import horovod_cpp as hvd
 
 BUILD = report.BENCH.parents[1] / "build"
 SPAWN = multiprocessing.get_context("spawn")

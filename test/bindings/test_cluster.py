@@ -49,10 +49,10 @@ def test_globals_that_functions_set_stay_on_their_rank(cluster):
 
     cluster.run(build)
     assert "kept_on_rank" not in globals()
-    assert cluster.run(lambda: kept_on_rank) == [[0], [1]]  # noqa: F821
+    assert cluster.run(lambda: kept_on_rank) == [[0], [1]]
     assert cluster.pull("kept_on_rank", ranks=1) == [[1]]
     cluster.push({"kept_on_rank": "pushed"}, ranks=[1])
-    assert cluster.run(lambda: kept_on_rank) == [[0], "pushed"]  # noqa: F821
+    assert cluster.run(lambda: kept_on_rank) == [[0], "pushed"]
     with pytest.raises(hvd.RankError, match="'nowhere' is not defined"):
         cluster.pull("nowhere")
 

@@ -124,7 +124,10 @@ def test_layers_compute_with_the_parameters_of_the_copy(make, copied):
     model.eval()
     twin, other = copied((model, hvd.optim.SGD(model.parameters(), lr=1.0)))
     x = hvd.ones((2, 1, 3 if make == "lstm" else 4))
-    first = (lambda out: out[0] if isinstance(out, tuple) else out)
+
+    def first(out):
+        return out[0] if isinstance(out, tuple) else out
+
     before = first(twin(x))
     np.testing.assert_array_equal(before.numpy(), first(model(x)).numpy())
     before.sum().backward()

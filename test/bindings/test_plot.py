@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 matplotlib.use("Agg")
-from matplotlib import colors, pyplot  # noqa: E402
+from matplotlib import colors, pyplot
 
-import horovod_cpp as hvd  # noqa: E402
+import horovod_cpp as hvd
 
 ONE = {"train_loss": [2.0, 1.0, 0.5], "test_loss": [2.5, 1.5, 1.0], "accuracy": [0.25, 0.5, 0.75]}
 TWO = {name: [value / 2 for value in values] for name, values in ONE.items()}

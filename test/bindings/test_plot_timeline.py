@@ -7,9 +7,9 @@ import matplotlib
 import pytest
 
 matplotlib.use("Agg")
-from matplotlib import colors, pyplot  # noqa: E402
+from matplotlib import colors, pyplot
 
-import horovod_cpp as hvd  # noqa: E402
+import horovod_cpp as hvd
 
 
 @pytest.fixture(autouse=True)

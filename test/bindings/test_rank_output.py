@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from horovod_cpp.cluster.output import Display, Printer, StreamView, Text
+from horovod_cpp.cluster.output import Printer, StreamView, Text
 
 
 class Recorder(StreamView):

@@ -51,9 +51,10 @@ def test_mistakes_are_errors_that_name_them(world):
             with pytest.raises(world.InvalidArgumentError, match=r"splits=\[4.0\]: expected int"):
                 call(x, splits)
     for call in (world.reducescatter, world.reducescatter_async, world.grouped_reducescatter):
-        with pytest.raises(NotImplementedError, match="only an allreduce takes Adasum") as caught:
-            call(x if call is not world.grouped_reducescatter else [x], op=world.Adasum)
-        assert isinstance(caught.value, world.Error)
+        for given in (x, x.int()):
+            with pytest.raises(NotImplementedError, match="only an allreduce takes Adasum") as caught:
+                call(given if call is not world.grouped_reducescatter else [given], op=world.Adasum)
+            assert isinstance(caught.value, world.Error)
     with pytest.raises(ValueError):
         world.alltoall(x, [3])
     with pytest.raises(ValueError):

@@ -389,7 +389,8 @@ def test_options_that_do_not_fit_are_errors(world):
     refuses("not in named_parameters", [("a", weight)])
     refuses("pairs", [weight, bias])
     refuses("backward_passes_per_step", backward_passes_per_step=0)
-    refuses("predivide", gradient_predivide_factor=0.0)
+    for factor in (0.0, -1.0, 1e-31, 1e31, float("inf"), float("nan")):
+        refuses("predivide.*between 1e-30 and 1e30", gradient_predivide_factor=factor)
     refuses("predivide", gradient_predivide_factor=2.0, op=hvd.Sum)
     refuses("predivide_factor is 'x'; it must be a number", gradient_predivide_factor="x")
     refuses("groups", groups=-1)

@@ -14,8 +14,8 @@ from horovod_cpp._native import (
     RandomHorizontalFlip,
     RandomResizedCrop,
     Resize,
-    ToTensor,
     Tensor,
+    ToTensor,
 )
 
 

@@ -1,7 +1,5 @@
 """Optimizers and gradient clipping, with PyTorch's names; schedules are in optim.lr_scheduler."""
 
-from horovod_cpp.optim import lr_scheduler
-from horovod_cpp.optim.copying import enable_copies as _enable_copies
 from horovod_cpp._native import (
     LAMB,
     SGD,
@@ -17,6 +15,8 @@ from horovod_cpp._native import (
     clip_grad_norm_,
     clip_grad_value_,
 )
+from horovod_cpp.optim import lr_scheduler
+from horovod_cpp.optim.copying import enable_copies as _enable_copies
 
 __all__ = [
     "LAMB", "SGD", "Adadelta", "Adagrad", "Adam", "AdamW", "Optimizer",

@@ -14,6 +14,9 @@ scripts of ``torch.distributed`` there is a backend, ``help(hvd.distributed)``.
 """
 
 import pathlib as _pathlib
+from collections.abc import Iterable as _Iterable
+from collections.abc import Sequence as _Sequence
+from typing import Any as _Any
 
 try:
     import torch as _torch
@@ -76,7 +79,7 @@ from horovod_cpp import (
     stop_timeline,
     summary,
 )
-from horovod_cpp import __version__
+from horovod_cpp import __version__ as __version__
 from horovod_cpp import call_site as _call_site
 from horovod_cpp import init as _init
 from horovod_cpp.objects import allgather_object, broadcast_object
@@ -121,8 +124,30 @@ from horovod_cpp.torch.sparse import sparse_allreduce_async
 from horovod_cpp.torch.state import broadcast_optimizer_state, broadcast_parameters
 from horovod_cpp.torch.sync_batch_norm import SyncBatchNorm
 
+__all__ = [
+    "AbortedError", "Adasum", "Average", "BitAnd", "BitOr", "Compression", "Compressor",
+    "DistributedOptimizer", "Error", "Handle", "HorovodInternalError", "InternalError",
+    "InvalidArgumentError", "Max", "Min", "MismatchError", "PeerLostError", "ProcessSet", "Product",
+    "ReduceOp", "StalledError", "Sum", "SyncBatchNorm", "UnsupportedError", "add_process_set",
+    "allgather", "allgather_async", "allgather_object", "allreduce", "allreduce_",
+    "allreduce_async", "allreduce_async_", "alltoall", "alltoall_async", "barrier", "broadcast",
+    "broadcast_", "broadcast_async", "broadcast_async_", "broadcast_object",
+    "broadcast_optimizer_state", "broadcast_parameters", "ccl_built", "config", "cross_rank",
+    "cross_size", "cuda_built", "ddl_built", "dump_flight_recorder", "global_process_set",
+    "gloo_built", "gloo_enabled", "grouped_allgather", "grouped_allgather_async",
+    "grouped_allreduce", "grouped_allreduce_", "grouped_allreduce_async",
+    "grouped_allreduce_async_", "grouped_broadcast", "grouped_broadcast_",
+    "grouped_broadcast_async", "grouped_broadcast_async_", "grouped_reducescatter",
+    "grouped_reducescatter_async", "init", "is_homogeneous", "is_initialized", "join", "local_rank",
+    "local_size", "metrics", "metrics_text", "mpi_built", "mpi_enabled", "mpi_threads_supported",
+    "nccl_built", "on_stall", "poll", "process_set_ids", "rank", "rank_zero_section",
+    "reducescatter", "reducescatter_async", "remove_process_set", "rocm_built", "run", "shutdown",
+    "size", "sparse_allreduce_async", "start_timeline", "stop_timeline", "summary", "synchronize",
+]
 
-def init(comm=None, process_sets=None):
+
+def init(comm: None = None,
+         process_sets: _Iterable[ProcessSet | _Sequence[int]] | None = None) -> None:
     """Find the other ranks of this job and connect to them; collective. See ``horovod_cpp.init``.
 
     Args:
@@ -144,7 +169,7 @@ if _torch.distributed.is_available():
     from horovod_cpp.torch import distributed  # noqa: F401, init_process_group("horovod_cpp")
 
 
-def __getattr__(name):
+def __getattr__(name: str) -> _Any:
     if name == "elastic":
         try:
             import horovod_cpp.torch.elastic  # noqa: F401, it says what there is instead

@@ -1,7 +1,6 @@
 """PyTorch's hooks on the reducer of C++, which decides when gradients are reduced."""
 
 import weakref
-from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -25,15 +24,9 @@ class GradientReducer:
         self._entries = entries
         self._gradients = Gradients(entries, options)
         self.native = _native._GradientReducer(
-            self._gradients, process_set=options.process_set, op=options.op,
-            compression=options.wire, backward_passes_per_step=options.backward_passes_per_step,
-            average_aggregated_gradients=options.average_aggregated_gradients,
-            gradient_predivide_factor=float(options.gradient_predivide_factor),
+            self._gradients, options.native, process_set=options.process_set,
             num_groups=groups if isinstance(groups, int) else 0,
-            groups=[] if isinstance(groups, int) else _numbered(entries, groups),
-            clip_grad_norm=options.clip_grad_norm, clip_when=options.clip_when,
-            gradient_as_bucket_view=options.gradient_as_bucket_view and options.wire is not None,
-            overlap_step=options.overlap_step)
+            groups=[] if isinstance(groups, int) else _numbered(entries, groups))
         self._nodes: list[Any] = []  # keeps the hooks of AccumulateGrad nodes alive
         self._hooks: list[Any] = []
         weakref.finalize(self, _remove, self._hooks)
@@ -59,13 +52,13 @@ class GradientReducer:
         """Also of a frozen parameter, which may thaw."""
         parameter, native = self._entries[index].parameter, weakref.ref(self.native)
 
-        @unserializable_hook
+        @unserializable_hook  # type: ignore[untyped-decorator]  # torch may be missing
         @short_traceback
         def before(_: Any) -> None:
             if (reducer := native()) is not None:
                 reducer.before_gradient(index)
 
-        @unserializable_hook
+        @unserializable_hook  # type: ignore[untyped-decorator]  # torch may be missing
         @short_traceback
         def after(*_: Any) -> None:
             if (reducer := native()) is not None:

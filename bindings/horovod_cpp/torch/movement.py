@@ -5,11 +5,13 @@ broadcasts have Horovod's gradients, which are averages over the ranks.
 """
 
 import operator
+from collections.abc import Iterable, Sequence
+from typing import overload
 
 import torch
 
 from horovod_cpp import _native
-from horovod_cpp._native import global_process_set
+from horovod_cpp._native import ProcessSet, global_process_set
 from horovod_cpp.short_traceback import short_traceback
 from horovod_cpp.torch import memory
 from horovod_cpp.torch.handle import Handle
@@ -17,7 +19,8 @@ from horovod_cpp.torch.recorded import name_of_gradient, recorded
 from horovod_cpp.torch.reductions import allreduce, grouped_allreduce
 
 
-def _average(tensors, name, process_set):
+def _average(tensors: Sequence[torch.Tensor], name: str | None,
+             process_set: ProcessSet) -> list[torch.Tensor]:
     if len(tensors) == 1:
         return [allreduce(tensors[0], name=name, process_set=process_set)]
     return grouped_allreduce(tensors, name=name, process_set=process_set)
@@ -26,7 +29,8 @@ def _average(tensors, name, process_set):
 # -- allgather
 
 
-def _own_rows(grads, rows, name, process_set):
+def _own_rows(grads: Sequence[torch.Tensor], rows: list[int], name: str | None,
+              process_set: ProcessSet) -> list[torch.Tensor]:
     """This rank's part of the ranks' average gradients. ``rows``: of its own tensors."""
     averages = _average(list(grads), name_of_gradient(name), process_set)
     counts = allgather(torch.tensor([rows]), name and f"{name}.rows", process_set)
@@ -36,13 +40,14 @@ def _own_rows(grads, rows, name, process_set):
 
 
 @short_traceback
-def allgather(tensor, name=None, process_set=global_process_set):
+def allgather(tensor: torch.Tensor, name: str | None = None,
+              process_set: ProcessSet = global_process_set) -> torch.Tensor:
     """All ranks' tensors concatenated along the first axis, in rank order.
 
     First extents may differ or be 0, the others and the dtype may not. The gradient is this rank's
     rows of the ranks' average gradient.
     """
-    def run(tensors):
+    def run(tensors: Sequence[torch.Tensor]) -> list[torch.Tensor]:
         return [memory.result(_native.allgather(memory.source(tensors[0]), name, process_set))]
 
     return recorded(run, lambda grads: _own_rows(grads, [len(tensor)], name, process_set),
@@ -50,17 +55,19 @@ def allgather(tensor, name=None, process_set=global_process_set):
 
 
 @short_traceback
-def allgather_async(tensor, name=None, process_set=global_process_set):
+def allgather_async(tensor: torch.Tensor, name: str | None = None,
+                    process_set: ProcessSet = global_process_set) -> Handle:
     """allgather() that returns a Handle; outside of PyTorch's graph."""
     return Handle(_native.allgather_async(memory.source(tensor), name, process_set), memory.result)
 
 
 @short_traceback
-def grouped_allgather(tensors, name=None, process_set=global_process_set):
+def grouped_allgather(tensors: Iterable[torch.Tensor], name: str | None = None,
+                      process_set: ProcessSet = global_process_set) -> list[torch.Tensor]:
     """allgather() of several tensors as one call. Returns a list."""
     tensors = list(tensors)
 
-    def run(given):
+    def run(given: Sequence[torch.Tensor]) -> list[torch.Tensor]:
         inputs = [memory.source(tensor) for tensor in given]
         return memory.results(_native.grouped_allgather(inputs, name, process_set))
 
@@ -69,7 +76,8 @@ def grouped_allgather(tensors, name=None, process_set=global_process_set):
 
 
 @short_traceback
-def grouped_allgather_async(tensors, name=None, process_set=global_process_set):
+def grouped_allgather_async(tensors: Iterable[torch.Tensor], name: str | None = None,
+                            process_set: ProcessSet = global_process_set) -> Handle:
     """grouped_allgather() that returns a Handle; outside of PyTorch's graph."""
     inputs = [memory.source(tensor) for tensor in tensors]
     return Handle(_native.grouped_allgather_async(inputs, name, process_set), memory.results)
@@ -79,16 +87,17 @@ def grouped_allgather_async(tensors, name=None, process_set=global_process_set):
 
 
 @short_traceback
-def broadcast(tensor, root_rank, name=None, process_set=global_process_set):
+def broadcast(tensor: torch.Tensor, root_rank: int, name: str | None = None,
+              process_set: ProcessSet = global_process_set) -> torch.Tensor:
     """The values of rank ``root_rank`` (of the job, also in a process set), a new tensor.
 
     On other ranks ``tensor`` tells shape and dtype. The gradient is the ranks' average on the root
     and zero elsewhere.
     """
-    def run(tensors):
+    def run(tensors: Sequence[torch.Tensor]) -> list[torch.Tensor]:
         return [broadcast_async(tensors[0], root_rank, name, process_set).synchronize()]
 
-    def gradients(grads):
+    def gradients(grads: Sequence[torch.Tensor]) -> list[torch.Tensor]:
         average, = _average(list(grads), name_of_gradient(name), process_set)
         return [average if _native.rank() == root_rank else torch.zeros_like(average)]
 
@@ -96,7 +105,8 @@ def broadcast(tensor, root_rank, name=None, process_set=global_process_set):
 
 
 @short_traceback
-def broadcast_async(tensor, root_rank, name=None, process_set=global_process_set):
+def broadcast_async(tensor: torch.Tensor, root_rank: int, name: str | None = None,
+                    process_set: ProcessSet = global_process_set) -> Handle:
     """broadcast() that returns a Handle; outside of PyTorch's graph."""
     sources = memory.Sources([tensor])
     start = sources.call(_native.broadcast_async, _native.broadcast_async_)
@@ -105,7 +115,8 @@ def broadcast_async(tensor, root_rank, name=None, process_set=global_process_set
 
 
 @short_traceback
-def broadcast_async_(tensor, root_rank, name=None, process_set=global_process_set):
+def broadcast_async_(tensor: torch.Tensor, root_rank: int, name: str | None = None,
+                     process_set: ProcessSet = global_process_set) -> Handle:
     """broadcast_() that returns a Handle. Until it ended, ``tensor`` must not be touched."""
     targets = memory.Targets([tensor])
     call = _native.broadcast_async_(targets.native[0], root_rank, name, process_set)
@@ -114,18 +125,20 @@ def broadcast_async_(tensor, root_rank, name=None, process_set=global_process_se
 
 
 @short_traceback
-def broadcast_(tensor, root_rank, name=None, process_set=global_process_set):
+def broadcast_(tensor: torch.Tensor, root_rank: int, name: str | None = None,
+               process_set: ProcessSet = global_process_set) -> torch.Tensor:
     """broadcast() that overwrites ``tensor``, which must be contiguous, and returns it."""
     return broadcast_async_(tensor, root_rank, name, process_set).synchronize()
 
 
 @short_traceback
-def grouped_broadcast(tensors, root_rank, name=None, process_set=global_process_set):
+def grouped_broadcast(tensors: Iterable[torch.Tensor], root_rank: int, name: str | None = None,
+                      process_set: ProcessSet = global_process_set) -> list[torch.Tensor]:
     """broadcast() of several tensors as one call: all or none are sent. Returns a list."""
-    def run(given):
-        return grouped_broadcast_async(given, root_rank, name, process_set).synchronize()
+    def run(given: Sequence[torch.Tensor]) -> list[torch.Tensor]:
+        return list(grouped_broadcast_async(given, root_rank, name, process_set).synchronize())
 
-    def gradients(grads):
+    def gradients(grads: Sequence[torch.Tensor]) -> list[torch.Tensor]:
         averages = _average(list(grads), name_of_gradient(name), process_set)
         if _native.rank() == root_rank:
             return averages
@@ -135,7 +148,9 @@ def grouped_broadcast(tensors, root_rank, name=None, process_set=global_process_
 
 
 @short_traceback
-def grouped_broadcast_async(tensors, root_rank, name=None, process_set=global_process_set):
+def grouped_broadcast_async(tensors: Iterable[torch.Tensor], root_rank: int,
+                            name: str | None = None,
+                            process_set: ProcessSet = global_process_set) -> Handle:
     """grouped_broadcast() that returns a Handle; outside of PyTorch's graph."""
     sources = memory.Sources(tensors)
     start = sources.call(_native.grouped_broadcast_async, _native.grouped_broadcast_async_)
@@ -143,7 +158,9 @@ def grouped_broadcast_async(tensors, root_rank, name=None, process_set=global_pr
 
 
 @short_traceback
-def grouped_broadcast_async_(tensors, root_rank, name=None, process_set=global_process_set):
+def grouped_broadcast_async_(tensors: Iterable[torch.Tensor], root_rank: int,
+                             name: str | None = None,
+                             process_set: ProcessSet = global_process_set) -> Handle:
     """grouped_broadcast_() that returns a Handle. Until it ended, no tensor must be touched."""
     targets = memory.Targets(tensors)
     call = _native.grouped_broadcast_async_(targets.native, root_rank, name, process_set)
@@ -153,15 +170,16 @@ def grouped_broadcast_async_(tensors, root_rank, name=None, process_set=global_p
 
 
 @short_traceback
-def grouped_broadcast_(tensors, root_rank, name=None, process_set=global_process_set):
+def grouped_broadcast_(tensors: Iterable[torch.Tensor], root_rank: int, name: str | None = None,
+                       process_set: ProcessSet = global_process_set) -> list[torch.Tensor]:
     """grouped_broadcast() that overwrites the tensors, and returns them as a list."""
-    return grouped_broadcast_async_(tensors, root_rank, name, process_set).synchronize()
+    return list(grouped_broadcast_async_(tensors, root_rank, name, process_set).synchronize())
 
 
 # -- alltoall
 
 
-def _numbers(splits):
+def _numbers(splits: Sequence[int] | torch.Tensor | None) -> list[int] | None:
     if splits is None:
         return None
     if isinstance(splits, torch.Tensor):
@@ -176,12 +194,24 @@ def _numbers(splits):
             f"splits={splits!r}: expected integers, one for each rank") from None
 
 
-def _with_splits(pair):
+def _with_splits(pair: tuple[_native.Tensor, list[int]]) -> tuple[torch.Tensor, torch.Tensor]:
     return memory.result(pair[0]), torch.tensor(pair[1], dtype=torch.int32)
 
 
+@overload
+def alltoall(tensor: torch.Tensor, splits: None = None, name: str | None = None,
+             process_set: ProcessSet = global_process_set) -> torch.Tensor: ...
+
+
+@overload
+def alltoall(tensor: torch.Tensor, splits: Sequence[int] | torch.Tensor, name: str | None = None,
+             process_set: ProcessSet = global_process_set) -> tuple[torch.Tensor, torch.Tensor]: ...
+
+
 @short_traceback
-def alltoall(tensor, splits=None, name=None, process_set=global_process_set):
+def alltoall(tensor: torch.Tensor, splits: Sequence[int] | torch.Tensor | None = None,
+             name: str | None = None, process_set: ProcessSet = global_process_set
+             ) -> torch.Tensor | tuple[torch.Tensor, torch.Tensor]:
     """Every rank gets its rows of every rank's tensor, in rank order.
 
     ``splits``: the rows for each rank, integers in a list or tensor; None = equal parts. Returns
@@ -189,14 +219,14 @@ def alltoall(tensor, splits=None, name=None, process_set=global_process_set):
     way back.
     """
     numbers = _numbers(splits)
-    received = []
+    received: list[torch.Tensor] = []
 
-    def run(tensors):
+    def run(tensors: Sequence[torch.Tensor]) -> list[torch.Tensor]:
         output, rows = alltoall_async(tensors[0], numbers, name, process_set).synchronize()
         received.append(rows)
         return [output]
 
-    def gradients(grads):
+    def gradients(grads: Sequence[torch.Tensor]) -> list[torch.Tensor]:
         return [alltoall(grads[0], received[0], name_of_gradient(name), process_set)[0]]
 
     output, = recorded(run, gradients, [tensor])
@@ -204,7 +234,8 @@ def alltoall(tensor, splits=None, name=None, process_set=global_process_set):
 
 
 @short_traceback
-def alltoall_async(tensor, splits=None, name=None, process_set=global_process_set):
+def alltoall_async(tensor: torch.Tensor, splits: Sequence[int] | torch.Tensor | None = None,
+                   name: str | None = None, process_set: ProcessSet = global_process_set) -> Handle:
     """alltoall() that returns a Handle, which always gives the pair; outside of PyTorch's graph."""
     return Handle(_native.alltoall_async(memory.source(tensor), _numbers(splits), name,
                                          process_set), _with_splits)
@@ -213,13 +244,14 @@ def alltoall_async(tensor, splits=None, name=None, process_set=global_process_se
 # -- meetings
 
 @short_traceback
-def barrier(process_set=global_process_set):
+def barrier(process_set: ProcessSet = global_process_set) -> None:
     """Return when all ranks of the set have called it."""
     _native.barrier(process_set=process_set)
 
 
 @short_traceback
-def join(device=-1, *, average="size", process_set=global_process_set):
+def join(device: object = -1, *, average: str = "size",
+         process_set: ProcessSet = global_process_set) -> int:
     """Say that this rank has no more data, and wait until all ranks of the set have.
 
     Meanwhile it takes part in what the others submit with neutral elements: zeros in sums, no rows

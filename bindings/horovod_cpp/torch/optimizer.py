@@ -5,11 +5,13 @@ import copy
 import dataclasses
 import numbers
 import pickle
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any, SupportsIndex, TypeAlias
 
 import torch
 
 from horovod_cpp import _native
-from horovod_cpp._native import Adasum, Average, global_process_set
+from horovod_cpp._native import Adasum, Average, ProcessSet, ReduceOp, global_process_set
 from horovod_cpp.short_traceback import short_traceback
 from horovod_cpp.torch import compression as compressors
 from horovod_cpp.torch import memory
@@ -20,22 +22,30 @@ from horovod_cpp.torch.named_parameters import entries_of, has_gradient
 from horovod_cpp.torch.named_parameters import refuse as _refuse
 from horovod_cpp.torch.reductions import allreduce, reduce_op
 
+_Closure: TypeAlias = Callable[[], Any]
+_Groups: TypeAlias = int | Sequence[Sequence[torch.Tensor]]
+
+if TYPE_CHECKING:
+    from torch.optim import Optimizer as _Wrapped
+else:
+    _Wrapped = object  # the optimizer's class comes behind in the order of inheritance
+
 
 @dataclasses.dataclass
 class _Options:
-    compression: object
+    compression: Any
     backward_passes_per_step: int
-    op: object
+    op: ReduceOp
     gradient_predivide_factor: float
     sparse_as_dense: bool
-    process_set: object
+    process_set: ProcessSet
     gradient_as_bucket_view: bool
     average_aggregated_gradients: bool
     clip_grad_norm: float | None
     clip_when: str
     overlap_step: bool
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         self.compression = compressors.chosen(self.compression)
         self.wire = compressors.wire(self.compression)
         if self.op == Adasum:  # which is of what changed, compressed by methods
@@ -45,40 +55,60 @@ class _Options:
         factor = self.gradient_predivide_factor
         if not isinstance(factor, numbers.Real):
             _refuse(f"gradient_predivide_factor is {factor!r}; it must be a number")
-        if not factor > 0 or factor == float("inf"):
-            _refuse(f"gradient_predivide_factor is {factor}; it must be above 0 and finite")
-        if factor != 1.0 and self.op != Average:
-            _refuse(f"gradient_predivide_factor goes with op=Average, not {self.op.name}")
+        self.native = _native._DistributedOptions(
+            op=self.op, compression=self.wire,
+            backward_passes_per_step=self.backward_passes_per_step,
+            average_aggregated_gradients=self.average_aggregated_gradients,
+            gradient_predivide_factor=float(factor), clip_grad_norm=self.clip_grad_norm,
+            clip_when=self.clip_when,
+            gradient_as_bucket_view=self.gradient_as_bucket_view and self.wire is not None,
+            overlap_step=self.overlap_step)
 
-    def given(self):
+    def given(self) -> dict[str, Any]:
         """By name, for another one of the same."""
         return {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
 
 
-def _check_passes(passes):
+def _check_passes(passes: int) -> None:
     if not isinstance(passes, int) or passes < 1:
         _refuse(f"backward_passes_per_step is {passes}; it must be an int of at least 1")
 
 
-class _Distributed:
+def _check_reduced(native: _native._GradientReducer) -> None:
+    """Else this rank would step with gradients that the others do not have."""
+    if name := native.in_flight:
+        _refuse("step() inside skip_synchronize() while the gradient of "
+                f"{_native._quoted(name)} is being reduced; call synchronize() first")
+    if name := native.unreduced:
+        _refuse("step() inside skip_synchronize() although what backward() has added to the "
+                f"gradient of {_native._quoted(name)} is not reduced; call synchronize() first")
+
+
+class _Distributed(_Wrapped):  # type: ignore[misc]  # torch may be missing
     """What every wrapped optimizer has; in front of its class in the order of inheritance."""
 
-    _hvd_reducer = None  # over one rank and outside the process set
+    _hvd_wrapped_class: type[torch.optim.Optimizer]
+    _hvd_options: _Options
+    _hvd_groups: _Groups
+    _hvd_first_name: str  # of a parameter
+    _hvd_reducer: GradientReducer | None = None  # over one rank and outside the process set
     _hvd_skips = False
+    param_groups: list[dict[str, Any]]
+    _parameter_names: dict[torch.Tensor, str]
 
-    def __copy__(self):
+    def __copy__(self) -> Any:
         """Shares all it knows, as the copy of any optimizer does, so also what reduces."""
         other = object.__new__(type(self))
         other.__dict__.update(self.__dict__)
         return other
 
-    def __deepcopy__(self, memo):
+    def __deepcopy__(self, memo: dict[int, Any]) -> Any:
         """Reduces the copied parameters from its first step on; all ranks copy alike."""
         make, arguments = self.__reduce_ex__(pickle.DEFAULT_PROTOCOL)
         other = memo[id(self)] = make(*copy.deepcopy(arguments, memo))
         return other
 
-    def __reduce_ex__(self, protocol):
+    def __reduce_ex__(self, protocol: SupportsIndex) -> tuple[Any, ...]:
         """The class was made here, so a pickle has the optimizer that was wrapped, and how."""
         plain = object.__new__(self._hvd_wrapped_class)
         plain.__dict__.update({name: value for name, value in self.__dict__.items()
@@ -87,7 +117,7 @@ class _Distributed:
         return wrapped_again, (plain, names, self._hvd_groups, self._hvd_options.given())
 
     @short_traceback
-    def synchronize(self):
+    def synchronize(self) -> None:
         """Wait until every gradient is reduced; ``param.grad`` are the results.
 
         Call it before reading or clipping gradients. Calling it again before the next backward()
@@ -97,7 +127,7 @@ class _Distributed:
             self._hvd_reducer.native.synchronize()
 
     @contextlib.contextmanager
-    def skip_synchronize(self):
+    def skip_synchronize(self) -> Iterator[None]:
         """Context in which step() does not synchronize: call synchronize(), change the gradients,
         then step inside it."""
         if self._hvd_options.op == Adasum:
@@ -110,7 +140,7 @@ class _Distributed:
             self._hvd_skips = before
 
     @contextlib.contextmanager
-    def no_sync(self):
+    def no_sync(self) -> Iterator[None]:
         """Context in which backward() only accumulates on this rank; the first pass after it, or
         step(), reduces the sum."""
         if self._hvd_reducer is None:
@@ -123,7 +153,7 @@ class _Distributed:
             self._hvd_reducer.native.release()
 
     @short_traceback
-    def set_backward_passes_per_step(self, passes):
+    def set_backward_passes_per_step(self, passes: int) -> None:
         """From the next step on; collective.
 
         Raises:
@@ -136,7 +166,7 @@ class _Distributed:
         self._hvd_options.backward_passes_per_step = passes
 
     @short_traceback
-    def zero_grad(self, *args, **kwargs):
+    def zero_grad(self, *args: Any, **kwargs: Any) -> None:
         """The wrapped optimizer's, with its arguments (``set_to_none``).
 
         Raises:
@@ -152,7 +182,7 @@ class _Distributed:
         super().zero_grad(*args, **kwargs)
 
     @short_traceback
-    def step(self, closure=None, *args, **kwargs):
+    def step(self, closure: _Closure | None = None, *args: Any, **kwargs: Any) -> Any:
         """synchronize(), then the wrapped optimizer's step.
 
         ``closure``, if there is one, is called by the wrapped optimizer as often as it likes, the
@@ -164,23 +194,26 @@ class _Distributed:
             InvalidArgumentError: inside skip_synchronize(), and gradients have come that are not
                 reduced.
         """
-        if self._hvd_reducer is None:
+        reducer = self._hvd_reducer
+        if reducer is None:
             return self._hvd_plain_step(closure, *args, **kwargs)
         if self._hvd_options.overlap_step and not self._hvd_skips:
-            return self._hvd_step_as_reduced(closure, *args, **kwargs)
+            return self._hvd_step_as_reduced(reducer, closure, *args, **kwargs)
         if closure is not None and not self._hvd_skips:
-            return self._hvd_plain_step(lambda: self._hvd_closure(closure), *args, **kwargs)
+            return self._hvd_plain_step(lambda: self._hvd_closure(reducer, closure), *args,
+                                        **kwargs)
         if not self._hvd_skips:
             self.synchronize()
         else:
-            self._hvd_check_reduced()
-        self._hvd_reducer.native.begin_step()
+            _check_reduced(reducer.native)
+        reducer.native.begin_step()
         return self._hvd_plain_step(closure, *args, **kwargs)
 
-    step.hooked = True  # PyTorch's profiler and step hooks sit on the wrapped class's
+    # PyTorch's profiler and step hooks sit on the wrapped class's.
+    step.hooked = True  # type: ignore[attr-defined]
 
     @property
-    def _step_supports_amp_scaling(self):
+    def _step_supports_amp_scaling(self) -> Any:
         """PyTorch's GradScaler asks for it at the begin of its step(), before it changes gradients
         that may still be in flight."""
         if self._hvd_reducer is not None and not self._hvd_reducer.native.synchronized:
@@ -191,33 +224,24 @@ class _Distributed:
                                  getattr(super(), "_step_supports_amp_scaling", False))
 
     @_step_supports_amp_scaling.setter
-    def _step_supports_amp_scaling(self, supports):
+    def _step_supports_amp_scaling(self, supports: bool) -> None:
         self.__dict__["_step_supports_amp_scaling"] = supports
 
-    def _hvd_check_reduced(self):
-        """Else this rank would step with gradients that the others do not have."""
-        native = self._hvd_reducer.native
-        if name := native.in_flight:
-            _refuse("step() inside skip_synchronize() while the gradient of "
-                    f"{_native._quoted(name)} is being reduced; call synchronize() first")
-        if name := native.unreduced:
-            _refuse("step() inside skip_synchronize() although what backward() has added to the "
-                    f"gradient of {_native._quoted(name)} is not reduced; call synchronize() first")
-
-    def _hvd_plain_step(self, closure, *args, **kwargs):
+    def _hvd_plain_step(self, closure: _Closure | None, *args: Any, **kwargs: Any) -> Any:
         if closure is None:
             return super().step(*args, **kwargs)
         return super().step(closure, *args, **kwargs)
 
-    def _hvd_step_as_reduced(self, closure, *args, **kwargs):
+    def _hvd_step_as_reduced(self, reducer: GradientReducer, closure: _Closure | None, *args: Any,
+                             **kwargs: Any) -> None:
         """Each bucket's parameters as soon as they are reduced, then those of which the reducer
         does not hear."""
         if closure is not None:
             _refuse("overlap_step updates parameters before all gradients are there, and a closure "
                     "asks for all of them; give one of the two")
-        groups, reducer, stepped = self.param_groups, self._hvd_reducer, set()
+        groups, stepped = self.param_groups, set[int]()
 
-        def step_with(wanted):
+        def step_with(wanted: Callable[[torch.Tensor], bool]) -> None:
             parts = [{**group, "params": [each for each in group["params"] if wanted(each)]}
                      for group in groups]
             self.param_groups = [part for part in parts if part["params"]]
@@ -227,7 +251,7 @@ class _Distributed:
             finally:
                 self.param_groups = groups
 
-        def on_reduced(numbers):
+        def on_reduced(numbers: list[int]) -> None:
             now = {id(reducer.parameter(number)) for number in numbers}
             stepped.update(now)
             step_with(lambda each: id(each) in now)
@@ -236,27 +260,27 @@ class _Distributed:
         step_with(lambda each: id(each) not in stepped)
         reducer.native.begin_step()
 
-    def _hvd_closure(self, closure):
+    def _hvd_closure(self, reducer: GradientReducer, closure: _Closure) -> Any:
         try:
             with torch.enable_grad():
                 loss = closure()
         except Exception:
             with contextlib.suppress(Exception):  # what the closure raised says more
-                self._hvd_reduce()
+                self._hvd_reduce(reducer)
             raise
-        self._hvd_reduce()
+        self._hvd_reduce(reducer)
         if isinstance(self, torch.optim.LBFGS):  # it decides by the loss: equally on all ranks
             options = self._hvd_options
             loss = allreduce(torch.as_tensor(loss).detach(), op=options.op,
                              name=f"{self._hvd_first_name}.loss", process_set=options.process_set)
         return loss
 
-    def _hvd_reduce(self):
-        self.synchronize()
-        self._hvd_reducer.native.begin_step()
+    def _hvd_reduce(self, reducer: GradientReducer) -> None:
+        reducer.native.synchronize()
+        reducer.native.begin_step()
 
     @short_traceback
-    def add_param_group(self, param_group):
+    def add_param_group(self, param_group: dict[str, Any]) -> None:
         """The wrapped optimizer's; its parameters are reduced too. All ranks add the same."""
         known = {id(parameter) for group in self.param_groups for parameter in group["params"]}
         super().add_param_group(param_group)
@@ -273,42 +297,45 @@ class _DistributedAdasum(_Distributed):
     """Steps on this rank's gradients, then combines what that changed over the ranks."""
 
     @short_traceback
-    def step(self, closure=None, *args, **kwargs):
+    def step(self, closure: _Closure | None = None, *args: Any, **kwargs: Any) -> Any:
         """The wrapped optimizer's step on this rank; then parameters become what they were plus the
         Adasum of the ranks' changes."""
-        self._hvd_reducer.native.agree_on_setup()
+        reducer = self._hvd_reducer
+        if reducer is None:  # nothing to train
+            return self._hvd_plain_step(closure, *args, **kwargs)
+        reducer.native.agree_on_setup()
         parameters = [parameter for group in self.param_groups for parameter in group["params"]
                       if parameter.requires_grad]
         before = [parameter.detach().clone(memory_format=torch.contiguous_format)
                   for parameter in parameters]
         if closure is None:
-            self._hvd_reduce()  # which averages and clips this rank's gradients
-        result = self._hvd_plain_step(closure and self._hvd_own(closure), *args, **kwargs)
+            self._hvd_reduce(reducer)  # which averages and clips this rank's gradients
+        result = self._hvd_plain_step(closure and self._hvd_own(reducer, closure), *args, **kwargs)
         with torch.no_grad():
             compression = self._hvd_options.compression
             pairs = [compression.compress(parameter - start)
                      for parameter, start in zip(parameters, before)]
             changes = [memory.dense(change) for change, _ in pairs]
             _native.grouped_allreduce_([memory.target(change) for change in changes], Adasum,
-                                       f"{self._hvd_reducer.native.name}.adasum", 1.0, 1.0, None,
+                                       f"{reducer.native.name}.adasum", 1.0, 1.0, None,
                                        self._hvd_options.process_set)
             for parameter, start, change, (_, context) in zip(parameters, before, changes, pairs):
                 parameter.copy_(start.add_(compression.decompress(change, context)))
         return result
 
-    step.hooked = True
+    step.hooked = True  # type: ignore[attr-defined]
 
-    def _hvd_own(self, closure):
-        def own():
+    def _hvd_own(self, reducer: GradientReducer, closure: _Closure) -> _Closure:
+        def own() -> Any:
             with torch.enable_grad():
                 loss = closure()
-            self._hvd_reduce()
+            self._hvd_reduce(reducer)
             return loss
 
         return own
 
 
-def _checked_groups(groups, num_groups):
+def _checked_groups(groups: Any, num_groups: int) -> _Groups:
     if groups is not None and num_groups:
         _refuse("groups and num_groups exclude each other; groups takes a number too")
     groups = num_groups if groups is None else groups
@@ -322,12 +349,17 @@ def _checked_groups(groups, num_groups):
 
 
 @short_traceback
-def DistributedOptimizer(optimizer, named_parameters=None, compression=Compression.none,
-                         backward_passes_per_step=1, op=Average, gradient_predivide_factor=1.0,
-                         num_groups=0, groups=None, sparse_as_dense=False,
-                         process_set=global_process_set, *, gradient_as_bucket_view=True,
-                         average_aggregated_gradients=False, clip_grad_norm=None, clip_when="after",
-                         overlap_step=False):
+def DistributedOptimizer(optimizer: torch.optim.Optimizer,
+                         named_parameters: Iterable[tuple[str, torch.Tensor]] | None = None,
+                         compression: Any = Compression.none, backward_passes_per_step: int = 1,
+                         op: ReduceOp | str | None = Average,
+                         gradient_predivide_factor: float = 1.0, num_groups: int = 0,
+                         groups: _Groups | None = None, sparse_as_dense: bool = False,
+                         process_set: ProcessSet = global_process_set, *,
+                         gradient_as_bucket_view: bool = True,
+                         average_aggregated_gradients: bool = False,
+                         clip_grad_norm: float | None = None, clip_when: str = "after",
+                         overlap_step: bool = False) -> Any:
     """Wrap an optimizer: gradients are reduced over all ranks before each update.
 
     When backward() has finished a parameter's gradient, its reduction starts while the rest of
@@ -394,17 +426,18 @@ def DistributedOptimizer(optimizer, named_parameters=None, compression=Compressi
     return _wrapped(optimizer, entries, _checked_groups(groups, num_groups), options)
 
 
-def _works_alone(process_set):
+def _works_alone(process_set: ProcessSet) -> bool:
     return _native.size() == 1 or not process_set.included() or process_set.size() == 1
 
 
-def _wrapped(optimizer, entries, groups, options):
+def _wrapped(optimizer: torch.optim.Optimizer, entries: list[Entry], groups: _Groups,
+             options: _Options) -> Any:
     alone = _works_alone(options.process_set)
     base = _DistributedAdasum if options.op == Adasum and not alone else _Distributed
     wrapped_class = type(optimizer)
     derived = type(wrapped_class.__name__, (base, wrapped_class),
                    {"_hvd_wrapped_class": wrapped_class})
-    wrapped = object.__new__(derived)
+    wrapped: Any = object.__new__(derived)
     wrapped.__dict__ = optimizer.__dict__  # groups and state too, for schedulers that have either
     wrapped.__dict__.pop("step", None)  # a scheduler's wrapper of the one that does not synchronize
     wrapped._hvd_options = options
@@ -424,7 +457,9 @@ _OF_WRAPPED = ("_hvd_options", "_hvd_groups", "_hvd_first_name", "_hvd_reducer",
                "_parameter_names", "step")
 
 
-def wrapped_again(optimizer, named_parameters, groups, options):
+def wrapped_again(optimizer: torch.optim.Optimizer,
+                  named_parameters: Iterable[tuple[str, torch.Tensor]], groups: _Groups,
+                  options: dict[str, Any]) -> Any:
     """Of a copy or what a pickle has: the copied optimizer, wrapped as the original was."""
     if not _native.is_initialized():
         _refuse("it is loaded before init(), and belongs to a job: call init() first")

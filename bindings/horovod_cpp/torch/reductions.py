@@ -19,8 +19,13 @@ Raises (all of them):
     HorovodInternalError: the job ended.
 """
 
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, TypeAlias
+
+import torch
+
 from horovod_cpp import _native
-from horovod_cpp._native import Average, ReduceOp, Sum, global_process_set
+from horovod_cpp._native import Average, ProcessSet, ReduceOp, Sum, global_process_set
 from horovod_cpp.short_traceback import short_traceback
 from horovod_cpp.torch import compression as compressors
 from horovod_cpp.torch import memory
@@ -28,8 +33,11 @@ from horovod_cpp.torch.compression import Compression
 from horovod_cpp.torch.handle import Handle
 from horovod_cpp.torch.recorded import name_of_gradient, recorded
 
+_Call: TypeAlias = Callable[[Sequence[torch.Tensor], _native.Compression | None],
+                            list[torch.Tensor]]
 
-def reduce_op(op, average=None):
+
+def reduce_op(op: ReduceOp | str | None, average: bool | None = None) -> ReduceOp:
     """The ReduceOp that ``op``, or Horovod's old ``average``, means."""
     if average is not None and op is not None:
         raise _native.InvalidArgumentError("op and average exclude each other; average=True is "
@@ -45,13 +53,14 @@ def reduce_op(op, average=None):
                                            "Min, Max, Product, BitAnd, BitOr)") from None
 
 
-def check_gradient(op, call):
+def check_gradient(op: ReduceOp, call: str) -> None:
     if op not in (Average, Sum):
         raise _native.UnsupportedError(f"{call} with {op.name} has no gradient; give it "
                                        "tensor.detach()")
 
 
-def compressed(compression, has_wires, tensors, call):
+def compressed(compression: Any, has_wires: bool, tensors: Sequence[torch.Tensor],
+               call: _Call) -> list[torch.Tensor]:
     """``call(tensors, wire)`` with what the compression makes of the tensors, and back."""
     compression = compressors.chosen(compression)
     wire = compressors.wire(compression) if has_wires else None
@@ -64,27 +73,30 @@ def compressed(compression, has_wires, tensors, call):
             for tensor, (_, context) in zip(reduced, pairs)]
 
 
-def _has_wires(op):
+def _has_wires(op: ReduceOp) -> bool:
     """Whether the engine compresses by itself with this reduction."""
     return op in (Average, Sum)
 
 
 @short_traceback
-def allreduce(tensor, average=None, name=None, compression=Compression.none, op=None,
-              prescale_factor=1.0, postscale_factor=1.0, process_set=global_process_set):
+def allreduce(tensor: torch.Tensor, average: bool | None = None, name: str | None = None,
+              compression: Any = Compression.none, op: ReduceOp | str | None = None,
+              prescale_factor: float = 1.0, postscale_factor: float = 1.0,
+              process_set: ProcessSet = global_process_set) -> torch.Tensor:
     """``postscale_factor * reduction(prescale_factor * tensor)`` over all ranks, a new tensor.
 
     ``average`` is Horovod's older way to say ``op``. The gradient is the same allreduce.
     """
     op = reduce_op(op, average)
 
-    def call(tensors, wire):
+    def call(tensors: Sequence[torch.Tensor],
+             wire: _native.Compression | None) -> list[torch.Tensor]:
         sources = memory.Sources(tensors)
         run = sources.call(_native.allreduce, _native.allreduce_)
         return sources.results([run(sources.native[0], op, name, prescale_factor, postscale_factor,
                                     wire, process_set)])
 
-    def gradients(grads):
+    def gradients(grads: Sequence[torch.Tensor]) -> list[torch.Tensor]:
         check_gradient(op, "allreduce")
         return [allreduce(grads[0], None, name_of_gradient(name), compression, op, prescale_factor,
                           postscale_factor, process_set)]
@@ -94,8 +106,10 @@ def allreduce(tensor, average=None, name=None, compression=Compression.none, op=
 
 
 @short_traceback
-def allreduce_async(tensor, average=None, name=None, op=None, prescale_factor=1.0,
-                    postscale_factor=1.0, process_set=global_process_set):
+def allreduce_async(tensor: torch.Tensor, average: bool | None = None, name: str | None = None,
+                    op: ReduceOp | str | None = None, prescale_factor: float = 1.0,
+                    postscale_factor: float = 1.0,
+                    process_set: ProcessSet = global_process_set) -> Handle:
     """allreduce() that returns a Handle; outside of PyTorch's graph."""
     sources = memory.Sources([tensor])
     start = sources.call(_native.allreduce_async, _native.allreduce_async_)
@@ -105,8 +119,10 @@ def allreduce_async(tensor, average=None, name=None, op=None, prescale_factor=1.
 
 
 @short_traceback
-def allreduce_async_(tensor, average=None, name=None, op=None, prescale_factor=1.0,
-                     postscale_factor=1.0, process_set=global_process_set):
+def allreduce_async_(tensor: torch.Tensor, average: bool | None = None, name: str | None = None,
+                     op: ReduceOp | str | None = None, prescale_factor: float = 1.0,
+                     postscale_factor: float = 1.0,
+                     process_set: ProcessSet = global_process_set) -> Handle:
     """allreduce_() that returns a Handle. Until it ended, ``tensor`` must not be touched."""
     targets = memory.Targets([tensor])
     call = _native.allreduce_async_(targets.native[0], reduce_op(op, average), name,
@@ -116,8 +132,10 @@ def allreduce_async_(tensor, average=None, name=None, op=None, prescale_factor=1
 
 
 @short_traceback
-def allreduce_(tensor, average=None, name=None, op=None, prescale_factor=1.0, postscale_factor=1.0,
-               process_set=global_process_set):
+def allreduce_(tensor: torch.Tensor, average: bool | None = None, name: str | None = None,
+               op: ReduceOp | str | None = None, prescale_factor: float = 1.0,
+               postscale_factor: float = 1.0,
+               process_set: ProcessSet = global_process_set) -> torch.Tensor:
     """allreduce() that overwrites ``tensor``, which must be contiguous, and returns it."""
     target = memory.target(tensor)
     memory.written(tensor)
@@ -127,18 +145,22 @@ def allreduce_(tensor, average=None, name=None, op=None, prescale_factor=1.0, po
 
 
 @short_traceback
-def grouped_allreduce(tensors, average=None, name=None, compression=Compression.none, op=None,
-                      prescale_factor=1.0, postscale_factor=1.0, process_set=global_process_set):
+def grouped_allreduce(tensors: Iterable[torch.Tensor], average: bool | None = None,
+                      name: str | None = None, compression: Any = Compression.none,
+                      op: ReduceOp | str | None = None, prescale_factor: float = 1.0,
+                      postscale_factor: float = 1.0,
+                      process_set: ProcessSet = global_process_set) -> list[torch.Tensor]:
     """allreduce() of several tensors as one call: all or none are reduced. Returns a list."""
     op = reduce_op(op, average)
 
-    def call(tensors, wire):
+    def call(tensors: Sequence[torch.Tensor],
+             wire: _native.Compression | None) -> list[torch.Tensor]:
         sources = memory.Sources(tensors)
         run = sources.call(_native.grouped_allreduce, _native.grouped_allreduce_)
         return sources.results(run(sources.native, op, name, prescale_factor, postscale_factor,
                                    wire, process_set))
 
-    def gradients(grads):
+    def gradients(grads: Sequence[torch.Tensor]) -> list[torch.Tensor]:
         check_gradient(op, "grouped_allreduce")
         return grouped_allreduce(grads, None, name_of_gradient(name), compression, op,
                                  prescale_factor, postscale_factor, process_set)
@@ -148,8 +170,10 @@ def grouped_allreduce(tensors, average=None, name=None, compression=Compression.
 
 
 @short_traceback
-def grouped_allreduce_async(tensors, average=None, name=None, op=None, prescale_factor=1.0,
-                            postscale_factor=1.0, process_set=global_process_set):
+def grouped_allreduce_async(tensors: Iterable[torch.Tensor], average: bool | None = None,
+                            name: str | None = None, op: ReduceOp | str | None = None,
+                            prescale_factor: float = 1.0, postscale_factor: float = 1.0,
+                            process_set: ProcessSet = global_process_set) -> Handle:
     """grouped_allreduce() that returns a Handle; outside of PyTorch's graph."""
     sources = memory.Sources(tensors)
     start = sources.call(_native.grouped_allreduce_async, _native.grouped_allreduce_async_)
@@ -158,8 +182,10 @@ def grouped_allreduce_async(tensors, average=None, name=None, op=None, prescale_
 
 
 @short_traceback
-def grouped_allreduce_async_(tensors, average=None, name=None, op=None, prescale_factor=1.0,
-                             postscale_factor=1.0, process_set=global_process_set):
+def grouped_allreduce_async_(tensors: Iterable[torch.Tensor], average: bool | None = None,
+                             name: str | None = None, op: ReduceOp | str | None = None,
+                             prescale_factor: float = 1.0, postscale_factor: float = 1.0,
+                             process_set: ProcessSet = global_process_set) -> Handle:
     """grouped_allreduce_() that returns a Handle. Until it ended, no tensor must be touched."""
     targets = memory.Targets(tensors)
     call = _native.grouped_allreduce_async_(targets.native, reduce_op(op, average), name,
@@ -170,8 +196,10 @@ def grouped_allreduce_async_(tensors, average=None, name=None, op=None, prescale
 
 
 @short_traceback
-def grouped_allreduce_(tensors, average=None, name=None, op=None, prescale_factor=1.0,
-                       postscale_factor=1.0, process_set=global_process_set):
+def grouped_allreduce_(tensors: Iterable[torch.Tensor], average: bool | None = None,
+                       name: str | None = None, op: ReduceOp | str | None = None,
+                       prescale_factor: float = 1.0, postscale_factor: float = 1.0,
+                       process_set: ProcessSet = global_process_set) -> list[torch.Tensor]:
     """grouped_allreduce() that overwrites the tensors, and returns them as a list."""
-    return grouped_allreduce_async_(tensors, average, name, op, prescale_factor, postscale_factor,
-                                    process_set).synchronize()
+    return list(grouped_allreduce_async_(tensors, average, name, op, prescale_factor,
+                                         postscale_factor, process_set).synchronize())

@@ -1,7 +1,12 @@
 """reducescatter. What reductions.py says of tensors, names, gradients and errors holds here too."""
 
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import torch
+
 from horovod_cpp import _native
-from horovod_cpp._native import Average, Sum, global_process_set
+from horovod_cpp._native import Average, ProcessSet, ReduceOp, Sum, global_process_set
 from horovod_cpp.short_traceback import short_traceback
 from horovod_cpp.torch import compression as compressors
 from horovod_cpp.torch import memory
@@ -12,12 +17,13 @@ from horovod_cpp.torch.recorded import name_of_gradient, recorded
 from horovod_cpp.torch.reductions import check_gradient, compressed, reduce_op
 
 
-def _scatter_gradients(grads, name, compression, op, process_set, factor):
+def _scatter_gradients(grads: Sequence[torch.Tensor], name: str | None, compression: Any,
+                       op: ReduceOp, process_set: ProcessSet, factor: float) -> list[torch.Tensor]:
     """Of results to those of the inputs, with Horovod's factor: Sum counts every rank."""
     check_gradient(op, "reducescatter")
     compression = compressors.chosen(compression)
-    if op == Sum:
-        factor *= process_set.size()
+    if op == Sum and (ranks := process_set.size()) is not None:
+        factor *= ranks
     scaled = list(grads) if factor == 1.0 else [grad * factor for grad in grads]
     pairs = [compression.compress(grad) for grad in scaled]
     name = name_of_gradient(name)
@@ -29,8 +35,10 @@ def _scatter_gradients(grads, name, compression, op, process_set, factor):
 
 
 @short_traceback
-def reducescatter(tensor, name=None, compression=Compression.none, op=Average,
-                  process_set=global_process_set, prescale_factor=1.0, postscale_factor=1.0):
+def reducescatter(tensor: torch.Tensor, name: str | None = None,
+                  compression: Any = Compression.none, op: ReduceOp | str | None = Average,
+                  process_set: ProcessSet = global_process_set, prescale_factor: float = 1.0,
+                  postscale_factor: float = 1.0) -> torch.Tensor:
     """This rank's rows of the reduction, cut along the first axis in rank order.
 
     Of n rows and k ranks the first n % k ranks get one row more. The gradient is Horovod's: the
@@ -38,12 +46,12 @@ def reducescatter(tensor, name=None, compression=Compression.none, op=Average,
     """
     op = reduce_op(op)
 
-    def call(tensors, _):
+    def call(tensors: Sequence[torch.Tensor], _: object) -> list[torch.Tensor]:
         return [memory.result(_native.reducescatter(memory.source(tensors[0]), op, name,
                                                     prescale_factor, postscale_factor,
                                                     process_set))]
 
-    def gradients(grads):
+    def gradients(grads: Sequence[torch.Tensor]) -> list[torch.Tensor]:
         return _scatter_gradients(grads, name, compression, op, process_set,
                                   prescale_factor * postscale_factor)
 
@@ -52,8 +60,10 @@ def reducescatter(tensor, name=None, compression=Compression.none, op=Average,
 
 
 @short_traceback
-def reducescatter_async(tensor, name=None, op=Average, process_set=global_process_set,
-                        prescale_factor=1.0, postscale_factor=1.0):
+def reducescatter_async(tensor: torch.Tensor, name: str | None = None,
+                        op: ReduceOp | str | None = Average,
+                        process_set: ProcessSet = global_process_set, prescale_factor: float = 1.0,
+                        postscale_factor: float = 1.0) -> Handle:
     """reducescatter() that returns a Handle; outside of PyTorch's graph."""
     return Handle(_native.reducescatter_async(memory.source(tensor), reduce_op(op), name,
                                               prescale_factor, postscale_factor, process_set),
@@ -61,18 +71,20 @@ def reducescatter_async(tensor, name=None, op=Average, process_set=global_proces
 
 
 @short_traceback
-def grouped_reducescatter(tensors, name=None, compression=Compression.none, op=Average,
-                          process_set=global_process_set, prescale_factor=1.0,
-                          postscale_factor=1.0):
+def grouped_reducescatter(tensors: Iterable[torch.Tensor], name: str | None = None,
+                          compression: Any = Compression.none, op: ReduceOp | str | None = Average,
+                          process_set: ProcessSet = global_process_set,
+                          prescale_factor: float = 1.0,
+                          postscale_factor: float = 1.0) -> list[torch.Tensor]:
     """reducescatter() of several tensors as one call: all or none are reduced. Returns a list."""
     op = reduce_op(op)
 
-    def call(tensors, _):
+    def call(tensors: Sequence[torch.Tensor], _: object) -> list[torch.Tensor]:
         inputs = [memory.source(tensor) for tensor in tensors]
         return memory.results(_native.grouped_reducescatter(inputs, op, name, prescale_factor,
                                                             postscale_factor, process_set))
 
-    def gradients(grads):
+    def gradients(grads: Sequence[torch.Tensor]) -> list[torch.Tensor]:
         return _scatter_gradients(grads, name, compression, op, process_set,
                                   prescale_factor * postscale_factor)
 
@@ -81,8 +93,11 @@ def grouped_reducescatter(tensors, name=None, compression=Compression.none, op=A
 
 
 @short_traceback
-def grouped_reducescatter_async(tensors, name=None, op=Average, process_set=global_process_set,
-                                prescale_factor=1.0, postscale_factor=1.0):
+def grouped_reducescatter_async(tensors: Iterable[torch.Tensor], name: str | None = None,
+                                op: ReduceOp | str | None = Average,
+                                process_set: ProcessSet = global_process_set,
+                                prescale_factor: float = 1.0,
+                                postscale_factor: float = 1.0) -> Handle:
     """grouped_reducescatter() that returns a Handle; outside of PyTorch's graph."""
     inputs = [memory.source(tensor) for tensor in tensors]
     return Handle(_native.grouped_reducescatter_async(inputs, reduce_op(op), name, prescale_factor,

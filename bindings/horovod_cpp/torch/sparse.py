@@ -1,6 +1,5 @@
 """Sparse tensors in coordinate form."""
 
-from typing import Any
 
 import torch
 

@@ -76,11 +76,11 @@ def _named(params: Any) -> list[tuple[str, torch.Tensor]]:
 def _broadcast(pairs: _Pairs, root_rank: int, process_set: ProcessSet) -> None:
     with _refused_everywhere(root_rank, process_set):
         dense = [_dense(name, tensor) for name, tensor in pairs]
-        native = [(name, memory.target(copy)) for (name, _), copy in zip(pairs, dense)]
+        native = [(name, memory.target(sent)) for (name, _), sent in zip(pairs, dense)]
     _native.broadcast_parameters(native, root_rank, process_set)
-    for (_, tensor), copy in zip(pairs, dense):
-        if copy.data_ptr() != tensor.data_ptr():  # another memory layout
-            tensor.detach().copy_(copy)
+    for (_, tensor), sent in zip(pairs, dense):
+        if sent.data_ptr() != tensor.data_ptr():  # another memory layout
+            tensor.detach().copy_(sent)
         else:
             memory.written(tensor)
 

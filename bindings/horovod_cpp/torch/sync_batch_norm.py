@@ -1,20 +1,24 @@
 """Batch normalisation over the batches of all ranks."""
 
+from collections.abc import Callable
+from typing import Any
+
 import torch
 from torch.nn.modules.batchnorm import _BatchNorm
 
 from horovod_cpp import _native
-from horovod_cpp._native import global_process_set
+from horovod_cpp._native import ProcessSet, Sum, global_process_set
 from horovod_cpp.torch.movement import allgather
-from horovod_cpp.torch.reductions import Sum, allreduce
+from horovod_cpp.torch.reductions import allreduce
 
 
-def _wide(dtype):
+def _wide(dtype: torch.dtype) -> torch.dtype:
     """What statistics are computed in."""
     return torch.float64 if dtype == torch.float64 else torch.float32
 
 
-def _combined(count, mean, square, name, process_set):
+def _combined(count: int, mean: torch.Tensor, square: torch.Tensor, name: str,
+              process_set: ProcessSet) -> tuple[float, torch.Tensor, torch.Tensor]:
     """Count, mean and variance of the joined batch from those of each rank.
 
     ``square`` is the sum of squared distances from the mean (Chan et al., "Updating formulae and a
@@ -30,11 +34,13 @@ def _combined(count, mean, square, name, process_set):
     return float(total), mean, square / total
 
 
-class _Normalize(torch.autograd.Function):
+class _Normalize(torch.autograd.Function):  # type: ignore[misc]  # torch may be missing
     """``x`` [n, channels, ...] with the statistics of all ranks; ``moved`` hears of them."""
 
     @staticmethod
-    def forward(ctx, x, weight, bias, eps, name, process_set, moved):
+    def forward(ctx: Any, x: torch.Tensor, weight: torch.Tensor | None, bias: torch.Tensor | None,
+                eps: float, name: str, process_set: ProcessSet,
+                moved: Callable[[float, torch.Tensor, torch.Tensor], None]) -> torch.Tensor:
         channels = x.shape[1]
         rows = x.to(_wide(x.dtype)).transpose(0, 1).reshape(channels, -1)
         count = rows.shape[1]
@@ -51,13 +57,13 @@ class _Normalize(torch.autograd.Function):
         ctx.total, ctx.name, ctx.process_set = total, name, process_set
         along = _shape_along(x)
         result = (x - mean.view(along)) * scale.view(along)
-        if weight is not None:
+        if weight is not None and bias is not None:
             result = result * weight.view(along) + bias.view(along)
         return result.to(x.dtype)
 
     @staticmethod
-    @torch.autograd.function.once_differentiable
-    def backward(ctx, gradient):
+    @torch.autograd.function.once_differentiable  # type: ignore[untyped-decorator]
+    def backward(ctx: Any, gradient: torch.Tensor) -> tuple[torch.Tensor | None, ...]:
         x, weight, mean, scale = ctx.saved_tensors
         along, axes = _shape_along(x), [axis for axis in range(x.dim()) if axis != 1]
         wide = gradient.to(mean.dtype)
@@ -75,11 +81,11 @@ class _Normalize(torch.autograd.Function):
         return for_input, for_weight, for_bias, None, None, None, None
 
 
-def _shape_along(x):
+def _shape_along(x: torch.Tensor) -> list[int]:
     return [1, -1] + [1] * (x.dim() - 2)
 
 
-class SyncBatchNorm(_BatchNorm):
+class SyncBatchNorm(_BatchNorm):  # type: ignore[misc]  # torch may be missing
     """BatchNorm whose statistics in training are those of all ranks' batches together.
 
     On any number of axes from 2 on: [n, channels, ...]. The batches of ranks may differ in size and
@@ -96,13 +102,14 @@ class SyncBatchNorm(_BatchNorm):
             channel.
     """
 
-    def __init__(self, num_features, eps=1e-5, momentum=0.1, affine=True, track_running_stats=True,
-                 *, process_set=global_process_set):
+    def __init__(self, num_features: int, eps: float = 1e-5, momentum: float | None = 0.1,
+                 affine: bool = True, track_running_stats: bool = True, *,
+                 process_set: ProcessSet = global_process_set) -> None:
         super().__init__(num_features, eps, momentum, affine, track_running_stats)
         self._process_set = process_set
-        self._name = None  # until the first call, which the ranks make in one order
+        self._name: str | None = None  # until the first call, which the ranks make in one order
 
-    def _check_input_dim(self, x):
+    def _check_input_dim(self, x: torch.Tensor) -> None:
         if x.dim() < 2:
             raise _native.InvalidArgumentError(
                 f"SyncBatchNorm: input {list(x.shape)} has no axis of channels; expected [n, "
@@ -112,7 +119,7 @@ class SyncBatchNorm(_BatchNorm):
                 f"SyncBatchNorm: input {list(x.shape)} has {x.shape[1]} channels, not "
                 f"{self.num_features}")
 
-    def forward(self, x):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
         self._check_input_dim(x)
         ranks = self._process_set
         if not self.training or _native.size() == 1 or not ranks.included() or ranks.size() == 1:
@@ -121,11 +128,11 @@ class SyncBatchNorm(_BatchNorm):
             "sync_batch_norm" + _native._unique_suffix("layer", ranks))
         return _Normalize.apply(x, self.weight, self.bias, self.eps, self._name, ranks, self._move)
 
-    def __getstate__(self):
+    def __getstate__(self) -> dict[str, Any]:
         return self.__dict__ | {"_name": None}  # a copy meets what is in its place on other ranks
 
-    @torch.no_grad()
-    def _move(self, total, mean, variance):
+    @torch.no_grad()  # type: ignore[untyped-decorator]
+    def _move(self, total: float, mean: torch.Tensor, variance: torch.Tensor) -> None:
         if self.running_mean is None:
             return
         self.num_batches_tracked.add_(1)
@@ -137,7 +144,8 @@ class SyncBatchNorm(_BatchNorm):
         self.running_var.lerp_((variance * (total / (total - 1))).to(dtype), momentum)
 
     @classmethod
-    def convert_sync_batchnorm(cls, module, process_set=global_process_set):
+    def convert_sync_batchnorm(cls, module: torch.nn.Module,
+                               process_set: ProcessSet = global_process_set) -> torch.nn.Module:
         """The module with a SyncBatchNorm, of the same parameters and statistics, in the place of
         each BatchNorm in it; collective in the sense that all ranks convert the same."""
         if isinstance(module, _BatchNorm) and not isinstance(module, cls):

@@ -127,23 +127,30 @@ class PythonReducer {
   std::unique_ptr<GradientReducer> reducer_;
 };
 
-std::unique_ptr<PythonReducer> make_reducer(
-    Anything front, const PythonProcessSet& set, ReduceOpLike op,
-    const CompressionLike& compression, int backward_passes_per_step,
-    bool average_aggregated_gradients, double gradient_predivide_factor, int num_groups,
-    const GradientBuckets& groups, const std::optional<double>& clip_grad_norm,
-    const std::string& clip_when, bool gradient_as_bucket_view, bool overlap_step) {
+DistributedOptions make_options(ReduceOpLike op, const CompressionLike& compression,
+                                int backward_passes_per_step, bool average_aggregated_gradients,
+                                double gradient_predivide_factor,
+                                const std::optional<double>& clip_grad_norm,
+                                const std::string& clip_when, bool gradient_as_bucket_view,
+                                bool overlap_step) {
   DistributedOptions options;
   options.op = op;
   options.compression = compression_from(compression);
   options.backward_passes_per_step = backward_passes_per_step;
   options.average_aggregated_gradients = average_aggregated_gradients;
   options.gradient_predivide_factor = gradient_predivide_factor;
-  options.num_groups = num_groups;
   options.clip_grad_norm = clip_from(clip_grad_norm, clip_when);
   options.gradient_as_bucket_view = gradient_as_bucket_view;
   options.overlap_step = overlap_step;
+  check_options(options);
+  return options;
+}
+
+std::unique_ptr<PythonReducer> make_reducer(Anything front, DistributedOptions options,
+                                            const PythonProcessSet& set, int num_groups,
+                                            const GradientBuckets& groups) {
   options.process_set = set.registered();
+  options.num_groups = num_groups;
   check_options(options);
   return std::make_unique<PythonReducer>(std::move(front), options, groups);
 }
@@ -160,15 +167,19 @@ auto forward() {
 
 void bind_reducer(py::module_& m) {
   using Reducer = GradientReducer;
+  py::class_<DistributedOptions>(m, "_DistributedOptions",
+                                 "Of a front end's DistributedOptimizer, but for its set and "
+                                 "groups. Checked: InvalidArgumentError.")
+      .def(py::init(&make_options), py::kw_only(), py::arg("op"), py::arg("compression"),
+           py::arg("backward_passes_per_step"), py::arg("average_aggregated_gradients"),
+           py::arg("gradient_predivide_factor"), py::arg("clip_grad_norm"), py::arg("clip_when"),
+           py::arg("gradient_as_bucket_view"), py::arg("overlap_step"));
   py::class_<PythonReducer>(
       m, "_GradientReducer",
       "When gradients are reduced: the state machine behind every DistributedOptimizer. "
       "``gradients``: an object\nwith the methods of GradientAccess (C++). One thread.")
-      .def(py::init(&make_reducer), py::arg("gradients"), py::kw_only(), py::arg("process_set"),
-           py::arg("op"), py::arg("compression"), py::arg("backward_passes_per_step"),
-           py::arg("average_aggregated_gradients"), py::arg("gradient_predivide_factor"),
-           py::arg("num_groups"), py::arg("groups"), py::arg("clip_grad_norm"),
-           py::arg("clip_when"), py::arg("gradient_as_bucket_view"), py::arg("overlap_step"))
+      .def(py::init(&make_reducer), py::arg("gradients"), py::arg("options"), py::kw_only(),
+           py::arg("process_set"), py::arg("num_groups"), py::arg("groups"))
       .def("before_gradient", forward<&Reducer::before_gradient, std::size_t>(), py::arg("index"),
            "backward() is about to add to a gradient.")
       .def("on_gradient", forward<&Reducer::on_gradient, std::size_t>(), py::arg("index"),

@@ -12,8 +12,8 @@ namespace hvd {
 // clock; it can be read at any moment, and its closing bracket comes at the end. `mark_cycles` adds
 // a mark for each decision of rank 0 (absent: as HOROVOD_TIMELINE_MARK_CYCLES says). Every rank may
 // call these, rank 0's calls count. start throws InvalidArgumentError when it records already or
-// the file cannot be written; stop waits at most a second for what is on its way, and does nothing
-// when nothing is recorded.
+// the file cannot be written; stop waits at most kTimelineLimit (core/base/deadlines.h) for what is
+// on its way, and does nothing when nothing is recorded.
 void start_timeline(const std::string& path, std::optional<bool> mark_cycles = {});
 void stop_timeline();
 

@@ -168,6 +168,9 @@ TEST(CheckSubmission, RefusesReductionsThatMeanNothing) {
   EXPECT_EQ(
       complaint<UnsupportedError>(test::reducescatter("w", values, {1}, output, ReduceOp::kAdasum)),
       "'w': only an allreduce takes Adasum");
+  EXPECT_EQ(complaint<UnsupportedError>(test::reducescatter(
+                "w", shared<std::int32_t>({1}), {1}, shared<std::int32_t>({1}), ReduceOp::kAdasum)),
+            "'w': only an allreduce takes Adasum");
   Submission reduced = test::reduce("w", values, 0);
   reduced.request.wire = WireFormat::kInt8;
   EXPECT_EQ(complaint(reduced), "'w': only an allreduce takes wire format int8");

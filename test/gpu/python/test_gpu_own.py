@@ -1,6 +1,5 @@
 """Our own tensors on GPUs: made, moved, computed with, printed, reduced and trained there."""
 
-import pytest
 
 TENSORS = """
 x = hvd.tensor([[1.0, 2.0], [3.0, 4.0]], device="cuda:0")

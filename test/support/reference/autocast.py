@@ -10,10 +10,9 @@ far the two lie apart is what rounding to bfloat16 costs. Parameters and gradien
 
 import torch
 import torch.nn.functional as F
+from common import destination
 from safetensors.torch import save_file
 from torch import nn
-
-from common import destination
 
 path, seed = destination(__file__)
 torch.manual_seed(11 + seed)

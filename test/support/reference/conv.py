@@ -36,8 +36,10 @@ CASES = {
 def case(function, input_shape, weight_shape, options):
     transposed = function is F.conv_transpose2d
     channels = weight_shape[1] * options.get("groups", 1) if transposed else weight_shape[0]
-    # Multiples of 1/8, so that the file stays exact in float32 too.
-    make = lambda *shape: (torch.randint(-16, 17, shape).double() / 8).requires_grad_()
+
+    def make(*shape):  # multiples of 1/8, so that the file stays exact in float32 too
+        return (torch.randint(-16, 17, shape).double() / 8).requires_grad_()
+
     x, w, b = make(*input_shape), make(*weight_shape), make(channels)
     y = function(x, w, b, **options)
     grad = make(*y.shape).detach()

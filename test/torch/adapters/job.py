@@ -14,6 +14,7 @@ import numpy as np
 
 if sys.argv[1] == "torch":
     import torch
+
     import horovod_cpp.torch as hvd
 
     sgd = torch.optim.SGD

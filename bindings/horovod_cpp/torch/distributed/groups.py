@@ -21,12 +21,19 @@ from horovod_cpp.engine_thread import start_engine_thread
 
 
 class Group(NamedTuple):
-    """What became of a group that PyTorch asked for."""
+    """One that PyTorch asked for."""
 
     number: int  # 0: all ranks, when they met
     ranks: list[int]  # of the job, in the group's order
-    process_set: ProcessSet | None  # None: it could not be made
-    error: Exception | None = None  # why
+    process_set: ProcessSet
+
+
+class _Outcome(NamedTuple):
+    """Of making a group."""
+
+    number: int
+    ranks: list[int]
+    process_set: ProcessSet | Exception  # why there is none
 
 
 class _Hub(EventLoop):
@@ -74,7 +81,7 @@ class Groups:
     """One rank's side. Made by all ranks of the job together."""
 
     def __init__(self) -> None:
-        self._groups: dict[str, Group] = {}  # by name
+        self._groups: dict[str, _Outcome] = {}  # by name
         self._sets: dict[tuple[int, ...], ProcessSet] = {}  # by ascending ranks
         self._news = threading.Condition()
         self._channel: wire.Channel | None = None
@@ -120,9 +127,9 @@ class Groups:
             raise _native.StalledError(f"{what}: not all ranks made it within {timeout:g} s")
         if group.ranks != ranks:
             raise _native.InvalidArgumentError(f"{what}: another rank made it of {group.ranks}")
-        if group.error is not None:
-            raise group.error
-        return group
+        if isinstance(group.process_set, Exception):
+            raise group.process_set
+        return Group(group.number, ranks, group.process_set)
 
     def close(self) -> None:
         """Ends the thread."""
@@ -143,14 +150,13 @@ class Groups:
 
     def _add(self, number: int, name: str, ranks: list[int]) -> None:
         """By all ranks, in one order."""
-        process_set: ProcessSet | None = None
-        error: Exception | None = None
+        process_set: ProcessSet | Exception
         try:
             process_set = self._set_of(sorted(ranks))
         except _native.Error as failure:
-            error = failure
+            process_set = failure
         with self._news:
-            self._groups[name] = Group(number, ranks, process_set, error)
+            self._groups[name] = _Outcome(number, ranks, process_set)
             self._news.notify_all()
 
     def _set_of(self, ranks: list[int]) -> ProcessSet:

@@ -18,7 +18,9 @@ import functools
 import operator
 import sys
 import threading
-from typing import Any
+import types
+from collections.abc import Callable, Sequence
+from typing import Any, NoReturn, TypeAlias
 
 import torch
 from torch._C import _distributed_c10d as c10d
@@ -38,7 +40,10 @@ from horovod_cpp.torch.distributed.arguments import (
 )
 from horovod_cpp.torch.distributed.groups import Group
 from horovod_cpp.torch.distributed.work import Work, for_native_code, seconds_of
+from horovod_cpp.torch.handle import Handle
 from horovod_cpp.torch.sparse import sparse_allreduce_async
+
+_Finish: TypeAlias = Callable[[Any], list[torch.Tensor]]  # what a Work makes of the engine's result
 
 _OPS = [(c10d.ReduceOp.SUM, _native.Sum), (c10d.ReduceOp.AVG, _native.Average),
         (c10d.ReduceOp.PRODUCT, _native.Product), (c10d.ReduceOp.MIN, _native.Min),
@@ -51,7 +56,7 @@ _NAMES = 240
 _MOST_TAGS = 1 << 16  # of one group; above them in the engine's tag is the number of the group
 
 
-def _reduce_op(options, call):
+def _reduce_op(options: Any, call: str) -> _native.ReduceOp:
     for theirs, ours in _OPS:
         if options.reduceOp == theirs:
             return ours
@@ -60,14 +65,14 @@ def _reduce_op(options, call):
         "MAX, BAND and BOR, and all_reduce has BXOR")
 
 
-def _is_called_by_pytorchs_python():
-    frame = sys._getframe(1)
+def _is_called_by_pytorchs_python() -> bool:
+    frame: types.FrameType | None = sys._getframe(1)
     while frame is not None and frame.f_globals is globals():
         frame = frame.f_back
     return frame is not None and frame.f_globals.get("__name__") == c10d_functions.__name__
 
 
-class ProcessGroup(c10d.ProcessGroup):
+class ProcessGroup(c10d.ProcessGroup):  # type: ignore[misc]  # torch may be missing
     """Some ranks of the job, as torch.distributed's functions use them."""
 
     def __init__(self, session: Any, group: Group, name: str, rank: int,
@@ -80,37 +85,37 @@ class ProcessGroup(c10d.ProcessGroup):
         self._timeout = seconds_of(timeout)
         self._lock = threading.Lock()
         self._count = 0  # of calls, without transfers
-        self._flying = collections.deque()  # their Works; the older ones end before
+        self._flying: collections.deque[Work] = collections.deque()  # the older ones end before
 
     # -- what PyTorch asks for
 
-    def getBackendName(self):
+    def getBackendName(self) -> str:
         """The name that init_process_group() knows."""
         return "horovod_cpp"
 
-    def _get_backend_name(self):
+    def _get_backend_name(self) -> str:
         return "horovod_cpp"
 
     @property
-    def group_name(self):
+    def group_name(self) -> str:
         """What PyTorch calls the group."""
         return self._name
 
-    def _get_backend(self, _device):
+    def _get_backend(self, _device: object) -> "ProcessGroup":
         return self
 
-    def set_timeout(self, timeout):
+    def set_timeout(self, timeout: datetime.timedelta) -> None:
         """Of calls from now on."""
         self._timeout = seconds_of(timeout)
 
-    def shutdown(self):
+    def shutdown(self) -> None:
         """Ends the session with its default group. Called by destroy_process_group()."""
         if self._group.number == 0:
             self._session.close()
 
     # -- reductions
 
-    def allreduce(self, tensors, options=None):
+    def allreduce(self, tensors: Sequence[torch.Tensor], options: Any = None) -> Any:
         """Every tensor becomes the ranks' reduction."""
         options = options or c10d.AllreduceOptions()
         if len(tensors) == 1 and tensors[0].is_sparse:
@@ -127,16 +132,16 @@ class ProcessGroup(c10d.ProcessGroup):
 
     allreduce_coalesced = allreduce
 
-    def _allreduce_sparse(self, tensors, op):
-        def finish(result):
+    def _allreduce_sparse(self, tensors: Sequence[torch.Tensor], op: _native.ReduceOp) -> Any:
+        def finish(result: Any) -> list[torch.Tensor]:
             with torch.no_grad():  # what detach() gives has indices of its own
                 return [tensors[0].copy_(result)]
 
         return self._submit("all_reduce", lambda name: sparse_allreduce_async(
             tensors[0], name, op, self._group.process_set), finish)
 
-    def _allreduce_xor(self, tensor):
-        def finish(gathered):
+    def _allreduce_xor(self, tensor: torch.Tensor) -> Any:
+        def finish(gathered: Any) -> list[torch.Tensor]:
             combined = functools.reduce(operator.xor, memory.result(gathered))
             return [tensor.detach().copy_(combined.view(tensor.shape))]
 
@@ -145,27 +150,29 @@ class ProcessGroup(c10d.ProcessGroup):
         return self._submit("all_reduce", lambda name: _native.allgather_async(
             source, name, self._group.process_set), finish)
 
-    def reduce(self, tensors, options):
+    def reduce(self, tensors: Sequence[torch.Tensor], options: Any) -> Any:
         """The root's tensor becomes the ranks' reduction; the others stay as they are."""
         tensor, op = only(tensors, "reduce"), _reduce_op(options, "reduce")
         source, root = memory.source(tensor), self._rank_at(options.rootRank)
         if options.rootRank == self.rank():
             memory.check_output(tensor)
 
-        def finish(result):
+        def finish(result: Any) -> list[torch.Tensor]:
             return [tensor if result is None else tensor.detach().copy_(memory.result(result))]
 
         return self._submit("reduce", lambda name: _native.reduce_async(
             source, root, op, name, process_set=self._group.process_set), finish)
 
-    def reduce_scatter(self, outputs, input_lists, options=None):
+    def reduce_scatter(self, outputs: Sequence[torch.Tensor],
+                       input_lists: Sequence[Sequence[torch.Tensor]], options: Any = None) -> Any:
         """The output becomes the reduction of this place's tensor in the ranks' lists."""
         inputs = only(input_lists, "reduce_scatter")
         check_count(inputs, self.size(), "reduce_scatter: input_list")
         return self._reduce_scatter(only(outputs, "reduce_scatter"),
                                     as_rows(inputs, "reduce_scatter: inputs"), options)
 
-    def _reduce_scatter_base(self, output, tensor, options=None):
+    def _reduce_scatter_base(self, output: torch.Tensor, tensor: torch.Tensor,
+                             options: Any = None) -> Any:
         check_output(output, tensor.numel() // self.size(), "reduce_scatter_tensor")
         check_numel(tensor, output.numel() * self.size(), "reduce_scatter_tensor (its input)")
         return self._reduce_scatter(
@@ -173,11 +180,11 @@ class ProcessGroup(c10d.ProcessGroup):
 
     reduce_scatter_single = _reduce_scatter_base
 
-    def _reduce_scatter(self, output, source, options):
+    def _reduce_scatter(self, output: torch.Tensor, source: _native.Tensor, options: Any) -> Any:
         memory.check_output(output)
         op = _reduce_op(options or c10d.ReduceScatterOptions(), "reduce_scatter")
 
-        def finish(result):
+        def finish(result: Any) -> list[torch.Tensor]:
             row = memory.result(result)
             check_numel(output, row.numel(), "reduce_scatter")
             return [output.detach().copy_(row.view(output.shape))]
@@ -187,14 +194,15 @@ class ProcessGroup(c10d.ProcessGroup):
 
     # -- movement
 
-    def broadcast(self, tensors, options):
+    def broadcast(self, tensors: Sequence[torch.Tensor], options: Any) -> Any:
         """Every rank's tensor becomes the root's."""
         targets = InPlace([only(tensors, "broadcast")])
         root = self._rank_at(options.rootRank)
         return self._submit("broadcast", lambda name: _native.broadcast_async_(
             targets.native[0], root, name, self._group.process_set), targets.finish)
 
-    def allgather(self, output_lists, inputs, options=None):
+    def allgather(self, output_lists: Sequence[Sequence[torch.Tensor]],
+                  inputs: Sequence[torch.Tensor], options: Any = None) -> Any:
         """The list becomes the ranks' tensors, which are of one size."""
         outputs, tensor = only(output_lists, "all_gather"), only(inputs, "all_gather")
         check_count(outputs, self.size(), "all_gather: tensor_list")
@@ -202,12 +210,14 @@ class ProcessGroup(c10d.ProcessGroup):
             check_output(output, tensor.numel(), "all_gather")
         return self._allgather([outputs], [tensor], "all_gather")
 
-    def _allgather_base(self, output, tensor, options=None):
+    def _allgather_base(self, output: torch.Tensor, tensor: torch.Tensor,
+                        options: Any = None) -> Any:
         return self.allgather_into_tensor_coalesced([output], [tensor], options)
 
     all_gather_single = _allgather_base
 
-    def allgather_into_tensor_coalesced(self, outputs, inputs, options=None):
+    def allgather_into_tensor_coalesced(self, outputs: Sequence[torch.Tensor],
+                                        inputs: Sequence[torch.Tensor], options: Any = None) -> Any:
         """Every output becomes the ranks' tensors one after the other."""
         for output, tensor in zip(outputs, inputs):
             check_output(output, tensor.numel() * self.size(), "all_gather_into_tensor")
@@ -215,17 +225,19 @@ class ProcessGroup(c10d.ProcessGroup):
 
     all_gather_single_coalesced = allgather_into_tensor_coalesced
 
-    def allgather_coalesced(self, output_lists, inputs, options=None):
+    def allgather_coalesced(self, output_lists: Sequence[Sequence[torch.Tensor]],
+                            inputs: Sequence[torch.Tensor], options: Any = None) -> Any:
         """List r becomes the tensors of rank r."""
         check_count(output_lists, self.size(), "all_gather_coalesced: output_tensor_lists")
         by_input = [[outputs[place] for outputs in output_lists] for place in range(len(inputs))]
         return self._allgather(by_input, inputs, "all_gather_coalesced")
 
-    def _allgather(self, outputs, inputs, what):
+    def _allgather(self, outputs: Sequence[torch.Tensor | Sequence[torch.Tensor]],
+                   inputs: Sequence[torch.Tensor], what: str) -> Any:
         """Each of ``outputs``: a list of tensors, or one tensor for all ranks'."""
         sources = [as_row(tensor) for tensor in inputs]
 
-        def finish(gathered):
+        def finish(gathered: Any) -> list[torch.Tensor]:
             for output, result in zip(outputs, gathered):
                 rows = memory.result(result)
                 if isinstance(output, torch.Tensor):
@@ -238,7 +250,8 @@ class ProcessGroup(c10d.ProcessGroup):
         return self._submit(what, lambda name: _native.grouped_allgather_async(
             sources, name, self._group.process_set), finish)
 
-    def gather(self, output_lists, inputs, options):
+    def gather(self, output_lists: Sequence[Sequence[torch.Tensor]], inputs: Sequence[torch.Tensor],
+               options: Any) -> Any:
         """The root's list becomes the ranks' tensors, which are of one size."""
         tensor, root = only(inputs, "gather"), self._rank_at(options.rootRank)
         outputs = list(only(output_lists, "gather")) if options.rootRank == self.rank() else []
@@ -248,7 +261,7 @@ class ProcessGroup(c10d.ProcessGroup):
             check_output(output, tensor.numel(), "gather")
         source = as_row(tensor)
 
-        def finish(result):
+        def finish(result: Any) -> list[torch.Tensor]:
             if result is not None:
                 copy_rows(memory.result(result), outputs)
             return outputs
@@ -256,7 +269,8 @@ class ProcessGroup(c10d.ProcessGroup):
         return self._submit("gather", lambda name: _native.gather_async(
             source, root, name, self._group.process_set), finish)
 
-    def scatter(self, outputs, input_lists, options):
+    def scatter(self, outputs: Sequence[torch.Tensor],
+                input_lists: Sequence[Sequence[torch.Tensor]], options: Any) -> Any:
         """The output becomes this place's tensor in the root's list."""
         output, root = only(outputs, "scatter"), self._rank_at(options.rootRank)
         memory.check_output(output)
@@ -267,13 +281,15 @@ class ProcessGroup(c10d.ProcessGroup):
             check_output(output, inputs[0].numel(), "scatter")
             source = as_rows(inputs, "scatter: inputs")
 
-        def finish(result):
+        def finish(result: Any) -> list[torch.Tensor]:
             return [output.detach().copy_(memory.result(result).view(output.shape))]
 
         return self._submit("scatter", lambda name: _native.scatter_async(
             source, root, None, name, self._group.process_set), finish)
 
-    def alltoall_base(self, output, tensor, output_splits, input_splits, options=None):
+    def alltoall_base(self, output: torch.Tensor, tensor: torch.Tensor,
+                      output_splits: Sequence[int], input_splits: Sequence[int],
+                      options: Any = None) -> Any:
         """The output becomes the rows that the ranks sent here; no splits: equal parts."""
         memory.check_output(output)
         even = [len(output) // self.size()] * self.size()
@@ -282,7 +298,7 @@ class ProcessGroup(c10d.ProcessGroup):
             raise _native.InvalidArgumentError(f"all_to_all_single: {len(output)} rows of output "
                                                f"for output_split_sizes {expected}")
 
-        def finish(result):
+        def finish(result: Any) -> list[torch.Tensor]:
             rows, received = memory.result(result[0]), list(result[1])
             if received != expected:
                 raise _native.InvalidArgumentError(
@@ -296,7 +312,8 @@ class ProcessGroup(c10d.ProcessGroup):
 
     all_to_all_single = alltoall_base
 
-    def alltoall(self, outputs, inputs, options=None):
+    def alltoall(self, outputs: Sequence[torch.Tensor], inputs: Sequence[torch.Tensor],
+                 options: Any = None) -> Any:
         """Output r becomes rank r's input for this rank; sizes may differ."""
         check_count(outputs, self.size(), "all_to_all: output_tensor_list")
         check_count(inputs, self.size(), "all_to_all: input_tensor_list")
@@ -306,7 +323,7 @@ class ProcessGroup(c10d.ProcessGroup):
         splits = [tensor.numel() for tensor in inputs]
         expected = [output.numel() for output in outputs]
 
-        def finish(result):
+        def finish(result: Any) -> list[torch.Tensor]:
             elements, received = memory.result(result[0]), list(result[1])
             if received != expected:
                 raise _native.InvalidArgumentError(
@@ -318,53 +335,54 @@ class ProcessGroup(c10d.ProcessGroup):
         return self._submit("all_to_all", lambda name: _native.alltoall_async(
             source, splits, name, self._group.process_set), finish)
 
-    def barrier(self, options=None, opts=None):
+    def barrier(self, options: Any = None, opts: Any = None) -> Any:
         """Ends when all ranks of the group have called it."""
         return self._submit("barrier", lambda name: _native.barrier_async(
             name=name, process_set=self._group.process_set), lambda _: [])
 
     # -- transfers
 
-    def send(self, tensors, destination, tag):
+    def send(self, tensors: Sequence[torch.Tensor], destination: int, tag: int) -> Work:
         """To one rank, whose recv() has the same tag; beside everything else."""
         source = memory.source(only(tensors, "send"))
         return self._transfer(f"send to rank {destination}", _native.isend(
-            source, self._rank_at(destination), self._tag(tag)), lambda _: tensors)
+            source, self._rank_at(destination), self._tag(tag)), lambda _: list(tensors))
 
-    def recv(self, tensors, source, tag):
+    def recv(self, tensors: Sequence[torch.Tensor], source: int, tag: int) -> Work:
         """From one rank, whose send() has the same tag."""
         targets = InPlace([only(tensors, "recv")])
         return self._transfer(f"recv from rank {source}", _native.irecv(
             targets.native[0], self._rank_at(source), self._tag(tag)), targets.finish)
 
-    def recv_anysource(self, tensors, tag):
+    def recv_anysource(self, tensors: Sequence[torch.Tensor], tag: int) -> NoReturn:
         """Not supported: raises UnsupportedError."""
         raise _native.UnsupportedError("recv from any rank is not supported by backend "
                                        "horovod_cpp; give src=")
 
-    def _tag(self, tag):
+    def _tag(self, tag: int) -> int:
         if not 0 <= tag < _MOST_TAGS:
             raise _native.InvalidArgumentError(f"tag {tag}: expected 0 to {_MOST_TAGS - 1}")
         return self._group.number * _MOST_TAGS + tag
 
-    def _transfer(self, what, call, finish):
+    def _transfer(self, what: str, call: _native.Handle | Handle, finish: _Finish) -> Work:
         return Work(call, finish, self._describe(what), self._timeout)
 
     # -- submission
 
-    def _rank_at(self, place):
+    def _rank_at(self, place: int) -> int:
         """Of the job."""
         if not 0 <= place < self.size():
             raise _native.InvalidArgumentError(
                 f"rank {place} is not in the process group of ranks {self._group.ranks}")
         return self._group.ranks[place]
 
-    def _describe(self, what):
+    def _describe(self, what: str) -> Callable[[], str]:
         """Of a call, which few ever ask for; without the group, so that no Work keeps it."""
         rank, ranks = self.rank(), self._group.ranks
         return lambda: f"{what} by rank {rank} of the process group of ranks {ranks}"
 
-    def _submit(self, kind, start, finish):
+    def _submit(self, kind: str, start: Callable[[str], _native.Handle | Handle],
+                finish: _Finish) -> Any:
         """``start``: given the call's name, submits it and returns the engine's handle."""
         with self._lock:
             self._make_room()
@@ -378,7 +396,7 @@ class ProcessGroup(c10d.ProcessGroup):
             work.wait()
         return for_native_code(work)
 
-    def _make_room(self):
+    def _make_room(self) -> None:
         """Until the next name is not in flight any more."""
         while self._flying and self._flying[0].ends_within(0):
             self._flying.popleft()

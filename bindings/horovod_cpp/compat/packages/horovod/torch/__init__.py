@@ -5,7 +5,8 @@ from typing import Any as _Any
 import horovod_cpp.torch as _ours
 from horovod.torch import functions, mpi_ops  # noqa: F401
 from horovod_cpp.torch import *  # noqa: F403
-from horovod.torch.functions import broadcast_optimizer_state  # noqa: E402, F401
+
+broadcast_optimizer_state = functions.broadcast_optimizer_state
 
 
 def __getattr__(name: str) -> _Any:

@@ -5,8 +5,11 @@ from typing import Any
 import torch
 
 from horovod_cpp import global_process_set as _global_process_set
-from horovod_cpp.torch import *  # noqa: F403
+from horovod_cpp.torch import allgather_object, broadcast_object, broadcast_parameters
 from horovod_cpp.torch.state import broadcast_optimizer_state as _broadcast_optimizer_state
+
+__all__ = ["allgather_object", "broadcast_object", "broadcast_optimizer_state",
+           "broadcast_parameters"]
 
 
 def broadcast_optimizer_state(optimizer: torch.optim.Optimizer, root_rank: int = 0,

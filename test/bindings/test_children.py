@@ -1,6 +1,5 @@
 """Processes that ranks start: they inherit what a launcher left for the rank alone."""
 
-import os
 import time
 
 import pytest

@@ -1,7 +1,7 @@
 #pragma once
 
-// Included by every test before anything else, and compiled once a program: what most of them include,
-// half of the time that a test takes to compile.
+// Included by every test before anything else, and compiled once a program: what most of them
+// include, half of the time that a test takes to compile.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

@@ -29,7 +29,7 @@ std::string refusal(const LaunchInfo& launch) {
 // As if another process had made what this one inherited.
 void change_pid_of_mark(ScopedEnvironment& variables) {
   const std::string mark = environment(kRankProcessVariable).value();
-  const std::string theirs = std::to_string(getppid()) + mark.substr(std::min(mark.find(" "), mark.size()));
+  const std::string theirs = std::to_string(getppid()) + mark.substr(mark.find(" "));
   variables.set(kRankProcessVariable, theirs.c_str());
 }
 

@@ -11,6 +11,7 @@
 #include "horovod_cpp/distributed/collectives/broadcast.h"
 #include "horovod_cpp/distributed/collectives/collectives.h"
 #include "horovod_cpp/distributed/collectives/world.h"
+#include "horovod_cpp/distributed/gradients/setup_agreement.h"
 #include "horovod_cpp/distributed/gradients/tensor_gradients.h"
 #include "horovod_cpp/tensor/views.h"
 
@@ -141,6 +142,21 @@ DistributedDataParallel::DistributedDataParallel(std::shared_ptr<nn::Module> mod
   }
   reduction_ =
       std::make_shared<Reduction>(module_->named_parameters(), reducer_options(*module_, options_));
+  compare_options();
+}
+
+// A rank that broadcasts its buffers would wait for one that does not.
+void DistributedDataParallel::compare_options() const {
+  const ProcessSet& set = options_.process_set;
+  if (!set.included() || set.size() == 1) return;
+  const std::int64_t mine = options_.broadcast_buffers ? 1 : 0;
+  SetupAgreement agreement(reduction_->name(), set);
+  const auto most = agreement.greatest("broadcast_buffers", {mine, -mine});
+  if (most[0] == -most[1]) return;
+  throw MismatchError(
+      "DistributedDataParallel: broadcast_buffers is true on some ranks and false on others; this "
+      "one has " +
+      std::string(mine ? "true" : "false") + ". Give all ranks the same");
 }
 
 DistributedDataParallel::~DistributedDataParallel() = default;

@@ -72,6 +72,7 @@ class DistributedDataParallel : public nn::Module {
   [[nodiscard]] ScopeGuard no_sync();
 
  private:
+  void compare_options() const;
   void broadcast_buffers();
 
   class Reduction;  // outlives this object while a graph refers to it

@@ -14,7 +14,7 @@ namespace {
 
 constexpr Duration kPumpInterval = std::chrono::microseconds(50);
 constexpr Duration kWatchInterval = std::chrono::milliseconds(10);
-constexpr Duration kProbe = std::chrono::microseconds(100);
+constexpr Duration kStatusInterval = std::chrono::microseconds(100);
 
 // An event is also reached when its work was aborted: whoever waits has to know.
 class NcclFence final : public CudaEvent {
@@ -39,7 +39,7 @@ bool is_foreign(const Fence& fence) {
 bool passed_within(const Fence& fence, Duration limit) {
   for (const TimePoint deadline = Clock::now() + limit; !fence.reached();) {
     if (Clock::now() >= deadline) return false;
-    std::this_thread::sleep_for(kProbe);
+    std::this_thread::sleep_for(kStatusInterval);
   }
   return true;
 }

@@ -251,6 +251,11 @@ TEST(DistributedDataParallel, RefusesModulesThatDifferAndOptionsOutOfRange) {
                                           {.process_set = all});
                 }),
                 HasSubstr("weight"));
+    EXPECT_THAT(message_of<MismatchError>([&] {
+                  DistributedDataParallel(
+                      one_of(0), {.broadcast_buffers = all.rank() == 0, .process_set = all});
+                }),
+                HasSubstr("broadcast_buffers is true on some ranks and false on others"));
     EXPECT_THAT(message_of<InvalidArgumentError>([&] {
                   DistributedDataParallel(one_of(0), {.bucket_cap_mb = -1, .process_set = all});
                 }),

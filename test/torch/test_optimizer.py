@@ -685,11 +685,16 @@ for before in (True, False):
     if not before:
         scheduler = torch.optim.lr_scheduler.StepLR(optimizer, 1, 0.5)
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore" if before else "error")
+        warnings.simplefilter("error")
         for number in range(3):
             train(model, optimizer, 1)
             scheduler.step()
     assert optimizer.param_groups[0]["lr"] == 0.125 and same_everywhere(*model.parameters())
+early = torch.optim.SGD(make_model().parameters(), lr=1.0)
+scheduler = torch.optim.lr_scheduler.StepLR(early, 1, 0.5)
+early = hvd.DistributedOptimizer(early)
+with pytest.warns(UserWarning, match="lr_scheduler.step..` before `optimizer.step"):  # and so it is
+    scheduler.step()
 
 saved = io.BytesIO()
 torch.save({"model": model.state_dict(), "optimizer": optimizer.state_dict()}, saved)

@@ -3,8 +3,10 @@
 import contextlib
 import copy
 import dataclasses
+import functools
 import numbers
 import pickle
+import weakref
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, SupportsIndex, TypeAlias
 
@@ -439,7 +441,8 @@ def _wrapped(optimizer: torch.optim.Optimizer, entries: list[Entry], groups: _Gr
                    {"_hvd_wrapped_class": wrapped_class})
     wrapped: Any = object.__new__(derived)
     wrapped.__dict__ = optimizer.__dict__  # groups and state too, for schedulers that have either
-    wrapped.__dict__.pop("step", None)  # a scheduler's wrapper of the one that does not synchronize
+    if scheduled := wrapped.__dict__.get("step"):
+        wrapped.step = _synchronizing(scheduled, wrapped)
     wrapped._hvd_options = options
     wrapped._hvd_groups = groups
     wrapped._hvd_first_name = entries[0].name if entries else ""
@@ -450,6 +453,23 @@ def _wrapped(optimizer: torch.optim.Optimizer, entries: list[Entry], groups: _Gr
         wrapped._hvd_reducer = GradientReducer(entries, groups, options)
         wrapped._hvd_reducer.describe(wrapped)
     return wrapped
+
+
+def _synchronizing(scheduled: Callable[..., Any], wrapped: Any) -> Callable[..., Any]:
+    """In the place of a scheduler's wrapper of the step that does not synchronize, with its mark:
+    a scheduler warns of an optimizer without one, and of one that has not been stepped."""
+    reference = weakref.ref(wrapped)
+
+    @functools.wraps(scheduled)
+    def step(*args: Any, **kwargs: Any) -> Any:
+        optimizer = reference()
+        if optimizer is None:
+            return scheduled(*args, **kwargs)
+        optimizer._step_count = getattr(optimizer, "_step_count", 0) + 1  # PyTorch 1 looks at it
+        optimizer._opt_called = True  # PyTorch 2
+        return type(optimizer).step(optimizer, *args, **kwargs)
+
+    return step
 
 
 # What wrapping adds to an optimizer, and what others hang into the wrapped one.

@@ -162,3 +162,49 @@ with pytest.raises(hvd.MismatchError, match="allgather on rank 0, allreduce on r
     optimizer.step()
 assert hvd.sparse_allreduce_async(mine, "sparse", hvd.Sum).synchronize().is_sparse
 """, np=np)
+
+
+@pytest.mark.parametrize("np", [2])
+def test_a_sparse_gradient_goes_with_sums_only_and_else_the_parameter_is_named(ranks, np):
+    ranks.check("""
+torch.manual_seed(1)
+for op in (hvd.Min, hvd.Max, hvd.Product):
+    table = torch.nn.Embedding(4, 2, sparse=True)
+    optimizer = hvd.DistributedOptimizer(torch.optim.SGD(table.parameters(), lr=1.0),
+                                         table.named_parameters(), op=op)
+    with pytest.raises(hvd.InvalidArgumentError, match=(
+            f"^DistributedOptimizer: the gradient of 'weight' is sparse, and op is {op.name}, .*"
+            "sparse_as_dense=True")):
+        table(torch.tensor([rank])).sum().backward()
+        optimizer.step()
+    del optimizer
+    table = torch.nn.Embedding(4, 2, sparse=True)
+    optimizer = hvd.DistributedOptimizer(torch.optim.SGD(table.parameters(), lr=1.0),
+                                         table.named_parameters(), op=op, sparse_as_dense=True)
+    table(torch.tensor([1])).sum().backward()
+    optimizer.step()
+    assert same_everywhere(table.weight)
+""", np=np)
+
+
+def test_coordinates_that_are_right_are_not_checked_where_pytorch_asks(ranks):
+    ranks.prologue = """
+import torch
+torch.sparse.check_sparse_tensor_invariants = object  # as in PyTorch 2
+""" + ranks.prologue
+    ranks.check("""
+table = torch.nn.Embedding(4, 2, sparse=True)
+table(torch.tensor([1])).sum().backward()
+of_both = table.weight.grad.coalesce()
+
+made, said = torch.sparse_coo_tensor, []
+def recording(*args, **options):
+    said.append(options.pop("check_invariants", "nothing"))
+    return made(*args, **options)
+torch.sparse_coo_tensor = recording
+handle = hvd.sparse_allreduce_async(of_both, "rows", hvd.Sum)
+assert torch.equal(handle.synchronize().to_dense(), 2 * of_both.to_dense())
+from horovod_cpp.torch import gradients
+assert gradients.coordinates(torch.nn.Parameter(torch.zeros(4, 2)), 1)._nnz() == 0
+assert said == [False, False], said
+""", own_processes=True)

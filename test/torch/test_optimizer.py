@@ -153,6 +153,7 @@ makes = {  # of twelve numbers
     "class of parameters": Own,
     "class of tensors": lambda x: x.as_subclass(Kind),
     "inference": inference,
+    "inference, transposed": lambda x: inference(x).reshape(3, 4).t(),
     "sparse": lambda x: x.reshape(3, 4).to_sparse(1),
     "sparse conjugate": lambda x: (x * (1 + 2j)).reshape(3, 4).conj().to_sparse(1),
 }

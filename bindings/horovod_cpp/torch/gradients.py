@@ -119,6 +119,9 @@ class Gradients:
                     check_unchanged(entry)
                 finally:
                     entry.travelling = None
+            copy, entry.copy = entry.copy, None
+            if copy is not None and entry.taken is not None:
+                entry.taken.copy_(copy)
             if entry.compressed is not None and entry.taken is not None:
                 (tensor, context), entry.compressed = entry.compressed, None
                 entry.taken.copy_(self._options.compression.decompress(tensor, context))
@@ -161,6 +164,7 @@ class Gradients:
             if entry.taken is not None and not entry.apart:
                 entry.parameter.grad = None
             entry.done = entry.windows = entry.taken = entry.frozen = entry.travelling = None
+            entry.copy = None
             entry.apart = False
 
     def leave(self, which: _Indices) -> None:

@@ -1,7 +1,7 @@
 """The parameters of an optimizer under their names."""
 
 import gc
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any, NoReturn
 
 import torch
@@ -62,13 +62,18 @@ def entries_of(optimizer: torch.optim.Optimizer, named_parameters: Any,
 
 def _names(named_parameters: Any) -> dict[int, str]:
     """By id()."""
+    if isinstance(named_parameters, Mapping):
+        named_parameters = named_parameters.items()
     is_list = isinstance(named_parameters, Iterable) and not isinstance(
         named_parameters, torch.nn.Module)
     pairs: list[Any] = list(named_parameters) if is_list else [None]
     if not all(isinstance(pair, tuple) and len(pair) == 2 and isinstance(pair[0], str)
                for pair in pairs):
         refuse("named_parameters must be pairs (name, parameter), such as model.named_parameters(),"
-               f" not a {type(named_parameters).__name__}")
+               f" or a dict, not a {type(named_parameters).__name__}")
+    if not pairs:
+        refuse("named_parameters is empty; pass model.named_parameters(), or None to number the "
+               "parameters")
     names: dict[int, str] = {}
     seen = set()
     for name, parameter in pairs:

@@ -7,7 +7,7 @@ import functools
 import numbers
 import pickle
 import weakref
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, SupportsIndex, TypeAlias
 
 import torch
@@ -26,6 +26,7 @@ from horovod_cpp.torch.reductions import allreduce, reduce_op
 
 _Closure: TypeAlias = Callable[[], Any]
 _Groups: TypeAlias = int | Sequence[Sequence[torch.Tensor]]
+_NamedParameters: TypeAlias = Iterable[tuple[str, torch.Tensor]] | Mapping[str, torch.Tensor]
 
 if TYPE_CHECKING:
     from torch.optim import Optimizer as _Wrapped
@@ -337,12 +338,17 @@ class _DistributedAdasum(_Distributed):
         return own
 
 
+def _is_whole(number: Any) -> bool:
+    """Also NumPy's."""
+    return isinstance(number, numbers.Integral) and not isinstance(number, bool)
+
+
 def _checked_groups(groups: Any, num_groups: int) -> _Groups:
     if groups is not None and num_groups:
         _refuse("groups and num_groups exclude each other; groups takes a number too")
     groups = num_groups if groups is None else groups
-    if isinstance(groups, int) and not isinstance(groups, bool) and groups >= 0:
-        return groups
+    if _is_whole(groups) and groups >= 0:
+        return int(groups)
     if not isinstance(groups, (list, tuple)) or not all(
             isinstance(group, (list, tuple)) for group in groups) or not all(
             isinstance(each, torch.Tensor) for group in groups for each in group):
@@ -352,7 +358,7 @@ def _checked_groups(groups: Any, num_groups: int) -> _Groups:
 
 @short_traceback
 def DistributedOptimizer(optimizer: torch.optim.Optimizer,
-                         named_parameters: Iterable[tuple[str, torch.Tensor]] | None = None,
+                         named_parameters: _NamedParameters | None = None,
                          compression: Any = Compression.none, backward_passes_per_step: int = 1,
                          op: ReduceOp | str | None = Average,
                          gradient_predivide_factor: float = 1.0, num_groups: int = 0,
@@ -378,8 +384,8 @@ def DistributedOptimizer(optimizer: torch.optim.Optimizer,
 
     Args:
         optimizer: any torch.optim.Optimizer, also of a class of your own.
-        named_parameters: pairs (name, parameter) that name every parameter of the optimizer, such
-            as ``model.named_parameters()``; None numbers them.
+        named_parameters: pairs (name, parameter) or a dict that name every parameter of the
+            optimizer, such as ``model.named_parameters()``; None numbers them.
         compression: how gradients travel: a Compression, or its name, such as "fp16".
         backward_passes_per_step: gradients are summed over so many passes before they are reduced.
             A step() after fewer reduces what is there.

@@ -70,7 +70,7 @@ def _names(named_parameters: Any) -> dict[int, str]:
     if not all(isinstance(pair, tuple) and len(pair) == 2 and isinstance(pair[0], str)
                for pair in pairs):
         refuse("named_parameters must be pairs (name, parameter), such as model.named_parameters(),"
-               f" or a dict, not a {type(named_parameters).__name__}")
+               f" not a {type(named_parameters).__name__}")
     if not pairs:
         refuse("named_parameters is empty; pass model.named_parameters(), or None to number the "
                "parameters")

@@ -92,7 +92,8 @@ Tensor parameter_or(const Tensor& given, double value, const Tensor& input) {
 // images [n, c, h, w]
 Tensor normalized(const BatchNorm& layer, const Tensor& images, double momentum,
                   const ProcessSet& set) {
-  const std::string name = "sync_batch_norm." + layer.path();
+  const std::string path = layer.path();
+  const std::string name = path.empty() ? "sync_batch_norm" : "sync_batch_norm." + path;
   const double eps = layer.options().eps;
   const Tensor weight = parameter_or(layer.weight, 1, images);
   const Tensor bias = parameter_or(layer.bias, 0, images);

@@ -162,3 +162,100 @@ with pytest.raises(hvd.MismatchError, match="allgather on rank 0, allreduce on r
     optimizer.step()
 assert hvd.sparse_allreduce_async(mine, "sparse", hvd.Sum).synchronize().is_sparse
 """, np=np)
+
+
+@pytest.mark.parametrize("np", [2])
+def test_a_sparse_gradient_goes_with_sums_only_and_else_the_parameter_is_named(ranks, np):
+    ranks.check("""
+torch.manual_seed(1)
+for op in (hvd.Min, hvd.Max, hvd.Product):
+    table = torch.nn.Embedding(4, 2, sparse=True)
+    optimizer = hvd.DistributedOptimizer(torch.optim.SGD(table.parameters(), lr=1.0),
+                                         table.named_parameters(), op=op)
+    with pytest.raises(hvd.InvalidArgumentError, match=(
+            f"^DistributedOptimizer: the gradient of 'weight' is sparse, and op is {op.name}, .*"
+            "sparse_as_dense=True")):
+        table(torch.tensor([rank])).sum().backward()
+        optimizer.step()
+    del optimizer
+    table = torch.nn.Embedding(4, 2, sparse=True)
+    optimizer = hvd.DistributedOptimizer(torch.optim.SGD(table.parameters(), lr=1.0),
+                                         table.named_parameters(), op=op, sparse_as_dense=True)
+    table(torch.tensor([1])).sum().backward()
+    optimizer.step()
+    assert same_everywhere(table.weight)
+""", np=np)
+
+
+def test_coordinates_that_are_right_are_not_checked_where_pytorch_asks(ranks):
+    ranks.prologue = """
+import torch
+torch.sparse.check_sparse_tensor_invariants = object  # as in PyTorch 2
+""" + ranks.prologue
+    ranks.check("""
+table = torch.nn.Embedding(4, 2, sparse=True)
+table(torch.tensor([1])).sum().backward()
+of_both = table.weight.grad.coalesce()
+
+made, said = torch.sparse_coo_tensor, []
+def recording(*args, **options):
+    said.append(options.pop("check_invariants", "nothing"))
+    return made(*args, **options)
+torch.sparse_coo_tensor = recording
+handle = hvd.sparse_allreduce_async(of_both, "rows", hvd.Sum)
+assert torch.equal(handle.synchronize().to_dense(), 2 * of_both.to_dense())
+from horovod_cpp.torch import gradients
+assert gradients.coordinates(torch.nn.Parameter(torch.zeros(4, 2)), 1)._nnz() == 0
+assert said == [False, False], said
+""", own_processes=True)
+
+
+def test_gradients_have_the_layouts_of_their_parameters_and_pytorch_warns_of_none(ranks):
+    ranks.check("""
+import warnings
+kinds = {
+    "channels last": lambda: torch.ones(2, 3, 4, 5).to(memory_format=torch.channels_last),
+    "one pixel": lambda: torch.ones(4, 3, 1, 1).to(memory_format=torch.channels_last),
+    "transposed": lambda: torch.ones(3, 4).t(),
+    "transposed on rank 1": lambda: torch.ones(3, 4).t() if rank else torch.ones(4, 3),
+    "every second": lambda: torch.ones(3, 8)[:, ::2],
+    "contiguous": lambda: torch.ones(3, 4),
+}
+def strides(tensor):
+    return [stride for stride, extent in zip(tensor.stride(), tensor.shape) if extent > 1]
+
+with warnings.catch_warnings():
+    warnings.simplefilter("error")
+    for options in ({}, {"gradient_as_bucket_view": False}, {"compression": "fp16"},
+                    {"compression": hvd.Compression.powersgd(1)}, {"overlap_step": True},
+                    {"clip_grad_norm": 1e6}, {"backward_passes_per_step": 2}, {"op": hvd.Adasum}):
+        parameters = {name: torch.nn.Parameter(make()) for name, make in kinds.items()}
+        optimizer = hvd.DistributedOptimizer(torch.optim.SGD(parameters.values(), lr=0.0),
+                                             parameters.items(), **options)
+        for step in range(8):
+            optimizer.zero_grad(set_to_none=step % 3 == 0)
+            for again in range(2):
+                sum((each * torch.arange(float(each.numel())).view(each.shape)).sum() * (step + 1 + rank)
+                    for name, each in parameters.items() if step != 5 or name != "transposed").backward()
+            optimizer.step()
+            for name, each in parameters.items():
+                if "op" not in options and "powersgd" not in str(options):
+                    want = torch.arange(float(each.numel())).view(each.shape) * 2 * (step + 1.5)
+                    want = want * (step != 5 or name != "transposed")
+                    assert torch.equal(each.grad, want), (options, name, step, each.grad, want)
+                if name != "every second":
+                    assert strides(each.grad) == strides(each), (options, name, step)
+        del optimizer
+
+# Given another layout later, on one rank.
+weight = torch.nn.Parameter(torch.zeros(2, 3, 2, 2))
+optimizer = hvd.DistributedOptimizer(torch.optim.SGD([weight], lr=0.0), [("w", weight)])
+for step in range(6):
+    if step == 3 and rank == 1:
+        weight.data = weight.data.to(memory_format=torch.channels_last)
+    optimizer.zero_grad(set_to_none=True)
+    (weight * torch.arange(24.0).view(weight.shape)).sum().mul(rank + 1).backward()
+    optimizer.step()
+    assert torch.equal(weight.grad, torch.arange(24.0).view(weight.shape) * 1.5)
+    assert strides(weight.grad) == strides(weight)
+""")

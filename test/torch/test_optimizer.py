@@ -153,6 +153,7 @@ makes = {  # of twelve numbers
     "class of parameters": Own,
     "class of tensors": lambda x: x.as_subclass(Kind),
     "inference": inference,
+    "inference, transposed": lambda x: inference(x).reshape(3, 4).t(),
     "sparse": lambda x: x.reshape(3, 4).to_sparse(1),
     "sparse conjugate": lambda x: (x * (1 + 2j)).reshape(3, 4).conj().to_sparse(1),
 }
@@ -685,11 +686,16 @@ for before in (True, False):
     if not before:
         scheduler = torch.optim.lr_scheduler.StepLR(optimizer, 1, 0.5)
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore" if before else "error")
+        warnings.simplefilter("error")
         for number in range(3):
             train(model, optimizer, 1)
             scheduler.step()
     assert optimizer.param_groups[0]["lr"] == 0.125 and same_everywhere(*model.parameters())
+early = torch.optim.SGD(make_model().parameters(), lr=1.0)
+scheduler = torch.optim.lr_scheduler.StepLR(early, 1, 0.5)
+early = hvd.DistributedOptimizer(early)
+with pytest.warns(UserWarning, match="lr_scheduler.step..` before `optimizer.step"):  # and so it is
+    scheduler.step()
 
 saved = io.BytesIO()
 torch.save({"model": model.state_dict(), "optimizer": optimizer.state_dict()}, saved)

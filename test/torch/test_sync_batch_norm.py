@@ -89,3 +89,29 @@ alone = hvd.SyncBatchNorm(1, process_set=hvd.add_process_set([0]))
 for copied in (copy.deepcopy(alone), pickle.loads(pickle.dumps(alone))):
     assert copied(torch.tensor([[1.0], [3.0]]) * (rank + 1)).detach().view(-1).tolist() == pytest.approx([-1, 1], abs=1e-4)
 """, np=np)
+
+
+def test_errors_and_reports_name_the_layer(ranks):
+    text = ranks.check("""
+import time
+model = torch.nn.Sequential(torch.nn.Linear(2, 2), torch.nn.Sequential(torch.nn.BatchNorm1d(2)))
+model = hvd.SyncBatchNorm.convert_sync_batchnorm(model)
+alone = hvd.SyncBatchNorm(2)
+for layer, called in ((model, "SyncBatchNorm '1.0'"), (alone, "SyncBatchNorm")):
+    x = torch.arange(8.0).reshape(4, 2).requires_grad_()
+    twice = f"^backward of {called} cannot be differentiated: it has no second derivative$"
+    first, = torch.autograd.grad((layer(x) ** 2).sum(), x, create_graph=True)
+    with pytest.raises(hvd.InvalidArgumentError, match=twice):
+        torch.autograd.grad(first.sum(), x)
+    (layer(x) ** 3).sum().backward(create_graph=True)
+    with pytest.raises(hvd.InvalidArgumentError, match=twice):
+        x.grad.sum().backward()
+    with pytest.raises(hvd.InvalidArgumentError, match=f"^{called}: .* fewer than two values"):
+        layer(torch.ones(int(rank == 0), 2))
+with pytest.raises(hvd.InvalidArgumentError, match="^SyncBatchNorm '1.0': input .* has 3 channels, not 2"):
+    model[1](torch.ones(2, 3))
+if rank == 0:
+    time.sleep(3)
+model(x)
+""", environment={"HOROVOD_STALL_CHECK_TIME_SECONDS": "1"})
+    assert "waiting in 'sync_batch_norm.1.0.forward' (allgather) for rank 0" in text, text

@@ -162,3 +162,25 @@ for call in (lambda: hvd.allreduce(x, op=hvd.Max, compression=hvd.Compression.in
     with pytest.raises(hvd.InvalidArgumentError, match="int8 goes with an allreduce by Average or Sum"):
         call()
 """)
+
+
+def test_parameters_have_names_from_pairs_or_a_dict_and_groups_a_number(world):
+    import numpy as np
+    import torch
+
+    layer = torch.nn.Linear(2, 1)
+
+    def wrapped(named_parameters=None, **options):
+        return world.DistributedOptimizer(torch.optim.SGD(layer.parameters(), lr=1.0),
+                                          named_parameters, **options)
+
+    named = wrapped(dict(layer.named_parameters()))
+    assert named._parameter_names == {layer.weight: "weight", layer.bias: "bias"}
+    for nothing in ([], {}, iter(())):
+        with pytest.raises(ValueError, match="named_parameters is empty; pass "):
+            wrapped(nothing)
+    for number in (np.int64(2), np.uint8(2)):
+        assert wrapped(groups=number)._hvd_groups == wrapped(num_groups=number)._hvd_groups == 2
+    for wrong in (True, np.bool_(True), 1.5, -1, np.int64(-1)):
+        with pytest.raises(ValueError, match="groups must be a number of groups"):
+            wrapped(groups=wrong)

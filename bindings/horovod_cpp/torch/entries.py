@@ -25,21 +25,35 @@ class Entry:
         self.seen_sparse_dims = 0  # of those of this rank
         self.view: Any = None  # its gradient's place in the arena, if it has one
         self._native_view: Any = None  # (its stream, it) as the engine takes it
+        self.copy: torch.Tensor | None = None  # what is reduced instead of parameter.grad
 
     def set_view(self, view: torch.Tensor | None) -> None:
-        """Its gradient lies there from now on; None: anywhere."""
+        """Its gradient is reduced there from now on; None: anywhere."""
         self.view, self._native_view = view, None
         if view is None:
             return
         self._address = view.data_ptr()
+        if self._is_apart():
+            return
+        if self.parameter.is_contiguous():  # the same, also in the strides of axes of one element
+            self.view = view = view.as_strided(view.shape, self.parameter.stride())
         if self.parameter.grad is not None:
             view.copy_(self.parameter.grad)
             self.parameter.grad = view
 
+    def _is_apart(self) -> bool:
+        """Whether what is reduced is a copy of the gradient, which has the layout of its parameter as
+        PyTorch wants it. The elements travel in the order of the axes: layouts may differ between
+        ranks."""
+        return not self.parameter.is_contiguous() and memory.fills_its_memory(self.parameter)
+
     def native(self, stream: int) -> Any:
         """Its dense gradient, as the engine takes it, used in the order of the stream."""
+        gradient, self.copy = self.parameter.grad, None
+        if not gradient.is_contiguous():
+            self.copy = gradient.contiguous() if self.view is None else self.view.copy_(gradient)
         if self.view is None:
-            return memory.source(self.parameter.grad)
+            return memory.source(gradient if self.copy is None else self.copy)
         if self._native_view is None or self._native_view[0] != stream:
             self._native_view = stream, memory.wrap(self.view)
         return self._native_view[1]
@@ -63,7 +77,8 @@ class Entry:
             gradient = gradient.to_dense()
         if self._has_lost_its_view():
             self.set_view(None)
-        if self.view is not None:
+        apart = self._is_apart()
+        if self.view is not None and not apart:
             if gradient is None:
                 self.view.zero_()
             else:
@@ -73,9 +88,13 @@ class Entry:
             parameter.grad = self.view
             return self.view
         if gradient is None:
-            gradient = torch.zeros_like(parameter, memory_format=torch.contiguous_format)
-        # .data: with a version of its own, if it is part of another
-        gradient = parameter.grad = memory.dense(gradient.data)
+            gradient = torch.zeros_like(parameter.data)
+        gradient = gradient.data  # with a version of its own, if it is part of another
+        if not apart or gradient.shape != parameter.shape:
+            gradient = memory.dense(gradient)
+        elif gradient.stride() != parameter.stride() or gradient.is_conj() or gradient.is_neg():
+            gradient = torch.empty_like(parameter.data).copy_(gradient)
+        parameter.grad = gradient
         return gradient
 
     def _has_lost_its_view(self) -> bool:

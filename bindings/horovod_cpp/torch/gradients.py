@@ -10,10 +10,12 @@ import torch
 from torch.autograd import Variable
 
 from horovod_cpp import _native
+from horovod_cpp._native import Average, Sum
 from horovod_cpp.torch import gpu, memory
 from horovod_cpp.torch.entries import Entry
 from horovod_cpp.torch.in_flight import Travelling, check_unchanged, refuse_change
-from horovod_cpp.torch.sparse import sparse_allreduce_async
+from horovod_cpp.torch.named_parameters import refuse
+from horovod_cpp.torch.sparse import coordinate_form, sparse_allreduce_async
 
 _Indices = Sequence[int]
 
@@ -117,6 +119,9 @@ class Gradients:
                     check_unchanged(entry)
                 finally:
                     entry.travelling = None
+            copy, entry.copy = entry.copy, None
+            if copy is not None and entry.taken is not None:
+                entry.taken.copy_(copy)
             if entry.compressed is not None and entry.taken is not None:
                 (tensor, context), entry.compressed = entry.compressed, None
                 entry.taken.copy_(self._options.compression.decompress(tensor, context))
@@ -159,6 +164,7 @@ class Gradients:
             if entry.taken is not None and not entry.apart:
                 entry.parameter.grad = None
             entry.done = entry.windows = entry.taken = entry.frozen = entry.travelling = None
+            entry.copy = None
             entry.apart = False
 
     def leave(self, which: _Indices) -> None:
@@ -223,6 +229,9 @@ class Gradients:
     @_no_grad
     def start_sparse(self, index: int, name: str) -> Any:
         entry, options = self.entries[index], self._options
+        if options.op not in (Average, Sum):
+            refuse(f"the gradient of '{entry.name}' is sparse, and op is {options.op.name}, which "
+                   "takes dense ones; give sparse_as_dense=True, or op Average or Sum")
         entry.sparse_call = sparse_allreduce_async(entry.taken, name, options.op,
                                                    options.process_set)
         return entry.sparse_call._call
@@ -272,9 +281,8 @@ def coordinates(parameter: torch.Tensor, dims: int) -> torch.Tensor:
     """The parameter's gradient in coordinate form over so many axes, without values if it is missing."""
     gradient = parameter.grad
     if gradient is None or (gradient.is_sparse and gradient._nnz() == 0):
-        return torch.sparse_coo_tensor(parameter.new_empty(dims, 0, dtype=torch.int64),
-                                       parameter.new_empty(0, *parameter.shape[dims:]),
-                                       parameter.shape)
+        return coordinate_form(parameter.new_empty(dims, 0, dtype=torch.int64),
+                               parameter.new_empty(0, *parameter.shape[dims:]), parameter.shape)
     return gradient if sparse_dims(gradient) == dims else gradient.to_dense().to_sparse(dims)
 
 

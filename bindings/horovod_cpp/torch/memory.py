@@ -96,6 +96,17 @@ def dense(tensor: torch.Tensor) -> torch.Tensor:
     return tensor.contiguous()
 
 
+def fills_its_memory(tensor: torch.Tensor) -> bool:
+    """Whether its elements lie one after the other, in the order of its axes or another one."""
+    expected = 1
+    for stride, extent in sorted(zip(tensor.stride(), tensor.shape)):
+        if extent != 1:
+            if stride != expected:
+                return False
+            expected *= extent
+    return True
+
+
 def wrap(tensor: torch.Tensor) -> Tensor:
     """The Tensor over the memory of a dense one that was checked.
 

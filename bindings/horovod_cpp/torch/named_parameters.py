@@ -1,7 +1,7 @@
 """The parameters of an optimizer under their names."""
 
 import gc
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any, NoReturn
 
 import torch
@@ -62,6 +62,8 @@ def entries_of(optimizer: torch.optim.Optimizer, named_parameters: Any,
 
 def _names(named_parameters: Any) -> dict[int, str]:
     """By id()."""
+    if isinstance(named_parameters, Mapping):
+        named_parameters = named_parameters.items()
     is_list = isinstance(named_parameters, Iterable) and not isinstance(
         named_parameters, torch.nn.Module)
     pairs: list[Any] = list(named_parameters) if is_list else [None]
@@ -69,6 +71,9 @@ def _names(named_parameters: Any) -> dict[int, str]:
                for pair in pairs):
         refuse("named_parameters must be pairs (name, parameter), such as model.named_parameters(),"
                f" not a {type(named_parameters).__name__}")
+    if not pairs:
+        refuse("named_parameters is empty; pass model.named_parameters(), or None to number the "
+               "parameters")
     names: dict[int, str] = {}
     seen = set()
     for name, parameter in pairs:

@@ -3,9 +3,11 @@
 import contextlib
 import copy
 import dataclasses
+import functools
 import numbers
 import pickle
-from collections.abc import Callable, Iterable, Iterator, Sequence
+import weakref
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, SupportsIndex, TypeAlias
 
 import torch
@@ -24,6 +26,7 @@ from horovod_cpp.torch.reductions import allreduce, reduce_op
 
 _Closure: TypeAlias = Callable[[], Any]
 _Groups: TypeAlias = int | Sequence[Sequence[torch.Tensor]]
+_NamedParameters: TypeAlias = Iterable[tuple[str, torch.Tensor]] | Mapping[str, torch.Tensor]
 
 if TYPE_CHECKING:
     from torch.optim import Optimizer as _Wrapped
@@ -335,12 +338,17 @@ class _DistributedAdasum(_Distributed):
         return own
 
 
+def _is_whole(number: Any) -> bool:
+    """Also NumPy's."""
+    return isinstance(number, numbers.Integral) and not isinstance(number, bool)
+
+
 def _checked_groups(groups: Any, num_groups: int) -> _Groups:
     if groups is not None and num_groups:
         _refuse("groups and num_groups exclude each other; groups takes a number too")
     groups = num_groups if groups is None else groups
-    if isinstance(groups, int) and not isinstance(groups, bool) and groups >= 0:
-        return groups
+    if _is_whole(groups) and groups >= 0:
+        return int(groups)
     if not isinstance(groups, (list, tuple)) or not all(
             isinstance(group, (list, tuple)) for group in groups) or not all(
             isinstance(each, torch.Tensor) for group in groups for each in group):
@@ -350,7 +358,7 @@ def _checked_groups(groups: Any, num_groups: int) -> _Groups:
 
 @short_traceback
 def DistributedOptimizer(optimizer: torch.optim.Optimizer,
-                         named_parameters: Iterable[tuple[str, torch.Tensor]] | None = None,
+                         named_parameters: _NamedParameters | None = None,
                          compression: Any = Compression.none, backward_passes_per_step: int = 1,
                          op: ReduceOp | str | None = Average,
                          gradient_predivide_factor: float = 1.0, num_groups: int = 0,
@@ -376,8 +384,8 @@ def DistributedOptimizer(optimizer: torch.optim.Optimizer,
 
     Args:
         optimizer: any torch.optim.Optimizer, also of a class of your own.
-        named_parameters: pairs (name, parameter) that name every parameter of the optimizer, such
-            as ``model.named_parameters()``; None numbers them.
+        named_parameters: pairs (name, parameter) or a dict that name every parameter of the
+            optimizer, such as ``model.named_parameters()``; None numbers them.
         compression: how gradients travel: a Compression, or its name, such as "fp16".
         backward_passes_per_step: gradients are summed over so many passes before they are reduced.
             A step() after fewer reduces what is there.
@@ -439,7 +447,8 @@ def _wrapped(optimizer: torch.optim.Optimizer, entries: list[Entry], groups: _Gr
                    {"_hvd_wrapped_class": wrapped_class})
     wrapped: Any = object.__new__(derived)
     wrapped.__dict__ = optimizer.__dict__  # groups and state too, for schedulers that have either
-    wrapped.__dict__.pop("step", None)  # a scheduler's wrapper of the one that does not synchronize
+    if scheduled := wrapped.__dict__.get("step"):
+        wrapped.step = _synchronizing(scheduled, wrapped)
     wrapped._hvd_options = options
     wrapped._hvd_groups = groups
     wrapped._hvd_first_name = entries[0].name if entries else ""
@@ -450,6 +459,23 @@ def _wrapped(optimizer: torch.optim.Optimizer, entries: list[Entry], groups: _Gr
         wrapped._hvd_reducer = GradientReducer(entries, groups, options)
         wrapped._hvd_reducer.describe(wrapped)
     return wrapped
+
+
+def _synchronizing(scheduled: Callable[..., Any], wrapped: Any) -> Callable[..., Any]:
+    """In the place of a scheduler's wrapper of the step that does not synchronize, with its mark:
+    a scheduler warns of an optimizer without one, and of one that has not been stepped."""
+    reference = weakref.ref(wrapped)
+
+    @functools.wraps(scheduled)
+    def step(*args: Any, **kwargs: Any) -> Any:
+        optimizer = reference()
+        if optimizer is None:
+            return scheduled(*args, **kwargs)
+        optimizer._step_count = getattr(optimizer, "_step_count", 0) + 1  # PyTorch 1 looks at it
+        optimizer._opt_called = True  # PyTorch 2
+        return type(optimizer).step(optimizer, *args, **kwargs)
+
+    return step
 
 
 # What wrapping adds to an optimizer, and what others hang into the wrapped one.

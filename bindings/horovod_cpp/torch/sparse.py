@@ -1,5 +1,7 @@
 """Sparse tensors in coordinate form."""
 
+from collections.abc import Sequence
+from typing import Any
 
 import torch
 
@@ -9,6 +11,16 @@ from horovod_cpp.short_traceback import short_traceback
 from horovod_cpp.torch import memory
 from horovod_cpp.torch.handle import Handle
 from horovod_cpp.torch.reductions import reduce_op
+
+_OPTIONS: dict[str, Any] = (
+    # Else PyTorch 2 warns that it checks nothing.
+    {"check_invariants": False} if hasattr(torch.sparse, "check_sparse_tensor_invariants") else {})
+
+
+def coordinate_form(places: torch.Tensor, values: torch.Tensor, shape: Sequence[int]
+                    ) -> torch.Tensor:
+    """torch.sparse_coo_tensor() of places that are known to be right."""
+    return torch.sparse_coo_tensor(places, values, shape, **_OPTIONS)
 
 
 @short_traceback
@@ -50,7 +62,7 @@ def sparse_allreduce_async(tensor: torch.Tensor, name: str | None, op: ReduceOp,
         if divisor > 1:
             values = values / divisor if values.is_floating_point() or values.is_complex() else (
                 torch.div(values, divisor, rounding_mode="trunc"))
-        return torch.sparse_coo_tensor(places.t(), values, shape).coalesce()
+        return coordinate_form(places.t(), values, shape).coalesce()
 
     parts = [memory.source(_carrier(tensor)), memory.source(tensor.values())]
     if name is not None and not name.startswith("/"):

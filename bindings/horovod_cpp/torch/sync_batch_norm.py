@@ -39,7 +39,7 @@ class _Normalize(torch.autograd.Function):  # type: ignore[misc]  # torch may be
 
     @staticmethod
     def forward(ctx: Any, x: torch.Tensor, weight: torch.Tensor | None, bias: torch.Tensor | None,
-                eps: float, name: str, process_set: ProcessSet,
+                eps: float, layer: str, name: str, process_set: ProcessSet,
                 moved: Callable[[float, torch.Tensor, torch.Tensor], None]) -> torch.Tensor:
         channels = x.shape[1]
         rows = x.to(_wide(x.dtype)).transpose(0, 1).reshape(channels, -1)
@@ -49,12 +49,12 @@ class _Normalize(torch.autograd.Function):  # type: ignore[misc]  # torch may be
         total, mean, variance = _combined(count, own, square, f"{name}.forward", process_set)
         if total < 2:
             raise _native.InvalidArgumentError(
-                f"SyncBatchNorm: input {list(x.shape)}: all {process_set.size()} ranks together "
-                "have fewer than two values a channel")
+                f"{layer}: input {list(x.shape)}: all {process_set.size()} ranks together have "
+                "fewer than two values a channel")
         moved(total, mean, variance)
         scale = torch.rsqrt(variance + eps)
         ctx.save_for_backward(x, weight, mean, scale)
-        ctx.total, ctx.name, ctx.process_set = total, name, process_set
+        ctx.layer, ctx.total, ctx.name, ctx.process_set = layer, total, name, process_set
         along = _shape_along(x)
         result = (x - mean.view(along)) * scale.view(along)
         if weight is not None and bias is not None:
@@ -62,9 +62,18 @@ class _Normalize(torch.autograd.Function):  # type: ignore[misc]  # torch may be
         return result.to(x.dtype)
 
     @staticmethod
-    @torch.autograd.function.once_differentiable  # type: ignore[untyped-decorator]
     def backward(ctx: Any, gradient: torch.Tensor) -> tuple[torch.Tensor | None, ...]:
-        x, weight, mean, scale = ctx.saved_tensors
+        return (*_Gradients.apply(gradient, *ctx.saved_tensors, ctx), *[None] * 6)
+
+
+class _Gradients(torch.autograd.Function):  # type: ignore[misc]  # torch may be missing
+    """Those of a _Normalize's ``x``, ``weight`` and ``bias``."""
+
+    @staticmethod
+    def forward(ctx: Any, gradient: torch.Tensor, x: torch.Tensor, weight: torch.Tensor | None,
+                mean: torch.Tensor, scale: torch.Tensor, of: Any
+                ) -> tuple[torch.Tensor | None, ...]:
+        ctx.layer = of.layer
         along, axes = _shape_along(x), [axis for axis in range(x.dim()) if axis != 1]
         wide = gradient.to(mean.dtype)
         normal = (x - mean.view(along)) * scale.view(along)
@@ -72,13 +81,18 @@ class _Normalize(torch.autograd.Function):  # type: ignore[misc]  # torch may be
         for_weight = for_bias = for_input = None
         if weight is not None:
             for_weight, for_bias = sums[1].to(weight.dtype), sums[0].to(weight.dtype)
-        if ctx.needs_input_grad[0]:
-            means = allreduce(sums, op=Sum, name=f"{ctx.name}.backward",
-                              process_set=ctx.process_set) / ctx.total
+        if of.needs_input_grad[0]:
+            means = allreduce(sums, op=Sum, name=f"{of.name}.backward",
+                              process_set=of.process_set) / of.total
             factor = scale if weight is None else scale * weight
             for_input = ((wide - means[0].view(along) - normal * means[1].view(along))
                          * factor.view(along)).to(x.dtype)
-        return for_input, for_weight, for_bias, None, None, None, None
+        return for_input, for_weight, for_bias
+
+    @staticmethod
+    def backward(ctx: Any, *_: torch.Tensor) -> Any:
+        raise _native.InvalidArgumentError(
+            f"backward of {ctx.layer} cannot be differentiated: it has no second derivative")
 
 
 def _shape_along(x: torch.Tensor) -> list[int]:
@@ -107,26 +121,33 @@ class SyncBatchNorm(_BatchNorm):  # type: ignore[misc]  # torch may be missing
                  process_set: ProcessSet = global_process_set) -> None:
         super().__init__(num_features, eps, momentum, affine, track_running_stats)
         self._process_set = process_set
+        self._path = ""  # in the module that was converted
         self._name: str | None = None  # until the first call, which the ranks make in one order
 
     def _check_input_dim(self, x: torch.Tensor) -> None:
         if x.dim() < 2:
             raise _native.InvalidArgumentError(
-                f"SyncBatchNorm: input {list(x.shape)} has no axis of channels; expected [n, "
+                f"{self._layer()}: input {list(x.shape)} has no axis of channels; expected [n, "
                 f"{self.num_features}, ...]")
         if x.shape[1] != self.num_features:
             raise _native.InvalidArgumentError(
-                f"SyncBatchNorm: input {list(x.shape)} has {x.shape[1]} channels, not "
+                f"{self._layer()}: input {list(x.shape)} has {x.shape[1]} channels, not "
                 f"{self.num_features}")
+
+    def _layer(self) -> str:
+        """What errors call it."""
+        return f"SyncBatchNorm '{self._path}'" if self._path else "SyncBatchNorm"
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         self._check_input_dim(x)
         ranks = self._process_set
         if not self.training or _native.size() == 1 or not ranks.included() or ranks.size() == 1:
             return super().forward(x)
-        self._name = self._name or (
-            "sync_batch_norm" + _native._unique_suffix("layer", ranks))
-        return _Normalize.apply(x, self.weight, self.bias, self.eps, self._name, ranks, self._move)
+        self._name = self._name or "".join([
+            "sync_batch_norm", self._path and f".{self._path}",
+            _native._unique_suffix("layer", ranks)])
+        return _Normalize.apply(x, self.weight, self.bias, self.eps, self._layer(), self._name,
+                                ranks, self._move)
 
     def __getstate__(self) -> dict[str, Any]:
         return self.__dict__ | {"_name": None}  # a copy meets what is in its place on other ranks
@@ -148,12 +169,18 @@ class SyncBatchNorm(_BatchNorm):  # type: ignore[misc]  # torch may be missing
                                process_set: ProcessSet = global_process_set) -> torch.nn.Module:
         """The module with a SyncBatchNorm, of the same parameters and statistics, in the place of
         each BatchNorm in it; collective in the sense that all ranks convert the same."""
+        return cls._convert(module, process_set, "")
+
+    @classmethod
+    def _convert(cls, module: torch.nn.Module, process_set: ProcessSet,
+                 path: str) -> torch.nn.Module:
         if isinstance(module, _BatchNorm) and not isinstance(module, cls):
             converted = cls(module.num_features, module.eps, module.momentum, module.affine,
                             module.track_running_stats, process_set=process_set)
+            converted._path = path
             for name in ("weight", "bias", "running_mean", "running_var", "num_batches_tracked"):
                 setattr(converted, name, getattr(module, name))
             return converted.train(module.training)
         for name, child in module.named_children():
-            setattr(module, name, cls.convert_sync_batchnorm(child, process_set))
+            setattr(module, name, cls._convert(child, process_set, f"{path}.{name}" if path else name))
         return module

@@ -114,7 +114,7 @@ def test_a_layout_changes_no_result(name, one):
         except Exception as error:  # all of them are shown
             without = "" if extent is None else f", extents {extent} are 0"
             found.append(f"inputs {which} {layout.__name__}{without}: {error!r}")
-    assert not found, f"{len(found)} of {name}{one.args}:\n" + "\n".join(found)
+    assert not found, f"{len(found)} layouts of {name}:\n" + "\n".join(found)
 
 
 def compare(name, one, layout, which, extent):

@@ -138,10 +138,14 @@ DistributedSampler::DistributedSampler(std::int64_t dataset_size, int num_replic
       num_replicas_(num_replicas),
       rank_(rank),
       shuffle_(shuffle) {
-  if (num_replicas < 1 || rank < 0 || rank >= num_replicas) {
-    throw InvalidArgumentError("DistributedSampler: rank " + std::to_string(rank) + " of " +
-                               std::to_string(num_replicas) +
-                               " replicas: expected 0 <= rank < num_replicas");
+  if (num_replicas < 1) {
+    throw InvalidArgumentError("DistributedSampler: num_replicas is " +
+                               std::to_string(num_replicas) + "; it must be at least 1");
+  }
+  if (rank < 0 || rank >= num_replicas) {
+    throw InvalidArgumentError("DistributedSampler: rank is " + std::to_string(rank) +
+                               "; with num_replicas " + std::to_string(num_replicas) +
+                               " it must be from 0 to " + std::to_string(num_replicas - 1));
   }
   share_ = share_of(dataset_size_, num_replicas_, rank_, uneven);
 }

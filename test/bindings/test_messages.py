@@ -134,3 +134,16 @@ else:
 """, **how)
     unfinished = "unfinished send to rank 1 with tag 7 (3 of float64, 24 bytes)"
     assert output.count(unfinished) == 1, output
+
+
+def test_a_batch_norm_is_named_by_its_place_in_the_model(ranks):
+    text = output_of(ranks, """
+layer = hvd.SyncBatchNorm(2 + rank)
+for model in (layer, hvd.nn.Sequential(hvd.nn.Identity(), layer)):
+    try:
+        model(hvd.ones((4, 2 + rank)))
+    except hvd.MismatchError as error:
+        print(error)
+""")
+    assert text.count("'sync_batch_norm.forward' (allreduce)") == 2, text
+    assert text.count("'sync_batch_norm.1.forward' (allreduce)") == 2, text

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "bindings/native/data/data.h"
+#include "bindings/native/option.h"
 #include "bindings/native/shared_object.h"
 #include "core/base/status.h"
 #include "horovod_cpp/data/sampler.h"
@@ -190,15 +191,19 @@ Args:
 
 Raises:
     InvalidArgumentError: not 0 <= rank < num_replicas, another ``uneven``, or None before init().)")
-      .def(py::init([](const Typed<"DatasetLike | int">& dataset, std::optional<int> num_replicas,
-                       std::optional<int> rank, bool shuffle, std::uint64_t seed, bool drop_last,
-                       const std::string& uneven) {
+      .def(py::init([](const Typed<"DatasetLike | int">& dataset,
+                       const Option<std::optional<int>, "num_replicas">& num_replicas,
+                       const Option<std::optional<int>, "rank">& rank,
+                       const Option<bool, "shuffle">& shuffle,
+                       const Option<std::uint64_t, "seed">& seed,
+                       const Option<bool, "drop_last">& drop_last,
+                       const Option<std::string, "uneven">& uneven) {
              const auto examples = py::isinstance<py::int_>(dataset)
                                        ? dataset.cast<std::int64_t>()
                                        : static_cast<std::int64_t>(py::len(dataset));
              return std::make_shared<data::DistributedSampler>(
-                 examples, num_replicas ? *num_replicas : hvd::size(), rank ? *rank : hvd::rank(),
-                 shuffle, seed, uneven_from(uneven, drop_last));
+                 examples, *num_replicas ? **num_replicas : hvd::size(),
+                 *rank ? **rank : hvd::rank(), shuffle, seed, uneven_from(uneven, drop_last));
            }),
            py::arg("dataset"), py::arg("num_replicas") = py::none(), py::arg("rank") = py::none(),
            py::arg("shuffle") = true, py::arg("seed") = 0, py::arg("drop_last") = false,

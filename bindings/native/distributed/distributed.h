@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "bindings/native/bindings.h"
+#include "bindings/native/option.h"
 #include "core/base/status.h"
 #include "core/runtime/wake/loop_ownership.h"
 #include "horovod_cpp/distributed/collectives/collective_handle.h"
@@ -212,9 +213,18 @@ struct pybind11::detail::type_caster<hvd::python::ReduceOpLike> {
       value.op = hvd::python::reduce_op_named(source.cast<std::string>());
       return true;
     }
-    make_caster<hvd::ReduceOp> op;
-    if (!op.load(source, convert)) return false;
-    value.op = cast_op<hvd::ReduceOp&>(op);
-    return true;
+    if (hvd::python::load_option(value.op, source, convert)) return true;
+    hvd::python::refuse_option("op", "a ReduceOp or its name", source);
+  }
+};
+
+// Every argument of this kind is called process_set.
+template <>
+struct pybind11::detail::type_caster<hvd::python::PythonProcessSet>
+    : type_caster_base<hvd::python::PythonProcessSet> {
+  bool load(handle source, bool convert) {
+    if (!source.is_none() && type_caster_base::load(source, convert)) return true;
+    hvd::python::refuse_option("process_set",
+                               "a ProcessSet, which add_process_set() makes of ranks", source);
   }
 };

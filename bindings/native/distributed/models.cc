@@ -30,10 +30,14 @@ Args:
     affine: with ``weight`` (at first 1) and ``bias`` (0), [num_features].
     track_running_stats: False: evaluation uses the batch's statistics too.
     process_set: the ranks whose batches are joined.)");
-  norm.def(py::init([](std::int64_t num_features, double eps, std::optional<double> momentum,
-                       bool affine, bool track_running_stats, const PythonProcessSet& set) {
+  norm.def(py::init([](const Option<std::int64_t, "num_features">& num_features,
+                       const Option<double, "eps">& eps,
+                       const Option<std::optional<double>, "momentum">& momentum,
+                       const Option<bool, "affine">& affine,
+                       const Option<bool, "track_running_stats">& track_running_stats,
+                       const PythonProcessSet& set) {
              return std::make_shared<SyncBatchNorm>(
-                 num_features, nn::BatchNormOptions{eps, momentum, affine, track_running_stats},
+                 num_features, nn::BatchNormOptions{eps, *momentum, affine, track_running_stats},
                  set.registered());
            }),
            py::arg("num_features"), py::arg("eps") = 1e-5, py::arg("momentum") = 0.1,
@@ -41,6 +45,7 @@ Args:
       .def_static(
           "convert_sync_batchnorm",
           [](const ModuleT& module, const PythonProcessSet& set) {
+            if (!py::isinstance<nn::Module>(module)) refuse_option("module", "a Module", module);
             SyncBatchNorm::convert_sync_batchnorm(module.cast<nn::Module&>(), set.registered());
             return module;
           },
@@ -125,8 +130,10 @@ Raises:
 void bind_distributed(py::module_& m) {
   using Ddp = DistributedDataParallel;
   py::classh<Ddp, nn::Module>(m, "DistributedDataParallel", kDistributedDoc)
-      .def(py::init([](std::shared_ptr<nn::Module> module, bool broadcast_buffers,
-                       bool gradient_as_bucket_view, double bucket_cap_mb,
+      .def(py::init([](const Option<std::shared_ptr<nn::Module>, "module">& module,
+                       const Option<bool, "broadcast_buffers">& broadcast_buffers,
+                       const Option<bool, "gradient_as_bucket_view">& gradient_as_bucket_view,
+                       const Option<double, "bucket_cap_mb">& bucket_cap_mb,
                        const CompressionLike& compression, const PythonProcessSet& set) {
              DistributedDataParallelOptions options;
              options.broadcast_buffers = broadcast_buffers;
@@ -135,9 +142,9 @@ void bind_distributed(py::module_& m) {
              options.compression = compression_from(compression);
              options.process_set = set.registered();
              const WithoutGil nogil;
-             return std::make_shared<Ddp>(std::move(module), std::move(options));
+             return std::make_shared<Ddp>(*module, std::move(options));
            }),
-           py::arg("module").none(false), py::kw_only(), py::arg("broadcast_buffers") = true,
+           py::arg("module"), py::kw_only(), py::arg("broadcast_buffers") = true,
            py::arg("gradient_as_bucket_view") = true, py::arg("bucket_cap_mb") = 0.0,
            py::arg("compression") = py::none(), process_set_arg(m))
       .def("forward", &call_distributed, "What the module returns for these arguments.")
@@ -165,8 +172,11 @@ Args:
 Raises:
     InvalidArgumentError: replicas is below 1. A call raises what a replica did, with the replica
         and its rows before the message.)")
-      .def(py::init<std::shared_ptr<nn::Module>, int>(), py::arg("module").none(false),
-           py::arg("replicas"))
+      .def(py::init([](const Option<std::shared_ptr<nn::Module>, "module">& module,
+                       const Option<int, "replicas">& replicas) {
+             return std::make_shared<DataParallel>(*module, replicas);
+           }),
+           py::arg("module"), py::arg("replicas"))
       .def_property_readonly("module", &DataParallel::module, "The module inside.")
       .def_property_readonly("replicas", &DataParallel::replicas, "How many threads.");
 }

@@ -122,23 +122,32 @@ void bind_section(py::module_& m) {
 using GroupsLike = Typed<"int | collections.abc.Sequence[collections.abc.Sequence[Tensor]] | None">;
 
 void set_groups(const GroupsLike& groups, DistributedOptions& options) {
-  if (groups.is_none()) return;
-  if (py::isinstance<py::int_>(groups)) {
-    options.num_groups = groups.cast<int>();
-  } else {
-    options.groups = groups.cast<std::vector<std::vector<Tensor>>>();
-  }
+  if (groups.is_none() || load_option(options.num_groups, groups, /*convert=*/true)) return;
+  if (load_option(options.groups, groups, /*convert=*/true)) return;
+  refuse_option("groups", "a number of groups, lists of parameters or None", groups);
 }
 
 std::shared_ptr<DistributedOptimizer> make_optimizer(
-    std::shared_ptr<optim::Optimizer> optimizer, const MaybeState& named_parameters,
-    const CompressionLike& compression, int backward_passes_per_step, ReduceOpLike op,
-    double gradient_predivide_factor, const GroupsLike& groups, const PythonProcessSet& set,
-    bool average_aggregated_gradients, const std::optional<double>& clip_grad_norm,
-    const std::string& clip_when, bool gradient_as_bucket_view, bool overlap_step,
-    bool sparse_as_dense) {
+    const Option<std::shared_ptr<optim::Optimizer>, "optimizer">& optimizer,
+    const MaybeState& named_parameters, const CompressionLike& compression,
+    const Option<int, "backward_passes_per_step">& backward_passes_per_step, ReduceOpLike op,
+    const Option<double, "gradient_predivide_factor">& gradient_predivide_factor,
+    const GroupsLike& groups, const PythonProcessSet& set,
+    const Option<bool, "average_aggregated_gradients">& average_aggregated_gradients,
+    const Option<std::optional<double>, "clip_grad_norm">& clip_grad_norm,
+    const Option<std::string, "clip_when">& clip_when,
+    const Option<bool, "gradient_as_bucket_view">& gradient_as_bucket_view,
+    const Option<bool, "overlap_step">& overlap_step,
+    const Option<bool, "sparse_as_dense">& sparse_as_dense) {
   NamedTensors named;
-  if (!named_parameters.is_none()) named = named_tensors_from(named_parameters);
+  if (!named_parameters.is_none()) {
+    named = named_tensors_from(named_parameters);
+    if (named.empty()) {
+      throw InvalidArgumentError(
+          "DistributedOptimizer: named_parameters is empty; pass model.named_parameters(), or None "
+          "to number the parameters");
+    }
+  }
   DistributedOptions options;
   options.op = op;
   options.compression = compression_from(compression);
@@ -151,8 +160,7 @@ std::shared_ptr<DistributedOptimizer> make_optimizer(
   options.overlap_step = overlap_step;
   options.sparse_as_dense = sparse_as_dense;
   options.process_set = set.registered();
-  return std::make_shared<DistributedOptimizer>(std::move(optimizer), std::move(named),
-                                                std::move(options));
+  return std::make_shared<DistributedOptimizer>(*optimizer, std::move(named), std::move(options));
 }
 
 constexpr const char* kOptimizerDoc =
@@ -221,12 +229,16 @@ void bind_optimizer(py::module_& m) {
       .def_property_readonly("backward_passes_per_step",
                              &DistributedOptimizer::backward_passes_per_step,
                              "Passes of backward() whose gradients are reduced together.")
-      .def("set_backward_passes_per_step", &DistributedOptimizer::set_backward_passes_per_step,
-           py::arg("passes"), ReleaseGil(),
-           "``passes`` from the next step on; collective. "
-           "InvalidArgumentError unless at\nleast 1; MismatchError, on every rank, if the ranks "
-           "give "
-           "different numbers.");
+      .def(
+          "set_backward_passes_per_step",
+          [](DistributedOptimizer& self, const Option<int, "passes">& passes) {
+            self.set_backward_passes_per_step(passes);
+          },
+          py::arg("passes"), ReleaseGil(),
+          "``passes`` from the next step on; collective. "
+          "InvalidArgumentError unless at\nleast 1; MismatchError, on every rank, if the ranks "
+          "give "
+          "different numbers.");
 }
 
 // As Python's own warnings, at the user's line.

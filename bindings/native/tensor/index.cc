@@ -6,6 +6,7 @@
 #include "core/base/status.h"
 #include "horovod_cpp/autograd/functions/functions.h"
 #include "horovod_cpp/autograd/grad_mode.h"
+#include "horovod_cpp/tensor/expanded.h"
 
 namespace hvd::python {
 namespace {
@@ -157,6 +158,7 @@ void assign_index(Tensor& tensor, const IndexLike& index,
             : "assigning to a part is not recorded, and a tensor here requires grad; use where(), "
               "scatter() or index_add(), or no_grad()");
   }
+  refuse_expanded(tensor, "assigning to a part");
   const NoGradGuard guard;
   Selection selection = select_by(tensor.detach(), index);
   if (!selection.reversed.empty()) {

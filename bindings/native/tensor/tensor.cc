@@ -132,7 +132,9 @@ void def_operator(TensorClass& cls, const std::string& name, TensorTensor both, 
   if (keeps_integers) {
     cls.def(reflected.c_str(), with_int(both_swapped, swapped), py::is_operator());
   }
-  cls.def(reflected.c_str(), swapped, py::is_operator(), ReleaseGil());
+  cls.def(
+      reflected.c_str(), [left](const Tensor& b, Number a) { return left(a, b); },
+      py::is_operator(), ReleaseGil());
 }
 
 void bind_one_element(TensorClass& cls) {
@@ -187,7 +189,7 @@ void bind_operators(TensorClass& cls) {
           ReleaseGil());
   cls.def(
       "__rpow__",
-      [](const Tensor& exponent, double base) {
+      [](const Tensor& exponent, Number base) {
         return pow(Tensor::full({}, base, exponent.dtype()), exponent);
       },
       py::is_operator(), ReleaseGil());

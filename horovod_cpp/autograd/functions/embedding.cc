@@ -67,12 +67,13 @@ Tensor embedding(const Tensor& indices, const Tensor& weight,
        leaf = by_rows ? autograd::substitute_for(weight) : Tensor()](const Tensor& gradient) {
         const Tensor kept = positions_without(rows, padding);
         if (grad_enabled()) {
-          const Tensor flat = gradient.reshape({-1, shape[1]});
+          const Tensor flat = gradient.reshape({rows.numel(), shape[1]});
           return std::vector<Tensor>{index_add(Tensor::zeros(shape, gradient.dtype()), 0,
                                                kernels::gather_rows(rows, kept),
                                                index_select(flat, 0, kept))};
         }
-        const Tensor flat = kernels::reshape(kernels::contiguous(gradient), {-1, shape[1]});
+        const Tensor flat =
+            kernels::reshape(kernels::contiguous(gradient), {rows.numel(), shape[1]});
         const Tensor values = kernels::gather_rows(flat, kept);
         const Tensor where = kernels::gather_rows(rows, kept);
         if (leaf.defined() && autograd::takes_rows(leaf)) {

@@ -36,7 +36,7 @@ void check_input(const Tensor& input, const char* function) {
 Spans sliding_spans(std::int64_t input, std::int64_t kernel, std::int64_t stride,
                     std::int64_t padding, const Pool2dOptions& options) {
   Spans spans;
-  if (2 * padding > kernel) return spans;
+  if (input == 0 || 2 * padding > kernel) return spans;
   const std::int64_t room = input + 2 * padding - kernel + (options.ceil_mode ? stride - 1 : 0);
   if (room < 0) return spans;
   for (std::int64_t i = 0; i <= room / stride; ++i) {

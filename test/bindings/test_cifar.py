@@ -5,6 +5,8 @@ import json
 
 import pytest
 
+pytestmark = pytest.mark.full
+
 SMALL = ["--synthetic", "--examples", "24", "--batch-size", "8", "--lr", "0.01"]
 # Sums of gradients in another order, and what three steps make of that.
 TOLERANCE = 1e-4

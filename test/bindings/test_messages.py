@@ -138,8 +138,8 @@ else:
 
 def test_a_batch_norm_is_named_by_its_place_in_the_model(ranks):
     text = output_of(ranks, """
-layer = hvd.SyncBatchNorm(2 + rank)
-for model in (layer, hvd.nn.Sequential(hvd.nn.Identity(), layer)):
+alone, part = hvd.SyncBatchNorm(2 + rank), hvd.SyncBatchNorm(2 + rank)
+for model in (alone, hvd.nn.Sequential(hvd.nn.Identity(), part)):
     try:
         model(hvd.ones((4, 2 + rank)))
     except hvd.MismatchError as error:

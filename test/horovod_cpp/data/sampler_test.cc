@@ -150,8 +150,9 @@ TEST(DistributedSampler, RefusesARankOutsideTheWorld) {
       DistributedSampler(10, replicas, rank);
       ADD_FAILURE() << rank << " of " << replicas << " was accepted";
     } catch (const InvalidArgumentError& error) {
-      EXPECT_THAT(error.what(),
-                  HasSubstr("rank " + std::to_string(rank) + " of " + std::to_string(replicas)));
+      const std::string wrong = replicas < 1 ? "num_replicas is " + std::to_string(replicas)
+                                             : "rank is " + std::to_string(rank);
+      EXPECT_THAT(error.what(), HasSubstr(wrong + ";"));
     }
   }
 }

@@ -204,11 +204,11 @@ TEST(Mean, DividesByTheCount) {
   EXPECT_THROW(mean(Tensor::arange(3)), InvalidArgumentError);
 }
 
-TEST(Max, GivesItsGradientToTheFirstLargest) {
+TEST(Max, SharesItsGradientAmongTheLargest) {
   Tensor a = values({1, 7, 7, 2}, {2, 2}).requires_grad_();
   max(a).backward();
   EXPECT_EQ(max(a).item(), 7);
-  EXPECT_EQ(a.grad().to_vector(), (V{0, 1, 0, 0}));
+  EXPECT_EQ(a.grad().to_vector(), (V{0, 0.5, 0.5, 0}));
   EXPECT_THROW(max(Tensor::ones({0})), InvalidArgumentError);
 }
 

@@ -6,6 +6,7 @@ import os
 import sys
 import traceback
 import types
+import warnings
 
 
 def run(program):
@@ -15,7 +16,7 @@ def run(program):
     sys.modules["__main__"] = main
     sys.argv = [program]
     try:
-        with open(program, encoding="utf-8") as file:
+        with open(program, encoding="utf-8") as file, warnings.catch_warnings():
             exec(compile(file.read(), program, "exec"), main.__dict__)
         return 0
     except SystemExit as end:
@@ -28,6 +29,9 @@ def run(program):
 def end_world():
     import horovod_cpp as hvd
 
+    distributed = sys.modules.get("torch.distributed")
+    if distributed is not None and distributed.is_initialized():
+        distributed.destroy_process_group()
     if hvd.is_initialized():
         hvd.shutdown()
     gc.collect()
@@ -40,7 +44,7 @@ def main(address):
     connection = multiprocessing.connection.Client(address)
     connection.send(hvd.rank())
     hvd.shutdown()
-    environment = dict(os.environ)
+    environment, path = dict(os.environ), list(sys.path)
     own = [os.dup(1), os.dup(2)]
     while True:
         try:
@@ -62,6 +66,7 @@ def main(address):
         sys.stderr.flush()
         for descriptor, before in zip((1, 2), own, strict=True):
             os.dup2(before, descriptor)
+        sys.path[:] = path
         os.environ.clear()
         os.environ.update(environment)
         os.chdir("/")

@@ -70,6 +70,24 @@ void binary_row(Binary op, const T* a, std::int64_t sa, const T* b, std::int64_t
   }
 }
 
+// row(a, its step, b, its step, out, count) for each row of `result`, to whose shape `a` and `b`
+// are broadcast.
+template <typename T, typename Row>
+void for_each_broadcast_row(const Tensor& a, const Tensor& b, const Tensor& result,
+                            const char* function, Row row) {
+  const Shape& shape = result.shape();
+  const T* x = a.data<T>();
+  const T* y = b.data<T>();
+  T* out = result.data<T>();
+  for_each_row<3>(
+      shape,
+      {result.strides(), shapes::broadcast_strides(a.shape(), a.strides(), shape, function),
+       shapes::broadcast_strides(b.shape(), b.strides(), shape, function)},
+      [&](const auto& at, std::int64_t n, const auto& step) {
+        row(x + at[1], step[1], y + at[2], step[2], out + at[0], n);
+      });
+}
+
 }  // namespace
 
 namespace host {
@@ -90,19 +108,12 @@ Tensor binary(Binary op, const Tensor& a, const Tensor& b, const char* function)
   const DType dtype = a.dtype();
   if (is_half(dtype)) return half_binary(op, a, b, function);
   Tensor result = Tensor::empty(shapes::broadcast(a.shape(), b.shape(), function), dtype);
-  const Shape& shape = result.shape();
   dispatch(dtype, function, [&](auto tag) {
     using T = typename decltype(tag)::type;
-    const T* x = a.data<T>();
-    const T* y = b.data<T>();
-    T* out = result.data<T>();
-    for_each_row<3>(
-        shape,
-        {result.strides(), shapes::broadcast_strides(a.shape(), a.strides(), shape, function),
-         shapes::broadcast_strides(b.shape(), b.strides(), shape, function)},
-        [&](const auto& at, std::int64_t n, const auto& step) {
-          binary_row(op, x + at[1], step[1], y + at[2], step[2], out + at[0], n);
-        });
+    for_each_broadcast_row<T>(
+        a, b, result, function,
+        [op](const T* x, std::int64_t x_step, const T* y, std::int64_t y_step, T* out,
+             std::int64_t n) { binary_row(op, x, x_step, y, y_step, out, n); });
   });
   return result;
 }
@@ -197,22 +208,16 @@ Tensor pow(const Tensor& a, const Tensor& exponent) {
   const DType dtype = a.dtype();
   if (is_half(dtype)) return to(pow(to(a, DType::kF32), to(exponent, DType::kF32)), dtype);
   if (!is_floating(dtype)) refuse("pow", dtype);
-  const Shape shape = shapes::broadcast(a.shape(), exponent.shape(), "pow");
-  Tensor result = Tensor::empty(shape, dtype);
+  Tensor result = Tensor::empty(shapes::broadcast(a.shape(), exponent.shape(), "pow"), dtype);
   dispatch_float(dtype, [&](auto tag) {
     using T = typename decltype(tag)::type;
-    const T* x = a.data<T>();
-    const T* y = exponent.data<T>();
-    T* out = result.data<T>();
-    for_each_row<3>(
-        shape,
-        {result.strides(), shapes::broadcast_strides(a.shape(), a.strides(), shape, "pow"),
-         shapes::broadcast_strides(exponent.shape(), exponent.strides(), shape, "pow")},
-        [&](const auto& at, std::int64_t n, const auto& step) {
-          for (std::int64_t i = 0; i < n; ++i) {
-            out[at[0] + i * step[0]] = std::pow(x[at[1] + i * step[1]], y[at[2] + i * step[2]]);
-          }
-        });
+    for_each_broadcast_row<T>(a, exponent, result, "pow",
+                              [](const T* x, std::int64_t x_step, const T* y, std::int64_t y_step,
+                                 T* out, std::int64_t n) {
+                                for (std::int64_t i = 0; i < n; ++i) {
+                                  out[i] = std::pow(x[i * x_step], y[i * y_step]);
+                                }
+                              });
   });
   return result;
 }

@@ -30,7 +30,12 @@ class RankPool:
             self._launcher = subprocess.Popen([*command, sys.executable, str(script), address],
                                               stdin=subprocess.DEVNULL, stdout=log, stderr=log,
                                               cwd=self._folder, start_new_session=True)
-        ranks = [self._listener.accept() for _ in range(np)]
+        try:
+            ranks = [self._listener.accept() for _ in range(np)]
+        except TimeoutError:
+            os.killpg(self._launcher.pid, signal.SIGKILL)
+            said = pathlib.Path(self._folder, "launcher").read_text(errors="replace")
+            raise RuntimeError(f"{command} did not start {np} ranks: {said}") from None
         self._ranks = dict(sorted((connection.recv(), connection) for connection in ranks))
 
     def run(self, program, timeout):

@@ -96,8 +96,8 @@ const Table& choose(const std::vector<const Table*>& tables,
 }
 
 const Table& table() {
-  static const Table& chosen = choose(available(), environment("HVD_ISA"));
-  return chosen;
+  static const Table* const chosen = &choose(available(), environment("HVD_ISA"));
+  return *chosen;
 }
 
 }  // namespace isa

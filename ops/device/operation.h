@@ -130,7 +130,7 @@ HVD_ELEMENTWISE inline T binary_of(Binary op, T x, T y) {
     case Binary::kMinimum:
       return x < y || x != x ? x : y;
     case Binary::kReluGrad:
-      return y > T(0) ? x : T(0);
+      return y <= T(0) ? T(0) : x;  // a NaN lets the gradient through
     case Binary::kTanhGrad:
       return x * (T(1) - y * y);
     case Binary::kSigmoidGrad:

@@ -27,6 +27,9 @@ struct Sum {
   HVD_ELEMENTWISE static T apply(T a, T b) {
     if constexpr (std::integral<T>) {
       return static_cast<T>(static_cast<Wrapping<T>>(a) + static_cast<Wrapping<T>>(b));
+    } else if constexpr (kIsComplex<T>) {
+      // nvcc makes no addition at all of libstdc++'s operator, which adds with GCC's __complex__.
+      return {a.real() + b.real(), a.imag() + b.imag()};
     } else {
       return a + b;
     }

@@ -127,10 +127,8 @@ bool TcpControlPlane::serve_once() {
   }
   std::array<pollfd, 2> sources = {{{wake_.get(), POLLIN, 0}, {descriptor, POLLIN, 0}}};
   ::poll(sources.data(), sources.size(), timeout);
-  std::uint64_t ignored = 0;
-  if (sources[0].revents != 0) {
-    static_cast<void>(read(wake_.get(), &ignored, sizeof ignored));
-  }
+  eventfd_t ignored = 0;
+  if (sources[0].revents != 0) eventfd_read(wake_.get(), &ignored);
   MutexLock lock(mutex_);
   network_.serve();
   report_events();
@@ -161,8 +159,7 @@ void TcpControlPlane::throw_if_broken() {
 }
 
 void TcpControlPlane::wake() noexcept {
-  const std::uint64_t one = 1;
-  static_cast<void>(write(wake_.get(), &one, sizeof one));
+  eventfd_write(wake_.get(), 1);
 }
 
 void TcpControlPlane::after_call() {

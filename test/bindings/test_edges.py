@@ -26,6 +26,7 @@ def gradient(function, values):
     (lambda x: x.max(), [1, 3, 3], [0, 0.5, 0.5]), (lambda x: x.min(), [1, 3, 1], [0.5, 0, 0.5]),
     (lambda x: x.max(), [[2, 2], [2, 2]], [[0.25, 0.25], [0.25, 0.25]]),
     (lambda x: x.max(), [1, NAN], [0, 1]),
+    (lambda x: x.relu(), [NAN, -1, 0, 1], [1, 0, 0, 1]),
     (lambda x: x.max(0)[0], [1, 3, 3], [0, 1, 0]),
     (lambda x: x.norm(p=INF), [-3, 3, 1], [-0.5, 0.5, 0]),
     (lambda x: x.norm(p=INF, axis=1), [[-3, 3], [0, 1]], [[-0.5, 0.5], [0, 1]]),

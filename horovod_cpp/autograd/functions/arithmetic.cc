@@ -174,7 +174,7 @@ Tensor sigmoid(const Tensor& a) {
 Tensor relu(const Tensor& a) {
   return mapped_by_result(
       Unary::kRelu, Binary::kReluGrad, a, "relu",
-      [](const Tensor& g, const Tensor& y) { return masked_fill(g, logical_not(y > 0.0), 0.0); });
+      [](const Tensor& g, const Tensor& y) { return masked_fill(g, y <= 0.0, 0.0); });
 }
 
 Tensor operator+(const Tensor& a, double b) {

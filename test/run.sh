@@ -28,18 +28,50 @@ started=$SECONDS
 # step NAME COMMAND...   Runs a step. What it counts for is decided by NAME.xml or NAME.*.xml, if it
 # writes such JUnit files, else it is one case.
 step() {
-  local name=$1 begin=$SECONDS code=0
-  shift
-  printf '%-34s' "$name"
-  "$@" >"$results/$name.log" 2>&1 || code=$?
+  printf '%-22s' "$1"
+  began[$1]=$SECONDS
+  local code=0
+  logged "$@" || code=$?
+  report "$1" "$code"
+}
+
+# begin NICENESS NAME COMMAND...   Begins a step beside those that follow, in the time that they leave.
+begin() {
+  began[$2]=$SECONDS
+  set -m  # a process group of its own, to be killed whole
+  { renice -n "$1" "$BASHPID" >/dev/null; logged "${@:2}"; } &
+  set +m
+  beside[$2]=$!
+}
+
+# await NAME   waits for its end
+await() {
+  local code=0
+  printf '%-22s' "$1"
+  wait "${beside[$1]}" || code=$?
+  unset "beside[$1]"
+  report "$1" "$code"
+}
+declare -A began beside
+trap '((${#beside[@]} == 0)) || kill -- "${beside[@]/#/-}" 2>/dev/null' EXIT
+
+logged() {
+  local TIMEFORMAT='%U %S'
+  { time "${@:2}" >"$results/$1.log" 2>&1; } 2>"$results/$1.cpu"
+}
+
+# report NAME CODE
+report() {
+  local name=$1 code=$2 verdict=ok
+  ((code == 0)) || verdict=FAILED
   printf '%s\t%s\n' "$name" "$code" >>"$results/steps.tsv"
-  if ((code == 0)); then
-    printf 'ok      %4d s\n' $((SECONDS - begin))
-  else
-    printf 'FAILED  %4d s   %s\n' $((SECONDS - begin)) "$results/$name.log"
+  printf '%-6s %4d s, %4.0f s of CPU time\n' "$verdict" $((SECONDS - began[$name])) \
+    "$(awk 'END { print $1 + $2 }' "$results/$name.cpu")"
+  ((code == 0)) || {
+    echo "    $results/$name.log"
     tail -n 40 "$results/$name.log" | cut -c1-160 | sed 's/^/    | /'
-  fi
-  return $code
+  }
+  return "$code"
 }
 
 check_format() {
@@ -47,11 +79,12 @@ check_format() {
     xargs -0 clang-format --dry-run -Werror
 }
 
-# build PRESET [TARGET...]
+# build PRESET [-DOPTION=VALUE...] [TARGET...]
 build() {
-  local preset=$1
+  local preset=$1 options=()
   shift
-  cmake --preset "$preset" || return
+  while [[ ${1-} == -D* ]]; do options+=("$1"); shift; done
+  cmake --preset "$preset" "${options[@]}" || return
   cmake --build "build/$preset" --parallel "$jobs" ${1:+--target "$@"}
 }
 
@@ -64,27 +97,35 @@ run_mpi() {
 }
 
 # run_programs NAME PRESET EXCLUDED PROGRAM...   Whole programs, cut into as many parts as there are
-# cores: a process a case would take longer to start than most cases to run.
+# cores: a process a case would take longer to start than most cases to run. Twice as many parts at a
+# time, because cases wait for each other and for deadlines.
 run_programs() {
-  local name=$1 preset=$2 excluded=$3 code=0 program shard log shards
+  local name=$1 preset=$2 excluded=$3 failed=0 program shard log
+  local -A logs=()
   shift 3
   for program; do
-    shards=()
     for ((shard = 0; shard < jobs; ++shard)); do
+      ((${#logs[@]} < 2 * jobs)) || await_program
       log=$results/$name.${program##*/}.$shard
       GTEST_TOTAL_SHARDS=$jobs GTEST_SHARD_INDEX=$shard timeout 900 \
         "build/$preset/test/$program" --gtest_filter="-$excluded" --gtest_output="xml:$log.xml" \
         >"$log.log" 2>&1 &
-      shards+=("$! $log.log")
-    done
-    for shard in "${shards[@]}"; do
-      wait "${shard%% *}" && continue
-      code=$?
-      echo "exit code $code: ${shard#* }"
-      grep -aE '^\[  FAILED|Failure$|SUMMARY:|runtime error:' "${shard#* }" || tail -n 30 "${shard#* }"
+      logs[$!]=$log.log
     done
   done
-  return $code
+  while ((${#logs[@]})); do await_program; done
+  return $failed
+}
+
+await_program() {
+  local ended code=0
+  wait -n -p ended "${!logs[@]}" || code=$?
+  if ((code)); then
+    failed=$code
+    echo "exit code $code: ${logs[$ended]}"
+    grep -aE '^\[  FAILED|Failure$|SUMMARY:|runtime error:' "${logs[$ended]}" || tail -n 30 "${logs[$ended]}"
+  fi
+  unset "logs[$ended]"
 }
 
 # The rest of the engine's tests are run under sanitizers, and here with --full only.
@@ -95,11 +136,22 @@ run_cpp() {
   run_programs cpp cpu '' "${programs[@]##*/}"
 }
 
-# build_cpu   Without --full what the other steps run.
+make_environments() {
+  make_venv && make_torch_venv
+}
+
+# build_cpu   Without --full what the other steps run, and kernels for this processor alone.
 build_cpu() {
-  local targets=(hvdrun mpi_tests adapter_job hvd_examples "${release_tests[@]}")
-  [[ -z $full ]] || targets=(all)
-  build cpu "${targets[@]}"
+  local targets=(hvdrun mpi_tests adapter_job hvd_examples "${release_tests[@]}") isa=native
+  [[ -z $full ]] || targets=(all) isa=all
+  build cpu "-DHVD_ISA=$isa" "${targets[@]}"
+}
+
+# build_asan   The layer too with --full.
+sanitized=(core_runtime_test ops_test core_base_test core_negotiate_test)
+[[ -z $full ]] || sanitized+=(horovod_cpp_test)
+build_asan() {
+  build asan "-DHVD_TRAINING=${full:+ON}" "${sanitized[@]}" ${full:+protocol_fuzz protocol_corpus}
 }
 
 # How each source is compiled by itself, those of bindings/native too. Nothing is built there.
@@ -108,20 +160,15 @@ configure_lint() {
     -Dpybind11_DIR="$(build/venv/bin/python -m pybind11 --cmakedir)"
 }
 
-# clang-tidy runs beside the steps that come after it is started, in the time that their waits leave.
-start_tidy() {
-  nice -n 19 python3 test/lint/tidy.py build/lint \
-    ${HVD_TEST_LONG:+--checks='clang-analyzer-core.*,clang-analyzer-cplusplus.*'} \
-    >"$results/tidy.txt" 2>&1 &
-  tidy=$!
-  trap 'kill "$tidy" 2>/dev/null' EXIT
+# run_lint   Checks of the tree, and the tests of these checks.
+run_lint() {
+  python3 test/lint/structure.py &&
+    build/venv/bin/python -m pytest test/lint -q --junitxml="$results/lint.xml"
 }
 
-finish_tidy() {
-  local code=0
-  wait "$tidy" || code=$?
-  cat "$results/tidy.txt"
-  return $code
+run_tidy() {
+  python3 test/lint/tidy.py build/lint \
+    ${HVD_TEST_LONG:+--checks='clang-analyzer-core.*,clang-analyzer-cplusplus.*'}
 }
 
 # run_pytest NAME ENVIRONMENT ARGUMENT...
@@ -208,22 +255,23 @@ has_nvcc() {
 }
 
 install_packages "${test_packages[@]}" || { echo "could not install packages"; exit 1; }
-make_venv || { echo "could not make build/venv"; exit 1; }
-make_torch_venv || { echo "could not make build/torch"; exit 1; }
 
+begin 0 environments make_environments
 step format check_format
-step structure python3 test/lint/structure.py
+step build-cpu build_cpu
+built=$?
+await environments || exit
 step ruff build/venv/bin/ruff check
-step structure-test build/venv/bin/python -m pytest test/lint -q --junitxml="$results/structure-test.xml"
-tidy=
-if step build-cpu build_cpu; then
-  [[ -z $full ]] || { step configure-lint configure_lint && start_tidy; }
+begin 19 build-asan build_asan
+if ((built == 0)); then
+  begin 0 lint run_lint
   step cpp run_cpp
   [[ -z $full ]] || step references run_references
   step mpi run_mpi
   if [[ -n ${HVD_TEST_LONG-} ]]; then
     install_packages "${long_packages[@]}" && step slurm bash test/mpi/slurm.sh build/cpu
   fi
+  await lint
   [[ -z $full ]] || step install-tree check_install_tree
 fi
 if [[ -n $full ]]; then
@@ -241,20 +289,24 @@ fi
 large_shapes='*TwoByThree*:*ThreeUneven*:*LocalMadeOfFlat*'  # of hosts: more threads, the same code
 # Many bytes show no more races than few in small chunks (the cases "Tiny").
 large_tensors='*OfSeveralMebibytes*'
+# The same contract holds in worlds that differ less: by the size of chunks, by a rank, by a host.
+left_to_full=:$large_tensors:*/TinySmall_*:*/SimCollectiveContract.*/Sync_*:*/OneAndThree_*:*/SimRuntimeContract.*_3
+[[ -z $full ]] || left_to_full=
 if [[ -n $full ]] && step build-tsan build tsan core_runtime_test ops_test; then
   step tsan run_programs tsan tsan "*ReduceExactly*:*WireBatches*:*InRankOrder*:*Interleaved*:$large_tensors:$large_shapes" \
     core_runtime_test ops_test
 fi
-sanitized=(core_base_test core_negotiate_test core_runtime_test ops_test)
-if step build-asan build asan "${sanitized[@]}" ${full:+protocol_fuzz protocol_corpus}; then
-  step asan run_programs asan asan "*EverySchedule*:$large_shapes" "${sanitized[@]}"
+if await build-asan; then
+  step asan run_programs asan asan "*EverySchedule*:$large_shapes$left_to_full" "${sanitized[@]}"
   [[ -z $full ]] || step fuzz run_fuzzer
 fi
+[[ -z $full ]] || { step configure-lint configure_lint && begin 19 tidy run_tidy; }
 [[ -z $full ]] || step wheel env CMAKE_ARGS=-DHVD_WERROR=ON bash bindings/build_wheel.sh
 if step python-package install_package build/venv build/torch; then
+  begin 0 torch run_torch torch build/torch
   step python run_python python build/venv
+  await torch
   step faults run_faults
-  step torch run_torch torch build/torch
   [[ -z $full ]] || ! has_nvcc || step gpu-python run_gpu_python
   if [[ -n ${HVD_TEST_LONG-} ]]; then
     for versions in newest oldest; do
@@ -267,7 +319,7 @@ if step python-package install_package build/venv build/torch; then
     done
   fi
 fi
-[[ -z $tidy ]] || step tidy finish_tidy
+[[ -z ${beside[tidy]-} ]] || await tidy
 
 echo "$((SECONDS - started)) s in all"
 build/venv/bin/python test/support/count.py "$results"

@@ -25,7 +25,8 @@ def accuracy(tmp_path_factory, ranks_in, examples):
     return run
 
 
-@pytest.mark.parametrize("compression", ["bf16", "int8", "powersgd"])
+@pytest.mark.parametrize("compression", [
+    pytest.param("bf16", marks=pytest.mark.full), "int8", "powersgd"])
 def test_training_reaches_the_accuracy_of_uncompressed_gradients(accuracy, compression):
     assert accuracy(compression) >= accuracy("none") - 0.01
 

@@ -43,6 +43,7 @@ def test_one_rank_and_two_ranks_see_the_same_losses(train, tmp_path):
     assert len(set(one)) == len(one)
 
 
+@pytest.mark.full
 def test_one_seed_gives_bitwise_equal_runs_and_another_seed_another_run(train, tmp_path):
     for name, seed in (("a", 3), ("b", 3), ("c", 4)):
         train(2, "--epochs", 2, "--seed", seed, "--checkpoint", name)
@@ -50,6 +51,7 @@ def test_one_seed_gives_bitwise_equal_runs_and_another_seed_another_run(train, t
     assert a == b != c
 
 
+@pytest.mark.full
 def test_digits_in_files_train_like_those_in_memory(train, tmp_path, examples):
     subprocess.run([sys.executable, examples / "write_digits.py", tmp_path / "digits"], check=True)
     train(1, "--epochs", 1, "--log-json", "memory.json")

@@ -189,7 +189,8 @@ def test_the_timeline_of_a_running_job_can_be_read_at_any_moment(ranks):
     assert counts == sorted(counts) and counts[-1] > counts[0]
 
 
-@pytest.mark.parametrize("victim", ["rank 0", "rank 1", "all"])
+@pytest.mark.parametrize("victim", [
+    "rank 0", *(pytest.param(other, marks=pytest.mark.full) for other in ("rank 1", "all"))])
 def test_the_timeline_of_a_killed_job_can_be_read(victim, ranks):
     for attempt in range(20 if os.environ.get("HVD_TEST_LONG") else 3):
         path = ranks.folder / f"trace{attempt}.json"
@@ -213,6 +214,7 @@ def test_the_timeline_of_a_killed_job_can_be_read(victim, ranks):
         assert {event["pid"] for event in events} <= {0, 1} and len(events) > 10, text
 
 
+@pytest.mark.full
 def test_the_timeline_of_a_writer_killed_at_forty_random_moments_can_be_read(ranks):
     ranks.folder.joinpath("program.py").write_text("""
 import os, pathlib, random, signal, time

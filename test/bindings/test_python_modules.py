@@ -366,6 +366,7 @@ def test_copies_keep_plain_attributes_and_buffers(copied):
     assert other.shift.tolist() == net.shift.tolist()
 
 
+@pytest.mark.full
 def test_models_of_the_zoo_are_copied_with_what_was_put_into_them(copied):
     model = models.vgg11(num_classes=10, cifar_head=False, dropout=0.0)
     model.classifier[6] = nn.Linear(4096, 3)

@@ -1,6 +1,7 @@
 """Five kinds of death of one of four ranks. The launcher leaves the survivors alone, so that our
 own code has to notice; each survivor writes down what it was told."""
 
+import itertools
 import json
 import os
 import subprocess
@@ -50,8 +51,9 @@ except hvd.HorovodInternalError as error:
 """
 
 
-@pytest.mark.parametrize("death", ["sigkill", "exit", "exception", "abort", "sigstop"])
-@pytest.mark.parametrize("victim", [VICTIM, 0])
+@pytest.mark.parametrize("victim, death", [
+    *itertools.product((VICTIM, 0), ["sigkill", "exit", "exception", "abort"]), (VICTIM, "sigstop"),
+    pytest.param(0, "sigstop", marks=pytest.mark.full)])
 def test_every_survivor_learns_which_rank_is_gone(death, victim, tmp_path):
     program = tmp_path / "program.py"
     program.write_text(PROGRAM)

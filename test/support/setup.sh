@@ -40,8 +40,9 @@ make_environment() {
   esac && echo "$wanted" >"$stamp"
 }
 
+# Python compiles what is imported, when it is: a tenth of what is installed.
 pip_install() {
-  "$1/bin/pip" install --quiet --disable-pip-version-check "${@:2}"
+  "$1/bin/pip" install --quiet --disable-pip-version-check --no-compile "${@:2}"
 }
 
 # install_locked FOLDER LOCK REQUIREMENTS...   the versions of LOCK; where the registry has one no

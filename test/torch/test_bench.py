@@ -10,6 +10,8 @@ import subprocess
 import sys
 import zipfile
 
+import pytest
+
 import horovod_cpp
 
 BENCH = pathlib.Path(__file__).resolve().parents[1] / "bench"
@@ -71,6 +73,7 @@ def test_an_interpreter_without_torch_is_refused(tmp_path):
     assert done.returncode != 0 and f"{without}: has no torch or no cloudpickle" in done.stdout
 
 
+@pytest.mark.full
 def test_ranks_train_and_reduce_as_they_are_asked(monkeypatch):
     """The real programs. Horovod is played by this package under its name."""
     monkeypatch.setattr(model_peers.glob, "glob", lambda pattern: [])  # any BLAS will do

@@ -13,6 +13,7 @@
 
 #include "core/base/status.h"
 #include "core/base/thread_annotations.h"
+#include "core/config/config.h"
 #include "core/observe/observability.h"
 #include "core/runtime/runtime.h"
 #include "horovod_cpp/distributed/collectives/process_set.h"
@@ -23,7 +24,7 @@ namespace hvd {
 struct WorldOptions {
   // DistributedOptimizer sends gradients as fixed groups of about this many bytes, in parameter
   // order; 0 = each on its own as soon as it is there.
-  std::size_t bucket_bytes = 0;
+  std::size_t bucket_bytes = Config{}.fusion_threshold;
   // Whether ranks compare their parameters at the first step of an optimizer.
   bool check_parameters = true;
   // What follows if options of their optimizers differ: "0", "warn" or "error".

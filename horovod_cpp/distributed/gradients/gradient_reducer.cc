@@ -11,11 +11,6 @@
 namespace hvd {
 namespace {
 
-// Gradients wait for each other until they are this many bytes: what one batch holds by default.
-constexpr std::size_t kTogether = 1 << 20;
-// If fewer are still to come, those that are there wait for them.
-constexpr std::size_t kWorthABatch = kTogether / 16;
-
 bool shares(const DistributedOptions& options) {
   return options.process_set.included() && options.process_set.size() > 1;
 }
@@ -186,7 +181,9 @@ void GradientReducer::start(GradientReduction& reduction, GradientAccess::Indice
 // its end wake nobody if the program does as in the step before, and waits for them at once.
 void GradientReducer::submit_soon() {
   backward_ended_ = TimePoint::max();
-  if (queue_.bytes() >= kTogether && bytes_to_come() >= kWorthABatch) return queue_.submit();
+  // Gradients wait for each other until they fill a batch, and for the last few that are to come.
+  const std::size_t batch = options_.process_set.world()->options().bucket_bytes;
+  if (queue_.bytes() >= batch && bytes_to_come() >= batch / 16) return queue_.submit();
   gradients_->after_backward([this, alive = std::weak_ptr<void>(alive_)] {
     if (alive.expired() || in_flight().empty()) return;  // by DistributedDataParallel's own
     std::optional<LoopOwnership::SuppressWakeup> waits;

@@ -187,7 +187,9 @@ TEST(DistributedOptimizer, RefusesBadArguments) {
 // it does not reach them before another rank has the reduced gradient of the last.
 TEST(DistributedOptimizer, ReducesWhileBackwardStillRuns) {
   std::atomic<int> submitted{0};
-  run_sets(2, [&](const ProcessSet& all) {
+  WorldsSetup setup;
+  setup.world.bucket_bytes = 1;  // each on its own
+  const auto run = [&](const ProcessSet& all) {
     Tensor first = weight_of(1);
     Tensor last = weight_of(1);
     const auto optimizer = distributed_sgd({first, last}, {.process_set = all});
@@ -199,7 +201,8 @@ TEST(DistributedOptimizer, ReducesWhileBackwardStillRuns) {
     sum(relu(first) * last * 2.0).backward();
     EXPECT_TRUE(in_time);
     optimizer->step();
-  });
+  };
+  run_sets(2, run, setup);
   EXPECT_EQ(submitted.load(), 2);
 }
 

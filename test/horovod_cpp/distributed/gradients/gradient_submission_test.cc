@@ -130,5 +130,34 @@ TEST(GradientSubmission, AParameterWhoseGradientWaitsMayGetAnother) {
       impatient());
 }
 
+TEST(GradientSubmission, ASmallThresholdSendsThemDuringBackward) {
+  WorldsSetup setup = impatient();
+  setup.world.bucket_bytes = 16;  // HOROVOD_FUSION_THRESHOLD
+  run_sets(
+      2,
+      [](const ProcessSet& all) {
+        std::vector<Tensor> gradients;
+        bool reduced = false;
+        const std::vector<Tensor> params = make_params({4, 4, 4});
+        for (const Tensor& param : params) {
+          param.register_hook([&](const Tensor& leaf) {
+            gradients.push_back(leaf.grad());
+            if (gradients.size() == params.size()) reduced = become({gradients[0]}, 2);
+          });
+        }
+        DistributedOptimizer optimizer(
+            std::make_shared<optim::SGD>(params, optim::SGDOptions{.lr = 1}), {},
+            {.process_set = all});
+        for (int step = 0; step < 3; ++step) {
+          gradients.clear();
+          backward(params, all.rank() == 0 ? 1 : 3);
+          EXPECT_TRUE(reduced) << "step " << step;
+          optimizer.step();
+          optimizer.zero_grad();
+        }
+      },
+      setup);
+}
+
 }  // namespace
 }  // namespace hvd

@@ -260,7 +260,9 @@ class CountingSgd final : public optim::SGD {
 // The first parameter, whose reduction ends after that of the second, has another shape on rank 1.
 TEST(OverlapStep, UpdatesWhatIsReducedBeforeItKnowsOfTheRest) {
   std::atomic<int> updated[2] = {0, 0};
-  run_sets(2, [&](const ProcessSet& all) {
+  WorldsSetup setup;
+  setup.world.bucket_bytes = 1;  // each on its own
+  const auto run = [&](const ProcessSet& all) {
     const Shape shape = all.rank() == 0 ? Shape{3} : Shape{2, 2};
     std::vector<Tensor> params = {Tensor::zeros(shape).requires_grad_(),
                                   Tensor::zeros({3}).requires_grad_()};
@@ -276,7 +278,8 @@ TEST(OverlapStep, UpdatesWhatIsReducedBeforeItKnowsOfTheRest) {
     EXPECT_THROW(optimizer.step(), MismatchError);
     EXPECT_EQ(updated[all.rank()], 1);
     EXPECT_THAT(params[1].to_vector(), ElementsAre(-2, -2, -2));
-  });
+  };
+  run_sets(2, run, setup);
 }
 
 TEST(OverlapStep, StepsOnceAfterAnExplicitSynchronize) {

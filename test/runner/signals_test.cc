@@ -104,7 +104,8 @@ TEST_P(Signals, ToEveryProcessOfTheJobEndNone) {
 }
 
 TEST_P(Signals, OfJobControlStopAndContinueEveryRank) {
-  Launch job({"-np", "2", "sh", "-c", "echo pid $$ is here; " + kSleep});
+  // Without exec, a shell that waits for its child's would not stop: the child has stopped before.
+  Launch job({"-np", "2", "sh", "-c", "echo pid $$ is here; exec " + kSleep});
   ASSERT_TRUE(job.wait_for("[0] pid "));
   ASSERT_TRUE(job.wait_for("[1] pid"));
   const std::vector<pid_t> ranks = printed_pids(job.output());

@@ -30,11 +30,13 @@ def main():
     numbers = range(given.first, given.first + given.count)
     if given.number is not None:
         numbers = range(given.number, given.number + 1)
+    programs = {number: program_of(given.front, given.ranks, given.seed, number)
+                for number in numbers}
     if given.print:
-        for number in numbers:
-            print(f"# {number}\n{listing(program_of(given.front, given.ranks, given.seed, number))}")
+        for number, program in programs.items():
+            print(f"# {number}\n{listing(program)}")
         return None
-    for number, program, fault in failures(given.front, given.ranks, given.seed, numbers):
+    for number, program, fault in failures(programs):
         if given.shrink:
             program, fault = shrunk(program, fault, given.shrink)
         print(f"-- seed {given.seed}, program {number}: {told(program, fault)}\n", flush=True)

@@ -22,26 +22,32 @@ def seed():
     return int(os.environ.get("HVD_LOOPS_SEED", 1))
 
 
-def failures(front, ranks, seed, numbers):
-    """Yields (number, program, fault). What failed under load only is not among them."""
-    programs = [program_of(front, ranks, seed, number) for number in numbers]
-    for number, (program, reports) in zip(numbers, run_programs(programs)):
+def failures(programs):
+    """Yields (name, program, fault) of programs by name, for one front end and number of ranks. What
+    failed under load only is not among them."""
+    for name, (program, reports) in zip(programs, run_programs(programs.values())):
         if fault_of(program, reports) is None:
             continue
         fault = fault_of(program, run_job([program])[0])
         if fault is not None:
-            yield number, program, fault
+            yield name, program, fault
 
 
 def check_random(front, ranks):
     used, count, texts = seed(), how_many(), []
-    for number, program, fault in failures(front, ranks, used, range(count)):
+    programs = {number: program_of(front, ranks, used, number) for number in range(count)}
+    for number, program, fault in failures(programs):
         title = f"HVD_LOOPS_SEED={used}, program {number} of {front} on {ranks} ranks"
         if len(texts) < _SHRUNK:
             program, fault = shrunk(program, fault)
             title += ", shrunk"
         texts.append(f"{title}: {told(program, fault)}")
     assert not texts, f"{len(texts)} of {count} programs failed\n\n" + "\n\n".join(texts)
+
+
+def check_corpus(programs):
+    texts = [f"{name}: {told(program, fault)}" for name, program, fault in failures(programs)]
+    assert not texts, "\n\n".join(texts)
 
 
 def check_program(program):

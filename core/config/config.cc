@@ -44,7 +44,9 @@ Setting setting(const char* name, const char* meaning) {
 
 const std::array kSettings = {
     setting<kRankZero, WholeNumber, &Config::fusion_threshold>(
-        "HOROVOD_FUSION_THRESHOLD", "bytes that may share one fused batch; 0 turns fusion off"),
+        "HOROVOD_FUSION_THRESHOLD",
+        "bytes that may share one fused batch, and for which gradients wait during "
+        "backward(); 0 turns fusion off"),
     setting<kRankZero, Milliseconds, &Config::batching_gap>(
         "HOROVOD_CYCLE_TIME", "least milliseconds between two batches"),
     setting<kRankZero, WholeNumber, &Config::cache_capacity>(

@@ -28,7 +28,7 @@ struct Sum {
     if constexpr (std::integral<T>) {
       return static_cast<T>(static_cast<Wrapping<T>>(a) + static_cast<Wrapping<T>>(b));
     } else if constexpr (kIsComplex<T>) {
-      // nvcc makes no addition at all of libstdc++'s operator, which adds with GCC's __complex__.
+      // nvcc compiles libstdc++'s operator+, which adds GCC's __complex__, to no code at all.
       return {a.real() + b.real(), a.imag() + b.imag()};
     } else {
       return a + b;

@@ -17,7 +17,7 @@ rm -rf "$results" && mkdir -p "$results" || exit 1
 started=$SECONDS
 
 # step SECONDS NAME COMMAND...   One that writes NAME.xml (JUnit) counts for its cases, another for
-# one.
+# one. A case that was skipped counts as failed.
 step() {
   local limit=$1 name=$2 begin=$SECONDS code=0 left=$((1500 - SECONDS + started))
   shift 2
@@ -65,6 +65,7 @@ build_googletest() {
     cmake --build "$box/googletest-build" --parallel "$jobs" --target install
 }
 
+# Warnings are no errors: the compiler of the machine is another one.
 build() {
   cmake --preset gpu-box -DCMAKE_PREFIX_PATH="$box/prefix" &&
     cmake --build build/gpu-box --parallel "$jobs" --target hvd_nccl gpu_logic_test gpu_test \
@@ -166,7 +167,7 @@ if ! has_torch >"$results/has-torch.log" 2>&1; then
   tail -n 1 "$results/has-torch.log"
 elif step 580 build-torch build_torch; then
   cat "$results/has-torch.log"
-  # Without those whose ranks are threads: their collectives are the host's, on memory of the GPU.
+  # Not the cases whose ranks are threads of one process: the host's collectives would get GPU memory.
   step 120 tensors program gpu_tensor_test tensors --gtest_filter='-DeviceGradientViews.*'
   cases=test/gpu/torch/cases.py
   step 120 torch-1-nccl in_torch ranks 1 nccl python3 "$cases"

@@ -104,7 +104,7 @@ TEST_P(Signals, ToEveryProcessOfTheJobEndNone) {
 }
 
 TEST_P(Signals, OfJobControlStopAndContinueEveryRank) {
-  // Without exec, a shell that waits for its child's would not stop: the child has stopped before.
+  // exec: a shell in vfork() does not stop while its child, which has stopped, has not called exec.
   Launch job({"-np", "2", "sh", "-c", "echo pid $$ is here; exec " + kSleep});
   ASSERT_TRUE(job.wait_for("[0] pid "));
   ASSERT_TRUE(job.wait_for("[1] pid"));

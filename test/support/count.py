@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Adds up a run of test/run.sh.  count.py RESULTS
+"""Adds up a run of test/run.sh or test/gpu/run.sh.  count.py RESULTS
 
 RESULTS/steps.tsv names the steps and their exit codes; a step that wrote NAME.xml or NAME.*.xml
 (JUnit) counts for the cases in them, another one for one case. A case that was skipped, a step without a single

@@ -40,7 +40,7 @@ make_environment() {
   esac && echo "$wanted" >"$stamp"
 }
 
-# Python compiles what is imported, when it is: a tenth of what is installed.
+# Python compiles a module at its first import, and a tenth of what is installed is ever imported.
 pip_install() {
   "$1/bin/pip" install --quiet --disable-pip-version-check --no-compile "${@:2}"
 }

@@ -22,8 +22,8 @@
 namespace hvd {
 
 struct WorldOptions {
-  // DistributedOptimizer sends gradients as fixed groups of about this many bytes, in parameter
-  // order; 0 = each on its own as soon as it is there.
+  // DistributedOptimizer groups parameters, in order, up to this many bytes, and sends gradients
+  // during backward() once this many bytes wait; 0 = each on its own as soon as it is there.
   std::size_t bucket_bytes = Config{}.fusion_threshold;
   // Whether ranks compare their parameters at the first step of an optimizer.
   bool check_parameters = true;

@@ -181,7 +181,7 @@ void GradientReducer::start(GradientReduction& reduction, GradientAccess::Indice
 // its end wake nobody if the program does as in the step before, and waits for them at once.
 void GradientReducer::submit_soon() {
   backward_ended_ = TimePoint::max();
-  // Gradients wait for each other until they fill a batch, and for the last few that are to come.
+  // Gradients go together once they fill a batch, unless so few are to come that they can join it.
   const std::size_t batch = options_.process_set.world()->options().bucket_bytes;
   if (queue_.bytes() >= batch && bytes_to_come() >= batch / 16) return queue_.submit();
   gradients_->after_backward([this, alive = std::weak_ptr<void>(alive_)] {

@@ -46,6 +46,8 @@ def check_random(front, ranks):
 
 
 def check_corpus(programs):
+    """Programs of one front end. One has failed if it does so beside the others and then alone."""
+    assert programs
     texts = [f"{name}: {told(program, fault)}" for name, program, fault in failures(programs)]
     assert not texts, "\n\n".join(texts)
 

@@ -153,7 +153,7 @@ TEST(AutocastLayers, TakeHalfInputWithFloat32Parameters) {
   const Tensor images = randn({6, 4, 6, 6}, DType::kBF16, generator);
   nn::BatchNorm1d norm1d(4);
   nn::BatchNorm2d norm2d(4);
-  nn::LayerNorm layer_norm({8});
+  nn::LayerNorm layer_norm(Shape{8});
   nn::GroupNorm group_norm(2, 4);
   EXPECT_EQ(dtype_through(norm1d, rows), DType::kBF16);
   EXPECT_EQ(dtype_through(norm2d, images), DType::kBF16);

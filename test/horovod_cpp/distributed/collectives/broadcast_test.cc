@@ -48,7 +48,7 @@ TEST(BroadcastParameters, HasNothingInFlightAfterAMismatch) {
 }
 
 TEST(BroadcastObject, CarriesBytesOfAnyLength) {
-  for (const std::size_t length : {0, 1, 100000}) {
+  for (const std::size_t length : {0u, 1u, 100000u}) {
     run_sets(2, [length](const ProcessSet& all) {
       const Bytes sent(length, std::byte{7});
       const Bytes mine = all.rank() == 1 ? sent : Bytes(3);

@@ -137,7 +137,53 @@ def test_attention_of_one_sequence(batch_first):
      "linear: takes a floating dtype, got int32"),
     (lambda: F.conv2d(hvd.ones(1, 1, 2, 2, dtype="int64"), hvd.ones(1, 1, 1, 1, dtype="int64")),
      "conv2d: takes a floating dtype, got int64"),
+    (lambda: hvd.ones(3).clamp(min=hvd.ones(2)), "clamp: shapes"),
+    (lambda: hvd.ones(3).clamp(max=hvd.ones(2)), "clamp: shapes"),
+    (lambda: hvd.zeros(0).norm(p=INF), "norm: axis 0 "),
+    (lambda: hvd.zeros(2, 0).norm(p=INF, axis=1), "norm: axis 1 "),
+    (lambda: F.binary_cross_entropy_with_logits(hvd.ones(2), hvd.ones(2), pos_weight=hvd.ones(3)),
+     "binary_cross_entropy_with_logits: pos_weight: shape"),
+    (lambda: F.binary_cross_entropy_with_logits(hvd.ones(2), hvd.ones(2), hvd.ones(3)),
+     "binary_cross_entropy_with_logits: weight: shape"),
+    (lambda: F.binary_cross_entropy(hvd.ones(2), hvd.ones(2), hvd.ones(3)),
+     "binary_cross_entropy: weight: shape"),
 ])
 def test_errors_name_the_function_that_was_called(call, text):
     with pytest.raises(hvd.InvalidArgumentError, match=text):
         call()
+
+
+LARGEST = 2**63 - 1
+
+
+@pytest.mark.parametrize("count, name", [(hvd.bincount, "bincount"), (hvd.one_hot, "one_hot")])
+@pytest.mark.parametrize("value", [2**60, 2**62, LARGEST])
+def test_no_value_is_too_large_to_be_refused(count, name, value):
+    with pytest.raises(hvd.InvalidArgumentError, match=f"{name}: .*{value}"):
+        count(hvd.tensor([3, value]))
+    with pytest.raises(MemoryError):
+        count(hvd.tensor([3, 2**55]))
+
+
+def test_one_hot_counts_classes_beyond_the_fractions_of_a_float():
+    with pytest.raises(MemoryError, match=rf"\[2, {2**56 + 2}\]"):
+        hvd.one_hot(hvd.tensor([0, 2**56 + 1]))
+
+
+@pytest.mark.parametrize("step", [3, 2**62, LARGEST])
+def test_a_step_may_reach_beyond_the_end(step):
+    x = hvd.arange(3).to("float32").requires_grad_()
+    assert x.slice(0, 0, 3, step).tolist() == x[::step].tolist() == [0]
+    assert x.slice(0, 1, 1, step).shape == (0,)
+    x.slice(0, 1, 3, step).sum().backward()
+    assert x.grad.tolist() == [0, 1, 0]
+
+
+def test_the_largest_numbers_of_parts():
+    x = hvd.arange(3)
+    assert [part.tolist() for part in x.chunk(LARGEST)] == [[0], [1], [2]]
+    assert [part.tolist() for part in x.split(LARGEST)] == [[0, 1, 2]]
+    with pytest.raises(hvd.InvalidArgumentError, match="repeat: "):
+        x.repeat(LARGEST)
+    with pytest.raises(hvd.InvalidArgumentError, match="repeat: "):
+        x.repeat(0, LARGEST)

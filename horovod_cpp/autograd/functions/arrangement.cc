@@ -1,6 +1,7 @@
 #include "horovod_cpp/autograd/functions/arrangement.h"
 
 #include <algorithm>
+#include <limits>
 #include <numeric>
 #include <string>
 
@@ -52,8 +53,8 @@ std::vector<Tensor> split(const Tensor& a, std::int64_t size, std::int64_t axis)
 
 std::vector<Tensor> chunk(const Tensor& a, std::int64_t count, std::int64_t axis) {
   if (count < 1) throw InvalidArgumentError("chunk: " + std::to_string(count) + " chunks");
-  const std::int64_t size = (a.size(axis) + count - 1) / count;
-  return split(a, std::max<std::int64_t>(size, 1), axis);
+  const std::int64_t last = std::max<std::int64_t>(a.size(axis), 1) - 1;
+  return split(a, last / count + 1, axis);
 }
 
 Tensor flip(const Tensor& a, std::vector<std::int64_t> axes) {
@@ -71,10 +72,11 @@ Tensor repeat(const Tensor& a, const std::vector<std::int64_t>& repeats) {
   const auto lead = std::ssize(repeats) - a.dim();
   const bool negative =
       std::any_of(repeats.begin(), repeats.end(), [](auto count) { return count < 0; });
-  if (lead < 0 || negative) {
+  const auto refuse = [&] {
     throw InvalidArgumentError("repeat: " + to_string(repeats) + " times shape " +
                                to_string(a.shape()));
-  }
+  };
+  if (lead < 0 || negative) refuse();
   // Each axis gets one in front of it to repeat along, then the two become one.
   Shape apart;
   Shape repeated;
@@ -82,6 +84,7 @@ Tensor repeat(const Tensor& a, const std::vector<std::int64_t>& repeats) {
   for (std::int64_t i = 0; i < std::ssize(repeats); ++i) {
     const std::int64_t extent = i < lead ? 1 : a.size(i - lead);
     const std::int64_t count = repeats[static_cast<std::size_t>(i)];
+    if (extent > 0 && count > std::numeric_limits<std::int64_t>::max() / extent) refuse();
     apart.insert(apart.end(), {1, extent});
     repeated.insert(repeated.end(), {count, extent});
     shape.push_back(count * extent);

@@ -264,14 +264,20 @@ void check_at_least(const char* name, const char* what, double value, double lea
                              " is too small");
 }
 
+// Throws, naming `what`, unless there is one for each element of the input once broadcast.
+void require_spread(const char* name, const char* what, const Tensor& given, const Tensor& input) {
+  const std::string named = std::string(name) + ": " + what;
+  shapes::broadcast_strides(given.shape(), given.strides(), input.shape(), named.c_str());
+}
+
 // The losses of all elements, times `weight`, reduced.
 template <typename Loss>
 Tensor weighted(const char* name, const Loss& loss, const Tensor& input, const Tensor& target,
                 const Tensor& weight, LossReduction reduction, const Tensor& factor = {}) {
   if (!weight.defined()) return pointwise(name, loss, input, target, reduction, factor);
-  const Tensor spread = weight.expand(input.shape());
-  const Tensor losses =
-      mul(pointwise(name, loss, input, target, LossReduction::kNone, factor), spread);
+  require_spread(name, "weight", weight, input);
+  const Tensor losses = mul(pointwise(name, loss, input, target, LossReduction::kNone, factor),
+                            weight.expand(input.shape()));
   if (reduction == LossReduction::kNone) return losses;
   return reduction == LossReduction::kSum ? sum(losses) : mean(losses);
 }
@@ -337,6 +343,7 @@ Tensor binary_cross_entropy_with_logits(const Tensor& input, const Tensor& targe
   Tensor factor;
   if (pos_weight.defined()) {
     shapes::require_same_dtype(input, pos_weight, kName);
+    require_spread(kName, "pos_weight", pos_weight, input);
     factor = kernels::clone(kernels::expand(pos_weight, input.shape()));
   }
   return weighted(kName, CrossEntropyOfLogits{}, input, target, weight, reduction, factor);

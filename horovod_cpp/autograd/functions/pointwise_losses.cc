@@ -96,27 +96,24 @@ struct CrossEntropy {
 };
 
 struct CrossEntropyOfLogits {
-  // log(1 + e^-x)
-  static double softplus(double x) {
-    return std::log1p(std::exp(-std::abs(x))) + std::max(-x, 0.0);
-  }
+  // log(1 + e^-|x|): log(1 + e^-x) without its -x where x < 0
+  static double bounded(double x) { return std::log1p(std::exp(-std::abs(x))); }
   double loss(double x, double t, double factor) const {
-    return (1 - t) * x + (1 + (factor - 1) * t) * softplus(x);
+    return (1 - t) * x + (1 + (factor - 1) * t) * (bounded(x) + std::max(-x, 0.0));
   }
   double input_slope(double x, double t, double factor) const {
     return (1 - t) - (1 + (factor - 1) * t) / (1 + std::exp(x));
   }
+  // (factor - 1) * log(1 + e^-x) - x, in an order that subtracts no infinity from another
   double target_slope(double x, double, double factor) const {
-    return (factor - 1) * softplus(x) - x;
-  }
-  static Tensor softplus(const Tensor& x) {
-    return log1p(exp(neg(abs(x)))) + maximum(neg(x), Tensor::zeros({}, x.dtype()));
+    return (factor - 1) * bounded(x) - (x < 0 ? factor * x : x);
   }
   Tensor input_slope(const Tensor& x, const Tensor& t, const Tensor& factor) const {
     return (1.0 - t) - ((factor - 1.0) * t + 1.0) * sigmoid(neg(x));
   }
   Tensor target_slope(const Tensor& x, const Tensor&, const Tensor& factor) const {
-    return (factor - 1.0) * softplus(x) - x;
+    const Tensor none = Tensor::zeros({}, x.dtype());
+    return (factor - 1.0) * log1p(exp(neg(abs(x)))) - maximum(x, none) - factor * minimum(x, none);
   }
 };
 
@@ -344,6 +341,7 @@ Tensor binary_cross_entropy_with_logits(const Tensor& input, const Tensor& targe
   if (pos_weight.defined()) {
     shapes::require_same_dtype(input, pos_weight, kName);
     require_spread(kName, "pos_weight", pos_weight, input);
+    autograd::require_constant(pos_weight, kName, "pos_weight");
     factor = kernels::clone(kernels::expand(pos_weight, input.shape()));
   }
   return weighted(kName, CrossEntropyOfLogits{}, input, target, weight, reduction, factor);

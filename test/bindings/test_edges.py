@@ -183,6 +183,8 @@ def test_the_largest_numbers_of_parts():
     x = hvd.arange(3)
     assert [part.tolist() for part in x.chunk(LARGEST)] == [[0], [1], [2]]
     assert [part.tolist() for part in x.split(LARGEST)] == [[0, 1, 2]]
+    with pytest.raises(hvd.InvalidArgumentError, match="split: sizes"):
+        x.split([LARGEST, LARGEST, 5])  # 3 once the sum overflows
     with pytest.raises(hvd.InvalidArgumentError, match="repeat: "):
         x.repeat(LARGEST)
     with pytest.raises(hvd.InvalidArgumentError, match="repeat: "):

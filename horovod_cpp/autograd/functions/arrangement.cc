@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <limits>
-#include <numeric>
 #include <string>
 
 #include "core/base/status.h"
@@ -26,8 +25,13 @@ Tensor diagonals(const Tensor& a, const char* function) {
 std::vector<Tensor> split(const Tensor& a, const std::vector<std::int64_t>& sizes,
                           std::int64_t axis) {
   const std::int64_t extent = a.size(axis);
-  const bool negative = std::any_of(sizes.begin(), sizes.end(), [](auto size) { return size < 0; });
-  if (negative || std::accumulate(sizes.begin(), sizes.end(), std::int64_t{0}) != extent) {
+  std::int64_t left = extent;
+  const bool fit = std::all_of(sizes.begin(), sizes.end(), [&](std::int64_t size) {
+    if (size < 0 || size > left) return false;
+    left -= size;
+    return true;
+  });
+  if (!fit || left != 0) {
     throw InvalidArgumentError("split: sizes " + to_string(sizes) + " of axis " +
                                std::to_string(axis) + " of shape " + to_string(a.shape()));
   }

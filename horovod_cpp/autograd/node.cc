@@ -87,6 +87,12 @@ bool should_record(std::initializer_list<const Tensor*> inputs) {
   return false;
 }
 
+void require_constant(const Tensor& given, const char* function, const char* argument) {
+  if (!given.defined() || !should_record({&given})) return;
+  throw InvalidArgumentError(std::string(function) + ": not differentiable with respect to " +
+                             argument + ", which requires grad; give " + argument + ".detach()");
+}
+
 Edge edge_to(const Tensor& input) {
   if (!requires_grad(input)) return {};
   if (input.record()->node != nullptr) return {input.record()->node, {}};

@@ -133,6 +133,10 @@ void require_unlocked(const Record& place);
 // Whether an operation on these is to be recorded.
 bool should_record(std::initializer_list<const Tensor*> inputs);
 
+// Throws InvalidArgumentError if a recorded `function` would take `given` for a constant though it
+// requires grad.
+void require_constant(const Tensor& given, const char* function, const char* argument);
+
 // Makes `result`, a fresh unrecorded tensor (or one that the operation wrote into, see
 // in_place.cc), the result of an operation; returns it. Call only if should_record().
 Tensor record(Tensor result, const char* name, std::vector<Edge> inputs, Backward backward,

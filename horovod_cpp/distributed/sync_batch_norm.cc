@@ -139,6 +139,8 @@ Tensor joined(const BatchNorm& layer, const Tensor& input, double momentum, cons
   }
   const std::int64_t channels = input.size(1);
   shapes::require_float(input, "SyncBatchNorm");
+  autograd::require_constant(layer.running_mean, "SyncBatchNorm", "running_mean");
+  autograd::require_constant(layer.running_var, "SyncBatchNorm", "running_var");
   if (input.dim() == 4) return normalized(layer, input, momentum, set);
   Shape pixels = input.shape();
   pixels[0] = pixels[1] = 1;

@@ -98,10 +98,11 @@ Tensor slice(const Tensor& a, std::int64_t axis, std::int64_t begin, std::int64_
   }
   if (step < 1) throw InvalidArgumentError("slice: step " + std::to_string(step));
   Shape shape = a.shape();
-  shape[at] = (last - first + step - 1) / step;
+  shape[at] = first == last ? 0 : (last - first - 1) / step + 1;
   Strides strides = a.strides();
   const std::int64_t offset = first == last ? 0 : first * strides[at];
-  strides[at] *= step;
+  // Steps beyond the end lead from one element to nothing; the largest would overflow here.
+  strides[at] *= std::min(step, std::max<std::int64_t>(extent, 1));
   return make_view(a, std::move(shape), std::move(strides), offset);
 }
 

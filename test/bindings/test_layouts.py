@@ -162,6 +162,30 @@ def test_a_tensor_that_learns_gets_its_gradient_or_is_no_number(name, one, which
         assert learner.grad.item() == pytest.approx(slope(name, one, which), rel=1e-5, abs=1e-7)
 
 
+# Functions that take a tensor's shape and dtype, or leave the graph as they say.
+LEAVE_THE_GRAPH = {"expand_as", "view_as", "full_like", "ones_like", "zeros_like",
+                   "detach", "data", "tensor", "from_dlpack"}
+
+
+@pytest.mark.parametrize("name, one", [
+    pytest.param(name, one, id=title) for title, name, one in NUMBERED_CASES])
+def test_no_input_that_learns_is_left_out_in_silence(name, one):
+    for which, spec in enumerate(specified(one, Values)):
+        tensors = doubles(name, one)
+        if not tensors[which].is_floating_point() or spec.written:
+            continue
+        tensors[which].requires_grad_()
+        try:
+            results = call(name, one, tensors)
+        except hvd.InvalidArgumentError as error:
+            # The last are those of a product with NumPy's float32.
+            assert re.search("not differentiable|not recorded|dtypes .* differ", str(error))
+            continue
+        results = [r for r in results if isinstance(r, hvd.Tensor) and r.is_floating_point()]
+        recorded = not results or any(r.requires_grad for r in results)
+        assert recorded or name.partition(".")[2] in LEAVE_THE_GRAPH, f"input {which}"
+
+
 @pytest.mark.parametrize("loss", [nn.CrossEntropyLoss(), nn.NLLLoss()])
 def test_a_column_is_one_example_of_a_loss(loss):
     a = hvd.tensor([[-8.0, 9.0], [-1.0, 8.0], [-4.0, 7.0]], requires_grad=True)

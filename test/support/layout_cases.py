@@ -175,7 +175,8 @@ CASES = {
     "layer_norm": [case(A, (number(3),), real(3), real(3), number(1e-5)), case(A3, (3, 4))],
     "group_norm": [case(IMAGES, number(2), real(4), real(4), number(1e-5)), case(real(2, 4), 2)],
     "batch_norm": [case(IMAGES, written(4), written(4), real(4), real(4), True, number(0.1),
-                        number(1e-5)), case(A, positive(3), positive(3), real(3), real(3)),
+                        number(1e-5)),
+                   case(A, positive(3, learns=False), positive(3, learns=False), real(3), real(3)),
                    case(A, None, None, training=True)],
 
     # Losses.
@@ -184,15 +185,15 @@ CASES = {
     "huber_loss": [case(A, real(5, 3), "mean", number(0.7)), case(A, real(5, 3), "none")],
     "smooth_l1_loss": [case(A, real(5, 3), "mean", number(0.7)), case(A, real(5, 3), "none")],
     "binary_cross_entropy": [case(real(5, 3, low=0.1, high=0.9), real(5, 3, low=0.0, high=1.0),
-                                  real(3, low=0.5, learns=False))],
+                                  real(3, low=0.5))],
     "binary_cross_entropy_with_logits": [
-        case(A, real(5, 3, low=0.0, high=1.0), real(5, 3, low=0.5, learns=False), "none",
+        case(A, real(5, 3, low=0.0, high=1.0), real(5, 3, low=0.5), "none",
              real(3, low=0.5, learns=False))],
     "kl_div": [case(A, positive(5, 3, high=1.0)), case(A, real(5, 3), "sum", True)],
     "hvd.cross_entropy": [case(A, whole(5, below=3))],
     "cross_entropy": [
         case(A, whole(5, below=3), real(3, low=0.5, learns=False), number(1), "mean", number(0.1)),
-        case(A, positive(5, 3)), case(real(3), whole(below=3)),
+        case(A, positive(5, 3), real(3, low=0.5)), case(real(3), whole(below=3)),
         case(real(2, 3, 4), whole(2, 4, below=3), reduction="none")],
     "nll_loss": [case(A, whole(5, below=3), real(3, low=0.5, learns=False), number(1)),
                  case(real(3), whole(below=3)),

@@ -55,8 +55,8 @@ def real(*shape, low=-2.0, high=2.0, learns=True):
     return Values(shape, _uniform(low, high), learns=learns)
 
 
-def positive(*shape, high=2.0):
-    return real(*shape, low=0.3, high=high)
+def positive(*shape, high=2.0, learns=True):
+    return real(*shape, low=0.3, high=high, learns=learns)
 
 
 def written(*shape):

@@ -1,7 +1,7 @@
 #include "horovod_cpp/autograd/functions/arrangement.h"
 
 #include <algorithm>
-#include <numeric>
+#include <limits>
 #include <string>
 
 #include "core/base/status.h"
@@ -25,8 +25,13 @@ Tensor diagonals(const Tensor& a, const char* function) {
 std::vector<Tensor> split(const Tensor& a, const std::vector<std::int64_t>& sizes,
                           std::int64_t axis) {
   const std::int64_t extent = a.size(axis);
-  const bool negative = std::any_of(sizes.begin(), sizes.end(), [](auto size) { return size < 0; });
-  if (negative || std::accumulate(sizes.begin(), sizes.end(), std::int64_t{0}) != extent) {
+  std::int64_t left = extent;
+  const bool fit = std::all_of(sizes.begin(), sizes.end(), [&](std::int64_t size) {
+    if (size < 0 || size > left) return false;
+    left -= size;
+    return true;
+  });
+  if (!fit || left != 0) {
     throw InvalidArgumentError("split: sizes " + to_string(sizes) + " of axis " +
                                std::to_string(axis) + " of shape " + to_string(a.shape()));
   }
@@ -52,8 +57,8 @@ std::vector<Tensor> split(const Tensor& a, std::int64_t size, std::int64_t axis)
 
 std::vector<Tensor> chunk(const Tensor& a, std::int64_t count, std::int64_t axis) {
   if (count < 1) throw InvalidArgumentError("chunk: " + std::to_string(count) + " chunks");
-  const std::int64_t size = (a.size(axis) + count - 1) / count;
-  return split(a, std::max<std::int64_t>(size, 1), axis);
+  const std::int64_t last = std::max<std::int64_t>(a.size(axis), 1) - 1;
+  return split(a, last / count + 1, axis);
 }
 
 Tensor flip(const Tensor& a, std::vector<std::int64_t> axes) {
@@ -71,10 +76,11 @@ Tensor repeat(const Tensor& a, const std::vector<std::int64_t>& repeats) {
   const auto lead = std::ssize(repeats) - a.dim();
   const bool negative =
       std::any_of(repeats.begin(), repeats.end(), [](auto count) { return count < 0; });
-  if (lead < 0 || negative) {
+  const auto refuse = [&] {
     throw InvalidArgumentError("repeat: " + to_string(repeats) + " times shape " +
                                to_string(a.shape()));
-  }
+  };
+  if (lead < 0 || negative) refuse();
   // Each axis gets one in front of it to repeat along, then the two become one.
   Shape apart;
   Shape repeated;
@@ -82,6 +88,7 @@ Tensor repeat(const Tensor& a, const std::vector<std::int64_t>& repeats) {
   for (std::int64_t i = 0; i < std::ssize(repeats); ++i) {
     const std::int64_t extent = i < lead ? 1 : a.size(i - lead);
     const std::int64_t count = repeats[static_cast<std::size_t>(i)];
+    if (extent > 0 && count > std::numeric_limits<std::int64_t>::max() / extent) refuse();
     apart.insert(apart.end(), {1, extent});
     repeated.insert(repeated.end(), {count, extent});
     shape.push_back(count * extent);

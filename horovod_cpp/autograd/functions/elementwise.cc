@@ -9,6 +9,7 @@
 #include "horovod_cpp/autograd/recording.h"
 #include "horovod_cpp/tensor/kernels/elementwise/compare.h"
 #include "horovod_cpp/tensor/kernels/elementwise/elementwise.h"
+#include "horovod_cpp/tensor/shapes.h"
 
 namespace hvd {
 namespace {
@@ -94,6 +95,7 @@ Tensor clamp(const Tensor& a, const Tensor& min, const Tensor& max) {
   }
   const auto bounded = [&a](const Tensor& values, const Tensor& given, auto beyond) {
     if (!given.defined()) return values;
+    shapes::broadcast(values.shape(), given.shape(), "clamp");  // named so, not after a comparison
     const Tensor bound = autograd::operand(given, a);
     return where(logical_or(beyond(values, bound), isnan(bound)), bound, values);
   };

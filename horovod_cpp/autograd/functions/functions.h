@@ -66,7 +66,7 @@ Tensor stack(const std::vector<Tensor>& parts, std::int64_t axis);
 Tensor max_pool2d(const Tensor& input, int kernel, int stride = 0 /* kernel */);
 // Normalises each channel of [n, c, h, w]; the other tensors are [c]. In training it uses the
 // batch's statistics and moves the running ones by `momentum` (the variance unbiased, as PyTorch's)
-// and needs two values a channel; else it uses the running ones.
+// and needs two values a channel; else it uses the running ones. Those may not require grad.
 Tensor batch_norm(const Tensor& input, const Tensor& weight, const Tensor& bias,
                   Tensor& running_mean, Tensor& running_var, bool training, double momentum = 0.1,
                   double eps = 1e-5);

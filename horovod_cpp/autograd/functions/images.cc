@@ -89,6 +89,8 @@ Tensor batch_norm(const Tensor& input, const Tensor& weight, const Tensor& bias,
   require_channels(bias, input, "bias");
   require_channels(running_mean, input, "running_mean");
   require_channels(running_var, input, "running_var");
+  autograd::require_constant(running_mean, "batch_norm", "running_mean");
+  autograd::require_constant(running_var, "batch_norm", "running_var");
   kernels::Moments moments;
   if (training) {
     const std::int64_t count = input.numel() / std::max<std::int64_t>(input.size(1), 1);

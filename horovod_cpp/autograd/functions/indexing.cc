@@ -1,6 +1,7 @@
 #include "horovod_cpp/autograd/functions/indexing.h"
 
 #include <algorithm>
+#include <limits>
 #include <numeric>
 #include <string>
 
@@ -8,6 +9,7 @@
 #include "horovod_cpp/autograd/functions/functions.h"
 #include "horovod_cpp/autograd/recording.h"
 #include "horovod_cpp/tensor/copy.h"
+#include "horovod_cpp/tensor/device.h"
 #include "horovod_cpp/tensor/expanded.h"
 #include "horovod_cpp/tensor/kernels/indexing/indexing.h"
 #include "horovod_cpp/tensor/shapes.h"
@@ -39,6 +41,18 @@ Tensor written(const Tensor& a, const Tensor& source, Tensor result, const char*
         return gradients;
       },
       Order::kAny);
+}
+
+// -1 if there are none that are not negative.
+std::int64_t largest_class(const Tensor& classes) {
+  constexpr std::int64_t kMost = std::numeric_limits<std::int64_t>::max() / sizeof(std::int64_t);
+  const Tensor flat = kernels::contiguous(classes);
+  const std::int64_t* in = flat.data<std::int64_t>();
+  std::int64_t largest = -1;
+  for (std::int64_t i = 0; i < flat.numel(); ++i) largest = std::max(largest, in[i]);
+  if (largest < kMost) return largest;
+  throw InvalidArgumentError("one_hot: class " + std::to_string(largest) +
+                             " needs over 2^63 bytes");
 }
 
 // The gradient of a source of which the first elements along each axis were used.
@@ -240,13 +254,12 @@ Tensor nonzero(const Tensor& a) {
 }
 
 Tensor one_hot(const Tensor& classes, std::int64_t class_count) {
+  require_cpu("one_hot", {&classes});
   if (classes.dtype() != DType::kI64) {
     throw InvalidArgumentError("one_hot: takes int64 classes, not " +
                                std::string(name_of(classes.dtype())));
   }
-  if (class_count == -1) {
-    class_count = classes.numel() == 0 ? 0 : static_cast<std::int64_t>(max(classes).item()) + 1;
-  }
+  if (class_count == -1) class_count = largest_class(classes) + 1;
   Shape shape = classes.shape();
   shape.push_back(class_count);
   Tensor result = Tensor::zeros(shape, DType::kI64);

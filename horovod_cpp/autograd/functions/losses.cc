@@ -186,6 +186,7 @@ Tensor class_loss(const Rule& rule, const Tensor& input, const Tensor& targets, 
   const std::int64_t classes = rows_of_input.size(1);
   check_targets(rule.name, input, targets, classes, rule.options.ignore_index);
   const Tensor& weight = rule.options.weight;
+  autograd::require_constant(weight, rule.name, "weight");
   const Rows rows = {
       softmax ? kernels::log_softmax(rows_of_input) : rows_of_input.detach(),
       kernels::clone(kernels::contiguous(targets)).reshape({-1}),
@@ -225,7 +226,7 @@ Tensor soft_cross_entropy(const Tensor& logits, const Tensor& targets,
   const double smoothing = options.label_smoothing;
   Tensor wanted =
       classes_last(targets) * (1.0 - smoothing) + smoothing / static_cast<double>(rows.size(1));
-  if (options.weight.defined()) wanted = wanted * options.weight.detach();
+  if (options.weight.defined()) wanted = wanted * options.weight;
   const Tensor losses = sum(wanted * log_softmax(rows, 1), {1}) * -1.0;
   if (options.reduction == LossReduction::kMean) return mean(losses);
   if (options.reduction == LossReduction::kSum) return sum(losses);

@@ -32,7 +32,7 @@ Tensor smooth_l1_loss(const Tensor& input, const Tensor& target,
 Tensor binary_cross_entropy(const Tensor& input, const Tensor& target, const Tensor& weight = {},
                             LossReduction reduction = LossReduction::kMean);
 // The same of sigmoid(input), without overflow. `pos_weight`, if defined, broadcasts and multiplies
-// the first term; no gradient flows to it.
+// the first term; no gradient flows to it, and one that requires grad throws.
 Tensor binary_cross_entropy_with_logits(const Tensor& input, const Tensor& target,
                                         const Tensor& weight = {},
                                         LossReduction reduction = LossReduction::kMean,
@@ -44,7 +44,9 @@ Tensor kl_div(const Tensor& input, const Tensor& target,
 // -- classes: input [n, classes, ...] (or [classes]), targets int64 without the axis of classes
 
 struct ClassLossOptions {
-  Tensor weight = {};  // [classes]: factor of each class; undefined = 1. No gradient flows to it.
+  // [classes]: factor of each class; undefined = 1. Where targets are classes, no gradient flows to
+  // it, and one that requires grad throws.
+  Tensor weight = {};
   std::int64_t ignore_index = -100;  // examples with this target count nowhere
   LossReduction reduction =
       LossReduction::kMean;      // the mean is weighted: sum of losses / sum of weights

@@ -96,27 +96,24 @@ struct CrossEntropy {
 };
 
 struct CrossEntropyOfLogits {
-  // log(1 + e^-x)
-  static double softplus(double x) {
-    return std::log1p(std::exp(-std::abs(x))) + std::max(-x, 0.0);
-  }
+  // log(1 + e^-|x|): log(1 + e^-x) without its -x where x < 0
+  static double bounded(double x) { return std::log1p(std::exp(-std::abs(x))); }
   double loss(double x, double t, double factor) const {
-    return (1 - t) * x + (1 + (factor - 1) * t) * softplus(x);
+    return (1 - t) * x + (1 + (factor - 1) * t) * (bounded(x) + std::max(-x, 0.0));
   }
   double input_slope(double x, double t, double factor) const {
     return (1 - t) - (1 + (factor - 1) * t) / (1 + std::exp(x));
   }
+  // (factor - 1) * log(1 + e^-x) - x, in an order that subtracts no infinity from another
   double target_slope(double x, double, double factor) const {
-    return (factor - 1) * softplus(x) - x;
-  }
-  static Tensor softplus(const Tensor& x) {
-    return log1p(exp(neg(abs(x)))) + maximum(neg(x), Tensor::zeros({}, x.dtype()));
+    return (factor - 1) * bounded(x) - (x < 0 ? factor * x : x);
   }
   Tensor input_slope(const Tensor& x, const Tensor& t, const Tensor& factor) const {
     return (1.0 - t) - ((factor - 1.0) * t + 1.0) * sigmoid(neg(x));
   }
   Tensor target_slope(const Tensor& x, const Tensor&, const Tensor& factor) const {
-    return (factor - 1.0) * softplus(x) - x;
+    const Tensor none = Tensor::zeros({}, x.dtype());
+    return (factor - 1.0) * log1p(exp(neg(abs(x)))) - maximum(x, none) - factor * minimum(x, none);
   }
 };
 
@@ -264,14 +261,20 @@ void check_at_least(const char* name, const char* what, double value, double lea
                              " is too small");
 }
 
+// Throws, naming `what`, unless there is one for each element of the input once broadcast.
+void require_spread(const char* name, const char* what, const Tensor& given, const Tensor& input) {
+  const std::string named = std::string(name) + ": " + what;
+  shapes::broadcast_strides(given.shape(), given.strides(), input.shape(), named.c_str());
+}
+
 // The losses of all elements, times `weight`, reduced.
 template <typename Loss>
 Tensor weighted(const char* name, const Loss& loss, const Tensor& input, const Tensor& target,
                 const Tensor& weight, LossReduction reduction, const Tensor& factor = {}) {
   if (!weight.defined()) return pointwise(name, loss, input, target, reduction, factor);
-  const Tensor spread = weight.expand(input.shape());
-  const Tensor losses =
-      mul(pointwise(name, loss, input, target, LossReduction::kNone, factor), spread);
+  require_spread(name, "weight", weight, input);
+  const Tensor losses = mul(pointwise(name, loss, input, target, LossReduction::kNone, factor),
+                            weight.expand(input.shape()));
   if (reduction == LossReduction::kNone) return losses;
   return reduction == LossReduction::kSum ? sum(losses) : mean(losses);
 }
@@ -337,6 +340,8 @@ Tensor binary_cross_entropy_with_logits(const Tensor& input, const Tensor& targe
   Tensor factor;
   if (pos_weight.defined()) {
     shapes::require_same_dtype(input, pos_weight, kName);
+    require_spread(kName, "pos_weight", pos_weight, input);
+    autograd::require_constant(pos_weight, kName, "pos_weight");
     factor = kernels::clone(kernels::expand(pos_weight, input.shape()));
   }
   return weighted(kName, CrossEntropyOfLogits{}, input, target, weight, reduction, factor);

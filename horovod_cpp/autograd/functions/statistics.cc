@@ -138,7 +138,8 @@ Tensor norm(const Tensor& a, double p, std::vector<std::int64_t> axes, bool keep
   if (std::isinf(p)) {
     Tensor largest = size.detach();
     for (std::int64_t i = 0; i < a.dim(); ++i) {
-      if (mask[static_cast<std::size_t>(i)]) largest = max(largest, i, true).values;
+      if (!mask[static_cast<std::size_t>(i)]) continue;
+      largest = extreme(largest, i, true, true, "norm").values;
     }
     return shared_by_ties(size, largest, "norm").reshape(shapes::reduced(a.shape(), mask, keepdim));
   }

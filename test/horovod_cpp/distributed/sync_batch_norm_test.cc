@@ -159,6 +159,17 @@ TEST(SyncBatchNorm, RefusesOnAllRanksOneValueAChannelInTheJoinedBatch) {
   });
 }
 
+TEST(SyncBatchNorm, RefusesRunningStatisticsThatRequireGrad) {
+  run_sets(2, [](const ProcessSet& all) {
+    SyncBatchNorm layer(2, {}, all);
+    layer.running_var.requires_grad_();
+    EXPECT_THAT(message_of<InvalidArgumentError>([&] {
+                  layer(Tensor::ones({4, 2}));
+                }),
+                testing::HasSubstr("not differentiable with respect to running_var"));
+  });
+}
+
 TEST(SyncBatchNorm, ConvertsEveryBatchNormOfAModelInItsPlace) {
   run_sets(2, [](const ProcessSet& all) {
     auto inner = std::make_shared<nn::Sequential>(nn::Linear(2, 2), nn::BatchNorm1d(2));

@@ -48,6 +48,21 @@ Affine<T> affine_of(const Moments& moments, const Tensor& weight, const Tensor& 
   return result;
 }
 
+// Without a term of the input, whose infinities times 0 would be NaN.
+template <typename T>
+Tensor given_grad(const Tensor& grad, const Moments& moments, const Tensor& weight, double eps) {
+  std::vector<T> scale;
+  for (std::int64_t c = 0; c < weight.numel(); ++c) {
+    scale.push_back(static_cast<T>(static_cast<double>(weight.data<T>()[c]) /
+                                   std::sqrt(moments.variance.data<double>()[c] + eps)));
+  }
+  const std::vector<T> shift(scale.size());
+  Tensor result = empty_channels_last(grad.shape(), grad.dtype());
+  isa::table().of<T>().column_affine(rows_in(grad), grad.size(1), grad.data<T>(), scale.data(),
+                                     shift.data(), false, result.data<T>());
+  return result;
+}
+
 template <typename T>
 BatchNormGradients gradients(const Tensor& grad, const Tensor& input, const Moments& moments,
                              const Tensor& weight, double eps, bool training) {
@@ -55,7 +70,8 @@ BatchNormGradients gradients(const Tensor& grad, const Tensor& input, const Mome
   const std::int64_t channels = input.size(1);
   const std::int64_t rows = rows_in(input);
   const auto count = static_cast<double>(rows);
-  const BatchNormGradients result = {empty_channels_last(input.shape(), input.dtype()),
+  const BatchNormGradients result = {training ? empty_channels_last(input.shape(), input.dtype())
+                                              : given_grad<T>(grad, moments, weight, eps),
                                      Tensor::empty(weight.shape(), input.dtype()),
                                      Tensor::empty(weight.shape(), input.dtype())};
   const auto size = static_cast<std::size_t>(channels);
@@ -74,11 +90,12 @@ BatchNormGradients gradients(const Tensor& grad, const Tensor& input, const Mome
     result.weight.data<T>()[c] = static_cast<T>(sum_gx);
     // dx = factor * (g - mean(g) - xhat * mean(g * xhat)), xhat = (x - mean) * inverse
     const double factor = static_cast<double>(weight.data<T>()[c]) * inverse;
-    const double of_x = training ? -factor * inverse * sum_gx / count : 0.0;
+    const double of_x = -factor * inverse * sum_gx / count;
     scale[c] = static_cast<T>(factor);
     slope[c] = static_cast<T>(of_x);
-    shift[c] = static_cast<T>(training ? -factor * sums[c] / count - of_x * mean : 0.0);
+    shift[c] = static_cast<T>(-factor * sums[c] / count - of_x * mean);
   }
+  if (!training) return result;
   kernels.column_affine2(rows, channels, grad.data<T>(), scale.data(), input.data<T>(),
                          slope.data(), shift.data(), result.input.data<T>());
   return result;
@@ -120,6 +137,14 @@ BatchNormGradients batch_norm_grad(const Tensor& grad, const Tensor& input, cons
   return dispatch_float(input.dtype(), [&](auto tag) {
     return gradients<typename decltype(tag)::type>(channels_last(grad), channels_last(input),
                                                    moments, contiguous(weight), eps, training);
+  });
+}
+
+Tensor batch_norm_given_grad(const Tensor& grad, const Moments& moments, const Tensor& weight,
+                             double eps) {
+  return dispatch_float(grad.dtype(), [&](auto tag) {
+    return given_grad<typename decltype(tag)::type>(channels_last(grad), moments,
+                                                    contiguous(weight), eps);
   });
 }
 

@@ -29,5 +29,9 @@ struct BatchNormGradients {
 BatchNormGradients batch_norm_grad(const Tensor& grad, const Tensor& input, const Moments& moments,
                                    const Tensor& weight, double eps, bool training);
 
+// The input's of those if not `training`: it does not depend on the input. f32 or f64.
+Tensor batch_norm_given_grad(const Tensor& grad, const Moments& moments, const Tensor& weight,
+                             double eps);
+
 }  // namespace kernels
 }  // namespace hvd

@@ -80,15 +80,14 @@ BatchNormGradients half_batch_norm_grad(const Tensor& grad, const Tensor& input,
   const BatchNormGradients result = {empty_channels_last(input.shape(), input.dtype()),
                                      to(dots, weight.dtype()),
                                      to(sums.select(0, 0), weight.dtype())};
-  // Given statistics do not move with the input: nothing flows through them.
-  const Tensor through = training ? sums : Tensor::zeros({2, channels}, DType::kF64);
   const Tensor scale = to(weight, DType::kF32);
   const double count = count_in(input);
   for_each_part(in, [&](std::int64_t first, std::int64_t last) {
-    put_images(
-        batch_norm_input_grad(widened_images(g, first, last), widened_images(in, first, last),
-                              moments, scale, eps, through, count),
-        result.input, first);
+    const Tensor part = widened_images(g, first, last);
+    put_images(training ? batch_norm_input_grad(part, widened_images(in, first, last), moments,
+                                                scale, eps, sums, count)
+                        : batch_norm_given_grad(part, moments, scale, eps),
+               result.input, first);
   });
   return result;
 }

@@ -1,6 +1,7 @@
 #include "horovod_cpp/tensor/kernels/reduce/rows.h"
 
 #include <algorithm>
+#include <limits>
 #include <numeric>
 #include <string>
 #include <type_traits>
@@ -133,11 +134,13 @@ Tensor argsort(const Tensor& rows, bool descending) {
 
 Tensor bincount(const Tensor& values, std::int64_t length) {
   require_cpu("bincount", {&values});
+  constexpr std::int64_t kMost = std::numeric_limits<std::int64_t>::max() / sizeof(std::int64_t);
   const std::int64_t* in = values.data<std::int64_t>();
   for (std::int64_t i = 0; i < values.numel(); ++i) {
-    if (in[i] < 0) {
+    if (in[i] < 0 || in[i] >= kMost) {
       throw InvalidArgumentError("bincount: " + std::to_string(in[i]) + " at index " +
-                                 std::to_string(i) + " is negative");
+                                 std::to_string(i) +
+                                 (in[i] < 0 ? " is negative" : " needs over 2^63 bytes of counts"));
     }
     length = std::max(length, in[i] + 1);
   }

@@ -73,11 +73,16 @@ Tensor pick_from(const py::handle& item) {
   return given.to(DType::kI64);
 }
 
+// A mask of 0 axes: all of it or nothing.
+bool is_single(const Tensor& pick) {
+  return pick.dtype() == DType::kBool && pick.dim() == 0;
+}
+
 bool is_mask(const py::handle& item) {
   return is_array(item) && pick_from(item).dtype() == DType::kBool;
 }
 
-// How many axes an index consumes: none for None and Ellipsis, several for a mask.
+// How many axes an index consumes: none for None and Ellipsis, as many as it has for a mask.
 std::int64_t axes_of(const py::tuple& index) {
   std::int64_t axes = 0;
   for (const py::handle& item : index) {
@@ -122,7 +127,12 @@ Selection select_by(const Tensor& tensor, const py::handle& index) {
       apply_slice(selection, axis++, py::reinterpret_borrow<py::slice>(item));
       ++source;
     } else if (is_array(item)) {
-      pick(pick_from(item));
+      const Tensor chosen = pick_from(item);
+      if (is_single(chosen)) {  // picks from an axis of its own, of extent 1
+        result = result.unsqueeze(axis);
+        --source;
+      }
+      pick(is_single(chosen) ? chosen.reshape({1}) : chosen);
     } else if (PyIndex_Check(item.ptr()) != 0 && !PyBool_Check(item.ptr())) {
       const Py_ssize_t position = PyNumber_AsSsize_t(item.ptr(), PyExc_IndexError);
       if (position == -1 && PyErr_Occurred() != nullptr) throw py::error_already_set();

@@ -2,6 +2,7 @@
 
 #include <string>
 
+#include "bindings/native/option.h"
 #include "core/base/status.h"
 #include "horovod_cpp/autograd/grad_mode.h"
 
@@ -42,6 +43,16 @@ py::object number_from(const py::handle& object, bool whole, bool last_try) {
   PyObject* const index = PyNumber_Index(object.ptr());
   if (index == nullptr) PyErr_Clear();
   return py::reinterpret_steal<py::object>(index);
+}
+
+std::optional<bool> flag_from(const py::handle& object) {
+  py::detail::make_caster<bool> plain;
+  if (!plain.load(object, /*convert=*/false)) return std::nullopt;
+  return py::detail::cast_op<bool>(plain);
+}
+
+void refuse_flag(const char* name, const py::handle& given) {
+  refuse_option(name, "True or False", given);
 }
 
 }  // namespace hvd::python

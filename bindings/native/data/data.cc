@@ -4,6 +4,7 @@
 #include <optional>
 
 #include "bindings/native/data/data.h"
+#include "bindings/native/numbers.h"
 #include "bindings/native/shared_object.h"
 #include "core/base/status.h"
 #include "horovod_cpp/data/datasets.h"
@@ -162,7 +163,7 @@ Args:
 
 Raises:
     InvalidArgumentError: a file is missing or corrupt; the message names it and says how.)")
-      .def(py::init([](const std::string& folder, bool train, const DTypeLike& dtype) {
+      .def(py::init([](const std::string& folder, Flag<"train"> train, const DTypeLike& dtype) {
              return std::make_shared<data::MNIST>(folder, train, pixel_format(dtype));
            }),
            py::arg("folder"), py::arg("train") = true, py::arg("dtype") = "float32");
@@ -180,7 +181,7 @@ Args:
 
 Raises:
     InvalidArgumentError: a file is missing or corrupt; the message names it and says how.)")
-      .def(py::init([](const std::string& folder, bool train, const DTypeLike& dtype) {
+      .def(py::init([](const std::string& folder, Flag<"train"> train, const DTypeLike& dtype) {
              return std::make_shared<data::CIFAR10>(folder, train, pixel_format(dtype));
            }),
            py::arg("folder"), py::arg("train") = true, py::arg("dtype") = "float32");
@@ -195,7 +196,7 @@ Args:
 
 Raises:
     InvalidArgumentError: a file is missing or corrupt; the message names it and says how.)")
-      .def(py::init([](const std::string& folder, bool train, const DTypeLike& dtype) {
+      .def(py::init([](const std::string& folder, Flag<"train"> train, const DTypeLike& dtype) {
              return std::make_shared<data::CIFAR100>(folder, train, pixel_format(dtype));
            }),
            py::arg("folder"), py::arg("train") = true, py::arg("dtype") = "float32");

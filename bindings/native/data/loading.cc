@@ -159,8 +159,9 @@ class PythonLoader : public data::DataLoader {
 };
 
 std::shared_ptr<PythonLoader> make_loader(const DatasetLike& dataset, std::int64_t batch_size,
-                                          bool shuffle, const MaybeSampler& sampler, bool drop_last,
-                                          int num_workers, int prefetch_factor, std::uint64_t seed,
+                                          Flag<"shuffle"> shuffle, const MaybeSampler& sampler,
+                                          Flag<"drop_last"> drop_last, int num_workers,
+                                          int prefetch_factor, std::uint64_t seed,
                                           const MaybeBatchSampler& batch_sampler,
                                           const MaybeCollate& collate_fn) {
   return std::make_shared<PythonLoader>(
@@ -193,10 +194,8 @@ Raises:
     InvalidArgumentError: not 0 <= rank < num_replicas, another ``uneven``, or None before init().)")
       .def(py::init([](const Typed<"DatasetLike | int">& dataset,
                        const Option<std::optional<int>, "num_replicas">& num_replicas,
-                       const Option<std::optional<int>, "rank">& rank,
-                       const Option<bool, "shuffle">& shuffle,
-                       const Option<std::uint64_t, "seed">& seed,
-                       const Option<bool, "drop_last">& drop_last,
+                       const Option<std::optional<int>, "rank">& rank, Flag<"shuffle"> shuffle,
+                       const Option<std::uint64_t, "seed">& seed, Flag<"drop_last"> drop_last,
                        const Option<std::string, "uneven">& uneven) {
              const auto examples = py::isinstance<py::int_>(dataset)
                                        ? dataset.cast<std::int64_t>()
@@ -264,7 +263,8 @@ Args:
 
 Raises:
     InvalidArgumentError: batch_size is below 1.)")
-      .def(py::init([](const SamplerLike& sampler, std::int64_t batch_size, bool drop_last) {
+      .def(py::init([](const SamplerLike& sampler, std::int64_t batch_size,
+                       Flag<"drop_last"> drop_last) {
              return std::make_shared<data::BatchSampler>(sampler_from(sampler, 0), batch_size,
                                                          drop_last);
            }),

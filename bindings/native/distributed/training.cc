@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "bindings/native/distributed/distributed.h"
+#include "bindings/native/numbers.h"
 #include "core/base/status.h"
 #include "horovod_cpp/distributed/collectives/broadcast.h"
 #include "horovod_cpp/distributed/gradients/distributed_optimizer.h"
@@ -133,12 +134,11 @@ std::shared_ptr<DistributedOptimizer> make_optimizer(
     const Option<int, "backward_passes_per_step">& backward_passes_per_step, ReduceOpLike op,
     const Option<double, "gradient_predivide_factor">& gradient_predivide_factor,
     const GroupsLike& groups, const PythonProcessSet& set,
-    const Option<bool, "average_aggregated_gradients">& average_aggregated_gradients,
+    Flag<"average_aggregated_gradients"> average_aggregated_gradients,
     const Option<std::optional<double>, "clip_grad_norm">& clip_grad_norm,
     const Option<std::string, "clip_when">& clip_when,
-    const Option<bool, "gradient_as_bucket_view">& gradient_as_bucket_view,
-    const Option<bool, "overlap_step">& overlap_step,
-    const Option<bool, "sparse_as_dense">& sparse_as_dense) {
+    Flag<"gradient_as_bucket_view"> gradient_as_bucket_view, Flag<"overlap_step"> overlap_step,
+    Flag<"sparse_as_dense"> sparse_as_dense) {
   NamedTensors named;
   if (!named_parameters.is_none()) {
     named = named_tensors_from(named_parameters);

@@ -112,14 +112,15 @@ void bind_conv_functions(py::module_& m) {
 }
 
 std::shared_ptr<nn::Conv1d> make_conv1d(Int in, Int out, Int kernel, Int stride,
-                                        const Padding1d& pad, Int dilation, Int groups, bool bias) {
+                                        const Padding1d& pad, Int dilation, Int groups,
+                                        Flag<"bias"> bias) {
   return std::make_shared<nn::Conv1d>(
       in, out, kernel, nn::Conv1dOptions{stride, padding(pad), dilation, groups, bias});
 }
 
 std::shared_ptr<nn::Conv2d> make_conv2d(Int in, Int out, const Pair& kernel, const Pair& stride,
                                         const Padding2d& pad, const Pair& dilation, Int groups,
-                                        bool bias) {
+                                        Flag<"bias"> bias) {
   return std::make_shared<nn::Conv2d>(
       in, out, pair(kernel),
       nn::Conv2dOptions{pair(stride), padding(pad), pair(dilation), groups, bias});
@@ -128,7 +129,8 @@ std::shared_ptr<nn::Conv2d> make_conv2d(Int in, Int out, const Pair& kernel, con
 std::shared_ptr<nn::ConvTranspose2d> make_conv_transpose2d(Int in, Int out, const Pair& kernel,
                                                            const Pair& stride, const Pair& pad,
                                                            const Pair& output_padding, Int groups,
-                                                           bool bias, const Pair& dilation) {
+                                                           Flag<"bias"> bias,
+                                                           const Pair& dilation) {
   return std::make_shared<nn::ConvTranspose2d>(
       in, out, pair(kernel),
       nn::ConvTranspose2dOptions{pair(stride), pair(pad), pair(output_padding), groups, bias,

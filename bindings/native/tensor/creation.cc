@@ -17,7 +17,7 @@ constexpr const char* kNegativeExtent = "InvalidArgumentError: a negative extent
 void bind_constructors(py::module_& m) {
   m.def(
       "tensor",
-      [](const TensorData& data, const MaybeDType& dtype, bool requires_grad,
+      [](const TensorData& data, const MaybeDType& dtype, Flag<"requires_grad"> requires_grad,
          const MaybeDevice& device) {
         Tensor result = copy_to_tensor(data);
         if (!dtype.is_none()) result = result.to(dtype_from(dtype));

@@ -175,7 +175,7 @@ void bind_axes_reductions(py::module_& m) {
   const auto reduce = [&](const char* name, auto function, const char* doc) {
     def_axis(
         m, name,
-        [function](const Tensor& t, const MaybeAxes& axis, bool keep) {
+        [function](const Tensor& t, const MaybeAxes& axis, Flag<"keepdims"> keep) {
           return function(t, list_of(axis), keep);
         },
         a, axes, keepdims, ReleaseGil(), doc);
@@ -203,15 +203,14 @@ void bind_spreads(py::module_& m) {
   const auto spread = [&](const char* name, auto function, const char* doc) {
     m.def(  // PyTorch's older form
         name,
-        [function](const Tensor& t, bool unbiased) {
+        [function](const Tensor& t, Flag<"unbiased"> unbiased) {
           return function(t, {}, unbiased ? 1.0 : 0.0, false);
         },
         a, py::arg("unbiased").noconvert(), ReleaseGil());
     def_axis(
         m, name,
-        [function](const Tensor& t, const MaybeAxes& axis, Number correction, bool keep) {
-          return function(t, list_of(axis), correction, keep);
-        },
+        [function](const Tensor& t, const MaybeAxes& axis, Number correction,
+                   Flag<"keepdims"> keep) { return function(t, list_of(axis), correction, keep); },
         a, axes, py::arg("correction") = 1.0, keepdims, ReleaseGil(), doc);
   };
   spread(
@@ -232,7 +231,7 @@ void bind_spreads(py::module_& m) {
           .c_str());
   def_axis(
       m, "norm",
-      [](const Tensor& t, Number p, const MaybeAxes& axis, bool keep) {
+      [](const Tensor& t, Number p, const MaybeAxes& axis, Flag<"keepdims"> keep) {
         return norm(t, p, list_of(axis), keep);
       },
       a, py::arg("p") = 2.0, axes, keepdims, ReleaseGil(),
@@ -260,8 +259,10 @@ void bind_extremes(py::module_& m) {
     m.def(name, of_pairs, a, py::arg("other"), ReleaseGil());
     def_axis(
         m, name,
-        [along](const Tensor& t, Integer at, bool keep) { return pair_of(along(t, at, keep)); }, a,
-        axis, keepdims, ReleaseGil());
+        [along](const Tensor& t, Integer at, Flag<"keepdims"> keep) {
+          return pair_of(along(t, at, keep));
+        },
+        a, axis, keepdims, ReleaseGil());
   };
   extreme(
       "max", &max, &max, &maximum,
@@ -277,7 +278,7 @@ void bind_extremes(py::module_& m) {
           .c_str());
   const auto position = [&](const char* name, OfAll all_of, PositionOfAxis along, const char* doc) {
     m.def(name, all_of, a, ReleaseGil(), doc);
-    def_axis(m, name, given(along), a, axis, keepdims, ReleaseGil());
+    def_axis(m, name, given<"keepdims">(along), a, axis, keepdims, ReleaseGil());
   };
   position("argmax", &argmax, &argmax,
            tensor_doc("Index of the first largest element, of all or along an axis.",
@@ -310,13 +311,14 @@ void bind_orders(py::module_& m) {
       m, "cumsum", given(&cumsum), a, py::arg("axis"), ReleaseGil(),
       tensor_doc("Running sums along an axis.", {kAnyShape, kAxis}, kSameShape, kNoAxis).c_str());
   def_axis(
-      m, "argsort", given(&argsort), a, last, py::arg("descending") = false, ReleaseGil(),
+      m, "argsort", given<"descending">(&argsort), a, last, py::arg("descending") = false,
+      ReleaseGil(),
       tensor_doc("Indices that sort along an axis, stable; NaN counts as largest.",
                  {kAnyShape, kAxis, kDescending}, "A new int64 Tensor of the same shape.", kNoAxis)
           .c_str());
   def_axis(
       m, "sort",
-      [](const Tensor& t, Integer axis, bool descending) {
+      [](const Tensor& t, Integer axis, Flag<"descending"> descending) {
         return pair_of(sort(t, axis, descending));
       },
       a, last, py::arg("descending") = false, ReleaseGil(),
@@ -326,7 +328,7 @@ void bind_orders(py::module_& m) {
           .c_str());
   def_axis(
       m, "topk",
-      [](const Tensor& t, Integer k, Integer axis, bool largest) {
+      [](const Tensor& t, Integer k, Integer axis, Flag<"largest"> largest) {
         return pair_of(topk(t, k, axis, largest));
       },
       a, py::arg("k"), last, py::arg("largest") = true, ReleaseGil(),

@@ -71,7 +71,7 @@ Typed<"tuple[str, tuple[int, ...], bytes, bool]"> tensor_state(const Tensor& ten
 }
 
 Tensor tensor_from_state(const std::string& dtype, const Shape& shape, const py::bytes& data,
-                         bool requires_grad) {
+                         Flag<"requires_grad"> requires_grad) {
   Tensor tensor = Tensor::empty(shape, parse_dtype(dtype));
   const std::string_view bytes = data;
   if (bytes.size() != static_cast<std::size_t>(tensor.numel()) * size_of(tensor.dtype())) {

@@ -3,6 +3,7 @@
 #include <string>
 
 #include "bindings/native/option.h"
+#include "bindings/native/scalar.h"
 #include "core/base/status.h"
 #include "horovod_cpp/autograd/grad_mode.h"
 
@@ -43,6 +44,18 @@ py::object number_from(const py::handle& object, bool whole, bool last_try) {
   PyObject* const index = PyNumber_Index(object.ptr());
   if (index == nullptr) PyErr_Clear();
   return py::reinterpret_steal<py::object>(index);
+}
+
+std::optional<std::int64_t> int64_from(const py::handle& object) {
+  if (PyIndex_Check(object.ptr()) == 0) return std::nullopt;
+  const auto integer = py::reinterpret_steal<py::object>(PyNumber_Index(object.ptr()));
+  if (!integer) {  // a tensor of floats
+    PyErr_Clear();
+    return std::nullopt;
+  }
+  int overflow = 0;
+  const long long whole = PyLong_AsLongLongAndOverflow(integer.ptr(), &overflow);
+  return overflow == 0 ? std::optional<std::int64_t>(whole) : std::nullopt;
 }
 
 std::optional<bool> flag_from(const py::handle& object) {

@@ -11,6 +11,7 @@
 #include "bindings/native/nn/nn.h"
 #include "bindings/native/numbers.h"
 #include "bindings/native/tensor/docs.h"
+#include "bindings/native/tensor/two_integers.h"
 #include "horovod_cpp/nn/layers/layers.h"
 
 namespace hvd::python {
@@ -18,13 +19,13 @@ namespace {
 
 using Int = Integer;
 // What Python passes for IntPair and ConvPadding: 3, (3, 5), "same".
-using Pair = std::variant<Int, std::pair<Int, Int>>;
+using Pair = std::variant<Int, TwoIntegers>;
 using Padding1d = std::variant<Int, std::string>;
-using Padding2d = std::variant<Int, std::pair<Int, Int>, std::string>;
+using Padding2d = std::variant<Int, TwoIntegers, std::string>;
 
 struct ToPair {
   IntPair operator()(Int both) const { return both.value; }
-  IntPair operator()(const std::pair<Int, Int>& pair) const { return {pair.first, pair.second}; }
+  IntPair operator()(const TwoIntegers& pair) const { return {pair.first, pair.second}; }
 };
 struct ToPadding {
   ConvPadding operator()(const std::string& word) const { return std::string_view(word); }

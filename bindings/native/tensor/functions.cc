@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "bindings/native/numbers.h"
+#include "bindings/native/scalar.h"
 #include "bindings/native/tensor/docs.h"
 #include "bindings/native/tensor/functions.h"
 #include "bindings/native/words.h"
@@ -44,21 +45,24 @@ void bind_elementwise(py::module_& m) {
   unary("log1p", &log1p, "Element-wise log(1 + a).");
   unary("isnan", &isnan, "Where ``a`` is not a number, a bool tensor.");
   unary("logical_not", &logical_not, "Where ``a`` is 0, a bool tensor.");
-  using Bound = std::variant<std::monostate, Tensor, Number>;
+  using Bound = std::variant<std::monostate, Tensor, Scalar>;
   m.def(
       "clamp",
       [](const Tensor& a, const Bound& min, const Bound& max) {
-        if (!std::holds_alternative<Tensor>(min) && !std::holds_alternative<Tensor>(max)) {
+        const auto is_tensor = [&a](const Bound& bound) {
+          const auto* number = std::get_if<Scalar>(&bound);
+          return number == nullptr ? std::holds_alternative<Tensor>(bound)
+                                   : number->exact_in(a.dtype());
+        };
+        if (!is_tensor(min) && !is_tensor(max)) {
           const auto number = [](const Bound& bound) {
-            const auto* given = std::get_if<Number>(&bound);
+            const auto* given = std::get_if<Scalar>(&bound);
             return given == nullptr ? std::nullopt : std::optional<double>(given->value);
           };
           return clamp(a, number(min), number(max));
         }
         const auto tensor = [&a](const Bound& bound) {
-          if (const auto* number = std::get_if<Number>(&bound)) {
-            return Tensor::scalar(*number, a.dtype());
-          }
+          if (const auto* number = std::get_if<Scalar>(&bound)) return number->tensor(a.dtype());
           const auto* given = std::get_if<Tensor>(&bound);
           return given == nullptr ? Tensor() : *given;
         };
@@ -96,7 +100,12 @@ void bind_pairs(py::module_& m) {
   const auto compare = [&](const char* name, Binary both, WithNumber number, const char* what) {
     const std::string doc = binary_doc(what) + " ``b`` may be a number.";
     m.def(name, both, py::arg("a"), py::arg("b"), ReleaseGil(), doc.c_str());
-    m.def(name, number, py::arg("a"), py::arg("b"), ReleaseGil());
+    m.def(
+        name,
+        [both, number](const Tensor& x, const Scalar& y) {
+          return y.exact_in(x.dtype()) ? both(x, y.tensor(x.dtype())) : number(x, y);
+        },
+        py::arg("a"), py::arg("b"), ReleaseGil());
   };
   compare("eq", &eq, &eq, "Where a == b, a bool tensor.");
   compare("ne", &ne, &ne, "Where a != b, a bool tensor.");
@@ -107,7 +116,8 @@ void bind_pairs(py::module_& m) {
 }
 
 // A number beside a tensor, in its dtype.
-Tensor beside(Number number, const Tensor& other) {
+Tensor beside(const Scalar& number, const Tensor& other) {
+  if (number.exact_in(other.dtype())) return number.tensor(other.dtype());
   return autograd::operand(number, other);
 }
 
@@ -128,17 +138,21 @@ Raises:
     InvalidArgumentError: shapes do not broadcast, or dtypes do not fit.)");
   m.def(
       "where",
-      [](const Tensor& mask, const Tensor& x, Number y) { return where(mask, x, beside(y, x)); },
+      [](const Tensor& mask, const Tensor& x, const Scalar& y) {
+        return where(mask, x, beside(y, x));
+      },
       condition, a, b, ReleaseGil());
   m.def(
       "where",
-      [](const Tensor& mask, Number x, const Tensor& y) { return where(mask, beside(x, y), y); },
+      [](const Tensor& mask, const Scalar& x, const Tensor& y) {
+        return where(mask, beside(x, y), y);
+      },
       condition, a, b, ReleaseGil());
   m.def(
       "where",
       [](const Tensor& mask, const Integer& x, const Integer& y) {
-        return where(mask, Tensor::full({}, static_cast<double>(x.value), DType::kI64),
-                     Tensor::full({}, static_cast<double>(y.value), DType::kI64));
+        const Scalar first{0.0, x.value}, second{0.0, y.value};
+        return where(mask, first.tensor(DType::kI64), second.tensor(DType::kI64));
       },
       condition, py::arg("a").noconvert(), py::arg("b").noconvert(), ReleaseGil());
   m.def(
@@ -164,8 +178,13 @@ Returns:
 
 Raises:
     InvalidArgumentError: shapes or dtypes do not fit.)");
-  m.def("masked_fill", given(py::overload_cast<const Tensor&, const Tensor&, double>(&masked_fill)),
-        py::arg("a"), py::arg("mask"), py::arg("value"), ReleaseGil());
+  m.def(
+      "masked_fill",
+      [](const Tensor& t, const Tensor& mask, const Scalar& value) {
+        return value.exact_in(t.dtype()) ? masked_fill(t, mask, value.tensor(t.dtype()))
+                                         : masked_fill(t, mask, value.value);
+      },
+      py::arg("a"), py::arg("mask"), py::arg("value"), ReleaseGil());
 }
 
 void bind_axes_reductions(py::module_& m) {

@@ -3,6 +3,7 @@
 #include <string>
 #include <vector>
 
+#include "bindings/native/scalar.h"
 #include "core/base/status.h"
 #include "horovod_cpp/autograd/functions/functions.h"
 #include "horovod_cpp/autograd/grad_mode.h"
@@ -147,6 +148,17 @@ Selection select_by(const Tensor& tensor, const py::handle& index) {
   return selection;
 }
 
+// What is written, a number of Python or NumPy in the tensor's dtype.
+Tensor assigned(const py::handle& value, DType dtype) {
+  if (PyFloat_Check(value.ptr()) != 0 || PyLong_Check(value.ptr()) != 0) {
+    return value.cast<Scalar>().tensor(dtype);
+  }
+  if (py::isinstance<Tensor>(value) || py::isinstance<py::array>(value)) return tensor_from(value);
+  const py::module_ numpy = py::module_::import("numpy");
+  const bool number = py::isinstance(value, numpy.attr("generic"));
+  return tensor_from(number ? numpy.attr("asarray")(value) : value);
+}
+
 }  // namespace
 
 Tensor index_tensor(const Tensor& tensor, const IndexLike& index) {
@@ -158,9 +170,7 @@ Tensor index_tensor(const Tensor& tensor, const IndexLike& index) {
 
 void assign_index(Tensor& tensor, const IndexLike& index,
                   const Typed<"ArrayLike | int | float | bool">& value) {
-  const bool number = PyFloat_Check(value.ptr()) || PyLong_Check(value.ptr());
-  const Tensor source =
-      number ? Tensor::scalar(value.cast<double>(), tensor.dtype()) : tensor_from(value);
+  const Tensor source = assigned(value, tensor.dtype());
   if (grad_enabled() && (tensor.requires_grad() || source.requires_grad())) {
     throw InvalidArgumentError(
         tensor.is_leaf() && tensor.requires_grad()

@@ -63,8 +63,7 @@ void bind_elementwise(py::module_& m) {
         }
         const auto tensor = [&a](const Bound& bound) {
           if (const auto* number = std::get_if<Scalar>(&bound)) return number->tensor(a.dtype());
-          const auto* given = std::get_if<Tensor>(&bound);
-          return given == nullptr ? Tensor() : *given;
+          return std::holds_alternative<Tensor>(bound) ? std::get<Tensor>(bound) : Tensor();
         };
         return clamp(a, tensor(min), tensor(max));
       },

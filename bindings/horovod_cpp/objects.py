@@ -52,7 +52,7 @@ def _checked_root(root_rank: object) -> int:
     is_bool = isinstance(root_rank, bool) or getattr(root_rank, "dtype", None) == "bool"
     try:
         if not is_bool:
-            return operator.index(root_rank)  # type: ignore[call-overload, no-any-return]
+            return operator.index(root_rank)  # type: ignore[arg-type]
     except TypeError:  # it says "cannot be interpreted", of no argument
         pass
     raise TypeError(f"root_rank must be an int, got {root_rank!r} ({type(root_rank).__name__})")

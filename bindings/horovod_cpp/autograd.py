@@ -74,7 +74,7 @@ class autocast(contextlib.ContextDecorator):
             if dtype is not None:
                 raise TypeError(f"autocast: {device_type!r} is not a device, and dtype is given too")
             dtype = device_type
-        self._options = (dtype or "bfloat16", bool(enabled), bool(cache_enabled))
+        self._options = (dtype or "bfloat16", enabled, cache_enabled)
 
     def __enter__(self) -> Self:
         _native._enter_autocast(*self._options)
@@ -91,7 +91,7 @@ class _Switch:
                  enabled: bool) -> None:
         self._write = write
         self._before = read()
-        write(bool(enabled))
+        write(enabled)
 
     def __enter__(self) -> Self:
         return self

@@ -1,5 +1,6 @@
 """Any Python object between ranks."""
 
+import operator
 import pickle
 from collections.abc import Callable, Iterable
 from typing import Any, TypeVar
@@ -46,6 +47,17 @@ def _check(what: str, objects: Iterable[Any], failure: Exception | None) -> None
             raise _native.InvalidArgumentError(f"{what}: {obj.text}")
 
 
+def _checked_root(root_rank: object) -> int:
+    """Before anything is sent: a rank that fails alone would leave the others with half a call."""
+    is_bool = isinstance(root_rank, bool) or getattr(root_rank, "dtype", None) == "bool"
+    try:
+        if not is_bool:
+            return operator.index(root_rank)  # type: ignore[arg-type]
+    except TypeError:  # it says "cannot be interpreted", of no argument
+        pass
+    raise TypeError(f"root_rank must be an int, got {root_rank!r} ({type(root_rank).__name__})")
+
+
 @short_traceback
 def broadcast_object(obj: Any, root_rank: int = 0, name: str | None = None,
                      process_set: ProcessSet = _native.global_process_set) -> Any:
@@ -68,6 +80,7 @@ def broadcast_object(obj: Any, root_rank: int = 0, name: str | None = None,
             pickle ``obj``: on all ranks but the root, which gets pickle's exception.
         HorovodInternalError: the job ended.
     """
+    root_rank = _checked_root(root_rank)
     is_root = _native.rank() == root_rank
     data, failure = _pickled(lambda: obj) if is_root else (b"", None)
     data = _native._broadcast_bytes(data, root_rank, name or "", process_set)

@@ -2,6 +2,8 @@
 
 #include <string>
 
+#include "bindings/native/option.h"
+#include "bindings/native/scalar.h"
 #include "core/base/status.h"
 #include "horovod_cpp/autograd/grad_mode.h"
 
@@ -42,6 +44,28 @@ py::object number_from(const py::handle& object, bool whole, bool last_try) {
   PyObject* const index = PyNumber_Index(object.ptr());
   if (index == nullptr) PyErr_Clear();
   return py::reinterpret_steal<py::object>(index);
+}
+
+std::optional<std::int64_t> int64_from(const py::handle& object) {
+  if (PyIndex_Check(object.ptr()) == 0) return std::nullopt;
+  const auto integer = py::reinterpret_steal<py::object>(PyNumber_Index(object.ptr()));
+  if (!integer) {  // a tensor of floats
+    PyErr_Clear();
+    return std::nullopt;
+  }
+  int overflow = 0;
+  const long long whole = PyLong_AsLongLongAndOverflow(integer.ptr(), &overflow);
+  return overflow == 0 ? std::optional<std::int64_t>(whole) : std::nullopt;
+}
+
+std::optional<bool> flag_from(const py::handle& object) {
+  py::detail::make_caster<bool> plain;
+  if (!plain.load(object, /*convert=*/false)) return std::nullopt;
+  return py::detail::cast_op<bool>(plain);
+}
+
+void refuse_flag(const char* name, const py::handle& given) {
+  refuse_option(name, "True or False", given);
 }
 
 }  // namespace hvd::python

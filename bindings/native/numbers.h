@@ -31,30 +31,57 @@ inline std::vector<std::int64_t> list_of(const Integers& given) {
 // InvalidArgumentError for a tensor that requires grad, TypeError for what is no integer.
 py::object number_from(const py::handle& object, bool whole, bool last_try);
 
-// `function` with Given<T> in the place of every number T among its arguments.
-template <typename T>
+// The argument `name` of True or False. Nothing else will do, also no 0 or 1: sum(0, 1) would keep
+// the axis that its caller wanted to sum too.
+template <Text name>
+struct Flag {
+  operator bool() const { return value; }  // NOLINT: implicit
+  bool value = false;
+};
+
+// None if the object is neither Python's True or False nor NumPy's.
+std::optional<bool> flag_from(const py::handle& object);
+// Throws TypeError: "keepdims must be True or False, got 1 (int)".
+[[noreturn]] void refuse_flag(const char* name, const py::handle& given);
+
+// `function` with Given<T> in the place of every number T among its arguments, and a Flag in the
+// place of a bool.
+template <typename T, Text flag>
 struct AsGiven {
   using type = T;
 };
-template <typename T>
-requires(std::is_arithmetic_v<T> && !std::is_same_v<T, bool>) struct AsGiven<T> {
+template <typename T, Text flag>
+requires(std::is_arithmetic_v<T>) struct AsGiven<T, flag> {
   using type = Given<T>;
 };
-template <typename T>
-struct AsGiven<std::optional<T>> {
-  using type = std::optional<typename AsGiven<T>::type>;
+template <Text flag>
+struct AsGiven<bool, flag> {
+  static_assert(sizeof(flag.characters) > 1, "the bool has no name: given<\"keepdims\">(...)");
+  using type = Flag<flag>;
+};
+template <typename T, Text flag>
+struct AsGiven<std::optional<T>, flag> {
+  using type = std::optional<typename AsGiven<T, flag>::type>;
 };
 
-template <typename Result, typename... Arguments>
+template <Text flag = "", typename Result, typename... Arguments>
 auto given(Result (*function)(Arguments...)) {
-  return [function](typename AsGiven<Arguments>::type... arguments) -> Result {
+  return [function](typename AsGiven<Arguments, flag>::type... arguments) -> Result {
     return function(static_cast<Arguments>(arguments)...);
   };
 }
 
-template <typename Class, typename Result, typename... Arguments>
+template <Text flag = "", typename Class, typename Result, typename... Arguments>
 auto given(Result (Class::*function)(Arguments...) const) {
-  return [function](const Class& self, typename AsGiven<Arguments>::type... arguments) -> Result {
+  return [function](const Class& self,
+                    typename AsGiven<Arguments, flag>::type... arguments) -> Result {
+    return (self.*function)(static_cast<Arguments>(arguments)...);
+  };
+}
+
+template <Text flag = "", typename Class, typename Result, typename... Arguments>
+auto given(Result (Class::*function)(Arguments...)) {
+  return [function](Class& self, typename AsGiven<Arguments, flag>::type... arguments) -> Result {
     return (self.*function)(static_cast<Arguments>(arguments)...);
   };
 }
@@ -71,5 +98,17 @@ struct pybind11::detail::type_caster<hvd::python::Given<T>> {
     if (!number || !plain.load(number, convert)) return false;
     value.value = cast_op<T>(plain);
     return true;
+  }
+};
+
+template <hvd::python::Text name_of_flag>
+struct pybind11::detail::type_caster<hvd::python::Flag<name_of_flag>> {
+  PYBIND11_TYPE_CASTER(hvd::python::Flag<name_of_flag>, make_caster<bool>::name);
+
+  bool load(handle source, bool convert) {
+    const std::optional<bool> given = hvd::python::flag_from(source);
+    if (given) value.value = *given;
+    if (!given && convert) hvd::python::refuse_flag(name_of_flag.characters, source);
+    return given.has_value();
   }
 };

@@ -33,9 +33,8 @@ inline std::string an_instance_of(const py::type& type) {
 template <typename T>
 struct Expected {
   static std::string text() {
-    if constexpr (std::is_same_v<T, bool>) {
-      return "True or False";
-    } else if constexpr (std::is_unsigned_v<T>) {
+    static_assert(!std::is_same_v<T, bool>, "a bool is a Flag");
+    if constexpr (std::is_unsigned_v<T>) {
       return "an int of at least 0";
     } else if constexpr (std::is_integral_v<T>) {
       return "an int";
@@ -62,7 +61,7 @@ template <typename T>
 std::optional<T> value_of(const py::handle& source, bool convert) {
   if (source.is_none()) return std::nullopt;
   auto object = py::reinterpret_borrow<py::object>(source);
-  if constexpr (std::is_arithmetic_v<T> && !std::is_same_v<T, bool>) {
+  if constexpr (std::is_arithmetic_v<T>) {
     object = number_from(source, std::is_integral_v<T>, /*last_try=*/false);
     if (!object) return std::nullopt;
   }

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "bindings/native/bindings.h"
+#include "bindings/native/numbers.h"
 
 // What users of NumPy and of PyTorch call the same things.
 namespace hvd::python {
@@ -93,14 +94,14 @@ inline Shape shape_from(const py::args& sizes) {
 template <typename... More, typename Make, typename... Extra>
 void def_sized(py::module_& m, const char* name, Make make, const char* doc,
                const Extra&... extra) {
-  const auto finish = [](Tensor tensor, bool requires_grad) {
+  const auto finish = [](Tensor tensor, Flag<"requires_grad"> requires_grad) {
     if (requires_grad) tensor.requires_grad_();
     return tensor;
   };
   def_also(
       m, name, {{"shape", "size"}},
-      [=](const ShapeLike& shape, const MaybeDType& dtype, More... more, bool requires_grad,
-          const MaybeDevice& device) {
+      [=](const ShapeLike& shape, const MaybeDType& dtype, More... more,
+          Flag<"requires_grad"> requires_grad, const MaybeDevice& device) {
         // A second size, of the other form.
         if (PyIndex_Check(dtype.ptr()) != 0) throw py::reference_cast_error();
         return finish(
@@ -112,7 +113,7 @@ void def_sized(py::module_& m, const char* name, Make make, const char* doc,
   m.def(
       name,
       [=](const py::Args<Typed<"typing.SupportsIndex">>& size, const MaybeDType& dtype,
-          More... more, bool requires_grad, const MaybeDevice& device) {
+          More... more, Flag<"requires_grad"> requires_grad, const MaybeDevice& device) {
         if (size.empty()) throw py::type_error("expected a shape, got nothing");
         return finish(
             make(shape_from(size), dtype_or(dtype, DType::kF32), device_or_cpu(device), more...),

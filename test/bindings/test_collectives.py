@@ -185,3 +185,12 @@ else:
     assert hvd.allgather_object("here") == ["here"]
     hvd.join()
 """)
+
+
+def test_a_wrong_root_of_an_object_fails_on_every_rank_and_the_next_call_works(ranks):
+    ranks.check("""
+for root in (hvd.tensor(0.7), 1.0, "1"):
+    with pytest.raises(TypeError, match="root_rank must be an int, got"):
+        hvd.broadcast_object([rank], root)
+assert hvd.broadcast_object([rank], hvd.tensor(1)) == [1]
+""", np=2)

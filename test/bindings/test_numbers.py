@@ -1,10 +1,13 @@
 """Tensors, bools and floats where a number, an axis or a size is expected."""
 
+import operator
+
 import numpy as np
 import pytest
 
 import horovod_cpp as hvd
 from horovod_cpp import nn, optim
+from horovod_cpp.data import DataLoader, RandomSampler, Subset, TensorDataset
 from horovod_cpp.nn import functional as F
 
 
@@ -127,3 +130,118 @@ def test_where_takes_numbers(a, b, dtype):
     assert (result.tolist(), result.dtype) == ([first[0], second[1]], dtype)
     with pytest.raises(hvd.InvalidArgumentError, match="1.5"):
         hvd.where(hvd.tensor([True]), hvd.tensor([1]), 1.5)
+
+
+def batches(**options):
+    return DataLoader(TensorDataset(hvd.ones(4, 1)), **{"batch_size": 2, **options})
+
+
+@pytest.mark.parametrize("call", [
+    lambda i: hvd.broadcast(hvd.ones(2), i), lambda i: hvd.reduce(hvd.ones(2), i),
+    lambda i: hvd.gather(hvd.ones(2), i), lambda i: hvd.scatter(hvd.ones(2), i),
+    lambda i: hvd.broadcast_(hvd.ones(2), i), lambda i: hvd.grouped_broadcast([hvd.ones(2)], i),
+    lambda i: hvd.broadcast_parameters({"w": hvd.ones(2)}, i),
+    lambda i: hvd.alltoall(hvd.ones(0), splits=[i]), lambda i: hvd.manual_seed(i), lambda i: hvd.Generator(i), lambda i: batches(seed=i),
+    lambda i: batches(num_workers=i), lambda i: batches(batch_size=i + 1),
+    lambda i: TensorDataset(hvd.ones(4, 1))[i], lambda i: RandomSampler(4, i).set_epoch(i),
+    lambda i: Subset(TensorDataset(hvd.ones(4, 1)), [i]),
+])
+def test_bools_and_other_tensors_are_no_integers_of_collectives_and_data(world, call):
+    call(0)
+    call(hvd.tensor(0))
+    call(np.int64(0))
+    for other in (hvd.tensor(0.7), 0.7, "0"):
+        with pytest.raises(TypeError):
+            call(other)
+
+
+@pytest.mark.parametrize("call", [
+    lambda i: hvd.broadcast(hvd.ones(2), i), lambda i: batches(batch_size=i),
+    lambda i: TensorDataset(hvd.ones(4, 1))[i], hvd.manual_seed,
+])
+def test_their_message_says_that_an_integer_is_expected(world, call):
+    for other in (True, False, hvd.tensor(0.7), hvd.tensor(True)):
+        with pytest.raises(TypeError, match="an integer is expected, not a"):
+            call(other)
+
+
+@pytest.mark.parametrize("call", [
+    lambda q: hvd.allreduce(hvd.ones(2), prescale_factor=q),
+    lambda q: hvd.allreduce(hvd.ones(2), postscale_factor=q),
+    lambda q: hvd.allreduce_(hvd.ones(2), prescale_factor=q),
+    lambda q: hvd.grouped_allreduce([hvd.ones(2)], prescale_factor=q),
+    lambda q: hvd.reducescatter(hvd.ones(2), postscale_factor=q),
+    lambda q: hvd.reduce(hvd.ones(2), 0, prescale_factor=q),
+])
+def test_a_factor_of_a_collective_would_not_learn(world, call):
+    with pytest.raises(hvd.InvalidArgumentError, match="would not receive a gradient"):
+        call(learnable(0.5))
+    call(hvd.tensor(0.5))
+
+
+@pytest.mark.parametrize("root", [hvd.tensor(0.7), hvd.tensor(True), 1.0, "1", True, None])
+def test_the_root_of_an_object_is_checked_before_anything_is_sent(world, root):
+    with pytest.raises(TypeError, match="^root_rank must be an int, got "):
+        hvd.broadcast_object([1], root)
+    assert hvd.broadcast_object([1], hvd.tensor(0)) == [1]
+
+
+BIG = 2 ** 53 + 1
+
+
+@pytest.mark.parametrize("value", [BIG, -BIG, 2 ** 63 - 1, -2 ** 63, np.int64(BIG)])
+def test_integers_that_a_double_would_round_stay_exact_beside_int64(value):
+    z = hvd.zeros(2, dtype="int64")
+    mask = hvd.tensor([True, False])
+    assert hvd.full((1,), value, dtype="int64").tolist() == [value]
+    assert hvd.full_like(z, value).tolist() == [value] * 2
+    assert z.clone().fill_(value).tolist() == [value] * 2
+    assert z.masked_fill(mask, value).tolist() == [value, 0]
+    assert hvd.where(mask, value, z).tolist() == [value, 0]
+    assert hvd.where(mask, z, value).tolist() == [0, value]
+    assert hvd.where(mask, value, 1).tolist() == [value, 1]
+    assert hvd.gt(hvd.full_like(z, value), value).tolist() == [False] * 2
+    assert hvd.eq(hvd.full_like(z, value), value).tolist() == [True] * 2
+    bounded = z.clamp(min=value) if value > 0 else z.clamp(max=value)
+    assert bounded.tolist() == [value] * 2
+    z[0] = value
+    assert z.tolist() == [value, 0]
+
+
+def test_ranges_of_such_integers_are_exact():
+    assert hvd.arange(2 ** 53, 2 ** 53 + 3).tolist() == [2 ** 53, 2 ** 53 + 1, 2 ** 53 + 2]
+    assert hvd.arange(BIG + 4, BIG, -2).tolist() == [BIG + 4, BIG + 2]
+    assert hvd.arange(2 ** 63 - 2, 2 ** 63 - 1).tolist() == [2 ** 63 - 2]
+
+
+@pytest.mark.parametrize("value", [
+    np.float32(1), np.float64(1), np.int64(1), np.uint8(1), np.True_, np.array(1.0), 1, 1.0, True,
+])
+@pytest.mark.parametrize("dtype", ["float32", "int64", "bool"])
+def test_numbers_of_numpy_are_assigned(value, dtype):
+    z = hvd.zeros(2, dtype=dtype)
+    z[0] = value
+    assert z.tolist() == [1, 0] and z.dtype == dtype
+
+
+def test_the_index_of_a_bool_is_an_int():
+    assert type(operator.index(hvd.tensor(True))) is int
+    assert [5, 6][hvd.tensor(True)] == 6
+
+
+@pytest.mark.parametrize("call", [
+    lambda: nn.Conv2d(1, 1, hvd.tensor(2.0)),
+    lambda: F.conv2d(hvd.ones(1, 1, 3, 3), hvd.ones(1, 1, 1, 1), stride=hvd.tensor(True)),
+])
+def test_a_scalar_in_the_place_of_a_pair_is_told_what_is_expected(call):
+    with pytest.raises(TypeError, match="an integer is expected, not a tensor of"):
+        call()
+    assert nn.Conv2d(1, 1, hvd.tensor(2)).weight.shape == (1, 1, 2, 2)
+    assert nn.Conv2d(1, 1, (hvd.tensor(2), 3)).weight.shape == (1, 1, 2, 3)
+
+
+def test_the_arguments_of_a_job_are_named():
+    with pytest.raises(TypeError, match=r"hvd.run: args must be a tuple or list .*got 3 \(int\)"):
+        hvd.run(print, args=3, np=1)
+    with pytest.raises(TypeError, match=r"hvd.run: kwargs must be a dict, got 3 \(int\)"):
+        hvd.run(print, kwargs=3, np=1)

@@ -258,6 +258,22 @@ def check_functions(root, path, findings):
 ROOM = re.compile(r"^hvd_add_(training_)?room\((\S+)\s+[^)]*?\bROOMS\s+([^)A-Z]+)", re.MULTILINE)
 
 
+# Parameters of a lambda, or the types of a py::init<>.
+BOUND = re.compile(r"\[[\w&=, :]*\]\(((?:[^()]|\([^()]*\))*)\)|py::init<((?:[^;()])*)>\(\)")
+PLAIN_BOOL = re.compile(r"(?:^|[,<(])\s*(?:const )?bool\b")
+
+
+def check_flags(root, findings):
+    """pybind11 takes any object for a bool, so 1 and NaN are True and sum(0, 1) keeps an axis."""
+    for path in sorted((root / "bindings/native").rglob("*.[ch]*")):
+        text = path.read_text(encoding="utf-8")
+        for bound in BOUND.finditer(text):
+            if PLAIN_BOOL.search(bound.group(1) or bound.group(2) or ""):
+                number = text.count("\n", 0, bound.start()) + 1
+                findings.append(f"{path.relative_to(root)}:{number}: a bool from Python: take a Flag "
+                                "(bindings/native/numbers.h)")
+
+
 def check_rooms(root, findings):
     """A library is linked with no more than its folder may include; that it is no less, the linker
     sees."""
@@ -353,6 +369,7 @@ def main():
     if cycle := cycle_in(MAY_INCLUDE):
         findings.append(f"test/lint/structure.py: MAY_INCLUDE has a cycle: {' -> '.join(cycle)}")
     check_rooms(root, findings)
+    check_flags(root, findings)
     check_tests_belong(root, findings)
     check_top_level(root, findings)
     check_words(root, findings)

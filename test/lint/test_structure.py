@@ -100,6 +100,15 @@ class StructureTest(unittest.TestCase):
         self.plant("ops/shm/planted.cc", "#ifdef HVD_WITH_MPI\n#endif\n")
         self.assert_reported("ops/shm/planted.cc:1", "HVD_WITH_")
 
+    def test_a_bool_that_takes_any_object_of_python_is_reported(self):
+        for text in ('m.def("f", [=](const Tensor& t,\n  const Function<int(int)>& g, bool keep) {});',
+                     "cls.def(py::init<Integer, bool>());"):
+            with self.subTest(text):
+                self.plant("bindings/native/tensor/planted.cc", f"{text}\n")
+                self.assert_reported("bindings/native/tensor/planted.cc:1: a bool from Python")
+                self.tearDown()
+                self.setUp()
+
     def test_old_words_in_texts_for_people_are_reported(self):
         for text in ("'x' is no device", "a frame that is none", "sent what is no message",
                      "the last sighting of rank 1"):

@@ -4,7 +4,7 @@ import contextlib
 import numbers
 import os
 import pickle
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, Protocol, TypeVar
 
 from horovod_cpp import _native
@@ -32,6 +32,17 @@ def check_np(caller: str, np: object) -> int:
     if np < 1:
         raise _native.InvalidArgumentError(f"{caller}: np is {np}, must be at least 1")
     return np
+
+
+def check_arguments(what: str, args: object,
+                    kwargs: object) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """The arguments of the function that ``what`` calls, which come as one value each."""
+    if not isinstance(args, Iterable):
+        raise TypeError(f"{what}: args must be a tuple or list of arguments, got {args!r} "
+                        f"({type(args).__name__})")
+    if not (kwargs is None or isinstance(kwargs, Mapping)):
+        raise TypeError(f"{what}: kwargs must be a dict, got {kwargs!r} ({type(kwargs).__name__})")
+    return tuple(args), dict(kwargs or {})
 
 
 def check_seconds(name: str, value: object) -> float | None:

@@ -14,6 +14,7 @@ from typing import Any
 
 from horovod_cpp import _native, pickling
 from horovod_cpp.cluster.calls import (
+    check_arguments,
     check_env,
     check_np,
     check_seconds,
@@ -143,7 +144,7 @@ class Cluster:
         if not callable(fn):
             raise TypeError(f"Cluster.run calls a function, got {type(fn).__name__}")
         timeout = check_seconds("timeout", timeout)
-        data = pickling.dumps((fn, tuple(args), dict(kwargs or {})))
+        data = pickling.dumps((fn, *check_arguments("Cluster.run", args, kwargs)))
         results: list[_Result] = self._results(("call", data, sys.path), ranks, timeout)
         return results
 

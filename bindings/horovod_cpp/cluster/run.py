@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 
 from horovod_cpp import _native, pickling
 from horovod_cpp.cluster.calls import (
+    check_arguments,
     check_env,
     check_np,
     check_seconds,
@@ -108,7 +109,7 @@ def run(fn: Callable[..., _Result], args: Iterable[Any] = (),
     check_env(env)
     timeout = check_seconds("timeout", timeout)
     limit = start_limit(start_timeout, env)
-    data = pickling.dumps((fn, tuple(args), dict(kwargs or {})))
+    data = pickling.dumps((fn, *check_arguments("hvd.run", args, kwargs)))
     remote = not all(_is_local(host) for host in slots)
     if use_mpi is None and not use_gloo:
         use_mpi = bool(mpi_args) or setting("HOROVOD_CONTROLLER", env) == "mpi"

@@ -4,6 +4,7 @@
 #include <optional>
 
 #include "bindings/native/data/data.h"
+#include "bindings/native/numbers.h"
 #include "bindings/native/shared_object.h"
 #include "core/base/status.h"
 #include "horovod_cpp/data/datasets.h"
@@ -21,7 +22,7 @@ void bind_plain_datasets(py::module_& m) {
       .def("__len__", &data::Dataset::size, "Number of examples.")
       .def(
           "__getitem__",
-          [](const data::Dataset& dataset, std::int64_t index) {
+          [](const data::Dataset& dataset, Integer index) {
             const std::int64_t size = dataset.size();
             if (index < -size || index >= size) {
               throw py::index_error("example " + std::to_string(index) + " of " +
@@ -55,14 +56,13 @@ Raises:
 std::vector<std::shared_ptr<data::Subset>> split_at_random(
     const DatasetLike& dataset,
     const Typed<"collections.abc.Sequence[int] | collections.abc.Sequence[float]">& lengths,
-    std::optional<std::uint64_t> seed) {
-  Generator seeded(seed.value_or(0));
+    std::optional<Given<std::uint64_t>> seed) {
+  Generator seeded(seed ? seed->value : 0);
   Generator& generator = seed ? seeded : default_generator();
   bool whole = true;
   for (const py::handle length : lengths) whole = whole && PyFloat_Check(length.ptr()) == 0;
   if (whole) {
-    return data::random_split(dataset_from(dataset), lengths.cast<std::vector<std::int64_t>>(),
-                              generator);
+    return data::random_split(dataset_from(dataset), list_of(lengths.cast<Integers>()), generator);
   }
   return data::random_split(dataset_from(dataset), lengths.cast<std::vector<double>>(), generator);
 }
@@ -77,8 +77,8 @@ Args:
 
 Raises:
     InvalidArgumentError: an index is out of range.)")
-      .def(py::init([](const DatasetLike& dataset, std::vector<std::int64_t> indices) {
-             return std::make_shared<data::Subset>(dataset_from(dataset), std::move(indices));
+      .def(py::init([](const DatasetLike& dataset, const Integers& indices) {
+             return std::make_shared<data::Subset>(dataset_from(dataset), list_of(indices));
            }),
            py::arg("dataset"), py::arg("indices"));
   py::classh<data::ConcatDataset, data::Dataset>(
@@ -162,7 +162,7 @@ Args:
 
 Raises:
     InvalidArgumentError: a file is missing or corrupt; the message names it and says how.)")
-      .def(py::init([](const std::string& folder, bool train, const DTypeLike& dtype) {
+      .def(py::init([](const std::string& folder, Flag<"train"> train, const DTypeLike& dtype) {
              return std::make_shared<data::MNIST>(folder, train, pixel_format(dtype));
            }),
            py::arg("folder"), py::arg("train") = true, py::arg("dtype") = "float32");
@@ -180,7 +180,7 @@ Args:
 
 Raises:
     InvalidArgumentError: a file is missing or corrupt; the message names it and says how.)")
-      .def(py::init([](const std::string& folder, bool train, const DTypeLike& dtype) {
+      .def(py::init([](const std::string& folder, Flag<"train"> train, const DTypeLike& dtype) {
              return std::make_shared<data::CIFAR10>(folder, train, pixel_format(dtype));
            }),
            py::arg("folder"), py::arg("train") = true, py::arg("dtype") = "float32");
@@ -195,7 +195,7 @@ Args:
 
 Raises:
     InvalidArgumentError: a file is missing or corrupt; the message names it and says how.)")
-      .def(py::init([](const std::string& folder, bool train, const DTypeLike& dtype) {
+      .def(py::init([](const std::string& folder, Flag<"train"> train, const DTypeLike& dtype) {
              return std::make_shared<data::CIFAR100>(folder, train, pixel_format(dtype));
            }),
            py::arg("folder"), py::arg("train") = true, py::arg("dtype") = "float32");

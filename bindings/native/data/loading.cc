@@ -158,9 +158,10 @@ class PythonLoader : public data::DataLoader {
   bool own_batches_;
 };
 
-std::shared_ptr<PythonLoader> make_loader(const DatasetLike& dataset, std::int64_t batch_size,
-                                          bool shuffle, const MaybeSampler& sampler, bool drop_last,
-                                          int num_workers, int prefetch_factor, std::uint64_t seed,
+std::shared_ptr<PythonLoader> make_loader(const DatasetLike& dataset, Integer batch_size,
+                                          Flag<"shuffle"> shuffle, const MaybeSampler& sampler,
+                                          Flag<"drop_last"> drop_last, Given<int> num_workers,
+                                          Given<int> prefetch_factor, Given<std::uint64_t> seed,
                                           const MaybeBatchSampler& batch_sampler,
                                           const MaybeCollate& collate_fn) {
   return std::make_shared<PythonLoader>(
@@ -193,10 +194,8 @@ Raises:
     InvalidArgumentError: not 0 <= rank < num_replicas, another ``uneven``, or None before init().)")
       .def(py::init([](const Typed<"DatasetLike | int">& dataset,
                        const Option<std::optional<int>, "num_replicas">& num_replicas,
-                       const Option<std::optional<int>, "rank">& rank,
-                       const Option<bool, "shuffle">& shuffle,
-                       const Option<std::uint64_t, "seed">& seed,
-                       const Option<bool, "drop_last">& drop_last,
+                       const Option<std::optional<int>, "rank">& rank, Flag<"shuffle"> shuffle,
+                       const Option<std::uint64_t, "seed">& seed, Flag<"drop_last"> drop_last,
                        const Option<std::string, "uneven">& uneven) {
              const auto examples = py::isinstance<py::int_>(dataset)
                                        ? dataset.cast<std::int64_t>()
@@ -221,9 +220,9 @@ void bind_sampler(py::module_& m) {
           "Start a pass: its indices.")
       .def("indices", &data::Sampler::indices,
            "Start a pass: the indices in order; after load_state() the rest of its pass.")
-      .def("set_epoch", &data::Sampler::set_epoch, py::arg("epoch"),
+      .def("set_epoch", given(&data::Sampler::set_epoch), py::arg("epoch"),
            "Choose pass number ``epoch`` to be started next; samplers with one order keep it.")
-      .def("advance", &data::Sampler::advance, py::arg("count"),
+      .def("advance", given(&data::Sampler::advance), py::arg("count"),
            "Tell that ``count`` more indices were handed out; a DataLoader does.")
       .def("state", &state_of,
            "Where its passes are, as ``{\"seed\": ..., \"epoch\": ..., \"position\": ...}``.")
@@ -246,14 +245,14 @@ void bind_samplers(py::module_& m) {
 Args:
     size: number of examples.
     seed: of what examples draw at random.)")
-      .def(py::init<std::int64_t, std::uint64_t>(), py::arg("size"), py::arg("seed") = 0);
+      .def(py::init<Integer, Given<std::uint64_t>>(), py::arg("size"), py::arg("seed") = 0);
   py::classh<data::RandomSampler, data::Sampler>(m, "RandomSampler",
                                                  R"(A new permutation every pass.
 
 Args:
     size: number of examples.
     seed: of the permutations and of what examples draw at random.)")
-      .def(py::init<std::int64_t, std::uint64_t>(), py::arg("size"), py::arg("seed") = 0);
+      .def(py::init<Integer, Given<std::uint64_t>>(), py::arg("size"), py::arg("seed") = 0);
   bind_distributed_sampler(m);
   py::classh<data::BatchSampler>(m, "BatchSampler", R"(Groups a sampler's indices into batches.
 
@@ -264,11 +263,12 @@ Args:
 
 Raises:
     InvalidArgumentError: batch_size is below 1.)")
-      .def(py::init([](const SamplerLike& sampler, std::int64_t batch_size, bool drop_last) {
-             return std::make_shared<data::BatchSampler>(sampler_from(sampler, 0), batch_size,
-                                                         drop_last);
-           }),
-           py::arg("sampler"), py::arg("batch_size"), py::arg("drop_last") = false)
+      .def(
+          py::init([](const SamplerLike& sampler, Integer batch_size, Flag<"drop_last"> drop_last) {
+            return std::make_shared<data::BatchSampler>(sampler_from(sampler, 0), batch_size,
+                                                        drop_last);
+          }),
+          py::arg("sampler"), py::arg("batch_size"), py::arg("drop_last") = false)
       .def("__len__", &data::BatchSampler::size, "Batches in one pass.")
       .def(
           "__iter__",

@@ -107,7 +107,7 @@ Args:
     padding: zeros around the image, in pixels.
 
 Calls raise InvalidArgumentError when the padded image is smaller.)")
-      .def(py::init([](const PairLike& size, std::int64_t padding) {
+      .def(py::init([](const PairLike& size, Integer padding) {
              return std::make_shared<transforms::RandomCrop>(size_from(size), padding);
            }),
            py::arg("size"), py::arg("padding") = 0);

@@ -263,7 +263,7 @@ void bind_dist(py::module_& m) {
       "A collective call in flight. Dropping it cancels nothing; its name may then be "
       "used again at once, for a call that runs after it.")
       .def("poll", &PendingResult::poll, "Whether synchronize() would not block.")
-      .def("wait_for", &PendingResult::wait_for, py::arg("seconds"),
+      .def("wait_for", given(&PendingResult::wait_for), py::arg("seconds"),
            "Wait at most ``seconds``, a number; whether synchronize() would not block.")
       .def("synchronize", &PendingResult::synchronize,
            "Wait for the result, on a GPU as its stream does; raises what the call failed with. "

@@ -4,6 +4,7 @@
 
 #include "bindings/native/distributed/distributed.h"
 #include "bindings/native/nn/nn.h"
+#include "bindings/native/numbers.h"
 #include "horovod_cpp/distributed/data_parallel.h"
 #include "horovod_cpp/distributed/distributed_data_parallel.h"
 #include "horovod_cpp/distributed/gradients/average_gradients.h"
@@ -33,8 +34,7 @@ Args:
   norm.def(py::init([](const Option<std::int64_t, "num_features">& num_features,
                        const Option<double, "eps">& eps,
                        const Option<std::optional<double>, "momentum">& momentum,
-                       const Option<bool, "affine">& affine,
-                       const Option<bool, "track_running_stats">& track_running_stats,
+                       Flag<"affine"> affine, Flag<"track_running_stats"> track_running_stats,
                        const PythonProcessSet& set) {
              return std::make_shared<SyncBatchNorm>(
                  num_features, nn::BatchNormOptions{eps, *momentum, affine, track_running_stats},
@@ -131,8 +131,8 @@ void bind_distributed(py::module_& m) {
   using Ddp = DistributedDataParallel;
   py::classh<Ddp, nn::Module>(m, "DistributedDataParallel", kDistributedDoc)
       .def(py::init([](const Option<std::shared_ptr<nn::Module>, "module">& module,
-                       const Option<bool, "broadcast_buffers">& broadcast_buffers,
-                       const Option<bool, "gradient_as_bucket_view">& gradient_as_bucket_view,
+                       Flag<"broadcast_buffers"> broadcast_buffers,
+                       Flag<"gradient_as_bucket_view"> gradient_as_bucket_view,
                        const Option<double, "bucket_cap_mb">& bucket_cap_mb,
                        const CompressionLike& compression, const PythonProcessSet& set) {
              DistributedDataParallelOptions options;

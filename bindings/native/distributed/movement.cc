@@ -8,7 +8,7 @@
 namespace hvd::python {
 namespace {
 
-using MaybeSplits = std::optional<std::vector<std::int64_t>>;
+using MaybeSplits = std::optional<Integers>;
 
 CollectiveOptions collective_options(const MaybeName& name, const PythonProcessSet& set) {
   return {name.value_or(""), set.registered()};
@@ -16,7 +16,7 @@ CollectiveOptions collective_options(const MaybeName& name, const PythonProcessS
 
 SplitOptions split_options(const MaybeSplits& splits, const MaybeName& name,
                            const PythonProcessSet& set) {
-  return {splits.value_or(std::vector<std::int64_t>()), name.value_or(""), set.registered()};
+  return {list_of(splits.value_or(Integers())), name.value_or(""), set.registered()};
 }
 
 PendingResult allgather_async(const ArrayT& tensor, const MaybeName& name,
@@ -35,7 +35,7 @@ PendingResult grouped_allgather_async(const ArraysT& tensors, const MaybeName& n
           inputs.all_like()};
 }
 
-PendingResult gather_async(const ArrayT& tensor, int root_rank, const MaybeName& name,
+PendingResult gather_async(const ArrayT& tensor, Given<int> root_rank, const MaybeName& name,
                            const PythonProcessSet& set) {
   const Input input(tensor);
   const auto options = collective_options(name, set);
@@ -43,7 +43,7 @@ PendingResult gather_async(const ArrayT& tensor, int root_rank, const MaybeName&
           one_like(input)};
 }
 
-PendingResult broadcast_async(const ArrayT& tensor, int root_rank, const MaybeName& name,
+PendingResult broadcast_async(const ArrayT& tensor, Given<int> root_rank, const MaybeName& name,
                               const PythonProcessSet& set) {
   const Input input(tensor);
   const auto options = collective_options(name, set);
@@ -51,7 +51,7 @@ PendingResult broadcast_async(const ArrayT& tensor, int root_rank, const MaybeNa
           one_like(input)};
 }
 
-PendingResult broadcast_async_(const ArrayT& tensor, int root_rank, const MaybeName& name,
+PendingResult broadcast_async_(const ArrayT& tensor, Given<int> root_rank, const MaybeName& name,
                                const PythonProcessSet& set) {
   const Tensor target = target_from(tensor);
   const auto options = collective_options(name, set);
@@ -59,8 +59,8 @@ PendingResult broadcast_async_(const ArrayT& tensor, int root_rank, const MaybeN
           itself(tensor)};
 }
 
-PendingResult grouped_broadcast_async(const ArraysT& tensors, int root_rank, const MaybeName& name,
-                                      const PythonProcessSet& set) {
+PendingResult grouped_broadcast_async(const ArraysT& tensors, Given<int> root_rank,
+                                      const MaybeName& name, const PythonProcessSet& set) {
   const InputList inputs(tensors);
   const auto options = collective_options(name, set);
   return {
@@ -68,15 +68,15 @@ PendingResult grouped_broadcast_async(const ArraysT& tensors, int root_rank, con
       inputs.all_like()};
 }
 
-PendingResult grouped_broadcast_async_(const ArraysT& tensors, int root_rank, const MaybeName& name,
-                                       const PythonProcessSet& set) {
+PendingResult grouped_broadcast_async_(const ArraysT& tensors, Given<int> root_rank,
+                                       const MaybeName& name, const PythonProcessSet& set) {
   const std::vector<Tensor> targets = targets_from(tensors);
   const auto options = collective_options(name, set);
   return {without_gil([&] { return hvd::grouped_broadcast_async_(targets, root_rank, options); }),
           itself(tensors)};
 }
 
-PendingResult scatter_async(const ArrayT& tensor, int root_rank, const MaybeSplits& splits,
+PendingResult scatter_async(const ArrayT& tensor, Given<int> root_rank, const MaybeSplits& splits,
                             const MaybeName& name, const PythonProcessSet& set) {
   const Input input(tensor);
   const auto options = split_options(splits, name, set);
@@ -103,8 +103,7 @@ ArrayT alltoall(const ArrayT& tensor, const py::none& /*splits*/, const MaybeNam
   return alltoall_async(tensor, {}, name, set).synchronize()[py::int_(0)];
 }
 
-Typed<"tuple[ArrayT, list[int]]"> alltoall_of(const ArrayT& tensor,
-                                              const std::vector<std::int64_t>& splits,
+Typed<"tuple[ArrayT, list[int]]"> alltoall_of(const ArrayT& tensor, const Integers& splits,
                                               const MaybeName& name, const PythonProcessSet& set) {
   return alltoall_async(tensor, splits, name, set).synchronize();
 }
@@ -126,13 +125,15 @@ PendingResult join_async(const std::string& average, const PythonProcessSet& set
           [](const CallResult& result) { return py::object(py::int_(result.number)); }};
 }
 
-PendingResult isend(const ArrayT& tensor, int dst, int tag, const PythonProcessSet& set) {
+PendingResult isend(const ArrayT& tensor, Given<int> dst, Given<int> tag,
+                    const PythonProcessSet& set) {
   const Input input(tensor);
   const PointToPointOptions options{.tag = tag, .process_set = set.registered()};
   return {without_gil([&] { return hvd::isend(input.tensor, dst, options); }), itself(py::none())};
 }
 
-PendingResult irecv(const ArrayT& tensor, int src, int tag, const PythonProcessSet& set) {
+PendingResult irecv(const ArrayT& tensor, Given<int> src, Given<int> tag,
+                    const PythonProcessSet& set) {
   const Tensor target = target_from(tensor);
   const PointToPointOptions options{.tag = tag, .process_set = set.registered()};
   return {without_gil([&] { return hvd::irecv(target, src, options); }), itself(tensor)};

@@ -1,5 +1,6 @@
 #include "horovod_cpp/distributed/session/observability.h"
 #include "bindings/native/distributed/distributed.h"
+#include "bindings/native/numbers.h"
 #include "horovod_cpp/distributed/session/session.h"
 
 namespace hvd::python {
@@ -137,7 +138,7 @@ Raises:
 }  // namespace
 
 void bind_observability(py::module_& m) {
-  m.def("start_timeline", &start_timeline, py::arg("file_path"),
+  m.def("start_timeline", given<"mark_cycles">(&start_timeline), py::arg("file_path"),
         py::arg("mark_cycles") = std::nullopt, ReleaseGil(),
         R"(Record what all ranks do into one Chrome trace; ui.perfetto.dev opens it.
 

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "bindings/native/distributed/distributed.h"
+#include "bindings/native/numbers.h"
 #include "bindings/native/shared_object.h"
 #include "bindings/native/types.h"
 #include "horovod_cpp/distributed/gradients/gradient_reducer.h"
@@ -128,11 +129,13 @@ class PythonReducer {
 };
 
 DistributedOptions make_options(ReduceOpLike op, const CompressionLike& compression,
-                                int backward_passes_per_step, bool average_aggregated_gradients,
+                                int backward_passes_per_step,
+                                Flag<"average_aggregated_gradients"> average_aggregated_gradients,
                                 double gradient_predivide_factor,
                                 const std::optional<double>& clip_grad_norm,
-                                const std::string& clip_when, bool gradient_as_bucket_view,
-                                bool overlap_step) {
+                                const std::string& clip_when,
+                                Flag<"gradient_as_bucket_view"> gradient_as_bucket_view,
+                                Flag<"overlap_step"> overlap_step) {
   DistributedOptions options;
   options.op = op;
   options.compression = compression_from(compression);

@@ -10,20 +10,20 @@
 namespace hvd::python {
 namespace {
 
-AllreduceOptions allreduce_options(ReduceOpLike op, const MaybeName& name, double prescale,
-                                   double postscale, const CompressionLike& compression,
+AllreduceOptions allreduce_options(ReduceOpLike op, const MaybeName& name, Number prescale,
+                                   Number postscale, const CompressionLike& compression,
                                    const PythonProcessSet& set) {
   return {
       op, name.value_or(""), prescale, postscale, compression_from(compression), set.registered()};
 }
 
-ReduceOptions reduce_options(ReduceOpLike op, const MaybeName& name, double prescale,
-                             double postscale, const PythonProcessSet& set) {
+ReduceOptions reduce_options(ReduceOpLike op, const MaybeName& name, Number prescale,
+                             Number postscale, const PythonProcessSet& set) {
   return {op, name.value_or(""), prescale, postscale, set.registered()};
 }
 
 PendingResult allreduce_async(const ArrayT& tensor, ReduceOpLike op, const MaybeName& name,
-                              double prescale, double postscale, const CompressionLike& compression,
+                              Number prescale, Number postscale, const CompressionLike& compression,
                               const PythonProcessSet& set) {
   const Input input(tensor);
   const auto options = allreduce_options(op, name, prescale, postscale, compression, set);
@@ -32,7 +32,7 @@ PendingResult allreduce_async(const ArrayT& tensor, ReduceOpLike op, const Maybe
 }
 
 PendingResult allreduce_async_(const ArrayT& tensor, ReduceOpLike op, const MaybeName& name,
-                               double prescale, double postscale,
+                               Number prescale, Number postscale,
                                const CompressionLike& compression, const PythonProcessSet& set) {
   const Tensor target = target_from(tensor);
   const auto options = allreduce_options(op, name, prescale, postscale, compression, set);
@@ -40,7 +40,7 @@ PendingResult allreduce_async_(const ArrayT& tensor, ReduceOpLike op, const Mayb
 }
 
 PendingResult grouped_allreduce_async(const ArraysT& tensors, ReduceOpLike op,
-                                      const MaybeName& name, double prescale, double postscale,
+                                      const MaybeName& name, Number prescale, Number postscale,
                                       const CompressionLike& compression,
                                       const PythonProcessSet& set) {
   const InputList inputs(tensors);
@@ -50,7 +50,7 @@ PendingResult grouped_allreduce_async(const ArraysT& tensors, ReduceOpLike op,
 }
 
 PendingResult grouped_allreduce_async_(const ArraysT& tensors, ReduceOpLike op,
-                                       const MaybeName& name, double prescale, double postscale,
+                                       const MaybeName& name, Number prescale, Number postscale,
                                        const CompressionLike& compression,
                                        const PythonProcessSet& set) {
   const std::vector<Tensor> targets = targets_from(tensors);
@@ -59,8 +59,8 @@ PendingResult grouped_allreduce_async_(const ArraysT& tensors, ReduceOpLike op,
           itself(tensors)};
 }
 
-PendingResult reduce_async(const ArrayT& tensor, int root_rank, ReduceOpLike op,
-                           const MaybeName& name, double prescale, double postscale,
+PendingResult reduce_async(const ArrayT& tensor, Given<int> root_rank, ReduceOpLike op,
+                           const MaybeName& name, Number prescale, Number postscale,
                            const PythonProcessSet& set) {
   const Input input(tensor);
   const auto options = reduce_options(op, name, prescale, postscale, set);
@@ -69,7 +69,7 @@ PendingResult reduce_async(const ArrayT& tensor, int root_rank, ReduceOpLike op,
 }
 
 PendingResult reducescatter_async(const ArrayT& tensor, ReduceOpLike op, const MaybeName& name,
-                                  double prescale, double postscale, const PythonProcessSet& set) {
+                                  Number prescale, Number postscale, const PythonProcessSet& set) {
   const Input input(tensor);
   const auto options = reduce_options(op, name, prescale, postscale, set);
   return {without_gil([&] { return hvd::reducescatter_async(input.tensor, options); }),
@@ -77,7 +77,7 @@ PendingResult reducescatter_async(const ArrayT& tensor, ReduceOpLike op, const M
 }
 
 PendingResult grouped_reducescatter_async(const ArraysT& tensors, ReduceOpLike op,
-                                          const MaybeName& name, double prescale, double postscale,
+                                          const MaybeName& name, Number prescale, Number postscale,
                                           const PythonProcessSet& set) {
   const InputList inputs(tensors);
   const auto options = reduce_options(op, name, prescale, postscale, set);

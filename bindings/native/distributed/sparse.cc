@@ -7,7 +7,7 @@ namespace hvd::python {
 namespace {
 
 PendingResult sparse_allreduce_async(const RowGradient& gradient, const MaybeName& name,
-                                     ReduceOpLike op, double prescale, double postscale,
+                                     ReduceOpLike op, Number prescale, Number postscale,
                                      const PythonProcessSet& set) {
   const ReduceOptions options = {op, name.value_or(""), prescale, postscale, set.registered()};
   return {without_gil([&] {

@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "bindings/native/distributed/distributed.h"
+#include "bindings/native/numbers.h"
 #include "core/base/status.h"
 #include "horovod_cpp/distributed/collectives/broadcast.h"
 #include "horovod_cpp/distributed/gradients/distributed_optimizer.h"
@@ -23,11 +24,12 @@ py::bytes to_python(const Bytes& bytes) {
 }
 
 // The exception that is on its way is the caller's own; the other ranks get its words.
-void refuse(const std::string& why, int root_rank, const PythonProcessSet& set) {
+void refuse(const std::string& why, Given<int> root_rank, const PythonProcessSet& set) {
   without_gil([&] { refuse_parameters(why, root_rank, set.registered()); });
 }
 
-NamedTensors writable_state(const StateLike& state, int root_rank, const PythonProcessSet& set) {
+NamedTensors writable_state(const StateLike& state, Given<int> root_rank,
+                            const PythonProcessSet& set) {
   try {
     return named_tensors_from(state, &writable_tensor_from);
   } catch (const py::error_already_set&) {
@@ -41,7 +43,7 @@ NamedTensors writable_state(const StateLike& state, int root_rank, const PythonP
 void bind_state(py::module_& m) {
   m.def(
       "broadcast_parameters",
-      [](const StateLike& state, int root_rank, const PythonProcessSet& set) {
+      [](const StateLike& state, Given<int> root_rank, const PythonProcessSet& set) {
         const NamedTensors tensors = writable_state(state, root_rank, set);
         without_gil([&] { broadcast_parameters(tensors, root_rank, set.registered()); });
       },
@@ -62,7 +64,7 @@ Raises:
   m.def("_refuse_parameters", &refuse, py::arg("why"), py::arg("root_rank"), process_set_arg(m));
   m.def(
       "broadcast_optimizer_state",
-      [](optim::Optimizer& optimizer, int root_rank, const PythonProcessSet& set) {
+      [](optim::Optimizer& optimizer, Given<int> root_rank, const PythonProcessSet& set) {
         without_gil([&] { broadcast_optimizer_state(optimizer, root_rank, set.registered()); });
       },
       py::arg("optimizer"), py::arg("root_rank") = 0, process_set_arg(m),
@@ -79,7 +81,7 @@ Raises:
     MismatchError: the parameter groups differ from the root's; raised on every rank.)");
   m.def(
       "_broadcast_bytes",
-      [](const py::bytes& bytes, int root_rank, const std::string& name,
+      [](const py::bytes& bytes, Given<int> root_rank, const std::string& name,
          const PythonProcessSet& set) {
         Bytes object = bytes_from(std::string_view(bytes));
         return to_python(without_gil([&] {
@@ -102,14 +104,14 @@ Raises:
 
 void bind_section(py::module_& m) {
   py::class_<RankZeroSection>(m, "_RankZeroSection")
-      .def(py::init([](double timeout, const PythonProcessSet& set) {
+      .def(py::init([](Number timeout, const PythonProcessSet& set) {
              if (!(timeout > 0)) {
                throw InvalidArgumentError("rank_zero_section: a timeout of " +
                                           std::to_string(timeout) + " s must be above 0");
              }
              constexpr double kForever = 1e9;  // seconds
              const auto limit = std::chrono::duration_cast<Duration>(
-                 std::chrono::duration<double>(std::min(timeout, kForever)));
+                 std::chrono::duration<double>(std::min(timeout.value, kForever)));
              return std::make_unique<RankZeroSection>(limit, set.registered());
            }),
            py::arg("timeout"), py::arg("process_set"))
@@ -133,12 +135,11 @@ std::shared_ptr<DistributedOptimizer> make_optimizer(
     const Option<int, "backward_passes_per_step">& backward_passes_per_step, ReduceOpLike op,
     const Option<double, "gradient_predivide_factor">& gradient_predivide_factor,
     const GroupsLike& groups, const PythonProcessSet& set,
-    const Option<bool, "average_aggregated_gradients">& average_aggregated_gradients,
+    Flag<"average_aggregated_gradients"> average_aggregated_gradients,
     const Option<std::optional<double>, "clip_grad_norm">& clip_grad_norm,
     const Option<std::string, "clip_when">& clip_when,
-    const Option<bool, "gradient_as_bucket_view">& gradient_as_bucket_view,
-    const Option<bool, "overlap_step">& overlap_step,
-    const Option<bool, "sparse_as_dense">& sparse_as_dense) {
+    Flag<"gradient_as_bucket_view"> gradient_as_bucket_view, Flag<"overlap_step"> overlap_step,
+    Flag<"sparse_as_dense"> sparse_as_dense) {
   NamedTensors named;
   if (!named_parameters.is_none()) {
     named = named_tensors_from(named_parameters);

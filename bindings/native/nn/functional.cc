@@ -55,8 +55,8 @@ void bind_activations(py::module_& f) {
         activation_doc("Logarithm of softmax along ``dim``, without overflow.",
                        "    dim: the axis; a negative one counts from the end.\n")
             .c_str());
-  f.def("dropout", given(&F::dropout), input, py::arg("p") = 0.5, py::arg("training") = true,
-        ReleaseGil(),
+  f.def("dropout", given<"training">(&F::dropout), input, py::arg("p") = 0.5,
+        py::arg("training") = true, ReleaseGil(),
         activation_doc("Zeroes with probability ``p`` and scales the rest by 1/(1-p).",
                        "    p: within [0, 1).\n"
                        "    training: False gives the input itself.\n")
@@ -69,7 +69,7 @@ void bind_pooling(py::module_& f) {
   f.def(
       "max_pool2d",
       [](const Tensor& x, const PairLike& size, const MaybePair& stride, const PairLike& padding,
-         bool ceil_mode) {
+         Flag<"ceil_mode"> ceil_mode) {
         const Pool2dOptions options = {int_pair_from(size), int_pair_from(stride),
                                        int_pair_from(padding), ceil_mode};
         return released([&] { return F::max_pool2d(x, options); });
@@ -79,7 +79,7 @@ void bind_pooling(py::module_& f) {
   f.def(
       "avg_pool2d",
       [](const Tensor& x, const PairLike& size, const MaybePair& stride, const PairLike& padding,
-         bool ceil_mode, bool count_include_pad) {
+         Flag<"ceil_mode"> ceil_mode, Flag<"count_include_pad"> count_include_pad) {
         const Pool2dOptions options = {int_pair_from(size), int_pair_from(stride),
                                        int_pair_from(padding), ceil_mode, count_include_pad};
         return released([&] { return F::avg_pool2d(x, options); });
@@ -155,7 +155,7 @@ Raises:
   f.def(
       "batch_norm",
       [](const Tensor& x, const MaybeTensor& mean, const MaybeTensor& var, const MaybeTensor& w,
-         const MaybeTensor& b, bool training, Number momentum, Number e) {
+         const MaybeTensor& b, Flag<"training"> training, Number momentum, Number e) {
         return F::batch_norm(x, or_none(mean), or_none(var), or_none(w), or_none(b), training,
                              momentum, e);
       },
@@ -171,7 +171,7 @@ Raises:
 }
 
 void bind_lookup(py::module_& f) {
-  f.def("embedding", given(&F::embedding), py::arg("input"), py::arg("weight"),
+  f.def("embedding", given<"sparse">(&F::embedding), py::arg("input"), py::arg("weight"),
         py::arg("padding_idx") = py::none(), py::arg("sparse") = false, ReleaseGil(),
         R"(A row of ``weight`` for each index.
 
@@ -247,7 +247,7 @@ void bind_losses(py::module_& f) {
           .c_str());
   f.def(
       "kl_div",
-      [](const Tensor& x, const Tensor& t, const std::string& how, bool log_target) {
+      [](const Tensor& x, const Tensor& t, const std::string& how, Flag<"log_target"> log_target) {
         return F::kl_div(x, t, reduction_from(how), log_target);
       },
       input, target, reduction, py::arg("log_target") = false, ReleaseGil(),

@@ -23,8 +23,8 @@ Args:
 
 ``weight`` is [out_features, in_features], ``bias`` [out_features]; both start uniform within
 1 / sqrt(in_features). Calls raise InvalidArgumentError on other shapes, naming both.)");
-  linear.def(py::init<Integer, Integer, bool>(), py::arg("in_features"), py::arg("out_features"),
-             py::arg("bias") = true);
+  linear.def(py::init<Integer, Integer, Flag<"bias">>(), py::arg("in_features"),
+             py::arg("out_features"), py::arg("bias") = true);
   def_weight(linear);
   def_bias(linear);
   linear
@@ -46,8 +46,9 @@ Args:
 
 Calls raise InvalidArgumentError on an index out of range.)");
   embedding
-      .def(py::init<Integer, Integer, std::optional<Integer>, bool>(), py::arg("num_embeddings"),
-           py::arg("embedding_dim"), py::arg("padding_idx") = py::none(), py::arg("sparse") = false)
+      .def(py::init<Integer, Integer, std::optional<Integer>, Flag<"sparse">>(),
+           py::arg("num_embeddings"), py::arg("embedding_dim"), py::arg("padding_idx") = py::none(),
+           py::arg("sparse") = false)
       .def_property_readonly(
           "num_embeddings", [](const nn::Embedding& layer) { return layer.weight.size(0); },
           "Rows of the table.")
@@ -61,7 +62,7 @@ template <typename Layer>
 void bind_batch_norm(py::module_& m, const char* name, const char* doc) {
   LayerClass<Layer> norm(m, name, doc);
   norm.def(py::init([](Integer num_features, Number eps, std::optional<Number> momentum,
-                       bool affine, bool track_running_stats) {
+                       Flag<"affine"> affine, Flag<"track_running_stats"> track_running_stats) {
              return std::make_shared<Layer>(
                  num_features, nn::BatchNormOptions{eps, momentum, affine, track_running_stats});
            }),
@@ -112,7 +113,7 @@ Args:
     elementwise_affine: with ``weight`` (at first 1) and ``bias`` (0) of that shape.
 
 Calls raise InvalidArgumentError on other shapes.)");
-  layer.def(py::init([](const ShapeLike& shape, Number eps, bool affine) {
+  layer.def(py::init([](const ShapeLike& shape, Number eps, Flag<"elementwise_affine"> affine) {
               return std::make_shared<nn::LayerNorm>(shape_from(shape), eps, affine);
             }),
             py::arg("normalized_shape"), py::arg("eps") = 1e-5,
@@ -130,7 +131,7 @@ Args:
 
 Raises:
     InvalidArgumentError: num_groups does not divide num_channels.)");
-  group.def(py::init<Integer, Integer, Number, bool>(), py::arg("num_groups"),
+  group.def(py::init<Integer, Integer, Number, Flag<"affine">>(), py::arg("num_groups"),
             py::arg("num_channels"), py::arg("eps") = 1e-5, py::arg("affine") = true);
   def_weight_and_bias(group);
 }
@@ -145,7 +146,7 @@ Args:
     padding: pixels on each side, at most half a window.
     ceil_mode: also windows that begin in the image and end beyond it.)")
       .def(py::init([](const PairLike& kernel, const MaybePair& stride, const PairLike& padding,
-                       bool ceil_mode) {
+                       Flag<"ceil_mode"> ceil_mode) {
              return std::make_shared<nn::MaxPool2d>(Pool2dOptions{
                  int_pair_from(kernel), int_pair_from(stride), int_pair_from(padding), ceil_mode});
            }),
@@ -160,7 +161,7 @@ Args:
     ceil_mode: also windows that begin in the image and end beyond it.
     count_include_pad: whether padding counts in the mean.)")
       .def(py::init([](const PairLike& kernel, const MaybePair& stride, const PairLike& padding,
-                       bool ceil_mode, bool count_include_pad) {
+                       Flag<"ceil_mode"> ceil_mode, Flag<"count_include_pad"> count_include_pad) {
              return std::make_shared<nn::AvgPool2d>(
                  Pool2dOptions{int_pair_from(kernel), int_pair_from(stride), int_pair_from(padding),
                                ceil_mode, count_include_pad});

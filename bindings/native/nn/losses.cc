@@ -155,7 +155,7 @@ Args:
     log_target: whether targets are logarithms too.
 
 Called with input and target of one shape; raises InvalidArgumentError on others.)")
-      .def(py::init([](const std::string& reduction, bool log_target) {
+      .def(py::init([](const std::string& reduction, Flag<"log_target"> log_target) {
              return std::make_shared<nn::KLDivLoss>(reduction_from(reduction), log_target);
            }),
            py::arg("reduction") = "mean", py::arg("log_target") = false);

@@ -45,7 +45,7 @@ void bind_alexnet(py::module_& m) {
       "\n    dropout: probability in the classifier.";
   m.def(
       "alexnet",
-      [](Integer num_classes, Number dropout, bool init_weights) {
+      [](Integer num_classes, Number dropout, Flag<"init_weights"> init_weights) {
         return models::alexnet({num_classes, dropout, init_weights});
       },
       py::kw_only(), py::arg("num_classes") = 1000, py::arg("dropout") = 0.5,
@@ -63,7 +63,8 @@ void def_vgg(py::module_& m, const char* name, MakeVGG make) {
         usual for 32x32 images.)";
   m.def(
       name,
-      [make](Integer num_classes, Number dropout, bool cifar_head, bool init_weights) {
+      [make](Integer num_classes, Number dropout, Flag<"cifar_head"> cifar_head,
+             Flag<"init_weights"> init_weights) {
         return make({num_classes, dropout, cifar_head, init_weights});
       },
       py::kw_only(), py::arg("num_classes") = 1000, py::arg("dropout") = 0.5,
@@ -95,7 +96,8 @@ void def_resnet(py::module_& m, const char* name, MakeResNet make) {
     zero_init_residual: the last BatchNorm of each block starts at 0.)";
   m.def(
       name,
-      [make](Integer num_classes, bool cifar_stem, bool zero_init_residual, bool init_weights) {
+      [make](Integer num_classes, Flag<"cifar_stem"> cifar_stem,
+             Flag<"zero_init_residual"> zero_init_residual, Flag<"init_weights"> init_weights) {
         return make({num_classes, cifar_stem, zero_init_residual, init_weights});
       },
       py::kw_only(), py::arg("num_classes") = 1000, py::arg("cifar_stem") = false,
@@ -165,8 +167,9 @@ void bind_googlenet(py::module_& m) {
     dropout_aux: probability in the auxiliary classifiers.)";
   m.def(
       "googlenet",
-      [](Integer num_classes, bool aux_logits, bool transform_input, Number dropout,
-         Number dropout_aux, bool init_weights) {
+      [](Integer num_classes, Flag<"aux_logits"> aux_logits,
+         Flag<"transform_input"> transform_input, Number dropout, Number dropout_aux,
+         Flag<"init_weights"> init_weights) {
         return models::googlenet(
             {num_classes, aux_logits, transform_input, dropout, dropout_aux, init_weights});
       },
@@ -202,8 +205,9 @@ void bind_inception(py::module_& m) {
     dropout: probability before the last layer.)";
   m.def(
       "inception_v3",
-      [](Integer num_classes, bool aux_logits, bool transform_input, Number dropout,
-         bool init_weights) {
+      [](Integer num_classes, Flag<"aux_logits"> aux_logits,
+         Flag<"transform_input"> transform_input, Number dropout,
+         Flag<"init_weights"> init_weights) {
         return models::inception_v3(
             {num_classes, aux_logits, transform_input, dropout, init_weights});
       },

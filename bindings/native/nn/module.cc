@@ -129,7 +129,7 @@ void def_state(ModuleClass& cls) {
          "Ordered dict name -> Tensor of parameters and buffers: the module's own, not copies.")
       .def(
           "load_state_dict",
-          [](nn::Module& self, const StateLike& state, bool strict) {
+          [](nn::Module& self, const StateLike& state, Flag<"strict"> strict) {
             return self.load_state_dict(named_tensors_from(state), strict);
           },
           py::arg("state"), py::arg("strict") = true,
@@ -145,17 +145,17 @@ Returns:
 Raises:
     InvalidArgumentError: entries do not fit (shape; strict: missing, unexpected); then nothing is
         changed.)")
-      .def_property("training", &nn::Module::is_training, &nn::Module::train,
+      .def_property("training", &nn::Module::is_training, given<"training">(&nn::Module::train),
                     "Whether train() or eval() was called last; True at first.")
-      .def("zero_grad", &nn::Module::zero_grad, py::arg("set_to_none") = true,
+      .def("zero_grad", given<"set_to_none">(&nn::Module::zero_grad), py::arg("set_to_none") = true,
            "Drop all gradients, or, without ``set_to_none``, fill them with zeros.");
 }
 
 // Calls a member and returns the module, so that calls can be chained.
-template <typename... Arguments>
-auto chained(void (nn::Module::*function)(Arguments...)) {
-  return [function](const ModuleT& self, Arguments... arguments) {
-    (module_of(self, "cannot switch").*function)(std::forward<Arguments>(arguments)...);
+template <Text flag>
+auto chained(void (nn::Module::*function)(bool)) {
+  return [function](const ModuleT& self, Flag<flag> value) {
+    (module_of(self, "cannot switch").*function)(value);
     return self;
   };
 }
@@ -167,13 +167,13 @@ void def_switches(ModuleClass& cls) {
       return self;
     };
   };
-  cls.def("train", chained(&nn::Module::train), py::arg("mode") = true,
+  cls.def("train", chained<"mode">(&nn::Module::train), py::arg("mode") = true,
           "Switch this module and its sub-modules to training (dropout, batch statistics) or, if "
           "``mode`` is False, to evaluation; returns the module.")
       .def(
           "eval", [](const ModuleT& self) -> ModuleT { return self.attr("train")(false); },
           "Switch to evaluation; the same as train(False).")
-      .def("requires_grad_", chained(&nn::Module::requires_grad_), py::arg("value") = true,
+      .def("requires_grad_", chained<"value">(&nn::Module::requires_grad_), py::arg("value") = true,
            "Set ``requires_grad`` of all parameters to ``value``; returns the module.")
       .def(
           "apply",

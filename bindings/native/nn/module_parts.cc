@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "bindings/native/nn/module.h"
+#include "bindings/native/numbers.h"
 #include "core/base/status.h"
 
 namespace hvd::python {
@@ -137,7 +138,7 @@ void register_parameter(const py::object& self, const py::str& name,
 }
 
 void register_buffer(const py::object& self, const py::str& name,
-                     const std::optional<Tensor>& value, bool persistent) {
+                     const std::optional<Tensor>& value, Flag<"persistent"> persistent) {
   set_part(self, name, py::cast(value), value ? Part::kBuffer : Part::kNone, persistent);
 }
 

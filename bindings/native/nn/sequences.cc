@@ -15,8 +15,8 @@ namespace {
 
 template <typename Layer>
 std::shared_ptr<Layer> make_recurrent(Integer input_size, Integer hidden_size, Integer num_layers,
-                                      bool bias, bool batch_first, Number dropout,
-                                      bool bidirectional) {
+                                      Flag<"bias"> bias, Flag<"batch_first"> batch_first,
+                                      Number dropout, Flag<"bidirectional"> bidirectional) {
   return std::make_shared<Layer>(
       input_size, hidden_size,
       nn::RecurrentOptions{num_layers, bias, batch_first, dropout, bidirectional});
@@ -108,12 +108,10 @@ Raises:
       .def("forward", &run_gru, py::arg("input"), py::arg("hx") = py::none(), gru_doc);
 }
 
-Typed<"tuple[Tensor, Tensor | None]"> run_attention(nn::MultiheadAttention& self,
-                                                    const Tensor& query, const Tensor& key,
-                                                    const Tensor& value,
-                                                    const MaybeTensor& key_padding_mask,
-                                                    bool need_weights, const MaybeTensor& attn_mask,
-                                                    bool average_attn_weights) {
+Typed<"tuple[Tensor, Tensor | None]"> run_attention(
+    nn::MultiheadAttention& self, const Tensor& query, const Tensor& key, const Tensor& value,
+    const MaybeTensor& key_padding_mask, Flag<"need_weights"> need_weights,
+    const MaybeTensor& attn_mask, Flag<"average_attn_weights"> average_attn_weights) {
   const nn::AttentionOptions options = {or_none(key_padding_mask), need_weights, or_none(attn_mask),
                                         average_attn_weights};
   const auto run = [&] {
@@ -202,11 +200,11 @@ Args:
 Raises:
     InvalidArgumentError: num_heads does not divide embed_dim.)");
   attention.def(
-      py::init(
-          [](Integer embed_dim, Integer num_heads, Number dropout, bool bias, bool batch_first) {
-            return std::make_shared<nn::MultiheadAttention>(
-                embed_dim, num_heads, nn::MultiheadAttentionOptions{dropout, bias, batch_first});
-          }),
+      py::init([](Integer embed_dim, Integer num_heads, Number dropout, Flag<"bias"> bias,
+                  Flag<"batch_first"> batch_first) {
+        return std::make_shared<nn::MultiheadAttention>(
+            embed_dim, num_heads, nn::MultiheadAttentionOptions{dropout, bias, batch_first});
+      }),
       py::arg("embed_dim"), py::arg("num_heads"), py::arg("dropout") = 0.0, py::arg("bias") = true,
       py::arg("batch_first") = false);
   def_attention_call(attention, "__call__");
@@ -231,8 +229,8 @@ Args:
 Raises:
     InvalidArgumentError: an option is out of range.)");
   layer.def(py::init([](Integer d_model, Integer nhead, Integer dim_feedforward, Number dropout,
-                        const std::string& activation, Number layer_norm_eps, bool batch_first,
-                        bool norm_first) {
+                        const std::string& activation, Number layer_norm_eps,
+                        Flag<"batch_first"> batch_first, Flag<"norm_first"> norm_first) {
               return std::make_shared<nn::TransformerEncoderLayer>(
                   d_model, nhead,
                   nn::TransformerEncoderLayerOptions{dim_feedforward, dropout,

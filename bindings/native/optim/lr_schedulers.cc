@@ -237,9 +237,10 @@ Args:
 Raises:
     InvalidArgumentError: an argument is out of range.)")
       .def(py::init([](Optimizer& optimizer, const OneOrMany& max_lr, Integer total_steps,
-                       Number pct_start, const std::string& anneal_strategy, bool cycle_momentum,
-                       Number base_momentum, Number max_momentum, Number div_factor,
-                       Number final_div_factor, bool three_phase) {
+                       Number pct_start, const std::string& anneal_strategy,
+                       Flag<"cycle_momentum"> cycle_momentum, Number base_momentum,
+                       Number max_momentum, Number div_factor, Number final_div_factor,
+                       Flag<"three_phase"> three_phase) {
              const auto strategy = choose("OneCycleLR: anneal_strategy", anneal_strategy, "cos",
                                           AnnealStrategy::kCos, "linear", AnnealStrategy::kLinear);
              return std::make_shared<OneCycleLR>(

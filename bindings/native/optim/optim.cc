@@ -209,7 +209,8 @@ Args:
 
 Returns:
     What ``closure`` returned; None without one.)")
-      .def("zero_grad", &optim::Optimizer::zero_grad, py::arg("set_to_none") = true, ReleaseGil(),
+      .def("zero_grad", given<"set_to_none">(&optim::Optimizer::zero_grad),
+           py::arg("set_to_none") = true, ReleaseGil(),
            "Drop all gradients, or, without ``set_to_none``, set them to zero.")
       .def(
           "state_dict", [](optim::Optimizer& self) { return to_dict(self.state_dict()); },
@@ -243,7 +244,7 @@ void bind_clipping(py::module_& m) {
   m.def(
       "clip_grad_norm_",
       [](const OneOrManyTensors& parameters, Number max_norm, Number norm_type,
-         bool error_if_nonfinite) {
+         Flag<"error_if_nonfinite"> error_if_nonfinite) {
         const std::vector<Tensor> params = tensors_from(parameters);
         const WithoutGil nogil;
         return optim::clip_grad_norm_(params, max_norm, {norm_type, error_if_nonfinite});

@@ -46,7 +46,7 @@ void bind_sgd(py::module_& m) {
                 kOptimizerRaises)
           .c_str())
       .def(py::init([](const ParamsLike& params, Number lr, Number momentum, Number dampening,
-                       Number weight_decay, bool nesterov, bool maximize) {
+                       Number weight_decay, Flag<"nesterov"> nesterov, Flag<"maximize"> maximize) {
              return std::make_shared<optim::SGD>(
                  groups_from(params),
                  optim::SGDOptions{lr, momentum, dampening, weight_decay, nesterov, maximize});
@@ -63,7 +63,8 @@ void bind_adam(py::module_& m) {
                 {kParams, kLr, kBetas, kEps, kWeightDecay, kAmsgrad, kMaximize}, kOptimizerRaises)
           .c_str())
       .def(py::init([](const ParamsLike& params, Number lr, const std::pair<Number, Number>& betas,
-                       Number eps, Number weight_decay, bool amsgrad, bool maximize) {
+                       Number eps, Number weight_decay, Flag<"amsgrad"> amsgrad,
+                       Flag<"maximize"> maximize) {
              return std::make_shared<optim::Adam>(
                  groups_from(params),
                  optim::AdamOptions{lr, betas, eps, weight_decay, amsgrad, maximize});
@@ -83,7 +84,8 @@ void bind_adamw(py::module_& m) {
                 kOptimizerRaises)
           .c_str())
       .def(py::init([](const ParamsLike& params, Number lr, const std::pair<Number, Number>& betas,
-                       Number eps, Number weight_decay, bool amsgrad, bool maximize) {
+                       Number eps, Number weight_decay, Flag<"amsgrad"> amsgrad,
+                       Flag<"maximize"> maximize) {
              return std::make_shared<optim::AdamW>(
                  groups_from(params),
                  optim::AdamWOptions{lr, betas, eps, weight_decay, amsgrad, maximize});
@@ -103,7 +105,8 @@ void bind_rmsprop(py::module_& m) {
           kOptimizerRaises)
           .c_str())
       .def(py::init([](const ParamsLike& params, Number lr, Number alpha, Number eps,
-                       Number weight_decay, Number momentum, bool centered, bool maximize) {
+                       Number weight_decay, Number momentum, Flag<"centered"> centered,
+                       Flag<"maximize"> maximize) {
              return std::make_shared<optim::RMSprop>(
                  groups_from(params),
                  optim::RMSpropOptions{lr, alpha, eps, weight_decay, momentum, centered, maximize});
@@ -122,7 +125,7 @@ void bind_adagrad(py::module_& m) {
                 kOptimizerRaises)
           .c_str())
       .def(py::init([](const ParamsLike& params, Number lr, Number lr_decay, Number weight_decay,
-                       Number initial_accumulator_value, Number eps, bool maximize) {
+                       Number initial_accumulator_value, Number eps, Flag<"maximize"> maximize) {
              return std::make_shared<optim::Adagrad>(
                  groups_from(params),
                  optim::AdagradOptions{lr, lr_decay, weight_decay, initial_accumulator_value, eps,
@@ -142,7 +145,7 @@ void bind_adadelta(py::module_& m) {
                 kOptimizerRaises)
           .c_str())
       .def(py::init([](const ParamsLike& params, Number lr, Number rho, Number eps,
-                       Number weight_decay, bool maximize) {
+                       Number weight_decay, Flag<"maximize"> maximize) {
              return std::make_shared<optim::Adadelta>(
                  groups_from(params), optim::AdadeltaOptions{lr, rho, eps, weight_decay, maximize});
            }),
@@ -160,7 +163,7 @@ void bind_lamb(py::module_& m) {
           kOptimizerRaises)
           .c_str())
       .def(py::init([](const ParamsLike& params, Number lr, const std::pair<Number, Number>& betas,
-                       Number eps, Number weight_decay, bool maximize) {
+                       Number eps, Number weight_decay, Flag<"maximize"> maximize) {
              return std::make_shared<optim::LAMB>(
                  groups_from(params), optim::LAMBOptions{lr, betas, eps, weight_decay, maximize});
            }),

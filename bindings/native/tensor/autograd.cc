@@ -36,10 +36,13 @@ void bind_gradients(py::module_& m) {
   auto cls = py::reinterpret_borrow<py::class_<Tensor>>(m.attr("Tensor"));
   cls.def_property(
       "requires_grad", &Tensor::requires_grad,
-      [](Tensor& t, bool value) { t.requires_grad_(value); },
+      [](Tensor& t, Flag<"requires_grad"> value) { t.requires_grad_(value); },
       "Whether backward() leaves a gradient here. May be set on leaves of a floating dtype.");
-  cls.def("requires_grad_", &Tensor::requires_grad_, py::return_value_policy::reference_internal,
-          py::arg("value") = true, R"(Set ``requires_grad`` to ``value`` and return the tensor.)");
+  cls.def(
+      "requires_grad_",
+      [](Tensor& t, Flag<"value"> value) -> Tensor& { return t.requires_grad_(value); },
+      py::return_value_policy::reference_internal, py::arg("value") = true,
+      R"(Set ``requires_grad`` to ``value`` and return the tensor.)");
   cls.def_property_readonly("is_leaf", &Tensor::is_leaf,
                             "Whether no recorded operation produced this tensor.");
   cls.def_property(
@@ -53,7 +56,8 @@ void bind_gradients(py::module_& m) {
       "The gradient that backward() left, a Tensor of this shape and dtype; None without one.");
   cls.def(
       "backward",
-      [](const Tensor& t, const MaybeArray& gradient, bool retain_graph, bool create_graph) {
+      [](const Tensor& t, const MaybeArray& gradient, Flag<"retain_graph"> retain_graph,
+         Flag<"create_graph"> create_graph) {
         const Tensor start = gradient.is_none() ? Tensor() : tensor_from(gradient);
         const WithoutGil nogil;
         t.backward(start, retain_graph, create_graph);
@@ -135,8 +139,8 @@ void bind_layers(py::module_& m) {
                  "[n, c, h', w'].", "InvalidArgumentError: other shapes or dtypes.")
           .c_str());
   m.def(
-      "dropout", given(&dropout), py::arg("input"), py::arg("p"), py::arg("training") = true,
-      ReleaseGil(),
+      "dropout", given<"training">(&dropout), py::arg("input"), py::arg("p"),
+      py::arg("training") = true, ReleaseGil(),
       tensor_doc("Zeroes elements at random and scales the rest by 1/(1-p).",
                  {"input: a Tensor of any shape and a floating dtype.",
                   "p: the probability, within [0, 1).", "training: False gives the input itself."},
@@ -175,10 +179,11 @@ void bind_autocast(py::module_& m) {
   m.def("clear_autocast_cache", &clear_autocast_cache,
         "Drop the copies of parameters that this thread keeps until its outermost region ends.");
   // What autocast() of the Python package is made of.
-  m.def("_enter_autocast", [](const DTypeLike& dtype, bool enabled, bool cache_enabled) {
-    autocast_regions().push_back(
-        std::make_unique<AutocastGuard>(dtype_from(dtype), enabled, cache_enabled));
-  });
+  m.def("_enter_autocast",
+        [](const DTypeLike& dtype, Flag<"enabled"> enabled, Flag<"cache_enabled"> cache_enabled) {
+          autocast_regions().push_back(
+              std::make_unique<AutocastGuard>(dtype_from(dtype), enabled, cache_enabled));
+        });
   m.def("_exit_autocast", [] { autocast_regions().pop_back(); });
 }
 
@@ -190,7 +195,7 @@ void bind_autograd(py::module_& m) {
   bind_layers(m);
   m.def("grad_enabled", &grad_enabled, "Whether operations of this thread are recorded.");
   // What no_grad() and its like of the Python package are made of.
-  m.def("_set_grad_enabled", &set_grad_enabled);
+  m.def("_set_grad_enabled", given<"enabled">(&set_grad_enabled));
   bind_autocast(m);
 }
 

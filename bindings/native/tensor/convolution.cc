@@ -11,6 +11,7 @@
 #include "bindings/native/nn/nn.h"
 #include "bindings/native/numbers.h"
 #include "bindings/native/tensor/docs.h"
+#include "bindings/native/tensor/two_integers.h"
 #include "horovod_cpp/nn/layers/layers.h"
 
 namespace hvd::python {
@@ -18,13 +19,13 @@ namespace {
 
 using Int = Integer;
 // What Python passes for IntPair and ConvPadding: 3, (3, 5), "same".
-using Pair = std::variant<Int, std::pair<Int, Int>>;
+using Pair = std::variant<Int, TwoIntegers>;
 using Padding1d = std::variant<Int, std::string>;
-using Padding2d = std::variant<Int, std::pair<Int, Int>, std::string>;
+using Padding2d = std::variant<Int, TwoIntegers, std::string>;
 
 struct ToPair {
   IntPair operator()(Int both) const { return both.value; }
-  IntPair operator()(const std::pair<Int, Int>& pair) const { return {pair.first, pair.second}; }
+  IntPair operator()(const TwoIntegers& pair) const { return {pair.first, pair.second}; }
 };
 struct ToPadding {
   ConvPadding operator()(const std::string& word) const { return std::string_view(word); }
@@ -112,14 +113,15 @@ void bind_conv_functions(py::module_& m) {
 }
 
 std::shared_ptr<nn::Conv1d> make_conv1d(Int in, Int out, Int kernel, Int stride,
-                                        const Padding1d& pad, Int dilation, Int groups, bool bias) {
+                                        const Padding1d& pad, Int dilation, Int groups,
+                                        Flag<"bias"> bias) {
   return std::make_shared<nn::Conv1d>(
       in, out, kernel, nn::Conv1dOptions{stride, padding(pad), dilation, groups, bias});
 }
 
 std::shared_ptr<nn::Conv2d> make_conv2d(Int in, Int out, const Pair& kernel, const Pair& stride,
                                         const Padding2d& pad, const Pair& dilation, Int groups,
-                                        bool bias) {
+                                        Flag<"bias"> bias) {
   return std::make_shared<nn::Conv2d>(
       in, out, pair(kernel),
       nn::Conv2dOptions{pair(stride), padding(pad), pair(dilation), groups, bias});
@@ -128,7 +130,8 @@ std::shared_ptr<nn::Conv2d> make_conv2d(Int in, Int out, const Pair& kernel, con
 std::shared_ptr<nn::ConvTranspose2d> make_conv_transpose2d(Int in, Int out, const Pair& kernel,
                                                            const Pair& stride, const Pair& pad,
                                                            const Pair& output_padding, Int groups,
-                                                           bool bias, const Pair& dilation) {
+                                                           Flag<"bias"> bias,
+                                                           const Pair& dilation) {
   return std::make_shared<nn::ConvTranspose2d>(
       in, out, pair(kernel),
       nn::ConvTranspose2dOptions{pair(stride), pair(pad), pair(output_padding), groups, bias,

@@ -5,6 +5,7 @@
 
 #include "bindings/native/bindings.h"
 #include "bindings/native/numbers.h"
+#include "bindings/native/scalar.h"
 #include "bindings/native/tensor/docs.h"
 #include "bindings/native/words.h"
 #include "horovod_cpp/autograd/functions/functions.h"
@@ -17,7 +18,7 @@ constexpr const char* kNegativeExtent = "InvalidArgumentError: a negative extent
 void bind_constructors(py::module_& m) {
   m.def(
       "tensor",
-      [](const TensorData& data, const MaybeDType& dtype, bool requires_grad,
+      [](const TensorData& data, const MaybeDType& dtype, Flag<"requires_grad"> requires_grad,
          const MaybeDevice& device) {
         Tensor result = copy_to_tensor(data);
         if (!dtype.is_none()) result = result.to(dtype_from(dtype));
@@ -67,9 +68,12 @@ void bind_fillers(py::module_& m) {
   filler("ones", &Tensor::ones, "A tensor with ones everywhere.");
   def_also(
       m, "full", {{"shape", "size"}, {"value", "fill_value"}},
-      [](const ShapeLike& shape, Number value, const MaybeDType& dtype, const MaybeDevice& device) {
-        return Tensor::full(shape_from(shape), value, dtype_or(dtype, DType::kF32),
-                            device_or_cpu(device));
+      [](const ShapeLike& shape, const Scalar& value, const MaybeDType& dtype,
+         const MaybeDevice& device) {
+        const DType type = dtype_or(dtype, DType::kF32);
+        const Device place = device_or_cpu(device);
+        if (!value.exact_in(type)) return Tensor::full(shape_from(shape), value, type, place);
+        return Tensor::empty(shape_from(shape), type).copy_(value.tensor(type)).to(place);
       },
       py::arg("shape"), py::arg("value"), py::arg("dtype") = py::none(), py::kw_only(),
       py::arg("device") = py::none(),

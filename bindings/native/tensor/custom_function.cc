@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "bindings/native/bindings.h"
+#include "bindings/native/numbers.h"
 #include "horovod_cpp/autograd/engine/anomaly.h"
 #include "horovod_cpp/autograd/engine/grad.h"
 #include "horovod_cpp/autograd/engine/gradcheck.h"
@@ -49,7 +50,7 @@ using MaybeTensors = Typed<"list[Tensor | None]">;
 MaybeTensors gradients_of(
     const std::vector<Tensor>& outputs, const std::vector<Tensor>& inputs,
     const Typed<"collections.abc.Iterable[ArrayLike | None] | None">& grad_outputs,
-    bool retain_graph, bool create_graph) {
+    Flag<"retain_graph"> retain_graph, Flag<"create_graph"> create_graph) {
   const std::vector<Tensor> starts =
       grad_outputs.is_none() ? std::vector<Tensor>() : gradients_from(grad_outputs);
   std::vector<Tensor> result;
@@ -77,7 +78,7 @@ void bind_custom_function(py::module_& m) {
           });
   m.def("_record_function", &record_function);
   m.def("_grad", &gradients_of);
-  m.def("_set_detect_anomaly", &set_detect_anomaly);
+  m.def("_set_detect_anomaly", given<"enabled">(&set_detect_anomaly));
   m.def("anomaly_enabled", &anomaly_enabled,
         "Whether backward() looks for NaN in every gradient and names the operation.");
   m.def("gradcheck", &gradcheck, py::arg("function"), py::arg("inputs"), py::arg("eps") = 1e-6,

@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "bindings/native/numbers.h"
 #include "bindings/native/tensor/dlpack.h"
 #include "horovod_cpp/distributed/collectives/gpu_tensors.h"
 #include "horovod_cpp/distributed/session/session.h"
@@ -99,7 +100,7 @@ std::uintptr_t order(const Tensor& tensor, std::optional<std::int64_t> stream) {
 
 Anything to_dlpack(const Tensor& tensor, std::optional<std::int64_t> stream,
                    const MaybeVersion& max_version, const MaybeDLDevice& device,
-                   std::optional<bool> copy) {
+                   std::optional<Flag<"copy">> copy) {
   const DLDevice place = device_of(tensor);
   if (device && *device != std::pair{place.device_type, place.device_id}) {
     throw py::buffer_error("this tensor exports to dl_device (" +
@@ -111,7 +112,7 @@ Anything to_dlpack(const Tensor& tensor, std::optional<std::int64_t> stream,
         "a tensor that requires grad is not exported, as nothing that others do with it is "
         "recorded; export tensor.detach()");
   }
-  const bool copied = copy.value_or(false);
+  const bool copied = copy && *copy;
   const Tensor values = copied ? tensor.clone() : tensor;
   const std::uintptr_t consumer = order(values, stream);
   if (!max_version || max_version->first < kMajorVersion) {

@@ -1,3 +1,4 @@
+#include "bindings/native/numbers.h"
 #include "bindings/native/tensor/dlpack.h"
 
 #include <pybind11/stl.h>
@@ -338,7 +339,8 @@ py::object to_library(const Tensor& tensor, const py::object& library) {
 
 namespace {
 
-Tensor from_dlpack(const Anything& x, const Typed<"str | None">& device, std::optional<bool> copy) {
+Tensor from_dlpack(const Anything& x, const Typed<"str | None">& device,
+                   std::optional<Flag<"copy">> copy) {
   if (!device.is_none() && py::str(device).cast<std::string>() != "cpu") {
     throw UnsupportedError(
         "from_dlpack: tensors live in the memory of the CPU, not "
@@ -350,7 +352,7 @@ Tensor from_dlpack(const Anything& x, const Typed<"str | None">& device, std::op
     throw py::type_error("from_dlpack: takes objects with __dlpack__ and __dlpack_device__, not " +
                          type_name(x));
   }
-  const bool copies = copy.value_or(false);
+  const bool copies = copy && *copy;
   const Access access = copies ? Access::kRead : Access::kWrite;
   try {
     const Tensor tensor =

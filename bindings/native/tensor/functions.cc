@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "bindings/native/numbers.h"
+#include "bindings/native/scalar.h"
 #include "bindings/native/tensor/docs.h"
 #include "bindings/native/tensor/functions.h"
 #include "bindings/native/words.h"
@@ -44,23 +45,25 @@ void bind_elementwise(py::module_& m) {
   unary("log1p", &log1p, "Element-wise log(1 + a).");
   unary("isnan", &isnan, "Where ``a`` is not a number, a bool tensor.");
   unary("logical_not", &logical_not, "Where ``a`` is 0, a bool tensor.");
-  using Bound = std::variant<std::monostate, Tensor, Number>;
+  using Bound = std::variant<std::monostate, Tensor, Scalar>;
   m.def(
       "clamp",
       [](const Tensor& a, const Bound& min, const Bound& max) {
-        if (!std::holds_alternative<Tensor>(min) && !std::holds_alternative<Tensor>(max)) {
+        const auto is_tensor = [&a](const Bound& bound) {
+          const auto* number = std::get_if<Scalar>(&bound);
+          return number == nullptr ? std::holds_alternative<Tensor>(bound)
+                                   : number->exact_in(a.dtype());
+        };
+        if (!is_tensor(min) && !is_tensor(max)) {
           const auto number = [](const Bound& bound) {
-            const auto* given = std::get_if<Number>(&bound);
+            const auto* given = std::get_if<Scalar>(&bound);
             return given == nullptr ? std::nullopt : std::optional<double>(given->value);
           };
           return clamp(a, number(min), number(max));
         }
         const auto tensor = [&a](const Bound& bound) {
-          if (const auto* number = std::get_if<Number>(&bound)) {
-            return Tensor::scalar(*number, a.dtype());
-          }
-          const auto* given = std::get_if<Tensor>(&bound);
-          return given == nullptr ? Tensor() : *given;
+          if (const auto* number = std::get_if<Scalar>(&bound)) return number->tensor(a.dtype());
+          return std::holds_alternative<Tensor>(bound) ? std::get<Tensor>(bound) : Tensor();
         };
         return clamp(a, tensor(min), tensor(max));
       },
@@ -96,7 +99,12 @@ void bind_pairs(py::module_& m) {
   const auto compare = [&](const char* name, Binary both, WithNumber number, const char* what) {
     const std::string doc = binary_doc(what) + " ``b`` may be a number.";
     m.def(name, both, py::arg("a"), py::arg("b"), ReleaseGil(), doc.c_str());
-    m.def(name, number, py::arg("a"), py::arg("b"), ReleaseGil());
+    m.def(
+        name,
+        [both, number](const Tensor& x, const Scalar& y) {
+          return y.exact_in(x.dtype()) ? both(x, y.tensor(x.dtype())) : number(x, y);
+        },
+        py::arg("a"), py::arg("b"), ReleaseGil());
   };
   compare("eq", &eq, &eq, "Where a == b, a bool tensor.");
   compare("ne", &ne, &ne, "Where a != b, a bool tensor.");
@@ -107,7 +115,8 @@ void bind_pairs(py::module_& m) {
 }
 
 // A number beside a tensor, in its dtype.
-Tensor beside(Number number, const Tensor& other) {
+Tensor beside(const Scalar& number, const Tensor& other) {
+  if (number.exact_in(other.dtype())) return number.tensor(other.dtype());
   return autograd::operand(number, other);
 }
 
@@ -128,17 +137,21 @@ Raises:
     InvalidArgumentError: shapes do not broadcast, or dtypes do not fit.)");
   m.def(
       "where",
-      [](const Tensor& mask, const Tensor& x, Number y) { return where(mask, x, beside(y, x)); },
+      [](const Tensor& mask, const Tensor& x, const Scalar& y) {
+        return where(mask, x, beside(y, x));
+      },
       condition, a, b, ReleaseGil());
   m.def(
       "where",
-      [](const Tensor& mask, Number x, const Tensor& y) { return where(mask, beside(x, y), y); },
+      [](const Tensor& mask, const Scalar& x, const Tensor& y) {
+        return where(mask, beside(x, y), y);
+      },
       condition, a, b, ReleaseGil());
   m.def(
       "where",
       [](const Tensor& mask, const Integer& x, const Integer& y) {
-        return where(mask, Tensor::full({}, static_cast<double>(x.value), DType::kI64),
-                     Tensor::full({}, static_cast<double>(y.value), DType::kI64));
+        const Scalar first{0.0, x.value}, second{0.0, y.value};
+        return where(mask, first.tensor(DType::kI64), second.tensor(DType::kI64));
       },
       condition, py::arg("a").noconvert(), py::arg("b").noconvert(), ReleaseGil());
   m.def(
@@ -164,8 +177,13 @@ Returns:
 
 Raises:
     InvalidArgumentError: shapes or dtypes do not fit.)");
-  m.def("masked_fill", given(py::overload_cast<const Tensor&, const Tensor&, double>(&masked_fill)),
-        py::arg("a"), py::arg("mask"), py::arg("value"), ReleaseGil());
+  m.def(
+      "masked_fill",
+      [](const Tensor& t, const Tensor& mask, const Scalar& value) {
+        return value.exact_in(t.dtype()) ? masked_fill(t, mask, value.tensor(t.dtype()))
+                                         : masked_fill(t, mask, value.value);
+      },
+      py::arg("a"), py::arg("mask"), py::arg("value"), ReleaseGil());
 }
 
 void bind_axes_reductions(py::module_& m) {
@@ -175,7 +193,7 @@ void bind_axes_reductions(py::module_& m) {
   const auto reduce = [&](const char* name, auto function, const char* doc) {
     def_axis(
         m, name,
-        [function](const Tensor& t, const MaybeAxes& axis, bool keep) {
+        [function](const Tensor& t, const MaybeAxes& axis, Flag<"keepdims"> keep) {
           return function(t, list_of(axis), keep);
         },
         a, axes, keepdims, ReleaseGil(), doc);
@@ -203,15 +221,14 @@ void bind_spreads(py::module_& m) {
   const auto spread = [&](const char* name, auto function, const char* doc) {
     m.def(  // PyTorch's older form
         name,
-        [function](const Tensor& t, bool unbiased) {
+        [function](const Tensor& t, Flag<"unbiased"> unbiased) {
           return function(t, {}, unbiased ? 1.0 : 0.0, false);
         },
         a, py::arg("unbiased").noconvert(), ReleaseGil());
     def_axis(
         m, name,
-        [function](const Tensor& t, const MaybeAxes& axis, Number correction, bool keep) {
-          return function(t, list_of(axis), correction, keep);
-        },
+        [function](const Tensor& t, const MaybeAxes& axis, Number correction,
+                   Flag<"keepdims"> keep) { return function(t, list_of(axis), correction, keep); },
         a, axes, py::arg("correction") = 1.0, keepdims, ReleaseGil(), doc);
   };
   spread(
@@ -232,7 +249,7 @@ void bind_spreads(py::module_& m) {
           .c_str());
   def_axis(
       m, "norm",
-      [](const Tensor& t, Number p, const MaybeAxes& axis, bool keep) {
+      [](const Tensor& t, Number p, const MaybeAxes& axis, Flag<"keepdims"> keep) {
         return norm(t, p, list_of(axis), keep);
       },
       a, py::arg("p") = 2.0, axes, keepdims, ReleaseGil(),
@@ -260,8 +277,10 @@ void bind_extremes(py::module_& m) {
     m.def(name, of_pairs, a, py::arg("other"), ReleaseGil());
     def_axis(
         m, name,
-        [along](const Tensor& t, Integer at, bool keep) { return pair_of(along(t, at, keep)); }, a,
-        axis, keepdims, ReleaseGil());
+        [along](const Tensor& t, Integer at, Flag<"keepdims"> keep) {
+          return pair_of(along(t, at, keep));
+        },
+        a, axis, keepdims, ReleaseGil());
   };
   extreme(
       "max", &max, &max, &maximum,
@@ -277,7 +296,7 @@ void bind_extremes(py::module_& m) {
           .c_str());
   const auto position = [&](const char* name, OfAll all_of, PositionOfAxis along, const char* doc) {
     m.def(name, all_of, a, ReleaseGil(), doc);
-    def_axis(m, name, given(along), a, axis, keepdims, ReleaseGil());
+    def_axis(m, name, given<"keepdims">(along), a, axis, keepdims, ReleaseGil());
   };
   position("argmax", &argmax, &argmax,
            tensor_doc("Index of the first largest element, of all or along an axis.",
@@ -310,13 +329,14 @@ void bind_orders(py::module_& m) {
       m, "cumsum", given(&cumsum), a, py::arg("axis"), ReleaseGil(),
       tensor_doc("Running sums along an axis.", {kAnyShape, kAxis}, kSameShape, kNoAxis).c_str());
   def_axis(
-      m, "argsort", given(&argsort), a, last, py::arg("descending") = false, ReleaseGil(),
+      m, "argsort", given<"descending">(&argsort), a, last, py::arg("descending") = false,
+      ReleaseGil(),
       tensor_doc("Indices that sort along an axis, stable; NaN counts as largest.",
                  {kAnyShape, kAxis, kDescending}, "A new int64 Tensor of the same shape.", kNoAxis)
           .c_str());
   def_axis(
       m, "sort",
-      [](const Tensor& t, Integer axis, bool descending) {
+      [](const Tensor& t, Integer axis, Flag<"descending"> descending) {
         return pair_of(sort(t, axis, descending));
       },
       a, last, py::arg("descending") = false, ReleaseGil(),
@@ -326,7 +346,7 @@ void bind_orders(py::module_& m) {
           .c_str());
   def_axis(
       m, "topk",
-      [](const Tensor& t, Integer k, Integer axis, bool largest) {
+      [](const Tensor& t, Integer k, Integer axis, Flag<"largest"> largest) {
         return pair_of(topk(t, k, axis, largest));
       },
       a, py::arg("k"), last, py::arg("largest") = true, ReleaseGil(),

@@ -3,6 +3,7 @@
 #include <string>
 #include <vector>
 
+#include "bindings/native/scalar.h"
 #include "core/base/status.h"
 #include "horovod_cpp/autograd/functions/functions.h"
 #include "horovod_cpp/autograd/grad_mode.h"
@@ -73,11 +74,16 @@ Tensor pick_from(const py::handle& item) {
   return given.to(DType::kI64);
 }
 
+// A mask of 0 axes: all of it or nothing.
+bool is_single(const Tensor& pick) {
+  return pick.dtype() == DType::kBool && pick.dim() == 0;
+}
+
 bool is_mask(const py::handle& item) {
   return is_array(item) && pick_from(item).dtype() == DType::kBool;
 }
 
-// How many axes an index consumes: none for None and Ellipsis, several for a mask.
+// How many axes an index consumes: none for None and Ellipsis, as many as it has for a mask.
 std::int64_t axes_of(const py::tuple& index) {
   std::int64_t axes = 0;
   for (const py::handle& item : index) {
@@ -122,7 +128,12 @@ Selection select_by(const Tensor& tensor, const py::handle& index) {
       apply_slice(selection, axis++, py::reinterpret_borrow<py::slice>(item));
       ++source;
     } else if (is_array(item)) {
-      pick(pick_from(item));
+      const Tensor chosen = pick_from(item);
+      if (is_single(chosen)) {  // picks from an axis of its own, of extent 1
+        result = result.unsqueeze(axis);
+        --source;
+      }
+      pick(is_single(chosen) ? chosen.reshape({1}) : chosen);
     } else if (PyIndex_Check(item.ptr()) != 0 && !PyBool_Check(item.ptr())) {
       const Py_ssize_t position = PyNumber_AsSsize_t(item.ptr(), PyExc_IndexError);
       if (position == -1 && PyErr_Occurred() != nullptr) throw py::error_already_set();
@@ -137,6 +148,17 @@ Selection select_by(const Tensor& tensor, const py::handle& index) {
   return selection;
 }
 
+// What is written, a number of Python or NumPy in the tensor's dtype.
+Tensor assigned(const py::handle& value, DType dtype) {
+  if (PyFloat_Check(value.ptr()) != 0 || PyLong_Check(value.ptr()) != 0) {
+    return value.cast<Scalar>().tensor(dtype);
+  }
+  if (py::isinstance<Tensor>(value) || py::isinstance<py::array>(value)) return tensor_from(value);
+  const py::module_ numpy = py::module_::import("numpy");
+  const bool number = py::isinstance(value, numpy.attr("generic"));
+  return tensor_from(number ? numpy.attr("asarray")(value) : value);
+}
+
 }  // namespace
 
 Tensor index_tensor(const Tensor& tensor, const IndexLike& index) {
@@ -148,9 +170,7 @@ Tensor index_tensor(const Tensor& tensor, const IndexLike& index) {
 
 void assign_index(Tensor& tensor, const IndexLike& index,
                   const Typed<"ArrayLike | int | float | bool">& value) {
-  const bool number = PyFloat_Check(value.ptr()) || PyLong_Check(value.ptr());
-  const Tensor source =
-      number ? Tensor::scalar(value.cast<double>(), tensor.dtype()) : tensor_from(value);
+  const Tensor source = assigned(value, tensor.dtype());
   if (grad_enabled() && (tensor.requires_grad() || source.requires_grad())) {
     throw InvalidArgumentError(
         tensor.is_leaf() && tensor.requires_grad()

@@ -8,6 +8,7 @@
 
 #include "bindings/native/bindings.h"
 #include "bindings/native/numbers.h"
+#include "bindings/native/scalar.h"
 #include "bindings/native/tensor/docs.h"
 #include "bindings/native/words.h"
 #include "horovod_cpp/tensor/creation.h"
@@ -34,13 +35,16 @@ Generator& generator_or(Generator* generator) {
   return generator == nullptr ? default_generator() : *generator;
 }
 
+using Seed = Given<std::uint64_t>;
+
 void bind_generator(py::module_& m) {
   py::class_<Generator>(m, "Generator",
                         R"(A stream of random numbers that its seed determines, on every platform.
 
 Philox 4x32-10 (Salmon et al., SC 2011). Not for several threads at once.)")
-      .def(py::init<std::uint64_t>(), py::arg("seed") = 0)
-      .def("manual_seed", &Generator::manual_seed, py::arg("seed"), "Start again from ``seed``.")
+      .def(py::init<Seed>(), py::arg("seed") = 0)
+      .def("manual_seed", given(&Generator::manual_seed), py::arg("seed"),
+           "Start again from ``seed``.")
       .def(
           "get_state",
           [](const Generator& g) -> py::typing::Tuple<int, int> {
@@ -54,7 +58,7 @@ Philox 4x32-10 (Salmon et al., SC 2011). Not for several threads at once.)")
           },
           py::arg("state"), R"(Go on from ``state``, where get_state() was called.)");
   m.def(
-      "manual_seed", &manual_seed, py::arg("seed"),
+      "manual_seed", given(&manual_seed), py::arg("seed"),
       R"(Start this thread's random numbers, which initialisers, rand, randn and dropout use, from ``seed``.)");
 }
 
@@ -158,15 +162,28 @@ double number_of(const Whole& number) {
   return std::visit([](const auto& given) { return static_cast<double>(given.value); }, number);
 }
 
+// From where doubles are exact, if all are integers and not farther apart than those.
+Tensor range_of(const Whole& start, const Whole& end, const Whole& step, DType dtype) {
+  const auto* first = std::get_if<Integer>(&start);
+  const auto* last = std::get_if<Integer>(&end);
+  std::int64_t distance = 0;
+  if (dtype != DType::kI64 || first == nullptr || last == nullptr ||
+      __builtin_sub_overflow(last->value, first->value, &distance)) {
+    return arange(number_of(start), number_of(end), number_of(step), dtype);
+  }
+  const Tensor result = arange(0.0, static_cast<double>(distance), number_of(step), dtype);
+  auto* numbers = static_cast<std::int64_t*>(result.data());
+  for (std::int64_t i = 0; i < result.numel(); ++i) numbers[i] += first->value;
+  return result;
+}
+
 void bind_counted(py::module_& m) {
   const auto on_device = py::arg("device") = py::none();
   const auto range = [](const Whole& start, const Whole& end, const Whole& step,
                         const MaybeDType& dtype, const MaybeDevice& device) {
     const bool whole = is_whole(start) && is_whole(end) && is_whole(step);
     const DType standard = whole ? DType::kI64 : DType::kF32;
-    return placed(
-        arange(number_of(start), number_of(end), number_of(step), dtype_or(dtype, standard)),
-        device);
+    return placed(range_of(start, end, step, dtype_or(dtype, standard)), device);
   };
   def_also(
       m, "arange", {{"begin", "start"}}, range, py::arg("begin"), py::arg("end"),
@@ -220,13 +237,18 @@ void bind_likes(py::module_& m) {
            tensor_doc("Ones.", {"other: a Tensor (also called input)."},
                       "A new Tensor of its shape, dtype and device.", kNoMemory)
                .c_str());
-  def_also(m, "full_like", {{"other", "input"}, {"value", "fill_value"}}, given(&full_like),
-           py::arg("other"), py::arg("value"),
-           tensor_doc("One number everywhere.",
-                      {"other: a Tensor (also called input).",
-                       "value: the number (also called fill_value)."},
-                      "A new Tensor of its shape, dtype and device.", kNoMemory)
-               .c_str());
+  def_also(
+      m, "full_like", {{"other", "input"}, {"value", "fill_value"}},
+      [](const Tensor& other, const Scalar& value) {
+        return value.exact_in(other.dtype()) ? zeros_like(other).copy_(value.tensor(other.dtype()))
+                                             : full_like(other, value);
+      },
+      py::arg("other"), py::arg("value"),
+      tensor_doc(
+          "One number everywhere.",
+          {"other: a Tensor (also called input).", "value: the number (also called fill_value)."},
+          "A new Tensor of its shape, dtype and device.", kNoMemory)
+          .c_str());
 }
 
 }  // namespace

@@ -11,7 +11,7 @@
 
 #include "bindings/native/bindings.h"
 #include "bindings/native/integers.h"
-#include "bindings/native/numbers.h"
+#include "bindings/native/scalar.h"
 #include "bindings/native/tensor/index.h"
 #include "bindings/native/words.h"
 #include "core/base/status.h"
@@ -71,7 +71,7 @@ Typed<"tuple[str, tuple[int, ...], bytes, bool]"> tensor_state(const Tensor& ten
 }
 
 Tensor tensor_from_state(const std::string& dtype, const Shape& shape, const py::bytes& data,
-                         bool requires_grad) {
+                         Flag<"requires_grad"> requires_grad) {
   Tensor tensor = Tensor::empty(shape, parse_dtype(dtype));
   const std::string_view bytes = data;
   if (bytes.size() != static_cast<std::size_t>(tensor.numel()) * size_of(tensor.dtype())) {
@@ -158,7 +158,7 @@ void bind_one_element(TensorClass& cls) {
       throw py::type_error("only a tensor of one integer is an index, not one of shape " +
                            to_string(t.shape()) + " and dtype " + std::string(name_of(t.dtype())));
     }
-    return py::int_(item(t));
+    return py::reinterpret_steal<py::object>(PyNumber_Long(item(t).ptr()));  // True: 1
   });
   cls.def("__bool__", [](const Tensor& t) {
     if (t.numel() != 1) {
@@ -309,8 +309,11 @@ void bind_in_place(TensorClass& cls) {
       "Sets all elements to ``value``, a number or a Tensor of one element, which gets the sum of "
       "the gradients. InvalidArgumentError if a Tensor has another shape.");
   cls.def(
-      "fill_", [](Tensor& t, Number value) -> Tensor& { return t.fill_(value); }, kSelf,
-      py::arg("value"));
+      "fill_",
+      [](Tensor& t, const Scalar& value) -> Tensor& {
+        return value.exact_in(t.dtype()) ? t.copy_(value.tensor(t.dtype())) : t.fill_(value);
+      },
+      kSelf, py::arg("value"));
   cls.def("zero_", &Tensor::zero_, kSelf, "Sets all elements to 0.");
   cls.def(
       "add_",

@@ -265,7 +265,7 @@ Raises:
     MemoryError: it has no memory left; names it and the bytes.)");
   cls.def(
       "astype",
-      [](const Tensor& a, const DTypeLike& dtype, bool copy) {
+      [](const Tensor& a, const DTypeLike& dtype, Flag<"copy"> copy) {
         const Tensor result = a.to(dtype_from(dtype));
         return copy && result.is(a) ? a.clone() : result;
       },

@@ -5,6 +5,7 @@ import os
 import pathlib
 import signal
 import sys
+import tempfile
 
 import pytest
 from jupyter_client.manager import KernelManager
@@ -98,10 +99,13 @@ class Kernel:
 def kernel_manager(monkeypatch):
     """For a kernel of the Python that runs the tests, whatever kernels are registered."""
     monkeypatch.setenv("MPLBACKEND", "module://matplotlib_inline.backend_inline")
-    manager = KernelManager()
-    manager.kernel_spec.argv = [sys.executable, "-m", "ipykernel_launcher", "-f",
-                                "{connection_file}", f"--IPKernelApp.exec_lines={PATIENCE}"]
-    return manager
+    with tempfile.TemporaryDirectory() as sockets:
+        # Ports that are free when the manager chooses them may be taken when the kernel binds them.
+        manager = KernelManager(transport="ipc", ip=f"{sockets}/kernel")
+        manager.kernel_spec.argv = [
+            sys.executable, "-m", "ipykernel_launcher", "-f", "{connection_file}",
+            f"--IPKernelApp.exec_lines={PATIENCE}"]
+        yield manager
 
 
 @pytest.fixture

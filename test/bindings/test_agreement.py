@@ -13,6 +13,7 @@ import subprocess
 import sys
 
 import pytest
+from ports import free_port
 from ranks import ByHand, hvdrun, run_mpirun
 
 import horovod_cpp as hvd
@@ -73,10 +74,7 @@ def by_hand(tmp_path, unused_port):
 
 @pytest.fixture
 def unused_port():
-    import socket
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return str(probe.getsockname()[1])
+    return str(free_port())
 
 
 def check_each(folder, size):

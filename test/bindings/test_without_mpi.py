@@ -9,6 +9,7 @@ import time
 
 import pytest
 from order import ORDER
+from ports import free_port
 from ranks import PROLOGUE, ByHand
 
 import horovod_cpp as hvd
@@ -106,11 +107,6 @@ for round in range(5):
     by_hand.outputs(again, 2, environment={"HVD_RENDEZVOUS": f"file://{place}"},
                     clear=["MASTER_ADDR", "MASTER_PORT"])
     assert not place.exists()
-
-
-def free_port():
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        return server.getsockname()[1]
 
 
 def test_a_port_needs_a_key(by_hand):

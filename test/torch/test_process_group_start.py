@@ -3,8 +3,6 @@
 import contextlib
 import json
 import os
-import pathlib
-import random
 import re
 import socket
 import subprocess
@@ -14,6 +12,7 @@ import time
 import pytest
 import torch
 import torch.distributed as dist
+from ports import free_port
 
 import horovod_cpp.torch as hvd
 from horovod_cpp.cluster import wire
@@ -45,22 +44,6 @@ options = dict(timeout=datetime.timedelta(seconds=60))
 
 ENVIRONMENT = {name: value for name, value in os.environ.items()
                if name not in ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")}
-
-
-def ports():
-    """Such as the system gives nobody who asks for any."""
-    first = int(pathlib.Path("/proc/sys/net/ipv4/ip_local_port_range").read_text().split()[0])
-    yield from range(random.randrange(first // 2, first), 0, -1)
-
-
-PORTS = ports()
-
-
-def free_port():
-    """Another one each time."""
-    for port in PORTS:
-        with contextlib.suppress(OSError), socket.create_server(("127.0.0.1", port)):
-            return port
 
 
 @pytest.fixture

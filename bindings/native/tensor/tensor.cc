@@ -158,7 +158,7 @@ void bind_one_element(TensorClass& cls) {
       throw py::type_error("only a tensor of one integer is an index, not one of shape " +
                            to_string(t.shape()) + " and dtype " + std::string(name_of(t.dtype())));
     }
-    return py::reinterpret_steal<py::object>(PyNumber_Long(item(t).ptr()));  // True: 1
+    return py::reinterpret_steal<py::int_>(PyNumber_Long(item(t).ptr()));  // True: 1
   });
   cls.def("__bool__", [](const Tensor& t) {
     if (t.numel() != 1) {

@@ -65,6 +65,7 @@ def train(model, optimizer, loader):
                                            "assert mean == 2.5\n"),
     "Some of the ranks": ("values = hvd.full((3,), float(rank))\n", """
 assert not evens.included() or mean.tolist() == [0, 0, 0]
+hvd.barrier()  # a rank that leaves ends what other ranks have not finished
 """),
 }
 # Where the Python blocks of a page are run.

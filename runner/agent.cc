@@ -18,10 +18,8 @@
 #include "core/base/status.h"
 #include "core/config/loss_mark.h"
 #include "core/system/host.h"
-#include "core/system/job_name.h"
 #include "runner/link/agent_call.h"
 #include "runner/link/connection.h"
-#include "runner/link/poll_time.h"
 #include "runner/process.h"
 
 namespace hvd::runner {

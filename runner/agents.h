@@ -10,7 +10,6 @@
 #include <vector>
 
 #include "core/base/clock.h"
-#include "core/base/clock_offset.h"
 #include "runner/link/connection.h"
 #include "runner/link/reception.h"
 #include "runner/output/report.h"

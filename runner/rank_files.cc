@@ -6,7 +6,7 @@
 #include <filesystem>
 
 #include "core/base/status.h"
-#include "core/system/output_file.h"
+#include "core/system/files.h"
 
 namespace hvd::runner {
 namespace {

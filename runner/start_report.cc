@@ -1,6 +1,6 @@
 #include "runner/start_report.h"
 
-#include "core/base/seconds_text.h"
+#include "core/base/clock.h"
 #include "runner/output/report.h"
 #include "runner/plan/hosts.h"
 

@@ -9,7 +9,6 @@
 
 #include "bindings/native/types.h"
 #include "core/system/interruptible_waits.h"
-#include "horovod_cpp/tensor/named_tensors.h"
 #include "horovod_cpp/tensor/tensor.h"
 
 // One bind_* function for each folder of horovod_cpp, in the file of that name.

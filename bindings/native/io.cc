@@ -8,7 +8,7 @@
 #include "core/base/status.h"
 #include "horovod_cpp/io/checkpoint.h"
 #include "horovod_cpp/io/safetensors.h"
-#include "horovod_cpp/tensor/rng_state.h"
+#include "horovod_cpp/tensor/random.h"
 
 namespace hvd::python {
 namespace {

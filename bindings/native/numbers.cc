@@ -5,7 +5,7 @@
 #include "bindings/native/option.h"
 #include "bindings/native/scalar.h"
 #include "core/base/status.h"
-#include "horovod_cpp/autograd/grad_mode.h"
+#include "horovod_cpp/autograd/modes.h"
 
 namespace hvd::python {
 namespace {

@@ -9,6 +9,7 @@
 #include <type_traits>
 #include <vector>
 
+#include "core/base/clock.h"
 #include "core/base/status.h"
 
 namespace hvd {
@@ -39,6 +40,10 @@ class ByteWriter {
     const auto* first = reinterpret_cast<const std::byte*>(text.data());
     out_.insert(out_.end(), first, first + text.size());
   }
+  void put_duration(Duration duration) {
+    put(std::int64_t{std::chrono::nanoseconds(duration).count()});
+  }
+  void put_time(TimePoint time) { put_duration(time.time_since_epoch()); }
 
  private:
   Bytes& out_;
@@ -87,6 +92,18 @@ class ByteReader {
     in_ = in_.subspan(length);
     return text;
   }
+  // At most some 30 years, so that sums of a few do not overflow.
+  TimePoint get_time() {
+    constexpr std::int64_t kLimit = 1'000'000'000'000'000'000;
+    const auto count = get<std::int64_t>();
+    if (count < -kLimit || count > kLimit) malformed("a time out of range");
+    return TimePoint(std::chrono::nanoseconds(count));
+  }
+  Duration get_duration() {
+    const Duration duration = get_time().time_since_epoch();
+    if (duration < Duration::zero()) malformed("a negative duration");
+    return duration;
+  }
   // A count of items that take at least `bytes_each`: a lie fails here, before anyone allocates.
   std::size_t get_count(std::size_t bytes_each) {
     const auto count = get<std::uint32_t>();
@@ -107,5 +124,11 @@ class ByteReader {
   }
   std::span<const std::byte> in_;
 };
+
+// 64 bits that tell whether two ranks have the same bytes; as fast as memory is read. Buffers of
+// one size that differ in one aligned word of 8 bytes always have different hashes. Not for keys,
+// nor against someone who wants two buffers to look alike. Equal on machines of one byte order.
+// Pure.
+std::uint64_t content_hash(std::span<const std::byte> bytes);
 
 }  // namespace hvd

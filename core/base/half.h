@@ -58,4 +58,7 @@ constexpr Float16 to_float16(float value) {
   return {static_cast<std::uint16_t>(sign | ((rounded - (112u << 23)) >> 13))};
 }
 
+template <typename T>
+inline constexpr bool kIsHalf = std::is_same_v<T, Float16> || std::is_same_v<T, BFloat16>;
+
 }  // namespace hvd

@@ -1,7 +1,12 @@
 #include "core/base/reduction.h"
 
+#include <algorithm>
+#include <complex>
+#include <limits>
 #include <string>
+#include <type_traits>
 
+#include "core/base/half.h"
 #include "core/base/status.h"
 
 namespace hvd {
@@ -52,6 +57,117 @@ void check_reduction(DType dtype, const Reduction& reduction) {
            dtype);
   }
   if (reduction.wire != WireFormat::kNone) check_wire(dtype, reduction);
+}
+
+namespace {
+
+[[noreturn]] void refuse(ReduceOp op, DType dtype) {
+  throw InvalidArgumentError(std::string(name_of(op)) + " means nothing for " +
+                             std::string(name_of(dtype)));
+}
+
+template <typename T>
+inline constexpr bool kIsHalf = std::is_same_v<T, Float16> || std::is_same_v<T, BFloat16>;
+template <typename T>
+inline constexpr bool kIsComplex =
+    std::is_same_v<T, std::complex<float>> || std::is_same_v<T, std::complex<double>>;
+
+template <typename T>
+T from_float(float value) {
+  if constexpr (std::is_same_v<T, Float16>) {
+    return to_float16(value);
+  } else if constexpr (std::is_same_v<T, BFloat16>) {
+    return to_bfloat16(value);
+  } else {
+    return T(value);
+  }
+}
+
+template <typename T>
+T largest() {
+  using Limits = std::numeric_limits<T>;
+  return Limits::has_infinity ? Limits::infinity() : Limits::max();
+}
+
+template <typename T>
+T smallest() {
+  using Limits = std::numeric_limits<T>;
+  return Limits::has_infinity ? -Limits::infinity() : Limits::lowest();
+}
+
+template <typename T>
+T extreme(ReduceOp op, DType dtype) {
+  const bool largest_of_all = op == ReduceOp::kMin;
+  if constexpr (kIsComplex<T>) {
+    refuse(op, dtype);
+  } else if constexpr (kIsHalf<T>) {
+    return from_float<T>(largest_of_all ? largest<float>() : smallest<float>());
+  } else {
+    return largest_of_all ? largest<T>() : smallest<T>();
+  }
+}
+
+template <typename T>
+T neutral(ReduceOp op, DType dtype) {
+  switch (op) {
+    case ReduceOp::kAverage:
+    case ReduceOp::kSum:
+    case ReduceOp::kAdasum:
+      return T{};
+    case ReduceOp::kProduct:
+      return from_float<T>(1.0f);
+    case ReduceOp::kMin:
+    case ReduceOp::kMax:
+      return extreme<T>(op, dtype);
+    case ReduceOp::kBitAnd:
+    case ReduceOp::kBitOr:
+      if constexpr (std::is_same_v<T, bool>) {
+        return op == ReduceOp::kBitAnd;
+      } else if constexpr (std::is_integral_v<T>) {
+        return op == ReduceOp::kBitAnd ? static_cast<T>(~T{0}) : T{0};
+      }
+      break;
+  }
+  refuse(op, dtype);
+}
+
+template <typename T>
+void fill(ReduceOp op, DType dtype, void* data, std::int64_t numel) {
+  std::fill_n(static_cast<T*>(data), numel, neutral<T>(op, dtype));
+}
+
+}  // namespace
+
+void fill_neutral(ReduceOp op, DType dtype, void* data, std::int64_t numel) {
+  switch (dtype) {
+    case DType::kU8:
+      return fill<std::uint8_t>(op, dtype, data, numel);
+    case DType::kI8:
+      return fill<std::int8_t>(op, dtype, data, numel);
+    case DType::kU16:
+      return fill<std::uint16_t>(op, dtype, data, numel);
+    case DType::kI16:
+      return fill<std::int16_t>(op, dtype, data, numel);
+    case DType::kI32:
+      return fill<std::int32_t>(op, dtype, data, numel);
+    case DType::kI64:
+      return fill<std::int64_t>(op, dtype, data, numel);
+    case DType::kF16:
+      return fill<Float16>(op, dtype, data, numel);
+    case DType::kBF16:
+      return fill<BFloat16>(op, dtype, data, numel);
+    case DType::kF32:
+      return fill<float>(op, dtype, data, numel);
+    case DType::kF64:
+      return fill<double>(op, dtype, data, numel);
+    case DType::kBool:
+      return fill<bool>(op, dtype, data, numel);
+    case DType::kC64:
+      return fill<std::complex<float>>(op, dtype, data, numel);
+    case DType::kC128:
+      return fill<std::complex<double>>(op, dtype, data, numel);
+  }
+  refuse(op, dtype);
 }
 
 }  // namespace hvd

@@ -1,5 +1,11 @@
 #include "core/base/status.h"
 
+#include <cxxabi.h>
+
+#include <exception>
+#include <new>
+#include <string>
+
 namespace hvd {
 
 const char* name_of(StatusCode code) {
@@ -44,6 +50,22 @@ void Status::throw_if_error() const {
       throw InternalError(message_);
   }
   throw InternalError("status code " + std::to_string(static_cast<int>(code_)) + ": " + message_);
+}
+
+Status current_status() {
+  try {
+    throw;
+  } catch (const abi::__forced_unwind&) {
+    throw;
+  } catch (const Error& error) {
+    return error.status();
+  } catch (const std::bad_alloc&) {
+    return {StatusCode::kTransport, "out of memory"};
+  } catch (const std::exception& error) {
+    return {StatusCode::kInternal, error.what()};
+  } catch (...) {
+    return {StatusCode::kInternal, "an exception of an unknown type"};
+  }
 }
 
 }  // namespace hvd

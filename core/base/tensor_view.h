@@ -3,13 +3,22 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
-#include "core/base/device.h"
 #include "core/base/dtype.h"
 
 namespace hvd {
+
+enum class DeviceKind : std::uint8_t { kCpu = 0, kCuda = 1 };
+
+struct Device {
+  DeviceKind kind = DeviceKind::kCpu;
+  int index = 0;
+
+  friend bool operator==(const Device&, const Device&) = default;
+};
 
 using Shape = std::vector<std::int64_t>;
 
@@ -35,5 +44,10 @@ struct Lease {
   TensorView view;
   std::shared_ptr<const void> owner;
 };
+
+// Bytes of a tensor of this shape. None if an extent is negative, or if those other than 0 multiply
+// to more than 2^63 bytes, wherever a 0 stands: [0, 2^62, 4] holds nothing, but its strides
+// overflow. For shapes of peers and files.
+std::optional<std::int64_t> checked_bytes(const Shape& shape, DType dtype);
 
 }  // namespace hvd

@@ -11,7 +11,7 @@
 #include "core/base/status.h"
 #include "core/config/config.h"
 #include "core/config/launch_info.h"
-#include "core/system/random_bytes.h"
+#include "core/system/host.h"
 
 namespace hvd {
 namespace {

@@ -6,7 +6,7 @@
 #include <numeric>
 #include <utility>
 
-#include "core/base/rank_list.h"
+#include "core/base/topology.h"
 
 namespace hvd {
 namespace {

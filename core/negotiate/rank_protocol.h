@@ -12,10 +12,9 @@
 #include "core/base/clock.h"
 #include "core/base/status.h"
 #include "core/base/topology.h"
-#include "core/base/tree.h"
+#include "core/negotiate/decision.h"
 #include "core/negotiate/fusion_plan.h"
 #include "core/negotiate/messages/request.h"
-#include "core/negotiate/negotiation_settings.h"
 
 namespace hvd {
 

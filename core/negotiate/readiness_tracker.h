@@ -8,7 +8,7 @@
 #include <unordered_map>
 #include <vector>
 
-#include "core/base/tree.h"
+#include "core/base/topology.h"
 #include "core/negotiate/messages/announcement.h"
 #include "core/negotiate/process_sets.h"
 #include "core/negotiate/response_cache.h"

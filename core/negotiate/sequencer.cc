@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "core/negotiate/messages/call_name.h"
+#include "core/negotiate/messages/request.h"
 
 namespace hvd {
 namespace {

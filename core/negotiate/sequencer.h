@@ -11,7 +11,6 @@
 #include "core/negotiate/messages/announcement.h"
 #include "core/negotiate/process_sets.h"
 #include "core/negotiate/response_cache.h"
-#include "core/negotiate/slot_allocator.h"
 
 namespace hvd {
 

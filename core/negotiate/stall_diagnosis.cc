@@ -4,9 +4,9 @@
 #include <map>
 #include <set>
 
-#include "core/base/rank_list.h"
-#include "core/base/seconds_text.h"
-#include "core/negotiate/messages/call_name.h"
+#include "core/base/clock.h"
+#include "core/base/topology.h"
+#include "core/negotiate/messages/request.h"
 
 namespace hvd {
 namespace {

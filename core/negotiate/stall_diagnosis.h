@@ -5,11 +5,10 @@
 #include <vector>
 
 #include "core/base/clock.h"
-#include "core/base/tree.h"
-#include "core/negotiate/negotiation_settings.h"
+#include "core/base/topology.h"
+#include "core/negotiate/decision.h"
 #include "core/negotiate/process_sets.h"
 #include "core/negotiate/readiness_tracker.h"
-#include "core/negotiate/stall/rank_statuses.h"
 #include "core/negotiate/stall/stall_monitor.h"
 #include "core/negotiate/stall/stall_report.h"
 

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "core/base/seconds_text.h"
+#include "core/base/clock.h"
 
 namespace hvd {
 namespace {

@@ -10,7 +10,7 @@
 #include "core/base/status.h"
 #include "core/negotiate/messages/announcement.h"
 #include "core/negotiate/sequencer.h"
-#include "core/negotiate/stall/parent_watch.h"
+#include "core/negotiate/stall/stall_monitor.h"
 #include "core/negotiate/stall_diagnosis.h"
 
 namespace hvd {

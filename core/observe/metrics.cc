@@ -3,26 +3,13 @@
 #include <algorithm>
 #include <limits>
 
-#include "core/runtime/wake/blocked_time.h"
+#include "core/runtime/wake/waiting.h"
 
 namespace hvd {
 namespace {
 
-using std::chrono::nanoseconds;
-
 // Waits that may wait for collect(); later ones are not compared.
 constexpr std::size_t kWaits = std::size_t{1} << 16;
-
-void put_duration(ByteWriter& out, Duration duration) {
-  out.put(std::int64_t{nanoseconds(duration).count()});
-}
-
-Duration get_duration(ByteReader& in) {
-  constexpr std::int64_t kLimit = 1'000'000'000'000'000'000;  // sums of some do not overflow
-  const auto count = in.get<std::int64_t>();
-  if (count < 0 || count > kLimit) ByteReader::malformed("a duration out of range");
-  return nanoseconds(count);
-}
 
 void write(ByteWriter& out, const BatchTotals& totals) {
   for (const std::uint64_t count :
@@ -31,7 +18,7 @@ void write(ByteWriter& out, const BatchTotals& totals) {
   }
   for (const Duration time :
        {totals.negotiate, totals.queue, totals.collective, totals.pack, totals.unpack}) {
-    put_duration(out, time);
+    out.put_duration(time);
   }
 }
 
@@ -43,7 +30,7 @@ BatchTotals read_totals(ByteReader& in) {
   }
   for (Duration* const time :
        {&totals.negotiate, &totals.queue, &totals.collective, &totals.pack, &totals.unpack}) {
-    *time = get_duration(in);
+    *time = in.get_duration();
   }
   return totals;
 }
@@ -155,11 +142,11 @@ void Metrics::collect(Bytes& out) {
   const MutexLock lock(mutex_);
   ByteWriter writer(out);
   write(writer, now_.totals);
-  put_duration(writer, exposed());
+  writer.put_duration(exposed());
   writer.put(static_cast<std::uint32_t>(waits_.size()));
   for (const Wait& wait : waits_) {
     writer.put(wait.batch);
-    put_duration(writer, wait.wait);
+    writer.put_duration(wait.wait);
   }
   waits_.clear();
 }
@@ -167,11 +154,11 @@ void Metrics::collect(Bytes& out) {
 void Metrics::receive(const Observation& observation) {
   ByteReader in(observation.bytes);
   const BatchTotals totals = read_totals(in);
-  const Duration exposed = get_duration(in);
+  const Duration exposed = in.get_duration();
   std::vector<Wait> waits(in.get_count(sizeof(std::uint64_t) + sizeof(std::int64_t)));
   for (Wait& wait : waits) {
     wait.batch = in.get<std::uint64_t>();
-    wait.wait = get_duration(in);
+    wait.wait = in.get_duration();
   }
   in.expect_end();
   const MutexLock lock(mutex_);

@@ -10,7 +10,6 @@
 
 #include "core/base/bytes.h"
 #include "core/base/clock.h"
-#include "core/base/clock_offset.h"
 #include "core/base/dtype.h"
 #include "core/base/status.h"
 #include "core/base/topology.h"

@@ -26,14 +26,6 @@ Duration ask_interval(int size) {
   return std::max<Duration>(std::chrono::seconds(1), milliseconds(1) * size);
 }
 
-void put_time(ByteWriter& out, TimePoint time) {
-  out.put(std::int64_t{nanoseconds(time.time_since_epoch()).count()});
-}
-
-TimePoint get_time(ByteReader& in) {
-  return TimePoint(nanoseconds(in.get<std::int64_t>()));
-}
-
 std::string_view as_text(const Bytes& bytes) {
   return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
 }
@@ -141,24 +133,24 @@ void TelemetryChannel::ask(TimePoint now) {
   next_ask_ = now + (clock_.full() ? ask_interval(size_) : kAskAgain);
   Bytes message = begin(Note::kAsk);
   ByteWriter out(message);
-  put_time(out, now);
+  out.put_time(now);
   outbox_.push_back({0, std::move(message)});
 }
 
 void TelemetryChannel::answer(Rank to, ByteReader& in, TimePoint now) {
-  const TimePoint asked = get_time(in);
+  const TimePoint asked = in.get_time();
   in.expect_end();
   Bytes message = begin(Note::kAnswer);
   ByteWriter out(message);
-  put_time(out, asked);
-  put_time(out, now);
+  out.put_time(asked);
+  out.put_time(now);
   outbox_.push_back({to, std::move(message)});
 }
 
 void TelemetryChannel::receive_answer(ByteReader& in, TimePoint now) {
   ClockSample sample;
-  sample.asked = get_time(in);
-  sample.answered = get_time(in);
+  sample.asked = in.get_time();
+  sample.answered = in.get_time();
   in.expect_end();
   sample.arrived = now;
   clock_.add(sample);

@@ -8,7 +8,6 @@
 
 #include "core/base/bytes.h"
 #include "core/base/clock.h"
-#include "core/base/clock_offset.h"
 #include "core/base/topology.h"
 #include "core/negotiate/rank_protocol.h"
 #include "core/observe/observer.h"

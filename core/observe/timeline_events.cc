@@ -5,36 +5,9 @@
 namespace hvd {
 namespace {
 
-using std::chrono::nanoseconds;
 using Kind = TimelineEvent::Kind;
 
 constexpr unsigned kKindCount = 5;
-
-void put_time(ByteWriter& out, TimePoint time) {
-  out.put(std::int64_t{nanoseconds(time.time_since_epoch()).count()});
-}
-
-void put_duration(ByteWriter& out, Duration duration) {
-  out.put(std::int64_t{nanoseconds(duration).count()});
-}
-
-// About 30 years: sums of two such times do not overflow.
-std::int64_t get_nanoseconds(ByteReader& in) {
-  constexpr std::int64_t kLimit = 1'000'000'000'000'000'000;
-  const auto count = in.get<std::int64_t>();
-  if (count < -kLimit || count > kLimit) ByteReader::malformed("a time out of range");
-  return count;
-}
-
-TimePoint get_time(ByteReader& in) {
-  return TimePoint(nanoseconds(get_nanoseconds(in)));
-}
-
-Duration get_duration(ByteReader& in) {
-  const std::int64_t count = get_nanoseconds(in);
-  if (count < 0) ByteReader::malformed("a negative duration");
-  return nanoseconds(count);
-}
 
 TimelineEvent::Name get_name(ByteReader& in, const std::vector<std::string>& names) {
   const auto number = in.get<std::uint32_t>();
@@ -49,10 +22,10 @@ void get_batch(ByteReader& in, const std::vector<std::string>& names, TimelineEv
   event.dtype = in.get_enum<DType>(kDTypeCount);
   event.bytes = in.get<std::uint64_t>();
   event.packed_bytes = in.get<std::uint64_t>();
-  event.packing = get_duration(in);
-  event.unpacking = get_duration(in);
-  event.negotiated = get_time(in);
-  event.started = get_time(in);
+  event.packing = in.get_duration();
+  event.unpacking = in.get_duration();
+  event.negotiated = in.get_time();
+  event.started = in.get_time();
   const std::size_t count = in.get_count(sizeof(std::uint32_t) + 1);
   for (std::size_t i = 0; i < count; ++i) event.names.push_back(get_name(in, names));
 }
@@ -84,10 +57,10 @@ void TimelineRecorder::finished(const BatchInfo& batch) {
   out.put(batch.dtype);
   out.put(std::uint64_t{batch.bytes});
   out.put(std::uint64_t{batch.packed_bytes});
-  put_duration(out, batch.packing);
-  put_duration(out, batch.unpacking);
-  put_time(out, batch.negotiated);
-  put_time(out, batch.started);
+  out.put_duration(batch.packing);
+  out.put_duration(batch.unpacking);
+  out.put_time(batch.negotiated);
+  out.put_time(batch.started);
   out.put(static_cast<std::uint32_t>(batch.members.size()));
   for (const BatchMemberInfo& member : batch.members) {
     put_name(member.name, member.automatic_name);
@@ -133,7 +106,7 @@ bool TimelineRecorder::admit(std::size_t tensors) {
 void TimelineRecorder::put_head(Kind kind, TimePoint at) {
   ByteWriter out(events_);
   out.put(kind);
-  put_time(out, at);
+  out.put_time(at);
 }
 
 void TimelineRecorder::put_name(std::string_view name, bool automatic) {
@@ -154,7 +127,7 @@ void read_timeline(std::span<const std::byte> block,
     TimelineEvent event;
     std::string why;
     event.kind = in.get_enum<Kind>(kKindCount);
-    event.at = get_time(in);
+    event.at = in.get_time();
     switch (event.kind) {
       case Kind::kSubmitted:
         event.collective = in.get_enum<CollectiveKind>(kCollectiveKindCount);

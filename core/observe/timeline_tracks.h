@@ -8,7 +8,6 @@
 #include <vector>
 
 #include "core/base/clock.h"
-#include "core/base/clock_offset.h"
 #include "core/base/topology.h"
 #include "core/observe/timeline_events.h"
 

@@ -10,7 +10,7 @@
 #include "core/base/status.h"
 #include "core/config/log.h"
 #include "core/system/engine_thread.h"
-#include "core/system/output_file.h"
+#include "core/system/files.h"
 
 namespace hvd {
 namespace {

@@ -12,7 +12,6 @@
 
 #include "core/base/bytes.h"
 #include "core/base/clock.h"
-#include "core/base/clock_offset.h"
 #include "core/base/thread_annotations.h"
 #include "core/base/topology.h"
 #include "core/base/unique_fd.h"

@@ -8,7 +8,6 @@
 #include <vector>
 
 #include "core/base/clock.h"
-#include "core/base/device.h"
 #include "core/base/reduction.h"
 #include "core/base/tensor_view.h"
 #include "core/base/topology.h"

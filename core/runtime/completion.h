@@ -13,7 +13,7 @@
 #include "core/runtime/handle.h"
 #include "core/runtime/submission.h"
 #include "core/runtime/wake/loop_ownership.h"
-#include "core/system/fork_guard.h"
+#include "core/system/process.h"
 
 namespace hvd {
 

@@ -5,11 +5,11 @@
 #include <exception>
 #include <utility>
 
-#include "core/base/current_status.h"
 #include "core/base/deadlines.h"
+#include "core/base/status.h"
 #include "core/base/thread_annotations.h"
 #include "core/system/engine_thread.h"
-#include "core/system/leak_until_exit.h"
+#include "core/system/process.h"
 
 namespace hvd {
 

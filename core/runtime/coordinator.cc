@@ -5,10 +5,10 @@
 #include <string>
 #include <utility>
 
-#include "core/base/current_status.h"
+#include "core/base/status.h"
 #include "core/negotiate/messages/message.h"
 #include "core/runtime/finite_check.h"
-#include "core/system/thread_affinity.h"
+#include "core/system/core_binding.h"
 
 namespace hvd {
 namespace {

@@ -25,7 +25,7 @@
 #include "core/runtime/tensor_table.h"
 #include "core/runtime/transfers.h"
 #include "core/runtime/wake/loop_ownership.h"
-#include "core/runtime/wake/spin_limits.h"
+#include "core/runtime/wake/waiting.h"
 #include "core/tune/autotune.h"
 
 namespace hvd {

@@ -5,10 +5,10 @@
 #include <variant>
 #include <vector>
 
-#include "core/base/current_status.h"
 #include "core/base/deadlines.h"
+#include "core/base/status.h"
 #include "core/config/log.h"
-#include "core/negotiate/messages/call_name.h"
+#include "core/negotiate/messages/request.h"
 #include "core/runtime/coordinator.h"
 
 namespace hvd {

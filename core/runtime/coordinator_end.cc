@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <string>
 
+#include "core/base/clock.h"
 #include "core/base/deadlines.h"
-#include "core/base/seconds_text.h"
 #include "core/config/log.h"
 #include "core/runtime/coordinator.h"
 

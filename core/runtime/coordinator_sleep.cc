@@ -4,8 +4,7 @@
 #include <thread>
 
 #include "core/runtime/coordinator.h"
-#include "core/runtime/wake/blocked_time.h"
-#include "core/runtime/wake/deferred_wake.h"
+#include "core/runtime/wake/waiting.h"
 #include "core/system/interruptible_waits.h"
 
 namespace hvd {

@@ -3,8 +3,8 @@
 #include <string>
 #include <utility>
 
-#include "core/base/current_status.h"
 #include "core/base/deadlines.h"
+#include "core/base/status.h"
 #include "core/config/log.h"
 
 namespace hvd {

@@ -3,8 +3,7 @@
 #include <utility>
 
 #include "core/runtime/completion.h"
-#include "core/runtime/wake/blocked_time.h"
-#include "core/runtime/wake/spin_limits.h"
+#include "core/runtime/wake/waiting.h"
 #include "core/system/interruptible_waits.h"
 
 namespace hvd {

@@ -3,7 +3,7 @@
 #include <cstddef>
 #include <utility>
 
-#include "core/base/neutral.h"
+#include "core/base/reduction.h"
 #include "core/negotiate/fusion_plan.h"
 
 namespace hvd {

@@ -6,8 +6,8 @@
 #include <utility>
 
 #include "core/base/clock.h"
-#include "core/base/current_status.h"
 #include "core/base/deadlines.h"
+#include "core/base/status.h"
 #include "core/base/thread_annotations.h"
 #include "core/config/log.h"
 #include "core/system/engine_thread.h"

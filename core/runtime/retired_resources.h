@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "core/ports/fence.h"
-#include "core/system/leak_until_exit.h"
+#include "core/system/process.h"
 
 namespace hvd {
 

@@ -8,11 +8,11 @@
 #include "core/base/deadlines.h"
 #include "core/base/status.h"
 #include "core/base/thread_annotations.h"
-#include "core/negotiate/messages/call_name.h"
+#include "core/negotiate/messages/request.h"
 #include "core/runtime/coordinator.h"
 #include "core/system/engine_thread.h"
-#include "core/system/fork_guard.h"
 #include "core/system/interruptible_waits.h"
+#include "core/system/process.h"
 
 namespace hvd {
 

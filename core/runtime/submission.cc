@@ -7,10 +7,10 @@
 #include <limits>
 #include <string>
 
-#include "core/base/rank_list.h"
 #include "core/base/reduction.h"
 #include "core/base/status.h"
-#include "core/negotiate/messages/call_name.h"
+#include "core/base/topology.h"
+#include "core/negotiate/messages/request.h"
 
 namespace hvd {
 namespace {

@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
+#include "core/base/allocators.h"
 #include "core/base/clock.h"
-#include "core/base/recycling_allocator.h"
 #include "core/base/tensor_view.h"
 #include "core/negotiate/messages/request.h"
 #include "core/ports/fence.h"

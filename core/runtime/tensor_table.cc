@@ -4,9 +4,8 @@
 #include <string>
 #include <utility>
 
-#include "core/base/recycling_allocator.h"
-#include "core/base/stack_memory.h"
-#include "core/negotiate/messages/call_name.h"
+#include "core/base/allocators.h"
+#include "core/negotiate/messages/request.h"
 
 namespace hvd {
 

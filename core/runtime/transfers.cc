@@ -4,7 +4,7 @@
 #include <sstream>
 #include <utility>
 
-#include "core/base/current_status.h"
+#include "core/base/status.h"
 
 namespace hvd {
 namespace {

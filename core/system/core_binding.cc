@@ -3,9 +3,14 @@
 #include <dirent.h>
 #include <sched.h>
 
+#include <cerrno>
 #include <cstdlib>
+#include <cstring>
 #include <memory>
+#include <string>
 #include <thread>
+
+#include "core/base/status.h"
 
 namespace hvd {
 namespace {
@@ -69,6 +74,22 @@ CoreBinding::~CoreBinding() {
   std::set<pid_t> moved = threads_on(mine_);
   for (const pid_t thread : bound_alike_) moved.erase(thread);
   bind(moved, before_);
+}
+
+void pin_this_thread(std::span<const int> cores, int local_rank) {
+  if (cores.empty()) return;
+  if (static_cast<std::size_t>(local_rank) >= cores.size()) {
+    throw InvalidArgumentError("HOROVOD_THREAD_AFFINITY has " + std::to_string(cores.size()) +
+                               " cores, but none for local rank " + std::to_string(local_rank));
+  }
+  const int core = cores[static_cast<std::size_t>(local_rank)];
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  if (core < CPU_SETSIZE) CPU_SET(static_cast<std::size_t>(core), &set);
+  if (sched_setaffinity(0, sizeof set, &set) == 0) return;
+  throw InvalidArgumentError("HOROVOD_THREAD_AFFINITY: core " + std::to_string(core) +
+                             " for local rank " + std::to_string(local_rank) + ": " +
+                             std::strerror(errno));
 }
 
 }  // namespace hvd

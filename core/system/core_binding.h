@@ -1,6 +1,7 @@
 #pragma once
 
 #include <set>
+#include <span>
 #include <vector>
 
 namespace hvd {
@@ -28,5 +29,10 @@ class CoreBinding {
   std::vector<int> mine_;
   std::set<int> bound_alike_;  // threads that the program had bound to just these cores before
 };
+
+// Ties the calling thread to cores[local_rank]; an empty list means any core. Throws
+// InvalidArgumentError naming HOROVOD_THREAD_AFFINITY when the list is too short or this process
+// may not use that core.
+void pin_this_thread(std::span<const int> cores, int local_rank);
 
 }  // namespace hvd

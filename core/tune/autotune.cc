@@ -5,7 +5,7 @@
 
 #include "core/base/status.h"
 #include "core/config/log.h"
-#include "core/system/output_file.h"
+#include "core/system/files.h"
 
 namespace hvd {
 namespace {

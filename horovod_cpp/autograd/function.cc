@@ -5,7 +5,7 @@
 
 #include "core/base/status.h"
 #include "horovod_cpp/autograd/node.h"
-#include "horovod_cpp/tensor/views.h"
+#include "horovod_cpp/tensor/shapes.h"
 
 namespace hvd {
 namespace {

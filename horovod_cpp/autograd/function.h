@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "horovod_cpp/autograd/grad_mode.h"
+#include "horovod_cpp/autograd/modes.h"
 #include "horovod_cpp/tensor/tensor.h"
 
 namespace hvd {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <memory>
 #include <string>
 
@@ -20,4 +21,13 @@ void set_grad_memory(const Tensor& leaf, Tensor memory);
 std::shared_ptr<const std::string> grad_lock(const Tensor& leaf);
 void set_grad_lock(const Tensor& leaf, std::shared_ptr<const std::string> why);
 
+namespace autograd {
+
+// For the Backward that runs: memory in which it may compute the gradient of its input number
+// `input`, and return that very tensor. It is the leaf's grad_memory(), where the gradient would
+// be copied to otherwise. Undefined where the gradient is a part of a sum, is recorded, or has no
+// such memory.
+Tensor gradient_place(std::size_t input);
+
+}  // namespace autograd
 }  // namespace hvd

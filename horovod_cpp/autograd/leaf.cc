@@ -6,7 +6,7 @@
 #include "horovod_cpp/autograd/grad_memory.h"
 #include "horovod_cpp/autograd/node.h"
 #include "horovod_cpp/tensor/device.h"
-#include "horovod_cpp/tensor/views.h"
+#include "horovod_cpp/tensor/shapes.h"
 
 namespace hvd {
 namespace {

@@ -3,10 +3,9 @@
 #include <string>
 
 #include "core/base/status.h"
-#include "horovod_cpp/autograd/grad_mode.h"
-#include "horovod_cpp/autograd/tensor_substitution.h"
+#include "horovod_cpp/autograd/modes.h"
 #include "horovod_cpp/tensor/impl.h"
-#include "horovod_cpp/tensor/views.h"
+#include "horovod_cpp/tensor/shapes.h"
 
 namespace hvd {
 namespace autograd {

@@ -3,8 +3,8 @@
 #include <initializer_list>
 #include <vector>
 
-#include "horovod_cpp/autograd/autocast.h"
-#include "horovod_cpp/tensor/kernels/elementwise/half.h"
+#include "horovod_cpp/autograd/modes.h"
+#include "horovod_cpp/tensor/kernels/elementwise/elementwise.h"
 
 // How functions find the dtype they compute in; autocast.h has the rules. Undefined tensors pass.
 namespace hvd {

@@ -6,8 +6,8 @@
 
 #include "core/base/status.h"
 #include "horovod_cpp/autograd/node.h"
-#include "horovod_cpp/tensor/copy.h"
-#include "horovod_cpp/tensor/kernels/indexing/table_rows.h"
+#include "horovod_cpp/tensor/kernels/indexing/indexing.h"
+#include "horovod_cpp/tensor/layout.h"
 
 namespace hvd {
 namespace {

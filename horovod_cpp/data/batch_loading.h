@@ -7,9 +7,15 @@
 #include <vector>
 
 #include "horovod_cpp/data/data_loader.h"
+#include "horovod_cpp/data/datasets.h"
 
 namespace hvd {
 namespace data {
+
+// Stacks examples into one batch: field f of the result has shape [samples, shape of field f...].
+// Throws InvalidArgumentError naming position, field and both sides when the examples differ in
+// number of fields, dtype or shape, or when there are none.
+Sample collate(const std::vector<Sample>& samples);
 
 // What a pass of a DataLoader is made of. Does not change, so workers share it.
 struct PassPlan {

@@ -3,8 +3,8 @@
 #include <vector>
 
 #include "core/base/status.h"
-#include "horovod_cpp/data/byte_source.h"
-#include "horovod_cpp/data/image_dataset.h"
+#include "horovod_cpp/data/datasets.h"
+#include "horovod_cpp/data/image_file.h"
 
 namespace hvd {
 namespace data {

@@ -14,7 +14,6 @@
 #include "core/base/status.h"
 #include "core/system/engine_thread.h"
 #include "horovod_cpp/data/batch_loading.h"
-#include "horovod_cpp/data/collate.h"
 
 namespace hvd {
 namespace data {

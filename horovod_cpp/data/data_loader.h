@@ -7,8 +7,7 @@
 #include <memory>
 #include <vector>
 
-#include "horovod_cpp/data/batch_sampler.h"
-#include "horovod_cpp/data/dataset.h"
+#include "horovod_cpp/data/datasets.h"
 #include "horovod_cpp/data/sampler.h"
 
 namespace hvd {

@@ -7,7 +7,7 @@
 #include <string>
 
 #include "core/base/status.h"
-#include "horovod_cpp/data/decode.h"
+#include "horovod_cpp/data/image_file.h"
 
 namespace hvd {
 namespace data {

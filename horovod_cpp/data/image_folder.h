@@ -7,8 +7,8 @@
 #include <utility>
 #include <vector>
 
-#include "horovod_cpp/data/dataset.h"
-#include "horovod_cpp/data/transform.h"
+#include "horovod_cpp/data/datasets.h"
+#include "horovod_cpp/data/transforms.h"
 
 namespace hvd {
 namespace data {

@@ -7,10 +7,44 @@
 #include <utility>
 #include <vector>
 
-#include "horovod_cpp/data/transform.h"
+#include "horovod_cpp/tensor/random.h"
+#include "horovod_cpp/tensor/tensor.h"
 
 namespace hvd {
 namespace data {
+
+// The generator of example `index` in pass `epoch`: a function of the three numbers alone, whatever
+// thread or rank loads the example.
+Generator example_generator(std::uint64_t seed, std::int64_t epoch, std::int64_t index);
+
+// While it lives, this thread's default_generator() is the one of an example, and afterwards again
+// what it was.
+class ExampleRandomness {
+ public:
+  ExampleRandomness(std::uint64_t seed, std::int64_t epoch, std::int64_t index)
+      : outside_(default_generator().state()) {
+    default_generator() = example_generator(seed, epoch, index);
+  }
+  ~ExampleRandomness() { default_generator().set_state(outside_); }
+  ExampleRandomness(const ExampleRandomness&) = delete;
+  ExampleRandomness& operator=(const ExampleRandomness&) = delete;
+
+ private:
+  Generator::State outside_;
+};
+
+namespace transforms {
+
+// A function from an image [channels, height, width] to a tensor. Several threads may call one
+// transform. What it draws at random comes from the thread's default_generator(), which a
+// DataLoader seeds anew for every example. The argument stays as it was.
+class Transform {
+ public:
+  virtual ~Transform() = default;
+  virtual Tensor operator()(const Tensor& image) const = 0;
+};
+
+}  // namespace transforms
 
 // torchvision's transforms of images [channels, height, width], with its names, defaults and
 // distributions (the numbers drawn are our own). Images are best kept uint8 until ToTensor. A

@@ -9,12 +9,10 @@
 
 #include "core/base/status.h"
 #include "core/system/engine_thread.h"
-#include "horovod_cpp/autograd/autocast.h"
 #include "horovod_cpp/autograd/engine/engine.h"
 #include "horovod_cpp/autograd/functions/functions.h"
-#include "horovod_cpp/autograd/grad_mode.h"
+#include "horovod_cpp/autograd/modes.h"
 #include "horovod_cpp/autograd/node.h"
-#include "horovod_cpp/autograd/tensor_substitution.h"
 #include "horovod_cpp/tensor/random.h"
 
 namespace hvd {

@@ -13,7 +13,7 @@
 #include "horovod_cpp/distributed/collectives/world.h"
 #include "horovod_cpp/distributed/gradients/setup_agreement.h"
 #include "horovod_cpp/distributed/gradients/tensor_gradients.h"
-#include "horovod_cpp/tensor/views.h"
+#include "horovod_cpp/tensor/shapes.h"
 
 namespace hvd {
 namespace {

@@ -7,15 +7,14 @@
 #include <vector>
 
 #include "core/base/status.h"
+#include "horovod_cpp/autograd/modes.h"
 #include "horovod_cpp/autograd/node.h"
 #include "horovod_cpp/autograd/precision.h"
-#include "horovod_cpp/autograd/tensor_substitution.h"
 #include "horovod_cpp/distributed/collectives/collectives.h"
 #include "horovod_cpp/nn/functional.h"
-#include "horovod_cpp/tensor/copy.h"
-#include "horovod_cpp/tensor/expanded.h"
 #include "horovod_cpp/tensor/kernels/elementwise/elementwise.h"
-#include "horovod_cpp/tensor/kernels/images/sync_batch_norm.h"
+#include "horovod_cpp/tensor/kernels/images/images.h"
+#include "horovod_cpp/tensor/layout.h"
 #include "horovod_cpp/tensor/shapes.h"
 
 namespace hvd {

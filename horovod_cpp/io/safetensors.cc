@@ -1,15 +1,20 @@
 #include "horovod_cpp/io/safetensors.h"
 
+#include <algorithm>
+#include <array>
 #include <bit>
 #include <cstdint>
+#include <limits>
+#include <optional>
 #include <set>
 #include <utility>
 
+#include <nlohmann/json.hpp>
+
 #include "core/base/status.h"
-#include "core/system/atomic_file.h"
+#include "core/base/tensor_view.h"
+#include "core/system/files.h"
 #include "horovod_cpp/io/file.h"
-#include "horovod_cpp/io/header_reader.h"
-#include "horovod_cpp/io/safetensors_header.h"
 #include "horovod_cpp/tensor/memory.h"
 
 namespace hvd {
@@ -97,6 +102,253 @@ StateFile load(const std::string& path) {
     state.tensors.emplace_back(std::move(entry.name), std::move(tensor));
   }
   return state;
+}
+
+namespace {
+
+// Indexed by DType; empty where the format has no code.
+constexpr std::array<std::string_view, kDTypeCount> kDTypeCodes = {
+    "U8", "I32", "I64", "F16", "BF16", "F32", "F64", "I8", "U16", "I16", "BOOL", "", ""};
+
+std::string quote(std::string_view text) {
+  try {
+    return nlohmann::json(text).dump();
+  } catch (const nlohmann::json::exception&) {
+    throw InvalidArgumentError("a name or metadata string is not UTF-8");
+  }
+}
+
+std::string_view code_of(const HeaderEntry& entry) {
+  const std::string_view code = kDTypeCodes[static_cast<std::size_t>(entry.dtype)];
+  if (code.empty()) {
+    throw InvalidArgumentError("tensor '" + entry.name + "' has dtype " +
+                               std::string(name_of(entry.dtype)) +
+                               ", which the safetensors format cannot hold");
+  }
+  return code;
+}
+
+void check_size(const HeaderEntry& entry) {
+  const auto bytes = checked_bytes(entry.shape, entry.dtype);
+  if (!bytes) {
+    throw InvalidArgumentError("tensor '" + entry.name + "' of shape " + to_string(entry.shape) +
+                               " has more than 2^63 bytes");
+  }
+  if (static_cast<std::uint64_t>(*bytes) != entry.end - entry.begin) {
+    throw InvalidArgumentError("tensor '" + entry.name + "' of shape " + to_string(entry.shape) +
+                               " and dtype " + std::string(name_of(entry.dtype)) + " needs " +
+                               std::to_string(*bytes) + " bytes, its data_offsets give " +
+                               std::to_string(entry.end - entry.begin));
+  }
+}
+
+void check_layout(std::vector<HeaderEntry>& entries, std::uint64_t data_bytes) {
+  std::ranges::stable_sort(
+      entries, {}, [](const HeaderEntry& entry) { return std::pair(entry.begin, entry.end); });
+  std::uint64_t expected = 0;
+  for (const HeaderEntry& entry : entries) {
+    const std::string range =
+        "[" + std::to_string(entry.begin) + ", " + std::to_string(entry.end) + ")";
+    if (entry.begin > entry.end || entry.end > data_bytes) {
+      throw InvalidArgumentError("tensor '" + entry.name + "' lies at " + range + " of " +
+                                 std::to_string(data_bytes) + " data bytes");
+    }
+    if (entry.begin != expected) {
+      throw InvalidArgumentError(
+          "tensor '" + entry.name + "' lies at " + range + ", which " +
+          (entry.begin < expected ? "overlaps the one before" : "leaves a hole before it") +
+          ": expected to begin at " + std::to_string(expected));
+    }
+    check_size(entry);
+    expected = entry.end;
+  }
+  if (expected != data_bytes) {
+    throw InvalidArgumentError("the tensors end at byte " + std::to_string(expected) + " of " +
+                               std::to_string(data_bytes) + " data bytes");
+  }
+}
+
+}  // namespace
+
+DType parse_code(const std::string& code, const std::string& name) {
+  std::string known;
+  for (std::size_t i = 0; i < kDTypeCodes.size(); ++i) {
+    if (kDTypeCodes[i].empty()) continue;
+    if (kDTypeCodes[i] == code) return static_cast<DType>(i);
+    known += (i == 0 ? "" : ", ") + std::string(kDTypeCodes[i]);
+  }
+  throw InvalidArgumentError("tensor '" + name + "' has dtype '" + code + "'; known: " + known);
+}
+
+std::string write_header(const Header& header) {
+  std::string json = "{";
+  if (!header.metadata.empty()) {
+    json += quote(kMetadataKey) + ":{";
+    for (const auto& [key, value] : header.metadata) json += quote(key) + ":" + quote(value) + ",";
+    json.back() = '}';
+    json += ",";
+  }
+  for (const HeaderEntry& entry : header.entries) {
+    json += quote(entry.name) + R"(:{"dtype":")";
+    json += code_of(entry);
+    json += R"(","shape":)" + nlohmann::json(entry.shape).dump() + R"(,"data_offsets":[)" +
+            std::to_string(entry.begin) + "," + std::to_string(entry.end) + "]},";
+  }
+  if (json.size() > 1) json.pop_back();
+  json += "}";
+  json.resize((json.size() + 7) / 8 * 8, ' ');
+  return json;
+}
+
+Header parse_header(std::string_view json, std::uint64_t data_bytes) {
+  if (json.empty() || json.front() != '{')
+    throw InvalidArgumentError("the header does not begin with '{'");
+  Header header = read_header_json(json);
+  check_layout(header.entries, data_bytes);
+  return header;
+}
+
+namespace {
+
+// Takes the JSON event by event. The format is so narrow that each event is either the one thing
+// that may come next or an error; nothing of the document but the result is kept.
+class HeaderReader : public nlohmann::json_sax<nlohmann::json> {
+ public:
+  Header take() { return std::move(header_); }
+
+  bool null() override { unexpected("null"); }
+  bool boolean(bool) override { unexpected("a boolean"); }
+  bool number_integer(number_integer_t value) override {
+    unexpected("the number " + std::to_string(value));
+  }
+  bool number_float(number_float_t, const string_t& text) override {
+    unexpected("the number " + text);
+  }
+  bool binary(binary_t&) override { unexpected("binary data"); }
+
+  bool number_unsigned(number_unsigned_t value) override {
+    if (numbers_ == nullptr) unexpected("the number " + std::to_string(value));
+    numbers_->push_back(value);
+    return true;
+  }
+
+  bool string(string_t& value) override {
+    if (place_ == Place::kMetadata) {
+      header_.metadata[key_] = value;
+    } else if (place_ == Place::kTensor && numbers_ == nullptr && key_ == "dtype") {
+      dtype_ = value;
+    } else {
+      unexpected("a string");
+    }
+    return true;
+  }
+
+  bool start_object(std::size_t) override {
+    if (place_ == Place::kStart) {
+      place_ = Place::kTop;
+    } else if (place_ == Place::kTop) {
+      place_ = name_ == kMetadataKey ? Place::kMetadata : Place::kTensor;
+      inner_keys_.clear();
+      dtype_.reset();
+      shape_.reset();
+      offsets_.reset();
+    } else {
+      unexpected("an object");
+    }
+    return true;
+  }
+
+  bool key(string_t& value) override {
+    const bool top = place_ == Place::kTop;
+    if (!(top ? names_ : inner_keys_).insert(value).second) {
+      throw InvalidArgumentError(top ? "the name '" + value + "' is there twice"
+                                     : "'" + name_ + "' has the key '" + value + "' twice");
+    }
+    (top ? name_ : key_) = value;
+    return true;
+  }
+
+  bool end_object() override {
+    if (place_ == Place::kTensor) finish_tensor();
+    place_ = place_ == Place::kTop ? Place::kEnd : Place::kTop;
+    return true;
+  }
+
+  bool start_array(std::size_t) override {
+    if (place_ != Place::kTensor || numbers_ != nullptr) unexpected("an array");
+    if (key_ == "shape") {
+      numbers_ = &shape_.emplace();
+    } else if (key_ == "data_offsets") {
+      numbers_ = &offsets_.emplace();
+    } else {
+      unexpected("an array");
+    }
+    return true;
+  }
+
+  bool end_array() override {
+    numbers_ = nullptr;
+    return true;
+  }
+
+  bool parse_error(std::size_t position, const std::string&,
+                   const nlohmann::detail::exception&) override {
+    throw InvalidArgumentError("the header is not valid JSON at byte " + std::to_string(position));
+  }
+
+ private:
+  enum class Place { kStart, kTop, kTensor, kMetadata, kEnd };
+
+  [[noreturn]] void unexpected(const std::string& what) const {
+    switch (place_) {
+      case Place::kTensor:
+      case Place::kMetadata:
+        throw InvalidArgumentError("'" + name_ + "' has " + what + " at key '" + key_ +
+                                   "', where none belongs");
+      case Place::kTop:
+        throw InvalidArgumentError("'" + name_ + "' is " + what + ", not an object");
+      default:
+        throw InvalidArgumentError("the header is " + what + ", not an object");
+    }
+  }
+
+  void finish_tensor() {
+    if (!dtype_ || !shape_ || !offsets_) {
+      throw InvalidArgumentError("tensor '" + name_ +
+                                 "' must have exactly dtype, shape and data_offsets");
+    }
+    if (offsets_->size() != 2) {
+      throw InvalidArgumentError("tensor '" + name_ + "' has " + std::to_string(offsets_->size()) +
+                                 " data_offsets, not 2");
+    }
+    HeaderEntry entry{name_, parse_code(*dtype_, name_), {}, (*offsets_)[0], (*offsets_)[1]};
+    for (const std::uint64_t extent : *shape_) {
+      if (extent > static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max())) {
+        throw InvalidArgumentError("tensor '" + name_ + "' has extent " + std::to_string(extent));
+      }
+      entry.shape.push_back(static_cast<std::int64_t>(extent));
+    }
+    header_.entries.push_back(std::move(entry));
+  }
+
+  Place place_ = Place::kStart;
+  std::string name_;  // key of the top level
+  std::string key_;   // key inside of it
+  std::set<std::string> names_;
+  std::set<std::string> inner_keys_;
+  std::optional<std::string> dtype_;
+  std::optional<std::vector<std::uint64_t>> shape_;
+  std::optional<std::vector<std::uint64_t>> offsets_;
+  std::vector<std::uint64_t>* numbers_ = nullptr;  // the array that is open
+  Header header_;
+};
+
+}  // namespace
+
+Header read_header_json(std::string_view json) {
+  HeaderReader reader;
+  nlohmann::json::sax_parse(json, &reader);
+  return reader.take();
 }
 
 }  // namespace io

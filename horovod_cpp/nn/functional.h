@@ -1,11 +1,7 @@
 #pragma once
 
-#include "horovod_cpp/autograd/functions/activations.h"
-#include "horovod_cpp/autograd/functions/embedding.h"
 #include "horovod_cpp/autograd/functions/functions.h"
 #include "horovod_cpp/autograd/functions/losses.h"
-#include "horovod_cpp/autograd/functions/normalization.h"
-#include "horovod_cpp/autograd/functions/pooling.h"
 
 // What layers and losses compute, as functions under PyTorch's names; the contracts are in the
 // headers above.

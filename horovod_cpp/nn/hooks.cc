@@ -2,9 +2,9 @@
 
 #include <memory>
 
-#include "horovod_cpp/autograd/grad_mode.h"
+#include "horovod_cpp/autograd/modes.h"
 #include "horovod_cpp/autograd/node.h"
-#include "horovod_cpp/tensor/views.h"
+#include "horovod_cpp/tensor/shapes.h"
 
 namespace hvd {
 namespace nn {

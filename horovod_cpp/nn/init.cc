@@ -1,11 +1,14 @@
+// The initialisers that need more than one draw a number, or linear algebra.
 #include "horovod_cpp/nn/init.h"
 
 #include <cmath>
 #include <string>
+#include <vector>
+
+#include <Eigen/QR>
 
 #include "core/base/status.h"
-#include "horovod_cpp/autograd/grad_mode.h"
-#include "horovod_cpp/nn/skip_init.h"
+#include "horovod_cpp/autograd/modes.h"
 
 namespace hvd {
 namespace nn {
@@ -123,6 +126,116 @@ void layer_default_(const Tensor& weight, const Tensor& bias, Generator& generat
   init::uniform_(bias, -bound, bound, generator);
 }
 
+namespace {
+
+void copy_in(const Tensor& tensor, const std::vector<double>& values) {
+  const NoGradGuard no_grad;
+  Tensor target = tensor;
+  target.copy_(Tensor::from(values, tensor.shape()));
+}
+
+void require_floating(const Tensor& tensor, const char* function) {
+  if (is_floating(tensor.dtype())) return;
+  throw InvalidArgumentError(std::string(function) + ": takes a floating dtype, got " +
+                             std::string(name_of(tensor.dtype())));
+}
+
+double normal_cdf(double x) {
+  return std::erfc(-x / std::sqrt(2.0)) / 2;
+}
+
+// A standard normal number within [low, high] by rejection: of normal numbers where enough of them
+// lie there, else of uniform ones (Robert: "Simulation of truncated normal variables", 1995).
+class Truncated {
+ public:
+  Truncated(double low, double high)
+      : low_(low), high_(high), by_normal_(normal_cdf(high) - normal_cdf(low) > 0.25) {
+    nearest_ = low > 0 ? low : high < 0 ? high : 0.0;
+    // Ten deviations further out there is nothing to find.
+    reach_low_ = std::max(low, nearest_ - 10);
+    reach_high_ = std::min(high, nearest_ + 10);
+  }
+
+  double draw(Generator& generator) const {
+    for (;;) {
+      if (by_normal_) {
+        const double x = generator.normal();
+        if (x >= low_ && x <= high_) return x;
+        continue;
+      }
+      const double x = reach_low_ + (reach_high_ - reach_low_) * generator.uniform();
+      if (generator.uniform() <= std::exp((nearest_ * nearest_ - x * x) / 2)) return x;
+    }
+  }
+
+ private:
+  double low_, high_;
+  bool by_normal_;
+  double nearest_ = 0;  // the most likely number
+  double reach_low_ = 0, reach_high_ = 0;
+};
+
+}  // namespace
+
+void trunc_normal_(const Tensor& tensor, double mean, double std, double low, double high,
+                   Generator& generator) {
+  require_floating(tensor, "trunc_normal_");
+  if (!(std > 0 && low < high)) {
+    throw InvalidArgumentError("trunc_normal_: std " + std::to_string(std) + ", range [" +
+                               std::to_string(low) + ", " + std::to_string(high) + "]");
+  }
+  const Truncated distribution((low - mean) / std, (high - mean) / std);
+  std::vector<double> values(static_cast<std::size_t>(tensor.numel()));
+  for (double& value : values) {
+    value = std::clamp(mean + std * distribution.draw(generator), low, high);
+  }
+  copy_in(tensor, values);
+}
+
+void orthogonal_(const Tensor& weight, double gain, Generator& generator) {
+  require_floating(weight, "orthogonal_");
+  if (weight.dim() < 2) {
+    throw InvalidArgumentError("orthogonal_: a tensor of shape " + to_string(weight.shape()) +
+                               ": expected at least 2 axes");
+  }
+  if (weight.numel() == 0) return;
+  const auto rows = static_cast<Eigen::Index>(weight.size(0));
+  const auto columns = static_cast<Eigen::Index>(weight.numel()) / rows;
+  Eigen::MatrixXd draws(std::max(rows, columns), std::min(rows, columns));
+  for (Eigen::Index i = 0; i < draws.size(); ++i) draws.data()[i] = generator.normal();
+  const Eigen::HouseholderQR<Eigen::MatrixXd> qr(draws);
+  Eigen::MatrixXd q = qr.householderQ() * Eigen::MatrixXd::Identity(draws.rows(), draws.cols());
+  // Without the signs of R's diagonal the matrices would not be uniformly distributed.
+  for (Eigen::Index i = 0; i < q.cols(); ++i) {
+    if (qr.matrixQR()(i, i) < 0) q.col(i) *= -1;
+  }
+  std::vector<double> values;
+  for (Eigen::Index r = 0; r < rows; ++r) {
+    for (Eigen::Index c = 0; c < columns; ++c) {
+      values.push_back(gain * (rows >= columns ? q(r, c) : q(c, r)));
+    }
+  }
+  copy_in(weight, values);
+}
+
 }  // namespace init
+namespace {
+
+thread_local bool skips = false;
+
+}  // namespace
+
+SkipInit::SkipInit(bool skip) : before_(skips) {
+  skips = skips || skip;
+}
+
+SkipInit::~SkipInit() {
+  skips = before_;
+}
+
+bool SkipInit::active() {
+  return skips;
+}
+
 }  // namespace nn
 }  // namespace hvd

@@ -1,17 +1,19 @@
+// How modules print.
 #include "horovod_cpp/nn/module.h"
 
 #include <algorithm>
 #include <map>
+#include <ostream>
 #include <set>
 #include <typeinfo>
 
 #include "core/base/status.h"
-#include "core/system/class_name.h"
+#include "core/system/process.h"
 #include "horovod_cpp/autograd/grad_memory.h"
-#include "horovod_cpp/autograd/grad_mode.h"
+#include "horovod_cpp/autograd/modes.h"
 #include "horovod_cpp/nn/hooks.h"
-#include "horovod_cpp/tensor/copy.h"
 #include "horovod_cpp/tensor/impl.h"
+#include "horovod_cpp/tensor/layout.h"
 
 namespace hvd {
 namespace nn {
@@ -385,5 +387,33 @@ void Module::check_name(const std::string& name) const {
   }
 }
 
+namespace {
+
+std::string indented(const std::string& text) {
+  std::string result;
+  for (const char c : text) {
+    result += c;
+    if (c == '\n') result += "  ";
+  }
+  return result;
+}
+
+}  // namespace
+
+std::ostream& operator<<(std::ostream& out, const Module& module) {
+  return out << to_string(module);
+}
+
 }  // namespace nn
+
+std::string to_string(const nn::Module& module) {
+  const std::string extra = module.extra_repr();
+  if (module.named_children().empty()) return module.class_name() + "(" + extra + ")";
+  std::string lines = extra.empty() ? "" : "\n" + extra;
+  for (const auto& [name, child] : module.named_children()) {
+    lines += "\n(" + (name.empty() ? "module" : name) + "): " + to_string(*child);
+  }
+  return module.class_name() + "(" + nn::indented(lines) + "\n)";
+}
+
 }  // namespace hvd

@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "horovod_cpp/tensor/named_tensors.h"
+#include "horovod_cpp/tensor/tensor.h"
 
 namespace hvd {
 namespace nn {

@@ -4,7 +4,7 @@
 #include <string>
 
 #include "core/base/tensor_view.h"
-#include "horovod_cpp/autograd/functions/int_pair.h"
+#include "horovod_cpp/autograd/functions/window.h"
 
 // Options as Module::extra_repr() prints them: Python's words, since PyTorch prints them so.
 namespace hvd {

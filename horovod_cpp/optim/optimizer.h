@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "horovod_cpp/tensor/named_tensors.h"
+#include "horovod_cpp/tensor/tensor.h"
 
 namespace hvd {
 namespace optim {

@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "core/base/status.h"
-#include "horovod_cpp/tensor/named_tensors.h"
+#include "horovod_cpp/tensor/tensor.h"
 
 namespace hvd {
 namespace optim {

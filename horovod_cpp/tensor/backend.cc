@@ -4,9 +4,9 @@
 #include <string>
 
 #include "core/base/status.h"
-#include "horovod_cpp/tensor/copy.h"
 #include "horovod_cpp/tensor/device.h"
 #include "horovod_cpp/tensor/dispatch.h"
+#include "horovod_cpp/tensor/layout.h"
 #include "horovod_cpp/tensor/loops.h"
 #include "horovod_cpp/tensor/shapes.h"
 

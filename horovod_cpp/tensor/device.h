@@ -4,7 +4,7 @@
 #include <string>
 #include <string_view>
 
-#include "core/base/device.h"
+#include "core/base/tensor_view.h"
 #include "horovod_cpp/tensor/tensor.h"
 #include "ops/device/device_memory.h"
 

@@ -6,7 +6,6 @@
 #include "horovod_cpp/tensor/cpu_dispatch/table.h"
 #ifdef HVD_ONEDNN
 #include "horovod_cpp/tensor/onednn/gemm.h"
-#include "horovod_cpp/tensor/onednn/gemm_bf16.h"
 #endif
 
 namespace hvd {

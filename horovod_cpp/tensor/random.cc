@@ -1,15 +1,16 @@
 #include "horovod_cpp/tensor/random.h"
 
 #include <array>
+#include <bit>
 #include <cmath>
 #include <numeric>
+#include <string>
 
 #include "core/base/status.h"
-#include "horovod_cpp/tensor/copy.h"
 #include "horovod_cpp/tensor/device.h"
 #include "horovod_cpp/tensor/dispatch.h"
-#include "horovod_cpp/tensor/expanded.h"
 #include "horovod_cpp/tensor/impl.h"
+#include "horovod_cpp/tensor/layout.h"
 #include "horovod_cpp/tensor/memory.h"
 #include "horovod_cpp/tensor/shapes.h"
 
@@ -261,6 +262,24 @@ Tensor randint(std::int64_t low, std::int64_t high, Shape shape, Generator& gene
 Tensor randperm(std::int64_t count, Generator& generator) {
   const std::vector<std::int64_t> order = generator.permutation(count);
   return Tensor::from(std::span<const std::int64_t>(order), {count});
+}
+
+Tensor get_rng_state(const Generator& generator) {
+  const Generator::State state = generator.state();
+  const std::int64_t words[] = {std::bit_cast<std::int64_t>(state.seed),
+                                std::bit_cast<std::int64_t>(state.position)};
+  return Tensor::from(words, {2});
+}
+
+void set_rng_state(const Tensor& state, Generator& generator) {
+  if (state.dtype() != DType::kI64 || state.shape() != Shape{2}) {
+    throw InvalidArgumentError("set_rng_state: " + std::string(name_of(state.dtype())) + " " +
+                               to_string(state.shape()) + ", expected int64 [2]");
+  }
+  const Tensor words = kernels::contiguous(state);
+  const auto* first = words.data<std::int64_t>();
+  generator.set_state(
+      {std::bit_cast<std::uint64_t>(first[0]), std::bit_cast<std::uint64_t>(first[1])});
 }
 
 }  // namespace hvd

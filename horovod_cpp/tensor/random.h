@@ -64,4 +64,11 @@ void uniform_(const Tensor& tensor, double low = 0.0, double high = 1.0,
 void normal_(const Tensor& tensor, double mean = 0.0, double deviation = 1.0,
              Generator& generator = default_generator());
 
+// The state of a generator as a tensor, int64 [2]: seed and position, bit for bit. By default of
+// this thread's default generator.
+Tensor get_rng_state(const Generator& generator = default_generator());
+
+// Goes on from such a state. Throws InvalidArgumentError unless it is int64 [2].
+void set_rng_state(const Tensor& state, Generator& generator = default_generator());
+
 }  // namespace hvd

@@ -1,8 +1,11 @@
 #include "horovod_cpp/tensor/shapes.h"
 
 #include <algorithm>
+#include <optional>
 
 #include "core/base/status.h"
+#include "horovod_cpp/tensor/impl.h"
+#include "horovod_cpp/tensor/layout.h"
 
 namespace hvd {
 namespace shapes {
@@ -109,4 +112,126 @@ void require_dim(const Tensor& tensor, std::int64_t dim, const char* function, c
 }
 
 }  // namespace shapes
+namespace kernels {
+namespace {
+
+using Strides = std::vector<std::int64_t>;
+
+// Strides that read `a`'s memory as `shape`, if there are any: each run of axes that lie densely
+// within each other may be cut anew.
+std::optional<Strides> viewed_strides(const Tensor& a, const Shape& shape) {
+  if (a.is_contiguous()) return shapes::row_major_strides(shape);
+  Strides strides(shape.size(), 1);
+  std::size_t out = shape.size();
+  std::int64_t run = 1;  // elements of the run so far, innermost axes first
+  std::int64_t filled = 1;
+  std::int64_t base = 1;
+  for (std::size_t i = a.shape().size(); i-- > 0;) {
+    if (run == 1) base = a.strides()[i];
+    run *= a.shape()[i];
+    const bool ends = i == 0 || (a.shape()[i - 1] != 1 && a.strides()[i - 1] != run * base);
+    if (!ends) continue;
+    while (out > 0 && (filled < run || shape[out - 1] == 1)) {
+      --out;
+      strides[out] = filled * base;
+      filled *= shape[out];
+    }
+    if (filled != run) return std::nullopt;
+    run = filled = 1;
+  }
+  return out == 0 ? std::optional(strides) : std::nullopt;
+}
+
+}  // namespace
+
+Shape inferred_shape(const Shape& shape, const Tensor& a, const char* function) {
+  Shape result = shape;
+  const auto fail = [&] {
+    throw InvalidArgumentError(std::string(function) + ": shape " + to_string(a.shape()) +
+                               " cannot become " + to_string(shape));
+  };
+  const auto unknown = std::find(result.begin(), result.end(), -1);
+  if (unknown != result.end()) {
+    *unknown = 1;
+    if (std::find(result.begin(), result.end(), -1) != result.end()) fail();
+    const std::int64_t known = numel_of(result);
+    if (known == 0 || a.numel() % known != 0) fail();
+    *unknown = a.numel() / known;
+  }
+  if (numel_of(result) != a.numel()) fail();
+  return result;
+}
+
+Tensor reshape(const Tensor& a, const Shape& shape) {
+  Shape target = inferred_shape(shape, a, "reshape");
+  if (auto strides = viewed_strides(a, target)) {
+    return make_view(a, std::move(target), std::move(*strides));
+  }
+  const Tensor copy = clone(a);
+  Strides strides = shapes::row_major_strides(target);
+  return make_view(copy, std::move(target), std::move(strides));
+}
+
+Tensor permute(const Tensor& a, const std::vector<std::int64_t>& axes) {
+  if (static_cast<std::int64_t>(axes.size()) != a.dim()) {
+    throw InvalidArgumentError("permute: " + std::to_string(axes.size()) + " axes for shape " +
+                               to_string(a.shape()));
+  }
+  shapes::axis_mask(axes, a.dim(), "permute");  // refuses a repeated one
+  Shape shape;
+  Strides strides;
+  for (const std::int64_t given : axes) {
+    const auto axis = static_cast<std::size_t>(shapes::axis(given, a.dim(), "permute"));
+    shape.push_back(a.shape()[axis]);
+    strides.push_back(a.strides()[axis]);
+  }
+  return make_view(a, std::move(shape), std::move(strides));
+}
+
+Tensor slice(const Tensor& a, std::int64_t axis, std::int64_t begin, std::int64_t end,
+             std::int64_t step) {
+  const auto at = static_cast<std::size_t>(shapes::axis(axis, a.dim(), "slice"));
+  const std::int64_t extent = a.shape()[at];
+  const std::int64_t first = begin < 0 ? begin + extent : begin;
+  const std::int64_t last = end < 0 ? end + extent : end;
+  if (first < 0 || last > extent || first > last) {
+    throw InvalidArgumentError("slice: [" + std::to_string(begin) + ", " + std::to_string(end) +
+                               ") of axis " + std::to_string(axis) + " of shape " +
+                               to_string(a.shape()));
+  }
+  if (step < 1) throw InvalidArgumentError("slice: step " + std::to_string(step));
+  Shape shape = a.shape();
+  shape[at] = first == last ? 0 : (last - first - 1) / step + 1;
+  Strides strides = a.strides();
+  const std::int64_t offset = first == last ? 0 : first * strides[at];
+  // Steps beyond the end lead from one element to nothing; the largest would overflow here.
+  strides[at] *= std::min(step, std::max<std::int64_t>(extent, 1));
+  return make_view(a, std::move(shape), std::move(strides), offset);
+}
+
+Tensor select(const Tensor& a, std::int64_t axis, std::int64_t index) {
+  const auto at = static_cast<std::size_t>(shapes::axis(axis, a.dim(), "select"));
+  const std::int64_t extent = a.shape()[at];
+  if (index < -extent || index >= extent) {
+    throw InvalidArgumentError("select: index " + std::to_string(index) + " of axis " +
+                               std::to_string(axis) + " of shape " + to_string(a.shape()));
+  }
+  const std::int64_t offset = (index < 0 ? index + extent : index) * a.strides()[at];
+  Shape shape = a.shape();
+  Strides strides = a.strides();
+  shape.erase(shape.begin() + static_cast<std::ptrdiff_t>(at));
+  strides.erase(strides.begin() + static_cast<std::ptrdiff_t>(at));
+  return make_view(a, std::move(shape), std::move(strides), offset);
+}
+
+Tensor expand(const Tensor& a, const Shape& shape) {
+  numel_of(shape);  // refuses negative extents
+  return make_view(a, shape, shapes::broadcast_strides(a.shape(), a.strides(), shape, "expand"));
+}
+
+Tensor alias(const Tensor& a) {
+  return make_view(a, a.shape(), a.strides());
+}
+
+}  // namespace kernels
 }  // namespace hvd

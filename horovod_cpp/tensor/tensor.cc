@@ -5,12 +5,12 @@
 #include <cstring>
 #include <type_traits>
 
-#include "core/base/extents.h"
 #include "core/base/status.h"
-#include "horovod_cpp/tensor/copy.h"
+#include "core/base/tensor_view.h"
 #include "horovod_cpp/tensor/device.h"
 #include "horovod_cpp/tensor/dispatch.h"
 #include "horovod_cpp/tensor/impl.h"
+#include "horovod_cpp/tensor/layout.h"
 #include "horovod_cpp/tensor/memory.h"
 #include "horovod_cpp/tensor/shapes.h"
 

@@ -7,9 +7,9 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
-#include "core/base/device.h"
 #include "core/base/dtype.h"
 #include "core/base/tensor_view.h"
 
@@ -169,5 +169,8 @@ std::string to_string(const Tensor& tensor);
 
 // Same dtype, shape and bits.
 bool bitwise_equal(const Tensor& a, const Tensor& b);
+
+// Tensors with names, in an order that means something: what a state dict is.
+using NamedTensors = std::vector<std::pair<std::string, Tensor>>;
 
 }  // namespace hvd

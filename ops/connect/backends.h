@@ -11,8 +11,8 @@
 #include "core/ports/collective.h"
 #include "core/ports/control_plane.h"
 #include "ops/connect/agreement.h"
-#include "ops/connect/nccl_library.h"
-#include "ops/connect/rank_gpu.h"
+#include "ops/connect/gpu_assignments.h"
+#include "ops/connect/libraries.h"
 
 namespace hvd {
 

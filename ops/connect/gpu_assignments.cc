@@ -5,8 +5,14 @@
 
 #include "core/base/bytes.h"
 #include "core/base/status.h"
+#include "ops/connect/libraries.h"
 
 namespace hvd {
+
+RankGpu rank_gpu(const NcclLibrary& library, const Topology& place) {
+  return {device_for(place.local_rank, library.module->devices()), library.module};
+}
+
 namespace {
 
 // The device that this rank takes.

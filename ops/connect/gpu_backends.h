@@ -11,7 +11,7 @@
 #include "core/ports/collective.h"
 #include "ops/connect/backends.h"
 #include "ops/connect/gpu_assignments.h"
-#include "ops/connect/nccl_library.h"
+#include "ops/connect/libraries.h"
 
 namespace hvd {
 

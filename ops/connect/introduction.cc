@@ -12,6 +12,25 @@
 #include "ops/shm/mailboxes.h"
 
 namespace hvd {
+
+Bytes encode(const RendezvousHello& hello) {
+  Bytes bytes;
+  bytes.reserve(kRendezvousHelloBytes);
+  ByteWriter writer(bytes);
+  writer.put(hello.size);
+  writer.put(hello.process);
+  return bytes;
+}
+
+RendezvousHello decode_rendezvous_hello(std::span<const std::byte> bytes) {
+  ByteReader reader(bytes);
+  RendezvousHello hello;
+  hello.size = reader.get<std::int32_t>();
+  hello.process = reader.get<std::int64_t>();
+  reader.expect_end();
+  return hello;
+}
+
 namespace {
 
 // Every version begins with these numbers and the build, so that each can name the other; only

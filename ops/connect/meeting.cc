@@ -1,19 +1,182 @@
 #include "ops/connect/meeting.h"
 
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <sys/time.h>
+#include <sys/un.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
+#include <charconv>
+#include <cstddef>
+#include <cstring>
+#include <optional>
 #include <vector>
 
+#include "core/base/status.h"
 #include "core/config/config.h"
 #include "core/config/log.h"
 #include "core/system/host.h"
-#include "core/system/random_bytes.h"
-#include "ops/connect/rendezvous_client.h"
-#include "ops/connect/rendezvous_file.h"
-#include "ops/connect/rendezvous_server.h"
+#include "ops/connect/rendezvous.h"
 
 namespace hvd {
+namespace {
+
+constexpr int kBacklog = 1024;
+constexpr std::size_t kLongestName = sizeof(sockaddr_un::sun_path) - 1;
+
+using Kind = MeetingPoint::Kind;
+
+struct Address {
+  union {
+    sockaddr any;
+    sockaddr_in tcp;
+    sockaddr_un local;
+  };
+  socklen_t length = 0;
+};
+
+// Names of unix sockets that begin with a zero byte are in no file system.
+Address address_of(const MeetingPoint& point) {
+  Address address;
+  if (point.kind == Kind::kTcp) {
+    address.tcp = {};
+    address.tcp.sin_family = AF_INET;
+    address.tcp.sin_port = htons(point.port);
+    inet_pton(AF_INET, point.where.c_str(), &address.tcp.sin_addr);
+    address.length = sizeof address.tcp;
+    return address;
+  }
+  address.local = {};
+  address.local.sun_family = AF_UNIX;
+  std::memcpy(address.local.sun_path + 1, point.where.data(), point.where.size());
+  address.length = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + point.where.size());
+  return address;
+}
+
+UniqueFd make_socket(const MeetingPoint& point, int flags) {
+  const int family = point.kind == Kind::kTcp ? AF_INET : AF_UNIX;
+  UniqueFd fd(socket(family, SOCK_STREAM | SOCK_CLOEXEC | flags, 0));
+  if (!fd) throw InternalError(std::string("socket: ") + std::strerror(errno));
+  return fd;
+}
+
+// Loopback ports are every user's; who is at the other end of a unix socket is known.
+bool is_another_users(const UniqueFd& fd, const MeetingPoint& point) {
+  if (point.kind == Kind::kTcp) return false;
+  ucred peer{};
+  socklen_t length = sizeof peer;
+  if (getsockopt(fd.get(), SOL_SOCKET, SO_PEERCRED, &peer, &length) != 0) return true;
+  return peer.uid != geteuid() && peer.uid != 0;
+}
+
+// A port that nobody listens on may be given to the very socket that looks for it.
+bool is_connected_to_itself(const UniqueFd& fd, const MeetingPoint& point) {
+  if (point.kind != Kind::kTcp) return false;
+  sockaddr_in own{};
+  socklen_t length = sizeof own;
+  getsockname(fd.get(), reinterpret_cast<sockaddr*>(&own), &length);
+  return ntohs(own.sin_port) == point.port;
+}
+
+[[noreturn]] void refuse(const std::string& origin, std::string_view text) {
+  throw InvalidArgumentError(origin + "='" + std::string(text) +
+                             "': expected tcp://127.0.0.1:PORT, file:///FOLDER/NAME or unix:NAME");
+}
+
+std::optional<std::string_view> after(std::string_view text, std::string_view prefix) {
+  if (!text.starts_with(prefix)) return std::nullopt;
+  return text.substr(prefix.size());
+}
+
+MeetingPoint parse_tcp(std::string_view rest, std::string_view text, const std::string& origin) {
+  const std::size_t colon = rest.rfind(':');
+  if (colon == std::string_view::npos || colon == 0) refuse(origin, text);
+  MeetingPoint point{Kind::kTcp, std::string(rest.substr(0, colon)), 0};
+  const std::string_view port = rest.substr(colon + 1);
+  const auto [end, error] = std::from_chars(port.data(), port.data() + port.size(), point.port);
+  if (error != std::errc() || end != port.data() + port.size() || point.port == 0) {
+    refuse(origin, text);
+  }
+  if (point.where == "localhost") point.where = "127.0.0.1";
+  in_addr address{};
+  const bool is_ip = inet_pton(AF_INET, point.where.c_str(), &address) == 1;
+  if (is_ip && (ntohl(address.s_addr) >> 24) == 127) return point;
+  throw UnsupportedError(origin + "='" + std::string(text) +
+                         "': without MPI the ranks meet on one machine, at 127.0.0.1 or localhost; "
+                         "for several machines start the job with hvdrun -H host:slots,...");
+}
+
+}  // namespace
+
+MeetingPoint parse_meeting_point(std::string_view text, const std::string& origin) {
+  if (const auto rest = after(text, "tcp://")) return parse_tcp(*rest, text, origin);
+  if (const auto path = after(text, "file://"); path && path->starts_with('/')) {
+    return {Kind::kFile, std::string(*path), 0};
+  }
+  if (const auto name = after(text, "unix:"); name && !name->empty()) {
+    if (name->size() <= kLongestName) return {Kind::kUnix, std::string(*name), 0};
+  }
+  refuse(origin, text);
+}
+
+std::string to_string(const MeetingPoint& point) {
+  switch (point.kind) {
+    case Kind::kTcp:
+      return "tcp://" + point.where + ":" + std::to_string(point.port);
+    case Kind::kFile:
+      return "file://" + point.where;
+    case Kind::kUnix:
+      break;
+  }
+  return "unix:" + point.where;
+}
+
+UniqueFd listen_at(const MeetingPoint& point) {
+  UniqueFd fd = make_socket(point, SOCK_NONBLOCK);
+  const int on = 1;  // a port that an earlier job has just left
+  setsockopt(fd.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
+  const Address at = address_of(point);
+  if (bind(fd.get(), &at.any, at.length) != 0 || listen(fd.get(), kBacklog) != 0) {
+    const int error = errno;
+    throw InvalidArgumentError(
+        "rank 0 cannot listen at " + to_string(point) + ": " + std::strerror(error) +
+        (error == EADDRINUSE ? "; another program or another rank 0 does, choose another one"
+                             : ""));
+  }
+  return fd;
+}
+
+UniqueFd accept_from(const UniqueFd& listener, const MeetingPoint& point) {
+  UniqueFd fd(accept4(listener.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
+  if (fd && is_another_users(fd, point)) {
+    fd.reset();
+    errno = EPERM;
+  }
+  return fd;
+}
+
+UniqueFd connect_to(const MeetingPoint& point, std::string& why) {
+  UniqueFd fd = make_socket(point, 0);
+  const timeval limit{1, 0};  // a listener that was stopped, with a full queue
+  setsockopt(fd.get(), SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof limit);
+  const Address to = address_of(point);
+  if (connect(fd.get(), &to.any, to.length) != 0) {
+    why = std::strerror(errno);
+    return {};
+  }
+  if (is_connected_to_itself(fd, point)) {
+    why = "nobody listens";
+    return {};
+  }
+  if (is_another_users(fd, point)) {
+    throw PeerLostError("another user's process listens at " + to_string(point));
+  }
+  return fd;
+}
+
 namespace {
 
 constexpr std::size_t kGoodKey = 16;  // characters

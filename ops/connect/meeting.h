@@ -1,14 +1,45 @@
 #pragma once
 
+#include <sys/socket.h>
+
+#include <cstdint>
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 
+#include "core/base/unique_fd.h"
 #include "core/config/launch_info.h"
 #include "core/ports/rendezvous.h"
-#include "ops/connect/meeting_point.h"
 
 namespace hvd {
+
+// Where rank 0 listens. All of them are for the ranks of one machine.
+struct MeetingPoint {
+  enum class Kind {
+    kTcp,   // a port of a loopback address
+    kUnix,  // a name in the network namespace, which vanishes with rank 0; this user's only
+    kFile,  // a file in which rank 0 leaves such a name
+  };
+  Kind kind = Kind::kUnix;
+  std::string where;       // IPv4 address, name, absolute path
+  std::uint16_t port = 0;  // kTcp
+};
+
+// Reads "tcp://127.0.0.1:29400", "tcp://localhost:29400", "unix:NAME", "file:///folder/name".
+// Throws InvalidArgumentError naming `origin`, the text and what is accepted, UnsupportedError that
+// points to hvdrun for an address of another machine.
+MeetingPoint parse_meeting_point(std::string_view text, const std::string& origin);
+
+std::string to_string(const MeetingPoint& point);
+
+// Not for kFile. Throws InvalidArgumentError if somebody else listens there.
+UniqueFd listen_at(const MeetingPoint& point);
+// The next connection; empty with errno set if there is none, or another user made it (EPERM).
+UniqueFd accept_from(const UniqueFd& listener, const MeetingPoint& point);
+// Empty, and `why` says why, when nobody listens there (yet). Throws PeerLostError if another user
+// does.
+UniqueFd connect_to(const MeetingPoint& point, std::string& why);
 
 // What a rank has to know to meet the others without MPI.
 struct Meeting {

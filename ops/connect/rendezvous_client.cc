@@ -1,4 +1,4 @@
-#include "ops/connect/rendezvous_client.h"
+#include "ops/connect/rendezvous.h"
 
 #include <unistd.h>
 
@@ -8,8 +8,7 @@
 #include "core/base/deadlines.h"
 #include "core/system/host.h"
 #include "core/system/interruptible_waits.h"
-#include "ops/connect/hello.h"
-#include "ops/connect/rendezvous_file.h"
+#include "ops/connect/introduction.h"
 
 namespace hvd {
 namespace {

@@ -1,4 +1,4 @@
-#include "ops/connect/rendezvous_file.h"
+#include "ops/connect/rendezvous.h"
 
 #include <fcntl.h>
 #include <sys/stat.h>
@@ -16,8 +16,7 @@
 #include "core/base/status.h"
 #include "core/system/host.h"
 #include "core/system/interruptible_waits.h"
-#include "core/system/random_bytes.h"
-#include "ops/connect/meeting_point.h"
+#include "ops/connect/meeting.h"
 
 namespace hvd {
 namespace {

@@ -1,11 +1,11 @@
-#include "ops/connect/rendezvous_server.h"
+#include "ops/connect/rendezvous.h"
 
 #include <algorithm>
 #include <cerrno>
 
 #include "core/base/deadlines.h"
 #include "core/config/log.h"
-#include "ops/net/socket_errors.h"
+#include "ops/net/tcp_socket.h"
 
 namespace hvd {
 namespace {

@@ -3,7 +3,7 @@
 #include <cstring>
 #include <utility>
 
-#include "core/system/leak_until_exit.h"
+#include "core/system/process.h"
 
 namespace hvd {
 

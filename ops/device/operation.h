@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <type_traits>
 
-#include "core/base/elementwise.h"
+#include "core/base/dtype.h"
 
 // What tensors compute element by element, on the host (horovod_cpp/tensor) and on devices.
 namespace hvd {

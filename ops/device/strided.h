@@ -2,7 +2,7 @@
 
 #include <cstdint>
 
-#include "core/base/elementwise.h"
+#include "core/base/dtype.h"
 
 namespace hvd {
 

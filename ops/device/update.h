@@ -1,6 +1,6 @@
 #pragma once
 
-#include "core/base/elementwise.h"
+#include "core/base/dtype.h"
 
 // Update rules of optimizers that devices have too: the formula, and what it does to one element.
 // Nothing is contracted into fused multiply-adds, so that all give the same bits.

@@ -1,12 +1,96 @@
 #include "ops/hier/hier_collective.h"
 
 #include <algorithm>
+#include <map>
 #include <numeric>
 #include <utility>
 
+#include "core/base/status.h"
 #include "ops/host/arguments.h"
 
 namespace hvd {
+
+HierLayout make_hier_layout(Rank rank, std::span<const int> host_of) {
+  HierLayout layout;
+  std::map<int, std::size_t> place_of;  // by number of the host
+  for (std::size_t r = 0; r < host_of.size(); ++r) {
+    const auto [place, is_new] = place_of.try_emplace(host_of[r], layout.hosts.size());
+    if (is_new) layout.hosts.emplace_back();
+    std::vector<Rank>& ranks = layout.hosts[place->second];
+    if (static_cast<Rank>(r) == rank) {
+      layout.host = place->second;
+      layout.local = ranks.size();
+    }
+    ranks.push_back(static_cast<Rank>(r));
+  }
+  return layout;
+}
+
+bool HierLayout::even() const {
+  return std::all_of(hosts.begin(), hosts.end(),
+                     [this](const auto& ranks) { return ranks.size() == hosts[0].size(); });
+}
+
+bool HierLayout::in_blocks() const {
+  return std::all_of(hosts.begin(), hosts.end(), [](const std::vector<Rank>& ranks) {
+    return ranks.back() - ranks.front() + 1 == static_cast<Rank>(ranks.size());
+  });
+}
+
+std::vector<Rank> HierLayout::column() const {
+  if (!even() && local != 0) return {};
+  std::vector<Rank> ranks;
+  for (const std::vector<Rank>& each : hosts) ranks.push_back(each[local]);
+  return ranks;
+}
+
+bool HierOrder::is_next(std::uint64_t place) const {
+  if (broken_) throw AbortedError("an operation before this one was given up halfway");
+  return place == started_;
+}
+
+void HierOperation::add_stage(const HierOrderPtr& order, Start start) {
+  if (order == nullptr) {
+    running_ = start();
+    return;
+  }
+  stages_.push_back({order, order->join(), std::move(start)});
+}
+
+std::byte* HierOperation::scratch(std::size_t bytes) {
+  scratch_.push_back(std::make_unique_for_overwrite<std::byte[]>(bytes));
+  return scratch_.back().get();
+}
+
+HierOperation::~HierOperation() {
+  HierOperation::withdraw();
+}
+
+bool HierOperation::withdraw() noexcept {
+  for (; next_ < stages_.size(); ++next_) stages_[next_].order->break_off();
+  return running_ == nullptr || running_->withdraw();
+}
+
+bool HierOperation::advance() {
+  while (true) {
+    if (running_ != nullptr) {
+      if (!running_->advance()) return false;
+      const OperationStats stage = running_->stats();
+      // What this rank brought is what the first stage took.
+      if (stats_.packed_bytes == 0) stats_.packed_bytes = stage.packed_bytes;
+      stats_.packing += stage.packing;
+      stats_.unpacking += stage.unpacking;
+      running_.reset();
+    }
+    if (next_ == stages_.size()) return true;
+    const Stage& stage = stages_[next_];
+    if (!stage.order->is_next(stage.place)) return false;
+    running_ = stage.start();
+    stage.order->start_next();
+    ++next_;
+  }
+}
+
 namespace {
 
 // Numbers of subsets, far from those that process sets have, also where a backend can tell only

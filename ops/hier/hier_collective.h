@@ -1,14 +1,83 @@
 #pragma once
 
+#include <atomic>
+#include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 #include <vector>
 
+#include "core/base/topology.h"
 #include "core/ports/collective.h"
-#include "ops/hier/hier_layout.h"
-#include "ops/hier/hier_operation.h"
 
 namespace hvd {
+
+// The ranks of a Collective by host.
+struct HierLayout {
+  std::vector<std::vector<Rank>> hosts;  // of each host, ascending; in the order of lowest ranks
+  std::size_t host = 0;                  // this rank's
+  std::size_t local = 0;                 // this rank's place on it
+
+  const std::vector<Rank>& here() const { return hosts[host]; }
+  // Every host has as many.
+  bool even() const;
+  // Those of a host follow each other.
+  bool in_blocks() const;
+  // Who works with this rank between hosts: the ranks with its place on their hosts or, where hosts
+  // are not even, the first rank of each. Empty if this rank has no part in it.
+  std::vector<Rank> column() const;
+};
+
+// Rank r is on host host_of[r].
+HierLayout make_hier_layout(Rank rank, std::span<const int> host_of);
+
+// Ranks come to a later stage of their operations at different times, yet all of them must start
+// the stages that use one collective in one order: that in which the operations were made.
+class HierOrder {
+ public:
+  std::uint64_t join() noexcept { return joined_++; }
+  // Throws AbortedError when an operation before it ended without having started the stage.
+  bool is_next(std::uint64_t place) const;
+  void start_next() noexcept { ++started_; }
+  void break_off() noexcept { broken_ = true; }  // any thread
+
+ private:
+  std::uint64_t joined_ = 0;
+  std::uint64_t started_ = 0;
+  std::atomic<bool> broken_ = false;
+};
+
+using HierOrderPtr = std::shared_ptr<HierOrder>;
+
+// An operation made of others that run one after the other.
+class HierOperation final : public Operation {
+ public:
+  using Start = std::function<std::unique_ptr<Operation>()>;
+
+  // `start` is called when the stages before it are finished and those of the operations before
+  // this one have started; without an order, now.
+  void add_stage(const HierOrderPtr& order, Start start);
+  // Memory that lives as long as the operation.
+  std::byte* scratch(std::size_t bytes);
+
+  ~HierOperation() override;
+  bool advance() override;
+  bool withdraw() noexcept override;
+  OperationStats stats() const override { return stats_; }
+
+ private:
+  struct Stage {
+    HierOrderPtr order;
+    std::uint64_t place = 0;
+    Start start;
+  };
+
+  std::vector<Stage> stages_;
+  std::size_t next_ = 0;  // stage to start
+  std::vector<std::unique_ptr<std::byte[]>> scratch_;
+  std::unique_ptr<Operation> running_;
+  OperationStats stats_;
+};
 
 struct HierOptions {
   bool all_reduce = true;  // by host; false = as the flat collective does

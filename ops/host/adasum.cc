@@ -14,14 +14,11 @@
 namespace hvd::host {
 namespace {
 
-template <typename T>
-constexpr bool kIsHalf = std::is_same_v<T, Float16> || std::is_same_v<T, BFloat16>;
-
 // Sums are kept in this many lanes, whatever the CPU's vectors have, and added at the end.
 constexpr std::int64_t kLanes = 8;
 
 // Of halves that are widened at a time; a multiple of kLanes.
-constexpr std::int64_t kBlock = 1024;
+constexpr std::int64_t kWideBlock = 1024;
 
 struct Lanes {
   double ab[kLanes] = {};
@@ -107,10 +104,10 @@ double sum_of(const double (&lanes)[kLanes]) {
 // body(first, count, a, b): elements [first, first + count) of both as floats, which it may change.
 template <typename T, typename Body>
 void for_each_wide_block(const T* a, const T* b, std::int64_t numel, Isa isa, const Body& body) {
-  alignas(64) float wide_a[kBlock];
-  alignas(64) float wide_b[kBlock];
-  for (std::int64_t first = 0; first < numel; first += kBlock) {
-    const std::int64_t count = std::min(kBlock, numel - first);
+  alignas(64) float wide_a[kWideBlock];
+  alignas(64) float wide_b[kWideBlock];
+  for (std::int64_t first = 0; first < numel; first += kWideBlock) {
+    const std::int64_t count = std::min(kWideBlock, numel - first);
     to_float(a + first, wide_a, count, isa);
     to_float(b + first, wide_b, count, isa);
     body(first, count, wide_a, wide_b);

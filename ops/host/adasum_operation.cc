@@ -4,7 +4,7 @@
 #include <cstring>
 
 #include "ops/host/reduce.h"
-#include "ops/host/stopwatch.h"
+#include "ops/host/streaming_copy.h"
 
 namespace hvd::host {
 

@@ -6,8 +6,8 @@
 #include <limits>
 #include <type_traits>
 
-#include "core/base/elementwise.h"
-#include "core/base/reduce_op.h"
+#include "core/base/dtype.h"
+#include "core/base/reduction.h"
 
 // Arithmetic on single elements: the loops of ops/host and the kernels of ops/cuda are made of it,
 // so that both give the same bits.

@@ -3,7 +3,7 @@
 #include <complex>
 #include <cstdint>
 
-#include "core/base/reduce_op.h"
+#include "core/base/reduction.h"
 #include "ops/host/isa.h"
 
 namespace hvd::host {

@@ -17,9 +17,6 @@ namespace hvd::host {
 namespace {
 
 template <typename T>
-constexpr bool kIsHalf = std::is_same_v<T, Float16> || std::is_same_v<T, BFloat16>;
-
-template <typename T>
 using Accumulator = std::conditional_t<kIsHalf<T>, float, T>;
 
 // Elements that are worked on at a time: two blocks of accumulators of 8 KiB and the piece of the

@@ -4,7 +4,7 @@
 #include <span>
 
 #include "core/base/dtype.h"
-#include "core/base/reduce_op.h"
+#include "core/base/reduction.h"
 
 namespace hvd::host {
 

@@ -5,7 +5,7 @@
 #include <span>
 
 #include "core/base/dtype.h"
-#include "core/base/wire_format.h"
+#include "core/base/reduction.h"
 #include "ops/host/isa.h"
 
 // Lossy wire formats of one array. f16 and bf16 are rounded to nearest even; what overflows becomes

@@ -8,7 +8,7 @@
 #include <thread>
 
 #include "core/base/clock.h"
-#include "core/system/fork_guard.h"
+#include "core/system/process.h"
 
 namespace hvd {
 

@@ -7,7 +7,6 @@
 #include "core/base/clock.h"
 #include "core/ports/collective.h"
 #include "core/ports/control_plane.h"
-#include "core/ports/placement.h"
 #include "core/ports/rendezvous.h"
 #include "core/system/interruptible_waits.h"
 

@@ -4,11 +4,10 @@
 
 #include "ops/host/adasum_operation.h"
 #include "ops/host/arguments.h"
-#include "ops/host/host_buffer.h"
+#include "ops/host/host_memory.h"
 #include "ops/host/transfer_operation.h"
-#include "ops/mpi/mpi_all_reduce.h"
 #include "ops/mpi/mpi_movement.h"
-#include "ops/mpi/mpi_reduce_scatter.h"
+#include "ops/mpi/mpi_reductions.h"
 
 namespace hvd {
 

@@ -7,7 +7,7 @@
 
 #include "core/base/deadlines.h"
 #include "core/ports/control_plane.h"
-#include "core/ports/placement.h"
+#include "core/ports/rendezvous.h"
 #include "ops/mpi/messages.h"
 
 namespace hvd {

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <bit>
 
-#include "ops/host/stopwatch.h"
+#include "ops/host/streaming_copy.h"
 
 namespace hvd {
 

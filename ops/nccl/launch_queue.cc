@@ -7,7 +7,7 @@
 
 #include "core/base/deadlines.h"
 #include "core/base/status.h"
-#include "core/system/leak_until_exit.h"
+#include "core/system/process.h"
 
 namespace hvd {
 namespace {

@@ -6,7 +6,7 @@
 #include <span>
 
 #include "core/ports/collective.h"
-#include "ops/host/mapped_arena.h"
+#include "ops/host/host_memory.h"
 #include "ops/nccl/launch_queue.h"
 #include "ops/nccl/memory.h"
 

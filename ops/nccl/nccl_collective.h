@@ -7,7 +7,7 @@
 
 #include "core/ports/collective.h"
 #include "ops/cuda/pinned_pool.h"
-#include "ops/host/mapped_arena.h"
+#include "ops/host/host_memory.h"
 #include "ops/nccl/calls.h"
 #include "ops/nccl/launch_queue.h"
 #include "ops/nccl/memory.h"

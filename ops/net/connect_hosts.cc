@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "core/base/deadlines.h"
-#include "core/base/tree.h"
+#include "core/base/topology.h"
 
 namespace hvd {
 namespace {

@@ -15,7 +15,7 @@ using AllGather =
     std::function<std::vector<std::string>(const std::string& mine, TimePoint deadline)>;
 
 // This rank's control plane to the ranks of other hosts, connected to its neighbours in the tree
-// (core/base/tree.h). All ranks of the world call it; either it succeeds on all of them, or
+// (core/base/topology.h). All ranks of the world call it; either it succeeds on all of them, or
 // all throw what the first one met: UnsupportedError when it could not listen on the interfaces
 // that `config` names, StalledError when two could not connect by the deadline. `bell` as
 // TcpControlPlane has it.

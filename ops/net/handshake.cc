@@ -4,7 +4,7 @@
 #include <cctype>
 #include <utility>
 
-#include "core/system/random_bytes.h"
+#include "core/system/host.h"
 #include "ops/net/secret.h"
 
 namespace hvd {

@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "core/base/bytes.h"
-#include "ops/net/sha256.h"
+#include "ops/net/secret.h"
 
 // How every connection of a job begins: both ends prove that they know the job's key, without
 // saying it.

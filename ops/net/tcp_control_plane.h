@@ -10,7 +10,7 @@
 
 #include "core/base/thread_annotations.h"
 #include "core/ports/control_plane.h"
-#include "core/ports/placement.h"
+#include "core/ports/rendezvous.h"
 #include "ops/net/secret.h"
 #include "ops/net/tcp_network.h"
 

@@ -8,7 +8,7 @@
 #include <cstring>
 #include <utility>
 
-#include "ops/net/socket_errors.h"
+#include "ops/net/tcp_socket.h"
 
 namespace hvd {
 namespace {

@@ -11,7 +11,7 @@
 
 #include "core/base/clock.h"
 #include "core/base/unique_fd.h"
-#include "core/ports/placement.h"
+#include "core/ports/rendezvous.h"
 #include "ops/net/handshake.h"
 #include "ops/net/secret.h"
 #include "ops/net/tcp_endpoint.h"

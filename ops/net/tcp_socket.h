@@ -1,14 +1,48 @@
 #pragma once
 
+#include <cerrno>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <span>
 #include <string>
+#include <utility>
 
 #include "core/base/clock.h"
-#include "ops/net/tcp_descriptor.h"
 #include "ops/net/tcp_endpoint.h"
+
+namespace hvd {
+
+// Whether accept() failed for want of something that others hold: the connection goes on waiting,
+// so its listener stays readable, and who does not wait a while before the next try spins.
+inline bool is_out_of_descriptors(int error) noexcept {
+  return error == EMFILE || error == ENFILE || error == ENOBUFS || error == ENOMEM;
+}
+
+// Owns a socket that children of this process do not keep open: its connection ends with the
+// process that made it, whatever that has forked. Thread-safe as far as different ones are.
+class TcpDescriptor {
+ public:
+  TcpDescriptor() = default;
+  explicit TcpDescriptor(int fd);
+  TcpDescriptor(TcpDescriptor&& other) noexcept
+      : fd_(std::exchange(other.fd_, -1)), place_(other.place_) {}
+  TcpDescriptor& operator=(TcpDescriptor&& other) noexcept {
+    std::swap(fd_, other.fd_);
+    std::swap(place_, other.place_);
+    return *this;
+  }
+  ~TcpDescriptor() { reset(); }
+  void reset();
+  int get() const { return fd_; }
+  explicit operator bool() const { return fd_ >= 0; }
+
+ private:
+  int fd_ = -1;
+  std::size_t place_ = 0;  // in the list of what children close
+};
+
+}  // namespace hvd
 
 // Non-blocking TCP sockets. What fails for good throws UnsupportedError with the call and its text.
 namespace hvd {

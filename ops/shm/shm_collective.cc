@@ -4,13 +4,11 @@
 
 #include "ops/host/adasum_operation.h"
 #include "ops/host/arguments.h"
-#include "ops/host/host_buffer.h"
+#include "ops/host/host_memory.h"
 #include "ops/host/transfer_operation.h"
-#include "ops/shm/shm_all_reduce.h"
 #include "ops/shm/shm_make_arena.h"
 #include "ops/shm/shm_movement.h"
-#include "ops/shm/shm_reduce_in_place.h"
-#include "ops/shm/shm_reduce_scatter.h"
+#include "ops/shm/shm_reductions.h"
 
 namespace hvd {
 

@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "core/ports/collective.h"
-#include "ops/host/mapped_arena.h"
+#include "ops/host/host_memory.h"
 #include "ops/shm/shm_set.h"
 
 namespace hvd {

@@ -5,8 +5,7 @@
 #include <thread>
 #include <utility>
 
-#include "core/runtime/wake/blocked_time.h"
-#include "core/runtime/wake/deferred_wake.h"
+#include "core/runtime/wake/waiting.h"
 
 namespace hvd {
 namespace {

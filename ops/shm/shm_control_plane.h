@@ -9,9 +9,9 @@
 
 #include "core/base/deadlines.h"
 #include "core/ports/control_plane.h"
-#include "core/ports/placement.h"
+#include "core/ports/rendezvous.h"
 #include "ops/shm/mailboxes.h"
-#include "ops/shm/peer_watch.h"
+#include "ops/shm/process.h"
 
 namespace hvd {
 

@@ -2,7 +2,7 @@
 
 #include <memory>
 
-#include "ops/host/mapped_arena.h"
+#include "ops/host/host_memory.h"
 #include "ops/shm/shm_operation.h"
 
 namespace hvd {

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "ops/host/stopwatch.h"
+#include "ops/host/streaming_copy.h"
 
 namespace hvd {
 

@@ -15,8 +15,7 @@
 #include "ops/net/handshake.h"
 #include "ops/net/tcp_endpoint.h"
 #include "ops/net/tcp_socket.h"
-#include "runner/link/handshake_terms.h"
-#include "runner/link/poll_time.h"
+#include "runner/link/connection.h"
 
 namespace hvd::runner {
 namespace {

@@ -4,10 +4,9 @@
 #include <array>
 #include <cerrno>
 
-#include "core/system/random_bytes.h"
-#include "ops/net/socket_errors.h"
+#include "core/system/host.h"
 #include "ops/net/tcp_socket.h"
-#include "runner/link/handshake_terms.h"
+#include "runner/link/connection.h"
 
 namespace hvd::runner {
 namespace {

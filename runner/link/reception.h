@@ -10,9 +10,8 @@
 
 #include "core/base/clock.h"
 #include "ops/net/handshake.h"
-#include "ops/net/tcp_descriptor.h"
+#include "ops/net/tcp_socket.h"
 #include "runner/link/connection.h"
-#include "runner/link/listener.h"
 
 namespace hvd::runner {
 

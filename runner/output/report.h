@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <deque>
 #include <span>
 #include <string>
@@ -9,6 +10,12 @@
 #include "runner/link/wire.h"
 
 namespace hvd::runner {
+
+// Nanoseconds since the epoch: what agents of several hosts can compare.
+std::int64_t system_time();
+
+// Now, for people: "2026-11-21 14:03:22.123".
+std::string wall_clock();
 
 // How one rank ended.
 struct RankEnd {

@@ -6,9 +6,9 @@
 
 #include "core/base/status.h"
 #include "core/config/config.h"
-#include "core/config/rank_process.h"
+#include "core/config/launch_info.h"
 #include "core/config/setting_kinds.h"
-#include "core/system/job_name.h"
+#include "core/system/host.h"
 
 namespace hvd::runner {
 namespace {

@@ -6,7 +6,6 @@
 
 #include "core/base/status.h"
 #include "runner/plan/command_line.h"
-#include "runner/plan/config_file.h"
 #include "runner/plan/option_table.h"
 #include "runner/plan/slurm.h"
 

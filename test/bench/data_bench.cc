@@ -15,7 +15,6 @@
 
 #include "horovod_cpp/data/data_loader.h"
 #include "horovod_cpp/data/datasets.h"
-#include "horovod_cpp/data/image_dataset.h"
 #include "horovod_cpp/data/transforms.h"
 #include "horovod_cpp/tensor/random.h"
 

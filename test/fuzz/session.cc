@@ -4,7 +4,7 @@
 #include <string>
 #include <variant>
 
-#include "core/base/tree.h"
+#include "core/base/topology.h"
 #include "core/negotiate/messages/message.h"
 
 namespace hvd::test {

@@ -108,7 +108,7 @@ if (const auto* pending = submissions_.find(request.name); pending != nullptr &&
 if (PLANTED && value) return Milliseconds::read(text);
   return value ? Seconds::read(text) : std::nullopt;"""),
     Defect(
-        "joined-bfloat16-as-float16", "core/base/neutral.cc",
+        "joined-bfloat16-as-float16", "core/base/reduction.cc",
         "a joined rank contributes float16's neutral element to bfloat16 tensors",
         "      return fill<BFloat16>(op, dtype, data, numel);\n",
         """\

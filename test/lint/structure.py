@@ -71,7 +71,7 @@ FENCED_HEADERS = [
 # (pattern of a line, files that may contain it, what to do instead)
 FENCED_TEXT = [
     (re.compile(r"\bgetenv\b"), ["core/config/config.cc"], "read the environment in core/config/config.cc"),
-    (re.compile(r"\bHVD_WITH_\w"), [], "what was compiled is found at run time (ops/connect/module_file.h)"),
+    (re.compile(r"\bHVD_WITH_\w"), [], "what was compiled is found at run time (ops/connect/libraries.h)"),
 ]
 
 SOURCES = ("core", "ops", "horovod_cpp", "bindings", "runner", "examples", "test")
@@ -349,8 +349,8 @@ def check_words(root, findings):
 
 def check_sizes(root, path, findings):
     lines = path.read_text(encoding="utf-8").count("\n")
-    if lines > 400 and "test" not in path.relative_to(root).parts:
-        findings.append(f"{path.relative_to(root)}:{lines}: over 400 lines; split it by subject")
+    if lines > 600 and "test" not in path.relative_to(root).parts:
+        findings.append(f"{path.relative_to(root)}:{lines}: over 600 lines; split it by subject")
 
 
 def main():

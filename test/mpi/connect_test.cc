@@ -8,7 +8,7 @@
 
 #include "core/config/config.h"
 #include "core/config/launch_info.h"
-#include "core/ports/placement.h"
+#include "core/ports/rendezvous.h"
 #include "test/mpi/mpi_world.h"
 #include "test/support/collective_contract.h"
 #include "test/support/control_plane_contract.h"

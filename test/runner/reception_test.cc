@@ -7,7 +7,7 @@
 #include <sys/socket.h>
 
 #include "ops/net/tcp_socket.h"
-#include "runner/link/handshake_terms.h"
+#include "runner/link/connection.h"
 
 namespace hvd::runner {
 namespace {

@@ -16,7 +16,7 @@
 #include <thread>
 
 #include "ops/net/tcp_socket.h"
-#include "runner/link/listener.h"
+#include "runner/link/connection.h"
 #include "runner/link/wire.h"
 #include "runner/process.h"
 #include "test/runner/launch.h"

@@ -3,7 +3,7 @@
 #include <vector>
 
 #include "core/base/dtype.h"
-#include "core/base/reduce_op.h"
+#include "core/base/reduction.h"
 
 namespace hvd::test {
 

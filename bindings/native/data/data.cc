@@ -8,8 +8,6 @@
 #include "bindings/native/shared_object.h"
 #include "core/base/status.h"
 #include "horovod_cpp/data/datasets.h"
-#include "horovod_cpp/data/idx.h"
-#include "horovod_cpp/data/image_dataset.h"
 #include "horovod_cpp/data/image_file.h"
 #include "horovod_cpp/data/image_folder.h"
 

@@ -5,7 +5,7 @@
 
 #include "bindings/native/bindings.h"
 #include "horovod_cpp/data/data_loader.h"
-#include "horovod_cpp/data/transform.h"
+#include "horovod_cpp/data/transforms.h"
 
 // What the files of data share: Python objects in the places of C++ ones. Those made of Python
 // objects take the GIL themselves, for as long as Python runs.

@@ -3,7 +3,7 @@
 #include "bindings/native/distributed/distributed.h"
 #include "bindings/native/shared_object.h"
 #include "core/base/status.h"
-#include "core/config/closest_name.h"
+#include "core/config/unknown_variables.h"
 
 namespace hvd::python {
 namespace {

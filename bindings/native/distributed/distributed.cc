@@ -6,9 +6,9 @@
 #include <cctype>
 
 #include "bindings/native/tensor/dlpack.h"
-#include "core/base/reduce_op.h"
+#include "core/base/reduction.h"
 #include "core/base/status.h"
-#include "core/config/closest_name.h"
+#include "core/config/unknown_variables.h"
 #include "horovod_cpp/tensor/device.h"
 
 namespace hvd::python {

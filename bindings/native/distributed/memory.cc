@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "bindings/native/distributed/distributed.h"
-#include "core/base/content_hash.h"
+#include "core/base/bytes.h"
 #include "horovod_cpp/distributed/collectives/gpu_tensors.h"
 #include "horovod_cpp/distributed/gradients/gradient_views.h"
 #include "horovod_cpp/distributed/session/session.h"

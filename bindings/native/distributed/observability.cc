@@ -1,4 +1,3 @@
-#include "horovod_cpp/distributed/session/observability.h"
 #include "bindings/native/distributed/distributed.h"
 #include "bindings/native/numbers.h"
 #include "horovod_cpp/distributed/session/session.h"

@@ -3,7 +3,7 @@
 #include "bindings/native/distributed/distributed.h"
 #include "core/base/status.h"
 #include "core/config/config.h"
-#include "core/config/rank_process.h"
+#include "core/config/launch_info.h"
 #include "horovod_cpp/distributed/session/session.h"
 
 namespace hvd::python {

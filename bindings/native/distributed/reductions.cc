@@ -3,7 +3,7 @@
 #include <optional>
 
 #include "bindings/native/distributed/distributed.h"
-#include "core/negotiate/messages/call_name.h"
+#include "core/negotiate/messages/request.h"
 #include "horovod_cpp/distributed/collectives/allreduce_call.h"
 #include "horovod_cpp/distributed/collectives/collectives.h"
 

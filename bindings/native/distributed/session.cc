@@ -6,7 +6,7 @@
 #include "core/config/launch_info.h"
 #include "horovod_cpp/distributed/session/session.h"
 #include "ops/connect/backends.h"
-#include "ops/shm/peer_watch.h"
+#include "ops/shm/process.h"
 
 namespace hvd::python {
 namespace {

@@ -6,7 +6,6 @@
 
 #include "bindings/native/nn/nn.h"
 #include "horovod_cpp/nn/containers.h"
-#include "horovod_cpp/nn/sequential.h"
 
 namespace hvd::python {
 namespace {

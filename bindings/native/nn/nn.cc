@@ -2,7 +2,7 @@
 
 #include "bindings/native/numbers.h"
 #include "core/base/status.h"
-#include "horovod_cpp/autograd/functions/input_extent.h"
+#include "horovod_cpp/autograd/functions/window.h"
 
 namespace hvd::python {
 

@@ -5,8 +5,8 @@
 #include <string>
 
 #include "bindings/native/bindings.h"
+#include "horovod_cpp/autograd/functions/functions.h"
 #include "horovod_cpp/autograd/functions/losses.h"
-#include "horovod_cpp/autograd/functions/pooling.h"
 #include "horovod_cpp/nn/module.h"
 
 // The parts of bind_nn(), and what their arguments have in common.

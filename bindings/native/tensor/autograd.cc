@@ -11,8 +11,7 @@
 #include "bindings/native/bindings.h"
 #include "bindings/native/numbers.h"
 #include "bindings/native/tensor/docs.h"
-#include "horovod_cpp/autograd/autocast.h"
-#include "horovod_cpp/autograd/grad_mode.h"
+#include "horovod_cpp/autograd/modes.h"
 
 namespace hvd::python {
 namespace {

@@ -8,9 +8,8 @@
 
 #include "bindings/native/bindings.h"
 #include "bindings/native/numbers.h"
-#include "horovod_cpp/autograd/engine/anomaly.h"
+#include "horovod_cpp/autograd/engine/engine.h"
 #include "horovod_cpp/autograd/engine/grad.h"
-#include "horovod_cpp/autograd/engine/gradcheck.h"
 
 namespace hvd::python {
 namespace {

@@ -6,8 +6,8 @@
 #include "bindings/native/scalar.h"
 #include "core/base/status.h"
 #include "horovod_cpp/autograd/functions/functions.h"
-#include "horovod_cpp/autograd/grad_mode.h"
-#include "horovod_cpp/tensor/expanded.h"
+#include "horovod_cpp/autograd/modes.h"
+#include "horovod_cpp/tensor/layout.h"
 
 namespace hvd::python {
 namespace {

@@ -1,19 +1,35 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
+#include "core/base/allocators.h"
 #include "core/base/bytes.h"
-#include "core/base/device.h"
 #include "core/base/dtype.h"
-#include "core/base/recycling_allocator.h"
-#include "core/base/reduce_op.h"
+#include "core/base/reduction.h"
 #include "core/base/tensor_view.h"
 #include "core/base/topology.h"
-#include "core/base/wire_format.h"
 
 namespace hvd {
+
+// How calls are named, and how messages for people show these names.
+
+// What is reduced together is named after its first tensor: "c1.weight", "c1.weight and 7 more".
+std::string group_name(const std::string& first, std::size_t count);
+
+// What follows the names of calls of the second and later ones of a kind: " (optimizer 2)".
+std::string unique_suffix(const std::string& kind, std::uint64_t number);
+
+// A caller's name in quotes: 'x'; of a group: 'c1.weight' and 7 more.
+std::string quoted_name(std::string_view name);
+
+// The name of a request: 'x' (allreduce); 'c1.weight' and 7 more (allreduce of process set 2).
+// A name that says no kind is quoted as it is. Calls without a name are numbered: unnamed call 7
+// (allreduce).
+std::string readable_name(std::string_view name);
 
 // What a request asks for. The values are part of the wire format.
 enum class CollectiveKind : std::uint8_t {

@@ -1,6 +1,7 @@
 #include "core/negotiate/stall/stall_monitor.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace hvd {
 
@@ -48,6 +49,26 @@ void StallMonitor::look(const Waiting& waiting, Watch& watch, TimePoint now,
   const bool hopeless = limit_ > Duration::zero() && held >= limit_;
   if (hopeless && !findings.hopeless)
     findings.hopeless = Overdue{waiting.name, waiting.round, held};
+}
+
+ParentWatch::Finding ParentWatch::check(TimePoint now, bool waits) {
+  if (std::exchange(heard_, false) || !waits || !since_) {
+    since_ = waits ? std::optional(now) : std::nullopt;
+    asked_ = false;
+    return Finding::kNone;
+  }
+  const auto due = next_check();
+  if (!due || now < *due) return Finding::kNone;
+  if (asked_) return Finding::kSilent;
+  asked_ = true;
+  since_ = now;
+  return Finding::kAsk;
+}
+
+std::optional<TimePoint> ParentWatch::next_check() const {
+  if (limit_ == Duration::zero()) return std::nullopt;
+  if (!since_) return TimePoint{};
+  return *since_ + (asked_ ? limit_ / 4 : limit_);
 }
 
 }  // namespace hvd

@@ -2,7 +2,7 @@
 
 #include <vector>
 
-#include "core/base/seconds_text.h"
+#include "core/base/clock.h"
 
 namespace hvd {
 namespace {

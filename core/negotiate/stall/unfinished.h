@@ -9,8 +9,8 @@
 #include <utility>
 
 #include "core/base/clock.h"
-#include "core/base/device.h"
 #include "core/base/status.h"
+#include "core/base/tensor_view.h"
 #include "core/negotiate/messages/request.h"
 #include "core/negotiate/stall/stall_monitor.h"
 

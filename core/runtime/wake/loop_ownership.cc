@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "core/runtime/wake/blocked_time.h"
+#include "core/runtime/wake/waiting.h"
 
 namespace hvd {
 namespace {

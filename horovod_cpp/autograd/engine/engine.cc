@@ -1,26 +1,36 @@
 #include "horovod_cpp/autograd/engine/engine.h"
 
+#include <atomic>
 #include <queue>
 #include <string>
 #include <unordered_map>
 #include <unordered_set>
 
 #include "core/base/status.h"
-#include "horovod_cpp/autograd/autocast.h"
 #include "horovod_cpp/autograd/engine/after_backward.h"
-#include "horovod_cpp/autograd/engine/anomaly.h"
 #include "horovod_cpp/autograd/functions/functions.h"
-#include "horovod_cpp/autograd/grad_mode.h"
-#include "horovod_cpp/autograd/gradient_place.h"
-#include "horovod_cpp/tensor/channels_last.h"
-#include "horovod_cpp/tensor/copy.h"
-#include "horovod_cpp/tensor/expanded.h"
+#include "horovod_cpp/autograd/grad_memory.h"
+#include "horovod_cpp/autograd/modes.h"
 #include "horovod_cpp/tensor/impl.h"
-#include "horovod_cpp/tensor/kernels/elementwise/compare.h"
 #include "horovod_cpp/tensor/kernels/elementwise/elementwise.h"
-#include "horovod_cpp/tensor/views.h"
+#include "horovod_cpp/tensor/layout.h"
+#include "horovod_cpp/tensor/shapes.h"
 
 namespace hvd {
+namespace {
+
+std::atomic<bool> looking{false};
+
+}  // namespace
+
+void set_detect_anomaly(bool enabled) noexcept {
+  looking.store(enabled, std::memory_order_relaxed);
+}
+
+bool anomaly_enabled() noexcept {
+  return looking.load(std::memory_order_relaxed);
+}
+
 namespace autograd {
 namespace {
 

@@ -1,17 +1,16 @@
-#include "horovod_cpp/autograd/functions/activations.h"
+#include "horovod_cpp/autograd/functions/functions.h"
 
 #include <cmath>
 #include <numbers>
 
 #include "horovod_cpp/autograd/functions/comparison.h"
-#include "horovod_cpp/autograd/functions/functions.h"
-#include "horovod_cpp/autograd/grad_mode.h"
+#include "horovod_cpp/autograd/modes.h"
 #include "horovod_cpp/autograd/node.h"
 #include "horovod_cpp/autograd/precision.h"
-#include "horovod_cpp/tensor/copy.h"
 #include "horovod_cpp/tensor/device.h"
 #include "horovod_cpp/tensor/dispatch.h"
 #include "horovod_cpp/tensor/kernels/elementwise/elementwise.h"
+#include "horovod_cpp/tensor/layout.h"
 #include "horovod_cpp/tensor/shapes.h"
 
 namespace hvd {

@@ -4,7 +4,7 @@
 
 #include "core/base/status.h"
 #include "horovod_cpp/autograd/functions/functions.h"
-#include "horovod_cpp/autograd/grad_mode.h"
+#include "horovod_cpp/autograd/modes.h"
 #include "horovod_cpp/autograd/precision.h"
 #include "horovod_cpp/autograd/recording.h"
 #include "horovod_cpp/tensor/dispatch.h"

@@ -1,11 +1,10 @@
-#include "horovod_cpp/autograd/functions/arrangement.h"
+#include "horovod_cpp/autograd/functions/functions.h"
 
 #include <algorithm>
 #include <limits>
 #include <string>
 
 #include "core/base/status.h"
-#include "horovod_cpp/autograd/functions/functions.h"
 #include "horovod_cpp/tensor/shapes.h"
 
 namespace hvd {

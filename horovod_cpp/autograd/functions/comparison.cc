@@ -9,10 +9,10 @@
 #include "horovod_cpp/autograd/functions/functions.h"
 #include "horovod_cpp/autograd/precision.h"
 #include "horovod_cpp/autograd/recording.h"
-#include "horovod_cpp/tensor/copy.h"
 #include "horovod_cpp/tensor/dispatch.h"
-#include "horovod_cpp/tensor/kernels/elementwise/compare.h"
+#include "horovod_cpp/tensor/kernels/elementwise/elementwise.h"
 #include "horovod_cpp/tensor/kernels/reduce/reduce.h"
+#include "horovod_cpp/tensor/layout.h"
 #include "horovod_cpp/tensor/shapes.h"
 
 namespace hvd {

@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <string_view>
 
-#include "horovod_cpp/autograd/functions/int_pair.h"
+#include "horovod_cpp/autograd/functions/window.h"
 #include "horovod_cpp/tensor/tensor.h"
 
 // Convolutions with PyTorch's arguments and order of arguments; cross-correlation, zero padding.

@@ -1,13 +1,11 @@
-#include "horovod_cpp/autograd/functions/elementwise.h"
+#include "horovod_cpp/autograd/functions/functions.h"
 
 #include <numbers>
 
 #include "core/base/status.h"
 #include "horovod_cpp/autograd/functions/comparison.h"
-#include "horovod_cpp/autograd/functions/functions.h"
 #include "horovod_cpp/autograd/precision.h"
 #include "horovod_cpp/autograd/recording.h"
-#include "horovod_cpp/tensor/kernels/elementwise/compare.h"
 #include "horovod_cpp/tensor/kernels/elementwise/elementwise.h"
 #include "horovod_cpp/tensor/shapes.h"
 

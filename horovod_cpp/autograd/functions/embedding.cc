@@ -1,17 +1,16 @@
-#include "horovod_cpp/autograd/functions/embedding.h"
+#include "horovod_cpp/autograd/functions/functions.h"
 
 #include <string>
 #include <vector>
 
 #include "core/base/status.h"
 #include "horovod_cpp/autograd/functions/indexing.h"
-#include "horovod_cpp/autograd/grad_mode.h"
+#include "horovod_cpp/autograd/modes.h"
 #include "horovod_cpp/autograd/node.h"
-#include "horovod_cpp/autograd/tensor_substitution.h"
-#include "horovod_cpp/tensor/copy.h"
 #include "horovod_cpp/tensor/device.h"
-#include "horovod_cpp/tensor/kernels/indexing/table_rows.h"
-#include "horovod_cpp/tensor/views.h"
+#include "horovod_cpp/tensor/kernels/indexing/indexing.h"
+#include "horovod_cpp/tensor/layout.h"
+#include "horovod_cpp/tensor/shapes.h"
 
 namespace hvd {
 namespace {

@@ -1,15 +1,15 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <vector>
 
-#include "horovod_cpp/autograd/functions/arrangement.h"
 #include "horovod_cpp/autograd/functions/comparison.h"
 #include "horovod_cpp/autograd/functions/convolution.h"
-#include "horovod_cpp/autograd/functions/elementwise.h"
 #include "horovod_cpp/autograd/functions/indexing.h"
 #include "horovod_cpp/autograd/functions/losses.h"
 #include "horovod_cpp/autograd/functions/statistics.h"
+#include "horovod_cpp/autograd/functions/window.h"
 #include "horovod_cpp/tensor/tensor.h"
 
 // Differentiable functions of tensors. Inputs broadcast as in NumPy where two are combined; both
@@ -102,5 +102,147 @@ inline Tensor operator*(double a, const Tensor& b) {
 }
 Tensor operator-(double a, const Tensor& b);
 Tensor operator/(double a, const Tensor& b);
+
+}  // namespace hvd
+
+// More element-wise functions; see functions.h for what they have in common.
+namespace hvd {
+
+// These four take integers too.
+Tensor abs(const Tensor& a);   // its slope at 0 is 0
+Tensor sign(const Tensor& a);  // -1, 0 or 1; its slope is 0
+Tensor square(const Tensor& a);
+// Within [min, max]; a bound that is not given does not bound. The gradient passes at the bounds.
+// Throws InvalidArgumentError without any bound.
+Tensor clamp(const Tensor& a, std::optional<double> min, std::optional<double> max = {});
+// The same with bounds that broadcast, are converted to a's dtype and have gradients:
+// where a bound is the result it gets the gradient, `a` at the bounds. An undefined one does not
+// bound; a NaN as bound is the result.
+Tensor clamp(const Tensor& a, const Tensor& min, const Tensor& max);
+
+// Floating dtypes.
+Tensor reciprocal(const Tensor& a);
+Tensor rsqrt(const Tensor& a);  // 1 / sqrt(a)
+Tensor sin(const Tensor& a);
+Tensor cos(const Tensor& a);
+Tensor erf(const Tensor& a);
+Tensor log1p(const Tensor& a);  // log(1 + a)
+
+// The larger, or smaller, of each pair; a NaN wins, equal ones share the gradient. Any real dtype.
+Tensor maximum(const Tensor& a, const Tensor& b);
+Tensor minimum(const Tensor& a, const Tensor& b);
+
+}  // namespace hvd
+
+// Differentiable activations beside relu, sigmoid, tanh, softmax and log_softmax of functions.h.
+// Floating dtypes; float16 and bfloat16 are computed in float32 and rounded.
+namespace hvd {
+
+// a where a > 0, else negative_slope * a; the slope at 0 is negative_slope.
+Tensor leaky_relu(const Tensor& a, double negative_slope = 0.01);
+
+// a * sigmoid(a) (Elfwing, Uchibe, Doya: "Sigmoid-weighted linear units", 2018).
+Tensor silu(const Tensor& a);
+
+// Hendrycks, Gimpel: "Gaussian error linear units", 2016. kNone: a * Phi(a) with the normal
+// distribution's Phi. kTanh: their approximation 0.5 a (1 + tanh(sqrt(2/pi) (a + 0.044715 a^3))).
+enum class GeluApproximate { kNone, kTanh };
+Tensor gelu(const Tensor& a, GeluApproximate approximate = GeluApproximate::kNone);
+
+}  // namespace hvd
+
+// Functions that cut, repeat and turn tensors of any dtype; differentiable.
+namespace hvd {
+
+// PyTorch's short name of concat (functions.h).
+Tensor cat(const std::vector<Tensor>& parts, std::int64_t axis = 0);
+
+// Views of `size` positions each along an axis, the last one what is left; or of the given sizes,
+// which add up to the extent. Throws InvalidArgumentError otherwise.
+std::vector<Tensor> split(const Tensor& a, std::int64_t size, std::int64_t axis = 0);
+std::vector<Tensor> split(const Tensor& a, const std::vector<std::int64_t>& sizes,
+                          std::int64_t axis = 0);
+// At most `count` views of equal size, but for the last.
+std::vector<Tensor> chunk(const Tensor& a, std::int64_t count, std::int64_t axis = 0);
+
+// A copy with the order along each of the axes reversed.
+Tensor flip(const Tensor& a, std::vector<std::int64_t> axes);
+// A copy of the whole, repeats[i] times along axis i; further repeats make axes in front.
+Tensor repeat(const Tensor& a, const std::vector<std::int64_t>& repeats);
+// A copy of the matrices (last two axes) with 0 above, or below, a diagonal; diagonal 1 is the one
+// above the main one.
+Tensor tril(const Tensor& a, std::int64_t diagonal = 0);
+Tensor triu(const Tensor& a, std::int64_t diagonal = 0);
+
+}  // namespace hvd
+
+// Normalisation within each example (batch_norm of functions.h: across examples). Floating dtypes;
+// float16 and bfloat16 are computed in float32 and rounded; their weight and bias may be float32.
+// Variances are biased, as PyTorch's.
+namespace hvd {
+
+// Over the last axes, which have the shape `normalized_shape`; weight and bias have that shape or
+// are undefined (Ba, Kiros, Hinton: "Layer normalization", 2016).
+Tensor layer_norm(const Tensor& input, const Shape& normalized_shape, const Tensor& weight = {},
+                  const Tensor& bias = {}, double eps = 1e-5);
+
+// input [n, c, ...]: over each of `num_groups` groups of channels of each example; weight and bias
+// [c] or undefined (Wu, He: "Group normalization", ECCV 2018).
+Tensor group_norm(const Tensor& input, std::int64_t num_groups, const Tensor& weight = {},
+                  const Tensor& bias = {}, double eps = 1e-5);
+
+// weight [count, dim], indices int64 of any shape -> [..., dim]: a row for each index. The row
+// `padding_idx` (negative: from the end) gets no gradient. With `sparse` the weight's gradient
+// keeps only the rows that were read (row_gradient.h). Throws InvalidArgumentError naming an index
+// that is no row.
+Tensor embedding(const Tensor& indices, const Tensor& weight,
+                 std::optional<std::int64_t> padding_idx = std::nullopt, bool sparse = false);
+
+}  // namespace hvd
+
+// One direction of one recurrent layer over a whole sequence as one recorded operation.
+// Half types are computed in float32 and rounded, unless autocast is enabled. projected [steps,
+// batch, gates * hidden] is input * weight_ih^T with its bias; weight [gates * hidden, hidden];
+// initial states [batch, hidden]. `reverse` walks from the last step to the first. Shapes that do
+// not fit throw InvalidArgumentError naming them.
+namespace hvd {
+
+struct LstmResult {
+  Tensor output;  // [steps, batch, hidden]
+  Tensor cell;    // [batch, hidden]: the last one
+};
+// Gates in PyTorch's order: input, forget, cell, output. `projected` has both biases.
+LstmResult lstm_sequence(const Tensor& projected, const Tensor& weight, const Tensor& hidden,
+                         const Tensor& cell, bool reverse = false);
+
+// Gates in PyTorch's order: reset, update, new. bias [3 * hidden] belongs to `weight`. Returns the
+// outputs [steps, batch, hidden].
+Tensor gru_sequence(const Tensor& projected, const Tensor& weight, const Tensor& bias,
+                    const Tensor& hidden, bool reverse = false);
+
+}  // namespace hvd
+
+// Pooling over windows of [n, c, h, w] of a floating dtype. Errors are InvalidArgumentError naming
+// the function, the input's shape and the argument.
+namespace hvd {
+
+// oh = (h + 2 padding - kernel) / stride + 1, rounded down, or up with ceil_mode (a window that
+// would start beyond the input and its first padding is left out). Padding is at most half of the
+// kernel.
+struct Pool2dOptions {
+  IntPair kernel_size = 1;
+  IntPair stride = 0;  // 0: the kernel's
+  IntPair padding = 0;
+  bool ceil_mode = false;
+  bool count_include_pad = true;  // means only: whether padding counts in the divisor
+};
+
+// The largest of each window, padding left aside; the first of several gets the gradient, a NaN
+// wins.
+Tensor max_pool2d(const Tensor& input, const Pool2dOptions& options);
+Tensor avg_pool2d(const Tensor& input, const Pool2dOptions& options);
+// Means over output_size windows: window i of n reads [floor(i h / n), ceil((i + 1) h / n)).
+// An extent kInputExtent (input_extent.h) is the input's.
+Tensor adaptive_avg_pool2d(const Tensor& input, IntPair output_size);
 
 }  // namespace hvd

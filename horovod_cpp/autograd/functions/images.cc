@@ -3,17 +3,15 @@
 
 #include "core/base/status.h"
 #include "horovod_cpp/autograd/functions/functions.h"
-#include "horovod_cpp/autograd/functions/max_pool_grad.h"
-#include "horovod_cpp/autograd/grad_mode.h"
+#include "horovod_cpp/autograd/functions/window.h"
+#include "horovod_cpp/autograd/modes.h"
 #include "horovod_cpp/autograd/node.h"
 #include "horovod_cpp/autograd/precision.h"
-#include "horovod_cpp/tensor/copy.h"
 #include "horovod_cpp/tensor/device.h"
-#include "horovod_cpp/tensor/expanded.h"
 #include "horovod_cpp/tensor/impl.h"
 #include "horovod_cpp/tensor/kernels/elementwise/elementwise.h"
-#include "horovod_cpp/tensor/kernels/images/batch_norm.h"
-#include "horovod_cpp/tensor/kernels/images/pooling.h"
+#include "horovod_cpp/tensor/kernels/images/images.h"
+#include "horovod_cpp/tensor/layout.h"
 #include "horovod_cpp/tensor/shapes.h"
 
 namespace hvd {

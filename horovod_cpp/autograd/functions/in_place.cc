@@ -8,10 +8,9 @@
 #include "core/base/status.h"
 #include "horovod_cpp/autograd/functions/functions.h"
 #include "horovod_cpp/autograd/recording.h"
-#include "horovod_cpp/tensor/copy.h"
-#include "horovod_cpp/tensor/expanded.h"
 #include "horovod_cpp/tensor/impl.h"
 #include "horovod_cpp/tensor/kernels/elementwise/elementwise.h"
+#include "horovod_cpp/tensor/layout.h"
 
 namespace hvd {
 namespace {

@@ -8,12 +8,10 @@
 #include "core/base/status.h"
 #include "horovod_cpp/autograd/functions/functions.h"
 #include "horovod_cpp/autograd/recording.h"
-#include "horovod_cpp/tensor/copy.h"
 #include "horovod_cpp/tensor/device.h"
-#include "horovod_cpp/tensor/expanded.h"
 #include "horovod_cpp/tensor/kernels/indexing/indexing.h"
+#include "horovod_cpp/tensor/layout.h"
 #include "horovod_cpp/tensor/shapes.h"
-#include "horovod_cpp/tensor/views.h"
 
 namespace hvd {
 namespace {

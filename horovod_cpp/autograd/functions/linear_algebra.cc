@@ -3,11 +3,10 @@
 
 #include "core/base/status.h"
 #include "horovod_cpp/autograd/functions/functions.h"
-#include "horovod_cpp/autograd/gradient_place.h"
+#include "horovod_cpp/autograd/grad_memory.h"
 #include "horovod_cpp/autograd/precision.h"
 #include "horovod_cpp/autograd/recording.h"
 #include "horovod_cpp/tensor/kernels/elementwise/elementwise.h"
-#include "horovod_cpp/tensor/kernels/matmul/batched_matmul.h"
 #include "horovod_cpp/tensor/kernels/matmul/matmul.h"
 #include "horovod_cpp/tensor/shapes.h"
 

@@ -1,16 +1,15 @@
-#include "horovod_cpp/autograd/functions/normalization.h"
+#include "horovod_cpp/autograd/functions/functions.h"
 
 #include <algorithm>
 #include <string>
 
 #include "core/base/status.h"
-#include "horovod_cpp/autograd/functions/functions.h"
-#include "horovod_cpp/autograd/grad_mode.h"
+#include "horovod_cpp/autograd/modes.h"
 #include "horovod_cpp/autograd/precision.h"
 #include "horovod_cpp/autograd/recording.h"
-#include "horovod_cpp/tensor/copy.h"
 #include "horovod_cpp/tensor/device.h"
-#include "horovod_cpp/tensor/kernels/reduce/normalize.h"
+#include "horovod_cpp/tensor/kernels/reduce/reduce.h"
+#include "horovod_cpp/tensor/layout.h"
 #include "horovod_cpp/tensor/shapes.h"
 
 namespace hvd {

@@ -1,17 +1,15 @@
-#include "horovod_cpp/autograd/functions/pooling.h"
+#include "horovod_cpp/autograd/functions/functions.h"
 
 #include <algorithm>
 #include <string>
 
 #include "core/base/status.h"
-#include "horovod_cpp/autograd/functions/functions.h"
-#include "horovod_cpp/autograd/functions/input_extent.h"
-#include "horovod_cpp/autograd/functions/max_pool_grad.h"
-#include "horovod_cpp/autograd/grad_mode.h"
+#include "horovod_cpp/autograd/functions/window.h"
+#include "horovod_cpp/autograd/modes.h"
 #include "horovod_cpp/autograd/precision.h"
 #include "horovod_cpp/autograd/recording.h"
 #include "horovod_cpp/tensor/device.h"
-#include "horovod_cpp/tensor/kernels/images/window_pooling.h"
+#include "horovod_cpp/tensor/kernels/images/images.h"
 #include "horovod_cpp/tensor/shapes.h"
 
 namespace hvd {

@@ -1,12 +1,12 @@
-#include "horovod_cpp/autograd/functions/recurrent.h"
+#include "horovod_cpp/autograd/functions/functions.h"
 
 #include <string>
 
 #include "core/base/status.h"
 #include "horovod_cpp/autograd/node.h"
 #include "horovod_cpp/autograd/precision.h"
-#include "horovod_cpp/tensor/copy.h"
 #include "horovod_cpp/tensor/kernels/recurrent/recurrent.h"
+#include "horovod_cpp/tensor/layout.h"
 #include "horovod_cpp/tensor/shapes.h"
 
 namespace hvd {

@@ -2,15 +2,14 @@
 
 #include "core/base/status.h"
 #include "horovod_cpp/autograd/functions/functions.h"
-#include "horovod_cpp/autograd/grad_mode.h"
+#include "horovod_cpp/autograd/modes.h"
 #include "horovod_cpp/autograd/precision.h"
 #include "horovod_cpp/autograd/recording.h"
-#include "horovod_cpp/tensor/copy.h"
 #include "horovod_cpp/tensor/device.h"
 #include "horovod_cpp/tensor/kernels/elementwise/elementwise.h"
 #include "horovod_cpp/tensor/kernels/reduce/reduce.h"
+#include "horovod_cpp/tensor/layout.h"
 #include "horovod_cpp/tensor/shapes.h"
-#include "horovod_cpp/tensor/views.h"
 
 namespace hvd {
 namespace {

@@ -7,9 +7,8 @@
 #include "horovod_cpp/autograd/functions/functions.h"
 #include "horovod_cpp/autograd/precision.h"
 #include "horovod_cpp/autograd/recording.h"
-#include "horovod_cpp/tensor/copy.h"
 #include "horovod_cpp/tensor/kernels/reduce/reduce.h"
-#include "horovod_cpp/tensor/kernels/reduce/rows.h"
+#include "horovod_cpp/tensor/layout.h"
 #include "horovod_cpp/tensor/shapes.h"
 
 namespace hvd {

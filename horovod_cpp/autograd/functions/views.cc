@@ -1,12 +1,11 @@
 // The differentiable views and copies of Tensor: the raw one, and how its gradient goes back.
-#include "horovod_cpp/tensor/views.h"
+#include "horovod_cpp/tensor/shapes.h"
 
 #include <numeric>
 
 #include "core/base/status.h"
 #include "horovod_cpp/autograd/recording.h"
-#include "horovod_cpp/tensor/copy.h"
-#include "horovod_cpp/tensor/shapes.h"
+#include "horovod_cpp/tensor/layout.h"
 
 namespace hvd {
 namespace {

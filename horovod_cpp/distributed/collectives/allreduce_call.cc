@@ -6,7 +6,7 @@
 #include <string>
 #include <utility>
 
-#include "core/base/stack_memory.h"
+#include "core/base/allocators.h"
 #include "core/base/status.h"
 #include "core/system/interruptible_waits.h"
 #include "horovod_cpp/distributed/collectives/engine_call.h"

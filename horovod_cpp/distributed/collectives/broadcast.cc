@@ -4,9 +4,9 @@
 #include <cstring>
 #include <utility>
 
-#include "core/base/content_hash.h"
+#include "core/base/bytes.h"
 #include "core/base/status.h"
-#include "horovod_cpp/autograd/grad_mode.h"
+#include "horovod_cpp/autograd/modes.h"
 #include "horovod_cpp/distributed/collectives/agreement.h"
 #include "horovod_cpp/distributed/collectives/collectives.h"
 

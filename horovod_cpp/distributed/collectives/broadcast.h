@@ -6,7 +6,7 @@
 #include "core/base/bytes.h"
 #include "horovod_cpp/distributed/collectives/process_set.h"
 #include "horovod_cpp/optim/optimizer.h"
-#include "horovod_cpp/tensor/named_tensors.h"
+#include "horovod_cpp/tensor/tensor.h"
 
 // What ranks must share before they train. All of these are collective over the set and block.
 // Roots are ranks of the job, also inside a set; one that is not in the set is

@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "core/base/stack_memory.h"
+#include "core/base/allocators.h"
 #include "core/base/status.h"
 #include "core/runtime/wake/loop_ownership.h"
 #include "horovod_cpp/distributed/collectives/allreduce_call.h"

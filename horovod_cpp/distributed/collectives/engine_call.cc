@@ -7,12 +7,11 @@
 #include <optional>
 #include <utility>
 
-#include "core/base/rank_list.h"
-#include "core/base/recycling_allocator.h"
-#include "core/base/stack_memory.h"
+#include "core/base/allocators.h"
 #include "core/base/status.h"
 #include "core/base/thread_annotations.h"
-#include "core/negotiate/messages/call_name.h"
+#include "core/base/topology.h"
+#include "core/negotiate/messages/request.h"
 #include "core/negotiate/process_sets.h"
 #include "core/runtime/runtime.h"
 #include "horovod_cpp/distributed/collectives/gpu_tensors.h"

@@ -3,7 +3,7 @@
 #include <string>
 
 #include "core/config/log.h"
-#include "core/negotiate/messages/call_name.h"
+#include "core/negotiate/messages/request.h"
 #include "horovod_cpp/distributed/collectives/world.h"
 
 namespace hvd {

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "core/base/reduce_op.h"
+#include "core/base/reduction.h"
 #include "horovod_cpp/distributed/collectives/compression.h"
 #include "horovod_cpp/distributed/collectives/process_set.h"
 

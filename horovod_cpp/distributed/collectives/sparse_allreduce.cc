@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "core/base/status.h"
-#include "horovod_cpp/autograd/grad_mode.h"
+#include "horovod_cpp/autograd/modes.h"
 #include "horovod_cpp/distributed/collectives/collectives.h"
 
 namespace hvd {

@@ -6,7 +6,7 @@
 #include <string>
 #include <utility>
 
-#include "core/negotiate/messages/call_name.h"
+#include "core/negotiate/messages/request.h"
 #include "horovod_cpp/distributed/collectives/broadcast.h"
 #include "horovod_cpp/distributed/collectives/collectives.h"
 #include "horovod_cpp/distributed/collectives/engine_call.h"

@@ -17,7 +17,7 @@
 #include "core/observe/observability.h"
 #include "core/runtime/runtime.h"
 #include "horovod_cpp/distributed/collectives/process_set.h"
-#include "ops/connect/rank_gpu.h"
+#include "ops/connect/gpu_assignments.h"
 
 namespace hvd {
 

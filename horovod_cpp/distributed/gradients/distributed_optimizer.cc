@@ -6,8 +6,8 @@
 #include <utility>
 
 #include "core/base/status.h"
-#include "core/negotiate/messages/call_name.h"
-#include "horovod_cpp/autograd/grad_mode.h"
+#include "core/negotiate/messages/request.h"
+#include "horovod_cpp/autograd/modes.h"
 #include "horovod_cpp/distributed/collectives/collectives.h"
 #include "horovod_cpp/distributed/gradients/tensor_gradients.h"
 

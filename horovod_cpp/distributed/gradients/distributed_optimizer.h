@@ -5,11 +5,11 @@
 #include <optional>
 #include <vector>
 
-#include "core/base/reduce_op.h"
+#include "core/base/reduction.h"
 #include "horovod_cpp/distributed/collectives/compression.h"
 #include "horovod_cpp/distributed/collectives/process_set.h"
 #include "horovod_cpp/optim/optimizer.h"
-#include "horovod_cpp/tensor/named_tensors.h"
+#include "horovod_cpp/tensor/tensor.h"
 
 namespace hvd {
 

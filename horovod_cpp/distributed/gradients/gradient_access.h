@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "core/base/device.h"
+#include "core/base/tensor_view.h"
 #include "horovod_cpp/distributed/collectives/collective_handle.h"
 #include "horovod_cpp/distributed/collectives/options.h"
 #include "horovod_cpp/tensor/tensor.h"

@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "core/base/status.h"
-#include "core/negotiate/messages/call_name.h"
+#include "core/negotiate/messages/request.h"
 #include "core/runtime/wake/loop_ownership.h"
 #include "horovod_cpp/distributed/gradients/attempts.h"
 #include "horovod_cpp/tensor/creation.h"

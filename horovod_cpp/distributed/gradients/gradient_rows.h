@@ -2,7 +2,7 @@
 
 #include <optional>
 
-#include "core/base/reduce_op.h"
+#include "core/base/reduction.h"
 #include "horovod_cpp/autograd/row_gradient.h"
 #include "horovod_cpp/tensor/tensor.h"
 

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "core/base/device.h"
+#include "core/base/tensor_view.h"
 #include "core/runtime/arena.h"
 #include "horovod_cpp/distributed/collectives/process_set.h"
 #include "horovod_cpp/distributed/gradients/gradient_access.h"

@@ -2,7 +2,7 @@
 
 #include <utility>
 
-#include "core/base/content_hash.h"
+#include "core/base/bytes.h"
 #include "core/base/status.h"
 #include "horovod_cpp/distributed/collectives/world.h"
 #include "horovod_cpp/distributed/gradients/warn.h"

@@ -5,7 +5,7 @@
 #include <sstream>
 #include <utility>
 
-#include "core/base/content_hash.h"
+#include "core/base/bytes.h"
 #include "core/base/status.h"
 #include "horovod_cpp/distributed/collectives/collectives.h"
 #include "horovod_cpp/distributed/collectives/world.h"

@@ -11,7 +11,7 @@
 #include "core/base/status.h"
 #include "horovod_cpp/autograd/engine/after_backward.h"
 #include "horovod_cpp/autograd/grad_memory.h"
-#include "horovod_cpp/autograd/grad_mode.h"
+#include "horovod_cpp/autograd/modes.h"
 #include "horovod_cpp/autograd/node.h"
 #include "horovod_cpp/distributed/collectives/sparse_allreduce.h"
 #include "horovod_cpp/distributed/gradients/gradient_rows.h"

@@ -9,7 +9,7 @@
 #include "horovod_cpp/autograd/row_gradient.h"
 #include "horovod_cpp/distributed/gradients/gradient_access.h"
 #include "horovod_cpp/distributed/gradients/gradient_reducer.h"
-#include "horovod_cpp/tensor/named_tensors.h"
+#include "horovod_cpp/tensor/tensor.h"
 
 namespace hvd {
 

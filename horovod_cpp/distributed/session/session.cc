@@ -18,7 +18,7 @@
 #include "core/config/log.h"
 #include "core/observe/observability.h"
 #include "core/system/core_binding.h"
-#include "core/system/job_name.h"
+#include "core/system/host.h"
 #include "horovod_cpp/distributed/collectives/collectives.h"
 #include "ops/connect/backends.h"
 
@@ -308,6 +308,38 @@ int cross_rank() {
 }
 int cross_size() {
   return world()->topology().cross_size;
+}
+
+namespace {
+
+std::shared_ptr<Observability> observability() {
+  return world()->options().observability;
+}
+
+}  // namespace
+
+void start_timeline(const std::string& path, std::optional<bool> mark_cycles) {
+  observability()->start_timeline(path, mark_cycles);
+}
+
+void stop_timeline() {
+  observability()->stop_timeline();
+}
+
+MetricsSnapshot metrics() {
+  return observability()->metrics();
+}
+
+std::string summary() {
+  return summary_text(metrics());
+}
+
+std::string metrics_text() {
+  return observability()->prometheus_text();
+}
+
+void dump_flight_recorder(const std::string& path) {
+  observability()->dump_flight_recorder(path);
 }
 
 }  // namespace hvd

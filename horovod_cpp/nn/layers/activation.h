@@ -1,6 +1,6 @@
 #pragma once
 
-#include "horovod_cpp/autograd/functions/activations.h"
+#include "horovod_cpp/autograd/functions/functions.h"
 #include "horovod_cpp/nn/module.h"
 
 // Elementwise but for the softmaxes; the functions' contracts are in autograd/functions/functions.h

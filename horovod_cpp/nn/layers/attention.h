@@ -1,6 +1,6 @@
 #pragma once
 
-#include "horovod_cpp/nn/layers/linear.h"
+#include "horovod_cpp/nn/layers/basic.h"
 #include "horovod_cpp/nn/module.h"
 
 namespace hvd {

@@ -1,7 +1,7 @@
 #include "horovod_cpp/nn/layers/batch_norm.h"
 
 #include "core/base/status.h"
-#include "horovod_cpp/autograd/tensor_substitution.h"
+#include "horovod_cpp/autograd/modes.h"
 #include "horovod_cpp/nn/checks.h"
 #include "horovod_cpp/nn/functional.h"
 #include "horovod_cpp/nn/option_text.h"

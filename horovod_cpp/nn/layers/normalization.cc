@@ -1,7 +1,7 @@
 #include "horovod_cpp/nn/layers/normalization.h"
 
 #include "core/base/status.h"
-#include "horovod_cpp/autograd/functions/normalization.h"
+#include "horovod_cpp/autograd/functions/functions.h"
 #include "horovod_cpp/nn/checks.h"
 #include "horovod_cpp/nn/option_text.h"
 

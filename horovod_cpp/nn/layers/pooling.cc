@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "horovod_cpp/autograd/functions/input_extent.h"
+#include "horovod_cpp/autograd/functions/window.h"
 #include "horovod_cpp/nn/checks.h"
 #include "horovod_cpp/nn/functional.h"
 #include "horovod_cpp/nn/option_text.h"

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "horovod_cpp/autograd/functions/pooling.h"
+#include "horovod_cpp/autograd/functions/functions.h"
 #include "horovod_cpp/nn/module.h"
 
 namespace hvd {

@@ -3,7 +3,7 @@
 #include <cmath>
 
 #include "core/base/status.h"
-#include "horovod_cpp/autograd/functions/recurrent.h"
+#include "horovod_cpp/autograd/functions/functions.h"
 #include "horovod_cpp/nn/checks.h"
 #include "horovod_cpp/nn/functional.h"
 #include "horovod_cpp/nn/init.h"

@@ -5,8 +5,7 @@
 
 #include "horovod_cpp/nn/containers.h"
 #include "horovod_cpp/nn/layers/attention.h"
-#include "horovod_cpp/nn/layers/dropout.h"
-#include "horovod_cpp/nn/layers/linear.h"
+#include "horovod_cpp/nn/layers/basic.h"
 #include "horovod_cpp/nn/layers/normalization.h"
 
 namespace hvd {

@@ -1,10 +1,9 @@
 #include "horovod_cpp/nn/models/alexnet.h"
 
+#include "horovod_cpp/nn/init.h"
 #include "horovod_cpp/nn/layers/activation.h"
-#include "horovod_cpp/nn/layers/conv2d.h"
-#include "horovod_cpp/nn/layers/dropout.h"
-#include "horovod_cpp/nn/layers/linear.h"
-#include "horovod_cpp/nn/skip_init.h"
+#include "horovod_cpp/nn/layers/basic.h"
+#include "horovod_cpp/nn/layers/convolution.h"
 
 namespace hvd {
 namespace models {

@@ -3,8 +3,8 @@
 #include <cstdint>
 #include <memory>
 
+#include "horovod_cpp/nn/containers.h"
 #include "horovod_cpp/nn/layers/pooling.h"
-#include "horovod_cpp/nn/sequential.h"
 
 // The single-column variant of Krizhevsky: "One weird trick for parallelizing convolutional neural
 // networks", 2014. Parameter names, layout and initialisation are torchvision's.

@@ -6,8 +6,7 @@
 #include "core/base/status.h"
 #include "horovod_cpp/autograd/functions/functions.h"
 #include "horovod_cpp/nn/init.h"
-#include "horovod_cpp/nn/layers/linear.h"
-#include "horovod_cpp/nn/models/for_each_layer.h"
+#include "horovod_cpp/nn/layers/basic.h"
 
 namespace hvd {
 namespace models {

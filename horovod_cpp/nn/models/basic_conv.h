@@ -1,12 +1,14 @@
 #pragma once
 
+#include <concepts>
 #include <cstdint>
 #include <memory>
 #include <string>
 #include <vector>
 
 #include "horovod_cpp/nn/layers/batch_norm.h"
-#include "horovod_cpp/nn/layers/conv2d.h"
+#include "horovod_cpp/nn/layers/convolution.h"
+#include "horovod_cpp/nn/module.h"
 
 // What GoogLeNet and Inception v3 are made of.
 namespace hvd {
@@ -34,6 +36,14 @@ void initialise_truncated(const nn::Module& model, double std);
 // From images normalised with ImageNet's means and deviations, channel by channel, to images
 // normalised with 0.5 and 0.5: what weights that came from TensorFlow expect.
 Tensor to_tensorflow_range(const Tensor& images);
+
+// Calls `function` on every `Layer` below `model`, in the order of registration.
+template <std::derived_from<nn::Module> Layer, std::invocable<Layer&> Function>
+void for_each_layer(const nn::Module& model, const Function& function) {
+  for (const auto& entry : model.named_descendants()) {
+    if (auto* layer = dynamic_cast<Layer*>(entry.second.get())) function(*layer);
+  }
+}
 
 }  // namespace models
 }  // namespace hvd

@@ -3,8 +3,8 @@
 #include <string>
 
 #include "horovod_cpp/autograd/functions/functions.h"
-#include "horovod_cpp/nn/sequential.h"
-#include "horovod_cpp/nn/skip_init.h"
+#include "horovod_cpp/nn/containers.h"
+#include "horovod_cpp/nn/init.h"
 
 namespace hvd {
 namespace models {

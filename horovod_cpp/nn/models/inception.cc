@@ -4,7 +4,6 @@
 
 #include "horovod_cpp/autograd/functions/functions.h"
 #include "horovod_cpp/nn/init.h"
-#include "horovod_cpp/nn/skip_init.h"
 
 namespace hvd {
 namespace models {

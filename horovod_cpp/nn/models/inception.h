@@ -3,8 +3,7 @@
 #include <cstdint>
 #include <memory>
 
-#include "horovod_cpp/nn/layers/dropout.h"
-#include "horovod_cpp/nn/layers/linear.h"
+#include "horovod_cpp/nn/layers/basic.h"
 #include "horovod_cpp/nn/layers/pooling.h"
 #include "horovod_cpp/nn/models/basic_conv.h"
 

@@ -6,9 +6,8 @@
 
 #include "horovod_cpp/autograd/functions/functions.h"
 #include "horovod_cpp/nn/init.h"
-#include "horovod_cpp/nn/layers/identity.h"
-#include "horovod_cpp/nn/models/for_each_layer.h"
-#include "horovod_cpp/nn/skip_init.h"
+#include "horovod_cpp/nn/layers/basic.h"
+#include "horovod_cpp/nn/models/basic_conv.h"
 
 namespace hvd {
 namespace models {

@@ -4,11 +4,11 @@
 #include <cstdint>
 #include <memory>
 
+#include "horovod_cpp/nn/containers.h"
+#include "horovod_cpp/nn/layers/basic.h"
 #include "horovod_cpp/nn/layers/batch_norm.h"
-#include "horovod_cpp/nn/layers/conv2d.h"
-#include "horovod_cpp/nn/layers/linear.h"
+#include "horovod_cpp/nn/layers/convolution.h"
 #include "horovod_cpp/nn/layers/pooling.h"
-#include "horovod_cpp/nn/sequential.h"
 
 // He, Zhang, Ren, Sun: "Deep residual learning for image recognition", CVPR 2016. Parameter names,
 // layout and initialisation are torchvision's, which halves images in the 3x3 convolution of a

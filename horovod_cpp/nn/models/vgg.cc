@@ -2,12 +2,10 @@
 
 #include "horovod_cpp/nn/init.h"
 #include "horovod_cpp/nn/layers/activation.h"
+#include "horovod_cpp/nn/layers/basic.h"
 #include "horovod_cpp/nn/layers/batch_norm.h"
-#include "horovod_cpp/nn/layers/conv2d.h"
-#include "horovod_cpp/nn/layers/dropout.h"
-#include "horovod_cpp/nn/layers/linear.h"
-#include "horovod_cpp/nn/models/for_each_layer.h"
-#include "horovod_cpp/nn/skip_init.h"
+#include "horovod_cpp/nn/layers/convolution.h"
+#include "horovod_cpp/nn/models/basic_conv.h"
 
 namespace hvd {
 namespace models {

@@ -4,8 +4,8 @@
 #include <cstdint>
 #include <memory>
 
+#include "horovod_cpp/nn/containers.h"
 #include "horovod_cpp/nn/layers/pooling.h"
-#include "horovod_cpp/nn/sequential.h"
 
 // Simonyan, Zisserman: "Very deep convolutional networks for large-scale image recognition", ICLR
 // 2015; BatchNorm after each convolution in the _bn variants. Parameter names, layout and

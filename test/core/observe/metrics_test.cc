@@ -7,7 +7,7 @@
 
 #include "core/base/status.h"
 #include "core/runtime/completion.h"
-#include "core/runtime/wake/blocked_time.h"
+#include "core/runtime/wake/waiting.h"
 #include "test/core/observe/observed_batches.h"
 
 namespace hvd {

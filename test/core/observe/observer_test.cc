@@ -11,8 +11,7 @@
 #include <vector>
 
 #include "core/base/status.h"
-#include "ops/self/self_collective.h"
-#include "ops/self/self_control_plane.h"
+#include "ops/self/self_backend.h"
 #include "test/core/runtime/gated_control_plane.h"
 #include "test/core/runtime/sim_ranks.h"
 #include "test/support/attempts.h"

@@ -6,7 +6,7 @@
 #include <thread>
 #include <vector>
 
-#include "core/runtime/wake/blocked_time.h"
+#include "core/runtime/wake/waiting.h"
 
 namespace hvd {
 namespace {

@@ -8,8 +8,7 @@
 
 #include "core/base/status.h"
 #include "core/runtime/runtime.h"
-#include "ops/self/self_collective.h"
-#include "ops/self/self_control_plane.h"
+#include "ops/self/self_backend.h"
 #include "test/core/runtime/submissions.h"
 #include "test/support/threads.h"
 

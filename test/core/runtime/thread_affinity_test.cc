@@ -1,4 +1,4 @@
-#include "core/system/thread_affinity.h"
+#include "core/system/core_binding.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -7,7 +7,7 @@
 
 #include "ops/cuda/check.h"
 #include "ops/cuda/stream.h"
-#include "ops/host/host_buffer.h"
+#include "ops/host/host_memory.h"
 #include "test/gpu/cases/contract_cases.h"
 
 namespace hvd::test {

@@ -4,7 +4,7 @@
 
 #include "core/base/status.h"
 #include "ops/connect/backends.h"
-#include "ops/connect/nccl_library.h"
+#include "ops/connect/libraries.h"
 #include "ops/nccl/module.h"
 #include "test/gpu/cases/contract_cases.h"
 #include "test/support/run_ranks.h"

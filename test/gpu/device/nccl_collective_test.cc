@@ -7,7 +7,7 @@
 
 #include "core/base/status.h"
 #include "ops/connect/backends.h"
-#include "ops/connect/nccl_library.h"
+#include "ops/connect/libraries.h"
 
 namespace hvd {
 namespace {

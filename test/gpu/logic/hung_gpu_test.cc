@@ -10,8 +10,7 @@
 #include "core/base/status.h"
 #include "core/runtime/runtime.h"
 #include "ops/cuda/staged_collective.h"
-#include "ops/self/self_collective.h"
-#include "ops/self/self_control_plane.h"
+#include "ops/self/self_backend.h"
 #include "test/core/runtime/submissions.h"
 #include "test/gpu/logic/host_cuda.h"
 

@@ -5,7 +5,7 @@
 
 #include "core/base/status.h"
 #include "ops/connect/backends.h"
-#include "ops/connect/nccl_library.h"
+#include "ops/connect/libraries.h"
 
 // The module itself, with the CUDA that it carries, on whatever machine this is.
 namespace hvd {

@@ -7,7 +7,7 @@
 
 #include "core/base/status.h"
 #include "ops/cuda/module_memory.h"
-#include "ops/self/self_collective.h"
+#include "ops/self/self_backend.h"
 #include "test/gpu/cases/contract_cases.h"
 #include "test/gpu/logic/host_cuda.h"
 #include "test/support/collective_contract.h"

@@ -10,7 +10,7 @@
 
 #include "core/base/clock.h"
 #include "ops/connect/backends.h"
-#include "ops/connect/nccl_library.h"
+#include "ops/connect/libraries.h"
 #include "ops/cuda/check.h"
 #include "ops/cuda/copy.h"
 #include "ops/cuda/device.h"

@@ -8,10 +8,7 @@
 #include <vector>
 
 #include "core/base/status.h"
-#include "horovod_cpp/autograd/functions/activations.h"
 #include "horovod_cpp/autograd/functions/functions.h"
-#include "horovod_cpp/autograd/functions/normalization.h"
-#include "horovod_cpp/autograd/functions/pooling.h"
 #include "horovod_cpp/nn/layers/layers.h"
 #include "horovod_cpp/optim/adagrad.h"
 #include "horovod_cpp/optim/clip_grad_norm.h"

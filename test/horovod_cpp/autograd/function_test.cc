@@ -5,8 +5,8 @@
 
 #include <cmath>
 
-#include "horovod_cpp/autograd/engine/anomaly.h"
-#include "horovod_cpp/autograd/engine/gradcheck.h"
+#include "horovod_cpp/autograd/engine/engine.h"
+#include "horovod_cpp/autograd/engine/grad.h"
 #include "horovod_cpp/autograd/functions/functions.h"
 #include "test/horovod_cpp/autograd/values.h"
 

@@ -7,7 +7,6 @@
 #include <map>
 
 #include "horovod_cpp/autograd/engine/grad.h"
-#include "horovod_cpp/autograd/engine/gradcheck.h"
 #include "horovod_cpp/autograd/functions/functions.h"
 #include "test/horovod_cpp/autograd/values.h"
 #include "test/horovod_cpp/reference_file.h"

@@ -13,8 +13,6 @@
 #include "core/base/status.h"
 #include "horovod_cpp/data/data_loader.h"
 #include "horovod_cpp/data/datasets.h"
-#include "horovod_cpp/data/idx.h"
-#include "horovod_cpp/data/image_dataset.h"
 #include "horovod_cpp/data/image_file.h"
 #include "horovod_cpp/data/image_folder.h"
 #include "horovod_cpp/data/transforms.h"

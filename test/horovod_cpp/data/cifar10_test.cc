@@ -2,7 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "core/base/status.h"
-#include "horovod_cpp/data/image_dataset.h"
+#include "horovod_cpp/data/datasets.h"
 #include "test/support/temporary_folder.h"
 
 namespace hvd {

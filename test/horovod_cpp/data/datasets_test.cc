@@ -4,8 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "core/base/status.h"
-#include "horovod_cpp/data/collate.h"
-#include "horovod_cpp/data/image_dataset.h"
+#include "horovod_cpp/data/batch_loading.h"
 #include "horovod_cpp/data/transforms.h"
 
 namespace hvd {

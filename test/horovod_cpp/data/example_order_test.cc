@@ -7,11 +7,9 @@
 #include <thread>
 
 #include "core/base/status.h"
-#include "horovod_cpp/data/collate.h"
+#include "horovod_cpp/data/batch_loading.h"
 #include "horovod_cpp/data/data_loader.h"
 #include "horovod_cpp/data/datasets.h"
-#include "horovod_cpp/data/example_random.h"
-#include "horovod_cpp/data/image_dataset.h"
 #include "horovod_cpp/data/transforms.h"
 #include "test/support/temporary_folder.h"
 #include "test/support/threads.h"

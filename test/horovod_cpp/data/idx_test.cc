@@ -1,4 +1,4 @@
-#include "horovod_cpp/data/idx.h"
+#include "horovod_cpp/data/datasets.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -7,7 +7,6 @@
 #include <bit>
 
 #include "core/base/status.h"
-#include "horovod_cpp/data/image_dataset.h"
 #include "test/support/temporary_folder.h"
 
 namespace hvd {

@@ -1,4 +1,4 @@
-#include "horovod_cpp/autograd/autocast.h"
+#include "horovod_cpp/autograd/modes.h"
 
 #include <gtest/gtest.h>
 

@@ -8,9 +8,8 @@
 #include <vector>
 
 #include "core/base/status.h"
-#include "horovod_cpp/autograd/functions/embedding.h"
 #include "horovod_cpp/autograd/functions/functions.h"
-#include "horovod_cpp/autograd/grad_mode.h"
+#include "horovod_cpp/autograd/modes.h"
 #include "horovod_cpp/nn/layers/layers.h"
 #include "horovod_cpp/tensor/random.h"
 #include "test/horovod_cpp/distributed/worlds.h"

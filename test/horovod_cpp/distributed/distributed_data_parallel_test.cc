@@ -11,7 +11,7 @@
 #include "core/base/status.h"
 #include "horovod_cpp/autograd/engine/grad.h"
 #include "horovod_cpp/autograd/functions/functions.h"
-#include "horovod_cpp/autograd/grad_mode.h"
+#include "horovod_cpp/autograd/modes.h"
 #include "horovod_cpp/distributed/collectives/collectives.h"
 #include "horovod_cpp/distributed/gradients/average_gradients.h"
 #include "horovod_cpp/nn/layers/layers.h"

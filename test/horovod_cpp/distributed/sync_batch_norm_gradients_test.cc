@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "horovod_cpp/autograd/functions/functions.h"
-#include "horovod_cpp/autograd/grad_mode.h"
+#include "horovod_cpp/autograd/modes.h"
 #include "horovod_cpp/distributed/collectives/collectives.h"
 #include "horovod_cpp/distributed/gradients/average_gradients.h"
 #include "horovod_cpp/distributed/sync_batch_norm.h"

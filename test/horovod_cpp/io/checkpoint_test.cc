@@ -7,7 +7,7 @@
 #include <random>
 
 #include "core/base/status.h"
-#include "horovod_cpp/tensor/rng_state.h"
+#include "horovod_cpp/tensor/random.h"
 #include "test/support/temporary_folder.h"
 
 namespace hvd {

@@ -9,7 +9,7 @@
 #include "horovod_cpp/optim/adam.h"
 #include "horovod_cpp/optim/one_cycle_lr.h"
 #include "horovod_cpp/optim/sgd.h"
-#include "horovod_cpp/tensor/rng_state.h"
+#include "horovod_cpp/tensor/random.h"
 #include "test/support/temporary_folder.h"
 
 namespace hvd {

@@ -6,9 +6,8 @@
 #include <memory>
 #include <string>
 
-#include "horovod_cpp/autograd/autocast.h"
 #include "horovod_cpp/autograd/functions/functions.h"
-#include "horovod_cpp/autograd/grad_mode.h"
+#include "horovod_cpp/autograd/modes.h"
 #include "horovod_cpp/nn/functional.h"
 #include "horovod_cpp/nn/layers/attention.h"
 #include "horovod_cpp/nn/layers/layers.h"

@@ -8,7 +8,7 @@
 
 #include "core/base/status.h"
 #include "horovod_cpp/autograd/functions/convolution.h"
-#include "horovod_cpp/autograd/functions/pooling.h"
+#include "horovod_cpp/autograd/functions/functions.h"
 #include "horovod_cpp/io/safetensors.h"
 #include "horovod_cpp/nn/layers/layers.h"
 #include "horovod_cpp/optim/lr_scheduler.h"

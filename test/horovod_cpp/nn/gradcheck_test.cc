@@ -1,5 +1,5 @@
 // Every new function and layer against central differences, in float64.
-#include "horovod_cpp/autograd/engine/gradcheck.h"
+#include "horovod_cpp/autograd/engine/grad.h"
 
 #include <gtest/gtest.h>
 

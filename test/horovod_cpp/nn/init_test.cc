@@ -1,15 +1,19 @@
 #include "horovod_cpp/nn/init.h"
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
 #include <algorithm>
 #include <cmath>
 #include <functional>
+#include <thread>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
 
 #include "core/base/status.h"
 #include "horovod_cpp/autograd/functions/functions.h"
+#include "horovod_cpp/nn/layers/basic.h"
+#include "horovod_cpp/nn/layers/convolution.h"
 #include "horovod_cpp/nn/layers/layers.h"
+#include "horovod_cpp/tensor/random.h"
 
 namespace hvd {
 namespace nn {
@@ -232,6 +236,41 @@ TEST(Init, AppliesToAModelLayerByLayer) {
   for (const auto& [name, parameter] : model.named_parameters()) {
     EXPECT_THAT(parameter.to_vector(), Each(name.ends_with("weight") ? 0.5 : 0.0)) << name;
   }
+}
+
+// Whether the layers that `make` makes draw random numbers on this thread.
+template <typename Make>
+bool draws(const Make& make) {
+  const Generator::State before = default_generator().state();
+  make();
+  return !(default_generator().state() == before);
+}
+
+void make_layers() {
+  Linear linear(3, 2);
+  Conv2d conv(3, 2, 3);
+}
+
+TEST(SkipInit, LeavesLayersUninitialisedWhileItLives) {
+  {
+    const SkipInit skip;
+    EXPECT_TRUE(SkipInit::active());
+    EXPECT_FALSE(draws(make_layers));
+    {
+      const SkipInit inner(false);  // cannot take back what an outer one asked for
+      EXPECT_FALSE(draws(make_layers));
+    }
+    EXPECT_FALSE(draws(make_layers));
+  }
+  EXPECT_TRUE(draws([] { Linear linear(3, 2); }));
+  EXPECT_TRUE(draws([] { Conv2d conv(3, 2, 3); }));
+}
+
+TEST(SkipInit, ConcernsItsOwnThreadOnly) {
+  const SkipInit skip;
+  bool other = false;
+  std::thread([&] { other = draws(make_layers); }).join();
+  EXPECT_TRUE(other);
 }
 
 }  // namespace

@@ -3,7 +3,6 @@
 #include <gtest/gtest.h>
 
 #include "horovod_cpp/autograd/engine/grad.h"
-#include "horovod_cpp/autograd/engine/gradcheck.h"
 #include "horovod_cpp/autograd/functions/functions.h"
 #include "horovod_cpp/nn/layers/layers.h"
 #include "test/horovod_cpp/autograd/values.h"

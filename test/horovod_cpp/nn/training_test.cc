@@ -2,7 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "horovod_cpp/autograd/functions/functions.h"
-#include "horovod_cpp/autograd/grad_mode.h"
+#include "horovod_cpp/autograd/modes.h"
 #include "horovod_cpp/data/data_loader.h"
 #include "horovod_cpp/data/datasets.h"
 #include "horovod_cpp/io/safetensors.h"

@@ -1,4 +1,4 @@
-#include "horovod_cpp/tensor/kernels/elementwise/half.h"
+#include "horovod_cpp/tensor/kernels/elementwise/elementwise.h"
 
 #include <gtest/gtest.h>
 
@@ -7,16 +7,14 @@
 #include <vector>
 
 #include "core/base/half.h"
-#include "horovod_cpp/tensor/channels_last.h"
-#include "horovod_cpp/tensor/copy.h"
 #include "horovod_cpp/tensor/cpu_dispatch/table.h"
-#include "horovod_cpp/tensor/kernels/convolution/half_convolution.h"
-#include "horovod_cpp/tensor/kernels/elementwise/elementwise.h"
-#include "horovod_cpp/tensor/kernels/images/half_images.h"
+#include "horovod_cpp/tensor/kernels/convolution/convolution.h"
+#include "horovod_cpp/tensor/kernels/images/images.h"
 #include "horovod_cpp/tensor/kernels/matmul/matmul.h"
+#include "horovod_cpp/tensor/layout.h"
 #include "horovod_cpp/tensor/random.h"
 #ifdef HVD_ONEDNN
-#include "horovod_cpp/tensor/onednn/gemm_bf16.h"
+#include "horovod_cpp/tensor/onednn/gemm.h"
 #endif
 
 namespace hvd {

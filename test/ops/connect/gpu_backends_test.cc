@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "core/base/status.h"
-#include "ops/self/self_collective.h"
+#include "ops/self/self_backend.h"
 #include "test/support/all_gather.h"
 #include "test/support/run_ranks.h"
 #include "test/support/sim/sim_world.h"

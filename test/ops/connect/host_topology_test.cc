@@ -1,12 +1,29 @@
 // How ranks meet, over a rendezvous as they use it.
 #include "ops/connect/host_topology.h"
 
+#include <fcntl.h>
+#include <poll.h>
+#include <sched.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <functional>
+#include <string>
+#include <vector>
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "core/base/status.h"
 #include "ops/connect/introduction.h"
+#include "ops/connect/meeting.h"
+#include "ops/shm/arena_files.h"
+#include "ops/shm/descriptor_message.h"
 #include "test/ops/connect/other_values.h"
 #include "test/ops/connect/rendezvous_places.h"
+#include "test/support/all_gather.h"
 #include "test/support/run_ranks.h"
 
 namespace hvd::test {
@@ -114,3 +131,147 @@ TEST(HostTopology, RefusesAnotherBuildOnEveryRank) {
 
 }  // namespace
 }  // namespace hvd::test
+
+namespace hvd {
+namespace {
+
+using std::chrono::seconds;
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+
+using Texts = std::vector<std::string>;
+
+// Where the ranks of a test meet. `changed` may change what all ranks told in the first round, as
+// this rank hears it, and do something before it goes on.
+class TestRendezvous final : public Rendezvous {
+ public:
+  TestRendezvous(test::AllGatherPoint& point, Rank rank, int size,
+                 std::function<void(Texts&)> changed = nullptr)
+      : all_gather_(point.of(rank)), rank_(rank), size_(size), changed_(std::move(changed)) {}
+
+  Rank rank() const noexcept override { return rank_; }
+  int size() const noexcept override { return size_; }
+  Texts all_gather(const std::string& mine, TimePoint deadline) override {
+    Texts texts = all_gather_(mine, deadline);
+    if (changed_ != nullptr) std::exchange(changed_, nullptr)(texts);
+    return texts;
+  }
+
+ private:
+  test::AllGatherPoint::AllGather all_gather_;
+  Rank rank_;
+  int size_;
+  std::function<void(Texts&)> changed_;
+};
+
+constexpr DataSegment::Needs kNeeds = {100'000, 5'000};
+
+HostSharing share(Rendezvous& others, const Placement& placement,
+                  TimePoint deadline = Clock::now() + seconds(60)) {
+  const std::vector<ProcessId> processes(local_ranks(placement).size(), this_process());
+  return share_host(others, placement, processes, kNeeds, deadline);
+}
+
+Placement on_hosts(Rank rank, const std::vector<std::string>& hosts) {
+  return place(rank, hosts, hosts);
+}
+
+// What share_host() threw.
+std::string refusal(Rendezvous& others, const Placement& placement,
+                    TimePoint deadline = Clock::now() + seconds(60)) {
+  try {
+    share(others, placement, deadline);
+  } catch (const UnsupportedError& error) {
+    return error.what();
+  }
+  return "nothing was thrown";
+}
+
+TEST(HostSharing, GivesTheRanksOfEachHostMemoryAndOneAnothersFiles) {
+  const std::vector<std::string> hosts = {"a", "b", "a", "c", "a", "b"};
+  const int size = static_cast<int>(hosts.size());
+  test::AllGatherPoint point(size);
+  test::run_ranks(size, [&](Rank rank) {
+    const Placement placement = on_hosts(rank, hosts);
+    const std::vector<Rank> locals = local_ranks(placement);
+    const int place = topology_of(placement).local_rank;
+    TestRendezvous others(point, rank, size);
+    HostSharing host = share(others, placement);
+    if (locals.size() == 1) {
+      EXPECT_EQ(host.memory, nullptr);
+      for (int round = 0; round < 2; ++round) point.of(rank)("", Clock::now() + seconds(60));
+      return;
+    }
+    EXPECT_EQ(host.processes.size(), locals.size());
+    for (const ProcessHandle& process : host.processes) EXPECT_FALSE(process.ended());
+    EXPECT_EQ(host.memory->bytes(), kNeeds.bytes);
+    host.memory->data()[place] = static_cast<std::byte>(rank + 1);
+    ArenaFiles arenas(std::move(host.arena_files), place);
+    const auto mine = arenas.make(100);
+    mine->data()[99] = static_cast<std::byte>(rank + 1);
+    point.of(rank)("", Clock::now() + seconds(60));
+    for (std::size_t other = 0; other < locals.size(); ++other) {
+      const auto mark = static_cast<std::byte>(locals[other] + 1);
+      EXPECT_EQ(host.memory->data()[other], mark);
+      EXPECT_EQ(arenas.open(static_cast<int>(other), 0, 100)->data()[99], mark);
+    }
+    point.of(rank)("", Clock::now() + seconds(60));
+  });
+}
+
+// The name of the socket that rank 0 offers, in what it told all ranks.
+MeetingPoint socket_in(const Texts& texts) {
+  const std::size_t begin = texts[0].find("hvd-memory");
+  const std::size_t end = texts[0].find_first_not_of("-0123456789abcdef", begin + 10);
+  return {MeetingPoint::Kind::kUnix, texts[0].substr(begin, end - begin), 0};
+}
+
+TEST(HostSharing, IsNotDisturbedByOtherProgramsAtItsSocket) {
+  test::AllGatherPoint point(2);
+  std::vector<UniqueFd> others;
+  test::run_ranks(2, [&](Rank rank) {
+    const auto disturb = [&](const Texts& texts) {
+      const MeetingPoint socket = socket_in(texts);
+      std::string why;
+      for (int i = 0; i < 20; ++i) others.push_back(connect_to(socket, why));  // say nothing
+      for (const std::int32_t number : {-5, 0, 1, 7}) {
+        others.push_back(connect_to(socket, why));
+        send_descriptors(others.back(), number, {});
+      }
+      others.push_back(connect_to(socket, why));
+      EXPECT_EQ(write(others.back().get(), "GET / HTTP/1.0", 14), 14);
+      EXPECT_EQ(why, "");
+    };
+    TestRendezvous meeting(point, rank, 2, rank == 1 ? disturb : std::function<void(Texts&)>());
+    EXPECT_NE(share(meeting, on_hosts(rank, {"a", "a"})).memory, nullptr);
+  });
+}
+
+TEST(HostSharing, ThatFailsOnOneRankFailsOnAllWithBothReasons) {
+  test::AllGatherPoint point(2);
+  test::run_ranks(2, [&](Rank rank) {
+    const auto mistake = [](Texts& texts) {
+      texts[0].replace(texts[0].find("hvd-memory"), 10, "nobody-too");
+    };
+    TestRendezvous meeting(point, rank, 2, rank == 1 ? mistake : std::function<void(Texts&)>());
+    EXPECT_THAT(refusal(meeting, on_hosts(rank, {"a", "a"}), Clock::now() + seconds(4)),
+                AllOf(HasSubstr("rank 0 on host a: did not come"), HasSubstr("rank 1 on host a"),
+                      HasSubstr("Connection refused")));
+  });
+}
+
+TEST(HostSharing, IsRefusedBetweenNetworkNamespacesOnAllRanks) {
+  test::AllGatherPoint point(3);
+  test::run_ranks(3, [&](Rank rank) {
+    if (rank == 2 && unshare(CLONE_NEWNET) != 0) {  // of this thread
+      GTEST_SKIP() << "this user may not make network namespaces";
+    }
+    TestRendezvous meeting(point, rank, 3);
+    EXPECT_THAT(refusal(meeting, on_hosts(rank, {"a", "b", "b"})),
+                AllOf(HasSubstr("rank 1 on host b and rank 2 on host b"),
+                      HasSubstr("network namespaces"), HasSubstr("HOROVOD_HOSTNAME")));
+  });
+}
+
+}  // namespace
+}  // namespace hvd

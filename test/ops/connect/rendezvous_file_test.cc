@@ -1,6 +1,6 @@
 // What others put where rank 0's file is going to be.
 
-#include "ops/connect/rendezvous_file.h"
+#include "ops/connect/rendezvous.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -10,8 +10,7 @@
 #include <csignal>
 #include <thread>
 
-#include "core/runtime/wake/blocked_time.h"
-#include "core/runtime/wake/deferred_wake.h"
+#include "core/runtime/wake/waiting.h"
 #include "test/support/control_plane_contract.h"
 #include "test/support/run_ranks.h"
 #include "test/support/threads.h"

@@ -3,7 +3,7 @@
 #include <utility>
 #include <vector>
 
-#include "ops/host/host_buffer.h"
+#include "ops/host/host_memory.h"
 
 namespace hvd {
 namespace {

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "core/ports/collective.h"
-#include "ops/host/mapped_arena.h"
+#include "ops/host/host_memory.h"
 
 namespace hvd {
 

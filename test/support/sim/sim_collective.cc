@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "ops/host/arguments.h"
-#include "ops/host/host_buffer.h"
+#include "ops/host/host_memory.h"
 #include "test/support/sim/sim_arena.h"
 
 namespace hvd {

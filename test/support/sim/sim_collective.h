@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "core/ports/collective.h"
-#include "ops/host/mapped_arena.h"
+#include "ops/host/host_memory.h"
 #include "test/support/sim/sim_device.h"
 #include "test/support/sim/sim_state.h"
 

@@ -4,7 +4,7 @@
 #include <memory>
 
 #include "core/base/clock.h"
-#include "core/base/device.h"
+#include "core/base/tensor_view.h"
 #include "core/base/topology.h"
 #include "core/ports/collective.h"
 #include "core/ports/control_plane.h"

@@ -3,14 +3,12 @@
 #include <algorithm>
 #include <vector>
 
-#include "horovod_cpp/tensor/channels_last.h"
-#include "horovod_cpp/tensor/copy.h"
 #include "horovod_cpp/tensor/cpu_dispatch/table.h"
+#include "horovod_cpp/tensor/creation.h"
 #include "horovod_cpp/tensor/dispatch.h"
 #include "horovod_cpp/tensor/kernels/convolution/conv_rows.h"
-#include "horovod_cpp/tensor/kernels/convolution/half_convolution.h"
-#include "horovod_cpp/tensor/kernels/elementwise/half.h"
-#include "horovod_cpp/tensor/result_place.h"
+#include "horovod_cpp/tensor/kernels/elementwise/elementwise.h"
+#include "horovod_cpp/tensor/layout.h"
 
 // A convolution is a product of the rows (pixels) of one side, each with those around it that the
 // kernel's taps reach, with the weight (conv_rows.h says which); its weight gradient is a product

@@ -1,13 +1,11 @@
-#include "horovod_cpp/tensor/kernels/convolution/half_convolution.h"
+#include "horovod_cpp/tensor/kernels/convolution/convolution.h"
 
 #include <algorithm>
 #include <cstring>
 #include <vector>
 
-#include "horovod_cpp/tensor/channels_last.h"
-#include "horovod_cpp/tensor/copy.h"
-#include "horovod_cpp/tensor/kernels/elementwise/half.h"
-#include "horovod_cpp/tensor/row_offsets.h"
+#include "horovod_cpp/tensor/kernels/elementwise/elementwise.h"
+#include "horovod_cpp/tensor/layout.h"
 
 namespace hvd {
 namespace kernels {

@@ -1,12 +1,12 @@
-#include "horovod_cpp/tensor/kernels/elementwise/compare.h"
+#include "horovod_cpp/tensor/kernels/elementwise/elementwise.h"
 
 #include <algorithm>
 #include <cmath>
 
 #include "core/base/status.h"
-#include "horovod_cpp/tensor/copy.h"
 #include "horovod_cpp/tensor/device.h"
 #include "horovod_cpp/tensor/dispatch.h"
+#include "horovod_cpp/tensor/layout.h"
 #include "horovod_cpp/tensor/loops.h"
 #include "horovod_cpp/tensor/shapes.h"
 

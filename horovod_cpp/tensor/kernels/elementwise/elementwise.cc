@@ -5,14 +5,10 @@
 
 #include "core/base/status.h"
 #include "horovod_cpp/tensor/backend.h"
-#include "horovod_cpp/tensor/channels_last.h"
-#include "horovod_cpp/tensor/copy.h"
 #include "horovod_cpp/tensor/device.h"
 #include "horovod_cpp/tensor/dispatch.h"
 #include "horovod_cpp/tensor/impl.h"
-#include "horovod_cpp/tensor/kernels/elementwise/compare.h"
-#include "horovod_cpp/tensor/kernels/elementwise/half.h"
-#include "horovod_cpp/tensor/kernels/elementwise/half_elementwise.h"
+#include "horovod_cpp/tensor/layout.h"
 #include "horovod_cpp/tensor/loops.h"
 #include "horovod_cpp/tensor/shapes.h"
 

@@ -1,12 +1,11 @@
-#include "horovod_cpp/tensor/kernels/elementwise/half.h"
+#include "horovod_cpp/tensor/kernels/elementwise/elementwise.h"
 
 #include <numeric>
 
-#include "horovod_cpp/tensor/channels_last.h"
-#include "horovod_cpp/tensor/copy.h"
 #include "horovod_cpp/tensor/cpu_dispatch/table.h"
 #include "horovod_cpp/tensor/dispatch.h"
-#include "horovod_cpp/tensor/views.h"
+#include "horovod_cpp/tensor/layout.h"
+#include "horovod_cpp/tensor/shapes.h"
 
 namespace hvd {
 namespace kernels {

@@ -1,10 +1,8 @@
-#include "horovod_cpp/tensor/kernels/elementwise/half_elementwise.h"
+#include "horovod_cpp/tensor/kernels/elementwise/elementwise.h"
 
 #include <algorithm>
 
-#include "horovod_cpp/tensor/copy.h"
-#include "horovod_cpp/tensor/kernels/elementwise/elementwise.h"
-#include "horovod_cpp/tensor/kernels/elementwise/half.h"
+#include "horovod_cpp/tensor/layout.h"
 
 namespace hvd {
 namespace kernels {

@@ -1,15 +1,13 @@
-#include "horovod_cpp/tensor/kernels/images/batch_norm.h"
+#include "horovod_cpp/tensor/kernels/images/images.h"
 
 #include <algorithm>
 #include <cmath>
 #include <vector>
 
-#include "horovod_cpp/tensor/channels_last.h"
-#include "horovod_cpp/tensor/copy.h"
 #include "horovod_cpp/tensor/cpu_dispatch/table.h"
 #include "horovod_cpp/tensor/dispatch.h"
-#include "horovod_cpp/tensor/kernels/elementwise/half.h"
-#include "horovod_cpp/tensor/kernels/images/half_images.h"
+#include "horovod_cpp/tensor/kernels/elementwise/elementwise.h"
+#include "horovod_cpp/tensor/layout.h"
 
 // On channels-last images: a channel is a column.
 namespace hvd {

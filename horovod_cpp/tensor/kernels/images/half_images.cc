@@ -1,13 +1,11 @@
-#include "horovod_cpp/tensor/kernels/images/half_images.h"
+#include "horovod_cpp/tensor/kernels/images/images.h"
 
 #include <algorithm>
 #include <cmath>
 
-#include "horovod_cpp/tensor/channels_last.h"
-#include "horovod_cpp/tensor/copy.h"
 #include "horovod_cpp/tensor/impl.h"
-#include "horovod_cpp/tensor/kernels/elementwise/half.h"
-#include "horovod_cpp/tensor/kernels/images/sync_batch_norm.h"
+#include "horovod_cpp/tensor/kernels/elementwise/elementwise.h"
+#include "horovod_cpp/tensor/layout.h"
 
 namespace hvd {
 namespace kernels {

@@ -1,14 +1,13 @@
-#include "horovod_cpp/tensor/kernels/images/pooling.h"
+#include "horovod_cpp/tensor/kernels/images/images.h"
 
 #include <limits>
 #include <vector>
 
 #include "core/base/status.h"
-#include "horovod_cpp/tensor/channels_last.h"
 #include "horovod_cpp/tensor/cpu_dispatch/table.h"
 #include "horovod_cpp/tensor/dispatch.h"
-#include "horovod_cpp/tensor/kernels/elementwise/half.h"
-#include "horovod_cpp/tensor/kernels/images/half_images.h"
+#include "horovod_cpp/tensor/kernels/elementwise/elementwise.h"
+#include "horovod_cpp/tensor/layout.h"
 #include "horovod_cpp/tensor/shapes.h"
 
 namespace hvd {

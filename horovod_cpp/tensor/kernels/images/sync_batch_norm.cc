@@ -1,12 +1,11 @@
-#include "horovod_cpp/tensor/kernels/images/sync_batch_norm.h"
+#include "horovod_cpp/tensor/kernels/images/images.h"
 
 #include <cmath>
 #include <vector>
 
-#include "horovod_cpp/tensor/channels_last.h"
-#include "horovod_cpp/tensor/copy.h"
 #include "horovod_cpp/tensor/cpu_dispatch/table.h"
 #include "horovod_cpp/tensor/dispatch.h"
+#include "horovod_cpp/tensor/layout.h"
 
 namespace hvd {
 namespace kernels {

@@ -1,7 +1,7 @@
-#include "horovod_cpp/tensor/kernels/images/window_pooling.h"
+#include "horovod_cpp/tensor/kernels/images/images.h"
 
-#include "horovod_cpp/tensor/copy.h"
 #include "horovod_cpp/tensor/dispatch.h"
+#include "horovod_cpp/tensor/layout.h"
 
 namespace hvd {
 namespace kernels {

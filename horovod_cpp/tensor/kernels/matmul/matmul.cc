@@ -1,14 +1,16 @@
 #include "horovod_cpp/tensor/kernels/matmul/matmul.h"
 
 #include <algorithm>
+#include <string>
 
 #include "core/base/status.h"
-#include "horovod_cpp/tensor/copy.h"
 #include "horovod_cpp/tensor/cpu_dispatch/table.h"
+#include "horovod_cpp/tensor/creation.h"
 #include "horovod_cpp/tensor/device.h"
 #include "horovod_cpp/tensor/dispatch.h"
-#include "horovod_cpp/tensor/kernels/elementwise/half.h"
-#include "horovod_cpp/tensor/result_place.h"
+#include "horovod_cpp/tensor/kernels/elementwise/elementwise.h"
+#include "horovod_cpp/tensor/layout.h"
+#include "horovod_cpp/tensor/loops.h"
 #include "horovod_cpp/tensor/shapes.h"
 
 namespace hvd {
@@ -71,6 +73,88 @@ Tensor matmul(const Tensor& a, bool transpose_a, const Tensor& b, bool transpose
     isa::table().of<T>().gemm(left.transposed, right.transposed, m, n, k, left.tensor.data<T>(),
                               left.ld, right.tensor.data<T>(), right.ld, result.data<T>(), n,
                               false);
+  });
+  return result;
+}
+
+namespace {
+
+Shape leading(const Shape& shape) {
+  return {shape.begin(), shape.end() - 2};
+}
+
+// A stack of matrices as GEMM takes them.
+struct Stack {
+  Tensor tensor;
+  bool transposed = false;
+  std::int64_t ld = 1;
+  std::vector<std::int64_t> strides;  // of the broadcast leading axes
+};
+
+Stack stack_of(const Tensor& a, const Shape& lead, const char* function) {
+  Stack stack{a, false, 1, {}};
+  const std::int64_t rows = a.size(-2);
+  const std::int64_t columns = a.size(-1);
+  const auto down = [&] { return stack.tensor.strides()[stack.tensor.shape().size() - 2]; };
+  const auto across = [&] { return stack.tensor.strides().back(); };
+  if (across() == 1 && down() >= columns) {
+    stack.ld = down();
+  } else if (down() == 1 && across() >= rows) {
+    stack.transposed = true;
+    stack.ld = across();
+  } else {
+    stack.tensor = contiguous(a);
+    stack.ld = columns;
+  }
+  const std::vector<std::int64_t>& all = stack.tensor.strides();
+  stack.strides =
+      shapes::broadcast_strides(leading(a.shape()), {all.begin(), all.end() - 2}, lead, function);
+  return stack;
+}
+
+}  // namespace
+
+Tensor batched_matmul(const Tensor& a, const Tensor& b, const char* function) {
+  require_cpu(function, {&a, &b});
+  shapes::require_same_dtype(a, b, function);
+  if (a.dtype() == DType::kF16 || a.dtype() == DType::kBF16) {
+    return to(batched_matmul(cast(a, DType::kF32), cast(b, DType::kF32), function), a.dtype());
+  }
+  shapes::require_float(a, function);
+  const std::int64_t m = a.size(-2);
+  const std::int64_t k = a.size(-1);
+  const std::int64_t n = b.size(-1);
+  if (b.size(-2) != k) {
+    throw InvalidArgumentError(std::string(function) + ": shapes " + to_string(a.shape()) +
+                               " and " + to_string(b.shape()) + " do not fit");
+  }
+  if (b.dim() == 2 && a.is_contiguous() && a.numel() != 0) {  // one tall matrix
+    Shape shape = a.shape();
+    shape.back() = n;
+    return reshape(matmul(reshape(a, {-1, k}), false, b, false, function), shape);
+  }
+  Shape lead = shapes::broadcast(leading(a.shape()), leading(b.shape()), function);
+  Shape shape = lead;
+  shape.insert(shape.end(), {m, n});
+  if (m == 0 || n == 0 || k == 0) return Tensor::zeros(shape, a.dtype());
+  Tensor result = Tensor::empty(shape, a.dtype());
+  const Stack left = stack_of(a, lead, function);
+  const Stack right = stack_of(b, lead, function);
+  const std::vector<std::int64_t> out(result.strides().begin(), result.strides().end() - 2);
+  dispatch_float(a.dtype(), [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    const T* x = left.tensor.data<T>();
+    const T* y = right.tensor.data<T>();
+    T* z = result.data<T>();
+    for_each_row<3>(lead, {out, left.strides, right.strides},
+                    [&](const auto& at, std::int64_t count, const auto& step) {
+                      for (std::int64_t i = 0; i < count; ++i) {
+                        isa::table().of<T>().gemm(left.transposed, right.transposed, m, n, k,
+                                                  x + at[1] + i * step[1], left.ld,
+                                                  y + at[2] + i * step[2], right.ld,
+                                                  z + at[0] + i * step[0], n, false);
+                      }
+                    });
   });
   return result;
 }

@@ -11,5 +11,9 @@ namespace kernels {
 Tensor matmul(const Tensor& a, bool transpose_a, const Tensor& b, bool transpose_b,
               const char* function = "matmul", const Tensor& place = {});
 
+// [..., m, k] x [..., k, n] -> [..., m, n]; the leading axes broadcast. f32 and f64; half types
+// compute in float32.
+Tensor batched_matmul(const Tensor& a, const Tensor& b, const char* function);
+
 }  // namespace kernels
 }  // namespace hvd

@@ -1,4 +1,4 @@
-#include "horovod_cpp/tensor/kernels/reduce/normalize.h"
+#include "horovod_cpp/tensor/kernels/reduce/reduce.h"
 
 #include <algorithm>
 #include <cmath>

@@ -4,14 +4,13 @@
 
 #include "core/base/status.h"
 #include "horovod_cpp/tensor/backend.h"
-#include "horovod_cpp/tensor/copy.h"
 #include "horovod_cpp/tensor/cpu_dispatch/table.h"
 #include "horovod_cpp/tensor/device.h"
 #include "horovod_cpp/tensor/dispatch.h"
-#include "horovod_cpp/tensor/kernels/elementwise/half.h"
+#include "horovod_cpp/tensor/kernels/elementwise/elementwise.h"
+#include "horovod_cpp/tensor/layout.h"
 #include "horovod_cpp/tensor/loops.h"
 #include "horovod_cpp/tensor/shapes.h"
-#include "horovod_cpp/tensor/views.h"
 
 namespace hvd {
 namespace kernels {

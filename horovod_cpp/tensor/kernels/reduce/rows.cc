@@ -1,4 +1,4 @@
-#include "horovod_cpp/tensor/kernels/reduce/rows.h"
+#include "horovod_cpp/tensor/kernels/reduce/reduce.h"
 
 #include <algorithm>
 #include <limits>
@@ -7,9 +7,9 @@
 #include <type_traits>
 
 #include "core/base/status.h"
-#include "horovod_cpp/tensor/copy.h"
 #include "horovod_cpp/tensor/device.h"
 #include "horovod_cpp/tensor/dispatch.h"
+#include "horovod_cpp/tensor/layout.h"
 
 namespace hvd {
 namespace kernels {

@@ -7,7 +7,7 @@
 #include <thread>
 
 #include "core/runtime/completion.h"
-#include "core/runtime/wake/blocked_time.h"
+#include "core/runtime/wake/waiting.h"
 #include "test/support/threads.h"
 
 namespace hvd {

@@ -8,7 +8,7 @@
 #include "core/base/status.h"
 #include "horovod_cpp/autograd/engine/grad.h"
 #include "horovod_cpp/autograd/functions/functions.h"
-#include "horovod_cpp/autograd/grad_mode.h"
+#include "horovod_cpp/autograd/modes.h"
 #include "horovod_cpp/tensor/random.h"
 
 namespace hvd {

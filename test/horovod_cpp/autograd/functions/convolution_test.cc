@@ -6,7 +6,7 @@
 #include <string>
 
 #include "core/base/status.h"
-#include "horovod_cpp/autograd/engine/gradcheck.h"
+#include "horovod_cpp/autograd/engine/grad.h"
 #include "horovod_cpp/autograd/functions/functions.h"
 #include "horovod_cpp/tensor/random.h"
 #include "test/horovod_cpp/reference_file.h"

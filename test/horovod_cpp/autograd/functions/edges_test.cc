@@ -6,11 +6,9 @@
 #include <complex>
 #include <limits>
 
-#include "horovod_cpp/autograd/engine/gradcheck.h"
+#include "horovod_cpp/autograd/engine/grad.h"
 #include "horovod_cpp/autograd/functions/functions.h"
-#include "horovod_cpp/autograd/functions/input_extent.h"
-#include "horovod_cpp/autograd/functions/normalization.h"
-#include "horovod_cpp/autograd/functions/pooling.h"
+#include "horovod_cpp/autograd/functions/window.h"
 #include "test/horovod_cpp/autograd/values.h"
 
 namespace hvd {

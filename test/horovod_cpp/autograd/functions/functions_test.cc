@@ -5,8 +5,8 @@
 #include <cmath>
 
 #include "core/base/status.h"
-#include "horovod_cpp/autograd/engine/gradcheck.h"
-#include "horovod_cpp/autograd/grad_mode.h"
+#include "horovod_cpp/autograd/engine/grad.h"
+#include "horovod_cpp/autograd/modes.h"
 #include "horovod_cpp/tensor/random.h"
 
 namespace hvd {

@@ -3,7 +3,7 @@
 #include <cmath>
 
 #include "core/base/status.h"
-#include "horovod_cpp/autograd/engine/gradcheck.h"
+#include "horovod_cpp/autograd/engine/grad.h"
 #include "horovod_cpp/autograd/functions/functions.h"
 #include "horovod_cpp/tensor/random.h"
 

@@ -5,10 +5,9 @@
 
 #include <cmath>
 
-#include "horovod_cpp/autograd/engine/gradcheck.h"
-#include "horovod_cpp/autograd/functions/embedding.h"
+#include "horovod_cpp/autograd/engine/grad.h"
 #include "horovod_cpp/autograd/functions/functions.h"
-#include "horovod_cpp/tensor/kernels/indexing/table_rows.h"
+#include "horovod_cpp/tensor/kernels/indexing/indexing.h"
 #include "test/horovod_cpp/autograd/values.h"
 
 namespace hvd {

@@ -5,7 +5,7 @@
 #include <cmath>
 #include <limits>
 
-#include "horovod_cpp/autograd/engine/gradcheck.h"
+#include "horovod_cpp/autograd/engine/grad.h"
 #include "horovod_cpp/autograd/functions/functions.h"
 #include "test/horovod_cpp/autograd/values.h"
 

@@ -8,7 +8,7 @@
 #include "core/base/status.h"
 #include "horovod_cpp/autograd/functions/functions.h"
 #include "horovod_cpp/autograd/grad_memory.h"
-#include "horovod_cpp/autograd/grad_mode.h"
+#include "horovod_cpp/autograd/modes.h"
 #include "horovod_cpp/distributed/collectives/collectives.h"
 #include "horovod_cpp/optim/sgd.h"
 #include "test/horovod_cpp/distributed/worlds.h"

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "horovod_cpp/autograd/functions/functions.h"
-#include "horovod_cpp/autograd/grad_mode.h"
+#include "horovod_cpp/autograd/modes.h"
 #include "horovod_cpp/nn/module.h"
 #include "test/horovod_cpp/reference_file.h"
 #include "test/support/temporary_folder.h"

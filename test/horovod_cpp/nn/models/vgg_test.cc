@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "core/base/status.h"
-#include "horovod_cpp/nn/layers/linear.h"
+#include "horovod_cpp/nn/layers/basic.h"
 #include "horovod_cpp/tensor/random.h"
 #include "test/horovod_cpp/nn/models/model_reference.h"
 

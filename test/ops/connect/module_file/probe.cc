@@ -1,7 +1,7 @@
 // Prints what open_module() says of libhvd_test.so.
 #include <cstdio>
 
-#include "ops/connect/module_file.h"
+#include "ops/connect/libraries.h"
 
 int main() {
   const hvd::ModuleFile file =

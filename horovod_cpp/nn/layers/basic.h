@@ -1,0 +1,76 @@
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "horovod_cpp/nn/module.h"
+
+namespace hvd {
+namespace nn {
+
+// [..., in_features] -> [..., out_features]: input * weight^T + bias, with weight
+// [out_features, in_features] and bias [out_features]. Starts as PyTorch's (init::layer_default_).
+class Linear : public Module {
+ public:
+  Linear(std::int64_t in_features, std::int64_t out_features, bool bias = true);
+  Tensor forward(const Tensor& input) override;
+  std::string extra_repr() const override;
+
+  Tensor weight;
+  Tensor bias;  // undefined without one
+};
+
+// The input itself: stands where a model leaves a layer out.
+class Identity : public Module {
+ public:
+  Tensor forward(const Tensor& input) override { return input; }
+};
+
+// Joins the axes from start_dim on into one: [n, c, h, w] -> [n, c * h * w] by default.
+class Flatten : public Module {
+ public:
+  explicit Flatten(std::int64_t start_dim = 1) : start_dim_(start_dim) {}
+  Tensor forward(const Tensor& input) override { return input.flatten(start_dim_); }
+  std::string extra_repr() const override {
+    return "start_dim=" + std::to_string(start_dim_) + ", end_dim=-1";
+  }
+
+ private:
+  std::int64_t start_dim_;
+};
+
+// In training: zeroes each element with probability p and scales the rest by 1 / (1 - p), drawing
+// from the thread's default generator. In evaluation: the input itself.
+class Dropout : public Module {
+ public:
+  // Throws InvalidArgumentError unless 0 <= p <= 1.
+  explicit Dropout(double p = 0.5);
+  Tensor forward(const Tensor& input) override;
+  std::string extra_repr() const override;
+
+ private:
+  double p_;
+};
+
+// int64 indices of any shape -> [..., embedding_dim]: a row of weight [num_embeddings,
+// embedding_dim] for each. The weight starts normal; the row padding_idx (negative: from the end)
+// starts at zero and gets no gradient. With `sparse` the weight's gradient keeps only the rows that
+// were read, until somebody asks for all of it (autograd/row_gradient.h).
+class Embedding : public Module {
+ public:
+  Embedding(std::int64_t num_embeddings, std::int64_t embedding_dim,
+            std::optional<std::int64_t> padding_idx = std::nullopt, bool sparse = false);
+  Tensor forward(const Tensor& input) override;
+  std::string extra_repr() const override;
+
+  Tensor weight;
+
+ private:
+  void parameter_replaced(const Tensor& old, const Tensor& value) override;
+
+  std::optional<std::int64_t> padding_idx_;
+  bool sparse_;
+};
+
+}  // namespace nn
+}  // namespace hvd

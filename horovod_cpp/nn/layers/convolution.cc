@@ -1,0 +1,104 @@
+#include "horovod_cpp/nn/layers/convolution.h"
+
+#include "horovod_cpp/nn/init.h"
+#include "horovod_cpp/nn/option_text.h"
+
+namespace hvd {
+namespace nn {
+
+Conv1d::Conv1d(std::int64_t in_channels, std::int64_t out_channels, std::int64_t kernel_size,
+               Conv1dOptions options)
+    : options_(options) {
+  check_channels("Conv1d", in_channels, out_channels, options.groups);
+  check_positive("Conv1d", "kernel_size", kernel_size);
+  check_positive("Conv1d", "stride", options.stride);
+  check_padding("Conv1d", options.padding, options.stride);
+  check_positive("Conv1d", "dilation", options.dilation);
+  weight = register_parameter(
+      "weight", Tensor::empty({out_channels, in_channels / options.groups, kernel_size}));
+  if (options.bias) bias = register_parameter("bias", Tensor::empty({out_channels}));
+  init::layer_default_(weight, bias);
+}
+
+Tensor Conv1d::forward(const Tensor& input) {
+  return conv1d(input, weight, bias, options_.stride, options_.padding, options_.dilation,
+                options_.groups);
+}
+
+std::string Conv1d::extra_repr() const {
+  return text_of(ConvolutionText{.in_channels = weight.size(1) * options_.groups,
+                                 .out_channels = weight.size(0),
+                                 .kernel_size = {weight.size(2)},
+                                 .stride = {options_.stride},
+                                 .padding = {options_.padding.size.width},
+                                 .same_padding = options_.padding.same,
+                                 .dilation = {options_.dilation},
+                                 .groups = options_.groups,
+                                 .bias = bias.defined()});
+}
+
+Conv2d::Conv2d(std::int64_t in_channels, std::int64_t out_channels, IntPair kernel_size,
+               Conv2dOptions options)
+    : options_(options) {
+  check_channels("Conv2d", in_channels, out_channels, options.groups);
+  check_pair("Conv2d", "kernel_size", kernel_size, 1);
+  check_pair("Conv2d", "stride", options.stride, 1);
+  check_padding("Conv2d", options.padding, options.stride);
+  check_pair("Conv2d", "dilation", options.dilation, 1);
+  weight = register_parameter("weight", Tensor::empty({out_channels, in_channels / options.groups,
+                                                       kernel_size.height, kernel_size.width}));
+  if (options.bias) bias = register_parameter("bias", Tensor::empty({out_channels}));
+  init::layer_default_(weight, bias);
+}
+
+Tensor Conv2d::forward(const Tensor& input) {
+  return conv2d(input, weight, bias, options_.stride, options_.padding, options_.dilation,
+                options_.groups);
+}
+
+std::string Conv2d::extra_repr() const {
+  return text_of(ConvolutionText{.in_channels = weight.size(1) * options_.groups,
+                                 .out_channels = weight.size(0),
+                                 .kernel_size = {weight.size(2), weight.size(3)},
+                                 .stride = shape_of(options_.stride),
+                                 .padding = shape_of(options_.padding.size),
+                                 .same_padding = options_.padding.same,
+                                 .dilation = shape_of(options_.dilation),
+                                 .groups = options_.groups,
+                                 .bias = bias.defined()});
+}
+
+ConvTranspose2d::ConvTranspose2d(std::int64_t in_channels, std::int64_t out_channels,
+                                 IntPair kernel_size, ConvTranspose2dOptions options)
+    : options_(options) {
+  check_channels("ConvTranspose2d", in_channels, out_channels, options.groups);
+  check_pair("ConvTranspose2d", "kernel_size", kernel_size, 1);
+  check_pair("ConvTranspose2d", "stride", options.stride, 1);
+  check_pair("ConvTranspose2d", "padding", options.padding, 0);
+  check_pair("ConvTranspose2d", "output_padding", options.output_padding, 0);
+  check_pair("ConvTranspose2d", "dilation", options.dilation, 1);
+  weight = register_parameter("weight", Tensor::empty({in_channels, out_channels / options.groups,
+                                                       kernel_size.height, kernel_size.width}));
+  if (options.bias) bias = register_parameter("bias", Tensor::empty({out_channels}));
+  init::layer_default_(weight, bias);
+}
+
+Tensor ConvTranspose2d::forward(const Tensor& input) {
+  return conv_transpose2d(input, weight, bias, options_.stride, options_.padding,
+                          options_.output_padding, options_.groups, options_.dilation);
+}
+
+std::string ConvTranspose2d::extra_repr() const {
+  return text_of(ConvolutionText{.in_channels = weight.size(0),
+                                 .out_channels = weight.size(1) * options_.groups,
+                                 .kernel_size = {weight.size(2), weight.size(3)},
+                                 .stride = shape_of(options_.stride),
+                                 .padding = shape_of(options_.padding),
+                                 .dilation = shape_of(options_.dilation),
+                                 .output_padding = shape_of(options_.output_padding),
+                                 .groups = options_.groups,
+                                 .bias = bias.defined()});
+}
+
+}  // namespace nn
+}  // namespace hvd

@@ -1,0 +1,70 @@
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "horovod_cpp/tensor/tensor.h"
+
+// Images whose channels lie side by side: the shape is [n, c, ...], the strides are those of a
+// dense [n, ..., c]. Convolution, pooling and normalisation compute on these rows of c elements;
+// functions from element to element keep their operand's strides, so that a network's activations
+// stay in this layout until something needs the usual one.
+namespace hvd {
+namespace kernels {
+
+// [n, c, ...] seen as [n, ..., c], and back: views.
+Tensor rows_of(const Tensor& images);
+Tensor images_of(const Tensor& rows);
+
+// Dense as rows, and not dense in the usual order too (as with one channel).
+bool is_channels_last(const Tensor& a);
+Tensor empty_channels_last(const Shape& shape, DType dtype);
+// `a` itself when its rows are dense.
+Tensor channels_last(const Tensor& a);
+
+}  // namespace kernels
+
+// Whether elements share memory, as those of an expanded tensor do: what such a tensor holds after
+// a write would depend on the order in which its elements were written.
+bool is_expanded(const Tensor& tensor);
+
+// Functions that write into `tensor` call this first. Throws InvalidArgumentError naming `function`
+// and the shape if it is expanded.
+void refuse_expanded(const Tensor& tensor, const char* function);
+
+namespace kernels {
+
+// Where the rows of a dense matrix begin: what Kernels::transpose takes of each side.
+inline std::vector<std::int64_t> row_offsets(std::int64_t rows, std::int64_t columns) {
+  std::vector<std::int64_t> offsets;
+  offsets.reserve(static_cast<std::size_t>(rows));
+  for (std::int64_t row = 0; row < rows; ++row) offsets.push_back(row * columns);
+  return offsets;
+}
+
+}  // namespace kernels
+}  // namespace hvd
+
+// Functions of this namespace do what their namesakes in hvd do, outside the graph: autograd
+// records them. Results are contiguous and new, unless a comment says otherwise.
+namespace hvd {
+namespace kernels {
+
+Tensor contiguous(const Tensor& a);  // `a` itself when it is
+Tensor clone(const Tensor& a);
+Tensor to(const Tensor& a, DType dtype);                  // `a` itself when it has this dtype
+Tensor to_device(const Tensor& a, const Device& device);  // `a` itself when it is there
+
+// Broadcasts and converts `source`, of any device, into `target`'s memory, which may not overlap it
+// unless both are the same elements. Complex elements become complex ones only, else
+// InvalidArgumentError.
+void copy_into(const Tensor& target, const Tensor& source);
+// Throws InvalidArgumentError if `value` does not fit (see require_fits).
+void fill(const Tensor& target, double value);
+
+// Throws InvalidArgumentError naming `function` if an integer dtype does not reach to `value`, its
+// fraction aside, or if `value` is neither 0 nor 1 for bool.
+void require_fits(double value, DType dtype, const char* function);
+
+}  // namespace kernels
+}  // namespace hvd

@@ -1,0 +1,119 @@
+#pragma once
+
+#include <list>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "core/base/clock.h"
+#include "core/ports/rendezvous.h"
+#include "ops/connect/frame_stream.h"
+#include "ops/connect/introduction.h"
+#include "ops/connect/meeting.h"
+
+namespace hvd {
+
+// The end of any rank but 0.
+class RendezvousClient final : public Rendezvous {
+ public:
+  // Waits until rank 0 is there and bids welcome. Who listens there and does not answer may be
+  // somebody else, who goes: it looks again. Throws StalledError at the deadline, what rank 0 has
+  // against this rank, and PeerLostError if something else answers, or who does not know `key`.
+  RendezvousClient(const MeetingPoint& point, Rank rank, int size, const std::string& key,
+                   TimePoint deadline);
+
+  Rank rank() const noexcept override { return rank_; }
+  int size() const noexcept override { return size_; }
+  std::vector<std::string> all_gather(const std::string& mine, TimePoint deadline) override;
+
+ private:
+  bool enter(const MeetingPoint& point, const std::string& key, TimePoint deadline,
+             Duration& probe_timeout, std::string& why);
+  bool shake_hands(TimePoint deadline);
+  std::optional<Frame> await_frame(TimePoint deadline);
+
+  Rank rank_;
+  int size_;
+  std::string where_;
+  std::unique_ptr<FrameStream> stream_;
+};
+
+// Rank 0's end: it listens, collects what the others say and answers all of them. What is wrong
+// with a rank of this job (it died; and if the job has a key, so that it is of this job for sure,
+// its number is taken or out of range, or its world has another size) ends the gathering on every
+// rank at once. Strangers are sent away and do not matter; nor do, without a key, those that do not
+// fit: they may be of another job of this user.
+class RendezvousServer final : public Rendezvous {
+ public:
+  // Listens at `point` (not kFile). `key`: what the others have to know; empty = none.
+  RendezvousServer(MeetingPoint point, int size, std::string key);
+
+  Rank rank() const noexcept override { return 0; }
+  int size() const noexcept override { return size_; }
+  std::vector<std::string> all_gather(const std::string& mine, TimePoint deadline) override;
+
+ private:
+  struct Client {
+    Client(UniqueFd fd, Handshake handshake, TimePoint until)
+        : stream(std::move(fd), std::move(handshake), kRendezvousHelloBytes), limit(until) {}
+    FrameStream stream;
+    TimePoint limit;  // for its hello
+    Rank rank = -1;   // until then
+    std::int64_t process = 0;
+    std::optional<std::string> text;
+    bool sent_away = false;
+  };
+
+  void collect(TimePoint deadline);
+  TimePoint next_look(TimePoint deadline) const;
+  void accept();
+  void forget_strangers(TimePoint now);
+  bool complete() const;
+  Status who_is_missing() const;
+  void serve(Client& client);
+  void check_handshake(Client& client);
+  void handle(Client& client, const Frame& frame);
+  void welcome(Client& client, const RendezvousHello& hello);
+  void check_place(Rank rank, const RendezvousHello& hello) const;
+  void send_away(Client& client, const std::string& why);
+  void answer(const Bytes& bytes, TimePoint deadline);
+
+  MeetingPoint point_;
+  int size_;
+  std::string key_;
+  UniqueFd listener_;
+  TimePoint listen_again_ = TimePoint::min();  // the system was out of descriptors
+  std::list<Client> clients_;
+  std::string refused_;  // why the last stranger was sent away
+};
+
+// What rank 0 leaves in a file for the others. Written whole or not at all, readable by this user.
+struct RendezvousNote {
+  std::string machine;  // boot_id() of rank 0's
+  std::string socket;   // name of its unix socket
+};
+
+// Waits a few seconds for the file's folder, which may be made together with the job. Throws
+// InvalidArgumentError that names it if it is not there by then, or by the deadline.
+void await_folder_of(const std::string& path, TimePoint deadline);
+
+// Nothing if there is no file. Throws InvalidArgumentError if it holds something else, is a link or
+// a pipe, or belongs to another user than this one and root.
+std::optional<RendezvousNote> read_rendezvous_file(const std::string& path);
+
+// Rank 0's file; removed when destroyed, if it is still this one.
+class RendezvousFile {
+ public:
+  // Replaces what an earlier job left behind. Throws InvalidArgumentError if the file cannot be
+  // written, holds something else, or another job's rank 0 still listens where it says.
+  RendezvousFile(std::string path, RendezvousNote note);
+  ~RendezvousFile();
+  RendezvousFile(const RendezvousFile&) = delete;
+  RendezvousFile& operator=(const RendezvousFile&) = delete;
+
+ private:
+  std::string path_;
+  std::string socket_;
+};
+
+}  // namespace hvd

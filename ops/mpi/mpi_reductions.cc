@@ -1,0 +1,244 @@
+#include "ops/mpi/mpi_reductions.h"
+
+#include <algorithm>
+
+#include "ops/host/reduce.h"
+#include "ops/host/streaming_copy.h"
+
+namespace hvd {
+
+// Bytes [first, last) of the batch.
+class MpiAllReduce::Piece : public MpiPiece {
+ public:
+  Piece(MpiAllReduce& operation, std::size_t first, std::size_t last)
+      : MpiPiece(operation),
+        batch_(*operation.batch_),
+        stats_(operation.stats_),
+        first_(first),
+        last_(last) {}
+
+ protected:
+  enum Stage { kScatter, kGather };
+
+  const std::byte* packed() {
+    if (const std::byte* const place = batch_.input(first_, last_)) return place;
+    const host::Stopwatch packing(stats_.packing);
+    std::byte* const place = scratch(last_ - first_);
+    batch_.pack(first_, last_, place);
+    return place;
+  }
+  // Where the result is put together: in the output, if it stands there as it travels.
+  std::byte* result_place() {
+    std::byte* const place = batch_.output(first_, last_);
+    return place != nullptr ? place : scratch(last_ - first_);
+  }
+  void unpack(const std::byte* result) {
+    if (result == batch_.output(first_, last_)) return;
+    const host::Stopwatch unpacking(stats_.unpacking);
+    batch_.unpack(first_, last_, result);
+  }
+
+  const host::ReduceBatch& batch_;
+  OperationStats& stats_;
+  std::size_t first_, last_;
+};
+
+// All ranks get all of it and reduce it themselves.
+class MpiAllReduce::WholePiece final : public Piece {
+ public:
+  using Piece::Piece;
+
+  bool next() override {
+    if (inputs_.empty()) {
+      exchange();
+      return true;
+    }
+    std::byte* const result = result_place();
+    batch_.reduce(first_, last_, inputs_, result);
+    unpack(result);
+    return false;
+  }
+
+ private:
+  void exchange() {
+    const std::size_t bytes = last_ - first_;
+    const std::byte* const mine = packed();
+    std::byte* const received = scratch(bytes * size());
+    for (std::size_t r = 0; r < size(); ++r) {
+      std::byte* const place = received + r * bytes;
+      inputs_.push_back(r == rank() ? mine : place);
+      if (r == rank()) continue;
+      receive(r, place, bytes, kScatter);
+      send(r, mine, bytes, kScatter);
+    }
+  }
+
+  std::vector<const void*> inputs_;
+};
+
+// Each rank gets a range of it, reduces that and sends the result to all.
+class MpiAllReduce::ScatteredPiece final : public Piece {
+ public:
+  using Piece::Piece;
+
+  bool next() override {
+    if (inputs_.empty()) {
+      scatter();
+      return true;
+    }
+    if (result_ == nullptr) {
+      reduce_and_gather();
+      return true;
+    }
+    unpack(result_);
+    return false;
+  }
+
+ private:
+  // Where what `rank` reduces begins in the piece, and its length.
+  std::size_t offset(std::size_t rank) const {
+    return batch_.boundary(first_ + (last_ - first_) * rank / size()) - first_;
+  }
+  std::size_t length(std::size_t rank) const { return offset(rank + 1) - offset(rank); }
+
+  void scatter() {
+    const std::byte* const mine = packed();
+    const std::size_t bytes = length(rank());
+    std::byte* const received = scratch(bytes * size());
+    for (std::size_t r = 0; r < size(); ++r) {
+      std::byte* const place = received + r * bytes;
+      inputs_.push_back(r == rank() ? mine + offset(r) : place);
+      if (r != rank()) receive(r, place, bytes, kScatter);
+    }
+    for (std::size_t r = 0; r < size(); ++r) {
+      if (r != rank()) send(r, mine + offset(r), length(r), kScatter);
+    }
+  }
+
+  void reduce_and_gather() {
+    result_ = result_place();
+    for (std::size_t r = 0; r < size(); ++r) {
+      if (r != rank()) receive(r, result_ + offset(r), length(r), kGather);
+    }
+    std::byte* const mine = result_ + offset(rank());
+    batch_.reduce(first_ + offset(rank()), first_ + offset(rank() + 1), inputs_, mine);
+    for (std::size_t r = 0; r < size(); ++r) {
+      if (r != rank()) send(r, mine, length(rank()), kGather);
+    }
+  }
+
+  std::vector<const void*> inputs_;
+  std::byte* result_ = nullptr;
+};
+
+MpiAllReduce::MpiAllReduce(std::shared_ptr<MpiSet> set, std::vector<Fence> ready,
+                           std::span<const Slice> slices, const Reduction& reduction)
+    : MpiOperation(std::move(set), std::move(ready)),
+      batch_(host::ReduceBatch::make(slices, reduction)) {
+  stats_.packed_bytes = batch_->bytes();
+  // Who encodes a sum again has to keep what that loses: one rank for each element.
+  small_ = reduction.wire == WireFormat::kNone && batch_->bytes() * size() <= limits().small_bytes;
+  piece_bytes_ = small_ ? batch_->bytes() : limits().piece_bytes;
+}
+
+std::unique_ptr<MpiPiece> MpiAllReduce::next_piece() {
+  const std::size_t first = started_;
+  if (first == batch_->bytes()) return nullptr;
+  started_ = batch_->boundary(first + piece_bytes_);
+  if (small_) return std::make_unique<WholePiece>(*this, first, started_);
+  return std::make_unique<ScatteredPiece>(*this, first, started_);
+}
+
+// Bytes [first, first + share) of every part, as far as there are any.
+class MpiReduceScatter::Piece final : public MpiPiece {
+ public:
+  Piece(MpiReduceScatter& operation, std::size_t first)
+      : MpiPiece(operation), operation_(operation), first_(first) {}
+
+  bool next() override {
+    if (contributions_.empty()) {
+      scatter();
+      return true;
+    }
+    if (length(rank()) > 0) reduce();
+    return false;
+  }
+
+ private:
+  std::size_t length(std::size_t rank) const {
+    const std::size_t total = operation_.inputs_[rank].bytes();
+    return total > first_ ? std::min(operation_.share_, total - first_) : 0;
+  }
+
+  const std::byte* packed(std::size_t rank) {
+    const host::ByteSequence& input = operation_.inputs_[rank];
+    if (const std::byte* const place = input.whole(first_, length(rank))) return place;
+    const host::Stopwatch packing(operation_.stats_.packing);
+    std::byte* const place = scratch(length(rank));
+    input.copy_to(place, first_, length(rank));
+    return place;
+  }
+
+  void scatter() {
+    const std::size_t bytes = length(rank());
+    std::byte* const received = scratch(bytes * size());
+    for (std::size_t r = 0; r < size(); ++r) {
+      std::byte* const place = received + r * bytes;
+      contributions_.push_back(place);
+      if (r != rank()) receive(r, place, bytes, 0);
+    }
+    for (std::size_t r = 0; r < size(); ++r) {
+      if (length(r) == 0) continue;
+      const std::byte* const mine = packed(r);
+      if (r == rank()) {
+        contributions_[r] = mine;
+      } else {
+        send(r, mine, length(r), 0);
+      }
+    }
+  }
+
+  void reduce() {
+    const std::size_t bytes = length(rank());
+    std::byte* const place = operation_.output_.whole(first_, bytes);
+    std::byte* const result = place != nullptr ? place : scratch(bytes);
+    const Reduction& reduction = operation_.reduction_;
+    host::reduce(operation_.dtype_, reduction.op, contributions_, result,
+                 static_cast<std::int64_t>(bytes / size_of(operation_.dtype_)), reduction.prescale,
+                 reduction.postscale);
+    if (place != nullptr) return;
+    const host::Stopwatch unpacking(operation_.stats_.unpacking);
+    operation_.output_.copy_from(result, first_, bytes);
+  }
+
+  MpiReduceScatter& operation_;
+  std::size_t first_;
+  std::vector<const void*> contributions_;
+};
+
+MpiReduceScatter::MpiReduceScatter(std::shared_ptr<MpiSet> set, std::vector<Fence> ready,
+                                   std::span<const ScatterSlice> slices, const Reduction& reduction)
+    : MpiOperation(std::move(set), std::move(ready)), reduction_(reduction), inputs_(size()) {
+  if (!slices.empty()) dtype_ = slices.front().input.dtype;
+  const std::size_t element = size_of(dtype_);
+  for (const ScatterSlice& slice : slices) {
+    auto* place = static_cast<std::byte*>(slice.input.data);
+    for (std::size_t r = 0; r < size(); ++r) {
+      const std::size_t bytes = static_cast<std::size_t>(slice.numel_of[r]) * element;
+      inputs_[r].append(place, bytes);
+      place += bytes;
+    }
+    output_.append(slice.output.data, slice.output.bytes());
+    stats_.packed_bytes += slice.input.bytes();
+  }
+  for (const host::ByteSequence& input : inputs_) longest_ = std::max(longest_, input.bytes());
+  share_ = std::max<std::size_t>(1, limits().piece_bytes / size() / element) * element;
+}
+
+std::unique_ptr<MpiPiece> MpiReduceScatter::next_piece() {
+  if (started_ >= longest_) return nullptr;
+  started_ += share_;
+  return std::make_unique<Piece>(*this, started_ - share_);
+}
+
+}  // namespace hvd

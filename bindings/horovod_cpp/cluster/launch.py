@@ -6,7 +6,8 @@ import sys
 from collections.abc import Mapping
 
 # Of an MPI or a rank that started this process: ranks would take its variables for their own.
-_FOREIGN = ("OMPI_", "PMIX_", "PMI_", "MPI_LOCAL", "HVD_RANK_PROCESS", "HVD_WORLD", "HVD_JOB_ID",
+_FOREIGN = ("OMPI_", "PMIX_", "PMI_", "MPI_LOCAL", "HOROVOD_RANK", "HOROVOD_SIZE", "HOROVOD_LOCAL_",
+            "HOROVOD_CROSS_", "HVD_RANK_PROCESS", "HVD_RENDEZVOUS", "HVD_WORLD", "HVD_JOB_ID",
             "HVDRUN_")
 
 # Through them a worker finds its caller; it forgets them at once.
@@ -19,12 +20,17 @@ MARK = "HVD_RANK_MARK"
 WORKER = ("-P", "-c", "from horovod_cpp.cluster.worker import main; main()")
 
 
+def environment_outside_jobs() -> dict[str, str]:
+    """This process's variables without those that its place in a job gave it."""
+    return {name: value for name, value in os.environ.items()
+            if not name.startswith(_FOREIGN) or name.startswith("OMPI_ALLOW_")}
+
+
 def start_rank(rank: int, size: int, listener_address: str, key: bytes,
                rendezvous: Mapping[str, str], env: Mapping[str, str] | None,
                executable: str | None, mark: str) -> "subprocess.Popen[bytes]":
     """A process with pipes for its output. It leads a process group of its own."""
-    environment = {name: value for name, value in os.environ.items()
-                   if not name.startswith(_FOREIGN)}
+    environment = environment_outside_jobs()
     environment.setdefault("OMP_NUM_THREADS", str(max(1, len(os.sched_getaffinity(0)) // size)))
     environment.update(env or {})
     environment.update({

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 import horovod_cpp
 from horovod_cpp import _native, pickling
-from horovod_cpp.cluster import launch, wire
+from horovod_cpp.cluster import pool_worker, wire
 from horovod_cpp.engine_thread import start_engine_thread
 
 if TYPE_CHECKING:
@@ -28,12 +28,12 @@ _PACKAGE = str(pathlib.Path(__file__).parents[1])
 
 
 def main() -> None:
-    address = os.environ.pop(launch.ADDRESS)
-    key = bytes.fromhex(os.environ.pop(launch.KEY))
-    caller = os.environ.pop(launch.CALLER, None)
+    address = os.environ.pop(pool_worker.ADDRESS)
+    key = bytes.fromhex(os.environ.pop(pool_worker.KEY))
+    caller = os.environ.pop(pool_worker.CALLER, None)
     mark = None
     if caller is not None:
-        mark = f"{launch.MARK}={os.environ[launch.MARK]}"
+        mark = f"{pool_worker.MARK}={os.environ[pool_worker.MARK]}"
         _native._end_with(int(caller), mark)
     channel = wire.connect(address, key)
     channel.send(("hello", _rank_of_launcher()))

@@ -1,5 +1,6 @@
 """What ranks print and display, in a notebook."""
 
+import dataclasses
 import importlib.util
 import sys
 import time
@@ -59,15 +60,15 @@ def _show_widget(rank: int, data: Mapping[str, Any]) -> bool:
     return True
 
 
+@dataclasses.dataclass(eq=False)
 class _Row:
     """A line that changes, or did."""
 
-    def __init__(self, rank: int, stream: str, turn: int) -> None:
-        self.rank = rank
-        self.stream = stream
-        self.turn = turn  # how many this rank had before
-        self.text = ""
-        self.is_open = True
+    rank: int
+    stream: str
+    turn: int  # how many this rank had before
+    text: str = ""
+    is_open: bool = True
 
 
 class NotebookView(StreamView):

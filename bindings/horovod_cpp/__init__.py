@@ -247,8 +247,8 @@ from horovod_cpp.built import (
     rocm_built,
 )
 from horovod_cpp.call_site import where as _where
+from horovod_cpp.cluster.calls import RankError
 from horovod_cpp.cluster.cluster import Cluster, WorkerStatus
-from horovod_cpp.cluster.rank_error import RankError
 from horovod_cpp.cluster.run import run
 from horovod_cpp.dtypes import (
     bfloat16,

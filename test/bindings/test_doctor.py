@@ -16,8 +16,7 @@ import time
 import pytest
 from waiting import wait_for
 
-from horovod_cpp.doctor.bounded import capture, run_check
-from horovod_cpp.doctor.finding import ok
+from horovod_cpp.doctor.bounded import capture, ok, run_check
 from horovod_cpp.doctor.machine import _quota
 
 WITHOUT = pathlib.Path(__file__).resolve().parents[1] / "support" / "without.py"

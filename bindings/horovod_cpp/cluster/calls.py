@@ -1,28 +1,50 @@
-"""What hvd.run and hvd.Cluster have in common: what they accept, and what they raise."""
+"""What hvd.run and hvd.Cluster have in common: what they accept, what they raise, and where they show
+what ranks print."""
 
 import contextlib
 import numbers
 import os
 import pickle
+import sys
 from collections.abc import Iterable, Mapping
-from typing import Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from horovod_cpp import _native
-from horovod_cpp.cluster.pool_worker import Outcome, first_failure
-from horovod_cpp.cluster.rank_error import RankError
+from horovod_cpp.cluster.caller_loop import CallerLoop, Outcome, first_failure
+from horovod_cpp.cluster.output import StreamView
+
+if TYPE_CHECKING:
+    from IPython.core.interactiveshell import InteractiveShell
 
 _LONGEST = 1e9  # seconds of a time limit
 
 _Error = TypeVar("_Error", bound=BaseException)
 
 
-class _Job(Protocol):
-    """What is asked of a Pool or an HvdrunJob after a call."""
+class RankError(_native.Error, RuntimeError):
+    """A rank of ``hvd.run`` or ``hvd.Cluster`` failed. Its cause is the rank's own exception.
 
-    interrupted: bool
-    engines_run: bool
+    Args:
+        message: what happened.
+        rank: see the attributes, and ``traceback``.
+        rendered: the traceback as IPython shows it.
 
-    def last_words(self, rank: int) -> str: ...
+    Attributes:
+        rank: the rank that failed first; None when the ranks could not be started.
+        traceback: that rank's traceback as text; empty when it ended without one.
+    """
+
+    def __init__(self, message: str, rank: int | None = None, traceback: str = "",
+                 rendered: str = "") -> None:
+        super().__init__(message)
+        self.rank = rank
+        self.traceback = traceback
+        self._rendered = rendered or traceback
+
+    def _render_traceback_(self) -> list[str]:
+        """For IPython: what happened on the rank, not the way through this package."""
+        summary = f"{type(self).__name__}: {str(self).partition(chr(10) * 2)[0]}"
+        return [*self._rendered.rstrip().splitlines(), "", *summary.splitlines()]
 
 
 def check_np(caller: str, np: object) -> int:
@@ -100,7 +122,7 @@ def setting(name: str, env: Mapping[str, str] | None = None) -> str:
     return next(row["value"] for row in _native.config() if row["name"] == name)
 
 
-def failure_of(job: _Job, outcomes: Mapping[int, Outcome], timeout: float | None = None,
+def failure_of(job: CallerLoop[Any], outcomes: Mapping[int, Outcome], timeout: float | None = None,
                alive_after: bool = True) -> BaseException | None:
     """The exception that says what went wrong in a call; None when all ranks have a result.
 
@@ -171,3 +193,19 @@ def _note(outcomes: Mapping[int, Outcome], engines_run: bool) -> str:
         notes.append("hvd.init() is called anew on all ranks before the next call: make process "
                      "sets and DistributedOptimizer again, and broadcast the parameters")
     return "".join(f"\n({note})" for note in notes)
+
+
+def shell_here() -> "InteractiveShell | None":
+    """The IPython that this program runs in; None outside of one."""
+    ipython = sys.modules.get("IPython")
+    return ipython.get_ipython() if ipython is not None else None
+
+
+def view_here() -> tuple[StreamView, bool]:
+    """Where this program shows what ranks print and display: on its streams, or in a notebook; and
+    whether it can show pictures and the like there."""
+    if getattr(shell_here(), "kernel", None) is None:
+        return StreamView(), False
+    from horovod_cpp.cluster.notebook_view import NotebookView
+
+    return NotebookView(), True

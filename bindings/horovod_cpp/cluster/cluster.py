@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from horovod_cpp import _native, pickling
+from horovod_cpp.cluster.caller_loop import Outcome
 from horovod_cpp.cluster.calls import (
     check_arguments,
     check_env,
@@ -22,12 +23,13 @@ from horovod_cpp.cluster.calls import (
     refuse_on_a_rank,
     results_of,
     setting,
+    shell_here,
     start_limit,
+    view_here,
 )
 from horovod_cpp.cluster.output import Printer
 from horovod_cpp.cluster.pool import Pool
-from horovod_cpp.cluster.pool_worker import Outcome, PoolWorker
-from horovod_cpp.cluster.view import shell_here, view_here
+from horovod_cpp.cluster.pool_worker import PoolWorker
 
 _Result = typing.TypeVar("_Result")
 

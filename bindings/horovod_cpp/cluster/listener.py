@@ -2,6 +2,7 @@
 
 import collections
 import contextlib
+import dataclasses
 import errno
 import hmac
 import os
@@ -19,15 +20,15 @@ _MOST_STRANGERS = 64  # and two for each rank: connections that have not shown i
 _BREATHER = 0.5  # seconds without accept() where the system has no descriptor left
 
 
+@dataclasses.dataclass
 class _UnauthenticatedPeer:
     """A connection that has not shown the key."""
 
-    def __init__(self, connection: socket.socket, source: object) -> None:
-        self.connection = connection
-        self.source = source  # the address it came from
-        self.since = time.monotonic()
-        self.nonce = b""  # ours, once it said hello
-        self.said = b""
+    connection: socket.socket
+    source: object  # the address it came from
+    since: float = dataclasses.field(default_factory=time.monotonic)
+    nonce: bytes = b""  # ours, once it said hello
+    said: bytes = b""
 
 
 class Listener:

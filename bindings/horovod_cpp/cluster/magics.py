@@ -24,6 +24,21 @@ _HELP = """\
 cluster = %hvd cluster   the hvd.Cluster itself, for cluster.run(function)"""
 
 
+def _ranks(text: str) -> list[int]:
+    return [int(number) for number in text.split(",")]
+
+
+# Of each command, and of a cell.
+_ARGUMENTS: dict[str, list[tuple[str, dict[str, Any]]]] = {
+    "": [("ranks", {"nargs": "?", "type": _ranks}), ("-n", {"type": int})],
+    "start": [("-n", {"type": int}), ("number", {"nargs": "?", "type": int})],
+    "status": [], "restart": [], "stop": [], "cluster": [],
+    "push": [("names", {"nargs": "+"})],
+    "pull": [("names", {"nargs": "+"}), ("-r", {"dest": "rank", "type": int})],
+    "help": [("words", {"nargs": "*"})],  # whatever follows
+}
+
+
 @magics_class
 class HorovodMagics(Magics):  # type: ignore[misc]  # IPython has no types
     """One cluster, for the notebook's cells."""
@@ -44,16 +59,13 @@ class HorovodMagics(Magics):  # type: ignore[misc]  # IPython has no types
 
     def _do(self, words: list[str], cell: str | None) -> Any:
         if cell is not None:
-            options = _cell_parser().parse_args(words)
+            options = _parser("").parse_args(words)
             self._running(options.n).execute(cell, options.ranks)
             return None
         command, *arguments = words or ["help"]
-        actions = {"start": self._start, "status": self._status, "restart": self._restart,
-                   "stop": self._stop, "push": self._push, "pull": self._pull,
-                   "cluster": self._give, "help": self._help}
-        if command not in actions:
+        if command not in _ARGUMENTS:
             raise UsageError(f"%hvd has no {command!r}:\n{_HELP}")
-        return actions[command](arguments)
+        return getattr(self, f"do_{command}")(**vars(_parser(command).parse_args(arguments)))
 
     def stop_cluster(self) -> None:
         if self._cluster is not None:
@@ -70,21 +82,18 @@ class HorovodMagics(Magics):  # type: ignore[misc]  # IPython has no types
             raise UsageError(f"{self._cluster.size} ranks are running: %hvd stop ends them")
         return self._cluster
 
-    def _help(self, arguments: list[str]) -> None:
-        del arguments
+    def do_help(self, words: list[str]) -> None:
         print(_HELP)
 
-    def _start(self, arguments: list[str]) -> None:
-        options = _parser("start", n=True).parse_args(arguments)
+    def do_start(self, n: int | None, number: int | None) -> None:
         if self._cluster is not None:
             raise UsageError(f"{self._cluster.size} ranks are running: %hvd stop ends them")
-        if None not in (options.n, options.number):
+        if None not in (n, number):
             raise UsageError("%hvd start takes one number of ranks")
-        given = options.number if options.n is None else options.n
+        given = number if n is None else n
         self._running(_RANKS if given is None else given)
 
-    def _status(self, arguments: list[str]) -> None:
-        _parser("status").parse_args(arguments)
+    def do_status(self) -> None:
         if self._cluster is None:
             print("no ranks are running: %hvd start")
             return
@@ -93,37 +102,32 @@ class HorovodMagics(Magics):  # type: ignore[misc]  # IPython has no types
             print(f"{rank.rank:4}  {rank.process or '':7}  {rank.state:8}{rank.calls:6}  "
                   f"{rank.memory / 2**20:.0f} MiB")
 
-    def _restart(self, arguments: list[str]) -> None:
-        _parser("restart").parse_args(arguments)
+    def do_restart(self) -> None:
         if self._cluster is None:
             self._running()
             return
         self._cluster.restart()
         print(f"started {self._cluster.size} ranks, with empty namespaces")
 
-    def _stop(self, arguments: list[str]) -> None:
-        _parser("stop").parse_args(arguments)
+    def do_stop(self) -> None:
         self.stop_cluster()
 
-    def _push(self, arguments: list[str]) -> None:
-        options = _parser("push", names=True).parse_args(arguments)
-        missing = [name for name in options.names if name not in self.shell.user_ns]
+    def do_push(self, names: list[str]) -> None:
+        missing = [name for name in names if name not in self.shell.user_ns]
         if missing:
             raise UsageError(f"%hvd push: the notebook has no variable {', '.join(missing)}")
         cluster = self._running()
-        cluster.push({name: self.shell.user_ns[name] for name in options.names})
-        print(f"pushed {', '.join(options.names)} to {cluster.size} ranks")
+        cluster.push({name: self.shell.user_ns[name] for name in names})
+        print(f"pushed {', '.join(names)} to {cluster.size} ranks")
 
-    def _pull(self, arguments: list[str]) -> None:
-        options = _parser("pull", names=True, rank=True).parse_args(arguments)
-        for name in options.names:
-            values = self._running().pull(name, options.rank)
-            self.shell.user_ns[name] = values if options.rank is None else values[0]
-            print(f"{name}: " + (f"a list of {len(values)}, by rank" if options.rank is None
-                                 else f"that of rank {options.rank}"))
+    def do_pull(self, names: list[str], rank: int | None) -> None:
+        for name in names:
+            values = self._running().pull(name, rank)
+            self.shell.user_ns[name] = values if rank is None else values[0]
+            print(f"{name}: " + (f"a list of {len(values)}, by rank" if rank is None
+                                 else f"that of rank {rank}"))
 
-    def _give(self, arguments: list[str]) -> Cluster:
-        _parser("cluster").parse_args(arguments)
+    def do_cluster(self) -> Cluster:
         return self._running()
 
 
@@ -132,27 +136,11 @@ class _Parser(argparse.ArgumentParser):
         raise UsageError(f"{self.prog}: {message}\n{_HELP}")
 
 
-def _parser(command: str, n: bool = False, names: bool = False, rank: bool = False) -> _Parser:
-    parser = _Parser(prog=f"%hvd {command}", add_help=False)
-    if n:
-        parser.add_argument("-n", type=int)
-        parser.add_argument("number", nargs="?", type=int)
-    if names:
-        parser.add_argument("names", nargs="+")
-    if rank:
-        parser.add_argument("-r", dest="rank", type=int)
+def _parser(command: str) -> _Parser:
+    parser = _Parser(prog=f"%hvd {command}" if command else "%%hvd", add_help=False)
+    for names, settings in _ARGUMENTS[command]:
+        parser.add_argument(*names.split(), **settings)
     return parser
-
-
-def _cell_parser() -> _Parser:
-    parser = _Parser(prog="%%hvd", add_help=False)
-    parser.add_argument("ranks", nargs="?", type=_ranks)
-    parser.add_argument("-n", type=int)
-    return parser
-
-
-def _ranks(text: str) -> list[int]:
-    return [int(number) for number in text.split(",")]
 
 
 def load(shell: InteractiveShell) -> None:

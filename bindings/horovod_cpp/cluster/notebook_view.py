@@ -1,5 +1,7 @@
 """What ranks print and display, in a notebook."""
 
+import dataclasses
+import importlib.util
 import sys
 import time
 from collections.abc import Mapping
@@ -7,10 +9,12 @@ from typing import Any
 
 from IPython.display import DisplayHandle, clear_output, display, publish_display_data
 
-from horovod_cpp.cluster import rank_widgets
-from horovod_cpp.cluster.output import WIDGET, Item, StreamView, Text
+from horovod_cpp.cluster.output import WIDGET, Item, StreamView, Text, widget_in
 
 _UPDATE = 0.1  # seconds between two updates of the lines that change
+# Of widgets on ranks, which are here under the same numbers.
+_comms: dict[str, Any] = {}
+_frames: dict[str, list[Any]] = {}  # what stands around one that was displayed: box and label
 
 
 def _without_widget(data: dict[str, Any]) -> dict[str, Any]:
@@ -19,15 +23,52 @@ def _without_widget(data: dict[str, Any]) -> dict[str, Any]:
             if kind != WIDGET or len(data) == 1}
 
 
+def _tell_widget(kind: str, name: str, data: Any, metadata: Any, buffers: list[bytes],
+                 keys: Mapping[str, Any]) -> None:
+    """Passes on what a widget says: "comm_open", then "comm_msg" again and again, "comm_close"."""
+    if any(importlib.util.find_spec(package) is None for package in ("comm", "ipywidgets")):
+        return
+    import comm
+
+    content = {"data": data, "metadata": metadata, "buffers": buffers}
+    if kind == "comm_open":
+        _comms[name] = comm.create_comm(comm_id=name, **content, **keys)
+    elif kind == "comm_msg" and name in _comms:
+        _comms[name].send(**content)
+    elif name in _comms:
+        _comms.pop(name).close(**content)
+        for part in _frames.pop(name, []):
+            part.close()
+
+
+def _show_widget(rank: int, data: Mapping[str, Any]) -> bool:
+    """Displays a widget with the rank in front of it. Returns False if ``data`` has none that the
+    notebook knows."""
+    name = widget_in(data)
+    if name is None or name not in _comms:
+        return False
+    import ipywidgets
+
+    label = ipywidgets.Label(f"[{rank}]")
+    box = ipywidgets.HBox([label])
+    # A child of whose state this kernel knows nothing.
+    box.comm.send({"method": "update", "state": {
+        "children": [f"IPY_MODEL_{part}" for part in (label.model_id, name)]}})
+    _frames[name] = [box, label]
+    display({**data, WIDGET: {**data[WIDGET], "model_id": box.model_id},
+             "text/plain": f"[{rank}] {data.get('text/plain', '')}"}, raw=True)
+    return True
+
+
+@dataclasses.dataclass(eq=False)
 class _Row:
     """A line that changes, or did."""
 
-    def __init__(self, rank: int, stream: str, turn: int) -> None:
-        self.rank = rank
-        self.stream = stream
-        self.turn = turn  # how many this rank had before
-        self.text = ""
-        self.is_open = True
+    rank: int
+    stream: str
+    turn: int  # how many this rank had before
+    text: str = ""
+    is_open: bool = True
 
 
 class NotebookView(StreamView):
@@ -46,7 +87,7 @@ class NotebookView(StreamView):
         if isinstance(item, Text):
             self.write(rank, item.stream, item.line)
             return
-        if rank is not None and rank_widgets.show(rank, item.data):
+        if rank is not None and _show_widget(rank, item.data):
             self._wrote_since, self._all = True, False
             return
         data = _without_widget(item.data)
@@ -79,7 +120,7 @@ class NotebookView(StreamView):
 
     def comm(self, kind: str, name: str, data: Any, metadata: Any, buffers: list[bytes],
              keys: Mapping[str, Any]) -> None:
-        rank_widgets.tell(kind, name, data, metadata, buffers, keys)
+        _tell_widget(kind, name, data, metadata, buffers, keys)
 
     def due(self) -> float | None:
         return self._updated + _UPDATE if self._is_stale else None

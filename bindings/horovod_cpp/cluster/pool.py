@@ -4,27 +4,24 @@ import contextlib
 import functools
 import os
 import secrets
-import sys
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from horovod_cpp.cluster.caller_loop import CallerLoop
+from horovod_cpp.cluster.caller_loop import CallerLoop, Outcome, first_failure
+from horovod_cpp.cluster.calls import RankError
 from horovod_cpp.cluster.event_loop import READ
-from horovod_cpp.cluster.launch import MARK, start_rank
 from horovod_cpp.cluster.output import Printer, SilentView
-from horovod_cpp.cluster.pool_worker import Outcome, PoolWorker, first_failure
-from horovod_cpp.cluster.rank_error import RankError
-from horovod_cpp.cluster.wire import BrokenMessage, Channel
+from horovod_cpp.cluster.pool_worker import MARK, PoolWorker, start_rank
+from horovod_cpp.cluster.wire import BrokenMessage
 
 _GRACE = 1.0  # seconds between asking a rank to stop and killing it
 _ENDING = 2.0  # seconds between a rank's last word and its end
 _ROUNDS = 2  # of look()
 _DROPPING = 0.5  # seconds that a call waits for ranks that leave a job
-_AFTER_FAILURE = 1.0  # seconds that the other ranks may go on after one failed
 
 
-class Pool(CallerLoop):
+class Pool(CallerLoop[PoolWorker]):
     """Starts ``size`` workers and calls them. One thread at a time; only kill() is for any thread.
 
     A worker that ends is missing until ready() has started another one in its place.
@@ -32,15 +29,12 @@ class Pool(CallerLoop):
     Args:
         printer: shows what workers print and display.
         initialise: workers call hvd.init() before they get calls.
-        display: workers show what they display; needs IPython.
     """
 
     def __init__(self, size: int, printer: Printer, env: Mapping[str, str] | None = None,
                  executable: str | None = None, start_timeout: float = 60.0,
                  initialise: bool = True, display: bool = False) -> None:
-        super().__init__(printer)
-        self.size = size
-        self.workers: list[PoolWorker | None] = [None] * size
+        super().__init__(size, printer, {}, display)
         self.lost: dict[int, str] = {}  # rank -> how its worker ended, outside of a call
         self.closed = False
         self.closing = False  # set by any thread: no more workers
@@ -48,8 +42,6 @@ class Pool(CallerLoop):
         self._executable = executable
         self._start_timeout = start_timeout
         self._initialise = initialise
-        self._display = display
-        self.engines_run = False
         self._owner = os.getpid()
 
     # -- starting
@@ -104,11 +96,6 @@ class Pool(CallerLoop):
                 self.selector.register(stream, READ,
                                        functools.partial(self._on_output, worker, name))
 
-    def _worker(self, rank: int) -> PoolWorker:
-        worker = self.workers[rank]
-        assert worker is not None  # ready() has started it
-        return worker
-
     def _rendezvous(self) -> dict[str, str]:
         """Where the engines of one session meet, and nobody else."""
         return {"HVD_RENDEZVOUS": f"unix:hvd-{self._owner}-{secrets.token_hex(16)}",
@@ -135,7 +122,7 @@ class Pool(CallerLoop):
         later, end the call on the other ranks: by an interrupt, and by SIGKILL if that does not
         help within a second.
         """
-        workers = [self._worker(rank) for rank in ranks]
+        workers = [self.worker(rank) for rank in ranks]
         self.interrupted = False
         deadline = None if timeout is None else time.monotonic() + timeout
         with self._killed_on_exception(), self.catch_interrupts():
@@ -152,25 +139,19 @@ class Pool(CallerLoop):
         return outcomes
 
     def last_words(self, rank: int) -> str:
-        """The last lines that a rank printed, to be put behind what became of it."""
         tail = self.printer.tail(rank)
         return f"; its last lines:\n{tail}" if tail else ""
 
     def _wait(self, workers: Sequence[PoolWorker], deadline: float | None) -> None:
-        def over() -> bool:
-            return all(worker.outcome is not None for worker in workers)
-
-        def failed() -> bool:
-            return any(w.outcome is not None and w.outcome.kind != "result" for w in workers)
-
-        self.serve(lambda: over() or failed() or self.interrupted, deadline)
-        if failed() and not self.interrupted:
-            self.serve(lambda: over() or self.interrupted, time.monotonic() + _AFTER_FAILURE)
-        if over():
+        if self.serve_call(workers, deadline):
             return
         asked = [worker for worker in workers if worker.outcome is None]
         for worker in asked:
             worker.interrupt()
+
+        def over() -> bool:
+            return all(worker.outcome is not None for worker in asked)
+
         first, self.interrupted = self.interrupted, False  # Ctrl-C once more: at once
         self.serve(lambda: over() or self.interrupted, time.monotonic() + _GRACE)
         self.interrupted |= first
@@ -203,43 +184,26 @@ class Pool(CallerLoop):
             if self.closed or not self.handle(0):
                 return
 
-    def on_hello(self, rank: int, channel: Channel) -> None:
-        worker = self._worker(rank)
-        worker.channel = channel
-        self.selector.modify(channel, READ, functools.partial(self._on_messages, worker))
-        self.send(channel, ("setup", sys.path, sys.argv, {}, self._display))
-
-    def _on_messages(self, worker: PoolWorker, _: object = None) -> None:
-        assert worker.channel is not None  # it is readable
-        self.receive(worker.channel, functools.partial(self._on_message, worker),
-                     functools.partial(self._on_lost, worker))
-
-    def _on_lost(self, worker: PoolWorker, error: Exception) -> None:
-        self._close_channel(worker)
+    def on_lost(self, worker: PoolWorker, error: Exception) -> None:
+        self.close_channel(worker)
         if isinstance(error, BrokenMessage):
             worker.end = str(error)
         elif not worker.ends_within(_ENDING):
             worker.end = "closed its connection to the caller"
         worker.kill()
 
-    def _on_message(self, worker: PoolWorker, kind: str, content: list[Any]) -> None:
+    def on_message(self, worker: PoolWorker, kind: str, content: list[Any]) -> None:
         self._drain(worker)
-        if self.printer.take(worker.rank, kind, content):
-            return
         if kind == "begun":
             worker.has_begun()
         elif kind == "dropped":
             worker.is_dropping = False
-        elif worker.is_ready:
-            self._finish(worker, Outcome(*content))
-        elif content[0] == "result":  # of "setup"
-            worker.is_ready = True
         else:
-            self.printer.feed(worker.rank, "stderr", content[1]["traceback"].encode())
-            worker.kill()
+            super().on_message(worker, kind, content)
 
-    def _finish(self, worker: PoolWorker, outcome: Outcome) -> None:
-        worker.outcome, worker.is_busy = outcome, False
+    def on_failed_setup(self, worker: PoolWorker, traceback: str) -> None:
+        self.printer.feed(worker.rank, "stderr", traceback.encode())
+        worker.kill()
 
     def _on_output(self, worker: PoolWorker, name: str, _: object = None) -> None:
         data = worker.read(name)
@@ -256,11 +220,11 @@ class Pool(CallerLoop):
 
     def _on_end(self, worker: PoolWorker, _: object = None) -> None:
         if worker.channel is not None:
-            self._on_messages(worker)  # what it said last
+            self.read_messages(worker)  # what it said last
         self._drain(worker)
         for name in worker.streams:  # a process of another session may still have them
             self._close_stream(worker, name)
-        self._close_channel(worker)
+        self.close_channel(worker)
         self.selector.unregister(worker.pidfd)
         end = "ended"
         try:
@@ -269,7 +233,7 @@ class Pool(CallerLoop):
             self.workers[worker.rank] = None
             self.engines_run = False
             if worker.is_busy:
-                self._finish(worker, Outcome("ended", end))
+                worker.finish(Outcome("ended", end))
             else:
                 self.lost[worker.rank] = end
 
@@ -278,12 +242,6 @@ class Pool(CallerLoop):
         if not stream.closed:
             self.selector.unregister(stream)
             stream.close()
-
-    def _close_channel(self, worker: PoolWorker) -> None:
-        if worker.channel is not None:
-            self.selector.unregister(worker.channel)
-            worker.channel.close()
-            worker.channel = None
 
     # -- the end
 

@@ -1,61 +1,70 @@
-"""One rank's process as its caller sees it."""
+"""The processes of ranks on this machine. Always a new process, never a fork."""
 
 import contextlib
-import dataclasses
 import os
 import select
 import signal
 import subprocess
+import sys
 import threading
-import time
 from collections.abc import Mapping
-from typing import IO, Any
+from typing import IO
 
 from horovod_cpp import _native
-from horovod_cpp.cluster.wire import Channel
+from horovod_cpp.cluster.caller_loop import CalledRank
+
+# Of an MPI or a rank that started this process: ranks would take its variables for their own.
+_FOREIGN = ("OMPI_", "PMIX_", "PMI_", "MPI_LOCAL", "HOROVOD_RANK", "HOROVOD_SIZE", "HOROVOD_LOCAL_",
+            "HOROVOD_CROSS_", "HVD_RANK_PROCESS", "HVD_RENDEZVOUS", "HVD_WORLD", "HVD_JOB_ID",
+            "HVDRUN_")
+
+# Through them a worker finds its caller; it forgets them at once.
+ADDRESS, KEY, CALLER = "HVD_WORKER_ADDRESS", "HVD_WORKER_KEY", "HVD_WORKER_CALLER"
+
+# Whatever a rank starts inherits it, in whatever session, and is killed with the rank.
+MARK = "HVD_RANK_MARK"
+
+# Not -m: the namespace of a worker is its __main__, and has nothing of ours in it.
+WORKER = ("-P", "-c", "from horovod_cpp.cluster.worker import main; main()")
 
 
-@dataclasses.dataclass
-class Outcome:
-    """What became of a call on one rank."""
-
-    kind: str  # "result", "failure", "ended" (the process did)
-    value: Any  # bytes; what worker._describe() tells; how it ended, as text
-    running: bool = False  # the rank's engine can go on
-    untouched: bool = False  # it was not used in the call
-    stopped: bool = False  # we asked for it: an interrupt, a time limit, another rank's failure
-    at: float = dataclasses.field(default_factory=time.monotonic)
-
-    def is_consequence(self) -> bool:
-        """Whether something else than this rank began the trouble."""
-        return self.stopped or (self.kind == "failure" and bool(self.value["lost_others"]))
+def environment_outside_jobs() -> dict[str, str]:
+    """This process's variables without those that its place in a job gave it."""
+    return {name: value for name, value in os.environ.items()
+            if not name.startswith(_FOREIGN) or name.startswith("OMPI_ALLOW_")}
 
 
-def first_failure(outcomes: Mapping[int, Outcome]) -> int | None:
-    """The rank that began the trouble, of Outcomes by rank; None if there was none."""
-    failed = sorted((outcome.at, rank) for rank, outcome in outcomes.items()
-                    if outcome.kind != "result")
-    first = [rank for _, rank in failed if not outcomes[rank].is_consequence()]
-    return next(iter([*first, *(rank for _, rank in failed)]), None)
+def start_rank(rank: int, size: int, listener_address: str, key: bytes,
+               rendezvous: Mapping[str, str], env: Mapping[str, str] | None,
+               executable: str | None, mark: str) -> "subprocess.Popen[bytes]":
+    """A process with pipes for its output. It leads a process group of its own."""
+    environment = environment_outside_jobs()
+    environment.setdefault("OMP_NUM_THREADS", str(max(1, len(os.sched_getaffinity(0)) // size)))
+    environment.update(env or {})
+    environment.update({
+        "HOROVOD_RANK": str(rank), "HOROVOD_SIZE": str(size),
+        "HOROVOD_LOCAL_RANK": str(rank), "HOROVOD_LOCAL_SIZE": str(size),
+        "HOROVOD_CROSS_RANK": "0", "HOROVOD_CROSS_SIZE": "1",
+        "HOROVOD_CONTROLLER": "gloo", **rendezvous,
+        ADDRESS: listener_address, KEY: key.hex(), CALLER: str(os.getpid()), MARK: mark})
+    return subprocess.Popen(
+        [executable or sys.executable, *WORKER], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE, env=environment, start_new_session=True)
 
 
-class PoolWorker:
-    """A process, its pipes and its channel. For the thread that runs the pool's event loop."""
+class PoolWorker(CalledRank):
+    """A process, its pipes and its channel."""
 
     def __init__(self, rank: int, process: "subprocess.Popen[bytes]", mark: str) -> None:
-        self.rank = rank
+        super().__init__(rank)
         self.process = process
         self.pidfd = os.pidfd_open(process.pid)
         self._mark = mark
         self._is_over = False  # its number may be another process's
         self._ending = threading.RLock()
-        self.channel: Channel | None = None  # while it is connected
-        self.is_ready = False  # for calls
-        self.is_busy = False
         self.is_dropping = False  # the engine that it has
         self.calls = 0
-        self.outcome: Outcome | None = None  # of the last call
-        self._has_begun = False  # with it
+        self._has_begun = False  # with the last call
         self._is_interrupted = False
         self.end: str | None = None  # why we killed it, as text
         assert process.stdout is not None and process.stderr is not None  # for mypy

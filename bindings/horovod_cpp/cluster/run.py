@@ -20,11 +20,11 @@ from horovod_cpp.cluster.calls import (
     results_of,
     setting,
     start_limit,
+    view_here,
 )
 from horovod_cpp.cluster.hvdrun_job import HvdrunJob
 from horovod_cpp.cluster.output import Printer
 from horovod_cpp.cluster.pool import Pool
-from horovod_cpp.cluster.view import view_here
 
 _RANKS = 2  # when nobody says
 _ELASTIC = ("min_np", "min_num_proc", "max_np", "max_num_proc", "slots", "reset_limit",

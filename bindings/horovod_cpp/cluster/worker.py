@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 import horovod_cpp
 from horovod_cpp import _native, pickling
-from horovod_cpp.cluster import launch, wire
+from horovod_cpp.cluster import pool_worker, wire
 from horovod_cpp.engine_thread import start_engine_thread
 
 if TYPE_CHECKING:
@@ -28,12 +28,12 @@ _PACKAGE = str(pathlib.Path(__file__).parents[1])
 
 
 def main() -> None:
-    address = os.environ.pop(launch.ADDRESS)
-    key = bytes.fromhex(os.environ.pop(launch.KEY))
-    caller = os.environ.pop(launch.CALLER, None)
+    address = os.environ.pop(pool_worker.ADDRESS)
+    key = bytes.fromhex(os.environ.pop(pool_worker.KEY))
+    caller = os.environ.pop(pool_worker.CALLER, None)
     mark = None
     if caller is not None:
-        mark = f"{launch.MARK}={os.environ[launch.MARK]}"
+        mark = f"{pool_worker.MARK}={os.environ[pool_worker.MARK]}"
         _native._end_with(int(caller), mark)
     channel = wire.connect(address, key)
     channel.send(("hello", _rank_of_launcher()))
@@ -243,31 +243,28 @@ def _end_fork(outcome: tuple[str, Any]) -> None:
 
 def _describe(error: BaseException, rendered: str = "") -> dict[str, Any]:
     """The failure as plain values, whatever methods the exception has."""
-    try:
-        return _describe_whole(error, rendered)
-    except BaseException as other:
-        kind = type(error).__name__
-        return {"type": kind, "message": f"(its description raised {type(other).__name__})",
-                "traceback": f"{kind}\n", "rendered": rendered, "exception": None,
-                "lost_others": isinstance(error, _native.HorovodInternalError), "where": "?"}
+    kind = type(error).__name__
+    told: dict[str, Any] = {
+        "type": kind, "message": _text(error), "traceback": f"{kind}\n", "rendered": rendered,
+        "exception": None, "lost_others": isinstance(error, _native.HorovodInternalError),
+        "where": "?"}
+    with contextlib.suppress(BaseException):
+        told |= _traceback_of(error)
+    with contextlib.suppress(BaseException):
+        pickled = pickling.dumps(error)
+        pickle.loads(pickled)
+        told["exception"] = pickled  # only if it survives that
+    return told
 
 
-def _describe_whole(error: BaseException, rendered: str) -> dict[str, Any]:
-    """The exception itself only if it survives pickling."""
+def _traceback_of(error: BaseException) -> dict[str, str]:
     trace = error.__traceback__
     while trace is not None and trace.tb_frame.f_code.co_filename.startswith(_PACKAGE):
         trace = trace.tb_next
     told = traceback.TracebackException(type(error), error, trace)
     while told.stack and told.stack[-1].filename == __file__:  # that raised KeyboardInterrupt
         told.stack.pop()
-    try:
-        pickled = pickling.dumps(error)
-        pickle.loads(pickled)
-    except BaseException:
-        pickled = None
-    return {"type": type(error).__name__, "message": _text(error),
-            "traceback": "".join(told.format()), "rendered": rendered, "exception": pickled,
-            "lost_others": isinstance(error, _native.HorovodInternalError),
+    return {"traceback": "".join(told.format()),
             "where": "".join(f"{at.filename}:{at.lineno} in {at.name}" for at in told.stack[-1:])}
 
 

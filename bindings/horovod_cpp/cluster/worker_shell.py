@@ -1,7 +1,10 @@
-"""Cells and rich output on a rank: an IPython whose displays travel to the caller."""
+"""Cells, rich output and widgets on a rank: an IPython whose displays travel to the caller."""
 
 import base64
+import importlib
+import importlib.util
 import json
+import sys
 import types
 from collections.abc import Callable
 from typing import Any
@@ -10,8 +13,6 @@ from IPython.core.displayhook import DisplayHook
 from IPython.core.displaypub import DisplayPublisher
 from IPython.core.interactiveshell import InteractiveShell
 from traitlets.config import Config
-
-from horovod_cpp.cluster.worker_widgets import share_widgets
 
 
 def _plain(content: list[Any]) -> list[Any]:
@@ -78,6 +79,35 @@ class _Hook(DisplayHook):  # type: ignore[misc]
         self.shell.forward("display", *_plain([data, metadata, {}]), False, True)
 
 
+def _share_widgets(forward: Callable[..., None]) -> None:
+    """From now on ``forward("comm", ...)`` gets what widgets, progress bars above all, tell the
+    notebook. Nothing comes back: they are for looking at. Does nothing where ipywidgets is not installed."""
+    if any(importlib.util.find_spec(name) is None for name in ("comm", "ipywidgets")):
+        return
+    import comm
+    from comm.base_comm import BaseComm
+
+    class RankComm(BaseComm):  # type: ignore[misc]  # of a package without types
+        def publish_msg(self, msg_type: str, data: Any = None, metadata: Any = None,
+                        buffers: Any = None, **keys: Any) -> None:
+            forward("comm", msg_type, self.comm_id, data, metadata, list(map(bytes, buffers or ())),
+                    keys)
+
+        def __del__(self) -> None:
+            """Not even the end of the rank closes a widget: bars stay as they are."""
+
+    comm.create_comm = RankComm
+    if importlib.util.find_spec("tqdm") is not None:
+        sys.modules.setdefault("tqdm.autonotebook", _NotebookBars("tqdm.autonotebook"))
+
+
+class _NotebookBars(types.ModuleType):
+    """Where tqdm.auto looks for what fits: it would take a rank for a program in a terminal."""
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(importlib.import_module("tqdm.notebook"), name)
+
+
 def make_shell(main: types.ModuleType, send: Callable[[tuple[Any, ...]], None]) -> Shell:
     """The shell of this process. Cells run in ``main``; ``send`` takes what they display."""
     config = Config()
@@ -87,5 +117,5 @@ def make_shell(main: types.ModuleType, send: Callable[[tuple[Any, ...]], None]) 
     Shell.displayhook_class.default_value = _Hook
     shell: Shell = Shell.instance(config=config, user_module=main,
                                   user_ns=vars(main))
-    share_widgets(shell.forward)
+    _share_widgets(shell.forward)
     return shell

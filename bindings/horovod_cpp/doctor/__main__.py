@@ -9,15 +9,14 @@ import signal
 import socket
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, TypeAlias
 
 import horovod_cpp as hvd
-from horovod_cpp.doctor import gpu, job, machine, memory, mpi, network, settings, software
-from horovod_cpp.doctor.bounded import run_check
-from horovod_cpp.doctor.finding import LEVELS, Finding
+from horovod_cpp.doctor import gpu, jobs, machine, network, software
+from horovod_cpp.doctor.bounded import LEVELS, Finding, run_check
 
-_Check: TypeAlias = Callable[[], list[Finding]]
+_Check: TypeAlias = Callable[[], Iterable[Finding]]
 
 _DESCRIPTION = """\
 Looks at everything that a job of horovod_cpp needs or can use, and says how to fix what is wrong.
@@ -51,34 +50,21 @@ examples:
   python -m horovod_cpp.doctor --json > report.json     for a program, or a bug report
 """
 
-_MARKS = {"ok": "ok     ", "warning": "warning", "problem": "PROBLEM"}
-
 
 def sections(hosts: Sequence[str]) -> dict[str, tuple[_Check, float]]:
     """Name -> (check, seconds that it may take)."""
     return {
-        "versions": (software.checks, 60),
-        "mpi": (mpi.checks, 60),
-        "memory": (memory.checks, 10),
+        "versions": (software.version_checks, 60),
+        "mpi": (jobs.mpi_checks, 60),
+        "memory": (machine.memory_checks, 10),
         "network": (network.checks, 20),
         "ssh": (functools.partial(network.ssh_checks, hosts), 20 + 20 * len(hosts)),
         "gpu": (gpu.checks, 30),
         "threads": (machine.thread_checks, 10),
         "limits": (machine.limit_checks, 10),
-        "settings": (settings.checks, 10),
-        "allreduce": (job.checks, 60),
+        "settings": (software.setting_checks, 10),
+        "allreduce": (jobs.job_checks, 60),
     }
-
-
-class _Names(argparse.Action):
-    """Words with blanks or commas between them."""
-
-    def __call__(self, parser: argparse.ArgumentParser, namespace: argparse.Namespace,
-                 values: Any, option_string: str | None = None) -> None:
-        names = [name for word in values for name in word.split(",") if name]
-        if not names:
-            parser.error(f"{option_string}: no name given")
-        setattr(namespace, self.dest, names)
 
 
 def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
@@ -87,11 +73,17 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
         formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--json", action="store_true",
                         help="print one JSON object: version, host, levels counted, and all checks")
-    parser.add_argument("--only", nargs="+", metavar="CHECK", default=(), action=_Names,
+    parser.add_argument("--only", nargs="+", metavar="CHECK",
                         help="these checks instead of all; blanks or commas between them")
-    parser.add_argument("--hosts", nargs="+", metavar="HOST", default=(), action=_Names,
+    parser.add_argument("--hosts", nargs="+", metavar="HOST",
                         help="machines that ssh has to reach without a password")
     options = parser.parse_args(arguments)
+    for option in ("only", "hosts"):
+        given = getattr(options, option)
+        names = [name for word in given or () for name in word.split(",") if name]
+        if given and not names:
+            parser.error(f"--{option}: no name given")
+        setattr(options, option, names)
     for host in options.hosts:
         if host.startswith("-"):  # ssh would take it for an option, which may be a command
             parser.error(f"--hosts: '{host}' is not a host name")
@@ -125,7 +117,8 @@ def show(name: str, findings: list[Finding]) -> None:
     print(name)
     width = max(len(each.name) for each in findings)
     for each in findings:
-        print(f"  {_MARKS[each.level]}  {each.name:{width}}  {each.text}")
+        mark = each.level.upper() if each.level == "problem" else each.level
+        print(f"  {mark:7}  {each.name:{width}}  {each.text}")
         if each.fix:
             print(f"  {'':7}  {'':{width}}  -> {each.fix}")
     sys.stdout.flush()

@@ -1,80 +1,86 @@
-"""Checks and programs that may hang or crash, and must not take the doctor along."""
+"""What checks find; and checks and programs that may hang or crash, and must not take the doctor along."""
 
+import contextlib
 import dataclasses
-import json
+import functools
+import multiprocessing
 import os
-import select
 import signal
 import subprocess
 import sys
 import time
 import traceback
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from multiprocessing.connection import Connection
 from typing import NoReturn
 
-from horovod_cpp.doctor.finding import Finding, problem
+from horovod_cpp.cluster.pool_worker import environment_outside_jobs
 
+LEVELS = ("ok", "warning", "problem")
 _GRACE = 3.0  # seconds that a program gets between SIGTERM and SIGKILL
-
-# Of a job that this process is a rank of: it would confuse another job.
-_FOREIGN = ("OMPI_", "PMIX_", "PMI_", "MPI_LOCAL", "HOROVOD_RANK", "HOROVOD_SIZE", "HOROVOD_LOCAL_",
-            "HOROVOD_CROSS_", "HVD_RENDEZVOUS")
 _RANKS = ("OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK", "HOROVOD_RANK")
 
 
-def run_check(check: Callable[[], list[Finding]], seconds: float) -> list[Finding]:
+@dataclasses.dataclass
+class Finding:
+    """One line of the report.
+
+    Attributes:
+        level: "ok"; "warning": jobs run, but slower or not everywhere; "problem": they do not.
+        name: what was looked at.
+        text: what was found.
+        fix: what to do about it; empty where nothing is wrong.
+    """
+
+    level: str
+    name: str
+    text: str
+    fix: str = ""
+
+
+ok, warning, problem = (functools.partial(Finding, level) for level in LEVELS)
+
+
+def run_check(check: Callable[[], Iterable[Finding]], seconds: float) -> list[Finding]:
     """Findings of ``check()``, which runs in a process of its own, for at most so many seconds."""
-    reader, writer = os.pipe()
+    reader, writer = multiprocessing.Pipe(duplex=False)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DeprecationWarning)  # NumPy's threads survive a fork
         process = os.fork()
     if process == 0:
         _child(check, writer)
-    os.close(writer)
+    writer.close()
     try:
-        answer, in_time = _read(reader, time.monotonic() + seconds)
+        if not reader.poll(seconds):
+            return [problem("check", f"no answer after {seconds} s, stopped", "what it asks hangs; "
+                            "a dead network file system or driver is a usual cause")]
+        findings: list[Finding] = reader.recv()
+        return findings
+    except EOFError:
+        pass
     finally:
-        os.close(reader)
+        reader.close()
         status = _end(process)
-    if not in_time:
-        return [problem("check", f"no answer after {seconds} s, stopped",
-                        "what it asks hangs; a dead network file system or driver is a usual cause")]
-    if not answer:
-        return [problem("check", f"crashed ({_describe(status)})",
-                        "a library that it opens is broken; python -X faulthandler -m "
-                        "horovod_cpp.doctor shows where")]
-    return [Finding(**each) for each in json.loads(answer)]
+    return [problem("check", f"crashed ({_describe(status)})",
+                    "a library that it opens is broken; python -X faulthandler -m "
+                    "horovod_cpp.doctor shows where")]
 
 
-def _child(check: Callable[[], list[Finding]], writer: int) -> NoReturn:
+def _child(check: Callable[[], Iterable[Finding]], writer: Connection) -> NoReturn:
     os.setsid()  # no terminal, so that nothing can ask a question; and one group to kill
     devnull = os.open(os.devnull, os.O_RDWR)
     for stream in (0, 1, 2):
         os.dup2(devnull, stream)
     try:
-        findings = check()
+        findings = list(check())
     except Exception as error:
         last = traceback.extract_tb(error.__traceback__)[-1]
         findings = [problem("check", f"{type(error).__name__}: {error} "
                             f"({os.path.basename(last.filename)}:{last.lineno})",
                             "the doctor did not expect this; please report it")]
-    with os.fdopen(writer, "w") as pipe:
-        json.dump([dataclasses.asdict(each) for each in findings], pipe)
+    writer.send(findings)
     os._exit(0)
-
-
-def _read(reader: int, deadline: float) -> tuple[bytes, bool]:
-    """What comes until the other side closes, and whether it did before the deadline."""
-    answer = b""
-    while (left := deadline - time.monotonic()) > 0:
-        if not select.select([reader], [], [], left)[0]:
-            break
-        data = os.read(reader, 1 << 16)
-        if not data:
-            return answer, True
-        answer += data
-    return answer, False
 
 
 def _end(process: int) -> int | None:
@@ -90,10 +96,8 @@ def _end(process: int) -> int | None:
         except ProcessLookupError:  # between fork and setsid
             os.kill(process, signal.SIGKILL)
         time.sleep(0.01)
-    try:
+    with contextlib.suppress(ProcessLookupError):
         os.killpg(process, signal.SIGKILL)  # what it started and left behind
-    except ProcessLookupError:
-        pass
     return status
 
 
@@ -121,19 +125,14 @@ class Output:
         return f"{how}: {self.last_lines()}"
 
 
-def _own_environment() -> Mapping[str, str]:
-    if not any(name in os.environ for name in _RANKS):
-        return os.environ
-    return {name: value for name, value in os.environ.items()
-            if not name.startswith(_FOREIGN) or name.startswith("OMPI_ALLOW_")}
-
-
 def capture(command: list[str], seconds: float,
             environment: Mapping[str, str] | None = None) -> Output:
     """Runs a program to its end and returns its Output; standard input is empty."""
+    is_rank = any(name in os.environ for name in _RANKS)  # its variables would confuse another job
+    own = environment_outside_jobs() if is_rank else os.environ
     process = subprocess.Popen(
         command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-        text=True, errors="replace", env={**_own_environment(), **(environment or {})})
+        text=True, errors="replace", env={**own, **(environment or {})})
     try:
         text, _ = process.communicate(timeout=seconds)
         return Output(process.returncode, text)

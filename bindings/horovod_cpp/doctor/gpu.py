@@ -3,57 +3,46 @@
 import ctypes
 import pathlib
 import sysconfig
+from collections.abc import Iterator
 
-from horovod_cpp.doctor.finding import Finding, ok, problem, warning
-from horovod_cpp.doctor.software import check_build
+from horovod_cpp.doctor.bounded import Finding, ok, problem, warning
+from horovod_cpp.doctor.software import part_of_build
+
+_NOT_BUILT = "this build moves no GPU tensors: it was made without CUDA"
 
 
-def checks() -> list[Finding]:
+def checks() -> Iterator[Finding]:
     nodes = sorted(path.name for path in pathlib.Path("/dev").glob("nvidia[0-9]*"))
     try:
         driver = ctypes.CDLL("libcuda.so.1")
     except OSError as error:
-        return _without_driver(nodes, error)
+        if nodes:
+            yield warning("driver", f"/dev has {', '.join(nodes)}, but {error}",
+                          "install NVIDIA's driver; in a container: docker run --gpus all")
+        else:
+            yield ok("GPUs", "none, and no driver")
+            yield _backend_without_gpu()
+        return
     code = driver.cuInit(0)
     if code != 0:
-        return [warning("driver", f"libcuda.so.1 is here, but cuInit fails: {_text(driver, code)}",
-                        "nvidia-smi shows what is wrong with the driver; in a container: "
-                        "docker run --gpus all")]
-    count = ctypes.c_int()
+        text = ctypes.c_char_p()
+        driver.cuGetErrorString(code, ctypes.byref(text))
+        yield warning("driver", "libcuda.so.1 is here, but cuInit fails: "
+                      f"{(text.value or b'unknown').decode()} ({code})",
+                      "nvidia-smi shows what is wrong with the driver; in a container: "
+                      "docker run --gpus all")
+        return
+    version, count = ctypes.c_int(), ctypes.c_int()
+    driver.cuDriverGetVersion(ctypes.byref(version))
     driver.cuDeviceGetCount(ctypes.byref(count))
-    found = [ok("driver", f"CUDA {_driver_version(driver)}"),
-             *(ok(f"GPU {number}", _device(driver, number)) for number in range(count.value)),
-             _nccl()]
-    if not count.value:
-        return [*found, ok("GPUs", "none is visible"), _backend_without_gpu()]
-    return [*found, _backend()]
-
-
-def _without_driver(nodes: list[str], error: OSError) -> list[Finding]:
-    if nodes:
-        return [warning("driver", f"/dev has {', '.join(nodes)}, but {error}",
-                        "install NVIDIA's driver; in a container: docker run --gpus all")]
-    return [ok("GPUs", "none, and no driver"), _backend_without_gpu()]
-
-
-def _text(driver: ctypes.CDLL, code: int) -> str:
-    text = ctypes.c_char_p()
-    driver.cuGetErrorString(code, ctypes.byref(text))
-    return f"{(text.value or b'unknown').decode()} ({code})"
-
-
-def _dotted(number: int, *divisors: int) -> str:
-    parts = []
-    for divisor in divisors:
-        parts.append(str(number // divisor))
-        number %= divisor
-    return ".".join(parts)
-
-
-def _driver_version(driver: ctypes.CDLL) -> str:
-    number = ctypes.c_int()
-    driver.cuDriverGetVersion(ctypes.byref(number))
-    return _dotted(number.value // 10, 100, 1)
+    yield ok("driver", f"CUDA {version.value // 1000}.{version.value % 1000 // 10}")
+    yield from (ok(f"GPU {number}", _device(driver, number)) for number in range(count.value))
+    yield _nccl()
+    if count.value:
+        yield _backend()
+    else:
+        yield ok("GPUs", "none is visible")
+        yield _backend_without_gpu()
 
 
 def _device(driver: ctypes.CDLL, number: int) -> str:
@@ -75,37 +64,28 @@ def _nccl() -> Finding:
             continue
         number = ctypes.c_int()
         library.ncclGetVersion(ctypes.byref(number))
-        return ok("NCCL", f"{_dotted(number.value, 10000, 100, 1)}, {place}")
+        major, rest = divmod(number.value, 10000)
+        return ok("NCCL", f"{major}.{rest // 100}.{rest % 100}, {place}")
     return warning("NCCL", "libnccl.so.2 is not found",
                    "for GPU tensors: pip install nvidia-nccl-cu13 (or -cu12), or NVIDIA's package "
                    "libnccl2")
 
 
-_NO_ANSWER = (False, "unknown, because hvdrun does not run")
-_NOT_BUILT = "this build moves no GPU tensors: it was made without CUDA"
-
-
-def _was_not_built(text: str) -> bool:
-    return "is not installed next to" in text
-
-
 def _backend_without_gpu() -> Finding:
     """Nothing is wrong then; but what this build could do belongs into the picture."""
-    _, parts = check_build()
-    _, text = parts.get("nccl", _NO_ANSWER)
-    return ok("backend", _NOT_BUILT if _was_not_built(text) else text)
+    nccl = part_of_build("nccl")
+    return ok("backend", nccl.text if nccl.built else _NOT_BUILT)
 
 
 def _backend() -> Finding:
-    _, parts = check_build()
-    usable, text = parts.get("nccl", _NO_ANSWER)
-    if usable:
-        return ok("backend", text)
-    if _was_not_built(text):
+    nccl = part_of_build("nccl")
+    if nccl.usable:
+        return ok("backend", nccl.text)
+    if not nccl.built:
         return warning("backend", _NOT_BUILT,
                        "where the CUDA toolkit and NCCL are: CMAKE_ARGS=-DHVD_CUDA=ON pip install .")
-    if parts.get("cuda", _NO_ANSWER)[0]:
-        return warning("backend", f"no NCCL: {text}",
+    if part_of_build("cuda").usable:
+        return warning("backend", f"no NCCL: {nccl.text}",
                        "install the NCCL that is named, or do without: HVD_GPU_OPERATIONS=ipc on one "
                        "host, else host")
-    return problem("backend", text, "install what is missing; hvdrun --check-build asks again")
+    return problem("backend", nccl.text, "install what is missing; hvdrun --check-build asks again")

@@ -1,33 +1,94 @@
-"""Cores, threads and limits of this process."""
+"""Shared memory, cores, threads and limits of this process."""
 
+import mmap
 import os
 import pathlib
 import resource
+from collections.abc import Iterator
 
-from horovod_cpp.doctor.finding import Finding, ok, warning
+from horovod_cpp.doctor.bounded import Finding, ok, problem, warning
+
+_SHM = "/dev/shm"
+_SEGMENT = 4 << 20  # bytes; what 2 ranks share is about as large
+_SMALL = 64 << 20  # bytes; what Docker gives a container
+_CONTAINER = ("docker run --shm-size=1g (or --ipc=host); in Kubernetes an emptyDir of medium Memory "
+              "at /dev/shm; as root: mount -o remount,size=1g /dev/shm")
 
 _THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
 _FILES = 1024  # three a rank and some more, on the machine where hvdrun runs
 _PINNED = 64 << 20  # bytes
 
 
-def thread_checks() -> list[Finding]:
-    usable = len(os.sched_getaffinity(0))
-    quota = _quota()
-    found = [_cores(usable), _share(usable, quota), *(_threads(name) for name in _THREADS
-                                                      if name in os.environ)]
-    if not any(name in os.environ for name in _THREADS):
+def memory_checks() -> Iterator[Finding]:
+    """Memory through which the ranks of one machine talk."""
+    yield _segment()
+    yield _shm()
+
+
+def _mib(count: int) -> str:
+    return f"{count / (1 << 20):,.3g} MiB" if count < 10 << 20 else f"{count / (1 << 20):,.0f} MiB"
+
+
+def _segment() -> Finding:
+    """Makes, fills and drops a real one, as the ranks would: anonymous, not in /dev/shm."""
+    try:
+        file = os.memfd_create("hvd-doctor")
+    except OSError as error:
+        return problem("segment", f"the system makes no anonymous memory (memfd_create: "
+                       f"{error.strerror}); ranks of one machine cannot share any",
+                       "allow memfd_create in the container's seccomp profile")
+    try:
+        _use(file)
+    except OSError as error:
+        return problem("segment", f"{_mib(_SEGMENT)} of anonymous memory (memfd): {error.strerror}",
+                       "give the container or the job more memory")
+    finally:
+        os.close(file)
+    return ok("segment", f"{_mib(_SEGMENT)} made, written and read")
+
+
+def _use(file: int) -> None:
+    os.posix_fallocate(file, 0, _SEGMENT)
+    with mmap.mmap(file, _SEGMENT) as memory:
+        memory[:4] = memory[-4:] = b"hvd!"
+        if os.pread(file, 4, _SEGMENT - 4) != b"hvd!":
+            raise OSError(0, "what was written does not come back")
+
+
+def _shm() -> Finding:
+    """horovod_cpp does without it; the workers of PyTorch's data loaders do not."""
+    try:
+        system = os.statvfs(_SHM)
+    except OSError as error:
+        return warning("size", f"{_SHM}: {error.strerror}; workers of PyTorch's data loaders "
+                       "need it (horovod_cpp does not)", _CONTAINER)
+    size, free = system.f_blocks * system.f_frsize, system.f_bavail * system.f_frsize
+    text = f"{_SHM} has {_mib(size)}, {_mib(free)} free"
+    if size <= _SMALL:
+        return warning("size", f"{text}: often too little for the workers of PyTorch's data loaders "
+                       "(horovod_cpp does not use it)", _CONTAINER)
+    if free < _SMALL:
+        return warning("size", text, f"remove what programs left behind: ls -l {_SHM}")
+    return ok("size", text)
+
+
+def thread_checks() -> Iterator[Finding]:
+    usable, total = len(os.sched_getaffinity(0)), os.cpu_count() or 0
+    left_out = f" of {total}: the affinity of this process leaves out the rest"
+    yield ok("cores", f"{usable}{left_out if usable < total else ''}")
+    yield _share(usable, _quota())
+    given = [name for name in _THREADS if name in os.environ]
+    for name in given:
+        text = os.environ[name]
+        if all(part.strip().isdigit() and int(part) > 0 for part in text.split(",")):
+            yield ok(name, text)
+        else:
+            yield warning(name, f"'{text}' is not a number of threads", f"export {name}=1, or unset "
+                          "it")
+    if not given:
         share = f"{usable} threads" if usable > 1 else "1 thread"
-        found.append(ok("OMP_NUM_THREADS", f"not set: NumPy and torch take up to {share} on each rank; "
-                        "cores divided by ranks is a good value"))
-    return found
-
-
-def _cores(usable: int) -> Finding:
-    total = os.cpu_count() or usable
-    if usable < total:
-        return ok("cores", f"{usable} of {total}: the affinity of this process leaves out the rest")
-    return ok("cores", f"{usable}")
+        yield ok("OMP_NUM_THREADS", f"not set: NumPy and torch take up to {share} on each rank; "
+                 "cores divided by ranks is a good value")
 
 
 def _quota(groups: pathlib.Path = pathlib.Path("/proc/self/cgroup"),
@@ -67,15 +128,14 @@ def _share(usable: int, quota: float | None) -> Finding:
                    "larger limit (docker run --cpus)")
 
 
-def _threads(name: str) -> Finding:
-    text = os.environ[name]
-    if all(part.strip().isdigit() and int(part) > 0 for part in text.split(",")):
-        return ok(name, text)
-    return warning(name, f"'{text}' is not a number of threads", f"export {name}=1, or unset it")
-
-
-def limit_checks() -> list[Finding]:
-    return [_open_files(), _locked(), _memory(), _pidfd()]
+def limit_checks() -> Iterator[Finding]:
+    yield _open_files()
+    yield _locked()
+    lines = pathlib.Path("/proc/meminfo").read_text().splitlines()
+    table = {line.split(":")[0]: int(line.split()[1]) for line in lines}
+    yield ok("memory", f"{table['MemAvailable'] / (1 << 20):.1f} GiB of "
+             f"{table['MemTotal'] / (1 << 20):.1f} GiB available")
+    yield _pidfd()
 
 
 def _open_files() -> Finding:
@@ -99,13 +159,6 @@ def _locked() -> Finding:
 
 def _count(limit: int) -> str:
     return "unlimited" if limit == resource.RLIM_INFINITY else str(limit)
-
-
-def _memory() -> Finding:
-    lines = pathlib.Path("/proc/meminfo").read_text().splitlines()
-    table = {line.split(":")[0]: int(line.split()[1]) for line in lines}
-    return ok("memory", f"{table['MemAvailable'] / (1 << 20):.1f} GiB of "
-              f"{table['MemTotal'] / (1 << 20):.1f} GiB available")
 
 
 def _pidfd() -> Finding:

@@ -1,46 +1,33 @@
 """Interfaces, addresses and ssh, for jobs of several machines."""
 
-import fcntl
 import ipaddress
 import os
 import pathlib
 import shutil
 import socket
-import struct
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
-from horovod_cpp.doctor.bounded import capture
-from horovod_cpp.doctor.finding import Finding, ok, problem, warning
+from horovod_cpp.cluster.addresses import ipv4_address, is_up
+from horovod_cpp.doctor.bounded import Finding, capture, ok, problem, warning
 
-_SIOCGIFFLAGS, _SIOCGIFADDR = 0x8913, 0x8915
-_UP = 1
 _VIRTUAL = ("docker", "virbr", "veth", "br-", "cni", "flannel", "cali")
 _SSH_SECONDS = 5
 
 
-def checks() -> list[Finding]:
-    addresses = {name: _addresses(name) for _, name in socket.if_nameindex() if _is_up(name)}
-    return [*_interfaces(addresses), *_wanted(addresses), _own_name()]
-
-
-def _request(name: str, number: int) -> bytes:
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
-        return fcntl.ioctl(probe, number, struct.pack("256s", name.encode()[:15]))
-
-
-def _is_up(name: str) -> bool:
-    try:
-        return bool(struct.unpack_from("H", _request(name, _SIOCGIFFLAGS), 16)[0] & _UP)
-    except OSError:
-        return False
+def checks() -> Iterator[Finding]:
+    addresses = {name: _addresses(name) for _, name in socket.if_nameindex() if is_up(name)}
+    yield from _interfaces(addresses)
+    wanted = os.environ.get("HOROVOD_GLOO_IFACE", "").split(",")
+    missing = [name for name in wanted if name and name not in addresses]
+    if missing:
+        yield problem("HOROVOD_GLOO_IFACE", f"{', '.join(missing)}: no such interface is up here",
+                      "unset it, or name some of " + ", ".join(addresses))
+    yield _own_name()
 
 
 def _addresses(name: str) -> list[str]:
-    found = []
-    try:
-        found.append(socket.inet_ntoa(_request(name, _SIOCGIFADDR)[20:24]))
-    except OSError:
-        pass  # it has none
+    own = ipv4_address(name)
+    found = [own] if own else []
     table = pathlib.Path("/proc/net/if_inet6")
     for line in table.read_text().splitlines() if table.exists() else ():
         digits, *_, owner = line.split()
@@ -57,28 +44,17 @@ def _speed(name: str) -> str:
     return f", {megabits / 1000:g} Gbit/s" if megabits > 0 else ""
 
 
-def _interfaces(addresses: Mapping[str, Sequence[str]]) -> list[Finding]:
-    found, usable = [], []
+def _interfaces(addresses: Mapping[str, Sequence[str]]) -> Iterator[Finding]:
+    usable = False
     for name, own in addresses.items():
         kind = ", of containers or virtual machines" if name.startswith(_VIRTUAL) else ""
-        found.append(ok(name, (", ".join(own) or "no address") + _speed(name) + kind))
-        if own and name != "lo" and not kind:
-            usable.append(name)
+        yield ok(name, (", ".join(own) or "no address") + _speed(name) + kind)
+        usable |= bool(own) and name != "lo" and not kind
     if "127.0.0.1" not in addresses.get("lo", []):
-        found.append(problem("lo", "the loopback interface is down: hvdrun and its ranks talk over "
-                             "127.0.0.1", "ip link set lo up"))
+        yield problem("lo", "the loopback interface is down: hvdrun and its ranks talk over "
+                      "127.0.0.1", "ip link set lo up")
     if not usable:
-        found.append(ok("reach", "no interface to other machines; one machine needs none"))
-    return found
-
-
-def _wanted(addresses: Mapping[str, Sequence[str]]) -> list[Finding]:
-    text = os.environ.get("HOROVOD_GLOO_IFACE", "")
-    missing = [name for name in text.split(",") if name and name not in addresses]
-    if not missing:
-        return []
-    return [problem("HOROVOD_GLOO_IFACE", f"{', '.join(missing)}: no such interface is up here",
-                    "unset it, or name some of " + ", ".join(addresses))]
+        yield ok("reach", "no interface to other machines; one machine needs none")
 
 
 def _own_name() -> Finding:
@@ -92,19 +68,18 @@ def _own_name() -> Finding:
     return ok("host name", f"{name} is {', '.join(own)}")
 
 
-def ssh_checks(hosts: Sequence[str] = ()) -> list[Finding]:
+def ssh_checks(hosts: Sequence[str] = ()) -> Iterator[Finding]:
     """localhost, and the machines that the user asked for; those have to answer."""
     ssh = shutil.which("ssh")
     if ssh is None:
         level = problem if hosts else warning
-        return [level("client", "there is no ssh in PATH; jobs on one machine need none",
-                      "for several machines: apt-get install openssh-client")]
-    found = [ok("client", ssh)]
+        yield level("client", "there is no ssh in PATH; jobs on one machine need none",
+                    "for several machines: apt-get install openssh-client")
+        return
+    yield ok("client", ssh)
     if not hosts:
-        found.append(_server())
-    for host in hosts or ("localhost",):
-        found.append(_login(ssh, host, bool(hosts)))
-    return found
+        yield _server()
+    yield from (_login(ssh, host, bool(hosts)) for host in hosts or ("localhost",))
 
 
 def _server() -> Finding:

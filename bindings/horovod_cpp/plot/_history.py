@@ -134,11 +134,16 @@ def _names(metrics: Any) -> Sequence[str] | None:
     return list(metrics)
 
 
+def _known(tables: dict[str, _Table]) -> list[str]:
+    """The names that any run has."""
+    return list(dict.fromkeys(name for table in tables.values() for name in table))
+
+
 def _chosen_x(tables: dict[str, _Table], x: str | None) -> str:
     if x is None:
         return next((name for name in ("step", "epoch")
                      if all(name in table for table in tables.values())), "epoch")
-    known = list(dict.fromkeys(name for table in tables.values() for name in table))
+    known = _known(tables)
     if x not in known and x not in ("step", "epoch"):  # these number the values from 1
         raise InvalidArgumentError(f"history: no run has x='{x}', they have {', '.join(known)}")
     return x
@@ -175,7 +180,7 @@ def _words(name: str) -> list[str]:
 
 def _panels(tables: dict[str, _Table], metrics: Sequence[str] | None) -> dict[str, list[str]]:
     """{the word they share, or the name: [names of metrics]}, in the order of the runs."""
-    known = list(dict.fromkeys(name for table in tables.values() for name in table))
+    known = _known(tables)
     wanted = metrics if metrics is not None else [
         name for name in known if any(word in _PANELS for word in _words(name))]
     for name in wanted:
@@ -272,7 +277,7 @@ def _not_finite(ys: _Points, lost: NDArray[np.bool_], xs: _Points, x: str) -> st
 def _left_out(tables: dict[str, _Table], panels: dict[str, list[str]], x: str) -> list[str]:
     """Names of the columns of numbers that no panel has."""
     drawn = {name for names in panels.values() for name in names} | {x, "step", "epoch"}
-    return [name for name in dict.fromkeys(name for table in tables.values() for name in table)
+    return [name for name in _known(tables)
             if name not in drawn and any(
                 isinstance(value, numbers.Real) and not isinstance(value, bool)
                 for table in tables.values() for value in table.get(name, []))]

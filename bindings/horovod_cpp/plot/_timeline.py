@@ -2,26 +2,60 @@
 
 import math
 import os
+import re
+import textwrap
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 
 from horovod_cpp._native import InvalidArgumentError
-from horovod_cpp.plot import _style, _timeline_ranks, _timeline_tensors
-from horovod_cpp.plot._lateness import lateness_of, step_ends
-from horovod_cpp.plot._trace import Trace, read_trace
+from horovod_cpp.plot import _style
+from horovod_cpp.plot._trace import (
+    COLLECTIVE,
+    NEGOTIATE,
+    PACK,
+    QUEUE,
+    UNFINISHED,
+    UNPACK,
+    Spans,
+    Trace,
+    lateness_of,
+    read_trace,
+    step_ends,
+)
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-_Numbers: TypeAlias = NDArray[np.int64]  # of spans
 _Window: TypeAlias = tuple[float, float]  # ms
 
 _IDLE = 0.2  # of the time: a longer pause near an end is left out, with what is beyond it
 _BEYOND = 0.1  # of the spans, at most
 _STEPS = 60  # marks in a picture, at most
+_HIGHEST = 9.0  # inches of a figure
+_COLUMNS = 1500  # a span is at least one of so many columns wide
+
+# Of the compact picture.
+_KINDS = (("waits for other ranks", (NEGOTIATE, UNFINISHED), _style.WAIT),
+          ("moves data", (COLLECTIVE,), _style.BLUE))
+_RANK = 2.7  # lanes of a rank's band: two, and the gap to the next
+_RANK_LANE = 0.2  # inches
+
+# Of the one with a lane for each tensor.
+_COLOURS = {NEGOTIATE: _style.WAIT, UNFINISHED: _style.WAIT, QUEUE: _style.YELLOW,
+            COLLECTIVE: _style.BLUE, PACK: _style.PURPLE, UNPACK: _style.GREEN}
+_GAP = 0.6  # lanes between the bands of two ranks
+_MARGIN = 0.08  # of a lane, above and below
+_COPY = 0.24  # of a lane, for PACK and UNPACK
+_LANE = 0.16  # inches that a lane has, if there is room
+_NAME_SIZE = 7  # points
+_SEEN = 500  # what is narrower than one of so many columns is not in the legend
+_SEEN_TOGETHER = 0.01  # of the width; unless all of it together takes so much
+_RARE = 0.01  # of the longest tensor's time: tensors with less share a lane
+_OWN_LANES = 48  # tensors with a lane of their own, at most
+_LABEL = 30  # letters of a tensor's name
+_OURS = {"MAKE_ARENA": "memory that ranks share"}  # words of the engine
 
 
 def timeline(trace: str | os.PathLike[str] | list[dict[str, Any]], *,
@@ -73,14 +107,14 @@ def timeline(trace: str | os.PathLike[str] | list[dict[str, Any]], *,
     limits, remarks = _chosen_window(recorded, chosen, window)
     inside = _inside(recorded, chosen, limits)
     if tensors:
-        spans = _thinned(recorded, chosen, inside, limits, max_spans)
+        spans = _thinned(chosen, inside, limits, max_spans)
         if len(spans) < len(inside):
             remarks.insert(0, f"{len(spans)} of {len(inside)} spans are drawn, the longest of each "
                               "moment; a smaller window has room for all")
-        axes = _timeline_tensors.draw(recorded, chosen, spans, limits, ax)
+        axes = _draw_tensors(recorded, chosen, spans, limits, ax)
     else:
         late = lateness_of(recorded, chosen, limits) if ax is None else {}
-        axes = _timeline_ranks.draw(recorded, chosen, inside, limits, ax, late)
+        axes = _draw_ranks(recorded, chosen, inside, limits, ax, late)
     _draw_steps(axes, step_ends(recorded, chosen[0], limits))
     axes.set_xlabel("\n".join(["time since the recording began (ms)", *remarks,
                                *recorded.remarks]))
@@ -130,11 +164,11 @@ def _chosen_window(trace: Trace, ranks: list[int],
 
 def _active(trace: Trace, ranks: list[int]) -> tuple[_Window, list[str]]:
     """Without long pauses near the ends: a barrier at the end would squeeze all the rest."""
-    own = np.isin(trace.rank[trace.operation], ranks)
-    if not own.any():
+    own = trace.spans[np.isin(trace.spans["rank"], ranks)]
+    if len(own) == 0:
         return (trace.first, trace.last), []
-    order = np.argsort(trace.start[own], kind="stable")
-    start, end = trace.start[own][order], np.maximum.accumulate(trace.end[own][order])
+    own = own[np.argsort(own["start"], kind="stable")]
+    start, end = own["start"], np.maximum.accumulate(own["end"])
     count, whole = len(start), (float(start[0]), float(end[-1]))
     pauses = np.flatnonzero(start[1:] - end[:-1] > _IDLE * (whole[1] - whole[0])) + 1
     first = max((int(place) for place in pauses if place <= _BEYOND * count), default=0)
@@ -148,10 +182,11 @@ def _active(trace: Trace, ranks: list[int]) -> tuple[_Window, list[str]]:
     return (float(left - margin), float(right + margin)), remarks
 
 
-def _inside(trace: Trace, ranks: list[int], window: _Window) -> _Numbers:
-    """Numbers of the spans that are to be seen."""
-    seen = (trace.end >= window[0]) & (trace.start <= window[1])
-    inside = np.flatnonzero(seen & np.isin(trace.rank[trace.operation], ranks))
+def _inside(trace: Trace, ranks: list[int], window: _Window) -> Spans:
+    """The spans that are to be seen."""
+    spans = trace.spans
+    inside = spans[(spans["end"] >= window[0]) & (spans["start"] <= window[1])
+                   & np.isin(spans["rank"], ranks)]
     if len(inside) == 0:
         raise InvalidArgumentError(
             f"timeline: nothing happens from {window[0]:g} to {window[1]:g} ms on the chosen "
@@ -159,8 +194,7 @@ def _inside(trace: Trace, ranks: list[int], window: _Window) -> _Numbers:
     return inside
 
 
-def _thinned(trace: Trace, ranks: list[int], inside: _Numbers, window: _Window,
-             most: int) -> _Numbers:
+def _thinned(ranks: list[int], inside: Spans, window: _Window, most: int) -> Spans:
     """At most ``most`` of the spans, of every rank and every part of the window the longest."""
     if len(inside) <= most:
         return inside
@@ -168,11 +202,174 @@ def _thinned(trace: Trace, ranks: list[int], inside: _Numbers, window: _Window,
     parts = max(1, share // 8)
     kept = []
     for rank in ranks:
-        own = inside[trace.rank[trace.operation[inside]] == rank]
-        length = trace.end[own] - trace.start[own]
-        part = np.floor(parts * (trace.start[own] - window[0]) / (window[1] - window[0]))
+        own = np.flatnonzero(inside["rank"] == rank)
+        start, length = inside["start"][own], inside["end"][own] - inside["start"][own]
+        part = np.floor(parts * (start - window[0]) / (window[1] - window[0]))
         order = np.lexsort((-length, part))
         _, first, count = np.unique(part[order], return_index=True, return_counts=True)
         place = np.arange(len(own)) - np.repeat(first, count)  # 0: the longest of its part
         kept.append(own[order[np.argsort(place, kind="stable")[:share]]])
-    return np.sort(np.concatenate(kept))
+    return inside[np.sort(np.concatenate(kept))]
+
+
+def _draw_ranks(trace: Trace, ranks: list[int], spans: Spans, window: _Window, ax: "Axes | None",
+                late: dict[int, float]) -> "Axes":
+    """A lane for each rank and kind. ``late``: what the panel on the right shows, {rank: ms}; empty:
+    there is none."""
+    height = min(max(2.2, 1.1 + _RANK_LANE * _RANK * len(ranks)), _HIGHEST)
+    axes, panel = _axes(ax, height, bool(late))
+    axes.set(xlim=window, ylim=(_RANK * len(ranks), 0))  # rank 0 on top
+    for lane, (label, phases, colour) in enumerate(_KINDS):
+        bars = []
+        for place, rank in enumerate(ranks):
+            own = spans[(spans["rank"] == rank) & np.isin(spans["phase"], phases)]
+            top = _RANK * place + 0.35 + lane
+            bars += [(left, right, top)
+                     for left, right in _union(own, (window[1] - window[0]) / _COLUMNS)]
+        _style.add_bars(axes, bars, 0.92, colour, label)
+    failed = [(time, _RANK * ranks.index(trace.rank[operation]) + 0.8)
+              for operation, time, _ in trace.failures if trace.rank[operation] in ranks]
+    _style.mark_failures(axes, failed)
+    middles = [_RANK * place + 0.35 + 1 for place in range(len(ranks))]
+    _style.band(axes, [(_RANK * place, _RANK * (place + 1)) for place in range(len(ranks))])
+    axes.set_yticks(middles, [f"rank {rank}" for rank in ranks])
+    axes.tick_params(axis="y", length=0)
+    if panel is not None:
+        panel.barh(middles, [late.get(rank, np.nan) for rank in ranks], height=1.2,
+                   color=_style.VERMILLION)
+        panel.set_title("late by (ms, mean)", fontsize=9)
+        panel.tick_params(axis="y", length=0, labelleft=False)
+        panel.margins(x=0.35)
+        for middle, rank in zip(middles, ranks):
+            if rank in late:
+                panel.annotate(f"{late[rank]:.1f}", (late[rank], middle), (3, 0),
+                               textcoords="offset points", fontsize=8, verticalalignment="center")
+    if ax is None and axes.get_legend_handles_labels()[0]:
+        axes.legend(loc="upper center", bbox_to_anchor=(0.5, -0.12 - 0.5 / height), ncols=3,
+                    frameon=False)
+    elif axes.get_legend_handles_labels()[0]:
+        _style.add_legend(axes, beside=True)
+    return axes
+
+
+def _axes(ax: "Axes | None", height: float, with_panel: bool) -> tuple["Axes", "Axes | None"]:
+    if ax is not None or not with_panel:
+        axes: "Axes" = _style.make_axes(ax, 1, (11, height))[0]
+        return axes, None
+    _, both = _style.pyplot().subplots(1, 2, figsize=(11, height), layout="constrained", sharey=True,
+                                       width_ratios=(6, 1))
+    return both[0], both[1]
+
+
+def _union(spans: Spans, least: float) -> Iterable[tuple[float, float]]:
+    """The times that at least one of the spans covers; pauses that could not be seen count too."""
+    if len(spans) == 0:
+        return ()
+    spans = spans[np.argsort(spans["start"], kind="stable")]
+    ends = np.maximum.accumulate(np.maximum(spans["end"], spans["start"] + least))
+    begins = np.flatnonzero(spans["start"][1:] > ends[:-1]) + 1
+    return zip(spans["start"][[0, *begins]], ends[[*(begins - 1), -1]])
+
+
+def _draw_tensors(trace: Trace, ranks: list[int], spans: Spans, window: _Window,
+                  ax: "Axes | None") -> "Axes":
+    """A lane for each tensor, the same one on all ranks."""
+    lanes, labels = _lanes(trace, ranks, spans)
+    count = max(len(labels), 1)
+    tops = {rank: (count + _GAP) * place for place, rank in enumerate(ranks)}
+    bottom = (count + _GAP) * len(ranks)
+    height = min(max(2.4, 1.2 + _LANE * bottom), _HIGHEST)
+    axes: "Axes" = _style.make_axes(ax, 1, (11, height))[0]
+    axes.set(xlim=window, ylim=(bottom, 0))  # rank 0 on top
+    _style.band(axes, [(top, top + count + _GAP) for top in tops.values()])
+    rows = {int(operation): tops[trace.rank[operation]] + _GAP / 2
+            + lanes[_key(trace.name[operation])] for operation in np.unique(spans["operation"])}
+    _draw_spans(axes, trace, spans, rows, window)
+    _style.mark_failures(axes, [(time, rows[operation] + 0.5)
+                                for operation, time, _ in trace.failures if operation in rows])
+    _label(axes, tops, count, labels)
+    if axes.get_legend_handles_labels()[0]:
+        _style.add_legend(axes, beside=True, bbox_to_anchor=(1.05, 1))  # past the ranks
+    return axes
+
+
+def _key(name: str) -> str:
+    """Calls without a name are numbered, "allreduce.noname.7": they have one lane for each kind."""
+    return re.sub(r"\.noname\.\d+", "", name)
+
+
+def _lanes(trace: Trace, ranks: list[int], spans: Spans) -> tuple[dict[str, int], list[str]]:
+    """{name: lane} in the order in which the first of the ranks has them, and the lanes' labels."""
+    total: dict[str, float] = {}
+    first: dict[str, tuple[int, float]] = {}
+    for operation, rank, _, start, end in spans.tolist():
+        name, begin = _key(trace.name[operation]), (ranks.index(rank), start)
+        total[name] = total.get(name, 0.0) + end - start
+        first[name] = min(first.get(name, begin), begin)
+    longest = max(total.values(), default=0.0)
+    by_time = sorted(total, key=lambda name: -total[name])
+    own = {name for name in by_time[:_OWN_LANES] if total[name] >= _RARE * longest}
+    shared = [name for name in total if name not in own]
+    if len(shared) == 1:
+        own.add(shared.pop())
+    ordered = sorted(own, key=lambda name: first[name])
+    lanes = {name: lane for lane, name in enumerate(ordered)}
+    lanes |= dict.fromkeys(shared, len(ordered))
+    return lanes, _labels(ordered) + ([f"{len(shared)} short ones"] if shared else [])
+
+
+def _labels(names: list[str]) -> list[str]:
+    """What differs: without the parts with which all begin or end, and cut in the middle.
+
+    The collective, with which names begin, is in the legend.
+    """
+    bare = [name.partition(".")[2] or name for name in names]
+    names = bare if len(set(bare)) == len(bare) else names
+    if len(names) > 1:
+        heads = os.path.commonprefix([name.split(".") for name in names])
+        tails = os.path.commonprefix([re.split(r"(?=[.( ])", name)[::-1] for name in names])
+        head, tail = len(".".join([*heads, ""])) if heads else 0, len("".join(tails))
+        cut = [name[head:len(name) - tail] for name in names]
+        names = cut if all(cut) else names
+    return [name if len(name) <= _LABEL else f"{name[:_LABEL // 2]}…{name[1 - _LABEL // 2:]}"
+            for name in names]
+
+
+def _label(axes: "Axes", tops: dict[int, float], count: int, labels: list[str]) -> None:
+    """Names of tensors beside their lanes where they fit; ranks beside them, or alone."""
+    points = axes.get_window_extent().height * 72 / axes.figure.dpi
+    fits = 0.95 * points / max(axes.get_ylim()[0], 1) >= 0.9 * _NAME_SIZE
+    middles = [top + (count + _GAP) / 2 for top in tops.values()]
+    names = [f"rank {rank}" for rank in tops]
+    axes.tick_params(axis="y", length=0)
+    if not fits:
+        axes.set_yticks(middles, names)
+        return
+    axes.set_yticks([top + _GAP / 2 + lane + 0.5 for top in tops.values() for lane in range(count)],
+                    labels * len(tops), fontsize=_NAME_SIZE)
+    for middle, name in zip(middles, names):
+        axes.annotate(name, (1, middle), (4, 0), xycoords=("axes fraction", "data"), rotation=270,
+                      textcoords="offset points", verticalalignment="center", annotation_clip=False)
+
+
+def _draw_spans(axes: "Axes", trace: Trace, spans: Spans, rows: dict[int, float],
+                window: _Window) -> None:
+    kinds = {trace.kind[operation] for operation in spans["operation"]} - {""}
+    what = ", ".join(sorted(_OURS.get(kind, kind) for kind in kinds))
+    labels = {NEGOTIATE: "NEGOTIATE: waits for ranks", UNFINISHED: "NEGOTIATE, not ended",
+              QUEUE: "QUEUE: waits for batches", COLLECTIVE: textwrap.fill(what, 26),
+              PACK: "PACK: copies", UNPACK: "UNPACK: copies"}
+    width = window[1] - window[0]
+    for phase, label in labels.items():
+        own = spans[spans["phase"] == phase]
+        if len(own) == 0:
+            continue
+        copies = phase in (PACK, UNPACK)  # the collective around them stays visible
+        top = 1 - _MARGIN - _COPY if copies else _MARGIN
+        bars = [(start, max(end, start + width / _COLUMNS), rows[operation] + top)
+                for operation, _, _, start, end in own.tolist()]
+        length = np.minimum(own["end"], window[1]) - np.maximum(own["start"], window[0])
+        seen = length.max() >= width / _SEEN or length.sum() >= _SEEN_TOGETHER * width
+        _style.add_bars(axes, bars, _COPY if copies else 1 - 2 * _MARGIN, _COLOURS[phase],
+                        label if seen else f"_{label}",  # matplotlib's sign for: not in the legend
+                        hatch="////" if phase == UNFINISHED else None)

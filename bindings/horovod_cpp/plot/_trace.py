@@ -1,6 +1,8 @@
-"""Reads the timelines that HOROVOD_TIMELINE and start_timeline write, for hvd.plot."""
+"""Reads the timelines that HOROVOD_TIMELINE and start_timeline write, and finds in them who is late and
+when a step's gradients are there, for hvd.plot."""
 
 import array
+import collections
 import dataclasses
 import json
 import math
@@ -17,30 +19,34 @@ from horovod_cpp._native import InvalidArgumentError
 NEGOTIATE, QUEUE, COLLECTIVE, PACK, UNPACK, UNFINISHED = range(6)
 _INSIDE = {"QUEUE": QUEUE, "PACK": PACK, "UNPACK": UNPACK}
 _BATCH = 4 << 20  # bytes that are parsed at once
+_SPAN = [("operation", "q"), ("rank", "q"), ("phase", "b"), ("start", "d"), ("end", "d")]
+Spans: TypeAlias = NDArray[np.void]  # of the columns above
+_Window: TypeAlias = tuple[float, float]  # ms
+_Numbers: TypeAlias = NDArray[np.int64]  # of operations
 _Event: TypeAlias = dict[str, Any]
 _Track: TypeAlias = tuple[int, int]  # rank and number
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclasses.dataclass
 class Trace:
-    """A timeline as columns. Times are in ms since the recording began.
+    """A timeline. Times are in ms since the recording began.
 
     An operation is one submission of one tensor on one rank, from its announcement to its result;
     its spans are the phases.
     """
 
-    ranks: list[int]  # that were recorded, in order
-    rank: NDArray[np.int64]  # of each operation
-    name: list[str]  # of each operation's tensor
-    kind: list[str]  # of each operation, such as "ALLREDUCE"; "" before it ran
-    operation: NDArray[np.int64]  # of each span
-    phase: NDArray[np.int8]  # of each span
-    start: NDArray[np.float64]  # of each span
-    end: NDArray[np.float64]  # of each span
-    failures: list[tuple[int, float, str]]  # (operation, time, message)
-    first: float  # the times between which the trace has events
-    last: float
-    remarks: list[str]  # what the recording itself says is missing from it
+    ranks: list[int] = dataclasses.field(default_factory=list)  # that were recorded, in order
+    rank: list[int] = dataclasses.field(default_factory=list)  # of each operation
+    name: list[str] = dataclasses.field(default_factory=list)  # of each operation's tensor
+    # Of each operation, such as "ALLREDUCE"; "" before it ran.
+    kind: list[str] = dataclasses.field(default_factory=list)
+    spans: Spans = dataclasses.field(init=False)
+    # (operation, time, message)
+    failures: list[tuple[int, float, str]] = dataclasses.field(default_factory=list)
+    first: float = math.inf  # the times between which the trace has events
+    last: float = -math.inf
+    # What the recording itself says is missing from it.
+    remarks: list[str] = dataclasses.field(default_factory=list)
 
 
 def load_timeline(path: str | os.PathLike[str]) -> list[_Event]:
@@ -87,7 +93,7 @@ def read_trace(trace: str | os.PathLike[str] | list[_Event]) -> Trace:
     result = reader.finish()
     if not result.ranks:
         raise _foreign(what, "no entry names a rank")
-    if len(result.operation) == 0:
+    if len(result.spans) == 0:
         raise InvalidArgumentError(f"{what} is a timeline without a single operation: it was "
                                    "recorded while no rank communicated")
     if not closed:
@@ -154,18 +160,9 @@ class _Reader:
         self._open: dict[_Track, tuple[int, float]] = {}  # operation and start of a negotiation
         self._current: dict[_Track, int] = {}  # the operation whose phases come now
         self._queued: dict[_Track, int] = {}  # the last operation that left the negotiation
-        # The columns of the Trace.
-        self._ranks: list[int] = []
-        self._rank = array.array("q")
-        self._names: list[str] = []
-        self._kinds: list[str] = []
-        self._operation = array.array("q")
-        self._phase = array.array("b")
-        self._start = array.array("d")
-        self._end = array.array("d")
-        self._failures: list[tuple[int, float, str]] = []
-        self._first, self._last = math.inf, -math.inf
-        self._remarks: list[str] = []
+        self._trace = Trace()
+        self._operation, self._phase = array.array("q"), array.array("b")  # of each span
+        self._start, self._end = array.array("d"), array.array("d")
 
     def apply(self, event: _Event) -> None:
         kind, track = event["ph"], (event["pid"], event["tid"])
@@ -187,31 +184,35 @@ class _Reader:
             raise ValueError(kind)
 
     def finish(self) -> Trace:
+        trace = self._trace
         for operation, start in self._open.values():  # the job still runs, or was killed
-            self._add(operation, UNFINISHED, start, self._last)
-        return Trace(
-            ranks=sorted(self._ranks), rank=np.array(self._rank), name=self._names,
-            kind=self._kinds, operation=np.array(self._operation), phase=np.array(self._phase),
-            start=np.array(self._start), end=np.array(self._end), failures=self._failures,
-            first=self._first, last=self._last, remarks=self._remarks)
+            self._add(operation, UNFINISHED, start, trace.last)
+        trace.ranks.sort()
+        operations = np.array(self._operation, dtype=np.int64)
+        trace.spans = np.empty(len(operations), _SPAN)
+        columns = (operations, np.array(trace.rank, dtype=np.int64)[operations], self._phase,
+                   self._start, self._end)
+        for (name, _), column in zip(_SPAN, columns):
+            trace.spans[name] = column
+        return trace
 
     def _time(self, microseconds: float) -> float:
         time = float(microseconds) / 1000
-        self._first = min(self._first, time)
-        self._last = max(self._last, time)
+        self._trace.first = min(self._trace.first, time)
+        self._trace.last = max(self._trace.last, time)
         return time
 
     def _name(self, event: _Event, track: _Track) -> None:
         if event["name"] == "process_name" and event["args"]["name"] == f"rank {track[0]}":
-            self._ranks.append(track[0])
+            self._trace.ranks.append(track[0])
         elif event["name"] == "thread_name":
             self._titles[track] = event["args"]["name"]
 
     def _begin(self, track: _Track, name: str | None) -> int:
-        operation = len(self._names)
-        self._rank.append(track[0])
-        self._names.append(name or self._titles[track])
-        self._kinds.append("")
+        operation = len(self._trace.name)
+        self._trace.rank.append(track[0])
+        self._trace.name.append(name or self._titles[track])
+        self._trace.kind.append("")
         self._current[track] = operation
         return operation
 
@@ -237,14 +238,94 @@ class _Reader:
         start = self._time(event["ts"])
         self._add(operation, phase, start, self._time(event["ts"] + event["dur"]))
         if phase == COLLECTIVE:
-            self._kinds[operation] = name
+            self._trace.kind[operation] = name
 
     def _instant(self, event: _Event, track: _Track) -> None:
         name, args = event["name"], event["args"]
         if name == "FAILED":
-            self._failures.append(
+            self._trace.failures.append(
                 (self._announced(track), self._time(event["ts"]), args["error"]))
         elif name == "DROPPED":
-            self._remarks.append(f"rank {track[0]} dropped {args['events']} events")
+            self._trace.remarks.append(f"rank {track[0]} dropped {args['events']} events")
         elif name == "TIMELINE_FULL":
-            self._remarks.append("the file reached its limit (HVD_TIMELINE_MAX_MB)")
+            self._trace.remarks.append("the file reached its limit (HVD_TIMELINE_MAX_MB)")
+
+
+def _extents(trace: Trace, *phases: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Of each operation the first start and the last end of its spans of these phases; nan."""
+    start, end = np.full(len(trace.name), np.inf), np.full(len(trace.name), -np.inf)
+    own = trace.spans[np.isin(trace.spans["phase"], phases)]
+    np.minimum.at(start, own["operation"], own["start"])
+    np.maximum.at(end, own["operation"], own["end"])
+    return np.where(np.isfinite(start), start, np.nan), np.where(np.isfinite(end), end, np.nan)
+
+
+def _by_name(trace: Trace, rank: int) -> dict[str, _Numbers]:
+    """{name: operations of the rank}, in order of time."""
+    found: dict[str, list[int]] = collections.defaultdict(list)
+    for operation, (own, name) in enumerate(zip(trace.rank, trace.name)):
+        if own == rank:
+            found[name].append(operation)
+    return {name: np.array(operations) for name, operations in found.items()}
+
+
+def lateness_of(trace: Trace, ranks: list[int], window: _Window) -> dict[int, float]:
+    """{rank: mean ms from the first rank's announcement of a tensor to its own}.
+
+    Of operations that all ranks have in the window. Those of one name belong together whose
+    negotiations ended at about the same time, as the recordings of ranks begin at different ones.
+    """
+    announced, agreed = _extents(trace, NEGOTIATE)
+    every = [_by_name(trace, rank) for rank in ranks]
+    late: list[NDArray[np.float64]] = []  # [ranks, operations]
+    for name in every[0]:
+        columns = [of_rank.get(name, np.empty(0, np.int64)) for of_rank in every]
+        columns = [column[~np.isnan(agreed[column])] for column in columns]
+        if not all(map(len, columns)):
+            continue
+        ends = [agreed[column] for column in columns]
+        places = [_nearest(end, ends[0]) for end in ends]
+        matched = (ends[0] >= window[0]) & (ends[0] <= window[1])
+        for end, place in zip(ends, places):  # and the other way round: else it was not recorded
+            matched &= _nearest(ends[0], end[place]) == np.arange(len(ends[0]))
+        starts = np.stack([announced[column[place[matched]]]
+                           for column, place in zip(columns, places)])
+        late.append(starts - starts.min(axis=0))
+    together = np.concatenate(late, axis=1) if late else np.empty((len(ranks), 0))
+    if together.shape[1] == 0:
+        return {}
+    return {rank: float(mean) for rank, mean in zip(ranks, together.mean(axis=1))}
+
+
+def _nearest(times: NDArray[np.float64], wanted: NDArray[np.float64]) -> NDArray[np.int64]:
+    """Of each wanted time the place of the nearest one in ``times``, which ascend."""
+    after = np.clip(np.searchsorted(times, wanted), 1, max(len(times) - 1, 1))
+    after = np.minimum(after, len(times) - 1)
+    before = np.maximum(after - 1, 0)
+    closer = np.abs(times[before] - wanted) <= np.abs(times[after] - wanted)
+    nearest: NDArray[np.int64] = np.where(closer, before, after)
+    return nearest
+
+
+def step_ends(trace: Trace, rank: int, window: _Window) -> dict[int, float]:
+    """{round, from 1: when all that comes again and again has ended}, of the window; empty if nothing
+    does come again.
+
+    A round begins with the first of the names that come most often.
+    """
+    start, _ = _extents(trace, NEGOTIATE, COLLECTIVE)
+    _, end = _extents(trace, COLLECTIVE)
+    names = {name: operations for name, operations in _by_name(trace, rank).items()
+             if "noname" not in name.split(".")}
+    most = max((len(operations) for operations in names.values()), default=0)
+    if most < 2:
+        return {}
+    often = [operations for operations in names.values() if len(operations) == most]
+    begins = start[min(often, key=lambda operations: start[operations[0]])]
+    every = np.concatenate(often)
+    rounds = np.searchsorted(begins, start[every], side="right") - 1
+    ends = np.full(most, -np.inf)
+    ended = (rounds >= 0) & ~np.isnan(end[every])
+    np.maximum.at(ends, rounds[ended], end[every[ended]])
+    return {number: float(each) for number, each in enumerate(ends, 1)
+            if window[0] <= each <= window[1]}

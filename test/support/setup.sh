@@ -87,7 +87,7 @@ make_torch_venv() {
 # compiler's progress.
 install_package() {
   local pip_options=(--disable-pip-version-check --no-deps) environment
-  rm -rf build/wheel
+  rm -rf build/wheel build/lib.*  # which keeps modules that were deleted
   HVD_BUILD_FOLDER=build/cpu CMAKE_ARGS="-DHVD_WERROR=ON ${cmake_options-}" "$1/bin/pip" wheel "${pip_verbosity---quiet}" \
     "${pip_options[@]}" --no-build-isolation --wheel-dir build/wheel . || return
   for environment; do

@@ -15,6 +15,7 @@
 #include "core/base/tensor_view.h"
 #include "core/system/files.h"
 #include "horovod_cpp/io/file.h"
+#include "horovod_cpp/io/safetensors_header.h"
 #include "horovod_cpp/tensor/memory.h"
 
 namespace hvd {

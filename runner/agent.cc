@@ -1,5 +1,3 @@
-#include "runner/agent.h"
-
 #include <poll.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -7,7 +5,6 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
-#include <charconv>
 #include <csignal>
 #include <cstring>
 #include <initializer_list>
@@ -16,9 +13,10 @@
 
 #include "core/base/clock.h"
 #include "core/base/status.h"
+#include "core/base/text.h"
 #include "core/config/loss_mark.h"
 #include "core/system/host.h"
-#include "runner/link/agent_call.h"
+#include "runner/job.h"
 #include "runner/link/connection.h"
 #include "runner/process.h"
 
@@ -40,11 +38,9 @@ constexpr std::size_t kMostDrained = std::size_t{4} << 20;
 std::optional<int> number_from(const Environment& environment,
                                std::initializer_list<const char*> names) {
   for (const char* name : names) {
-    const auto it = environment.find(name);
-    if (it == environment.end()) continue;
-    int number = 0;
-    const char* last = it->second.data() + it->second.size();
-    if (std::from_chars(it->second.data(), last, number).ec == std::errc()) return number;
+    if (const auto number = parse_number<int>(value_of(environment, name).value_or(""))) {
+      return number;
+    }
   }
   return std::nullopt;
 }
@@ -71,13 +67,10 @@ void share_out_threads(Environment& environment) {
 
 // Where a rank that started with this environment has left its last operations; "" if it has not.
 std::string recording_of(const Environment& environment) {
-  const auto value = [&](const char* name) {
-    const auto it = environment.find(name);
-    return it == environment.end() ? "" : it->second;
-  };
-  const std::string job = value(kJobVariable);
+  const std::string job = value_of(environment, kJobVariable).value_or("");
   if (!is_job_name(job)) return "";
-  const std::string folder = flight_recorder_base(value("HVD_FLIGHT_RECORDER_DIR")) + "/" + job;
+  const std::string base = value_of(environment, "HVD_FLIGHT_RECORDER_DIR").value_or("");
+  const std::string folder = flight_recorder_base(base) + "/" + job;
   const std::string file = folder + "/" + flight_recorder_file(rank_from(environment));
   return access(file.c_str(), F_OK) == 0 ? folder : "";
 }
@@ -219,15 +212,14 @@ void Agent::read_launcher() {
 void Agent::obey(const Message& message) {
   switch (message.type) {
     case MessageType::kStop:
-      return stop(read_stop(message).signal);
+      return stop(read<Stop>(message).signal);
     case MessageType::kSignal:
-      return pass_on(read_signal(message).number);
+      return pass_on(read<Signal>(message).number);
     case MessageType::kTaken:
-      on_the_way_ -= std::min<std::size_t>(on_the_way_, read_taken(message).bytes);
+      on_the_way_ -= std::min<std::size_t>(on_the_way_, read<Taken>(message).bytes);
       return;
     case MessageType::kClockQuestion:
-      return launcher_.say(
-          ClockAnswer{read_clock_question(message).asked, nanoseconds(Clock::now())});
+      return launcher_.say(ClockAnswer{read<ClockQuestion>(message).asked, Clock::now()});
     default:
       ByteReader::malformed("hvdrun does not say that");
   }
@@ -280,7 +272,7 @@ void Agent::program_ended(EndKind kind, int value) {
                     .value = value,
                     .was_stopped = kill_at_.has_value(),
                     .after_loss = loss_mark_.is_set(),
-                    .time = nanoseconds(now),
+                    .time = now,
                     .recording = recording_of(environment_)};
   last_output_ = now;
   if (kill_at_) deliver_by_ = now + kDeliver;

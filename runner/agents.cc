@@ -11,19 +11,15 @@ namespace {
 
 constexpr Duration kAskEvery = std::chrono::seconds(30);  // clocks drift apart
 
-TimePoint time_point(std::int64_t time) {
-  return TimePoint(std::chrono::nanoseconds(time));
-}
-
 }  // namespace
 
-TimePoint Agents::Peer::here(std::int64_t time, TimePoint now) const {
+TimePoint Agents::Peer::here(TimePoint time, TimePoint now) const {
   const auto estimate = clock.at(now);
   Duration offset = estimate ? estimate->offset : Duration::zero();
   // One kernel has one clock, unless its containers have times of their own.
   if (same_boot && estimate && std::chrono::abs(offset) <= estimate->error) offset = {};
   if (!same_boot && !estimate) return now;
-  return std::min(now, time_point(time) - offset);
+  return std::min(now, time - offset);
 }
 
 bool Agents::expects(int rank) const {
@@ -38,7 +34,7 @@ void Agents::welcome(Reception::Agent agent, TimePoint now) {
   peer.rank = agent.rank;
   for (const int signal : early_) peer.connection.say(Signal{signal});
   if (stop_signal_ != 0) peer.connection.say(Stop{stop_signal_});
-  peer.connection.say(ClockQuestion{nanoseconds(now)});
+  peer.connection.say(ClockQuestion{now});
   ask_at_ = std::min(ask_at_, now + kAskEvery);
 }
 
@@ -93,20 +89,20 @@ void Agents::handle(Peer& peer, const Message& message, TimePoint now,
                     std::vector<AgentEvent>& events) {
   switch (message.type) {
     case MessageType::kHello: {
-      const Hello hello = read_hello(message);
+      const Hello hello = read<Hello>(message);
       peer.host = hello.host;
       peer.same_boot = !hello.boot.empty() && hello.boot == boot_id();
       return;
     }
     case MessageType::kOutput: {
-      Output output = read_output(message);
+      Output output = read<Output>(message);
       peer.untaken += static_cast<std::uint32_t>(output.bytes.size());
       events.emplace_back(RankOutput{peer.rank, std::move(output)});
       return;
     }
     case MessageType::kEnd: {
       if (peer.ended) ByteReader::malformed("a program ends once");
-      const ProgramEnd end = read_end(message);
+      const ProgramEnd end = read<ProgramEnd>(message);
       peer.ended = true;
       events.emplace_back(RankEnd{peer.rank, peer.host, peer.here(end.time, now), end});
       return;
@@ -116,9 +112,9 @@ void Agents::handle(Peer& peer, const Message& message, TimePoint now,
       peer.done = true;
       return;
     case MessageType::kClockAnswer: {
-      const ClockAnswer answer = read_clock_answer(message);
-      peer.clock.add({time_point(answer.asked), time_point(answer.answered), now});
-      if (!peer.clock.full()) peer.connection.say(ClockQuestion{nanoseconds(Clock::now())});
+      const ClockAnswer answer = read<ClockAnswer>(message);
+      peer.clock.add({answer.asked, answer.answered, now});
+      if (!peer.clock.full()) peer.connection.say(ClockQuestion{Clock::now()});
       return;
     }
     default:
@@ -149,7 +145,7 @@ void Agents::pass_on(int signal) {
 void Agents::tick(TimePoint now) {
   if (now < ask_at_) return;
   ask_at_ = peers_.empty() ? TimePoint::max() : now + kAskEvery;
-  for (Peer& peer : peers_) peer.connection.say(ClockQuestion{nanoseconds(now)});
+  for (Peer& peer : peers_) peer.connection.say(ClockQuestion{now});
 }
 
 }  // namespace hvd::runner

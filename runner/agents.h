@@ -68,7 +68,7 @@ class Agents {
     bool done = false;
 
     // When it was `time` on the agent's clock; `now` at the latest.
-    TimePoint here(std::int64_t time, TimePoint now) const;
+    TimePoint here(TimePoint time, TimePoint now) const;
   };
 
   void handle(Peer& peer, const Message& message, TimePoint now, std::vector<AgentEvent>& events);

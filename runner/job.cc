@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <csignal>
 #include <optional>
 #include <utility>
@@ -13,7 +14,7 @@
 #include <vector>
 
 #include "core/base/clock.h"
-#include "core/base/status.h"
+#include "core/base/text.h"
 #include "core/system/host.h"
 #include "runner/agents.h"
 #include "runner/link/connection.h"
@@ -22,11 +23,7 @@
 #include "runner/output/output.h"
 #include "runner/output/output_writer.h"
 #include "runner/output/report.h"
-#include "runner/output/tracebacks.h"
 #include "runner/process.h"
-#include "runner/rank_files.h"
-#include "runner/start_report.h"
-#include "runner/stdin_pump.h"
 
 namespace hvd::runner {
 namespace {
@@ -36,15 +33,22 @@ namespace {
 constexpr Duration kSurvivorsEnd = std::chrono::seconds(3);
 // If it failed because of another rank, that one has this long to end and to say how.
 constexpr Duration kCauseEnds = std::chrono::seconds(10);
-// Agents kill their program 5 s after a stop; mpirun gets a moment more, then is ended, then
-// killed.
+// Agents kill their program 5 s after a stop; mpirun gets a moment more, then is ended.
 constexpr Duration kAgentsEnd = std::chrono::milliseconds(6500);
-constexpr Duration kMpirunEnds = std::chrono::milliseconds(1500);
 constexpr Duration kLastWords = std::chrono::seconds(7);  // agents may outlive mpirun that long
 // Of a reader that does not read, when the job was asked to end.
 constexpr Duration kReaderReads = std::chrono::seconds(2);
 constexpr std::size_t kReadOnce = 1 << 16;
 constexpr std::size_t kMostHeld = 1 << 18;  // bytes of mpirun's messages
+
+// Machines of which this one knows no address, and what to do; "" if there are none. Not before a
+// job fails to start: ssh may know machines by names of its own.
+std::string address_advice(std::span<const HostSlots> hosts) {
+  const std::string unknown = hosts_without_address(hosts);
+  if (unknown.empty()) return "";
+  return "hvdrun: this machine knows no address of " + unknown +
+         ": correct the name after -H, or tell DNS, /etc/hosts or ~/.ssh/config what it means\n";
+}
 
 class Job {
  public:
@@ -52,14 +56,14 @@ class Job {
   int run();
 
  private:
-  void start(const LaunchContext& context);
+  void start();
   void turn();
   TimePoint wakes_at() const;
   bool finished() const;
   void admit(Reception::Agent agent);
   void note(const AgentEvent& event);
   void note_end(const RankEnd& end);
-  void relay_starter(UniqueFd& fd, Stream stream);
+  void relay_starter(Stream stream);
   void release_held();
   void on_signal();
   void suspend();
@@ -69,15 +73,14 @@ class Job {
   void enforce_start();
   void print(int rank, Stream stream, std::string_view bytes);
   void say(const std::string& text) { writer_.write(Stream::kStderr, text); }
-  void write_out();
+  void check_reader();
   int conclude();
   int verdict();
   int report_start_failure();
+  std::string starter() const { return plan_.by_mpirun ? "mpirun" : "an agent of hvdrun"; }
 
   const Options& options_;
-  const bool remote_;
   UniqueFd signals_;
-  UniqueFd stop_signals_;
   Agents agents_;
   Reception reception_;
   StdinPump stdin_;
@@ -86,53 +89,56 @@ class Job {
   Tracebacks tracebacks_;
   std::vector<RankEnd> ends_;
   RankFiles files_;
-  Duration start_timeout_{};
+  const LaunchPlan plan_;
   TimePoint start_deadline_ = TimePoint::max();  // until all agents came
   std::string not_started_;                      // what to say about those who did not come
-  std::string starter_;                          // of the ranks: "mpirun", ...
   RootProcesses roots_;
-  UniqueFd starter_out_;
-  UniqueFd starter_err_;
-  std::string held_;  // what mpirun said while we may know better
+  std::array<UniqueFd, 2> starter_output_;  // by stream
+  std::string held_;                        // what mpirun said while we may know better
   int caught_signal_ = 0;
-  std::optional<TimePoint> stop_at_;    // after a failure: when the other ranks are stopped
-  int stop_signal_ = 0;                 // what agents were told; 0 = nothing yet
-  bool cut_short_ = false;              // ranks were told to end before they had
-  std::optional<TimePoint> next_blow_;  // when enforce_stop() goes on
-  int blows_ = 0;
-  TimePoint roots_ended_{};
+  TimePoint stop_at_ = TimePoint::max();  // after a failure: when the other ranks are stopped
+  int stop_signal_ = 0;                   // what agents were told; 0 = nothing yet
+  bool cut_short_ = false;                // ranks were told to end before they had
 };
 
-Listener listen_for_agents(const Options& options, const LaunchContext& context) {
-  const std::string interfaces = chosen_interfaces(rank_environment(options, context));
-  return Listener(listening_addresses(may_be_remote(options, context), interfaces));
+Reception open_reception(const Options& options, const LaunchContext& context,
+                         Reception::Expects expects) {
+  const Environment environment = rank_environment(options, context);
+  return {listening_addresses(may_be_remote(options, context), chosen_interfaces(environment)),
+          options.np, link_timeout(environment), std::move(expects)};
 }
 
 Job::Job(const Options& options, const LaunchContext& context)
     : options_(options),
-      remote_(may_be_remote(options, context)),
       signals_(watch_signals()),
-      stop_signals_(watch_stop_signals()),
       agents_(options.np),
-      reception_(listen_for_agents(options, context), options.np,
-                 link_timeout(rank_environment(options, context)),
-                 [this](int rank) { return agents_.expects(rank); }),
-      printer_(OutputWriter::one_place(), options.timestamps ? wall_clock : OutputPrinter::Stamp{}),
-      tracebacks_(options.np),
-      files_(options.output_folder, options.np) {
-  start(context);
+      reception_(
+          open_reception(options, context, [this](int rank) { return agents_.expects(rank); })),
+      printer_(
+          OutputWriter::one_place(),
+          [this](Stream stream, std::string text) { writer_.write(stream, std::move(text)); },
+          options.timestamps ? local_time : OutputPrinter::Stamp{}),
+      tracebacks_(options.np,
+                  [this](std::span<const int> ranks, std::string_view text) {
+                    if (ranks.size() > 1) {
+                      printer_.feed_shared(ranks, Stream::kStderr, text);
+                    } else {
+                      printer_.feed(ranks[0], Stream::kStderr, text, Clock::now());
+                    }
+                  }),
+      files_(options.output_folder, options.np),
+      plan_(make_launch_plan(options, context, to_string(reception_.address()),
+                             "unix:hvdrun-" + random_hex(32))) {
+  start();
 }
 
-void Job::start(const LaunchContext& context) {
-  const LaunchPlan plan = make_launch_plan(options_, context, to_string(reception_.address()),
-                                           "unix:hvdrun-" + random_hex(32));
-  starter_ = plan.by_mpirun ? "mpirun" : "an agent of hvdrun";
-  for (const std::string& warning : plan.warnings) {
+void Job::start() {
+  for (const std::string& warning : plan_.warnings) {
     say("hvdrun: warning: " + warning + "\n");
   }
   if (options_.verbose) {
-    std::string line = "hvdrun: " + join_words(plan.commands[0].argv);
-    if (!plan.by_mpirun) line += " (" + std::to_string(plan.commands.size()) + " times)";
+    std::string line = "hvdrun: " + join_words(plan_.commands[0].argv);
+    if (!plan_.by_mpirun) line += " (" + std::to_string(plan_.commands.size()) + " times)";
     say(line + "\n");
   }
   Pipe in = make_pipe();
@@ -140,14 +146,11 @@ void Job::start(const LaunchContext& context) {
   Pipe err = make_pipe();
   // Agents that outlive who started them become our children, and we can reap them.
   prctl(PR_SET_CHILD_SUBREAPER, 1);
-  roots_.start(plan, in.read_end.get(), out.write_end.get(), err.write_end.get());
-  start_timeout_ = plan.start_timeout;
-  start_deadline_ = Clock::now() + start_timeout_;
+  roots_.start(plan_, in.read_end.get(), out.write_end.get(), err.write_end.get());
+  start_deadline_ = Clock::now() + plan_.start_timeout;
   stdin_.connect(std::move(in.write_end));
-  starter_out_ = std::move(out.read_end);
-  starter_err_ = std::move(err.read_end);
-  set_nonblocking(starter_out_.get());
-  set_nonblocking(starter_err_.get());
+  starter_output_ = {std::move(out.read_end), std::move(err.read_end)};
+  for (const UniqueFd& fd : starter_output_) set_nonblocking(fd.get());
 }
 
 int Job::run() {
@@ -157,26 +160,23 @@ int Job::run() {
 
 bool Job::finished() const {
   if (!roots_.ended()) return false;
-  const bool quiet = agents_.none() && !starter_out_ && !starter_err_;
-  return quiet || Clock::now() >= roots_ended_ + kLastWords;
+  const bool quiet = agents_.none() && !starter_output_[0] && !starter_output_[1];
+  return quiet || Clock::now() >= roots_.ended_at() + kLastWords;
 }
 
 TimePoint Job::wakes_at() const {
   TimePoint until = Clock::now() + std::chrono::seconds(1);
-  if (const auto due = printer_.due()) until = std::min(until, *due);
-  if (const auto due = tracebacks_.due()) until = std::min(until, *due);
-  if (stop_at_) until = std::min(until, *stop_at_);
-  if (next_blow_) until = std::min(until, *next_blow_);
-  if (roots_.ended()) until = std::min(until, roots_ended_ + kLastWords);
-  return std::min({until, start_deadline_, reception_.next_deadline(), agents_.next_deadline()});
+  if (roots_.ended()) until = std::min(until, roots_.ended_at() + kLastWords);
+  return std::min({until, printer_.due(), tracebacks_.due(), stop_at_, roots_.next_deadline(),
+                   start_deadline_, reception_.next_deadline(), agents_.next_deadline()});
 }
 
 void Job::turn() {
   const bool room = writer_.has_room();  // else the ranks and mpirun have to wait with their output
   std::vector<pollfd> polls = {{signals_.get(), POLLIN, 0},
                                {writer_.changed(), POLLIN, 0},
-                               {room ? starter_out_.get() : -1, POLLIN, 0},
-                               {room ? starter_err_.get() : -1, POLLIN, 0},
+                               {room ? starter_output_[0].get() : -1, POLLIN, 0},
+                               {room ? starter_output_[1].get() : -1, POLLIN, 0},
                                stdin_.wanted()};
   const std::size_t fixed = polls.size();
   agents_.add_polls(polls);
@@ -192,13 +192,13 @@ void Job::turn() {
   if (stop_signal_ != 0 || std::cmp_equal(ends_.size(), options_.np)) agents_.hang_up();
   agents_.tick(now);
   if (polls[1].revents != 0) writer_.acknowledge();
-  if (polls[2].revents != 0) relay_starter(starter_out_, Stream::kStdout);
-  if (polls[3].revents != 0) relay_starter(starter_err_, Stream::kStderr);
+  if (polls[2].revents != 0) relay_starter(Stream::kStdout);
+  if (polls[3].revents != 0) relay_starter(Stream::kStderr);
   if (polls[4].revents != 0) stdin_.move();
   if (polls[0].revents != 0) on_signal();
   tracebacks_.flush_due(now);
   printer_.flush_due(now);
-  write_out();
+  check_reader();
   if (writer_.has_room()) agents_.take_more();
   enforce_start();
   enforce_stop();
@@ -227,10 +227,11 @@ void Job::note_end(const RankEnd& end) {
   ends_.push_back(end);
   if (!is_failure(end) || stop_signal_ != 0) return;
   const TimePoint limit = Clock::now() + (end.end.after_loss ? kCauseEnds : kSurvivorsEnd);
-  stop_at_ = std::min(stop_at_.value_or(limit), limit);
+  stop_at_ = std::min(stop_at_, limit);
 }
 
-void Job::relay_starter(UniqueFd& fd, Stream stream) {
+void Job::relay_starter(Stream stream) {
+  UniqueFd& fd = starter_output_[static_cast<std::size_t>(stream)];
   std::string bytes;
   if (!read_available(fd.get(), bytes, kReadOnce)) fd.reset();
   // About a job that does not start, or how it ended, mpirun has only guesses; we may know.
@@ -274,7 +275,6 @@ void Job::reap() {
   while (const pid_t pid = waitpid(-1, &status, WNOHANG)) {
     if (pid < 0) return;
     if (!roots_.note_end(pid, status)) continue;  // an agent that outlived mpirun
-    if (roots_.ended()) roots_ended_ = Clock::now();
     if (roots_.ended() && !agents_.any_came()) roots_.kill_orphans();
     // Ranks that outlived mpirun would run for ever, and those without one of theirs wait for it.
     if (roots_.over() && !agents_.none() && stop_signal_ == 0) stop(SIGTERM);
@@ -282,22 +282,18 @@ void Job::reap() {
 }
 
 void Job::stop(int signal) {
-  stop_at_.reset();
-  if (stop_signal_ == 0) next_blow_ = Clock::now() + kAgentsEnd;
+  stop_at_ = TimePoint::max();
+  if (stop_signal_ == 0) roots_.end_at(Clock::now() + kAgentsEnd);
   cut_short_ |= std::cmp_less(ends_.size(), options_.np);
   // Before the first agent is here only what we started can be told.
-  if (!agents_.any_came() || signal == SIGKILL) next_blow_ = Clock::now();
+  if (!agents_.any_came() || signal == SIGKILL) roots_.end_at(Clock::now());
   stop_signal_ = signal;
   agents_.stop(signal);
 }
 
-// The job has to end: first what we started is asked, then its whole groups are killed.
 void Job::enforce_stop() {
-  if (stop_at_ && Clock::now() >= *stop_at_) stop(SIGTERM);
-  if (!next_blow_ || Clock::now() < *next_blow_ || roots_.ended()) return;
-  roots_.signal(blows_ == 0 ? SIGTERM : SIGKILL);
-  ++blows_;
-  next_blow_ = Clock::now() + kMpirunEnds;
+  if (Clock::now() >= stop_at_) stop(SIGTERM);
+  roots_.enforce_end(Clock::now());
 }
 
 // mpirun may wait for a machine for ever.
@@ -305,7 +301,12 @@ void Job::enforce_start() {
   if (Clock::now() < start_deadline_) return;
   start_deadline_ = TimePoint::max();
   if (stop_signal_ != 0 || roots_.ended()) return;
-  not_started_ = late_start_report(agents_.missing(), options_.np, start_timeout_, remote_);
+  not_started_ = "hvdrun: not started after " + seconds_text(plan_.start_timeout) + ": " +
+                 name_ranks(agents_.missing()) + " of " + std::to_string(options_.np) + "; " +
+                 (plan_.remote ? "can this machine reach theirs with ssh, and they this one? "
+                               : "is this machine too busy? ") +
+                 "--verbose shows the command that starts them and its messages, --start-timeout "
+                 "(HOROVOD_START_TIMEOUT) gives them more time\n";
   stop(SIGTERM);
 }
 
@@ -317,20 +318,9 @@ void Job::print(int rank, Stream stream, std::string_view bytes) {
   } else {
     printer_.feed(rank, stream, bytes, Clock::now());
   }
-  write_out();
 }
 
-void Job::write_out() {
-  for (const Tracebacks::Piece& piece : tracebacks_.take()) {
-    if (piece.ranks.size() == 1) {
-      printer_.feed(piece.ranks[0], Stream::kStderr, piece.text, Clock::now());
-    } else {
-      printer_.feed_shared(piece.ranks, Stream::kStderr, piece.text);
-    }
-  }
-  for (OutputPrinter::Chunk& chunk : printer_.take()) {
-    writer_.write(chunk.stream, std::move(chunk.text));
-  }
+void Job::check_reader() {
   if (stop_signal_ == 0 && !writer_.trouble().empty()) stop(SIGTERM);
   if (!writer_.reader_left() || caught_signal_ != 0) return;
   caught_signal_ = SIGPIPE;  // as any program whose reader has left
@@ -339,11 +329,10 @@ void Job::write_out() {
 
 int Job::conclude() {
   tracebacks_.finish();
-  write_out();
   printer_.finish();
-  write_out();
+  check_reader();
   const int code = verdict();
-  writer_.drain(stop_signals_.get(),
+  writer_.drain(watch_stop_signals().get(),
                 caught_signal_ != 0 ? std::optional(kReaderReads) : std::nullopt);
   if (!writer_.trouble().empty()) say("hvdrun: " + writer_.trouble() + "\n");
   return code == 0 && !writer_.trouble().empty() ? 1 : code;
@@ -351,9 +340,9 @@ int Job::conclude() {
 
 int Job::verdict() {
   if (const RankEnd* first = first_failure(ends_)) {
-    say(failure_report(
-        ends_, options_.np, options_.command[0],
-        printer_.on_screen(first->rank) ? nullptr : &printer_.last_lines(first->rank)));
+    const auto lines = printer_.last_lines(first->rank);
+    say(failure_report(ends_, options_.np, options_.command[0],
+                       printer_.on_screen(first->rank) ? nullptr : &lines));
     return exit_code(*first);
   }
   if (!writer_.trouble().empty()) return 1;  // conclude() says which
@@ -366,7 +355,7 @@ int Job::verdict() {
   const bool all_ended = std::cmp_equal(ends_.size(), options_.np);
   if (all_ended && (roots_.exit_code() == 0 || !cut_short_)) return 0;
   if (roots_.exit_code() != 0) return report_start_failure();
-  say("hvdrun: " + starter_ + " ended, but only " + std::to_string(ends_.size()) + " of " +
+  say("hvdrun: " + starter() + " ended, but only " + std::to_string(ends_.size()) + " of " +
       std::to_string(options_.np) + " ranks said how they ended\n");
   return 1;
 }
@@ -377,13 +366,15 @@ int Job::report_start_failure() {
   const bool hidden = !advice.empty() && !held_.empty();
   if (!hidden) release_held();
   printer_.finish();
-  write_out();
   if (!not_started_.empty()) {
     say(not_started_ + advice);
     return 1;
   }
-  const std::string without_mpirun = starter_ == "mpirun" && !remote_ ? kWithoutMpirun : "";
-  say(failed_start_report(starter_, roots_.exit_code(), hidden, advice + without_mpirun));
+  say("hvdrun: " + starter() + " failed with exit code " + std::to_string(roots_.exit_code()) +
+      (hidden ? "; --verbose shows its messages\n" : "; its messages are above\n") + advice);
+  if (plan_.by_mpirun && !plan_.remote) {
+    say("hvdrun: --gloo starts ranks on one machine without mpirun\n");
+  }
   return roots_.exit_code();
 }
 

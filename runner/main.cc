@@ -4,34 +4,32 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
 #include <cerrno>
-#include <climits>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
+#include <filesystem>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "core/base/status.h"
 #include "core/config/config.h"
+#include "core/system/host.h"
 #include "ops/connect/backends.h"
-#include "runner/about.h"
-#include "runner/agent.h"
 #include "runner/job.h"
+#include "runner/plan/option_table.h"
 #include "runner/process.h"
 
 namespace hvd::runner {
+
+// From build_table.cc.in, which CMake fills in.
+std::string_view build_table();
+
 namespace {
 
 constexpr int kUsage = 2;
-
-std::string own_path() {
-  std::array<char, PATH_MAX> path{};
-  const ssize_t length = readlink("/proc/self/exe", path.data(), path.size() - 1);
-  if (length <= 0) throw InternalError("cannot read /proc/self/exe");
-  return {path.data(), static_cast<std::size_t>(length)};
-}
 
 int usable_cores() {
   cpu_set_t set;
@@ -39,21 +37,15 @@ int usable_cores() {
   return sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : 1;
 }
 
-bool mpi_is_usable() {
-  for (const BackendInfo& backend : backends()) {
-    if (backend.name == "mpi") return backend.usable;
-  }
-  return false;
-}
-
 LaunchContext look_around() {
   LaunchContext context;
   context.mpirun = find_in_path("mpirun", environment("PATH").value_or("/usr/bin:/bin"));
-  context.has_mpi = mpi_is_usable();
-  context.hvdrun = own_path();
-  std::array<char, 256> name{};
-  gethostname(name.data(), name.size() - 1);
-  context.hostname = name.data();
+  const std::vector<BackendInfo> all = backends();
+  context.has_mpi = std::any_of(all.begin(), all.end(), [](const BackendInfo& backend) {
+    return backend.name == "mpi" && backend.usable;
+  });
+  context.hvdrun = std::filesystem::read_symlink("/proc/self/exe");
+  context.hostname = host_name();
   context.cores = usable_cores();
   context.is_root = geteuid() == 0;
   context.environment = current_environment();
@@ -76,6 +68,50 @@ void raise_file_limit(int ranks) {
   if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur >= needed) return;
   limit.rlim_cur = std::min(needed, limit.rlim_max);
   setrlimit(RLIMIT_NOFILE, &limit);
+}
+
+std::string pad(std::string text, std::size_t width) {
+  if (text.size() < width) text.append(width - text.size(), ' ');
+  return text;
+}
+
+// The version, what the build has, the backends that can be used here, and what starts ranks.
+std::string describe_build() {
+  std::string text = "hvdrun (horovod_cpp) " HVD_VERSION "\n\nBuilt with\n";
+  text += build_table();
+  text += "\nUsable here\n";
+  for (const BackendInfo& backend : backends()) {
+    text += std::string("  [") + (backend.usable ? 'x' : ' ') + "] " + pad(backend.name, 9) +
+            backend.detail + "\n";
+  }
+  const std::string mpirun = find_in_path("mpirun", environment("PATH").value_or(""));
+  text += std::string("  [") + (mpirun.empty() ? ' ' : 'x') + "] " + pad("mpirun", 9) +
+          (mpirun.empty() ? "not in PATH: apt-get install openmpi-bin" : mpirun) + "\n";
+  return text;
+}
+
+// Every setting as a rank that is started from here would have it.
+std::string describe_settings_here(const Options& options) {
+  for (const auto& [name, value] : settings_environment(options)) {
+    setenv(name.c_str(), value.c_str(), 1);
+  }
+  std::string text;
+  for (const SettingInfo& row : describe_settings(read_config())) {
+    text += row.name + "=" + row.value + "\n    " + row.meaning +
+            "\n    value: " + name_of(row.agreement) + "\n    from: " + row.source;
+    if (row.value != row.default_value) text += "; default: '" + row.default_value + "'";
+    text += "\n";
+  }
+  return text;
+}
+
+// What the user asked to be told instead of starting a job; "" = nothing. Throws
+// InvalidArgumentError on a malformed variable.
+std::string requested_text(const Options& options) {
+  if (options.help || options.help_all) return help_text(options.help_all);
+  if (options.version) return "hvdrun (horovod_cpp) " HVD_VERSION "\n";
+  if (options.check_build) return describe_build();
+  return options.help_settings ? describe_settings_here(options) : "";
 }
 
 int run(std::span<const std::string> arguments) {

@@ -1,7 +1,6 @@
 #include "runner/process.h"
 
 #include <fcntl.h>
-#include <poll.h>
 #include <pty.h>
 #include <sys/prctl.h>
 #include <sys/signalfd.h>
@@ -23,6 +22,7 @@
 #include <utility>
 
 #include "core/base/status.h"
+#include "core/base/text.h"
 
 namespace hvd::runner {
 namespace {
@@ -92,6 +92,13 @@ UniqueFd watch(const sigset_t& set) {
   const int fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
   if (fd < 0) throw_errno("signalfd");
   return UniqueFd(fd);
+}
+
+constexpr Duration kKilledAfter = std::chrono::milliseconds(1500);  // of who was asked to end
+constexpr std::size_t kStdinRead = 4096;                            // bytes
+
+bool may_read_stdin() {
+  return isatty(STDIN_FILENO) == 0 || tcgetpgrp(STDIN_FILENO) == getpgrp();
 }
 
 }  // namespace
@@ -203,17 +210,39 @@ Environment current_environment() {
 }
 
 std::string find_in_path(const std::string& name, const std::string& path) {
-  std::size_t begin = 0;
-  while (begin <= path.size()) {
-    const std::size_t end = std::min(path.find(':', begin), path.size());
-    const std::string entry = path.substr(begin, end - begin);
+  for (const std::string_view entry : split(path, ':')) {
     std::error_code ignored;
     const std::filesystem::path folder =
         std::filesystem::canonical(entry.empty() ? "." : entry, ignored);
     if (!folder.empty() && is_executable_file(folder / name)) return folder / name;
-    begin = end + 1;
   }
   return "";
+}
+
+void StdinPump::connect(UniqueFd to) {
+  to_ = std::move(to);
+  set_nonblocking(to_.get());
+}
+
+pollfd StdinPump::wanted() const {
+  if (!to_) return {-1, 0, 0};
+  if (!waiting_.empty()) return {to_.get(), POLLOUT, 0};
+  return {may_read_stdin() ? STDIN_FILENO : -1, POLLIN, 0};
+}
+
+void StdinPump::move() {
+  if (waiting_.empty()) {
+    std::array<char, kStdinRead> buffer;
+    const ssize_t got = read(STDIN_FILENO, buffer.data(), buffer.size());
+    if (got > 0) waiting_.assign(buffer.data(), static_cast<std::size_t>(got));
+    at_end_ = got == 0 || (got < 0 && errno != EINTR && errno != EAGAIN);
+  }
+  if (!waiting_.empty()) {
+    const ssize_t sent = ::write(to_.get(), waiting_.data(), waiting_.size());
+    if (sent > 0) waiting_.erase(0, static_cast<std::size_t>(sent));
+    at_end_ = sent < 0 && errno != EINTR && errno != EAGAIN;  // nobody reads it
+  }
+  if (at_end_) to_.reset();
 }
 
 void RootProcesses::start(const LaunchPlan& plan, int in, int out, int err) {
@@ -237,11 +266,15 @@ bool RootProcesses::note_end(pid_t pid, int status) {
   if (std::erase(running_, pid) == 0) return false;
   const int code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
   if (exit_code_ == 0) exit_code_ = code;
+  if (ended()) ended_at_ = Clock::now();
   return true;
 }
 
-void RootProcesses::signal(int number) const {
-  for (const pid_t pid : running_) kill(-pid, number);
+void RootProcesses::enforce_end(TimePoint now) {
+  if (now < next_deadline()) return;
+  const int signal = std::exchange(asked_, true) ? SIGKILL : SIGTERM;
+  for (const pid_t pid : running_) kill(-pid, signal);
+  next_blow_ = now + kKilledAfter;
 }
 
 void RootProcesses::kill_orphans() const {

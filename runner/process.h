@@ -1,10 +1,12 @@
 #pragma once
 
+#include <poll.h>
 #include <sys/types.h>
 
 #include <string>
 #include <vector>
 
+#include "core/base/clock.h"
 #include "core/base/unique_fd.h"
 #include "runner/plan/launch_plan.h"
 
@@ -61,6 +63,21 @@ Environment current_environment();
 // links: Open MPI takes its prefix from the path of mpirun, and /bin/mpirun would leave it none.
 std::string find_in_path(const std::string& name, const std::string& path);
 
+// Copies this process's standard input into a pipe, without ever waiting. A terminal is only read
+// while this process is in its foreground.
+class StdinPump {
+ public:
+  void connect(UniqueFd to);
+  // What poll() should wait for, then call move(); fd -1 when there is nothing to wait for.
+  pollfd wanted() const;
+  void move();
+
+ private:
+  UniqueFd to_;
+  std::string waiting_;
+  bool at_end_ = false;
+};
+
 // What hvdrun itself started: mpirun, or an agent a rank. When hvdrun dies they get SIGTERM.
 class RootProcesses {
  public:
@@ -76,8 +93,14 @@ class RootProcesses {
   bool over() const { return ended() || exit_code_ != 0; }
   // Of the first that failed, 128 + signal for a signal; 0 if none did.
   int exit_code() const { return exit_code_; }
-  // To the process groups of those that run.
-  void signal(int number) const;
+  // When the last one ended.
+  TimePoint ended_at() const { return ended_at_; }
+  // At `time` enforce_end() asks the process groups of those that still run to end, and kills them
+  // a moment later.
+  void end_at(TimePoint time) { next_blow_ = time; }
+  void enforce_end(TimePoint now);
+  // When enforce_end() has something to do next; max() if never.
+  TimePoint next_deadline() const { return ended() ? TimePoint::max() : next_blow_; }
   // Kills what they started in their sessions and left to hvdrun, their subreaper: mpirun's ssh has
   // a process group of its own. For a job of which no agent came.
   void kill_orphans() const;
@@ -86,6 +109,9 @@ class RootProcesses {
   std::vector<pid_t> running_;
   std::vector<pid_t> sessions_;  // of all
   int exit_code_ = 0;
+  TimePoint ended_at_{};
+  TimePoint next_blow_ = TimePoint::max();
+  bool asked_ = false;  // to end
 };
 
 }  // namespace hvd::runner

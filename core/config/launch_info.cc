@@ -3,7 +3,6 @@
 #include <unistd.h>
 
 #include <array>
-#include <charconv>
 #include <cstdint>
 #include <cstdlib>
 #include <optional>
@@ -11,6 +10,7 @@
 #include <string_view>
 
 #include "core/base/status.h"
+#include "core/base/text.h"
 #include "core/config/config.h"
 #include "core/system/process.h"
 
@@ -77,11 +77,7 @@ constexpr std::array<LauncherVariables, 6> kLaunchers = {{
 
 std::optional<int> read_int(const char* name) {
   const auto text = environment(name);
-  if (!text) return std::nullopt;
-  int value = 0;
-  const char* last = text->data() + text->size();
-  const auto [end, error] = std::from_chars(text->data(), last, value);
-  return error == std::errc() && end == last ? std::optional(value) : std::nullopt;
+  return text ? parse_number<int>(*text) : std::nullopt;
 }
 
 const char* size_variable(const LauncherVariables& row) {

@@ -3,11 +3,10 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
-#include <chrono>
 #include <cstdio>
-#include <ctime>
 #include <string>
 
+#include "core/base/text.h"
 #include "core/config/config.h"
 #include "core/config/setting_kinds.h"
 
@@ -18,20 +17,6 @@ constexpr std::array<const char*, 7> kNames = {"trace", "debug", "info", "warnin
                                                "error", "fatal", "off"};
 
 std::atomic<int> log_rank{-1};
-
-std::string local_time() {
-  const auto now = std::chrono::system_clock::now();
-  const std::time_t seconds = std::chrono::system_clock::to_time_t(now);
-  const auto since = now.time_since_epoch();
-  const auto milliseconds = std::chrono::floor<std::chrono::milliseconds>(since).count() % 1000;
-  std::tm fields{};
-  localtime_r(&seconds, &fields);
-  std::array<char, 32> text{};
-  std::strftime(text.data(), text.size(), "%F %T", &fields);
-  std::array<char, 8> fraction{};
-  std::snprintf(fraction.data(), fraction.size(), ".%03d", static_cast<int>(milliseconds));
-  return std::string(text.data()) + fraction.data();
-}
 
 }  // namespace
 

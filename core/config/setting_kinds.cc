@@ -5,17 +5,10 @@
 #include <charconv>
 #include <cmath>
 
+#include "core/base/text.h"
+
 namespace hvd {
 namespace {
-
-template <typename T>
-std::optional<T> parse_number(std::string_view text) {
-  T value{};
-  const char* last = text.data() + text.size();
-  const auto [end, error] = std::from_chars(text.data(), last, value);
-  if (error != std::errc() || end != last) return std::nullopt;
-  return value;
-}
 
 std::string write_number(double value) {
   std::array<char, 32> text{};
@@ -118,14 +111,11 @@ std::optional<std::string> TimelinePath::read(std::string_view text) {
 
 std::optional<std::vector<int>> Cores::read(std::string_view text) {
   std::vector<int> cores;
-  while (!text.empty()) {
-    const std::size_t comma = text.find(',');
-    const auto core = parse_number<int>(text.substr(0, comma));
+  if (text.empty()) return cores;
+  for (const std::string_view part : split(text, ',')) {
+    const auto core = parse_number<int>(part);
     if (!core || *core < 0) return std::nullopt;
     cores.push_back(*core);
-    if (comma == std::string_view::npos) return cores;
-    text.remove_prefix(comma + 1);
-    if (text.empty()) return std::nullopt;  // "1,"
   }
   return cores;
 }

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "core/base/status.h"
+#include "core/base/text.h"
 #include "core/config/log.h"
 
 namespace hvd {
@@ -35,7 +36,7 @@ std::string describe(const Term& term, const Holders& holders) {
   for (const auto& [value, ranks] : holders) {
     text += (text.empty() ? "'" : " and '") + value +
             (value == term.default_value ? "' (the default) on " : "' on ") +
-            (ranks.size() == 1 ? "rank " : "ranks ") + list_ranks(ranks);
+            (ranks.size() == 1 ? "rank " : "ranks ") + number_ranges(ranks, ", ");
   }
   return text;
 }
@@ -57,18 +58,6 @@ ChosenValues chosen_values(std::span<const Term> terms) {
     if (term.value != term.default_value) chosen.emplace(term.name, term.value);
   }
   return chosen;
-}
-
-std::string list_ranks(std::span<const Rank> ranks) {
-  std::string text;
-  for (std::size_t first = 0; first < ranks.size();) {
-    std::size_t last = first;
-    while (last + 1 < ranks.size() && ranks[last + 1] == ranks[last] + 1) ++last;
-    text += (text.empty() ? "" : ", ") + std::to_string(ranks[first]);
-    if (last > first) text += (last == first + 1 ? ", " : "-") + std::to_string(ranks[last]);
-    first = last + 1;
-  }
-  return text;
 }
 
 void expect_agreement(std::span<const Term> terms, std::span<const ChosenValues> by_rank) {

@@ -26,9 +26,6 @@ std::vector<Term> terms_of(const Config& config);
 using ChosenValues = std::map<std::string, std::string>;
 ChosenValues chosen_values(std::span<const Term> terms);
 
-// "0-3, 5": `ranks` ascend.
-std::string list_ranks(std::span<const Rank> ranks);
-
 // `by_rank`: what every rank chose; the same on all ranks, so that all throw or none. Throws
 // InvalidArgumentError that names each term that has to be equal and is not, and which ranks have
 // which value.

@@ -7,6 +7,7 @@
 
 #include "core/base/bytes.h"
 #include "core/base/status.h"
+#include "core/base/text.h"
 #include "core/config/build_identity.h"
 #include "ops/shm/data_segment.h"
 #include "ops/shm/mailboxes.h"
@@ -64,7 +65,7 @@ void expect_one_build(std::span<const std::string> texts) {
   if (ranks_of.size() == 1) return;
   std::string builds;
   for (const auto& [build, ranks] : ranks_of) {
-    builds += (builds.empty() ? "" : "; ") + build + " on rank(s) " + list_ranks(ranks);
+    builds += (builds.empty() ? "" : "; ") + build + " on rank(s) " + number_ranges(ranks, ", ");
   }
   throw UnsupportedError(
       "the ranks run different builds of horovod_cpp, which share no memory layouts and "

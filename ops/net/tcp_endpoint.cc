@@ -10,6 +10,8 @@
 #include <cstring>
 #include <memory>
 
+#include "core/base/text.h"
+
 namespace hvd {
 namespace {
 
@@ -55,16 +57,6 @@ bool shares_network(std::span<const std::byte> address, const LocalAddress& loca
     if ((address[i] & local.net_mask[i]) != (local.bytes[i] & local.net_mask[i])) return false;
   }
   return true;
-}
-
-std::vector<std::string> split(const std::string& names) {
-  std::vector<std::string> parts;
-  for (std::size_t begin = 0; begin <= names.size();) {
-    const std::size_t end = std::min(names.find(',', begin), names.size());
-    if (end > begin) parts.push_back(names.substr(begin, end - begin));
-    begin = end + 1;
-  }
-  return parts;
 }
 
 void add_once(std::vector<std::string>& all, const std::string& one) {
@@ -121,7 +113,9 @@ std::vector<LocalAddress> local_addresses() {
 std::vector<std::string> addresses_of(const std::string& names,
                                       std::span<const LocalAddress> local) {
   std::vector<std::string> chosen;
-  for (const std::string& name : split(names)) {
+  for (const std::string_view part : split(names, ',')) {
+    if (part.empty()) continue;
+    const std::string name(part);
     const std::size_t before = chosen.size();
     for (const LocalAddress& each : local) {
       if (each.interface == name) add_once(chosen, each.address);

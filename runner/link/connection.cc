@@ -1,13 +1,82 @@
 #include "runner/link/connection.h"
 
-#include <algorithm>
 #include <array>
+#include <cerrno>
+#include <cstring>
+#include <vector>
 
 #include "core/base/status.h"
+#include "core/system/host.h"
 #include "ops/net/tcp_endpoint.h"
-#include "ops/net/tcp_socket.h"
 
 namespace hvd::runner {
+namespace {
+
+constexpr Duration kConnectLimit = std::chrono::seconds(10);         // of one endpoint
+constexpr Duration kGreetLimit = std::chrono::seconds(10);           // from there to the welcome
+constexpr Duration kRetryInterval = std::chrono::milliseconds(200);  // before all are tried again
+
+enum class Came { kReady, kLate };
+
+// Until `fd` (-1 = nothing) is ready for `events`. Throws PeerLostError when the call is not wanted
+// any more.
+Came wait_for(int fd, short events, TimePoint limit, std::span<const int> endings) {
+  std::vector<pollfd> polls = {{fd, events, 0}};
+  for (const int ending : endings) polls.push_back({ending, POLLIN, 0});
+  while (true) {
+    const int count = poll(polls.data(), polls.size(), milliseconds_until(limit));
+    const auto ended = [](const pollfd& each) { return each.revents != 0; };
+    if (count > 0 && std::any_of(polls.begin() + 1, polls.end(), ended)) {
+      throw PeerLostError("agent on " + host_name() + ": stopped before it had reached hvdrun");
+    }
+    if (count > 0 && polls[0].revents != 0) return Came::kReady;
+    if (count == 0 && Clock::now() >= limit) return Came::kLate;
+  }
+}
+
+// A few bytes into an empty socket.
+bool write_all(const TcpDescriptor& socket, const Bytes& bytes, std::string& why) {
+  if (bytes.empty()) return true;
+  const auto sent = write_some(socket.get(), bytes, why);
+  return sent && *sent == bytes.size();
+}
+
+// One attempt at one endpoint: an open connection, or an empty one and why not. Throws
+// PeerLostError when hvdrun, proven to be it, does not want this agent.
+Connection attempt(const TcpAddress& endpoint, const AgentCall& call, std::string& why) {
+  TcpDescriptor socket = connect_to(endpoint, call.link_timeout);
+  int error = socket ? 0 : errno;
+  const TimePoint connected_by = std::min(call.give_up, Clock::now() + kConnectLimit);
+  if (socket) {
+    const Came came = wait_for(socket.get(), POLLOUT, connected_by, call.endings);
+    error = came == Came::kLate ? ETIMEDOUT : connect_result(socket.get());
+  }
+  if (error != 0) {
+    why = std::strerror(error);
+    return {};
+  }
+  Connection made;
+  Handshake handshake = Handshake::caller(key_bytes(call.to), kTerms, call.rank);
+  const TimePoint greeted_by = std::min(call.give_up, Clock::now() + kGreetLimit);
+  if (!write_all(socket, handshake.take_output(), why)) return {};
+  while (handshake.state() == Handshake::State::kGoing) {
+    if (wait_for(socket.get(), POLLIN, greeted_by, call.endings) == Came::kLate) {
+      why = "no answer";
+      return {};
+    }
+    if (!advance(handshake, socket, made, why)) {
+      if (why.empty()) why = "hung up";
+      return {};
+    }
+  }
+  if (handshake.state() == Handshake::State::kDone) return made;
+  why = "it " + handshake.why();
+  if (handshake.fault() != Handshake::Fault::kRefused) return {};
+  throw PeerLostError("agent of rank " + std::to_string(call.rank) + " on " + host_name() +
+                      ": hvdrun at " + to_string(endpoint) + " " + handshake.why());
+}
+
+}  // namespace
 
 pollfd Connection::wanted() const {
   return {socket_.get(), static_cast<short>(POLLIN | (unsent_.empty() ? 0 : POLLOUT)), 0};
@@ -39,41 +108,39 @@ void Connection::close() {
   unsent_.clear();
 }
 
-namespace {
-
-bool is_loopback(const std::string& address) {
-  return address.starts_with("127.") || address == "::1";
-}
-
-}  // namespace
-
-std::vector<std::string> listening_addresses(bool remote, const std::string& interfaces) {
-  if (!remote) return {"127.0.0.1"};
-  const std::vector<LocalAddress> local = local_addresses();
-  std::vector<std::string> addresses = addresses_of(interfaces, local);
-  // Another machine that calls its own loopback finds somebody else there.
-  if (!std::all_of(addresses.begin(), addresses.end(), is_loopback)) {
-    std::erase_if(addresses, is_loopback);
+bool advance(Handshake& handshake, TcpDescriptor& socket, Connection& made, std::string& why) {
+  std::array<std::byte, 1024> buffer;
+  const auto got = read_some(socket.get(), buffer, why);
+  if (!got) return false;
+  const auto came = std::span(buffer).first(*got);
+  const std::size_t used = handshake.take(came);
+  if (!write_all(socket, handshake.take_output(), why)) return false;
+  if (handshake.state() == Handshake::State::kDone) {
+    made = Connection(std::move(socket), came.subspan(used));
   }
-  return addresses;
+  return true;
 }
 
-Listener::Listener(std::span<const std::string> addresses) {
-  std::string why = "no address";
-  for (const std::string& address : addresses) {
-    try {
-      sockets_.push_back(listen_on(address));
-    } catch (const UnsupportedError& error) {
-      why = error.what();
+Connection call_launcher(const AgentCall& call) {
+  const std::vector<TcpAddress> endpoints =
+      in_order_of_promise(call.to.endpoints, local_addresses());
+  while (true) {
+    std::string met;
+    for (const TcpAddress& endpoint : endpoints) {
+      std::string why;
+      if (Connection made = attempt(endpoint, call, why)) return made;
+      met += " " + to_string(endpoint) + " (" + why + ")";
     }
+    const TimePoint next = Clock::now() + kRetryInterval;
+    if (next < call.give_up) {
+      wait_for(-1, 0, next, call.endings);
+      continue;
+    }
+    throw PeerLostError("agent of rank " + std::to_string(call.rank) + " on " + host_name() +
+                        " cannot reach hvdrun at" + met +
+                        "; is a firewall between the hosts? hvdrun --network-interfaces chooses "
+                        "the addresses that are tried");
   }
-  if (sockets_.empty()) throw InternalError("cannot listen for the ranks: " + why);
-}
-
-std::vector<TcpAddress> Listener::endpoints() const {
-  std::vector<TcpAddress> all;
-  for (const TcpListener& each : sockets_) all.push_back(each.at);
-  return all;
 }
 
 }  // namespace hvd::runner

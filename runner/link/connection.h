@@ -7,7 +7,7 @@
 #include <optional>
 #include <span>
 #include <string>
-#include <vector>
+#include <utility>
 
 #include "core/base/bytes.h"
 #include "core/base/clock.h"
@@ -52,10 +52,9 @@ class Connection {
   }
   // As much of what was said as the system takes now.
   void send();
-  bool all_sent() const { return unsent_.empty(); }
   // Takes what came; false when the connection is over.
   bool receive();
-  // The next message that came. Throws PeerLostError on what is none.
+  // The next message that came. Throws PeerLostError on a malformed one.
   std::optional<Message> next() { return reader_.next(); }
   void close();
 
@@ -65,24 +64,21 @@ class Connection {
   Bytes unsent_;
 };
 
-// The addresses of this machine on which hvdrun awaits its agents. `remote`: those that other
-// machines may reach, of the interfaces that `interfaces` lists ("eth0,ib0") or of all if it is
-// empty; else loopback. Throws InvalidArgumentError naming an interface that there is not.
-std::vector<std::string> listening_addresses(bool remote, const std::string& interfaces);
+// Takes what `socket` has for `handshake` and answers. False when the connection is over; `why` is
+// "" if the other end closed it in order. Once the handshake is done, the connection is in `made`.
+bool advance(Handshake& handshake, TcpDescriptor& socket, Connection& made, std::string& why);
 
-// A TCP port on each of some addresses and on no other; not blocking.
-class Listener {
- public:
-  // Those of `addresses` that the system lets nobody listen on are left out. Throws InternalError
-  // if they are all.
-  explicit Listener(std::span<const std::string> addresses);
-
-  // Each has a descriptor; readable when somebody connects.
-  std::span<const TcpListener> sockets() const { return sockets_; }
-  std::vector<TcpAddress> endpoints() const;
-
- private:
-  std::vector<TcpListener> sockets_;
+struct AgentCall {
+  AgentAddress to;
+  int rank = 0;
+  TimePoint give_up;
+  Duration link_timeout{};  // after which a connection to a host that is gone breaks
+  // Descriptors; when one is readable, the call is not wanted any more.
+  std::span<const int> endings;
 };
+
+// Connects to hvdrun, the endpoints that promise most first, and proves both ends to each other;
+// tries again until `give_up`. Throws PeerLostError with every endpoint and what it met.
+Connection call_launcher(const AgentCall& call);
 
 }  // namespace hvd::runner

@@ -1,30 +1,61 @@
 #include "runner/link/reception.h"
 
 #include <algorithm>
-#include <array>
 #include <cerrno>
 
+#include "core/base/status.h"
 #include "core/system/host.h"
-#include "ops/net/tcp_socket.h"
-#include "runner/link/connection.h"
+#include "ops/net/tcp_endpoint.h"
 
 namespace hvd::runner {
 namespace {
 
 constexpr Duration kListenPause = std::chrono::milliseconds(100);  // without descriptors
 
+bool is_loopback(const std::string& address) {
+  return address.starts_with("127.") || address == "::1";
+}
+
+std::vector<TcpListener> listen_on_each(std::span<const std::string> addresses) {
+  std::vector<TcpListener> listeners;
+  std::string why = "no address";
+  for (const std::string& address : addresses) {
+    try {
+      listeners.push_back(listen_on(address));
+    } catch (const UnsupportedError& error) {
+      why = error.what();
+    }
+  }
+  if (listeners.empty()) throw InternalError("cannot listen for the ranks: " + why);
+  return listeners;
+}
+
 }  // namespace
 
-Reception::Reception(Listener listener, int np, Duration link_timeout, Expects expects)
-    : listener_(std::move(listener)),
-      address_{random_hex(64), listener_.endpoints()},
+std::vector<std::string> listening_addresses(bool remote, const std::string& interfaces) {
+  if (!remote) return {"127.0.0.1"};
+  const std::vector<LocalAddress> local = local_addresses();
+  std::vector<std::string> addresses = addresses_of(interfaces, local);
+  // Another machine that calls its own loopback finds somebody else there.
+  if (!std::all_of(addresses.begin(), addresses.end(), is_loopback)) {
+    std::erase_if(addresses, is_loopback);
+  }
+  return addresses;
+}
+
+Reception::Reception(std::span<const std::string> addresses, int np, Duration link_timeout,
+                     Expects expects)
+    : listeners_(listen_on_each(addresses)),
+      address_{random_hex(64), {}},
       most_(kMaxUnauthenticatedPeers + static_cast<std::size_t>(np)),
       link_timeout_(link_timeout),
-      expects_(std::move(expects)) {}
+      expects_(std::move(expects)) {
+  for (const TcpListener& each : listeners_) address_.endpoints.push_back(each.at);
+}
 
 void Reception::add_polls(std::vector<pollfd>& polls) const {
   const bool open = listen_again_ == TimePoint{};
-  for (const TcpListener& listening : listener_.sockets()) {
+  for (const TcpListener& listening : listeners_) {
     polls.push_back({open ? listening.socket.get() : -1, POLLIN, 0});
   }
   for (const UnauthenticatedPeer& stranger : strangers_)
@@ -39,7 +70,7 @@ TimePoint Reception::next_deadline() const {
 
 std::vector<Reception::Agent> Reception::serve(std::span<const pollfd> polls, TimePoint now) {
   std::vector<Agent> agents;
-  const std::size_t listening = listener_.sockets().size();
+  const std::size_t listening = listeners_.size();
   std::size_t at = listening;
   std::erase_if(strangers_, [&](UnauthenticatedPeer& stranger) {
     const bool ready = polls[at++].revents != 0;
@@ -54,22 +85,11 @@ std::vector<Reception::Agent> Reception::serve(std::span<const pollfd> polls, Ti
 
 // False when it is no stranger any more: an agent, or gone.
 bool Reception::serve(UnauthenticatedPeer& stranger, std::vector<Agent>& agents) {
-  std::array<std::byte, 1024> buffer;
+  Connection made;
   std::string why;
-  const auto got = read_some(stranger.socket.get(), buffer, why);
-  if (!got) return false;
-  const auto came = std::span(buffer).first(*got);
-  const std::size_t used = stranger.handshake.take(came);
-  const Bytes answer = stranger.handshake.take_output();
-  // A few bytes into an empty socket.
-  const auto sent = write_some(stranger.socket.get(), answer, why);
-  if (!sent || *sent != answer.size()) return false;
-  if (stranger.handshake.state() == Handshake::State::kGoing) return true;
-  if (stranger.handshake.state() == Handshake::State::kDone) {
-    agents.push_back(
-        {stranger.handshake.from(), Connection(std::move(stranger.socket), came.subspan(used))});
-  }
-  return false;
+  if (!advance(stranger.handshake, stranger.socket, made, why)) return false;
+  if (made) agents.push_back({stranger.handshake.from(), std::move(made)});
+  return stranger.handshake.state() == Handshake::State::kGoing;
 }
 
 void Reception::accept_all(int listening, TimePoint now) {

@@ -15,6 +15,11 @@
 
 namespace hvd::runner {
 
+// The addresses of this machine on which hvdrun awaits its agents. `remote`: those that other
+// machines may reach, of the interfaces that `interfaces` lists ("eth0,ib0") or of all if it is
+// empty; else loopback. Throws InvalidArgumentError naming an interface that there is not.
+std::vector<std::string> listening_addresses(bool remote, const std::string& interfaces);
+
 // Where agents connect to hvdrun and prove that they are of this job. Who has not done so costs a
 // descriptor and some 200 bytes, for kUnauthenticatedLimit at most; if too many come, the oldest
 // go. Not thread-safe.
@@ -30,8 +35,10 @@ class Reception {
   // Whether the agent of this rank may come.
   using Expects = std::function<bool(int rank)>;
 
-  // `link_timeout`: after which a connection to a host that is gone breaks.
-  Reception(Listener listener, int np, Duration link_timeout, Expects expects);
+  // Listens on a TCP port of each of `addresses`, except those that the system lets nobody listen
+  // on; throws InternalError if they are all. `link_timeout`: after which a connection to a host
+  // that is gone breaks.
+  Reception(std::span<const std::string> addresses, int np, Duration link_timeout, Expects expects);
 
   // Where agents find this hvdrun, with the key of this job, which is drawn anew.
   const AgentAddress& address() const { return address_; }
@@ -55,7 +62,7 @@ class Reception {
   bool serve(UnauthenticatedPeer& stranger, std::vector<Agent>& agents);
   void accept_all(int listening, TimePoint now);
 
-  Listener listener_;
+  std::vector<TcpListener> listeners_;
   AgentAddress address_;
   std::size_t most_;
   Duration link_timeout_;

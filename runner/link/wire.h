@@ -5,6 +5,8 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <tuple>
+#include <type_traits>
 #include <vector>
 
 #include "core/base/bytes.h"
@@ -12,73 +14,21 @@
 #include "ops/net/tcp_endpoint.h"
 
 // What agents and hvdrun say to each other, one TCP connection per rank, after the handshake of
-// ops/net has proven both. Pure encoding.
+// ops/net has proven both. Pure encoding: kFields of a message are sent in this order.
 namespace hvd::runner {
 
 enum class Stream : std::uint8_t { kStdout = 0, kStderr };
 
-// agent -> hvdrun, first message.
-struct Hello {
-  std::string host;
-  std::string boot;  // boot_id(): agents with hvdrun's own have its clock
-};
-
-// agent -> hvdrun: bytes the program wrote.
-struct Output {
-  Stream stream = Stream::kStdout;
-  std::string bytes;
-};
-
 // kLost is hvdrun's own word for a rank whose agent vanished; agents never send it.
 enum class EndKind : std::uint8_t { kExited = 0, kSignaled, kNotStarted, kLost };
 
-// agent -> hvdrun: how the program ended, at once. Output may follow.
-struct ProgramEnd {
-  EndKind kind = EndKind::kExited;
-  std::int32_t value = 0;    // exit code, signal number or errno
-  bool was_stopped = false;  // told to stop before it ended
-  bool after_loss =
-      false;              // its job had ended because of another rank: see core/config/loss_mark.h
-  std::int64_t time = 0;  // the agent's Clock, nanoseconds
-  std::string recording =
-      {};  // folder on the agent's host with the rank's flight record; "" = none
-};
-
-// agent -> hvdrun, last message: all that the program wrote has been sent. hvdrun hangs up.
-struct Done {};
-
-// agent -> hvdrun: what its clock says.
-struct ClockAnswer {
-  std::int64_t asked = 0;     // of the question
-  std::int64_t answered = 0;  // the agent's Clock, nanoseconds
-};
-
-// hvdrun -> agent: pass `signal` to the program; kill what still runs after the grace.
-struct Stop {
-  std::int32_t signal = 0;
-};
-
-// hvdrun -> agent: pass `signal` to the program, which goes on unless it ends by itself. SIGTSTP
-// stops it whatever it does with that, until SIGCONT.
-struct Signal {
-  std::int32_t number = 0;
-};
-
-// hvdrun -> agent: so many more bytes of Output were taken. An agent lets its program wait rather
-// than have more than a few on their way, so that no reader of hvdrun's output, however slow, makes
-// one end of the connection stop reading what the other has to say.
-struct Taken {
-  std::uint32_t bytes = 0;
-};
-
-// hvdrun -> agent.
-inline std::int64_t nanoseconds(TimePoint time) {
-  return std::chrono::nanoseconds(time.time_since_epoch()).count();
-}
-
-struct ClockQuestion {
-  std::int64_t asked = 0;  // hvdrun's Clock, nanoseconds
-};
+// How many values of an enum may be sent.
+template <typename E>
+inline constexpr unsigned kValues = 0;
+template <>
+inline constexpr unsigned kValues<Stream> = 2;
+template <>
+inline constexpr unsigned kValues<EndKind> = 3;
 
 enum class MessageType : std::uint8_t {
   kHello = 0,
@@ -93,30 +43,134 @@ enum class MessageType : std::uint8_t {
 };
 inline constexpr unsigned kMessageTypes = 9;
 
+// agent -> hvdrun, first message.
+struct Hello {
+  static constexpr MessageType kType = MessageType::kHello;
+  std::string host;
+  std::string boot;  // boot_id(): agents with hvdrun's own have its clock
+  static constexpr auto kFields = std::tuple(&Hello::host, &Hello::boot);
+};
+
+// agent -> hvdrun: bytes the program wrote.
+struct Output {
+  static constexpr MessageType kType = MessageType::kOutput;
+  Stream stream = Stream::kStdout;
+  std::string bytes;
+  static constexpr auto kFields = std::tuple(&Output::stream, &Output::bytes);
+};
+
+// agent -> hvdrun: how the program ended, at once. Output may follow.
+struct ProgramEnd {
+  static constexpr MessageType kType = MessageType::kEnd;
+  EndKind kind = EndKind::kExited;
+  std::int32_t value = 0;      // exit code, signal number or errno
+  bool was_stopped = false;    // told to stop before it ended
+  bool after_loss = false;     // its job had ended because of another rank: loss_mark.h
+  TimePoint time = {};         // on the agent's clock
+  std::string recording = {};  // folder on its host with the rank's flight record; "" = none
+  static constexpr auto kFields =
+      std::tuple(&ProgramEnd::kind, &ProgramEnd::value, &ProgramEnd::was_stopped,
+                 &ProgramEnd::after_loss, &ProgramEnd::time, &ProgramEnd::recording);
+};
+
+// agent -> hvdrun, last message: all that the program wrote has been sent. hvdrun hangs up.
+struct Done {
+  static constexpr MessageType kType = MessageType::kDone;
+  static constexpr auto kFields = std::tuple();
+};
+
+// agent -> hvdrun: what its clock says.
+struct ClockAnswer {
+  static constexpr MessageType kType = MessageType::kClockAnswer;
+  TimePoint asked;     // of the question
+  TimePoint answered;  // on the agent's clock
+  static constexpr auto kFields = std::tuple(&ClockAnswer::asked, &ClockAnswer::answered);
+};
+
+// hvdrun -> agent: pass `signal` to the program; kill what still runs after the grace.
+struct Stop {
+  static constexpr MessageType kType = MessageType::kStop;
+  std::int32_t signal = 0;
+  static constexpr auto kFields = std::tuple(&Stop::signal);
+};
+
+// hvdrun -> agent: pass `signal` to the program, which goes on unless it ends by itself. SIGTSTP
+// stops it whatever it does with that, until SIGCONT.
+struct Signal {
+  static constexpr MessageType kType = MessageType::kSignal;
+  std::int32_t number = 0;
+  static constexpr auto kFields = std::tuple(&Signal::number);
+};
+
+// hvdrun -> agent: so many more bytes of Output were taken. An agent lets its program wait rather
+// than have more than a few on their way, so that no reader of hvdrun's output, however slow, makes
+// one end of the connection stop reading what the other has to say.
+struct Taken {
+  static constexpr MessageType kType = MessageType::kTaken;
+  std::uint32_t bytes = 0;
+  static constexpr auto kFields = std::tuple(&Taken::bytes);
+};
+
+// hvdrun -> agent.
+struct ClockQuestion {
+  static constexpr MessageType kType = MessageType::kClockQuestion;
+  TimePoint asked;  // on hvdrun's clock
+  static constexpr auto kFields = std::tuple(&ClockQuestion::asked);
+};
+
 struct Message {
   MessageType type = MessageType::kHello;
   Bytes payload;
 };
 
-void append(Bytes& out, const Hello& message);
-void append(Bytes& out, const Output& message);
-void append(Bytes& out, const ProgramEnd& message);
-void append(Bytes& out, const Done& message);
-void append(Bytes& out, const ClockAnswer& message);
-void append(Bytes& out, const Stop& message);
-void append(Bytes& out, const Signal& message);
-void append(Bytes& out, const Taken& message);
-void append(Bytes& out, const ClockQuestion& message);
+template <typename T>
+void put_field(ByteWriter& writer, const T& value) {
+  if constexpr (std::is_same_v<T, std::string>) {
+    writer.put_string(value);
+  } else if constexpr (std::is_same_v<T, TimePoint>) {
+    writer.put_time(value);
+  } else {
+    writer.put(value);
+  }
+}
 
-// These throw PeerLostError on a message that is not what its type says.
-Hello read_hello(const Message& message);
-Output read_output(const Message& message);
-ProgramEnd read_end(const Message& message);
-ClockAnswer read_clock_answer(const Message& message);
-Stop read_stop(const Message& message);
-Signal read_signal(const Message& message);
-Taken read_taken(const Message& message);
-ClockQuestion read_clock_question(const Message& message);
+template <typename T>
+void get_field(ByteReader& reader, T& value) {
+  if constexpr (std::is_same_v<T, std::string>) {
+    value = reader.get_string();
+  } else if constexpr (std::is_same_v<T, TimePoint>) {
+    value = reader.get_time();
+  } else if constexpr (std::is_same_v<T, bool>) {
+    value = reader.get_flag();
+  } else if constexpr (std::is_enum_v<T>) {
+    value = reader.get_enum<T>(kValues<T>);
+  } else {
+    value = reader.get<T>();
+  }
+}
+
+// Appends the header, whose length is filled in later; returns where it is.
+std::size_t begin_message(Bytes& out, MessageType type);
+void end_message(Bytes& out, std::size_t at);
+
+template <typename M>
+void append(Bytes& out, const M& message) {
+  const std::size_t at = begin_message(out, M::kType);
+  ByteWriter writer(out);
+  std::apply([&](auto... field) { (put_field(writer, message.*field), ...); }, M::kFields);
+  end_message(out, at);
+}
+
+// Throws PeerLostError on a message that is not what its type says, or another one than M.
+template <typename M>
+M read(const Message& message) {
+  if (message.type != M::kType) ByteReader::malformed("another message was expected");
+  ByteReader reader(message.payload);
+  M it;
+  std::apply([&](auto... field) { (get_field(reader, it.*field), ...); }, M::kFields);
+  reader.expect_end();
+  return it;
+}
 
 // Cuts a byte stream into messages.
 class MessageReader {

@@ -3,32 +3,22 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
-#include <chrono>
 #include <csignal>
 #include <cstdio>
 #include <cstring>
-#include <ctime>
 #include <map>
 #include <set>
 #include <utility>
 
 namespace hvd::runner {
 
-std::int64_t system_time() {
-  const auto now = std::chrono::system_clock::now().time_since_epoch();
-  return std::chrono::duration_cast<std::chrono::nanoseconds>(now).count();
-}
-
-std::string wall_clock() {
-  const std::int64_t now = system_time();
-  const std::time_t seconds = now / 1'000'000'000;
-  std::tm fields{};
-  localtime_r(&seconds, &fields);
-  std::array<char, 32> text{};
-  const std::size_t length = std::strftime(text.data(), text.size(), "%F %T", &fields);
-  std::snprintf(text.data() + length, text.size() - length, ".%03d",
-                static_cast<int>(now / 1'000'000 % 1000));
-  return text.data();
+std::string name_ranks(std::span<const int> ranks) {
+  std::string text = ranks.size() == 1 ? "rank " : "ranks ";
+  for (std::size_t i = 0; i < ranks.size(); ++i) {
+    if (i > 0) text += i + 1 == ranks.size() ? " and " : ", ";
+    text += std::to_string(ranks[i]);
+  }
+  return text;
 }
 
 namespace {
@@ -44,8 +34,7 @@ std::string hint(const ProgramEnd& end, const std::string& program) {
 }
 
 std::string ended_with_success(std::span<const int> ranks, const std::string& when) {
-  return std::string("rank") + (ranks.size() == 1 ? " " : "s ") + list_ranks(ranks) + when +
-         " with exit code 0\n";
+  return name_ranks(ranks) + when + " with exit code 0\n";
 }
 
 std::string in_seconds(Duration time) {
@@ -95,9 +84,8 @@ std::string recordings(std::span<const RankEnd> ends, const RankEnd& first) {
   std::string text;
   for (auto& [folder, of] : ranks) {
     std::sort(of.begin(), of.end());
-    text += "hvdrun: the last operations of rank" + std::string(of.size() == 1 ? " " : "s ") +
-            list_ranks(of) + " are in " + folder + (hosts.size() > 1 ? " on their hosts" : "") +
-            "\n";
+    text += "hvdrun: the last operations of " + name_ranks(of) + " are in " + folder +
+            (hosts.size() > 1 ? " on their hosts" : "") + "\n";
   }
   return text;
 }
@@ -145,15 +133,6 @@ std::string describe_end(const RankEnd& rank, const std::string& program) {
       break;
   }
   return "its hvdrun agent vanished (killed, or its host is lost)";
-}
-
-std::string list_ranks(std::span<const int> ranks) {
-  std::string text;
-  for (std::size_t i = 0; i < ranks.size(); ++i) {
-    if (i > 0) text += i + 1 == ranks.size() ? " and " : ", ";
-    text += std::to_string(ranks[i]);
-  }
-  return text;
 }
 
 std::string failure_report(std::span<const RankEnd> ends, int np, const std::string& program,

@@ -1,6 +1,5 @@
 #pragma once
 
-#include <cstdint>
 #include <deque>
 #include <span>
 #include <string>
@@ -10,12 +9,6 @@
 #include "runner/link/wire.h"
 
 namespace hvd::runner {
-
-// Nanoseconds since the epoch: what agents of several hosts can compare.
-std::int64_t system_time();
-
-// Now, for people: "2026-11-21 14:03:22.123".
-std::string wall_clock();
 
 // How one rank ended.
 struct RankEnd {
@@ -38,8 +31,8 @@ int exit_code(const RankEnd& rank);
 // "exit code 3", "killed by SIGKILL", "could not start './x': No such file or directory".
 std::string describe_end(const RankEnd& rank, const std::string& program);
 
-// "1, 4 and 7"
-std::string list_ranks(std::span<const int> ranks);
+// "rank 1", "ranks 1, 4 and 7"
+std::string name_ranks(std::span<const int> ranks);
 
 // The block hvdrun ends with: first failing rank, how, who had ended before without a failure,
 // which others failed, where ranks left their last operations (unless the cause is the program's

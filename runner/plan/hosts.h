@@ -1,11 +1,18 @@
 #pragma once
 
+#include <map>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
 namespace hvd::runner {
+
+using Environment = std::map<std::string, std::string>;
+
+// Nothing if `name` is not set.
+std::optional<std::string> value_of(const Environment& environment, const char* name);
 
 // A host and the number of ranks it may hold.
 struct HostSlots {
@@ -37,5 +44,21 @@ bool is_local_host(std::string_view host, std::string_view hostname);
 // "node9 (Name or service not known), ...": those that this machine finds no address of; "" if
 // there are none. Asks the name service, which may take some seconds.
 std::string hosts_without_address(std::span<const HostSlots> hosts);
+
+// What Slurm granted to this job.
+struct SlurmJob {
+  std::vector<HostSlots> hosts;
+  std::optional<int> tasks;  // -n of sbatch or salloc
+};
+
+// Reads SLURM_JOB_NODELIST, SLURM_TASKS_PER_NODE and SLURM_NTASKS; nothing outside an allocation.
+// Throws InvalidArgumentError naming the variable and its value when it cannot be understood.
+std::optional<SlurmJob> slurm_job(const Environment& environment);
+
+// "n[01-03,07],m1" -> n01 n02 n03 n07 m1. Also "r[1-2]n[1-2]". Throws as above.
+std::vector<std::string> expand_nodes(std::string_view text);
+
+// "2(x3),1" -> 2 2 2 1. Throws as above.
+std::vector<int> expand_counts(std::string_view text);
 
 }  // namespace hvd::runner

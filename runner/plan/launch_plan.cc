@@ -24,7 +24,6 @@ constexpr std::array<const char*, 7> kExported = {
 
 constexpr const char* kStartTimeout = "HOROVOD_START_TIMEOUT";
 constexpr const char* kLinkTimeout = "HVD_LINK_TIMEOUT_SECONDS";
-constexpr const char* kInterfaces = "HOROVOD_GLOO_IFACE";
 constexpr const char* kController = "HOROVOD_CONTROLLER";
 constexpr const char* kRendezvous = "HVD_RENDEZVOUS";
 
@@ -91,26 +90,24 @@ void add_ssh(std::vector<std::string>& argv, const Options& options) {
   add(argv, {"--mca", "plm_rsh_args", arguments});
 }
 
-std::string joined_interfaces(const Options& options) {
-  std::string names;
-  for (const std::string& name : options.interfaces) names += (names.empty() ? "" : ",") + name;
-  return names;
+void add_interfaces(std::vector<std::string>& argv, const Options& options) {
+  const auto names = options.settings.find(kInterfacesVariable);
+  if (names == options.settings.end()) return;
+  for (const char* user : {"btl_tcp_if_include", "oob_tcp_if_include"}) {
+    add(argv, {"--mca", user, names->second.value});
+  }
 }
 
-void add_interfaces(std::vector<std::string>& argv, const Options& options) {
-  const std::string names = joined_interfaces(options);
-  if (names.empty()) return;
-  add(argv, {"--mca", "btl_tcp_if_include", names, "--mca", "oob_tcp_if_include", names});
+// A variable's value, which init() would accept; nothing if it is not set.
+std::optional<std::string> checked(const Environment& environment, const char* name) {
+  const auto value = value_of(environment, name);
+  if (value) check_setting(name, *value, name);
+  return value;
 }
 
 // "auto", "mpi" or "gloo".
 std::string controller(const Options& options, const LaunchContext& context) {
-  const auto chosen = options.settings.find(kController);
-  if (chosen != options.settings.end()) return chosen->second.value;
-  const auto variable = context.environment.find(kController);
-  if (variable == context.environment.end()) return Config{}.controller;
-  check_setting(kController, variable->second, kController);
-  return variable->second;
+  return checked(rank_environment(options, context), kController).value_or(Config{}.controller);
 }
 
 std::vector<std::string> mpirun_command(const Options& options, const LaunchContext& context,
@@ -171,11 +168,6 @@ Environment settings_environment(const Options& options) {
     std::replace(source.begin(), source.end(), ';', ',');  // what separates the entries
     sources += (sources.empty() ? "" : ";") + name + "=" + source;
   }
-  if (!options.interfaces.empty()) {
-    environment[kInterfaces] = joined_interfaces(options);
-    sources +=
-        (sources.empty() ? "" : ";") + std::string(kInterfaces) + "=hvdrun --network-interfaces";
-  }
   if (!sources.empty()) environment[kSourcesVariable] = sources;
   return environment;
 }
@@ -192,22 +184,17 @@ Environment rank_environment(const Options& options, const LaunchContext& contex
 }
 
 Duration start_timeout(const Environment& environment) {
-  const auto it = environment.find(kStartTimeout);
-  if (it == environment.end()) return Config{}.start_timeout;
-  check_setting(kStartTimeout, it->second, kStartTimeout);
-  return *SecondsAboveZero::read(it->second);
+  const auto text = checked(environment, kStartTimeout);
+  return text ? *SecondsAboveZero::read(*text) : Config{}.start_timeout;
 }
 
 Duration link_timeout(const Environment& environment) {
-  const auto it = environment.find(kLinkTimeout);
-  if (it == environment.end()) return Config{}.link_timeout;
-  check_setting(kLinkTimeout, it->second, kLinkTimeout);
-  return *PositiveSeconds::read(it->second);
+  const auto text = checked(environment, kLinkTimeout);
+  return text ? *PositiveSeconds::read(*text) : Config{}.link_timeout;
 }
 
 std::string chosen_interfaces(const Environment& environment) {
-  const auto it = environment.find(kInterfaces);
-  return it == environment.end() ? "" : it->second;
+  return value_of(environment, kInterfacesVariable).value_or("");
 }
 
 bool may_be_remote(const Options& options, const LaunchContext& context) {
@@ -233,8 +220,11 @@ bool starts_by_mpirun(const Options& options, const LaunchContext& context) {
 LaunchPlan make_launch_plan(const Options& options, const LaunchContext& context,
                             const std::string& agent_address, const std::string& rendezvous) {
   const Environment environment = plan_environment(options, context, agent_address);
-  LaunchPlan plan{
-      starts_by_mpirun(options, context), {}, options.warnings, start_timeout(environment)};
+  LaunchPlan plan{.by_mpirun = starts_by_mpirun(options, context),
+                  .remote = may_be_remote(options, context),
+                  .commands = {},
+                  .warnings = options.warnings,
+                  .start_timeout = start_timeout(environment)};
   if (plan.by_mpirun) {
     if (controller(options, context) == "gloo") {
       plan.warnings.push_back(

@@ -30,6 +30,7 @@ struct LaunchCommand {
 
 struct LaunchPlan {
   bool by_mpirun = true;
+  bool remote = false;                  // ranks may run on other machines
   std::vector<LaunchCommand> commands;  // mpirun, which starts the agents; else an agent a rank
   std::vector<std::string> warnings;    // for the user to read
   Duration start_timeout{};             // HOROVOD_START_TIMEOUT: all agents must have come by then

@@ -1,11 +1,10 @@
 #include "runner/plan/option_table.h"
 
-#include <charconv>
 #include <cstring>
-#include <sstream>
 #include <type_traits>
 
 #include "core/base/status.h"
+#include "core/base/text.h"
 #include "core/config/config.h"
 
 namespace hvd::runner {
@@ -30,10 +29,8 @@ constexpr OptionGroup kRefused = {"Refused", false};
 // `expected` is what the error says: "expected a port, 1 to 65535".
 template <typename Number>
 Number number(const Given& given, Number least, Number most, const char* expected) {
-  Number value = 0;
-  const char* last = given.value.data() + given.value.size();
-  const auto [end, error] = std::from_chars(given.value.data(), last, value);
-  if (error == std::errc() && end == last && value >= least && value <= most) return value;
+  const auto value = parse_number<Number>(given.value);
+  if (value && *value >= least && *value <= most) return *value;
   throw InvalidArgumentError(given.written + ": '" + given.value + "': expected " + expected);
 }
 
@@ -61,7 +58,7 @@ void take_identity(Options& options, const Given& given) {
   options.ssh_identity = given.value;
 }
 
-// A flag, a text, a list with commas, which may be given in parts, or a shell's words.
+// A flag, a text, or a shell's words.
 template <auto kMember>
 void store(Options& options, const Given& given) {
   auto& member = options.*kMember;
@@ -69,13 +66,19 @@ void store(Options& options, const Given& given) {
     member = true;
   } else if constexpr (std::is_same_v<decltype(member), std::string&>) {
     member = given.value;
-  } else if (given.row->value == kShellWords) {
-    member = split_words(given.value, given.written);
   } else {
-    std::istringstream words(given.value);
-    for (std::string word; std::getline(words, word, ',');) {
-      if (!word.empty()) member.push_back(word);
-    }
+    member = split_words(given.value, given.written);
+  }
+}
+
+// May be given several times.
+void take_interfaces(Options& options, const Given& given) {
+  for (const std::string_view name : split(given.value, ',')) {
+    if (name.empty()) continue;
+    ChosenSetting& all = options.settings[kInterfacesVariable];
+    all.value += all.value.empty() ? "" : ",";
+    all.value += name;
+    all.source = "hvdrun --network-interfaces";
   }
 }
 
@@ -92,7 +95,7 @@ const std::vector<OptionRow> kOptions = {
     {kJob, "hosts,H", "HOST:SLOTS,...", take_hosts, "machines, and how many ranks each may hold"},
     {kJob, "hostfile", kFile, take_hosts,
      "the same from a file: lines 'node1 slots=4' or 'node1:4'"},
-    {kJob, "network-interfaces,network-interface", "A,B", store<&Options::interfaces>,
+    {kJob, "network-interfaces,network-interface", "A,B", take_interfaces,
      "what MPI and the engine use; default: all"},
     {kJob, "start-timeout", "SECONDS", "HOROVOD_START_TIMEOUT",
      "give up when a rank has not started by then"},

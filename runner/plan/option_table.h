@@ -1,5 +1,6 @@
 #pragma once
 
+#include <span>
 #include <string>
 #include <variant>
 #include <vector>
@@ -51,5 +52,18 @@ const std::vector<OptionRow>& option_table();
 
 // Puts `given` where its row says. Throws InvalidArgumentError naming it and its value.
 void apply(Options& options, const Given& given);
+
+struct CommandLine {
+  std::vector<Given> given;          // hvdrun's options, in their order
+  std::vector<std::string> program;  // and its arguments, untouched
+};
+
+// Horovod's grammar: long names after one dash or two, a value in the next word, after '=' or, a
+// number, right after a short or long name (-np2); "--" or the first word that is neither an option
+// nor its value ends the options. Throws InvalidArgumentError naming the option.
+CommandLine read_command_line(std::span<const std::string> arguments);
+
+// What `hvdrun --help` prints, or `--help-all`: lines of at most 100 characters.
+std::string help_text(bool all);
 
 }  // namespace hvd::runner

@@ -1,50 +1,92 @@
 #include "runner/plan/options.h"
 
 #include <algorithm>
+#include <filesystem>
 #include <optional>
 #include <utility>
 
+#include <yaml-cpp/yaml.h>
+
 #include "core/base/status.h"
-#include "runner/plan/command_line.h"
+#include "core/config/setting_kinds.h"
 #include "runner/plan/option_table.h"
-#include "runner/plan/slurm.h"
 
 namespace hvd::runner {
 namespace {
 
-bool yaml_flag(const ConfigEntry& entry, const std::string& place) {
-  for (const char* yes : {"true", "yes", "on", "1"}) {
-    if (entry.value == yes) return true;
-  }
-  for (const char* no : {"false", "no", "off", "0"}) {
-    if (entry.value == no) return false;
-  }
-  throw InvalidArgumentError(place + ": " + entry.key + ": '" + entry.value +
-                             "': expected true or false");
-}
+// Reads the YAML file of --config-file: maps of scalars and lists of scalars.
+class ConfigFile {
+ public:
+  explicit ConfigFile(const std::string& path) : path_(path) {}
 
-// What the file says and the command line does not.
-std::vector<Given> read_file(const std::string& path, const std::vector<Given>& stronger) {
-  const std::vector<OptionRow>& table = option_table();
-  std::vector<Given> all;
-  for (const ConfigEntry& entry : read_config_file(path)) {
-    const std::string place = path + ":" + std::to_string(entry.line);
-    const auto row = std::find_if(table.begin(), table.end(), [&](const OptionRow& each) {
-      return !each.key.empty() && each.key == entry.key;
-    });
-    if (row == table.end()) {
-      throw InvalidArgumentError(place + ": unknown key " + entry.key +
-                                 "; docs/launch.md lists the keys");
+  // What it says, in its order. Throws InvalidArgumentError naming file and line.
+  std::vector<Given> read() {
+    try {
+      if (std::filesystem::is_directory(path_)) throw YAML::BadFile(path_);
+      const YAML::Node root = YAML::LoadFile(path_);
+      if (!root.IsNull()) read_map(root, "");
+    } catch (const YAML::BadFile&) {
+      throw InvalidArgumentError("--config-file: cannot read '" + path_ +
+                                 "' (a file of 'key: value' lines)");
+    } catch (const YAML::ParserException& error) {
+      fail(error.mark, error.msg);
     }
-    const bool on = !row->value.empty() || yaml_flag(entry, place);
-    if (!on && row->called(false).empty()) continue;
-    const bool overruled = std::any_of(stronger.begin(), stronger.end(), [&](const Given& other) {
-      return other.row->subject() == row->subject();
-    });
-    if (!overruled) all.push_back({&*row, on, place + ": " + entry.key, place, entry.value});
+    return std::move(given_);
   }
-  return all;
-}
+
+ private:
+  std::string place(const YAML::Mark& mark) const {
+    return path_ + ":" + std::to_string(mark.line + 1);
+  }
+  [[noreturn]] void fail(const YAML::Mark& mark, const std::string& why) const {
+    throw InvalidArgumentError(place(mark) + ": " + why);
+  }
+
+  void read_map(const YAML::Node& map, const std::string& prefix) {
+    if (!map.IsMap()) fail(map.Mark(), "expected 'key: value' lines");
+    for (const auto& pair : map) {
+      if (!pair.first.IsScalar()) fail(pair.first.Mark(), "a key must be a word");
+      const std::string key = prefix + pair.first.Scalar();
+      if (pair.second.IsMap()) {
+        read_map(pair.second, key + ".");
+      } else {
+        take(key, read_value(pair.second, key, pair.first.Mark()), pair.first.Mark());
+      }
+    }
+  }
+
+  std::string read_value(const YAML::Node& value, const std::string& key, const YAML::Mark& mark) {
+    if (value.IsScalar()) return value.Scalar();
+    if (!value.IsSequence()) fail(mark, key + ": has no value");
+    std::string text;
+    for (const YAML::Node& element : value) {
+      if (!element.IsScalar()) fail(mark, key + ": expected a list of plain values");
+      text += (text.empty() ? "" : ",") + element.Scalar();
+    }
+    return text;
+  }
+
+  void take(const std::string& key, const std::string& value, const YAML::Mark& mark) {
+    const auto [before, is_new] = lines_.emplace(key, mark.line + 1);
+    if (!is_new) {
+      fail(mark, key + ": was already given in line " + std::to_string(before->second));
+    }
+    const std::vector<OptionRow>& table = option_table();
+    const auto row = std::find_if(table.begin(), table.end(),
+                                  [&](const OptionRow& each) { return each.key == key; });
+    if (row == table.end() || key.empty()) {
+      fail(mark, "unknown key " + key + "; docs/launch.md lists the keys");
+    }
+    const auto on = row->value.empty() ? Flag::read(value) : true;
+    if (!on) fail(mark, key + ": '" + value + "': expected true or false");
+    if (!*on && row->called(false).empty()) return;
+    given_.push_back({&*row, *on, place(mark) + ": " + key, place(mark), value});
+  }
+
+  const std::string& path_;
+  std::vector<Given> given_;
+  std::map<std::string, int> lines_;  // of the keys
+};
 
 void use_slurm(Options& options, const Environment& environment) {
   if (!options.hosts.empty()) return;
@@ -152,7 +194,12 @@ Options parse_options(std::span<const std::string> arguments, const Environment&
   CommandLine line = read_command_line(arguments);
   for (const Given& given : line.given) apply(options, given);
   if (!options.config_file.empty()) {
-    for (const Given& given : read_file(options.config_file, line.given)) apply(options, given);
+    for (const Given& given : ConfigFile(options.config_file).read()) {
+      const auto overrules = [&](const Given& other) {
+        return other.row->subject() == given.row->subject();
+      };
+      if (std::none_of(line.given.begin(), line.given.end(), overrules)) apply(options, given);
+    }
   }
   options.command = std::move(line.program);
   const bool only_tells = options.help || options.help_all || options.help_settings ||

@@ -10,7 +10,8 @@
 
 namespace hvd::runner {
 
-using Environment = std::map<std::string, std::string>;
+// Names of network interfaces, with commas; empty = any.
+inline constexpr const char* kInterfacesVariable = "HOROVOD_GLOO_IFACE";
 
 // A variable that an option or a line of the configuration file sets for the ranks.
 struct ChosenSetting {
@@ -26,7 +27,6 @@ struct Options {
   std::string config_file;                        // empty = none
   std::string output_folder;                      // empty = none
   bool timestamps = false;                        // before each line of output
-  std::vector<std::string> interfaces;            // empty = any
   int ssh_port = 0;                               // 0 = ssh's own default
   std::string ssh_identity;                       // empty = ssh's own default
   std::vector<std::string> mpi_args;
@@ -41,7 +41,7 @@ struct Options {
   std::vector<std::string> warnings;  // for the user to read
 };
 
-// `arguments` is argv without the program's own name; command_line.h has the grammar. Reads the
+// `arguments` is argv without the program's own name; option_table.h has the grammar. Reads the
 // --hostfile and the --config-file. In a Slurm job (by the variables of `environment`) hosts and np
 // default to what was granted. Throws InvalidArgumentError naming the option, or file and line.
 Options parse_options(std::span<const std::string> arguments, const Environment& environment = {});

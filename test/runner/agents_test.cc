@@ -50,15 +50,12 @@ class AgentsTest : public testing::Test {
       types.push_back(message->type);
       if (message->type != MessageType::kClockQuestion) continue;
       const TimePoint there = Clock::now() + agent.ahead;
-      agent.connection.say(ClockAnswer{read_clock_question(*message).asked, ns(there)});
+      agent.connection.say(ClockAnswer{read<ClockQuestion>(*message).asked, there});
     }
     return types;
   }
-  static std::int64_t ns(TimePoint time) {
-    return std::chrono::nanoseconds(time.time_since_epoch()).count();
-  }
   static void end(Agent& agent, TimePoint at) {
-    agent.connection.say(ProgramEnd{.value = 1, .time = ns(at + agent.ahead)});
+    agent.connection.say(ProgramEnd{.value = 1, .time = at + agent.ahead});
   }
 
   Agents agents_{3};
@@ -111,7 +108,7 @@ TEST_F(AgentsTest, MayOnlySayMoreWhenTheirOutputWasTaken) {
   agent.connection.receive();
   const auto message = agent.connection.next();
   ASSERT_TRUE(message.has_value());
-  EXPECT_EQ(read_taken(*message).bytes, 7u);
+  EXPECT_EQ(read<Taken>(*message).bytes, 7u);
   EXPECT_FALSE(agent.connection.next().has_value());
 }
 

@@ -172,7 +172,7 @@ TEST(LaunchPlan, GivesSshThePortAndTheKeyAndNeverLetsItAsk) {
 TEST(LaunchPlan, TellsMpiAndTheEngineWhichInterfacesToUse) {
   Options options = ranks(1);
   EXPECT_THAT(plan(options, two_cores()).argv, Not(Contains("btl_tcp_if_include")));
-  options.interfaces = {"eth0", "eth1"};
+  options.settings["HOROVOD_GLOO_IFACE"] = {"eth0,eth1", "hvdrun --network-interfaces"};
   const auto argv = plan(options, two_cores()).argv;
   EXPECT_EQ(after(argv, "btl_tcp_if_include")[0], "eth0,eth1");
   EXPECT_EQ(after(argv, "oob_tcp_if_include")[0], "eth0,eth1");

@@ -7,7 +7,7 @@
 #include <sstream>
 
 #include "core/base/status.h"
-#include "runner/plan/command_line.h"
+#include "runner/plan/option_table.h"
 
 namespace hvd::runner {
 namespace {
@@ -182,7 +182,8 @@ TEST(ParseOptions, TakesHvdrunsOwnOptionsUnderHorovodsNames) {
             "--binding-args=--bind-to core"});
   EXPECT_EQ(options.output_folder, "out");
   EXPECT_TRUE(options.timestamps);
-  EXPECT_THAT(options.interfaces, ElementsAre("eth0", "eth1", "ib0"));
+  EXPECT_EQ(setting(options, "HOROVOD_GLOO_IFACE"), "eth0,eth1,ib0");
+  EXPECT_EQ(options.settings.at("HOROVOD_GLOO_IFACE").source, "hvdrun --network-interfaces");
   EXPECT_EQ(options.ssh_port, 2222);
   EXPECT_EQ(options.ssh_identity, "key");
   EXPECT_THAT(options.mpi_args, ElementsAre("--mca", "a", "b c"));

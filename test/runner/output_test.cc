@@ -15,34 +15,25 @@ constexpr Stream kErr = Stream::kStderr;
 // Feeds an OutputPrinter at times of the test's choosing and shows what a reader would see.
 class Screen {
  public:
-  explicit Screen(bool one_terminal = false) : printer(one_terminal) {}
+  explicit Screen(bool one_terminal = false)
+      : printer(one_terminal, [this](Stream stream, const std::string& text) {
+          (stream == kOut ? out : err) += text;
+          both += text;
+        }) {}
   void feed(int rank, const std::string& text, Stream stream = kOut) {
     printer.feed(rank, stream, text, now);
-    collect();
   }
   void wait() {
     now += OutputPrinter::kPartialDelay;
     printer.flush_due(now);
-    collect();
   }
-  void finish() {
-    printer.finish();
-    collect();
-  }
+  void finish() { printer.finish(); }
 
   OutputPrinter printer;
   TimePoint now{};
   std::string out;
   std::string err;
   std::string both;
-
- private:
-  void collect() {
-    for (const auto& chunk : printer.take()) {
-      (chunk.stream == kOut ? out : err) += chunk.text;
-      both += chunk.text;
-    }
-  }
 };
 
 TEST(OutputPrinter, PutsTheRankBeforeEachLineAndKeepsStreamsApart) {
@@ -55,10 +46,12 @@ TEST(OutputPrinter, PutsTheRankBeforeEachLineAndKeepsStreamsApart) {
 
 TEST(OutputPrinter, PutsTheTimeBehindTheRankWhenAsked) {
   int calls = 0;
-  OutputPrinter printer(false, [&] { return "t" + std::to_string(++calls); });
+  std::string shown;
+  OutputPrinter printer(
+      false, [&](Stream, const std::string& text) { shown += text; },
+      [&] { return "t" + std::to_string(++calls); });
   printer.feed(1, kOut, "a\nb\n", {});
-  EXPECT_THAT(printer.take(), ElementsAre(OutputPrinter::Chunk{kOut, "[1] t1 a\n"},
-                                          OutputPrinter::Chunk{kOut, "[1] t2 b\n"}));
+  EXPECT_EQ(shown, "[1] t1 a\n[1] t2 b\n");
 }
 
 TEST(OutputPrinter, HoldsAPartOfALineUntilTheRestIsHere) {
@@ -77,7 +70,7 @@ TEST(OutputPrinter, ShowsALineWithoutEndAfterAMoment) {
   EXPECT_EQ(screen.printer.due(), screen.now + OutputPrinter::kPartialDelay);
   screen.wait();
   EXPECT_EQ(screen.out, "[0] password: ");
-  EXPECT_EQ(screen.printer.due(), std::nullopt);
+  EXPECT_EQ(screen.printer.due(), TimePoint::max());
   screen.feed(0, "thanks\n");
   EXPECT_EQ(screen.out, "[0] password: thanks\n");
 }
@@ -178,7 +171,7 @@ TEST(OutputPrinter, KeepsTheLastLinesOfEachRank) {
   for (int i = 0; i < 25; ++i)
     screen.feed(1, "line " + std::to_string(i) + "\n", i % 2 ? kErr : kOut);
   screen.feed(2, "other\n");
-  const auto& lines = screen.printer.last_lines(1);
+  const auto lines = screen.printer.last_lines(1);
   ASSERT_EQ(lines.size(), OutputPrinter::kLastLines);
   EXPECT_EQ(lines.front(), "line 15");
   EXPECT_EQ(lines.back(), "line 24");

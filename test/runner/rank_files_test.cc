@@ -1,4 +1,4 @@
-#include "runner/rank_files.h"
+#include "runner/output/output_writer.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -65,7 +65,7 @@ class ReceptionTest : public testing::Test {
   }
 
   std::vector<int> expected_ = {0, 1};
-  Reception reception_{Listener(kLoopback), 2, hours(1), [this](int rank) {
+  Reception reception_{kLoopback, 2, hours(1), [this](int rank) {
                          return std::find(expected_.begin(), expected_.end(), rank) !=
                                 expected_.end();
                        }};
@@ -149,10 +149,9 @@ TEST_F(ReceptionTest, RestsWithoutDescriptorsAndFreesOne) {
   EXPECT_EQ(reception_.strangers(), 1u);
 }
 
-TEST(Listener, ListensOnWhatItPublishesOnly) {
-  const Listener listener(kLoopback);
-  ASSERT_EQ(listener.endpoints().size(), 1u);
-  EXPECT_EQ(listener.endpoints()[0].host, "127.0.0.1");
+TEST_F(ReceptionTest, ListensOnWhatItPublishesOnly) {
+  ASSERT_EQ(reception_.address().endpoints.size(), 1u);
+  EXPECT_EQ(reception_.address().endpoints[0].host, "127.0.0.1");
   EXPECT_EQ(listening_addresses(false, "no-such-interface"), kLoopback);
   EXPECT_EQ(listening_addresses(true, "lo").front(), kLoopback.front());
 }

@@ -1,4 +1,4 @@
-#include "runner/plan/slurm.h"
+#include "runner/plan/hosts.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -144,17 +144,16 @@ TEST(HvdrunAmongStrangers, NamesTheInterfacesWhereTheChosenOneIsNotThere) {
 
 // Whoever has the port of hvdrun on a wrong machine must not become the agent of a rank.
 TEST(Agent, DoesNotTellItsKeyToWhoeverListens) {
-  const std::vector<std::string> loopback = {"127.0.0.1"};
-  const Listener impostor(loopback);
+  const TcpListener impostor = listen_on("127.0.0.1");
   const std::string key = "0123456789abcdef0123456789abcdef";
   Environment environment = current_environment();
-  environment["HVDRUN_AGENT"] = to_string(AgentAddress{key, impostor.endpoints()});
+  environment["HVDRUN_AGENT"] = to_string(AgentAddress{key, {impostor.at}});
   environment["HOROVOD_RANK"] = "0";
   environment["HOROVOD_START_TIMEOUT"] = "1";
   Launch agent({"--agent", "--", "echo", "started"}, "", environment);
   TcpDescriptor caller;
   ASSERT_TRUE(comes_true([&] {
-    caller = accept_from(impostor.sockets()[0].socket.get(), hours(1));
+    caller = accept_from(impostor.socket.get(), hours(1));
     return static_cast<bool>(caller);
   }));
   std::string said;

@@ -6,15 +6,19 @@
 namespace hvd::runner {
 namespace {
 
+TimePoint at(std::int64_t nanoseconds) {
+  return TimePoint(std::chrono::nanoseconds(nanoseconds));
+}
+
 Bytes conversation() {
   Bytes bytes;
   append(bytes, Hello{"node1", "boot"});
   append(bytes, Output{Stream::kStderr, std::string("a\0b\n", 4)});
-  append(bytes, ProgramEnd{EndKind::kSignaled, 9, true, true, 1234567890123, "/tmp/job"});
+  append(bytes, ProgramEnd{EndKind::kSignaled, 9, true, true, at(1234567890123), "/tmp/job"});
   append(bytes, Stop{15});
   append(bytes, Done{});
-  append(bytes, ClockAnswer{7, 8});
-  append(bytes, ClockQuestion{7});
+  append(bytes, ClockAnswer{at(7), at(8)});
+  append(bytes, ClockQuestion{at(7)});
   append(bytes, Taken{4711});
   append(bytes, Signal{10});
   return bytes;
@@ -30,26 +34,26 @@ TEST(MessageReader, ReturnsWhatWasSentHoweverItIsCut) {
       while (auto message = reader.next()) messages.push_back(std::move(*message));
     }
     ASSERT_EQ(messages.size(), 9u);
-    const Hello hello = read_hello(messages[0]);
+    const Hello hello = read<Hello>(messages[0]);
     EXPECT_EQ(hello.host, "node1");
     EXPECT_EQ(hello.boot, "boot");
-    const Output output = read_output(messages[1]);
+    const Output output = read<Output>(messages[1]);
     EXPECT_EQ(output.stream, Stream::kStderr);
     EXPECT_EQ(output.bytes, std::string("a\0b\n", 4));
-    const ProgramEnd end = read_end(messages[2]);
+    const ProgramEnd end = read<ProgramEnd>(messages[2]);
     EXPECT_EQ(end.kind, EndKind::kSignaled);
     EXPECT_EQ(end.value, 9);
     EXPECT_TRUE(end.was_stopped);
     EXPECT_TRUE(end.after_loss);
-    EXPECT_EQ(end.time, 1234567890123);
+    EXPECT_EQ(end.time, at(1234567890123));
     EXPECT_EQ(end.recording, "/tmp/job");
-    EXPECT_EQ(read_stop(messages[3]).signal, 15);
+    EXPECT_EQ(read<Stop>(messages[3]).signal, 15);
     EXPECT_EQ(messages[4].type, MessageType::kDone);
-    EXPECT_EQ(read_clock_answer(messages[5]).asked, 7);
-    EXPECT_EQ(read_clock_answer(messages[5]).answered, 8);
-    EXPECT_EQ(read_clock_question(messages[6]).asked, 7);
-    EXPECT_EQ(read_taken(messages[7]).bytes, 4711u);
-    EXPECT_EQ(read_signal(messages[8]).number, 10);
+    EXPECT_EQ(read<ClockAnswer>(messages[5]).asked, at(7));
+    EXPECT_EQ(read<ClockAnswer>(messages[5]).answered, at(8));
+    EXPECT_EQ(read<ClockQuestion>(messages[6]).asked, at(7));
+    EXPECT_EQ(read<Taken>(messages[7]).bytes, 4711u);
+    EXPECT_EQ(read<Signal>(messages[8]).number, 10);
   }
 }
 
@@ -76,14 +80,14 @@ TEST(Messages, RefuseATruncatedOrOverlongPayload) {
   reader.feed(bytes);
   Message message = *reader.next();
   message.payload.pop_back();
-  EXPECT_THROW(read_hello(message), PeerLostError);
+  EXPECT_THROW(read<Hello>(message), PeerLostError);
   message.payload.resize(message.payload.size() + 2);
-  EXPECT_THROW(read_hello(message), PeerLostError);
+  EXPECT_THROW(read<Hello>(message), PeerLostError);
 }
 
 TEST(Messages, RefuseAnotherTypeThanExpected) {
-  EXPECT_THROW(read_hello({MessageType::kOutput, {}}), PeerLostError);
-  EXPECT_THROW(read_stop({MessageType::kHello, {}}), PeerLostError);
+  EXPECT_THROW(read<Hello>({MessageType::kOutput, {}}), PeerLostError);
+  EXPECT_THROW(read<Stop>({MessageType::kHello, {}}), PeerLostError);
 }
 
 TEST(AgentAddress, ReadsWhatItWrites) {

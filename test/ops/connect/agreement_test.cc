@@ -36,13 +36,6 @@ std::string refusal(std::span<const Term> terms, std::span<const ChosenValues> r
   return message_of<InvalidArgumentError>([&] { expect_agreement(terms, ranks); });
 }
 
-TEST(ListRanks, ShowsRanges) {
-  EXPECT_EQ(list_ranks({}), "");
-  EXPECT_EQ(list_ranks(std::vector<Rank>{4}), "4");
-  EXPECT_EQ(list_ranks(std::vector<Rank>{0, 1}), "0, 1");
-  EXPECT_EQ(list_ranks(std::vector<Rank>{0, 1, 2, 3, 5, 7, 8, 9}), "0-3, 5, 7-9");
-}
-
 TEST(Terms, AreAllSettingsExceptThoseThatAreEachRanksOwn) {
   std::size_t expected = 0;
   for (const SettingInfo& row : describe_settings(Config{})) {

@@ -10,7 +10,6 @@
 #include "core/base/allocators.h"
 #include "core/base/status.h"
 #include "core/runtime/wake/loop_ownership.h"
-#include "horovod_cpp/distributed/collectives/allreduce_call.h"
 #include "horovod_cpp/distributed/collectives/engine_call.h"
 #include "horovod_cpp/distributed/collectives/gpu_tensors.h"
 #include "horovod_cpp/tensor/impl.h"
@@ -52,10 +51,10 @@ std::shared_ptr<CallInFlight> allreduce_call(std::span<const Tensor> tensors,
                                              std::shared_ptr<const CallLabels> labels = nullptr) {
   const auto compressor = options.compression.compressor();
   StackMemory<256> memory;
-  std::pmr::vector<AllreduceTensor> items(&memory.resource);
+  std::pmr::vector<CallTensor> items(&memory.resource);
   items.reserve(tensors.size());
   for (std::size_t i = 0; i < tensors.size(); ++i) {
-    AllreduceTensor& item = items.emplace_back();
+    CallTensor& item = items.emplace_back();
     item.input = tensors[i];
     item.output = in_place ? tensors[i] : empty_like(tensors[i]);
     if (compressor != nullptr && tensors[i].defined()) {

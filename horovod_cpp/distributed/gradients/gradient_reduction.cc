@@ -49,10 +49,23 @@ GradientReduction::GradientReduction(const ReductionContext& context,
 
 void GradientReduction::start(GradientAccess::Indices params) {
   in_flight_ = true;
-  taken_ = {};
-  taken_ = context_.gradients->take(params, context_.over_ranks);
+  dense_.clear();
+  sparse_.clear();
+  tensors_.clear();
+  new_sparse_ = false;
   try {
-    for (const std::size_t i : taken_.sparse) start_sparse(i);
+    new_sparse_ = context_.gradients->take(params, context_.over_ranks, tensors_);
+    if (!context_.over_ranks) return;
+    for (std::size_t place = 0; place < params.size(); ++place) {
+      CallTensor& tensor = tensors_[place];
+      (tensor.input.defined() ? dense_ : sparse_).push_back(params[place]);
+      const ReductionContext::Compressed& kept = context_.compressed[params[place]];
+      tensor.output = tensor.input;
+      tensor.residual = kept.residual;
+      tensor.compressor = kept.compressor;
+    }
+    std::erase_if(tensors_, [](const CallTensor& each) { return !each.input.defined(); });
+    for (const std::size_t i : sparse_) start_sparse(i);
   } catch (...) {
     refusal_ = std::current_exception();
     throw;
@@ -62,20 +75,13 @@ void GradientReduction::start(GradientAccess::Indices params) {
 void GradientReduction::start_sparse(std::size_t param) {
   GradientAccess& gradients = *context_.gradients;
   const std::string within = params_.size() > 1 ? "." + gradients.parameters()[param].name : "";
-  auto call = gradients.start_sparse(param, {.op = context_.options.op,
-                                             .name = call_name_ + within,
-                                             .process_set = context_.options.process_set});
-  if (call != nullptr) sparse_calls_.push_back(std::move(call));
+  sparse_calls_.push_back(
+      gradients.start_sparse(param, {.op = context_.options.op,
+                                     .name = call_name_ + within,
+                                     .process_set = context_.options.process_set}));
 }
 
 void GradientReduction::submit() {
-  std::vector<AllreduceTensor> tensors;
-  tensors.reserve(taken_.dense.size());
-  for (std::size_t place = 0; place < taken_.dense.size(); ++place) {
-    const Tensor& tensor = taken_.tensors[place];
-    const ReductionContext::Compressed& kept = context_.compressed[taken_.dense[place]];
-    tensors.push_back({tensor, tensor, kept.residual, kept.compressor});
-  }
   const DistributedOptions& options = context_.options;
   AllreduceOptions call;
   call.op = options.op;
@@ -85,7 +91,7 @@ void GradientReduction::submit() {
   call.compression = options.compression;
   call.process_set = options.process_set;
   try {
-    call_ = start_allreduce(tensors, call, labels_, flagged_);
+    call_ = start_allreduce(tensors_, call, labels_, flagged_);
   } catch (...) {
     refusal_ = std::current_exception();
     throw;
@@ -114,7 +120,7 @@ void GradientReduction::wait() const {
 void GradientReduction::finish() {
   const std::shared_ptr<CallInFlight> call = std::exchange(call_, nullptr);
   sparse_calls_.clear();
-  taken_.tensors.clear();
+  tensors_.clear();
   Attempts attempts;
   attempts.run([&] {
     if (refused()) std::rethrow_exception(refusal_);
@@ -123,7 +129,7 @@ void GradientReduction::finish() {
     call->result(device.kind == DeviceKind::kCpu ? MaybeStream{}
                                                  : context_.gradients->reader(device));
   });
-  for (const std::size_t i : taken_.sparse) {
+  for (const std::size_t i : sparse_) {
     attempts.run([&] { context_.gradients->finish_sparse(i); });
   }
   in_flight_ = false;

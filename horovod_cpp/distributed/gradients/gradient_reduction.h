@@ -8,7 +8,6 @@
 #include <vector>
 
 #include "core/base/clock.h"
-#include "horovod_cpp/distributed/collectives/allreduce_call.h"
 #include "horovod_cpp/distributed/gradients/distributed_optimizer.h"
 #include "horovod_cpp/distributed/gradients/gradient_access.h"
 
@@ -43,8 +42,8 @@ class GradientReduction {
   const std::vector<std::size_t>& params() const { return params_; }
   bool in_flight() const { return in_flight_; }
   // Those that were taken and do not travel as coordinates.
-  const std::vector<std::size_t>& dense() const { return taken_.dense; }
-  bool new_sparse() const { return taken_.new_sparse; }
+  const std::vector<std::size_t>& dense() const { return dense_; }
+  bool new_sparse() const { return new_sparse_; }
 
   // Takes the gradients of `params`, some of its own, and starts the sparse ones' calls.
   void start(GradientAccess::Indices params);
@@ -73,7 +72,9 @@ class GradientReduction {
   const std::vector<std::size_t> params_;
   const std::string name_, call_name_;
   std::shared_ptr<const CallLabels> labels_;
-  GradientAccess::Taken taken_;
+  std::vector<std::size_t> dense_, sparse_;  // what was taken
+  std::vector<CallTensor> tensors_;          // of the dense ones, until submit()
+  bool new_sparse_ = false;
   bool in_flight_ = false;
   bool flagged_ = false;
   std::shared_ptr<CallInFlight> call_;  // of the dense ones

@@ -41,7 +41,7 @@ class TensorGradients final : public GradientAccess {
   std::vector<bool> trained() const override;
   std::string options() const override;
   Tensor value(std::size_t index) const override;
-  Taken take(Indices which, bool zeros) override;
+  bool take(Indices which, bool sends, std::vector<CallTensor>& tensors) override;
   void arrived(Indices) override {}
   void make_room(std::size_t index) override;
   void set_aside(Indices which) override;
@@ -86,7 +86,7 @@ class TensorGradients final : public GradientAccess {
   static Part move_from(Entry& entry);
   static Part copy_of(const Tensor& param);
   static void move_to_gradient(Part part, Tensor& param);
-  Tensor take_dense(Entry& entry, bool zeros);
+  Tensor take_dense(Entry& entry, bool sends);
   void check_dtype(std::size_t index) const;
   void make_locks();
 

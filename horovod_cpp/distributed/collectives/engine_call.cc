@@ -11,11 +11,11 @@
 #include "core/base/status.h"
 #include "core/base/thread_annotations.h"
 #include "core/base/topology.h"
+#include "core/config/log.h"
 #include "core/negotiate/messages/request.h"
 #include "core/negotiate/process_sets.h"
 #include "core/runtime/runtime.h"
 #include "horovod_cpp/distributed/collectives/gpu_tensors.h"
-#include "horovod_cpp/distributed/collectives/integer_average.h"
 #include "horovod_cpp/distributed/collectives/world.h"
 #include "horovod_cpp/tensor/device.h"
 #include "horovod_cpp/tensor/impl.h"
@@ -160,6 +160,20 @@ class TensorCall final : public CallInFlight {
 // A wire format serves these; other tensors of a compressed call travel as they are.
 WireFormat wire_of(const CallSpec& spec, DType dtype) {
   return dtype == DType::kF32 || dtype == DType::kF64 ? spec.wire : WireFormat::kNone;
+}
+
+// Says once per name, on the first rank of the set, that the average of integers is truncated: the
+// mean of 3 and 4 is then 3, which looks right. Does nothing for other calls.
+void warn_of_truncation(const CallSpec& spec, DType dtype) {
+  const bool truncates = reduces(spec.kind) && spec.op == ReduceOp::kAverage &&
+                         !is_floating(dtype) && !is_complex(dtype);
+  if (!truncates || spec.set.size() == 1 || spec.set.rank() != 0) return;
+  const std::string call = spec.automatic_name ? "an unnamed " + std::string(name_of(spec.kind))
+                                               : readable_name(full_name(spec));
+  if (!spec.set.world()->is_first_of("truncation of " + call)) return;
+  log(LogLevel::kWarning, call + " averages " + std::string(name_of(dtype)) +
+                              ": the mean is truncated to a whole number (3 and 4 become 3); "
+                              "average a floating dtype, or take the Sum");
 }
 
 // Gives a call without a name its number, and takes it back if the call was not submitted: the next

@@ -22,8 +22,7 @@ struct GradientParameter {
   Device device = {};
   const void* identity = nullptr;  // tells it from other parameters that live at the same time
 
-  std::int64_t numel() const;
-  std::size_t bytes() const;
+  std::size_t bytes() const { return static_cast<std::size_t>(numel_of(shape)) * size_of(dtype); }
 };
 
 // The parameters of one optimizer and their gradients, as a front end has them: what a front end
@@ -48,11 +47,11 @@ class GradientAccess {
   // Its value, dense and on the CPU, for comparisons over the ranks.
   virtual Tensor value(std::size_t index) const = 0;
 
-  // `sends`: appends to `tensors`, for each of them, what is reduced in place, contiguous; undefined
-  // where it is sparse, for start_sparse(). A missing gradient becomes one of zeros. The front end
-  // may send something else of its own, smaller than the gradient, that it decodes when it
-  // arrived(). Else gradients stay on this rank: a missing one stays missing.
-  // True if a gradient was sparse, and had to be made dense, against what set_sparse_axes() said.
+  // `sends`: appends to `tensors`, for each of them, what is reduced in place, contiguous;
+  // undefined where it is sparse, for start_sparse(). A missing gradient becomes one of zeros. The
+  // front end may send something else of its own, smaller than the gradient, that it decodes when
+  // it arrived(). Else gradients stay on this rank: a missing one stays missing. True if a gradient
+  // was sparse, and had to be made dense, against what set_sparse_axes() said.
   virtual bool take(Indices which, bool sends, std::vector<CallTensor>& tensors) = 0;
   // The reduction of what was taken, dense, has succeeded.
   virtual void arrived(Indices which) = 0;

@@ -7,7 +7,6 @@
 #include "core/base/status.h"
 #include "core/negotiate/messages/request.h"
 #include "core/runtime/wake/loop_ownership.h"
-#include "horovod_cpp/distributed/gradients/attempts.h"
 #include "horovod_cpp/tensor/creation.h"
 
 namespace hvd {
@@ -19,6 +18,51 @@ std::string group_of(const GradientAccess& gradients, const std::vector<std::siz
 }
 
 }  // namespace
+
+GradientBuckets buckets_by_size(const std::vector<GradientParameter>& parameters, std::size_t first,
+                                std::size_t bytes) {
+  GradientBuckets buckets;
+  std::size_t filled = 0;
+  for (std::size_t i = first; i < parameters.size(); ++i) {
+    const GradientParameter& each = parameters[i];
+    if (buckets.empty() || filled + each.bytes() > bytes ||
+        each.device != parameters[i - 1].device) {
+      buckets.emplace_back();
+      filled = 0;
+    }
+    buckets.back().push_back(i);
+    filled += each.bytes();
+  }
+  return buckets;
+}
+
+GradientBuckets equal_buckets(const std::vector<GradientParameter>& parameters, int count) {
+  const std::size_t size = parameters.size();
+  const std::size_t buckets = std::min(static_cast<std::size_t>(count), size);
+  GradientBuckets result(buckets);
+  for (std::size_t i = 0; i < size; ++i) result[i * buckets / size].push_back(i);
+  return result;
+}
+
+GradientBuckets given_buckets(const std::vector<GradientParameter>& parameters,
+                              const GradientBuckets& groups, const std::string& owner) {
+  std::vector<bool> placed(parameters.size());
+  GradientBuckets buckets;
+  for (std::size_t g = 0; g < groups.size(); ++g) {
+    for (const std::size_t i : groups[g]) {
+      if (placed.at(i)) {
+        throw InvalidArgumentError(owner + ": groups[" + std::to_string(g) + "] has parameter '" +
+                                   parameters[i].name + "', which is in another group already");
+      }
+      placed[i] = true;
+    }
+    if (!groups[g].empty()) buckets.push_back(groups[g]);
+  }
+  for (std::size_t i = 0; i < parameters.size(); ++i) {
+    if (!placed[i]) buckets.push_back({i});
+  }
+  return buckets;
+}
 
 void ReductionContext::add_parameters() {
   const std::vector<GradientParameter>& parameters = gradients->parameters();

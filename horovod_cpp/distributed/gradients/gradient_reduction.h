@@ -13,6 +13,39 @@
 
 namespace hvd {
 
+// Goes on after a failure; the first one is thrown at the end.
+class Attempts {
+ public:
+  template <typename Work>
+  void run(Work&& work) {
+    try {
+      work();
+    } catch (...) {
+      if (first_ == nullptr) first_ = std::current_exception();
+    }
+  }
+  bool failed() const { return first_ != nullptr; }
+  void throw_first() const {
+    if (first_ != nullptr) std::rethrow_exception(first_);
+  }
+
+ private:
+  std::exception_ptr first_;
+};
+
+// Which gradients are reduced together, as numbers of parameters, those from `first` on.
+using GradientBuckets = std::vector<std::vector<std::size_t>>;
+
+// In order of the parameters, each of at most so many bytes or of one parameter, on one device.
+GradientBuckets buckets_by_size(const std::vector<GradientParameter>& parameters, std::size_t first,
+                                std::size_t bytes);
+// So many, of about equal numbers of parameters.
+GradientBuckets equal_buckets(const std::vector<GradientParameter>& parameters, int count);
+// As given; those in no group go alone. Throws InvalidArgumentError, beginning with `owner`, on a
+// parameter that is in two groups.
+GradientBuckets given_buckets(const std::vector<GradientParameter>& parameters,
+                              const GradientBuckets& groups, const std::string& owner);
+
 // What all reductions of one reducer have in common.
 struct ReductionContext {
   std::shared_ptr<GradientAccess> gradients;

@@ -9,7 +9,6 @@
 #include "core/base/status.h"
 #include "core/runtime/wake/loop_ownership.h"
 #include "horovod_cpp/distributed/collectives/world.h"
-#include "horovod_cpp/distributed/gradients/attempts.h"
 #include "horovod_cpp/distributed/gradients/gradient_reducer.h"
 
 namespace hvd {

@@ -5,7 +5,6 @@
 #include "core/base/bytes.h"
 #include "core/base/status.h"
 #include "horovod_cpp/distributed/collectives/world.h"
-#include "horovod_cpp/distributed/gradients/warn.h"
 
 namespace hvd {
 namespace {

@@ -5,7 +5,6 @@
 #include <string>
 #include <vector>
 
-#include "horovod_cpp/distributed/gradients/attempts.h"
 #include "horovod_cpp/distributed/gradients/gradient_access.h"
 #include "horovod_cpp/distributed/gradients/gradient_reduction.h"
 #include "horovod_cpp/distributed/gradients/reduction_schedule.h"

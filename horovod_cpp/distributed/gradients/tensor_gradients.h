@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "core/base/reduction.h"
 #include "horovod_cpp/autograd/row_gradient.h"
 #include "horovod_cpp/distributed/gradients/gradient_access.h"
 #include "horovod_cpp/distributed/gradients/gradient_reducer.h"
@@ -98,6 +99,16 @@ class TensorGradients final : public GradientAccess {
   std::set<const void*> places_;  // addresses of what was taken
   std::vector<GradientParameter> parameters_;
 };
+
+// -- gradients that are rows
+
+// Whether an Average or Sum of its gradients over the ranks is one of rows.
+bool travels_by_rows(const Tensor& param, ReduceOp op);
+// The gradient as rows, all of them if it is a whole one; nothing without one. Memory of the
+// gradient's, not a copy.
+std::optional<RowGradient> gradient_as_rows(const Tensor& param);
+// A gradient of its shape that is zero.
+RowGradient no_rows(const Tensor& param);
 
 // A reducer of tensors' gradients, and what it reads them through; null where it has nothing to do.
 struct TensorReducer {

@@ -227,12 +227,13 @@ ScopeGuard DistributedOptimizer::skip_synchronize() {
 }
 
 int DistributedOptimizer::backward_passes_per_step() const {
-  return reducer_->backward_passes_per_step();
+  return options_.backward_passes_per_step;
 }
 
 void DistributedOptimizer::set_backward_passes_per_step(int passes) {
   check_passes(passes);
   reducer_->set_backward_passes_per_step(passes);
+  options_.backward_passes_per_step = passes;
 }
 
 void DistributedOptimizer::add_param_group(optim::ParamGroup group) {
@@ -248,7 +249,7 @@ void DistributedOptimizer::add_param_group(optim::ParamGroup group) {
     added.emplace_back(std::move(name), params[p]);
   }
   named_.insert(named_.end(), added.begin(), added.end());
-  if (!GradientReducer::has_work(options_)) return;
+  if (!needs_reducer(options_)) return;
   gradients_->add(added);
   gradients_->hook(reducer_);
   reducer_->parameters_added();

@@ -64,6 +64,10 @@ GradientBuckets given_buckets(const std::vector<GradientParameter>& parameters,
   return buckets;
 }
 
+bool has_other_ranks(const DistributedOptions& options) {
+  return options.process_set.included() && options.process_set.size() > 1;
+}
+
 void ReductionContext::add_parameters() {
   const std::vector<GradientParameter>& parameters = gradients->parameters();
   const std::vector<std::int64_t> sparse_axes = gradients->sparse_axes();
@@ -87,6 +91,7 @@ GradientReduction::GradientReduction(const ReductionContext& context,
   auto labels = std::make_shared<CallLabels>();
   for (const std::size_t i : params_) {
     labels->names.push_back(context.gradients->parameters()[i].name);
+    bytes_ += context.gradients->parameters()[i].bytes();
   }
   labels_ = std::move(labels);
 }

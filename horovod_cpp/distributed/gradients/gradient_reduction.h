@@ -46,6 +46,9 @@ GradientBuckets equal_buckets(const std::vector<GradientParameter>& parameters, 
 GradientBuckets given_buckets(const std::vector<GradientParameter>& parameters,
                               const GradientBuckets& groups, const std::string& owner);
 
+// Whether this rank is one of several over which gradients are reduced.
+bool has_other_ranks(const DistributedOptions& options);
+
 // What all reductions of one reducer have in common.
 struct ReductionContext {
   std::shared_ptr<GradientAccess> gradients;
@@ -73,6 +76,7 @@ class GradientReduction {
   const std::string& name() const { return name_; }
   const std::string& call_name() const { return call_name_; }  // of this reducer's alone
   const std::vector<std::size_t>& params() const { return params_; }
+  std::size_t bytes() const { return bytes_; }  // of all of them
   bool in_flight() const { return in_flight_; }
   // Those that were taken and do not travel as coordinates.
   const std::vector<std::size_t>& dense() const { return dense_; }
@@ -104,6 +108,7 @@ class GradientReduction {
   const ReductionContext& context_;
   const std::vector<std::size_t> params_;
   const std::string name_, call_name_;
+  std::size_t bytes_ = 0;
   std::shared_ptr<const CallLabels> labels_;
   std::vector<std::size_t> dense_, sparse_;  // what was taken
   std::vector<CallTensor> tensors_;          // of the dense ones, until submit()

@@ -363,7 +363,7 @@ RowGradient no_rows(const Tensor& param) {
 
 TensorReducer make_tensor_reducer(const NamedTensors& parameters, const DistributedOptions& options,
                                   const std::string& owner) {
-  const bool active = GradientReducer::has_work(options);
+  const bool active = needs_reducer(options);
   TensorReducer made;
   made.gradients =
       std::make_shared<TensorGradients>(active ? parameters : NamedTensors{}, options, owner);

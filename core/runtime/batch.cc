@@ -9,11 +9,6 @@ namespace {
 
 using Kind = CollectiveKind;
 
-bool rooted(Kind kind) {
-  return kind == Kind::kBroadcast || kind == Kind::kReduce || kind == Kind::kGather ||
-         kind == Kind::kScatter;
-}
-
 // The ranks first tell each other how much they bring.
 bool sizes_differ(Kind kind) {
   return kind == Kind::kAllgather || kind == Kind::kAlltoall || kind == Kind::kGather ||
@@ -28,6 +23,33 @@ std::vector<std::size_t> bytes_of(const std::vector<std::int64_t>& rows, std::si
   return bytes;
 }
 
+// Checks what the other ranks said before anyone trusts a sum of it.
+void check_rows(const Request& request, std::size_t row_bytes, const SetMembers& set,
+                const std::vector<std::int64_t>& rows) {
+  std::int64_t most = std::numeric_limits<std::int64_t>::max();
+  if (row_bytes > 1) most /= static_cast<std::int64_t>(row_bytes);
+  std::int64_t total = 0;
+  for (std::size_t rank = 0; rank < rows.size(); ++rank) {
+    if (rows[rank] < 0 || rows[rank] > most - total) {
+      throw InternalError(std::string(name_of(request.kind)) + " '" + request.name + "': rank " +
+                          std::to_string(set.ranks[rank]) + " announced " +
+                          std::to_string(rows[rank]) + " rows of " + std::to_string(row_bytes) +
+                          " bytes, more than memory can hold");
+    }
+    total += rows[rank];
+  }
+}
+
+// Nobody can reduce in an arena that is not shared: it gets no number.
+Outcome arena_outcome(const ArenaMemory& arena, std::uint64_t number) {
+  const Buffer& mine = arena.mine;
+  const TensorView view = {mine.data, static_cast<std::int64_t>(mine.bytes), DType::kU8, {}};
+  Outcome outcome;
+  outcome.results.push_back({.gathered = {view, mine.owner}});
+  outcome.number = arena.shared ? static_cast<std::int64_t>(number) : 0;
+  return outcome;
+}
+
 }  // namespace
 
 Batch::Batch(RunBatch plan, std::vector<InFlightPtr> members, Collective& collective,
@@ -37,11 +59,7 @@ Batch::Batch(RunBatch plan, std::vector<InFlightPtr> members, Collective& collec
       collective_(&collective),
       set_(std::move(set)),
       position_(position) {
-  if (rooted(plan_.key.kind)) root_ = set_->position_of(plan_.key.root);
-  for (std::size_t member = 0; member < members_.size(); ++member) {
-    const std::size_t count = members_[member]->submission.parts.size();
-    for (std::size_t index = 0; index < count; ++index) tensors_.push_back({member, index});
-  }
+  if (needs_root(plan_.key.kind)) root_ = set_->position_of(plan_.key.root);
   describe();
 }
 
@@ -101,7 +119,7 @@ bool Batch::advance() {
 }
 
 Outcome Batch::take_outcome(std::size_t member) {
-  if (plan_.key.kind == Kind::kMakeArena) return arena_outcome();
+  if (plan_.key.kind == Kind::kMakeArena) return arena_outcome(arena_, plan_.number + 1);
   Outcome outcome = outcomes_.empty() ? Outcome{} : std::move(outcomes_[member]);
   outcome.flagged = plan_.members[member].request->flagged;
   return outcome;
@@ -127,14 +145,14 @@ void Batch::wait_for_inputs() {
 std::unique_ptr<Operation> Batch::start_uniform() {
   switch (plan_.key.kind) {
     case Kind::kAllreduce:
-      slices_ = slices();
+      make_slices();
       return collective_->all_reduce(slices_, reduction());
     case Kind::kBroadcast:
-      slices_ = slices();
+      make_slices();
       return collective_->broadcast(slices_, root_);
     case Kind::kReducescatter:
     case Kind::kReduce:
-      scatter_slices_ = scatter_slices();
+      make_scatter_slices();
       return collective_->reduce_scatter(scatter_slices_, reduction());
     case Kind::kBarrier:
       mine_ = {1};
@@ -149,57 +167,47 @@ std::unique_ptr<Operation> Batch::start_uniform() {
   }
 }
 
-// Nobody can reduce in an arena that is not shared: it gets no number.
-Outcome Batch::arena_outcome() const {
-  const Buffer& mine = arena_.mine;
-  const TensorView view = {mine.data, static_cast<std::int64_t>(mine.bytes), DType::kU8, {}};
-  Outcome outcome;
-  outcome.results.push_back({.gathered = {view, mine.owner}});
-  outcome.number = arena_.shared ? static_cast<std::int64_t>(plan_.number) + 1 : 0;
-  return outcome;
-}
-
 Reduction Batch::reduction() const {
   const FusionKey& key = plan_.key;
   if (key.op != ReduceOp::kAverage) return {key.op, key.prescale, key.postscale, key.wire};
   return {ReduceOp::kSum, key.prescale, key.postscale / plan_.divisor, key.wire};
 }
 
-std::vector<Slice> Batch::slices() const {
-  std::vector<Slice> slices;
-  slices.reserve(tensors_.size());
-  for (const Tensor tensor : tensors_) {
-    const Part& mine = part(tensor);
-    slices.push_back({mine.input.view, mine.output.view,
-                      static_cast<float*>(mine.residual.view.data), place_of(tensor)});
+void Batch::make_slices() {
+  slices_.reserve(members_.size());
+  for (const InFlightPtr& member : members_) {
+    const Submission& submission = member->submission;
+    for (std::size_t i = 0; i < submission.parts.size(); ++i) {
+      const Part& part = submission.parts[i];
+      Slice& slice = slices_.emplace_back();
+      slice.input = part.input.view;
+      slice.output = part.output.view;
+      slice.residual = static_cast<float*>(part.residual.view.data);
+      if (plan_.key.arena == 0) continue;
+      slice.place = {plan_.key.arena, submission.request.place.offsets[i]};
+    }
   }
-  return slices;
 }
 
-std::optional<SlicePlace> Batch::place_of(Tensor tensor) const {
-  if (plan_.key.arena == 0) return std::nullopt;
-  return SlicePlace{plan_.key.arena, request(tensor).place.offsets[tensor.index]};
-}
-
-std::vector<ScatterSlice> Batch::scatter_slices() const {
-  std::vector<ScatterSlice> slices;
-  slices.reserve(tensors_.size());
-  for (const Tensor tensor : tensors_) {
-    const Part& mine = part(tensor);
-    ScatterSlice& slice = slices.emplace_back();
-    slice.input = mine.input.view;
-    slice.output = mine.output.view;
-    slice.numel_of = numel_of_ranks(tensor);
-    slice.output.dtype = slice.input.dtype;
-    slice.output.device = slice.input.device;
-    slice.output.numel = slice.numel_of[static_cast<std::size_t>(position_)];
+void Batch::make_scatter_slices() {
+  scatter_slices_.reserve(members_.size());
+  for (const InFlightPtr& member : members_) {
+    const Submission& submission = member->submission;
+    for (std::size_t i = 0; i < submission.parts.size(); ++i) {
+      const Part& part = submission.parts[i];
+      ScatterSlice& slice = scatter_slices_.emplace_back();
+      slice.input = part.input.view;
+      slice.output = part.output.view;
+      slice.numel_of = numel_of_ranks(submission.request.shapes[i]);
+      slice.output.dtype = slice.input.dtype;
+      slice.output.device = slice.input.device;
+      slice.output.numel = slice.numel_of[static_cast<std::size_t>(position_)];
+    }
   }
-  return slices;
 }
 
 // How the reduced tensor is divided: a reduce gives all of it to the root.
-std::vector<std::int64_t> Batch::numel_of_ranks(Tensor tensor) const {
-  const Shape& shape = request(tensor).shapes[tensor.index];
+std::vector<std::int64_t> Batch::numel_of_ranks(const Shape& shape) const {
   const std::int64_t numel = numel_of(shape);
   if (plan_.key.kind == Kind::kReduce) {
     std::vector<std::int64_t> all_to_root(set_->ranks.size(), 0);
@@ -215,98 +223,75 @@ std::vector<std::int64_t> Batch::numel_of_ranks(Tensor tensor) const {
 void Batch::start_exchange() {
   const bool by_rank = plan_.key.kind == Kind::kAlltoall || plan_.key.kind == Kind::kScatter;
   counts_ = by_rank ? set_->ranks.size() : 1;
-  mine_.reserve(tensors_.size() * counts_);
-  for (const Tensor tensor : tensors_) {
-    const Part& mine = part(tensor);
-    if (!by_rank) {
-      mine_.push_back(mine.rows);
-    } else if (mine.splits.empty()) {  // not the root
-      mine_.insert(mine_.end(), counts_, 0);
-    } else {
-      mine_.insert(mine_.end(), mine.splits.begin(), mine.splits.end());
+  mine_.reserve(members_.size() * counts_);
+  for (const InFlightPtr& member : members_) {
+    for (const Part& part : member->submission.parts) {
+      if (!by_rank) {
+        mine_.push_back(part.rows);
+      } else if (part.splits.empty()) {  // not the root
+        mine_.insert(mine_.end(), counts_, 0);
+      } else {
+        mine_.insert(mine_.end(), part.splits.begin(), part.splits.end());
+      }
     }
   }
   all_.resize(mine_.size() * set_->ranks.size());
   operation_ = collective_->exchange(mine_, all_);
 }
 
-// Rows of the tensor that the rank `by` said it brings; alltoall, scatter: for the rank `about`.
-std::int64_t Batch::announced(std::size_t tensor, Rank by, Rank about) const {
-  const std::size_t count = counts_ == 1 ? 0 : static_cast<std::size_t>(about);
-  return all_[static_cast<std::size_t>(by) * mine_.size() + tensor * counts_ + count];
-}
-
 std::unique_ptr<Operation> Batch::start_exchanged() {
-  for (std::size_t i = 0; i < tensors_.size(); ++i) {
-    const Tensor tensor = tensors_[i];
-    const std::size_t row_bytes = request(tensor).bytes_of(tensor.index);
-    auto from = rows_from(i);
-    check_rows(i, from);
-    const auto bytes_from = bytes_of(from, row_bytes);
-    const void* const input = part(tensor).input.view.data;
-    void* const output = allocate_result(i, std::move(from));
-    if (plan_.key.kind == Kind::kAllgather) {
-      gather_slices_.push_back({input, output, bytes_from});
-    } else {
-      exchange_slices_.push_back({input, output, bytes_of(rows_to(i), row_bytes), bytes_from});
+  std::size_t tensor = 0;
+  for (std::size_t m = 0; m < members_.size(); ++m) {
+    const Submission& member = members_[m]->submission;
+    outcomes_[m].results.resize(member.parts.size());
+    for (std::size_t i = 0; i < member.parts.size(); ++i) {
+      const std::size_t row_bytes = member.request.bytes_of(i);
+      auto from = rows_from(tensor++);
+      check_rows(member.request, row_bytes, *set_, from);
+      const auto bytes_from = bytes_of(from, row_bytes);
+      const void* const input = member.parts[i].input.view.data;
+      void* const output = allocate_result(member, i, std::move(from), outcomes_[m].results[i]);
+      if (plan_.key.kind == Kind::kAllgather) {
+        gather_slices_.push_back({input, output, bytes_from});
+      } else {
+        const auto bytes_to = bytes_of(rows_to(member.parts[i]), row_bytes);
+        exchange_slices_.push_back({input, output, bytes_to, bytes_from});
+      }
     }
   }
   if (plan_.key.kind == Kind::kAllgather) return collective_->all_gather(gather_slices_);
   return collective_->all_to_all(exchange_slices_);
 }
 
-std::vector<std::int64_t> Batch::rows_to(std::size_t tensor) const {
+std::vector<std::int64_t> Batch::rows_to(const Part& part) const {
+  if (plan_.key.kind != Kind::kGather && !part.splits.empty()) return part.splits;
   std::vector<std::int64_t> rows(set_->ranks.size(), 0);
-  const Part& mine = part(tensors_[tensor]);
-  if (plan_.key.kind == Kind::kGather) {
-    rows[static_cast<std::size_t>(root_)] = mine.rows;
-  } else if (!mine.splits.empty()) {
-    rows = mine.splits;
-  }
+  if (plan_.key.kind == Kind::kGather) rows[static_cast<std::size_t>(root_)] = part.rows;
   return rows;
 }
 
+// Of the batch's so-manyth tensor, what each rank said it brings; alltoall, scatter: for this rank.
 std::vector<std::int64_t> Batch::rows_from(std::size_t tensor) const {
   std::vector<std::int64_t> rows(set_->ranks.size(), 0);
   if (plan_.key.kind == Kind::kGather && position_ != root_) return rows;
-  for (Rank rank = 0; rank < set_->size(); ++rank) {
-    if (plan_.key.kind == Kind::kScatter && rank != root_) continue;
-    rows[static_cast<std::size_t>(rank)] = announced(tensor, rank, position_);
+  const std::size_t count = counts_ == 1 ? 0 : static_cast<std::size_t>(position_);
+  for (std::size_t rank = 0; rank < rows.size(); ++rank) {
+    if (plan_.key.kind == Kind::kScatter && rank != static_cast<std::size_t>(root_)) continue;
+    rows[rank] = all_[rank * mine_.size() + tensor * counts_ + count];
   }
   return rows;
 }
 
-// Checks what the other ranks said before anyone trusts a sum of it.
-void Batch::check_rows(std::size_t tensor, const std::vector<std::int64_t>& rows) const {
-  const Request& asked = request(tensors_[tensor]);
-  const std::size_t row_bytes = asked.bytes_of(tensors_[tensor].index);
-  std::int64_t most = std::numeric_limits<std::int64_t>::max();
-  if (row_bytes > 1) most /= static_cast<std::int64_t>(row_bytes);
-  std::int64_t total = 0;
-  for (std::size_t rank = 0; rank < rows.size(); ++rank) {
-    if (rows[rank] < 0 || rows[rank] > most - total) {
-      throw InternalError(std::string(name_of(asked.kind)) + " '" + asked.name + "': rank " +
-                          std::to_string(set_->ranks[rank]) + " announced " +
-                          std::to_string(rows[rank]) + " rows of " + std::to_string(row_bytes) +
-                          " bytes, more than memory can hold");
-    }
-    total += rows[rank];
-  }
-}
-
-void* Batch::allocate_result(std::size_t tensor, std::vector<std::int64_t> rows) {
-  const auto [member, index] = tensors_[tensor];
-  auto& results = outcomes_[member].results;
-  results.resize(members_[member]->submission.parts.size());
+void* Batch::allocate_result(const Submission& member, std::size_t index,
+                             std::vector<std::int64_t> rows, Result& result) {
   if (plan_.key.kind == Kind::kGather && position_ != root_) return nullptr;
-  const Request& asked = members_[member]->submission.request;
+  const Request& asked = member.request;
   std::int64_t total = 0;
   for (const std::int64_t count : rows) total += count;
   const std::int64_t numel = total * numel_of(asked.shapes[index]);
   Buffer buffer =
       collective_->allocate_result(static_cast<std::size_t>(numel) * size_of(asked.dtype));
-  Result& result = results[index];
-  const Device device = {asked.device, part(tensors_[tensor]).input.view.device.index};
+  const Device device = {asked.device, member.parts[index].input.view.device.index};
   result.gathered = {{buffer.data, numel, asked.dtype, device}, std::move(buffer.owner)};
   result.rows_of = std::move(rows);
   return result.gathered.view.data;

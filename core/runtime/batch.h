@@ -2,7 +2,6 @@
 
 #include <cstdint>
 #include <memory>
-#include <optional>
 #include <utility>
 #include <vector>
 
@@ -26,7 +25,6 @@ class Batch {
   Batch(RunBatch plan, std::vector<InFlightPtr> members, Collective& collective, ProcessSetPtr set,
         Rank position);
 
-  std::uint64_t number() const { return plan_.number; }
   const FusionKey& key() const { return plan_.key; }
   const std::vector<InFlightPtr>& members() const { return members_; }
   // What observers see. Its stats are known once cancel() was called.
@@ -57,34 +55,19 @@ class Batch {
  private:
   enum class Stage { kNew, kExchanging, kMoving };
 
-  // One tensor of one member.
-  struct Tensor {
-    std::size_t member = 0;
-    std::size_t index = 0;  // in the member
-  };
-  const Part& part(Tensor tensor) const {
-    return members_[tensor.member]->submission.parts[tensor.index];
-  }
-  const Request& request(Tensor tensor) const {
-    return members_[tensor.member]->submission.request;
-  }
-
   void describe();
   void wait_for_inputs();
   std::unique_ptr<Operation> start_uniform();
-  std::optional<SlicePlace> place_of(Tensor tensor) const;
-  Outcome arena_outcome() const;
+  void make_slices();
+  void make_scatter_slices();
+  std::vector<std::int64_t> numel_of_ranks(const Shape& shape) const;
+  Reduction reduction() const;
   void start_exchange();
   std::unique_ptr<Operation> start_exchanged();
-  Reduction reduction() const;
-  std::vector<Slice> slices() const;
-  std::vector<ScatterSlice> scatter_slices() const;
-  std::vector<std::int64_t> numel_of_ranks(Tensor tensor) const;
-  std::int64_t announced(std::size_t tensor, Rank by, Rank about) const;
-  std::vector<std::int64_t> rows_to(std::size_t tensor) const;
+  std::vector<std::int64_t> rows_to(const Part& part) const;
   std::vector<std::int64_t> rows_from(std::size_t tensor) const;
-  void check_rows(std::size_t tensor, const std::vector<std::int64_t>& rows) const;
-  void* allocate_result(std::size_t tensor, std::vector<std::int64_t> rows);
+  void* allocate_result(const Submission& member, std::size_t index, std::vector<std::int64_t> rows,
+                        Result& result);
 
   RunBatch plan_;
   std::vector<InFlightPtr> members_;
@@ -92,12 +75,11 @@ class Batch {
   ProcessSetPtr set_;
   Rank position_;
   Rank root_ = 0;  // in the set
-  std::vector<Tensor> tensors_;
   BatchInfo info_;
   Device device_;
   Stage stage_ = Stage::kNew;
-  // What every rank announced about every tensor: see announced().
-  std::size_t counts_ = 1;  // a tensor
+  // What this rank announced about every tensor, and what all did: rows_from().
+  std::size_t counts_ = 1;  // per tensor
   std::vector<std::int64_t> mine_;
   std::vector<std::int64_t> all_;
   std::vector<Outcome> outcomes_;

@@ -63,8 +63,8 @@ class Gradients:
         return memory.source(self.entries[index].parameter.detach().cpu())
 
     @_no_grad
-    def take(self, which: _Indices, zeros: bool) -> tuple[list[int], list[Any], list[int], bool]:
-        dense, sparse = [], []
+    def take(self, which: _Indices, sends: bool) -> tuple[list[Any], bool]:
+        dense = []
         new_sparse = False
         for index in which:
             entry = self.entries[index]
@@ -74,13 +74,25 @@ class Gradients:
             if gradient is not None and gradient.is_sparse:
                 new_sparse |= self._look(entry)
             if entry.sparse_dims and not self._options.sparse_as_dense:
+                self._check_sparse_op(entry)
                 entry.taken = entry.parameter.grad = coordinates(entry.parameter, entry.sparse_dims)
-                sparse.append(index)
             else:
-                dense.append(index)
-                entry.taken = self._in_place(entry, gradient) if zeros else gradient
+                dense.append(entry)
+                entry.taken = self._in_place(entry, gradient) if sends else gradient
             entry.apart = False
-        return dense, self._tensors(dense) if zeros else [], sparse, new_sparse
+        if not sends:
+            return [], new_sparse
+        tensors = self._tensors(dense)
+        if len(dense) < len(which):
+            of_entry = dict(zip(dense, tensors))
+            tensors = [of_entry.get(self.entries[index]) for index in which]
+        return tensors, new_sparse
+
+    def _check_sparse_op(self, entry: Entry) -> None:
+        options = self._options
+        if options.op not in (Average, Sum) and not works_alone(options.process_set):
+            refuse(f"the gradient of '{entry.name}' is sparse, and op is {options.op.name}, which "
+                   "takes dense ones; give sparse_as_dense=True, or op Average or Sum")
 
     def _in_place(self, entry: Entry, gradient: torch.Tensor | None) -> torch.Tensor:
         """Where it is reduced: apart from others, if the program gave it to several parameters."""
@@ -101,8 +113,7 @@ class Gradients:
             entry.sparse_dims = entry.sparse_dims or seen
         return seen > 0 and not entry.sparse_dims
 
-    def _tensors(self, dense: _Indices) -> list[_native.Tensor]:
-        entries = [self.entries[index] for index in dense]
+    def _tensors(self, entries: list[Entry]) -> list[_native.Tensor]:
         if self._wire is not None:
             return natives(entries)
         for entry in entries:
@@ -229,9 +240,6 @@ class Gradients:
     @_no_grad
     def start_sparse(self, index: int, name: str) -> Any:
         entry, options = self.entries[index], self._options
-        if options.op not in (Average, Sum):
-            refuse(f"the gradient of '{entry.name}' is sparse, and op is {options.op.name}, which "
-                   "takes dense ones; give sparse_as_dense=True, or op Average or Sum")
         entry.sparse_call = sparse_allreduce_async(entry.taken, name, options.op,
                                                    options.process_set)
         return entry.sparse_call._call
@@ -252,6 +260,10 @@ class Gradients:
 
     def reader(self, device: int) -> int:
         return gpu.reading_stream(device)
+
+
+def works_alone(process_set: Any) -> bool:
+    return _native.size() == 1 or not process_set.included() or process_set.size() == 1
 
 
 def _sum(one: torch.Tensor | None, two: torch.Tensor | None) -> torch.Tensor | None:

@@ -20,6 +20,7 @@ from horovod_cpp.torch import memory
 from horovod_cpp.torch.compression import Compression
 from horovod_cpp.torch.entries import Entry
 from horovod_cpp.torch.gradient_reducer import GradientReducer
+from horovod_cpp.torch.gradients import works_alone
 from horovod_cpp.torch.named_parameters import entries_of, has_gradient
 from horovod_cpp.torch.named_parameters import refuse as _refuse
 from horovod_cpp.torch.reductions import allreduce, reduce_op
@@ -430,17 +431,13 @@ def DistributedOptimizer(optimizer: torch.optim.Optimizer,
                        gradient_predivide_factor, sparse_as_dense, process_set,
                        gradient_as_bucket_view, average_aggregated_gradients, clip_grad_norm,
                        clip_when, overlap_step)
-    entries = entries_of(optimizer, named_parameters, _works_alone(process_set))
+    entries = entries_of(optimizer, named_parameters, works_alone(process_set))
     return _wrapped(optimizer, entries, _checked_groups(groups, num_groups), options)
-
-
-def _works_alone(process_set: ProcessSet) -> bool:
-    return _native.size() == 1 or not process_set.included() or process_set.size() == 1
 
 
 def _wrapped(optimizer: torch.optim.Optimizer, entries: list[Entry], groups: _Groups,
              options: _Options) -> Any:
-    alone = _works_alone(options.process_set)
+    alone = works_alone(options.process_set)
     base = _DistributedAdasum if options.op == Adasum and not alone else _Distributed
     wrapped_class = type(optimizer)
     derived = type(wrapped_class.__name__, (base, wrapped_class),

@@ -7,7 +7,7 @@
 #include "bindings/native/numbers.h"
 #include "horovod_cpp/distributed/data_parallel.h"
 #include "horovod_cpp/distributed/distributed_data_parallel.h"
-#include "horovod_cpp/distributed/gradients/average_gradients.h"
+#include "horovod_cpp/distributed/gradients/distributed_optimizer.h"
 #include "horovod_cpp/distributed/sync_batch_norm.h"
 
 // What trains a whole module over ranks or threads.

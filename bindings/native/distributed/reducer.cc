@@ -1,7 +1,6 @@
 // GradientReducer for front ends in Python, such as horovod_cpp.torch.
 
 #include <optional>
-#include <tuple>
 #include <utility>
 
 #include "bindings/native/distributed/distributed.h"
@@ -39,11 +38,11 @@ class PythonGradients final : public GradientAccess {
   std::vector<bool> trained() const override { return ask<std::vector<bool>>("trained"); }
   std::string options() const override { return ask<std::string>("options"); }
   Tensor value(std::size_t index) const override { return ask<Tensor>("value", index); }
-  Taken take(Indices which, bool zeros) override {
-    using Parts =
-        std::tuple<std::vector<std::size_t>, std::vector<Tensor>, std::vector<std::size_t>, bool>;
-    auto [dense, tensors, sparse, new_sparse] = ask<Parts>("take", copied(which), zeros);
-    return {std::move(dense), std::move(tensors), std::move(sparse), new_sparse};
+  bool take(Indices which, bool sends, std::vector<CallTensor>& tensors) override {
+    using Taken = std::pair<std::vector<std::optional<Tensor>>, bool>;
+    auto [taken, new_sparse] = ask<Taken>("take", copied(which), sends);
+    for (auto& each : taken) tensors.push_back({.input = each ? std::move(*each) : Tensor()});
+    return new_sparse;
   }
   void arrived(Indices which) override { tell("arrived", copied(which)); }
   void make_room(std::size_t index) override { tell("make_room", index); }
@@ -63,7 +62,6 @@ class PythonGradients final : public GradientAccess {
   }
   std::shared_ptr<CallInFlight> start_sparse(std::size_t index,
                                              const ReduceOptions& call) override {
-    if (!call.process_set.included() || call.process_set.size() == 1) return nullptr;
     return in_python([&] {
       return front_.get().attr("start_sparse")(index, call.name).cast<PendingResult&>().call();
     });

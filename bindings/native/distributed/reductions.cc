@@ -4,7 +4,6 @@
 
 #include "bindings/native/distributed/distributed.h"
 #include "core/negotiate/messages/request.h"
-#include "horovod_cpp/distributed/collectives/allreduce_call.h"
 #include "horovod_cpp/distributed/collectives/collectives.h"
 
 namespace hvd::python {

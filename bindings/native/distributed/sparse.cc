@@ -1,7 +1,7 @@
 // Gradients that are zero but for some rows.
 #include "bindings/native/distributed/distributed.h"
 #include "horovod_cpp/autograd/row_gradient.h"
-#include "horovod_cpp/distributed/collectives/sparse_allreduce.h"
+#include "horovod_cpp/distributed/collectives/collectives.h"
 
 namespace hvd::python {
 namespace {

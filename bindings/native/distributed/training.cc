@@ -8,7 +8,7 @@
 #include "core/base/status.h"
 #include "horovod_cpp/distributed/collectives/broadcast.h"
 #include "horovod_cpp/distributed/gradients/distributed_optimizer.h"
-#include "horovod_cpp/distributed/gradients/warn.h"
+#include "horovod_cpp/distributed/gradients/setup_agreement.h"
 #include "horovod_cpp/distributed/session/rank_zero_section.h"
 
 namespace hvd::python {

@@ -1,12 +1,12 @@
-#include "horovod_cpp/distributed/collectives/allreduce_call.h"
-
+// Allreduces, also those whose tensors take several rounds.
 #include <exception>
 #include <iterator>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <utility>
+#include <vector>
 
-#include "core/base/allocators.h"
 #include "core/base/status.h"
 #include "core/system/interruptible_waits.h"
 #include "horovod_cpp/distributed/collectives/engine_call.h"
@@ -22,15 +22,15 @@ constexpr Duration kLook = std::chrono::hours(1);
 // round start; one thread at a time does.
 class RoundsCall final : public CallInFlight {
  public:
-  RoundsCall(CallSpec spec, std::vector<AllreduceTensor> tensors)
+  RoundsCall(CallSpec spec, std::vector<CallTensor> tensors)
       : spec_(std::move(spec)), tensors_(std::move(tensors)) {
-    std::vector<Tensor> travelling;
-    for (const AllreduceTensor& each : tensors_) {
-      if (each.compressor != nullptr) {
-        travelling = each.compressor->compress(each.input);
+    for (const CallTensor& each : tensors_) {
+      if (each.compressor == nullptr) {
+        sent_.push_back(each);
+        counts_.push_back(1);
+      } else {
+        add_to_round(each.compressor->compress(each.input));
       }
-      add_to_round(each, std::move(travelling));
-      travelling.clear();
     }
     submit_round();
   }
@@ -67,28 +67,19 @@ class RoundsCall final : public CallInFlight {
   }
 
   Device device() const override {
-    for (const AllreduceTensor& each : tensors_) {
+    for (const CallTensor& each : tensors_) {
       if (!is_on_cpu(each.output)) return each.output.device();
     }
     return {};
   }
 
  private:
-  void add_to_round(const AllreduceTensor& tensor, std::vector<Tensor> travelling) {
-    std::size_t& count = counts_.emplace_back(travelling.size());
-    if (tensor.compressor == nullptr && round_ == 0) {
-      check_tensor(spec_, tensor.input);
-      CallTensor& whole = sent_.emplace_back();
-      whole = {.input = tensor.input, .output = tensor.output, .residual = tensor.residual};
-      whole.shape = tensor.input.shape();
-      count = 1;
-      return;
-    }
-    for (Tensor& each : travelling) {
+  // What one tensor of the call sends in this round.
+  void add_to_round(const std::vector<Tensor>& travelling) {
+    counts_.push_back(travelling.size());
+    for (const Tensor& each : travelling) {
       check_tensor(spec_, each);
-      CallTensor& part = sent_.emplace_back();
-      part = {.input = each, .output = each};
-      part.shape = each.shape();
+      sent_.push_back({.input = each, .output = each, .shape = each.shape()});
     }
   }
 
@@ -128,7 +119,7 @@ class RoundsCall final : public CallInFlight {
     }
   }
 
-  void continue_tensor(const AllreduceTensor& tensor, std::vector<Tensor> reduced) {
+  void continue_tensor(const CallTensor& tensor, std::vector<Tensor> reduced) {
     const bool compressed = tensor.compressor != nullptr;
     std::vector<Tensor> travelling;
     if (compressed && round_ < tensor.compressor->rounds()) {
@@ -136,16 +127,16 @@ class RoundsCall final : public CallInFlight {
     } else if (compressed && round_ == tensor.compressor->rounds()) {
       tensor.compressor->decompress(std::move(reduced), tensor.output);
     }
-    add_to_round(tensor, std::move(travelling));
+    add_to_round(travelling);
   }
 
   void finish() {
-    for (const AllreduceTensor& each : tensors_) result_.tensors.push_back(each.output);
+    for (const CallTensor& each : tensors_) result_.tensors.push_back(each.output);
     done_ = true;
   }
 
   CallSpec spec_;
-  const std::vector<AllreduceTensor> tensors_;
+  const std::vector<CallTensor> tensors_;
   std::timed_mutex turn_;            // guards what follows
   std::vector<CallTensor> sent_;     // the round that is being made
   std::vector<std::size_t> counts_;  // of it, how many belong to each tensor
@@ -174,34 +165,25 @@ CallSpec spec_of(const AllreduceOptions& options) {
 
 }  // namespace
 
-std::shared_ptr<CallInFlight> start_allreduce(std::span<AllreduceTensor> tensors,
+std::shared_ptr<CallInFlight> start_allreduce(std::span<CallTensor> tensors,
                                               const AllreduceOptions& options,
                                               std::shared_ptr<const CallLabels> labels,
                                               bool flagged) {
   CallSpec spec = spec_of(options);
   spec.flagged = flagged;
   bool compressed = false;
-  for (const AllreduceTensor& each : tensors) {
+  for (CallTensor& each : tensors) {
     check_tensor(spec, each.input);
+    each.shape = each.input.shape();
     compressed = compressed || each.compressor != nullptr;
   }
   if (compressed) {
     return std::make_shared<RoundsCall>(
-        std::move(spec), std::vector<AllreduceTensor>(std::make_move_iterator(tensors.begin()),
-                                                      std::make_move_iterator(tensors.end())));
+        std::move(spec), std::vector<CallTensor>(std::make_move_iterator(tensors.begin()),
+                                                 std::make_move_iterator(tensors.end())));
   }
   spec.labels = std::move(labels);
-  StackMemory<256> memory;
-  std::pmr::vector<CallTensor> parts(&memory.resource);
-  parts.reserve(tensors.size());
-  for (AllreduceTensor& each : tensors) {
-    CallTensor& part = parts.emplace_back();
-    part.shape = each.input.shape();
-    part.input = std::move(each.input);
-    part.output = std::move(each.output);
-    part.residual = std::move(each.residual);
-  }
-  return start(spec, parts);
+  return start(spec, tensors);
 }
 
 }  // namespace hvd

@@ -7,7 +7,6 @@
 #include "core/base/bytes.h"
 #include "core/base/status.h"
 #include "horovod_cpp/autograd/modes.h"
-#include "horovod_cpp/distributed/collectives/agreement.h"
 #include "horovod_cpp/distributed/collectives/collectives.h"
 
 namespace hvd {
@@ -122,6 +121,16 @@ std::vector<Bytes> allgather_object(const Bytes& object, const std::string& name
     next += bytes;
   }
   return objects;
+}
+
+void agree(const std::string& what, const std::string& misfit, const ProcessSet& process_set) {
+  const auto mine = std::as_bytes(std::span(misfit));
+  for (const Bytes& text :
+       allgather_object({mine.begin(), mine.end()}, what + ".agree", process_set)) {
+    if (text.empty()) continue;
+    throw MismatchError(what + ": " +
+                        std::string(reinterpret_cast<const char*>(text.data()), text.size()));
+  }
 }
 
 }  // namespace hvd

@@ -40,4 +40,9 @@ Bytes broadcast_object(Bytes object, int root_rank = 0, const std::string& name 
 std::vector<Bytes> allgather_object(const Bytes& object, const std::string& name = "",
                                     const ProcessSet& process_set = {});
 
+// One rank's misfit is everybody's error, so that nobody waits for what never comes: throws
+// MismatchError on every rank of the set, "<what>: <misfit>", when any rank's misfit is not empty
+// (that of the lowest such rank). Collective; blocks.
+void agree(const std::string& what, const std::string& misfit, const ProcessSet& process_set);
+
 }  // namespace hvd

@@ -6,7 +6,6 @@
 #include <vector>
 
 #include "core/base/status.h"
-#include "horovod_cpp/distributed/collectives/agreement.h"
 #include "horovod_cpp/distributed/collectives/broadcast.h"
 #include "horovod_cpp/distributed/collectives/collectives.h"
 

@@ -2,7 +2,10 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <cstring>
+#include <iterator>
 #include <numeric>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -10,7 +13,7 @@
 #include "core/base/allocators.h"
 #include "core/base/status.h"
 #include "core/runtime/wake/loop_ownership.h"
-#include "horovod_cpp/distributed/collectives/allreduce_call.h"
+#include "horovod_cpp/autograd/modes.h"
 #include "horovod_cpp/distributed/collectives/engine_call.h"
 #include "horovod_cpp/distributed/collectives/gpu_tensors.h"
 #include "horovod_cpp/tensor/impl.h"
@@ -52,10 +55,10 @@ std::shared_ptr<CallInFlight> allreduce_call(std::span<const Tensor> tensors,
                                              std::shared_ptr<const CallLabels> labels = nullptr) {
   const auto compressor = options.compression.compressor();
   StackMemory<256> memory;
-  std::pmr::vector<AllreduceTensor> items(&memory.resource);
+  std::pmr::vector<CallTensor> items(&memory.resource);
   items.reserve(tensors.size());
   for (std::size_t i = 0; i < tensors.size(); ++i) {
-    AllreduceTensor& item = items.emplace_back();
+    CallTensor& item = items.emplace_back();
     item.input = tensors[i];
     item.output = in_place ? tensors[i] : empty_like(tensors[i]);
     if (compressor != nullptr && tensors[i].defined()) {
@@ -174,6 +177,78 @@ auto finished(Start start) {
     return start();
   }();
   return handle.synchronize();
+}
+
+// Begins each rank's row numbers: where the parts meet it tells how many ranks contributed.
+constexpr std::int64_t kRank = -1;
+
+// Row numbers as elements of the values' dtype, which carry their bits: with one dtype a call is
+// one group of tensors, and so one name.
+Tensor carrier_of(const Tensor& rows, DType dtype) {
+  const auto per_row = static_cast<std::int64_t>(sizeof(std::int64_t) / size_of(dtype));
+  return Tensor::wrap(rows.data(), {rows.numel(), per_row}, dtype,
+                      std::make_shared<const Tensor>(rows));
+}
+
+std::vector<std::int64_t> carried_rows(const Tensor& carrier) {
+  std::vector<std::int64_t> rows(static_cast<std::size_t>(carrier.size(0)));
+  if (!rows.empty()) std::memcpy(rows.data(), carrier.data(), rows.size() * sizeof rows.front());
+  return rows;
+}
+
+// That of a dense reduction, so that the two meet. Without one, calls are numbered by kind.
+std::string name_of_allreduce(const std::string& name) {
+  return name.empty() || name.starts_with('/') ? name : "/allreduce." + name;
+}
+
+class SparseCall : public CallInFlight {
+ public:
+  SparseCall(GroupHandle handle, const ReduceOptions& options)
+      : handle_(std::move(handle)),
+        averages_(options.op == ReduceOp::kAverage),
+        scale_(options.prescale_factor * options.postscale_factor) {}
+
+  bool wait_until(TimePoint deadline) override { return handle_.wait_for(deadline - Clock::now()); }
+
+  const CallResult& result(MaybeStream) override {
+    if (result_) return *result_;
+    const std::vector<Tensor> parts = handle_.synchronize();
+    const std::vector<std::int64_t> all = carried_rows(parts[0]);
+    std::vector<std::int64_t> rows;
+    std::ranges::copy_if(all, std::back_inserter(rows), [](auto row) { return row != kRank; });
+    const auto ranks = static_cast<double>(std::ranges::count(all, kRank));
+    const auto count = static_cast<std::int64_t>(rows.size());
+    RowGradient sum = coalesce({Tensor::from(rows, {count}), parts[1]});
+    const double scale = averages_ ? scale_ / ranks : scale_;
+    const NoGradGuard no_grad;
+    if (scale != 1) sum.values.mul_(scale);
+    result_ = CallResult{.tensors = {sum.rows, sum.values}};
+    return *result_;
+  }
+
+ private:
+  GroupHandle handle_;
+  bool averages_;
+  double scale_;
+  std::optional<CallResult> result_;
+};
+
+void check_row_gradient(const RowGradient& gradient, const ReduceOptions& options) {
+  const auto& [rows, values] = gradient;
+  if (options.op != ReduceOp::kAverage && options.op != ReduceOp::kSum) {
+    throw InvalidArgumentError("sparse_allreduce: takes Average and Sum, not " +
+                               std::string(name_of(options.op)));
+  }
+  const bool fits = rows.defined() && values.defined() && rows.dtype() == DType::kI64 &&
+                    rows.dim() == 1 && values.dim() > 0 && values.size(0) == rows.numel() &&
+                    is_floating(values.dtype());
+  if (fits) return;
+  const auto text = [](const Tensor& tensor) {
+    return tensor.defined() ? std::string(name_of(tensor.dtype())) + " " + to_string(tensor.shape())
+                            : "undefined";
+  };
+  throw InvalidArgumentError("sparse_allreduce: rows " + text(rows) + " and values " +
+                             text(values) + ": expected int64 [k] and floating [k, ...]");
 }
 
 }  // namespace
@@ -359,6 +434,32 @@ void send(const Tensor& tensor, int to, const PointToPointOptions& options) {
 }
 void recv(const Tensor& tensor, int from, const PointToPointOptions& options) {
   finished([&] { return irecv(tensor, from, options); });
+}
+
+RowGradient row_gradient_of(const CallResult& result) {
+  return {result.tensors[0], result.tensors[1]};
+}
+
+std::shared_ptr<CallInFlight> start_sparse_allreduce(const RowGradient& gradient,
+                                                     const ReduceOptions& options) {
+  check_row_gradient(gradient, options);
+  const Tensor given = gradient.rows.contiguous();
+  const Tensor rows = Tensor::empty({given.numel() + 1}, DType::kI64);
+  rows.data<std::int64_t>()[0] = kRank;
+  std::copy_n(given.data<std::int64_t>(), given.numel(), rows.data<std::int64_t>() + 1);
+  return std::make_shared<SparseCall>(
+      grouped_allgather_async(
+          {carrier_of(rows, gradient.values.dtype()), gradient.values.contiguous()},
+          {.name = name_of_allreduce(options.name), .process_set = options.process_set}),
+      options);
+}
+
+SparseHandle sparse_allreduce_async(const RowGradient& gradient, const ReduceOptions& options) {
+  return SparseHandle(start_sparse_allreduce(gradient, options));
+}
+
+RowGradient sparse_allreduce(const RowGradient& gradient, const ReduceOptions& options) {
+  return sparse_allreduce_async(gradient, options).synchronize();
 }
 
 }  // namespace hvd

@@ -11,32 +11,17 @@
 #include "core/base/status.h"
 #include "core/base/thread_annotations.h"
 #include "core/base/topology.h"
+#include "core/config/log.h"
 #include "core/negotiate/messages/request.h"
 #include "core/negotiate/process_sets.h"
 #include "core/runtime/runtime.h"
 #include "horovod_cpp/distributed/collectives/gpu_tensors.h"
-#include "horovod_cpp/distributed/collectives/integer_average.h"
 #include "horovod_cpp/distributed/collectives/world.h"
 #include "horovod_cpp/tensor/device.h"
 #include "horovod_cpp/tensor/impl.h"
 
 namespace hvd {
 namespace {
-
-// Where the result of one tensor is found.
-struct Expected {
-  std::size_t handle = 0;
-  std::size_t part = 0;
-  Tensor output;
-  Shape row_shape;
-  DType dtype = DType::kF32;
-  Device device;
-  std::uintptr_t stream = 0;  // of the input
-};
-
-bool is_in_stream_order(const Tensor& output) {
-  return !output.defined() || output.in_stream_order();
-}
 
 bool has_come_until(TimePoint deadline, const Handle& handle, bool in_stream_order) {
   const Duration left = std::max(deadline - Clock::now(), Duration::zero());
@@ -50,11 +35,11 @@ const Outcome& outcome_of(const Handle& handle) {
 
 class EngineCall final : public CallInFlight {
  public:
-  EngineCall(std::vector<Handle> handles, std::vector<Expected> expected)
+  EngineCall(std::vector<Handle> handles, std::vector<CallTensor> tensors)
       : handles_(std::move(handles)),
-        expected_(std::move(expected)),
-        in_stream_order_(std::all_of(expected_.begin(), expected_.end(), [](const Expected& each) {
-          return is_in_stream_order(each.output);
+        tensors_(std::move(tensors)),
+        in_stream_order_(std::ranges::all_of(tensors_, [](const CallTensor& each) {
+          return !each.output.defined() || each.output.in_stream_order();
         })) {}
 
   bool wait_until(TimePoint deadline) override {
@@ -84,7 +69,7 @@ class EngineCall final : public CallInFlight {
   }
 
   Device device() const override {
-    for (const Expected& each : expected_) {
+    for (const CallTensor& each : tensors_) {
       if (each.device.kind != DeviceKind::kCpu) return each.device;
     }
     return {};
@@ -97,7 +82,7 @@ class EngineCall final : public CallInFlight {
       return;
     }
     Readers readers(handles_[handle], reader);
-    for (const Expected& each : expected_) {
+    for (const CallTensor& each : tensors_) {
       if (each.handle != handle || each.device.kind == DeviceKind::kCpu) continue;
       readers.add(each.device, each.stream);
       readers.add(each.device,
@@ -107,7 +92,7 @@ class EngineCall final : public CallInFlight {
 
   CallResult collect() const {
     CallResult result;
-    for (const Expected& each : expected_) {
+    for (const CallTensor& each : tensors_) {
       const Outcome& outcome = outcome_of(handles_[each.handle]);
       if (each.output.defined() || each.part >= outcome.results.size()) {
         result.tensors.push_back(each.output);
@@ -122,21 +107,19 @@ class EngineCall final : public CallInFlight {
   }
 
   // Undefined where the engine made no result: not on the root.
-  static Tensor wrap(const Expected& expected, const Result& part) {
+  static Tensor wrap(const CallTensor& tensor, const Result& part) {
     if (part.rows_of.empty()) return {};
-    Shape shape = expected.row_shape;
+    Shape shape = tensor.shape;
     shape.insert(shape.begin(),
                  std::accumulate(part.rows_of.begin(), part.rows_of.end(), std::int64_t{0}));
-    const Lease& gathered = part.gathered;
-    if (gathered.owner == nullptr) {
-      return Tensor::empty(std::move(shape), expected.dtype, expected.device);
-    }
-    return Tensor::wrap_on(expected.device, stream_of(expected.device), gathered.view.data,
-                           std::move(shape), expected.dtype, gathered.owner);
+    const auto& [view, owner] = part.gathered;
+    if (owner == nullptr) return Tensor::empty(std::move(shape), view.dtype, tensor.device);
+    return Tensor::wrap_on(tensor.device, stream_of(tensor.device), view.data, std::move(shape),
+                           view.dtype, owner);
   }
 
   const std::vector<Handle> handles_;
-  const std::vector<Expected> expected_;
+  const std::vector<CallTensor> tensors_;
   const bool in_stream_order_;
   Mutex mutex_;
   std::optional<CallResult> result_ HVD_GUARDED_BY(mutex_);  // constant once it is there
@@ -177,6 +160,20 @@ class TensorCall final : public CallInFlight {
 // A wire format serves these; other tensors of a compressed call travel as they are.
 WireFormat wire_of(const CallSpec& spec, DType dtype) {
   return dtype == DType::kF32 || dtype == DType::kF64 ? spec.wire : WireFormat::kNone;
+}
+
+// Says once per name, on the first rank of the set, that the average of integers is truncated: the
+// mean of 3 and 4 is then 3, which looks right. Does nothing for other calls.
+void warn_of_truncation(const CallSpec& spec, DType dtype) {
+  const bool truncates = reduces(spec.kind) && spec.op == ReduceOp::kAverage &&
+                         !is_floating(dtype) && !is_complex(dtype);
+  if (!truncates || spec.set.size() == 1 || spec.set.rank() != 0) return;
+  const std::string call = spec.automatic_name ? "an unnamed " + std::string(name_of(spec.kind))
+                                               : readable_name(full_name(spec));
+  if (!spec.set.world()->is_first_of("truncation of " + call)) return;
+  log(LogLevel::kWarning, call + " averages " + std::string(name_of(dtype)) +
+                              ": the mean is truncated to a whole number (3 and 4 become 3); "
+                              "average a floating dtype, or take the Sum");
 }
 
 // Gives a call without a name its number, and takes it back if the call was not submitted: the next
@@ -229,7 +226,7 @@ Submission group_of(const CallSpec& spec, const Tensor& tensor, std::size_t othe
   return submission;
 }
 
-Part part_of(const CallTensor& tensor, WireFormat wire, std::size_t number) {
+Part part_of(CallTensor& tensor, WireFormat wire, std::size_t number) {
   Part part;
   part.number = number;
   part.input = tensor.input.lease();
@@ -241,13 +238,37 @@ Part part_of(const CallTensor& tensor, WireFormat wire, std::size_t number) {
     part.residual = tensor.residual.lease();
   }
   part.rows = tensor.rows;
-  part.splits = tensor.splits;
+  part.splits = std::move(tensor.splits);
   return part;
 }
 
-template <typename T>
-std::vector<T> moved(std::pmr::vector<T>& from) {
-  return {std::make_move_iterator(from.begin()), std::make_move_iterator(from.end())};
+// Puts the tensor, the call's so-manyth, into the submission of its dtype and kind of device.
+void add_to_group(const CallSpec& spec, CallTensor& tensor, std::size_t number,
+                  std::pmr::vector<Submission>& submissions) {
+  const DType dtype = tensor.input.dtype();
+  tensor.device = tensor.input.device();
+  tensor.stream = tensor.input.stream();
+  auto group = std::ranges::find_if(submissions, [&](const Submission& each) {
+    return each.request.dtype == dtype && each.request.device == tensor.device.kind;
+  });
+  if (group == submissions.end()) {
+    submissions.push_back(group_of(spec, tensor.input, submissions.size()));
+    group = submissions.end() - 1;
+  }
+  tensor.handle = static_cast<std::size_t>(group - submissions.begin());
+  tensor.part = group->parts.size();
+  // A result that the engine allocates needs it again.
+  Shape& shape = tensor.shape;
+  group->request.shapes.push_back(tensor.output.defined() ? std::move(shape) : shape);
+  group->parts.push_back(part_of(tensor, group->request.wire, number));
+  tensor.input = tensor.residual = {};
+}
+
+template <typename Range>
+auto moved(Range& from) {
+  using Item = std::ranges::range_value_t<Range>;
+  return std::vector<Item>(std::make_move_iterator(from.begin()),
+                           std::make_move_iterator(from.end()));
 }
 
 }  // namespace
@@ -314,38 +335,18 @@ void check_root(const CallSpec& spec) {
 
 std::shared_ptr<CallInFlight> start(CallSpec& spec, std::span<CallTensor> tensors) {
   if (tensors.empty()) {
-    return std::make_shared<EngineCall>(std::vector<Handle>{}, std::vector<Expected>{});
+    return std::make_shared<EngineCall>(std::vector<Handle>{}, std::vector<CallTensor>{});
   }
   warn_of_truncation(spec, tensors.front().input.dtype());
   Numbering numbering(spec);
   StackMemory<1024> memory;
   std::pmr::vector<Submission> submissions(&memory.resource);
-  std::pmr::vector<Expected> expected(&memory.resource);
-  expected.reserve(tensors.size());
   const std::shared_ptr<World> world = spec.set.world();
   ReadyPoint ready(*world);
-  for (CallTensor& tensor : tensors) {
-    ready.add(tensor.input);
-    ready.add(tensor.output);
-    const DType dtype = tensor.input.dtype();
-    const DeviceKind device = tensor.input.device().kind;
-    auto group = std::find_if(submissions.begin(), submissions.end(), [&](const Submission& s) {
-      return s.request.dtype == dtype && s.request.device == device;
-    });
-    if (group == submissions.end()) {
-      submissions.push_back(group_of(spec, tensor.input, submissions.size()));
-      group = submissions.end() - 1;
-    }
-    Expected& result = expected.emplace_back();
-    result.handle = static_cast<std::size_t>(group - submissions.begin());
-    result.part = group->parts.size();
-    result.output = tensor.output;
-    if (!tensor.output.defined()) result.row_shape = tensor.shape;
-    result.dtype = dtype;
-    result.device = tensor.input.device();
-    result.stream = tensor.input.stream();
-    group->request.shapes.push_back(std::move(tensor.shape));
-    group->parts.push_back(part_of(tensor, group->request.wire, expected.size() - 1));
+  for (std::size_t i = 0; i < tensors.size(); ++i) {
+    ready.add(tensors[i].input);
+    ready.add(tensors[i].output);
+    add_to_group(spec, tensors[i], i, submissions);
   }
   std::pmr::vector<Handle> handles(submissions.size(), &memory.resource);
   const bool labelled = spec.labels != nullptr && spec.labels->names.size() == tensors.size();
@@ -357,12 +358,11 @@ std::shared_ptr<CallInFlight> start(CallSpec& spec, std::span<CallTensor> tensor
   }
   world->runtime().submit(submissions, handles);
   numbering.keep();
-  if (expected.size() == 1 && expected.front().output.defined()) {
-    Expected& only = expected.front();
+  if (CallTensor& only = tensors.front(); tensors.size() == 1 && only.output.defined()) {
     return make_recycled<TensorCall>(std::move(handles.front()), std::move(only.output),
                                      only.stream);
   }
-  return std::make_shared<EngineCall>(moved(handles), moved(expected));
+  return std::make_shared<EngineCall>(moved(handles), moved(tensors));
 }
 
 std::shared_ptr<CallInFlight> start_without_tensors(CallSpec spec,
@@ -374,7 +374,7 @@ std::shared_ptr<CallInFlight> start_without_tensors(CallSpec spec,
   std::vector<Handle> handles;
   handles.push_back(spec.set.world()->runtime().submit(std::move(submission)));
   numbering.keep();
-  return std::make_shared<EngineCall>(std::move(handles), std::vector<Expected>{});
+  return std::make_shared<EngineCall>(std::move(handles), std::vector<CallTensor>{});
 }
 
 std::shared_ptr<CallInFlight> start_transfer(World& world, PointToPoint::Direction direction,
@@ -383,13 +383,9 @@ std::shared_ptr<CallInFlight> start_transfer(World& world, PointToPoint::Directi
   ready.add(tensor);
   ready.fence().wait();  // transfers run outside of the order of a device's work
   if (direction == PointToPoint::Direction::kReceive) bump_version(tensor);
-  std::vector<Handle> handles;
-  handles.push_back(world.runtime().submit(PointToPoint{direction, peer, tag, tensor.lease()}));
-  Expected result;
-  result.output = tensor;
-  result.device = tensor.device();
-  result.stream = tensor.stream();
-  return std::make_shared<EngineCall>(std::move(handles), std::vector<Expected>{result});
+  return make_recycled<TensorCall>(
+      world.runtime().submit(PointToPoint{direction, peer, tag, tensor.lease()}), tensor,
+      tensor.stream());
 }
 
 }  // namespace hvd

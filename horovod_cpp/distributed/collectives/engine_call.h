@@ -9,6 +9,7 @@
 #include "core/negotiate/messages/request.h"
 #include "core/runtime/submission.h"
 #include "horovod_cpp/distributed/collectives/collective_handle.h"
+#include "horovod_cpp/distributed/collectives/options.h"
 #include "horovod_cpp/distributed/collectives/process_set.h"
 #include "horovod_cpp/tensor/tensor.h"
 
@@ -32,14 +33,23 @@ struct CallSpec {
   std::shared_ptr<const CallLabels> labels = nullptr;
 };
 
-// One tensor of a call.
+// One tensor of a call, from whoever makes the call to its result.
 struct CallTensor {
   Tensor input = {};
-  Tensor output = {};  // undefined: the engine allocates the result, or there is none here
+  // May be the input; undefined: the engine allocates the result, or there is none here.
+  Tensor output = {};
+  // Allreduce: what int8 lost, float32 of the input's shape; undefined = it is forgotten.
   Tensor residual = {};
+  // Allreduce: null = the tensor travels as options.compression.wire() says.
+  std::shared_ptr<TensorCompressor> compressor = {};
   Shape shape = {};  // as the request has it
   std::int64_t rows = 0;
   std::vector<std::int64_t> splits = {};
+  // For the result, set by start(), which lets the input go: a handle must not keep its graph.
+  std::size_t handle = 0;  // the submission that it is in
+  std::size_t part = 0;    // ... and which of its tensors it is
+  Device device = {};      // of the input
+  std::uintptr_t stream = 0;
 };
 
 // Throws InvalidArgumentError unless this rank is in the set.
@@ -58,6 +68,14 @@ void check_root(const CallSpec& spec);
 // Submits the tensors, which are moved from, as one group a dtype, all or none, and gives the call
 // its number if it has no name. Never waits for another rank.
 std::shared_ptr<CallInFlight> start(CallSpec& spec, std::span<CallTensor> tensors);
+
+// Starts the first round of an allreduce of all of them, which are moved from, as one group; their
+// shapes are those of the inputs. options.compression.compressor() is not asked: the tensors have
+// theirs. `flagged`: see Request.
+std::shared_ptr<CallInFlight> start_allreduce(std::span<CallTensor> tensors,
+                                              const AllreduceOptions& options,
+                                              std::shared_ptr<const CallLabels> labels = nullptr,
+                                              bool flagged = false);
 
 // A call without tensors: barrier, join, process sets. `numbers` as in Request.
 std::shared_ptr<CallInFlight> start_without_tensors(CallSpec spec,

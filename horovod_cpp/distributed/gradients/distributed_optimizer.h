@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "core/base/reduction.h"
-#include "horovod_cpp/distributed/collectives/compression.h"
-#include "horovod_cpp/distributed/collectives/process_set.h"
+#include "horovod_cpp/distributed/collectives/options.h"
+#include "horovod_cpp/nn/module.h"
 #include "horovod_cpp/optim/optimizer.h"
 #include "horovod_cpp/tensor/tensor.h"
 
@@ -41,7 +41,7 @@ struct DistributedOptions {
   std::optional<ClipGradNorm> clip_grad_norm = {};
   // Whether gradients of rows (autograd/row_gradient.h: of an Embedding with `sparse`) are made
   // dense before they are reduced. Else rows and values are gathered from all ranks (see
-  // sparse_allreduce.h) and stay in that form: by a call of their own, not compressed, and divided
+  // sparse_allreduce()) and stay in that form: by a call of their own, not compressed, and divided
   // once, by the ranks that contribute. With Average and Sum only; else they become dense.
   bool sparse_as_dense = false;
   // From the second synchronize() on gradients lie in memory that the ranks share (in reverse
@@ -163,5 +163,13 @@ class DistributedOptimizer final : public optim::Optimizer {
   std::shared_ptr<GradientReducer> reducer_;
   bool skips_synchronize_ = false;
 };
+
+// For loops that reduce by hand, between backward() and step(): every gradient there is becomes its
+// average over the ranks (or what options.op says), all of them as one group. Parameters without a
+// gradient are skipped, so all ranks of the set must have gradients for the same ones
+// (MismatchError on every rank otherwise). Those of an Embedding with `sparse` stay rows, as in
+// DistributedOptimizer. Blocks. An empty options.name is "average_gradients".
+void average_gradients(const std::vector<Tensor>& params, const AllreduceOptions& options = {});
+void average_gradients(const nn::Module& module, const AllreduceOptions& options = {});
 
 }  // namespace hvd

@@ -9,8 +9,7 @@
 #include <vector>
 
 #include "core/base/tensor_view.h"
-#include "horovod_cpp/distributed/collectives/collective_handle.h"
-#include "horovod_cpp/distributed/collectives/options.h"
+#include "horovod_cpp/distributed/collectives/engine_call.h"
 #include "horovod_cpp/tensor/tensor.h"
 
 namespace hvd {
@@ -23,8 +22,7 @@ struct GradientParameter {
   Device device = {};
   const void* identity = nullptr;  // tells it from other parameters that live at the same time
 
-  std::int64_t numel() const;
-  std::size_t bytes() const;
+  std::size_t bytes() const { return static_cast<std::size_t>(numel_of(shape)) * size_of(dtype); }
 };
 
 // The parameters of one optimizer and their gradients, as a front end has them: what a front end
@@ -49,18 +47,12 @@ class GradientAccess {
   // Its value, dense and on the CPU, for comparisons over the ranks.
   virtual Tensor value(std::size_t index) const = 0;
 
-  struct Taken {
-    std::vector<std::size_t> dense;
-    // Of the dense ones what is reduced in place, contiguous. The front end may send something else
-    // of its own there, smaller than the gradient, that it decodes when it arrived().
-    std::vector<Tensor> tensors;
-    std::vector<std::size_t> sparse;  // for start_sparse()
-    // A gradient was sparse, and had to be made dense, against what set_sparse_axes() said.
-    bool new_sparse = false;
-  };
-  // `zeros`: a missing gradient becomes one of zeros. Else it stays missing, and its tensor may be
-  // undefined.
-  virtual Taken take(Indices which, bool zeros) = 0;
+  // `sends`: appends to `tensors`, for each of them, what is reduced in place, contiguous;
+  // undefined where it is sparse, for start_sparse(). A missing gradient becomes one of zeros. The
+  // front end may send something else of its own, smaller than the gradient, that it decodes when
+  // it arrived(). Else gradients stay on this rank: a missing one stays missing. True if a gradient
+  // was sparse, and had to be made dense, against what set_sparse_axes() said.
+  virtual bool take(Indices which, bool sends, std::vector<CallTensor>& tensors) = 0;
   // The reduction of what was taken, dense, has succeeded.
   virtual void arrived(Indices which) = 0;
   // backward() is about to add to a gradient that was taken, and may be in flight, or was given
@@ -92,10 +84,10 @@ class GradientAccess {
   // ranks agree on the most.
   virtual std::vector<std::int64_t> sparse_axes() const = 0;
   virtual void set_sparse_axes(std::span<const std::int64_t> axes) = 0;
-  // Starts the reduction of a sparse gradient that was taken; null if there are no other ranks.
+  // Starts the reduction of a sparse gradient that was taken.
   virtual std::shared_ptr<CallInFlight> start_sparse(std::size_t index,
                                                      const ReduceOptions& call) = 0;
-  // That call is over, if there was one. Throws what it failed with.
+  // That call is over, if it was started. Throws what it failed with.
   virtual void finish_sparse(std::size_t index) = 0;
 
   // Calls `function` when the backward() that runs on this thread has ended, unless it fails.

@@ -1,9 +1,11 @@
 #include "horovod_cpp/distributed/gradients/gradient_reducer.h"
 
 #include <algorithm>
+#include <map>
 #include <utility>
 
 #include "core/base/status.h"
+#include "core/base/thread_annotations.h"
 #include "core/runtime/wake/loop_ownership.h"
 #include "horovod_cpp/distributed/collectives/gpu_tensors.h"
 #include "horovod_cpp/distributed/collectives/world.h"
@@ -11,17 +13,13 @@
 namespace hvd {
 namespace {
 
-bool shares(const DistributedOptions& options) {
-  return options.process_set.included() && options.process_set.size() > 1;
-}
-
 // Other operations are not linear: what they make of a sum of passes depends on which are in it.
 // And a gradient that is clipped first has to wait for all others.
 bool starts_early(const DistributedOptions& options) {
   const bool linear = options.op == ReduceOp::kAverage || options.op == ReduceOp::kSum;
   const bool clips_first = options.clip_grad_norm &&
                            options.clip_grad_norm->when == ClipGradNorm::When::kBeforeReduction;
-  return shares(options) && linear && !clips_first;
+  return has_other_ranks(options) && linear && !clips_first;
 }
 
 ReductionContext context_of(std::shared_ptr<GradientAccess> gradients,
@@ -29,7 +27,7 @@ ReductionContext context_of(std::shared_ptr<GradientAccess> gradients,
   ReductionContext context;
   context.gradients = std::move(gradients);
   context.options = options;
-  if (!shares(options)) return context;
+  if (!has_other_ranks(options)) return context;
   const auto world = options.process_set.world();
   for (const GradientParameter& each : context.gradients->parameters()) {
     expect_served(*world, each.device, owner + ": parameter '" + each.name + "'");
@@ -39,28 +37,64 @@ ReductionContext context_of(std::shared_ptr<GradientAccess> gradients,
   return context;
 }
 
+struct Known {
+  Mutex mutex;
+  std::map<const void*, std::weak_ptr<GradientClaims>> claims HVD_GUARDED_BY(mutex);
+};
+
+Known& known() {
+  static Known& instance = *new Known;  // never ends: Python may end reducers after main()
+  return instance;
+}
+
+void forget(const void* identity) {
+  const MutexLock lock(known().mutex);
+  const auto found = known().claims.find(identity);
+  if (found != known().claims.end() && found->second.expired()) known().claims.erase(found);
+}
+
 }  // namespace
 
-bool GradientReducer::has_work(const DistributedOptions& options) {
-  return shares(options) || options.average_aggregated_gradients || options.clip_grad_norm;
+std::shared_ptr<GradientClaims> GradientClaims::of(const void* identity) {
+  const MutexLock lock(known().mutex);
+  std::weak_ptr<GradientClaims>& place = known().claims[identity];
+  std::shared_ptr<GradientClaims> claims = place.lock();
+  if (claims == nullptr) {
+    claims.reset(new GradientClaims, [identity](GradientClaims* each) {
+      delete each;
+      forget(identity);
+    });
+    place = claims;
+  }
+  return claims;
+}
+
+void GradientClaims::remove(const GradientReducer* reducer) {
+  std::erase_if(claims_, [reducer](const Claim& each) { return each.reducer == reducer; });
+}
+
+bool GradientClaims::is_left_to(const GradientReducer* reducer) const {
+  for (auto each = claims_.rbegin(); each != claims_.rend() && each->reducer != reducer; ++each) {
+    if (!each->reducer->held()) return false;
+  }
+  return true;
+}
+
+bool needs_reducer(const DistributedOptions& options) {
+  return has_other_ranks(options) || options.average_aggregated_gradients || options.clip_grad_norm;
 }
 
 GradientReducer::GradientReducer(std::shared_ptr<GradientAccess> gradients,
                                  const DistributedOptions& options, const GradientBuckets& groups,
                                  std::string owner)
     : owner_(std::move(owner)),
-      shares_(shares(options)),
-      active_(has_work(options)),
+      active_(needs_reducer(options)),
       context_(context_of(std::move(gradients), options, owner_)),
-      gradients_(context_.gradients),
-      options_(context_.options),
       schedule_(options.backward_passes_per_step, starts_early(options)),
-      agreement_(shares_ ? std::make_unique<SetupAgreement>(name(), options.process_set) : nullptr),
-      wants_views_(context_.over_ranks && options.gradient_as_bucket_view &&
-                   options.compression.is_none()),
-      votes_(owner_, options.process_set, context_.over_ranks ? agreement_.get() : nullptr) {
+      layout_(name(), context_, schedule_, buckets_),
+      votes_(owner_, context_, schedule_, layout_) {
   if (!active_) return;
-  const std::vector<GradientParameter>& parameters = gradients_->parameters();
+  const std::vector<GradientParameter>& parameters = context_.gradients->parameters();
   const std::size_t bucket_bytes = options.process_set.world()->options().bucket_bytes;
   add_buckets(!groups.empty()          ? given_buckets(parameters, groups, owner_)
               : options.num_groups > 0 ? equal_buckets(parameters, options.num_groups)
@@ -72,7 +106,7 @@ GradientReducer::~GradientReducer() {
 }
 
 void GradientReducer::add_buckets(const GradientBuckets& buckets) {
-  const std::vector<GradientParameter>& parameters = gradients_->parameters();
+  const std::vector<GradientParameter>& parameters = context_.gradients->parameters();
   const auto known = static_cast<std::ptrdiff_t>(entries_.size());
   context_.add_parameters();
   for (std::size_t i = entries_.size(); i < parameters.size(); ++i) {
@@ -80,7 +114,7 @@ void GradientReducer::add_buckets(const GradientBuckets& buckets) {
     entry.claims = GradientClaims::of(parameters[i].identity);
     entry.claims->add({this, i});
   }
-  const std::vector<bool> trained = gradients_->trained();
+  const std::vector<bool> trained = context_.gradients->trained();
   schedule_.add_parameters({trained.begin() + known, trained.end()});
   for (const std::vector<std::size_t>& params : buckets) {
     schedule_.add_bucket(params);
@@ -90,13 +124,9 @@ void GradientReducer::add_buckets(const GradientBuckets& buckets) {
 
 void GradientReducer::parameters_added() {
   if (!active_) return;
-  add_buckets(buckets_by_size(gradients_->parameters(), entries_.size(),
-                              options_.process_set.world()->options().bucket_bytes));
-  if (shares_) {
-    agreement_->forget("setup");
-    agreement_->forget("layout");
-  }
-  is_first_step_ = true;
+  add_buckets(buckets_by_size(context_.gradients->parameters(), entries_.size(),
+                              context_.options.process_set.world()->options().bucket_bytes));
+  layout_.parameters_added();
 }
 
 // -- during backward()
@@ -122,11 +152,12 @@ void GradientReducer::before_gradient(std::size_t index) {
     case ReductionSchedule::Before::kNothing:
       return;
     case ReductionSchedule::Before::kMakeRoom:
-      return gradients_->make_room(index);
+      return context_.gradients->make_room(index);
     case ReductionSchedule::Before::kCloseWindow:
-      if (!options_.average_aggregated_gradients || entries_[index].claims->newest() != this)
+      if (!context_.options.average_aggregated_gradients ||
+          entries_[index].claims->newest() != this)
         return;
-      gradients_->close_window(index, schedule_.close_window(index));
+      context_.gradients->close_window(index, schedule_.close_window(index));
       entries_[index].has_windows = true;
   }
 }
@@ -140,14 +171,14 @@ void GradientReducer::on_gradient(std::size_t index) {
     start_first_round(*bucket);
     submit_soon();
   }
-  if (options_.compression.compressor() == nullptr) return;
+  if (context_.options.compression.compressor() == nullptr) return;
   for (const GradientReduction* each : first_round_) each->over();  // goes on with its next round
 }
 
 void GradientReducer::average(std::size_t index) {
   const int passes = schedule_.close_window(index);
-  if (!options_.average_aggregated_gradients) return;
-  if (passes > 1 || entries_[index].has_windows) gradients_->average(index, passes);
+  if (!context_.options.average_aggregated_gradients) return;
+  if (passes > 1 || entries_[index].has_windows) context_.gradients->average(index, passes);
   entries_[index].has_windows = false;
 }
 
@@ -165,8 +196,9 @@ void GradientReducer::start(GradientReduction& reduction, GradientAccess::Indice
   if (reduction.new_sparse()) votes_.add_new_sparse();
   if (context_.over_ranks && !reduction.dense().empty()) {
     std::size_t bytes = 0;
-    for (const std::size_t i : reduction.dense()) bytes += gradients_->parameters()[i].bytes();
-    const bool is_carrier = &reduction == carrier();
+    for (const std::size_t i : reduction.dense())
+      bytes += context_.gradients->parameters()[i].bytes();
+    const bool is_carrier = &reduction == votes_.carrier();
     reduction.flag(is_carrier);  // until votes_ know better
     if (is_carrier && waits_at_once_) {
       queue_.hold(&reduction);
@@ -182,26 +214,20 @@ void GradientReducer::start(GradientReduction& reduction, GradientAccess::Indice
 void GradientReducer::submit_soon() {
   backward_ended_ = TimePoint::max();
   // Gradients go together once they fill a batch, unless so few are to come that they can join it.
-  const std::size_t batch = options_.process_set.world()->options().bucket_bytes;
-  if (queue_.bytes() >= batch && bytes_to_come() >= batch / 16) return queue_.submit();
-  gradients_->after_backward([this, alive = std::weak_ptr<void>(alive_)] {
+  const std::size_t batch = context_.options.process_set.world()->options().bucket_bytes;
+  std::size_t bytes_to_come = 0;
+  for (std::size_t b = 0; b < buckets_.size(); ++b) {
+    if (!schedule_.taken(b)) bytes_to_come += buckets_[b]->bytes();
+  }
+  if (queue_.bytes() >= batch && bytes_to_come >= batch / 16) return queue_.submit();
+  context_.gradients->after_backward([this, alive = std::weak_ptr<void>(alive_)] {
     if (alive.expired() || in_flight().empty()) return;  // by DistributedDataParallel's own
     std::optional<LoopOwnership::SuppressWakeup> waits;
     if (waits_at_once_) waits.emplace();
     queue_.submit();
-    ask_ahead();
+    layout_.ask_ahead();
     backward_ended_ = Clock::now();
   });
-}
-
-// Of the gradients that backward() has not finished yet.
-std::size_t GradientReducer::bytes_to_come() const {
-  std::size_t bytes = 0;
-  for (std::size_t b = 0; b < buckets_.size(); ++b) {
-    if (schedule_.taken(b)) continue;
-    for (const std::size_t i : buckets_[b]->params()) bytes += gradients_->parameters()[i].bytes();
-  }
-  return bytes;
 }
 
 }  // namespace hvd

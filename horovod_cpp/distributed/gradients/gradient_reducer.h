@@ -8,18 +8,45 @@
 #include <vector>
 
 #include "core/base/clock.h"
-#include "horovod_cpp/distributed/gradients/attempts.h"
 #include "horovod_cpp/distributed/gradients/distributed_optimizer.h"
 #include "horovod_cpp/distributed/gradients/gradient_access.h"
-#include "horovod_cpp/distributed/gradients/gradient_buckets.h"
-#include "horovod_cpp/distributed/gradients/gradient_claims.h"
+#include "horovod_cpp/distributed/gradients/gradient_layout.h"
 #include "horovod_cpp/distributed/gradients/gradient_reduction.h"
-#include "horovod_cpp/distributed/gradients/gradient_views.h"
 #include "horovod_cpp/distributed/gradients/rank_votes.h"
 #include "horovod_cpp/distributed/gradients/reduction_schedule.h"
-#include "horovod_cpp/distributed/gradients/setup_agreement.h"
 
 namespace hvd {
+
+class GradientReducer;
+
+// The reducers of one parameter's gradient, of which one may take it. There are several where an
+// optimizer was made anew and something still holds the old one: a list of trials, a traceback, a
+// scheduler, a notebook cell that was run twice; or where some are meant to be used in turn.
+class GradientClaims {
+ public:
+  // Those of the parameter that `identity` tells from others that live at the same time.
+  static std::shared_ptr<GradientClaims> of(const void* identity);
+
+  struct Claim {
+    GradientReducer* reducer = nullptr;
+    std::size_t index = 0;  // the parameter's number there
+  };
+  void add(const Claim& claim) { claims_.push_back(claim); }
+  void remove(const GradientReducer* reducer);
+  // As they were made.
+  const std::vector<Claim>& all() const { return claims_; }
+  // Null: none.
+  GradientReducer* newest() const { return claims_.empty() ? nullptr : claims_.back().reducer; }
+  // Whether all that were made after this one are inside no_sync().
+  bool is_left_to(const GradientReducer* reducer) const;
+
+ private:
+  std::vector<Claim> claims_;
+};
+
+// False where there is nothing to do between backward() and the wrapped optimizer: over one rank,
+// without options that do something on each. A front end need not tell of gradients then.
+bool needs_reducer(const DistributedOptions& options);
 
 // The gradients of some parameters on their way through the ranks: hears of them from backward(),
 // starts their reductions, gives them back. It serves every DistributedOptimizer and
@@ -34,10 +61,6 @@ class GradientReducer {
   ~GradientReducer();
   GradientReducer(const GradientReducer&) = delete;
   GradientReducer& operator=(const GradientReducer&) = delete;
-
-  // False where there is nothing to do between backward() and the wrapped optimizer: over one rank,
-  // without options that do something on each. A front end need not tell of gradients then.
-  static bool has_work(const DistributedOptions& options);
 
   // What a front end's hooks call: before backward() adds to a gradient, and after it has.
   void before_gradient(std::size_t index);
@@ -65,9 +88,8 @@ class GradientReducer {
   void drop_accumulated();
   // What comes belongs to another step, which reduces all gradients.
   void begin_step();
-  // Collective, once, and after a join() with the ranks that had not taken a step before: that the
-  // set-up is the same everywhere. See SetupAgreement.
-  void agree_on_setup();
+  // Collective: see GradientLayout.
+  void agree_on_setup() { layout_.agree_on_setup(); }
 
   // backward() only accumulates until release(), and leaves gradients to older reducers of the same
   // parameters, if there are any.
@@ -75,7 +97,6 @@ class GradientReducer {
   void release() { schedule_.release(); }
   bool held() const { return schedule_.held(); }
   const std::string& owner() const { return owner_; }
-  int backward_passes_per_step() const { return schedule_.passes_per_window(); }
   // Collective: else some ranks would wait for passes that others do not make.
   // Throws MismatchError on every rank, and changes nothing, if the ranks give different numbers.
   void set_backward_passes_per_step(int passes);
@@ -94,37 +115,19 @@ class GradientReducer {
   void start(GradientReduction& reduction, GradientAccess::Indices params);
   // Submits what waits when it is enough, or else when backward() ends.
   void submit_soon();
-  std::size_t bytes_to_come() const;
   void clip(ClipGradNorm::When when, GradientAccess::Indices which);
   void start_rounds();
   void finish_first_round(const OnReduced& on_reduced);
   void late_round(const OnReduced& on_reduced);
-  void start_late_round(const std::vector<std::size_t>& late);
   void give_back(const std::vector<std::size_t>& params, const OnReduced& on_reduced);
-  void agree_on_layout();
-  // The bucket whose call tells whether any rank has news for the others, see RankVotes; null: they
-  // ask. By what the ranks have agreed on.
-  GradientReduction* carrier() const;
-  void ask_ahead();
-  SetupAgreement::Setup setup() const;
-  std::vector<std::int64_t> layout() const;
-  void ask_for_views();
 
   const std::string owner_;
-  const bool shares_;  // there are more ranks than this one
-  const bool active_;  // has_work()
+  const bool active_;  // needs_reducer()
   ReductionContext context_;
-  const std::shared_ptr<GradientAccess> gradients_;
-  const DistributedOptions& options_;
   ReductionSchedule schedule_;
-  const std::unique_ptr<SetupAgreement> agreement_;  // null: there are no other ranks
-  bool is_first_step_ = true;
-  bool wants_views_;
-  std::optional<GradientViews> views_;  // asked for, and not taken yet
-  std::vector<std::size_t> viewed_;
-  std::vector<std::int64_t> agreed_axes_;  // over which gradients are sparse
-  std::vector<Entry> entries_;             // as the parameters are numbered
-  std::vector<std::unique_ptr<GradientReduction>> buckets_;
+  std::vector<Entry> entries_;  // as the parameters are numbered
+  GradientLayout::Buckets buckets_;
+  GradientLayout layout_;
   bool is_given_way_ = false;  // by newer reducers of its parameters, in this step
   std::vector<GradientReduction*> first_round_;  // in flight, in order of their start
   SubmissionQueue queue_;

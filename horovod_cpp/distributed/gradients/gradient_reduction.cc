@@ -7,7 +7,6 @@
 #include "core/base/status.h"
 #include "core/negotiate/messages/request.h"
 #include "core/runtime/wake/loop_ownership.h"
-#include "horovod_cpp/distributed/gradients/attempts.h"
 #include "horovod_cpp/tensor/creation.h"
 
 namespace hvd {
@@ -19,6 +18,55 @@ std::string group_of(const GradientAccess& gradients, const std::vector<std::siz
 }
 
 }  // namespace
+
+GradientBuckets buckets_by_size(const std::vector<GradientParameter>& parameters, std::size_t first,
+                                std::size_t bytes) {
+  GradientBuckets buckets;
+  std::size_t filled = 0;
+  for (std::size_t i = first; i < parameters.size(); ++i) {
+    const GradientParameter& each = parameters[i];
+    if (buckets.empty() || filled + each.bytes() > bytes ||
+        each.device != parameters[i - 1].device) {
+      buckets.emplace_back();
+      filled = 0;
+    }
+    buckets.back().push_back(i);
+    filled += each.bytes();
+  }
+  return buckets;
+}
+
+GradientBuckets equal_buckets(const std::vector<GradientParameter>& parameters, int count) {
+  const std::size_t size = parameters.size();
+  const std::size_t buckets = std::min(static_cast<std::size_t>(count), size);
+  GradientBuckets result(buckets);
+  for (std::size_t i = 0; i < size; ++i) result[i * buckets / size].push_back(i);
+  return result;
+}
+
+GradientBuckets given_buckets(const std::vector<GradientParameter>& parameters,
+                              const GradientBuckets& groups, const std::string& owner) {
+  std::vector<bool> placed(parameters.size());
+  GradientBuckets buckets;
+  for (std::size_t g = 0; g < groups.size(); ++g) {
+    for (const std::size_t i : groups[g]) {
+      if (placed.at(i)) {
+        throw InvalidArgumentError(owner + ": groups[" + std::to_string(g) + "] has parameter '" +
+                                   parameters[i].name + "', which is in another group already");
+      }
+      placed[i] = true;
+    }
+    if (!groups[g].empty()) buckets.push_back(groups[g]);
+  }
+  for (std::size_t i = 0; i < parameters.size(); ++i) {
+    if (!placed[i]) buckets.push_back({i});
+  }
+  return buckets;
+}
+
+bool has_other_ranks(const DistributedOptions& options) {
+  return options.process_set.included() && options.process_set.size() > 1;
+}
 
 void ReductionContext::add_parameters() {
   const std::vector<GradientParameter>& parameters = gradients->parameters();
@@ -43,16 +91,30 @@ GradientReduction::GradientReduction(const ReductionContext& context,
   auto labels = std::make_shared<CallLabels>();
   for (const std::size_t i : params_) {
     labels->names.push_back(context.gradients->parameters()[i].name);
+    bytes_ += context.gradients->parameters()[i].bytes();
   }
   labels_ = std::move(labels);
 }
 
 void GradientReduction::start(GradientAccess::Indices params) {
   in_flight_ = true;
-  taken_ = {};
-  taken_ = context_.gradients->take(params, context_.over_ranks);
+  dense_.clear();
+  sparse_.clear();
+  tensors_.clear();
+  new_sparse_ = false;
   try {
-    for (const std::size_t i : taken_.sparse) start_sparse(i);
+    new_sparse_ = context_.gradients->take(params, context_.over_ranks, tensors_);
+    if (!context_.over_ranks) return;
+    for (std::size_t place = 0; place < params.size(); ++place) {
+      CallTensor& tensor = tensors_[place];
+      (tensor.input.defined() ? dense_ : sparse_).push_back(params[place]);
+      const ReductionContext::Compressed& kept = context_.compressed[params[place]];
+      tensor.output = tensor.input;
+      tensor.residual = kept.residual;
+      tensor.compressor = kept.compressor;
+    }
+    std::erase_if(tensors_, [](const CallTensor& each) { return !each.input.defined(); });
+    for (const std::size_t i : sparse_) start_sparse(i);
   } catch (...) {
     refusal_ = std::current_exception();
     throw;
@@ -62,20 +124,13 @@ void GradientReduction::start(GradientAccess::Indices params) {
 void GradientReduction::start_sparse(std::size_t param) {
   GradientAccess& gradients = *context_.gradients;
   const std::string within = params_.size() > 1 ? "." + gradients.parameters()[param].name : "";
-  auto call = gradients.start_sparse(param, {.op = context_.options.op,
-                                             .name = call_name_ + within,
-                                             .process_set = context_.options.process_set});
-  if (call != nullptr) sparse_calls_.push_back(std::move(call));
+  sparse_calls_.push_back(
+      gradients.start_sparse(param, {.op = context_.options.op,
+                                     .name = call_name_ + within,
+                                     .process_set = context_.options.process_set}));
 }
 
 void GradientReduction::submit() {
-  std::vector<AllreduceTensor> tensors;
-  tensors.reserve(taken_.dense.size());
-  for (std::size_t place = 0; place < taken_.dense.size(); ++place) {
-    const Tensor& tensor = taken_.tensors[place];
-    const ReductionContext::Compressed& kept = context_.compressed[taken_.dense[place]];
-    tensors.push_back({tensor, tensor, kept.residual, kept.compressor});
-  }
   const DistributedOptions& options = context_.options;
   AllreduceOptions call;
   call.op = options.op;
@@ -85,7 +140,7 @@ void GradientReduction::submit() {
   call.compression = options.compression;
   call.process_set = options.process_set;
   try {
-    call_ = start_allreduce(tensors, call, labels_, flagged_);
+    call_ = start_allreduce(tensors_, call, labels_, flagged_);
   } catch (...) {
     refusal_ = std::current_exception();
     throw;
@@ -114,7 +169,7 @@ void GradientReduction::wait() const {
 void GradientReduction::finish() {
   const std::shared_ptr<CallInFlight> call = std::exchange(call_, nullptr);
   sparse_calls_.clear();
-  taken_.tensors.clear();
+  tensors_.clear();
   Attempts attempts;
   attempts.run([&] {
     if (refused()) std::rethrow_exception(refusal_);
@@ -123,7 +178,7 @@ void GradientReduction::finish() {
     call->result(device.kind == DeviceKind::kCpu ? MaybeStream{}
                                                  : context_.gradients->reader(device));
   });
-  for (const std::size_t i : taken_.sparse) {
+  for (const std::size_t i : sparse_) {
     attempts.run([&] { context_.gradients->finish_sparse(i); });
   }
   in_flight_ = false;

@@ -8,11 +8,46 @@
 #include <vector>
 
 #include "core/base/clock.h"
-#include "horovod_cpp/distributed/collectives/allreduce_call.h"
 #include "horovod_cpp/distributed/gradients/distributed_optimizer.h"
 #include "horovod_cpp/distributed/gradients/gradient_access.h"
 
 namespace hvd {
+
+// Goes on after a failure; the first one is thrown at the end.
+class Attempts {
+ public:
+  template <typename Work>
+  void run(Work&& work) {
+    try {
+      work();
+    } catch (...) {
+      if (first_ == nullptr) first_ = std::current_exception();
+    }
+  }
+  bool failed() const { return first_ != nullptr; }
+  void throw_first() const {
+    if (first_ != nullptr) std::rethrow_exception(first_);
+  }
+
+ private:
+  std::exception_ptr first_;
+};
+
+// Which gradients are reduced together, as numbers of parameters, those from `first` on.
+using GradientBuckets = std::vector<std::vector<std::size_t>>;
+
+// In order of the parameters, each of at most so many bytes or of one parameter, on one device.
+GradientBuckets buckets_by_size(const std::vector<GradientParameter>& parameters, std::size_t first,
+                                std::size_t bytes);
+// So many, of about equal numbers of parameters.
+GradientBuckets equal_buckets(const std::vector<GradientParameter>& parameters, int count);
+// As given; those in no group go alone. Throws InvalidArgumentError, beginning with `owner`, on a
+// parameter that is in two groups.
+GradientBuckets given_buckets(const std::vector<GradientParameter>& parameters,
+                              const GradientBuckets& groups, const std::string& owner);
+
+// Whether this rank is one of several over which gradients are reduced.
+bool has_other_ranks(const DistributedOptions& options);
 
 // What all reductions of one reducer have in common.
 struct ReductionContext {
@@ -41,10 +76,11 @@ class GradientReduction {
   const std::string& name() const { return name_; }
   const std::string& call_name() const { return call_name_; }  // of this reducer's alone
   const std::vector<std::size_t>& params() const { return params_; }
+  std::size_t bytes() const { return bytes_; }  // of all of them
   bool in_flight() const { return in_flight_; }
   // Those that were taken and do not travel as coordinates.
-  const std::vector<std::size_t>& dense() const { return taken_.dense; }
-  bool new_sparse() const { return taken_.new_sparse; }
+  const std::vector<std::size_t>& dense() const { return dense_; }
+  bool new_sparse() const { return new_sparse_; }
 
   // Takes the gradients of `params`, some of its own, and starts the sparse ones' calls.
   void start(GradientAccess::Indices params);
@@ -72,8 +108,11 @@ class GradientReduction {
   const ReductionContext& context_;
   const std::vector<std::size_t> params_;
   const std::string name_, call_name_;
+  std::size_t bytes_ = 0;
   std::shared_ptr<const CallLabels> labels_;
-  GradientAccess::Taken taken_;
+  std::vector<std::size_t> dense_, sparse_;  // what was taken
+  std::vector<CallTensor> tensors_;          // of the dense ones, until submit()
+  bool new_sparse_ = false;
   bool in_flight_ = false;
   bool flagged_ = false;
   std::shared_ptr<CallInFlight> call_;  // of the dense ones

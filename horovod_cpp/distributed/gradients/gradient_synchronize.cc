@@ -1,7 +1,5 @@
 // Gradients after backward(): how they are waited for and given back.
 #include <algorithm>
-#include <array>
-#include <charconv>
 #include <iterator>
 #include <numeric>
 #include <utility>
@@ -9,7 +7,6 @@
 #include "core/base/status.h"
 #include "core/runtime/wake/loop_ownership.h"
 #include "horovod_cpp/distributed/collectives/world.h"
-#include "horovod_cpp/distributed/gradients/attempts.h"
 #include "horovod_cpp/distributed/gradients/gradient_reducer.h"
 
 namespace hvd {
@@ -26,19 +23,6 @@ std::vector<std::size_t> up_to(std::size_t count) {
   std::vector<std::size_t> indices(count);
   std::iota(indices.begin(), indices.end(), std::size_t{0});
   return indices;
-}
-
-std::string on_or_off(bool is_on) {
-  return is_on ? "it on" : "it off";
-}
-
-std::string described(const std::optional<ClipGradNorm>& clip) {
-  if (!clip) return "none";
-  std::array<char, 32> digits;
-  const char* end = std::to_chars(digits.data(), digits.data() + digits.size(), clip->max_norm).ptr;
-  const bool before = clip->when == ClipGradNorm::When::kBeforeReduction;
-  return std::string(static_cast<const char*>(digits.data()), end) +
-         (before ? ", before" : ", after") + " the reduction";
 }
 
 // Takes the next one from those that are left, which are in order of their start: the last, which
@@ -66,7 +50,7 @@ void GradientReducer::synchronize(const OnReduced& on_reduced) {
   start_rounds();
   finish_first_round(on_reduced);
   late_round(on_reduced);
-  votes_.compare_options(*gradients_, attempts_);
+  votes_.compare_options(attempts_);
 
   const bool agreed = !votes_.given_up();
   const std::vector<std::uint8_t> votes = votes_.forget();
@@ -86,13 +70,7 @@ void GradientReducer::synchronize(const OnReduced& on_reduced) {
       if (reducer != this) reducer->schedule_.forget(index);
     }
   }
-  if (views_) {
-    const std::vector<Tensor> views = views_->take();
-    views_.reset();
-    for (std::size_t i = 0; i < views.size(); ++i) {
-      if (views[i].defined()) gradients_->move_to(viewed_[i], views[i]);
-    }
-  }
+  layout_.move_to_views();
   if (changed) clip(ClipGradNorm::When::kAfterReduction, up_to(entries_.size()));
 }
 
@@ -100,11 +78,11 @@ void GradientReducer::synchronize(const OnReduced& on_reduced) {
 void GradientReducer::start_rounds() {
   // The others may wait for this rank at another place if something was not submitted here.
   if (std::ranges::any_of(buckets_, [](const auto& each) { return each->refused(); })) {
-    votes_.give_up(entries_.size());
+    votes_.give_up();
   } else if (context_.over_ranks) {
-    ask_for_views();
-    agree_on_setup();
-    agree_on_layout();
+    layout_.ask_for_views();
+    layout_.agree_on_setup();
+    if (layout_.agree()) votes_.expect_news();
   }
   if (!schedule_.reduced()) {
     if (!std::exchange(clipped_before_, true))
@@ -114,7 +92,7 @@ void GradientReducer::start_rounds() {
     }
   }
   const LoopOwnership::SuppressWakeup waits;
-  attempts_.run([&] { votes_.ask(schedule_, *gradients_, carrier()); });
+  attempts_.run([&] { votes_.ask(); });
   attempts_.run([&] { queue_.submit_all(); });
 }
 
@@ -126,7 +104,7 @@ void GradientReducer::check_not_replaced() const {
     if (newest == this || newest->held()) continue;
     throw InvalidArgumentError(name() + " was replaced: " + newest->name() +
                                " was made later, and reduces the gradient of '" +
-                               gradients_->parameters()[i].name +
+                               context_.gradients->parameters()[i].name +
                                "' now. Use the new one; or, if several are meant to be "
                                "used in turn, run each backward() inside no_sync() of the others");
   }
@@ -139,13 +117,13 @@ void GradientReducer::finish_first_round(const OnReduced& on_reduced) {
                   [](GradientReduction* each) { each->wait(); });
   }
   if (!votes_.collected()) {
-    votes_.collect(schedule_, *gradients_, carrier(), attempts_);
-    if (votes_.new_sparse()) agreement_->forget("layout");
+    votes_.collect(attempts_);
+    if (votes_.new_sparse()) layout_.forget();
   }
-  if (votes_.new_sparse() && !agreement_->holds("layout")) agree_on_layout();
+  if (votes_.new_sparse() && layout_.agree()) votes_.expect_news();
   std::vector<std::size_t> arrived, complete;
   const auto deliver = [&] {
-    attempts_.run([&] { gradients_->arrived(std::exchange(arrived, {})); });
+    attempts_.run([&] { context_.gradients->arrived(std::exchange(arrived, {})); });
     give_back(std::exchange(complete, {}), on_reduced);
   };
   while (!first_round_.empty()) {  // all of them: then nothing is in flight any more
@@ -168,36 +146,33 @@ void GradientReducer::finish_first_round(const OnReduced& on_reduced) {
 void GradientReducer::late_round(const OnReduced& on_reduced) {
   const std::vector<std::size_t> late = ReductionSchedule::late(votes_.votes());
   if (late.empty()) return;
-  if (late_.empty()) attempts_.run([&] { start_late_round(late); });
+  const auto start_all = [&] {
+    for (const std::size_t i : late) {
+      if (schedule_.needs_room(i)) context_.gradients->make_room(i);
+    }
+    context_.gradients->set_aside(late);
+    if (!std::exchange(clipped_before_, true)) clip(ClipGradNorm::When::kBeforeReduction, late);
+    for (const auto& bucket : buckets_) {
+      std::vector<std::size_t> params;
+      std::ranges::copy_if(bucket->params(), std::back_inserter(params),
+                           [&](std::size_t i) { return std::ranges::binary_search(late, i); });
+      if (params.empty()) continue;
+      late_.push_back(std::make_unique<GradientReduction>(context_, params, ".late"));
+      for (const std::size_t i : params) average(i);
+      attempts_.run([&] { start(*late_.back(), params); });
+    }
+    attempts_.run([&] { queue_.submit(); });
+  };
+  if (late_.empty()) attempts_.run(start_all);
   std::for_each(late_.rbegin(), late_.rend(), [](const auto& each) { each->wait(); });
   for (const auto& reduction : late_) {
     attempts_.run([&] {
       if (!reduction->in_flight()) return;
       reduction->finish();
-      gradients_->arrived(reduction->dense());
+      context_.gradients->arrived(reduction->dense());
     });
   }
   give_back(late, on_reduced);
-}
-
-void GradientReducer::start_late_round(const std::vector<std::size_t>& late) {
-  for (const std::size_t i : late) {
-    if (schedule_.needs_room(i)) gradients_->make_room(i);
-  }
-  gradients_->set_aside(late);
-  if (!std::exchange(clipped_before_, true)) clip(ClipGradNorm::When::kBeforeReduction, late);
-  Attempts attempts;
-  for (const auto& bucket : buckets_) {
-    std::vector<std::size_t> params;
-    std::ranges::copy_if(bucket->params(), std::back_inserter(params),
-                         [&](std::size_t i) { return std::ranges::binary_search(late, i); });
-    if (params.empty()) continue;
-    late_.push_back(std::make_unique<GradientReduction>(context_, params, ".late"));
-    for (const std::size_t i : params) average(i);
-    attempts.run([&] { start(*late_.back(), params); });
-  }
-  attempts.run([&] { queue_.submit(); });
-  attempts.throw_first();
 }
 
 void GradientReducer::give_back(const std::vector<std::size_t>& params,
@@ -207,34 +182,17 @@ void GradientReducer::give_back(const std::vector<std::size_t>& params,
     // Zeros would be a gradient for an optimizer, which passes over what has none.
     (votes_.votes()[i] == 0 ? nobodys : kept).push_back(i);
   }
-  attempts_.run([&] { gradients_->give_back(kept); });
-  attempts_.run([&] { gradients_->leave(nobodys); });
+  attempts_.run([&] { context_.gradients->give_back(kept); });
+  attempts_.run([&] { context_.gradients->leave(nobodys); });
   if (on_reduced != nullptr && !attempts_.failed()) attempts_.run([&] { on_reduced(kept); });
 }
 
-// While backward() runs, or before gradients are submitted: then every rank asks before the others
-// can leave the job. And not before the ranks agreed on the layout, so from the second step on.
-void GradientReducer::ask_for_views() {
-  if (!wants_views_ || !agreement_->holds("layout")) return;
-  wants_views_ = false;
-  std::vector<GradientParameter> places;
-  viewed_.clear();
-  for (std::size_t i = 0; i < entries_.size(); ++i) {  // by what the ranks have agreed on alone
-    if (!schedule_.is_member(i) || agreed_axes_[i] > 0) continue;
-    viewed_.push_back(i);
-    places.push_back(gradients_->parameters()[i]);
-  }
-  if (places.empty()) return;
-  views_.emplace(places, options_.process_set,
-                 gradients_->parameters().front().name + context_.suffix);
-}
-
 void GradientReducer::clip(ClipGradNorm::When when, GradientAccess::Indices which) {
-  if (!options_.clip_grad_norm || options_.clip_grad_norm->when != when) return;
+  if (!context_.options.clip_grad_norm || context_.options.clip_grad_norm->when != when) return;
   if (when == ClipGradNorm::When::kBeforeReduction) {
     for (const std::size_t i : which) average(i);
   }
-  gradients_->clip(which, options_.clip_grad_norm->max_norm);
+  context_.gradients->clip(which, context_.options.clip_grad_norm->max_norm);
 }
 
 std::string GradientReducer::in_flight() const {
@@ -248,7 +206,7 @@ std::string GradientReducer::in_flight() const {
 
 std::string GradientReducer::unreduced() const {
   const auto index = schedule_.first_unreduced();
-  return index ? gradients_->parameters()[*index].name : "";
+  return index ? context_.gradients->parameters()[*index].name : "";
 }
 
 std::vector<std::string> GradientReducer::call_names() const {
@@ -262,81 +220,12 @@ void GradientReducer::drop_accumulated() {
   is_given_way_ = false;
   for (Entry& entry : entries_) entry.has_windows = false;
   for (const auto& bucket : buckets_) bucket->forget_refusal();
-  gradients_->drop(up_to(entries_.size()));
+  context_.gradients->drop(up_to(entries_.size()));
 }
-
-// -- agreement
 
 void GradientReducer::set_backward_passes_per_step(int passes) {
-  if (shares_) agreement_->compare_passes(passes);
+  if (layout_.agreement() != nullptr) layout_.agreement()->compare_passes(passes);
   schedule_.set_passes_per_window(passes);
-}
-
-SetupAgreement::Setup GradientReducer::setup() const {
-  SetupAgreement::Setup setup;
-  for (const auto& bucket : buckets_) setup.buckets.push_back(bucket->name());
-  setup.passes_per_step = schedule_.passes_per_window();
-  setup.options = {
-      {"op", std::string(name_of(options_.op))},
-      {"overlap_step", on_or_off(options_.overlap_step)},
-      {"average_aggregated_gradients", on_or_off(options_.average_aggregated_gradients)},
-      {"clip_grad_norm", described(options_.clip_grad_norm)}};
-  setup.is_first_step = is_first_step_;
-  if (is_first_step_) {
-    for (std::size_t i = 0; i < entries_.size(); ++i) {
-      if (!schedule_.is_member(i)) setup.frozen.push_back(i);
-    }
-  }
-  setup.compares_values =
-      is_first_step_ && options_.process_set.world()->options().check_parameters;
-  return setup;
-}
-
-// While backward() runs, so that no rank waits for one that does something else before step().
-void GradientReducer::ask_ahead() {
-  if (!context_.over_ranks) return;
-  ask_for_views();
-  if (!agreement_->holds("setup")) agreement_->ask(*gradients_, setup());
-  if (!agreement_->holds("layout")) agreement_->ask("layout", layout());
-}
-
-void GradientReducer::agree_on_setup() {
-  if (!shares_ || agreement_->holds("setup")) return;
-  agreement_->compare(*gradients_, setup());
-  is_first_step_ = false;
-}
-
-// For each parameter over how many axes it is sparse, then whether it takes part in the first
-// round; at last whether this rank wants views.
-std::vector<std::int64_t> GradientReducer::layout() const {
-  std::vector<std::int64_t> layout = gradients_->sparse_axes();
-  for (std::size_t i = 0; i < entries_.size(); ++i)
-    layout.push_back(schedule_.is_member(i) ? 1 : 0);
-  layout.push_back(wants_views_ ? 1 : 0);
-  return layout;
-}
-
-// A rank that has no gradient yet must send what the others do.
-void GradientReducer::agree_on_layout() {
-  if (!context_.over_ranks || agreement_->holds("layout")) return;
-  const std::vector<std::int64_t> agreed = agreement_->greatest("layout", layout());
-  const auto trained = agreed.begin() + static_cast<std::ptrdiff_t>(entries_.size());
-  agreed_axes_.assign(agreed.begin(), trained);
-  gradients_->set_sparse_axes(agreed_axes_);
-  schedule_.set_members(std::vector<std::uint8_t>(trained, agreed.end() - 1));
-  wants_views_ = agreed.back() == 1;
-  votes_.expect_news();
-}
-
-// That of the first parameter, whose gradient comes last, unless it travels as coordinates.
-GradientReduction* GradientReducer::carrier() const {
-  if (schedule_.reduced() || votes_.expects_news()) return nullptr;
-  if (options_.overlap_step) return nullptr;  // votes are needed before all buckets are there
-  for (std::size_t i = 0; i < agreed_axes_.size(); ++i) {
-    if (schedule_.is_member(i) && agreed_axes_[i] == 0)
-      return buckets_[schedule_.bucket_of(i)].get();
-  }
-  return nullptr;
 }
 
 }  // namespace hvd

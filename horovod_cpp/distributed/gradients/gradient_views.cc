@@ -47,7 +47,7 @@ std::vector<Tensor> GradientViews::take() {
     const GradientParameter& param = params_[i];
     const auto arena = part_of(param.device).arena.wait();
     if (arena == nullptr || !arena->shared()) continue;
-    const Lease piece = arena->take(param.numel(), param.dtype);
+    const Lease piece = arena->take(numel_of(param.shape), param.dtype);
     views[i] = Tensor::wrap_on(param.device, stream_of(param.device), piece.view.data, param.shape,
                                param.dtype, piece.owner);
   }

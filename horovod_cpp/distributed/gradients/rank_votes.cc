@@ -5,7 +5,6 @@
 #include "core/base/bytes.h"
 #include "core/base/status.h"
 #include "horovod_cpp/distributed/collectives/world.h"
-#include "horovod_cpp/distributed/gradients/warn.h"
 
 namespace hvd {
 namespace {
@@ -16,33 +15,45 @@ constexpr std::uint8_t kNews = 2;
 
 }  // namespace
 
-RankVotes::RankVotes(std::string owner, ProcessSet set, SetupAgreement* agreement)
+RankVotes::RankVotes(std::string owner, const ReductionContext& context,
+                     ReductionSchedule& schedule, const GradientLayout& layout)
     : owner_(std::move(owner)),
-      set_(std::move(set)),
-      agreement_(agreement),
-      differing_is_error_(set_.world()->options().check_options == "error"),
-      compares_options_(set_.world()->options().check_options != "0") {}
+      context_(context),
+      schedule_(schedule),
+      layout_(layout),
+      agreement_(context.over_ranks ? layout.agreement() : nullptr) {
+  const std::string check = context.options.process_set.world()->options().check_options;
+  differing_is_error_ = check == "error";
+  compares_options_ = check != "0";
+}
 
-RankVotes::Own RankVotes::own(ReductionSchedule& schedule, const GradientAccess& gradients) const {
-  Own own{.votes = schedule.vote(gradients.trained())};
+GradientReduction* RankVotes::carrier() const {
+  if (schedule_.reduced() || had_news_) return nullptr;
+  if (context_.options.overlap_step)
+    return nullptr;  // votes are needed before all buckets are there
+  return layout_.first_dense();
+}
+
+RankVotes::Own RankVotes::own() const {
+  Own own{.votes = schedule_.vote(context_.gradients->trained())};
   if (compares_options_) {
-    const std::string options = gradients.options();
+    const std::string options = context_.gradients->options();
     own.options = content_hash(std::as_bytes(std::span(options)));
   }
-  own.is_news = early_carrier_ || sparse_here_ || schedule.has_news(own.votes) ||
+  own.is_news = early_carrier_ || sparse_here_ || schedule_.has_news(own.votes) ||
                 own.options != told_options_;
   return own;
 }
 
-void RankVotes::ask(ReductionSchedule& schedule, const GradientAccess& gradients,
-                    GradientReduction* carrier) {
+void RankVotes::ask() {
   if (votes_ || asked_ || agreement_ == nullptr) return;
-  if (carrier == nullptr) return send(schedule, gradients);
-  carrier->flag(own(schedule, gradients).is_news);
+  GradientReduction* const carrier = this->carrier();
+  if (carrier == nullptr) return send();
+  carrier->flag(own().is_news);
 }
 
-void RankVotes::send(ReductionSchedule& schedule, const GradientAccess& gradients) {
-  auto [message, options, is_news] = own(schedule, gradients);
+void RankVotes::send() {
+  auto [message, options, is_news] = own();
   asked_options_ = options;
   // A hash and its complement: where two ranks differ, their or has a bit in both.
   for (int bits = 0; bits < 64; bits += 8) {
@@ -54,34 +65,34 @@ void RankVotes::send(ReductionSchedule& schedule, const GradientAccess& gradient
   asked_ = true;
 }
 
-void RankVotes::give_up(std::size_t parameters) {
-  votes_.emplace(parameters);
+void RankVotes::give_up() {
+  votes_.emplace(context_.gradients->parameters().size());
   given_up_ = true;
 }
 
-void RankVotes::collect(ReductionSchedule& schedule, const GradientAccess& gradients,
-                        const GradientReduction* carrier, Attempts& attempts) {
+void RankVotes::collect(Attempts& attempts) {
   if (agreement_ == nullptr) {
-    votes_ = schedule.vote(gradients.trained());
+    votes_ = schedule_.vote(context_.gradients->trained());
     return;
   }
-  const std::size_t parameters = gradients.parameters().size();
+  const GradientReduction* const carrier = this->carrier();
   if (carrier != nullptr && !asked_) {
     carrier->wait();
     const std::optional<bool> news = carrier->any_flagged();
-    if (!news) return give_up(parameters);  // as on all ranks, which finish() throws
+    if (!news) return give_up();  // as on all ranks, which finish() throws
     if (!*news) {
-      votes_ = schedule.quiet();
+      votes_ = schedule_.quiet();
       return;
     }
-    attempts.run([&] { send(schedule, gradients); });
+    attempts.run([&] { send(); });
   }
-  if (!asked_) return give_up(parameters);  // it failed
+  if (!asked_) return give_up();  // it failed
   try {
     std::vector<std::uint8_t> all = agreement_->bitwise_or("votes");
     new_sparse_ = (all.back() & kNewSparse) != 0;
     told_options_ = asked_options_;
     had_news_ = (all.back() & kNews) != 0;
+    const std::size_t parameters = context_.gradients->parameters().size();
     for (std::size_t i = parameters; i + 1 < all.size(); i += 2) {
       options_differ_ = options_differ_ || (all[i] & all[i + 1]) != 0;
     }
@@ -89,13 +100,13 @@ void RankVotes::collect(ReductionSchedule& schedule, const GradientAccess& gradi
     votes_ = std::move(all);
   } catch (const Error&) {  // the other ranks have it too
     attempts.run([] { throw; });
-    give_up(parameters);
+    give_up();
   }
 }
 
-void RankVotes::compare_options(const GradientAccess& gradients, Attempts& attempts) {
+void RankVotes::compare_options(Attempts& attempts) {
   if (!options_differ_) return;
-  const auto difference = agreement_->difference("options", gradients.options());
+  const auto difference = agreement_->difference("options", context_.gradients->options());
   options_differ_ = false;
   compares_options_ = differing_is_error_;  // a warning is told once
   had_news_ = had_news_ || differing_is_error_;
@@ -104,7 +115,7 @@ void RankVotes::compare_options(const GradientAccess& gradients, Attempts& attem
                            "scheduler the same metric (hvd.allreduce() it)";
   attempts.run([&] {
     if (differing_is_error_) throw MismatchError(text);
-    if (difference.teller != set_.world()->topology().rank) return;
+    if (difference.teller != context_.options.process_set.world()->topology().rank) return;
     warn(text + "; HVD_CHECK_OPTIONS=0 turns this check off, =error makes it an error");
   });
 }

@@ -5,11 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "horovod_cpp/distributed/gradients/attempts.h"
-#include "horovod_cpp/distributed/gradients/gradient_access.h"
-#include "horovod_cpp/distributed/gradients/gradient_reduction.h"
-#include "horovod_cpp/distributed/gradients/reduction_schedule.h"
-#include "horovod_cpp/distributed/gradients/setup_agreement.h"
+#include "horovod_cpp/distributed/gradients/gradient_layout.h"
 
 namespace hvd {
 
@@ -20,30 +16,30 @@ namespace hvd {
 // One thread.
 class RankVotes {
  public:
-  // `owner`: the class that reduces, for messages. `agreement` outlives it; null: this rank decides
-  // alone.
-  RankVotes(std::string owner, ProcessSet set, SetupAgreement* agreement);
+  // `owner`: the class that reduces, for messages. The others outlive it.
+  RankVotes(std::string owner, const ReductionContext& context, ReductionSchedule& schedule,
+            const GradientLayout& layout);
 
   // A gradient has turned out to be sparse here.
   void add_new_sparse() { sparse_here_ = true; }
-  // Whether the ranks ask at once, without a carrier: they had something to say the last time, and
-  // are likely to have again. Equal on all of them.
-  bool expects_news() const { return had_news_; }
+  // The ranks ask at once, without a carrier, as after a step in which they had something to say:
+  // they are likely to have again. Equal on all of them.
   void expect_news() { had_news_ = true; }
   // Whether this rank submits the carrier before it knows what it has to say. Then it is taken to
   // have something.
   void set_early_carrier(bool early) { early_carrier_ = early; }
 
+  // That of the first parameter, whose gradient comes last, unless it travels as coordinates. Null:
+  // the ranks ask. By what they have agreed on.
+  GradientReduction* carrier() const;
   // Before the carrier is submitted: flags it if this rank has anything to say. Without one, asks.
   // Does not wait.
-  void ask(ReductionSchedule& schedule, const GradientAccess& gradients,
-           GradientReduction* carrier);
-  // Collective, with the same carrier. What the question failed with is a failure of `attempts`,
-  // and gives up; after an interruption it goes on.
-  void collect(ReductionSchedule& schedule, const GradientAccess& gradients,
-               const GradientReduction* carrier, Attempts& attempts);
+  void ask();
+  // Collective. What the question failed with is a failure of `attempts`, and gives up; after an
+  // interruption it goes on.
+  void collect(Attempts& attempts);
   // No rank is asked: nothing of this step counts.
-  void give_up(std::size_t parameters);
+  void give_up();
   bool collected() const { return votes_.has_value(); }
   bool given_up() const { return given_up_; }
   // By parameter.
@@ -52,7 +48,7 @@ class RankVotes {
   bool new_sparse() const { return new_sparse_; }
   // Collective. Tells the user of options that differ, if they do, as HVD_CHECK_OPTIONS wants it:
   // a failure of `attempts` on every rank, or a warning, once.
-  void compare_options(const GradientAccess& gradients, Attempts& attempts);
+  void compare_options(Attempts& attempts);
   // The votes of this synchronize().
   std::vector<std::uint8_t> forget();
 
@@ -63,13 +59,15 @@ class RankVotes {
     std::uint64_t options = 0;  // a hash
     bool is_news = false;
   };
-  Own own(ReductionSchedule& schedule, const GradientAccess& gradients) const;
-  void send(ReductionSchedule& schedule, const GradientAccess& gradients);
+  Own own() const;
+  void send();
 
   const std::string owner_;
-  const ProcessSet set_;
-  SetupAgreement* const agreement_;
-  const bool differing_is_error_;
+  const ReductionContext& context_;
+  ReductionSchedule& schedule_;
+  const GradientLayout& layout_;
+  SetupAgreement* const agreement_;  // null: this rank decides alone
+  bool differing_is_error_;
   bool compares_options_;
   bool sparse_here_ = false;
   bool early_carrier_ = false;

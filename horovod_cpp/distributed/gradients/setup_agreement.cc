@@ -7,9 +7,9 @@
 
 #include "core/base/bytes.h"
 #include "core/base/status.h"
+#include "core/config/log.h"
 #include "horovod_cpp/distributed/collectives/collectives.h"
 #include "horovod_cpp/distributed/collectives/world.h"
-#include "horovod_cpp/distributed/gradients/warn.h"
 #include "horovod_cpp/tensor/creation.h"
 
 namespace hvd {
@@ -41,6 +41,11 @@ std::string listed(const std::vector<Rank>& ranks) {
   }
   if (ranks.size() > kRanksShown) out << " and " << ranks.size() - kRanksShown << " more";
   return out.str();
+}
+
+std::function<void(const std::string&)>& handler() {
+  static std::function<void(const std::string&)> instance;
+  return instance;
 }
 
 // What to ask for so that the least of each number is told too.
@@ -265,6 +270,15 @@ void SetupAgreement::compare_values(const GradientAccess& gradients) {
        << teller << (set_.id() == kWorldSet ? "" : ", process_set=process_set")
        << ") before the first step. HVD_CHECK_PARAMETERS=0 turns this check off";
   warn(text.str());
+}
+
+void warn(const std::string& text) {
+  if (handler()) return handler()(text);
+  log(LogLevel::kWarning, text);
+}
+
+void set_warning_handler(std::function<void(const std::string&)> new_handler) {
+  handler() = std::move(new_handler);
 }
 
 }  // namespace hvd

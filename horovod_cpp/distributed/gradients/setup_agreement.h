@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <span>
 #include <string>
@@ -84,5 +85,12 @@ class SetupAgreement {
   std::map<std::string, std::vector<std::int64_t>> answers_;  // of a comparison that goes on
   std::vector<std::int64_t> hashes_;  // of the values, when they were asked for
 };
+
+// Tells the user of what is probably a mistake: as a line of the log, unless a front end has a way
+// of its own. May throw what that throws (Python's warnings may be errors). Any thread.
+void warn(const std::string& text);
+
+// Set once, before other threads warn.
+void set_warning_handler(std::function<void(const std::string&)> handler);
 
 }  // namespace hvd

@@ -13,12 +13,20 @@
 #include "horovod_cpp/autograd/grad_memory.h"
 #include "horovod_cpp/autograd/modes.h"
 #include "horovod_cpp/autograd/node.h"
-#include "horovod_cpp/distributed/collectives/sparse_allreduce.h"
-#include "horovod_cpp/distributed/gradients/gradient_rows.h"
+#include "horovod_cpp/distributed/collectives/collectives.h"
 #include "horovod_cpp/optim/clip_grad_norm.h"
 #include "horovod_cpp/tensor/creation.h"
 
 namespace hvd {
+namespace {
+
+RowGradient all_rows(const Tensor& gradient) {
+  const Tensor rows = Tensor::empty({gradient.size(0)}, DType::kI64);
+  for (std::int64_t i = 0; i < rows.numel(); ++i) rows.data<std::int64_t>()[i] = i;
+  return {rows, gradient.contiguous()};
+}
+
+}  // namespace
 
 class TensorGradients::Unlocked {
  public:
@@ -180,9 +188,8 @@ void TensorGradients::move_to_gradient(Part part, Tensor& param) {
   for (const RowGradient& each : part.rows) add_row_gradient(param, each.rows, each.values);
 }
 
-GradientAccess::Taken TensorGradients::take(Indices which, bool zeros) {
+bool TensorGradients::take(Indices which, bool sends, std::vector<CallTensor>& tensors) {
   const NoGradGuard no_grad;
-  Taken taken;
   for (const std::size_t i : which) {
     Entry& entry = entries_[i];
     check_dtype(i);
@@ -191,27 +198,25 @@ GradientAccess::Taken TensorGradients::take(Indices which, bool zeros) {
     entry.frozen = entry.param.requires_grad() ? Part{} : copy_of(entry.param);
     if (entry.by_rows) {
       auto rows = gradient_as_rows(entry.param);
-      if (!rows && zeros) rows = no_rows(entry.param);
+      if (!rows && sends) rows = no_rows(entry.param);
       if (rows) entry.taken.rows.push_back(std::move(*rows));
       entry.param.set_grad({});
-      taken.sparse.push_back(i);
     } else {
-      entry.taken.dense = take_dense(entry, zeros);
-      taken.dense.push_back(i);
-      taken.tensors.push_back(entry.taken.dense);
+      entry.taken.dense = take_dense(entry, sends);
     }
+    tensors.push_back({.input = entry.taken.dense});
   }
-  return taken;
+  return false;
 }
 
-Tensor TensorGradients::take_dense(Entry& entry, bool zeros) {
+Tensor TensorGradients::take_dense(Entry& entry, bool sends) {
   Tensor gradient = entry.param.grad();
   // The memory is taken until the gradient is given back: backward() must not write into it.
   const bool into_memory = entry.memory.defined() && !entry.reduced.dense.is(entry.memory);
   set_grad_memory(entry.param, {});
   if (!gradient.defined()) {
     if (into_memory) return Tensor(entry.memory).zero_();
-    return zeros ? zeros_like(entry.param) : gradient;
+    return sends ? zeros_like(entry.param) : gradient;
   }
   entry.param.set_grad({});
   if (into_memory && !gradient.is(entry.memory)) {  // the program put its own tensor there
@@ -325,7 +330,6 @@ std::vector<std::int64_t> TensorGradients::sparse_axes() const {
 
 std::shared_ptr<CallInFlight> TensorGradients::start_sparse(std::size_t index,
                                                             const ReduceOptions& call) {
-  if (!call.process_set.included() || call.process_set.size() == 1) return nullptr;
   Entry& entry = entries_[index];
   entry.rows_call = start_sparse_allreduce(entry.taken.rows.front(), call);
   return entry.rows_call;
@@ -341,9 +345,25 @@ void TensorGradients::after_backward(std::function<void()> function) {
   autograd::after_backward(this, std::move(function));
 }
 
+bool travels_by_rows(const Tensor& param, ReduceOp op) {
+  return (op == ReduceOp::kAverage || op == ReduceOp::kSum) && expects_row_gradients(param);
+}
+
+std::optional<RowGradient> gradient_as_rows(const Tensor& param) {
+  if (auto rows = row_gradient(param)) return rows;
+  const Tensor whole = param.grad();
+  return whole.defined() ? std::optional(all_rows(whole)) : std::nullopt;
+}
+
+RowGradient no_rows(const Tensor& param) {
+  Shape shape = param.shape();
+  shape[0] = 0;
+  return {Tensor::empty({0}, DType::kI64), Tensor::empty(shape, param.dtype())};
+}
+
 TensorReducer make_tensor_reducer(const NamedTensors& parameters, const DistributedOptions& options,
                                   const std::string& owner) {
-  const bool active = GradientReducer::has_work(options);
+  const bool active = needs_reducer(options);
   TensorReducer made;
   made.gradients =
       std::make_shared<TensorGradients>(active ? parameters : NamedTensors{}, options, owner);

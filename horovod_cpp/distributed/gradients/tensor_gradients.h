@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "core/base/reduction.h"
 #include "horovod_cpp/autograd/row_gradient.h"
 #include "horovod_cpp/distributed/gradients/gradient_access.h"
 #include "horovod_cpp/distributed/gradients/gradient_reducer.h"
@@ -41,7 +42,7 @@ class TensorGradients final : public GradientAccess {
   std::vector<bool> trained() const override;
   std::string options() const override;
   Tensor value(std::size_t index) const override;
-  Taken take(Indices which, bool zeros) override;
+  bool take(Indices which, bool sends, std::vector<CallTensor>& tensors) override;
   void arrived(Indices) override {}
   void make_room(std::size_t index) override;
   void set_aside(Indices which) override;
@@ -86,7 +87,7 @@ class TensorGradients final : public GradientAccess {
   static Part move_from(Entry& entry);
   static Part copy_of(const Tensor& param);
   static void move_to_gradient(Part part, Tensor& param);
-  Tensor take_dense(Entry& entry, bool zeros);
+  Tensor take_dense(Entry& entry, bool sends);
   void check_dtype(std::size_t index) const;
   void make_locks();
 
@@ -98,6 +99,16 @@ class TensorGradients final : public GradientAccess {
   std::set<const void*> places_;  // addresses of what was taken
   std::vector<GradientParameter> parameters_;
 };
+
+// -- gradients that are rows
+
+// Whether an Average or Sum of its gradients over the ranks is one of rows.
+bool travels_by_rows(const Tensor& param, ReduceOp op);
+// The gradient as rows, all of them if it is a whole one; nothing without one. Memory of the
+// gradient's, not a copy.
+std::optional<RowGradient> gradient_as_rows(const Tensor& param);
+// A gradient of its shape that is zero.
+RowGradient no_rows(const Tensor& param);
 
 // A reducer of tensors' gradients, and what it reads them through; null where it has nothing to do.
 struct TensorReducer {

@@ -13,7 +13,7 @@
 #include "horovod_cpp/autograd/functions/functions.h"
 #include "horovod_cpp/autograd/modes.h"
 #include "horovod_cpp/distributed/collectives/collectives.h"
-#include "horovod_cpp/distributed/gradients/average_gradients.h"
+#include "horovod_cpp/distributed/gradients/distributed_optimizer.h"
 #include "horovod_cpp/nn/layers/layers.h"
 #include "horovod_cpp/optim/sgd.h"
 #include "horovod_cpp/tensor/random.h"

@@ -9,7 +9,7 @@
 #include "horovod_cpp/autograd/functions/functions.h"
 #include "horovod_cpp/autograd/modes.h"
 #include "horovod_cpp/distributed/collectives/collectives.h"
-#include "horovod_cpp/distributed/gradients/average_gradients.h"
+#include "horovod_cpp/distributed/gradients/distributed_optimizer.h"
 #include "horovod_cpp/distributed/sync_batch_norm.h"
 #include "test/horovod_cpp/distributed/worlds.h"
 #include "test/horovod_cpp/reference_file.h"

@@ -12,7 +12,7 @@
 #include "core/base/status.h"
 #include "horovod_cpp/autograd/functions/functions.h"
 #include "horovod_cpp/distributed/collectives/collectives.h"
-#include "horovod_cpp/distributed/gradients/average_gradients.h"
+#include "horovod_cpp/distributed/gradients/distributed_optimizer.h"
 #include "horovod_cpp/nn/layers/layers.h"
 #include "horovod_cpp/tensor/random.h"
 #include "test/horovod_cpp/distributed/worlds.h"

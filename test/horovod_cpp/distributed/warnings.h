@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "horovod_cpp/distributed/gradients/warn.h"
+#include "horovod_cpp/distributed/gradients/setup_agreement.h"
 
 namespace hvd {
 

@@ -15,8 +15,7 @@
 #include "horovod_cpp/distributed/gradients/average_gradients.h"
 #include "horovod_cpp/distributed/gradients/distributed_optimizer.h"
 #include "horovod_cpp/nn/layers/layers.h"
-#include "horovod_cpp/optim/adagrad.h"
-#include "horovod_cpp/optim/sgd.h"
+#include "horovod_cpp/optim/optimizers.h"
 #include "test/horovod_cpp/distributed/worlds.h"
 
 namespace hvd {

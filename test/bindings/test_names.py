@@ -75,7 +75,7 @@ def test_every_optimizer_has_its_name():
 
 def test_every_schedule_has_its_name():
     text = text_of("optim/lr_scheduler.h")
-    names = classes_deriving(text, "LRScheduler") | {"ReduceLROnPlateau"}
+    names = classes_deriving(text, "LRScheduler", "FormulaLR") | {"ReduceLROnPlateau"}
     assert {"StepLR", "OneCycleLR", "LearningRateWarmup"} <= names
     assert missing(names, hvd.optim.lr_scheduler) == []
 

@@ -14,9 +14,7 @@
 //
 // Any Optimizer can be scheduled, a DistributedOptimizer too; it must outlive the schedule. All
 // ranks must call step() alike.
-namespace hvd {
-namespace optim {
-namespace lr_scheduler {
+namespace hvd::optim::lr_scheduler {
 
 class LRScheduler {
  public:
@@ -62,64 +60,54 @@ class LRScheduler {
   std::int64_t last_epoch_ = 0;
 };
 
-// initial_lr * gamma^(epoch / step_size). Throws unless step_size >= 1.
-class StepLR : public LRScheduler {
+// A schedule whose learning rate is a formula of a group's initial one and the epoch.
+class FormulaLR : public LRScheduler {
  public:
-  StepLR(Optimizer& optimizer, std::int64_t step_size, double gamma = 0.1);
   double lr_at(std::int64_t epoch, std::size_t group) const override;
 
+ protected:
+  using LRScheduler::LRScheduler;
+  using Formula = std::function<double(double initial_lr, std::int64_t epoch)>;
+  // The last line of a subclass's constructor.
+  void start(Formula formula);
+
  private:
-  std::int64_t step_size_;
-  double gamma_;
+  Formula formula_;
+};
+
+// initial_lr * gamma^(epoch / step_size). Throws unless step_size >= 1.
+class StepLR : public FormulaLR {
+ public:
+  StepLR(Optimizer& optimizer, std::int64_t step_size, double gamma = 0.1);
 };
 
 // initial_lr * gamma^(number of milestones reached). Throws unless milestones ascend.
-class MultiStepLR : public LRScheduler {
+class MultiStepLR : public FormulaLR {
  public:
   MultiStepLR(Optimizer& optimizer, std::vector<std::int64_t> milestones, double gamma = 0.1);
-  double lr_at(std::int64_t epoch, std::size_t group) const override;
-
- private:
-  std::vector<std::int64_t> milestones_;
-  double gamma_;
 };
 
 // initial_lr * gamma^epoch.
-class ExponentialLR : public LRScheduler {
+class ExponentialLR : public FormulaLR {
  public:
   ExponentialLR(Optimizer& optimizer, double gamma);
-  double lr_at(std::int64_t epoch, std::size_t group) const override;
-
- private:
-  double gamma_;
 };
 
 // eta_min + (initial_lr - eta_min) * (1 + cos(pi * epoch / t_max)) / 2, which rises again after
 // t_max (Loshchilov, Hutter: "SGDR: stochastic gradient descent with warm restarts", ICLR 2017,
 // without the restarts). Throws unless t_max >= 1.
-class CosineAnnealingLR : public LRScheduler {
+class CosineAnnealingLR : public FormulaLR {
  public:
   CosineAnnealingLR(Optimizer& optimizer, std::int64_t t_max, double eta_min = 0);
-  double lr_at(std::int64_t epoch, std::size_t group) const override;
-
- private:
-  std::int64_t t_max_;
-  double eta_min_;
 };
 
 // initial_lr times a factor that goes from start_factor to end_factor in a straight line over
 // total_iters epochs and stays there. Throws unless 0 < start_factor <= 1, 0 <= end_factor <= 1 and
 // total_iters >= 1.
-class LinearLR : public LRScheduler {
+class LinearLR : public FormulaLR {
  public:
   explicit LinearLR(Optimizer& optimizer, double start_factor = 1.0 / 3, double end_factor = 1,
                     std::int64_t total_iters = 5);
-  double lr_at(std::int64_t epoch, std::size_t group) const override;
-
- private:
-  double start_factor_;
-  double end_factor_;
-  std::int64_t total_iters_;
 };
 
 // initial_lr * lambda(epoch); one function for all groups or one each.
@@ -183,6 +171,98 @@ class LearningRateWarmup : public LRScheduler {
   std::shared_ptr<LRScheduler> schedule_;
 };
 
-}  // namespace lr_scheduler
-}  // namespace optim
-}  // namespace hvd
+enum class AnnealStrategy { kCos, kLinear };
+
+struct OneCycleLROptions {
+  std::vector<double> max_lr = {};  // one for all groups or one each
+  std::int64_t total_steps = 0;     // calls of step(), the first epoch included; at least 2
+  double pct_start = 0.3;           // share of the steps that raises the learning rate
+  AnnealStrategy anneal_strategy = AnnealStrategy::kCos;
+  // Lowers the option "momentum", or "beta1" where there is none, while the learning rate rises.
+  bool cycle_momentum = true;
+  double base_momentum = 0.85;
+  double max_momentum = 0.95;
+  double div_factor = 25;         // the first learning rate is max_lr / div_factor
+  double final_div_factor = 1e4;  // the last one is the first one / final_div_factor
+  bool three_phase = false;       // down to the first one as long as up, and only then further
+};
+
+// The one-cycle policy (Smith, Topin: "Super-convergence: very fast training of neural networks
+// using large learning rates", 2017) as PyTorch defines it. It does not look at the groups' initial
+// learning rates.
+class OneCycleLR : public LRScheduler {
+ public:
+  // Throws InvalidArgumentError on options out of range, a wrong number of max_lr, or
+  // cycle_momentum with an optimizer that has neither "momentum" nor "beta1".
+  OneCycleLR(Optimizer& optimizer, OneCycleLROptions options);
+  // The loop's last step() leads to epoch total_steps, which is like the one before. Both throw
+  // InvalidArgumentError beyond it.
+  double lr_at(std::int64_t epoch, std::size_t group) const override;
+  Options options_at(std::int64_t epoch, std::size_t group) const override;
+
+ private:
+  // Where an epoch lies: between the values number `from` and `from + 1`, `share` of the way.
+  struct Place {
+    std::size_t from;
+    double share;
+  };
+  Place at(std::int64_t epoch) const;
+  double between(double a, double b, double share) const;
+  void check() const;
+
+  OneCycleLROptions options_;
+  std::vector<double> ends_;  // the last epoch of each phase; may be fractional
+};
+
+enum class PlateauMode { kMin, kMax };    // is a smaller metric better, or a larger one
+enum class ThresholdMode { kRel, kAbs };  // better by a share of the best, or by an amount
+
+struct ReduceLROnPlateauOptions {
+  PlateauMode mode = PlateauMode::kMin;
+  double factor = 0.1;         // in [0, 1)
+  std::int64_t patience = 10;  // epochs without improvement that are let pass
+  double threshold = 1e-4;     // what counts as an improvement
+  ThresholdMode threshold_mode = ThresholdMode::kRel;
+  std::int64_t cooldown = 0;         // epochs after a reduction that are not looked at
+  std::vector<double> min_lr = {0};  // one for all groups or one each
+  double eps = 1e-8;                 // smaller reductions are left out
+};
+
+// Multiplies the learning rates by `factor` when a metric has stopped improving, as PyTorch does.
+// NaN is no improvement. Over several ranks give step() a metric that is equal on all of them (the
+// average), or their learning rates part. The optimizer must outlive it.
+class ReduceLROnPlateau {
+ public:
+  // Throws InvalidArgumentError on options out of range or a wrong number of min_lr.
+  explicit ReduceLROnPlateau(Optimizer& optimizer, ReduceLROnPlateauOptions options = {});
+
+  // The metric of the epoch that ends.
+  void step(double metric);
+  std::int64_t last_epoch() const { return state_.last_epoch; }
+  // Each group's learning rate in force.
+  std::vector<double> get_last_lr() const;
+
+  // "best" and, of group g, "lr.g" (float64 scalars); "num_bad_epochs", "cooldown_counter" and
+  // "last_epoch" (int64 scalars).
+  NamedTensors state_dict() const;
+  // Copies such a state in and sets the learning rates. Throws InvalidArgumentError naming the
+  // entry that is missing, unexpected or of the wrong dtype or shape; nothing is changed then.
+  void load_state_dict(const NamedTensors& state);
+
+ private:
+  struct State {
+    double best;
+    std::int64_t num_bad_epochs = 0;
+    std::int64_t cooldown_counter = 0;
+    std::int64_t last_epoch = 0;
+  };
+
+  bool is_better(double metric) const;
+  void reduce();
+
+  Optimizer& optimizer_;
+  ReduceLROnPlateauOptions options_;
+  State state_;
+};
+
+}  // namespace hvd::optim::lr_scheduler

@@ -2,7 +2,6 @@
 
 #include "core/base/status.h"
 #include "core/config/config.h"
-#include "horovod_cpp/tensor/cpu_dispatch/processor.h"
 #include "horovod_cpp/tensor/cpu_dispatch/table.h"
 #ifdef HVD_ONEDNN
 #include "horovod_cpp/tensor/onednn/gemm.h"
@@ -11,56 +10,25 @@
 namespace hvd {
 namespace isa {
 
-#ifdef HVD_ISA_BASELINE
-namespace baseline {
-void fill(Table& table);
-}
-#endif
-#ifdef HVD_ISA_V3
-namespace v3 {
-void fill(Table& table);
-}
-#endif
-#ifdef HVD_ISA_V4
-namespace v4 {
-void fill(Table& table);
-}
-#endif
+#define HVD_LEVEL(name, isa) \
+  namespace name {           \
+  void fill(Table& table);   \
+  }
+HVD_ISA_LEVELS
+#undef HVD_LEVEL
 
 namespace {
 
-struct Level {
-  const char* name;
-  void (*fill)(Table& table);
-};
-
-// Those that were compiled, narrowest first: all, or the one of the machine that built this
-// (-DHVD_ISA=native).
-constexpr Level kLevels[] = {
-#ifdef HVD_ISA_BASELINE
-    {"baseline", baseline::fill},
-#endif
-#ifdef HVD_ISA_V3
-    {"v3", v3::fill},
-#endif
-#ifdef HVD_ISA_V4
-    {"v4", v4::fill},
-#endif
-};
-
 std::vector<const Table*> make_tables() {
-  std::vector<const Table*> tables;
-  for (const Level& level : kLevels) {
-    if (!runs_here(level.name)) continue;
-    auto* table = new Table{level.name, level.name, {}, {}};  // lives as long as the process
-    level.fill(*table);
-    tables.push_back(table);
-  }
-  if (tables.empty()) {
-    throw UnsupportedError("this horovod_cpp was built for the processor of another machine (" +
-                           std::string(kLevels[0].name) +
-                           "), which runs instructions that this one lacks: build it here, or with "
-                           "-DHVD_ISA=all for every processor");
+#define HVD_LEVEL(name, isa) {Isa::isa, name::fill},
+  const std::vector<CompiledFor<Table>> compiled = {HVD_ISA_LEVELS};
+#undef HVD_LEVEL
+  std::vector<const Table*> tables;  // they live as long as the process
+  for (const auto& [isa, table] : tables_for_this_processor(compiled)) {
+    auto* kept = new Table(table);
+    kept->name = name_of(isa);
+    kept->instructions = isa;
+    tables.push_back(kept);
   }
 #ifdef HVD_ONEDNN
   auto* table = new Table(*tables.back());

@@ -40,7 +40,7 @@ class DeviceArithmetic {
   // on the shape alone.
   virtual void sum(DType dtype, const SumShape& shape, void* out, const void* in) = 0;
 
-  // Of n elements; arrays do not overlap, and what may be null is as in optim/rules/table.h.
+  // Of n elements; arrays do not overlap, and what may be null is as in optim/rules.h.
   virtual void sgd(const SgdRule<float>& rule, std::int64_t n, float* param, const float* grad,
                    float* buffer) = 0;
   virtual void sgd(const SgdRule<double>& rule, std::int64_t n, double* param, const double* grad,

@@ -8,7 +8,7 @@
 #include "core/base/half.h"
 #include "core/base/status.h"
 #include "ops/host/convert.h"
-#include "ops/host/isa.h"
+#include "ops/host/loops.h"
 #include "ops/host/reduce.h"
 
 namespace hvd::host {
@@ -27,8 +27,8 @@ struct Lanes {
 };
 
 template <typename T>
-[[gnu::always_inline]] inline void multiply_loop(const T* a, const T* b, std::int64_t count,
-                                                 Lanes& sums) {
+[[gnu::always_inline]] inline void adasum_multiply_loop(const T* a, const T* b, std::int64_t count,
+                                                        Lanes& sums) {
   Lanes local = sums;
   const auto add = [&](std::int64_t i, std::int64_t lane) {
     const auto x = static_cast<double>(a[i]);
@@ -46,53 +46,14 @@ template <typename T>
 }
 
 template <typename T>
-[[gnu::always_inline]] inline void combine_loop(const T* a, const T* b, AdasumWeights weights,
-                                                T* out, std::int64_t count) {
+[[gnu::always_inline]] inline void adasum_combine_loop(const T* a, const T* b,
+                                                       AdasumWeights weights, T* out,
+                                                       std::int64_t count) {
   HVD_INDEPENDENT
   for (std::int64_t i = 0; i < count; ++i) {
     out[i] = static_cast<T>(weights.a * static_cast<double>(a[i]) +
                             weights.b * static_cast<double>(b[i]));
   }
-}
-
-template <typename T>
-void multiply_baseline(const T* a, const T* b, std::int64_t count, Lanes& sums) {
-  multiply_loop(a, b, count, sums);
-}
-
-template <typename T>
-void combine_baseline(const T* a, const T* b, AdasumWeights weights, T* out, std::int64_t count) {
-  combine_loop(a, b, weights, out, count);
-}
-
-#if defined(__x86_64__)
-
-template <typename T>
-[[gnu::target("avx2")]] void multiply_avx2(const T* a, const T* b, std::int64_t count,
-                                           Lanes& sums) {
-  multiply_loop(a, b, count, sums);
-}
-
-template <typename T>
-[[gnu::target("avx2")]] void combine_avx2(const T* a, const T* b, AdasumWeights weights, T* out,
-                                          std::int64_t count) {
-  combine_loop(a, b, weights, out, count);
-}
-
-#endif
-
-template <typename T>
-struct Loops {
-  void (*multiply)(const T*, const T*, std::int64_t, Lanes&);
-  void (*combine)(const T*, const T*, AdasumWeights, T*, std::int64_t);
-};
-
-template <typename T>
-Loops<T> loops_of([[maybe_unused]] Isa isa) {
-#if defined(__x86_64__)
-  if (isa == Isa::kAvx2) return {multiply_avx2<T>, combine_avx2<T>};
-#endif
-  return {multiply_baseline<T>, combine_baseline<T>};
 }
 
 double sum_of(const double (&lanes)[kLanes]) {
@@ -119,10 +80,10 @@ void multiply(const T* a, const T* b, std::int64_t numel, Isa isa, Lanes& sums) 
   if constexpr (kIsHalf<T>) {
     for_each_wide_block(a, b, numel, isa,
                         [&](std::int64_t, std::int64_t count, const float* x, const float* y) {
-                          loops_of<float>(isa).multiply(x, y, count, sums);
+                          compiled_for<adasum_multiply_loop<float>>(isa)(x, y, count, sums);
                         });
   } else {
-    loops_of<T>(isa).multiply(a, b, numel, sums);
+    compiled_for<adasum_multiply_loop<T>>(isa)(a, b, numel, sums);
   }
 }
 
@@ -131,11 +92,11 @@ void combine(const T* a, const T* b, AdasumWeights weights, T* out, std::int64_t
   if constexpr (kIsHalf<T>) {
     for_each_wide_block(a, b, numel, isa,
                         [&](std::int64_t first, std::int64_t count, float* x, const float* y) {
-                          loops_of<float>(isa).combine(x, y, weights, x, count);
+                          compiled_for<adasum_combine_loop<float>>(isa)(x, y, weights, x, count);
                           from_float(x, out + first, count, isa);
                         });
   } else {
-    loops_of<T>(isa).combine(a, b, weights, out, numel);
+    compiled_for<adasum_combine_loop<T>>(isa)(a, b, weights, out, numel);
   }
 }
 

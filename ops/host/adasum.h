@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "core/base/dtype.h"
-#include "ops/host/isa.h"
+#include "core/base/isa.h"
 
 // Adasum of two vectors (Maleki et al., "Scaling Distributed Training with Adaptive Summation",
 // 2020): adasum(a, b) = (1 - a.b / (2 |a|^2)) a + (1 - a.b / (2 |b|^2)) b. Orthogonal vectors are

@@ -93,7 +93,7 @@ constexpr std::uint32_t kQuietBit = 0x00400000u;
 void to_float(const Float16* in, float* out, std::int64_t count, [[maybe_unused]] Isa isa) {
   std::int64_t i = 0;
 #if defined(__x86_64__)
-  if (isa == Isa::kAvx2) i = widen_f16c(in, out, count);
+  if (isa >= Isa::kV3) i = widen_f16c(in, out, count);
 #endif
   for (; i < count; ++i) out[i] = quiet(hvd::to_float(in[i]));
 }
@@ -101,7 +101,7 @@ void to_float(const Float16* in, float* out, std::int64_t count, [[maybe_unused]
 void from_float(const float* in, Float16* out, std::int64_t count, [[maybe_unused]] Isa isa) {
   std::int64_t i = 0;
 #if defined(__x86_64__)
-  if (isa == Isa::kAvx2) i = narrow_f16c(in, out, count);
+  if (isa >= Isa::kV3) i = narrow_f16c(in, out, count);
 #endif
   for (; i < count; ++i) out[i] = to_float16(in[i]);
 }
@@ -109,7 +109,7 @@ void from_float(const float* in, Float16* out, std::int64_t count, [[maybe_unuse
 void to_float(const BFloat16* in, float* out, std::int64_t count, [[maybe_unused]] Isa isa) {
   std::int64_t i = 0;
 #if defined(__x86_64__)
-  if (isa == Isa::kAvx2) i = widen_avx2(in, out, count);
+  if (isa >= Isa::kV3) i = widen_avx2(in, out, count);
 #endif
   for (; i < count; ++i) out[i] = quiet(hvd::to_float(in[i]));
 }
@@ -117,7 +117,7 @@ void to_float(const BFloat16* in, float* out, std::int64_t count, [[maybe_unused
 void from_float(const float* in, BFloat16* out, std::int64_t count, [[maybe_unused]] Isa isa) {
   std::int64_t i = 0;
 #if defined(__x86_64__)
-  if (isa == Isa::kAvx2) i = narrow_avx2(in, out, count);
+  if (isa >= Isa::kV3) i = narrow_avx2(in, out, count);
 #endif
   for (; i < count; ++i) out[i] = to_bfloat16(in[i]);
 }

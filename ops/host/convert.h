@@ -3,7 +3,7 @@
 #include <cstdint>
 
 #include "core/base/half.h"
-#include "ops/host/isa.h"
+#include "core/base/isa.h"
 
 namespace hvd::host {
 

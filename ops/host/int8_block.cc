@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <bit>
 
+#include "ops/host/loops.h"
+
 namespace hvd::host {
 namespace {
 
@@ -36,49 +38,11 @@ namespace {
   for (std::int64_t i = 0; i < count; ++i) sum[i] += scale * static_cast<float>(in[i]);
 }
 
-std::uint32_t max_baseline(const float* in, std::int64_t count) {
-  return max_loop(in, count);
-}
-void quantize_baseline(const float* in, float inverse, std::int8_t* out, std::int64_t count) {
-  quantize_loop(in, inverse, out, count);
-}
-void dequantize_baseline(const std::int8_t* in, float scale, float* out, std::int64_t count) {
-  dequantize_loop(in, scale, out, count);
-}
-void accumulate_baseline(const std::int8_t* in, float scale, float* sum, std::int64_t count) {
-  accumulate_loop(in, scale, sum, count);
-}
-
-#if defined(__x86_64__)
-
-[[gnu::target("avx2")]] std::uint32_t max_avx2(const float* in, std::int64_t count) {
-  return max_loop(in, count);
-}
-[[gnu::target("avx2")]] void quantize_avx2(const float* in, float inverse, std::int8_t* out,
-                                           std::int64_t count) {
-  quantize_loop(in, inverse, out, count);
-}
-[[gnu::target("avx2")]] void dequantize_avx2(const std::int8_t* in, float scale, float* out,
-                                             std::int64_t count) {
-  dequantize_loop(in, scale, out, count);
-}
-[[gnu::target("avx2")]] void accumulate_avx2(const std::int8_t* in, float scale, float* sum,
-                                             std::int64_t count) {
-  accumulate_loop(in, scale, sum, count);
-}
-
-#endif
-
 }  // namespace
 
-const Int8Kernels& int8_kernels([[maybe_unused]] Isa isa) {
-  static constexpr Int8Kernels kBaseline = {max_baseline, quantize_baseline, dequantize_baseline,
-                                            accumulate_baseline};
-#if defined(__x86_64__)
-  static constexpr Int8Kernels kAvx2 = {max_avx2, quantize_avx2, dequantize_avx2, accumulate_avx2};
-  if (isa == Isa::kAvx2) return kAvx2;
-#endif
-  return kBaseline;
+Int8Kernels int8_kernels(Isa isa) {
+  return {compiled_for<max_loop>(isa), compiled_for<quantize_loop>(isa),
+          compiled_for<dequantize_loop>(isa), compiled_for<accumulate_loop>(isa)};
 }
 
 }  // namespace hvd::host

@@ -2,7 +2,7 @@
 
 #include <cstdint>
 
-#include "ops/host/isa.h"
+#include "core/base/isa.h"
 
 namespace hvd::host {
 
@@ -18,6 +18,6 @@ struct Int8Kernels {
   void (*accumulate)(const std::int8_t* in, float scale, float* sum, std::int64_t count);
 };
 
-const Int8Kernels& int8_kernels(Isa isa);
+Int8Kernels int8_kernels(Isa isa);
 
 }  // namespace hvd::host

@@ -6,6 +6,7 @@
 
 #include "core/base/status.h"
 #include "ops/host/element.h"
+#include "ops/host/loops.h"
 
 namespace hvd::host {
 namespace {
@@ -33,46 +34,9 @@ template <typename Op, typename T>
 }
 
 template <typename Op, typename T>
-void combine_baseline(const T* a, const T* b, T* out, std::int64_t count) {
-  combine_loop<Op>(a, b, out, count);
-}
-
-template <typename T>
-void scale_baseline(const T* in, double factor, T* out, std::int64_t count) {
-  scale_loop(in, factor, out, count);
-}
-
-template <typename Op, typename T>
-void combine_scaled_baseline(const T* a, const T* b, double factor, T* out, std::int64_t count) {
-  combine_scaled_loop<Op>(a, b, factor, out, count);
-}
-
-#if defined(__x86_64__)
-
-template <typename Op, typename T>
-[[gnu::target("avx2")]] void combine_avx2(const T* a, const T* b, T* out, std::int64_t count) {
-  combine_loop<Op>(a, b, out, count);
-}
-
-template <typename T>
-[[gnu::target("avx2")]] void scale_avx2(const T* in, double factor, T* out, std::int64_t count) {
-  scale_loop(in, factor, out, count);
-}
-
-template <typename Op, typename T>
-[[gnu::target("avx2")]] void combine_scaled_avx2(const T* a, const T* b, double factor, T* out,
-                                                 std::int64_t count) {
-  combine_scaled_loop<Op>(a, b, factor, out, count);
-}
-
-#endif
-
-template <typename Op, typename T>
-Kernels<T> kernels_of([[maybe_unused]] Isa isa) {
-#if defined(__x86_64__)
-  if (isa == Isa::kAvx2) return {combine_avx2<Op, T>, scale_avx2<T>, combine_scaled_avx2<Op, T>};
-#endif
-  return {combine_baseline<Op, T>, scale_baseline<T>, combine_scaled_baseline<Op, T>};
+Kernels<T> kernels_of(Isa isa) {
+  return {compiled_for<combine_loop<Op, T>>(isa), compiled_for<scale_loop<T>>(isa),
+          compiled_for<combine_scaled_loop<Op, T>>(isa)};
 }
 
 }  // namespace

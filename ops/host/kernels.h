@@ -3,8 +3,8 @@
 #include <complex>
 #include <cstdint>
 
+#include "core/base/isa.h"
 #include "core/base/reduction.h"
-#include "ops/host/isa.h"
 
 namespace hvd::host {
 

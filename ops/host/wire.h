@@ -5,8 +5,8 @@
 #include <span>
 
 #include "core/base/dtype.h"
+#include "core/base/isa.h"
 #include "core/base/reduction.h"
-#include "ops/host/isa.h"
 
 // Lossy wire formats of one array. f16 and bf16 are rounded to nearest even; what overflows becomes
 // infinite. int8 stands in blocks of kWireBlock elements, the last one shorter: an f32 scale

@@ -164,12 +164,10 @@ return each.from == (*receive)->peer &&
         "    move_towards(running_var, unbiased, momentum);\n",
         "    move_towards(running_var, unbiased, PLANTED ? 1.0 - momentum : momentum);\n"),
     Defect(
-        "rows-decay-alone", "horovod_cpp/optim/sgd.cc",
+        "rows-decay-alone", "horovod_cpp/optim/optimizers.cc",
         "with a sparse gradient, SGD's weight decay reaches its rows alone",
-        """if (options.at("momentum") != 0 || options.at("weight_decay") != 0) return false;""",
-        """\
-if (options.at("momentum") != 0) return false;
-  if (options.at("weight_decay") != 0 && !PLANTED) return false;"""),
+        """return options.at("momentum") == 0 && options.at("weight_decay") == 0;""",
+        """return options.at("momentum") == 0 && (PLANTED || options.at("weight_decay") == 0);"""),
     Defect(
         "sampler-loses-example", "horovod_cpp/data/sampler.cc",
         "where shares may be uneven, the last example of an epoch is nobody's",

@@ -8,11 +8,10 @@
 #include <vector>
 
 #include "bindings/native/numbers.h"
-#include "bindings/native/optim/python.h"
+#include "bindings/native/optim/optim.h"
+#include "bindings/native/tensor/docs.h"
 #include "core/base/status.h"
 #include "horovod_cpp/optim/lr_scheduler.h"
-#include "horovod_cpp/optim/one_cycle_lr.h"
-#include "horovod_cpp/optim/reduce_lr_on_plateau.h"
 
 namespace hvd::python {
 namespace {
@@ -38,6 +37,9 @@ T choose(const char* option, const std::string& text, const char* first, T one, 
                              "' or '" + second + "'");
 }
 
+constexpr const char* kOptimizer = "optimizer: whose groups are scheduled; it is kept alive.";
+constexpr const char* kArgumentRaises = "InvalidArgumentError: an argument is out of range.";
+
 // State dicts and learning rates, which all schedules have.
 template <typename Scheduler, typename... Bases>
 void def_common(py::classh<Scheduler, Bases...>& cls) {
@@ -62,13 +64,11 @@ void def_common(py::classh<Scheduler, Bases...>& cls) {
             self.load_state_dict(named_tensors_from(state));
           },
           py::arg("state"),
-          R"(Copy such a state in and set the groups' options.
-
-Args:
-    state: what state_dict() gave.
-
-Raises:
-    InvalidArgumentError: an entry is missing, unexpected or does not fit; nothing is changed.)");
+          class_doc("Copy such a state in and set the groups' options.",
+                    {"state: what state_dict() gave."},
+                    "InvalidArgumentError: an entry is missing, unexpected or does not fit; "
+                    "nothing is changed.")
+              .c_str());
 }
 
 void bind_scheduler_base(py::module_& m) {
@@ -95,64 +95,47 @@ DistributedOptimizer; all ranks call step() alike.)",
 using KeepOptimizer = py::keep_alive<1, 2>;
 
 void bind_simple(py::module_& m) {
-  py::classh<StepLR, LRScheduler>(m, "StepLR", R"(The initial rate times gamma^(epoch // step_size).
-
-Args:
-    optimizer: whose groups are scheduled; it is kept alive.
-    step_size: epochs at one rate, at least 1.
-    gamma: the factor.
-
-Raises:
-    InvalidArgumentError: an argument is out of range.)")
+  py::classh<StepLR, LRScheduler>(
+      m, "StepLR",
+      class_doc("The initial rate times gamma^(epoch // step_size).",
+                {kOptimizer, "step_size: epochs at one rate, at least 1.", "gamma: the factor."},
+                kArgumentRaises)
+          .c_str())
       .def(py::init<Optimizer&, Integer, Number>(), py::arg("optimizer"), py::arg("step_size"),
            py::arg("gamma") = 0.1, KeepOptimizer());
   py::classh<MultiStepLR, LRScheduler>(
-      m, "MultiStepLR", R"(The initial rate times gamma^(number of milestones reached).
-
-Args:
-    optimizer: whose groups are scheduled; it is kept alive.
-    milestones: epochs, ascending.
-    gamma: the factor.
-
-Raises:
-    InvalidArgumentError: an argument is out of range.)")
+      m, "MultiStepLR",
+      class_doc("The initial rate times gamma^(number of milestones reached).",
+                {kOptimizer, "milestones: epochs, ascending.", "gamma: the factor."},
+                kArgumentRaises)
+          .c_str())
       .def(py::init([](Optimizer& optimizer, const Integers& milestones, Number gamma) {
              return std::make_shared<MultiStepLR>(optimizer, list_of(milestones), gamma);
            }),
            py::arg("optimizer"), py::arg("milestones"), py::arg("gamma") = 0.1, KeepOptimizer());
-  py::classh<ExponentialLR, LRScheduler>(m, "ExponentialLR", R"(The initial rate times gamma^epoch.
-
-Args:
-    optimizer: whose groups are scheduled; it is kept alive.
-    gamma: the factor of an epoch.
-
-Raises:
-    InvalidArgumentError: an argument is out of range.)")
+  py::classh<ExponentialLR, LRScheduler>(
+      m, "ExponentialLR",
+      class_doc("The initial rate times gamma^epoch.",
+                {kOptimizer, "gamma: the factor of an epoch."}, kArgumentRaises)
+          .c_str())
       .def(py::init<Optimizer&, Number>(), py::arg("optimizer"), py::arg("gamma"), KeepOptimizer());
   py::classh<CosineAnnealingLR, LRScheduler>(
       m, "CosineAnnealingLR",
-      R"(Half a cosine wave from the initial rate to eta_min at T_max (Loshchilov and Hutter 2017).
-
-Args:
-    optimizer: whose groups are scheduled; it is kept alive.
-    T_max: the epoch of the lowest rate, at least 1.
-    eta_min: that rate.
-
-Raises:
-    InvalidArgumentError: an argument is out of range.)")
+      class_doc(
+          "Half a cosine wave from the initial rate to eta_min at T_max (Loshchilov and Hutter "
+          "2017).",
+          {kOptimizer, "T_max: the epoch of the lowest rate, at least 1.", "eta_min: that rate."},
+          kArgumentRaises)
+          .c_str())
       .def(py::init<Optimizer&, Integer, Number>(), py::arg("optimizer"), py::arg("T_max"),
            py::arg("eta_min") = 0.0, KeepOptimizer());
   py::classh<LinearLR, LRScheduler>(m, "LinearLR",
-                                    R"(The initial rate times a factor on a straight line.
-
-Args:
-    optimizer: whose groups are scheduled; it is kept alive.
-    start_factor: at epoch 0, in (0, 1].
-    end_factor: from epoch total_iters on, in [0, 1].
-    total_iters: length of the line, at least 1.
-
-Raises:
-    InvalidArgumentError: an argument is out of range.)")
+                                    class_doc("The initial rate times a factor on a straight line.",
+                                              {kOptimizer, "start_factor: at epoch 0, in (0, 1].",
+                                               "end_factor: from epoch total_iters on, in [0, 1].",
+                                               "total_iters: length of the line, at least 1."},
+                                              kArgumentRaises)
+                                        .c_str())
       .def(py::init<Optimizer&, Number, Number, Integer>(), py::arg("optimizer"),
            py::arg("start_factor") = 1.0 / 3, py::arg("end_factor") = 1.0,
            py::arg("total_iters") = 5, KeepOptimizer());
@@ -160,32 +143,27 @@ Raises:
 
 void bind_composed(py::module_& m) {
   using Functions = std::variant<LambdaLR::Function, std::vector<LambdaLR::Function>>;
-  py::classh<LambdaLR, LRScheduler>(m, "LambdaLR",
-                                    R"(The initial rate times lr_lambda(epoch).
-
-Args:
-    optimizer: whose groups are scheduled; it is kept alive.
-    lr_lambda: a function from the epoch to a factor, or one for each group.
-
-Raises:
-    InvalidArgumentError: not as many functions as groups.)")
+  py::classh<LambdaLR, LRScheduler>(
+      m, "LambdaLR",
+      class_doc(
+          "The initial rate times lr_lambda(epoch).",
+          {kOptimizer, "lr_lambda: a function from the epoch to a factor, or one for each group."},
+          "InvalidArgumentError: not as many functions as groups.")
+          .c_str())
       .def(py::init([](Optimizer& optimizer, const Functions& lr_lambda) {
              return std::visit(
                  [&](const auto& value) { return std::make_shared<LambdaLR>(optimizer, value); },
                  lr_lambda);
            }),
            py::arg("optimizer"), py::arg("lr_lambda"), KeepOptimizer());
-  py::classh<SequentialLR, LRScheduler>(m, "SequentialLR",
-                                        R"(One schedule after the other.
-
-Args:
-    optimizer: whose groups are scheduled; it is kept alive.
-    schedulers: schedules of this optimizer.
-    milestones: number i begins, with its epoch 0, at milestones[i - 1]; ascending.
-
-Raises:
-    InvalidArgumentError: milestones are not one fewer than schedules, or a schedule is of another
-        optimizer.)")
+  py::classh<SequentialLR, LRScheduler>(
+      m, "SequentialLR",
+      class_doc("One schedule after the other.",
+                {kOptimizer, "schedulers: schedules of this optimizer.",
+                 "milestones: number i begins, with its epoch 0, at milestones[i - 1]; ascending."},
+                "InvalidArgumentError: milestones are not one fewer than schedules, or a schedule "
+                "is of another\n        optimizer.")
+          .c_str())
       .def(py::init([](Optimizer& optimizer, std::vector<std::shared_ptr<LRScheduler>> schedulers,
                        const Integers& milestones) {
              return std::make_shared<SequentialLR>(optimizer, std::move(schedulers),
@@ -194,17 +172,15 @@ Raises:
            py::arg("optimizer"), py::arg("schedulers"), py::arg("milestones"), KeepOptimizer());
   py::classh<LearningRateWarmup, LRScheduler>(
       m, "LearningRateWarmup",
-      R"(The linear scaling rule with gradual warm-up (Goyal et al. 2017), as Horovod's.
-
-Args:
-    optimizer: its learning rate is that of one rank.
-    scale: factor that is reached: ``hvd.size()``.
-    warmup_epochs: passes over the data until then.
-    steps_per_epoch: step() calls a pass.
-    schedule: a schedule of this optimizer that is multiplied by the factor; counts from the same 0.
-
-Raises:
-    InvalidArgumentError: an argument is out of range.)")
+      class_doc("The linear scaling rule with gradual warm-up (Goyal et al. 2017), as Horovod's.",
+                {"optimizer: its learning rate is that of one rank.",
+                 "scale: factor that is reached: ``hvd.size()``.",
+                 "warmup_epochs: passes over the data until then.",
+                 "steps_per_epoch: step() calls a pass.",
+                 "schedule: a schedule of this optimizer that is multiplied by the factor; counts "
+                 "from the same 0."},
+                kArgumentRaises)
+          .c_str())
       .def(py::init([](Optimizer& optimizer, Number scale, Number warmup_epochs,
                        Integer steps_per_epoch,
                        std::optional<std::shared_ptr<LRScheduler>> schedule) {
@@ -219,23 +195,18 @@ Raises:
 void bind_one_cycle(py::module_& m) {
   py::classh<OneCycleLR, LRScheduler>(
       m, "OneCycleLR",
-      R"(The one-cycle policy (Smith and Topin 2017), with PyTorch's formulas.
-
-Args:
-    optimizer: whose groups are scheduled; it is kept alive.
-    max_lr: the highest rate, a number or one for each group.
-    total_steps: the calls of step() there will be.
-    pct_start: part of them in which the rate rises, within (0, 1).
-    anneal_strategy: "cos" or "linear".
-    cycle_momentum: move momentum (or Adam's first beta) the other way.
-    base_momentum: the lowest momentum.
-    max_momentum: the highest.
-    div_factor: max_lr / div_factor is the first rate.
-    final_div_factor: the first rate / final_div_factor is the last one.
-    three_phase: fall back to the first rate before the last phase.
-
-Raises:
-    InvalidArgumentError: an argument is out of range.)")
+      class_doc("The one-cycle policy (Smith and Topin 2017), with PyTorch's formulas.",
+                {kOptimizer, "max_lr: the highest rate, a number or one for each group.",
+                 "total_steps: the calls of step() there will be.",
+                 "pct_start: part of them in which the rate rises, within (0, 1).",
+                 "anneal_strategy: \"cos\" or \"linear\".",
+                 "cycle_momentum: move momentum (or Adam's first beta) the other way.",
+                 "base_momentum: the lowest momentum.", "max_momentum: the highest.",
+                 "div_factor: max_lr / div_factor is the first rate.",
+                 "final_div_factor: the first rate / final_div_factor is the last one.",
+                 "three_phase: fall back to the first rate before the last phase."},
+                kArgumentRaises)
+          .c_str())
       .def(py::init([](Optimizer& optimizer, const OneOrMany& max_lr, Integer total_steps,
                        Number pct_start, const std::string& anneal_strategy,
                        Flag<"cycle_momentum"> cycle_momentum, Number base_momentum,

@@ -6,7 +6,7 @@
 
 #include "bindings/native/bindings.h"
 #include "bindings/native/numbers.h"
-#include "bindings/native/optim/python.h"
+#include "bindings/native/optim/optim.h"
 #include "horovod_cpp/optim/clip_grad_norm.h"
 #include "horovod_cpp/optim/optimizer.h"
 
@@ -108,28 +108,19 @@ Typed<"dict[str, Tensor | int]"> state_of(optim::Optimizer& optimizer, const Ten
 }
 
 void bind_group_view(py::module_& m) {
-  py::class_<GroupView>(m, "ParamGroup",
-                        "Parameters and their options, used like a dict: group[\"lr\"] = 0.1.")
-      .def("__getitem__", &GroupView::get, py::arg("key"),
-           "The parameters, or the option, a float; KeyError without.")
+  py::class_<GroupView> cls(m, "ParamGroup",
+                            "\"params\" and the options, used like a dict: group[\"lr\"] = 0.1.");
+  def_keys(cls);
+  cls.def("__getitem__", &GroupView::get, py::arg("key"),
+          "The parameters, or the option, a float; KeyError without.")
       .def("__setitem__", &GroupView::set, py::arg("key"), py::arg("value"),
            "Change an option; KeyError unless there is one of this name.")
-      .def("__contains__", &GroupView::contains, py::arg("key"), "Whether it has the key.")
       .def(
           "get",
           [](const GroupView& view, const std::string& key, const Anything& otherwise) {
             return view.contains(key) ? view.get(key) : otherwise;
           },
           py::arg("key"), py::arg("default") = py::none(), "The value of ``key``, or ``default``.")
-      .def(
-          "__len__", [](const GroupView& view) { return view.keys().size(); }, "Number of keys.")
-      .def(
-          "__iter__",
-          [](const GroupView& view) -> py::typing::Iterator<py::str> {
-            return py::iter(py::cast(view.keys()));
-          },
-          "The keys.")
-      .def("keys", &GroupView::keys, "\"params\" and the names of the options.")
       .def(
           "items", [](const GroupView& view) -> Typed<"list[tuple[str, typing.Any]]"> {
             py::list items;

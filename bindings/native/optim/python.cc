@@ -1,4 +1,4 @@
-#include "bindings/native/optim/python.h"
+#include "bindings/native/optim/optim.h"
 
 #include <pybind11/stl.h>
 
@@ -17,8 +17,6 @@ using optim::ParamState;
 std::string class_of(const py::handle& self) {
   return Py_TYPE(self.ptr())->tp_name;
 }
-
-void accept(const Options& /*options*/) {}
 
 // The state of one parameter as a dict: Tensors by name, and the int "step".
 class StateView {
@@ -78,7 +76,7 @@ struct OpenScheduler : optim::lr_scheduler::LRScheduler {
 }  // namespace
 
 PythonOptimizer::PythonOptimizer(std::vector<optim::ParamGroup> groups, const Options& defaults)
-    : RuleOptimizer(std::move(groups), {defaults, {}, {}, &accept}) {}
+    : RuleOptimizer(std::move(groups), {defaults, {}, {}, nullptr}) {}
 
 void PythonOptimizer::fail_without_step() const {
   throw py::type_error("an Optimizer written in Python defines step(self, closure=None)");
@@ -133,23 +131,14 @@ double PythonScheduler::lr_at(std::int64_t epoch, std::size_t group) const {
 }
 
 void bind_optimizer_state(py::module_& m) {
-  py::class_<StateView>(m, "ParamState",
-                        "The state of one parameter, used like a dict: Tensors by name, and the "
-                        "int \"step\", 0 at first.")
-      .def("__getitem__", &StateView::get, py::arg("key"), "The entry; KeyError without.")
+  py::class_<StateView> cls(
+      m, "ParamState",
+      "The state of one parameter, used like a dict: Tensors by name, and the int \"step\", 0 at "
+      "first; no keys before the first step.");
+  def_keys(cls);
+  cls.def("__getitem__", &StateView::get, py::arg("key"), "The entry; KeyError without.")
       .def("__setitem__", &StateView::set, py::arg("key"), py::arg("value"),
-           "Set an entry; TypeError unless a Tensor, or an int for \"step\".")
-      .def("__contains__", &StateView::contains, py::arg("key"), "Whether there is such an entry.")
-      .def(
-          "__len__", [](const StateView& view) { return view.keys().size(); },
-          "Number of entries; 0 before the first step.")
-      .def(
-          "__iter__",
-          [](const StateView& view) -> py::typing::Iterator<py::str> {
-            return py::iter(py::cast(view.keys()));
-          },
-          "The names.")
-      .def("keys", &StateView::keys, "The names, a list of str.");
+           "Set an entry; TypeError unless a Tensor, or an int for \"step\".");
   py::class_<StateMap>(m, "OptimizerState", "State by parameter: optimizer.state[param].")
       .def(
           "__getitem__",

@@ -18,7 +18,7 @@ Kernels<T> kernels() {
 
 }  // namespace
 
-// Declared again in choose.cc, the one caller.
+// Declared again in isa_choice.cc, the one caller.
 void fill(Table& table) {
   table.f32 = kernels<float>();
   table.f64 = kernels<double>();

@@ -7,10 +7,11 @@
 #include <vector>
 
 #include "core/base/half.h"
+#include "core/base/isa.h"
 #include "ops/device/operation.h"
 
 // The arithmetic that profits from wide registers. The .cc files of this folder that include
-// isa/compiled.h are compiled once per instruction set; the processor decides at the first use
+// compiled.h are compiled once per instruction set; the processor decides at the first use
 // which table serves; oneDNN, where it is installed, takes over some of the widest (tensor/onednn).
 // Environment: HVD_ISA=baseline, v3 (AVX2, FMA), v4 (AVX-512) or onednn forces one.
 // Tables agree within rounding; with one table equal inputs give equal bits.
@@ -117,7 +118,7 @@ struct Bf16Kernels {
 
 struct Table {
   std::string_view name;
-  std::string_view instructions;  // for which set it was compiled: what other tables may use
+  Isa instructions{};  // for which set it was compiled: what other tables may use
   Kernels<float> f32;
   Kernels<double> f64;
   Bf16Kernels bf16{};

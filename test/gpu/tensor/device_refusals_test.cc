@@ -10,9 +10,8 @@
 #include "core/base/status.h"
 #include "horovod_cpp/autograd/functions/functions.h"
 #include "horovod_cpp/nn/layers/layers.h"
-#include "horovod_cpp/optim/adagrad.h"
 #include "horovod_cpp/optim/clip_grad_norm.h"
-#include "horovod_cpp/optim/sgd.h"
+#include "horovod_cpp/optim/optimizers.h"
 #include "horovod_cpp/tensor/random.h"
 
 // What a device does not have says so, by its name.

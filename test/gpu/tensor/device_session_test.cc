@@ -11,7 +11,7 @@
 #include "horovod_cpp/distributed/collectives/collectives.h"
 #include "horovod_cpp/distributed/gradients/distributed_optimizer.h"
 #include "horovod_cpp/distributed/session/session.h"
-#include "horovod_cpp/optim/sgd.h"
+#include "horovod_cpp/optim/optimizers.h"
 
 // A job of one rank whose tensors are on a device; test/gpu/python has those of several.
 namespace hvd {

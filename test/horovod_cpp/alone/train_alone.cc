@@ -7,7 +7,7 @@
 #include "horovod_cpp/data/data_loader.h"
 #include "horovod_cpp/data/datasets.h"
 #include "horovod_cpp/nn/layers/layers.h"
-#include "horovod_cpp/optim/sgd.h"
+#include "horovod_cpp/optim/optimizers.h"
 #include "horovod_cpp/tensor/random.h"
 
 int main() {

@@ -6,9 +6,8 @@
 #include "horovod_cpp/data/datasets.h"
 #include "horovod_cpp/io/checkpoint.h"
 #include "horovod_cpp/nn/layers/layers.h"
-#include "horovod_cpp/optim/adam.h"
-#include "horovod_cpp/optim/one_cycle_lr.h"
-#include "horovod_cpp/optim/sgd.h"
+#include "horovod_cpp/optim/lr_scheduler.h"
+#include "horovod_cpp/optim/optimizers.h"
 #include "horovod_cpp/tensor/random.h"
 #include "test/support/temporary_folder.h"
 

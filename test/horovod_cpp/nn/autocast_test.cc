@@ -11,8 +11,7 @@
 #include "horovod_cpp/nn/functional.h"
 #include "horovod_cpp/nn/layers/attention.h"
 #include "horovod_cpp/nn/layers/layers.h"
-#include "horovod_cpp/optim/adam.h"
-#include "horovod_cpp/optim/sgd.h"
+#include "horovod_cpp/optim/optimizers.h"
 #include "horovod_cpp/tensor/random.h"
 #include "test/horovod_cpp/reference_file.h"
 

@@ -12,7 +12,7 @@
 #include "horovod_cpp/io/safetensors.h"
 #include "horovod_cpp/nn/layers/layers.h"
 #include "horovod_cpp/optim/lr_scheduler.h"
-#include "horovod_cpp/optim/sgd.h"
+#include "horovod_cpp/optim/optimizers.h"
 #include "horovod_cpp/tensor/creation.h"
 #include "horovod_cpp/tensor/memory.h"
 #include "test/support/temporary_folder.h"

@@ -7,8 +7,7 @@
 #include "horovod_cpp/data/datasets.h"
 #include "horovod_cpp/io/safetensors.h"
 #include "horovod_cpp/nn/layers/layers.h"
-#include "horovod_cpp/optim/adam.h"
-#include "horovod_cpp/optim/sgd.h"
+#include "horovod_cpp/optim/optimizers.h"
 #include "test/support/temporary_folder.h"
 
 namespace hvd {

@@ -1,4 +1,4 @@
-#include "horovod_cpp/optim/adam.h"
+#include "horovod_cpp/optim/optimizers.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

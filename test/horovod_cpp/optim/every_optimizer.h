@@ -6,13 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "horovod_cpp/optim/adadelta.h"
-#include "horovod_cpp/optim/adagrad.h"
-#include "horovod_cpp/optim/adam.h"
-#include "horovod_cpp/optim/adamw.h"
-#include "horovod_cpp/optim/lamb.h"
-#include "horovod_cpp/optim/rmsprop.h"
-#include "horovod_cpp/optim/sgd.h"
+#include "horovod_cpp/optim/optimizers.h"
 
 namespace hvd {
 

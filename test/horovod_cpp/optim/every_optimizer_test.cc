@@ -5,7 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "core/base/status.h"
-#include "horovod_cpp/optim/rules/table.h"
+#include "horovod_cpp/optim/rules.h"
 #include "test/horovod_cpp/optim/optim_reference.h"
 #include "test/support/temporary_folder.h"
 

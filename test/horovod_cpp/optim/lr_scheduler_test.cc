@@ -7,11 +7,7 @@
 #include <cmath>
 
 #include "core/base/status.h"
-#include "horovod_cpp/optim/adam.h"
-#include "horovod_cpp/optim/one_cycle_lr.h"
-#include "horovod_cpp/optim/reduce_lr_on_plateau.h"
-#include "horovod_cpp/optim/rmsprop.h"
-#include "horovod_cpp/optim/sgd.h"
+#include "horovod_cpp/optim/optimizers.h"
 #include "test/horovod_cpp/optim/optim_reference.h"
 #include "test/support/temporary_folder.h"
 

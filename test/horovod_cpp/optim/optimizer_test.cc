@@ -5,9 +5,8 @@
 
 #include "core/base/status.h"
 #include "horovod_cpp/autograd/functions/functions.h"
-#include "horovod_cpp/optim/adam.h"
+#include "horovod_cpp/optim/optimizers.h"
 #include "horovod_cpp/optim/rule_optimizer.h"
-#include "horovod_cpp/optim/sgd.h"
 #include "test/support/temporary_folder.h"
 
 namespace hvd {

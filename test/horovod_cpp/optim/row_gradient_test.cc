@@ -7,10 +7,8 @@
 #include <cmath>
 #include <memory>
 
-#include "horovod_cpp/optim/adagrad.h"
-#include "horovod_cpp/optim/adam.h"
 #include "horovod_cpp/optim/clip_grad_norm.h"
-#include "horovod_cpp/optim/sgd.h"
+#include "horovod_cpp/optim/optimizers.h"
 #include "test/support/temporary_folder.h"
 
 namespace hvd {

@@ -4,7 +4,6 @@
 #include <array>
 #include <cmath>
 #include <limits>
-#include <set>
 #include <string>
 #include <vector>
 
@@ -345,9 +344,10 @@ TYPED_TEST(Levels, FindTheLargestOfRowsTheFirstOfSeveralAndNaN) {
 }
 
 TEST(Isa, EveryTableSaysForWhichInstructionsItWasCompiled) {
-  const std::set<std::string_view> compiled = {"baseline", "v3", "v4"};
   for (const isa::Table* table : isa::available()) {
-    EXPECT_TRUE(compiled.contains(table->instructions)) << table->name;
+    EXPECT_LE(table->instructions, best_isa()) << table->name;
+    if (table->name == "onednn") continue;
+    EXPECT_EQ(table->name, name_of(table->instructions));
   }
 }
 

@@ -94,7 +94,7 @@ TEST_P(Convert, TouchesExactlyTheElementsItWasGiven) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Isas, Convert, testing::Values(Isa::kBaseline, Isa::kAvx2),
+INSTANTIATE_TEST_SUITE_P(Isas, Convert, testing::Values(Isa::kBaseline, Isa::kV3),
                          [](const auto& given) {
                            return std::string(given.param == Isa::kBaseline ? "Baseline" : "Avx2");
                          });

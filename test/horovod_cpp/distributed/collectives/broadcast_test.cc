@@ -4,8 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "core/base/status.h"
-#include "horovod_cpp/optim/adam.h"
-#include "horovod_cpp/optim/sgd.h"
+#include "horovod_cpp/optim/optimizers.h"
 #include "test/horovod_cpp/distributed/worlds.h"
 
 namespace hvd {

@@ -11,8 +11,7 @@
 #include "horovod_cpp/autograd/grad_memory.h"
 #include "horovod_cpp/distributed/collectives/collectives.h"
 #include "horovod_cpp/distributed/gradients/distributed_optimizer.h"
-#include "horovod_cpp/optim/adam.h"
-#include "horovod_cpp/optim/sgd.h"
+#include "horovod_cpp/optim/optimizers.h"
 #include "test/horovod_cpp/distributed/worlds.h"
 
 namespace hvd {

@@ -13,8 +13,7 @@
 #include "horovod_cpp/distributed/distributed_data_parallel.h"
 #include "horovod_cpp/distributed/gradients/distributed_optimizer.h"
 #include "horovod_cpp/nn/layers/layers.h"
-#include "horovod_cpp/optim/adagrad.h"
-#include "horovod_cpp/optim/sgd.h"
+#include "horovod_cpp/optim/optimizers.h"
 #include "test/horovod_cpp/distributed/worlds.h"
 
 namespace hvd {

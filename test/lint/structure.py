@@ -12,6 +12,8 @@ import pathlib
 import re
 import sys
 
+from classes import check_classes
+
 # `unit: units it may include`, longest prefix wins. A unit may include itself and, transitively,
 # whatever its entries may include.
 MAY_INCLUDE = {
@@ -373,6 +375,7 @@ def main():
     check_tests_belong(root, findings)
     check_top_level(root, findings)
     check_words(root, findings)
+    check_classes(root, SOURCES[:5], findings)
     for finding in findings:
         print(finding)
     print(f"structure: {len(files)} files, {len(findings)} findings", file=sys.stderr)

@@ -162,6 +162,23 @@ class StructureTest(unittest.TestCase):
         self.plant("core/base/planted.cc", "int planted();\n" * 601)
         self.assert_reported("core/base/planted.cc:601: over 600 lines")
 
+    def test_a_large_class_of_cpp_is_reported(self):
+        methods = "".join(f"  int method_{n}(const std::function<void()>& call) const {{ return {n}; }}\n"
+                          for n in range(31))
+        self.plant("core/base/planted.h", f"class Planted {{\n  Planted();\n{methods}  int one_ = 1;\n}};\n")
+        self.assert_reported("core/base/planted.h: Planted has 31 methods and 1 data members, at most 30 and 20")
+
+    def test_a_large_class_of_python_is_reported(self):
+        body = "".join(f"        self.member_{n} = {n}\n" for n in range(21))
+        self.plant("bindings/horovod_cpp/planted.py", f"class Planted:\n    def __init__(self):\n{body}")
+        self.assert_reported("planted.py: Planted has 0 methods and 21 data members")
+
+    def test_a_class_that_became_smaller_than_its_row_is_reported(self):
+        header = self.root / "core/config/config.h"
+        self.planted[header] = header.read_text(encoding="utf-8")
+        header.write_text(self.planted[header].replace("  bool stats = false;\n", ""), encoding="utf-8")
+        self.assert_reported("Config has 1 methods and 43 data members: write that into its row")
+
     def test_a_long_function_is_reported_with_its_first_line(self):
         body = "  planted();\n" * 70
         self.plant("core/base/planted.cc", f"namespace hvd {{\n\nvoid planted() {{\n{body}}}\n\n}}\n")

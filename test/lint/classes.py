@@ -14,7 +14,6 @@ MEMBERS = 20
 LARGER = {
     "bindings/horovod_cpp/torch/distributed/process_group.py: ProcessGroup": (33, 7),
     "core/config/config.h: Config": (1, 44),  # the settings
-    "core/negotiate/rank_protocol_impl.h: RankProtocol::Impl": (56, 29),
     "core/runtime/batch.h: Batch": (33, 20),
     "core/runtime/coordinator.h: Coordinator": (60, 41),
     "horovod_cpp/distributed/gradients/gradient_reducer.h: GradientReducer": (38, 26),

@@ -31,4 +31,25 @@ class Fifo {
   std::size_t head_ = 0;
 };
 
+// Emptied containers whose storage serves again.
+template <typename Storage>
+class Spares {
+ public:
+  Storage take() {
+    if (items_.empty()) return {};
+    Storage storage = std::move(items_.back());
+    items_.pop_back();
+    return storage;
+  }
+  void keep(Storage&& storage) {
+    if (items_.size() == kMost) return;
+    storage.clear();
+    items_.push_back(std::move(storage));
+  }
+
+ private:
+  static constexpr std::size_t kMost = 64;
+  std::vector<Storage> items_;
+};
+
 }  // namespace hvd

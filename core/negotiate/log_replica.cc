@@ -1,63 +1,50 @@
-// Decisions: every rank checks one as a whole, hands it on, and applies it.
+#include "core/negotiate/log_replica.h"
 
-#include "core/negotiate/rank_protocol_impl.h"
+#include <memory>
 
 namespace hvd {
 
-void RankProtocol::Impl::receive_decision(std::span<const std::byte> message, ByteReader& in) {
-  read_decision(in, decision_);
-  if (stopped_) return;
-  if (decision_.number != applied_ + 1) ByteReader::malformed("a decision out of turn");
-  check_decision_(decision_);
-  flush();  // under the number that was applied when it became ready
-  for (const Rank child : tree_.children) {
-    OutgoingMessage copy{child, take_spare(spare_bytes_)};
-    copy.bytes.assign(message.begin(), message.end());
-    messages_.push(std::move(copy));
-  }
-  apply(decision_);
-}
-
-void RankProtocol::Impl::apply(const Decision& decision) {
-  applied_ = decision.number;
+void LogReplica::apply(const Decision& decision) {
+  log_.applied = decision.number;
   for (const Step& step : decision.steps) {
     if (stopped_) return;
     std::visit([&](const auto& s) { apply(decision, s); }, step);
   }
-  announce_joins();
+  announcer_.announce_joins();
 }
 
-void RankProtocol::Impl::apply(const Decision&, const ChangeSettings& step) {
-  settings_ = step.settings;
+void LogReplica::apply(const Decision&, const ChangeSettings& step) {
+  log_.settings = step.settings;
   stalls_.set_limits();
 }
 
-void RankProtocol::Impl::apply(const Decision&, const DefineSlot& step) {
-  if (submissions_.has(step.slot)) submissions_.keep(step.slot, cache_.request(step.slot));
-  cache_.define(step.slot, step.request, step.once);
-  submissions_.bind_slot(step.request->name, step.slot);
+void LogReplica::apply(const Decision&, const DefineSlot& step) {
+  Submissions& submissions = announcer_.submissions();
+  if (submissions.has(step.slot)) submissions.keep(step.slot, log_.cache.request(step.slot));
+  log_.cache.define(step.slot, step.request, step.once);
+  submissions.bind_slot(step.request->name, step.slot);
 }
 
-void RankProtocol::Impl::apply(const Decision& decision, const RunSlots& step) {
+void LogReplica::apply(const Decision& decision, const RunSlots& step) {
   const auto slots = decision.slots_of(step);
-  if (!changes_sets(cache_.request(slots.front()).kind)) return run_batch(slots);
+  if (!changes_sets(log_.cache.request(slots.front()).kind)) return run_batch(slots);
   for (const SlotNumber slot : slots) change_sets(slot);
 }
 
 // Ranks outside the set count the batch, and that is all.
-void RankProtocol::Impl::run_batch(std::span<const SlotNumber> slots) {
-  const FusionKey& key = cache_.item(slots.front()).key;
-  RunBatch batch{batches_++, key, sets_.divisor(key.set), 0, {}};
-  if (sets_.joined(key.set) > 0) batch.key.arena = 0;  // a joined rank brings no arena
-  const bool member = sets_.has(key.set, tree_.rank);
-  if (member) batch.members = take_spare(spare_members_);
+void LogReplica::run_batch(std::span<const SlotNumber> slots) {
+  const FusionKey& key = log_.cache.item(slots.front()).key;
+  RunBatch batch{batches_++, key, log_.sets.divisor(key.set), 0, {}};
+  if (log_.sets.joined(key.set) > 0) batch.key.arena = 0;  // a joined rank brings no arena
+  const bool member = log_.sets.has(key.set, rank_);
+  if (member) batch.members = spare_members_.take();
   stalls_.note_progress(key.set);
   if (member) batch.members.reserve(slots.size());
-  if (sets_.lowest(key.set) == tree_.rank) credits_to_return_.push_back(batch.number);
+  if (log_.sets.lowest(key.set) == rank_) credits_to_return_.push_back(batch.number);
   for (const SlotNumber slot : slots) {
-    batch.bytes += cache_.item(slot).bytes;
-    const Ticket ticket = submissions_.take(slot).value_or(0);
-    if (member) batch.members.push_back({ticket, cache_.shared_request(slot)});
+    batch.bytes += log_.cache.item(slot).bytes;
+    const Ticket ticket = announcer_.submissions().take(slot).value_or(0);
+    if (member) batch.members.push_back({ticket, log_.cache.shared_request(slot)});
     forget(slot);
   }
   if (!member) return;
@@ -65,59 +52,65 @@ void RankProtocol::Impl::run_batch(std::span<const SlotNumber> slots) {
   effects_.push(std::move(batch));
 }
 
-void RankProtocol::Impl::change_sets(SlotNumber slot) {
-  const std::shared_ptr<const Request> request = cache_.shared_request(slot);
-  const Ticket ticket = submissions_.take(slot).value_or(0);
+void LogReplica::finished(std::uint64_t batch) {
+  if (running_ > 0) --running_;
+  if (std::erase(credits_to_return_, batch) != 0) announcer_.outbox().finished.push_back(batch);
+}
+
+void LogReplica::change_sets(SlotNumber slot) {
+  const std::shared_ptr<const Request> request = log_.cache.shared_request(slot);
+  const Ticket ticket = announcer_.submissions().take(slot).value_or(0);
   forget(slot);
   if (request->kind == CollectiveKind::kAddSet) {
-    const ProcessSetId set = sets_.add(request->numbers);
-    readiness_.recount(set, applied_, outbox_);
-    effects_.push(SetAdded{ticket, set, sets_.ranks(set)});
+    const ProcessSetId set = log_.sets.add(request->numbers);
+    announcer_.recount(set);
+    effects_.push(SetAdded{ticket, set, log_.sets.ranks(set)});
     return;
   }
   const ProcessSetId set = removed_set(*request);
-  sets_.remove(set);
-  readiness_.recount(set, applied_, outbox_);
+  log_.sets.remove(set);
+  announcer_.recount(set);
   effects_.push(SetRemoved{ticket, set});
 }
 
-void RankProtocol::Impl::forget(SlotNumber slot) {
-  if (cache_.once(slot)) cache_.erase(slot);
+void LogReplica::forget(SlotNumber slot) {
+  if (log_.cache.once(slot)) log_.cache.erase(slot);
 }
 
-void RankProtocol::Impl::apply(const Decision&, const RejectName& step) {
-  std::optional<Ticket> ticket = submissions_.take(step.name);
+void LogReplica::apply(const Decision&, const RejectName& step) {
+  std::optional<Ticket> ticket = announcer_.submissions().take(step.name);
   if (!ticket) {
-    if (const auto slot = cache_.find(step.name)) ticket = submissions_.take(*slot);
+    if (const auto slot = log_.cache.find(step.name)) ticket = announcer_.submissions().take(*slot);
   }
   if (ticket) effects_.push(FailTicket{*ticket, step.why});
 }
 
-void RankProtocol::Impl::apply(const Decision&, const JoinRank& step) {
+void LogReplica::apply(const Decision&, const JoinRank& step) {
   const auto& [set, rank, joins_average] = step.joining;
-  const bool all = sets_.join(set, rank, joins_average);
+  const bool all = log_.sets.join(set, rank, joins_average);
   stalls_.joined(set);
-  readiness_.recount(set, applied_, outbox_);
-  if (!all || !sets_.has(set, tree_.rank)) return;
-  effects_.push(AllJoined{submissions_.end_join(set), rank});
+  announcer_.recount(set);
+  if (!all || !log_.sets.has(set, rank_)) return;
+  effects_.push(AllJoined{announcer_.submissions().end_join(set), rank});
 }
 
-void RankProtocol::Impl::apply(const Decision&, const EvictSlot& step) {
-  const Request request = cache_.request(step.slot);
-  readiness_.clear(request.name, applied_);
-  submissions_.unbind_slot(step.slot, request);
-  cache_.erase(step.slot);
-  if (const auto* pending = submissions_.find(request.name)) announce(pending->request);
+void LogReplica::apply(const Decision&, const EvictSlot& step) {
+  const Request request = log_.cache.request(step.slot);
+  Submissions& submissions = announcer_.submissions();
+  announcer_.readiness().clear(request.name, log_.applied);
+  submissions.unbind_slot(step.slot, request);
+  log_.cache.erase(step.slot);
+  if (const auto* pending = submissions.find(request.name)) announcer_.announce(pending->request);
 }
 
-void RankProtocol::Impl::apply(const Decision&, const Ask&) {
+void LogReplica::apply(const Decision&, const Ask&) {
   ++asks_;
-  if (root()) stalls_.diagnosis().asked();
+  if (rank_ == 0) stalls_.diagnosis().asked();
   effects_.push(ProbeRanks{});
 }
 
-void RankProtocol::Impl::apply(const Decision&, const Stop& step) {
-  stop(step.why, true);
+void LogReplica::apply(const Decision&, const Stop& step) {
+  stopped_ = step.why;
 }
 
 }  // namespace hvd

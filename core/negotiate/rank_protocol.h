@@ -1,104 +1,34 @@
 #pragma once
 
 #include <cstdint>
-#include <memory>
 #include <optional>
 #include <span>
 #include <string>
-#include <variant>
-#include <vector>
 
-#include "core/base/bytes.h"
 #include "core/base/clock.h"
 #include "core/base/status.h"
 #include "core/base/topology.h"
+#include "core/negotiate/announcer.h"
 #include "core/negotiate/decision.h"
-#include "core/negotiate/fusion_plan.h"
-#include "core/negotiate/messages/request.h"
+#include "core/negotiate/decision_check.h"
+#include "core/negotiate/effects.h"
+#include "core/negotiate/fifo.h"
+#include "core/negotiate/log_replica.h"
+#include "core/negotiate/messages/announcement.h"
+#include "core/negotiate/sequencer.h"
+#include "core/negotiate/stall_watch.h"
+#include "core/negotiate/stopping.h"
 
 namespace hvd {
 
-// Names one submission on its own rank; the caller's choice, never sent.
-using Ticket = std::uint64_t;
-
-// ---- effects: what the runtime must do, in the order of the log
-
-struct BatchMember {
-  Ticket ticket = 0;  // 0 = this rank has joined: it brings the neutral element
-  std::shared_ptr<const Request> request;
-};
-
-// One fused batch: every member has this key, but for an arena that a joined rank cannot bring:
-// then it says 0.
-struct RunBatch {
-  std::uint64_t number = 0;  // counts batches, equal on all ranks; given back to finished()
-  FusionKey key;
-  int divisor = 1;        // ranks that contribute: what an average divides by
-  std::size_t bytes = 0;  // of the tensors, alignment gaps included
-  std::vector<BatchMember> members;
-};
-
-// The process set exists from here on; its Collective has to be made before the next effect.
-struct SetAdded {
-  Ticket ticket = 0;
-  ProcessSetId set = kWorldSet;
-  std::vector<Rank> ranks;  // ascending
-};
-
-// Nothing of the set follows.
-struct SetRemoved {
-  Ticket ticket = 0;
-  ProcessSetId set = kWorldSet;
-};
-
-// All ranks of the set have joined, and may submit again.
-struct AllJoined {
-  Ticket ticket = 0;
-  Rank last = 0;  // who joined last, the same on all of them
-};
-
-// Rank 0 wants to know what this rank's program is doing: answer with
-// RankProtocol::status_reported().
-struct ProbeRanks {};
-
-// The submission failed; the job goes on.
-struct FailTicket {
-  Ticket ticket = 0;
-  Status status;
-};
-
-// A report for the user (stall warning): log it.
-struct Report {
-  std::string text;
-};
-
-// The last effect: every pending submission fails with `why`. After an orderly end the batches that
-// were issued before it still finish; otherwise nothing runs any more and they are aborted.
-struct Stopped {
-  Status why;
-  bool orderly = false;  // a rank left; its number is in `why`
-  // What this rank has pending for longest, and which of its submissions that is.
-  std::string waits_for = {};  // empty = nothing
-  std::uint64_t waits_number = 0;
-};
-
-using Effect = std::variant<RunBatch, FailTicket, SetAdded, SetRemoved, AllJoined, ProbeRanks,
-                            Report, Stopped>;
-
-struct OutgoingMessage {
-  Rank to = 0;
-  Bytes bytes;
-};
-
 // One rank's side of the negotiation (and rank 0's sequencer). A value machine: events go in,
 // messages and effects come out; it has no thread, no clock and no transport. Not thread-safe.
-class RankProtocol {
+class RankProtocol final {
  public:
   // `epoch` tells Runtimes of one process lifetime apart: messages of another epoch are dropped.
-  RankProtocol(Tree tree, NegotiationSettings settings, std::uint32_t epoch = 0);
-  ~RankProtocol();
-  RankProtocol(RankProtocol&&) noexcept;
-  RankProtocol& operator=(RankProtocol&&) noexcept;
+  RankProtocol(Tree tree, const NegotiationSettings& settings, std::uint32_t epoch = 0);
+  RankProtocol(const RankProtocol&) = delete;
+  RankProtocol& operator=(const RankProtocol&) = delete;
 
   // -- events. None of them waits.
 
@@ -137,19 +67,45 @@ class RankProtocol {
 
   // What the caller has done with: its storage serves again, so that a steady flow allocates
   // nothing.
-  void reuse(OutgoingMessage&& sent);
-  void reuse(RunBatch&& done);
+  void reuse(OutgoingMessage&& sent) { messages_.reuse(std::move(sent)); }
+  void reuse(RunBatch&& done) { replica_.reuse(std::move(done)); }
 
   // Those of the log as far as it was applied here.
-  const NegotiationSettings& settings() const;
+  const NegotiationSettings& settings() const { return log_.settings; }
   // When tick() must be called at the latest; empty = no timer runs.
   std::optional<TimePoint> next_deadline() const;
   // Stop was applied here and all children confirmed it: this rank may go.
-  bool finished_leaving() const;
+  bool finished_leaving() const { return stopping_.finished(); }
 
  private:
-  class Impl;
-  std::unique_ptr<Impl> impl_;
+  bool root() const { return tree_.rank == 0; }
+  void need_root(const char* what) const;
+  void receive_announcement(Rank from, ByteReader& in);
+  void receive_decision(std::span<const std::byte> message, ByteReader& in);
+  void receive_abort(ByteReader& in);
+  void receive_probe(Rank from, ByteReader& in);
+  // What became ready here goes up (rank 0: to the sequencer and down again).
+  void flush();
+  void apply();  // decision_
+  // Stops here and tells the others.
+  void abort(const AbortNotice& notice);
+  void stop(const Status& why, bool orderly);
+  void give_up_parent(const Status& why);
+  StallWatch::Load load() const;
+
+  const Tree tree_;
+  MessageQueue messages_;
+  Fifo<Effect> effects_;
+  LogState log_;
+  Announcer announcer_;
+  StallWatch stalls_;
+  LogReplica replica_;
+  DecisionCheck check_decision_;
+  std::optional<Sequencer> sequencer_;  // rank 0 only
+  Stopping stopping_;
+  TimePoint now_{};
+  Announcement incoming_;  // kept for its storage, like
+  Decision decision_;
 };
 
 }  // namespace hvd

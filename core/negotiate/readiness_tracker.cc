@@ -64,6 +64,12 @@ ReadinessTracker::Count& ReadinessTracker::count_of(SlotNumber slot) {
   return slots_[slot];
 }
 
+std::optional<ReadinessTracker::Reporter> ReadinessTracker::reporter_of(Rank child) const {
+  const auto found = std::lower_bound(tree_.children.begin(), tree_.children.end(), child);
+  if (found == tree_.children.end() || *found != child) return std::nullopt;
+  return static_cast<Reporter>(found - tree_.children.begin()) + 1;
+}
+
 void ReadinessTracker::add(SlotNumber slot, Reporter from, std::uint64_t applied,
                            Announcement& complete) {
   if (is_void(slot, applied)) return;

@@ -24,6 +24,8 @@ class ReadinessTracker {
   // Who reports to this node: itself, then its children in the order of the tree.
   using Reporter = std::size_t;
   static constexpr Reporter kSelf = 0;
+  // Empty when `child` is none of this node's.
+  std::optional<Reporter> reporter_of(Rank child) const;
 
   ReadinessTracker(const Tree& tree, const ResponseCache& cache, const ProcessSets& sets);
 

@@ -1,5 +1,7 @@
 #include "core/negotiate/submissions.h"
 
+#include <utility>
+
 namespace hvd {
 
 void Submissions::begin(ProcessSetId set) {
@@ -18,17 +20,19 @@ Submissions::BySlot& Submissions::place(SlotNumber slot) {
   return by_slot_[slot];
 }
 
-void Submissions::add(SlotNumber slot, ProcessSetId set, Ticket ticket) {
+void Submissions::add(SlotNumber slot, const Request& request, Ticket ticket) {
   BySlot& mine = place(slot);
   mine.pending = true;
-  mine.set = set;
+  mine.set = request.set;
   mine.ticket = ticket;
   mine.number = ++count_;
-  begin(set);
+  last_ = request.name;
+  begin(request.set);
 }
 
 void Submissions::add(const Request& request, Ticket ticket) {
   by_name_.insert_or_assign(request.name, InFull{ticket, ++count_, request});
+  last_ = request.name;
   begin(request.set);
   if (request.kind == CollectiveKind::kRemoveSet) removals_.push_back(removed_set(request));
 }
@@ -88,8 +92,9 @@ void Submissions::unbind_slot(SlotNumber slot, const Request& request) {
   by_slot_[slot].pending = false;
 }
 
-void Submissions::join(ProcessSetId set, const Join& join) {
-  joins_[set] = join;
+void Submissions::join(const Request& request, Ticket ticket) {
+  joins_[request.set] = {ticket, request.joins_average, false};
+  last_ = request.name;
   unannounced_ = true;
 }
 
@@ -126,6 +131,18 @@ Submissions::Pending Submissions::longest_pending(const ResponseCache& cache) co
     if (mine.number < longest.number) longest = {pending, mine.number};
   }
   return longest.name.empty() ? Pending{} : longest;
+}
+
+RankStatus Submissions::status(const ResponseCache& cache) const {
+  Pending longest = longest_pending(cache);
+  RankStatus status;
+  status.submissions = count_;
+  status.last_submitted = last_;
+  status.pending = pending_;
+  status.waits_for = std::move(longest.name);
+  status.waits_number = longest.number;
+  for (const auto& [set, join] : joins_) status.joins.push_back(set);
+  return status;
 }
 
 }  // namespace hvd

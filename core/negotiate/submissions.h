@@ -8,9 +8,9 @@
 #include <unordered_map>
 #include <vector>
 
+#include "core/negotiate/effects.h"
 #include "core/negotiate/messages/announcement.h"
 #include "core/negotiate/messages/request.h"
-#include "core/negotiate/rank_protocol.h"
 #include "core/negotiate/response_cache.h"
 
 namespace hvd {
@@ -30,7 +30,7 @@ class Submissions {
     bool announced = false;
   };
 
-  void add(SlotNumber slot, ProcessSetId set, Ticket ticket);
+  void add(SlotNumber slot, const Request& request, Ticket ticket);
   void add(const Request& request, Ticket ticket);
 
   // Whether announcing the slot, which is this request, says as much as announcing `submitted` in
@@ -59,7 +59,7 @@ class Submissions {
     return std::find(removals_.begin(), removals_.end(), set) != removals_.end();
   }
 
-  void join(ProcessSetId set, const Join& join);
+  void join(const Request& request, Ticket ticket);
   const std::map<ProcessSetId, Join>& joins() const { return joins_; }
   // Joins whose set has nothing else pending here; each is given once.
   std::vector<Joining> take_joins(Rank rank);
@@ -75,6 +75,8 @@ class Submissions {
     std::uint64_t number = 0;  // counts submissions
   };
   Pending longest_pending(const ResponseCache& cache) const;
+  // What is known here of a RankStatus.
+  RankStatus status(const ResponseCache& cache) const;
 
  private:
   struct BySlot {
@@ -94,6 +96,7 @@ class Submissions {
   std::vector<std::size_t> pending_in_;  // by set
   std::size_t pending_ = 0;
   std::uint64_t count_ = 0;
+  std::string last_;  // name of the last one
   std::vector<ProcessSetId> removals_;
   std::map<ProcessSetId, Join> joins_;
   bool unannounced_ = false;  // some join may be

@@ -9,7 +9,7 @@
 #include "core/base/bytes.h"
 #include "core/base/clock.h"
 #include "core/base/topology.h"
-#include "core/negotiate/rank_protocol.h"
+#include "core/negotiate/effects.h"
 #include "core/observe/observer.h"
 
 namespace hvd {

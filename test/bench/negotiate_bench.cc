@@ -5,6 +5,7 @@
 
 #include <benchmark/benchmark.h>
 
+#include <deque>
 #include <string>
 #include <vector>
 
@@ -73,7 +74,7 @@ class Job {
     return moved;
   }
 
-  std::vector<RankProtocol> ranks_;
+  std::deque<RankProtocol> ranks_;
 };
 
 void cached_step(benchmark::State& state, const std::vector<Rank>& parents) {

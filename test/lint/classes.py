@@ -14,16 +14,12 @@ MEMBERS = 20
 LARGER = {
     "bindings/horovod_cpp/torch/distributed/process_group.py: ProcessGroup": (33, 7),
     "core/config/config.h: Config": (1, 44),  # the settings
-    "core/negotiate/rank_protocol_impl.h: RankProtocol::Impl": (56, 29),
-    "core/runtime/batch.h: Batch": (33, 20),
     "core/runtime/coordinator.h: Coordinator": (60, 41),
-    "horovod_cpp/distributed/gradients/gradient_reducer.h: GradientReducer": (38, 26),
     "horovod_cpp/distributed/gradients/tensor_gradients.h: TensorGradients": (31, 7),
     "horovod_cpp/nn/module.h: Module": (44, 7),  # PyTorch's names
     "horovod_cpp/tensor/tensor.h: Tensor": (69, 3),  # PyTorch's names
     "ops/nccl/api.h: NcclApi": (1, 26),  # NCCL's functions
     "ops/net/tcp_network.h: TcpNetwork": (39, 16),
-    "runner/job.cc: Job": (22, 27),
 }
 
 HEAD = re.compile(r"\b(?:class|struct)\s+(?:HVD_\w+(?:\([^)]*\))?\s+|\[\[\w+\]\]\s*|alignas\([^)]*\)\s*)*"
@@ -111,10 +107,12 @@ def check_classes(root, folders, findings):
         for name, *sizes in classes(path.read_text(encoding="utf-8")):
             where = f"{path.relative_to(root)}: {name}"
             rows.discard(where)
+            fits = sizes[0] <= METHODS and sizes[1] <= MEMBERS
             limits = LARGER.get(where, (METHODS, MEMBERS))
             has = f"{where} has {sizes[0]} methods and {sizes[1]} data members"
             if any(size > limit for size, limit in zip(sizes, limits)):
                 findings.append(f"{has}, at most {limits[0]} and {limits[1]}; divide it by responsibility")
             elif where in LARGER and tuple(sizes) != limits:
-                findings.append(f"{has}: write that into its row of test/lint/classes.py")
+                todo = "take its row out of" if fits else "write that into its row of"
+                findings.append(f"{has}: {todo} test/lint/classes.py")
     findings += [f"{row} is not there: take its row out of test/lint/classes.py" for row in sorted(rows)]

@@ -76,10 +76,10 @@ DEFECTS = [
     Defect(
         "evicted-not-announced", "core/negotiate/log_replica.cc",
         "what was submitted under a slot that is evicted is not announced again",
-        "if (const auto* pending = submissions_.find(request.name)) announce(pending->request);",
+        "if (const auto* pending = submissions.find(request.name)) announcer_.announce(pending->request);",
         """\
-if (const auto* pending = submissions_.find(request.name); pending != nullptr && !PLANTED) {
-    announce(pending->request);
+if (const auto* pending = submissions.find(request.name); pending != nullptr && !PLANTED) {
+    announcer_.announce(pending->request);
   }"""),
     Defect(
         "unnamed-keep-slots", "core/negotiate/sequencer.cc",

@@ -50,16 +50,16 @@ Duration read_duration(ByteReader& in) {
   return Duration(ticks);
 }
 
-void write(ByteWriter& out, const AbortNotice& emergency) {
-  write(out, emergency.why);
-  out.put(emergency.lost);
+void write(ByteWriter& out, const AbortNotice& notice) {
+  write(out, notice.why);
+  out.put(notice.lost);
 }
 
-AbortNotice read_emergency(ByteReader& in) {
-  AbortNotice emergency;
-  emergency.why = read_status(in);
-  emergency.lost = in.get<std::int32_t>();
-  return emergency;
+AbortNotice read_abort_notice(ByteReader& in) {
+  AbortNotice notice;
+  notice.why = read_status(in);
+  notice.lost = in.get<std::int32_t>();
+  return notice;
 }
 
 }  // namespace hvd

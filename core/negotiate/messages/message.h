@@ -47,7 +47,7 @@ void write(ByteWriter& out, Duration duration);
 // Not negative, and short enough to be added to any time.
 Duration read_duration(ByteReader& in);
 
-void write(ByteWriter& out, const AbortNotice& emergency);
-AbortNotice read_emergency(ByteReader& in);
+void write(ByteWriter& out, const AbortNotice& notice);
+AbortNotice read_abort_notice(ByteReader& in);
 
 }  // namespace hvd

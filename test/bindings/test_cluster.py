@@ -274,12 +274,12 @@ print("pids", cluster.run(os.getpid), flush=True)
 class Program:
     """A Python program with a cluster, whose ranks say "ready"."""
 
-    def __init__(self, folder, source):
+    def __init__(self, folder, source, **options):
         path = folder / "program.py"
         path.write_text(PROGRAM + source)
         # Without a buffer, which would keep lines behind "ready" from communicate().
         self.process = subprocess.Popen([sys.executable, "-u", path], stdout=subprocess.PIPE,
-                                        stderr=subprocess.STDOUT, bufsize=0, cwd=folder)
+                                        stderr=subprocess.STDOUT, bufsize=0, cwd=folder, **options)
         seen = []
         while b"".join(seen).count(b"ready") < 2:
             seen.append(self.process.stdout.readline())
@@ -311,6 +311,21 @@ assert cluster.run(os.getpid) == before
 def test_a_function_may_catch_ctrl_c_and_return(tmp_path):
     program = Program(tmp_path, "print(cluster.run(quiet))" + AFTER)
     program.process.send_signal(signal.SIGINT)
+    lines = program.finish().splitlines()
+    assert "['enough', 'enough']" in lines and "[3, 3]" in lines
+
+
+def test_ctrl_c_that_does_not_end_the_wait_of_the_caller_interrupts_the_ranks_all_the_same(tmp_path):
+    # As one does that comes just before the wait, or to another thread.
+    program = Program(tmp_path, """
+import signal
+def send():
+    sys.stdin.readline()
+    signal.pthread_kill(threading.get_ident(), signal.SIGINT)
+threading.Thread(target=send).start()
+print(cluster.run(quiet))""" + AFTER, stdin=subprocess.PIPE)
+    time.sleep(0.2)  # until it waits
+    program.process.stdin.write(b"\n")
     lines = program.finish().splitlines()
     assert "['enough', 'enough']" in lines and "[3, 3]" in lines
 

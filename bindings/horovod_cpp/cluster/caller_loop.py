@@ -3,6 +3,7 @@
 import contextlib
 import dataclasses
 import functools
+import os
 import secrets
 import signal
 import socket
@@ -90,6 +91,7 @@ class CallerLoop(EventLoop, Generic[_Rank]):
         self._wake, self._waker = socket.socketpair()
         self._wake.setblocking(False)
         self._waker.setblocking(False)
+        self._waker_before = -1
         self.selector.register(self._wake, READ, self._on_wake)
 
     def close_loop(self) -> None:
@@ -122,18 +124,23 @@ class CallerLoop(EventLoop, Generic[_Rank]):
 
         def note(number: int, frame: types.FrameType | None) -> None:
             self.interrupted = True
-            with contextlib.suppress(BlockingIOError):
-                self._waker.send(b"x")
 
         signal.signal(signal.SIGINT, note)
+        # The selector has to wake: note() alone runs when that returns, and a signal that comes just
+        # before it waits, or to another thread, does not end its wait.
+        self._waker_before = signal.set_wakeup_fd(self._waker.fileno(), warn_on_full_buffer=False)
         try:
             yield
         finally:
+            signal.set_wakeup_fd(self._waker_before)
+            self._waker_before = -1
             signal.signal(signal.SIGINT, signal.default_int_handler)
 
     def _on_wake(self, wake: socket.socket) -> None:
         with contextlib.suppress(BlockingIOError):
-            wake.recv(64)
+            signals = wake.recv(64)
+            if self._waker_before >= 0:  # of the program's own loop, asyncio for instance
+                os.write(self._waker_before, signals)
 
     # -- ranks that connect
 

@@ -1,7 +1,6 @@
 #include <algorithm>
 
 #include "bindings/native/distributed/distributed.h"
-#include "bindings/native/shared_object.h"
 #include "core/base/status.h"
 #include "core/config/unknown_variables.h"
 

@@ -4,8 +4,8 @@
 #include <memory>
 #include <string>
 
-#include "bindings/native/nn/module.h"
-#include "bindings/native/words.h"
+#include "bindings/native/nn/nn.h"
+#include "bindings/native/tensor/tensor.h"
 #include "core/base/status.h"
 
 namespace hvd::python {

@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "bindings/native/numbers.h"
-#include "bindings/native/tensor/docs.h"
+#include "bindings/native/docs.h"
 #include "horovod_cpp/optim/adadelta.h"
 #include "horovod_cpp/optim/adagrad.h"
 #include "horovod_cpp/optim/adam.h"

@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "bindings/native/docs.h"
 #include "bindings/native/numbers.h"
 #include "bindings/native/tensor/dlpack.h"
 #include "horovod_cpp/distributed/collectives/gpu_tensors.h"
@@ -146,23 +147,20 @@ py::object library_of(const py::handle& object) {
 
 void bind_dlpack(py::module_& m) {
   auto cls = py::reinterpret_borrow<py::class_<Tensor>>(m.attr("Tensor"));
-  cls.def("__dlpack__", &to_dlpack, py::kw_only(), py::arg("stream") = py::none(),
-          py::arg("max_version") = py::none(), py::arg("dl_device") = py::none(),
-          py::arg("copy") = py::none(),
-          R"(A capsule of the tensor's memory for another library's ``from_dlpack``.
-
-Args:
-    stream: of a tensor of a CUDA device the consumer's stream, which will wait for it: a handle, 1
-        or None = the legacy default stream, 2 = the thread's, -1 = nobody waits; None on a CPU.
-    max_version: from (1, 0) on the capsule is a versioned one (DLPack 1.1).
-    dl_device: None or what ``__dlpack_device__()`` says.
-    copy: True: of a copy.
-
-Returns:
-    The capsule; it keeps the memory alive.
-
-Raises:
-    BufferError: the tensor requires grad, or it has no such ``stream`` or ``dl_device``.)");
+  define(
+      cls, "__dlpack__", &to_dlpack,
+      "A capsule of the tensor's memory for another library's ``from_dlpack``.", py::kw_only(),
+      Arg("stream",
+          "of a tensor of a CUDA device the consumer's stream, which will wait for it: a handle, "
+          "1\n        or None = the legacy default stream, 2 = the thread's, -1 = nobody waits; "
+          "None on a CPU.") = py::none(),
+      Arg("max_version", "from (1, 0) on the capsule is a versioned one (DLPack 1.1).") =
+          py::none(),
+      Arg("dl_device", "None or what ``__dlpack_device__()`` says.") = py::none(),
+      Arg("copy", "True: of a copy.") = py::none(),
+      Returns{"The capsule; it keeps the memory alive."},
+      Raises{"BufferError: the tensor requires grad, or it has no such ``stream`` or "
+             "``dl_device``."});
   cls.def(
       "__dlpack_device__",
       [](const Tensor& tensor) {

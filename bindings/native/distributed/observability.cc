@@ -94,12 +94,11 @@ std::function<Result(Args...)> callback_from(const py::object& function) {
     throw py::type_error("expected a function or None, not " +
                          py::repr(function).cast<std::string>());
   }
-  const auto owner = keep_alive(function);
-  return [owner, pointer = function.ptr()](Args... args) -> Result {
+  return [shared = SharedObject(function)](Args... args) -> Result {
     if (Py_IsInitialized() == 0) return Result();
     const py::gil_scoped_acquire gil;
     try {
-      const py::object result = py::reinterpret_borrow<py::object>(pointer)(args...);
+      const py::object result = shared.get()(args...);
       if constexpr (!std::is_void_v<Result>) return result.cast<Result>();
     } catch (py::error_already_set& error) {
       error.discard_as_unraisable("a callback of horovod_cpp");

@@ -247,12 +247,7 @@ void bind_optimizer(py::module_& m) {
 
 // As Python's own warnings, at the user's line.
 void warn_in_python(const std::string& text) {
-  const py::gil_scoped_acquire gil;
-  try {
-    py::module_::import("horovod_cpp.call_site").attr("warn")(text);
-  } catch (py::error_already_set& error) {
-    throw PythonError(error);
-  }
+  in_python([&] { py::module_::import("horovod_cpp.call_site").attr("warn")(text); });
 }
 
 }  // namespace

@@ -21,10 +21,9 @@ using MaybeTensor = std::optional<Tensor>;
 using LeafHook = Typed<"collections.abc.Callable[[Tensor], None]">;
 
 std::function<void()> add_hook(const Tensor& tensor, const LeafHook& hook) {
-  return tensor.register_hook([owner = keep_alive(hook)](const Tensor& leaf) {
+  return tensor.register_hook([shared = SharedObject(hook)](const Tensor& leaf) {
     const py::gil_scoped_acquire gil;
-    auto* object = static_cast<PyObject*>(const_cast<void*>(owner.get()));
-    const py::object result = py::reinterpret_borrow<py::function>(object)(leaf);
+    const py::object result = shared.get()(leaf);
     if (result.is_none()) return;
     throw py::type_error(std::string("register_hook: a hook is called with the leaf and returns "
                                      "None, not ") +
@@ -154,10 +153,9 @@ Tensor record_function(
     const Typed<"collections.abc.Callable[[Tensor], list[Tensor | None]]">& backward) {
   return AutogradContext::record(
       context, result, inputs,
-      [owner = keep_alive(backward)](AutogradContext&, const Tensor& gradient) {
+      [shared = SharedObject(backward)](AutogradContext&, const Tensor& gradient) {
         const py::gil_scoped_acquire gil;
-        auto* object = static_cast<PyObject*>(const_cast<void*>(owner.get()));
-        return gradients_from(py::reinterpret_borrow<py::function>(object)(gradient));
+        return gradients_from(shared.get()(gradient));
       });
 }
 

@@ -105,8 +105,4 @@ py::object library_of(const py::handle& object);
 // The tensor as an array of that library, which shares its memory.
 py::object to_library(const Tensor& tensor, const py::object& library);
 
-dlpack::DLDataType type_of(DType dtype);
-
-void bind_dlpack_import(py::module_& m);
-
 }  // namespace hvd::python

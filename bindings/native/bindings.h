@@ -24,7 +24,6 @@ void bind_dlpack(py::module_& m);
 void bind_random(py::module_& m);
 void bind_autograd(py::module_& m);
 void bind_functions(py::module_& m);
-void bind_custom_function(py::module_& m);
 void bind_nn(py::module_& m);
 void bind_optim(py::module_& m);
 void bind_data(py::module_& m);
@@ -68,6 +67,29 @@ class PythonError : public std::runtime_error {
   PyObject* exception_;
   std::shared_ptr<const void> owner_;
 };
+
+// A Python object that C++ may copy and drop on any thread.
+class SharedObject {
+ public:
+  explicit SharedObject(py::object object) : pointer_(object.ptr()), owner_(keep_alive(object)) {}
+  // Needs the GIL.
+  py::object get() const { return py::reinterpret_borrow<py::object>(pointer_); }
+
+ private:
+  PyObject* pointer_;
+  std::shared_ptr<const void> owner_;
+};
+
+// Calls work() with the GIL, and turns Python's exceptions into ones that any thread may hold.
+template <typename Work>
+auto in_python(Work&& work) {
+  const py::gil_scoped_acquire gil;
+  try {
+    return work();
+  } catch (py::error_already_set& error) {
+    throw PythonError(error);
+  }
+}
 
 // Wraps the array's memory; no copy. Throws InvalidArgumentError on strides that a tensor cannot
 // have, TypeError on a NumPy dtype that has no counterpart. wrap_array is for memory that is only

@@ -1,4 +1,4 @@
-#include "bindings/native/bindings.h"
+#include "bindings/native/docs.h"
 
 #include <pybind11/stl.h>
 #include <pybind11/stl/filesystem.h>
@@ -12,6 +12,9 @@
 
 namespace hvd::python {
 namespace {
+
+constexpr Arg kPath{"path", "of the file."};
+constexpr Arg kMetadata{"metadata", "a dict of str to str that is stored along."};
 
 std::int64_t int64_from(const py::handle& value, const std::string& name) {
   int overflow = 0;
@@ -64,8 +67,8 @@ void bind_checkpoint(py::module_& m) {
           py::arg("name"),
           "The state dict of the part ``name``; InvalidArgumentError when there is none.")
       .def_readonly("metadata", &io::Checkpoint::metadata, "The metadata, a dict of str to str.");
-  m.def(
-      "save_checkpoint",
+  define(
+      m, "save_checkpoint",
       [](const std::filesystem::path& path, const CheckpointParts& parts,
          const io::Metadata& metadata) {
         io::Checkpoint checkpoint{{}, metadata};
@@ -76,122 +79,75 @@ void bind_checkpoint(py::module_& m) {
         const WithoutGil nogil;
         io::save_checkpoint(path.string(), checkpoint);
       },
-      py::arg("path"), py::arg("parts"), py::arg("metadata") = io::Metadata{},
       R"(Write all that a run needs to go on into one file, which is complete or not there.
 
     io.save_checkpoint("run.safetensors", {
         "model": model, "optimizer": optimizer, "schedule": schedule,
         "sampler": {"epoch": epoch, "position": batch * batch_size},  # ints: see integers_from()
-        "random": {"state": io.get_rng_state()}})
-
-Args:
-    path: safetensors file to write; tensor ``name`` of part ``part`` is called "part.name" in it.
-    parts: dict of part name -> state dict (Tensors, arrays, ints), or an object that has one.
-    metadata: a dict of str to str that is stored along.
-
-Raises:
-    InvalidArgumentError: the file cannot be written, or a name does not fit.)");
+        "random": {"state": io.get_rng_state()}}))",
+      Arg("path",
+          "safetensors file to write; tensor ``name`` of part ``part`` is called \"part.name\" in "
+          "it."),
+      Arg("parts",
+          "dict of part name -> state dict (Tensors, arrays, ints), or an object that has one."),
+      kMetadata = io::Metadata{}, Invalid{"the file cannot be written, or a name does not fit."});
 }
 
 void bind_checkpoint_reading(py::module_& m) {
-  m.def(
-      "load_checkpoint",
+  define(
+      m, "load_checkpoint",
       [](const std::filesystem::path& path) {
         const WithoutGil nogil;
         return io::load_checkpoint(path.string());
       },
-      py::arg("path"),
-      R"(Read a file of save_checkpoint().
-
-Args:
-    path: of the file.
-
-Returns:
-    A Checkpoint.
-
-Raises:
-    InvalidArgumentError: the file is missing, was cut or altered, or is not a checkpoint.)");
-  m.def(
-      "integers_from",
+      "Read a file of save_checkpoint().", kPath, Returns{"A Checkpoint."},
+      Invalid{"the file is missing, was cut or altered, or is not a checkpoint."});
+  define(
+      m, "integers_from",
       [](const StateLike& state) { return io::integers_from(named_tensors_from(state)); },
-      py::arg("state"),
-      R"(The ints of a part that was saved as such: {"epoch": 3} from {"epoch": Tensor}.
-
-Args:
-    state: name -> int64 scalar.
-
-Returns:
-    A dict of str to int.
-
-Raises:
-    InvalidArgumentError: an entry is not an int64 scalar.)");
+      "The ints of a part that was saved as such: {\"epoch\": 3} from {\"epoch\": Tensor}.",
+      Arg("state", "name -> int64 scalar."), Returns{"A dict of str to int."},
+      Invalid{"an entry is not an int64 scalar."});
 }
 
 void bind_rng_state(py::module_& m) {
   m.def(
       "get_rng_state", [] { return get_rng_state(); },
       "The state of this thread's random numbers, an int64 Tensor [2].");
-  m.def(
-      "set_rng_state", [](const Tensor& state) { set_rng_state(state); }, py::arg("state"),
-      R"(Go on from such a state.
-
-Args:
-    state: what get_rng_state() gave.
-
-Raises:
-    InvalidArgumentError: it is not an int64 Tensor [2].)");
+  define(
+      m, "set_rng_state", [](const Tensor& state) { set_rng_state(state); },
+      "Go on from such a state.", Arg("state", "what get_rng_state() gave."),
+      Invalid{"it is not an int64 Tensor [2]."});
 }
 
 }  // namespace
 
 void bind_io(py::module_& m) {
-  m.def(
-      "save",
+  define(
+      m, "save",
       [](const std::filesystem::path& path, const StateLike& state, const io::Metadata& metadata) {
         const NamedTensors tensors = named_tensors_from(state);
         const WithoutGil nogil;
         io::save(path.string(), tensors, metadata);
       },
-      py::arg("path"), py::arg("state"), py::arg("metadata") = io::Metadata{},
-      R"(Write tensors to a safetensors file, which is either complete or not there.
-
-Args:
-    path: file to write; one that is there is replaced at the end.
-    state: a state dict or pairs (name, Tensor or NumPy array).
-    metadata: a dict of str to str that is stored along.
-
-Raises:
-    InvalidArgumentError: the file cannot be written, or names repeat; the message has the path.)");
+      "Write tensors to a safetensors file, which is either complete or not there.",
+      Arg("path", "file to write; one that is there is replaced at the end."),
+      Arg("state", "a state dict or pairs (name, Tensor or NumPy array)."),
+      kMetadata = io::Metadata{},
+      Invalid{"the file cannot be written, or names repeat; the message has the path."});
   const auto load = [](const std::filesystem::path& path) {
     const WithoutGil nogil;
     return io::load(path.string());
   };
-  m.def(
-      "load", [load](const std::filesystem::path& path) { return to_dict(load(path).tensors); },
-      py::arg("path"),
-      R"(Read a safetensors file.
-
-Args:
-    path: of the file.
-
-Returns:
-    A dict of name to Tensor, in the file's order, of the shapes and dtypes in it.
-
-Raises:
-    InvalidArgumentError: the file is missing, truncated or corrupt; the message says how.)");
-  m.def(
-      "load_metadata", [load](const std::filesystem::path& path) { return load(path).metadata; },
-      py::arg("path"),
-      R"(The metadata of a safetensors file.
-
-Args:
-    path: of the file.
-
-Returns:
-    A dict of str to str.
-
-Raises:
-    InvalidArgumentError: as load().)");
+  define(
+      m, "load", [load](const std::filesystem::path& path) { return to_dict(load(path).tensors); },
+      "Read a safetensors file.", kPath,
+      Returns{"A dict of name to Tensor, in the file's order, of the shapes and dtypes in it."},
+      Invalid{"the file is missing, truncated or corrupt; the message says how."});
+  define(
+      m, "load_metadata", [load](const std::filesystem::path& path) { return load(path).metadata; },
+      "The metadata of a safetensors file.", kPath, Returns{"A dict of str to str."},
+      Invalid{"as load()."});
   bind_checkpoint(m);
   bind_checkpoint_reading(m);
   bind_rng_state(m);

@@ -12,7 +12,6 @@ PYBIND11_MODULE(_native, m) {
   python::bind_random(m);
   python::bind_autograd(m);
   python::bind_functions(m);
-  python::bind_custom_function(m);
   python::bind_nn(m);
   python::bind_optim(m);
   python::bind_data(m);

@@ -2,8 +2,6 @@
 
 #include <string>
 
-#include "bindings/native/option.h"
-#include "bindings/native/scalar.h"
 #include "core/base/status.h"
 #include "horovod_cpp/autograd/modes.h"
 

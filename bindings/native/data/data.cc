@@ -4,8 +4,6 @@
 #include <optional>
 
 #include "bindings/native/data/data.h"
-#include "bindings/native/numbers.h"
-#include "bindings/native/shared_object.h"
 #include "core/base/status.h"
 #include "horovod_cpp/data/datasets.h"
 #include "horovod_cpp/data/image_file.h"
@@ -35,20 +33,15 @@ void bind_plain_datasets(py::module_& m) {
           },
           py::arg("index"),
           "An example, a tuple of Tensors; a negative index counts from the end.");
-  py::classh<data::TensorDataset, data::Dataset>(
-      m, "TensorDataset",
-      R"(Example i is ``(arrays[0][i], arrays[1][i], ...)``.
-
-Args:
-    *arrays: Tensors or NumPy arrays of one first extent; they are not copied.
-
-Raises:
-    InvalidArgumentError: no array, a scalar, or first extents that differ.)")
-      .def(py::init([](const py::Args<ArrayLike>& arrays) {
+  define_class<data::TensorDataset, data::Dataset>(
+      m, "TensorDataset", "Example i is ``(arrays[0][i], arrays[1][i], ...)``.",
+      py::init([](const py::Args<ArrayLike>& arrays) {
         std::vector<Tensor> tensors;
         for (const py::handle& array : arrays) tensors.push_back(tensor_from(array));
         return std::make_shared<data::TensorDataset>(std::move(tensors));
-      }));
+      }),
+      ArgText{"*arrays: Tensors or NumPy arrays of one first extent; they are not copied."},
+      Invalid{"no array, a scalar, or first extents that differ."});
 }
 
 std::vector<std::shared_ptr<data::Subset>> split_at_random(
@@ -66,59 +59,40 @@ std::vector<std::shared_ptr<data::Subset>> split_at_random(
 }
 
 void bind_derived_datasets(py::module_& m) {
-  py::classh<data::Subset, data::Dataset>(m, "Subset",
-                                          R"(The examples of ``dataset`` at ``indices``.
-
-Args:
-    dataset: a Dataset, or anything with ``__len__`` and ``__getitem__``.
-    indices: ints; an example may come several times.
-
-Raises:
-    InvalidArgumentError: an index is out of range.)")
-      .def(py::init([](const DatasetLike& dataset, const Integers& indices) {
-             return std::make_shared<data::Subset>(dataset_from(dataset), list_of(indices));
-           }),
-           py::arg("dataset"), py::arg("indices"));
-  py::classh<data::ConcatDataset, data::Dataset>(
-      m, "ConcatDataset", R"(The examples of several datasets, one after the other.
-
-Args:
-    datasets: Datasets, or their like.
-
-Raises:
-    InvalidArgumentError: there is none.)")
-      .def(py::init([](const Typed<"collections.abc.Iterable[DatasetLike]">& datasets) {
-             std::vector<std::shared_ptr<const data::Dataset>> parts;
-             for (const py::handle dataset : datasets) parts.push_back(dataset_from(dataset));
-             return std::make_shared<data::ConcatDataset>(std::move(parts));
-           }),
-           py::arg("datasets"));
-  py::classh<data::TransformDataset, data::Dataset>(
+  define_class<data::Subset, data::Dataset>(
+      m, "Subset", "The examples of ``dataset`` at ``indices``.",
+      py::init([](const DatasetLike& dataset, const Integers& indices) {
+        return std::make_shared<data::Subset>(dataset_from(dataset), list_of(indices));
+      }),
+      Arg("dataset", "a Dataset, or anything with ``__len__`` and ``__getitem__``."),
+      Arg("indices", "ints; an example may come several times."),
+      Invalid{"an index is out of range."});
+  define_class<data::ConcatDataset, data::Dataset>(
+      m, "ConcatDataset", "The examples of several datasets, one after the other.",
+      py::init([](const Typed<"collections.abc.Iterable[DatasetLike]">& datasets) {
+        std::vector<std::shared_ptr<const data::Dataset>> parts;
+        for (const py::handle dataset : datasets) parts.push_back(dataset_from(dataset));
+        return std::make_shared<data::ConcatDataset>(std::move(parts));
+      }),
+      Arg("datasets", "Datasets, or their like."), Invalid{"there is none."});
+  define_class<data::TransformDataset, data::Dataset>(
       m, "TransformDataset",
-      R"(Examples of ``dataset`` whose first field, the image, went through ``transform``.
-
-Args:
-    dataset: a Dataset, or its like.
-    transform: a transform or another callable; several threads call it.)")
-      .def(py::init([](const DatasetLike& dataset, const TransformLike& transform) {
-             return std::make_shared<data::TransformDataset>(dataset_from(dataset),
-                                                             transform_from(transform));
-           }),
-           py::arg("dataset"), py::arg("transform"));
-  m.def("random_split", &split_at_random, py::arg("dataset"), py::arg("lengths"),
-        py::arg("seed") = py::none(),
-        R"(Split a dataset at random into Subsets that do not overlap.
-
-Args:
-    dataset: a Dataset.
-    lengths: numbers of examples that add up to ``len(dataset)``, or floats that add up to 1.
-    seed: of the order; by default this thread's generator (``hvd.manual_seed``) is used.
-
-Returns:
-    A list of Subsets.
-
-Raises:
-    InvalidArgumentError: the lengths do not add up.)");
+      "Examples of ``dataset`` whose first field, the image, went through ``transform``.",
+      py::init([](const DatasetLike& dataset, const TransformLike& transform) {
+        return std::make_shared<data::TransformDataset>(dataset_from(dataset),
+                                                        transform_from(transform));
+      }),
+      Arg("dataset", "a Dataset, or its like."),
+      Arg("transform", "a transform or another callable; several threads call it."));
+  define(m, "random_split", &split_at_random,
+         "Split a dataset at random into Subsets that do not overlap.",
+         Arg("dataset", "a Dataset."),
+         Arg("lengths",
+             "numbers of examples that add up to ``len(dataset)``, or floats that add up to 1."),
+         Arg("seed",
+             "of the order; by default this thread's generator (``hvd.manual_seed``) is used.") =
+             py::none(),
+         Returns{"A list of Subsets."}, Invalid{"the lengths do not add up."});
 }
 
 data::PixelFormat pixel_format(const py::handle& dtype) {
@@ -129,85 +103,51 @@ data::PixelFormat pixel_format(const py::handle& dtype) {
                              std::string(name_of(parsed)));
 }
 
+// A set that is read from files in a folder.
+template <typename Set>
+void bind_image_set(py::module_& m, const char* name, const char* what, const char* folder_text) {
+  define_class<Set, data::ImageDataset>(
+      m, name, what,
+      py::init([](const std::string& folder, Flag<"train"> train, const DTypeLike& dtype) {
+        return std::make_shared<Set>(folder, train, pixel_format(dtype));
+      }),
+      Arg("folder", folder_text), Arg("train", "the training set, else the test set.") = true,
+      Arg("dtype", "\"float32\" (scaled to [0, 1]) or \"uint8\" (as stored).") = "float32",
+      Invalid{"a file is missing or corrupt; the message names it and says how."});
+}
+
 void bind_images(py::module_& m) {
-  py::classh<data::ImageDataset, data::Dataset>(
-      m, "ImageDataset",
-      R"(Labelled images: example i is (image [channels, height, width], label).
-
-Args:
-    images: uint8 [n, channels, height, width], a Tensor or NumPy array.
-    labels: int64 [n].
-    dtype: in which images are given: "float32" (scaled to [0, 1]) or "uint8" (as stored).
-
-Raises:
-    InvalidArgumentError: other dtypes or shapes.)")
-      .def(py::init([](const ArrayLike& images, const ArrayLike& labels, const DTypeLike& dtype) {
-             return std::make_shared<data::ImageDataset>(tensor_from(images), tensor_from(labels),
-                                                         pixel_format(dtype));
-           }),
-           py::arg("images"), py::arg("labels"), py::arg("dtype") = "float32")
+  define_class<data::ImageDataset, data::Dataset>(
+      m, "ImageDataset", "Labelled images: example i is (image [channels, height, width], label).",
+      py::init([](const ArrayLike& images, const ArrayLike& labels, const DTypeLike& dtype) {
+        return std::make_shared<data::ImageDataset>(tensor_from(images), tensor_from(labels),
+                                                    pixel_format(dtype));
+      }),
+      Arg("images", "uint8 [n, channels, height, width], a Tensor or NumPy array."),
+      Arg("labels", "int64 [n]."),
+      Arg("dtype",
+          "in which images are given: \"float32\" (scaled to [0, 1]) or \"uint8\" (as stored).") =
+          "float32",
+      Invalid{"other dtypes or shapes."})
       .def_property_readonly("images", &data::ImageDataset::images,
                              "uint8 [n, channels, height, width].")
       .def_property_readonly("labels", &data::ImageDataset::labels, "int64 [n].");
-  py::classh<data::MNIST, data::ImageDataset>(
+  bind_image_set<data::MNIST>(
       m, "MNIST",
-      R"(MNIST, or another set with its file names, from IDX files in ``folder``, gzipped or not.
-
-Args:
-    folder: where train-images-idx3-ubyte and so on are.
-    train: the training set, else the test set.
-    dtype: "float32" (scaled to [0, 1]) or "uint8" (as stored).
-
-Raises:
-    InvalidArgumentError: a file is missing or corrupt; the message names it and says how.)")
-      .def(py::init([](const std::string& folder, Flag<"train"> train, const DTypeLike& dtype) {
-             return std::make_shared<data::MNIST>(folder, train, pixel_format(dtype));
-           }),
-           py::arg("folder"), py::arg("train") = true, py::arg("dtype") = "float32");
-}
-
-void bind_cifar(py::module_& m) {
-  py::classh<data::CIFAR10, data::ImageDataset>(
+      "MNIST, or another set with its file names, from IDX files in ``folder``, gzipped or not.",
+      "where train-images-idx3-ubyte and so on are.");
+  bind_image_set<data::CIFAR10>(
       m, "CIFAR10",
-      R"(CIFAR-10 in its binary version (data_batch_*.bin, test_batch.bin) from ``folder``.
-
-Args:
-    folder: where they are.
-    train: the training set, else the test set.
-    dtype: "float32" (scaled to [0, 1]) or "uint8" (as stored).
-
-Raises:
-    InvalidArgumentError: a file is missing or corrupt; the message names it and says how.)")
-      .def(py::init([](const std::string& folder, Flag<"train"> train, const DTypeLike& dtype) {
-             return std::make_shared<data::CIFAR10>(folder, train, pixel_format(dtype));
-           }),
-           py::arg("folder"), py::arg("train") = true, py::arg("dtype") = "float32");
-  py::classh<data::CIFAR100, data::ImageDataset>(
+      "CIFAR-10 in its binary version (data_batch_*.bin, test_batch.bin) from ``folder``.",
+      "where they are.");
+  bind_image_set<data::CIFAR100>(
       m, "CIFAR100",
-      R"(CIFAR-100 in its binary version (train.bin, test.bin) from ``folder``; the fine labels.
-
-Args:
-    folder: where they are.
-    train: the training set, else the test set.
-    dtype: "float32" (scaled to [0, 1]) or "uint8" (as stored).
-
-Raises:
-    InvalidArgumentError: a file is missing or corrupt; the message names it and says how.)")
-      .def(py::init([](const std::string& folder, Flag<"train"> train, const DTypeLike& dtype) {
-             return std::make_shared<data::CIFAR100>(folder, train, pixel_format(dtype));
-           }),
-           py::arg("folder"), py::arg("train") = true, py::arg("dtype") = "float32");
-  m.def("read_idx", &data::read_idx, py::arg("path"), ReleaseGil(),
-        R"(Read an IDX file, gzipped or not.
-
-Args:
-    path: of the file.
-
-Returns:
-    A Tensor with the file's extents and dtype.
-
-Raises:
-    InvalidArgumentError: the file is missing, truncated or corrupt.)");
+      "CIFAR-100 in its binary version (train.bin, test.bin) from ``folder``; the fine labels.",
+      "where they are.");
+  define(m, "read_idx", &data::read_idx, "Read an IDX file, gzipped or not.",
+         Arg("path", "of the file."), ReleaseGil(),
+         Returns{"A Tensor with the file's extents and dtype."},
+         Invalid{"the file is missing, truncated or corrupt."});
 }
 
 data::ImageMode image_mode(const std::string& name) {
@@ -225,66 +165,48 @@ py::typing::Dict<py::str, py::int_> class_to_idx(const data::DatasetFolder& fold
 }
 
 void bind_folders(py::module_& m) {
-  m.def(
-      "read_image",
+  define(
+      m, "read_image",
       [](const std::string& path, const std::string& mode) {
         return data::read_image(path, image_mode(mode));
       },
-      py::arg("path"), py::arg("mode") = "rgb", ReleaseGil(),
-      R"(Decode a JPEG or PNG file to uint8 [channels, height, width].
-
-Args:
-    path: of the file.
-    mode: "rgb", "gray", or "unchanged" (1 to 4 channels, as stored).
-
-Returns:
-    A uint8 Tensor.
-
-Raises:
-    InvalidArgumentError: no image, or truncated or corrupt; the message names the file.)");
-  py::classh<data::DatasetFolder, data::Dataset>(
-      m, "DatasetFolder",
-      R"(Files in one folder a class: example i is (loader(path), label).
-
-Args:
-    root: has a folder for each class; classes are numbered in the order of their names.
-    loader: a callable that makes a tensor or array of a path; several threads call it.
-    extensions: endings of the names of the files to take, such as ".npy".
-    transform: what the loaded tensor goes through, native or another callable.
-
-Raises:
-    InvalidArgumentError: no folder, or a class without files; the message names it.)")
-      .def(
-          py::init([](const std::string& root,
-                      const Typed<"collections.abc.Callable[[str], typing.Any]">& loader,
-                      const std::vector<std::string>& extensions, const MaybeTransform& transform) {
-            auto load = [function = SharedObject(loader)](const std::string& path) {
-              return in_python([&] { return example_tensor(function.get()(path)); });
-            };
-            return std::make_shared<data::DatasetFolder>(root, std::move(load), extensions,
-                                                         transform_from(transform));
-          }),
-          py::arg("root"), py::arg("loader"), py::arg("extensions"),
-          py::arg("transform") = py::none())
+      "Decode a JPEG or PNG file to uint8 [channels, height, width].", Arg("path", "of the file."),
+      Arg("mode", "\"rgb\", \"gray\", or \"unchanged\" (1 to 4 channels, as stored).") = "rgb",
+      ReleaseGil(), Returns{"A uint8 Tensor."},
+      Invalid{"no image, or truncated or corrupt; the message names the file."});
+  constexpr Arg kRoot{"root",
+                      "has a folder for each class; classes are numbered in the order of their "
+                      "names."};
+  define_class<data::DatasetFolder, data::Dataset>(
+      m, "DatasetFolder", "Files in one folder a class: example i is (loader(path), label).",
+      py::init([](const std::string& root,
+                  const Typed<"collections.abc.Callable[[str], typing.Any]">& loader,
+                  const std::vector<std::string>& extensions, const MaybeTransform& transform) {
+        auto load = [function = SharedObject(loader)](const std::string& path) {
+          return in_python([&] { return example_tensor(function.get()(path)); });
+        };
+        return std::make_shared<data::DatasetFolder>(root, std::move(load), extensions,
+                                                     transform_from(transform));
+      }),
+      kRoot,
+      Arg("loader", "a callable that makes a tensor or array of a path; several threads call it."),
+      Arg("extensions", "endings of the names of the files to take, such as \".npy\"."),
+      Arg("transform", "what the loaded tensor goes through, native or another callable.") =
+          py::none(),
+      Invalid{"no folder, or a class without files; the message names it."})
       .def_property_readonly("classes", &data::DatasetFolder::classes, "Names of the classes.")
       .def_property_readonly("class_to_idx", &class_to_idx, "The label of each class.")
       .def_property_readonly("samples", &data::DatasetFolder::samples,
                              "Pairs of path and label, one an example.");
-  py::classh<data::ImageFolder, data::DatasetFolder>(
+  define_class<data::ImageFolder, data::DatasetFolder>(
       m, "ImageFolder",
-      R"(JPEG and PNG files in one folder a class: (uint8 [3, height, width], label).
-
-Args:
-    root: has a folder for each class; classes are numbered in the order of their names.
-    transform: what images go through, native or another callable.
-
-Raises:
-    InvalidArgumentError: no folder, or a class without files; the message names it. A broken file
-        is an error when it is read.)")
-      .def(py::init([](const std::string& root, const MaybeTransform& transform) {
-             return std::make_shared<data::ImageFolder>(root, transform_from(transform));
-           }),
-           py::arg("root"), py::arg("transform") = py::none());
+      "JPEG and PNG files in one folder a class: (uint8 [3, height, width], label).",
+      py::init([](const std::string& root, const MaybeTransform& transform) {
+        return std::make_shared<data::ImageFolder>(root, transform_from(transform));
+      }),
+      kRoot, Arg("transform", "what images go through, native or another callable.") = py::none(),
+      Invalid{"no folder, or a class without files; the message names it. A broken file\n"
+              "        is an error when it is read."});
 }
 
 }  // namespace
@@ -293,7 +215,6 @@ void bind_datasets(py::module_& m) {
   bind_plain_datasets(m);
   bind_derived_datasets(m);
   bind_images(m);
-  bind_cifar(m);
   bind_folders(m);
 }
 

@@ -3,7 +3,8 @@
 #include <cstdint>
 #include <memory>
 
-#include "bindings/native/bindings.h"
+#include "bindings/native/docs.h"
+#include "bindings/native/numbers.h"
 #include "horovod_cpp/data/data_loader.h"
 #include "horovod_cpp/data/transforms.h"
 

@@ -7,8 +7,6 @@
 #include <vector>
 
 #include "bindings/native/data/data.h"
-#include "bindings/native/option.h"
-#include "bindings/native/shared_object.h"
 #include "core/base/status.h"
 #include "horovod_cpp/data/sampler.h"
 #include "horovod_cpp/distributed/session/session.h"
@@ -172,41 +170,34 @@ std::shared_ptr<PythonLoader> make_loader(const DatasetLike& dataset, Integer ba
 }
 
 void bind_distributed_sampler(py::module_& m) {
-  py::classh<data::DistributedSampler, data::Sampler>(
-      m, "DistributedSampler",
-      R"(One rank's share of a dataset, with PyTorch's partition.
+  define_class<data::DistributedSampler, data::Sampler>(
+      m, "DistributedSampler", R"(One rank's share of a dataset, with PyTorch's partition.
 
 The (shuffled) order is padded from its beginning to a multiple of ``num_replicas``, or cut to one
 with ``drop_last``; rank r takes positions r, r + num_replicas, ... Call ``set_epoch(n)`` before
-every pass, else each pass has the same order.
-
-Args:
-    dataset: what is sampled, or the number of its examples.
-    num_replicas: None: ``hvd.size()``.
-    rank: None: ``hvd.rank()``.
-    shuffle: permute first.
-    seed: of the permutations; all ranks must pass the same.
-    drop_last: the same as ``uneven="drop"``.
-    uneven: when the examples do not divide by the ranks: "pad" (some come twice), "drop" (some do
-        not come) or "keep" (each comes once; the first ranks have one more).
-
-Raises:
-    InvalidArgumentError: not 0 <= rank < num_replicas, another ``uneven``, or None before init().)")
-      .def(py::init([](const Typed<"DatasetLike | int">& dataset,
-                       const Option<std::optional<int>, "num_replicas">& num_replicas,
-                       const Option<std::optional<int>, "rank">& rank, Flag<"shuffle"> shuffle,
-                       const Option<std::uint64_t, "seed">& seed, Flag<"drop_last"> drop_last,
-                       const Option<std::string, "uneven">& uneven) {
-             const auto examples = py::isinstance<py::int_>(dataset)
-                                       ? dataset.cast<std::int64_t>()
-                                       : static_cast<std::int64_t>(py::len(dataset));
-             return std::make_shared<data::DistributedSampler>(
-                 examples, *num_replicas ? **num_replicas : hvd::size(),
-                 *rank ? **rank : hvd::rank(), shuffle, seed, uneven_from(uneven, drop_last));
-           }),
-           py::arg("dataset"), py::arg("num_replicas") = py::none(), py::arg("rank") = py::none(),
-           py::arg("shuffle") = true, py::arg("seed") = 0, py::arg("drop_last") = false,
-           py::arg("uneven") = "pad");
+every pass, else each pass has the same order.)",
+      py::init([](const Typed<"DatasetLike | int">& dataset,
+                  const Option<std::optional<int>, "num_replicas">& num_replicas,
+                  const Option<std::optional<int>, "rank">& rank, Flag<"shuffle"> shuffle,
+                  const Option<std::uint64_t, "seed">& seed, Flag<"drop_last"> drop_last,
+                  const Option<std::string, "uneven">& uneven) {
+        const auto examples = py::isinstance<py::int_>(dataset)
+                                  ? dataset.cast<std::int64_t>()
+                                  : static_cast<std::int64_t>(py::len(dataset));
+        return std::make_shared<data::DistributedSampler>(
+            examples, *num_replicas ? **num_replicas : hvd::size(), *rank ? **rank : hvd::rank(),
+            shuffle, seed, uneven_from(uneven, drop_last));
+      }),
+      Arg("dataset", "what is sampled, or the number of its examples."),
+      Arg("num_replicas", "None: ``hvd.size()``.") = py::none(),
+      Arg("rank", "None: ``hvd.rank()``.") = py::none(), Arg("shuffle", "permute first.") = true,
+      Arg("seed", "of the permutations; all ranks must pass the same.") = 0,
+      Arg("drop_last", "the same as ``uneven=\"drop\"``.") = false,
+      Arg("uneven",
+          "when the examples do not divide by the ranks: \"pad\" (some come twice), \"drop\" (some "
+          "do\n        not come) or \"keep\" (each comes once; the first ranks have one more).") =
+          "pad",
+      Invalid{"not 0 <= rank < num_replicas, another ``uneven``, or None before init()."});
 }
 
 void bind_sampler(py::module_& m) {
@@ -240,35 +231,24 @@ Raises:
 
 void bind_samplers(py::module_& m) {
   bind_sampler(m);
-  py::classh<data::SequentialSampler, data::Sampler>(m, "SequentialSampler", R"(0, 1, ..., size-1.
-
-Args:
-    size: number of examples.
-    seed: of what examples draw at random.)")
-      .def(py::init<Integer, Given<std::uint64_t>>(), py::arg("size"), py::arg("seed") = 0);
-  py::classh<data::RandomSampler, data::Sampler>(m, "RandomSampler",
-                                                 R"(A new permutation every pass.
-
-Args:
-    size: number of examples.
-    seed: of the permutations and of what examples draw at random.)")
-      .def(py::init<Integer, Given<std::uint64_t>>(), py::arg("size"), py::arg("seed") = 0);
+  define_class<data::SequentialSampler, data::Sampler>(
+      m, "SequentialSampler", "0, 1, ..., size-1.", py::init<Integer, Given<std::uint64_t>>(),
+      Arg("size", "number of examples."), Arg("seed", "of what examples draw at random.") = 0);
+  define_class<data::RandomSampler, data::Sampler>(
+      m, "RandomSampler", "A new permutation every pass.",
+      py::init<Integer, Given<std::uint64_t>>(), Arg("size", "number of examples."),
+      Arg("seed", "of the permutations and of what examples draw at random.") = 0);
   bind_distributed_sampler(m);
-  py::classh<data::BatchSampler>(m, "BatchSampler", R"(Groups a sampler's indices into batches.
-
-Args:
-    sampler: a Sampler, or an iterable of indices that has a length.
-    batch_size: indices a batch, at least 1.
-    drop_last: leave out a last batch that is not full.
-
-Raises:
-    InvalidArgumentError: batch_size is below 1.)")
-      .def(
-          py::init([](const SamplerLike& sampler, Integer batch_size, Flag<"drop_last"> drop_last) {
-            return std::make_shared<data::BatchSampler>(sampler_from(sampler, 0), batch_size,
-                                                        drop_last);
-          }),
-          py::arg("sampler"), py::arg("batch_size"), py::arg("drop_last") = false)
+  define_class<data::BatchSampler>(
+      m, "BatchSampler", "Groups a sampler's indices into batches.",
+      py::init([](const SamplerLike& sampler, Integer batch_size, Flag<"drop_last"> drop_last) {
+        return std::make_shared<data::BatchSampler>(sampler_from(sampler, 0), batch_size,
+                                                    drop_last);
+      }),
+      Arg("sampler", "a Sampler, or an iterable of indices that has a length."),
+      Arg("batch_size", "indices a batch, at least 1."),
+      Arg("drop_last", "leave out a last batch that is not full.") = false,
+      Invalid{"batch_size is below 1."})
       .def("__len__", &data::BatchSampler::size, "Batches in one pass.")
       .def(
           "__iter__",
@@ -287,7 +267,7 @@ void bind_loader(py::module_& m) {
         return to_tuple(*batch);
       });
   py::module_::import("atexit").attr("register")(py::cpp_function(&Pass::stop_all));
-  py::classh<PythonLoader>(
+  define_class<PythonLoader>(
       m, "DataLoader",
       R"(Gives a dataset in batches: tuples of tensors with the batch as first axis.
 
@@ -295,31 +275,28 @@ Batches are the same whatever the number of workers. What an example draws from 
 generator, as the transforms do, depends on the sampler's seed, the epoch and its index alone.
 
 ``loader.sampler.state()`` between two batches tells where a pass is; a loader whose sampler loaded
-that state goes on with the next batch, bit for bit.
-
-Args:
-    dataset: a Dataset, or anything with ``__len__`` and ``__getitem__``.
-    batch_size: examples a batch (here: on this rank).
-    shuffle: a new random order every pass; excludes ``sampler``.
-    sampler: decides the order, e.g. a DistributedSampler, or an iterable of indices.
-    drop_last: leave out a last batch that is not full.
-    num_workers: threads that load ahead; 0 loads in the thread that iterates. Python code in a
-        dataset or transform holds the GIL while it runs.
-    prefetch_factor: batches a worker that may wait to be consumed.
-    seed: of the sampler, if none is given.
-    batch_sampler: decides order and batches, a BatchSampler or an iterable of lists of indices;
-        excludes batch_size, shuffle, sampler and drop_last.
-    collate_fn: makes a batch (a tuple of tensors) of a list of examples (tuples of tensors).
-
-Raises:
-    InvalidArgumentError: an option is out of range, or options exclude each other. While
-        iterating: whatever an example raised; the message (of Python's own exceptions: a note)
-        names the example.)")
-      .def(py::init(&make_loader), py::arg("dataset"), py::arg("batch_size") = 1,
-           py::arg("shuffle") = false, py::arg("sampler") = py::none(),
-           py::arg("drop_last") = false, py::arg("num_workers") = 0, py::arg("prefetch_factor") = 2,
-           py::arg("seed") = 0, py::arg("batch_sampler") = py::none(),
-           py::arg("collate_fn") = py::none())
+that state goes on with the next batch, bit for bit.)",
+      py::init(&make_loader),
+      Arg("dataset", "a Dataset, or anything with ``__len__`` and ``__getitem__``."),
+      Arg("batch_size", "examples a batch (here: on this rank).") = 1,
+      Arg("shuffle", "a new random order every pass; excludes ``sampler``.") = false,
+      Arg("sampler", "decides the order, e.g. a DistributedSampler, or an iterable of indices.") =
+          py::none(),
+      Arg("drop_last", "leave out a last batch that is not full.") = false,
+      Arg("num_workers",
+          "threads that load ahead; 0 loads in the thread that iterates. Python code in a\n"
+          "        dataset or transform holds the GIL while it runs.") = 0,
+      Arg("prefetch_factor", "batches a worker that may wait to be consumed.") = 2,
+      Arg("seed", "of the sampler, if none is given.") = 0,
+      Arg("batch_sampler",
+          "decides order and batches, a BatchSampler or an iterable of lists of indices;\n"
+          "        excludes batch_size, shuffle, sampler and drop_last.") = py::none(),
+      Arg("collate_fn",
+          "makes a batch (a tuple of tensors) of a list of examples (tuples of tensors).") =
+          py::none(),
+      Invalid{"an option is out of range, or options exclude each other. While\n        iterating: "
+              "whatever an example raised; the message (of Python's own exceptions: a note)\n"
+              "        names the example."})
       .def("__len__", &PythonLoader::size, "Batches in one whole pass.")
       .def_property_readonly("sampler", &PythonLoader::sampler,
                              "What decides the order, a Sampler.")

@@ -6,7 +6,6 @@
 #include <vector>
 
 #include "bindings/native/data/data.h"
-#include "bindings/native/shared_object.h"
 #include "core/base/status.h"
 
 namespace hvd::python {

@@ -59,109 +59,80 @@ seeds anew for every example.)")
 
 Raises:
     InvalidArgumentError: a shape or dtype that this transform does not take.)");
-  py::classh<transforms::Compose, Transform>(m, "Compose", R"(One transform after the other.
-
-Args:
-    transforms: native ones and other callables.)")
-      .def(py::init([](const Typed<"collections.abc.Iterable[TransformLike]">& steps) {
-             std::vector<std::shared_ptr<const Transform>> made;
-             for (const py::handle step : steps) made.push_back(transform_from(step));
-             return std::make_shared<transforms::Compose>(std::move(made));
-           }),
-           py::arg("transforms"));
-  py::classh<transforms::Lambda, Transform>(m, "Lambda", R"(A callable as a transform.
-
-Args:
-    function: takes a Tensor, gives a Tensor or array; several threads may call it.)")
-      .def(py::init([](const TransformLike& function) {
-             if (function.is_none()) throw py::type_error("Lambda: no function");
-             return std::make_shared<transforms::Lambda>(
-                 [transform = transform_from(function)](const Tensor& image) {
-                   return (*transform)(image);
-                 });
-           }),
-           py::arg("function"));
+  define_class<transforms::Compose, Transform>(
+      m, "Compose", "One transform after the other.",
+      py::init([](const Typed<"collections.abc.Iterable[TransformLike]">& steps) {
+        std::vector<std::shared_ptr<const Transform>> made;
+        for (const py::handle step : steps) made.push_back(transform_from(step));
+        return std::make_shared<transforms::Compose>(std::move(made));
+      }),
+      Arg("transforms", "native ones and other callables."));
+  define_class<transforms::Lambda, Transform>(
+      m, "Lambda", "A callable as a transform.", py::init([](const TransformLike& function) {
+        if (function.is_none()) throw py::type_error("Lambda: no function");
+        return std::make_shared<transforms::Lambda>(
+            [transform = transform_from(function)](const Tensor& image) {
+              return (*transform)(image);
+            });
+      }),
+      Arg("function", "takes a Tensor, gives a Tensor or array; several threads may call it."));
 }
 
+constexpr Arg kSize{"size", "a side in pixels, or (height, width)."};
+
 void bind_geometry(py::module_& m) {
-  py::classh<transforms::Resize, Transform>(
-      m, "Resize",
-      R"(Bilinear with a filter as wide as the reduction (antialias); uint8 or float32.
-
-Args:
-    size: of the shorter side, the other in proportion; or (height, width).)")
-      .def(py::init([](const PairLike& size) { return make_resize(size); }), py::arg("size"));
-  py::classh<transforms::CenterCrop, Transform>(
-      m, "CenterCrop", R"(The middle; zeros around an image that is smaller.
-
-Args:
-    size: a side in pixels, or (height, width).)")
-      .def(py::init([](const PairLike& size) {
-             return std::make_shared<transforms::CenterCrop>(size_from(size));
-           }),
-           py::arg("size"));
-  py::classh<transforms::RandomCrop, Transform>(m, "RandomCrop", R"(A random place in the image.
-
-Args:
-    size: a side in pixels, or (height, width).
-    padding: zeros around the image, in pixels.
-
-Calls raise InvalidArgumentError when the padded image is smaller.)")
-      .def(py::init([](const PairLike& size, Integer padding) {
-             return std::make_shared<transforms::RandomCrop>(size_from(size), padding);
-           }),
-           py::arg("size"), py::arg("padding") = 0);
-  py::classh<transforms::RandomResizedCrop, Transform>(
-      m, "RandomResizedCrop",
-      R"(A piece of random area and aspect, resized to ``size``.
-
-Args:
-    size: a side, or (height, width).
-    scale: range of the area as a part of the image's.
-    ratio: range of width by height, drawn log-uniformly.)")
-      .def(py::init([](const PairLike& size, const RangeLike& scale, const RangeLike& ratio) {
-             return std::make_shared<transforms::RandomResizedCrop>(
-                 size_from(size), range_from(scale), range_from(ratio));
-           }),
-           py::arg("size"), py::arg("scale") = py::make_tuple(0.08, 1.0),
-           py::arg("ratio") = py::make_tuple(3.0 / 4.0, 4.0 / 3.0));
-  py::classh<transforms::RandomHorizontalFlip, Transform>(m, "RandomHorizontalFlip",
-                                                          R"(Left and right exchanged at random.
-
-Args:
-    p: the probability, within [0, 1].)")
-      .def(py::init<double>(), py::arg("p") = 0.5);
+  define_class<transforms::Resize, Transform>(
+      m, "Resize", "Bilinear with a filter as wide as the reduction (antialias); uint8 or float32.",
+      py::init([](const PairLike& size) { return make_resize(size); }),
+      Arg("size", "of the shorter side, the other in proportion; or (height, width)."));
+  define_class<transforms::CenterCrop, Transform>(
+      m, "CenterCrop", "The middle; zeros around an image that is smaller.",
+      py::init([](const PairLike& size) {
+        return std::make_shared<transforms::CenterCrop>(size_from(size));
+      }),
+      kSize);
+  define_class<transforms::RandomCrop, Transform>(
+      m, "RandomCrop", "A random place in the image.",
+      py::init([](const PairLike& size, Integer padding) {
+        return std::make_shared<transforms::RandomCrop>(size_from(size), padding);
+      }),
+      kSize, Arg("padding", "zeros around the image, in pixels.") = 0,
+      Remark{"Calls raise InvalidArgumentError when the padded image is smaller."});
+  define_class<transforms::RandomResizedCrop, Transform>(
+      m, "RandomResizedCrop", "A piece of random area and aspect, resized to ``size``.",
+      py::init([](const PairLike& size, const RangeLike& scale, const RangeLike& ratio) {
+        return std::make_shared<transforms::RandomResizedCrop>(size_from(size), range_from(scale),
+                                                               range_from(ratio));
+      }),
+      Arg("size", "a side, or (height, width)."),
+      Arg("scale", "range of the area as a part of the image's.") = py::make_tuple(0.08, 1.0),
+      Arg("ratio", "range of width by height, drawn log-uniformly.") =
+          py::make_tuple(3.0 / 4.0, 4.0 / 3.0));
+  define_class<transforms::RandomHorizontalFlip, Transform>(
+      m, "RandomHorizontalFlip", "Left and right exchanged at random.", py::init<double>(),
+      Arg("p", "the probability, within [0, 1].") = 0.5);
 }
 
 void bind_values(py::module_& m) {
-  py::classh<transforms::ToTensor, Transform>(
-      m, "ToTensor", "uint8 in 0 .. 255 to float32 in [0, 1]; float32 as it is.")
-      .def(py::init<>());
-  py::classh<transforms::Normalize, Transform>(m, "Normalize", R"((image - mean) / std; float32.
-
-Args:
-    mean: one a channel, or one for all.
-    std: likewise, above 0.
-
-Raises:
-    InvalidArgumentError: no numbers, or a deviation of 0; called, another number of channels.)")
-      .def(py::init<std::vector<double>, std::vector<double>>(), py::arg("mean"), py::arg("std"));
-  py::classh<transforms::ColorJitter, Transform>(
-      m, "ColorJitter",
-      R"(Changes brightness, contrast, saturation and hue in random order.
-
-Args:
-    brightness, contrast, saturation: a range of factors (low, high), or x for
-        (max(0, 1 - x), 1 + x).
-    hue: a range of turns within [-0.5, 0.5], or x for (-x, x).)")
-      .def(py::init([](const JitterLike& brightness, const JitterLike& contrast,
-                       const JitterLike& saturation, const JitterLike& hue) {
-             return std::make_shared<transforms::ColorJitter>(
-                 jitter_from(brightness, 1), jitter_from(contrast, 1), jitter_from(saturation, 1),
-                 jitter_from(hue, 0));
-           }),
-           py::arg("brightness") = 0, py::arg("contrast") = 0, py::arg("saturation") = 0,
-           py::arg("hue") = 0);
+  define_class<transforms::ToTensor, Transform>(
+      m, "ToTensor", "uint8 in 0 .. 255 to float32 in [0, 1]; float32 as it is.", py::init<>());
+  define_class<transforms::Normalize, Transform>(
+      m, "Normalize", "(image - mean) / std; float32.",
+      py::init<std::vector<double>, std::vector<double>>(),
+      Arg("mean", "one a channel, or one for all."), Arg("std", "likewise, above 0."),
+      Invalid{"no numbers, or a deviation of 0; called, another number of channels."});
+  define_class<transforms::ColorJitter, Transform>(
+      m, "ColorJitter", "Changes brightness, contrast, saturation and hue in random order.",
+      py::init([](const JitterLike& brightness, const JitterLike& contrast,
+                  const JitterLike& saturation, const JitterLike& hue) {
+        return std::make_shared<transforms::ColorJitter>(
+            jitter_from(brightness, 1), jitter_from(contrast, 1), jitter_from(saturation, 1),
+            jitter_from(hue, 0));
+      }),
+      ArgText{"brightness, contrast, saturation: a range of factors (low, high), or x for\n"
+              "        (max(0, 1 - x), 1 + x)."},
+      py::arg("brightness") = 0, py::arg("contrast") = 0, py::arg("saturation") = 0,
+      Arg("hue", "a range of turns within [-0.5, 0.5], or x for (-x, x).") = 0);
 }
 
 }  // namespace

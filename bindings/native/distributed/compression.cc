@@ -1,7 +1,6 @@
 #include <algorithm>
 
 #include "bindings/native/distributed/distributed.h"
-#include "bindings/native/shared_object.h"
 #include "core/base/status.h"
 #include "core/config/unknown_variables.h"
 
@@ -12,16 +11,6 @@ Tensor tensor_to_compress(const py::handle& object) {
   return py::isinstance<Tensor>(object) ? Input(object).tensor.clone() : copy_to_tensor(object);
 }
 
-// A call in flight throws what it failed with every time it is asked.
-template <typename Work>
-auto keeping_errors(Work&& work) {
-  try {
-    return work();
-  } catch (py::error_already_set& error) {
-    throw PythonError(error);
-  }
-}
-
 // A tensor's compressor written in Python: compress(tensor) -> (compressed, context) and
 // decompress(compressed, context) -> tensor, as in Horovod. `compressed` is a tensor or a list.
 class PythonTensorCompressor final : public TensorCompressor {
@@ -29,13 +18,11 @@ class PythonTensorCompressor final : public TensorCompressor {
   explicit PythonTensorCompressor(py::object object) : object_(std::move(object)) {}
 
   std::vector<Tensor> compress(const Tensor& tensor) override {
-    const py::gil_scoped_acquire gil;
-    return keeping_errors([&] { return compress_in_python(tensor); });
+    return in_python([&] { return compress_in_python(tensor); });
   }
 
   void decompress(std::vector<Tensor> reduced, const Tensor& output) override {
-    const py::gil_scoped_acquire gil;
-    keeping_errors([&] { decompress_in_python(reduced, output); });
+    in_python([&] { decompress_in_python(reduced, output); });
   }
 
  private:

@@ -290,7 +290,6 @@ void bind_dist(py::module_& m) {
   bind_compression(m);
   bind_session(m);
   bind_reductions(m);
-  bind_sparse(m);
   bind_movement(m);
   bind_memory(m);
   bind_training(m);

@@ -10,8 +10,8 @@
 #include <string_view>
 #include <vector>
 
-#include "bindings/native/bindings.h"
-#include "bindings/native/option.h"
+#include "bindings/native/docs.h"
+#include "bindings/native/numbers.h"
 #include "core/base/status.h"
 #include "core/runtime/wake/loop_ownership.h"
 #include "horovod_cpp/distributed/collectives/collective_handle.h"
@@ -178,6 +178,29 @@ extern const char* const kInPlaceDoc;
 extern const char* const kGroupedDoc;
 extern const char* const kGroupedInPlaceDoc;
 
+// A call on a copy of the tensor, on its own memory, on copies of several, on their own memory.
+// `start` is called without the GIL.
+template <typename Start>
+PendingResult on_copy(const ArrayT& tensor, Start&& start) {
+  const Input input(tensor);
+  return {without_gil([&] { return start(input.tensor); }), one_like(input)};
+}
+template <typename Start>
+PendingResult in_place(const ArrayT& tensor, Start&& start) {
+  const Tensor target = target_from(tensor);
+  return {without_gil([&] { return start(target); }), itself(tensor)};
+}
+template <typename Start>
+PendingResult on_copies(const ArraysT& tensors, Start&& start) {
+  const InputList inputs(tensors);
+  return {without_gil([&] { return start(inputs.tensors); }), inputs.all_like()};
+}
+template <typename Start>
+PendingResult all_in_place(const ArraysT& tensors, Start&& start) {
+  const std::vector<Tensor> targets = targets_from(tensors);
+  return {without_gil([&] { return start(targets); }), itself(tensors)};
+}
+
 // Puts the Result in the place of the Handle, for the form that waits.
 template <typename Result, typename... Args>
 auto waiting(PendingResult (*start)(Args...)) {
@@ -190,11 +213,21 @@ auto waiting(PendingResult (*start)(Args...)) {
   };
 }
 
+// Defines the form of a collective that returns a handle, and the form that waits for a Result:
+// "allreduce_async_" and "allreduce_" for the name "allreduce_".
+template <typename Result, typename... Args, typename... Extra>
+void define_both(py::module_& m, const std::string& name, PendingResult (*start)(Args...),
+                 const std::string& doc, const Extra&... extra) {
+  const bool in_place = name.ends_with('_');
+  const std::string base = in_place ? name.substr(0, name.size() - 1) : name;
+  m.def((base + "_async" + (in_place ? "_" : "")).c_str(), start, extra..., doc.c_str());
+  m.def(name.c_str(), waiting<Result>(start), extra..., doc.c_str());
+}
+
 void bind_session(py::module_& m);
 void bind_process_sets(py::module_& m);
 void bind_compression(py::module_& m);
 void bind_reductions(py::module_& m);
-void bind_sparse(py::module_& m);
 void bind_movement(py::module_& m);
 void bind_memory(py::module_& m);
 void bind_training(py::module_& m);

@@ -4,7 +4,6 @@
 
 #include "bindings/native/distributed/distributed.h"
 #include "bindings/native/nn/nn.h"
-#include "bindings/native/numbers.h"
 #include "horovod_cpp/distributed/data_parallel.h"
 #include "horovod_cpp/distributed/distributed_data_parallel.h"
 #include "horovod_cpp/distributed/gradients/distributed_optimizer.h"
@@ -15,42 +14,34 @@ namespace hvd::python {
 namespace {
 
 void bind_sync_batch_norm(py::module_& m) {
-  py::classh<SyncBatchNorm, nn::Module> norm(m, "SyncBatchNorm",
-                                             R"(BatchNorm over the joined batch of all ranks.
+  auto norm = define_layer<SyncBatchNorm>(
+      m, "SyncBatchNorm", R"(BatchNorm over the joined batch of all ranks.
 
 Takes [n, num_features, ...] of float32 or float64. In training, outputs, gradients and running
 statistics are those of BatchNorm over the joined batch within rounding, however unevenly its
 examples lie on the ranks. forward and backward communicate, once each: all ranks of the set make
 both, in the same order. Evaluation does not. Gradients of weight and bias are this rank's own, like
-all others.
-
-Args:
-    num_features: extent of axis 1.
-    eps: added to the variance.
-    momentum: how far a batch moves the running statistics; None: they are the mean over batches.
-    affine: with ``weight`` (at first 1) and ``bias`` (0), [num_features].
-    track_running_stats: False: evaluation uses the batch's statistics too.
-    process_set: the ranks whose batches are joined.)");
-  norm.def(py::init([](const Option<std::int64_t, "num_features">& num_features,
-                       const Option<double, "eps">& eps,
-                       const Option<std::optional<double>, "momentum">& momentum,
-                       Flag<"affine"> affine, Flag<"track_running_stats"> track_running_stats,
-                       const PythonProcessSet& set) {
-             return std::make_shared<SyncBatchNorm>(
-                 num_features, nn::BatchNormOptions{eps, *momentum, affine, track_running_stats},
-                 set.registered());
-           }),
-           py::arg("num_features"), py::arg("eps") = 1e-5, py::arg("momentum") = 0.1,
-           py::arg("affine") = true, py::arg("track_running_stats") = true, process_set_arg(m))
-      .def_static(
-          "convert_sync_batchnorm",
-          [](const ModuleT& module, const PythonProcessSet& set) {
-            if (!py::isinstance<nn::Module>(module)) refuse_option("module", "a Module", module);
-            SyncBatchNorm::convert_sync_batchnorm(module.cast<nn::Module&>(), set.registered());
-            return module;
-          },
-          py::arg("module"), process_set_arg(m),
-          R"(Let every BatchNorm in ``module`` train on the statistics of all ranks, in place.
+all others.)",
+      py::init([](const Option<std::int64_t, "num_features">& num_features,
+                  const Option<double, "eps">& eps,
+                  const Option<std::optional<double>, "momentum">& momentum, Flag<"affine"> affine,
+                  Flag<"track_running_stats"> track_running_stats, const PythonProcessSet& set) {
+        return std::make_shared<SyncBatchNorm>(
+            num_features, nn::BatchNormOptions{eps, *momentum, affine, track_running_stats},
+            set.registered());
+      }),
+      kNumFeatures, Arg("eps", "added to the variance.") = 1e-5, kStatisticsMomentum = 0.1,
+      kAffine = true, kTrackRunningStats = true, process_set_arg(m),
+      ArgText{"process_set: the ranks whose batches are joined."});
+  norm.def_static(
+      "convert_sync_batchnorm",
+      [](const ModuleT& module, const PythonProcessSet& set) {
+        if (!py::isinstance<nn::Module>(module)) refuse_option("module", "a Module", module);
+        SyncBatchNorm::convert_sync_batchnorm(module.cast<nn::Module&>(), set.registered());
+        return module;
+      },
+      py::arg("module"), process_set_arg(m),
+      R"(Let every BatchNorm in ``module`` train on the statistics of all ranks, in place.
 
 Args:
     module: a Module; parameters, buffers, names and classes stay: a BatchNorm2d is one still.
@@ -58,17 +49,7 @@ Args:
 
 Returns:
     ``module``.)");
-  def_weight_and_bias(norm);
-  norm.def_property_readonly(
-          "running_mean", [](const SyncBatchNorm& layer) { return to_object(layer.running_mean); },
-          "What evaluation uses, [num_features]; a buffer, not a parameter.")
-      .def_property_readonly(
-          "running_var", [](const SyncBatchNorm& layer) { return to_object(layer.running_var); },
-          "What evaluation uses, [num_features]; a buffer, not a parameter.")
-      .def_property_readonly(
-          "num_batches_tracked",
-          [](const SyncBatchNorm& layer) { return to_object(layer.num_batches_tracked); },
-          "How many batches moved the statistics, an int64 scalar; a buffer.");
+  def_batch_norm_state(norm);
 }
 
 // The output, or each Tensor of a tuple, list or dict of outputs.
@@ -111,42 +92,39 @@ Construction sends the first rank's parameters and buffers to the others. Gradie
 rest of backward() runs. Parameters that a pass does not use count as zeros and need no option.
 Every rank makes its instances in the same order and calls backward() equally often. Names in
 state_dict() are those of the module inside, without PyTorch's prefix "module.". Do not wrap the
-optimizer in a DistributedOptimizer as well.
-
-Args:
-    module: what to train; any arguments and outputs.
-    broadcast_buffers: before each forward in training, buffers become those of the first rank.
-    gradient_as_bucket_view: from the third backward() on gradients lie in memory that the ranks
-        share and are reduced there, which changes no bit.
-    bucket_cap_mb: reduce gradients together in buckets of at most so many MiB; 0 lets the engine
-        pack what is ready at the same time.
-    compression: how gradients travel; see Compression.
-    process_set: the ranks that train together.
-
-Raises:
-    MismatchError: modules differ in names, shapes or dtypes.
-    InvalidArgumentError: before init(), or an option is out of range.)";
+optimizer in a DistributedOptimizer as well.)";
 
 void bind_distributed(py::module_& m) {
   using Ddp = DistributedDataParallel;
-  py::classh<Ddp, nn::Module>(m, "DistributedDataParallel", kDistributedDoc)
-      .def(py::init([](const Option<std::shared_ptr<nn::Module>, "module">& module,
-                       Flag<"broadcast_buffers"> broadcast_buffers,
-                       Flag<"gradient_as_bucket_view"> gradient_as_bucket_view,
-                       const Option<double, "bucket_cap_mb">& bucket_cap_mb,
-                       const CompressionLike& compression, const PythonProcessSet& set) {
-             DistributedDataParallelOptions options;
-             options.broadcast_buffers = broadcast_buffers;
-             options.gradient_as_bucket_view = gradient_as_bucket_view;
-             options.bucket_cap_mb = bucket_cap_mb;
-             options.compression = compression_from(compression);
-             options.process_set = set.registered();
-             const WithoutGil nogil;
-             return std::make_shared<Ddp>(*module, std::move(options));
-           }),
-           py::arg("module"), py::kw_only(), py::arg("broadcast_buffers") = true,
-           py::arg("gradient_as_bucket_view") = true, py::arg("bucket_cap_mb") = 0.0,
-           py::arg("compression") = py::none(), process_set_arg(m))
+  define_layer<Ddp>(
+      m, "DistributedDataParallel", kDistributedDoc,
+      py::init([](const Option<std::shared_ptr<nn::Module>, "module">& module,
+                  Flag<"broadcast_buffers"> broadcast_buffers,
+                  Flag<"gradient_as_bucket_view"> gradient_as_bucket_view,
+                  const Option<double, "bucket_cap_mb">& bucket_cap_mb,
+                  const CompressionLike& compression, const PythonProcessSet& set) {
+        DistributedDataParallelOptions options;
+        options.broadcast_buffers = broadcast_buffers;
+        options.gradient_as_bucket_view = gradient_as_bucket_view;
+        options.bucket_cap_mb = bucket_cap_mb;
+        options.compression = compression_from(compression);
+        options.process_set = set.registered();
+        const WithoutGil nogil;
+        return std::make_shared<Ddp>(*module, std::move(options));
+      }),
+      Arg("module", "what to train; any arguments and outputs."), py::kw_only(),
+      Arg("broadcast_buffers",
+          "before each forward in training, buffers become those of the first rank.") = true,
+      Arg("gradient_as_bucket_view",
+          "from the third backward() on gradients lie in memory that the ranks\n        share and "
+          "are reduced there, which changes no bit.") = true,
+      Arg("bucket_cap_mb",
+          "reduce gradients together in buckets of at most so many MiB; 0 lets the engine\n"
+          "        pack what is ready at the same time.") = 0.0,
+      Arg("compression", "how gradients travel; see Compression.") = py::none(), process_set_arg(m),
+      ArgText{"process_set: the ranks that train together."},
+      Raises{"MismatchError: modules differ in names, shapes or dtypes."},
+      Invalid{"before init(), or an option is out of range."})
       .def("forward", &call_distributed, "What the module returns for these arguments.")
       .def_property_readonly("module", &Ddp::module, "The module inside.")
       .def(
@@ -156,27 +134,22 @@ void bind_distributed(py::module_& m) {
 }
 
 void bind_parallel(py::module_& m) {
-  py::classh<DataParallel, nn::Module>(m, "DataParallel",
-                                       R"(A module that runs on threads of this process.
+  define_layer<DataParallel>(
+      m, "DataParallel", R"(A module that runs on threads of this process.
 
 The batch is cut along axis 0, of n rows and k replicas the first n % k get one more; outputs are
 joined in the same order. There is one module, which all threads run at the same time; gradients of
 the replicas are added up in their order, so that equal runs give equal bits. Batch normalisation
 sees its replica's rows; running statistics are those of replica 0. Modules written in Python run
-one at a time where they hold the GIL. Needs no init().
-
-Args:
-    module: takes and returns one Tensor with a row for each example.
-    replicas: how many threads, at least 1.
-
-Raises:
-    InvalidArgumentError: replicas is below 1. A call raises what a replica did, with the replica
-        and its rows before the message.)")
-      .def(py::init([](const Option<std::shared_ptr<nn::Module>, "module">& module,
-                       const Option<int, "replicas">& replicas) {
-             return std::make_shared<DataParallel>(*module, replicas);
-           }),
-           py::arg("module"), py::arg("replicas"))
+one at a time where they hold the GIL. Needs no init().)",
+      py::init([](const Option<std::shared_ptr<nn::Module>, "module">& module,
+                  const Option<int, "replicas">& replicas) {
+        return std::make_shared<DataParallel>(*module, replicas);
+      }),
+      Arg("module", "takes and returns one Tensor with a row for each example."),
+      Arg("replicas", "how many threads, at least 1."),
+      Invalid{"replicas is below 1. A call raises what a replica did, with the replica\n"
+              "        and its rows before the message."})
       .def_property_readonly("module", &DataParallel::module, "The module inside.")
       .def_property_readonly("replicas", &DataParallel::replicas, "How many threads.");
 }
@@ -195,8 +168,8 @@ void average_any(const ModuleOrParams& params, const AllreduceOptions& options) 
 }
 
 void bind_average(py::module_& m) {
-  m.def(
-      "average_gradients",
+  define(
+      m, "average_gradients",
       [](const ModuleOrParams& module, ReduceOpLike op, const CompressionLike& compression,
          const std::string& name, const PythonProcessSet& set) {
         average_any(module, {.op = op,
@@ -204,23 +177,16 @@ void bind_average(py::module_& m) {
                              .compression = compression_from(compression),
                              .process_set = set.registered()});
       },
-      py::arg("module"), py::kw_only(), py::arg("op") = ReduceOp::kAverage,
-      py::arg("compression") = py::none(), py::arg("name") = "average_gradients",
-      process_set_arg(m),
       R"(Replace every gradient there is by its average over the ranks, all as one group.
 
 For loops that reduce by hand, between backward() and step(). Parameters without a gradient are
-skipped, so all ranks must have gradients for the same ones.
-
-Args:
-    module: a Module, or an iterable of parameters of any shape.
-    op: how gradients are combined.
-    compression: how gradients travel; see Compression.
-    name: pairs this call across ranks.
-    process_set: the ranks.
-
-Raises:
-    MismatchError: ranks have gradients for different parameters.)");
+skipped, so all ranks must have gradients for the same ones.)",
+      Arg("module", "a Module, or an iterable of parameters of any shape."), py::kw_only(),
+      Arg("op", "how gradients are combined.") = ReduceOp::kAverage,
+      Arg("compression", "how gradients travel; see Compression.") = py::none(),
+      Arg("name", "pairs this call across ranks.") = "average_gradients", process_set_arg(m),
+      ArgText{"process_set: the ranks."},
+      Raises{"MismatchError: ranks have gradients for different parameters."});
 }
 
 }  // namespace

@@ -21,67 +21,60 @@ SplitOptions split_options(const MaybeSplits& splits, const MaybeName& name,
 
 PendingResult allgather_async(const ArrayT& tensor, const MaybeName& name,
                               const PythonProcessSet& set) {
-  const Input input(tensor);
   const auto options = collective_options(name, set);
-  return {without_gil([&] { return hvd::allgather_async(input.tensor, options); }),
-          one_like(input)};
+  return on_copy(tensor, [&](const Tensor& input) { return hvd::allgather_async(input, options); });
 }
 
 PendingResult grouped_allgather_async(const ArraysT& tensors, const MaybeName& name,
                                       const PythonProcessSet& set) {
-  const InputList inputs(tensors);
   const auto options = collective_options(name, set);
-  return {without_gil([&] { return hvd::grouped_allgather_async(inputs.tensors, options); }),
-          inputs.all_like()};
+  return on_copies(
+      tensors, [&](const auto& inputs) { return hvd::grouped_allgather_async(inputs, options); });
 }
 
 PendingResult gather_async(const ArrayT& tensor, Given<int> root_rank, const MaybeName& name,
                            const PythonProcessSet& set) {
-  const Input input(tensor);
   const auto options = collective_options(name, set);
-  return {without_gil([&] { return hvd::gather_async(input.tensor, root_rank, options); }),
-          one_like(input)};
+  return on_copy(tensor,
+                 [&](const Tensor& input) { return hvd::gather_async(input, root_rank, options); });
 }
 
 PendingResult broadcast_async(const ArrayT& tensor, Given<int> root_rank, const MaybeName& name,
                               const PythonProcessSet& set) {
-  const Input input(tensor);
   const auto options = collective_options(name, set);
-  return {without_gil([&] { return hvd::broadcast_async(input.tensor, root_rank, options); }),
-          one_like(input)};
+  return on_copy(
+      tensor, [&](const Tensor& input) { return hvd::broadcast_async(input, root_rank, options); });
 }
 
 PendingResult broadcast_async_(const ArrayT& tensor, Given<int> root_rank, const MaybeName& name,
                                const PythonProcessSet& set) {
-  const Tensor target = target_from(tensor);
   const auto options = collective_options(name, set);
-  return {without_gil([&] { return hvd::broadcast_async_(target, root_rank, options); }),
-          itself(tensor)};
+  return in_place(tensor, [&](const Tensor& target) {
+    return hvd::broadcast_async_(target, root_rank, options);
+  });
 }
 
 PendingResult grouped_broadcast_async(const ArraysT& tensors, Given<int> root_rank,
                                       const MaybeName& name, const PythonProcessSet& set) {
-  const InputList inputs(tensors);
   const auto options = collective_options(name, set);
-  return {
-      without_gil([&] { return hvd::grouped_broadcast_async(inputs.tensors, root_rank, options); }),
-      inputs.all_like()};
+  return on_copies(tensors, [&](const auto& inputs) {
+    return hvd::grouped_broadcast_async(inputs, root_rank, options);
+  });
 }
 
 PendingResult grouped_broadcast_async_(const ArraysT& tensors, Given<int> root_rank,
                                        const MaybeName& name, const PythonProcessSet& set) {
-  const std::vector<Tensor> targets = targets_from(tensors);
   const auto options = collective_options(name, set);
-  return {without_gil([&] { return hvd::grouped_broadcast_async_(targets, root_rank, options); }),
-          itself(tensors)};
+  return all_in_place(tensors, [&](const auto& targets) {
+    return hvd::grouped_broadcast_async_(targets, root_rank, options);
+  });
 }
 
 PendingResult scatter_async(const ArrayT& tensor, Given<int> root_rank, const MaybeSplits& splits,
                             const MaybeName& name, const PythonProcessSet& set) {
-  const Input input(tensor);
   const auto options = split_options(splits, name, set);
-  return {without_gil([&] { return hvd::scatter_async(input.tensor, root_rank, options); }),
-          one_like(input)};
+  return on_copy(
+      tensor, [&](const Tensor& input) { return hvd::scatter_async(input, root_rank, options); });
 }
 
 PendingResult::Convert with_splits(const Input& input) {
@@ -134,165 +127,125 @@ PendingResult isend(const ArrayT& tensor, Given<int> dst, Given<int> tag,
 
 PendingResult irecv(const ArrayT& tensor, Given<int> src, Given<int> tag,
                     const PythonProcessSet& set) {
-  const Tensor target = target_from(tensor);
   const PointToPointOptions options{.tag = tag, .process_set = set.registered()};
-  return {without_gil([&] { return hvd::irecv(target, src, options); }), itself(tensor)};
+  return in_place(tensor, [&](const Tensor& target) { return hvd::irecv(target, src, options); });
 }
 
 void bind_gathers(py::module_& m) {
+  const auto tensor = py::arg("tensor"), root_rank = py::arg("root_rank");
   const auto name = py::arg("name") = py::none();
+  const auto set = process_set_arg(m);
   const std::string all =
       "Concatenate all ranks' tensors along the first axis, in rank order.\n\n"
       "First extents may differ or be 0; the others and the dtype may not.";
-  const std::string each = all + kCollectiveDoc, list = all + kGroupedDoc;
-  m.def("allgather_async", &allgather_async, py::arg("tensor"), name, process_set_arg(m),
-        each.c_str());
-  m.def("allgather", waiting<ArrayT>(&allgather_async), py::arg("tensor"), name, process_set_arg(m),
-        each.c_str());
-  m.def("grouped_allgather_async", &grouped_allgather_async, py::arg("tensors"), name,
-        process_set_arg(m), list.c_str());
-  m.def("grouped_allgather", waiting<ArrayList>(&grouped_allgather_async), py::arg("tensors"), name,
-        process_set_arg(m), list.c_str());
-  const std::string root =
-      "Concatenate all ranks' tensors along the first axis on rank ``root_rank``; None on the\n"
-      "others." +
-      std::string(kCollectiveDoc);
-  m.def("gather_async", &gather_async, py::arg("tensor"), py::arg("root_rank"), name,
-        process_set_arg(m), root.c_str());
-  m.def("gather", waiting<MaybeArrayT>(&gather_async), py::arg("tensor"), py::arg("root_rank"),
-        name, process_set_arg(m), root.c_str());
+  define_both<ArrayT>(m, "allgather", &allgather_async, all + kCollectiveDoc, tensor, name, set);
+  define_both<ArrayList>(m, "grouped_allgather", &grouped_allgather_async, all + kGroupedDoc,
+                         py::arg("tensors"), name, set);
+  define_both<MaybeArrayT>(
+      m, "gather", &gather_async,
+      std::string("Concatenate all ranks' tensors along the first axis on rank ``root_rank``; None "
+                  "on the\nothers.") +
+          kCollectiveDoc,
+      tensor, root_rank, name, set);
 }
 
 void bind_broadcasts(py::module_& m) {
   const std::string what =
       "Give the values of rank ``root_rank`` (of the job, also in a process set) to every rank.\n\n"
       "On other ranks the tensor tells shape and dtype only.";
-  const auto def = [&](const char* name, auto function, const char* tensor,
-                       const std::string& doc) {
-    m.def(name, function, py::arg(tensor), py::arg("root_rank"), py::arg("name") = py::none(),
-          process_set_arg(m), doc.c_str());
-  };
-  def("broadcast_async", &broadcast_async, "tensor", what + kCollectiveDoc);
-  def("broadcast", waiting<ArrayT>(&broadcast_async), "tensor", what + kCollectiveDoc);
-  def("broadcast_async_", &broadcast_async_, "tensor", what + kInPlaceDoc);
-  def("broadcast_", waiting<ArrayT>(&broadcast_async_), "tensor", what + kInPlaceDoc);
-  def("grouped_broadcast_async", &grouped_broadcast_async, "tensors", what + kGroupedDoc);
-  def("grouped_broadcast", waiting<ArrayList>(&grouped_broadcast_async), "tensors",
-      what + kGroupedDoc);
-  def("grouped_broadcast_async_", &grouped_broadcast_async_, "tensors", what + kGroupedInPlaceDoc);
-  def("grouped_broadcast_", waiting<ArrayList>(&grouped_broadcast_async_), "tensors",
-      what + kGroupedInPlaceDoc);
+  const auto tensor = py::arg("tensor"), tensors = py::arg("tensors");
+  const auto root_rank = py::arg("root_rank");
+  const auto name = py::arg("name") = py::none();
+  const auto set = process_set_arg(m);
+  define_both<ArrayT>(m, "broadcast", &broadcast_async, what + kCollectiveDoc, tensor, root_rank,
+                      name, set);
+  define_both<ArrayT>(m, "broadcast_", &broadcast_async_, what + kInPlaceDoc, tensor, root_rank,
+                      name, set);
+  define_both<ArrayList>(m, "grouped_broadcast", &grouped_broadcast_async, what + kGroupedDoc,
+                         tensors, root_rank, name, set);
+  define_both<ArrayList>(m, "grouped_broadcast_", &grouped_broadcast_async_,
+                         what + kGroupedInPlaceDoc, tensors, root_rank, name, set);
 }
 
 void bind_exchanges(py::module_& m) {
-  const auto splits = py::arg("splits") = py::none();
-  const auto name = py::arg("name") = py::none();
-  const std::string scatter_doc =
-      "Give every rank its rows of the tensor of rank ``root_rank``.\n\n"
-      "``splits`` (on the root) are the rows for each rank, in rank order; None = equal parts.\n"
-      "On other ranks ``tensor`` tells dtype and row shape only." +
-      std::string(kCollectiveDoc);
-  m.def("scatter_async", &scatter_async, py::arg("tensor"), py::arg("root_rank"), splits, name,
-        process_set_arg(m), scatter_doc.c_str());
-  m.def("scatter", waiting<ArrayT>(&scatter_async), py::arg("tensor"), py::arg("root_rank"), splits,
-        name, process_set_arg(m), scatter_doc.c_str());
-  const std::string alltoall_doc =
-      "Give every rank its rows of every rank's tensor, in rank order.\n\n"
-      "``splits`` are the rows for each rank; None = equal parts. Returns the output, and with\n"
-      "``splits`` (and from the async form always) a pair (output, received splits)." +
-      std::string(kCollectiveDoc);
-  m.def("alltoall_async", &alltoall_async, py::arg("tensor"), splits, name, process_set_arg(m),
-        alltoall_doc.c_str());
-  m.def("alltoall", &alltoall, py::arg("tensor"), splits, name, process_set_arg(m),
-        alltoall_doc.c_str());
-  m.def("alltoall", &alltoall_of, py::arg("tensor"), py::arg("splits"), name, process_set_arg(m));
+  const auto tensor = py::arg("tensor");
+  const auto splits = py::arg("splits") = py::none(), name = py::arg("name") = py::none();
+  const auto set = process_set_arg(m);
+  define_both<ArrayT>(
+      m, "scatter", &scatter_async,
+      std::string(
+          "Give every rank its rows of the tensor of rank ``root_rank``.\n\n"
+          "``splits`` (on the root) are the rows for each rank, in rank order; None = equal "
+          "parts.\nOn other ranks ``tensor`` tells dtype and row shape only.") +
+          kCollectiveDoc,
+      tensor, py::arg("root_rank"), splits, name, set);
+  const std::string doc =
+      std::string(
+          "Give every rank its rows of every rank's tensor, in rank order.\n\n"
+          "``splits`` are the rows for each rank; None = equal parts. Returns the output, "
+          "and with\n``splits`` (and from the async form always) a pair (output, received "
+          "splits).") +
+      kCollectiveDoc;
+  m.def("alltoall_async", &alltoall_async, tensor, splits, name, set, doc.c_str());
+  m.def("alltoall", &alltoall, tensor, splits, name, set, doc.c_str());
+  m.def("alltoall", &alltoall_of, tensor, py::arg("splits"), name, set);
 }
 
 void bind_meetings(py::module_& m) {
-  constexpr const char* kBarrierDoc =
-      R"(Return when all ranks of the set have called it; what was submitted before may still run.
-
-Args:
-    name: pairs this call across ranks; None numbers it.
-    process_set: the ranks that meet.
-
-Returns:
-    None; the async form a handle for poll() and synchronize().
-
-Raises:
-    InvalidArgumentError: before init(), or this rank is not in ``process_set`` or has joined.
-    HorovodInternalError: the job ended.)";
-  m.def("barrier_async", &barrier_async, py::arg("name") = py::none(), process_set_arg(m),
-        kBarrierDoc);
-  m.def("barrier", waiting<None>(&barrier_async), py::arg("name") = py::none(), process_set_arg(m),
-        kBarrierDoc);
-  constexpr const char* kJoinDoc =
+  const auto name = Arg("name", "pairs this call across ranks; None numbers it.") = py::none();
+  const auto set = process_set_arg(m);
+  constexpr Raises kEnded{"HorovodInternalError: the job ended."};
+  const std::string meet = docstring(
+      "Return when all ranks of the set have called it; what was submitted before may still run.",
+      name, ArgText{"process_set: the ranks that meet."},
+      Returns{"None; the async form a handle for poll() and synchronize()."},
+      Invalid{"before init(), or this rank is not in ``process_set`` or has joined."}, kEnded);
+  define_both<None>(m, "barrier", &barrier_async, meet, name, set);
+  const auto average =
+      Arg("average",
+          "\"contributed\": averages divide by the ranks that still contribute; \"size\": by the "
+          "size\n        of the set, as in Horovod.") = "contributed";
+  const std::string join = docstring(
       R"(Say that this rank has no more data, and wait until all ranks of the set have.
 
 Meanwhile it takes part in what the others submit with neutral elements: zeros in sums, no rows in
-allgathers. A broadcast from a rank that has joined is a MismatchError for the others.
-
-Args:
-    average: "contributed": averages divide by the ranks that still contribute; "size": by the size
-        of the set, as in Horovod.
-    process_set: the ranks that join.
-
-Returns:
-    The rank that joined last, on every rank; then calls are possible again.
-
-Raises:
-    InvalidArgumentError: this rank has calls of the set in flight.
-    HorovodInternalError: the job ended.)";
-  m.def("join_async", &join_async, py::arg("average") = "contributed", process_set_arg(m),
-        kJoinDoc);
-  m.def("join", waiting<py::int_>(&join_async), py::arg("average") = "contributed",
-        process_set_arg(m), kJoinDoc);
+allgathers. A broadcast from a rank that has joined is a MismatchError for the others.)",
+      average, ArgText{"process_set: the ranks that join."},
+      Returns{"The rank that joined last, on every rank; then calls are possible again."},
+      Invalid{"this rank has calls of the set in flight."}, kEnded);
+  define_both<py::int_>(m, "join", &join_async, join, average, set);
 }
 
 void bind_transfers(py::module_& m) {
-  constexpr const char* kSendDoc =
+  const auto tag = Arg("tag", "a number, at least 0.") = 0;
+  const auto set = process_set_arg(m);
+  constexpr ArgText kBoth{"process_set: a set that has both ranks."};
+  constexpr Raises kDiffer{
+      "MismatchError: the ranks differ in dtype or number of elements; raised on both."};
+  constexpr Raises kEnded{"HorovodInternalError: the job ended."};
+  constexpr Arg tensor{"tensor", "a Tensor or array of any shape and supported dtype."};
+  constexpr Arg dst{"dst", "a rank of the job."}, src{"src", "a rank of the job."};
+  const std::string sends = docstring(
       R"(Send a tensor to rank ``dst``, which receives it with the same tag.
 
 Transfers between two ranks with one tag meet in the order of their calls. No data moves before both
-ranks are there.
-
-Args:
-    tensor: a Tensor or array of any shape and supported dtype.
-    dst: a rank of the job.
-    tag: a number, at least 0.
-    process_set: a set that has both ranks.
-
-Returns:
-    None; the async form a handle for poll() and synchronize().
-
-Raises:
-    InvalidArgumentError: ``dst`` is this rank or no rank of the set, or ``tag`` is negative.
-    MismatchError: the ranks differ in dtype or number of elements; raised on both.
-    StalledError: the other rank did not come within the stall limit.
-    HorovodInternalError: the job ended.)";
-  constexpr const char* kReceiveDoc =
-      R"(Overwrite ``tensor`` with what rank ``src`` sends with the same tag; see send().
-
-Args:
-    tensor: contiguous and writable; must not be touched until the call ended.
-    src: a rank of the job.
-    tag: a number, at least 0.
-    process_set: a set that has both ranks.
-
-Returns:
-    ``tensor``, of unchanged shape; the async form a handle for poll() and synchronize().
-
-Raises:
-    InvalidArgumentError: ``src`` is this rank or no rank of the set, or the memory does not do.
-    MismatchError: the ranks differ in dtype or number of elements; raised on both.
-    HorovodInternalError: the job ended.)";
-  const auto tag = py::arg("tag") = 0;
-  m.def("isend", &isend, py::arg("tensor"), py::arg("dst"), tag, process_set_arg(m), kSendDoc);
-  m.def("send", waiting<None>(&isend), py::arg("tensor"), py::arg("dst"), tag, process_set_arg(m),
-        kSendDoc);
-  m.def("irecv", &irecv, py::arg("tensor"), py::arg("src"), tag, process_set_arg(m), kReceiveDoc);
-  m.def("recv", waiting<ArrayT>(&irecv), py::arg("tensor"), py::arg("src"), tag, process_set_arg(m),
-        kReceiveDoc);
+ranks are there.)",
+      tensor, dst, tag, kBoth,
+      Returns{"None; the async form a handle for poll() and synchronize()."},
+      Invalid{"``dst`` is this rank or no rank of the set, or ``tag`` is negative."}, kDiffer,
+      Raises{"StalledError: the other rank did not come within the stall limit."}, kEnded);
+  m.def("isend", &isend, tensor, dst, tag, set, sends.c_str());
+  m.def("send", waiting<None>(&isend), tensor, dst, tag, set, sends.c_str());
+  const std::string receives =
+      docstring("Overwrite ``tensor`` with what rank ``src`` sends with the same tag; see send().",
+                Arg("tensor", "contiguous and writable; must not be touched until the call ended."),
+                src, tag, kBoth,
+                Returns{"``tensor``, of unchanged shape; the async form a handle for poll() and "
+                        "synchronize()."},
+                Invalid{"``src`` is this rank or no rank of the set, or the memory does not do."},
+                kDiffer, kEnded);
+  m.def("irecv", &irecv, tensor, src, tag, set, receives.c_str());
+  m.def("recv", waiting<ArrayT>(&irecv), tensor, src, tag, set, receives.c_str());
 }
 
 }  // namespace

@@ -94,12 +94,11 @@ std::function<Result(Args...)> callback_from(const py::object& function) {
     throw py::type_error("expected a function or None, not " +
                          py::repr(function).cast<std::string>());
   }
-  const auto owner = keep_alive(function);
-  return [owner, pointer = function.ptr()](Args... args) -> Result {
+  return [shared = SharedObject(function)](Args... args) -> Result {
     if (Py_IsInitialized() == 0) return Result();
     const py::gil_scoped_acquire gil;
     try {
-      const py::object result = py::reinterpret_borrow<py::object>(pointer)(args...);
+      const py::object result = shared.get()(args...);
       if constexpr (!std::is_void_v<Result>) return result.cast<Result>();
     } catch (py::error_already_set& error) {
       error.discard_as_unraisable("a callback of horovod_cpp");
@@ -137,19 +136,17 @@ Raises:
 }  // namespace
 
 void bind_observability(py::module_& m) {
-  m.def("start_timeline", given<"mark_cycles">(&start_timeline), py::arg("file_path"),
-        py::arg("mark_cycles") = std::nullopt, ReleaseGil(),
-        R"(Record what all ranks do into one Chrome trace; ui.perfetto.dev opens it.
+  define(m, "start_timeline", given<"mark_cycles">(&start_timeline),
+         R"(Record what all ranks do into one Chrome trace; ui.perfetto.dev opens it.
 
 Rank 0 writes the file, by its own clock. It can be read at any moment (hvd.plot.load_timeline), also
-after the job was killed. Every rank may call this and stop_timeline(); rank 0's calls count.
-
-Args:
-    file_path: What is there is replaced.
-    mark_cycles: Mark each decision of rank 0; None: as HOROVOD_TIMELINE_MARK_CYCLES says.
-
-Raises:
-    InvalidArgumentError: before init(), it records already, or the file cannot be written.)");
+after the job was killed. Every rank may call this and stop_timeline(); rank 0's calls count.)",
+         Arg("file_path", "What is there is replaced."),
+         Arg("mark_cycles",
+             "Mark each decision of rank 0; None: as HOROVOD_TIMELINE_MARK_CYCLES says.") =
+             std::nullopt,
+         ReleaseGil(),
+         Invalid{"before init(), it records already, or the file cannot be written."});
   m.def("stop_timeline", &stop_timeline, ReleaseGil(),
         "Complete the file of start_timeline(). Does nothing when nothing is recorded.");
   bind_metrics(m);

@@ -107,17 +107,12 @@ void bind_class(py::module_& m) {
     using Value = decltype(read(*self.set()));
     return self.set() ? std::optional<Value>(read(*self.set())) : std::nullopt;
   };
-  py::classh<PythonProcessSet>(m, "ProcessSet",
-                               R"(Some ranks of the job, among which collectives run.
-
-Args:
-    ranks: numbers of the job's ranks, in any order.
-
-Nothing happens before it is registered, by init(process_sets=[...]) or add_process_set().
-
-Raises:
-    InvalidArgumentError: no ranks, or a rank twice.)")
-      .def(py::init<std::vector<int>>(), py::arg("ranks"))
+  define_class<PythonProcessSet>(
+      m, "ProcessSet", "Some ranks of the job, among which collectives run.",
+      py::init<std::vector<int>>(), Arg("ranks", "numbers of the job's ranks, in any order."),
+      Remark{"Nothing happens before it is registered, by init(process_sets=[...]) or "
+             "add_process_set()."},
+      Invalid{"no ranks, or a rank twice."})
       .def_property_readonly(
           "process_set_id",
           [=](const PythonProcessSet& self) {
@@ -192,22 +187,16 @@ void bind_process_sets(py::module_& m) {
   bind_class(m);
   m.attr("global_process_set") = py::cast(PythonProcessSet(ProcessSet()));
 
-  m.def("add_process_set", &add_process_set, py::arg("process_set"),
-        R"(Register a set of ranks; collective over the whole job.
+  define(m, "add_process_set", &add_process_set,
+         R"(Register a set of ranks; collective over the whole job.
 
 All ranks call it, those that are not in the set too, and all with the same ranks. Sets of the same
-ranks, also of all, are sets of their own, whose calls do not meet.
-
-Args:
-    process_set: a ProcessSet, or a list of ranks.
-
-Returns:
-    The ProcessSet, registered.
-
-Raises:
-    InvalidArgumentError: no ranks, a rank twice or outside the job, or a ProcessSet that is
-        registered already.
-    MismatchError: ranks passed different sets; raised on every rank.)");
+ranks, also of all, are sets of their own, whose calls do not meet.)",
+         Arg("process_set", "a ProcessSet, or a list of ranks."),
+         Returns{"The ProcessSet, registered."},
+         Invalid{"no ranks, a rank twice or outside the job, or a ProcessSet that is\n"
+                 "        registered already."},
+         Raises{"MismatchError: ranks passed different sets; raised on every rank."});
   m.def(
       "_unique_suffix",
       [](const std::string& kind, const PythonProcessSet& set) {
@@ -218,18 +207,13 @@ Raises:
       "What the next one of its kind in this job and set puts behind the names of its calls.");
   m.def("_add_process_set", &add_named_process_set, py::arg("ranks"), py::arg("name"),
         "As add_process_set(), in no order with calls of other names.");
-  m.def("remove_process_set", &remove_process_set, py::arg("process_set"),
-        R"(Remove a registered set; collective over the whole job.
-
-Args:
-    process_set: a ProcessSet.
-
-Returns:
-    True; False, without waiting, for the global set and one that is not registered.
-
-Raises:
-    InvalidArgumentError: this rank has calls of the set in flight.
-    MismatchError: a rank of the job has joined.)");
+  define(
+      m, "remove_process_set", &remove_process_set,
+      "Remove a registered set; collective over the whole job.",
+      Arg("process_set", "a ProcessSet."),
+      Returns{"True; False, without waiting, for the global set and one that is not registered."},
+      Invalid{"this rank has calls of the set in flight."},
+      Raises{"MismatchError: a rank of the job has joined."});
   m.def("process_set_ids", &process_set_ids, "The numbers of the registered sets, 0 first.");
   m.def("init", &init_with_sets, py::arg("process_sets") = py::none(),
         R"(Find the other ranks of this job and connect to them; collective.

@@ -5,7 +5,6 @@
 
 #include "bindings/native/distributed/distributed.h"
 #include "bindings/native/numbers.h"
-#include "bindings/native/shared_object.h"
 #include "bindings/native/types.h"
 #include "horovod_cpp/distributed/gradients/gradient_reducer.h"
 

@@ -4,6 +4,7 @@
 
 #include "bindings/native/distributed/distributed.h"
 #include "core/negotiate/messages/request.h"
+#include "horovod_cpp/autograd/row_gradient.h"
 #include "horovod_cpp/distributed/collectives/collectives.h"
 
 namespace hvd::python {
@@ -24,64 +25,59 @@ ReduceOptions reduce_options(ReduceOpLike op, const MaybeName& name, Number pres
 PendingResult allreduce_async(const ArrayT& tensor, ReduceOpLike op, const MaybeName& name,
                               Number prescale, Number postscale, const CompressionLike& compression,
                               const PythonProcessSet& set) {
-  const Input input(tensor);
   const auto options = allreduce_options(op, name, prescale, postscale, compression, set);
-  return {without_gil([&] { return hvd::allreduce_async(input.tensor, options); }),
-          one_like(input)};
+  return on_copy(tensor, [&](const Tensor& input) { return hvd::allreduce_async(input, options); });
 }
 
 PendingResult allreduce_async_(const ArrayT& tensor, ReduceOpLike op, const MaybeName& name,
                                Number prescale, Number postscale,
                                const CompressionLike& compression, const PythonProcessSet& set) {
-  const Tensor target = target_from(tensor);
   const auto options = allreduce_options(op, name, prescale, postscale, compression, set);
-  return {without_gil([&] { return hvd::allreduce_async_(target, options); }), itself(tensor)};
+  return in_place(tensor,
+                  [&](const Tensor& target) { return hvd::allreduce_async_(target, options); });
 }
 
 PendingResult grouped_allreduce_async(const ArraysT& tensors, ReduceOpLike op,
                                       const MaybeName& name, Number prescale, Number postscale,
                                       const CompressionLike& compression,
                                       const PythonProcessSet& set) {
-  const InputList inputs(tensors);
   const auto options = allreduce_options(op, name, prescale, postscale, compression, set);
-  return {without_gil([&] { return hvd::grouped_allreduce_async(inputs.tensors, options); }),
-          inputs.all_like()};
+  return on_copies(
+      tensors, [&](const auto& inputs) { return hvd::grouped_allreduce_async(inputs, options); });
 }
 
 PendingResult grouped_allreduce_async_(const ArraysT& tensors, ReduceOpLike op,
                                        const MaybeName& name, Number prescale, Number postscale,
                                        const CompressionLike& compression,
                                        const PythonProcessSet& set) {
-  const std::vector<Tensor> targets = targets_from(tensors);
   const auto options = allreduce_options(op, name, prescale, postscale, compression, set);
-  return {without_gil([&] { return hvd::grouped_allreduce_async_(targets, options); }),
-          itself(tensors)};
+  return all_in_place(tensors, [&](const auto& targets) {
+    return hvd::grouped_allreduce_async_(targets, options);
+  });
 }
 
 PendingResult reduce_async(const ArrayT& tensor, Given<int> root_rank, ReduceOpLike op,
                            const MaybeName& name, Number prescale, Number postscale,
                            const PythonProcessSet& set) {
-  const Input input(tensor);
   const auto options = reduce_options(op, name, prescale, postscale, set);
-  return {without_gil([&] { return hvd::reduce_async(input.tensor, root_rank, options); }),
-          one_like(input)};
+  return on_copy(tensor,
+                 [&](const Tensor& input) { return hvd::reduce_async(input, root_rank, options); });
 }
 
 PendingResult reducescatter_async(const ArrayT& tensor, ReduceOpLike op, const MaybeName& name,
                                   Number prescale, Number postscale, const PythonProcessSet& set) {
-  const Input input(tensor);
   const auto options = reduce_options(op, name, prescale, postscale, set);
-  return {without_gil([&] { return hvd::reducescatter_async(input.tensor, options); }),
-          one_like(input)};
+  return on_copy(tensor,
+                 [&](const Tensor& input) { return hvd::reducescatter_async(input, options); });
 }
 
 PendingResult grouped_reducescatter_async(const ArraysT& tensors, ReduceOpLike op,
                                           const MaybeName& name, Number prescale, Number postscale,
                                           const PythonProcessSet& set) {
-  const InputList inputs(tensors);
   const auto options = reduce_options(op, name, prescale, postscale, set);
-  return {without_gil([&] { return hvd::grouped_reducescatter_async(inputs.tensors, options); }),
-          inputs.all_like()};
+  return on_copies(tensors, [&](const auto& inputs) {
+    return hvd::grouped_reducescatter_async(inputs, options);
+  });
 }
 
 constexpr const char* kReductionDoc = R"(
@@ -91,70 +87,125 @@ in float32; integer averages are truncated towards zero. The result is
 ``postscale_factor * reduction(prescale_factor * tensor)``; scales of integers are applied in
 float64, then truncated.)";
 
+// The arguments that all reductions have behind their tensors.
+struct ReductionArgs {
+  py::arg_v op = py::arg("op") = ReduceOp::kAverage;
+  py::arg_v name = py::arg("name") = py::none();
+  py::arg_v prescale = py::arg("prescale_factor") = 1.0;
+  py::arg_v postscale = py::arg("postscale_factor") = 1.0;
+};
+
 void bind_allreduce(py::module_& m) {
   const std::string one =
       std::string("Reduce element by element over all ranks; bitwise equal on every rank.") +
       kReductionDoc + "\n\n``compression`` is how the elements travel: see Compression.";
-  const auto def = [&](const char* name, auto function, const char* tensor,
-                       const std::string& doc) {
-    m.def(name, function, py::arg(tensor), py::arg("op") = ReduceOp::kAverage,
-          py::arg("name") = py::none(), py::arg("prescale_factor") = 1.0,
-          py::arg("postscale_factor") = 1.0, py::arg("compression") = py::none(),
-          process_set_arg(m), doc.c_str());
-  };
-  def("allreduce_async", &allreduce_async, "tensor", one + kCollectiveDoc);
-  def("allreduce", waiting<ArrayT>(&allreduce_async), "tensor", one + kCollectiveDoc);
-  def("allreduce_async_", &allreduce_async_, "tensor", one + kInPlaceDoc);
-  def("allreduce_", waiting<ArrayT>(&allreduce_async_), "tensor", one + kInPlaceDoc);
-  def("grouped_allreduce_async", &grouped_allreduce_async, "tensors", one + kGroupedDoc);
-  def("grouped_allreduce", waiting<ArrayList>(&grouped_allreduce_async), "tensors",
-      one + kGroupedDoc);
-  def("grouped_allreduce_async_", &grouped_allreduce_async_, "tensors", one + kGroupedInPlaceDoc);
-  def("grouped_allreduce_", waiting<ArrayList>(&grouped_allreduce_async_), "tensors",
-      one + kGroupedInPlaceDoc);
+  const auto tensor = py::arg("tensor"), tensors = py::arg("tensors");
+  const auto [op, name, prescale, postscale] = ReductionArgs();
+  const auto compression = py::arg("compression") = py::none();
+  const auto set = process_set_arg(m);
+  define_both<ArrayT>(m, "allreduce", &allreduce_async, one + kCollectiveDoc, tensor, op, name,
+                      prescale, postscale, compression, set);
+  define_both<ArrayT>(m, "allreduce_", &allreduce_async_, one + kInPlaceDoc, tensor, op, name,
+                      prescale, postscale, compression, set);
+  define_both<ArrayList>(m, "grouped_allreduce", &grouped_allreduce_async, one + kGroupedDoc,
+                         tensors, op, name, prescale, postscale, compression, set);
+  define_both<ArrayList>(m, "grouped_allreduce_", &grouped_allreduce_async_,
+                         one + kGroupedInPlaceDoc, tensors, op, name, prescale, postscale,
+                         compression, set);
   m.def("_quoted", &quoted_name, py::arg("name"), "Such a name for people: \"'w' and 7 more\".");
 }
 
-void bind_reduce(py::module_& m) {
-  const std::string doc =
+void bind_reduce_and_scatter(py::module_& m) {
+  const auto tensor = py::arg("tensor");
+  const auto [op, name, prescale, postscale] = ReductionArgs();
+  const auto set = process_set_arg(m);
+  define_both<MaybeArrayT>(
+      m, "reduce", &reduce_async,
       std::string("Reduce element by element to rank ``root_rank``; None on the others.") +
-      kReductionDoc + kCollectiveDoc;
-  const auto def = [&](const char* name, auto function) {
-    m.def(name, function, py::arg("tensor"), py::arg("root_rank"),
-          py::arg("op") = ReduceOp::kAverage, py::arg("name") = py::none(),
-          py::arg("prescale_factor") = 1.0, py::arg("postscale_factor") = 1.0, process_set_arg(m),
-          doc.c_str());
-  };
-  def("reduce_async", &reduce_async);
-  def("reduce", waiting<MaybeArrayT>(&reduce_async));
-}
-
-void bind_reducescatter(py::module_& m) {
+          kReductionDoc + kCollectiveDoc,
+      tensor, py::arg("root_rank"), op, name, prescale, postscale, set);
   const std::string one =
       std::string(
           "Reduce over all ranks and keep this rank's rows.\n\n"
           "The first axis is cut in rank order; of n rows and k ranks the first n % k ranks get "
           "one\nrow more.") +
       kReductionDoc;
-  const auto def = [&](const char* name, auto function, const char* tensor,
-                       const std::string& doc) {
-    m.def(name, function, py::arg(tensor), py::arg("op") = ReduceOp::kAverage,
-          py::arg("name") = py::none(), py::arg("prescale_factor") = 1.0,
-          py::arg("postscale_factor") = 1.0, process_set_arg(m), doc.c_str());
-  };
-  def("reducescatter_async", &reducescatter_async, "tensor", one + kCollectiveDoc);
-  def("reducescatter", waiting<ArrayT>(&reducescatter_async), "tensor", one + kCollectiveDoc);
-  def("grouped_reducescatter_async", &grouped_reducescatter_async, "tensors", one + kGroupedDoc);
-  def("grouped_reducescatter", waiting<ArrayList>(&grouped_reducescatter_async), "tensors",
-      one + kGroupedDoc);
+  define_both<ArrayT>(m, "reducescatter", &reducescatter_async, one + kCollectiveDoc, tensor, op,
+                      name, prescale, postscale, set);
+  define_both<ArrayList>(m, "grouped_reducescatter", &grouped_reducescatter_async,
+                         one + kGroupedDoc, py::arg("tensors"), op, name, prescale, postscale, set);
+}
+
+// -- gradients that are zero but for some rows
+
+PendingResult sparse_allreduce_async(const RowGradient& gradient, const MaybeName& name,
+                                     ReduceOpLike op, Number prescale, Number postscale,
+                                     const PythonProcessSet& set) {
+  const ReduceOptions options = {op, name.value_or(""), prescale, postscale, set.registered()};
+  return {without_gil([&] {
+            return AsyncResult<std::vector<Tensor>>(start_sparse_allreduce(gradient, options));
+          }),
+          [](const CallResult& result) { return py::cast(row_gradient_of(result)); }};
+}
+
+void bind_row_gradient(py::module_& m) {
+  py::class_<RowGradient>(
+      m, "RowGradient",
+      R"(A gradient that is zero but for some rows: what an Embedding with ``sparse`` leaves at its weight.
+
+Args:
+    rows: positions on the first axis, int64 [k].
+    values: a row of the leaf's shape for each, [k, ...].)")
+      .def(py::init([](const Tensor& rows, const Tensor& values) {
+             return RowGradient{rows, values};
+           }),
+           py::arg("rows"), py::arg("values"))
+      .def_readonly("rows", &RowGradient::rows, "Positions on the first axis, int64 [k].")
+      .def_readonly("values", &RowGradient::values, "A row of the leaf's shape for each, [k, ...].")
+      .def("__repr__", [](const RowGradient& self) {
+        return "RowGradient(rows=" + to_string(self.rows.shape()) +
+               ", values=" + to_string(self.values.shape()) + ")";
+      });
+  m.def("row_gradient", &row_gradient, py::arg("leaf"),
+        "The gradient of ``leaf`` as a RowGradient (rows [k], values [k, ...]) if it is one of "
+        "rows, else None. Reading ``leaf.grad`` makes it dense. Raises no error.");
+}
+
+void bind_sparse(py::module_& m) {
+  const auto name = Arg("name", "pairs this call across ranks; None numbers it.") = py::none();
+  const auto op = Arg("op", "Average (over the ranks that have not joined) or Sum.") =
+      ReduceOp::kAverage;
+  const auto prescale = Arg("prescale_factor", "factor of the values before the sum.") = 1.0;
+  const auto postscale = Arg("postscale_factor", "factor of the result.") = 1.0;
+  constexpr Arg gradient{
+      "gradient",
+      "``rows`` int64 [k], ``values`` [k, ...] of a floating dtype; k may differ by rank and\n"
+      "        be 0."};
+  const std::string doc = docstring(
+      R"(Add up or average a RowGradient over all ranks, as Horovod.
+
+The ranks gather row numbers and values, so that what travels grows with the rows that were read,
+not with the table.)",
+      gradient, name, op, prescale, postscale,
+      ArgText{"process_set: the ranks among which the call runs."},
+      Returns{"A RowGradient with each row once, ascending, bitwise equal on every rank; the async "
+              "form a\n    handle for poll() and synchronize()."},
+      Invalid{"another ``op``, or shapes or dtypes that are no rows and their values."},
+      Raises{
+          "MismatchError: ranks disagree on dtype or on the shape of a row, or some passed a "
+          "dense tensor to\n        allreduce() under this name (\"collective: allreduce on rank "
+          "0, allgather on rank 1\")."});
+  define_both<Typed<"RowGradient">>(m, "sparse_allreduce", &sparse_allreduce_async, doc, gradient,
+                                    name, op, prescale, postscale, process_set_arg(m));
 }
 
 }  // namespace
 
 void bind_reductions(py::module_& m) {
   bind_allreduce(m);
-  bind_reduce(m);
-  bind_reducescatter(m);
+  bind_reduce_and_scatter(m);
+  bind_row_gradient(m);
+  bind_sparse(m);
 }
 
 }  // namespace hvd::python

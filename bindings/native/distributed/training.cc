@@ -4,7 +4,6 @@
 #include <cstring>
 
 #include "bindings/native/distributed/distributed.h"
-#include "bindings/native/numbers.h"
 #include "core/base/status.h"
 #include "horovod_cpp/distributed/collectives/broadcast.h"
 #include "horovod_cpp/distributed/gradients/distributed_optimizer.h"
@@ -40,45 +39,38 @@ NamedTensors writable_state(const StateLike& state, Given<int> root_rank,
   }
 }
 
+constexpr Arg kRootRank{"root_rank", "a rank of the job."};
+
 void bind_state(py::module_& m) {
-  m.def(
-      "broadcast_parameters",
+  define(
+      m, "broadcast_parameters",
       [](const StateLike& state, Given<int> root_rank, const PythonProcessSet& set) {
         const NamedTensors tensors = writable_state(state, root_rank, set);
         without_gil([&] { broadcast_parameters(tensors, root_rank, set.registered()); });
       },
-      py::arg("state"), py::arg("root_rank") = 0, process_set_arg(m),
-      R"(Overwrite every tensor with the values of rank ``root_rank``; collective.
-
-Args:
-    state: a state dict or pairs (name, Tensor, NumPy array or another library's with DLPack), the
-        same names, shapes and dtypes in the same order on every rank.
-    root_rank: a rank of the job.
-    process_set: the ranks that take part; ``root_rank`` is one of them.
-
-Raises:
-    InvalidArgumentError: an array is read-only, or its elements overlap; the other ranks get a
-        MismatchError.
-    MismatchError: they are not the same; raised on every rank, naming the first difference, before
-        anything was sent.)");
+      "Overwrite every tensor with the values of rank ``root_rank``; collective.",
+      Arg("state",
+          "a state dict or pairs (name, Tensor, NumPy array or another library's with DLPack), "
+          "the\n"
+          "        same names, shapes and dtypes in the same order on every rank."),
+      kRootRank = 0, process_set_arg(m),
+      ArgText{"process_set: the ranks that take part; ``root_rank`` is one of them."},
+      Invalid{"an array is read-only, or its elements overlap; the other ranks get a\n"
+              "        MismatchError."},
+      Raises{"MismatchError: they are not the same; raised on every rank, naming the first "
+             "difference, before\n        anything was sent."});
   m.def("_refuse_parameters", &refuse, py::arg("why"), py::arg("root_rank"), process_set_arg(m));
-  m.def(
-      "broadcast_optimizer_state",
+  define(
+      m, "broadcast_optimizer_state",
       [](optim::Optimizer& optimizer, Given<int> root_rank, const PythonProcessSet& set) {
         without_gil([&] { broadcast_optimizer_state(optimizer, root_rank, set.registered()); });
       },
-      py::arg("optimizer"), py::arg("root_rank") = 0, process_set_arg(m),
       R"(Make options (learning rates and so on) and state those of rank ``root_rank``; collective.
 
-Takes no step. Missing state is created, surplus state is dropped; the root's stays bit for bit.
-
-Args:
-    optimizer: also one that is written in Python, or a DistributedOptimizer.
-    root_rank: a rank of the job.
-    process_set: the ranks that take part.
-
-Raises:
-    MismatchError: the parameter groups differ from the root's; raised on every rank.)");
+Takes no step. Missing state is created, surplus state is dropped; the root's stays bit for bit.)",
+      Arg("optimizer", "also one that is written in Python, or a DistributedOptimizer."),
+      kRootRank = 0, process_set_arg(m), ArgText{"process_set: the ranks that take part."},
+      Raises{"MismatchError: the parameter groups differ from the root's; raised on every rank."});
   m.def(
       "_broadcast_bytes",
       [](const py::bytes& bytes, Given<int> root_rank, const std::string& name,
@@ -169,53 +161,64 @@ constexpr const char* kOptimizerDoc =
 
 When backward() has finished a parameter's gradient, its reduction starts while the rest of
 backward() still runs; step() waits for all of them and lets the wrapped optimizer update. Over one
-rank it only forwards. Used by the thread that calls backward().
+rank it only forwards. Used by the thread that calls backward().)";
 
-Args:
-    optimizer: the optimizer to wrap.
-    named_parameters: pairs (name, Tensor) or a dict that name every parameter; None numbers them.
-    compression: how gradients travel; see Compression.
-    backward_passes_per_step: gradients are summed over this many passes before they are reduced. A
-        step() after fewer reduces what is there.
-    op: how gradients are combined. Adasum combines the changes that the wrapped optimizer makes.
-    gradient_predivide_factor: with Average, gradients are divided by it before the sum and
-        multiplied by it afterwards.
-    groups: gradients that are reduced together: a number of groups, or lists of parameters.
-    process_set: the ranks to reduce over; a rank outside trains on its own.
-    average_aggregated_gradients: divide the sum over passes by the number of passes it has.
-    clip_grad_norm: largest joint L2 norm of the gradients; None = no clipping.
-    clip_when: "after" the reduction, or "before" it (each rank's own gradients).
-    gradient_as_bucket_view: from the second step on gradients lie in memory that the ranks of a host
-        share, which changes no bit, or on a GPU in NCCL's, and are reduced where they are; all ranks
-        make the optimizer. Where there is none they are packed.
-        ``param.grad.numpy()`` is a view of that memory and keeps it.
-    overlap_step: step() updates each parameter as soon as its gradient is reduced, which changes no
-        bit. Not with clip_grad_norm or Adasum.
-    sparse_as_dense: make gradients of rows (of an Embedding with ``sparse``) dense before they are
-        reduced. Else, with Average and Sum, the ranks gather rows and values, not compressed.
-
-Raises:
-    InvalidArgumentError: before init(), names repeat or miss a parameter, or options are out of
-        range or exclude each other.
-    MismatchError: by the first step(), on every rank: the ranks differ in parameters' names, in
-        groups or in backward_passes_per_step. If only values differ, one rank warns.
-    UnsupportedError: a parameter lies on a GPU, and the job has no collectives of GPUs, or this
-        rank's run on another one.)";
+py::classh<DistributedOptimizer, optim::Optimizer> optimizer_class(py::module_& m) {
+  return define_class<DistributedOptimizer, optim::Optimizer>(
+      m, "DistributedOptimizer", kOptimizerDoc, py::init(&make_optimizer),
+      Arg("optimizer", "the optimizer to wrap."),
+      Arg("named_parameters",
+          "pairs (name, Tensor) or a dict that name every parameter; None numbers them.") =
+          py::none(),
+      Arg("compression", "how gradients travel; see Compression.") = py::none(),
+      Arg("backward_passes_per_step",
+          "gradients are summed over this many passes before they are reduced. A\n"
+          "        step() after fewer reduces what is there.") = 1,
+      Arg("op",
+          "how gradients are combined. Adasum combines the changes that the wrapped optimizer "
+          "makes.") = ReduceOp::kAverage,
+      Arg("gradient_predivide_factor",
+          "with Average, gradients are divided by it before the sum and\n"
+          "        multiplied by it afterwards.") = 1.0,
+      Arg("groups",
+          "gradients that are reduced together: a number of groups, or lists of parameters.") =
+          py::none(),
+      process_set_arg(m),
+      ArgText{"process_set: the ranks to reduce over; a rank outside trains on its own."},
+      py::kw_only(),
+      Arg("average_aggregated_gradients",
+          "divide the sum over passes by the number of passes it has.") = false,
+      Arg("clip_grad_norm", "largest joint L2 norm of the gradients; None = no clipping.") =
+          py::none(),
+      Arg("clip_when", "\"after\" the reduction, or \"before\" it (each rank's own gradients).") =
+          "after",
+      Arg("gradient_as_bucket_view",
+          "from the second step on gradients lie in memory that the ranks of a host\n"
+          "        share, which changes no bit, or on a GPU in NCCL's, and are reduced where they "
+          "are; all ranks\n        make the optimizer. Where there is none they are packed.\n"
+          "        ``param.grad.numpy()`` is a view of that memory and keeps it.") = true,
+      Arg("overlap_step",
+          "step() updates each parameter as soon as its gradient is reduced, which changes no\n"
+          "        bit. Not with clip_grad_norm or Adasum.") = false,
+      Arg("sparse_as_dense",
+          "make gradients of rows (of an Embedding with ``sparse``) dense before they are\n"
+          "        reduced. Else, with Average and Sum, the ranks gather rows and values, not "
+          "compressed.") = false,
+      Invalid{"before init(), names repeat or miss a parameter, or options are out of\n"
+              "        range or exclude each other."},
+      Raises{"MismatchError: by the first step(), on every rank: the ranks differ in parameters' "
+             "names, in\n        groups or in backward_passes_per_step. If only values differ, one "
+             "rank warns."},
+      Raises{"UnsupportedError: a parameter lies on a GPU, and the job has no collectives of GPUs, "
+             "or this\n        rank's run on another one."});
+}
 
 void bind_optimizer(py::module_& m) {
   py::class_<GuardContext>(m, "_Guard")
       .def("__enter__", &GuardContext::enter, "Begin.")
       .def(
           "__exit__", [](GuardContext& self, const py::Args<py::object>&) { self.exit(); }, "End.");
-  py::classh<DistributedOptimizer, optim::Optimizer>(m, "DistributedOptimizer", kOptimizerDoc)
-      .def(py::init(&make_optimizer), py::arg("optimizer"),
-           py::arg("named_parameters") = py::none(), py::arg("compression") = py::none(),
-           py::arg("backward_passes_per_step") = 1, py::arg("op") = ReduceOp::kAverage,
-           py::arg("gradient_predivide_factor") = 1.0, py::arg("groups") = py::none(),
-           process_set_arg(m), py::kw_only(), py::arg("average_aggregated_gradients") = false,
-           py::arg("clip_grad_norm") = py::none(), py::arg("clip_when") = "after",
-           py::arg("gradient_as_bucket_view") = true, py::arg("overlap_step") = false,
-           py::arg("sparse_as_dense") = false)
+  optimizer_class(m)
       .def("synchronize", &DistributedOptimizer::synchronize, ReleaseGil(),
            "Wait until every gradient is reduced (and clipped, if that is an option). Call it "
            "before reading or\nclipping gradients; calling it again before the next backward() "
@@ -244,12 +247,7 @@ void bind_optimizer(py::module_& m) {
 
 // As Python's own warnings, at the user's line.
 void warn_in_python(const std::string& text) {
-  const py::gil_scoped_acquire gil;
-  try {
-    py::module_::import("horovod_cpp.call_site").attr("warn")(text);
-  } catch (py::error_already_set& error) {
-    throw PythonError(error);
-  }
+  in_python([&] { py::module_::import("horovod_cpp.call_site").attr("warn")(text); });
 }
 
 }  // namespace

@@ -1,13 +1,13 @@
+#include "horovod_cpp/nn/init.h"
+
 #include <pybind11/stl.h>
 
 #include <map>
 #include <string>
+#include <type_traits>
 
-#include "bindings/native/nn/docs.h"
 #include "bindings/native/nn/nn.h"
-#include "bindings/native/numbers.h"
 #include "core/base/status.h"
-#include "horovod_cpp/nn/init.h"
 
 namespace hvd::python {
 namespace {
@@ -38,155 +38,95 @@ init::Nonlinearity nonlinearity_from(const std::string& name) {
   throw InvalidArgumentError("nonlinearity '" + name + "': expected one of " + names);
 }
 
-constexpr const char* kMatrix = "[out, in, kernel...]";
-constexpr const char* kNoMatrix = "fewer than two axes, another dtype, or an unknown name";
-constexpr const char* kKaimingArgs = R"(    a: slope of the leaky ReLU.
-    mode: which fan: "fan_in" or "fan_out".
-    nonlinearity: what follows the layer; gives the gain.
-)";
+constexpr Arg kTensor{"tensor", "any shape, of a floating dtype."};
+constexpr Arg kMatrix{"tensor", "[out, in, kernel...], of a floating dtype."};
+constexpr Invalid kBadFill{"another dtype, or a number out of range; nothing is written then."};
+constexpr Invalid kNoMatrix{
+    "fewer than two axes, another dtype, or an unknown name; nothing is written then."};
+constexpr Returns kItself{"``tensor``."};
 
-void bind_plain(py::module_& m) {
-  const auto tensor = py::arg("tensor");
-  m.def(
-      "init_constant_",
-      [](const Tensor& t, Number value) {
-        init::constant_(t, value);
-        return t;
+// An initialiser that takes a tensor and `Numbers`, which `numbers` name, and a generator if it
+// draws.
+template <typename... Numbers, typename Fill, typename... Extra>
+void bind_fill(py::module_& m, const char* name, Fill fill, const char* what, const Arg& tensor,
+               const Invalid& invalid, const Extra&... numbers) {
+  define(
+      m, name,
+      [fill](const Tensor& given, Numbers... rest) {
+        if constexpr (std::is_invocable_v<Fill, const Tensor&, Numbers...>) {
+          fill(given, rest...);
+        } else {
+          fill(given, rest..., default_generator());
+        }
+        return given;
       },
-      tensor, py::arg("value"),
-      fill_doc("Fill with ``value``.", "    value: the number.\n").c_str());
-  m.def(
-      "init_zeros_",
-      [](const Tensor& t) {
-        init::zeros_(t);
-        return t;
-      },
-      tensor, fill_doc("Fill with zeros.").c_str());
-  m.def(
-      "init_ones_",
-      [](const Tensor& t) {
-        init::ones_(t);
-        return t;
-      },
-      tensor, fill_doc("Fill with ones.").c_str());
+      what, tensor, numbers..., kItself, invalid);
 }
 
-void bind_random_values(py::module_& m) {
-  const auto tensor = py::arg("tensor");
-  m.def(
-      "init_uniform_",
-      [](const Tensor& t, Number low, Number high) {
-        init::uniform_(t, low, high);
-        return t;
-      },
-      tensor, py::arg("low") = 0.0, py::arg("high") = 1.0,
-      fill_doc("Fill with uniform numbers in [low, high).",
-               "    low: the smallest.\n"
-               "    high: above all of them.\n")
-          .c_str());
-  m.def(
-      "init_normal_",
-      [](const Tensor& t, Number mean, Number std) {
-        init::normal_(t, mean, std);
-        return t;
-      },
-      tensor, py::arg("mean") = 0.0, py::arg("std") = 1.0,
-      fill_doc("Fill with normal numbers.",
-               "    mean: their mean.\n"
-               "    std: their standard deviation.\n")
-          .c_str());
-  m.def(
-      "init_trunc_normal_",
-      [](const Tensor& t, Number mean, Number std, Number a, Number b) {
-        init::trunc_normal_(t, mean, std, a, b);
-        return t;
-      },
-      tensor, py::arg("mean") = 0.0, py::arg("std") = 1.0, py::arg("a") = -2.0, py::arg("b") = 2.0,
-      fill_doc("Fill with normal numbers, none outside [a, b].",
-               "    mean: of the whole distribution.\n"
-               "    std: its standard deviation.\n"
-               "    a: the smallest.\n"
-               "    b: the largest.\n")
-          .c_str());
-  m.def(
-      "init_orthogonal_",
-      [](const Tensor& t, Number gain) {
-        init::orthogonal_(t, gain);
-        return t;
-      },
-      tensor, py::arg("gain") = 1.0,
-      fill_doc("Rows (or columns, if they are fewer) orthogonal and of length ``gain`` (Saxe et "
-               "al. 2013).",
-               "    gain: the length.\n", kMatrix, kNoMatrix)
-          .c_str());
+void bind_fills(py::module_& m) {
+  bind_fill<Number>(m, "init_constant_", &init::constant_, "Fill with ``value``.", kTensor,
+                    kBadFill, Arg("value", "the number."));
+  bind_fill(m, "init_zeros_", &init::zeros_, "Fill with zeros.", kTensor, kBadFill);
+  bind_fill(m, "init_ones_", &init::ones_, "Fill with ones.", kTensor, kBadFill);
+  bind_fill<Number, Number>(
+      m, "init_uniform_", &init::uniform_, "Fill with uniform numbers in [low, high).", kTensor,
+      kBadFill, Arg("low", "the smallest.") = 0.0, Arg("high", "above all of them.") = 1.0);
+  bind_fill<Number, Number>(m, "init_normal_", &init::normal_, "Fill with normal numbers.", kTensor,
+                            kBadFill, Arg("mean", "their mean.") = 0.0,
+                            Arg("std", "their standard deviation.") = 1.0);
+  bind_fill<Number, Number, Number, Number>(
+      m, "init_trunc_normal_", &init::trunc_normal_,
+      "Fill with normal numbers, none outside [a, b].", kTensor, kBadFill,
+      Arg("mean", "of the whole distribution.") = 0.0, Arg("std", "its standard deviation.") = 1.0,
+      Arg("a", "the smallest.") = -2.0, Arg("b", "the largest.") = 2.0);
+  bind_fill<Number>(
+      m, "init_orthogonal_", &init::orthogonal_,
+      "Rows (or columns, if they are fewer) orthogonal and of length ``gain`` (Saxe et al. 2013).",
+      kMatrix, kNoMatrix, Arg("gain", "the length.") = 1.0);
+  const auto gain = Arg("gain", "see calculate_gain().") = 1.0;
+  bind_fill<Number>(m, "init_xavier_uniform_", &init::xavier_uniform_,
+                    "Uniform within gain x sqrt(6 / (fan in + fan out)) (Glorot and Bengio 2010).",
+                    kMatrix, kNoMatrix, gain);
+  bind_fill<Number>(
+      m, "init_xavier_normal_", &init::xavier_normal_,
+      "Normal with deviation gain x sqrt(2 / (fan in + fan out)) (Glorot and Bengio 2010).",
+      kMatrix, kNoMatrix, gain);
 }
 
 using Kaiming = void (*)(const Tensor&, double, init::FanMode, init::Nonlinearity, Generator&);
 
-void def_kaiming(py::module_& m, const char* name, Kaiming function, const char* doc) {
-  m.def(
-      name,
-      [function](const Tensor& t, Number a, const std::string& mode,
-                 const std::string& nonlinearity) {
-        function(t, a, mode_from(mode), nonlinearity_from(nonlinearity), default_generator());
+void bind_kaiming(py::module_& m, const char* name, Kaiming fill, const char* what) {
+  define(
+      m, name,
+      [fill](const Tensor& t, Number a, const std::string& mode, const std::string& nonlinearity) {
+        fill(t, a, mode_from(mode), nonlinearity_from(nonlinearity), default_generator());
         return t;
       },
-      py::arg("tensor"), py::arg("a") = 0.0, py::arg("mode") = "fan_in",
-      py::arg("nonlinearity") = "leaky_relu", doc);
+      what, kMatrix, Arg("a", "slope of the leaky ReLU.") = 0.0,
+      Arg("mode", "which fan: \"fan_in\" or \"fan_out\".") = "fan_in",
+      Arg("nonlinearity", "what follows the layer; gives the gain.") = "leaky_relu", kItself,
+      kNoMatrix);
 }
 
 }  // namespace
 
 void bind_nn_init(py::module_& m) {
-  bind_plain(m);
-  bind_random_values(m);
-  const auto tensor = py::arg("tensor");
-  m.def(
-      "init_xavier_uniform_",
-      [](const Tensor& t, Number gain) {
-        init::xavier_uniform_(t, gain);
-        return t;
-      },
-      tensor, py::arg("gain") = 1.0,
-      fill_doc("Uniform within gain x sqrt(6 / (fan in + fan out)) (Glorot and Bengio 2010).",
-               "    gain: see calculate_gain().\n", kMatrix, kNoMatrix)
-          .c_str());
-  m.def(
-      "init_xavier_normal_",
-      [](const Tensor& t, Number gain) {
-        init::xavier_normal_(t, gain);
-        return t;
-      },
-      tensor, py::arg("gain") = 1.0,
-      fill_doc(
-          "Normal with deviation gain x sqrt(2 / (fan in + fan out)) (Glorot and Bengio 2010).",
-          "    gain: see calculate_gain().\n", kMatrix, kNoMatrix)
-          .c_str());
-  def_kaiming(m, "init_kaiming_uniform_", &init::kaiming_uniform_,
-              fill_doc("Uniform within gain x sqrt(3 / fan) (He et al. 2015).", kKaimingArgs,
-                       kMatrix, kNoMatrix)
-                  .c_str());
-  def_kaiming(m, "init_kaiming_normal_", &init::kaiming_normal_,
-              fill_doc("Normal with deviation gain / sqrt(fan) (He et al. 2015).", kKaimingArgs,
-                       kMatrix, kNoMatrix)
-                  .c_str());
-  m.def(
-      "init_calculate_gain",
+  bind_fills(m);
+  bind_kaiming(m, "init_kaiming_uniform_", &init::kaiming_uniform_,
+               "Uniform within gain x sqrt(3 / fan) (He et al. 2015).");
+  bind_kaiming(m, "init_kaiming_normal_", &init::kaiming_normal_,
+               "Normal with deviation gain / sqrt(fan) (He et al. 2015).");
+  define(
+      m, "init_calculate_gain",
       [](const std::string& nonlinearity, Number param) {
         return init::calculate_gain(nonlinearity_from(nonlinearity), param);
       },
-      py::arg("nonlinearity"), py::arg("param") = 0.01,
-      R"(The gain that is recommended for what follows a layer.
-
-Args:
-    nonlinearity: "linear", "conv1d", "conv2d", "sigmoid", "tanh", "relu", "leaky_relu" or "selu".
-    param: slope of the leaky ReLU.
-
-Returns:
-    A float.
-
-Raises:
-    InvalidArgumentError: an unknown name.)");
+      "The gain that is recommended for what follows a layer.",
+      Arg("nonlinearity",
+          "\"linear\", \"conv1d\", \"conv2d\", \"sigmoid\", \"tanh\", \"relu\", \"leaky_relu\" or "
+          "\"selu\"."),
+      Arg("param", "slope of the leaky ReLU.") = 0.01, Returns{"A float."},
+      Invalid{"an unknown name."});
 }
 
 }  // namespace hvd::python

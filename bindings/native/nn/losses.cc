@@ -1,164 +1,160 @@
+// Losses, each as a class and as a function of nn.functional.
+#include "horovod_cpp/nn/losses/loss.h"
+
 #include <pybind11/stl.h>
 
 #include <memory>
 #include <string>
 
+#include "bindings/native/docs.h"
 #include "bindings/native/nn/nn.h"
 #include "bindings/native/numbers.h"
-#include "horovod_cpp/nn/losses/loss.h"
+#include "horovod_cpp/nn/functional.h"
 
 namespace hvd::python {
 namespace {
 
-template <typename Loss>
-using LossClass = py::classh<Loss, nn::Loss>;
+namespace F = nn::functional;
 
-template <typename Loss>
-void bind_plain(py::module_& m, const char* name, const char* doc) {
-  LossClass<Loss>(m, name, doc)
-      .def(py::init([](const std::string& reduction) {
-             return std::make_shared<Loss>(reduction_from(reduction));
-           }),
-           py::arg("reduction") = "mean");
+constexpr Arg kTarget{"target", "of the same shape and dtype."};
+constexpr Arg kReduction{
+    "reduction", "\"mean\" and \"sum\" make one number of all elements, \"none\" keeps them."};
+constexpr Returns kScalar{"A scalar; of the input's shape with \"none\"."};
+constexpr Invalid kDiffer{"shapes or dtypes differ, or an option is out of range."};
+constexpr Remark kCalled{
+    "Called with input and target of one shape; raises InvalidArgumentError on others."};
+
+// A loss with `Options` besides the reduction, which comes first and which `options` name, and its
+// function, which has them all behind input and target.
+template <typename Loss, typename... Options, typename Function, typename... Extra>
+void bind_loss(py::module_& m, py::module_& f, const char* loss, const char* function,
+               Function call, const char* what, const Extra&... options) {
+  const auto reduction = kReduction = "mean";
+  define_class<Loss, nn::Loss>(m, loss, what, py::init([](const std::string& how, Options... rest) {
+                                 return std::make_shared<Loss>(reduction_from(how), rest...);
+                               }),
+                               reduction, options..., kCalled);
+  define(
+      f, function,
+      [call](const Tensor& input, const Tensor& target, const std::string& how, Options... rest) {
+        return call(input, target, reduction_from(how), rest...);
+      },
+      what, kInput, kTarget, reduction, options..., ReleaseGil(), kScalar, kDiffer);
 }
 
-// A loss with a threshold, "delta" or "beta".
-template <typename Loss>
-void bind_threshold(py::module_& m, const char* name, const char* option, const char* doc) {
-  LossClass<Loss>(m, name, doc)
-      .def(py::init([](const std::string& reduction, Number threshold) {
-             return std::make_shared<Loss>(reduction_from(reduction), threshold);
-           }),
-           py::arg("reduction") = "mean", py::arg(option) = 1.0);
+void bind_differences(py::module_& m, py::module_& f) {
+  bind_loss<nn::MSELoss>(m, f, "MSELoss", "mse_loss", &F::mse_loss, "Squared difference.");
+  bind_loss<nn::L1Loss>(m, f, "L1Loss", "l1_loss", &F::l1_loss, "Absolute difference.");
+  bind_loss<nn::HuberLoss, Number>(
+      m, f, "HuberLoss", "huber_loss", &F::huber_loss,
+      "Quadratic where the difference is below ``delta``, else linear.",
+      Arg("delta", "above 0.") = 1.0);
+  bind_loss<nn::SmoothL1Loss, Number>(m, f, "SmoothL1Loss", "smooth_l1_loss", &F::smooth_l1_loss,
+                                      "huber_loss of ``delta = beta``, divided by ``beta``.",
+                                      Arg("beta", "at least 0.") = 1.0);
+  bind_loss<nn::KLDivLoss, Flag<"log_target">>(
+      m, f, "KLDivLoss", "kl_div", &F::kl_div,
+      "Kullback-Leibler divergence of log-probabilities ``input`` from ``target``; reduction "
+      "\"batchmean\" is the sum by example.",
+      Arg("log_target", "whether ``target`` are logarithms too.") = false);
 }
 
-void bind_binary(py::module_& m) {
-  LossClass<nn::BCELoss>(m, "BCELoss", R"(Binary cross entropy of probabilities within [0, 1].
-
-Args:
-    reduction: "mean" and "sum" make one number of all elements, "none" keeps them.
-    weight: factors that broadcast to the input's shape; None: 1.
-
-Called with input and target of one shape; raises InvalidArgumentError on others.)")
-      .def(py::init([](const MaybeTensor& weight, const std::string& reduction) {
-             return std::make_shared<nn::BCELoss>(or_none(weight), reduction_from(reduction));
-           }),
-           py::arg("weight") = py::none(), py::arg("reduction") = "mean");
-  LossClass<nn::BCEWithLogitsLoss>(m, "BCEWithLogitsLoss", R"(Binary cross entropy of logits.
-
-Args:
-    reduction: "mean" and "sum" make one number of all elements, "none" keeps them.
-    weight: factors that broadcast to the input's shape; None: 1.
-    pos_weight: factors of the positive term, likewise; None: 1.
-
-Called with input and target of one shape; raises InvalidArgumentError on others.)")
-      .def(py::init([](const MaybeTensor& weight, const std::string& reduction,
-                       const MaybeTensor& pos_weight) {
-             return std::make_shared<nn::BCEWithLogitsLoss>(
-                 or_none(weight), reduction_from(reduction), or_none(pos_weight));
-           }),
-           py::arg("weight") = py::none(), py::arg("reduction") = "mean",
-           py::arg("pos_weight") = py::none());
+void bind_binary(py::module_& m, py::module_& f) {
+  const auto weight = Arg("weight", "factors that broadcast to the input's shape; None: 1.") =
+      py::none();
+  const auto pos_weight = Arg("pos_weight", "factors of the positive term, likewise; None: 1.") =
+      py::none();
+  const auto reduction = kReduction = "mean";
+  constexpr const char* kWhat = "Binary cross entropy of probabilities within [0, 1].";
+  define_class<nn::BCELoss, nn::Loss>(
+      m, "BCELoss", kWhat, py::init([](const MaybeTensor& w, const std::string& how) {
+        return std::make_shared<nn::BCELoss>(or_none(w), reduction_from(how));
+      }),
+      weight, reduction, kCalled);
+  define(
+      f, "binary_cross_entropy",
+      [](const Tensor& x, const Tensor& t, const MaybeTensor& w, const std::string& how) {
+        return F::binary_cross_entropy(x, t, or_none(w), reduction_from(how));
+      },
+      kWhat, kInput, kTarget, weight, reduction, ReleaseGil(), kScalar, kDiffer);
+  constexpr const char* kOfLogits = "Binary cross entropy of logits.";
+  define_class<nn::BCEWithLogitsLoss, nn::Loss>(
+      m, "BCEWithLogitsLoss", kOfLogits,
+      py::init([](const MaybeTensor& w, const std::string& how, const MaybeTensor& pos) {
+        return std::make_shared<nn::BCEWithLogitsLoss>(or_none(w), reduction_from(how),
+                                                       or_none(pos));
+      }),
+      weight, reduction, pos_weight, kCalled);
+  define(
+      f, "binary_cross_entropy_with_logits",
+      [](const Tensor& x, const Tensor& t, const MaybeTensor& w, const std::string& how,
+         const MaybeTensor& pos) {
+        return F::binary_cross_entropy_with_logits(x, t, or_none(w), reduction_from(how),
+                                                   or_none(pos));
+      },
+      kOfLogits, kInput, kTarget, weight, reduction, pos_weight, ReleaseGil(), kScalar, kDiffer);
 }
 
-void bind_classes(py::module_& m) {
-  LossClass<nn::CrossEntropyLoss>(m, "CrossEntropyLoss",
-                                  R"(Cross entropy of logits against int64 classes or probabilities.
+// A loss of ClassLossOptions and its function. `More`: the smoothing of the one that has it.
+template <typename Loss, typename... More, typename... Extra>
+void bind_class_loss(py::module_& m, py::module_& f, const char* loss, const char* function,
+                     Tensor (*call)(const Tensor&, const Tensor&, const ClassLossOptions&),
+                     const char* what, const Arg& input, const Extra&... more) {
+  const auto options = [](const MaybeTensor& weight, std::int64_t ignore_index,
+                          const std::string& reduction, More... rest) {
+    return ClassLossOptions{or_none(weight), ignore_index, reduction_from(reduction), rest...};
+  };
+  const auto weight = Arg("weight", "[classes], the factor of each class; None: 1.") = py::none();
+  const auto ignored = Arg("ignore_index", "examples with this target count nowhere.") = -100;
+  const auto reduction = Arg("reduction", "\"mean\" (weighted), \"sum\" or \"none\".") = "mean";
+  define_class<Loss, nn::Loss>(
+      m, loss, what,
+      py::init(
+          [options](const MaybeTensor& w, Integer ignore, const std::string& how, More... rest) {
+            return std::make_shared<Loss>(options(w, ignore, how, rest...));
+          }),
+      weight, ignored, reduction, more...,
+      Remark{
+          "``weight`` is a buffer. Called with input [n, classes, ...] and target int64 [n, ...]; "
+          "raises\nInvalidArgumentError on others and on a target that is not a class."});
+  define(
+      f, function,
+      [call, options](const Tensor& x, const Tensor& t, const MaybeTensor& w, Integer ignore,
+                      const std::string& how,
+                      More... rest) { return call(x, t, options(w, ignore, how, rest...)); },
+      what, input, Arg("target", "int64 [n, ...], or a scalar: the class of each."), weight,
+      ignored, reduction, more..., ReleaseGil(),
+      Returns{"A scalar; of the target's shape with \"none\"."},
+      Invalid{"shapes or dtypes do not fit, or a target is not a class."});
+}
 
-Args:
-    weight: [classes], the factor of each class, a buffer; None: 1.
-    ignore_index: examples with this target count nowhere.
-    reduction: "mean" (weighted), "sum" or "none".
-    label_smoothing: part of the target that is spread over all classes, within [0, 1].
-
-Called with input [n, classes, ...] and target int64 [n, ...]; raises InvalidArgumentError on others and
-on a target that is not a class.)")
-      .def(py::init([](const MaybeTensor& weight, Integer ignore_index,
-                       const std::string& reduction, Number label_smoothing) {
-             return std::make_shared<nn::CrossEntropyLoss>(ClassLossOptions{
-                 or_none(weight), ignore_index, reduction_from(reduction), label_smoothing});
-           }),
-           py::arg("weight") = py::none(), py::arg("ignore_index") = -100,
-           py::arg("reduction") = "mean", py::arg("label_smoothing") = 0.0);
-  LossClass<nn::NLLLoss>(m, "NLLLoss",
-                         R"(Negative log-probability of int64 classes.
-
-Args:
-    weight: [classes], the factor of each class, a buffer; None: 1.
-    ignore_index: examples with this target count nowhere.
-    reduction: "mean" (weighted), "sum" or "none".
-
-Called with input [n, classes, ...] and target int64 [n, ...]; raises InvalidArgumentError on others and
-on a target that is not a class.)")
-      .def(py::init(
-               [](const MaybeTensor& weight, Integer ignore_index, const std::string& reduction) {
-                 return std::make_shared<nn::NLLLoss>(ClassLossOptions{
-                     or_none(weight), ignore_index, reduction_from(reduction), 0.0});
-               }),
-           py::arg("weight") = py::none(), py::arg("ignore_index") = -100,
-           py::arg("reduction") = "mean");
+void bind_class_losses(py::module_& m, py::module_& f) {
+  bind_class_loss<nn::CrossEntropyLoss, Number>(
+      m, f, "CrossEntropyLoss", "cross_entropy", &F::cross_entropy,
+      "Cross entropy of logits against classes, or against probabilities of the input's shape and "
+      "dtype.",
+      Arg("input", "logits [n, classes, ...], or [classes]."),
+      Arg("label_smoothing", "part of the target that is spread over all classes, within [0, 1].") =
+          0.0);
+  bind_class_loss<nn::NLLLoss>(m, f, "NLLLoss", "nll_loss", &F::nll_loss,
+                               "Negative log-probability of classes.",
+                               Arg("input", "log-probabilities [n, classes, ...], or [classes]."));
 }
 
 }  // namespace
 
-void bind_nn_losses(py::module_& m) {
+void bind_nn_losses(py::module_& m, py::module_& functional) {
   py::classh<nn::Loss, nn::Module> base(m, "Loss", "A Module that compares input and target.");
   for (const char* name : {"__call__", "forward"}) {
-    base.def(name, &nn::Loss::operator(), py::arg("input"), py::arg("target"), ReleaseGil(),
-             R"(The loss of ``input`` against ``target``.
-
-Args:
-    input: what the model gave; shapes are the class's.
-    target: what it should have given.
-
-Returns:
-    A scalar, or one for each element if the reduction is "none".
-
-Raises:
-    InvalidArgumentError: shapes or dtypes do not fit.)");
+    define(base, name, &nn::Loss::operator(), "The loss of ``input`` against ``target``.",
+           Arg("input", "what the model gave; shapes are the class's."),
+           Arg("target", "what it should have given."), ReleaseGil(),
+           Returns{"A scalar, or one for each element if the reduction is \"none\"."},
+           Invalid{"shapes or dtypes do not fit."});
   }
-  bind_plain<nn::MSELoss>(m, "MSELoss", R"(Squared difference.
-
-Args:
-    reduction: "mean" and "sum" make one number of all elements, "none" keeps them.
-
-Called with input and target of one shape; raises InvalidArgumentError on others.)");
-  bind_plain<nn::L1Loss>(m, "L1Loss", R"(Absolute difference.
-
-Args:
-    reduction: "mean" and "sum" make one number of all elements, "none" keeps them.
-
-Called with input and target of one shape; raises InvalidArgumentError on others.)");
-  bind_threshold<nn::HuberLoss>(m, "HuberLoss", "delta",
-                                R"(Quadratic where the difference is below ``delta``, else linear.
-
-Args:
-    reduction: "mean" and "sum" make one number of all elements, "none" keeps them.
-    delta: above 0.
-
-Called with input and target of one shape; raises InvalidArgumentError on others.)");
-  bind_threshold<nn::SmoothL1Loss>(m, "SmoothL1Loss", "beta",
-                                   R"(HuberLoss of ``delta = beta``, divided by ``beta``.
-
-Args:
-    reduction: "mean" and "sum" make one number of all elements, "none" keeps them.
-    beta: at least 0.
-
-Called with input and target of one shape; raises InvalidArgumentError on others.)");
-  bind_binary(m);
-  bind_classes(m);
-  LossClass<nn::KLDivLoss>(m, "KLDivLoss",
-                           R"(Kullback-Leibler divergence of log-probabilities from a target.
-
-Args:
-    reduction: "mean", "sum", "none", or "batchmean": the sum by example.
-    log_target: whether targets are logarithms too.
-
-Called with input and target of one shape; raises InvalidArgumentError on others.)")
-      .def(py::init([](const std::string& reduction, Flag<"log_target"> log_target) {
-             return std::make_shared<nn::KLDivLoss>(reduction_from(reduction), log_target);
-           }),
-           py::arg("reduction") = "mean", py::arg("log_target") = false);
+  bind_differences(m, functional);
+  bind_binary(m, functional);
+  bind_class_losses(m, functional);
 }
 
 }  // namespace hvd::python

@@ -6,7 +6,6 @@
 #include <string>
 
 #include "bindings/native/nn/nn.h"
-#include "bindings/native/numbers.h"
 
 namespace hvd::python {
 namespace {
@@ -24,15 +23,24 @@ void def_fc(LayerClass<Model>& cls) {
 }
 
 // What all models have in common.
-const char* const kReturns = R"(
+constexpr Arg kNumClasses{"num_classes", "how many scores an image gets."};
+constexpr Arg kInitWeights{
+    "init_weights", "without, weights are left uninitialised, for values from a checkpoint."};
+constexpr Arg kDropout{"dropout", "probability in the classifier."};
+constexpr Arg kLastDropout{"dropout", "probability before the last layer."};
+constexpr Arg kTransformInput{
+    "transform_input", "the input is normalised as ImageNet's, the weights come from TensorFlow."};
+constexpr Returns kModel{
+    "The model, in training mode. Calls raise InvalidArgumentError on images that are too small."};
 
-Returns:
-    The model, in training mode. Calls raise InvalidArgumentError on images that are too small.)";
-const char* const kArguments = R"(
-
-Args:
-    num_classes: how many scores an image gets.
-    init_weights: without, weights are left uninitialised, for values from a checkpoint.)";
+// Defines the function that makes a model of the options that `extra` names, between the two that
+// all models have.
+template <typename Make, typename... Extra>
+void define_model(py::module_& m, const char* name, Make make, const char* what,
+                  const Extra&... extra) {
+  define(m, name, make, what, py::kw_only(), kNumClasses = 1000, extra..., kInitWeights = true,
+         kModel);
+}
 
 void bind_alexnet(py::module_& m) {
   using models::AlexNet;
@@ -40,35 +48,28 @@ void bind_alexnet(py::module_& m) {
       .def_readonly("features", &AlexNet::features, "The convolutions, a Sequential.")
       .def_readonly("avgpool", &AlexNet::avgpool, "AdaptiveAvgPool2d.")
       .def_readonly("classifier", &AlexNet::classifier, "The linear layers, a Sequential.");
-  const std::string doc =
-      std::string("AlexNet for images [n, 3, h, w] from 63x63 (ImageNet: 224).") + kArguments +
-      "\n    dropout: probability in the classifier.";
-  m.def(
-      "alexnet",
+  define_model(
+      m, "alexnet",
       [](Integer num_classes, Number dropout, Flag<"init_weights"> init_weights) {
         return models::alexnet({num_classes, dropout, init_weights});
       },
-      py::kw_only(), py::arg("num_classes") = 1000, py::arg("dropout") = 0.5,
-      py::arg("init_weights") = true, (doc + kReturns).c_str());
+      "AlexNet for images [n, 3, h, w] from 63x63 (ImageNet: 224).", kDropout = 0.5);
 }
 
 using MakeVGG = std::shared_ptr<models::VGG> (*)(const models::VGGOptions&);
 
 void def_vgg(py::module_& m, const char* name, MakeVGG make) {
-  const std::string doc =
-      std::string("VGG for images [n, 3, h, w] from 32x32 (ImageNet: 224); _bn: with BatchNorm.") +
-      kArguments + R"(
-    dropout: probability in the classifier.
-    cifar_head: one Linear(512, num_classes) in the place of the classifier of three layers, as is
-        usual for 32x32 images.)";
-  m.def(
-      name,
+  define_model(
+      m, name,
       [make](Integer num_classes, Number dropout, Flag<"cifar_head"> cifar_head,
              Flag<"init_weights"> init_weights) {
         return make({num_classes, dropout, cifar_head, init_weights});
       },
-      py::kw_only(), py::arg("num_classes") = 1000, py::arg("dropout") = 0.5,
-      py::arg("cifar_head") = false, py::arg("init_weights") = true, (doc + kReturns).c_str());
+      "VGG for images [n, 3, h, w] from 32x32 (ImageNet: 224); _bn: with BatchNorm.",
+      kDropout = 0.5,
+      Arg("cifar_head",
+          "one Linear(512, num_classes) in the place of the classifier of three layers, as is\n"
+          "        usual for 32x32 images.") = false);
 }
 
 void bind_vgg(py::module_& m) {
@@ -90,19 +91,17 @@ void bind_vgg(py::module_& m) {
 using MakeResNet = std::shared_ptr<models::ResNet> (*)(const models::ResNetOptions&);
 
 void def_resnet(py::module_& m, const char* name, MakeResNet make) {
-  const std::string doc =
-      std::string("ResNet for images [n, 3, h, w] of any size (ImageNet: 224).") + kArguments + R"(
-    cifar_stem: the usual start for 32x32 images: a 3x3 convolution of stride 1, no max pooling.
-    zero_init_residual: the last BatchNorm of each block starts at 0.)";
-  m.def(
-      name,
+  define_model(
+      m, name,
       [make](Integer num_classes, Flag<"cifar_stem"> cifar_stem,
              Flag<"zero_init_residual"> zero_init_residual, Flag<"init_weights"> init_weights) {
         return make({num_classes, cifar_stem, zero_init_residual, init_weights});
       },
-      py::kw_only(), py::arg("num_classes") = 1000, py::arg("cifar_stem") = false,
-      py::arg("zero_init_residual") = false, py::arg("init_weights") = true,
-      (doc + kReturns).c_str());
+      "ResNet for images [n, 3, h, w] of any size (ImageNet: 224).",
+      Arg("cifar_stem",
+          "the usual start for 32x32 images: a 3x3 convolution of stride 1, no max pooling.") =
+          false,
+      Arg("zero_init_residual", "the last BatchNorm of each block starts at 0.") = false);
 }
 
 void bind_resnet(py::module_& m) {
@@ -159,23 +158,18 @@ void bind_googlenet(py::module_& m) {
         "auxiliary classifiers. InvalidArgumentError on other shapes.");
   }
   def_fc(cls);
-  const std::string doc =
-      std::string("GoogLeNet for images [n, 3, h, w] (ImageNet: 224).") + kArguments + R"(
-    aux_logits: with the two auxiliary classifiers, which run in training only.
-    transform_input: the input is normalised as ImageNet's, the weights come from TensorFlow.
-    dropout: probability before the last layer.
-    dropout_aux: probability in the auxiliary classifiers.)";
-  m.def(
-      "googlenet",
+  define_model(
+      m, "googlenet",
       [](Integer num_classes, Flag<"aux_logits"> aux_logits,
          Flag<"transform_input"> transform_input, Number dropout, Number dropout_aux,
          Flag<"init_weights"> init_weights) {
         return models::googlenet(
             {num_classes, aux_logits, transform_input, dropout, dropout_aux, init_weights});
       },
-      py::kw_only(), py::arg("num_classes") = 1000, py::arg("aux_logits") = true,
-      py::arg("transform_input") = false, py::arg("dropout") = 0.2, py::arg("dropout_aux") = 0.7,
-      py::arg("init_weights") = true, (doc + kReturns).c_str());
+      "GoogLeNet for images [n, 3, h, w] (ImageNet: 224).",
+      Arg("aux_logits", "with the two auxiliary classifiers, which run in training only.") = true,
+      kTransformInput = false, kLastDropout = 0.2,
+      Arg("dropout_aux", "probability in the auxiliary classifiers.") = 0.7);
 }
 
 void bind_inception(py::module_& m) {
@@ -197,23 +191,18 @@ void bind_inception(py::module_& m) {
         "auxiliary classifier. InvalidArgumentError on other shapes.");
   }
   def_fc(cls);
-  const std::string doc =
-      std::string("Inception v3 for images [n, 3, h, w] from 75x75 (ImageNet: 299).") + kArguments +
-      R"(
-    aux_logits: with the auxiliary classifier, which runs in training only and needs 299x299.
-    transform_input: the input is normalised as ImageNet's, the weights come from TensorFlow.
-    dropout: probability before the last layer.)";
-  m.def(
-      "inception_v3",
+  define_model(
+      m, "inception_v3",
       [](Integer num_classes, Flag<"aux_logits"> aux_logits,
          Flag<"transform_input"> transform_input, Number dropout,
          Flag<"init_weights"> init_weights) {
         return models::inception_v3(
             {num_classes, aux_logits, transform_input, dropout, init_weights});
       },
-      py::kw_only(), py::arg("num_classes") = 1000, py::arg("aux_logits") = true,
-      py::arg("transform_input") = false, py::arg("dropout") = 0.5, py::arg("init_weights") = true,
-      (doc + kReturns).c_str());
+      "Inception v3 for images [n, 3, h, w] from 75x75 (ImageNet: 299).",
+      Arg("aux_logits",
+          "with the auxiliary classifier, which runs in training only and needs 299x299.") = true,
+      kTransformInput = false, kLastDropout = 0.5);
 }
 
 }  // namespace

@@ -4,8 +4,8 @@
 #include <memory>
 #include <string>
 
-#include "bindings/native/nn/module.h"
-#include "bindings/native/words.h"
+#include "bindings/native/nn/nn.h"
+#include "bindings/native/tensor/tensor.h"
 #include "core/base/status.h"
 
 namespace hvd::python {
@@ -86,11 +86,8 @@ void apply_to(const ModuleT& module, const ModuleFunction& function) {
 
 // Calls a Python hook from C++ with the module and two more arguments.
 template <typename... Arguments>
-Tensor call_hook(const std::shared_ptr<const void>& hook, nn::Module& module,
-                 Arguments... arguments) {
-  auto* object = static_cast<PyObject*>(const_cast<void*>(hook.get()));
-  return replacement(
-      py::reinterpret_borrow<py::function>(object)(to_python(module), std::move(arguments)...));
+Tensor call_hook(const SharedObject& hook, nn::Module& module, Arguments... arguments) {
+  return replacement(hook.get()(to_python(module), std::move(arguments)...));
 }
 
 struct RemovableHandle {
@@ -99,28 +96,28 @@ struct RemovableHandle {
 
 RemovableHandle add_pre_hook(nn::Module& module, const ForwardPreHook& hook) {
   return {module.register_forward_pre_hook(
-      [owner = keep_alive(hook)](nn::Module& self, const Tensor& input) {
+      [shared = SharedObject(hook)](nn::Module& self, const Tensor& input) {
         const py::gil_scoped_acquire gil;
-        return call_hook(owner, self, py::make_tuple(input));
+        return call_hook(shared, self, py::make_tuple(input));
       })};
 }
 
 RemovableHandle add_forward_hook(nn::Module& module, const ForwardHook& hook) {
   return {module.register_forward_hook(
-      [owner = keep_alive(hook)](nn::Module& self, const Tensor& input, const Tensor& output) {
+      [shared = SharedObject(hook)](nn::Module& self, const Tensor& input, const Tensor& output) {
         const py::gil_scoped_acquire gil;
-        return call_hook(owner, self, py::make_tuple(input), to_object(output));
+        return call_hook(shared, self, py::make_tuple(input), to_object(output));
       })};
 }
 
 RemovableHandle add_backward_hook(nn::Module& module, const BackwardHook& hook) {
-  return {module.register_full_backward_hook([owner = keep_alive(hook)](nn::Module& self,
-                                                                        const Tensor& grad_input,
-                                                                        const Tensor& grad_output) {
-    const py::gil_scoped_acquire gil;
-    return call_hook(owner, self, py::make_tuple(to_object(grad_input)),
-                     py::make_tuple(grad_output));
-  })};
+  return {module.register_full_backward_hook(
+      [shared = SharedObject(hook)](nn::Module& self, const Tensor& grad_input,
+                                    const Tensor& grad_output) {
+        const py::gil_scoped_acquire gil;
+        return call_hook(shared, self, py::make_tuple(to_object(grad_input)),
+                         py::make_tuple(grad_output));
+      })};
 }
 
 void def_state(ModuleClass& cls) {

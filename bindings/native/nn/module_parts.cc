@@ -5,8 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "bindings/native/nn/module.h"
-#include "bindings/native/numbers.h"
+#include "bindings/native/nn/nn.h"
 #include "core/base/status.h"
 
 namespace hvd::python {
@@ -171,42 +170,27 @@ Value entry_at(const std::vector<std::pair<std::string, Value>>& entries, const 
 using AnyModule = Typed<"Module">;
 
 void def_registration(ModuleClass& cls) {
-  cls.def("register_parameter", &register_parameter, py::arg("name"), py::arg("value"),
-          R"(Add a parameter, also as an attribute; it requires grad from now on.
-
-Args:
-    name: without '.'; what Python registered under it is replaced.
-    value: a Tensor of any shape; None registers nothing and makes the attribute None.
-
-Raises:
-    InvalidArgumentError: the name is empty, has a '.', or a layer of C++ has such a part.)")
-      .def("register_buffer", &register_buffer, py::arg("name"), py::arg("value"),
-           py::arg("persistent") = true,
-           R"(Add a tensor that is not trained, also as an attribute.
-
-Args:
-    name: as for register_parameter().
-    value: a Tensor of any shape, or None.
-    persistent: whether it is part of state_dict().
-
-Raises:
-    InvalidArgumentError: as register_parameter().)")
-      .def("__setattr__", &set_attribute, py::arg("name"), py::arg("value"),
-           "Set an attribute; layers and parameters are registered.")
+  constexpr Arg kName{"name", "as for register_parameter()."};
+  constexpr Invalid kAsThere{"as register_parameter()."};
+  define(
+      cls, "register_parameter", &register_parameter,
+      "Add a parameter, also as an attribute; it requires grad from now on.",
+      Arg("name", "without '.'; what Python registered under it is replaced."),
+      Arg("value", "a Tensor of any shape; None registers nothing and makes the attribute None."),
+      Invalid{"the name is empty, has a '.', or a layer of C++ has such a part."});
+  define(cls, "register_buffer", &register_buffer,
+         "Add a tensor that is not trained, also as an attribute.", kName,
+         Arg("value", "a Tensor of any shape, or None."),
+         Arg("persistent", "whether it is part of state_dict().") = true, kAsThere);
+  for (const char* name : {"register_module", "add_module"}) {
+    define(cls, name, &register_module, "Add a sub-module, also as an attribute.", kName,
+           Arg("module", "a Module, or None."), kAsThere,
+           Raises{"TypeError: ``module`` is something else."});
+  }
+  cls.def("__setattr__", &set_attribute, py::arg("name"), py::arg("value"),
+          "Set an attribute; layers and parameters are registered.")
       .def("__delattr__", &delete_attribute, py::arg("name"),
            "Delete an attribute; what it registered is forgotten.");
-  for (const char* name : {"register_module", "add_module"}) {
-    cls.def(name, &register_module, py::arg("name"), py::arg("module"),
-            R"(Add a sub-module, also as an attribute.
-
-Args:
-    name: as for register_parameter().
-    module: a Module, or None.
-
-Raises:
-    InvalidArgumentError: as register_parameter().
-    TypeError: ``module`` is something else.)");
-  }
 }
 
 }  // namespace

@@ -1,5 +1,7 @@
 #include "bindings/native/nn/nn.h"
 
+#include <unordered_map>
+
 #include "bindings/native/numbers.h"
 #include "core/base/status.h"
 #include "horovod_cpp/autograd/functions/window.h"
@@ -33,17 +35,55 @@ LossReduction reduction_from(const std::string& name) {
   throw InvalidArgumentError("reduction '" + name + "': expected none, mean, sum or batchmean");
 }
 
+namespace {
+
+// What the Python package remembers of modules that it made, however often their Python halves come
+// and go: the arguments they were made with, of which horovod_cpp/nn/copying.py makes copies.
+struct Origin {
+  std::weak_ptr<nn::Module> module;  // expired: another module may have its address by now
+  SharedObject value;
+};
+
+// Guarded by the GIL; never destroyed, as it holds Python objects.
+std::unordered_map<const nn::Module*, Origin>& origins() {
+  static auto* table = new std::unordered_map<const nn::Module*, Origin>;
+  return *table;
+}
+
+void set_origin(const std::shared_ptr<nn::Module>& module, const py::object& value) {
+  static std::size_t limit = 64;
+  auto& table = origins();
+  if (table.size() >= limit) {
+    std::erase_if(table, [](const auto& entry) { return entry.second.module.expired(); });
+    limit = 2 * table.size() + 64;
+  }
+  table.insert_or_assign(module.get(), Origin{module, SharedObject(value)});
+}
+
+py::object origin_of(const std::shared_ptr<nn::Module>& module) {
+  const auto found = origins().find(module.get());
+  if (found == origins().end() || found->second.module.lock() != module) return py::none();
+  return found->second.value.get();
+}
+
+}  // namespace
+
 void bind_nn(py::module_& m) {
+  py::module_ functional = m.def_submodule("functional", "horovod_cpp.nn.functional");
   bind_nn_module(m);
-  bind_nn_layers(m);
+  bind_nn_layers(m, functional);
   bind_convolution(m);
   bind_nn_containers(m);
   bind_nn_sequences(m);
-  bind_nn_losses(m);
-  bind_nn_functional(m);
+  bind_nn_losses(m, functional);
   bind_nn_init(m);
   bind_models(m);
-  bind_nn_origins(m);
+  // Those of the top level that need no further names.
+  for (const char* name : {"conv1d", "conv2d", "conv_transpose2d"}) {
+    functional.attr(name) = m.attr(name);
+  }
+  m.def("_set_origin", &set_origin, py::arg("module"), py::arg("value"));
+  m.def("_origin_of", &origin_of, py::arg("module"));
 }
 
 }  // namespace hvd::python

@@ -5,13 +5,15 @@
 #include <utility>
 
 #include "bindings/native/nn/nn.h"
-#include "bindings/native/numbers.h"
 #include "core/base/status.h"
 #include "horovod_cpp/nn/layers/recurrent.h"
 #include "horovod_cpp/nn/layers/transformer.h"
 
 namespace hvd::python {
 namespace {
+
+constexpr Invalid kBadOption{"an option is out of range."};
+constexpr Invalid kBadShapes{"shapes do not fit."};
 
 template <typename Layer>
 std::shared_ptr<Layer> make_recurrent(Integer input_size, Integer hidden_size, Integer num_layers,
@@ -20,15 +22,6 @@ std::shared_ptr<Layer> make_recurrent(Integer input_size, Integer hidden_size, I
   return std::make_shared<Layer>(
       input_size, hidden_size,
       nn::RecurrentOptions{num_layers, bias, batch_first, dropout, bidirectional});
-}
-
-template <typename Layer>
-LayerClass<Layer> recurrent_class(py::module_& m, const char* name, const char* doc) {
-  LayerClass<Layer> cls(m, name, doc);
-  cls.def(py::init(&make_recurrent<Layer>), py::arg("input_size"), py::arg("hidden_size"),
-          py::arg("num_layers") = 1, py::arg("bias") = true, py::arg("batch_first") = false,
-          py::arg("dropout") = 0.0, py::arg("bidirectional") = false);
-  return cls;
 }
 
 Typed<"tuple[Tensor, tuple[Tensor, Tensor]]"> run_lstm(
@@ -51,61 +44,36 @@ Typed<"tuple[Tensor, Tensor]"> run_gru(nn::GRU& self, const Tensor& input, const
   return py::make_tuple(result.output, result.hidden);
 }
 
+template <typename Layer, typename Run>
+void bind_recurrent_layer(py::module_& m, const char* name, const char* what, Run run,
+                          const char* state, const char* returns) {
+  auto cls = define_layer<Layer>(
+      m, name, what, py::init(&make_recurrent<Layer>),
+      Arg("input_size", "extent of the input's last axis."),
+      Arg("hidden_size", "extent of a state."),
+      Arg("num_layers", "layers on top of each other.") = 1,
+      Arg("bias", "whether they have one.") = true,
+      Arg("batch_first", "input and output are [batch, steps, ...].") = false,
+      Arg("dropout", "probability, in training, on the outputs of every layer but the last.") = 0.0,
+      Arg("bidirectional", "also backwards; outputs lie side by side.") = false, kBadOption);
+  for (const char* call : {"__call__", "forward"}) {
+    define(cls, call, run, "Run over a batch of sequences.",
+           Arg("input", "[steps, batch, input_size] (batch_first: [batch, steps, input_size])."),
+           Arg("hx", state) = py::none(), Returns{returns}, kBadShapes);
+  }
+}
+
 void bind_recurrent(py::module_& m) {
-  const char* doc = R"(Run over a batch of sequences.
-
-Args:
-    input: [steps, batch, input_size] (batch_first: [batch, steps, input_size]).
-    hx: the first state, [num_layers * directions, batch, hidden_size] each of a pair (h_0, c_0); None: zeros.
-
-Returns:
-    (output, (h_n, c_n)): output [steps, batch, directions * hidden_size], the last states.
-
-Raises:
-    InvalidArgumentError: shapes do not fit.)";
-  recurrent_class<nn::LSTM>(
-      m, "LSTM", R"(Long short-term memory over [steps, batch, input_size]; parameters as PyTorch's.
-
-Args:
-    input_size: extent of the input's last axis.
-    hidden_size: extent of a state.
-    num_layers: layers on top of each other.
-    bias: whether they have one.
-    batch_first: input and output are [batch, steps, ...].
-    dropout: probability, in training, on the outputs of every layer but the last.
-    bidirectional: also backwards; outputs lie side by side.
-
-Raises:
-    InvalidArgumentError: an option is out of range.)")
-      .def("__call__", &run_lstm, py::arg("input"), py::arg("hx") = py::none(), doc)
-      .def("forward", &run_lstm, py::arg("input"), py::arg("hx") = py::none(), doc);
-  const char* gru_doc = R"(Run over a batch of sequences.
-
-Args:
-    input: [steps, batch, input_size] (batch_first: [batch, steps, input_size]).
-    hx: the first state, [num_layers * directions, batch, hidden_size]; None: zeros.
-
-Returns:
-    (output, h_n): output [steps, batch, directions * hidden_size], the last state.
-
-Raises:
-    InvalidArgumentError: shapes do not fit.)";
-  recurrent_class<nn::GRU>(
-      m, "GRU", R"(Gated recurrent units over [steps, batch, input_size]; parameters as PyTorch's.
-
-Args:
-    input_size: extent of the input's last axis.
-    hidden_size: extent of a state.
-    num_layers: layers on top of each other.
-    bias: whether they have one.
-    batch_first: input and output are [batch, steps, ...].
-    dropout: probability, in training, on the outputs of every layer but the last.
-    bidirectional: also backwards; outputs lie side by side.
-
-Raises:
-    InvalidArgumentError: an option is out of range.)")
-      .def("__call__", &run_gru, py::arg("input"), py::arg("hx") = py::none(), gru_doc)
-      .def("forward", &run_gru, py::arg("input"), py::arg("hx") = py::none(), gru_doc);
+  bind_recurrent_layer<nn::LSTM>(
+      m, "LSTM", "Long short-term memory over [steps, batch, input_size]; parameters as PyTorch's.",
+      &run_lstm,
+      "the first state, [num_layers * directions, batch, hidden_size] each of a pair (h_0, c_0); "
+      "None: zeros.",
+      "(output, (h_n, c_n)): output [steps, batch, directions * hidden_size], the last states.");
+  bind_recurrent_layer<nn::GRU>(
+      m, "GRU", "Gated recurrent units over [steps, batch, input_size]; parameters as PyTorch's.",
+      &run_gru, "the first state, [num_layers * directions, batch, hidden_size]; None: zeros.",
+      "(output, h_n): output [steps, batch, directions * hidden_size], the last state.");
 }
 
 Typed<"tuple[Tensor, Tensor | None]"> run_attention(
@@ -122,31 +90,6 @@ Typed<"tuple[Tensor, Tensor | None]"> run_attention(
   return py::make_tuple(result.output, to_object(result.weights));
 }
 
-template <typename Cls>
-void def_attention_call(Cls& cls, const char* name) {
-  cls.def(name, &run_attention, py::arg("query"), py::arg("key"), py::arg("value"),
-          py::arg("key_padding_mask") = py::none(), py::arg("need_weights") = true,
-          py::arg("attn_mask") = py::none(), py::arg("average_attn_weights") = true,
-          R"(The queries' attention to the keys.
-
-Args:
-    query: [queries, batch, embed_dim] (batch_first: [batch, queries, embed_dim]); of one sequence
-        all arguments and results may be without the batch axis.
-    key: [keys, batch, embed_dim], likewise.
-    value: as ``key``.
-    key_padding_mask: [batch, keys], bool (True: not to be attended to) or floating (added).
-    need_weights: return them too.
-    attn_mask: [queries, keys] or [batch * heads, queries, keys], likewise.
-    average_attn_weights: return their mean over the heads.
-
-Returns:
-    (output, weights): output like ``query``; weights [batch, queries, keys], with heads after the
-    batch if not averaged, or None.
-
-Raises:
-    InvalidArgumentError: shapes do not fit.)");
-}
-
 template <typename Layer>
 Tensor run_encoder(Layer& self, const Tensor& src, const MaybeTensor& mask,
                    const MaybeTensor& key_padding_mask) {
@@ -157,24 +100,16 @@ Tensor run_encoder(Layer& self, const Tensor& src, const MaybeTensor& mask,
 
 template <typename Layer>
 void def_encoder_call(LayerClass<Layer>& cls, const char* mask) {
-  const std::string doc =
-      std::string(R"(The output for one batch of sequences.
-
-Args:
-    src: [steps, batch, d_model] (batch_first: [batch, steps, d_model]).
-    )") +
-      mask +
-      R"(: [steps, steps] or [batch * heads, steps, steps], as MultiheadAttention's attn_mask.
-    src_key_padding_mask: [batch, steps], as MultiheadAttention's key_padding_mask.
-
-Returns:
-    A Tensor of the shape of ``src``.
-
-Raises:
-    InvalidArgumentError: shapes do not fit.)";
   for (const char* name : {"__call__", "forward"}) {
-    cls.def(name, &run_encoder<Layer>, py::arg("src"), py::arg(mask) = py::none(),
-            py::arg("src_key_padding_mask") = py::none(), doc.c_str());
+    define(
+        cls, name, &run_encoder<Layer>, "The output for one batch of sequences.",
+        Arg("src", "[steps, batch, d_model] (batch_first: [batch, steps, d_model])."),
+        Arg(mask,
+            "[steps, steps] or [batch * heads, steps, steps], as MultiheadAttention's attn_mask.") =
+            py::none(),
+        Arg("src_key_padding_mask", "[batch, steps], as MultiheadAttention's key_padding_mask.") =
+            py::none(),
+        Returns{"A Tensor of the shape of ``src``."}, kBadShapes);
   }
 }
 
@@ -186,76 +121,67 @@ nn::TransformerActivation activation_from(const std::string& name) {
 }
 
 void bind_attention(py::module_& m) {
-  LayerClass<nn::MultiheadAttention> attention(
-      m, "MultiheadAttention",
-      R"(Scaled dot products over several heads (Vaswani et al. 2017).
-
-Args:
-    embed_dim: extent of queries, keys and values.
-    num_heads: divides embed_dim.
-    dropout: probability on the weights, in training.
-    bias: whether the projections have one.
-    batch_first: tensors are [batch, steps, embed_dim].
-
-Raises:
-    InvalidArgumentError: num_heads does not divide embed_dim.)");
-  attention.def(
+  auto attention = define_layer<nn::MultiheadAttention>(
+      m, "MultiheadAttention", "Scaled dot products over several heads (Vaswani et al. 2017).",
       py::init([](Integer embed_dim, Integer num_heads, Number dropout, Flag<"bias"> bias,
                   Flag<"batch_first"> batch_first) {
         return std::make_shared<nn::MultiheadAttention>(
             embed_dim, num_heads, nn::MultiheadAttentionOptions{dropout, bias, batch_first});
       }),
-      py::arg("embed_dim"), py::arg("num_heads"), py::arg("dropout") = 0.0, py::arg("bias") = true,
-      py::arg("batch_first") = false);
-  def_attention_call(attention, "__call__");
-  def_attention_call(attention, "forward");
+      Arg("embed_dim", "extent of queries, keys and values."),
+      Arg("num_heads", "divides embed_dim."),
+      Arg("dropout", "probability on the weights, in training.") = 0.0,
+      Arg("bias", "whether the projections have one.") = true,
+      Arg("batch_first", "tensors are [batch, steps, embed_dim].") = false,
+      Invalid{"num_heads does not divide embed_dim."});
+  for (const char* name : {"__call__", "forward"}) {
+    define(
+        attention, name, &run_attention, "The queries' attention to the keys.",
+        Arg("query",
+            "[queries, batch, embed_dim] (batch_first: [batch, queries, embed_dim]); of one "
+            "sequence\n        all arguments and results may be without the batch axis."),
+        Arg("key", "[keys, batch, embed_dim], likewise."), Arg("value", "as ``key``."),
+        Arg("key_padding_mask",
+            "[batch, keys], bool (True: not to be attended to) or floating (added).") = py::none(),
+        Arg("need_weights", "return them too.") = true,
+        Arg("attn_mask", "[queries, keys] or [batch * heads, queries, keys], likewise.") =
+            py::none(),
+        Arg("average_attn_weights", "return their mean over the heads.") = true,
+        Returns{"(output, weights): output like ``query``; weights [batch, queries, keys], with "
+                "heads after the\n    batch if not averaged, or None."},
+        kBadShapes);
+  }
 }
 
 void bind_encoders(py::module_& m) {
-  LayerClass<nn::TransformerEncoderLayer> layer(
-      m, "TransformerEncoderLayer",
-      R"(Self-attention and a feed-forward net, with residuals.
-
-Args:
-    d_model: extent of input and output.
-    nhead: heads of the attention; divides d_model.
-    dim_feedforward: width of the net.
-    dropout: probability, in training.
-    activation: "relu" or "gelu".
-    layer_norm_eps: added to the variance.
-    batch_first: tensors are [batch, steps, d_model].
-    norm_first: normalise what enters attention and net, not their sums.
-
-Raises:
-    InvalidArgumentError: an option is out of range.)");
-  layer.def(py::init([](Integer d_model, Integer nhead, Integer dim_feedforward, Number dropout,
-                        const std::string& activation, Number layer_norm_eps,
-                        Flag<"batch_first"> batch_first, Flag<"norm_first"> norm_first) {
-              return std::make_shared<nn::TransformerEncoderLayer>(
-                  d_model, nhead,
-                  nn::TransformerEncoderLayerOptions{dim_feedforward, dropout,
-                                                     activation_from(activation), layer_norm_eps,
-                                                     batch_first, norm_first});
-            }),
-            py::arg("d_model"), py::arg("nhead"), py::arg("dim_feedforward") = 2048,
-            py::arg("dropout") = 0.1, py::arg("activation") = "relu",
-            py::arg("layer_norm_eps") = 1e-5, py::arg("batch_first") = false,
-            py::arg("norm_first") = false);
+  auto layer = define_layer<nn::TransformerEncoderLayer>(
+      m, "TransformerEncoderLayer", "Self-attention and a feed-forward net, with residuals.",
+      py::init([](Integer d_model, Integer nhead, Integer dim_feedforward, Number dropout,
+                  const std::string& activation, Number layer_norm_eps,
+                  Flag<"batch_first"> batch_first, Flag<"norm_first"> norm_first) {
+        return std::make_shared<nn::TransformerEncoderLayer>(
+            d_model, nhead,
+            nn::TransformerEncoderLayerOptions{dim_feedforward, dropout,
+                                               activation_from(activation), layer_norm_eps,
+                                               batch_first, norm_first});
+      }),
+      Arg("d_model", "extent of input and output."),
+      Arg("nhead", "heads of the attention; divides d_model."),
+      Arg("dim_feedforward", "width of the net.") = 2048,
+      Arg("dropout", "probability, in training.") = 0.1,
+      Arg("activation", "\"relu\" or \"gelu\".") = "relu",
+      Arg("layer_norm_eps", "added to the variance.") = 1e-5,
+      Arg("batch_first", "tensors are [batch, steps, d_model].") = false,
+      Arg("norm_first", "normalise what enters attention and net, not their sums.") = false,
+      kBadOption);
   def_encoder_call(layer, "src_mask");
-  LayerClass<nn::TransformerEncoder> encoder(
-      m, "TransformerEncoder",
-      R"(Copies of an encoder layer, perhaps a last LayerNorm.
-
-Args:
-    encoder_layer: the TransformerEncoderLayer that is copied, with its values.
-    num_layers: how many.
-    norm: a LayerNorm for the output; None: there is none.
-
-Raises:
-    InvalidArgumentError: fewer than one layer.)");
-  encoder.def(
+  auto encoder = define_layer<nn::TransformerEncoder>(
+      m, "TransformerEncoder", "Copies of an encoder layer, perhaps a last LayerNorm.",
       py::init<const nn::TransformerEncoderLayer&, Integer, std::shared_ptr<nn::LayerNorm>>(),
-      py::arg("encoder_layer"), py::arg("num_layers"), py::arg("norm") = py::none());
+      Arg("encoder_layer", "the TransformerEncoderLayer that is copied, with its values."),
+      Arg("num_layers", "how many."),
+      Arg("norm", "a LayerNorm for the output; None: there is none.") = py::none(),
+      Invalid{"fewer than one layer."});
   def_encoder_call(encoder, "mask");
 }
 

@@ -5,8 +5,8 @@
 #include <memory>
 #include <utility>
 
+#include "bindings/native/docs.h"
 #include "bindings/native/numbers.h"
-#include "bindings/native/tensor/docs.h"
 #include "horovod_cpp/optim/optimizers.h"
 
 namespace hvd::python {

@@ -1,9 +1,8 @@
-#include "bindings/native/tensor/index.h"
 
 #include <string>
 #include <vector>
 
-#include "bindings/native/scalar.h"
+#include "bindings/native/tensor/tensor.h"
 #include "core/base/status.h"
 #include "horovod_cpp/autograd/functions/functions.h"
 #include "horovod_cpp/autograd/modes.h"

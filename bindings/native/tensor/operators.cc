@@ -1,10 +1,10 @@
-// Comparison and logic of tensors by operators, and how a tensor prints.
+// Arithmetic, comparison and logic of tensors by operators, and how a tensor prints.
 #include <pybind11/operators.h>
 
+#include <functional>
 #include <string>
 
-#include "bindings/native/bindings.h"
-#include "bindings/native/integers.h"
+#include "bindings/native/tensor/tensor.h"
 #include "core/base/status.h"
 #include "horovod_cpp/autograd/functions/functions.h"
 #include "horovod_cpp/tensor/device.h"
@@ -12,16 +12,70 @@
 namespace hvd::python {
 namespace {
 
-using Compare = Tensor (*)(const Tensor&, const Tensor&);
-using CompareNumber = Tensor (*)(const Tensor&, double);
+using OfTwo = Tensor (*)(const Tensor&, const Tensor&);
+using OfNumber = Tensor (*)(const Tensor&, double);
 
-void def_compare(py::class_<Tensor>& cls, const char* name, Compare both, CompareNumber number) {
-  cls.def(name, both, py::is_operator(), ReleaseGil());
+// An operator of a tensor and an array or a number, also where it is reflected.
+template <typename Both, typename WithNumber>
+void def_mixed(TensorClass& cls, const std::string& name, Both both, WithNumber number) {
   cls.def(
-      name, [both](const Tensor& a, const py::array& b) { return both(a, wrap_array(b)); },
+      name.c_str(),
+      [both](const Tensor& self, const py::array& other) {
+        const Tensor wrapped = wrap_array(other);
+        const WithoutGil nogil;
+        return both(self, wrapped);
+      },
       py::is_operator());
-  cls.def(name, with_int(both, number), py::is_operator());
-  cls.def(name, number, py::is_operator(), ReleaseGil());
+  cls.def(name.c_str(), number, py::is_operator(), ReleaseGil());
+}
+
+// The operator and its reflection. `keeps_integers`: of two integers it makes one.
+template <typename Operation>
+void def_arithmetic(TensorClass& cls, const std::string& name, OfTwo both, Operation operation,
+                    bool keeps_integers = true) {
+  const auto swapped = [both](const Tensor& right, const Tensor& left) {
+    return both(left, right);
+  };
+  const auto number = [=](const Tensor& left, const Scalar& right) {
+    return keeps_integers && right.exact_in(left.dtype()) ? both(left, right.tensor(left.dtype()))
+                                                          : operation(left, right.value);
+  };
+  const auto reflected = [=](const Tensor& right, const Scalar& left) {
+    return keeps_integers && left.exact_in(right.dtype()) ? both(left.tensor(right.dtype()), right)
+                                                          : operation(left.value, right);
+  };
+  cls.def(("__" + name + "__").c_str(), both, py::is_operator(), ReleaseGil());
+  def_mixed(cls, "__" + name + "__", both, number);
+  def_mixed(cls, "__r" + name + "__", swapped, reflected);
+}
+
+void def_compare(TensorClass& cls, const char* name, OfTwo both, OfNumber number) {
+  cls.def(name, both, py::is_operator(), ReleaseGil());
+  def_mixed(cls, name, both, with_scalar(both, number));
+}
+
+void bind_arithmetic(TensorClass& cls) {
+  def_arithmetic(cls, "add", &add, std::plus<>());
+  def_arithmetic(cls, "sub", &sub, std::minus<>());
+  def_arithmetic(cls, "mul", &mul, std::multiplies<>());
+  def_arithmetic(cls, "truediv", &hvd::div, std::divides<>(), /*keeps_integers=*/false);
+  cls.def("__neg__", &neg, ReleaseGil());
+  cls.def("__pow__", OfTwo{&pow}, py::is_operator(), ReleaseGil());
+  cls.def("__pow__", OfNumber{&pow}, py::is_operator(), ReleaseGil());
+  cls.def(
+      "__rpow__",
+      [](const Tensor& exponent, Number base) {
+        return pow(Tensor::full({}, base, exponent.dtype()), exponent);
+      },
+      py::is_operator(), ReleaseGil());
+  cls.def("__pos__", [](const Typed<"Tensor">& t) { return t; });
+  cls.def("__matmul__", &matmul, py::is_operator(), ReleaseGil());
+  cls.def(
+      "__matmul__", [](const Tensor& a, const py::array& b) { return matmul(a, wrap_array(b)); },
+      py::is_operator());
+  cls.def(
+      "__rmatmul__", [](const Tensor& b, const py::array& a) { return matmul(wrap_array(a), b); },
+      py::is_operator());
 }
 
 void require_bool(const Tensor& tensor, const char* name) {
@@ -30,7 +84,7 @@ void require_bool(const Tensor& tensor, const char* name) {
                              std::string(name_of(tensor.dtype())));
 }
 
-void def_logic(py::class_<Tensor>& cls, const char* name, Compare function) {
+void def_logic(TensorClass& cls, const char* name, OfTwo function) {
   cls.def(
       name,
       [=](const Tensor& a, const Tensor& b) {
@@ -80,8 +134,9 @@ std::string repr(const Tensor& tensor) {
 }  // namespace
 
 void bind_tensor_operators(py::module_& m) {
-  auto cls = py::reinterpret_borrow<py::class_<Tensor>>(m.attr("Tensor"));
+  auto cls = py::reinterpret_borrow<TensorClass>(m.attr("Tensor"));
   cls.def("__hash__", [](const Tensor& t) { return reinterpret_cast<std::intptr_t>(t.id()); });
+  bind_arithmetic(cls);
   def_compare(cls, "__eq__", &eq, &eq);
   def_compare(cls, "__ne__", &ne, &ne);
   def_compare(cls, "__lt__", &lt, &lt);

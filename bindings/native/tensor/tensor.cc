@@ -9,19 +9,13 @@
 #include <optional>
 #include <vector>
 
-#include "bindings/native/bindings.h"
-#include "bindings/native/integers.h"
-#include "bindings/native/scalar.h"
-#include "bindings/native/tensor/index.h"
-#include "bindings/native/words.h"
+#include "bindings/native/tensor/tensor.h"
 #include "core/base/status.h"
 #include "horovod_cpp/autograd/functions/functions.h"
 #include "horovod_cpp/tensor/device.h"
 
 namespace hvd::python {
 namespace {
-
-using TensorClass = py::class_<Tensor>;
 
 py::typing::Tuple<int, py::ellipsis> to_tuple(const Shape& shape) {
   py::typing::Tuple<int, py::ellipsis> tuple(shape.size());
@@ -94,49 +88,6 @@ Tensor shallow_copy(const Tensor& tensor) {
   throw py::type_error("a Tensor is made by hvd.tensor(data), hvd.zeros(shape) and their like");
 }
 
-template <typename Function>
-auto without_gil(Function&& function) {
-  const WithoutGil nogil;
-  return function();
-}
-
-using TensorTensor = Tensor (*)(const Tensor&, const Tensor&);
-using TensorNumber = Tensor (*)(const Tensor&, double);
-using NumberTensor = Tensor (*)(double, const Tensor&);
-
-// The operator and its reflection, for tensors, arrays and numbers. `keeps_integers`: of two
-// integers it makes one.
-void def_operator(TensorClass& cls, const std::string& name, TensorTensor both, TensorNumber right,
-                  NumberTensor left, bool keeps_integers = true) {
-  const std::string direct = "__" + name + "__";
-  const std::string reflected = "__r" + name + "__";
-  cls.def(direct.c_str(), both, py::is_operator(), ReleaseGil());
-  cls.def(
-      direct.c_str(),
-      [both](const Tensor& a, const py::array& b) {
-        const Tensor wrapped = wrap_array(b);
-        return without_gil([&] { return both(a, wrapped); });
-      },
-      py::is_operator());
-  if (keeps_integers) cls.def(direct.c_str(), with_int(both, right), py::is_operator());
-  cls.def(direct.c_str(), right, py::is_operator(), ReleaseGil());
-  cls.def(
-      reflected.c_str(),
-      [both](const Tensor& b, const py::array& a) {
-        const Tensor wrapped = wrap_array(a);
-        return without_gil([&] { return both(wrapped, b); });
-      },
-      py::is_operator());
-  const auto swapped = [left](const Tensor& b, double a) { return left(a, b); };
-  const auto both_swapped = [both](const Tensor& b, const Tensor& a) { return both(a, b); };
-  if (keeps_integers) {
-    cls.def(reflected.c_str(), with_int(both_swapped, swapped), py::is_operator());
-  }
-  cls.def(
-      reflected.c_str(), [left](const Tensor& b, Number a) { return left(a, b); },
-      py::is_operator(), ReleaseGil());
-}
-
 void bind_one_element(TensorClass& cls) {
   cls.def(
       "__format__",
@@ -169,38 +120,7 @@ void bind_one_element(TensorClass& cls) {
   });
 }
 
-void bind_operators(TensorClass& cls) {
-  def_operator(
-      cls, "add", &hvd::add, [](const Tensor& a, double b) { return a + b; },
-      [](double a, const Tensor& b) { return a + b; });
-  def_operator(
-      cls, "sub", &hvd::sub, [](const Tensor& a, double b) { return a - b; },
-      [](double a, const Tensor& b) { return a - b; });
-  def_operator(
-      cls, "mul", &hvd::mul, [](const Tensor& a, double b) { return a * b; },
-      [](double a, const Tensor& b) { return a * b; });
-  def_operator(
-      cls, "truediv", &hvd::div, [](const Tensor& a, double b) { return a / b; },
-      [](double a, const Tensor& b) { return a / b; }, false);
-  cls.def("__neg__", &hvd::neg, ReleaseGil());
-  cls.def("__pow__", py::overload_cast<const Tensor&, const Tensor&>(&hvd::pow), py::is_operator(),
-          ReleaseGil());
-  cls.def("__pow__", py::overload_cast<const Tensor&, double>(&hvd::pow), py::is_operator(),
-          ReleaseGil());
-  cls.def(
-      "__rpow__",
-      [](const Tensor& exponent, Number base) {
-        return pow(Tensor::full({}, base, exponent.dtype()), exponent);
-      },
-      py::is_operator(), ReleaseGil());
-  cls.def("__pos__", [](const Typed<"Tensor">& t) { return t; });
-  cls.def("__matmul__", &hvd::matmul, py::is_operator(), ReleaseGil());
-  cls.def(
-      "__matmul__", [](const Tensor& a, const py::array& b) { return matmul(a, wrap_array(b)); },
-      py::is_operator());
-  cls.def(
-      "__rmatmul__", [](const Tensor& b, const py::array& a) { return matmul(wrap_array(a), b); },
-      py::is_operator());
+void bind_container(TensorClass& cls) {
   cls.def("__getitem__", &index_tensor, py::arg("index"));
   cls.def("__setitem__", &assign_index, py::arg("index"), py::arg("value"));
   cls.def("__len__", [](const Tensor& t) {
@@ -235,8 +155,9 @@ void bind_facts(TensorClass& cls) {
   cls.def(
       "size", [](const Tensor& t) { return to_tuple(t.shape()); }, "Extents, a tuple of ints.");
   def_axis(
-      cls, "size", given(&Tensor::size), py::arg("axis"),
-      R"(Extent of ``axis``; a negative one counts from the end; InvalidArgumentError without it.)");
+      cls, "size", given(&Tensor::size),
+      "Extent of ``axis``; a negative one counts from the end; InvalidArgumentError without it.",
+      py::arg("axis"));
   cls.def(
       "stride", [](const Tensor& t) { return to_tuple(t.strides()); },
       "Distances in elements between neighbours along each axis, a tuple of ints.");
@@ -292,7 +213,8 @@ void bind_in_place(TensorClass& cls) {
       "copy_",
       [](Tensor& t, const ArrayLike& source) -> Tensor& {
         const Tensor from = tensor_from(source);
-        return *without_gil([&] { return &t.copy_(from); });
+        const WithoutGil nogil;
+        return t.copy_(from);
       },
       kSelf, py::arg("source"),
       R"(Overwrites with a tensor or array ``source``, which is broadcast and converted. InvalidArgumentError if shapes do not fit.)");
@@ -315,16 +237,20 @@ void bind_in_place(TensorClass& cls) {
       },
       kSelf, py::arg("value"));
   cls.def("zero_", &Tensor::zero_, kSelf, "Sets all elements to 0.");
-  cls.def(
-      "add_",
-      [](Tensor& t, const Tensor& other, Number alpha) -> Tensor& { return t.add_(other, alpha); },
-      kSelf, py::arg("other"), py::arg("alpha") = 1.0,
-      R"(Adds ``alpha * other`` in place; shapes broadcast. InvalidArgumentError if shapes or dtypes do not fit.)");
-  cls.def(
-      "sub_",
-      [](Tensor& t, const Tensor& other, Number alpha) -> Tensor& { return t.sub_(other, alpha); },
-      kSelf, py::arg("other"), py::arg("alpha") = 1.0,
-      R"(Subtracts ``alpha * other`` in place; shapes broadcast. InvalidArgumentError if shapes or dtypes do not fit.)");
+  const auto scaled = [&](const char* name, Tensor& (Tensor::*change)(const Tensor&, double),
+                          const std::string& what) {
+    cls.def(
+        name,
+        [change](Tensor& t, const Tensor& other, Number alpha) -> Tensor& {
+          return (t.*change)(other, alpha);
+        },
+        kSelf, py::arg("other"), py::arg("alpha") = 1.0,
+        (what + " ``alpha * other`` in place; shapes broadcast. InvalidArgumentError if shapes or "
+                "dtypes do not fit.")
+            .c_str());
+  };
+  scaled("add_", &Tensor::add_, "Adds");
+  scaled("sub_", &Tensor::sub_, "Subtracts");
   cls.def(
       "mul_", py::overload_cast<double>(&Tensor::mul_), kSelf, py::arg("factor"),
       R"(Multiplies by a number (``factor``) or a tensor (``other``) in place; shapes broadcast. InvalidArgumentError if shapes or dtypes do not fit.)");
@@ -338,13 +264,13 @@ void bind_in_place(TensorClass& cls) {
 Tensor operand(const Tensor& left, const py::handle& value) {
   const bool is_array = py::isinstance<Tensor>(value) || py::isinstance<py::array>(value);
   if (is_array) return tensor_from(value);
-  if (const auto exact = int64_beside(left, value)) return *exact;
-  const auto number = value.cast<double>();
-  if (!is_floating(left.dtype()) && number != std::trunc(number)) {
+  const auto number = value.cast<Scalar>();
+  if (number.exact_in(left.dtype())) return number.tensor(left.dtype());
+  if (!is_floating(left.dtype()) && number.value != std::trunc(number.value)) {
     throw InvalidArgumentError("a tensor of " + std::string(name_of(left.dtype())) +
-                               " cannot take " + std::to_string(number) + " in place");
+                               " cannot take " + std::to_string(number.value) + " in place");
   }
-  return Tensor::full({}, number, left.dtype(), left.device());
+  return Tensor::full({}, number.value, left.dtype(), left.device());
 }
 
 // += and its like write into the tensor, as in NumPy and PyTorch.
@@ -388,7 +314,7 @@ collectives; everything else raises UnsupportedError that names it. Calls return
 done, in one order for all threads; printing, ``item()``, ``tolist()`` and ``cpu()`` wait for it.)");
   bind_facts(cls);
   bind_in_place(cls);
-  bind_operators(cls);
+  bind_container(cls);
   bind_one_element(cls);
   bind_augmented(cls);
   bind_tensor_views(cls);

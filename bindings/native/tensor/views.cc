@@ -6,9 +6,8 @@
 #include <utility>
 #include <vector>
 
-#include "bindings/native/numbers.h"
 #include "bindings/native/tensor/dlpack.h"
-#include "bindings/native/words.h"
+#include "bindings/native/tensor/tensor.h"
 #include "core/base/status.h"
 #include "horovod_cpp/tensor/device.h"
 
@@ -58,8 +57,6 @@ bool is_cpu(const py::handle& object) {
 }
 
 namespace {
-
-using TensorClass = py::class_<Tensor>;
 
 Tensor view_as(const Tensor& tensor, Shape shape) {
   Tensor view = tensor.reshape(std::move(shape));
@@ -153,10 +150,10 @@ void bind_shapes(TensorClass& cls) {
   cls.def(
       "ravel", [](const Tensor& a) { return a.reshape({-1}); },
       "All elements in one axis; a view where possible.");
-  def_axis(cls, "unsqueeze", given(&Tensor::unsqueeze), py::arg("axis"),
-           "A view with an axis of extent 1 more.");
+  def_axis(cls, "unsqueeze", given(&Tensor::unsqueeze), "A view with an axis of extent 1 more.",
+           py::arg("axis"));
   cls.def("squeeze", &squeeze_all, "A view without axes of extent 1, or without one of them.");
-  def_axis(cls, "squeeze", given(&Tensor::squeeze), py::arg("axis"));
+  def_axis(cls, "squeeze", given(&Tensor::squeeze), "", py::arg("axis"));
   cls.def(
       "expand",
       [](const Tensor& a, const py::Args<ShapeLike>& shape) {
@@ -183,11 +180,12 @@ void bind_axes(TensorClass& cls) {
   cls.def("t", &t, "The transpose of a matrix, a view; a vector or scalar itself.");
   cls.def_property_readonly("T", &reversed_axes, "A view with all axes in reverse.");
   cls.def_property_readonly("mT", &matrix_transpose, "A view with the last two axes swapped.");
-  def_axis(cls, "slice", given(&Tensor::slice), py::arg("axis"), py::arg("begin"), py::arg("end"),
-           py::arg("step") = 1,
-           "A view of every step-th of the elements begin to end-1 of ``axis``.");
-  def_axis(cls, "select", given(&Tensor::select), py::arg("axis"), py::arg("index"),
-           "A view of position ``index`` of ``axis``, which disappears.");
+  def_axis(cls, "slice", given(&Tensor::slice),
+           "A view of every step-th of the elements begin to end-1 of ``axis``.", py::arg("axis"),
+           py::arg("begin"), py::arg("end"), py::arg("step") = 1);
+  def_axis(cls, "select", given(&Tensor::select),
+           "A view of position ``index`` of ``axis``, which disappears.", py::arg("axis"),
+           py::arg("index"));
 }
 
 // (dtype), (device), (device, dtype), (other), with the names that PyTorch has.
@@ -248,21 +246,15 @@ void bind_copies(TensorClass& cls) {
       py::arg("device") = py::none(),
       "Itself, or a copy in the memory of a CUDA ``device``: a number or name, None: 0. "
       "UnsupportedError, saying why, where there is none; MemoryError where it is full.");
-  cls.def("to", &convert, py::arg("target") = py::none(), py::arg("dtype") = py::none(),
-          py::kw_only(), py::arg("device") = py::none(),
-          R"(Itself, or a copy converted to a dtype, in the memory of a device.
-
-Args:
-    target: a dtype, a device ("cpu", "cuda", "cuda:1"), or a Tensor: its dtype and device.
-    dtype: a dtype beside a device.
-    device: a device.
-
-Returns:
-    A Tensor of the same shape.
-
-Raises:
-    UnsupportedError: the device cannot be used here; says why.
-    MemoryError: it has no memory left; names it and the bytes.)");
+  define(
+      cls, "to", &convert, "Itself, or a copy converted to a dtype, in the memory of a device.",
+      Arg("target",
+          "a dtype, a device (\"cpu\", \"cuda\", \"cuda:1\"), or a Tensor: its dtype and device.") =
+          py::none(),
+      Arg("dtype", "a dtype beside a device.") = py::none(), py::kw_only(),
+      Arg("device", "a device.") = py::none(), Returns{"A Tensor of the same shape."},
+      Raises{"UnsupportedError: the device cannot be used here; says why."},
+      Raises{"MemoryError: it has no memory left; names it and the bytes."});
   cls.def(
       "astype",
       [](const Tensor& a, const DTypeLike& dtype, Flag<"copy"> copy) {

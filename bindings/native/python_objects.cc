@@ -1,17 +1,67 @@
 #include <pybind11/pybind11.h>
 
 #include <array>
+#include <mutex>
+#include <utility>
+#include <vector>
 
 #include "bindings/native/bindings.h"
-#include "bindings/native/shared_object.h"
 #include "core/base/status.h"
 
+// Exceptions and other objects of Python that C++ holds.
 namespace hvd::python {
 namespace {
 
+// References that threads without the GIL gave up: the coordinator must never run Python code, and
+// dropping the last reference may run any.
+class Graveyard {
+ public:
+  void bury(PyObject* object) {
+    const std::lock_guard lock(mutex_);
+    objects_.push_back(object);
+    if (!scheduled_) scheduled_ = Py_AddPendingCall(&Graveyard::empty_pending, this) == 0;
+  }
+
+  // Needs the GIL.
+  void empty() {
+    std::vector<PyObject*> dead;
+    {
+      const std::lock_guard lock(mutex_);
+      dead.swap(objects_);
+      scheduled_ = false;
+    }
+    for (PyObject* object : dead) Py_DECREF(object);
+  }
+
+ private:
+  static int empty_pending(void* self) {
+    static_cast<Graveyard*>(self)->empty();
+    return 0;
+  }
+
+  std::mutex mutex_;
+  std::vector<PyObject*> objects_;
+  bool scheduled_ = false;  // the main thread will come by
+};
+
+// Never destroyed: leases may outlive everything else at exit.
+Graveyard& graveyard() {
+  static auto* instance = new Graveyard;
+  return *instance;
+}
+
+void release(PyObject* object) {
+  if (Py_IsInitialized() == 0) return;  // the interpreter took its memory along
+  if (PyGILState_Check() != 0) {
+    Py_DECREF(object);
+  } else {
+    graveyard().bury(object);
+  }
+}
+
 // Python's classes by status code. They live as long as the process: the translator may run at any
 // time, also while the interpreter goes down.
-std::array<PyObject*, static_cast<std::size_t>(StatusCode::kInternal) + 1> class_of{};
+std::array<PyObject*, static_cast<std::size_t>(StatusCode::kInternal) + 1> exception_classes{};
 
 PyObject* make_class(py::module_& m, const char* name, const char* doc, const py::tuple& bases) {
   const std::string full_name = std::string("horovod_cpp.") + name;
@@ -28,13 +78,19 @@ void translate(std::exception_ptr pointer) {
   } catch (const PythonError& error) {
     PyErr_SetObject(reinterpret_cast<PyObject*>(Py_TYPE(error.exception())), error.exception());
   } catch (const Error& error) {
-    py::set_error(class_of[static_cast<std::size_t>(error.code())], error.what());
+    py::set_error(exception_classes[static_cast<std::size_t>(error.code())], error.what());
   } catch (const py::cast_error& error) {  // deep inside of an argument; pybind11 has RuntimeError
     py::set_error(PyExc_TypeError, error.what());
   }
 }
 
 }  // namespace
+
+std::shared_ptr<const void> keep_alive(py::object object) {
+  graveyard().empty();  // if the main thread's queue of pending calls was full
+  PyObject* pointer = object.release().ptr();
+  return {static_cast<const void*>(pointer), [pointer](const void*) { release(pointer); }};
+}
 
 PythonError::PythonError(py::error_already_set& error)
     : std::runtime_error(error.what()),
@@ -54,7 +110,7 @@ void bind_errors(py::module_& m) {
     return py::make_tuple(first, py::reinterpret_borrow<py::object>(b));
   };
   const auto set = [](StatusCode code, PyObject* type) {
-    class_of[static_cast<std::size_t>(code)] = type;
+    exception_classes[static_cast<std::size_t>(code)] = type;
   };
   PyObject* error =
       make_class(m, "Error", "Base of all exceptions of horovod_cpp.", bases(PyExc_Exception));
@@ -62,7 +118,7 @@ void bind_errors(py::module_& m) {
       m, "HorovodInternalError",
       "The job cannot go on as it is: a rank is gone, silent or left. Never a user's mistake.",
       bases(error, PyExc_RuntimeError));
-  class_of.fill(error);
+  exception_classes.fill(error);
   set(StatusCode::kInvalidArgument,
       make_class(m, "InvalidArgumentError",
                  "A mistake on this rank; the message has the offending values.",

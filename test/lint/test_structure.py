@@ -185,7 +185,7 @@ class StructureTest(unittest.TestCase):
         self.assert_reported("core/base/planted.cc:3: a function of 72 lines")
 
     def test_a_long_namespace_class_or_table_is_no_long_function(self):
-        members = "  int planted();\n" * 70
+        members = "  using Planted = int;\n" * 70
         rows = "    {1, 2},\n" * 70
         self.plant("core/base/planted.cc",
                    f"namespace hvd {{\nclass Planted {{\n{members}}};\n"

@@ -15,7 +15,7 @@ using std::chrono::milliseconds;
 using std::chrono::nanoseconds;
 
 constexpr unsigned kNoteCount = 4;
-constexpr Duration kLookInterval = milliseconds(100);
+constexpr Duration kCheckInterval = milliseconds(100);
 constexpr Duration kAskAgain = milliseconds(100);
 
 Duration collect_interval(int size) {
@@ -64,7 +64,7 @@ void TelemetryChannel::tick(TimePoint now, bool observed) {
   }
   if (alone_) return;
   if (root()) {
-    next_look_ = now + kLookInterval;
+    next_check_ = now + kCheckInterval;
     return;
   }
   if (observed_ && (changed || now >= next_ask_)) ask(now);
@@ -78,7 +78,7 @@ void TelemetryChannel::tick(TimePoint now, bool observed) {
 void TelemetryChannel::leave(TimePoint now, bool orderly) {
   if (std::exchange(left_, true) || alone_) return;
   settle_deadline_ = orderly ? now + kLastReportsLimit : now;
-  if (!root()) collect(now, Note::kLastWords);
+  if (!root()) collect(now, Note::kFinalReport);
 }
 
 void TelemetryChannel::collect(TimePoint now, Note note) {
@@ -95,8 +95,8 @@ void TelemetryChannel::collect(TimePoint now, Note note) {
     empty &= collected.empty();
     out.put_string(as_text(collected));
   }
-  if (empty && greeted_ && note == Note::kCollected) return;
-  greeted_ = true;
+  if (empty && reported_ && note == Note::kCollected) return;
+  reported_ = true;
   outbox_.push_back({0, std::move(message)});
 }
 
@@ -174,7 +174,7 @@ std::optional<OutgoingMessage> TelemetryChannel::next_message() {
 std::optional<TimePoint> TelemetryChannel::next_deadline() const {
   if (alone_) return std::nullopt;
   if (left_) return root() ? std::optional(settle_deadline_) : std::nullopt;
-  if (root()) return observed_ ? std::optional(next_look_) : std::nullopt;
+  if (root()) return observed_ ? std::optional(next_check_) : std::nullopt;
   std::optional<TimePoint> deadline;
   if (observed_) deadline = next_ask_;
   const bool may_collect = touched_ && (!observed_ || clock_.full());

@@ -24,8 +24,8 @@ class Completion {
   // What a wait is for.
   enum class Until : std::uint32_t { kEnqueued = 2, kDone = 4 };
 
-  explicit Completion(std::shared_ptr<LoopOwnership> seat = nullptr)
-      : ownership_(std::move(seat)) {}
+  explicit Completion(std::shared_ptr<LoopOwnership> ownership = nullptr)
+      : ownership_(std::move(ownership)) {}
 
   // The first call decides and returns true; later ones change nothing. The leases of `parts` are
   // dropped by the first thread that waits, or with the last handle: freeing user memory may need

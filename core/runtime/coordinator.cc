@@ -28,12 +28,10 @@ NegotiationSettings settings_from(const Config& config, int size) {
   return settings;
 }
 
-// Devices belong to threads: CUDA has a current one in each.
-bool others_may_drive(const std::vector<std::unique_ptr<Collective>>& collectives) {
-  return std::all_of(collectives.begin(), collectives.end(), [](const auto& collective) {
-    return collective->device() == DeviceKind::kCpu;
-  });
-}
+// At least a turn in this time, for what nobody rings for: submissions that their thread meant to
+// wait for at once and did not, timers that a thread set which ran the loop.
+constexpr Duration kHeartbeat = std::chrono::seconds(1);
+constexpr Duration kUnreadyInterval = std::chrono::microseconds(50);  // fences do not ring
 
 // The other ranks are connected by now and learn why this one does not come.
 std::shared_ptr<Autotune> make_autotune(const Config& config, ControlPlane& control) {
@@ -47,6 +45,14 @@ std::shared_ptr<Autotune> make_autotune(const Config& config, ControlPlane& cont
   }
 }
 
+// A host tensor is announced when it can be read; its fence does not ring.
+bool readable(const InFlight& entry) {
+  if (entry.submission.request.device != DeviceKind::kCpu) return true;
+  if (!entry.submission.ready.reached()) return false;
+  entry.submission.ready.wait();  // throws if its device failed
+  return true;
+}
+
 ObserverList with(ObserverList observers, const std::shared_ptr<Autotune>& autotune) {
   if (autotune != nullptr) observers.push_back(autotune);
   return observers;
@@ -57,33 +63,24 @@ ObserverList with(ObserverList observers, const std::shared_ptr<Autotune>& autot
 Coordinator::Coordinator(std::unique_ptr<ControlPlane> control,
                          std::vector<std::unique_ptr<Collective>> collectives, const Config& config,
                          ObserverList observers)
-    : control_(std::move(control)),
-      collectives_(std::move(collectives)),
-      topology_(control_->topology()),
-      spin_limits_(spin_limits(cores_per_rank(topology_.local_size))),
+    : spin_limits_(spin_limits(cores_per_rank(control->topology().local_size))),
       cores_(config.thread_affinity),
       checks_nan_(config.check_nan),
-      settings_(settings_from(config, topology_.size)),
-      answer_limit_(config.shutdown_timeout),
-      autotune_(make_autotune(config, *control_)),
-      ownership_(std::make_shared<LoopOwnership>(
-          control_->doorbell(), *this, others_may_drive(collectives_), spin_limits_.returns)),
-      table_(ownership_),
-      sets_(topology_.size),
-      transfers_(collectives_, {config.stall_warning, config.stall_limit}, ownership_),
-      observers_(with(std::move(observers), autotune_), topology_),
-      protocol_(make_tree(topology_.rank, control_->host_of()), settings_),
-      device_watch_(topology_.size == 1 ? config.stall_warning : Duration::zero(),
-                    config.stall_limit),
-      notifier_(control_->doorbell()),
-      executor_(collectives_, topology_.rank, table_, observers_, control_->doorbell(),
-                config.async_completion) {
-  executor_.add_set(sets_.find(kWorldSet));
+      settings_(settings_from(config, control->topology().size)),
+      autotune_(make_autotune(config, *control)),
+      parts_(std::move(control), std::move(collectives), config, settings_,
+             with(std::move(observers), autotune_), *this, spin_limits_.returns),
+      control_(parts_.control->doorbell()),
+      end_(parts_, config.shutdown_timeout),
+      effects_(parts_, end_),
+      idle_(parts_.control->doorbell(), *parts_.ownership, spin_limits_),
+      device_watch_(parts_.topology.size == 1 ? config.stall_warning : Duration::zero(),
+                    config.stall_limit) {
   set_waiter_spin(spin_limits_.waiter);
 }
 
 Coordinator::~Coordinator() {
-  ownership_->close();
+  parts_.ownership->close();
 }
 
 template <typename Action>
@@ -91,49 +88,43 @@ void Coordinator::stop_if_it_throws(Action action) noexcept {
   try {
     action();
   } catch (...) {
-    const Status why = current_status();
-    abort_ports(why);
-    stop(why, false);
-    phase_ = Phase::kEnded;
+    end_.give_up(current_status());
   }
 }
 
 void Coordinator::run() noexcept {
-  Doorbell& bell = control_->doorbell();
-  stop_if_it_throws([this] { pin_this_thread(cores_, topology_.local_rank); });
+  Doorbell& bell = parts_.control->doorbell();
+  stop_if_it_throws([this] { pin_this_thread(cores_, parts_.topology.local_rank); });
   TimePoint active{};  // when something moved here or a peer rang
-  for (auto before = bell.rings(); phase_ != Phase::kEnded;) {
+  for (auto before = bell.rings(); !end_.over();) {
     const auto seen = bell.rings();
     const TimePoint now = Clock::now();
     const bool moved = turn(now);
     if (moved || seen != std::exchange(before, seen)) active = now;
-    if (!moved && !spin(seen, active)) rest(seen, now);
+    if (moved || spin(seen, active)) continue;
+    set_deferred_wake(true);
+    idle_.rest(seen, now, std::min(sleep_until(now), now + kHeartbeat));
   }
-  end();
+  control_.end();
 }
 
 bool Coordinator::run_now() noexcept {
-  while (phase_ != Phase::kEnded && anything_left()) {
+  while (!end_.over() && anything_left()) {
     if (!turn(Clock::now())) return false;
   }
-  if (phase_ == Phase::kEnded) end();
+  if (end_.over()) control_.end();
   return true;
 }
 
-void Coordinator::end() noexcept {
-  ended_ = true;
-  end_bell_.ring();
-}
-
-CallerRunLoop::Rest Coordinator::drive(const Completion& awaited, TimePoint deadline) noexcept {
-  Doorbell& bell = control_->doorbell();
+CallerRunLoop::Rest Coordinator::run_until(const Completion& awaited, TimePoint deadline) noexcept {
+  Doorbell& bell = parts_.control->doorbell();
   TimePoint active = Clock::now();
   set_deferred_wake(false);
   for (auto before = bell.rings();;) {
     const auto seen = bell.rings();
     const TimePoint now = Clock::now();
     const bool moved = turn(now);
-    if (awaited.done() || now >= deadline || phase_ == Phase::kEnded) {
+    if (awaited.done() || now >= deadline || end_.over()) {
       set_deferred_wake(true);
       return {seen, moved && anything_left() ? now : sleep_until(now)};
     }
@@ -145,33 +136,20 @@ CallerRunLoop::Rest Coordinator::drive(const Completion& awaited, TimePoint dead
   }
 }
 
-void Coordinator::leave() noexcept {
-  leave_asked_ = true;
-  wake();
-}
-
 void Coordinator::expect_wait_for_root(Duration wait) {
-  if (topology_.rank != 0) return;
-  post([this, deadline = Clock::now() + wait] { protocol_.expect_wait_for_root(deadline); });
+  if (parts_.topology.rank != 0) return;
+  control_.post(
+      [this, deadline = Clock::now() + wait] { parts_.protocol.expect_wait_for_root(deadline); });
 }
 
 void Coordinator::change_settings(std::function<void(NegotiationSettings&)> change) {
-  post([this, change = std::move(change)] {
+  control_.post([this, change = std::move(change)] {
     change(settings_);
-    protocol_.change_settings(settings_);
+    parts_.protocol.change_settings(settings_);
   });
 }
 
-void Coordinator::post(std::function<void()> command) {
-  {
-    const MutexLock lock(mutex_);
-    commands_.push_back(std::move(command));
-  }
-  any_command_.store(true, std::memory_order_release);
-  wake();
-}
-
-// One look at everything; true if something moved.
+// Serves everything once; true if something moved.
 bool Coordinator::turn(TimePoint now) noexcept {
   bool moved = true;
   stop_if_it_throws([&] { moved = work(now); });
@@ -179,71 +157,56 @@ bool Coordinator::turn(TimePoint now) noexcept {
 }
 
 bool Coordinator::work(TimePoint now) {
-  turns_.fetch_add(1, std::memory_order_relaxed);
-  bool moved = apply_effects();  // a stopped protocol takes no submissions
-  if (phase_ == Phase::kRunning && !left_) {
+  control_.begin_turn();
+  bool moved = effects_.apply();  // a stopped protocol takes no submissions
+  if (end_.accepts()) {
     run_commands();
     moved |= announce();
   }
   send();
   moved |= receive();
-  protocol_.tick(now);
-  observers_.tick(now, protocol_.settings().observed);
+  parts_.protocol.tick(now);
+  parts_.observers.telemetry().tick(now, parts_.protocol.settings().observed);
   send();  // a node forwards a decision before it executes it
-  moved |= apply_effects();
+  moved |= effects_.apply();
   moved |= advance_batches(now);
   moved |= advance_transfers(now);
   send();
-  return check_phase(now) || moved;
-}
-
-// A host tensor is announced when it can be read; its fence does not ring.
-bool Coordinator::readable(const InFlight& entry) {
-  if (entry.submission.request.device != DeviceKind::kCpu) return true;
-  if (!entry.submission.ready.reached()) return false;
-  entry.submission.ready.wait();  // throws if its device failed
-  return true;
+  return end_.check(now) || moved;
 }
 
 void Coordinator::run_commands() {
-  if (any_command_.exchange(false, std::memory_order_acq_rel)) {
-    std::vector<std::function<void()>> commands;
-    {
-      const MutexLock lock(mutex_);
-      commands.swap(commands_);
-    }
-    for (const auto& command : commands) command();
-  }
-  if (topology_.rank == 0 && observers_.wants_observed() != settings_.observed) {
+  control_.run_commands();
+  if (parts_.topology.rank == 0 && parts_.observers.wants_observed() != settings_.observed) {
     settings_.observed = !settings_.observed;
-    protocol_.change_settings(settings_);
+    parts_.protocol.change_settings(settings_);
   }
   if (const auto tuned = autotune_ ? autotune_->take_change() : std::nullopt) {
     settings_.fusion_threshold = tuned->fusion_threshold;
     settings_.batching_gap = tuned->batching_gap;
-    protocol_.change_settings(settings_);
+    parts_.protocol.change_settings(settings_);
   }
-  if (const auto where = notifier_.next_answer()) protocol_.status_reported(*where);
+  if (const auto where = parts_.notifier.take_location()) parts_.protocol.status_reported(*where);
 }
 
 // True if something was announced.
 bool Coordinator::announce() {
-  const bool leave = leave_asked_;  // before the table is read: what came before it is announced
-  auto added = table_.take_added();
-  if (!unready_.empty()) {
-    added.insert(added.begin(), std::make_move_iterator(unready_.begin()),
-                 std::make_move_iterator(unready_.end()));
-    unready_.clear();
+  // Before the table is read: what came before it is announced.
+  const bool leave = control_.leave_asked();
+  auto added = parts_.table.take_added();
+  if (!parts_.unready.empty()) {
+    added.insert(added.begin(), std::make_move_iterator(parts_.unready.begin()),
+                 std::make_move_iterator(parts_.unready.end()));
+    parts_.unready.clear();
   }
   for (const InFlightPtr& entry : added) {
     if (!announce(entry)) return true;
   }
-  const std::size_t announced = added.size() - unready_.size();
-  if (announced > 0) expect_more(announced);
+  const std::size_t announced = added.size() - parts_.unready.size();
+  // Who submits while earlier submissions are still in flight is likely to go on.
+  if (announced > 0 && parts_.table.count() > announced) idle_.expect_more();
   if (!leave) return announced > 0;
-  left_ = true;
-  phase_deadline_ = std::min(phase_deadline_, Clock::now() + answer_limit_);
-  protocol_.leave();
+  end_.leave();
   return true;
 }
 
@@ -251,24 +214,24 @@ bool Coordinator::announce() {
 bool Coordinator::announce(const InFlightPtr& entry) {
   try {
     if (!readable(*entry)) {
-      unready_.push_back(entry);
+      parts_.unready.push_back(entry);
       return true;
     }
   } catch (...) {
-    fail(current_status());
+    end_.fail(current_status());
     return false;
   }
   try {
     if (checks_nan_) {
       entry->submission.request.not_finite = describe_not_finite(entry->submission, entry->ticket);
     }
-    protocol_.submit(entry->ticket, entry->submission.request);
+    parts_.protocol.submit(entry->ticket, entry->submission.request);
     if (!runs_batches(entry->submission.request.kind)) return true;
     entry->announced = Clock::now();
-    observers_.submitted(*entry, entry->announced);
+    parts_.observers.submitted(*entry, entry->announced);
   } catch (const InvalidArgumentError& error) {
     // Another thread removed the process set since the submission was checked.
-    fail(entry->ticket, error.status());
+    parts_.fail(entry->ticket, error.status());
   }
   return true;
 }
@@ -277,59 +240,106 @@ bool Coordinator::receive() {
   bool moved = false;
   for (;;) {
     try {
-      const auto message = control_->poll();
+      const auto message = parts_.control->poll();
       if (!message) return moved;
       moved = true;
       if (is_observation(message->bytes)) {
-        observers_.receive(message->from, message->bytes, Clock::now());
+        parts_.observers.receive(message->from, message->bytes, Clock::now());
       } else {
-        protocol_.receive(message->from, message->bytes);
+        parts_.protocol.receive(message->from, message->bytes);
       }
     } catch (const LostRankError& lost) {
-      on_lost(lost.rank(), lost.status());
+      end_.peer_lost(lost.rank(), lost.status());
       moved = true;
     } catch (...) {
-      fail(current_status());
+      end_.fail(current_status());
       return moved;
     }
   }
 }
 
 bool Coordinator::advance_batches(TimePoint now) {
-  bool moved = executor_.advance(now);
-  while (auto done = executor_.next_finished()) {
-    protocol_.finished(done->number);
-    protocol_.reuse(std::move(*done));
+  bool moved = parts_.executor.advance(now);
+  while (auto done = parts_.executor.next_finished()) {
+    parts_.protocol.finished(done->number);
+    parts_.protocol.reuse(std::move(*done));
   }
-  moved |= finish_joins();
+  moved |= effects_.finish_joins();
   watch_devices(now);
-  if (!executor_.failure().ok()) fail(executor_.failure());
+  if (!parts_.executor.failure().ok()) end_.fail(parts_.executor.failure());
   return moved;
 }
 
 bool Coordinator::advance_transfers(TimePoint now) {
-  if (phase_ == Phase::kLeaving || phase_ == Phase::kEnded) return false;
-  const bool moved = transfers_.advance(now);
-  while (const auto report = transfers_.next_report()) warn(*report);
-  if (!transfers_.failure().ok()) fail(transfers_.failure());
+  if (end_.all_ended()) return false;
+  const bool moved = parts_.transfers.advance(now);
+  while (const auto report = parts_.transfers.next_report()) parts_.warn(*report);
+  if (!parts_.transfers.failure().ok()) end_.fail(parts_.transfers.failure());
   return moved;
 }
 
+// Rank 0 watches batches as long as they run on the first rank of their process set, and has nobody
+// to ask in a world of one.
+void Coordinator::watch_devices(TimePoint now) {
+  device_watch_.set_limit(parts_.protocol.settings().stall_limit);
+  if (!device_watch_.due(now)) return;
+  const BatchWatch::Findings found = device_watch_.check(
+      now, parts_.topology.size == 1 ? parts_.executor.unfinished() : parts_.executor.on_devices());
+  if (found.warning) parts_.warn(*found.warning);
+  if (!found.failure.ok()) end_.fail(found.failure);
+}
+
 void Coordinator::send() {
-  while (auto message = protocol_.next_message()) {
+  while (auto message = parts_.protocol.next_message()) {
     send(*message);
-    protocol_.reuse(std::move(*message));
+    parts_.protocol.reuse(std::move(*message));
   }
-  while (const auto message = observers_.next_message()) send(*message);
+  while (const auto message = parts_.observers.telemetry().next_message()) send(*message);
 }
 
 void Coordinator::send(const OutgoingMessage& message) {
   try {
-    control_->send(message.to, message.bytes);
+    parts_.control->send(message.to, message.bytes);
   } catch (const LostRankError& lost) {
-    on_lost(lost.rank(), lost.status());
+    end_.peer_lost(lost.rank(), lost.status());
   } catch (...) {
-    fail(current_status());
+    end_.fail(current_status());
+  }
+}
+
+TimePoint Coordinator::sleep_until(TimePoint now) const {
+  TimePoint deadline = end_.next_deadline();
+  if (const auto timer = parts_.protocol.next_deadline()) deadline = std::min(deadline, *timer);
+  if (const auto timer = parts_.observers.telemetry().next_deadline()) {
+    deadline = std::min(deadline, *timer);
+  }
+  if (parts_.executor.busy()) {
+    deadline = std::min(deadline, device_watch_.next_check().value_or(deadline));
+  }
+  deadline = std::min(deadline, parts_.transfers.next_deadline(now));
+  if (const auto interval = parts_.poll_interval()) deadline = std::min(deadline, now + *interval);
+  if (!parts_.unready.empty()) deadline = std::min(deadline, now + kUnreadyInterval);
+  if (control_.leave_asked()) deadline = std::min(deadline, now + kHeartbeat);
+  return deadline;
+}
+
+bool Coordinator::spin(std::uint32_t seen, TimePoint active) const {
+  return idle_.spin(seen, active, parts_.poll_interval(), [this] { return parts_.in_flight(); });
+}
+
+// True if work is left when the caller that ran the loop returns.
+bool Coordinator::anything_left() const {
+  return !end_.running() || control_.leave_asked() || parts_.in_flight() ||
+         parts_.transfers.any_added();
+}
+
+// Process sets without this rank may need its answers at any time.
+void Coordinator::set_deferred_wake(bool idle) noexcept {
+  Doorbell& bell = parts_.control->doorbell();
+  if (idle && !anything_left() && parts_.sets.ids().size() == 1) {
+    bell.listen(kDefersWake);
+  } else {
+    bell.ignore(kDefersWake);
   }
 }
 

@@ -54,7 +54,7 @@ bool Completion::wait_until(TimePoint deadline, Until until) {
     InterruptibleWaits::look();
     const TimePoint look = InterruptibleWaits::look_before(deadline);
     const BlockedThread blocked;
-    if (ownership_ != nullptr) ownership_->drive(*this, look);
+    if (ownership_ != nullptr) ownership_->run_until(*this, look);
     if (is(until) || spin(until) || block_until(look, until)) return true;
   }
   return is(until);

@@ -28,7 +28,7 @@ struct Notifier::Shared {
   std::deque<Task> tasks HVD_GUARDED_BY(mutex);
   std::optional<std::string> answer HVD_GUARDED_BY(mutex);
   std::atomic<bool> answered{false};  // written under the mutex, may be read without it
-  bool looking HVD_GUARDED_BY(mutex) = false;
+  bool requested HVD_GUARDED_BY(mutex) = false;
   bool stop HVD_GUARDED_BY(mutex) = false;
   bool gone HVD_GUARDED_BY(mutex) = false;
 
@@ -58,7 +58,7 @@ struct Notifier::Shared {
     const MutexLock lock(mutex);
     answer = std::move(text);
     answered = true;
-    looking = false;
+    requested = false;
     if (!stop) bell->ring();  // under the mutex: who set `stop` may let the bell die
   }
 
@@ -100,11 +100,11 @@ void Notifier::on_stall(std::function<void(const std::string&)> report) {
   shared_->on_stall.swap(next);
 }
 
-bool Notifier::look() {
+bool Notifier::request_location() {
   {
     const MutexLock lock(shared_->mutex);
-    if (shared_->where == nullptr || *shared_->where == nullptr || shared_->looking) return false;
-    shared_->looking = true;
+    if (shared_->where == nullptr || *shared_->where == nullptr || shared_->requested) return false;
+    shared_->requested = true;
     shared_->push([where = shared_->where](Shared& shared) {
       std::string text;
       try {
@@ -119,7 +119,7 @@ bool Notifier::look() {
   return true;
 }
 
-std::optional<std::string> Notifier::next_answer() {
+std::optional<std::string> Notifier::take_location() {
   if (!shared_->answered) return std::nullopt;
   const MutexLock lock(shared_->mutex);
   shared_->answered = false;

@@ -27,9 +27,9 @@ class Notifier {
 
   // Asks where the program is. False when nobody can say: there is no function, or it has not come
   // back from the last time.
-  bool look();
-  // What look() found out, once.
-  std::optional<std::string> next_answer();
+  bool request_location();
+  // The location from the last request, once.
+  std::optional<std::string> take_location();
   void report(const std::string& text);
 
  private:

@@ -7,7 +7,7 @@
 namespace hvd {
 
 Observers::Observers(ObserverList all, const Topology& topology, std::uint32_t epoch)
-    : all_(std::move(all)), mail_(all_, topology, epoch) {}
+    : all_(std::move(all)), telemetry_(all_, topology, epoch) {}
 
 void Observers::submitted(const InFlight& entry, TimePoint at) {
   if (all_.empty()) return;
@@ -34,7 +34,7 @@ void Observers::started(BatchInfo& batch) {
 
 void Observers::finished(BatchInfo& batch) {
   tell(batch, batch.finished, &Observer::finished);
-  mail_.touch();
+  telemetry_.touch();
 }
 
 void Observers::tell(BatchInfo& batch, TimePoint& when, void (Observer::*event)(const BatchInfo&)) {
@@ -47,11 +47,10 @@ void Observers::failed(const InFlight& entry, const Status& why) {
   if (all_.empty()) return;
   const TimePoint now = Clock::now();
   for (const auto& observer : all_) observer->failed(entry.ticket, entry.name(), why, now);
-  mail_.touch();
+  telemetry_.touch();
 }
 
 void Observers::stopped(const Status& why, bool orderly) {
-  orderly_ = orderly;
   for (const auto& observer : all_) observer->stopped(why, orderly);
 }
 
@@ -64,7 +63,7 @@ bool Observers::wants_observed() const {
 
 void Observers::receive(Rank from, std::span<const std::byte> message, TimePoint now) {
   try {
-    mail_.receive(from, message, now);
+    telemetry_.receive(from, message, now);
   } catch (const PeerLostError& error) {
     if (warned_) return;
     warned_ = true;

@@ -33,7 +33,7 @@ class Runtime::Impl {
   ~Impl() {
     shutdown();
     if (!thread_.joinable()) return;
-    coordinator_->ended() ? thread_.join() : thread_.detach();
+    coordinator_->control().ended() ? thread_.join() : thread_.detach();
   }
 
   bool forked() const noexcept { return fork_generation() != generation_; }
@@ -60,25 +60,25 @@ class Runtime::Impl {
   // itself and its ports alive until it comes back.
   void shutdown() {
     if (abandoned_) return;
-    coordinator_->leave();
+    coordinator_->control().leave();
     submitted();
-    if (coordinator_->wait_for_end(kStuckLimit, true)) return;
+    if (coordinator_->control().wait_for_end(kStuckLimit, true)) return;
     const Status why(StatusCode::kAborted,
                      InterruptibleWaits::ended()
                          ? "this rank was interrupted while it shut down"
                          : "this rank shut down while its coordinator was stuck inside a port");
-    coordinator_->abort_ports(why);
-    if (coordinator_->wait_for_end(kAbortLimit, false)) return;
+    coordinator_->end().abort_ports(why);
+    if (coordinator_->control().wait_for_end(kAbortLimit, false)) return;
     abandoned_ = true;
-    for (const InFlightPtr& entry : coordinator_->table().close(why)) {
+    for (const InFlightPtr& entry : coordinator_->parts().table.close(why)) {
       entry->completion.finish(why);
     }
-    coordinator_->transfers().abandon(why);
+    coordinator_->parts().transfers.abandon(why);
   }
 
   void check_fits(const Submission& submission) const {
     const Request& request = submission.request;
-    const SetRegistry& sets = coordinator().sets();
+    const SetRegistry& sets = coordinator().parts().sets;
     const ProcessSetPtr set = sets.find(request.set);
     check(submission, *set, topology_.rank);
     set->failure.throw_if_error();
@@ -151,7 +151,7 @@ void Runtime::submit(std::span<Submission> submissions, std::span<Handle> handle
     impl_->arenas()->place(submission);
   }
   calls_.fetch_add(1, std::memory_order_relaxed);
-  coordinator.table().add(submissions, handles);
+  coordinator.parts().table.add(submissions, handles);
   impl_->submitted();
 }
 
@@ -159,7 +159,7 @@ Handle Runtime::submit(PointToPoint transfer) {
   Coordinator& coordinator = impl_->coordinator();
   impl_->check_fits(transfer);
   calls_.fetch_add(1, std::memory_order_relaxed);
-  Handle handle = coordinator.transfers().add(std::move(transfer));
+  Handle handle = coordinator.parts().transfers.add(std::move(transfer));
   impl_->submitted();
   return handle;
 }
@@ -178,15 +178,15 @@ ArenaHandle Runtime::make_arena(const std::string& name, std::size_t bytes, Proc
 }
 
 std::vector<Rank> Runtime::ranks_of(ProcessSetId set) const {
-  return impl_->coordinator().sets().find(set)->ranks;
+  return impl_->coordinator().parts().sets.find(set)->ranks;
 }
 
 Status Runtime::failure_of(ProcessSetId set) const {
-  return impl_->coordinator().sets().find(set)->failure;
+  return impl_->coordinator().parts().sets.find(set)->failure;
 }
 
 std::vector<ProcessSetId> Runtime::process_set_ids() const {
-  return impl_->coordinator().sets().ids();
+  return impl_->coordinator().parts().sets.ids();
 }
 
 void Runtime::expect_wait_for_root(Duration wait) {
@@ -203,11 +203,11 @@ void Runtime::change_settings(std::function<void(NegotiationSettings&)> change) 
 }
 
 void Runtime::set_location_callback(std::function<std::string()> where) {
-  impl_->coordinator().notifier().set_location_callback(std::move(where));
+  impl_->coordinator().parts().notifier.set_location_callback(std::move(where));
 }
 
 void Runtime::on_stall(std::function<void(const std::string&)> report) {
-  impl_->coordinator().notifier().on_stall(std::move(report));
+  impl_->coordinator().parts().notifier.on_stall(std::move(report));
 }
 
 void Runtime::shutdown() {
@@ -217,11 +217,11 @@ void Runtime::shutdown() {
 }
 
 Status Runtime::stopped() const {
-  return impl_->coordinator().table().closed();
+  return impl_->coordinator().parts().table.closed();
 }
 
 bool Runtime::ended_in_error() const {
-  return impl_->coordinator().ended_in_error();
+  return impl_->coordinator().end().in_error();
 }
 
 }  // namespace hvd

@@ -38,8 +38,8 @@ std::string describe(const PointToPoint& transfer, Duration waited) {
 }  // namespace
 
 Transfers::Transfers(std::span<const std::unique_ptr<Collective>> world, const WaitLimits& limits,
-                     std::shared_ptr<LoopOwnership> seat)
-    : world_(world), limits_(limits), ownership_(std::move(seat)) {}
+                     std::shared_ptr<LoopOwnership> ownership)
+    : world_(world), limits_(limits), ownership_(std::move(ownership)) {}
 
 Handle Transfers::add(PointToPoint transfer) {
   auto added = std::make_shared<Transfer>(ownership_);

@@ -26,9 +26,9 @@ class Transfers {
  public:
   // `world` are the collectives of all ranks, one per device; they outlive this. `limits` are those
   // of transfers without limits of their own; a wait is reported once.
-  // `seat`: of the coordinator that calls advance(); null = it does not sleep.
+  // `ownership`: of the coordinator that calls advance(); null = it does not sleep.
   Transfers(std::span<const std::unique_ptr<Collective>> world, const WaitLimits& limits,
-            std::shared_ptr<LoopOwnership> seat = nullptr);
+            std::shared_ptr<LoopOwnership> ownership = nullptr);
 
   // Throws the status of close(), with the name of the transfer, after it.
   Handle add(PointToPoint transfer);
@@ -54,7 +54,8 @@ class Transfers {
 
  private:
   struct Transfer {
-    explicit Transfer(std::shared_ptr<LoopOwnership> seat) : completion(std::move(seat)) {}
+    explicit Transfer(std::shared_ptr<LoopOwnership> ownership)
+        : completion(std::move(ownership)) {}
 
     PointToPoint what;
     WaitLimits limits;

@@ -14,7 +14,6 @@ MEMBERS = 20
 LARGER = {
     "bindings/horovod_cpp/torch/distributed/process_group.py: ProcessGroup": (33, 7),
     "core/config/config.h: Config": (1, 44),  # the settings
-    "core/runtime/coordinator.h: Coordinator": (60, 41),
     "horovod_cpp/distributed/gradients/tensor_gradients.h: TensorGradients": (31, 7),
     "horovod_cpp/nn/module.h: Module": (44, 7),  # PyTorch's names
     "horovod_cpp/tensor/tensor.h: Tensor": (69, 3),  # PyTorch's names

@@ -7,9 +7,9 @@
 #include <variant>
 #include <vector>
 
+#include "bindings/native/docs.h"
 #include "bindings/native/numbers.h"
 #include "bindings/native/optim/optim.h"
-#include "bindings/native/tensor/docs.h"
 #include "core/base/status.h"
 #include "horovod_cpp/optim/lr_scheduler.h"
 

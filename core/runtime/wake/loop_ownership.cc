@@ -7,7 +7,7 @@
 namespace hvd {
 namespace {
 
-// While somebody drives on and on it looks less and less often, but this often.
+// While somebody runs the loop on and on it checks less and less often, but this often.
 constexpr Duration kDisplaced = std::chrono::milliseconds(100);
 
 thread_local int waits_at_once = 0;
@@ -23,53 +23,53 @@ LoopOwnership::SuppressWakeup::~SuppressWakeup() {
 }
 
 bool LoopOwnership::submissions_ring() const noexcept {
-  return waits_at_once == 0 || !others_drive_;
+  return waits_at_once == 0 || !others_run_;
 }
 
-void LoopOwnership::drive(const Completion& awaited, TimePoint deadline) noexcept {
-  if (!others_drive_ || !take()) return ring();
+void LoopOwnership::run_until(const Completion& awaited, TimePoint deadline) noexcept {
+  if (!others_run_ || !take()) return ring();
   bell_.ignore(Listener::kOwner);
-  auto rest = coordinator_.drive(awaited, deadline);
+  auto rest = coordinator_.run_until(awaited, deadline);
   // Peers ring after they have written what this thread may have read already.
   if (rest.until > Clock::now() && bell_.rings() != rest.seen) {
-    rest = coordinator_.drive(awaited, deadline);
+    rest = coordinator_.run_until(awaited, deadline);
   }
   hand_back(rest);
 }
 
 // Two threads find each other in one order or the other. The coordinator's thread says when it will
-// look before it tries the seat; who leaves the seat reads that afterwards. A thread that rings
-// past leave() wakes it, unless it looks in a moment anyway.
+// check before it tries to own the loop; who leaves it reads that afterwards. A thread that rings
+// past leave() wakes it, unless it checks in a moment anyway.
 void LoopOwnership::hand_back(CallerRunLoop::Rest rest) noexcept {
   const TimePoint now = Clock::now();
   const TimePoint soon = now + moment_;
-  driven_until_.store(now, std::memory_order_seq_cst);
-  const bool listens = looks_at_.load(std::memory_order_seq_cst) > soon;
+  last_run_.store(now, std::memory_order_seq_cst);
+  const bool listens = checks_at_.load(std::memory_order_seq_cst) > soon;
   if (listens) bell_.listen(Listener::kOwner);
   leave();
-  const MutexLock lock(mutex_);  // without the seat, what keeps the bell is this
+  const MutexLock lock(mutex_);  // who does not own the loop has the bell by this alone
   if (closed_) return;
   const bool rang = bell_.rings() != rest.seen;
   const TimePoint needed = listens && !rang ? std::max(rest.until, soon) : soon;
-  if (looks_at_.load(std::memory_order_seq_cst) > needed) wake_owner();
+  if (checks_at_.load(std::memory_order_seq_cst) > needed) wake_owner();
 }
 
-void LoopOwnership::rest(std::uint32_t seen, TimePoint deadline) noexcept {
-  looks_at_.store(deadline, std::memory_order_seq_cst);
+void LoopOwnership::idle(std::uint32_t seen, TimePoint deadline) noexcept {
+  checks_at_.store(deadline, std::memory_order_seq_cst);
   bell_.listen(Listener::kOwner);
   leave();
   bell_.sleep(seen, deadline, Listener::kOwner);
   take_back();
 }
 
-// Nothing is forgotten that nobody rings for: the coordinator looks for everything after it. A
-// thread is blocked before it looks for the seat: one of the two sees the other.
-void LoopOwnership::nap(TimePoint deadline) noexcept {
-  looks_at_.store(deadline, std::memory_order_seq_cst);
+// Nothing is forgotten that nobody rings for: the coordinator checks everything after it. A
+// thread is blocked before it tries to own the loop: one of the two sees the other.
+void LoopOwnership::coalesce(TimePoint deadline) noexcept {
+  checks_at_.store(deadline, std::memory_order_seq_cst);
   leave();
   for (bool asleep = blocked_threads() == 0; asleep;) {
     const std::uint32_t seen = bell_.rings();
-    asleep = looks_at_.load(std::memory_order_seq_cst) == deadline && Clock::now() < deadline;
+    asleep = checks_at_.load(std::memory_order_seq_cst) == deadline && Clock::now() < deadline;
     if (asleep) bell_.sleep(seen, deadline, Listener::kOwner);
   }
   take_back();
@@ -79,14 +79,14 @@ void LoopOwnership::take_back() noexcept {
   for (Duration backoff = moment_;; backoff = std::min(2 * backoff, kDisplaced)) {
     const std::uint32_t seen = bell_.rings();  // a ring past leave() is not slept through
     const TimePoint now = Clock::now();
-    TimePoint next = driven_until_.load(std::memory_order_seq_cst) + moment_;
+    TimePoint next = last_run_.load(std::memory_order_seq_cst) + moment_;
     if (now < next) {
-      looks_at_.store(next, std::memory_order_seq_cst);
+      checks_at_.store(next, std::memory_order_seq_cst);
       bell_.ignore(Listener::kOwner);
       backoff = moment_;
     } else {
       next = now + backoff;
-      looks_at_.store(next, std::memory_order_seq_cst);
+      checks_at_.store(next, std::memory_order_seq_cst);
       if (take()) break;
     }
     bell_.sleep(seen, next, Listener::kOwner);
@@ -102,12 +102,12 @@ void LoopOwnership::close() noexcept {
 void LoopOwnership::ring() noexcept {
   const MutexLock lock(mutex_);
   if (closed_) return;
-  others_drive_ ? bell_.ring() : wake_owner();
+  others_run_ ? bell_.ring() : wake_owner();
 }
 
 // Under the mutex, while the bell is there.
 void LoopOwnership::wake_owner() noexcept {
-  looks_at_.store(TimePoint{}, std::memory_order_seq_cst);  // once is enough
+  checks_at_.store(TimePoint{}, std::memory_order_seq_cst);  // once is enough
   bell_.listen(Listener::kOwner);
   bell_.ring();
 }

@@ -20,23 +20,23 @@ class CallerRunLoop {
     TimePoint until;     // when it has to look again although nobody rings; past = it has work
   };
   // Runs it until `awaited` has ended, or until the deadline.
-  virtual Rest drive(const Completion& awaited, TimePoint deadline) noexcept = 0;
+  virtual Rest run_until(const Completion& awaited, TimePoint deadline) noexcept = 0;
 
  protected:
   ~CallerRunLoop() = default;
 };
 
-// Who runs a coordinator's loop: its own thread, or one that waits for a handle, so that no thread
-// has to wake another for what the waiting one can do itself. One at a time: who has the seat.
+// Who owns a coordinator's loop, and so may run it: its own thread, or one that waits for a handle,
+// so that no thread has to wake another for what the waiting one can do itself. One at a time.
 // Thread-safe.
 //
-// Threads that drive do so again and again, a handle at a time. So they do not wake the
-// coordinator's thread each time they leave work behind: it looks by itself a moment after it was
-// woken once, and has the seat when nobody drove in that moment.
+// Threads that wait run the loop again and again, a handle at a time. So they do not wake the
+// coordinator's thread each time they leave work behind: it checks by itself a moment after it was
+// woken once, and takes the loop when nobody ran it in that moment.
 //
 // Submissions ring the coordinator's bell, but while they come in a stream that nobody waits for it
-// does not listen: being woken for each would cost more than they do. Its thread naps for a moment,
-// and takes what came together.
+// does not listen: being woken for each would cost more than they do. Its thread sleeps for a
+// moment, and takes what came together.
 class LoopOwnership {
  public:
   // The calling thread waits at once for what it submits while this lives: nobody has to be woken
@@ -49,26 +49,26 @@ class LoopOwnership {
     SuppressWakeup& operator=(const SuppressWakeup&) = delete;
   };
 
-  // Both must live until close(). The coordinator's thread has the seat, also before it starts.
-  // `others_drive`: whether threads that wait may have it at all. Who drove may do so again within
-  // `moment`: the coordinator's thread is told to go on only if it would not look by itself until
+  // Both must live until close(). The coordinator's thread owns the loop, also before it starts.
+  // `others_run`: whether threads that wait may run it at all. Who ran it may do so again within
+  // `moment`: the coordinator's thread is told to go on only if it would not check by itself until
   // then.
-  LoopOwnership(Doorbell bell, CallerRunLoop& coordinator, bool others_drive,
+  LoopOwnership(Doorbell bell, CallerRunLoop& coordinator, bool others_run,
                 Duration moment = std::chrono::microseconds(50)) noexcept
-      : bell_(bell), coordinator_(coordinator), others_drive_(others_drive), moment_(moment) {}
+      : bell_(bell), coordinator_(coordinator), others_run_(others_run), moment_(moment) {}
 
   // Whether who has submitted something rings the bell.
   bool submissions_ring() const noexcept;
   // A thread that is about to wait, and counts as a BlockedThread: runs the loop, or if somebody
   // else does, tells them to look for submissions.
-  void drive(const Completion& awaited, TimePoint deadline) noexcept;
+  void run_until(const Completion& awaited, TimePoint deadline) noexcept;
 
-  // The coordinator's thread: leaves the seat, sleeps until the bell rings after `seen` was read or
-  // until the deadline, and has the seat again.
-  void rest(std::uint32_t seen, TimePoint deadline) noexcept;
+  // The coordinator's thread: leaves the loop, sleeps until the bell rings after `seen` was read or
+  // until the deadline, and owns the loop again.
+  void idle(std::uint32_t seen, TimePoint deadline) noexcept;
   // The same, but the bell is not heard, unless a thread is blocked.
-  void nap(TimePoint deadline) noexcept;
-  // Bell and coordinator are about to go. The coordinator's thread has the seat, for good.
+  void coalesce(TimePoint deadline) noexcept;
+  // Bell and coordinator are about to go. The coordinator's thread owns the loop, for good.
   void close() noexcept;
 
  private:
@@ -81,13 +81,13 @@ class LoopOwnership {
 
   Doorbell bell_;
   CallerRunLoop& coordinator_;
-  const bool others_drive_;
+  const bool others_run_;
   const Duration moment_;
   std::atomic<bool> taken_{true};
-  // When the coordinator's thread, if it does not have the seat, tries to have it although nobody
+  // When the coordinator's thread, if it does not own the loop, tries to although nobody
   // rings; past = it was woken. That thread writes it anew after each ring.
-  std::atomic<TimePoint> looks_at_{TimePoint::max()};
-  std::atomic<TimePoint> driven_until_{TimePoint{}};
+  std::atomic<TimePoint> checks_at_{TimePoint::max()};
+  std::atomic<TimePoint> last_run_{TimePoint{}};
   Mutex mutex_;
   bool closed_ HVD_GUARDED_BY(mutex_) = false;
 };

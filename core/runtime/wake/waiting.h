@@ -57,9 +57,9 @@ int blocked_threads() noexcept;
 // could hide. Summed over threads that are no longer blocked. Thread-safe.
 Duration blocked_time() noexcept;
 
-// A rank that has nothing in flight, and computes, is patient: what others announce cannot go on
-// before it submits something too, and each wake takes its core from what it computes. It says so
-// beside the listeners of its doorbell. A rank that spins anyway then shows its message without
+// A rank that has nothing in flight, and computes, defers wake-ups: what others announce cannot go
+// on before it submits something too, and each wake takes its core from what it computes. It says
+// so beside the listeners of its doorbell. A rank that spins anyway then shows its message without
 // waking anyone, and rings a moment later if nobody has read it.
 inline constexpr Listener kDefersWake{4};
 inline constexpr Duration kWakeDelay = std::chrono::microseconds(100);

@@ -20,7 +20,7 @@ class NotifierTest : public testing::Test {
   std::string answer(Notifier& notifier) {
     for (;;) {
       const auto seen = bell.rings();
-      if (const auto text = notifier.next_answer()) return *text;
+      if (const auto text = notifier.take_location()) return *text;
       bell.wait_until(seen, Clock::now() + std::chrono::seconds(10));
     }
   }
@@ -32,7 +32,7 @@ class NotifierTest : public testing::Test {
 TEST_F(NotifierTest, HasNoThreadUntilItIsNeeded) {
   const std::size_t before = test::thread_count();
   Notifier notifier(bell);
-  EXPECT_FALSE(notifier.look());
+  EXPECT_FALSE(notifier.request_location());
   notifier.report("nobody listens");
   EXPECT_TRUE(test::thread_count_falls_to(before));
 }
@@ -44,10 +44,10 @@ TEST_F(NotifierTest, AnswersFromAnotherThread) {
     asked = std::this_thread::get_id();
     return "train.py:12";
   });
-  EXPECT_TRUE(notifier.look());
+  EXPECT_TRUE(notifier.request_location());
   EXPECT_EQ(answer(notifier), "train.py:12");
   EXPECT_NE(asked, std::this_thread::get_id());
-  EXPECT_EQ(notifier.next_answer(), std::nullopt);
+  EXPECT_EQ(notifier.take_location(), std::nullopt);
 }
 
 TEST_F(NotifierTest, AsksOnceUntilTheAnswerIsThere) {
@@ -58,11 +58,11 @@ TEST_F(NotifierTest, AsksOnceUntilTheAnswerIsThere) {
     open.wait();
     return std::to_string(++asked);
   });
-  EXPECT_TRUE(notifier.look());
-  EXPECT_FALSE(notifier.look());
+  EXPECT_TRUE(notifier.request_location());
+  EXPECT_FALSE(notifier.request_location());
   gate.set_value();
   EXPECT_EQ(answer(notifier), "1");
-  EXPECT_TRUE(notifier.look());
+  EXPECT_TRUE(notifier.request_location());
   EXPECT_EQ(answer(notifier), "2");
 }
 
@@ -70,7 +70,7 @@ TEST_F(NotifierTest, SaysNothingWhenTheFunctionThrows) {
   Notifier notifier(bell);
   notifier.set_location_callback([]() -> std::string { throw std::runtime_error("no frame"); });
   testing::internal::CaptureStderr();
-  EXPECT_TRUE(notifier.look());
+  EXPECT_TRUE(notifier.request_location());
   EXPECT_EQ(answer(notifier), "");
   EXPECT_NE(testing::internal::GetCapturedStderr().find("no frame"), std::string::npos);
 }
@@ -102,7 +102,7 @@ TEST_F(NotifierTest, LetsUserCodeEndItsThread) {
     };
     notifier.set_location_callback(end_thread);
     notifier.on_stall([&](const std::string&) { end_thread(); });
-    looks ? static_cast<void>(notifier.look()) : notifier.report("late");
+    looks ? static_cast<void>(notifier.request_location()) : notifier.report("late");
     entered.get_future().wait();
   }
   EXPECT_TRUE(test::thread_count_falls_to(before));
@@ -123,7 +123,7 @@ TEST_F(NotifierTest, LeavesAThreadBehindThatIsStuckInUserCode) {
       came_back->set_value();
       return "too late";
     });
-    EXPECT_TRUE(notifier.look());
+    EXPECT_TRUE(notifier.request_location());
     entered->get_future().wait();
   }
   EXPECT_LT(Clock::now() - start, std::chrono::seconds(30));

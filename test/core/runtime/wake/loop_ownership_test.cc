@@ -18,21 +18,21 @@ constexpr Duration kLong = std::chrono::seconds(30);
 
 struct Loop final : CallerRunLoop {
   explicit Loop(Doorbell the_bell) : bell(the_bell) {}
-  Rest drive(const Completion&, TimePoint) noexcept override {
-    ++drives;
+  Rest run_until(const Completion&, TimePoint) noexcept override {
+    ++runs;
     const std::uint32_t seen = bell.rings();
     during();
     return {seen, until};
   }
   Doorbell bell;
-  std::atomic<int> drives{0};
+  std::atomic<int> runs{0};
   std::function<void()> during = [] {};
   TimePoint until = TimePoint::max();
 };
 
-class Seat : public testing::Test {
+class Ownership : public testing::Test {
  protected:
-  // Runs `action` once the coordinator's thread has left the seat, and sleeps until a deadline that
+  // Runs `action` once the coordinator's thread has left the loop, and sleeps until a deadline that
   // is far away. Afterwards: whether it slept until then.
   template <typename Action>
   bool sleeps_on_after(Action action) {
@@ -41,16 +41,16 @@ class Seat : public testing::Test {
     std::atomic<pid_t> thread{0};
     std::thread coordinator([&] {
       thread = test::thread_id();
-      ownership_.rest(seen, deadline);
+      ownership_.idle(seen, deadline);
     });
     test::wait_until_asleep(thread);
     action();
     coordinator.join();
     return Clock::now() >= deadline;
   }
-  void drive() {
+  void run_loop() {
     const BlockedThread blocked;
-    ownership_.drive(awaited_, Clock::now() + kLong);
+    ownership_.run_until(awaited_, Clock::now() + kLong);
   }
 
   DoorbellState state_;
@@ -60,82 +60,82 @@ class Seat : public testing::Test {
   LoopOwnership ownership_{bell_, loop_, true};
 };
 
-TEST_F(Seat, IsTakenByAThreadThatWaitsWhileTheCoordinatorRests) {
+TEST_F(Ownership, IsTakenByAThreadThatWaitsWhileTheCoordinatorRests) {
   sleeps_on_after([&] {
-    drive();
+    run_loop();
     bell_.ring();
   });
-  EXPECT_EQ(loop_.drives, 1);
+  EXPECT_EQ(loop_.runs, 1);
 }
 
-TEST_F(Seat, IsNotTakenFromTheCoordinatorWhichIsToldToLook) {
+TEST_F(Ownership, IsNotTakenFromTheCoordinatorWhichIsToldToLook) {
   const std::uint32_t seen = bell_.rings();
-  drive();
-  EXPECT_EQ(loop_.drives, 0);
+  run_loop();
+  EXPECT_EQ(loop_.runs, 0);
   EXPECT_NE(bell_.rings(), seen);
 }
 
-TEST_F(Seat, IsNotForOthersWhenTheLoopBelongsToAThread) {
-  LoopOwnership seat(bell_, loop_, false);
-  std::thread coordinator([&] { seat.rest(bell_.rings(), Clock::now() + kLong); });
+TEST_F(Ownership, IsNotForOthersWhenTheLoopBelongsToAThread) {
+  LoopOwnership ownership(bell_, loop_, false);
+  std::thread coordinator([&] { ownership.idle(bell_.rings(), Clock::now() + kLong); });
   while (state_.listeners.load() == 0) std::this_thread::yield();
-  seat.drive(awaited_, Clock::now() + kLong);
+  ownership.run_until(awaited_, Clock::now() + kLong);
   coordinator.join();
-  EXPECT_EQ(loop_.drives, 0);
+  EXPECT_EQ(loop_.runs, 0);
   const LoopOwnership::SuppressWakeup waits;
-  EXPECT_TRUE(seat.submissions_ring());
+  EXPECT_TRUE(ownership.submissions_ring());
 }
 
-TEST_F(Seat, LetsTheCoordinatorSleepOnWhenNothingIsLeft) {
+TEST_F(Ownership, LetsTheCoordinatorSleepOnWhenNothingIsLeft) {
   sleeps_on_after([&] {
     const std::uint32_t seen = bell_.rings();
     loop_.during = [&] { EXPECT_EQ(state_.listeners.load(), 0U); };
-    drive();
-    EXPECT_EQ(loop_.drives, 1);
+    run_loop();
+    EXPECT_EQ(loop_.runs, 1);
     EXPECT_EQ(bell_.rings(), seen);
     EXPECT_NE(state_.listeners.load(), 0U);
     bell_.ring();
   });
 }
 
-TEST_F(Seat, WakesTheCoordinatorForATimerThatEndsBeforeItLooks) {
+TEST_F(Ownership, WakesTheCoordinatorForATimerThatEndsBeforeItLooks) {
   loop_.until = Clock::now() + kLong / 2;
-  EXPECT_FALSE(sleeps_on_after([&] { drive(); }));
+  EXPECT_FALSE(sleeps_on_after([&] { run_loop(); }));
 }
 
-TEST_F(Seat, WakesTheCoordinatorWhenWorkIsLeft) {
+TEST_F(Ownership, WakesTheCoordinatorWhenWorkIsLeft) {
   loop_.until = TimePoint{};
-  EXPECT_FALSE(sleeps_on_after([&] { drive(); }));
+  EXPECT_FALSE(sleeps_on_after([&] { run_loop(); }));
 }
 
-TEST_F(Seat, WakesTheCoordinatorWhenTheBellRangUnheard) {
+TEST_F(Ownership, WakesTheCoordinatorWhenTheBellRangUnheard) {
   loop_.during = [&] { bell_.ring(); };
-  EXPECT_FALSE(sleeps_on_after([&] { drive(); }));
+  EXPECT_FALSE(sleeps_on_after([&] { run_loop(); }));
 }
 
-TEST_F(Seat, GoesBackToTheCoordinatorOnlyWhenTheDriverHasLeftIt) {
-  std::atomic<bool> driven{false};
+TEST_F(Ownership, GoesBackToTheCoordinatorOnlyWhenTheCallerHasLeftIt) {
+  std::atomic<bool> ran{false};
   EXPECT_FALSE(sleeps_on_after([&] {
     loop_.during = [&] {
       Doorbell(state_).ring();
       std::this_thread::sleep_for(kShort);
-      driven = true;
+      ran = true;
     };
-    drive();
+    run_loop();
   }));
-  EXPECT_TRUE(driven);
+  EXPECT_TRUE(ran);
 }
 
-TEST_F(Seat, LetsSubmissionsRing) {
+TEST_F(Ownership, LetsSubmissionsRing) {
   EXPECT_TRUE(ownership_.submissions_ring());
 }
 
-TEST_F(Seat, IsLeftForANapThatTheBellDoesNotEnd) {
+TEST_F(Ownership, IsLeftWhileSubmissionsCoalesceWhateverRings) {
   while (blocked_threads() != 0) std::this_thread::yield();  // of tests before
   const TimePoint deadline = Clock::now() + kShort;
   std::atomic<bool> awake{false};
   std::thread coordinator([&] {
-    ownership_.nap(deadline);
+    ownership_.coalesce(deadline);
     awake = true;
   });
   while (!awake && Clock::now() < deadline) bell_.ring();
@@ -143,33 +143,33 @@ TEST_F(Seat, IsLeftForANapThatTheBellDoesNotEnd) {
   EXPECT_GE(Clock::now(), deadline);
 }
 
-TEST_F(Seat, IsTakenByAThreadThatWaitsDuringANap) {
-  std::atomic<bool> driven{false};
+TEST_F(Ownership, IsTakenByAThreadThatWaitsWhileSubmissionsCoalesce) {
+  std::atomic<bool> ran{false};
   std::thread coordinator([&] {
-    while (!driven) ownership_.nap(Clock::now() + kShort);
+    while (!ran) ownership_.coalesce(Clock::now() + kShort);
   });
-  while (loop_.drives == 0) drive();
-  driven = true;
+  while (loop_.runs == 0) run_loop();
+  ran = true;
   coordinator.join();
 }
 
-TEST_F(Seat, EndsTheNapOfACoordinatorWhoseLoopIsNotForOthers) {
-  LoopOwnership seat(bell_, loop_, false);
+TEST_F(Ownership, WakesACoalescingCoordinatorWhoseLoopIsNotForOthers) {
+  LoopOwnership ownership(bell_, loop_, false);
   const TimePoint deadline = Clock::now() + kLong;
   std::atomic<bool> awake{false};
   std::thread coordinator([&] {
-    seat.nap(deadline);
+    ownership.coalesce(deadline);
     awake = true;
   });
-  while (!awake) seat.drive(awaited_, deadline);
+  while (!awake) ownership.run_until(awaited_, deadline);
   coordinator.join();
   EXPECT_LT(Clock::now(), deadline);
 }
 
-// What is added rings only if a thread adds it that does not drive; the coordinator's thread does
-// the rest of it, whatever came when.
-TEST_F(Seat, NeverLosesWorkThatADriverLeaves) {
-  int done = 0;  // belongs to who has the seat
+// What is added rings only if a thread adds it that does not run the loop; the coordinator's thread
+// does the rest of it, whatever came when.
+TEST_F(Ownership, NeverLosesWorkThatACallerLeaves) {
+  int done = 0;  // belongs to who owns the loop
   std::atomic<int> added{0};
   std::atomic<int> seen_done{0};
   std::atomic<bool> stop{false};
@@ -183,9 +183,9 @@ TEST_F(Seat, NeverLosesWorkThatADriverLeaves) {
       if (done < added) {
         seen_done = ++done;
       } else if (done % 3 == 0) {
-        ownership_.nap(Clock::now() + kShort / 1000);
+        ownership_.coalesce(Clock::now() + kShort / 1000);
       } else {
-        ownership_.rest(seen, TimePoint::max());
+        ownership_.idle(seen, TimePoint::max());
       }
     }
   });
@@ -197,7 +197,7 @@ TEST_F(Seat, NeverLosesWorkThatADriverLeaves) {
   });
   for (int i = 0; i < 2000; ++i) {
     added += i % 4;
-    for (int turn = 0; turn < i % 3; ++turn) drive();
+    for (int turn = 0; turn < i % 3; ++turn) run_loop();
     if (i % 4 != 0 && i % 3 == 0) bell_.ring();
   }
   submitter.join();
@@ -209,7 +209,7 @@ TEST_F(Seat, NeverLosesWorkThatADriverLeaves) {
   coordinator.join();
 }
 
-TEST_F(Seat, DoesNotLetSubmissionsRingOfWhoWaitsForThemAtOnce) {
+TEST_F(Ownership, DoesNotLetSubmissionsRingOfWhoWaitsForThemAtOnce) {
   {
     const LoopOwnership::SuppressWakeup waits;
     EXPECT_FALSE(ownership_.submissions_ring());
@@ -220,17 +220,17 @@ TEST_F(Seat, DoesNotLetSubmissionsRingOfWhoWaitsForThemAtOnce) {
   EXPECT_TRUE(ownership_.submissions_ring());
 }
 
-TEST_F(Seat, DoesNotLetTheCoordinatorNapWhileAThreadIsBlocked) {
+TEST_F(Ownership, DoesNotLetTheCoordinatorCoalesceWhileAThreadIsBlocked) {
   const BlockedThread blocked;
   const TimePoint deadline = Clock::now() + kLong;
-  ownership_.nap(deadline);
+  ownership_.coalesce(deadline);
   EXPECT_LT(Clock::now(), deadline);
 }
 
-TEST_F(Seat, LeavesTheBellAloneOnceItIsClosed) {
+TEST_F(Ownership, LeavesTheBellAloneOnceItIsClosed) {
   ownership_.close();
   const std::uint32_t seen = bell_.rings();
-  drive();
+  run_loop();
   EXPECT_EQ(bell_.rings(), seen);
 }
 

@@ -1,0 +1,73 @@
+#include "core/runtime/rank_parts.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "core/config/log.h"
+
+namespace hvd {
+namespace {
+
+// Devices belong to threads: CUDA has a current one in each.
+bool others_may_run(const std::vector<std::unique_ptr<Collective>>& collectives) {
+  return std::all_of(collectives.begin(), collectives.end(), [](const auto& collective) {
+    return collective->device() == DeviceKind::kCpu;
+  });
+}
+
+}  // namespace
+
+RankParts::RankParts(std::unique_ptr<ControlPlane> control_plane,
+                     std::vector<std::unique_ptr<Collective>> all_collectives, const Config& config,
+                     const NegotiationSettings& settings, ObserverList all_observers,
+                     CallerRunLoop& loop, Duration returns)
+    : control(std::move(control_plane)),
+      collectives(std::move(all_collectives)),
+      topology(control->topology()),
+      ownership(std::make_shared<LoopOwnership>(control->doorbell(), loop,
+                                                others_may_run(collectives), returns)),
+      table(ownership),
+      sets(topology.size),
+      transfers(collectives, {config.stall_warning, config.stall_limit}, ownership),
+      observers(std::move(all_observers), topology),
+      protocol(make_tree(topology.rank, control->host_of()), settings),
+      notifier(control->doorbell()),
+      executor(collectives, topology.rank, table, observers, control->doorbell(),
+               config.async_completion) {
+  executor.add_set(sets.find(kWorldSet));
+}
+
+std::optional<Duration> RankParts::poll_interval() const {
+  std::optional<Duration> shortest = control->poll_interval();
+  for (const auto& collective : collectives) {
+    const auto interval = collective->poll_interval();
+    if (interval) shortest = std::min(shortest.value_or(*interval), *interval);
+  }
+  return shortest;
+}
+
+void RankParts::abort_ports(const Status& why) noexcept {
+  for (const auto& collective : collectives) collective->abort();
+  control->abort(why);
+}
+
+void RankParts::finish(Ticket ticket, std::int64_t number) {
+  if (ticket == 0) return;
+  const InFlightPtr entry = table.find(ticket);
+  table.remove(ticket);
+  entry->completion.finish({}, {.number = number});
+}
+
+void RankParts::fail(Ticket ticket, const Status& why) {
+  const InFlightPtr entry = table.find(ticket);
+  table.remove(ticket);
+  if (runs_batches(entry->submission.request.kind)) observers.failed(*entry, why);
+  entry->completion.finish(why);
+}
+
+void RankParts::warn(const std::string& text) {
+  log(LogLevel::kWarning, text);
+  notifier.report(text);
+}
+
+}  // namespace hvd

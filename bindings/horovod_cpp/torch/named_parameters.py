@@ -8,7 +8,6 @@ import torch
 
 from horovod_cpp import _native
 from horovod_cpp.torch import memory
-from horovod_cpp.torch.entries import Entry
 
 
 def refuse(text: str) -> NoReturn:
@@ -34,12 +33,12 @@ def in_data_parallel(parameter: torch.Tensor) -> bool:
                if issubclass(type(module), wrapper) for each in module.parameters())
 
 
-def entries_of(optimizer: torch.optim.Optimizer, named_parameters: Any,
-               alone: bool) -> list[Entry]:
-    """An Entry for each parameter of the optimizer that may have a gradient, in its order."""
+def parameters_of(optimizer: torch.optim.Optimizer, named_parameters: Any,
+                  alone: bool) -> list[tuple[str, torch.Tensor]]:
+    """(name, parameter) for each of the optimizer that may have a gradient, in its order."""
     check = memory.check_kind if alone else memory.check
     names = None if named_parameters is None else _names(named_parameters)
-    entries = []
+    found = []
     for number, group in enumerate(optimizer.param_groups):
         for place, parameter in enumerate(group["params"]):
             name = f"allreduce.noname.{number}.{place}"
@@ -52,12 +51,12 @@ def entries_of(optimizer: torch.optim.Optimizer, named_parameters: Any,
             if has_gradient(parameter):
                 with memory.about(f"DistributedOptimizer: '{name}'"):
                     check(parameter)
-                entries.append(Entry(name, parameter))
+                found.append((name, parameter))
     # Its names begin with "module."; the model inside may be trained without it.
-    if entries and all(entry.name.startswith("module.") for entry in entries) and in_data_parallel(
-            entries[0].parameter):
+    if found and all(name.startswith("module.") for name, _ in found) and in_data_parallel(
+            found[0][1]):
         refuse_data_parallel()
-    return entries
+    return found
 
 
 def _names(named_parameters: Any) -> dict[int, str]:

@@ -18,9 +18,8 @@ from horovod_cpp.short_traceback import short_traceback
 from horovod_cpp.torch import compression as compressors
 from horovod_cpp.torch import memory
 from horovod_cpp.torch.compression import Compression
-from horovod_cpp.torch.gradients import GradientReducer, works_alone
-from horovod_cpp.torch.named_parameters import has_gradient, parameters_of
-from horovod_cpp.torch.named_parameters import refuse as _refuse
+from horovod_cpp.torch.gradients import GradientReducer, has_gradient, parameters_of, works_alone
+from horovod_cpp.torch.gradients import refuse as _refuse
 from horovod_cpp.torch.reductions import allreduce, reduce_op
 
 _Closure: TypeAlias = Callable[[], Any]

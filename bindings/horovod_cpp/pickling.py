@@ -15,17 +15,21 @@ import cloudpickle
 from horovod_cpp._native import Compression
 
 
-def dumps(obj: object) -> bytes:
+def dumps(obj: object, take: Callable[[object], int | None] | None = None) -> bytes:
     """``obj`` pickled by cloudpickle: functions and classes of scripts and notebook cells travel too,
     also from processes that multiprocessing spawned, which know the main script as __mp_main__.
 
-    ``pickle.loads`` restores it in a process that can import this package.
+    ``pickle.loads`` restores it in a process that can import this package. ``take``: the Pickler's
+    ``persistent_id``, for what travels apart.
     """
     script = sys.modules.get("__mp_main__")
     if script is not None:
         cloudpickle.register_pickle_by_value(script)  # as cloudpickle does with __main__
     with io.BytesIO() as file:
-        _Pickler(file).dump(obj)
+        pickler = _Pickler(file)
+        if take is not None:
+            pickler.persistent_id = take
+        pickler.dump(obj)
         return file.getvalue()
 
 

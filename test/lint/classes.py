@@ -12,7 +12,6 @@ MEMBERS = 20
 
 # Those that are larger: (methods, data members). The numbers only go down.
 LARGER = {
-    "bindings/horovod_cpp/torch/distributed/process_group.py: ProcessGroup": (33, 7),
     "core/config/config.h: Config": (1, 44),  # the settings
     "horovod_cpp/distributed/gradients/tensor_gradients.h: TensorGradients": (31, 7),
     "horovod_cpp/nn/module.h: Module": (44, 7),  # PyTorch's names

@@ -180,7 +180,7 @@ return each.from == (*receive)->peer &&
         "if gradient is not None and passes > 1:",
         "if gradient is not None and passes > 1 and not PLANTED:"),
     Defect(
-        "hooks-stay", "bindings/horovod_cpp/torch/gradient_reducer.py",
+        "hooks-stay", "bindings/horovod_cpp/torch/gradients.py",
         "a dropped optimizer's hooks stay on the parameters: a copy of the list is removed",
         "weakref.finalize(self, _remove, self._hooks)",
         "weakref.finalize(self, _remove, list(self._hooks) if PLANTED else self._hooks)"),

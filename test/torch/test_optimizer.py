@@ -764,7 +764,7 @@ def goes_on_alike(original, copied, shared=True):
     assert not any(a is b for a, b in zip(model.parameters(), other.parameters()))
     assert not shared or same_everywhere(*other.parameters())
     assert list(second._parameter_names.values()) == list(optimizer._parameter_names.values())
-    assert repr(second._hvd_options) == repr(optimizer._hvd_options)
+    assert repr(second._hvd_options.given()) == repr(optimizer._hvd_options.given())
 """
 
 

@@ -83,43 +83,13 @@ from horovod_cpp import __version__ as __version__
 from horovod_cpp import call_site as _call_site
 from horovod_cpp import init as _init
 from horovod_cpp.objects import allgather_object, broadcast_object
+from horovod_cpp.torch import movement, reductions, scatter
 from horovod_cpp.torch.compression import Compression, Compressor
 from horovod_cpp.torch.handle import Handle, poll, synchronize
-from horovod_cpp.torch.movement import (
-    allgather,
-    allgather_async,
-    alltoall,
-    alltoall_async,
-    barrier,
-    broadcast,
-    broadcast_,
-    broadcast_async,
-    broadcast_async_,
-    grouped_allgather,
-    grouped_allgather_async,
-    grouped_broadcast,
-    grouped_broadcast_,
-    grouped_broadcast_async,
-    grouped_broadcast_async_,
-    join,
-)
+from horovod_cpp.torch.movement import *  # noqa: F403, all it has
 from horovod_cpp.torch.optimizer import DistributedOptimizer
-from horovod_cpp.torch.reductions import (
-    allreduce,
-    allreduce_,
-    allreduce_async,
-    allreduce_async_,
-    grouped_allreduce,
-    grouped_allreduce_,
-    grouped_allreduce_async,
-    grouped_allreduce_async_,
-)
-from horovod_cpp.torch.scatter import (
-    grouped_reducescatter,
-    grouped_reducescatter_async,
-    reducescatter,
-    reducescatter_async,
-)
+from horovod_cpp.torch.reductions import *  # noqa: F403
+from horovod_cpp.torch.scatter import *  # noqa: F403
 from horovod_cpp.torch.sparse import sparse_allreduce_async
 from horovod_cpp.torch.state import broadcast_optimizer_state, broadcast_parameters
 from horovod_cpp.torch.sync_batch_norm import SyncBatchNorm
@@ -129,21 +99,18 @@ __all__ = [
     "DistributedOptimizer", "Error", "Handle", "HorovodInternalError", "InternalError",
     "InvalidArgumentError", "Max", "Min", "MismatchError", "PeerLostError", "ProcessSet", "Product",
     "ReduceOp", "StalledError", "Sum", "SyncBatchNorm", "UnsupportedError", "add_process_set",
-    "allgather", "allgather_async", "allgather_object", "allreduce", "allreduce_",
-    "allreduce_async", "allreduce_async_", "alltoall", "alltoall_async", "barrier", "broadcast",
-    "broadcast_", "broadcast_async", "broadcast_async_", "broadcast_object",
-    "broadcast_optimizer_state", "broadcast_parameters", "ccl_built", "config", "cross_rank",
-    "cross_size", "cuda_built", "ddl_built", "dump_flight_recorder", "global_process_set",
-    "gloo_built", "gloo_enabled", "grouped_allgather", "grouped_allgather_async",
-    "grouped_allreduce", "grouped_allreduce_", "grouped_allreduce_async",
-    "grouped_allreduce_async_", "grouped_broadcast", "grouped_broadcast_",
-    "grouped_broadcast_async", "grouped_broadcast_async_", "grouped_reducescatter",
-    "grouped_reducescatter_async", "init", "is_homogeneous", "is_initialized", "join", "local_rank",
-    "local_size", "metrics", "metrics_text", "mpi_built", "mpi_enabled", "mpi_threads_supported",
-    "nccl_built", "on_stall", "poll", "process_set_ids", "rank", "rank_zero_section",
-    "reducescatter", "reducescatter_async", "remove_process_set", "rocm_built", "run", "shutdown",
-    "size", "sparse_allreduce_async", "start_timeline", "stop_timeline", "summary", "synchronize",
+    "allgather_object", "broadcast_object", "broadcast_optimizer_state", "broadcast_parameters",
+    "ccl_built", "config", "cross_rank", "cross_size", "cuda_built", "ddl_built",
+    "dump_flight_recorder", "global_process_set", "gloo_built", "gloo_enabled", "init",
+    "is_homogeneous", "is_initialized", "local_rank", "local_size", "metrics", "metrics_text",
+    "mpi_built", "mpi_enabled", "mpi_threads_supported", "nccl_built", "on_stall", "poll",
+    "process_set_ids", "rank", "rank_zero_section", "remove_process_set", "rocm_built", "run",
+    "shutdown", "size", "sparse_allreduce_async", "start_timeline", "stop_timeline", "summary",
+    "synchronize",
 ]
+__all__ += movement.__all__
+__all__ += reductions.__all__
+__all__ += scatter.__all__
 
 
 def init(comm: None = None,

@@ -1,40 +1,232 @@
-"""PyTorch's gradients, as the reducer of C++ sees them: what GradientAccess asks of a front end.
+"""PyTorch's gradients on their way through the ranks: what the reducer of C++ asks of a front end.
 
-They stay where they are while they are reduced, and must not be touched there.
+It decides when they are reduced, and PyTorch's hooks tell it of them. From the start of a reduction
+to its end a gradient stays where it is and must not be touched; another backward pass waits for it.
 """
 
-from collections.abc import Callable, Sequence
-from typing import Any, TypeVar, cast
+import gc
+import weakref
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, NoReturn, TypeVar, cast
 
 import torch
 from torch.autograd import Variable
 
 from horovod_cpp import _native
 from horovod_cpp._native import Average, Sum
+from horovod_cpp.short_traceback import short_traceback
 from horovod_cpp.torch import gpu, memory
-from horovod_cpp.torch.entries import Entry
-from horovod_cpp.torch.in_flight import Travelling, check_unchanged, refuse_change
-from horovod_cpp.torch.named_parameters import refuse
 from horovod_cpp.torch.sparse import coordinate_form, sparse_allreduce_async
 
 _Indices = Sequence[int]
-
-
+_Named = Sequence[tuple[str, torch.Tensor]]
 _PLAIN = (bool, int, float, str, tuple, type(None))
 _Method = TypeVar("_Method", bound=Callable[..., Any])
 
 
 def _no_grad(method: _Method) -> _Method:
-    return cast(_Method, torch.no_grad()(method))
+    return cast(_Method, short_traceback(torch.no_grad()(method)))
+
+
+def refuse(text: str) -> NoReturn:
+    raise _native.InvalidArgumentError(f"DistributedOptimizer: {text}")
+
+
+def refuse_data_parallel() -> NoReturn:
+    refuse("the model is wrapped in DistributedDataParallel, which averages gradients already; take "
+           "the plain optimizer, or a model without that wrapper")
+
+
+def has_gradient(parameter: torch.Tensor) -> bool:
+    """Whether it may have one."""
+    return bool(parameter.is_floating_point() or parameter.is_complex())
+
+
+def in_data_parallel(parameter: torch.Tensor) -> bool:
+    """Whether PyTorch's DistributedDataParallel has it, which averages gradients by itself."""
+    if not torch.distributed.is_available() or not torch.distributed.is_initialized():
+        return False
+    wrapper = torch.nn.parallel.DistributedDataParallel
+    return any(parameter is each for module in gc.get_objects()
+               if issubclass(type(module), wrapper) for each in module.parameters())
+
+
+def parameters_of(optimizer: torch.optim.Optimizer, named_parameters: Any,
+                  alone: bool) -> list[tuple[str, torch.Tensor]]:
+    """(name, parameter) for each of the optimizer that may have a gradient, in its order."""
+    check = memory.check_kind if alone else memory.check
+    names = None if named_parameters is None else _names(named_parameters)
+    found = []
+    for number, group in enumerate(optimizer.param_groups):
+        for place, parameter in enumerate(group["params"]):
+            name = f"allreduce.noname.{number}.{place}"
+            if names is not None:
+                if id(parameter) not in names:
+                    refuse(f"parameter {place} of group {number}, of shape "
+                           f"{list(parameter.shape)}, is not in named_parameters; name all of the "
+                           "optimizer's parameters")
+                name = names[id(parameter)]
+            if has_gradient(parameter):
+                with memory.about(f"DistributedOptimizer: '{name}'"):
+                    check(parameter)
+                found.append((name, parameter))
+    # Its names begin with "module."; the model inside may be trained without it.
+    if found and all(name.startswith("module.") for name, _ in found) and in_data_parallel(
+            found[0][1]):
+        refuse_data_parallel()
+    return found
+
+
+def _names(named_parameters: Any) -> dict[int, str]:
+    """By id()."""
+    if isinstance(named_parameters, Mapping):
+        named_parameters = named_parameters.items()
+    is_list = isinstance(named_parameters, Iterable) and not isinstance(
+        named_parameters, torch.nn.Module)
+    pairs: list[Any] = list(named_parameters) if is_list else [None]
+    if not all(isinstance(pair, tuple) and len(pair) == 2 and isinstance(pair[0], str)
+               for pair in pairs):
+        refuse("named_parameters must be pairs (name, parameter), such as model.named_parameters(),"
+               f" not a {type(named_parameters).__name__}")
+    if not pairs:
+        refuse("named_parameters is empty; pass model.named_parameters(), or None to number the "
+               "parameters")
+    names: dict[int, str] = {}
+    seen = set()
+    for name, parameter in pairs:
+        if name in seen:
+            refuse(f"named_parameters has the name '{name}' twice")
+        seen.add(name)
+        names.setdefault(id(parameter), name)
+    return names
+
+
+class Entry:
+    """A parameter, with what is known of its gradient."""
+
+    def __init__(self, name: str, parameter: torch.Tensor) -> None:
+        self.name = name
+        self.parameter = parameter
+        self.taken: torch.Tensor | None = None  # by the reducer, and not set aside nor given back
+        self.frozen: torch.Tensor | None = None  # a copy of what was taken of a frozen parameter
+        self.apart = False  # parameter.grad is another one: backward() has come after that
+        self.in_flight: Any = None  # (gradient, its address, its version) while it is reduced
+        self.compressed: Any = None  # (what travels, context), with a compressor of Python's
+        self.sparse_call: Any = None  # in flight
+        self.accumulated: torch.Tensor | None = None  # sum of what was set aside
+        self.windows: torch.Tensor | None = None  # sum of the means of closed windows
+        self.sparse_dims = 0  # of gradients in coordinate form, as the ranks agreed; 0: dense
+        self.seen_sparse_dims = 0  # of those of this rank
+        self.view: Any = None  # its gradient's place in the arena, if it has one
+        self._native_view: Any = None  # (its stream, it) as the engine takes it
+        self.copy: torch.Tensor | None = None  # what is reduced instead of parameter.grad
+
+    def set_view(self, view: torch.Tensor | None) -> None:
+        """Its gradient is reduced there from now on; None: anywhere."""
+        self.view, self._native_view = view, None
+        if view is None:
+            return
+        self._address = view.data_ptr()
+        if self._is_apart():
+            return
+        if self.parameter.is_contiguous():  # the same, also in the strides of axes of one element
+            self.view = view = view.as_strided(view.shape, self.parameter.stride())
+        if self.parameter.grad is not None:
+            view.copy_(self.parameter.grad)
+            self.parameter.grad = view
+
+    def _is_apart(self) -> bool:
+        """Whether what is reduced is a copy of the gradient, which has the layout of its parameter as
+        PyTorch wants it. The elements travel in the order of the axes: layouts may differ between
+        ranks."""
+        return not self.parameter.is_contiguous() and memory.fills_its_memory(self.parameter)
+
+    def native(self, stream: int) -> Any:
+        """Its dense gradient, as the engine takes it, used in the order of the stream."""
+        gradient, self.copy = self.parameter.grad, None
+        if not gradient.is_contiguous():
+            self.copy = gradient.contiguous() if self.view is None else self.view.copy_(gradient)
+        if self.view is None:
+            return memory.source(gradient if self.copy is None else self.copy)
+        if self._native_view is None or self._native_view[0] != stream:
+            self._native_view = stream, memory.wrap(self.view)
+        return self._native_view[1]
+
+    def move_gradient(self) -> torch.Tensor | None:
+        """The gradient, which is not the parameter's any more, nor in its place in the arena."""
+        gradient, self.parameter.grad = self.parameter.grad, None
+        return self.out_of_view(gradient)
+
+    def out_of_view(self, gradient: torch.Tensor | None) -> torch.Tensor | None:
+        if gradient is None or self.view is None or gradient.is_sparse:
+            return gradient
+        return gradient.clone() if gradient.data_ptr() == self.view.data_ptr() else gradient
+
+    def make_dense(self, gradient: torch.Tensor | None) -> torch.Tensor:
+        """Puts the parameter's gradient where it can be reduced; zeros if there is none."""
+        parameter = self.parameter
+        if gradient is not None and gradient is self.view and gradient.data_ptr() == self._address:
+            return gradient  # as in most steps
+        if gradient is not None and gradient.is_sparse:
+            gradient = gradient.to_dense()
+        if self._has_lost_its_view():
+            self.set_view(None)
+        apart = self._is_apart()
+        if self.view is not None and not apart:
+            if gradient is None:
+                self.view.zero_()
+            else:
+                if gradient.data_ptr() == self.view.data_ptr():  # the view as .conj(), .t() and so on
+                    gradient = gradient.clone()
+                self.view.copy_(gradient)
+            parameter.grad = self.view
+            return self.view
+        if gradient is None:
+            gradient = torch.zeros_like(parameter.data)
+        gradient = gradient.data  # with a version of its own, if it is part of another
+        if not apart or gradient.shape != parameter.shape:
+            gradient = memory.dense(gradient)
+        elif gradient.stride() != parameter.stride() or gradient.is_conj() or gradient.is_neg():
+            gradient = torch.empty_like(parameter.data).copy_(gradient)
+        parameter.grad = gradient
+        return gradient
+
+    def _has_lost_its_view(self) -> bool:
+        """Module.double(), .half(), .cpu() and so on give gradients other memory, views included."""
+        return self.view is not None and (
+            self.view.data_ptr() != self._address or self.view.dtype != self.parameter.dtype
+            or self.view.shape != self.parameter.shape
+            or self.view.device != self.parameter.device)
+
+    def send(self, gradient: torch.Tensor) -> int:
+        """It is in flight from now on. Returns its address."""
+        address = gradient.data_ptr()
+        self.in_flight = gradient, address, None if gradient.is_inference() else gradient._version
+        return address
+
+    def check_unchanged(self) -> None:
+        """Otherwise the optimizer would take a gradient that no other rank has."""
+        sent, address, version = self.in_flight
+        gradient = self.taken if self.apart else self.parameter.grad
+        if gradient is not sent or gradient.data_ptr() != address:
+            self.refuse_change("replaced or dropped")
+        if version not in (None, gradient._version):
+            self.refuse_change("changed")
+
+    def refuse_change(self, change: str) -> None:
+        if in_data_parallel(self.parameter):
+            refuse_data_parallel()
+        refuse(f"the gradient of '{self.name}' was {change} while it was being reduced, between "
+               "backward() and step(); call synchronize() first, then clip or change gradients and "
+               "call step() inside skip_synchronize()")
 
 
 class Gradients:
-    """Those of an optimizer's parameters. Called by ``_native._GradientReducer`` alone."""
+    """Those of an optimizer's parameters: GradientAccess (C++), for ``_native._GradientReducer``."""
 
-    def __init__(self, entries: list[Entry], options: Any) -> None:
-        self.entries = entries
+    def __init__(self, named: _Named, options: Any) -> None:
+        self.entries = [Entry(name, parameter) for name, parameter in named]
         self._options = options
-        self._wire = options.wire  # None: the compressor is Python's
         self.optimizer: Callable[[], Any] = lambda: None  # a weak reference
         self._places: set[int] = set()  # addresses of what was taken
         self._described: tuple[list[Any], str] = ([], "")
@@ -97,11 +289,11 @@ class Gradients:
     def _in_place(self, entry: Entry, gradient: torch.Tensor | None) -> torch.Tensor:
         """Where it is reduced: apart from others, if the program gave it to several parameters."""
         gradient = entry.make_dense(gradient)
-        entry.travelling = Travelling(gradient)
-        if entry.travelling.address in self._places and gradient.numel() > 0:
+        address = entry.send(gradient)
+        if address in self._places and gradient.numel() > 0:
             gradient = entry.parameter.grad = gradient.clone()
-            entry.travelling = Travelling(gradient)
-        self._places.add(entry.travelling.address)
+            address = entry.send(gradient)
+        self._places.add(address)
         return gradient
 
     def _look(self, entry: Entry) -> bool:
@@ -114,9 +306,12 @@ class Gradients:
         return seen > 0 and not entry.sparse_dims
 
     def _tensors(self, entries: list[Entry]) -> list[_native.Tensor]:
-        if self._wire is not None:
-            return natives(entries)
-        for entry in entries:
+        """Dense gradients, as the engine takes them."""
+        if self._options.wire is not None:
+            streams = {device: gpu.stream_of(device)
+                       for device in {entry.parameter.device for entry in entries}}
+            return [entry.native(streams[entry.parameter.device]) for entry in entries]
+        for entry in entries:  # the compressor is Python's
             compressed, context = self._options.compression.compress(entry.taken)
             entry.compressed = memory.dense(compressed), context
         return [memory.source(entry.compressed[0]) for entry in entries]
@@ -125,11 +320,11 @@ class Gradients:
     def arrived(self, which: _Indices) -> None:
         for index in which:
             entry = self.entries[index]
-            if entry.travelling is not None:
+            if entry.in_flight is not None:
                 try:
-                    check_unchanged(entry)
+                    entry.check_unchanged()
                 finally:
-                    entry.travelling = None
+                    entry.in_flight = None
             copy, entry.copy = entry.copy, None
             if copy is not None and entry.taken is not None:
                 entry.taken.copy_(copy)
@@ -141,17 +336,17 @@ class Gradients:
     def make_room(self, index: int) -> None:
         entry = self.entries[index]
         if entry.taken is None:
-            entry.done = _sum(entry.done, entry.move_gradient())
+            entry.accumulated = _sum(entry.accumulated, entry.move_gradient())
             return
-        if entry.travelling is not None:
-            check_unchanged(entry)
+        if entry.in_flight is not None:
+            entry.check_unchanged()
         entry.parameter.grad, entry.apart = None, True
 
     @_no_grad
     def set_aside(self, which: _Indices) -> None:
         for index in which:
             entry = self.entries[index]
-            entry.done = _sum(entry.done, entry.out_of_view(entry.taken))
+            entry.accumulated = _sum(entry.accumulated, entry.out_of_view(entry.taken))
             entry.taken, entry.apart = None, False
 
     @_no_grad
@@ -159,8 +354,8 @@ class Gradients:
         self._places.clear()
         for index in which:
             entry = self.entries[index]
-            gradient = entry.taken if entry.done is None else _sum(entry.done, entry.taken)
-            entry.done = entry.taken = entry.frozen = None
+            gradient = _sum(entry.accumulated, entry.taken)
+            entry.accumulated = entry.taken = entry.frozen = None
             entry.apart = False
             if gradient is None:
                 continue
@@ -174,7 +369,7 @@ class Gradients:
             entry = self.entries[index]
             if entry.taken is not None and not entry.apart:
                 entry.parameter.grad = None
-            entry.done = entry.windows = entry.taken = entry.frozen = entry.travelling = None
+            entry.accumulated = entry.windows = entry.taken = entry.frozen = entry.in_flight = None
             entry.copy = None
             entry.apart = False
 
@@ -253,13 +448,71 @@ class Gradients:
         replaced = not entry.apart and entry.parameter.grad is not entry.taken
         entry.taken = call.synchronize()
         if replaced:
-            refuse_change(entry, "replaced or dropped")
+            entry.refuse_change("replaced or dropped")
 
-    def after_backward(self, function: Callable[[], None]) -> None:
-        Variable._execution_engine.queue_callback(function)
+    after_backward = staticmethod(Variable._execution_engine.queue_callback)
+    reader = staticmethod(gpu.reading_stream)
 
-    def reader(self, device: int) -> int:
-        return gpu.reading_stream(device)
+
+class GradientReducer:
+    """``native``, which is used directly, and the hooks that tell it of gradients. One thread."""
+
+    def __init__(self, named: _Named, groups: Any, options: Any) -> None:
+        self._gradients = Gradients(named, options)
+        self.native = _native._GradientReducer(
+            self._gradients, options.native, process_set=options.process_set,
+            num_groups=groups if isinstance(groups, int) else 0,
+            groups=[] if isinstance(groups, int) else _numbered(named, groups))
+        self._kept: list[Any] = []  # AccumulateGrad nodes, which keep their hooks alive
+        self._hooks: list[Any] = []
+        weakref.finalize(self, _remove, self._hooks)
+        for index, (_, parameter) in enumerate(named):
+            self._hook(index, parameter)
+
+    def add(self, named: _Named) -> None:
+        """Parameters that come later; on all ranks, between two steps."""
+        first = len(self._gradients.entries)
+        self._gradients.entries += [Entry(name, parameter) for name, parameter in named]
+        self.native.parameters_added()
+        for index, (_, parameter) in enumerate(named, first):
+            self._hook(index, parameter)
+
+    def describe(self, optimizer: torch.optim.Optimizer) -> None:
+        """Whose options the ranks compare."""
+        self._gradients.optimizer = weakref.ref(optimizer)
+
+    def parameter(self, index: int) -> torch.Tensor:
+        return self._gradients.entries[index].parameter
+
+    def _hook(self, index: int, parameter: torch.Tensor) -> None:
+        """Also of a frozen parameter, which may thaw."""
+        before, after = self.native.hooks(index)  # without a frame of Python in the backward pass
+        needed_gradient = parameter.requires_grad
+        parameter.requires_grad_(True)
+        self._hooks.append(parameter.register_hook(before))
+        if hasattr(parameter, "register_post_accumulate_grad_hook"):
+            self._hooks.append(parameter.register_post_accumulate_grad_hook(after))
+        else:
+            node = parameter.expand_as(parameter).grad_fn.next_functions[0][0]
+            self._hooks.append(node.register_hook(after))
+            self._kept.append(node)
+        parameter.requires_grad_(needed_gradient)
+
+
+def _numbered(named: _Named, groups: Any) -> list[list[int]]:
+    """Lists of parameters as their numbers."""
+    numbers = {id(parameter): number for number, (_, parameter) in enumerate(named)}
+    for place, group in enumerate(groups):
+        for parameter in group:
+            if id(parameter) not in numbers:
+                refuse(f"groups[{place}] has a tensor of shape {list(parameter.shape)} that is not "
+                       "a parameter of the optimizer")
+    return [[numbers[id(parameter)] for parameter in group] for group in groups]
+
+
+def _remove(hooks: list[Any]) -> None:
+    for hook in hooks:
+        hook.remove()
 
 
 def works_alone(process_set: Any) -> bool:
@@ -296,15 +549,3 @@ def coordinates(parameter: torch.Tensor, dims: int) -> torch.Tensor:
         return coordinate_form(parameter.new_empty(dims, 0, dtype=torch.int64),
                                parameter.new_empty(0, *parameter.shape[dims:]), parameter.shape)
     return gradient if sparse_dims(gradient) == dims else gradient.to_dense().to_sparse(dims)
-
-
-def natives(entries: list[Entry]) -> list[_native.Tensor]:
-    """The dense gradients of entries, as the engine takes them."""
-    streams: dict[torch.device, int] = {}  # looked up once for each device
-    tensors = []
-    for entry in entries:
-        device = entry.parameter.device
-        if device not in streams:
-            streams[device] = gpu.stream_of(device)
-        tensors.append(entry.native(streams[device]))
-    return tensors

@@ -5,16 +5,14 @@ allreduce takes.
 """
 
 import contextlib
-from collections.abc import Callable, Iterable, Iterator
-from typing import Any, TypeAlias
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
 
 import torch
 
 from horovod_cpp import _native
 from horovod_cpp._native import Tensor
 from horovod_cpp.torch import gpu
-
-_Function: TypeAlias = Callable[..., Any]
 
 _NAMES: dict[torch.dtype, str] = {
     getattr(torch, name): name
@@ -126,7 +124,8 @@ def source(tensor: torch.Tensor) -> Tensor:
     return wrap(dense(tensor))
 
 
-def _copy_of(tensor: torch.Tensor) -> torch.Tensor:
+def copy_of(tensor: torch.Tensor) -> torch.Tensor:
+    """A dense one, outside of PyTorch's graph."""
     copy = tensor.detach().resolve_conj().resolve_neg()
     return copy.clone(memory_format=torch.contiguous_format)
 
@@ -145,69 +144,16 @@ def target(tensor: torch.Tensor) -> Tensor:
     return wrap(tensor)
 
 
-class Sources:
-    """Tensors of a call that makes new ones of their shapes.
-
-    On a GPU it is the call in place over copies: then results are memory of PyTorch's allocator.
-    """
-
-    def __init__(self, tensors: Iterable[torch.Tensor]) -> None:
-        tensors = list(tensors)
-        for tensor in tensors:
-            check(tensor)
-        self._copies: list[torch.Tensor] | None = None
-        if any(gpu.is_gpus(tensor) for tensor in tensors):
-            self._copies = [_copy_of(tensor) for tensor in tensors]
-            self.native = [wrap(copy) for copy in self._copies]
-        else:
-            self.native = [wrap(dense(tensor)) for tensor in tensors]
-
-    def call(self, fresh: _Function, in_place: _Function) -> _Function:
-        """Which of the two forms of a call it is."""
-        return fresh if self._copies is None else in_place
-
-    def results(self, tensors: Iterable[Any]) -> list[torch.Tensor]:
-        """Of what the call gave."""
-        if self._copies is None:
-            return [result(tensor) for tensor in tensors]
-        for copy in self._copies:
-            gpu.handed_over(copy)
-        return self._copies
-
-
-class Targets:
-    """Tensors that one call overwrites.
-
-    Raises:
-        InvalidArgumentError: two of them share memory: either result would be lost.
-    """
-
-    def __init__(self, tensors: Iterable[torch.Tensor]) -> None:
-        self.tensors = list(tensors)
-        self.native = [target(tensor) for tensor in self.tensors]
-        self._addresses = [tensor.data_ptr() for tensor in self.tensors]
-        self._check_disjoint()
-
-    def _check_disjoint(self) -> None:
-        ranges = sorted((start, start + tensor.numel() * tensor.element_size(), place)
-                        for place, (start, tensor) in enumerate(zip(self._addresses, self.tensors))
-                        if tensor.numel() > 0)
-        for (_, end, one), (start, _, two) in zip(ranges, ranges[1:]):
-            if start < end:
-                raise _native.InvalidArgumentError(
-                    f"an in-place call over tensors {min(one, two)} and {max(one, two)}, which "
-                    "share memory; give it each part once, or use the call that returns new "
-                    "tensors")
-
-    def finish(self) -> list[torch.Tensor]:
-        """The tensors, after the call."""
-        for place, (tensor, address) in enumerate(zip(self.tensors, self._addresses)):
-            if tensor.data_ptr() != address:
-                raise _native.InvalidArgumentError(
-                    f"tensor {place} of an in-place call, of shape {list(tensor.shape)}, was given "
-                    "other memory while the call was in flight (by .data =, set_() or resize_()), "
-                    "so the result is lost; call synchronize() first")
-        return self.tensors
+def check_disjoint(tensors: Sequence[torch.Tensor]) -> None:
+    """Raises InvalidArgumentError if two of them share memory."""
+    ranges = sorted((start, start + tensor.numel() * tensor.element_size(), place)
+                    for place, tensor in enumerate(tensors)
+                    if tensor.numel() > 0 for start in [tensor.data_ptr()])
+    for (_, end, one), (start, _, two) in zip(ranges, ranges[1:]):
+        if start < end:
+            raise _native.InvalidArgumentError(
+                f"an in-place call over tensors {min(one, two)} and {max(one, two)}, which share "
+                "memory; give it each part once, or use the call that returns new tensors")
 
 
 def result(tensor: Tensor) -> torch.Tensor:

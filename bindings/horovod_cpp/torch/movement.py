@@ -6,17 +6,24 @@ broadcasts have Horovod's gradients, which are averages over the ranks.
 
 import operator
 from collections.abc import Iterable, Sequence
-from typing import overload
+from typing import Any, overload
 
 import torch
 
 from horovod_cpp import _native
 from horovod_cpp._native import ProcessSet, global_process_set
 from horovod_cpp.short_traceback import short_traceback
-from horovod_cpp.torch import memory
+from horovod_cpp.torch import forms, memory
+from horovod_cpp.torch.forms import form, name_of_gradient, recorded
 from horovod_cpp.torch.handle import Handle
-from horovod_cpp.torch.recorded import name_of_gradient, recorded
 from horovod_cpp.torch.reductions import allreduce, grouped_allreduce
+
+__all__ = [
+    "allgather", "allgather_async", "alltoall", "alltoall_async", "barrier", "broadcast",
+    "broadcast_", "broadcast_async", "broadcast_async_", "grouped_allgather",
+    "grouped_allgather_async", "grouped_broadcast", "grouped_broadcast_", "grouped_broadcast_async",
+    "grouped_broadcast_async_", "join",
+]
 
 
 def _average(tensors: Sequence[torch.Tensor], name: str | None,
@@ -39,6 +46,14 @@ def _own_rows(grads: Sequence[torch.Tensor], rows: list[int], name: str | None,
             for average, first, count in zip(averages, firsts, rows)]
 
 
+def _gathered(call: str, tensors: Iterable[torch.Tensor], name: str | None,
+              process_set: ProcessSet) -> list[torch.Tensor]:
+    tensors = list(tensors)
+    return recorded(lambda given: forms.run(call, given, name, process_set),
+                    lambda grads: _own_rows(grads, [len(tensor) for tensor in tensors], name,
+                                            process_set), tensors)
+
+
 @short_traceback
 def allgather(tensor: torch.Tensor, name: str | None = None,
               process_set: ProcessSet = global_process_set) -> torch.Tensor:
@@ -47,43 +62,47 @@ def allgather(tensor: torch.Tensor, name: str | None = None,
     First extents may differ or be 0, the others and the dtype may not. The gradient is this rank's
     rows of the ranks' average gradient.
     """
-    def run(tensors: Sequence[torch.Tensor]) -> list[torch.Tensor]:
-        return [memory.result(_native.allgather(memory.source(tensors[0]), name, process_set))]
-
-    return recorded(run, lambda grads: _own_rows(grads, [len(tensor)], name, process_set),
-                    [tensor])[0]
+    return _gathered("allgather", [tensor], name, process_set)[0]
 
 
 @short_traceback
 def allgather_async(tensor: torch.Tensor, name: str | None = None,
                     process_set: ProcessSet = global_process_set) -> Handle:
     """allgather() that returns a Handle; outside of PyTorch's graph."""
-    return Handle(_native.allgather_async(memory.source(tensor), name, process_set), memory.result)
+    return forms.start("allgather", tensor, name, process_set)
 
 
 @short_traceback
 def grouped_allgather(tensors: Iterable[torch.Tensor], name: str | None = None,
                       process_set: ProcessSet = global_process_set) -> list[torch.Tensor]:
     """allgather() of several tensors as one call. Returns a list."""
-    tensors = list(tensors)
-
-    def run(given: Sequence[torch.Tensor]) -> list[torch.Tensor]:
-        inputs = [memory.source(tensor) for tensor in given]
-        return memory.results(_native.grouped_allgather(inputs, name, process_set))
-
-    return recorded(run, lambda grads: _own_rows(grads, [len(tensor) for tensor in tensors], name,
-                                                 process_set), tensors)
+    return _gathered("grouped_allgather", tensors, name, process_set)
 
 
 @short_traceback
 def grouped_allgather_async(tensors: Iterable[torch.Tensor], name: str | None = None,
                             process_set: ProcessSet = global_process_set) -> Handle:
     """grouped_allgather() that returns a Handle; outside of PyTorch's graph."""
-    inputs = [memory.source(tensor) for tensor in tensors]
-    return Handle(_native.grouped_allgather_async(inputs, name, process_set), memory.results)
+    return forms.start("grouped_allgather", tensors, name, process_set)
 
 
 # -- broadcast
+
+
+def _sent(call: str, tensors: Iterable[torch.Tensor], root_rank: int, name: str | None,
+          process_set: ProcessSet) -> list[torch.Tensor]:
+    def send(given: Sequence[torch.Tensor]) -> list[torch.Tensor]:
+        if call == "broadcast":
+            return [forms.start(call, given[0], root_rank, name, process_set).synchronize()]
+        return list(forms.start(call, given, root_rank, name, process_set).synchronize())
+
+    def gradients(grads: Sequence[torch.Tensor]) -> list[torch.Tensor]:
+        averages = _average(list(grads), name_of_gradient(name), process_set)
+        if _native.rank() == root_rank:
+            return averages
+        return [torch.zeros_like(average) for average in averages]
+
+    return recorded(send, gradients, tensors)
 
 
 @short_traceback
@@ -94,86 +113,44 @@ def broadcast(tensor: torch.Tensor, root_rank: int, name: str | None = None,
     On other ranks ``tensor`` tells shape and dtype. The gradient is the ranks' average on the root
     and zero elsewhere.
     """
-    def run(tensors: Sequence[torch.Tensor]) -> list[torch.Tensor]:
-        return [broadcast_async(tensors[0], root_rank, name, process_set).synchronize()]
-
-    def gradients(grads: Sequence[torch.Tensor]) -> list[torch.Tensor]:
-        average, = _average(list(grads), name_of_gradient(name), process_set)
-        return [average if _native.rank() == root_rank else torch.zeros_like(average)]
-
-    return recorded(run, gradients, [tensor])[0]
-
-
-@short_traceback
-def broadcast_async(tensor: torch.Tensor, root_rank: int, name: str | None = None,
-                    process_set: ProcessSet = global_process_set) -> Handle:
-    """broadcast() that returns a Handle; outside of PyTorch's graph."""
-    sources = memory.Sources([tensor])
-    start = sources.call(_native.broadcast_async, _native.broadcast_async_)
-    return Handle(start(sources.native[0], root_rank, name, process_set),
-                  lambda result: sources.results([result])[0])
-
-
-@short_traceback
-def broadcast_async_(tensor: torch.Tensor, root_rank: int, name: str | None = None,
-                     process_set: ProcessSet = global_process_set) -> Handle:
-    """broadcast_() that returns a Handle. Until it ended, ``tensor`` must not be touched."""
-    targets = memory.Targets([tensor])
-    call = _native.broadcast_async_(targets.native[0], root_rank, name, process_set)
-    memory.written(tensor)
-    return Handle(call, lambda _: targets.finish()[0])
-
-
-@short_traceback
-def broadcast_(tensor: torch.Tensor, root_rank: int, name: str | None = None,
-               process_set: ProcessSet = global_process_set) -> torch.Tensor:
-    """broadcast() that overwrites ``tensor``, which must be contiguous, and returns it."""
-    return broadcast_async_(tensor, root_rank, name, process_set).synchronize()
+    return _sent("broadcast", [tensor], root_rank, name, process_set)[0]
 
 
 @short_traceback
 def grouped_broadcast(tensors: Iterable[torch.Tensor], root_rank: int, name: str | None = None,
                       process_set: ProcessSet = global_process_set) -> list[torch.Tensor]:
     """broadcast() of several tensors as one call: all or none are sent. Returns a list."""
-    def run(given: Sequence[torch.Tensor]) -> list[torch.Tensor]:
-        return list(grouped_broadcast_async(given, root_rank, name, process_set).synchronize())
-
-    def gradients(grads: Sequence[torch.Tensor]) -> list[torch.Tensor]:
-        averages = _average(list(grads), name_of_gradient(name), process_set)
-        if _native.rank() == root_rank:
-            return averages
-        return [torch.zeros_like(average) for average in averages]
-
-    return recorded(run, gradients, list(tensors))
+    return _sent("grouped_broadcast", tensors, root_rank, name, process_set)
 
 
-@short_traceback
-def grouped_broadcast_async(tensors: Iterable[torch.Tensor], root_rank: int,
-                            name: str | None = None,
-                            process_set: ProcessSet = global_process_set) -> Handle:
-    """grouped_broadcast() that returns a Handle; outside of PyTorch's graph."""
-    sources = memory.Sources(tensors)
-    start = sources.call(_native.grouped_broadcast_async, _native.grouped_broadcast_async_)
-    return Handle(start(sources.native, root_rank, name, process_set), sources.results)
+def _one(tensor: torch.Tensor, root_rank: int, name: str | None = None,
+         process_set: ProcessSet = global_process_set) -> tuple[Any, ...]:
+    return "broadcast", tensor, root_rank, name, process_set
 
 
-@short_traceback
-def grouped_broadcast_async_(tensors: Iterable[torch.Tensor], root_rank: int,
-                             name: str | None = None,
-                             process_set: ProcessSet = global_process_set) -> Handle:
-    """grouped_broadcast_() that returns a Handle. Until it ended, no tensor must be touched."""
-    targets = memory.Targets(tensors)
-    call = _native.grouped_broadcast_async_(targets.native, root_rank, name, process_set)
-    for tensor in targets.tensors:
-        memory.written(tensor)
-    return Handle(call, lambda _: targets.finish())
+def _several(tensors: Iterable[torch.Tensor], root_rank: int, name: str | None = None,
+             process_set: ProcessSet = global_process_set) -> tuple[Any, ...]:
+    return "grouped_broadcast", tensors, root_rank, name, process_set
 
 
-@short_traceback
-def grouped_broadcast_(tensors: Iterable[torch.Tensor], root_rank: int, name: str | None = None,
-                       process_set: ProcessSet = global_process_set) -> list[torch.Tensor]:
-    """grouped_broadcast() that overwrites the tensors, and returns them as a list."""
-    return list(grouped_broadcast_async_(tensors, root_rank, name, process_set).synchronize())
+broadcast_async = form(
+    _one, "broadcast_async", forms.start,
+    "broadcast() that returns a Handle; outside of PyTorch's graph.")
+broadcast_async_ = form(
+    _one, "broadcast_async_", forms.start_in_place,
+    "broadcast_() that returns a Handle. Until it ended, ``tensor`` must not be touched.")
+broadcast_ = form(
+    _one, "broadcast_", forms.in_place,
+    "broadcast() that overwrites ``tensor``, which must be contiguous, and returns it.")
+grouped_broadcast_async = form(
+    _several, "grouped_broadcast_async", forms.start,
+    "grouped_broadcast() that returns a Handle; outside of PyTorch's graph.")
+grouped_broadcast_async_ = form(
+    _several, "grouped_broadcast_async_", forms.start_in_place,
+    "grouped_broadcast_() that returns a Handle. Until it ended, no tensor must be touched.")
+grouped_broadcast_ = form(
+    _several, "grouped_broadcast_", forms.all_in_place,
+    "grouped_broadcast() that overwrites the tensors, and returns them as a list.")
 
 
 # -- alltoall
@@ -221,7 +198,7 @@ def alltoall(tensor: torch.Tensor, splits: Sequence[int] | torch.Tensor | None =
     numbers = _numbers(splits)
     received: list[torch.Tensor] = []
 
-    def run(tensors: Sequence[torch.Tensor]) -> list[torch.Tensor]:
+    def exchange(tensors: Sequence[torch.Tensor]) -> list[torch.Tensor]:
         output, rows = alltoall_async(tensors[0], numbers, name, process_set).synchronize()
         received.append(rows)
         return [output]
@@ -229,7 +206,7 @@ def alltoall(tensor: torch.Tensor, splits: Sequence[int] | torch.Tensor | None =
     def gradients(grads: Sequence[torch.Tensor]) -> list[torch.Tensor]:
         return [alltoall(grads[0], received[0], name_of_gradient(name), process_set)[0]]
 
-    output, = recorded(run, gradients, [tensor])
+    output, = recorded(exchange, gradients, [tensor])
     return output if splits is None else (output, received[0])
 
 

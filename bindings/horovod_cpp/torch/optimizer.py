@@ -2,10 +2,10 @@
 
 import contextlib
 import copy
-import dataclasses
 import functools
 import numbers
 import pickle
+import types
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, SupportsIndex, TypeAlias
@@ -18,11 +18,8 @@ from horovod_cpp.short_traceback import short_traceback
 from horovod_cpp.torch import compression as compressors
 from horovod_cpp.torch import memory
 from horovod_cpp.torch.compression import Compression
-from horovod_cpp.torch.entries import Entry
-from horovod_cpp.torch.gradient_reducer import GradientReducer
-from horovod_cpp.torch.gradients import works_alone
-from horovod_cpp.torch.named_parameters import entries_of, has_gradient
-from horovod_cpp.torch.named_parameters import refuse as _refuse
+from horovod_cpp.torch.gradients import GradientReducer, has_gradient, parameters_of, works_alone
+from horovod_cpp.torch.gradients import refuse as _refuse
 from horovod_cpp.torch.reductions import allreduce, reduce_op
 
 _Closure: TypeAlias = Callable[[], Any]
@@ -35,42 +32,31 @@ else:
     _Wrapped = object  # the optimizer's class comes behind in the order of inheritance
 
 
-@dataclasses.dataclass
-class _Options:
-    compression: Any
-    backward_passes_per_step: int
-    op: ReduceOp
-    gradient_predivide_factor: float
-    sparse_as_dense: bool
-    process_set: ProcessSet
-    gradient_as_bucket_view: bool
-    average_aggregated_gradients: bool
-    clip_grad_norm: float | None
-    clip_when: str
-    overlap_step: bool
+class _Options(types.SimpleNamespace):
+    """DistributedOptimizer()'s, checked. ``native``: as the reducer takes them."""
 
-    def __post_init__(self) -> None:
+    def __init__(self, **given: Any) -> None:
+        super().__init__(**given)
         self.compression = compressors.chosen(self.compression)
-        self.wire = compressors.wire(self.compression)
+        self.wire = compressors.wire(self.compression)  # None: the compressor is Python's
         if self.op == Adasum:  # which is of what changed, compressed by methods
             compressors.methods(self.compression)
             self.wire = compressors.WIRES[compressors.NoneCompressor]
         _check_passes(self.backward_passes_per_step)
-        factor = self.gradient_predivide_factor
-        if not isinstance(factor, numbers.Real):
-            _refuse(f"gradient_predivide_factor is {factor!r}; it must be a number")
-        self.native = _native._DistributedOptions(
-            op=self.op, compression=self.wire,
-            backward_passes_per_step=self.backward_passes_per_step,
-            average_aggregated_gradients=self.average_aggregated_gradients,
-            gradient_predivide_factor=float(factor), clip_grad_norm=self.clip_grad_norm,
-            clip_when=self.clip_when,
-            gradient_as_bucket_view=self.gradient_as_bucket_view and self.wire is not None,
-            overlap_step=self.overlap_step)
+        if not isinstance(self.gradient_predivide_factor, numbers.Real):
+            _refuse(f"gradient_predivide_factor is {self.gradient_predivide_factor!r}; it must be a "
+                    "number")
+        own = ("sparse_as_dense", "process_set")
+        self.native = _native._DistributedOptions(**{
+            **{name: value for name, value in given.items() if name not in own},
+            "compression": self.wire,
+            "gradient_predivide_factor": float(self.gradient_predivide_factor),
+            "gradient_as_bucket_view": self.gradient_as_bucket_view and self.wire is not None})
+        self._names = list(given)
 
     def given(self) -> dict[str, Any]:
         """By name, for another one of the same."""
-        return {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
+        return {name: getattr(self, name) for name in self._names}
 
 
 def _check_passes(passes: int) -> None:
@@ -204,8 +190,8 @@ class _Distributed(_Wrapped):  # type: ignore[misc]  # torch may be missing
         if self._hvd_options.overlap_step and not self._hvd_skips:
             return self._hvd_step_as_reduced(reducer, closure, *args, **kwargs)
         if closure is not None and not self._hvd_skips:
-            return self._hvd_plain_step(lambda: self._hvd_closure(reducer, closure), *args,
-                                        **kwargs)
+            return self._hvd_plain_step(functools.partial(self._hvd_closure, reducer, closure),
+                                        *args, **kwargs)
         if not self._hvd_skips:
             self.synchronize()
         else:
@@ -273,8 +259,9 @@ class _Distributed(_Wrapped):  # type: ignore[misc]  # torch may be missing
                 self._hvd_reduce(reducer)
             raise
         self._hvd_reduce(reducer)
-        if isinstance(self, torch.optim.LBFGS):  # it decides by the loss: equally on all ranks
-            options = self._hvd_options
+        options = self._hvd_options
+        # It decides by the loss: equally on all ranks, but for Adasum, where each steps by itself.
+        if isinstance(self, torch.optim.LBFGS) and options.op != Adasum:
             loss = allreduce(torch.as_tensor(loss).detach(), op=options.op,
                              name=f"{self._hvd_first_name}.loss", process_set=options.process_set)
         return loss
@@ -289,12 +276,12 @@ class _Distributed(_Wrapped):  # type: ignore[misc]  # torch may be missing
         known = {id(parameter) for group in self.param_groups for parameter in group["params"]}
         super().add_param_group(param_group)
         number = len(self.param_groups) - 1
-        entries = [Entry(f"added.{self._hvd_first_name}.{number}.{place}", parameter)
-                   for place, parameter in enumerate(self.param_groups[-1]["params"])
-                   if id(parameter) not in known and has_gradient(parameter)]
-        self._parameter_names.update({entry.parameter: entry.name for entry in entries})
+        named = [(f"added.{self._hvd_first_name}.{number}.{place}", parameter)
+                 for place, parameter in enumerate(self.param_groups[-1]["params"])
+                 if id(parameter) not in known and has_gradient(parameter)]
+        self._parameter_names.update({parameter: name for name, parameter in named})
         if self._hvd_reducer is not None:
-            self._hvd_reducer.add(entries)
+            self._hvd_reducer.add(named)
 
 
 class _DistributedAdasum(_Distributed):
@@ -314,7 +301,8 @@ class _DistributedAdasum(_Distributed):
                   for parameter in parameters]
         if closure is None:
             self._hvd_reduce(reducer)  # which averages and clips this rank's gradients
-        result = self._hvd_plain_step(closure and self._hvd_own(reducer, closure), *args, **kwargs)
+        result = self._hvd_plain_step(closure and functools.partial(
+            self._hvd_closure, reducer, closure), *args, **kwargs)
         with torch.no_grad():
             compression = self._hvd_options.compression
             pairs = [compression.compress(parameter - start)
@@ -328,15 +316,6 @@ class _DistributedAdasum(_Distributed):
         return result
 
     step.hooked = True  # type: ignore[attr-defined]
-
-    def _hvd_own(self, reducer: GradientReducer, closure: _Closure) -> _Closure:
-        def own() -> Any:
-            with torch.enable_grad():
-                loss = closure()
-            self._hvd_reduce(reducer)
-            return loss
-
-        return own
 
 
 def _is_whole(number: Any) -> bool:
@@ -427,16 +406,19 @@ def DistributedOptimizer(optimizer: torch.optim.Optimizer,
     if not isinstance(process_set, _native.ProcessSet):
         raise TypeError("DistributedOptimizer: expected a ProcessSet for process_set, got "
                         f"{type(process_set).__name__}; make one with add_process_set()")
-    options = _Options(compression, backward_passes_per_step, reduce_op(op),
-                       gradient_predivide_factor, sparse_as_dense, process_set,
-                       gradient_as_bucket_view, average_aggregated_gradients, clip_grad_norm,
-                       clip_when, overlap_step)
-    entries = entries_of(optimizer, named_parameters, works_alone(process_set))
-    return _wrapped(optimizer, entries, _checked_groups(groups, num_groups), options)
+    options = _Options(
+        compression=compression, backward_passes_per_step=backward_passes_per_step,
+        op=reduce_op(op), gradient_predivide_factor=gradient_predivide_factor,
+        sparse_as_dense=sparse_as_dense, process_set=process_set,
+        gradient_as_bucket_view=gradient_as_bucket_view,
+        average_aggregated_gradients=average_aggregated_gradients, clip_grad_norm=clip_grad_norm,
+        clip_when=clip_when, overlap_step=overlap_step)
+    named = parameters_of(optimizer, named_parameters, works_alone(process_set))
+    return _wrapped(optimizer, named, _checked_groups(groups, num_groups), options)
 
 
-def _wrapped(optimizer: torch.optim.Optimizer, entries: list[Entry], groups: _Groups,
-             options: _Options) -> Any:
+def _wrapped(optimizer: torch.optim.Optimizer, named: Sequence[tuple[str, torch.Tensor]],
+             groups: _Groups, options: _Options) -> Any:
     alone = works_alone(options.process_set)
     base = _DistributedAdasum if options.op == Adasum and not alone else _Distributed
     wrapped_class = type(optimizer)
@@ -448,12 +430,12 @@ def _wrapped(optimizer: torch.optim.Optimizer, entries: list[Entry], groups: _Gr
         wrapped.step = _synchronizing(scheduled, wrapped)
     wrapped._hvd_options = options
     wrapped._hvd_groups = groups
-    wrapped._hvd_first_name = entries[0].name if entries else ""
+    wrapped._hvd_first_name = named[0][0] if named else ""
     wrapped._hvd_reducer = None
-    wrapped._parameter_names = {entry.parameter: entry.name for entry in entries}  # Horovod's
+    wrapped._parameter_names = {parameter: name for name, parameter in named}  # Horovod's
     changes_gradients = options.average_aggregated_gradients or options.clip_grad_norm is not None
-    if entries and (not alone or changes_gradients):
-        wrapped._hvd_reducer = GradientReducer(entries, groups, options)
+    if named and (not alone or changes_gradients):
+        wrapped._hvd_reducer = GradientReducer(named, groups, options)
         wrapped._hvd_reducer.describe(wrapped)
     return wrapped
 
@@ -481,10 +463,9 @@ _OF_WRAPPED = ("_hvd_options", "_hvd_groups", "_hvd_first_name", "_hvd_reducer",
 
 
 def wrapped_again(optimizer: torch.optim.Optimizer,
-                  named_parameters: Iterable[tuple[str, torch.Tensor]], groups: _Groups,
+                  named_parameters: Sequence[tuple[str, torch.Tensor]], groups: _Groups,
                   options: dict[str, Any]) -> Any:
     """Of a copy or what a pickle has: the copied optimizer, wrapped as the original was."""
     if not _native.is_initialized():
         _refuse("it is loaded before init(), and belongs to a job: call init() first")
-    return _wrapped(optimizer, [Entry(name, parameter) for name, parameter in named_parameters],
-                    groups, _Options(**options))
+    return _wrapped(optimizer, named_parameters, groups, _Options(**options))

@@ -28,10 +28,14 @@ from horovod_cpp import _native
 from horovod_cpp._native import Average, ProcessSet, ReduceOp, Sum, global_process_set
 from horovod_cpp.short_traceback import short_traceback
 from horovod_cpp.torch import compression as compressors
-from horovod_cpp.torch import memory
+from horovod_cpp.torch import forms, memory
 from horovod_cpp.torch.compression import Compression
-from horovod_cpp.torch.handle import Handle
-from horovod_cpp.torch.recorded import name_of_gradient, recorded
+from horovod_cpp.torch.forms import form, name_of_gradient, recorded
+
+__all__ = [
+    "allreduce", "allreduce_", "allreduce_async", "allreduce_async_", "grouped_allreduce",
+    "grouped_allreduce_", "grouped_allreduce_async", "grouped_allreduce_async_",
+]
 
 _Call: TypeAlias = Callable[[Sequence[torch.Tensor], _native.Compression | None],
                             list[torch.Tensor]]
@@ -73,9 +77,24 @@ def compressed(compression: Any, has_wires: bool, tensors: Sequence[torch.Tensor
             for tensor, (_, context) in zip(reduced, pairs)]
 
 
-def _has_wires(op: ReduceOp) -> bool:
-    """Whether the engine compresses by itself with this reduction."""
-    return op in (Average, Sum)
+def _reduced(call: str, tensors: Iterable[torch.Tensor], average: bool | None, name: str | None,
+             compression: Any, op: ReduceOp | str | None, *factors_and_set: Any
+             ) -> list[torch.Tensor]:
+    op = reduce_op(op, average)
+
+    def reduce(tensors: Sequence[torch.Tensor],
+               wire: _native.Compression | None) -> list[torch.Tensor]:
+        *factors, process_set = factors_and_set
+        return forms.run(call, tensors, op, name, *factors, wire, process_set)
+
+    def gradients(grads: Sequence[torch.Tensor]) -> list[torch.Tensor]:
+        check_gradient(op, call)
+        return _reduced(call, grads, None, name_of_gradient(name), compression, op,
+                        *factors_and_set)
+
+    # With other reductions the engine does not compress by itself.
+    return recorded(lambda given: compressed(compression, op in (Average, Sum), given, reduce),
+                    gradients, tensors)
 
 
 @short_traceback
@@ -87,61 +106,8 @@ def allreduce(tensor: torch.Tensor, average: bool | None = None, name: str | Non
 
     ``average`` is Horovod's older way to say ``op``. The gradient is the same allreduce.
     """
-    op = reduce_op(op, average)
-
-    def call(tensors: Sequence[torch.Tensor],
-             wire: _native.Compression | None) -> list[torch.Tensor]:
-        sources = memory.Sources(tensors)
-        run = sources.call(_native.allreduce, _native.allreduce_)
-        return sources.results([run(sources.native[0], op, name, prescale_factor, postscale_factor,
-                                    wire, process_set)])
-
-    def gradients(grads: Sequence[torch.Tensor]) -> list[torch.Tensor]:
-        check_gradient(op, "allreduce")
-        return [allreduce(grads[0], None, name_of_gradient(name), compression, op, prescale_factor,
-                          postscale_factor, process_set)]
-
-    return recorded(lambda tensors: compressed(compression, _has_wires(op), tensors, call), gradients,
-                    [tensor])[0]
-
-
-@short_traceback
-def allreduce_async(tensor: torch.Tensor, average: bool | None = None, name: str | None = None,
-                    op: ReduceOp | str | None = None, prescale_factor: float = 1.0,
-                    postscale_factor: float = 1.0,
-                    process_set: ProcessSet = global_process_set) -> Handle:
-    """allreduce() that returns a Handle; outside of PyTorch's graph."""
-    sources = memory.Sources([tensor])
-    start = sources.call(_native.allreduce_async, _native.allreduce_async_)
-    return Handle(start(sources.native[0], reduce_op(op, average), name, prescale_factor,
-                        postscale_factor, None, process_set),
-                  lambda result: sources.results([result])[0])
-
-
-@short_traceback
-def allreduce_async_(tensor: torch.Tensor, average: bool | None = None, name: str | None = None,
-                     op: ReduceOp | str | None = None, prescale_factor: float = 1.0,
-                     postscale_factor: float = 1.0,
-                     process_set: ProcessSet = global_process_set) -> Handle:
-    """allreduce_() that returns a Handle. Until it ended, ``tensor`` must not be touched."""
-    targets = memory.Targets([tensor])
-    call = _native.allreduce_async_(targets.native[0], reduce_op(op, average), name,
-                                    prescale_factor, postscale_factor, None, process_set)
-    memory.written(tensor)
-    return Handle(call, lambda _: targets.finish()[0])
-
-
-@short_traceback
-def allreduce_(tensor: torch.Tensor, average: bool | None = None, name: str | None = None,
-               op: ReduceOp | str | None = None, prescale_factor: float = 1.0,
-               postscale_factor: float = 1.0,
-               process_set: ProcessSet = global_process_set) -> torch.Tensor:
-    """allreduce() that overwrites ``tensor``, which must be contiguous, and returns it."""
-    target = memory.target(tensor)
-    memory.written(tensor)
-    _native.allreduce_(target, reduce_op(op, average), name, prescale_factor, postscale_factor,
-                       None, process_set)
-    return tensor
+    return _reduced("allreduce", [tensor], average, name, compression, op, prescale_factor,
+                    postscale_factor, process_set)[0]
 
 
 @short_traceback
@@ -151,55 +117,48 @@ def grouped_allreduce(tensors: Iterable[torch.Tensor], average: bool | None = No
                       postscale_factor: float = 1.0,
                       process_set: ProcessSet = global_process_set) -> list[torch.Tensor]:
     """allreduce() of several tensors as one call: all or none are reduced. Returns a list."""
-    op = reduce_op(op, average)
-
-    def call(tensors: Sequence[torch.Tensor],
-             wire: _native.Compression | None) -> list[torch.Tensor]:
-        sources = memory.Sources(tensors)
-        run = sources.call(_native.grouped_allreduce, _native.grouped_allreduce_)
-        return sources.results(run(sources.native, op, name, prescale_factor, postscale_factor,
-                                   wire, process_set))
-
-    def gradients(grads: Sequence[torch.Tensor]) -> list[torch.Tensor]:
-        check_gradient(op, "grouped_allreduce")
-        return grouped_allreduce(grads, None, name_of_gradient(name), compression, op,
-                                 prescale_factor, postscale_factor, process_set)
-
-    return recorded(lambda given: compressed(compression, _has_wires(op), given, call), gradients,
-                    list(tensors))
+    return _reduced("grouped_allreduce", tensors, average, name, compression, op, prescale_factor,
+                    postscale_factor, process_set)
 
 
-@short_traceback
-def grouped_allreduce_async(tensors: Iterable[torch.Tensor], average: bool | None = None,
-                            name: str | None = None, op: ReduceOp | str | None = None,
-                            prescale_factor: float = 1.0, postscale_factor: float = 1.0,
-                            process_set: ProcessSet = global_process_set) -> Handle:
-    """grouped_allreduce() that returns a Handle; outside of PyTorch's graph."""
-    sources = memory.Sources(tensors)
-    start = sources.call(_native.grouped_allreduce_async, _native.grouped_allreduce_async_)
-    return Handle(start(sources.native, reduce_op(op, average), name, prescale_factor,
-                        postscale_factor, None, process_set), sources.results)
+def _one(tensor: torch.Tensor, average: bool | None = None, name: str | None = None,
+         op: ReduceOp | str | None = None, prescale_factor: float = 1.0,
+         postscale_factor: float = 1.0,
+         process_set: ProcessSet = global_process_set) -> tuple[Any, ...]:
+    return ("allreduce", tensor, reduce_op(op, average), name, prescale_factor, postscale_factor,
+            None, process_set)
 
 
-@short_traceback
-def grouped_allreduce_async_(tensors: Iterable[torch.Tensor], average: bool | None = None,
-                             name: str | None = None, op: ReduceOp | str | None = None,
-                             prescale_factor: float = 1.0, postscale_factor: float = 1.0,
-                             process_set: ProcessSet = global_process_set) -> Handle:
-    """grouped_allreduce_() that returns a Handle. Until it ended, no tensor must be touched."""
-    targets = memory.Targets(tensors)
-    call = _native.grouped_allreduce_async_(targets.native, reduce_op(op, average), name,
-                                            prescale_factor, postscale_factor, None, process_set)
-    for tensor in targets.tensors:
-        memory.written(tensor)
-    return Handle(call, lambda _: targets.finish())
+def _several(tensors: Iterable[torch.Tensor], average: bool | None = None, name: str | None = None,
+             op: ReduceOp | str | None = None, prescale_factor: float = 1.0,
+             postscale_factor: float = 1.0,
+             process_set: ProcessSet = global_process_set) -> tuple[Any, ...]:
+    return ("grouped_allreduce", tensors, reduce_op(op, average), name, prescale_factor,
+            postscale_factor, None, process_set)
 
 
-@short_traceback
-def grouped_allreduce_(tensors: Iterable[torch.Tensor], average: bool | None = None,
-                       name: str | None = None, op: ReduceOp | str | None = None,
-                       prescale_factor: float = 1.0, postscale_factor: float = 1.0,
-                       process_set: ProcessSet = global_process_set) -> list[torch.Tensor]:
-    """grouped_allreduce() that overwrites the tensors, and returns them as a list."""
-    return list(grouped_allreduce_async_(tensors, average, name, op, prescale_factor,
-                                         postscale_factor, process_set).synchronize())
+def _overwrite(_: str, tensor: torch.Tensor, *arguments: Any) -> torch.Tensor:
+    target = memory.target(tensor)
+    memory.written(tensor)
+    _native.allreduce_(target, *arguments)
+    return tensor
+
+
+allreduce_async = form(
+    _one, "allreduce_async", forms.start,
+    "allreduce() that returns a Handle; outside of PyTorch's graph.")
+allreduce_async_ = form(
+    _one, "allreduce_async_", forms.start_in_place,
+    "allreduce_() that returns a Handle. Until it ended, ``tensor`` must not be touched.")
+allreduce_ = form(
+    _one, "allreduce_", _overwrite,
+    "allreduce() that overwrites ``tensor``, which must be contiguous, and returns it.")
+grouped_allreduce_async = form(
+    _several, "grouped_allreduce_async", forms.start,
+    "grouped_allreduce() that returns a Handle; outside of PyTorch's graph.")
+grouped_allreduce_async_ = form(
+    _several, "grouped_allreduce_async_", forms.start_in_place,
+    "grouped_allreduce_() that returns a Handle. Until it ended, no tensor must be touched.")
+grouped_allreduce_ = form(
+    _several, "grouped_allreduce_", forms.all_in_place,
+    "grouped_allreduce() that overwrites the tensors, and returns them as a list.")

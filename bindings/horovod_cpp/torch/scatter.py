@@ -5,16 +5,18 @@ from typing import Any
 
 import torch
 
-from horovod_cpp import _native
 from horovod_cpp._native import Average, ProcessSet, ReduceOp, Sum, global_process_set
 from horovod_cpp.short_traceback import short_traceback
 from horovod_cpp.torch import compression as compressors
-from horovod_cpp.torch import memory
 from horovod_cpp.torch.compression import Compression
+from horovod_cpp.torch.forms import name_of_gradient, recorded, run, start
 from horovod_cpp.torch.handle import Handle
 from horovod_cpp.torch.movement import allgather, grouped_allgather
-from horovod_cpp.torch.recorded import name_of_gradient, recorded
 from horovod_cpp.torch.reductions import check_gradient, compressed, reduce_op
+
+__all__ = [
+    "grouped_reducescatter", "grouped_reducescatter_async", "reducescatter", "reducescatter_async",
+]
 
 
 def _scatter_gradients(grads: Sequence[torch.Tensor], name: str | None, compression: Any,
@@ -34,6 +36,21 @@ def _scatter_gradients(grads: Sequence[torch.Tensor], name: str | None, compress
     return [compression.decompress(grad, context) for grad, (_, context) in zip(gathered, pairs)]
 
 
+def _scattered(call: str, tensors: Iterable[torch.Tensor], name: str | None, compression: Any,
+               op: ReduceOp | str | None, process_set: ProcessSet, prescale_factor: float,
+               postscale_factor: float) -> list[torch.Tensor]:
+    op = reduce_op(op)
+
+    def reduce(given: Sequence[torch.Tensor], _: object) -> list[torch.Tensor]:
+        return run(call, given, op, name, prescale_factor, postscale_factor, process_set)
+
+    def gradients(grads: Sequence[torch.Tensor]) -> list[torch.Tensor]:
+        return _scatter_gradients(grads, name, compression, op, process_set,
+                                  prescale_factor * postscale_factor)
+
+    return recorded(lambda given: compressed(compression, False, given, reduce), gradients, tensors)
+
+
 @short_traceback
 def reducescatter(tensor: torch.Tensor, name: str | None = None,
                   compression: Any = Compression.none, op: ReduceOp | str | None = Average,
@@ -44,19 +61,8 @@ def reducescatter(tensor: torch.Tensor, name: str | None = None,
     Of n rows and k ranks the first n % k ranks get one row more. The gradient is Horovod's: the
     allgather of the ranks' gradients times the two factors, and with Sum times the number of ranks.
     """
-    op = reduce_op(op)
-
-    def call(tensors: Sequence[torch.Tensor], _: object) -> list[torch.Tensor]:
-        return [memory.result(_native.reducescatter(memory.source(tensors[0]), op, name,
-                                                    prescale_factor, postscale_factor,
-                                                    process_set))]
-
-    def gradients(grads: Sequence[torch.Tensor]) -> list[torch.Tensor]:
-        return _scatter_gradients(grads, name, compression, op, process_set,
-                                  prescale_factor * postscale_factor)
-
-    return recorded(lambda tensors: compressed(compression, False, tensors, call), gradients,
-                    [tensor])[0]
+    return _scattered("reducescatter", [tensor], name, compression, op, process_set,
+                      prescale_factor, postscale_factor)[0]
 
 
 @short_traceback
@@ -65,9 +71,8 @@ def reducescatter_async(tensor: torch.Tensor, name: str | None = None,
                         process_set: ProcessSet = global_process_set, prescale_factor: float = 1.0,
                         postscale_factor: float = 1.0) -> Handle:
     """reducescatter() that returns a Handle; outside of PyTorch's graph."""
-    return Handle(_native.reducescatter_async(memory.source(tensor), reduce_op(op), name,
-                                              prescale_factor, postscale_factor, process_set),
-                  memory.result)
+    return start("reducescatter", tensor, reduce_op(op), name, prescale_factor,
+                 postscale_factor, process_set)
 
 
 @short_traceback
@@ -77,19 +82,8 @@ def grouped_reducescatter(tensors: Iterable[torch.Tensor], name: str | None = No
                           prescale_factor: float = 1.0,
                           postscale_factor: float = 1.0) -> list[torch.Tensor]:
     """reducescatter() of several tensors as one call: all or none are reduced. Returns a list."""
-    op = reduce_op(op)
-
-    def call(tensors: Sequence[torch.Tensor], _: object) -> list[torch.Tensor]:
-        inputs = [memory.source(tensor) for tensor in tensors]
-        return memory.results(_native.grouped_reducescatter(inputs, op, name, prescale_factor,
-                                                            postscale_factor, process_set))
-
-    def gradients(grads: Sequence[torch.Tensor]) -> list[torch.Tensor]:
-        return _scatter_gradients(grads, name, compression, op, process_set,
-                                  prescale_factor * postscale_factor)
-
-    return recorded(lambda given: compressed(compression, False, given, call), gradients,
-                    list(tensors))
+    return _scattered("grouped_reducescatter", tensors, name, compression, op, process_set,
+                      prescale_factor, postscale_factor)
 
 
 @short_traceback
@@ -99,6 +93,5 @@ def grouped_reducescatter_async(tensors: Iterable[torch.Tensor], name: str | Non
                                 prescale_factor: float = 1.0,
                                 postscale_factor: float = 1.0) -> Handle:
     """grouped_reducescatter() that returns a Handle; outside of PyTorch's graph."""
-    inputs = [memory.source(tensor) for tensor in tensors]
-    return Handle(_native.grouped_reducescatter_async(inputs, reduce_op(op), name, prescale_factor,
-                                                      postscale_factor, process_set), memory.results)
+    return start("grouped_reducescatter", tensors, reduce_op(op), name, prescale_factor,
+                 postscale_factor, process_set)

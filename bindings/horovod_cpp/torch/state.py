@@ -2,13 +2,14 @@
 
 import collections
 import contextlib
-import copy
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+import io
+import pickle
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, TypeAlias
 
 import torch
 
-from horovod_cpp import _native
+from horovod_cpp import _native, pickling
 from horovod_cpp._native import ProcessSet, global_process_set
 from horovod_cpp.objects import allgather_made, broadcast_object, words
 from horovod_cpp.short_traceback import short_traceback
@@ -92,46 +93,6 @@ def _dense(name: str, tensor: torch.Tensor) -> torch.Tensor:
         return memory.dense(tensor.detach())
 
 
-class _Place:
-    """Stands for a tensor in what is pickled; the tensors themselves travel as they lie."""
-
-    def __init__(self, number: int) -> None:
-        self.number = number
-
-
-class _Packing:
-    """Takes the tensors out of nested containers."""
-
-    def __init__(self) -> None:
-        self.tensors: list[torch.Tensor] = []
-        self._places: dict[int, _Place] = {}  # of tensors that are there several times
-
-    def pack(self, value: Any) -> Any:
-        if isinstance(value, torch.Tensor):
-            if id(value) not in self._places:
-                self._places[id(value)] = _Place(len(self.tensors))
-                self.tensors.append(value.detach())
-            return self._places[id(value)]
-        return _map(self.pack, value)
-
-
-def _map(function: Callable[[Any], Any], value: Any) -> Any:
-    """A container of the same type with ``function`` of what is in it."""
-    if isinstance(value, dict):
-        items = copy.copy(value)  # of a defaultdict, an OrderedDict and so on
-        items.update({key: function(each) for key, each in value.items()})
-        return items
-    if type(value) in (list, tuple):
-        return type(value)(function(each) for each in value)
-    return value
-
-
-def _unpacked(value: Any, tensors: Sequence[torch.Tensor]) -> Any:
-    if isinstance(value, _Place):
-        return tensors[value.number]
-    return _map(lambda each: _unpacked(each, tensors), value)
-
-
 def _parameters(optimizer: torch.optim.Optimizer) -> list[torch.Tensor]:
     return [parameter for group in optimizer.param_groups for parameter in group["params"]]
 
@@ -159,14 +120,26 @@ def _difference(groups: Any, root: Any) -> str:
     return ""
 
 
-def _pack_state(optimizer: torch.optim.Optimizer) -> tuple[Any, list[torch.Tensor]]:
-    packing = _Packing()
+def _pack_state(optimizer: torch.optim.Optimizer) -> tuple[bytes, list[torch.Tensor]]:
+    """Pickled without the tensors, wherever they are in it, and these: they travel as they lie."""
+    tensors: list[torch.Tensor] = []
+    taken: dict[int, int] = {}  # some are there several times
+
+    def take(value: object) -> int | None:
+        if not isinstance(value, torch.Tensor):
+            return None
+        if id(value) not in taken:
+            taken[id(value)] = len(tensors)
+            tensors.append(value)
+        return taken[id(value)]
+
     places = {id(parameter): place for place, parameter in enumerate(_parameters(optimizer))}
-    options = [{name: packing.pack(value) for name, value in group.items() if name != "params"}
+    options = [{name: value for name, value in group.items() if name != "params"}
                for group in optimizer.param_groups]
-    state = [(places.get(id(key)), None if id(key) in places else key, packing.pack(value))
+    state = [(places.get(id(key)), None if id(key) in places else key, value)
              for key, value in optimizer.state.items()]
-    return (options, state), packing.tensors
+    packed = pickling.dumps((options, state), take)
+    return packed, [tensor.detach() for tensor in tensors]
 
 
 def _like(tensor: tuple[Any, torch.dtype, bool],
@@ -181,17 +154,19 @@ def _like(tensor: tuple[Any, torch.dtype, bool],
     return mine.detach().new_empty(shape, dtype=dtype)
 
 
-def _take_state(optimizer: torch.optim.Optimizer, packed: Any,
+def _take_state(optimizer: torch.optim.Optimizer, packed: bytes,
                 tensors: Sequence[torch.Tensor]) -> None:
-    options, state = packed
+    unpickler: Any = pickle.Unpickler(io.BytesIO(packed))
+    unpickler.persistent_load = tensors.__getitem__
+    options, state = unpickler.load()
     for group, values in zip(optimizer.param_groups, options):
         for name in [name for name in group if name != "params" and name not in values]:
             del group[name]
-        group.update(_unpacked(values, tensors))
+        group.update(values)
     parameters = _parameters(optimizer)
     optimizer.state.clear()
     for place, key, value in state:
-        optimizer.state[key if place is None else parameters[place]] = _unpacked(value, tensors)
+        optimizer.state[key if place is None else parameters[place]] = value
 
 
 @short_traceback
@@ -216,7 +191,7 @@ def broadcast_optimizer_state(optimizer: torch.optim.Optimizer, root_rank: int =
         MismatchError: the parameter groups differ from the root's; on every rank.
     """
     what, is_root = "broadcast_optimizer_state", _native.rank() == root_rank
-    packed: Any = None
+    packed = b""
     tensors: list[torch.Tensor] = []
 
     def prepare() -> Any:

@@ -1,5 +1,6 @@
 // GradientReducer for front ends in Python, such as horovod_cpp.torch.
 
+#include <memory>
 #include <optional>
 #include <utility>
 
@@ -95,7 +96,7 @@ class PythonGradients final : public GradientAccess {
 using OnReducedLike = Typed<"collections.abc.Callable[[list[int]], None] | None">;
 
 // The reducer and what it reads gradients through.
-class PythonReducer {
+class PythonReducer : public std::enable_shared_from_this<PythonReducer> {
  public:
   PythonReducer(py::object front, const DistributedOptions& options, const GradientBuckets& groups)
       : gradients_(std::make_shared<PythonGradients>(std::move(front))) {
@@ -146,14 +147,30 @@ DistributedOptions make_options(ReduceOpLike op, const CompressionLike& compress
   return options;
 }
 
-std::unique_ptr<PythonReducer> make_reducer(Anything front, DistributedOptions options,
+std::shared_ptr<PythonReducer> make_reducer(Anything front, DistributedOptions options,
                                             const PythonProcessSet& set, int num_groups,
                                             const GradientBuckets& groups) {
   options.process_set = set.registered();
   options.num_groups = num_groups;
   check_options(options);
-  return std::make_unique<PythonReducer>(std::move(front), options, groups);
+  return std::make_shared<PythonReducer>(std::move(front), options, groups);
 }
+
+// What PyTorch calls at each gradient. Python's lock is released only where something is submitted.
+struct GradientHook {
+  std::weak_ptr<PythonReducer> reducer;  // optimizers end although their parameters live
+  std::size_t index = 0;
+  bool after = false;  // backward() has finished the gradient; before: it is about to add to it
+
+  void operator()() const {
+    const std::shared_ptr<PythonReducer> alive = reducer.lock();
+    if (alive == nullptr) return;
+    if (!after) return alive->get().before_gradient(index);
+    if (!alive->get().count_gradient(index)) return;
+    const WithoutGil nogil;
+    alive->get().start_ready();
+  }
+};
 
 template <auto Member, typename... Args>
 auto forward() {
@@ -174,16 +191,25 @@ void bind_reducer(py::module_& m) {
            py::arg("backward_passes_per_step"), py::arg("average_aggregated_gradients"),
            py::arg("gradient_predivide_factor"), py::arg("clip_grad_norm"), py::arg("clip_when"),
            py::arg("gradient_as_bucket_view"), py::arg("overlap_step"));
-  py::class_<PythonReducer>(
+  py::class_<GradientHook>(m, "_GradientHook", "Of a parameter, for PyTorch.")
+      .def("__call__", [](const GradientHook& self, const py::Args<py::object>&) { self(); })
+      // As PyTorch's unserializable_hook() marks functions: no warning when parameters are pickled.
+      .def_property_readonly("__torch_unserializable__", [](const GradientHook&) { return true; });
+  py::class_<PythonReducer, std::shared_ptr<PythonReducer>>(
       m, "_GradientReducer",
       "When gradients are reduced: the state machine behind every DistributedOptimizer. "
       "``gradients``: an object\nwith the methods of GradientAccess (C++). One thread.")
       .def(py::init(&make_reducer), py::arg("gradients"), py::arg("options"), py::kw_only(),
            py::arg("process_set"), py::arg("num_groups"), py::arg("groups"))
-      .def("before_gradient", forward<&Reducer::before_gradient, std::size_t>(), py::arg("index"),
-           "backward() is about to add to a gradient.")
-      .def("on_gradient", forward<&Reducer::on_gradient, std::size_t>(), py::arg("index"),
-           "backward() has finished a gradient.")
+      .def(
+          "hooks",
+          [](PythonReducer& self, std::size_t index) {
+            return std::pair(GradientHook{self.weak_from_this(), index, false},
+                             GradientHook{self.weak_from_this(), index, true});
+          },
+          py::arg("index"),
+          "Of a parameter: what to call before backward() adds to its gradient, and when it has "
+          "finished it.")
       .def("parameters_added", &PythonReducer::parameters_added,
            "Parameters were appended; on all ranks, between two steps.")
       .def("synchronize", &PythonReducer::synchronize, py::arg("on_reduced") = py::none(),

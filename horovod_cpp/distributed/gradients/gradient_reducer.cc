@@ -163,11 +163,20 @@ void GradientReducer::before_gradient(std::size_t index) {
 }
 
 void GradientReducer::on_gradient(std::size_t index) {
-  if (!entries_[index].claims->is_left_to(this)) return;
+  if (count_gradient(index)) start_ready();
+}
+
+bool GradientReducer::count_gradient(std::size_t index) {
+  if (!entries_[index].claims->is_left_to(this)) return false;
   clipped_before_ = false;
-  const auto bucket = schedule_.on_gradient(index);
+  ready_ = schedule_.on_gradient(index);
   // An older one waits for its synchronize(): the newer may be accumulating for its own.
-  if (bucket && entries_[index].claims->newest() == this) {
+  if (entries_[index].claims->newest() != this) ready_.reset();
+  return ready_ || context_.options.compression.compressor() != nullptr;
+}
+
+void GradientReducer::start_ready() {
+  if (const auto bucket = std::exchange(ready_, std::nullopt)) {
     start_first_round(*bucket);
     submit_soon();
   }

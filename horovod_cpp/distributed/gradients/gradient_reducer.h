@@ -65,6 +65,10 @@ class GradientReducer {
   // What a front end's hooks call: before backward() adds to a gradient, and after it has.
   void before_gradient(std::size_t index);
   void on_gradient(std::size_t index);
+  // on_gradient() in two parts, for a front end that holds a lock while gradients come: the first
+  // submits nothing and waits for nobody. True: start_ready() must follow.
+  bool count_gradient(std::size_t index);
+  void start_ready();
 
   // Parameters were appended to the front end's; on all ranks, between two steps.
   void parameters_added();
@@ -128,7 +132,8 @@ class GradientReducer {
   std::vector<Entry> entries_;  // as the parameters are numbered
   GradientLayout::Buckets buckets_;
   GradientLayout layout_;
-  bool is_given_way_ = false;  // by newer reducers of its parameters, in this step
+  bool is_given_way_ = false;         // by newer reducers of its parameters, in this step
+  std::optional<std::size_t> ready_;  // a bucket that start_ready() will start
   std::vector<GradientReduction*> first_round_;  // in flight, in order of their start
   SubmissionQueue queue_;
   // Of a synchronize() that goes on, also after an interruption:

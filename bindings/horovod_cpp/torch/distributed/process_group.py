@@ -19,30 +19,20 @@ import operator
 import sys
 import threading
 import types
-from collections.abc import Callable, Sequence
-from typing import Any, NoReturn, TypeAlias
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, NoReturn, TypeAlias, TypeVar
 
 import torch
 from torch._C import _distributed_c10d as c10d
 from torch.distributed import distributed_c10d as c10d_functions
 
 from horovod_cpp import _native
-from horovod_cpp.torch import memory
-from horovod_cpp.torch.distributed.arguments import (
-    InPlace,
-    as_row,
-    as_rows,
-    check_count,
-    check_numel,
-    check_output,
-    copy_rows,
-    only,
-)
+from horovod_cpp.torch import gpu, memory
 from horovod_cpp.torch.distributed.groups import Group
 from horovod_cpp.torch.distributed.work import Work, for_native_code, seconds_of
-from horovod_cpp.torch.handle import Handle
 from horovod_cpp.torch.sparse import sparse_allreduce_async
 
+_Anything = TypeVar("_Anything")
 _Finish: TypeAlias = Callable[[Any], list[torch.Tensor]]  # what a Work makes of the engine's result
 
 _OPS = [(c10d.ReduceOp.SUM, _native.Sum), (c10d.ReduceOp.AVG, _native.Average),
@@ -72,6 +62,81 @@ def _is_called_by_pytorchs_python() -> bool:
     return frame is not None and frame.f_globals.get("__name__") == c10d_functions.__name__
 
 
+def _as_row(tensor: torch.Tensor) -> _native.Tensor:
+    """As one row, so that ranks that disagree on the number of elements get a MismatchError."""
+    memory.check(tensor)
+    return memory.source(tensor.detach().reshape(1, -1))
+
+
+def _as_rows(tensors: Sequence[torch.Tensor], what: str) -> _native.Tensor:
+    """One row each; they must be of one size."""
+    sizes = {tensor.numel() for tensor in tensors}
+    if len(sizes) != 1:
+        raise _native.InvalidArgumentError(f"{what} of different sizes: "
+                                           f"{[list(tensor.shape) for tensor in tensors]}")
+    return memory.source(torch.stack([tensor.detach().reshape(-1) for tensor in tensors]))
+
+
+def _check_count(tensors: Sequence[torch.Tensor], count: int, what: str) -> None:
+    if len(tensors) != count:
+        raise _native.InvalidArgumentError(f"{what}: {len(tensors)} tensors for {count} ranks")
+
+
+def _only(tensors: Sequence[_Anything], call: str) -> _Anything:
+    if len(tensors) != 1:
+        raise _native.UnsupportedError(f"{call}: {len(tensors)} tensors; this backend takes one")
+    return tensors[0]
+
+
+def _copy_rows(rows: Iterable[torch.Tensor], outputs: Iterable[torch.Tensor]) -> None:
+    """The rows of one result to tensors of the same number of elements."""
+    for row, output in zip(rows, outputs):
+        output.detach().copy_(row.view(output.shape))
+
+
+def _copy_to(output: torch.Tensor, result: _native.Tensor) -> list[torch.Tensor]:
+    """What a call gave, as it finishes."""
+    return [output.detach().copy_(memory.result(result).view(output.shape))]
+
+
+def _check_numel(tensor: torch.Tensor, numel: int, what: str) -> None:
+    if tensor.numel() != numel:
+        raise _native.InvalidArgumentError(
+            f"{what}: the output of shape {list(tensor.shape)} has {tensor.numel()} elements; "
+            f"expected {numel}")
+
+
+def _check_output(output: torch.Tensor, numel: int, what: str) -> None:
+    """Something of so many elements that can be overwritten."""
+    memory.check_output(output)
+    _check_numel(output, numel, what)
+
+
+class _InPlace:
+    """Tensors that a call overwrites, by way of dense copies where they are not contiguous."""
+
+    def __init__(self, tensors: Iterable[torch.Tensor]) -> None:
+        self._tensors = list(tensors)
+        for tensor in self._tensors:
+            memory.check_output(tensor)
+        self._dense = [memory.dense(tensor.detach()) for tensor in self._tensors]
+        self.native = [memory.target(tensor) for tensor in self._dense]
+
+    def finish(self, _: object) -> list[torch.Tensor]:
+        for tensor, dense in zip(self._tensors, self._dense):
+            if dense.data_ptr() != tensor.data_ptr():
+                gpu.handed_over(dense)
+                tensor.detach().copy_(dense)
+        return self._tensors
+
+
+def _tag(group: Group, tag: int) -> int:
+    """The engine's: its tags are those of all groups."""
+    if not 0 <= tag < _MOST_TAGS:
+        raise _native.InvalidArgumentError(f"tag {tag}: expected 0 to {_MOST_TAGS - 1}")
+    return group.number * _MOST_TAGS + tag
+
+
 class ProcessGroup(c10d.ProcessGroup):  # type: ignore[misc]  # torch may be missing
     """Some ranks of the job, as torch.distributed's functions use them."""
 
@@ -93,8 +158,7 @@ class ProcessGroup(c10d.ProcessGroup):  # type: ignore[misc]  # torch may be mis
         """The name that init_process_group() knows."""
         return "horovod_cpp"
 
-    def _get_backend_name(self) -> str:
-        return "horovod_cpp"
+    _get_backend_name = getBackendName
 
     @property
     def group_name(self) -> str:
@@ -121,14 +185,14 @@ class ProcessGroup(c10d.ProcessGroup):  # type: ignore[misc]  # torch may be mis
         if len(tensors) == 1 and tensors[0].is_sparse:
             return self._allreduce_sparse(tensors, _reduce_op(options, "all_reduce"))
         if options.reduceOp == c10d.ReduceOp.BXOR:
-            return self._allreduce_xor(only(tensors, "all_reduce"))
+            return self._allreduce_xor(_only(tensors, "all_reduce"))
         op = _reduce_op(options, "all_reduce")
-        targets = InPlace(tensors)
+        targets = _InPlace(tensors)
         if len(tensors) == 1:
-            return self._submit("all_reduce", lambda name: _native.allreduce_async_(
-                targets.native[0], op, name, process_set=self._group.process_set), targets.finish)
-        return self._submit("all_reduce", lambda name: _native.grouped_allreduce_async_(
-            targets.native, op, name, process_set=self._group.process_set), targets.finish)
+            return self._submit("all_reduce", targets.finish, _native.allreduce_async_,
+                                targets.native[0], op)
+        return self._submit("all_reduce", targets.finish, _native.grouped_allreduce_async_,
+                            targets.native, op)
 
     allreduce_coalesced = allreduce
 
@@ -137,8 +201,8 @@ class ProcessGroup(c10d.ProcessGroup):  # type: ignore[misc]  # torch may be mis
             with torch.no_grad():  # what detach() gives has indices of its own
                 return [tensors[0].copy_(result)]
 
-        return self._submit("all_reduce", lambda name: sparse_allreduce_async(
-            tensors[0], name, op, self._group.process_set), finish)
+        return self._submit("all_reduce", finish, functools.partial(
+            sparse_allreduce_async, tensors[0], op=op))
 
     def _allreduce_xor(self, tensor: torch.Tensor) -> Any:
         def finish(gathered: Any) -> list[torch.Tensor]:
@@ -146,35 +210,30 @@ class ProcessGroup(c10d.ProcessGroup):  # type: ignore[misc]  # torch may be mis
             return [tensor.detach().copy_(combined.view(tensor.shape))]
 
         memory.check_output(tensor)
-        source = as_row(tensor)
-        return self._submit("all_reduce", lambda name: _native.allgather_async(
-            source, name, self._group.process_set), finish)
+        return self._submit("all_reduce", finish, _native.allgather_async, _as_row(tensor))
 
     def reduce(self, tensors: Sequence[torch.Tensor], options: Any) -> Any:
         """The root's tensor becomes the ranks' reduction; the others stay as they are."""
-        tensor, op = only(tensors, "reduce"), _reduce_op(options, "reduce")
+        tensor, op = _only(tensors, "reduce"), _reduce_op(options, "reduce")
         source, root = memory.source(tensor), self._rank_at(options.rootRank)
         if options.rootRank == self.rank():
             memory.check_output(tensor)
-
-        def finish(result: Any) -> list[torch.Tensor]:
-            return [tensor if result is None else tensor.detach().copy_(memory.result(result))]
-
-        return self._submit("reduce", lambda name: _native.reduce_async(
-            source, root, op, name, process_set=self._group.process_set), finish)
+        return self._submit(
+            "reduce", lambda result: [tensor] if result is None else _copy_to(tensor, result),
+            _native.reduce_async, source, root, op)
 
     def reduce_scatter(self, outputs: Sequence[torch.Tensor],
                        input_lists: Sequence[Sequence[torch.Tensor]], options: Any = None) -> Any:
         """The output becomes the reduction of this place's tensor in the ranks' lists."""
-        inputs = only(input_lists, "reduce_scatter")
-        check_count(inputs, self.size(), "reduce_scatter: input_list")
-        return self._reduce_scatter(only(outputs, "reduce_scatter"),
-                                    as_rows(inputs, "reduce_scatter: inputs"), options)
+        inputs = _only(input_lists, "reduce_scatter")
+        _check_count(inputs, self.size(), "reduce_scatter: input_list")
+        return self._reduce_scatter(_only(outputs, "reduce_scatter"),
+                                    _as_rows(inputs, "reduce_scatter: inputs"), options)
 
     def _reduce_scatter_base(self, output: torch.Tensor, tensor: torch.Tensor,
                              options: Any = None) -> Any:
-        check_output(output, tensor.numel() // self.size(), "reduce_scatter_tensor")
-        check_numel(tensor, output.numel() * self.size(), "reduce_scatter_tensor (its input)")
+        _check_output(output, tensor.numel() // self.size(), "reduce_scatter_tensor")
+        _check_numel(tensor, output.numel() * self.size(), "reduce_scatter_tensor (its input)")
         return self._reduce_scatter(
             output, memory.source(tensor.detach().reshape(self.size(), -1)), options)
 
@@ -185,29 +244,27 @@ class ProcessGroup(c10d.ProcessGroup):  # type: ignore[misc]  # torch may be mis
         op = _reduce_op(options or c10d.ReduceScatterOptions(), "reduce_scatter")
 
         def finish(result: Any) -> list[torch.Tensor]:
-            row = memory.result(result)
-            check_numel(output, row.numel(), "reduce_scatter")
-            return [output.detach().copy_(row.view(output.shape))]
+            _check_numel(output, result.numel(), "reduce_scatter")
+            return _copy_to(output, result)
 
-        return self._submit("reduce_scatter", lambda name: _native.reducescatter_async(
-            source, op, name, process_set=self._group.process_set), finish)
+        return self._submit("reduce_scatter", finish, _native.reducescatter_async, source, op)
 
     # -- movement
 
     def broadcast(self, tensors: Sequence[torch.Tensor], options: Any) -> Any:
         """Every rank's tensor becomes the root's."""
-        targets = InPlace([only(tensors, "broadcast")])
+        targets = _InPlace([_only(tensors, "broadcast")])
         root = self._rank_at(options.rootRank)
-        return self._submit("broadcast", lambda name: _native.broadcast_async_(
-            targets.native[0], root, name, self._group.process_set), targets.finish)
+        return self._submit("broadcast", targets.finish, _native.broadcast_async_,
+                            targets.native[0], root)
 
     def allgather(self, output_lists: Sequence[Sequence[torch.Tensor]],
                   inputs: Sequence[torch.Tensor], options: Any = None) -> Any:
         """The list becomes the ranks' tensors, which are of one size."""
-        outputs, tensor = only(output_lists, "all_gather"), only(inputs, "all_gather")
-        check_count(outputs, self.size(), "all_gather: tensor_list")
+        outputs, tensor = _only(output_lists, "all_gather"), _only(inputs, "all_gather")
+        _check_count(outputs, self.size(), "all_gather: tensor_list")
         for output in outputs:
-            check_output(output, tensor.numel(), "all_gather")
+            _check_output(output, tensor.numel(), "all_gather")
         return self._allgather([outputs], [tensor], "all_gather")
 
     def _allgather_base(self, output: torch.Tensor, tensor: torch.Tensor,
@@ -220,7 +277,7 @@ class ProcessGroup(c10d.ProcessGroup):  # type: ignore[misc]  # torch may be mis
                                         inputs: Sequence[torch.Tensor], options: Any = None) -> Any:
         """Every output becomes the ranks' tensors one after the other."""
         for output, tensor in zip(outputs, inputs):
-            check_output(output, tensor.numel() * self.size(), "all_gather_into_tensor")
+            _check_output(output, tensor.numel() * self.size(), "all_gather_into_tensor")
         return self._allgather(outputs, inputs, "all_gather_into_tensor")
 
     all_gather_single_coalesced = allgather_into_tensor_coalesced
@@ -228,64 +285,56 @@ class ProcessGroup(c10d.ProcessGroup):  # type: ignore[misc]  # torch may be mis
     def allgather_coalesced(self, output_lists: Sequence[Sequence[torch.Tensor]],
                             inputs: Sequence[torch.Tensor], options: Any = None) -> Any:
         """List r becomes the tensors of rank r."""
-        check_count(output_lists, self.size(), "all_gather_coalesced: output_tensor_lists")
+        _check_count(output_lists, self.size(), "all_gather_coalesced: output_tensor_lists")
         by_input = [[outputs[place] for outputs in output_lists] for place in range(len(inputs))]
         return self._allgather(by_input, inputs, "all_gather_coalesced")
 
     def _allgather(self, outputs: Sequence[torch.Tensor | Sequence[torch.Tensor]],
                    inputs: Sequence[torch.Tensor], what: str) -> Any:
         """Each of ``outputs``: a list of tensors, or one tensor for all ranks'."""
-        sources = [as_row(tensor) for tensor in inputs]
-
         def finish(gathered: Any) -> list[torch.Tensor]:
             for output, result in zip(outputs, gathered):
                 rows = memory.result(result)
                 if isinstance(output, torch.Tensor):
                     output.detach().copy_(rows.view(output.shape))
                 else:
-                    copy_rows(rows, output)
+                    _copy_rows(rows, output)
             return list(outputs[0]) if len(outputs) == 1 and isinstance(outputs[0], list) else (
                 list(outputs))
 
-        return self._submit(what, lambda name: _native.grouped_allgather_async(
-            sources, name, self._group.process_set), finish)
+        return self._submit(what, finish, _native.grouped_allgather_async,
+                            [_as_row(tensor) for tensor in inputs])
 
     def gather(self, output_lists: Sequence[Sequence[torch.Tensor]], inputs: Sequence[torch.Tensor],
                options: Any) -> Any:
         """The root's list becomes the ranks' tensors, which are of one size."""
-        tensor, root = only(inputs, "gather"), self._rank_at(options.rootRank)
-        outputs = list(only(output_lists, "gather")) if options.rootRank == self.rank() else []
+        tensor, root = _only(inputs, "gather"), self._rank_at(options.rootRank)
+        outputs = list(_only(output_lists, "gather")) if options.rootRank == self.rank() else []
         if outputs:
-            check_count(outputs, self.size(), "gather: gather_list")
+            _check_count(outputs, self.size(), "gather: gather_list")
         for output in outputs:
-            check_output(output, tensor.numel(), "gather")
-        source = as_row(tensor)
+            _check_output(output, tensor.numel(), "gather")
 
         def finish(result: Any) -> list[torch.Tensor]:
             if result is not None:
-                copy_rows(memory.result(result), outputs)
+                _copy_rows(memory.result(result), outputs)
             return outputs
 
-        return self._submit("gather", lambda name: _native.gather_async(
-            source, root, name, self._group.process_set), finish)
+        return self._submit("gather", finish, _native.gather_async, _as_row(tensor), root)
 
     def scatter(self, outputs: Sequence[torch.Tensor],
                 input_lists: Sequence[Sequence[torch.Tensor]], options: Any) -> Any:
         """The output becomes this place's tensor in the root's list."""
-        output, root = only(outputs, "scatter"), self._rank_at(options.rootRank)
+        output, root = _only(outputs, "scatter"), self._rank_at(options.rootRank)
         memory.check_output(output)
-        source = as_row(output)
+        source = _as_row(output)
         if options.rootRank == self.rank():
-            inputs = only(input_lists, "scatter")
-            check_count(inputs, self.size(), "scatter: scatter_list")
-            check_output(output, inputs[0].numel(), "scatter")
-            source = as_rows(inputs, "scatter: inputs")
-
-        def finish(result: Any) -> list[torch.Tensor]:
-            return [output.detach().copy_(memory.result(result).view(output.shape))]
-
-        return self._submit("scatter", lambda name: _native.scatter_async(
-            source, root, None, name, self._group.process_set), finish)
+            inputs = _only(input_lists, "scatter")
+            _check_count(inputs, self.size(), "scatter: scatter_list")
+            _check_output(output, inputs[0].numel(), "scatter")
+            source = _as_rows(inputs, "scatter: inputs")
+        return self._submit("scatter", functools.partial(_copy_to, output), _native.scatter_async,
+                            source, root, None)
 
     def alltoall_base(self, output: torch.Tensor, tensor: torch.Tensor,
                       output_splits: Sequence[int], input_splits: Sequence[int],
@@ -299,28 +348,26 @@ class ProcessGroup(c10d.ProcessGroup):  # type: ignore[misc]  # torch may be mis
                                                f"for output_split_sizes {expected}")
 
         def finish(result: Any) -> list[torch.Tensor]:
-            rows, received = memory.result(result[0]), list(result[1])
-            if received != expected:
+            rows, received = result
+            if list(received) != expected:
                 raise _native.InvalidArgumentError(
-                    f"all_to_all_single: the ranks {self._group.ranks} sent {received} rows here, "
+                    f"all_to_all_single: the ranks {self._group.ranks} sent {list(received)} rows here, "
                     f"but output_split_sizes is {expected}")
-            return [output.detach().copy_(rows.view(output.shape))]
+            return _copy_to(output, rows)
 
-        source, splits = memory.source(tensor.detach()), list(input_splits) or None
-        return self._submit("all_to_all_single", lambda name: _native.alltoall_async(
-            source, splits, name, self._group.process_set), finish)
+        return self._submit("all_to_all_single", finish, _native.alltoall_async,
+                            memory.source(tensor.detach()), list(input_splits) or None)
 
     all_to_all_single = alltoall_base
 
     def alltoall(self, outputs: Sequence[torch.Tensor], inputs: Sequence[torch.Tensor],
                  options: Any = None) -> Any:
         """Output r becomes rank r's input for this rank; sizes may differ."""
-        check_count(outputs, self.size(), "all_to_all: output_tensor_list")
-        check_count(inputs, self.size(), "all_to_all: input_tensor_list")
+        _check_count(outputs, self.size(), "all_to_all: output_tensor_list")
+        _check_count(inputs, self.size(), "all_to_all: input_tensor_list")
         for output in outputs:
             memory.check_output(output)
         source = memory.source(torch.cat([tensor.detach().reshape(-1) for tensor in inputs]))
-        splits = [tensor.numel() for tensor in inputs]
         expected = [output.numel() for output in outputs]
 
         def finish(result: Any) -> list[torch.Tensor]:
@@ -329,43 +376,35 @@ class ProcessGroup(c10d.ProcessGroup):  # type: ignore[misc]  # torch may be mis
                 raise _native.InvalidArgumentError(
                     f"all_to_all: the ranks {self._group.ranks} sent {received} elements here, but "
                     f"the outputs have {expected}")
-            copy_rows(elements.split(received), outputs)
+            _copy_rows(elements.split(received), outputs)
             return list(outputs)
 
-        return self._submit("all_to_all", lambda name: _native.alltoall_async(
-            source, splits, name, self._group.process_set), finish)
+        return self._submit("all_to_all", finish, _native.alltoall_async, source,
+                            [tensor.numel() for tensor in inputs])
 
     def barrier(self, options: Any = None, opts: Any = None) -> Any:
         """Ends when all ranks of the group have called it."""
-        return self._submit("barrier", lambda name: _native.barrier_async(
-            name=name, process_set=self._group.process_set), lambda _: [])
+        return self._submit("barrier", lambda _: [], _native.barrier_async)
 
     # -- transfers
 
     def send(self, tensors: Sequence[torch.Tensor], destination: int, tag: int) -> Work:
         """To one rank, whose recv() has the same tag; beside everything else."""
-        source = memory.source(only(tensors, "send"))
-        return self._transfer(f"send to rank {destination}", _native.isend(
-            source, self._rank_at(destination), self._tag(tag)), lambda _: list(tensors))
+        call = _native.isend(memory.source(_only(tensors, "send")), self._rank_at(destination),
+                             _tag(self._group, tag))
+        return Work(call, lambda _: list(tensors), self._describe(f"send to rank {destination}"),
+                    self._timeout)
 
     def recv(self, tensors: Sequence[torch.Tensor], source: int, tag: int) -> Work:
         """From one rank, whose send() has the same tag."""
-        targets = InPlace([only(tensors, "recv")])
-        return self._transfer(f"recv from rank {source}", _native.irecv(
-            targets.native[0], self._rank_at(source), self._tag(tag)), targets.finish)
+        targets = _InPlace([_only(tensors, "recv")])
+        call = _native.irecv(targets.native[0], self._rank_at(source), _tag(self._group, tag))
+        return Work(call, targets.finish, self._describe(f"recv from rank {source}"), self._timeout)
 
     def recv_anysource(self, tensors: Sequence[torch.Tensor], tag: int) -> NoReturn:
         """Not supported: raises UnsupportedError."""
         raise _native.UnsupportedError("recv from any rank is not supported by backend "
                                        "horovod_cpp; give src=")
-
-    def _tag(self, tag: int) -> int:
-        if not 0 <= tag < _MOST_TAGS:
-            raise _native.InvalidArgumentError(f"tag {tag}: expected 0 to {_MOST_TAGS - 1}")
-        return self._group.number * _MOST_TAGS + tag
-
-    def _transfer(self, what: str, call: _native.Handle | Handle, finish: _Finish) -> Work:
-        return Work(call, finish, self._describe(what), self._timeout)
 
     # -- submission
 
@@ -381,12 +420,17 @@ class ProcessGroup(c10d.ProcessGroup):  # type: ignore[misc]  # torch may be mis
         rank, ranks = self.rank(), self._group.ranks
         return lambda: f"{what} by rank {rank} of the process group of ranks {ranks}"
 
-    def _submit(self, kind: str, start: Callable[[str], _native.Handle | Handle],
-                finish: _Finish) -> Any:
-        """``start``: given the call's name, submits it and returns the engine's handle."""
+    def _submit(self, kind: str, finish: _Finish, start: Callable[..., Any],
+                *arguments: Any) -> Any:
+        """``start``: the engine's function, which takes the call's name and the set too."""
         with self._lock:
-            self._make_room()
-            call = start(f"/torch.{self._group.number}.{self._count % _NAMES}")
+            while self._flying and self._flying[0].ends_within(0):
+                self._flying.popleft()
+            # Until the next name is not in flight any more.
+            if len(self._flying) == _NAMES and not self._flying[0].ends_within(self._timeout):
+                raise self._flying[0].late()
+            name = f"/torch.{self._group.number}.{self._count % _NAMES}"
+            call = start(*arguments, name=name, process_set=self._group.process_set)
             self._count += 1
             work = Work(call, finish, self._describe(kind), self._timeout, self._session.finisher)
             self._flying.append(work)
@@ -395,10 +439,3 @@ class ProcessGroup(c10d.ProcessGroup):  # type: ignore[misc]  # torch may be mis
         if kind != "all_reduce":  # for DDP this has to overlap; its futures are asked for errors
             work.wait()
         return for_native_code(work)
-
-    def _make_room(self) -> None:
-        """Until the next name is not in flight any more."""
-        while self._flying and self._flying[0].ends_within(0):
-            self._flying.popleft()
-        if len(self._flying) == _NAMES and not self._flying[0].ends_within(self._timeout):
-            raise self._flying[0].late()

@@ -283,7 +283,7 @@ large_shapes='*TwoByThree*:*ThreeUneven*:*LocalMadeOfFlat*'  # of hosts: more th
 # Many bytes show no more races than few in small chunks (the cases "Tiny").
 large_tensors='*OfSeveralMebibytes*'
 # The same contracts in worlds that differ in chunk size, in delays, or in one rank.
-left_to_full=":$large_tensors:*/TinySmall_*:*/SimRuntimeContract.*_3:*/HierCollectiveContract.*/Delayed_*"
+left_to_full=":$large_tensors:*SimRuntimeContract*GivenUpAtAnyMoment_5:*/TinySmall_*:*/SimRuntimeContract.*_3:*/HierCollectiveContract.*/Delayed_*"
 left_to_full+=":All/SimCollectiveContract.*/Sync_*:*/SyncDelayed_*"
 [[ -z $full ]] || left_to_full=
 if [[ -n $full ]] && step build-tsan build tsan core_runtime_test ops_test; then

@@ -2,6 +2,8 @@
 
 #include <climits>
 
+#include "ops/host/host_memory.h"
+
 namespace hvd {
 namespace {
 
@@ -60,8 +62,7 @@ void MpiOperation::finish() {
 bool MpiOperation::advance() {
   if (finished_) return true;
   set_->throw_if_aborted();
-  std::erase_if(ready_, [](const Fence& fence) { return fence.reached(); });
-  if (!ready_.empty() || !set_->may_post(number_)) return false;
+  if (!host::all_reached(ready_) || !set_->may_post(number_)) return false;
   while (move_pieces() || start_pieces()) {
   }
   if (!all_started_ || !pieces_.empty()) return false;

@@ -11,42 +11,18 @@ namespace {
 // Waits that may wait for collect(); later ones are not compared.
 constexpr std::size_t kWaits = std::size_t{1} << 16;
 
-void write(ByteWriter& out, const BatchTotals& totals) {
-  for (const std::uint64_t count :
-       {totals.batches, totals.tensors, totals.bytes, totals.packed_bytes}) {
-    out.put(count);
-  }
-  for (const Duration time :
-       {totals.negotiate, totals.queue, totals.collective, totals.pack, totals.unpack}) {
-    out.put_duration(time);
-  }
-}
-
-BatchTotals read_totals(ByteReader& in) {
-  BatchTotals totals;
-  for (std::uint64_t* const count :
-       {&totals.batches, &totals.tensors, &totals.bytes, &totals.packed_bytes}) {
-    *count = in.get<std::uint64_t>();
-  }
-  for (Duration* const time :
-       {&totals.negotiate, &totals.queue, &totals.collective, &totals.pack, &totals.unpack}) {
-    *time = in.get_duration();
-  }
-  return totals;
-}
+// In the order in which they travel.
+constexpr std::uint64_t BatchTotals::*kCounts[] = {&BatchTotals::batches, &BatchTotals::tensors,
+                                                   &BatchTotals::bytes, &BatchTotals::packed_bytes};
+constexpr Duration BatchTotals::*kTimes[] = {&BatchTotals::negotiate, &BatchTotals::queue,
+                                             &BatchTotals::collective, &BatchTotals::pack,
+                                             &BatchTotals::unpack};
 
 }  // namespace
 
 BatchTotals& BatchTotals::operator+=(const BatchTotals& other) {
-  batches += other.batches;
-  tensors += other.tensors;
-  bytes += other.bytes;
-  packed_bytes += other.packed_bytes;
-  negotiate += other.negotiate;
-  queue += other.queue;
-  collective += other.collective;
-  pack += other.pack;
-  unpack += other.unpack;
+  for (const auto count : kCounts) this->*count += other.*count;
+  for (const auto time : kTimes) this->*time += other.*time;
   return *this;
 }
 
@@ -141,7 +117,8 @@ void Metrics::failed(std::uint64_t, std::string_view, const Status&, TimePoint) 
 void Metrics::collect(Bytes& out) {
   const MutexLock lock(mutex_);
   ByteWriter writer(out);
-  write(writer, now_.totals);
+  for (const auto count : kCounts) writer.put(now_.totals.*count);
+  for (const auto time : kTimes) writer.put_duration(now_.totals.*time);
   writer.put_duration(exposed());
   writer.put(static_cast<std::uint32_t>(waits_.size()));
   for (const Wait& wait : waits_) {
@@ -153,7 +130,9 @@ void Metrics::collect(Bytes& out) {
 
 void Metrics::receive(const Observation& observation) {
   ByteReader in(observation.bytes);
-  const BatchTotals totals = read_totals(in);
+  BatchTotals totals;
+  for (const auto count : kCounts) totals.*count = in.get<std::uint64_t>();
+  for (const auto time : kTimes) totals.*time = in.get_duration();
   const Duration exposed = in.get_duration();
   std::vector<Wait> waits(in.get_count(sizeof(std::uint64_t) + sizeof(std::int64_t)));
   for (Wait& wait : waits) {

@@ -1,22 +1,29 @@
+// Metrics as text: for Prometheus, and for people.
+
 #include <algorithm>
 #include <cmath>
 #include <locale>
 #include <sstream>
 #include <string>
 #include <string_view>
+#include <type_traits>
 
 #include "core/observe/metrics.h"
 
 namespace hvd {
 namespace {
 
+std::ostringstream text_of(int digits) {
+  std::ostringstream out;
+  out.imbue(std::locale::classic());
+  out.precision(digits);
+  return out;
+}
+
 // Lines of Prometheus' text format.
 class Exposition {
  public:
-  explicit Exposition(Rank rank) : rank_(rank) {
-    text_.imbue(std::locale::classic());
-    text_.precision(15);
-  }
+  explicit Exposition(Rank rank) : rank_(rank) {}
 
   void family(std::string_view name, std::string_view type, std::string_view help) {
     name_ = name;
@@ -45,16 +52,14 @@ class Exposition {
  private:
   static std::string bound(double value) {
     if (std::isinf(value)) return "+Inf";
-    std::ostringstream text;
-    text.imbue(std::locale::classic());
-    text.precision(12);
+    std::ostringstream text = text_of(12);
     text << value;
     return text.str();
   }
 
   const Rank rank_;
   std::string name_;
-  std::ostringstream text_;
+  std::ostringstream text_ = text_of(15);
 };
 
 std::string label_of(std::size_t kind) {
@@ -63,32 +68,38 @@ std::string label_of(std::size_t kind) {
   return "kind=\"" + name + '"';
 }
 
+template <auto kMember>
+double value_of(const BatchTotals& totals) {
+  if constexpr (std::is_same_v<decltype(kMember), Duration BatchTotals::*>) {
+    return to_seconds(totals.*kMember);
+  } else {
+    return static_cast<double>(totals.*kMember);
+  }
+}
+
 void put_totals(const MetricsSnapshot& snapshot, Exposition& out) {
   struct Family {
     const char* name;
     const char* help;
     double (*value)(const BatchTotals&);
   };
-  using T = const BatchTotals&;
   static constexpr Family kFamilies[] = {
       {"horovod_batches_total", "Fused batches finished on this rank.",
-       [](T t) { return static_cast<double>(t.batches); }},
-      {"horovod_tensors_total", "Tensors and groups in them.",
-       [](T t) { return static_cast<double>(t.tensors); }},
-      {"horovod_bytes_total", "Bytes of this rank's inputs.",
-       [](T t) { return static_cast<double>(t.bytes); }},
+       value_of<&BatchTotals::batches>},
+      {"horovod_tensors_total", "Tensors and groups in them.", value_of<&BatchTotals::tensors>},
+      {"horovod_bytes_total", "Bytes of this rank's inputs.", value_of<&BatchTotals::bytes>},
       {"horovod_packed_bytes_total", "Bytes of them as they travelled.",
-       [](T t) { return static_cast<double>(t.packed_bytes); }},
+       value_of<&BatchTotals::packed_bytes>},
       {"horovod_negotiate_seconds_total", "From the first announcement here until all had.",
-       [](T t) { return to_seconds(t.negotiate); }},
+       value_of<&BatchTotals::negotiate>},
       {"horovod_queue_seconds_total", "From then until the collective began.",
-       [](T t) { return to_seconds(t.queue); }},
+       value_of<&BatchTotals::queue>},
       {"horovod_collective_seconds_total", "From then until the results were there.",
-       [](T t) { return to_seconds(t.collective); }},
+       value_of<&BatchTotals::collective>},
       {"horovod_pack_seconds_total", "Packing, part of the collective.",
-       [](T t) { return to_seconds(t.pack); }},
+       value_of<&BatchTotals::pack>},
       {"horovod_unpack_seconds_total", "Unpacking, part of the collective.",
-       [](T t) { return to_seconds(t.unpack); }},
+       value_of<&BatchTotals::unpack>},
   };
   for (const Family& family : kFamilies) {
     out.family(family.name, "counter", family.help);
@@ -133,6 +144,126 @@ std::string to_prometheus_text(const MetricsSnapshot& snapshot) {
   out.histogram("horovod_batch_bytes", snapshot.batch_bytes, "A batch, this rank's inputs.");
   put_lateness(snapshot, out);
   return out.text();
+}
+
+namespace {
+
+// Of all ranks, on rank 0; elsewhere of the rank itself.
+struct JobTotals {
+  BatchTotals all;
+  Duration exposed = Duration::zero();
+  std::size_t ranks = 1;
+  std::size_t slowest = 0;
+};
+
+JobTotals totals_of(const MetricsSnapshot& snapshot) {
+  if (snapshot.ranks.empty()) return {snapshot.totals, snapshot.exposed};
+  JobTotals job;
+  job.ranks = snapshot.ranks.size();
+  for (std::size_t rank = 0; rank < job.ranks; ++rank) {
+    const RankMetrics& one = snapshot.ranks[rank];
+    job.all += one.totals;
+    job.exposed += one.exposed;
+    const RankMetrics& slowest = snapshot.ranks[job.slowest];
+    if (one.lateness.per_batch() > slowest.lateness.per_batch()) job.slowest = rank;
+  }
+  return job;
+}
+
+std::ostringstream fixed_text(int digits) {
+  std::ostringstream out = text_of(digits);
+  out << std::fixed;
+  return out;
+}
+
+std::string percent(Duration part, Duration whole) {
+  std::ostringstream out = fixed_text(1);
+  out << (whole > Duration::zero() ? 100 * to_seconds(part) / to_seconds(whole) : 0.0) << " %";
+  return out.str();
+}
+
+// "s" where it is not one.
+const char* plural(std::uint64_t count) {
+  return count == 1 ? "" : "s";
+}
+
+std::string who_is_slow(const MetricsSnapshot& snapshot, std::size_t slowest) {
+  if (snapshot.size == 1) return "one rank waits for nobody";
+  if (snapshot.ranks.empty()) return "known on rank 0";
+  const Lateness& lateness = snapshot.ranks[slowest].lateness;
+  if (lateness.batches == 0) return "no batch compared yet";
+  std::ostringstream out = fixed_text(3);
+  out << "rank " << slowest << ": " << 1e3 * to_seconds(lateness.per_batch())
+      << " ms late per batch, last in " << lateness.last << " of " << lateness.batches << " batch"
+      << (lateness.batches == 1 ? "" : "es");
+  return out.str();
+}
+
+std::string how_old(const MetricsSnapshot& snapshot) {
+  constexpr std::size_t kListed = 8;
+  if (snapshot.ranks.empty()) return "this rank alone, now; rank 0 knows all";
+  std::ostringstream out = fixed_text(1);
+  out << "rank 0 now";
+  std::size_t oldest = 0;
+  for (std::size_t rank = 1; rank < snapshot.ranks.size(); ++rank) {
+    const Duration age = snapshot.ranks[rank].age;
+    if (snapshot.ranks.size() <= kListed)
+      out << ", rank " << rank << ' ' << to_seconds(age) << " s ago";
+    if (age > snapshot.ranks[oldest].age) oldest = rank;
+  }
+  if (snapshot.ranks.size() > kListed) {
+    out << ", the others at most " << to_seconds(snapshot.ranks[oldest].age) << " s ago (rank "
+        << oldest << ")";
+  }
+  return out.str();
+}
+
+}  // namespace
+
+std::string summary_line(const MetricsSnapshot& snapshot) {
+  const JobTotals job = totals_of(snapshot);
+  const BatchTotals& all = job.all;
+  std::ostringstream out = fixed_text(3);
+  const auto mean = [&](Duration time) { return to_seconds(time) / snapshot.size; };
+  out << "horovod_cpp: " << snapshot.size << (snapshot.size == 1 ? " rank, " : " ranks, ")
+      << snapshot.totals.batches << " batches on rank 0, " << static_cast<double>(all.bytes) / 1e9
+      << " GB in all; mean seconds a rank: negotiate " << mean(all.negotiate) << ", queue "
+      << mean(all.queue) << ", pack " << mean(all.pack + all.unpack) << ", collective "
+      << mean(all.collective) << ", exposed " << mean(job.exposed) << " of "
+      << to_seconds(snapshot.age);
+  if (snapshot.ranks.size() < 2) return out.str();
+  const Lateness& lateness = snapshot.ranks[job.slowest].lateness;
+  out << "; slowest rank " << job.slowest << ": " << to_seconds(lateness.total) << " s late in "
+      << lateness.batches << " batches, last in " << lateness.last;
+  return out.str();
+}
+
+std::string summary_text(const MetricsSnapshot& snapshot) {
+  const JobTotals job = totals_of(snapshot);
+  const bool whole = !snapshot.ranks.empty();
+  const auto mean = [&](Duration time) {
+    return to_seconds(time) / static_cast<double>(job.ranks);
+  };
+  std::ostringstream out = fixed_text(3);
+  out << "horovod_cpp: ";
+  if (whole) {
+    out << snapshot.size << " rank" << plural(static_cast<std::uint64_t>(snapshot.size));
+  } else {
+    out << "rank " << snapshot.rank << " of " << snapshot.size;
+  }
+  const double batches = static_cast<double>(std::max<std::uint64_t>(job.all.batches, 1));
+  out << ", " << to_seconds(snapshot.age) << " s since init()\n  moved    "
+      << static_cast<double>(job.all.bytes) / 1e9 << " GB in " << job.all.batches << " batch"
+      << (job.all.batches == 1 ? "" : "es") << " of " << job.all.tensors << " tensor"
+      << plural(job.all.tensors) << (whole && job.ranks > 1 ? ", over all ranks" : "") << "; "
+      << static_cast<double>(job.all.bytes) / 1e6 / batches << " MB per batch\n  exposed  "
+      << mean(job.exposed) << " s per rank, in which the program waited for results: "
+      << percent(job.exposed / static_cast<Duration::rep>(job.ranks), snapshot.age)
+      << " of the time\n  engine   seconds per rank: negotiate " << mean(job.all.negotiate)
+      << ", queue " << mean(job.all.queue) << ", collective " << mean(job.all.collective)
+      << " (of it packing " << mean(job.all.pack + job.all.unpack) << ")\n  slowest  "
+      << who_is_slow(snapshot, job.slowest) << "\n  as of    " << how_old(snapshot);
+  return out.str();
 }
 
 }  // namespace hvd

@@ -22,7 +22,7 @@ std::string name_in_trace(CollectiveKind kind) {
 }
 
 // The format counts in microseconds, with a fraction; integers keep locales out of it.
-std::string microseconds(std::int64_t count) {
+std::string in_microseconds(std::int64_t count) {
   const std::string fraction = std::to_string(1000 + std::abs(count) % 1000);
   return (count < 0 ? "-" : "") + std::to_string(std::abs(count) / 1000) + "." + fraction.substr(1);
 }
@@ -51,9 +51,9 @@ void TimelineTracks::set_clock(const ClockEstimate& clock, Records& records) {
   }
   clock_ = clock;
   records.push_back(instant("CLOCK_OFFSET", kRankTrack, 0,
-                            R"("offset_us":)" + microseconds(nanoseconds(clock.offset).count()) +
+                            R"("offset_us":)" + in_microseconds(nanoseconds(clock.offset).count()) +
                                 R"(,"error_us":)" +
-                                microseconds(nanoseconds(clock.error).count())));
+                                in_microseconds(nanoseconds(clock.error).count())));
 }
 
 TimelineTracks::Nanoseconds TimelineTracks::trace_time(TimePoint here) const {
@@ -91,7 +91,7 @@ void TimelineTracks::begin_negotiating(Track& track, Records& records) const {
   const Negotiation& next = track.negotiations.front();
   track.end = std::max(track.end, trace_time(next.submitted));
   records.push_back(head("NEGOTIATE_" + name_in_trace(next.collective), 'B', track.number) +
-                    R"(,"ts":)" + microseconds(track.end) + R"(,"args":{)" + next.args + "}}");
+                    R"(,"ts":)" + in_microseconds(track.end) + R"(,"args":{)" + next.args + "}}");
 }
 
 void TimelineTracks::end_negotiating(Track& track, Nanoseconds at, const std::string& args,
@@ -100,7 +100,7 @@ void TimelineTracks::end_negotiating(Track& track, Nanoseconds at, const std::st
   const std::string name = name_in_trace(track.negotiations.front().collective);
   track.end = std::max(track.end, at);
   records.push_back(head("NEGOTIATE_" + name, 'E', track.number) + R"(,"ts":)" +
-                    microseconds(track.end) + R"(,"args":{)" + args + "}}");
+                    in_microseconds(track.end) + R"(,"args":{)" + args + "}}");
   track.negotiations.pop_front();
 }
 
@@ -207,22 +207,23 @@ void TimelineTracks::release(const TimelineEvent::Name& name) {
   taken_.erase(lane);
 }
 
-// The beginning of a record: everything that all types have in common.
+// The beginning of a record: everything that all types have in common. Names are those of the
+// program, with nothing to escape: those of tensors are in the arguments.
 std::string TimelineTracks::head(const std::string& name, char type, int track) const {
-  return R"({"name":)" + json_string(name) + R"(,"ph":")" + type + R"(","pid":)" +
-         std::to_string(rank_) + R"(,"tid":)" + std::to_string(track);
+  return R"({"name":")" + name + R"(","ph":")" + type + R"(","pid":)" + std::to_string(rank_) +
+         R"(,"tid":)" + std::to_string(track);
 }
 
 std::string TimelineTracks::instant(const std::string& name, int track, Nanoseconds at,
                                     const std::string& args) const {
-  return head(name, 'i', track) + R"(,"ts":)" + microseconds(std::max<Nanoseconds>(at, 0)) +
+  return head(name, 'i', track) + R"(,"ts":)" + in_microseconds(std::max<Nanoseconds>(at, 0)) +
          R"(,"s":")" + (track == kRankTrack ? "p" : "t") + R"(","args":{)" + args + "}}";
 }
 
 std::string TimelineTracks::span(const std::string& name, const Track& track, Nanoseconds from,
                                  Nanoseconds to, const std::string& args) const {
-  return head(name, 'X', track.number) + R"(,"ts":)" + microseconds(from) + R"(,"dur":)" +
-         microseconds(to - from) + R"(,"args":{)" + args + "}}";
+  return head(name, 'X', track.number) + R"(,"ts":)" + in_microseconds(from) + R"(,"dur":)" +
+         in_microseconds(to - from) + R"(,"args":{)" + args + "}}";
 }
 
 }  // namespace hvd

@@ -107,17 +107,13 @@ std::uint64_t namespace_of(const char* path) {
   return stat(path, &status) == 0 ? status.st_ino : 0;
 }
 
-std::string describe(const Placement& placement, Rank rank) {
-  return "rank " + std::to_string(rank) + " on host " + placement.host_name(rank);
-}
-
 // Why two ranks of one host cannot share memory, the same on all ranks; empty if they can.
 std::string fault_of(const Placement& placement, const std::vector<Offer>& offers, Rank first,
                      Rank other) {
   const Offer& a = offers[static_cast<std::size_t>(first)];
   const Offer& b = offers[static_cast<std::size_t>(other)];
   const std::string who =
-      describe(placement, first) + " and " + describe(placement, other) + " are in different ";
+      placement.described(first) + " and " + placement.described(other) + " are in different ";
   const bool known = a.network_namespace != 0 && b.network_namespace != 0;
   if (known && a.network_namespace != b.network_namespace) {
     return who +
@@ -140,7 +136,7 @@ std::string faults_of(const Placement& placement, const std::vector<Offer>& offe
   std::vector<std::optional<Rank>> first_of(placement.host_names.size());
   for (Rank rank = 0; rank < placement.size(); ++rank) {
     const std::string& failure = offers[static_cast<std::size_t>(rank)].failure;
-    if (!failure.empty()) add(describe(placement, rank) + ": " + failure);
+    if (!failure.empty()) add(placement.described(rank) + ": " + failure);
     auto& first =
         first_of[static_cast<std::size_t>(placement.host_of[static_cast<std::size_t>(rank)])];
     if (!first) {
@@ -234,7 +230,7 @@ class Exchange {
   std::string who_is_missing(const std::vector<UniqueFd>& guests) const {
     std::string text;
     for (std::size_t rank = 1; rank < guests.size(); ++rank) {
-      if (!guests[rank]) text += (text.empty() ? "" : ", ") + describe(placement_, locals_[rank]);
+      if (!guests[rank]) text += (text.empty() ? "" : ", ") + placement_.described(locals_[rank]);
     }
     return "did not come for the shared memory in time: " + text;
   }
@@ -277,7 +273,7 @@ class Exchange {
     while (true) {
       if (UniqueFd leader = connect_to(point_, why)) return leader;
       before_next_attempt(deadline, "cannot fetch the shared memory of " +
-                                        describe(placement_, locals_[0]) + ": " + why);
+                                        placement_.described(locals_[0]) + ": " + why);
     }
   }
 
@@ -300,7 +296,7 @@ class Exchange {
       if (auto message = receive_descriptors(socket)) return std::move(*message);
       pollfd ready = {socket.get(), POLLIN, 0};
       if (!wait_for({&ready, 1}, deadline)) {
-        throw StalledError(describe(placement_, locals_[0]) +
+        throw StalledError(placement_.described(locals_[0]) +
                            " did not hand over the shared memory in time");
       }
     }
@@ -345,7 +341,7 @@ HostSharing share_host(Rendezvous& others, const Placement& placement,
     if (!alone && exchange.leads()) exchange.serve(half);
     if (!alone && !exchange.leads()) exchange.fetch(offers[first].socket, needs.bytes, half);
   } catch (const Error& error) {
-    failure = describe(placement, placement.rank) + ": " + error.what();
+    failure = placement.described(placement.rank) + ": " + error.what();
   }
   const std::string failures = join(others.all_gather(failure, deadline));
   if (!failures.empty()) throw UnsupportedError(failures);

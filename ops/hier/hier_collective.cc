@@ -300,32 +300,6 @@ std::unique_ptr<Operation> HierCollective::all_gather(std::span<const GatherSlic
   return operation;
 }
 
-std::unique_ptr<Operation> HierCollective::reduce_scatter(std::span<const ScatterSlice> slices,
-                                                          const Reduction& reduction) {
-  return flat_->reduce_scatter(slices, reduction);
-}
-
-std::unique_ptr<Operation> HierCollective::broadcast(std::span<const Slice> slices, Rank root) {
-  return flat_->broadcast(slices, root);
-}
-
-std::unique_ptr<Operation> HierCollective::all_to_all(std::span<const ExchangeSlice> slices) {
-  return flat_->all_to_all(slices);
-}
-
-std::unique_ptr<Operation> HierCollective::exchange(std::span<const std::int64_t> mine,
-                                                    std::span<std::int64_t> all) {
-  return flat_->exchange(mine, all);
-}
-
-std::unique_ptr<Operation> HierCollective::send(const TensorView& tensor, Rank to, int tag) {
-  return flat_->send(tensor, to, tag);
-}
-
-std::unique_ptr<Operation> HierCollective::receive(const TensorView& tensor, Rank from, int tag) {
-  return flat_->receive(tensor, from, tag);
-}
-
 std::unique_ptr<Collective> HierCollective::subset(std::uint32_t number,
                                                    std::span<const Rank> ranks) {
   const Rank rank = host::check_subset(ranks, rank_, static_cast<int>(host_of_.size()));

@@ -116,14 +116,26 @@ class HierCollective final : public Collective {
   std::unique_ptr<Operation> all_reduce(std::span<const Slice> slices,
                                         const Reduction& reduction) override;
   std::unique_ptr<Operation> reduce_scatter(std::span<const ScatterSlice> slices,
-                                            const Reduction& reduction) override;
-  std::unique_ptr<Operation> broadcast(std::span<const Slice> slices, Rank root) override;
+                                            const Reduction& reduction) override {
+    return flat_->reduce_scatter(slices, reduction);
+  }
+  std::unique_ptr<Operation> broadcast(std::span<const Slice> slices, Rank root) override {
+    return flat_->broadcast(slices, root);
+  }
   std::unique_ptr<Operation> all_gather(std::span<const GatherSlice> slices) override;
-  std::unique_ptr<Operation> all_to_all(std::span<const ExchangeSlice> slices) override;
+  std::unique_ptr<Operation> all_to_all(std::span<const ExchangeSlice> slices) override {
+    return flat_->all_to_all(slices);
+  }
   std::unique_ptr<Operation> exchange(std::span<const std::int64_t> mine,
-                                      std::span<std::int64_t> all) override;
-  std::unique_ptr<Operation> send(const TensorView& tensor, Rank to, int tag) override;
-  std::unique_ptr<Operation> receive(const TensorView& tensor, Rank from, int tag) override;
+                                      std::span<std::int64_t> all) override {
+    return flat_->exchange(mine, all);
+  }
+  std::unique_ptr<Operation> send(const TensorView& tensor, Rank to, int tag) override {
+    return flat_->send(tensor, to, tag);
+  }
+  std::unique_ptr<Operation> receive(const TensorView& tensor, Rank from, int tag) override {
+    return flat_->receive(tensor, from, tag);
+  }
   std::unique_ptr<Collective> subset(std::uint32_t number, std::span<const Rank> ranks) override;
   std::optional<Duration> poll_interval() const override;
   void progress(TimePoint now) override;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "ops/host/host_memory.h"
 #include "ops/host/reduce.h"
 #include "ops/host/streaming_copy.h"
 
@@ -79,8 +80,7 @@ void AdasumOperation::start(Collective& collective) {
 }
 
 bool AdasumOperation::advance() {
-  std::erase_if(ready_, [](const Fence& fence) { return fence.reached(); });
-  if (!ready_.empty()) return false;
+  if (!all_reached(ready_)) return false;
   if (!is_packed_ && !operations_.empty()) pack();
   for (; finished_ < operations_.size(); ++finished_) {
     if (!operations_[finished_]->advance()) return false;

@@ -74,4 +74,10 @@ void ByteSequence::copy_from(const ByteSequence& in, std::size_t offset,
   });
 }
 
+std::size_t longest_of(const std::vector<ByteSequence>& sequences) {
+  std::size_t longest = 0;
+  for (const ByteSequence& each : sequences) longest = std::max(longest, each.bytes());
+  return longest;
+}
+
 }  // namespace hvd::host

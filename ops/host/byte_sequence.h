@@ -36,4 +36,19 @@ class ByteSequence {
   std::size_t bytes_ = 0;
 };
 
+// To the sequence of each rank its part of `data`, counts[rank] * unit bytes, in rank order. What
+// only reads them may append memory that must not be written.
+void append_parts(std::vector<ByteSequence>& sequences, const void* data, const auto& counts,
+                  std::size_t unit = 1) {
+  auto* place = static_cast<std::byte*>(const_cast<void*>(data));
+  for (std::size_t rank = 0; rank < sequences.size(); ++rank) {
+    const std::size_t bytes = static_cast<std::size_t>(counts[rank]) * unit;
+    sequences[rank].append(place, bytes);
+    place += bytes;
+  }
+}
+
+// Bytes of the longest.
+std::size_t longest_of(const std::vector<ByteSequence>& sequences);
+
 }  // namespace hvd::host

@@ -17,6 +17,11 @@ Buffer allocate_buffer(std::size_t bytes) {
   return {data, bytes, std::shared_ptr<const void>(data, release)};
 }
 
+bool all_reached(std::vector<Fence>& fences) {
+  std::erase_if(fences, [](const Fence& fence) { return fence.reached(); });
+  return fences.empty();
+}
+
 void tell_of_no_arena(std::size_t bytes, const std::string& why) {
   log(LogLevel::kWarning, "gradients are packed, because an arena of " + std::to_string(bytes) +
                               " bytes failed: " + why);

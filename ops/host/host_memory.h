@@ -15,6 +15,9 @@ namespace hvd::host {
 // Uninitialised memory of this process, aligned to 64 bytes.
 Buffer allocate_buffer(std::size_t bytes);
 
+// Drops the fences that are reached; true when none is left.
+bool all_reached(std::vector<Fence>& fences);
+
 // An arena of which this process reaches every rank's part, or its own alone, as that of rank 0.
 struct MappedArena {
   std::vector<std::byte*> begin_of;                 // by rank

@@ -5,6 +5,7 @@
 
 #include "core/base/bytes.h"
 #include "ops/host/arguments.h"
+#include "ops/host/host_memory.h"
 
 namespace hvd::host {
 namespace {
@@ -47,11 +48,6 @@ Note decode_note(const Bytes& bytes) {
   note.key.tag = reader.get<std::int32_t>();
   reader.expect_end();
   return note;
-}
-
-bool ready(Transfer& transfer) {
-  std::erase_if(transfer.ready, [](const Fence& fence) { return fence.reached(); });
-  return transfer.ready.empty();
 }
 
 void settle(Transfer& transfer, const TensorView& sent, const TensorView& expected) {
@@ -173,7 +169,7 @@ void Transfers::send_was_given_up(const TransferPtr& receive) {
 }
 
 void Transfers::send_offers() {
-  for (; !sends_.empty() && ready(*sends_.front()); sends_.pop_front()) {
+  for (; !sends_.empty() && all_reached(sends_.front()->ready); sends_.pop_front()) {
     const TransferPtr& transfer = sends_.front();
     const std::uint64_t id = next_id_++;
     transfer->offer = id;
@@ -285,7 +281,7 @@ void Transfers::mark_overtaken(const Transfer& later) {
 void Transfers::send_answers() {
   std::erase_if(matched_, [this](Matched& each) {
     Transfer& transfer = *each.receive;
-    if (!ready(transfer)) return false;
+    if (!all_reached(transfer.ready)) return false;
     transfer.offer = each.offer.id;
     answered_[{transfer.peer, transfer.offer}] = each.receive;
     if (transfer_mismatch(each.offer.sent, transfer.tensor, 0, 0, 0).ok()) {

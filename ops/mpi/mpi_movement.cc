@@ -19,7 +19,7 @@ class MpiBroadcast::Piece final : public MpiPiece {
   bool next() override {
     if (data_ == nullptr) {
       if (place_in_tree_ == 0) {
-        read_input();
+        data_ = packed(operation_.input_, first_, bytes_);
         send_to_children();
       } else {
         receive_from_parent();
@@ -30,7 +30,7 @@ class MpiBroadcast::Piece final : public MpiPiece {
       send_to_children();
       return true;
     }
-    write_output();
+    unpack(data_, operation_.output_, first_, bytes_);
     return false;
   }
 
@@ -38,18 +38,10 @@ class MpiBroadcast::Piece final : public MpiPiece {
   // Ranks are counted from the root. The parent of a place is the place without its lowest bit.
   std::size_t rank_at(std::size_t place) const { return (place + operation_.root_) % size(); }
 
-  void read_input() {
-    data_ = operation_.input_.whole(first_, bytes_);
-    if (data_ != nullptr) return;
-    const host::Stopwatch packing(operation_.stats_.packing);
-    data_ = scratch(bytes_);
-    operation_.input_.copy_to(data_, first_, bytes_);
-  }
-
   void receive_from_parent() {
-    data_ = operation_.output_.whole(first_, bytes_);
-    if (data_ == nullptr) data_ = scratch(bytes_);
-    receive(rank_at(place_in_tree_ & (place_in_tree_ - 1)), data_, bytes_, 0);
+    std::byte* const place = place_for(operation_.output_, first_, bytes_);
+    receive(rank_at(place_in_tree_ & (place_in_tree_ - 1)), place, bytes_, 0);
+    data_ = place;
   }
 
   void send_to_children() {
@@ -61,17 +53,11 @@ class MpiBroadcast::Piece final : public MpiPiece {
     }
   }
 
-  void write_output() {
-    if (data_ == operation_.output_.whole(first_, bytes_)) return;
-    const host::Stopwatch unpacking(operation_.stats_.unpacking);
-    operation_.output_.copy_from(data_, first_, bytes_);
-  }
-
   MpiBroadcast& operation_;
   std::size_t first_;
   std::size_t bytes_;
   std::size_t place_in_tree_;
-  std::byte* data_ = nullptr;
+  const std::byte* data_ = nullptr;
   bool passed_on_ = false;
 };
 
@@ -120,8 +106,7 @@ class MpiExchange::Piece final : public MpiPiece {
       const host::ByteSequence& output = operation_.outputs_[r];
       const std::size_t bytes = length(output);
       if (r == rank() || bytes == 0) continue;
-      received_[r] = output.whole(first_, bytes);
-      if (received_[r] == nullptr) received_[r] = scratch(bytes);
+      received_[r] = place_for(output, first_, bytes);
       receive(r, received_[r], bytes, 0);
     }
   }
@@ -129,28 +114,20 @@ class MpiExchange::Piece final : public MpiPiece {
   // Starts with the next rank, so that not all send to one at first.
   void send_all() {
     const std::byte* data = nullptr;
-    const host::ByteSequence* packed = nullptr;
+    const host::ByteSequence* last = nullptr;
     for (std::size_t i = 1; i <= size(); ++i) {
       const std::size_t to = (rank() + i) % size();
       const host::ByteSequence& input = *operation_.inputs_[to];
       const std::size_t bytes = length(input);
       if (bytes == 0) continue;
-      if (packed != &input) data = pack(input, bytes);
-      packed = &input;
+      if (last != &input) data = packed(input, first_, bytes);
+      last = &input;
       if (to == rank()) {
         operation_.outputs_[to].copy_from(data, first_, bytes);
       } else {
         send(to, data, bytes, 0);
       }
     }
-  }
-
-  const std::byte* pack(const host::ByteSequence& input, std::size_t bytes) {
-    if (const std::byte* const place = input.whole(first_, bytes)) return place;
-    const host::Stopwatch packing(operation_.stats_.packing);
-    std::byte* const place = scratch(bytes);
-    input.copy_to(place, first_, bytes);
-    return place;
   }
 
   void take_in() {
@@ -171,11 +148,7 @@ MpiExchange::MpiExchange(std::shared_ptr<MpiSet> set, std::vector<Fence> ready,
     : MpiOperation(std::move(set), std::move(ready)), outputs_(size()) {
   const auto input = std::make_shared<host::ByteSequence>();
   for (const GatherSlice& slice : slices) {
-    auto* place = static_cast<std::byte*>(slice.output);
-    for (std::size_t r = 0; r < size(); ++r) {
-      outputs_[r].append(place, slice.bytes_of[r]);
-      place += slice.bytes_of[r];
-    }
+    host::append_parts(outputs_, slice.output, slice.bytes_of);
     // Sent from, never written to.
     input->append(const_cast<void*>(slice.input), slice.bytes_of[rank()]);
   }

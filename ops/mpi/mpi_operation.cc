@@ -2,6 +2,9 @@
 
 #include <climits>
 
+#include "ops/host/host_memory.h"
+#include "ops/host/streaming_copy.h"
+
 namespace hvd {
 namespace {
 
@@ -10,7 +13,8 @@ constexpr std::size_t kPieces = 2;  // on their way at a time: one moves while o
 }  // namespace
 
 MpiPiece::MpiPiece(MpiOperation& operation)
-    : set_(*operation.set_),
+    : stats_(operation.stats_),
+      set_(*operation.set_),
       first_tag_(set_.first_tag(operation.number_)),
       scratch_(set_.shared().pool),
       pending_(set_.shared().communicator, set_.shared().limits.message_bytes) {}
@@ -21,6 +25,28 @@ void MpiPiece::send(std::size_t to, const std::byte* data, std::size_t bytes, in
 
 void MpiPiece::receive(std::size_t from, std::byte* data, std::size_t bytes, int stage) {
   pending_.receive(set_.world_rank(from), first_tag_ + stage, data, bytes);
+}
+
+const std::byte* MpiPiece::packed(const host::ByteSequence& input, std::size_t first,
+                                  std::size_t bytes) {
+  if (const std::byte* const place = input.whole(first, bytes)) return place;
+  const host::Stopwatch packing(stats_.packing);
+  std::byte* const place = scratch(bytes);
+  input.copy_to(place, first, bytes);
+  return place;
+}
+
+std::byte* MpiPiece::place_for(const host::ByteSequence& output, std::size_t first,
+                               std::size_t bytes) {
+  std::byte* const place = output.whole(first, bytes);
+  return place != nullptr ? place : scratch(bytes);
+}
+
+void MpiPiece::unpack(const std::byte* from, const host::ByteSequence& output, std::size_t first,
+                      std::size_t bytes) {
+  if (from == output.whole(first, bytes)) return;
+  const host::Stopwatch unpacking(stats_.unpacking);
+  output.copy_from(from, first, bytes);
 }
 
 std::size_t MpiPiece::size() const noexcept {
@@ -60,8 +86,7 @@ void MpiOperation::finish() {
 bool MpiOperation::advance() {
   if (finished_) return true;
   set_->throw_if_aborted();
-  std::erase_if(ready_, [](const Fence& fence) { return fence.reached(); });
-  if (!ready_.empty() || !set_->may_post(number_)) return false;
+  if (!host::all_reached(ready_) || !set_->may_post(number_)) return false;
   while (move_pieces() || start_pieces()) {
   }
   if (!all_started_ || !pieces_.empty()) return false;

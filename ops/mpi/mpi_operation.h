@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "core/ports/collective.h"
+#include "ops/host/byte_sequence.h"
 #include "ops/mpi/mpi_set.h"
 #include "ops/mpi/pending.h"
 
@@ -38,8 +39,16 @@ class MpiPiece {
   void send(std::size_t to, const std::byte* data, std::size_t bytes, int stage);
   void receive(std::size_t from, std::byte* data, std::size_t bytes, int stage);
   std::byte* scratch(std::size_t bytes) { return scratch_.take(bytes); }
+  // [first, first + bytes) of a sequence in one region: where it stands, or a copy.
+  const std::byte* packed(const host::ByteSequence& input, std::size_t first, std::size_t bytes);
+  // Where to put it together: where it stands, or in scratch memory; then it has to be unpacked.
+  std::byte* place_for(const host::ByteSequence& output, std::size_t first, std::size_t bytes);
+  void unpack(const std::byte* from, const host::ByteSequence& output, std::size_t first,
+              std::size_t bytes);
   std::size_t size() const noexcept;
   std::size_t rank() const noexcept;
+
+  OperationStats& stats_;
 
  private:
   const MpiSet& set_;

@@ -11,11 +11,7 @@ namespace hvd {
 class MpiAllReduce::Piece : public MpiPiece {
  public:
   Piece(MpiAllReduce& operation, std::size_t first, std::size_t last)
-      : MpiPiece(operation),
-        batch_(*operation.batch_),
-        stats_(operation.stats_),
-        first_(first),
-        last_(last) {}
+      : MpiPiece(operation), batch_(*operation.batch_), first_(first), last_(last) {}
 
  protected:
   enum Stage { kScatter, kGather };
@@ -39,7 +35,6 @@ class MpiAllReduce::Piece : public MpiPiece {
   }
 
   const host::ReduceBatch& batch_;
-  OperationStats& stats_;
   std::size_t first_, last_;
 };
 
@@ -170,15 +165,6 @@ class MpiReduceScatter::Piece final : public MpiPiece {
     return total > first_ ? std::min(operation_.share_, total - first_) : 0;
   }
 
-  const std::byte* packed(std::size_t rank) {
-    const host::ByteSequence& input = operation_.inputs_[rank];
-    if (const std::byte* const place = input.whole(first_, length(rank))) return place;
-    const host::Stopwatch packing(operation_.stats_.packing);
-    std::byte* const place = scratch(length(rank));
-    input.copy_to(place, first_, length(rank));
-    return place;
-  }
-
   void scatter() {
     const std::size_t bytes = length(rank());
     std::byte* const received = scratch(bytes * size());
@@ -189,7 +175,7 @@ class MpiReduceScatter::Piece final : public MpiPiece {
     }
     for (std::size_t r = 0; r < size(); ++r) {
       if (length(r) == 0) continue;
-      const std::byte* const mine = packed(r);
+      const std::byte* const mine = packed(operation_.inputs_[r], first_, length(r));
       if (r == rank()) {
         contributions_[r] = mine;
       } else {
@@ -200,15 +186,12 @@ class MpiReduceScatter::Piece final : public MpiPiece {
 
   void reduce() {
     const std::size_t bytes = length(rank());
-    std::byte* const place = operation_.output_.whole(first_, bytes);
-    std::byte* const result = place != nullptr ? place : scratch(bytes);
+    std::byte* const result = place_for(operation_.output_, first_, bytes);
     const Reduction& reduction = operation_.reduction_;
     host::reduce(operation_.dtype_, reduction.op, contributions_, result,
                  static_cast<std::int64_t>(bytes / size_of(operation_.dtype_)), reduction.prescale,
                  reduction.postscale);
-    if (place != nullptr) return;
-    const host::Stopwatch unpacking(operation_.stats_.unpacking);
-    operation_.output_.copy_from(result, first_, bytes);
+    unpack(result, operation_.output_, first_, bytes);
   }
 
   MpiReduceScatter& operation_;
@@ -222,16 +205,11 @@ MpiReduceScatter::MpiReduceScatter(std::shared_ptr<MpiSet> set, std::vector<Fenc
   if (!slices.empty()) dtype_ = slices.front().input.dtype;
   const std::size_t element = size_of(dtype_);
   for (const ScatterSlice& slice : slices) {
-    auto* place = static_cast<std::byte*>(slice.input.data);
-    for (std::size_t r = 0; r < size(); ++r) {
-      const std::size_t bytes = static_cast<std::size_t>(slice.numel_of[r]) * element;
-      inputs_[r].append(place, bytes);
-      place += bytes;
-    }
+    host::append_parts(inputs_, slice.input.data, slice.numel_of, element);
     output_.append(slice.output.data, slice.output.bytes());
     stats_.packed_bytes += slice.input.bytes();
   }
-  for (const host::ByteSequence& input : inputs_) longest_ = std::max(longest_, input.bytes());
+  longest_ = host::longest_of(inputs_);
   share_ = std::max<std::size_t>(1, limits().piece_bytes / size() / element) * element;
 }
 

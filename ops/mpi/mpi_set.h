@@ -1,6 +1,5 @@
 #pragma once
 
-#include <atomic>
 #include <climits>
 #include <cstddef>
 #include <cstdint>
@@ -10,6 +9,7 @@
 #include <span>
 #include <vector>
 
+#include "ops/host/rank_set.h"
 #include "ops/host/transfers.h"
 #include "ops/mpi/messages.h"
 #include "ops/mpi/scratch.h"
@@ -45,24 +45,17 @@ struct MpiShared {
 };
 
 // The ranks of one Collective and its running operations.
-class MpiSet {
+class MpiSet : public host::RankSet {
  public:
   // All ranks of the communicator.
   explicit MpiSet(std::shared_ptr<MpiShared> shared);
   // `ranks`: of the communicator, ascending; this one is among them. Throws UnsupportedError when
   // there are not enough tags to tell it from the sets that exist.
-  MpiSet(std::shared_ptr<const MpiSet> parent, std::uint32_t number, std::vector<Rank> ranks);
-  ~MpiSet();
-  MpiSet(const MpiSet&) = delete;
-  MpiSet& operator=(const MpiSet&) = delete;
+  MpiSet(const std::shared_ptr<const MpiSet>& parent, std::uint32_t number,
+         std::vector<Rank> ranks);
+  ~MpiSet() { shared_->labels.erase(label_); }
 
   MpiShared& shared() const noexcept { return *shared_; }
-  // Tells it from all other sets, on all ranks alike.
-  std::uint64_t key() const noexcept { return key_; }
-  std::size_t size() const noexcept { return ranks_.size(); }
-  std::size_t rank() const noexcept { return rank_; }
-  // In the communicator.
-  Rank world_rank(std::size_t rank) const { return ranks_[rank]; }
 
   // Operations are counted from their start to their end, on all ranks alike.
   std::uint64_t begin_operation();
@@ -73,24 +66,13 @@ class MpiSet {
   }
   int first_tag(std::uint64_t operation) const { return MpiTags::first(label_, operation); }
 
-  // Of this set and those made from it. Any thread.
-  void abort() noexcept { aborted_ = true; }
-  bool is_aborted() const noexcept;
-  void throw_if_aborted() const;
-
  private:
-  MpiSet(std::shared_ptr<MpiShared> shared, std::shared_ptr<const MpiSet> parent, std::uint64_t key,
-         std::vector<Rank> ranks);
+  void take_label();
 
-  std::shared_ptr<MpiShared> shared_;
-  std::shared_ptr<const MpiSet> parent_;
-  std::uint64_t key_;
-  std::vector<Rank> ranks_;
-  std::size_t rank_ = 0;
-  int label_;
+  const std::shared_ptr<MpiShared> shared_;
+  const int label_;
   std::uint64_t next_operation_ = 0;
   std::deque<std::uint64_t> running_;  // ascending
-  std::atomic<bool> aborted_{false};
 };
 
 }  // namespace hvd

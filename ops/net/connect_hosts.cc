@@ -28,11 +28,6 @@ struct Others {
   JobKey key{};
 };
 
-std::string prefixed(const Placement& placement, const Error& error) {
-  return "rank " + std::to_string(placement.rank) + " on host " +
-         placement.host_name(placement.rank) + ": " + error.what();
-}
-
 Others read_others(const std::vector<std::string>& texts) {
   Others others;
   for (const std::string& text : texts) {
@@ -62,7 +57,7 @@ std::unique_ptr<TcpControlPlane> connect_hosts(const Placement& placement, const
     door = open_door(config.network_interfaces);
     if (placement.rank == 0) key = draw_key();
   } catch (const Error& error) {
-    failure = prefixed(placement, error);
+    failure = placement.described(placement.rank) + ": " + error.what();
   }
   Others others = read_others(all_gather(encode(failure, door.endpoint(), key), deadline));
   auto plane =
@@ -83,7 +78,7 @@ std::unique_ptr<TcpControlPlane> connect_hosts(const Placement& placement, const
   try {
     plane->connect(above, below, deadline);
   } catch (const Error& error) {
-    failure = prefixed(placement, error);
+    failure = placement.described(placement.rank) + ": " + error.what();
   }
   for (const std::string& text : all_gather(failure, deadline + kTellingLimit)) {
     if (!text.empty()) throw StalledError(text);

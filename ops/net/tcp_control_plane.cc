@@ -153,8 +153,7 @@ void TcpControlPlane::throw_if_broken() {
     why = error.what();
   } catch (...) {
   }
-  throw InternalError("rank " + std::to_string(topology_.rank) + " on host " +
-                      placement_.host_name(topology_.rank) +
+  throw InternalError(placement_.described(topology_.rank) +
                       " cannot go on with control messages between hosts: " + why);
 }
 

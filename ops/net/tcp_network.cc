@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <climits>
 #include <cstring>
 #include <utility>
 
@@ -54,25 +55,22 @@ bool TcpNetwork::serve() {
   const int count = epoll_wait(epoll_.get(), ready.data(), static_cast<int>(ready.size()), 0);
   for (int i = 0; i < count; ++i) {
     const epoll_event& event = ready[static_cast<std::size_t>(i)];
-    if ((event.data.u64 & kListener) != 0) {
-      accept_all(listeners_[event.data.u64 & ~kListener]);
-    } else {
-      serve(event.data.u64, event.events);
+    const Id id = event.data.u64;
+    if ((id & kListener) != 0) {
+      accept_all(listeners_[id & ~kListener]);
+      continue;
     }
+    const auto found = links_.find(id);
+    if (found == links_.end()) continue;
+    if (found->second.stage == Stage::kConnecting) {
+      connecting_ended(found->second);
+      continue;
+    }
+    if ((event.events & EPOLLOUT) != 0) flush(found->second);
+    if ((event.events & ~std::uint32_t{EPOLLOUT}) != 0) read(id, kReadsInARow);
   }
   check_time(Clock::now());
   return count > 0;
-}
-
-void TcpNetwork::serve(Id id, std::uint32_t what) {
-  const auto found = links_.find(id);
-  if (found == links_.end()) return;
-  Link& link = found->second;
-  if (link.stage == Stage::kConnecting) return connecting_ended(link);
-  if ((what & EPOLLOUT) != 0) flush(link);
-  if ((what & ~static_cast<std::uint32_t>(EPOLLOUT)) == 0) return;
-  for (int i = 0; i < kReadsInARow && read(id); ++i) {
-  }
 }
 
 TimePoint TcpNetwork::next_deadline() const {
@@ -95,7 +93,7 @@ void TcpNetwork::check_time(TimePoint now) {
   }
   for (const Rank rank : std::vector<Rank>(opening_.begin(), opening_.end())) {
     if (now >= peer(rank).give_up) {
-      lose(rank, unreachable(rank));
+      lose(rank, obstacle(rank));
     } else if (now >= peer(rank).retry_at) {
       attempt(rank);
     }
@@ -111,7 +109,14 @@ void TcpNetwork::accept_all(const TcpListener& listener) {
       listen_again_ = Clock::now() + kListenPause;
       return;
     }
-    drop_oldest_stranger();
+    // A rank of this job has proven its name long before so many others came.
+    const auto is_unauthenticated = [this](Id id) {
+      return links_.at(id).stage == Stage::kStranger;
+    };
+    const auto count = std::ranges::count_if(unsettled_, is_unauthenticated);
+    if (static_cast<std::size_t>(count) >= kMaxUnauthenticatedPeers) {
+      close(*std::ranges::find_if(unsettled_, is_unauthenticated));
+    }
     Link& link = add(std::move(socket), Stage::kStranger, -1, kUnauthenticatedLimit);
     const Handshake::Terms terms{HandshakeService::kControl, kEpoch, placement_.rank};
     link.handshake = Handshake::listener(key_, terms, [this](Rank from) { return expects(from); });
@@ -124,14 +129,6 @@ void TcpNetwork::listen(bool on) {
     epoll_event event{on ? EPOLLIN : 0u, {.u64 = kListener | i}};
     epoll_ctl(epoll_.get(), EPOLL_CTL_MOD, listeners_[i].socket.get(), &event);
   }
-}
-
-// A rank of this job has proven its name long before so many others came.
-void TcpNetwork::drop_oldest_stranger() {
-  const auto is_unauthenticated = [this](Id id) { return links_.at(id).stage == Stage::kStranger; };
-  const auto count = std::count_if(unsettled_.begin(), unsettled_.end(), is_unauthenticated);
-  if (static_cast<std::size_t>(count) < kMaxUnauthenticatedPeers) return;
-  close(*std::find_if(unsettled_.begin(), unsettled_.end(), is_unauthenticated));
 }
 
 TcpNetwork::Link& TcpNetwork::add(TcpDescriptor socket, Stage stage, Rank rank, Duration limit) {
@@ -164,19 +161,6 @@ void TcpNetwork::close(Id id) {
   links_.erase(found);
 }
 
-void TcpNetwork::close_all(Rank rank) {
-  std::vector<Id> ids;
-  for (const auto& [id, link] : links_) {
-    if (link.rank == rank) ids.push_back(id);
-  }
-  for (const Id id : ids) close(id);
-}
-
-void TcpNetwork::queue(Link& link, Bytes bytes) {
-  link.outbox.push_back(std::move(bytes));
-  flush(link);
-}
-
 void TcpNetwork::flush(Link& link) {
   std::string why;
   while (!link.outbox.empty()) {
@@ -185,7 +169,7 @@ void TcpNetwork::flush(Link& link) {
         write_some(link.socket.get(), std::span(front).subspan(link.front_sent), why);
     if (!count) {
       const Id id = link.id;
-      drain(id);  // why the other end closed it may have come
+      read(id, INT_MAX);  // why the other end closed it may have come
       return broken(id, why);
     }
     if (*count == 0) break;
@@ -197,22 +181,15 @@ void TcpNetwork::flush(Link& link) {
   watch(link, false);
 }
 
-bool TcpNetwork::read(Id id) {
-  const auto found = links_.find(id);
-  if (found == links_.end()) return false;
-  std::string why;
-  const auto count = read_some(found->second.socket.get(), buffer_, why);
-  if (!count) {
-    broken(id, why);
-    return false;
-  }
-  if (*count == 0) return false;
-  take(found->second, std::span(buffer_).first(*count));
-  return true;
-}
-
-void TcpNetwork::drain(Id id) {
-  while (read(id)) {
+void TcpNetwork::read(Id id, int times) {
+  for (int i = 0; i < times; ++i) {
+    const auto found = links_.find(id);
+    if (found == links_.end()) return;
+    std::string why;
+    const auto count = read_some(found->second.socket.get(), buffer_, why);
+    if (!count) return broken(id, why);
+    if (*count == 0) return;
+    take(found->second, std::span(buffer_).first(*count));
   }
 }
 
@@ -247,7 +224,7 @@ void TcpNetwork::take_frame(Id id, TcpFrameKind kind, Bytes body) {
     opening_.erase(rank);
     close(id);
   } else {
-    other.why = name_of(rank) +
+    other.why = placement_.described(rank) +
                 " failed: " + std::string(reinterpret_cast<const char*>(body.data()), body.size());
     close(id);
     lose(rank, other.why);
@@ -264,7 +241,7 @@ void TcpNetwork::broken(Id id, const std::string& why) {
   if (stage != Stage::kUp) {
     retry(rank, why.empty() ? "refused: another job listens there, or the rank is gone" : why);
   } else if (departure_.empty()) {
-    lose(rank, name_of(rank) + " is gone: its connection " +
+    lose(rank, placement_.described(rank) + " is gone: its connection " +
                    (why.empty() ? "closed without a goodbye" : "broke (" + why + ")"));
   }
 }
@@ -273,15 +250,18 @@ void TcpNetwork::broken(Id id, const std::string& why) {
 void TcpNetwork::lose(Rank rank, const std::string& why) {
   Peer& other = peer(rank);
   if (other.left || other.lost) return;
-  // What it sent before, and perhaps why, is on the other link.
-  std::vector<Id> ids;
-  for (const auto& [id, link] : links_) {
-    if (link.rank == rank && link.stage == Stage::kUp) ids.push_back(id);
-  }
   other.lost = true;
   other.why = why;
-  for (const Id id : ids) drain(id);
-  close_all(rank);
+  std::vector<Id> ids;
+  for (const auto& [id, link] : links_) {
+    if (link.rank == rank) ids.push_back(id);
+  }
+  for (const Id id : ids) {
+    // What it sent before, and perhaps why, is on the other link.
+    const auto found = links_.find(id);
+    if (found != links_.end() && found->second.stage == Stage::kUp) read(id, INT_MAX);
+  }
+  for (const Id id : ids) close(id);
   opening_.erase(rank);
   other.waiting.clear();
   events_.push_back({rank, {}, true, other.why});

@@ -105,34 +105,26 @@ class TcpNetwork {
 
   Peer& peer(Rank rank) { return peers_[static_cast<std::size_t>(rank)]; }
   const Peer& peer(Rank rank) const { return peers_[static_cast<std::size_t>(rank)]; }
-  std::string name_of(Rank rank) const;
-  std::string unreachable(Rank rank) const;
 
-  void serve(Id id, std::uint32_t what);
   void check_time(TimePoint now);
   void accept_all(const TcpListener& listener);
   // Whether connections are taken.
   void listen(bool on);
-  void drop_oldest_stranger();
   Link& add(TcpDescriptor socket, Stage stage, Rank rank, Duration limit);
   void watch(Link& link, bool is_new);
   void close(Id id);
-  void close_all(Rank rank);
 
   void attempt(Rank rank);
   void retry(Rank rank, const std::string& why);
   void connecting_ended(Link& link);
+  // The other end has proven who it is.
   void come_up(Link& link);
   // These may end links: a link is looked up again afterwards.
-  void queue(Link& link, Bytes bytes);
   void flush(Link& link);
-  bool read(Id id);  // false when there is nothing to read any more
-  void drain(Id id);
+  void read(Id id, int times);  // or until there is nothing to read
   void take(Link& link, std::span<const std::byte> bytes);
   void take_handshake(Link& link, std::span<const std::byte> bytes);
   bool expects(Rank rank) const;  // a connection of it
-  void welcome(Link& link);
-  void connected(Link& link);
   void take_frame(Id id, TcpFrameKind kind, Bytes body);
   void broken(Id id, const std::string& why);
   void lose(Rank rank, const std::string& why);

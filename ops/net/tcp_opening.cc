@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <iterator>
 #include <utility>
 
 #include "ops/net/tcp_network.h"
@@ -16,28 +17,24 @@ constexpr Duration kRetryInterval = std::chrono::milliseconds(100);  // before a
 
 }  // namespace
 
-std::string TcpNetwork::name_of(Rank rank) const {
-  return "rank " + std::to_string(rank) + " on host " + placement_.host_name(rank);
-}
-
-std::string TcpNetwork::unreachable(Rank rank) const {
+std::string TcpNetwork::obstacle(Rank rank) const {
+  if (!opening_.contains(rank)) {
+    return placement_.described(rank) + " has not connected to host " +
+           placement_.host_name(placement_.rank);
+  }
   const TcpEndpoint& there = endpoints_[static_cast<std::size_t>(rank)];
   std::string addresses;
   for (const TcpAddress& each : there.addresses) {
     addresses += (addresses.empty() ? "" : ", ") + to_string(each);
   }
   const std::string& last = peer(rank).obstacle;
-  return name_of(rank) + " cannot be reached from host " + placement_.host_name(placement_.rank) +
-         " at " + (addresses.empty() ? "any address" : addresses) +
+  return placement_.described(rank) + " cannot be reached from host " +
+         placement_.host_name(placement_.rank) + " at " +
+         (addresses.empty() ? "any address" : addresses) +
          (last.empty() ? "" : " (last attempt: " + last + ")") +
          ": check the network and the firewalls between the hosts, choose an interface with "
          "hvdrun --network-interfaces (HOROVOD_GLOO_IFACE), or let MPI carry control messages "
          "with HVD_CONTROL_PLANE=mpi";
-}
-
-std::string TcpNetwork::obstacle(Rank rank) const {
-  if (opening_.contains(rank)) return unreachable(rank);
-  return name_of(rank) + " has not connected to host " + placement_.host_name(placement_.rank);
 }
 
 void TcpNetwork::open(Rank rank, TimePoint give_up) {
@@ -98,42 +95,32 @@ void TcpNetwork::take_handshake(Link& link, std::span<const std::byte> bytes) {
     return broken(id, "who answers there " + link.handshake->why());
   }
   if (link.handshake->state() == Handshake::State::kGoing) {
-    const Bytes answer = link.handshake->take_output();
-    if (!answer.empty()) queue(link, answer);
-    return;
+    Bytes answer = link.handshake->take_output();
+    if (answer.empty()) return;
+    link.outbox.push_back(std::move(answer));
+    return flush(link);
   }
-  if (link.stage == Stage::kStranger) {
-    welcome(link);
-  } else {
-    connected(link);
-  }
+  come_up(link);
   const auto found = links_.find(id);
   if (found != links_.end() && used < bytes.size()) take(found->second, bytes.subspan(used));
 }
 
-// The other end began the connection and has proven who it is.
-void TcpNetwork::welcome(Link& link) {
-  const Rank rank = link.handshake->from();
-  if (!expects(rank)) return close(link.id);  // it came twice at once
-  Peer& other = peer(rank);
-  link.rank = rank;
-  other.accepted = true;
-  if (other.sending == 0 && !opening_.contains(rank)) other.sending = link.id;
-  come_up(link);
-}
-
-// This end began it, and the other end has proven who it is.
-void TcpNetwork::connected(Link& link) {
-  Peer& other = peer(link.rank);
-  opening_.erase(link.rank);
-  other.sending = link.id;
-  link.outbox.push_back(link.handshake->take_output());
-  for (Bytes& frame : other.waiting) link.outbox.push_back(std::move(frame));
-  other.waiting.clear();
-  come_up(link);
-}
-
 void TcpNetwork::come_up(Link& link) {
+  if (link.stage == Stage::kStranger) {
+    const Rank rank = link.handshake->from();
+    if (!expects(rank)) return close(link.id);  // it came twice at once
+    link.rank = rank;
+    Peer& other = peer(link.rank);
+    other.accepted = true;
+    if (other.sending == 0 && !opening_.contains(link.rank)) other.sending = link.id;
+  } else {
+    Peer& other = peer(link.rank);
+    opening_.erase(link.rank);
+    other.sending = link.id;
+    link.outbox.push_back(link.handshake->take_output());
+    std::ranges::move(other.waiting, std::back_inserter(link.outbox));
+    other.waiting.clear();
+  }
   link.stage = Stage::kUp;
   link.handshake.reset();
   unsettled_.erase(link.id);
@@ -145,22 +132,26 @@ void TcpNetwork::send(Rank to, std::span<const std::byte> message) {
   Peer& other = peer(to);
   if (!departure_.empty() || other.left || other.lost) return;
   Bytes frame = make_frame(TcpFrameKind::kMessage, message);
-  if (other.sending != 0) return queue(links_.at(other.sending), std::move(frame));
-  other.waiting.push_back(std::move(frame));
-  open(to, Clock::now() + link_timeout_);
+  if (other.sending == 0) {
+    other.waiting.push_back(std::move(frame));
+    return open(to, Clock::now() + link_timeout_);
+  }
+  Link& link = links_.at(other.sending);
+  link.outbox.push_back(std::move(frame));
+  flush(link);
 }
 
 void TcpNetwork::part(TcpFrameKind how, const std::string& why) {
   if (!departure_.empty()) return;
   departure_ = make_frame(how, std::as_bytes(std::span(why)));
   std::vector<Id> up;
-  for (const auto& [id, link] : links_) {
-    if (link.stage == Stage::kUp) up.push_back(id);
+  for (auto& [id, link] : links_) {
+    if (link.stage != Stage::kUp) continue;
+    link.outbox.push_back(departure_);
+    up.push_back(id);
   }
   for (const Id id : up) {
-    if (const auto found = links_.find(id); found != links_.end()) {
-      queue(found->second, departure_);
-    }
+    if (const auto found = links_.find(id); found != links_.end()) flush(found->second);
   }
 }
 

@@ -4,20 +4,10 @@
 #include <cstring>
 
 #include "core/base/status.h"
-#include "ops/host/arguments.h"
 #include "ops/host/host_memory.h"
 #include "ops/host/reduce.h"
 
 namespace hvd {
-namespace {
-
-bool is_ready(SelfTransfer& transfer) {
-  std::erase_if(transfer.ready, [](const Fence& fence) { return fence.reached(); });
-  return transfer.ready.empty();
-}
-
-}  // namespace
-
 void SelfTransfers::post(const SelfTransferPtr& transfer) {
   Line& line = lines_[transfer->tag];
   (transfer->sends ? line.sends : line.receives).push_back(transfer);
@@ -29,7 +19,7 @@ bool SelfTransfers::serve(SelfTransfer& transfer) {
     auto& [sends, receives] = it->second;
     SelfTransfer& send = *sends.front();
     SelfTransfer& receive = *receives.front();
-    if (!is_ready(send) || !is_ready(receive)) break;
+    if (!host::all_reached(send.ready) || !host::all_reached(receive.ready)) break;
     send.error = receive.error =
         host::transfer_mismatch(send.tensor, receive.tensor, 0, 0, transfer.tag);
     if (send.error.ok() && send.tensor.bytes() != 0) {
@@ -74,8 +64,7 @@ class SelfOperation final : public Operation {
   bool advance() override {
     if (work_ == nullptr) return true;
     state_->check_running();
-    std::erase_if(ready_, [](const Fence& fence) { return fence.reached(); });
-    if (!ready_.empty()) return false;
+    if (!host::all_reached(ready_)) return false;
     work_();
     work_ = nullptr;
     return true;
@@ -141,17 +130,8 @@ void reduce_one(const TensorView& input, const TensorView& output, float* residu
 SelfCollective::SelfCollective() : SelfCollective(nullptr) {}
 
 SelfCollective::SelfCollective(std::shared_ptr<const SelfState> parent)
-    : state_(std::make_shared<SelfState>()) {
+    : HostCollective(0, 1), state_(std::make_shared<SelfState>()) {
   state_->parent = std::move(parent);
-}
-
-Buffer SelfCollective::allocate(std::size_t bytes) {
-  return host::allocate_buffer(bytes);
-}
-
-void SelfCollective::after(const Fence& ready) {
-  std::erase_if(ready_, [](const Fence& fence) { return fence.reached(); });
-  if (!ready.reached()) ready_.push_back(ready);
 }
 
 std::unique_ptr<Operation> SelfCollective::start(std::function<void()> work) {
@@ -204,22 +184,9 @@ std::unique_ptr<Operation> SelfCollective::exchange(std::span<const std::int64_t
   return start([mine, all] { copy(mine.data(), all.data(), mine.size_bytes()); });
 }
 
-std::unique_ptr<Operation> SelfCollective::send(const TensorView& tensor, Rank to, int tag) {
-  host::check_rank("send to rank", to, 1);
-  return transfer(tensor, tag, true);
-}
-
-std::unique_ptr<Operation> SelfCollective::receive(const TensorView& tensor, Rank from, int tag) {
-  host::check_rank("receive from rank", from, 1);
-  return transfer(tensor, tag, false);
-}
-
-std::unique_ptr<Operation> SelfCollective::transfer(const TensorView& tensor, int tag, bool sends) {
-  auto end = std::make_shared<SelfTransfer>();
-  end->tensor = tensor;
-  end->tag = tag;
-  end->sends = sends;
-  end->ready = ready_;
+std::unique_ptr<Operation> SelfCollective::transfer(bool sends, const TensorView& tensor, Rank,
+                                                    int tag) {
+  auto end = std::make_shared<SelfTransfer>(SelfTransfer{tensor, tag, sends, ready_});
   return std::make_unique<SelfTransferOperation>(std::move(end), state_);
 }
 

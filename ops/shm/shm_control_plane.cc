@@ -198,9 +198,8 @@ bool ShmControlPlane::notice_deaths() {
 }
 
 std::string ShmControlPlane::describe_loss(const Peer& peer) const {
-  const std::string who = "rank " + std::to_string(peer.rank) + " on host " +
-                          placement_.host_name(peer.rank) + " (pid " +
-                          std::to_string(peer.process.id().pid) + ")";
+  const std::string who =
+      placement_.described(peer.rank) + " (pid " + std::to_string(peer.process.id().pid) + ")";
   if (peer.slot->state != RankState::kFailed) {
     return who + " is gone: its process ended without shutting down";
   }

@@ -46,7 +46,7 @@ std::shared_ptr<ArenaPart> ShmMakeArena::open(std::size_t rank) const {
   if (rank == this->rank()) return mine_;
   const Offer& offer = offer_in(chunk(rank, 0));
   if (offer.made == 0) return nullptr;
-  return members_->shared().arenas.open(members_->member(rank), offer.offset, bytes_);
+  return members_->shared().arenas.open(members_->world_rank(rank), offer.offset, bytes_);
 }
 
 void ShmMakeArena::reduce(Step step) {

@@ -12,11 +12,7 @@ ShmGather::ShmGather(std::shared_ptr<ShmSet> set, std::vector<Fence> ready,
                      std::span<const GatherSlice> slices)
     : ShmOperation(std::move(set), std::move(ready)), outputs_(size()) {
   for (const GatherSlice& slice : slices) {
-    auto* place = static_cast<std::byte*>(slice.output);
-    for (std::size_t r = 0; r < size(); ++r) {
-      outputs_[r].append(place, slice.bytes_of[r]);
-      place += slice.bytes_of[r];
-    }
+    host::append_parts(outputs_, slice.output, slice.bytes_of);
     // Read, never written to.
     input_.append(const_cast<void*>(slice.input), slice.bytes_of[rank()]);
   }
@@ -69,14 +65,8 @@ ShmExchange::ShmExchange(std::shared_ptr<ShmSet> set, std::vector<Fence> ready,
                          std::span<const ExchangeSlice> slices)
     : ShmOperation(std::move(set), std::move(ready)), inputs_(size()), outputs_(size()) {
   for (const ExchangeSlice& slice : slices) {
-    auto* from = static_cast<std::byte*>(const_cast<void*>(slice.input));
-    auto* to = static_cast<std::byte*>(slice.output);
-    for (std::size_t r = 0; r < size(); ++r) {
-      inputs_[r].append(from, slice.bytes_to[r]);
-      outputs_[r].append(to, slice.bytes_from[r]);
-      from += slice.bytes_to[r];
-      to += slice.bytes_from[r];
-    }
+    host::append_parts(inputs_, slice.input, slice.bytes_to);
+    host::append_parts(outputs_, slice.output, slice.bytes_from);
   }
   Plan plan;
   for (std::size_t r = 0; r < size(); ++r) {

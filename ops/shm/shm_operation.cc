@@ -4,6 +4,7 @@
 #include <string>
 
 #include "core/base/status.h"
+#include "ops/host/host_memory.h"
 
 namespace hvd {
 
@@ -42,10 +43,7 @@ bool ShmOperation::advance() {
 
 // True when the lane is this operation's.
 bool ShmOperation::open() {
-  if (!ready_.empty()) {
-    std::erase_if(ready_, [](const Fence& fence) { return fence.reached(); });
-    if (!ready_.empty()) return false;
-  }
+  if (!host::all_reached(ready_)) return false;
   if (sides_.empty()) {
     const auto place = set_->place();
     if (!place) return false;
@@ -55,7 +53,7 @@ bool ShmOperation::open() {
     }
     const std::size_t lane = number_ % segment.limits().lanes;
     for (std::size_t r = 0; r < size(); ++r) {
-      const int member = set_->member(r);
+      const Rank member = set_->world_rank(r);
       sides_.push_back(
           {&segment.progress(*place, member, lane),
            {segment.chunk(*place, member, lane, 0), segment.chunk(*place, member, lane, 1)}});

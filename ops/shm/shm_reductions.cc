@@ -108,18 +108,12 @@ ShmReduceScatter::ShmReduceScatter(std::shared_ptr<ShmSet> set, std::vector<Fenc
       contributions_(size()) {
   if (!slices.empty()) dtype_ = slices.front().input.dtype;
   for (const ScatterSlice& slice : slices) {
-    auto* place = static_cast<std::byte*>(slice.input.data);
-    for (std::size_t r = 0; r < size(); ++r) {
-      const std::size_t bytes = static_cast<std::size_t>(slice.numel_of[r]) * size_of(dtype_);
-      inputs_[r].append(place, bytes);
-      place += bytes;
-    }
+    host::append_parts(inputs_, slice.input.data, slice.numel_of, size_of(dtype_));
     output_.append(slice.output.data, slice.output.bytes());
     stats_.packed_bytes += slice.input.bytes();
   }
-  std::size_t longest = 0;
-  for (const host::ByteSequence& input : inputs_) longest = std::max(longest, input.bytes());
-  set_plan({.writes = steps_of(longest, share()), .reads = steps_of(output_.bytes(), share())});
+  set_plan({.writes = steps_of(host::longest_of(inputs_), share()),
+            .reads = steps_of(output_.bytes(), share())});
 }
 
 std::size_t ShmReduceScatter::length(std::size_t rank, Step step) const {

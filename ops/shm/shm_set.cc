@@ -1,23 +1,8 @@
 #include "ops/shm/shm_set.h"
 
-#include <algorithm>
-#include <numeric>
-
-#include "core/base/status.h"
-#include "ops/host/set_key.h"
 #include "ops/shm/transfer_link.h"
 
 namespace hvd {
-namespace {
-
-std::vector<int> all_ranks(const DataSegment& segment) {
-  std::vector<int> ranks(static_cast<std::size_t>(segment.ranks()));
-  std::iota(ranks.begin(), ranks.end(), 0);
-  return ranks;
-}
-
-}  // namespace
-
 ShmShared::ShmShared(std::unique_ptr<DataSegment> the_segment, ArenaFiles the_arenas)
     : segment(std::move(the_segment)),
       arenas(std::move(the_arenas)),
@@ -32,62 +17,48 @@ void ShmShared::settle_departures() noexcept {
 }
 
 ShmSet::ShmSet(std::shared_ptr<ShmShared> shared)
-    : ShmSet(shared, nullptr, host::kWorldKey, all_ranks(*shared->segment)) {
-  place_ = DataSegment::kWorldPlace;
-}
+    : RankSet(shared->segment->rank(), shared->segment->ranks()),
+      shared_(std::move(shared)),
+      place_(DataSegment::kWorldPlace) {}
 
-ShmSet::ShmSet(std::shared_ptr<const ShmSet> parent, std::uint32_t number, std::vector<int> members)
-    : ShmSet(parent->shared_, parent, host::subset_key(parent->key_, number), std::move(members)) {
+ShmSet::ShmSet(const std::shared_ptr<const ShmSet>& parent, std::uint32_t number,
+               std::vector<Rank> members)
+    : ShmSet(parent->shared_, parent, number, std::move(members)) {
+  // What is thrown from here on runs the destructor, which leaves the set.
   shared_->settle_departures();
-  if (rank_ != 0) return;
-  place_ = shared_->segment->give_place(key_, members_);
+  if (rank() != 0) return;
+  place_ = shared_->segment->give_place(key(), world_ranks());
   ring_others();
 }
 
-ShmSet::ShmSet(std::shared_ptr<ShmShared> shared, std::shared_ptr<const ShmSet> parent,
-               std::uint64_t key, std::vector<int> members)
-    : shared_(std::move(shared)),
-      parent_(std::move(parent)),
-      key_(key),
-      members_(std::move(members)) {
-  const auto mine = std::find(members_.begin(), members_.end(), shared_->segment->rank());
-  rank_ = static_cast<std::size_t>(mine - members_.begin());
-}
+ShmSet::ShmSet(std::shared_ptr<ShmShared> shared, const std::shared_ptr<const ShmSet>& parent,
+               std::uint32_t number, std::vector<Rank> members)
+    : RankSet(parent, number, shared->segment->rank(), std::move(members)),
+      shared_(std::move(shared)) {}
 
 ShmSet::~ShmSet() {
-  if (key_ == host::kWorldKey) return;
+  if (key() == host::kWorldKey) return;
   if (place()) {
-    shared_->segment->leave_place(*place_, members_);
+    shared_->segment->leave_place(*place_, world_ranks());
   } else {
-    shared_->departures.push_back({key_, std::move(members_)});
+    shared_->departures.push_back({key(), world_ranks()});
   }
 }
 
 std::optional<ShmSet::Place> ShmSet::place() noexcept {
-  if (!place_) place_ = segment().find_place(key_);
+  if (!place_) place_ = segment().find_place(key());
   return place_;
 }
 
 void ShmSet::ring_others() const noexcept {
-  for (std::size_t r = 0; r < members_.size(); ++r) {
-    if (r != rank_) ring(r);
+  for (std::size_t r = 0; r < size(); ++r) {
+    if (r != rank()) ring(r);
   }
 }
 
 void ShmSet::abort() noexcept {
-  aborted_ = true;
+  RankSet::abort();
   segment().ring(segment().rank());
-}
-
-bool ShmSet::is_aborted() const noexcept {
-  for (const ShmSet* set = this; set != nullptr; set = set->parent_.get()) {
-    if (set->aborted_) return true;
-  }
-  return false;
-}
-
-void ShmSet::throw_if_aborted() const {
-  if (is_aborted()) throw AbortedError("the collectives of this rank were aborted");
 }
 
 }  // namespace hvd

@@ -1,12 +1,12 @@
 #pragma once
 
-#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <optional>
 #include <vector>
 
 #include "core/base/topology.h"
+#include "ops/host/rank_set.h"
 #include "ops/host/transfers.h"
 #include "ops/shm/arena_files.h"
 #include "ops/shm/data_segment.h"
@@ -35,7 +35,7 @@ struct ShmShared {
 };
 
 // The ranks of one Collective and its place in the segment.
-class ShmSet {
+class ShmSet : public host::RankSet {
  public:
   using Place = DataSegment::Place;
 
@@ -43,19 +43,12 @@ class ShmSet {
   explicit ShmSet(std::shared_ptr<ShmShared> shared);
   // `members`: ranks of the segment, ascending; this one is among them. Throws UnsupportedError
   // when there is no place for it.
-  ShmSet(std::shared_ptr<const ShmSet> parent, std::uint32_t number, std::vector<int> members);
+  ShmSet(const std::shared_ptr<const ShmSet>& parent, std::uint32_t number,
+         std::vector<Rank> members);
   ~ShmSet();
-  ShmSet(const ShmSet&) = delete;
-  ShmSet& operator=(const ShmSet&) = delete;
 
   ShmShared& shared() const noexcept { return *shared_; }
   const DataSegment& segment() const noexcept { return *shared_->segment; }
-  // Tells it from all other sets, on all ranks alike.
-  std::uint64_t key() const noexcept { return key_; }
-  std::size_t size() const noexcept { return members_.size(); }
-  std::size_t rank() const noexcept { return rank_; }
-  // In the segment.
-  int member(std::size_t rank) const { return members_[rank]; }
 
   // Operations are counted, on all ranks alike.
   std::uint64_t begin_operation() noexcept {
@@ -64,26 +57,19 @@ class ShmSet {
   }
   // Empty until the set's lowest rank has made it.
   std::optional<Place> place() noexcept;
-  void ring(std::size_t rank) const noexcept { segment().ring(members_[rank]); }
+  void ring(std::size_t rank) const noexcept { segment().ring(world_rank(rank)); }
   void ring_others() const noexcept;
 
-  // Of this set and those made from it. Any thread.
+  // As RankSet's, and whoever waits for it on this rank looks.
   void abort() noexcept;
-  bool is_aborted() const noexcept;
-  void throw_if_aborted() const;
 
  private:
-  ShmSet(std::shared_ptr<ShmShared> shared, std::shared_ptr<const ShmSet> parent, std::uint64_t key,
-         std::vector<int> members);
+  ShmSet(std::shared_ptr<ShmShared> shared, const std::shared_ptr<const ShmSet>& parent,
+         std::uint32_t number, std::vector<Rank> members);
 
-  std::shared_ptr<ShmShared> shared_;
-  std::shared_ptr<const ShmSet> parent_;
-  std::uint64_t key_;
-  std::vector<int> members_;
-  std::size_t rank_ = 0;
+  const std::shared_ptr<ShmShared> shared_;
   std::optional<Place> place_;
   std::uint64_t next_operation_ = 0;
-  std::atomic<bool> aborted_{false};
 };
 
 }  // namespace hvd

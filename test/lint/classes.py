@@ -17,7 +17,6 @@ LARGER = {
     "horovod_cpp/nn/module.h: Module": (44, 7),  # PyTorch's names
     "horovod_cpp/tensor/tensor.h: Tensor": (69, 3),  # PyTorch's names
     "ops/nccl/api.h: NcclApi": (1, 26),  # NCCL's functions
-    "ops/net/tcp_network.h: TcpNetwork": (39, 16),
 }
 
 HEAD = re.compile(r"\b(?:class|struct)\s+(?:HVD_\w+(?:\([^)]*\))?\s+|\[\[\w+\]\]\s*|alignas\([^)]*\)\s*)*"

@@ -22,10 +22,13 @@ TEST(JsonString, Utf8OfEveryLengthSurvives) {
 TEST(JsonString, WhatIsNotUtf8BecomesTheReplacementCharacter) {
   const std::string replacement = "\xef\xbf\xbd";
   // A lone continuation, a cut character, an overlong one, a surrogate, one above U+10FFFF.
-  for (const std::string bad :
-       {"\x80", "\xe2\x82", "\xc0\xaf", "\xed\xa0\x80", "\xf4\x90\x80\x80"}) {
+  for (const auto& [bad, count] : {std::pair<std::string, int>("\x80", 1),
+                                   {"\xe2\x82", 1},
+                                   {"\xc0\xaf", 2},
+                                   {"\xed\xa0\x80", 3},
+                                   {"\xf4\x90\x80\x80", 4}}) {
     std::string expected = "<";
-    for (std::size_t i = 0; i < bad.size(); ++i) expected += replacement;
+    for (int i = 0; i < count; ++i) expected += replacement;
     expected += ">";
     EXPECT_EQ(nlohmann::json::parse(json_string("<" + bad + ">")).get<std::string>(), expected);
   }

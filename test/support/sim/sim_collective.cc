@@ -5,8 +5,6 @@
 #include <thread>
 #include <utility>
 
-#include "ops/host/arguments.h"
-#include "ops/host/host_memory.h"
 #include "test/support/sim/sim_arena.h"
 
 namespace hvd {
@@ -72,8 +70,7 @@ class TransferOperation final : public Operation {
 
   bool advance() override {
     if (finished_) return true;
-    std::erase_if(ready_, [](const Fence& fence) { return fence.reached(); });
-    if (ready_.empty()) transfers_.make_ready(transfer_);
+    if (host::all_reached(ready_)) transfers_.make_ready(transfer_);
     finished_ = transfers_.collect(*transfer_);
     return finished_;
   }
@@ -95,7 +92,9 @@ class TransferOperation final : public Operation {
 }  // namespace
 
 SimCollective::SimCollective(std::shared_ptr<SimState> world, SimMemberPtr member)
-    : world_(std::move(world)), member_(std::move(member)) {
+    : HostCollective(member->rank, member->size),
+      world_(std::move(world)),
+      member_(std::move(member)) {
   if (world_->options.asynchronous) device_ = std::make_unique<SimDevice>();
 }
 
@@ -103,15 +102,11 @@ SimCollective::~SimCollective() {
   if (device_ != nullptr) abort();  // a task may wait for ranks that will not come
 }
 
-Buffer SimCollective::allocate(std::size_t bytes) {
-  return host::allocate_buffer(bytes);
-}
-
 std::unique_ptr<Operation> SimCollective::make_arena(std::uint64_t number, std::size_t bytes,
                                                      ArenaMemory& made) {
   const auto arena = std::make_shared<host::MappedArena>();
   arenas_.add(number, arena);
-  return make_sim_arena(arena, bytes, member_->size, made,
+  return make_sim_arena(arena, bytes, size_, made,
                         [this](auto mine, auto all) { return exchange(mine, all); });
 }
 
@@ -125,8 +120,7 @@ void SimCollective::after(const Fence& ready) {
     ready.wait();
     return;
   }
-  std::erase_if(ready_, [](const Fence& fence) { return fence.reached(); });
-  if (!ready.reached()) ready_.push_back(ready);
+  HostCollective::after(ready);
   device_->enqueue([member = member_, ready] {
     while (!ready.reached() && !member->is_aborted()) {
       std::this_thread::sleep_for(std::chrono::microseconds(50));
@@ -140,13 +134,13 @@ std::unique_ptr<Operation> SimCollective::all_reduce(std::span<const Slice> slic
   host::check_all_reduce(slices, reduction);
   SimCall call{.kind = SimKind::kReduce, .reduction = reduction};
   call.slices.assign(slices.begin(), slices.end());
-  call.arena = arenas_.find(slices, member_->rank);
+  call.arena = arenas_.find(slices, rank_);
   return start(std::move(call));
 }
 
 std::unique_ptr<Operation> SimCollective::reduce_scatter(std::span<const ScatterSlice> slices,
                                                          const Reduction& reduction) {
-  host::check_reduce_scatter(slices, reduction, member_->rank, member_->size);
+  host::check_reduce_scatter(slices, reduction, rank_, size_);
   SimCall call{.kind = SimKind::kScatter, .reduction = reduction};
   for (const ScatterSlice& slice : slices) {
     call.slices.push_back({slice.input, slice.output});
@@ -156,21 +150,21 @@ std::unique_ptr<Operation> SimCollective::reduce_scatter(std::span<const Scatter
 }
 
 std::unique_ptr<Operation> SimCollective::broadcast(std::span<const Slice> slices, Rank root) {
-  host::check_rank("broadcast from root", root, member_->size);
+  host::check_rank("broadcast from root", root, size_);
   SimCall call{.kind = SimKind::kBroadcast, .root = root};
   call.slices.assign(slices.begin(), slices.end());
   return start(std::move(call));
 }
 
 std::unique_ptr<Operation> SimCollective::all_gather(std::span<const GatherSlice> slices) {
-  host::check_all_gather(slices, member_->size);
+  host::check_all_gather(slices, size_);
   SimCall call{.kind = SimKind::kGather};
   call.gathers.assign(slices.begin(), slices.end());
   return start(std::move(call));
 }
 
 std::unique_ptr<Operation> SimCollective::all_to_all(std::span<const ExchangeSlice> slices) {
-  host::check_all_to_all(slices, member_->rank, member_->size);
+  host::check_all_to_all(slices, rank_, size_);
   SimCall call{.kind = SimKind::kAllToAll};
   call.exchanges.assign(slices.begin(), slices.end());
   return start(std::move(call));
@@ -187,19 +181,9 @@ std::unique_ptr<Operation> SimCollective::exchange(std::span<const std::int64_t>
   return std::make_unique<PolledOperation>(world_->meetings, lane, std::move(call));
 }
 
-std::unique_ptr<Operation> SimCollective::send(const TensorView& tensor, Rank to, int tag) {
-  host::check_rank("send to rank", to, member_->size);
-  return transfer(tensor, to, tag, true);
-}
-
-std::unique_ptr<Operation> SimCollective::receive(const TensorView& tensor, Rank from, int tag) {
-  host::check_rank("receive from rank", from, member_->size);
-  return transfer(tensor, from, tag, false);
-}
-
 std::unique_ptr<Collective> SimCollective::subset(std::uint32_t number,
                                                   std::span<const Rank> ranks) {
-  const Rank rank = host::check_subset(ranks, member_->rank, member_->size);
+  const Rank rank = host::check_subset(ranks, rank_, size_);
   return std::make_unique<SimCollective>(world_,
                                          world_->meetings.subset(member_, number, ranks, rank));
 }
@@ -217,8 +201,8 @@ std::unique_ptr<Operation> SimCollective::start(SimCall call) {
   return std::make_unique<EnqueuedOperation>(world_->meetings, *device_, std::move(shared));
 }
 
-std::unique_ptr<Operation> SimCollective::transfer(const TensorView& tensor, Rank peer, int tag,
-                                                   bool sends) {
+std::unique_ptr<Operation> SimCollective::transfer(bool sends, const TensorView& tensor, Rank peer,
+                                                   int tag) {
   auto end = std::make_shared<SimTransfer>();
   end->member = member_;
   end->peer = peer;

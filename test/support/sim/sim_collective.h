@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "core/ports/collective.h"
+#include "ops/host/host_collective.h"
 #include "ops/host/host_memory.h"
 #include "test/support/sim/sim_device.h"
 #include "test/support/sim/sim_state.h"
@@ -13,13 +14,12 @@ namespace hvd {
 
 // One rank's collectives of a SimWorld or of a subset of one, synchronous or asynchronous.
 // Transfers are polled in both: they stand outside the order of a device's queue.
-class SimCollective final : public Collective {
+class SimCollective final : public host::HostCollective {
  public:
   SimCollective(std::shared_ptr<SimState> world, SimMemberPtr member);
   ~SimCollective() override;
 
   DeviceKind device() const noexcept override { return world_->options.device; }
-  Buffer allocate(std::size_t bytes) override;
   std::unique_ptr<Operation> make_arena(std::uint64_t number, std::size_t bytes,
                                         ArenaMemory& made) override;
   void write(const void* from, void* to, std::size_t bytes) override;
@@ -33,8 +33,6 @@ class SimCollective final : public Collective {
   std::unique_ptr<Operation> all_to_all(std::span<const ExchangeSlice> slices) override;
   std::unique_ptr<Operation> exchange(std::span<const std::int64_t> mine,
                                       std::span<std::int64_t> all) override;
-  std::unique_ptr<Operation> send(const TensorView& tensor, Rank to, int tag) override;
-  std::unique_ptr<Operation> receive(const TensorView& tensor, Rank from, int tag) override;
   // Throws InternalError when a rank asked for other ranks under this number.
   std::unique_ptr<Collective> subset(std::uint32_t number, std::span<const Rank> ranks) override;
   Fence fence() override;
@@ -42,12 +40,12 @@ class SimCollective final : public Collective {
 
  private:
   std::unique_ptr<Operation> start(SimCall call);
-  std::unique_ptr<Operation> transfer(const TensorView& tensor, Rank peer, int tag, bool sends);
+  std::unique_ptr<Operation> transfer(bool sends, const TensorView& tensor, Rank peer,
+                                      int tag) override;
 
   std::shared_ptr<SimState> world_;
   SimMemberPtr member_;
   host::MappedArenas arenas_;
-  std::vector<Fence> ready_;           // asynchronous only: not reached when last looked at
   std::unique_ptr<SimDevice> device_;  // asynchronous only; last: its thread uses the world
 };
 

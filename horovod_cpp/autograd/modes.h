@@ -36,8 +36,6 @@ class EnableGradGuard : public AutoGradMode {
   EnableGradGuard() noexcept : AutoGradMode(true) {}
 };
 
-}  // namespace hvd
-
 // Mixed precision, as PyTorch's torch.autocast on a CPU (Micikevicius et al.: "Mixed precision
 // training", ICLR 2018; with bfloat16 no loss needs scaling). Parameters, their gradients and the
 // optimizer stay float32; within a region each operation chooses the dtype it computes in:
@@ -55,7 +53,6 @@ class EnableGradGuard : public AutoGradMode {
 // dtypes it ran forwards in, wherever backward() is called; the gradient of a float32 leaf is
 // float32. (PyTorch's CPU region leaves softmax, sum and mean in bfloat16; its CUDA region and this
 // one do not.)
-namespace hvd {
 
 // Whether operations on this thread choose their dtype; false at the start of every thread, so also
 // in the workers of a DataLoader. DataParallel's replicas do as the thread that calls it.

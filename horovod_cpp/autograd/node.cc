@@ -7,8 +7,7 @@
 #include "horovod_cpp/tensor/impl.h"
 #include "horovod_cpp/tensor/shapes.h"
 
-namespace hvd {
-namespace autograd {
+namespace hvd::autograd {
 namespace {
 
 std::atomic<std::uint64_t> next_sequence{0};
@@ -111,5 +110,4 @@ Tensor record(Tensor result, const char* name, std::vector<Edge> inputs, Backwar
   return result;
 }
 
-}  // namespace autograd
-}  // namespace hvd
+}  // namespace hvd::autograd

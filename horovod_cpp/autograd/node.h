@@ -12,8 +12,7 @@
 
 // The graph. Tensors made by recorded operations point to their Node, nodes point to the nodes and
 // leaves their inputs came from, nothing points back: dropping the result drops the graph.
-namespace hvd {
-namespace autograd {
+namespace hvd::autograd {
 
 struct Node;
 
@@ -144,5 +143,4 @@ Tensor record(Tensor result, const char* name, std::vector<Edge> inputs, Backwar
 
 Edge edge_to(const Tensor& input);
 
-}  // namespace autograd
-}  // namespace hvd
+}  // namespace hvd::autograd

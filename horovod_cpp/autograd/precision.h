@@ -6,9 +6,8 @@
 #include "horovod_cpp/autograd/modes.h"
 #include "horovod_cpp/tensor/kernels/elementwise/elementwise.h"
 
-// How functions find the dtype they compute in; autocast.h has the rules. Undefined tensors pass.
-namespace hvd {
-namespace autograd {
+// How functions find the dtype they compute in; modes.h has the rules. Undefined tensors pass.
+namespace hvd::autograd {
 
 inline bool is_half(const Tensor& a) {
   return a.defined() && hvd::is_half(a.dtype());
@@ -55,5 +54,4 @@ Tensor in_float32(const Tensor& a, Function function) {
   return is_autocast_enabled() ? function(widened(a)) : through_float32(a, function);
 }
 
-}  // namespace autograd
-}  // namespace hvd
+}  // namespace hvd::autograd

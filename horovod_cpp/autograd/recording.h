@@ -7,8 +7,7 @@
 
 // How the functions of this folder record themselves: their gradients are made of recorded
 // functions, so that they can be differentiated as often as one likes.
-namespace hvd {
-namespace autograd {
+namespace hvd::autograd {
 
 // Adds up what broadcasting from `shape` to a's shape repeated.
 Tensor sum_to(const Tensor& a, const Shape& shape);
@@ -67,5 +66,4 @@ inline Saved saved_for(const Tensor& other, const Tensor& value) {
   return requires_grad(other) ? Saved(value) : Saved();
 }
 
-}  // namespace autograd
-}  // namespace hvd
+}  // namespace hvd::autograd

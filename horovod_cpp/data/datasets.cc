@@ -1,26 +1,35 @@
 #include "horovod_cpp/data/datasets.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
+#include <cstdint>
+#include <cstring>
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <span>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "core/base/status.h"
+#include "core/base/tensor_view.h"
+#include "horovod_cpp/data/image_file.h"
+#include "horovod_cpp/data/image_ops.h"
 
-namespace hvd {
-namespace data {
+namespace hvd::data {
 
 ImageDataset::ImageDataset(Tensor images, Tensor labels, PixelFormat format)
     : images_(images.contiguous()), labels_(labels.contiguous()), format_(format) {
   if (images_.dtype() != DType::kU8 || images_.dim() != 4) {
-    throw InvalidArgumentError("ImageDataset: images are " + std::string(name_of(images_.dtype())) +
-                               " " + to_string(images_.shape()) +
+    throw InvalidArgumentError("ImageDataset: images are " + describe(images_) +
                                ": expected uint8 [n, channels, height, width]");
   }
   if (labels_.dtype() != DType::kI64 || labels_.dim() != 1 || labels_.size(0) != images_.size(0)) {
-    throw InvalidArgumentError("ImageDataset: labels are " + std::string(name_of(labels_.dtype())) +
-                               " " + to_string(labels_.shape()) + ": expected int64 [" +
-                               std::to_string(images_.size(0)) + "], one for each image");
+    throw InvalidArgumentError("ImageDataset: labels are " + describe(labels_) +
+                               ": expected int64 [" + std::to_string(images_.size(0)) +
+                               "], one for each image");
   }
 }
 
@@ -29,11 +38,7 @@ Sample ImageDataset::get(std::int64_t index) const {
   const Tensor stored = images_.select(0, index);
   const Tensor label = labels_.select(0, index);
   if (format_ == PixelFormat::kU8) return {stored, label};
-  Tensor image = Tensor::empty(stored.shape(), DType::kF32);
-  const auto* from = stored.data<std::uint8_t>();
-  float* to = image.data<float>();
-  for (std::int64_t i = 0; i < stored.numel(); ++i) to[i] = static_cast<float>(from[i]) / 255.0f;
-  return {image, label};
+  return {unit_floats(stored), label};
 }
 
 void check_index(std::int64_t index, std::int64_t size) {
@@ -159,5 +164,226 @@ std::vector<std::shared_ptr<Subset>> random_split(std::shared_ptr<const Dataset>
   return random_split(std::move(dataset), lengths, generator);
 }
 
-}  // namespace data
-}  // namespace hvd
+namespace {
+
+// The third byte of the magic number.
+std::optional<DType> element_type(std::uint8_t code) {
+  switch (code) {
+    case 0x08:
+      return DType::kU8;
+    case 0x0c:
+      return DType::kI32;
+    case 0x0d:
+      return DType::kF32;
+    case 0x0e:
+      return DType::kF64;
+    default:
+      return std::nullopt;
+  }
+}
+
+std::string hex(std::span<const std::uint8_t> bytes) {
+  constexpr const char* kDigits = "0123456789abcdef";
+  std::string text = "0x";
+  for (const std::uint8_t byte : bytes) {
+    text += kDigits[byte >> 4];
+    text += kDigits[byte & 15];
+  }
+  return text;
+}
+
+struct Header {
+  DType dtype = DType::kU8;
+  Shape shape;
+};
+
+Header read_header(ByteSource& source) {
+  const std::vector<std::uint8_t> magic = source.read(4);
+  if (magic.empty()) source.fail("is empty");
+  if (magic.size() < 4) source.fail("is truncated within the magic number");
+  if (magic[0] != 0 || magic[1] != 0) {
+    source.fail("is not an IDX file: its magic number is " + hex(magic));
+  }
+  const std::optional<DType> dtype = element_type(magic[2]);
+  if (!dtype) {
+    source.fail("has IDX element type " + hex(std::span(magic).subspan(2, 1)) +
+                "; known: 0x08 (uint8), 0x0c (int32), 0x0d (float32), 0x0e (float64)");
+  }
+  const std::vector<std::uint8_t> extents = source.read(std::size_t{4} * magic[3]);
+  if (extents.size() < std::size_t{4} * magic[3]) source.fail("is truncated within the header");
+  Header header{*dtype, {}};
+  for (std::size_t i = 0; i < extents.size(); i += 4) {
+    std::uint32_t extent = 0;
+    for (std::size_t byte = 0; byte < 4; ++byte) extent = extent << 8 | extents[i + byte];
+    header.shape.push_back(extent);
+  }
+  return header;
+}
+
+// Bytes that the header promises.
+std::size_t promised_bytes(const Header& header, const ByteSource& source) {
+  const auto bytes = checked_bytes(header.shape, header.dtype);
+  if (!bytes) source.fail("promises more than 2^63 bytes: shape " + to_string(header.shape));
+  return static_cast<std::size_t>(*bytes);
+}
+
+// The tensor uses the bytes where they are.
+Tensor adopt(std::vector<std::uint8_t> bytes, const Header& header) {
+  const std::size_t element = size_of(header.dtype);
+  for (std::size_t i = 0; element > 1 && i < bytes.size(); i += element) {  // from big-endian
+    const auto first = bytes.begin() + static_cast<std::ptrdiff_t>(i);
+    std::reverse(first, first + static_cast<std::ptrdiff_t>(element));
+  }
+  const auto owner = std::make_shared<std::vector<std::uint8_t>>(std::move(bytes));
+  return Tensor::wrap(owner->data(), header.shape, header.dtype, owner);
+}
+
+Tensor read_dimensions(const std::string& path, std::size_t dimensions) {
+  Tensor tensor = read_idx(path);
+  if (tensor.dtype() == DType::kU8 && tensor.shape().size() == dimensions) return tensor;
+  throw InvalidArgumentError(path + ": holds " + describe(tensor) + ": expected uint8 with " +
+                             std::to_string(dimensions) + " dimensions");
+}
+
+}  // namespace
+
+Tensor read_idx(const std::string& path) {
+  ByteSource source(path);
+  const Header header = read_header(source);
+  const std::size_t promised = promised_bytes(header, source);
+  std::vector<std::uint8_t> bytes = source.read(promised);
+  if (bytes.size() < promised) {
+    source.fail("is truncated: shape " + to_string(header.shape) + " of " +
+                std::string(name_of(header.dtype)) + " needs " + std::to_string(promised) +
+                " bytes after the header, " + std::to_string(bytes.size()) + " are there");
+  }
+  source.expect_end();
+  if (bytes.empty()) return Tensor::empty(header.shape, header.dtype);
+  return adopt(std::move(bytes), header);
+}
+
+ImageDataset read_idx_images(const std::string& images_path, const std::string& labels_path,
+                             PixelFormat format) {
+  const Tensor images = read_dimensions(images_path, 3);
+  const Tensor labels = read_dimensions(labels_path, 1);
+  if (images.size(0) != labels.size(0)) {
+    throw InvalidArgumentError(images_path + " holds " + std::to_string(images.size(0)) +
+                               " images, but " + labels_path + " holds " +
+                               std::to_string(labels.size(0)) + " labels");
+  }
+  return ImageDataset(images.unsqueeze(1), labels.to(DType::kI64), format);
+}
+
+namespace {
+
+std::string find_file(const std::string& folder, const std::string& name) {
+  const std::string plain = (std::filesystem::path(folder) / name).string();
+  for (const std::string& path : {plain, plain + ".gz"}) {
+    if (may_exist(path)) return path;
+  }
+  throw InvalidArgumentError(plain + ": no such file, nor with .gz");
+}
+
+ImageDataset read_mnist(const std::string& folder, const std::string& set, PixelFormat format) {
+  const std::string images = find_file(folder, set + "-images-idx3-ubyte");
+  const std::string labels = find_file(folder, set + "-labels-idx1-ubyte");
+  return read_idx_images(images, labels, format);
+}
+
+}  // namespace
+
+MNIST::MNIST(const std::string& folder, bool train, PixelFormat format)
+    : ImageDataset(read_mnist(folder, train ? "train" : "t10k", format)) {}
+
+namespace {
+
+constexpr std::size_t kImageBytes = std::size_t{3} * 32 * 32;
+constexpr std::size_t kMaxRecords = 1'000'000;  // a file of the real sets has 10,000 or 50,000
+
+// A record is label_bytes bytes of labels, the last of which counts, and an image.
+struct Format {
+  const char* name;
+  std::size_t label_bytes;
+  std::uint8_t classes;
+
+  std::size_t record_bytes() const { return label_bytes + kImageBytes; }
+  std::uint8_t label(const std::uint8_t* record) const { return record[label_bytes - 1]; }
+};
+
+constexpr Format kCifar10 = {"CIFAR-10", 1, 10};
+constexpr Format kCifar100 = {"CIFAR-100", 2, 100};  // the coarse label comes first
+
+std::vector<std::string> cifar10_files(const std::string& folder, bool train) {
+  const std::filesystem::path at(folder);
+  if (!train) return {(at / "test_batch.bin").string()};
+  std::vector<std::string> files;
+  for (int i = 1; i <= 5; ++i) {
+    const std::filesystem::path file = at / ("data_batch_" + std::to_string(i) + ".bin");
+    if (may_exist(file.string())) files.push_back(file.string());
+  }
+  if (files.empty()) {
+    throw InvalidArgumentError(folder +
+                               ": none of data_batch_1.bin ... data_batch_5.bin is in this folder");
+  }
+  return files;
+}
+
+std::vector<std::string> cifar100_files(const std::string& folder, bool train) {
+  return {(std::filesystem::path(folder) / (train ? "train.bin" : "test.bin")).string()};
+}
+
+// The whole records of one file, checked.
+std::vector<std::uint8_t> read_records(const std::string& path, const Format& format) {
+  ByteSource source(path);
+  const std::size_t record = format.record_bytes();
+  std::vector<std::uint8_t> records = source.read(kMaxRecords * record + 1);
+  if (records.empty()) source.fail("is empty");
+  if (records.size() > kMaxRecords * record) {
+    source.fail("has more than " + std::to_string(kMaxRecords) + " records");
+  }
+  if (records.size() % record != 0) {
+    source.fail("has " + std::to_string(records.size()) +
+                " bytes, which is not a multiple of the " + std::to_string(record) +
+                " bytes of a " + format.name + " record");
+  }
+  for (std::size_t i = 0; i < records.size(); i += record) {
+    const std::uint8_t label = format.label(&records[i]);
+    if (label < format.classes) continue;
+    source.fail("record " + std::to_string(i / record) + " has label " + std::to_string(label) +
+                ": expected 0 to " + std::to_string(format.classes - 1));
+  }
+  return records;
+}
+
+ImageDataset read_cifar(const std::vector<std::string>& paths, const Format& format,
+                        PixelFormat pixels) {
+  std::vector<std::vector<std::uint8_t>> files;
+  std::size_t count = 0;
+  for (const std::string& path : paths) {
+    files.push_back(read_records(path, format));
+    count += files.back().size() / format.record_bytes();
+  }
+  const auto extent = static_cast<std::int64_t>(count);
+  Tensor images = Tensor::empty({extent, 3, 32, 32}, DType::kU8);
+  Tensor labels = Tensor::empty({extent}, DType::kI64);
+  std::uint8_t* image = images.data<std::uint8_t>();
+  std::int64_t* label = labels.data<std::int64_t>();
+  for (const std::vector<std::uint8_t>& records : files) {
+    for (std::size_t i = 0; i < records.size(); i += format.record_bytes()) {
+      *label++ = format.label(&records[i]);
+      std::memcpy(image, &records[i + format.label_bytes], kImageBytes);
+      image += kImageBytes;
+    }
+  }
+  return ImageDataset(images, labels, pixels);
+}
+
+}  // namespace
+
+CIFAR10::CIFAR10(const std::string& folder, bool train, PixelFormat format)
+    : ImageDataset(read_cifar(cifar10_files(folder, train), kCifar10, format)) {}
+
+CIFAR100::CIFAR100(const std::string& folder, bool train, PixelFormat format)
+    : ImageDataset(read_cifar(cifar100_files(folder, train), kCifar100, format)) {}
+
+}  // namespace hvd::data

@@ -11,8 +11,7 @@
 #include "horovod_cpp/tensor/random.h"
 #include "horovod_cpp/tensor/tensor.h"
 
-namespace hvd {
-namespace data {
+namespace hvd::data {
 
 // One example, or one batch of them: the tensors a dataset gives, e.g. {image, label}.
 using Sample = std::vector<Tensor>;
@@ -154,5 +153,4 @@ std::vector<std::shared_ptr<Subset>> random_split(std::shared_ptr<const Dataset>
 // element type we do not have, fewer or more bytes than the header promises.
 Tensor read_idx(const std::string& path);
 
-}  // namespace data
-}  // namespace hvd
+}  // namespace hvd::data

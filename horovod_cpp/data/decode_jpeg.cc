@@ -13,8 +13,7 @@
 #include "core/base/status.h"
 #include "horovod_cpp/data/image_file.h"
 
-namespace hvd {
-namespace data {
+namespace hvd::data {
 namespace {
 
 // libjpeg reports through function pointers, and goes on unless they jump away: no object with a
@@ -116,5 +115,4 @@ Tensor decode_jpeg(std::span<const std::uint8_t> bytes, const std::string& name)
   return pixels.size(2) == 4 ? cmyk_to_rgb(pixels, reader.has_inverted_inks()) : pixels;
 }
 
-}  // namespace data
-}  // namespace hvd
+}  // namespace hvd::data

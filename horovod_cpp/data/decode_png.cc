@@ -9,8 +9,7 @@
 #include "core/base/status.h"
 #include "horovod_cpp/data/image_file.h"
 
-namespace hvd {
-namespace data {
+namespace hvd::data {
 namespace {
 
 // libpng reports errors by a longjmp(): no object with a destructor may live between it and the
@@ -88,5 +87,4 @@ Tensor decode_png(std::span<const std::uint8_t> bytes, const std::string& name) 
   return pixels;
 }
 
-}  // namespace data
-}  // namespace hvd
+}  // namespace hvd::data

@@ -14,8 +14,7 @@
 
 #include "core/base/status.h"
 
-namespace hvd {
-namespace data {
+namespace hvd::data {
 namespace {
 
 constexpr std::size_t kChunk = std::size_t{1} << 20;  // bytes; zlib takes at most an int's worth
@@ -155,5 +154,4 @@ Tensor read_image(const std::string& path, ImageMode mode) {
   return decode_image(read_file(path), path, mode);
 }
 
-}  // namespace data
-}  // namespace hvd
+}  // namespace hvd::data

@@ -10,8 +10,7 @@
 
 struct gzFile_s;  // zlib's
 
-namespace hvd {
-namespace data {
+namespace hvd::data {
 
 // Whether there is such a file, or one that cannot be asked about: reading it says why.
 bool may_exist(const std::string& path);
@@ -63,5 +62,4 @@ Tensor read_image(const std::string& path, ImageMode mode = ImageMode::kRgb);
 Tensor decode_image(std::span<const std::uint8_t> bytes, const std::string& name,
                     ImageMode mode = ImageMode::kRgb);
 
-}  // namespace data
-}  // namespace hvd
+}  // namespace hvd::data

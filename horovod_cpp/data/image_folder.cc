@@ -9,8 +9,7 @@
 #include "core/base/status.h"
 #include "horovod_cpp/data/image_file.h"
 
-namespace hvd {
-namespace data {
+namespace hvd::data {
 namespace {
 
 namespace fs = std::filesystem;
@@ -120,5 +119,4 @@ ImageFolder::ImageFolder(const std::string& root,
           root, [](const std::string& path) { return read_image(path); }, {".jpg", ".jpeg", ".png"},
           std::move(transform)) {}
 
-}  // namespace data
-}  // namespace hvd
+}  // namespace hvd::data

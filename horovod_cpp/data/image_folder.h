@@ -10,8 +10,7 @@
 #include "horovod_cpp/data/datasets.h"
 #include "horovod_cpp/data/transforms.h"
 
-namespace hvd {
-namespace data {
+namespace hvd::data {
 
 // Files sorted into one folder a class, as torchvision's: class k is the k-th folder of `root` by
 // name, and its examples are the files below it (at any depth, in the order of their paths) whose
@@ -48,5 +47,4 @@ class ImageFolder : public DatasetFolder {
                        std::shared_ptr<const transforms::Transform> transform = nullptr);
 };
 
-}  // namespace data
-}  // namespace hvd
+}  // namespace hvd::data

@@ -1,14 +1,21 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 
 #include "horovod_cpp/tensor/tensor.h"
 
-namespace hvd {
-namespace data {
+namespace hvd::data {
 
 // What the transforms do once their random numbers are drawn. `caller` is named in errors.
 // Images are [channels, height, width]; results are new and contiguous.
+
+// Dtype and shape, as messages name them.
+std::string describe(const Tensor& tensor);
+// uint8 in 0 .. 255 to float32 in [0, 1], of any shape.
+Tensor unit_floats(const Tensor& bytes);
+// Throws InvalidArgumentError: neither uint8 nor float32.
+[[noreturn]] void refuse_dtype(const Tensor& image, const char* caller);
 
 // Throws InvalidArgumentError unless `image` has three axes, none of them empty.
 void check_image(const Tensor& image, const char* caller);
@@ -30,5 +37,4 @@ Tensor adjust_contrast(const Tensor& image, double factor, const char* caller);
 Tensor adjust_saturation(const Tensor& image, double factor, const char* caller);
 Tensor adjust_hue(const Tensor& image, double turns, const char* caller);
 
-}  // namespace data
-}  // namespace hvd
+}  // namespace hvd::data

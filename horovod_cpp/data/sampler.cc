@@ -10,8 +10,7 @@
 #include "horovod_cpp/tensor/memory.h"
 #include "horovod_cpp/tensor/random.h"
 
-namespace hvd {
-namespace data {
+namespace hvd::data {
 namespace {
 
 // Epochs use stretches of the seed's stream that do not meet, and leave its beginning to others.
@@ -191,5 +190,4 @@ std::vector<std::vector<std::int64_t>> BatchSampler::batches() {
   return batches;
 }
 
-}  // namespace data
-}  // namespace hvd
+}  // namespace hvd::data

@@ -4,8 +4,7 @@
 #include <memory>
 #include <vector>
 
-namespace hvd {
-namespace data {
+namespace hvd::data {
 
 // Where in its passes a sampler is; enough to go on from there, bit for bit.
 struct SamplerState {
@@ -134,5 +133,4 @@ class BatchSampler {
   bool drop_last_;  // leave out a last batch that is not full
 };
 
-}  // namespace data
-}  // namespace hvd
+}  // namespace hvd::data

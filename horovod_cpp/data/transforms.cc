@@ -10,8 +10,7 @@
 #include "horovod_cpp/data/image_ops.h"
 #include "horovod_cpp/tensor/random.h"
 
-namespace hvd {
-namespace data {
+namespace hvd::data {
 namespace {
 
 // Word `position` of a seed's stream, as the seed of another stream.
@@ -187,10 +186,6 @@ Tensor RandomHorizontalFlip::operator()(const Tensor& image) const {
 
 namespace {
 
-std::string describe(const Tensor& image) {
-  return std::string(name_of(image.dtype())) + " " + hvd::to_string(image.shape());
-}
-
 Range factors_around_one(double x, const char* what) {
   if (!(x >= 0)) {
     throw InvalidArgumentError("ColorJitter: " + std::string(what) + " of " + std::to_string(x));
@@ -209,15 +204,8 @@ void check_range(const Range& range, double least, double most, const char* what
 Tensor ToTensor::operator()(const Tensor& image) const {
   check_image(image, "ToTensor");
   if (image.dtype() == DType::kF32) return image;
-  if (image.dtype() != DType::kU8) {
-    throw InvalidArgumentError("ToTensor: takes uint8 and float32, got " + describe(image));
-  }
-  const Tensor bytes = image.contiguous();
-  Tensor result = Tensor::empty(bytes.shape());
-  const auto* from = bytes.data<std::uint8_t>();
-  auto* to = result.data<float>();
-  for (std::int64_t i = 0; i < bytes.numel(); ++i) to[i] = static_cast<float>(from[i]) / 255.0F;
-  return result;
+  if (image.dtype() != DType::kU8) refuse_dtype(image, "ToTensor");
+  return unit_floats(image);
 }
 
 Normalize::Normalize(std::vector<double> mean, std::vector<double> deviation)
@@ -283,5 +271,4 @@ Tensor ColorJitter::operator()(const Tensor& image) const {
 }
 
 }  // namespace transforms
-}  // namespace data
-}  // namespace hvd
+}  // namespace hvd::data

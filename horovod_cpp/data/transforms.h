@@ -10,8 +10,7 @@
 #include "horovod_cpp/tensor/random.h"
 #include "horovod_cpp/tensor/tensor.h"
 
-namespace hvd {
-namespace data {
+namespace hvd::data {
 
 // The generator of example `index` in pass `epoch`: a function of the three numbers alone, whatever
 // thread or rank loads the example.
@@ -44,13 +43,10 @@ class Transform {
   virtual Tensor operator()(const Tensor& image) const = 0;
 };
 
-}  // namespace transforms
-
 // torchvision's transforms of images [channels, height, width], with its names, defaults and
 // distributions (the numbers drawn are our own). Images are best kept uint8 until ToTensor. A
 // transform that cannot take an image throws InvalidArgumentError with its own name and the image's
 // dtype and shape; constructors throw on arguments out of range.
-namespace transforms {
 
 struct ImageSize {
   ImageSize(std::int64_t side) : height(side), width(side) {}  // NOLINT: a square, as in PyTorch
@@ -187,5 +183,4 @@ class ColorJitter : public Transform {
 };
 
 }  // namespace transforms
-}  // namespace data
-}  // namespace hvd
+}  // namespace hvd::data

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "core/base/status.h"
-#include "horovod_cpp/autograd/engine/after_backward.h"
+#include "horovod_cpp/autograd/engine/engine.h"
 #include "horovod_cpp/autograd/node.h"
 #include "horovod_cpp/distributed/collectives/broadcast.h"
 #include "horovod_cpp/distributed/collectives/collectives.h"

@@ -3,7 +3,7 @@
 #include <cstdint>
 
 #include "horovod_cpp/distributed/collectives/process_set.h"
-#include "horovod_cpp/nn/layers/batch_norm.h"
+#include "horovod_cpp/nn/layers/normalization.h"
 
 namespace hvd {
 namespace nn {

@@ -9,8 +9,7 @@
 
 #include "core/base/status.h"
 
-namespace hvd {
-namespace io {
+namespace hvd::io {
 namespace {
 
 // Checksums in hexadecimal: of the other metadata, then of each tensor in the order of the file.
@@ -184,5 +183,4 @@ std::map<std::string, std::int64_t> integers_from(const NamedTensors& tensors) {
   return values;
 }
 
-}  // namespace io
-}  // namespace hvd
+}  // namespace hvd::io

@@ -6,8 +6,7 @@
 
 #include "horovod_cpp/io/safetensors.h"
 
-namespace hvd {
-namespace io {
+namespace hvd::io {
 
 // All that a run needs to go on, in one file:
 //
@@ -52,5 +51,4 @@ NamedTensors integers(const std::map<std::string, std::int64_t>& values);
 // Back. Throws InvalidArgumentError naming an entry that is no int64 scalar.
 std::map<std::string, std::int64_t> integers_from(const NamedTensors& tensors);
 
-}  // namespace io
-}  // namespace hvd
+}  // namespace hvd::io

@@ -1,111 +1,98 @@
 #include "horovod_cpp/io/safetensors.h"
 
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
 #include <algorithm>
 #include <array>
 #include <bit>
+#include <cerrno>
 #include <cstdint>
+#include <cstring>
 #include <limits>
 #include <optional>
 #include <set>
+#include <string>
+#include <string_view>
 #include <utility>
+#include <vector>
 
 #include <nlohmann/json.hpp>
 
 #include "core/base/status.h"
 #include "core/base/tensor_view.h"
 #include "core/system/files.h"
-#include "horovod_cpp/io/file.h"
-#include "horovod_cpp/io/safetensors_header.h"
 #include "horovod_cpp/tensor/memory.h"
 
-namespace hvd {
-namespace io {
+namespace hvd::io {
 namespace {
 
 static_assert(std::endian::native == std::endian::little, "the format is little-endian");
 
-std::uint64_t size_in_file(const Tensor& tensor) {
-  return static_cast<std::uint64_t>(tensor.numel()) * size_of(tensor.dtype());
-}
+// The header's bound in the format's reference implementation, in bytes.
+constexpr std::uint64_t kMaxHeaderBytes = 100'000'000;
 
-// Runs `action`; what it finds wrong gets the path in front.
-template <typename Action>
-auto naming(const std::string& path, Action action) {
-  try {
-    return action();
-  } catch (const InvalidArgumentError& error) {
-    throw InvalidArgumentError(path + ": " + error.what());
-  } catch (const std::bad_alloc& error) {
-    throw OutOfMemoryError(path + ": " + error.what());
-  }
-}
+struct HeaderEntry {
+  std::string name;
+  DType dtype = DType::kF32;
+  Shape shape;
+  std::uint64_t begin = 0;  // bytes from the start of the data
+  std::uint64_t end = 0;
+};
 
-Header describe(const NamedTensors& tensors, const Metadata& metadata) {
-  Header header{{}, metadata};
-  std::set<std::string> names = {std::string(kMetadataKey)};
-  std::uint64_t offset = 0;
-  for (const auto& [name, tensor] : tensors) {
-    if (!names.insert(name).second) {
-      throw InvalidArgumentError("the name '" + name + "' is there twice or reserved");
+struct Header {
+  std::vector<HeaderEntry> entries;
+  Metadata metadata;
+};
+
+constexpr std::string_view kMetadataKey = "__metadata__";
+
+// A regular file, read from its beginning. Every failure throws InvalidArgumentError naming path
+// and reason.
+class InputFile {
+ public:
+  explicit InputFile(std::string path) : path_(std::move(path)) {
+    // Non-blocking: opening a pipe must not wait for a writer.
+    fd_ = open(path_.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+    if (fd_ < 0) fail(std::string("cannot be opened: ") + std::strerror(errno));
+    struct stat status {};
+    if (fstat(fd_, &status) != 0 || !S_ISREG(status.st_mode)) {
+      close(fd_);
+      fail("is not a regular file");
     }
-    if (!tensor.defined()) throw InvalidArgumentError("tensor '" + name + "' is undefined");
-    const std::uint64_t end = offset + size_in_file(tensor);
-    header.entries.push_back({name, tensor.dtype(), tensor.shape(), offset, end});
-    offset = end;
+    size_ = static_cast<std::uint64_t>(status.st_size);
   }
-  return header;
-}
+  ~InputFile() { close(fd_); }
+  InputFile(const InputFile&) = delete;
+  InputFile& operator=(const InputFile&) = delete;
 
-std::string header_of(const NamedTensors& tensors, const Metadata& metadata) {
-  std::string json = write_header(describe(tensors, metadata));
-  if (json.size() > kMaxHeaderBytes) {
-    throw InvalidArgumentError("the header would have " + std::to_string(json.size()) +
-                               " bytes; the format allows " + std::to_string(kMaxHeaderBytes));
+  std::uint64_t size() const { return size_; }
+  void read(void* to, std::size_t bytes) {
+    char* at = static_cast<char*>(to);
+    while (bytes > 0) {
+      const ssize_t got = ::read(fd_, at, bytes);
+      if (got < 0 && errno == EINTR) continue;
+      if (got < 0) {
+        fail("cannot be read at byte " + std::to_string(offset_) + ": " + std::strerror(errno));
+      }
+      if (got == 0) fail("ended at byte " + std::to_string(offset_) + " while it was being read");
+      at += got;
+      offset_ += static_cast<std::uint64_t>(got);
+      bytes -= static_cast<std::size_t>(got);
+    }
   }
-  return json;
-}
+  // Throws InvalidArgumentError("<path>: <what>").
+  [[noreturn]] void fail(const std::string& what) const {
+    throw InvalidArgumentError(path_ + ": " + what);
+  }
 
-}  // namespace
-
-void save(const std::string& path, const NamedTensors& tensors, const Metadata& metadata) {
-  const std::string json = naming(path, [&] { return header_of(tensors, metadata); });
-  const std::uint64_t length = json.size();
-  AtomicFile file(path);
-  file.write(&length, sizeof length);
-  file.write(json.data(), json.size());
-  for (const auto& [name, tensor] : tensors) {
-    const Tensor dense = tensor.detach().cpu().contiguous();
-    file.write(dense.data(), size_in_file(dense));
-  }
-  file.commit();
-}
-
-StateFile load(const std::string& path) {
-  InputFile file(path);
-  std::uint64_t length = 0;
-  if (file.size() < sizeof length) {
-    file.fail("has " + std::to_string(file.size()) + " bytes, too few for a header length");
-  }
-  file.read(&length, sizeof length);
-  const std::uint64_t rest = file.size() - sizeof length;
-  if (length > rest || length > kMaxHeaderBytes) {
-    file.fail("the header claims " + std::to_string(length) + " bytes, but " +
-              std::to_string(rest) + " follow and " + std::to_string(kMaxHeaderBytes) +
-              " are allowed");
-  }
-  std::string json(length, '\0');
-  file.read(json.data(), json.size());
-  Header header = naming(path, [&] { return parse_header(json, rest - length); });
-  StateFile state{{}, std::move(header.metadata)};
-  for (HeaderEntry& entry : header.entries) {
-    Tensor tensor = naming(path, [&] { return Tensor::empty(entry.shape, entry.dtype); });
-    file.read(tensor.data(), size_in_file(tensor));
-    state.tensors.emplace_back(std::move(entry.name), std::move(tensor));
-  }
-  return state;
-}
-
-namespace {
+ private:
+  std::string path_;
+  int fd_ = -1;
+  std::uint64_t size_ = 0;
+  std::uint64_t offset_ = 0;
+};
 
 // Indexed by DType; empty where the format has no code.
 constexpr std::array<std::string_view, kDTypeCount> kDTypeCodes = {
@@ -129,58 +116,8 @@ std::string_view code_of(const HeaderEntry& entry) {
   return code;
 }
 
-void check_size(const HeaderEntry& entry) {
-  const auto bytes = checked_bytes(entry.shape, entry.dtype);
-  if (!bytes) {
-    throw InvalidArgumentError("tensor '" + entry.name + "' of shape " + to_string(entry.shape) +
-                               " has more than 2^63 bytes");
-  }
-  if (static_cast<std::uint64_t>(*bytes) != entry.end - entry.begin) {
-    throw InvalidArgumentError("tensor '" + entry.name + "' of shape " + to_string(entry.shape) +
-                               " and dtype " + std::string(name_of(entry.dtype)) + " needs " +
-                               std::to_string(*bytes) + " bytes, its data_offsets give " +
-                               std::to_string(entry.end - entry.begin));
-  }
-}
-
-void check_layout(std::vector<HeaderEntry>& entries, std::uint64_t data_bytes) {
-  std::ranges::stable_sort(
-      entries, {}, [](const HeaderEntry& entry) { return std::pair(entry.begin, entry.end); });
-  std::uint64_t expected = 0;
-  for (const HeaderEntry& entry : entries) {
-    const std::string range =
-        "[" + std::to_string(entry.begin) + ", " + std::to_string(entry.end) + ")";
-    if (entry.begin > entry.end || entry.end > data_bytes) {
-      throw InvalidArgumentError("tensor '" + entry.name + "' lies at " + range + " of " +
-                                 std::to_string(data_bytes) + " data bytes");
-    }
-    if (entry.begin != expected) {
-      throw InvalidArgumentError(
-          "tensor '" + entry.name + "' lies at " + range + ", which " +
-          (entry.begin < expected ? "overlaps the one before" : "leaves a hole before it") +
-          ": expected to begin at " + std::to_string(expected));
-    }
-    check_size(entry);
-    expected = entry.end;
-  }
-  if (expected != data_bytes) {
-    throw InvalidArgumentError("the tensors end at byte " + std::to_string(expected) + " of " +
-                               std::to_string(data_bytes) + " data bytes");
-  }
-}
-
-}  // namespace
-
-DType parse_code(const std::string& code, const std::string& name) {
-  std::string known;
-  for (std::size_t i = 0; i < kDTypeCodes.size(); ++i) {
-    if (kDTypeCodes[i].empty()) continue;
-    if (kDTypeCodes[i] == code) return static_cast<DType>(i);
-    known += (i == 0 ? "" : ", ") + std::string(kDTypeCodes[i]);
-  }
-  throw InvalidArgumentError("tensor '" + name + "' has dtype '" + code + "'; known: " + known);
-}
-
+// JSON, filled up with spaces to a multiple of 8 bytes. Throws InvalidArgumentError when a string
+// is not UTF-8.
 std::string write_header(const Header& header) {
   std::string json = "{";
   if (!header.metadata.empty()) {
@@ -201,15 +138,16 @@ std::string write_header(const Header& header) {
   return json;
 }
 
-Header parse_header(std::string_view json, std::uint64_t data_bytes) {
-  if (json.empty() || json.front() != '{')
-    throw InvalidArgumentError("the header does not begin with '{'");
-  Header header = read_header_json(json);
-  check_layout(header.entries, data_bytes);
-  return header;
+// The dtype of a code such as "F32". Throws InvalidArgumentError naming tensor `name` and the code.
+DType parse_code(const std::string& code, const std::string& name) {
+  std::string known;
+  for (std::size_t i = 0; i < kDTypeCodes.size(); ++i) {
+    if (kDTypeCodes[i].empty()) continue;
+    if (kDTypeCodes[i] == code) return static_cast<DType>(i);
+    known += (i == 0 ? "" : ", ") + std::string(kDTypeCodes[i]);
+  }
+  throw InvalidArgumentError("tensor '" + name + "' has dtype '" + code + "'; known: " + known);
 }
-
-namespace {
 
 // Takes the JSON event by event. The format is so narrow that each event is either the one thing
 // that may come next or an error; nothing of the document but the result is kept.
@@ -344,13 +282,144 @@ class HeaderReader : public nlohmann::json_sax<nlohmann::json> {
   Header header_;
 };
 
-}  // namespace
-
+// The entries and metadata of a header, in the order of the JSON; offsets and sizes are not yet
+// checked. Throws InvalidArgumentError on whatever is not in the format.
 Header read_header_json(std::string_view json) {
   HeaderReader reader;
   nlohmann::json::sax_parse(json, &reader);
   return reader.take();
 }
 
-}  // namespace io
-}  // namespace hvd
+void check_size(const HeaderEntry& entry) {
+  const auto bytes = checked_bytes(entry.shape, entry.dtype);
+  if (!bytes) {
+    throw InvalidArgumentError("tensor '" + entry.name + "' of shape " + to_string(entry.shape) +
+                               " has more than 2^63 bytes");
+  }
+  if (static_cast<std::uint64_t>(*bytes) != entry.end - entry.begin) {
+    throw InvalidArgumentError("tensor '" + entry.name + "' of shape " + to_string(entry.shape) +
+                               " and dtype " + std::string(name_of(entry.dtype)) + " needs " +
+                               std::to_string(*bytes) + " bytes, its data_offsets give " +
+                               std::to_string(entry.end - entry.begin));
+  }
+}
+
+void check_layout(std::vector<HeaderEntry>& entries, std::uint64_t data_bytes) {
+  std::ranges::stable_sort(
+      entries, {}, [](const HeaderEntry& entry) { return std::pair(entry.begin, entry.end); });
+  std::uint64_t expected = 0;
+  for (const HeaderEntry& entry : entries) {
+    const std::string range =
+        "[" + std::to_string(entry.begin) + ", " + std::to_string(entry.end) + ")";
+    if (entry.begin > entry.end || entry.end > data_bytes) {
+      throw InvalidArgumentError("tensor '" + entry.name + "' lies at " + range + " of " +
+                                 std::to_string(data_bytes) + " data bytes");
+    }
+    if (entry.begin != expected) {
+      throw InvalidArgumentError(
+          "tensor '" + entry.name + "' lies at " + range + ", which " +
+          (entry.begin < expected ? "overlaps the one before" : "leaves a hole before it") +
+          ": expected to begin at " + std::to_string(expected));
+    }
+    check_size(entry);
+    expected = entry.end;
+  }
+  if (expected != data_bytes) {
+    throw InvalidArgumentError("the tensors end at byte " + std::to_string(expected) + " of " +
+                               std::to_string(data_bytes) + " data bytes");
+  }
+}
+
+// Checks everything against the format and `data_bytes`, the bytes that follow the header: the
+// entries come back sorted by offset, together covering the data exactly. Throws
+// InvalidArgumentError saying what is wrong.
+Header parse_header(std::string_view json, std::uint64_t data_bytes) {
+  if (json.empty() || json.front() != '{')
+    throw InvalidArgumentError("the header does not begin with '{'");
+  Header header = read_header_json(json);
+  check_layout(header.entries, data_bytes);
+  return header;
+}
+
+std::uint64_t size_in_file(const Tensor& tensor) {
+  return static_cast<std::uint64_t>(tensor.numel()) * size_of(tensor.dtype());
+}
+
+// Runs `action`; what it finds wrong gets the path in front.
+template <typename Action>
+auto naming(const std::string& path, Action action) {
+  try {
+    return action();
+  } catch (const InvalidArgumentError& error) {
+    throw InvalidArgumentError(path + ": " + error.what());
+  } catch (const std::bad_alloc& error) {
+    throw OutOfMemoryError(path + ": " + error.what());
+  }
+}
+
+Header describe(const NamedTensors& tensors, const Metadata& metadata) {
+  Header header{{}, metadata};
+  std::set<std::string> names = {std::string(kMetadataKey)};
+  std::uint64_t offset = 0;
+  for (const auto& [name, tensor] : tensors) {
+    if (!names.insert(name).second) {
+      throw InvalidArgumentError("the name '" + name + "' is there twice or reserved");
+    }
+    if (!tensor.defined()) throw InvalidArgumentError("tensor '" + name + "' is undefined");
+    const std::uint64_t end = offset + size_in_file(tensor);
+    header.entries.push_back({name, tensor.dtype(), tensor.shape(), offset, end});
+    offset = end;
+  }
+  return header;
+}
+
+std::string header_of(const NamedTensors& tensors, const Metadata& metadata) {
+  std::string json = write_header(describe(tensors, metadata));
+  if (json.size() > kMaxHeaderBytes) {
+    throw InvalidArgumentError("the header would have " + std::to_string(json.size()) +
+                               " bytes; the format allows " + std::to_string(kMaxHeaderBytes));
+  }
+  return json;
+}
+
+}  // namespace
+
+void save(const std::string& path, const NamedTensors& tensors, const Metadata& metadata) {
+  const std::string json = naming(path, [&] { return header_of(tensors, metadata); });
+  const std::uint64_t length = json.size();
+  AtomicFile file(path);
+  file.write(&length, sizeof length);
+  file.write(json.data(), json.size());
+  for (const auto& [name, tensor] : tensors) {
+    const Tensor dense = tensor.detach().cpu().contiguous();
+    file.write(dense.data(), size_in_file(dense));
+  }
+  file.commit();
+}
+
+StateFile load(const std::string& path) {
+  InputFile file(path);
+  std::uint64_t length = 0;
+  if (file.size() < sizeof length) {
+    file.fail("has " + std::to_string(file.size()) + " bytes, too few for a header length");
+  }
+  file.read(&length, sizeof length);
+  const std::uint64_t rest = file.size() - sizeof length;
+  if (length > rest || length > kMaxHeaderBytes) {
+    file.fail("the header claims " + std::to_string(length) + " bytes, but " +
+              std::to_string(rest) + " follow and " + std::to_string(kMaxHeaderBytes) +
+              " are allowed");
+  }
+  std::string json(length, '\0');
+  file.read(json.data(), json.size());
+  Header header = naming(path, [&] { return parse_header(json, rest - length); });
+  StateFile state{{}, std::move(header.metadata)};
+  for (HeaderEntry& entry : header.entries) {
+    Tensor tensor = naming(path, [&] { return Tensor::empty(entry.shape, entry.dtype); });
+    file.read(tensor.data(), size_in_file(tensor));
+    state.tensors.emplace_back(std::move(entry.name), std::move(tensor));
+  }
+  return state;
+}
+
+}  // namespace hvd::io

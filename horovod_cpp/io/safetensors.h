@@ -7,8 +7,7 @@
 
 // State dicts in the safetensors format (github.com/huggingface/safetensors, "Format"): the length
 // of a JSON header, the header, the tensors' bytes.
-namespace hvd {
-namespace io {
+namespace hvd::io {
 
 using Metadata = std::map<std::string, std::string>;
 
@@ -29,5 +28,4 @@ void save(const std::string& path, const NamedTensors& tensors, const Metadata& 
 // and the fault, before memory is allocated for it.
 StateFile load(const std::string& path);
 
-}  // namespace io
-}  // namespace hvd
+}  // namespace hvd::io

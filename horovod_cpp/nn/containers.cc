@@ -5,8 +5,7 @@
 
 #include "core/base/status.h"
 
-namespace hvd {
-namespace nn {
+namespace hvd::nn {
 
 Sequential::Sequential(const std::vector<std::shared_ptr<Module>>& modules) {
   for (const std::shared_ptr<Module>& module : modules) push_back(module);
@@ -97,5 +96,4 @@ Tensor ModuleDict::forward(const Tensor&) {
   throw InvalidArgumentError("a ModuleDict has no forward; call its modules");
 }
 
-}  // namespace nn
-}  // namespace hvd
+}  // namespace hvd::nn

@@ -9,8 +9,7 @@
 
 #include "horovod_cpp/nn/module.h"
 
-namespace hvd {
-namespace nn {
+namespace hvd::nn {
 
 // Modules one after the other, named "0", "1", ...
 //
@@ -80,5 +79,4 @@ class ModuleDict : public Module {
   Tensor forward(const Tensor& input) override;
 };
 
-}  // namespace nn
-}  // namespace hvd
+}  // namespace hvd::nn

@@ -3,9 +3,7 @@
 #include "core/base/status.h"
 #include "horovod_cpp/autograd/precision.h"
 
-namespace hvd {
-namespace nn {
-namespace functional {
+namespace hvd::nn::functional {
 
 Tensor max_pool2d(const Tensor& input, const Pool2dOptions& options) {
   const IntPair kernel = options.kernel_size;
@@ -56,6 +54,4 @@ Tensor batch_norm(const Tensor& input, const Tensor& running_mean, const Tensor&
   return normalized(image).reshape({input.size(1), batch}).t().contiguous();
 }
 
-}  // namespace functional
-}  // namespace nn
-}  // namespace hvd
+}  // namespace hvd::nn::functional

@@ -5,9 +5,7 @@
 
 // What layers and losses compute, as functions under PyTorch's names; the contracts are in the
 // headers above.
-namespace hvd {
-namespace nn {
-namespace functional {
+namespace hvd::nn::functional {
 
 using hvd::adaptive_avg_pool2d;
 using hvd::avg_pool2d;
@@ -37,7 +35,7 @@ using hvd::smooth_l1_loss;
 using hvd::softmax;
 using hvd::tanh;
 
-// The largest of each window of [n, c, h, w] (autograd/functions/pooling.h).
+// The largest of each window of [n, c, h, w] (autograd/functions/functions.h).
 Tensor max_pool2d(const Tensor& input, const Pool2dOptions& options);
 
 // Normalises each channel of [n, c, ...] as hvd::batch_norm does. weight and bias [c] may be
@@ -46,6 +44,4 @@ Tensor batch_norm(const Tensor& input, const Tensor& running_mean, const Tensor&
                   const Tensor& weight = {}, const Tensor& bias = {}, bool training = false,
                   double momentum = 0.1, double eps = 1e-5);
 
-}  // namespace functional
-}  // namespace nn
-}  // namespace hvd
+}  // namespace hvd::nn::functional

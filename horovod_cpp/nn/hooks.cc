@@ -6,8 +6,7 @@
 #include "horovod_cpp/autograd/node.h"
 #include "horovod_cpp/tensor/shapes.h"
 
-namespace hvd {
-namespace nn {
+namespace hvd::nn {
 namespace {
 
 // The same values; `pass` sees the gradient and returns the one that goes on.
@@ -73,5 +72,4 @@ Tensor call_with_hooks(const std::shared_ptr<Hooks>& hooks, const Tensor& input,
   return output;
 }
 
-}  // namespace nn
-}  // namespace hvd
+}  // namespace hvd::nn

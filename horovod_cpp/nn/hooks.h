@@ -8,8 +8,7 @@
 
 #include "horovod_cpp/nn/module.h"
 
-namespace hvd {
-namespace nn {
+namespace hvd::nn {
 
 // Hooks of one kind in the order they were added. A hook may remove itself or others.
 template <typename Hook>
@@ -38,5 +37,4 @@ struct Hooks {
 Tensor call_with_hooks(const std::shared_ptr<Hooks>& hooks, const Tensor& input,
                        const std::function<Tensor(const Tensor&)>& body);
 
-}  // namespace nn
-}  // namespace hvd
+}  // namespace hvd::nn

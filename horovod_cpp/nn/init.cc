@@ -10,8 +10,7 @@
 #include "core/base/status.h"
 #include "horovod_cpp/autograd/modes.h"
 
-namespace hvd {
-namespace nn {
+namespace hvd::nn {
 namespace init {
 namespace {
 
@@ -237,5 +236,4 @@ bool SkipInit::active() {
   return skips;
 }
 
-}  // namespace nn
-}  // namespace hvd
+}  // namespace hvd::nn

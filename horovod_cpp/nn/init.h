@@ -5,8 +5,7 @@
 
 // Fill a tensor in place, outside of the graph, as torch.nn.init does. What is random comes from
 // `generator`. Wrong arguments throw InvalidArgumentError; then nothing is written.
-namespace hvd {
-namespace nn {
+namespace hvd::nn {
 namespace init {
 
 struct Fans {
@@ -85,5 +84,4 @@ class SkipInit {
   bool before_;
 };
 
-}  // namespace nn
-}  // namespace hvd
+}  // namespace hvd::nn

@@ -10,8 +10,7 @@
 #include "horovod_cpp/tensor/loops.h"
 #include "horovod_cpp/tensor/shapes.h"
 
-namespace hvd {
-namespace kernels {
+namespace hvd::kernels {
 namespace {
 
 // As a device visits them.
@@ -135,5 +134,4 @@ const Backend& backend_of(const char* function, const Tensor& a, const Tensor& b
   return backend_of(a);
 }
 
-}  // namespace kernels
-}  // namespace hvd
+}  // namespace hvd::kernels

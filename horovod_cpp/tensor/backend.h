@@ -6,10 +6,9 @@
 #include "horovod_cpp/tensor/tensor.h"
 #include "ops/device/operation.h"
 
-namespace hvd {
-namespace kernels {
+namespace hvd::kernels {
 
-// What elementwise.h, copy.h and reduce.h do where the tensors are: on the host by the table of
+// What elementwise.h, layout.h and reduce.h do where the tensors are: on the host by the table of
 // tensor/cpu_dispatch, on a device by its DeviceArithmetic. Callers have checked dtypes; all
 // tensors are on one device. Results are new and contiguous, and shapes that do not broadcast
 // throw.
@@ -39,5 +38,4 @@ void fill(const Tensor& target, double value);
 Tensor sum(const Tensor& a, const std::vector<bool>& mask);
 }  // namespace host
 
-}  // namespace kernels
-}  // namespace hvd
+}  // namespace hvd::kernels

@@ -7,8 +7,7 @@
 #include "horovod_cpp/tensor/onednn/gemm.h"
 #endif
 
-namespace hvd {
-namespace isa {
+namespace hvd::isa {
 
 #define HVD_LEVEL(name, isa) \
   namespace name {           \
@@ -67,5 +66,4 @@ const Table& table() {
   return *chosen;
 }
 
-}  // namespace isa
-}  // namespace hvd
+}  // namespace hvd::isa

@@ -15,8 +15,7 @@
 #include "horovod_cpp/tensor/loops.h"
 #include "horovod_cpp/tensor/shapes.h"
 
-namespace hvd {
-namespace kernels {
+namespace hvd::kernels {
 Tensor rows_of(const Tensor& images) {
   std::vector<std::int64_t> axes(static_cast<std::size_t>(images.dim()), 0);
   std::iota(axes.begin() + 1, axes.end(), 2);
@@ -65,7 +64,9 @@ Tensor channels_last(const Tensor& a) {
   return result;
 }
 
-}  // namespace kernels
+}  // namespace hvd::kernels
+
+namespace hvd {
 
 bool is_expanded(const Tensor& tensor) {
   if (tensor.numel() == 0) return false;
@@ -82,7 +83,9 @@ void refuse_expanded(const Tensor& tensor, const char* function) {
                              ") is expanded: elements share memory; clone() it first");
 }
 
-namespace kernels {
+}  // namespace hvd
+
+namespace hvd::kernels {
 namespace {
 
 // Steps are in elements.
@@ -227,5 +230,4 @@ void fill(const Tensor& target, double value) {
   bump_version(target);
 }
 
-}  // namespace kernels
-}  // namespace hvd
+}  // namespace hvd::kernels

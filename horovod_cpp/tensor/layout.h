@@ -5,12 +5,24 @@
 
 #include "horovod_cpp/tensor/tensor.h"
 
-// Images whose channels lie side by side: the shape is [n, c, ...], the strides are those of a
+namespace hvd {
+
+// Whether elements share memory, as those of an expanded tensor do: what such a tensor holds after
+// a write would depend on the order in which its elements were written.
+bool is_expanded(const Tensor& tensor);
+
+// Functions that write into `tensor` call this first. Throws InvalidArgumentError naming `function`
+// and the shape if it is expanded.
+void refuse_expanded(const Tensor& tensor, const char* function);
+
+}  // namespace hvd
+
+namespace hvd::kernels {
+
+// -- images whose channels lie side by side: the shape is [n, c, ...], the strides are those of a
 // dense [n, ..., c]. Convolution, pooling and normalisation compute on these rows of c elements;
 // functions from element to element keep their operand's strides, so that a network's activations
 // stay in this layout until something needs the usual one.
-namespace hvd {
-namespace kernels {
 
 // [n, c, ...] seen as [n, ..., c], and back: views.
 Tensor rows_of(const Tensor& images);
@@ -22,18 +34,6 @@ Tensor empty_channels_last(const Shape& shape, DType dtype);
 // `a` itself when its rows are dense.
 Tensor channels_last(const Tensor& a);
 
-}  // namespace kernels
-
-// Whether elements share memory, as those of an expanded tensor do: what such a tensor holds after
-// a write would depend on the order in which its elements were written.
-bool is_expanded(const Tensor& tensor);
-
-// Functions that write into `tensor` call this first. Throws InvalidArgumentError naming `function`
-// and the shape if it is expanded.
-void refuse_expanded(const Tensor& tensor, const char* function);
-
-namespace kernels {
-
 // Where the rows of a dense matrix begin: what Kernels::transpose takes of each side.
 inline std::vector<std::int64_t> row_offsets(std::int64_t rows, std::int64_t columns) {
   std::vector<std::int64_t> offsets;
@@ -42,13 +42,8 @@ inline std::vector<std::int64_t> row_offsets(std::int64_t rows, std::int64_t col
   return offsets;
 }
 
-}  // namespace kernels
-}  // namespace hvd
-
-// Functions of this namespace do what their namesakes in hvd do, outside the graph: autograd
+// -- these do what their namesakes in hvd do, outside the graph: autograd
 // records them. Results are contiguous and new, unless a comment says otherwise.
-namespace hvd {
-namespace kernels {
 
 Tensor contiguous(const Tensor& a);  // `a` itself when it is
 Tensor clone(const Tensor& a);
@@ -66,5 +61,4 @@ void fill(const Tensor& target, double value);
 // fraction aside, or if `value` is neither 0 nor 1 for bool.
 void require_fits(double value, DType dtype, const char* function);
 
-}  // namespace kernels
-}  // namespace hvd
+}  // namespace hvd::kernels

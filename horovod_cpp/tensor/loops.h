@@ -7,8 +7,7 @@
 
 #include "horovod_cpp/tensor/tensor.h"
 
-namespace hvd {
-namespace kernels {
+namespace hvd::kernels {
 
 // The axes of N operands of one shape, each with strides of its own. Those that all operands cross
 // alike are merged, and those of extent 1 left out, so contiguous operands have one at most.
@@ -71,5 +70,4 @@ void for_each_row(const Shape& shape, const std::array<std::vector<std::int64_t>
   }
 }
 
-}  // namespace kernels
-}  // namespace hvd
+}  // namespace hvd::kernels

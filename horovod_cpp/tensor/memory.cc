@@ -19,8 +19,7 @@
 #define ASAN_UNPOISON_MEMORY_REGION(block, bytes) static_cast<void>(0)
 #endif
 
-namespace hvd {
-namespace memory {
+namespace hvd::memory {
 namespace {
 
 constexpr std::size_t kHugePage = std::size_t{2} << 20;
@@ -159,5 +158,4 @@ Statistics statistics() {
   return cache().statistics();
 }
 
-}  // namespace memory
-}  // namespace hvd
+}  // namespace hvd::memory

@@ -8,8 +8,7 @@
 #include "horovod_cpp/tensor/tensor.h"
 
 // Arithmetic on shapes. `function` is named in errors, all of which are InvalidArgumentError.
-namespace hvd {
-namespace shapes {
+namespace hvd::shapes {
 
 std::vector<std::int64_t> row_major_strides(const Shape& shape);
 
@@ -36,13 +35,11 @@ void require_same_dtype(const Tensor& a, const Tensor& b, const char* function);
 void require_float(const Tensor& tensor, const char* function);
 void require_dim(const Tensor& tensor, std::int64_t dim, const char* function, const char* what);
 
-}  // namespace shapes
-}  // namespace hvd
+}  // namespace hvd::shapes
 
 // Tensors over the same memory, outside the graph. Errors are InvalidArgumentError naming
 // `function` or the operation, the shape and the argument.
-namespace hvd {
-namespace kernels {
+namespace hvd::kernels {
 
 // `shape` with its one -1, if any, replaced so that it has `numel` elements.
 Shape inferred_shape(const Shape& shape, const Tensor& a, const char* function);
@@ -55,5 +52,4 @@ Tensor select(const Tensor& a, std::int64_t axis, std::int64_t index);
 Tensor expand(const Tensor& a, const Shape& shape);
 Tensor alias(const Tensor& a);  // the whole of it
 
-}  // namespace kernels
-}  // namespace hvd
+}  // namespace hvd::kernels

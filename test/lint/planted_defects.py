@@ -159,7 +159,7 @@ return each.from == (*receive)->peer &&
         "return g / (y * 2.0);",
         "return g / (y * (PLANTED ? 1.0 : 2.0));"),
     Defect(
-        "running-variance-momentum", "horovod_cpp/autograd/functions/images.cc",
+        "running-variance-momentum", "horovod_cpp/autograd/functions/normalization.cc",
         "a batch norm's running variance moves by 1 - momentum",
         "    move_towards(running_var, unbiased, momentum);\n",
         "    move_towards(running_var, unbiased, PLANTED ? 1.0 - momentum : momentum);\n"),

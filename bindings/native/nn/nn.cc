@@ -4,7 +4,7 @@
 
 #include "bindings/native/numbers.h"
 #include "core/base/status.h"
-#include "horovod_cpp/autograd/functions/window.h"
+#include "horovod_cpp/autograd/functions/convolution.h"
 
 namespace hvd::python {
 

@@ -1,5 +1,6 @@
 #include "horovod_cpp/autograd/engine/engine.h"
 
+#include <algorithm>
 #include <atomic>
 #include <queue>
 #include <string>
@@ -7,7 +8,6 @@
 #include <unordered_set>
 
 #include "core/base/status.h"
-#include "horovod_cpp/autograd/engine/after_backward.h"
 #include "horovod_cpp/autograd/functions/functions.h"
 #include "horovod_cpp/autograd/grad_memory.h"
 #include "horovod_cpp/autograd/modes.h"
@@ -33,6 +33,9 @@ bool anomaly_enabled() noexcept {
 
 namespace autograd {
 namespace {
+
+thread_local AfterBackward* current = nullptr;
+thread_local std::uint64_t passes = 0;
 
 // Nobody else sees this gradient, so it may be written into or kept.
 bool ours(const Tensor& gradient) {
@@ -296,6 +299,31 @@ std::vector<Tensor> gradients(const std::vector<Root>& roots, const std::vector<
   std::vector<Tensor> result;
   for (const Tensor& tensor : wanted) result.push_back(pass.captured(tensor));
   return result;
+}
+
+AfterBackward::AfterBackward()
+    : previous_(std::exchange(current, this)),
+      pass_(previous_ == nullptr ? ++passes : previous_->pass_) {}
+
+AfterBackward::~AfterBackward() {
+  current = previous_;
+}
+
+void AfterBackward::run() {
+  const auto calls = std::exchange(calls_, {});
+  for (const auto& [key, function] : calls) function();
+}
+
+void after_backward(const void* key, std::function<void()> function) {
+  if (current == nullptr) return;
+  auto& calls = current->calls_;
+  const bool known =
+      std::ranges::any_of(calls, [&](const auto& call) { return call.first == key; });
+  if (!known) calls.emplace_back(key, std::move(function));
+}
+
+std::uint64_t current_pass() {
+  return current == nullptr ? 0 : current->pass_;
 }
 
 }  // namespace autograd

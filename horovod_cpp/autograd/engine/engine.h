@@ -1,5 +1,8 @@
 #pragma once
 
+#include <cstdint>
+#include <functional>
+#include <utility>
 #include <vector>
 
 #include "horovod_cpp/autograd/node.h"
@@ -42,14 +45,42 @@ struct Options {
 // Runs the graph behind `roots` once, latest operation first, without recursion. A leaf's gradient
 // is added to leaf.grad() and its hooks run as soon as the last operation that feeds it has run.
 // Frees what it passed unless told to retain it. Equal graphs give equal bits. Throws
-// InvalidArgumentError naming the operation when anomalies are looked for (anomaly.h) and it gives
-// a NaN.
+// InvalidArgumentError naming the operation when anomalies are looked for (set_detect_anomaly) and
+// it gives a NaN.
 void backward(const std::vector<Root>& roots, Options options);
 
 // The same, but returns the gradients of `wanted` (leaves or results) and leaves every grad()
 // alone. Undefined where the graph does not reach.
 std::vector<Tensor> gradients(const std::vector<Root>& roots, const std::vector<Tensor>& wanted,
                               Options options);
+
+// Calls `function` when the backward() that runs on this thread has delivered all its gradients,
+// once for each `key` however often it is asked for. Nothing is called when that pass throws, nor
+// outside of a pass, nor for grad(), which delivers nothing.
+void after_backward(const void* key, std::function<void()> function);
+
+// Tells passes of this thread apart: a number for each backward(), that of the outermost one where
+// they nest. 0 outside.
+std::uint64_t current_pass();
+
+// Of one backward(): what is to be called after it. Passes of a thread nest.
+class AfterBackward {
+ public:
+  AfterBackward();
+  ~AfterBackward();
+  AfterBackward(const AfterBackward&) = delete;
+  AfterBackward& operator=(const AfterBackward&) = delete;
+
+  void run();
+
+ private:
+  friend void after_backward(const void* key, std::function<void()> function);
+  friend std::uint64_t current_pass();
+
+  std::vector<std::pair<const void*, std::function<void()>>> calls_;
+  AfterBackward* previous_;
+  std::uint64_t pass_;
+};
 
 }  // namespace autograd
 }  // namespace hvd

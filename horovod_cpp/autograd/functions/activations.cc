@@ -3,10 +3,9 @@
 #include <cmath>
 #include <numbers>
 
-#include "horovod_cpp/autograd/functions/comparison.h"
 #include "horovod_cpp/autograd/modes.h"
-#include "horovod_cpp/autograd/node.h"
 #include "horovod_cpp/autograd/precision.h"
+#include "horovod_cpp/autograd/recording.h"
 #include "horovod_cpp/tensor/device.h"
 #include "horovod_cpp/tensor/dispatch.h"
 #include "horovod_cpp/tensor/kernels/elementwise/elementwise.h"
@@ -16,9 +15,8 @@
 namespace hvd {
 namespace {
 
-using autograd::edge_to;
-using autograd::Saved;
-using autograd::should_record;
+using autograd::mapped;
+using autograd::saved_for;
 
 // Of the approximate GELU, whose gate is sigmoid(kSlope (a + kCube a^3)).
 template <typename T>
@@ -40,10 +38,6 @@ Tensor zipped(const Tensor& a, const Tensor& b, Function function) {
   return result;
 }
 
-Tensor dense(const Tensor& a) {
-  return a.is_contiguous() ? a : a.contiguous();
-}
-
 // a * gate(a), elementwise. `gate` has the gate's values, slope(a, gate) is its derivative;
 // recorded(a) is that of the whole, made of recorded functions.
 template <typename Gate, typename Slope>
@@ -53,19 +47,17 @@ Tensor gated(const Tensor& a, const char* name, Gate gate, Slope slope,
   if (autograd::is_half(a))
     return gated(a.to(DType::kF32), name, gate, slope, recorded).to(a.dtype());
   shapes::require_float(a, name);
-  const Tensor x = dense(a);
+  const Tensor x = a.contiguous();
   const Tensor open = gate(x);
   Tensor result = kernels::binary(kernels::Binary::kMul, x, open, name);
-  if (!should_record({&a})) return result;
-  return autograd::record(
-      std::move(result), name, {edge_to(x)},
-      [saved = Saved(x), open, slope, name, recorded](const Tensor& gradient) {
-        if (grad_enabled()) return std::vector<Tensor>{gradient * recorded(saved.get(name))};
-        const Tensor factor =
-            zipped(saved.get(name), open, [slope](auto v, auto g) { return g + v * slope(v, g); });
-        return std::vector<Tensor>{kernels::binary(kernels::Binary::kMul, gradient, factor, name)};
-      },
-      autograd::Order::kAny);
+  return mapped(x, std::move(result), name,
+                [saved = saved_for(x, x), open, slope, name, recorded](const Tensor& gradient) {
+                  if (grad_enabled()) return gradient * recorded(saved.get(name));
+                  const Tensor factor = zipped(saved.get(name), open, [slope](auto v, auto g) {
+                    return g + v * slope(v, g);
+                  });
+                  return kernels::binary(kernels::Binary::kMul, gradient, factor, name);
+                });
 }
 
 Tensor sigmoid_of(const Tensor& x) {
@@ -100,19 +92,16 @@ Tensor leaky_relu(const Tensor& a, double negative_slope) {
       return sign > 0 ? value : value * static_cast<decltype(value)>(negative_slope);
     });
   };
-  const Tensor x = dense(a);
+  const Tensor x = a.contiguous();
   Tensor result = scaled(x, x);
-  if (!should_record({&a})) return result;
-  return autograd::record(
-      std::move(result), "leaky_relu", {edge_to(x)},
-      [saved = Saved(x), scaled, negative_slope](const Tensor& gradient) {
-        const Tensor values = saved.get("leaky_relu");
-        if (grad_enabled()) {
-          return std::vector<Tensor>{where(values > 0.0, gradient, gradient * negative_slope)};
-        }
-        return std::vector<Tensor>{scaled(kernels::contiguous(gradient), values)};
-      },
-      autograd::Order::kAny);
+  return mapped(x, std::move(result), "leaky_relu",
+                [saved = saved_for(x, x), scaled, negative_slope](const Tensor& gradient) {
+                  const Tensor values = saved.get("leaky_relu");
+                  if (grad_enabled()) {
+                    return where(values > 0.0, gradient, gradient * negative_slope);
+                  }
+                  return scaled(kernels::contiguous(gradient), values);
+                });
 }
 
 Tensor silu(const Tensor& a) {

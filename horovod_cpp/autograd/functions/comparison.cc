@@ -1,4 +1,3 @@
-#include "horovod_cpp/autograd/functions/comparison.h"
 
 #include <cmath>
 #include <limits>

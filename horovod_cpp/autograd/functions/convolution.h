@@ -2,9 +2,9 @@
 
 #include <concepts>
 #include <cstdint>
+#include <limits>
 #include <string_view>
 
-#include "horovod_cpp/autograd/functions/window.h"
 #include "horovod_cpp/tensor/tensor.h"
 
 // Convolutions with PyTorch's arguments and order of arguments; cross-correlation, zero padding.
@@ -13,6 +13,28 @@
 // strided "channels last" (a dense [n, h, w, c] under the shape [n, c, h, w]); contiguous() gives
 // the usual order.
 namespace hvd {
+
+// Images, windows, strides and paddings are not larger, so that arithmetic with them is exact.
+inline constexpr std::int64_t kMostExtent = std::numeric_limits<std::int32_t>::max();
+
+// An extent along the height and one along the width; one number stands for both.
+struct IntPair {
+  // Implicit: kernel_size = 3 means {3, 3}.
+  IntPair(std::int64_t both) : height(both), width(both) {}
+  IntPair(int both) : height(both), width(both) {}
+  IntPair(std::int64_t h, std::int64_t w) : height(h), width(w) {}
+  friend bool operator==(const IntPair&, const IntPair&) = default;
+  // Whether both are from `least` to kMostExtent.
+  bool is_within(std::int64_t least) const {
+    return height >= least && width >= least && height <= kMostExtent && width <= kMostExtent;
+  }
+
+  std::int64_t height;
+  std::int64_t width;
+};
+
+// In the place of an extent of adaptive_avg_pool2d's output_size: the input's.
+inline constexpr std::int64_t kInputExtent = std::numeric_limits<std::int64_t>::min();
 
 // Zeros on each side of the images: how many, or "valid" (none), or "same": as many as keep the
 // extent at a stride of 1, one more after the image than before it where the number is odd.

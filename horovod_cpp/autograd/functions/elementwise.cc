@@ -3,7 +3,6 @@
 #include <numbers>
 
 #include "core/base/status.h"
-#include "horovod_cpp/autograd/functions/comparison.h"
 #include "horovod_cpp/autograd/precision.h"
 #include "horovod_cpp/autograd/recording.h"
 #include "horovod_cpp/tensor/kernels/elementwise/elementwise.h"

@@ -4,7 +4,6 @@
 #include <vector>
 
 #include "core/base/status.h"
-#include "horovod_cpp/autograd/functions/indexing.h"
 #include "horovod_cpp/autograd/modes.h"
 #include "horovod_cpp/autograd/node.h"
 #include "horovod_cpp/tensor/device.h"

@@ -4,16 +4,12 @@
 #include <optional>
 #include <vector>
 
-#include "horovod_cpp/autograd/functions/comparison.h"
 #include "horovod_cpp/autograd/functions/convolution.h"
-#include "horovod_cpp/autograd/functions/indexing.h"
 #include "horovod_cpp/autograd/functions/losses.h"
-#include "horovod_cpp/autograd/functions/statistics.h"
-#include "horovod_cpp/autograd/functions/window.h"
 #include "horovod_cpp/tensor/tensor.h"
 
 // Differentiable functions of tensors. Inputs broadcast as in NumPy where two are combined; both
-// must have one dtype (nothing is cast silently; autograd/autocast.h has what asks for it). Shapes
+// must have one dtype (nothing is cast silently; autograd/modes.h has what asks for it). Shapes
 // that do not fit throw InvalidArgumentError naming both. Results are new and a function of the
 // inputs' values alone: the same bits wherever they lie. They are contiguous, except that images
 // stay channels last (autograd/functions/convolution.h). float16 and bfloat16 are computed in
@@ -103,12 +99,8 @@ inline Tensor operator*(double a, const Tensor& b) {
 Tensor operator-(double a, const Tensor& b);
 Tensor operator/(double a, const Tensor& b);
 
-}  // namespace hvd
+// -- more element-wise functions; these four take integers too
 
-// More element-wise functions; see functions.h for what they have in common.
-namespace hvd {
-
-// These four take integers too.
 Tensor abs(const Tensor& a);   // its slope at 0 is 0
 Tensor sign(const Tensor& a);  // -1, 0 or 1; its slope is 0
 Tensor square(const Tensor& a);
@@ -132,11 +124,7 @@ Tensor log1p(const Tensor& a);  // log(1 + a)
 Tensor maximum(const Tensor& a, const Tensor& b);
 Tensor minimum(const Tensor& a, const Tensor& b);
 
-}  // namespace hvd
-
-// Differentiable activations beside relu, sigmoid, tanh, softmax and log_softmax of functions.h.
-// Floating dtypes; float16 and bfloat16 are computed in float32 and rounded.
-namespace hvd {
+// -- activations beside relu, sigmoid, tanh, softmax and log_softmax; floating dtypes
 
 // a where a > 0, else negative_slope * a; the slope at 0 is negative_slope.
 Tensor leaky_relu(const Tensor& a, double negative_slope = 0.01);
@@ -149,12 +137,9 @@ Tensor silu(const Tensor& a);
 enum class GeluApproximate { kNone, kTanh };
 Tensor gelu(const Tensor& a, GeluApproximate approximate = GeluApproximate::kNone);
 
-}  // namespace hvd
+// -- cutting, repeating and turning tensors of any dtype
 
-// Functions that cut, repeat and turn tensors of any dtype; differentiable.
-namespace hvd {
-
-// PyTorch's short name of concat (functions.h).
+// PyTorch's short name of concat.
 Tensor cat(const std::vector<Tensor>& parts, std::int64_t axis = 0);
 
 // Views of `size` positions each along an axis, the last one what is left; or of the given sizes,
@@ -174,12 +159,8 @@ Tensor repeat(const Tensor& a, const std::vector<std::int64_t>& repeats);
 Tensor tril(const Tensor& a, std::int64_t diagonal = 0);
 Tensor triu(const Tensor& a, std::int64_t diagonal = 0);
 
-}  // namespace hvd
-
-// Normalisation within each example (batch_norm of functions.h: across examples). Floating dtypes;
-// float16 and bfloat16 are computed in float32 and rounded; their weight and bias may be float32.
-// Variances are biased, as PyTorch's.
-namespace hvd {
+// -- normalisation within each example (batch_norm: across examples); floating dtypes. Weight and
+// bias of half types may be float32. Variances are biased, as PyTorch's.
 
 // Over the last axes, which have the shape `normalized_shape`; weight and bias have that shape or
 // are undefined (Ba, Kiros, Hinton: "Layer normalization", 2016).
@@ -198,14 +179,11 @@ Tensor group_norm(const Tensor& input, std::int64_t num_groups, const Tensor& we
 Tensor embedding(const Tensor& indices, const Tensor& weight,
                  std::optional<std::int64_t> padding_idx = std::nullopt, bool sparse = false);
 
-}  // namespace hvd
-
-// One direction of one recurrent layer over a whole sequence as one recorded operation.
+// -- one direction of one recurrent layer over a whole sequence as one recorded operation.
 // Half types are computed in float32 and rounded, unless autocast is enabled. projected [steps,
 // batch, gates * hidden] is input * weight_ih^T with its bias; weight [gates * hidden, hidden];
 // initial states [batch, hidden]. `reverse` walks from the last step to the first. Shapes that do
 // not fit throw InvalidArgumentError naming them.
-namespace hvd {
 
 struct LstmResult {
   Tensor output;  // [steps, batch, hidden]
@@ -220,11 +198,8 @@ LstmResult lstm_sequence(const Tensor& projected, const Tensor& weight, const Te
 Tensor gru_sequence(const Tensor& projected, const Tensor& weight, const Tensor& bias,
                     const Tensor& hidden, bool reverse = false);
 
-}  // namespace hvd
-
-// Pooling over windows of [n, c, h, w] of a floating dtype. Errors are InvalidArgumentError naming
-// the function, the input's shape and the argument.
-namespace hvd {
+// -- pooling over windows of [n, c, h, w] of a floating dtype. Errors are InvalidArgumentError
+// naming the function, the input's shape and the argument.
 
 // oh = (h + 2 padding - kernel) / stride + 1, rounded down, or up with ceil_mode (a window that
 // would start beyond the input and its first padding is left out). Padding is at most half of the
@@ -242,7 +217,156 @@ struct Pool2dOptions {
 Tensor max_pool2d(const Tensor& input, const Pool2dOptions& options);
 Tensor avg_pool2d(const Tensor& input, const Pool2dOptions& options);
 // Means over output_size windows: window i of n reads [floor(i h / n), ceil((i + 1) h / n)).
-// An extent kInputExtent (input_extent.h) is the input's.
+// An extent kInputExtent (window.h) is the input's.
 Tensor adaptive_avg_pool2d(const Tensor& input, IntPair output_size);
+
+// -- functions that give bool tensors, and those that a bool tensor tells what to do. Operands
+// broadcast; two tensors to be compared have one dtype, a number need not fit into an integer one.
+
+// Any dtype; complex numbers have no order. A NaN is unequal to anything. Not differentiable.
+Tensor eq(const Tensor& a, const Tensor& b);
+Tensor ne(const Tensor& a, const Tensor& b);
+Tensor lt(const Tensor& a, const Tensor& b);
+Tensor le(const Tensor& a, const Tensor& b);
+Tensor gt(const Tensor& a, const Tensor& b);
+Tensor ge(const Tensor& a, const Tensor& b);
+Tensor eq(const Tensor& a, double b);
+Tensor ne(const Tensor& a, double b);
+Tensor lt(const Tensor& a, double b);
+Tensor le(const Tensor& a, double b);
+Tensor gt(const Tensor& a, double b);
+Tensor ge(const Tensor& a, double b);
+
+// Any dtypes; what is not 0 is true, NaN too.
+Tensor logical_and(const Tensor& a, const Tensor& b);
+Tensor logical_or(const Tensor& a, const Tensor& b);
+Tensor logical_xor(const Tensor& a, const Tensor& b);
+Tensor logical_not(const Tensor& a);
+Tensor isnan(const Tensor& a);
+
+// Whether any, or every, element along the axes (empty = all) is not 0.
+Tensor any(const Tensor& a, std::vector<std::int64_t> axes = {}, bool keepdim = false);
+Tensor all(const Tensor& a, std::vector<std::int64_t> axes = {}, bool keepdim = false);
+
+// `a` where the condition (bool) is true, else `b`, of one dtype. Differentiable; what was not
+// chosen gets 0, even where the other's gradient is not finite.
+Tensor where(const Tensor& condition, const Tensor& a, const Tensor& b);
+// A copy of `a` with `value` where the mask (bool, broadcast to a's shape) is true. Differentiable.
+Tensor masked_fill(const Tensor& a, const Tensor& mask, double value);
+// The same with a tensor of one element, which is converted to a's dtype and gets the gradients
+// of what it filled.
+Tensor masked_fill(const Tensor& a, const Tensor& mask, const Tensor& value);
+
+inline Tensor operator<(const Tensor& a, const Tensor& b) {
+  return lt(a, b);
+}
+inline Tensor operator<=(const Tensor& a, const Tensor& b) {
+  return le(a, b);
+}
+inline Tensor operator>(const Tensor& a, const Tensor& b) {
+  return gt(a, b);
+}
+inline Tensor operator>=(const Tensor& a, const Tensor& b) {
+  return ge(a, b);
+}
+inline Tensor operator<(const Tensor& a, double b) {
+  return lt(a, b);
+}
+inline Tensor operator<=(const Tensor& a, double b) {
+  return le(a, b);
+}
+inline Tensor operator>(const Tensor& a, double b) {
+  return gt(a, b);
+}
+inline Tensor operator>=(const Tensor& a, double b) {
+  return ge(a, b);
+}
+
+// -- reading and writing at positions that int64 tensors give, or masks. A position outside its
+// axis throws InvalidArgumentError naming the function, the position and the extent; only index()
+// takes negative ones. All are differentiable in what is read and written, not in the positions.
+// Results are new.
+
+// out[i][j] = a[index[i][j]][j] for axis 0, and so on for others. `index` has as many axes as `a`
+// and, but along `axis`, reaches no further.
+Tensor gather(const Tensor& a, std::int64_t axis, const Tensor& index);
+// A copy of `a` with out[index[i][j]][j] = source[i][j], or += source[i][j]. `source` reaches as
+// far as `index` at least. Of several writes to one element the last in row-major order stays.
+Tensor scatter(const Tensor& a, std::int64_t axis, const Tensor& index, const Tensor& source);
+Tensor scatter_add(const Tensor& a, std::int64_t axis, const Tensor& index, const Tensor& source);
+
+// The same in `a` itself. Not recorded: throws InvalidArgumentError where `a` or `source` requires
+// grad, outside no_grad.
+void scatter_(const Tensor& a, std::int64_t axis, const Tensor& index, const Tensor& source);
+void scatter_add_(const Tensor& a, std::int64_t axis, const Tensor& index, const Tensor& source);
+
+// The slices at index[0], index[1], ... along an axis; `index` has one axis.
+Tensor index_select(const Tensor& a, std::int64_t axis, const Tensor& index);
+// A copy of `a` with alpha * source's slice i added to the slice at index[i].
+Tensor index_add(const Tensor& a, std::int64_t axis, const Tensor& index, const Tensor& source,
+                 double alpha = 1.0);
+
+// NumPy's indexing with arrays: indices[i] picks along axis i, all of an axis where it is undefined
+// or left out. int64 indices broadcast against each other; a bool one stands for the positions of
+// its true elements, one index for each of its axes. The axes that were picked from are replaced by
+// those of the (broadcast) indices, in place where they are neighbours, else in front.
+Tensor index(const Tensor& a, const std::vector<Tensor>& indices);
+// Writes `values`, which broadcasts, at those positions; adds instead if `accumulate`. In place;
+// not recorded: throws InvalidArgumentError where `a` or `values` requires grad, outside no_grad.
+void index_put_(const Tensor& a, const std::vector<Tensor>& indices, const Tensor& values,
+                bool accumulate = false);
+
+// The elements where the mask (bool, both broadcast) is true, in row-major order; one axis.
+Tensor masked_select(const Tensor& a, const Tensor& mask);
+// Positions of the elements that are not 0, int64 [count, axes], in row-major order.
+Tensor nonzero(const Tensor& a);
+// int64 classes of any shape -> int64 [..., classes], 1 at each class. -1: the largest plus one.
+Tensor one_hot(const Tensor& classes, std::int64_t class_count = -1);
+
+// -- more reductions and what is found by ordering. Axes as above: negative ones count from
+// the end, none given means all.
+
+struct ValuesAndIndices {
+  Tensor values;
+  Tensor indices;  // int64, positions along the axis
+};
+
+// The largest, or smallest, elements along an axis, which goes unless keepdim, and the first of
+// their positions. The gradient goes to that position; a NaN wins. Throws InvalidArgumentError when
+// the axis is empty.
+ValuesAndIndices max(const Tensor& a, std::int64_t axis, bool keepdim = false);
+ValuesAndIndices min(const Tensor& a, std::int64_t axis, bool keepdim = false);
+// The smallest element as a scalar.
+Tensor min(const Tensor& a);
+// Positions of the (first) smallest elements, int64; not differentiable. Without an axis: in the
+// row-major order of all elements.
+Tensor argmin(const Tensor& a, std::int64_t axis, bool keepdim = false);
+Tensor argmin(const Tensor& a);
+
+// Mean squared distance from the mean, the sum divided by count - correction, and its root. A count
+// of correction or less gives NaN. Floating dtypes. Where std is 0 its gradient is 0 too.
+Tensor var(const Tensor& a, std::vector<std::int64_t> axes = {}, double correction = 1.0,
+           bool keepdim = false);
+Tensor std(const Tensor& a, std::vector<std::int64_t> axes = {}, double correction = 1.0,
+           bool keepdim = false);
+// (sum |a|^p)^(1/p); p may be infinity (the largest |a|). Floating dtypes. The gradient of a norm
+// of 0 is 0. Throws InvalidArgumentError unless p > 0.
+Tensor norm(const Tensor& a, double p = 2.0, std::vector<std::int64_t> axes = {},
+            bool keepdim = false);
+
+// Integers and bools multiply and add up in int64.
+Tensor prod(const Tensor& a);
+Tensor prod(const Tensor& a, std::int64_t axis, bool keepdim = false);
+// Running sums along an axis.
+Tensor cumsum(const Tensor& a, std::int64_t axis);
+
+// In stable order along an axis, NaN last (first if descending). The values are differentiable.
+ValuesAndIndices sort(const Tensor& a, std::int64_t axis = -1, bool descending = false);
+Tensor argsort(const Tensor& a, std::int64_t axis = -1, bool descending = false);
+// The first k of them. Throws InvalidArgumentError unless 0 <= k <= extent.
+ValuesAndIndices topk(const Tensor& a, std::int64_t k, std::int64_t axis = -1, bool largest = true);
+// How often 0, 1, 2, ... occur among the non-negative int64 elements; int64, at least `minlength`
+// counts.
+Tensor bincount(const Tensor& a, std::int64_t minlength = 0);
 
 }  // namespace hvd

@@ -1,4 +1,3 @@
-#include "horovod_cpp/autograd/functions/indexing.h"
 
 #include <algorithm>
 #include <limits>

@@ -19,7 +19,6 @@ namespace {
 
 using autograd::edge_to;
 using autograd::Saved;
-using autograd::should_record;
 
 // How the loss of one example follows from its log-probabilities: those of the target count `hit`,
 // those of every class `each`, both times the class's weight.
@@ -196,21 +195,18 @@ Tensor class_loss(const Rule& rule, const Tensor& input, const Tensor& targets, 
     const double divided_by = divisor<T>(rule, rows);
     Tensor result =
         reduced(row_losses<T>(rule, rows), divided_by, rule.options.reduction, targets.shape());
-    if (!should_record({&rows_of_input})) return result;
-    return autograd::record(
-        std::move(result), rule.name, {edge_to(rows_of_input)},
+    return autograd::mapped(
+        rows_of_input, std::move(result), rule.name,
         [=, values = Saved(rows.values), edge = edge_to(rows_of_input)](const Tensor& gradient) {
           values.get(rule.name);
           if (grad_enabled()) {
-            return std::vector<Tensor>{
-                recorded_gradient<T>(rule, rows, edge, softmax, divided_by, gradient)};
+            return recorded_gradient<T>(rule, rows, edge, softmax, divided_by, gradient);
           }
           const auto scales = scales_of(gradient, divided_by, rows.targets.numel());
-          Tensor result_gradient = row_gradients<T>(rule, rows, scales);
-          if (!softmax) return std::vector<Tensor>{result_gradient};
-          return std::vector<Tensor>{kernels::log_softmax_grad(result_gradient, rows.values)};
-        },
-        autograd::Order::kAny);
+          const Tensor result_gradient = row_gradients<T>(rule, rows, scales);
+          return softmax ? kernels::log_softmax_grad(result_gradient, rows.values)
+                         : result_gradient;
+        });
   });
 }
 

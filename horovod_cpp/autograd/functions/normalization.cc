@@ -8,6 +8,9 @@
 #include "horovod_cpp/autograd/precision.h"
 #include "horovod_cpp/autograd/recording.h"
 #include "horovod_cpp/tensor/device.h"
+#include "horovod_cpp/tensor/impl.h"
+#include "horovod_cpp/tensor/kernels/elementwise/elementwise.h"
+#include "horovod_cpp/tensor/kernels/images/images.h"
 #include "horovod_cpp/tensor/kernels/reduce/reduce.h"
 #include "horovod_cpp/tensor/layout.h"
 #include "horovod_cpp/tensor/shapes.h"
@@ -43,20 +46,16 @@ Tensor normalized(const Tensor& input, std::int64_t rows, double eps, const char
   require_cpu(name, {&input});
   shapes::require_float(input, name);
   kernels::Normalized result = kernels::normalize_rows(kernels::contiguous(input), rows, eps);
-  if (!autograd::should_record({&input})) return result.values;
   const Saved values = Saved::result(result.values);
-  return autograd::record(
-      std::move(result.values), name, {edge_to(input)},
-      [values, inverse = std::move(result.inverse), name,
-       edge = edge_to(input)](const Tensor& gradient) {
-        const Tensor y = values.get(name);
-        if (grad_enabled()) {
-          return std::vector<Tensor>{recorded_gradient(edge, y, inverse, name, gradient)};
-        }
-        return std::vector<Tensor>{
-            kernels::normalize_rows_grad(kernels::contiguous(gradient), y, inverse)};
-      },
-      autograd::Order::kAny);
+  return autograd::mapped(input, std::move(result.values), name,
+                          [values, inverse = std::move(result.inverse), name,
+                           edge = edge_to(input)](const Tensor& gradient) {
+                            const Tensor y = values.get(name);
+                            if (grad_enabled())
+                              return recorded_gradient(edge, y, inverse, name, gradient);
+                            return kernels::normalize_rows_grad(kernels::contiguous(gradient), y,
+                                                                inverse);
+                          });
 }
 
 // value * weight + bias, each of which may be undefined.
@@ -76,6 +75,46 @@ void check_affine(const Tensor& input, const Tensor& parameter, const Shape& exp
   throw InvalidArgumentError(std::string(name) + ": input " + to_string(input.shape()) + " and " +
                              what + " " + to_string(parameter.shape()) + ": expected " +
                              to_string(expected));
+}
+
+void require_channels(const Tensor& tensor, const Tensor& input, const char* what) {
+  if (!tensor.defined()) {
+    throw InvalidArgumentError(std::string("batch_norm: ") + what + " is undefined");
+  }
+  // Parameters and statistics of half images may be float32.
+  if (!is_half(input) || tensor.dtype() != DType::kF32) {
+    shapes::require_same_dtype(input, tensor, "batch_norm");
+  }
+  if (tensor.shape() != Shape{input.size(1)}) {
+    throw InvalidArgumentError("batch_norm: input " + to_string(input.shape()) + ", " + what + " " +
+                               to_string(tensor.shape()));
+  }
+}
+
+// The gradients of batch_norm made of recorded functions.
+std::vector<Tensor> recorded_batch_norm_gradients(const Tensor& gradient, const Tensor& x,
+                                                  const Tensor& weight,
+                                                  const kernels::Moments& moments, double eps,
+                                                  bool training) {
+  const std::vector<std::int64_t> axes = {0, 2, 3};
+  const Shape channels = {1, x.size(1), 1, 1};
+  const auto constant = [&](const Tensor& moment) {
+    return moment.to(x.dtype()).reshape(channels);
+  };
+  const Tensor centred = x - (training ? mean(x, axes, true) : constant(moments.mean));
+  const Tensor variance =
+      training ? mean(centred * centred, axes, true) : constant(moments.variance);
+  const Tensor inverse = rsqrt(variance + eps);
+  const Tensor y = centred * inverse;
+  Tensor g = gradient * weight.reshape(channels);
+  if (training) g = g - mean(g, axes, true) - y * mean(g * y, axes, true);
+  return {g * inverse, sum(gradient * y, axes), sum(gradient, axes)};
+}
+
+// running = (1 - momentum) * running + momentum * now
+void move_towards(Tensor& running, const Tensor& now, double momentum) {
+  kernels::scale(running, 1.0 - momentum);
+  kernels::add_into(running, kernels::to(now, running.dtype()), momentum);
 }
 
 }  // namespace
@@ -121,6 +160,52 @@ Tensor group_norm(const Tensor& input, std::int64_t num_groups, const Tensor& we
   };
   return affine(normalized(input, input.size(0) * num_groups, eps, "group_norm"), spread(weight),
                 spread(bias));
+}
+
+Tensor batch_norm(const Tensor& input, const Tensor& weight, const Tensor& bias,
+                  Tensor& running_mean, Tensor& running_var, bool training, double momentum,
+                  double eps) {
+  require_cpu("batch_norm", {&input});
+  shapes::require_dim(input, 4, "batch_norm", "input [n, c, h, w]");
+  if (!is_half(input)) shapes::require_float(input, "batch_norm");
+  require_channels(weight, input, "weight");
+  require_channels(bias, input, "bias");
+  require_channels(running_mean, input, "running_mean");
+  require_channels(running_var, input, "running_var");
+  autograd::require_constant(running_mean, "batch_norm", "running_mean");
+  autograd::require_constant(running_var, "batch_norm", "running_var");
+  kernels::Moments moments;
+  if (training) {
+    const std::int64_t count = input.numel() / std::max<std::int64_t>(input.size(1), 1);
+    if (count < 2) {
+      throw InvalidArgumentError("batch_norm: input " + to_string(input.shape()) +
+                                 " has fewer than two values a channel to learn from");
+    }
+    moments = kernels::channel_moments(input);
+    refuse_expanded(running_mean, "batch_norm: running_mean");
+    refuse_expanded(running_var, "batch_norm: running_var");
+    move_towards(running_mean, moments.mean, momentum);
+    Tensor unbiased = kernels::clone(moments.variance);
+    kernels::scale(unbiased, static_cast<double>(count) / static_cast<double>(count - 1));
+    move_towards(running_var, unbiased, momentum);
+  } else {  // copies: the running statistics may move before backward
+    moments = {kernels::clone(kernels::to(running_mean, DType::kF64)),
+               kernels::clone(kernels::to(running_var, DType::kF64))};
+  }
+  Tensor result = kernels::batch_norm(input, moments, weight, bias, eps);
+  if (!autograd::should_record({&input, &weight, &bias})) return result;
+  return autograd::record(
+      std::move(result), "batch_norm", {edge_to(input), edge_to(weight), edge_to(bias)},
+      [x = Saved(input), w = Saved(weight), moments, eps, training](const Tensor& gradient) {
+        if (grad_enabled()) {
+          return recorded_batch_norm_gradients(gradient, x.get("batch_norm"), w.get("batch_norm"),
+                                               moments, eps, training);
+        }
+        auto parts = kernels::batch_norm_grad(gradient, x.get("batch_norm"), moments,
+                                              w.get("batch_norm"), eps, training);
+        return std::vector<Tensor>{parts.input, parts.weight, parts.bias};
+      },
+      autograd::Order::kAny);
 }
 
 }  // namespace hvd

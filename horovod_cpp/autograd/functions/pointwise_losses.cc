@@ -202,10 +202,6 @@ void check_shapes(const char* name, const Tensor& input, const Tensor& target) {
                              to_string(target.shape()) + " differ");
 }
 
-Tensor dense(const Tensor& a) {
-  return a.is_contiguous() ? a : a.contiguous();
-}
-
 template <typename Loss>
 Tensor pointwise(const char* name, const Loss& loss, const Tensor& input, const Tensor& target,
                  LossReduction reduction, const Tensor& factor = {}) {
@@ -216,8 +212,8 @@ Tensor pointwise(const char* name, const Loss& loss, const Tensor& input, const 
     });
   }
   check_shapes(name, input, target);
-  const Tensor x = dense(input);
-  const Tensor t = dense(target);
+  const Tensor x = input.contiguous();
+  const Tensor t = target.contiguous();
   Tensor result = forward(loss, x, t, factor, reduction);
   if (!autograd::should_record({&x, &t})) return result;
   return autograd::record(

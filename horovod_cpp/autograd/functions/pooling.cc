@@ -4,7 +4,7 @@
 #include <string>
 
 #include "core/base/status.h"
-#include "horovod_cpp/autograd/functions/window.h"
+#include "horovod_cpp/autograd/functions/convolution.h"
 #include "horovod_cpp/autograd/modes.h"
 #include "horovod_cpp/autograd/precision.h"
 #include "horovod_cpp/autograd/recording.h"
@@ -15,8 +15,6 @@
 namespace hvd {
 namespace {
 
-using autograd::edge_to;
-using autograd::should_record;
 using kernels::Span;
 using kernels::Spans;
 
@@ -101,7 +99,33 @@ Tensor mean_over(const Tensor& input, const Windows& windows, const char* name) 
                           });
 }
 
+// The gradient of a maximum over windows made of recorded functions: `gradient` [n, c, oh, ow] goes
+// to the places `index` (integers of that shape, each within a plane of h * w) of zeros of `shape`.
+Tensor recorded_max_pool_grad(const Tensor& gradient, const Tensor& index, const Shape& shape) {
+  const std::int64_t planes = shape[0] * shape[1];
+  const Shape places = {planes, index.size(2) * index.size(3)};
+  const Tensor zeros = Tensor::zeros({planes, shape[2] * shape[3]}, gradient.dtype());
+  return scatter_add(zeros, 1, index.to(DType::kI64).reshape(places), gradient.reshape(places))
+      .reshape(shape);
+}
+
+// `values`, which came from the places `index` of the input, as a function of it.
+Tensor max_of_windows(const Tensor& input, Tensor values, Tensor index,
+                      Tensor (*backward)(const Tensor&, const Tensor&, const Shape&)) {
+  return autograd::mapped(
+      input, std::move(values), "max_pool2d",
+      [index = std::move(index), shape = input.shape(), backward](const Tensor& gradient) {
+        return (grad_enabled() ? recorded_max_pool_grad : backward)(gradient, index, shape);
+      });
+}
+
 }  // namespace
+
+Tensor max_pool2d(const Tensor& input, int kernel, int stride) {
+  require_cpu("max_pool2d", {&input});
+  auto [values, index] = kernels::max_pool2d(input, kernel, stride == 0 ? kernel : stride);
+  return max_of_windows(input, std::move(values), std::move(index), kernels::max_pool2d_grad);
+}
 
 Tensor max_pool2d(const Tensor& input, const Pool2dOptions& options) {
   if (autograd::is_half(input)) {
@@ -110,16 +134,8 @@ Tensor max_pool2d(const Tensor& input, const Pool2dOptions& options) {
   }
   const Windows windows = sliding_windows(input, options, "max_pool2d");
   kernels::Largest largest = kernels::window_max(input, windows.rows, windows.columns);
-  if (!should_record({&input})) return largest.values;
-  return autograd::record(
-      std::move(largest.values), "max_pool2d", {edge_to(input)},
-      [index = std::move(largest.index), shape = input.shape()](const Tensor& gradient) {
-        if (grad_enabled()) {
-          return std::vector<Tensor>{autograd::recorded_max_pool_grad(gradient, index, shape)};
-        }
-        return std::vector<Tensor>{kernels::window_max_grad(gradient, index, shape)};
-      },
-      autograd::Order::kAny);
+  return max_of_windows(input, std::move(largest.values), std::move(largest.index),
+                        kernels::window_max_grad);
 }
 
 Tensor avg_pool2d(const Tensor& input, const Pool2dOptions& options) {

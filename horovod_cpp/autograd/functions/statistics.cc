@@ -1,4 +1,3 @@
-#include "horovod_cpp/autograd/functions/statistics.h"
 
 #include <cmath>
 #include <string>

@@ -9,7 +9,7 @@
 #include <utility>
 
 #include "core/base/status.h"
-#include "horovod_cpp/autograd/engine/after_backward.h"
+#include "horovod_cpp/autograd/engine/engine.h"
 #include "horovod_cpp/autograd/grad_memory.h"
 #include "horovod_cpp/autograd/modes.h"
 #include "horovod_cpp/autograd/node.h"

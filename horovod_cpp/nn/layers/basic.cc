@@ -3,13 +3,11 @@
 #include "core/base/status.h"
 #include "horovod_cpp/autograd/functions/functions.h"
 #include "horovod_cpp/autograd/row_gradient.h"
-#include "horovod_cpp/nn/checks.h"
 #include "horovod_cpp/nn/functional.h"
 #include "horovod_cpp/nn/init.h"
-#include "horovod_cpp/nn/option_text.h"
+#include "horovod_cpp/nn/options.h"
 
-namespace hvd {
-namespace nn {
+namespace hvd::nn {
 
 Linear::Linear(std::int64_t in_features, std::int64_t out_features, bool with_bias) {
   check_positive("Linear", "in_features", in_features);
@@ -73,5 +71,4 @@ std::string Embedding::extra_repr() const {
   return sparse_ ? text + ", sparse=True" : text;
 }
 
-}  // namespace nn
-}  // namespace hvd
+}  // namespace hvd::nn

@@ -3,10 +3,11 @@
 #include <optional>
 #include <string>
 
+#include "horovod_cpp/autograd/functions/functions.h"
 #include "horovod_cpp/nn/module.h"
+#include "horovod_cpp/nn/options.h"
 
-namespace hvd {
-namespace nn {
+namespace hvd::nn {
 
 // [..., in_features] -> [..., out_features]: input * weight^T + bias, with weight
 // [out_features, in_features] and bias [out_features]. Starts as PyTorch's (init::layer_default_).
@@ -72,5 +73,71 @@ class Embedding : public Module {
   bool sparse_;
 };
 
-}  // namespace nn
-}  // namespace hvd
+// Elementwise but for the softmaxes; the functions' contracts are in
+// autograd/functions/functions.h.
+
+// max(input, 0), elementwise.
+class ReLU : public Module {
+ public:
+  Tensor forward(const Tensor& input) override { return relu(input); }
+};
+
+class LeakyReLU : public Module {
+ public:
+  explicit LeakyReLU(double negative_slope = 0.01) : negative_slope_(negative_slope) {}
+  Tensor forward(const Tensor& input) override { return leaky_relu(input, negative_slope_); }
+  std::string extra_repr() const override { return "negative_slope=" + text_of(negative_slope_); }
+
+ private:
+  double negative_slope_;
+};
+
+class GELU : public Module {
+ public:
+  explicit GELU(GeluApproximate approximate = GeluApproximate::kNone) : approximate_(approximate) {}
+  Tensor forward(const Tensor& input) override { return gelu(input, approximate_); }
+  std::string extra_repr() const override {
+    return approximate_ == GeluApproximate::kNone ? "approximate='none'" : "approximate='tanh'";
+  }
+
+ private:
+  GeluApproximate approximate_;
+};
+
+class SiLU : public Module {
+ public:
+  Tensor forward(const Tensor& input) override { return silu(input); }
+};
+
+class Sigmoid : public Module {
+ public:
+  Tensor forward(const Tensor& input) override { return sigmoid(input); }
+};
+
+class Tanh : public Module {
+ public:
+  Tensor forward(const Tensor& input) override { return tanh(input); }
+};
+
+// Along the axis `dim`; negative counts from the end.
+class Softmax : public Module {
+ public:
+  explicit Softmax(std::int64_t dim) : dim_(dim) {}
+  Tensor forward(const Tensor& input) override { return softmax(input, dim_); }
+  std::string extra_repr() const override { return "dim=" + std::to_string(dim_); }
+
+ private:
+  std::int64_t dim_;
+};
+
+class LogSoftmax : public Module {
+ public:
+  explicit LogSoftmax(std::int64_t dim) : dim_(dim) {}
+  Tensor forward(const Tensor& input) override { return log_softmax(input, dim_); }
+  std::string extra_repr() const override { return "dim=" + std::to_string(dim_); }
+
+ private:
+  std::int64_t dim_;
+};
+
+}  // namespace hvd::nn

@@ -1,12 +1,12 @@
 #pragma once
 
 #include "horovod_cpp/autograd/functions/convolution.h"
-#include "horovod_cpp/nn/checks.h"
+#include "horovod_cpp/autograd/functions/functions.h"
 #include "horovod_cpp/nn/module.h"
+#include "horovod_cpp/nn/options.h"
 
 // What the constructors of convolutions refuse, as nn/checks.h.
-namespace hvd {
-namespace nn {
+namespace hvd::nn {
 
 inline void check_pair(const char* layer, const char* argument, IntPair pair, std::int64_t least) {
   check_at_least(layer, argument, pair.height, least);
@@ -109,5 +109,41 @@ class ConvTranspose2d : public Module {
   ConvTranspose2dOptions options_;
 };
 
-}  // namespace nn
-}  // namespace hvd
+// The largest of each kernel_size x kernel_size window of [n, c, h, w]. A stride of 0 means
+// kernel_size.
+class MaxPool2d : public Module {
+ public:
+  explicit MaxPool2d(int kernel_size, int stride = 0, int padding = 0, bool ceil_mode = false);
+  explicit MaxPool2d(const Pool2dOptions& options);
+  Tensor forward(const Tensor& input) override;
+  std::string extra_repr() const override;
+
+ private:
+  Pool2dOptions options_;
+};
+
+// The mean of each window; see Pool2dOptions for what padding counts.
+class AvgPool2d : public Module {
+ public:
+  explicit AvgPool2d(int kernel_size, int stride = 0, int padding = 0, bool ceil_mode = false,
+                     bool count_include_pad = true);
+  explicit AvgPool2d(const Pool2dOptions& options);
+  Tensor forward(const Tensor& input) override;
+  std::string extra_repr() const override;
+
+ private:
+  Pool2dOptions options_;
+};
+
+// [n, c, h, w] -> [n, c, output_size]: means over windows that cover the input evenly.
+class AdaptiveAvgPool2d : public Module {
+ public:
+  explicit AdaptiveAvgPool2d(IntPair output_size);
+  Tensor forward(const Tensor& input) override;
+  std::string extra_repr() const override;
+
+ private:
+  IntPair output_size_;
+};
+
+}  // namespace hvd::nn

@@ -2,11 +2,12 @@
 
 #include "core/base/status.h"
 #include "horovod_cpp/autograd/functions/functions.h"
-#include "horovod_cpp/nn/checks.h"
-#include "horovod_cpp/nn/option_text.h"
+#include "horovod_cpp/autograd/modes.h"
+#include "horovod_cpp/nn/functional.h"
+#include "horovod_cpp/nn/options.h"
+#include "horovod_cpp/tensor/impl.h"
 
-namespace hvd {
-namespace nn {
+namespace hvd::nn {
 
 LayerNorm::LayerNorm(Shape normalized_shape, double eps, bool elementwise_affine)
     : normalized_shape_(std::move(normalized_shape)), eps_(eps) {
@@ -60,5 +61,80 @@ std::string GroupNorm::extra_repr() const {
          ", eps=" + text_of(eps_) + ", affine=" + text_of(weight.defined());
 }
 
-}  // namespace nn
-}  // namespace hvd
+using autograd::substitute_for;
+
+BatchNorm::BatchNorm(const char* layer, std::int64_t num_features, const BatchNormOptions& options)
+    : num_features_(num_features), options_(options) {
+  check_positive(layer, "num_features", num_features);
+  check_eps(layer, options.eps);
+  if (options.momentum) check_fraction(layer, "momentum", *options.momentum);
+  if (options.affine) {
+    weight = register_parameter("weight", Tensor::ones({num_features}));
+    bias = register_parameter("bias", Tensor::zeros({num_features}));
+  }
+  if (options.track_running_stats) {
+    running_mean = register_buffer("running_mean", Tensor::zeros({num_features}));
+    running_var = register_buffer("running_var", Tensor::ones({num_features}));
+    num_batches_tracked = register_buffer("num_batches_tracked", Tensor::zeros({}, DType::kI64));
+  }
+}
+
+void BatchNorm::require_dims(const Tensor& input, std::int64_t least, std::int64_t most) const {
+  if (input.dim() >= least && input.dim() <= most) return;
+  throw InvalidArgumentError("input " + to_string(input.shape()) + " for num_features " +
+                             std::to_string(num_features_) + ": expected " + std::to_string(least) +
+                             (least == most ? "" : " to " + std::to_string(most)) + " axes");
+}
+
+Tensor BatchNorm::forward(const Tensor& input) {
+  if (input.dim() < 2 || input.size(1) != num_features_) {
+    throw InvalidArgumentError("input " + to_string(input.shape()) + " for num_features " +
+                               std::to_string(num_features_));
+  }
+  const bool learns = is_training() && options_.track_running_stats;
+  double momentum = options_.momentum.value_or(0.0);
+  if (learns && !options_.momentum)
+    momentum = 1.0 / (substitute_for(num_batches_tracked).item() + 1.0);
+  Tensor output;
+  if (is_training() && training_ != nullptr) {
+    output = training_(*this, input, momentum);
+  } else {
+    output = functional::batch_norm(
+        input, substitute_for(running_mean), substitute_for(running_var), weight, bias,
+        is_training() || !options_.track_running_stats, momentum, options_.eps);
+  }
+  if (learns) {
+    const Tensor batches = substitute_for(num_batches_tracked);
+    ++*batches.data<std::int64_t>();
+    bump_version(batches);
+  }
+  return output;
+}
+
+std::string BatchNorm::extra_repr() const {
+  return std::to_string(num_features_) + ", eps=" + text_of(options_.eps) +
+         ", momentum=" + (options_.momentum ? text_of(*options_.momentum) : "None") +
+         ", affine=" + text_of(options_.affine) +
+         ", track_running_stats=" + text_of(options_.track_running_stats);
+}
+
+BatchNorm1d::BatchNorm1d(std::int64_t num_features, const BatchNormOptions& options)
+    : BatchNorm("BatchNorm1d", num_features, options) {}
+
+Tensor BatchNorm1d::forward(const Tensor& input) {
+  require_dims(input, 2, 3);
+  return BatchNorm::forward(input);
+}
+
+BatchNorm2d::BatchNorm2d(std::int64_t num_features, double eps, double momentum)
+    : BatchNorm2d(num_features, BatchNormOptions{eps, momentum, true, true}) {}
+
+BatchNorm2d::BatchNorm2d(std::int64_t num_features, const BatchNormOptions& options)
+    : BatchNorm("BatchNorm2d", num_features, options) {}
+
+Tensor BatchNorm2d::forward(const Tensor& input) {
+  require_dims(input, 4, 4);
+  return BatchNorm::forward(input);
+}
+
+}  // namespace hvd::nn

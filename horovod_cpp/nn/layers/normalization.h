@@ -1,12 +1,15 @@
 #pragma once
 
+#include <functional>
+#include <optional>
+#include <utility>
+
 #include "horovod_cpp/nn/module.h"
 
-namespace hvd {
-namespace nn {
+namespace hvd::nn {
 
 // Normalises over the last axes, which have the shape `normalized_shape`
-// (autograd/functions/normalization.h).
+// (layer_norm in autograd/functions/functions.h).
 class LayerNorm : public Module {
  public:
   explicit LayerNorm(Shape normalized_shape, double eps = 1e-5, bool elementwise_affine = true);
@@ -39,5 +42,64 @@ class GroupNorm : public Module {
   double eps_;
 };
 
-}  // namespace nn
-}  // namespace hvd
+struct BatchNormOptions {
+  double eps = 1e-5;
+  // How far a batch moves the running statistics; none: they are the mean over all batches.
+  std::optional<double> momentum = 0.1;
+  bool affine = true;               // has weight and bias
+  bool track_running_stats = true;  // without, evaluation uses the batch's statistics too
+};
+
+class BatchNorm;
+
+// What a layer does in training in the place of functional::batch_norm: normalises `input` by
+// statistics of its own making and moves layer's running ones by `momentum`.
+using BatchNormTraining =
+    std::function<Tensor(const BatchNorm& layer, const Tensor& input, double momentum)>;
+
+// What BatchNorm1d and 2d share: normalises each channel (Ioffe, Szegedy: "Batch normalization",
+// ICML 2015). In training it uses the batch's statistics and moves the running ones; in evaluation
+// it uses the running ones. What the options leave out is undefined.
+class BatchNorm : public Module {
+ public:
+  // Takes any [n, num_features, ...]; the subclasses are particular about the number of axes.
+  Tensor forward(const Tensor& input) override;
+  std::string extra_repr() const override;
+
+  // From now on; undefined = functional::batch_norm. This is how SyncBatchNorm comes in.
+  void set_training_function(BatchNormTraining function) { training_ = std::move(function); }
+  const BatchNormOptions& options() const { return options_; }
+
+  Tensor weight;               // [num_features], starts at 1
+  Tensor bias;                 // [num_features], starts at 0
+  Tensor running_mean;         // [num_features], starts at 0
+  Tensor running_var;          // [num_features], starts at 1
+  Tensor num_batches_tracked;  // int64 scalar
+
+ protected:
+  BatchNorm(const char* layer, std::int64_t num_features, const BatchNormOptions& options);
+  // Throws InvalidArgumentError unless `input` has between `least` and `most` axes.
+  void require_dims(const Tensor& input, std::int64_t least, std::int64_t most) const;
+
+ private:
+  std::int64_t num_features_;
+  BatchNormOptions options_;
+  BatchNormTraining training_;
+};
+
+// [n, num_features] or [n, num_features, length]
+class BatchNorm1d : public BatchNorm {
+ public:
+  explicit BatchNorm1d(std::int64_t num_features, const BatchNormOptions& options = {});
+  Tensor forward(const Tensor& input) override;
+};
+
+// [n, num_features, h, w]
+class BatchNorm2d : public BatchNorm {
+ public:
+  explicit BatchNorm2d(std::int64_t num_features, double eps = 1e-5, double momentum = 0.1);
+  BatchNorm2d(std::int64_t num_features, const BatchNormOptions& options);
+  Tensor forward(const Tensor& input) override;
+};
+
+}  // namespace hvd::nn

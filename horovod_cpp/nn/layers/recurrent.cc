@@ -4,13 +4,11 @@
 
 #include "core/base/status.h"
 #include "horovod_cpp/autograd/functions/functions.h"
-#include "horovod_cpp/nn/checks.h"
 #include "horovod_cpp/nn/functional.h"
 #include "horovod_cpp/nn/init.h"
-#include "horovod_cpp/nn/option_text.h"
+#include "horovod_cpp/nn/options.h"
 
-namespace hvd {
-namespace nn {
+namespace hvd::nn {
 
 Recurrent::Recurrent(const char* layer, std::int64_t gates, std::int64_t input_size,
                      std::int64_t hidden_size, const RecurrentOptions& options)
@@ -169,5 +167,4 @@ GruOutput GRU::operator()(const Tensor& input, const Tensor& hidden) {
   return result;
 }
 
-}  // namespace nn
-}  // namespace hvd
+}  // namespace hvd::nn

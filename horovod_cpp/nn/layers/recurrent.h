@@ -5,8 +5,7 @@
 
 #include "horovod_cpp/nn/module.h"
 
-namespace hvd {
-namespace nn {
+namespace hvd::nn {
 
 struct RecurrentOptions {
   std::int64_t num_layers = 1;
@@ -87,5 +86,4 @@ class GRU : public Recurrent {
   GruOutput operator()(const Tensor& input, const Tensor& hidden);
 };
 
-}  // namespace nn
-}  // namespace hvd
+}  // namespace hvd::nn

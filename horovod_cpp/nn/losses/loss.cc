@@ -1,9 +1,20 @@
 #include "horovod_cpp/nn/losses/loss.h"
 
+#include <type_traits>
+
 #include "core/base/status.h"
 
-namespace hvd {
-namespace nn {
+namespace hvd::nn {
+namespace {
+
+// A function of losses.h with the arguments that follow input and target.
+template <typename... Options>
+auto with(Tensor (*loss)(const Tensor&, const Tensor&, Options...),
+          std::type_identity_t<std::decay_t<Options>>... options) {
+  return [=](const Tensor& input, const Tensor& target) { return loss(input, target, options...); };
+}
+
+}  // namespace
 
 Tensor Loss::forward(const Tensor&) {
   throw InvalidArgumentError("a loss takes an input and a target");
@@ -13,61 +24,38 @@ Tensor Loss::operator()(const Tensor& input, const Tensor& target) {
   return call(input, [&](const Tensor& given) { return forward(given, target); });
 }
 
-Tensor MSELoss::forward(const Tensor& input, const Tensor& target) {
-  return mse_loss(input, target, reduction_);
-}
+MSELoss::MSELoss(LossReduction reduction) : FunctionLoss(with(mse_loss, reduction)) {}
 
-Tensor L1Loss::forward(const Tensor& input, const Tensor& target) {
-  return l1_loss(input, target, reduction_);
-}
+L1Loss::L1Loss(LossReduction reduction) : FunctionLoss(with(l1_loss, reduction)) {}
 
-Tensor HuberLoss::forward(const Tensor& input, const Tensor& target) {
-  return huber_loss(input, target, reduction_, delta_);
-}
+HuberLoss::HuberLoss(LossReduction reduction, double delta)
+    : FunctionLoss(with(huber_loss, reduction, delta)) {}
 
-Tensor SmoothL1Loss::forward(const Tensor& input, const Tensor& target) {
-  return smooth_l1_loss(input, target, reduction_, beta_);
-}
+SmoothL1Loss::SmoothL1Loss(LossReduction reduction, double beta)
+    : FunctionLoss(with(smooth_l1_loss, reduction, beta)) {}
 
-CrossEntropyLoss::CrossEntropyLoss(const ClassLossOptions& options) : options_(options) {
+CrossEntropyLoss::CrossEntropyLoss(const ClassLossOptions& options)
+    : FunctionLoss(with(cross_entropy, options)) {
   if (options.weight.defined()) register_buffer("weight", options.weight);
 }
 
-Tensor CrossEntropyLoss::forward(const Tensor& input, const Tensor& target) {
-  return cross_entropy(input, target, options_);
-}
-
-NLLLoss::NLLLoss(const ClassLossOptions& options) : options_(options) {
+NLLLoss::NLLLoss(const ClassLossOptions& options) : FunctionLoss(with(nll_loss, options)) {
   if (options.weight.defined()) register_buffer("weight", options.weight);
-}
-
-Tensor NLLLoss::forward(const Tensor& input, const Tensor& target) {
-  return nll_loss(input, target, options_);
 }
 
 BCELoss::BCELoss(const Tensor& weight, LossReduction reduction)
-    : weight_(weight), reduction_(reduction) {
+    : FunctionLoss(with(binary_cross_entropy, weight, reduction)) {
   if (weight.defined()) register_buffer("weight", weight);
-}
-
-Tensor BCELoss::forward(const Tensor& input, const Tensor& target) {
-  return binary_cross_entropy(input, target, weight_, reduction_);
 }
 
 BCEWithLogitsLoss::BCEWithLogitsLoss(const Tensor& weight, LossReduction reduction,
                                      const Tensor& pos_weight)
-    : weight_(weight), reduction_(reduction), pos_weight_(pos_weight) {
+    : FunctionLoss(with(binary_cross_entropy_with_logits, weight, reduction, pos_weight)) {
   if (weight.defined()) register_buffer("weight", weight);
   if (pos_weight.defined()) register_buffer("pos_weight", pos_weight);
 }
 
-Tensor BCEWithLogitsLoss::forward(const Tensor& input, const Tensor& target) {
-  return binary_cross_entropy_with_logits(input, target, weight_, reduction_, pos_weight_);
-}
+KLDivLoss::KLDivLoss(LossReduction reduction, bool log_target)
+    : FunctionLoss(with(kl_div, reduction, log_target)) {}
 
-Tensor KLDivLoss::forward(const Tensor& input, const Tensor& target) {
-  return kl_div(input, target, reduction_, log_target_);
-}
-
-}  // namespace nn
-}  // namespace hvd
+}  // namespace hvd::nn

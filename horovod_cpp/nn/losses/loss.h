@@ -1,12 +1,12 @@
 #pragma once
 
-#include <optional>
+#include <functional>
+#include <utility>
 
 #include "horovod_cpp/autograd/functions/losses.h"
 #include "horovod_cpp/nn/module.h"
 
-namespace hvd {
-namespace nn {
+namespace hvd::nn {
 
 // A loss compares two tensors; the functions' contracts are in autograd/functions/losses.h. As
 // Modules losses have no forward of one tensor: that throws.
@@ -17,109 +17,70 @@ class Loss : public Module {
   Tensor operator()(const Tensor& input, const Tensor& target);
 };
 
+// One whose forward is a function, bound to its options.
+class FunctionLoss : public Loss {
+ public:
+  using Loss::forward;
+  Tensor forward(const Tensor& input, const Tensor& target) override {
+    return function_(input, target);
+  }
+
+ protected:
+  using Function = std::function<Tensor(const Tensor& input, const Tensor& target)>;
+  explicit FunctionLoss(Function function) : function_(std::move(function)) {}
+
+ private:
+  Function function_;
+};
+
 // PyTorch has these with a reduction alone.
-class MSELoss : public Loss {
+class MSELoss : public FunctionLoss {
  public:
-  explicit MSELoss(LossReduction reduction = LossReduction::kMean) : reduction_(reduction) {}
-  using Loss::forward;
-  Tensor forward(const Tensor& input, const Tensor& target) override;
-
- private:
-  LossReduction reduction_;
+  explicit MSELoss(LossReduction reduction = LossReduction::kMean);
 };
 
-class L1Loss : public Loss {
+class L1Loss : public FunctionLoss {
  public:
-  explicit L1Loss(LossReduction reduction = LossReduction::kMean) : reduction_(reduction) {}
-  using Loss::forward;
-  Tensor forward(const Tensor& input, const Tensor& target) override;
-
- private:
-  LossReduction reduction_;
+  explicit L1Loss(LossReduction reduction = LossReduction::kMean);
 };
 
-class HuberLoss : public Loss {
+class HuberLoss : public FunctionLoss {
  public:
-  explicit HuberLoss(LossReduction reduction = LossReduction::kMean, double delta = 1.0)
-      : reduction_(reduction), delta_(delta) {}
-  using Loss::forward;
-  Tensor forward(const Tensor& input, const Tensor& target) override;
-
- private:
-  LossReduction reduction_;
-  double delta_;
+  explicit HuberLoss(LossReduction reduction = LossReduction::kMean, double delta = 1.0);
 };
 
-class SmoothL1Loss : public Loss {
+class SmoothL1Loss : public FunctionLoss {
  public:
-  explicit SmoothL1Loss(LossReduction reduction = LossReduction::kMean, double beta = 1.0)
-      : reduction_(reduction), beta_(beta) {}
-  using Loss::forward;
-  Tensor forward(const Tensor& input, const Tensor& target) override;
-
- private:
-  LossReduction reduction_;
-  double beta_;
+  explicit SmoothL1Loss(LossReduction reduction = LossReduction::kMean, double beta = 1.0);
 };
 
 // `weight` is a buffer, as PyTorch's.
-class CrossEntropyLoss : public Loss {
+class CrossEntropyLoss : public FunctionLoss {
  public:
   explicit CrossEntropyLoss(const ClassLossOptions& options = {});
-  using Loss::forward;
-  Tensor forward(const Tensor& input, const Tensor& target) override;
-
- private:
-  ClassLossOptions options_;
 };
 
-class NLLLoss : public Loss {
+class NLLLoss : public FunctionLoss {
  public:
   explicit NLLLoss(const ClassLossOptions& options = {});
-  using Loss::forward;
-  Tensor forward(const Tensor& input, const Tensor& target) override;
-
- private:
-  ClassLossOptions options_;
 };
 
 // `weight` and `pos_weight` are buffers.
-class BCELoss : public Loss {
+class BCELoss : public FunctionLoss {
  public:
   explicit BCELoss(const Tensor& weight = {}, LossReduction reduction = LossReduction::kMean);
-  using Loss::forward;
-  Tensor forward(const Tensor& input, const Tensor& target) override;
-
- private:
-  Tensor weight_;
-  LossReduction reduction_;
 };
 
-class BCEWithLogitsLoss : public Loss {
+class BCEWithLogitsLoss : public FunctionLoss {
  public:
   explicit BCEWithLogitsLoss(const Tensor& weight = {},
                              LossReduction reduction = LossReduction::kMean,
                              const Tensor& pos_weight = {});
-  using Loss::forward;
-  Tensor forward(const Tensor& input, const Tensor& target) override;
-
- private:
-  Tensor weight_;
-  LossReduction reduction_;
-  Tensor pos_weight_;
 };
 
-class KLDivLoss : public Loss {
+class KLDivLoss : public FunctionLoss {
  public:
-  explicit KLDivLoss(LossReduction reduction = LossReduction::kMean, bool log_target = false)
-      : reduction_(reduction), log_target_(log_target) {}
-  using Loss::forward;
-  Tensor forward(const Tensor& input, const Tensor& target) override;
-
- private:
-  LossReduction reduction_;
-  bool log_target_;
+  explicit KLDivLoss(LossReduction reduction = LossReduction::kMean, bool log_target = false);
 };
 
-}  // namespace nn
-}  // namespace hvd
+}  // namespace hvd::nn

@@ -6,9 +6,7 @@
 // How files compiled per instruction set use Eigen's vector functions: on whole chunks, the last
 // one padded. Eigen's own loops compute what lies outside aligned packets by other code, so that a
 // result would depend on where in memory its operand happens to be.
-namespace hvd {
-namespace isa {
-namespace HVD_ISA_NAME {
+namespace hvd::isa::HVD_ISA_NAME {
 
 // Elements of a chunk: the widest register.
 template <typename T>
@@ -69,6 +67,4 @@ inline double sum_of(std::int64_t n, Term term) {
   return total + static_cast<double>(rest);
 }
 
-}  // namespace HVD_ISA_NAME
-}  // namespace isa
-}  // namespace hvd
+}  // namespace hvd::isa::HVD_ISA_NAME

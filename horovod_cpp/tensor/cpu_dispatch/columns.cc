@@ -3,9 +3,7 @@
 // Passes over rows of `columns` elements, where every column has numbers of its own: what
 // normalisation and pooling of channels-last images need. Memory bounds them, so that plain loops
 // that vectorise are enough.
-namespace hvd {
-namespace isa {
-namespace HVD_ISA_NAME {
+namespace hvd::isa::HVD_ISA_NAME {
 namespace {
 
 constexpr std::int64_t kChunk = 256;  // columns whose sums stay in the first-level cache
@@ -151,6 +149,4 @@ void set_columns(Kernels<T>& kernels) {
 template void set_columns(Kernels<float>& kernels);
 template void set_columns(Kernels<double>& kernels);
 
-}  // namespace HVD_ISA_NAME
-}  // namespace isa
-}  // namespace hvd
+}  // namespace hvd::isa::HVD_ISA_NAME

@@ -6,9 +6,7 @@
 // of the standard library, only Eigen, their own and C's.
 #include "horovod_cpp/tensor/cpu_dispatch/table.h"
 
-namespace hvd {
-namespace isa {
-namespace HVD_ISA_NAME {
+namespace hvd::isa::HVD_ISA_NAME {
 
 template <typename T>
 void set_elementwise(Kernels<T>& kernels);
@@ -22,6 +20,4 @@ template <typename T>
 void set_columns(Kernels<T>& kernels);
 void set_bf16(Bf16Kernels& kernels);
 
-}  // namespace HVD_ISA_NAME
-}  // namespace isa
-}  // namespace hvd
+}  // namespace hvd::isa::HVD_ISA_NAME

@@ -3,9 +3,7 @@
 #include "horovod_cpp/tensor/cpu_dispatch/chunks.h"
 #include "horovod_cpp/tensor/cpu_dispatch/compiled.h"
 
-namespace hvd {
-namespace isa {
-namespace HVD_ISA_NAME {
+namespace hvd::isa::HVD_ISA_NAME {
 namespace {
 
 // The C library's, element by element.
@@ -180,6 +178,4 @@ void set_elementwise(Kernels<T>& kernels) {
 template void set_elementwise(Kernels<float>& kernels);
 template void set_elementwise(Kernels<double>& kernels);
 
-}  // namespace HVD_ISA_NAME
-}  // namespace isa
-}  // namespace hvd
+}  // namespace hvd::isa::HVD_ISA_NAME

@@ -2,9 +2,7 @@
 
 #include "horovod_cpp/tensor/cpu_dispatch/compiled.h"
 
-namespace hvd {
-namespace isa {
-namespace HVD_ISA_NAME {
+namespace hvd::isa::HVD_ISA_NAME {
 namespace {
 
 template <typename T>
@@ -43,6 +41,4 @@ void set_gemm(Kernels<T>& kernels) {
 template void set_gemm(Kernels<float>& kernels);
 template void set_gemm(Kernels<double>& kernels);
 
-}  // namespace HVD_ISA_NAME
-}  // namespace isa
-}  // namespace hvd
+}  // namespace hvd::isa::HVD_ISA_NAME

@@ -3,9 +3,7 @@
 #include "horovod_cpp/tensor/cpu_dispatch/chunks.h"
 #include "horovod_cpp/tensor/cpu_dispatch/compiled.h"
 
-namespace hvd {
-namespace isa {
-namespace HVD_ISA_NAME {
+namespace hvd::isa::HVD_ISA_NAME {
 namespace {
 
 template <typename T>
@@ -95,6 +93,4 @@ void set_reductions(Kernels<T>& kernels) {
 template void set_reductions(Kernels<float>& kernels);
 template void set_reductions(Kernels<double>& kernels);
 
-}  // namespace HVD_ISA_NAME
-}  // namespace isa
-}  // namespace hvd
+}  // namespace hvd::isa::HVD_ISA_NAME

@@ -8,9 +8,7 @@
 // Products of gathered rows, in the manner of Dukhan: "The indirect convolution algorithm" (2019):
 // nothing is unrolled into a matrix, each row of the left side is read where it lies. A tile of
 // kRows times some registers of the result stays in registers for a whole block of the depth.
-namespace hvd {
-namespace isa {
-namespace HVD_ISA_NAME {
+namespace hvd::isa::HVD_ISA_NAME {
 namespace {
 
 #if defined(__AVX512F__)
@@ -303,6 +301,4 @@ void set_rows(Kernels<T>& kernels) {
 template void set_rows(Kernels<float>& kernels);
 template void set_rows(Kernels<double>& kernels);
 
-}  // namespace HVD_ISA_NAME
-}  // namespace isa
-}  // namespace hvd
+}  // namespace hvd::isa::HVD_ISA_NAME

@@ -15,8 +15,7 @@
 // which table serves; oneDNN, where it is installed, takes over some of the widest (tensor/onednn).
 // Environment: HVD_ISA=baseline, v3 (AVX2, FMA), v4 (AVX-512) or onednn forces one.
 // Tables agree within rounding; with one table equal inputs give equal bits.
-namespace hvd {
-namespace isa {
+namespace hvd::isa {
 
 using hvd::Binary;
 using hvd::Unary;
@@ -143,5 +142,4 @@ const std::vector<const Table*>& available();
 const Table& choose(const std::vector<const Table*>& tables,
                     const std::optional<std::string>& wanted);
 
-}  // namespace isa
-}  // namespace hvd
+}  // namespace hvd::isa

@@ -13,8 +13,7 @@
 
 #include "core/base/status.h"
 
-namespace hvd {
-namespace isa {
+namespace hvd::isa {
 namespace {
 
 struct Threads {
@@ -232,5 +231,4 @@ void use_onednn_bf16(Table&) {}
 
 #endif
 
-}  // namespace isa
-}  // namespace hvd
+}  // namespace hvd::isa

@@ -2,8 +2,7 @@
 
 #include "horovod_cpp/tensor/cpu_dispatch/table.h"
 
-namespace hvd {
-namespace isa {
+namespace hvd::isa {
 
 // oneDNN's shared library, opened at the first call and open as long as the process; null where it
 // is missing or of another major version than the header.
@@ -42,5 +41,4 @@ decltype(Bf16Kernels::gemm) onednn_gemm_bf16();
 // of widened operands (oneDNN 2.6 with AVX512_BF16: 115 GFLOP/s, float32 170).
 void use_onednn_bf16(Table& table);
 
-}  // namespace isa
-}  // namespace hvd
+}  // namespace hvd::isa

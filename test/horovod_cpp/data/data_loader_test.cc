@@ -10,7 +10,6 @@
 #include <thread>
 
 #include "core/base/status.h"
-#include "horovod_cpp/data/batch_loading.h"
 #include "horovod_cpp/data/datasets.h"
 #include "test/support/temporary_folder.h"
 #include "test/support/threads.h"

@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "core/base/status.h"
-#include "horovod_cpp/data/batch_loading.h"
+#include "horovod_cpp/data/data_loader.h"
 #include "horovod_cpp/data/transforms.h"
 
 namespace hvd {

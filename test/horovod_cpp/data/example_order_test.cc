@@ -7,7 +7,6 @@
 #include <thread>
 
 #include "core/base/status.h"
-#include "horovod_cpp/data/batch_loading.h"
 #include "horovod_cpp/data/data_loader.h"
 #include "horovod_cpp/data/datasets.h"
 #include "horovod_cpp/data/transforms.h"

@@ -4,7 +4,7 @@
 #include <sstream>
 
 #include "horovod_cpp/nn/layers/layers.h"
-#include "horovod_cpp/nn/option_text.h"
+#include "horovod_cpp/nn/options.h"
 
 namespace hvd {
 namespace nn {

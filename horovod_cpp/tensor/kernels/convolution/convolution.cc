@@ -1,21 +1,147 @@
 #include "horovod_cpp/tensor/kernels/convolution/convolution.h"
 
 #include <algorithm>
+#include <array>
+#include <map>
+#include <utility>
 #include <vector>
 
 #include "horovod_cpp/tensor/cpu_dispatch/table.h"
 #include "horovod_cpp/tensor/creation.h"
 #include "horovod_cpp/tensor/dispatch.h"
-#include "horovod_cpp/tensor/kernels/convolution/conv_rows.h"
 #include "horovod_cpp/tensor/kernels/elementwise/elementwise.h"
 #include "horovod_cpp/tensor/layout.h"
 
 // A convolution is a product of the rows (pixels) of one side, each with those around it that the
-// kernel's taps reach, with the weight (conv_rows.h says which); its weight gradient is a product
+// kernel's taps reach, with the weight (ConvRows says which); its weight gradient is a product
 // of the rows of both sides. Nothing is unrolled into a matrix.
-namespace hvd {
-namespace kernels {
+namespace hvd::kernels {
 namespace {
+
+// -- which rows (pixels) of its two sides a convolution connects. One side, `c`, is gone through;
+// each of its rows meets what the taps of the kernel reach on the other one, `a`. Rows that meet
+// the same taps in the same places differ only in where they begin, so they go through the products
+// together: inside an image that is nearly all of them, and what a tap would read from the padding
+// is in no product at all, which on an image of 2x2 is more than half of the work.
+
+// Rows that meet the same taps: where each begins on both sides, in elements.
+struct RowGroup {
+  std::vector<std::int64_t> a, c;
+  std::vector<isa::Segment> segments;  // of a; the rows `b` are counted as ConvRows says
+
+  isa::RowPairs rows() const { return {static_cast<std::int64_t>(a.size()), a.data(), c.data()}; }
+  isa::Segments parts() const {
+    return {static_cast<std::int64_t>(segments.size()), segments.data()};
+  }
+};
+
+class ConvRows {
+ public:
+  // c_is_out: `c` is the strided side of the shape, and the rows of b are (tap, channel of a); else
+  // it is the padded one, and the taps come in reverse, so that what lies side by side in b does so
+  // in a as well.
+  ConvRows(const ConvShape& shape, bool c_is_out);
+
+  std::int64_t depth() const { return depth_; }      // channels of a in a group
+  std::int64_t columns() const { return columns_; }  // channels of c in a group
+  // Lines of c, counted through all images.
+  std::int64_t lines() const { return images_ * c_extent_[0]; }
+  std::int64_t line_rows() const { return c_extent_[1]; }
+  // The groups of lines [first, last). Offsets count from the first image and channel.
+  std::vector<RowGroup> groups(std::int64_t first, std::int64_t last) const;
+
+ private:
+  // Positions of c along an axis that meet the same taps.
+  struct Class {
+    // Tap, as counted in b, and how far what it meets is from what the first one meets.
+    std::vector<std::pair<std::int64_t, std::int64_t>> taps;
+    // Position of c, and what the first tap meets.
+    std::vector<std::pair<std::int64_t, std::int64_t>> positions;
+  };
+  static std::vector<Class> classes(const ConvShape& shape, std::size_t axis, bool c_is_out);
+  std::vector<isa::Segment> segments(const Class& y, const Class& x) const;
+
+  std::int64_t images_, depth_, columns_, a_channels_, c_channels_, kernel_width_;
+  std::array<std::int64_t, 2> a_extent_, c_extent_;
+  std::array<std::vector<Class>, 2> classes_;
+};
+
+ConvRows::ConvRows(const ConvShape& shape, bool c_is_out)
+    : images_(shape.images),
+      depth_((c_is_out ? shape.in_channels : shape.out_channels) / shape.groups),
+      columns_((c_is_out ? shape.out_channels : shape.in_channels) / shape.groups),
+      a_channels_(depth_ * shape.groups),
+      c_channels_(columns_ * shape.groups),
+      kernel_width_(shape.kernel[1]),
+      a_extent_(c_is_out ? shape.in : shape.out),
+      c_extent_(c_is_out ? shape.out : shape.in),
+      classes_{classes(shape, 0, c_is_out), classes(shape, 1, c_is_out)} {}
+
+std::vector<ConvRows::Class> ConvRows::classes(const ConvShape& shape, std::size_t axis,
+                                               bool c_is_out) {
+  const std::int64_t stride = shape.stride[axis];
+  const std::int64_t extent = c_is_out ? shape.in[axis] : shape.out[axis];
+  std::map<std::vector<std::pair<std::int64_t, std::int64_t>>, std::size_t> known;
+  std::vector<Class> result;
+  for (std::int64_t at = 0; at < (c_is_out ? shape.out[axis] : shape.in[axis]); ++at) {
+    std::vector<std::pair<std::int64_t, std::int64_t>> taps;
+    std::int64_t begin = 0;
+    for (std::int64_t i = 0; i < shape.kernel[axis]; ++i) {
+      const std::int64_t tap = c_is_out ? i : shape.kernel[axis] - 1 - i;
+      const std::int64_t shift = tap * shape.dilation[axis] - shape.padding[axis];
+      if (!c_is_out && (at - shift) % stride != 0) continue;
+      const std::int64_t met = c_is_out ? at * stride + shift : (at - shift) / stride;
+      if (met < 0 || met >= extent) continue;
+      if (taps.empty()) begin = met;
+      taps.emplace_back(i, met - begin);
+    }
+    const auto [found, fresh] = known.emplace(taps, result.size());
+    if (fresh) result.push_back({std::move(taps), {}});
+    result[found->second].positions.emplace_back(at, begin);
+  }
+  return result;
+}
+
+std::vector<isa::Segment> ConvRows::segments(const Class& y, const Class& x) const {
+  std::vector<isa::Segment> result;
+  for (const auto& [tap_y, dy] : y.taps) {
+    for (const auto& [tap_x, dx] : x.taps) {
+      const isa::Segment next = {(dy * a_extent_[1] + dx) * a_channels_,
+                                 (tap_y * kernel_width_ + tap_x) * depth_, depth_};
+      if (!result.empty()) {
+        isa::Segment& last = result.back();
+        if (last.a + last.length == next.a && last.b + last.length == next.b) {
+          last.length += next.length;
+          continue;
+        }
+      }
+      result.push_back(next);
+    }
+  }
+  return result;
+}
+
+std::vector<RowGroup> ConvRows::groups(std::int64_t first, std::int64_t last) const {
+  std::vector<RowGroup> result;
+  for (const Class& y : classes_[0]) {
+    for (const Class& x : classes_[1]) {
+      RowGroup group{{}, {}, segments(y, x)};
+      for (std::int64_t image = first / c_extent_[0]; image * c_extent_[0] < last; ++image) {
+        for (const auto& [at_y, met_y] : y.positions) {
+          const std::int64_t line = image * c_extent_[0] + at_y;
+          if (line < first || line >= last) continue;
+          const std::int64_t a_line = (image * a_extent_[0] + met_y) * a_extent_[1];
+          for (const auto& [at_x, met_x] : x.positions) {
+            group.a.push_back((a_line + met_x) * a_channels_);
+            group.c.push_back((line * c_extent_[1] + at_x) * c_channels_);
+          }
+        }
+      }
+      if (!group.a.empty()) result.push_back(std::move(group));
+    }
+  }
+  return result;
+}
 
 // Elements of side a that a block of side c meets: they stay in the second-level cache, and so does
 // the panel of the weight that they meet.
@@ -208,5 +334,4 @@ Tensor convolve_weight_grad(const ConvShape& shape, const Tensor& input, const T
   return result;
 }
 
-}  // namespace kernels
-}  // namespace hvd
+}  // namespace hvd::kernels

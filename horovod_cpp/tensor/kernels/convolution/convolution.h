@@ -5,8 +5,7 @@
 #include "horovod_cpp/tensor/cpu_dispatch/table.h"
 #include "horovod_cpp/tensor/tensor.h"
 
-namespace hvd {
-namespace kernels {
+namespace hvd::kernels {
 
 // A convolution of images with one or two spatial axes (one: the height is 1), or the transposed
 // one that goes the other way: `in` is the side that is padded, `out` the side that is strided.
@@ -33,12 +32,7 @@ Tensor convolve_transposed(const ConvShape& shape, const Tensor& output, const T
 Tensor convolve_weight_grad(const ConvShape& shape, const Tensor& input, const Tensor& output,
                             const Tensor& place = {});
 
-}  // namespace kernels
-}  // namespace hvd
-
-// The functions of convolution.h for float16 and bfloat16, summed in float32 and rounded once.
-namespace hvd {
-namespace kernels {
+// -- the above for float16 and bfloat16, summed in float32 and rounded once.
 
 // c_is_out: convolve(), else convolve_transposed().
 Tensor half_convolve(const ConvShape& shape, bool c_is_out, const Tensor& a, const Tensor& weight,
@@ -53,5 +47,4 @@ Tensor bf16_convolve(const ConvShape& shape, bool c_is_out, const Tensor& a, con
 Tensor bf16_convolve_weight_grad(const ConvShape& shape, const Tensor& input, const Tensor& output,
                                  Bf16Gemm gemm);
 
-}  // namespace kernels
-}  // namespace hvd
+}  // namespace hvd::kernels

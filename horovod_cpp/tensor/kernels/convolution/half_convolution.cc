@@ -7,8 +7,7 @@
 #include "horovod_cpp/tensor/kernels/elementwise/elementwise.h"
 #include "horovod_cpp/tensor/layout.h"
 
-namespace hvd {
-namespace kernels {
+namespace hvd::kernels {
 namespace {
 
 constexpr std::int64_t kPatchElements = 1 << 19;  // of a block; a megabyte
@@ -232,5 +231,4 @@ Tensor half_convolve_weight_grad(const ConvShape& shape, const Tensor& input,
               input.dtype());
 }
 
-}  // namespace kernels
-}  // namespace hvd
+}  // namespace hvd::kernels

@@ -7,8 +7,7 @@
 
 // float16 and bfloat16 are stored; arithmetic on them is done in float32. What passes through the
 // cache anyway is widened part by part, so that memory sees half types alone.
-namespace hvd {
-namespace kernels {
+namespace hvd::kernels {
 
 // `a` itself when it has this dtype, else a new tensor; axes of a dense one keep their order in
 // memory (channels-last images, transposed matrices).
@@ -51,12 +50,7 @@ Tensor pow(const Tensor& a, const Tensor& exponent);
 void add_into(const Tensor& target, const Tensor& source, double alpha);
 void scale(const Tensor& target, double factor);
 
-}  // namespace kernels
-}  // namespace hvd
-
-// Functions that give bool tensors, or are told by one. Operands broadcast.
-namespace hvd {
-namespace kernels {
+// -- functions that give bool tensors, or are told by one; operands broadcast
 
 enum class Compare { kEq, kNe, kLt, kLe, kGt, kGe };
 enum class Logical { kAnd, kOr, kXor };
@@ -71,9 +65,8 @@ Tensor where(const Tensor& condition, const Tensor& a, const Tensor& b, const ch
 // Of a floating tensor.
 bool has_nan(const Tensor& a);
 
-// unary() and binary() of elementwise.h for float16 and bfloat16.
+// unary() and binary() for float16 and bfloat16.
 Tensor half_unary(isa::Unary op, const Tensor& a);
 Tensor half_binary(isa::Binary op, const Tensor& a, const Tensor& b, const char* function);
 
-}  // namespace kernels
-}  // namespace hvd
+}  // namespace hvd::kernels

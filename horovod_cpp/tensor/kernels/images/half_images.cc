@@ -7,8 +7,7 @@
 #include "horovod_cpp/tensor/kernels/elementwise/elementwise.h"
 #include "horovod_cpp/tensor/layout.h"
 
-namespace hvd {
-namespace kernels {
+namespace hvd::kernels {
 namespace {
 
 double count_in(const Tensor& images) {
@@ -118,5 +117,4 @@ Tensor half_max_pool2d_grad(const Tensor& grad, const Tensor& index, const Shape
   return result;
 }
 
-}  // namespace kernels
-}  // namespace hvd
+}  // namespace hvd::kernels

@@ -5,8 +5,7 @@
 
 #include "horovod_cpp/tensor/tensor.h"
 
-namespace hvd {
-namespace kernels {
+namespace hvd::kernels {
 
 // Values per channel of [n, c, h, w].
 inline std::int64_t rows_in(const Tensor& input) {
@@ -36,12 +35,7 @@ BatchNormGradients batch_norm_grad(const Tensor& grad, const Tensor& input, cons
 Tensor batch_norm_given_grad(const Tensor& grad, const Moments& moments, const Tensor& weight,
                              double eps);
 
-}  // namespace kernels
-}  // namespace hvd
-
-// The gradient of batch_norm in two halves, for statistics of more rows than these.
-namespace hvd {
-namespace kernels {
+// -- the gradient of batch_norm in two halves, for statistics of more rows than these
 
 // f64 [2, c]: for each channel of [n, c, h, w] the sum of the gradient, and of the gradient times
 // the input's distance from the mean. Zeros for an input without rows.
@@ -83,14 +77,9 @@ Tensor window_mean(const Tensor& input, const Spans& rows, const Spans& columns)
 Tensor window_mean_grad(const Tensor& grad, const Spans& rows, const Spans& columns,
                         const Shape& input_shape);
 
-}  // namespace kernels
-}  // namespace hvd
-
-// The functions of batch_norm.h and pooling.h for images of float16 or bfloat16. Statistics, sums
+// -- the above for images of float16 or bfloat16. Statistics, sums
 // and the parameters of normalisation are float32 or wider; `weight` and `bias` may have either
 // dtype, and their gradients have it too.
-namespace hvd {
-namespace kernels {
 
 Moments half_channel_moments(const Tensor& input);
 Tensor half_batch_norm(const Tensor& input, const Moments& moments, const Tensor& weight,
@@ -102,5 +91,4 @@ BatchNormGradients half_batch_norm_grad(const Tensor& grad, const Tensor& input,
 Pooled half_max_pool2d(const Tensor& input, std::int64_t kernel, std::int64_t stride);
 Tensor half_max_pool2d_grad(const Tensor& grad, const Tensor& index, const Shape& input_shape);
 
-}  // namespace kernels
-}  // namespace hvd
+}  // namespace hvd::kernels

@@ -10,8 +10,7 @@
 #include "horovod_cpp/tensor/layout.h"
 #include "horovod_cpp/tensor/shapes.h"
 
-namespace hvd {
-namespace kernels {
+namespace hvd::kernels {
 namespace {
 
 // The pixels of each window, windows in row-major order.
@@ -86,5 +85,4 @@ Tensor max_pool2d_grad(const Tensor& grad, const Tensor& index, const Shape& inp
   return result;
 }
 
-}  // namespace kernels
-}  // namespace hvd
+}  // namespace hvd::kernels

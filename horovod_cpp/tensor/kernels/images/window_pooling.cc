@@ -3,8 +3,7 @@
 #include "horovod_cpp/tensor/dispatch.h"
 #include "horovod_cpp/tensor/layout.h"
 
-namespace hvd {
-namespace kernels {
+namespace hvd::kernels {
 namespace {
 
 std::int64_t planes_of(const Shape& shape) {
@@ -131,5 +130,4 @@ Tensor window_mean_grad(const Tensor& grad, const Spans& rows, const Spans& colu
   return result;
 }
 
-}  // namespace kernels
-}  // namespace hvd
+}  // namespace hvd::kernels

@@ -14,8 +14,7 @@
 #include "horovod_cpp/tensor/loops.h"
 #include "horovod_cpp/tensor/shapes.h"
 
-namespace hvd {
-namespace kernels {
+namespace hvd::kernels {
 namespace {
 
 using Strides = std::vector<std::int64_t>;
@@ -293,5 +292,4 @@ void add_rows(const Tensor& table, const Tensor& rows, const Tensor& values) {
   }
 }
 
-}  // namespace kernels
-}  // namespace hvd
+}  // namespace hvd::kernels

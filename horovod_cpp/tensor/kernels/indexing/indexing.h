@@ -7,8 +7,7 @@
 // Reading and writing at positions that an int64 tensor gives. Positions are checked before
 // anything is written: one outside [0, extent) throws InvalidArgumentError naming `function`, the
 // position and the extent. Any dtype, unless a comment says otherwise.
-namespace hvd {
-namespace kernels {
+namespace hvd::kernels {
 
 // out[i][j] = a[index[i][j]][j] for axis 0, and so on. `index` has as many axes as `a` and reaches,
 // but along `axis`, no further; the result has its shape.
@@ -32,14 +31,9 @@ Tensor flat_nonzero(const Tensor& a);
 Tensor flat_positions(const std::vector<Tensor>& indices, const Shape& extents,
                       const char* function);
 
-}  // namespace kernels
-}  // namespace hvd
-
-// Rows are what lies under one index of the first axis. `rows` is int64 and within the table's
+// -- rows: what lies under one index of the first axis. `rows` is int64 and within the table's
 // first axis: the caller has checked. Tensors may have any strides, but what is written may not be
 // expanded.
-namespace hvd {
-namespace kernels {
 
 // [k, ...]: the table's rows in the order of `rows`; any dtype.
 Tensor gather_rows(const Tensor& table, const Tensor& rows);
@@ -48,5 +42,4 @@ Tensor gather_rows(const Tensor& table, const Tensor& rows);
 // [k, ...] has its dtype; half types round after each row.
 void add_rows(const Tensor& table, const Tensor& rows, const Tensor& values);
 
-}  // namespace kernels
-}  // namespace hvd
+}  // namespace hvd::kernels

@@ -13,8 +13,7 @@
 #include "horovod_cpp/tensor/loops.h"
 #include "horovod_cpp/tensor/shapes.h"
 
-namespace hvd {
-namespace kernels {
+namespace hvd::kernels {
 namespace {
 
 // A matrix as GEMM takes it: rows `ld` apart, dense within; transposed if the columns are dense.
@@ -159,5 +158,4 @@ Tensor batched_matmul(const Tensor& a, const Tensor& b, const char* function) {
   return result;
 }
 
-}  // namespace kernels
-}  // namespace hvd
+}  // namespace hvd::kernels

@@ -2,8 +2,7 @@
 
 #include "horovod_cpp/tensor/tensor.h"
 
-namespace hvd {
-namespace kernels {
+namespace hvd::kernels {
 
 // op(a) x op(b) of two matrices, op being transposition or nothing. f32 and f64; half types compute
 // in float32. `place`: contiguous memory of the result's shape and dtype that may be the result; it
@@ -15,5 +14,4 @@ Tensor matmul(const Tensor& a, bool transpose_a, const Tensor& b, bool transpose
 // compute in float32.
 Tensor batched_matmul(const Tensor& a, const Tensor& b, const char* function);
 
-}  // namespace kernels
-}  // namespace hvd
+}  // namespace hvd::kernels

@@ -5,8 +5,7 @@
 // Recurrent layers over a whole sequence, f32 or f64, contiguous tensors. `projected` [t, b, g h]
 // is what the inputs and all biases (GRU: the inputs' biases) contribute to the g gates; `weight`
 // [g h, h] multiplies the previous state. `reverse` walks from the last step to the first.
-namespace hvd {
-namespace kernels {
+namespace hvd::kernels {
 
 // Gates i, f, g, o (Hochreiter, Schmidhuber: "Long short-term memory", 1997; with forget gates).
 struct LstmStates {
@@ -38,5 +37,4 @@ struct GruGradients {
 GruGradients gru_grad(const Tensor& grad, const GruStates& states, const Tensor& weight,
                       const Tensor& hidden, bool reverse);
 
-}  // namespace kernels
-}  // namespace hvd
+}  // namespace hvd::kernels

@@ -12,8 +12,7 @@
 #include "horovod_cpp/tensor/loops.h"
 #include "horovod_cpp/tensor/shapes.h"
 
-namespace hvd {
-namespace kernels {
+namespace hvd::kernels {
 namespace {
 
 // Adds a row of the input to one element (step_out 0) or to a row of the output.
@@ -167,5 +166,4 @@ Tensor log_softmax_grad(const Tensor& grad, const Tensor& result) {
   });
 }
 
-}  // namespace kernels
-}  // namespace hvd
+}  // namespace hvd::kernels

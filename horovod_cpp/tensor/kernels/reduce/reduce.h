@@ -4,8 +4,7 @@
 
 #include "horovod_cpp/tensor/tensor.h"
 
-namespace hvd {
-namespace kernels {
+namespace hvd::kernels {
 
 // `a` with `axis` moved to the end, contiguous: every row is what lies along the axis.
 Tensor rows_along(const Tensor& a, std::int64_t axis);
@@ -25,12 +24,7 @@ Tensor softmax_grad(const Tensor& grad, const Tensor& result);
 Tensor log_softmax(const Tensor& a);
 Tensor log_softmax_grad(const Tensor& grad, const Tensor& result);
 
-}  // namespace kernels
-}  // namespace hvd
-
-// Functions of rows. `rows` is contiguous; its last axis is what they run along.
-namespace hvd {
-namespace kernels {
+// -- functions of rows: `rows` is contiguous; its last axis is what they run along.
 
 // Sums of the first 1, 2, ... elements (of the last ones if `reverse`). Integers and bools add up
 // in int64, floats in double.
@@ -52,5 +46,4 @@ struct Normalized {
 Normalized normalize_rows(const Tensor& input, std::int64_t rows, double eps);
 Tensor normalize_rows_grad(const Tensor& grad, const Tensor& values, const Tensor& inverse);
 
-}  // namespace kernels
-}  // namespace hvd
+}  // namespace hvd::kernels

@@ -7,8 +7,8 @@
 #include <limits>
 
 #include "horovod_cpp/autograd/engine/grad.h"
+#include "horovod_cpp/autograd/functions/convolution.h"
 #include "horovod_cpp/autograd/functions/functions.h"
-#include "horovod_cpp/autograd/functions/window.h"
 #include "test/horovod_cpp/autograd/values.h"
 
 namespace hvd {

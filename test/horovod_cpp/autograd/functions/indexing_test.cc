@@ -1,4 +1,3 @@
-#include "horovod_cpp/autograd/functions/indexing.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,10 +1,8 @@
-#include "horovod_cpp/nn/models/inception.h"
 
 #include <gtest/gtest.h>
 
 #include "core/base/status.h"
-#include "horovod_cpp/nn/models/alexnet.h"
-#include "horovod_cpp/nn/models/googlenet.h"
+#include "horovod_cpp/nn/models/models.h"
 #include "horovod_cpp/tensor/random.h"
 #include "test/horovod_cpp/nn/models/model_reference.h"
 

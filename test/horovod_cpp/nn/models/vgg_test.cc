@@ -1,4 +1,4 @@
-#include "horovod_cpp/nn/models/vgg.h"
+#include "horovod_cpp/nn/models/models.h"
 
 #include <gtest/gtest.h>
 

@@ -1,12 +1,11 @@
-#include "horovod_cpp/nn/option_text.h"
+#include "horovod_cpp/nn/options.h"
 
 #include <algorithm>
 #include <array>
 #include <charconv>
 #include <cmath>
 
-namespace hvd {
-namespace nn {
+namespace hvd::nn {
 
 std::string text_of(double value) {
   const double size = std::abs(value);
@@ -54,5 +53,4 @@ std::string text_of(const ConvolutionText& layer) {
   return layer.bias ? text : text + ", bias=False";
 }
 
-}  // namespace nn
-}  // namespace hvd
+}  // namespace hvd::nn

@@ -17,6 +17,7 @@ from model_twins import MODELS as TWINS  # PyTorch's models of the same names
 SMALL_HEAD = {"cifar_head": True}
 LIVE = {name: SMALL_HEAD if name.startswith("vgg") else {} for name in models.__all__
         if name[0].islower()}
+ALWAYS = {"alexnet", "googlenet", "inception_v3", "resnet18", "resnet50", "vgg11_bn"}
 EXTENTS = {"alexnet": 63, "inception_v3": 75}
 
 
@@ -54,7 +55,8 @@ def round_trip(name, options, extent, path):
     assert_equal_outputs(ours, theirs, x)
 
 
-@pytest.mark.parametrize("name", LIVE)
+@pytest.mark.parametrize("name", [
+    name if name in ALWAYS else pytest.param(name, marks=pytest.mark.full) for name in LIVE])
 def test_checkpoints_go_to_pytorch_and_back(name, tmp_path):
     round_trip(name, LIVE[name], EXTENTS.get(name, 32), str(tmp_path / "model.safetensors"))
 

@@ -14,7 +14,8 @@ import horovod_cpp as hvd
 HEADERS = pathlib.Path(__file__).parents[2] / "horovod_cpp"
 # Bases and parts that a user of Python meets under another name, or makes by a function.
 OTHERWISE = {
-    "nn": {"BatchNorm": "BatchNorm1d", "Recurrent": "LSTM", "SkipInit": "the argument init_weights"},
+    "nn": {"BatchNorm": "BatchNorm1d", "FunctionLoss": "Loss", "Recurrent": "LSTM",
+           "SkipInit": "the argument init_weights"},
     "optim": {"RuleOptimizer": "Optimizer", "BuiltInOptimizer": "Optimizer"},
     "data": {},
 }

@@ -71,7 +71,7 @@ class Job {
   }
 
   std::mt19937 random_;
-  std::vector<SessionRank> ranks_;
+  std::deque<SessionRank> ranks_;  // it grows, and they do not move
   std::vector<Bytes> sessions_;
   std::map<std::pair<Rank, Rank>, std::deque<Bytes>> links_;
 };

@@ -249,6 +249,8 @@ def test_a_wrong_command_is_answered_with_what_there_is(notebook):
     assert "no 'statsu'" in printed and "%hvd restart" in printed
     _, printed, _ = notebook.execute("%%hvd one\n1")
     assert "invalid" in printed and "%%hvd 0,2" in printed
+    _, printed, _ = notebook.execute("%hvd help -r 0")
+    assert printed.startswith("%%hvd  ") and "%hvd restart" in printed
 
 
 def test_ranks_end_with_a_kernel_that_is_killed(notebook, marked_processes):

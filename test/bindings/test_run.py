@@ -54,6 +54,7 @@ def test_an_exception_on_a_rank_arrives_with_rank_and_traceback(marked_processes
     assert caught.value.rank == 1
     assert "in work" in caught.value.traceback and "lost on the way" in str(caught.value)
     assert isinstance(caught.value.__cause__, KeyError)
+    assert f"{hvd.RankError.__module__}.{hvd.RankError.__name__}" == "horovod_cpp.RankError"
     assert marked_processes() == []
 
 

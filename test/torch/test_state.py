@@ -133,6 +133,19 @@ assert state["lists"]["a"][0].tolist() == [1.0, 1.0] and state["lists"]["new"] =
 assert type(state["ordered"]) is collections.OrderedDict
 assert list(state["ordered"].items()) == [("b", torch.ones(1)), ("a", (1,))]
 
+# Objects with tensors of any kind, which stay what they are.
+import types
+optimizer = optim.SGD([weight], lr=1.0)
+if rank == 1:
+    optimizer.param_groups[0]["seen"] = types.SimpleNamespace(
+        sparse=torch.eye(2).to_sparse(), narrow=torch.ones(1).expand(3),
+        meta=torch.ones(2, device="meta"), model=torch.nn.Linear(2, 1))
+hvd.broadcast_optimizer_state(optimizer, root_rank=1)
+seen = optimizer.param_groups[0]["seen"]
+assert seen.sparse.is_sparse and seen.narrow.tolist() == [1.0] * 3 and seen.meta.is_meta
+assert all(isinstance(p, torch.nn.Parameter) and p.requires_grad for p in seen.model.parameters())
+assert same_everywhere(*seen.model.parameters(), seen.sparse.to_dense())
+
 optimizer, _, _ = make("Adam", {})
 if rank == 1:
     train(*make("Adam", {}), 1)

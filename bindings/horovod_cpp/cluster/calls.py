@@ -34,6 +34,8 @@ class RankError(_native.Error, RuntimeError):
         traceback: that rank's traceback as text; empty when it ended without one.
     """
 
+    __module__ = "horovod_cpp"  # in tracebacks and pickles, as that of the other exceptions
+
     def __init__(self, message: str, rank: int | None = None, traceback: str = "",
                  rendered: str = "") -> None:
         super().__init__(message)

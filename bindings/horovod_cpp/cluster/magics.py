@@ -35,7 +35,6 @@ _ARGUMENTS: dict[str, list[tuple[str, dict[str, Any]]]] = {
     "status": [], "restart": [], "stop": [], "cluster": [],
     "push": [("names", {"nargs": "+"})],
     "pull": [("names", {"nargs": "+"}), ("-r", {"dest": "rank", "type": int})],
-    "help": [("words", {"nargs": "*"})],  # whatever follows
 }
 
 
@@ -63,6 +62,9 @@ class HorovodMagics(Magics):  # type: ignore[misc]  # IPython has no types
             self._running(options.n).execute(cell, options.ranks)
             return None
         command, *arguments = words or ["help"]
+        if command == "help":  # whatever follows
+            print(_HELP)
+            return None
         if command not in _ARGUMENTS:
             raise UsageError(f"%hvd has no {command!r}:\n{_HELP}")
         return getattr(self, f"do_{command}")(**vars(_parser(command).parse_args(arguments)))
@@ -81,9 +83,6 @@ class HorovodMagics(Magics):  # type: ignore[misc]  # IPython has no types
         elif np is not None and np != self._cluster.size:
             raise UsageError(f"{self._cluster.size} ranks are running: %hvd stop ends them")
         return self._cluster
-
-    def do_help(self, words: list[str]) -> None:
-        print(_HELP)
 
     def do_start(self, n: int | None, number: int | None) -> None:
         if self._cluster is not None:

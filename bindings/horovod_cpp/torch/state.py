@@ -120,13 +120,25 @@ def _difference(groups: Any, root: Any) -> str:
     return ""
 
 
+def _travels(value: torch.Tensor) -> bool:
+    """Whether it travels as it lies: of a parameter its data does, to which pickle comes next, so that
+    it stays one. On the CPU what is sparse or has no memory of its own is pickled."""
+    if isinstance(value, torch.nn.Parameter):
+        return False
+    try:
+        memory.check_output(value)
+    except (TypeError, _native.Error):
+        return gpu.is_gpus(value)
+    return True
+
+
 def _pack_state(optimizer: torch.optim.Optimizer) -> tuple[bytes, list[torch.Tensor]]:
     """Pickled without the tensors, wherever they are in it, and these: they travel as they lie."""
     tensors: list[torch.Tensor] = []
     taken: dict[int, int] = {}  # some are there several times
 
     def take(value: object) -> int | None:
-        if not isinstance(value, torch.Tensor):
+        if not isinstance(value, torch.Tensor) or not _travels(value):
             return None
         if id(value) not in taken:
             taken[id(value)] = len(tensors)

@@ -6,7 +6,7 @@
 #include "horovod_cpp/autograd/modes.h"
 #include "horovod_cpp/tensor/kernels/elementwise/elementwise.h"
 
-// How functions find the dtype they compute in; autocast.h has the rules. Undefined tensors pass.
+// How functions find the dtype they compute in; modes.h has the rules. Undefined tensors pass.
 namespace hvd {
 namespace autograd {
 

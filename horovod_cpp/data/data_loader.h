@@ -26,7 +26,7 @@ struct DataLoaderOptions {
   std::uint64_t seed = 0;                      // of the sampler, if none is given
   // Decides order and batches; excludes batch_size, shuffle, sampler and drop_last.
   std::shared_ptr<BatchSampler> batch_sampler = nullptr;
-  CollateFn collate_fn = nullptr;  // collate() (collate.h), if none is given
+  CollateFn collate_fn = nullptr;  // collate() (batch_loading.h), if none is given
 };
 
 // Gives a dataset in batches, one pass a range-for:

@@ -37,7 +37,7 @@ using hvd::smooth_l1_loss;
 using hvd::softmax;
 using hvd::tanh;
 
-// The largest of each window of [n, c, h, w] (autograd/functions/pooling.h).
+// The largest of each window of [n, c, h, w] (autograd/functions/functions.h).
 Tensor max_pool2d(const Tensor& input, const Pool2dOptions& options);
 
 // Normalises each channel of [n, c, ...] as hvd::batch_norm does. weight and bias [c] may be

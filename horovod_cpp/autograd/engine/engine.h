@@ -42,8 +42,8 @@ struct Options {
 // Runs the graph behind `roots` once, latest operation first, without recursion. A leaf's gradient
 // is added to leaf.grad() and its hooks run as soon as the last operation that feeds it has run.
 // Frees what it passed unless told to retain it. Equal graphs give equal bits. Throws
-// InvalidArgumentError naming the operation when anomalies are looked for (anomaly.h) and it gives
-// a NaN.
+// InvalidArgumentError naming the operation when anomalies are looked for (set_detect_anomaly())
+// and it gives a NaN.
 void backward(const std::vector<Root>& roots, Options options);
 
 // The same, but returns the gradients of `wanted` (leaves or results) and leaves every grad()

@@ -13,7 +13,7 @@
 #include "horovod_cpp/tensor/tensor.h"
 
 // Differentiable functions of tensors. Inputs broadcast as in NumPy where two are combined; both
-// must have one dtype (nothing is cast silently; autograd/autocast.h has what asks for it). Shapes
+// must have one dtype (nothing is cast silently; autograd/modes.h has what asks for it). Shapes
 // that do not fit throw InvalidArgumentError naming both. Results are new and a function of the
 // inputs' values alone: the same bits wherever they lie. They are contiguous, except that images
 // stay channels last (autograd/functions/convolution.h). float16 and bfloat16 are computed in
@@ -242,7 +242,7 @@ struct Pool2dOptions {
 Tensor max_pool2d(const Tensor& input, const Pool2dOptions& options);
 Tensor avg_pool2d(const Tensor& input, const Pool2dOptions& options);
 // Means over output_size windows: window i of n reads [floor(i h / n), ceil((i + 1) h / n)).
-// An extent kInputExtent (input_extent.h) is the input's.
+// An extent kInputExtent (window.h) is the input's.
 Tensor adaptive_avg_pool2d(const Tensor& input, IntPair output_size);
 
 }  // namespace hvd

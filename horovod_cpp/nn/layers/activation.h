@@ -3,8 +3,8 @@
 #include "horovod_cpp/autograd/functions/functions.h"
 #include "horovod_cpp/nn/module.h"
 
-// Elementwise but for the softmaxes; the functions' contracts are in autograd/functions/functions.h
-// and autograd/functions/activations.h.
+// Elementwise but for the softmaxes; the functions' contracts are in
+// autograd/functions/functions.h.
 namespace hvd {
 namespace nn {
 

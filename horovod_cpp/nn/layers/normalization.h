@@ -6,7 +6,7 @@ namespace hvd {
 namespace nn {
 
 // Normalises over the last axes, which have the shape `normalized_shape`
-// (autograd/functions/normalization.h).
+// (autograd/functions/functions.h).
 class LayerNorm : public Module {
  public:
   explicit LayerNorm(Shape normalized_shape, double eps = 1e-5, bool elementwise_affine = true);

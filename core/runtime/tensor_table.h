@@ -31,7 +31,8 @@ struct InFlight {
   InFlight* before_of_name = nullptr;
   Completion completion;
 
-  explicit InFlight(std::shared_ptr<LoopOwnership> seat = nullptr) : completion(std::move(seat)) {}
+  explicit InFlight(std::shared_ptr<LoopOwnership> ownership = nullptr)
+      : completion(std::move(ownership)) {}
   const std::string& name() const { return submission.request.name; }
 };
 
@@ -44,9 +45,9 @@ Status not_submitted(const std::string& name, const Status& why);
 // anything else is called: no port, no hook, no destructor of user memory.
 class TensorTable {
  public:
-  // `seat`: of the coordinator that takes what is added; null = it does not sleep.
-  explicit TensorTable(std::shared_ptr<LoopOwnership> seat = nullptr)
-      : ownership_(std::move(seat)) {}
+  // `ownership`: of the coordinator that takes what is added; null = it does not sleep.
+  explicit TensorTable(std::shared_ptr<LoopOwnership> ownership = nullptr)
+      : ownership_(std::move(ownership)) {}
 
   // All or none; moves from them. As many handles as submissions. Throws InvalidArgumentError on a
   // name that is in flight under a handle that somebody has, or twice in the list, or a process set

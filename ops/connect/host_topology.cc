@@ -23,7 +23,7 @@ namespace hvd {
 namespace {
 
 // Hosts may share a name, and one machine may have had another life: the boot tells them apart.
-// Containers of one machine that have one name are one host: see host_sharing.h.
+// Containers of one machine that have one name are one host: see share_host().
 Introduction introduce(const Config& config, std::span<const Term> terms) {
   Introduction mine;
   mine.build = build_and_layout();

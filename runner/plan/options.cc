@@ -77,7 +77,8 @@ class ConfigFile {
     if (row == table.end() || key.empty()) {
       fail(mark, "unknown key " + key + "; docs/launch.md lists the keys");
     }
-    const auto on = row->value.empty() ? Flag::read(value) : true;
+    std::optional<bool> on = true;
+    if (row->value.empty()) on = value.empty() ? std::nullopt : Flag::read(value);
     if (!on) fail(mark, key + ": '" + value + "': expected true or false");
     if (!*on && row->called(false).empty()) return;
     given_.push_back({&*row, *on, place(mark) + ": " + key, place(mark), value});

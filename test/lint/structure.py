@@ -349,6 +349,30 @@ def check_words(root, findings):
                                             f"people; say: {instead}")
 
 
+NAMED_FILE = re.compile(r"(?<![\w./-])\w[\w./-]*\.(?:h|cc|cu)\b(?![\w./-]\w)")
+# Of other projects, and of a program that a comment gives as an example.
+FOREIGN_FILES = {"Python.h", "dnnl.h", "jpeglib.h", "mpi.h", "nccl.h", "train.cc"}
+
+
+def check_named_files(root, findings):
+    """What comments, READMEs and CMake call files of this tree is there: nothing else notices where
+    one goes, CMake only where that part of the build is switched on."""
+    paths = [path for folder in (*SOURCES, "cmake") for path in sorted((root / folder).rglob("*"))]
+    known = set(FOREIGN_FILES)
+    for path in paths:
+        parts = path.relative_to(root).parts
+        known |= {"/".join(parts[i:]) for i in range(len(parts))}
+    for path in paths:
+        is_cmake, is_source = path.name == "CMakeLists.txt", path.suffix in (".h", ".cc", ".cu")
+        if not (is_cmake or is_source or path.name == "README.md"):
+            continue
+        for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
+            text = line.partition("//")[2] if is_source else line.replace("${PROJECT_SOURCE_DIR}/", "")
+            for name in NAMED_FILE.findall(text):
+                if name not in known and not (is_cmake and "/" not in name):
+                    findings.append(f"{path.relative_to(root)}:{number}: there is no file {name}")
+
+
 def check_sizes(root, path, findings):
     lines = path.read_text(encoding="utf-8").count("\n")
     if lines > 600 and "test" not in path.relative_to(root).parts:
@@ -375,6 +399,7 @@ def main():
     check_tests_belong(root, findings)
     check_top_level(root, findings)
     check_words(root, findings)
+    check_named_files(root, findings)
     check_classes(root, SOURCES[:5], findings)
     for finding in findings:
         print(finding)

@@ -10,7 +10,7 @@ import unittest
 
 HERE = pathlib.Path(__file__).resolve()
 ROOT = HERE.parents[2]
-COPIED = ("core", "ops", "horovod_cpp", "bindings", "runner", "examples", "test")
+COPIED = ("cmake", "core", "ops", "horovod_cpp", "bindings", "runner", "examples", "test")
 
 
 class StructureTest(unittest.TestCase):
@@ -157,6 +157,14 @@ class StructureTest(unittest.TestCase):
         for number in range(41):
             self.plant(f"test/core/base/planted_{number}_test.cc", "int planted;\n")
         self.assertEqual(self.check(), (0, ""))
+
+    def test_a_comment_that_names_no_file_is_reported(self):
+        self.plant("core/base/planted.cc", "int planted;  // see core/base/clock.h, base/gone.h.\n")
+        self.assert_reported("core/base/planted.cc:1: there is no file base/gone.h")
+
+    def test_a_source_that_cmake_names_and_that_is_not_there_is_reported(self):
+        self.plant("test/CMakeLists.txt", "target_sources(planted PRIVATE ${PROJECT_SOURCE_DIR}/ops/gone.cc)\n")
+        self.assert_reported("there is no file ops/gone.cc")
 
     def test_a_long_file_is_reported(self):
         self.plant("core/base/planted.cc", "int planted();\n" * 601)

@@ -300,6 +300,7 @@ INSTANTIATE_TEST_SUITE_P(
                 ":3: params.cycle_time_ms='soon'"},
         BadFile{"BadMib", "params:\n  fusion_threshold_mb: -1\n", ":2: params.fusion_threshold_mb"},
         BadFile{"BadFlag", "autotune:\n  enabled: 7\n", ":2: autotune.enabled: '7'"},
+        BadFile{"EmptyFlag", "stall_check:\n  enabled: ''\n", ":2: stall_check.enabled: ''"},
         BadFile{"NoValue", "params:\n  cycle_time_ms:\n", ":2: params.cycle_time_ms: has no value"},
         BadFile{"Twice", "controller: mpi\ncontroller: gloo\n", ":2: controller: was already"},
         BadFile{"NoMap", "- a\n- b\n", ":1: expected 'key: value' lines"},

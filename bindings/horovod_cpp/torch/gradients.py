@@ -200,7 +200,7 @@ class Entry:
 
     def send(self, gradient: torch.Tensor) -> int:
         """It is in flight from now on. Returns its address."""
-        address = gradient.data_ptr()
+        address: int = gradient.data_ptr()
         self.in_flight = gradient, address, None if gradient.is_inference() else gradient._version
         return address
 
@@ -208,12 +208,12 @@ class Entry:
         """Otherwise the optimizer would take a gradient that no other rank has."""
         sent, address, version = self.in_flight
         gradient = self.taken if self.apart else self.parameter.grad
-        if gradient is not sent or gradient.data_ptr() != address:
+        if gradient is None or gradient is not sent or gradient.data_ptr() != address:
             self.refuse_change("replaced or dropped")
         if version not in (None, gradient._version):
             self.refuse_change("changed")
 
-    def refuse_change(self, change: str) -> None:
+    def refuse_change(self, change: str) -> NoReturn:
         if in_data_parallel(self.parameter):
             refuse_data_parallel()
         refuse(f"the gradient of '{self.name}' was {change} while it was being reduced, between "
@@ -274,7 +274,7 @@ class Gradients:
             entry.apart = False
         if not sends:
             return [], new_sparse
-        tensors = self._tensors(dense)
+        tensors: list[Any] = self._tensors(dense)
         if len(dense) < len(which):
             of_entry = dict(zip(dense, tensors))
             tensors = [of_entry.get(self.entries[index]) for index in which]

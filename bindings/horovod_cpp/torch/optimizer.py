@@ -35,6 +35,8 @@ else:
 class _Options(types.SimpleNamespace):
     """DistributedOptimizer()'s, checked. ``native``: as the reducer takes them."""
 
+    compression: Any
+
     def __init__(self, **given: Any) -> None:
         super().__init__(**given)
         self.compression = compressors.chosen(self.compression)

@@ -217,7 +217,7 @@ struct Pool2dOptions {
 Tensor max_pool2d(const Tensor& input, const Pool2dOptions& options);
 Tensor avg_pool2d(const Tensor& input, const Pool2dOptions& options);
 // Means over output_size windows: window i of n reads [floor(i h / n), ceil((i + 1) h / n)).
-// An extent kInputExtent (window.h) is the input's.
+// An extent kInputExtent is the input's.
 Tensor adaptive_avg_pool2d(const Tensor& input, IntPair output_size);
 
 // -- functions that give bool tensors, and those that a bool tensor tells what to do. Operands

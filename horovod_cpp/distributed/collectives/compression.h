@@ -61,7 +61,7 @@ class Compression {
   // A DistributedOptimizer adds what was lost to the next gradient (error feedback: Karimireddy et
   // al., "Error feedback fixes SignSGD", 2019); a plain allreduce does not.
   static Compression int8() { return Compression(WireFormat::kInt8); }
-  // Matrices as a product of two of `rank` columns, see compression/power_sgd.h. Throws
+  // Matrices as a product of two of `rank` columns, see PowerSgd. Throws
   // InvalidArgumentError unless rank > 0.
   static Compression powersgd(int rank = 2);
 

@@ -5,7 +5,7 @@
 #include "horovod_cpp/nn/module.h"
 #include "horovod_cpp/nn/options.h"
 
-// What the constructors of convolutions refuse, as nn/checks.h.
+// What the constructors of convolutions refuse, as nn/options.h.
 namespace hvd::nn {
 
 inline void check_pair(const char* layer, const char* argument, IntPair pair, std::int64_t least) {

@@ -150,7 +150,7 @@ std::shared_ptr<ResNet> resnet50(const ResNetOptions& options = {});
 struct GoogLeNetOptions {
   std::int64_t num_classes = 1000;
   bool aux_logits = true;        // two more classifiers along the way, for training
-  bool transform_input = false;  // see to_tensorflow_range() of basic_conv.h
+  bool transform_input = false;  // see to_tensorflow_range()
   double dropout = 0.2;
   double dropout_aux = 0.7;
   // Without, weights are left uninitialised: for values that come from a checkpoint.
@@ -193,7 +193,7 @@ std::shared_ptr<GoogLeNet> googlenet(const GoogLeNetOptions& options = {});
 struct Inception3Options {
   std::int64_t num_classes = 1000;
   bool aux_logits = true;        // one more classifier along the way, for training
-  bool transform_input = false;  // see to_tensorflow_range() of basic_conv.h
+  bool transform_input = false;  // see to_tensorflow_range()
   double dropout = 0.5;
   // Without, weights are left uninitialised: for values that come from a checkpoint.
   bool init_weights = true;

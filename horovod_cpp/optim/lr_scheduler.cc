@@ -164,7 +164,8 @@ StepLR::StepLR(Optimizer& optimizer, std::int64_t step_size, double gamma) : For
           "StepLR: step_size " + std::to_string(step_size) + ", expected at least 1");
   check_gamma("StepLR", gamma);
   start([=](double lr, std::int64_t epoch) {
-    return lr * std::pow(gamma, static_cast<double>(epoch / step_size));
+    const std::int64_t steps = epoch / step_size;
+    return lr * std::pow(gamma, static_cast<double>(steps));
   });
 }
 

@@ -177,8 +177,7 @@ void bind_composed(py::module_& m) {
                  "scale: factor that is reached: ``hvd.size()``.",
                  "warmup_epochs: passes over the data until then.",
                  "steps_per_epoch: step() calls a pass.",
-                 "schedule: a schedule of this optimizer that is multiplied by the factor; counts "
-                 "from the same 0."},
+                 "schedule: of this optimizer, multiplied by the factor; counts from the same 0."},
                 kArgumentRaises)
           .c_str())
       .def(py::init([](Optimizer& optimizer, Number scale, Number warmup_epochs,

@@ -192,7 +192,7 @@ void bind_reducer(py::module_& m) {
            py::arg("gradient_predivide_factor"), py::arg("clip_grad_norm"), py::arg("clip_when"),
            py::arg("gradient_as_bucket_view"), py::arg("overlap_step"));
   py::class_<GradientHook>(m, "_GradientHook", "Of a parameter, for PyTorch.")
-      .def("__call__", [](const GradientHook& self, const py::Args<py::object>&) { self(); })
+      .def("__call__", [](const GradientHook& self, const py::Args<Anything>&) { self(); })
       // As PyTorch's unserializable_hook() marks functions: no warning when parameters are pickled.
       .def_property_readonly("__torch_unserializable__", [](const GradientHook&) { return true; });
   py::class_<PythonReducer, std::shared_ptr<PythonReducer>>(

@@ -6,14 +6,18 @@ set(HVD_HEADER_DIR ${CMAKE_INSTALL_INCLUDEDIR}/horovod_cpp-${PROJECT_VERSION_MAJ
 
 get_property(hvd_rooms GLOBAL PROPERTY HVD_ROOMS)
 set(hvd_exported hvd_build_flags ${hvd_rooms})
-set(hvd_header_folders core ops)
-if(HVD_TRAINING)
-  list(APPEND hvd_header_folders horovod_cpp)
-endif()
 install(TARGETS ${hvd_exported} EXPORT horovod_cppTargets
         ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT development)
-install(DIRECTORY ${hvd_header_folders} DESTINATION ${HVD_HEADER_DIR} COMPONENT development
-        FILES_MATCHING PATTERN "*.h")
+set(hvd_header_folders core ops)
+if(HVD_TRAINING)
+  list(APPEND hvd_header_folders horovod_cpp/)  # what is in it
+endif()
+# All headers lie in horovod_cpp/, so that a program may have a folder core/ or ops/ of its own.
+install(DIRECTORY ${hvd_header_folders} DESTINATION ${HVD_HEADER_DIR}/horovod_cpp
+        COMPONENT development FILES_MATCHING PATTERN "*.h")
+install(CODE "set(headers \"\$ENV{DESTDIR}\${CMAKE_INSTALL_PREFIX}/${HVD_HEADER_DIR}\")"
+        COMPONENT development)
+install(SCRIPT ${CMAKE_CURRENT_LIST_DIR}/installed_includes.cmake COMPONENT development)
 install(EXPORT horovod_cppTargets NAMESPACE hvd:: DESTINATION ${HVD_CMAKE_DIR}
         COMPONENT development)
 configure_package_config_file(${CMAKE_CURRENT_LIST_DIR}/horovod_cppConfig.cmake.in

@@ -150,11 +150,14 @@ configure_lint() {
     -Dpybind11_DIR="$(build/venv/bin/python -m pybind11 --cmakedir)"
 }
 
+cases="not full"  # the marker of cases that are left to --full
+[[ -z $full ]] || cases=""
+
 # run_lint   Checks of the tree, and the tests of these checks.
 run_lint() {
   local code=0
   python3 test/lint/structure.py || code=1
-  build/venv/bin/python -m pytest test/lint -q --junitxml="$results/lint.xml" || code=1
+  build/venv/bin/python -m pytest test/lint -q -m "$cases" --junitxml="$results/lint.xml" || code=1
   return $code
 }
 
@@ -169,9 +172,6 @@ run_pytest() {
   PATH="$PWD/$2/bin:$PATH" HVD_BUILD="$PWD/build/cpu" HVD_DIGITS="$PWD/build/data/digits" \
     "$2/bin/python" -m pytest -q -m "$cases" --junitxml="$results/$1.xml" "${@:3}"
 }
-
-cases="not full"  # the marker of cases that are left to --full
-[[ -z $full ]] || cases=""
 
 # run_python NAME ENVIRONMENT [ARGUMENT...]   Most cases wait for processes: twice as many at a time as
 # there are cores.

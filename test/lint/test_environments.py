@@ -91,6 +91,7 @@ def registry(filled_folder):
     return Registry(filled_folder)
 
 
+@pytest.mark.full
 def test_an_environment_has_the_newest_or_the_oldest_versions(registry):
     for versions, installed in (("newest", "2.0"), ("oldest", "1.0"), ("newest", "2.0")):
         code, said = registry.install(versions)
@@ -104,6 +105,7 @@ def test_a_lock_decides_and_each_change_of_it_is_installed(registry):
         assert "not available" not in said
 
 
+@pytest.mark.full
 def test_what_is_installed_already_takes_no_second_run_of_pip(registry):
     lock = registry.lock("hvd_one==1.5", "hvd_two==1.5")
     assert "installing" in registry.install(lock)[1]
@@ -117,6 +119,7 @@ def test_a_version_that_is_gone_is_named_and_the_range_decides(registry):
     assert said.count("not available") == 1 and f"not available: hvd_one==1.2 ({lock})" in said, said
 
 
+@pytest.mark.full
 def test_a_version_that_is_gone_does_not_free_those_that_are_installed(registry):
     registry.install(registry.lock("hvd_one==1.5", "hvd_two==1.0"))
     code, said = registry.install(registry.lock("hvd_one==1.2", "hvd_two==1.5"))
@@ -124,6 +127,7 @@ def test_a_version_that_is_gone_does_not_free_those_that_are_installed(registry)
     assert "not available: hvd_one==1.2 (" in said, said
 
 
+@pytest.mark.full
 def test_without_a_registry_pip_says_so(registry, tmp_path):
     registry.wheels = tmp_path
     code, said = registry.install(registry.lock("hvd_one==1.5", "hvd_two==1.5"))

@@ -45,8 +45,9 @@ def test_the_minimal_program_reaches_the_accuracy_of_its_one_process_version(ran
     assert first == second  # every rank has the same parameters
 
 
-@pytest.mark.parametrize("program", ["torch_minimal.py", "torch_minimal_one_process.py",
-                                     "torch_mnist.py", "torch_ddp.py", "torch_cifar_vgg11.py"])
+@pytest.mark.parametrize("program", ["torch_minimal.py", *(
+    pytest.param(program, marks=pytest.mark.full) for program in (
+        "torch_minimal_one_process.py", "torch_mnist.py", "torch_ddp.py", "torch_cifar_vgg11.py"))])
 def test_every_program_explains_itself(examples, program):
     done = subprocess.run([sys.executable, examples / program, "--help"], capture_output=True,
                           text=True, timeout=60)

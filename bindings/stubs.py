@@ -69,8 +69,8 @@ def public_types(package):
     raise SystemExit("typing.py has no __all__")
 
 
-def indented(text, depth):
-    return textwrap.indent(text, "    " * depth)
+def indented(text):
+    return textwrap.indent(text, "    ")
 
 
 def docstring(text):
@@ -110,84 +110,67 @@ class Builtins(ast.NodeTransformer):
         return ast.Attribute(ast.Name("builtins", ast.Load()), node.id, ast.Load())
 
 
-class Signature:
-    """One signature of pybind11's as Python. `hidden`: names that mean something else there."""
+def allow_none(argument, default):
+    """Pointers may be None; pybind11 does not say so."""
+    text = ast.unparse(argument.annotation) if argument.annotation else "None"
+    if isinstance(default, ast.Constant) and default.value is None and "None" not in text \
+            and text != "typing.Any":
+        argument.annotation = ast.parse(f"{text} | None").body[0].value
 
-    def __init__(self, name, text, is_method, hidden=()):
-        source = f"def f{rewritten(text)}: ..."
-        try:
-            self.function = ast.parse(source).body[0]
-        except SyntaxError as error:
-            raise SystemExit(f"{name}: {source} is not Python ({error}); see native/types.h") from None
-        self.function = Builtins(hidden).visit(self.function)
-        arguments = self.function.args
-        if is_method and arguments.args:
-            own = arguments.args[0]
-            own.arg = "self"
-            if own.annotation is not None and ast.unparse(own.annotation) != "ModuleT":
-                own.annotation = None
-        for argument, default in zip(reversed(arguments.args), reversed(arguments.defaults)):
-            self.allow_none(argument, default)
-        for argument, default in zip(arguments.kwonlyargs, arguments.kw_defaults):
-            self.allow_none(argument, default)
-        for argument in (arguments.vararg, arguments.kwarg):
-            if argument is not None and argument.annotation is None:
-                raise SystemExit(f"{name}: {source}: * and ** want py::Args<T> and py::KWArgs<T>")
-        unnamed = [a for a in arguments.args if re.fullmatch(r"arg\d+", a.arg)]
-        if unnamed and len(unnamed) == len(arguments.args) - is_method:
-            arguments.posonlyargs, arguments.args = arguments.args, []
 
-    @staticmethod
-    def allow_none(argument, default):
-        """Pointers may be None; pybind11 does not say so."""
-        text = ast.unparse(argument.annotation) if argument.annotation else "None"
-        if isinstance(default, ast.Constant) and default.value is None and "None" not in text \
-                and text != "typing.Any":
-            argument.annotation = ast.parse(f"{text} | None").body[0].value
-
-    @property
-    def arguments(self):
-        return ast.unparse(self.function.args)
-
-    @property
-    def result(self):
-        return ast.unparse(self.function.returns)
-
-    def argument_type(self, number):
-        every = self.function.args.posonlyargs + self.function.args.args
-        return ast.unparse(every[number].annotation)
+def parsed(name, text, is_method, hidden=()):
+    """Arguments of one signature of pybind11's, as Python's syntax tree, and the type of its result.
+    `hidden`: names that mean something else there."""
+    source = f"def f{rewritten(text)}: ..."
+    try:
+        function = Builtins(hidden).visit(ast.parse(source).body[0])
+    except SyntaxError as error:
+        raise SystemExit(f"{name}: {source} is not Python ({error}); see native/types.h") from None
+    arguments = function.args
+    if is_method and arguments.args:
+        own = arguments.args[0]
+        own.arg = "self"
+        if own.annotation is not None and ast.unparse(own.annotation) != "ModuleT":
+            own.annotation = None
+    for argument, default in (*zip(reversed(arguments.args), reversed(arguments.defaults)),
+                              *zip(arguments.kwonlyargs, arguments.kw_defaults)):
+        allow_none(argument, default)
+    for argument in (arguments.vararg, arguments.kwarg):
+        if argument is not None and argument.annotation is None:
+            raise SystemExit(f"{name}: {source}: * and ** want py::Args<T> and py::KWArgs<T>")
+    unnamed = [a for a in arguments.args if re.fullmatch(r"arg\d+", a.arg)]
+    if unnamed and len(unnamed) == len(arguments.args) - is_method:
+        arguments.posonlyargs, arguments.args = arguments.args, []
+    return arguments, ast.unparse(function.returns)
 
 
 def function_stub(name, doc, decorator="", is_method=False, hidden=()):
     stubs = []
     every = overloads_of(doc)
+    overload = "@typing.overload" if len(every) > 1 else ""
     for number, (text, documentation) in enumerate(every):
-        signature = Signature(name, text, is_method, hidden)
-        ignore = ""
-        if name in ("__eq__", "__ne__") and signature.result != "bool" and number == 0:
-            ignore = "  # type: ignore[override]"  # elements are compared, as NumPy does
+        arguments, result = parsed(name, text, is_method, hidden)
+        arguments, ignored, at = ast.unparse(arguments), "", ""
         in_place = re.match(r"__i(sub|mul|truediv)__|__iadd__", name) and "ArrayLike" in text
         # += takes fewer types than +, and an array compares with a Tensor too.
-        if in_place or (re.match(r"__[lg][te]__", name) and "NDArray" in signature.arguments):
-            ignore = "  # type: ignore[misc]"
-        overload = "@typing.overload\n" if len(every) > 1 else ""
-        body = "\n" + indented(docstring(documentation) if documentation else "...", 1)
-        first, second = (overload + decorator, f"def {name}({signature.arguments}) -> "
-                         f"{signature.result}:")
-        if "override" in ignore and overload:
-            first = first.replace("overload\n", "overload" + ignore + "\n")
-            ignore = ""
-        stubs.append(first + second + ignore + body)
+        if in_place or (re.match(r"__[lg][te]__", name) and "NDArray" in arguments):
+            ignored = "  # type: ignore[misc]"
+        elif name in ("__eq__", "__ne__") and result != "bool" and number == 0:
+            ignored = "  # type: ignore[override]"  # elements are compared, as NumPy does
+            at, ignored = (ignored, "") if overload else ("", ignored)
+        stubs.append((f"{overload}{at}\n" if overload else "") + decorator
+                     + f"def {name}({arguments}) -> {result}:{ignored}\n"
+                     + indented(docstring(documentation) if documentation else "..."))
     return "\n".join(stubs)
 
 
 def property_stub(name, value, hidden):
-    documentation = value.__doc__ or ""
-    getter = Signature(name, value.fget.__doc__.strip().splitlines()[0], True, hidden)
-    text = f"@property\ndef {name}(self) -> {getter.result}:\n{indented(docstring(documentation), 1)}"
+    _, result = parsed(name, value.fget.__doc__.strip().splitlines()[0], True, hidden)
+    text = f"@property\ndef {name}(self) -> {result}:\n{indented(docstring(value.__doc__ or ''))}"
     if value.fset is not None:
-        setter = Signature(name, value.fset.__doc__.strip().splitlines()[0], True, hidden)
-        text += f"\n@{name}.setter\ndef {name}(self, value: {setter.argument_type(1)}) -> None: ..."
+        arguments, _ = parsed(name, value.fset.__doc__.strip().splitlines()[0], True, hidden)
+        given = ast.unparse((arguments.posonlyargs + arguments.args)[1].annotation)
+        text += f"\n@{name}.setter\ndef {name}(self, value: {given}) -> None: ..."
     return text
 
 
@@ -199,7 +182,7 @@ def is_function(value):
 def python_stub(name, function):
     """Of a method that is written in Python."""
     signature = rewritten(str(inspect.signature(function)).replace("'", ""))
-    return f"def {name}{signature}:\n{indented(docstring(function.__doc__ or ''), 1)}"
+    return f"def {name}{signature}:\n{indented(docstring(function.__doc__ or ''))}"
 
 
 def member_stub(name, value, hidden):
@@ -251,7 +234,7 @@ def class_stub(name, cls):
                           if base.__name__ not in ("object", "pybind11_object"))
         if not issubclass(cls, BaseException):
             lines += list(members(cls))
-    return f"class {name}({bases}):\n".replace("()", "") + indented("\n".join(lines), 1)
+    return f"class {name}({bases}):\n".replace("()", "") + indented("\n".join(lines))
 
 
 def module_stub(module, type_names):

@@ -13,6 +13,10 @@ if TYPE_CHECKING:  # it imports NumPy, which takes longer than all the rest
     from horovod_cpp.typing import ArrayLike, DTypeLike
 
 
+__all__ = ["Function", "autocast", "enable_grad", "grad", "no_grad", "set_detect_anomaly",
+           "set_grad_enabled"]
+
+
 class _GradMode(contextlib.ContextDecorator):
     def __init__(self, enabled: bool) -> None:
         self._enabled = bool(enabled)

@@ -4,7 +4,7 @@ from horovod_cpp import _native
 
 
 def _usable(name: str) -> bool:
-    return _native._backends().get(name, False)
+    return _native._backends()[name][0]
 
 
 def mpi_built() -> bool:

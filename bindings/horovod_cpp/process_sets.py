@@ -41,14 +41,14 @@ def _as_set(given: Any) -> Any:
         return given  # init() says what is wrong with it
 
 
-@_documented_as(_native.init)
+@_documented_as(_native._init)
 @short_traceback
 def init(process_sets: Iterable[ProcessSet | Sequence[int]] | str | None = None) -> None:
     if not _native.is_initialized():
         _registered.clear()
     if isinstance(process_sets, Iterable) and not isinstance(process_sets, str):
         process_sets = [_as_set(each) for each in process_sets]
-    _native.init(process_sets)
+    _native._init(process_sets)
     if isinstance(process_sets, list):
         for each in process_sets:
             _remember(each)

@@ -333,13 +333,6 @@ def test_the_picture_of_a_recording_without_an_end_says_so(recorded, tmp_path):
     assert "its job still ran, or was killed" in hvd.plot.timeline(cut).get_xlabel()
 
 
-@pytest.mark.parametrize("content", [b"hello\n", b'{"traceEvents": []}', b"[\n{broken},\n{}\n]\n"])
-def test_events_of_something_else_are_refused(content, tmp_path):
-    (tmp_path / "foreign.json").write_bytes(content)
-    with pytest.raises(hvd.InvalidArgumentError, match="foreign.json' is not a timeline of horovod_"):
-        hvd.plot.load_timeline(tmp_path / "foreign.json")
-
-
 @pytest.mark.parametrize("content", [
     b"", b"hello\n", b"\x89PNG\r\n\x1a\n\xff\xfe", b'{"traceEvents": []}', b"[\n]\n",
     b"[\n1,\n2\n]\n", b'[\n{"name":"x","ph":"X","pid":1,"tid":1,"ts":1,"dur":1}\n]\n',
@@ -352,6 +345,9 @@ def test_a_file_of_something_else_is_refused(content, tmp_path):
     with pytest.raises(hvd.InvalidArgumentError, match="foreign.json' is not a timeline of horovod_"):
         hvd.plot.timeline(foreign)
     assert not pyplot.get_fignums()
+    if content in (b"hello\n", b'{"traceEvents": []}', b"[\n{broken},\n{}\n]\n"):  # no events at all
+        with pytest.raises(hvd.InvalidArgumentError, match="foreign.json' is not a timeline"):
+            hvd.plot.load_timeline(foreign)
 
 
 @pytest.mark.parametrize(("options", "words"), [

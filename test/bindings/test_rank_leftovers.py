@@ -169,10 +169,11 @@ def test_a_rank_that_cannot_be_buried_holds_up_no_later_call(cluster, monkeypatc
         assert cluster.run(hvd.rank, timeout=60) == [0, 1]
 
 
-def test_a_worker_that_was_buried_is_not_killed_again(monkeypatch):
-    process = subprocess.Popen(["sleep", "600"], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-                               start_new_session=True)
-    worker = pool_worker.PoolWorker(0, process, "HVD_RANK_MARK=none")
+def test_a_worker_that_was_buried_is_not_killed_again(monkeypatch, tmp_path):
+    program = tmp_path / "python"
+    program.write_text("#!/bin/sh\nexec sleep 600\n")
+    program.chmod(0o755)
+    worker = pool_worker.PoolWorker(0, 1, {}, None, str(program))
     worker.kill()
     assert worker.ends_within(10) and worker.bury() == "was killed by SIGKILL"
     killed = []

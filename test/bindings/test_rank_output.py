@@ -73,18 +73,12 @@ def test_equal_lines_are_shown_once_whoever_is_first(recorder):
     assert recorder.shown == [(None, "a"), (None, "b")] and printer.due() is None
 
 
-def test_lines_of_one_rank_do_not_keep_the_others_from_being_equal(recorder):
+@pytest.mark.parametrize("fed", [[(0, b"mine\nours\n"), (1, b"ours\n")],
+                                 [(0, b"mine\n"), (1, b"ours\n"), (0, b"ours\n")]])
+def test_lines_of_one_rank_do_not_keep_the_others_from_being_equal(recorder, fed):
     printer = Printer(recorder, range(2), collapse=True)
-    printer.feed(0, "stdout", b"mine\nours\n")
-    printer.feed(1, "stdout", b"ours\n")
-    assert recorder.shown == [(0, "mine"), (None, "ours")]
-
-
-def test_lines_that_come_later_are_equal_too(recorder):
-    printer = Printer(recorder, range(2), collapse=True)
-    printer.feed(0, "stdout", b"mine\n")
-    printer.feed(1, "stdout", b"ours\n")
-    printer.feed(0, "stdout", b"ours\n")
+    for rank, text in fed:
+        printer.feed(rank, "stdout", text)
     assert recorder.shown == [(0, "mine"), (None, "ours")]
 
 

@@ -256,23 +256,23 @@ def place_of(address):
     return host, int(port)
 
 
-def test_strangers_hold_a_bounded_number_of_descriptors_and_keep_nobody_out(caller):
+def test_unauthenticated_peers_hold_a_bounded_number_of_descriptors_and_keep_nobody_out(caller):
     real = caller(["127.0.0.1"], ranks=2)
-    strangers = []
+    peers = []
     for number in range(300):
-        strangers.append(socket.create_connection(place_of(real.address)))
+        peers.append(socket.create_connection(place_of(real.address)))
         if number % 3 == 1:
-            strangers[-1].sendall(wire.MARK)
+            peers[-1].sendall(wire.MARK)
         elif number % 3 == 2:
-            strangers[-1].sendall(wire.MARK + bytes(32))  # a hello, which needs no key
+            peers[-1].sendall(wire.MARK + bytes(32))  # a hello, which needs no key
     worker = wire.connect(real.address, b"k" * 32)
     worker.send(("hello", 1))
     wait_until(lambda: real.taken == [("hello", 1)])
-    assert len(real._listener._strangers) <= listening._MOST_STRANGERS + 2 * 2
-    dropped = [stranger for stranger in strangers if is_closed(stranger)]
-    assert len(dropped) >= 300 - listening._MOST_STRANGERS - 2 * 2
-    for stranger in strangers:
-        stranger.close()
+    assert len(real._listener._unauthenticated) <= listening._MOST_UNAUTHENTICATED + 2 * 2
+    dropped = [peer for peer in peers if is_closed(peer)]
+    assert len(dropped) >= 300 - listening._MOST_UNAUTHENTICATED - 2 * 2
+    for peer in peers:
+        peer.close()
 
 
 def is_closed(connection):
@@ -290,7 +290,7 @@ def is_closed(connection):
 def test_a_crowd_from_one_address_costs_another_no_place():
     listener = Listener(b"k" * 32, ["127.0.0.1"])
     patient = socket.create_connection(place_of(listener.address), source_address=("127.0.0.2", 0))
-    while not listener._strangers:
+    while not listener._unauthenticated:
         select.select([listener], [], [], LIMIT)
         listener.admit()
     crowd = []
@@ -299,7 +299,7 @@ def test_a_crowd_from_one_address_costs_another_no_place():
                                               source_address=("127.0.0.3", 0)))
         select.select([listener], [], [], LIMIT)
         listener.admit()
-    assert len(listener._strangers) == listening._MOST_STRANGERS
+    assert len(listener._unauthenticated) == listening._MOST_UNAUTHENTICATED
     assert not is_closed(patient) and is_closed(crowd[0])
     for connection in (patient, *crowd):
         connection.close()
@@ -307,7 +307,7 @@ def test_a_crowd_from_one_address_costs_another_no_place():
 
 
 def test_who_says_nothing_or_too_little_has_to_go(monkeypatch, caller):
-    monkeypatch.setattr(listening, "_STRANGER_LIMIT", 0.2)
+    monkeypatch.setattr(listening, "_AUTHENTICATION_LIMIT", 0.2)
     real = caller(["127.0.0.1"])
     silent, slow = (socket.create_connection(place_of(real.address)) for _ in range(2))
     slow.sendall(wire.MARK)
@@ -318,17 +318,17 @@ def test_who_says_nothing_or_too_little_has_to_go(monkeypatch, caller):
                                   wire.MARK + bytes(32) + bytes(32)])
 def test_who_says_something_else_has_to_go_at_once(caller, said):
     real = caller(["127.0.0.1"])
-    stranger = socket.create_connection(place_of(real.address))
+    peer = socket.create_connection(place_of(real.address))
     try:
-        stranger.sendall(said)
+        peer.sendall(said)
     except OSError:
         pass  # gone before it had said all
-    wait_until(lambda: is_closed(stranger))
+    wait_until(lambda: is_closed(peer))
     assert real.taken == real.lost == []
 
 
 def test_many_ranks_at_once_are_all_admitted_where_there_is_little_room(monkeypatch, caller):
-    monkeypatch.setattr(listening, "_MOST_STRANGERS", 1)
+    monkeypatch.setattr(listening, "_MOST_UNAUTHENTICATED", 1)
     real = caller(["127.0.0.1"])
     workers = [threading.Thread(target=lambda rank=rank: wire.connect(
         real.address, b"k" * 32).send(("hello", rank))) for rank in range(20)]
@@ -347,16 +347,16 @@ from horovod_cpp.cluster import wire
 
 listener = Listener(b"k" * 32, ["127.0.0.1"])
 host, _, port = listener.address.removeprefix("tcp:").rpartition(":")
-stranger = socket.create_connection((host, int(port)))
+peer = socket.create_connection((host, int(port)))
 assert select.select([listener], [], [], 60)[0]
-free = stranger.fileno() + 1
+free = peer.fileno() + 1
 _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
 resource.setrlimit(resource.RLIMIT_NOFILE, (free, most))
 listener.admit()
 assert not select.select([listener], [], [], 0)[0], "the loop would never sleep"
 assert listener.due() is not None
 resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
-while not listener._strangers:
+while not listener._unauthenticated:
     time.sleep(max(0, (listener.due() or 0) - time.monotonic()))
     listener.admit()
 print("admitted later")
@@ -436,10 +436,10 @@ def test_a_worker_tells_nobody_the_key_nor_anything_of_a_message():
 
 def test_a_pickle_before_the_key_was_shown_is_not_read(caller):
     real = caller(["127.0.0.1"])
-    stranger = socket.create_connection(place_of(real.address))
+    peer = socket.create_connection(place_of(real.address))
     data = pickle.dumps(Evil())
-    stranger.sendall(wire.MARK + bytes(32))
-    stranger.recv(64)
-    stranger.sendall(bytes(32) + struct.pack("<4sQ", b"HVD2", len(data)) + data)
-    wait_until(lambda: is_closed(stranger))
+    peer.sendall(wire.MARK + bytes(32))
+    peer.recv(64)
+    peer.sendall(bytes(32) + struct.pack("<4sQ", b"HVD2", len(data)) + data)
+    wait_until(lambda: is_closed(peer))
     assert real.taken == []

@@ -16,7 +16,7 @@ from ports import free_port
 
 import horovod_cpp.torch as hvd
 from horovod_cpp.cluster import wire
-from horovod_cpp.cluster.addresses import own_addresses
+from horovod_cpp.cluster.listener import own_addresses
 from horovod_cpp.torch.distributed import groups, session
 
 # What every program starts with; the arguments are those of init_process_group().

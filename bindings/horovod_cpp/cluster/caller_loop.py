@@ -150,7 +150,11 @@ class CallerLoop(EventLoop, Generic[_Rank]):
     def _on_first_message(self, channel: Channel) -> None:
         try:
             for _, rank in channel.receive_ready():
-                self.on_hello(rank, channel)
+                worker = self.worker(rank)
+                worker.channel = channel
+                self.selector.modify(channel, READ, functools.partial(self.read_messages, worker))
+                self.send(channel,
+                          ("setup", sys.path, sys.argv, self._variables, self._display))
                 return  # what follows is not for this handler
         except (EOFError, OSError):
             self.selector.unregister(channel)
@@ -160,12 +164,6 @@ class CallerLoop(EventLoop, Generic[_Rank]):
         worker = self.workers[rank]
         assert worker is not None  # it was started
         return worker
-
-    def on_hello(self, rank: int, channel: Channel) -> None:
-        worker = self.worker(rank)
-        worker.channel = channel
-        self.selector.modify(channel, READ, functools.partial(self.read_messages, worker))
-        self.send(channel, ("setup", sys.path, sys.argv, self._variables, self._display))
 
     def close_channel(self, worker: _Rank) -> None:
         if worker.channel is not None:

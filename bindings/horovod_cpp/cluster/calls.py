@@ -9,7 +9,7 @@ import sys
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from horovod_cpp import _native
+from horovod_cpp import _native, pickling
 from horovod_cpp.cluster.caller_loop import CallerLoop, Outcome, first_failure
 from horovod_cpp.cluster.output import StreamView
 
@@ -58,15 +58,16 @@ def check_np(caller: str, np: object) -> int:
     return np
 
 
-def check_arguments(what: str, args: object,
-                    kwargs: object) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    """The arguments of the function that ``what`` calls, which come as one value each."""
+def packed_call(what: str, fn: object, args: object, kwargs: object) -> bytes:
+    """The function that ``what`` calls with its arguments, which come as one value each."""
+    if not callable(fn):
+        raise TypeError(f"{what} calls a function, got {type(fn).__name__}")
     if not isinstance(args, Iterable):
         raise TypeError(f"{what}: args must be a tuple or list of arguments, got {args!r} "
                         f"({type(args).__name__})")
     if not (kwargs is None or isinstance(kwargs, Mapping)):
         raise TypeError(f"{what}: kwargs must be a dict, got {kwargs!r} ({type(kwargs).__name__})")
-    return tuple(args), dict(kwargs or {})
+    return pickling.dumps((fn, tuple(args), dict(kwargs or {})))
 
 
 def check_seconds(name: str, value: object) -> float | None:

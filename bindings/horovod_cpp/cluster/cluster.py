@@ -13,20 +13,8 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from horovod_cpp import _native, pickling
+from horovod_cpp.cluster import calls
 from horovod_cpp.cluster.caller_loop import Outcome
-from horovod_cpp.cluster.calls import (
-    check_arguments,
-    check_env,
-    check_np,
-    check_seconds,
-    failure_of,
-    refuse_on_a_rank,
-    results_of,
-    setting,
-    shell_here,
-    start_limit,
-    view_here,
-)
 from horovod_cpp.cluster.output import Printer
 from horovod_cpp.cluster.pool import Pool
 from horovod_cpp.cluster.pool_worker import PoolWorker
@@ -86,15 +74,15 @@ class Cluster:
 
     def __init__(self, np: int = 2, *, env: Mapping[str, str] | None = None,
                  start_timeout: float | None = None, executable: str | None = None) -> None:
-        check_np("hvd.Cluster", np)
-        refuse_on_a_rank("hvd.Cluster")
-        check_env(env)
-        if setting("HOROVOD_CONTROLLER", env) == "mpi":
+        calls.check_np("hvd.Cluster", np)
+        calls.refuse_on_a_rank("hvd.Cluster")
+        calls.check_env(env)
+        if calls.setting("HOROVOD_CONTROLLER", env) == "mpi":
             raise _native.UnsupportedError(
                 "the ranks of a hvd.Cluster meet without MPI: unset HOROVOD_CONTROLLER, or call "
                 "hvd.run(..., use_mpi=True)")
-        limit = start_limit(start_timeout, env)
-        view, display = view_here()
+        limit = calls.start_limit(start_timeout, env)
+        view, display = calls.view_here()
         self._pool = Pool(np, Printer(view, range(np)), env, executable, limit, display=display)
         self._turn = _Turn(self._pool)
         self._finalizer = weakref.finalize(self, _close, self._pool, self._turn)
@@ -143,10 +131,8 @@ class Cluster:
             TimeoutError: the call took longer than ``timeout``.
             KeyboardInterrupt: Ctrl-C, unless the function caught it on every rank and returned.
         """
-        if not callable(fn):
-            raise TypeError(f"Cluster.run calls a function, got {type(fn).__name__}")
-        timeout = check_seconds("timeout", timeout)
-        data = pickling.dumps((fn, *check_arguments("Cluster.run", args, kwargs)))
+        data = calls.packed_call("Cluster.run", fn, args, kwargs)
+        timeout = calls.check_seconds("timeout", timeout)
         results: list[_Result] = self._results(("call", data, sys.path), ranks, timeout)
         return results
 
@@ -162,7 +148,7 @@ class Cluster:
         Raises:
             As run().
         """
-        number = getattr(shell_here(), "execution_count", 1)
+        number = getattr(calls.shell_here(), "execution_count", 1)
         self._call(("cell", source, number), ranks, collapse=collapse)
 
     def push(self, variables: Mapping[str, Any],
@@ -221,7 +207,7 @@ class Cluster:
 
     def _results(self, message: tuple[Any, ...], ranks: int | Iterable[int] | None,
                  timeout: float | None = None) -> list[Any]:
-        return results_of(self._call(message, ranks, timeout))
+        return calls.results_of(self._call(message, ranks, timeout))
 
     def _call(self, message: tuple[Any, ...], ranks: int | Iterable[int] | None,
               timeout: float | None = None, collapse: bool = False) -> dict[int, Outcome]:
@@ -229,14 +215,14 @@ class Cluster:
         self._check_process()
         with self._turn:
             self._check_open()
-            view, _ = view_here()
+            view, _ = calls.view_here()
             self._pool.printer = Printer(view, ranks, collapse)
             try:
                 _tell_of(self._pool.ready())
                 outcomes = self._pool.call(message, ranks, timeout)
             finally:
                 self._pool.printer.finish()
-            failure = failure_of(self._pool, outcomes, timeout)
+            failure = calls.failure_of(self._pool, outcomes, timeout)
             if not self._pool.closing:
                 self._pool.start_missing()  # while the user reads of it
         if failure is not None:

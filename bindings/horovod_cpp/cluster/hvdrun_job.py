@@ -14,10 +14,10 @@ from typing import IO, Any
 
 from horovod_cpp import _native
 from horovod_cpp.cluster import pool_worker
-from horovod_cpp.cluster.addresses import own_addresses
 from horovod_cpp.cluster.caller_loop import CalledRank, CallerLoop, Outcome
 from horovod_cpp.cluster.calls import RankError
 from horovod_cpp.cluster.event_loop import READ
+from horovod_cpp.cluster.listener import own_addresses
 from horovod_cpp.cluster.output import Printer, write_text
 
 _GRACE = 1.0  # seconds between asking hvdrun to stop and killing it

@@ -13,10 +13,12 @@ import struct
 import time
 from collections.abc import Sequence
 
+from horovod_cpp import _native
 from horovod_cpp.cluster import wire
 
-_STRANGER_LIMIT = 10.0  # seconds that a connection has to show the key
-_MOST_STRANGERS = 64  # and two for each rank: connections that have not shown it
+_AUTHENTICATION_LIMIT = 10.0  # seconds that a connection has to show the key
+_MOST_UNAUTHENTICATED = 64  # and two for each rank: connections that have not shown it
+_CHOSEN = "HOROVOD_GLOO_IFACE"
 _BREATHER = 0.5  # seconds without accept() where the system has no descriptor left
 
 
@@ -46,8 +48,8 @@ class Listener:
         """``addresses``: of this machine, as other machines see it; none: this machine only.
         ``ranks``: how many may connect at once."""
         self._key = key
-        self._room = _MOST_STRANGERS + 2 * ranks
-        self._strangers: dict[int, _UnauthenticatedPeer] = {}  # by descriptor, the oldest first
+        self._room = _MOST_UNAUTHENTICATED + 2 * ranks
+        self._unauthenticated: dict[int, _UnauthenticatedPeer] = {}  # by descriptor, oldest first
         self._selector = selectors.EpollSelector()
         self._resumes: float | None = None  # when accept() is tried again
         self._sockets: list[socket.socket] = []
@@ -72,11 +74,11 @@ class Listener:
 
     def due(self) -> float | None:
         """When admit() has to be called even if it has not, by time.monotonic()."""
-        times = [stranger.since + _STRANGER_LIMIT for stranger in self._strangers.values()][:1]
+        times = [peer.since + _AUTHENTICATION_LIMIT for peer in self._unauthenticated.values()][:1]
         return min([*times, *([self._resumes] if self._resumes is not None else [])], default=None)
 
     def close(self) -> None:
-        for number in list(self._strangers):
+        for number in list(self._unauthenticated):
             self._drop(number)
         self._selector.close()
         for listening in self._sockets:
@@ -88,13 +90,13 @@ class Listener:
         for key, _ in self._selector.select(0):
             if key.data is not None:
                 self._accept(key.data)
-            elif key.fd in self._strangers:  # else it had to go just now
-                channel = self._hear(self._strangers[key.fd])
+            elif key.fd in self._unauthenticated:  # else it had to go just now
+                channel = self._hear(self._unauthenticated[key.fd])
                 admitted += [channel] if channel is not None else []
         now = time.monotonic()
-        while self._strangers:
-            number, oldest = next(iter(self._strangers.items()))
-            if now < oldest.since + _STRANGER_LIMIT:
+        while self._unauthenticated:
+            number, oldest = next(iter(self._unauthenticated.items()))
+            if now < oldest.since + _AUTHENTICATION_LIMIT:
                 break
             self._drop(number)
         if self._resumes is not None and now >= self._resumes:
@@ -119,14 +121,14 @@ class Listener:
         connection.setblocking(False)
         if connection.family != socket.AF_UNIX:
             wire.set_options(connection)
-        if len(self._strangers) >= self._room:
+        if len(self._unauthenticated) >= self._room:
             self._drop_one()
-        self._strangers[connection.fileno()] = _UnauthenticatedPeer(connection, source[:1])
+        self._unauthenticated[connection.fileno()] = _UnauthenticatedPeer(connection, source[:1])
         self._selector.register(connection, selectors.EVENT_READ)
 
     def _make_room_for_descriptors(self) -> None:
         """Else the listening socket stays readable, and the loop of our user never sleeps."""
-        if self._strangers:
+        if self._unauthenticated:
             self._drop_one()
         elif self._resumes is None:
             self._resumes = time.monotonic() + _BREATHER
@@ -135,44 +137,44 @@ class Listener:
 
     def _drop_one(self) -> None:
         """The oldest of where most came from: a crowd costs nobody else a place."""
-        crowds = collections.Counter(stranger.source for stranger in self._strangers.values())
+        crowds = collections.Counter(peer.source for peer in self._unauthenticated.values())
         source, _ = crowds.most_common(1)[0]
-        self._drop(next(number for number, stranger in self._strangers.items()
-                        if stranger.source == source))
+        self._drop(next(number for number, peer in self._unauthenticated.items()
+                        if peer.source == source))
 
     def _drop(self, number: int) -> None:
-        stranger = self._strangers.pop(number)
-        self._selector.unregister(stranger.connection)
-        stranger.connection.close()
+        peer = self._unauthenticated.pop(number)
+        self._selector.unregister(peer.connection)
+        peer.connection.close()
 
-    def _hear(self, stranger: _UnauthenticatedPeer) -> wire.Channel | None:
+    def _hear(self, peer: _UnauthenticatedPeer) -> wire.Channel | None:
         """Reads what a connection says: its Channel once it showed the key; closes it when it
         cannot be one of ours."""
-        connection = stranger.connection
+        connection = peer.connection
         number = connection.fileno()
         hello = len(wire.MARK) + wire.NONCE
-        needed = hello + (wire.TAG if stranger.nonce else 0)
+        needed = hello + (wire.TAG if peer.nonce else 0)
         try:
-            part = connection.recv(needed - len(stranger.said))
+            part = connection.recv(needed - len(peer.said))
         except BlockingIOError:
             return None
         except OSError:
             part = b""
-        stranger.said += part
-        if not part or not wire.MARK.startswith(stranger.said[:len(wire.MARK)]):
+        peer.said += part
+        if not part or not wire.MARK.startswith(peer.said[:len(wire.MARK)]):
             self._drop(number)
-        elif len(stranger.said) == needed and not stranger.nonce:
-            stranger.nonce = secrets.token_bytes(wire.NONCE)
-            answer = wire.derive(self._key, wire.CALLER_KNOWS, stranger.said + stranger.nonce)
-            if not _says(connection, stranger.nonce + answer):
+        elif len(peer.said) == needed and not peer.nonce:
+            peer.nonce = secrets.token_bytes(wire.NONCE)
+            answer = wire.derive(self._key, wire.CALLER_KNOWS, peer.said + peer.nonce)
+            if not _says(connection, peer.nonce + answer):
                 self._drop(number)
-        elif len(stranger.said) == needed:
-            transcript = stranger.said[:hello] + stranger.nonce
+        elif len(peer.said) == needed:
+            transcript = peer.said[:hello] + peer.nonce
             expected = wire.derive(self._key, wire.WORKER_KNOWS, transcript)
-            if not hmac.compare_digest(stranger.said[hello:], expected):
+            if not hmac.compare_digest(peer.said[hello:], expected):
                 self._drop(number)
                 return None
-            del self._strangers[number]
+            del self._unauthenticated[number]
             self._selector.unregister(connection)
             channel = wire.make_channel(connection, self._key, transcript, accepted=True)
             channel.queue(wire.ADMITTED)
@@ -194,3 +196,18 @@ def _is_this_user(connection: socket.socket) -> bool:
     credentials = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12)
     _, user, _ = struct.unpack("iII", credentials)
     return bool(user == os.geteuid())
+
+
+def own_addresses(interfaces: Sequence[str] = ()) -> list[str]:
+    """IPv4 addresses of these interfaces; none given: of those in HOROVOD_GLOO_IFACE, or of all
+    except the loopback. Raises UnsupportedError if there are none."""
+    where = f" on {', '.join(interfaces)}"
+    if not interfaces:
+        interfaces = [name for name in os.environ.get(_CHOSEN, "").split(",") if name]
+        where = f" on {', '.join(interfaces)} ({_CHOSEN})" if interfaces else ""
+    addresses = [address for name, address in _native._local_addresses()
+                 if name != "lo" and ":" not in address and (not interfaces or name in interfaces)]
+    if not addresses:
+        raise _native.UnsupportedError(
+            f"this machine has no network address that others could reach{where}")
+    return addresses

@@ -69,11 +69,6 @@ class HorovodMagics(Magics):  # type: ignore[misc]  # IPython has no types
             raise UsageError(f"%hvd has no {command!r}:\n{_HELP}")
         return getattr(self, f"do_{command}")(**vars(_parser(command).parse_args(arguments)))
 
-    def stop_cluster(self) -> None:
-        if self._cluster is not None:
-            self._cluster.close()
-        self._cluster = None
-
     def _running(self, np: int | None = None) -> Cluster:
         """The cluster; starts one where there is none."""
         if self._cluster is None:
@@ -109,7 +104,9 @@ class HorovodMagics(Magics):  # type: ignore[misc]  # IPython has no types
         print(f"started {self._cluster.size} ranks, with empty namespaces")
 
     def do_stop(self) -> None:
-        self.stop_cluster()
+        if self._cluster is not None:
+            self._cluster.close()
+        self._cluster = None
 
     def do_push(self, names: list[str]) -> None:
         missing = [name for name in names if name not in self.shell.user_ns]
@@ -147,4 +144,4 @@ def load(shell: InteractiveShell) -> None:
 
 
 def unload(shell: InteractiveShell) -> None:
-    shell.magics_manager.registry["HorovodMagics"].stop_cluster()
+    shell.magics_manager.registry["HorovodMagics"].do_stop()

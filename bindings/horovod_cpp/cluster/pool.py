@@ -12,7 +12,7 @@ from horovod_cpp.cluster.caller_loop import CallerLoop, Outcome, first_failure
 from horovod_cpp.cluster.calls import RankError
 from horovod_cpp.cluster.event_loop import READ
 from horovod_cpp.cluster.output import Printer, SilentView
-from horovod_cpp.cluster.pool_worker import MARK, PoolWorker, start_rank
+from horovod_cpp.cluster.pool_worker import ADDRESS, KEY, PoolWorker
 from horovod_cpp.cluster.wire import BrokenMessage
 
 _GRACE = 1.0  # seconds between asking a rank to stop and killing it
@@ -83,14 +83,12 @@ class Pool(CallerLoop[PoolWorker]):
             return
         if self.closing:
             raise RankError("the cluster was closed during the call")
-        address = self.listen(self.key, ranks=self.size)
-        rendezvous = self._rendezvous()
+        meeting = {ADDRESS: self.listen(self.key, ranks=self.size), KEY: self.key.hex(),
+                   **self._rendezvous()}
         for rank in missing:
             self.lost.pop(rank, None)
-            mark = secrets.token_hex(16)
-            process = start_rank(rank, self.size, address, self.key, rendezvous, self._env,
-                                 self._executable, mark)
-            worker = self.workers[rank] = PoolWorker(rank, process, f"{MARK}={mark}")
+            worker = self.workers[rank] = PoolWorker(rank, self.size, meeting, self._env,
+                                                     self._executable)
             self.selector.register(worker.pidfd, READ, functools.partial(self._on_end, worker))
             for name, stream in worker.streams.items():
                 self.selector.register(stream, READ,

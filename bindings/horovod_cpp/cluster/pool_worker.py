@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import secrets
 import select
 import signal
 import subprocess
@@ -34,32 +35,30 @@ def environment_outside_jobs() -> dict[str, str]:
             if not name.startswith(_FOREIGN) or name.startswith("OMPI_ALLOW_")}
 
 
-def start_rank(rank: int, size: int, listener_address: str, key: bytes,
-               rendezvous: Mapping[str, str], env: Mapping[str, str] | None,
-               executable: str | None, mark: str) -> "subprocess.Popen[bytes]":
-    """A process with pipes for its output. It leads a process group of its own."""
-    environment = environment_outside_jobs()
-    environment.setdefault("OMP_NUM_THREADS", str(max(1, len(os.sched_getaffinity(0)) // size)))
-    environment.update(env or {})
-    environment.update({
-        "HOROVOD_RANK": str(rank), "HOROVOD_SIZE": str(size),
-        "HOROVOD_LOCAL_RANK": str(rank), "HOROVOD_LOCAL_SIZE": str(size),
-        "HOROVOD_CROSS_RANK": "0", "HOROVOD_CROSS_SIZE": "1",
-        "HOROVOD_CONTROLLER": "gloo", **rendezvous,
-        ADDRESS: listener_address, KEY: key.hex(), CALLER: str(os.getpid()), MARK: mark})
-    return subprocess.Popen(
-        [executable or sys.executable, *WORKER], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE, env=environment, start_new_session=True)
-
-
 class PoolWorker(CalledRank):
-    """A process, its pipes and its channel."""
+    """A process, which leads a process group of its own, its pipes and its channel.
 
-    def __init__(self, rank: int, process: "subprocess.Popen[bytes]", mark: str) -> None:
+    Args:
+        meeting: variables that tell it where its caller and the other ranks are.
+        env: further variables, of the user's.
+    """
+
+    def __init__(self, rank: int, size: int, meeting: Mapping[str, str],
+                 env: Mapping[str, str] | None, executable: str | None) -> None:
         super().__init__(rank)
-        self.process = process
+        mark = secrets.token_hex(16)
+        self._mark = f"{MARK}={mark}"
+        environment = environment_outside_jobs()
+        environment.setdefault("OMP_NUM_THREADS", str(max(1, len(os.sched_getaffinity(0)) // size)))
+        environment |= {
+            **(env or {}), **meeting, "HOROVOD_RANK": str(rank), "HOROVOD_SIZE": str(size),
+            "HOROVOD_LOCAL_RANK": str(rank), "HOROVOD_LOCAL_SIZE": str(size),
+            "HOROVOD_CROSS_RANK": "0", "HOROVOD_CROSS_SIZE": "1", "HOROVOD_CONTROLLER": "gloo",
+            CALLER: str(os.getpid()), MARK: mark}
+        self.process = process = subprocess.Popen(
+            [executable or sys.executable, *WORKER], stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment, start_new_session=True)
         self.pidfd = os.pidfd_open(process.pid)
-        self._mark = mark
         self._is_over = False  # its number may be another process's
         self._ending = threading.RLock()
         self.is_dropping = False  # the engine that it has

@@ -9,19 +9,8 @@ import sys
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TypeVar
 
-from horovod_cpp import _native, pickling
-from horovod_cpp.cluster.calls import (
-    check_arguments,
-    check_env,
-    check_np,
-    check_seconds,
-    failure_of,
-    refuse_on_a_rank,
-    results_of,
-    setting,
-    start_limit,
-    view_here,
-)
+from horovod_cpp import _native
+from horovod_cpp.cluster import calls
 from horovod_cpp.cluster.hvdrun_job import HvdrunJob
 from horovod_cpp.cluster.output import Printer
 from horovod_cpp.cluster.pool import Pool
@@ -95,8 +84,7 @@ def run(fn: Callable[..., _Result], args: Iterable[Any] = (),
         UnsupportedError: other machines or MPI, and hvdrun or mpirun is not installed; an elastic
             job was asked for.
     """
-    if not callable(fn):
-        raise TypeError(f"hvd.run calls a function, got {type(fn).__name__}")
+    data = calls.packed_call("hvd.run", fn, args, kwargs)
     _refuse_elastic(elastic)
     if network_interface is not None:
         if network_interfaces is not None:
@@ -105,21 +93,28 @@ def run(fn: Callable[..., _Result], args: Iterable[Any] = (),
         network_interfaces = network_interface
     slots = _slots(hosts, hostfile)
     np = _number_of_ranks(np, num_proc, slots)
-    refuse_on_a_rank("hvd.run")
-    check_env(env)
-    timeout = check_seconds("timeout", timeout)
-    limit = start_limit(start_timeout, env)
-    data = pickling.dumps((fn, *check_arguments("hvd.run", args, kwargs)))
+    calls.refuse_on_a_rank("hvd.run")
+    calls.check_env(env)
+    timeout = calls.check_seconds("timeout", timeout)
+    limit = calls.start_limit(start_timeout, env)
     remote = not all(_is_local(host) for host in slots)
     if use_mpi is None and not use_gloo:
-        use_mpi = bool(mpi_args) or setting("HOROVOD_CONTROLLER", env) == "mpi"
+        use_mpi = bool(mpi_args) or calls.setting("HOROVOD_CONTROLLER", env) == "mpi"
     if (remote or use_mpi) and shutil.which("mpirun") is None:
         raise _native.UnsupportedError(
             "hvd.run starts ranks on other machines, and ranks that use MPI, with Open MPI, and "
             "there is no mpirun in PATH: apt-get install openmpi-bin")
-    options = _options(np, slots, use_mpi, use_gloo, output_filename, verbose, mpi_args,
-                       network_interfaces, ssh_port, ssh_identity_file)
-    view, display = view_here()
+    if use_mpi and use_gloo:
+        raise _native.InvalidArgumentError("hvd.run takes use_mpi or use_gloo, not both")
+    options = _words_for_hvdrun({
+        "-np": np, "-H": [f"{host}:{number}" for host, number in slots.items()],
+        "--output-filename": output_filename and os.fspath(output_filename),
+        "--mpi-args": mpi_args and (
+            mpi_args if isinstance(mpi_args, str) else shlex.join(mpi_args)),
+        "--network-interfaces": _names(network_interfaces), "--ssh-port": ssh_port,
+        "--ssh-identity-file": ssh_identity_file, "--mpi": bool(use_mpi), "--gloo": bool(use_gloo),
+        "--verbose": bool(verbose)})
+    view, display = calls.view_here()
     printer = Printer(view, range(np))
     common: dict[str, Any] = {
         "env": env, "executable": executable, "start_timeout": limit, "display": display}
@@ -131,13 +126,13 @@ def run(fn: Callable[..., _Result], args: Iterable[Any] = (),
     try:
         job.ready()
         outcomes = job.call(("call", data, sys.path), range(np), timeout)
-        failure = failure_of(job, outcomes, timeout, alive_after=False)
+        failure = calls.failure_of(job, outcomes, timeout, alive_after=False)
     finally:
         job.close()
         printer.finish()
     if failure is not None:
         raise failure
-    return results_of({rank: outcomes[rank] for rank in range(np)})
+    return calls.results_of({rank: outcomes[rank] for rank in range(np)})
 
 
 def _refuse_elastic(arguments: Mapping[str, object]) -> None:
@@ -157,7 +152,7 @@ def _number_of_ranks(np: object, num_proc: object, slots: Mapping[str, int]) -> 
     np = num_proc if np is None else np
     if np is None:
         np = sum(slots.values()) if slots else _RANKS
-    number = check_np("hvd.run", np)
+    number = calls.check_np("hvd.run", np)
     if slots and number > sum(slots.values()):
         raise _native.InvalidArgumentError(
             f"hvd.run: np is {number}, but the hosts have {sum(slots.values())} slots")
@@ -205,20 +200,12 @@ def _is_local(host: str) -> bool:
     return host in ("localhost", name, name.partition(".")[0]) or host.startswith("127.")
 
 
-def _options(np: int, slots: Mapping[str, int], use_mpi: bool | None, use_gloo: bool | None,
-             output_filename: str | os.PathLike[str] | None, verbose: bool, mpi_args: _Words,
-             network_interfaces: _Words, ssh_port: int | None,
-             ssh_identity_file: str | os.PathLike[str] | None) -> list[str]:
-    """Words for hvdrun."""
-    if use_mpi and use_gloo:
-        raise _native.InvalidArgumentError("hvd.run takes use_mpi or use_gloo, not both")
-    if not isinstance(mpi_args, (str, type(None))):
-        mpi_args = shlex.join(mpi_args)
-    valued = {
-        "-np": np, "-H": ",".join(f"{host}:{number}" for host, number in slots.items()),
-        "--output-filename": output_filename and os.fspath(output_filename),
-        "--mpi-args": mpi_args, "--network-interfaces": ",".join(_names(network_interfaces)),
-        "--ssh-port": ssh_port, "--ssh-identity-file": ssh_identity_file}
-    switches = {"--mpi": use_mpi, "--gloo": use_gloo, "--verbose": verbose}
-    return [*(word for name, value in valued.items() if value for word in (name, str(value))),
-            *(name for name, on in switches.items() if on)]
+def _words_for_hvdrun(options: Mapping[str, object]) -> list[str]:
+    """Of those that are set; True has no value."""
+    words: list[str] = []
+    for name, value in options.items():
+        if value:
+            words.append(name)
+        if value and value is not True:
+            words.append(",".join(value) if isinstance(value, list) else str(value))
+    return words

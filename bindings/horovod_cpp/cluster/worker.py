@@ -175,7 +175,7 @@ class Worker:
     def _init(self, rendezvous: Mapping[str, str]) -> None:
         _shut_down()
         os.environ.update(rendezvous)
-        _native.init()
+        _native._init()
 
     def _call(self, data: bytes, search_path: list[str]) -> bytes:
         sys.path[:] = search_path

@@ -27,7 +27,8 @@ from horovod_cpp import InvalidArgumentError
 
 __all__ = ["install"]
 
-_PACKAGES = pathlib.Path(__file__).resolve().parent / "packages"  # children inherit it
+# Where Python finds this package's ``horovod``; children inherit it.
+PACKAGES = pathlib.Path(__file__).resolve().parent / "packages"
 
 
 def install(*, instead: bool = False) -> None:
@@ -55,16 +56,11 @@ def install(*, instead: bool = False) -> None:
             f"horovod_cpp.compat: Horovod{_version()} itself is installed in {_place(found)}, and "
             "`import horovod` means that one. Uninstall it, or hide it for this run: "
             "install(instead=True), python -m horovod_cpp.compat --instead SCRIPT")
-    sys.path.insert(0 if instead else len(sys.path), str(_PACKAGES))
-
-
-def packages_folder() -> str:
-    """Where Python finds this package's ``horovod``."""
-    return str(_PACKAGES)
+    sys.path.insert(0 if instead else len(sys.path), str(PACKAGES))
 
 
 def _is_ours(spec: ModuleSpec | None) -> bool:
-    return spec is not None and spec.origin is not None and _PACKAGES in pathlib.Path(
+    return spec is not None and spec.origin is not None and PACKAGES in pathlib.Path(
         spec.origin).parents
 
 

@@ -9,8 +9,8 @@ import tempfile
 
 from horovod_cpp import InvalidArgumentError
 from horovod_cpp.cluster.hvdrun_job import find_hvdrun
+from horovod_cpp.compat import PACKAGES
 from horovod_cpp.compat import install as install_packages
-from horovod_cpp.compat import packages_folder
 
 _MARK = "# horovodrun of horovod_cpp.compat"
 _NAME = "horovodrun"
@@ -82,5 +82,5 @@ def main() -> None:
     if arguments and arguments[0] in ("-h", "--help"):
         print(_ABOUT.format(path=path), flush=True)
     paths = [each for each in os.environ.get("PYTHONPATH", "").split(os.pathsep) if each]
-    os.environ["PYTHONPATH"] = os.pathsep.join(dict.fromkeys([*paths, packages_folder()]))
+    os.environ["PYTHONPATH"] = os.pathsep.join(dict.fromkeys([*paths, str(PACKAGES)]))
     os.execv(hvdrun, ["hvdrun", *arguments])

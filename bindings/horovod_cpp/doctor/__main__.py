@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any, TypeAlias
 
 import horovod_cpp as hvd
-from horovod_cpp.doctor import gpu, jobs, machine, network, software
+from horovod_cpp.doctor import jobs, machine, network, software
 from horovod_cpp.doctor.bounded import LEVELS, Finding, run_check
 
 _Check: TypeAlias = Callable[[], Iterable[Finding]]
@@ -59,7 +59,7 @@ def sections(hosts: Sequence[str]) -> dict[str, tuple[_Check, float]]:
         "memory": (machine.memory_checks, 10),
         "network": (network.checks, 20),
         "ssh": (functools.partial(network.ssh_checks, hosts), 20 + 20 * len(hosts)),
-        "gpu": (gpu.checks, 30),
+        "gpu": (machine.gpu_checks, 30),
         "threads": (machine.thread_checks, 10),
         "limits": (machine.limit_checks, 10),
         "settings": (software.setting_checks, 10),

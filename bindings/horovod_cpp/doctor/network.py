@@ -1,13 +1,12 @@
 """Interfaces, addresses and ssh, for jobs of several machines."""
 
-import ipaddress
 import os
 import pathlib
 import shutil
 import socket
 from collections.abc import Iterator, Mapping, Sequence
 
-from horovod_cpp.cluster.addresses import ipv4_address, is_up
+from horovod_cpp import _native
 from horovod_cpp.doctor.bounded import Finding, capture, ok, problem, warning
 
 _VIRTUAL = ("docker", "virbr", "veth", "br-", "cni", "flannel", "cali")
@@ -15,25 +14,18 @@ _SSH_SECONDS = 5
 
 
 def checks() -> Iterator[Finding]:
-    addresses = {name: _addresses(name) for _, name in socket.if_nameindex() if is_up(name)}
+    addresses: dict[str, list[str]] = {name: [] for _, name in socket.if_nameindex()
+                                       if name != "lo"}
+    for name, address in _native._local_addresses():
+        addresses.setdefault(name, []).append(address)
     yield from _interfaces(addresses)
     wanted = os.environ.get("HOROVOD_GLOO_IFACE", "").split(",")
-    missing = [name for name in wanted if name and name not in addresses]
+    missing = [name for name in wanted if name and not addresses.get(name)]
     if missing:
-        yield problem("HOROVOD_GLOO_IFACE", f"{', '.join(missing)}: no such interface is up here",
-                      "unset it, or name some of " + ", ".join(addresses))
+        yield problem("HOROVOD_GLOO_IFACE", f"{', '.join(missing)}: no such interface with an "
+                      "address is up here",
+                      "unset it, or name some of " + ", ".join(filter(addresses.get, addresses)))
     yield _own_name()
-
-
-def _addresses(name: str) -> list[str]:
-    own = ipv4_address(name)
-    found = [own] if own else []
-    table = pathlib.Path("/proc/net/if_inet6")
-    for line in table.read_text().splitlines() if table.exists() else ():
-        digits, *_, owner = line.split()
-        if owner == name:
-            found.append(str(ipaddress.IPv6Address(bytes.fromhex(digits))))
-    return found
 
 
 def _speed(name: str) -> str:
@@ -48,7 +40,7 @@ def _interfaces(addresses: Mapping[str, Sequence[str]]) -> Iterator[Finding]:
     usable = False
     for name, own in addresses.items():
         kind = ", of containers or virtual machines" if name.startswith(_VIRTUAL) else ""
-        yield ok(name, (", ".join(own) or "no address") + _speed(name) + kind)
+        yield ok(name, (", ".join(own) or "down, or without address") + _speed(name) + kind)
         usable |= bool(own) and name != "lo" and not kind
     if "127.0.0.1" not in addresses.get("lo", []):
         yield problem("lo", "the loopback interface is down: hvdrun and its ranks talk over "

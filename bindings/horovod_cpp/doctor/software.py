@@ -1,7 +1,6 @@
 """Versions: of this package, of what it uses, and of the compiler that built it; and the HOROVOD_* and
 HVD_* variables that are set here."""
 
-import functools
 import importlib.metadata
 import os
 import pathlib
@@ -15,6 +14,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
 import horovod_cpp as hvd
+from horovod_cpp import _native
 from horovod_cpp.cluster.hvdrun_job import find_hvdrun
 from horovod_cpp.doctor.bounded import Finding, capture, ok, problem, warning
 
@@ -38,19 +38,8 @@ class Part(NamedTuple):
         return "is not installed next to" not in self.text
 
 
-@functools.cache
-def _check_build() -> str:
-    """What ``hvdrun --check-build`` says; empty if it does not answer."""
-    hvdrun = find_hvdrun()
-    output = capture([hvdrun, "--check-build"], 10) if hvdrun else None
-    return output.text if output is not None and output.code == 0 else ""
-
-
 def part_of_build(name: str) -> Part:
-    found = re.search(rf"^ *\[(.)\] {name} +(.*)", _check_build(), re.MULTILINE)
-    if found is None:
-        return Part(False, "unknown, because hvdrun does not run")
-    return Part(found[1] == "x", found[2].strip())
+    return Part(*_native._backends()[name])
 
 
 def path_fix() -> str:
@@ -61,10 +50,12 @@ def path_fix() -> str:
 
 
 def version_checks() -> Iterator[Finding]:
-    compiler = re.search(r"^Built with\s+(.+)", _check_build(), re.MULTILINE)
+    hvdrun = find_hvdrun()
+    build = capture([hvdrun, "--check-build"], 10).text if hvdrun else ""
+    compiler = re.search(r"^Built with\s+(.+)", build, re.MULTILINE)
     yield ok("horovod_cpp", f"{hvd.__version__}, {compiler[1] if compiler else 'compiler unknown'}, "
              f"in {pathlib.Path(hvd.__file__).parent}")
-    yield from _hvdrun()
+    yield from _hvdrun(hvdrun)
     yield ok("Python", f"{platform.python_version()}, {sys.executable}")
     yield from (_library(name, least) for name, least in _LIBRARIES.items())
     yield _torch()
@@ -73,8 +64,7 @@ def version_checks() -> Iterator[Finding]:
     yield _matrix_products()
 
 
-def _hvdrun() -> Iterator[Finding]:
-    hvdrun = find_hvdrun()
+def _hvdrun(hvdrun: str | None) -> Iterator[Finding]:
     if hvdrun is None:
         yield problem("hvdrun", f"not in {sysconfig.get_path('scripts')}, nor in PATH",
                       f"{REINSTALL}; hvdrun is part of it")

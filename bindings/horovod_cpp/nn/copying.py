@@ -10,6 +10,7 @@ from typing import Any, ParamSpec, TypeVar
 
 from horovod_cpp import _native
 from horovod_cpp._native import Module, ModuleDict, ModuleList, Sequential, Tensor
+from horovod_cpp.native_names import native_classes
 
 _P = ParamSpec("_P")
 _Made = TypeVar("_Made", bound=Module)
@@ -107,14 +108,6 @@ def _attribute_kind(module: Module, name: str, value: Any, state: dict[str, Tens
     return "plain"
 
 
-def _ties(state: dict[str, Tensor]) -> list[list[str]]:
-    """Names of one tensor, where it has several."""
-    names: dict[int, list[str]] = {}
-    for name, tensor in state.items():
-        names.setdefault(hash(tensor), []).append(name)
-    return [group for group in names.values() if len(group) > 1]
-
-
 def _reduce(module: Module, protocol: Any) -> tuple[Any, ...]:
     if isinstance(module, _WRAPPERS):
         raise TypeError(f"a {type(module).__name__} cannot be copied; copy its .module")
@@ -143,7 +136,6 @@ def _reduce(module: Module, protocol: Any) -> tuple[Any, ...]:
         "frozen": [name for name, tensor in module.named_parameters()
                    if not tensor.requires_grad],
         "training": [(path, part.training) for path, part in module.named_modules()],
-        "ties": _ties(state),
     }
 
 
@@ -169,8 +161,8 @@ def _convert(module: Module, values: dict[str, Tensor]) -> None:
 
 
 def _put_parameters(module: Module, values: dict[str, Tensor]) -> dict[str, Tensor]:
-    """Put in the parameters themselves: an optimizer that was copied too has the same ones. Returns
-    the other values."""
+    """Put in the parameters themselves: names of one tensor stay that, and an optimizer that was copied
+    too has the same ones. Returns the other values."""
     own = {name for name, _ in module.named_parameters()}
     for name in own & values.keys():
         _put(module, name, values[name])
@@ -191,11 +183,6 @@ def _restore(module: Module, state: dict[str, Any]) -> None:
         _put(module, path, part)
     _convert(module, state["values"])
     module.load_state_dict(_put_parameters(module, state["values"]), strict=False)
-    for first, *others in state["ties"]:
-        tensors = module.state_dict()
-        for other in others:
-            if not tensors[first].is_same(tensors[other]):
-                _put(module, other, tensors[first])
     for name in state["frozen"]:
         module.get_parameter(name).requires_grad_(False)
     for path, training in state["training"]:  # parents first
@@ -204,10 +191,8 @@ def _restore(module: Module, state: dict[str, Any]) -> None:
 
 def enable_copies() -> None:
     """Let Module and its native subclasses be copied and pickled."""
-    for name in dir(_native):
-        cls = getattr(_native, name)
-        if isinstance(cls, type) and issubclass(cls, Module) and "__init__" in cls.__dict__ \
-                and not issubclass(cls, _WRAPPERS):
+    for cls in native_classes(Module):
+        if "__init__" in cls.__dict__ and not issubclass(cls, _WRAPPERS):
             setattr(cls, "__init__", _remembering(cls))
     setattr(Module, "__reduce_ex__", _reduce)
     setattr(Module, "__setstate__", _restore)

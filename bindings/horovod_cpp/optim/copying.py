@@ -11,14 +11,10 @@ from typing import Any
 
 from horovod_cpp import _native
 from horovod_cpp._native import LRScheduler, Optimizer, ReduceLROnPlateau
+from horovod_cpp.native_names import native_classes
 
 _Schedule = LRScheduler | ReduceLROnPlateau
 _ORIGIN = "_origin"  # of a schedule: the class whose __init__ ran, and its arguments
-
-
-def _native_classes(*bases: type) -> list[type]:
-    found = (getattr(_native, name) for name in dir(_native))
-    return [cls for cls in found if isinstance(cls, type) and issubclass(cls, bases)]
 
 
 def _native_base(cls: type) -> type:
@@ -86,7 +82,7 @@ def _schedule(cls: type[_Schedule], origin: tuple[type, tuple[Any, ...], dict[st
 
 def enable_copies() -> None:
     """Let optimizers and schedules be copied and pickled."""
-    for cls in _native_classes(LRScheduler, ReduceLROnPlateau):
+    for cls in native_classes(LRScheduler, ReduceLROnPlateau):
         setattr(cls, "__init__", _remembering(cls))
         setattr(cls, "__reduce_ex__", _reduce_schedule)
     setattr(Optimizer, "__reduce_ex__", _reduce_optimizer)

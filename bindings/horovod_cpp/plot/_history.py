@@ -63,7 +63,9 @@ def history(runs: Mapping[str, Any] | Sequence[Any], *, metrics: str | Sequence[
     if not 0 <= smooth < 1:
         raise InvalidArgumentError(f"history: smooth is {smooth}, must be at least 0 and below 1")
     tables = _tables(runs)
-    panels = _panels(tables, _names(metrics))
+    if isinstance(metrics, str):
+        metrics = [metrics]
+    panels = _panels(tables, metrics)
     x = _chosen_x(tables, x)
     for run, table in tables.items():
         _check_lengths(run, table, [name for names in panels.values() for name in names], x)
@@ -124,16 +126,6 @@ def _table(run: Any) -> _Table | None:
     return {str(name): [row.get(name) for row in run] for name in names}
 
 
-def _names(metrics: Any) -> Sequence[str] | None:
-    if metrics is None:
-        return None
-    if isinstance(metrics, str):
-        return [metrics]
-    if not (isinstance(metrics, Sequence) and all(isinstance(name, str) for name in metrics)):
-        raise TypeError(f"history: metrics must be a name or a list of names, got {metrics!r}")
-    return list(metrics)
-
-
 def _known(tables: dict[str, _Table]) -> list[str]:
     """The names that any run has."""
     return list(dict.fromkeys(name for table in tables.values() for name in table))
@@ -178,11 +170,14 @@ def _words(name: str) -> list[str]:
     return re.split(r"[\W_]+", name.lower())
 
 
-def _panels(tables: dict[str, _Table], metrics: Sequence[str] | None) -> dict[str, list[str]]:
+def _panels(tables: dict[str, _Table], metrics: Any) -> dict[str, list[str]]:
     """{the word they share, or the name: [names of metrics]}, in the order of the runs."""
     known = _known(tables)
-    wanted = metrics if metrics is not None else [
-        name for name in known if any(word in _PANELS for word in _words(name))]
+    wanted = metrics
+    if metrics is None:
+        wanted = [name for name in known if any(word in _PANELS for word in _words(name))]
+    elif not (isinstance(metrics, Sequence) and all(isinstance(name, str) for name in metrics)):
+        raise TypeError(f"history: metrics must be a name or a list of names, got {metrics!r}")
     for name in wanted:
         if name not in known:
             raise InvalidArgumentError(f"history: no run has '{name}', they have "
@@ -306,11 +301,8 @@ def _add_legend(axes: _style.AxesArray, own: bool, runs: list[str], kinds: list[
     if len(entries) > _style.BESIDE and len(runs) > 1 and len(kinds) > 1:
         unusual = {label: line for label, line in entries.items() if label in notes}
         entries = {**_style.keys_of(runs, kinds), **unusual}
+    # Panels have one entry in common, and often lose their values at one place.
+    said = {label: f" ({', '.join(dict.fromkeys(texts))})" for label, texts in notes.items()}
     if entries:
         _style.add_legend(axes[-1], beside=own, handles=list(entries.values()),
-                          labels=[_with_notes(label, notes) for label in entries])
-
-
-def _with_notes(label: str, notes: dict[str, list[str]]) -> str:
-    """Panels have one entry in common, and often lose their values at one place."""
-    return f"{label} ({', '.join(dict.fromkeys(notes[label]))})" if label in notes else label
+                          labels=[label + said.get(label, "") for label in entries])

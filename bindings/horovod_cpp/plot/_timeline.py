@@ -10,20 +10,8 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 
 from horovod_cpp._native import InvalidArgumentError
-from horovod_cpp.plot import _style
-from horovod_cpp.plot._trace import (
-    COLLECTIVE,
-    NEGOTIATE,
-    PACK,
-    QUEUE,
-    UNFINISHED,
-    UNPACK,
-    Spans,
-    Trace,
-    lateness_of,
-    read_trace,
-    step_ends,
-)
+from horovod_cpp.plot import _style, _trace
+from horovod_cpp.plot._trace import Phase, Spans, Trace
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -37,14 +25,18 @@ _HIGHEST = 9.0  # inches of a figure
 _COLUMNS = 1500  # a span is at least one of so many columns wide
 
 # Of the compact picture.
-_KINDS = (("waits for other ranks", (NEGOTIATE, UNFINISHED), _style.WAIT),
-          ("moves data", (COLLECTIVE,), _style.BLUE))
+_KINDS = (("waits for other ranks", (Phase.NEGOTIATE, Phase.UNFINISHED), _style.WAIT),
+          ("moves data", (Phase.COLLECTIVE,), _style.BLUE))
 _RANK = 2.7  # lanes of a rank's band: two, and the gap to the next
 _RANK_LANE = 0.2  # inches
 
 # Of the one with a lane for each tensor.
-_COLOURS = {NEGOTIATE: _style.WAIT, UNFINISHED: _style.WAIT, QUEUE: _style.YELLOW,
-            COLLECTIVE: _style.BLUE, PACK: _style.PURPLE, UNPACK: _style.GREEN}
+_PHASES = {Phase.NEGOTIATE: ("NEGOTIATE: waits for ranks", _style.WAIT),
+           Phase.UNFINISHED: ("NEGOTIATE, not ended", _style.WAIT),
+           Phase.QUEUE: ("QUEUE: waits for batches", _style.YELLOW),
+           Phase.COLLECTIVE: ("", _style.BLUE),  # what the operations of the picture are
+           Phase.PACK: ("PACK: copies", _style.PURPLE),
+           Phase.UNPACK: ("UNPACK: copies", _style.GREEN)}
 _GAP = 0.6  # lanes between the bands of two ranks
 _MARGIN = 0.08  # of a lane, above and below
 _COPY = 0.24  # of a lane, for PACK and UNPACK
@@ -102,7 +94,7 @@ def timeline(trace: str | os.PathLike[str] | list[dict[str, Any]], *,
     if max_spans < 1:
         raise InvalidArgumentError(f"timeline: max_spans is {max_spans}, must be at least 1")
     _style.pyplot()  # whether it is there, before a large file is read
-    recorded = read_trace(trace)
+    recorded = _trace.read_trace(trace)
     chosen = _chosen_ranks(recorded, ranks)
     limits, remarks = _chosen_window(recorded, chosen, window)
     inside = _inside(recorded, chosen, limits)
@@ -113,9 +105,9 @@ def timeline(trace: str | os.PathLike[str] | list[dict[str, Any]], *,
                               "moment; a smaller window has room for all")
         axes = _draw_tensors(recorded, chosen, spans, limits, ax)
     else:
-        late = lateness_of(recorded, chosen, limits) if ax is None else {}
+        late = _trace.lateness_of(recorded, chosen, limits) if ax is None else {}
         axes = _draw_ranks(recorded, chosen, inside, limits, ax, late)
-    _draw_steps(axes, step_ends(recorded, chosen[0], limits))
+    _draw_steps(axes, _trace.step_ends(recorded, chosen[0], limits))
     axes.set_xlabel("\n".join(["time since the recording began (ms)", *remarks,
                                *recorded.remarks]))
     axes.ticklabel_format(axis="x", useOffset=False)
@@ -235,15 +227,12 @@ def _draw_ranks(trace: Trace, ranks: list[int], spans: Spans, window: _Window, a
     axes.set_yticks(middles, [f"rank {rank}" for rank in ranks])
     axes.tick_params(axis="y", length=0)
     if panel is not None:
-        panel.barh(middles, [late.get(rank, np.nan) for rank in ranks], height=1.2,
-                   color=_style.VERMILLION)
+        lengths = panel.barh(middles, [late.get(rank, np.nan) for rank in ranks], height=1.2,
+                             color=_style.VERMILLION)
+        panel.bar_label(lengths, fmt="%.1f", padding=3, fontsize=8)
         panel.set_title("late by (ms, mean)", fontsize=9)
         panel.tick_params(axis="y", length=0, labelleft=False)
         panel.margins(x=0.35)
-        for middle, rank in zip(middles, ranks):
-            if rank in late:
-                panel.annotate(f"{late[rank]:.1f}", (late[rank], middle), (3, 0),
-                               textcoords="offset points", fontsize=8, verticalalignment="center")
     if ax is None and axes.get_legend_handles_labels()[0]:
         axes.legend(loc="upper center", bbox_to_anchor=(0.5, -0.12 - 0.5 / height), ncols=3,
                     frameon=False)
@@ -356,20 +345,18 @@ def _draw_spans(axes: "Axes", trace: Trace, spans: Spans, rows: dict[int, float]
                 window: _Window) -> None:
     kinds = {trace.kind[operation] for operation in spans["operation"]} - {""}
     what = ", ".join(sorted(_OURS.get(kind, kind) for kind in kinds))
-    labels = {NEGOTIATE: "NEGOTIATE: waits for ranks", UNFINISHED: "NEGOTIATE, not ended",
-              QUEUE: "QUEUE: waits for batches", COLLECTIVE: textwrap.fill(what, 26),
-              PACK: "PACK: copies", UNPACK: "UNPACK: copies"}
     width = window[1] - window[0]
-    for phase, label in labels.items():
+    for phase, (label, colour) in _PHASES.items():
         own = spans[spans["phase"] == phase]
         if len(own) == 0:
             continue
-        copies = phase in (PACK, UNPACK)  # the collective around them stays visible
+        copies = phase in (Phase.PACK, Phase.UNPACK)  # the collective around them stays visible
         top = 1 - _MARGIN - _COPY if copies else _MARGIN
         bars = [(start, max(end, start + width / _COLUMNS), rows[operation] + top)
                 for operation, _, _, start, end in own.tolist()]
         length = np.minimum(own["end"], window[1]) - np.maximum(own["start"], window[0])
         seen = length.max() >= width / _SEEN or length.sum() >= _SEEN_TOGETHER * width
-        _style.add_bars(axes, bars, _COPY if copies else 1 - 2 * _MARGIN, _COLOURS[phase],
+        label = label or textwrap.fill(what, 26)
+        _style.add_bars(axes, bars, _COPY if copies else 1 - 2 * _MARGIN, colour,
                         label if seen else f"_{label}",  # matplotlib's sign for: not in the legend
-                        hatch="////" if phase == UNFINISHED else None)
+                        hatch="////" if phase == Phase.UNFINISHED else None)

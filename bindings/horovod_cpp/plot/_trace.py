@@ -3,7 +3,7 @@ when a step's gradients are there, for hvd.plot."""
 
 import array
 import collections
-import dataclasses
+import enum
 import json
 import math
 import os
@@ -15,9 +15,15 @@ from numpy.typing import NDArray
 
 from horovod_cpp._native import InvalidArgumentError
 
-# What a span is, as an index; the last is a negotiation that had not ended when the recording did.
-NEGOTIATE, QUEUE, COLLECTIVE, PACK, UNPACK, UNFINISHED = range(6)
-_INSIDE = {"QUEUE": QUEUE, "PACK": PACK, "UNPACK": UNPACK}
+
+class Phase(enum.IntEnum):
+    """What a span is."""
+
+    NEGOTIATE, QUEUE, COLLECTIVE, PACK, UNPACK = range(5)
+    UNFINISHED = 5  # a negotiation that had not ended when the recording did
+
+
+_INSIDE = {"QUEUE": Phase.QUEUE, "PACK": Phase.PACK, "UNPACK": Phase.UNPACK}
 _BATCH = 4 << 20  # bytes that are parsed at once
 _SPAN = [("operation", "q"), ("rank", "q"), ("phase", "b"), ("start", "d"), ("end", "d")]
 Spans: TypeAlias = NDArray[np.void]  # of the columns above
@@ -27,7 +33,6 @@ _Event: TypeAlias = dict[str, Any]
 _Track: TypeAlias = tuple[int, int]  # rank and number
 
 
-@dataclasses.dataclass
 class Trace:
     """A timeline. Times are in ms since the recording began.
 
@@ -35,18 +40,100 @@ class Trace:
     its spans are the phases.
     """
 
-    ranks: list[int] = dataclasses.field(default_factory=list)  # that were recorded, in order
-    rank: list[int] = dataclasses.field(default_factory=list)  # of each operation
-    name: list[str] = dataclasses.field(default_factory=list)  # of each operation's tensor
-    # Of each operation, such as "ALLREDUCE"; "" before it ran.
-    kind: list[str] = dataclasses.field(default_factory=list)
-    spans: Spans = dataclasses.field(init=False)
-    # (operation, time, message)
-    failures: list[tuple[int, float, str]] = dataclasses.field(default_factory=list)
-    first: float = math.inf  # the times between which the trace has events
-    last: float = -math.inf
-    # What the recording itself says is missing from it.
-    remarks: list[str] = dataclasses.field(default_factory=list)
+    spans: Spans
+
+    def __init__(self) -> None:
+        self.ranks: list[int] = []  # that were recorded, in order
+        self.rank: list[int] = []  # of each operation
+        self.name: list[str] = []  # of each operation's tensor
+        self.kind: list[str] = []  # of each operation, such as "ALLREDUCE"; "" before it ran
+        self.failures: list[tuple[int, float, str]] = []  # (operation, time, message)
+        self.first, self.last = math.inf, -math.inf  # between which the trace has events
+        self.remarks: list[str] = []  # what the recording itself says is missing from it
+        # While it is read:
+        self._titles: dict[_Track, str] = {}  # tensor names
+        self._open: dict[_Track, tuple[int, float]] = {}  # operation and start of a negotiation
+        self._current: dict[_Track, int] = {}  # the operation whose phases come now
+        self._queued: dict[_Track, int] = {}  # the last operation that left the negotiation
+        self._spans = array.array("d")  # of each its operation, phase, start and end
+
+    def apply(self, event: _Event) -> None:
+        """Takes the events in the order of the file, in which those of a track are in order of time."""
+        kind, track = event["ph"], (event["pid"], event["tid"])
+        if kind == "M":
+            self._name(event, track)
+        elif kind == "B":
+            operation = self._begin(track, event.get("args", {}).get("name"))
+            self._open[track] = (operation, self._time(event["ts"]))
+        elif kind == "E":
+            operation, start = self._open.pop(track)
+            unfinished = event.get("args", {}).get("unfinished", False)
+            phase = Phase.UNFINISHED if unfinished else Phase.NEGOTIATE
+            self._spans.extend((operation, phase, start, self._time(event["ts"])))
+        elif kind == "X":
+            self._span(event, track)
+        elif kind == "i":
+            self._instant(event, track)
+        else:
+            raise ValueError(kind)
+
+    def finish(self) -> None:
+        """After the last event."""
+        for operation, start in self._open.values():  # the job still runs, or was killed
+            self._spans.extend((operation, Phase.UNFINISHED, start, self.last))
+        self.ranks.sort()
+        number, *others = np.array(self._spans).reshape(-1, 4).T
+        operations = number.astype(np.int64)
+        ranks = np.array(self.rank, dtype=np.int64)[operations]
+        self.spans = np.rec.fromarrays([operations, ranks, *others], dtype=_SPAN)
+
+    def _time(self, microseconds: float) -> float:
+        time = float(microseconds) / 1000
+        self.first = min(self.first, time)
+        self.last = max(self.last, time)
+        return time
+
+    def _name(self, event: _Event, track: _Track) -> None:
+        if event["name"] == "process_name" and event["args"]["name"] == f"rank {track[0]}":
+            self.ranks.append(track[0])
+        elif event["name"] == "thread_name":
+            self._titles[track] = event["args"]["name"]
+
+    def _begin(self, track: _Track, name: str | None) -> int:
+        operation = len(self.name)
+        self.rank.append(track[0])
+        self.name.append(name or self._titles[track])
+        self.kind.append("")
+        self._current[track] = operation
+        return operation
+
+    def _announced(self, track: _Track) -> int:
+        """The operation that negotiates; a new one if the recording began after that."""
+        operation = self._current.get(track)
+        if operation is None or operation == self._queued.get(track):
+            operation = self._begin(track, None)
+        return operation
+
+    def _span(self, event: _Event, track: _Track) -> None:
+        name = event["name"]
+        if name == "QUEUE":  # the first phase of which every result has a span
+            self._queued[track] = self._announced(track)
+        operation = self._current[track]
+        phase = _INSIDE.get(name, Phase.COLLECTIVE)
+        self._spans.extend((operation, phase, self._time(event["ts"]),
+                            self._time(event["ts"] + event["dur"])))
+        if phase == Phase.COLLECTIVE:
+            self.kind[operation] = name
+
+    def _instant(self, event: _Event, track: _Track) -> None:
+        name, args = event["name"], event["args"]
+        if name == "FAILED":
+            self.failures.append(
+                (self._announced(track), self._time(event["ts"]), args["error"]))
+        elif name == "DROPPED":
+            self.remarks.append(f"rank {track[0]} dropped {args['events']} events")
+        elif name == "TIMELINE_FULL":
+            self.remarks.append("the file reached its limit (HVD_TIMELINE_MAX_MB)")
 
 
 def load_timeline(path: str | os.PathLike[str]) -> list[_Event]:
@@ -81,16 +168,16 @@ def read_trace(trace: str | os.PathLike[str] | list[_Event]) -> Trace:
     else:
         raise TypeError("a timeline is the path of a file or the list of its events, got "
                         f"{type(trace).__name__}")
-    reader = _Reader()
+    result = Trace()
     number, closed = 0, False
     for events, closed in batches:
         for event in events:
             number += 1
             try:
-                reader.apply(event)
+                result.apply(event)
             except (KeyError, TypeError, ValueError, AttributeError):
                 raise _foreign(what, f"entry {number} is {_shortened(event)}") from None
-    result = reader.finish()
+    result.finish()
     if not result.ranks:
         raise _foreign(what, "no entry names a rank")
     if len(result.spans) == 0:
@@ -152,112 +239,13 @@ def _parse(what: str, first: int, lines: list[bytes]) -> list[_Event]:
     return events
 
 
-class _Reader:
-    """Takes the events in the order of the file, in which those of a track are in order of time."""
-
-    def __init__(self) -> None:
-        self._titles: dict[_Track, str] = {}  # tensor names
-        self._open: dict[_Track, tuple[int, float]] = {}  # operation and start of a negotiation
-        self._current: dict[_Track, int] = {}  # the operation whose phases come now
-        self._queued: dict[_Track, int] = {}  # the last operation that left the negotiation
-        self._trace = Trace()
-        self._operation, self._phase = array.array("q"), array.array("b")  # of each span
-        self._start, self._end = array.array("d"), array.array("d")
-
-    def apply(self, event: _Event) -> None:
-        kind, track = event["ph"], (event["pid"], event["tid"])
-        if kind == "M":
-            self._name(event, track)
-        elif kind == "B":
-            operation = self._begin(track, event.get("args", {}).get("name"))
-            self._open[track] = (operation, self._time(event["ts"]))
-        elif kind == "E":
-            operation, start = self._open.pop(track)
-            unfinished = event.get("args", {}).get("unfinished", False)
-            self._add(operation, UNFINISHED if unfinished else NEGOTIATE, start,
-                      self._time(event["ts"]))
-        elif kind == "X":
-            self._span(event, track)
-        elif kind == "i":
-            self._instant(event, track)
-        else:
-            raise ValueError(kind)
-
-    def finish(self) -> Trace:
-        trace = self._trace
-        for operation, start in self._open.values():  # the job still runs, or was killed
-            self._add(operation, UNFINISHED, start, trace.last)
-        trace.ranks.sort()
-        operations = np.array(self._operation, dtype=np.int64)
-        trace.spans = np.empty(len(operations), _SPAN)
-        columns = (operations, np.array(trace.rank, dtype=np.int64)[operations], self._phase,
-                   self._start, self._end)
-        for (name, _), column in zip(_SPAN, columns):
-            trace.spans[name] = column
-        return trace
-
-    def _time(self, microseconds: float) -> float:
-        time = float(microseconds) / 1000
-        self._trace.first = min(self._trace.first, time)
-        self._trace.last = max(self._trace.last, time)
-        return time
-
-    def _name(self, event: _Event, track: _Track) -> None:
-        if event["name"] == "process_name" and event["args"]["name"] == f"rank {track[0]}":
-            self._trace.ranks.append(track[0])
-        elif event["name"] == "thread_name":
-            self._titles[track] = event["args"]["name"]
-
-    def _begin(self, track: _Track, name: str | None) -> int:
-        operation = len(self._trace.name)
-        self._trace.rank.append(track[0])
-        self._trace.name.append(name or self._titles[track])
-        self._trace.kind.append("")
-        self._current[track] = operation
-        return operation
-
-    def _announced(self, track: _Track) -> int:
-        """The operation that negotiates; a new one if the recording began after that."""
-        operation = self._current.get(track)
-        if operation is None or operation == self._queued.get(track):
-            operation = self._begin(track, None)
-        return operation
-
-    def _add(self, operation: int, phase: int, start: float, end: float) -> None:
-        self._operation.append(operation)
-        self._phase.append(phase)
-        self._start.append(start)
-        self._end.append(end)
-
-    def _span(self, event: _Event, track: _Track) -> None:
-        name = event["name"]
-        if name == "QUEUE":  # the first phase of which every result has a span
-            self._queued[track] = self._announced(track)
-        operation = self._current[track]
-        phase = _INSIDE.get(name, COLLECTIVE)
-        start = self._time(event["ts"])
-        self._add(operation, phase, start, self._time(event["ts"] + event["dur"]))
-        if phase == COLLECTIVE:
-            self._trace.kind[operation] = name
-
-    def _instant(self, event: _Event, track: _Track) -> None:
-        name, args = event["name"], event["args"]
-        if name == "FAILED":
-            self._trace.failures.append(
-                (self._announced(track), self._time(event["ts"]), args["error"]))
-        elif name == "DROPPED":
-            self._trace.remarks.append(f"rank {track[0]} dropped {args['events']} events")
-        elif name == "TIMELINE_FULL":
-            self._trace.remarks.append("the file reached its limit (HVD_TIMELINE_MAX_MB)")
-
-
 def _extents(trace: Trace, *phases: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Of each operation the first start and the last end of its spans of these phases; nan."""
-    start, end = np.full(len(trace.name), np.inf), np.full(len(trace.name), -np.inf)
+    start, end = np.full(len(trace.name), np.nan), np.full(len(trace.name), np.nan)
     own = trace.spans[np.isin(trace.spans["phase"], phases)]
-    np.minimum.at(start, own["operation"], own["start"])
-    np.maximum.at(end, own["operation"], own["end"])
-    return np.where(np.isfinite(start), start, np.nan), np.where(np.isfinite(end), end, np.nan)
+    np.fmin.at(start, own["operation"], own["start"])
+    np.fmax.at(end, own["operation"], own["end"])
+    return start, end
 
 
 def _by_name(trace: Trace, rank: int) -> dict[str, _Numbers]:
@@ -275,7 +263,7 @@ def lateness_of(trace: Trace, ranks: list[int], window: _Window) -> dict[int, fl
     Of operations that all ranks have in the window. Those of one name belong together whose
     negotiations ended at about the same time, as the recordings of ranks begin at different ones.
     """
-    announced, agreed = _extents(trace, NEGOTIATE)
+    announced, agreed = _extents(trace, Phase.NEGOTIATE)
     every = [_by_name(trace, rank) for rank in ranks]
     late: list[NDArray[np.float64]] = []  # [ranks, operations]
     for name in every[0]:
@@ -313,8 +301,8 @@ def step_ends(trace: Trace, rank: int, window: _Window) -> dict[int, float]:
 
     A round begins with the first of the names that come most often.
     """
-    start, _ = _extents(trace, NEGOTIATE, COLLECTIVE)
-    _, end = _extents(trace, COLLECTIVE)
+    start, _ = _extents(trace, Phase.NEGOTIATE, Phase.COLLECTIVE)
+    _, end = _extents(trace, Phase.COLLECTIVE)
     names = {name: operations for name, operations in _by_name(trace, rank).items()
              if "noname" not in name.split(".")}
     most = max((len(operations) for operations in names.values()), default=0)

@@ -215,7 +215,7 @@ ranks, also of all, are sets of their own, whose calls do not meet.)",
       Invalid{"this rank has calls of the set in flight."},
       Raises{"MismatchError: a rank of the job has joined."});
   m.def("process_set_ids", &process_set_ids, "The numbers of the registered sets, 0 first.");
-  m.def("init", &init_with_sets, py::arg("process_sets") = py::none(),
+  m.def("_init", &init_with_sets, py::arg("process_sets") = py::none(),
         R"(Find the other ranks of this job and connect to them; collective.
 
 A program that no launcher started is a world of one rank. Does nothing while initialised; may be

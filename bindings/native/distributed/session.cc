@@ -8,14 +8,18 @@
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <map>
 #include <string>
 #include <system_error>
 #include <thread>
+#include <utility>
+#include <vector>
 
 #include "bindings/native/distributed/distributed.h"
 #include "core/config/launch_info.h"
 #include "horovod_cpp/distributed/session/session.h"
 #include "ops/connect/backends.h"
+#include "ops/net/tcp_endpoint.h"
 #include "ops/shm/process.h"
 
 namespace hvd::python {
@@ -131,11 +135,21 @@ unless an exception that nobody caught ends the program: then the other ranks lo
   m.def(
       "_backends",
       [] {
-        py::typing::Dict<py::str, py::bool_> usable;
-        for (const BackendInfo& backend : backends()) usable[backend.name.c_str()] = backend.usable;
-        return usable;
+        std::map<std::string, std::pair<bool, std::string>> found;
+        for (const BackendInfo& each : backends()) found[each.name] = {each.usable, each.detail};
+        return found;
       },
-      "What this build can use here, by name.");
+      "Whether this build can use each backend here, by name, with its version or why it cannot.");
+  m.def(
+      "_local_addresses",
+      [] {
+        std::vector<std::pair<std::string, std::string>> found;
+        for (const LocalAddress& each : local_addresses()) {
+          found.emplace_back(each.interface, each.address);
+        }
+        return found;
+      },
+      "Pairs of an interface that is up and an address of it, without IPv6's of one link only.");
 }
 
 }  // namespace hvd::python

@@ -64,31 +64,31 @@ void bind_fill(py::module_& m, const char* name, Fill fill, const char* what, co
 }
 
 void bind_fills(py::module_& m) {
-  bind_fill<Number>(m, "init_constant_", &init::constant_, "Fill with ``value``.", kTensor,
-                    kBadFill, Arg("value", "the number."));
-  bind_fill(m, "init_zeros_", &init::zeros_, "Fill with zeros.", kTensor, kBadFill);
-  bind_fill(m, "init_ones_", &init::ones_, "Fill with ones.", kTensor, kBadFill);
+  bind_fill<Number>(m, "constant_", &init::constant_, "Fill with ``value``.", kTensor, kBadFill,
+                    Arg("value", "the number."));
+  bind_fill(m, "zeros_", &init::zeros_, "Fill with zeros.", kTensor, kBadFill);
+  bind_fill(m, "ones_", &init::ones_, "Fill with ones.", kTensor, kBadFill);
   bind_fill<Number, Number>(
-      m, "init_uniform_", &init::uniform_, "Fill with uniform numbers in [low, high).", kTensor,
+      m, "uniform_", &init::uniform_, "Fill with uniform numbers in [low, high).", kTensor,
       kBadFill, Arg("low", "the smallest.") = 0.0, Arg("high", "above all of them.") = 1.0);
-  bind_fill<Number, Number>(m, "init_normal_", &init::normal_, "Fill with normal numbers.", kTensor,
+  bind_fill<Number, Number>(m, "normal_", &init::normal_, "Fill with normal numbers.", kTensor,
                             kBadFill, Arg("mean", "their mean.") = 0.0,
                             Arg("std", "their standard deviation.") = 1.0);
   bind_fill<Number, Number, Number, Number>(
-      m, "init_trunc_normal_", &init::trunc_normal_,
-      "Fill with normal numbers, none outside [a, b].", kTensor, kBadFill,
-      Arg("mean", "of the whole distribution.") = 0.0, Arg("std", "its standard deviation.") = 1.0,
-      Arg("a", "the smallest.") = -2.0, Arg("b", "the largest.") = 2.0);
+      m, "trunc_normal_", &init::trunc_normal_, "Fill with normal numbers, none outside [a, b].",
+      kTensor, kBadFill, Arg("mean", "of the whole distribution.") = 0.0,
+      Arg("std", "its standard deviation.") = 1.0, Arg("a", "the smallest.") = -2.0,
+      Arg("b", "the largest.") = 2.0);
   bind_fill<Number>(
-      m, "init_orthogonal_", &init::orthogonal_,
+      m, "orthogonal_", &init::orthogonal_,
       "Rows (or columns, if they are fewer) orthogonal and of length ``gain`` (Saxe et al. 2013).",
       kMatrix, kNoMatrix, Arg("gain", "the length.") = 1.0);
   const auto gain = Arg("gain", "see calculate_gain().") = 1.0;
-  bind_fill<Number>(m, "init_xavier_uniform_", &init::xavier_uniform_,
+  bind_fill<Number>(m, "xavier_uniform_", &init::xavier_uniform_,
                     "Uniform within gain x sqrt(6 / (fan in + fan out)) (Glorot and Bengio 2010).",
                     kMatrix, kNoMatrix, gain);
   bind_fill<Number>(
-      m, "init_xavier_normal_", &init::xavier_normal_,
+      m, "xavier_normal_", &init::xavier_normal_,
       "Normal with deviation gain x sqrt(2 / (fan in + fan out)) (Glorot and Bengio 2010).",
       kMatrix, kNoMatrix, gain);
 }
@@ -112,12 +112,12 @@ void bind_kaiming(py::module_& m, const char* name, Kaiming fill, const char* wh
 
 void bind_nn_init(py::module_& m) {
   bind_fills(m);
-  bind_kaiming(m, "init_kaiming_uniform_", &init::kaiming_uniform_,
+  bind_kaiming(m, "kaiming_uniform_", &init::kaiming_uniform_,
                "Uniform within gain x sqrt(3 / fan) (He et al. 2015).");
-  bind_kaiming(m, "init_kaiming_normal_", &init::kaiming_normal_,
+  bind_kaiming(m, "kaiming_normal_", &init::kaiming_normal_,
                "Normal with deviation gain / sqrt(fan) (He et al. 2015).");
   define(
-      m, "init_calculate_gain",
+      m, "calculate_gain",
       [](const std::string& nonlinearity, Number param) {
         return init::calculate_gain(nonlinearity_from(nonlinearity), param);
       },

@@ -69,14 +69,15 @@ py::object origin_of(const std::shared_ptr<nn::Module>& module) {
 }  // namespace
 
 void bind_nn(py::module_& m) {
-  py::module_ functional = m.def_submodule("functional", "horovod_cpp.nn.functional");
+  py::module_ functional = m.def_submodule("_functional", "horovod_cpp.nn.functional");
   bind_nn_module(m);
   bind_nn_layers(m, functional);
   bind_convolution(m);
   bind_nn_containers(m);
   bind_nn_sequences(m);
   bind_nn_losses(m, functional);
-  bind_nn_init(m);
+  py::module_ initialisers = m.def_submodule("_nn_init", "horovod_cpp.nn.init");
+  bind_nn_init(initialisers);
   bind_models(m);
   // Those of the top level that need no further names.
   for (const char* name : {"conv1d", "conv2d", "conv_transpose2d"}) {

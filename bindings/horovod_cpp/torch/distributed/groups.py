@@ -15,8 +15,8 @@ from typing import Any, NamedTuple
 from horovod_cpp import _native, broadcast_object
 from horovod_cpp._native import ProcessSet
 from horovod_cpp.cluster import wire
-from horovod_cpp.cluster.addresses import own_addresses
 from horovod_cpp.cluster.event_loop import READ, EventLoop
+from horovod_cpp.cluster.listener import own_addresses
 from horovod_cpp.engine_thread import start_engine_thread
 
 

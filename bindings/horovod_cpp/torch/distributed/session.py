@@ -21,7 +21,7 @@ import torch.distributed as dist
 from torch.distributed.constants import default_pg_timeout
 
 from horovod_cpp import _native, broadcast_object
-from horovod_cpp.cluster.addresses import own_addresses
+from horovod_cpp.cluster.listener import own_addresses
 from horovod_cpp.torch.distributed.groups import Group, Groups
 from horovod_cpp.torch.distributed.work import Finisher, seconds_of
 
@@ -131,7 +131,7 @@ def _start(store: Any, rank: int, size: int, timeout: datetime.timedelta) -> Non
     else:
         place = _meeting(store, rank, size, deadline)
     with _environment({**_limits(timeout, deadline), **place}):
-        _native.init()
+        _native._init()
     _begun_here = True
 
 
@@ -223,7 +223,7 @@ def meet_by_engine(url: str, timeout: datetime.timedelta = default_pg_timeout,
     global _begun_here, _store
     if not _native.is_initialized():
         with _environment(_limits(timeout, time.monotonic() + seconds_of(timeout))):
-            _native.init()
+            _native._init()
         _begun_here = True
     rank, size = _native.rank(), _native.size()
     told = {name: int(values[0]) for name, values in parse_qs(urlparse(url).query).items()}

@@ -34,39 +34,22 @@ def gpu_available(ext_base_name: str, verbose: bool = False) -> bool:
     return asked.stdout.strip() == "True"
 
 
-def mpi_built(verbose: bool = False) -> bool:
-    """``horovod_cpp.mpi_built()``"""
-    return bool(horovod_cpp.mpi_built())
+def _asked_with_verbose(function: Callable[[], _Item]) -> Callable[..., _Item]:
+    """``function`` with Horovod's argument, which changes nothing."""
+    @functools.wraps(function)
+    def asked(verbose: bool = False) -> _Item:
+        return function()
+
+    return asked
 
 
-def gloo_built(verbose: bool = False) -> bool:
-    """``horovod_cpp.gloo_built()``"""
-    return bool(horovod_cpp.gloo_built())
-
-
-def nccl_built(verbose: bool = False) -> int:
-    """``horovod_cpp.nccl_built()``"""
-    return int(horovod_cpp.nccl_built())
-
-
-def ddl_built(verbose: bool = False) -> bool:
-    """``horovod_cpp.ddl_built()``"""
-    return bool(horovod_cpp.ddl_built())
-
-
-def ccl_built(verbose: bool = False) -> bool:
-    """``horovod_cpp.ccl_built()``"""
-    return bool(horovod_cpp.ccl_built())
-
-
-def cuda_built(verbose: bool = False) -> bool:
-    """``horovod_cpp.cuda_built()``"""
-    return bool(horovod_cpp.cuda_built())
-
-
-def rocm_built(verbose: bool = False) -> bool:
-    """``horovod_cpp.rocm_built()``"""
-    return bool(horovod_cpp.rocm_built())
+mpi_built = _asked_with_verbose(horovod_cpp.mpi_built)
+gloo_built = _asked_with_verbose(horovod_cpp.gloo_built)
+nccl_built = _asked_with_verbose(horovod_cpp.nccl_built)
+ddl_built = _asked_with_verbose(horovod_cpp.ddl_built)
+ccl_built = _asked_with_verbose(horovod_cpp.ccl_built)
+cuda_built = _asked_with_verbose(horovod_cpp.cuda_built)
+rocm_built = _asked_with_verbose(horovod_cpp.rocm_built)
 
 
 @contextlib.contextmanager

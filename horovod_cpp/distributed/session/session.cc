@@ -184,7 +184,8 @@ class InitTurn {
 
 void listen(Session& s, World& world) {
   if (s.on_stall) world.runtime().notifier().on_stall(s.on_stall);
-  if (s.set_location_callback) world.runtime().notifier().set_location_callback(s.set_location_callback);
+  if (s.set_location_callback)
+    world.runtime().notifier().set_location_callback(s.set_location_callback);
 }
 
 void publish(Session& s, std::shared_ptr<World> world, Config config, bool homogeneous) {
